@@ -1,0 +1,177 @@
+// Package state holds a Proxmox VE cluster as a value: nodes, guests, storages, volumes, pools, identities, tasks.
+//
+// It knows no HTTP and no request. Whoever touches a World holds its mutex; package handle does so around every
+// request and every step of a task.
+package state
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock tells and passes the cluster's time. Tests inject one that advances by itself, so that PVE's waits cost nothing.
+type Clock interface {
+	Now() time.Time
+	// Sleep returns after d on this clock.
+	Sleep(d time.Duration)
+}
+
+// World is one cluster. The embedded mutex guards everything in it.
+type World struct {
+	sync.Mutex
+	Clock   Clock
+	Profile string // "8.0", "8.4", "9.0", "9.2": what the version answers and how
+
+	Nodes    map[string]*Node
+	Guests   map[int]*Guest      // by VMID, virtual machines and containers alike
+	Storages map[string]*Storage // by storage id
+	Volumes  Volumes
+	Pools    map[string]*Pool
+	HA       map[string]*HAResource // by sid, "vm:100"
+	Firewall map[int]*FirewallFile  // /etc/pve/firewall/<vmid>.fw, by VMID; may outlive its guest
+	Users    map[string]*User       // by "user@realm"
+	Tokens   map[string]*Token      // by "user@realm!id"
+	Roles    map[string][]string    // role id -> privileges
+	ACL      []ACLEntry
+	Tasks    map[string]*Task           // by UPID, finished ones too
+	NextID   struct{ Lower, Upper int } // datacenter.cfg next-id; zero = PVE's 100 and 1000000
+}
+
+// Node is one member of the cluster.
+type Node struct {
+	Name    string            `json:"name"`
+	Address string            `json:"address"`
+	Online  bool              `json:"online"`
+	CPUs    int               `json:"cpus"`
+	Memory  int64             `json:"memory"`          // bytes
+	Bridges []string          `json:"bridges"`         // interface names of type bridge
+	Files   map[string]string `json:"files,omitempty"` // absolute path -> content, for SSH (import sources, snippets)
+}
+
+// Guest is a virtual machine or a container with its configuration file on one node.
+type Guest struct {
+	VMID    int                          `json:"vmid"`
+	Type    string                       `json:"type"` // "qemu" or "lxc"
+	Node    string                       `json:"node"`
+	Config  map[string]string            `json:"config"`            // the current section, canonical as PVE stores it; includes lock, template, meta, parent
+	Pending map[string]string            `json:"pending,omitempty"` // [PENDING] values
+	Deletes map[string]int               `json:"deletes,omitempty"` // [PENDING] delete: 1, or 2 when forced
+	Snaps   map[string]map[string]string `json:"snapshots,omitempty"`
+	Running *Running                     `json:"running,omitempty"` // nil when stopped
+	// Agent scripts the guest's agent; nil answers "not running".
+	Agent *Agent `json:"agent,omitempty"`
+	// CreatedAt lets /cluster/resources lag: pvestatd reports a guest up to 10 s late.
+	CreatedAt time.Time `json:"-"`
+	StatusAt  time.Time `json:"-"`
+}
+
+// Running is the state of a started guest.
+type Running struct {
+	QMPStatus string            `json:"qmpstatus"` // running, paused, prelaunch …
+	PID       int               `json:"-"`
+	StartedAt time.Time         `json:"-"`
+	Booted    map[string]string `json:"-"` // configuration it was started with
+}
+
+// Agent says what the guest agent answers.
+type Agent struct {
+	Interfaces []AgentInterface `json:"interfaces"`
+}
+
+// AgentInterface is one entry of network-get-interfaces. An empty MAC with name "net0" stands for the MAC of that NIC.
+type AgentInterface struct {
+	Name      string   `json:"name"`
+	MAC       string   `json:"mac"`
+	Addresses []string `json:"addresses"` // CIDR
+}
+
+// Storage is an entry of storage.cfg.
+type Storage struct {
+	ID       string   `json:"id"`
+	Type     string   `json:"type"`            // dir, zfspool, lvmthin, lvm, btrfs, nfs, pbs …
+	Content  []string `json:"content"`         // images, iso, snippets, import, vztmpl, backup, rootdir
+	Path     string   `json:"path"`            // dir: path; zfspool: pool; lvmthin: vg/thinpool; lvm: vg
+	Nodes    []string `json:"nodes,omitempty"` // empty: all
+	Shared   bool     `json:"shared"`
+	Disabled bool     `json:"disabled"`
+	Offline  bool     `json:"offline"` // configured, but not reachable
+	Total    int64    `json:"total"`   // bytes
+}
+
+// Volumes are all volumes, by key.
+type Volumes map[VolumeKey]*Volume
+
+// VolumeKey is where a volume lies. Node is empty on a shared storage.
+type VolumeKey struct{ Storage, Node, Name string }
+
+// Volume is an image, an ISO file, a snippet … Name is the part behind "storage:".
+type Volume struct {
+	Storage string    `json:"storage"`
+	Node    string    `json:"node,omitempty"`
+	Name    string    `json:"name"`    // "vm-100-disk-0", "100/vm-100-disk-0.qcow2", "iso/debian.iso"
+	Content string    `json:"content"` // images, iso, import, snippets …
+	VMID    int       `json:"vmid,omitempty"`
+	Format  string    `json:"format"`
+	Size    int64     `json:"size"` // bytes; for content import the virtual size
+	Parent  string    `json:"parent,omitempty"`
+	Data    string    `json:"data,omitempty"` // what identifies the content: tests compare it to see that nobody wrote here
+	Created time.Time `json:"-"`
+	// Busy makes freeing it fail with this text (a dataset in use …).
+	Busy string `json:"busy,omitempty"`
+}
+
+// Pool is a resource pool with its members.
+type Pool struct {
+	ID       string   `json:"id"`
+	Comment  string   `json:"comment,omitempty"`
+	Guests   []int    `json:"guests"`
+	Storages []string `json:"storages,omitempty"`
+}
+
+// HAResource is an entry of ha/resources.cfg.
+type HAResource struct {
+	SID   string `json:"sid"`
+	State string `json:"state"`
+	Group string `json:"group,omitempty"`
+}
+
+// FirewallFile is a VM's firewall configuration.
+type FirewallFile struct {
+	Options map[string]string   `json:"options,omitempty"`
+	Rules   []map[string]string `json:"rules,omitempty"`
+}
+
+// User is an account; Password and TOTPSecret are what a login needs.
+type User struct {
+	ID, Password, TOTPSecret string
+	Disabled                 bool
+	Expire                   int64
+}
+
+// Token is an API token of a user. A privilege-separated one has only the rights its own ACL entries and its user's share.
+type Token struct {
+	ID, Secret string // "user@realm!name", uuid
+	Separated  bool
+	Expire     int64
+}
+
+// ACLEntry gives a role to a user or token on a path.
+type ACLEntry struct {
+	Path, Subject, Role string
+	Propagate           bool
+}
+
+// Task is a worker, running or finished.
+type Task struct {
+	UPID       string    `json:"upid"`
+	Node       string    `json:"node"`
+	Type       string    `json:"type"`
+	ID         string    `json:"id"`
+	User       string    `json:"user"` // auth id: user@realm or user@realm!token
+	Start      time.Time `json:"-"`
+	End        time.Time `json:"-"`
+	Running    bool      `json:"running"`
+	ExitStatus string    `json:"exitstatus,omitempty"`
+	Log        []string  `json:"-"`
+	Warnings   int       `json:"-"`
+}

@@ -1,0 +1,148 @@
+// Package vm says what a virtual machine is: Spec, a codec between Spec and PVE's configuration, and the difference of
+// two Specs as the change to send. It is pure: no input, no output, no Terraform.
+package vm
+
+// Spec is the configuration of a VM as far as this provider models it. A nil pointer, slice, map or group means "not
+// set": PVE's default or the template's value stands. Everything not modelled is carried in Rest and never touched.
+type Spec struct {
+	Name        *string
+	Description *string  // without trailing newlines, as PVE reads it back
+	Tags        []string // PVE's order: lower case, sorted, unique
+	OnBoot      *bool
+	Protection  *bool
+	Template    *bool
+	Machine     *string
+	BIOS        *string
+	OSType      *string
+	SCSIHW      *string
+	BootOrder   []string // device keys; empty but not nil: boot from nothing
+
+	CPU    CPU
+	Memory Memory
+	Agent  Agent
+
+	Disks     map[string]Disk  // by slot: scsi0, virtio1, sata2, ide3
+	CDROMs    map[string]CDROM // by slot
+	Networks  map[string]NIC   // by slot: net0
+	EFIDisk   *EFIDisk
+	TPMState  *TPMState
+	CloudInit CloudInit
+
+	// Rest holds the options that no field above expresses, verbatim.
+	Rest map[string]string
+}
+
+// CPU is the processor group: cpu, sockets, cores, vcpus, cpulimit, cpuunits, affinity, numa.
+type CPU struct {
+	Type     *string  // cputype
+	Flags    []string // "+aes", "-pcid"; sorted
+	Sockets  *int64
+	Cores    *int64 // per socket
+	VCPUs    *int64 // hotplugged at start
+	Limit    *float64
+	Units    *int64
+	Affinity *string // root@pam only
+	NUMA     *bool
+	Rest     map[string]string // further sub-keys of cpu
+}
+
+// Memory is the memory group; sizes in MiB.
+type Memory struct {
+	Size          *int64
+	Balloon       *int64 // 0 switches ballooning off
+	Shares        *int64
+	Hugepages     *string // root@pam only
+	KeepHugepages *bool
+}
+
+// Agent is the guest agent option.
+type Agent struct {
+	Enabled           *bool
+	Type              *string // virtio, isa
+	FSTrimClonedDisks *bool
+	Rest              map[string]string
+}
+
+// Disk is a hard disk in a slot. Volume is empty until it exists.
+type Disk struct {
+	Storage    string
+	Volume     string // volume id, "local-zfs:vm-100-disk-0"
+	Size       *int64 // bytes
+	Format     *string
+	ImportFrom *string // at creation only
+	Cache      *string
+	AIO        *string
+	Discard    *bool // on / ignore
+	SSD        *bool
+	IOThread   *bool
+	Backup     *bool
+	Replicate  *bool
+	ReadOnly   *bool
+	Serial     *string
+	Rest       map[string]string // further sub-keys
+}
+
+// CDROM is an optical drive. File is a volume id, "none" (empty drive) or "cdrom" (the host's drive).
+type CDROM struct {
+	File string
+	Rest map[string]string
+}
+
+// NIC is a network device.
+type NIC struct {
+	Model    string
+	MACAddr  *string // case as stored
+	Bridge   *string
+	Tag      *int64
+	Trunks   []string // "5", "10-20"
+	Firewall *bool
+	LinkDown *bool
+	MTU      *int64
+	Queues   *int64
+	Rate     *float64 // MB/s
+	Rest     map[string]string
+}
+
+// EFIDisk is the disk of OVMF's variables. Its size is PVE's.
+type EFIDisk struct {
+	Storage         string
+	Volume          string
+	Format          *string
+	Type            *string // efitype: 2m, 4m
+	PreEnrolledKeys *bool
+	Rest            map[string]string
+}
+
+// TPMState is the disk of the software TPM. Its version cannot change.
+type TPMState struct {
+	Storage string
+	Volume  string
+	Version *string // v1.2, v2.0
+	Rest    map[string]string
+}
+
+// CloudInit is the cloud-init drive and what it says.
+type CloudInit struct {
+	Slot         string // "" = no drive
+	Storage      string
+	Volume       string
+	Format       *string
+	Type         *string // citype
+	User         *string
+	PasswordHash *string // cipassword, write-only: never decoded
+	SSHKeys      []string
+	Nameservers  []string
+	SearchDomain *string
+	Upgrade      *bool
+	Addresses    map[string]Address // by NIC slot: net0
+	Custom       *CustomData
+}
+
+// Address is the ipconfig of one NIC.
+type Address struct {
+	IPv4, Gateway4 *string // CIDR or dhcp
+	IPv6, Gateway6 *string // CIDR, dhcp or auto
+}
+
+// CustomData are snippets that replace the generated cloud-init documents; volume ids.
+type CustomData struct{ User, Network, Meta, Vendor *string }
