@@ -1,0 +1,147 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// connection is a login on a node, through a bastion or not.
+type connection struct {
+	client *ssh.Client
+	behind []io.Closer // what has to be closed after it: the bastion's connection
+}
+
+func (c *connection) close() error {
+	errs := []error{closed(c.client.Close())}
+	for _, behind := range c.behind {
+		errs = append(errs, closed(behind.Close()))
+	}
+	return errors.Join(errs...)
+}
+
+// closed drops the complaint that something has been closed before.
+func closed(err error) error {
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// connect logs in on a node. It takes at most Config.Timeout.
+func (s *Shell) connect(ctx context.Context, name string) (*connection, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout,
+		fmt.Errorf("no SSH connection within %s", s.cfg.Timeout))
+	defer cancel()
+	to, err := s.target(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	c := &connection{}
+	dial := s.cfg.Dial
+	if b := s.cfg.Bastion; b != nil {
+		via := target{what: "bastion " + b.Host, addr: net.JoinHostPort(b.Host, strconv.Itoa(firstPort(b.Port, DefaultPort)))}
+		user, signers := b.Username, s.bastion
+		if user == "" {
+			user = s.cfg.Username
+		}
+		if len(signers) == 0 {
+			signers = s.signers
+		}
+		client, err := s.login(ctx, via, dial, user, signers)
+		if err != nil {
+			return nil, err
+		}
+		c.behind = append(c.behind, client)
+		dial = client.DialContext
+	}
+	if c.client, err = s.login(ctx, to, dial, s.cfg.Username, s.signers); err != nil {
+		for _, behind := range c.behind {
+			err = errors.Join(err, closed(behind.Close()))
+		}
+		return nil, err
+	}
+	s.trace(ctx, "SSH connected", map[string]string{"node": name, "address": to.addr, "user": s.cfg.Username,
+		"server": string(c.client.ServerVersion())})
+	return c, nil
+}
+
+// login opens one SSH connection.
+func (s *Shell) login(ctx context.Context, to target, dial func(context.Context, string, string) (net.Conn, error),
+	user string, signers []ssh.Signer) (*ssh.Client, error) {
+	auth, release, err := s.authMethods(ctx, signers)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	raw, err := dial(ctx, "tcp", to.addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s (%s) over SSH: %w", to.what, to.addr, cause(ctx, err))
+	}
+	// The handshake knows no context; closing the connection ends it.
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	var refused error // the key's verdict, which the package wraps without its type
+	verify := s.keys.verify(to)
+	conn, channels, requests, err := ssh.NewClientConn(raw, to.addr, &ssh.ClientConfig{
+		User: user,
+		Auth: auth,
+		HostKeyCallback: func(hostname string, remote net.Addr, key ssh.PublicKey) error {
+			refused = verify(hostname, remote, key)
+			return refused
+		},
+		HostKeyAlgorithms: s.keys.algorithms(to),
+	})
+	if err == nil && !stop() { // ended between the handshake and here
+		err = errors.Join(context.Cause(ctx), closed(conn.Close()))
+	}
+	if refused != nil {
+		err = refused
+	} else if err != nil {
+		err = fmt.Errorf("log in to %s (%s) as %s over SSH: %w", to.what, to.addr, user, cause(ctx, err))
+	}
+	if err != nil {
+		stop()
+		_ = raw.Close() // most likely closed already
+		return nil, err
+	}
+	return ssh.NewClient(conn, channels, requests), nil
+}
+
+// authMethods offers the keys, then the agent's, as one method: servers count methods, and the library tries each name
+// once. The agent's connection is needed until the login is over.
+func (s *Shell) authMethods(ctx context.Context, signers []ssh.Signer) ([]ssh.AuthMethod, func(), error) {
+	release := func() {}
+	all := append([]ssh.Signer(nil), signers...)
+	if s.cfg.UseAgent {
+		socket, err := (&net.Dialer{}).DialContext(ctx, "unix", s.cfg.AgentSocket)
+		if err != nil {
+			return nil, nil, fmt.Errorf("connect to the SSH agent: %w", err)
+		}
+		release = func() { _ = socket.Close() }
+		keys, err := agent.NewClient(socket).Signers()
+		if err != nil {
+			release()
+			return nil, nil, fmt.Errorf("ask the SSH agent for its keys: %w", err)
+		}
+		all = append(all, keys...)
+	}
+	if len(all) == 0 {
+		release()
+		return nil, nil, errors.New("the SSH agent holds no key, and no private key is configured")
+	}
+	return []ssh.AuthMethod{ssh.PublicKeys(all...)}, release, nil
+}
+
+// cause puts the reason why ctx ended in the place of what that did to a connection.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
