@@ -1,0 +1,25 @@
+package pve
+
+import "context"
+
+// Permissions is this identity's privileges: path -> privilege -> whether it propagates to paths below. A privilege that is
+// in the map is held, also with the value false. With a path only that path is asked for, effective privileges included;
+// with "" PVE lists the top-level, ACL and pool paths (access-control API2/AccessControl.pm permissions).
+func (c *Client) Permissions(ctx context.Context, path string) (map[string]map[string]bool, error) {
+	p := Params{}
+	if path != "" {
+		p["path"] = path
+	}
+	wire, err := fetch[map[string]map[string]flexBool](ctx, c, "read the permissions of "+c.creds.identity.User, "/access/permissions", p)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]map[string]bool, len(wire))
+	for at, privileges := range wire {
+		out[at] = make(map[string]bool, len(privileges))
+		for name, propagates := range privileges {
+			out[at][name] = bool(propagates)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,168 @@
+package pve
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	// ticketRenewal is the age at which a ticket is renewed. PVE takes it for 2 h (access-control AccessControl.pm $ticket_lifetime).
+	ticketRenewal  = 90 * time.Minute
+	ticketLifetime = 2 * time.Hour
+)
+
+// session holds the ticket of a password login, fetched when the first request needs it.
+type session struct {
+	turn     turn // guards everything below
+	ticket   string
+	csrf     string
+	issued   time.Time
+	otpSpent bool
+	totpStep int64 // the last time step whose code was used: PVE takes a code once
+}
+
+// ticket is what a request carries.
+type ticket struct{ cookie, csrf string }
+
+// withAuth adds the credentials. A 401 to a ticket leads to one fresh login and one more try, for writes too: PVE checks
+// the ticket before it looks at the request (pve-manager HTTPServer.pm auth_handler), so nothing has happened.
+func (c *Client) withAuth(next handler) handler {
+	if c.creds.identity.IsToken {
+		return func(ctx context.Context, r *request) (*response, error) {
+			return next(ctx, r.with(http.Header{"Authorization": {"PVEAPIToken=" + c.creds.token}}))
+		}
+	}
+	return func(ctx context.Context, r *request) (*response, error) {
+		t, err := c.currentTicket(ctx, "")
+		if err != nil {
+			return nil, c.loginFailed(r, err)
+		}
+		resp, err := next(ctx, r.with(t.header(r)))
+		if err != nil || resp.status != http.StatusUnauthorized {
+			return resp, err
+		}
+		if t, err = c.currentTicket(ctx, t.cookie); err != nil {
+			return nil, c.loginFailed(r, err)
+		}
+		return next(ctx, r.with(t.header(r)))
+	}
+}
+
+func (r *request) with(h http.Header) *request {
+	out := *r
+	out.header = h
+	return &out
+}
+
+func (t ticket) header(r *request) http.Header {
+	h := http.Header{"Cookie": {"PVEAuthCookie=" + url.QueryEscape(t.cookie)}}
+	if r.isWrite() {
+		h["CSRFPreventionToken"] = []string{t.csrf} // PVE's spelling; header names ignore case anyway
+	}
+	return h
+}
+
+// loginFailed is the error of a request that could not even be sent.
+func (c *Client) loginFailed(r *request, err error) *Error {
+	e := &Error{Op: r.op, Method: r.method, Path: r.path, Message: err.Error(), Err: err, unsent: true}
+	if login := c.judge(r, nil, err); login.Err != nil || login.Status != 0 {
+		e.Kind, e.Status, e.Err = login.Kind, login.Status, err
+	}
+	return e
+}
+
+// currentTicket gives a valid ticket, logging in or renewing when it must. refused is a ticket that PVE did not take.
+func (c *Client) currentTicket(ctx context.Context, refused string) (ticket, error) {
+	s := &c.session
+	if err := s.turn.take(ctx); err != nil {
+		return ticket{}, err
+	}
+	defer s.turn.give()
+	age := c.clock.Now().Sub(s.issued)
+	switch {
+	case s.ticket == "" || s.ticket == refused || age >= ticketLifetime || age < 0:
+		if err := c.login(ctx); err != nil {
+			return ticket{}, err
+		}
+	case age >= ticketRenewal:
+		// The old ticket serves as the password; only when that fails are password and second factor needed again.
+		if err := c.requestTicket(ctx, Params{"username": c.creds.identity.User, "password": s.ticket}); err != nil {
+			if err := c.login(ctx); err != nil {
+				return ticket{}, err
+			}
+		}
+	}
+	return ticket{cookie: s.ticket, csrf: s.csrf}, nil
+}
+
+// login gets a ticket with the password, and with the second factor when PVE asks for it.
+func (c *Client) login(ctx context.Context) error {
+	c.session.ticket = ""
+	return c.requestTicket(ctx, Params{"username": c.creds.identity.User, "password": c.creds.password})
+}
+
+// ticketAnswer is the data of POST /access/ticket (access-control API2/AccessControl.pm create_ticket).
+type ticketAnswer struct {
+	Ticket  flexString `json:"ticket"`
+	CSRF    flexString `json:"CSRFPreventionToken"`
+	NeedTFA flexBool   `json:"NeedTFA"`
+}
+
+func (c *Client) requestTicket(ctx context.Context, p Params) error {
+	t, err := c.postTicket(ctx, p)
+	if err != nil {
+		return err
+	}
+	if t.NeedTFA {
+		code, err := c.secondFactor(ctx)
+		if err != nil {
+			return err
+		}
+		t, err = c.postTicket(ctx, Params{"username": c.creds.identity.User, "tfa-challenge": string(t.Ticket), "password": "totp:" + code})
+		if err != nil {
+			return err
+		}
+	}
+	if t.Ticket == "" || t.CSRF == "" || t.NeedTFA {
+		return &Error{Op: c.loginOp(), Method: http.MethodPost, Path: ticketPath, Kind: Denied, Message: "the server gave no full ticket"}
+	}
+	s := &c.session
+	s.ticket, s.csrf, s.issued = string(t.Ticket), string(t.CSRF), c.clock.Now()
+	c.log(ctx, "PVE login", map[string]string{"user": c.creds.identity.User})
+	return nil
+}
+
+const ticketPath = "/access/ticket"
+
+func (c *Client) loginOp() string { return "log in as " + c.creds.identity.User }
+
+// postTicket makes one request for a ticket, past the chain. Whatever it gives back is a secret from then on. A lost
+// answer here is no ambiguity: a ticket that nobody has does nothing.
+func (c *Client) postTicket(ctx context.Context, p Params) (ticketAnswer, error) {
+	r := &request{op: c.loginOp(), method: http.MethodPost, path: ticketPath, params: p}
+	c.redact.learn(p)
+	resp, err := c.send(ctx, r)
+	if failure := c.judge(r, resp, err); failure != nil {
+		if failure.Kind == Ambiguous {
+			failure.Kind, failure.Message = Unavailable, "no answer to the login"
+			if err != nil {
+				failure.Message += ": " + c.redact.text(err.Error())
+			}
+		}
+		return ticketAnswer{}, failure
+	}
+	var env struct {
+		Data ticketAnswer `json:"data"`
+	}
+	if err := json.Unmarshal(resp.body, &env); err != nil {
+		failure := c.badAnswer(r, resp.status, err)
+		failure.Kind = Unknown
+		return ticketAnswer{}, failure
+	}
+	c.redact.remember(string(env.Data.Ticket))
+	c.redact.remember(string(env.Data.CSRF))
+	return env.Data, nil
+}

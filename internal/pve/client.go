@@ -1,0 +1,101 @@
+package pve
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Params are the values of one request by parameter name. Booleans are "1" and "0": PVE takes nothing else
+// (pve-common JSONSchema.pm check_type).
+type Params map[string]string
+
+// Client talks to one PVE cluster through one of its nodes. It is safe for concurrent use. Close it when done.
+type Client struct {
+	endpoint string
+	basePath string
+	origin   string
+	agent    string
+	timeout  time.Duration
+	clock    Clock
+	trace    TraceFunc
+	creds    credentials
+	redact   *redactor
+
+	reads, writes *http.Transport
+	chain         handler
+	session       session
+
+	offset  atomic.Pointer[time.Duration] // server clock minus ours
+	waiting atomic.Int64                  // tasks being waited for
+	shared  sharedResources
+	version sharedVersion
+}
+
+// New makes a Client and checks the configuration. It makes no request: a wrong password shows with the first call.
+func New(cfg Config) (*Client, error) {
+	base, err := cfg.baseURL()
+	if err != nil {
+		return nil, err
+	}
+	creds, err := cfg.credentials()
+	if err != nil {
+		return nil, err
+	}
+	tlsConfig, err := cfg.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.RequestTimeout < 0 || cfg.MaxInFlight < 0 {
+		return nil, fmt.Errorf("request timeout (%s) and requests in flight (%d) must not be negative", cfg.RequestTimeout, cfg.MaxInFlight)
+	}
+	if cfg.RequestTimeout == 0 {
+		cfg.RequestTimeout = defaultRequestTimeout
+	}
+	if cfg.MaxInFlight == 0 {
+		cfg.MaxInFlight = defaultMaxInFlight
+	}
+	c := &Client{
+		endpoint: base.String(),
+		basePath: base.Path,
+		origin:   base.Scheme + "://" + base.Host,
+		agent:    cfg.UserAgent,
+		timeout:  cfg.RequestTimeout,
+		clock:    cfg.Clock,
+		trace:    cfg.Trace,
+		creds:    creds,
+		redact:   newRedactor(creds, cfg),
+		session:  session{turn: newTurn()},
+		shared:   sharedResources{turn: newTurn()},
+		version:  sharedVersion{turn: newTurn()},
+	}
+	if c.clock == nil {
+		c.clock = realClock{}
+	}
+	c.reads, c.writes = cfg.transports(tlsConfig)
+	c.chain = c.newChain(cfg.MaxInFlight)
+	return c, nil
+}
+
+// Endpoint is the server's URL without a trailing slash and without /api2/json.
+func (c *Client) Endpoint() string { return c.endpoint }
+
+// Identity is who this Client acts as.
+func (c *Client) Identity() Identity { return c.creds.identity }
+
+// ServerTime is the server's clock, from the Date header of its latest answer; the zero time before the first answer.
+// It is never ahead of the real one and up to about a second behind, so it is safe as the start of a search.
+func (c *Client) ServerTime() time.Time {
+	offset := c.offset.Load()
+	if offset == nil {
+		return time.Time{}
+	}
+	return c.clock.Now().Add(*offset)
+}
+
+// Close lets go of idle connections. Requests still under way end on their own.
+func (c *Client) Close() {
+	c.reads.CloseIdleConnections()
+	c.writes.CloseIdleConnections()
+}

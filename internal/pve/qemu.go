@@ -1,0 +1,160 @@
+package pve
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+)
+
+// CreateVM starts the creation of the VM in p["vmid"], or a restore with p["archive"]. A VMID in use is Exists, at once.
+func (c *Client) CreateVM(ctx context.Context, node string, p Params) (UPID, error) {
+	return c.start(ctx, "create VM "+p["vmid"]+" on node "+node, http.MethodPost, "/nodes/"+node+"/qemu", p)
+}
+
+// CloneVM starts a copy of source, which is on that node, to p["newid"]. A VMID in use on the same node is Exists at
+// once; on another node, or of a container, it is the task that fails with it.
+func (c *Client) CloneVM(ctx context.Context, node string, source int, p Params) (UPID, error) {
+	op := "clone VM " + strconv.Itoa(source) + " on node " + node + " to VM " + p["newid"]
+	return c.start(ctx, op, http.MethodPost, guestPath(node, source, "/clone"), p)
+}
+
+// DeleteOptions say how a VM is removed.
+type DeleteOptions struct {
+	// Purge also removes it from HA, replication and backup jobs.
+	Purge bool
+	// SkipLock ignores a config lock; for root@pam with a ticket only.
+	SkipLock bool
+}
+
+// DeleteVM starts the removal of a VM with the volumes that its config names. Volumes that could not be freed do not fail
+// the task (until qemu-server 9.1.19 they are only in its log), and orphans of the same id are left alone: list the
+// storages afterwards. A lock and linked clones fail in the task, a running VM and protection at once.
+func (c *Client) DeleteVM(ctx context.Context, node string, vmid int, o DeleteOptions) (UPID, error) {
+	p := Params{}
+	if o.Purge {
+		p["purge"] = "1"
+	}
+	if o.SkipLock {
+		p["skiplock"] = "1"
+	}
+	return c.start(ctx, "delete "+guestName(node, vmid), http.MethodDelete, guestPath(node, vmid, ""), p)
+}
+
+// Resize starts growing a disk to a size ("32G"), or by one ("+2G"). Shrinking fails in the task.
+func (c *Client) Resize(ctx context.Context, node string, vmid int, disk, size string) (UPID, error) {
+	op := "resize disk " + disk + " of " + guestName(node, vmid) + " to " + size
+	return c.start(ctx, op, http.MethodPut, guestPath(node, vmid, "/resize"), Params{"disk": disk, "size": size})
+}
+
+// MoveDisk starts moving p["disk"] to p["storage"], or to another VM. The source stays as unusedN unless p["delete"].
+func (c *Client) MoveDisk(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
+	return c.start(ctx, "move disk "+p["disk"]+" of "+guestName(node, vmid), http.MethodPost, guestPath(node, vmid, "/move_disk"), p)
+}
+
+// Unlink takes disks out of the config, like a config update with "delete"; force also destroys their volumes.
+func (c *Client) Unlink(ctx context.Context, node string, vmid int, disks string, force bool) error {
+	p := Params{"idlist": disks}
+	if force {
+		p["force"] = "1"
+	}
+	return c.change(ctx, "unlink "+disks+" of "+guestName(node, vmid), http.MethodPut, guestPath(node, vmid, "/unlink"), p)
+}
+
+// ConvertToTemplate starts turning a stopped VM into a template.
+func (c *Client) ConvertToTemplate(ctx context.Context, node string, vmid int) (UPID, error) {
+	return c.start(ctx, "convert "+guestName(node, vmid)+" to a template", http.MethodPost, guestPath(node, vmid, "/template"), nil)
+}
+
+// Migrate starts moving a VM to the node p["target"]. For an HA-managed VM the task only files the request.
+func (c *Client) Migrate(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
+	return c.start(ctx, "migrate "+guestName(node, vmid)+" to node "+p["target"], http.MethodPost, guestPath(node, vmid, "/migrate"), p)
+}
+
+// RegenerateCloudInit writes the cloud-init volume anew from the config, at once.
+func (c *Client) RegenerateCloudInit(ctx context.Context, node string, vmid int) error {
+	return c.change(ctx, "regenerate cloud-init of "+guestName(node, vmid), http.MethodPut, guestPath(node, vmid, "/cloudinit"), nil)
+}
+
+// GuestStatus is a VM's state now, not the listing's of 10 s ago.
+type GuestStatus struct {
+	// Status is running or stopped; QMPStatus is QEMU's finer word (running, paused, prelaunch …), equal to Status when stopped.
+	Status, QMPStatus string
+	// Lock is the config lock, Tags as stored, Name the VM's.
+	Lock, Name, Tags string
+	// Uptime is seconds, PID the QEMU process or 0.
+	Uptime, PID int64
+	// HAManaged is whether HA manages the VM and HAState what it wants.
+	HAManaged bool
+	HAState   string
+	Template  bool
+	// AgentEnabled is the config's word, not whether an agent answers.
+	AgentEnabled bool
+	// CPUs is a number, CPU the load between 0 and 1; Mem, MaxMem and MaxDisk are bytes.
+	CPUs                 float64
+	CPU                  float64
+	Mem, MaxMem, MaxDisk int64
+	// Machine and QEMU are the versions that the running process has.
+	Machine, QEMU string
+}
+
+// IsRunning tells whether a QEMU process exists.
+func (s GuestStatus) IsRunning() bool { return s.Status == "running" }
+
+type guestStatusWire struct {
+	Status    flexString `json:"status"`
+	QMPStatus flexString `json:"qmpstatus"`
+	Lock      flexString `json:"lock"`
+	Name      flexString `json:"name"`
+	Tags      flexString `json:"tags"`
+	Uptime    flexInt    `json:"uptime"`
+	PID       flexInt    `json:"pid"`
+	HA        struct {
+		Managed flexBool   `json:"managed"`
+		State   flexString `json:"state"`
+	} `json:"ha"`
+	Template flexBool   `json:"template"`
+	Agent    flexBool   `json:"agent"`
+	CPUs     flexFloat  `json:"cpus"`
+	CPU      flexFloat  `json:"cpu"`
+	Mem      flexInt    `json:"mem"`
+	MaxMem   flexInt    `json:"maxmem"`
+	MaxDisk  flexInt    `json:"maxdisk"`
+	Machine  flexString `json:"running-machine"`
+	QEMU     flexString `json:"running-qemu"`
+}
+
+// GuestStatus asks for a VM's state.
+func (c *Client) GuestStatus(ctx context.Context, node string, vmid int) (GuestStatus, error) {
+	w, err := fetch[guestStatusWire](ctx, c, "read the status of "+guestName(node, vmid), guestPath(node, vmid, "/status/current"), nil)
+	return GuestStatus{
+		Status: string(w.Status), QMPStatus: string(w.QMPStatus), Lock: string(w.Lock), Name: string(w.Name), Tags: string(w.Tags),
+		Uptime: int64(w.Uptime), PID: int64(w.PID), HAManaged: bool(w.HA.Managed), HAState: string(w.HA.State),
+		Template: bool(w.Template), AgentEnabled: bool(w.Agent), CPUs: float64(w.CPUs), CPU: float64(w.CPU),
+		Mem: int64(w.Mem), MaxMem: int64(w.MaxMem), MaxDisk: int64(w.MaxDisk), Machine: string(w.Machine), QEMU: string(w.QEMU),
+	}, err
+}
+
+// power starts one of status/*. For an HA-managed VM the task only files the request: ask GuestStatus.
+func (c *Client) power(ctx context.Context, verb, command, node string, vmid int, p Params) (UPID, error) {
+	return c.start(ctx, verb+" "+guestName(node, vmid), http.MethodPost, guestPath(node, vmid, "/status/"+command), p)
+}
+
+// StartVM starts a VM. One that runs already fails in the task.
+func (c *Client) StartVM(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
+	return c.power(ctx, "start", "start", node, vmid, p)
+}
+
+// StopVM cuts a VM's power. One that is stopped is a success.
+func (c *Client) StopVM(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
+	return c.power(ctx, "stop", "stop", node, vmid, p)
+}
+
+// ShutdownVM asks the guest to end; p["timeout"] in seconds, p["forceStop"] to cut the power afterwards.
+func (c *Client) ShutdownVM(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
+	return c.power(ctx, "shut down", "shutdown", node, vmid, p)
+}
+
+// RebootVM asks the guest to end and starts it again, which applies pending changes. A stopped VM is Unhealthy.
+func (c *Client) RebootVM(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
+	return c.power(ctx, "reboot", "reboot", node, vmid, p)
+}

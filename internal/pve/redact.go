@@ -1,0 +1,129 @@
+package pve
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+)
+
+const (
+	redacted = "(redacted)"
+	// minSecret keeps a one-letter password from turning every message into noise.
+	minSecret = 4
+	// maxLearnt bounds how many parameter values are remembered; the oldest go first.
+	maxLearnt = 512
+)
+
+// redactor takes secrets out of text: those of the client, and every sensitive parameter value that was ever sent, since
+// PVE's messages and task logs may repeat what they were given.
+type redactor struct {
+	mu     sync.RWMutex
+	fixed  []string
+	learnt []string
+}
+
+func newRedactor(creds credentials, cfg Config) *redactor {
+	r := &redactor{}
+	_, tokenSecret, _ := strings.Cut(creds.token, "=")
+	for _, s := range []string{tokenSecret, cfg.Password, cfg.TOTPSecret, cfg.OTP} {
+		r.fixed = append(r.fixed, variants(s)...)
+	}
+	return r
+}
+
+// isSecretParam names the parameters whose values are never shown.
+func isSecretParam(name string) bool {
+	switch name {
+	case "password", "cipassword", "sshkeys", "otp", "tfa-challenge", "ticket", "CSRFPreventionToken", "confirmation-password", "keys":
+		return true
+	}
+	return false
+}
+
+// variants are the shapes in which a secret may come back: as it is, escaped, unescaped, line by line.
+func variants(secret string) []string {
+	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
+	if s, err := url.PathUnescape(secret); err == nil {
+		all = append(all, s)
+	}
+	for _, s := range slices.Clone(all) {
+		if lines := strings.Split(s, "\n"); len(lines) > 1 {
+			all = append(all, lines...)
+		}
+	}
+	var out []string
+	for _, s := range all {
+		if s = strings.TrimSpace(s); len(s) >= minSecret && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	// The longest first: a secret must not be cut up by a shorter one inside it.
+	slices.SortFunc(out, func(a, b string) int { return len(b) - len(a) })
+	return out
+}
+
+// learn remembers the sensitive values among the parameters.
+func (r *redactor) learn(p Params) {
+	for name, value := range p {
+		if isSecretParam(name) {
+			r.remember(value)
+		}
+	}
+}
+
+// remember adds one secret.
+func (r *redactor) remember(secret string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range variants(secret) {
+		if slices.Contains(r.fixed, s) || slices.Contains(r.learnt, s) {
+			continue
+		}
+		if len(r.learnt) >= maxLearnt {
+			r.learnt = r.learnt[1:]
+		}
+		r.learnt = append(r.learnt, s)
+	}
+}
+
+// text gives s without any known secret.
+func (r *redactor) text(s string) string {
+	if s == "" {
+		return s
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, secret := range r.fixed {
+		s = strings.ReplaceAll(s, secret, redacted)
+	}
+	for _, secret := range r.learnt {
+		s = strings.ReplaceAll(s, secret, redacted)
+	}
+	return s
+}
+
+// params prints parameters in order, without the values of sensitive ones.
+func (r *redactor) params(p Params) string {
+	var b strings.Builder
+	for _, name := range sortedKeys(p) {
+		value := p[name]
+		if isSecretParam(name) {
+			value = redacted
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(name + "=" + value)
+	}
+	return r.text(b.String())
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,114 @@
+package pve
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"time"
+)
+
+const (
+	readTries  = 3
+	writeTries = 5
+	// readPause is the first pause after a failed read; it doubles.
+	readPause = 200 * time.Millisecond
+	// lockPause is the first pause after a lock was not got. PVE has waited up to 10 s for it already.
+	lockPause = time.Second
+)
+
+// withRetry repeats what may be repeated and turns every failure into an *Error. A write is repeated only if nothing
+// can have happened: no connection was made, or the answer says that not even a lock was got.
+func (c *Client) withRetry(next handler) handler {
+	return func(ctx context.Context, r *request) (*response, error) {
+		for try := 1; ; try++ {
+			resp, err := next(ctx, r)
+			failure := c.judge(r, resp, err)
+			if failure == nil {
+				return resp, nil
+			}
+			pause, again := retryPause(r, failure, try)
+			if !again || ctx.Err() != nil || !leavesTime(ctx, pause) {
+				return resp, failure
+			}
+			c.log(ctx, "PVE request failed, trying again", map[string]string{
+				"operation": r.op, "method": r.method, "path": r.path, "error": failure.Error(),
+				"try": strconv.Itoa(try), "pause": pause.String(),
+			})
+			if c.clock.Sleep(ctx, pause) != nil {
+				return resp, failure
+			}
+		}
+	}
+}
+
+// retryPause says whether a failure may be tried again, and after how long. The jitter keeps parallel callers apart.
+func retryPause(r *request, e *Error, try int) (time.Duration, bool) {
+	tries, pause := readTries, readPause
+	switch {
+	case r.once:
+		return 0, false
+	case e.Status != 0 && isLockTimeout(e.Message) && len(e.Params) == 0:
+		tries, pause = writeTries, lockPause
+	case r.isWrite():
+		if !e.unsent || e.Kind != Unavailable || !isTransient(e.Err) {
+			return 0, false
+		}
+		tries = writeTries
+	case e.Status == 596: // to a read there is nothing ambiguous about it
+	case e.Kind == Unavailable && isTransient(e.Err):
+	case e.Kind == Unknown && e.Status >= 500:
+	default:
+		return 0, false
+	}
+	if isTimeout(e.Err) {
+		tries = 2 // each has cost its whole timeout already
+	}
+	if try >= tries {
+		return 0, false
+	}
+	pause <<= try - 1
+	return pause/2 + rand.N(pause), true //nolint:gosec // jitter needs no secrecy
+}
+
+// leavesTime tells whether a pause ends before the caller's deadline. Deadlines are in real time, whatever the Clock.
+func leavesTime(ctx context.Context, pause time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return !ok || time.Until(deadline) > pause
+}
+
+// isTransient tells whether a failed connection may work the next time: not with a name that does not exist or a
+// certificate that is refused.
+func isTransient(err error) bool {
+	var dns *net.DNSError
+	if errors.As(err, &dns) && dns.IsNotFound {
+		return false
+	}
+	return certificateHint(err) == ""
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// certificateHint says what to do about a server whose certificate was refused, and is empty for every other error.
+func certificateHint(err error) string {
+	var verification *tls.CertificateVerificationError
+	var unknown x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &record):
+		return " (the server does not speak TLS on this port)"
+	case errors.As(err, &hostname):
+		return " (use a name that stands in the certificate as the endpoint)"
+	case errors.As(err, &unknown), errors.As(err, &verification), errors.As(err, &invalid):
+		return " (give the CA certificate of the cluster, /etc/pve/pve-root-ca.pem, or switch the verification off)"
+	}
+	return ""
+}

@@ -1,0 +1,160 @@
+package pve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	dialTimeout = 10 * time.Second
+	// headerTimeout lies a bit above the 30 s after which pveproxy itself answers 596 (pve-http-server AnyEvent.pm proxy_request).
+	headerTimeout = 35 * time.Second
+	// idleTimeout lies below the 5 s after which PVE closes an idle connection (AnyEvent.pm, timeout).
+	idleTimeout = 4 * time.Second
+	maxAnswer   = 64 << 20
+)
+
+// transports makes the two connection pools.
+//
+// Reads share connections that are dropped before PVE drops them; should one die nevertheless, net/http repeats the
+// GET. A write gets a connection of its own, for two reasons. On a reused one a dying connection (idle close, a
+// worker of pveproxy that ends after 1000 requests) and a lost answer look the same, so that harmless failures would
+// have to be reported as Ambiguous. And net/http repeats requests only on reused connections: on a fresh one a POST
+// goes out at most once. The price is a resumed TLS handshake for each write.
+func (cfg Config) transports(t *tls.Config) (reads, writes *http.Transport) {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	newTransport := func() *http.Transport {
+		tr := &http.Transport{
+			Proxy:                 http.ProxyFromEnvironment,
+			DialContext:           dialer.DialContext,
+			TLSClientConfig:       t.Clone(),
+			TLSHandshakeTimeout:   dialTimeout,
+			ResponseHeaderTimeout: headerTimeout,
+			IdleConnTimeout:       idleTimeout,
+			MaxIdleConnsPerHost:   cfg.MaxInFlight,
+		}
+		if cfg.DialContext != nil {
+			tr.Proxy, tr.DialContext = nil, cfg.DialContext
+		}
+		return tr
+	}
+	reads, writes = newTransport(), newTransport()
+	writes.DisableKeepAlives = true
+	return reads, writes
+}
+
+// sendError is a request without an answer.
+type sendError struct {
+	err      error
+	sent     bool // the server may have seen it
+	isClosed bool // the caller's context ended
+}
+
+func (e *sendError) Error() string { return e.err.Error() }
+func (e *sendError) Unwrap() error { return e.err }
+
+// send is the last link: one HTTP exchange. Its errors are *sendError.
+func (c *Client) send(ctx context.Context, r *request) (*response, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &sendError{err: err, isClosed: true}
+	}
+	timeout := fmt.Errorf("no answer within %s", c.timeout)
+	reqCtx, cancel := context.WithTimeoutCause(ctx, c.timeout, timeout)
+	defer cancel()
+	var sent atomic.Bool
+	reqCtx = httptrace.WithClientTrace(reqCtx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
+	resp, err := c.exchange(reqCtx, r)
+	if err == nil {
+		return resp, nil
+	}
+	e := &sendError{err: plainError(err), sent: sent.Load()}
+	switch {
+	case ctx.Err() != nil:
+		e.err, e.isClosed = ctx.Err(), true
+	case reqCtx.Err() != nil:
+		e.err = context.Cause(reqCtx)
+	}
+	return nil, e
+}
+
+func (c *Client) exchange(ctx context.Context, r *request) (*response, error) {
+	req, err := c.newHTTPRequest(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	transport := c.reads
+	if r.isWrite() {
+		transport = c.writes
+	}
+	// RoundTrip and not Client.Do: following a redirect would repeat a write, and send the credentials elsewhere.
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return nil, fmt.Errorf("the answer broke off: %w", err)
+	}
+	if len(body) > maxAnswer {
+		return nil, fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
+	}
+	c.noteDate(resp.Header)
+	return &response{status: resp.StatusCode, reason: reasonOf(resp), header: resp.Header, body: body}, nil
+}
+
+func reasonOf(resp *http.Response) string {
+	return strings.TrimSpace(strings.TrimPrefix(resp.Status, strconv.Itoa(resp.StatusCode)))
+}
+
+// newHTTPRequest puts parameters into the query of a GET and a DELETE (PVE answers 501 to a body there) and into a form
+// body otherwise. url.Values encodes "=", ";" and "," inside values, which PVE's parser needs (AnyEvent.pm decode_urlencoded).
+func (c *Client) newHTTPRequest(ctx context.Context, r *request) (*http.Request, error) {
+	values := url.Values{}
+	for k, v := range r.params {
+		values.Set(k, v)
+	}
+	u := c.origin + (&url.URL{Path: c.basePath + "/api2/json" + r.path}).EscapedPath()
+	var body io.Reader
+	if r.method == http.MethodPost || r.method == http.MethodPut {
+		body = strings.NewReader(values.Encode())
+	} else if len(values) > 0 {
+		u += "?" + values.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, u, body)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	req.GetBody = nil // nothing may ever rewind and repeat a write
+	for k, v := range r.header {
+		req.Header[k] = v
+	}
+	req.Header.Set("Accept", "application/json")
+	if c.agent != "" {
+		req.Header.Set("User-Agent", c.agent)
+	}
+	return req, nil
+}
+
+// plainError drops the URL that net/url puts around errors: our own text names the request.
+func plainError(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
