@@ -65,6 +65,8 @@ type Ref struct {
 	Node string
 	// Identity is what proves that the VM is still the one in state; zero proves nothing and is filled by Read.
 	Identity Identity
+	// Status is the power status in state; a listing that says the same is believed, another is asked about.
+	Status string
 }
 
 // Identity tells one VM from another that later got the same id: the SMBIOS uuid, else the creation time in meta.

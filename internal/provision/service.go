@@ -24,5 +24,8 @@ type Service struct {
 
 // New makes a Service. shell and clock may be nil: no SSH, the real clock.
 func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
+	if clock == nil {
+		clock = realClock{}
+	}
 	return &Service{api: api, shell: shell, clock: clock}
 }

@@ -1,0 +1,136 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// Check tells at plan time what the server would refuse at apply time. It costs one listing of the cluster, and one list
+// of bridges of the node. What the identity may not see is not reported.
+func (s *Service) Check(ctx context.Context, r PlanRequest) []*FieldError {
+	resources, err := s.api.SharedResources(ctx)
+	if err != nil {
+		return []*FieldError{{Path: "", Summary: "Cannot look at the cluster", Detail: "The plan needs the list of nodes, storages and guests", Err: err}}
+	}
+	c := &planCheck{resources: resources, node: r.Node}
+	if c.node == "" && r.Clone == nil && r.Creating && len(resources.Nodes()) > 1 {
+		_, err := target(resources, "", nil)
+		c.add(err)
+	}
+	if c.node != "" {
+		c.add(checkNode(resources, c.node))
+	}
+	if r.Creating {
+		c.vmid(r.VMID)
+		c.source(r.Clone)
+	}
+	if len(c.found) > 0 && c.found[0].Path == "node" {
+		return c.found
+	}
+	c.storages(r.Storages)
+	c.pool(r.Pool)
+	if c.node != "" && len(r.Bridges) > 0 {
+		networks, err := s.api.Networks(ctx, c.node)
+		if err == nil {
+			c.bridges(r.Bridges, networks)
+		}
+	}
+	return c.found
+}
+
+// planCheck gathers what is wrong.
+type planCheck struct {
+	resources pve.Resources
+	node      string
+	found     []*FieldError
+}
+
+func (c *planCheck) add(err error) {
+	if field, ok := err.(*FieldError); ok { //nolint:errorlint // made by this package, never wrapped
+		c.found = append(c.found, field)
+	}
+}
+
+func (c *planCheck) vmid(vmid int) {
+	if guest, ok := c.resources.Guest(vmid); ok && guest.Lock != "create" && guest.Lock != "clone" {
+		c.found = append(c.found, &FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", vmid),
+			Detail: fmt.Sprintf("%s %d (%s) on node %s has this id. Choose another vmid, leave it out to get a free one, "+
+				"or adopt the VM with terraform import", kindName(guest.Type), vmid, guest.Name, guest.Node)})
+	}
+}
+
+func (c *planCheck) source(clone *Clone) {
+	if clone == nil {
+		return
+	}
+	found, err := findSource(c.resources, clone)
+	if err != nil {
+		c.add(err)
+		return
+	}
+	if c.node == "" {
+		c.node = found.Node
+	}
+}
+
+// storages reports storages that the node does not have. Where the listing shows none at all the identity lacks
+// Datastore.Audit, and nothing can be said.
+func (c *planCheck) storages(wanted map[string]string) {
+	visible := map[string]bool{}
+	anywhere := map[string][]string{}
+	for _, r := range c.resources {
+		if r.Type == "storage" {
+			anywhere[r.Storage] = append(anywhere[r.Storage], r.Node)
+			visible[r.Storage] = visible[r.Storage] || r.Node == c.node
+		}
+	}
+	if len(anywhere) == 0 {
+		return
+	}
+	for _, path := range slices.Sorted(maps.Keys(wanted)) {
+		id := wanted[path]
+		switch {
+		case len(anywhere[id]) == 0:
+			c.found = append(c.found, &FieldError{Path: path, Summary: fmt.Sprintf("Unknown storage %q", id),
+				Detail: "The cluster has the storages " + strings.Join(slices.Sorted(maps.Keys(anywhere)), ", ") +
+					", as far as this identity may see them (Datastore.Audit)"})
+		case c.node != "" && !visible[id]:
+			c.found = append(c.found, &FieldError{Path: path, Summary: fmt.Sprintf("Storage %s is not on node %s", id, c.node),
+				Detail: "It is available on " + strings.Join(anywhere[id], ", ")})
+		}
+	}
+}
+
+func (c *planCheck) pool(pool string) {
+	if pool == "" {
+		return
+	}
+	var names []string
+	for _, r := range c.resources {
+		if r.Type == "pool" {
+			names = append(names, r.Pool)
+		}
+	}
+	if len(names) > 0 && !slices.Contains(names, pool) {
+		c.found = append(c.found, &FieldError{Path: "pool", Summary: fmt.Sprintf("Unknown pool %q", pool),
+			Detail: "The cluster has the pools " + strings.Join(names, ", ")})
+	}
+}
+
+func (c *planCheck) bridges(wanted map[string]string, networks []pve.Network) {
+	names := make([]string, len(networks))
+	for i, n := range networks {
+		names[i] = n.Name
+	}
+	for _, path := range slices.Sorted(maps.Keys(wanted)) {
+		if !slices.Contains(names, wanted[path]) {
+			c.found = append(c.found, &FieldError{Path: path, Summary: fmt.Sprintf("Unknown bridge %q", wanted[path]),
+				Detail: fmt.Sprintf("Node %s has the bridges %s, as far as this identity may use them (SDN.Use)", c.node, strings.Join(names, ", "))})
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// collisions bounds how many automatic ids are tried when others take them first.
+const collisions = 10
+
+// creation is one attempt to create a VM under one id.
+type creation struct {
+	s      *Service
+	r      CreateRequest
+	node   string // where the VM is to be
+	origin *origin
+	vmid   int
+	fence  *fence
+	stamp  stamp
+	ledger ledger
+
+	sent     bool // the first request may have had an effect
+	lost     bool // its answer was lost
+	taken    bool // the id was somebody else's
+	change   vm.Change
+	warnings []Warning
+	removal  *removal
+}
+
+// Create makes a VM whole, or leaves nothing of it. See Created for what an error means.
+func (s *Service) Create(ctx context.Context, r CreateRequest) (Created, error) {
+	resources, err := s.api.Resources(ctx)
+	if err != nil {
+		return Created{}, fmt.Errorf("list the cluster's guests: %w", err)
+	}
+	from, err := s.resolve(ctx, resources, r.Clone)
+	if err != nil {
+		return Created{}, err
+	}
+	node, err := target(resources, r.Node, from)
+	if err != nil {
+		return Created{}, err
+	}
+	ids := &idSource{s: s, resources: resources, request: r, writeNode: node}
+	if from != nil {
+		ids.writeNode = from.node
+	}
+	for range collisions {
+		c := &creation{s: s, r: r, node: node, origin: from}
+		if c.vmid, c.fence, err = ids.next(ctx); err != nil {
+			return Created{}, err
+		}
+		c.stamp = newStamp(clusterName(resources), c.vmid, s.deadline(r.Lease))
+		created, err := c.run(ctx)
+		if c.taken && r.VMID == 0 {
+			ids.skip(c.vmid)
+			continue
+		}
+		return created, err
+	}
+	return Created{}, fmt.Errorf("no free VMID: %d ids in a row were taken by others between the look and the create", collisions)
+}
+
+// deadline is when a create that begins now may be taken for dead, on the server's clock.
+func (s *Service) deadline(wanted time.Duration) time.Time {
+	if wanted <= 0 {
+		wanted = lease
+	}
+	return s.api.ServerTime().Add(wanted)
+}
+
+// run does the steps, and reads the VM back once they are committed.
+func (c *creation) run(ctx context.Context) (Created, error) {
+	undo := c.r.UndoTimeout
+	if undo <= 0 {
+		undo = 10 * time.Minute
+	}
+	err := tx.Run(ctx, undo, c.steps()...)
+	if err != nil {
+		return c.failed(err)
+	}
+	created := Created{Warnings: c.warnings}
+	created.Guest, err = c.s.readBack(context.WithoutCancel(ctx), c.node, c.vmid)
+	if c.origin != nil {
+		created.Guest.Source = c.origin.vmid
+	}
+	if err != nil {
+		created.Warnings = append(created.Warnings, Warning{
+			Summary: fmt.Sprintf("VM %d was created, but could not be read back", c.vmid),
+			Detail:  err.Error() + "\n\nThe VM is complete. The next refresh fills in what is missing in state.",
+		})
+	}
+	return created, nil
+}
+
+// failed says what is left: nothing, or a guest and residues for state.
+func (c *creation) failed(err error) (Created, error) {
+	created := Created{Warnings: c.warnings}
+	if c.removal != nil {
+		for _, note := range c.removal.notes {
+			created.Warnings = append(created.Warnings, Warning{Summary: fmt.Sprintf("Rollback of VM %d", c.vmid), Detail: note})
+		}
+	}
+	var failed *tx.Error
+	if errors.As(err, &failed) {
+		created.Left = failed.Left
+	}
+	kept := c.r.OnFailure == Keep && c.sent && !c.taken
+	if kept || !tx.RolledBack(err) {
+		created.Guest = Guest{VMID: c.vmid, Node: c.node, Spec: c.r.Spec, Pool: c.r.Pool}
+	}
+	return created, err
+}
+
+// steps is the whole create as a table. Only the first step has an undo, since removing the VM takes back all of them.
+func (c *creation) steps() []tx.Step {
+	name := fmt.Sprintf("create VM %d on node %s", c.vmid, c.node)
+	claim := c.create
+	if c.origin != nil {
+		name = fmt.Sprintf("clone VM %d to VM %d on node %s", c.origin.vmid, c.vmid, c.node)
+		claim = c.clone
+	}
+	steps := []tx.Step{{Name: name, Do: claim, Undo: c.undo}}
+	if c.origin != nil {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("configure VM %d", c.vmid), Do: c.configure})
+	}
+	steps = append(steps, tx.Step{Name: fmt.Sprintf("place and grow the disks of VM %d", c.vmid), Do: c.shape})
+	if c.r.Spec.Template != nil && *c.r.Spec.Template {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("convert VM %d to a template", c.vmid), Do: c.convert})
+	} else if c.r.Start {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("start VM %d", c.vmid), Do: c.start})
+	}
+	return append(steps, tx.Step{Name: fmt.Sprintf("commit VM %d", c.vmid), Do: c.commit})
+}
+
+// undo removes the VM, unless it was never ours or is to be kept.
+func (c *creation) undo(ctx context.Context) error {
+	if !c.sent || c.taken || c.r.OnFailure == Keep {
+		return nil
+	}
+	nodes := []string{c.node}
+	if c.fence.node != c.node {
+		nodes = append(nodes, c.fence.node)
+	}
+	c.removal = &removal{s: c.s, vmid: c.vmid, nodes: nodes, fence: c.fence, ledger: &c.ledger, stamp: c.stamp, lost: c.lost}
+	return c.removal.run(ctx)
+}
+
+// committedLater are the options that only the commit may set: the stamp stands in for the description, and a VM with
+// protection cannot be removed.
+var committedLater = []string{"description", "protection", "template"}
+
+// create claims the id with a new VM. Everything but description, protection and the sizes of imported disks is in it.
+func (c *creation) create(ctx context.Context) error {
+	params := pve.Params{}
+	maps.Copy(params, vm.Encode(c.r.Spec))
+	for _, option := range committedLater {
+		delete(params, option)
+	}
+	params["vmid"], params["description"] = strconv.Itoa(c.vmid), c.stamp.String()
+	if c.r.Pool != "" {
+		params["pool"] = c.r.Pool
+	}
+	for slot, disk := range c.r.Spec.Disks {
+		if disk.ImportFrom != nil && disk.Size != nil {
+			c.change.Grow = append(c.change.Grow, vm.Growth{Slot: slot, Size: *disk.Size})
+		}
+	}
+	return c.claim(ctx, job{node: c.node, typ: "qmcreate", id: c.vmid,
+		send: func(ctx context.Context) (pve.UPID, error) { return c.s.api.CreateVM(ctx, c.node, params) }})
+}
+
+// clone claims the id with a copy of the source.
+func (c *creation) clone(ctx context.Context) error {
+	params := c.origin.params(c.vmid, c.r, c.node)
+	params["description"] = c.stamp.String()
+	return c.claim(ctx, job{node: c.origin.node, typ: "qmclone", id: c.origin.vmid, done: c.cloned,
+		send: func(ctx context.Context) (pve.UPID, error) {
+			return c.s.api.CloneVM(ctx, c.origin.node, c.origin.vmid, params)
+		}})
+}
+
+// claim is the first write. An id that is taken already is a collision, never a success.
+func (c *creation) claim(ctx context.Context, j job) error {
+	send := j.send
+	j.send = func(ctx context.Context) (pve.UPID, error) {
+		c.sent = true
+		upid, err := send(ctx)
+		if pve.IsKind(err, pve.Exists) {
+			c.taken = true
+			err = &FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", c.vmid),
+				Detail: "Another VM or container has this id; it was not touched. Choose another vmid, or leave it out to get a free one", Err: err}
+		}
+		return upid, err
+	}
+	result, err := c.s.perform(ctx, &c.ledger, j)
+	c.lost = pve.IsKind(err, pve.Ambiguous)
+	c.warn(fmt.Sprintf("Creation of VM %d ended with warnings", c.vmid), result)
+	return err
+}
+
+// cloned awaits the end of a clone whose task is not known: several clones of one source are under way, and PVE lists
+// their tasks under the source. Our stamp on the target tells which target is ours.
+func (c *creation) cloned(ctx context.Context) (bool, error) {
+	for attempt := 0; ; attempt++ {
+		if err := c.s.pause(ctx, attempt); err != nil {
+			return false, err
+		}
+		config, err := c.s.api.CurrentConfig(ctx, c.origin.node, c.vmid)
+		if pve.IsKind(err, pve.NotFound) && c.node != c.origin.node {
+			config, err = c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+		}
+		if err != nil || !c.stamp.proves(c.vmid, config.Values) {
+			return false, err
+		}
+		if config.Values["lock"] == "" {
+			return true, nil
+		}
+	}
+}
+
+func (c *creation) warn(summary string, result pve.TaskResult) {
+	if result.Warnings > 0 {
+		detail := ""
+		for _, line := range result.Log {
+			detail += line + "\n"
+		}
+		c.warnings = append(c.warnings, Warning{Summary: summary, Detail: detail})
+	}
+}

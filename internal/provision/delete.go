@@ -1,0 +1,204 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Delete destroys a VM and looks that nothing of it is left, whatever PVE says. A VM that is gone already is a success.
+// What is left is returned with the error, to be kept in state.
+func (s *Service) Delete(ctx context.Context, r DeleteRequest) ([]Residue, []Warning, error) {
+	left, warnings, err := s.deleteGuest(ctx, r)
+	if err != nil {
+		return append(left, r.Left...), warnings, err
+	}
+	remembered, err := s.clear(ctx, r.Left)
+	return remembered, warnings, err
+}
+
+func (s *Service) deleteGuest(ctx context.Context, r DeleteRequest) ([]Residue, []Warning, error) {
+	resources, err := s.api.Resources(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the cluster's guests: %w", err)
+	}
+	node, vmid := r.Ref.Node, r.Ref.VMID
+	if listed, ok := resources.Guest(vmid); ok && listed.Type == "qemu" {
+		node = listed.Node
+	}
+	config, err := s.api.CurrentConfig(ctx, node, vmid)
+	if pve.IsKind(err, pve.NotFound) {
+		_, seen, err := s.missing(ctx, r.Ref, node)
+		if seen != Gone {
+			return nil, nil, err
+		}
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read VM %d on node %s: %w", vmid, node, err)
+	}
+	if err := guard(r.Ref, node, config.Values); err != nil {
+		return nil, nil, err
+	}
+	if err := removable(vmid, config.Values); err != nil {
+		return nil, nil, err
+	}
+	return s.destroyGuest(ctx, r, resources, node, config.Values)
+}
+
+// removable says no before anything is shut down.
+func removable(vmid int, config map[string]string) error {
+	if config["protection"] == "1" {
+		return &FieldError{Path: "protection", Summary: fmt.Sprintf("VM %d is protected", vmid),
+			Detail: "It was not touched. Set protection = false and apply, then destroy"}
+	}
+	if lock := config["lock"]; lock != "" && lock != "suspended" {
+		return fmt.Errorf("VM %d is locked (%s): a task is at work on it, or died. It was not touched; try again when the task has ended, "+
+			"or remove a dead lock with `qm unlock %d` on the node", vmid, lock, vmid)
+	}
+	return nil
+}
+
+func (s *Service) destroyGuest(ctx context.Context, r DeleteRequest, resources pve.Resources, node string, config map[string]string) ([]Residue, []Warning, error) {
+	l := &ledger{}
+	running, err := s.isRunning(node, r.Ref.VMID)(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if running && !r.HardStop {
+		if err := s.shutDown(ctx, l, node, r.Ref.VMID, r.StopTimeout, r.ForceStop); err != nil {
+			return nil, nil, err
+		}
+	}
+	storages, err := s.imageStorages(ctx, resources, node)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := s.newFence(ctx, node, r.Ref.VMID, storages)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.release(config, r.Ref.VMID)
+	identity := identityOf(config)
+	gone := &removal{s: s, vmid: r.Ref.VMID, nodes: []string{node}, fence: f, ledger: l,
+		stamp: newStamp(clusterName(resources), r.Ref.VMID, s.deadline(0)),
+		owns:  func(now map[string]string) bool { return !identity.IsZero() && identity.Matches(identityOf(now)) }}
+	err = gone.run(ctx)
+	var warnings []Warning
+	for _, note := range gone.notes {
+		warnings = append(warnings, Warning{Summary: fmt.Sprintf("Destroy of VM %d", r.Ref.VMID), Detail: note})
+	}
+	var left *tx.LeftError
+	if errors.As(err, &left) {
+		return left.Left, warnings, err
+	}
+	return nil, warnings, err
+}
+
+// release opens the fence for the volumes that a configuration of ours owns: those that carry its own id. A volume of
+// another id is somebody else's, and PVE only detaches it.
+func (f *fence) release(config map[string]string, vmid int) {
+	for volume := range f.before {
+		owner, ok := vm.VolumeOwner(volume)
+		if ok && owner == vmid && uses(config, volume) {
+			delete(f.before, volume)
+		}
+	}
+}
+
+// clear retries remembered residues and returns those that are still there. A guest that is left is not removed here: the
+// delete of the VM in state has just tried that, with proof.
+func (s *Service) clear(ctx context.Context, left []Residue) ([]Residue, error) {
+	var failed error
+	for _, residue := range left {
+		if residue.Kind != "volume" {
+			continue
+		}
+		if err := s.clearVolume(ctx, residue); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("remove %s: %w", residue.What, err))
+		}
+	}
+	remaining, err := s.Recheck(ctx, left)
+	if err != nil {
+		return left, err
+	}
+	if len(remaining) > 0 {
+		return remaining, &tx.LeftError{Left: remaining, Err: failed}
+	}
+	return nil, nil
+}
+
+// clearVolume removes a remembered volume, unless a VM has its id now: then it may be that VM's.
+func (s *Service) clearVolume(ctx context.Context, residue Residue) error {
+	vmid, ok := vm.VolumeOwner(residue.ID)
+	if !ok {
+		return fmt.Errorf("no VMID in %q", residue.ID)
+	}
+	resources, err := s.api.Resources(ctx)
+	if err != nil {
+		return err
+	}
+	if _, taken := resources.Guest(vmid); taken {
+		return fmt.Errorf("VM %d exists, and the volume may be in use by it", vmid)
+	}
+	f := &fence{node: residue.Node, vmid: vmid, storages: []string{storageOf(residue.ID)}, blind: map[string]error{}, before: map[string]struct{}{}}
+	volumes, err := f.strays(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, v := range volumes {
+		if v != residue.ID {
+			f.before[v] = struct{}{}
+		}
+	}
+	sweep := &removal{s: s, vmid: vmid, nodes: []string{residue.Node}, fence: f, ledger: &ledger{},
+		stamp: newStamp(clusterName(resources), vmid, s.deadline(0))}
+	return sweep.run(ctx)
+}
+
+// Recheck says which remembered residues are still there.
+func (s *Service) Recheck(ctx context.Context, left []Residue) ([]Residue, error) {
+	var remaining []Residue
+	for _, residue := range left {
+		there, err := s.exists(ctx, residue)
+		if err != nil {
+			return nil, fmt.Errorf("look for %s: %w", residue.What, err)
+		}
+		if there {
+			remaining = append(remaining, residue)
+		}
+	}
+	return remaining, nil
+}
+
+func (s *Service) exists(ctx context.Context, residue Residue) (bool, error) {
+	if residue.Kind == "guest" {
+		vmid, err := strconv.Atoi(residue.ID)
+		if err != nil {
+			return false, err
+		}
+		_, err = s.api.CurrentConfig(ctx, residue.Node, vmid)
+		if pve.IsKind(err, pve.NotFound) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	vmid, _ := vm.VolumeOwner(residue.ID)
+	volumes, err := s.api.Content(ctx, residue.Node, storageOf(residue.ID), "images", vmid)
+	if err != nil {
+		return false, err
+	}
+	for _, v := range volumes {
+		if v.ID == residue.ID {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func storageOf(volume string) string { return vm.VolumeStorage(volume) }

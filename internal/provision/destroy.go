@@ -1,0 +1,128 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// destroy does the next thing towards the end of our VM: stop it, unlock it, switch its protection off, attach the
+// volumes that it does not know of, and at last delete it with all of them. One pass does as much of this as goes well.
+func (r *removal) destroy(ctx context.Context, node string, config map[string]string) error {
+	if err := r.halt(ctx, node); err != nil {
+		return err
+	}
+	if config["lock"] != "" {
+		if err := r.unlock(ctx, node, config["lock"]); err != nil {
+			if r.stuck != nil {
+				r.freeAll(ctx)
+			}
+			return err
+		}
+	}
+	if config["protection"] == "1" {
+		if err := r.s.api.UpdateConfig(ctx, node, r.vmid, pve.Params{"protection": "0"}); err != nil {
+			return err
+		}
+	}
+	r.adopt(ctx, node, config)
+	_, err := r.s.perform(ctx, r.ledger, job{node: node, typ: "qmdestroy", id: r.vmid,
+		send: func(ctx context.Context) (pve.UPID, error) {
+			return r.s.api.DeleteVM(ctx, node, r.vmid, pve.DeleteOptions{Purge: true})
+		}})
+	if pve.IsKind(err, pve.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// halt stops a running guest hard. It is ours and was never committed, or its owner has shut it down before.
+func (r *removal) halt(ctx context.Context, node string) error {
+	status, err := r.s.api.GuestStatus(ctx, node, r.vmid)
+	if err != nil || status.Status != "running" {
+		return err
+	}
+	params := pve.Params{}
+	if status.Lock != "" && r.s.api.Identity().IsRootTicket() {
+		params["skiplock"] = "1"
+	}
+	_, err = r.s.perform(ctx, r.ledger, job{node: node, typ: "qmstop", id: r.vmid,
+		send: func(ctx context.Context) (pve.UPID, error) { return r.s.api.StopVM(ctx, node, r.vmid, params) }})
+	return err
+}
+
+// unlock takes away the lock of a dead worker of ours: with a ticket of root@pam over the API, since PVE lets nobody else
+// skip a lock, not even a token of root; else over SSH. Any other lock is somebody's at work and stays.
+func (r *removal) unlock(ctx context.Context, node, lock string) error {
+	if !slices.Contains(ownLocks, lock) {
+		return fmt.Errorf("VM %d is locked (%s)", r.vmid, lock)
+	}
+	if r.s.api.Identity().IsRootTicket() {
+		return r.s.api.UpdateConfig(ctx, node, r.vmid, pve.Params{"delete": "lock", "skiplock": "1"})
+	}
+	if r.s.shell != nil {
+		return r.s.shell.Unlock(ctx, node, r.vmid)
+	}
+	r.stuck = fmt.Errorf("VM %d is locked (%s) by a worker that died; only the user root@pam with a password may unlock it over the API, and no SSH is configured", r.vmid, lock)
+	return r.stuck
+}
+
+// adopt attaches to our VM the volumes of its id that it does not know of, so that they are destroyed with it. Those that
+// outlived it once are freed one by one.
+func (r *removal) adopt(ctx context.Context, node string, config map[string]string) {
+	var loose, stubborn []string
+	for _, v := range r.strays {
+		r.tried[v]++
+		switch {
+		case r.tried[v] > 1:
+			stubborn = append(stubborn, v)
+		case !uses(config, v):
+			loose = append(loose, v)
+		}
+	}
+	if len(loose) > 0 {
+		params, next := pve.Params{}, 0
+		for _, v := range loose {
+			for ; config[fmt.Sprintf("unused%d", next)] != ""; next++ {
+			}
+			params[fmt.Sprintf("unused%d", next)] = v
+			next++
+		}
+		if err := r.s.api.UpdateConfig(ctx, node, r.vmid, params); err != nil {
+			stubborn = append(stubborn, loose...)
+		}
+	}
+	for _, v := range stubborn {
+		_ = r.free(ctx, v)
+	}
+}
+
+// freeAll frees the volumes of a VM that cannot be unlocked, while its locked configuration keeps the id from others.
+func (r *removal) freeAll(ctx context.Context) {
+	for _, v := range r.strays {
+		_ = r.free(ctx, v) // the next look tells
+	}
+	if now, err := r.fence.strays(ctx, r.s); err == nil {
+		r.strays = now
+	}
+}
+
+// free removes one volume of ours: over the API, which takes Datastore.Allocate, else over SSH. The next pass looks
+// whether it is gone; what PVE says of it proves nothing.
+func (r *removal) free(ctx context.Context, volume string) error {
+	_, err := r.s.perform(ctx, r.ledger, job{node: r.fence.node, typ: "imgdel", id: r.vmid,
+		send: func(ctx context.Context) (pve.UPID, error) { return r.s.api.DeleteVolume(ctx, r.fence.node, volume) }})
+	if err == nil && r.tried[volume] < 2 {
+		return nil
+	}
+	if r.s.shell == nil {
+		if err == nil {
+			err = errors.New("the volume is still there after PVE removed it")
+		}
+		return err
+	}
+	return r.s.shell.FreeVolume(ctx, r.fence.node, volume)
+}

@@ -1,0 +1,129 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// fence is the list of volumes that carried our id before the first write. What is in it is not ours, whatever happens.
+type fence struct {
+	node     string
+	vmid     int
+	storages []string            // images storages of the node that could be listed
+	blind    map[string]error    // images storages that could not, and why: nothing is ever removed there
+	before   map[string]struct{} // volume ids
+}
+
+// newFence lists, storage by storage and never from a cache, the volumes that carry vmid on node.
+func (s *Service) newFence(ctx context.Context, node string, vmid int, storages []string) (*fence, error) {
+	f := &fence{node: node, vmid: vmid, blind: map[string]error{}, before: map[string]struct{}{}}
+	for _, storage := range storages {
+		volumes, err := s.api.Content(ctx, node, storage, "images", vmid)
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		if err != nil {
+			f.blind[storage] = err
+			continue
+		}
+		f.storages = append(f.storages, storage)
+		for _, v := range volumes {
+			f.before[v.ID] = struct{}{}
+		}
+	}
+	return f, nil
+}
+
+// orphans are the volumes that carried the id although no guest had it, sorted.
+func (f *fence) orphans() []string { return slices.Sorted(maps.Keys(f.before)) }
+
+// strays are the volumes with our id that came after the fence was made, sorted.
+func (f *fence) strays(ctx context.Context, s *Service) ([]string, error) {
+	var strays []string
+	for _, storage := range f.storages {
+		volumes, err := s.api.Content(ctx, f.node, storage, "images", f.vmid)
+		if err != nil {
+			return nil, fmt.Errorf("list the volumes of VM %d on %s: %w", f.vmid, storage, err)
+		}
+		for _, v := range volumes {
+			if _, old := f.before[v.ID]; !old {
+				strays = append(strays, v.ID)
+			}
+		}
+	}
+	slices.Sort(strays)
+	return strays, nil
+}
+
+// sees reports whether the identity could see an orphan volume on every listed storage: PVE leaves out of a listing, in
+// silence, what the caller may not access (pve-storage check_volume_access). Storages where it cannot tell count as blind.
+func (f *fence) sees(ctx context.Context, s *Service) error {
+	if s.api.Identity().IsRootTicket() {
+		return nil
+	}
+	guest, err := s.privileges(ctx, fmt.Sprintf("/vms/%d", f.vmid))
+	if err != nil {
+		return err
+	}
+	var seen []string
+	for _, storage := range f.storages {
+		privs, err := s.privileges(ctx, "/storage/"+storage)
+		if err != nil {
+			return err
+		}
+		if privs["Datastore.Allocate"] || privs["Datastore.Audit"] && guest["VM.Config.Disk"] {
+			seen = append(seen, storage)
+			continue
+		}
+		f.blind[storage] = errors.New("needs Datastore.Allocate on the storage, or Datastore.Audit there and VM.Config.Disk on /vms, to see volumes without a VM")
+	}
+	f.storages = seen
+	return nil
+}
+
+func (s *Service) privileges(ctx context.Context, path string) (map[string]bool, error) {
+	all, err := s.api.Permissions(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return all[path], nil
+}
+
+// notes says, for people, where nothing could be looked for.
+func (f *fence) notes() []string {
+	var notes []string
+	for _, storage := range slices.Sorted(maps.Keys(f.blind)) {
+		notes = append(notes, fmt.Sprintf("volumes on storage %s were not looked for: %v", storage, f.blind[storage]))
+	}
+	return notes
+}
+
+// imageStorages are the storages of a node that can hold disks. The cluster's listing has them where the identity has
+// Datastore.Audit; otherwise the node is asked.
+func (s *Service) imageStorages(ctx context.Context, resources pve.Resources, node string) ([]string, error) {
+	var ids []string
+	for _, r := range resources.Storages(node) {
+		if slices.Contains(strings.Split(r.Content, ","), "images") {
+			ids = append(ids, r.Storage)
+		}
+	}
+	if len(ids) == 0 {
+		storages, err := s.api.Storages(ctx, node, "images")
+		if err != nil {
+			return nil, fmt.Errorf("list the storages of node %s: %w", node, err)
+		}
+		for _, st := range storages {
+			if st.Enabled {
+				ids = append(ids, st.ID)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}

@@ -1,0 +1,149 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// configure enforces on a clone what the configuration says, and leaves the rest as the template has it.
+func (c *creation) configure(ctx context.Context) error {
+	config, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+	if err != nil {
+		return err
+	}
+	has := vm.Decode(config.Values)
+	want := vm.Merge(has, c.r.Spec)
+	want.Description, want.Protection, want.Template = has.Description, has.Protection, has.Template
+	c.change = vm.Diff(has, want)
+	if len(c.change.Problems) > 0 {
+		p := c.change.Problems[0]
+		return &FieldError{Path: p.Slot, Summary: fmt.Sprintf("Cannot configure %s of the clone", p.Slot), Detail: p.Text}
+	}
+	return c.s.apply(ctx, &c.ledger, c.node, c.vmid, c.change, "")
+}
+
+// apply sends the options of a change: through a task where a volume is allocated, since a request may only take 30 s.
+func (s *Service) apply(ctx context.Context, l *ledger, node string, vmid int, change vm.Change, digest string) error {
+	if len(change.Set)+len(change.Delete) == 0 {
+		return nil
+	}
+	params := pve.Params{}
+	for option, value := range change.Set {
+		params[option] = value
+	}
+	if len(change.Delete) > 0 {
+		params["delete"] = strings.Join(change.Delete, ",")
+	}
+	if digest != "" {
+		params["digest"] = digest
+	}
+	if !change.Allocates() {
+		return s.set(ctx, node, vmid, params)
+	}
+	_, err := s.perform(ctx, l, job{node: node, typ: "qmconfig", id: vmid,
+		send: func(ctx context.Context) (pve.UPID, error) { return s.api.UpdateConfigTask(ctx, node, vmid, params) }})
+	return err
+}
+
+// set changes options that allocate nothing. Such a request means the same when it is sent twice, so a lost answer is
+// followed by a second try, without the digest, which the first may have changed.
+func (s *Service) set(ctx context.Context, node string, vmid int, params pve.Params) error {
+	err := s.api.UpdateConfig(ctx, node, vmid, params)
+	for attempt := 1; attempt < 3 && pve.IsKind(err, pve.Ambiguous); attempt++ {
+		if err := s.pause(ctx, attempt); err != nil {
+			return err
+		}
+		delete(params, "digest")
+		err = s.api.UpdateConfig(ctx, node, vmid, params)
+	}
+	return err
+}
+
+// shape moves and grows disks.
+func (c *creation) shape(ctx context.Context) error {
+	return c.s.shape(ctx, &c.ledger, c.node, c.vmid, c.change)
+}
+
+func (s *Service) shape(ctx context.Context, l *ledger, node string, vmid int, change vm.Change) error {
+	for _, m := range change.Moves {
+		params := pve.Params{"disk": m.Slot, "storage": m.Storage, "delete": "1"}
+		if m.Format != "" {
+			params["format"] = m.Format
+		}
+		if _, err := s.perform(ctx, l, job{node: node, typ: "qmmove", id: vmid,
+			send: func(ctx context.Context) (pve.UPID, error) { return s.api.MoveDisk(ctx, node, vmid, params) }}); err != nil {
+			return fmt.Errorf("move %s to %s: %w", m.Slot, m.Storage, err)
+		}
+	}
+	grow := slices.Clone(change.Grow)
+	slices.SortFunc(grow, func(a, b vm.Growth) int { return strings.Compare(a.Slot, b.Slot) })
+	for _, g := range grow {
+		if _, err := s.perform(ctx, l, job{node: node, typ: "resize", id: vmid,
+			send: func(ctx context.Context) (pve.UPID, error) {
+				return s.api.Resize(ctx, node, vmid, g.Slot, vm.FormatSize(g.Size))
+			}}); err != nil {
+			return fmt.Errorf("grow %s to %s: %w", g.Slot, vm.FormatSize(g.Size), err)
+		}
+	}
+	return nil
+}
+
+// convert makes the VM a template.
+func (c *creation) convert(ctx context.Context) error {
+	_, err := c.s.perform(ctx, &c.ledger, job{node: c.node, typ: "qmtemplate", id: c.vmid,
+		send: func(ctx context.Context) (pve.UPID, error) { return c.s.api.ConvertToTemplate(ctx, c.node, c.vmid) }})
+	return err
+}
+
+// start starts the VM.
+func (c *creation) start(ctx context.Context) error {
+	result, err := c.s.start(ctx, &c.ledger, c.node, c.vmid)
+	c.warn(fmt.Sprintf("Start of VM %d ended with warnings", c.vmid), result)
+	return err
+}
+
+// start starts a VM. One that runs already is what was wanted.
+func (s *Service) start(ctx context.Context, l *ledger, node string, vmid int) (pve.TaskResult, error) {
+	result, err := s.perform(ctx, l, job{node: node, typ: "qmstart", id: vmid, done: s.isRunning(node, vmid),
+		send: func(ctx context.Context) (pve.UPID, error) { return s.api.StartVM(ctx, node, vmid, pve.Params{}) }})
+	if err != nil && ctx.Err() == nil {
+		if running, lookErr := s.isRunning(node, vmid)(ctx); lookErr == nil && running && strings.Contains(err.Error(), "already running") {
+			return result, nil
+		}
+	}
+	return result, err
+}
+
+func (s *Service) isRunning(node string, vmid int) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		status, err := s.api.GuestStatus(ctx, node, vmid)
+		return status.Status == "running", err
+	}
+}
+
+// commit is the last write: it puts the wanted description in the stamp's place, and sets protection. Before it the VM is
+// ours to remove; after it, it is the user's.
+func (c *creation) commit(ctx context.Context) error {
+	params := pve.Params{}
+	description := c.r.Spec.Description
+	if description == nil && c.origin != nil && c.origin.description != "" {
+		description = &c.origin.description
+	}
+	if description == nil || *description == "" {
+		params["delete"] = "description"
+	} else {
+		params["description"] = *description
+	}
+	if p := c.r.Spec.Protection; p != nil {
+		params["protection"] = "0"
+		if *p {
+			params["protection"] = "1"
+		}
+	}
+	return c.s.set(ctx, c.node, c.vmid, params)
+}

@@ -1,0 +1,194 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Read looks at a VM in state. Gone needs proof: its configuration is missing, the cluster does not list it, and all of
+// the cluster could be seen. When that cannot be had the answer is Unknown, with the reason as error. A VM that is
+// another than the one in state is an *IdentityError.
+func (s *Service) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
+	resources, err := s.api.SharedResources(ctx)
+	if err != nil {
+		return Guest{}, Unknown, fmt.Errorf("list the cluster's guests: %w", err)
+	}
+	listed, ok := resources.Guest(ref.VMID)
+	node := ref.Node
+	if ok && listed.Type == "qemu" {
+		node = listed.Node
+	}
+	config, err := s.api.PendingConfig(ctx, node, ref.VMID)
+	if pve.IsKind(err, pve.NotFound) {
+		return s.missing(ctx, ref, node)
+	}
+	if err != nil {
+		return Guest{}, Unknown, fmt.Errorf("read VM %d on node %s: %w", ref.VMID, node, err)
+	}
+	if err := guard(ref, node, config.Current()); err != nil {
+		return Guest{}, Found, err
+	}
+	guest := guestFrom(config, node, ref.VMID)
+	guest.Pool, guest.Status = listed.Pool, listed.Status
+	if !ok || listed.Status != ref.Status || listed.Status == "unknown" {
+		err = s.power(ctx, &guest)
+	}
+	s.ask(ctx, &guest)
+	return guest, Found, err
+}
+
+// missing decides what it means that a VM's configuration is not where state has it. The listing may be seconds old, so
+// it is fetched anew.
+func (s *Service) missing(ctx context.Context, ref Ref, node string) (Guest, Seen, error) {
+	resources, err := s.api.Resources(ctx)
+	if err != nil {
+		return Guest{}, Unknown, fmt.Errorf("list the cluster's guests: %w", err)
+	}
+	if listed, ok := resources.Guest(ref.VMID); ok {
+		switch {
+		case listed.Type != "qemu":
+			return Guest{}, Found, &IdentityError{VMID: ref.VMID, Node: listed.Node, State: ref.Identity}
+		case listed.Node != node:
+			return s.Read(ctx, Ref{VMID: ref.VMID, Node: listed.Node, Identity: ref.Identity})
+		}
+		return Guest{}, Unknown, fmt.Errorf("VM %d is listed on node %s, but its configuration is not there", ref.VMID, node)
+	}
+	for _, n := range resources.Nodes() {
+		if n.Status != "online" {
+			return Guest{}, Unknown, fmt.Errorf("VM %d was not found, but node %s is %s and may have it", ref.VMID, n.Node, n.Status)
+		}
+	}
+	return Guest{}, Gone, nil
+}
+
+// readBack reads a VM that was just created or changed.
+func (s *Service) readBack(ctx context.Context, node string, vmid int) (Guest, error) {
+	config, err := s.api.PendingConfig(ctx, node, vmid)
+	if err != nil {
+		return Guest{VMID: vmid, Node: node}, err
+	}
+	guest := guestFrom(config, node, vmid)
+	err = s.power(ctx, &guest)
+	s.ask(ctx, &guest)
+	return guest, err
+}
+
+func guestFrom(config pve.PendingConfig, node string, vmid int) Guest {
+	current := config.Current()
+	return Guest{VMID: vmid, Node: node, Spec: vm.Decode(config.Merged()), Identity: identityOf(current),
+		Lock: current["lock"], Pending: config.Waiting()}
+}
+
+// power asks whether the guest runs. The listing is up to ten seconds old and never trusted for it.
+func (s *Service) power(ctx context.Context, guest *Guest) error {
+	status, err := s.api.GuestStatus(ctx, guest.Node, guest.VMID)
+	if err != nil {
+		return fmt.Errorf("read the status of VM %d: %w", guest.VMID, err)
+	}
+	guest.Status = status.Status
+	return nil
+}
+
+// ask asks the agent of a running guest once for addresses. Silence is no error: agents start late, and stop.
+func (s *Service) ask(ctx context.Context, guest *Guest) {
+	enabled := guest.Spec.Agent.Enabled
+	if guest.Status != "running" || enabled == nil || !*enabled {
+		return
+	}
+	interfaces, err := s.api.AgentInterfaces(ctx, guest.Node, guest.VMID)
+	if err != nil {
+		return
+	}
+	guest.Interfaces = []Interface{}
+	for _, i := range interfaces {
+		found := Interface{Name: i.Name, MAC: strings.ToLower(i.MAC)}
+		for _, a := range i.Addresses {
+			addr, err := netip.ParseAddr(a.Address)
+			switch {
+			case err != nil || addr.IsLoopback() || addr.IsLinkLocalUnicast():
+			case addr.Is4():
+				found.IPv4 = append(found.IPv4, a.Address)
+			default:
+				found.IPv6 = append(found.IPv6, a.Address)
+			}
+		}
+		guest.Interfaces = append(guest.Interfaces, found)
+	}
+}
+
+// Adopt reads a VM for import. It writes nothing, and adopts only what it has really read: a virtual machine, whole, whose
+// configuration the server showed.
+func (s *Service) Adopt(ctx context.Context, node string, vmid int) (Guest, error) {
+	resources, err := s.api.Resources(ctx)
+	if err != nil {
+		return Guest{}, fmt.Errorf("list the cluster's guests: %w", err)
+	}
+	listed, ok := resources.Guest(vmid)
+	switch {
+	case ok && listed.Type != "qemu":
+		return Guest{}, fmt.Errorf("%d is a container (%s, node %s), not a virtual machine", vmid, listed.Name, listed.Node)
+	case ok && node != "" && node != listed.Node:
+		return Guest{}, fmt.Errorf("VM %d is on node %s, not on %s: import %s/%d", vmid, listed.Node, node, listed.Node, vmid)
+	case node != "":
+		if err := checkNode(resources, node); err != nil {
+			return Guest{}, err
+		}
+	case ok:
+		node = listed.Node
+	default:
+		return Guest{}, s.nothing(ctx, resources, "", vmid)
+	}
+	config, err := s.api.PendingConfig(ctx, node, vmid)
+	if pve.IsKind(err, pve.NotFound) {
+		return Guest{}, s.nothing(ctx, resources, node, vmid)
+	}
+	if err != nil {
+		return Guest{}, fmt.Errorf("read VM %d on node %s: %w", vmid, node, err)
+	}
+	if lock := config.Current()["lock"]; lock == "create" || lock == "clone" || lock == "destroyed" {
+		return Guest{}, fmt.Errorf("VM %d on node %s is locked (%s): it is half made, or half destroyed. Wait for the task that holds the lock; "+
+			"if none runs, remove it with `qm unlock %d && qm destroy %d --purge` on the node", vmid, node, lock, vmid, vmid)
+	}
+	if mark, ok := parseStamp(config.Current()["description"]); ok && mark.VMID == vmid {
+		return Guest{}, fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it, until %s at the latest",
+			vmid, node, mark.TX, mark.Deadline)
+	}
+	guest := guestFrom(config, node, vmid)
+	guest.Pool = listed.Pool
+	err = s.power(ctx, &guest)
+	s.ask(ctx, &guest)
+	return guest, err
+}
+
+// nothing is the refusal to adopt an id without a configuration, with the volumes that carry the id, if there are any.
+func (s *Service) nothing(ctx context.Context, resources pve.Resources, node string, vmid int) error {
+	text := fmt.Sprintf("there is no VM %d in the cluster: no configuration of it exists on any node that this identity may see (VM.Audit)", vmid)
+	if node != "" {
+		text = fmt.Sprintf("there is no VM %d on node %s: it has no configuration there", vmid, node)
+	}
+	var left []string
+	for _, n := range resources.Nodes() {
+		if n.Status != "online" || node != "" && n.Node != node {
+			continue
+		}
+		storages, err := s.imageStorages(ctx, resources, n.Node)
+		if err != nil {
+			continue
+		}
+		if f, err := s.newFence(ctx, n.Node, vmid, storages); err == nil {
+			for _, v := range f.orphans() {
+				left = append(left, v+" on node "+n.Node)
+			}
+		}
+	}
+	if len(left) > 0 {
+		text += ". Volumes with this id are left over: " + strings.Join(left, ", ")
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,158 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Update changes a VM in place: exactly what differs between Prior and Planned is sent. On an error the guest, if it has a
+// VMID, is what is true now.
+func (s *Service) Update(ctx context.Context, r UpdateRequest) (Guest, []Warning, error) {
+	config, err := s.api.PendingConfig(ctx, r.Ref.Node, r.Ref.VMID)
+	if err != nil {
+		return Guest{}, nil, fmt.Errorf("read VM %d on node %s: %w", r.Ref.VMID, r.Ref.Node, err)
+	}
+	if err := guard(r.Ref, r.Ref.Node, config.Current()); err != nil {
+		return Guest{}, nil, err
+	}
+	warnings, err := s.change(ctx, r, config)
+	guest, readErr := s.readBack(context.WithoutCancel(ctx), r.Ref.Node, r.Ref.VMID)
+	guest.Pool = r.Pool
+	if err != nil && r.Pool != r.PriorPool {
+		guest.Pool = r.PriorPool
+	}
+	if readErr != nil {
+		return Guest{}, warnings, errors.Join(err, fmt.Errorf("read VM %d back: %w", r.Ref.VMID, readErr))
+	}
+	return guest, warnings, err
+}
+
+func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.PendingConfig) ([]Warning, error) {
+	change := vm.Diff(vm.WithRest(r.Prior, vm.Decode(config.Merged())), r.Planned)
+	if len(change.Problems) > 0 {
+		p := change.Problems[0]
+		return nil, &FieldError{Path: p.Slot, Summary: fmt.Sprintf("Cannot change %s in place", p.Slot), Detail: p.Text}
+	}
+	l := &ledger{}
+	node, vmid := r.Ref.Node, r.Ref.VMID
+	if err := s.apply(ctx, l, node, vmid, change, config.Digest); err != nil {
+		return nil, s.takeBack(ctx, node, vmid, config, err)
+	}
+	if err := s.shape(ctx, l, node, vmid, change); err != nil {
+		return nil, err
+	}
+	if r.Planned.Template != nil && *r.Planned.Template && (r.Prior.Template == nil || !*r.Prior.Template) {
+		if _, err := s.perform(ctx, l, job{node: node, typ: "qmtemplate", id: vmid,
+			send: func(ctx context.Context) (pve.UPID, error) { return s.api.ConvertToTemplate(ctx, node, vmid) }}); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.regroup(ctx, vmid, r.PriorPool, r.Pool); err != nil {
+		return nil, err
+	}
+	return s.switchPower(ctx, l, r)
+}
+
+// takeBack reverts what PVE refused at hotplug: such values stay pending on the server and would take effect at the next
+// boot, long after the error. What waited before the update keeps waiting.
+func (s *Service) takeBack(ctx context.Context, node string, vmid int, before pve.PendingConfig, cause error) error {
+	var refused *pve.Error
+	if !errors.As(cause, &refused) || refused.Kind != pve.Invalid || len(refused.Params) == 0 {
+		return cause
+	}
+	ctx = context.WithoutCancel(ctx)
+	now, err := s.api.PendingConfig(ctx, node, vmid)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	waited := map[string]bool{}
+	for _, option := range before.Waiting() {
+		waited[option] = true
+	}
+	revert := ""
+	for _, option := range now.Waiting() {
+		if _, ok := refused.Params[option]; ok && !waited[option] {
+			revert += option + ","
+		}
+	}
+	if revert == "" {
+		return cause
+	}
+	if err := s.api.UpdateConfig(ctx, node, vmid, pve.Params{"revert": revert[:len(revert)-1]}); err != nil {
+		return errors.Join(cause, fmt.Errorf("take back the refused changes: %w", err))
+	}
+	return cause
+}
+
+// regroup moves a VM from one pool to another.
+func (s *Service) regroup(ctx context.Context, vmid int, from, to string) error {
+	if from == to {
+		return nil
+	}
+	if from != "" {
+		if err := s.api.RemoveFromPool(ctx, from, vmid); err != nil {
+			return &FieldError{Path: "pool", Summary: fmt.Sprintf("Cannot take VM %d out of pool %s", vmid, from), Detail: "It is still a member", Err: err}
+		}
+	}
+	if to != "" {
+		if err := s.api.AddToPool(ctx, to, vmid); err != nil {
+			return &FieldError{Path: "pool", Summary: fmt.Sprintf("Cannot put VM %d into pool %s", vmid, to), Detail: "It is in no pool now", Err: err}
+		}
+	}
+	return nil
+}
+
+// switchPower starts or shuts down the guest where the configuration manages its power.
+func (s *Service) switchPower(ctx context.Context, l *ledger, r UpdateRequest) ([]Warning, error) {
+	if r.PowerState == Unmanaged {
+		return nil, nil
+	}
+	status, err := s.api.GuestStatus(ctx, r.Ref.Node, r.Ref.VMID)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.PowerState == Running && status.Status != "running":
+		result, err := s.start(ctx, l, r.Ref.Node, r.Ref.VMID)
+		if err == nil && result.Warnings > 0 {
+			return []Warning{{Summary: fmt.Sprintf("Start of VM %d ended with warnings", r.Ref.VMID), Detail: fmt.Sprint(result.Log)}}, nil
+		}
+		return nil, err
+	case r.PowerState == Stopped && status.Status == "running":
+		return nil, s.shutDown(ctx, l, r.Ref.Node, r.Ref.VMID, r.StopTimeout, false)
+	}
+	return nil, nil
+}
+
+// shutDown asks the guest to shut down, and stops it hard only where that is allowed.
+func (s *Service) shutDown(ctx context.Context, l *ledger, node string, vmid int, timeout time.Duration, force bool) error {
+	if timeout <= 0 {
+		timeout = 3 * time.Minute
+	}
+	params := pve.Params{"timeout": strconv.Itoa(int(timeout.Seconds()))}
+	if force {
+		params["forceStop"] = "1"
+	}
+	_, err := s.perform(ctx, l, job{node: node, typ: "qmshutdown", id: vmid, done: s.isStopped(node, vmid),
+		send: func(ctx context.Context) (pve.UPID, error) { return s.api.ShutdownVM(ctx, node, vmid, params) }})
+	if err != nil {
+		if stopped, lookErr := s.isStopped(node, vmid)(ctx); lookErr == nil && stopped {
+			return nil
+		}
+		return fmt.Errorf("VM %d did not shut down within %s: %w", vmid, timeout, err)
+	}
+	return nil
+}
+
+func (s *Service) isStopped(node string, vmid int) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		status, err := s.api.GuestStatus(ctx, node, vmid)
+		return err == nil && status.Status == "stopped", err
+	}
+}

@@ -1,0 +1,168 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// idSource chooses VMIDs for a create and fences each: no id is used whose leftovers could be mistaken for ours.
+type idSource struct {
+	s         *Service
+	resources pve.Resources
+	request   CreateRequest
+	writeNode string
+	storages  []string
+	skipped   []int
+}
+
+// skip excludes an id that somebody else took.
+func (i *idSource) skip(vmid int) { i.skipped = append(i.skipped, vmid) }
+
+// next gives an id and its fence: the configured one, or a free one without leftovers.
+func (i *idSource) next(ctx context.Context) (int, *fence, error) {
+	if i.storages == nil {
+		storages, err := i.s.imageStorages(ctx, i.resources, i.writeNode)
+		if err != nil {
+			return 0, nil, err
+		}
+		i.storages = storages
+	}
+	if i.request.VMID != 0 {
+		return i.configured(ctx)
+	}
+	for range collisions {
+		vmid, err := i.choose(ctx)
+		if err != nil {
+			return 0, nil, err
+		}
+		f, err := i.s.newFence(ctx, i.writeNode, vmid, i.storages)
+		if err != nil {
+			return 0, nil, err
+		}
+		if len(f.before) == 0 {
+			return vmid, f, nil
+		}
+		i.skip(vmid)
+	}
+	return 0, nil, fmt.Errorf("no free VMID: the last %d tried all have volumes left over from other VMs (%s)", collisions, joinInts(i.skipped))
+}
+
+// configured fences the id that the user chose. What lies under it is refused, or destroyed where the user says so.
+func (i *idSource) configured(ctx context.Context) (int, *fence, error) {
+	vmid := i.request.VMID
+	if guest, ok := i.resources.Guest(vmid); ok {
+		if err := i.s.reclaim(ctx, i.resources, guest, i.storages); err != nil {
+			return 0, nil, err
+		}
+	}
+	f, err := i.s.newFence(ctx, i.writeNode, vmid, i.storages)
+	if err != nil || len(f.before) == 0 {
+		return vmid, f, err
+	}
+	orphans := strings.Join(f.orphans(), ", ")
+	if i.request.OnOrphans != DestroyOrphans {
+		return 0, nil, &FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", vmid),
+			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may hold somebody's data, so they were not touched. "+
+				"Remove them (pvesm free VOLUME), choose another vmid, or set on_orphaned_volumes = \"destroy\"", i.writeNode, orphans)}
+	}
+	cleared := &fence{node: f.node, vmid: vmid, storages: f.storages, blind: f.blind, before: map[string]struct{}{}}
+	sweep := &removal{s: i.s, vmid: vmid, nodes: []string{i.writeNode}, fence: cleared, ledger: &ledger{},
+		stamp: newStamp(clusterName(i.resources), vmid, i.s.deadline(0))}
+	if err := sweep.run(ctx); err != nil {
+		return 0, nil, &FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
+			Detail: "The volumes " + orphans + " could not be removed", Err: err}
+	}
+	return vmid, cleared, nil
+}
+
+// reclaim looks at the guest that has the configured id. Only what a create of ours left, and whose time is over, is
+// removed; everything else is somebody's.
+func (s *Service) reclaim(ctx context.Context, resources pve.Resources, guest pve.Resource, storages []string) error {
+	taken := &FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", guest.VMID),
+		Detail: fmt.Sprintf("%s %d (%s) on node %s has this id; it was not touched. Choose another vmid, leave it out to get a free one, "+
+			"or adopt the VM with terraform import", kindName(guest.Type), guest.VMID, guest.Name, guest.Node)}
+	if guest.Type != "qemu" {
+		return taken
+	}
+	config, err := s.api.CurrentConfig(ctx, guest.Node, guest.VMID)
+	if err != nil {
+		return taken
+	}
+	mark, ok := parseStamp(config.Values["description"])
+	if !ok || mark.VMID != guest.VMID || mark.Cluster != clusterName(resources) {
+		return taken
+	}
+	if left := mark.Deadline.Sub(s.api.ServerTime()); left > 0 {
+		return &FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is being created", guest.VMID),
+			Detail: fmt.Sprintf("A create of this provider, transaction %s, holds VM %d on node %s until %s. If that process is dead, remove what it left with "+
+				"`qm unlock %d; qm destroy %d --purge` on the node, or wait: after that time the next create removes it by itself",
+				mark.TX, guest.VMID, guest.Node, mark.Deadline.Format("2006-01-02 15:04:05 MST"), guest.VMID, guest.VMID)}
+	}
+	f, err := s.newFence(ctx, guest.Node, guest.VMID, storages)
+	if err != nil {
+		return err
+	}
+	for volume := range f.before {
+		if uses(config.Values, volume) {
+			delete(f.before, volume)
+		}
+	}
+	dead := &removal{s: s, vmid: guest.VMID, nodes: []string{guest.Node}, fence: f, ledger: &ledger{}, stamp: mark}
+	return dead.run(ctx)
+}
+
+// choose asks for the next free id, and after a collision takes a random free one, so that many creates at once do not
+// follow each other from id to id.
+func (i *idSource) choose(ctx context.Context) (int, error) {
+	lower, upper := i.request.Range[0], i.request.Range[1]
+	if upper == 0 && len(i.skipped) == 0 {
+		return i.s.api.NextID(ctx)
+	}
+	if upper == 0 {
+		lower = slices.Max(i.skipped) + 1
+		upper = lower + 1000
+	}
+	for attempt := range 1000 {
+		vmid := lower + attempt
+		if len(i.skipped) > 0 {
+			vmid = lower + rand.IntN(upper-lower+1) //nolint:gosec // spreads processes, guards nothing
+		}
+		if vmid > upper {
+			break
+		}
+		if _, ok := i.resources.Guest(vmid); ok || slices.Contains(i.skipped, vmid) {
+			continue
+		}
+		free, err := i.s.api.IsFreeID(ctx, vmid)
+		if err != nil {
+			return 0, err
+		}
+		if free {
+			return vmid, nil
+		}
+		i.skip(vmid)
+	}
+	return 0, &FieldError{Path: "vmid", Summary: "No free VMID", Detail: fmt.Sprintf("Every id tried from %d to %d is taken", lower, upper),
+		Err: errors.New("range exhausted")}
+}
+
+func joinInts(ids []int) string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = fmt.Sprint(id)
+	}
+	return strings.Join(texts, ", ")
+}
+
+func kindName(typ string) string {
+	if typ == "lxc" {
+		return "Container"
+	}
+	return "VM"
+}
