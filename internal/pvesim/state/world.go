@@ -5,6 +5,7 @@
 package state
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -35,6 +36,8 @@ type World struct {
 	ACL      []ACLEntry
 	Tasks    map[string]*Task           // by UPID, finished ones too
 	NextID   struct{ Lower, Upper int } // datacenter.cfg next-id; zero = PVE's 100 and 1000000
+
+	rng *rand.Rand
 }
 
 // Node is one member of the cluster.
@@ -58,8 +61,12 @@ type Guest struct {
 	Deletes map[string]int               `json:"deletes,omitempty"` // [PENDING] delete: 1, or 2 when forced
 	Snaps   map[string]map[string]string `json:"snapshots,omitempty"`
 	Running *Running                     `json:"running,omitempty"` // nil when stopped
-	// Agent scripts the guest's agent; nil answers "not running".
+	// Agent scripts the guest's agent; nil is a guest whose agent answers with lo and one address per NIC.
 	Agent *Agent `json:"agent,omitempty"`
+	// Ignores lists what the guest's operating system does not react to: "shutdown", "unplug".
+	Ignores []string `json:"ignores,omitempty"`
+	// LockCause says who may have left the lock behind: the UPID of a task, "state" (posted) or "api".
+	LockCause string `json:"-"`
 	// CreatedAt lets /cluster/resources lag: pvestatd reports a guest up to 10 s late.
 	CreatedAt time.Time `json:"-"`
 	StatusAt  time.Time `json:"-"`
@@ -75,7 +82,9 @@ type Running struct {
 
 // Agent says what the guest agent answers.
 type Agent struct {
-	Interfaces []AgentInterface `json:"interfaces"`
+	Silent       bool             `json:"silent,omitempty"`        // never answers
+	DelaySeconds int              `json:"delay_seconds,omitempty"` // after the start of the guest
+	Interfaces   []AgentInterface `json:"interfaces,omitempty"`    // empty: lo and every NIC
 }
 
 // AgentInterface is one entry of network-get-interfaces. An empty MAC with name "net0" stands for the MAC of that NIC.
@@ -118,6 +127,8 @@ type Volume struct {
 	Created time.Time `json:"-"`
 	// Busy makes freeing it fail with this text (a dataset in use …).
 	Busy string `json:"busy,omitempty"`
+	// Snaps are the snapshots taken of it, oldest first.
+	Snaps []string `json:"snapshots,omitempty"`
 }
 
 // Pool is a resource pool with its members.

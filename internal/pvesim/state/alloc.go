@@ -1,0 +1,274 @@
+package state
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	mib = 1 << 20
+	// LVM allocates whole extents of this size.
+	extent = 4 * mib
+)
+
+// StorageConfig finds an entry of storage.cfg: "storage 'x' does not exist" (PVE::Storage::storage_config).
+func (w *World) StorageConfig(id string) (*Storage, error) {
+	s := w.Storages[id]
+	if s == nil {
+		return nil, fmt.Errorf("storage '%s' does not exist", id)
+	}
+	return s, nil
+}
+
+// StorageEnabled checks that the storage may be used on node (PVE::Storage::storage_check_enabled).
+func (w *World) StorageEnabled(node, id string) (*Storage, error) {
+	s, err := w.StorageConfig(id)
+	if err != nil {
+		return nil, err
+	}
+	if s.Disabled {
+		return nil, fmt.Errorf("storage '%s' is disabled", id)
+	}
+	if len(s.Nodes) > 0 && !slices.Contains(s.Nodes, node) {
+		return nil, fmt.Errorf("storage '%s' is not available on node '%s'", id, node)
+	}
+	return s, nil
+}
+
+// StorageActive does what activate_storage does: enabled, and reachable.
+func (w *World) StorageActive(node, id string) (*Storage, error) {
+	s, err := w.StorageEnabled(node, id)
+	if err != nil {
+		return nil, err
+	}
+	if s.Offline {
+		return nil, fmt.Errorf("storage '%s' is not online", id)
+	}
+	return s, nil
+}
+
+// freeName is the lowest free disk name of a guest on the storage; vm- and base- names count alike
+// (pve-storage Plugin.pm get_next_vm_diskname). Files of another format do not stand in the way.
+func (w *World) freeName(node string, s *Storage, vmid int, format string) string {
+	suffix := ""
+	if s.IsDir() {
+		suffix = "." + format
+	}
+	taken := map[int]bool{}
+	pattern := regexp.MustCompile(fmt.Sprintf(`(?:vm|base|subvol)-%d-disk-(\d+)%s$`, vmid, regexp.QuoteMeta(suffix)))
+	for _, v := range w.VolumesOn(node, s) {
+		if m := pattern.FindStringSubmatch(v.Name); m != nil {
+			taken[atoi(m[1])] = true
+		}
+	}
+	n := 0
+	for taken[n] {
+		n++
+	}
+	return fmt.Sprintf("vm-%d-disk-%d%s", vmid, n, suffix)
+}
+
+func (s *Storage) checkFormat(format string) error {
+	if slices.Contains(s.Formats(), format) {
+		return nil
+	}
+	where := map[string]string{
+		"zfspool": "ZFSPoolPlugin.pm line 240", "lvmthin": "LvmThinPlugin.pm line 93", "lvm": "LVMPlugin.pm line 592",
+	}[s.Type]
+	if where == "" {
+		return fmt.Errorf("unsupported format '%s'", format)
+	}
+	return fmt.Errorf("unsupported format '%s' at /usr/share/perl5/PVE/Storage/%s.", format, where)
+}
+
+// Alloc makes an image. An empty name takes the next free disk number; size is in bytes and is rounded up as the
+// storage does. The texts are those of the plugins' alloc_image.
+func (w *World) Alloc(node, storage string, vmid int, name, format string, size int64) (*Volume, error) {
+	s, err := w.StorageActive(node, storage)
+	if err != nil {
+		return nil, err
+	}
+	if format == "" {
+		format = s.Formats()[0]
+	}
+	if err := s.checkFormat(format); err != nil {
+		return nil, err
+	}
+	if name == "" {
+		name = w.freeName(node, s, vmid, format)
+	} else if !strings.HasPrefix(name, fmt.Sprintf("vm-%d-", vmid)) {
+		return nil, fmt.Errorf("illegal name '%s' - should be 'vm-%d-*'", name, vmid)
+	}
+	full := name
+	if s.IsDir() {
+		full = strconv.Itoa(vmid) + "/" + name
+	}
+	if _, err := s.ParseName(full); err != nil {
+		return nil, err
+	}
+	if w.takenName(node, s, full) {
+		return nil, s.existsError(full, name)
+	}
+	size = s.roundUp(size)
+	if free := s.Total - w.Used(node, s); s.Type == "lvm" && s.Total > 0 && size > free {
+		return nil, fmt.Errorf("not enough free space (%d < %d)", free, size)
+	}
+	v := &Volume{Storage: s.ID, Node: s.Key(node, "").Node, Name: full, Content: "images", VMID: vmid, Format: format, Size: size}
+	w.put(v)
+	return v, nil
+}
+
+// takenName also sees linked clones, whose volume name carries their base.
+func (w *World) takenName(node string, s *Storage, full string) bool {
+	if w.Volumes[s.Key(node, full)] != nil {
+		return true
+	}
+	return slices.ContainsFunc(w.VolumesOn(node, s), func(v *Volume) bool { return strings.HasSuffix(v.Name, "/"+full) })
+}
+
+func (s *Storage) existsError(full, name string) error {
+	switch s.Type {
+	case "zfspool":
+		return fmt.Errorf("zfs error: cannot create '%s/%s': dataset already exists", s.Path, name)
+	case "lvm", "lvmthin":
+		return fmt.Errorf("lvcreate '%s/%s' error:   Logical Volume \"%s\" already exists in volume group \"%s\"", s.VG(), name, name, s.VG())
+	case "rbd":
+		return fmt.Errorf("rbd create '%s' error: rbd: create error: (17) File exists", name)
+	}
+	return fmt.Errorf("disk image '%s' already exists", s.VolumePath(full))
+}
+
+func (s *Storage) roundUp(size int64) int64 {
+	unit := int64(1024)
+	switch s.Type {
+	case "zfspool":
+		unit = mib
+	case "lvm", "lvmthin":
+		unit = extent
+	}
+	return max(1, (size+unit-1)/unit) * unit
+}
+
+func (w *World) put(v *Volume) {
+	if w.Clock != nil {
+		v.Created = w.Clock.Now()
+	}
+	w.Volumes[VolumeKey{v.Storage, v.Node, v.Name}] = v
+}
+
+// Put adds a ready-made volume (an upload, a test's orphan).
+func (w *World) Put(v *Volume) { w.put(v) }
+
+// Used is what the volumes of a storage take up, in bytes.
+func (w *World) Used(node string, s *Storage) int64 {
+	var sum int64
+	for _, v := range w.VolumesOn(node, s) {
+		sum += v.Size
+	}
+	return sum
+}
+
+// Children lists the linked clones of a base image, as far as the storage knows them: LVM does not.
+func (w *World) Children(v *Volume) []*Volume {
+	var list []*Volume
+	for k, c := range w.Volumes {
+		if k.Storage == v.Storage && k.Node == v.Node && c.Parent == v.Name {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// LinkedClone makes a thin copy of a base image for vmid.
+func (w *World) LinkedClone(node string, base *Volume, vmid int) (*Volume, error) {
+	s, err := w.StorageActive(node, base.Storage)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.ParseName(base.Name)
+	if err != nil {
+		return nil, err
+	}
+	if !n.IsBase {
+		return nil, fmt.Errorf("clone_image on wrong vtype '%s'", n.Content)
+	}
+	v := &Volume{Storage: s.ID, Node: base.Node, Content: "images", VMID: vmid, Format: base.Format, Size: base.Size, Data: base.Data}
+	switch {
+	case s.IsDir():
+		v.Format, v.Parent = "qcow2", base.Name
+		v.Name = fmt.Sprintf("%s/%d/%s", base.Name, vmid, w.freeName(node, s, vmid, "qcow2"))
+	case s.Type == "lvmthin":
+		v.Name = w.freeName(node, s, vmid, "raw")
+	default:
+		v.Parent = base.Name
+		v.Name = n.File + "/" + w.freeName(node, s, vmid, "raw")
+	}
+	w.put(v)
+	return v, nil
+}
+
+// CanTemplate reports whether images on the storage can become base images (volume feature "template").
+func (s *Storage) CanTemplate() bool { return s.Type != "lvm" }
+
+// CreateBase turns an image into a base image under its new name.
+func (w *World) CreateBase(v *Volume) (*Volume, error) {
+	s, err := w.StorageActive(v.Node, v.Storage)
+	if v.Node == "" {
+		s, err = w.StorageConfig(v.Storage)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !s.CanTemplate() {
+		return nil, fmt.Errorf("not implemented")
+	}
+	at := strings.LastIndex(v.Name, "vm-")
+	if at < 0 {
+		return nil, fmt.Errorf("create_base not possible with base image")
+	}
+	delete(w.Volumes, VolumeKey{v.Storage, v.Node, v.Name})
+	v.Name = v.Name[:at] + "base-" + v.Name[at+3:]
+	w.Volumes[VolumeKey{v.Storage, v.Node, v.Name}] = v
+	return v, nil
+}
+
+// Free removes an image (PVE::Storage::vdisk_free). A missing one is only a warning or nothing at all on most storages.
+func (w *World) Free(node, storage, name string) (warning string, err error) {
+	s, err := w.StorageActive(node, storage)
+	if err != nil {
+		return "", err
+	}
+	n, err := s.ParseName(name)
+	if err != nil {
+		return "", err
+	}
+	v := w.Volumes[s.Key(node, name)]
+	if v == nil {
+		switch {
+		case s.IsDir():
+			return fmt.Sprintf("disk image '%s' does not exist", s.VolumePath(name)), nil
+		case s.Type == "lvm":
+			return "", fmt.Errorf("lvremove '%s/%s' error:   Failed to find logical volume \"%s/%s\"", s.VG(), n.File, s.VG(), n.File)
+		}
+		return "", nil
+	}
+	if n.IsBase && len(w.Children(v)) > 0 {
+		return "", fmt.Errorf("base volume '%s' is still in use by linked clones", name)
+	}
+	if v.Busy != "" {
+		return "", fmt.Errorf("%s", v.Busy)
+	}
+	if w.openedBy(node, v) != 0 {
+		switch s.Type {
+		case "zfspool":
+			return "", fmt.Errorf("zfs error: cannot destroy '%s/%s': dataset is busy", s.Path, n.File)
+		case "lvm", "lvmthin":
+			return "", fmt.Errorf("lvremove '%s/%s' error:   Logical volume %s/%s in use.", s.VG(), n.File, s.VG(), n.File)
+		}
+	}
+	delete(w.Volumes, s.Key(node, name))
+	return "", nil
+}

@@ -1,0 +1,82 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Check returns what is wrong with the world: a volume without storage or node, a guest without node, a lock that no
+// task holds and nobody is known to have left, a linked clone without its base, a running template.
+// Whatever the API, a fault or a posted state does, it must hold; a violation is a bug of the simulator.
+func (w *World) Check() error {
+	var errs []error
+	for key, v := range w.Volumes {
+		errs = append(errs, w.checkVolume(key, v))
+	}
+	for id, g := range w.Guests {
+		if id != g.VMID {
+			errs = append(errs, fmt.Errorf("guest %d is filed under %d", g.VMID, id))
+		}
+		errs = append(errs, w.checkGuest(g))
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	return errors.Join(errs...)
+}
+
+func (w *World) checkVolume(key VolumeKey, v *Volume) error {
+	if key != (VolumeKey{v.Storage, v.Node, v.Name}) {
+		return fmt.Errorf("volume %s on node %q is filed under %v", v.Volid(), v.Node, key)
+	}
+	s := w.Storages[v.Storage]
+	if s == nil {
+		return fmt.Errorf("volume %s: storage does not exist", v.Volid())
+	}
+	if s.Shared != (v.Node == "") {
+		return fmt.Errorf("volume %s: node %q, but shared is %v", v.Volid(), v.Node, s.Shared)
+	}
+	if v.Node != "" && w.Nodes[v.Node] == nil {
+		return fmt.Errorf("volume %s: node %s does not exist", v.Volid(), v.Node)
+	}
+	n, err := s.ParseName(v.Name)
+	if err != nil {
+		return fmt.Errorf("volume %s: %w", v.Volid(), err)
+	}
+	if n.Content == "images" && v.Content == "images" && n.VMID != v.VMID {
+		return fmt.Errorf("volume %s: owner %d, but the name says %d", v.Volid(), v.VMID, n.VMID)
+	}
+	if n.Base != "" && v.Parent == "" {
+		return fmt.Errorf("volume %s: its name has a base, but no parent is recorded", v.Volid())
+	}
+	if v.Parent != "" && w.Volumes[VolumeKey{v.Storage, v.Node, v.Parent}] == nil {
+		return fmt.Errorf("volume %s: linked clone without its base %s", v.Volid(), v.Parent)
+	}
+	return nil
+}
+
+func (w *World) checkGuest(g *Guest) error {
+	if w.Nodes[g.Node] == nil {
+		return fmt.Errorf("guest %d: node %q does not exist", g.VMID, g.Node)
+	}
+	if g.Running != nil && g.IsTemplate() {
+		return fmt.Errorf("guest %d: a template runs", g.VMID)
+	}
+	if g.Lock() == "" {
+		return nil
+	}
+	if g.LockCause == "" {
+		return fmt.Errorf("guest %d: lock %s, and nothing says why", g.VMID, g.Lock())
+	}
+	if !strings.HasPrefix(g.LockCause, "UPID:") {
+		return nil
+	}
+	t := w.Tasks[g.LockCause]
+	switch {
+	case t == nil:
+		return fmt.Errorf("guest %d: lock %s of a task that does not exist", g.VMID, g.Lock())
+	case t.Running, t.ExitStatus == "unexpected status", g.Lock() == "suspended":
+		return nil
+	}
+	return fmt.Errorf("guest %d: lock %s of task %s, which ended %q", g.VMID, g.Lock(), t.UPID, t.ExitStatus)
+}

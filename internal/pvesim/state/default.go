@@ -1,0 +1,105 @@
+package state
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const gib = 1 << 30
+
+// defaultCtime is the creation time in the default guests' meta.
+var defaultCtime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Default is the cluster that the simulator starts with: the given nodes, six storages, a template 9000, a plain VM
+// 8000 and a container 8100 on the first node, a pool "web", and identities of every kind. The caller sets Clock and
+// Profile. The same nodes give the same world, secrets included.
+func Default(nodes []string) *World {
+	w := &World{
+		Profile: "8.4", Nodes: map[string]*Node{}, Guests: map[int]*Guest{}, Storages: map[string]*Storage{},
+		Volumes: Volumes{}, HA: map[string]*HAResource{}, Firewall: map[int]*FirewallFile{}, Tasks: map[string]*Task{},
+		Pools: map[string]*Pool{"web": {ID: "web", Comment: "web servers", Guests: []int{}}},
+		Users: map[string]*User{}, Tokens: map[string]*Token{}, Roles: defaultRoles(),
+	}
+	for i, name := range nodes {
+		w.Nodes[name] = &Node{
+			Name: name, Address: fmt.Sprintf("192.0.2.%d", i+11), Online: true, CPUs: 8, Memory: 64 * gib,
+			Bridges: []string{"vmbr0", "vmbr1"}, Files: map[string]string{},
+		}
+	}
+	for _, s := range defaultStorages() {
+		w.Storages[s.ID] = s
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Nodes)) {
+		w.Put(&Volume{Storage: "local", Node: name, Name: "iso/debian.iso", Content: "iso", Format: "iso", Size: 600 * mib, Data: "debian"})
+		w.Put(&Volume{Storage: "local", Node: name, Name: "import/disk.qcow2", Content: "import", Format: "qcow2", Size: 2 * gib, Data: "cloud image"})
+		w.Put(&Volume{Storage: "local", Node: name, Name: "snippets/user.yaml", Content: "snippets", Format: "snippet", Size: 20, Data: "#cloud-config\n"})
+	}
+	if len(nodes) > 0 {
+		w.defaultGuests(nodes[0])
+	}
+	w.defaultIdentities()
+	return w
+}
+
+func defaultStorages() []*Storage {
+	return []*Storage{
+		{ID: "local", Type: "dir", Path: "/var/lib/vz", Total: 250 * gib, Content: []string{"images", "iso", "snippets", "import", "vztmpl", "backup"}},
+		{ID: "local2", Type: "dir", Path: "/var/lib/vz2", Total: 250 * gib, Content: []string{"images"}},
+		{ID: "local-zfs", Type: "zfspool", Path: "rpool/data", Total: 500 * gib, Content: []string{"images", "rootdir"}},
+		{ID: "local-lvm", Type: "lvmthin", Path: "pve/data", Total: 500 * gib, Content: []string{"images", "rootdir"}},
+		{ID: "shared-nfs", Type: "nfs", Path: "/mnt/pve/shared-nfs", Total: 1000 * gib, Shared: true, Content: []string{"images", "iso"}},
+	}
+}
+
+func (w *World) defaultGuests(node string) {
+	disk := func(storage, name string, vmid int, size int64, data string) {
+		w.Put(&Volume{Storage: storage, Node: node, Name: name, Content: "images", VMID: vmid, Format: "raw", Size: size, Data: data})
+	}
+	meta := "creation-qemu=9.2.0,ctime=" + strconv.FormatInt(defaultCtime.Unix(), 10)
+	disk("local-zfs", "base-9000-disk-0", 9000, 2*gib, "golden image")
+	disk("local-zfs", "vm-9000-cloudinit", 9000, 4*mib, "")
+	w.Guests[9000] = &Guest{VMID: 9000, Type: "qemu", Node: node, Config: map[string]string{
+		"name": "template", "template": "1", "protection": "1", "onboot": "1", "description": "golden image", "tags": "golden",
+		"agent": "1", "cores": "2", "memory": "2048", "ostype": "l26", "scsihw": "virtio-scsi-single", "boot": "order=scsi0",
+		"scsi0": "local-zfs:base-9000-disk-0,size=2G", "ide2": "local-zfs:vm-9000-cloudinit,media=cdrom",
+		"net0": "virtio=" + w.MAC() + ",bridge=vmbr0", "smbios1": "uuid=" + w.UUID(), "vmgenid": w.UUID(), "meta": meta,
+	}}
+	disk("local-lvm", "vm-8000-disk-0", 8000, 4*gib, "somebody's data")
+	w.Guests[8000] = &Guest{VMID: 8000, Type: "qemu", Node: node, Config: map[string]string{
+		"name": "existing", "cores": "1", "memory": "1024", "ostype": "l26", "boot": "order=scsi0;net0",
+		"scsi0": "local-lvm:vm-8000-disk-0,size=4G", "net0": "virtio=" + w.MAC() + ",bridge=vmbr0",
+		"smbios1": "uuid=" + w.UUID(), "vmgenid": w.UUID(), "meta": meta,
+	}}
+	w.Put(&Volume{Storage: "local-zfs", Node: node, Name: "subvol-8100-disk-0", Content: "rootdir", VMID: 8100, Format: "subvol", Size: 8 * gib, Data: "container"})
+	w.Guests[8100] = &Guest{VMID: 8100, Type: "lxc", Node: node, Config: map[string]string{
+		"hostname": "container", "arch": "amd64", "cores": "1", "memory": "512", "ostype": "debian",
+		"rootfs": "local-zfs:subvol-8100-disk-0,size=8G",
+	}}
+}
+
+func (w *World) defaultIdentities() {
+	w.Users["root@pam"] = &User{ID: "root@pam", Password: "simulated-" + w.UUID()[:8]}
+	for _, id := range []string{"terraform@pve", "lite@pve", "auditor@pve"} {
+		w.Users[id] = &User{ID: id, Password: "simulated-" + w.UUID()[:8]}
+	}
+	token := func(id, role string) {
+		w.Tokens[id] = &Token{ID: id, Secret: w.UUID(), Separated: role != ""}
+		if role != "" {
+			w.ACL = append(w.ACL, ACLEntry{Path: "/", Subject: id, Role: role, Propagate: true})
+		}
+	}
+	grant := func(id, role string) {
+		w.ACL = append(w.ACL, ACLEntry{Path: "/", Subject: id, Role: role, Propagate: true})
+	}
+	grant("terraform@pve", "TerraformProvider")
+	grant("lite@pve", "TerraformLite")
+	grant("auditor@pve", "PVEAuditor")
+	token("root@pam!tf", "")
+	token("terraform@pve!prov", "TerraformProvider")
+	token("terraform@pve!lite", "TerraformLite")
+	token("lite@pve!prov", "TerraformLite")
+	token("auditor@pve!ro", "PVEAuditor")
+}

@@ -1,0 +1,114 @@
+package state
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Clone copies the guest with everything that its configuration file holds.
+func (g *Guest) Clone() *Guest {
+	c := *g
+	c.Config, c.Pending, c.Deletes = maps.Clone(g.Config), maps.Clone(g.Pending), maps.Clone(g.Deletes)
+	c.Snaps = map[string]map[string]string{}
+	for k, v := range g.Snaps {
+		c.Snaps[k] = maps.Clone(v)
+	}
+	return &c
+}
+
+// Lock is the configuration's lock, "" if none.
+func (g *Guest) Lock() string { return g.Config["lock"] }
+
+// SetLock writes the lock and who did it; an empty lock takes it away.
+func (g *Guest) SetLock(lock, cause string) {
+	if lock == "" {
+		delete(g.Config, "lock")
+		g.LockCause = ""
+		return
+	}
+	g.Config["lock"], g.LockCause = lock, cause
+}
+
+// IsTemplate reports whether the guest is a template.
+func (g *Guest) IsTemplate() bool { return g.Config["template"] == "1" }
+
+// Text is the configuration file: sections sorted by name, keys sorted.
+func (g *Guest) Text() string {
+	var b strings.Builder
+	section(&b, g.Config)
+	if len(g.Pending) > 0 || len(g.Deletes) > 0 {
+		b.WriteString("\n[PENDING]\n")
+		for _, k := range slices.Sorted(maps.Keys(g.Deletes)) {
+			fmt.Fprintf(&b, "delete: %d %s\n", g.Deletes[k], k)
+		}
+		section(&b, g.Pending)
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.Snaps)) {
+		fmt.Fprintf(&b, "\n[%s]\n", name)
+		section(&b, g.Snaps[name])
+	}
+	return b.String()
+}
+
+func section(b *strings.Builder, values map[string]string) {
+	if d, ok := values["description"]; ok {
+		for _, line := range strings.Split(d, "\n") {
+			b.WriteString("#" + line + "\n")
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(values)) {
+		if k != "description" {
+			b.WriteString(k + ": " + values[k] + "\n")
+		}
+	}
+}
+
+// Digest is the SHA1 of the configuration file, as GET config answers it.
+func (g *Guest) Digest() string {
+	sum := sha1.Sum([]byte(g.Text()))
+	return hex.EncodeToString(sum[:])
+}
+
+// openedBy is the VMID of a running guest on node that uses the volume, 0 if none.
+func (w *World) openedBy(node string, v *Volume) int {
+	for _, g := range w.Guests {
+		if g.Running == nil || (g.Node != node && v.Node != "") {
+			continue
+		}
+		for _, value := range g.Running.Booted {
+			file, _, _ := strings.Cut(value, ",")
+			if strings.TrimPrefix(file, "file=") == v.Volid() {
+				return g.VMID
+			}
+		}
+	}
+	return 0
+}
+
+// OpenedBy is the VMID of a running guest on node that has the volume open, 0 if none.
+func (w *World) OpenedBy(node string, v *Volume) int { return w.openedBy(node, v) }
+
+// PoolOf names the pool of a guest, "" if it has none.
+func (w *World) PoolOf(vmid int) string {
+	for _, id := range slices.Sorted(maps.Keys(w.Pools)) {
+		if slices.Contains(w.Pools[id].Guests, vmid) {
+			return id
+		}
+	}
+	return ""
+}
+
+// ForgetGuest takes a VMID out of all pools and access lists (PVE::AccessControl::remove_vm_access) and removes its
+// firewall file, as a destroy does.
+func (w *World) ForgetGuest(vmid int) {
+	for _, p := range w.Pools {
+		p.Guests = slices.DeleteFunc(p.Guests, func(id int) bool { return id == vmid })
+	}
+	path := fmt.Sprintf("/vms/%d", vmid)
+	w.ACL = slices.DeleteFunc(w.ACL, func(e ACLEntry) bool { return e.Path == path })
+	delete(w.Firewall, vmid)
+}
