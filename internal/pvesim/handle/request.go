@@ -6,7 +6,11 @@ package handle
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -25,7 +29,41 @@ type Request struct {
 	Auth     Auth
 	// Server is the way to fork workers and to take file locks.
 	Server *Server
+	// Extra are siblings of "data" in the answer: total, changes.
+	Extra map[string]any
+
+	op          *Op
+	strike      *fault.Strike // waits for the worker that this request forks
+	forked      []func()      // workers to start once the handler has returned
+	synchronous bool          // an SSH command: its process waits for its tasks
 }
+
+// subject is the VMID that the request makes or is about; 0 if it is about none.
+func (r *Request) subject() int {
+	ids := subjects(r.Template, r.Params)
+	if len(ids) == 0 {
+		return 0
+	}
+	return ids[len(ids)-1]
+}
+
+// subjects are the VMIDs that a request is about: the path's or body's, then a clone's newid.
+func subjects(template string, params map[string]string) []int {
+	var ids []int
+	keys := []string{"vmid"}
+	if strings.HasSuffix(template, "/clone") {
+		keys = append(keys, "newid")
+	}
+	for _, k := range keys {
+		if id, err := strconv.Atoi(params[k]); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Wait lets d pass on the cluster's clock with the mutex released.
+func (r *Request) Wait(d time.Duration) { r.Server.Wait(d, nil) }
 
 // Auth is who asks.
 type Auth struct {

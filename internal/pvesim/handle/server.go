@@ -1,0 +1,136 @@
+package handle
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// Config is what a Server is made of.
+type Config struct {
+	World  *state.World
+	Schema *schema.Set
+	// TLS is used for every connection; nil speaks plain HTTP.
+	TLS *tls.Config
+	// TaskTime is how long a worker takes; zero finishes it before the answer that carries its UPID is written.
+	TaskTime time.Duration
+	// Latency is added to every request.
+	Latency time.Duration
+}
+
+// Server answers the HTTP API of a World. It stands for pveproxy and pvedaemon of all nodes.
+// Everything in it is guarded by the world's mutex unless it says otherwise.
+type Server struct {
+	world    *state.World
+	schema   *schema.Set
+	tls      *tls.Config
+	taskTime time.Duration
+	latency  time.Duration
+	routes   Routes
+	faults   fault.Set
+	initial  []byte // snapshot to go back to on reset
+	key      []byte // signs tickets and CSRF tokens
+
+	ops     []*Op
+	locks   map[string]*fileLock
+	workers map[string]*Worker // running ones, by UPID
+	forks   int                // processes started, the source of pids
+	stats   statistics
+
+	ctx  context.Context
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	connMu sync.Mutex // guards conns only
+	conns  map[net.Conn]struct{}
+	gzips  sync.Pool
+}
+
+// New makes a server on c.World, whose present state is what a reset returns to.
+func New(c Config) *Server {
+	s := &Server{
+		world: c.World, schema: c.Schema, tls: c.TLS, taskTime: c.TaskTime, latency: c.Latency,
+		routes: routes(), locks: map[string]*fileLock{}, workers: map[string]*Worker{}, forks: 0x1000,
+		key: make([]byte, 32), conns: map[net.Conn]struct{}{},
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	_, _ = rand.Read(s.key) // crypto/rand.Read never fails
+	s.world.Lock()
+	defer s.world.Unlock()
+	s.initial = s.world.Snapshot()
+	s.stats.sample(s.world)
+	return s
+}
+
+// Close cuts all connections, ends all workers where they stand and waits until every goroutine is gone.
+// The listeners given to Serve are the caller's to close first.
+func (s *Server) Close() {
+	s.stop()
+	s.connMu.Lock()
+	for c := range s.conns {
+		_ = c.Close()
+	}
+	s.connMu.Unlock()
+	s.wg.Wait()
+}
+
+// Do runs f on the world as a piece of work of the cluster, with the mutex held.
+func (s *Server) Do(f func(w *state.World)) {
+	s.enter()
+	defer s.leave()
+	s.world.Lock()
+	defer s.world.Unlock()
+	f(s.world)
+}
+
+// enter and leave tell a clock that counts its users that one more or one less goroutine works on the cluster.
+func (s *Server) enter() {
+	if c, ok := s.world.Clock.(interface{ Enter() }); ok {
+		c.Enter()
+	}
+}
+
+func (s *Server) leave() {
+	if c, ok := s.world.Clock.(interface{ Leave() }); ok {
+		c.Leave()
+	}
+}
+
+// pollStep is how often somebody who waits looks whether the thing has come, on the world's clock.
+const pollStep = 50 * time.Millisecond
+
+// Wait lets d pass on the world's clock with the mutex released, or less if done (which may be nil) says so earlier.
+// The caller holds the mutex and holds it again afterwards. Nobody may sleep on the clock while holding the mutex.
+func (s *Server) Wait(d time.Duration, done func() bool) {
+	end := s.world.Clock.Now().Add(d)
+	for s.ctx.Err() == nil && (done == nil || !done()) {
+		step := end.Sub(s.world.Clock.Now())
+		if step <= 0 {
+			return
+		}
+		if done != nil {
+			step = min(step, pollStep)
+		}
+		s.pause(step)
+	}
+}
+
+func (s *Server) pause(d time.Duration) {
+	s.world.Unlock()
+	if c, ok := s.world.Clock.(interface {
+		SleepContext(ctx context.Context, d time.Duration)
+	}); ok {
+		c.SleepContext(s.ctx, d)
+	} else {
+		s.world.Clock.Sleep(d)
+	}
+	s.world.Lock()
+	s.stats.tick(s.world)
+}
