@@ -103,9 +103,9 @@ func (s *Shell) attempts(ctx context.Context, n *node, line string, again bool) 
 }
 
 func (s *Shell) attempt(ctx context.Context, c *connection, line string) outcome {
-	session, err := s.openSession(ctx, c)
+	session, lost, err := s.openSession(ctx, c)
 	if err != nil {
-		return outcome{status: -1, lost: true, err: err}
+		return outcome{status: -1, lost: lost, err: err}
 	}
 	done := make(chan outcome, 1)
 	go func() { done <- runSession(session, line) }()
@@ -131,18 +131,37 @@ func (s *Shell) attempt(ctx context.Context, c *connection, line string) outcome
 	return end
 }
 
-// openSession opens a session. A connection whose peer vanished does not answer at all; closing it is the only way to
-// make the library give up.
-func (s *Shell) openSession(ctx context.Context, c *connection) (*ssh.Session, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout,
-		fmt.Errorf("the node did not open an SSH session within %s", s.cfg.Timeout))
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = c.client.Close() })
-	session, err := c.client.NewSession()
-	if !stop() {
-		return nil, context.Cause(ctx)
+// openSession opens a session. A connection whose peer vanished does not answer at all; lost says that it is of no more
+// use. A caller that gives up does not take the connection from the others.
+func (s *Shell) openSession(ctx context.Context, c *connection) (session *ssh.Session, lost bool, err error) {
+	type answer struct {
+		session *ssh.Session
+		err     error
 	}
-	return session, err
+	opened := make(chan answer)
+	gone := make(chan struct{})
+	defer close(gone)
+	go func() {
+		session, err := c.client.NewSession()
+		select {
+		case opened <- answer{session, err}:
+		case <-gone:
+			if err == nil {
+				_ = session.Close() // nobody waits for it any more
+			}
+		}
+	}()
+	timeout := time.NewTimer(s.cfg.Timeout)
+	defer timeout.Stop()
+	select {
+	case got := <-opened:
+		var refused *ssh.OpenChannelError // the server is alive and says no
+		return got.session, got.err != nil && !errors.As(got.err, &refused), got.err
+	case <-timeout.C:
+		return nil, true, fmt.Errorf("the node did not open an SSH session within %s", s.cfg.Timeout)
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	}
 }
 
 // runSession runs the command to its end and closes the session.
@@ -151,7 +170,7 @@ func runSession(session *ssh.Session, line string) outcome {
 	session.Stdout, session.Stderr = stdout, stderr
 	err := session.Run(line)
 	_ = session.Close() // most likely closed by the peer already
-	end := outcome{stdout: stdout.String(), stderr: stderr.String(), status: -1, started: true}
+	end := outcome{stdout: stdout.kept.String(), stderr: stderr.kept.String(), status: -1, started: true}
 	var exit *ssh.ExitError
 	switch {
 	case err == nil:
@@ -169,17 +188,17 @@ func runSession(session *ssh.Session, line string) outcome {
 	return end
 }
 
-// tail keeps the last maxOutput bytes that are written to it, more or less.
+// tail keeps the end of what is written to it: at least half of maxOutput if there was that much.
 type tail struct {
-	bytes.Buffer
-	cut bool
+	kept bytes.Buffer // not embedded: its ReadFrom would go past Write
+	cut  bool
 }
 
 // Write keeps p and, when too much has come, forgets the older half.
 func (t *tail) Write(p []byte) (int, error) {
-	if t.Len()+len(p) > maxOutput {
-		t.Next(max(t.Len()+len(p)-maxOutput/2, 0))
+	if t.kept.Len()+len(p) > maxOutput {
+		t.kept.Next(max(t.kept.Len()+len(p)-maxOutput/2, 0))
 		t.cut = true
 	}
-	return t.Buffer.Write(p)
+	return t.kept.Write(p)
 }

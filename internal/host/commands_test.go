@@ -1,0 +1,134 @@
+package host
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCommands(t *testing.T) {
+	ctx := t.Context()
+	tests := []struct {
+		name  string
+		do    func(*Shell) (any, error)
+		reply reply
+		line  string // what the node is asked; "" = nothing
+		want  any
+		fails string // part of the error; "" = success
+	}{
+		{"unlock", func(s *Shell) (any, error) { return nil, s.Unlock(ctx, "pve1", 100) },
+			reply{}, "qm unlock 100", nil, ""},
+		{"unlock a missing VM", func(s *Shell) (any, error) { return nil, s.Unlock(ctx, "pve1", 100) },
+			reply{status: 2, stderr: "Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist\n"}, "qm unlock 100", nil,
+			"unlock VM 100 on node pve1: qm unlock 100: exit status 2: Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist"},
+		{"unlock no VMID", func(s *Shell) (any, error) { return nil, s.Unlock(ctx, "pve1", 99) },
+			reply{}, "", nil, "between 100 and 999999999"},
+		{"free", func(s *Shell) (any, error) { return nil, s.FreeVolume(ctx, "pve1", "local-zfs:vm-100-disk-0") },
+			reply{stdout: "Removed volume 'local-zfs:vm-100-disk-0'\n"}, "pvesm free local-zfs:vm-100-disk-0", nil, ""},
+		{"free a missing volume", func(s *Shell) (any, error) { return nil, s.FreeVolume(ctx, "pve1", "lvm:vm-100-disk-0") },
+			reply{status: 5, stderr: "lvremove 'vg/vm-100-disk-0' error:   Failed to find logical volume \"vg/vm-100-disk-0\"\n"},
+			"pvesm free lvm:vm-100-disk-0", nil, ""},
+		{"free on a missing storage", func(s *Shell) (any, error) { return nil, s.FreeVolume(ctx, "pve1", "nope:vm-100-disk-0") },
+			reply{status: 2, stderr: "storage 'nope' does not exist\n"}, "pvesm free nope:vm-100-disk-0", nil, "storage 'nope' does not exist"},
+		{"free an option", func(s *Shell) (any, error) { return nil, s.FreeVolume(ctx, "pve1", "--help") },
+			reply{}, "", nil, "not a volume id"},
+		{"free a path", func(s *Shell) (any, error) { return nil, s.FreeVolume(ctx, "pve1", "/dev/sda") },
+			reply{}, "", nil, "not a volume id"},
+		{"destroy", func(s *Shell) (any, error) { return nil, s.DestroyDataset(ctx, "pve1", "rpool/data/vm-100-cloudinit") },
+			reply{}, "zfs destroy rpool/data/vm-100-cloudinit", nil, ""},
+		{"destroy a missing dataset", func(s *Shell) (any, error) { return nil, s.DestroyDataset(ctx, "pve1", "rpool/data/x") },
+			reply{status: 1, stderr: "cannot open 'rpool/data/x': dataset does not exist\n"}, "zfs destroy rpool/data/x", nil, ""},
+		{"destroy with snapshots", func(s *Shell) (any, error) { return nil, s.DestroyDataset(ctx, "pve1", "rpool/data/x") },
+			reply{status: 1, stderr: "cannot destroy 'rpool/data/x': volume has children\nuse '-r'\n"}, "zfs destroy rpool/data/x", nil, "has children"},
+		{"destroy a pool", func(s *Shell) (any, error) { return nil, s.DestroyDataset(ctx, "pve1", "rpool") },
+			reply{}, "", nil, "not a dataset inside a pool"},
+		{"destroy a snapshot", func(s *Shell) (any, error) { return nil, s.DestroyDataset(ctx, "pve1", "rpool/data@x") },
+			reply{}, "", nil, "not a dataset inside a pool"},
+		{"list", func(s *Shell) (any, error) { return s.Datasets(ctx, "pve1", "rpool/data") },
+			reply{stdout: "rpool/data\nrpool/data/vm-100-disk-0\nrpool/data/vm-100-cloudinit\n"},
+			"zfs list -H -o name -t filesystem,volume -d 1 rpool/data", []string{"rpool/data/vm-100-disk-0", "rpool/data/vm-100-cloudinit"}, ""},
+		{"import", func(s *Shell) (any, error) {
+			return s.ImportDisk(ctx, "pve1", 100, "/srv/it's a.qcow2", "local-zfs", "raw")
+		},
+			reply{stdout: "importing disk '/srv/a' to VM 100 ...\nunused0: successfully imported disk 'local-zfs:vm-100-disk-1'\n"},
+			`qm disk import 100 '/srv/it'\''s a.qcow2' local-zfs --format raw`, "local-zfs:vm-100-disk-1", ""},
+		{"import, older words", func(s *Shell) (any, error) { return s.ImportDisk(ctx, "pve1", 100, "/a", "local-zfs", "") },
+			reply{stdout: "Successfully imported disk as 'unused0:local-zfs:vm-100-disk-1'\n"},
+			"qm disk import 100 /a local-zfs", "local-zfs:vm-100-disk-1", ""},
+		{"import, silent", func(s *Shell) (any, error) { return s.ImportDisk(ctx, "pve1", 100, "/a", "local-zfs", "") },
+			reply{stdout: "done\n"}, "qm disk import 100 /a local-zfs", "", "did not name the new volume; it said: done"},
+		{"import an unknown format", func(s *Shell) (any, error) { return s.ImportDisk(ctx, "pve1", 100, "/a", "local-zfs", "vhd") },
+			reply{}, "", "", `format "vhd"`},
+		{"import a relative path", func(s *Shell) (any, error) { return s.ImportDisk(ctx, "pve1", 100, "a", "local-zfs", "") },
+			reply{}, "", "", "not an absolute path"},
+		{"run", func(s *Shell) (any, error) { return s.Run(ctx, "pve1", "echo", "", "$HOME", "a=b") },
+			reply{stdout: "out"}, `echo '' '$HOME' 'a=b'`, "out", ""},
+		{"run nothing", func(s *Shell) (any, error) { return s.Run(ctx, "pve1") }, reply{}, "", "", "no command given"},
+		{"run silent failure", func(s *Shell) (any, error) { return s.Run(ctx, "pve1", "false") },
+			reply{status: 1}, "false", "", "run false on node pve1: false: exit status 1"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			srv := newServer(t, always(test.reply))
+			got, err := test.do(srv.shell(nil))
+			var failed *Error
+			switch {
+			case test.fails == "" && err != nil:
+				t.Fatal(err)
+			case test.fails != "" && (err == nil || !strings.Contains(err.Error(), test.fails)):
+				t.Fatalf("error %v, want one with %q", err, test.fails)
+			case err != nil && !errors.As(err, &failed):
+				t.Fatalf("error is a %T", err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+			var want []string
+			if test.line != "" {
+				want = []string{test.line}
+			}
+			if _, commands := srv.seen(); cmp.Diff(want, commands) != "" {
+				t.Errorf("commands: %s", cmp.Diff(want, commands))
+			}
+		})
+	}
+}
+
+func TestIsNoGuest(t *testing.T) {
+	missing := &Error{ExitStatus: 2, Stderr: "Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist"}
+	if !IsNoGuest(missing) {
+		t.Error("a missing configuration is not recognised")
+	}
+	for _, err := range []error{nil, errors.New(missing.Stderr), &Error{ExitStatus: 2, Stderr: "storage 'x' does not exist"},
+		&Error{ExitStatus: -1, Stderr: missing.Stderr}} {
+		if IsNoGuest(err) {
+			t.Errorf("%v is taken for a missing VM", err)
+		}
+	}
+}
+
+func TestSudo(t *testing.T) {
+	srv := newServer(t, func(user, _ string) reply { return reply{stdout: user} })
+	out, err := srv.shell(func(c *Config) { c.Username = "terraform" }).Run(t.Context(), "pve1", "qm", "list")
+	if err != nil || out != "terraform" {
+		t.Fatalf("%q, %v", out, err)
+	}
+	if _, commands := srv.seen(); commands[0] != "sudo -n -- qm list" {
+		t.Errorf("command %q", commands[0])
+	}
+}
+
+func TestLongOutput(t *testing.T) {
+	srv := newServer(t, always(reply{status: 1, stderr: strings.Repeat("é", 5000) + "the cause"}))
+	_, err := srv.shell(nil).Run(t.Context(), "pve1", "x")
+	var failed *Error
+	if !errors.As(err, &failed) || len(failed.Stderr) > 2010 || !strings.HasSuffix(failed.Stderr, "the cause") {
+		t.Errorf("%v", err)
+	}
+	srv = newServer(t, always(reply{stdout: strings.Repeat("x", maxOutput+1)}))
+	if _, err = srv.shell(nil).Run(t.Context(), "pve1", "x"); err == nil || !strings.Contains(err.Error(), "printed more than") {
+		t.Errorf("too long an output: %v", err)
+	}
+}
