@@ -11,7 +11,8 @@ type Spec struct {
 	OnBoot      *bool
 	Protection  *bool
 	Template    *bool
-	Machine     *string
+	Machine     *string           // type: pc, q35, pc-q35-9.0, …
+	MachineRest map[string]string // further sub-keys of machine
 	BIOS        *string
 	OSType      *string
 	SCSIHW      *string
@@ -66,9 +67,9 @@ type Agent struct {
 // Disk is a hard disk in a slot. Volume is empty until it exists.
 type Disk struct {
 	Storage    string
-	Volume     string // volume id, "local-zfs:vm-100-disk-0"
-	Size       *int64 // bytes
-	Format     *string
+	Volume     string  // volume id, "local-zfs:vm-100-disk-0"
+	Size       *int64  // bytes
+	Format     *string // raw, qcow2, vmdk; of an existing volume it follows from the volume id
 	ImportFrom *string // at creation only
 	Cache      *string
 	AIO        *string
@@ -78,7 +79,7 @@ type Disk struct {
 	Backup     *bool
 	Replicate  *bool
 	ReadOnly   *bool
-	Serial     *string
+	Serial     *string           // plain text; percent-encoded on the wire
 	Rest       map[string]string // further sub-keys
 }
 
@@ -94,7 +95,7 @@ type NIC struct {
 	MACAddr  *string // case as stored
 	Bridge   *string
 	Tag      *int64
-	Trunks   []string // "5", "10-20"
+	Trunks   []string // "5", "10-20"; sorted by number
 	Firewall *bool
 	LinkDown *bool
 	MTU      *int64
@@ -127,7 +128,8 @@ type CloudInit struct {
 	Storage      string
 	Volume       string
 	Format       *string
-	Type         *string // citype
+	Rest         map[string]string // further sub-keys of the drive
+	Type         *string           // citype
 	User         *string
 	PasswordHash *string // cipassword, write-only: never decoded
 	SSHKeys      []string

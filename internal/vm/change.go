@@ -1,0 +1,77 @@
+package vm
+
+import (
+	"slices"
+	"strings"
+)
+
+// Change is what turns one Spec into another in place. It is to be carried out in this order: DeleteFirst in a request
+// of its own; Set and Delete together, in one; then Moves; then Grow. Set names volumes as they are before Moves, so
+// sending it later would attach the old volume again.
+type Change struct {
+	// DeleteFirst are slots that must be empty before Set is sent: the old place of a cloud-init drive that changes its
+	// slot, since PVE allows only one and its volume has a fixed name.
+	DeleteFirst []string
+	// Set holds whole options to write, Delete options to reset or slots to empty; no key is in both.
+	Set    map[string]string
+	Delete []string
+	Moves  []Move
+	// Grow holds the sizes that disks must have; one that has it already is left alone.
+	Grow []Growth
+	// Problems are differences that cannot be made in place. They are in none of the other fields.
+	Problems []Problem
+}
+
+// Growth is a disk that must become larger. Size is absolute, in bytes.
+type Growth struct {
+	Slot string
+	Size int64
+}
+
+// Move is a disk that changes storage or format (POST …/move_disk). Format is "" if the storage is to choose.
+type Move struct {
+	Slot    string
+	Storage string
+	Format  string
+}
+
+// Problem says why a difference cannot be made in place. Option is the slot or option of PVE.
+type Problem struct {
+	Option string
+	Text   string
+}
+
+// Empty says that there is nothing to do and nothing to complain about.
+func (c Change) Empty() bool {
+	return len(c.DeleteFirst)+len(c.Set)+len(c.Delete)+len(c.Moves)+len(c.Grow)+len(c.Problems) == 0
+}
+
+// Allocates says that Set makes or imports a volume. Such a change must go through POST …/config, which is a task: PUT is
+// cut off by the proxy after 30 s while it goes on.
+func (c Change) Allocates() bool {
+	for key, value := range c.Set {
+		if _, isDrive := slotRank(key); !isDrive {
+			continue
+		}
+		file, properties, ok := parseDrive(value)
+		_, _, isNew := allocation(file)
+		if ok && (isNew || properties["import-from"] != "" || strings.HasSuffix(file, ":cloudinit")) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Change) problem(option, text string) {
+	c.Problems = append(c.Problems, Problem{Option: option, Text: text})
+}
+
+// sort makes a Change comparable and its requests repeatable.
+func (c *Change) sort() {
+	slices.Sort(c.Delete)
+	slices.SortFunc(c.Moves, func(a, b Move) int { return strings.Compare(a.Slot, b.Slot) })
+	slices.SortFunc(c.Grow, func(a, b Growth) int { return strings.Compare(a.Slot, b.Slot) })
+	slices.SortFunc(c.Problems, func(a, b Problem) int {
+		return strings.Compare(a.Option+"\x00"+a.Text, b.Option+"\x00"+b.Text)
+	})
+}

@@ -1,0 +1,129 @@
+package vm
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// passwordOption can be written, but reads back as asterisks.
+const passwordOption = "cipassword"
+
+// Decode reads a configuration as GET …/config answers it, numbers as text. It never fails: an option that it does not
+// know or cannot read goes to Rest word for word, a sub-key to the Rest of its device. The password is left out. Blank
+// values of known options, which PVE stores for an emptied list, count as not set.
+//
+// It also reads what is sent to PVE, including the syntax for volumes still to be made.
+func Decode(config map[string]string) Spec {
+	var s Spec
+	known := map[string]leaf[Spec]{}
+	for _, o := range options() {
+		known[o.key] = o
+	}
+	keys := Slots(config) // first, in PVE's order: the first cloud-init drive counts
+	for _, key := range slices.Sorted(maps.Keys(config)) {
+		if _, isDrive := slotRank(key); !isDrive {
+			keys = append(keys, key)
+		}
+	}
+	for _, key := range keys {
+		if key == passwordOption || decodeOption(&s, known, key, config[key]) {
+			continue
+		}
+		if s.Rest == nil {
+			s.Rest = map[string]string{}
+		}
+		s.Rest[key] = config[key]
+	}
+	return s
+}
+
+func decodeOption(s *Spec, known map[string]leaf[Spec], key, value string) bool {
+	if o, ok := known[key]; ok {
+		if strings.TrimSpace(value) == "" && key != "boot" {
+			return true
+		}
+		return o.read(s, value)
+	}
+	if network, ok := networkOfIPConfig(key); ok {
+		var a Address
+		ok := addressFormat().decode(&a, value)
+		if ok && a != (Address{}) {
+			put(&s.CloudInit.Addresses, network, a)
+		}
+		return ok
+	}
+	if isNetwork(key) {
+		n, ok := decodeNIC(value)
+		if ok {
+			put(&s.Networks, key, n)
+		}
+		return ok
+	}
+	return decodeSlot(s, key, value)
+}
+
+func decodeSlot(s *Spec, key, value string) bool {
+	if _, isDrive := slotRank(key); !isDrive {
+		return false
+	}
+	switch key {
+	case efiSlot:
+		d, ok := decodeEFIDisk(value)
+		if ok {
+			s.EFIDisk = d
+		}
+		return ok
+	case tpmSlot:
+		d, ok := decodeTPMState(value)
+		if ok {
+			s.TPMState = d
+		}
+		return ok
+	}
+	return decodeDrive(s, key, value)
+}
+
+// Encode prints s as options: existing volumes as PVE stores them, a drive without Volume as the request to make one
+// ("local-zfs:32", "local-zfs:0,import-from=…", "local-zfs:cloudinit"). What is not set is left out, Rest is included;
+// where both have an option the field wins.
+func Encode(s Spec) map[string]string {
+	config := map[string]string{}
+	maps.Copy(config, s.Rest)
+	for _, o := range options() {
+		if value, ok := o.show(&s); ok {
+			config[o.key] = value
+		}
+	}
+	if hash := s.CloudInit.PasswordHash; hash != nil && *hash != "" {
+		config[passwordOption] = *hash
+	}
+	for network, a := range s.CloudInit.Addresses {
+		if value := addressFormat().encode(&a); value != "" {
+			config[ipConfigOf(network)] = value
+		}
+	}
+	for slot, n := range s.Networks {
+		config[slot] = encodeNIC(n)
+	}
+	encodeDrives(config, s)
+	return config
+}
+
+func encodeDrives(config map[string]string, s Spec) {
+	for slot, d := range s.Disks {
+		config[slot] = encodeDisk(d)
+	}
+	for slot, c := range s.CDROMs {
+		config[slot] = encodeCDROM(c)
+	}
+	if s.CloudInit.Slot != "" {
+		config[s.CloudInit.Slot] = encodeCloudInitDrive(s.CloudInit)
+	}
+	if s.EFIDisk != nil {
+		config[efiSlot] = encodeEFIDisk(*s.EFIDisk)
+	}
+	if s.TPMState != nil {
+		config[tpmSlot] = encodeTPMState(*s.TPMState)
+	}
+}

@@ -1,0 +1,139 @@
+package vm
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Diff says how to turn a VM that is from into to. Exactly the options whose meaning differs are written: spelling,
+// order, case, encodings and units do not count. An option, sub-key or device that from has and to has not is reset or
+// detached.
+//
+// What a configuration cannot say or need not repeat is kept: Rest everywhere (to's is ignored, except in new devices),
+// MAC address and model of a NIC, volume, storage, size and format of a disk, type and keys of the EFI disk, version of
+// the TPM. PasswordHash counts only where to has one; an empty one takes the password away.
+//
+// Diff(Spec{}, s) makes everything: its Set is Encode(s) without Rest, its Grow what imports need.
+func Diff(from, to Spec) Change {
+	var c Change
+	to.Rest, to.MachineRest, to.CPU.Rest = from.Rest, from.MachineRest, from.CPU.Rest
+	carryAgent(from.Agent, &to.Agent)
+	carryMachine(from, &to)
+	carryTemplate(&c, from, &to)
+	to.Networks = carryNetworks(from.Networks, to.Networks)
+	to.Disks = carryDisks(&c, from.Disks, to.Disks)
+	to.CDROMs = carryCDROMs(from.CDROMs, to.CDROMs)
+	to.EFIDisk = carryEFIDisk(&c, from.EFIDisk, to.EFIDisk)
+	to.TPMState = carryTPMState(&c, from.TPMState, to.TPMState)
+	carryCloudInitDrive(&c, from.CloudInit, &to.CloudInit)
+	carryPassword(&c, &from.CloudInit, &to.CloudInit)
+	c.compare(Encode(from), Encode(to))
+	c.sort()
+	return c
+}
+
+// compare fills Set and Delete.
+func (c *Change) compare(from, to map[string]string) {
+	for key, value := range to {
+		if have, ok := from[key]; !ok || have != value {
+			if c.Set == nil {
+				c.Set = map[string]string{}
+			}
+			c.Set[key] = value
+		}
+	}
+	for key := range from {
+		if _, kept := to[key]; !kept && !slices.Contains(c.DeleteFirst, key) {
+			c.Delete = append(c.Delete, key)
+		}
+	}
+}
+
+// carryAgent keeps the agent option valid: its sub-keys need "enabled", whose reset is an explicit no.
+func carryAgent(from Agent, to *Agent) {
+	to.Rest = from.Rest
+	if from.Enabled != nil && to.Enabled == nil && (to.Type != nil || to.FSTrimClonedDisks != nil || len(to.Rest) > 0) {
+		to.Enabled = new(false)
+	}
+}
+
+// carryMachine keeps a version that PVE pinned: it does so for Windows guests on "pc", "q35" and none at all.
+func carryMachine(from Spec, to *Spec) {
+	if from.Machine == nil || to.Machine == nil || to.OSType == nil || !isWindows(*to.OSType) {
+		return
+	}
+	if *to.Machine == "q35" && strings.HasPrefix(*from.Machine, "pc-q35-") ||
+		*to.Machine == "pc" && strings.HasPrefix(*from.Machine, "pc-i440fx-") {
+		to.Machine = from.Machine
+	}
+}
+
+func isWindows(ostype string) bool {
+	return strings.HasPrefix(ostype, "w") // wxp, w2k…, wvista, win7…win11
+}
+
+// carryTemplate: "no template" and "template=0" are one; a template cannot become an ordinary VM, its volumes are base
+// images.
+func carryTemplate(c *Change, from Spec, to *Spec) {
+	was, is := from.Template != nil && *from.Template, to.Template != nil && *to.Template
+	if was && !is {
+		c.problem("template", "a template cannot be turned back into a virtual machine")
+	}
+	if was || !is {
+		to.Template = from.Template
+	}
+}
+
+// carryNetworks keeps MAC addresses: PVE makes a new one for every write without.
+func carryNetworks(from, to map[string]NIC) map[string]NIC {
+	to = maps.Clone(to)
+	for slot, n := range to {
+		f, ok := from[slot]
+		if !ok {
+			continue
+		}
+		if n.Model == "" {
+			n.Model = f.Model
+		}
+		if n.MACAddr == nil || f.MACAddr != nil && strings.EqualFold(*n.MACAddr, *f.MACAddr) {
+			n.MACAddr = f.MACAddr
+		}
+		n.Rest = f.Rest
+		to[slot] = n
+	}
+	return to
+}
+
+func carryCDROMs(from, to map[string]CDROM) map[string]CDROM {
+	to = maps.Clone(to)
+	for slot, d := range to {
+		f, ok := from[slot]
+		if !ok {
+			continue
+		}
+		d.Rest = f.Rest
+		if d.File == "" {
+			d.File = f.File
+		}
+		if d.File != f.File { // the size is the old medium's
+			d.Rest = maps.Clone(f.Rest)
+			delete(d.Rest, "size")
+		}
+		to[slot] = d
+	}
+	return to
+}
+
+// carryPassword takes the password out of both unless it is to be written.
+func carryPassword(c *Change, from, to *CloudInit) {
+	have := from.PasswordHash
+	from.PasswordHash = nil
+	switch {
+	case to.PasswordHash == nil:
+	case have != nil && *have == *to.PasswordHash:
+		to.PasswordHash = nil
+	case *to.PasswordHash == "":
+		c.Delete = append(c.Delete, passwordOption)
+	}
+}

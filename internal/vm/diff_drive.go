@@ -1,0 +1,158 @@
+package vm
+
+import "maps"
+
+// attached is the part that disks, EFI disk, TPM state and cloud-init drive have in common.
+type attached struct {
+	storage, volume string
+	format          *string
+}
+
+// carry gives what to's volume is before moves, and adds the move that is needed. replaced says that to names another
+// volume: it is attached as it stands.
+func (c *Change) carry(slot string, from, to attached) (_ attached, replaced bool) {
+	if to.volume != "" && to.volume != from.volume {
+		return to, true
+	}
+	otherStorage := to.storage != "" && to.storage != from.storage
+	otherFormat := to.format != nil && *to.format != "" && (from.format == nil || *from.format != *to.format)
+	if from.volume != "" && (otherStorage || otherFormat) {
+		m := Move{Slot: slot, Storage: from.storage}
+		if to.storage != "" {
+			m.Storage = to.storage
+		}
+		if to.format != nil {
+			m.Format = *to.format
+		}
+		c.Moves = append(c.Moves, m)
+	}
+	return from, false
+}
+
+// needsStorage complains about a volume to be made nowhere.
+func (c *Change) needsStorage(slot string, a attached) {
+	if a.volume == "" && a.storage == "" {
+		c.problem(slot, "a new volume needs a storage")
+	}
+}
+
+func carryDisks(c *Change, from, to map[string]Disk) map[string]Disk {
+	to = maps.Clone(to)
+	for slot, d := range to {
+		if f, ok := from[slot]; ok {
+			to[slot] = carryDisk(c, slot, f, d)
+		} else {
+			newDisk(c, slot, d)
+		}
+	}
+	return to
+}
+
+// newDisk checks a disk that the slot has not had, and grows an import to its size: PVE imports at the source's.
+func newDisk(c *Change, slot string, d Disk) {
+	c.needsStorage(slot, attached{storage: d.Storage, volume: d.Volume})
+	switch {
+	case d.Volume != "":
+	case d.ImportFrom == nil && d.Size == nil:
+		c.problem(slot, "a new disk needs a size or something to import")
+	case d.ImportFrom != nil && d.Size != nil:
+		c.Grow = append(c.Grow, Growth{Slot: slot, Size: *d.Size})
+	}
+}
+
+func carryDisk(c *Change, slot string, f, d Disk) Disk {
+	d.Rest = f.Rest
+	a, replaced := c.carry(slot, attached{f.Storage, f.Volume, f.Format}, attached{d.Storage, d.Volume, d.Format})
+	d.Storage, d.Volume, d.Format = a.storage, a.volume, a.format
+	if replaced {
+		return d
+	}
+	d.ImportFrom = f.ImportFrom
+	switch {
+	case d.Size == nil:
+	case f.Size == nil || *d.Size > *f.Size:
+		c.Grow = append(c.Grow, Growth{Slot: slot, Size: *d.Size})
+	case *d.Size < *f.Size:
+		c.problem(slot, "the disk has "+FormatSize(*f.Size)+" and cannot be shrunk to "+FormatSize(*d.Size))
+	}
+	d.Size = f.Size
+	if f.Volume == "" && encodeDisk(d) != encodeDisk(f) { // written anew it would allocate another volume
+		c.problem(slot, "the disk's volume is not known yet, so its options cannot be changed")
+		return f
+	}
+	return d
+}
+
+func carryEFIDisk(c *Change, f, to *EFIDisk) *EFIDisk {
+	if to == nil {
+		return nil
+	}
+	d := *to
+	if f == nil {
+		c.needsStorage(efiSlot, attached{storage: d.Storage, volume: d.Volume})
+		return to
+	}
+	d.Rest = f.Rest
+	a, replaced := c.carry(efiSlot, attached{f.Storage, f.Volume, f.Format}, attached{d.Storage, d.Volume, d.Format})
+	d.Storage, d.Volume, d.Format = a.storage, a.volume, a.format
+	if replaced {
+		return &d
+	}
+	if d.Type != nil && *d.Type != valueOr(f.Type, "2m") {
+		c.problem(efiSlot, "the EFI disk was made with efitype "+valueOr(f.Type, "2m")+", which cannot be changed to "+*d.Type)
+	}
+	if d.PreEnrolledKeys != nil && *d.PreEnrolledKeys != valueOr(f.PreEnrolledKeys, false) {
+		c.problem(efiSlot, "pre-enrolled keys are put on the EFI disk when it is made and cannot be changed afterwards")
+	}
+	d.Type, d.PreEnrolledKeys = f.Type, f.PreEnrolledKeys
+	return &d
+}
+
+func carryTPMState(c *Change, f, to *TPMState) *TPMState {
+	if to == nil {
+		return nil
+	}
+	d := *to
+	if f == nil {
+		c.needsStorage(tpmSlot, attached{storage: d.Storage, volume: d.Volume})
+		return to
+	}
+	d.Rest = f.Rest
+	a, replaced := c.carry(tpmSlot, attached{storage: f.Storage, volume: f.Volume}, attached{storage: d.Storage, volume: d.Volume})
+	d.Storage, d.Volume = a.storage, a.volume
+	if replaced {
+		return &d
+	}
+	if d.Version != nil && *d.Version != valueOr(f.Version, "v1.2") {
+		c.problem(tpmSlot, "the TPM state has version "+valueOr(f.Version, "v1.2")+", which cannot be changed to "+*d.Version)
+	}
+	d.Version = f.Version
+	return &d
+}
+
+func carryCloudInitDrive(c *Change, f CloudInit, to *CloudInit) {
+	have := attached{f.Storage, f.Volume, f.Format}
+	want := attached{to.Storage, to.Volume, to.Format}
+	switch {
+	case to.Slot == "":
+	case f.Slot == "":
+		c.needsStorage(to.Slot, want)
+	case f.Slot != to.Slot: // its content is generated: destroy it and make it anew
+		c.DeleteFirst = []string{f.Slot}
+		to.Volume, to.Rest = "", nil
+		if to.Storage == "" {
+			to.Storage = f.Storage
+		}
+	default:
+		to.Rest = f.Rest
+		a, _ := c.carry(to.Slot, have, want)
+		to.Storage, to.Volume, to.Format = a.storage, a.volume, a.format
+	}
+}
+
+func valueOr[V string | bool](p *V, otherwise V) V {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}

@@ -1,0 +1,260 @@
+package vm
+
+import (
+	"maps"
+	"strings"
+)
+
+func diskFormat() format[Disk] {
+	return format[Disk]{
+		defaultKey: "file",
+		leaves: []leaf[Disk]{
+			scalar("size", func(d *Disk) **int64 { return &d.Size }, parseSizeOption, FormatSize),
+			text("cache", func(d *Disk) **string { return &d.Cache }),
+			text("aio", func(d *Disk) **string { return &d.AIO }),
+			scalar("discard", func(d *Disk) **bool { return &d.Discard }, parseDiscard, showDiscard),
+			flag("ssd", func(d *Disk) **bool { return &d.SSD }),
+			flag("iothread", func(d *Disk) **bool { return &d.IOThread }),
+			flag("backup", func(d *Disk) **bool { return &d.Backup }),
+			flag("replicate", func(d *Disk) **bool { return &d.Replicate }),
+			flag("ro", func(d *Disk) **bool { return &d.ReadOnly }),
+			scalar("serial", func(d *Disk) **string { return &d.Serial }, parseEscaped, percentEncode),
+		},
+		rest: func(d *Disk) *map[string]string { return &d.Rest },
+	}
+}
+
+func efiFormat() format[EFIDisk] {
+	return format[EFIDisk]{
+		defaultKey: "file",
+		leaves: []leaf[EFIDisk]{
+			text("efitype", func(d *EFIDisk) **string { return &d.Type }),
+			flag("pre-enrolled-keys", func(d *EFIDisk) **bool { return &d.PreEnrolledKeys }),
+		},
+		rest: func(d *EFIDisk) *map[string]string { return &d.Rest },
+	}
+}
+
+func tpmFormat() format[TPMState] {
+	return format[TPMState]{
+		defaultKey: "file",
+		leaves:     []leaf[TPMState]{text("version", func(d *TPMState) **string { return &d.Version })},
+		rest:       func(d *TPMState) *map[string]string { return &d.Rest },
+	}
+}
+
+func parseDiscard(s string) (bool, bool) { return s == "on", s == "on" || s == "ignore" }
+
+func showDiscard(on bool) string {
+	if on {
+		return "on"
+	}
+	return "ignore"
+}
+
+// parseDrive splits a drive into its file and its other sub-keys. "volume" is another name of "file".
+func parseDrive(value string) (file string, properties map[string]string, ok bool) {
+	properties, ok = parseProperties(value, "file")
+	if !ok {
+		return "", nil, false
+	}
+	file = properties["file"]
+	if volume, found := properties["volume"]; found {
+		if file != "" {
+			return "", nil, false
+		}
+		file = volume
+	}
+	delete(properties, "file")
+	delete(properties, "volume")
+	return file, properties, file != ""
+}
+
+// allocation takes the syntax for a new volume apart: "local-zfs:32" in GiB, "local-zfs:0" for an import
+// (qemu-server Drive.pm NEW_DISK_RE).
+func allocation(file string) (storage string, bytes int64, ok bool) {
+	storage, number, found := strings.Cut(file, ":")
+	if !found || strings.ContainsAny(storage, "/ \t") {
+		return "", 0, false
+	}
+	count, ok := parseDecimal(number)
+	if !ok || count > 1<<32 {
+		return "", 0, false
+	}
+	return storage, int64(count * gib), true
+}
+
+// decodeDrive reads the drive in one of the disk slots into s.
+func decodeDrive(s *Spec, slot, value string) bool {
+	file, properties, ok := parseDrive(value)
+	switch {
+	case !ok:
+		return false
+	case isCloudInitVolume(file):
+		return decodeCloudInitDrive(s, slot, file, properties)
+	case properties["media"] == "cdrom":
+		delete(properties, "media")
+		put(&s.CDROMs, slot, CDROM{File: file, Rest: nonEmpty(properties)})
+		return true
+	case file == "none" || file == "cdrom":
+		return false
+	}
+	disk, ok := decodeDisk(file, properties)
+	if ok {
+		put(&s.Disks, slot, disk)
+	}
+	return ok
+}
+
+// decodeCloudInitDrive reads the first cloud-init drive; PVE allows no second one.
+func decodeCloudInitDrive(s *Spec, slot, file string, properties map[string]string) bool {
+	if s.CloudInit.Slot != "" {
+		return false
+	}
+	storage, name, _ := strings.Cut(file, ":")
+	s.CloudInit.Slot, s.CloudInit.Storage = slot, storage
+	if properties["media"] == "cdrom" {
+		delete(properties, "media")
+	}
+	if name == "cloudinit" {
+		s.CloudInit.Format = take(properties, "format")
+	} else {
+		s.CloudInit.Volume = file
+		s.CloudInit.Format = new(volumeFormat(file))
+	}
+	s.CloudInit.Rest = nonEmpty(properties)
+	return true
+}
+
+func decodeDisk(file string, properties map[string]string) (Disk, bool) {
+	storage, bytes, isNew := allocation(file)
+	if !isNew {
+		d := Disk{Storage: VolumeStorage(file), Volume: file, Format: new(volumeFormat(file))}
+		return d, diskFormat().readAll(&d, properties)
+	}
+	if _, sized := properties["size"]; sized {
+		return Disk{}, false
+	}
+	d := Disk{Storage: storage, Format: take(properties, "format"), ImportFrom: take(properties, "import-from")}
+	if d.ImportFrom == nil {
+		d.Size = &bytes
+	}
+	return d, diskFormat().readAll(&d, properties)
+}
+
+func decodeEFIDisk(value string) (*EFIDisk, bool) {
+	file, properties, ok := parseDrive(value)
+	if !ok {
+		return nil, false
+	}
+	d := EFIDisk{Storage: VolumeStorage(file), Volume: file}
+	if storage, _, isNew := allocation(file); isNew {
+		d.Storage, d.Volume, d.Format = storage, "", take(properties, "format")
+	} else {
+		d.Format = new(volumeFormat(file))
+	}
+	return &d, efiFormat().readAll(&d, properties)
+}
+
+func decodeTPMState(value string) (*TPMState, bool) {
+	file, properties, ok := parseDrive(value)
+	if !ok {
+		return nil, false
+	}
+	d := TPMState{Storage: VolumeStorage(file), Volume: file}
+	if storage, _, isNew := allocation(file); isNew {
+		d.Storage, d.Volume = storage, ""
+	}
+	return &d, tpmFormat().readAll(&d, properties)
+}
+
+// encodeDisk prints an existing volume as PVE stores it, or the request to allocate or import one. An import takes the
+// size of its source, so Size is left out of the request.
+func encodeDisk(d Disk) string {
+	properties := diskFormat().showAll(&d)
+	properties["file"] = d.Volume
+	if d.Volume == "" {
+		delete(properties, "size")
+		properties["file"] = d.Storage + ":0"
+		if d.ImportFrom != nil {
+			properties["import-from"] = *d.ImportFrom
+		} else if d.Size != nil {
+			properties["file"] = d.Storage + ":" + formatGiB(*d.Size)
+		}
+		setFormat(properties, d.Format)
+	}
+	return printProperties(properties, "file")
+}
+
+func encodeCDROM(c CDROM) string {
+	properties := maps.Clone(c.Rest)
+	if properties == nil {
+		properties = map[string]string{}
+	}
+	properties["file"], properties["media"] = c.File, "cdrom"
+	return printProperties(properties, "file")
+}
+
+// encodeCloudInitDrive prints the drive; PVE itself makes a new one a CD-ROM, and refuses media=cdrom beside format.
+func encodeCloudInitDrive(c CloudInit) string {
+	properties := map[string]string{}
+	maps.Copy(properties, c.Rest)
+	if c.Volume == "" {
+		properties["file"] = c.Storage + ":cloudinit"
+		setFormat(properties, c.Format)
+	} else {
+		properties["file"], properties["media"] = c.Volume, "cdrom"
+	}
+	return printProperties(properties, "file")
+}
+
+// encodeEFIDisk prints the EFI disk. PVE ignores the size asked for: it is that of the OVMF variables.
+func encodeEFIDisk(d EFIDisk) string {
+	properties := efiFormat().showAll(&d)
+	properties["file"] = d.Volume
+	if d.Volume == "" {
+		properties["file"] = d.Storage + ":1"
+		setFormat(properties, d.Format)
+	}
+	return printProperties(properties, "file")
+}
+
+// encodeTPMState prints the TPM state. PVE ignores the size asked for: it is always 4 MiB, raw.
+func encodeTPMState(d TPMState) string {
+	properties := tpmFormat().showAll(&d)
+	properties["file"] = d.Volume
+	if d.Volume == "" {
+		properties["file"] = d.Storage + ":1"
+	}
+	return printProperties(properties, "file")
+}
+
+func setFormat(properties map[string]string, format *string) {
+	if format != nil && *format != "" {
+		properties["format"] = *format
+	}
+}
+
+// take removes a sub-key and gives its value.
+func take(properties map[string]string, key string) *string {
+	val, ok := properties[key]
+	if !ok {
+		return nil
+	}
+	delete(properties, key)
+	return &val
+}
+
+func nonEmpty(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+func put[V Disk | CDROM | NIC | Address](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = v
+}

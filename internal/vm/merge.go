@@ -1,0 +1,137 @@
+package vm
+
+import "maps"
+
+// Merge lays what want sets over base: leaf by leaf, slot by slot, sub-key by sub-key. What want leaves out stays as base
+// has it. A slot that want uses for another kind of drive is taken over. Neither argument is changed.
+//
+// A clone becomes what is configured by Diff(Decode(config), Merge(Decode(config), configured)).
+func Merge(base, want Spec) Spec {
+	out := base
+	out.Rest = mergeRest(base.Rest, want.Rest)
+	for _, o := range options() {
+		o.merge(&out, &want)
+	}
+	if want.CloudInit.PasswordHash != nil {
+		out.CloudInit.PasswordHash = want.CloudInit.PasswordHash
+	}
+	out.CloudInit.Addresses = mergeSlots(base.CloudInit.Addresses, want.CloudInit.Addresses, mergeAddress)
+	out.Networks = mergeSlots(base.Networks, want.Networks, mergeNIC)
+	out.Disks = mergeSlots(base.Disks, want.Disks, mergeDisk)
+	out.CDROMs = mergeSlots(base.CDROMs, want.CDROMs, mergeCDROM)
+	out.EFIDisk = mergeEFIDisk(base.EFIDisk, want.EFIDisk)
+	out.TPMState = mergeTPMState(base.TPMState, want.TPMState)
+	mergeCloudInitDrive(&out.CloudInit, want.CloudInit)
+	vacate(&out, base, want)
+	return out
+}
+
+func mergeSlots[V Disk | CDROM | NIC | Address](base, want map[string]V, merge func(base, want V) V) map[string]V {
+	if len(want) == 0 {
+		return base
+	}
+	out := maps.Clone(base)
+	if out == nil {
+		out = map[string]V{}
+	}
+	for slot, w := range want {
+		if b, ok := out[slot]; ok {
+			w = merge(b, w)
+		}
+		out[slot] = w
+	}
+	return out
+}
+
+// vacate takes base's drive out of the slots that want uses for another kind.
+func vacate(out *Spec, base, want Spec) {
+	out.Disks, out.CDROMs = maps.Clone(out.Disks), maps.Clone(out.CDROMs)
+	for slot := range want.Disks {
+		delete(out.CDROMs, slot)
+	}
+	for slot := range want.CDROMs {
+		delete(out.Disks, slot)
+	}
+	if slot := want.CloudInit.Slot; slot != "" {
+		delete(out.CDROMs, slot)
+		delete(out.Disks, slot)
+		return
+	}
+	_, isDisk := want.Disks[base.CloudInit.Slot]
+	_, isCDROM := want.CDROMs[base.CloudInit.Slot]
+	if isDisk || isCDROM {
+		out.CloudInit.Slot, out.CloudInit.Storage, out.CloudInit.Volume = "", "", ""
+		out.CloudInit.Format, out.CloudInit.Rest = nil, nil
+	}
+}
+
+func mergeDisk(base, want Disk) Disk {
+	mergeVolume(&base.Storage, &base.Volume, want.Storage, want.Volume)
+	if want.Format != nil {
+		base.Format = want.Format
+	}
+	if want.ImportFrom != nil {
+		base.ImportFrom = want.ImportFrom
+	}
+	diskFormat().merge(&base, &want)
+	return base
+}
+
+// mergeVolume keeps storage and volume together: a volume that is named brings its storage.
+func mergeVolume(storage, volume *string, wantStorage, wantVolume string) {
+	if wantVolume != "" {
+		*volume, *storage = wantVolume, VolumeStorage(wantVolume)
+	}
+	if wantStorage != "" {
+		*storage = wantStorage
+	}
+}
+
+func mergeCDROM(base, want CDROM) CDROM {
+	if want.File != "" {
+		base.File = want.File
+	}
+	base.Rest = mergeRest(base.Rest, want.Rest)
+	return base
+}
+
+func mergeEFIDisk(base, want *EFIDisk) *EFIDisk {
+	if base == nil || want == nil {
+		return either(base, want)
+	}
+	d := *base
+	mergeVolume(&d.Storage, &d.Volume, want.Storage, want.Volume)
+	if want.Format != nil {
+		d.Format = want.Format
+	}
+	efiFormat().merge(&d, want)
+	return &d
+}
+
+func mergeTPMState(base, want *TPMState) *TPMState {
+	if base == nil || want == nil {
+		return either(base, want)
+	}
+	d := *base
+	mergeVolume(&d.Storage, &d.Volume, want.Storage, want.Volume)
+	tpmFormat().merge(&d, want)
+	return &d
+}
+
+func either[V EFIDisk | TPMState](base, want *V) *V {
+	if want != nil {
+		return want
+	}
+	return base
+}
+
+func mergeCloudInitDrive(c *CloudInit, want CloudInit) {
+	if want.Slot != "" {
+		c.Slot = want.Slot
+	}
+	mergeVolume(&c.Storage, &c.Volume, want.Storage, want.Volume)
+	if want.Format != nil {
+		c.Format = want.Format
+	}
+	c.Rest = mergeRest(c.Rest, want.Rest)
+}

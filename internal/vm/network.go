@@ -1,0 +1,92 @@
+package vm
+
+import (
+	"slices"
+	"strings"
+)
+
+// models are the NIC models that can stand as a key before the MAC address ("virtio=BC:24:…").
+func models() []string {
+	return []string{
+		"e1000", "e1000-82540em", "e1000-82544gc", "e1000-82545em", "e1000e", "i82551", "i82557b", "i82559er",
+		"ne2k_isa", "ne2k_pci", "pcnet", "rtl8139", "virtio", "vmxnet3",
+	}
+}
+
+func nicFormat() format[NIC] {
+	return format[NIC]{
+		defaultKey: "model",
+		leaves: []leaf[NIC]{
+			scalar("macaddr", func(n *NIC) **string { return &n.MACAddr }, parseText, showText),
+			text("bridge", func(n *NIC) **string { return &n.Bridge }),
+			integer("tag", func(n *NIC) **int64 { return &n.Tag }),
+			list("trunks", func(n *NIC) *[]string { return &n.Trunks }, parseTrunks, showTrunks),
+			flag("firewall", func(n *NIC) **bool { return &n.Firewall }),
+			flag("link_down", func(n *NIC) **bool { return &n.LinkDown }),
+			integer("mtu", func(n *NIC) **int64 { return &n.MTU }),
+			integer("queues", func(n *NIC) **int64 { return &n.Queues }),
+			decimal("rate", func(n *NIC) **float64 { return &n.Rate }),
+		},
+		rest: func(n *NIC) *map[string]string { return &n.Rest },
+	}
+}
+
+// decodeNIC accepts "virtio=MAC,…", "model=virtio,macaddr=MAC,…" and "virtio,…".
+func decodeNIC(value string) (NIC, bool) {
+	var n NIC
+	properties, ok := parseProperties(value, "model")
+	if !ok {
+		return n, false
+	}
+	for _, model := range models() {
+		mac, found := properties[model]
+		if !found {
+			continue
+		}
+		if properties["model"] != "" || properties["macaddr"] != "" {
+			return n, false
+		}
+		delete(properties, model)
+		properties["model"], properties["macaddr"] = model, mac
+	}
+	n.Model = properties["model"]
+	delete(properties, "model")
+	return n, n.Model != "" && nicFormat().readAll(&n, properties)
+}
+
+// encodeNIC prints PVE's canonical form: model and MAC address first, then the rest by name.
+func encodeNIC(n NIC) string {
+	properties := nicFormat().showAll(&n)
+	mac := properties["macaddr"]
+	if mac == "" || !slices.Contains(models(), n.Model) {
+		if n.Model != "" {
+			properties["model"] = n.Model
+		}
+		return printProperties(properties, "model")
+	}
+	delete(properties, "macaddr")
+	return strings.TrimSuffix(n.Model+"="+mac+","+printProperties(properties, ""), ",")
+}
+
+func mergeNIC(base, want NIC) NIC {
+	if want.Model != "" {
+		base.Model = want.Model
+	}
+	nicFormat().merge(&base, &want)
+	return base
+}
+
+// addressFormat is ipconfigN. Address has no place for unknown sub-keys: with one, the option is left alone.
+func addressFormat() format[Address] {
+	return format[Address]{leaves: []leaf[Address]{
+		text("ip", func(a *Address) **string { return &a.IPv4 }),
+		text("gw", func(a *Address) **string { return &a.Gateway4 }),
+		text("ip6", func(a *Address) **string { return &a.IPv6 }),
+		text("gw6", func(a *Address) **string { return &a.Gateway6 }),
+	}}
+}
+
+func mergeAddress(base, want Address) Address {
+	addressFormat().merge(&base, &want)
+	return base
+}

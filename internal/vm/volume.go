@@ -1,0 +1,115 @@
+package vm
+
+import (
+	"strconv"
+	"strings"
+)
+
+// splitVolume takes a volume id apart (pve-storage, Plugin.pm parse_volume_id). An allocation ("local-zfs:32",
+// "local-zfs:cloudinit") is no volume id.
+func splitVolume(volid string) (storage, name string, ok bool) {
+	storage, name, found := strings.Cut(volid, ":")
+	if !found || name == "" || name == "cloudinit" || !isStorage(storage) {
+		return "", "", false
+	}
+	if _, isSize := parseDecimal(name); isSize {
+		return "", "", false
+	}
+	return storage, name, true
+}
+
+func isStorage(s string) bool {
+	if len(s) < 2 || !isLetter(s[0]) || !isLetter(s[len(s)-1]) && !isDigit(s[len(s)-1]) {
+		return false
+	}
+	for i := range len(s) {
+		if !isLetter(s[i]) && !isDigit(s[i]) && !strings.ContainsRune("-_.", rune(s[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+
+// IsVolume says whether s is a volume id ("local-zfs:vm-100-disk-0", "local:iso/debian.iso"), not a path, "none", or a
+// request to allocate ("local-zfs:32").
+func IsVolume(s string) bool {
+	_, _, ok := splitVolume(s)
+	return ok
+}
+
+// VolumeStorage is the storage of a volume id, "" if s is none.
+func VolumeStorage(s string) string {
+	storage, _, _ := splitVolume(s)
+	return storage
+}
+
+// VolumeOwner is the VMID that a guest volume carries in its name. Linked clones ("base-100-disk-0/vm-303-disk-0",
+// "100/base-100-disk-0.qcow2/101/vm-101-disk-0.qcow2") belong to the last one. ISO images, backups and other files that
+// belong to no guest give false.
+func VolumeOwner(volid string) (vmid int, ok bool) {
+	_, name, ok := splitVolume(volid)
+	if !ok {
+		return 0, false
+	}
+	parts := strings.Split(name, "/")
+	last := len(parts) - 1
+	if last > 0 && allDigits(parts[last-1]) { // directory storages: any file name in the directory of the VMID
+		return parseVMID(parts[last-1])
+	}
+	if last > 0 && !strings.HasPrefix(parts[last-1], "base") { // iso/…, backup/…, snippets/…, import/…
+		return 0, false
+	}
+	kind, rest, _ := strings.Cut(parts[last], "-")
+	switch kind {
+	case "vm", "base", "subvol", "basevol":
+		id, _, more := strings.Cut(rest, "-")
+		if more {
+			return parseVMID(id)
+		}
+	}
+	return 0, false
+}
+
+func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+func parseVMID(s string) (int, bool) {
+	n, err := strconv.Atoi(s)
+	return n, err == nil && n > 0 && allDigits(s)
+}
+
+// isCloudInitVolume says whether a drive's file is a cloud-init drive, existing or to be allocated (qemu-server
+// Drive.pm drive_is_cloudinit).
+func isCloudInitVolume(file string) bool {
+	_, name, found := strings.Cut(file, ":")
+	if !found {
+		return false
+	}
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	name = trimFormat(name)
+	if rest, ok := strings.CutPrefix(name, "vm-"); ok {
+		id, tail, _ := strings.Cut(rest, "-")
+		return allDigits(id) && tail == "cloudinit"
+	}
+	return name == "cloudinit"
+}
+
+func trimFormat(name string) string {
+	for _, ext := range []string{".raw", ".qcow2", ".vmdk"} {
+		if base, ok := strings.CutSuffix(name, ext); ok {
+			return base
+		}
+	}
+	return name
+}
+
+// volumeFormat is the image format of an existing volume: the file extension where there is one, else raw, which is all
+// that block storages have.
+func volumeFormat(file string) string {
+	if base := trimFormat(file); base != file {
+		return file[len(base)+1:]
+	}
+	return "raw"
+}
