@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -66,9 +65,9 @@ func (f *Format) parse(path, value string) (map[string]string, error) {
 		if !strings.Contains(part, "=") {
 			switch {
 			case bare || f.defaultKey != "" && perlTrue(out[f.defaultKey]):
-				return nil, errors.New("duplicate key in comma-separated list property: " + f.defaultKey + "\n")
+				return nil, die("duplicate key in comma-separated list property: %s\n", f.defaultKey)
 			case f.defaultKey == "":
-				return nil, errors.New("value without key, but schema does not define a default key\n")
+				return nil, die("value without key, but schema does not define a default key\n")
 			}
 			bare = true
 			out[f.defaultKey] = part
@@ -97,16 +96,16 @@ func (f *Format) pair(out map[string]string, part string) error {
 	key, value, _ := strings.Cut(part, "=")
 	value = strings.TrimSuffix(value, "\n")
 	if key == "" || value == "" || strings.Contains(value, "\n") {
-		return errors.New("missing key in comma-separated list property\n")
+		return die("missing key in comma-separated list property\n")
 	}
 	if _, again := out[key]; again {
-		return errors.New("duplicate key in comma-separated list property: " + key + "\n")
+		return die("duplicate key in comma-separated list property: %s\n", key)
 	}
 	rule := f.Params[key]
 	if rule != nil && rule.Alias != "" {
 		if rule.KeyAlias != "" {
 			if _, again := out[rule.KeyAlias]; again {
-				return fmt.Errorf("key alias '%s' is already defined\n", rule.KeyAlias)
+				return die("key alias '%s' is already defined\n", rule.KeyAlias)
 			}
 			out[rule.KeyAlias] = key
 		}
@@ -127,7 +126,7 @@ func formatError(errs faults) error {
 	for _, key := range sortedKeys(errs) {
 		fmt.Fprintf(&b, "%s: %s\n", key, errs[key])
 	}
-	return errors.New(b.String())
+	return die("%s", b.String())
 }
 
 // boolean turns the words that JSONSchema.pm parse_boolean knows into 1 and 0 and leaves others for the type check.
@@ -188,25 +187,32 @@ func (f *Format) text(key, value string) string {
 	return value
 }
 
+// dieText is the text of a Perl exception as it is: PVE joins these texts as they come, line breaks included.
+type dieText string
+
+func (d dieText) Error() string { return string(d) }
+
+func die(format string, args ...any) error { return dieText(fmt.Sprintf(format, args...)) }
+
 // checkCPU is what qemu-server CPUConfig.pm checks beyond the keys. The simulated cluster defines no custom models.
 func checkCPU(m map[string]string) error {
 	cputype := m["cputype"]
 	if !perlTrue(cputype) {
-		return errors.New("CPU is missing cputype\n")
+		return die("CPU is missing cputype\n")
 	}
 	if custom, ok := strings.CutPrefix(cputype, "custom-"); ok {
-		return fmt.Errorf("Custom cputype '%s' not found\n", custom)
+		return die("Custom cputype '%s' not found\n", custom)
 	}
 	if !contains(builtinCPUs(), cputype) {
-		return fmt.Errorf("Built-in cputype '%s' is not defined (missing 'custom-' prefix?)\n", cputype)
+		return die("Built-in cputype '%s' is not defined (missing 'custom-' prefix?)\n", cputype)
 	}
 	names := strings.Split("pcid spec-ctrl ibpb ssbd virt-ssbd amd-ssbd amd-no-ssb pdpe1gb md-clear hv-tlbflush hv-evmcs aes", " ")
 	one := "[+-](?:" + strings.Join(names, "|") + ")"
 	if flags := m["flags"]; perlTrue(flags) && !regexp.MustCompile("^"+one+"(?:;"+one+")*$").MatchString(flags) {
-		return fmt.Errorf("VM-specific CPU flags must be a subset of: %s\n", strings.Join(names, ", "))
+		return die("VM-specific CPU flags must be a subset of: %s\n", strings.Join(names, ", "))
 	}
 	if _, given := m["reported-model"]; given {
-		return errors.New("Property 'reported-model' not allowed in VM-specific CPU config.\n")
+		return die("Property 'reported-model' not allowed in VM-specific CPU config.\n")
 	}
 	return nil
 }
@@ -218,7 +224,7 @@ func checkPrune(m map[string]string) error {
 	}
 	for key, value := range m {
 		if key != "keep-all" && strings.Trim(value, "+-0") != "" {
-			return errors.New("keep-all cannot be set together with other options.\n")
+			return die("keep-all cannot be set together with other options.\n")
 		}
 	}
 	return nil

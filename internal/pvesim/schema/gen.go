@@ -133,10 +133,10 @@ func param(in map[string]any) map[string]any {
 				out[key] = list
 			}
 		case "pattern":
-			pattern, max := goPattern(value.(string))
+			pattern, maxLength := goPattern(value.(string))
 			out[key] = pattern
-			if max != "" {
-				out["maxLength"] = json.Number(max)
+			if maxLength != "" {
+				out["maxLength"] = json.Number(maxLength)
 			}
 		case "items":
 			out[key] = param(value.(map[string]any))

@@ -3,11 +3,8 @@ package schema
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"regexp"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // verifier checks a value of a named format. Its error is PVE's text without the line break at the end.
@@ -15,10 +12,12 @@ type verifier func(value string) error
 
 // verifiers are the checks of named formats, by id. Sources: pve-common JSONSchema.pm unless said otherwise.
 func verifiers() map[string]verifier {
+	const mailbox = `[\w+\-~]+(?:\.[\w+\-~]+)*`
 	const node = `[a-zA-Z0-9](?:[a-zA-Z0-9\-]*[a-zA-Z0-9])?`
 	const realm = `[A-Za-z][A-Za-z0-9.\-_]+`
 	const name = `[A-Za-z0-9.\-_]+`
 	v := map[string]verifier{
+		"email":              match(mailbox+`@[a-zA-Z0-9\-]+(?:\.[a-zA-Z0-9\-]+)*`, "value does not look like a valid email address"),
 		"string":             func(string) error { return nil },
 		"urlencoded":         match(`[-%a-zA-Z0-9_.!~*'()]*`, "invalid urlencoded string: %s"),
 		"pve-configid":       match(`(?i:[a-z][a-z0-9_-]+)`, "invalid configuration ID '%s'"),
@@ -40,8 +39,8 @@ func verifiers() map[string]verifier {
 		"pve-roleid":  match(name, "role name '%s' contains invalid characters"),
 		"pve-realm":   match(realm, "value does not look like a valid realm"),
 		"pve-tokenid": match(`[^\s:/]+@`+realm+`!`+realm, "value '%s' does not look like a valid token ID"),
-		"pve-poolid":  poolID,
-		"pve-userid":  userID,
+		"pve-poolid":  poolID(match(name+`(?:/`+name+`){0,2}`, "pool name '%s' contains invalid characters")),
+		"pve-userid":  userID(match(`[^\s:/]+@`+realm, "value '%s' does not look like a valid user name")),
 		"pve-priv":    privilege,
 		// pve-ha-manager HA/Tools.pm
 		"pve-ha-resource-id":       match(`[a-z]+:\S+`, "value does not look like a valid ha resource id"),
@@ -52,29 +51,10 @@ func verifiers() map[string]verifier {
 		"pve-storage-options": match(`\S+`, "invalid options '%s'"),
 		"pve-storage-content": match(`(?:backup|images|import|iso|none|rootdir|snippets|vztmpl)`, "invalid content type '%s'"),
 	}
+	v["pve-dir-override"] = dirOverride(match(`[a-z]+=[^.]*(?:\.?[^.]+)+`, ""), v["pve-storage-content"])
 	addressVerifiers(v)
 	vmVerifiers(v)
 	return v
-}
-
-// addressVerifiers are those of IP addresses and networks. IPorCIDR: pve-firewall Firewall.pm.
-func addressVerifiers(v map[string]verifier) {
-	v["ipv4"] = addr("value does not look like a valid IPv4 address", netip.Addr.Is4)
-	v["ipv6"] = addr("value does not look like a valid IPv6 address", netip.Addr.Is6)
-	v["ip"] = addr("value does not look like a valid IP address", netip.Addr.IsValid)
-	v["CIDRv4"] = cidr("value does not look like a valid IPv4 CIDR network", netip.Addr.Is4)
-	v["CIDRv6"] = cidr("value does not look like a valid IPv6 CIDR network", netip.Addr.Is6)
-	v["CIDR"] = cidr("value does not look like a valid CIDR network", netip.Addr.IsValid)
-	v["pve-ipv4-config"] = or("value does not look like a valid ipv4 network configuration", oneOf("dhcp", "manual"), v["CIDRv4"])
-	v["pve-ipv6-config"] = or("value does not look like a valid ipv6 network configuration", oneOf("auto", "dhcp", "manual"), v["CIDRv6"])
-	v["pve-storage-server"] = or("value does not look like a valid server name or IP address", v["ip"], v["dns-name"])
-	v["IPorCIDR"] = or("value does not look like a valid IP address or CIDR network", v["ip"], anyPrefix)
-	v["address"] = func(value string) error {
-		if v["ip"](value) == nil || v["dns-name"](value) == nil {
-			return nil
-		}
-		return fmt.Errorf("value does not look like a valid address: %s", value)
-	}
 }
 
 // vmVerifiers are those of VM options: qemu-server QemuServer.pm, QemuServer/Drive.pm, QemuServer/CPUConfig.pm.
@@ -126,9 +106,9 @@ func matchPrefix(pattern, text string) verifier {
 }
 
 // or accepts what one of the verifiers accepts.
-func or(text string, any ...verifier) verifier {
+func or(text string, choices ...verifier) verifier {
 	return func(value string) error {
-		for _, one := range any {
+		for _, one := range choices {
 			if one(value) == nil {
 				return nil
 			}
@@ -146,101 +126,6 @@ func oneOf(words ...string) verifier {
 	}
 }
 
-// addr makes a verifier of addresses of one family.
-func addr(text string, family func(netip.Addr) bool) verifier {
-	return func(value string) error {
-		if a, err := netip.ParseAddr(value); err != nil || a.Zone() != "" || !family(a) {
-			return errors.New(text)
-		}
-		return nil
-	}
-}
-
-// cidr asks for a prefix length of 8 or more, the host part may be set (10.0.0.5/24).
-func cidr(text string, family func(netip.Addr) bool) verifier {
-	return func(value string) error {
-		address, length, ok := strings.Cut(value, "/")
-		a, err := netip.ParseAddr(address)
-		if !ok || err != nil || a.Zone() != "" || !family(a) || digits(length) != len(length) {
-			return errors.New(text)
-		}
-		if n, err := strconv.Atoi(length); err != nil || n <= 7 || n > a.BitLen() {
-			return errors.New(text)
-		}
-		return nil
-	}
-}
-
-func anyPrefix(value string) error {
-	_, err := netip.ParsePrefix(value)
-	return err
-}
-
-// volumeID is <storage>:<volume>.
-func volumeID(value string) error {
-	storage, volume, ok := strings.Cut(value, ":")
-	volume = strings.TrimSuffix(volume, "\n")
-	if !ok || volume == "" || strings.Contains(volume, "\n") || !isStorageID(storage) {
-		return fmt.Errorf("unable to parse volume ID '%s'", value)
-	}
-	return nil
-}
-
-func isStorageID(s string) bool {
-	if len(s) < 2 || !isLetter(s[0]) || !isLetter(s[len(s)-1]) && digits(s[len(s)-1:]) == 0 {
-		return false
-	}
-	for i := range len(s) {
-		if !isLetter(s[i]) && digits(s[i:i+1]) == 0 && !strings.ContainsRune("-_.", rune(s[i])) {
-			return false
-		}
-	}
-	return true
-}
-
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
-
-// calendarEvent knows only that an empty event is none; what a schedule means is not simulated.
-func calendarEvent(value string) error {
-	if strings.TrimSpace(value) == "" {
-		return fmt.Errorf("invalid calendar event '%s' - unable to parse calendar event - event is empty\n", value)
-	}
-	return nil
-}
-
-func poolID(value string) error {
-	parts := strings.Split(strings.TrimRight(value, "/"), "/")
-	if len(parts) > 3 {
-		return fmt.Errorf("pool name '%s' nested too deeply (max levels = 3)", value)
-	}
-	return match(`[A-Za-z0-9.\-_]+(?:/[A-Za-z0-9.\-_]+){0,2}`, "pool name '%s' contains invalid characters")(value)
-}
-
-func userID(value string) error {
-	switch n := utf8.RuneCountInString(value); {
-	case n < 3:
-		return fmt.Errorf("user name '%s' is too short", value)
-	case n > 64:
-		return fmt.Errorf("user name '%s' is too long (%d > 64)", value, n)
-	}
-	return match(`[^\s:/]+@[A-Za-z][A-Za-z0-9.\-_]+`, "value '%s' does not look like a valid user name")(value)
-}
-
-// privilege knows the privileges of 8.4: VM.GuestAgent.* and VM.Replicate came and VM.Monitor went with 9.0.
-func privilege(value string) error {
-	known := strings.Fields(`Datastore.Allocate Datastore.AllocateSpace Datastore.AllocateTemplate Datastore.Audit
-		Group.Allocate Mapping.Audit Mapping.Modify Mapping.Use Permissions.Modify Pool.Allocate Pool.Audit
-		Realm.Allocate Realm.AllocateUser SDN.Allocate SDN.Audit SDN.Use Sys.AccessNetwork Sys.Audit Sys.Console
-		Sys.Incoming Sys.Modify Sys.PowerMgmt Sys.Syslog User.Modify VM.Allocate VM.Audit VM.Backup VM.Clone
-		VM.Config.CDROM VM.Config.CPU VM.Config.Cloudinit VM.Config.Disk VM.Config.HWType VM.Config.Memory
-		VM.Config.Network VM.Config.Options VM.Console VM.Migrate VM.Monitor VM.PowerMgmt VM.Snapshot
-		VM.Snapshot.Rollback`)
-	if !contains(known, value) {
-		return fmt.Errorf("invalid privilege '%s'", value)
-	}
-	return nil
-}
-
 // idPair is a map entry source:target, a lone target, or 1 for "as it is".
 func idPair(id verifier) verifier {
 	return func(value string) error {
@@ -254,7 +139,7 @@ func idPair(id verifier) verifier {
 		}
 		for _, part := range parts {
 			if err := id(part); err != nil {
-				return fmt.Errorf("entry '%s' contains invalid ID - %w\n\n", value, err)
+				return die("entry '%s' contains invalid ID - %s\n\n", value, err)
 			}
 		}
 		return nil

@@ -129,29 +129,38 @@ func (s *Set) ParseDrive(option, value string) (map[string]string, error) {
 		delete(d, key)
 		d["m"+key] = "0.000"
 	}
+	if !limitsFit(d) || d["media"] == "cdrom" && !fitsCDROM(base, d) {
+		return nil, fault
+	}
+	return d, nil
+}
+
+// limitsFit: a burst limit needs its base, a burst length its burst limit (of iops_max only this), and a total excludes
+// limits of reading and writing.
+func limitsFit(d map[string]string) bool {
 	for key, needs := range map[string]string{
 		"mbps_max": "mbps", "mbps_rd_max": "mbps_rd", "mbps_wr_max": "mbps_wr",
 		"bps_max_length": "mbps_max", "bps_rd_max_length": "mbps_rd_max", "bps_wr_max_length": "mbps_wr_max",
 		"iops_max_length": "iops_max", "iops_rd_max_length": "iops_rd_max", "iops_wr_max_length": "iops_wr_max",
 	} {
 		if perlTrue(d[key]) && !perlTrue(d[needs]) {
-			return nil, fault
+			return false
 		}
 	}
 	for _, total := range []string{"mbps", "iops"} {
 		if perlTrue(d[total]) && (perlTrue(d[total+"_rd"]) || perlTrue(d[total+"_wr"])) {
-			return nil, fault
+			return false
 		}
 	}
-	if d["media"] == "cdrom" {
-		for _, key := range []string{"snapshot", "trans", "format", "heads", "secs", "cyls"} {
-			if perlTrue(d[key]) {
-				return nil, fault
-			}
-		}
-		if base == "virtio" {
-			return nil, fault
+	return true
+}
+
+// fitsCDROM: a CD-ROM has no disk options and no virtio bus.
+func fitsCDROM(bus string, d map[string]string) bool {
+	for _, key := range []string{"snapshot", "trans", "format", "heads", "secs", "cyls"} {
+		if perlTrue(d[key]) {
+			return false
 		}
 	}
-	return d, nil
+	return bus != "virtio"
 }
