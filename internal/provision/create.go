@@ -28,7 +28,7 @@ type creation struct {
 	ledger ledger
 
 	sent     bool // the first request may have had an effect
-	lost     bool // its answer was lost
+	lost     bool // its answer was lost, and its task was not found
 	taken    bool // the id was somebody else's
 	change   vm.Change
 	warnings []Warning
@@ -143,7 +143,7 @@ func (c *creation) steps() []tx.Step {
 
 // undo removes the VM, unless it was never ours or is to be kept.
 func (c *creation) undo(ctx context.Context) error {
-	if !c.sent || c.taken || c.r.OnFailure == Keep {
+	if !c.sent || c.r.OnFailure == Keep {
 		return nil
 	}
 	nodes := []string{c.node}
@@ -160,19 +160,15 @@ var committedLater = []string{"description", "protection", "template"}
 
 // create claims the id with a new VM. Everything but description, protection and the sizes of imported disks is in it.
 func (c *creation) create(ctx context.Context) error {
+	c.change = vm.Diff(vm.Spec{}, c.r.Spec)
 	params := pve.Params{}
-	maps.Copy(params, vm.Encode(c.r.Spec))
+	maps.Copy(params, c.change.Set)
 	for _, option := range committedLater {
 		delete(params, option)
 	}
 	params["vmid"], params["description"] = strconv.Itoa(c.vmid), c.stamp.String()
 	if c.r.Pool != "" {
 		params["pool"] = c.r.Pool
-	}
-	for slot, disk := range c.r.Spec.Disks {
-		if disk.ImportFrom != nil && disk.Size != nil {
-			c.change.Grow = append(c.change.Grow, vm.Growth{Slot: slot, Size: *disk.Size})
-		}
 	}
 	return c.claim(ctx, job{node: c.node, typ: "qmcreate", id: c.vmid,
 		send: func(ctx context.Context) (pve.UPID, error) { return c.s.api.CreateVM(ctx, c.node, params) }})
@@ -192,17 +188,17 @@ func (c *creation) clone(ctx context.Context) error {
 func (c *creation) claim(ctx context.Context, j job) error {
 	send := j.send
 	j.send = func(ctx context.Context) (pve.UPID, error) {
-		c.sent = true
 		upid, err := send(ctx)
-		if pve.IsKind(err, pve.Exists) {
-			c.taken = true
-			err = &FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", c.vmid),
-				Detail: "Another VM or container has this id; it was not touched. Choose another vmid, or leave it out to get a free one", Err: err}
-		}
+		c.sent = !pve.IsKind(err, pve.Exists) // said at once, it was said before anything was done
 		return upid, err
 	}
 	result, err := c.s.perform(ctx, &c.ledger, j)
-	c.lost = pve.IsKind(err, pve.Ambiguous)
+	c.lost = pve.IsKind(err, pve.Ambiguous) && len(c.ledger.upids) == 0
+	if pve.IsKind(err, pve.Exists) {
+		c.taken = true
+		err = &FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", c.vmid),
+			Detail: "Another VM or container has this id; it was not touched. Choose another vmid, or leave it out to get a free one", Err: err}
+	}
 	c.warn(fmt.Sprintf("Creation of VM %d ended with warnings", c.vmid), result)
 	return err
 }

@@ -21,14 +21,33 @@ func (c *creation) configure(ctx context.Context) error {
 	want.Description, want.Protection, want.Template = has.Description, has.Protection, has.Template
 	c.change = vm.Diff(has, want)
 	if len(c.change.Problems) > 0 {
-		p := c.change.Problems[0]
-		return &FieldError{Path: p.Slot, Summary: fmt.Sprintf("Cannot configure %s of the clone", p.Slot), Detail: p.Text}
+		return problems("configure", c.vmid, c.change)
 	}
 	return c.s.apply(ctx, &c.ledger, c.node, c.vmid, c.change, "")
 }
 
+// problems is what cannot be done in place, worded like a refusal of the options concerned by PVE, so that it is shown on
+// their attributes.
+func problems(verb string, vmid int, change vm.Change) error {
+	params := map[string]string{}
+	for _, p := range change.Problems {
+		params[p.Option] = p.Text
+	}
+	return &pve.Error{Op: fmt.Sprintf("%s VM %d", verb, vmid), Kind: pve.Invalid, Message: "nothing was changed", Params: params}
+}
+
 // apply sends the options of a change: through a task where a volume is allocated, since a request may only take 30 s.
 func (s *Service) apply(ctx context.Context, l *ledger, node string, vmid int, change vm.Change, digest string) error {
+	if len(change.DeleteFirst) > 0 {
+		params := pve.Params{"delete": strings.Join(change.DeleteFirst, ",")}
+		if digest != "" {
+			params["digest"] = digest
+		}
+		if err := s.set(ctx, node, vmid, params); err != nil {
+			return err
+		}
+		digest = "" // the request has just changed it
+	}
 	if len(change.Set)+len(change.Delete) == 0 {
 		return nil
 	}

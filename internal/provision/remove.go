@@ -147,7 +147,7 @@ func (r *removal) end(ctx context.Context, upid pve.UPID) error {
 		}
 		status, err = r.s.api.TaskStatus(ctx, upid)
 	}
-	if err != nil && !pve.IsKind(err, pve.Invalid) {
+	if err != nil && !pve.IsKind(err, pve.NotFound) {
 		return fmt.Errorf("look at task %s: %w", upid, err)
 	}
 	r.ended[upid] = err == nil && (&pve.TaskError{UPID: upid, ExitStatus: status.ExitStatus}).Killed()

@@ -70,7 +70,7 @@ func (s *Service) search(ctx context.Context, l *ledger, j job, since time.Time)
 		if err := s.pause(ctx, attempt); err != nil {
 			return "", err
 		}
-		tasks, err := s.api.Tasks(ctx, j.node, pve.TaskFilter{VMID: j.id, Type: j.typ, Since: since})
+		tasks, err := s.api.Tasks(ctx, j.node, pve.TaskFilter{VMID: j.id, Type: j.typ, Since: since.Add(-time.Second)}) // a Date has whole seconds
 		if failed = err; err != nil {
 			continue
 		}

@@ -36,8 +36,7 @@ func (s *Service) Update(ctx context.Context, r UpdateRequest) (Guest, []Warning
 func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.PendingConfig) ([]Warning, error) {
 	change := vm.Diff(vm.WithRest(r.Prior, vm.Decode(config.Merged())), r.Planned)
 	if len(change.Problems) > 0 {
-		p := change.Problems[0]
-		return nil, &FieldError{Path: p.Slot, Summary: fmt.Sprintf("Cannot change %s in place", p.Slot), Detail: p.Text}
+		return nil, problems("change", r.Ref.VMID, change)
 	}
 	l := &ledger{}
 	node, vmid := r.Ref.Node, r.Ref.VMID

@@ -1,0 +1,180 @@
+package acctest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/host"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// sweepIdentity is who creates, and whether it has SSH to the node.
+type sweepIdentity struct {
+	name   string
+	auth   func(*pve.Config, pvesim.Credentials)
+	ssh    bool
+	ticket bool
+}
+
+func sweepIdentities() []sweepIdentity {
+	token := func(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.Token }
+	return []sweepIdentity{
+		{name: "root ticket", ticket: true, auth: func(c *pve.Config, cred pvesim.Credentials) {
+			c.Username, c.Password = cred.RootUsername, cred.RootPassword
+		}},
+		{name: "token with SSH", auth: token, ssh: true},
+		{name: "token without SSH", auth: token},
+		{name: "token without Datastore.Allocate", auth: func(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.TokenNoAllocate }},
+	}
+}
+
+// bench is a simulated cluster with strangers in it, and a service for one identity on it.
+type bench struct {
+	t      *testing.T
+	sim    *pvesim.Sim
+	base   []byte // the world every case begins with
+	svc    *provision.Service
+	root   *host.Shell // what an operator has: root on every node
+	client *pve.Client
+}
+
+// newBench makes a cluster in which orphan volumes of other ids and of the ids that the cases use stand about.
+func newBench(t *testing.T, who sweepIdentity) *bench {
+	t.Helper()
+	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1", "pve2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, sim: sim}
+	t.Cleanup(sim.Close)
+	b.root = b.shell()
+	b.populate()
+	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: simClock{sim}}
+	who.auth(&config, sim.Credentials())
+	if b.client, err = pve.New(config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.client.Close)
+	var shell provision.Shell
+	if who.ssh {
+		shell = b.shell()
+	}
+	b.svc = provision.New(b.client, shell, simClock{sim})
+	return b
+}
+
+func (b *bench) shell() *host.Shell {
+	name, port, _ := strings.Cut(b.sim.SSHAddress(), ":")
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	address := host.Address{Host: name, Port: number}
+	shell, err := host.New(host.Config{Username: "root", PrivateKeyPEM: b.sim.SSHPrivateKeyPEM(), KnownHosts: b.sim.SSHKnownHosts(),
+		Nodes: map[string]host.Address{"pve1": address, "pve2": address}, Dial: b.sim.SSHDial})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = shell.Close() })
+	return shell
+}
+
+// populate adds what belongs to nobody we know: orphans of id 100, which an automatic create therefore must pass over, and
+// of the ids 101 and 200 on the other node.
+func (b *bench) populate() {
+	w := b.sim.World()
+	w.Lock()
+	for _, v := range []state.Volume{
+		{Storage: "local-zfs", Node: "pve1", Name: "vm-100-disk-3", VMID: 100},
+		{Storage: "local-zfs", Node: "pve1", Name: "vm-777-disk-0", VMID: 777},
+		{Storage: "local-lvm", Node: "pve1", Name: "vm-778-disk-0", VMID: 778},
+		{Storage: "local-zfs", Node: "pve2", Name: "vm-101-disk-0", VMID: 101},
+		{Storage: "local-lvm", Node: "pve2", Name: "vm-101-cloudinit", VMID: 101},
+		{Storage: "local-zfs", Node: "pve2", Name: "vm-200-disk-0", VMID: 200},
+	} {
+		v.Content, v.Format, v.Size, v.Data = "images", "raw", 1<<30, "a stranger's data in "+v.Name
+		w.Put(&v)
+	}
+	w.Firewall[8000] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
+	w.Firewall[9000] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
+	w.Unlock()
+	b.base = b.sim.Snapshot()
+}
+
+// reset puts the world back and forgets faults and operations.
+func (b *bench) reset() {
+	b.sim.SetFaults(nil)
+	if err := b.sim.Load(b.base); err != nil {
+		b.t.Fatal(err)
+	}
+	b.sim.ResetOps()
+}
+
+// world is a snapshot as a comparable value.
+type world struct {
+	Guests   []state.Guest  `json:"guests"`
+	Volumes  []state.Volume `json:"volumes"`
+	Pools    []state.Pool   `json:"pools"`
+	HA       []any          `json:"ha"`
+	Firewall []struct {
+		VMID int `json:"vmid"`
+	} `json:"firewall"`
+	ACL   []any `json:"acl"`
+	Tasks []any `json:"tasks"`
+}
+
+func (b *bench) world(snapshot []byte) world {
+	var w world
+	if err := json.Unmarshal(snapshot, &w); err != nil {
+		b.t.Fatal(err)
+	}
+	return w
+}
+
+// without is the world less everything that carries an id on a node.
+func (w world) without(vmid int, node string) world {
+	w.Guests = slices.DeleteFunc(slices.Clone(w.Guests), func(g state.Guest) bool { return g.VMID == vmid })
+	w.Volumes = slices.DeleteFunc(slices.Clone(w.Volumes), func(v state.Volume) bool { return v.VMID == vmid && v.Node == node })
+	w.Firewall = slices.DeleteFunc(slices.Clone(w.Firewall), func(f struct {
+		VMID int `json:"vmid"`
+	}) bool {
+		return f.VMID == vmid
+	})
+	pools := slices.Clone(w.Pools)
+	for i := range pools {
+		pools[i].Guests = slices.DeleteFunc(slices.Clone(pools[i].Guests), func(id int) bool { return id == vmid })
+	}
+	w.Pools = pools
+	return w
+}
+
+func (w world) guest(vmid int) (state.Guest, bool) {
+	for _, g := range w.Guests {
+		if g.VMID == vmid {
+			return g, true
+		}
+	}
+	return state.Guest{}, false
+}
+
+// sameWorld is "" when nothing differs.
+func sameWorld(before, after world) string { return cmp.Diff(before, after) }
+
+// operations are the requests and commands since the reset, but for logins and task polls, which every run may need a
+// different number of.
+func (b *bench) operations() []pvesim.Op {
+	return slices.DeleteFunc(slices.Clone(b.sim.Ops()), func(op pvesim.Op) bool {
+		return op.Path == "/access/ticket" || strings.HasPrefix(op.Path, "/nodes/{node}/tasks/{upid}")
+	})
+}
+
+func opName(op pvesim.Op) string { return fmt.Sprintf("%s %s", op.Method, op.Path) }
