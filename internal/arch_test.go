@@ -1,0 +1,334 @@
+// Package internal_test holds the project to its architecture: who may import whom, how long a file and a function may
+// get, and what no package may have. It parses the sources itself; a test that shells out to the go command is given
+// cached answers.
+package internal_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/terraform-proxmox/terraform-provider-proxmox"
+
+// layers are the packages of the provider, outermost first. A package may import those of later rows, never those of its
+// own row or of earlier ones. "." is main.
+var layers = [][]string{
+	{"."},
+	{"internal/provider"},
+	{"internal/tfvm", "internal/tfnode"},
+	{"internal/tfkit"},
+	{"internal/provision"},
+	{"internal/tx", "internal/vm", "internal/pve", "internal/host"},
+}
+
+// others are the packages beside the layers, and what each may import. The simulator imports nothing of the provider:
+// the oracle shares no code with the accused.
+var others = map[string][]string{
+	"internal":               {},
+	"internal/pvesim":        {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/handle", "internal/pvesim/schema", "internal/pvesim/sshd", "internal/pvesim/state"},
+	"internal/pvesim/clock":  {},
+	"internal/pvesim/fault":  {"internal/pvesim/clock", "internal/pvesim/state"},
+	"internal/pvesim/handle": {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/schema", "internal/pvesim/state"},
+	"internal/pvesim/schema": {},
+	"internal/pvesim/sshd":   {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/handle", "internal/pvesim/state"},
+	"internal/pvesim/state":  {"internal/pvesim/clock"},
+	"internal/acctest": {"internal/provider", "internal/tfvm", "internal/tfnode", "internal/tfkit", "internal/provision", "internal/tx",
+		"internal/vm", "internal/pve", "internal/host", "internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/cmd/demo":   {"internal/acctest", "internal/provider", "internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state"},
+}
+
+// testEdges are imports that only the tests of a package may have.
+var testEdges = map[string][]string{
+	"internal/provision": {"internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state"},
+}
+
+// modules are the modules of others that are used, and the packages that may. "tests" stands for the tests of every
+// package, "tf*" for the packages of Terraform: main, provider, tf<noun>, tfkit, acctest.
+var modules = map[string][]string{
+	"golang.org/x/crypto/ssh":                {"internal/host", "internal/pvesim/sshd"},
+	"github.com/pkg/sftp":                    {"internal/host", "internal/pvesim/sshd"},
+	"golang.org/x/sync":                      {"internal/pve", "internal/provision", "internal/host", "internal/acctest", "internal/pvesim"},
+	"golang.org/x/time":                      {"internal/pve"},
+	"github.com/hashicorp/terraform-plugin-": {"tf*"},
+	"github.com/hashicorp/hcl/v2":            {"internal/acctest"},
+	"github.com/zclconf/go-cty":              {"internal/acctest"},
+	"github.com/hashicorp/hc-install":        {"internal/acctest", "internal/cmd/demo"},
+	"github.com/hashicorp/go-version":        {"internal/acctest", "internal/cmd/demo"},
+	"github.com/google/go-cmp":               {"tests", "internal/acctest"},
+	"pgregory.net/rapid":                     {"tests"},
+	"go.uber.org/goleak":                     {"tests"},
+}
+
+// anyAllowed are files in which the empty interface cannot be avoided, and why.
+var anyAllowed = map[string]string{
+	"internal/tfkit/trace.go": "terraform-plugin-log takes its fields as map[string]any",
+}
+
+// The hard limits, in lines.
+const (
+	maxFile           = 400
+	maxTestFile       = 600
+	maxFunction       = 80
+	maxSchemaFunction = 120
+	maxTestFunction   = 120
+)
+
+// source is one parsed file.
+type source struct {
+	path      string // relative to the top: "internal/vm/spec.go"
+	pkg       string // its directory: "internal/vm"
+	test      bool
+	generated bool
+	lines     int
+	file      *ast.File
+}
+
+// tree is the whole module.
+type tree struct {
+	fset  *token.FileSet
+	files []source
+}
+
+func load(t *testing.T) tree {
+	t.Helper()
+	top, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := tree{fset: token.NewFileSet()}
+	err = filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(top, name)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		if entry.IsDir() {
+			_, other := os.Stat(filepath.Join(name, "go.mod"))
+			hidden := strings.HasPrefix(entry.Name(), ".") || strings.HasPrefix(entry.Name(), "_")
+			if rel != "." && (hidden || entry.Name() == "testdata" || other == nil) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(rel, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(m.fset, rel, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		m.files = append(m.files, source{path: rel, pkg: path.Dir(rel), test: strings.HasSuffix(rel, "_test.go"),
+			generated: ast.IsGenerated(file), lines: strings.Count(string(text), "\n"), file: file})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.files) < 10 {
+		t.Fatalf("only %d files found below %s", len(m.files), top)
+	}
+	return m
+}
+
+// support reports whether a package is there for tests only, so that the rules for product code do not hold.
+func support(pkg string) bool {
+	return within(pkg, "internal/pvesim") || within(pkg, "internal/acctest") || within(pkg, "internal/cmd")
+}
+
+func within(pkg, root string) bool { return pkg == root || strings.HasPrefix(pkg, root+"/") }
+
+// terraform reports whether a package belongs to the layers that know Terraform.
+func terraform(pkg string) bool {
+	return pkg == "." || pkg == "internal/provider" || pkg == "internal/acctest" || strings.HasPrefix(pkg, "internal/tf")
+}
+
+// layer gives the row of a package in layers, or -1.
+func layer(pkg string) int {
+	return slices.IndexFunc(layers, func(row []string) bool { return slices.Contains(row, pkg) })
+}
+
+// mayImport is the rule for imports inside the module.
+func mayImport(from, to string, test bool) bool {
+	if from == to || test && slices.Contains(testEdges[from], to) {
+		return true
+	}
+	if row := layer(from); row >= 0 {
+		return layer(to) > row
+	}
+	return slices.Contains(others[from], to)
+}
+
+// mayUse is the rule for imports of other modules. It does not ask about the standard library.
+func mayUse(from, to string, test bool) bool {
+	for prefix, users := range modules {
+		match := to == prefix || strings.HasPrefix(to, prefix+"/") || strings.HasSuffix(prefix, "-") && strings.HasPrefix(to, prefix)
+		if match {
+			return slices.Contains(users, from) || test && slices.Contains(users, "tests") ||
+				slices.Contains(users, "tf*") && terraform(from)
+		}
+	}
+	return false
+}
+
+func TestPackagesAreListed(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range load(t).files {
+		_, listed := others[s.pkg]
+		if !seen[s.pkg] && layer(s.pkg) < 0 && !listed {
+			t.Errorf("package %s stands in no list of internal/arch_test.go: give it its place there", s.pkg)
+		}
+		seen[s.pkg] = true
+	}
+}
+
+func TestImports(t *testing.T) {
+	for _, s := range load(t).files {
+		for _, spec := range s.file.Imports {
+			to, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inside, ours := strings.CutPrefix(to, module)
+			inside = strings.TrimPrefix(inside, "/")
+			if inside == "" {
+				inside = "."
+			}
+			first, _, _ := strings.Cut(to, "/")
+			switch {
+			case ours && !mayImport(s.pkg, inside, s.test):
+				t.Errorf("%s imports %s: %s may not import it", s.path, inside, s.pkg)
+			case !ours && strings.Contains(first, ".") && !mayUse(s.pkg, to, s.test):
+				t.Errorf("%s imports %s, which stands in no list for %s", s.path, to, s.pkg)
+			}
+		}
+	}
+}
+
+// TestEdgeRules tries the rules themselves, so that a slip in a table does not let everything pass.
+func TestEdgeRules(t *testing.T) {
+	for _, c := range []struct {
+		from, to   string
+		test, want bool
+	}{
+		{".", "internal/provider", false, true},
+		{"internal/provider", ".", false, false},
+		{"internal/tfvm", "internal/pve", false, true},
+		{"internal/tfvm", "internal/tfnode", false, false},
+		{"internal/tfkit", "internal/tfvm", false, false},
+		{"internal/pve", "internal/tx", false, false},
+		{"internal/vm", "internal/pve", true, false},
+		{"internal/provision", "internal/pvesim", false, false},
+		{"internal/provision", "internal/pvesim", true, true},
+		{"internal/pvesim/state", "internal/vm", false, false},
+		{"internal/pvesim/state", "internal/vm", true, false},
+		{"internal/new", "internal/vm", false, false},
+	} {
+		if got := mayImport(c.from, c.to, c.test); got != c.want {
+			t.Errorf("mayImport(%s, %s, test %t) = %t", c.from, c.to, c.test, got)
+		}
+	}
+	for _, c := range []struct {
+		from, to   string
+		test, want bool
+	}{
+		{"internal/host", "golang.org/x/crypto/ssh/agent", false, true},
+		{"internal/provision", "golang.org/x/crypto/ssh", true, false},
+		{"internal/tfimage", "github.com/hashicorp/terraform-plugin-framework/types", false, true},
+		{"internal/provision", "github.com/hashicorp/terraform-plugin-log/tflog", false, false},
+		{"internal/tx", "pgregory.net/rapid", true, true},
+		{"internal/tx", "pgregory.net/rapid", false, false},
+		{"internal/tx", "example.org/other", true, false},
+	} {
+		if got := mayUse(c.from, c.to, c.test); got != c.want {
+			t.Errorf("mayUse(%s, %s, test %t) = %t", c.from, c.to, c.test, got)
+		}
+	}
+}
+
+func TestLengths(t *testing.T) {
+	m := load(t)
+	schema := regexp.MustCompile(`(?i)schema`)
+	for _, s := range m.files {
+		if s.generated {
+			continue
+		}
+		limit := maxFile
+		if s.test {
+			limit = maxTestFile
+		}
+		if s.lines > limit {
+			t.Errorf("%s has %d lines, %d are allowed", s.path, s.lines, limit)
+		}
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			limit := maxFunction
+			switch {
+			case s.test:
+				limit = maxTestFunction
+			case schema.MatchString(f.Name.Name):
+				limit = maxSchemaFunction
+			}
+			if lines := m.fset.Position(f.End()).Line - m.fset.Position(f.Pos()).Line + 1; lines > limit {
+				t.Errorf("%s: func %s has %d lines, %d are allowed (a table may be a package-level variable)", m.fset.Position(f.Pos()), f.Name.Name, lines, limit)
+			}
+		}
+	}
+}
+
+func TestNoInit(t *testing.T) {
+	m := load(t)
+	for _, s := range m.files {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				t.Errorf("%s: func init: let the caller say when", m.fset.Position(f.Pos()))
+			}
+		}
+	}
+}
+
+func TestEveryPackageIsDocumented(t *testing.T) {
+	documented := map[string]bool{}
+	for _, s := range load(t).files {
+		if !s.test && !ignored(s) {
+			documented[s.pkg] = documented[s.pkg] || s.file.Doc != nil
+		}
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(documented)) {
+		if !documented[pkg] {
+			t.Errorf("package %s has no comment that says what it is for", pkg)
+		}
+	}
+}
+
+func ignored(s source) bool {
+	for _, group := range s.file.Comments {
+		for _, line := range group.List {
+			if group.Pos() < s.file.Package && line.Text == "//go:build ignore" {
+				return true
+			}
+		}
+	}
+	return false
+}
