@@ -49,6 +49,11 @@ func (s *Service) Create(ctx context.Context, r CreateRequest) (Created, error) 
 	if err != nil {
 		return Created{}, err
 	}
+	if r.VMID == 0 && r.Spec.Name != nil {
+		if err := s.reclaimName(ctx, resources, *r.Spec.Name); err != nil {
+			return Created{}, err
+		}
+	}
 	ids := &idSource{s: s, resources: resources, request: r, writeNode: node}
 	if from != nil {
 		ids.writeNode = from.node
@@ -79,6 +84,7 @@ func (s *Service) deadline(wanted time.Duration) time.Time {
 
 // run does the steps, and reads the VM back once they are committed.
 func (c *creation) run(ctx context.Context) (Created, error) {
+	defer c.s.begin(c.stamp.TX)()
 	undo := c.r.UndoTimeout
 	if undo <= 0 {
 		undo = 10 * time.Minute
@@ -214,11 +220,11 @@ func (c *creation) cloned(ctx context.Context) (bool, error) {
 		if pve.IsKind(err, pve.NotFound) && c.node != c.origin.node {
 			config, err = c.s.api.CurrentConfig(ctx, c.node, c.vmid)
 		}
-		if err != nil || !c.stamp.proves(c.vmid, config.Values) {
+		if err != nil {
 			return false, err
 		}
 		if config.Values["lock"] == "" {
-			return true, nil
+			return c.stamp.proves(c.vmid, config.Values), nil
 		}
 	}
 }

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
@@ -20,6 +21,9 @@ type Service struct {
 	api   *pve.Client
 	shell Shell
 	clock pve.Clock
+
+	mu     sync.Mutex
+	active map[string]bool // transactions under way here
 }
 
 // New makes a Service. shell and clock may be nil: no SSH, the real clock.
@@ -27,5 +31,23 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 	if clock == nil {
 		clock = realClock{}
 	}
-	return &Service{api: api, shell: shell, clock: clock}
+	return &Service{api: api, shell: shell, clock: clock, active: map[string]bool{}}
+}
+
+// begin notes a transaction as under way here, until the returned function is called.
+func (s *Service) begin(tx string) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active[tx] = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.active, tx)
+	}
+}
+
+func (s *Service) isActive(tx string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active[tx]
 }

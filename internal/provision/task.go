@@ -40,16 +40,13 @@ func (s *Service) perform(ctx context.Context, l *ledger, j job) (pve.TaskResult
 	upid, err := j.send(ctx)
 	if pve.IsKind(err, pve.Ambiguous) {
 		found, lookErr := s.search(ctx, l, j, since)
-		switch {
-		case lookErr != nil:
-			return pve.TaskResult{}, errors.Join(err, lookErr)
-		case found == "" && j.done != nil:
-			if ok, _ := j.done(ctx); ok {
+		if found == "" && j.done != nil {
+			if ok, doneErr := j.done(ctx); ok && doneErr == nil {
 				return pve.TaskResult{}, nil
 			}
-			return pve.TaskResult{}, err
-		case found == "":
-			return pve.TaskResult{}, err
+		}
+		if found == "" {
+			return pve.TaskResult{}, errors.Join(err, lookErr)
 		}
 		upid, err = found, nil
 	}

@@ -57,7 +57,7 @@ func (i *idSource) next(ctx context.Context) (int, *fence, error) {
 func (i *idSource) configured(ctx context.Context) (int, *fence, error) {
 	vmid := i.request.VMID
 	if guest, ok := i.resources.Guest(vmid); ok {
-		if err := i.s.reclaim(ctx, i.resources, guest, i.storages); err != nil {
+		if err := i.s.reclaim(ctx, i.resources, guest); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -79,42 +79,6 @@ func (i *idSource) configured(ctx context.Context) (int, *fence, error) {
 			Detail: "The volumes " + orphans + " could not be removed", Err: err}
 	}
 	return vmid, cleared, nil
-}
-
-// reclaim looks at the guest that has the configured id. Only what a create of ours left, and whose time is over, is
-// removed; everything else is somebody's.
-func (s *Service) reclaim(ctx context.Context, resources pve.Resources, guest pve.Resource, storages []string) error {
-	taken := &FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", guest.VMID),
-		Detail: fmt.Sprintf("%s %d (%s) on node %s has this id; it was not touched. Choose another vmid, leave it out to get a free one, "+
-			"or adopt the VM with terraform import", kindName(guest.Type), guest.VMID, guest.Name, guest.Node)}
-	if guest.Type != "qemu" {
-		return taken
-	}
-	config, err := s.api.CurrentConfig(ctx, guest.Node, guest.VMID)
-	if err != nil {
-		return taken
-	}
-	mark, ok := parseStamp(config.Values["description"])
-	if !ok || mark.VMID != guest.VMID || mark.Cluster != clusterName(resources) {
-		return taken
-	}
-	if left := mark.Deadline.Sub(s.api.ServerTime()); left > 0 {
-		return &FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is being created", guest.VMID),
-			Detail: fmt.Sprintf("A create of this provider, transaction %s, holds VM %d on node %s until %s. If that process is dead, remove what it left with "+
-				"`qm unlock %d; qm destroy %d --purge` on the node, or wait: after that time the next create removes it by itself",
-				mark.TX, guest.VMID, guest.Node, mark.Deadline.Format("2006-01-02 15:04:05 MST"), guest.VMID, guest.VMID)}
-	}
-	f, err := s.newFence(ctx, guest.Node, guest.VMID, storages)
-	if err != nil {
-		return err
-	}
-	for volume := range f.before {
-		if uses(config.Values, volume) {
-			delete(f.before, volume)
-		}
-	}
-	dead := &removal{s: s, vmid: guest.VMID, nodes: []string{guest.Node}, fence: f, ledger: &ledger{}, stamp: mark}
-	return dead.run(ctx)
 }
 
 // choose asks for the next free id, and after a collision takes a random free one, so that many creates at once do not
@@ -158,11 +122,4 @@ func joinInts(ids []int) string {
 		texts[i] = fmt.Sprint(id)
 	}
 	return strings.Join(texts, ", ")
-}
-
-func kindName(typ string) string {
-	if typ == "lxc" {
-		return "Container"
-	}
-	return "VM"
 }
