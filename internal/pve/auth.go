@@ -3,6 +3,7 @@ package pve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -67,9 +68,10 @@ func (t ticket) header(r *request) http.Header {
 
 // loginFailed is the error of a request that could not even be sent.
 func (c *Client) loginFailed(r *request, err error) *Error {
-	e := &Error{Op: r.op, Method: r.method, Path: r.path, Message: err.Error(), Err: err, unsent: true}
-	if login := c.judge(r, nil, err); login.Err != nil || login.Status != 0 {
-		e.Kind, e.Status, e.Err = login.Kind, login.Status, err
+	e := &Error{Op: r.op, Method: r.method, Path: r.path, Message: c.redact.text(err.Error()), Err: err, unsent: true}
+	var login *Error
+	if errors.As(err, &login) {
+		e.Kind, e.Status = login.Kind, login.Status
 	}
 	return e
 }
@@ -84,15 +86,20 @@ func (c *Client) currentTicket(ctx context.Context, refused string) (ticket, err
 	age := c.clock.Now().Sub(s.issued)
 	switch {
 	case s.ticket == "" || s.ticket == refused || age >= ticketLifetime || age < 0:
+		s.ticket = ""
 		if err := c.login(ctx); err != nil {
 			return ticket{}, err
 		}
 	case age >= ticketRenewal:
-		// The old ticket serves as the password; only when that fails are password and second factor needed again.
-		if err := c.requestTicket(ctx, Params{"username": c.creds.identity.User, "password": s.ticket}); err != nil {
-			if err := c.login(ctx); err != nil {
-				return ticket{}, err
-			}
+		// The old ticket serves as the password, so no second factor is needed. A server that cannot be reached is no
+		// reason to throw away a ticket that is still good.
+		err := c.requestTicket(ctx, Params{"username": c.creds.identity.User, "password": s.ticket})
+		if IsKind(err, Denied) {
+			err = c.login(ctx)
+		}
+		if IsKind(err, Denied) {
+			s.ticket = ""
+			return ticket{}, err
 		}
 	}
 	return ticket{cookie: s.ticket, csrf: s.csrf}, nil
@@ -100,7 +107,6 @@ func (c *Client) currentTicket(ctx context.Context, refused string) (ticket, err
 
 // login gets a ticket with the password, and with the second factor when PVE asks for it.
 func (c *Client) login(ctx context.Context) error {
-	c.session.ticket = ""
 	return c.requestTicket(ctx, Params{"username": c.creds.identity.User, "password": c.creds.password})
 }
 

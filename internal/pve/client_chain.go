@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // request is one call of the API, before it knows who makes it.
@@ -138,7 +137,7 @@ func (c *Client) badAnswer(r *request, status int, err error) *Error {
 // noteDate keeps the difference between the server's clock and ours.
 func (c *Client) noteDate(h http.Header) {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		offset := date.Sub(c.clock.Now()).Truncate(time.Millisecond)
+		offset := date.Sub(c.clock.Now())
 		c.offset.Store(&offset)
 	}
 }

@@ -198,18 +198,12 @@ func kindOfAnswer(isWrite bool, status int, message string, params map[string]st
 // anything around it the text may come from the middle of the work.
 func isLockTimeout(message string) bool {
 	message = strings.TrimPrefix(message, "update pools failed: ") // access-control lock_user_config puts it before its own lock error
-	first, rest, found := strings.Cut(message, "'")
-	if !found || strings.Contains(message, "\n") {
-		return false
-	}
-	_, tail, found := strings.Cut(rest, "'")
-	switch {
-	case !found:
-		return false
-	case first == "can't lock file ":
-		return tail == " - got timeout"
-	case first == "cfs-lock ":
-		return tail == " error: got lock request timeout"
-	}
-	return false
+	return isQuotedBetween(message, "can't lock file '", "' - got timeout") ||
+		isQuotedBetween(message, "cfs-lock '", "' error: got lock request timeout")
+}
+
+func isQuotedBetween(message, before, after string) bool {
+	rest, ok := strings.CutPrefix(message, before)
+	name, ok2 := strings.CutSuffix(rest, after)
+	return ok && ok2 && !strings.ContainsAny(name, "'\n")
 }

@@ -149,5 +149,5 @@ func (c *Client) UpdateConfig(ctx context.Context, node string, vmid int, p Para
 
 // UpdateConfigTask is UpdateConfig as a task. With p["background_delay"] the UPID is empty when it has ended well by then.
 func (c *Client) UpdateConfigTask(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
-	return c.start(ctx, "update the config of "+guestName(node, vmid), http.MethodPost, guestPath(node, vmid, "/config"), p)
+	return c.startOrFinish(ctx, "update the config of "+guestName(node, vmid), http.MethodPost, guestPath(node, vmid, "/config"), p)
 }

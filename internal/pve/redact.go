@@ -65,25 +65,32 @@ func variants(secret string) []string {
 
 // learn remembers the sensitive values among the parameters.
 func (r *redactor) learn(p Params) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for name, value := range p {
-		if isSecretParam(name) {
-			r.remember(value)
+		if !isSecretParam(name) {
+			continue
+		}
+		for _, s := range variants(value) {
+			if slices.Contains(r.fixed, s) || slices.Contains(r.learnt, s) {
+				continue
+			}
+			if len(r.learnt) >= maxLearnt {
+				r.learnt = r.learnt[1:]
+			}
+			r.learnt = append(r.learnt, s)
 		}
 	}
 }
 
-// remember adds one secret.
+// remember adds a secret of the client's own for good: a ticket.
 func (r *redactor) remember(secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range variants(secret) {
-		if slices.Contains(r.fixed, s) || slices.Contains(r.learnt, s) {
-			continue
+		if !slices.Contains(r.fixed, s) {
+			r.fixed = append(r.fixed, s)
 		}
-		if len(r.learnt) >= maxLearnt {
-			r.learnt = r.learnt[1:]
-		}
-		r.learnt = append(r.learnt, s)
 	}
 }
 

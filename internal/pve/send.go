@@ -64,13 +64,19 @@ type sendError struct {
 func (e *sendError) Error() string { return e.err.Error() }
 func (e *sendError) Unwrap() error { return e.err }
 
+// noAnswerError is our own patience at its end. It is not context.DeadlineExceeded, which would be the caller's.
+type noAnswerError struct{ after time.Duration }
+
+func (e noAnswerError) Error() string   { return "no answer within " + e.after.String() }
+func (e noAnswerError) Timeout() bool   { return true }
+func (e noAnswerError) Temporary() bool { return true }
+
 // send is the last link: one HTTP exchange. Its errors are *sendError.
 func (c *Client) send(ctx context.Context, r *request) (*response, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &sendError{err: err, isClosed: true}
 	}
-	timeout := fmt.Errorf("no answer within %s", c.timeout)
-	reqCtx, cancel := context.WithTimeoutCause(ctx, c.timeout, timeout)
+	reqCtx, cancel := context.WithTimeoutCause(ctx, c.timeout, noAnswerError{after: c.timeout})
 	defer cancel()
 	var sent atomic.Bool
 	reqCtx = httptrace.WithClientTrace(reqCtx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})

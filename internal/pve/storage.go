@@ -118,5 +118,5 @@ func (c *Client) DeleteVolume(ctx context.Context, node, volid string) (UPID, er
 	if !ok || storage == "" || name == "" || strings.Contains(storage, "/") {
 		return "", &Error{Op: op, Kind: Invalid, Message: "not a volume id of the form storage:volume; nothing was sent"}
 	}
-	return c.start(ctx, op, http.MethodDelete, "/nodes/"+node+"/storage/"+storage+"/content/"+volid, Params{"delay": "5"})
+	return c.startOrFinish(ctx, op, http.MethodDelete, "/nodes/"+node+"/storage/"+storage+"/content/"+volid, Params{"delay": "5"})
 }

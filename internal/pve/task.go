@@ -42,21 +42,32 @@ func taskPath(upid UPID, rest string) string {
 // TaskStatus asks the task's node. A task that does not exist is NotFound; a token sees only its own tasks, others are
 // Denied without Sys.Audit on the node (pve-manager API2/Tasks.pm).
 func (c *Client) TaskStatus(ctx context.Context, upid UPID) (TaskStatus, error) {
-	return c.taskStatus(ctx, upid, false)
+	status, err := c.taskStatus(ctx, upid, false)
+	status.ExitStatus = c.exitText(status.ExitStatus)
+	return status, err
 }
 
+// exitText is an exit status without secrets. PVE's own fixed words stay, whatever somebody chose as a password.
+func (c *Client) exitText(exitStatus string) string {
+	if exitStatus == killedStatus {
+		return exitStatus
+	}
+	return c.redact.text(exitStatus)
+}
+
+// taskStatus is TaskStatus with the exit status as it came.
 func (c *Client) taskStatus(ctx context.Context, upid UPID, once bool) (TaskStatus, error) {
 	op := "read the status of " + upid.describe()
 	if !upid.Valid() {
 		return TaskStatus{}, &Error{Op: op, Kind: Invalid, Message: "not a UPID"}
 	}
 	r := &request{op: op, method: http.MethodGet, path: taskPath(upid, "/status"), once: once}
-	w, err := decode[taskStatusWire](ctx, c, r)
+	w, err := read[taskStatusWire](ctx, c, r)
 	if err != nil {
 		return TaskStatus{}, err
 	}
 	return TaskStatus{
-		UPID: upid, Running: w.Status != "stopped", ExitStatus: c.redact.text(string(w.ExitStatus)),
+		UPID: upid, Running: w.Status != "stopped", ExitStatus: string(w.ExitStatus),
 		User: string(w.User), TokenID: string(w.TokenID), Type: string(w.Type), ID: string(w.ID),
 		StartTime: unixTime(w.StartTime),
 	}, nil
@@ -192,7 +203,7 @@ func (c *Client) Tasks(ctx context.Context, node string, f TaskFilter) ([]Task, 
 	}
 	tasks := make([]Task, 0, len(wire))
 	for _, w := range wire {
-		tasks = append(tasks, Task{UPID: UPID(w.UPID), Status: c.redact.text(string(w.Status)), StartTime: unixTime(w.StartTime)})
+		tasks = append(tasks, Task{UPID: UPID(w.UPID), Status: c.exitText(string(w.Status)), StartTime: unixTime(w.StartTime)})
 	}
 	if f.RunningOnly {
 		// "active" is a file that also holds tasks which ended a moment ago.

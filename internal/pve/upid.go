@@ -43,7 +43,7 @@ func (u UPID) Valid() bool {
 
 func isHex(s string, minLen, maxLen int) bool {
 	_, err := strconv.ParseUint(s, 16, 64)
-	return err == nil && len(s) >= minLen && len(s) <= maxLen && !strings.HasPrefix(s, "+")
+	return err == nil && len(s) >= minLen && len(s) <= maxLen
 }
 
 // Node is where the task runs.

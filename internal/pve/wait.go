@@ -97,7 +97,9 @@ func (c *Client) result(ctx context.Context, s TaskStatus) (TaskResult, error) {
 	if n, ok := warningCount(s.ExitStatus); ok {
 		return TaskResult{Warnings: n, Log: log}, nil
 	}
-	return TaskResult{}, &TaskError{Op: s.UPID.describe(), UPID: s.UPID, ExitStatus: s.ExitStatus, Log: log, Kind: kindOfExit(s.ExitStatus)}
+	return TaskResult{}, &TaskError{
+		Op: s.UPID.describe(), UPID: s.UPID, ExitStatus: c.exitText(s.ExitStatus), Log: log, Kind: kindOfExit(s.ExitStatus),
+	}
 }
 
 func warningCount(exitStatus string) (int, bool) {

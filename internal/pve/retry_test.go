@@ -1,0 +1,313 @@
+package pve
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const createUPID = "UPID:pve1:00005366:00057C72:6B00502E:qmcreate:100:terraform@pve!prov:"
+
+// How often each answer leads to a request, and what the error means in the end.
+func TestRetryTable(t *testing.T) {
+	lock := "can't lock file '/var/lock/qemu-server/lock-305.conf' - got timeout"
+	cfs := "cfs-lock 'file-user_cfg' error: got lock request timeout"
+	answered := func(status int, reason string) answerFunc {
+		return func(w http.ResponseWriter, _ seen, _ int) { reply(w, status, reason, "") }
+	}
+	died := func(text string) answerFunc {
+		return func(w http.ResponseWriter, _ seen, _ int) { die(w, text) }
+	}
+	inErrors := func(w http.ResponseWriter, _ seen, _ int) {
+		reply(w, 400, "Parameter verification failed.", `{"data":null,"errors":{"scsi0":"hotplug problem - `+lock+`\n"}}`)
+	}
+	lost := func(w http.ResponseWriter, _ seen, _ int) { cut(w) }
+	tests := map[string]struct {
+		answer      answerFunc
+		read, write int
+		readKind    Kind
+		writeKind   Kind
+	}{
+		"cut":              {lost, 3, 1, Unavailable, Ambiguous},
+		"595":              {answered(595, "No route to host"), 3, 1, Unavailable, Unavailable},
+		"596":              {answered(596, "Connection timed out"), 3, 1, Ambiguous, Ambiguous},
+		"597":              {answered(597, "Broken pipe"), 3, 1, Unavailable, Ambiguous},
+		"599":              {answered(599, "Too many redirections"), 3, 1, Unavailable, Ambiguous},
+		"503":              {answered(503, "Service Unavailable"), 3, 1, Unavailable, Unavailable},
+		"504":              {answered(504, "Gateway Timeout"), 3, 1, Unavailable, Ambiguous},
+		"unknown 500":      {died("something new"), 3, 1, Unknown, Unknown},
+		"file lock":        {died(lock), 5, 5, Locked, Locked},
+		"cluster lock":     {died(cfs), 5, 5, Locked, Locked},
+		"pool lock":        {died("update pools failed: " + cfs), 5, 5, Locked, Locked},
+		"lock of a create": {died("unable to create VM 305 - " + lock), 1, 1, Locked, Locked},
+		"lock in errors":   {inErrors, 1, 1, Invalid, Invalid},
+		"config lock":      {died("VM is locked (backup)"), 1, 1, Locked, Locked},
+		"not found":        {died("Configuration file 'nodes/pve1/qemu-server/999.conf' does not exist"), 1, 1, NotFound, NotFound},
+		"denied":           {answered(403, "Permission check failed (/vms/100, VM.Allocate)"), 1, 1, Denied, Denied},
+		"unsupported":      {answered(501, "Method 'POST /x' not implemented"), 1, 1, Unsupported, Unsupported},
+		"worker":           {died("got no worker upid - start worker failed"), 1, 1, Ambiguous, Ambiguous},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, tt.answer)
+			c := s.client(t)
+			_, err := c.NodeVersion(t.Context(), "pve1")
+			if n := len(s.requests()); n != tt.read || KindOf(err) != tt.readKind {
+				t.Errorf("read: %d requests, %s; want %d, %s: %v", n, KindOf(err), tt.read, tt.readKind, err)
+			}
+			for _, write := range []func() error{
+				func() error { _, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); return err },
+				func() error { return c.UpdateConfig(t.Context(), "pve1", 100, Params{"name": "x"}) },
+				func() error { _, err := c.DeleteVM(t.Context(), "pve1", 100, DeleteOptions{}); return err },
+			} {
+				before := len(s.requests())
+				err := write()
+				if n := len(s.requests()) - before; n != tt.write || KindOf(err) != tt.writeKind {
+					t.Errorf("write: %d requests, %s; want %d, %s: %v", n, KindOf(err), tt.write, tt.writeKind, err)
+				}
+			}
+		})
+	}
+}
+
+func TestReadThatSucceedsLater(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, _ seen, n int) {
+		if n < 3 {
+			reply(w, 595, "Connection refused", "")
+			return
+		}
+		data(w, `{"version":"8.4.1"}`)
+	})
+	v, err := s.client(t).NodeVersion(t.Context(), "pve1")
+	if err != nil || v.Version != "8.4.1" {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	for i, d := range s.clock.sleeps {
+		base := readPause << i
+		if d < base/2 || d >= base*3/2 {
+			t.Errorf("pause %d was %s, want around %s", i+1, d, base)
+		}
+	}
+	if len(s.clock.sleeps) != 2 {
+		t.Errorf("pauses %v", s.clock.sleeps)
+	}
+}
+
+func TestRefusedConnectionIsTriedAgainForWrites(t *testing.T) {
+	s := newServer(t, constant(`"`+createUPID+`"`))
+	dials := 0
+	cfg := s.config()
+	cfg.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials++; dials < 3 {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		var d net.Dialer
+		return d.DialContext(ctx, network, addr)
+	}
+	c := newClient(t, cfg)
+	if upid, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); err != nil || upid != createUPID {
+		t.Fatalf("%s, %v", upid, err)
+	}
+	if len(s.requests()) != 1 || dials != 3 {
+		t.Errorf("%d requests, %d dials", len(s.requests()), dials)
+	}
+}
+
+func TestRefusedForEver(t *testing.T) {
+	clock := newFakeClock()
+	refuse := func(_ context.Context, network, _ string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	}
+	c := newClient(t, Config{Endpoint: "https://pve:8006", APIToken: testToken, Clock: clock, DialContext: refuse})
+	_, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"})
+	if !IsKind(err, Unavailable) || !errors.Is(err, syscall.ECONNREFUSED) || len(clock.sleeps) != writeTries-1 {
+		t.Errorf("%s after %v: %v", KindOf(err), clock.sleeps, err)
+	}
+	if !strings.HasPrefix(err.Error(), "create VM 100 on node pve1: ") {
+		t.Errorf("got %q", err)
+	}
+}
+
+func TestUnknownHostAndCertificateAreNotTriedAgain(t *testing.T) {
+	s := newServer(t, constant(`{}`))
+	cfg := s.config()
+	cfg.CACertificate = ""
+	_, err := newClient(t, cfg).NodeVersion(t.Context(), "pve1")
+	if !IsKind(err, Unavailable) || !strings.Contains(err.Error(), "CA certificate of the cluster") || len(s.clock.sleeps) != 0 {
+		t.Errorf("unknown authority: %v, pauses %v", err, s.clock.sleeps)
+	}
+	cfg.Insecure = true
+	if _, err := newClient(t, cfg).NodeVersion(t.Context(), "pve1"); err != nil {
+		t.Errorf("insecure: %v", err)
+	}
+	cfg.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "pve", IsNotFound: true}}
+	}
+	if _, err := newClient(t, cfg).NodeVersion(t.Context(), "pve1"); !IsKind(err, Unavailable) || len(s.clock.sleeps) != 0 {
+		t.Errorf("unknown host: %v, pauses %v", err, s.clock.sleeps)
+	}
+}
+
+// A server that reads the request and hangs up on a connection that served another request before: net/http would repeat
+// that for a GET, and must not for a write.
+func TestNoWriteIsReplayedOnAReusedConnection(t *testing.T) {
+	var writes atomic.Int64
+	s := newServer(t, func(w http.ResponseWriter, r seen, _ int) {
+		if r.method == http.MethodGet {
+			data(w, `{"version":"8.4.1"}`)
+			return
+		}
+		writes.Add(1)
+		cut(w)
+	})
+	c := s.client(t)
+	sends := []func() error{
+		func() error { _, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); return err },
+		func() error { return c.UpdateConfig(t.Context(), "pve1", 100, Params{"name": "x"}) },
+		func() error { _, err := c.DeleteVM(t.Context(), "pve1", 100, DeleteOptions{}); return err },
+		func() error { _, err := c.StartVM(t.Context(), "pve1", 100, nil); return err }, // without a body
+	}
+	for i, send := range sends {
+		if _, err := c.NodeVersion(t.Context(), "pve1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := send(); !IsKind(err, Ambiguous) {
+			t.Errorf("write %d: %s: %v", i, KindOf(err), err)
+		}
+		if n := writes.Load(); n != int64(i+1) {
+			t.Fatalf("write %d was sent %d times", i, n-int64(i))
+		}
+	}
+}
+
+func TestRedirectIsNotFollowed(t *testing.T) {
+	var other atomic.Int64
+	elsewhere := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { other.Add(1); data(w, `null`) })
+	s := newServer(t, func(w http.ResponseWriter, r seen, _ int) {
+		w.Header().Set("Location", elsewhere.URL+"/api2/json"+r.path)
+		w.WriteHeader(http.StatusPermanentRedirect)
+	})
+	err := s.client(t).UpdateConfig(t.Context(), "pve1", 100, Params{"name": "x"})
+	if err == nil || !strings.Contains(err.Error(), "redirects to "+elsewhere.URL) || other.Load() != 0 {
+		t.Errorf("got %v, %d requests elsewhere", err, other.Load())
+	}
+}
+
+func TestCancelledWrite(t *testing.T) {
+	arrived := make(chan struct{})
+	release := make(chan struct{})
+	s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) {
+		close(arrived)
+		<-release
+		data(w, `"`+createUPID+`"`)
+	})
+	defer close(release)
+	c := s.client(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	_, err := c.CreateVM(ctx, "pve1", Params{"vmid": "100"})
+	if !IsKind(err, Ambiguous) || !errors.Is(err, context.Canceled) {
+		t.Errorf("sent: %s: %v", KindOf(err), err)
+	}
+	_, err = c.CreateVM(ctx, "pve1", Params{"vmid": "101"})
+	if !IsKind(err, Unknown) || !errors.Is(err, context.Canceled) {
+		t.Errorf("not sent: %s: %v", KindOf(err), err)
+	}
+	if _, err = c.Resources(ctx); !IsKind(err, Unknown) || !errors.Is(err, context.Canceled) {
+		t.Errorf("read: %s: %v", KindOf(err), err)
+	}
+	if n := len(s.requests()); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestRequestTimeout(t *testing.T) {
+	release := make(chan struct{})
+	s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { <-release; cut(w) })
+	defer close(release)
+	cfg := s.config()
+	cfg.RequestTimeout = 50 * time.Millisecond
+	c := newClient(t, cfg)
+	_, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"})
+	if !IsKind(err, Ambiguous) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 50ms") {
+		t.Errorf("write: %s: %v", KindOf(err), err)
+	}
+	before := len(s.requests())
+	_, err = c.NodeVersion(t.Context(), "pve1")
+	if n := len(s.requests()) - before; !IsKind(err, Unavailable) || n != 2 {
+		t.Errorf("read: %s after %d requests: %v", KindOf(err), n, err)
+	}
+}
+
+func TestNoPauseBeyondTheDeadline(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, 595, "No route to host", "") })
+	ctx, cancel := context.WithTimeout(t.Context(), readPause/4)
+	defer cancel()
+	_, err := s.client(t).NodeVersion(ctx, "pve1")
+	if len(s.clock.sleeps) != 0 || err == nil {
+		t.Errorf("pauses %v, error %v", s.clock.sleeps, err)
+	}
+}
+
+// PVE closes a connection after some idle time, at worst just as the next request is on its way.
+func TestIdleCloseIsSurvived(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, r seen, _ int) {
+		if r.method == http.MethodGet {
+			data(w, `{"version":"8.4.1"}`)
+			return
+		}
+		data(w, `"`+createUPID+`"`)
+	})
+	c := s.client(t)
+	for i := range 20 {
+		if _, err := c.NodeVersion(t.Context(), "pve1"); err != nil {
+			t.Fatalf("read %d: %v", i, err)
+		}
+		s.CloseClientConnections()
+		if _, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); err != nil {
+			t.Fatalf("write %d: %v", i, err)
+		}
+	}
+	if c.reads.IdleConnTimeout >= 5*time.Second || !c.writes.DisableKeepAlives {
+		t.Error("idle connections live longer than PVE lets them")
+	}
+	if n := len(s.requests()); n != 40 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestLimitOfRequestsUnderWay(t *testing.T) {
+	var now, most atomic.Int64
+	s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) {
+		n := now.Add(1)
+		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		<-time.After(5 * time.Millisecond)
+		now.Add(-1)
+		data(w, `{"version":"8.4.1"}`)
+	})
+	cfg := s.config()
+	cfg.MaxInFlight = 3
+	c := newClient(t, cfg)
+	done := make(chan error)
+	for range 12 {
+		go func() { _, err := c.NodeVersion(t.Context(), "pve1"); done <- err }()
+	}
+	for range 12 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := most.Load(); n != 3 {
+		t.Errorf("%d at once, want 3", n)
+	}
+}
