@@ -8,10 +8,17 @@ type attached struct {
 	format          *string
 }
 
+// names says that a's volume is meant as it stands. A volume id on another storage or of another format than is asked
+// for is where the volume was before a move.
+func (a attached) names() bool {
+	return a.volume != "" && (a.storage == "" || a.storage == VolumeStorage(a.volume)) &&
+		(a.format == nil || *a.format == volumeFormat(a.volume))
+}
+
 // carry gives what to's volume is before moves, and adds the move that is needed. replaced says that to names another
 // volume: it is attached as it stands.
 func (c *Change) carry(slot string, from, to attached) (_ attached, replaced bool) {
-	if to.volume != "" && to.volume != from.volume {
+	if to.names() && to.volume != from.volume {
 		return to, true
 	}
 	otherStorage := to.storage != "" && to.storage != from.storage
@@ -21,7 +28,7 @@ func (c *Change) carry(slot string, from, to attached) (_ attached, replaced boo
 		if to.storage != "" {
 			m.Storage = to.storage
 		}
-		if to.format != nil {
+		if otherFormat { // else PVE keeps the format if the storage has it
 			m.Format = *to.format
 		}
 		c.Moves = append(c.Moves, m)

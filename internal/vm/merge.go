@@ -66,10 +66,7 @@ func vacate(out *Spec, base, want Spec) {
 }
 
 func mergeDisk(base, want Disk) Disk {
-	mergeVolume(&base.Storage, &base.Volume, want.Storage, want.Volume)
-	if want.Format != nil {
-		base.Format = want.Format
-	}
+	mergeVolume(&base.Storage, &base.Volume, &base.Format, want.Storage, want.Volume, want.Format)
 	if want.ImportFrom != nil {
 		base.ImportFrom = want.ImportFrom
 	}
@@ -77,13 +74,23 @@ func mergeDisk(base, want Disk) Disk {
 	return base
 }
 
-// mergeVolume keeps storage and volume together: a volume that is named brings its storage.
-func mergeVolume(storage, volume *string, wantStorage, wantVolume string) {
+// mergeVolume keeps storage, volume and format together: a volume that is named brings its storage, and the format of
+// the old place says nothing about a new one.
+func mergeVolume(storage, volume *string, format **string, wantStorage, wantVolume string, wantFormat *string) {
+	if wantVolume != "" && wantStorage == "" {
+		wantStorage = VolumeStorage(wantVolume)
+	}
+	if wantStorage != "" && wantStorage != *storage || wantVolume != "" && wantVolume != *volume {
+		*format = nil
+	}
 	if wantVolume != "" {
-		*volume, *storage = wantVolume, VolumeStorage(wantVolume)
+		*volume, *storage = wantVolume, wantStorage
 	}
 	if wantStorage != "" {
 		*storage = wantStorage
+	}
+	if wantFormat != nil {
+		*format = wantFormat
 	}
 }
 
@@ -100,10 +107,7 @@ func mergeEFIDisk(base, want *EFIDisk) *EFIDisk {
 		return either(base, want)
 	}
 	d := *base
-	mergeVolume(&d.Storage, &d.Volume, want.Storage, want.Volume)
-	if want.Format != nil {
-		d.Format = want.Format
-	}
+	mergeVolume(&d.Storage, &d.Volume, &d.Format, want.Storage, want.Volume, want.Format)
 	efiFormat().merge(&d, want)
 	return &d
 }
@@ -113,7 +117,7 @@ func mergeTPMState(base, want *TPMState) *TPMState {
 		return either(base, want)
 	}
 	d := *base
-	mergeVolume(&d.Storage, &d.Volume, want.Storage, want.Volume)
+	mergeVolume(&d.Storage, &d.Volume, new(*string), want.Storage, want.Volume, nil)
 	tpmFormat().merge(&d, want)
 	return &d
 }
@@ -126,12 +130,9 @@ func either[V EFIDisk | TPMState](base, want *V) *V {
 }
 
 func mergeCloudInitDrive(c *CloudInit, want CloudInit) {
-	if want.Slot != "" {
-		c.Slot = want.Slot
+	if want.Slot != "" && want.Slot != c.Slot { // the drive is made anew there
+		c.Slot, c.Volume, c.Format, c.Rest = want.Slot, "", nil, nil
 	}
-	mergeVolume(&c.Storage, &c.Volume, want.Storage, want.Volume)
-	if want.Format != nil {
-		c.Format = want.Format
-	}
+	mergeVolume(&c.Storage, &c.Volume, &c.Format, want.Storage, want.Volume, want.Format)
 	c.Rest = mergeRest(c.Rest, want.Rest)
 }

@@ -1,0 +1,272 @@
+package vm
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+func same(t *rapid.T, what string, got, want Spec) {
+	t.Helper()
+	// parseTrunks of nothing gives an empty slice; elsewhere nil and empty differ only in BootOrder, checked apart.
+	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" || (got.BootOrder == nil) != (want.BootOrder == nil) {
+		t.Fatalf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+func TestDecodeInvertsEncode(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := genSpec(t)
+		same(t, "Decode(Encode(s))", Decode(Encode(s)), s)
+	})
+}
+
+func TestDiffOfTheSameIsEmpty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := genSpec(t)
+		if c := Diff(s, s); !c.Empty() {
+			t.Fatalf("Diff(s, s) = %+v", c)
+		}
+	})
+}
+
+func TestMergeLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base, want := genSpec(t), genSpec(t)
+		printed, printedWant := Encode(base), Encode(want)
+		same(t, "Merge(base, Spec{})", Merge(base, Spec{}), base)
+		same(t, "Merge(base, base)", Merge(base, base), base)
+		same(t, "Merge(Spec{}, base)", Merge(Spec{}, base), base)
+		merged := Merge(base, want)
+		same(t, "Merge(Merge(base, want), want)", Merge(merged, want), merged)
+		if d := cmp.Diff(printed, Encode(base)) + cmp.Diff(printedWant, Encode(want)); d != "" {
+			t.Fatalf("Merge changed its arguments:\n%s", d)
+		}
+		// Whatever want says in an option without sub-keys stands in the result, and base stands elsewhere.
+		out := Encode(merged)
+		for _, key := range []string{"name", "description", "tags", "onboot", "boot", "cores", "cpulimit", "memory", "sshkeys", "ciupgrade"} {
+			expect, ok := printedWant[key]
+			if !ok {
+				expect = printed[key]
+			}
+			if out[key] != expect {
+				t.Fatalf("%s is %q, want %q", key, out[key], expect)
+			}
+		}
+		used := map[string]int{}
+		for _, slots := range [][]string{slices.Collect(maps.Keys(merged.Disks)), slices.Collect(maps.Keys(merged.CDROMs)), {merged.CloudInit.Slot}} {
+			for _, slot := range slots {
+				if used[slot]++; slot != "" && used[slot] > 1 {
+					t.Fatalf("slot %s is used twice", slot)
+				}
+			}
+		}
+	})
+}
+
+// TestDiffReachesItsTarget: what Diff says, carried out as PVE does, gives the target.
+func TestDiffReachesItsTarget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := genSpec(t), genSpec(t)
+		reachable(t, a, &b)
+		before := Encode(a)
+		c := Diff(a, b)
+		if len(c.Problems) > 0 {
+			t.Fatalf("problems: %+v", c.Problems)
+		}
+		if d := cmp.Diff(before, Encode(a)); d != "" {
+			t.Fatalf("Diff changed its argument:\n%s", d)
+		}
+		for key := range a.Rest {
+			if _, touched := c.Set[key]; touched || slices.Contains(c.Delete, key) {
+				t.Fatalf("%s is in Rest and was touched: %+v", key, c)
+			}
+		}
+		for key, value := range c.Set {
+			if have, ok := before[key]; ok && have == value && !slices.Contains(c.DeleteFirst, key) {
+				t.Fatalf("%s is written and does not differ", key)
+			}
+		}
+		same(t, "apply(Diff(a, b), a)", Decode(apply(t, before, c)), b)
+	})
+}
+
+// TestDiffConverges: from anything, whatever is asked for, one round leaves nothing to do.
+func TestDiffConverges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := genSpec(t)
+		want := genSpec(t)
+		forgetVolumes(t, &want)
+		if rapid.Bool().Draw(t, "merge?") {
+			want = Merge(a, want)
+		}
+		c := Diff(a, want)
+		if len(c.Problems) > 0 {
+			return
+		}
+		after := Decode(apply(t, Encode(a), c))
+		if again := Diff(after, want); !again.Empty() {
+			t.Fatalf("first %+v\nthen %+v", c, again)
+		}
+	})
+}
+
+func TestDiffFromNothingIsEncode(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := genSpec(t)
+		s.Rest, s.MachineRest, s.CPU.Rest, s.Agent.Rest = nil, nil, nil, nil
+		if s.Template != nil && !*s.Template {
+			s.Template = nil
+		}
+		c := Diff(Spec{}, s)
+		want := Encode(s)
+		if d := cmp.Diff(want, c.Set, cmpopts.EquateEmpty()); d != "" || len(c.Delete)+len(c.Moves)+len(c.Problems) > 0 {
+			t.Fatalf("%+v\n%s", c, d)
+		}
+	})
+}
+
+// reachable takes out of b what Diff rightly refuses, and what it keeps from a.
+func reachable(t *rapid.T, a Spec, b *Spec) {
+	b.Rest, b.MachineRest, b.CPU.Rest, b.Agent.Rest = a.Rest, a.MachineRest, a.CPU.Rest, a.Agent.Rest
+	b.Template = a.Template
+	b.Machine = a.Machine
+	if a.Agent.Enabled != nil && b.Agent.Enabled == nil {
+		b.Agent.Enabled = new(true)
+	}
+	for slot, d := range b.Disks {
+		f, ok := a.Disks[slot]
+		if !ok {
+			continue
+		}
+		d.Rest = f.Rest
+		if rapid.Bool().Draw(t, slot+" same volume?") || d.Volume == f.Volume {
+			d.Storage, d.Volume, d.Format = f.Storage, f.Volume, f.Format
+			if d.Size == nil || f.Size != nil && *d.Size < *f.Size {
+				d.Size = f.Size
+			}
+		}
+		b.Disks[slot] = d
+	}
+	for slot, d := range b.CDROMs {
+		if f, ok := a.CDROMs[slot]; ok {
+			d.Rest = f.Rest
+			b.CDROMs[slot] = d
+		}
+	}
+	for slot, n := range b.Networks {
+		if f, ok := a.Networks[slot]; ok {
+			n.Rest = f.Rest
+			if n.MACAddr == nil {
+				n.MACAddr = f.MACAddr
+			}
+			b.Networks[slot] = n
+		}
+	}
+	if a.EFIDisk != nil && b.EFIDisk != nil {
+		b.EFIDisk = a.EFIDisk
+	}
+	if a.TPMState != nil && b.TPMState != nil {
+		b.TPMState = a.TPMState
+	}
+	if f, c := a.CloudInit, &b.CloudInit; f.Slot != "" && c.Slot != "" {
+		c.Storage, c.Volume, c.Rest = f.Storage, f.Volume, f.Rest
+		if f.Slot != c.Slot {
+			c.Rest = nil
+		}
+	}
+}
+
+// forgetVolumes makes s what a configuration can say: no volume ids, sizes and sources for disks.
+func forgetVolumes(t *rapid.T, s *Spec) {
+	for slot, d := range s.Disks {
+		d.Volume = ""
+		if d.Size == nil {
+			d.Size = new(int64(5 << 30))
+		}
+		d.ImportFrom = maybe(t, slot+" import", oneOf("local:import/a.qcow2"))
+		s.Disks[slot] = d
+	}
+	s.CloudInit.Volume = ""
+	if s.EFIDisk != nil {
+		s.EFIDisk.Volume = ""
+	}
+	if s.TPMState != nil {
+		s.TPMState.Volume = ""
+	}
+}
+
+// apply carries a change out the way PVE does, as far as these tests need it.
+func apply(t *rapid.T, config map[string]string, c Change) map[string]string {
+	out := maps.Clone(config)
+	for _, key := range slices.Concat(c.DeleteFirst, c.Delete) {
+		if _, ok := out[key]; !ok {
+			t.Fatalf("%s is deleted and not there: %+v", key, c)
+		}
+		delete(out, key)
+	}
+	free := 50
+	for _, key := range slices.Sorted(maps.Keys(c.Set)) {
+		if slices.Contains(c.Delete, key) {
+			t.Fatalf("%s is set and deleted: %+v", key, c)
+		}
+		out[key] = c.Set[key]
+		if _, isDrive := slotRank(key); isDrive {
+			out[key] = allocate(c.Set[key], &free)
+		}
+	}
+	for _, m := range c.Moves {
+		file, properties, _ := parseDrive(out[m.Slot])
+		if m.Format == "" {
+			m.Format = volumeFormat(file)
+		}
+		properties["file"] = volumeOn(m.Storage, m.Format, strings.Contains(file, "cloudinit"), &free)
+		out[m.Slot] = printProperties(properties, "file")
+	}
+	for _, g := range c.Grow {
+		file, properties, _ := parseDrive(out[g.Slot])
+		properties["file"], properties["size"] = file, FormatSize(g.Size)
+		out[g.Slot] = printProperties(properties, "file")
+	}
+	return out
+}
+
+// allocate turns a request for a volume into the volume.
+func allocate(value string, free *int) string {
+	file, properties, _ := parseDrive(value)
+	storage, bytes, isNew := allocation(file)
+	isCloudInit := strings.HasSuffix(file, ":cloudinit")
+	if isCloudInit {
+		storage, _, _ = strings.Cut(file, ":")
+		properties["media"] = "cdrom"
+	} else if !isNew {
+		return value
+	} else {
+		properties["size"] = FormatSize(bytes)
+	}
+	if properties["import-from"] != "" {
+		properties["size"] = "3G"
+	}
+	properties["file"] = volumeOn(storage, properties["format"], isCloudInit, free)
+	delete(properties, "format")
+	delete(properties, "import-from")
+	return printProperties(properties, "file")
+}
+
+func volumeOn(storage, format string, isCloudInit bool, free *int) string {
+	*free++
+	name := "vm-100-disk-" + strconv.Itoa(*free)
+	if isCloudInit {
+		name = "vm-100-cloudinit"
+	}
+	if format != "" && format != "raw" {
+		return storage + ":100/" + name + "." + format
+	}
+	return storage + ":" + name
+}
