@@ -157,6 +157,9 @@ func (c *Client) postTicket(ctx context.Context, p Params) (ticketAnswer, error)
 			if err != nil {
 				failure.Message += ": " + c.redact.text(err.Error())
 			}
+			if ctx.Err() != nil {
+				failure.Kind = Unknown
+			}
 		}
 		return ticketAnswer{}, failure
 	}

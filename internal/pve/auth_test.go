@@ -2,6 +2,7 @@ package pve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -305,5 +306,18 @@ func TestRenewalThatFailsKeepsAGoodTicket(t *testing.T) {
 	s.clock.advance(time.Hour)
 	if _, err := c.NodeVersion(ctx, "pve1"); !IsKind(err, Unavailable) {
 		t.Errorf("with an expired ticket: %v", err)
+	}
+}
+
+func TestCancelledLogin(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	release := make(chan struct{})
+	s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { cancel(); <-release; cut(w) })
+	defer close(release)
+	cfg := s.config()
+	cfg.APIToken, cfg.Username, cfg.Password = "", "root@pam", "hunter22"
+	_, err := newClient(t, cfg).CreateVM(ctx, "pve1", Params{"vmid": "100"})
+	if KindOf(err) != Unknown || !errors.Is(err, context.Canceled) {
+		t.Errorf("the write was never sent, yet it is %s: %v", KindOf(err), err)
 	}
 }

@@ -1,7 +1,6 @@
 package pve
 
 import (
-	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -47,14 +46,8 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.RequestTimeout < 0 || cfg.MaxInFlight < 0 {
-		return nil, fmt.Errorf("request timeout (%s) and requests in flight (%d) must not be negative", cfg.RequestTimeout, cfg.MaxInFlight)
-	}
-	if cfg.RequestTimeout == 0 {
-		cfg.RequestTimeout = defaultRequestTimeout
-	}
-	if cfg.MaxInFlight == 0 {
-		cfg.MaxInFlight = defaultMaxInFlight
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
 	}
 	c := &Client{
 		endpoint: base.String(),
@@ -69,9 +62,6 @@ func New(cfg Config) (*Client, error) {
 		session:  session{turn: newTurn()},
 		shared:   sharedResources{turn: newTurn()},
 		version:  sharedVersion{turn: newTurn()},
-	}
-	if c.clock == nil {
-		c.clock = realClock{}
 	}
 	c.reads, c.writes = cfg.transports(tlsConfig)
 	c.chain = c.newChain(cfg.MaxInFlight)

@@ -138,6 +138,22 @@ func (cfg Config) baseURL() (*url.URL, error) {
 	return u, nil
 }
 
+func (cfg *Config) setDefaults() error {
+	if cfg.RequestTimeout < 0 || cfg.MaxInFlight < 0 {
+		return fmt.Errorf("request timeout (%s) and requests in flight (%d) must not be negative", cfg.RequestTimeout, cfg.MaxInFlight)
+	}
+	if cfg.RequestTimeout == 0 {
+		cfg.RequestTimeout = defaultRequestTimeout
+	}
+	if cfg.MaxInFlight == 0 {
+		cfg.MaxInFlight = defaultMaxInFlight
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = realClock{}
+	}
+	return nil
+}
+
 // redactURL keeps a password that was put into an unparsable URL out of the error.
 func redactURL(s string) string {
 	if i := strings.LastIndex(s, "@"); i >= 0 {

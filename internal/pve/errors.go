@@ -2,6 +2,7 @@ package pve
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -18,6 +19,11 @@ type messageRule struct {
 // AbstractConfig.pm, ST = pve-storage Storage.pm, PL = pve-storage Storage/Plugin.pm, CL = pve-cluster Cluster.pm,
 // TK = pve-manager API2/Tasks.pm, RE = pve-common RESTEnvironment.pm.
 func messageRules() []messageRule {
+	return slices.Concat(accessRules(), takenRules(), useRules(), stateRules(), absenceRules(), limitRules(), inputRules())
+}
+
+// accessRules: who may do it.
+func accessRules() []messageRule {
 	return []messageRule{
 		// Who may do it. Before the rest: "403 Permission check failed (pool 'x' does not exist)" is no proof of absence.
 		{"Only root may use this option", Denied, true},                 // QA, skiplock; access-control RPCEnvironment.pm
@@ -31,7 +37,12 @@ func messageRules() []messageRule {
 		{"checksum mismatch (file change by other user", DigestMismatch, false},
 		{"checksum missmatch (file change by other user", DigestMismatch, false},
 		{"detected modified configuration - file changed by other user", DigestMismatch, false}, // QA move_disk
+	}
+}
 
+// takenRules: what is in the way.
+func takenRules() []messageRule {
+	return []messageRule{
 		// A volume in the way, before Exists: the texts overlap.
 		{"dataset already exists", Leftover, false},              // ZFSPoolPlugin.pm zfs_create_zvol
 		{"disk image '*' already exists", Leftover, false},       // PL alloc_image
@@ -49,7 +60,12 @@ func messageRules() []messageRule {
 		{"is already a pool member", Exists, false},                           // pve-manager API2/Pool.pm
 		{"pool '*' already exists", Exists, false},                            // pve-manager API2/Pool.pm
 		{"already defined", Exists, false},                                    // storage and HA configuration
+	}
+}
 
+// useRules: what is held by somebody.
+func useRules() []messageRule {
+	return []messageRule{
 		// Locks.
 		{"VM is locked (*)", Locked, false},                  // ABC check_lock
 		{"CT is locked (*)", Locked, false},                  // ABC check_lock
@@ -76,7 +92,12 @@ func messageRules() []messageRule {
 		// A worker that could not be started, or whose end nobody saw: it may have done something.
 		{"got no worker upid", Ambiguous, false},  // RE fork_worker
 		{"start worker failed", Ambiguous, false}, // RE fork_worker
+	}
+}
 
+// stateRules: what cannot be done now.
+func stateRules() []messageRule {
+	return []messageRule{
 		// Not in a state to do it. Before NotFound: a missing node or volume group says nothing about the volume.
 		{"no quorum", Unhealthy, false},                       // CL check_cfs_quorum, cfs_lock
 		{"hostname lookup '*' failed", Unhealthy, false},      // CL remote_node_ip, unknown node in the path
@@ -92,7 +113,12 @@ func messageRules() []messageRule {
 		{"QEMU guest agent is not running", Unhealthy, false}, // QA agent, after a ping of 3 s
 		{"VM # is not running", Unhealthy, false},             // qemu-server Agent.pm
 		{"VM # not running", Unhealthy, false},                // QS, reboot, reset, suspend
+	}
+}
 
+// absenceRules: what is not there.
+func absenceRules() []messageRule {
+	return []messageRule{
 		// Gone, or never there.
 		{"Configuration file '*' does not exist", NotFound, false},              // ABC load_config
 		{"unable to find configuration file for VM # on node", NotFound, false}, // QC, clone and stop
@@ -110,7 +136,12 @@ func messageRules() []messageRule {
 		{"no such task", NotFound, true},                                        // TK
 		{"no such user", NotFound, false},                                       // access-control
 		{"no such token", NotFound, false},                                      // access-control
+	}
+}
 
+// limitRules: what this server or storage cannot do.
+func limitRules() []messageRule {
+	return []messageRule{
 		// Full.
 		{"not enough free space", Capacity, false},             // LVMPlugin.pm, "not enough free space (X < Y)"
 		{"insufficient free space", Capacity, false},           // lvcreate
@@ -127,7 +158,12 @@ func messageRules() []messageRule {
 		{"No QEMU guest agent configured", Unsupported, false},        // QA agent
 		{"Linked clone feature is not supported", Unsupported, false}, // QA clone_vm
 		{"feature is not supported", Unsupported, false},              // QA, ABC snapshots
+	}
+}
 
+// inputRules: what was asked for wrongly, although PVE says so with a 500.
+func inputRules() []messageRule {
+	return []messageRule{
 		// Wrong, although PVE says so with a 500.
 		{"no options specified", Invalid, false},                        // QA update_vm_api
 		{"SSH public key validation error", Invalid, false},             // QA
@@ -139,6 +175,7 @@ func messageRules() []messageRule {
 		{"illegal name '*'", Invalid, false},                            // PL alloc_image
 		{"parameter '*' not allowed for linked clones", Invalid, false}, // QA clone_vm
 		{"does not support", Invalid, false},                            // content types and formats
+		{"because VM contains snapshots", Invalid, false},               // QA template
 		{"you can't", Invalid, false},                                   // QA: template of a template, start of a template, move to the same place
 	}
 }
