@@ -1,0 +1,296 @@
+package acctest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Factory starts a provider. Each walk over a configuration starts a new one.
+type Factory func() (tfprotov6.ProviderServer, error)
+
+// ServerOf makes a Factory of a framework provider.
+func ServerOf(newProvider func() provider.Provider) Factory {
+	return func() (tfprotov6.ProviderServer, error) { return providerserver.NewProtocol6WithError(newProvider())() }
+}
+
+// Session is a working directory of Terraform without Terraform: a configuration, a state, and the operations on them.
+// It speaks protocol 6 to a provider in the same process and holds it to the rules that Terraform core enforces; a broken
+// rule is an error whose Diagnostic has Violation set. Operations of one Session must not overlap.
+//
+// Known differences to Terraform: one provider without aliases and one module; no moved, removed, import or check blocks;
+// a replacement destroys and creates in one go without replacing dependents first.
+type Session struct {
+	// TerraformVersion is what providers are told.
+	TerraformVersion string
+	// Parallelism bounds the resources that are worked on at once. One makes requests countable and is the default.
+	Parallelism int
+	// Around is called before each RPC, and what it returns after it.
+	Around func(rpc, address string) func()
+	// LogContext prepares the context of each RPC, to capture the provider's log; nil drops it.
+	LogContext func(context.Context) context.Context
+
+	factory   Factory
+	module    *module
+	variables map[string]cty.Value
+	state     map[string]*instance
+	outputs   map[string]cty.Value
+	last      Diagnostics
+}
+
+// NewSession makes an empty session.
+func NewSession(factory Factory) *Session {
+	return &Session{
+		TerraformVersion: "1.14.0", Parallelism: 1, factory: factory,
+		module: newModule(), variables: map[string]cty.Value{}, state: map[string]*instance{}, outputs: map[string]cty.Value{},
+	}
+}
+
+// Drive makes a session with a configuration, for a test.
+func Drive(t testing.TB, factory Factory, hcl string) *Session {
+	t.Helper()
+	s := NewSession(factory)
+	if err := s.Configure(hcl); err != nil {
+		t.Fatalf("configuration: %v", err)
+	}
+	return s
+}
+
+// Configure replaces the configuration by HCL text: provider, resource, data, variable, locals and output blocks.
+func (s *Session) Configure(hcl ...string) error {
+	m := newModule()
+	for i, src := range hcl {
+		if err := m.parse(fmt.Sprintf("main%d.tf", i), src); err != nil {
+			return err
+		}
+	}
+	s.module = m
+	return nil
+}
+
+// SetResource puts a resource of plain values ("proxmox_vm.web") into the configuration, or replaces it.
+func (s *Session) SetResource(address string, attrs map[string]cty.Value) error {
+	b, err := staticBlock(address, attrs)
+	if err != nil {
+		return err
+	}
+	s.module.blocks[address] = b
+	return s.module.link()
+}
+
+// SetVariable gives a variable of the configuration its value.
+func (s *Session) SetVariable(name string, v cty.Value) { s.variables[name] = v }
+
+// Diagnostics is everything said in the last operation.
+func (s *Session) Diagnostics() Diagnostics { return s.last }
+
+// Instance is a resource instance in state.
+type Instance struct {
+	Address, Type string
+	Value         cty.Value
+	Private       []byte
+	Tainted       bool
+}
+
+// Addresses lists what is in state, sorted.
+func (s *Session) Addresses() []string { return sortedKeys(s.state) }
+
+// Instance gives an instance in state, decoded by the provider's present schema.
+func (s *Session) Instance(address string) (Instance, error) {
+	i := s.state[address]
+	if i == nil {
+		return Instance{}, fmt.Errorf("%s is not in state", address)
+	}
+	p, err := s.start(context.Background())
+	if err != nil {
+		return Instance{}, err
+	}
+	v, diags := p.load(context.Background(), i)
+	if err := diags.err(); err != nil {
+		return Instance{}, err
+	}
+	return Instance{Address: address, Type: i.typ, Value: v, Private: i.private, Tainted: i.tainted}, nil
+}
+
+// Attr gives a part of an instance by a path such as disks.scsi0.size; cty.NilVal if there is no such thing.
+func (s *Session) Attr(address, path string) cty.Value {
+	i, err := s.Instance(address)
+	if err != nil {
+		return cty.NilVal
+	}
+	return At(i.Value, path)
+}
+
+// At gives a part of a value by a path such as disks.scsi0.size; cty.NilVal if there is no such thing.
+func At(v cty.Value, path string) cty.Value {
+	for _, name := range strings.Split(path, ".") {
+		switch {
+		case v.IsNull() || !v.IsKnown():
+			return cty.NilVal
+		case v.Type().IsObjectType() && v.Type().HasAttribute(name):
+			v = v.GetAttr(name)
+		case v.Type().IsMapType() && v.HasIndex(cty.StringVal(name)).True():
+			v = v.Index(cty.StringVal(name))
+		default:
+			return cty.NilVal
+		}
+	}
+	return v
+}
+
+// Output gives an output value of the last apply.
+func (s *Session) Output(name string) cty.Value { return s.outputs[name] }
+
+// Forget drops an instance from state, as terraform state rm does.
+func (s *Session) Forget(address string) { delete(s.state, address) }
+
+// Taint marks an instance for replacement.
+func (s *Session) Taint(address string) {
+	if i := s.state[address]; i != nil {
+		c := i.clone()
+		c.tainted = true
+		s.state[address] = c
+	}
+}
+
+// SaveState keeps the state for RestoreState, as a backup of a state file would be.
+func (s *Session) SaveState() SavedState { return SavedState{maps.Clone(s.state)} }
+
+// RestoreState goes back to a saved state.
+func (s *Session) RestoreState(saved SavedState) { s.state = maps.Clone(saved.instances) }
+
+// SavedState is a copy of a session's state.
+type SavedState struct{ instances map[string]*instance }
+
+// finish records what an operation said and makes its error.
+func (s *Session) finish(diags Diagnostics) error {
+	s.last = diags
+	return diags.err()
+}
+
+// walk is one pass over the configuration with a provider process of its own.
+type walk struct {
+	*process
+	scope  *scope
+	state  map[string]*instance
+	mu     sync.Mutex
+	diags  Diagnostics
+	failed map[string]bool // blocks whose dependents are skipped
+}
+
+func (w *walk) report(ds Diagnostics) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.diags = append(w.diags, ds...)
+}
+
+func (w *walk) instance(address string) *instance {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state[address]
+}
+
+func (w *walk) keep(address string, i *instance) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i == nil {
+		delete(w.state, address)
+		return
+	}
+	w.state[address] = i
+}
+
+// newWalk starts a process over a copy of the state. The provider is configured when the first object needs it.
+func (s *Session) newWalk(ctx context.Context, state map[string]*instance) (*walk, error) {
+	sc, err := newScope(s.module, s.variables)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &walk{process: p, scope: sc, state: maps.Clone(state), failed: map[string]bool{}}, nil
+}
+
+// configureProvider evaluates the provider block and hands it over. known is false while a part of it is unknown.
+func (w *walk) configureProvider(ctx context.Context) (known bool) {
+	v, ds := w.scope.object(w.provider.object, w.s.module.provider, nil)
+	for i := range ds {
+		ds[i].Address = "provider"
+	}
+	if ds.err() == nil {
+		ds = append(ds, w.configure(ctx, v)...)
+	}
+	w.report(ds)
+	return v.IsWhollyKnown()
+}
+
+// eachBlock visits the blocks in the order of their references, those of one level at once up to Parallelism. A block
+// whose visit fails takes its dependents with it.
+func (w *walk) eachBlock(ctx context.Context, visit func(*block) Diagnostics) {
+	levels, err := w.s.module.levels()
+	if err != nil {
+		w.report(failure("configuration", "", "Invalid configuration", err))
+		return
+	}
+	for _, level := range levels {
+		w.each(len(level), func(n int) {
+			b := level[n]
+			ds := failure("walk", b.addr, "Interrupted", errors.New("the operation was cancelled before this object's turn"))
+			if ctx.Err() == nil {
+				if w.skip(b) {
+					return
+				}
+				ds = visit(b)
+			}
+			w.report(ds)
+			if ds.err() != nil {
+				w.mu.Lock()
+				w.failed[b.addr] = true
+				w.mu.Unlock()
+			}
+		})
+	}
+}
+
+func (w *walk) skip(b *block) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range b.deps {
+		if w.failed[d] {
+			w.failed[b.addr] = true
+		}
+	}
+	return w.failed[b.addr]
+}
+
+// each runs n jobs, at most Parallelism at once.
+func (w *walk) each(n int, job func(int)) {
+	limit := max(1, w.s.Parallelism)
+	if limit == 1 {
+		for i := range n {
+			job(i)
+		}
+		return
+	}
+	slots := make(chan struct{}, limit)
+	var wg sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			job(i)
+		})
+	}
+	wg.Wait()
+}

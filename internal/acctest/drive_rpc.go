@@ -1,0 +1,177 @@
+package acctest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// process is one provider process: Terraform starts a fresh one for each walk over the configuration, so a plan and its
+// apply never share memory.
+type process struct {
+	s         *Session
+	server    tfprotov6.ProviderServer
+	provider  resourceSchema
+	resources map[string]resourceSchema
+	data      map[string]resourceSchema
+}
+
+// start makes a process and fetches its schemas.
+func (s *Session) start(ctx context.Context) (*process, error) {
+	server, err := s.factory()
+	if err != nil {
+		return nil, fmt.Errorf("start the provider: %w", err)
+	}
+	p := &process{s: s, server: server, resources: map[string]resourceSchema{}, data: map[string]resourceSchema{}}
+	resp, err := server.GetProviderSchema(ctx, &tfprotov6.GetProviderSchemaRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("get the provider's schema: %w", err)
+	}
+	if err := wireDiagnostics("GetProviderSchema", "provider", resp.Diagnostics).err(); err != nil {
+		return nil, err
+	}
+	if p.provider, err = newResourceSchema(resp.Provider); err != nil {
+		return nil, fmt.Errorf("schema of the provider: %w", err)
+	}
+	for name, sch := range resp.ResourceSchemas {
+		if p.resources[name], err = newResourceSchema(sch); err != nil {
+			return nil, fmt.Errorf("schema of resource %s: %w", name, err)
+		}
+	}
+	for name, sch := range resp.DataSourceSchemas {
+		if p.data[name], err = newResourceSchema(sch); err != nil {
+			return nil, fmt.Errorf("schema of data source %s: %w", name, err)
+		}
+	}
+	return p, nil
+}
+
+// call runs one RPC. As over the wire, a cancelled context stops the provider instead of reaching into the call.
+func (p *process) call(ctx context.Context, rpc, address string, f func(context.Context) error) error {
+	if p.s.Around != nil {
+		defer p.s.Around(rpc, address)()
+	}
+	inner := context.WithoutCancel(ctx)
+	if p.s.LogContext != nil {
+		inner = p.s.LogContext(inner)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		_, _ = p.server.StopProvider(inner, &tfprotov6.StopProviderRequest{})
+	})
+	defer stop()
+	return f(inner)
+}
+
+func (p *process) configure(ctx context.Context, config cty.Value) Diagnostics {
+	dv, err := encode(config, p.provider.typ())
+	if err != nil {
+		return failure("ConfigureProvider", "provider", "Cannot encode the provider configuration", err)
+	}
+	var out Diagnostics
+	err = p.call(ctx, "ValidateProviderConfig", "provider", func(ctx context.Context) error {
+		resp, err := p.server.ValidateProviderConfig(ctx, &tfprotov6.ValidateProviderConfigRequest{Config: dv})
+		if err == nil {
+			out = append(out, wireDiagnostics("ValidateProviderConfig", "provider", resp.Diagnostics)...)
+		}
+		return err
+	})
+	if err != nil {
+		return failure("ValidateProviderConfig", "provider", "The call failed", err)
+	}
+	if out.err() != nil {
+		return out
+	}
+	err = p.call(ctx, "ConfigureProvider", "provider", func(ctx context.Context) error {
+		resp, err := p.server.ConfigureProvider(ctx, &tfprotov6.ConfigureProviderRequest{
+			TerraformVersion: p.s.TerraformVersion, Config: dv,
+			ClientCapabilities: &tfprotov6.ConfigureProviderClientCapabilities{},
+		})
+		if err == nil {
+			out = append(out, wireDiagnostics("ConfigureProvider", "provider", resp.Diagnostics)...)
+		}
+		return err
+	})
+	if err != nil {
+		return failure("ConfigureProvider", "provider", "The call failed", err)
+	}
+	return out
+}
+
+func (p *process) validateResource(ctx context.Context, address, typ string, config cty.Value) Diagnostics {
+	const rpc = "ValidateResourceConfig"
+	dv, err := encode(config, p.resources[typ].typ())
+	if err != nil {
+		return failure(rpc, address, "Cannot encode the configuration", err)
+	}
+	var out Diagnostics
+	err = p.call(ctx, rpc, address, func(ctx context.Context) error {
+		resp, err := p.server.ValidateResourceConfig(ctx, &tfprotov6.ValidateResourceConfigRequest{
+			TypeName: typ, Config: dv,
+			ClientCapabilities: &tfprotov6.ValidateResourceConfigClientCapabilities{WriteOnlyAttributesAllowed: true},
+		})
+		if err == nil {
+			out = wireDiagnostics(rpc, address, resp.Diagnostics)
+		}
+		return err
+	})
+	if err != nil {
+		return failure(rpc, address, "The call failed", err)
+	}
+	return out
+}
+
+func (p *process) validateData(ctx context.Context, address, typ string, config cty.Value) Diagnostics {
+	const rpc = "ValidateDataResourceConfig"
+	dv, err := encode(config, p.data[typ].typ())
+	if err != nil {
+		return failure(rpc, address, "Cannot encode the configuration", err)
+	}
+	var out Diagnostics
+	err = p.call(ctx, rpc, address, func(ctx context.Context) error {
+		resp, err := p.server.ValidateDataResourceConfig(ctx, &tfprotov6.ValidateDataResourceConfigRequest{TypeName: typ, Config: dv})
+		if err == nil {
+			out = wireDiagnostics(rpc, address, resp.Diagnostics)
+		}
+		return err
+	})
+	if err != nil {
+		return failure(rpc, address, "The call failed", err)
+	}
+	return out
+}
+
+// readData reads a data source whose configuration is known.
+func (p *process) readData(ctx context.Context, address, typ string, config cty.Value) (cty.Value, Diagnostics) {
+	const rpc = "ReadDataSource"
+	schema := p.data[typ]
+	null := cty.NullVal(schema.typ())
+	dv, err := encode(config, schema.typ())
+	if err != nil {
+		return null, failure(rpc, address, "Cannot encode the configuration", err)
+	}
+	var resp *tfprotov6.ReadDataSourceResponse
+	err = p.call(ctx, rpc, address, func(ctx context.Context) (err error) {
+		resp, err = p.server.ReadDataSource(ctx, &tfprotov6.ReadDataSourceRequest{
+			TypeName: typ, Config: dv, ClientCapabilities: &tfprotov6.ReadDataSourceClientCapabilities{},
+		})
+		return err
+	})
+	if err != nil {
+		return null, failure(rpc, address, "The call failed", err)
+	}
+	out := wireDiagnostics(rpc, address, resp.Diagnostics)
+	if out.err() != nil {
+		return null, out
+	}
+	v, err := decode(resp.State, schema.typ())
+	if err != nil {
+		return null, append(out, failure(rpc, address, "Provider produced invalid object", err)...)
+	}
+	ps := checkPlanned(schema.object, cty.NullVal(schema.typ()), config, v)
+	for _, path := range unknownPaths(v) {
+		ps.add(path, "is unknown after it was read")
+	}
+	return v, append(out, violation(rpc, address, "Provider produced invalid object", ps)...)
+}

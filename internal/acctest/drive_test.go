@@ -1,0 +1,240 @@
+package acctest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+const toyConfig = `
+provider "toy" { endpoint = "http://${var.host}" }
+variable "host" { default = "here" }
+locals { prefix = "thing" }
+resource "toy_thing" "a" {
+  name   = "${local.prefix}-a"
+  secret = "hush"
+  disks  = { scsi0 = { size = "1G" } }
+}
+data "toy_length" "l" { of = toy_thing.a.id }
+resource "toy_thing" "b" {
+  name  = "b-${toy_thing.a.id}-${data.toy_length.l.length}"
+  count = 2
+}
+output "names" { value = toy_thing.b[*].name }
+`
+
+func newToy() *toy { return &toy{things: map[string]toyThing{}} }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDriveLifecycle(t *testing.T) {
+	ctx, toy := context.Background(), newToy()
+	s := Drive(t, toy.factory(), toyConfig)
+	pl, err := s.Plan(ctx)
+	must(t, err)
+	if c := pl.Change("toy_thing.b[1]"); c == nil || c.Action != Create || c.Planned.GetAttr("name").IsKnown() {
+		t.Errorf("b depends on a new object and its name is not unknown: %v", pl)
+	}
+	if c := pl.Change("toy_thing.a"); !c.Planned.GetAttr("secret").IsNull() {
+		t.Error("the write-only attribute is in the plan")
+	}
+	must(t, s.Apply(ctx, pl))
+	if got, want := ShowValue(s.Output("names")), `["b-1-1","b-1-1"]`; got != want {
+		t.Errorf("output %s, want %s", got, want)
+	}
+	if toy.things["1"].secret != "hush" {
+		t.Error("the write-only value has not reached the provider")
+	}
+	i, err := s.Instance("toy_thing.a")
+	must(t, err)
+	if !strings.Contains(string(i.Private), "serial") || !i.Value.GetAttr("secret").IsNull() {
+		t.Errorf("private %q, secret %s", i.Private, ShowValue(i.Value.GetAttr("secret")))
+	}
+	if got := ShowValue(s.Attr("toy_thing.a", "disks.scsi0.volume")); got != `"vm-1-scsi0"` {
+		t.Errorf("volume %s", got)
+	}
+	pl, err = s.Plan(ctx)
+	must(t, err)
+	if !pl.Empty() {
+		t.Errorf("plan after the apply: %s", pl)
+	}
+	// A new slot: the other keeps its computed volume.
+	must(t, s.Configure(strings.Replace(toyConfig, `scsi0 = { size = "1G" }`, `scsi0 = { size = "1G" }, scsi1 = {}`, 1)))
+	pl, err = s.Plan(ctx)
+	must(t, err)
+	c := pl.Change("toy_thing.a")
+	if c.Action != Update || ShowValue(At(c.Planned, "disks.scsi0.volume")) != `"vm-1-scsi0"` || At(c.Planned, "disks.scsi1.volume").IsKnown() {
+		t.Errorf("plan: %s", pl)
+	}
+	must(t, s.Converge(ctx))
+	must(t, s.Destroy(ctx))
+	if len(s.Addresses()) != 0 || len(toy.things) != 0 {
+		t.Errorf("left after destroy: %v %v", s.Addresses(), toy.things)
+	}
+	if !slices.Contains(toy.configured, `"http://here"`) {
+		t.Errorf("configured with %v", toy.configured)
+	}
+}
+
+func TestDriveReplace(t *testing.T) {
+	ctx, toy := context.Background(), newToy()
+	s := Drive(t, toy.factory(), `resource "toy_thing" "a" {
+  name = "a"
+  kind = "x"
+}`)
+	must(t, s.Converge(ctx))
+	must(t, s.Configure(`resource "toy_thing" "a" {
+  name = "a"
+  kind = "y"
+}`))
+	pl, err := s.Plan(ctx)
+	must(t, err)
+	c := pl.Change("toy_thing.a")
+	if c.Action != Replace || !slices.Equal(c.RequiresReplace, []string{"kind"}) || c.Planned.GetAttr("id").IsKnown() {
+		t.Errorf("%s, because of %v, id %s", c.Action, c.RequiresReplace, ShowValue(c.Planned.GetAttr("id")))
+	}
+	must(t, s.Apply(ctx, pl))
+	if _, still := toy.things["1"]; still || len(toy.things) != 1 {
+		t.Errorf("things: %v", toy.things)
+	}
+}
+
+func TestDriveHoldsTheProviderToTheRules(t *testing.T) {
+	const config = `resource "toy_thing" "a" { name = "a" }`
+	for misbehave, want := range map[string]string{
+		"unknown":      "Provider returned invalid result object after apply",
+		"inconsistent": "Provider produced inconsistent result after apply",
+		"plan":         "Provider produced invalid plan",
+	} {
+		t.Run(misbehave, func(t *testing.T) {
+			toy := newToy()
+			toy.misbehave = misbehave
+			err := Drive(t, toy.factory(), config).Run(context.Background())
+			var e *Error
+			if !errors.As(err, &e) || len(e.Diagnostics) != 1 || e.Diagnostics[0].Summary != want {
+				t.Fatalf("got %v, want %q", err, want)
+			}
+			// The framework itself notices unknown values after apply; everything else is for the driver to notice.
+			if !e.Diagnostics[0].Violation && misbehave != "unknown" {
+				t.Errorf("no violation: %v", e)
+			}
+		})
+	}
+	t.Run("drift", func(t *testing.T) {
+		ctx, toy := context.Background(), newToy()
+		s := Drive(t, toy.factory(), config)
+		must(t, s.Converge(ctx))
+		toy.misbehave = "drift"
+		must(t, s.Configure(`resource "toy_thing" "a" { name = "b" }`))
+		err := s.Converge(ctx)
+		if err == nil || !strings.Contains(err.Error(), "not empty") || !strings.Contains(err.Error(), `name: "a" -> "b"`) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestDriveFailures(t *testing.T) {
+	ctx, toy := context.Background(), newToy()
+	s := Drive(t, toy.factory(), `resource "toy_thing" "a" {
+  name  = "a"
+  disks = { scsi0 = {} }
+}`)
+	toy.misbehave = "fail"
+	if err := s.Run(ctx); err == nil || len(s.Addresses()) != 0 {
+		t.Fatalf("error %v, state %v", err, s.Addresses())
+	}
+	toy.misbehave = "fail-tainted"
+	err := s.Run(ctx)
+	var e *Error
+	if !errors.As(err, &e) || e.Diagnostics[0].Attribute != `disks["scsi0"].size` {
+		t.Fatalf("got %v", err)
+	}
+	if i, err := s.Instance("toy_thing.a"); err != nil || !i.Tainted {
+		t.Fatalf("not tainted: %v %v", i, err)
+	}
+	toy.misbehave = ""
+	pl, err := s.Plan(ctx)
+	must(t, err)
+	if pl.Change("toy_thing.a").Action != Replace {
+		t.Fatalf("a tainted object is not replaced: %s", pl)
+	}
+	must(t, s.Apply(ctx, pl))
+	if i, _ := s.Instance("toy_thing.a"); i.Tainted || len(toy.things) != 1 {
+		t.Errorf("tainted %v, things %v", i.Tainted, toy.things)
+	}
+	toy.misbehave = "fail"
+	if err := s.Destroy(ctx); err == nil || len(s.Addresses()) != 1 {
+		t.Errorf("a failed destroy: error %v, state %v", err, s.Addresses())
+	}
+	toy.misbehave = ""
+	clear(toy.things)
+	must(t, s.Refresh(ctx))
+	if len(s.Addresses()) != 0 {
+		t.Errorf("a vanished object is still in state: %v", s.Addresses())
+	}
+}
+
+func TestDriveImport(t *testing.T) {
+	ctx, toy := context.Background(), newToy()
+	toy.things["7"] = toyThing{name: "seven"}
+	s := Drive(t, toy.factory(), `resource "toy_thing" "a" { name = "seven" }`)
+	must(t, s.Import(ctx, "toy_thing.a", "7"))
+	pl, err := s.Plan(ctx)
+	must(t, err)
+	if !pl.Empty() {
+		t.Errorf("plan after import: %s", pl)
+	}
+	if err := s.Import(ctx, "toy_thing.a", "7"); err == nil {
+		t.Error("imported twice")
+	}
+	s.Forget("toy_thing.a")
+	if err := s.Import(ctx, "toy_thing.a", "8"); err == nil || !strings.Contains(err.Error(), "non-existent") || len(s.Addresses()) != 0 {
+		t.Errorf("imported nothing: %v", err)
+	}
+}
+
+func TestDriveDataSourceAndValues(t *testing.T) {
+	ctx, toy := context.Background(), newToy()
+	s := Drive(t, toy.factory(), ``)
+	v, err := s.ReadDataSource(ctx, "toy_length", `of = "four"`)
+	must(t, err)
+	if ShowValue(v) != `{"length":4,"of":"four"}` {
+		t.Errorf("read %s", ShowValue(v))
+	}
+	must(t, s.SetResource("toy_thing.v", map[string]cty.Value{"name": cty.StringVal("v")}))
+	must(t, s.Converge(ctx))
+	if ShowValue(s.Attr("toy_thing.v", "name")) != `"v"` {
+		t.Error("a resource of plain values was not applied")
+	}
+}
+
+func TestDriveRefusesBadConfigurations(t *testing.T) {
+	for name, c := range map[string]struct{ config, want string }{
+		"stray name":        {`resource "toy_thing" "a" { nome = "a" }`, "Unsupported argument"},
+		"stray nested name": {"resource \"toy_thing\" \"a\" {\n name = \"a\"\n disks = { scsi0 = { sice = \"1G\" } }\n}", "sice"},
+		"missing":           {`resource "toy_thing" "a" {}`, "Missing required argument"},
+		"read-only":         {"resource \"toy_thing\" \"a\" {\n name = \"a\"\n id = \"7\"\n}", "read-only"},
+		"wrong type":        {`resource "toy_thing" "a" { name = ["a"] }`, "string required"},
+		"no such type":      {`resource "toy_thong" "a" { name = "a" }`, "No such type"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := Drive(t, newToy().factory(), c.config).Run(context.Background())
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	if err := NewSession(newToy().factory()).Configure(`resource "toy_thing" "a" { name = toy_thing.b.name }
+resource "toy_thing" "b" { name = toy_thing.a.name }`); err == nil {
+		t.Error("a circle was accepted")
+	}
+}

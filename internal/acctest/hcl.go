@@ -1,0 +1,294 @@
+package acctest
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// module is a parsed configuration: one root module, one provider without aliases.
+type module struct {
+	provider  hcl.Attributes
+	variables map[string]hcl.Expression // default, nil for none
+	locals    map[string]hcl.Expression
+	blocks    map[string]*block
+	outputs   map[string]hcl.Expression
+}
+
+// block is a resource or data block.
+type block struct {
+	addr           string // proxmox_vm.web, data.proxmox_node.one
+	data           bool
+	typ, name      string
+	attrs          hcl.Attributes
+	count, forEach hcl.Expression
+	ignore         []hcl.Traversal
+	preventDestroy bool
+	deps           []string // blocks it refers to, also through locals
+	explicit       []hcl.Traversal
+}
+
+func newModule() *module {
+	return &module{
+		variables: map[string]hcl.Expression{}, locals: map[string]hcl.Expression{},
+		blocks: map[string]*block{}, outputs: map[string]hcl.Expression{},
+	}
+}
+
+// parse adds one file to the module.
+func (m *module) parse(filename, src string) error {
+	file, diags := hclsyntax.ParseConfig([]byte(src), filename, hcl.InitialPos)
+	if diags.HasErrors() {
+		return diags
+	}
+	body, ok := file.Body.(*hclsyntax.Body)
+	if !ok {
+		return fmt.Errorf("%s: not native HCL", filename)
+	}
+	for name := range body.Attributes {
+		return fmt.Errorf("%s: unexpected argument %q outside of a block", filename, name)
+	}
+	for _, b := range body.Blocks {
+		if err := m.add(b); err != nil {
+			return fmt.Errorf("%s: %w", b.DefRange(), err)
+		}
+	}
+	return m.link()
+}
+
+func (m *module) add(b *hclsyntax.Block) error {
+	switch {
+	case b.Type == "terraform":
+		return nil // versions and backends mean nothing here
+	case b.Type == "provider" && len(b.Labels) == 1:
+		attrs, diags := b.Body.JustAttributes()
+		if diags.HasErrors() {
+			return diags
+		}
+		if attrs["alias"] != nil || m.provider != nil {
+			return fmt.Errorf("one provider block without an alias, please")
+		}
+		m.provider = attrs
+		return nil
+	case b.Type == "variable" && len(b.Labels) == 1:
+		m.variables[b.Labels[0]] = nil
+		if a := b.Body.Attributes["default"]; a != nil {
+			m.variables[b.Labels[0]] = a.Expr
+		}
+		return nil
+	case b.Type == "locals":
+		for name, a := range b.Body.Attributes {
+			m.locals[name] = a.Expr
+		}
+		return nil
+	case b.Type == "output" && len(b.Labels) == 1:
+		a := b.Body.Attributes["value"]
+		if a == nil {
+			return fmt.Errorf("output %s has no value", b.Labels[0])
+		}
+		m.outputs[b.Labels[0]] = a.Expr
+		return nil
+	case (b.Type == "resource" || b.Type == "data") && len(b.Labels) == 2:
+		return m.addBlock(b)
+	}
+	return fmt.Errorf("the driver does not know %s blocks with %d labels", b.Type, len(b.Labels))
+}
+
+func (m *module) addBlock(b *hclsyntax.Block) error {
+	blk := &block{data: b.Type == "data", typ: b.Labels[0], name: b.Labels[1], addr: strings.Join(b.Labels, ".")}
+	if blk.data {
+		blk.addr = "data." + blk.addr
+	}
+	if m.blocks[blk.addr] != nil {
+		return fmt.Errorf("%s is defined twice", blk.addr)
+	}
+	content, rest, diags := b.Body.PartialContent(&hcl.BodySchema{
+		Attributes: []hcl.AttributeSchema{{Name: "count"}, {Name: "for_each"}, {Name: "depends_on"}},
+		Blocks:     []hcl.BlockHeaderSchema{{Type: "lifecycle"}},
+	})
+	if diags.HasErrors() {
+		return diags
+	}
+	if a := content.Attributes["count"]; a != nil {
+		blk.count = a.Expr
+	}
+	if a := content.Attributes["for_each"]; a != nil {
+		blk.forEach = a.Expr
+	}
+	if a := content.Attributes["depends_on"]; a != nil {
+		ts, err := traversals(a.Expr)
+		if err != nil {
+			return err
+		}
+		blk.explicit = ts
+	}
+	for _, lc := range content.Blocks {
+		if err := blk.lifecycle(lc.Body); err != nil {
+			return err
+		}
+	}
+	if blk.attrs, diags = rest.JustAttributes(); diags.HasErrors() {
+		return diags
+	}
+	m.blocks[blk.addr] = blk
+	return nil
+}
+
+func (b *block) lifecycle(body hcl.Body) error {
+	attrs, diags := body.JustAttributes()
+	if diags.HasErrors() {
+		return diags
+	}
+	for name, a := range attrs {
+		switch name {
+		case "ignore_changes":
+			ts, err := traversals(a.Expr)
+			if err != nil {
+				return err
+			}
+			b.ignore = ts
+		case "prevent_destroy":
+			v, diags := a.Expr.Value(nil)
+			if diags.HasErrors() {
+				return diags
+			}
+			b.preventDestroy = v.True()
+		default:
+			return fmt.Errorf("the driver does not know lifecycle argument %s", name)
+		}
+	}
+	return nil
+}
+
+// traversals reads a list of references.
+func traversals(e hcl.Expression) ([]hcl.Traversal, error) {
+	list, diags := hcl.ExprList(e)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	out := make([]hcl.Traversal, len(list))
+	for i, item := range list {
+		if out[i], diags = hcl.AbsTraversalForExpr(item); diags.HasErrors() {
+			return nil, diags
+		}
+	}
+	return out, nil
+}
+
+// link finds out which block refers to which.
+func (m *module) link() error {
+	for _, b := range m.blocks {
+		found := map[string]bool{}
+		var ts []hcl.Traversal
+		for _, a := range b.attrs {
+			ts = append(ts, a.Expr.Variables()...)
+		}
+		for _, e := range []hcl.Expression{b.count, b.forEach} {
+			if e != nil {
+				ts = append(ts, e.Variables()...)
+			}
+		}
+		m.follow(append(ts, b.explicit...), found, map[string]bool{})
+		delete(found, b.addr)
+		b.deps = sortedKeys(found)
+	}
+	_, err := m.levels()
+	return err
+}
+
+// follow adds the blocks that references lead to.
+func (m *module) follow(ts []hcl.Traversal, found, seen map[string]bool) {
+	for _, t := range ts {
+		if t.RootName() == "local" && len(t) > 1 {
+			name, _ := attrStep(t[1])
+			if e := m.locals[name]; e != nil && !seen[name] {
+				seen[name] = true
+				m.follow(e.Variables(), found, seen)
+			}
+			continue
+		}
+		if addr := blockAddr(t); m.blocks[addr] != nil {
+			found[addr] = true
+		}
+	}
+}
+
+// blockAddr is the block that a reference may mean.
+func blockAddr(t hcl.Traversal) string {
+	parts := []string{t.RootName()}
+	want := 2
+	if t.RootName() == "data" {
+		want = 3
+	}
+	for _, step := range t[1:] {
+		name, ok := attrStep(step)
+		if !ok || len(parts) == want {
+			break
+		}
+		parts = append(parts, name)
+	}
+	return strings.Join(parts, ".")
+}
+
+func attrStep(step hcl.Traverser) (string, bool) {
+	a, ok := step.(hcl.TraverseAttr)
+	return a.Name, ok
+}
+
+// levels orders the blocks so that each refers only to blocks of earlier levels.
+func (m *module) levels() ([][]*block, error) {
+	done := map[string]bool{}
+	var out [][]*block
+	for len(done) < len(m.blocks) {
+		var level []*block
+		for _, addr := range sortedKeys(m.blocks) {
+			b := m.blocks[addr]
+			if !done[addr] && allDone(b.deps, done) {
+				level = append(level, b)
+			}
+		}
+		if len(level) == 0 {
+			return nil, fmt.Errorf("the configuration refers to itself in a circle")
+		}
+		for _, b := range level {
+			done[b.addr] = true
+		}
+		out = append(out, level)
+	}
+	return out, nil
+}
+
+func allDone(names []string, done map[string]bool) bool {
+	for _, n := range names {
+		if !done[n] {
+			return false
+		}
+	}
+	return true
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// staticBlock makes a block of plain values.
+func staticBlock(addr string, attrs map[string]cty.Value) (*block, error) {
+	typ, name, ok := strings.Cut(addr, ".")
+	if !ok {
+		return nil, fmt.Errorf("%q is no address of a resource", addr)
+	}
+	b := &block{addr: addr, typ: typ, name: name, attrs: hcl.Attributes{}}
+	for k, v := range attrs {
+		b.attrs[k] = &hcl.Attribute{Name: k, Expr: hcl.StaticExpr(v, hcl.Range{Filename: addr})}
+	}
+	return b, nil
+}
