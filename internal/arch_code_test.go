@@ -71,7 +71,10 @@ func (m tree) packageState() (found []string) {
 					continue
 				}
 				for _, spec := range vars.Specs {
-					spec := spec.(*ast.ValueSpec) // a var declaration has nothing else
+					spec, ok := spec.(*ast.ValueSpec)
+					if !ok {
+						continue
+					}
 					embedded := strings.Contains(comments(vars.Doc)+comments(spec.Doc), "//go:embed")
 					for i, name := range spec.Names {
 						allowed := name.Name == "_" || embedded || s.pkg == "." && name.Name == "version"

@@ -46,6 +46,7 @@ var others = map[string][]string{
 	"internal/acctest": {"internal/provider", "internal/tfvm", "internal/tfnode", "internal/tfkit", "internal/provision", "internal/tx",
 		"internal/vm", "internal/pve", "internal/host", "internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state"},
 	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/cmd/schema": {"internal/provider"},
 	"internal/cmd/demo":   {"internal/acctest", "internal/provider", "internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state"},
 }
 
@@ -55,7 +56,7 @@ var testEdges = map[string][]string{
 }
 
 // modules are the modules of others that are used, and the packages that may. "tests" stands for the tests of every
-// package, "tf*" for the packages of Terraform: main, provider, tf<noun>, tfkit, acctest.
+// package, "tf*" for the packages of Terraform: main, provider, tf<noun>, tfkit, acctest, cmd/schema.
 var modules = map[string][]string{
 	"golang.org/x/crypto/ssh":                {"internal/host", "internal/pvesim/sshd"},
 	"github.com/pkg/sftp":                    {"internal/host", "internal/pvesim/sshd"},
@@ -158,7 +159,8 @@ func within(pkg, root string) bool { return pkg == root || strings.HasPrefix(pkg
 
 // terraform reports whether a package belongs to the layers that know Terraform.
 func terraform(pkg string) bool {
-	return pkg == "." || pkg == "internal/provider" || pkg == "internal/acctest" || strings.HasPrefix(pkg, "internal/tf")
+	return pkg == "." || pkg == "internal/provider" || pkg == "internal/acctest" || strings.HasPrefix(pkg, "internal/tf") ||
+		pkg == "internal/cmd/schema"
 }
 
 // layer gives the row of a package in layers, or -1.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -64,7 +65,7 @@ func newServer(t *testing.T, command func(user, line string) reply) *server {
 		t.Fatal(err)
 	}
 	s.config = &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-		if string(key.Marshal()) != string(allowed.Marshal()) {
+		if !bytes.Equal(key.Marshal(), allowed.Marshal()) {
 			return nil, errors.New("not this key")
 		}
 		return &ssh.Permissions{}, nil
