@@ -122,6 +122,7 @@ func (c *creation) failed(err error) (Created, error) {
 	kept := c.r.OnFailure == Keep && c.sent && !c.taken
 	if kept || !tx.RolledBack(err) {
 		created.Guest = Guest{VMID: c.vmid, Node: c.node, Spec: c.r.Spec, Pool: c.r.Pool}
+		created.Proof = c.proof()
 	}
 	return created, err
 }
@@ -152,12 +153,16 @@ func (c *creation) undo(ctx context.Context) error {
 	if !c.sent || c.r.OnFailure == Keep {
 		return nil
 	}
-	nodes := []string{c.node}
-	if c.fence.node != c.node {
-		nodes = append(nodes, c.fence.node)
-	}
-	c.removal = &removal{s: c.s, vmid: c.vmid, nodes: nodes, fence: c.fence, ledger: &c.ledger, stamp: c.stamp, lost: c.lost}
+	c.removal = &removal{s: c.s, vmid: c.vmid, nodes: c.nodes(), fence: c.fence, ledger: &c.ledger, stamp: c.stamp, lost: c.lost}
 	return c.removal.run(ctx)
+}
+
+// nodes are where the configuration can be: a clone to another node exists at its source until the very end.
+func (c *creation) nodes() []string {
+	if c.fence.node != c.node {
+		return []string{c.node, c.fence.node}
+	}
+	return []string{c.node}
 }
 
 // committedLater are the options that only the commit may set: the stamp stands in for the description, and a VM with

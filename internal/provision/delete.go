@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -14,12 +15,26 @@ import (
 // Delete destroys a VM and looks that nothing of it is left, whatever PVE says. A VM that is gone already is a success.
 // What is left is returned with the error, to be kept in state.
 func (s *Service) Delete(ctx context.Context, r DeleteRequest) ([]Residue, []Warning, error) {
-	left, warnings, err := s.deleteGuest(ctx, r)
+	remove := s.deleteGuest
+	if r.Ref.Proof != nil {
+		remove = s.deleteUncommitted
+	}
+	left, warnings, err := remove(ctx, r)
 	if err != nil {
-		return append(left, r.Left...), warnings, err
+		return merge(left, r.Left), warnings, err
 	}
 	remembered, err := s.clear(ctx, r.Left)
 	return remembered, warnings, err
+}
+
+// merge adds the residues that are not in the list yet.
+func merge(left, more []Residue) []Residue {
+	for _, m := range more {
+		if !slices.ContainsFunc(left, func(l Residue) bool { return l.Kind == m.Kind && l.Node == m.Node && l.ID == m.ID }) {
+			left = append(left, m)
+		}
+	}
+	return left
 }
 
 func (s *Service) deleteGuest(ctx context.Context, r DeleteRequest) ([]Residue, []Warning, error) {
@@ -44,6 +59,9 @@ func (s *Service) deleteGuest(ctx context.Context, r DeleteRequest) ([]Residue, 
 	}
 	if err := guard(r.Ref, node, config.Values); err != nil {
 		return nil, nil, err
+	}
+	if r.Ref.Identity.IsZero() {
+		return nil, nil, fmt.Errorf("state does not know which VM %d it means: it has no uuid. It was not touched; run terraform refresh first", vmid)
 	}
 	if err := removable(vmid, config.Values); err != nil {
 		return nil, nil, err
@@ -70,7 +88,7 @@ func (s *Service) destroyGuest(ctx context.Context, r DeleteRequest, resources p
 	if err != nil {
 		return nil, nil, err
 	}
-	if running && !r.HardStop {
+	if running {
 		if err := s.shutDown(ctx, l, node, r.Ref.VMID, r.StopTimeout, r.ForceStop); err != nil {
 			return nil, nil, err
 		}
@@ -88,10 +106,19 @@ func (s *Service) destroyGuest(ctx context.Context, r DeleteRequest, resources p
 	gone := &removal{s: s, vmid: r.Ref.VMID, nodes: []string{node}, fence: f, ledger: l,
 		stamp: newStamp(clusterName(resources), r.Ref.VMID, s.deadline(0)),
 		owns:  func(now map[string]string) bool { return !identity.IsZero() && identity.Matches(identityOf(now)) }}
-	err = gone.run(ctx)
+	return gone.report(gone.run(ctx))
+}
+
+// deleteUncommitted goes on with the rollback of a create that left something, under the proof that the create had.
+func (s *Service) deleteUncommitted(ctx context.Context, r DeleteRequest) ([]Residue, []Warning, error) {
+	rest := r.Ref.Proof.removal(s)
+	return rest.report(rest.run(ctx))
+}
+
+func (r *removal) report(err error) ([]Residue, []Warning, error) {
 	var warnings []Warning
-	for _, note := range gone.notes {
-		warnings = append(warnings, Warning{Summary: fmt.Sprintf("Destroy of VM %d", r.Ref.VMID), Detail: note})
+	for _, note := range r.notes {
+		warnings = append(warnings, Warning{Summary: fmt.Sprintf("Destroy of VM %d", r.vmid), Detail: note})
 	}
 	var left *tx.LeftError
 	if errors.As(err, &left) {

@@ -87,12 +87,17 @@ func (f *fence) sees(ctx context.Context, s *Service) error {
 	return nil
 }
 
+// privileges are the ones held on a path. PVE's value only says whether one propagates; being listed is having it.
 func (s *Service) privileges(ctx context.Context, path string) (map[string]bool, error) {
 	all, err := s.api.Permissions(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	return all[path], nil
+	held := map[string]bool{}
+	for priv := range all[path] {
+		held[priv] = true
+	}
+	return held, nil
 }
 
 // notes says, for people, where nothing could be looked for.

@@ -31,10 +31,16 @@ func (s *Service) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 	if err != nil {
 		return Guest{}, Unknown, fmt.Errorf("read VM %d on node %s: %w", ref.VMID, node, err)
 	}
+	if ref.Proof != nil && ref.Proof.whose(config.Current()) == stranger {
+		return Guest{}, Gone, nil // what our create left is gone, and somebody else has the id
+	}
 	if err := guard(ref, node, config.Current()); err != nil {
 		return Guest{}, Found, err
 	}
 	guest := guestFrom(config, node, ref.VMID)
+	if ref.Proof != nil && ref.Proof.whose(config.Current()) != ours {
+		guest.Identity = Identity{} // not proven, so not to be remembered
+	}
 	guest.Pool, guest.Status = listed.Pool, listed.Status
 	if !ok || listed.Status != ref.Status || listed.Status == "unknown" {
 		err = s.power(ctx, &guest)
@@ -55,7 +61,8 @@ func (s *Service) missing(ctx context.Context, ref Ref, node string) (Guest, See
 		case listed.Type != "qemu":
 			return Guest{}, Found, &IdentityError{VMID: ref.VMID, Node: listed.Node, State: ref.Identity}
 		case listed.Node != node:
-			return s.Read(ctx, Ref{VMID: ref.VMID, Node: listed.Node, Identity: ref.Identity})
+			ref.Node = listed.Node
+			return s.Read(ctx, ref)
 		}
 		return Guest{}, Unknown, fmt.Errorf("VM %d is listed on node %s, but its configuration is not there", ref.VMID, node)
 	}

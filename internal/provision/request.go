@@ -67,6 +67,8 @@ type Ref struct {
 	Identity Identity
 	// Status is the power status in state; a listing that says the same is believed, another is asked about.
 	Status string
+	// Proof stands in for the identity while a failed create of ours is all that state has.
+	Proof *Proof
 }
 
 // Identity tells one VM from another that later got the same id: the SMBIOS uuid, else the creation time in meta.
@@ -128,6 +130,7 @@ type Created struct {
 	Guest    Guest
 	Warnings []Warning
 	Left     []Residue
+	Proof    *Proof // of a guest that was not committed
 }
 
 // PowerState is what the configuration wants of a guest's power; "" leaves it alone.
@@ -154,13 +157,11 @@ type UpdateRequest struct {
 
 // DeleteRequest destroys a VM, or retries what an earlier create or delete left.
 type DeleteRequest struct {
-	Ref  Ref
+	Ref  Ref       // with the Proof that the create returned, if it failed
 	Left []Residue // remembered residues
 	// ForceStop allows a hard stop when the guest does not shut down in StopTimeout (zero: three minutes).
 	ForceStop   bool
 	StopTimeout time.Duration
-	// Created is set while the resource is tainted by a failed create of ours: it need not be shut down gracefully.
-	HardStop bool
 }
 
 // Seen is what Read found out.
