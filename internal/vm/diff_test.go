@@ -7,14 +7,31 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// TestDiffOfConfigurations: what a server has, what is configured on top of it, and the change.
+// diffCase is what a server has, what is configured on top of it, and the change.
+type diffCase struct {
+	have map[string]string
+	want Spec
+	c    Change
+}
+
 func TestDiffOfConfigurations(t *testing.T) {
+	for _, table := range []map[string]diffCase{diskCases(), newDriveCases(), otherCases()} {
+		for name, v := range table {
+			t.Run(name, func(t *testing.T) {
+				from := Decode(v.have)
+				got := Diff(from, Merge(from, v.want))
+				if d := cmp.Diff(v.c, got, cmpopts.EquateEmpty()); d != "" {
+					t.Errorf("-want +got:\n%s", d)
+				}
+			})
+		}
+	}
+}
+
+// diskCases are changes of disks that exist.
+func diskCases() map[string]diffCase {
 	const disk = "local-zfs:vm-100-disk-0,discard=on,iops=100,size=10G"
-	for name, v := range map[string]struct {
-		have map[string]string
-		want Spec
-		c    Change
-	}{
+	return map[string]diffCase{
 		"meaning, not spelling": {
 			map[string]string{
 				"tags": "a;b", "description": "x", "cpulimit": "2", "memory": "current=2048", "agent": "enabled=1", "cpu": "cputype=host,flags=-pcid;+aes",
@@ -55,6 +72,12 @@ func TestDiffOfConfigurations(t *testing.T) {
 			map[string]string{"scsi0": disk}, Spec{Disks: map[string]Disk{"scsi0": {Volume: "local-zfs:vm-100-disk-7"}}},
 			Change{Set: map[string]string{"scsi0": "local-zfs:vm-100-disk-7,discard=on,iops=100,size=10G"}},
 		},
+	}
+}
+
+// newDriveCases are drives made or moved.
+func newDriveCases() map[string]diffCase {
+	return map[string]diffCase{
 		"new disks": {
 			map[string]string{}, Spec{Disks: map[string]Disk{
 				"scsi0": {Storage: "a1", Size: new(int64(32 << 30)), Discard: new(true)}, "scsi1": {Storage: "a1", Size: new(int64(528 << 10)), Format: new("qcow2")},
@@ -97,6 +120,12 @@ func TestDiffOfConfigurations(t *testing.T) {
 			map[string]string{"ide0": "a1:vm-100-cloudinit,media=cdrom,size=4M"}, Spec{CloudInit: CloudInit{Slot: "ide2", User: new("ops")}},
 			Change{DeleteFirst: []string{"ide0"}, Set: map[string]string{"ide2": "a1:cloudinit", "ciuser": "ops"}},
 		},
+	}
+}
+
+// otherCases are other devices and options.
+func otherCases() map[string]diffCase {
+	return map[string]diffCase{
 		"a disc in the drive": {
 			map[string]string{"ide2": "local:iso/a.iso,media=cdrom,size=700M", "ide3": "none,media=cdrom"},
 			Spec{CDROMs: map[string]CDROM{"ide2": {File: "none"}, "ide3": {}}},
@@ -119,14 +148,6 @@ func TestDiffOfConfigurations(t *testing.T) {
 			map[string]string{"boot": "cdn", "cpulimit": "many", "net0": "bridge=vmbr0"}, Spec{BootOrder: []string{"net0"}},
 			Change{Set: map[string]string{"boot": "order=net0"}},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			from := Decode(v.have)
-			got := Diff(from, Merge(from, v.want))
-			if d := cmp.Diff(v.c, got, cmpopts.EquateEmpty()); d != "" {
-				t.Errorf("-want +got:\n%s", d)
-			}
-		})
 	}
 }
 

@@ -270,3 +270,28 @@ func volumeOn(storage, format string, isCloudInit bool, free *int) string {
 	}
 	return storage + ":" + name
 }
+
+// TestDecodeOfAnythingIsStable: configurations put together from pieces of real ones decode to something that prints and
+// decodes to itself, with at most one drive of cloud-init.
+func TestDecodeOfAnythingIsStable(t *testing.T) {
+	keys := oneOf("scsi0", "ide0", "ide2", "sata5", "efidisk0", "tpmstate0", "net0", "cpu", "agent", "machine", "memory", "boot", "tags",
+		"ipconfig0", "cicustom", "sshkeys", "nameserver", "cpulimit", "cores", "onboot", "description", "name", "args")
+	pieces := oneOf(",", ",", "=", ";", " ", "file=", "volume=", "local-zfs:", "32", "0", "cloudinit", "vm-100-cloudinit", "vm-100-disk-0",
+		".qcow2", "media=cdrom", "media=disk", "format=raw", "size=1024M", "size=x", "none", "discard=on", "ssd=yes", "ssd=maybe", "order=",
+		"current=", "virtio", "model=", "macaddr=", "BC:24:11:00:00:01", "tag=5", "trunks=9;1-3;9", "rate=1.50", "1", "1.50", "host",
+		"flags=+b;-a;+b", "type=", "enabled=", "ip=dhcp", "gw=x", "user=", "a%20b", "%", "serial=a%2Cb", "import-from=x", "\n", "B")
+	values := rapid.Map(rapid.SliceOfN(pieces, 0, 8), func(p []string) string { return strings.Join(p, "") })
+	rapid.Check(t, func(t *rapid.T) {
+		config := rapid.MapOfN(keys, values, 1, 5).Draw(t, "config")
+		s := Decode(config)
+		same(t, "Decode(Encode(Decode(c)))", Decode(Encode(s)), s)
+		if c := Diff(s, s); !c.Empty() {
+			t.Fatalf("Diff(s, s) = %+v", c)
+		}
+		for key, raw := range s.Rest {
+			if config[key] != raw {
+				t.Fatalf("%s was %q, is %q in Rest", key, config[key], raw)
+			}
+		}
+	})
+}

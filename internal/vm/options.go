@@ -121,7 +121,7 @@ func customOption() leaf[Spec] {
 		read: func(s *Spec, value string) bool {
 			var c CustomData
 			ok := f.decode(&c, value)
-			if ok {
+			if ok && c != (CustomData{}) {
 				s.CloudInit.Custom = &c
 			}
 			return ok

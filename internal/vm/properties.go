@@ -28,11 +28,11 @@ func parseProperties(value, defaultKey string) (map[string]string, bool) {
 }
 
 // printProperties is the inverse, in PVE's canonical order: the default key's value bare and first, then the others by
-// name. A default value that itself contains "=" would be misread bare, so it is printed with its key.
+// name. A default value that would be misread bare (it contains "=" or is blank) is printed with its key.
 func printProperties(properties map[string]string, defaultKey string) string {
 	var parts []string
 	if val, ok := properties[defaultKey]; ok && defaultKey != "" {
-		if strings.Contains(val, "=") {
+		if strings.Contains(val, "=") || strings.TrimSpace(val) == "" {
 			val = defaultKey + "=" + val
 		}
 		parts = append(parts, val)
