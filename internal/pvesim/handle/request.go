@@ -31,8 +31,9 @@ type Request struct {
 	Server *Server
 	// Extra are siblings of "data" in the answer: total, changes.
 	Extra map[string]any
+	// Upload is the file of a multipart request; nil without one.
+	Upload *Upload
 
-	op          *Op
 	strike      *fault.Strike // waits for the worker that this request forks
 	forked      []func()      // workers to start once the handler has returned
 	synchronous bool          // an SSH command: its process waits for its tasks

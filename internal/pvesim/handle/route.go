@@ -5,7 +5,9 @@ import "maps"
 // routes are all that the simulator gives a meaning to.
 func routes() Routes {
 	all := Routes{}
-	for _, area := range []Routes{} {
+	for _, area := range []Routes{
+		accessRoutes(), userRoutes(), clusterRoutes(), nodeRoutes(), taskRoutes(), poolRoutes(), haRoutes(),
+	} {
 		maps.Copy(all, area)
 	}
 	return all

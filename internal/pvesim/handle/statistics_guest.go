@@ -54,6 +54,8 @@ func bootDiskSize(c map[string]string) int64 {
 	return 0
 }
 
+func itoa(n int) string { return strconv.Itoa(n) }
+
 func number(s string) int {
 	n, _ := strconv.Atoi(s)
 	return n

@@ -48,6 +48,15 @@ func (r *Request) Fork(node, typ, id string, work func(w *Worker) error) string 
 	return w.Task.UPID
 }
 
+// startForked starts the workers that the request has forked so far, for who must wait for one before he answers.
+func (r *Request) startForked() {
+	starts := r.forked
+	r.forked = nil
+	for _, start := range starts {
+		start()
+	}
+}
+
 // Fork starts a second task whose UPID nobody reports (create with start=1 does that). It begins when this one has ended.
 func (w *Worker) Fork(node, typ, id string, work func(*Worker) error) string {
 	c := w.Server.newWorker(node, typ, id, w.Auth)

@@ -1,0 +1,121 @@
+// Command pvesim runs a simulated Proxmox VE cluster: HTTPS API, SSH server and a control plane for tests.
+//
+// When it is ready it prints one line of JSON on stdout that says how to reach it, and runs until it is interrupted.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "pvesim:", err)
+		os.Exit(1)
+	}
+}
+
+// ready is the line that tells clients how to reach the cluster.
+type ready struct {
+	Endpoint          string `json:"endpoint"`
+	CAFile            string `json:"ca_file"`
+	APIToken          string `json:"api_token"`
+	RootUsername      string `json:"root_username"`
+	RootPassword      string `json:"root_password"`
+	SSHAddress        string `json:"ssh_address"`
+	SSHPrivateKeyFile string `json:"ssh_private_key_file"`
+	SSHKnownHostsFile string `json:"ssh_known_hosts_file"`
+	Control           string `json:"control"`
+}
+
+// run serves until ctx ends. The files that the ready line names live in a temporary directory, which goes with it.
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	o, err := options(args)
+	if err != nil {
+		return err
+	}
+	sim, err := pvesim.New(o)
+	if err != nil {
+		return err
+	}
+	defer sim.Close()
+	dir, err := os.MkdirTemp("", "pvesim-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	line, err := write(dir, sim)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(out).Encode(line); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func options(args []string) (pvesim.Options, error) {
+	o := pvesim.Options{RealNetwork: true, Clock: clock.Real{}}
+	flags := flag.NewFlagSet("pvesim", flag.ContinueOnError)
+	flags.StringVar(&o.Listen, "listen", "127.0.0.1:0", "`address` of the HTTPS API; port 0 takes a free one")
+	flags.StringVar(&o.SSHListen, "ssh-listen", "127.0.0.1:0", "`address` of the SSH server")
+	nodes := flags.String("nodes", "pve1,pve2", "comma-separated `names` of the cluster's nodes")
+	flags.StringVar(&o.Profile, "profile", "8.4", "PVE `version` to act as: 8.0, 8.4, 9.0 or 9.2")
+	flags.DurationVar(&o.Latency, "latency", 0, "time added to every request")
+	flags.DurationVar(&o.TaskTime, "task-time", 0, "time that a task takes")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	switch o.Profile {
+	case "8.0", "8.4", "9.0", "9.2":
+	default:
+		return o, fmt.Errorf("profile %q is not one of 8.0, 8.4, 9.0, 9.2", o.Profile)
+	}
+	for _, name := range strings.Split(*nodes, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			o.Nodes = append(o.Nodes, name)
+		}
+	}
+	if len(o.Nodes) == 0 {
+		return o, errors.New("no nodes given")
+	}
+	return o, nil
+}
+
+func write(dir string, sim *pvesim.Sim) (ready, error) {
+	c := sim.Credentials()
+	line := ready{
+		Endpoint: sim.Endpoint(), APIToken: c.Token, RootUsername: c.RootUsername, RootPassword: c.RootPassword,
+		SSHAddress: sim.SSHAddress(), Control: sim.Endpoint() + "/_sim",
+		CAFile:            filepath.Join(dir, "ca.pem"),
+		SSHPrivateKeyFile: filepath.Join(dir, "id_root"),
+		SSHKnownHostsFile: filepath.Join(dir, "known_hosts"),
+	}
+	for name, content := range map[string][]byte{
+		line.CAFile: []byte(sim.CAPEM()), line.SSHPrivateKeyFile: sim.SSHPrivateKeyPEM(), line.SSHKnownHostsFile: sim.SSHKnownHosts(),
+	} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			return line, err
+		}
+	}
+	return line, nil
+}

@@ -1,0 +1,149 @@
+package handle
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+func accessRoutes() Routes {
+	return Routes{
+		"GET /access":             subdirIndex("subdir", "users", "groups", "roles", "acl", "domains", "openid", "tfa", "ticket", "password"),
+		"GET /access/ticket":      func(*Request) (any, error) { return nil, nil },
+		"POST /access/ticket":     createTicket,
+		"GET /access/permissions": effectivePermissions,
+		"GET /access/domains":     listDomains,
+		"GET /access/groups":      emptyList,
+		"GET /access/tfa":         emptyList,
+		"GET /access/roles":       listRoles,
+		"GET /access/roles/{roleid}": func(r *Request) (any, error) {
+			privs, ok := r.W.Roles[r.Params["roleid"]]
+			if !ok {
+				return nil, Die("role '%s' does not exist", r.Params["roleid"])
+			}
+			return ones(visible(r.W, privs)), nil
+		},
+		"GET /access/acl": listACL,
+		"PUT /access/acl": updateACL,
+	}
+}
+
+// subdirIndex answers an index method.
+func subdirIndex(key string, names ...string) Func {
+	return func(*Request) (any, error) {
+		list := []any{}
+		for _, name := range names {
+			list = append(list, map[string]any{key: name})
+		}
+		return list, nil
+	}
+}
+
+func emptyList(*Request) (any, error) { return []any{}, nil }
+
+func ones(names []string) map[string]any {
+	m := map[string]any{}
+	for _, name := range names {
+		m[name] = 1
+	}
+	return m
+}
+
+func visible(w *state.World, privs []string) []string {
+	out := []string{}
+	for _, p := range privs {
+		if knowsPrivilege(w.Profile, p) {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func listDomains(*Request) (any, error) {
+	return []any{
+		map[string]any{"realm": "pam", "type": "pam", "comment": "Linux PAM standard authentication"},
+		map[string]any{"realm": "pve", "type": "pve", "comment": "Proxmox VE authentication server"},
+	}, nil
+}
+
+func listRoles(r *Request) (any, error) {
+	list := []any{}
+	for _, id := range slices.Sorted(maps.Keys(r.W.Roles)) {
+		special := 0
+		if strings.HasPrefix(id, "PVE") || id == "Administrator" || id == "NoAccess" {
+			special = 1
+		}
+		privs := strings.Join(visible(r.W, r.W.Roles[id]), ",")
+		list = append(list, map[string]any{"roleid": id, "privs": privs, "special": special})
+	}
+	return list, nil
+}
+
+// listACL shows the entries on whose path the caller may change permissions, or all to who has Sys.Audit on /access.
+func listACL(r *Request) (any, error) {
+	audit := r.CheckAny("/access", "Sys.Audit", "Permissions.Modify") == nil
+	list := []any{}
+	for _, e := range r.W.ACL {
+		may := evaluation{r.Server, r.W, r.Auth, nil}
+		if !audit && may.modify(e.Path) != nil {
+			continue
+		}
+		kind := "user"
+		if strings.Contains(e.Subject, "!") {
+			kind = "token"
+		}
+		list = append(list, map[string]any{"path": e.Path, "ugid": e.Subject, "roleid": e.Role, "type": kind, "propagate": flag(e.Propagate)})
+	}
+	return list, nil
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// updateACL is PUT /access/acl (access-control API2/ACL.pm).
+func updateACL(r *Request) (any, error) {
+	p := r.Params
+	subjects := append(listItems(p["users"]), listItems(p["tokens"])...)
+	if len(subjects) == 0 && p["groups"] == "" {
+		return nil, Invalid("users", "please specify either users, tokens or groups")
+	}
+	if !knownACLPath(normalize(p["path"])) {
+		return nil, Invalid("path", "invalid ACL path '"+p["path"]+"'")
+	}
+	for _, role := range listItems(p["roles"]) {
+		if _, ok := r.W.Roles[role]; !ok {
+			return nil, Die("role '%s' does not exist", role)
+		}
+		for _, subject := range subjects {
+			user, _, _ := strings.Cut(subject, "!")
+			if r.W.Users[user] == nil {
+				return nil, Die("no such user ('%s')", user)
+			}
+			entry := state.ACLEntry{Path: normalize(p["path"]), Subject: subject, Role: role, Propagate: p["propagate"] != "0"}
+			r.W.ACL = slices.DeleteFunc(r.W.ACL, func(e state.ACLEntry) bool {
+				return e.Path == entry.Path && e.Subject == subject && e.Role == role
+			})
+			if p["delete"] != "1" {
+				r.W.ACL = append(r.W.ACL, entry)
+			}
+		}
+	}
+	return nil, nil
+}
+
+func knownACLPath(path string) bool {
+	top, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return slices.Contains([]string{"", "access", "mapping", "nodes", "pool", "sdn", "storage", "vms"}, top)
+}
+
+// listItems splits a *-list value (pve-common Tools.pm, split_list).
+func listItems(s string) []string {
+	return strings.FieldsFunc(s, func(c rune) bool { return strings.ContainsRune(",; \t\n\x00", c) })
+}

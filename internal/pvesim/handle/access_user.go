@@ -1,0 +1,150 @@
+package handle
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+func userRoutes() Routes {
+	return Routes{
+		"GET /access/users":                             listUsers,
+		"POST /access/users":                            createUser,
+		"GET /access/users/{userid}":                    readUser,
+		"PUT /access/users/{userid}":                    updateUser,
+		"DELETE /access/users/{userid}":                 deleteUser,
+		"GET /access/users/{userid}/token":              listTokens,
+		"GET /access/users/{userid}/token/{tokenid}":    readToken,
+		"POST /access/users/{userid}/token/{tokenid}":   createToken,
+		"DELETE /access/users/{userid}/token/{tokenid}": deleteToken,
+	}
+}
+
+func describeUser(u *state.User) map[string]any {
+	_, realm, _ := strings.Cut(u.ID, "@")
+	return map[string]any{"userid": u.ID, "enable": flag(!u.Disabled), "expire": u.Expire, "realm-type": realm}
+}
+
+// listUsers shows all users to who has User.Modify or Sys.Audit on /access/groups, and oneself to everybody.
+func listUsers(r *Request) (any, error) {
+	all := r.CheckAny("/access/groups", "User.Modify", "Sys.Audit") == nil
+	list := []any{}
+	for _, id := range slices.Sorted(maps.Keys(r.W.Users)) {
+		if all || id == r.Auth.User {
+			list = append(list, describeUser(r.W.Users[id]))
+		}
+	}
+	return list, nil
+}
+
+func (r *Request) user() (*state.User, error) {
+	u := r.W.Users[r.Params["userid"]]
+	if u == nil {
+		return nil, Die("no such user ('%s')", r.Params["userid"])
+	}
+	return u, nil
+}
+
+func readUser(r *Request) (any, error) {
+	u, err := r.user()
+	if err != nil {
+		return nil, err
+	}
+	data := describeUser(u)
+	delete(data, "userid")
+	delete(data, "realm-type")
+	data["groups"], data["tokens"] = []any{}, map[string]any{}
+	return data, nil
+}
+
+func createUser(r *Request) (any, error) {
+	id := r.Params["userid"]
+	if r.W.Users[id] != nil {
+		return nil, Die("create user failed: user '%s' already exists", id)
+	}
+	u := &state.User{ID: id, Password: r.Params["password"], Disabled: r.Params["enable"] == "0"}
+	u.Expire, _ = strconv.ParseInt(r.Params["expire"], 10, 64)
+	r.W.Users[id] = u
+	return nil, nil
+}
+
+func updateUser(r *Request) (any, error) {
+	u, err := r.user()
+	if err != nil {
+		return nil, err
+	}
+	if v, ok := r.Params["enable"]; ok {
+		u.Disabled = v == "0"
+	}
+	if v, ok := r.Params["expire"]; ok {
+		u.Expire, _ = strconv.ParseInt(v, 10, 64)
+	}
+	return nil, nil
+}
+
+func deleteUser(r *Request) (any, error) {
+	u, err := r.user()
+	if err != nil {
+		return nil, Die("delete user failed: %s", flatten(err))
+	}
+	delete(r.W.Users, u.ID)
+	of := func(id string) bool { return id == u.ID || strings.HasPrefix(id, u.ID+"!") }
+	maps.DeleteFunc(r.W.Tokens, func(id string, _ *state.Token) bool { return of(id) })
+	r.W.ACL = slices.DeleteFunc(r.W.ACL, func(e state.ACLEntry) bool { return of(e.Subject) })
+	return nil, nil
+}
+
+func describeToken(t *state.Token) map[string]any {
+	return map[string]any{"privsep": flag(t.Separated), "expire": t.Expire}
+}
+
+func listTokens(r *Request) (any, error) {
+	if _, err := r.user(); err != nil {
+		return nil, err
+	}
+	list := []any{}
+	for _, id := range slices.Sorted(maps.Keys(r.W.Tokens)) {
+		if name, ok := strings.CutPrefix(id, r.Params["userid"]+"!"); ok {
+			data := describeToken(r.W.Tokens[id])
+			data["tokenid"] = name
+			list = append(list, data)
+		}
+	}
+	return list, nil
+}
+
+func readToken(r *Request) (any, error) {
+	t := r.W.Tokens[r.Params["userid"]+"!"+r.Params["tokenid"]]
+	if t == nil {
+		return nil, Die("no such token '%s' for user '%s'", r.Params["tokenid"], r.Params["userid"])
+	}
+	return describeToken(t), nil
+}
+
+func createToken(r *Request) (any, error) {
+	if _, err := r.user(); err != nil {
+		return nil, err
+	}
+	id := r.Params["userid"] + "!" + r.Params["tokenid"]
+	if r.W.Tokens[id] != nil {
+		return nil, Invalid("tokenid", "Token already exists.")
+	}
+	t := &state.Token{ID: id, Secret: r.W.UUID(), Separated: r.Params["privsep"] != "0"}
+	t.Expire, _ = strconv.ParseInt(r.Params["expire"], 10, 64)
+	r.W.Tokens[id] = t
+	info := map[string]any{"privsep": strconv.Itoa(flag(t.Separated))}
+	return map[string]any{"full-tokenid": id, "value": t.Secret, "info": info}, nil
+}
+
+func deleteToken(r *Request) (any, error) {
+	if _, err := readToken(r); err != nil {
+		return nil, err
+	}
+	id := r.Params["userid"] + "!" + r.Params["tokenid"]
+	delete(r.W.Tokens, id)
+	r.W.ACL = slices.DeleteFunc(r.W.ACL, func(e state.ACLEntry) bool { return e.Subject == id })
+	return nil, nil
+}

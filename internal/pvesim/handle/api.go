@@ -1,0 +1,258 @@
+package handle
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+const (
+	basePath = "/api2"
+	// unauthorizedDelay is how long every 401 is held back (AnyEvent.pm).
+	unauthorizedDelay = 3 * time.Second
+)
+
+// call is one API request on its way through the checks.
+type call struct {
+	s      *Server
+	q      *httpRequest
+	path   string // below /api2/<format>
+	format string
+	route  *schema.Route // nil: not known
+	vars   map[string]string
+	params map[string]string
+	upload *Upload
+	refuse *answer // what the HTTP layer says to the body
+	op     *Op
+	strike fault.Strikes
+}
+
+// api answers a request below /api2: numbers it, lets faults strike, and runs it.
+func (s *Server) api(q *httpRequest) *answer {
+	c := &call{s: s, q: q}
+	c.read()
+	s.enter()
+	defer s.leave()
+	s.world.Lock()
+	defer s.world.Unlock()
+	s.stats.tick(s.world)
+	c.op, c.strike = s.begin(q.method, c.template(), c.params, q.path)
+	a := c.struck()
+	if a.status == 401 {
+		s.Wait(unauthorizedDelay, nil)
+	}
+	c.op.Status = a.status
+	return a
+}
+
+// read finds the route and decodes the parameters. Nothing of it shows before authentication.
+func (c *call) read() {
+	rest, ok := strings.CutPrefix(c.q.path, basePath+"/")
+	if ok {
+		c.format, c.path, _ = strings.Cut(rest, "/")
+		c.path = "/" + c.path
+	}
+	if c.format == "json" {
+		c.route, c.vars, _ = c.s.schema.Route(c.q.method, c.path)
+	}
+	isUpload := c.route != nil && strings.HasSuffix(c.route.Template, "/upload")
+	limit := int64(bodyLimit)
+	if c.s.world.Profile < "8.4" {
+		limit = oldBodyLimit
+	}
+	if isUpload {
+		c.q.readBody(uploadLimit)
+	} else {
+		c.q.readBody(limit)
+	}
+	c.params, c.upload, c.refuse = c.q.params(limit, isUpload)
+	for name, value := range c.vars {
+		if _, ok := c.params[name]; !ok {
+			c.params[name] = value
+		}
+	}
+}
+
+func (c *call) template() string {
+	if c.route != nil {
+		return c.route.Template
+	}
+	if c.path != "" {
+		return c.path
+	}
+	return c.q.path
+}
+
+// struck runs the call with the faults that meet it.
+func (c *call) struck() *answer {
+	if c.s.latency > 0 {
+		c.s.Wait(c.s.latency, nil)
+	}
+	if k := c.strike.Before; k != nil && k.Fire() {
+		c.s.Wait(k.Delay(), nil)
+		k.Took()
+		status := k.Status
+		if status == 0 {
+			status = 500
+		}
+		if status == 401 || status > 594 {
+			return bare(status, k.Text("injected failure"))
+		}
+		return c.s.failure(&Error{Status: status, Message: k.Text("injected failure")})
+	}
+	a := c.run()
+	if k := c.strike.After; k != nil && k.Fire() {
+		c.s.Wait(k.Delay(), nil)
+		k.Took()
+		cut := *a
+		cut.cut = true
+		return &cut
+	}
+	return a
+}
+
+// run applies PVE's order: authentication, body, route, duplicate parameters, token, permission, node, schema, code
+// (pve-manager HTTPServer.pm, rest_handler; pve-common RESTHandler.pm, handle).
+func (c *call) run() *answer {
+	switch {
+	case c.format == "" || c.path == "":
+		return plainError(501, "no such uri")
+	case c.format != "json":
+		return plainError(501, "no formatter for uri "+c.q.path)
+	}
+	auth, refused := c.s.authenticate(c.q, c.path)
+	if refused != nil {
+		return refused
+	}
+	c.op.Identity = auth.ID
+	if c.refuse != nil {
+		return c.refuse
+	}
+	if c.route == nil {
+		return c.s.failure(&Error{Status: 501, Message: "Method '" + c.q.method + " " + c.path + "' not implemented"})
+	}
+	if err := c.admit(auth); err != nil {
+		return c.s.failure(err)
+	}
+	if refused := c.toNode(); refused != nil {
+		return refused
+	}
+	if errs := c.route.Validate(c.params, c.vars); errs != nil {
+		return c.s.failure(&Error{Status: 400, Message: "Parameter verification failed.", Errors: errs})
+	}
+	return c.handle(auth)
+}
+
+func (c *call) admit(auth Auth) error {
+	for name, value := range c.vars {
+		if c.params[name] != value {
+			return Invalid(name, "duplicate parameter (already defined in URI) with conflicting values!")
+		}
+	}
+	if auth.IsToken && !c.route.AllowToken {
+		return denied("URI '" + c.path + "' not available with API token, need proper ticket.")
+	}
+	return c.s.authorize(c.s.world, auth, c.route.Permissions, c.params)
+}
+
+// toNode forwards a request to the node that it names.
+func (c *call) toNode() *answer {
+	name, ok := c.vars["node"]
+	if !ok || !c.route.ProxyToNode {
+		return nil
+	}
+	if name == "localhost" {
+		c.vars["node"] = home(c.s.world)
+		c.params["node"] = c.vars["node"]
+		return nil
+	}
+	node := c.s.world.Nodes[name]
+	if node == nil {
+		return c.s.failure(unknownNode(name))
+	}
+	if !node.Online {
+		return bare(595, "No route to host")
+	}
+	return nil
+}
+
+func unknownNode(name string) *Error {
+	return Die("hostname lookup '%s' failed - failed to get address info for: %s: Name or service not known", name, name)
+}
+
+// home is the node that serves the request: the first one that is up.
+func home(w *state.World) string {
+	names := nodeNames(w)
+	for _, name := range names {
+		if w.Nodes[name].Online {
+			return name
+		}
+	}
+	if len(names) == 0 {
+		return "pve"
+	}
+	return names[0]
+}
+
+func nodeNames(w *state.World) []string { return slices.Sorted(maps.Keys(w.Nodes)) }
+
+func (c *call) handle(auth Auth) *answer {
+	f := c.s.routes[c.q.method+" "+c.route.Template]
+	if f == nil {
+		return c.s.failure(&Error{Status: 501, Message: "Method '" + c.q.method + " " + c.route.Template + "' not simulated"})
+	}
+	r := &Request{
+		W: c.s.world, Method: c.q.method, Template: c.route.Template, Params: c.arguments(), Auth: auth, Server: c.s,
+		Upload: c.upload, strike: c.strike.Task,
+	}
+	data, err := f(r)
+	r.startForked()
+	if err != nil {
+		return c.s.failure(err)
+	}
+	members := map[string]any{"data": data}
+	maps.Copy(members, r.Extra)
+	return document(200, "OK", members)
+}
+
+// arguments are the parameters as the code sees them: a repeated one is a comma-separated list unless it is an array
+// (RESTHandler.pm, normalize_legacy_param_formats).
+func (c *call) arguments() map[string]string {
+	for name, value := range c.params {
+		if p := c.route.Params[name]; strings.Contains(value, "\x00") && (p == nil || p.Type != "array") {
+			c.params[name] = strings.ReplaceAll(value, "\x00", ",")
+		}
+	}
+	return c.params
+}
+
+// begin numbers an operation and finds the faults that it meets.
+func (s *Server) begin(method, path string, params map[string]string, node string) (*Op, fault.Strikes) {
+	op := &Op{Seq: len(s.ops) + 1, Method: method, Path: path, Params: redacted(params), Node: params["node"]}
+	if op.Node == "" && method == "SSH" {
+		op.Node = node
+	}
+	ids := subjects(path, params)
+	if len(ids) > 0 {
+		op.VMID = ids[0]
+	}
+	s.ops = append(s.ops, op)
+	return op, s.faults.Strike(fault.Operation{Seq: op.Seq, Method: method, Path: path, VMIDs: ids})
+}
+
+// redacted leaves passwords out of what a test may print.
+func redacted(params map[string]string) map[string]string {
+	out := maps.Clone(params)
+	for _, key := range []string{"password", "cipassword", "otp", "tfa-challenge"} {
+		if _, ok := out[key]; ok {
+			out[key] = "(" + strconv.Itoa(len(out[key])) + " characters)"
+		}
+	}
+	return out
+}

@@ -1,0 +1,231 @@
+package handle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+const clusterName = "pvesim"
+
+func clusterRoutes() Routes {
+	return Routes{
+		"GET /": subdirIndex("subdir", "version", "cluster", "nodes", "storage", "access", "pools"),
+		"GET /cluster": subdirIndex("name", "acme", "backup", "backup-info", "ceph", "config", "firewall", "ha", "jobs", "log",
+			"mapping", "metrics", "notifications", "nextid", "options", "replication", "resources", "status", "tasks", "sdn"),
+		"GET /version":             func(r *Request) (any, error) { return version(r.W), nil },
+		"GET /cluster/nextid":      nextID,
+		"GET /cluster/status":      clusterStatus,
+		"GET /cluster/options":     clusterOptions,
+		"GET /cluster/resources":   clusterResources,
+		"GET /cluster/backup":      emptyList,
+		"GET /cluster/replication": emptyList,
+		"GET /cluster/sdn/zones":   emptyList,
+		"GET /cluster/sdn/vnets":   emptyList,
+		"GET /cluster/mapping/pci": emptyList,
+		"GET /cluster/mapping/usb": emptyList,
+		"GET /cluster/mapping/dir": emptyList,
+	}
+}
+
+// version is what GET /version answers for a profile.
+func version(w *state.World) map[string]any {
+	full := map[string]string{"8.0": "8.0.9", "8.4": "8.4.21", "9.0": "9.0.18", "9.2": "9.2.11"}[w.Profile]
+	if full == "" {
+		full = w.Profile + ".1"
+	}
+	return map[string]any{"version": full, "release": w.Profile, "repoid": "5117000000000000"}
+}
+
+// nextID is GET /cluster/nextid: the lowest id without a configuration in the range whose upper end is exclusive
+// (pve-manager API2/Cluster.pm). The answer is a string.
+func nextID(r *Request) (any, error) {
+	if asked := r.Params["vmid"]; asked != "" {
+		if g := r.W.Guests[number(asked)]; g != nil {
+			return nil, Invalid("vmid", fmt.Sprintf("%s %s already exists", kind(g), asked))
+		}
+		return asked, nil
+	}
+	lower, upper := r.W.NextID.Lower, r.W.NextID.Upper
+	if lower == 0 {
+		lower = 100
+	}
+	if upper == 0 {
+		upper = 1_000_000
+	}
+	for id := lower; id < upper; id++ {
+		if r.W.Guests[id] == nil {
+			return itoa(id), nil
+		}
+	}
+	return nil, Die("unable to get any free VMID in range [%d, %d]", lower, upper)
+}
+
+// kind is how PVE's messages call a guest.
+func kind(g *state.Guest) string {
+	if g.Type == "lxc" {
+		return "CT"
+	}
+	return "VM"
+}
+
+func clusterStatus(r *Request) (any, error) {
+	list := []any{}
+	names := nodeNames(r.W)
+	if len(names) > 1 {
+		online := 0
+		for _, n := range r.W.Nodes {
+			online += flag(n.Online)
+		}
+		list = append(list, map[string]any{
+			"type": "cluster", "id": "cluster", "name": clusterName, "nodes": len(names),
+			"quorate": flag(2*online > len(names) || online == len(names)), "version": len(names),
+		})
+	}
+	for i, name := range names {
+		n, id := r.W.Nodes[name], i+1
+		if len(names) == 1 {
+			id = 0
+		}
+		list = append(list, map[string]any{
+			"type": "node", "id": "node/" + name, "name": name, "nodeid": id, "ip": n.Address, "level": "",
+			"online": flag(n.Online), "local": flag(name == home(r.W)),
+		})
+	}
+	return list, nil
+}
+
+func clusterOptions(r *Request) (any, error) {
+	data := map[string]any{"keyboard": "en-us", "mac_prefix": "BC:24:11", "description": "", "allowed-tags": []any{}}
+	if r.W.NextID.Lower != 0 || r.W.NextID.Upper != 0 {
+		data["next-id"] = map[string]any{"lower": itoa(r.W.NextID.Lower), "upper": itoa(r.W.NextID.Upper)}
+	}
+	return data, nil
+}
+
+// clusterResources is GET /cluster/resources (API2/Cluster.pm, resources): from pvestatd's reports, except that who exists,
+// where, with which lock, tags and pool comes from the configuration itself. What the caller may not see is left out.
+func clusterResources(r *Request) (any, error) {
+	list := []any{}
+	want := func(typ string) bool { return r.Params["type"] == "" || r.Params["type"] == typ }
+	if r.Params["type"] == "" {
+		for _, id := range slices.Sorted(maps.Keys(r.W.Pools)) {
+			if r.CheckAny("/pool/"+id, "Pool.Audit") == nil {
+				list = append(list, map[string]any{"id": "/pool/" + id, "type": "pool", "pool": id})
+			}
+		}
+	}
+	if want("vm") {
+		may := r.auditor()
+		for _, id := range slices.Sorted(maps.Keys(r.W.Guests)) {
+			if may(id) {
+				list = append(list, r.Server.guestRow(r.W, r.W.Guests[id], true))
+			}
+		}
+	}
+	if want("node") {
+		for _, name := range nodeNames(r.W) {
+			list = append(list, nodeRow(r, name, false))
+		}
+	}
+	if want("storage") {
+		list = append(list, storageRows(r)...)
+	}
+	if want("sdn") && r.CheckAny("/sdn/zones/localnetwork", "SDN.Audit", "SDN.Use", "SDN.Allocate") == nil {
+		for _, name := range nodeNames(r.W) {
+			id := "sdn/" + name + "/localnetwork"
+			list = append(list, map[string]any{"id": id, "type": "sdn", "node": name, "sdn": "localnetwork", "status": "ok"})
+		}
+	}
+	return list, nil
+}
+
+// auditor tells which guests the caller may see. Most have no entry of their own, so their common answer is found once.
+func (r *Request) auditor() func(vmid int) bool {
+	own := map[string]bool{}
+	for _, e := range r.W.ACL {
+		own[normalize(e.Path)] = true
+	}
+	for _, p := range r.W.Pools {
+		for _, id := range p.Guests {
+			own[fmt.Sprintf("/vms/%d", id)] = true
+		}
+	}
+	common := r.Check("/vms/0", "VM.Audit") == nil
+	return func(vmid int) bool {
+		path := "/vms/" + itoa(vmid)
+		if !own[path] {
+			return common
+		}
+		return r.Check(path, "VM.Audit") == nil
+	}
+}
+
+// guestRow is a guest as pvestatd last saw it (pve-manager API2Tools.pm, extract_vm_stats). One that it has not seen, or
+// whose node is down, is "unknown" and has no name.
+func (s *Server) guestRow(w *state.World, g *state.Guest, live bool) map[string]any {
+	row := map[string]any{"id": fmt.Sprintf("%s/%d", g.Type, g.VMID), "vmid": g.VMID, "node": g.Node, "type": g.Type, "status": "unknown"}
+	if live {
+		for _, key := range []string{"lock", "tags"} {
+			if v := g.Config[key]; v != "" {
+				row[key] = v
+			}
+		}
+		if pool := poolOf(w, "/vms/"+itoa(g.VMID)); pool != "" {
+			row["pool"] = pool
+		}
+		if ha := w.HA[haType(g)+":"+itoa(g.VMID)]; ha != nil {
+			row["hastate"] = ha.State
+		}
+	}
+	st, seen := s.stats.guests[g.VMID]
+	if n := w.Nodes[g.Node]; !seen || n == nil || !n.Online {
+		return row
+	}
+	row["name"], row["status"], row["template"] = st.name, "stopped", flag(st.template)
+	row["maxcpu"], row["maxmem"], row["maxdisk"] = st.cpus, st.memory, st.disk
+	for _, key := range []string{"cpu", "mem", "disk", "diskread", "diskwrite", "netin", "netout", "uptime"} {
+		row[key] = 0
+	}
+	if st.running {
+		row["status"] = "running"
+		row["mem"], row["cpu"] = st.memory/2, 0.01
+		row["uptime"] = max(0, int(w.Clock.Now().Sub(st.startedAt).Seconds()))
+	}
+	return row
+}
+
+func haType(g *state.Guest) string { return strings.ToLower(kind(g)) }
+
+func storageRows(r *Request) []any {
+	list := []any{}
+	for _, id := range slices.Sorted(maps.Keys(r.W.Storages)) {
+		if r.CheckAny("/storage/"+id, "Datastore.Audit") != nil {
+			continue
+		}
+		for _, node := range nodeNames(r.W) {
+			if row := storageRow(r.W, node, r.W.Storages[id]); row != nil {
+				list = append(list, row)
+			}
+		}
+	}
+	return list
+}
+
+// storageRow is a storage on a node; nil if it is not configured there.
+func storageRow(w *state.World, node string, s *state.Storage) map[string]any {
+	if len(s.Nodes) > 0 && !slices.Contains(s.Nodes, node) || s.Disabled {
+		return nil
+	}
+	row := map[string]any{
+		"id": "storage/" + node + "/" + s.ID, "storage": s.ID, "node": node, "type": "storage", "status": "unknown",
+		"plugintype": s.Type, "content": strings.Join(s.Content, ","), "shared": flag(s.Shared),
+	}
+	if _, err := w.StorageActive(node, s.ID); err == nil && w.Nodes[node].Online {
+		row["status"], row["maxdisk"], row["disk"] = "available", s.Total, w.Used(node, s)
+	}
+	return row
+}

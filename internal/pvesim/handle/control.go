@@ -1,0 +1,120 @@
+package handle
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+)
+
+// controlPrefix is where tests steer the simulator. Requests below it need no credentials, are not numbered, meet no
+// fault and no latency.
+const controlPrefix = "/_sim"
+
+func (s *Server) control(q *httpRequest) *answer {
+	reply := func(v any, err error) *answer {
+		if err != nil {
+			return plainError(400, err.Error())
+		}
+		body, err := json.Marshal(v)
+		if err != nil {
+			return plainError(500, err.Error())
+		}
+		return &answer{status: 200, reason: "OK", contentType: typeJSON, body: body}
+	}
+	done := map[string]any{"ok": true}
+	switch q.method + " " + strings.TrimPrefix(q.path, controlPrefix) {
+	case "GET /snapshot":
+		return &answer{status: 200, reason: "OK", contentType: typeJSON, body: s.Snapshot()}
+	case "POST /state":
+		return reply(done, s.Load(q.body))
+	case "POST /reset":
+		return reply(done, s.Reset())
+	case "GET /ops":
+		return reply(s.Ops(), nil)
+	case "GET /faults":
+		return reply(s.faults.List(), nil)
+	case "PUT /faults":
+		var rules []fault.Rule
+		dec := json.NewDecoder(strings.NewReader(string(q.body)))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&rules); err != nil {
+			return reply(nil, err)
+		}
+		return reply(done, s.faults.Put(rules))
+	case "DELETE /faults":
+		s.faults.Clear()
+		return reply(done, nil)
+	}
+	return plainError(404, "no such control")
+}
+
+// Faults are the fault rules in force.
+func (s *Server) Faults() *fault.Set { return &s.faults }
+
+// Snapshot is everything that can leak, as comparable JSON.
+func (s *Server) Snapshot() []byte {
+	s.world.Lock()
+	defer s.world.Unlock()
+	return s.world.Snapshot()
+}
+
+// Load puts a snapshot's state in the place of the present one. Running workers die first, without clean-up.
+func (s *Server) Load(snapshot []byte) error {
+	s.enter()
+	defer s.leave()
+	s.world.Lock()
+	defer s.world.Unlock()
+	return s.load(snapshot)
+}
+
+func (s *Server) load(snapshot []byte) error {
+	s.killWorkers()
+	if err := s.world.Load(snapshot); err != nil {
+		return err
+	}
+	s.stats.sample(s.world)
+	return nil
+}
+
+func (s *Server) killWorkers() {
+	for len(s.workers) > 0 && s.ctx.Err() == nil {
+		for _, w := range s.workers {
+			w.kill = true
+		}
+		s.Wait(pollStep, nil)
+	}
+}
+
+// Reset goes back to the state the server started with, forgets tasks and operations and removes all faults.
+func (s *Server) Reset() error {
+	s.enter()
+	defer s.leave()
+	s.world.Lock()
+	defer s.world.Unlock()
+	s.faults.Clear()
+	if err := s.load(s.initial); err != nil {
+		return err
+	}
+	clear(s.world.Tasks)
+	s.ops = nil
+	return nil
+}
+
+// Ops are the operations since the last reset, in order.
+func (s *Server) Ops() []Op {
+	s.world.Lock()
+	defer s.world.Unlock()
+	list := make([]Op, 0, len(s.ops))
+	for _, op := range s.ops {
+		list = append(list, *op)
+	}
+	return list
+}
+
+// ResetOps starts the numbering of operations anew.
+func (s *Server) ResetOps() {
+	s.world.Lock()
+	defer s.world.Unlock()
+	s.ops = nil
+}

@@ -1,0 +1,128 @@
+package handle
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+func haRoutes() Routes {
+	return Routes{
+		"GET /cluster/ha":                    subdirIndex("id", "groups", "resources", "status"),
+		"GET /cluster/ha/groups":             emptyList,
+		"GET /cluster/ha/resources":          listHA,
+		"POST /cluster/ha/resources":         createHA,
+		"GET /cluster/ha/resources/{sid}":    readHA,
+		"PUT /cluster/ha/resources/{sid}":    updateHA,
+		"DELETE /cluster/ha/resources/{sid}": deleteHA,
+		"GET /cluster/ha/status/current":     haStatus,
+	}
+}
+
+// sid is the service id of the path or body: "vm:100", or a bare VMID whose guest tells the type (pve-ha-manager Tools.pm).
+func (r *Request) sid() string {
+	sid := r.Params["sid"]
+	id, err := strconv.Atoi(sid)
+	if err != nil {
+		return sid
+	}
+	if g := r.W.Guests[id]; g != nil {
+		return haType(g) + ":" + sid
+	}
+	return "vm:" + sid
+}
+
+func describeHA(h *state.HAResource) map[string]any {
+	typ, _, _ := strings.Cut(h.SID, ":")
+	row := map[string]any{"sid": h.SID, "type": typ, "state": h.State}
+	if h.Group != "" {
+		row["group"] = h.Group
+	}
+	return row
+}
+
+func listHA(r *Request) (any, error) {
+	list := []any{}
+	for _, sid := range slices.Sorted(maps.Keys(r.W.HA)) {
+		if t := r.Params["type"]; t == "" || strings.HasPrefix(sid, t+":") {
+			list = append(list, describeHA(r.W.HA[sid]))
+		}
+	}
+	return list, nil
+}
+
+func createHA(r *Request) (any, error) {
+	sid := r.sid()
+	if r.W.HA[sid] != nil {
+		return nil, Die("create resource failed: resource ID '%s' already defined", sid)
+	}
+	typ, id, _ := strings.Cut(sid, ":")
+	if g := r.W.Guests[number(id)]; g == nil || haType(g) != typ {
+		return nil, Die("resource '%s' does not exist in cluster", sid)
+	}
+	r.W.HA[sid] = &state.HAResource{SID: sid, State: haState(r.Params["state"]), Group: r.Params["group"]}
+	return nil, nil
+}
+
+// haState is the requested state as it is stored: "enabled" is the old word for started.
+func haState(s string) string {
+	if s == "" || s == "enabled" {
+		return "started"
+	}
+	return s
+}
+
+func readHA(r *Request) (any, error) {
+	h := r.W.HA[r.sid()]
+	if h == nil {
+		return nil, Die("no such resource '%s'", r.sid())
+	}
+	return describeHA(h), nil
+}
+
+func updateHA(r *Request) (any, error) {
+	h := r.W.HA[r.sid()]
+	if h == nil {
+		return nil, Die("no such resource '%s'", r.sid())
+	}
+	if s, ok := r.Params["state"]; ok {
+		h.State = haState(s)
+	}
+	if g, ok := r.Params["group"]; ok {
+		h.Group = g
+	}
+	if slices.Contains(listItems(r.Params["delete"]), "group") {
+		h.Group = ""
+	}
+	return nil, nil
+}
+
+func deleteHA(r *Request) (any, error) {
+	sid := r.sid()
+	if r.W.HA[sid] == nil {
+		return nil, Die("cannot delete service '%s', not HA managed!", sid)
+	}
+	delete(r.W.HA, sid)
+	return nil, nil
+}
+
+func haStatus(r *Request) (any, error) {
+	node := home(r.W)
+	list := []any{map[string]any{"id": "quorum", "type": "quorum", "status": "OK", "quorate": 1, "node": node}}
+	for _, sid := range slices.Sorted(maps.Keys(r.W.HA)) {
+		h := r.W.HA[sid]
+		on := node
+		_, id, _ := strings.Cut(sid, ":")
+		if g := r.W.Guests[number(id)]; g != nil {
+			on = g.Node
+		}
+		list = append(list, map[string]any{
+			"id": "service:" + sid, "type": "service", "sid": sid, "node": on, "state": h.State, "request_state": h.State,
+			"status": sid + " (" + on + ", " + h.State + ")",
+		})
+	}
+	return list, nil
+}

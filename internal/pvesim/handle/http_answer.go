@@ -1,0 +1,115 @@
+package handle
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// answer is a response. Its reason phrase is PVE's error text, which is why no ResponseWriter could send it.
+type answer struct {
+	status      int
+	reason      string
+	contentType string
+	body        []byte
+	location    string
+	cut         bool // drop the connection instead
+}
+
+const (
+	typeJSON  = "application/json;charset=UTF-8"
+	typePlain = "text/plain"
+)
+
+// plainError is an error of the HTTP layer itself: not JSON (AnyEvent.pm, error).
+func plainError(status int, reason string) *answer {
+	return &answer{status: status, reason: reason, contentType: typePlain, body: []byte(reason)}
+}
+
+// bare is an answer without a body, as the authentication stage gives it.
+func bare(status int, reason string) *answer { return &answer{status: status, reason: reason} }
+
+// document is an answer of the JSON formatter (Formatter/Standard.pm, prepare_response_data).
+func document(status int, reason string, members map[string]any) *answer {
+	if _, ok := members["data"]; !ok {
+		members["data"] = nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(members); err != nil {
+		return plainError(500, "encode answer: "+err.Error())
+	}
+	return &answer{status: status, reason: reason, contentType: typeJSON, body: bytes.TrimRight(b.Bytes(), "\n")}
+}
+
+// failure turns a handler's error into an answer. The body has the text only from http-server 5.2.0 on.
+func (s *Server) failure(err error) *answer {
+	e := (*Error)(nil)
+	if !errors.As(err, &e) {
+		e = Die("%s", err.Error())
+	}
+	members := map[string]any{}
+	if s.world.Profile >= "8.4" {
+		members["message"] = e.Message
+		if e.Status != 501 && !strings.HasSuffix(e.Message, "\n") {
+			members["message"] = e.Message + "\n" // Perl's die texts end in one; the routing error is not a die
+		}
+	}
+	if e.Errors != nil {
+		members["errors"] = e.Errors
+	}
+	return document(e.Status, e.Message, members)
+}
+
+// write sends the answer.
+func (a *answer) write(conn net.Conn, s *Server, q *httpRequest, last bool) error {
+	body, encoding := a.body, ""
+	if len(body) > 1024 && strings.Contains(q.header["accept-encoding"], "gzip") {
+		body, encoding = s.gzip(body), "gzip"
+	}
+	reason, _, _ := strings.Cut(strings.TrimRight(a.reason, "\n"), "\n")
+	if strings.ContainsRune(reason, '\r') {
+		a.status, reason = 400, "Bad Request"
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\nCache-Control: max-age=0\r\n", a.status, reason)
+	if last {
+		b.WriteString("Connection: close\r\n")
+	} else {
+		b.WriteString("Connection: Keep-Alive\r\n")
+	}
+	now := s.world.Clock.Now().UTC().Format(http.TimeFormat)
+	fmt.Fprintf(&b, "Date: %s\r\nPragma: no-cache\r\nServer: pve-api-daemon/3.0\r\nContent-Length: %d\r\n", now, len(body))
+	if a.contentType != "" {
+		fmt.Fprintf(&b, "Content-Type: %s\r\n", a.contentType)
+	}
+	if encoding != "" {
+		fmt.Fprintf(&b, "Content-Encoding: %s\r\n", encoding)
+	}
+	if a.location != "" {
+		fmt.Fprintf(&b, "Location: %s\r\n", a.location)
+	}
+	fmt.Fprintf(&b, "Expires: %s\r\n\r\n", now)
+	b.Write(body)
+	_, err := conn.Write(b.Bytes())
+	return err
+}
+
+func (s *Server) gzip(body []byte) []byte {
+	var b bytes.Buffer
+	z, ok := s.gzips.Get().(*gzip.Writer)
+	if !ok {
+		z = gzip.NewWriter(&b)
+	}
+	z.Reset(&b)
+	_, _ = z.Write(body) // into memory
+	_ = z.Close()
+	s.gzips.Put(z)
+	return b.Bytes()
+}

@@ -1,0 +1,185 @@
+package handle
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+func nodeRoutes() Routes {
+	return Routes{
+		"GET /nodes": listNodes,
+		"GET /nodes/{node}": subdirIndex("name", "aplinfo", "apt", "capabilities", "certificates", "config", "disks", "dns", "firewall",
+			"hardware", "hosts", "journal", "lxc", "network", "qemu", "status", "storage", "tasks", "time", "version", "vzdump"),
+		"GET /nodes/{node}/status":         nodeStatus,
+		"GET /nodes/{node}/version":        func(r *Request) (any, error) { return version(r.W), nil },
+		"GET /nodes/{node}/network":        listNetwork,
+		"GET /nodes/{node}/config":         func(*Request) (any, error) { return map[string]any{}, nil },
+		"GET /nodes/{node}/lxc":            listContainers,
+		"GET /nodes/{node}/time":           nodeTime,
+		"GET /nodes/{node}/hardware/pci":   emptyList,
+		"GET /nodes/{node}/hardware/usb":   emptyList,
+		"GET /nodes/{node}/aplinfo":        emptyList,
+		"GET /nodes/{node}/capabilities":   subdirIndex("name", "qemu"),
+		"GET /nodes/{node}/firewall/rules": emptyList,
+	}
+}
+
+const nodeUptime = 86400 // seconds that a node had been up when its cluster was made
+
+func listNodes(r *Request) (any, error) {
+	list := []any{}
+	for _, name := range nodeNames(r.W) {
+		list = append(list, nodeRow(r, name, true))
+	}
+	return list, nil
+}
+
+// nodeRow is a node in a list; its figures need Sys.Audit (API2Tools.pm, extract_node_stats).
+func nodeRow(r *Request, name string, fingerprint bool) map[string]any {
+	n := r.W.Nodes[name]
+	row := map[string]any{"id": "node/" + name, "node": name, "type": "node", "status": "offline"}
+	if fingerprint {
+		row["ssl_fingerprint"] = fingerprintOf(name)
+	}
+	if !n.Online {
+		return row
+	}
+	row["status"], row["level"] = "online", ""
+	if r.Check("/nodes/"+name, "Sys.Audit") != nil {
+		return row
+	}
+	used, total := rootDisk(r.W, n)
+	row["cpu"], row["maxcpu"], row["mem"], row["maxmem"] = 0.02, n.CPUs, n.Memory/8, n.Memory
+	row["disk"], row["maxdisk"], row["uptime"] = used, total, nodeUptime
+	if !fingerprint {
+		row["cgroup-mode"] = 2
+		if r.W.Profile >= "8.3" {
+			row["hastate"] = "online"
+		}
+	}
+	return row
+}
+
+func fingerprintOf(name string) string {
+	parts := []string{}
+	for _, b := range sha256.Sum256([]byte("certificate of " + name)) {
+		parts = append(parts, fmt.Sprintf("%02X", b))
+	}
+	return strings.Join(parts, ":")
+}
+
+// rootDisk is the fill of the root file system, which "local" lies on.
+func rootDisk(w *state.World, n *state.Node) (used, total int64) {
+	if s := w.Storages["local"]; s != nil && !s.Shared {
+		return 4<<30 + w.Used(n.Name, s), s.Total
+	}
+	return 4 << 30, 100 << 30
+}
+
+// nodeStatus is GET /nodes/{node}/status (API2/Nodes.pm).
+func nodeStatus(r *Request) (any, error) {
+	n := r.W.Nodes[r.Params["node"]]
+	v := version(r.W)
+	used, total := rootDisk(r.W, n)
+	release := "6.8.12-9-pve"
+	if r.W.Profile >= "9" {
+		release = "6.14.11-4-pve"
+	}
+	build := "#1 SMP PREEMPT_DYNAMIC PMX " + release
+	data := map[string]any{
+		"uptime": nodeUptime, "idle": 0, "wait": 0, "cpu": 0.02, "loadavg": []string{"0.10", "0.12", "0.09"},
+		"kversion":   "Linux " + release + " " + build,
+		"pveversion": fmt.Sprintf("pve-manager/%s/%s", v["version"], v["repoid"]),
+		"cpuinfo": map[string]any{
+			"model": "Simulated CPU", "sockets": 1, "cores": n.CPUs, "cpus": n.CPUs, "mhz": "2300.000", "user_hz": 100, "hvm": "1",
+			"flags": "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov sse sse2 ht syscall nx lm aes avx avx2 vmx hypervisor",
+		},
+		"memory": map[string]any{"total": n.Memory, "used": n.Memory / 8, "free": n.Memory - n.Memory/8},
+		"swap":   map[string]any{"total": 0, "used": 0, "free": 0},
+		"ksm":    map[string]any{"shared": 0},
+		"rootfs": map[string]any{"total": total, "used": used, "avail": total - used, "free": total - used},
+	}
+	if r.W.Profile >= "8.1" {
+		data["current-kernel"] = map[string]any{"sysname": "Linux", "release": release, "version": build, "machine": "x86_64"}
+		data["boot-info"] = map[string]any{"mode": "efi", "secureboot": 0}
+	}
+	if m, ok := data["memory"].(map[string]any); ok && r.W.Profile >= "9" {
+		m["available"] = n.Memory - n.Memory/8
+	}
+	return data, nil
+}
+
+// listNetwork is GET /nodes/{node}/network. Who may not audit the node sees the bridges that he may use.
+func listNetwork(r *Request) (any, error) {
+	n := r.W.Nodes[r.Params["node"]]
+	audit := r.Check("/nodes/"+n.Name, "Sys.Audit") == nil
+	filter := r.Params["type"]
+	list := []any{}
+	if audit && (filter == "" || filter == "eth") {
+		list = append(list, map[string]any{
+			"iface": "eno1", "type": "eth", "active": 1, "exists": 1, "method": "manual", "method6": "manual", "priority": 3,
+			"families": []string{"inet"},
+		})
+	}
+	for i, bridge := range n.Bridges {
+		if filter != "" && !slices.Contains([]string{"bridge", "any_bridge", "any_local_bridge", "include_sdn"}, filter) {
+			continue
+		}
+		if !audit && r.CheckAny("/sdn/zones/localnetwork/"+bridge, "SDN.Audit", "SDN.Use") != nil {
+			continue
+		}
+		row := map[string]any{
+			"iface": bridge, "type": "bridge", "active": 1, "autostart": 1, "method": "manual", "method6": "manual",
+			"bridge_stp": "off", "bridge_fd": "0", "bridge_ports": "", "priority": 4 + i, "families": []string{"inet"},
+		}
+		if i == 0 {
+			row["bridge_ports"], row["method"] = "eno1", "static"
+			row["address"], row["netmask"], row["cidr"] = n.Address, "24", n.Address+"/24"
+		}
+		list = append(list, row)
+	}
+	return list, nil
+}
+
+func listContainers(r *Request) (any, error) {
+	list := []any{}
+	for _, t := range guestsOn(r.W, r.Params["node"], "lxc") {
+		if r.Check(fmt.Sprintf("/vms/%d", t.VMID), "VM.Audit") != nil {
+			continue
+		}
+		st := sampleGuest(t)
+		row := map[string]any{
+			"vmid": t.VMID, "name": st.name, "type": "lxc", "status": "stopped", "cpus": st.cpus, "maxmem": st.memory,
+			"maxdisk": st.disk, "maxswap": 0, "uptime": 0,
+		}
+		if st.running {
+			row["status"] = "running"
+		}
+		if lock := t.Config["lock"]; lock != "" {
+			row["lock"] = lock
+		}
+		list = append(list, row)
+	}
+	return list, nil
+}
+
+// guestsOn are a node's guests of a type, by VMID.
+func guestsOn(w *state.World, node, typ string) []*state.Guest {
+	list := []*state.Guest{}
+	for _, g := range w.Guests {
+		if g.Node == node && g.Type == typ {
+			list = append(list, g)
+		}
+	}
+	slices.SortFunc(list, func(a, b *state.Guest) int { return a.VMID - b.VMID })
+	return list
+}
+
+func nodeTime(r *Request) (any, error) {
+	now := r.W.Clock.Now().Unix()
+	return map[string]any{"time": now, "localtime": now, "timezone": "UTC"}, nil
+}

@@ -1,0 +1,263 @@
+package handle
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+func taskRoutes() Routes {
+	return Routes{
+		"GET /nodes/{node}/tasks":               listTasks,
+		"GET /nodes/{node}/tasks/{upid}":        subdirIndex("name", "log", "status"),
+		"GET /nodes/{node}/tasks/{upid}/status": taskStatus,
+		"GET /nodes/{node}/tasks/{upid}/log":    taskLog,
+		"DELETE /nodes/{node}/tasks/{upid}":     stopTask,
+		"GET /cluster/tasks":                    clusterTasks,
+	}
+}
+
+// upidForm is pve-common UPID.pm's pattern.
+const upidForm = `^UPID:([a-zA-Z0-9][a-zA-Z0-9\-.]*):([0-9A-Fa-f]{8}):([0-9A-Fa-f]{8,9}):([0-9A-Fa-f]{8}):([^:\s]+):([^:\s]*):([^:\s]+):$`
+
+// findTask finds the task of a request; it is nil if nobody knows it on that node.
+func (r *Request) findTask() (*state.Task, error) {
+	upid := r.Params["upid"]
+	if ok, err := regexp.MatchString(upidForm, upid); err != nil || !ok {
+		return nil, Invalid("upid", "unable to parse worker upid")
+	}
+	t := r.W.Tasks[upid]
+	if t != nil && t.Node != r.Params["node"] {
+		t = nil
+	}
+	return t, nil
+}
+
+// ownTask reports whether a task is the caller's: a user owns those of its tokens, a token its own only (API2/Tasks.pm).
+func ownTask(a Auth, t *state.Task) bool {
+	if a.IsToken {
+		return t.User == a.ID
+	}
+	user, _, _ := strings.Cut(t.User, "!")
+	return user == a.User
+}
+
+func (r *Request) mayTask(owner string, t *state.Task, priv string) error {
+	if t != nil && ownTask(r.Auth, t) || t == nil && owner == r.Auth.ID {
+		return nil
+	}
+	return r.Check("/nodes/"+r.Params["node"], priv)
+}
+
+// owner is the user part of a UPID.
+func owner(upid string) string {
+	parts := strings.Split(upid, ":")
+	return parts[len(parts)-2]
+}
+
+// describeTask are the parts of a UPID as the API gives them: a token's task has user and tokenid.
+func describeTask(t *state.Task) map[string]any {
+	parts := strings.Split(t.UPID, ":")
+	hex := func(i int) int64 {
+		n, _ := strconv.ParseInt(parts[i], 16, 64)
+		return n
+	}
+	data := map[string]any{
+		"upid": t.UPID, "node": t.Node, "type": t.Type, "id": t.ID,
+		"pid": hex(2), "pstart": hex(3), "starttime": hex(4),
+	}
+	user, token, isToken := strings.Cut(t.User, "!")
+	data["user"] = user
+	if isToken {
+		data["tokenid"] = token
+	}
+	return data
+}
+
+func taskStatus(r *Request) (any, error) {
+	t, err := r.findTask()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.mayTask(owner(r.Params["upid"]), t, "Sys.Audit"); err != nil {
+		return nil, err
+	}
+	if t == nil {
+		return nil, Invalid("upid", "no such task")
+	}
+	data := describeTask(t)
+	data["status"] = "running"
+	if !t.Running {
+		data["status"], data["exitstatus"] = "stopped", t.ExitStatus
+	}
+	return data, nil
+}
+
+// taskLog is GET …/log: limit 0 means all lines; one line stands in for an empty or missing log (Tools.pm, dump_logfile).
+func taskLog(r *Request) (any, error) {
+	t, err := r.findTask()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.mayTask(owner(r.Params["upid"]), t, "Sys.Audit"); err != nil {
+		return nil, err
+	}
+	line := func(n int, text string) map[string]any { return map[string]any{"n": n, "t": text} }
+	r.Extra = map[string]any{"total": 1}
+	if t == nil {
+		return []any{line(1, "unable to open file - No such file or directory")}, nil
+	}
+	if len(t.Log) == 0 {
+		return []any{line(1, "no content")}, nil
+	}
+	r.Extra["total"] = len(t.Log)
+	start, limit := number(r.Params["start"]), 50
+	if v, ok := r.Params["limit"]; ok {
+		limit = number(v)
+	}
+	list := []any{}
+	for i := start; i < len(t.Log) && (limit == 0 || len(list) < limit); i++ {
+		list = append(list, line(i+1, t.Log[i]))
+	}
+	return list, nil
+}
+
+// stopTask is DELETE …/tasks/{upid}: SIGTERM, up to five seconds of patience, then SIGKILL (RESTEnvironment.pm,
+// check_worker). It says nothing about what became of the task.
+func stopTask(r *Request) (any, error) {
+	t, err := r.findTask()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.mayTask(owner(r.Params["upid"]), t, "Sys.Modify"); err != nil {
+		return nil, err
+	}
+	if t == nil {
+		return nil, Invalid("upid", "no such task")
+	}
+	w := r.Server.workers[t.UPID]
+	if w == nil {
+		return nil, nil
+	}
+	w.terminate = true
+	r.Server.Wait(5*time.Second, func() bool { return !t.Running })
+	w.kill = t.Running
+	return nil, nil
+}
+
+// tasksOf are a node's tasks, latest first.
+func tasksOf(w *state.World, node string) []*state.Task {
+	list := slices.Collect(maps.Values(w.Tasks))
+	list = slices.DeleteFunc(list, func(t *state.Task) bool { return node != "" && t.Node != node })
+	slices.SortFunc(list, func(a, b *state.Task) int {
+		if c := b.Start.Compare(a.Start); c != 0 {
+			return c
+		}
+		return cmp.Compare(b.UPID, a.UPID) // pids ascend
+	})
+	return list
+}
+
+func listTasks(r *Request) (any, error) {
+	audit := r.Check("/nodes/"+r.Params["node"], "Sys.Audit") == nil
+	found := []*state.Task{}
+	for _, t := range tasksOf(r.W, r.Params["node"]) {
+		if (audit || ownTask(r.Auth, t)) && r.selects(t) {
+			found = append(found, t)
+		}
+	}
+	r.Extra = map[string]any{"total": len(found)}
+	start, limit := number(r.Params["start"]), 50
+	if v, ok := r.Params["limit"]; ok {
+		limit = number(v)
+	}
+	list := []any{}
+	for i := start; i < len(found) && len(list) < limit; i++ {
+		list = append(list, listedTask(found[i]))
+	}
+	return list, nil
+}
+
+func listedTask(t *state.Task) map[string]any {
+	data := describeTask(t)
+	if t.Running {
+		data["status"] = "RUNNING"
+	} else {
+		data["status"], data["endtime"] = t.ExitStatus, t.End.Unix()
+	}
+	return data
+}
+
+// selects applies the list's filters. The source is archive by default: running tasks do not show.
+func (r *Request) selects(t *state.Task) bool {
+	p := r.Params
+	switch p["source"] {
+	case "active":
+		if !t.Running {
+			return false
+		}
+	case "all":
+	default:
+		if t.Running {
+			return false
+		}
+	}
+	start := t.Start.Unix()
+	switch {
+	case p["userfilter"] != "" && !strings.Contains(strings.ToLower(t.User), strings.ToLower(p["userfilter"])),
+		p["typefilter"] != "" && t.Type != p["typefilter"],
+		p["vmid"] != "" && t.ID != p["vmid"],
+		p["errors"] == "1" && (t.Running || succeeded(t)),
+		p["since"] != "" && start < int64(number(p["since"])),
+		p["until"] != "" && start > int64(number(p["until"])):
+		return false
+	}
+	return p["statusfilter"] == "" || slices.Contains(listItems(p["statusfilter"]), statusClass(t))
+}
+
+func succeeded(t *state.Task) bool { return statusClass(t) == "ok" || statusClass(t) == "warning" }
+
+func statusClass(t *state.Task) string {
+	switch {
+	case t.Running || t.ExitStatus == "unexpected status":
+		return "unknown"
+	case t.ExitStatus == "OK":
+		return "ok"
+	case strings.HasPrefix(t.ExitStatus, "WARNINGS: "):
+		return "warning"
+	}
+	return "error"
+}
+
+// clusterTasks is GET /cluster/tasks: each node's running tasks and its latest 25 finished ones.
+func clusterTasks(r *Request) (any, error) {
+	audit := r.Check("/", "Sys.Audit") == nil
+	running, finished := []any{}, []any{}
+	left := map[string]int{}
+	for _, t := range tasksOf(r.W, "") {
+		// The user is split off the token already when the two are compared, so a token does not see its own here.
+		if !audit && t.User != r.Auth.ID || r.Auth.IsToken && !audit {
+			continue
+		}
+		data := listedTask(t)
+		delete(data, "pstart")
+		if t.Running {
+			delete(data, "status")
+			data["saved"] = "0"
+			running = append(running, data)
+			continue
+		}
+		delete(data, "pid")
+		data["saved"] = "1"
+		if left[t.Node]++; left[t.Node] <= 25 {
+			finished = append(finished, data)
+		}
+	}
+	return append(running, finished...), nil
+}

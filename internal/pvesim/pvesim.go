@@ -1,0 +1,248 @@
+// Package pvesim is a Proxmox VE cluster in memory, behind the real HTTPS API and a real SSH server.
+//
+// It holds as much of the server's semantics as a client that manages virtual machines can notice, including what hurts:
+// tasks that fail or are killed, locks, leftovers, lagging lists. Faults can be ordered for any operation. It shares no
+// code with the provider it judges. Package state is the cluster as a value, schema its parameter rules, handle its
+// behaviour, fault what goes wrong when, sshd the way over SSH.
+package pvesim
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/handle"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/sshd"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// Options configure a simulated cluster. The zero value is a two-node 8.4 whose tasks take no time.
+type Options struct {
+	// Nodes are the names of the cluster's members; none means pve1 and pve2. World, if given, has its own.
+	Nodes []string
+	// Profile is the version that it acts as: "8.0", "8.4" (default), "9.0" or "9.2".
+	Profile string
+	// Clock is the cluster's clock; nil is one that moves by itself whenever everybody in the cluster waits.
+	Clock state.Clock
+	// TaskTime is how long a worker takes; zero finishes it before the answer with its UPID is sent.
+	TaskTime time.Duration
+	// Latency is added to every API request.
+	Latency time.Duration
+	// World is the cluster to start with; nil is state.Default.
+	World *state.World
+	// RealNetwork listens on Listen and SSHListen (empty: free ports of the loopback interface) instead of in memory.
+	RealNetwork       bool
+	Listen, SSHListen string
+	// Schema are the parameter rules, to share between many short-lived clusters; nil loads them.
+	Schema *schema.Set
+}
+
+// Op is one request or SSH command.
+type Op = handle.Op
+
+// Credentials are the identities of the default world.
+type Credentials struct {
+	RootUsername, RootPassword string
+	RootToken                  string // root@pam!tf, not separated
+	Token                      string // terraform@pve!prov, the least-privilege role
+	TokenNoAllocate            string // the same role without Datastore.Allocate
+	ReadOnlyToken              string
+}
+
+// Sim is a running cluster.
+type Sim struct {
+	world  *state.World
+	server *handle.Server
+	ssh    *sshd.Server
+	ca     []byte
+
+	api, shell       net.Listener
+	apiMem, shellMem *memory // nil on a real network
+	serving          sync.WaitGroup
+}
+
+// New starts a cluster. It is ready when New returns; Close ends it.
+func New(o Options) (*Sim, error) {
+	w := o.world()
+	cert, ca, err := certificate(w)
+	if err != nil {
+		return nil, fmt.Errorf("make certificate: %w", err)
+	}
+	set := o.Schema
+	if set == nil {
+		set = schema.Load()
+	}
+	s := &Sim{world: w, ca: ca}
+	s.server = handle.New(handle.Config{
+		World: w, Schema: set, TaskTime: o.TaskTime, Latency: o.Latency,
+		TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+	})
+	if s.ssh, err = sshd.New(s.server); err != nil {
+		s.server.Close()
+		return nil, fmt.Errorf("make SSH server: %w", err)
+	}
+	if err := s.listen(o); err != nil {
+		s.server.Close()
+		return nil, err
+	}
+	s.serving.Add(2)
+	go func() {
+		defer s.serving.Done()
+		_ = s.server.Serve(s.api) // ends with the listener
+	}()
+	go func() {
+		defer s.serving.Done()
+		_ = s.ssh.Serve(s.shell)
+	}()
+	return s, nil
+}
+
+func (o Options) world() *state.World {
+	w := o.World
+	if w == nil {
+		nodes := o.Nodes
+		if len(nodes) == 0 {
+			nodes = []string{"pve1", "pve2"}
+		}
+		w = state.Default(nodes)
+	}
+	if o.Profile != "" {
+		w.Profile = o.Profile
+	}
+	if w.Profile == "" {
+		w.Profile = "8.4"
+	}
+	switch {
+	case o.Clock != nil:
+		w.Clock = o.Clock
+	case w.Clock == nil:
+		w.Clock = clock.NewVirtual(time.Now().Truncate(time.Second))
+	}
+	return w
+}
+
+func (s *Sim) listen(o Options) (err error) {
+	if !o.RealNetwork {
+		s.apiMem, s.shellMem = newMemory(), newMemory()
+		s.api, s.shell = s.apiMem, s.shellMem
+		return nil
+	}
+	if s.api, err = listen(o.Listen); err != nil {
+		return fmt.Errorf("listen for the API: %w", err)
+	}
+	if s.shell, err = listen(o.SSHListen); err != nil {
+		return errors.Join(fmt.Errorf("listen for SSH: %w", err), s.api.Close())
+	}
+	return nil
+}
+
+func listen(address string) (net.Listener, error) {
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	var lc net.ListenConfig
+	return lc.Listen(context.Background(), "tcp", address)
+}
+
+// Close cuts all connections, lets running workers die and returns when no goroutine is left.
+func (s *Sim) Close() {
+	_ = s.api.Close()
+	_ = s.shell.Close()
+	s.ssh.Close()
+	s.server.Close()
+	s.serving.Wait()
+}
+
+// Endpoint is the API's base URL, without /api2.
+func (s *Sim) Endpoint() string {
+	if s.apiMem != nil {
+		return "https://" + firstNode(s.world) + ".pvesim.test:8006"
+	}
+	return "https://" + s.api.Addr().String()
+}
+
+// CAPEM is the certificate of the authority that signed the API's certificate.
+func (s *Sim) CAPEM() string { return string(s.ca) }
+
+// DialContext connects to the API, whatever the address, if the cluster listens in memory; else it dials the address.
+func (s *Sim) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return dial(ctx, s.apiMem, network, address)
+}
+
+// SSHAddress is host:port of the SSH server.
+func (s *Sim) SSHAddress() string {
+	if s.shellMem != nil {
+		return firstNode(s.world) + ".pvesim.test:22"
+	}
+	return s.shell.Addr().String()
+}
+
+// SSHDial connects to the SSH server as DialContext does to the API.
+func (s *Sim) SSHDial(ctx context.Context, network, address string) (net.Conn, error) {
+	return dial(ctx, s.shellMem, network, address)
+}
+
+// SSHPrivateKeyPEM is the private key that root's account accepts.
+func (s *Sim) SSHPrivateKeyPEM() []byte { return s.ssh.PrivateKeyPEM() }
+
+// SSHKnownHosts is a known_hosts file for SSHAddress.
+func (s *Sim) SSHKnownHosts() []byte { return s.ssh.KnownHosts(s.SSHAddress()) }
+
+// Credentials are the identities of the default world; an identity that the world lacks is empty.
+func (s *Sim) Credentials() Credentials {
+	s.world.Lock()
+	defer s.world.Unlock()
+	token := func(id string) string {
+		if t := s.world.Tokens[id]; t != nil {
+			return id + "=" + t.Secret
+		}
+		return ""
+	}
+	c := Credentials{
+		RootUsername: "root@pam", RootToken: token("root@pam!tf"), Token: token("terraform@pve!prov"),
+		TokenNoAllocate: token("lite@pve!prov"), ReadOnlyToken: token("auditor@pve!ro"),
+	}
+	if u := s.world.Users["root@pam"]; u != nil {
+		c.RootPassword = u.Password
+	}
+	return c
+}
+
+// World is the cluster itself. Whoever touches it while clients are connected holds its mutex.
+func (s *Sim) World() *state.World { return s.world }
+
+// Advance moves the cluster's clock by d if it is one of package clock's virtual clocks, and does nothing otherwise.
+func (s *Sim) Advance(d time.Duration) {
+	if v, ok := s.world.Clock.(*clock.Virtual); ok {
+		v.Advance(d)
+	}
+}
+
+// Snapshot is everything that can leak, as stable, comparable JSON.
+func (s *Sim) Snapshot() []byte { return s.server.Snapshot() }
+
+// Load puts a snapshot in the place of the present state. Running tasks die first.
+func (s *Sim) Load(snapshot []byte) error { return s.server.Load(snapshot) }
+
+// Ops are the operations since the last reset, in order.
+func (s *Sim) Ops() []Op { return s.server.Ops() }
+
+// ResetOps starts the numbering of operations anew.
+func (s *Sim) ResetOps() { s.server.ResetOps() }
+
+// SetFaults puts rules in the place of those in force. It panics on a rule that could never fire: that is a broken test.
+func (s *Sim) SetFaults(rules []fault.Rule) {
+	if err := s.server.Faults().Put(rules); err != nil {
+		panic(fmt.Sprintf("pvesim: %v", err))
+	}
+}
+
+// FaultsFired tells how many faults have changed the outcome of an operation since SetFaults.
+func (s *Sim) FaultsFired() int { return s.server.Faults().Effective() }
