@@ -1,0 +1,5 @@
+data "proxmox_nodes" "all" {}
+
+output "nodes" {
+  value = data.proxmox_nodes.all.nodes
+}
