@@ -172,6 +172,9 @@ var committedLater = []string{"description", "protection", "template"}
 // create claims the id with a new VM. Everything but description, protection and the sizes of imported disks is in it.
 func (c *creation) create(ctx context.Context) error {
 	c.change = vm.Diff(vm.Spec{}, c.r.Spec)
+	if len(c.change.Problems) > 0 {
+		return problems("create", c.vmid, c.change)
+	}
 	params := pve.Params{}
 	maps.Copy(params, c.change.Set)
 	for _, option := range committedLater {

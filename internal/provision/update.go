@@ -38,6 +38,8 @@ func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.Pendin
 	if len(change.Problems) > 0 {
 		return nil, problems("change", r.Ref.VMID, change)
 	}
+	_, convert := change.Set["template"] // by a request of its own, which converts the volumes too
+	delete(change.Set, "template")
 	l := &ledger{}
 	node, vmid := r.Ref.Node, r.Ref.VMID
 	if err := s.apply(ctx, l, node, vmid, change, config.Digest); err != nil {
@@ -46,7 +48,7 @@ func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.Pendin
 	if err := s.shape(ctx, l, node, vmid, change); err != nil {
 		return nil, err
 	}
-	if r.Planned.Template != nil && *r.Planned.Template && (r.Prior.Template == nil || !*r.Prior.Template) {
+	if convert {
 		if _, err := s.perform(ctx, l, job{node: node, typ: "qmtemplate", id: vmid,
 			send: func(ctx context.Context) (pve.UPID, error) { return s.api.ConvertToTemplate(ctx, node, vmid) }}); err != nil {
 			return nil, err
