@@ -2,6 +2,7 @@ package acctest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/zclconf/go-cty/cty"
 )
@@ -83,9 +84,9 @@ func completesKeyed(ps *problems, planned, actual cty.Value, path cty.Path) {
 // completesSet wants a partner for each element in both directions. A set may shrink, because unknown elements may turn
 // out to be equal; it may not grow.
 func completesSet(ps *problems, planned, actual cty.Value, path cty.Path) {
-	ps0, as := planned.AsValueSlice(), actual.AsValueSlice()
-	if len(as) > len(ps0) {
-		ps.add(path, "was planned with %s elements and has now %s", fmt.Sprint(len(ps0)), fmt.Sprint(len(as)))
+	wanted, found := planned.AsValueSlice(), actual.AsValueSlice()
+	if len(found) > len(wanted) {
+		ps.add(path, "was planned with %s elements and has now %s", fmt.Sprint(len(wanted)), fmt.Sprint(len(found)))
 		return
 	}
 	fits := func(p, a cty.Value) bool {
@@ -93,25 +94,17 @@ func completesSet(ps *problems, planned, actual cty.Value, path cty.Path) {
 		completes(&sub, p, a, nil)
 		return len(sub) == 0
 	}
-	for _, p := range ps0 {
-		if !anyOf(as, func(a cty.Value) bool { return fits(p, a) }) {
+	for _, p := range wanted {
+		if !slices.ContainsFunc(found, func(a cty.Value) bool { return fits(p, a) }) {
 			ps.add(path, "planned element %s has no counterpart", ShowValue(p))
+			return // the other direction would say the same
 		}
 	}
-	for _, a := range as {
-		if !anyOf(ps0, func(p cty.Value) bool { return fits(p, a) }) {
+	for _, a := range found {
+		if !slices.ContainsFunc(wanted, func(p cty.Value) bool { return fits(p, a) }) {
 			ps.add(path, "element %s was not planned", ShowValue(a))
 		}
 	}
-}
-
-func anyOf(vs []cty.Value, f func(cty.Value) bool) bool {
-	for _, v := range vs {
-		if f(v) {
-			return true
-		}
-	}
-	return false
 }
 
 // checkWriteOnly reports write-only attributes that found their way into a state.
