@@ -1,0 +1,205 @@
+package tfkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+)
+
+// Locator knows where in a resource's configuration something stands. Both methods say false for what has no attribute.
+type Locator interface {
+	// Parameter is the attribute behind a parameter of PVE's API: "net0", "memory".
+	Parameter(name string) (path.Path, bool)
+	// Attribute is the path behind its dotted form: "disks.scsi0.storage".
+	Attribute(dotted string) (path.Path, bool)
+}
+
+// Attempt is what was tried, as the reader of an error should see it.
+type Attempt struct {
+	Verb  string // create, read, update, destroy, import
+	Thing string // "VM 101 on pve1"
+	At    Locator
+	// Kept: a failed create left its VM on purpose (on_failure = "keep").
+	Kept bool
+}
+
+// Diagnose turns an error into diagnostics: one per cause, on the attribute that it belongs to, with PVE's words, the
+// task and the end of its log, what was undone, what is left and the command that removes it. A nil error gives none.
+func Diagnose(a Attempt, err error) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if err == nil {
+		return diags
+	}
+	var failed *tx.Error
+	cause, step, after := err, "", ""
+	if errors.As(err, &failed) {
+		cause, step, after = failed.Err, failed.Step, aftermath(a, failed)
+	}
+	for _, each := range split(cause) {
+		for _, c := range a.causes(each) {
+			detail := c.detail(step, after)
+			if c.path.Equal(path.Empty()) {
+				diags.AddError(a.summary(), detail)
+			} else {
+				diags.AddAttributeError(c.path, a.summary(), detail)
+			}
+			step, after = "", "" // told once
+		}
+	}
+	return diags
+}
+
+func (a Attempt) summary() string { return "Cannot " + a.Verb + " " + a.Thing }
+
+// split takes errors.Join apart.
+func split(err error) []error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only a join at the top is several causes
+		var all []error
+		for _, each := range many.Unwrap() {
+			all = append(all, split(each)...)
+		}
+		return all
+	}
+	return []error{err}
+}
+
+// cause is one diagnostic in the making.
+type cause struct {
+	path  path.Path
+	text  string // what happened, in PVE's words
+	task  string // task and the end of its log
+	hints []string
+}
+
+func (c cause) detail(step, after string) string {
+	text := c.text
+	if step != "" && !strings.Contains(text, step) {
+		text = "Failed step: " + step + ".\n" + text
+	}
+	parts := []string{text}
+	if c.task != "" {
+		parts = append(parts, c.task)
+	}
+	if after != "" {
+		parts = append(parts, after)
+	}
+	if len(c.hints) > 0 {
+		parts = append(parts, strings.Join(c.hints, "\n"))
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// causes finds the attribute and the words. An answer with several refused parameters is several causes.
+func (a Attempt) causes(err error) []cause {
+	var field *provision.FieldError
+	if errors.As(err, &field) {
+		c := a.plain(err)
+		c.text = field.Summary + "."
+		if field.Detail != "" {
+			c.text += "\n" + field.Detail + "."
+			c.text = strings.ReplaceAll(c.text, "..", ".")
+		}
+		if field.Err != nil {
+			c.text += "\nPVE says: " + field.Err.Error()
+		}
+		if at, ok := a.attribute(field.Path); ok {
+			c.path = at
+		}
+		return []cause{c}
+	}
+	var answer *pve.Error
+	if !errors.As(err, &answer) || len(answer.Params) == 0 {
+		return []cause{a.plain(err)}
+	}
+	var all []cause
+	for _, name := range slices.Sorted(maps.Keys(answer.Params)) {
+		c := cause{hints: hints(err)}
+		c.text = fmt.Sprintf("PVE refused to %s: %s: %s", answer.Op, name, answer.Params[name])
+		if at, ok := a.parameter(name); ok {
+			c.path = at
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func (a Attempt) plain(err error) cause {
+	c := cause{text: err.Error(), hints: hints(err)}
+	var task *pve.TaskError
+	if errors.As(err, &task) {
+		c.task = "Task: " + string(task.UPID)
+		if len(task.Log) > 0 {
+			c.task += "\nThe end of its log:\n  " + strings.Join(task.Log, "\n  ")
+		}
+	}
+	return c
+}
+
+func (a Attempt) attribute(dotted string) (path.Path, bool) {
+	if a.At == nil || dotted == "" {
+		return path.Empty(), false
+	}
+	return a.At.Attribute(dotted)
+}
+
+func (a Attempt) parameter(name string) (path.Path, bool) {
+	if a.At == nil {
+		return path.Empty(), false
+	}
+	return a.At.Parameter(name)
+}
+
+// hints are the next steps that follow from the kind of an error.
+func hints(err error) []string {
+	var all []string
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		all = append(all, "The time allowed for this operation is over. The timeouts attribute allows more.")
+	case errors.Is(err, context.Canceled):
+		all = append(all, "The operation was interrupted.")
+	}
+	var identity *provision.IdentityError
+	if errors.As(err, &identity) {
+		return append(all, fmt.Sprintf("Somebody removed the VM in state and made another one under the same id. It was not touched.\n"+
+			"Two ways out: forget the old VM with \"terraform state rm\" of this resource's address, and the next apply makes a new one under a free vmid; "+
+			"or do that and then adopt the VM that is there now with \"terraform import\" of the same address and the id %s/%d.",
+			identity.Node, identity.VMID))
+	}
+	if hint, ok := kindHint(pve.KindOf(err)); ok {
+		all = append(all, hint)
+	}
+	return all
+}
+
+func kindHint(kind pve.Kind) (string, bool) {
+	switch kind {
+	case pve.Denied:
+		return "Next step: give the identity of the provider the privilege that PVE names, or use one that has it.", true
+	case pve.Locked:
+		return "Next step: wait for the task that holds the lock; a lock that no task holds is removed by \"qm unlock <vmid>\" as root on the node.", true
+	case pve.Unavailable:
+		return "Next step: check that the node is up and that the endpoint is right, then apply again.", true
+	case pve.Unhealthy:
+		return "Next step: bring the node, the storage or the quorum back, then apply again.", true
+	case pve.Capacity:
+		return "Next step: make room, or choose another storage or node.", true
+	case pve.Ambiguous:
+		return "The answer was lost, so PVE may or may not have done it; the next refresh shows what is true.", true
+	case pve.Leftover:
+		return "Next step: see whose volume it is. If nobody needs it, remove it, or let on_orphaned_volumes = \"destroy\" do it.", true
+	case pve.DigestMismatch:
+		return "Somebody else changed the configuration at the same time. Next step: apply again.", true
+	default:
+		return "", false
+	}
+}

@@ -1,0 +1,98 @@
+package tfkit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// Session is one configured provider: one cluster, one identity. Several provider aliases are several Sessions that
+// share nothing.
+type Session struct {
+	// API is nil while the provider's configuration holds values that are not known yet.
+	API *pve.Client
+	VMs *provision.Service
+	// Range bounds automatic VMIDs, inclusive; zero leaves the choice to PVE's own range.
+	Range [2]int
+
+	mu   sync.Mutex
+	read map[int]bool
+}
+
+// Bounds is Range, also for a session that is not there.
+func (s *Session) Bounds() [2]int {
+	if s == nil {
+		return [2]int{}
+	}
+	return s.Range
+}
+
+// Remember notes that the VM with this id is in state: it was refreshed.
+func (s *Session) Remember(vmid int) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read == nil {
+		s.read = map[int]bool{}
+	}
+	s.read[vmid] = true
+}
+
+// Remembers reports whether the VM with this id was refreshed before. A plan that creates it anew replaces it, so the id
+// is not a stranger's. Terraform plans the replacement of a tainted resource without its prior state.
+func (s *Session) Remembers(vmid int) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.read[vmid]
+}
+
+// Known reports whether the server can be asked.
+func (s *Session) Known() bool { return s != nil && s.API != nil }
+
+// ResourceBase is embedded by every resource; it takes the Session.
+type ResourceBase struct{ Session *Session }
+
+// Configure takes the Session of the configured provider. Terraform also calls it before that, without one.
+func (b *ResourceBase) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
+	session, ok := req.ProviderData.(*Session)
+	b.Session = session
+	if !ok && req.ProviderData != nil {
+		resp.Diagnostics.Append(wrongSession(fmt.Sprintf("%T", req.ProviderData)))
+	}
+}
+
+// DataSourceBase is embedded by every data source; it takes the Session.
+type DataSourceBase struct{ Session *Session }
+
+// Configure takes the Session of the configured provider. Terraform also calls it before that, without one.
+func (b *DataSourceBase) Configure(_ context.Context, req datasource.ConfigureRequest, resp *datasource.ConfigureResponse) {
+	session, ok := req.ProviderData.(*Session)
+	b.Session = session
+	if !ok && req.ProviderData != nil {
+		resp.Diagnostics.Append(wrongSession(fmt.Sprintf("%T", req.ProviderData)))
+	}
+}
+
+func wrongSession(got string) diag.Diagnostic {
+	return diag.NewErrorDiagnostic("Provider data of an unexpected type",
+		"This is a bug in the provider: it handed "+got+" to a resource instead of a session. Please report it.")
+}
+
+// NotConfigured is the diagnostic of an operation that needs the server while the provider's configuration is not known.
+func NotConfigured(verb, thing string) diag.Diagnostic {
+	return diag.NewErrorDiagnostic("Cannot "+verb+" "+thing,
+		"The provider's configuration depends on values that are not known yet, so the server cannot be asked. "+
+			"Apply the resources that the provider block refers to first, for example with -target.")
+}

@@ -1,0 +1,205 @@
+package tfkit
+
+import (
+	"maps"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+)
+
+// slot is the object in a map of slots.
+func (n *node) slot() *node { return &node{kind: group, optional: true, children: n.children} }
+
+// Settle is the state after a create or an update: what the plan knew, and for the rest what the server says. No unknown
+// is left: where the server says nothing, the value is null.
+func (s Shape) Settle(planned, server tftypes.Value) tftypes.Value {
+	return s.root.settle(planned, server)
+}
+
+func (n *node) settle(planned, server tftypes.Value) tftypes.Value {
+	typ := planned.Type()
+	switch {
+	case n.writeOnly:
+		return null(typ)
+	case !planned.IsKnown():
+		if server.Type() == nil || !server.IsKnown() {
+			return null(typ)
+		}
+		return server
+	case planned.IsNull(), n.kind == leaf:
+		return Known(planned)
+	}
+	values, seen := fields(planned), fields(server)
+	for name, value := range values {
+		child := n.children[name]
+		if n.kind == slots {
+			child = n.slot()
+		}
+		values[name] = child.settle(value, seen[name])
+	}
+	return tftypes.NewValue(typ, values)
+}
+
+// Refresh is the state after a read: what the server says, in the words of the prior state where they mean the same.
+// Slots that are not in state stay out of it.
+func (s Shape) Refresh(prior, server tftypes.Value) tftypes.Value {
+	return s.root.refresh(prior, server, false)
+}
+
+// Fill is Refresh for a state that has not seen the server yet: it takes every slot.
+func (s Shape) Fill(prior, server tftypes.Value) tftypes.Value {
+	return s.root.refresh(prior, server, true)
+}
+
+func (n *node) refresh(prior, server tftypes.Value, all bool) tftypes.Value {
+	typ := prior.Type()
+	switch {
+	case n.writeOnly:
+		return null(typ)
+	case n.rule.Local:
+		return prior
+	case server.Type() == nil || server.IsNull():
+		if n.rule.Silent || n.meansNothing(prior) {
+			return prior
+		}
+		return null(typ)
+	case n.kind == leaf:
+		if n.same(prior, server) || !n.computed && prior.IsNull() {
+			return prior
+		}
+		return server
+	case prior.IsNull():
+		if n.computed || all && n.kind == slots {
+			return server
+		}
+		return prior
+	case n.kind == slots:
+		return n.refreshSlots(prior, server, all)
+	}
+	values, seen := fields(prior), fields(server)
+	for name, value := range values {
+		values[name] = n.children[name].refresh(value, seen[name], all)
+	}
+	return tftypes.NewValue(typ, values)
+}
+
+// meansNothing reports whether a value in state is what the server means when it says nothing: its default, or a list
+// without elements.
+func (n *node) meansNothing(prior tftypes.Value) bool {
+	if !has(prior) {
+		return false
+	}
+	if has(n.rule.Default) && prior.Equal(n.rule.Default) {
+		return true
+	}
+	var elements []tftypes.Value
+	return n.kind == leaf && !prior.Type().Is(tftypes.Map{}) && prior.As(&elements) == nil && len(elements) == 0
+}
+
+func (n *node) refreshSlots(prior, server tftypes.Value, all bool) tftypes.Value {
+	values, before := map[string]tftypes.Value{}, fields(prior)
+	for key, now := range fields(server) {
+		if was, ok := before[key]; ok {
+			values[key] = n.slot().refresh(was, now, all)
+		} else if all {
+			values[key] = now
+		}
+	}
+	return tftypes.NewValue(prior.Type(), values)
+}
+
+// Between is the state after an update that failed in the middle: what the server says, with the slots of both the prior
+// state and the plan, since each may or may not be there.
+func (s Shape) Between(prior, planned, server tftypes.Value) tftypes.Value {
+	return s.root.refresh(s.root.union(prior, planned), server, false)
+}
+
+func (n *node) union(prior, planned tftypes.Value) tftypes.Value {
+	switch {
+	case n.rule.Local || !planned.IsKnown() || planned.IsNull():
+		return prior
+	case n.kind == leaf || !has(prior):
+		return Known(planned)
+	}
+	values, after := fields(prior), fields(planned)
+	if n.kind == slots {
+		for key, value := range after {
+			if was, ok := values[key]; ok {
+				values[key] = n.slot().union(was, value)
+			} else {
+				values[key] = Known(value)
+			}
+		}
+		return tftypes.NewValue(prior.Type(), values)
+	}
+	merged := maps.Clone(values)
+	for name, was := range values {
+		merged[name] = n.children[name].union(was, after[name])
+	}
+	return tftypes.NewValue(prior.Type(), merged)
+}
+
+// Known replaces every unknown by null, so that a plan can be read into a model.
+func Known(v tftypes.Value) tftypes.Value {
+	if v.IsFullyKnown() {
+		return v
+	}
+	known, err := tftypes.Transform(v, func(_ *tftypes.AttributePath, v tftypes.Value) (tftypes.Value, error) {
+		if v.IsKnown() {
+			return v, nil
+		}
+		return null(v.Type()), nil
+	})
+	if err != nil { // the function above fails on nothing
+		return null(v.Type())
+	}
+	return known
+}
+
+// At is the value at a path of attribute names and map keys. Below an unknown everything is unknown, below a null and
+// beside the path everything is null.
+func At(v tftypes.Value, steps ...string) tftypes.Value {
+	for _, step := range steps {
+		if !v.IsKnown() {
+			return unknown(tftypes.DynamicPseudoType)
+		}
+		next, ok := fields(v)[step]
+		if !ok {
+			return null(tftypes.DynamicPseudoType)
+		}
+		v = next
+	}
+	return v
+}
+
+// Edit replaces the values at dotted paths by unknown or null.
+func Edit(v tftypes.Value, toUnknown, toNull map[string]bool) tftypes.Value {
+	edited, err := tftypes.Transform(v, func(at *tftypes.AttributePath, v tftypes.Value) (tftypes.Value, error) {
+		switch path := dotted(at); {
+		case toUnknown[path]:
+			return unknown(v.Type()), nil
+		case toNull[path]:
+			return null(v.Type()), nil
+		}
+		return v, nil
+	})
+	if err != nil { // the function above fails on nothing
+		return v
+	}
+	return edited
+}
+
+// dotted is a path without its position in lists and sets.
+func dotted(at *tftypes.AttributePath) string {
+	path := ""
+	for _, step := range at.Steps() {
+		switch s := step.(type) {
+		case tftypes.AttributeName:
+			path = join(path, string(s))
+		case tftypes.ElementKeyString:
+			path = join(path, string(s))
+		default:
+			path = join(path, "#")
+		}
+	}
+	return path
+}

@@ -1,0 +1,155 @@
+package tfkit
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+)
+
+// Rule says what sets one attribute apart. The zero Rule is an attribute which is null on the server as long as nobody
+// sets it, which is reset when it is taken out of the configuration, and which only a change of itself changes.
+type Rule struct {
+	// Keep: taken out of the configuration, the value stands, since there is nothing to reset it to.
+	Keep bool
+	// Made: where it is not configured the server chooses a value at creation.
+	Made bool
+	// Volatile: computed, and any change of the resource may change it.
+	Volatile bool
+	// Local: a wish or a memory that the server does not have; a refresh leaves it as it is in state.
+	Local bool
+	// Silent: the server takes the value but need not say it afterwards; then a refresh leaves what is in state.
+	Silent bool
+	// Absent: a group that as a whole may be missing on the server; its null is told from a group of nulls.
+	Absent bool
+	// Whole: an Absent group that is one object on the server, so it is removed as a whole.
+	Whole bool
+	// Same reports whether two known values mean the same; nil: only if they are equal.
+	Same func(a, b tftypes.Value) bool
+	// Default is the server's default, when it prints nothing for it. The zero Value: unknown or none.
+	Default tftypes.Value
+}
+
+type kind int
+
+const (
+	leaf  kind = iota
+	group      // nested object
+	slots      // map of nested objects
+)
+
+// node is one attribute as the planner sees it.
+type node struct {
+	rule      Rule
+	kind      kind
+	optional  bool // or required
+	computed  bool
+	writeOnly bool
+	children  map[string]*node
+}
+
+// Shape is a resource schema together with the rules of its attributes. It computes plans and states, attribute by
+// attribute, in the same way for every resource:
+//
+//   - never configured = left alone: the plan takes the value in state;
+//   - configured before and now absent = reset: the plan says null;
+//   - a slot that is neither configured nor managed is forgotten.
+type Shape struct {
+	root *node
+	typ  tftypes.Type
+}
+
+// NewShape builds the Shape of a schema. The keys of rules are paths with "*" for every map key: "disks.*.size".
+func NewShape(ctx context.Context, s schema.Schema, rules map[string]Rule) Shape {
+	return Shape{
+		root: &node{kind: group, optional: true, children: nodes(s.Attributes, "", rules)},
+		typ:  s.Type().TerraformType(ctx),
+	}
+}
+
+func nodes(attributes map[string]schema.Attribute, prefix string, rules map[string]Rule) map[string]*node {
+	all := make(map[string]*node, len(attributes))
+	for name, attribute := range attributes {
+		at := join(prefix, name)
+		n := &node{
+			rule:      rules[at],
+			optional:  attribute.IsOptional() || attribute.IsRequired(),
+			computed:  attribute.IsComputed(),
+			writeOnly: attribute.IsWriteOnly(),
+		}
+		switch nested := attribute.(type) {
+		case schema.SingleNestedAttribute:
+			if n.optional {
+				n.kind, n.children = group, nodes(nested.Attributes, at, rules)
+			}
+		case schema.MapNestedAttribute:
+			if n.optional {
+				n.kind, n.children = slots, nodes(nested.NestedObject.Attributes, at+".*", rules)
+			}
+		}
+		all[name] = n
+	}
+	return all
+}
+
+// Rules lists the paths of all attributes, so that a test can tell a rule that matches nothing.
+func (s Shape) Rules() map[string]bool {
+	all := map[string]bool{}
+	collect(s.root, "", all)
+	return all
+}
+
+func collect(n *node, at string, all map[string]bool) {
+	for name, child := range n.children {
+		path := join(at, name)
+		all[path] = true
+		if child.kind == slots {
+			path += ".*"
+		}
+		collect(child, path, all)
+	}
+}
+
+func join(prefix, name string) string {
+	if prefix == "" {
+		return name
+	}
+	return prefix + "." + name
+}
+
+// fields are the attributes of an object or the elements of a map; none for null and unknown.
+func fields(v tftypes.Value) map[string]tftypes.Value {
+	all := map[string]tftypes.Value{}
+	if v.Type() == nil || v.IsNull() || !v.IsKnown() {
+		return all
+	}
+	if err := v.As(&all); err != nil {
+		return map[string]tftypes.Value{}
+	}
+	return all
+}
+
+// null is the null of a type.
+func null(t tftypes.Type) tftypes.Value { return tftypes.NewValue(t, nil) }
+
+// unknown is the unknown of a type.
+func unknown(t tftypes.Type) tftypes.Value { return tftypes.NewValue(t, tftypes.UnknownValue) }
+
+// has reports whether v is a known value other than null.
+func has(v tftypes.Value) bool { return v.Type() != nil && v.IsKnown() && !v.IsNull() }
+
+// attributeType is the type of one attribute of an object type.
+func attributeType(t tftypes.Type, name string) tftypes.Type {
+	if o, ok := t.(tftypes.Object); ok {
+		return o.AttributeTypes[name]
+	}
+	return tftypes.DynamicPseudoType
+}
+
+// elementType is the type of the elements of a map type.
+func elementType(t tftypes.Type) tftypes.Type {
+	if m, ok := t.(tftypes.Map); ok {
+		return m.ElementType
+	}
+	return tftypes.DynamicPseudoType
+}

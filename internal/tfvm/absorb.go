@@ -1,0 +1,127 @@
+package tfvm
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// absorb is everything that the server says about a VM, as a model. What only the configuration knows is nil in it.
+func absorb(g provision.Guest) model {
+	s := g.Spec
+	m := model{
+		ID: some(strconv.Itoa(g.VMID)), VMID: some(int64(g.VMID)), Node: filled(&g.Node), Pool: filled(&g.Pool),
+		Name: s.Name, Description: s.Description, Tags: s.Tags,
+		OnBoot: s.OnBoot, Protection: s.Protection, Template: s.Template,
+		Machine: s.Machine, BIOS: s.BIOS, OSType: s.OSType, SCSIHW: s.SCSIHW, BootOrder: s.BootOrder,
+		CPU: absorbCPU(s.CPU), Memory: absorbMemory(s.Memory), Agent: absorbAgent(s.Agent), CloudInit: absorbCloudInit(s.CloudInit),
+		UUID: filled(&g.Identity.UUID), Status: filled(&g.Status), PowerState: powerState(g.Status), PendingChanges: g.Pending,
+	}
+	if m.PendingChanges == nil && g.Status != "" {
+		m.PendingChanges = []string{}
+	}
+	if g.Source != 0 {
+		m.Clone = &cloneModel{SourceVMID: some(int64(g.Source))}
+	}
+	for slot, d := range s.Disks {
+		put(&m.Disks, slot, absorbDisk(d))
+	}
+	for slot, c := range s.CDROMs {
+		put(&m.CDROMs, slot, cdromModel{File: filled(&c.File)})
+	}
+	for slot, n := range s.Networks {
+		put(&m.Networks, slot, absorbNIC(n))
+	}
+	if e := s.EFIDisk; e != nil {
+		m.EFIDisk = &efiModel{Storage: filled(&e.Storage), Format: e.Format, Type: e.Type, PreEnrolledKeys: e.PreEnrolledKeys, Volume: filled(&e.Volume)}
+	}
+	if t := s.TPMState; t != nil {
+		m.TPMState = &tpmModel{Storage: filled(&t.Storage), Version: t.Version, Volume: filled(&t.Volume)}
+	}
+	m.absorbAddresses(g)
+	return m
+}
+
+func absorbCPU(c vm.CPU) *cpuModel {
+	return &cpuModel{Type: c.Type, Flags: c.Flags, Sockets: c.Sockets, Cores: c.Cores, VCPUs: c.VCPUs,
+		Limit: c.Limit, Units: c.Units, Affinity: c.Affinity, NUMA: c.NUMA}
+}
+
+func absorbMemory(m vm.Memory) *memoryModel {
+	return &memoryModel{Size: m.Size, Balloon: m.Balloon, Shares: m.Shares, Hugepages: m.Hugepages, KeepHugepages: m.KeepHugepages}
+}
+
+func absorbAgent(a vm.Agent) *agentModel {
+	return &agentModel{Enabled: a.Enabled, Type: a.Type, FSTrimClonedDisks: a.FSTrimClonedDisks}
+}
+
+func absorbDisk(d vm.Disk) diskModel {
+	disk := diskModel{Storage: filled(&d.Storage), Format: d.Format, Cache: d.Cache, AIO: d.AIO, Discard: d.Discard, SSD: d.SSD,
+		IOThread: d.IOThread, Backup: d.Backup, Replicate: d.Replicate, ReadOnly: d.ReadOnly, Serial: d.Serial, Volume: filled(&d.Volume)}
+	if d.Size != nil {
+		disk.Size = some(vm.FormatSize(*d.Size))
+	}
+	return disk
+}
+
+func absorbNIC(n vm.NIC) nicModel {
+	return nicModel{Model: filled(&n.Model), Bridge: n.Bridge, MACAddr: n.MACAddr, Tag: n.Tag, Trunks: n.Trunks,
+		Firewall: n.Firewall, LinkDown: n.LinkDown, MTU: n.MTU, Queues: n.Queues, Rate: n.Rate}
+}
+
+// absorbCloudInit is nil when the VM has neither a cloud-init drive nor an option of it.
+func absorbCloudInit(c vm.CloudInit) *cloudInitModel {
+	ci := cloudInitModel{Storage: filled(&c.Storage), Slot: filled(&c.Slot), Format: c.Format, Type: c.Type, User: c.User,
+		SSHKeys: c.SSHKeys, Nameservers: c.Nameservers, SearchDomain: c.SearchDomain, Upgrade: c.Upgrade, Volume: filled(&c.Volume)}
+	for nic, a := range c.Addresses {
+		put(&ci.Addresses, nic, addressModel{IPv4: a.IPv4, Gateway4: a.Gateway4, IPv6: a.IPv6, Gateway6: a.Gateway6})
+	}
+	if u := c.Custom; u != nil {
+		ci.Custom = &customModel{User: u.User, Network: u.Network, Meta: u.Meta, Vendor: u.Vendor}
+	}
+	if ci.Slot == nil && ci.Type == nil && ci.User == nil && ci.SSHKeys == nil && ci.Nameservers == nil &&
+		ci.SearchDomain == nil && ci.Upgrade == nil && ci.Addresses == nil && ci.Custom == nil {
+		return nil
+	}
+	return &ci
+}
+
+// absorbAddresses matches the agent's interfaces with the network devices by their MAC address. Devices that the
+// configuration does not name count too; interfaces that are no device of the VM (bridges, tunnels) do not.
+func (m *model) absorbAddresses(g provision.Guest) {
+	for _, slot := range slices.SortedFunc(mapKeys(g.Spec.Networks), bySlot) {
+		mac := value(g.Spec.Networks[slot].MACAddr)
+		for _, i := range g.Interfaces {
+			if mac == "" || !strings.EqualFold(i.MAC, mac) {
+				continue
+			}
+			put(&m.Addresses, slot, guestAddress{MAC: some(mac), IPv4: append([]string{}, i.IPv4...), IPv6: append([]string{}, i.IPv6...)})
+			m.IPv4Address = first(m.IPv4Address, i.IPv4)
+			m.IPv6Address = first(m.IPv6Address, i.IPv6)
+		}
+	}
+}
+
+func first(known *string, found []string) *string {
+	if known == nil && len(found) > 0 {
+		return &found[0]
+	}
+	return known
+}
+
+// powerState is a status in the words of the power_state attribute.
+func powerState(status string) *string {
+	switch status {
+	case "":
+		return nil
+	case string(provision.Running), "paused":
+		return some(string(provision.Running))
+	default:
+		return some(string(provision.Stopped))
+	}
+}
+
+func some[V string | bool | int64 | float64](v V) *V { return &v }

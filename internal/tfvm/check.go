@@ -1,0 +1,157 @@
+package tfvm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// oldest is the first PVE release that the provider works with.
+const oldest = 8
+
+// ask checks a plan against the server, as far as its values are known. Only what changes is asked about, so a plan
+// without such changes makes no request.
+func (r *Resource) ask(ctx context.Context, config tftypes.Value, prior, plan model, kept memory) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if r.machines == nil {
+		return diags
+	}
+	creating := prior.VMID == nil
+	diags.Append(r.rootOnly(prior, plan)...)
+	request := plan.question(prior, creating)
+	if !creating && len(request.Storages)+len(request.Bridges)+len(request.Images) == 0 && request.Pool == "" {
+		return diags
+	}
+	if creating && (kept.Replaces == request.VMID || r.Session.Remembers(request.VMID)) {
+		request.VMID = 0 // ours: it is replaced
+	}
+	placed := tfkit.At(config, "node").IsKnown()
+	if !sourceKnown(config) {
+		request.Clone, placed = nil, false
+	}
+	diags.Append(r.version(ctx, creating)...)
+	problems := r.machines.Check(ctx, request)
+	if !placed { // the node follows from values that are not known yet
+		problems = slices.DeleteFunc(problems, func(p *provision.FieldError) bool { return p.Path == "node" })
+	}
+	diags.Append(tfkit.Refuse(problems, plan.locator())...)
+	return diags
+}
+
+// sourceKnown reports whether the configuration says which VM is cloned, if any.
+func sourceKnown(config tftypes.Value) bool {
+	for _, selector := range []string{"vmid", "name", "tags", "node"} {
+		if !tfkit.At(config, "clone", selector).IsFullyKnown() {
+			return false
+		}
+	}
+	return true
+}
+
+// question is what the server can be asked about the plan.
+func (m *model) question(prior model, creating bool) provision.PlanRequest {
+	q := provision.PlanRequest{Creating: creating, Node: value(m.Node), Storages: map[string]string{}, Bridges: map[string]string{}, Images: map[string]string{}}
+	if creating {
+		q.VMID, q.Clone = int(value(m.VMID)), m.Clone.request()
+		if m.Clone != nil {
+			changed(q.Storages, "clone.storage", nil, m.Clone.Storage)
+		}
+	}
+	if value(m.Pool) != value(prior.Pool) {
+		q.Pool = value(m.Pool)
+	}
+	for slot, d := range m.Disks {
+		was := prior.Disks[slot]
+		changed(q.Storages, "disks."+slot+".storage", was.Storage, d.Storage)
+		if was.Volume == nil {
+			changed(q.Images, "disks."+slot+".import_from", was.ImportFrom, d.ImportFrom)
+		}
+	}
+	for slot, c := range m.CDROMs {
+		if file := value(c.File); file != "none" && file != "cdrom" {
+			changed(q.Images, "cdroms."+slot+".file", prior.CDROMs[slot].File, c.File)
+		}
+	}
+	for slot, n := range m.Networks {
+		changed(q.Bridges, "networks."+slot+".bridge", prior.Networks[slot].Bridge, n.Bridge)
+	}
+	for at, storage := range m.specialStorages() {
+		changed(q.Storages, at, prior.specialStorages()[at], storage)
+	}
+	return q
+}
+
+// specialStorages are the storages outside disks.
+func (m *model) specialStorages() map[string]*string {
+	all := map[string]*string{}
+	if m.EFIDisk != nil {
+		all["efi_disk.storage"] = m.EFIDisk.Storage
+	}
+	if m.TPMState != nil {
+		all["tpm_state.storage"] = m.TPMState.Storage
+	}
+	if m.CloudInit != nil {
+		all["cloud_init.storage"] = m.CloudInit.Storage
+	}
+	return all
+}
+
+// changed notes a value that is not in state yet.
+func changed(all map[string]string, at string, was, is *string) {
+	if is != nil && (was == nil || *was != *is) {
+		all[at] = *is
+	}
+}
+
+// rootOnly refuses the options that PVE gives to root@pam with a password only (qemu-server API2/Qemu.pm,
+// check_vm_modify_config_perm).
+func (r *Resource) rootOnly(prior, plan model) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if !r.Session.Known() || r.Session.API.Identity().IsRootTicket() {
+		return diags
+	}
+	before, after := prior.rootOptions(), plan.rootOptions()
+	for _, dotted := range []string{"cpu.affinity", "memory.hugepages", "memory.keephugepages"} {
+		if before[dotted] == after[dotted] {
+			continue
+		}
+		at, _ := plan.locator().Attribute(dotted)
+		diags.AddAttributeError(at, "Only root@pam may set "+dotted,
+			fmt.Sprintf("PVE lets nobody but the user root@pam with a password change this option; the provider acts as %s. "+
+				"Give the provider username = \"root@pam\" and a password, or leave the attribute out and set the option on the node with qm set.", r.Session.API.Identity().User))
+	}
+	return diags
+}
+
+func (m *model) rootOptions() map[string]string {
+	all := map[string]string{}
+	if m.CPU != nil {
+		all["cpu.affinity"] = value(m.CPU.Affinity)
+	}
+	if m.Memory != nil {
+		all["memory.hugepages"] = value(m.Memory.Hugepages)
+		if keep := m.Memory.KeepHugepages; keep != nil {
+			all["memory.keephugepages"] = fmt.Sprint(*keep)
+		}
+	}
+	return all
+}
+
+// version refuses servers that are too old. What the server does not tell is left to the requests that need it.
+func (r *Resource) version(ctx context.Context, creating bool) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if !creating || !r.Session.Known() {
+		return diags
+	}
+	if v, err := r.Session.API.Version(ctx); err == nil && v.Major > 0 && !v.AtLeast(oldest, 0) {
+		diags.AddError("This Proxmox VE is too old", fmt.Sprintf("The server at %s runs Proxmox VE %s; the provider needs %d.0 or later.",
+			r.Session.API.Endpoint(), v.Version, oldest))
+	}
+	return diags
+}

@@ -1,0 +1,112 @@
+package tfvm
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Create makes the VM whole. When it fails, either nothing is left and the state stays empty, or the state holds the VM,
+// which makes Terraform taint it, and the private state remembers what is left.
+func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	v := newValues(ctx)
+	plan, diags := v.model(ctx, req.Plan.Raw)
+	resp.Diagnostics.Append(diags...)
+	password := secret(ctx, req.Config, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	attempt := plan.attempt("create")
+	if r.machines == nil {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	limit := tfkit.Duration(plan.limits().Create, tfkit.CreateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+
+	request := plan.creation(password, limit)
+	request.Range = r.Session.Bounds()
+	made, err := r.machines.Create(ctx, request)
+
+	attempt.Kept = request.OnFailure == provision.Keep && made.Guest.VMID != 0
+	if made.Guest.VMID != 0 {
+		attempt.Thing = thing(int64(made.Guest.VMID), "", made.Guest.Node)
+	}
+	resp.Diagnostics.Append(tfkit.Warn(made.Warnings)...)
+	resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+	if made.Guest.VMID == 0 {
+		return
+	}
+	resp.State.Raw, diags = v.settle(ctx, req.Plan.Raw, made.Guest)
+	resp.Diagnostics.Append(diags...)
+	kept := memory{Managed: v.shape.Managed(req.Config.Raw), Identity: made.Guest.Identity, Residues: made.Left, Proof: made.Proof}
+	resp.Diagnostics.Append(kept.note(ctx, resp.Private)...)
+}
+
+// settle is the state after a create or an update that did what was planned.
+func (v values) settle(ctx context.Context, planned tftypes.Value, g provision.Guest) (tftypes.Value, diag.Diagnostics) {
+	server, diags := v.server(ctx, g)
+	if diags.HasError() { // a bug, but the VM exists: its id must not be lost
+		server = tftypes.NewValue(planned.Type(), nil)
+	}
+	return v.shape.Settle(planned, server), diags
+}
+
+// creation is the plan as a request.
+func (m *model) creation(password *string, limit time.Duration) provision.CreateRequest {
+	request := provision.CreateRequest{
+		Node: value(m.Node), VMID: int(value(m.VMID)), Pool: value(m.Pool),
+		Spec:  m.spec(m.Clone != nil),
+		Clone: m.Clone.request(),
+		Start: value(m.PowerState) != string(provision.Stopped) && !value(m.Template),
+		Lease: limit,
+	}
+	request.Spec.CloudInit.PasswordHash = hashed(password, value(m.OSType))
+	if value(m.OnFailure) == "keep" {
+		request.OnFailure = provision.Keep
+	}
+	if value(m.OnOrphanedVolumes) == "destroy" {
+		request.OnOrphans = provision.DestroyOrphans
+	}
+	return request
+}
+
+func (c *cloneModel) request() *provision.Clone {
+	if c == nil {
+		return nil
+	}
+	return &provision.Clone{VMID: int(value(c.VMID)), Name: value(c.Name), Tags: c.Tags, Node: value(c.Node), Full: c.Full,
+		Snapshot: value(c.Snapshot), Storage: value(c.Storage), Format: value(c.Format), BWLimit: c.BWLimit}
+}
+
+// secret reads the write-only password, which stands in the configuration only.
+func secret(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) *string {
+	var password *string
+	diags.Append(config.GetAttribute(ctx, path.Root("cloud_init_password_wo"), &password)...)
+	return password
+}
+
+// hashed is the password as PVE is to store it. PVE hashes it on an update but not on a create, and never for Windows,
+// whose cloudbase-init wants the text (qemu-server API2/Qemu.pm, Cloudinit.pm).
+func hashed(password *string, ostype string) *string {
+	if password == nil || *password == "" {
+		return nil
+	}
+	if strings.HasPrefix(ostype, "w") {
+		return password
+	}
+	hash := vm.CryptSHA512(*password, rand.Text()[:16])
+	return &hash
+}

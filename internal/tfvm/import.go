@@ -1,0 +1,56 @@
+package tfvm
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// ImportState adopts a VM by "node/vmid" or "vmid". Nothing is in state before its configuration was read on the server,
+// and nothing is written there.
+func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	node, vmid, ok := parseID(req.ID)
+	if !ok {
+		resp.Diagnostics.AddError("Cannot import "+strconv.Quote(req.ID),
+			"The id of a VM is its VMID, or its node and its VMID: \"100\", \"pve1/100\".")
+		return
+	}
+	attempt := tfkit.Attempt{Verb: "import", Thing: thing(int64(vmid), "", node), At: locator{}}
+	if r.machines == nil {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
+	defer cancel()
+	guest, err := r.machines.Adopt(ctx, node, vmid)
+	if err != nil {
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+		return
+	}
+	adopted := absorb(guest)
+	adopted.PowerState = nil // a wish that nobody has expressed yet
+	raw, diags := newValues(ctx).raw(ctx, adopted)
+	resp.Diagnostics.Append(diags...)
+	if diags.HasError() {
+		return
+	}
+	resp.State.Raw = raw
+	resp.Diagnostics.Append(memory{Managed: tfkit.Managed{}, Identity: guest.Identity}.note(ctx, resp.Private)...)
+}
+
+// parseID takes an import id apart.
+func parseID(id string) (node string, vmid int, ok bool) {
+	number := id
+	if before, after, found := strings.Cut(id, "/"); found {
+		if before == "" {
+			return "", 0, false
+		}
+		node, number = before, after
+	}
+	vmid, err := strconv.Atoi(number)
+	return node, vmid, err == nil && vmid >= minVMID && vmid <= maxVMID && strconv.Itoa(vmid) == number
+}

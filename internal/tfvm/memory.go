@@ -1,0 +1,103 @@
+package tfvm
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// The keys of private state.
+const (
+	keyManaged  = "managed"  // attribute paths that the configuration of the last create or update set
+	keyIdentity = "identity" // what proves that the VM is still ours
+	keyResidues = "residues" // what an undo or a destroy could not remove
+	keyProof    = "proof"    // what a failed create that left something knew of what is its own
+	keyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
+)
+
+type keyReader interface {
+	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+}
+
+type keyWriter interface {
+	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
+}
+
+// memory is what the provider keeps about a VM beside its state.
+type memory struct {
+	Managed  tfkit.Managed
+	Identity provision.Identity
+	Residues []provision.Residue
+	Proof    *provision.Proof
+	Replaces int
+}
+
+// recall reads the memory. What is missing is zero.
+func recall(ctx context.Context, private keyReader) (memory, diag.Diagnostics) {
+	var m memory
+	var diags diag.Diagnostics
+	read := func(key string, parse func([]byte) error) {
+		raw, found := private.GetKey(ctx, key)
+		diags.Append(found...)
+		if len(raw) == 0 || string(raw) == "null" {
+			return
+		}
+		if err := parse(raw); err != nil {
+			diags.AddError("Private state is damaged", "The provider cannot read what it noted under "+key+" about this VM: "+err.Error())
+		}
+	}
+	m.Managed = tfkit.Managed{}
+	read(keyManaged, func(raw []byte) (err error) { m.Managed, err = tfkit.ParseManaged(raw); return err })
+	read(keyIdentity, func(raw []byte) error { return json.Unmarshal(raw, &m.Identity) })
+	read(keyResidues, func(raw []byte) error { return json.Unmarshal(raw, &m.Residues) })
+	read(keyProof, func(raw []byte) error { return json.Unmarshal(raw, &m.Proof) })
+	read(keyReplaces, func(raw []byte) error { return json.Unmarshal(raw, &m.Replaces) })
+	return m, diags
+}
+
+// note writes the memory of a VM that was just created, adopted or recognised.
+func (m memory) note(ctx context.Context, private keyWriter) diag.Diagnostics {
+	var diags diag.Diagnostics
+	diags.Append(private.SetKey(ctx, keyManaged, m.Managed.JSON())...)
+	diags.Append(noteResidues(ctx, private, m.Residues)...)
+	diags.Append(noteIdentity(ctx, private, m.Identity)...)
+	if m.Proof == nil {
+		return diags
+	}
+	proof, err := json.Marshal(m.Proof)
+	if err != nil {
+		diags.AddError("Cannot note what proves that a VM is ours", err.Error())
+		return diags
+	}
+	diags.Append(private.SetKey(ctx, keyProof, proof)...)
+	return diags
+}
+
+// noteIdentity writes the identity alone.
+func noteIdentity(ctx context.Context, private keyWriter, identity provision.Identity) diag.Diagnostics {
+	raw, err := json.Marshal(identity)
+	if err != nil {
+		var diags diag.Diagnostics
+		diags.AddError("Cannot note the identity of a VM", err.Error())
+		return diags
+	}
+	return private.SetKey(ctx, keyIdentity, raw)
+}
+
+// noteResidues writes the residues alone.
+func noteResidues(ctx context.Context, private keyWriter, left []provision.Residue) diag.Diagnostics {
+	if left == nil {
+		left = []provision.Residue{}
+	}
+	raw, err := json.Marshal(left)
+	if err != nil {
+		var diags diag.Diagnostics
+		diags.AddError("Cannot note what is left of a VM", err.Error())
+		return diags
+	}
+	return private.SetKey(ctx, keyResidues, raw)
+}

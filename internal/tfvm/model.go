@@ -1,0 +1,182 @@
+package tfvm
+
+// model is a configuration, a plan without unknowns, or a state of proxmox_vm. Nil is null.
+type model struct {
+	ID          *string  `tfsdk:"id"`
+	VMID        *int64   `tfsdk:"vmid"`
+	Node        *string  `tfsdk:"node"`
+	Name        *string  `tfsdk:"name"`
+	Description *string  `tfsdk:"description"`
+	Tags        []string `tfsdk:"tags"`
+	Pool        *string  `tfsdk:"pool"`
+	OnBoot      *bool    `tfsdk:"onboot"`
+	Protection  *bool    `tfsdk:"protection"`
+	Template    *bool    `tfsdk:"template"`
+	Machine     *string  `tfsdk:"machine"`
+	BIOS        *string  `tfsdk:"bios"`
+	OSType      *string  `tfsdk:"ostype"`
+	SCSIHW      *string  `tfsdk:"scsihw"`
+	BootOrder   []string `tfsdk:"boot_order"`
+
+	Clone     *cloneModel           `tfsdk:"clone"`
+	CPU       *cpuModel             `tfsdk:"cpu"`
+	Memory    *memoryModel          `tfsdk:"memory"`
+	Agent     *agentModel           `tfsdk:"agent"`
+	Disks     map[string]diskModel  `tfsdk:"disks"`
+	CDROMs    map[string]cdromModel `tfsdk:"cdroms"`
+	Networks  map[string]nicModel   `tfsdk:"networks"`
+	EFIDisk   *efiModel             `tfsdk:"efi_disk"`
+	TPMState  *tpmModel             `tfsdk:"tpm_state"`
+	CloudInit *cloudInitModel       `tfsdk:"cloud_init"`
+
+	Password        *string `tfsdk:"cloud_init_password_wo"`
+	PasswordVersion *int64  `tfsdk:"cloud_init_password_wo_version"`
+
+	PowerState        *string         `tfsdk:"power_state"`
+	OnFailure         *string         `tfsdk:"on_failure"`
+	OnOrphanedVolumes *string         `tfsdk:"on_orphaned_volumes"`
+	OnDestroy         *onDestroyModel `tfsdk:"on_destroy"`
+	Timeouts          *timeoutsModel  `tfsdk:"timeouts"`
+
+	UUID           *string                 `tfsdk:"uuid"`
+	Status         *string                 `tfsdk:"status"`
+	IPv4Address    *string                 `tfsdk:"ipv4_address"`
+	IPv6Address    *string                 `tfsdk:"ipv6_address"`
+	Addresses      map[string]guestAddress `tfsdk:"addresses"`
+	PendingChanges []string                `tfsdk:"pending_changes"`
+}
+
+type cloneModel struct {
+	VMID       *int64   `tfsdk:"vmid"`
+	Name       *string  `tfsdk:"name"`
+	Tags       []string `tfsdk:"tags"`
+	Node       *string  `tfsdk:"node"`
+	Full       *bool    `tfsdk:"full"`
+	Snapshot   *string  `tfsdk:"snapshot"`
+	Storage    *string  `tfsdk:"storage"`
+	Format     *string  `tfsdk:"format"`
+	BWLimit    *int64   `tfsdk:"bwlimit"`
+	SourceVMID *int64   `tfsdk:"source_vmid"`
+}
+
+type cpuModel struct {
+	Type     *string  `tfsdk:"type"`
+	Flags    []string `tfsdk:"flags"`
+	Sockets  *int64   `tfsdk:"sockets"`
+	Cores    *int64   `tfsdk:"cores"`
+	VCPUs    *int64   `tfsdk:"vcpus"`
+	Limit    *float64 `tfsdk:"limit"`
+	Units    *int64   `tfsdk:"units"`
+	Affinity *string  `tfsdk:"affinity"`
+	NUMA     *bool    `tfsdk:"numa"`
+}
+
+type memoryModel struct {
+	Size          *int64  `tfsdk:"size"`
+	Balloon       *int64  `tfsdk:"balloon"`
+	Shares        *int64  `tfsdk:"shares"`
+	Hugepages     *string `tfsdk:"hugepages"`
+	KeepHugepages *bool   `tfsdk:"keephugepages"`
+}
+
+type agentModel struct {
+	Enabled           *bool   `tfsdk:"enabled"`
+	Type              *string `tfsdk:"type"`
+	FSTrimClonedDisks *bool   `tfsdk:"fstrim_cloned_disks"`
+}
+
+type diskModel struct {
+	Storage    *string `tfsdk:"storage"`
+	Size       *string `tfsdk:"size"`
+	Format     *string `tfsdk:"format"`
+	ImportFrom *string `tfsdk:"import_from"`
+	Cache      *string `tfsdk:"cache"`
+	AIO        *string `tfsdk:"aio"`
+	Discard    *bool   `tfsdk:"discard"`
+	SSD        *bool   `tfsdk:"ssd"`
+	IOThread   *bool   `tfsdk:"iothread"`
+	Backup     *bool   `tfsdk:"backup"`
+	Replicate  *bool   `tfsdk:"replicate"`
+	ReadOnly   *bool   `tfsdk:"ro"`
+	Serial     *string `tfsdk:"serial"`
+	Volume     *string `tfsdk:"volume"`
+}
+
+type cdromModel struct {
+	File *string `tfsdk:"file"`
+}
+
+type nicModel struct {
+	Model    *string  `tfsdk:"model"`
+	Bridge   *string  `tfsdk:"bridge"`
+	MACAddr  *string  `tfsdk:"macaddr"`
+	Tag      *int64   `tfsdk:"tag"`
+	Trunks   []string `tfsdk:"trunks"`
+	Firewall *bool    `tfsdk:"firewall"`
+	LinkDown *bool    `tfsdk:"link_down"`
+	MTU      *int64   `tfsdk:"mtu"`
+	Queues   *int64   `tfsdk:"queues"`
+	Rate     *float64 `tfsdk:"rate"`
+}
+
+type efiModel struct {
+	Storage         *string `tfsdk:"storage"`
+	Format          *string `tfsdk:"format"`
+	Type            *string `tfsdk:"type"`
+	PreEnrolledKeys *bool   `tfsdk:"pre_enrolled_keys"`
+	Volume          *string `tfsdk:"volume"`
+}
+
+type tpmModel struct {
+	Storage *string `tfsdk:"storage"`
+	Version *string `tfsdk:"version"`
+	Volume  *string `tfsdk:"volume"`
+}
+
+type cloudInitModel struct {
+	Storage      *string                 `tfsdk:"storage"`
+	Slot         *string                 `tfsdk:"slot"`
+	Format       *string                 `tfsdk:"format"`
+	Type         *string                 `tfsdk:"type"`
+	User         *string                 `tfsdk:"user"`
+	SSHKeys      []string                `tfsdk:"ssh_keys"`
+	Nameservers  []string                `tfsdk:"nameservers"`
+	SearchDomain *string                 `tfsdk:"searchdomain"`
+	Upgrade      *bool                   `tfsdk:"upgrade"`
+	Addresses    map[string]addressModel `tfsdk:"addresses"`
+	Custom       *customModel            `tfsdk:"custom"`
+	Volume       *string                 `tfsdk:"volume"`
+}
+
+type addressModel struct {
+	IPv4     *string `tfsdk:"ipv4"`
+	Gateway4 *string `tfsdk:"gateway4"`
+	IPv6     *string `tfsdk:"ipv6"`
+	Gateway6 *string `tfsdk:"gateway6"`
+}
+
+type customModel struct {
+	User    *string `tfsdk:"user"`
+	Network *string `tfsdk:"network"`
+	Meta    *string `tfsdk:"meta"`
+	Vendor  *string `tfsdk:"vendor"`
+}
+
+type onDestroyModel struct {
+	PowerOff *string `tfsdk:"power_off"`
+	Timeout  *string `tfsdk:"timeout"`
+}
+
+type timeoutsModel struct {
+	Create *string `tfsdk:"create"`
+	Read   *string `tfsdk:"read"`
+	Update *string `tfsdk:"update"`
+	Delete *string `tfsdk:"delete"`
+}
+
+// guestAddress is what the agent says of one network device.
+type guestAddress struct {
+	MAC  *string  `tfsdk:"mac"`
+	IPv4 []string `tfsdk:"ipv4"`
+	IPv6 []string `tfsdk:"ipv6"`
+}

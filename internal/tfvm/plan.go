@@ -1,0 +1,157 @@
+package tfvm
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// ModifyPlan computes the whole plan from configuration, state and the managed paths, and checks it against the server.
+func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	v := newValues(ctx)
+	prior, diags := v.model(ctx, req.State.Raw)
+	resp.Diagnostics.Append(diags...)
+	kept, diags := recall(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if req.Plan.Raw.IsNull() {
+		resp.Diagnostics.Append(prior.guardProtection("destroy")...)
+		return
+	}
+	planned := v.shape.Plan(tfkit.PlanInput{
+		Config: req.Config.Raw, Prior: req.State.Raw, Managed: kept.Managed,
+		Inherits: !tfkit.At(req.Config.Raw, "clone").IsNull(),
+	})
+	resp.Plan.Raw = planned.Value
+	plan, diags := v.model(ctx, planned.Value)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() || !planned.Changed {
+		return
+	}
+	creating := req.State.Raw.IsNull()
+	if !creating {
+		resp.Plan.Raw = reconsider(req.Config.Raw, planned.Value, prior, plan)
+		resp.Diagnostics.Append(forgotten(planned.Forgotten)...)
+		resp.RequiresReplace = replacement(planned.Value, prior, plan)
+	}
+	switch {
+	case len(resp.RequiresReplace) > 0:
+		resp.Diagnostics.Append(prior.guardProtection("replace")...)
+		vmid, err := json.Marshal(value(prior.VMID))
+		if err == nil {
+			resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyReplaces, vmid)...)
+		}
+		return // Terraform plans again, without the prior state
+	case creating:
+		c := &checker{config: req.Config.Raw}
+		c.bootOrder()
+		resp.Diagnostics.Append(c.diags...)
+	default:
+		resp.Diagnostics.Append(refused(req.Config.Raw, prior, plan, kept.Managed)...)
+	}
+	if !resp.Diagnostics.HasError() {
+		resp.Diagnostics.Append(r.ask(ctx, req.Config.Raw, prior, plan, kept)...)
+	}
+}
+
+// guardProtection refuses what PVE would refuse at apply.
+func (m *model) guardProtection(verb string) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if value(m.Protection) {
+		diags.AddAttributeError(path.Root("protection"), "Cannot "+verb+" "+m.thing(),
+			"The VM is protected: PVE refuses to remove it. Set protection = false and apply, then "+verb+" it.")
+	}
+	return diags
+}
+
+// forgotten tells which devices leave the state without being touched.
+func forgotten(slots []string) diag.Diagnostics {
+	var diags diag.Diagnostics
+	if len(slots) > 0 {
+		diags.AddWarning("Devices that the configuration does not name are forgotten",
+			"In state but not in the configuration, and never configured: "+strings.Join(slots, ", ")+
+				". They stay on the VM as they are and leave the state. Name them in the configuration to manage them.")
+	}
+	return diags
+}
+
+// reconsider makes unknown what follows from other changes: the volume of a disk that moves, the boot order when devices
+// come and go, the machine type that PVE pins for Windows.
+func reconsider(config, planned tftypes.Value, prior, plan model) tftypes.Value {
+	open, gone := map[string]bool{}, map[string]bool{}
+	for slot, d := range plan.Disks {
+		if was, ok := prior.Disks[slot]; ok && (moved(was.Storage, d.Storage) || moved(was.Format, d.Format)) {
+			open["disks."+slot+".volume"] = true
+			if tfkit.At(config, "disks", slot, "format").IsNull() {
+				open["disks."+slot+".format"] = true
+			}
+		}
+	}
+	if was, is := prior.EFIDisk, plan.EFIDisk; was != nil && is != nil && moved(was.Storage, is.Storage) {
+		open["efi_disk.volume"] = true
+	}
+	if was, is := prior.TPMState, plan.TPMState; was != nil && is != nil && moved(was.Storage, is.Storage) {
+		open["tpm_state.volume"] = true
+	}
+	reconsiderDrive(prior.CloudInit, plan.CloudInit, open, gone)
+	if tfkit.At(config, "boot_order").IsNull() && plan.BootOrder != nil && !sameDevices(prior, plan) {
+		open["boot_order"] = true
+	}
+	if tfkit.At(config, "machine").IsNull() && value(prior.OSType) != value(plan.OSType) {
+		open["machine"] = true
+	}
+	return tfkit.Edit(planned, open, gone)
+}
+
+// reconsiderDrive sees to the three attributes that are one thing on the server, the cloud-init drive.
+func reconsiderDrive(was, is *cloudInitModel, open, gone map[string]bool) {
+	switch {
+	case was == nil || is == nil:
+	case is.Storage == nil:
+		gone["cloud_init.slot"], gone["cloud_init.format"], gone["cloud_init.volume"] = true, true, true
+	case was.Storage == nil && is.Slot == nil:
+		open["cloud_init.slot"], open["cloud_init.volume"] = true, true
+	case was.Storage == nil || moved(was.Storage, is.Storage) || moved(was.Slot, is.Slot):
+		open["cloud_init.volume"] = true
+	}
+}
+
+// moved reports whether two known values differ.
+func moved(was, is *string) bool { return was != nil && is != nil && *was != *is }
+
+// sameDevices reports whether the same slots are in use before and after.
+func sameDevices(prior, plan model) bool {
+	before, after := prior.slots(), plan.slots()
+	for slot := range before {
+		if !after[slot] {
+			return false
+		}
+	}
+	return len(before) == len(after)
+}
+
+func (m *model) slots() map[string]bool {
+	all := map[string]bool{}
+	for slot := range m.Disks {
+		all[slot] = true
+	}
+	for slot := range m.CDROMs {
+		all[slot] = true
+	}
+	for slot := range m.Networks {
+		all[slot] = true
+	}
+	if m.CloudInit != nil && m.CloudInit.Slot != nil {
+		all[*m.CloudInit.Slot] = true
+	}
+	return all
+}

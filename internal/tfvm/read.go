@@ -1,0 +1,87 @@
+package tfvm
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// Read refreshes the state. It drops a VM only when it is proven to be gone and nothing is left of it; where the server
+// cannot tell, the state stays with a warning; a VM that is another under the same id is an error, never a refresh.
+func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	v := newValues(ctx)
+	state, diags := v.model(ctx, req.State.Raw)
+	resp.Diagnostics.Append(diags...)
+	kept, diags := recall(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	attempt := state.attempt("read")
+	if r.machines == nil {
+		resp.Diagnostics.AddWarning(attempt.Thing+" was not refreshed",
+			"The provider's configuration depends on values that are not known yet, so the state was left as it is.")
+		return
+	}
+	r.Session.Remember(int(value(state.VMID)))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.limits().Read, tfkit.ReadTimeout))
+	defer cancel()
+
+	guest, seen, err := r.machines.Read(ctx, state.ref(kept))
+	var other *provision.IdentityError
+	switch {
+	case errors.As(err, &other):
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+		return
+	case seen == provision.Unknown || err != nil:
+		resp.Diagnostics.Append(tfkit.Unsure(attempt, err)...)
+		return
+	case seen == provision.Found:
+		v.refresh(ctx, req, resp, guest, kept)
+	}
+	left := r.recheck(ctx, kept.Residues, attempt, resp)
+	if seen == provision.Gone && len(left) == 0 && !resp.Diagnostics.HasError() {
+		resp.State.RemoveResource(ctx)
+	}
+}
+
+// refresh writes what the server says into state, and notes the identity of a VM that has none yet.
+func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, guest provision.Guest, kept memory) {
+	server, diags := v.server(ctx, guest)
+	resp.Diagnostics.Append(diags...)
+	if diags.HasError() {
+		return
+	}
+	unseen := tfkit.At(req.State.Raw, "uuid").IsNull() && len(kept.Managed) == 0
+	if unseen {
+		resp.State.Raw = v.shape.Fill(req.State.Raw, server)
+	} else {
+		resp.State.Raw = v.shape.Refresh(req.State.Raw, server)
+	}
+	if kept.Identity.IsZero() && !guest.Identity.IsZero() {
+		resp.Diagnostics.Append(noteIdentity(ctx, resp.Private, guest.Identity)...)
+	}
+}
+
+// recheck looks whether what an earlier failure left is still there.
+func (r *Resource) recheck(ctx context.Context, residues []provision.Residue, attempt tfkit.Attempt, resp *resource.ReadResponse) []provision.Residue {
+	if len(residues) == 0 {
+		return nil
+	}
+	left, err := r.machines.Recheck(ctx, residues)
+	if err != nil {
+		resp.Diagnostics.Append(tfkit.Unsure(attempt, err)...)
+		return residues
+	}
+	if len(left) > 0 {
+		resp.Diagnostics.AddWarning("Leftovers of "+attempt.Thing,
+			"An earlier operation failed and could not remove everything.\n"+tfkit.ListResidues(left)+
+				"\"terraform destroy\" and the next apply try again.")
+	}
+	resp.Diagnostics.Append(noteResidues(ctx, resp.Private, left)...)
+	return left
+}

@@ -1,0 +1,94 @@
+package tfvm
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// replacement lists what cannot change in place: the id, and the sources. A source that was not known before is only
+// recorded, as is one that is no longer said.
+func replacement(planned tftypes.Value, prior, plan model) path.Paths {
+	var all path.Paths
+	if vmid := tfkit.At(planned, "vmid"); prior.VMID != nil && (!vmid.IsKnown() || plan.VMID != nil && *plan.VMID != *prior.VMID) {
+		all.Append(path.Root("vmid"))
+	}
+	if was, is := prior.Clone, plan.Clone; was != nil && is != nil {
+		all.Append(otherSource(was, is)...)
+	}
+	for slot, d := range plan.Disks {
+		if was, ok := prior.Disks[slot]; ok && moved(was.ImportFrom, d.ImportFrom) {
+			all.Append(path.Root("disks").AtMapKey(slot).AtName("import_from"))
+		}
+	}
+	return all
+}
+
+// otherSource compares two sources of a clone. Another way to name the VM that was really cloned is no other source.
+func otherSource(was, is *cloneModel) path.Paths {
+	var all path.Paths
+	at := path.Root("clone")
+	source := was.SourceVMID
+	if source == nil {
+		source = was.VMID
+	}
+	if is.VMID != nil && source != nil && *is.VMID != *source {
+		all.Append(at.AtName("vmid"))
+	}
+	if moved(was.Name, is.Name) {
+		all.Append(at.AtName("name"))
+	}
+	if len(was.Tags) > 0 && len(is.Tags) > 0 && !slices.Equal(lowered(was.Tags), lowered(is.Tags)) {
+		all.Append(at.AtName("tags"))
+	}
+	if moved(was.Snapshot, is.Snapshot) {
+		all.Append(at.AtName("snapshot"))
+	}
+	if was.Full != nil && is.Full != nil && *was.Full != *is.Full {
+		all.Append(at.AtName("full"))
+	}
+	return all
+}
+
+func lowered(tags []string) []string {
+	all := strings.Split(strings.ToLower(strings.Join(tags, ";")), ";")
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// refused are changes that cannot be made in place and are no reason to replace the VM either.
+func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) diag.Diagnostics {
+	var diags diag.Diagnostics
+	summary := "Cannot change " + prior.thing()
+	if moved(prior.Node, plan.Node) {
+		diags.AddAttributeError(path.Root("node"), summary, moveRefused(*prior.Node, *plan.Node))
+	}
+	if value(prior.Template) && !value(plan.Template) {
+		diags.AddAttributeError(path.Root("template"), summary,
+			"A template cannot become a VM again: PVE has no way back. Clone it, or set template = true.")
+	}
+	for slot, d := range plan.Disks {
+		_, existed := prior.Disks[slot]
+		if at := path.Root("disks").AtMapKey(slot); !existed && d.Storage == nil && tfkit.At(config, "disks", slot, "storage").IsNull() {
+			diags.AddAttributeError(at.AtName("storage"), summary, "A new disk needs a storage.")
+		}
+	}
+	if diags.HasError() || !config.IsFullyKnown() {
+		return diags
+	}
+	before, after := comparable(prior, plan, managed)
+	for _, p := range vm.Diff(before.spec(false), after.spec(false)).Problems {
+		if at, ok := plan.locator().Parameter(p.Option); ok {
+			diags.AddAttributeError(at, summary, p.Text)
+		} else {
+			diags.AddError(summary, p.Option+": "+p.Text)
+		}
+	}
+	return diags
+}

@@ -1,0 +1,126 @@
+package tfvm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// machines is what the resource needs of package provision.
+type machines interface {
+	Create(ctx context.Context, r provision.CreateRequest) (provision.Created, error)
+	Read(ctx context.Context, ref provision.Ref) (provision.Guest, provision.Seen, error)
+	Recheck(ctx context.Context, left []provision.Residue) ([]provision.Residue, error)
+	Update(ctx context.Context, r provision.UpdateRequest) (provision.Guest, []provision.Warning, error)
+	Delete(ctx context.Context, r provision.DeleteRequest) ([]provision.Residue, []provision.Warning, error)
+	Adopt(ctx context.Context, node string, vmid int) (provision.Guest, error)
+	Check(ctx context.Context, r provision.PlanRequest) []*provision.FieldError
+}
+
+// Resource is proxmox_vm.
+type Resource struct {
+	tfkit.ResourceBase
+	machines machines // nil while the provider's configuration is not known
+}
+
+var (
+	_ resource.ResourceWithConfigure      = &Resource{}
+	_ resource.ResourceWithImportState    = &Resource{}
+	_ resource.ResourceWithModifyPlan     = &Resource{}
+	_ resource.ResourceWithValidateConfig = &Resource{}
+	_ machines                            = &provision.Service{}
+)
+
+// New makes the resource.
+func New() resource.Resource { return &Resource{} }
+
+// Metadata names the resource.
+func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_vm"
+}
+
+// Schema is the shape of the configuration.
+func (r *Resource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = vmSchema(ctx)
+}
+
+// Configure takes the session of the configured provider.
+func (r *Resource) Configure(ctx context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
+	r.ResourceBase.Configure(ctx, req, resp)
+	if r.Session.Known() {
+		r.machines = r.Session.VMs
+	}
+}
+
+// values converts between raw values and models.
+type values struct {
+	schema schema.Schema
+	shape  tfkit.Shape
+}
+
+func newValues(ctx context.Context) values {
+	s := vmSchema(ctx)
+	return values{schema: s, shape: tfkit.NewShape(ctx, s, rules())}
+}
+
+// model reads a configuration, a plan or a state. Unknown becomes nil.
+func (v values) model(ctx context.Context, raw tftypes.Value) (model, diag.Diagnostics) {
+	var m model
+	plan := tfsdk.Plan{Raw: tfkit.Known(raw), Schema: v.schema}
+	diags := plan.Get(ctx, &m)
+	return m, diags
+}
+
+// raw writes a model.
+func (v values) raw(ctx context.Context, m model) (tftypes.Value, diag.Diagnostics) {
+	state := tfsdk.State{Raw: tftypes.NewValue(v.schema.Type().TerraformType(ctx), nil), Schema: v.schema}
+	diags := state.Set(ctx, &m)
+	return state.Raw, diags
+}
+
+// server is what the server says about a guest, as a raw value.
+func (v values) server(ctx context.Context, g provision.Guest) (tftypes.Value, diag.Diagnostics) {
+	return v.raw(ctx, absorb(g))
+}
+
+// thing names a VM for people.
+func thing(vmid int64, name, node string) string {
+	text := "a VM"
+	switch {
+	case vmid != 0:
+		text = fmt.Sprintf("VM %d", vmid)
+	case name != "":
+		text = fmt.Sprintf("VM %q", name)
+	}
+	if node != "" {
+		text += " on " + node
+	}
+	return text
+}
+
+func (m *model) thing() string { return thing(value(m.VMID), value(m.Name), value(m.Node)) }
+
+func (m *model) attempt(verb string) tfkit.Attempt {
+	return tfkit.Attempt{Verb: verb, Thing: m.thing(), At: m.locator()}
+}
+
+// ref is the VM in state.
+func (m *model) ref(kept memory) provision.Ref {
+	return provision.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: kept.Identity, Proof: kept.Proof, Status: value(m.Status)}
+}
+
+// limits are the configured timeouts.
+func (m *model) limits() timeoutsModel {
+	if m.Timeouts == nil {
+		return timeoutsModel{}
+	}
+	return *m.Timeouts
+}

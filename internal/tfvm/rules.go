@@ -1,0 +1,132 @@
+package tfvm
+
+import (
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// rules says what sets single attributes apart; see tfkit.Rule. Everything that is not here follows the general rule.
+func rules() map[string]tfkit.Rule {
+	all := map[string]tfkit.Rule{
+		"vmid":        {Keep: true, Made: true},
+		"node":        {Keep: true, Made: true},
+		"description": {Same: sameText(trimEnd), Default: text("")},
+		"tags":        {Same: sameSet(strings.ToLower)},
+		"boot_order":  {Made: true},
+		"machine":     {Made: true}, // PVE pins it for Windows (qemu-server API2/Qemu.pm create_vm)
+
+		"status": {Volatile: true}, "ipv4_address": {Volatile: true}, "ipv6_address": {Volatile: true},
+		"addresses": {Volatile: true}, "pending_changes": {Volatile: true},
+
+		"clone": {Local: true}, "on_failure": {Local: true}, "on_orphaned_volumes": {Local: true}, "on_destroy": {Local: true},
+		"timeouts": {Local: true}, "cloud_init_password_wo_version": {Local: true},
+
+		"cpu.limit": {Same: sameNumber, Default: number(0)},
+		"cpu.flags": {Same: sameSet(verbatim)},
+
+		"disks.*.storage":     {Keep: true},
+		"disks.*.size":        {Keep: true, Made: true, Same: sameSize},
+		"disks.*.format":      {Keep: true, Made: true, Silent: true},
+		"disks.*.import_from": {Local: true},
+
+		"networks.*.model":   {Keep: true, Made: true},
+		"networks.*.macaddr": {Keep: true, Made: true, Same: sameText(strings.ToUpper)},
+		"networks.*.trunks":  {Same: sameSet(verbatim)},
+		"networks.*.rate":    {Same: sameNumber, Default: number(0)},
+		"networks.*.queues":  {Default: number(0)},
+
+		"efi_disk":         {Absent: true, Whole: true},
+		"efi_disk.storage": {Keep: true}, "efi_disk.format": {Keep: true, Made: true, Silent: true},
+		"tpm_state":         {Absent: true, Whole: true},
+		"tpm_state.storage": {Keep: true},
+
+		"cloud_init":          {Absent: true},
+		"cloud_init.storage":  {Keep: true},
+		"cloud_init.slot":     {Keep: true, Made: true},
+		"cloud_init.format":   {Keep: true, Made: true, Silent: true},
+		"cloud_init.ssh_keys": {Same: sameKeys},
+		"cloud_init.custom":   {Absent: true},
+	}
+	for _, off := range []string{"onboot", "protection", "template", "cpu.numa", "memory.keephugepages", "agent.enabled",
+		"agent.fstrim_cloned_disks", "disks.*.discard", "disks.*.ssd", "disks.*.iothread", "disks.*.ro", "networks.*.firewall",
+		"networks.*.link_down", "efi_disk.pre_enrolled_keys"} {
+		all[off] = tfkit.Rule{Default: truth(false)}
+	}
+	for _, on := range []string{"disks.*.backup", "disks.*.replicate", "cloud_init.upgrade"} {
+		all[on] = tfkit.Rule{Default: truth(true)}
+	}
+	return all
+}
+
+func text(s string) tftypes.Value         { return tftypes.NewValue(tftypes.String, s) }
+func truth(b bool) tftypes.Value          { return tftypes.NewValue(tftypes.Bool, b) }
+func number(n int64) tftypes.Value        { return tftypes.NewValue(tftypes.Number, n) }
+func verbatim(s string) string            { return s }
+func trimEnd(s string) string             { return strings.TrimRight(s, " \t\r\n") }
+func stringOf(v tftypes.Value) (s string) { _ = v.As(&s); return s }
+
+// sameText compares two texts in their normal form.
+func sameText(normal func(string) string) func(a, b tftypes.Value) bool {
+	return func(a, b tftypes.Value) bool { return normal(stringOf(a)) == normal(stringOf(b)) }
+}
+
+// sameSet compares two sets of texts in their normal form.
+func sameSet(normal func(string) string) func(a, b tftypes.Value) bool {
+	return func(a, b tftypes.Value) bool { return slices.Equal(normalSet(a, normal), normalSet(b, normal)) }
+}
+
+func normalSet(v tftypes.Value, normal func(string) string) []string {
+	all := texts(v)
+	for i := range all {
+		all[i] = normal(all[i])
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func texts(v tftypes.Value) []string {
+	var elements []tftypes.Value
+	_ = v.As(&elements)
+	all := make([]string, len(elements))
+	for i, e := range elements {
+		all[i] = stringOf(e)
+	}
+	return all
+}
+
+// sameKeys compares lists of SSH keys: PVE keeps them as lines.
+func sameKeys(a, b tftypes.Value) bool { return slices.Equal(trimmed(texts(a)), trimmed(texts(b))) }
+
+// sameNumber compares decimals as PVE prints them; a literal of the configuration has more digits than a float64.
+func sameNumber(a, b tftypes.Value) bool {
+	var x, y *big.Float
+	if a.As(&x) != nil || b.As(&y) != nil || x == nil || y == nil {
+		return false
+	}
+	p, _ := x.Float64()
+	q, _ := y.Float64()
+	return p == q
+}
+
+// sameSize compares sizes in bytes.
+func sameSize(a, b tftypes.Value) bool {
+	x, errX := vm.ParseSize(stringOf(a))
+	y, errY := vm.ParseSize(stringOf(b))
+	return errX == nil && errY == nil && x == y
+}
+
+// floatOf is a known number; 0 for anything else.
+func floatOf(v tftypes.Value) float64 {
+	var x *big.Float
+	if v.As(&x) != nil || x == nil {
+		return 0
+	}
+	f, _ := x.Float64()
+	return f
+}

@@ -1,0 +1,166 @@
+package tfvm
+
+import (
+	"context"
+	"maps"
+
+	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// The range of VMIDs (pve-common JSONSchema.pm, pve-vmid).
+const (
+	minVMID = 100
+	maxVMID = 999999999
+)
+
+const description = "A virtual machine. `terraform apply` makes it whole or not at all: when a step of a create fails, everything that " +
+	"was made so far is removed again, and what cannot be removed is named together with the command that removes it.\n\n" +
+	"**What is not configured is left alone**: PVE's default or the template's value stands. What is configured is enforced, on clones too. " +
+	"What was configured and is taken out of the configuration is reset to PVE's default, and the plan shows it. " +
+	"Disks, CD-ROM drives and network devices are maps keyed by PVE's slot (`scsi0`, `ide2`, `net0`); a device that the configuration never named is not touched.\n\n" +
+	"Needs PVE 8.0 or later. Privileges: `VM.Allocate`, `VM.Audit`, `VM.PowerMgmt` and the `VM.Config.*` privileges of the options that are set, " +
+	"on `/vms` or the pool; `Datastore.AllocateSpace` and `Datastore.Audit` on every storage used; `SDN.Use` on the bridges; `VM.Clone` on a template."
+
+// vmSchema is the schema of proxmox_vm.
+func vmSchema(ctx context.Context) schema.Schema {
+	attributes := map[string]schema.Attribute{}
+	for _, part := range []map[string]schema.Attribute{
+		placeAttributes(), generalAttributes(), hardwareAttributes(), deviceAttributes(), cloudInitAttributes(), lifecycleAttributes(ctx), computedAttributes(),
+	} {
+		maps.Copy(attributes, part)
+	}
+	return schema.Schema{MarkdownDescription: description, Attributes: attributes}
+}
+
+// placeAttributes say which VM it is, where, and from what it is made.
+func placeAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"vmid": schema.Int64Attribute{
+			Optional: true, Computed: true,
+			MarkdownDescription: "Id of the VM, 100 to 999999999, unique in the cluster. Default: the next free id (in the provider's `vmid_range`, if set); " +
+				"two applies at the same time never get the same one. A change replaces the VM. An id that is taken is an error, never a takeover.",
+			Validators: []validator.Int64{int64validator.Between(minVMID, maxVMID)},
+		},
+		"node": schema.StringAttribute{
+			Optional: true, Computed: true,
+			MarkdownDescription: "Node that runs the VM. Default: the template's node, or the only node of the cluster. " +
+				"Moving a VM to another node by changing this is not supported yet and is refused in the plan.",
+			Validators: []validator.String{tfkit.NodeName()},
+		},
+		"clone": schema.SingleNestedAttribute{
+			Optional: true,
+			MarkdownDescription: "Make the VM as a clone of a template or of another VM. Exactly one of `vmid`, `name` and `tags` says which. " +
+				"Everything that is not configured stays as the source has it. Needs `VM.Clone` on the source. On an imported VM setting this only records it.",
+			Attributes: cloneAttributes(),
+		},
+	}
+}
+
+func cloneAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"vmid": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.Between(minVMID, maxVMID)},
+			MarkdownDescription: "Id of the source. A change replaces the VM."},
+		"name": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+			MarkdownDescription: "Name of the source. It is looked up when the VM is made, not later; several VMs of that name are an error that lists them. A change replaces the VM."},
+		"tags": schema.SetAttribute{Optional: true, ElementType: types.StringType,
+			Validators:          []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(tfkit.Tag())},
+			MarkdownDescription: "Tags of the source: the one template that has all of them. Looked up when the VM is made. A change replaces the VM."},
+		"node": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.NodeName()},
+			MarkdownDescription: "Node of the source. Default: looked up. Needed only to tell several templates of one name apart."},
+		"full": schema.BoolAttribute{Optional: true,
+			MarkdownDescription: "`true`: copy the disks; `false`: linked clone, whose disks depend on the template's. Default: PVE's, linked for templates and full for VMs."},
+		"snapshot": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.LengthBetween(1, 40)},
+			MarkdownDescription: "Snapshot of the source to clone. Default: its current state."},
+		"storage": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.StorageID()},
+			MarkdownDescription: "Storage for all disks of a full clone. Default: each disk stays on the source's storage. Not for linked clones."},
+		"format": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("raw", "qcow2", "vmdk")},
+			MarkdownDescription: "Image format of a full clone on a file storage: `raw`, `qcow2` or `vmdk`. Default: the storage's. Not for linked clones."},
+		"bwlimit": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.AtLeast(0)},
+			MarkdownDescription: "Limit for copying, in KiB/s; 0 = none. Default: the datacenter's."},
+		"source_vmid": schema.Int64Attribute{Computed: true,
+			MarkdownDescription: "Id of the VM that was really cloned."},
+	}
+}
+
+// generalAttributes describe the VM to people and to the cluster.
+func generalAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"name": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.DNSName()},
+			MarkdownDescription: "Name, a DNS name. It need not be unique. Cloud-init makes it the host name. Default: none; PVE names a clone `Copy-of-VM-<source>`."},
+		"description": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.LengthAtMost(8192)},
+			MarkdownDescription: "Notes, Markdown, at most 8192 characters. White space at the end does not count, PVE strips it. While the VM is being made its description names the transaction."},
+		"tags": schema.SetAttribute{Optional: true, Computed: true, ElementType: types.StringType,
+			Validators:          []validator.Set{setvalidator.ValueStringsAre(tfkit.Tag())},
+			MarkdownDescription: "Tags. Upper and lower case are the same to PVE unless the datacenter's tag style says otherwise."},
+		"pool": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.PoolID()},
+			MarkdownDescription: "Resource pool that the VM belongs to; it must exist. Needs `Pool.Allocate` on it to change later."},
+		"onboot": schema.BoolAttribute{Optional: true, Computed: true,
+			MarkdownDescription: "Start the VM when its node boots. PVE's default: `false`."},
+		"protection": schema.BoolAttribute{Optional: true, Computed: true,
+			MarkdownDescription: "Refuse to destroy the VM and to remove its disks. It binds this provider too: a plan that destroys a protected VM is an error. PVE's default: `false`."},
+		"template": schema.BoolAttribute{Optional: true, Computed: true,
+			MarkdownDescription: "Convert the VM to a template. There is no way back. A clone of a template is not a template unless this says so."},
+		"boot_order": schema.ListAttribute{Optional: true, Computed: true, ElementType: types.StringType,
+			Validators:          []validator.List{listvalidator.UniqueValues()},
+			MarkdownDescription: "Devices to boot from, first one first: `[\"scsi0\", \"net0\"]`. An empty list: boot from nothing. Default: PVE takes the first disk, CD-ROM drive and network device."},
+	}
+}
+
+// lifecycleAttributes say how the VM is made, run and removed. PVE does not know them, but for the power state.
+func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
+	limits := timeouts.Opts{Create: true, Read: true, Update: true, Delete: true,
+		CreateDescription: "Time for a create, such as `45m`. Default: 30 minutes. The rollback after a failure has ten minutes of its own.",
+		ReadDescription:   "Time for a refresh. Default: 2 minutes.",
+		UpdateDescription: "Time for a change. Default: 30 minutes.",
+		DeleteDescription: "Time for a destroy. Default: 15 minutes.",
+	}
+	return map[string]schema.Attribute{
+		"power_state": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("running", "stopped")},
+			MarkdownDescription: "`running` or `stopped`, enforced by every apply; a VM that runs is shut down, never cut off. Default: the VM is started once when it is made (a template never), and its power is left alone afterwards."},
+		"on_failure": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("rollback", "keep")},
+			MarkdownDescription: "What a create that fails does with what it made: `rollback` (default) removes everything; `keep` leaves the VM, tainted, to be looked at."},
+		"on_orphaned_volumes": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("fail", "destroy")},
+			MarkdownDescription: "What a create does about volumes that carry the configured `vmid` although no VM has it: `fail` (default) names them, `destroy` destroys them first. An automatic id is never one with such volumes."},
+		"on_destroy": schema.SingleNestedAttribute{Optional: true,
+			MarkdownDescription: "How the VM is destroyed. It must be applied before the destroy to count.",
+			Attributes: map[string]schema.Attribute{
+				"power_off": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("graceful", "force")},
+					MarkdownDescription: "`graceful` (default): ask the guest to shut down, and fail if it does not in time; `force`: then cut it off."},
+				"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.Positive()},
+					MarkdownDescription: "Time that the guest has to shut down, such as `90s`. Default: 3 minutes."},
+			}},
+		"timeouts": timeouts.Attributes(ctx, limits),
+	}
+}
+
+// computedAttributes are what only the server knows.
+func computedAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"id": schema.StringAttribute{Computed: true, MarkdownDescription: "The VMID as a text."},
+		"uuid": schema.StringAttribute{Computed: true,
+			MarkdownDescription: "SMBIOS uuid. It is how the provider tells this VM from another that somebody makes later under the same id."},
+		"status": schema.StringAttribute{Computed: true, MarkdownDescription: "`running` or `stopped`."},
+		"ipv4_address": schema.StringAttribute{Computed: true,
+			MarkdownDescription: "First IPv4 address of the first network device that has one, neither loopback nor link-local, as the guest agent reports it. Null without an answer of the agent."},
+		"ipv6_address": schema.StringAttribute{Computed: true,
+			MarkdownDescription: "First IPv6 address, likewise."},
+		"addresses": schema.MapNestedAttribute{Computed: true,
+			MarkdownDescription: "Addresses by network device (`net0`), as the guest agent reports them.",
+			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+				"mac":  schema.StringAttribute{Computed: true, MarkdownDescription: "MAC address of the device."},
+				"ipv4": schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "IPv4 addresses, without prefix length."},
+				"ipv6": schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "IPv6 addresses, without prefix length."},
+			}}},
+		"pending_changes": schema.ListAttribute{Computed: true, ElementType: types.StringType,
+			MarkdownDescription: "Options of PVE that were changed and wait for the next stop and start of the VM."},
+	}
+}

@@ -1,0 +1,77 @@
+package tfvm
+
+import (
+	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// cloudInitAttributes are the cloud-init drive, what it says, and the password, which stands outside because a
+// write-only attribute cannot live in a computed one.
+func cloudInitAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"cloud_init": schema.SingleNestedAttribute{Optional: true, Computed: true,
+			MarkdownDescription: "The cloud-init drive and what PVE writes on it. PVE writes it anew at every start. Needs `VM.Config.Cloudinit`, and `VM.Config.CDROM` for the drive.",
+			Attributes:          cloudInitGroup()},
+		"cloud_init_password_wo": schema.StringAttribute{Optional: true, WriteOnly: true, Sensitive: true,
+			MarkdownDescription: "Password of the cloud-init user. It is never stored in state (Terraform 1.11 or later); PVE gets a salted SHA-512 hash of it, except for Windows. It is sent when the VM is made and when `cloud_init_password_wo_version` changes."},
+		"cloud_init_password_wo_version": schema.Int64Attribute{Optional: true,
+			MarkdownDescription: "Any number; a change of it sends `cloud_init_password_wo` again."},
+	}
+}
+
+func cloudInitGroup() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"storage": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.StorageID()},
+			MarkdownDescription: "Storage of the drive. Required, except for a clone of a source that has a cloud-init drive."},
+		"slot": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.Slot(cdromBuses(), wantCDROM)},
+			MarkdownDescription: "Slot of the drive. Default: the template's, or `ide2`."},
+		"format": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("raw", "qcow2")},
+			MarkdownDescription: "Image format of the drive on a file storage. Default: the storage's."},
+		"type": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("nocloud", "configdrive2", "opennebula")},
+			MarkdownDescription: "Format of the data: `nocloud`, `configdrive2`, `opennebula`. PVE's default: `nocloud`, for Windows `configdrive2`."},
+		"user": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+			MarkdownDescription: "User to set up. Default: the image's own."},
+		"ssh_keys": schema.ListAttribute{Optional: true, Computed: true, ElementType: types.StringType,
+			MarkdownDescription: "Public SSH keys for the user, one an element."},
+		"nameservers": schema.ListAttribute{Optional: true, Computed: true, ElementType: types.StringType,
+			Validators:          []validator.List{listvalidator.ValueStringsAre(tfkit.IP())},
+			MarkdownDescription: "Name servers. PVE's default: those of the node."},
+		"searchdomain": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+			MarkdownDescription: "Search domain. PVE's default: that of the node."},
+		"upgrade": schema.BoolAttribute{Optional: true, Computed: true,
+			MarkdownDescription: "Upgrade the packages at the first boot. PVE's default: `true`."},
+		"addresses": schema.MapNestedAttribute{Optional: true, Computed: true,
+			MarkdownDescription: "Addresses by network device (`net0`). A device without an entry is left unconfigured by PVE.",
+			Validators:          []validator.Map{mapvalidator.KeysAre(tfkit.Slot(nicSlots(), wantNIC))},
+			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+				"ipv4": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.Address(false, false, "dhcp", "manual")},
+					MarkdownDescription: "IPv4 address with prefix length, `10.0.0.5/24`, `dhcp` or `manual`."},
+				"gateway4": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.Address(false, true)},
+					MarkdownDescription: "IPv4 gateway. Only with an address in `ipv4`."},
+				"ipv6": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.Address(true, false, "auto", "dhcp", "manual")},
+					MarkdownDescription: "IPv6 address with prefix length, `auto` (SLAAC), `dhcp` or `manual`."},
+				"gateway6": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.Address(true, true)},
+					MarkdownDescription: "IPv6 gateway. Only with an address in `ipv6`."},
+			}}},
+		"custom": schema.SingleNestedAttribute{Optional: true, Computed: true,
+			MarkdownDescription: "Snippets that take the place of the documents that PVE generates; ids of volumes of content type `snippets`, which must be there on the node. They replace the whole document: with `user` the attributes `user`, `ssh_keys` and the password have no effect.",
+			Attributes: map[string]schema.Attribute{
+				"user":    snippet("user data"),
+				"network": snippet("network configuration"),
+				"meta":    snippet("meta data"),
+				"vendor":  snippet("vendor data"),
+			}},
+		"volume": schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the drive's volume."},
+	}
+}
+
+func snippet(what string) schema.StringAttribute {
+	return schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.VolumeID()},
+		MarkdownDescription: "Snippet with the " + what + ": `local:snippets/u.yaml`."}
+}

@@ -1,0 +1,84 @@
+package tfvm
+
+import (
+	"github.com/hashicorp/terraform-plugin-framework-validators/float64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// hardwareAttributes are the board, processor, memory and agent; ranges from qemu-server QemuServer.pm.
+func hardwareAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"machine": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.Machine()},
+			MarkdownDescription: "Machine type: `q35`, `pc`, or a version of one, `pc-q35-9.0`. PVE's default: `pc`. Takes effect at the next stop and start."},
+		"bios": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("seabios", "ovmf")},
+			MarkdownDescription: "Firmware: `seabios` or `ovmf` (UEFI; it keeps its variables on `efi_disk`). PVE's default: `seabios`."},
+		"ostype": schema.StringAttribute{Optional: true, Computed: true,
+			Validators:          []validator.String{stringvalidator.OneOf("other", "wxp", "w2k", "w2k3", "w2k8", "wvista", "win7", "win8", "win10", "win11", "l24", "l26", "solaris")},
+			MarkdownDescription: "Operating system family: `l26` (Linux), `win11` (Windows 11, 2022, 2025), `win10`, `win8`, `win7`, `wvista`, `w2k8`, `w2k3`, `w2k`, `wxp`, `solaris`, `l24`, `other`. PVE's default: `other`."},
+		"scsihw": schema.StringAttribute{Optional: true, Computed: true,
+			Validators:          []validator.String{stringvalidator.OneOf("lsi", "lsi53c810", "virtio-scsi-pci", "virtio-scsi-single", "megasas", "pvscsi")},
+			MarkdownDescription: "SCSI controller: `virtio-scsi-single` (one per disk, needed for `iothread`), `virtio-scsi-pci`, `lsi`, `lsi53c810`, `megasas`, `pvscsi`. PVE's default: `lsi`."},
+		"cpu": schema.SingleNestedAttribute{Optional: true, Computed: true,
+			MarkdownDescription: "Processor. Changes take effect at the next stop and start, unless noted. Needs `VM.Config.CPU`.",
+			Attributes:          cpuAttributes()},
+		"memory": schema.SingleNestedAttribute{Optional: true, Computed: true,
+			MarkdownDescription: "Memory. Needs `VM.Config.Memory`.",
+			Attributes:          memoryAttributes()},
+		"agent": schema.SingleNestedAttribute{Optional: true, Computed: true,
+			MarkdownDescription: "The QEMU guest agent, which has to be installed in the guest.",
+			Attributes: map[string]schema.Attribute{
+				"enabled": schema.BoolAttribute{Optional: true, Computed: true,
+					MarkdownDescription: "Talk to the agent: orderly shutdown and the addresses of the VM. PVE's default: `false`."},
+				"type": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("virtio", "isa")},
+					MarkdownDescription: "Channel to the agent: `virtio` or `isa`. PVE's default: `virtio`."},
+				"fstrim_cloned_disks": schema.BoolAttribute{Optional: true, Computed: true,
+					MarkdownDescription: "Trim the disks after they were moved or the VM was migrated. PVE's default: `false`."},
+			}},
+	}
+}
+
+func cpuAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"type": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+			MarkdownDescription: "CPU model: `x86-64-v2-AES`, `host`, … or `custom-<name>`. PVE's default: `kvm64`."},
+		"flags": schema.SetAttribute{Optional: true, Computed: true, ElementType: types.StringType,
+			Validators:          []validator.Set{setvalidator.ValueStringsAre(tfkit.CPUFlag())},
+			MarkdownDescription: "Flags to add or take away: `[\"+aes\", \"-pcid\"]`. Only those that PVE knows."},
+		"sockets": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.AtLeast(1)},
+			MarkdownDescription: "Sockets. PVE's default: 1."},
+		"cores": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.AtLeast(1)},
+			MarkdownDescription: "Cores of each socket. PVE's default: 1."},
+		"vcpus": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.AtLeast(1)},
+			MarkdownDescription: "How many of the sockets × cores are plugged in at start. PVE's default: all."},
+		"limit": schema.Float64Attribute{Optional: true, Computed: true, Validators: []validator.Float64{float64validator.Between(0, 128)},
+			MarkdownDescription: "CPU time that the VM may use, in host CPUs: `1.5`; 0 = no limit. PVE's default: 0. Takes effect at once."},
+		"units": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(1, 10000)},
+			MarkdownDescription: "Weight of the VM among others, 1 to 10000. PVE's default: 100. Takes effect at once."},
+		"affinity": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.CPUSet()},
+			MarkdownDescription: "Host CPUs that the VM may run on: `0,4-7`. **Only for `root@pam` with a password**, no API token may set it."},
+		"numa": schema.BoolAttribute{Optional: true, Computed: true,
+			MarkdownDescription: "NUMA in the guest; needed to hotplug memory. PVE's default: `false`."},
+	}
+}
+
+func memoryAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"size": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(16, 4178944)},
+			MarkdownDescription: "Memory in MiB, at least 16. PVE's default: 512."},
+		"balloon": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.AtLeast(0)},
+			MarkdownDescription: "Memory in MiB that the VM keeps when the host is short of it, at most `size`; 0 switches ballooning off. PVE's default: `size`."},
+		"shares": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(0, 50000)},
+			MarkdownDescription: "Weight of the VM when memory is taken back, 0 to 50000. PVE's default: 1000."},
+		"hugepages": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("any", "2", "1024")},
+			MarkdownDescription: "Back the memory by huge pages of 2 or 1024 MiB, or `any`. **Only for `root@pam` with a password**, no API token may set it."},
+		"keephugepages": schema.BoolAttribute{Optional: true, Computed: true,
+			MarkdownDescription: "Keep the huge pages when the VM stops. **Only for `root@pam` with a password**. PVE's default: `false`."},
+	}
+}

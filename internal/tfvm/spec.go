@@ -1,0 +1,149 @@
+package tfvm
+
+import (
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// defaultCloudInitSlot is where a cloud-init drive goes when neither the configuration nor the template says.
+const defaultCloudInitSlot = "ide2"
+
+// defaultNICModel is the model of a network device that neither the configuration nor the template gives one.
+const defaultNICModel = "virtio"
+
+// spec is what the model says about the VM itself. inherits: the VM begins as a copy of another, so what is not said
+// stays open.
+func (m *model) spec(inherits bool) vm.Spec {
+	s := vm.Spec{
+		Name: filled(m.Name), Description: filled(m.Description), Tags: nonEmpty(m.Tags),
+		OnBoot: m.OnBoot, Protection: m.Protection, Template: m.Template,
+		Machine: m.Machine, BIOS: m.BIOS, OSType: m.OSType, SCSIHW: m.SCSIHW, BootOrder: m.BootOrder,
+		CPU: m.CPU.spec(), Memory: m.Memory.spec(), Agent: m.Agent.spec(),
+		CloudInit: m.CloudInit.spec(inherits),
+	}
+	for slot, d := range m.Disks {
+		put(&s.Disks, slot, d.spec())
+	}
+	for slot, c := range m.CDROMs {
+		put(&s.CDROMs, slot, vm.CDROM{File: value(c.File)})
+	}
+	for slot, n := range m.Networks {
+		put(&s.Networks, slot, n.spec(inherits))
+	}
+	if e := m.EFIDisk; e != nil {
+		s.EFIDisk = &vm.EFIDisk{Storage: value(e.Storage), Volume: value(e.Volume), Format: e.Format, Type: e.Type, PreEnrolledKeys: e.PreEnrolledKeys}
+	}
+	if t := m.TPMState; t != nil {
+		s.TPMState = &vm.TPMState{Storage: value(t.Storage), Volume: value(t.Volume), Version: t.Version}
+	}
+	return s
+}
+
+func (c *cpuModel) spec() vm.CPU {
+	if c == nil {
+		return vm.CPU{}
+	}
+	return vm.CPU{Type: c.Type, Flags: nonEmpty(c.Flags), Sockets: c.Sockets, Cores: c.Cores, VCPUs: c.VCPUs,
+		Limit: c.Limit, Units: c.Units, Affinity: c.Affinity, NUMA: c.NUMA}
+}
+
+func (m *memoryModel) spec() vm.Memory {
+	if m == nil {
+		return vm.Memory{}
+	}
+	return vm.Memory{Size: m.Size, Balloon: m.Balloon, Shares: m.Shares, Hugepages: m.Hugepages, KeepHugepages: m.KeepHugepages}
+}
+
+func (a *agentModel) spec() vm.Agent {
+	if a == nil {
+		return vm.Agent{}
+	}
+	return vm.Agent{Enabled: a.Enabled, Type: a.Type, FSTrimClonedDisks: a.FSTrimClonedDisks}
+}
+
+func (d diskModel) spec() vm.Disk {
+	disk := vm.Disk{Storage: value(d.Storage), Volume: value(d.Volume), Format: d.Format,
+		Cache: d.Cache, AIO: d.AIO, Discard: d.Discard, SSD: d.SSD, IOThread: d.IOThread,
+		Backup: d.Backup, Replicate: d.Replicate, ReadOnly: d.ReadOnly, Serial: filled(d.Serial)}
+	if d.Volume == nil {
+		disk.ImportFrom = d.ImportFrom
+	}
+	if d.Size != nil {
+		if bytes, err := vm.ParseSize(*d.Size); err == nil { // the validator has refused the rest
+			disk.Size = &bytes
+		}
+	}
+	return disk
+}
+
+func (n nicModel) spec(inherits bool) vm.NIC {
+	nic := vm.NIC{Model: value(n.Model), MACAddr: n.MACAddr, Bridge: n.Bridge, Tag: n.Tag, Trunks: nonEmpty(n.Trunks),
+		Firewall: n.Firewall, LinkDown: n.LinkDown, MTU: n.MTU, Queues: n.Queues, Rate: n.Rate}
+	if nic.Model == "" && !inherits {
+		nic.Model = defaultNICModel
+	}
+	return nic
+}
+
+func (c *cloudInitModel) spec(inherits bool) vm.CloudInit {
+	if c == nil {
+		return vm.CloudInit{}
+	}
+	ci := vm.CloudInit{Slot: value(c.Slot), Storage: value(c.Storage), Volume: value(c.Volume), Format: c.Format,
+		Type: c.Type, User: filled(c.User), SSHKeys: trimmed(c.SSHKeys), Nameservers: nonEmpty(c.Nameservers),
+		SearchDomain: filled(c.SearchDomain), Upgrade: c.Upgrade}
+	if ci.Slot == "" && ci.Storage != "" && !inherits {
+		ci.Slot = defaultCloudInitSlot
+	}
+	for nic, a := range c.Addresses {
+		put(&ci.Addresses, nic, vm.Address{IPv4: a.IPv4, Gateway4: a.Gateway4, IPv6: a.IPv6, Gateway6: a.Gateway6})
+	}
+	if u := c.Custom; u != nil && *u != (customModel{}) {
+		ci.Custom = &vm.CustomData{User: u.User, Network: u.Network, Meta: u.Meta, Vendor: u.Vendor}
+	}
+	return ci
+}
+
+// value is what a pointer points at, or the zero value.
+func value[V string | bool | int64](p *V) V {
+	if p == nil {
+		var zero V
+		return zero
+	}
+	return *p
+}
+
+// filled takes an empty text for none: PVE has no empty options.
+func filled(p *string) *string {
+	if p == nil || strings.TrimSpace(*p) == "" {
+		return nil
+	}
+	return p
+}
+
+// nonEmpty takes an empty list for none.
+func nonEmpty(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}
+
+// trimmed drops the line ends that file() leaves on keys.
+func trimmed(list []string) []string {
+	var all []string
+	for _, text := range list {
+		if text = strings.TrimSpace(text); text != "" {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+func put[V vm.Disk | vm.CDROM | vm.NIC | vm.Address | diskModel | cdromModel | nicModel | addressModel | guestAddress](all *map[string]V, key string, v V) {
+	if *all == nil {
+		*all = map[string]V{}
+	}
+	(*all)[key] = v
+}

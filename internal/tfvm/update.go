@@ -1,0 +1,141 @@
+package tfvm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// Update changes the VM in place. When it fails in the middle the state says what is true on the server by then.
+func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	v := newValues(ctx)
+	prior, diags := v.model(ctx, req.State.Raw)
+	resp.Diagnostics.Append(diags...)
+	plan, diags := v.model(ctx, req.Plan.Raw)
+	resp.Diagnostics.Append(diags...)
+	kept, diags := recall(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
+	password := secret(ctx, req.Config, &resp.Diagnostics)
+	attempt := prior.attempt("update")
+	attempt.At = plan.locator()
+	switch {
+	case resp.Diagnostics.HasError():
+		return
+	case r.machines == nil:
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	case plan.Node != nil && prior.Node != nil && *plan.Node != *prior.Node:
+		resp.Diagnostics.AddAttributeError(path.Root("node"), "Cannot "+attempt.Verb+" "+attempt.Thing, moveRefused(value(prior.Node), value(plan.Node)))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(plan.limits().Update, tfkit.UpdateTimeout))
+	defer cancel()
+
+	guest, warnings, err := r.machines.Update(ctx, change(prior, plan, kept, password))
+	resp.Diagnostics.Append(tfkit.Warn(warnings)...)
+	resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+	configured := v.shape.Managed(req.Config.Raw)
+	if err == nil {
+		resp.State.Raw, diags = v.settle(ctx, req.Plan.Raw, guest)
+		resp.Diagnostics.Append(diags...)
+		resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, configured.JSON())...)
+		return
+	}
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, kept.Managed.Union(configured).JSON())...)
+	if guest.VMID == 0 {
+		return // the state stays as it was, and the next refresh tells
+	}
+	server, diags := v.server(ctx, guest)
+	resp.Diagnostics.Append(diags...)
+	if !diags.HasError() {
+		resp.State.Raw = v.shape.Between(req.State.Raw, req.Plan.Raw, server)
+	}
+}
+
+// change is the difference between state and plan as a request.
+func change(prior, plan model, kept memory, password *string) provision.UpdateRequest {
+	before, after := comparable(prior, plan, kept.Managed)
+	request := provision.UpdateRequest{
+		Ref:       prior.ref(kept),
+		Prior:     before.spec(false),
+		Planned:   after.spec(false),
+		PriorPool: value(prior.Pool), Pool: value(plan.Pool),
+		PowerState: provision.PowerState(value(plan.PowerState)),
+	}
+	if version := plan.PasswordVersion; version != nil && (prior.PasswordVersion == nil || *prior.PasswordVersion != *version) {
+		request.Planned.CloudInit.PasswordHash = hashed(password, value(plan.OSType))
+	}
+	if d := plan.OnDestroy; d != nil {
+		request.StopTimeout = tfkit.Duration(d.Timeout, 0)
+	}
+	return request
+}
+
+// comparable takes out of state and plan what is no difference for the server: slots that are forgotten, sources of disks
+// that exist already, and volume ids that the plan leaves open.
+func comparable(prior, plan model, managed tfkit.Managed) (before, after model) {
+	before, after = prior, plan
+	before.Disks = forget(prior.Disks, plan.Disks, "disks", managed)
+	before.CDROMs = forget(prior.CDROMs, plan.CDROMs, "cdroms", managed)
+	before.Networks = forget(prior.Networks, plan.Networks, "networks", managed)
+	after.Disks = maps.Clone(plan.Disks)
+	for slot, d := range after.Disks {
+		if was, ok := before.Disks[slot]; ok {
+			d.ImportFrom, was.ImportFrom = nil, nil
+			d.Volume, d.Size, d.Format = or(d.Volume, was.Volume), or(d.Size, was.Size), or(d.Format, was.Format)
+			before.Disks[slot], after.Disks[slot] = was, d
+		}
+	}
+	if was, is := prior.EFIDisk, plan.EFIDisk; was != nil && is != nil {
+		disk := *is
+		disk.Volume, disk.Format = or(is.Volume, was.Volume), or(is.Format, was.Format)
+		after.EFIDisk = &disk
+	}
+	if was, is := prior.TPMState, plan.TPMState; was != nil && is != nil {
+		disk := *is
+		disk.Volume = or(is.Volume, was.Volume)
+		after.TPMState = &disk
+	}
+	if was, is := prior.CloudInit, plan.CloudInit; was != nil && is != nil {
+		drive, had := *is, *was
+		if is.Storage != nil && was.Slot != nil {
+			drive.Slot = or(is.Slot, was.Slot)
+		}
+		if value(drive.Slot) == value(was.Slot) && value(is.Storage) == value(was.Storage) {
+			drive.Volume, drive.Format = or(is.Volume, was.Volume), or(is.Format, was.Format)
+		}
+		had.Addresses = forget(was.Addresses, is.Addresses, "cloud_init.addresses", managed)
+		before.CloudInit, after.CloudInit = &had, &drive
+	}
+	return before, after
+}
+
+// or is what the plan says, or what was, where the plan leaves it open.
+func or(planned, was *string) *string {
+	if planned != nil {
+		return planned
+	}
+	return was
+}
+
+// forget leaves out the slots in state that are neither planned nor managed. It copies.
+func forget[V diskModel | cdromModel | nicModel | addressModel](prior, plan map[string]V, at string, managed tfkit.Managed) map[string]V {
+	all := maps.Clone(prior)
+	for slot := range prior {
+		if _, planned := plan[slot]; !planned && !managed[at+"."+slot] {
+			delete(all, slot)
+		}
+	}
+	return all
+}
+
+func moveRefused(from, to string) string {
+	return fmt.Sprintf("The VM is on node %s and the configuration wants it on %s. Moving a VM to another node is not supported yet. "+
+		"Migrate it with PVE, or set node = %q; without a node in the configuration the provider follows the VM wherever it goes.", from, to, from)
+}
