@@ -272,3 +272,55 @@ func (w *World) Free(node, storage, name string) (warning string, err error) {
 	delete(w.Volumes, s.Key(node, name))
 	return "", nil
 }
+
+// Resize grows an image to size bytes, rounded up as the storage does.
+func (w *World) Resize(v *Volume, size int64) error {
+	s, err := w.StorageConfig(v.Storage)
+	if err != nil {
+		return err
+	}
+	if s.Offline || s.Disabled {
+		return fmt.Errorf("storage '%s' is not online", s.ID)
+	}
+	v.Size = s.roundUp(size)
+	return nil
+}
+
+// CopyTo copies an image to another node, under its own name if that is free there, as a migration does.
+func (w *World) CopyTo(v *Volume, node, storage string) (*Volume, error) {
+	s, err := w.StorageActive(node, storage)
+	if err != nil {
+		return nil, err
+	}
+	old, err := w.Storages[v.Storage].ParseName(v.Name)
+	if err != nil {
+		return nil, err
+	}
+	format := v.Format
+	if !slices.Contains(s.Formats(), format) {
+		format = s.Formats()[0]
+	}
+	file := strings.TrimSuffix(old.File, "."+v.Format)
+	if s.IsDir() {
+		file += "." + format
+	}
+	if base, isBase := strings.CutPrefix(file, "base-"); isBase {
+		file = "vm-" + base
+	}
+	full := file
+	if s.IsDir() {
+		full = strconv.Itoa(v.VMID) + "/" + file
+	}
+	if w.takenName(node, s, full) && !strings.Contains(file, "cloudinit") {
+		file = ""
+	}
+	c, err := w.Alloc(node, storage, v.VMID, file, format, v.Size)
+	if err != nil {
+		return nil, err
+	}
+	c.Data = v.Data
+	if old.IsBase {
+		return w.CreateBase(c)
+	}
+	return c, nil
+}

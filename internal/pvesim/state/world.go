@@ -125,6 +125,7 @@ type Volume struct {
 	Parent  string    `json:"parent,omitempty"`
 	Data    string    `json:"data,omitempty"` // what identifies the content: tests compare it to see that nobody wrote here
 	Created time.Time `json:"-"`
+	Raw     []byte    `json:"-"` // of an upload or a download: the bytes
 	// Busy makes freeing it fail with this text (a dataset in use …).
 	Busy string `json:"busy,omitempty"`
 	// Snaps are the snapshots taken of it, oldest first.

@@ -1,0 +1,318 @@
+package handle
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// run writes the change to the pending section, option by option, and applies what can be applied at once.
+func (u *update) run(w *Worker) error {
+	p := process{u.Request, w}
+	g, err := u.guest()
+	if err != nil {
+		return err
+	}
+	if g.Pending == nil {
+		g.Pending = map[string]string{}
+	}
+	if g.Deletes == nil {
+		g.Deletes = map[string]int{}
+	}
+	modified := map[string]bool{}
+	boot := g.Config["boot"]
+	if v, ok := g.Pending["boot"]; ok {
+		boot = v
+	}
+	order := bootOrder(boot)
+	for _, opt := range u.deletes {
+		if err := u.remove(p, g, opt, &order, modified); err != nil {
+			return err
+		}
+		u.Server.writeConfig(g)
+	}
+	for _, opt := range slices.Sorted(maps.Keys(u.params)) {
+		modified[opt] = true
+		if v, ok := g.Pending[opt]; ok && v == u.params[opt] {
+			continue
+		}
+		if err := u.set(p, g, opt, &order, modified); err != nil {
+			return err
+		}
+		delete(g.Deletes, opt)
+		u.Server.writeConfig(g)
+	}
+	if w != nil && !hasDrive(u.params) {
+		if err := w.Checkpoint(); err != nil {
+			return err
+		}
+	}
+	cleanPending(g)
+	u.Server.writeConfig(g)
+	if len(g.Pending) == 0 && len(g.Deletes) == 0 {
+		return nil
+	}
+	errs := map[string]string{}
+	if g.Running != nil {
+		p.hotplug(g, modified, errs)
+	} else {
+		p.applyPending(g, errs)
+	}
+	if len(errs) > 0 {
+		return &Error{Status: 400, Message: "Parameter verification failed.", Errors: errs}
+	}
+	return nil
+}
+
+func hasDrive(params map[string]string) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(params)), isDrive)
+}
+
+// remove notes an option for deletion; unusedN and tags go at once.
+func (u *update) remove(p process, g *state.Guest, opt string, order *[]string, modified map[string]bool) error {
+	value, isPending := g.Pending[opt]
+	current, isCurrent := g.Config[opt]
+	if isCurrent {
+		value = current
+	}
+	if !isPending && !isCurrent {
+		p.logf("cannot delete '%s' - not set in current configuration!", opt)
+		return nil
+	}
+	modified[opt] = true
+	pending := g.Pending[opt]
+	delete(g.Pending, opt)
+	if !isPending && slices.Contains(*order, opt) {
+		*order = slices.DeleteFunc(slices.Clone(*order), func(s string) bool { return s == opt })
+		g.Pending["boot"] = "order=" + strings.Join(*order, ";")
+		if len(*order) == 0 {
+			g.Pending["boot"] = ""
+		}
+		modified["boot"] = true
+	}
+	switch {
+	case hasIndex(opt, "unused"):
+		return u.removeUnused(p, g, opt, value)
+	case isDrive(opt):
+		if g.Config["protection"] == "1" {
+			return Die("can't remove drive '%s' - protection mode enabled", opt)
+		}
+		if err := u.checkVM(g.VMID, "", "VM.Config.Disk"); err != nil {
+			return err
+		}
+		if isPending {
+			p.registerUnused(g, u.Server.parseDrive(opt, pending))
+		}
+	case hasIndex(opt, "serial"):
+		if value != "socket" && !u.Auth.IsRoot() {
+			return Die("only root can delete '%s' config for real devices", opt)
+		}
+		if err := u.checkVM(g.VMID, "", "VM.Config.HWType"); err != nil {
+			return err
+		}
+	case hasIndex(opt, "usb", "hostpci"):
+		if err := u.checkDevices(g.VMID, "", map[string]string{opt: value}, "delete"); err != nil {
+			return err
+		}
+	case opt == "tags":
+		if err := u.checkVM(g.VMID, "", "VM.Config.Options"); err != nil {
+			return err
+		}
+		delete(g.Config, opt)
+		return nil
+	case hasIndex(opt, "net") && isCurrent:
+		if err := u.checkBridges(map[string]string{opt: current}); err != nil {
+			return err
+		}
+	}
+	g.Deletes[opt] = 1
+	if u.force {
+		g.Deletes[opt] = 2
+	}
+	return nil
+}
+
+func (u *update) removeUnused(p process, g *state.Guest, opt, volid string) error {
+	if g.Config["protection"] == "1" {
+		return Die("can't remove unused disk '%s' - protection mode enabled", volid)
+	}
+	if err := u.checkVM(g.VMID, "", "VM.Config.Disk"); err != nil {
+		return err
+	}
+	if err := p.deallocate(g, opt, drive{"file": volid}, true); err != nil {
+		return err
+	}
+	delete(g.Config, opt)
+	return nil
+}
+
+// deallocate destroys the volume of a drive that is not needed any more, if the guest owns it (QemuServer.pm
+// try_deallocate_drive).
+func (p process) deallocate(g *state.Guest, opt string, d drive, force bool) error {
+	if !force || d.isMedia() || !owns(p.W, g.VMID, d.file()) {
+		return nil
+	}
+	storage, _, _ := state.SplitVolid(d.file())
+	if err := p.Check("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
+		return err
+	}
+	if p.Server.used(g, opt, d.file()) {
+		return Die("unable to delete '%s' - volume is still in use (snapshot?)", d.file())
+	}
+	return p.free(g.Node, d.file())
+}
+
+// registerUnused keeps the volume of a drive that lost its slot as unusedN; a cloud-init volume is destroyed
+// (QemuServer.pm vmconfig_register_unused_drive).
+func (p process) registerUnused(g *state.Guest, d drive) {
+	switch {
+	case d == nil:
+	case d.isCloudinit():
+		if err := p.free(g.Node, d.file()); err != nil {
+			p.logf("%s", text(err))
+		}
+	case !d.isCDROM() && owns(p.W, g.VMID, d.file()):
+		addUnused(g, d.file())
+	}
+}
+
+// set puts an option into the pending section, allocating what a drive asks for.
+func (u *update) set(p process, g *state.Guest, opt string, order *[]string, modified map[string]bool) error {
+	value := u.params[opt]
+	switch {
+	case isDrive(opt):
+		return u.setDrive(p, g, opt, order, modified)
+	case hasIndex(opt, "serial", "usb", "hostpci", "virtiofs"):
+		verb := "set"
+		if hasIndex(opt, "serial") {
+			verb = "modify"
+		}
+		if err := u.checkDevices(g.VMID, "", map[string]string{opt: value}, verb); err != nil {
+			return err
+		}
+	case opt == "tags":
+		if err := u.checkVM(g.VMID, "", "VM.Config.Options"); err != nil {
+			return err
+		}
+		value = uniqueTags(value)
+	case hasIndex(opt, "net") && g.Config[opt] != "":
+		if err := u.checkBridges(map[string]string{opt: g.Config[opt]}); err != nil {
+			return err
+		}
+	case opt == "boot":
+		for _, dev := range bootOrder(value) {
+			if g.Config[dev] == "" && g.Pending[dev] == "" && u.params[dev] == "" || slices.Contains(u.deletes, dev) {
+				return Die("invalid bootorder: device '%s' does not exist'", dev)
+			}
+		}
+		if bootOrder(value) != nil && g.Config["bootdisk"] != "" {
+			g.Deletes["bootdisk"] = 1
+		}
+	}
+	g.Pending[opt] = value
+	return nil
+}
+
+func (u *update) setDrive(p process, g *state.Guest, opt string, order *[]string, modified map[string]bool) error {
+	d := u.Server.parseDrive(opt, u.params[opt])
+	priv := "VM.Config.Disk"
+	if d.isCDROM() {
+		priv = "VM.Config.CDROM"
+	}
+	if err := u.checkVM(g.VMID, "", priv); err != nil {
+		return err
+	}
+	if old, ok := g.Pending[opt]; ok {
+		p.registerUnused(g, u.Server.parseDrive(opt, old))
+	}
+	conf := maps.Clone(g.Config)
+	maps.Copy(conf, g.Pending)
+	m := &diskMaker{process: p, node: g.Node, vmid: g.VMID, conf: conf}
+	made, err := m.make(map[string]string{opt: u.params[opt]})
+	if err != nil {
+		return err
+	}
+	if p.worker != nil {
+		if err := p.worker.Checkpoint(); err != nil {
+			m.cleanUp(g.Node, m.made)
+			return err
+		}
+	}
+	maps.Copy(g.Pending, made)
+	if len(*order) > 0 && d.isMedia() && !slices.Contains(*order, opt) {
+		*order = append(slices.Clone(*order), opt)
+		g.Pending["boot"] = "order=" + strings.Join(*order, ";")
+		modified["boot"] = true
+	}
+	return nil
+}
+
+// cleanPending drops pending values that are the current ones, and deletions of what is not there.
+func cleanPending(g *state.Guest) {
+	for k, v := range g.Pending {
+		if current, ok := g.Config[k]; ok && current == v {
+			delete(g.Pending, k)
+		}
+	}
+	for k := range g.Deletes {
+		if _, ok := g.Config[k]; !ok {
+			delete(g.Deletes, k)
+		}
+	}
+}
+
+// applyPending makes the pending section of a stopped guest current (QemuServer.pm vmconfig_apply_pending).
+func (p process) applyPending(g *state.Guest, errs map[string]string) {
+	for _, opt := range slices.Sorted(maps.Keys(g.Deletes)) {
+		if v, ok := g.Config[opt]; ok && isDrive(opt) {
+			if err := p.detach(g, opt, p.Server.parseDrive(opt, v), g.Deletes[opt] == 2); err != nil {
+				errs[opt] = "unable to apply pending change " + opt + " : " + text(err) + "\n"
+				continue
+			}
+		}
+		p.dropOption(g, opt)
+		delete(g.Deletes, opt)
+	}
+	cleanPending(g)
+	for _, opt := range slices.Sorted(maps.Keys(g.Pending)) {
+		if v, ok := g.Config[opt]; ok && isDrive(opt) {
+			old := p.Server.parseDrive(opt, v)
+			if next := p.Server.parseDrive(opt, g.Pending[opt]); old != nil && next != nil && !(old.isCloudinit() && old.file() == next.file()) {
+				p.registerUnused(g, old)
+			}
+		}
+		p.setOption(g, opt, g.Pending[opt])
+		delete(g.Pending, opt)
+	}
+	p.Server.writeConfig(g)
+}
+
+// detach lets go of a drive: its volume becomes unusedN, or is destroyed if that is forced.
+func (p process) detach(g *state.Guest, opt string, d drive, force bool) error {
+	if d == nil {
+		return nil
+	}
+	if force {
+		return p.deallocate(g, opt, d, true)
+	}
+	p.registerUnused(g, d)
+	return nil
+}
+
+func (p process) dropOption(g *state.Guest, opt string) {
+	if opt == "lock" {
+		g.SetLock("", "")
+		return
+	}
+	delete(g.Config, opt)
+}
+
+func (p process) setOption(g *state.Guest, opt, value string) {
+	if opt == "lock" {
+		g.SetLock(value, "api")
+		return
+	}
+	g.Config[opt] = value
+}

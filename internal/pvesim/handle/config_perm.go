@@ -1,0 +1,188 @@
+package handle
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// optionPrivilege is the privilege that changing an option takes (qemu-server API2/Qemu.pm, check_vm_modify_config_perm);
+// "" for options that only root may set.
+func optionPrivilege(opt string) string {
+	if hasIndex(opt, "numa") {
+		return "VM.Config.CPU"
+	}
+	if hasIndex(opt, "net") {
+		return "VM.Config.Network"
+	}
+	switch opt {
+	case "cores", "cpu", "cpulimit", "cpuunits", "numa", "smp", "sockets", "vcpus":
+		return "VM.Config.CPU"
+	case "memory", "balloon", "shares", "allow-ksm":
+		return "VM.Config.Memory"
+	case "acpi", "hotplug", "kvm", "machine", "scsihw", "smbios1", "tablet", "vga", "watchdog", "audio0", "rng0":
+		return "VM.Config.HWType"
+	case "agent", "autostart", "bios", "description", "keyboard", "localtime", "migrate_downtime", "migrate_speed", "name",
+		"onboot", "ostype", "protection", "reboot", "startdate", "startup", "tdf", "template", "tags":
+		return "VM.Config.Options"
+	case "freeze":
+		return "VM.PowerMgmt"
+	case "boot", "bootdisk", "vmstatestorage":
+		return "VM.Config.Disk"
+	}
+	return ""
+}
+
+func isCloudinitOption(opt string) bool {
+	return hasIndex(opt, "ipconfig") || slices.Contains([]string{
+		"cicustom", "cipassword", "citype", "ciuser", "ciupgrade", "nameserver", "searchdomain", "sshkeys",
+	}, opt)
+}
+
+// checkOptions asks for the privilege of each option. Drives, serial ports, USB, passed-through devices and tags are judged
+// by their value elsewhere.
+func (r *Request) checkOptions(vmid int, pool string, options []string) error {
+	if r.Auth.IsRoot() {
+		return nil
+	}
+	slices.Sort(options)
+	for _, opt := range options {
+		if isDrive(opt) || opt == "cdrom" || opt == "tags" || hasIndex(opt, "unused", "serial", "usb", "hostpci") {
+			continue
+		}
+		if err := r.checkOption(vmid, pool, opt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Request) checkOption(vmid int, pool, opt string) error {
+	if isCloudinitOption(opt) {
+		if r.checkVM(vmid, pool, "VM.Config.Cloudinit") == nil {
+			return nil
+		}
+		if r.checkVM(vmid, pool, "VM.Config.Network") == nil {
+			return nil
+		}
+		return r.CheckAny("/vms/"+strconv.Itoa(vmid), "VM.Config.Cloudinit", "VM.Config.Network")
+	}
+	if opt == "vmstate" {
+		return r.checkVM(vmid, pool, "VM.Config.Disk", "VM.PowerMgmt")
+	}
+	if hasIndex(opt, "virtiofs") {
+		return r.checkVM(vmid, pool, "VM.Config.Disk")
+	}
+	priv := optionPrivilege(opt)
+	if priv == "" {
+		return Die("only root can set '%s' config", opt)
+	}
+	if err := r.checkVM(vmid, pool, priv); err != nil {
+		return err
+	}
+	if opt == "startup" { // it changes what the host does
+		return r.Check("/", "Sys.Modify")
+	}
+	return nil
+}
+
+// checkDevices judges serial ports, USB and PCI devices and directory shares by their values: what names a real device of
+// the host is root's, what names a mapping takes Mapping.Use on it.
+func (r *Request) checkDevices(vmid int, pool string, params map[string]string, verb string) error {
+	if r.Auth.IsRoot() {
+		return nil
+	}
+	for _, opt := range slices.Sorted(maps.Keys(params)) {
+		value := params[opt]
+		var err error
+		switch {
+		case hasIndex(opt, "serial"):
+			if value != "socket" {
+				return Die("only root can %s '%s' config for real devices", verb, opt)
+			}
+			err = r.checkVM(vmid, pool, "VM.Config.HWType")
+		case hasIndex(opt, "usb"):
+			if host := subvalue(value, "host", true); host != "" && !strings.EqualFold(host, "spice") {
+				return Die("only root can set '%s' config for real devices", opt)
+			}
+			err = r.checkMapped(vmid, pool, "usb", value)
+		case hasIndex(opt, "hostpci"):
+			if subvalue(value, "host", true) != "" {
+				return Die("only root can set '%s' config for non-mapped devices", opt)
+			}
+			err = r.checkMapped(vmid, pool, "pci", value)
+		case hasIndex(opt, "virtiofs"):
+			err = r.Check("/mapping/dir/"+subvalue(value, "dirid", true), "Mapping.Use")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Request) checkMapped(vmid int, pool, kind, value string) error {
+	if err := r.checkVM(vmid, pool, "VM.Config.HWType"); err != nil {
+		return err
+	}
+	if m := subvalue(value, "mapping", false); m != "" {
+		return r.Check("/mapping/"+kind+"/"+m, "Mapping.Use")
+	}
+	return nil
+}
+
+// subvalue reads one key of a property string; the default key may stand bare.
+func subvalue(value, key string, isDefault bool) string {
+	for _, part := range strings.Split(value, ",") {
+		k, v, ok := strings.Cut(part, "=")
+		switch {
+		case ok && k == key:
+			return v
+		case !ok && isDefault:
+			return part
+		}
+	}
+	return ""
+}
+
+// checkBridges asks for SDN.Use on the bridge of every NIC, or on its VLAN tags (guest-common GuestHelpers.pm,
+// check_vnet_access; since 8.0).
+func (r *Request) checkBridges(params map[string]string) error {
+	for _, opt := range slices.Sorted(maps.Keys(params)) {
+		if !hasIndex(opt, "net") {
+			continue
+		}
+		f, ok := r.Server.schema.Format(opt)
+		if !ok {
+			continue
+		}
+		n, err := f.Parse(params[opt])
+		if err != nil {
+			continue
+		}
+		if n["bridge"] == "" {
+			return Die("no sdn vnet ID specified")
+		}
+		path := "/sdn/zones/localnetwork/" + n["bridge"]
+		paths := []string{path}
+		if n["tag"] != "" {
+			paths = []string{path + "/" + n["tag"]}
+		}
+		if n["trunks"] != "" {
+			if n["tag"] == "" {
+				paths = nil
+			}
+			for _, t := range strings.Split(n["trunks"], ";") {
+				first, _, _ := strings.Cut(t, "-")
+				paths = append(paths, path+"/"+first)
+			}
+		}
+		for _, p := range paths {
+			if err := r.Check(p, "SDN.Use"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package handle
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+const (
+	cloudinitSize = 4 << 20   // Cloudinit.pm CLOUDINIT_DISK_SIZE
+	tpmSize       = 4 << 20   // Drive.pm TPMSTATE_DISK_SIZE
+	efiSize4m     = 528 << 10 // size of OVMF's variable store, efitype 4m
+	efiSize2m     = 128 << 10
+
+	// Activating a ZFS volume waits for its device link: long in a worker, short in a synchronous call (ZFSPoolPlugin.pm).
+	zvolWaitWorker = 300
+	zvolWaitSync   = 10
+)
+
+// process is what the code of a handler runs in: the API daemon or a worker.
+type process struct {
+	*Request
+	worker *Worker // nil: synchronous
+}
+
+func (p process) logf(format string, args ...any) {
+	if p.worker != nil {
+		p.worker.Logf(format, args...)
+	}
+}
+
+// free removes a volume; what PVE merely warns of goes to the log.
+func (p process) free(node, volid string) error {
+	storage, name, ok := state.SplitVolid(volid)
+	if !ok {
+		return Die("unable to parse volume ID '%s'", volid)
+	}
+	warning, err := p.W.Free(node, storage, name)
+	if warning != "" {
+		p.logf("%s", warning)
+	}
+	return err
+}
+
+// cleanUp frees volumes after a failure, as the handlers' error paths do: what cannot be freed is a line in the log.
+func (p process) cleanUp(node string, volids []string) {
+	for _, volid := range volids {
+		if p.worker != nil && p.worker.CleanupFails() {
+			p.logf("unable to free volume '%s'", volid)
+			continue
+		}
+		if err := p.free(node, volid); err != nil {
+			p.logf("%s", text(err))
+		}
+	}
+}
+
+// activate makes a volume usable on the node, or says in the storage plugin's words why it cannot be (activate_volume).
+func (p process) activate(node, volid string) (*state.Volume, error) {
+	id, name, ok := state.SplitVolid(volid)
+	if !ok {
+		return nil, nil // a path
+	}
+	s, err := p.W.StorageActive(node, id)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.ParseName(name)
+	if err != nil {
+		return nil, err
+	}
+	if v := p.W.Volume(node, volid); v != nil {
+		return v, nil
+	}
+	switch s.Type {
+	case "zfspool":
+		return p.awaitLink(node, volid, n.File)
+	case "lvm", "lvmthin":
+		return nil, Die("can't activate LV '%s':   Failed to find logical volume \"%s/%s\"", s.VolumePath(name), s.VG(), n.File)
+	}
+	return nil, Die("volume '%s' does not exist", volid)
+}
+
+func (p process) awaitLink(node, volid, file string) (*state.Volume, error) {
+	seconds := zvolWaitSync
+	wait := p.Wait
+	if p.worker != nil {
+		seconds, wait = zvolWaitWorker, p.worker.Wait
+	}
+	wait(time.Duration(seconds) * time.Second)
+	if v := p.W.Volume(node, volid); v != nil {
+		return v, nil
+	}
+	if p.worker != nil && (p.worker.terminate || p.worker.kill) {
+		return nil, p.worker.Checkpoint()
+	}
+	return nil, Die("timeout: no zvol device link for '%s' found after %d sec.", file, seconds)
+}
+
+// diskMaker makes the volumes that drive options ask for (qemu-server API2/Qemu.pm, create_disks).
+type diskMaker struct {
+	process
+	node     string
+	vmid     int
+	conf     map[string]string // the guest's configuration so far: template, other cloud-init drives
+	fallback string            // storage for sizes that name none
+	made     []string          // volumes allocated
+}
+
+// make allocates and imports, drive by drive in plain string order, and returns the options to store. On an error it has
+// freed what it made.
+func (m *diskMaker) make(params map[string]string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, opt := range slices.Sorted(maps.Keys(params)) {
+		if !isDrive(opt) {
+			continue
+		}
+		d := m.Server.parseDrive(opt, params[opt])
+		if d == nil {
+			m.cleanUp(m.node, m.made)
+			return nil, Die("unable to parse drive options for '%s'", opt)
+		}
+		if err := m.drive(opt, d, out); err != nil {
+			m.cleanUp(m.node, m.made)
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (m *diskMaker) drive(opt string, d drive, out map[string]string) error {
+	file := d.file()
+	storage, name, _ := state.SplitVolid(file)
+	switch {
+	case file == "none" || file == "cdrom":
+		delete(d, "size")
+	case file == "cloudinit" || name == "cloudinit":
+		if err := m.cloudinit(opt, storage, d, out); err != nil {
+			return err
+		}
+	case !d.isCDROM() && newDisk.MatchString(file):
+		if err := m.allocate(opt, d); err != nil {
+			return err
+		}
+	default:
+		if err := m.volumeAccess(m.vmid, file); err != nil {
+			return err
+		}
+		v, err := m.activate(m.node, file)
+		if err != nil {
+			return err
+		}
+		if v != nil {
+			d["size"] = schema.FormatSize(v.Size)
+		}
+		out[opt] = m.Server.printDrive(opt, d)
+		return nil
+	}
+	out[opt] = m.Server.printDrive(opt, d)
+	if file != "none" && file != "cdrom" {
+		m.logf("%s: successfully created disk '%s'", opt, out[opt])
+	}
+	return nil
+}
+
+func (m *diskMaker) cloudinit(opt, storage string, d drive, out map[string]string) error {
+	if storage == "" {
+		storage = m.fallback
+	}
+	if storage == "" {
+		return Die("no storage ID specified (and no default storage)")
+	}
+	for _, section := range []map[string]string{m.conf, out} {
+		for _, k := range slices.Sorted(maps.Keys(section)) {
+			if other := m.Server.parseDrive(k, section[k]); isDrive(k) && k != opt && other != nil && other.isCloudinit() {
+				if _, ready := section[k]; ready && !strings.HasSuffix(other.file(), ":cloudinit") {
+					return Die("%s - cloud-init drive is already attached at '%s'", opt, k)
+				}
+			}
+		}
+	}
+	s, err := m.W.StorageConfig(storage)
+	if err != nil {
+		return err
+	}
+	name, format := fmt.Sprintf("vm-%d-cloudinit", m.vmid), d["format"]
+	if format == "" {
+		format = "raw"
+		if s.IsDir() {
+			format = "qcow2"
+		}
+	}
+	if s.IsDir() {
+		name += "." + format
+	}
+	v, err := m.W.Alloc(m.node, storage, m.vmid, name, format, cloudinitSize)
+	if err != nil {
+		return err
+	}
+	m.made = append(m.made, v.Volid())
+	d["file"], d["media"] = v.Volid(), "cdrom"
+	delete(d, "format")
+	delete(d, "size")
+	return nil
+}
+
+// allocate makes a new volume for "<storage>:<GiB>", empty or filled from import-from.
+func (m *diskMaker) allocate(opt string, d drive) error {
+	match := newDisk.FindStringSubmatch(d.file())
+	storage := match[1]
+	if storage == "" {
+		storage = m.fallback
+	}
+	if storage == "" {
+		return Die("no storage ID specified (and no default storage)")
+	}
+	if src := d["import-from"]; src != "" {
+		delete(d, "import-from")
+		return m.importDisk(opt, d, storage, src)
+	}
+	gib, _ := strconv.ParseFloat(match[2], 64) // digits, by the pattern
+	size := int64(math.Floor(gib*(1<<20))) << 10
+	format := d["format"]
+	switch {
+	case opt == "tpmstate0":
+		size, format = tpmSize, "raw"
+	case opt == "efidisk0":
+		size = efiSize2m
+		if d["efitype"] == "4m" {
+			size = efiSize4m
+		}
+	}
+	v, err := m.W.Alloc(m.node, storage, m.vmid, "", format, size)
+	if err != nil {
+		return err
+	}
+	if opt == "efidisk0" { // PVE asks the storage for the size of the copied variable store
+		size = v.Size
+		m.transferred(efiSize4m)
+	}
+	return m.finish(d, v, size)
+}
+
+func (m *diskMaker) finish(d drive, v *state.Volume, size int64) error {
+	if s := m.W.Storages[v.Storage]; s.IsDir() && v.Format != "raw" {
+		m.logf("Formatting '%s', fmt=%s cluster_size=65536 extended_l2=off preallocation=metadata compression_type=zlib size=%d lazy_refcounts=off refcount_bits=16",
+			s.VolumePath(v.Name), v.Format, v.Size)
+	}
+	if m.conf["template"] == "1" {
+		if _, err := m.W.CreateBase(v); err != nil {
+			m.made = append(m.made, v.Volid())
+			return err
+		}
+	}
+	m.made = append(m.made, v.Volid())
+	d["file"], d["size"] = v.Volid(), schema.FormatSize(size)
+	delete(d, "format")
+	return nil
+}
+
+func (m *diskMaker) transferred(size int64) {
+	m.logf("transferred 0.0 B of %s (0.00%%)", humanSize(size))
+	m.logf("transferred %s of %s (100.00%%)", humanSize(size), humanSize(size))
+}
+
+// humanSize prints a size as PVE's copy logs do: one decimal, binary unit.
+func humanSize(size int64) string {
+	value, unit := float64(size), 0
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for value >= 1024 && unit < len(units)-1 {
+		value /= 1024
+		unit++
+	}
+	return fmt.Sprintf("%.1f %s", value, units[unit])
+}

@@ -1,0 +1,210 @@
+package handle
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+func firewallRoutes() Routes {
+	const base = "/nodes/{node}/qemu/{vmid}/firewall"
+	return Routes{
+		"GET " + base:                     firewallIndex,
+		"GET " + base + "/options":        firewallOptions,
+		"PUT " + base + "/options":        firewallSetOptions,
+		"GET " + base + "/rules":          firewallRules,
+		"POST " + base + "/rules":         firewallAddRule,
+		"GET " + base + "/rules/{pos}":    firewallRule,
+		"PUT " + base + "/rules/{pos}":    firewallSetRule,
+		"DELETE " + base + "/rules/{pos}": firewallDeleteRule,
+	}
+}
+
+func firewallIndex(*Request) (any, error) {
+	list := []any{}
+	for _, n := range []string{"rules", "aliases", "ipset", "refs", "options"} {
+		list = append(list, map[string]any{"name": n})
+	}
+	return list, nil
+}
+
+// firewallFile reads the VM's firewall configuration. A file may outlive its VM, and a VM may have none.
+func (r *Request) firewallFile() *state.FirewallFile {
+	if f := r.W.Firewall[r.vmid()]; f != nil {
+		return f
+	}
+	return &state.FirewallFile{}
+}
+
+// writableFirewall is the file to change, made if there is none; the VM itself must exist.
+func (r *Request) writableFirewall() (*state.FirewallFile, error) {
+	if _, err := r.guest(); err != nil {
+		return nil, err
+	}
+	if want := r.Params["digest"]; want != "" && want != firewallDigest(r.firewallFile()) {
+		return nil, Die("detected modified configuration - file changed by other user? Try again.")
+	}
+	f := r.firewallFile()
+	if f.Options == nil {
+		f.Options = map[string]string{}
+	}
+	r.W.Firewall[r.vmid()] = f
+	return f, nil
+}
+
+// firewallDigest is the SHA1 of the file's text; that of an empty file if there is none.
+func firewallDigest(f *state.FirewallFile) string {
+	var text []byte
+	if len(f.Options)+len(f.Rules) > 0 {
+		text, _ = json.Marshal(f) // strings only
+	}
+	sum := sha1.Sum(text)
+	return hex.EncodeToString(sum[:])
+}
+
+func isNumber(value string) (int, bool) {
+	n, err := strconv.Atoi(value)
+	return n, err == nil
+}
+
+func typed(values map[string]string) map[string]any {
+	out := map[string]any{}
+	for k, v := range values {
+		if n, ok := isNumber(v); ok && slices.Contains([]string{"enable", "dhcp", "ipfilter", "macfilter", "ndp", "radv", "pos"}, k) {
+			out[k] = n
+			continue
+		}
+		out[k] = v
+	}
+	return out
+}
+
+func firewallOptions(r *Request) (any, error) {
+	if _, err := r.guest(); err != nil {
+		return nil, err
+	}
+	f := r.firewallFile()
+	out := typed(f.Options)
+	out["digest"] = firewallDigest(f)
+	return out, nil
+}
+
+func (r *Request) bodyParams() map[string]string {
+	p := maps.Clone(r.Params)
+	for _, k := range []string{"node", "vmid", "digest", "pos", "delete", "moveto"} {
+		delete(p, k)
+	}
+	return p
+}
+
+func firewallSetOptions(r *Request) (any, error) {
+	f, err := r.writableFirewall()
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range splitList(r.Params["delete"]) {
+		delete(f.Options, k)
+	}
+	maps.Copy(f.Options, r.bodyParams())
+	return nil, nil
+}
+
+func (r *Request) ruleAnswer(f *state.FirewallFile, pos int) map[string]any {
+	out := typed(f.Rules[pos])
+	out["pos"] = pos
+	out["digest"] = firewallDigest(f)
+	return out
+}
+
+func firewallRules(r *Request) (any, error) {
+	if _, err := r.guest(); err != nil {
+		return nil, err
+	}
+	f := r.firewallFile()
+	list := []any{}
+	for pos := range f.Rules {
+		list = append(list, r.ruleAnswer(f, pos))
+	}
+	return list, nil
+}
+
+// firewallAddRule puts a rule at the top, as PVE does, or at pos.
+func firewallAddRule(r *Request) (any, error) {
+	f, err := r.writableFirewall()
+	if err != nil {
+		return nil, err
+	}
+	rule := r.bodyParams()
+	if rule["enable"] == "" {
+		rule["enable"] = "0"
+	}
+	pos := 0
+	if n, ok := isNumber(r.Params["pos"]); ok {
+		pos = min(n, len(f.Rules))
+	}
+	f.Rules = slices.Insert(f.Rules, pos, rule)
+	return nil, nil
+}
+
+func (r *Request) position(f *state.FirewallFile) (int, error) {
+	n, ok := isNumber(r.Params["pos"])
+	if !ok || n < 0 || n >= len(f.Rules) {
+		return 0, Die("no rule at position %s", r.Params["pos"])
+	}
+	return n, nil
+}
+
+func firewallRule(r *Request) (any, error) {
+	if _, err := r.guest(); err != nil {
+		return nil, err
+	}
+	f := r.firewallFile()
+	pos, err := r.position(f)
+	if err != nil {
+		return nil, err
+	}
+	return r.ruleAnswer(f, pos), nil
+}
+
+func firewallSetRule(r *Request) (any, error) {
+	f, err := r.writableFirewall()
+	if err != nil {
+		return nil, err
+	}
+	pos, err := r.position(f)
+	if err != nil {
+		return nil, err
+	}
+	rule := f.Rules[pos]
+	if to, ok := isNumber(r.Params["moveto"]); ok {
+		f.Rules = slices.Delete(f.Rules, pos, pos+1)
+		if to > pos {
+			to--
+		}
+		f.Rules = slices.Insert(f.Rules, min(to, len(f.Rules)), rule)
+		return nil, nil
+	}
+	for _, k := range splitList(r.Params["delete"]) {
+		delete(rule, k)
+	}
+	maps.Copy(rule, r.bodyParams())
+	return nil, nil
+}
+
+func firewallDeleteRule(r *Request) (any, error) {
+	f, err := r.writableFirewall()
+	if err != nil {
+		return nil, err
+	}
+	pos, err := r.position(f)
+	if err != nil {
+		return nil, err
+	}
+	f.Rules = slices.Delete(f.Rules, pos, pos+1)
+	return nil, nil
+}

@@ -1,0 +1,210 @@
+package handle
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// qemuVersion is the QEMU that ships with a release; it stands in meta and in pinned machine types.
+func qemuVersion(profile string) string {
+	switch {
+	case profile < "8.4":
+		return "8.0.2"
+	case profile < "9":
+		return "9.2.0"
+	case profile < "9.2":
+		return "10.0.2"
+	}
+	return "10.1.2"
+}
+
+// qemuCreate is POST /nodes/{node}/qemu (qemu-server API2/Qemu.pm create_vm).
+func qemuCreate(r *Request) (any, error) {
+	if r.Params["archive"] != "" {
+		return nil, &Error{Status: 501, Message: "Method 'POST /nodes/{node}/qemu' with archive not simulated"}
+	}
+	conf := maps.Clone(r.Params)
+	for _, k := range []string{"node", "vmid", "pool", "storage", "start", "force", "unique", "bwlimit", "live-restore",
+		"import-working-storage", "ha-managed", "archive"} {
+		delete(conf, k)
+	}
+	for _, k := range []string{"force", "unique"} {
+		if r.Params[k] != "" {
+			return nil, Invalid(k, fmt.Sprintf("missing property - '%s' requires this property", k))
+		}
+	}
+	vmid, pool := r.vmid(), r.Params["pool"]
+	if err := r.checkCreate(conf); err != nil {
+		return nil, err
+	}
+	for _, k := range slices.Sorted(maps.Keys(conf)) {
+		if hasIndex(k, "net") {
+			if n := r.Server.parseNet(r.W, k, conf[k]); n != nil {
+				conf[k] = r.Server.printNet(k, n)
+			}
+		}
+	}
+	g, err := r.createAndLock(fmt.Sprintf("unable to create VM %d - ", vmid))
+	if err != nil {
+		return nil, err
+	}
+	upid := r.task("qmcreate", func(w *Worker) error {
+		if err := r.createWorker(w, conf, pool); err != nil {
+			if r.W.Guests[vmid] != nil && r.W.Guests[vmid].LockCause == w.Task.UPID {
+				delete(r.W.Guests, vmid) // unlink
+			}
+			return err
+		}
+		if r.flag("start") {
+			w.Logf("Execute autostart")
+			start := *r
+			start.Params = map[string]string{"node": r.node(), "vmid": strconv.Itoa(vmid)}
+			w.Fork(r.node(), "qmstart", strconv.Itoa(vmid), func(w *Worker) error { return perlText(start.startWorker(w, false)) })
+		}
+		return nil
+	})
+	g.LockCause = upid
+	return upid, nil
+}
+
+// checkCreate does the synchronous checks in PVE's order.
+func (r *Request) checkCreate(conf map[string]string) error {
+	vmid, pool := r.vmid(), r.Params["pool"]
+	if keys, ok := conf["sshkeys"]; ok {
+		if err := checkSSHKeys(keys); err != nil {
+			return err
+		}
+	}
+	clampUnits(conf)
+	if pool != "" {
+		if err := r.CheckPool(pool); err != nil {
+			return err
+		}
+	}
+	if s := r.Params["storage"]; s != "" {
+		if err := r.Check("/storage/"+s, "Datastore.AllocateSpace"); err != nil {
+			return err
+		}
+	}
+	if r.checkVM(vmid, pool, "VM.Allocate") != nil {
+		return &Error{Status: 403, Message: "Permission check failed"}
+	}
+	resolveCDROM(conf)
+	if err := r.checkStorageAccess(vmid, conf, r.Params["storage"]); err != nil {
+		return err
+	}
+	if err := r.checkOptions(vmid, pool, slices.Collect(maps.Keys(conf))); err != nil {
+		return err
+	}
+	if err := r.checkDevices(vmid, pool, conf, "set"); err != nil {
+		return err
+	}
+	if err := r.checkBridges(conf); err != nil {
+		return err
+	}
+	return r.checkDrives(conf)
+}
+
+// resolveCDROM turns the alias cdrom into ide2.
+func resolveCDROM(conf map[string]string) {
+	v, ok := conf["cdrom"]
+	if !ok {
+		return
+	}
+	delete(conf, "cdrom")
+	if !strings.Contains(v, "media=") {
+		v += ",media=cdrom"
+	}
+	conf["ide2"] = v
+}
+
+// createAndLock writes the configuration that holds nothing but the lock (AbstractConfig.pm create_and_lock_config).
+func (r *Request) createAndLock(prefix string) (*state.Guest, error) {
+	release, err := r.lockGuest(CreateLockTimeout)
+	if err != nil {
+		return nil, Die("%s%s", prefix, text(err))
+	}
+	defer release()
+	if old := r.W.Guests[r.vmid()]; old != nil {
+		kind := "VM"
+		if old.Type == "lxc" {
+			kind = "CT"
+		}
+		return nil, Die("%s%s %d already exists on node '%s'", prefix, kind, r.vmid(), old.Node)
+	}
+	now := r.W.Clock.Now()
+	g := &state.Guest{VMID: r.vmid(), Type: "qemu", Node: r.node(), Config: map[string]string{"lock": "create"}, CreatedAt: now, StatusAt: now}
+	r.W.Guests[g.VMID] = g
+	return g, nil
+}
+
+// createWorker allocates the disks and writes the configuration once, at the end.
+func (r *Request) createWorker(w *Worker, conf map[string]string, pool string) error {
+	vmid := r.vmid()
+	release, err := w.lockGuest(vmid, false, WorkerLockTimeout)
+	if err != nil {
+		return err
+	}
+	defer release()
+	fail := func(err error) error { return fmt.Errorf("unable to create VM %d - %s", vmid, text(err)) }
+	conf["meta"] = fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuVersion(r.W.Profile), r.W.Clock.Now().Unix())
+	m := &diskMaker{process: process{r, w}, node: r.node(), vmid: vmid, conf: conf, fallback: r.Params["storage"]}
+	made, err := m.make(conf)
+	if err != nil {
+		return fail(err)
+	}
+	maps.Copy(conf, made)
+	r.fillDefaults(conf)
+	if err := w.Checkpoint(); err != nil {
+		m.cleanUp(r.node(), m.made)
+		return fail(err)
+	}
+	g := r.W.Guests[vmid]
+	if g == nil {
+		return fail(errors.New("configuration file vanished"))
+	}
+	g.Config, g.LockCause = conf, ""
+	r.Server.writeConfig(g)
+	if pool != "" {
+		if p := r.W.Pools[pool]; p != nil {
+			p.Guests = append(p.Guests, vmid)
+		} else {
+			g.LockCause = w.Task.UPID // unlinked by the caller; the disks stay
+			return fmt.Errorf("pool '%s' does not exist", pool)
+		}
+	}
+	return nil
+}
+
+// fillDefaults adds what PVE generates for a new guest.
+func (r *Request) fillDefaults(conf map[string]string) {
+	if conf["boot"] == "" {
+		conf["boot"] = r.Server.defaultBoot(conf)
+	}
+	if conf["smbios1"] == "" {
+		conf["smbios1"] = "uuid=" + r.W.UUID()
+	}
+	if v, ok := conf["vmgenid"]; (!ok || v == "1") && conf["arch"] != "aarch64" {
+		conf["vmgenid"] = r.W.UUID()
+	}
+	if r.W.Profile >= "9.2" && conf["tags"] != "" { // earlier versions store a create's tags as they were sent
+		conf["tags"] = uniqueTags(conf["tags"])
+	}
+	if isWindows(conf["ostype"]) {
+		kind := subvalue(conf["machine"], "type", true)
+		base := map[string]string{"": "pc-i440fx", "pc": "pc-i440fx", "q35": "pc-q35"}[kind]
+		if base != "" {
+			version := qemuVersion(r.W.Profile)
+			pinned := base + "-" + version[:strings.LastIndexByte(version, '.')] + "+pve1"
+			conf["machine"] = pinned + strings.TrimPrefix(strings.TrimPrefix(conf["machine"], "type="), kind)
+		}
+	}
+}
+
+func isWindows(ostype string) bool { return strings.HasPrefix(ostype, "w") }

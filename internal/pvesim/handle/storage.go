@@ -1,0 +1,142 @@
+package handle
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+func storageRoutes() Routes {
+	const base = "/nodes/{node}/storage"
+	return Routes{
+		"GET /storage":                                   storageConfigs,
+		"GET /storage/{storage}":                         storageConfig,
+		"GET " + base:                                    storageList,
+		"GET " + base + "/{storage}":                     storageIndex,
+		"GET " + base + "/{storage}/status":              storageStatus,
+		"GET " + base + "/{storage}/content":             contentList,
+		"POST " + base + "/{storage}/content":            contentAlloc,
+		"GET " + base + "/{storage}/content/{volume}":    contentInfo,
+		"DELETE " + base + "/{storage}/content/{volume}": contentDelete,
+		"POST " + base + "/{storage}/upload":             contentUpload,
+		"POST " + base + "/{storage}/download-url":       contentDownload,
+	}
+}
+
+func storageIndex(*Request) (any, error) {
+	return subdirs("content", "download-url", "file-restore", "import-metadata", "prunebackups", "rrd", "rrddata", "status", "upload"), nil
+}
+
+// configEntry is an entry of storage.cfg.
+func configEntry(s *state.Storage) map[string]any {
+	out := map[string]any{"storage": s.ID, "type": s.Type, "content": strings.Join(s.Content, ",")}
+	switch s.Type {
+	case "zfspool":
+		out["pool"], out["sparse"] = s.Path, 1
+	case "lvmthin":
+		_, thin, _ := strings.Cut(s.Path, "/")
+		out["vgname"], out["thinpool"] = s.VG(), thin
+	case "lvm":
+		out["vgname"] = s.VG()
+	case "rbd":
+		out["pool"] = s.Path
+	default:
+		out["path"] = s.Path
+	}
+	if s.Shared {
+		out["shared"] = 1
+	}
+	if s.Disabled {
+		out["disable"] = 1
+	}
+	if len(s.Nodes) > 0 {
+		out["nodes"] = strings.Join(s.Nodes, ",")
+	}
+	return out
+}
+
+func storageConfigs(r *Request) (any, error) {
+	list := []any{}
+	for _, id := range slices.Sorted(maps.Keys(r.W.Storages)) {
+		s := r.W.Storages[id]
+		if t := r.Params["type"]; t != "" && t != s.Type {
+			continue
+		}
+		if r.CheckAny("/storage/"+id, "Datastore.Audit", "Datastore.AllocateSpace") == nil {
+			list = append(list, configEntry(s))
+		}
+	}
+	return list, nil
+}
+
+func storageConfig(r *Request) (any, error) {
+	s, err := r.W.StorageConfig(r.Params["storage"])
+	if err != nil {
+		return nil, err
+	}
+	return configEntry(s), nil
+}
+
+// storageInfo is a storage's state on a node (PVE::Storage::storage_info). An unusable one has no sizes.
+func storageInfo(w *state.World, node string, s *state.Storage) map[string]any {
+	_, off := w.StorageEnabled(node, s.ID)
+	out := map[string]any{
+		"type": s.Type, "content": strings.Join(s.Content, ","), "enabled": boolean(off == nil), "shared": boolean(s.Shared),
+		"active": boolean(off == nil && !s.Offline), "total": int64(0), "used": int64(0), "avail": int64(0),
+	}
+	if out["active"] == 1 {
+		used := w.Used(node, s)
+		out["total"], out["used"], out["avail"] = s.Total, used, max(0, s.Total-used)
+	}
+	return out
+}
+
+func storageList(r *Request) (any, error) {
+	node := r.node()
+	if target := r.Params["target"]; target != "" && target != node && r.W.Nodes[target] == nil {
+		return nil, Die("no such cluster node '%s'", target)
+	}
+	list := []any{}
+	for _, id := range slices.Sorted(maps.Keys(r.W.Storages)) {
+		s := r.W.Storages[id]
+		if want := r.Params["storage"]; want != "" && want != id {
+			continue
+		}
+		if r.CheckAny("/storage/"+id, "Datastore.Audit", "Datastore.AllocateSpace") != nil || !storageHas(s, r.Params["content"]) {
+			continue
+		}
+		if len(s.Nodes) > 0 && !slices.Contains(s.Nodes, node) {
+			continue
+		}
+		info := storageInfo(r.W, node, s)
+		if r.flag("enabled") && info["enabled"] == 0 {
+			continue
+		}
+		if target := r.Params["target"]; target != "" {
+			if _, err := r.W.StorageEnabled(target, id); err != nil {
+				continue
+			}
+		}
+		info["storage"] = id
+		if s.Total > 0 && info["active"] == 1 {
+			info["used_fraction"] = float64(r.W.Used(node, s)) / float64(s.Total)
+		}
+		list = append(list, info)
+	}
+	return list, nil
+}
+
+func storageHas(s *state.Storage, contents string) bool {
+	wanted := splitList(contents)
+	return len(wanted) == 0 || slices.ContainsFunc(wanted, s.Has)
+}
+
+func storageStatus(r *Request) (any, error) {
+	s := r.W.Storages[r.Params["storage"]]
+	if s == nil {
+		return nil, Invalid("storage", "No such storage.")
+	}
+	return storageInfo(r.W, r.node(), s), nil
+}

@@ -1,0 +1,227 @@
+package handle
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// contentList is GET content: what lies on a storage, as far as the caller may touch it (pve-storage API2/Storage/Content.pm).
+func contentList(r *Request) (any, error) {
+	s, err := r.W.StorageActive(r.node(), r.Params["storage"])
+	if err != nil {
+		return nil, err
+	}
+	vmid, _ := strconv.Atoi(r.Params["vmid"])
+	list := []any{}
+	for _, v := range r.W.VolumesOn(r.node(), s) {
+		switch {
+		case r.Params["content"] != "" && r.Params["content"] != v.Content:
+		case vmid != 0 && vmid != v.VMID:
+		case !s.Has(v.Content) && !(v.Content == "images" && s.Has("rootdir")):
+		case r.volumeAccess(0, v.Volid()) != nil:
+		default:
+			list = append(list, contentItem(s, v))
+		}
+	}
+	return list, nil
+}
+
+func contentItem(s *state.Storage, v *state.Volume) map[string]any {
+	out := map[string]any{"volid": v.Volid(), "content": v.Content, "format": v.Format, "size": v.Size}
+	if v.VMID != 0 {
+		out["vmid"] = v.VMID
+	}
+	switch {
+	case s.Type == "zfspool":
+		n, err := s.ParseName(v.Name)
+		if err == nil {
+			out["name"] = n.File
+		}
+		out["parent"] = nil
+		if v.Parent != "" {
+			out["parent"] = v.Parent[strings.LastIndexByte(v.Parent, '/')+1:] + "@__base__"
+		}
+	case v.Content == "images" && s.IsDir():
+		out["ctime"], out["used"] = v.Created.Unix(), v.Size
+		if v.Parent != "" {
+			out["parent"] = "../" + v.Parent
+		}
+	default:
+		out["ctime"] = v.Created.Unix()
+	}
+	return out
+}
+
+// contentAlloc is POST content: allocate an image with a given name.
+func contentAlloc(r *Request) (any, error) {
+	if err := r.Check("/storage/"+r.Params["storage"], "Datastore.AllocateSpace"); err != nil {
+		return nil, err
+	}
+	size, ok := allocSize(r.Params["size"])
+	if !ok {
+		return nil, Invalid("size", "value does not match the regex pattern")
+	}
+	s, err := r.W.StorageConfig(r.Params["storage"])
+	if err != nil {
+		return nil, err
+	}
+	name, format := r.Params["filename"], r.Params["format"]
+	for _, f := range []string{"raw", "qcow2", "vmdk"} {
+		if !strings.HasSuffix(name, "."+f) || !s.IsDir() && f != "raw" {
+			continue
+		}
+		if format != "" && format != f {
+			return nil, Invalid("format", fmt.Sprintf("different storage formats (%s != %s)", format, f))
+		}
+		format = f
+	}
+	v, err := r.W.Alloc(r.node(), s.ID, r.vmid(), name, format, size)
+	if err != nil {
+		return nil, err
+	}
+	return v.Volid(), nil
+}
+
+// allocSize reads a size in KiB, or with the unit M or G.
+func allocSize(word string) (int64, bool) {
+	if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+		return n << 10, true
+	}
+	return schema.ParseSize(word)
+}
+
+// volid is the volume that the path names: with its storage in front or without.
+func (r *Request) volid() (string, error) {
+	name := r.Params["volume"]
+	if id, _, ok := state.SplitVolid(name); ok {
+		if id != r.Params["storage"] {
+			return "", Invalid("volume", "storage ID does not match")
+		}
+		return name, nil
+	}
+	return r.Params["storage"] + ":" + name, nil
+}
+
+func contentInfo(r *Request) (any, error) {
+	volid, err := r.volid()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.volumeAccess(0, volid); err != nil {
+		return nil, err
+	}
+	id, name, _ := state.SplitVolid(volid)
+	s, err := r.W.StorageActive(r.node(), id)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.ParseName(name)
+	if err != nil {
+		return nil, err
+	}
+	v := r.W.Volume(r.node(), volid)
+	if v == nil {
+		switch s.Type {
+		case "zfspool":
+			return nil, Die("zfs error: cannot open '%s/%s': dataset does not exist", s.Path, n.File)
+		case "lvm", "lvmthin":
+			return nil, Die("command '/sbin/lvs --separator : --noheadings --units b --unbuffered --nosuffix --options lv_size %s' failed: exit code 5", s.VolumePath(name))
+		}
+		return nil, Die("failed to stat '%s'", s.VolumePath(name))
+	}
+	out := map[string]any{"path": s.VolumePath(name), "size": v.Size, "used": 0, "format": v.Format}
+	if s.IsDir() {
+		out["used"] = v.Size
+	}
+	return out, nil
+}
+
+// contentDelete is DELETE content/{volume}: no check whether a configuration refers to the volume.
+func contentDelete(r *Request) (any, error) {
+	volid, err := r.volid()
+	if err != nil {
+		return nil, err
+	}
+	id, name, _ := state.SplitVolid(volid)
+	s, err := r.W.StorageConfig(id)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.ParseName(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.mayDelete(id, n); err != nil {
+		return nil, err
+	}
+	task := id
+	if n.VMID != 0 {
+		task = fmt.Sprintf("%d@%s", n.VMID, id)
+	}
+	upid := r.taskFor("imgdel", task, func(w *Worker) error {
+		if err := w.Checkpoint(); err != nil {
+			return err
+		}
+		if err := (process{r, w}).removeContent(volid, s, n); err != nil {
+			return err
+		}
+		w.Logf("Removed volume '%s'", volid)
+		return nil
+	})
+	if delay, _ := strconv.Atoi(r.Params["delay"]); delay > 0 {
+		return r.await(upid, delay, "")
+	}
+	return upid, nil
+}
+
+// mayDelete: Datastore.Allocate, or for backups AllocateSpace and VM.Backup.
+func (r *Request) mayDelete(storage string, n state.VolumeName) error {
+	path := "/storage/" + storage
+	if n.Content == "backup" && n.VMID != 0 && r.Check(path, "Datastore.AllocateSpace") == nil {
+		return r.checkVM(n.VMID, "", "VM.Backup")
+	}
+	return r.Check(path, "Datastore.Allocate")
+}
+
+func (p process) removeContent(volid string, s *state.Storage, n state.VolumeName) error {
+	if n.Content == "images" {
+		return p.free(p.node(), volid)
+	}
+	if _, err := p.W.StorageActive(p.node(), s.ID); err != nil {
+		return err
+	}
+	_, name, _ := state.SplitVolid(volid)
+	key := s.Key(p.node(), name)
+	if p.W.Volumes[key] == nil {
+		return Die("unlink failed - No such file or directory")
+	}
+	delete(p.W.Volumes, key)
+	return nil
+}
+
+// contentFile checks what an upload or a download would make and answers its volume name.
+func (r *Request) contentFile(s *state.Storage, filename string) (string, error) {
+	content := r.Params["content"]
+	if !s.Has(content) {
+		return "", Invalid("storage", fmt.Sprintf("storage '%s' is not configured for content-type '%s'", s.ID, content))
+	}
+	name := strings.Map(func(c rune) rune {
+		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-+=", c) {
+			return c
+		}
+		return '_'
+	}, filename[strings.LastIndexAny(filename, `/\`)+1:])
+	ext := name[strings.LastIndexByte(name, '.')+1:]
+	allowed := map[string][]string{
+		"iso": {"iso", "img"}, "vztmpl": {"gz", "xz", "zst"}, "import": {"ova", "qcow2", "raw", "vmdk"},
+	}[content]
+	if !slices.Contains(allowed, ext) {
+		return "", Invalid("filename", "wrong file extension")
+	}
+	return content + "/" + name, nil
+}
