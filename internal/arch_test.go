@@ -44,15 +44,15 @@ var others = map[string][]string{
 	"internal/pvesim/sshd":   {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/handle", "internal/pvesim/state"},
 	"internal/pvesim/state":  {"internal/pvesim/clock"},
 	"internal/acctest": {"internal/provider", "internal/tfvm", "internal/tfnode", "internal/tfkit", "internal/provision", "internal/tx",
-		"internal/vm", "internal/pve", "internal/host", "internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state"},
-	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state"},
+		"internal/vm", "internal/pve", "internal/host", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
 	"internal/cmd/schema": {"internal/provider"},
-	"internal/cmd/demo":   {"internal/acctest", "internal/provider", "internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/cmd/demo":   {"internal/acctest", "internal/provider", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
 }
 
 // testEdges are imports that only the tests of a package may have.
 var testEdges = map[string][]string{
-	"internal/provision": {"internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/provision": {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
 }
 
 // modules are the modules of others that are used, and the packages that may. "tests" stands for the tests of every
