@@ -1,0 +1,105 @@
+package clock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+)
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// TestOrder: sleepers wake one after the other, in the order of their times, each at his own.
+func TestOrder(t *testing.T) {
+	v := clock.NewVirtual(start)
+	var mu sync.Mutex
+	var order []string
+	var wg sync.WaitGroup
+	v.Enter() // nobody wakes before all sleep
+	for i := 5; i > 0; i-- {
+		wg.Add(1)
+		v.Enter()
+		go func() {
+			defer wg.Done()
+			defer v.Leave()
+			for range 2 {
+				v.Sleep(time.Duration(i) * time.Second)
+				mu.Lock()
+				order = append(order, fmt.Sprint(i, "@", v.Now().Sub(start)))
+				mu.Unlock()
+			}
+		}()
+	}
+	v.Leave()
+	wg.Wait()
+	if len(order) != 10 || order[0] != "1@1s" || order[9] != "5@10s" {
+		t.Errorf("%v", order)
+	}
+	var last time.Duration
+	for _, o := range order {
+		var i int
+		var at string
+		if _, err := fmt.Sscanf(o, "%d@%s", &i, &at); err != nil {
+			t.Fatal(err)
+		}
+		d, err := time.ParseDuration(at)
+		if err != nil || d < last {
+			t.Errorf("time ran backwards in %v", order)
+		}
+		last = d
+	}
+}
+
+func TestWorkersHoldTime(t *testing.T) {
+	v := clock.NewVirtual(start)
+	v.Enter() // one works on
+	done := make(chan struct{})
+	v.Enter()
+	go func() { defer close(done); v.Sleep(time.Hour); v.Leave() }()
+	select {
+	case <-done:
+		t.Fatal("time passed while somebody worked")
+	case <-time.After(20 * time.Millisecond):
+	}
+	v.Leave()
+	<-done
+	if got := v.Now().Sub(start); got != time.Hour {
+		t.Errorf("clock moved by %v", got)
+	}
+}
+
+func TestManual(t *testing.T) {
+	v := clock.NewManual(start)
+	woken := make(chan time.Time, 1)
+	v.Enter()
+	go func() { v.Sleep(time.Minute); woken <- v.Now(); v.Leave() }()
+	v.Advance(59 * time.Second)
+	select {
+	case <-woken:
+		t.Fatal("woke early")
+	default:
+	}
+	v.Advance(10 * time.Second)
+	if at := (<-woken).Sub(start); at != time.Minute || v.Now().Sub(start) != 69*time.Second {
+		t.Errorf("woke at %v, now %v", at, v.Now().Sub(start))
+	}
+}
+
+func TestCancelledSleep(t *testing.T) {
+	for name, c := range map[string]interface {
+		SleepContext(ctx context.Context, d time.Duration)
+	}{"real": clock.Real{}, "manual": clock.NewManual(start)} {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); c.SleepContext(ctx, time.Hour) }()
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s: still asleep", name)
+		}
+	}
+}

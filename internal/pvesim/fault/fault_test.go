@@ -1,0 +1,95 @@
+package fault_test
+
+import (
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+)
+
+func TestMatch(t *testing.T) {
+	op := fault.Operation{Seq: 7, Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/clone", VMIDs: []int{9000, 100}}
+	for name, row := range map[string]struct {
+		match fault.Match
+		want  bool
+	}{
+		"everything":    {fault.Match{}, true},
+		"number":        {fault.Match{Seq: 7}, true},
+		"other number":  {fault.Match{Seq: 8}, false},
+		"source":        {fault.Match{VMID: 9000}, true},
+		"target":        {fault.Match{VMID: 100}, true},
+		"other guest":   {fault.Match{VMID: 101}, false},
+		"all fields":    {fault.Match{Seq: 7, Method: "POST", Path: op.Path, VMID: 100, Nth: 1}, true},
+		"one is wrong":  {fault.Match{Seq: 7, Method: "PUT", Path: op.Path, VMID: 100}, false},
+		"not the first": {fault.Match{Nth: 2}, false},
+	} {
+		var s fault.Set
+		if err := s.Put([]fault.Rule{{Match: row.match, Phase: fault.Before}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Strike(op).Before != nil; got != row.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestNthAndTimes(t *testing.T) {
+	for _, row := range []struct{ nth, times, first, last int }{
+		{0, 0, 1, 1}, {3, 0, 3, 3}, {2, 2, 2, 3}, {0, -1, 1, 6}, {4, -1, 4, 6},
+	} {
+		var s fault.Set
+		if err := s.Put([]fault.Rule{{Match: fault.Match{Method: "GET", Nth: row.nth}, Phase: fault.After, Times: row.times}}); err != nil {
+			t.Fatal(err)
+		}
+		for i := 1; i <= 6; i++ {
+			s.Strike(fault.Operation{Method: "PUT"}) // does not count
+			k := s.Strike(fault.Operation{Method: "GET"}).After
+			if want := i >= row.first && i <= row.last; (k != nil) != want {
+				t.Errorf("nth %d, times %d: operation %d struck: %v", row.nth, row.times, i, k != nil)
+			}
+			if k != nil && k.Fire() {
+				k.Took()
+			}
+		}
+		if got := s.Effective(); got != row.last-row.first+1 {
+			t.Errorf("nth %d, times %d: %d effective", row.nth, row.times, got)
+		}
+	}
+}
+
+// TestUnfiredStrikeIsNotSpent: a task fault that finds no task waits for the next operation.
+func TestUnfiredStrikeIsNotSpent(t *testing.T) {
+	var s fault.Set
+	if err := s.Put([]fault.Rule{{Phase: fault.Task}}); err != nil {
+		t.Fatal(err)
+	}
+	first, second := s.Strike(fault.Operation{}).Task, s.Strike(fault.Operation{}).Task
+	if first == nil || second == nil {
+		t.Fatal("both operations may still be the one")
+	}
+	if !second.Fire() || first.Fire() {
+		t.Error("one of them fires")
+	}
+}
+
+func TestOneStrikeOfEachKind(t *testing.T) {
+	var s fault.Set
+	if err := s.Put([]fault.Rule{{Phase: fault.Before, Reason: "a"}, {Phase: fault.Before, Reason: "b"}, {Phase: fault.After}, {Phase: fault.Partial}}); err != nil {
+		t.Fatal(err)
+	}
+	hit := s.Strike(fault.Operation{})
+	if hit.Before == nil || hit.Before.Text("") != "a" || hit.After == nil || hit.Task == nil || hit.Task.Text("none") != "none" {
+		t.Errorf("%+v", hit)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, bad := range []fault.Rule{
+		{Phase: "sometimes"}, {}, {Phase: fault.Before, Status: 200}, {Phase: fault.After, DelayMS: -1},
+		{Phase: fault.Task, Match: fault.Match{Nth: -1}},
+	} {
+		var s fault.Set
+		if err := s.Put([]fault.Rule{bad}); err == nil {
+			t.Errorf("accepted %+v", bad)
+		}
+	}
+}

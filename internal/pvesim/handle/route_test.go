@@ -1,0 +1,28 @@
+package handle
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestRoutesExist: every route with semantics is one that the API has, and belongs to one area.
+func TestRoutesExist(t *testing.T) {
+	set := loadSchema()
+	all := routes()
+	n := 0
+	for _, area := range []Routes{
+		accessRoutes(), userRoutes(), clusterRoutes(), nodeRoutes(), taskRoutes(), poolRoutes(), haRoutes(),
+		qemuRoutes(), agentRoutes(), snapshotRoutes(), storageRoutes(), firewallRoutes(),
+	} {
+		n += len(area)
+	}
+	if n != len(all) {
+		t.Errorf("%d routes in the areas, %d together: some stand twice", n, len(all))
+	}
+	for key := range all {
+		method, path, _ := strings.Cut(key, " ")
+		if r, _, known := set.Route(method, path); !known || r.Template != path {
+			t.Errorf("%s is not in the API", key)
+		}
+	}
+}
