@@ -1,0 +1,194 @@
+// Package sshd is the SSH server of a simulated cluster's nodes: root logs in with a key and runs the command line tools
+// that PVE brings along, on the same state as the API.
+//
+// It knows "exec" only: no shell, no terminal, no file transfer, no forwarding. A command line is split as a shell does it;
+// commands may be joined by "&&".
+package sshd
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/handle"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// Server answers SSH connections for all nodes of a cluster.
+//
+// A connection is to the node whose name or address its local end has, as connections in memory can tell; for others the
+// loopback addresses 127.0.0.1, 127.0.0.2 … stand for the nodes in the order of their names. If only one address can be
+// reached, a command runs on the node where the guest or volume is that it names, else on the first.
+type Server struct {
+	cluster *handle.Server
+	config  *ssh.ServerConfig
+	host    ssh.Signer
+	client  []byte // PEM
+
+	mu     sync.Mutex
+	conns  map[net.Conn]struct{}
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// New makes a server with a host key and a client key of its own.
+func New(cluster *handle.Server) (*Server, error) {
+	s := &Server{cluster: cluster, conns: map[net.Conn]struct{}{}}
+	_, hostKey, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make host key: %w", err)
+	}
+	if s.host, err = ssh.NewSignerFromKey(hostKey); err != nil {
+		return nil, fmt.Errorf("make host key: %w", err)
+	}
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make client key: %w", err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "pvesim")
+	if err != nil {
+		return nil, fmt.Errorf("make client key: %w", err)
+	}
+	s.client = pem.EncodeToMemory(block)
+	accepted, err := ssh.NewPublicKey(public)
+	if err != nil {
+		return nil, fmt.Errorf("make client key: %w", err)
+	}
+	s.config = &ssh.ServerConfig{PublicKeyCallback: func(c ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		if c.User() == "root" && bytes.Equal(key.Marshal(), accepted.Marshal()) {
+			return nil, nil
+		}
+		return nil, errors.New("permission denied")
+	}}
+	s.config.AddHostKey(s.host)
+	return s, nil
+}
+
+// PrivateKeyPEM is the private key that root's account accepts, in OpenSSH's format.
+func (s *Server) PrivateKeyPEM() []byte { return s.client }
+
+// KnownHosts is a known_hosts file with the host key for the address and for all nodes by name and address.
+func (s *Server) KnownHosts(address string) []byte {
+	names := []string{knownhosts.Normalize(address)}
+	s.cluster.Do(func(w *state.World) {
+		for _, n := range nodes(w) {
+			names = append(names, n.Name, n.Address)
+		}
+	})
+	return []byte(knownhosts.Line(names, s.host.PublicKey()) + "\n")
+}
+
+func nodes(w *state.World) []*state.Node {
+	var list []*state.Node
+	for _, n := range w.Nodes {
+		list = append(list, n)
+	}
+	slices.SortFunc(list, func(a, b *state.Node) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// Serve answers connections until the listener or the server is closed.
+func (s *Server) Serve(l net.Listener) error {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			_ = c.Close()
+			return net.ErrClosed
+		}
+		s.conns[c] = struct{}{}
+		s.wg.Add(1)
+		s.mu.Unlock()
+		go func() {
+			defer s.wg.Done()
+			s.connection(c)
+			s.mu.Lock()
+			delete(s.conns, c)
+			s.mu.Unlock()
+		}()
+	}
+}
+
+// Close cuts all connections and waits until every goroutine is gone. The listeners are the caller's to close first.
+// Commands under way end when the cluster's server is closed.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	for c := range s.conns {
+		_ = c.Close()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+func (s *Server) connection(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	local := c.LocalAddr().String()
+	conn, channels, requests, err := ssh.NewServerConn(c, s.config)
+	if err != nil {
+		return
+	}
+	var sessions sync.WaitGroup
+	defer sessions.Wait()
+	defer func() { _ = conn.Close() }()
+	sessions.Add(1)
+	go func() { defer sessions.Done(); ssh.DiscardRequests(requests) }()
+	for offered := range channels {
+		if offered.ChannelType() != "session" {
+			_ = offered.Reject(ssh.UnknownChannelType, "only sessions are served")
+			continue
+		}
+		channel, requests, err := offered.Accept()
+		if err != nil {
+			return
+		}
+		sessions.Add(1)
+		go func() {
+			defer sessions.Done()
+			s.session(conn, local, channel, requests)
+		}()
+	}
+}
+
+// session runs the one command of a session.
+func (s *Server) session(conn *ssh.ServerConn, local string, channel ssh.Channel, requests <-chan *ssh.Request) {
+	defer func() { _ = channel.Close() }()
+	started := false
+	for r := range requests {
+		if r.Type != "exec" || started {
+			ok := r.Type == "env" || r.Type == "signal"
+			if r.WantReply {
+				_ = r.Reply(ok, nil)
+			}
+			continue
+		}
+		started = true
+		var exec struct{ Command string }
+		if err := ssh.Unmarshal(r.Payload, &exec); err != nil {
+			_ = r.Reply(false, nil)
+			return
+		}
+		_ = r.Reply(true, nil)
+		status, cut := s.run(local, exec.Command, channel)
+		if cut {
+			_ = conn.Close()
+			return
+		}
+		_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(status)}))
+		return
+	}
+}
