@@ -3,6 +3,7 @@ package tfkit
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
@@ -19,6 +20,8 @@ type Session struct {
 	// API is nil while the provider's configuration holds values that are not known yet.
 	API *pve.Client
 	VMs *provision.Service
+	// Shell is nil without SSH; it is here to be closed.
+	Shell io.Closer
 	// Range bounds automatic VMIDs, inclusive; zero leaves the choice to PVE's own range.
 	Range [2]int
 
@@ -32,6 +35,20 @@ func (s *Session) Bounds() [2]int {
 		return [2]int{}
 	}
 	return s.Range
+}
+
+// Close lets go of connections that lie idle. A provider process ends without it; tests do not.
+func (s *Session) Close() error {
+	if s == nil {
+		return nil
+	}
+	if s.API != nil {
+		s.API.Close()
+	}
+	if s.Shell != nil {
+		return s.Shell.Close()
+	}
+	return nil
 }
 
 // Remember notes that the VM with this id is in state: it was refreshed.

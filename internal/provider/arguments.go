@@ -1,0 +1,200 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// arguments is the provider block; nil is not set.
+type arguments struct {
+	Endpoint       *string       `tfsdk:"endpoint"`
+	APIToken       *string       `tfsdk:"api_token"`
+	Username       *string       `tfsdk:"username"`
+	Password       *string       `tfsdk:"password"`
+	TOTPSecret     *string       `tfsdk:"totp_secret"`
+	OTP            *string       `tfsdk:"otp"`
+	CACertificate  *string       `tfsdk:"ca_certificate"`
+	Insecure       *bool         `tfsdk:"insecure"`
+	MinTLS         *string       `tfsdk:"min_tls"`
+	SSH            *sshArgument  `tfsdk:"ssh"`
+	VMIDRange      *rangeOfVMIDs `tfsdk:"vmid_range"`
+	RequestTimeout *string       `tfsdk:"request_timeout"`
+	MaxRequests    *int64        `tfsdk:"max_requests"`
+}
+
+type rangeOfVMIDs struct {
+	Min int64 `tfsdk:"min"`
+	Max int64 `tfsdk:"max"`
+}
+
+type sshArgument struct {
+	Username           *string                 `tfsdk:"username"`
+	PrivateKey         *string                 `tfsdk:"private_key"`
+	PrivateKeyFile     *string                 `tfsdk:"private_key_file"`
+	Agent              *bool                   `tfsdk:"agent"`
+	AgentSocket        *string                 `tfsdk:"agent_socket"`
+	Port               *int64                  `tfsdk:"port"`
+	KnownHosts         *string                 `tfsdk:"known_hosts"`
+	KnownHostsFile     *string                 `tfsdk:"known_hosts_file"`
+	HostKeyFingerprint *string                 `tfsdk:"host_key_fingerprint"`
+	Bastion            *bastionArgument        `tfsdk:"bastion"`
+	Nodes              map[string]nodeArgument `tfsdk:"nodes"`
+}
+
+type bastionArgument struct {
+	Host       *string `tfsdk:"host"`
+	Port       *int64  `tfsdk:"port"`
+	Username   *string `tfsdk:"username"`
+	PrivateKey *string `tfsdk:"private_key"`
+}
+
+type nodeArgument struct {
+	Address string `tfsdk:"address"`
+	Port    *int64 `tfsdk:"port"`
+}
+
+// argumentError is an error in one argument of the block.
+type argumentError struct {
+	argument string
+	err      error
+}
+
+func (e *argumentError) Error() string { return e.err.Error() }
+func (e *argumentError) Unwrap() error { return e.err }
+
+// environment reads variables and gathers what is wrong with them.
+type environment struct{ err error }
+
+// prefix is that of all variables; the names are those that users of other providers have already.
+const prefix = "PROXMOX_VE_"
+
+// text is the configured value, or that of the variable. Empty counts as not set.
+func (e *environment) text(configured *string, variable string) *string {
+	if configured != nil && *configured != "" {
+		return configured
+	}
+	if value := os.Getenv(prefix + variable); value != "" {
+		return &value
+	}
+	return nil
+}
+
+func (e *environment) truth(configured *bool, variable string) *bool {
+	value := os.Getenv(prefix + variable)
+	if configured != nil || value == "" {
+		return configured
+	}
+	truth, err := strconv.ParseBool(value)
+	if err != nil {
+		e.wrong(variable, "is neither true nor false")
+	}
+	return &truth
+}
+
+func (e *environment) number(configured *int64, variable string) *int64 {
+	value := os.Getenv(prefix + variable)
+	if configured != nil || value == "" {
+		return configured
+	}
+	number, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || number < 1 {
+		e.wrong(variable, "is no positive number")
+	}
+	return &number
+}
+
+func (e *environment) wrong(variable, how string) {
+	e.err = errors.Join(e.err, fmt.Errorf("the environment variable %s%s %s", prefix, variable, how))
+}
+
+// settle completes the block with the environment. The block's credentials push all of the environment's aside, and a
+// token in the environment a user name beside it.
+func settle(a arguments) (arguments, error) {
+	var e environment
+	hasToken, hasUser := set(a.APIToken), set(a.Username) || set(a.Password)
+	if !hasUser {
+		a.APIToken = e.text(a.APIToken, "API_TOKEN")
+	}
+	if !hasToken && (hasUser || !set(a.APIToken)) {
+		a.Username, a.Password = e.text(a.Username, "USERNAME"), e.text(a.Password, "PASSWORD")
+		a.TOTPSecret, a.OTP = e.text(a.TOTPSecret, "TOTP_SECRET"), e.text(a.OTP, "OTP")
+	}
+	a.Endpoint = e.text(a.Endpoint, "ENDPOINT")
+	a.CACertificate = e.text(a.CACertificate, "CA_CERTIFICATE")
+	a.Insecure = e.truth(a.Insecure, "INSECURE")
+	a.MinTLS = e.text(a.MinTLS, "MIN_TLS")
+	a.RequestTimeout = e.text(a.RequestTimeout, "REQUEST_TIMEOUT")
+	a.MaxRequests = e.number(a.MaxRequests, "MAX_REQUESTS")
+	a.VMIDRange = e.vmidRange(a.VMIDRange)
+	a.SSH = e.ssh(a.SSH)
+	switch {
+	case e.err != nil:
+		return a, e.err
+	case a.VMIDRange != nil && a.VMIDRange.Min > a.VMIDRange.Max:
+		return a, &argumentError{"vmid_range", errors.New("the lowest VMID of vmid_range is above the highest")}
+	case a.RequestTimeout != nil:
+		if d, err := time.ParseDuration(*a.RequestTimeout); err != nil || d <= 0 {
+			return a, &argumentError{"request_timeout", fmt.Errorf("%q is no duration such as 60s", *a.RequestTimeout)}
+		}
+	}
+	return a, nil
+}
+
+func set(p *string) bool { return p != nil && *p != "" }
+
+func (e *environment) vmidRange(configured *rangeOfVMIDs) *rangeOfVMIDs {
+	value := os.Getenv(prefix + "VMID_RANGE")
+	if configured != nil || value == "" {
+		return configured
+	}
+	low, high, ok := strings.Cut(value, "-")
+	lowest, errLow := strconv.ParseInt(low, 10, 64)
+	highest, errHigh := strconv.ParseInt(high, 10, 64)
+	if !ok || errLow != nil || errHigh != nil || lowest < 100 || highest > 999999999 {
+		e.wrong("VMID_RANGE", "is no range such as 1000-1999")
+	}
+	return &rangeOfVMIDs{Min: lowest, Max: highest}
+}
+
+// ssh completes the group. Without a block it exists only if the environment says how to log in.
+func (e *environment) ssh(configured *sshArgument) *sshArgument {
+	var s sshArgument
+	if configured != nil {
+		s = *configured
+	}
+	s.Username = e.text(s.Username, "SSH_USERNAME")
+	if !set(s.PrivateKeyFile) || set(s.PrivateKey) {
+		s.PrivateKey = e.text(s.PrivateKey, "SSH_PRIVATE_KEY")
+	}
+	s.PrivateKeyFile = e.text(s.PrivateKeyFile, "SSH_PRIVATE_KEY_FILE")
+	s.Agent = e.truth(s.Agent, "SSH_AGENT")
+	s.AgentSocket = e.text(s.AgentSocket, "SSH_AUTH_SOCK")
+	s.Port = e.number(s.Port, "SSH_PORT")
+	s.KnownHosts = e.text(s.KnownHosts, "SSH_KNOWN_HOSTS")
+	s.KnownHostsFile = e.text(s.KnownHostsFile, "SSH_KNOWN_HOSTS_FILE")
+	s.HostKeyFingerprint = e.text(s.HostKeyFingerprint, "SSH_HOST_KEY_FINGERPRINT")
+	s.Bastion = e.bastion(s.Bastion)
+	if configured == nil && s.Username == nil && s.PrivateKey == nil && s.PrivateKeyFile == nil && (s.Agent == nil || !*s.Agent) {
+		return nil
+	}
+	return &s
+}
+
+func (e *environment) bastion(configured *bastionArgument) *bastionArgument {
+	var b bastionArgument
+	if configured != nil {
+		b = *configured
+	}
+	b.Host = e.text(b.Host, "SSH_BASTION_HOST")
+	b.Port = e.number(b.Port, "SSH_BASTION_PORT")
+	b.Username = e.text(b.Username, "SSH_BASTION_USERNAME")
+	b.PrivateKey = e.text(b.PrivateKey, "SSH_BASTION_PRIVATE_KEY")
+	if configured == nil && b.Host == nil {
+		return nil
+	}
+	return &b
+}

@@ -1,0 +1,106 @@
+// Package provider is the composition root: the provider's own schema, the session that its configuration opens, and the
+// list of resources and data sources.
+package provider
+
+import (
+	"context"
+	"net"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfnode"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvm"
+)
+
+// TypeName is the prefix of all types of the provider.
+const TypeName = "proxmox"
+
+// Dialer opens a network connection, like net.Dialer.DialContext.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// Options replace what connects the provider to the world; tests set them. The zero value is the real world.
+type Options struct {
+	// DialContext opens the connections to the API.
+	DialContext Dialer
+	// SSHDial opens the connections to the nodes.
+	SSHDial Dialer
+	// Clock is the time that the API client lives in.
+	Clock pve.Clock
+	// Opened is told of each session that a configuration opened, so that a test can close it.
+	Opened func(*tfkit.Session)
+}
+
+// Proxmox is the provider.
+type Proxmox struct {
+	version string
+	options Options
+}
+
+var _ provider.Provider = &Proxmox{}
+
+// New makes the provider; version is what it calls itself.
+func New(version string) func() provider.Provider { return NewWith(version, Options{}) }
+
+// NewWith makes the provider with another world around it.
+func NewWith(version string, options Options) func() provider.Provider {
+	return func() provider.Provider { return &Proxmox{version: version, options: options} }
+}
+
+// Metadata names the provider.
+func (p *Proxmox) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
+	resp.TypeName, resp.Version = TypeName, p.version
+}
+
+// Schema is the shape of the provider block.
+func (p *Proxmox) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
+	resp.Schema = providerSchema()
+}
+
+// Configure opens the session. It makes no request: the server is asked when something needs it. A configuration with
+// values that are not known yet gives a session that knows no server, so that a plan can go on without it.
+func (p *Proxmox) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
+	if !req.Config.Raw.IsFullyKnown() {
+		p.hand(resp, &tfkit.Session{})
+		return
+	}
+	var configured arguments
+	resp.Diagnostics.Append(req.Config.Get(ctx, &configured)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	settled, err := settle(configured)
+	if err == nil {
+		var session *tfkit.Session
+		if session, err = p.open(settled); err == nil {
+			p.hand(resp, session)
+			return
+		}
+	}
+	if at := where(err); at != "" {
+		resp.Diagnostics.AddAttributeError(path.Root(at), "The provider cannot be configured", sentence(err))
+		return
+	}
+	resp.Diagnostics.AddError("The provider cannot be configured", sentence(err))
+}
+
+func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *tfkit.Session) {
+	resp.ResourceData, resp.DataSourceData = session, session
+	if p.options.Opened != nil {
+		p.options.Opened(session)
+	}
+}
+
+// Resources lists the resources.
+func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
+	return []func() resource.Resource{tfvm.New}
+}
+
+// DataSources lists the data sources.
+func (p *Proxmox) DataSources(context.Context) []func() datasource.DataSource {
+	return []func() datasource.DataSource{tfnode.NewNode, tfnode.NewNodes}
+}

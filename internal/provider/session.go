@@ -1,0 +1,171 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/host"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// open makes the session of a settled configuration.
+func (p *Proxmox) open(a arguments) (*tfkit.Session, error) {
+	if !set(a.Endpoint) {
+		return nil, &argumentError{"endpoint", errors.New("the endpoint is not set: write endpoint = \"https://pve1.example.com:8006\", " +
+			"or set the environment variable PROXMOX_VE_ENDPOINT")}
+	}
+	api, err := pve.New(p.client(a))
+	if err != nil {
+		return nil, err
+	}
+	session := &tfkit.Session{API: api}
+	if a.VMIDRange != nil {
+		session.Range = [2]int{int(a.VMIDRange.Min), int(a.VMIDRange.Max)}
+	}
+	var shell provision.Shell // stays nil without SSH
+	if a.SSH != nil {
+		ssh, err := p.shell(*a.SSH, api)
+		if err != nil {
+			api.Close()
+			return nil, &argumentError{"ssh", err}
+		}
+		shell, session.Shell = ssh, ssh
+	}
+	session.VMs = provision.New(api, shell, p.options.Clock)
+	return session, nil
+}
+
+func (p *Proxmox) client(a arguments) pve.Config {
+	c := pve.Config{
+		Endpoint: text(a.Endpoint), APIToken: text(a.APIToken), Username: text(a.Username), Password: text(a.Password),
+		TOTPSecret: text(a.TOTPSecret), OTP: text(a.OTP), CACertificate: text(a.CACertificate), MinTLS: text(a.MinTLS),
+		Insecure: a.Insecure != nil && *a.Insecure, MaxInFlight: int(number(a.MaxRequests)),
+		DialContext: p.options.DialContext, Clock: p.options.Clock, Trace: tfkit.Trace,
+		UserAgent: "terraform-provider-proxmox/" + p.version,
+	}
+	if d, err := time.ParseDuration(text(a.RequestTimeout)); err == nil {
+		c.RequestTimeout = d
+	}
+	return c
+}
+
+// shell makes the SSH side. It connects nowhere yet.
+func (p *Proxmox) shell(s sshArgument, api *pve.Client) (*host.Shell, error) {
+	key, err := content(s.PrivateKey, s.PrivateKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	known, err := knownHosts(s)
+	if err != nil {
+		return nil, err
+	}
+	c := host.Config{
+		Username: text(s.Username), PrivateKeyPEM: key, UseAgent: s.Agent != nil && *s.Agent, AgentSocket: text(s.AgentSocket),
+		Port: int(number(s.Port)), KnownHosts: known, HostKeyFingerprint: text(s.HostKeyFingerprint),
+		Nodes: map[string]host.Address{}, Resolve: resolver(api), Dial: p.options.SSHDial, Trace: tfkit.Trace,
+	}
+	for name, n := range s.Nodes {
+		c.Nodes[name] = host.Address{Host: n.Address, Port: int(number(n.Port))}
+	}
+	if b := s.Bastion; b != nil {
+		c.Bastion = &host.Bastion{Host: text(b.Host), Port: int(number(b.Port)), Username: text(b.Username), PrivateKeyPEM: []byte(text(b.PrivateKey))}
+	}
+	return host.New(c)
+}
+
+// resolver finds the address of a node. On a single node it is the endpoint's; in a cluster the node's name is tried.
+func resolver(api *pve.Client) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, node string) (string, error) {
+		resources, err := api.SharedResources(ctx)
+		if err != nil || len(resources.Nodes()) != 1 {
+			return node, nil //nolint:nilerr // a best effort, the name is as good a guess
+		}
+		endpoint, err := url.Parse(api.Endpoint())
+		if err != nil {
+			return "", err
+		}
+		return endpoint.Hostname(), nil
+	}
+}
+
+// knownHosts is the configured content, or that of the user's own file where nothing is configured.
+func knownHosts(s sshArgument) ([]byte, error) {
+	if set(s.KnownHosts) || set(s.KnownHostsFile) {
+		return content(s.KnownHosts, s.KnownHostsFile)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil || set(s.HostKeyFingerprint) {
+		return nil, nil //nolint:nilerr // without a home there is no file either
+	}
+	known, err := os.ReadFile(filepath.Join(home, ".ssh", "known_hosts"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return known, err
+}
+
+// content is a text, or that of a file; "~/" is the user's home.
+func content(given, file *string) ([]byte, error) {
+	if set(given) {
+		return []byte(*given), nil
+	}
+	if !set(file) {
+		return nil, nil
+	}
+	name := *file
+	if rest, ok := strings.CutPrefix(name, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, err
+		}
+		name = filepath.Join(home, rest)
+	}
+	return os.ReadFile(name)
+}
+
+// where is the argument that an error belongs to, or "".
+func where(err error) string {
+	var argument *argumentError
+	if errors.As(err, &argument) {
+		return argument.argument
+	}
+	for words, at := range map[string]string{
+		"endpoint": "endpoint", "API token is": "api_token", "username": "username", "TOTP": "totp_secret",
+		"CA certificate": "ca_certificate", "TLS version": "min_tls",
+	} {
+		if err != nil && strings.Contains(err.Error(), words) && !strings.Contains(err.Error(), "credentials") {
+			return at
+		}
+	}
+	return ""
+}
+
+// sentence makes an error the detail of a diagnostic.
+func sentence(err error) string {
+	text := err.Error()
+	if text == "" {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+func text(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+func number(p *int64) int64 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}

@@ -1,0 +1,106 @@
+package tfnode
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// Node is the data source proxmox_node.
+type Node struct{ tfkit.DataSourceBase }
+
+var _ datasource.DataSourceWithConfigure = &Node{}
+
+// NewNode makes the data source.
+func NewNode() datasource.DataSource { return &Node{} }
+
+// Metadata names the data source.
+func (d *Node) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_node"
+}
+
+// Schema is the shape of the data source.
+func (d *Node) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+	resp.Schema = nodeSchema()
+}
+
+// Read asks the cluster for its nodes, and the node for the rest. A node that does not answer is no error: it is what
+// this data source is there to tell.
+func (d *Node) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	var config nodeModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	name := *config.Name
+	attempt := tfkit.Attempt{Verb: "read", Thing: "node " + name}
+	if !d.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
+	defer cancel()
+	nodes, err := d.Session.API.Nodes(ctx)
+	if err != nil {
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+		return
+	}
+	node, ok := find(nodes, name)
+	if !ok {
+		resp.Diagnostics.AddAttributeError(path.Root("name"), "Unknown node "+name, "The cluster has the nodes "+names(nodes)+".")
+		return
+	}
+	m := listed(node)
+	if *m.Online {
+		resp.Diagnostics.Append(d.ask(ctx, name, &m)...)
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+}
+
+// ask gets version and status from the node.
+func (d *Node) ask(ctx context.Context, name string, m *nodeModel) diag.Diagnostics {
+	var diags diag.Diagnostics
+	version, err := d.Session.API.NodeVersion(ctx, name)
+	if err == nil {
+		m.versionIs(version)
+	}
+	status, statusErr := d.Session.API.NodeStatus(ctx, name)
+	if statusErr == nil {
+		m.statusIs(status)
+		return diags
+	}
+	switch pve.KindOf(statusErr) {
+	case pve.Denied:
+		diags.AddWarning("The status of node "+name+" is not shown",
+			fmt.Sprintf("%v.\n\nReading it needs Sys.Audit on /nodes/%s; without it these attributes are null.", statusErr, name))
+	case pve.Unavailable, pve.Ambiguous, pve.Unhealthy:
+		diags.AddWarning("Node "+name+" does not answer", statusErr.Error()+".\n\nThe attributes that only the node knows are null.")
+	default:
+		diags.Append(tfkit.Diagnose(tfkit.Attempt{Verb: "read", Thing: "the status of node " + name}, statusErr)...)
+	}
+	return diags
+}
+
+func find(nodes []pve.Node, name string) (pve.Node, bool) {
+	for _, n := range nodes {
+		if n.Name == name {
+			return n, true
+		}
+	}
+	return pve.Node{}, false
+}
+
+func names(nodes []pve.Node) string {
+	all := make([]string, len(nodes))
+	for i, n := range nodes {
+		all[i] = n.Name
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,106 @@
+package tfnode
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// Nodes is the data source proxmox_nodes.
+type Nodes struct{ tfkit.DataSourceBase }
+
+var _ datasource.DataSourceWithConfigure = &Nodes{}
+
+// NewNodes makes the data source.
+func NewNodes() datasource.DataSource { return &Nodes{} }
+
+type nodesModel struct {
+	Names []string    `tfsdk:"names"`
+	Nodes []nodeEntry `tfsdk:"nodes"`
+}
+
+type nodeEntry struct {
+	Name        *string  `tfsdk:"name"`
+	Status      *string  `tfsdk:"status"`
+	Online      *bool    `tfsdk:"online"`
+	CPU         *float64 `tfsdk:"cpu"`
+	MaxCPU      *int64   `tfsdk:"maxcpu"`
+	Mem         *int64   `tfsdk:"mem"`
+	MaxMem      *int64   `tfsdk:"maxmem"`
+	Disk        *int64   `tfsdk:"disk"`
+	MaxDisk     *int64   `tfsdk:"maxdisk"`
+	Uptime      *int64   `tfsdk:"uptime"`
+	Level       *string  `tfsdk:"level"`
+	Fingerprint *string  `tfsdk:"ssl_fingerprint"`
+}
+
+// Metadata names the data source.
+func (d *Nodes) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_nodes"
+}
+
+// Schema is the shape of the data source.
+func (d *Nodes) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "The nodes of the cluster. The numbers need `Sys.Audit` on `/nodes`; without it, and for a node that is offline, they are null.",
+		Attributes: map[string]schema.Attribute{
+			"names": schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "Names of all nodes, sorted."},
+			"nodes": schema.ListNestedAttribute{Computed: true, MarkdownDescription: "The nodes, sorted by name.",
+				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+					"name":            text("Name."),
+					"status":          text("`online`, `offline` or `unknown`."),
+					"online":          schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the cluster sees the node."},
+					"cpu":             decimal("Load of the CPUs, 0 to 1."),
+					"maxcpu":          integer("Threads."),
+					"mem":             integer("Memory in use, in bytes."),
+					"maxmem":          integer("Memory, in bytes."),
+					"disk":            integer("Root file system in use, in bytes."),
+					"maxdisk":         integer("Root file system, in bytes."),
+					"uptime":          integer("Seconds since the node booted."),
+					"level":           text("Subscription level, if there is one."),
+					"ssl_fingerprint": text("Fingerprint of the node's certificate."),
+				}}},
+		},
+	}
+}
+
+// Read lists the nodes.
+func (d *Nodes) Read(ctx context.Context, _ datasource.ReadRequest, resp *datasource.ReadResponse) {
+	attempt := tfkit.Attempt{Verb: "list", Thing: "the nodes of the cluster"}
+	if !d.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
+	defer cancel()
+	nodes, err := d.Session.API.Nodes(ctx)
+	if err != nil {
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+		return
+	}
+	slices.SortFunc(nodes, func(a, b pve.Node) int { return strings.Compare(a.Name, b.Name) })
+	m := nodesModel{Names: []string{}, Nodes: []nodeEntry{}}
+	for _, n := range nodes {
+		m.Names = append(m.Names, n.Name)
+		m.Nodes = append(m.Nodes, entry(n))
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+}
+
+// entry is one node. Without statistics, of which the number of CPUs is never 0, the numbers are null.
+func entry(n pve.Node) nodeEntry {
+	online := n.Status == "online"
+	e := nodeEntry{Name: &n.Name, Status: &n.Status, Online: &online, Level: filled(n.Level), Fingerprint: filled(n.SSLFingerprint)}
+	if n.MaxCPU > 0 {
+		e.CPU, e.MaxCPU, e.Mem, e.MaxMem = &n.CPU, &n.MaxCPU, &n.Mem, &n.MaxMem
+		e.Disk, e.MaxDisk, e.Uptime = &n.Disk, &n.MaxDisk, &n.Uptime
+	}
+	return e
+}

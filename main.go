@@ -1,0 +1,38 @@
+// Command terraform-provider-proxmox is the Terraform and OpenTofu provider for virtual machines on Proxmox VE.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
+)
+
+// address is the provider's source address. It stands here and nowhere else in the code.
+const address = "registry.terraform.io/terraform-proxmox/proxmox"
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	debug := flag.Bool("debug", false, "run for a debugger: print how Terraform can attach")
+	show := flag.Bool("version", false, "print the version")
+	flag.Parse()
+	if *show {
+		fmt.Println(version)
+		return
+	}
+	err := providerserver.Serve(context.Background(), provider.New(version), providerserver.ServeOpts{
+		Address:         address,
+		Debug:           *debug,
+		ProtocolVersion: 6,
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
