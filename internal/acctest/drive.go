@@ -90,6 +90,9 @@ func (s *Session) SetResource(address string, attrs map[string]cty.Value) error 
 // SetVariable gives a variable of the configuration its value.
 func (s *Session) SetVariable(name string, v cty.Value) { s.variables[name] = v }
 
+// SetString gives a variable of the configuration a text.
+func (s *Session) SetString(name, value string) { s.SetVariable(name, cty.StringVal(value)) }
+
 // Diagnostics is everything said in the last operation.
 func (s *Session) Diagnostics() Diagnostics { return s.last }
 

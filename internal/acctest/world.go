@@ -1,0 +1,224 @@
+package acctest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	frameworkprovider "github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-log/tflogtest"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// Identity is as whom, and with which ways to the nodes, a provider works.
+type Identity string
+
+// The identities that everything is tried with.
+const (
+	RootTicket      Identity = "root ticket"                      // root@pam by password; no SSH needed
+	TokenSSH        Identity = "token with SSH"                   // least-privilege token, and root's SSH key
+	TokenNoSSH      Identity = "token without SSH"                // least-privilege token alone
+	TokenNoAllocate Identity = "token without Datastore.Allocate" // the same less that privilege
+)
+
+// Identities lists them all.
+func Identities() []Identity { return []Identity{RootTicket, TokenSSH, TokenNoSSH, TokenNoAllocate} }
+
+// World is a simulated cluster with providers for each identity.
+type World struct {
+	Sim *pvesim.Sim
+
+	mu    sync.Mutex
+	base  []byte
+	calls []Call
+	log   io.Writer
+}
+
+// Call is one RPC and the requests that it made. With a Parallelism above one the requests of calls that overlap are
+// counted for each of them.
+type Call struct {
+	RPC, Address string
+	Ops          []pvesim.Op
+}
+
+// NewWorld starts a cluster in memory for a test and stops it at the test's end. Options are for one argument at most.
+func NewWorld(t testing.TB, options ...pvesim.Options) *World {
+	t.Helper()
+	var o pvesim.Options
+	if len(options) > 0 {
+		o = options[0]
+	}
+	w, err := OpenWorld(o)
+	if err != nil {
+		t.Fatalf("start the simulated cluster: %v", err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+// OpenWorld starts a cluster outside of a test.
+func OpenWorld(o pvesim.Options) (*World, error) {
+	sim, err := pvesim.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return &World{Sim: sim, base: sim.Snapshot()}, nil
+}
+
+// Close ends the cluster.
+func (w *World) Close() { w.Sim.Close() }
+
+// Change alters the cluster behind everybody's back.
+func (w *World) Change(f func(*state.World)) {
+	world := w.Sim.World()
+	world.Lock()
+	defer world.Unlock()
+	f(world)
+}
+
+// Mark makes the present state the one that Leaks compares with.
+func (w *World) Mark() { w.base = w.Sim.Snapshot() }
+
+// Leaks lists how the cluster differs from the last Mark; nothing means nothing was left and nothing was taken.
+func (w *World) Leaks() []string { return SnapshotDiff(w.base, w.Sim.Snapshot()) }
+
+// MustBeClean fails a test if the cluster differs from the last Mark.
+func (w *World) MustBeClean(t testing.TB) {
+	t.Helper()
+	for _, line := range w.Leaks() {
+		t.Errorf("left or changed on the server: %s", line)
+	}
+}
+
+// LogTo captures what providers log at TRACE, as JSON lines. It must be set before the session is made.
+func (w *World) LogTo(out io.Writer) { w.log = out }
+
+// Session makes a session of an identity with a configuration, to which the provider block is added.
+func (w *World) Session(t testing.TB, id Identity, hcl string) *Session {
+	t.Helper()
+	s := w.NewSession()
+	if err := s.Configure(w.ProviderBlock(id), hcl); err != nil {
+		t.Fatalf("configuration: %v", err)
+	}
+	return s
+}
+
+// NewSession makes a session without a configuration, whose calls are recorded.
+func (w *World) NewSession() *Session {
+	s := NewSession(w.Factory())
+	s.Around = w.record
+	if w.log != nil {
+		s.LogContext = func(ctx context.Context) context.Context { return tflogtest.RootLogger(ctx, w.log) }
+	}
+	return s
+}
+
+// Factory starts providers whose network ends in this cluster.
+func (w *World) Factory() Factory {
+	return ServerOf(func() frameworkprovider.Provider {
+		return provider.NewWith("test", provider.Options{
+			DialContext: w.Sim.DialContext, SSHDial: w.Sim.SSHDial, Clock: Clock{w.Sim.World().Clock},
+		})()
+	})
+}
+
+// Reconfigure replaces the configuration of a session, provider block aside.
+func (w *World) Reconfigure(t testing.TB, s *Session, id Identity, hcl string) {
+	t.Helper()
+	if err := s.Configure(w.ProviderBlock(id), hcl); err != nil {
+		t.Fatalf("configuration: %v", err)
+	}
+}
+
+// ProviderBlock is the provider's configuration for an identity.
+func (w *World) ProviderBlock(id Identity) string {
+	c := w.Sim.Credentials()
+	auth := ""
+	switch id {
+	case RootTicket:
+		auth = fmt.Sprintf("username = %q\n  password = %q", c.RootUsername, c.RootPassword)
+	case TokenNoAllocate:
+		auth = fmt.Sprintf("api_token = %q", c.TokenNoAllocate)
+	default:
+		auth = fmt.Sprintf("api_token = %q", c.Token)
+	}
+	ssh := ""
+	if id == TokenSSH {
+		ssh = w.sshArgument()
+	}
+	return fmt.Sprintf("provider \"proxmox\" {\n  endpoint = %q\n  %s\n  ca_certificate = <<EOT\n%sEOT\n%s}\n",
+		w.Sim.Endpoint(), auth, w.Sim.CAPEM(), ssh)
+}
+
+func (w *World) sshArgument() string {
+	host, port, _ := net.SplitHostPort(w.Sim.SSHAddress())
+	nodes := ""
+	w.Change(func(world *state.World) {
+		for name := range world.Nodes {
+			nodes += fmt.Sprintf("      %s = { address = %q, port = %s }\n", name, host, port)
+		}
+	})
+	return fmt.Sprintf("  ssh = {\n    username = \"root\"\n    private_key = <<EOT\n%sEOT\n    known_hosts = <<EOT\n%sEOT\n    nodes = {\n%s    }\n  }\n",
+		w.Sim.SSHPrivateKeyPEM(), w.Sim.SSHKnownHosts(), nodes)
+}
+
+// record notes the requests of one RPC.
+func (w *World) record(rpc, address string) func() {
+	before := len(w.Sim.Ops())
+	return func() {
+		ops := w.Sim.Ops()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.calls = append(w.calls, Call{RPC: rpc, Address: address, Ops: ops[min(before, len(ops)):]})
+	}
+}
+
+// Calls gives the RPCs since the last ResetCalls, with their requests.
+func (w *World) Calls() []Call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]Call(nil), w.calls...)
+}
+
+// ResetCalls forgets the RPCs and the requests.
+func (w *World) ResetCalls() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = nil
+	w.Sim.ResetOps()
+}
+
+// Clock is the cluster's clock as the provider wants it, so that its waits cost as little as the cluster's.
+type Clock struct{ World state.Clock }
+
+// Now is the cluster's time.
+func (c Clock) Now() time.Time { return c.World.Now() }
+
+// Sleep waits on the cluster's clock. On one that moves by itself the waiter counts as one more member of the cluster.
+func (c Clock) Sleep(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if v, ok := c.World.(interface {
+		Enter()
+		Leave()
+	}); ok {
+		v.Enter()
+		defer v.Leave()
+	}
+	if s, ok := c.World.(interface {
+		SleepContext(ctx context.Context, d time.Duration)
+	}); ok {
+		s.SleepContext(ctx, d)
+	} else {
+		c.World.Sleep(d)
+	}
+	return ctx.Err()
+}
