@@ -33,7 +33,8 @@ type Options struct {
 	Clock state.Clock
 	// TaskTime is how long a worker takes; zero finishes it before the answer with its UPID is sent.
 	TaskTime time.Duration
-	// Latency is added to every API request.
+	// Latency is added to every API request. Zero means DefaultLatency on the clock that moves by itself, so that time passes
+	// for a client that polls, and none on others; a negative one means none.
 	Latency time.Duration
 	// World is the cluster to start with; nil is state.Default.
 	World *state.World
@@ -43,6 +44,9 @@ type Options struct {
 	// Schema are the parameter rules, to share between many short-lived clusters; nil loads them.
 	Schema *schema.Set
 }
+
+// DefaultLatency is what a request takes on the self-advancing clock; it costs nothing but simulated time.
+const DefaultLatency = 100 * time.Millisecond
 
 // Op is one request or SSH command.
 type Op = handle.Op
@@ -80,6 +84,9 @@ func New(o Options) (*Sim, error) {
 		set = schema.Load()
 	}
 	s := &Sim{world: w, ca: ca}
+	if o.Clock == nil && o.Latency == 0 {
+		o.Latency = DefaultLatency
+	}
 	s.server = handle.New(handle.Config{
 		World: w, Schema: set, TaskTime: o.TaskTime, Latency: o.Latency,
 		TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},

@@ -16,6 +16,8 @@ const (
 	basePath = "/api2"
 	// unauthorizedDelay is how long every 401 is held back (AnyEvent.pm).
 	unauthorizedDelay = 3 * time.Second
+	// proxyTimeout is how long pveproxy waits for pvedaemon (AnyEvent.pm, proxy_request).
+	proxyTimeout = 30 * time.Second
 )
 
 // call is one API request on its way through the checks.
@@ -211,7 +213,12 @@ func (c *call) handle(auth Auth) *answer {
 		W: c.s.world, Method: c.q.method, Template: c.route.Template, Params: c.arguments(), Auth: auth, Server: c.s,
 		Upload: c.upload, strike: c.strike.Task,
 	}
+	start := c.s.world.Clock.Now()
 	data, err := f(r)
+	if !r.started && c.route.Protected && c.s.world.Clock.Now().Sub(start) > proxyTimeout {
+		r.startForked()
+		return bare(596, "Connection timed out") // done all the same
+	}
 	r.startForked()
 	if err != nil {
 		return c.s.failure(err)

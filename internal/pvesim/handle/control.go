@@ -1,6 +1,7 @@
 package handle
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
@@ -77,12 +78,20 @@ func (s *Server) load(snapshot []byte) error {
 	return nil
 }
 
+// killWorkers ends all workers where they stand, and all waiting, whatever the clock says.
 func (s *Server) killWorkers() {
-	for len(s.workers) > 0 && s.ctx.Err() == nil {
+	s.over()
+	s.epoch, s.over = context.WithCancel(s.ctx)
+	for len(s.workers) > 0 {
 		for _, w := range s.workers {
 			w.kill = true
 		}
-		s.Wait(pollStep, nil)
+		for _, w := range s.workers {
+			s.world.Unlock()
+			<-w.ended
+			s.world.Lock()
+			break // the others may have ended meanwhile
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ type Request struct {
 
 	strike      *fault.Strike // waits for the worker that this request forks
 	forked      []func()      // workers to start once the handler has returned
+	started     bool          // one of them runs or has run
 	synchronous bool          // an SSH command: its process waits for its tasks
 }
 

@@ -44,9 +44,11 @@ type Server struct {
 	forks   int                // processes started, the source of pids
 	stats   statistics
 
-	ctx  context.Context
-	stop context.CancelFunc
-	wg   sync.WaitGroup
+	ctx   context.Context // ends with the server
+	stop  context.CancelFunc
+	epoch context.Context // ends with the server or with the state that a load replaces
+	over  context.CancelFunc
+	wg    sync.WaitGroup
 
 	connMu sync.Mutex // guards conns only
 	conns  map[net.Conn]struct{}
@@ -61,6 +63,7 @@ func New(c Config) *Server {
 		key: make([]byte, 32), conns: map[net.Conn]struct{}{},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.epoch, s.over = context.WithCancel(s.ctx)
 	_, _ = rand.Read(s.key) // crypto/rand.Read never fails
 	s.world.Lock()
 	defer s.world.Unlock()
@@ -109,8 +112,8 @@ const pollStep = 50 * time.Millisecond
 // Wait lets d pass on the world's clock with the mutex released, or less if done (which may be nil) says so earlier.
 // The caller holds the mutex and holds it again afterwards. Nobody may sleep on the clock while holding the mutex.
 func (s *Server) Wait(d time.Duration, done func() bool) {
-	end := s.world.Clock.Now().Add(d)
-	for s.ctx.Err() == nil && (done == nil || !done()) {
+	ctx, end := s.epoch, s.world.Clock.Now().Add(d)
+	for ctx.Err() == nil && (done == nil || !done()) {
 		step := end.Sub(s.world.Clock.Now())
 		if step <= 0 {
 			return
@@ -118,16 +121,16 @@ func (s *Server) Wait(d time.Duration, done func() bool) {
 		if done != nil {
 			step = min(step, pollStep)
 		}
-		s.pause(step)
+		s.pause(ctx, step)
 	}
 }
 
-func (s *Server) pause(d time.Duration) {
+func (s *Server) pause(ctx context.Context, d time.Duration) {
 	s.world.Unlock()
 	if c, ok := s.world.Clock.(interface {
 		SleepContext(ctx context.Context, d time.Duration)
 	}); ok {
-		c.SleepContext(s.ctx, d)
+		c.SleepContext(ctx, d)
 	} else {
 		s.world.Clock.Sleep(d)
 	}

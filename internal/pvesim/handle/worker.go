@@ -25,6 +25,7 @@ type Worker struct {
 	terminate bool          // SIGTERM came
 	kill      bool          // SIGKILL came
 	children  []func()
+	ended     chan struct{} // closed when it has ended
 }
 
 // killed unwinds a worker that dies without clean-up.
@@ -51,7 +52,7 @@ func (r *Request) Fork(node, typ, id string, work func(w *Worker) error) string 
 // startForked starts the workers that the request has forked so far, for who must wait for one before he answers.
 func (r *Request) startForked() {
 	starts := r.forked
-	r.forked = nil
+	r.forked, r.started = nil, r.started || len(r.forked) > 0
 	for _, start := range starts {
 		start()
 	}
@@ -70,7 +71,7 @@ func (s *Server) newWorker(node, typ, id string, auth Auth) *Worker {
 	t := &state.Task{Node: node, Type: typ, ID: id, User: auth.ID, Start: now, Running: true}
 	t.UPID = fmt.Sprintf("UPID:%s:%08X:%08X:%08X:%s:%s:%s:", node, s.forks, s.forks*0x10, now.Unix(), typ, id, auth.ID)
 	s.world.Tasks[t.UPID] = t
-	w := &Worker{W: s.world, Task: t, Auth: auth, Server: s, left: s.taskTime}
+	w := &Worker{W: s.world, Task: t, Auth: auth, Server: s, left: s.taskTime, ended: make(chan struct{})}
 	s.workers[t.UPID] = w
 	return w
 }
@@ -105,6 +106,7 @@ func (w *Worker) startChildren() {
 }
 
 func (s *Server) run(w *Worker, work func(*Worker) error) {
+	defer close(w.ended)
 	err := w.protect(work)
 	w.Task.Running = false
 	w.Task.End = s.world.Clock.Now()

@@ -292,7 +292,13 @@ func TestCloseEndsWorkers(t *testing.T) {
 }
 
 func TestResetKillsWorkers(t *testing.T) {
-	g := toyRig(t, func(c *Config) { c.World.Clock = clock.Real{}; c.TaskTime = time.Hour })
+	for name, c := range map[string]state.Clock{"real": clock.Real{}, "manual": clock.NewManual(time.Now()), "virtual": clock.NewVirtual(time.Now())} {
+		t.Run(name, func(t *testing.T) { resetKillsWorkers(t, c) })
+	}
+}
+
+func resetKillsWorkers(t *testing.T, on state.Clock) {
+	g := toyRig(t, func(c *Config) { c.World.Clock = on; c.TaskTime = time.Hour })
 	before := string(g.s.Snapshot())
 	g.do("root@pam!tf", "POST", "/nodes/pve1/qemu", "vmid=100&name=a")
 	if err := g.s.Reset(); err != nil {
@@ -352,5 +358,19 @@ func TestCommands(t *testing.T) {
 	ops := g.s.Ops()
 	if len(ops) != 2 || ops[0].Method != "SSH" || ops[0].VMID != 100 || ops[0].Status != 1 || ops[1].Seq != 2 || ops[1].Node != "pve1" {
 		t.Errorf("operations %+v", ops)
+	}
+}
+
+// TestSlowAnswerIsLost: pveproxy gives up after 30 s; what the daemon does takes effect all the same.
+func TestSlowAnswerIsLost(t *testing.T) {
+	g := newRig(t, nil)
+	g.s.routes["PUT /nodes/{node}/qemu/{vmid}/config"] = func(r *Request) (any, error) {
+		r.Wait(31 * time.Second)
+		r.W.Guests[8000].Config["name"] = "late"
+		return nil, nil
+	}
+	r := g.do("root@pam!tf", "PUT", "/nodes/pve1/qemu/8000/config", "name=late")
+	if r.status != 596 || r.reason != "Connection timed out" || g.w.Guests[8000].Config["name"] != "late" {
+		t.Errorf("%d %s", r.status, r.reason)
 	}
 }
