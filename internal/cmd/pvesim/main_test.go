@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestRun(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, w := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, []string{"--nodes", "a,b", "--profile", "9.2", "--task-time", "1ms"}, w) }()
+	text, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var line map[string]string
+	if err := json.Unmarshal([]byte(text), &line); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	for _, key := range []string{
+		"endpoint", "ca_file", "api_token", "root_username", "root_password", "ssh_address", "ssh_private_key_file", "ssh_known_hosts_file", "control",
+	} {
+		if line[key] == "" {
+			t.Errorf("%s is missing: %s", key, text)
+		}
+	}
+	ca, err := os.ReadFile(line["ca_file"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+	defer client.CloseIdleConnections()
+	get := func(url, token string) string {
+		t.Helper()
+		q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			q.Header.Set("Authorization", "PVEAPIToken="+token)
+		}
+		resp, err := client.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s %v", url, resp.Status, err)
+		}
+		return string(body)
+	}
+	if body := get(line["endpoint"]+"/api2/json/version", line["api_token"]); !strings.Contains(body, `"release":"9.2"`) {
+		t.Errorf("version: %s", body)
+	}
+	if body := get(line["control"]+"/ops", ""); !strings.Contains(body, `"path":"/version"`) {
+		t.Errorf("operations: %s", body)
+	}
+	for _, key := range []string{"ssh_private_key_file", "ssh_known_hosts_file"} {
+		if content, err := os.ReadFile(line[key]); err != nil || len(content) == 0 {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	if c, err := net.DialTimeout("tcp", line["ssh_address"], 5*time.Second); err != nil {
+		t.Error(err)
+	} else {
+		_ = c.Close()
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("end: %v", err)
+	}
+	if _, err := os.Stat(line["ca_file"]); !os.IsNotExist(err) {
+		t.Error("the temporary files remain")
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	for _, args := range [][]string{{"--profile", "7.4"}, {"--nodes", ","}, {"extra"}, {"--listen", "nowhere:x"}} {
+		if err := run(t.Context(), args, io.Discard); err == nil {
+			t.Errorf("%v accepted", args)
+		}
+	}
+}
