@@ -249,10 +249,7 @@ func (m *diskMaker) allocate(opt string, d drive) error {
 }
 
 func (m *diskMaker) finish(d drive, v *state.Volume, size int64) error {
-	if s := m.W.Storages[v.Storage]; s.IsDir() && v.Format != "raw" {
-		m.logf("Formatting '%s', fmt=%s cluster_size=65536 extended_l2=off preallocation=metadata compression_type=zlib size=%d lazy_refcounts=off refcount_bits=16",
-			s.VolumePath(v.Name), v.Format, v.Size)
-	}
+	m.formatted(m.W.Storages[v.Storage], v)
 	if m.conf["template"] == "1" {
 		if _, err := m.W.CreateBase(v); err != nil {
 			m.made = append(m.made, v.Volid())
@@ -263,6 +260,18 @@ func (m *diskMaker) finish(d drive, v *state.Volume, size int64) error {
 	d["file"], d["size"] = v.Volid(), schema.FormatSize(size)
 	delete(d, "format")
 	return nil
+}
+
+// formatted is what qemu-img create prints of a new file.
+func (p process) formatted(s *state.Storage, v *state.Volume) {
+	switch {
+	case !s.IsDir():
+	case v.Format == "raw":
+		p.logf("Formatting '%s', fmt=raw size=%d preallocation=off", s.VolumePath(v.Name), v.Size)
+	default:
+		p.logf("Formatting '%s', fmt=%s cluster_size=65536 extended_l2=off preallocation=metadata compression_type=zlib size=%d lazy_refcounts=off refcount_bits=16",
+			s.VolumePath(v.Name), v.Format, v.Size)
+	}
 }
 
 func (m *diskMaker) transferred(size int64) {

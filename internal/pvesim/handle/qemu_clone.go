@@ -353,9 +353,7 @@ func (c *cloning) copyDrive(p process, opt string, d drive) (*state.Volume, erro
 	if err != nil {
 		return nil, err
 	}
-	if s.IsDir() {
-		p.logf("Formatting '%s', fmt=%s size=%d preallocation=off", s.VolumePath(v.Name), v.Format, v.Size)
-	}
+	p.formatted(s, v)
 	v.Data = source.Data
 	if !d.isCloudinit() {
 		p.logf("transferred 0.0 B of %s (0.00%%)", humanSize(v.Size))
