@@ -1,5 +1,5 @@
 data "proxmox_node" "first" {
-  node = "pve1"
+  name = "pve1"
 }
 
 output "node" {
