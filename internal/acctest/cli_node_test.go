@@ -13,7 +13,7 @@ func TestAccNodes(t *testing.T) {
 	c.test(t,
 		resource.TestStep{
 			Config: `
-data "proxmox_node" "one" { node = "NODE" }
+data "proxmox_node" "one" { name = "NODE" }
 data "proxmox_nodes" "all" {}
 `,
 			Check: resource.ComposeAggregateTestCheckFunc(
@@ -21,6 +21,6 @@ data "proxmox_nodes" "all" {}
 				resource.TestMatchResourceAttr("data.proxmox_node.one", "version", regexp.MustCompile(`^[89]\.`)),
 			),
 		},
-		resource.TestStep{Config: `data "proxmox_node" "none" { node = "no-such-node" }`, ExpectError: regexp.MustCompile(`no-such-node`)},
+		resource.TestStep{Config: `data "proxmox_node" "none" { name = "no-such-node" }`, ExpectError: regexp.MustCompile(`no-such-node`)},
 	)
 }

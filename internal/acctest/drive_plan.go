@@ -137,6 +137,8 @@ func WithoutRefresh() PlanOption { return func(o *planOptions) { o.noRefresh = t
 
 // Plan refreshes and plans. Neither configuration nor state of the session change. With an error the plan, if there is
 // one, holds what was found out.
+//
+// As in Terraform a plan to destroy begins with an ordinary plan, which refreshes, and whose errors end it.
 func (s *Session) Plan(ctx context.Context, opts ...PlanOption) (*Plan, error) {
 	if err := s.Validate(ctx); err != nil {
 		return nil, err
@@ -145,7 +147,20 @@ func (s *Session) Plan(ctx context.Context, opts ...PlanOption) (*Plan, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	w, err := s.newWalk(ctx, s.state)
+	state := s.state
+	if o.destroy && !o.noRefresh && len(state) > 0 {
+		pl, err := s.planOnce(ctx, state, planOptions{})
+		if err != nil {
+			return pl, err
+		}
+		state, o.noRefresh = pl.state, true
+	}
+	return s.planOnce(ctx, state, o)
+}
+
+// planOnce is one walk of a plan over a state.
+func (s *Session) planOnce(ctx context.Context, state map[string]*instance, o planOptions) (*Plan, error) {
+	w, err := s.newWalk(ctx, state)
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,7 @@ resource "proxmox_vm" "clone" {
   vmid     = 202
   name     = "clone"
   clone    = { vmid = 9000, full = true }
+  protection = false # the template's is inherited otherwise
   memory   = { size = 4096 }
   disks    = { scsi0 = { size = "10G" } }
   networks = { net0 = { model = "virtio", bridge = "vmbr0" } }
@@ -82,9 +83,11 @@ func TestEveryIdentityConverges(t *testing.T) {
 // TestImport: an import is followed by an empty plan and writes nothing; what cannot be imported is refused with the reason.
 func TestImport(t *testing.T) {
 	const existing = `resource "proxmox_vm" "it" {
-  node   = "pve1"
-  name   = "existing"
-  memory = { size = 1024 }
+  node     = "pve1"
+  name     = "existing"
+  memory   = { size = 1024 }
+  disks    = { scsi0 = { storage = "local-lvm", size = "4G" } }
+  networks = { net0 = { model = "virtio", bridge = "vmbr0" } }
 }`
 	ctx := t.Context()
 	for _, id := range []string{"pve1/8000", "8000"} {
@@ -139,7 +142,7 @@ func TestImport(t *testing.T) {
 func TestNodeDataSources(t *testing.T) {
 	ctx, w := t.Context(), NewWorld(t, pvesim.Options{Nodes: []string{"alpha", "beta"}})
 	s := w.Session(t, TokenNoSSH, "")
-	v, err := s.ReadDataSource(ctx, "proxmox_node", `node = "beta"`)
+	v, err := s.ReadDataSource(ctx, "proxmox_node", `name = "beta"`)
 	must(t, err)
 	if got := ShowValue(At(v, "online")); got != "true" {
 		t.Errorf("online %s in %s", got, ShowValue(v))
@@ -149,7 +152,7 @@ func TestNodeDataSources(t *testing.T) {
 	if text := ShowValue(v); !strings.Contains(text, `"alpha"`) || !strings.Contains(text, `"beta"`) {
 		t.Errorf("nodes: %s", text)
 	}
-	if _, err := s.ReadDataSource(ctx, "proxmox_node", `node = "gamma"`); err == nil || !strings.Contains(err.Error(), "gamma") {
+	if _, err := s.ReadDataSource(ctx, "proxmox_node", `name = "gamma"`); err == nil || !strings.Contains(err.Error(), "gamma") {
 		t.Errorf("an unknown node: %v", err)
 	}
 }

@@ -18,6 +18,7 @@ type story struct {
 	world   *acctest.World
 	engine  engine
 	verbose bool
+	quoted  string // last, so that several claims on one result do not repeat it
 	scene   int
 	claims  int
 	untrue  []string
@@ -60,7 +61,8 @@ func (s *story) claim(text string, holds bool, said result) {
 		s.untrue = append(s.untrue, text)
 	}
 	fmt.Fprintf(s.out, "   %-6s %s\n", mark, text)
-	if !holds || s.verbose {
+	if (!holds || s.verbose) && said.output != s.quoted {
+		s.quoted = said.output
 		s.quote(said.output)
 	}
 }
@@ -176,7 +178,7 @@ func (s *story) importGhost(ctx context.Context) {
 
 func (s *story) destroyAll(ctx context.Context) {
 	s.title("Destroy")
-	s.configure(nil, "web.tf")
+	s.configure(changed(), "web.tf")
 	r := s.engine.destroy(ctx)
 	s.claim("the destroy succeeds", r.ok, r)
 	s.claim("nothing is in state", len(s.engine.addresses(ctx)) == 0, r)

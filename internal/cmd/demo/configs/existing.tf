@@ -5,4 +5,12 @@ resource "proxmox_vm" "existing" {
   vmid   = 8000
   name   = "existing"
   memory = { size = 1024 }
+
+  disks = {
+    scsi0 = { storage = "local-lvm", size = "4G" }
+  }
+
+  networks = {
+    net0 = { model = "virtio", bridge = "vmbr0" }
+  }
 }
