@@ -125,3 +125,11 @@ func powerState(status string) *string {
 }
 
 func some[V string | bool | int64 | float64](v V) *V { return &v }
+
+// filled takes an empty text for none.
+func filled(p *string) *string {
+	if *p == "" {
+		return nil
+	}
+	return p
+}

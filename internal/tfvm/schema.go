@@ -138,8 +138,17 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 				"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.Positive()},
 					MarkdownDescription: "Time that the guest has to shut down, such as `90s`. Default: 3 minutes."},
 			}},
-		"timeouts": timeouts.Attributes(ctx, limits),
+		"timeouts": documented(timeouts.Attributes(ctx, limits), "Time limits of operations."),
 	}
+}
+
+// documented gives a group that another package made a description.
+func documented(attribute schema.Attribute, what string) schema.Attribute {
+	if nested, ok := attribute.(schema.SingleNestedAttribute); ok {
+		nested.MarkdownDescription = what
+		return nested
+	}
+	return attribute
 }
 
 // computedAttributes are what only the server knows.

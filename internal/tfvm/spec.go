@@ -12,11 +12,11 @@ const defaultCloudInitSlot = "ide2"
 // defaultNICModel is the model of a network device that neither the configuration nor the template gives one.
 const defaultNICModel = "virtio"
 
-// spec is what the model says about the VM itself. inherits: the VM begins as a copy of another, so what is not said
+// spec is what the model says about the VM itself. An empty text or list is a wish for none, nil is no wish. inherits: the VM begins as a copy of another, so what is not said
 // stays open.
 func (m *model) spec(inherits bool) vm.Spec {
 	s := vm.Spec{
-		Name: filled(m.Name), Description: filled(m.Description), Tags: nonEmpty(m.Tags),
+		Name: m.Name, Description: m.Description, Tags: m.Tags,
 		OnBoot: m.OnBoot, Protection: m.Protection, Template: m.Template,
 		Machine: m.Machine, BIOS: m.BIOS, OSType: m.OSType, SCSIHW: m.SCSIHW, BootOrder: m.BootOrder,
 		CPU: m.CPU.spec(), Memory: m.Memory.spec(), Agent: m.Agent.spec(),
@@ -44,7 +44,7 @@ func (c *cpuModel) spec() vm.CPU {
 	if c == nil {
 		return vm.CPU{}
 	}
-	return vm.CPU{Type: c.Type, Flags: nonEmpty(c.Flags), Sockets: c.Sockets, Cores: c.Cores, VCPUs: c.VCPUs,
+	return vm.CPU{Type: c.Type, Flags: c.Flags, Sockets: c.Sockets, Cores: c.Cores, VCPUs: c.VCPUs,
 		Limit: c.Limit, Units: c.Units, Affinity: c.Affinity, NUMA: c.NUMA}
 }
 
@@ -65,7 +65,7 @@ func (a *agentModel) spec() vm.Agent {
 func (d diskModel) spec() vm.Disk {
 	disk := vm.Disk{Storage: value(d.Storage), Volume: value(d.Volume), Format: d.Format,
 		Cache: d.Cache, AIO: d.AIO, Discard: d.Discard, SSD: d.SSD, IOThread: d.IOThread,
-		Backup: d.Backup, Replicate: d.Replicate, ReadOnly: d.ReadOnly, Serial: filled(d.Serial)}
+		Backup: d.Backup, Replicate: d.Replicate, ReadOnly: d.ReadOnly, Serial: d.Serial}
 	if d.Volume == nil {
 		disk.ImportFrom = d.ImportFrom
 	}
@@ -78,7 +78,7 @@ func (d diskModel) spec() vm.Disk {
 }
 
 func (n nicModel) spec(inherits bool) vm.NIC {
-	nic := vm.NIC{Model: value(n.Model), MACAddr: n.MACAddr, Bridge: n.Bridge, Tag: n.Tag, Trunks: nonEmpty(n.Trunks),
+	nic := vm.NIC{Model: value(n.Model), MACAddr: n.MACAddr, Bridge: n.Bridge, Tag: n.Tag, Trunks: n.Trunks,
 		Firewall: n.Firewall, LinkDown: n.LinkDown, MTU: n.MTU, Queues: n.Queues, Rate: n.Rate}
 	if nic.Model == "" && !inherits {
 		nic.Model = defaultNICModel
@@ -91,8 +91,8 @@ func (c *cloudInitModel) spec(inherits bool) vm.CloudInit {
 		return vm.CloudInit{}
 	}
 	ci := vm.CloudInit{Slot: value(c.Slot), Storage: value(c.Storage), Volume: value(c.Volume), Format: c.Format,
-		Type: c.Type, User: filled(c.User), SSHKeys: trimmed(c.SSHKeys), Nameservers: nonEmpty(c.Nameservers),
-		SearchDomain: filled(c.SearchDomain), Upgrade: c.Upgrade}
+		Type: c.Type, User: c.User, SSHKeys: trimmed(c.SSHKeys), Nameservers: c.Nameservers,
+		SearchDomain: c.SearchDomain, Upgrade: c.Upgrade}
 	if ci.Slot == "" && ci.Storage != "" && !inherits {
 		ci.Slot = defaultCloudInitSlot
 	}
@@ -114,25 +114,12 @@ func value[V string | bool | int64](p *V) V {
 	return *p
 }
 
-// filled takes an empty text for none: PVE has no empty options.
-func filled(p *string) *string {
-	if p == nil || strings.TrimSpace(*p) == "" {
-		return nil
-	}
-	return p
-}
-
-// nonEmpty takes an empty list for none.
-func nonEmpty(list []string) []string {
-	if len(list) == 0 {
-		return nil
-	}
-	return list
-}
-
-// trimmed drops the line ends that file() leaves on keys.
+// trimmed drops the line ends that file() leaves on keys. Nil stays nil, which is not the same as no keys.
 func trimmed(list []string) []string {
-	var all []string
+	if list == nil {
+		return nil
+	}
+	all := []string{}
 	for _, text := range list {
 		if text = strings.TrimSpace(text); text != "" {
 			all = append(all, text)

@@ -71,6 +71,9 @@ func change(prior, plan model, kept memory, password *string) provision.UpdateRe
 	if version := plan.PasswordVersion; version != nil && (prior.PasswordVersion == nil || *prior.PasswordVersion != *version) {
 		request.Planned.CloudInit.PasswordHash = hashed(password, value(plan.OSType))
 	}
+	if plan.PasswordVersion == nil && prior.PasswordVersion != nil {
+		request.Planned.CloudInit.PasswordHash = some("") // takes it away
+	}
 	if d := plan.OnDestroy; d != nil {
 		request.StopTimeout = tfkit.Duration(d.Timeout, 0)
 	}

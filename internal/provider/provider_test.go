@@ -1,0 +1,215 @@
+package provider
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// undocumented lists the attributes without a description.
+func undocumented(prefix string, attributes []*tfprotov6.SchemaAttribute) []string {
+	var found []string
+	for _, a := range attributes {
+		if a.Description == "" {
+			found = append(found, prefix+a.Name)
+		}
+		if a.NestedType != nil {
+			found = append(found, undocumented(prefix+a.Name+".", a.NestedType.Attributes)...)
+		}
+	}
+	return found
+}
+
+func TestSchemasAreValidAndDocumented(t *testing.T) {
+	ctx := context.Background()
+	p := New("test")()
+	var schema provider.SchemaResponse
+	p.Schema(ctx, provider.SchemaRequest{}, &schema)
+	if diags := schema.Schema.ValidateImplementation(ctx); diags.HasError() {
+		t.Errorf("provider: %v", diags)
+	}
+	for _, make := range p.Resources(ctx) {
+		var s resource.SchemaResponse
+		make().Schema(ctx, resource.SchemaRequest{}, &s)
+		if diags := s.Schema.ValidateImplementation(ctx); diags.HasError() {
+			t.Errorf("resource: %v", diags)
+		}
+	}
+	for _, make := range p.DataSources(ctx) {
+		var s datasource.SchemaResponse
+		make().Schema(ctx, datasource.SchemaRequest{}, &s)
+		if diags := s.Schema.ValidateImplementation(ctx); diags.HasError() {
+			t.Errorf("data source: %v", diags)
+		}
+	}
+	server := providerserver.NewProtocol6(p)()
+	all, err := server.GetProviderSchema(ctx, &tfprotov6.GetProviderSchemaRequest{})
+	if err != nil || len(all.Diagnostics) > 0 {
+		t.Fatalf("GetProviderSchema: %v %v", err, all.Diagnostics)
+	}
+	schemas := map[string]*tfprotov6.Schema{"provider": all.Provider}
+	for name, s := range all.ResourceSchemas {
+		schemas[name] = s
+	}
+	for name, s := range all.DataSourceSchemas {
+		schemas["data."+name] = s
+	}
+	if len(schemas) != 4 {
+		t.Errorf("%d schemas, want provider, proxmox_vm, proxmox_node and proxmox_nodes", len(schemas))
+	}
+	for name, s := range schemas {
+		if s.Block.Description == "" {
+			t.Errorf("%s has no description", name)
+		}
+		if missing := undocumented("", s.Block.Attributes); len(missing) > 0 {
+			t.Errorf("%s: no description for %s", name, strings.Join(missing, ", "))
+		}
+	}
+}
+
+// block makes a provider configuration of some arguments; the rest is null.
+func block(t *testing.T, set map[string]tftypes.Value) tfsdk.Config {
+	t.Helper()
+	s := providerSchema()
+	typ, ok := s.Type().TerraformType(context.Background()).(tftypes.Object)
+	if !ok {
+		t.Fatal("the provider's schema is no object")
+	}
+	values := map[string]tftypes.Value{}
+	for name, attribute := range typ.AttributeTypes {
+		values[name] = tftypes.NewValue(attribute, nil)
+	}
+	for name, v := range set {
+		values[name] = v
+	}
+	return tfsdk.Config{Raw: tftypes.NewValue(typ, values), Schema: s}
+}
+
+func str(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
+
+// opened configures a provider and returns the session, or the first error.
+func opened(t *testing.T, set map[string]tftypes.Value) (*tfkit.Session, string) {
+	t.Helper()
+	var session *tfkit.Session
+	p := NewWith("test", Options{Opened: func(s *tfkit.Session) { session = s }})()
+	var resp provider.ConfigureResponse
+	p.Configure(context.Background(), provider.ConfigureRequest{Config: block(t, set)}, &resp)
+	t.Cleanup(func() { _ = session.Close() })
+	for _, d := range resp.Diagnostics.Errors() {
+		return session, d.Summary() + ": " + d.Detail()
+	}
+	return session, ""
+}
+
+const (
+	tokenA = "a@pve!t=11111111-1111-1111-1111-111111111111"
+	tokenB = "b@pve!t=22222222-2222-2222-2222-222222222222"
+)
+
+func TestArgumentsAndEnvironment(t *testing.T) {
+	tests := map[string]struct {
+		env    map[string]string
+		block  map[string]tftypes.Value
+		user   string
+		errors string
+	}{
+		"empty block, everything from the environment": {
+			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA}, user: "a@pve!t"},
+		"the block wins over the environment": {
+			env:   map[string]string{"ENDPOINT": "https://other:8006", "API_TOKEN": tokenA},
+			block: map[string]tftypes.Value{"endpoint": str("https://h:8006"), "api_token": str(tokenB)}, user: "b@pve!t"},
+		"a user in the block pushes the environment's token aside": {
+			env:   map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA},
+			block: map[string]tftypes.Value{"username": str("root@pam"), "password": str("x")}, user: "root@pam"},
+		"a user in the block takes the password of the environment": {
+			env:   map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "PASSWORD": "x"},
+			block: map[string]tftypes.Value{"username": str("root@pam")}, user: "root@pam"},
+		"a token in the block pushes the environment's user aside": {
+			env:   map[string]string{"ENDPOINT": "https://h:8006", "USERNAME": "root@pam", "PASSWORD": "x"},
+			block: map[string]tftypes.Value{"api_token": str(tokenB)}, user: "b@pve!t"},
+		"the environment's token wins over its user": {
+			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "USERNAME": "root@pam", "PASSWORD": "x"}, user: "a@pve!t"},
+		"no endpoint": {
+			env: map[string]string{"API_TOKEN": tokenA}, errors: "PROXMOX_VE_ENDPOINT"},
+		"no credentials": {
+			env: map[string]string{"ENDPOINT": "https://h:8006"}, errors: "No credentials"},
+		"an endpoint without TLS": {
+			env: map[string]string{"ENDPOINT": "http://h:8006", "API_TOKEN": tokenA}, errors: "https://"},
+		"a variable that is no truth value": {
+			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "INSECURE": "maybe"}, errors: "PROXMOX_VE_INSECURE"},
+		"a range that is none": {
+			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "VMID_RANGE": "2000"}, errors: "PROXMOX_VE_VMID_RANGE"},
+		"a range upside down": {
+			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "VMID_RANGE": "2000-1000"}, errors: "above the highest"},
+		"SSH without a way to log in": {
+			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "SSH_USERNAME": "root"}, errors: "key"},
+		"SSH with a missing key file": {
+			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "SSH_PRIVATE_KEY_FILE": "/does/not/exist"}, errors: "/does/not/exist"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			clearEnvironment(t)
+			for variable, value := range tt.env {
+				t.Setenv(prefix+variable, value)
+			}
+			session, failed := opened(t, tt.block)
+			if tt.errors != "" {
+				if !strings.Contains(failed, tt.errors) {
+					t.Fatalf("error %q does not mention %q", failed, tt.errors)
+				}
+				if strings.Contains(failed, "11111111-") {
+					t.Fatalf("error %q tells the token", failed)
+				}
+				return
+			}
+			if failed != "" {
+				t.Fatal(failed)
+			}
+			if got := session.API.Identity().User; got != tt.user {
+				t.Errorf("acts as %s, want %s", got, tt.user)
+			}
+			if got := session.API.Endpoint(); !strings.HasPrefix(got, "https://h:8006") {
+				t.Errorf("endpoint %s", got)
+			}
+		})
+	}
+}
+
+func clearEnvironment(t *testing.T) {
+	t.Helper()
+	for _, variable := range []string{"ENDPOINT", "API_TOKEN", "USERNAME", "PASSWORD", "TOTP_SECRET", "OTP", "CA_CERTIFICATE", "INSECURE", "MIN_TLS",
+		"REQUEST_TIMEOUT", "MAX_REQUESTS", "VMID_RANGE", "SSH_USERNAME", "SSH_PRIVATE_KEY", "SSH_PRIVATE_KEY_FILE", "SSH_AGENT", "SSH_AUTH_SOCK",
+		"SSH_PORT", "SSH_KNOWN_HOSTS", "SSH_KNOWN_HOSTS_FILE", "SSH_HOST_KEY_FINGERPRINT", "SSH_BASTION_HOST"} {
+		t.Setenv(prefix+variable, "")
+	}
+	t.Setenv("HOME", t.TempDir())
+}
+
+func TestRangeFromEnvironment(t *testing.T) {
+	clearEnvironment(t)
+	t.Setenv("PROXMOX_VE_ENDPOINT", "https://h:8006")
+	t.Setenv("PROXMOX_VE_API_TOKEN", tokenA)
+	t.Setenv("PROXMOX_VE_VMID_RANGE", "1000-1999")
+	session, failed := opened(t, nil)
+	if failed != "" || session.Range != [2]int{1000, 1999} {
+		t.Fatalf("range %v, %s", session.Range, failed)
+	}
+}
+
+func TestUnknownConfigurationOpensNoClient(t *testing.T) {
+	clearEnvironment(t)
+	session, failed := opened(t, map[string]tftypes.Value{"endpoint": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)})
+	if failed != "" || session == nil || session.Known() {
+		t.Fatalf("session %+v, %s", session, failed)
+	}
+}

@@ -1,0 +1,195 @@
+package tfvm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	"pgregory.net/rapid"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// maybe draws a value or nothing.
+func maybe[V any](t *rapid.T, g *rapid.Generator[V], label string) *V {
+	if !rapid.Bool().Draw(t, label+" set") {
+		return nil
+	}
+	v := g.Draw(t, label)
+	return &v
+}
+
+func oneOf[V any](values ...V) *rapid.Generator[V] { return rapid.SampledFrom(values) }
+
+func maybeBool(t *rapid.T, label string) *bool { return maybe(t, rapid.Bool(), label) }
+
+func maybeList(t *rapid.T, label string, from ...string) []string {
+	if !rapid.Bool().Draw(t, label+" set") {
+		return nil
+	}
+	chosen := rapid.SliceOfNDistinct(rapid.SampledFrom(from), 0, len(from), rapid.ID[string]).Draw(t, label)
+	return append([]string{}, chosen...)
+}
+
+// drawConfig draws a configuration that the schema accepts. With clone everything may be left to the template.
+func drawConfig(t *rapid.T, label string, clone bool) model {
+	m := model{
+		Name: maybe(t, oneOf("web-1", "Db.lan"), label+" name"), Description: maybe(t, oneOf("notes", "two\nlines\n", ""), label+" description"),
+		Tags: maybeList(t, label+" tags", "prod", "Web", "a_b"), OnBoot: maybeBool(t, label+" onboot"), Protection: maybeBool(t, label+" protection"),
+		Machine: maybe(t, oneOf("q35", "pc"), label+" machine"), BIOS: maybe(t, oneOf("ovmf", "seabios"), label+" bios"),
+		OSType: maybe(t, oneOf("l26", "win11"), label+" ostype"), SCSIHW: maybe(t, oneOf("virtio-scsi-single", "lsi"), label+" scsihw"),
+		BootOrder:  maybeList(t, label+" boot", "scsi0", "net0"),
+		Pool:       maybe(t, oneOf("web"), label+" pool"),
+		PowerState: maybe(t, oneOf("running", "stopped"), label+" power"), OnFailure: maybe(t, oneOf("keep", "rollback"), label+" failure"),
+	}
+	if rapid.Bool().Draw(t, label+" cpu") {
+		m.CPU = &cpuModel{Type: maybe(t, oneOf("host", "kvm64"), label+" type"), Flags: maybeList(t, label+" flags", "+aes", "-pcid"),
+			Cores: maybe(t, rapid.Int64Range(1, 8), label+" cores"), Limit: maybe(t, oneOf(0, 0.1, 1.5, 2), label+" limit"), NUMA: maybeBool(t, label+" numa")}
+	}
+	if rapid.Bool().Draw(t, label+" memory") {
+		m.Memory = &memoryModel{Size: maybe(t, rapid.Int64Range(16, 8192), label+" size"), Balloon: maybe(t, oneOf[int64](0, 16), label+" balloon")}
+	}
+	if rapid.Bool().Draw(t, label+" agent") {
+		m.Agent = &agentModel{Enabled: maybeBool(t, label+" enabled"), Type: maybe(t, oneOf("virtio", "isa"), label+" agent type")}
+	}
+	for _, slot := range maybeList(t, label+" disks", "scsi0", "scsi1", "virtio0") {
+		put(&m.Disks, slot, drawDisk(t, label+" "+slot, clone))
+	}
+	for _, slot := range maybeList(t, label+" cdroms", "ide0", "sata1") {
+		put(&m.CDROMs, slot, cdromModel{File: some(oneOf("none", "cdrom", "local:iso/debian.iso").Draw(t, label+" "+slot))})
+	}
+	for _, slot := range maybeList(t, label+" nets", "net0", "net1") {
+		n := drawNIC(t, label+" "+slot)
+		if clone && n.Model == nil { // whether the template has the device is not known here
+			n.Model = some("virtio")
+		}
+		put(&m.Networks, slot, n)
+	}
+	drawSpecial(t, label, &m, clone)
+	if clone {
+		m.Clone = &cloneModel{VMID: some(int64(9000)), Full: some(true)}
+	}
+	return m
+}
+
+func drawDisk(t *rapid.T, label string, clone bool) diskModel {
+	d := diskModel{Storage: some("local-zfs"), Size: some(oneOf("1G", "1024M", "10.5G", "32G").Draw(t, label+" size")),
+		Cache: maybe(t, oneOf("none", "writeback"), label+" cache"), Discard: maybeBool(t, label+" discard"), SSD: maybeBool(t, label+" ssd"),
+		IOThread: maybeBool(t, label+" iothread"), Backup: maybeBool(t, label+" backup"), Serial: maybe(t, oneOf("abc"), label+" serial")}
+	if strings.Contains(label, "virtio") {
+		d.SSD = nil
+	}
+	if clone && rapid.Bool().Draw(t, label+" left to the template") {
+		d.Storage, d.Size = nil, nil
+	}
+	return d
+}
+
+func drawNIC(t *rapid.T, label string) nicModel {
+	return nicModel{Model: maybe(t, oneOf("virtio", "e1000"), label+" model"), Bridge: maybe(t, oneOf("vmbr0", "vmbr1"), label+" bridge"),
+		MACAddr: maybe(t, oneOf("BC:24:11:00:00:01", "bc:24:11:00:00:02"), label+" mac"), Tag: maybe(t, rapid.Int64Range(1, 4094), label+" tag"),
+		Trunks: maybeList(t, label+" trunks", "5", "10-20"), Firewall: maybeBool(t, label+" firewall"), LinkDown: maybeBool(t, label+" down"),
+		Rate: maybe(t, oneOf(0.3, 10), label+" rate")}
+}
+
+func drawSpecial(t *rapid.T, label string, m *model, clone bool) {
+	if rapid.Bool().Draw(t, label+" efi") {
+		m.EFIDisk = &efiModel{Storage: some("local-zfs"), Type: some("4m"), PreEnrolledKeys: some(false)}
+	}
+	if rapid.Bool().Draw(t, label+" tpm") {
+		m.TPMState = &tpmModel{Storage: some("local-zfs"), Version: some("v2.0")}
+	}
+	if !rapid.Bool().Draw(t, label+" ci") {
+		return
+	}
+	m.CloudInit = &cloudInitModel{Storage: some("local-zfs"), Slot: maybe(t, oneOf("ide2", "scsi9"), label+" slot"), User: maybe(t, oneOf("ops"), label+" user"),
+		SSHKeys: maybeList(t, label+" keys", "ssh-ed25519 AAAA a", "ssh-ed25519 AAAB b\n"), Nameservers: maybeList(t, label+" dns", "10.0.0.1", "10.0.0.2"),
+		Upgrade: maybeBool(t, label+" upgrade")}
+	if clone && rapid.Bool().Draw(t, label+" drive left to the template") {
+		m.CloudInit.Storage, m.CloudInit.Slot = nil, nil
+	}
+	for _, slot := range maybeList(t, label+" addresses", "net0", "net1") {
+		put(&m.CloudInit.Addresses, slot, addressModel{IPv4: maybe(t, oneOf("dhcp", "10.0.0.5/24"), label+slot+" v4"), IPv6: some("auto")})
+	}
+	if rapid.Bool().Draw(t, label+" custom") {
+		m.CloudInit.Custom = &customModel{User: some("local:snippets/u.yaml"), Vendor: maybe(t, oneOf("local:snippets/v.yaml"), label+" vendor")}
+	}
+}
+
+// stored is what a server makes of a Spec: volumes are allocated, MAC addresses made up, values printed and read again.
+func stored(s vm.Spec) vm.Spec {
+	volumes := 0
+	volume := func(existing, storage, name string) string {
+		if existing != "" {
+			return existing
+		}
+		volumes++
+		return fmt.Sprintf("%s:vm-100-%s%d", storage, name, volumes)
+	}
+	s.Disks, s.Networks = maps.Clone(s.Disks), maps.Clone(s.Networks)
+	for _, slot := range slices.Sorted(maps.Keys(s.Disks)) {
+		d := s.Disks[slot]
+		d.Volume, d.ImportFrom = volume(d.Volume, d.Storage, "disk-"+slot), nil
+		s.Disks[slot] = d
+	}
+	for i, slot := range slices.Sorted(maps.Keys(s.Networks)) {
+		n := s.Networks[slot]
+		if n.MACAddr == nil {
+			n.MACAddr = some(fmt.Sprintf("BC:24:11:AA:00:%02X", i))
+		}
+		s.Networks[slot] = n
+	}
+	if e := s.EFIDisk; e != nil {
+		disk := *e
+		disk.Volume = volume(e.Volume, e.Storage, "efi-")
+		s.EFIDisk = &disk
+	}
+	if p := s.TPMState; p != nil {
+		disk := *p
+		disk.Volume = volume(p.Volume, p.Storage, "tpm-")
+		s.TPMState = &disk
+	}
+	if s.CloudInit.Slot != "" && s.CloudInit.Volume == "" {
+		s.CloudInit.Volume = s.CloudInit.Storage + ":vm-100-cloudinit"
+	}
+	s.CloudInit.PasswordHash = nil
+	return vm.Decode(vm.Encode(s))
+}
+
+func guest(s vm.Spec, pool string) provision.Guest {
+	return provision.Guest{VMID: 100, Node: "pve1", Spec: s, Pool: pool, Status: "running", Identity: provision.Identity{UUID: "u-1"}}
+}
+
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+var (
+	_ fataler = (*testing.T)(nil)
+	_ fataler = (*rapid.T)(nil)
+)
+
+// rawOf writes a model as a value.
+func rawOf(t fataler, v values, m model) tftypes.Value {
+	t.Helper()
+	raw, diags := v.raw(context.Background(), m)
+	if diags.HasError() {
+		t.Fatalf("%v", diags)
+	}
+	return raw
+}
+
+func modelOf(t fataler, v values, raw tftypes.Value) model {
+	t.Helper()
+	m, diags := v.model(context.Background(), raw)
+	if diags.HasError() {
+		t.Fatalf("%v", diags)
+	}
+	return m
+}

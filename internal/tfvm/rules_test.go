@@ -1,0 +1,92 @@
+package tfvm
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+func TestRulesNameAttributes(t *testing.T) {
+	ctx := context.Background()
+	known := tfkit.NewShape(ctx, vmSchema(ctx), nil).Rules()
+	for path := range rules() {
+		if !known[path] {
+			t.Errorf("there is a rule for %s, which is no attribute", path)
+		}
+	}
+}
+
+// What an attribute can be that is neither configured nor computed is only null, so a wish that the server knows nothing
+// of must be Local: else a refresh would drop it.
+func TestWishesAreLocal(t *testing.T) {
+	all := rules()
+	for name, attribute := range vmSchema(context.Background()).Attributes {
+		if attribute.IsComputed() || attribute.IsWriteOnly() || all[name].Local {
+			continue
+		}
+		if !slices.Contains([]string{"disks", "cdroms", "networks", "power_state"}, name) {
+			t.Errorf("%s is not computed and not Local", name)
+		}
+	}
+}
+
+func TestLocatorKnowsAllAttributes(t *testing.T) {
+	roots := rootAttributes()
+	for name, attribute := range vmSchema(context.Background()).Attributes {
+		if !attribute.IsOptional() && !attribute.IsRequired() {
+			continue
+		}
+		if !slices.Contains(roots, name) {
+			t.Errorf("rootAttributes lacks %s", name)
+		}
+	}
+	ctx := context.Background()
+	s := vmSchema(ctx)
+	for option, dotted := range parameters() {
+		at, ok := locator{}.Parameter(option)
+		if !ok {
+			t.Errorf("no attribute for %s", option)
+			continue
+		}
+		if _, diags := s.AttributeAtPath(ctx, at); diags.HasError() {
+			t.Errorf("%s -> %s: no such attribute", option, dotted)
+		}
+	}
+}
+
+func TestLocator(t *testing.T) {
+	l := locator{cdroms: map[string]cdromModel{"ide0": {}}, cloudInit: "ide2"}
+	for given, want := range map[string]string{
+		"net0": `networks["net0"]`, "scsi11": `disks["scsi11"]`, "ide0": `cdroms["ide0"]`, "ide2": "cloud_init", "ide3": `disks["ide3"]`,
+		"ipconfig1": `cloud_init.addresses["net1"]`, "memory": "memory.size", "efidisk0": "efi_disk",
+		"disks.scsi0.storage": `disks["scsi0"].storage`, "cloud_init.addresses.net0.ipv4": `cloud_init.addresses["net0"].ipv4`,
+		"clone.vmid": "clone.vmid", "smbios1": "", "delete": "", "": "",
+	} {
+		at, ok := l.Attribute(given)
+		if given == "memory" {
+			at, ok = l.Parameter(given)
+		}
+		if got := at.String(); ok != (want != "") || ok && got != want {
+			t.Errorf("%q is at %q, want %q", given, got, want)
+		}
+	}
+}
+
+func TestSchemaHasNoStrayChildren(t *testing.T) {
+	// A slot map must be known to the locator, or errors in it lose their place.
+	for name, attribute := range vmSchema(context.Background()).Attributes {
+		if nested, ok := attribute.(schema.MapNestedAttribute); ok && nested.IsOptional() && !slices.Contains(slotMaps(), name) {
+			t.Errorf("slotMaps lacks %s", name)
+		}
+	}
+}
+
+func TestSlotsAreOrderedByNumber(t *testing.T) {
+	if slots := []string{"net10", "net2", "net0"}; !slices.Equal(slices.SortedFunc(slices.Values(slots), bySlot), []string{"net0", "net2", "net10"}) {
+		t.Error("slots are not ordered by their number")
+	}
+}
