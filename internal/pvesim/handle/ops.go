@@ -1,5 +1,12 @@
 package handle
 
+import (
+	"maps"
+	"strconv"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+)
+
 // Op is one request or SSH command, as it is numbered for tests and for fault rules.
 type Op struct {
 	Seq      int               `json:"seq"`
@@ -10,4 +17,29 @@ type Op struct {
 	Status   int               `json:"status"` // HTTP status, or the command's exit status; 0 while it runs
 	Node     string            `json:"node,omitempty"`
 	Identity string            `json:"identity,omitempty"`
+}
+
+// begin numbers an operation and finds the faults that it meets.
+func (s *Server) begin(method, path string, params map[string]string, node string) (*Op, fault.Strikes) {
+	op := &Op{Seq: len(s.ops) + 1, Method: method, Path: path, Params: redacted(params), Node: params["node"]}
+	if op.Node == "" && method == "SSH" {
+		op.Node = node
+	}
+	ids := subjects(path, params)
+	if len(ids) > 0 {
+		op.VMID = ids[0]
+	}
+	s.ops = append(s.ops, op)
+	return op, s.faults.Strike(fault.Operation{Seq: op.Seq, Method: method, Path: path, VMIDs: ids})
+}
+
+// redacted leaves passwords out of what a test may print.
+func redacted(params map[string]string) map[string]string {
+	out := maps.Clone(params)
+	for _, key := range []string{"password", "cipassword", "otp", "tfa-challenge"} {
+		if _, ok := out[key]; ok {
+			out[key] = "(" + strconv.Itoa(len(out[key])) + " characters)"
+		}
+	}
+	return out
 }

@@ -196,7 +196,11 @@ func TestStopTask(t *testing.T) {
 		t.Errorf("somebody else's: %s", r.reason)
 	}
 	done := make(chan reply)
-	go func() { r, _ := g.try(g.request("root@pam!tf", "DELETE", "/nodes/pve1/tasks/"+upid, nil)); done <- r }()
+	q := g.request("root@pam!tf", "DELETE", "/nodes/pve1/tasks/"+upid, nil)
+	go func() { r, _ := g.try(q); done <- r }()
+	for signalled := false; !signalled; time.Sleep(time.Millisecond) {
+		g.s.Do(func(*state.World) { signalled = g.s.workers[upid] == nil || g.s.workers[upid].terminate })
+	}
 	for stopped := false; !stopped; {
 		select {
 		case r := <-done:

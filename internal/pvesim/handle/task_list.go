@@ -1,0 +1,121 @@
+package handle
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// tasksOf are a node's tasks, latest first.
+func tasksOf(w *state.World, node string) []*state.Task {
+	list := slices.Collect(maps.Values(w.Tasks))
+	list = slices.DeleteFunc(list, func(t *state.Task) bool { return node != "" && t.Node != node })
+	slices.SortFunc(list, func(a, b *state.Task) int {
+		if c := b.Start.Compare(a.Start); c != 0 {
+			return c
+		}
+		return cmp.Compare(b.UPID, a.UPID) // pids ascend
+	})
+	return list
+}
+
+func listTasks(r *Request) (any, error) {
+	audit := r.Check("/nodes/"+r.Params["node"], "Sys.Audit") == nil
+	found := []*state.Task{}
+	for _, t := range tasksOf(r.W, r.Params["node"]) {
+		if (audit || ownTask(r.Auth, t)) && r.selects(t) {
+			found = append(found, t)
+		}
+	}
+	r.Extra = map[string]any{"total": len(found)}
+	start, limit := number(r.Params["start"]), 50
+	if v, ok := r.Params["limit"]; ok {
+		limit = number(v)
+	}
+	list := []any{}
+	for i := start; i < len(found) && len(list) < limit; i++ {
+		list = append(list, listedTask(found[i]))
+	}
+	return list, nil
+}
+
+func listedTask(t *state.Task) map[string]any {
+	data := describeTask(t)
+	if t.Running {
+		data["status"] = "RUNNING"
+	} else {
+		data["status"], data["endtime"] = t.ExitStatus, t.End.Unix()
+	}
+	return data
+}
+
+// selects applies the list's filters. The source is archive by default: running tasks do not show.
+func (r *Request) selects(t *state.Task) bool {
+	p := r.Params
+	switch p["source"] {
+	case "active":
+		if !t.Running {
+			return false
+		}
+	case "all":
+	default:
+		if t.Running {
+			return false
+		}
+	}
+	start := t.Start.Unix()
+	switch {
+	case p["userfilter"] != "" && !strings.Contains(strings.ToLower(t.User), strings.ToLower(p["userfilter"])),
+		p["typefilter"] != "" && t.Type != p["typefilter"],
+		p["vmid"] != "" && t.ID != p["vmid"],
+		p["errors"] == "1" && (t.Running || succeeded(t)),
+		p["since"] != "" && start < int64(number(p["since"])),
+		p["until"] != "" && start > int64(number(p["until"])):
+		return false
+	}
+	return p["statusfilter"] == "" || slices.Contains(listItems(p["statusfilter"]), statusClass(t))
+}
+
+func succeeded(t *state.Task) bool { return statusClass(t) == "ok" || statusClass(t) == "warning" }
+
+func statusClass(t *state.Task) string {
+	switch {
+	case t.Running || t.ExitStatus == "unexpected status":
+		return "unknown"
+	case t.ExitStatus == "OK":
+		return "ok"
+	case strings.HasPrefix(t.ExitStatus, "WARNINGS: "):
+		return "warning"
+	}
+	return "error"
+}
+
+// clusterTasks is GET /cluster/tasks: each node's running tasks and its latest 25 finished ones.
+func clusterTasks(r *Request) (any, error) {
+	audit := r.Check("/", "Sys.Audit") == nil
+	running, finished := []any{}, []any{}
+	left := map[string]int{}
+	for _, t := range tasksOf(r.W, "") {
+		// The user is split off the token already when the two are compared, so a token does not see its own here.
+		if !audit && t.User != r.Auth.ID || r.Auth.IsToken && !audit {
+			continue
+		}
+		data := listedTask(t)
+		delete(data, "pstart")
+		if t.Running {
+			delete(data, "status")
+			data["saved"] = "0"
+			running = append(running, data)
+			continue
+		}
+		delete(data, "pid")
+		data["saved"] = "1"
+		if left[t.Node]++; left[t.Node] <= 25 {
+			finished = append(finished, data)
+		}
+	}
+	return append(running, finished...), nil
+}
