@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -56,10 +57,21 @@ func chooseEngine(ctx context.Context, out io.Writer, o options, world *acctest.
 		path, err = installCLI(ctx)
 	}
 	if err != nil {
-		fmt.Fprintf(out, "No Terraform to be had (%v): the same configurations are driven through the plugin protocol.\n", err)
+		fmt.Fprintf(out, "No Terraform to be had (%v): the same configurations are driven through the plugin protocol.\n", root(err))
 		return newProtocol(world), nil
 	}
 	return newCLI(ctx, out, world, path, dir)
+}
+
+// root is the innermost error: what happened, without who was asked how often.
+func root(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
 }
 
 // findCLI looks where the environment says, then on PATH; "" if there is none. A TF_CLI that is no program is an error.
