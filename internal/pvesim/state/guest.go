@@ -79,7 +79,10 @@ func (w *World) openedBy(node string, v *Volume) int {
 		if g.Running == nil || (g.Node != node && v.Node != "") {
 			continue
 		}
-		for _, value := range g.Running.Booted {
+		for key, value := range g.Running.Booted {
+			if strings.HasPrefix(key, "unused") || key == "vmstate" {
+				continue // known to the configuration, not to the process
+			}
 			file, _, _ := strings.Cut(value, ",")
 			if strings.TrimPrefix(file, "file=") == v.Volid() {
 				return g.VMID
