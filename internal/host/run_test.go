@@ -167,9 +167,9 @@ func TestCancelled(t *testing.T) {
 func TestMuteConnection(t *testing.T) {
 	srv := newServer(t, always(reply{}))
 	srv.mute = true
-	shell := srv.shell(func(c *Config) { c.Timeout = 300 * time.Millisecond })
+	shell := srv.shell(func(c *Config) { c.Timeout = time.Second })
 	err := shell.Unlock(t.Context(), "pve1", 100)
-	if err == nil || !strings.Contains(err.Error(), "did not open an SSH session within 300ms") {
+	if err == nil || !strings.Contains(err.Error(), "did not open an SSH session within 1s") {
 		t.Errorf("got %v", err)
 	}
 	srv.mu.Lock()

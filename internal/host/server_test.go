@@ -95,12 +95,17 @@ func (s *server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, err
 	}
 	defer func() { _ = listener.Close() }()
-	s.running.Go(func() {
-		if conn, err := listener.Accept(); err == nil {
-			s.serve(conn)
-		}
-	})
-	return (&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String())
+	client, err := (&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	conn, err := listener.Accept() // before the listener is closed, which would reset the connection
+	if err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	s.running.Go(func() { s.serve(conn) })
+	return client, nil
 }
 
 func (s *server) serve(raw net.Conn) {
