@@ -24,7 +24,11 @@ func (s *Server) run(local, line string, channel ssh.Channel) (status int, cut b
 	for _, args := range commands {
 		words, vmid, rest, known := handle.Words(args)
 		var out, errs bytes.Buffer
-		c := handle.Command{Node: s.place(local, words, vmid, rest), Path: words, Line: line, VMID: vmid}
+		node, online := s.place(local, words, vmid, rest)
+		if !online {
+			return 0, true
+		}
+		c := handle.Command{Node: node, Path: words, Line: line, VMID: vmid}
 		end := s.cluster.Run(c, func(r *handle.Request) int {
 			if !known {
 				errs.WriteString("bash: line 1: " + args[0] + ": command not found\n")
@@ -45,14 +49,14 @@ func (s *Server) run(local, line string, channel ssh.Channel) (status int, cut b
 	return 0, false
 }
 
-// place finds the node that a command runs on.
-func (s *Server) place(local, words string, vmid int, rest []string) string {
+// place finds the node that a command runs on, and whether it is up.
+func (s *Server) place(local, words string, vmid int, rest []string) (found string, online bool) {
 	host, _, err := net.SplitHostPort(local)
 	if err != nil {
 		host = local
 	}
-	found := ""
 	s.cluster.Do(func(w *state.World) {
+		defer func() { online = w.Nodes[found] != nil && w.Nodes[found].Online }()
 		all := nodes(w)
 		for i, n := range all {
 			if host == n.Name || host == n.Address || strings.HasPrefix(host, n.Name+".") {
@@ -68,7 +72,7 @@ func (s *Server) place(local, words string, vmid int, rest []string) string {
 			found = all[0].Name
 		}
 	})
-	return found
+	return found, online
 }
 
 // holder is the node of the guest that qm names, or of the volume that the other tools name, the first by name if several

@@ -19,12 +19,13 @@ type VolumeName struct {
 }
 
 // The patterns follow the plugins' parse_volname (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm, LVMPlugin.pm, Plugin.pm).
-const (
-	zfsName   = `^(?:(base-\d+-[^\s/]+)/)?((base|vm|subvol)-(\d+)-[^\s/]+)$`
-	thinName  = `^((vm|base)-(\d+)-[^\s/]+)$`
-	thickName = `^(vm-(\d+)-[^\s/]+)$`
-	dirName   = `^(?:(\d+/[^\s/]+)/)?(\d+)/([^\s/]+)$`
-	dirFile   = `^((vm|base|subvol)-(\d+)-[^\s/.]*\.(raw|qcow2|vmdk|subvol))$`
+var (
+	zfsName   = regexp.MustCompile(`^(?:(base-\d+-[^\s/]+)/)?((base|vm|subvol)-(\d+)-[^\s/]+)$`)
+	thinName  = regexp.MustCompile(`^((vm|base)-(\d+)-[^\s/]+)$`)
+	thickName = regexp.MustCompile(`^(vm-(\d+)-[^\s/]+)$`)
+	dirName   = regexp.MustCompile(`^(?:(\d+/[^\s/]+)/)?(\d+)/([^\s/]+)$`)
+	dirFile   = regexp.MustCompile(`^((vm|base|subvol)-(\d+)-[^\s/.]*\.(raw|qcow2|vmdk|subvol))$`)
+	volid     = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9\-_.]*[A-Za-z0-9]):(.+)$`)
 )
 
 // IsDir reports whether images on the storage are files.
@@ -53,17 +54,17 @@ func (s *Storage) Formats() []string {
 func (s *Storage) ParseName(name string) (VolumeName, error) {
 	switch {
 	case s.Type == "zfspool" || s.Type == "rbd":
-		if m := regexp.MustCompile(zfsName).FindStringSubmatch(name); m != nil {
+		if m := zfsName.FindStringSubmatch(name); m != nil {
 			return VolumeName{Content: "images", VMID: atoi(m[4]), File: m[2], Base: m[1], IsBase: m[3] == "base", Format: "raw"}, nil
 		}
 		return VolumeName{}, fmt.Errorf("unable to parse %s volume name '%s'", strings.TrimSuffix(s.Type, "pool"), name)
 	case s.Type == "lvmthin":
-		if m := regexp.MustCompile(thinName).FindStringSubmatch(name); m != nil {
+		if m := thinName.FindStringSubmatch(name); m != nil {
 			return VolumeName{Content: "images", VMID: atoi(m[3]), File: m[1], IsBase: m[2] == "base", Format: "raw"}, nil
 		}
 		return VolumeName{}, fmt.Errorf("unable to parse lvm volume name '%s'", name)
 	case s.Type == "lvm":
-		if m := regexp.MustCompile(thickName).FindStringSubmatch(name); m != nil {
+		if m := thickName.FindStringSubmatch(name); m != nil {
 			return VolumeName{Content: "images", VMID: atoi(m[2]), File: m[1], Format: "raw"}, nil
 		}
 		return VolumeName{}, fmt.Errorf("unable to parse lvm volume name '%s'", name)
@@ -72,8 +73,8 @@ func (s *Storage) ParseName(name string) (VolumeName, error) {
 }
 
 func parseDirName(name string) (VolumeName, error) {
-	if m := regexp.MustCompile(dirName).FindStringSubmatch(name); m != nil {
-		f := regexp.MustCompile(dirFile).FindStringSubmatch(m[3])
+	if m := dirName.FindStringSubmatch(name); m != nil {
+		f := dirFile.FindStringSubmatch(m[3])
 		if f == nil {
 			return VolumeName{}, fmt.Errorf("unable to parse volume filename '%s'", m[3])
 		}
@@ -128,8 +129,8 @@ func (s *Storage) VolumePath(name string) string {
 }
 
 // SplitVolid cuts "storage:name" (PVE::Storage::parse_volume_id); ok is false for paths and the like.
-func SplitVolid(volid string) (storage, name string, ok bool) {
-	m := regexp.MustCompile(`^([A-Za-z][A-Za-z0-9\-_.]*[A-Za-z0-9]):(.+)$`).FindStringSubmatch(volid)
+func SplitVolid(full string) (storage, name string, ok bool) {
+	m := volid.FindStringSubmatch(full)
 	if m == nil {
 		return "", "", false
 	}
