@@ -225,8 +225,8 @@ func (s *Session) newWalk(ctx context.Context, state map[string]*instance) (*wal
 	return &walk{process: p, scope: sc, state: maps.Clone(state), failed: map[string]bool{}}, nil
 }
 
-// configureProvider evaluates the provider block and hands it over. known is false while a part of it is unknown.
-func (w *walk) configureProvider(ctx context.Context) (known bool) {
+// configureProvider evaluates the provider block and hands it over, with what is not known yet as unknown.
+func (w *walk) configureProvider(ctx context.Context) {
 	v, ds := w.scope.object(w.provider.object, w.s.module.provider, nil)
 	for i := range ds {
 		ds[i].Address = "provider"
@@ -235,7 +235,6 @@ func (w *walk) configureProvider(ctx context.Context) (known bool) {
 		ds = append(ds, w.configure(ctx, v)...)
 	}
 	w.report(ds)
-	return v.IsWhollyKnown()
 }
 
 // eachBlock visits the blocks in the order of their references, those of one level at once up to Parallelism. A block

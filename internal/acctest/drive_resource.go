@@ -165,30 +165,30 @@ func (p *process) plan(ctx context.Context, address, typ string, prior, config c
 	res := planned{value: v, private: resp.PlannedPrivate, identity: resp.PlannedIdentity}
 	for _, ap := range resp.RequiresReplace {
 		path := ctyPath(ap)
-		switch changed, err := changedAt(prior, v, path); {
-		case err != nil:
+		exists, changed := changedAt(prior, v, path)
+		if !exists {
 			ps.add(path, "replacement is asked for where neither the prior state nor the plan has anything")
-		case changed:
+		}
+		if changed {
 			res.replace = append(res.replace, path)
 		}
 	}
 	return res, append(out, violation(rpc, address, "Provider produced invalid plan", ps)...)
 }
 
-// changedAt says whether a path differs, or may differ, between prior state and plan.
-func changedAt(prior, planned cty.Value, path cty.Path) (bool, error) {
+// changedAt says whether there is anything at a path, and whether it differs, or may differ, between prior state and plan.
+// Nothing has changed where there was no state.
+func changedAt(prior, planned cty.Value, path cty.Path) (exists, changed bool) {
 	if prior.IsNull() {
-		return false, nil
+		return true, false
 	}
 	a, errA := path.Apply(prior)
 	b, errB := path.Apply(planned)
-	if errA != nil && errB != nil {
-		return false, errA
-	}
 	if errA != nil || errB != nil {
-		return true, nil
+		one := errA == nil || errB == nil
+		return one, one
 	}
-	return !a.RawEquals(b), nil
+	return true, !a.RawEquals(b)
 }
 
 func encodeAll(ty cty.Type, vs ...cty.Value) ([]*tfprotov6.DynamicValue, error) {

@@ -28,7 +28,7 @@ type toy struct {
 	configured []string
 }
 
-type toyThing struct{ name, size, secret string }
+type toyThing struct{ name, secret string }
 
 type toyModel struct {
 	ID     types.String            `tfsdk:"id"`

@@ -140,7 +140,7 @@ func (w *World) Reconfigure(t testing.TB, s *Session, id Identity, hcl string) {
 // ProviderBlock is the provider's configuration for an identity.
 func (w *World) ProviderBlock(id Identity) string {
 	c := w.Sim.Credentials()
-	auth := ""
+	var auth string
 	switch id {
 	case RootTicket:
 		auth = fmt.Sprintf("username = %q\n  password = %q", c.RootUsername, c.RootPassword)

@@ -2,6 +2,7 @@ package acctest
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func TestInterrupt(t *testing.T) {
 					case <-tick.C:
 					}
 					for _, op := range w.Sim.Ops() {
-						if op.Method == "POST" && op.Path == path {
+						if op.Method == http.MethodPost && op.Path == path {
 							interrupt()
 						}
 					}

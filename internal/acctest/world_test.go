@@ -1,6 +1,7 @@
 package acctest
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -105,7 +106,7 @@ func TestImport(t *testing.T) {
 			}
 			w.MustBeClean(t)
 			for _, op := range w.Sim.Ops() {
-				if op.Method != "GET" {
+				if op.Method != http.MethodGet {
 					t.Errorf("an import wrote: %s %s", op.Method, op.Path)
 				}
 			}

@@ -57,7 +57,7 @@ func newCLI(ctx context.Context, out io.Writer, world *acctest.World, binary, di
 }
 
 func (c *cli) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, c.binary, args...) //nolint:gosec // the user's own choice of program
+	cmd := exec.CommandContext(ctx, c.binary, args...)
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+c.config, "TF_IN_AUTOMATION=1", "TF_INPUT=0", "CHECKPOINT_DISABLE=1", "TF_CLI_ARGS=")
 	return cmd
