@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -23,86 +22,6 @@ const (
 	zvolWaitWorker = 300
 	zvolWaitSync   = 10
 )
-
-// process is what the code of a handler runs in: the API daemon or a worker.
-type process struct {
-	*Request
-	worker *Worker // nil: synchronous
-}
-
-func (p process) logf(format string, args ...any) {
-	if p.worker != nil {
-		p.worker.Logf(format, args...)
-	}
-}
-
-// free removes a volume; what PVE merely warns of goes to the log.
-func (p process) free(node, volid string) error {
-	storage, name, ok := state.SplitVolid(volid)
-	if !ok {
-		return Die("unable to parse volume ID '%s'", volid)
-	}
-	warning, err := p.W.Free(node, storage, name)
-	if warning != "" {
-		p.logf("%s", warning)
-	}
-	return err
-}
-
-// cleanUp frees volumes after a failure, as the handlers' error paths do: what cannot be freed is a line in the log.
-func (p process) cleanUp(node string, volids []string) {
-	for _, volid := range volids {
-		if p.worker != nil && p.worker.CleanupFails() {
-			p.logf("unable to free volume '%s'", volid)
-			continue
-		}
-		if err := p.free(node, volid); err != nil {
-			p.logf("%s", text(err))
-		}
-	}
-}
-
-// activate makes a volume usable on the node, or says in the storage plugin's words why it cannot be (activate_volume).
-func (p process) activate(node, volid string) (*state.Volume, error) {
-	id, name, ok := state.SplitVolid(volid)
-	if !ok {
-		return nil, nil // a path
-	}
-	s, err := p.W.StorageActive(node, id)
-	if err != nil {
-		return nil, err
-	}
-	n, err := s.ParseName(name)
-	if err != nil {
-		return nil, err
-	}
-	if v := p.W.Volume(node, volid); v != nil {
-		return v, nil
-	}
-	switch s.Type {
-	case "zfspool":
-		return p.awaitLink(node, volid, n.File)
-	case "lvm", "lvmthin":
-		return nil, Die("can't activate LV '%s':   Failed to find logical volume \"%s/%s\"", s.VolumePath(name), s.VG(), n.File)
-	}
-	return nil, Die("volume '%s' does not exist", volid)
-}
-
-func (p process) awaitLink(node, volid, file string) (*state.Volume, error) {
-	seconds := zvolWaitSync
-	wait := p.Wait
-	if p.worker != nil {
-		seconds, wait = zvolWaitWorker, p.worker.Wait
-	}
-	wait(time.Duration(seconds) * time.Second)
-	if v := p.W.Volume(node, volid); v != nil {
-		return v, nil
-	}
-	if p.worker != nil && (p.worker.terminate || p.worker.kill) {
-		return nil, p.worker.Checkpoint()
-	}
-	return nil, Die("timeout: no zvol device link for '%s' found after %d sec.", file, seconds)
-}
 
 // diskMaker makes the volumes that drive options ask for (qemu-server API2/Qemu.pm, create_disks).
 type diskMaker struct {
@@ -262,30 +181,7 @@ func (m *diskMaker) finish(d drive, v *state.Volume, size int64) error {
 	return nil
 }
 
-// formatted is what qemu-img create prints of a new file.
-func (p process) formatted(s *state.Storage, v *state.Volume) {
-	switch {
-	case !s.IsDir():
-	case v.Format == "raw":
-		p.logf("Formatting '%s', fmt=raw size=%d preallocation=off", s.VolumePath(v.Name), v.Size)
-	default:
-		p.logf("Formatting '%s', fmt=%s cluster_size=65536 extended_l2=off preallocation=metadata compression_type=zlib size=%d lazy_refcounts=off refcount_bits=16",
-			s.VolumePath(v.Name), v.Format, v.Size)
-	}
-}
-
 func (m *diskMaker) transferred(size int64) {
 	m.logf("transferred 0.0 B of %s (0.00%%)", humanSize(size))
 	m.logf("transferred %s of %s (100.00%%)", humanSize(size), humanSize(size))
-}
-
-// humanSize prints a size as PVE's copy logs do: one decimal, binary unit.
-func humanSize(size int64) string {
-	value, unit := float64(size), 0
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	for value >= 1024 && unit < len(units)-1 {
-		value /= 1024
-		unit++
-	}
-	return fmt.Sprintf("%.1f %s", value, units[unit])
 }

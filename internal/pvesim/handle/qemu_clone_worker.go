@@ -1,0 +1,208 @@
+package handle
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// work is the task: the source's lock, shared if it is stopped, then the target's, one second each.
+func (c *cloning) work(w *Worker) error {
+	release, err := w.lockGuest(c.vmid(), !c.running, WorkerLockTimeout)
+	if err != nil {
+		return err
+	}
+	defer release()
+	releaseTarget, err := w.lockGuest(c.newid, false, WorkerLockTimeout)
+	if err != nil {
+		return err
+	}
+	defer releaseTarget()
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	c.rename()
+	if other := c.W.Guests[c.newid]; other != nil {
+		return Die("close (rename) atomic file '/etc/pve/nodes/%s/qemu-server/%d.conf' failed: File exists", c.node(), c.newid)
+	}
+	now := c.W.Clock.Now()
+	g := &state.Guest{VMID: c.newid, Type: "qemu", Node: c.node(), CreatedAt: now, StatusAt: now, LockCause: w.Task.UPID,
+		Config: map[string]string{"lock": "clone", "description": " qmclone temporary file"}}
+	c.W.Guests[c.newid] = g
+	delete(c.W.Firewall, c.newid)
+	if f := c.W.Firewall[c.vmid()]; f != nil {
+		c.W.Firewall[c.newid] = &state.FirewallFile{Options: maps.Clone(f.Options), Rules: slices.Clone(f.Rules)}
+	}
+	p := process{c.Request, w}
+	made, err := c.copyDrives(p, g)
+	if err == nil {
+		err = c.commit(w, g)
+	}
+	if err != nil {
+		w.Wait(time.Second)
+		p.cleanUp(c.node(), made)
+		delete(c.W.Firewall, c.newid)
+		delete(c.W.Guests, c.newid)
+		return fmt.Errorf("clone failed: %s", text(err))
+	}
+	return nil
+}
+
+// rename gives the clone what is its own: uuid, vmgenid, name, description.
+func (c *cloning) rename() {
+	smbios := []string{"uuid=" + c.W.UUID()}
+	for _, part := range strings.Split(c.conf["smbios1"], ",") {
+		if part != "" && !strings.HasPrefix(part, "uuid=") {
+			smbios = append(smbios, part)
+		}
+	}
+	slices.Sort(smbios)
+	c.conf["smbios1"] = strings.Join(smbios, ",")
+	if c.conf["vmgenid"] != "" {
+		c.conf["vmgenid"] = c.W.UUID()
+	}
+	delete(c.conf, "template")
+	old := c.old["name"]
+	if old == "" {
+		old = strconv.Itoa(c.vmid())
+	}
+	c.conf["name"] = "Copy-of-VM-" + old
+	if name := c.Params["name"]; name != "" {
+		c.conf["name"] = name
+	}
+	if d := c.Params["description"]; d != "" {
+		c.conf["description"] = d
+	}
+}
+
+// copyDrives makes the volumes one by one and writes the configuration after each, with the lock. The last volume is made
+// before its line is written: that is where a killed worker leaves an orphan.
+func (c *cloning) copyDrives(p process, g *state.Guest) (made []string, err error) {
+	for _, opt := range slices.Sorted(maps.Keys(c.drives)) {
+		if _, err := p.activate(c.node(), c.drives[opt].file()); err != nil {
+			return nil, err
+		}
+	}
+	names := slices.Sorted(maps.Keys(c.drives))
+	if len(names) == 0 {
+		return nil, p.worker.Checkpoint()
+	}
+	for i, opt := range names {
+		p.worker.progress()
+		v, err := c.copyDrive(p, opt, c.drives[opt])
+		if err != nil {
+			return made, err
+		}
+		made = append(made, v.Volid())
+		if i == len(names)-1 {
+			if err := p.worker.Checkpoint(); err != nil {
+				return made, err
+			}
+		}
+		d := maps.Clone(c.drives[opt])
+		delete(d, "format")
+		d["file"], d["size"] = v.Volid(), schema.FormatSize(v.Size)
+		c.conf[opt] = c.Server.printDrive(opt, d)
+		lock := g.Lock()
+		g.Config = maps.Clone(c.conf)
+		g.Config["lock"] = lock
+		c.Server.writeConfig(g)
+	}
+	return made, nil
+}
+
+// copyDrive is QemuServer.pm's clone_disk.
+func (c *cloning) copyDrive(p process, opt string, d drive) (*state.Volume, error) {
+	source := c.W.Volume(c.node(), d.file())
+	if source == nil {
+		return nil, Die("volume '%s' does not exist", d.file())
+	}
+	if !c.copies(opt, d) {
+		p.logf("create linked clone of drive %s (%s)", opt, d.file())
+		return c.link(source)
+	}
+	p.logf("create full clone of drive %s (%s)", opt, d.file())
+	storage := source.Storage
+	if to := c.Params["storage"]; to != "" && c.full {
+		storage = to
+	}
+	s, err := c.W.StorageActive(c.node(), storage)
+	if err != nil {
+		return nil, err
+	}
+	format := c.Params["format"]
+	if format == "" {
+		format = source.Format
+	}
+	if !slices.Contains(s.Formats(), format) {
+		format = s.Formats()[0]
+	}
+	if opt == "tpmstate0" {
+		format = "raw"
+	}
+	name, size := "", source.Size
+	if d.isCloudinit() {
+		name, size = fmt.Sprintf("vm-%d-cloudinit", c.newid), cloudinitSize
+		if s.IsDir() {
+			name += "." + format
+		}
+	}
+	v, err := c.W.Alloc(c.node(), storage, c.newid, name, format, size)
+	if err != nil {
+		return nil, err
+	}
+	p.formatted(s, v)
+	v.Data = source.Data
+	if !d.isCloudinit() {
+		p.logf("transferred 0.0 B of %s (0.00%%)", humanSize(v.Size))
+		p.logf("transferred %s of %s (100.00%%)", humanSize(v.Size), humanSize(v.Size))
+	}
+	return v, nil
+}
+
+func (c *cloning) link(source *state.Volume) (*state.Volume, error) {
+	s := c.W.Storages[source.Storage]
+	n, err := s.ParseName(source.Name)
+	if err != nil {
+		return nil, err
+	}
+	if n.IsBase {
+		return c.W.LinkedClone(c.node(), source, c.newid)
+	}
+	v, err := c.W.Alloc(c.node(), source.Storage, c.newid, "", "raw", source.Size)
+	if err == nil {
+		v.Data = source.Data
+	}
+	return v, err
+}
+
+// commit writes the configuration without the lock, moves it to the target node and enters the pool.
+func (c *cloning) commit(w *Worker, g *state.Guest) error {
+	if c.W.Guests[c.newid] != g {
+		return errors.New("configuration file vanished")
+	}
+	if src := c.W.Guests[c.vmid()]; src != nil && len(src.Pending)+len(src.Deletes) > 0 {
+		w.Logf("found pending changes for '%d', discarding for clone", c.vmid())
+	}
+	g.Config = maps.Clone(c.conf)
+	g.LockCause = ""
+	c.Server.writeConfig(g)
+	if c.target != "" {
+		g.Node = c.target
+	}
+	if pool := c.Params["pool"]; pool != "" {
+		p := c.W.Pools[pool]
+		if p == nil {
+			return Die("pool '%s' does not exist", pool)
+		}
+		p.Guests = append(p.Guests, c.newid)
+	}
+	return nil
+}

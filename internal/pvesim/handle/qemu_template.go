@@ -1,0 +1,131 @@
+package handle
+
+import (
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// qemuTemplate is POST template: the flag is written first, then the disks are converted one by one.
+func qemuTemplate(r *Request) (any, error) {
+	release, err := r.lockGuest(LockTimeout)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	g, err := r.templateChecks()
+	if err != nil {
+		return nil, err
+	}
+	g.Config["template"] = "1"
+	return r.task("qmtemplate", func(w *Worker) error {
+		release, err := w.lockGuest(r.vmid(), false, LockTimeout)
+		if err != nil {
+			return err
+		}
+		defer release()
+		g, err := r.guest()
+		if err != nil {
+			return err
+		}
+		return r.convert(w, g)
+	}), nil
+}
+
+func (r *Request) templateChecks() (*state.Guest, error) {
+	g, err := r.guest()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkLock(g); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(g.Snaps) > 0:
+		return nil, Die("unable to create template, because VM contains snapshots")
+	case g.IsTemplate() && r.Params["disk"] == "":
+		return nil, Die("you can't convert a template to a template")
+	case g.Running != nil:
+		return nil, Die("you can't convert a VM to template if VM is running")
+	}
+	if opt := r.Params["disk"]; opt != "" && g.Config[opt] == "" {
+		return nil, Die("unable to find disk '%s'", opt)
+	}
+	return g, nil
+}
+
+func (r *Request) convert(w *Worker, g *state.Guest) error {
+	asked := false
+	for _, opt := range bootNames(g.Config) {
+		d := r.Server.parseDrive(opt, g.Config[opt])
+		if d == nil || d.isCDROM() || r.Params["disk"] != "" && r.Params["disk"] != opt {
+			continue
+		}
+		id, name, _ := state.SplitVolid(d.file())
+		s := r.W.Storages[id]
+		if s == nil || !s.CanTemplate() {
+			continue
+		}
+		if n, err := s.ParseName(name); err != nil || n.IsBase {
+			continue
+		}
+		v := r.W.Volume(g.Node, d.file())
+		if v == nil {
+			return Die("volume '%s' does not exist", d.file())
+		}
+		if _, err := r.W.CreateBase(v); err != nil {
+			return err
+		}
+		if !asked {
+			asked = true
+			if err := w.Checkpoint(); err != nil {
+				d["file"] = v.Volid() // PVE has written the new name by then
+				g.Config[opt] = r.Server.printDrive(opt, d)
+				return err
+			}
+		}
+		d["file"] = v.Volid()
+		g.Config[opt] = r.Server.printDrive(opt, d)
+	}
+	if !asked {
+		return w.Checkpoint()
+	}
+	return nil
+}
+
+// qemuFeature is GET feature.
+func qemuFeature(r *Request) (any, error) {
+	g, err := r.guest()
+	if err != nil {
+		return nil, err
+	}
+	has := 1
+	for _, opt := range bootNames(g.Config) {
+		d := r.Server.parseDrive(opt, g.Config[opt])
+		if d == nil || d.isCDROM() {
+			continue
+		}
+		id, name, _ := state.SplitVolid(d.file())
+		s := r.W.Storages[id]
+		if s == nil {
+			continue
+		}
+		n, err := s.ParseName(name)
+		able := err == nil
+		switch r.Params["feature"] {
+		case "clone":
+			able = able && n.IsBase
+		case "snapshot":
+			able = able && canSnapshot(s, n.Format)
+		}
+		if !able {
+			has = 0
+		}
+	}
+	return map[string]any{"hasFeature": has, "nodes": []string{g.Node}}, nil
+}
+
+// canSnapshot reports the volume feature "snapshot".
+func canSnapshot(s *state.Storage, format string) bool {
+	return format == "qcow2" || slices.Contains([]string{"zfspool", "lvmthin", "rbd", "btrfs"}, s.Type)
+}
