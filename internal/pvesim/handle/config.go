@@ -144,10 +144,11 @@ func (s *Server) writeConfig(g *state.Guest) {
 	inUse := map[string]bool{}
 	for _, conf := range []map[string]string{g.Config, g.Pending} {
 		for k, v := range conf {
-			if d := drive(nil); isDrive(k) {
-				if d = s.parseDrive(k, v); d != nil && !d.isCDROM() {
-					inUse[d.file()] = true
-				}
+			if !isDrive(k) {
+				continue
+			}
+			if d := s.parseDrive(k, v); d != nil && !d.isCDROM() {
+				inUse[d.file()] = true
 			}
 		}
 	}

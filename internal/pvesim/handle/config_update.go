@@ -128,7 +128,10 @@ func (r *Request) newUpdate() (*update, error) {
 		return nil, err
 	}
 	u.generate()
-	return u, u.authorize()
+	if err := u.authorize(); err != nil {
+		return nil, err
+	}
+	return u, nil
 }
 
 func (u *update) generate() {

@@ -158,7 +158,7 @@ func (r *Request) checkDrives(params map[string]string) error {
 			return Invalid(opt, "unable to parse drive options")
 		}
 		if d["import-from"] != "" {
-			if m := newDisk.FindStringSubmatch(d.file()); m == nil || m[2] != "0" {
+			if size := newDisk.FindStringSubmatch(d.file()); len(size) == 0 || size[2] != "0" {
 				return Invalid(opt, "'import-from' requires special syntax - use <storage ID>:0,import-from=<source>")
 			}
 			required := map[string][]string{"efidisk0": {"efitype", "pre-enrolled-keys"}, "tpmstate0": {"version"}}[opt]

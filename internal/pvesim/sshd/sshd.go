@@ -167,16 +167,14 @@ func (s *Server) connection(c net.Conn) {
 // session runs the one command of a session.
 func (s *Server) session(conn *ssh.ServerConn, local string, channel ssh.Channel, requests <-chan *ssh.Request) {
 	defer func() { _ = channel.Close() }()
-	started := false
 	for r := range requests {
-		if r.Type != "exec" || started {
+		if r.Type != "exec" {
 			ok := r.Type == "env" || r.Type == "signal"
 			if r.WantReply {
 				_ = r.Reply(ok, nil)
 			}
 			continue
 		}
-		started = true
 		var exec struct{ Command string }
 		if err := ssh.Unmarshal(r.Payload, &exec); err != nil {
 			_ = r.Reply(false, nil)

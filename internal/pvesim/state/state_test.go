@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func TestDefaultWorld(t *testing.T) {
 	if err := w.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if again := world(); string(w.Snapshot()) != string(again.Snapshot()) || w.Tokens["root@pam!tf"].Secret != again.Tokens["root@pam!tf"].Secret {
+	if again := world(); !bytes.Equal(w.Snapshot(), again.Snapshot()) || w.Tokens["root@pam!tf"].Secret != again.Tokens["root@pam!tf"].Secret {
 		t.Error("the same nodes must give the same world")
 	}
 	for id, want := range map[int]string{9000: "qemu", 8000: "qemu", 8100: "lxc"} {
