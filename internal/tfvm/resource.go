@@ -71,9 +71,12 @@ func newValues(ctx context.Context) values {
 	return values{schema: s, shape: tfkit.NewShape(ctx, s, rules())}
 }
 
-// model reads a configuration, a plan or a state. Unknown becomes nil.
+// model reads a configuration, a plan or a state. Unknown becomes nil, and no state an empty model.
 func (v values) model(ctx context.Context, raw tftypes.Value) (model, diag.Diagnostics) {
 	var m model
+	if raw.IsNull() {
+		return m, nil
+	}
 	plan := tfsdk.Plan{Raw: tfkit.Known(raw), Schema: v.schema}
 	diags := plan.Get(ctx, &m)
 	return m, diags
