@@ -66,14 +66,15 @@ func Warn(warnings []provision.Warning) diag.Diagnostics {
 }
 
 // Refuse turns what the server makes of a plan into diagnostics on the attributes.
-func Refuse(problems []*provision.FieldError, at Locator) diag.Diagnostics {
+func Refuse(a Attempt, problems []*provision.FieldError) diag.Diagnostics {
 	var diags diag.Diagnostics
 	for _, p := range problems {
-		detail := p.Detail
+		parts := []string{strings.TrimSuffix(p.Detail, ".") + "."}
 		if p.Err != nil {
-			detail += "\n\nPVE says: " + p.Err.Error()
+			parts = append(append(parts, "PVE says: "+p.Err.Error()), a.hints(p.Err)...)
 		}
-		if where, ok := at.Attribute(p.Path); ok {
+		detail := strings.Join(parts, "\n\n")
+		if where, ok := a.attribute(p.Path); ok {
 			diags.AddAttributeError(where, p.Summary, detail)
 		} else {
 			diags.AddError(p.Summary, detail)

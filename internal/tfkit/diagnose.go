@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -29,6 +30,11 @@ type Attempt struct {
 	Verb  string // create, read, update, destroy, import
 	Thing string // "VM 101 on pve1"
 	At    Locator
+	// As is the identity that PVE knew the provider by.
+	As string
+	// Secrets are taken out of what PVE says, should it repeat them. The API client knows its own; this is for those that
+	// it never saw in the clear.
+	Secrets []string
 	// Kept: a failed create left its VM on purpose (on_failure = "keep").
 	Kept bool
 }
@@ -47,7 +53,7 @@ func Diagnose(a Attempt, err error) diag.Diagnostics {
 	}
 	for _, each := range split(cause) {
 		for _, c := range a.causes(each) {
-			detail := c.detail(step, after)
+			detail := a.discreet(c.detail(step, after))
 			if c.path.Equal(path.Empty()) {
 				diags.AddError(a.summary(), detail)
 			} else {
@@ -60,6 +66,16 @@ func Diagnose(a Attempt, err error) diag.Diagnostics {
 }
 
 func (a Attempt) summary() string { return "Cannot " + a.Verb + " " + a.Thing }
+
+// discreet takes the secrets out of a text.
+func (a Attempt) discreet(text string) string {
+	for _, secret := range a.Secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "(redacted)")
+		}
+	}
+	return text
+}
 
 // split takes errors.Join apart.
 func split(err error) []error {
@@ -123,7 +139,7 @@ func (a Attempt) causes(err error) []cause {
 	}
 	var all []cause
 	for _, name := range slices.Sorted(maps.Keys(answer.Params)) {
-		c := cause{hints: hints(err)}
+		c := cause{hints: a.hints(err)}
 		c.text = fmt.Sprintf("PVE refused to %s: %s: %s", answer.Op, name, answer.Params[name])
 		if at, ok := a.parameter(name); ok {
 			c.path = at
@@ -134,7 +150,7 @@ func (a Attempt) causes(err error) []cause {
 }
 
 func (a Attempt) plain(err error) cause {
-	c := cause{text: err.Error(), hints: hints(err)}
+	c := cause{text: err.Error(), hints: a.hints(err)}
 	var task *pve.TaskError
 	if errors.As(err, &task) {
 		c.task = "Task: " + string(task.UPID)
@@ -160,9 +176,15 @@ func (a Attempt) parameter(name string) (path.Path, bool) {
 }
 
 // hints are the next steps that follow from the kind of an error.
-func hints(err error) []string {
+func (a Attempt) hints(err error) []string {
 	var all []string
 	switch {
+	case LoginRefused(err):
+		who := "the provider"
+		if a.As != "" {
+			who = a.As
+		}
+		return []string{"The server refused the credentials of " + who + " (HTTP status 401). Next step: check the API token, or user name and password, and whether they have expired or are disabled."}
 	case errors.Is(err, context.DeadlineExceeded):
 		all = append(all, "The time allowed for this operation is over. The timeouts attribute allows more.")
 	case errors.Is(err, context.Canceled):
@@ -179,6 +201,18 @@ func hints(err error) []string {
 		all = append(all, hint)
 	}
 	return all
+}
+
+// LoginRefused reports whether the server did not accept the provider's credentials at all.
+func LoginRefused(err error) bool {
+	var answer *pve.Error
+	return errors.As(err, &answer) && answer.Status == http.StatusUnauthorized
+}
+
+// Unreachable reports whether no server answered at all, not even one that cannot reach a node.
+func Unreachable(err error) bool {
+	var answer *pve.Error
+	return errors.As(err, &answer) && answer.Status == 0 && answer.Kind == pve.Unavailable
 }
 
 func kindHint(kind pve.Kind) (string, bool) {

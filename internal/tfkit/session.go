@@ -29,6 +29,14 @@ type Session struct {
 	read map[int]bool
 }
 
+// User is the identity that the server knows the provider by, "" while there is no server.
+func (s *Session) User() string {
+	if !s.Known() {
+		return ""
+	}
+	return s.API.Identity().User
+}
+
 // Bounds is Range, also for a session that is not there.
 func (s *Session) Bounds() [2]int {
 	if s == nil {

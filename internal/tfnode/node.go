@@ -40,7 +40,7 @@ func (d *Node) Read(ctx context.Context, req datasource.ReadRequest, resp *datas
 		return
 	}
 	name := *config.Name
-	attempt := tfkit.Attempt{Verb: "read", Thing: "node " + name}
+	attempt := tfkit.Attempt{Verb: "read", Thing: "node " + name, As: d.Session.User()}
 	if !d.Session.Known() {
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
@@ -83,7 +83,7 @@ func (d *Node) ask(ctx context.Context, name string, m *nodeModel) diag.Diagnost
 	case pve.Unavailable, pve.Ambiguous, pve.Unhealthy:
 		diags.AddWarning("Node "+name+" does not answer", statusErr.Error()+".\n\nThe attributes that only the node knows are null.")
 	default:
-		diags.Append(tfkit.Diagnose(tfkit.Attempt{Verb: "read", Thing: "the status of node " + name}, statusErr)...)
+		diags.Append(tfkit.Diagnose(tfkit.Attempt{Verb: "read", Thing: "the status of node " + name, As: d.Session.User()}, statusErr)...)
 	}
 	return diags
 }

@@ -73,7 +73,7 @@ func (d *Nodes) Schema(_ context.Context, _ datasource.SchemaRequest, resp *data
 
 // Read lists the nodes.
 func (d *Nodes) Read(ctx context.Context, _ datasource.ReadRequest, resp *datasource.ReadResponse) {
-	attempt := tfkit.Attempt{Verb: "list", Thing: "the nodes of the cluster"}
+	attempt := tfkit.Attempt{Verb: "list", Thing: "the nodes of the cluster", As: d.Session.User()}
 	if !d.Session.Known() {
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return

@@ -40,7 +40,7 @@ func (r *Resource) ask(ctx context.Context, config tftypes.Value, prior, plan mo
 	if !placed { // the node follows from values that are not known yet
 		problems = slices.DeleteFunc(problems, func(p *provision.FieldError) bool { return p.Path == "node" })
 	}
-	diags.Append(tfkit.Refuse(problems, plan.locator())...)
+	diags.Append(tfkit.Refuse(r.attempt("plan", &plan, nil), problems)...)
 	return diags
 }
 

@@ -27,13 +27,13 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	attempt := plan.attempt("create")
+	attempt := r.attempt("create", &plan, password)
 	if r.machines == nil {
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
 	limit := tfkit.Duration(plan.limits().Create, tfkit.CreateTimeout)
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(discreet(ctx, password), limit)
 	defer cancel()
 
 	request := plan.creation(password, limit)

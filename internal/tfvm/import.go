@@ -19,7 +19,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 			"The id of a VM is its VMID, or its node and its VMID: \"100\", \"pve1/100\".")
 		return
 	}
-	attempt := tfkit.Attempt{Verb: "import", Thing: thing(int64(vmid), "", node), At: locator{}}
+	attempt := tfkit.Attempt{Verb: "import", Thing: thing(int64(vmid), "", node), At: locator{}, As: r.Session.User()}
 	if r.machines == nil {
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return

@@ -21,7 +21,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	attempt := state.attempt("read")
+	attempt := r.attempt("read", &state, nil)
 	if r.machines == nil {
 		resp.Diagnostics.AddWarning(attempt.Thing+" was not refreshed",
 			"The provider's configuration depends on values that are not known yet, so the state was left as it is.")
@@ -34,7 +34,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	guest, seen, err := r.machines.Read(ctx, state.ref(kept))
 	var other *provision.IdentityError
 	switch {
-	case errors.As(err, &other):
+	case errors.As(err, &other), tfkit.LoginRefused(err), tfkit.Unreachable(err):
 		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
 		return
 	case seen == provision.Unknown || err != nil:

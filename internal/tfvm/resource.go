@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	"github.com/hashicorp/terraform-plugin-log/tflog"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
@@ -111,8 +112,17 @@ func thing(vmid int64, name, node string) string {
 
 func (m *model) thing() string { return thing(value(m.VMID), value(m.Name), value(m.Node)) }
 
-func (m *model) attempt(verb string) tfkit.Attempt {
-	return tfkit.Attempt{Verb: verb, Thing: m.thing(), At: m.locator()}
+// attempt is what is tried with a VM. The password stands neither in state nor in the plan, so it is given.
+func (r *Resource) attempt(verb string, m *model, password *string) tfkit.Attempt {
+	return tfkit.Attempt{Verb: verb, Thing: m.thing(), At: m.locator(), As: r.Session.User(), Secrets: []string{value(password)}}
+}
+
+// discreet keeps a password out of the log, should PVE repeat it.
+func discreet(ctx context.Context, password *string) context.Context {
+	if value(password) == "" {
+		return ctx
+	}
+	return tflog.MaskMessageStrings(tflog.MaskAllFieldValuesStrings(ctx, *password), *password)
 }
 
 // ref is the VM in state.

@@ -22,7 +22,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	kept, diags := recall(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
 	password := secret(ctx, req.Config, &resp.Diagnostics)
-	attempt := prior.attempt("update")
+	attempt := r.attempt("update", &prior, password)
 	attempt.At = plan.locator()
 	switch {
 	case resp.Diagnostics.HasError():
@@ -34,7 +34,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		resp.Diagnostics.AddAttributeError(path.Root("node"), "Cannot "+attempt.Verb+" "+attempt.Thing, moveRefused(value(prior.Node), value(plan.Node)))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(plan.limits().Update, tfkit.UpdateTimeout))
+	ctx, cancel := context.WithTimeout(discreet(ctx, password), tfkit.Duration(plan.limits().Update, tfkit.UpdateTimeout))
 	defer cancel()
 
 	guest, warnings, err := r.machines.Update(ctx, change(prior, plan, kept, password))
