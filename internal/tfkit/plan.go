@@ -36,7 +36,7 @@ func (s Shape) Plan(in PlanInput) Planned {
 	p := &planner{PlanInput: in, creating: !has(in.Prior)}
 	value := p.attributes(s.root, "", s.typ, fields(in.Config), fields(in.Prior), p.creating, false)
 	out := Planned{Value: value, Changed: p.creating || !value.Equal(in.Prior)}
-	if out.Changed && !p.creating {
+	if out.Changed && !p.creating && s.root.touches(value, in.Prior) {
 		out.Value = s.root.refreshed(value, in.Config)
 	}
 	slices.Sort(p.forgotten)
@@ -187,6 +187,31 @@ func (p *planner) inheritedSlots(n *node, at string, typ tftypes.Type, prior tft
 		return null(typ)
 	}
 	return tftypes.NewValue(typ, values)
+}
+
+// touches reports whether a plan differs from the prior state in more than what the server does not know.
+func (n *node) touches(planned, prior tftypes.Value) bool {
+	if n.rule.Local || planned.Equal(prior) {
+		return false
+	}
+	if n.kind == leaf || !has(planned) || !has(prior) {
+		return true
+	}
+	after, before := fields(planned), fields(prior)
+	if len(after) != len(before) {
+		return true
+	}
+	for name, value := range after {
+		child := n.children[name]
+		if n.kind == slots {
+			child = n.slot()
+		}
+		was, ok := before[name]
+		if !ok || child.touches(value, was) {
+			return true
+		}
+	}
+	return false
 }
 
 // refreshed makes the volatile attributes of a plan that changes something unknown.

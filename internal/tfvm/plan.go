@@ -38,7 +38,9 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		return
 	}
 	creating := req.State.Raw.IsNull()
-	if !creating {
+	if creating {
+		resp.Plan.Raw = unpinned(req.Config.Raw, planned.Value)
+	} else {
 		resp.Plan.Raw = reconsider(req.Config.Raw, planned.Value, prior, plan)
 		resp.Diagnostics.Append(forgotten(planned.Forgotten)...)
 		resp.RequiresReplace = replacement(planned.Value, prior, plan)
@@ -82,6 +84,16 @@ func forgotten(slots []string) diag.Diagnostics {
 				". They stay on the VM as they are and leave the state. Name them in the configuration to manage them.")
 	}
 	return diags
+}
+
+// unpinned says what is known of a new VM's machine type: PVE pins it for Windows only (qemu-server API2/Qemu.pm).
+func unpinned(config, planned tftypes.Value) tftypes.Value {
+	ostype := tfkit.At(config, "ostype")
+	windows := !ostype.IsKnown() || !ostype.IsNull() && strings.HasPrefix(stringOf(ostype), "w")
+	if windows || !tfkit.At(config, "clone").IsNull() || !tfkit.At(config, "machine").IsNull() {
+		return planned
+	}
+	return tfkit.Edit(planned, nil, map[string]bool{"machine": true})
 }
 
 // reconsider makes unknown what follows from other changes: the volume of a disk that moves, the boot order when devices

@@ -10,6 +10,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Update changes the VM in place. When it fails in the middle the state says what is true on the server by then.
@@ -37,7 +38,13 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	ctx, cancel := context.WithTimeout(discreet(ctx, password), tfkit.Duration(plan.limits().Update, tfkit.UpdateTimeout))
 	defer cancel()
 
-	guest, warnings, err := r.machines.Update(ctx, change(prior, plan, kept, password))
+	request := change(prior, plan, kept, password)
+	if idle(request, prior) {
+		resp.State.Raw = v.shape.Settle(req.Plan.Raw, req.State.Raw)
+		resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, v.shape.Managed(req.Config.Raw).JSON())...)
+		return
+	}
+	guest, warnings, err := r.machines.Update(ctx, request)
 	resp.Diagnostics.Append(tfkit.Warn(warnings)...)
 	resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
 	configured := v.shape.Managed(req.Config.Raw)
@@ -56,6 +63,12 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	if !diags.HasError() {
 		resp.State.Raw = v.shape.Between(req.State.Raw, req.Plan.Raw, server)
 	}
+}
+
+// idle reports whether an update only changes what the provider notes: no request is made then.
+func idle(r provision.UpdateRequest, prior model) bool {
+	power := r.PowerState == provision.Unmanaged || string(r.PowerState) == value(powerState(value(prior.Status)))
+	return power && r.Pool == r.PriorPool && vm.Diff(r.Prior, r.Planned).Empty()
 }
 
 // change is the difference between state and plan as a request.
