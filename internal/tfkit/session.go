@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -25,9 +24,11 @@ type Session struct {
 	// Range bounds automatic VMIDs, inclusive; zero leaves the choice to PVE's own range.
 	Range [2]int
 
-	mu   sync.Mutex
-	read map[int]bool
+	memory memory
 }
+
+// Known reports whether the server can be asked.
+func (s *Session) Known() bool { return s != nil && s.API != nil }
 
 // User is the identity that the server knows the provider by, "" while there is no server.
 func (s *Session) User() string {
@@ -58,33 +59,6 @@ func (s *Session) Close() error {
 	}
 	return nil
 }
-
-// Remember notes that the VM with this id is in state: it was refreshed.
-func (s *Session) Remember(vmid int) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.read == nil {
-		s.read = map[int]bool{}
-	}
-	s.read[vmid] = true
-}
-
-// Remembers reports whether the VM with this id was refreshed before. A plan that creates it anew replaces it, so the id
-// is not a stranger's. Terraform plans the replacement of a tainted resource without its prior state.
-func (s *Session) Remembers(vmid int) bool {
-	if s == nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.read[vmid]
-}
-
-// Known reports whether the server can be asked.
-func (s *Session) Known() bool { return s != nil && s.API != nil }
 
 // ResourceBase is embedded by every resource; it takes the Session.
 type ResourceBase struct{ Session *Session }

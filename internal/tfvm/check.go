@@ -32,8 +32,11 @@ func (r *Resource) ask(ctx context.Context, config tftypes.Value, prior, plan mo
 		request.VMID = 0 // ours: it is replaced
 	}
 	placed := tfkit.At(config, "node").IsKnown()
-	if !sourceKnown(config) {
+	if !sourceKnown(config) || creating && r.clonesPlanned(plan.Clone) {
 		request.Clone, placed = nil, false
+	}
+	if creating {
+		r.Session.Announce(tfkit.Announcement{VMID: int(value(plan.VMID)), Name: value(plan.Name), Tags: plan.Tags})
 	}
 	diags.Append(r.version(ctx, creating)...)
 	problems := r.machines.Check(ctx, request)
@@ -42,6 +45,11 @@ func (r *Resource) ask(ctx context.Context, config tftypes.Value, prior, plan mo
 	}
 	diags.Append(tfkit.Refuse(r.attempt("plan", &plan, nil), problems)...)
 	return diags
+}
+
+// clonesPlanned reports whether the source of a clone is made by the same plan, so that it cannot be there yet.
+func (r *Resource) clonesPlanned(c *cloneModel) bool {
+	return c != nil && r.Session.Announced(tfkit.Announcement{VMID: int(value(c.VMID)), Name: value(c.Name), Tags: c.Tags})
 }
 
 // sourceKnown reports whether the configuration says which VM is cloned, if any.
