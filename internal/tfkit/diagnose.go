@@ -54,7 +54,7 @@ func Diagnose(a Attempt, err error) diag.Diagnostics {
 	for _, each := range split(cause) {
 		for _, c := range a.causes(each) {
 			detail := a.discreet(c.detail(step, after))
-			if c.path.Equal(path.Empty()) {
+			if len(c.path.Steps()) == 0 {
 				diags.AddError(a.summary(), detail)
 			} else {
 				diags.AddAttributeError(c.path, a.summary(), detail)
