@@ -374,6 +374,8 @@ func permittedResidues() []residueRule {
 	unlockless := []string{"token without SSH", "token without Datastore.Allocate"}
 	return []residueRule{
 		{unlockless, fault.KillTask, "", "a dead worker's lock can only be taken away by root@pam with a password or on the node"},
+		{[]string{"token without Datastore.Allocate"}, fault.Rival, "POST /nodes/{node}/qemu",
+			"a stranger took the id before the undo could hold it, so the volumes can only be removed by themselves, which takes Datastore.Allocate"},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/host"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -58,29 +59,31 @@ func newBench(t *testing.T, who sweepIdentity) *bench {
 	t.Cleanup(sim.Close)
 	b.root = b.shell()
 	b.populate()
-	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: simClock{sim}}
+	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: acctest.Clock{World: sim.World().Clock}}
 	who.auth(&config, sim.Credentials())
 	if b.client, err = pve.New(config); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.client.Close)
+	if _, err := b.client.Resources(t.Context()); err != nil { // logs in, so that every run makes the same requests
+		t.Fatal(err)
+	}
 	var shell provision.Shell
 	if who.ssh {
 		shell = b.shell()
 	}
-	b.svc = provision.New(b.client, shell, simClock{sim})
+	b.svc = provision.New(b.client, shell, acctest.Clock{World: sim.World().Clock})
 	return b
 }
 
 func (b *bench) shell() *host.Shell {
-	name, port, _ := strings.Cut(b.sim.SSHAddress(), ":")
+	_, port, _ := strings.Cut(b.sim.SSHAddress(), ":")
 	number, err := strconv.Atoi(port)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	address := host.Address{Host: name, Port: number}
 	shell, err := host.New(host.Config{Username: "root", PrivateKeyPEM: b.sim.SSHPrivateKeyPEM(), KnownHosts: b.sim.SSHKnownHosts(),
-		Nodes: map[string]host.Address{"pve1": address, "pve2": address}, Dial: b.sim.SSHDial})
+		Nodes: map[string]host.Address{"pve1": {Host: "pve1", Port: number}, "pve2": {Host: "pve2", Port: number}}, Dial: b.sim.SSHDial})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func (s *Service) Create(ctx context.Context, r CreateRequest) (Created, error) 
 		c.stamp = newStamp(clusterName(resources), c.vmid, s.deadline(r.Lease))
 		created, err := c.run(ctx)
 		if c.taken && r.VMID == 0 {
-			ids.skip(c.vmid)
+			ids.collide(c.vmid)
 			continue
 		}
 		return created, err

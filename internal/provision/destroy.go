@@ -28,7 +28,9 @@ func (r *removal) destroy(ctx context.Context, node string, config map[string]st
 			return err
 		}
 	}
-	r.adopt(ctx, node, config)
+	if err := r.adopt(ctx, node, config); err != nil {
+		return err
+	}
 	_, err := r.s.perform(ctx, r.ledger, job{node: node, typ: "qmdestroy", id: r.vmid,
 		send: func(ctx context.Context) (pve.UPID, error) {
 			return r.s.api.DeleteVM(ctx, node, r.vmid, pve.DeleteOptions{Purge: true})
@@ -61,7 +63,7 @@ func (r *removal) unlock(ctx context.Context, node, lock string) error {
 		return fmt.Errorf("VM %d is locked (%s)", r.vmid, lock)
 	}
 	if r.s.api.Identity().IsRootTicket() {
-		return r.s.api.UpdateConfig(ctx, node, r.vmid, pve.Params{"delete": "lock", "skiplock": "1"})
+		return r.s.set(ctx, node, r.vmid, pve.Params{"delete": "lock", "skiplock": "1", "description": r.stamp.String()})
 	}
 	if r.s.shell != nil {
 		return r.s.shell.Unlock(ctx, node, r.vmid)
@@ -71,33 +73,34 @@ func (r *removal) unlock(ctx context.Context, node, lock string) error {
 }
 
 // adopt attaches to our VM the volumes of its id that it does not know of, so that they are destroyed with it. Those that
-// outlived it once are freed one by one.
-func (r *removal) adopt(ctx context.Context, node string, config map[string]string) {
-	var loose, stubborn []string
+// outlived it once, or cannot be attached, are freed one by one while it keeps the id.
+func (r *removal) adopt(ctx context.Context, node string, config map[string]string) error {
+	params, next := pve.Params{}, 0
 	for _, v := range r.strays {
-		r.tried[v]++
-		switch {
-		case r.tried[v] > 1:
-			stubborn = append(stubborn, v)
-		case !uses(config, v):
-			loose = append(loose, v)
+		if r.tried[v] > 0 || uses(config, v) {
+			continue
 		}
+		for ; config[fmt.Sprintf("unused%d", next)] != ""; next++ {
+		}
+		params[fmt.Sprintf("unused%d", next)] = v
+		next++
 	}
-	if len(loose) > 0 {
-		params, next := pve.Params{}, 0
-		for _, v := range loose {
-			for ; config[fmt.Sprintf("unused%d", next)] != ""; next++ {
+	alone := false
+	if len(params) > 0 {
+		if err := r.s.set(ctx, node, r.vmid, params); err != nil {
+			if r.failed++; r.failed < 2 {
+				return err
 			}
-			params[fmt.Sprintf("unused%d", next)] = v
-			next++
-		}
-		if err := r.s.api.UpdateConfig(ctx, node, r.vmid, params); err != nil {
-			stubborn = append(stubborn, loose...)
+			alone = true
 		}
 	}
-	for _, v := range stubborn {
-		_ = r.free(ctx, v)
+	for _, v := range r.strays {
+		if r.tried[v] > 0 || alone && !uses(config, v) {
+			_ = r.free(ctx, v) // the next look tells
+		}
+		r.tried[v]++
 	}
+	return nil
 }
 
 // freeAll frees the volumes of a VM that cannot be unlocked, while its locked configuration keeps the id from others.

@@ -55,7 +55,7 @@ func (p *Proof) whose(config map[string]string) found {
 	switch {
 	case p.stamp().proves(p.VMID, config):
 		return ours
-	case !stamped && slices.Contains(ownLocks, config["lock"]):
+	case !stamped && halfMade(config):
 		return nobody
 	}
 	return stranger

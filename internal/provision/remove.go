@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,10 +33,12 @@ type removal struct {
 
 	ended  map[pve.UPID]bool // tasks of ours that have ended, and whether they were killed
 	tried  map[string]int    // volumes that were to go with the VM, and how often
+	failed int               // attempts to attach them that failed
 	stuck  error             // why the guest cannot be removed by us
 	looked bool              // the last look at the configuration was answered
 	at     string            // node where our configuration was last seen, "" when it is gone
 	lock   string            // the lock that holds it
+	shield bool              // it is protected
 	strays []string
 	notes  []string // what people should know although nothing is left
 }
@@ -73,6 +76,16 @@ func (r *removal) run(ctx context.Context) error {
 		if r.stuck != nil || r.s.pause(ctx, failures) != nil {
 			break
 		}
+	}
+	return r.account(ctx, failed)
+}
+
+// account looks once more, so that what is named as left is what is there, and names it.
+func (r *removal) account(ctx context.Context, failed error) error {
+	killed := slices.Contains(slices.Collect(maps.Values(r.ended)), true)
+	_, _, who, err := r.find(ctx, killed)
+	if strays, listErr := r.fence.strays(ctx, r.s); err == nil && listErr == nil && who != stranger {
+		r.strays = strays
 	}
 	left := r.residues(failed)
 	if len(left) == 0 {
@@ -169,9 +182,9 @@ func (r *removal) find(ctx context.Context, killed bool) (string, map[string]str
 		values := config.Values
 		_, stamped := parseStamp(values["description"])
 		mine := r.stamp.proves(r.vmid, values) || r.owns != nil && r.owns(values) ||
-			!stamped && killed && slices.Contains(ownLocks, values["lock"])
-		if mine || r.lost && !stamped && slices.Contains(ownLocks, values["lock"]) {
-			r.at, r.lock = node, values["lock"]
+			!stamped && killed && halfMade(values)
+		if mine || r.lost && !stamped && halfMade(values) {
+			r.at, r.lock, r.shield = node, values["lock"], values["protection"] == "1"
 		}
 		switch {
 		case mine:
@@ -189,25 +202,49 @@ func (r *removal) find(ctx context.Context, killed bool) (string, map[string]str
 // ownLocks are the locks that a dead worker of ours leaves.
 var ownLocks = []string{"create", "clone", "destroyed"}
 
+// halfMade reports whether a configuration is what a dead worker leaves: locked, or, when the lock was taken away since,
+// without the options that PVE writes into every VM that it finishes (qemu-server API2/Qemu.pm, smbios1 and meta).
+func halfMade(config map[string]string) bool {
+	return slices.Contains(ownLocks, config["lock"]) || config["lock"] == "" && config["smbios1"] == "" && config["meta"] == ""
+}
+
 // yield leaves the id to the stranger that has it now. Volumes that were seen here while nobody else had the id, and that
-// the stranger does not use, are ours still; they are named, not removed, since nothing keeps the stranger from using them.
+// the stranger does not use, are ours still: he came later, and PVE gives nobody a name that exists. They are freed one by
+// one, unless they were to go with a VM of ours before: such a name may have become free, and his, in between.
 func (r *removal) yield(ctx context.Context, node string, config map[string]string) (bool, error) {
 	if len(r.strays) > 0 && slices.Contains(ownLocks, config["lock"]) {
 		return false, fmt.Errorf("VM %d is somebody else's now and locked (%s): its volumes cannot be told from ours yet", r.vmid, config["lock"])
 	}
-	if len(r.strays) > 0 {
-		now, err := r.fence.strays(ctx, r.s)
-		if err != nil {
-			return false, err
+	if err := r.unclaimed(ctx, config); err != nil {
+		return false, err
+	}
+	for _, v := range r.strays {
+		if r.tried[v] == 0 {
+			if err := r.free(ctx, v); err != nil {
+				r.stuck = fmt.Errorf("VM %d is somebody else's now, so the volume can only be removed by itself: %w", r.vmid, err)
+			}
 		}
-		r.strays = slices.DeleteFunc(r.strays, func(v string) bool { return !slices.Contains(now, v) || uses(config, v) })
+	}
+	if err := r.unclaimed(ctx, config); err != nil {
+		return false, err
 	}
 	r.notes = append(r.notes, fmt.Sprintf("VM %d on node %s is somebody else's now; it was not touched", r.vmid, node))
-	if len(r.strays) == 0 {
-		return true, nil
+	if len(r.strays) > 0 && r.stuck == nil {
+		r.stuck = fmt.Errorf("VM %d is somebody else's now", r.vmid)
 	}
-	r.stuck = fmt.Errorf("VM %d is somebody else's now", r.vmid)
-	return false, r.stuck
+	return len(r.strays) == 0, r.stuck
+}
+
+// unclaimed reduces the strays to those that still exist and that a stranger's configuration does not use.
+func (r *removal) unclaimed(ctx context.Context, config map[string]string) error {
+	if len(r.strays) == 0 {
+		return nil
+	}
+	now, err := r.fence.strays(ctx, r.s)
+	if err == nil {
+		r.strays = slices.DeleteFunc(r.strays, func(v string) bool { return !slices.Contains(now, v) || uses(config, v) })
+	}
+	return err
 }
 
 // uses reports whether a configuration mentions a volume.
@@ -239,9 +276,10 @@ func (r *removal) residues(failed error) []tx.Residue {
 	}
 	switch {
 	case r.at != "":
-		left = append(left, guestResidue(r.at, r.vmid, r.lock, reason))
+		left = append(left, r.guestResidue(r.at, reason))
 	case !r.looked:
-		left = append(left, guestResidue(r.nodes[0], r.vmid, "", reason))
+		r.lock, r.shield = "", false
+		left = append(left, r.guestResidue(r.nodes[0], reason))
 	}
 	for _, v := range r.strays {
 		left = append(left, volumeResidue(r.fence.node, v, reason))
@@ -249,13 +287,16 @@ func (r *removal) residues(failed error) []tx.Residue {
 	return left
 }
 
-func guestResidue(node string, vmid int, lock, reason string) tx.Residue {
-	command := fmt.Sprintf("qm destroy %d --purge", vmid)
-	if lock != "" {
-		command = fmt.Sprintf("qm unlock %d && %s", vmid, command)
+func (r *removal) guestResidue(node, reason string) tx.Residue {
+	command := fmt.Sprintf("qm destroy %d --purge", r.vmid)
+	if r.shield {
+		command = fmt.Sprintf("qm set %d --protection 0 && %s", r.vmid, command)
 	}
-	return tx.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(vmid), Reason: reason, Command: command,
-		What: fmt.Sprintf("VM %d on node %s", vmid, node)}
+	if r.lock != "" {
+		command = fmt.Sprintf("qm unlock %d && %s", r.vmid, command)
+	}
+	return tx.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.vmid), Reason: reason, Command: command,
+		What: fmt.Sprintf("VM %d on node %s", r.vmid, node)}
 }
 
 func volumeResidue(node, volume, reason string) tx.Residue {

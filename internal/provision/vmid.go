@@ -19,10 +19,17 @@ type idSource struct {
 	writeNode string
 	storages  []string
 	skipped   []int
+	contended bool
 }
 
-// skip excludes an id that somebody else took.
+// skip excludes an id that cannot be used.
 func (i *idSource) skip(vmid int) { i.skipped = append(i.skipped, vmid) }
+
+// collide excludes an id that somebody else took first.
+func (i *idSource) collide(vmid int) {
+	i.skip(vmid)
+	i.contended = true
+}
 
 // next gives an id and its fence: the configured one, or a free one without leftovers.
 func (i *idSource) next(ctx context.Context) (int, *fence, error) {
@@ -94,7 +101,7 @@ func (i *idSource) choose(ctx context.Context) (int, error) {
 	}
 	for attempt := range 1000 {
 		vmid := lower + attempt
-		if len(i.skipped) > 0 {
+		if i.contended {
 			vmid = lower + rand.IntN(upper-lower+1) //nolint:gosec // spreads processes, guards nothing
 		}
 		if vmid > upper {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"sync"
+
+	"google.golang.org/grpc/test/bufconn"
 )
 
 // memory is a listener without a network.
@@ -34,27 +36,66 @@ func (m *memory) Close() error {
 }
 
 // Addr is a name for messages.
-func (m *memory) Addr() net.Addr { return memoryAddr{} }
+func (m *memory) Addr() net.Addr { return memoryAddr("pvesim") }
 
-type memoryAddr struct{}
+// memoryAddr is an address as it was dialled.
+type memoryAddr string
 
 // Network is "memory".
 func (memoryAddr) Network() string { return "memory" }
 
-func (memoryAddr) String() string { return "pvesim" }
+func (a memoryAddr) String() string { return string(a) }
+
+// dialled is the server's end of a connection. It knows the address that the client meant, which tells the SSH server
+// which node it is.
+type dialled struct {
+	net.Conn
+	local memoryAddr
+}
+
+// LocalAddr is the dialled address.
+func (d dialled) LocalAddr() net.Addr { return d.local }
+
+// memoryBuffer is how much either side may write ahead. A pipe without a buffer would not do: in SSH both sides begin by
+// writing, and would wait for each other.
+const memoryBuffer = 64 << 10
 
 func dial(ctx context.Context, m *memory, network, address string) (net.Conn, error) {
 	if m == nil {
 		var d net.Dialer
 		return d.DialContext(ctx, network, address)
 	}
-	client, server := net.Pipe()
+	client, server, err := bufferedPipe(ctx)
+	if err != nil {
+		return nil, err
+	}
 	select {
-	case m.conns <- server:
+	case m.conns <- dialled{server, memoryAddr(address)}:
 		return client, nil
 	case <-m.closed:
-		return nil, &net.OpError{Op: "dial", Net: network, Addr: memoryAddr{}, Err: net.ErrClosed}
+		err = &net.OpError{Op: "dial", Net: network, Addr: memoryAddr(address), Err: net.ErrClosed}
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		err = ctx.Err()
 	}
+	_, _ = client.Close(), server.Close()
+	return nil, err
+}
+
+func bufferedPipe(ctx context.Context) (client, server net.Conn, err error) {
+	l := bufconn.Listen(memoryBuffer)
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err == nil {
+			accepted <- conn
+		}
+		close(accepted)
+	}()
+	client, err = l.DialContext(ctx)
+	if err != nil {
+		_ = l.Close()
+		<-accepted
+		return nil, nil, err
+	}
+	return client, <-accepted, nil
 }

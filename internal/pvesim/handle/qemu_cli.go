@@ -27,6 +27,7 @@ func tools() map[string]tool {
 		"qm unlock": (*Shell).qmUnlock, "qm destroy": (*Shell).qmDestroy, "qm status": (*Shell).qmStatus,
 		"qm list": (*Shell).qmList, "qm config": (*Shell).qmConfig, "qm importdisk": (*Shell).qmImport,
 		"qm disk import": (*Shell).qmImport, "qm stop": (*Shell).qmStop, "qm start": (*Shell).qmStart,
+		"qm set":     (*Shell).qmSet,
 		"pvesm list": (*Shell).pvesmList, "pvesm free": (*Shell).pvesmFree, "pvesm path": (*Shell).pvesmPath,
 		"zfs list": (*Shell).zfsList, "zfs destroy": (*Shell).zfsDestroy,
 	}
@@ -180,6 +181,15 @@ func (s *Shell) qmDestroy(args []string, opts map[string]string) int {
 		}
 	}
 	return s.call(qemuDestroy, params)
+}
+
+func (s *Shell) qmSet(args []string, opts map[string]string) int {
+	if _, ok := s.target(args); !ok {
+		return s.usage("qm set <vmid> [OPTIONS]")
+	}
+	params := maps.Clone(opts)
+	params["vmid"] = args[0]
+	return s.call(configPut, params)
 }
 
 func (s *Shell) qmStart(args []string, opts map[string]string) int {

@@ -1,0 +1,125 @@
+package acctest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+)
+
+const clonedVM = `
+resource "proxmox_vm" "web" {
+  name  = "web-1"
+  node  = "pve1"
+  clone = { vmid = 9000 }
+  cpu   = { cores = 4 }
+  disks = { scsi0 = { size = "8G" } }
+  cloud_init = {
+    user      = "ops"
+    addresses = { net0 = { ipv4 = "10.0.0.5/24", gateway4 = "10.0.0.1" } }
+  }
+  networks = { net0 = { bridge = "vmbr0" } }
+  agent    = { enabled = %t }
+}
+`
+
+// counted are the requests that the budget counts: all but logins, the version, polls of tasks, and the content listings,
+// of which there is one per images storage of the node written to.
+func counted(ops []pvesim.Op) []string {
+	var all []string
+	for _, op := range ops {
+		switch {
+		case op.Path == "/access/ticket", op.Path == "/version":
+		case strings.HasPrefix(op.Path, "/nodes/{node}/tasks/{upid}"):
+		case op.Path == "/nodes/{node}/storage/{storage}/content":
+		default:
+			all = append(all, op.Method+" "+op.Path)
+		}
+	}
+	return all
+}
+
+func requests(w *acctest.World, rpc string) []string {
+	var all []string
+	for _, call := range w.Calls() {
+		if call.RPC == rpc {
+			all = append(all, counted(call.Ops)...)
+		}
+	}
+	return all
+}
+
+// TestRequestBudgetOfACreate: a cloned VM with cloud-init, one resize and a start takes at most 11 requests, 12 with agent.
+func TestRequestBudgetOfACreate(t *testing.T) {
+	for _, id := range acctest.Identities() {
+		for agent, budget := range map[bool]int{false: 11, true: 12} {
+			w := acctest.NewWorld(t)
+			s := w.Session(t, id, fmt.Sprintf(clonedVM, agent))
+			pl, err := s.Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			planned := requests(w, "PlanResourceChange")
+			if len(planned) > 3 {
+				t.Errorf("%s: the plan of a clone takes %d requests, want at most 3 (listing, node, template): %s", id, len(planned), planned)
+			}
+			if n := len(requests(w, "ConfigureProvider")); n != 0 {
+				t.Errorf("%s: Configure makes %d requests", id, n)
+			}
+			w.ResetCalls()
+			if err := s.Apply(t.Context(), pl); err != nil {
+				t.Fatal(err)
+			}
+			used := requests(w, "ApplyResourceChange")
+			t.Logf("%s, agent %t: %d requests to create, %d to plan", id, agent, len(used), len(planned))
+			if len(used) > budget {
+				t.Errorf("%s, agent %t: %d requests, want at most %d:\n%s", id, agent, len(used), budget, strings.Join(used, "\n"))
+			}
+			listings := map[string]int{}
+			for _, op := range w.Sim.Ops() {
+				if op.Path == "/nodes/{node}/storage/{storage}/content" {
+					listings[op.Node+"/"+op.Params["storage"]]++
+				}
+			}
+			for storage, n := range listings {
+				if n > 1 {
+					t.Errorf("%s: storage %s is listed %d times", id, storage, n)
+				}
+			}
+		}
+	}
+}
+
+// TestRequestBudgetOfARefresh: N VMs take N + 1 requests.
+func TestRequestBudgetOfARefresh(t *testing.T) {
+	const n = 20
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenNoSSH, fmt.Sprintf(`
+resource "proxmox_vm" "many" {
+  count = %d
+  name  = "vm-${count.index}"
+  node  = "pve1"
+  vmid  = 300 + count.index
+  disks = { scsi0 = { storage = "local-zfs", size = "1G" } }
+}
+`, n))
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Sim.Advance(20e9) // pvestatd has seen them all
+	w.ResetCalls()
+	pl, err := s.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !pl.Empty() {
+		t.Errorf("the plan after the apply is not empty:\n%s", pl)
+	}
+	used := counted(w.Sim.Ops())
+	t.Logf("refresh and plan of %d VMs: %d requests", n, len(used))
+	if len(used) != n+1 {
+		t.Errorf("%d requests, want %d:\n%s", len(used), n+1, strings.Join(used, "\n"))
+	}
+}

@@ -1,0 +1,127 @@
+package acctest_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+const guardedVM = `
+resource "proxmox_vm" "mine" {
+  name   = "mine"
+  vmid   = 400
+  node   = "pve1"
+  memory = { size = 1024 }
+  disks  = { scsi0 = { storage = "local-zfs", size = "1G" } }
+}
+`
+
+const strangersUUID = "11111111-2222-3333-4444-555555555555"
+
+// recycle destroys the VM in state and makes another under its id, as a person at the console would.
+func recycle(w *acctest.World) {
+	w.Change(func(world *state.World) {
+		config := maps.Clone(world.Guests[400].Config)
+		config["name"], config["smbios1"], config["description"] = "the stranger's", "uuid="+strangersUUID, "precious"
+		world.Guests[400] = &state.Guest{VMID: 400, Type: "qemu", Node: "pve1", Config: config}
+		for _, v := range world.Volumes {
+			if v.VMID == 400 {
+				v.Data = "the stranger's data"
+			}
+		}
+	})
+	w.Mark()
+}
+
+// TestGuard: a VM that was destroyed, and another made under its id, between apply and plan, update and destroy.
+func TestGuard(t *testing.T) {
+	changed := strings.Replace(guardedVM, "1024", "2048", 1)
+	steps := map[string]func(*testing.T, *acctest.World, *acctest.Session) error{
+		"plan": func(t *testing.T, w *acctest.World, s *acctest.Session) error {
+			recycle(w)
+			_, err := s.Plan(t.Context())
+			return err
+		},
+		"update": func(t *testing.T, w *acctest.World, s *acctest.Session) error {
+			w.Reconfigure(t, s, acctest.TokenNoSSH, changed)
+			pl, err := s.Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			recycle(w)
+			return s.Apply(t.Context(), pl)
+		},
+		"update without refresh": func(t *testing.T, w *acctest.World, s *acctest.Session) error {
+			recycle(w)
+			w.Reconfigure(t, s, acctest.TokenNoSSH, changed)
+			pl, err := s.Plan(t.Context(), acctest.WithoutRefresh())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Apply(t.Context(), pl)
+		},
+		"destroy": func(t *testing.T, w *acctest.World, s *acctest.Session) error {
+			pl, err := s.Plan(t.Context(), acctest.ToDestroy())
+			if err != nil {
+				t.Fatal(err)
+			}
+			recycle(w)
+			return s.Apply(t.Context(), pl)
+		},
+	}
+	for name, step := range steps {
+		t.Run(name, func(t *testing.T) {
+			w := acctest.NewWorld(t)
+			s := w.Session(t, acctest.TokenNoSSH, guardedVM)
+			if err := s.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			err := step(t, w, s)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range []string{strangersUUID, "state rm", "import"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error does not say %q:\n%v", want, err)
+				}
+			}
+			w.MustBeClean(t)
+			if diff := cmp.Diff([]string{"proxmox_vm.mine"}, s.Addresses()); diff != "" {
+				t.Errorf("state: %s", diff)
+			}
+		})
+	}
+}
+
+// TestAGoneVMIsPlannedAnew: a VM that is proven to be gone leaves the state; one that cannot be looked for does not.
+func TestAGoneVMIsPlannedAnew(t *testing.T) {
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenNoSSH, guardedVM)
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Change(func(world *state.World) {
+		delete(world.Guests, 400)
+		maps.DeleteFunc(world.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.VMID == 400 })
+		world.Nodes["pve2"].Online = false
+	})
+	w.Sim.Advance(20e9)
+	pl, err := s.Plan(t.Context())
+	if err != nil || !pl.Empty() {
+		t.Errorf("with a node offline the VM may be there: want an empty plan, got %v\n%v", pl, err)
+	}
+	w.Change(func(world *state.World) { world.Nodes["pve2"].Online = true })
+	w.Sim.Advance(20e9)
+	pl, err = s.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := pl.Change("proxmox_vm.mine"); c == nil || c.Action != acctest.Create {
+		t.Errorf("want a create, got:\n%s", pl)
+	}
+}
