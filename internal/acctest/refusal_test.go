@@ -38,17 +38,17 @@ func refusals() []refusal {
 		{name: "VMID taken by a VM", hcl: vm("node = \"pve1\"\n  vmid = 8000"), attribute: "vmid", says: []string{"8000", "existing", "import"}},
 		{name: "VMID taken by a container", hcl: vm("node = \"pve2\"\n  vmid = 8100"), attribute: "vmid", says: []string{"Container", "8100"}},
 		{name: "unknown pool", hcl: vm("node = \"pve1\"\n  pool = \"nopool\""), attribute: "pool", says: []string{`"nopool"`, "web"}},
-		{name: "a name that PVE refuses", hcl: strings.Replace(plain, `"x"`+"\n  node", `"bad_name!"`+"\n  node", 1), attribute: "name", says: []string{"bad_name!"}},
+		{name: "a name that PVE refuses", hcl: strings.Replace(plain, `name = "x"`, `name = "bad_name!"`, 1), attribute: "name", says: []string{"bad_name!"}},
 		{name: "size without unit or sense", hcl: vm(`node = "pve1"
   disks = { scsi0 = { storage = "local-zfs", size = "big" } }`), attribute: `disks["scsi0"].size`, says: []string{"big"}},
 		{name: "no size and no source", hcl: vm(`node = "pve1"
-  disks = { scsi0 = { storage = "local-zfs" } }`), attribute: `disks["scsi0"]`, says: []string{"size"}},
+  disks = { scsi0 = { storage = "local-zfs" } }`), attribute: `disks["scsi0"].size`, says: []string{"size"}},
 		{name: "a slot that does not exist", hcl: vm(`node = "pve1"
-  disks = { scsi99 = { storage = "local-zfs", size = "1G" } }`), attribute: "disks", says: []string{"scsi99"}},
-		{name: "two ways to name the template", hcl: vm(`clone = { vmid = 9000, name = "template" }`), attribute: "clone", says: []string{"vmid", "name"}},
+  disks = { scsi99 = { storage = "local-zfs", size = "1G" } }`), attribute: `disks["scsi99"]`, says: []string{"scsi99", "scsi0-30"}},
+		{name: "two ways to name the template", hcl: vm(`clone = { vmid = 9000, name = "template" }`), attribute: "clone.name", says: []string{"vmid", "name"}},
 		{name: "an address for a NIC that is not there", hcl: vm(`node = "pve1"
   networks = { net0 = { bridge = "vmbr0" } }
-  cloud_init = { storage = "local-zfs", addresses = { net1 = { ipv4 = "dhcp" } } }`), attribute: "cloud_init.addresses", says: []string{"net1"}},
+  cloud_init = { storage = "local-zfs", addresses = { net1 = { ipv4 = "dhcp" } } }`), attribute: `cloud_init.addresses["net1"]`, says: []string{"net1", "net0"}},
 		{name: "wrong endpoint", hcl: plain, provider: func(b string) string {
 			return replaceLine(b, "endpoint", `endpoint = "https://nowhere.invalid:8006"`)
 		}, says: []string{"nowhere.invalid"}},
@@ -60,7 +60,7 @@ func refusals() []refusal {
 		}, says: []string{"401", "terraform@pve!prov"}},
 		{name: "malformed token", hcl: plain, provider: func(b string) string {
 			return replaceLine(b, "api_token", `api_token = "secret"`)
-		}, attribute: "api_token", says: []string{"user@realm!id=uuid"}},
+		}, attribute: "api_token", says: []string{"user@realm!tokenid=uuid"}},
 	}
 }
 
