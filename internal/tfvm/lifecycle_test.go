@@ -1,0 +1,320 @@
+package tfvm
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+const (
+	isError   = tfprotov6.DiagnosticSeverityError
+	isWarning = tfprotov6.DiagnosticSeverityWarning
+)
+
+func plain() model {
+	return model{Name: some("web"), Node: some("pve1"), CPU: &cpuModel{Cores: some(int64(2))},
+		Disks: map[string]diskModel{"scsi0": size("4G")}, Networks: map[string]nicModel{"net0": {Bridge: some("vmbr0")}}}
+}
+
+// obedient is a cluster with one VM that does what it is told.
+func obedient(t *testing.T) (*fake, *vm.Spec) {
+	t.Helper()
+	server := &vm.Spec{}
+	f := &fake{t: t}
+	f.create = func(r provision.CreateRequest) (provision.Created, error) {
+		*server = stored(r.Spec)
+		return provision.Created{Guest: guest(*server, r.Pool)}, nil
+	}
+	f.read = func(provision.Ref) (provision.Guest, provision.Seen, error) {
+		return guest(*server, ""), provision.Found, nil
+	}
+	f.update = func(r provision.UpdateRequest) (provision.Guest, []provision.Warning, error) {
+		*server = obey(*server, vm.Diff(vm.WithRest(r.Prior, *server), r.Planned))
+		return guest(*server, r.Pool), nil, nil
+	}
+	return f, server
+}
+
+func residue() provision.Residue {
+	return provision.Residue{Kind: "volume", Node: "pve1", ID: "local-zfs:vm-100-disk-0", What: "volume local-zfs:vm-100-disk-0", Command: "pvesm free local-zfs:vm-100-disk-0"}
+}
+
+func TestCreateThatIsRolledBack(t *testing.T) {
+	s := newSession(t, &fake{t: t, create: func(provision.CreateRequest) (provision.Created, error) {
+		return provision.Created{}, &tx.Error{Step: "create VM 100", Err: errors.New("no space")}
+	}})
+	s.apply(plain())
+	s.says(isError, "Cannot create", "no space", "nothing is left")
+	if !s.state.IsNull() {
+		t.Errorf("state %s", s.state)
+	}
+}
+
+func TestCreateThatLeavesSomething(t *testing.T) {
+	left := []provision.Residue{residue()}
+	proof := &provision.Proof{VMID: 100, TX: "t-1"}
+	f := &fake{t: t}
+	f.create = func(r provision.CreateRequest) (provision.Created, error) {
+		return provision.Created{Guest: provision.Guest{VMID: 100, Node: "pve1", Spec: r.Spec}, Left: left, Proof: proof},
+			&tx.Error{Step: "create VM 100", Err: errors.New("no space"), Left: left}
+	}
+	s := newSession(t, f)
+	s.apply(plain())
+	s.says(isError, "Cannot create VM 100 on pve1", "no space", "volume local-zfs:vm-100-disk-0", "pvesm free local-zfs:vm-100-disk-0", "tainted")
+	if got := s.model(); value(got.ID) != "100" || value(got.VMID) != 100 || got.UUID != nil {
+		t.Errorf("state %+v", got)
+	}
+
+	// The leftover keeps the resource in state although the VM is gone …
+	f.read = func(ref provision.Ref) (provision.Guest, provision.Seen, error) {
+		if ref.Proof == nil || ref.Proof.TX != "t-1" {
+			t.Errorf("read without the proof: %+v", ref)
+		}
+		return provision.Guest{}, provision.Gone, nil
+	}
+	f.left = func(left []provision.Residue) ([]provision.Residue, error) { return left, nil }
+	s.refresh()
+	s.says(isWarning, "Leftovers of VM 100", "pvesm free")
+	if s.state.IsNull() {
+		t.Fatal("the resource was dropped while something of it is left")
+	}
+	// … a destroy tries again, under the same proof, and remembers what it could not do …
+	f.remove = func(r provision.DeleteRequest) ([]provision.Residue, []provision.Warning, error) {
+		if r.Ref.Proof == nil || len(r.Left) != 1 {
+			t.Errorf("delete without proof or leftovers: %+v", r)
+		}
+		return r.Left, nil, &tx.LeftError{Left: r.Left, Err: errors.New("the storage is offline")}
+	}
+	s.destroy()
+	s.says(isError, "offline")
+	s.says(isError, "completely", "pvesm free")
+	if s.state.IsNull() {
+		t.Fatal("the resource was dropped by a destroy that failed")
+	}
+	// … until nothing is left.
+	f.left = func([]provision.Residue) ([]provision.Residue, error) { return nil, nil }
+	s.refresh()
+	s.quiet()
+	if !s.state.IsNull() {
+		t.Error("the resource stays although nothing of it is left")
+	}
+}
+
+func TestCreateThatKeeps(t *testing.T) {
+	s := newSession(t, &fake{t: t, create: func(r provision.CreateRequest) (provision.Created, error) {
+		if r.OnFailure != provision.Keep {
+			t.Error("keep is not asked for")
+		}
+		return provision.Created{Guest: provision.Guest{VMID: 100, Node: "pve1", Spec: r.Spec}, Proof: &provision.Proof{VMID: 100}},
+			&tx.Error{Step: "start VM 100", Err: errors.New("no KVM")}
+	}})
+	config := plain()
+	config.OnFailure = some("keep")
+	s.apply(config)
+	s.says(isError, "no KVM", "stays on the server")
+	if s.state.IsNull() || !strings.Contains(string(s.private), "proof") {
+		t.Errorf("state %s, private %s", s.state, s.private)
+	}
+}
+
+func TestCreateThatCannotBeReadBack(t *testing.T) {
+	f, server := obedient(t)
+	f.create = func(r provision.CreateRequest) (provision.Created, error) {
+		*server = stored(r.Spec)
+		return provision.Created{Guest: provision.Guest{VMID: 100, Node: "pve1"}, Warnings: []provision.Warning{{Summary: "could not be read back", Detail: "x"}}}, nil
+	}
+	s := newSession(t, f)
+	config := plain()
+	s.apply(config)
+	s.says(isWarning, "could not be read back")
+	if got := s.model(); s.failed() || value(got.ID) != "100" || got.UUID != nil {
+		t.Fatalf("the id is lost: %+v", got)
+	}
+	s.refresh()
+	if got := s.model(); value(got.UUID) != "u-1" || got.Disks["scsi0"].Volume == nil {
+		t.Errorf("the refresh did not fill the state: %+v", got)
+	}
+	if !strings.Contains(string(s.private), "u-1") && !strings.Contains(string(s.private), "identity") {
+		t.Errorf("the identity was not noted: %s", s.private)
+	}
+	if planned, _ := s.plan(rawOf(t, s.v, config)); !planned.Equal(s.state) {
+		t.Error("the plan is not empty afterwards")
+	}
+}
+
+func TestReadThatCannotTell(t *testing.T) {
+	f, _ := obedient(t)
+	s := newSession(t, f)
+	s.apply(plain())
+	before := s.state
+	for name, answer := range map[string]struct {
+		seen    provision.Seen
+		err     error
+		isError bool
+	}{
+		"a node is offline": {provision.Unknown, errors.New("node pve2 is offline"), false},
+		"not permitted":     {provision.Unknown, &pve.Error{Op: "read", Status: 403, Kind: pve.Denied, Message: "Permission check failed"}, false},
+		"refused login":     {provision.Unknown, &pve.Error{Op: "log in", Status: 401, Kind: pve.Denied, Message: "authentication failure"}, true},
+		"no server at all":  {provision.Unknown, &pve.Error{Op: "list", Kind: pve.Unavailable, Message: "connection refused"}, true},
+		"another VM":        {provision.Found, &provision.IdentityError{VMID: 100, Node: "pve1"}, true},
+	} {
+		f.read = func(provision.Ref) (provision.Guest, provision.Seen, error) {
+			return provision.Guest{}, answer.seen, answer.err
+		}
+		s.refresh()
+		if s.failed() != answer.isError || len(s.diags) != 1 {
+			t.Errorf("%s: %v", name, s.diags)
+		}
+		if !s.state.Equal(before) {
+			t.Errorf("%s: the state changed", name)
+		}
+	}
+	f.read = func(provision.Ref) (provision.Guest, provision.Seen, error) {
+		return provision.Guest{}, provision.Gone, nil
+	}
+	s.refresh()
+	if !s.state.IsNull() {
+		t.Error("a VM that is gone stays in state")
+	}
+}
+
+func TestUpdateThatFailsHalfWay(t *testing.T) {
+	f, server := obedient(t)
+	s := newSession(t, f)
+	s.apply(plain())
+	s.quiet()
+
+	f.update = func(r provision.UpdateRequest) (provision.Guest, []provision.Warning, error) {
+		if r.Ref.Identity.UUID != "u-1" {
+			t.Errorf("the update has no identity: %+v", r.Ref)
+		}
+		server.Name = r.Planned.Name // the rest is refused
+		return guest(*server, ""), nil, &pve.Error{Op: "configure VM 100", Status: 400, Kind: pve.Invalid, Message: "Parameter verification failed.",
+			Params: map[string]string{"net0": "hotplug problem"}}
+	}
+	config := plain()
+	config.Name = some("db")
+	config.Networks = map[string]nicModel{"net0": {Bridge: some("vmbr1")}}
+	config.Disks = nil // to be removed
+	s.apply(config)
+	s.says(isError, "net0: hotplug problem")
+	got := s.model()
+	if value(got.Name) != "db" || value(got.Networks["net0"].Bridge) != "vmbr0" {
+		t.Errorf("the state does not say what is true: %+v", got)
+	}
+	if _, still := got.Disks["scsi0"]; !still {
+		t.Error("the disk that was not removed has left the state")
+	}
+	f2, _ := obedient(t)
+	f.update = func(r provision.UpdateRequest) (provision.Guest, []provision.Warning, error) {
+		if _, still := r.Prior.Disks["scsi0"]; !still || len(r.Planned.Disks) != 0 {
+			t.Errorf("the removal of the disk is not tried again: %+v", r)
+		}
+		return f2.update(r)
+	}
+	s.apply(config)
+	s.quiet()
+}
+
+func TestImport(t *testing.T) {
+	f, server := obedient(t)
+	full := plain()
+	full.Networks["net0"] = nicModel{Model: some("virtio"), Bridge: some("vmbr0"), MACAddr: some("BC:24:11:00:00:01")}
+	*server = stored(full.spec(false))
+	f.create = nil
+	f.adopt = func(node string, vmid int) (provision.Guest, error) {
+		if node != "pve1" || vmid != 100 {
+			t.Errorf("adopts %s/%d", node, vmid)
+		}
+		return guest(*server, ""), nil
+	}
+	s := newSession(t, f)
+	s.adopt("pve1/100")
+	s.quiet()
+	s.refresh()
+	s.quiet()
+	f.update = nil
+	if planned, _ := s.plan(rawOf(t, s.v, full)); !planned.Equal(s.state) {
+		t.Error("the plan is not empty after the import")
+	}
+	// A device that the configuration never named is forgotten, and stays.
+	without := full
+	without.Networks = nil
+	planned, _ := s.plan(rawOf(t, s.v, without))
+	s.says(isWarning, "networks.net0")
+	if got := modelOf(t, s.v, planned); got.Networks != nil {
+		t.Errorf("planned %+v", got.Networks)
+	}
+	s.apply(without)
+	s.quiet()
+	// A source and a wish are recorded without asking anybody.
+	without.Clone = &cloneModel{VMID: some(int64(9000))}
+	without.OnFailure = some("keep")
+	s.apply(without)
+	s.quiet()
+	if got := s.model(); got.Clone == nil || value(got.OnFailure) != "keep" {
+		t.Errorf("not recorded: %+v", got)
+	}
+}
+
+func TestImportIsRefused(t *testing.T) {
+	for _, id := range []string{"", "web", "pve1/", "/100", "99", "0100", "pve1/100/x", "1000000000", "-100"} {
+		s := newSession(t, &fake{t: t})
+		s.adopt(id)
+		s.says(isError, "Cannot import")
+		if !s.state.IsNull() {
+			t.Errorf("%q is in state", id)
+		}
+	}
+	s := newSession(t, &fake{t: t, adopt: func(string, int) (provision.Guest, error) {
+		return provision.Guest{}, errors.New("there is no VM 4711; volumes are left over: local-zfs:vm-4711-disk-0")
+	}})
+	s.adopt("4711")
+	s.says(isError, "Cannot import VM 4711", "vm-4711-disk-0")
+	if !s.state.IsNull() {
+		t.Error("a refused import is in state")
+	}
+}
+
+func TestPasswordIsSentHashedAndNotKept(t *testing.T) {
+	f, _ := obedient(t)
+	var sent []string
+	create, update := f.create, f.update
+	f.create = func(r provision.CreateRequest) (provision.Created, error) {
+		sent = append(sent, value(r.Spec.CloudInit.PasswordHash))
+		return create(r)
+	}
+	f.update = func(r provision.UpdateRequest) (provision.Guest, []provision.Warning, error) {
+		if h := r.Planned.CloudInit.PasswordHash; h != nil {
+			sent = append(sent, *h)
+		}
+		return update(r)
+	}
+	s := newSession(t, f)
+	config := plain()
+	config.CloudInit = &cloudInitModel{Storage: some("local-zfs"), User: some("ops")}
+	config.Password, config.PasswordVersion = some("hunter2"), some(int64(1))
+	s.apply(config)
+	config.Name = some("other") // the version stays: not sent again
+	s.apply(config)
+	config.PasswordVersion = some(int64(2))
+	s.apply(config)
+	if len(sent) != 2 || !strings.HasPrefix(sent[0], "$6$") || !strings.HasPrefix(sent[1], "$6$") || sent[0] == sent[1] {
+		t.Errorf("sent %q, want two hashes with salts of their own", sent)
+	}
+	if text := s.state.String() + string(s.private); strings.Contains(text, "hunter2") || strings.Contains(text, "$6$") {
+		t.Error("the password is kept")
+	}
+	config.Password, config.PasswordVersion = nil, nil
+	s.apply(config)
+	if len(sent) != 3 || sent[2] != "" {
+		t.Errorf("sent %q, want the password taken away", sent)
+	}
+}

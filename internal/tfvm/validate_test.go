@@ -1,0 +1,111 @@
+package tfvm
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+func size(s string) diskModel { return diskModel{Storage: some("local-zfs"), Size: some(s)} }
+
+func TestValidateConfig(t *testing.T) {
+	type disks = map[string]diskModel
+	clone := &cloneModel{VMID: some(int64(9000))}
+	for name, tt := range map[string]struct {
+		config model
+		open   []string // attributes that are not known yet
+		want   string   // "attribute: words", "" = accepted
+	}{
+		"nothing":                         {},
+		"a disk":                          {config: model{Disks: disks{"scsi0": size("1G")}}},
+		"no size":                         {config: model{Disks: disks{"scsi0": {Storage: some("a")}}}, want: `disks["scsi0"].size: needs a size`},
+		"no size but an image":            {config: model{Disks: disks{"scsi0": {Storage: some("a"), ImportFrom: some("local:import/x.qcow2")}}}},
+		"no size but a clone":             {config: model{Clone: clone, Disks: disks{"scsi0": {}}}},
+		"a size that is not known":        {config: model{Disks: disks{"scsi0": size("1G")}}, open: []string{"disks.scsi0.size"}},
+		"no storage":                      {config: model{Disks: disks{"scsi0": {Size: some("1G")}}}, want: `disks["scsi0"].storage: needs a storage`},
+		"an image on a clone, no place":   {config: model{Clone: clone, Disks: disks{"scsi1": {ImportFrom: some("local:import/x.qcow2")}}}, want: `disks["scsi1"].storage: needs a storage`},
+		"two sources":                     {config: model{Clone: &cloneModel{VMID: some(int64(9000)), Name: some("t")}}, want: `clone.name: exactly one source, but vmid and name`},
+		"no source":                       {config: model{Clone: &cloneModel{Full: some(true)}}, want: `clone: needs a source`},
+		"a source that is not known":      {config: model{Clone: &cloneModel{Full: some(true)}}, open: []string{"clone.vmid"}},
+		"a linked clone elsewhere":        {config: model{Clone: &cloneModel{VMID: some(int64(9000)), Full: some(false), Storage: some("x")}}, want: `clone.storage: linked clone`},
+		"ssd on virtio":                   {config: model{Disks: disks{"virtio0": {Storage: some("a"), Size: some("1G"), SSD: some(true)}}}, want: `disks["virtio0"].ssd: solid-state`},
+		"iothread on sata":                {config: model{Disks: disks{"sata0": {Storage: some("a"), Size: some("1G"), IOThread: some(true)}}}, want: `disks["sata0"].iothread: only for scsi and virtio`},
+		"EFI disk without firmware":       {config: model{EFIDisk: &efiModel{Storage: some("a")}}, want: `efi_disk: ovmf`},
+		"EFI disk with it":                {config: model{BIOS: some("ovmf"), EFIDisk: &efiModel{Storage: some("a")}}},
+		"EFI disk without storage":        {config: model{BIOS: some("ovmf"), EFIDisk: &efiModel{Type: some("4m")}}, want: `efi_disk.storage: needs a storage`},
+		"TPM without storage":             {config: model{TPMState: &tpmModel{}}, want: `tpm_state.storage: needs a storage`},
+		"cloud-init without storage":      {config: model{CloudInit: &cloudInitModel{User: some("ops")}}, want: `cloud_init.storage: needs a storage`},
+		"cloud-init of a template":        {config: model{Clone: clone, CloudInit: &cloudInitModel{User: some("ops")}}},
+		"an address without its NIC":      {config: model{Networks: map[string]nicModel{"net0": {}}, CloudInit: addresses("net1", addressModel{IPv4: some("dhcp")})}, want: `cloud_init.addresses["net1"]: no network device net1`},
+		"an address, NICs not known":      {config: model{Networks: map[string]nicModel{"net0": {}}, CloudInit: addresses("net1", addressModel{IPv4: some("dhcp")})}, open: []string{"networks"}},
+		"an address, NICs the template's": {config: model{Clone: clone, CloudInit: addresses("net1", addressModel{IPv4: some("dhcp")})}},
+		"a gateway with dhcp":             {config: model{CloudInit: addresses("net0", addressModel{IPv4: some("dhcp"), Gateway4: some("10.0.0.1")})}, want: `cloud_init.addresses["net0"].gateway4: fixed address`},
+		"a gateway alone":                 {config: model{CloudInit: addresses("net0", addressModel{Gateway6: some("fe80::1")})}, want: `cloud_init.addresses["net0"].gateway6: fixed address`},
+		"a slot twice":                    {config: model{Disks: disks{"ide0": size("1G")}, CDROMs: map[string]cdromModel{"ide0": {File: some("none")}}}, want: `cdroms["ide0"]: used twice`},
+		"the cloud-init slot twice":       {config: model{CDROMs: map[string]cdromModel{"ide2": {File: some("none")}}, CloudInit: &cloudInitModel{Storage: some("a")}}, want: `cloud_init.slot: used twice`},
+		"a balloon above the memory":      {config: model{Memory: &memoryModel{Size: some(int64(512)), Balloon: some(int64(1024))}}, want: `memory.balloon: larger than the memory`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newValues(context.Background())
+			raw := rawOf(t, v, tt.config)
+			open := map[string]bool{}
+			for _, dotted := range tt.open {
+				open[dotted] = true
+			}
+			raw = tfkit.Edit(raw, open, nil)
+			var resp resource.ValidateConfigResponse
+			(&Resource{}).ValidateConfig(context.Background(), resource.ValidateConfigRequest{Config: tfsdk.Config{Raw: raw, Schema: v.schema}}, &resp)
+			expect(t, resp.Diagnostics, tt.want)
+		})
+	}
+}
+
+func addresses(nic string, a addressModel) *cloudInitModel {
+	return &cloudInitModel{Storage: some("a"), Addresses: map[string]addressModel{nic: a}}
+}
+
+// expect wants exactly one diagnostic, on an attribute and with some words; or none.
+func expect(t *testing.T, diags diag.Diagnostics, want string) {
+	t.Helper()
+	if want == "" {
+		if len(diags) > 0 {
+			t.Errorf("refused: %v", diags)
+		}
+		return
+	}
+	at, words, _ := strings.Cut(want, ": ")
+	if len(diags) != 1 {
+		t.Fatalf("%d diagnostics, want one: %v", len(diags), diags)
+	}
+	where := ""
+	if located, ok := diags[0].(diag.DiagnosticWithPath); ok {
+		where = located.Path().String()
+	}
+	if where != at || !strings.Contains(diags[0].Detail(), words) {
+		t.Errorf("%q: %s\nwant %q: … %s …", where, diags[0].Detail(), at, words)
+	}
+}
+
+func TestBootOrderOfANewVM(t *testing.T) {
+	v := newValues(context.Background())
+	for name, tt := range map[string]struct {
+		config model
+		want   string
+	}{
+		"devices that exist": {config: model{Disks: map[string]diskModel{"scsi0": size("1G")}, Networks: map[string]nicModel{"net0": {}},
+			CloudInit: &cloudInitModel{Storage: some("a")}, BootOrder: []string{"scsi0", "net0", "ide2"}}},
+		"one that does not":     {config: model{Disks: map[string]diskModel{"scsi0": size("1G")}, BootOrder: []string{"scsi1"}}, want: "boot_order: no device scsi1"},
+		"the template's device": {config: model{Clone: &cloneModel{VMID: some(int64(9000))}, BootOrder: []string{"scsi1"}}},
+		"nothing to boot from":  {config: model{BootOrder: []string{}}},
+	} {
+		c := &checker{config: rawOf(t, v, tt.config)}
+		c.bootOrder()
+		t.Run(name, func(t *testing.T) { expect(t, c.diags, tt.want) })
+	}
+}
