@@ -94,15 +94,18 @@ func Unsure(a Attempt, err error) diag.Diagnostics {
 	return diags
 }
 
-// Leftovers is the error of a destroy that left something: the causes, and what is left with its commands.
+// Leftovers is the error of a destroy that failed: why, and what is left with its commands.
 func Leftovers(a Attempt, err error, left []provision.Residue) diag.Diagnostics {
-	var diags diag.Diagnostics
-	if err != nil {
-		diags = Diagnose(a, unnamed(err))
-	}
+	after := ""
 	if len(left) > 0 {
-		diags.AddError(a.summary()+" completely", ListResidues(left)+
-			"They are remembered: the resource stays in state, and the next destroy tries again.")
+		after = ListResidues(left) + "They are remembered: the resource stays in state, and the next destroy tries again."
+	}
+	if cause := unnamed(err); cause != nil {
+		return a.diagnose(cause, "", after)
+	}
+	var diags diag.Diagnostics
+	if after != "" {
+		diags.AddError(a.summary()+" completely", after)
 	}
 	return diags
 }

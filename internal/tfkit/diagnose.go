@@ -42,16 +42,20 @@ type Attempt struct {
 // Diagnose turns an error into diagnostics: one per cause, on the attribute that it belongs to, with PVE's words, the
 // task and the end of its log, what was undone, what is left and the command that removes it. A nil error gives none.
 func Diagnose(a Attempt, err error) diag.Diagnostics {
-	var diags diag.Diagnostics
 	if err == nil {
-		return diags
+		return nil
 	}
 	var failed *tx.Error
-	cause, step, after := err, "", ""
 	if errors.As(err, &failed) {
-		cause, step, after = failed.Err, failed.Step, aftermath(a, failed)
+		return a.diagnose(failed.Err, failed.Step, aftermath(a, failed))
 	}
-	for _, each := range split(cause) {
+	return a.diagnose(err, "", "")
+}
+
+// diagnose makes the diagnostics. The failed step and what came after it stand in the first one.
+func (a Attempt) diagnose(err error, step, after string) diag.Diagnostics {
+	var diags diag.Diagnostics
+	for _, each := range split(err) {
 		for _, c := range a.causes(each) {
 			detail := a.discreet(c.detail(step, after))
 			if len(c.path.Steps()) == 0 {
@@ -197,6 +201,10 @@ func (a Attempt) hints(err error) []string {
 			"or do that and then adopt the VM that is there now with \"terraform import\" of the same address and the id %s/%d.",
 			identity.Node, identity.VMID))
 	}
+	var task *pve.TaskError
+	if errors.As(err, &task) && task.Killed() {
+		return append(all, "The worker of the task ended without a word: it was killed, or the node went down.")
+	}
 	if hint, ok := kindHint(pve.KindOf(err)); ok {
 		all = append(all, hint)
 	}
@@ -228,7 +236,7 @@ func kindHint(kind pve.Kind) (string, bool) {
 	case pve.Capacity:
 		return "Next step: make room, or choose another storage or node.", true
 	case pve.Ambiguous:
-		return "The answer was lost, so PVE may or may not have done it; the next refresh shows what is true.", true
+		return "The answer of the server was lost, so the request may or may not have been carried out.", true
 	case pve.Leftover:
 		return "Next step: see whose volume it is. If nobody needs it, remove it, or let on_orphaned_volumes = \"destroy\" do it.", true
 	case pve.DigestMismatch:

@@ -73,6 +73,7 @@ func diagnoses() map[string]struct {
 		"10 login refused":     {create, &pve.Error{Op: "log in", Status: 401, Kind: pve.Denied, Message: "Authentication failed!"}},
 		"11 a repeated secret": {secret, &pve.Error{Op: step, Status: 500, Message: "cannot take hunter2"}},
 		"12 the answer lost":   {create, &pve.Error{Op: step, Kind: pve.Ambiguous, Message: "connection reset"}},
+		"14 worker killed":     {create, &tx.Error{Step: step, Err: &pve.TaskError{Op: "task qmcreate", UPID: "UPID:x", ExitStatus: "unexpected status", Kind: pve.Ambiguous}}},
 		"13 locked":            {create, &pve.Error{Op: step, Status: 500, Kind: pve.Locked, Message: "VM is locked (backup)"}},
 	}
 }

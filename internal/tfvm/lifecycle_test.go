@@ -93,8 +93,7 @@ func TestCreateThatLeavesSomething(t *testing.T) {
 		return r.Left, nil, &tx.LeftError{Left: r.Left, Err: errors.New("the storage is offline")}
 	}
 	s.destroy()
-	s.says(isError, "offline")
-	s.says(isError, "completely", "pvesm free")
+	s.says(isError, "Cannot destroy VM 100", "offline", "pvesm free")
 	if s.state.IsNull() {
 		t.Fatal("the resource was dropped by a destroy that failed")
 	}
