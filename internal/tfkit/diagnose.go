@@ -83,7 +83,7 @@ func (a Attempt) discreet(text string) string {
 
 // split takes errors.Join apart.
 func split(err error) []error {
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only a join at the top is several causes
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, each := range many.Unwrap() {
 			all = append(all, split(each)...)

@@ -78,7 +78,7 @@ func diagnoses() map[string]struct {
 	}
 }
 
-func print(diags diag.Diagnostics) string {
+func render(diags diag.Diagnostics) string {
 	var b strings.Builder
 	for _, d := range diags {
 		fmt.Fprintf(&b, "%s: %s", d.Severity(), d.Summary())
@@ -97,12 +97,12 @@ func TestDiagnose(t *testing.T) {
 	for i := 1; i <= len(all); i++ {
 		for name, tt := range all {
 			if strings.HasPrefix(name, fmt.Sprintf("%02d ", i)) {
-				fmt.Fprintf(&b, "=== %s\n%s", name, print(Diagnose(tt.attempt, tt.err)))
+				fmt.Fprintf(&b, "=== %s\n%s", name, render(Diagnose(tt.attempt, tt.err)))
 			}
 		}
 	}
-	b.WriteString("=== warning of a refresh\n" + print(Unsure(Attempt{Thing: "VM 101 on pve1"}, errors.New("node pve1 is offline"))))
-	b.WriteString("=== leftovers of a destroy\n" + print(Leftovers(Attempt{Verb: "destroy", Thing: "VM 101 on pve1"},
+	b.WriteString("=== warning of a refresh\n" + render(Unsure(Attempt{Thing: "VM 101 on pve1"}, errors.New("node pve1 is offline"))))
+	b.WriteString("=== leftovers of a destroy\n" + render(Leftovers(Attempt{Verb: "destroy", Thing: "VM 101 on pve1"},
 		&tx.LeftError{Left: []provision.Residue{{Node: "pve1", What: "volume x:vm-101-disk-0", Command: "pvesm free x:vm-101-disk-0"}}, Err: errors.New("storage x is offline")},
 		[]provision.Residue{{Node: "pve1", What: "volume x:vm-101-disk-0", Command: "pvesm free x:vm-101-disk-0"}})))
 	golden := filepath.Join("testdata", "diagnose.txt")

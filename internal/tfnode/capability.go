@@ -1,6 +1,8 @@
 package tfnode
 
 import (
+	"fmt"
+
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -45,13 +47,9 @@ func capabilities() []capability {
 func capabilityAttributes() map[string]schema.Attribute {
 	all := map[string]schema.Attribute{}
 	for _, c := range capabilities() {
-		all[c.name] = schema.BoolAttribute{Computed: true, MarkdownDescription: c.what + " From PVE " + release(c) + " on."}
+		all[c.name] = schema.BoolAttribute{Computed: true, MarkdownDescription: fmt.Sprintf("%s From PVE %d.%d on.", c.what, c.major, c.minor)}
 	}
 	return all
-}
-
-func release(c capability) string {
-	return string(rune('0'+c.major)) + "." + string(rune('0'+c.minor))
 }
 
 func capabilityTypes() map[string]attr.Type {

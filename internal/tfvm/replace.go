@@ -82,7 +82,7 @@ func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) dia
 	if diags.HasError() || !config.IsFullyKnown() {
 		return diags
 	}
-	before, after := comparable(prior, plan, managed)
+	before, after := alike(prior, plan, managed)
 	for _, p := range vm.Diff(before.spec(false), after.spec(false)).Problems {
 		if at, ok := plan.locator().Parameter(p.Option); ok {
 			diags.AddAttributeError(at, summary, p.Text)

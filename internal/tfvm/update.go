@@ -73,7 +73,7 @@ func idle(r provision.UpdateRequest, prior model) bool {
 
 // change is the difference between state and plan as a request.
 func change(prior, plan model, kept memory, password *string) provision.UpdateRequest {
-	before, after := comparable(prior, plan, kept.Managed)
+	before, after := alike(prior, plan, kept.Managed)
 	request := provision.UpdateRequest{
 		Ref:       prior.ref(kept),
 		Prior:     before.spec(false),
@@ -93,9 +93,9 @@ func change(prior, plan model, kept memory, password *string) provision.UpdateRe
 	return request
 }
 
-// comparable takes out of state and plan what is no difference for the server: slots that are forgotten, sources of disks
+// alike takes out of state and plan what is no difference for the server: slots that are forgotten, sources of disks
 // that exist already, and volume ids that the plan leaves open.
-func comparable(prior, plan model, managed tfkit.Managed) (before, after model) {
+func alike(prior, plan model, managed tfkit.Managed) (before, after model) {
 	before, after = prior, plan
 	before.Disks = forget(prior.Disks, plan.Disks, "disks", managed)
 	before.CDROMs = forget(prior.CDROMs, plan.CDROMs, "cdroms", managed)

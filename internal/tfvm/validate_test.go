@@ -20,7 +20,7 @@ func TestValidateConfig(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config model
 		open   []string // attributes that are not known yet
-		want   string   // "attribute: words", "" = accepted
+		want   string   // the attribute, a colon and words of the text; empty: accepted
 	}{
 		"nothing":                         {},
 		"a disk":                          {config: model{Disks: disks{"scsi0": size("1G")}}},
