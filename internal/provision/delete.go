@@ -23,7 +23,7 @@ func (s *Service) Delete(ctx context.Context, r DeleteRequest) ([]Residue, []War
 	if err != nil {
 		return merge(left, r.Left), warnings, err
 	}
-	remembered, err := s.clear(ctx, r.Left)
+	remembered, err := s.clear(ctx, r.Ref, r.Left)
 	return remembered, warnings, err
 }
 
@@ -140,7 +140,7 @@ func (f *fence) release(config map[string]string, vmid int) {
 
 // clear retries remembered residues and returns those that are still there. A guest that is left is not removed here: the
 // delete of the VM in state has just tried that, with proof.
-func (s *Service) clear(ctx context.Context, left []Residue) ([]Residue, error) {
+func (s *Service) clear(ctx context.Context, ref Ref, left []Residue) ([]Residue, error) {
 	var failed error
 	for _, residue := range left {
 		if residue.Kind != "volume" {
@@ -150,7 +150,7 @@ func (s *Service) clear(ctx context.Context, left []Residue) ([]Residue, error) 
 			failed = errors.Join(failed, fmt.Errorf("remove %s: %w", residue.What, err))
 		}
 	}
-	remaining, err := s.Recheck(ctx, left)
+	remaining, err := s.Recheck(ctx, ref, left)
 	if err != nil {
 		return left, err
 	}
@@ -188,11 +188,11 @@ func (s *Service) clearVolume(ctx context.Context, residue Residue) error {
 	return sweep.run(ctx)
 }
 
-// Recheck says which remembered residues are still there.
-func (s *Service) Recheck(ctx context.Context, left []Residue) ([]Residue, error) {
+// Recheck says which remembered residues of a VM in state are still there.
+func (s *Service) Recheck(ctx context.Context, ref Ref, left []Residue) ([]Residue, error) {
 	var remaining []Residue
 	for _, residue := range left {
-		there, err := s.exists(ctx, residue)
+		there, err := s.exists(ctx, ref, residue)
 		if err != nil {
 			return nil, fmt.Errorf("look for %s: %w", residue.What, err)
 		}
@@ -203,17 +203,23 @@ func (s *Service) Recheck(ctx context.Context, left []Residue) ([]Residue, error
 	return remaining, nil
 }
 
-func (s *Service) exists(ctx context.Context, residue Residue) (bool, error) {
+// exists looks for one residue. A VM under a residue's id that is somebody else's by now is none.
+func (s *Service) exists(ctx context.Context, ref Ref, residue Residue) (bool, error) {
 	if residue.Kind == "guest" {
 		vmid, err := strconv.Atoi(residue.ID)
 		if err != nil {
 			return false, err
 		}
-		_, err = s.api.CurrentConfig(ctx, residue.Node, vmid)
-		if pve.IsKind(err, pve.NotFound) {
+		config, err := s.api.CurrentConfig(ctx, residue.Node, vmid)
+		switch {
+		case pve.IsKind(err, pve.NotFound):
 			return false, nil
+		case err != nil:
+			return false, err
+		case ref.Proof != nil:
+			return ref.Proof.whose(config.Values) != stranger, nil
 		}
-		return err == nil, err
+		return ref.Identity.Matches(identityOf(config.Values)), nil
 	}
 	vmid, _ := vm.VolumeOwner(residue.ID)
 	volumes, err := s.api.Content(ctx, residue.Node, storageOf(residue.ID), "images", vmid)

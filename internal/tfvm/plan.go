@@ -24,7 +24,9 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		return
 	}
 	if req.Plan.Raw.IsNull() {
-		resp.Diagnostics.Append(prior.guardProtection("destroy")...)
+		if kept.Proof == nil { // what a failed create left may have its template's protection; it is removed all the same
+			resp.Diagnostics.Append(prior.guardProtection("destroy")...)
+		}
 		return
 	}
 	planned := v.shape.Plan(tfkit.PlanInput{

@@ -43,7 +43,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	case seen == provision.Found:
 		v.refresh(ctx, req, resp, guest, kept)
 	}
-	left := r.recheck(ctx, kept.Residues, attempt, resp)
+	left := r.recheck(ctx, state.ref(kept), kept.Residues, attempt, resp)
 	if seen == provision.Gone && len(left) == 0 && !resp.Diagnostics.HasError() {
 		resp.State.RemoveResource(ctx)
 	}
@@ -68,11 +68,11 @@ func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *res
 }
 
 // recheck looks whether what an earlier failure left is still there.
-func (r *Resource) recheck(ctx context.Context, residues []provision.Residue, attempt tfkit.Attempt, resp *resource.ReadResponse) []provision.Residue {
+func (r *Resource) recheck(ctx context.Context, ref provision.Ref, residues []provision.Residue, attempt tfkit.Attempt, resp *resource.ReadResponse) []provision.Residue {
 	if len(residues) == 0 {
 		return nil
 	}
-	left, err := r.machines.Recheck(ctx, residues)
+	left, err := r.machines.Recheck(ctx, ref, residues)
 	if err != nil {
 		resp.Diagnostics.Append(tfkit.Unsure(attempt, err)...)
 		return residues

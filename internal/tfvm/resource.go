@@ -19,7 +19,7 @@ import (
 type machines interface {
 	Create(ctx context.Context, r provision.CreateRequest) (provision.Created, error)
 	Read(ctx context.Context, ref provision.Ref) (provision.Guest, provision.Seen, error)
-	Recheck(ctx context.Context, left []provision.Residue) ([]provision.Residue, error)
+	Recheck(ctx context.Context, ref provision.Ref, left []provision.Residue) ([]provision.Residue, error)
 	Update(ctx context.Context, r provision.UpdateRequest) (provision.Guest, []provision.Warning, error)
 	Delete(ctx context.Context, r provision.DeleteRequest) ([]provision.Residue, []provision.Warning, error)
 	Adopt(ctx context.Context, node string, vmid int) (provision.Guest, error)

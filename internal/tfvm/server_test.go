@@ -48,7 +48,7 @@ func (f *fake) Read(_ context.Context, ref provision.Ref) (provision.Guest, prov
 	return f.read(ref)
 }
 
-func (f *fake) Recheck(_ context.Context, left []provision.Residue) ([]provision.Residue, error) {
+func (f *fake) Recheck(_ context.Context, _ provision.Ref, left []provision.Residue) ([]provision.Residue, error) {
 	if f.left == nil {
 		f.missing("recheck")
 		return left, nil
