@@ -19,11 +19,25 @@ func (c *creation) configure(ctx context.Context) error {
 	has := vm.Decode(config.Values)
 	want := vm.Merge(has, c.r.Spec)
 	want.Description, want.Protection, want.Template = has.Description, has.Protection, has.Template
+	complete(&want)
 	c.change = vm.Diff(has, want)
 	if len(c.change.Problems) > 0 {
 		return problems("configure", c.vmid, c.change)
 	}
 	return c.s.apply(ctx, &c.ledger, c.node, c.vmid, c.change, "")
+}
+
+// complete gives devices that the template does not have what PVE needs to make them.
+func complete(want *vm.Spec) {
+	for slot, nic := range want.Networks {
+		if nic.Model == "" {
+			nic.Model = "virtio"
+			want.Networks[slot] = nic
+		}
+	}
+	if want.CloudInit.Storage != "" && want.CloudInit.Slot == "" {
+		want.CloudInit.Slot = "ide2"
+	}
 }
 
 // problems is what cannot be done in place, worded like a refusal of the options concerned by PVE, so that it is shown on

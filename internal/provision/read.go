@@ -88,7 +88,14 @@ func (s *Service) readBack(ctx context.Context, node string, vmid int) (Guest, e
 
 func guestFrom(config pve.PendingConfig, node string, vmid int) Guest {
 	current := config.Current()
-	return Guest{VMID: vmid, Node: node, Spec: vm.Decode(config.Merged()), Identity: identityOf(current),
+	spec, now := vm.Decode(config.Merged()), vm.Decode(current)
+	for slot, disk := range spec.Disks { // a resize takes effect at once and leaves the size in a pending line as it was
+		if has := now.Disks[slot]; has.Volume == disk.Volume && has.Size != nil {
+			disk.Size = has.Size
+			spec.Disks[slot] = disk
+		}
+	}
+	return Guest{VMID: vmid, Node: node, Spec: spec, Identity: identityOf(current),
 		Lock: current["lock"], Pending: config.Waiting()}
 }
 

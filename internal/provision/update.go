@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -34,7 +35,9 @@ func (s *Service) Update(ctx context.Context, r UpdateRequest) (Guest, []Warning
 }
 
 func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.PendingConfig) ([]Warning, error) {
-	change := vm.Diff(vm.WithRest(r.Prior, vm.Decode(config.Merged())), r.Planned)
+	server := vm.Decode(config.Merged())
+	prior, planned := onto(server, r.Prior, r.Planned)
+	change := vm.Diff(vm.WithRest(prior, server), planned)
 	if len(change.Problems) > 0 {
 		return nil, problems("change", r.Ref.VMID, change)
 	}
@@ -58,6 +61,44 @@ func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.Pendin
 		return nil, err
 	}
 	return s.switchPower(ctx, l, r)
+}
+
+// onto begins with the device that the server has in a slot, where a plan adds a slot that state does not know: such a
+// device is configured as it is, never replaced by a new one.
+func onto(server, prior, planned vm.Spec) (before, after vm.Spec) {
+	before, after = prior, planned
+	before.Disks, before.CDROMs, before.Networks = maps.Clone(prior.Disks), maps.Clone(prior.CDROMs), maps.Clone(prior.Networks)
+	after.Disks = maps.Clone(planned.Disks)
+	for slot, disk := range after.Disks {
+		if has, ok := server.Disks[slot]; ok && absent(prior.Disks, slot) {
+			put(&before.Disks, slot, has)
+			disk.ImportFrom = nil
+			after.Disks[slot] = disk
+		}
+	}
+	for slot := range planned.CDROMs {
+		if has, ok := server.CDROMs[slot]; ok && absent(prior.CDROMs, slot) {
+			put(&before.CDROMs, slot, has)
+		}
+	}
+	for slot := range planned.Networks {
+		if has, ok := server.Networks[slot]; ok && absent(prior.Networks, slot) {
+			put(&before.Networks, slot, has)
+		}
+	}
+	return before, after
+}
+
+func absent[V vm.Disk | vm.CDROM | vm.NIC](devices map[string]V, slot string) bool {
+	_, ok := devices[slot]
+	return !ok
+}
+
+func put[V vm.Disk | vm.CDROM | vm.NIC](devices *map[string]V, slot string, device V) {
+	if *devices == nil {
+		*devices = map[string]V{}
+	}
+	(*devices)[slot] = device
 }
 
 // takeBack reverts what PVE refused at hotplug: such values stay pending on the server and would take effect at the next

@@ -75,7 +75,7 @@ func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) dia
 	}
 	for slot, d := range plan.Disks {
 		_, existed := prior.Disks[slot]
-		if at := path.Root("disks").AtMapKey(slot); !existed && d.Storage == nil && tfkit.At(config, "disks", slot, "storage").IsNull() {
+		if at := path.Root("disks").AtMapKey(slot); !existed && plan.Clone == nil && d.Storage == nil && tfkit.At(config, "disks", slot, "storage").IsNull() {
 			diags.AddAttributeError(at.AtName("storage"), summary, "A new disk needs a storage.")
 		}
 	}
@@ -84,6 +84,10 @@ func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) dia
 	}
 	before, after := alike(prior, plan, managed)
 	for _, p := range vm.Diff(before.spec(false), after.spec(false)).Problems {
+		_, planned := plan.Disks[p.Option]
+		if _, existed := prior.Disks[p.Option]; planned && !existed && plan.Clone != nil {
+			continue // the clone may have it from its template; the update looks
+		}
 		if at, ok := plan.locator().Parameter(p.Option); ok {
 			diags.AddAttributeError(at, summary, p.Text)
 		} else {
