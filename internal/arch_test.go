@@ -52,13 +52,15 @@ var others = map[string][]string{
 
 // testEdges are imports that only the tests of a package may have.
 var testEdges = map[string][]string{
-	"internal/provision": {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/provision":   {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/pvesim/sshd": {"internal/pvesim/schema"},
 }
 
 // modules are the modules of others that are used, and the packages that may. "tests" stands for the tests of every
 // package, "tf*" for the packages of Terraform: main, provider, tf<noun>, tfkit, acctest, cmd/schema.
 var modules = map[string][]string{
 	"golang.org/x/crypto/ssh":                {"internal/host", "internal/pvesim/sshd"},
+	"google.golang.org/grpc":                 {"internal/pvesim"}, // its network in memory, test/bufconn
 	"github.com/pkg/sftp":                    {"internal/host", "internal/pvesim/sshd"},
 	"golang.org/x/sync":                      {"internal/pve", "internal/provision", "internal/host", "internal/acctest", "internal/pvesim"},
 	"golang.org/x/time":                      {"internal/pve"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -141,7 +142,7 @@ func (b *bench) triggers(ops []pvesim.Op) []fault.Rule {
 	var rules []fault.Rule
 	for _, op := range ops {
 		switch {
-		case op.Method == "POST" && (op.Path == "/nodes/{node}/qemu" || strings.HasSuffix(op.Path, "/clone")):
+		case op.Method == http.MethodPost && (op.Path == "/nodes/{node}/qemu" || strings.HasSuffix(op.Path, "/clone")):
 			rules = append(rules, fault.Rule{Match: fault.Match{Seq: op.Seq}, Phase: fault.KillTask},
 				fault.Rule{Match: fault.Match{Seq: op.Seq}, Phase: fault.Partial})
 		case strings.HasSuffix(op.Path, "/status/start"):
@@ -150,7 +151,7 @@ func (b *bench) triggers(ops []pvesim.Op) []fault.Rule {
 	}
 	last := ops[len(ops)-1]
 	for _, op := range ops {
-		if op.Method == "PUT" && strings.HasSuffix(op.Path, "/config") {
+		if op.Method == http.MethodPut && strings.HasSuffix(op.Path, "/config") {
 			last = op
 		}
 	}

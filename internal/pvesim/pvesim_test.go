@@ -1,6 +1,7 @@
 package pvesim_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -243,13 +244,13 @@ func TestSnapshotAndLoad(t *testing.T) {
 	if status, reason, _ := c.do("POST", "/pools", url.Values{"poolid": {"x"}}); status != 200 {
 		t.Fatal(reason)
 	}
-	if string(c.Snapshot()) == string(before) {
+	if bytes.Equal(c.Snapshot(), before) {
 		t.Error("the snapshot shows no change")
 	}
 	if err := c.Load(before); err != nil {
 		t.Fatal(err)
 	}
-	if string(c.Snapshot()) != string(before) {
+	if !bytes.Equal(c.Snapshot(), before) {
 		t.Error("load then snapshot differs")
 	}
 	c.ResetOps()

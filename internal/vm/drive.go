@@ -127,7 +127,8 @@ func decodeDisk(file string, properties map[string]string) (Disk, bool) {
 	storage, bytes, isNew := allocation(file)
 	if !isNew {
 		d := Disk{Storage: VolumeStorage(file), Volume: file, Format: new(volumeFormat(file))}
-		return d, diskFormat().readAll(&d, properties)
+		ok := diskFormat().readAll(&d, properties)
+		return d, ok
 	}
 	if _, sized := properties["size"]; sized {
 		return Disk{}, false
@@ -136,7 +137,8 @@ func decodeDisk(file string, properties map[string]string) (Disk, bool) {
 	if d.ImportFrom == nil {
 		d.Size = &bytes
 	}
-	return d, diskFormat().readAll(&d, properties)
+	ok := diskFormat().readAll(&d, properties)
+	return d, ok
 }
 
 func decodeEFIDisk(value string) (*EFIDisk, bool) {

@@ -242,12 +242,13 @@ func allocate(value string, free *int) string {
 	file, properties, _ := parseDrive(value)
 	storage, bytes, isNew := allocation(file)
 	isCloudInit := strings.HasSuffix(file, ":cloudinit")
-	if isCloudInit {
+	switch {
+	case isCloudInit:
 		storage, _, _ = strings.Cut(file, ":")
 		properties["media"] = "cdrom"
-	} else if !isNew {
+	case !isNew:
 		return value
-	} else {
+	default:
 		properties["size"] = FormatSize(bytes)
 	}
 	if properties["import-from"] != "" {

@@ -40,7 +40,7 @@ func write(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err = os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
+	if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
 		return err
 	}
 	return os.WriteFile(name, append(text, '\n'), 0o600)

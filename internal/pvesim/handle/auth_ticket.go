@@ -2,7 +2,7 @@ package handle
 
 import (
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // RFC 6238's default
+	"crypto/sha1"
 	"encoding/base32"
 	bigendian "encoding/binary"
 	"fmt"

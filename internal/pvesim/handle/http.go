@@ -2,6 +2,7 @@ package handle
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -90,7 +91,7 @@ func (s *Server) connection(raw net.Conn) {
 		return
 	}
 	secure := tls.Server(conn, s.tls)
-	if secure.Handshake() != nil {
+	if secure.HandshakeContext(context.Background()) != nil {
 		return
 	}
 	if s.requests(secure, false) {

@@ -187,12 +187,12 @@ func (f *Format) text(key, value string) string {
 	return value
 }
 
-// dieText is the text of a Perl exception as it is: PVE joins these texts as they come, line breaks included.
-type dieText string
+// dieError is the text of a Perl exception as it is: PVE joins these texts as they come, line breaks included.
+type dieError string
 
-func (d dieText) Error() string { return string(d) }
+func (d dieError) Error() string { return string(d) }
 
-func die(format string, args ...any) error { return dieText(fmt.Sprintf(format, args...)) }
+func die(format string, args ...any) error { return dieError(fmt.Sprintf(format, args...)) }
 
 // checkCPU is what qemu-server CPUConfig.pm checks beyond the keys. The simulated cluster defines no custom models.
 func checkCPU(m map[string]string) error {

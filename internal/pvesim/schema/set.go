@@ -11,6 +11,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 )
@@ -210,7 +211,7 @@ func (s *Set) add(r *Route) {
 	n.methods[r.Method] = r
 	switch r.Template {
 	case "/nodes/{node}/qemu", "/nodes/{node}/qemu/{vmid}/config":
-		if r.Method == "POST" {
+		if r.Method == http.MethodPost {
 			for name, p := range r.Params {
 				s.vm[name] = p
 			}
