@@ -1,3 +1,13 @@
+terraform {
+  required_providers {
+    proxmox = {
+      source = "terraform-proxmox/proxmox"
+    }
+  }
+}
+
+provider "proxmox" {} # PROXMOX_VE_ENDPOINT and PROXMOX_VE_API_TOKEN from the environment
+
 variable "ssh_key" {
   description = "Public key of the user ops."
   type        = string

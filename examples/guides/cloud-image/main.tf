@@ -1,3 +1,13 @@
+terraform {
+  required_providers {
+    proxmox = {
+      source = "terraform-proxmox/proxmox"
+    }
+  }
+}
+
+provider "proxmox" {} # PROXMOX_VE_ENDPOINT and PROXMOX_VE_API_TOKEN from the environment
+
 # No template is needed: the disk is made from an image in a storage with content type "import".
 resource "proxmox_vm" "ubuntu" {
   node = "pve1"

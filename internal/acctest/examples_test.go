@@ -1,0 +1,141 @@
+package acctest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+const examplesDir = "../../examples"
+
+// emptyProvider is the provider block of the examples; the tests put one with an address and credentials in its place.
+const emptyProvider = `provider "proxmox" {}`
+
+// examples gives the configuration in each directory under examples/, by the directory's name. What stands in the
+// documentation beside the provider's example is completed by it, as a reader would.
+func examples(t *testing.T) map[string]string {
+	t.Helper()
+	var dirs []string
+	for _, pattern := range []string{"resources/*", "data-sources/*", "guides/*"} {
+		found, err := filepath.Glob(filepath.Join(examplesDir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dirs = append(dirs, found...)
+	}
+	settings := read(t, filepath.Join(examplesDir, "provider", "provider.tf"))
+	out := map[string]string{"provider": withoutProvider(t, settings)}
+	for _, dir := range dirs {
+		files, err := filepath.Glob(filepath.Join(dir, "*.tf"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s holds no configuration (%v)", dir, err)
+		}
+		var text strings.Builder
+		for _, name := range files {
+			text.WriteString(read(t, name))
+		}
+		name := filepath.ToSlash(strings.TrimPrefix(dir, examplesDir+"/"))
+		if !strings.HasPrefix(name, "guides/") {
+			text.WriteString("\n" + settings)
+		}
+		out[name] = withoutProvider(t, text.String())
+	}
+	return out
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// withoutProvider takes the empty provider block out, and wants it and the provider's source to be there: a guide is
+// something to copy and run.
+func withoutProvider(t *testing.T, text string) string {
+	t.Helper()
+	if !strings.Contains(text, `source = "terraform-proxmox/proxmox"`) {
+		t.Errorf("the provider's source is missing in:\n%s", text)
+	}
+	rest := strings.Replace(text, emptyProvider, "", 1)
+	if rest == text {
+		t.Errorf("%s is missing in:\n%s", emptyProvider, text)
+	}
+	return rest
+}
+
+// TestExamples applies and destroys every example, with each kind of credentials. The plan in between is empty, and
+// nothing is left.
+func TestExamples(t *testing.T) {
+	for name, config := range examples(t) {
+		for _, id := range Identities() {
+			t.Run(name+"/"+string(id), func(t *testing.T) {
+				t.Parallel()
+				w := NewWorld(t)
+				s := w.Session(t, id, config)
+				must(t, s.Converge(t.Context()))
+				if ds := s.Diagnostics(); len(ds) > 0 {
+					t.Errorf("the apply has something to say: %v", ds)
+				}
+				for output, v := range s.outputs {
+					if v.IsNull() {
+						t.Errorf("output %s is null", output)
+					}
+				}
+				must(t, s.Destroy(t.Context()))
+				w.MustBeClean(t)
+			})
+		}
+	}
+}
+
+// TestREADMEExample applies the configuration that the README begins with. Its template is not protected, and there is no
+// key file.
+func TestREADMEExample(t *testing.T) {
+	blocks := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindAllStringSubmatch(read(t, "../../README.md"), -1)
+	if len(blocks) == 0 {
+		t.Fatal("README.md has no configuration")
+	}
+	config := regexp.MustCompile(`file\("[^"]*"\)`).ReplaceAllString(blocks[0][1],
+		`"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICsjKYAEI8qGZjK1JlLRFZe0ZBjR50JXu61U95pNVXRN ops@example.org"`)
+	config = regexp.MustCompile(`(?m)^provider "proxmox" \{\}.*$`).ReplaceAllString(config, emptyProvider)
+	w := NewWorld(t)
+	w.Change(func(world *state.World) { delete(world.Guests[9000].Config, "protection") })
+	w.Mark()
+	s := w.Session(t, TokenNoSSH, withoutProvider(t, config))
+	must(t, s.Converge(t.Context()))
+	if got := ShowValue(s.Attr("proxmox_vm.web", "status")); got != `"running"` {
+		t.Errorf("status %s", got)
+	}
+	must(t, s.Destroy(t.Context()))
+	w.MustBeClean(t)
+}
+
+// TestAccExamples does the same as TestExamples with a CLI, which also finds what is not formatted or does not validate.
+func TestAccExamples(t *testing.T) {
+	useCLI(t)
+	withoutEnvironment(t)
+	t.Setenv("TF_ACC_PROVIDER_NAMESPACE", "terraform-proxmox")
+	if out, err := exec.CommandContext(t.Context(), os.Getenv("TF_ACC_TERRAFORM_PATH"), "fmt", "-check", "-diff", "-recursive", examplesDir).CombinedOutput(); err != nil {
+		t.Errorf("fmt: %v\n%s", err, out)
+	}
+	for name, config := range examples(t) {
+		t.Run(name, func(t *testing.T) {
+			c := &cluster{world: NewWorld(t, pvesim.Options{RealNetwork: true})}
+			if name == "provider" {
+				config += "\noutput \"nothing\" {\n  value = \"nothing\"\n}\n"
+			}
+			c.test(t, resource.TestStep{Config: config})
+		})
+	}
+}
