@@ -125,7 +125,7 @@ func TestImport(t *testing.T) {
 			w.Change(func(world *state.World) {
 				world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-4711-disk-0", Content: "images", VMID: 4711, Format: "raw", Size: 1 << 30})
 				if name == "half-made" {
-					world.Guests[8000].Config["lock"] = "create"
+					world.Guests[8000].SetLock("create", "state")
 				}
 			})
 			w.Mark()

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -41,6 +42,10 @@ type Options struct {
 	// RealNetwork listens on Listen and SSHListen (empty: free ports of the loopback interface) instead of in memory.
 	RealNetwork       bool
 	Listen, SSHListen string
+	// Violated is told when the world's invariants do not hold after an operation or a task: a bug of the simulator. nil
+	// panics if the cluster listens in memory, as it does in tests, and writes to standard error on a real network. It
+	// must not call the Sim.
+	Violated func(error)
 	// Schema are the parameter rules, to share between many short-lived clusters; nil loads them.
 	Schema *schema.Set
 }
@@ -88,7 +93,7 @@ func New(o Options) (*Sim, error) {
 		o.Latency = DefaultLatency
 	}
 	s.server = handle.New(handle.Config{
-		World: w, Schema: set, TaskTime: o.TaskTime, Latency: o.Latency,
+		World: w, Schema: set, TaskTime: o.TaskTime, Latency: o.Latency, Violated: o.violated(),
 		TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
 	})
 	if s.ssh, err = sshd.New(s.server); err != nil {
@@ -133,6 +138,16 @@ func (o Options) world() *state.World {
 		w.Clock = clock.NewVirtual(time.Now().Truncate(time.Second))
 	}
 	return w
+}
+
+func (o Options) violated() func(error) {
+	switch {
+	case o.Violated != nil:
+		return o.Violated
+	case o.RealNetwork:
+		return func(err error) { fmt.Fprintln(os.Stderr, err) }
+	}
+	return func(err error) { panic(err) }
 }
 
 func (s *Sim) listen(o Options) (err error) {
@@ -231,6 +246,9 @@ func (s *Sim) Advance(d time.Duration) {
 		v.Advance(d)
 	}
 }
+
+// SetTaskTime changes how long the workers take that are started from now on; see Options.TaskTime.
+func (s *Sim) SetTaskTime(d time.Duration) { s.server.SetTaskTime(d) }
 
 // Snapshot is everything that can leak, as stable, comparable JSON.
 func (s *Sim) Snapshot() []byte { return s.server.Snapshot() }

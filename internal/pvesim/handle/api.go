@@ -49,6 +49,7 @@ func (s *Server) api(q *httpRequest) *answer {
 		s.Wait(unauthorizedDelay, nil)
 	}
 	c.op.Status = a.status
+	s.inspectOp(c.op)
 	return a
 }
 

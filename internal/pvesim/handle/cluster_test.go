@@ -24,7 +24,7 @@ func (g *rig) guest(vmid int) map[string]any {
 func TestResourcesLag(t *testing.T) {
 	g := newRig(t, nil)
 	g.s.Do(func(w *state.World) {
-		w.Guests[100] = &state.Guest{VMID: 100, Type: "qemu", Node: "pve2", Config: map[string]string{"name": "new", "tags": "a;b", "lock": "create"}}
+		w.Guests[100] = &state.Guest{VMID: 100, Type: "qemu", Node: "pve2", LockCause: "state", Config: map[string]string{"name": "new", "tags": "a;b", "lock": "create"}}
 		w.Pools["web"].Guests = []int{100}
 	})
 	want := map[string]any{

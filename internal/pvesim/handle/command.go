@@ -44,6 +44,7 @@ func (s *Server) Run(c Command, f func(r *Request) int) Outcome {
 	}
 	out := Outcome{Exit: f(r)}
 	op.Status = out.Exit
+	s.inspectOp(op)
 	if k := strike.After; k != nil && k.Fire() {
 		s.Wait(k.Delay(), nil)
 		k.Took()

@@ -62,7 +62,7 @@ func newRig(t *testing.T, change func(c *Config)) *rig {
 	w.Clock = v
 	w.Tokens["root@pam!sep"] = &state.Token{ID: "root@pam!sep", Secret: "secret", Separated: true}
 	w.Users["disabled@pve"] = &state.User{ID: "disabled@pve", Password: "pw", Disabled: true}
-	c := Config{World: w, Schema: loadSchema()}
+	c := Config{World: w, Schema: loadSchema(), Violated: func(err error) { t.Error(err) }}
 	if change != nil {
 		change(&c)
 	}

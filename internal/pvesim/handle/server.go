@@ -23,6 +23,9 @@ type Config struct {
 	TaskTime time.Duration
 	// Latency is added to every request.
 	Latency time.Duration
+	// Violated is told when the world's invariants (state.World.Check) do not hold after a request, an SSH command or the
+	// end of a task: a bug of the simulator. It is called with the mutex held. nil looks for none.
+	Violated func(error)
 }
 
 // Server answers the HTTP API of a World. It stands for pveproxy and pvedaemon of all nodes.
@@ -33,6 +36,7 @@ type Server struct {
 	tls      *tls.Config
 	taskTime time.Duration
 	latency  time.Duration
+	violated func(error)
 	routes   Routes
 	faults   fault.Set
 	initial  []byte // snapshot to go back to on reset
@@ -58,7 +62,7 @@ type Server struct {
 // New makes a server on c.World, whose present state is what a reset returns to.
 func New(c Config) *Server {
 	s := &Server{
-		world: c.World, schema: c.Schema, tls: c.TLS, taskTime: c.TaskTime, latency: c.Latency,
+		world: c.World, schema: c.Schema, tls: c.TLS, taskTime: c.TaskTime, latency: c.Latency, violated: c.Violated,
 		routes: routes(), locks: map[string]*fileLock{}, workers: map[string]*Worker{}, forks: 0x1000,
 		key: make([]byte, 32), conns: map[net.Conn]struct{}{},
 	}
@@ -82,6 +86,13 @@ func (s *Server) Close() {
 	}
 	s.connMu.Unlock()
 	s.wg.Wait()
+}
+
+// SetTaskTime changes how long workers take that start from now on.
+func (s *Server) SetTaskTime(d time.Duration) {
+	s.world.Lock()
+	defer s.world.Unlock()
+	s.taskTime = d
 }
 
 // Do runs f on the world as a piece of work of the cluster, with the mutex held.

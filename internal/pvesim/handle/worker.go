@@ -113,6 +113,7 @@ func (s *Server) run(w *Worker, work func(*Worker) error) {
 	delete(s.workers, w.Task.UPID)
 	w.Task.ExitStatus = w.exit(err)
 	w.settleRival(err)
+	s.inspectTask(w.Task)
 }
 
 // protect runs work and turns the end of a killed worker into errKilled.

@@ -22,7 +22,7 @@ func toyCreate(r *Request) (any, error) {
 	}
 	g := &state.Guest{VMID: vmid, Type: "qemu", Node: node, Config: map[string]string{"lock": "create"}}
 	r.W.Guests[vmid] = g
-	return r.Fork(node, "qmcreate", itoa(vmid), func(w *Worker) error {
+	g.LockCause = r.Fork(node, "qmcreate", itoa(vmid), func(w *Worker) error {
 		release, err := w.Server.Flock(w.W, node, GuestLock(vmid), false, WorkerLockTimeout)
 		if err != nil {
 			return err
@@ -41,9 +41,10 @@ func toyCreate(r *Request) (any, error) {
 			delete(w.W.Guests, vmid)
 			return fmt.Errorf("unable to create VM %d - %w", vmid, err)
 		}
-		g.Config = map[string]string{"name": r.Params["name"], "scsi0": v.Volid()}
+		g.Config, g.LockCause = map[string]string{"name": r.Params["name"], "scsi0": v.Volid()}, ""
 		return nil
-	}), nil
+	})
+	return g.LockCause, nil
 }
 
 func toyDestroy(r *Request) (any, error) {
