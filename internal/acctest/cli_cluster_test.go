@@ -92,6 +92,13 @@ func useCLI(t *testing.T) {
 		}
 		t.Setenv("TF_ACC_TERRAFORM_PATH", path)
 		t.Setenv("CHECKPOINT_DISABLE", "1")
+		// Nothing is installed, so whoever runs this needs none of his own settings; a warning about a missing file
+		// confuses the test library, which reads the version from the output of OpenTofu.
+		settings := filepath.Join(t.TempDir(), "cli.tfrc")
+		if err := os.WriteFile(settings, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("TF_CLI_CONFIG_FILE", settings)
 		if strings.Contains(filepath.Base(path), "tofu") {
 			t.Setenv("TF_ACC_PROVIDER_HOST", "registry.opentofu.org")
 		}

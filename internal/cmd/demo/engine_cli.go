@@ -31,6 +31,10 @@ func newCLI(ctx context.Context, out io.Writer, world *acctest.World, binary, di
 			return nil, err
 		}
 	}
+	rc := fmt.Sprintf("provider_installation {\n  dev_overrides {\n    \"terraform-proxmox/proxmox\" = %q\n  }\n  direct {}\n}\ndisable_checkpoint = true\n", plugins)
+	if err := os.WriteFile(c.config, []byte(rc), 0o600); err != nil {
+		return nil, err
+	}
 	version, err := c.command(ctx, "version").Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s version: %w", binary, err)
@@ -40,10 +44,6 @@ func newCLI(ctx context.Context, out io.Writer, world *acctest.World, binary, di
 	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(plugins, "terraform-provider-proxmox"), mainPackage)
 	if text, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the provider: %w\n%s", err, text)
-	}
-	rc := fmt.Sprintf("provider_installation {\n  dev_overrides {\n    \"terraform-proxmox/proxmox\" = %q\n  }\n  direct {}\n}\ndisable_checkpoint = true\n", plugins)
-	if err := os.WriteFile(c.config, []byte(rc), 0o600); err != nil {
-		return nil, err
 	}
 	vars, err := variables(world)
 	if err != nil {
