@@ -1,6 +1,9 @@
 package handle
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -35,20 +38,54 @@ func (r *Request) sid() string {
 	return "vm:" + sid
 }
 
-func describeHA(h *state.HAResource) map[string]any {
+func describeHA(w *state.World, h *state.HAResource) map[string]any {
 	typ, _, _ := strings.Cut(h.SID, ":")
-	row := map[string]any{"sid": h.SID, "type": typ, "state": h.State}
+	row := map[string]any{"sid": h.SID, "type": typ, "state": h.State, "digest": haDigest(w)}
+	for k, v := range h.Options {
+		if n, ok := isNumber(v); ok && k != "comment" {
+			row[k] = n
+			continue
+		}
+		row[k] = v
+	}
 	if h.Group != "" {
 		row["group"] = h.Group
 	}
 	return row
 }
 
+// haDigest is the SHA1 of the configuration file of all resources.
+func haDigest(w *state.World) string {
+	text, _ := json.Marshal(w.HA) // strings only
+	sum := sha1.Sum(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// haOptions are the settings that the manager only keeps here; they are stored as given (pve-ha-manager HA/Resources.pm).
+var haOptions = []string{"comment", "failback", "max_relocate", "max_restart"}
+
+func (r *Request) setHAOptions(h *state.HAResource) {
+	options := map[string]string{}
+	maps.Copy(options, h.Options)
+	for _, k := range haOptions {
+		if v, ok := r.Params[k]; ok {
+			options[k] = v
+		}
+		if slices.Contains(listItems(r.Params["delete"]), k) {
+			delete(options, k)
+		}
+	}
+	h.Options = nil
+	if len(options) > 0 {
+		h.Options = options
+	}
+}
+
 func listHA(r *Request) (any, error) {
 	list := []any{}
 	for _, sid := range slices.Sorted(maps.Keys(r.W.HA)) {
 		if t := r.Params["type"]; t == "" || strings.HasPrefix(sid, t+":") {
-			list = append(list, describeHA(r.W.HA[sid]))
+			list = append(list, describeHA(r.W, r.W.HA[sid]))
 		}
 	}
 	return list, nil
@@ -63,7 +100,9 @@ func createHA(r *Request) (any, error) {
 	if g := r.W.Guests[number(id)]; g == nil || haType(g) != typ {
 		return nil, Die("resource '%s' does not exist in cluster", sid)
 	}
-	r.W.HA[sid] = &state.HAResource{SID: sid, State: haState(r.Params["state"]), Group: r.Params["group"]}
+	h := &state.HAResource{SID: sid, State: haState(r.Params["state"]), Group: r.Params["group"]}
+	r.setHAOptions(h)
+	r.W.HA[sid] = h
 	return nil, nil
 }
 
@@ -80,13 +119,16 @@ func readHA(r *Request) (any, error) {
 	if h == nil {
 		return nil, Die("no such resource '%s'", r.sid())
 	}
-	return describeHA(h), nil
+	return describeHA(r.W, h), nil
 }
 
 func updateHA(r *Request) (any, error) {
 	h := r.W.HA[r.sid()]
 	if h == nil {
 		return nil, Die("no such resource '%s'", r.sid())
+	}
+	if want := r.Params["digest"]; want != "" && want != haDigest(r.W) {
+		return nil, Die("update resources config failed: detected modified configuration - file changed by other user? Try again.")
 	}
 	if s, ok := r.Params["state"]; ok {
 		h.State = haState(s)
@@ -97,6 +139,7 @@ func updateHA(r *Request) (any, error) {
 	if slices.Contains(listItems(r.Params["delete"]), "group") {
 		h.Group = ""
 	}
+	r.setHAOptions(h)
 	return nil, nil
 }
 

@@ -47,12 +47,12 @@ func contentItem(s *state.Storage, v *state.Volume) map[string]any {
 			out["parent"] = v.Parent[strings.LastIndexByte(v.Parent, '/')+1:] + "@__base__"
 		}
 	case v.Content == "images" && s.IsDir():
-		out["ctime"], out["used"] = v.Created.Unix(), v.Size
+		out["ctime"], out["used"] = v.Ctime(), v.Size
 		if v.Parent != "" {
 			out["parent"] = "../" + v.Parent
 		}
 	default:
-		out["ctime"] = v.Created.Unix()
+		out["ctime"] = v.Ctime()
 	}
 	return out
 }

@@ -10,7 +10,7 @@ import (
 
 const gib = 1 << 30
 
-// defaultCtime is the creation time in the default guests' meta.
+// defaultCtime is the creation time in the default guests' meta, and of volumes that were put into the world from outside.
 var defaultCtime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Default is the cluster that the simulator starts with: the given nodes, six storages, a template 9000, a plain VM

@@ -170,6 +170,14 @@ func (w *World) VolumesOn(node string, s *Storage) []*Volume {
 	return list
 }
 
+// Ctime is when the volume came to be, in seconds since the epoch.
+func (v *Volume) Ctime() int64 {
+	if v.Created.IsZero() {
+		return defaultCtime.Unix()
+	}
+	return v.Created.Unix()
+}
+
 // Volid is the volume's full name.
 func (v *Volume) Volid() string { return v.Storage + ":" + v.Name }
 

@@ -142,9 +142,10 @@ type Pool struct {
 
 // HAResource is an entry of ha/resources.cfg.
 type HAResource struct {
-	SID   string `json:"sid"`
-	State string `json:"state"`
-	Group string `json:"group,omitempty"`
+	SID     string            `json:"sid"`
+	State   string            `json:"state"`
+	Group   string            `json:"group,omitempty"`
+	Options map[string]string `json:"options,omitempty"` // comment, failback, max_relocate, max_restart as given
 }
 
 // FirewallFile is a VM's firewall configuration.
@@ -158,6 +159,8 @@ type User struct {
 	ID, Password, TOTPSecret string
 	Disabled                 bool
 	Expire                   int64
+
+	FirstName, LastName, Email, Comment string
 }
 
 // Token is an API token of a user. A privilege-separated one has only the rights its own ACL entries and its user's share.

@@ -1,0 +1,199 @@
+package handle
+
+import (
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// ruleAnswer is a rule as the list shows it. The list counts positions itself, so they are numbers there.
+func (r *Request) ruleAnswer(f *state.FirewallFile, pos int) map[string]any {
+	out := typed(f.Rules[pos])
+	out["pos"] = pos
+	out["digest"] = firewallDigest(f)
+	if v := ruleIPVersion(f.Rules[pos]); v != 0 {
+		out["ipversion"] = v
+	}
+	return out
+}
+
+// ruleIPVersion is 4 or 6 if protocol or addresses tell, else 0 (pve-firewall Firewall.pm, verify_rule).
+func ruleIPVersion(rule map[string]string) int {
+	switch rule["proto"] {
+	case "icmp":
+		return 4
+	case "icmpv6", "ipv6-icmp":
+		return 6
+	}
+	for _, k := range []string{"source", "dest"} {
+		first, _, _ := strings.Cut(rule[k], ",")
+		first, _, _ = strings.Cut(first, "/")
+		first, _, _ = strings.Cut(first, "-")
+		if a, err := netip.ParseAddr(first); err == nil {
+			if a.Is4() {
+				return 4
+			}
+			return 6
+		}
+	}
+	return 0
+}
+
+func firewallRules(r *Request) (any, error) {
+	if _, err := r.guest(); err != nil {
+		return nil, err
+	}
+	f := r.firewallFile()
+	list := []any{}
+	for pos := range f.Rules {
+		list = append(list, r.ruleAnswer(f, pos))
+	}
+	return list, nil
+}
+
+// firewallAddRule puts a rule at the top, whatever "pos" says (pve-firewall API2/Firewall/Rules.pm, create_rule).
+func firewallAddRule(r *Request) (any, error) {
+	f, err := r.writableFirewall()
+	if err != nil {
+		return nil, err
+	}
+	rule := copyRule(map[string]string{}, r.bodyParams())
+	if err := verifyRule(rule); err != nil {
+		return nil, err
+	}
+	if rule["enable"] == "" {
+		rule["enable"] = "0"
+	}
+	f.Rules = slices.Insert(f.Rules, 0, rule)
+	return nil, nil
+}
+
+// copyRule returns the rule with the changes; an empty value and "-" take a property away (Firewall.pm, copy_rule_data).
+func copyRule(rule, changes map[string]string) map[string]string {
+	out := maps.Clone(rule)
+	for k, v := range changes {
+		if v == "" || v == "-" {
+			delete(out, k)
+			continue
+		}
+		out[k] = v
+	}
+	return out
+}
+
+var (
+	guestInterface = regexp.MustCompile(`^net\d+$`)
+	aliasName      = regexp.MustCompile(`^(guest/|dc/)?[A-Za-z][A-Za-z0-9_-]+$`)
+	ipsetName      = regexp.MustCompile(`^\+(?:guest/|dc/|sdn/)?([A-Za-z][A-Za-z0-9_-]+)$`)
+)
+
+// verifyRule refuses what a VM's rule cannot be (Firewall.pm, verify_rule). Names of macros are not checked. There are no
+// aliases, IP sets or security groups, so that references to them dangle.
+func verifyRule(rule map[string]string) error {
+	if rule["type"] != "group" && !slices.Contains([]string{"ACCEPT", "DROP", "REJECT"}, rule["action"]) {
+		return Invalid("action", "unknown action '"+rule["action"]+"'")
+	}
+	if rule["type"] == "forward" {
+		return Invalid("type", "invalid rule type 'forward' for rule_env 'vm'")
+	}
+	if i := rule["iface"]; i != "" && !guestInterface.MatchString(i) {
+		return Invalid("iface", `value does not match the regex pattern 'net\d+'`)
+	}
+	for _, k := range []string{"dport", "sport"} {
+		if rule[k] == "" {
+			continue
+		}
+		switch proto := rule["proto"]; {
+		case proto == "":
+			return Invalid("proto", "missing property - '"+k+"' requires this property")
+		case !slices.Contains(protocolsWithPorts, proto) && (k == "sport" || !slices.Contains(icmpProtocols, proto)):
+			return Invalid(k, "protocol '"+proto+"' does not support ports")
+		}
+	}
+	for _, k := range []string{"source", "dest"} {
+		if m := ipsetName.FindStringSubmatch(rule[k]); m != nil {
+			return Invalid(k, "no such ipset '"+m[1]+"'")
+		}
+		if aliasName.MatchString(rule[k]) {
+			return Invalid(k, "no such alias '"+rule[k]+"'")
+		}
+	}
+	return nil
+}
+
+var (
+	protocolsWithPorts = []string{"udp", "17", "udplite", "136", "tcp", "6", "dccp", "33", "sctp", "132"}
+	icmpProtocols      = []string{"icmp", "icmpv6", "ipv6-icmp"}
+)
+
+func (r *Request) position(f *state.FirewallFile) (int, error) {
+	n, ok := isNumber(r.Params["pos"])
+	if !ok || n < 0 || n >= len(f.Rules) {
+		return 0, Die("no rule at position %s", r.Params["pos"])
+	}
+	return n, nil
+}
+
+// firewallRule answers with the position as it came in the path: a string, although the schema says integer.
+func firewallRule(r *Request) (any, error) {
+	if _, err := r.guest(); err != nil {
+		return nil, err
+	}
+	f := r.firewallFile()
+	pos, err := r.position(f)
+	if err != nil {
+		return nil, err
+	}
+	out := r.ruleAnswer(f, pos)
+	out["pos"] = r.Params["pos"]
+	return out, nil
+}
+
+func firewallSetRule(r *Request) (any, error) {
+	f, err := r.writableFirewall()
+	if err != nil {
+		return nil, err
+	}
+	pos, err := r.position(f)
+	if err != nil {
+		return nil, err
+	}
+	rule := f.Rules[pos]
+	if to, ok := isNumber(r.Params["moveto"]); ok && to != pos {
+		f.Rules = slices.Delete(f.Rules, pos, pos+1)
+		if to > pos {
+			to--
+		}
+		f.Rules = slices.Insert(f.Rules, min(to, len(f.Rules)), rule)
+		return nil, nil
+	}
+	rule = copyRule(rule, r.bodyParams())
+	for _, k := range splitList(r.Params["delete"]) {
+		if k == "type" || k == "action" {
+			return nil, Invalid("delete", "unable to delete required property '"+k+"'")
+		}
+		delete(rule, k)
+	}
+	if err := verifyRule(rule); err != nil {
+		return nil, err
+	}
+	f.Rules[pos] = rule
+	return nil, nil
+}
+
+func firewallDeleteRule(r *Request) (any, error) {
+	f, err := r.writableFirewall()
+	if err != nil {
+		return nil, err
+	}
+	pos, err := r.position(f)
+	if err != nil {
+		return nil, err
+	}
+	f.Rules = slices.Delete(f.Rules, pos, pos+1)
+	return nil, nil
+}

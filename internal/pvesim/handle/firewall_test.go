@@ -1,0 +1,108 @@
+package handle
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestFirewallRules(t *testing.T) {
+	g := newRig(t, nil)
+	const rules = "/qemu/8000/firewall/rules"
+	g.steps([]step{
+		{"", "POST", rules, "type=in&action=ACCEPT&enable=1&comment=&dest=&source=10.0.0.0/8&proto=tcp&dport=22", "OK"},
+		{"", "POST", rules, "type=out&action=DROP&pos=1", "OK"}, // on top all the same
+		{"", "POST", rules, "type=in&action=ACCEPT&dport=22", "proto: missing property - 'dport' requires this property"},
+		{"", "POST", rules, "type=in&action=ACCEPT&proto=esp&sport=22", "sport: protocol 'esp' does not support ports"},
+		{"", "POST", rules, "type=in&action=BURN", "action: unknown action 'BURN'"},
+		{"", "POST", rules, "type=in&action=ACCEPT&iface=eth0", `iface: value does not match the regex pattern 'net\d+'`},
+		{"", "POST", rules, "type=in&action=ACCEPT&source=%2Bnobody", "source: no such ipset 'nobody'"},
+		{"", "POST", rules, "type=in&action=ACCEPT&dest=nobody", "dest: no such alias 'nobody'"},
+		{"", "PUT", rules + "/1", "delete=proto", "proto: missing property - 'dport' requires this property"},
+		{"", "PUT", rules + "/1", "delete=action", "delete: unable to delete required property 'action'"},
+		{"", "PUT", rules + "/1", "comment=ssh&source=-&moveto=1", "OK"}, // moved to where it is: a change
+		{"", "GET", rules + "/2", "", "no rule at position 2"},
+	})
+	const token = "root@pam!tf"
+	list := g.do(token, "GET", "/nodes/pve1"+rules, "").list()
+	one := g.do(token, "GET", "/nodes/pve1"+rules+"/1", "").object(t)
+	for _, rule := range append(list, one) {
+		delete(rule, "digest")
+	}
+	second := map[string]any{"type": "in", "action": "ACCEPT", "enable": 1.0, "proto": "tcp", "dport": "22", "comment": "ssh", "pos": 1.0}
+	want := []map[string]any{{"type": "out", "action": "DROP", "enable": 0.0, "pos": 0.0}, second}
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Error(diff)
+	}
+	second["pos"] = "1" // alone, a rule's position is what stood in the path
+	if diff := cmp.Diff(second, one); diff != "" {
+		t.Error(diff)
+	}
+	g.steps([]step{{"", "PUT", rules + "/0", "moveto=2", "OK"}, {"", "DELETE", rules + "/0", "", "OK"}})
+	if list = g.do(token, "GET", "/nodes/pve1"+rules, "").list(); len(list) != 1 || list[0]["action"] != "DROP" {
+		t.Errorf("after moving the first to the end and removing the other: %v", list)
+	}
+}
+
+func TestRuleIPVersion(t *testing.T) {
+	for _, c := range []struct {
+		rule map[string]string
+		want int
+	}{
+		{map[string]string{"source": "10.0.0.0/8"}, 4},
+		{map[string]string{"dest": "10.0.0.1-10.0.0.9"}, 4},
+		{map[string]string{"dest": "fd00::1,fd00::2"}, 6},
+		{map[string]string{"proto": "icmpv6"}, 6},
+		{map[string]string{"proto": "icmp"}, 4},
+		{map[string]string{"proto": "tcp"}, 0},
+	} {
+		if got := ruleIPVersion(c.rule); got != c.want {
+			t.Errorf("%v: %d, want %d", c.rule, got, c.want)
+		}
+	}
+}
+
+func TestHAResourceKeepsItsOptions(t *testing.T) {
+	g := newRig(t, nil)
+	const token, path = "root@pam!tf", "/cluster/ha/resources"
+	digest := ""
+	read := func() map[string]any {
+		h := g.do(token, "GET", path+"/vm:8000", "").object(t)
+		digest, _ = h["digest"].(string)
+		delete(h, "digest")
+		return h
+	}
+	if r := g.do(token, "POST", path, "sid=vm:8000&state=stopped&comment=12&max_restart=3&max_relocate=0"); r.status != 200 {
+		t.Fatal(r.reason)
+	}
+	want := map[string]any{"sid": "vm:8000", "type": "vm", "state": "stopped", "comment": "12", "max_restart": 3.0, "max_relocate": 0.0}
+	if diff := cmp.Diff(want, read()); diff != "" {
+		t.Error(diff)
+	}
+	if r := g.do(token, "PUT", path+"/vm:8000", "comment=mine&delete=max_restart&digest="+digest); r.status != 200 {
+		t.Fatal(r.reason)
+	}
+	delete(want, "max_restart")
+	want["comment"] = "mine"
+	stale := digest
+	if diff := cmp.Diff(want, read()); diff != "" {
+		t.Error(diff)
+	}
+	const changed = "update resources config failed: detected modified configuration - file changed by other user? Try again."
+	if r := g.do(token, "PUT", path+"/vm:8000", "state=started&digest="+stale); r.reason != changed {
+		t.Error(r.reason)
+	}
+}
+
+func TestContentHasATimeOfCreation(t *testing.T) {
+	g := newRig(t, nil)
+	snapshot := g.s.Snapshot()
+	if err := g.s.Load(snapshot); err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range g.do("root@pam!tf", "GET", "/nodes/pve1/storage/local/content", "").list() {
+		if ctime, _ := item["ctime"].(float64); ctime < 1e9 {
+			t.Errorf("%v: ctime %v", item["volid"], item["ctime"])
+		}
+	}
+}
