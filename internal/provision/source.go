@@ -69,8 +69,8 @@ func (c *Clone) matches(r pve.Resource) bool {
 	case c.Name != "":
 		return r.Name == c.Name
 	}
-	tags := strings.Split(r.Tags, ";")
-	return r.Template && !slices.ContainsFunc(c.Tags, func(t string) bool { return !slices.Contains(tags, t) })
+	tags := strings.Split(strings.ToLower(r.Tags), ";") // PVE stores tags in lower case unless the datacenter says otherwise
+	return r.Template && !slices.ContainsFunc(c.Tags, func(t string) bool { return !slices.Contains(tags, strings.ToLower(t)) })
 }
 
 func (c *Clone) path() string {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -41,26 +43,39 @@ func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.Pendin
 	if len(change.Problems) > 0 {
 		return nil, problems("change", r.Ref.VMID, change)
 	}
-	_, convert := change.Set["template"] // by a request of its own, which converts the volumes too
-	delete(change.Set, "template")
 	l := &ledger{}
 	node, vmid := r.Ref.Node, r.Ref.VMID
+	if early := onExisting(change, prior); len(early.Moves)+len(early.Grow) > 0 {
+		var err error
+		if config, err = s.reshape(ctx, l, node, vmid, early, config); err != nil {
+			return nil, err
+		}
+		server = vm.Decode(config.Merged())
+		prior = reshaped(prior, server, early)
+		change = vm.Diff(vm.WithRest(prior, server), planned)
+	}
+	_, convert := change.Set["template"] // by a request of its own, which converts the volumes too
+	delete(change.Set, "template")
+	var err error
+	if config, err = s.vacate(ctx, node, vmid, &change, config); err != nil {
+		return nil, err
+	}
 	if err := s.apply(ctx, l, node, vmid, change, config.Digest); err != nil {
 		return nil, s.takeBack(ctx, node, vmid, config, err)
 	}
 	if err := s.shape(ctx, l, node, vmid, change); err != nil {
 		return nil, err
 	}
-	if convert {
-		if _, err := s.perform(ctx, l, job{node: node, typ: "qmtemplate", id: vmid,
-			send: func(ctx context.Context) (pve.UPID, error) { return s.api.ConvertToTemplate(ctx, node, vmid) }}); err != nil {
-			return nil, err
-		}
-	}
 	if err := s.regroup(ctx, vmid, r.PriorPool, r.Pool); err != nil {
 		return nil, err
 	}
-	return s.switchPower(ctx, l, r)
+	warnings, err := s.switchPower(ctx, l, r)
+	if err != nil || !convert {
+		return warnings, err
+	}
+	_, err = s.perform(ctx, l, job{node: node, typ: "qmtemplate", id: vmid,
+		send: func(ctx context.Context) (pve.UPID, error) { return s.api.ConvertToTemplate(ctx, node, vmid) }})
+	return warnings, err
 }
 
 // onto begins with the device that the server has in a slot, where a plan adds a slot that state does not know: such a
@@ -73,7 +88,7 @@ func onto(server, prior, planned vm.Spec) (before, after vm.Spec) {
 		if has, ok := server.Disks[slot]; ok && absent(prior.Disks, slot) {
 			put(&before.Disks, slot, has)
 			disk.ImportFrom = nil
-			after.Disks[slot] = disk
+			after.Disks[slot] = vm.MergeDisk(has, disk)
 		}
 	}
 	for slot := range planned.CDROMs {
@@ -81,11 +96,14 @@ func onto(server, prior, planned vm.Spec) (before, after vm.Spec) {
 			put(&before.CDROMs, slot, has)
 		}
 	}
-	for slot := range planned.Networks {
+	after.Networks = maps.Clone(planned.Networks)
+	for slot, nic := range after.Networks {
 		if has, ok := server.Networks[slot]; ok && absent(prior.Networks, slot) {
 			put(&before.Networks, slot, has)
+			after.Networks[slot] = vm.MergeNIC(has, nic)
 		}
 	}
+	complete(&after)
 	return before, after
 }
 
@@ -104,32 +122,56 @@ func put[V vm.Disk | vm.CDROM | vm.NIC](devices *map[string]V, slot string, devi
 // takeBack reverts what PVE refused at hotplug: such values stay pending on the server and would take effect at the next
 // boot, long after the error. What waited before the update keeps waiting.
 func (s *Service) takeBack(ctx context.Context, node string, vmid int, before pve.PendingConfig, cause error) error {
-	var refused *pve.Error
-	if !errors.As(cause, &refused) || refused.Kind != pve.Invalid || len(refused.Params) == 0 {
+	ctx = context.WithoutCancel(ctx)
+	if !refusedAtHotplug(cause) {
 		return cause
 	}
-	ctx = context.WithoutCancel(ctx)
 	now, err := s.api.PendingConfig(ctx, node, vmid)
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	waited := map[string]bool{}
-	for _, option := range before.Waiting() {
-		waited[option] = true
-	}
-	revert := ""
+	var revert []string
 	for _, option := range now.Waiting() {
-		if _, ok := refused.Params[option]; ok && !waited[option] {
-			revert += option + ","
+		if refuses(cause, option) && !slices.Contains(before.Waiting(), option) {
+			revert = append(revert, option)
 		}
 	}
-	if revert == "" {
+	if len(revert) == 0 {
 		return cause
 	}
-	if err := s.api.UpdateConfig(ctx, node, vmid, pve.Params{"revert": revert[:len(revert)-1]}); err != nil {
+	if err := s.revert(ctx, node, vmid, revert); err != nil {
 		return errors.Join(cause, fmt.Errorf("take back the refused changes: %w", err))
 	}
 	return cause
+}
+
+// refusedAtHotplug tells a refusal that PVE explains option by option: as an answer, or as the end of a task.
+func refusedAtHotplug(cause error) bool {
+	var refused *pve.Error
+	if errors.As(cause, &refused) {
+		return refused.Kind == pve.Invalid && len(refused.Params) > 0
+	}
+	var task *pve.TaskError
+	return errors.As(cause, &task) && strings.Contains(task.ExitStatus, hotplugProblem)
+}
+
+// hotplugProblem is what PVE says behind the option's name (qemu-server QemuServer.pm, vmconfig_hotplug_pending).
+const hotplugProblem = ": hotplug problem - "
+
+// refuses reports whether a refusal is about an option.
+func refuses(cause error, option string) bool {
+	var refused *pve.Error
+	if errors.As(cause, &refused) {
+		_, ok := refused.Params[option]
+		return ok
+	}
+	var task *pve.TaskError
+	return errors.As(cause, &task) && strings.Contains(" "+task.ExitStatus, " "+option+hotplugProblem)
+}
+
+// revert drops options that wait for a restart.
+func (s *Service) revert(ctx context.Context, node string, vmid int, options []string) error {
+	return s.set(ctx, node, vmid, pve.Params{"revert": strings.Join(options, ",")})
 }
 
 // regroup moves a VM from one pool to another.

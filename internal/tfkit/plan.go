@@ -28,6 +28,7 @@ type PlanInput struct {
 type planner struct {
 	PlanInput
 	creating  bool
+	found     bool // in a slot that state does not know, but the server may: what is not configured stays as it is there
 	forgotten []string
 }
 
@@ -104,7 +105,7 @@ func (p *planner) leaf(n *node, at string, config, prior tftypes.Value, fresh, r
 	}
 }
 
-func (p *planner) inherits() bool { return p.creating && p.Inherits }
+func (p *planner) inherits() bool { return p.creating && p.Inherits || p.found }
 
 func (p *planner) group(n *node, at string, config, prior tftypes.Value, fresh, removed bool) tftypes.Value {
 	typ := config.Type()
@@ -163,8 +164,10 @@ func (p *planner) slots(n *node, at string, config, prior tftypes.Value, fresh b
 			continue
 		}
 		was, exists := before[key]
+		p.found = !p.creating && !exists
 		values[key] = p.attributes(n, join(at, key), elementType(typ), fields(element), fields(was), fresh || !exists, false)
 	}
+	p.found = false
 	return tftypes.NewValue(typ, values)
 }
 

@@ -82,14 +82,21 @@ func (n *node) refresh(prior, server tftypes.Value, all bool) tftypes.Value {
 	return tftypes.NewValue(typ, values)
 }
 
-// meansNothing reports whether a value in state is what the server means when it says nothing: its default, or a list
-// without elements.
+// meansNothing reports whether a value in state is what the server means when it says nothing: its default, or a list,
+// map or group without anything in it.
 func (n *node) meansNothing(prior tftypes.Value) bool {
 	if !has(prior) {
 		return false
 	}
 	if has(n.rule.Default) && prior.Equal(n.rule.Default) {
 		return true
+	}
+	switch n.kind {
+	case slots:
+		return len(fields(prior)) == 0
+	case group:
+		return n.rule.Absent && n.empty(prior)
+	case leaf:
 	}
 	var elements []tftypes.Value
 	return n.kind == leaf && !prior.Type().Is(tftypes.Map{}) && prior.As(&elements) == nil && len(elements) == 0

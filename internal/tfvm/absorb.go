@@ -82,8 +82,7 @@ func absorbCloudInit(c vm.CloudInit) *cloudInitModel {
 	if u := c.Custom; u != nil {
 		ci.Custom = &customModel{User: u.User, Network: u.Network, Meta: u.Meta, Vendor: u.Vendor}
 	}
-	if ci.Slot == nil && ci.Type == nil && ci.User == nil && ci.SSHKeys == nil && ci.Nameservers == nil &&
-		ci.SearchDomain == nil && ci.Upgrade == nil && ci.Addresses == nil && ci.Custom == nil {
+	if ci.Slot == nil && ci.bare() {
 		return nil
 	}
 	return &ci

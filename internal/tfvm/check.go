@@ -17,13 +17,13 @@ const oldest = 8
 
 // ask checks a plan against the server, as far as its values are known. Only what changes is asked about, so a plan
 // without such changes makes no request.
-func (r *Resource) ask(ctx context.Context, config tftypes.Value, prior, plan model, kept memory) diag.Diagnostics {
+func (r *Resource) ask(ctx context.Context, config, planned tftypes.Value, prior, plan model, kept memory) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if r.machines == nil {
 		return diags
 	}
 	creating := prior.VMID == nil
-	diags.Append(r.rootOnly(prior, plan)...)
+	diags.Append(r.rootOnly(planned, prior, plan)...)
 	request := plan.question(prior, creating)
 	if !creating && len(request.Storages)+len(request.Bridges)+len(request.Images) == 0 && request.Pool == "" {
 		return diags
@@ -119,10 +119,20 @@ func changed(all map[string]string, at string, was, is *string) {
 
 // rootOnly refuses the options that PVE gives to root@pam with a password only (qemu-server API2/Qemu.pm,
 // check_vm_modify_config_perm).
-func (r *Resource) rootOnly(prior, plan model) diag.Diagnostics {
+func (r *Resource) rootOnly(planned tftypes.Value, prior, plan model) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if !r.Session.Known() || r.Session.API.Identity().IsRootTicket() {
 		return diags
+	}
+	for _, slot := range slices.SortedFunc(mapKeys(plan.Networks), bySlot) {
+		was, existed := prior.Networks[slot]
+		if plan.Networks[slot].Bridge != nil || existed && was.Bridge == nil || !tfkit.At(planned, "networks", slot, "bridge").IsKnown() {
+			continue
+		}
+		at, _ := plan.locator().Attribute("networks." + slot + ".bridge")
+		diags.AddAttributeError(at, "Only root@pam may attach a network device to no bridge",
+			fmt.Sprintf("PVE lets nobody but the user root@pam with a password make a device without a bridge (\"no sdn vnet ID specified\"); the provider acts as %s. "+
+				"Give %s a bridge, or give the provider username = \"root@pam\" and a password.", r.Session.API.Identity().User, slot))
 	}
 	before, after := prior.rootOptions(), plan.rootOptions()
 	for _, dotted := range []string{"cpu.affinity", "memory.hugepages", "memory.keephugepages"} {

@@ -2,6 +2,7 @@ package tfvm
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -102,10 +103,22 @@ func (w *world) update(t fataler, config model) {
 	prior, plan := modelOf(t, w.v, w.state), modelOf(t, w.v, planned.Value)
 	value := reconsider(raw, planned.Value, prior, plan)
 	r := change(prior, modelOf(t, w.v, value), memory{Managed: w.managed}, nil)
-	diff := vm.Diff(vm.WithRest(r.Prior, w.server), r.Planned)
+	diff := vm.Diff(vm.WithRest(r.Prior, w.server), modelled(r.Planned))
 	w.server, w.pool = obey(w.server, diff), r.Pool
 	w.power(plan)
 	w.settle(t, raw, value)
+}
+
+// modelled gives new network devices the model that package provision gives them.
+func modelled(planned vm.Spec) vm.Spec {
+	planned.Networks = maps.Clone(planned.Networks)
+	for slot, nic := range planned.Networks {
+		if nic.Model == "" {
+			nic.Model = defaultNICModel
+			planned.Networks[slot] = nic
+		}
+	}
+	return planned
 }
 
 // obey is a server that carries a change out.

@@ -36,7 +36,7 @@ func obedient(t *testing.T) (*fake, *vm.Spec) {
 		return guest(*server, ""), provision.Found, nil
 	}
 	f.update = func(r provision.UpdateRequest) (provision.Guest, []provision.Warning, error) {
-		*server = obey(*server, vm.Diff(vm.WithRest(r.Prior, *server), r.Planned))
+		*server = obey(*server, vm.Diff(vm.WithRest(r.Prior, *server), modelled(r.Planned)))
 		return guest(*server, r.Pool), nil, nil
 	}
 	return f, server

@@ -30,7 +30,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		return
 	}
 	planned := v.shape.Plan(tfkit.PlanInput{
-		Config: req.Config.Raw, Prior: req.State.Raw, Managed: kept.Managed,
+		Config: pinned(req.Config.Raw, req.State.Raw), Prior: req.State.Raw, Managed: kept.Managed,
 		Inherits: !tfkit.At(req.Config.Raw, "clone").IsNull(),
 	})
 	resp.Plan.Raw = planned.Value
@@ -63,7 +63,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		resp.Diagnostics.Append(refused(req.Config.Raw, prior, plan, kept.Managed)...)
 	}
 	if !resp.Diagnostics.HasError() {
-		resp.Diagnostics.Append(r.ask(ctx, req.Config.Raw, prior, plan, kept)...)
+		resp.Diagnostics.Append(r.ask(ctx, req.Config.Raw, resp.Plan.Raw, prior, plan, kept)...)
 	}
 }
 
@@ -117,6 +117,9 @@ func reconsider(config, planned tftypes.Value, prior, plan model) tftypes.Value 
 		open["tpm_state.volume"] = true
 	}
 	reconsiderDrive(prior.CloudInit, plan.CloudInit, open, gone)
+	if is := plan.CloudInit; is != nil && is.Storage == nil && is.bare() && tfkit.At(config, "cloud_init").IsNull() {
+		gone["cloud_init"] = true // the drive went, and there was nothing else
+	}
 	if tfkit.At(config, "boot_order").IsNull() && plan.BootOrder != nil && !sameDevices(prior, plan) {
 		open["boot_order"] = true
 	}
@@ -137,6 +140,12 @@ func reconsiderDrive(was, is *cloudInitModel, open, gone map[string]bool) {
 	case was.Storage == nil || moved(was.Storage, is.Storage) || moved(was.Slot, is.Slot):
 		open["cloud_init.volume"] = true
 	}
+}
+
+// bare reports whether nothing is said but for the drive itself.
+func (c *cloudInitModel) bare() bool {
+	return c.Type == nil && c.User == nil && c.SSHKeys == nil && c.Nameservers == nil && c.SearchDomain == nil &&
+		c.Upgrade == nil && c.Addresses == nil && c.Custom == nil
 }
 
 // moved reports whether two known values differ.

@@ -56,6 +56,7 @@ func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *res
 	if diags.HasError() {
 		return
 	}
+	server = unpin(req.State.Raw, server)
 	unseen := tfkit.At(req.State.Raw, "uuid").IsNull() && len(kept.Managed) == 0
 	if unseen {
 		resp.State.Raw = v.shape.Fill(req.State.Raw, server)

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -72,6 +73,16 @@ func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) dia
 	if value(prior.Template) && !value(plan.Template) {
 		diags.AddAttributeError(path.Root("template"), summary,
 			"A template cannot become a VM again: PVE has no way back. Clone it, or set template = true.")
+	}
+	if stays := plan.PowerState == nil || *plan.PowerState == string(provision.Running); value(plan.Template) && !value(prior.Template) && stays && value(prior.Status) == "running" {
+		diags.AddAttributeError(path.Root("template"), summary,
+			"The VM runs, and PVE makes templates of stopped VMs only. Set power_state = \"stopped\" as well: the VM is then shut down first.")
+	}
+	for slot := range prior.Disks {
+		if _, stays := plan.Disks[slot]; !stays && value(prior.Protection) && managed["disks."+slot] {
+			diags.AddAttributeError(path.Root("disks").AtMapKey(slot), summary,
+				"The VM is protected: PVE refuses to take a disk from it. Set protection = false and apply, then remove the disk.")
+		}
 	}
 	for slot, d := range plan.Disks {
 		_, existed := prior.Disks[slot]

@@ -61,7 +61,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	server, diags := v.server(ctx, guest)
 	resp.Diagnostics.Append(diags...)
 	if !diags.HasError() {
-		resp.State.Raw = v.shape.Between(req.State.Raw, req.Plan.Raw, server)
+		resp.State.Raw = v.shape.Between(req.State.Raw, req.Plan.Raw, unpin(req.Plan.Raw, server))
 	}
 }
 
@@ -80,6 +80,12 @@ func change(prior, plan model, kept memory, password *string) provision.UpdateRe
 		Planned:   after.spec(false),
 		PriorPool: value(prior.Pool), Pool: value(plan.Pool),
 		PowerState: provision.PowerState(value(plan.PowerState)),
+	}
+	for slot, nic := range request.Planned.Networks { // a slot that is new in state may be there on the server
+		if _, known := before.Networks[slot]; !known {
+			nic.Model = value(after.Networks[slot].Model)
+			request.Planned.Networks[slot] = nic
+		}
 	}
 	if version := plan.PasswordVersion; version != nil && (prior.PasswordVersion == nil || *prior.PasswordVersion != *version) {
 		request.Planned.CloudInit.PasswordHash = hashed(password, value(plan.OSType))
@@ -107,6 +113,12 @@ func alike(prior, plan model, managed tfkit.Managed) (before, after model) {
 			d.Volume, d.Size, d.Format = or(d.Volume, was.Volume), or(d.Size, was.Size), or(d.Format, was.Format)
 			before.Disks[slot], after.Disks[slot] = was, d
 		}
+	}
+	if plan.BootOrder == nil && !managed["boot_order"] { // open in the plan, and left to PVE
+		after.BootOrder = prior.BootOrder
+	}
+	if plan.Machine == nil && !managed["machine"] {
+		after.Machine = prior.Machine
 	}
 	if was, is := prior.EFIDisk, plan.EFIDisk; was != nil && is != nil {
 		disk := *is

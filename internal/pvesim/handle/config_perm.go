@@ -161,7 +161,7 @@ func (r *Request) checkBridges(params map[string]string) error {
 		if err != nil {
 			continue
 		}
-		if n["bridge"] == "" {
+		if n["bridge"] == "" && !r.Auth.IsRoot() {
 			return Die("no sdn vnet ID specified")
 		}
 		path := "/sdn/zones/localnetwork/" + n["bridge"]

@@ -1,0 +1,45 @@
+package tfvm
+
+import (
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// unpin puts the machine type as it is wished for, "q35", in the place of the version that PVE pins for it on Windows,
+// "pc-q35-9.2+pve1" (qemu-server API2/Qemu.pm, create and change of ostype), so that the pin is no difference.
+func unpin(wish, server tftypes.Value) tftypes.Value {
+	machine := stringOf(tfkit.At(server, "machine"))
+	if !isWindows(server) || !pins(stringOf(tfkit.At(wish, "machine")), machine) {
+		return server
+	}
+	return replaceMachine(server, tfkit.At(wish, "machine"))
+}
+
+// pinned is the reverse for a configuration: what PVE has pinned already is what "q35" asks for.
+func pinned(config, prior tftypes.Value) tftypes.Value {
+	ostype := tfkit.At(config, "ostype")
+	windows := ostype.IsKnown() && (strings.HasPrefix(stringOf(ostype), "w") || ostype.IsNull() && isWindows(prior))
+	if !windows || !pins(stringOf(tfkit.At(config, "machine")), stringOf(tfkit.At(prior, "machine"))) {
+		return config
+	}
+	return replaceMachine(config, tfkit.At(prior, "machine"))
+}
+
+func isWindows(v tftypes.Value) bool { return strings.HasPrefix(stringOf(tfkit.At(v, "ostype")), "w") }
+
+// pins reports whether a machine type is a version of the one that is wished for.
+func pins(wish, machine string) bool {
+	return wish == "q35" && strings.HasPrefix(machine, "pc-q35-") || wish == "pc" && strings.HasPrefix(machine, "pc-i440fx-")
+}
+
+func replaceMachine(v, machine tftypes.Value) tftypes.Value {
+	attributes := map[string]tftypes.Value{}
+	if v.As(&attributes) != nil || attributes == nil {
+		return v
+	}
+	attributes["machine"] = machine
+	return tftypes.NewValue(v.Type(), attributes)
+}
