@@ -27,9 +27,10 @@ type creation struct {
 	stamp  stamp
 	ledger ledger
 
-	sent     bool // the first request may have had an effect
-	lost     bool // its answer was lost, and its task was not found
-	taken    bool // the id was somebody else's
+	sent     bool     // the first request may have had an effect
+	lost     *lostJob // it, when its answer was lost and its task was not found
+	taken    bool     // the id was somebody else's
+	identity Identity // the VM's, once it was seen
 	change   vm.Change
 	warnings []Warning
 	removal  *removal
@@ -63,9 +64,9 @@ func (s *Service) Create(ctx context.Context, r CreateRequest) (Created, error) 
 		if c.vmid, c.fence, err = ids.next(ctx); err != nil {
 			return Created{}, err
 		}
-		c.stamp = newStamp(clusterName(resources), c.vmid, s.deadline(r.Lease))
+		c.stamp = newStamp(clusterName(resources), c.vmid, s.deadline(r.Lease).Add(r.undoTimeout()))
 		created, err := c.run(ctx)
-		if c.taken && r.VMID == 0 {
+		if c.taken && r.VMID == 0 && tx.RolledBack(err) {
 			ids.collide(c.vmid)
 			continue
 		}
@@ -85,16 +86,12 @@ func (s *Service) deadline(wanted time.Duration) time.Time {
 // run does the steps, and reads the VM back once they are committed.
 func (c *creation) run(ctx context.Context) (Created, error) {
 	defer c.s.begin(c.stamp.TX)()
-	undo := c.r.UndoTimeout
-	if undo <= 0 {
-		undo = 10 * time.Minute
-	}
-	err := tx.Run(ctx, undo, c.steps()...)
+	err := tx.Run(ctx, c.r.undoTimeout(), c.steps()...)
 	if err != nil {
 		return c.failed(err)
 	}
 	created := Created{Warnings: c.warnings}
-	created.Guest, err = c.s.readBack(context.WithoutCancel(ctx), c.node, c.vmid)
+	created.Guest, err = c.readBack(ctx)
 	if c.origin != nil {
 		created.Guest.Source = c.origin.vmid
 	}
@@ -105,6 +102,25 @@ func (c *creation) run(ctx context.Context) (Created, error) {
 		})
 	}
 	return created, nil
+}
+
+// undoTimeout bounds the rollback. The lease covers it, so that nobody takes over a create that is being undone.
+func (r CreateRequest) undoTimeout() time.Duration {
+	if r.UndoTimeout > 0 {
+		return r.UndoTimeout
+	}
+	return 10 * time.Minute
+}
+
+// readBack reads the committed VM, also after an interrupt. What proves that it is ours is known even when that fails.
+func (c *creation) readBack(ctx context.Context) (Guest, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	guest, err := c.s.readBack(ctx, c.node, c.vmid)
+	if guest.Identity.IsZero() {
+		guest.Identity = c.identity
+	}
+	return guest, err
 }
 
 // failed says what is left: nothing, or a guest and residues for state.
@@ -153,7 +169,8 @@ func (c *creation) undo(ctx context.Context) error {
 	if !c.sent || c.r.OnFailure == Keep {
 		return nil
 	}
-	c.removal = &removal{s: c.s, vmid: c.vmid, nodes: c.nodes(), fence: c.fence, ledger: &c.ledger, stamp: c.stamp, lost: c.lost}
+	c.removal = &removal{s: c.s, vmid: c.vmid, nodes: c.nodes(), fence: c.fence, ledger: &c.ledger, stamp: c.stamp,
+		lost: c.lost, owns: c.identity.proves}
 	return c.removal.run(ctx)
 }
 
@@ -196,45 +213,6 @@ func (c *creation) clone(ctx context.Context) error {
 		send: func(ctx context.Context) (pve.UPID, error) {
 			return c.s.api.CloneVM(ctx, c.origin.node, c.origin.vmid, params)
 		}})
-}
-
-// claim is the first write. An id that is taken already is a collision, never a success.
-func (c *creation) claim(ctx context.Context, j job) error {
-	send := j.send
-	j.send = func(ctx context.Context) (pve.UPID, error) {
-		upid, err := send(ctx)
-		c.sent = !pve.IsKind(err, pve.Exists) // said at once, it was said before anything was done
-		return upid, err
-	}
-	result, err := c.s.perform(ctx, &c.ledger, j)
-	c.lost = pve.IsKind(err, pve.Ambiguous) && len(c.ledger.upids) == 0
-	if pve.IsKind(err, pve.Exists) {
-		c.taken = true
-		err = &FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", c.vmid),
-			Detail: "Another VM or container has this id; it was not touched. Choose another vmid, or leave it out to get a free one", Err: err}
-	}
-	c.warn(fmt.Sprintf("Creation of VM %d ended with warnings", c.vmid), result)
-	return err
-}
-
-// cloned awaits the end of a clone whose task is not known: several clones of one source are under way, and PVE lists
-// their tasks under the source. Our stamp on the target tells which target is ours.
-func (c *creation) cloned(ctx context.Context) (bool, error) {
-	for attempt := 0; ; attempt++ {
-		if err := c.s.pause(ctx, attempt); err != nil {
-			return false, err
-		}
-		config, err := c.s.api.CurrentConfig(ctx, c.origin.node, c.vmid)
-		if pve.IsKind(err, pve.NotFound) && c.node != c.origin.node {
-			config, err = c.s.api.CurrentConfig(ctx, c.node, c.vmid)
-		}
-		if err != nil {
-			return false, err
-		}
-		if config.Values["lock"] == "" {
-			return c.stamp.proves(c.vmid, config.Values), nil
-		}
-	}
 }
 
 func (c *creation) warn(summary string, result pve.TaskResult) {

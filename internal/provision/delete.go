@@ -42,20 +42,10 @@ func (s *Service) deleteGuest(ctx context.Context, r DeleteRequest) ([]Residue, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the cluster's guests: %w", err)
 	}
-	node, vmid := r.Ref.Node, r.Ref.VMID
-	if listed, ok := resources.Guest(vmid); ok && listed.Type == "qemu" {
-		node = listed.Node
-	}
-	config, err := s.api.CurrentConfig(ctx, node, vmid)
-	if pve.IsKind(err, pve.NotFound) {
-		_, seen, err := s.missing(ctx, r.Ref, node)
-		if seen != Gone {
-			return nil, nil, err
-		}
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("read VM %d on node %s: %w", vmid, node, err)
+	vmid := r.Ref.VMID
+	node, config, err := s.locate(ctx, resources, r.Ref)
+	if err != nil || node == "" {
+		return nil, nil, err
 	}
 	if err := guard(r.Ref, node, config.Values); err != nil {
 		return nil, nil, err
@@ -82,6 +72,38 @@ func removable(vmid int, config map[string]string) error {
 	return nil
 }
 
+// locate finds the configuration of a VM in state, also when it moves to another node at this moment. Node is "" when the
+// VM is proven to be gone.
+func (s *Service) locate(ctx context.Context, resources pve.Resources, ref Ref) (string, pve.GuestConfig, error) {
+	node := ref.Node
+	for attempt := range 3 {
+		if err := s.pause(ctx, attempt); err != nil {
+			return "", pve.GuestConfig{}, err
+		}
+		if listed, ok := resources.Guest(ref.VMID); ok && listed.Type == "qemu" {
+			node = listed.Node
+		}
+		config, err := s.api.CurrentConfig(ctx, node, ref.VMID)
+		if err == nil {
+			return node, config, nil
+		}
+		if !pve.IsKind(err, pve.NotFound) {
+			return "", pve.GuestConfig{}, fmt.Errorf("read VM %d on node %s: %w", ref.VMID, node, err)
+		}
+		_, seen, err := s.missing(ctx, ref, node)
+		switch {
+		case seen == Gone:
+			return "", pve.GuestConfig{}, nil
+		case err != nil:
+			return "", pve.GuestConfig{}, err
+		}
+		if resources, err = s.api.Resources(ctx); err != nil { // found on another node
+			return "", pve.GuestConfig{}, fmt.Errorf("list the cluster's guests: %w", err)
+		}
+	}
+	return "", pve.GuestConfig{}, fmt.Errorf("VM %d is moving from node to node: try again when its migration has ended", ref.VMID)
+}
+
 func (s *Service) destroyGuest(ctx context.Context, r DeleteRequest, resources pve.Resources, node string, config map[string]string) ([]Residue, []Warning, error) {
 	l := &ledger{}
 	running, err := s.isRunning(node, r.Ref.VMID)(ctx)
@@ -103,7 +125,7 @@ func (s *Service) destroyGuest(ctx context.Context, r DeleteRequest, resources p
 	}
 	f.release(config, r.Ref.VMID)
 	identity := identityOf(config)
-	gone := &removal{s: s, vmid: r.Ref.VMID, nodes: []string{node}, fence: f, ledger: l,
+	gone := &removal{s: s, vmid: r.Ref.VMID, nodes: []string{node}, fence: f, ledger: l, committed: true, force: r.ForceStop,
 		stamp: newStamp(clusterName(resources), r.Ref.VMID, s.deadline(0)),
 		owns:  func(now map[string]string) bool { return !identity.IsZero() && identity.Matches(identityOf(now)) }}
 	return gone.report(gone.run(ctx))

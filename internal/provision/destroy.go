@@ -15,7 +15,11 @@ func (r *removal) destroy(ctx context.Context, node string, config map[string]st
 	if err := r.halt(ctx, node); err != nil {
 		return err
 	}
-	if config["lock"] != "" {
+	if config["protection"] == "1" && r.committed {
+		r.stuck = fmt.Errorf("VM %d on node %s is protected since a moment ago; its protection was left alone", r.vmid, node)
+		return r.stuck
+	}
+	if config["lock"] != "" && config["lock"] != "suspended" {
 		if err := r.unlock(ctx, node, config["lock"]); err != nil {
 			if r.stuck != nil {
 				r.freeAll(ctx)
@@ -47,6 +51,10 @@ func (r *removal) halt(ctx context.Context, node string) error {
 	if err != nil || status.Status != "running" {
 		return err
 	}
+	if r.committed && !r.force {
+		r.stuck = fmt.Errorf("VM %d on node %s runs again after it was shut down: somebody started it, or HA did", r.vmid, node)
+		return r.stuck
+	}
 	params := pve.Params{}
 	if status.Lock != "" && r.s.api.Identity().IsRootTicket() {
 		params["skiplock"] = "1"
@@ -62,6 +70,9 @@ func (r *removal) unlock(ctx context.Context, node, lock string) error {
 	if !slices.Contains(ownLocks, lock) {
 		return fmt.Errorf("VM %d is locked (%s)", r.vmid, lock)
 	}
+	if err := r.unheld(ctx, node, lock); err != nil {
+		return err
+	}
 	if r.s.api.Identity().IsRootTicket() {
 		return r.s.set(ctx, node, r.vmid, pve.Params{"delete": "lock", "skiplock": "1", "description": r.stamp.String()})
 	}
@@ -70,6 +81,22 @@ func (r *removal) unlock(ctx context.Context, node, lock string) error {
 	}
 	r.stuck = fmt.Errorf("VM %d is locked (%s) by a worker that died; only the user root@pam with a password may unlock it over the API, and no SSH is configured", r.vmid, lock)
 	return r.stuck
+}
+
+// unheld makes sure that no task at work holds the lock of our VM: since ours died, somebody may have removed what it left
+// and be creating a VM of his own. A token without Sys.Audit sees its own tasks only.
+func (r *removal) unheld(ctx context.Context, node, lock string) error {
+	tasks, err := r.s.api.Tasks(ctx, node, pve.TaskFilter{RunningOnly: true})
+	if err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		mayHold := t.UPID.ID() == fmt.Sprint(r.vmid) || lock == "clone" && t.UPID.Type() == "qmclone"
+		if mayHold && !slices.Contains(r.ledger.upids, t.UPID) && !r.s.isKnown(t.UPID) {
+			return fmt.Errorf("task %s is running and may hold the lock of VM %d", t.UPID, r.vmid)
+		}
+	}
+	return nil
 }
 
 // adopt attaches to our VM the volumes of its id that it does not know of, so that they are destroyed with it. Those that

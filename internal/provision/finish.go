@@ -16,6 +16,10 @@ func (c *creation) configure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !c.stamp.proves(c.vmid, config.Values) {
+		return c.unmarked()
+	}
+	c.identity = identityOf(config.Values)
 	has := vm.Decode(config.Values)
 	want := vm.Merge(has, c.r.Spec)
 	want.Description, want.Protection, want.Template = has.Description, has.Protection, has.Template
@@ -24,7 +28,14 @@ func (c *creation) configure(ctx context.Context) error {
 	if len(c.change.Problems) > 0 {
 		return problems("configure", c.vmid, c.change)
 	}
+	if _, renewed := c.change.Set["smbios1"]; renewed {
+		c.identity = Identity{} // the commit looks again
+	}
 	return c.s.apply(ctx, &c.ledger, c.node, c.vmid, c.change, "")
+}
+
+func (c *creation) unmarked() error {
+	return fmt.Errorf("VM %d on node %s is not marked as this create's any more: somebody changed or replaced it", c.vmid, c.node)
 }
 
 // complete gives devices that the template does not have what PVE needs to make them.
@@ -162,6 +173,9 @@ func (s *Service) isRunning(node string, vmid int) func(context.Context) (bool, 
 // commit is the last write: it puts the wanted description in the stamp's place, and sets protection. Before it the VM is
 // ours to remove; after it, it is the user's.
 func (c *creation) commit(ctx context.Context) error {
+	if err := c.recognise(ctx); err != nil {
+		return err
+	}
 	params := pve.Params{}
 	description := c.r.Spec.Description
 	if description == nil && c.origin != nil && c.origin.description != "" {
@@ -179,4 +193,21 @@ func (c *creation) commit(ctx context.Context) error {
 		}
 	}
 	return c.s.set(ctx, c.node, c.vmid, params)
+}
+
+// recognise notes the VM's identity while the stamp still proves that it is ours: after a commit whose answer is lost
+// nothing else does.
+func (c *creation) recognise(ctx context.Context) error {
+	if !c.identity.IsZero() {
+		return nil
+	}
+	config, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+	if err != nil {
+		return err
+	}
+	if !c.stamp.proves(c.vmid, config.Values) {
+		return c.unmarked()
+	}
+	c.identity = identityOf(config.Values)
+	return nil
 }

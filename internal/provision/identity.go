@@ -20,7 +20,13 @@ func (i Identity) Matches(other Identity) bool {
 	if i.UUID != "" && other.UUID != "" {
 		return i.UUID == other.UUID
 	}
-	return i.CTime == other.CTime
+	return i.CTime != "" && i.CTime == other.CTime
+}
+
+// proves reports whether a configuration carries this uuid, which PVE gives to one VM only. The creation time proves
+// nothing: clones have their template's.
+func (i Identity) proves(config map[string]string) bool {
+	return i.UUID != "" && i.UUID == vm.UUID(config)
 }
 
 // String is the uuid, or the creation time where there is none.

@@ -20,12 +20,15 @@ type Proof struct {
 	Before   []string  `json:"before"`   // volumes that were there then
 	Tasks    []string  `json:"tasks"`    // UPIDs
 	Lost     bool      `json:"lost,omitempty"`
+	// Identity is the VM's own, where the create came to see it: once the commit may have taken effect the stamp is gone.
+	Identity Identity `json:"identity,omitzero"`
 }
 
 // proof is what this create can prove.
 func (c *creation) proof() *Proof {
 	p := &Proof{VMID: c.vmid, Nodes: c.nodes(), Cluster: c.stamp.Cluster, TX: c.stamp.TX, Deadline: c.stamp.Deadline,
-		Node: c.fence.node, Storages: c.fence.storages, Before: c.fence.orphans(), Lost: c.lost}
+		Node: c.fence.node, Storages: c.fence.storages, Before: c.fence.orphans(),
+		Lost: c.lost != nil, Identity: c.identity}
 	for _, upid := range c.ledger.upids {
 		p.Tasks = append(p.Tasks, string(upid))
 	}
@@ -42,7 +45,11 @@ func (p *Proof) removal(s *Service) *removal {
 	for _, upid := range p.Tasks {
 		l.add(pve.UPID(upid))
 	}
-	return &removal{s: s, vmid: p.VMID, nodes: p.Nodes, fence: f, ledger: l, stamp: p.stamp(), lost: p.Lost}
+	r := &removal{s: s, vmid: p.VMID, nodes: p.Nodes, fence: f, ledger: l, stamp: p.stamp(), owns: p.Identity.proves}
+	if p.Lost {
+		r.lost = &lostJob{}
+	}
+	return r
 }
 
 func (p *Proof) stamp() stamp {
@@ -53,7 +60,7 @@ func (p *Proof) stamp() stamp {
 func (p *Proof) whose(config map[string]string) found {
 	_, stamped := parseStamp(config["description"])
 	switch {
-	case p.stamp().proves(p.VMID, config):
+	case p.stamp().proves(p.VMID, config), p.Identity.proves(config):
 		return ours
 	case !stamped && halfMade(config):
 		return nobody

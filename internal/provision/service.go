@@ -23,7 +23,8 @@ type Service struct {
 	clock pve.Clock
 
 	mu     sync.Mutex
-	active map[string]bool // transactions under way here
+	active map[string]bool   // transactions under way here
+	tasks  map[pve.UPID]bool // that answered a request of ours
 }
 
 // New makes a Service. shell and clock may be nil: no SSH, the real clock.
@@ -31,7 +32,7 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 	if clock == nil {
 		clock = realClock{}
 	}
-	return &Service{api: api, shell: shell, clock: clock, active: map[string]bool{}}
+	return &Service{api: api, shell: shell, clock: clock, active: map[string]bool{}, tasks: map[pve.UPID]bool{}}
 }
 
 // begin notes a transaction as under way here, until the returned function is called.
@@ -50,4 +51,17 @@ func (s *Service) isActive(tx string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.active[tx]
+}
+
+// known notes a task that is the answer to a request of ours, and so to no other.
+func (s *Service) known(upid pve.UPID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tasks[upid] = true
+}
+
+func (s *Service) isKnown(upid pve.UPID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tasks[upid]
 }

@@ -25,12 +25,26 @@ type job struct {
 }
 
 // ledger remembers the tasks of one transaction: what an undo has to await, and what a search must not take for another.
-type ledger struct{ upids []pve.UPID }
+type ledger struct {
+	upids []pve.UPID
+	// guessed are the tasks that were found by a search. PVE names neither the request nor, for a clone, the new id in a
+	// task, so such a one may belong to another process that works with the same identity: it is awaited, never stopped,
+	// and what came of it is believed only when our stamp is on it.
+	guessed map[pve.UPID]bool
+}
 
 func (l *ledger) add(upid pve.UPID) {
 	if upid != "" && !slices.Contains(l.upids, upid) {
 		l.upids = append(l.upids, upid)
 	}
+}
+
+func (l *ledger) guess(upid pve.UPID) {
+	l.add(upid)
+	if l.guessed == nil {
+		l.guessed = map[pve.UPID]bool{}
+	}
+	l.guessed[upid] = true
 }
 
 // perform sends a job and awaits its task. When the answer was lost, it looks before it goes on: exactly one task of our
@@ -39,7 +53,7 @@ func (s *Service) perform(ctx context.Context, l *ledger, j job) (pve.TaskResult
 	since := s.api.ServerTime()
 	upid, err := j.send(ctx)
 	if pve.IsKind(err, pve.Ambiguous) {
-		found, lookErr := s.search(ctx, l, j, since)
+		found, lookErr := s.search(ctx, l, j, since, lookups)
 		if found == "" && j.done != nil {
 			if ok, doneErr := j.done(ctx); ok && doneErr == nil {
 				return pve.TaskResult{}, nil
@@ -48,32 +62,38 @@ func (s *Service) perform(ctx context.Context, l *ledger, j job) (pve.TaskResult
 		if found == "" {
 			return pve.TaskResult{}, errors.Join(err, lookErr)
 		}
-		upid, err = found, nil
+		l.guess(found)
+		return s.api.Wait(ctx, found)
 	}
 	if err != nil {
 		return pve.TaskResult{}, err
 	}
-	l.add(upid)
 	if upid == "" {
 		return pve.TaskResult{}, nil
 	}
+	l.add(upid)
+	s.known(upid)
 	return s.api.Wait(ctx, upid)
 }
 
-// search finds the task that a request with a lost answer began, or "" if there is none or more than one.
-func (s *Service) search(ctx context.Context, l *ledger, j job, since time.Time) (pve.UPID, error) {
+// skew is how far the clock of the node that began a task may be behind that of the node which answers us.
+const skew = 3 * time.Second
+
+// search finds the task that a request with a lost answer began, or "" if there is none or more than one. Tasks that
+// answered another request of this process are none.
+func (s *Service) search(ctx context.Context, l *ledger, j job, since time.Time, times int) (pve.UPID, error) {
 	var failed error
-	for attempt := range lookups {
+	for attempt := range times {
 		if err := s.pause(ctx, attempt); err != nil {
 			return "", err
 		}
-		tasks, err := s.api.Tasks(ctx, j.node, pve.TaskFilter{VMID: j.id, Type: j.typ, Since: since.Add(-time.Second)}) // a Date has whole seconds
+		tasks, err := s.api.Tasks(ctx, j.node, pve.TaskFilter{VMID: j.id, Type: j.typ, Since: since.Add(-skew)})
 		if failed = err; err != nil {
 			continue
 		}
 		var own []pve.UPID
 		for _, t := range tasks {
-			if t.UPID.User() == s.api.Identity().User && !slices.Contains(l.upids, t.UPID) {
+			if t.UPID.User() == s.api.Identity().User && !slices.Contains(l.upids, t.UPID) && !s.isKnown(t.UPID) {
 				own = append(own, t.UPID)
 			}
 		}

@@ -65,6 +65,10 @@ func (e *TaskError) Error() string { return e.Op + ": " + e.ExitStatus }
 // half-done job are still there (pve-common UPID handling, "unexpected status").
 func (e *TaskError) Killed() bool { return e.ExitStatus == killedStatus }
 
+// IsUntold tells whether PVE cannot say how the worker ended, since the end of its log is lost (pve-common Tools.pm
+// upid_read_status).
+func (e *TaskError) IsUntold() bool { return !e.Killed() && kindOfExit(e.ExitStatus) == Ambiguous }
+
 const killedStatus = "unexpected status"
 
 // judge turns an exchange into an *Error, or nil when PVE said yes.

@@ -1,0 +1,107 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// claim is the first write. An id that is taken already is a collision, never a success.
+func (c *creation) claim(ctx context.Context, j job) error {
+	since := c.s.api.ServerTime()
+	send := j.send
+	j.send = func(ctx context.Context) (pve.UPID, error) {
+		upid, err := send(ctx)
+		c.sent = !pve.IsKind(err, pve.Exists) // said at once, it was said before anything was done
+		return upid, err
+	}
+	result, err := c.s.perform(ctx, &c.ledger, j)
+	if pve.IsKind(err, pve.Ambiguous) && len(c.ledger.upids) == 0 {
+		c.lost = &lostJob{job: j, since: since, patience: patience(err)}
+	}
+	if err == nil && len(c.ledger.guessed) > 0 {
+		err = c.verify(ctx)
+	}
+	if pve.IsKind(err, pve.Exists) {
+		c.taken = true
+		err = &FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", c.vmid),
+			Detail: "Another VM or container has this id; it was not touched. Choose another vmid, or leave it out to get a free one", Err: err}
+	}
+	c.warn(fmt.Sprintf("Creation of VM %d ended with warnings", c.vmid), result)
+	return err
+}
+
+// verify looks whose VM the task made that a search took for ours. Another process with the same identity may have
+// created a VM under the same id while our own request was refused, or cloned the same source while it was lost.
+func (c *creation) verify(ctx context.Context) error {
+	mine, err := false, error(nil)
+	if c.origin != nil {
+		mine, err = c.cloned(ctx)
+	} else {
+		var config pve.GuestConfig
+		config, err = c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+		mine = err == nil && c.stamp.proves(c.vmid, config.Values)
+	}
+	if err != nil {
+		return fmt.Errorf("look what became of VM %d, since the answer to its create was lost: %w", c.vmid, err)
+	}
+	if mine {
+		return nil
+	}
+	return &pve.Error{Op: fmt.Sprintf("create VM %d on node %s", c.vmid, c.node), Kind: pve.Exists,
+		Message: "the answer was lost, and the VM that has the id now is not marked as this create's"}
+}
+
+// cloned awaits the end of a clone whose task is not known: several clones of one source are under way, and PVE lists
+// their tasks under the source. Our stamp on the target tells which target is ours. A lock that no task holds is a dead
+// worker's, and nothing comes of it any more.
+func (c *creation) cloned(ctx context.Context) (bool, error) {
+	dead := 0
+	for attempt := 0; ; attempt++ {
+		if err := c.s.pause(ctx, attempt); err != nil {
+			return false, err
+		}
+		config, err := c.s.api.CurrentConfig(ctx, c.origin.node, c.vmid)
+		if pve.IsKind(err, pve.NotFound) && c.node != c.origin.node {
+			config, err = c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+		}
+		if err != nil {
+			return false, err
+		}
+		if config.Values["lock"] == "" {
+			return c.stamp.proves(c.vmid, config.Values), nil
+		}
+		running, err := c.s.api.Tasks(ctx, c.origin.node, pve.TaskFilter{VMID: c.origin.vmid, Type: "qmclone", RunningOnly: true})
+		if err == nil && len(running) == 0 {
+			if dead++; dead > 1 {
+				return false, nil
+			}
+		}
+	}
+}
+
+// lostJob is a first request whose answer was lost and whose task was not found at once.
+type lostJob struct {
+	job      job
+	since    time.Time
+	patience int // lookups until it counts as never done
+}
+
+// patience is how long to go on looking for what a lost request did. A line that broke leaves a request that PVE either
+// has or has not; behind a timeout its handler may be at work for minutes (596 comes after 30 s, pve-http-server
+// AnyEvent.pm proxy_request).
+func patience(err error) int {
+	var answer *pve.Error
+	if errors.As(err, &answer) && answer.Status == 0 && answer.Err != nil && !isTimeout(answer.Err) {
+		return 8 // about 15 s
+	}
+	return 45 // about two minutes
+}
+
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
+}

@@ -1,0 +1,63 @@
+package provision
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+)
+
+// residues names what is left. failed is why the last pass did not get on.
+func (r *removal) residues(failed error) []tx.Residue {
+	var left []tx.Residue
+	reason := "the rollback did not get through"
+	if failed != nil {
+		reason = failed.Error()
+	}
+	switch {
+	case r.at != "":
+		left = append(left, r.guestResidue(r.at, reason))
+	case !r.looked && !r.hidden:
+		left = append(left, r.unseenResidue(reason))
+	}
+	for _, v := range r.strays {
+		left = append(left, r.volumeResidue(v, reason))
+	}
+	return left
+}
+
+// guestResidue is a VM of ours that was seen. Only the lock of a dead worker is to be taken away: behind any other a task
+// is at work.
+func (r *removal) guestResidue(node, reason string) tx.Residue {
+	command := fmt.Sprintf("qm destroy %d --purge", r.vmid)
+	if r.shield && !r.committed {
+		command = fmt.Sprintf("qm set %d --protection 0 && %s", r.vmid, command)
+	}
+	if slices.Contains(ownLocks, r.lock) {
+		command = fmt.Sprintf("qm unlock %d && %s", r.vmid, command)
+	}
+	return tx.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.vmid), Reason: reason, Command: command,
+		What: fmt.Sprintf("VM %d on node %s", r.vmid, node)}
+}
+
+// unseenResidue is a VM that could not be looked for. It may be gone, and somebody else's may have its id by now, so its
+// command looks for our stamp first.
+func (r *removal) unseenResidue(reason string) tx.Residue {
+	left := r.guestResidue(r.nodes[0], reason)
+	if !r.committed {
+		left.Command = fmt.Sprintf("grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && qm destroy %d --purge", r.stamp.TX, r.nodes[0], r.vmid, r.vmid)
+	}
+	left.Reason += "; it could not be looked at, and may be gone already"
+	return left
+}
+
+// volumeResidue is a volume of ours. When somebody who cannot be seen has the id, the command frees it only where no
+// configuration of the cluster mentions it.
+func (r *removal) volumeResidue(volume, reason string) tx.Residue {
+	left := tx.Residue{Kind: "volume", Node: r.fence.node, ID: volume, Reason: reason, Command: "pvesm free " + volume,
+		What: fmt.Sprintf("volume %s on node %s", volume, r.fence.node)}
+	if r.hidden {
+		left.Command = fmt.Sprintf("grep -r %s /etc/pve/nodes || pvesm free %s", volume, volume)
+	}
+	return left
+}
