@@ -20,6 +20,7 @@ func Decode(config map[string]string) Spec {
 	for _, o := range options() {
 		known[o.key] = o
 	}
+	slotted := families()
 	keys := Slots(config) // first, in PVE's order: the first cloud-init drive counts
 	for _, key := range slices.Sorted(maps.Keys(config)) {
 		if _, isDrive := slotRank(key); !isDrive {
@@ -27,7 +28,7 @@ func Decode(config map[string]string) Spec {
 		}
 	}
 	for _, key := range keys {
-		if key == passwordOption || decodeOption(&s, known, key, config[key]) {
+		if key == passwordOption || decodeOption(&s, known, slotted, key, config[key]) {
 			continue
 		}
 		if s.Rest == nil {
@@ -38,27 +39,15 @@ func Decode(config map[string]string) Spec {
 	return s
 }
 
-func decodeOption(s *Spec, known map[string]leaf[Spec], key, value string) bool {
+func decodeOption(s *Spec, known map[string]leaf[Spec], slotted []family, key, value string) bool {
 	if o, ok := known[key]; ok {
 		if strings.TrimSpace(value) == "" && key != "boot" {
 			return true
 		}
 		return o.read(s, value)
 	}
-	if network, ok := networkOfIPConfig(key); ok {
-		var a Address
-		ok := addressFormat().decode(&a, value)
-		if ok && a != (Address{}) {
-			put(&s.CloudInit.Addresses, network, a)
-		}
-		return ok
-	}
-	if isNetwork(key) {
-		n, ok := decodeNIC(value)
-		if ok {
-			put(&s.Networks, key, n)
-		}
-		return ok
+	if f, ok := familyOf(slotted, key); ok {
+		return f.read(s, key, value)
 	}
 	return decodeSlot(s, key, value)
 }
@@ -98,13 +87,8 @@ func Encode(s Spec) map[string]string {
 	if hash := s.CloudInit.PasswordHash; hash != nil && *hash != "" {
 		config[passwordOption] = *hash
 	}
-	for network, a := range s.CloudInit.Addresses {
-		if value := addressFormat().encode(&a); value != "" {
-			config[ipConfigOf(network)] = value
-		}
-	}
-	for slot, n := range s.Networks {
-		config[slot] = encodeNIC(n)
+	for _, f := range families() {
+		f.show(&s, config)
 	}
 	encodeDrives(config, s)
 	return config

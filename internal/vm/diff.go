@@ -11,17 +11,28 @@ import (
 // detached.
 //
 // What a configuration cannot say or need not repeat is kept: Rest everywhere (to's is ignored, except in new devices),
-// MAC address and model of a NIC, volume, storage, size and format of a disk, type and keys of the EFI disk, version of
-// the TPM. PasswordHash counts only where to has one; an empty one takes the password away.
+// MAC address and model of a NIC, uuid of smbios1, vmgenid, volume, storage, size and format of a disk, type, keys and
+// certificate of the EFI disk, version of the TPM. PasswordHash counts only where to has one; an empty one takes the password away.
 //
 // Diff(Spec{}, s) makes everything: its Set is Encode(s) without Rest, its Grow what imports need.
 func Diff(from, to Spec) Change {
 	var c Change
-	to.Rest, to.MachineRest, to.CPU.Rest = from.Rest, from.MachineRest, from.CPU.Rest
+	to.Rest = from.Rest
+	for _, o := range options() {
+		if o.keep != nil {
+			o.keep(&from, &to)
+		}
+	}
+	for _, f := range families() {
+		f.keep(&from, &to)
+	}
 	carryAgent(from.Agent, &to.Agent)
 	carryMachine(from, &to)
+	carryIdentity(from, &to)
+	carryCPUUnits(from.CPU, &to.CPU)
 	carryTemplate(&c, from, &to)
 	to.Networks = carryNetworks(from.Networks, to.Networks)
+	carryHostDevices(from, &to)
 	to.Disks = carryDisks(&c, from.Disks, to.Disks)
 	to.CDROMs = carryCDROMs(from.CDROMs, to.CDROMs)
 	to.EFIDisk = carryEFIDisk(&c, from.EFIDisk, to.EFIDisk)
@@ -52,8 +63,7 @@ func (c *Change) compare(from, to map[string]string) {
 
 // carryAgent keeps the agent option valid: its sub-keys need "enabled", whose reset is an explicit no.
 func carryAgent(from Agent, to *Agent) {
-	to.Rest = from.Rest
-	if from.Enabled != nil && to.Enabled == nil && (to.Type != nil || to.FSTrimClonedDisks != nil || len(to.Rest) > 0) {
+	if from.Enabled != nil && to.Enabled == nil && agentFormat().encode(to) != "" {
 		to.Enabled = new(false)
 	}
 }
@@ -99,7 +109,6 @@ func carryNetworks(from, to map[string]NIC) map[string]NIC {
 		if n.MACAddr == nil || f.MACAddr != nil && strings.EqualFold(*n.MACAddr, *f.MACAddr) {
 			n.MACAddr = f.MACAddr
 		}
-		n.Rest = f.Rest
 		to[slot] = n
 	}
 	return to

@@ -75,6 +75,7 @@ func carryDisk(c *Change, slot string, f, d Disk) Disk {
 		return d
 	}
 	d.ImportFrom = f.ImportFrom
+	sameText(&d.WWN, f.WWN)
 	switch {
 	case d.Size == nil:
 	case f.Size == nil || *d.Size > *f.Size:
@@ -111,7 +112,10 @@ func carryEFIDisk(c *Change, f, to *EFIDisk) *EFIDisk {
 	if d.PreEnrolledKeys != nil && *d.PreEnrolledKeys != valueOr(f.PreEnrolledKeys, false) {
 		c.problem(efiSlot, "pre-enrolled keys are put on the EFI disk when it is made and cannot be changed afterwards")
 	}
-	d.Type, d.PreEnrolledKeys = f.Type, f.PreEnrolledKeys
+	d.Type, d.PreEnrolledKeys, d.ImportFrom = f.Type, f.PreEnrolledKeys, f.ImportFrom
+	if d.MSCert == nil {
+		d.MSCert = f.MSCert
+	}
 	return &d
 }
 
@@ -133,7 +137,7 @@ func carryTPMState(c *Change, f, to *TPMState) *TPMState {
 	if d.Version != nil && *d.Version != valueOr(f.Version, "v1.2") {
 		c.problem(tpmSlot, "the TPM state has version "+valueOr(f.Version, "v1.2")+", which cannot be changed to "+*d.Version)
 	}
-	d.Version = f.Version
+	d.Version, d.ImportFrom = f.Version, f.ImportFrom
 	return &d
 }
 

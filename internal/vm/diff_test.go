@@ -154,7 +154,7 @@ func otherCases() map[string]diffCase {
 // TestDiffRemoves: what from has and to has not is reset, detached, or taken out of its property string.
 func TestDiffRemoves(t *testing.T) {
 	from := Decode(map[string]string{
-		"name": "a", "agent": "1,freeze-fs-on-backup=0,type=isa", "cpu": "host,flags=+aes,hidden=1", "scsi0": "a1:vm-100-disk-0,size=1G,ssd=1",
+		"name": "a", "agent": "1,later=0,type=isa", "cpu": "host,flags=+aes,hidden=1,later=x", "scsi0": "a1:vm-100-disk-0,size=1G,ssd=1",
 		"scsi1": "a1:vm-100-disk-1,size=1G", "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0,tag=5", "net1": "virtio=BC:24:11:00:00:02",
 		"ide2": "a1:vm-100-cloudinit,media=cdrom", "efidisk0": "a1:vm-100-disk-2", "tpmstate0": "a1:vm-100-disk-3", "ipconfig0": "ip=dhcp",
 		"ide0": "none,media=cdrom", "args": "-no-hpet", "unused0": "a1:vm-100-disk-4", "cicustom": "user=local:snippets/u.yaml", "cipassword": "**********",
@@ -166,9 +166,9 @@ func TestDiffRemoves(t *testing.T) {
 	}
 	want := Change{
 		Set: map[string]string{
-			"agent": "0,freeze-fs-on-backup=0", "cpu": "host,hidden=1", "scsi0": "a1:vm-100-disk-0,size=1G", "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0",
+			"agent": "0,later=0", "cpu": "host,later=x", "scsi0": "a1:vm-100-disk-0,size=1G", "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0",
 		},
-		Delete: []string{"cicustom", "efidisk0", "ide0", "ide2", "ipconfig0", "name", "net1", "scsi1", "tpmstate0"},
+		Delete: []string{"args", "cicustom", "efidisk0", "ide0", "ide2", "ipconfig0", "name", "net1", "scsi1", "tpmstate0"},
 	}
 	if d := cmp.Diff(want, Diff(from, to)); d != "" {
 		t.Errorf("-want +got:\n%s", d)

@@ -2,53 +2,6 @@ package vm
 
 import "strings"
 
-func diskFormat() format[Disk] {
-	return format[Disk]{
-		defaultKey: "file",
-		leaves: []leaf[Disk]{
-			scalar("size", func(d *Disk) **int64 { return &d.Size }, parseSizeOption, FormatSize),
-			text("cache", func(d *Disk) **string { return &d.Cache }),
-			text("aio", func(d *Disk) **string { return &d.AIO }),
-			scalar("discard", func(d *Disk) **bool { return &d.Discard }, parseDiscard, showDiscard),
-			flag("ssd", func(d *Disk) **bool { return &d.SSD }),
-			flag("iothread", func(d *Disk) **bool { return &d.IOThread }),
-			flag("backup", func(d *Disk) **bool { return &d.Backup }),
-			flag("replicate", func(d *Disk) **bool { return &d.Replicate }),
-			flag("ro", func(d *Disk) **bool { return &d.ReadOnly }),
-			scalar("serial", func(d *Disk) **string { return &d.Serial }, parseEscaped, percentEncode),
-		},
-		rest: func(d *Disk) *map[string]string { return &d.Rest },
-	}
-}
-
-func efiFormat() format[EFIDisk] {
-	return format[EFIDisk]{
-		defaultKey: "file",
-		leaves: []leaf[EFIDisk]{
-			text("efitype", func(d *EFIDisk) **string { return &d.Type }),
-			flag("pre-enrolled-keys", func(d *EFIDisk) **bool { return &d.PreEnrolledKeys }),
-		},
-		rest: func(d *EFIDisk) *map[string]string { return &d.Rest },
-	}
-}
-
-func tpmFormat() format[TPMState] {
-	return format[TPMState]{
-		defaultKey: "file",
-		leaves:     []leaf[TPMState]{text("version", func(d *TPMState) **string { return &d.Version })},
-		rest:       func(d *TPMState) *map[string]string { return &d.Rest },
-	}
-}
-
-func parseDiscard(s string) (bool, bool) { return s == "on", s == "on" || s == "ignore" }
-
-func showDiscard(on bool) string {
-	if on {
-		return "on"
-	}
-	return "ignore"
-}
-
 // parseDrive splits a drive into its file and its other sub-keys. "volume" is another name of "file".
 func parseDrive(value string) (file string, properties map[string]string, ok bool) {
 	properties, ok = parseProperties(value, "file")
@@ -149,6 +102,7 @@ func decodeEFIDisk(value string) (*EFIDisk, bool) {
 	d := EFIDisk{Storage: VolumeStorage(file), Volume: file}
 	if storage, _, isNew := allocation(file); isNew {
 		d.Storage, d.Volume, d.Format = storage, "", take(properties, "format")
+		d.ImportFrom = take(properties, "import-from")
 	} else {
 		d.Format = new(volumeFormat(file))
 	}
@@ -162,7 +116,7 @@ func decodeTPMState(value string) (*TPMState, bool) {
 	}
 	d := TPMState{Storage: VolumeStorage(file), Volume: file}
 	if storage, _, isNew := allocation(file); isNew {
-		d.Storage, d.Volume = storage, ""
+		d.Storage, d.Volume, d.ImportFrom = storage, "", take(properties, "import-from")
 	}
 	return &d, tpmFormat().readAll(&d, properties)
 }
@@ -184,7 +138,7 @@ func nonEmpty(m map[string]string) map[string]string {
 	return m
 }
 
-func put[V Disk | CDROM | NIC | Address](m *map[string]V, key string, v V) {
+func put[V any](m *map[string]V, key string, v V) {
 	if *m == nil {
 		*m = map[string]V{}
 	}

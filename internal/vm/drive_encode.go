@@ -49,6 +49,7 @@ func encodeEFIDisk(d EFIDisk) string {
 	if d.Volume == "" {
 		properties["file"] = d.Storage + ":1"
 		setFormat(properties, d.Format)
+		setImport(properties, d.Storage, d.ImportFrom)
 	}
 	return printProperties(properties, "file")
 }
@@ -59,8 +60,16 @@ func encodeTPMState(d TPMState) string {
 	properties["file"] = d.Volume
 	if d.Volume == "" {
 		properties["file"] = d.Storage + ":1"
+		setImport(properties, d.Storage, d.ImportFrom)
 	}
 	return printProperties(properties, "file")
+}
+
+// setImport asks for a copy; PVE wants the size 0 then (qemu-server API2/Qemu.pm).
+func setImport(properties map[string]string, storage string, source *string) {
+	if source != nil {
+		properties["file"], properties["import-from"] = storage+":0", *source
+	}
 }
 
 func setFormat(properties map[string]string, format *string) {

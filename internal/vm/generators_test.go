@@ -54,7 +54,7 @@ func restOf(t *rapid.T, label string, keys ...string) map[string]string {
 
 func topRest(t *rapid.T) map[string]string {
 	var rest map[string]string
-	for _, key := range []string{"args", "vga", "unused0", "smbios1", "meta", "digest", "lock", "scsi31", "net32", "hostpci0"} {
+	for _, key := range []string{"unused0", "meta", "digest", "lock", "parent", "scsi31", "net32", "hostpci16", "autostart"} {
 		if rapid.IntRange(0, 3).Draw(t, key+"?") == 0 {
 			if rest == nil {
 				rest = map[string]string{}
@@ -75,7 +75,7 @@ func genSpec(t *rapid.T) Spec {
 		Protection:  maybe(t, "protection", rapid.Bool()),
 		Template:    maybe(t, "template", rapid.Bool()),
 		Machine:     maybe(t, "machine", oneOf("pc", "q35", "pc-q35-9.0", "pc-i440fx-8.1+pve1")),
-		MachineRest: restOf(t, "machine", "viommu", "enable-s3"),
+		MachineRest: restOf(t, "machine", "later", "much-later"),
 		BIOS:        maybe(t, "bios", oneOf("ovmf", "seabios")),
 		OSType:      maybe(t, "ostype", oneOf("l26", "win11", "other")),
 		SCSIHW:      maybe(t, "scsihw", word()),
@@ -83,10 +83,11 @@ func genSpec(t *rapid.T) Spec {
 		Memory: Memory{
 			Size: maybe(t, "memory", number()), Balloon: maybe(t, "balloon", number()), Shares: maybe(t, "shares", number()),
 			Hugepages: maybe(t, "hugepages", oneOf("any", "2", "1024")), KeepHugepages: maybe(t, "keephugepages", rapid.Bool()),
+			AllowKSM: maybe(t, "allow-ksm", rapid.Bool()),
 		},
 		Agent: Agent{
 			Enabled: maybe(t, "agent", rapid.Bool()), Type: maybe(t, "agenttype", oneOf("virtio", "isa")),
-			FSTrimClonedDisks: maybe(t, "fstrim", rapid.Bool()), Rest: restOf(t, "agent", "freeze-fs-on-backup"),
+			FSTrimClonedDisks: maybe(t, "fstrim", rapid.Bool()), FreezeFSOnBackup: maybe(t, "freezefs", rapid.Bool()), Rest: restOf(t, "agent", "later"),
 		},
 		CloudInit: genCloudInit(t),
 		Rest:      topRest(t),
@@ -94,12 +95,14 @@ func genSpec(t *rapid.T) Spec {
 	if rapid.Bool().Draw(t, "boot?") {
 		s.BootOrder = append([]string{}, someWords(t, "boot", oneOf("scsi0", "net0", "ide2", "virtio3"))...)
 	}
+	genMachine(t, &s)
 	genDrives(t, &s)
 	for i := range 3 {
 		if rapid.Bool().Draw(t, "net?") {
 			put(&s.Networks, fmt.Sprintf("net%d", i), genNIC(t))
 		}
 	}
+	genDevices(t, &s)
 	return s
 }
 
@@ -108,7 +111,9 @@ func genCPU(t *rapid.T) CPU {
 		Type: maybe(t, "cputype", oneOf("host", "kvm64", "x86-64-v2-AES")), Flags: sortedWords(t, "flags", oneOf("+aes", "-pcid", "+pdpe1gb")),
 		Sockets: maybe(t, "sockets", number()), Cores: maybe(t, "cores", number()), VCPUs: maybe(t, "vcpus", number()),
 		Limit: maybe(t, "cpulimit", fraction()), Units: maybe(t, "cpuunits", number()), Affinity: maybe(t, "affinity", oneOf("0-1", "0,2")),
-		NUMA: maybe(t, "numa", rapid.Bool()), Rest: restOf(t, "cpu", "hidden", "phys-bits"),
+		NUMA: maybe(t, "numa", rapid.Bool()), Hidden: maybe(t, "hidden", rapid.Bool()),
+		HVVendorID: maybe(t, "hv-vendor-id", word()), PhysBits: maybe(t, "phys-bits", oneOf("host", "48")), Level: maybe(t, "level", number()),
+		GuestPhysBits: maybe(t, "guest-phys-bits", number()), ReportedModel: maybe(t, "reported-model", word()), Rest: restOf(t, "cpu", "later", "much-later"),
 	}
 }
 
@@ -159,7 +164,8 @@ func genDrives(t *rapid.T, s *Spec) {
 	if rapid.Bool().Draw(t, "efi?") {
 		storage, volume, format := genVolume(t)
 		s.EFIDisk = &EFIDisk{Storage: storage, Volume: volume, Format: &format, Type: maybe(t, "efitype", oneOf("2m", "4m")),
-			PreEnrolledKeys: maybe(t, "keys", rapid.Bool()), Rest: restOf(t, "efi", "size", "ms-cert")}
+			PreEnrolledKeys: maybe(t, "keys", rapid.Bool()),
+			MSCert:          maybe(t, "ms-cert", oneOf("2011", "2023w")), Rest: restOf(t, "efi", "size", "later")}
 	}
 	if rapid.Bool().Draw(t, "tpm?") {
 		storage, volume, _ := genVolume(t)
@@ -183,7 +189,12 @@ func genDisk(t *rapid.T) Disk {
 		Cache: maybe(t, "cache", oneOf("none", "writeback")), AIO: maybe(t, "aio", oneOf("native", "io_uring")),
 		Discard: maybe(t, "discard", rapid.Bool()), SSD: maybe(t, "ssd", rapid.Bool()), IOThread: maybe(t, "iothread", rapid.Bool()),
 		Backup: maybe(t, "backup", rapid.Bool()), Replicate: maybe(t, "replicate", rapid.Bool()), ReadOnly: maybe(t, "ro", rapid.Bool()),
-		Serial: maybe(t, "serial", rapid.StringMatching(`[A-Za-z0-9 ,=%é]{1,10}`)), Rest: restOf(t, "disk", "iops", "mbps", "wwn", "werror", "media"),
+		Serial: maybe(t, "serial", rapid.StringMatching(`[A-Za-z0-9 ,=%é]{1,10}`)), Rest: restOf(t, "disk", "cyls", "trans", "later", "bps"),
+		Model: maybe(t, "model", rapid.StringMatching(`[A-Za-z0-9 ,=%é]{1,10}`)), WWN: maybe(t, "wwn", oneOf("0x1234567890abcdef")),
+		Vendor: maybe(t, "vendor", word()), Product: maybe(t, "product", word()), Queues: maybe(t, "queues", number()),
+		SCSIBlock: maybe(t, "scsiblock", rapid.Bool()), Snapshot: maybe(t, "snapshot", rapid.Bool()), Shared: maybe(t, "shared", rapid.Bool()),
+		DetectZeroes: maybe(t, "detect_zeroes", rapid.Bool()), RError: maybe(t, "rerror", oneOf("stop")), WError: maybe(t, "werror", oneOf("enospc")),
+		Throttle: fields[Throttle](t, "throttle"),
 	}
 	var format string
 	d.Storage, d.Volume, format = genVolume(t)
@@ -197,6 +208,7 @@ func genNIC(t *rapid.T) NIC {
 		MACAddr: maybe(t, "mac", oneOf("BC:24:11:00:00:01", "bc:24:11:aa:bb:cc")), Bridge: maybe(t, "bridge", oneOf("vmbr0", "vmbr1")),
 		Tag: maybe(t, "tag", number()), Trunks: parseTrunks(strings.Join(someWords(t, "trunks", oneOf("5", "10-20", "100", "7-9")), ";")),
 		Firewall: maybe(t, "firewall", rapid.Bool()), LinkDown: maybe(t, "link_down", rapid.Bool()), MTU: maybe(t, "mtu", number()),
-		Queues: maybe(t, "queues", number()), Rate: maybe(t, "rate", fraction()), Rest: restOf(t, "nic", "host-tunnel"),
+		Queues: maybe(t, "queues", number()), Rate: maybe(t, "rate", fraction()), HostTunnel: maybe(t, "host-tunnel", rapid.Bool()),
+		Rest: restOf(t, "nic", "later"),
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 // holder is a struct whose fields stand for options or for sub-keys of a property string.
 type holder interface {
-	Spec | CPU | Agent | Disk | NIC | EFIDisk | TPMState | Address | CustomData
+	Spec | CPU | Agent | Disk | NIC | EFIDisk | TPMState | Address | CustomData | Startup | SMBIOS | VGA | Audio | RNG |
+		Watchdog | SpiceEnhancements | IVSHMEM | AMDSEV | IntelTDX | PCI | USB | NUMANode | VirtioFS
 }
 
 // leaf ties one option or sub-key to one field of T. The tables of leaves (options, diskFormat, …) are the codec: a new
@@ -19,19 +20,70 @@ type leaf[T holder] struct {
 	read  func(t *T, value string) bool      // false: unreadable, the caller keeps the text
 	show  func(t *T) (value string, ok bool) // canonical; false: not set
 	merge func(dst, want *T)                 // want's value wins if there is one
+
+	keys  []string           // the sub-keys of a property string
+	keep  func(from, to *T)  // gives to what from has in Rest
+	learn func(t, server *T) // puts into t's Rest what server has and t does not say
 }
 
-// format is a property string: its default key, its leaves, and where sub-keys go that no leaf expresses. Without rest
-// such a sub-key makes the whole string unreadable.
+// format is a property string: its default key, its leaves, other names of its sub-keys, and where sub-keys go that no
+// leaf expresses. Without rest such a sub-key makes the whole string unreadable.
 type format[T holder] struct {
 	defaultKey string
 	leaves     []leaf[T]
+	aliases    map[string]string // other name -> sub-key
 	rest       func(*T) *map[string]string
+}
+
+// keys are the sub-keys that f expresses, and their other names.
+func (f format[T]) keys() []string {
+	keys := slices.Collect(maps.Keys(f.aliases))
+	for _, l := range f.leaves {
+		keys = append(keys, l.key)
+	}
+	return keys
+}
+
+// keep gives to the sub-keys that from has in Rest.
+func (f format[T]) keep(from, to *T) {
+	if f.rest != nil {
+		*f.rest(to) = *f.rest(from)
+	}
+}
+
+// learn puts into t's Rest what server has there, and what server has and t does not say. A t that comes from a
+// narrower model, or that is older, is thus no order to reset it.
+func (f format[T]) learn(t, server *T) {
+	if f.rest == nil {
+		return
+	}
+	rest := maps.Clone(*f.rest(server))
+	for _, l := range f.leaves {
+		if _, said := l.show(t); said {
+			continue
+		}
+		if value, ok := l.show(server); ok {
+			if rest == nil {
+				rest = map[string]string{}
+			}
+			rest[l.key] = value
+		}
+	}
+	*f.rest(t) = rest
 }
 
 // readAll distributes properties over t.
 func (f format[T]) readAll(t *T, properties map[string]string) bool {
 	left := maps.Clone(properties)
+	for alias, key := range f.aliases {
+		if _, both := left[key]; both {
+			continue
+		}
+		if value, ok := left[alias]; ok {
+			left[key] = value
+			delete(left, alias)
+		}
+	}
 	for _, l := range f.leaves {
 		if val, ok := left[l.key]; ok && l.read(t, val) {
 			delete(left, l.key)

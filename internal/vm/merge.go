@@ -15,8 +15,9 @@ func Merge(base, want Spec) Spec {
 	if want.CloudInit.PasswordHash != nil {
 		out.CloudInit.PasswordHash = want.CloudInit.PasswordHash
 	}
-	out.CloudInit.Addresses = mergeSlots(base.CloudInit.Addresses, want.CloudInit.Addresses, mergeAddress)
-	out.Networks = mergeSlots(base.Networks, want.Networks, mergeNIC)
+	for _, f := range families() {
+		f.merge(&out, &want)
+	}
 	out.Disks = mergeSlots(base.Disks, want.Disks, mergeDisk)
 	out.CDROMs = mergeSlots(base.CDROMs, want.CDROMs, mergeCDROM)
 	out.EFIDisk = mergeEFIDisk(base.EFIDisk, want.EFIDisk)
@@ -26,7 +27,7 @@ func Merge(base, want Spec) Spec {
 	return out
 }
 
-func mergeSlots[V Disk | CDROM | NIC | Address](base, want map[string]V, merge func(base, want V) V) map[string]V {
+func mergeSlots[V any](base, want map[string]V, merge func(base, want V) V) map[string]V {
 	if len(want) == 0 {
 		return base
 	}
@@ -108,6 +109,9 @@ func mergeEFIDisk(base, want *EFIDisk) *EFIDisk {
 	}
 	d := *base
 	mergeVolume(&d.Storage, &d.Volume, &d.Format, want.Storage, want.Volume, want.Format)
+	if want.ImportFrom != nil {
+		d.ImportFrom = want.ImportFrom
+	}
 	efiFormat().merge(&d, want)
 	return &d
 }
@@ -118,6 +122,9 @@ func mergeTPMState(base, want *TPMState) *TPMState {
 	}
 	d := *base
 	mergeVolume(&d.Storage, &d.Volume, new(*string), want.Storage, want.Volume, nil)
+	if want.ImportFrom != nil {
+		d.ImportFrom = want.ImportFrom
+	}
 	tpmFormat().merge(&d, want)
 	return &d
 }

@@ -26,6 +26,7 @@ func nicFormat() format[NIC] {
 			integer("mtu", func(n *NIC) **int64 { return &n.MTU }),
 			integer("queues", func(n *NIC) **int64 { return &n.Queues }),
 			decimal("rate", func(n *NIC) **float64 { return &n.Rate }),
+			flag("host-tunnel", func(n *NIC) **bool { return &n.HostTunnel }),
 		},
 		rest: func(n *NIC) *map[string]string { return &n.Rest },
 	}
@@ -84,9 +85,4 @@ func addressFormat() format[Address] {
 		text("ip6", func(a *Address) **string { return &a.IPv6 }),
 		text("gw6", func(a *Address) **string { return &a.Gateway6 }),
 	}}
-}
-
-func mergeAddress(base, want Address) Address {
-	addressFormat().merge(&base, &want)
-	return base
 }

@@ -1,16 +1,14 @@
 package vm
 
 import (
-	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
-// options is the table of PVE's options that are one value or one property string. Slotted devices and ipconfigN are in
-// devices.go; cipassword is special because it can only be written.
+// options is the table of PVE's options that are one value or one property string. Slotted devices are in families and
+// buses; cipassword is special because it can only be written.
 func options() []leaf[Spec] {
-	return slices.Concat(generalOptions(), processorOptions(), cloudInitOptions())
+	return slices.Concat(generalOptions(), machineOptions(), groupOptions(), processorOptions(), cloudInitOptions())
 }
 
 func generalOptions() []leaf[Spec] {
@@ -26,7 +24,28 @@ func generalOptions() []leaf[Spec] {
 		text("ostype", func(s *Spec) **string { return &s.OSType }),
 		text("scsihw", func(s *Spec) **string { return &s.SCSIHW }),
 		bootOption(),
-		group("agent", agentFormat(), func(s *Spec) *Agent { return &s.Agent }),
+		text("vmstatestorage", func(s *Spec) **string { return &s.VMStateStorage }),
+		decimal("migrate_downtime", func(s *Spec) **float64 { return &s.MigrateDowntime }),
+		integer("migrate_speed", func(s *Spec) **int64 { return &s.MigrateSpeed }),
+		text("hookscript", func(s *Spec) **string { return &s.HookScript }),
+		text("args", func(s *Spec) **string { return &s.Args }),
+	}
+}
+
+func machineOptions() []leaf[Spec] {
+	return []leaf[Spec]{
+		flag("acpi", func(s *Spec) **bool { return &s.ACPI }),
+		flag("kvm", func(s *Spec) **bool { return &s.KVM }),
+		flag("tablet", func(s *Spec) **bool { return &s.Tablet }),
+		flag("localtime", func(s *Spec) **bool { return &s.LocalTime }),
+		flag("tdf", func(s *Spec) **bool { return &s.TDF }),
+		flag("reboot", func(s *Spec) **bool { return &s.Reboot }),
+		flag("freeze", func(s *Spec) **bool { return &s.Freeze }),
+		text("keyboard", func(s *Spec) **string { return &s.Keyboard }),
+		hotplugOption(),
+		text("startdate", func(s *Spec) **string { return &s.StartDate }),
+		text("arch", func(s *Spec) **string { return &s.Arch }),
+		text("vmgenid", func(s *Spec) **string { return &s.VMGenID }),
 	}
 }
 
@@ -40,11 +59,12 @@ func processorOptions() []leaf[Spec] {
 		integer("cpuunits", func(s *Spec) **int64 { return &s.CPU.Units }),
 		text("affinity", func(s *Spec) **string { return &s.CPU.Affinity }),
 		flag("numa", func(s *Spec) **bool { return &s.CPU.NUMA }),
-		scalar("memory", func(s *Spec) **int64 { return &s.Memory.Size }, parseMemory, showInteger),
+		memoryOption(),
 		integer("balloon", func(s *Spec) **int64 { return &s.Memory.Balloon }),
 		integer("shares", func(s *Spec) **int64 { return &s.Memory.Shares }),
 		text("hugepages", func(s *Spec) **string { return &s.Memory.Hugepages }),
 		flag("keephugepages", func(s *Spec) **bool { return &s.Memory.KeepHugepages }),
+		flag("allow-ksm", func(s *Spec) **bool { return &s.Memory.AllowKSM }),
 	}
 }
 
@@ -60,98 +80,12 @@ func cloudInitOptions() []leaf[Spec] {
 	}
 }
 
-// group makes an option of a property string whose sub-keys live in a part of Spec.
-func group[T holder](key string, f format[T], at func(*Spec) *T) leaf[Spec] {
-	return leaf[Spec]{
-		key:  key,
-		read: func(s *Spec, value string) bool { return f.decode(at(s), value) },
-		show: func(s *Spec) (string, bool) {
-			value := f.encode(at(s))
-			return value, value != ""
-		},
-		merge: func(dst, want *Spec) { f.merge(at(dst), at(want)) },
-	}
-}
-
-func machineFormat() format[Spec] {
-	return format[Spec]{
-		defaultKey: "type",
-		leaves:     []leaf[Spec]{text("type", func(s *Spec) **string { return &s.Machine })},
-		rest:       func(s *Spec) *map[string]string { return &s.MachineRest },
-	}
-}
-
-func cpuFormat() format[CPU] {
-	return format[CPU]{
-		defaultKey: "cputype",
-		leaves: []leaf[CPU]{
-			text("cputype", func(c *CPU) **string { return &c.Type }),
-			list("flags", func(c *CPU) *[]string { return &c.Flags }, parseFlags, showFlags),
-		},
-		rest: func(c *CPU) *map[string]string { return &c.Rest },
-	}
-}
-
-func agentFormat() format[Agent] {
-	return format[Agent]{
-		defaultKey: "enabled",
-		leaves: []leaf[Agent]{
-			flag("enabled", func(a *Agent) **bool { return &a.Enabled }),
-			text("type", func(a *Agent) **string { return &a.Type }),
-			flag("fstrim_cloned_disks", func(a *Agent) **bool { return &a.FSTrimClonedDisks }),
-		},
-		rest: func(a *Agent) *map[string]string { return &a.Rest },
-	}
-}
-
-func customFormat() format[CustomData] {
-	return format[CustomData]{leaves: []leaf[CustomData]{
-		text("user", func(c *CustomData) **string { return &c.User }),
-		text("network", func(c *CustomData) **string { return &c.Network }),
-		text("meta", func(c *CustomData) **string { return &c.Meta }),
-		text("vendor", func(c *CustomData) **string { return &c.Vendor }),
-	}}
-}
-
-// customOption is cicustom, which stands behind a pointer.
-func customOption() leaf[Spec] {
-	f := customFormat()
-	return leaf[Spec]{
-		key: "cicustom",
-		read: func(s *Spec, value string) bool {
-			var c CustomData
-			ok := f.decode(&c, value)
-			if ok && c != (CustomData{}) {
-				s.CloudInit.Custom = &c
-			}
-			return ok
-		},
-		show: func(s *Spec) (string, bool) {
-			if s.CloudInit.Custom == nil {
-				return "", false
-			}
-			value := f.encode(s.CloudInit.Custom)
-			return value, value != ""
-		},
-		merge: func(dst, want *Spec) {
-			if want.CloudInit.Custom == nil {
-				return
-			}
-			var c CustomData
-			if dst.CloudInit.Custom != nil {
-				c = *dst.CloudInit.Custom
-			}
-			f.merge(&c, want.CloudInit.Custom)
-			dst.CloudInit.Custom = &c
-		},
-	}
-}
-
 // bootOption is boot. A VM that boots from nothing has a blank value (seen on 8.4); the legacy letters ("cdn") are not
 // expressed. An order with unknown sub-keys beside it is left alone.
 func bootOption() leaf[Spec] {
 	return leaf[Spec]{
-		key: "boot",
+		key:  "boot",
+		keys: []string{"order"},
 		read: func(s *Spec, value string) bool {
 			order, found := strings.CutPrefix(value, "order=")
 			if strings.TrimSpace(value) != "" && !found || strings.Contains(value, ",") {
@@ -174,59 +108,42 @@ func bootOption() leaf[Spec] {
 	}
 }
 
-// splitList splits one of PVE's lists (pve-common Tools.pm split_list): commas, semicolons and white space separate.
-func splitList(s string) []string {
-	return strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(",; \t\r\n\x00", r) })
+func memoryOption() leaf[Spec] {
+	o := scalar("memory", func(s *Spec) **int64 { return &s.Memory.Size }, parseMemory, showInteger)
+	o.keys = []string{"current"}
+	return o
 }
 
-func joinSpace(l []string) string { return strings.Join(l, " ") }
-
-func parseDescription(s string) (string, bool) { return trimDescription(s), true }
-
-// trimDescription drops what PVE strips from the end when it reads the description back.
-func trimDescription(s string) string { return strings.TrimRight(s, " \t\r\n") }
-
-// normalTags reads a tag list the way PVE stores it with its default tag style: lower case, sorted, unique
-// (pve-guest-common, GuestHelpers.pm get_unique_tags).
-func normalTags(s string) []string {
-	tags := splitList(strings.ToLower(s))
-	slices.Sort(tags)
-	return slices.Compact(tags)
-}
-
-func showTags(tags []string) string {
-	return strings.Join(normalTags(strings.Join(tags, ";")), ";")
-}
-
-func parseFlags(s string) []string {
-	flags := splitList(s)
-	slices.Sort(flags)
-	return slices.Compact(flags)
-}
-
-func showFlags(flags []string) string { return strings.Join(parseFlags(strings.Join(flags, ";")), ";") }
-
-// parseTrunks sorts VLAN ids and ranges by their first number.
-func parseTrunks(s string) []string {
-	trunks := splitList(s)
-	slices.SortFunc(trunks, func(a, b string) int {
-		return cmp.Or(cmp.Compare(leadingNumber(a), leadingNumber(b)), cmp.Compare(a, b))
-	})
-	return slices.Compact(trunks)
-}
-
-func leadingNumber(s string) int {
-	first, _, _ := strings.Cut(s, "-")
-	n, err := strconv.Atoi(first)
-	if err != nil {
-		return 0
+// hotplugOption is hotplug. "1" stands for PVE's default features, "0" for none (qemu-server QemuServer/Helpers.pm
+// parse_hotplug_features).
+func hotplugOption() leaf[Spec] {
+	return leaf[Spec]{
+		key: "hotplug",
+		read: func(s *Spec, value string) bool {
+			switch strings.TrimSpace(value) {
+			case "0":
+				s.Hotplug = []string{}
+				return true
+			case "1":
+				value = "disk,network,usb"
+			}
+			features := parseFlags(value)
+			if len(features) == 0 || slices.Contains(features, "0") || slices.Contains(features, "1") {
+				return false
+			}
+			s.Hotplug = features
+			return true
+		},
+		show: func(s *Spec) (string, bool) {
+			if s.Hotplug != nil && len(s.Hotplug) == 0 {
+				return "0", true
+			}
+			return strings.Join(parseFlags(strings.Join(s.Hotplug, ",")), ","), s.Hotplug != nil
+		},
+		merge: func(dst, want *Spec) {
+			if want.Hotplug != nil {
+				dst.Hotplug = slices.Clone(want.Hotplug)
+			}
+		},
 	}
-	return n
 }
-
-func showTrunks(trunks []string) string {
-	return strings.Join(parseTrunks(strings.Join(trunks, ";")), ";")
-}
-
-// parseMemory reads the plain number of PVE up to 8.0 and the property string of later versions.
-func parseMemory(s string) (int64, bool) { return parseInteger(strings.TrimPrefix(s, "current=")) }

@@ -1,35 +1,30 @@
 package vm
 
-import "maps"
-
-// WithRest gives a Spec that knows only what this package models, as one from Terraform's state does, the rest that the
-// server has: the options, sub-keys and verbatim parts that no field expresses. Diff then keeps them.
+// WithRest gives a Spec that says less than the server, as one from Terraform's state does, what the server has beyond
+// it, as Rest: the options, sub-keys and verbatim parts that no field expresses, and the sub-keys that s does not say.
+// Diff then keeps them.
 func WithRest(s, server Spec) Spec {
-	s.Rest, s.MachineRest, s.CPU.Rest, s.Agent.Rest = server.Rest, server.MachineRest, server.CPU.Rest, server.Agent.Rest
+	s.Rest = server.Rest
+	for _, o := range options() {
+		if o.learn != nil {
+			o.learn(&s, &server)
+		}
+	}
+	for _, f := range families() {
+		f.learn(&s, &server)
+	}
 	s.CloudInit.Rest = server.CloudInit.Rest
-	s.Disks = withRest(s.Disks, server.Disks, func(d *Disk, from Disk) { d.Rest = from.Rest })
-	s.CDROMs = withRest(s.CDROMs, server.CDROMs, func(d *CDROM, from CDROM) { d.Rest = from.Rest })
-	s.Networks = withRest(s.Networks, server.Networks, func(n *NIC, from NIC) { n.Rest = from.Rest })
+	eachSlot(&s.Disks, server.Disks, diskFormat().learn)
+	eachSlot(&s.CDROMs, server.CDROMs, func(d, has *CDROM) { d.Rest = has.Rest })
 	if s.EFIDisk != nil && server.EFIDisk != nil {
 		disk := *s.EFIDisk
-		disk.Rest = server.EFIDisk.Rest
+		efiFormat().learn(&disk, server.EFIDisk)
 		s.EFIDisk = &disk
 	}
 	if s.TPMState != nil && server.TPMState != nil {
 		disk := *s.TPMState
-		disk.Rest = server.TPMState.Rest
+		tpmFormat().learn(&disk, server.TPMState)
 		s.TPMState = &disk
 	}
 	return s
-}
-
-func withRest[T any](devices, server map[string]T, carry func(to *T, from T)) map[string]T {
-	devices = maps.Clone(devices)
-	for slot, device := range devices {
-		if from, ok := server[slot]; ok {
-			carry(&device, from)
-			devices[slot] = device
-		}
-	}
-	return devices
 }

@@ -31,17 +31,6 @@ func indexOf(name, prefix string, limit int) (int, bool) {
 	return n, err == nil && n < limit
 }
 
-func isNetwork(key string) bool {
-	_, ok := indexOf(key, "net", 32)
-	return ok
-}
-
-// networkOfIPConfig turns "ipconfig0" into "net0".
-func networkOfIPConfig(key string) (string, bool) {
-	n, ok := indexOf(key, "ipconfig", 32)
-	return "net" + strconv.Itoa(n), ok
-}
-
 func ipConfigOf(network string) string { return "ipconfig" + strings.TrimPrefix(network, "net") }
 
 // slotRank orders drive slots as PVE does; false means that key is no drive.

@@ -18,6 +18,36 @@ type Spec struct {
 	SCSIHW      *string
 	BootOrder   []string // device keys; empty but not nil: boot from nothing
 
+	ACPI            *bool
+	KVM             *bool    // hardware virtualisation
+	Tablet          *bool    // USB tablet as pointer
+	LocalTime       *bool    // RTC in local time; PVE's default is yes for Windows
+	TDF             *bool    // time drift fix
+	Reboot          *bool    // no: the VM ends where the guest reboots
+	Freeze          *bool    // CPU frozen at start
+	Keyboard        *string  // layout of the VNC console
+	Hotplug         []string // features, sorted; empty but not nil: none
+	StartDate       *string  // now, 2006-06-17, 2006-06-17T16:01:21
+	VMStateStorage  *string
+	MigrateDowntime *float64 // seconds
+	MigrateSpeed    *int64   // MB/s, 0 = no limit
+	HookScript      *string  // volume id; root@pam only
+	Args            *string  // QEMU's command line; root@pam only
+	Arch            *string  // x86_64, aarch64; root@pam only
+	VMGenID         *string  // UUID, "0" = none, "1" = PVE is to make one; root@pam only
+
+	MachineOptions    MachineOptions
+	Startup           Startup
+	SMBIOS            SMBIOS
+	VGA               VGA
+	Audio             Audio
+	RNG               RNG
+	Watchdog          Watchdog
+	SpiceEnhancements SpiceEnhancements
+	IVSHMEM           IVSHMEM
+	AMDSEV            AMDSEV
+	IntelTDX          IntelTDX
+
 	CPU    CPU
 	Memory Memory
 	Agent  Agent
@@ -28,6 +58,13 @@ type Spec struct {
 	EFIDisk   *EFIDisk
 	TPMState  *TPMState
 	CloudInit CloudInit
+
+	PCI       map[string]PCI      // by slot: hostpci0
+	USB       map[string]USB      // by slot: usb0
+	NUMANodes map[string]NUMANode // by slot: numa0
+	VirtioFS  map[string]VirtioFS // by slot: virtiofs0
+	Serial    map[string]string   // by slot: serial0; "socket" or a device of the host (root@pam only)
+	Parallel  map[string]string   // by slot: parallel0; a device of the host (root@pam only)
 
 	// Rest holds the options that no field above expresses, verbatim.
 	Rest map[string]string
@@ -44,7 +81,15 @@ type CPU struct {
 	Units    *int64
 	Affinity *string // root@pam only
 	NUMA     *bool
-	Rest     map[string]string // further sub-keys of cpu
+
+	Hidden        *bool   // hide KVM from the guest
+	HVVendorID    *string // Hyper-V vendor id
+	PhysBits      *string // 8 to 64, or "host"
+	GuestPhysBits *int64  // PVE 9.1 or later
+	Level         *int64  // CPUID level; PVE 9.2 or later
+	ReportedModel *string // custom models only
+
+	Rest map[string]string // further sub-keys of cpu
 }
 
 // Memory is the memory group; sizes in MiB.
@@ -53,7 +98,8 @@ type Memory struct {
 	Balloon       *int64 // 0 switches ballooning off
 	Shares        *int64
 	Hugepages     *string // root@pam only
-	KeepHugepages *bool
+	KeepHugepages *bool   // root@pam only
+	AllowKSM      *bool   // PVE 9.1 or later
 }
 
 // Agent is the guest agent option.
@@ -61,6 +107,7 @@ type Agent struct {
 	Enabled           *bool
 	Type              *string // virtio, isa
 	FSTrimClonedDisks *bool
+	FreezeFSOnBackup  *bool // freeze-fs-on-backup, since PVE 9.2 also named freeze-fs
 	Rest              map[string]string
 }
 
@@ -79,8 +126,33 @@ type Disk struct {
 	Backup     *bool
 	Replicate  *bool
 	ReadOnly   *bool
-	Serial     *string           // plain text; percent-encoded on the wire
-	Rest       map[string]string // further sub-keys
+	Serial     *string // plain text; percent-encoded on the wire
+
+	Model        *string // plain text; ide
+	WWN          *string // 0x and 16 hexadecimal digits
+	Vendor       *string // scsi
+	Product      *string // scsi
+	Queues       *int64  // scsi
+	SCSIBlock    *bool   // scsi
+	Snapshot     *bool   // writes are thrown away when the VM ends
+	Shared       *bool   // the volume is on every node
+	DetectZeroes *bool
+	RError       *string // ignore, report, stop
+	WError       *string // enospc, ignore, report, stop
+	Throttle     Throttle
+
+	Rest map[string]string // further sub-keys
+}
+
+// Throttle limits a disk: MBps in MB/s, IOPS in operations per second. Max is what a burst may reach, MaxLength how long
+// it may last, in seconds. A limit of both directions excludes those of one.
+type Throttle struct {
+	MBps, MBpsRead, MBpsWrite                            *float64
+	MBpsMax, MBpsReadMax, MBpsWriteMax                   *float64
+	MBpsMaxLength, MBpsReadMaxLength, MBpsWriteMaxLength *int64 // bps_max_length, bps_rd_max_length, bps_wr_max_length
+	IOPS, IOPSRead, IOPSWrite                            *int64
+	IOPSMax, IOPSReadMax, IOPSWriteMax                   *int64
+	IOPSMaxLength, IOPSReadMaxLength, IOPSWriteMaxLength *int64
 }
 
 // CDROM is an optical drive. File is a volume id, "none" (empty drive) or "cdrom" (the host's drive).
@@ -101,7 +173,9 @@ type NIC struct {
 	MTU      *int64
 	Queues   *int64
 	Rate     *float64 // MB/s
-	Rest     map[string]string
+
+	HostTunnel *bool // PVE 9.2 or later
+	Rest       map[string]string
 }
 
 // EFIDisk is the disk of OVMF's variables. Its size is PVE's.
@@ -111,6 +185,8 @@ type EFIDisk struct {
 	Format          *string
 	Type            *string // efitype: 2m, 4m
 	PreEnrolledKeys *bool
+	MSCert          *string // ms-cert: 2011, 2023, 2023w, 2023k; PVE writes it itself; PVE 9.1 or later
+	ImportFrom      *string // at creation only
 	Rest            map[string]string
 }
 
@@ -119,7 +195,9 @@ type TPMState struct {
 	Storage string
 	Volume  string
 	Version *string // v1.2, v2.0
-	Rest    map[string]string
+
+	ImportFrom *string // at creation only
+	Rest       map[string]string
 }
 
 // CloudInit is the cloud-init drive and what it says.

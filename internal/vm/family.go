@@ -1,0 +1,151 @@
+package vm
+
+import (
+	"maps"
+	"strconv"
+)
+
+// family is a row of numbered slots ("hostpci0" … "hostpci15") that hold devices of one kind.
+type family struct {
+	prefix string
+	slots  int
+	keys   []string // sub-keys; none: the device is one plain value
+
+	read  func(s *Spec, slot, value string) bool // false: unreadable, the caller keeps the text
+	show  func(s *Spec, config map[string]string)
+	merge func(out, want *Spec) // out's map is replaced, never changed
+	keep  func(from, to *Spec)  // as in leaf, for the slots that both have
+	learn func(s, server *Spec)
+}
+
+// families are the slotted devices that are no drives. How many slots there are: facts of qemu-server QemuServer.pm,
+// PCI.pm, USB.pm, Virtiofs.pm. usb5 and up need a recent machine type.
+func families() []family {
+	return []family{
+		networkFamily(),
+		addressFamily(),
+		devices("hostpci", 16, pciFormat(), func(s *Spec) *map[string]PCI { return &s.PCI }),
+		devices("usb", 14, usbFormat(), func(s *Spec) *map[string]USB { return &s.USB }),
+		devices("numa", 8, numaFormat(), func(s *Spec) *map[string]NUMANode { return &s.NUMANodes }),
+		devices("virtiofs", 10, virtioFSFormat(), func(s *Spec) *map[string]VirtioFS { return &s.VirtioFS }),
+		plainDevices("serial", 4, func(s *Spec) *map[string]string { return &s.Serial }),
+		plainDevices("parallel", 3, func(s *Spec) *map[string]string { return &s.Parallel }),
+	}
+}
+
+// familyOf finds the family of a slot.
+func familyOf(all []family, slot string) (family, bool) {
+	for _, f := range all {
+		if _, ok := indexOf(slot, f.prefix, f.slots); ok {
+			return f, true
+		}
+	}
+	return family{}, false
+}
+
+// devices makes a family of property strings.
+func devices[T holder](prefix string, slots int, f format[T], at func(*Spec) *map[string]T) family {
+	return family{
+		prefix: prefix, slots: slots, keys: f.keys(),
+		read: func(s *Spec, slot, value string) bool {
+			var t T
+			if !f.decode(&t, value) || f.encode(&t) == "" {
+				return false
+			}
+			put(at(s), slot, t)
+			return true
+		},
+		show: func(s *Spec, config map[string]string) {
+			for slot, t := range *at(s) {
+				if value := f.encode(&t); value != "" {
+					config[slot] = value
+				}
+			}
+		},
+		merge: func(out, want *Spec) {
+			*at(out) = mergeSlots(*at(out), *at(want), func(base, want T) T {
+				f.merge(&base, &want)
+				return base
+			})
+		},
+		keep:  func(from, to *Spec) { eachSlot(at(to), *at(from), func(t, has *T) { f.keep(has, t) }) },
+		learn: func(s, server *Spec) { eachSlot(at(s), *at(server), f.learn) },
+	}
+}
+
+// eachSlot changes the devices of m that other has too, in a copy of m.
+func eachSlot[T any](m *map[string]T, other map[string]T, change func(t, has *T)) {
+	*m = maps.Clone(*m)
+	for slot, t := range *m {
+		if has, ok := other[slot]; ok {
+			change(&t, &has)
+			(*m)[slot] = t
+		}
+	}
+}
+
+// plainDevices makes a family of plain values.
+func plainDevices(prefix string, slots int, at func(*Spec) *map[string]string) family {
+	return family{
+		prefix: prefix, slots: slots,
+		read: func(s *Spec, slot, value string) bool {
+			if value == "" {
+				return false
+			}
+			put(at(s), slot, value)
+			return true
+		},
+		show: func(s *Spec, config map[string]string) {
+			for slot, value := range *at(s) {
+				if value != "" {
+					config[slot] = value
+				}
+			}
+		},
+		merge: func(out, want *Spec) { *at(out) = mergeRest(*at(out), *at(want)) },
+		keep:  func(_, _ *Spec) {},
+		learn: func(_, _ *Spec) {},
+	}
+}
+
+// networkFamily is netN, whose model and MAC address have a syntax of their own.
+func networkFamily() family {
+	f := devices("net", 32, nicFormat(), func(s *Spec) *map[string]NIC { return &s.Networks })
+	f.keys = append(append(f.keys, "model"), models()...)
+	f.read = func(s *Spec, slot, value string) bool {
+		n, ok := decodeNIC(value)
+		if ok {
+			put(&s.Networks, slot, n)
+		}
+		return ok
+	}
+	f.show = func(s *Spec, config map[string]string) {
+		for slot, n := range s.Networks {
+			config[slot] = encodeNIC(n)
+		}
+	}
+	f.merge = func(out, want *Spec) { out.Networks = mergeSlots(out.Networks, want.Networks, mergeNIC) }
+	return f
+}
+
+// addressFamily is ipconfigN; Spec keys it by the network device.
+func addressFamily() family {
+	f := devices("ipconfig", 32, addressFormat(), func(s *Spec) *map[string]Address { return &s.CloudInit.Addresses })
+	f.read = func(s *Spec, slot, value string) bool {
+		var a Address
+		ok := addressFormat().decode(&a, value)
+		if ok && a != (Address{}) {
+			n, _ := indexOf(slot, "ipconfig", 32)
+			put(&s.CloudInit.Addresses, "net"+strconv.Itoa(n), a)
+		}
+		return ok
+	}
+	f.show = func(s *Spec, config map[string]string) {
+		for network, a := range s.CloudInit.Addresses {
+			if value := addressFormat().encode(&a); value != "" {
+				config[ipConfigOf(network)] = value
+			}
+		}
+	}
+	return f
+}

@@ -1,0 +1,65 @@
+package vm
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// splitList splits one of PVE's lists (pve-common Tools.pm split_list): commas, semicolons and white space separate.
+func splitList(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(",; \t\r\n\x00", r) })
+}
+
+func joinSpace(l []string) string { return strings.Join(l, " ") }
+
+func parseDescription(s string) (string, bool) { return trimDescription(s), true }
+
+// trimDescription drops what PVE strips from the end when it reads the description back.
+func trimDescription(s string) string { return strings.TrimRight(s, " \t\r\n") }
+
+// normalTags reads a tag list the way PVE stores it with its default tag style: lower case, sorted, unique
+// (pve-guest-common, GuestHelpers.pm get_unique_tags).
+func normalTags(s string) []string {
+	tags := splitList(strings.ToLower(s))
+	slices.Sort(tags)
+	return slices.Compact(tags)
+}
+
+func showTags(tags []string) string {
+	return strings.Join(normalTags(strings.Join(tags, ";")), ";")
+}
+
+func parseFlags(s string) []string {
+	flags := splitList(s)
+	slices.Sort(flags)
+	return slices.Compact(flags)
+}
+
+func showFlags(flags []string) string { return strings.Join(parseFlags(strings.Join(flags, ";")), ";") }
+
+// parseTrunks sorts VLAN ids and ranges by their first number.
+func parseTrunks(s string) []string {
+	trunks := splitList(s)
+	slices.SortFunc(trunks, func(a, b string) int {
+		return cmp.Or(cmp.Compare(leadingNumber(a), leadingNumber(b)), cmp.Compare(a, b))
+	})
+	return slices.Compact(trunks)
+}
+
+func leadingNumber(s string) int {
+	first, _, _ := strings.Cut(s, "-")
+	n, err := strconv.Atoi(first)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func showTrunks(trunks []string) string {
+	return strings.Join(parseTrunks(strings.Join(trunks, ";")), ";")
+}
+
+// parseMemory reads the plain number of PVE up to 8.0 and the property string of later versions.
+func parseMemory(s string) (int64, bool) { return parseInteger(strings.TrimPrefix(s, "current=")) }

@@ -1,0 +1,111 @@
+package vm
+
+import (
+	"encoding/base64"
+	"strings"
+)
+
+func smbiosOption() leaf[Spec] {
+	f := smbiosFormat()
+	o := group("smbios1", f, func(s *Spec) *SMBIOS { return &s.SMBIOS })
+	o.keys = append(o.keys, "base64")
+	o.read = func(s *Spec, value string) bool { return decodeSMBIOS(&s.SMBIOS, value) }
+	o.show = func(s *Spec) (string, bool) {
+		value := encodeSMBIOS(s.SMBIOS)
+		return value, value != ""
+	}
+	o.merge = func(dst, want *Spec) {
+		f.merge(&dst.SMBIOS, &want.SMBIOS)
+		dst.SMBIOS.Base64 = dst.SMBIOS.Base64 || want.SMBIOS.Base64
+	}
+	return o
+}
+
+// smbiosTexts are the sub-keys that base64=1 is about.
+func smbiosTexts() []string {
+	return []string{"manufacturer", "product", "version", "serial", "sku", "family"}
+}
+
+func smbiosFormat() format[SMBIOS] {
+	return format[SMBIOS]{
+		leaves: []leaf[SMBIOS]{
+			text("uuid", func(b *SMBIOS) **string { return &b.UUID }),
+			text("manufacturer", func(b *SMBIOS) **string { return &b.Manufacturer }),
+			text("product", func(b *SMBIOS) **string { return &b.Product }),
+			text("version", func(b *SMBIOS) **string { return &b.Version }),
+			text("serial", func(b *SMBIOS) **string { return &b.Serial }),
+			text("sku", func(b *SMBIOS) **string { return &b.SKU }),
+			text("family", func(b *SMBIOS) **string { return &b.Family }),
+		},
+		rest: func(b *SMBIOS) *map[string]string { return &b.Rest },
+	}
+}
+
+// decodeSMBIOS reads smbios1. A text that PVE would not take, or that is not what base64=1
+// says, makes the whole option unreadable.
+func decodeSMBIOS(b *SMBIOS, value string) bool {
+	properties, ok := parseProperties(value, "")
+	if !ok {
+		return false
+	}
+	next := *b
+	if flag, found := properties["base64"]; found {
+		if next.Base64, ok = parseBool(flag); !ok {
+			return false
+		}
+		delete(properties, "base64")
+	}
+	for _, key := range smbiosTexts() {
+		encoded, found := properties[key]
+		if !found {
+			continue
+		}
+		if !next.Base64 {
+			if !isPlainSMBIOS(encoded) {
+				return false
+			}
+			continue
+		}
+		plain, err := base64.StdEncoding.Strict().DecodeString(encoded)
+		if err != nil || len(plain) == 0 {
+			return false
+		}
+		properties[key] = string(plain)
+	}
+	if !smbiosFormat().readAll(&next, properties) {
+		return false
+	}
+	*b = next
+	return true
+}
+
+func encodeSMBIOS(b SMBIOS) string {
+	properties := smbiosFormat().showAll(&b)
+	encode := b.Base64
+	for _, key := range smbiosTexts() {
+		encode = encode || !isPlainSMBIOS(properties[key])
+	}
+	if encode {
+		for _, key := range smbiosTexts() {
+			if plain, ok := properties[key]; ok {
+				properties[key] = base64.StdEncoding.EncodeToString([]byte(plain))
+			}
+		}
+		properties["base64"] = "1"
+	}
+	return printProperties(properties, "")
+}
+
+// isPlainSMBIOS says whether PVE takes a text without base64=1: it wants [A-Za-z0-9+/]+={0,2} in any case.
+func isPlainSMBIOS(s string) bool {
+	body := strings.TrimRight(s, "=")
+	if len(s)-len(body) > 2 || body == "" && s != "" {
+		return false
+	}
+	for i := range len(body) {
+		if !isLetter(body[i]) && !isDigit(body[i]) && body[i] != '+' && body[i] != '/' {
+			return false
+		}
+	}
+	return true
+}
