@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +30,7 @@ import (
 type Options struct {
 	// Nodes are the names of the cluster's members; none means pve1 and pve2. World, if given, has its own.
 	Nodes []string
-	// Profile is the version that it acts as: "8.0", "8.4" (default), "9.0" or "9.2".
+	// Profile is the version that it acts as, one of Profiles. Empty means the world's, "8.4" if it has none.
 	Profile string
 	// Clock is the cluster's clock; nil is one that moves by itself whenever everybody in the cluster waits.
 	Clock state.Clock
@@ -46,12 +48,16 @@ type Options struct {
 	// panics if the cluster listens in memory, as it does in tests, and writes to standard error on a real network. It
 	// must not call the Sim.
 	Violated func(error)
-	// Schema are the parameter rules, to share between many short-lived clusters; nil loads them.
+	// Schema are the parameter rules, to share between many short-lived clusters of one version; nil, or rules of another
+	// version than the profile's, loads them.
 	Schema *schema.Set
 }
 
 // DefaultLatency is what a request takes on the self-advancing clock; it costs nothing but simulated time.
 const DefaultLatency = 100 * time.Millisecond
+
+// Profiles are the versions that a cluster can act as, oldest first.
+func Profiles() []string { return schema.Versions() }
 
 // Op is one request or SSH command.
 type Op = handle.Op
@@ -80,13 +86,16 @@ type Sim struct {
 // New starts a cluster. It is ready when New returns; Close ends it.
 func New(o Options) (*Sim, error) {
 	w := o.world()
+	if !slices.Contains(Profiles(), w.Profile) {
+		return nil, fmt.Errorf("profile %q is not one of %s", w.Profile, strings.Join(Profiles(), ", "))
+	}
 	cert, ca, err := certificate(w)
 	if err != nil {
 		return nil, fmt.Errorf("make certificate: %w", err)
 	}
 	set := o.Schema
-	if set == nil {
-		set = schema.Load()
+	if set == nil || set.Version() != w.Profile {
+		set = schema.LoadVersion(w.Profile)
 	}
 	s := &Sim{world: w, ca: ca}
 	if o.Clock == nil && o.Latency == 0 {

@@ -10,14 +10,17 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 func main() {
@@ -76,7 +79,8 @@ func options(args []string) (pvesim.Options, error) {
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:0", "`address` of the HTTPS API; port 0 takes a free one")
 	flags.StringVar(&o.SSHListen, "ssh-listen", "127.0.0.1:0", "`address` of the SSH server")
 	nodes := flags.String("nodes", "pve1,pve2", "comma-separated `names` of the cluster's nodes")
-	flags.StringVar(&o.Profile, "profile", "8.4", "PVE `version` to act as: 8.0, 8.4, 9.0 or 9.2")
+	flags.StringVar(&o.Profile, "profile", "8.4", "PVE `version` to act as: "+strings.Join(pvesim.Profiles(), ", "))
+	world := flags.String("world", "", "YAML or JSON `file` that describes the cluster to start with")
 	flags.DurationVar(&o.Latency, "latency", 0, "time added to every request")
 	flags.DurationVar(&o.TaskTime, "task-time", 0, "time that a task takes")
 	if err := flags.Parse(args); err != nil {
@@ -85,10 +89,23 @@ func options(args []string) (pvesim.Options, error) {
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	switch o.Profile {
-	case "8.0", "8.4", "9.0", "9.2":
-	default:
-		return o, fmt.Errorf("profile %q is not one of 8.0, 8.4, 9.0, 9.2", o.Profile)
+	set := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { set[f.Name] = true })
+	if *world != "" {
+		if set["nodes"] {
+			return o, errors.New("give either the nodes or a world that has its own")
+		}
+		document, err := os.ReadFile(*world)
+		if err != nil {
+			return o, err
+		}
+		if o.World, err = state.Read(document); err != nil {
+			return o, fmt.Errorf("%s: %w", *world, err)
+		}
+		if o.World.Profile != "" && !set["profile"] {
+			o.Profile = o.World.Profile
+		}
+		return o, nil
 	}
 	for _, name := range strings.Split(*nodes, ",") {
 		if name = strings.TrimSpace(name); name != "" {
@@ -110,6 +127,9 @@ func write(dir string, sim *pvesim.Sim) (ready, error) {
 		SSHPrivateKeyFile: filepath.Join(dir, "id_root"),
 		SSHKnownHostsFile: filepath.Join(dir, "known_hosts"),
 	}
+	if line.APIToken == "" {
+		line.APIToken = firstToken(sim)
+	}
 	for name, content := range map[string][]byte{
 		line.CAFile: []byte(sim.CAPEM()), line.SSHPrivateKeyFile: sim.SSHPrivateKeyPEM(), line.SSHKnownHostsFile: sim.SSHKnownHosts(),
 	} {
@@ -118,4 +138,15 @@ func write(dir string, sim *pvesim.Sim) (ready, error) {
 		}
 	}
 	return line, nil
+}
+
+// firstToken is the first token of a world that has not the default identities; "" if it has none.
+func firstToken(sim *pvesim.Sim) string {
+	w := sim.World()
+	w.Lock()
+	defer w.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(w.Tokens)) {
+		return id + "=" + w.Tokens[id].Secret
+	}
+	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,15 @@ func TestRun(t *testing.T) {
 }
 
 func TestBadArguments(t *testing.T) {
-	for _, args := range [][]string{{"--profile", "7.4"}, {"--nodes", ","}, {"extra"}, {"--listen", "nowhere:x"}} {
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken.yaml")
+	if err := os.WriteFile(broken, []byte("nodes: [{name: a}]\nguests: [{vmid: 100, node: b}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"--profile", "6.4"}, {"--nodes", ","}, {"extra"}, {"--listen", "nowhere:x"}, {"--world", filepath.Join(dir, "none.yaml")},
+		{"--world", broken}, {"--world", broken, "--nodes", "a"},
+	} {
 		if err := run(t.Context(), args, io.Discard); err == nil {
 			t.Errorf("%v accepted", args)
 		}

@@ -26,6 +26,7 @@ var formatsJSON []byte
 
 // Set is all rules of one PVE version. It is read-only after Load and may be used by several goroutines at once.
 type Set struct {
+	version string
 	root    *node
 	formats map[string]*Format // the property-string formats that have a name
 	vm      map[string]*Param  // parameters of VM create and VM config: what Format looks options up in
@@ -41,20 +42,25 @@ type node struct {
 }
 
 type file struct {
-	Params      []*Param `json:"params"`
-	Permissions []any    `json:"permissions"`
-	Routes      []struct {
-		Method      string         `json:"method"`
-		Path        string         `json:"path"`
-		Flags       string         `json:"flags"`
-		Permissions *int           `json:"permissions"`
-		Params      map[string]int `json:"params"`
-	} `json:"routes"`
+	Params      []*Param    `json:"params"`
+	Permissions []any       `json:"permissions"`
+	Routes      []fileRoute `json:"routes"`
 }
 
-// Load parses the embedded rules: some milliseconds, so a program calls it once and passes the Set on. It panics if the
-// embedded files are damaged, which no input can cause.
-func Load() *Set {
+type fileRoute struct {
+	Method      string         `json:"method"`
+	Path        string         `json:"path"`
+	Flags       string         `json:"flags"`
+	Permissions *int           `json:"permissions"`
+	Params      map[string]int `json:"params"`
+}
+
+// LoadVersion parses the embedded rules and brings them to one of Versions: some milliseconds, so a program calls it once
+// and passes the Set on. It panics if the embedded files are damaged, which no input can cause, and on another version.
+func LoadVersion(version string) *Set {
+	if !contains(Versions(), version) {
+		panic("schema: no rules of version " + version)
+	}
 	var f file
 	if err := json.Unmarshal(routesJSON, &f); err != nil {
 		panic(fmt.Sprintf("schema: routes.json: %v", err))
@@ -63,8 +69,9 @@ func Load() *Set {
 	if err := json.Unmarshal(formatsJSON, &named); err != nil {
 		panic(fmt.Sprintf("schema: formats.json: %v", err))
 	}
+	f.adapt(version, named)
 	b := builder{
-		set:       &Set{root: &node{}, formats: map[string]*Format{}, vm: map[string]*Param{}},
+		set:       &Set{version: version, root: &node{}, formats: map[string]*Format{}, vm: map[string]*Param{}},
 		verifiers: verifiers(),
 		patterns:  map[string]*regexp.Regexp{},
 	}
@@ -82,6 +89,9 @@ func Load() *Set {
 		}
 		if r.Permissions != nil {
 			route.Permissions = permission(f.Permissions[*r.Permissions])
+		}
+		if p := guestAgent(r.Path); p != nil && version >= "9" {
+			route.Permissions = p
 		}
 		for name, n := range r.Params {
 			for _, key := range expand(r.Path, name) {

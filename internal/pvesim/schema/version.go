@@ -1,0 +1,131 @@
+package schema
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+//go:embed profiles.json
+var profilesJSON []byte
+
+// change is a fact about versions: what stands at Where exists from Since up to, but not including, Until. With a Rule the
+// 8.4 description lacks it (or has another one), and the rule is put there; without one it is taken away elsewhere.
+//
+// A place is a route ("POST /access/vncticket"), a parameter of a route ("PUT /pools:allow-move"), an option of a VM on
+// create and on both ways of changing it ("vm:virtiofs[n]"), a key of its property string ("vm:scsi[n].vendor"), or a key
+// of a named format ("format:pve-qm-hostpci.driver").
+type change struct {
+	Since string   `json:"since"`
+	Until string   `json:"until"`
+	Where []string `json:"where"`
+	Rule  *Param   `json:"rule"`
+}
+
+func (c change) holds(version string) bool {
+	return version >= c.Since && (c.Until == "" || version < c.Until)
+}
+
+// Versions are the releases whose rules LoadVersion knows, oldest first. 7.4 has little of its own: it is there for a
+// client that refuses what is too old for it.
+func Versions() []string { return []string{"7.4", "8.0", "8.4", "9.0", "9.2"} }
+
+// Version is the release whose rules the set holds.
+func (s *Set) Version() string { return s.version }
+
+// Load is LoadVersion of the release that the embedded description is of, 8.4.
+func Load() *Set { return LoadVersion("8.4") }
+
+// vmRoutes are the routes that take a VM's options.
+func vmRoutes() []string {
+	return []string{"POST /nodes/{node}/qemu", "POST /nodes/{node}/qemu/{vmid}/config", "PUT /nodes/{node}/qemu/{vmid}/config"}
+}
+
+// adapt brings the 8.4 description to another release.
+func (f *file) adapt(version string, formats map[string]map[string]*Param) {
+	var changes []change
+	if err := json.Unmarshal(profilesJSON, &changes); err != nil {
+		panic(fmt.Sprintf("schema: profiles.json: %v", err))
+	}
+	for _, c := range changes {
+		if c.holds(version) == (c.Rule == nil) {
+			continue // already so
+		}
+		for _, place := range c.Where {
+			if !f.apply(place, c.Rule, formats) {
+				panic(fmt.Sprintf("schema: profiles.json: nothing at %q", place))
+			}
+		}
+	}
+}
+
+// apply puts a rule at a place, or takes away what is there (nil). false: the place does not exist.
+func (f *file) apply(place string, rule *Param, formats map[string]map[string]*Param) bool {
+	kind, rest, _ := strings.Cut(place, ":")
+	name, key, nested := strings.Cut(rest, ".")
+	switch {
+	case kind == "format":
+		return put(formats[name], key, rule)
+	case kind != "vm" && rest == "":
+		before := len(f.Routes)
+		f.Routes = slices.DeleteFunc(f.Routes, func(r fileRoute) bool { return r.Method+" "+r.Path == kind })
+		return len(f.Routes) < before
+	}
+	found := false
+	for _, r := range f.Routes {
+		route := r.Method + " " + r.Path
+		if kind != route && (kind != "vm" || !slices.Contains(vmRoutes(), route)) {
+			continue
+		}
+		n, has := r.Params[name]
+		switch {
+		case nested && has:
+			found = put(f.Params[n].Properties, key, rule) || found
+		case nested:
+		case rule != nil:
+			f.Params = append(f.Params, rule)
+			r.Params[name] = len(f.Params) - 1
+			found = true
+		case has:
+			delete(r.Params, name)
+			found = true
+		}
+	}
+	return found
+}
+
+// put changes one key of a property string. Parameters are shared between routes, so taking it away again is no error.
+func put(properties map[string]*Param, key string, rule *Param) bool {
+	if rule == nil {
+		delete(properties, key)
+	} else if properties != nil {
+		properties[key] = rule
+	}
+	return properties != nil
+}
+
+// guestAgent is who may use the guest agent since 9.0, which split VM.Monitor (qemu-server API2/Qemu/Agent.pm): the command's
+// own privilege or the unrestricted one. nil for other routes.
+func guestAgent(template string) *Permission {
+	_, command, ok := strings.Cut(template, "/nodes/{node}/qemu/{vmid}/agent/")
+	if !ok {
+		return nil
+	}
+	priv := "VM.GuestAgent.Audit"
+	switch {
+	case command == "exec" || command == "exec-status" || command == "set-user-password":
+		priv = ""
+	case command == "file-read":
+		priv = "VM.GuestAgent.FileRead"
+	case command == "file-write":
+		priv = "VM.GuestAgent.FileWrite"
+	case strings.HasPrefix(command, "fs"):
+		priv = "VM.GuestAgent.FileSystemMgmt"
+	case command == "shutdown" || strings.HasPrefix(command, "suspend-"):
+		priv = "VM.PowerMgmt"
+	}
+	privs := slices.DeleteFunc([]string{priv, "VM.GuestAgent.Unrestricted"}, func(p string) bool { return p == "" })
+	return &Permission{Check: &Check{Op: "perm", Path: "/vms/{vmid}", Privs: privs, Any: len(privs) > 1, Options: map[string]string{}}}
+}

@@ -1,0 +1,228 @@
+package state
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// worldBuilder turns a worldFile into a World and collects what is wrong with it.
+type worldBuilder struct {
+	file   worldFile
+	w      *World
+	faults []error
+}
+
+func (b *worldBuilder) fault(format string, args ...any) {
+	b.faults = append(b.faults, fmt.Errorf(format, args...))
+}
+
+func (b *worldBuilder) build() *World {
+	if len(b.file.Nodes) == 0 {
+		b.fault("no nodes")
+	}
+	b.w = Default(nil)
+	b.w.Pools = map[string]*Pool{}
+	b.w.Profile = b.file.Profile
+	b.w.NextID.Lower, b.w.NextID.Upper = b.file.NextID.Lower, b.file.NextID.Upper
+	b.nodes()
+	b.storages()
+	b.volumes()
+	b.guests()
+	b.groups()
+	b.identities()
+	return b.w
+}
+
+func (b *worldBuilder) nodes() {
+	for i, n := range b.file.Nodes {
+		node := &Node{
+			Name: n.Name, Address: n.Address, Online: !n.Offline, CPUs: n.CPUs, Memory: int64(n.Memory), Bridges: n.Bridges,
+			Files: map[string]string{},
+		}
+		if !nodeName.MatchString(n.Name) || b.w.Nodes[n.Name] != nil {
+			b.fault("node %q: not a name, or it stands twice", n.Name)
+		}
+		if node.Address == "" {
+			node.Address = fmt.Sprintf("192.0.2.%d", i+11)
+		}
+		if node.CPUs == 0 {
+			node.CPUs = 8
+		}
+		if node.Memory == 0 {
+			node.Memory = 64 * gib
+		}
+		if node.Bridges == nil {
+			node.Bridges = []string{"vmbr0"}
+		}
+		b.w.Nodes[n.Name] = node
+	}
+}
+
+var nodeName = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?$`)
+
+// knownTypes are the storage types whose naming of volumes is modelled.
+var knownTypes = []string{"dir", "nfs", "cifs", "cephfs", "btrfs", "glusterfs", "zfspool", "rbd", "lvmthin", "lvm"}
+
+func (b *worldBuilder) storages() {
+	if b.file.Storages == nil {
+		return
+	}
+	b.w.Storages = map[string]*Storage{}
+	for _, f := range b.file.Storages {
+		s := &Storage{
+			ID: f.ID, Type: f.Type, Content: f.Content, Path: f.Path, Nodes: f.Nodes, Shared: f.Shared, Disabled: f.Disabled,
+			Offline: f.Offline, Total: int64(f.Total),
+		}
+		if s.ID == "" || b.w.Storages[s.ID] != nil {
+			b.fault("storage %q: no id, or it stands twice", s.ID)
+		}
+		if !slices.Contains(knownTypes, s.Type) {
+			b.fault("storage %s: type %q is not one of %s", s.ID, s.Type, strings.Join(knownTypes, ", "))
+		}
+		if slices.Contains([]string{"nfs", "cifs", "cephfs", "glusterfs", "rbd"}, s.Type) {
+			s.Shared = true
+		}
+		for _, n := range s.Nodes {
+			if b.w.Nodes[n] == nil {
+				b.fault("storage %s: node %q does not exist", s.ID, n)
+			}
+		}
+		if s.Path == "" {
+			s.Path = map[string]string{"dir": "/mnt/" + s.ID, "btrfs": "/mnt/" + s.ID, "zfspool": "rpool/" + s.ID, "rbd": s.ID,
+				"lvmthin": "pve/" + s.ID, "lvm": s.ID}[s.Type]
+		}
+		if s.Path == "" {
+			s.Path = "/mnt/pve/" + s.ID
+		}
+		if s.Total == 0 {
+			s.Total = 500 * gib
+		}
+		b.w.Storages[s.ID] = s
+	}
+}
+
+func (b *worldBuilder) volumes() {
+	for _, f := range b.file.Volumes {
+		if b.w.Volume(f.Node, f.Volume) != nil {
+			b.fault("volume %s on node %q stands twice", f.Volume, f.Node)
+			continue
+		}
+		b.volume(f.Node, f.Volume, int64(f.Size), f.Data)
+	}
+}
+
+// volume makes a volume whose name says what it is.
+func (b *worldBuilder) volume(node, volid string, size int64, data string) {
+	id, name, ok := SplitVolid(volid)
+	s := b.w.Storages[id]
+	if !ok || s == nil {
+		b.fault("volume %s: no such storage", volid)
+		return
+	}
+	n, err := s.ParseName(name)
+	if err != nil {
+		b.fault("volume %s: %w", volid, err)
+		return
+	}
+	if !s.Shared {
+		if _, err := b.w.StorageEnabled(node, id); err != nil || b.w.Nodes[node] == nil {
+			b.fault("volume %s: node %q does not exist or has no storage %s", volid, node, id)
+			return
+		}
+	}
+	v := &Volume{
+		Storage: id, Node: s.Key(node, name).Node, Name: name, Content: n.Content, VMID: n.VMID, Format: n.Format, Size: size, Data: data,
+		Parent: n.Base,
+	}
+	if strings.HasPrefix(n.File, "subvol-") {
+		v.Content, v.Format = "rootdir", "subvol"
+	}
+	if v.Size == 0 {
+		v.Size = gib
+	}
+	b.w.Put(v)
+}
+
+func (b *worldBuilder) guests() {
+	for _, f := range b.file.Guests {
+		g := &Guest{VMID: f.VMID, Type: f.Type, Node: f.Node, Config: map[string]string{}, Ignores: f.Ignores}
+		maps.Copy(g.Config, f.Config)
+		if f.Running {
+			g.Running = &Running{}
+		}
+		if f.Agent != nil {
+			g.Agent = &Agent{Silent: f.Agent.Silent, DelaySeconds: f.Agent.DelaySeconds}
+			for _, i := range f.Agent.Interfaces {
+				g.Agent.Interfaces = append(g.Agent.Interfaces, AgentInterface(i))
+			}
+		}
+		b.w.settle(g)
+		switch {
+		case g.VMID < 100 || g.VMID > 999_999_999:
+			b.fault("guest %d: a VMID is 100 to 999999999", g.VMID)
+		case b.w.Guests[g.VMID] != nil:
+			b.fault("guest %d stands twice", g.VMID)
+		case g.Type != "qemu" && g.Type != "lxc":
+			b.fault("guest %d: type %q is neither qemu nor lxc", g.VMID, g.Type)
+		case b.w.Nodes[g.Node] == nil:
+			b.fault("guest %d: node %q does not exist", g.VMID, g.Node)
+		}
+		b.w.Guests[g.VMID] = g
+		b.complete(g)
+		b.disks(g)
+	}
+}
+
+// complete gives a virtual machine what PVE generates for every one, and writes booleans as PVE does.
+func (b *worldBuilder) complete(g *Guest) {
+	for k, v := range g.Config {
+		if number, ok := map[string]string{"true": "1", "false": "0"}[v]; ok {
+			g.Config[k] = number
+		}
+	}
+	if g.Type != "qemu" {
+		return
+	}
+	for k, v := range g.Config {
+		if model, rest, _ := strings.Cut(v, ","); netKey.MatchString(k) && !strings.Contains(model, "=") {
+			g.Config[k] = strings.TrimSuffix(model+"="+b.w.MAC()+","+rest, ",")
+		}
+	}
+	if g.Config["smbios1"] == "" {
+		g.Config["smbios1"] = "uuid=" + b.w.UUID()
+	}
+	if g.Config["vmgenid"] == "" {
+		g.Config["vmgenid"] = b.w.UUID()
+	}
+	if g.Config["meta"] == "" {
+		g.Config["meta"] = fmt.Sprintf("creation-qemu=9.2.0,ctime=%d", defaultCtime.Unix())
+	}
+}
+
+var netKey = regexp.MustCompile(`^net\d+$`)
+
+var diskKey = regexp.MustCompile(`^(?:ide|sata|scsi|virtio|efidisk|tpmstate|unused|mp)\d+$|^rootfs$`)
+
+// disks makes the volumes that a configuration refers to, in the order of their names, bases first.
+func (b *worldBuilder) disks(g *Guest) {
+	for _, key := range slices.Sorted(maps.Keys(g.Config)) {
+		first, rest, _ := strings.Cut(g.Config[key], ",")
+		volid := strings.TrimPrefix(first, "file=")
+		if _, _, ok := SplitVolid(volid); !diskKey.MatchString(key) || !ok || b.w.Volume(g.Node, volid) != nil {
+			continue
+		}
+		size := fileSize(0)
+		if strings.HasSuffix(volid, "-cloudinit") || strings.Contains(volid, "-cloudinit.") {
+			size = 4 * mib
+		}
+		for _, part := range strings.Split(rest, ",") {
+			if text, ok := strings.CutPrefix(part, "size="); ok && size.parse(text) != nil {
+				b.fault("guest %d: %s: %q is not a size", g.VMID, key, text)
+			}
+		}
+		b.volume(g.Node, volid, int64(size), "")
+	}
+}
