@@ -17,9 +17,17 @@ func absorb(g provision.Guest) model {
 		Name: s.Name, Description: s.Description, Tags: s.Tags,
 		OnBoot: s.OnBoot, Protection: s.Protection, Template: s.Template,
 		Machine: s.Machine, BIOS: s.BIOS, OSType: s.OSType, SCSIHW: s.SCSIHW, BootOrder: s.BootOrder,
-		CPU: absorbCPU(s.CPU), Memory: absorbMemory(s.Memory), Agent: absorbAgent(s.Agent), CloudInit: absorbCloudInit(s.CloudInit),
+		CPU: new(cpuModel(s.CPU)), Memory: new(memoryModel(s.Memory)), Agent: new(agentModel(s.Agent)), CloudInit: absorbCloudInit(s.CloudInit),
+
+		ACPI: s.ACPI, KVM: s.KVM, Tablet: s.Tablet, LocalTime: s.LocalTime, TDF: s.TDF, Reboot: s.Reboot, Freeze: s.Freeze,
+		Keyboard: s.Keyboard, Hotplug: s.Hotplug, StartDate: s.StartDate, VMStateStorage: s.VMStateStorage,
+		MigrateDowntime: s.MigrateDowntime, MigrateSpeed: s.MigrateSpeed, HookScript: s.HookScript, Args: s.Args,
+		Arch: s.Arch, VMGenID: s.VMGenID,
+
 		UUID: filled(&g.Identity.UUID), Status: filled(&g.Status), PowerState: powerState(g.Status), PendingChanges: g.Pending,
 	}
+	m.absorbGroups(s)
+	m.absorbPassedThrough(s)
 	if m.PendingChanges == nil && g.Status != "" {
 		m.PendingChanges = []string{}
 	}
@@ -36,7 +44,7 @@ func absorb(g provision.Guest) model {
 		put(&m.Networks, slot, absorbNIC(n))
 	}
 	if e := s.EFIDisk; e != nil {
-		m.EFIDisk = &efiModel{Storage: filled(&e.Storage), Format: e.Format, Type: e.Type, PreEnrolledKeys: e.PreEnrolledKeys, Volume: filled(&e.Volume)}
+		m.EFIDisk = &efiModel{Storage: filled(&e.Storage), Format: e.Format, Type: e.Type, PreEnrolledKeys: e.PreEnrolledKeys, MSCert: e.MSCert, Volume: filled(&e.Volume)}
 	}
 	if t := s.TPMState; t != nil {
 		m.TPMState = &tpmModel{Storage: filled(&t.Storage), Version: t.Version, Volume: filled(&t.Volume)}
@@ -45,22 +53,14 @@ func absorb(g provision.Guest) model {
 	return m
 }
 
-func absorbCPU(c vm.CPU) *cpuModel {
-	return &cpuModel{Type: c.Type, Flags: c.Flags, Sockets: c.Sockets, Cores: c.Cores, VCPUs: c.VCPUs,
-		Limit: c.Limit, Units: c.Units, Affinity: c.Affinity, NUMA: c.NUMA}
-}
-
-func absorbMemory(m vm.Memory) *memoryModel {
-	return &memoryModel{Size: m.Size, Balloon: m.Balloon, Shares: m.Shares, Hugepages: m.Hugepages, KeepHugepages: m.KeepHugepages}
-}
-
-func absorbAgent(a vm.Agent) *agentModel {
-	return &agentModel{Enabled: a.Enabled, Type: a.Type, FSTrimClonedDisks: a.FSTrimClonedDisks}
-}
-
 func absorbDisk(d vm.Disk) diskModel {
 	disk := diskModel{Storage: filled(&d.Storage), Format: d.Format, Cache: d.Cache, AIO: d.AIO, Discard: d.Discard, SSD: d.SSD,
-		IOThread: d.IOThread, Backup: d.Backup, Replicate: d.Replicate, ReadOnly: d.ReadOnly, Serial: d.Serial, Volume: filled(&d.Volume)}
+		IOThread: d.IOThread, Backup: d.Backup, Replicate: d.Replicate, ReadOnly: d.ReadOnly, Serial: d.Serial, Volume: filled(&d.Volume),
+		Model: d.Model, WWN: d.WWN, Vendor: d.Vendor, Product: d.Product, Queues: d.Queues, SCSIBlock: d.SCSIBlock,
+		Snapshot: d.Snapshot, Shared: d.Shared, DetectZeroes: d.DetectZeroes, RError: d.RError, WError: d.WError}
+	if t := throttleModel(d.Throttle); t != (throttleModel{}) {
+		disk.Throttle = &t
+	}
 	if d.Size != nil {
 		disk.Size = some(vm.FormatSize(*d.Size))
 	}
@@ -69,7 +69,7 @@ func absorbDisk(d vm.Disk) diskModel {
 
 func absorbNIC(n vm.NIC) nicModel {
 	return nicModel{Model: filled(&n.Model), Bridge: n.Bridge, MACAddr: n.MACAddr, Tag: n.Tag, Trunks: n.Trunks,
-		Firewall: n.Firewall, LinkDown: n.LinkDown, MTU: n.MTU, Queues: n.Queues, Rate: n.Rate}
+		Firewall: n.Firewall, LinkDown: n.LinkDown, MTU: n.MTU, Queues: n.Queues, Rate: n.Rate, HostTunnel: n.HostTunnel}
 }
 
 // absorbCloudInit is nil when the VM has neither a cloud-init drive nor an option of it.

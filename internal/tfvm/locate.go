@@ -44,7 +44,18 @@ func parameters() map[string]string {
 		"ciupgrade": "cloud_init.upgrade", "cicustom": "cloud_init.custom",
 		"snapname": "clone.snapshot", "full": "clone.full", "storage": "clone.storage", "format": "clone.format",
 		"bwlimit": "clone.bwlimit", "target": "node",
+		"startup": "startup", "hookscript": "hookscript", "acpi": "acpi", "kvm": "kvm", "tablet": "tablet", "localtime": "localtime",
+		"tdf": "tdf", "reboot": "reboot", "freeze": "freeze", "keyboard": "keyboard", "hotplug": "hotplug", "startdate": "startdate",
+		"vmstatestorage": "vmstatestorage", "migrate_downtime": "migrate_downtime", "migrate_speed": "migrate_speed", "args": "args",
+		"arch": "arch", "vmgenid": "vmgenid", "smbios1": "smbios", "vga": "vga", "audio0": "audio", "rng0": "rng", "watchdog": "watchdog",
+		"spice_enhancements": "spice_enhancements", "ivshmem": "ivshmem", "amd-sev": "amd_sev", "intel-tdx": "intel_tdx",
+		"allow-ksm": "memory.allow_ksm",
 	}
+}
+
+// families maps the prefixes of PVE's numbered options to the maps that hold them by slot.
+func families() map[string]string {
+	return map[string]string{"net": "networks", "hostpci": "pci", "usb": "usb", "numa": "numa_nodes", "virtiofs": "virtiofs", "serial": "serial", "parallel": "parallel"}
 }
 
 // Parameter is the attribute behind an option of PVE's API.
@@ -58,8 +69,8 @@ func (l locator) Parameter(name string) (path.Path, bool) {
 	switch {
 	case number < 0:
 		return path.Empty(), false
-	case bus == "net":
-		return path.Root("networks").AtMapKey(name), true
+	case families()[bus] != "":
+		return path.Root(families()[bus]).AtMapKey(name), true
 	case bus == "ipconfig":
 		return path.Root("cloud_init").AtName("addresses").AtMapKey("net" + strings.TrimPrefix(name, bus)), true
 	case !isDrive:
@@ -91,7 +102,7 @@ func (l locator) Attribute(dotted string) (path.Path, bool) {
 
 // slotMaps are the attributes whose children are map keys.
 func slotMaps() []string {
-	return []string{"disks", "cdroms", "networks", "cloud_init.addresses"}
+	return []string{"disks", "cdroms", "networks", "cloud_init.addresses", "pci", "usb", "numa_nodes", "virtiofs", "serial", "parallel"}
 }
 
 func rootAttributes() []string {
@@ -100,5 +111,8 @@ func rootAttributes() []string {
 		"scsihw", "boot_order", "clone", "cpu", "memory", "agent", "disks", "cdroms", "networks", "efi_disk", "tpm_state",
 		"cloud_init", "cloud_init_password_wo", "cloud_init_password_wo_version", "power_state", "on_failure",
 		"on_orphaned_volumes", "on_destroy", "timeouts",
+		"startup", "hookscript", "acpi", "kvm", "tablet", "localtime", "tdf", "reboot", "freeze", "keyboard", "hotplug", "startdate",
+		"vmstatestorage", "migrate_downtime", "migrate_speed", "args", "arch", "vmgenid", "machine_options", "smbios", "vga", "audio",
+		"rng", "watchdog", "spice_enhancements", "ivshmem", "amd_sev", "intel_tdx", "pci", "usb", "numa_nodes", "virtiofs", "serial", "parallel",
 	}
 }

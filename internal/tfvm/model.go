@@ -18,6 +18,43 @@ type model struct {
 	SCSIHW      *string  `tfsdk:"scsihw"`
 	BootOrder   []string `tfsdk:"boot_order"`
 
+	ACPI            *bool    `tfsdk:"acpi"`
+	KVM             *bool    `tfsdk:"kvm"`
+	Tablet          *bool    `tfsdk:"tablet"`
+	LocalTime       *bool    `tfsdk:"localtime"`
+	TDF             *bool    `tfsdk:"tdf"`
+	Reboot          *bool    `tfsdk:"reboot"`
+	Freeze          *bool    `tfsdk:"freeze"`
+	Keyboard        *string  `tfsdk:"keyboard"`
+	Hotplug         []string `tfsdk:"hotplug"`
+	StartDate       *string  `tfsdk:"startdate"`
+	VMStateStorage  *string  `tfsdk:"vmstatestorage"`
+	MigrateDowntime *float64 `tfsdk:"migrate_downtime"`
+	MigrateSpeed    *int64   `tfsdk:"migrate_speed"`
+	HookScript      *string  `tfsdk:"hookscript"`
+	Args            *string  `tfsdk:"args"`
+	Arch            *string  `tfsdk:"arch"`
+	VMGenID         *string  `tfsdk:"vmgenid"`
+
+	MachineOptions    *machineOptionsModel `tfsdk:"machine_options"`
+	Startup           *startupModel        `tfsdk:"startup"`
+	SMBIOS            *smbiosModel         `tfsdk:"smbios"`
+	VGA               *vgaModel            `tfsdk:"vga"`
+	Audio             *audioModel          `tfsdk:"audio"`
+	RNG               *rngModel            `tfsdk:"rng"`
+	Watchdog          *watchdogModel       `tfsdk:"watchdog"`
+	SpiceEnhancements *spiceModel          `tfsdk:"spice_enhancements"`
+	IVSHMEM           *ivshmemModel        `tfsdk:"ivshmem"`
+	AMDSEV            *sevModel            `tfsdk:"amd_sev"`
+	IntelTDX          *tdxModel            `tfsdk:"intel_tdx"`
+
+	PCI       map[string]pciModel      `tfsdk:"pci"`
+	USB       map[string]usbModel      `tfsdk:"usb"`
+	NUMANodes map[string]numaNodeModel `tfsdk:"numa_nodes"`
+	VirtioFS  map[string]virtioFSModel `tfsdk:"virtiofs"`
+	Serial    map[string]portModel     `tfsdk:"serial"`
+	Parallel  map[string]portModel     `tfsdk:"parallel"`
+
 	Clone     *cloneModel           `tfsdk:"clone"`
 	CPU       *cpuModel             `tfsdk:"cpu"`
 	Memory    *memoryModel          `tfsdk:"memory"`
@@ -69,6 +106,15 @@ type cpuModel struct {
 	Units    *int64   `tfsdk:"units"`
 	Affinity *string  `tfsdk:"affinity"`
 	NUMA     *bool    `tfsdk:"numa"`
+
+	Hidden        *bool   `tfsdk:"hidden"`
+	HVVendorID    *string `tfsdk:"hv_vendor_id"`
+	PhysBits      *string `tfsdk:"phys_bits"`
+	GuestPhysBits *int64  `tfsdk:"guest_phys_bits"`
+	Level         *int64  `tfsdk:"level"`
+	ReportedModel *string `tfsdk:"reported_model"`
+
+	Rest map[string]string `tfsdk:"-"`
 }
 
 type memoryModel struct {
@@ -77,12 +123,16 @@ type memoryModel struct {
 	Shares        *int64  `tfsdk:"shares"`
 	Hugepages     *string `tfsdk:"hugepages"`
 	KeepHugepages *bool   `tfsdk:"keephugepages"`
+	AllowKSM      *bool   `tfsdk:"allow_ksm"`
 }
 
 type agentModel struct {
 	Enabled           *bool   `tfsdk:"enabled"`
 	Type              *string `tfsdk:"type"`
 	FSTrimClonedDisks *bool   `tfsdk:"fstrim_cloned_disks"`
+	FreezeFSOnBackup  *bool   `tfsdk:"freeze_fs_on_backup"`
+
+	Rest map[string]string `tfsdk:"-"`
 }
 
 type diskModel struct {
@@ -100,6 +150,19 @@ type diskModel struct {
 	ReadOnly   *bool   `tfsdk:"ro"`
 	Serial     *string `tfsdk:"serial"`
 	Volume     *string `tfsdk:"volume"`
+
+	Model        *string        `tfsdk:"model"`
+	WWN          *string        `tfsdk:"wwn"`
+	Vendor       *string        `tfsdk:"vendor"`
+	Product      *string        `tfsdk:"product"`
+	Queues       *int64         `tfsdk:"queues"`
+	SCSIBlock    *bool          `tfsdk:"scsiblock"`
+	Snapshot     *bool          `tfsdk:"snapshot"`
+	Shared       *bool          `tfsdk:"shared"`
+	DetectZeroes *bool          `tfsdk:"detect_zeroes"`
+	RError       *string        `tfsdk:"rerror"`
+	WError       *string        `tfsdk:"werror"`
+	Throttle     *throttleModel `tfsdk:"throttle"`
 }
 
 type cdromModel struct {
@@ -117,6 +180,8 @@ type nicModel struct {
 	MTU      *int64   `tfsdk:"mtu"`
 	Queues   *int64   `tfsdk:"queues"`
 	Rate     *float64 `tfsdk:"rate"`
+
+	HostTunnel *bool `tfsdk:"host_tunnel"`
 }
 
 type efiModel struct {
@@ -124,6 +189,8 @@ type efiModel struct {
 	Format          *string `tfsdk:"format"`
 	Type            *string `tfsdk:"type"`
 	PreEnrolledKeys *bool   `tfsdk:"pre_enrolled_keys"`
+	MSCert          *string `tfsdk:"ms_cert"`
+	ImportFrom      *string `tfsdk:"import_from"`
 	Volume          *string `tfsdk:"volume"`
 }
 
@@ -131,6 +198,8 @@ type tpmModel struct {
 	Storage *string `tfsdk:"storage"`
 	Version *string `tfsdk:"version"`
 	Volume  *string `tfsdk:"volume"`
+
+	ImportFrom *string `tfsdk:"import_from"`
 }
 
 type cloudInitModel struct {

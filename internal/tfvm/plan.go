@@ -58,6 +58,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	case creating:
 		c := &checker{config: req.Config.Raw}
 		c.bootOrder()
+		c.beginnings()
 		resp.Diagnostics.Append(c.diags...)
 	default:
 		resp.Diagnostics.Append(refused(req.Config.Raw, prior, plan, kept.Managed)...)

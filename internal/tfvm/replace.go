@@ -28,6 +28,12 @@ func replacement(planned tftypes.Value, prior, plan model) path.Paths {
 			all.Append(path.Root("disks").AtMapKey(slot).AtName("import_from"))
 		}
 	}
+	if was, is := prior.EFIDisk, plan.EFIDisk; was != nil && is != nil && moved(was.ImportFrom, is.ImportFrom) {
+		all.Append(path.Root("efi_disk").AtName("import_from"))
+	}
+	if was, is := prior.TPMState, plan.TPMState; was != nil && is != nil && moved(was.ImportFrom, is.ImportFrom) {
+		all.Append(path.Root("tpm_state").AtName("import_from"))
+	}
 	return all
 }
 

@@ -27,6 +27,11 @@ func rules() map[string]tfkit.Rule {
 		"clone": {Local: true}, "on_failure": {Local: true}, "on_orphaned_volumes": {Local: true}, "on_destroy": {Local: true},
 		"timeouts": {Local: true}, "cloud_init_password_wo_version": {Local: true},
 
+		"hotplug":          {Same: sameSet(verbatim)},
+		"migrate_downtime": {Same: sameNumber},
+		"vmgenid":          {Keep: true, Made: true, Same: sameGeneration},
+		"smbios.uuid":      {Keep: true, Made: true, Same: sameText(strings.ToLower)},
+
 		"cpu.limit": {Same: sameNumber, Default: number(0)},
 		"cpu.flags": {Same: sameSet(verbatim)},
 
@@ -41,6 +46,9 @@ func rules() map[string]tfkit.Rule {
 		"networks.*.rate":    {Same: sameNumber, Default: number(0)},
 		"networks.*.queues":  {Default: number(0)},
 
+		"disks.*.throttle": {Absent: true},
+		"efi_disk.ms_cert": {Keep: true, Made: true}, "efi_disk.import_from": {Local: true}, "tpm_state.import_from": {Local: true},
+
 		"efi_disk":         {Absent: true, Whole: true},
 		"efi_disk.storage": {Keep: true}, "efi_disk.format": {Keep: true, Made: true, Silent: true},
 		"tpm_state":         {Absent: true, Whole: true},
@@ -52,6 +60,18 @@ func rules() map[string]tfkit.Rule {
 		"cloud_init.format":   {Keep: true, Made: true, Silent: true},
 		"cloud_init.ssh_keys": {Same: sameKeys},
 		"cloud_init.custom":   {Absent: true},
+	}
+	for _, group := range []string{"machine_options", "startup", "vga", "spice_enhancements"} {
+		all[group] = tfkit.Rule{Absent: true}
+	}
+	for _, whole := range []string{"audio", "rng", "watchdog", "ivshmem", "amd_sev", "intel_tdx"} { // one sub-key is required, or there is one device
+		all[whole] = tfkit.Rule{Absent: true, Whole: true}
+	}
+	for _, limit := range []string{"mbps", "mbps_rd", "mbps_wr", "mbps_max", "mbps_rd_max", "mbps_wr_max"} {
+		all["disks.*.throttle."+limit] = tfkit.Rule{Same: sameNumber}
+	}
+	for _, hexadecimal := range []string{"pci.*.vendor_id", "pci.*.device_id", "pci.*.sub_vendor_id", "pci.*.sub_device_id", "usb.*.host"} {
+		all[hexadecimal] = tfkit.Rule{Same: sameText(strings.ToLower)}
 	}
 	for _, off := range []string{"onboot", "protection", "template", "cpu.numa", "memory.keephugepages", "agent.enabled",
 		"agent.fstrim_cloned_disks", "disks.*.discard", "disks.*.ssd", "disks.*.iothread", "disks.*.ro", "networks.*.firewall",
@@ -112,6 +132,12 @@ func sameNumber(a, b tftypes.Value) bool {
 	p, _ := x.Float64()
 	q, _ := y.Float64()
 	return p == q
+}
+
+// sameGeneration compares a wish for a generation id with what there is: "1" asks for one, whichever.
+func sameGeneration(wish, is tftypes.Value) bool {
+	has := stringOf(is)
+	return stringOf(wish) == "1" && has != "0" || strings.EqualFold(stringOf(wish), has)
 }
 
 // sameSize compares sizes in bytes.

@@ -28,7 +28,7 @@ func TestWishesAreLocal(t *testing.T) {
 		if attribute.IsComputed() || attribute.IsWriteOnly() || all[name].Local {
 			continue
 		}
-		if !slices.Contains([]string{"disks", "cdroms", "networks", "power_state"}, name) {
+		if !slices.Contains(append(slotMaps(), "power_state"), name) {
 			t.Errorf("%s is not computed and not Local", name)
 		}
 	}
@@ -64,7 +64,7 @@ func TestLocator(t *testing.T) {
 		"net0": `networks["net0"]`, "scsi11": `disks["scsi11"]`, "ide0": `cdroms["ide0"]`, "ide2": "cloud_init", "ide3": `disks["ide3"]`,
 		"ipconfig1": `cloud_init.addresses["net1"]`, "memory": "memory.size", "efidisk0": "efi_disk",
 		"disks.scsi0.storage": `disks["scsi0"].storage`, "cloud_init.addresses.net0.ipv4": `cloud_init.addresses["net0"].ipv4`,
-		"clone.vmid": "clone.vmid", "smbios1": "", "delete": "", "": "",
+		"clone.vmid": "clone.vmid", "smbios1": "smbios", "hostpci3": `pci["hostpci3"]`, "numa1": `numa_nodes["numa1"]`, "unused0": "", "delete": "", "": "",
 	} {
 		at, ok := l.Attribute(given)
 		if given == "memory" {

@@ -34,7 +34,8 @@ const description = "A virtual machine. `terraform apply` makes it whole or not 
 func vmSchema(ctx context.Context) schema.Schema {
 	attributes := map[string]schema.Attribute{}
 	for _, part := range []map[string]schema.Attribute{
-		placeAttributes(), generalAttributes(), hardwareAttributes(), deviceAttributes(), cloudInitAttributes(), lifecycleAttributes(ctx), computedAttributes(),
+		placeAttributes(), generalAttributes(), behaviourAttributes(), hardwareAttributes(), groupAttributes(), deviceAttributes(),
+		passthroughAttributes(), cloudInitAttributes(), lifecycleAttributes(ctx), computedAttributes(),
 	} {
 		maps.Copy(attributes, part)
 	}
@@ -78,7 +79,7 @@ func cloneAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Node of the source. Default: looked up. Needed only to tell several templates of one name apart."},
 		"full": schema.BoolAttribute{Optional: true,
 			MarkdownDescription: "`true`: copy the disks; `false`: linked clone, whose disks depend on the template's. Default: PVE's, linked for templates and full for VMs."},
-		"snapshot": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.LengthBetween(1, 40)},
+		"snapshot": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.SnapshotName()},
 			MarkdownDescription: "Snapshot of the source to clone. Default: its current state."},
 		"storage": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.StorageID()},
 			MarkdownDescription: "Storage for all disks of a full clone. Default: each disk stays on the source's storage. Not for linked clones."},
@@ -96,7 +97,7 @@ func generalAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"name": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.DNSName()},
 			MarkdownDescription: "Name, a DNS name. It need not be unique. Cloud-init makes it the host name. Default: none; PVE names a clone `Copy-of-VM-<source>`."},
-		"description": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.LengthAtMost(8192)},
+		"description": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.LengthAtMost(8192), tfkit.Printable()},
 			MarkdownDescription: "Notes, Markdown, at most 8192 characters. White space at the end does not count, PVE strips it. While the VM is being made its description names the transaction."},
 		"tags": schema.SetAttribute{Optional: true, Computed: true, ElementType: types.StringType,
 			Validators:          []validator.Set{setvalidator.ValueStringsAre(tfkit.Tag())},

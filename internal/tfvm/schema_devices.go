@@ -1,6 +1,8 @@
 package tfvm
 
 import (
+	"maps"
+
 	"github.com/hashicorp/terraform-plugin-framework-validators/float64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
@@ -50,7 +52,10 @@ func deviceAttributes() map[string]schema.Attribute {
 					MarkdownDescription: "Size of the firmware: `4m` (needed for Secure Boot) or `2m`. PVE's default: `2m`. It cannot be changed later."},
 				"pre_enrolled_keys": schema.BoolAttribute{Optional: true, Computed: true,
 					MarkdownDescription: "Begin with the distributions' and Microsoft's keys enrolled and Secure Boot on. PVE's default: `false`. It cannot be changed later."},
-				"volume": schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the volume."},
+				"ms_cert": textOption("Which of Microsoft's certificates are enrolled: `2011`, `2023`, `2023w` or `2023k`. A recent PVE says it itself. It cannot be changed later. PVE 8.4 or later.",
+					oneWord("2011", "2023", "2023w", "2023k")),
+				"import_from": importAttribute("variables"),
+				"volume":      schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the volume."},
 			}},
 		"tpm_state": schema.SingleNestedAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Disk for the state of a software TPM.",
@@ -59,13 +64,15 @@ func deviceAttributes() map[string]schema.Attribute {
 					MarkdownDescription: "Storage of the disk. Required unless the VM is a clone of a source that has one."},
 				"version": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("v1.2", "v2.0")},
 					MarkdownDescription: "TPM version: `v2.0` or `v1.2`. PVE's default: `v1.2`. It cannot be changed later."},
-				"volume": schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the volume."},
+				"import_from": importAttribute("state"),
+				"volume":      schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the volume."},
 			}},
 	}
 }
 
 func diskAttributes() map[string]schema.Attribute {
-	return map[string]schema.Attribute{
+	all := diskDetails()
+	maps.Copy(all, map[string]schema.Attribute{
 		"storage": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.StorageID()},
 			MarkdownDescription: "Storage of the disk. Required, except for a disk that a clone gets from its source. A change moves the disk. Needs `Datastore.AllocateSpace`."},
 		"size": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.Size()},
@@ -93,7 +100,8 @@ func diskAttributes() map[string]schema.Attribute {
 		"serial": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.LengthBetween(1, 20)},
 			MarkdownDescription: "Serial number that the guest sees, at most 20 characters."},
 		"volume": schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-0`."},
-	}
+	})
+	return all
 }
 
 func nicAttributes() map[string]schema.Attribute {
@@ -121,5 +129,6 @@ func nicAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Packet queues, 0 to 64, for `virtio`."},
 		"rate": schema.Float64Attribute{Optional: true, Computed: true, Validators: []validator.Float64{float64validator.AtLeast(0)},
 			MarkdownDescription: "Limit in MB/s (10⁶ bytes). PVE's default: none."},
+		"host_tunnel": flagOption("Let the node's network stack handle tunnelled traffic of the device. PVE 9.2 or later. PVE's default: `false`."),
 	}
 }

@@ -38,6 +38,7 @@ func hardwareAttributes() map[string]schema.Attribute {
 					MarkdownDescription: "Talk to the agent: orderly shutdown and the addresses of the VM. PVE's default: `false`."},
 				"type": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("virtio", "isa")},
 					MarkdownDescription: "Channel to the agent: `virtio` or `isa`. PVE's default: `virtio`."},
+				"freeze_fs_on_backup": flagOption("Freeze the file systems while a backup begins. PVE's default: `true`."),
 				"fstrim_cloned_disks": schema.BoolAttribute{Optional: true, Computed: true,
 					MarkdownDescription: "Trim the disks after they were moved or the VM was migrated. PVE's default: `false`."},
 			}},
@@ -46,7 +47,7 @@ func hardwareAttributes() map[string]schema.Attribute {
 
 func cpuAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"type": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+		"type": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.CPUType()},
 			MarkdownDescription: "CPU model: `x86-64-v2-AES`, `host`, … or `custom-<name>`. PVE's default: `kvm64`."},
 		"flags": schema.SetAttribute{Optional: true, Computed: true, ElementType: types.StringType,
 			Validators:          []validator.Set{setvalidator.ValueStringsAre(tfkit.CPUFlag())},
@@ -59,10 +60,16 @@ func cpuAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "How many of the sockets × cores are plugged in at start. PVE's default: all."},
 		"limit": schema.Float64Attribute{Optional: true, Computed: true, Validators: []validator.Float64{float64validator.Between(0, 128)},
 			MarkdownDescription: "CPU time that the VM may use, in host CPUs: `1.5`; 0 = no limit. PVE's default: 0. Takes effect at once."},
-		"units": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(1, 10000)},
-			MarkdownDescription: "Weight of the VM among others, 1 to 10000. PVE's default: 100. Takes effect at once."},
+		"units": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(2, 262144)},
+			MarkdownDescription: "Weight of the VM among others, 2 to 262144; nodes with cgroup v2, the usual ones, count 10000 at most. PVE's default: 100. Takes effect at once."},
 		"affinity": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.CPUSet()},
 			MarkdownDescription: "Host CPUs that the VM may run on: `0,4-7`. **Only for `root@pam` with a password**, no API token may set it."},
+		"hidden":          flagOption("Hide from the guest that it runs under KVM. PVE's default: `false`."),
+		"hv_vendor_id":    textOption("Hyper-V vendor id that the guest sees, at most 12 letters and digits; some drivers want one that is not KVM's.", stringvalidator.RegexMatches(hypervVendor, "must be at most 12 letters and digits")),
+		"phys_bits":       textOption("Width of physical addresses that the guest sees: 8 to 64, or `host`. PVE's default: by type.", stringvalidator.RegexMatches(physBits, "must be a number from 8 to 64, or host")),
+		"guest_phys_bits": countOption("Width of physical addresses that the guest may use, 32 to 64. PVE 9.1 or later. PVE's default: `phys_bits`.", between(32, 64)),
+		"level":           countOption("Highest CPUID level that the guest sees. PVE 9.2 or later. PVE's default: by type.", between(0, 255)),
+		"reported_model":  textOption("Model that a custom type reports to the guest. PVE takes it only in the definition of a custom type, so an error is likely here.", stringvalidator.LengthAtLeast(1)),
 		"numa": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "NUMA in the guest; needed to hotplug memory. PVE's default: `false`."},
 	}
@@ -78,6 +85,7 @@ func memoryAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Weight of the VM when memory is taken back, 0 to 50000. PVE's default: 1000."},
 		"hugepages": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("any", "2", "1024")},
 			MarkdownDescription: "Back the memory by huge pages of 2 or 1024 MiB, or `any`. **Only for `root@pam` with a password**, no API token may set it."},
+		"allow_ksm": flagOption("Let the node merge equal pages of this VM with those of others (KSM). PVE 9.1 or later. PVE's default: `true`."),
 		"keephugepages": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Keep the huge pages when the VM stops. **Only for `root@pam` with a password**. PVE's default: `false`."},
 	}

@@ -21,7 +21,14 @@ func (m *model) spec(inherits bool) vm.Spec {
 		Machine: m.Machine, BIOS: m.BIOS, OSType: m.OSType, SCSIHW: m.SCSIHW, BootOrder: m.BootOrder,
 		CPU: m.CPU.spec(), Memory: m.Memory.spec(), Agent: m.Agent.spec(),
 		CloudInit: m.CloudInit.spec(inherits),
+
+		ACPI: m.ACPI, KVM: m.KVM, Tablet: m.Tablet, LocalTime: m.LocalTime, TDF: m.TDF, Reboot: m.Reboot, Freeze: m.Freeze,
+		Keyboard: m.Keyboard, Hotplug: m.Hotplug, StartDate: m.StartDate, VMStateStorage: m.VMStateStorage,
+		MigrateDowntime: m.MigrateDowntime, MigrateSpeed: m.MigrateSpeed, HookScript: m.HookScript, Args: m.Args,
+		Arch: m.Arch, VMGenID: m.VMGenID,
 	}
+	m.groups(&s)
+	m.passedThrough(&s)
 	for slot, d := range m.Disks {
 		put(&s.Disks, slot, d.spec())
 	}
@@ -32,10 +39,10 @@ func (m *model) spec(inherits bool) vm.Spec {
 		put(&s.Networks, slot, n.spec(inherits))
 	}
 	if e := m.EFIDisk; e != nil {
-		s.EFIDisk = &vm.EFIDisk{Storage: value(e.Storage), Volume: value(e.Volume), Format: e.Format, Type: e.Type, PreEnrolledKeys: e.PreEnrolledKeys}
+		s.EFIDisk = e.spec()
 	}
 	if t := m.TPMState; t != nil {
-		s.TPMState = &vm.TPMState{Storage: value(t.Storage), Volume: value(t.Volume), Version: t.Version}
+		s.TPMState = t.spec()
 	}
 	return s
 }
@@ -44,28 +51,32 @@ func (c *cpuModel) spec() vm.CPU {
 	if c == nil {
 		return vm.CPU{}
 	}
-	return vm.CPU{Type: c.Type, Flags: c.Flags, Sockets: c.Sockets, Cores: c.Cores, VCPUs: c.VCPUs,
-		Limit: c.Limit, Units: c.Units, Affinity: c.Affinity, NUMA: c.NUMA}
+	return vm.CPU(*c)
 }
 
 func (m *memoryModel) spec() vm.Memory {
 	if m == nil {
 		return vm.Memory{}
 	}
-	return vm.Memory{Size: m.Size, Balloon: m.Balloon, Shares: m.Shares, Hugepages: m.Hugepages, KeepHugepages: m.KeepHugepages}
+	return vm.Memory(*m)
 }
 
 func (a *agentModel) spec() vm.Agent {
 	if a == nil {
 		return vm.Agent{}
 	}
-	return vm.Agent{Enabled: a.Enabled, Type: a.Type, FSTrimClonedDisks: a.FSTrimClonedDisks}
+	return vm.Agent(*a)
 }
 
 func (d diskModel) spec() vm.Disk {
 	disk := vm.Disk{Storage: value(d.Storage), Volume: value(d.Volume), Format: d.Format,
 		Cache: d.Cache, AIO: d.AIO, Discard: d.Discard, SSD: d.SSD, IOThread: d.IOThread,
-		Backup: d.Backup, Replicate: d.Replicate, ReadOnly: d.ReadOnly, Serial: d.Serial}
+		Backup: d.Backup, Replicate: d.Replicate, ReadOnly: d.ReadOnly, Serial: d.Serial,
+		Model: d.Model, WWN: d.WWN, Vendor: d.Vendor, Product: d.Product, Queues: d.Queues, SCSIBlock: d.SCSIBlock,
+		Snapshot: d.Snapshot, Shared: d.Shared, DetectZeroes: d.DetectZeroes, RError: d.RError, WError: d.WError}
+	if d.Throttle != nil {
+		disk.Throttle = vm.Throttle(*d.Throttle)
+	}
 	if d.Volume == nil {
 		disk.ImportFrom = d.ImportFrom
 	}
@@ -79,7 +90,7 @@ func (d diskModel) spec() vm.Disk {
 
 func (n nicModel) spec(inherits bool) vm.NIC {
 	nic := vm.NIC{Model: value(n.Model), MACAddr: n.MACAddr, Bridge: n.Bridge, Tag: n.Tag, Trunks: n.Trunks,
-		Firewall: n.Firewall, LinkDown: n.LinkDown, MTU: n.MTU, Queues: n.Queues, Rate: n.Rate}
+		Firewall: n.Firewall, LinkDown: n.LinkDown, MTU: n.MTU, Queues: n.Queues, Rate: n.Rate, HostTunnel: n.HostTunnel}
 	if nic.Model == "" && !inherits {
 		nic.Model = defaultNICModel
 	}
@@ -126,11 +137,4 @@ func trimmed(list []string) []string {
 		}
 	}
 	return all
-}
-
-func put[V vm.Disk | vm.CDROM | vm.NIC | vm.Address | diskModel | cdromModel | nicModel | addressModel | guestAddress](all *map[string]V, key string, v V) {
-	if *all == nil {
-		*all = map[string]V{}
-	}
-	(*all)[key] = v
 }

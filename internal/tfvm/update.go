@@ -106,6 +106,12 @@ func alike(prior, plan model, managed tfkit.Managed) (before, after model) {
 	before.Disks = forget(prior.Disks, plan.Disks, "disks", managed)
 	before.CDROMs = forget(prior.CDROMs, plan.CDROMs, "cdroms", managed)
 	before.Networks = forget(prior.Networks, plan.Networks, "networks", managed)
+	before.PCI = forget(prior.PCI, plan.PCI, "pci", managed)
+	before.USB = forget(prior.USB, plan.USB, "usb", managed)
+	before.NUMANodes = forget(prior.NUMANodes, plan.NUMANodes, "numa_nodes", managed)
+	before.VirtioFS = forget(prior.VirtioFS, plan.VirtioFS, "virtiofs", managed)
+	before.Serial = forget(prior.Serial, plan.Serial, "serial", managed)
+	before.Parallel = forget(prior.Parallel, plan.Parallel, "parallel", managed)
 	after.Disks = maps.Clone(plan.Disks)
 	for slot, d := range after.Disks {
 		if was, ok := before.Disks[slot]; ok {
@@ -121,14 +127,16 @@ func alike(prior, plan model, managed tfkit.Managed) (before, after model) {
 		after.Machine = prior.Machine
 	}
 	if was, is := prior.EFIDisk, plan.EFIDisk; was != nil && is != nil {
-		disk := *is
+		disk, had := *is, *was
 		disk.Volume, disk.Format = or(is.Volume, was.Volume), or(is.Format, was.Format)
-		after.EFIDisk = &disk
+		disk.ImportFrom, had.ImportFrom = nil, nil
+		before.EFIDisk, after.EFIDisk = &had, &disk
 	}
 	if was, is := prior.TPMState, plan.TPMState; was != nil && is != nil {
-		disk := *is
+		disk, had := *is, *was
 		disk.Volume = or(is.Volume, was.Volume)
-		after.TPMState = &disk
+		disk.ImportFrom, had.ImportFrom = nil, nil
+		before.TPMState, after.TPMState = &had, &disk
 	}
 	if was, is := prior.CloudInit, plan.CloudInit; was != nil && is != nil {
 		drive, had := *is, *was
@@ -153,7 +161,7 @@ func or(planned, was *string) *string {
 }
 
 // forget leaves out the slots in state that are neither planned nor managed. It copies.
-func forget[V diskModel | cdromModel | nicModel | addressModel](prior, plan map[string]V, at string, managed tfkit.Managed) map[string]V {
+func forget[V slotted](prior, plan map[string]V, at string, managed tfkit.Managed) map[string]V {
 	all := maps.Clone(prior)
 	for slot := range prior {
 		if _, planned := plan[slot]; !planned && !managed[at+"."+slot] {

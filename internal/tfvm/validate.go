@@ -24,6 +24,7 @@ func (r *Resource) ValidateConfig(_ context.Context, req resource.ValidateConfig
 	c.cloudInit()
 	c.devices()
 	c.memory()
+	c.power()
 	resp.Diagnostics.Append(c.diags...)
 }
 
@@ -160,6 +161,9 @@ func (c *checker) cloudInit() {
 		if known && !slices.Contains(nics, slot) {
 			c.refuse(at, "There is no network device %s: networks has %s.", slot, list(nics))
 		}
+		if c.set(at) && c.missing(at+".ipv4") && c.missing(at+".ipv6") && c.missing(at+".gateway4") && c.missing(at+".gateway6") {
+			c.refuse(at, "The entry is empty: set ipv4 or ipv6, or leave %s out.", slot)
+		}
 		for _, family := range []string{"4", "6"} {
 			address := c.says(at + ".ipv" + family)
 			fixed := strings.Contains(address, "/")
@@ -228,6 +232,38 @@ func (c *checker) memory() {
 	most, least := floatOf(size), floatOf(balloon)
 	if least > most {
 		c.refuse("memory.balloon", fmt.Sprintf("The balloon (%.0f MiB) is larger than the memory (%.0f MiB).", least, most))
+	}
+}
+
+// power refuses a template that runs: PVE starts none.
+func (c *checker) power() {
+	if v, on := c.at("template"), false; c.set("template") && v.As(&on) == nil && on && c.says("power_state") == "running" {
+		c.refuse("power_state", "A template cannot run. Leave power_state out, or set it to stopped.")
+	}
+}
+
+// beginnings refuses what only a new VM that is no clone lacks: options that PVE knows only together with others.
+func (c *checker) beginnings() {
+	if !c.missing("clone") {
+		return
+	}
+	if c.set("cpu.flags") && len(texts(c.at("cpu.flags"))) > 0 && c.missing("cpu.type") {
+		c.refuse("cpu.type", "PVE takes flags only together with a CPU model: set cpu.type too.")
+	}
+	if (c.set("agent.type") || c.set("agent.fstrim_cloned_disks")) && c.missing("agent.enabled") {
+		c.refuse("agent.enabled", "PVE takes the agent's options only together with enabled: set it too.")
+	}
+	most := 1.0
+	for _, factor := range []string{"cpu.sockets", "cpu.cores"} {
+		switch v := c.at(factor); {
+		case !v.IsKnown():
+			return
+		case !v.IsNull():
+			most *= floatOf(v)
+		}
+	}
+	if c.set("cpu.vcpus") && floatOf(c.at("cpu.vcpus")) > most {
+		c.refuse("cpu.vcpus", fmt.Sprintf("The VM has %.0f cores (sockets × cores), fewer than vcpus.", most))
 	}
 }
 

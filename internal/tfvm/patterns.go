@@ -1,0 +1,25 @@
+package tfvm
+
+import "regexp"
+
+// The forms of values, from PVE's API schema (qemu-server QemuServer.pm, PCI.pm, USB.pm, Drive.pm, Memory.pm).
+var (
+	startDate      = regexp.MustCompile(`^(now|\d{4}-\d{1,2}-\d{1,2}(T\d{1,2}:\d{1,2}:\d{1,2})?)$`)
+	machineUUID    = regexp.MustCompile(`^[a-fA-F0-9]{8}(-[a-fA-F0-9]{4}){3}-[a-fA-F0-9]{12}$`)
+	generationID   = regexp.MustCompile(`^([a-fA-F0-9]{8}(-[a-fA-F0-9]{4}){3}-[a-fA-F0-9]{12}|[01])$`)
+	sharedName     = regexp.MustCompile(`^[a-zA-Z0-9-]+$`)
+	usbHost        = regexp.MustCompile(`^((0x)?[0-9A-Fa-f]{4}:(0x)?[0-9A-Fa-f]{4}|\d+-\d+(\.\d+)*|[Ss][Pp][Ii][Cc][Ee])$`)
+	pciHost        = regexp.MustCompile(`^([a-f0-9]{4,}:)?[a-f0-9]{2}:[a-f0-9]{2}(\.[a-f0-9])?(;([a-f0-9]{4,}:)?[a-f0-9]{2}:[a-f0-9]{2}(\.[a-f0-9])?)*$`)
+	pciNumber      = regexp.MustCompile(`^0x[0-9a-fA-F]{4}$`)
+	romFile        = regexp.MustCompile(`^[^,;]+$`)
+	mdevType       = regexp.MustCompile(`^[^/\\.:,]+$`)
+	mappingID      = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]+$`)
+	ranges         = regexp.MustCompile(`^\d+(-\d+)?(;\d+(-\d+)?)*$`)
+	serialDevice   = regexp.MustCompile(`^(/dev/[^,]+|socket)$`)
+	parallelDevice = regexp.MustCompile(`^(/dev/parport\d+|/dev/usb/lp\d+)$`)
+	worldWideName  = regexp.MustCompile(`^0x[0-9a-fA-F]{16}$`)
+	scsiVendor     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,8}$`)
+	scsiProduct    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,16}$`)
+	hypervVendor   = regexp.MustCompile(`^[a-zA-Z0-9]{1,12}$`)
+	physBits       = regexp.MustCompile(`^([89]|[1-5][0-9]|6[0-4]|host)$`)
+)
