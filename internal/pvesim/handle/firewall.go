@@ -60,8 +60,8 @@ func (r *Request) writableFirewall() (*state.FirewallFile, error) {
 // firewallDigest is the SHA1 of the file's text; that of an empty file if there is none.
 func firewallDigest(f *state.FirewallFile) string {
 	var text []byte
-	if len(f.Options)+len(f.Rules) > 0 {
-		text, _ = json.Marshal(f) // strings only
+	if len(f.Options)+len(f.Rules)+len(f.Aliases)+len(f.IPSets) > 0 {
+		text, _ = json.Marshal(f) // strings and lists of them only
 	}
 	sum := sha1.Sum(text)
 	return hex.EncodeToString(sum[:])

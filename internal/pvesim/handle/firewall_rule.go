@@ -62,7 +62,7 @@ func firewallAddRule(r *Request) (any, error) {
 		return nil, err
 	}
 	rule := copyRule(map[string]string{}, r.bodyParams())
-	if err := verifyRule(rule); err != nil {
+	if err := verifyRule(f, rule); err != nil {
 		return nil, err
 	}
 	if rule["enable"] == "" {
@@ -87,13 +87,13 @@ func copyRule(rule, changes map[string]string) map[string]string {
 
 var (
 	guestInterface = regexp.MustCompile(`^net\d+$`)
-	aliasName      = regexp.MustCompile(`^(guest/|dc/)?[A-Za-z][A-Za-z0-9_-]+$`)
+	aliasName      = regexp.MustCompile(`^(?:guest/|dc/)?([A-Za-z][A-Za-z0-9_-]+)$`)
 	ipsetName      = regexp.MustCompile(`^\+(?:guest/|dc/|sdn/)?([A-Za-z][A-Za-z0-9_-]+)$`)
 )
 
-// verifyRule refuses what a VM's rule cannot be (Firewall.pm, verify_rule). Names of macros are not checked. There are no
-// aliases, IP sets or security groups, so that references to them dangle.
-func verifyRule(rule map[string]string) error {
+// verifyRule refuses what a VM's rule cannot be (Firewall.pm, verify_rule). Names of macros and security groups are not
+// checked. Aliases and IP sets are those of the file: the cluster has none.
+func verifyRule(f *state.FirewallFile, rule map[string]string) error {
 	if rule["type"] != "group" && !slices.Contains([]string{"ACCEPT", "DROP", "REJECT"}, rule["action"]) {
 		return Invalid("action", "unknown action '"+rule["action"]+"'")
 	}
@@ -115,10 +115,10 @@ func verifyRule(rule map[string]string) error {
 		}
 	}
 	for _, k := range []string{"source", "dest"} {
-		if m := ipsetName.FindStringSubmatch(rule[k]); m != nil {
+		if m := ipsetName.FindStringSubmatch(rule[k]); m != nil && f.IPSets[m[1]] == nil {
 			return Invalid(k, "no such ipset '"+m[1]+"'")
 		}
-		if aliasName.MatchString(rule[k]) {
+		if m := aliasName.FindStringSubmatch(rule[k]); m != nil && f.Aliases[strings.ToLower(m[1])] == nil {
 			return Invalid(k, "no such alias '"+rule[k]+"'")
 		}
 	}
@@ -178,7 +178,7 @@ func firewallSetRule(r *Request) (any, error) {
 		}
 		delete(rule, k)
 	}
-	if err := verifyRule(rule); err != nil {
+	if err := verifyRule(f, rule); err != nil {
 		return nil, err
 	}
 	f.Rules[pos] = rule

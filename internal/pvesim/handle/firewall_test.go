@@ -44,6 +44,62 @@ func TestFirewallRules(t *testing.T) {
 	}
 }
 
+func TestFirewallAliasesAndIPSets(t *testing.T) {
+	g := newRig(t, nil)
+	before := string(g.s.Snapshot())
+	const fw, set = "/qemu/100/firewall", "/qemu/100/firewall/ipset/good"
+	g.steps([]step{
+		{"", "POST", "/qemu", "vmid=100", "OK"},
+		{"", "POST", fw + "/aliases", "name=Home&cidr=10.1.2.3/16&comment=x", "OK"},
+		{"", "POST", fw + "/aliases", "name=home&cidr=10.1.0.0/16", "name: alias 'home' already exists"},
+		{"", "PUT", fw + "/aliases/HOME", "cidr=10.2.0.0/16&rename=office", "OK"},
+		{"", "GET", fw + "/aliases/home", "", "name: no such alias"},
+		{"", "POST", fw + "/ipset", "name=good&comment=x", "OK"},
+		{"", "POST", fw + "/ipset", "name=good", "name: IPSet 'good' already exists"},
+		{"", "POST", set, "cidr=10.1.2.3/16&nomatch=1", "OK"},
+		{"", "POST", set, "cidr=10.1.0.0/16", "cidr: address '10.1.0.0/16' already exists"},
+		{"", "POST", set, "cidr=10.9.9.9/32&comment=one&nomatch=0", "OK"},
+		{"", "POST", set, "cidr=0.0.0.0/0", "cidr: a zero prefix is not allowed in ipset entries"},
+		{"", "POST", set, "cidr=office", "OK"},
+		{"", "POST", set, "cidr=nobody", "no such alias 'nobody'"},
+		{"", "PUT", set + "/10.1.0.0%2F16", "comment=mine&nomatch=1", "OK"}, // what is not sent is cleared
+		{"", "PUT", set + "/10.3.0.0/16", "comment=mine", "cidr: no such IP/Network"},
+		{"", "DELETE", set + "/office", "", "OK"},
+		{"", "DELETE", set, "", "IPSet 'good' is not empty"},
+		{"", "POST", fw + "/rules", "type=in&action=ACCEPT&source=%2Bgood&dest=guest/office", "OK"},
+		{"", "POST", fw + "/ipset", "name=better&rename=good&comment=y", "OK"},
+		{"", "GET", set, "", "no such IPSet 'good'"},
+	})
+	read := func(path string) []map[string]any {
+		list := g.do("root@pam!tf", "GET", "/nodes/pve1"+fw+path, "").list()
+		for _, row := range list {
+			delete(row, "digest")
+		}
+		return list
+	}
+	for path, want := range map[string][]map[string]any{
+		"/aliases":      {{"name": "office", "cidr": "10.2.0.0/16"}},
+		"/ipset":        {{"name": "better", "comment": "y"}},
+		"/ipset/better": {{"cidr": "10.9.9.9", "comment": "one"}, {"cidr": "10.1.0.0/16", "nomatch": 1.0, "comment": "mine"}},
+		"/refs": {
+			{"type": "ipset", "name": "better", "ref": "+better", "scope": "guest", "comment": "y"},
+			{"type": "alias", "name": "office", "ref": "office", "scope": "guest"},
+		},
+	} {
+		if diff := cmp.Diff(want, read(path)); diff != "" {
+			t.Errorf("%s: %s", path, diff)
+		}
+	}
+	g.steps([]step{
+		{"", "DELETE", fw + "/aliases/office", "", "OK"},
+		{"", "DELETE", fw + "/ipset/better?force=1", "", "OK"},
+		{"", "DELETE", "/qemu/100", "", "OK"},
+	})
+	if diff := cmp.Diff(before, string(g.s.Snapshot())); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestRuleIPVersion(t *testing.T) {
 	for _, c := range []struct {
 		rule map[string]string

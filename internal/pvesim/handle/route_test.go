@@ -12,7 +12,7 @@ func TestRoutesExist(t *testing.T) {
 	n := 0
 	for _, area := range []Routes{
 		accessRoutes(), userRoutes(), clusterRoutes(), nodeRoutes(), taskRoutes(), poolRoutes(), haRoutes(),
-		qemuRoutes(), agentRoutes(), snapshotRoutes(), storageRoutes(), firewallRoutes(), nodeFileRoutes(),
+		qemuRoutes(), agentRoutes(), snapshotRoutes(), storageRoutes(), firewallRoutes(), nodeFileRoutes(), firewallSetRoutes(),
 	} {
 		n += len(area)
 	}

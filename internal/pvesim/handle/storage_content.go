@@ -53,6 +53,9 @@ func contentItem(s *state.Storage, v *state.Volume) map[string]any {
 		}
 	default:
 		out["ctime"] = v.Ctime()
+		if len(v.Raw) > 0 {
+			out["size"] = len(v.Raw) // of the file; only GET of the volume itself tells an image's virtual size
+		}
 	}
 	return out
 }

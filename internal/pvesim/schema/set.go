@@ -204,7 +204,7 @@ func (s *Set) add(r *Route) {
 			n = n.child
 			// storage content is the one subclass whose fragmentDelimiter is '' (pve-storage API2/Storage/Status.pm):
 			// a volume id may contain slashes.
-			n.rest = name == "volume"
+			n.rest = name == "volume" || name == "cidr"
 			continue
 		}
 		if n.literal == nil {

@@ -150,8 +150,16 @@ type HAResource struct {
 
 // FirewallFile is a VM's firewall configuration.
 type FirewallFile struct {
-	Options map[string]string   `json:"options,omitempty"`
-	Rules   []map[string]string `json:"rules,omitempty"`
+	Options map[string]string            `json:"options,omitempty"`
+	Rules   []map[string]string          `json:"rules,omitempty"`
+	Aliases map[string]map[string]string `json:"aliases,omitempty"` // by lower-case name: name, cidr, comment
+	IPSets  map[string]*IPSet            `json:"ipsets,omitempty"`
+}
+
+// IPSet is a named list of addresses in a firewall configuration. An entry has cidr, comment and nomatch ("1").
+type IPSet struct {
+	Comment string              `json:"comment,omitempty"`
+	Entries []map[string]string `json:"entries,omitempty"`
 }
 
 // User is an account; Password and TOTPSecret are what a login needs.
