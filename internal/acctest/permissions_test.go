@@ -1,0 +1,142 @@
+package acctest
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// permitted is what is tried with the documented role: both ways to make a VM, with an agent, and the data sources.
+var permitted = strings.NewReplacer(
+	`["scsi0", "net0"]`, `["scsi0", "net0", "ide0"]`,
+	"  protection = false", "  agent = { enabled = true }",
+).Replace(scratch+clone) + `
+data "proxmox_node" "one" { name = "pve1" }
+data "proxmox_nodes" "all" {}
+`
+
+// permittedChange is an update of it that touches an option of each kind.
+var permittedChange = strings.NewReplacer(
+	`pool        = "web"`, "", "cores = 2", "cores = 3", "size = 2048", "size = 3072", `size = "8G"`, `size = "9G"`,
+	`"vmbr0", firewall`, `"vmbr1", firewall`, "iso/debian.iso", "iso/other.iso", `["one", "two"]`, `["one"]`,
+).Replace(permitted)
+
+// refusals says what goes wrong without a privilege of the documented role: a text in what an apply or an update says,
+// "" where nothing is said.
+var refusals = map[string]string{
+	"VM.Allocate": "Permission check failed", "VM.Audit": `No VM to clone`, "VM.Clone": `/vms/9000, VM.Clone`,
+	"VM.PowerMgmt": `/vms/202, VM.PowerMgmt`, "VM.Config.CDROM": `/vms/201, VM.Config.CDROM`, "VM.Config.CPU": `/vms/201, VM.Config.CPU`,
+	"VM.Config.Cloudinit": "", "VM.Config.Disk": `/vms/202, VM.Config.Disk`, "VM.Config.HWType": `/vms/201, VM.Config.HWType`,
+	"VM.Config.Memory": `/vms/202, VM.Config.Memory`, "VM.Config.Network": `/vms/201, VM.Config.Network`,
+	"VM.Config.Options": `/vms/202, VM.Config.Options`, "VM.Monitor": "", "VM.GuestAgent.Audit": "",
+	"Datastore.AllocateSpace": `/storage/local-zfs, Datastore.AllocateSpace`, "Datastore.Allocate": "", "Datastore.Audit": "",
+	"Pool.Allocate": `/pool/web, Pool.Allocate`, "Pool.Audit": "",
+	"SDN.Use": `/sdn/zones/localnetwork/vmbr0, SDN.Use`, "Sys.Audit": `/nodes/pve1, Sys.Audit`,
+}
+
+// documentedRole reads the role from the guide, and wants its table to explain each privilege in it and no other.
+func documentedRole(t *testing.T) []string {
+	t.Helper()
+	guide := read(t, "../../templates/guides/permissions.md.tmpl")
+	command := regexp.MustCompile(`(?s)pveum role add \w+ --privs "([^"]*)"`).FindStringSubmatch(guide)
+	if command == nil {
+		t.Fatal("the guide has no command for the role")
+	}
+	role := strings.Fields(strings.ReplaceAll(command[1], "\\\n", ""))
+	var explained []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(guide, -1) {
+		for _, name := range regexp.MustCompile("`([A-Z]\\w+\\.[A-Z][\\w.]*)`").FindAllStringSubmatch(row[1], -1) {
+			if name[1] != "VM.GuestAgent.Audit" { // PVE 9's name of VM.Monitor
+				explained = append(explained, name[1])
+			}
+		}
+	}
+	slices.Sort(explained)
+	if sorted := slices.Sorted(slices.Values(role)); !slices.Equal(sorted, slices.Compact(explained)) {
+		t.Errorf("the role is %v, explained are %v", sorted, explained)
+	}
+	return role
+}
+
+// permissionWorld is a cluster whose token has these privileges and no others.
+func permissionWorld(t *testing.T, profile string, role []string) *World {
+	t.Helper()
+	w := NewWorld(t, pvesim.Options{Profile: profile})
+	w.Change(func(world *state.World) {
+		world.Roles["TerraformProvider"] = slices.Clone(role)
+		delete(world.Guests[9000].Config, "protection")
+		world.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "iso/other.iso", Content: "iso", Format: "iso", Size: 1 << 20})
+	})
+	w.Mark()
+	return w
+}
+
+// TestDocumentedRole does everything with the role of the guide, under the names of PVE 8 and of PVE 9.
+func TestDocumentedRole(t *testing.T) {
+	eight := documentedRole(t)
+	nine := slices.Clone(eight)
+	nine[slices.Index(nine, "VM.Monitor")] = "VM.GuestAgent.Audit"
+	for profile, role := range map[string][]string{"8.4": eight, "9.0": nine} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			w := permissionWorld(t, profile, role)
+			s := w.Session(t, TokenNoSSH, permitted)
+			must(t, s.Converge(t.Context()))
+			must(t, s.Refresh(t.Context()))
+			if ip := s.Attr("proxmox_vm.clone", "ipv4_address"); ip.IsNull() {
+				t.Error("the agent's address is not shown")
+			}
+			w.Reconfigure(t, s, TokenNoSSH, permittedChange)
+			must(t, s.Converge(t.Context()))
+			must(t, s.Destroy(t.Context()))
+			w.MustBeClean(t)
+		})
+	}
+}
+
+// TestRoleWithoutAPrivilege takes each privilege away in turn: what the guide says is lost is lost, and said so with the
+// privilege's name; everything else goes on, and nothing stays behind.
+func TestRoleWithoutAPrivilege(t *testing.T) {
+	all := documentedRole(t)
+	for _, missing := range all {
+		t.Run(missing, func(t *testing.T) {
+			t.Parallel()
+			want, ok := refusals[missing]
+			if !ok {
+				t.Fatalf("nobody says what is lost without %s", missing)
+			}
+			w := permissionWorld(t, "8.4", slices.DeleteFunc(slices.Clone(all), func(p string) bool { return p == missing }))
+			s := w.Session(t, TokenNoSSH, permitted)
+			said := attempt(s, func() error { return s.Converge(t.Context()) })
+			w.Reconfigure(t, s, TokenNoSSH, permittedChange)
+			said += attempt(s, func() error { return s.Converge(t.Context()) })
+			if want == "" && said != "" || want != "" && !strings.Contains(said, want) {
+				t.Errorf("said %q, want %q", said, want)
+			}
+			said = attempt(s, func() error { return s.Destroy(t.Context()) })
+			if left := w.Leaks(); len(left) > 0 {
+				t.Errorf("left: %v; the destroy said %q", left, said)
+			}
+		})
+	}
+	if extra := len(refusals) - len(all); extra != 1 {
+		t.Errorf("refusals has %v, the role %v", slices.Sorted(maps.Keys(refusals)), all)
+	}
+}
+
+// attempt gives everything that an operation says, an error or not.
+func attempt(s *Session, do func() error) string {
+	var said strings.Builder
+	if err := do(); err != nil {
+		said.WriteString(err.Error())
+	}
+	for _, d := range s.Diagnostics() {
+		said.WriteString(d.Summary + ": " + d.Detail + "\n")
+	}
+	return said.String()
+}
