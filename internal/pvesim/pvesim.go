@@ -140,6 +140,7 @@ func (o Options) world() *state.World {
 	if w.Profile == "" {
 		w.Profile = "8.4"
 	}
+	w.Adapt()
 	switch {
 	case o.Clock != nil:
 		w.Clock = o.Clock

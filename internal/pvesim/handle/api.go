@@ -44,7 +44,7 @@ func (s *Server) api(q *httpRequest) *answer {
 	defer s.world.Unlock()
 	s.stats.tick(s.world)
 	c.op, c.strike = s.begin(q.method, c.template(), c.params, q.path)
-	a := c.struck()
+	a := s.older(c.struck())
 	if a.status == 401 {
 		s.Wait(unauthorizedDelay, nil)
 	}

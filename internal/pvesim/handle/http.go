@@ -113,7 +113,7 @@ func (s *Server) requests(conn net.Conn, plain bool) (cut bool) {
 		case plain:
 			a = redirect(q)
 		case q.refusal != nil:
-			a = q.refusal
+			a = s.older(q.refusal)
 		default:
 			a = s.dispatch(q)
 		}
