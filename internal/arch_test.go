@@ -45,9 +45,10 @@ var others = map[string][]string{
 	"internal/pvesim/state":  {"internal/pvesim/clock"},
 	"internal/acctest": {"internal/provider", "internal/tfvm", "internal/tfnode", "internal/tfkit", "internal/provision", "internal/tx",
 		"internal/vm", "internal/pve", "internal/host", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
-	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
-	"internal/cmd/schema": {"internal/provider"},
-	"internal/cmd/demo":   {"internal/acctest", "internal/provider", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/cmd/pvesim":      {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/cmd/schema":      {"internal/provider"},
+	"internal/cmd/conformance": {},
+	"internal/cmd/demo":        {"internal/acctest", "internal/provider", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
 }
 
 // testEdges are imports that only the tests of a package may have.

@@ -25,7 +25,13 @@ func userRoutes() Routes {
 
 func describeUser(u *state.User) map[string]any {
 	_, realm, _ := strings.Cut(u.ID, "@")
-	return map[string]any{"userid": u.ID, "enable": flag(!u.Disabled), "expire": u.Expire, "realm-type": realm}
+	data := map[string]any{"userid": u.ID, "enable": flag(!u.Disabled), "expire": u.Expire, "realm-type": realm}
+	for key, value := range map[string]string{"firstname": u.FirstName, "lastname": u.LastName, "email": u.Email, "comment": u.Comment} {
+		if value != "" {
+			data[key] = value
+		}
+	}
+	return data
 }
 
 // listUsers shows all users to who has User.Modify or Sys.Audit on /access/groups, and oneself to everybody.
@@ -66,6 +72,7 @@ func createUser(r *Request) (any, error) {
 		return nil, Die("create user failed: user '%s' already exists", id)
 	}
 	u := &state.User{ID: id, Password: r.Params["password"], Disabled: r.Params["enable"] == "0"}
+	u.FirstName, u.LastName, u.Email, u.Comment = r.Params["firstname"], r.Params["lastname"], r.Params["email"], r.Params["comment"]
 	u.Expire, _ = strconv.ParseInt(r.Params["expire"], 10, 64)
 	r.W.Users[id] = u
 	return nil, nil

@@ -141,7 +141,7 @@ func networkInterface(name, mac string, cidrs []string) map[string]any {
 		if p.Addr().Is6() {
 			kind = "ipv6"
 		}
-		addresses = append(addresses, map[string]any{"ip-address": p.Addr().String(), "ip-address-type": kind, "prefix": p.Bits()})
+		addresses = append(addresses, map[string]any{"ip-address": c[:strings.IndexByte(c, '/')], "ip-address-type": kind, "prefix": p.Bits()})
 	}
 	if addresses != nil {
 		out["ip-addresses"] = addresses

@@ -31,22 +31,31 @@ type diskMaker struct {
 	conf     map[string]string // the guest's configuration so far: template, other cloud-init drives
 	fallback string            // storage for sizes that name none
 	made     []string          // volumes allocated
+	// midway, if set, is where a create may be struck: with the last drive's volume made, and its copy under way.
+	midway func() error
+	last   string // that drive
 }
 
 // make allocates and imports, drive by drive in plain string order, and returns the options to store. On an error it has
 // freed what it made.
 func (m *diskMaker) make(params map[string]string) (map[string]string, error) {
 	out := map[string]string{}
-	for _, opt := range slices.Sorted(maps.Keys(params)) {
-		if !isDrive(opt) {
-			continue
-		}
+	drives := slices.DeleteFunc(slices.Sorted(maps.Keys(params)), func(opt string) bool { return !isDrive(opt) })
+	m.last = ""
+	if len(drives) > 0 {
+		m.last = drives[len(drives)-1]
+	}
+	for _, opt := range drives {
 		d := m.Server.parseDrive(opt, params[opt])
 		if d == nil {
 			m.cleanUp(m.node, m.made)
 			return nil, Die("unable to parse drive options for '%s'", opt)
 		}
-		if err := m.drive(opt, d, out); err != nil {
+		err := m.drive(opt, d, out)
+		if err == nil {
+			err = m.strike(opt)
+		}
+		if err != nil {
 			m.cleanUp(m.node, m.made)
 			return nil, err
 		}
@@ -82,11 +91,24 @@ func (m *diskMaker) drive(opt string, d drive, out map[string]string) error {
 		out[opt] = m.Server.printDrive(opt, d)
 		return nil
 	}
+	if err := m.strike(opt); err != nil {
+		return err
+	}
 	out[opt] = m.Server.printDrive(opt, d)
 	if file != "none" && file != "cdrom" {
 		m.logf("%s: successfully created disk '%s'", opt, out[opt])
 	}
 	return nil
+}
+
+// strike is the moment of the last drive at which a create may be struck; it comes once.
+func (m *diskMaker) strike(opt string) error {
+	if m.midway == nil || opt != m.last {
+		return nil
+	}
+	strike := m.midway
+	m.midway = nil
+	return strike()
 }
 
 func (m *diskMaker) cloudinit(opt, storage string, d drive, out map[string]string) error {

@@ -1,6 +1,8 @@
 package handle
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -41,8 +43,45 @@ func (m *diskMaker) importDisk(opt string, d drive, storage, src string) error {
 		return err
 	}
 	v.Data = source.Data
+	if err := m.finish(d, v, v.Size); err != nil {
+		return err
+	}
+	if err := m.strike(opt); err != nil {
+		if errors.Is(err, errInterrupted) {
+			return m.copyFailed(src, source, v, "received interrupt")
+		}
+		return err
+	}
+	if source.Data == tornData {
+		m.logf("qemu-img: error while writing at byte 4194304: Input/output error")
+		return m.copyFailed(src, source, v, "exit code 1")
+	}
 	m.transferred(source.Size)
-	return m.finish(d, v, v.Size)
+	return nil
+}
+
+// tornData is the content of an image whose copying fails midway; that of one which cannot even be opened is "broken".
+const tornData = "torn"
+
+// copyFailed words the end of a qemu-img (QemuServer/QemuImage.pm, convert).
+func (m *diskMaker) copyFailed(src string, from, to *state.Volume, why string) error {
+	return Die("cannot import from '%s' - copy failed: %s", src, m.convertFailed(from, to, why))
+}
+
+// convertFailed is the failure of the command that copies one volume to another.
+func (p process) convertFailed(from, to *state.Volume, why string) string {
+	path := func(v *state.Volume) string {
+		if s := p.W.Storages[v.Storage]; s != nil {
+			return s.VolumePath(v.Name)
+		}
+		return v.Name
+	}
+	cache := ""
+	if s := p.W.Storages[from.Storage]; s != nil && s.Type == "zfspool" {
+		cache = " -T none"
+	}
+	return fmt.Sprintf("command '/usr/bin/qemu-img convert -p -n -t none%s -f %s -O %s %s zeroinit:%s' failed: %s",
+		cache, from.Format, to.Format, path(from), path(to), why)
 }
 
 // importSource finds the image, as qemu-img would.
@@ -78,7 +117,7 @@ func (m *diskMaker) importPath(path string) (*state.Volume, error) {
 	for _, v := range m.W.Volumes {
 		s := m.W.Storages[v.Storage]
 		if s != nil && (v.Node == "" || v.Node == m.node) && s.VolumePath(v.Name) == path {
-			return &state.Volume{Size: v.Size, Data: v.Data, Format: v.Format}, nil
+			return &state.Volume{Size: v.Size, Data: v.Data, Format: v.Format, Name: path}, nil
 		}
 	}
 	content, ok := m.W.Nodes[m.node].Files[path]
@@ -89,7 +128,7 @@ func (m *diskMaker) importPath(path string) (*state.Volume, error) {
 	if strings.HasSuffix(path, ".qcow2") {
 		format = "qcow2"
 	}
-	return &state.Volume{Size: max(512, int64(len(content))), Data: content, Format: format}, nil
+	return &state.Volume{Size: max(512, int64(len(content))), Data: content, Format: format, Name: path}, nil
 }
 
 // lockOwner holds the lock of the VM whose disk is copied: shared if it is stopped, 30 s at most.

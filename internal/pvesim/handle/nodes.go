@@ -12,19 +12,23 @@ import (
 func nodeRoutes() Routes {
 	return Routes{
 		"GET /nodes": listNodes,
-		"GET /nodes/{node}": subdirIndex("name", "aplinfo", "apt", "capabilities", "certificates", "config", "disks", "dns", "firewall",
-			"hardware", "hosts", "journal", "lxc", "network", "qemu", "status", "storage", "tasks", "time", "version", "vzdump"),
-		"GET /nodes/{node}/status":         nodeStatus,
-		"GET /nodes/{node}/version":        func(r *Request) (any, error) { return version(r.W), nil },
-		"GET /nodes/{node}/network":        listNetwork,
-		"GET /nodes/{node}/config":         func(*Request) (any, error) { return map[string]any{}, nil },
-		"GET /nodes/{node}/lxc":            listContainers,
-		"GET /nodes/{node}/time":           nodeTime,
-		"GET /nodes/{node}/hardware/pci":   emptyList,
-		"GET /nodes/{node}/hardware/usb":   emptyList,
-		"GET /nodes/{node}/aplinfo":        emptyList,
-		"GET /nodes/{node}/capabilities":   subdirIndex("name", "qemu"),
-		"GET /nodes/{node}/firewall/rules": emptyList,
+		"GET /nodes/{node}": subdirIndex("name", strings.Fields(`aplinfo apt capabilities ceph certificates config disks dns firewall hardware
+			hosts journal lxc migrateall netstat network qemu query-url-metadata replication report rrd rrddata scan services
+			spiceshell startall status stopall storage subscription suspendall syslog tasks termproxy time version vncshell
+			vzdump wakeonlan sdn`)...),
+		"GET /nodes/{node}/status":                nodeStatus,
+		"GET /nodes/{node}/version":               func(r *Request) (any, error) { return version(r.W), nil },
+		"GET /nodes/{node}/network":               listNetwork,
+		"GET /nodes/{node}/config":                func(*Request) (any, error) { return map[string]any{}, nil },
+		"GET /nodes/{node}/lxc":                   listContainers,
+		"GET /nodes/{node}/time":                  nodeTime,
+		"GET /nodes/{node}/hardware/pci":          emptyList,
+		"GET /nodes/{node}/hardware/usb":          emptyList,
+		"GET /nodes/{node}/aplinfo":               emptyList,
+		"GET /nodes/{node}/capabilities/qemu/cpu": listCPUModels,
+		"GET /nodes/{node}/capabilities":          subdirIndex("name", "qemu"),
+		"GET /nodes/{node}/firewall/rules":        emptyList,
+		"GET /nodes/{node}/firewall/options":      noFirewall,
 	}
 }
 
@@ -105,7 +109,7 @@ func nodeStatus(r *Request) (any, error) {
 	}
 	if r.W.Profile >= "8.1" {
 		data["current-kernel"] = map[string]any{"sysname": "Linux", "release": release, "version": build, "machine": "x86_64"}
-		data["boot-info"] = map[string]any{"mode": "efi", "secureboot": 0}
+		data["boot-info"] = map[string]any{"mode": "legacy-bios"} // with efi it has "secureboot" as well
 	}
 	if m, ok := data["memory"].(map[string]any); ok && r.W.Profile >= "9" {
 		m["available"] = n.Memory - n.Memory/8
@@ -113,13 +117,18 @@ func nodeStatus(r *Request) (any, error) {
 	return data, nil
 }
 
-// listNetwork is GET /nodes/{node}/network. Who may not audit the node sees the bridges that he may use.
+// noFirewall are the options of a firewall that nobody has configured: the digest is that of an empty file.
+func noFirewall(*Request) (any, error) {
+	return map[string]any{"digest": "da39a3ee5e6b4b0d3255bfef95601890afd80709"}, nil
+}
+
+// listNetwork is GET /nodes/{node}/network. Everybody sees the network cards, and of the bridges those that he may use
+// or audit (API2/Network.pm).
 func listNetwork(r *Request) (any, error) {
 	n := r.W.Nodes[r.Params["node"]]
-	audit := r.Check("/nodes/"+n.Name, "Sys.Audit") == nil
 	filter := r.Params["type"]
 	list := []any{}
-	if audit && (filter == "" || filter == "eth") {
+	if filter == "" || filter == "eth" {
 		list = append(list, map[string]any{
 			"iface": "eno1", "type": "eth", "active": 1, "exists": 1, "method": "manual", "method6": "manual", "priority": 3,
 			"families": []string{"inet"},
@@ -129,7 +138,7 @@ func listNetwork(r *Request) (any, error) {
 		if filter != "" && !slices.Contains([]string{"bridge", "any_bridge", "any_local_bridge", "include_sdn"}, filter) {
 			continue
 		}
-		if !audit && r.CheckAny("/sdn/zones/localnetwork/"+bridge, "SDN.Audit", "SDN.Use") != nil {
+		if r.CheckAny("/sdn/zones/localnetwork/"+bridge, "SDN.Audit", "SDN.Use") != nil {
 			continue
 		}
 		row := map[string]any{

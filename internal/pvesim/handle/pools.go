@@ -127,7 +127,7 @@ func updatePool(r *Request) (any, error) {
 func (r *Request) movePoolGuest(p *state.Pool, vmid string, leave map[string]*state.Pool) error {
 	e := evaluation{r.Server, r.W, r.Auth, nil}
 	if err := e.modify("/vms/" + vmid); err != nil {
-		return err
+		return Die("update pools failed: %s", text(err)) // raised inside the lock, so that it is no 403 any more
 	}
 	id, err := strconv.Atoi(vmid)
 	if err != nil {

@@ -95,7 +95,6 @@ func (c *cloning) copyDrives(p process, g *state.Guest) (made []string, err erro
 		return nil, p.worker.Checkpoint()
 	}
 	for i, opt := range names {
-		p.worker.progress()
 		v, err := c.copyDrive(p, opt, c.drives[opt])
 		if err != nil {
 			return made, err
@@ -103,6 +102,9 @@ func (c *cloning) copyDrives(p process, g *state.Guest) (made []string, err erro
 		made = append(made, v.Volid())
 		if i == len(names)-1 {
 			if err := p.worker.Checkpoint(); err != nil {
+				if source := c.W.Volume(c.node(), c.drives[opt].file()); source != nil && errors.Is(err, errInterrupted) && c.copies(opt, c.drives[opt]) {
+					err = Die("copy failed: %s", p.convertFailed(source, v, "interrupted by signal"))
+				}
 				return made, err
 			}
 		}
@@ -126,9 +128,11 @@ func (c *cloning) copyDrive(p process, opt string, d drive) (*state.Volume, erro
 	}
 	if !c.copies(opt, d) {
 		p.logf("create linked clone of drive %s (%s)", opt, d.file())
+		p.worker.progress()
 		return c.link(source)
 	}
 	p.logf("create full clone of drive %s (%s)", opt, d.file())
+	p.worker.progress()
 	storage := source.Storage
 	if to := c.Params["storage"]; to != "" && c.full {
 		storage = to

@@ -154,16 +154,17 @@ func (r *Request) createWorker(w *Worker, conf map[string]string, pool string) e
 	defer release()
 	fail := func(err error) error { return fmt.Errorf("unable to create VM %d - %s", vmid, text(err)) }
 	conf["meta"] = fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuVersion(r.W.Profile), r.W.Clock.Now().Unix())
-	m := &diskMaker{process: process{r, w}, node: r.node(), vmid: vmid, conf: conf, fallback: r.Params["storage"]}
+	m := &diskMaker{process: process{r, w}, node: r.node(), vmid: vmid, conf: conf, fallback: r.Params["storage"], midway: w.Checkpoint}
 	made, err := m.make(conf)
 	if err != nil {
 		return fail(err)
 	}
 	maps.Copy(conf, made)
 	r.fillDefaults(conf)
-	if err := w.Checkpoint(); err != nil {
-		m.cleanUp(r.node(), m.made)
-		return fail(err)
+	if m.midway != nil { // a guest without drives
+		if err := w.Checkpoint(); err != nil {
+			return fail(err)
+		}
 	}
 	g := r.W.Guests[vmid]
 	if g == nil {

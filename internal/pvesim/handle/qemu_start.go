@@ -94,6 +94,9 @@ func (p process) launch(g *state.Guest) error {
 			return Die("start failed: QEMU exited with code 1")
 		}
 	}
+	if g.Config["bios"] == "ovmf" && g.Config["efidisk0"] == "" {
+		p.worker.Warnf("no efidisk configured! Using temporary efivars disk.")
+	}
 	memory, _ := strconv.ParseInt(subvalue(g.Config["memory"], "current", true), 10, 64)
 	if memory<<20 > p.W.Nodes[g.Node].Memory {
 		p.logf("kvm: cannot set up guest memory 'pc.ram': Cannot allocate memory")

@@ -65,6 +65,7 @@ func statusCurrent(r *Request) (any, error) {
 		out["qmpstatus"] = g.Running.QMPStatus
 		out["running-qemu"] = qemuVersion(r.W.Profile)
 		out["running-machine"] = "pc-i440fx-" + qemuVersion(r.W.Profile)
+		r.runningDetails(g, out)
 	}
 	ha := map[string]any{"managed": 0}
 	if h := r.W.HA["vm:"+strconv.Itoa(g.VMID)]; h != nil {

@@ -233,3 +233,12 @@ func (g *rig) check() {
 		}
 	})
 }
+
+// orphan puts a volume that no guest names.
+func orphan(w *state.World, storage, name string, vmid int, size int64) {
+	format := "raw"
+	if strings.HasSuffix(name, ".qcow2") {
+		format = "qcow2"
+	}
+	w.Put(&state.Volume{Storage: storage, Node: "pve1", Name: name, Content: "images", VMID: vmid, Format: format, Size: size})
+}

@@ -13,6 +13,8 @@ func storageRoutes() Routes {
 	return Routes{
 		"GET /storage":                                   storageConfigs,
 		"GET /storage/{storage}":                         storageConfig,
+		"POST /storage":                                  createStorage,
+		"DELETE /storage/{storage}":                      deleteStorage,
 		"GET " + base:                                    storageList,
 		"GET " + base + "/{storage}":                     storageIndex,
 		"GET " + base + "/{storage}/status":              storageStatus,
@@ -27,56 +29,6 @@ func storageRoutes() Routes {
 
 func storageIndex(*Request) (any, error) {
 	return subdirs("content", "download-url", "file-restore", "import-metadata", "prunebackups", "rrd", "rrddata", "status", "upload"), nil
-}
-
-// configEntry is an entry of storage.cfg.
-func configEntry(s *state.Storage) map[string]any {
-	out := map[string]any{"storage": s.ID, "type": s.Type, "content": strings.Join(s.Content, ",")}
-	switch s.Type {
-	case "zfspool":
-		out["pool"], out["sparse"] = s.Path, 1
-	case "lvmthin":
-		_, thin, _ := strings.Cut(s.Path, "/")
-		out["vgname"], out["thinpool"] = s.VG(), thin
-	case "lvm":
-		out["vgname"] = s.VG()
-	case "rbd":
-		out["pool"] = s.Path
-	default:
-		out["path"] = s.Path
-	}
-	if s.Shared {
-		out["shared"] = 1
-	}
-	if s.Disabled {
-		out["disable"] = 1
-	}
-	if len(s.Nodes) > 0 {
-		out["nodes"] = strings.Join(s.Nodes, ",")
-	}
-	return out
-}
-
-func storageConfigs(r *Request) (any, error) {
-	list := []any{}
-	for _, id := range slices.Sorted(maps.Keys(r.W.Storages)) {
-		s := r.W.Storages[id]
-		if t := r.Params["type"]; t != "" && t != s.Type {
-			continue
-		}
-		if r.CheckAny("/storage/"+id, "Datastore.Audit", "Datastore.AllocateSpace") == nil {
-			list = append(list, configEntry(s))
-		}
-	}
-	return list, nil
-}
-
-func storageConfig(r *Request) (any, error) {
-	s, err := r.W.StorageConfig(r.Params["storage"])
-	if err != nil {
-		return nil, err
-	}
-	return configEntry(s), nil
 }
 
 // storageInfo is a storage's state on a node (PVE::Storage::storage_info). An unusable one has no sizes.

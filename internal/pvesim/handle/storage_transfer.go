@@ -95,6 +95,7 @@ func (r *Request) download(w *Worker, s *state.Storage, name string) error {
 		}
 		return nil
 	}
+	w.Logf("--%s--  %s", r.W.Clock.Now().UTC().Format(time.DateTime), r.Params["url"]) // wget's
 	data, err := w.fetch(r.Params["url"])
 	if err != nil {
 		return Die("download failed: %s", text(err))

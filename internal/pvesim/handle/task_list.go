@@ -93,11 +93,15 @@ func statusClass(t *state.Task) string {
 	return "error"
 }
 
-// clusterTasks is GET /cluster/tasks: each node's running tasks and its latest 25 finished ones.
+// clusterTasks is GET /cluster/tasks: each node's running tasks and its latest finished ones, 25 in all (pve-common
+// RESTEnvironment.pm, active_workers).
 func clusterTasks(r *Request) (any, error) {
 	audit := r.Check("/", "Sys.Audit") == nil
 	running, finished := []any{}, []any{}
 	left := map[string]int{}
+	for _, t := range r.W.Tasks {
+		left[t.Node] += flag(t.Running)
+	}
 	for _, t := range tasksOf(r.W, "") {
 		// The user is split off the token already when the two are compared, so a token does not see its own here.
 		if !audit && t.User != r.Auth.ID || r.Auth.IsToken && !audit {

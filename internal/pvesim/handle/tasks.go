@@ -108,7 +108,7 @@ func taskLog(r *Request) (any, error) {
 	line := func(n int, text string) map[string]any { return map[string]any{"n": n, "t": text} }
 	r.Extra = map[string]any{"total": 1}
 	if t == nil {
-		return []any{line(1, "unable to open file - No such file or directory")}, nil
+		return line(1, "unable to open file - No such file or directory"), nil // no list: Tools.pm returns the line itself
 	}
 	if len(t.Log) == 0 {
 		return []any{line(1, "no content")}, nil

@@ -24,7 +24,7 @@ func (w *Worker) Checkpoint() error {
 		panic(killed{})
 	}
 	if w.terminate {
-		return errors.New("received interrupt")
+		return errInterrupted
 	}
 	k := w.armed
 	if k == nil || k.Phase == fault.Rival && !w.makesGuest() {
@@ -41,6 +41,9 @@ func (w *Worker) Checkpoint() error {
 	}
 	return errors.New(k.Text("injected failure"))
 }
+
+// errInterrupted is what SIGTERM makes of a worker's work (PVE::RESTEnvironment, fork_worker).
+var errInterrupted = errors.New("received interrupt")
 
 // CleanupFails reports phase partial: PVE's own clean-up frees nothing, logs the warning that PVE would print, and unlinks
 // the config as PVE does. Ask it only where there is something to free, because the question counts as the fault's effect.

@@ -1,6 +1,9 @@
 package schema_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -151,14 +154,15 @@ func TestValidate(t *testing.T) {
 // the rule.
 func FuzzValidate(f *testing.F) {
 	set := schema.Load()
-	for _, r := range rows[request](f, "testdata/requests.jsonl") {
-		for name, value := range r.Params {
-			f.Add(r.Method, r.Path, name, value)
+	seeds(f, "calls.jsonl", func(row recorded) {
+		method, path, _ := strings.Cut(row.Do, " ")
+		for name, value := range row.With {
+			f.Add(method, strings.ReplaceAll(path, "{node}", "pve1"), name, value)
 		}
-	}
-	for _, v := range rows[value](f, "testdata/values.jsonl") {
-		f.Add("PUT", "/nodes/pve1/qemu/800/config", v.Option, v.Sent)
-	}
+	})
+	seeds(f, "values.jsonl", func(row recorded) {
+		f.Add("PUT", "/nodes/pve1/qemu/800/config", row.Option, row.Sent)
+	})
 	f.Fuzz(func(t *testing.T, method, path, name, value string) {
 		route, vars, known := set.Route(method, path)
 		if !known {
@@ -206,5 +210,27 @@ func TestOptionIndex(t *testing.T) {
 		if base, n, ok := schema.OptionIndex(key); ok {
 			t.Errorf("OptionIndex(%q) = %q, %d", key, base, n)
 		}
+	}
+}
+
+// recorded is what a row of the conformance suite's tables sends.
+type recorded struct {
+	Do, Option, Sent string
+	With             map[string]string
+}
+
+// seeds reads a table of the conformance suite, which asks a whole server.
+func seeds(f *testing.F, table string, add func(recorded)) {
+	f.Helper()
+	raw, err := os.ReadFile("../../acctest/testdata/conformance/" + table)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range bytes.Lines(raw) {
+		var row recorded
+		if err := json.Unmarshal(line, &row); err != nil {
+			f.Fatal(err)
+		}
+		add(row)
 	}
 }

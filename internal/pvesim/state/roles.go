@@ -21,14 +21,22 @@ func defaultRoles() map[string][]string {
 	sdn := []string{"SDN.Allocate", "SDN.Audit", "SDN.Use"}
 	sys := []string{"Sys.AccessNetwork", "Sys.Audit", "Sys.Console", "Sys.Incoming", "Sys.Modify", "Sys.PowerMgmt", "Sys.Syslog"}
 	user := []string{"Group.Allocate", "Permissions.Modify", "Realm.Allocate", "Realm.AllocateUser", "User.Modify"}
+	userAdmin := []string{"Group.Allocate", "Realm.AllocateUser", "User.Modify"}
 	provider := slices.Concat(vmConfig, []string{
 		"VM.Allocate", "VM.Audit", "VM.Clone", "VM.GuestAgent.Audit", "VM.Migrate", "VM.Monitor", "VM.PowerMgmt",
 		"VM.Snapshot", "VM.Snapshot.Rollback", "Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit",
 		"Mapping.Use", "Pool.Allocate", "Pool.Audit", "SDN.Audit", "SDN.Use", "Sys.AccessNetwork", "Sys.Audit",
 	})
 	return map[string][]string{
-		"Administrator":     slices.Concat(vmAdmin, datastore, mapping, pool, sdn, sys, user),
-		"PVEAdmin":          slices.Concat(vmAdmin, datastore, mapping, pool, sdn, []string{"Sys.Audit", "Sys.Console", "Sys.Syslog"}),
+		"Administrator": slices.Concat(vmAdmin, datastore, mapping, pool, sdn, sys, user),
+		"PVEAdmin": slices.Concat(vmAdmin, datastore, pool, sdn, userAdmin,
+			[]string{"Mapping.Audit", "Mapping.Use", "Sys.Audit", "Sys.Console", "Sys.Syslog"}),
+		"PVEMappingAdmin":   mapping,
+		"PVEMappingUser":    {"Mapping.Audit", "Mapping.Use"},
+		"PVESDNAdmin":       sdn,
+		"PVESysAdmin":       {"Sys.Audit", "Sys.Console", "Sys.Syslog"},
+		"PVETemplateUser":   {"VM.Audit", "VM.Clone"},
+		"PVEUserAdmin":      userAdmin,
 		"PVEAuditor":        {"Datastore.Audit", "Mapping.Audit", "Pool.Audit", "SDN.Audit", "Sys.Audit", "VM.Audit", "VM.GuestAgent.Audit"},
 		"PVEDatastoreAdmin": datastore,
 		"PVEDatastoreUser":  {"Datastore.AllocateSpace", "Datastore.Audit"},

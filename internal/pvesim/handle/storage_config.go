@@ -1,0 +1,121 @@
+package handle
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// configEntry is an entry of storage.cfg.
+func configEntry(s *state.Storage) map[string]any {
+	out := map[string]any{"storage": s.ID, "type": s.Type, "content": strings.Join(s.Content, ",")}
+	switch s.Type {
+	case "zfspool":
+		out["pool"], out["sparse"] = s.Path, 1
+	case "lvmthin":
+		_, thin, _ := strings.Cut(s.Path, "/")
+		out["vgname"], out["thinpool"] = s.VG(), thin
+	case "lvm":
+		out["vgname"] = s.VG()
+	case "rbd":
+		out["pool"] = s.Path
+	default:
+		out["path"] = s.Path
+	}
+	if s.Shared {
+		out["shared"] = 1
+	}
+	if s.Disabled {
+		out["disable"] = 1
+	}
+	if len(s.Nodes) > 0 {
+		out["nodes"] = strings.Join(s.Nodes, ",")
+	}
+	return out
+}
+
+func storageConfigs(r *Request) (any, error) {
+	list := []any{}
+	for _, id := range slices.Sorted(maps.Keys(r.W.Storages)) {
+		s := r.W.Storages[id]
+		if t := r.Params["type"]; t != "" && t != s.Type {
+			continue
+		}
+		if r.CheckAny("/storage/"+id, "Datastore.Audit", "Datastore.AllocateSpace") == nil {
+			list = append(list, r.storageEntry(s))
+		}
+	}
+	return list, nil
+}
+
+func storageConfig(r *Request) (any, error) {
+	s, err := r.W.StorageConfig(r.Params["storage"])
+	if err != nil {
+		return nil, err
+	}
+	return r.storageEntry(s), nil
+}
+
+// storageEntry is an entry with the digest of the whole file.
+func (r *Request) storageEntry(s *state.Storage) map[string]any {
+	sum := sha1.New()
+	for _, id := range slices.Sorted(maps.Keys(r.W.Storages)) {
+		_, _ = fmt.Fprintln(sum, configEntry(r.W.Storages[id])) // fmt prints maps in the order of their keys
+	}
+	out := configEntry(s)
+	out["digest"] = hex.EncodeToString(sum.Sum(nil))
+	return out
+}
+
+// createStorage is POST /storage (API2/Storage/Config.pm) for the types that the simulator knows. What the storage lies on
+// is not looked at.
+func createStorage(r *Request) (any, error) {
+	p := r.Params
+	if r.W.Storages[p["storage"]] != nil {
+		return nil, Die("create storage failed: storage ID '%s' already defined", p["storage"])
+	}
+	s := &state.Storage{ID: p["storage"], Type: p["type"], Content: splitList(p["content"]), Nodes: splitList(p["nodes"]), Total: 100 << 30,
+		Shared: r.flag("shared"), Disabled: r.flag("disable")}
+	required := map[string]string{"dir": "path", "btrfs": "path", "nfs": "export", "zfspool": "pool", "lvm": "vgname", "lvmthin": "thinpool"}[s.Type]
+	switch {
+	case required == "":
+		return nil, &Error{Status: 501, Message: "Storages of type '" + s.Type + "' not simulated"}
+	case p[required] == "":
+		return nil, Invalid(required, "property is missing and it is not optional")
+	}
+	switch s.Type {
+	case "nfs":
+		s.Path, s.Shared = "/mnt/pve/"+s.ID, true
+	case "lvmthin":
+		s.Path = p["vgname"] + "/" + p["thinpool"]
+	default:
+		s.Path = p[required]
+	}
+	if len(s.Content) == 0 {
+		s.Content = []string{"images", "rootdir"}
+	}
+	r.W.Storages[s.ID] = s
+	return map[string]any{"storage": s.ID, "type": s.Type}, nil
+}
+
+// deleteStorage is DELETE /storage/{storage}: it only takes the entry out. A volume cannot be without its storage here, so
+// that the simulator forgets what lies there.
+func deleteStorage(r *Request) (any, error) {
+	id := r.Params["storage"]
+	if r.W.Storages[id] == nil {
+		return nil, Die("delete storage failed: storage '%s' does not exist", id)
+	}
+	for _, v := range r.W.Volumes {
+		if key := strings.TrimSuffix(v.Parent, "/"); v.Storage == id && key != "" && r.W.Volume(v.Node, id+":"+key) != nil {
+			return nil, Die("delete storage failed: can't remove storage - storage is used as base of another storage")
+		}
+	}
+	maps.DeleteFunc(r.W.Volumes, func(k state.VolumeKey, _ *state.Volume) bool { return k.Storage == id })
+	delete(r.W.Storages, id)
+	return nil, nil
+}
