@@ -235,10 +235,10 @@ func TestRequestTimeout(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { <-release; cut(w) })
 	defer close(release)
 	cfg := s.config()
-	cfg.RequestTimeout = 50 * time.Millisecond
+	cfg.RequestTimeout = 300 * time.Millisecond // enough for a busy machine to take the request
 	c := newClient(t, cfg)
 	_, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"})
-	if !IsKind(err, Ambiguous) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 50ms") {
+	if !IsKind(err, Ambiguous) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 300ms") {
 		t.Errorf("write: %s: %v", KindOf(err), err)
 	}
 	before := len(s.requests())

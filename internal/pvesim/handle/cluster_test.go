@@ -209,6 +209,9 @@ func cutToken(id string) (user, token string, isToken bool) {
 
 // TestLargeCluster holds the time that a listing of 1,000 guests takes; the bound is wide, the machine may be busy.
 func TestLargeCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures time, which the race detector stretches")
+	}
 	g := newRig(t, nil)
 	for id := 20000; id < 21000; id++ {
 		g.w.Guests[id] = &state.Guest{VMID: id, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "n", "boot": "order=scsi0", "scsi0": "local-zfs:x,size=1G"}}
