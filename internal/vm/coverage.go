@@ -10,9 +10,12 @@ import (
 // sub-keys. It is made from the tables that Decode and Encode work with.
 func Options() []string {
 	out := []string{passwordOption}
-	add := func(option string, keys []string) {
+	add := func(option string, keys func() []string) {
 		out = append(out, option)
-		for _, key := range keys {
+		if keys == nil {
+			return
+		}
+		for _, key := range keys() {
 			out = append(out, option+"."+key)
 		}
 	}
@@ -23,10 +26,10 @@ func Options() []string {
 		add(f.prefix+"[n]", f.keys)
 	}
 	for _, b := range buses() {
-		add(b.name+"[n]", diskKeys(b.name))
+		add(b.name+"[n]", func() []string { return diskKeys(b.name) })
 	}
-	add(efiSlot, append(efiFormat().keys(), "file", "volume", "format", "import-from", "size"))
-	add(tpmSlot, append(tpmFormat().keys(), "file", "volume", "import-from", "size"))
+	add(efiSlot, func() []string { return append(efiFormat().keys(), "file", "volume", "format", "import-from", "size") })
+	add(tpmSlot, func() []string { return append(tpmFormat().keys(), "file", "volume", "import-from", "size") })
 	slices.Sort(out)
 	return slices.Compact(out)
 }

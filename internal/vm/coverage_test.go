@@ -152,3 +152,26 @@ func TestHasKey(t *testing.T) {
 		t.Error("iops_max, bps")
 	}
 }
+
+// TestExcludedIsDocumented: the table in docs/design/values.md is the table of the code.
+func TestExcludedIsDocumented(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/design/values.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(raw), "## What is left out")
+	rows := map[string]bool{}
+	for name, reason := range Excluded() {
+		row := "| `" + name + "` | " + reason + " |"
+		if slot, key, isKey := strings.Cut(name, "."); isKey && strings.HasSuffix(slot, "[n]") {
+			row = "| `" + key + "` of disks | " + reason + " |"
+		}
+		rows[row] = true
+		if !strings.Contains(table, row+"\n") {
+			t.Errorf("not in the table: %s", row)
+		}
+	}
+	if listed := strings.Count(table, "\n| `"); listed != len(rows) {
+		t.Errorf("the table has %d rows, the code %d", listed, len(rows))
+	}
+}

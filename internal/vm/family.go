@@ -9,7 +9,7 @@ import (
 type family struct {
 	prefix string
 	slots  int
-	keys   []string // sub-keys; none: the device is one plain value
+	keys   func() []string // sub-keys; nil: the device is one plain value
 
 	read  func(s *Spec, slot, value string) bool // false: unreadable, the caller keeps the text
 	show  func(s *Spec, config map[string]string)
@@ -46,7 +46,7 @@ func familyOf(all []family, slot string) (family, bool) {
 // devices makes a family of property strings.
 func devices[T holder](prefix string, slots int, f format[T], at func(*Spec) *map[string]T) family {
 	return family{
-		prefix: prefix, slots: slots, keys: f.keys(),
+		prefix: prefix, slots: slots, keys: f.keys,
 		read: func(s *Spec, slot, value string) bool {
 			var t T
 			if !f.decode(&t, value) || f.encode(&t) == "" {
@@ -111,7 +111,7 @@ func plainDevices(prefix string, slots int, at func(*Spec) *map[string]string) f
 // networkFamily is netN, whose model and MAC address have a syntax of their own.
 func networkFamily() family {
 	f := devices("net", 32, nicFormat(), func(s *Spec) *map[string]NIC { return &s.Networks })
-	f.keys = append(append(f.keys, "model"), models()...)
+	f.keys = func() []string { return append(append(nicFormat().keys(), "model"), models()...) }
 	f.read = func(s *Spec, slot, value string) bool {
 		n, ok := decodeNIC(value)
 		if ok {

@@ -10,7 +10,7 @@ func group[T holder](key string, f format[T], at func(*Spec) *T) leaf[Spec] {
 			return value, value != ""
 		},
 		merge: func(dst, want *Spec) { f.merge(at(dst), at(want)) },
-		keys:  f.keys(),
+		keys:  f.keys,
 		keep:  func(from, to *Spec) { f.keep(at(from), at(to)) },
 		learn: func(s, server *Spec) { f.learn(at(s), at(server)) },
 	}
@@ -75,7 +75,7 @@ func customOption() leaf[Spec] {
 	f := customFormat()
 	return leaf[Spec]{
 		key:  "cicustom",
-		keys: f.keys(),
+		keys: f.keys,
 		read: func(s *Spec, value string) bool {
 			var c CustomData
 			ok := f.decode(&c, value)

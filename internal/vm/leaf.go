@@ -21,7 +21,7 @@ type leaf[T holder] struct {
 	show  func(t *T) (value string, ok bool) // canonical; false: not set
 	merge func(dst, want *T)                 // want's value wins if there is one
 
-	keys  []string           // the sub-keys of a property string
+	keys  func() []string    // the sub-keys of a property string; nil: the option is one value
 	keep  func(from, to *T)  // gives to what from has in Rest
 	learn func(t, server *T) // puts into t's Rest what server has and t does not say
 }

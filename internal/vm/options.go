@@ -85,7 +85,7 @@ func cloudInitOptions() []leaf[Spec] {
 func bootOption() leaf[Spec] {
 	return leaf[Spec]{
 		key:  "boot",
-		keys: []string{"order"},
+		keys: func() []string { return []string{"order"} },
 		read: func(s *Spec, value string) bool {
 			order, found := strings.CutPrefix(value, "order=")
 			if strings.TrimSpace(value) != "" && !found || strings.Contains(value, ",") {
@@ -110,7 +110,7 @@ func bootOption() leaf[Spec] {
 
 func memoryOption() leaf[Spec] {
 	o := scalar("memory", func(s *Spec) **int64 { return &s.Memory.Size }, parseMemory, showInteger)
-	o.keys = []string{"current"}
+	o.keys = func() []string { return []string{"current"} }
 	return o
 }
 

@@ -8,7 +8,7 @@ import (
 func smbiosOption() leaf[Spec] {
 	f := smbiosFormat()
 	o := group("smbios1", f, func(s *Spec) *SMBIOS { return &s.SMBIOS })
-	o.keys = append(o.keys, "base64")
+	o.keys = func() []string { return append(f.keys(), "base64") }
 	o.read = func(s *Spec, value string) bool { return decodeSMBIOS(&s.SMBIOS, value) }
 	o.show = func(s *Spec) (string, bool) {
 		value := encodeSMBIOS(s.SMBIOS)
