@@ -17,13 +17,14 @@ const oldest = 8
 
 // ask checks a plan against the server, as far as its values are known. Only what changes is asked about, so a plan
 // without such changes makes no request.
-func (r *Resource) ask(ctx context.Context, config, planned tftypes.Value, prior, plan model, kept memory) diag.Diagnostics {
+func (r *Resource) ask(ctx context.Context, config, planned, state tftypes.Value, prior, plan model, kept memory) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if r.machines == nil {
 		return diags
 	}
 	creating := prior.VMID == nil
-	diags.Append(r.rootOnly(planned, prior, plan)...)
+	diags.Append(r.bridgeless(planned, prior, plan)...)
+	diags.Append(r.restricted(ctx, planned, state, kept.Managed, plan.locator())...)
 	request := plan.question(prior, creating)
 	if !creating && len(request.Storages)+len(request.Bridges)+len(request.Images) == 0 && request.Pool == "" {
 		return diags
@@ -31,9 +32,13 @@ func (r *Resource) ask(ctx context.Context, config, planned tftypes.Value, prior
 	if creating && (kept.Replaces == request.VMID || r.Session.Remembers(request.VMID)) {
 		request.VMID = 0 // ours: it is replaced
 	}
+	if creating && plan.Clone != nil && config.IsFullyKnown() {
+		spec := plan.spec(true)
+		request.Spec = &spec
+	}
 	placed := tfkit.At(config, "node").IsKnown()
 	if !sourceKnown(config) || creating && r.clonesPlanned(plan.Clone) {
-		request.Clone, placed = nil, false
+		request.Clone, request.Spec, placed = nil, nil, false
 	}
 	if creating {
 		r.Session.Announce(tfkit.Announcement{VMID: int(value(plan.VMID)), Name: value(plan.Name), Tags: plan.Tags})
@@ -86,6 +91,13 @@ func (m *model) question(prior model, creating bool) provision.PlanRequest {
 			changed(q.Images, "cdroms."+slot+".file", prior.CDROMs[slot].File, c.File)
 		}
 	}
+	if is := m.EFIDisk; is != nil && is.ImportFrom != nil && is.Volume == nil {
+		q.Images["efi_disk.import_from"] = *is.ImportFrom
+	}
+	if is := m.TPMState; is != nil && is.ImportFrom != nil && is.Volume == nil {
+		q.Images["tpm_state.import_from"] = *is.ImportFrom
+	}
+	changed(q.Storages, "vmstatestorage", prior.VMStateStorage, m.VMStateStorage)
 	for slot, n := range m.Networks {
 		changed(q.Bridges, "networks."+slot+".bridge", prior.Networks[slot].Bridge, n.Bridge)
 	}
@@ -117,9 +129,9 @@ func changed(all map[string]string, at string, was, is *string) {
 	}
 }
 
-// rootOnly refuses the options that PVE gives to root@pam with a password only (qemu-server API2/Qemu.pm,
-// check_vm_modify_config_perm).
-func (r *Resource) rootOnly(planned tftypes.Value, prior, plan model) diag.Diagnostics {
+// bridgeless refuses network devices without a bridge, which PVE gives to root@pam with a password only (qemu-server
+// API2/Qemu.pm, check_vm_modify_config_perm).
+func (r *Resource) bridgeless(planned tftypes.Value, prior, plan model) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if !r.Session.Known() || r.Session.API.Identity().IsRootTicket() {
 		return diags
@@ -134,31 +146,7 @@ func (r *Resource) rootOnly(planned tftypes.Value, prior, plan model) diag.Diagn
 			fmt.Sprintf("PVE lets nobody but the user root@pam with a password make a device without a bridge (\"no sdn vnet ID specified\"); the provider acts as %s. "+
 				"Give %s a bridge, or give the provider username = \"root@pam\" and a password.", r.Session.API.Identity().User, slot))
 	}
-	before, after := prior.rootOptions(), plan.rootOptions()
-	for _, dotted := range []string{"cpu.affinity", "memory.hugepages", "memory.keephugepages"} {
-		if before[dotted] == after[dotted] {
-			continue
-		}
-		at, _ := plan.locator().Attribute(dotted)
-		diags.AddAttributeError(at, "Only root@pam may set "+dotted,
-			fmt.Sprintf("PVE lets nobody but the user root@pam with a password change this option; the provider acts as %s. "+
-				"Give the provider username = \"root@pam\" and a password, or leave the attribute out and set the option on the node with qm set.", r.Session.API.Identity().User))
-	}
 	return diags
-}
-
-func (m *model) rootOptions() map[string]string {
-	all := map[string]string{}
-	if m.CPU != nil {
-		all["cpu.affinity"] = value(m.CPU.Affinity)
-	}
-	if m.Memory != nil {
-		all["memory.hugepages"] = value(m.Memory.Hugepages)
-		if keep := m.Memory.KeepHugepages; keep != nil {
-			all["memory.keephugepages"] = fmt.Sprint(*keep)
-		}
-	}
-	return all
 }
 
 // version refuses servers that are too old. What the server does not tell is left to the requests that need it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -50,12 +51,18 @@ func drawConfig(t *rapid.T, label string, clone bool) model {
 	if rapid.Bool().Draw(t, label+" cpu") {
 		m.CPU = &cpuModel{Type: maybe(t, oneOf("host", "kvm64"), label+" type"), Flags: maybeList(t, label+" flags", "+aes", "-pcid"),
 			Cores: maybe(t, rapid.Int64Range(1, 8), label+" cores"), Limit: maybe(t, oneOf(0, 0.1, 1.5, 2), label+" limit"), NUMA: maybeBool(t, label+" numa")}
+		cpu := reflect.ValueOf(m.CPU).Elem()
+		for _, field := range []string{"Sockets", "VCPUs", "Units", "Affinity", "Hidden", "HVVendorID", "PhysBits", "GuestPhysBits", "Level", "ReportedModel"} {
+			drawField(t, label+" "+field, cpu.FieldByName(field))
+		}
 	}
 	if rapid.Bool().Draw(t, label+" memory") {
-		m.Memory = &memoryModel{Size: maybe(t, rapid.Int64Range(16, 8192), label+" size"), Balloon: maybe(t, oneOf[int64](0, 16), label+" balloon")}
+		m.Memory = &memoryModel{Size: maybe(t, rapid.Int64Range(16, 8192), label+" size"), Balloon: maybe(t, oneOf[int64](0, 16), label+" balloon"),
+			AllowKSM: maybeBool(t, label+" ksm"), KeepHugepages: maybeBool(t, label+" keep"), Shares: maybe(t, rapid.Int64Range(0, 50000), label+" shares"), Hugepages: maybe(t, oneOf("any", "2"), label+" hugepages")}
 	}
 	if rapid.Bool().Draw(t, label+" agent") {
-		m.Agent = &agentModel{Enabled: maybeBool(t, label+" enabled"), Type: maybe(t, oneOf("virtio", "isa"), label+" agent type")}
+		m.Agent = &agentModel{Enabled: maybeBool(t, label+" enabled"), Type: maybe(t, oneOf("virtio", "isa"), label+" agent type"),
+			FreezeFSOnBackup: maybeBool(t, label+" freeze fs"), FSTrimClonedDisks: maybeBool(t, label+" fstrim")}
 	}
 	for _, slot := range maybeList(t, label+" disks", "scsi0", "scsi1", "virtio0") {
 		put(&m.Disks, slot, drawDisk(t, label+" "+slot, clone))
@@ -71,6 +78,7 @@ func drawConfig(t *rapid.T, label string, clone bool) model {
 		put(&m.Networks, slot, n)
 	}
 	drawSpecial(t, label, &m, clone)
+	drawOptions(t, label, &m)
 	if clone {
 		m.Clone = &cloneModel{VMID: some(int64(9000)), Full: some(true)}
 	}
@@ -81,6 +89,10 @@ func drawDisk(t *rapid.T, label string, clone bool) diskModel {
 	d := diskModel{Storage: some("local-zfs"), Size: some(oneOf("1G", "1024M", "10.5G", "32G").Draw(t, label+" size")),
 		Cache: maybe(t, oneOf("none", "writeback"), label+" cache"), Discard: maybeBool(t, label+" discard"), SSD: maybeBool(t, label+" ssd"),
 		IOThread: maybeBool(t, label+" iothread"), Backup: maybeBool(t, label+" backup"), Serial: maybe(t, oneOf("abc"), label+" serial")}
+	details := reflect.ValueOf(&d).Elem()
+	for _, field := range []string{"Model", "WWN", "Vendor", "Product", "Queues", "SCSIBlock", "Snapshot", "Shared", "DetectZeroes", "RError", "WError", "Throttle"} {
+		drawField(t, label+" "+field, details.FieldByName(field))
+	}
 	if strings.Contains(label, "virtio") {
 		d.SSD = nil
 	}
@@ -94,12 +106,13 @@ func drawNIC(t *rapid.T, label string) nicModel {
 	return nicModel{Model: maybe(t, oneOf("virtio", "e1000"), label+" model"), Bridge: maybe(t, oneOf("vmbr0", "vmbr1"), label+" bridge"),
 		MACAddr: maybe(t, oneOf("BC:24:11:00:00:01", "bc:24:11:00:00:02"), label+" mac"), Tag: maybe(t, rapid.Int64Range(1, 4094), label+" tag"),
 		Trunks: maybeList(t, label+" trunks", "5", "10-20"), Firewall: maybeBool(t, label+" firewall"), LinkDown: maybeBool(t, label+" down"),
-		Rate: maybe(t, oneOf(0.3, 10), label+" rate")}
+		Rate: maybe(t, oneOf(0.3, 10), label+" rate"), HostTunnel: maybeBool(t, label+" tunnel"),
+		MTU: maybe(t, oneOf[int64](1, 1400), label+" mtu"), Queues: maybe(t, oneOf[int64](0, 4), label+" queues")}
 }
 
 func drawSpecial(t *rapid.T, label string, m *model, clone bool) {
 	if rapid.Bool().Draw(t, label+" efi") {
-		m.EFIDisk = &efiModel{Storage: some("local-zfs"), Type: some("4m"), PreEnrolledKeys: some(false)}
+		m.EFIDisk = &efiModel{Storage: some("local-zfs"), Type: some("4m"), PreEnrolledKeys: some(false), MSCert: some("2023")}
 	}
 	if rapid.Bool().Draw(t, label+" tpm") {
 		m.TPMState = &tpmModel{Storage: some("local-zfs"), Version: some("v2.0")}

@@ -64,7 +64,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		resp.Diagnostics.Append(refused(req.Config.Raw, prior, plan, kept.Managed)...)
 	}
 	if !resp.Diagnostics.HasError() {
-		resp.Diagnostics.Append(r.ask(ctx, req.Config.Raw, resp.Plan.Raw, prior, plan, kept)...)
+		resp.Diagnostics.Append(r.ask(ctx, req.Config.Raw, resp.Plan.Raw, req.State.Raw, prior, plan, kept)...)
 	}
 }
 
@@ -126,6 +126,9 @@ func reconsider(config, planned tftypes.Value, prior, plan model) tftypes.Value 
 	}
 	if tfkit.At(config, "machine").IsNull() && value(prior.OSType) != value(plan.OSType) {
 		open["machine"] = true
+	}
+	if was, is := prior.SMBIOS, plan.SMBIOS; was != nil && is != nil && moved(was.UUID, is.UUID) {
+		open["uuid"] = true
 	}
 	return tfkit.Edit(planned, open, gone)
 }

@@ -96,6 +96,10 @@ func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) dia
 			diags.AddAttributeError(at.AtName("storage"), summary, "A new disk needs a storage.")
 		}
 	}
+	if was, is := prior.SMBIOS, plan.SMBIOS; was != nil && is != nil && moved(was.UUID, is.UUID) && value(prior.Status) == "running" {
+		diags.AddAttributeError(path.Root("smbios").AtName("uuid"), summary,
+			"By its uuid the provider knows the VM again, and PVE changes that of a running VM at its next start only. Stop the VM first, with power_state = \"stopped\" in an apply of its own.")
+	}
 	if diags.HasError() || !config.IsFullyKnown() {
 		return diags
 	}

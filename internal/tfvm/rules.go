@@ -32,6 +32,7 @@ func rules() map[string]tfkit.Rule {
 		"vmgenid":          {Keep: true, Made: true, Same: sameGeneration},
 		"smbios.uuid":      {Keep: true, Made: true, Same: sameText(strings.ToLower)},
 
+		"cpu.units": {Same: sameUnits},
 		"cpu.limit": {Same: sameNumber, Default: number(0)},
 		"cpu.flags": {Same: sameSet(verbatim)},
 
@@ -133,6 +134,10 @@ func sameNumber(a, b tftypes.Value) bool {
 	q, _ := y.Float64()
 	return p == q
 }
+
+// sameUnits compares a weight with what PVE made of it: a node with cgroup v1 has no weight below 2 (pve-common CGroup.pm
+// clamp_cpu_shares).
+func sameUnits(wish, is tftypes.Value) bool { return floatOf(wish) == 1 && floatOf(is) == 2 }
 
 // sameGeneration compares a wish for a generation id with what there is: "1" asks for one, whichever.
 func sameGeneration(wish, is tftypes.Value) bool {

@@ -52,6 +52,9 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		resp.State.Raw, diags = v.settle(ctx, req.Plan.Raw, guest)
 		resp.Diagnostics.Append(diags...)
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, configured.JSON())...)
+		if was, is := prior.SMBIOS, plan.SMBIOS; was != nil && is != nil && moved(was.UUID, is.UUID) && !guest.Identity.IsZero() {
+			resp.Diagnostics.Append(noteIdentity(ctx, resp.Private, guest.Identity)...)
+		}
 		return
 	}
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, kept.Managed.Union(configured).JSON())...)

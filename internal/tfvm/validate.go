@@ -24,6 +24,9 @@ func (r *Resource) ValidateConfig(_ context.Context, req resource.ValidateConfig
 	c.cloudInit()
 	c.devices()
 	c.memory()
+	c.processors()
+	c.groups()
+	c.passedThrough()
 	c.power()
 	resp.Diagnostics.Append(c.diags...)
 }
@@ -122,16 +125,7 @@ func (c *checker) disks() {
 		if c.set(at+".import_from") && c.missing(at+".storage") && !c.missing("clone") {
 			c.refuse(at+".storage", "The disk %s needs a storage: import_from makes a new disk.", slot)
 		}
-		if bus, _ := splitSlot(slot); bus == "virtio" && c.set(at+".ssd") {
-			c.refuse(at+".ssd", "A virtio disk cannot be presented as a solid-state disk: ssd is for ide, sata and scsi.")
-		}
-		if bus, _ := splitSlot(slot); bus == "ide" || bus == "sata" {
-			for _, option := range []string{"iothread", "ro"} {
-				if c.set(at + "." + option) {
-					c.refuse(at+"."+option, "%s is only for scsi and virtio disks.", option)
-				}
-			}
-		}
+		c.diskOptions(at, slot)
 	}
 }
 

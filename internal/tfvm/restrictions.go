@@ -1,0 +1,179 @@
+package tfvm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// restriction is who may set an attribute, and which server knows it.
+type restriction struct {
+	at string // dotted path of the attribute, "*" for every slot
+
+	root   bool   // only root@pam with a password (qemu-server API2/Qemu.pm check_vm_modify_config_perm)
+	unless string // the one value that everybody may set
+
+	major, minor int // first PVE release that has it; 0: all that the provider works with
+
+	privilege string // needed on the object
+	object    string // "%s" is the value
+
+	instead string // what to do instead
+}
+
+// restrictions are all attributes that not every identity may set or not every server has. The privileges VM.Config.* are
+// not among them: the server names them itself before it does anything.
+func restrictions() []restriction {
+	const (
+		qm      = "leave the attribute out and set the option on the node with qm set"
+		mapping = "use the attribute mapping: root makes a resource mapping of the datacenter once, and Mapping.Use on it is enough then"
+	)
+	return []restriction{
+		{at: "cpu.affinity", root: true, instead: qm},
+		{at: "memory.hugepages", root: true, instead: qm},
+		{at: "memory.keephugepages", root: true, instead: qm},
+		{at: "hookscript", root: true, instead: qm},
+		{at: "args", root: true, instead: qm},
+		{at: "arch", root: true, instead: "leave the attribute out: the VM has the architecture of the node then"},
+		{at: "vmgenid", root: true, instead: "leave the attribute out: PVE gives every VM a generation id"},
+		{at: "spice_enhancements", root: true, instead: qm},
+		{at: "ivshmem", root: true, instead: qm},
+		{at: "amd_sev", root: true, major: 8, minor: 3, instead: qm},
+		{at: "intel_tdx", root: true, major: 9, minor: 1, instead: qm},
+		{at: "parallel.*", root: true, instead: qm},
+		{at: "serial.*.device", root: true, unless: "socket", instead: "use device = \"socket\", or " + qm},
+		{at: "usb.*.host", root: true, unless: "spice", instead: mapping},
+		{at: "pci.*.host", root: true, instead: mapping},
+		{at: "pci.*.romfile", root: true, instead: qm},
+
+		{at: "vga.clipboard", major: 8, minor: 1},
+		{at: "machine_options.viommu", major: 8, minor: 2},
+		{at: "disks.*.vendor", major: 8, minor: 2},
+		{at: "disks.*.product", major: 8, minor: 2},
+		{at: "machine_options.enable_s3", major: 8, minor: 4},
+		{at: "machine_options.enable_s4", major: 8, minor: 4},
+		{at: "efi_disk.ms_cert", major: 8, minor: 4},
+		{at: "virtiofs.*", major: 8, minor: 4},
+		{at: "machine_options.aw_bits", major: 9, minor: 1},
+		{at: "memory.allow_ksm", major: 9, minor: 1},
+		{at: "cpu.guest_phys_bits", major: 9, minor: 1},
+		{at: "pci.*.driver", major: 9, minor: 1},
+		{at: "cpu.level", major: 9, minor: 2},
+		{at: "networks.*.host_tunnel", major: 9, minor: 2},
+
+		{at: "startup", privilege: "Sys.Modify", object: "/", instead: "leave startup out: it changes what the node does, not only the VM"},
+		{at: "pci.*.mapping", privilege: "Mapping.Use", object: "/mapping/pci/%s"},
+		{at: "usb.*.mapping", privilege: "Mapping.Use", object: "/mapping/usb/%s"},
+		{at: "virtiofs.*.dirid", privilege: "Mapping.Use", object: "/mapping/dir/%s"},
+	}
+}
+
+// gate holds a plan against the restrictions.
+type gate struct {
+	r              *Resource
+	planned, prior tftypes.Value
+	managed        tfkit.Managed
+	at             locator
+	diags          diag.Diagnostics
+}
+
+// restricted refuses what this identity may not set and what this server does not have, as far as it changes.
+func (r *Resource) restricted(ctx context.Context, planned, prior tftypes.Value, managed tfkit.Managed, at locator) diag.Diagnostics {
+	if !r.Session.Known() {
+		return nil
+	}
+	g := &gate{r: r, planned: planned, prior: prior, managed: managed, at: at}
+	for _, rule := range restrictions() {
+		for _, dotted := range expand(rule.at, planned, prior) {
+			if is, was, ok := g.changed(dotted); ok {
+				g.judge(ctx, rule, dotted, is, was)
+			}
+		}
+	}
+	return g.diags
+}
+
+// expand is a path with the slots that are in use for its "*".
+func expand(at string, values ...tftypes.Value) []string {
+	family, rest, starred := strings.Cut(at, ".*")
+	if !starred {
+		return []string{at}
+	}
+	slots := map[string]bool{}
+	for _, v := range values {
+		all := map[string]tftypes.Value{}
+		if m := tfkit.At(v, family); m.IsKnown() && !m.IsNull() && m.As(&all) == nil {
+			for slot := range all {
+				slots[slot] = true
+			}
+		}
+	}
+	var paths []string
+	for _, slot := range slices.SortedFunc(maps.Keys(slots), bySlot) {
+		paths = append(paths, family+"."+slot+rest)
+	}
+	return paths
+}
+
+// changed gives a value in plan and state if the plan is known to change it on the server.
+func (g *gate) changed(dotted string) (is, was tftypes.Value, ok bool) {
+	steps := strings.Split(dotted, ".")
+	is, was = tfkit.At(g.planned, steps...), tfkit.At(g.prior, steps...)
+	switch {
+	case !is.IsKnown(), is.IsNull() && was.IsNull(), is.Equal(was):
+		return is, was, false
+	case is.IsNull() && len(steps) > 1 && slices.Contains(slotMaps(), steps[0]) && tfkit.At(g.planned, steps[:2]...).IsNull():
+		return is, was, g.managed[steps[0]+"."+steps[1]] // else the slot is forgotten
+	}
+	return is, was, true
+}
+
+func (g *gate) judge(ctx context.Context, rule restriction, dotted string, is, was tftypes.Value) {
+	identity := g.r.Session.API.Identity()
+	free := func(v tftypes.Value) bool {
+		return v.IsNull() || rule.unless != "" && strings.EqualFold(stringOf(v), rule.unless)
+	}
+	if rule.root && !identity.IsRootTicket() && (!free(is) || !free(was)) {
+		g.refuse(dotted, "Only root@pam may set "+dotted,
+			fmt.Sprintf("PVE lets nobody but the user root@pam with a password change this option; the provider acts as %s. "+
+				"Give the provider username = \"root@pam\" and a password, or %s.", identity.User, rule.instead))
+	}
+	if is.IsNull() {
+		return
+	}
+	if rule.major > 0 {
+		if v, err := g.r.Session.API.Version(ctx); err == nil && v.Major > 0 && !v.AtLeast(rule.major, rule.minor) {
+			g.refuse(dotted, fmt.Sprintf("%s needs Proxmox VE %d.%d or later", dotted, rule.major, rule.minor),
+				fmt.Sprintf("The server at %s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the server.", g.r.Session.API.Endpoint(), v.Version))
+		}
+	}
+	if rule.privilege != "" && !identity.IsRootTicket() {
+		g.permit(ctx, rule, dotted, is)
+	}
+}
+
+// permit asks whether the identity holds the privilege. A server that does not tell is left to refuse the change itself.
+func (g *gate) permit(ctx context.Context, rule restriction, dotted string, is tftypes.Value) {
+	object := strings.Replace(rule.object, "%s", stringOf(is), 1)
+	held, err := g.r.Session.API.Permissions(ctx, object)
+	if _, has := held[object][rule.privilege]; err != nil || has {
+		return
+	}
+	text := fmt.Sprintf("It takes the privilege %s on %s; the provider acts as %s, which does not have it. Grant it", rule.privilege, object, g.r.Session.API.Identity().User)
+	if rule.instead != "" {
+		text += ", or " + rule.instead
+	}
+	g.refuse(dotted, "No permission to set "+dotted, text+".")
+}
+
+func (g *gate) refuse(dotted, summary, detail string) {
+	at, _ := g.at.Attribute(dotted)
+	g.diags.AddAttributeError(at, summary, detail)
+}
