@@ -6,27 +6,34 @@ import (
 	"net"
 	"net/netip"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // The formats of PVE's names, from its JSON schema (pve-common JSONSchema.pm, pve-storage, qemu-server).
 var (
-	nodeName    = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?$`)
-	storageID   = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._-]*[a-zA-Z0-9]$`)
-	bridge      = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,15}$`)
-	dnsName     = regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
-	tag         = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
-	pool        = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$`)
-	size        = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?[KMGT]$`)
-	volumeID    = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._-]*:\S+$`)
-	trunkRange  = regexp.MustCompile(`^[0-9]{1,4}(-[0-9]{1,4})?$`)
-	cpuFlag     = regexp.MustCompile(`^[+-][a-zA-Z0-9_.-]+$`)
-	cpuSet      = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
-	machineType = regexp.MustCompile(`^(pc|pc(-i440fx)?-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|q35|pc-q35-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|virt(-\d+(\.\d+)+)?(\+pve\d+)?)$`)
+	nodeName   = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?$`)
+	storageID  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._-]*[a-zA-Z0-9]$`)
+	bridge     = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,15}$`)
+	dnsName    = regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
+	tag        = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+	pool       = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$`)
+	size       = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?[KMGT]$`)
+	volumeID   = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._-]*:\S+$`)
+	trunkRange = regexp.MustCompile(`^[0-9]{1,4}(-[0-9]{1,4})?$`)
+	cpuFlag    = regexp.MustCompile(`^[+-][a-zA-Z0-9_.-]+$`)
+	cpuType    = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+	cpuSet     = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
+	// PVE takes 2 to 40 characters.
+	snapshotName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{1,39}$`)
+	machineType  = regexp.MustCompile(`^(pc|pc(-i440fx)?-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|q35|pc-q35-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|virt(-\d+(\.\d+)+)?(\+pve\d+)?)$`)
 )
 
 // NodeName accepts the name of a cluster node.
@@ -59,9 +66,20 @@ func PoolID() validator.String {
 	return stringvalidator.RegexMatches(pool, "must be the name of a resource pool, such as \"web\" or \"prod/web\"")
 }
 
-// Size accepts a size with its unit.
+// Size accepts a size with its unit: a whole number of bytes above zero that PVE can count.
 func Size() validator.String {
-	return stringvalidator.RegexMatches(size, "must be a number with one of the units K, M, G, T (powers of 1024), such as \"32G\"")
+	return Check{Want: "must be a number with one of the units K, M, G, T (powers of 1024), such as \"32G\"", Wrong: func(value string) string {
+		if !size.MatchString(value) {
+			return "It is no such number."
+		}
+		switch bytes, err := vm.ParseSize(value); {
+		case err != nil:
+			return "It is not a whole number of bytes, or too large."
+		case bytes == 0:
+			return "It is nothing."
+		}
+		return ""
+	}}
 }
 
 // VolumeID accepts the id of a volume.
@@ -71,7 +89,54 @@ func VolumeID() validator.String {
 
 // Trunk accepts a VLAN id or a range of them.
 func Trunk() validator.String {
-	return stringvalidator.RegexMatches(trunkRange, "must be a VLAN id or a range, such as \"5\" or \"10-20\"")
+	return Check{Want: "must be a VLAN id or a range, such as \"5\" or \"10-20\"", Wrong: func(value string) string {
+		if !trunkRange.MatchString(value) {
+			return "It is neither."
+		}
+		first, last, isRange := strings.Cut(value, "-")
+		low, _ := strconv.Atoi(first)
+		high := low
+		if isRange {
+			high, _ = strconv.Atoi(last)
+		}
+		switch {
+		case low < 1 || high > 4094:
+			return "VLAN ids are 1 to 4094."
+		case low > high:
+			return "The range runs backwards."
+		}
+		return ""
+	}}
+}
+
+// CPUType accepts the name of a CPU model.
+func CPUType() validator.String {
+	return stringvalidator.RegexMatches(cpuType, "must be a CPU model without options, such as \"host\" or \"x86-64-v2-AES\"; flags have an attribute of their own")
+}
+
+// SnapshotName accepts what PVE takes as the name of a snapshot (pve-common JSONSchema.pm, pve-configid).
+func SnapshotName() validator.String {
+	return stringvalidator.RegexMatches(snapshotName, "must be the name of a snapshot: 2 to 40 letters, digits, \"_\" and \"-\", a letter first")
+}
+
+// Line accepts a text that is not empty and has no control characters, which a line of PVE's files could not hold.
+func Line() validator.String {
+	return Check{Want: "must be one line of text", Wrong: func(value string) string {
+		if value == "" || strings.ContainsFunc(value, unicode.IsControl) {
+			return "It is empty, or has a line break or another control character."
+		}
+		return ""
+	}}
+}
+
+// Printable accepts a text of several lines without NUL, which PVE cannot store.
+func Printable() validator.String {
+	return Check{Want: "must be text", Wrong: func(value string) string {
+		if strings.ContainsRune(value, 0) {
+			return "It has a NUL character."
+		}
+		return ""
+	}}
 }
 
 // CPUFlag accepts a CPU flag with its sign.
@@ -161,14 +226,17 @@ func isAddress(value string, v6, gateway bool) bool {
 		return err == nil && addr.Zone() == "" && addr.Is6() == v6
 	}
 	prefix, err := netip.ParsePrefix(value)
-	return err == nil && prefix.Addr().Is6() == v6
+	return err == nil && prefix.Addr().Is6() == v6 && prefix.Bits() >= shortestPrefix
 }
 
-// IP accepts an address of either family.
+// shortestPrefix is the least prefix length that PVE takes (pve-common JSONSchema.pm, CIDRv4 and CIDRv6).
+const shortestPrefix = 8
+
+// IP accepts an address of either family, without a zone.
 func IP() validator.String {
 	return Check{Want: "must be an IP address", Wrong: func(value string) string {
-		if _, err := netip.ParseAddr(value); err != nil {
-			return "It is not an IP address."
+		if addr, err := netip.ParseAddr(value); err != nil || addr.Zone() != "" {
+			return "It is not an IP address, or has a zone."
 		}
 		return ""
 	}}
