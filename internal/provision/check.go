@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// Check tells at plan time what the server would refuse at apply time. It costs one listing of the cluster, and one list
-// of bridges of the node. What the identity may not see is not reported.
+// Check tells at plan time what the server would refuse at apply time. It costs one listing of the cluster, one list
+// of bridges of each node and the configuration of each template. What the identity may not see is not reported.
 func (s *Service) Check(ctx context.Context, r PlanRequest) []*FieldError {
 	resources, err := s.api.SharedResources(ctx)
 	if err != nil {
@@ -32,10 +33,20 @@ func (s *Service) Check(ctx context.Context, r PlanRequest) []*FieldError {
 	if len(c.found) > 0 && c.found[0].Path == "node" {
 		return c.found
 	}
+	if c.origin.VMID != 0 && r.Spec != nil {
+		config, err := s.templates.get(ctx, s.clock, fmt.Sprint(c.origin.VMID), func(ctx context.Context) (map[string]string, error) {
+			config, err := s.api.CurrentConfig(ctx, c.origin.Node, c.origin.VMID)
+			return config.Values, err
+		})
+		if err == nil {
+			c.cloned(config, *r.Spec)
+		}
+	}
 	c.storages(r.Storages)
+	c.images(r.Images)
 	c.pool(r.Pool)
 	if c.node != "" && len(r.Bridges) > 0 {
-		networks, err := s.api.Networks(ctx, c.node)
+		networks, err := s.networks.get(ctx, s.clock, c.node, func(ctx context.Context) ([]pve.Network, error) { return s.api.Networks(ctx, c.node) })
 		if err == nil {
 			c.bridges(r.Bridges, networks)
 		}
@@ -47,6 +58,7 @@ func (s *Service) Check(ctx context.Context, r PlanRequest) []*FieldError {
 type planCheck struct {
 	resources pve.Resources
 	node      string
+	origin    pve.Resource // what is cloned, if it was found
 	found     []*FieldError
 }
 
@@ -76,6 +88,34 @@ func (c *planCheck) source(clone *Clone) {
 	if c.node == "" {
 		c.node = found.Node
 	}
+	c.origin = found
+	linked := clone.Full == nil && found.Template
+	for path, value := range map[string]string{"clone.storage": clone.Storage, "clone.format": clone.Format} {
+		if linked && value != "" {
+			c.found = append(c.found, &FieldError{Path: path, Summary: "A linked clone stays where its template is",
+				Detail: fmt.Sprintf("VM %d is a template, of which PVE makes linked clones unless told otherwise: set clone.full = true", found.VMID)})
+		}
+	}
+}
+
+// cloned reports what cannot be made of the source: disks that would have to shrink, new ones without a storage or a size.
+func (c *planCheck) cloned(config map[string]string, wanted vm.Spec) {
+	has := vm.Decode(config)
+	want := vm.Merge(has, wanted)
+	want.Template = has.Template
+	complete(&want)
+	for _, p := range vm.Diff(has, want).Problems {
+		c.found = append(c.found, &FieldError{Path: p.Option, Summary: fmt.Sprintf("VM %d cannot be cloned like this", c.origin.VMID), Detail: p.Text})
+	}
+}
+
+// images reports volumes on storages that are not there. Whether the volume itself is there, the apply tells.
+func (c *planCheck) images(wanted map[string]string) {
+	storages := map[string]string{}
+	for path, volume := range wanted {
+		storages[path] = storageOf(volume)
+	}
+	c.storages(storages)
 }
 
 // storages reports storages that the node does not have. Where the listing shows none at all the identity lacks

@@ -31,6 +31,12 @@ func (c *creation) configure(ctx context.Context) error {
 	if _, renewed := c.change.Set["smbios1"]; renewed {
 		c.identity = Identity{} // the commit looks again
 	}
+	if len(c.change.DeleteFirst) > 0 && has.Protection != nil && *has.Protection { // inherited; the commit sets it again
+		if err := c.s.set(ctx, c.node, c.vmid, pve.Params{"protection": "0"}); err != nil {
+			return err
+		}
+		c.unprotected = true
+	}
 	return c.s.apply(ctx, &c.ledger, c.node, c.vmid, c.change, "")
 }
 
@@ -185,6 +191,9 @@ func (c *creation) commit(ctx context.Context) error {
 		params["delete"] = "description"
 	} else {
 		params["description"] = *description
+	}
+	if c.unprotected {
+		params["protection"] = "1"
 	}
 	if p := c.r.Spec.Protection; p != nil {
 		params["protection"] = "0"

@@ -183,5 +183,6 @@ type PlanRequest struct {
 	Storages map[string]string // attribute path -> storage id
 	Bridges  map[string]string // attribute path -> bridge
 	Pool     string
+	Spec     *vm.Spec          // of a clone, if all of it is known
 	Images   map[string]string // attribute path -> volume id that must exist (ISO, import source)
 }

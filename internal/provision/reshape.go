@@ -86,7 +86,7 @@ func (s *Service) vacate(ctx context.Context, node string, vmid int, change *vm.
 		return before, nil
 	}
 	if err := s.apply(ctx, &ledger{}, node, vmid, vm.Change{DeleteFirst: change.DeleteFirst}, before.Digest); err != nil {
-		return before, s.takeBack(ctx, node, vmid, before, err)
+		return before, s.takeBack(ctx, node, vmid, *change, before, err)
 	}
 	now, err := s.api.PendingConfig(ctx, node, vmid)
 	if err != nil {
@@ -98,7 +98,8 @@ func (s *Service) vacate(ctx context.Context, node string, vmid int, change *vm.
 		}
 		refusal := &FieldError{Path: "cloud_init.slot", Summary: fmt.Sprintf("The cloud-init drive of VM %d cannot leave %s while the VM runs", vmid, slot),
 			Detail: "PVE detaches it at the next stop only, and takes no second cloud-init drive before. Stop the VM, then apply"}
-		if err := s.revert(context.WithoutCancel(ctx), node, vmid, []string{slot}); err != nil {
+		late := slices.DeleteFunc(now.Waiting(), func(option string) bool { return slices.Contains(before.Waiting(), option) })
+		if err := s.revert(context.WithoutCancel(ctx), node, vmid, late); err != nil {
 			refusal.Detail += ". The change could not be taken back either and happens at the next stop"
 			refusal.Err = err
 		}

@@ -22,6 +22,9 @@ type Service struct {
 	shell Shell
 	clock pve.Clock
 
+	networks  lookup[[]pve.Network]     // of nodes, for plans
+	templates lookup[map[string]string] // configurations by VMID, for plans
+
 	mu     sync.Mutex
 	active map[string]bool   // transactions under way here
 	tasks  map[pve.UPID]bool // that answered a request of ours

@@ -61,7 +61,7 @@ func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.Pendin
 		return nil, err
 	}
 	if err := s.apply(ctx, l, node, vmid, change, config.Digest); err != nil {
-		return nil, s.takeBack(ctx, node, vmid, config, err)
+		return nil, s.takeBack(ctx, node, vmid, change, config, err)
 	}
 	if err := s.shape(ctx, l, node, vmid, change); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func put[V vm.Disk | vm.CDROM | vm.NIC](devices *map[string]V, slot string, devi
 
 // takeBack reverts what PVE refused at hotplug: such values stay pending on the server and would take effect at the next
 // boot, long after the error. What waited before the update keeps waiting.
-func (s *Service) takeBack(ctx context.Context, node string, vmid int, before pve.PendingConfig, cause error) error {
+func (s *Service) takeBack(ctx context.Context, node string, vmid int, change vm.Change, before pve.PendingConfig, cause error) error {
 	ctx = context.WithoutCancel(ctx)
 	if !refusedAtHotplug(cause) {
 		return cause
@@ -131,13 +131,19 @@ func (s *Service) takeBack(ctx context.Context, node string, vmid int, before pv
 		return errors.Join(cause, err)
 	}
 	var revert []string
+	waits := func(option string) bool {
+		return slices.Contains(now.Waiting(), option) && !slices.Contains(before.Waiting(), option)
+	}
 	for _, option := range now.Waiting() {
-		if refuses(cause, option) && !slices.Contains(before.Waiting(), option) {
+		if waits(option) && refuses(cause, option) {
 			revert = append(revert, option)
 		}
 	}
 	if len(revert) == 0 {
 		return cause
+	}
+	if _, wanted := change.Set["boot"]; !wanted && !slices.Contains(change.Delete, "boot") && waits("boot") {
+		revert = append(revert, "boot") // PVE takes a drive that goes out of the boot order
 	}
 	if err := s.revert(ctx, node, vmid, revert); err != nil {
 		return errors.Join(cause, fmt.Errorf("take back the refused changes: %w", err))
@@ -219,7 +225,7 @@ func (s *Service) shutDown(ctx context.Context, l *ledger, node string, vmid int
 	if timeout <= 0 {
 		timeout = 3 * time.Minute
 	}
-	params := pve.Params{"timeout": strconv.Itoa(int(timeout.Seconds()))}
+	params := pve.Params{"timeout": strconv.Itoa(max(1, int(timeout.Seconds())))}
 	if force {
 		params["forceStop"] = "1"
 	}
@@ -231,7 +237,27 @@ func (s *Service) shutDown(ctx context.Context, l *ledger, node string, vmid int
 		}
 		return fmt.Errorf("VM %d did not shut down within %s: %w", vmid, timeout, err)
 	}
-	return nil
+	return s.awaitStop(ctx, node, vmid, timeout)
+}
+
+// awaitStop waits until the guest is off. For one that HA manages, PVE only files the request: its task ends at once
+// (qemu-server API2/Qemu.pm, hastop).
+func (s *Service) awaitStop(ctx context.Context, node string, vmid int, timeout time.Duration) error {
+	deadline := s.clock.Now().Add(timeout)
+	for attempt := 0; ; attempt++ {
+		if err := s.pause(ctx, attempt); err != nil {
+			return fmt.Errorf("wait for VM %d on node %s to shut down: %w", vmid, node, err)
+		}
+		stopped, err := s.isStopped(node, vmid)(ctx)
+		switch {
+		case stopped:
+			return nil
+		case err != nil && !pve.IsKind(err, pve.Unavailable):
+			return err
+		case !s.clock.Now().Before(deadline):
+			return fmt.Errorf("VM %d on node %s did not shut down within %s, although PVE accepted the request", vmid, node, timeout)
+		}
+	}
 }
 
 func (s *Service) isStopped(node string, vmid int) func(context.Context) (bool, error) {

@@ -247,18 +247,6 @@ func (c *checker) beginnings() {
 	if (c.set("agent.type") || c.set("agent.fstrim_cloned_disks")) && c.missing("agent.enabled") {
 		c.refuse("agent.enabled", "PVE takes the agent's options only together with enabled: set it too.")
 	}
-	most := 1.0
-	for _, factor := range []string{"cpu.sockets", "cpu.cores"} {
-		switch v := c.at(factor); {
-		case !v.IsKnown():
-			return
-		case !v.IsNull():
-			most *= floatOf(v)
-		}
-	}
-	if c.set("cpu.vcpus") && floatOf(c.at("cpu.vcpus")) > most {
-		c.refuse("cpu.vcpus", fmt.Sprintf("The VM has %.0f cores (sockets × cores), fewer than vcpus.", most))
-	}
 }
 
 func list(names []string) string {
