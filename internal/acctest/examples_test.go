@@ -51,6 +51,21 @@ func examples(t *testing.T) map[string]string {
 	return out
 }
 
+// exampleWorld is a cluster with the ISO images that the guides name.
+func exampleWorld(t *testing.T, options ...pvesim.Options) *World {
+	t.Helper()
+	w := NewWorld(t, options...)
+	w.Change(func(world *state.World) {
+		for node := range world.Nodes {
+			for _, name := range []string{"windows-11", "virtio-win", "talos-nocloud-amd64"} {
+				world.Put(&state.Volume{Storage: "local", Node: node, Name: "iso/" + name + ".iso", Content: "iso", Format: "iso", Size: 1 << 20})
+			}
+		}
+	})
+	w.Mark()
+	return w
+}
+
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -81,7 +96,7 @@ func TestExamples(t *testing.T) {
 		for _, id := range Identities() {
 			t.Run(name+"/"+string(id), func(t *testing.T) {
 				t.Parallel()
-				w := NewWorld(t)
+				w := exampleWorld(t)
 				s := w.Session(t, id, config)
 				must(t, s.Converge(t.Context()))
 				if ds := s.Diagnostics(); len(ds) > 0 {
@@ -131,7 +146,7 @@ func TestAccExamples(t *testing.T) {
 	}
 	for name, config := range examples(t) {
 		t.Run(name, func(t *testing.T) {
-			c := &cluster{world: NewWorld(t, pvesim.Options{RealNetwork: true})}
+			c := &cluster{world: exampleWorld(t, pvesim.Options{RealNetwork: true})}
 			if name == "provider" {
 				config += "\noutput \"nothing\" {\n  value = \"nothing\"\n}\n"
 			}
