@@ -25,7 +25,7 @@ func conformanceText(want, got string) bool {
 	if !strings.Contains(want, "~") {
 		return want == got
 	}
-	pattern, last := "", 0
+	pattern, last := "", 0 // a form holds no role: those were named before
 	for _, at := range conformanceForm.FindAllStringIndex(want, -1) {
 		pattern += regexp.QuoteMeta(want[last:at[0]])
 		form := want[at[0]:at[1]]

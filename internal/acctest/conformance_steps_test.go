@@ -3,6 +3,7 @@ package acctest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -12,20 +13,39 @@ import (
 // conformanceSteps is what happened on the server between the recorded requests, by the row that follows.
 func conformanceSteps(s *conformer) map[int]func() {
 	orphan := func(storage, name string, vmid int, size int64) func() {
-		return func() { s.change(func(w *state.World) { orphanVolume(w, storage, name, vmid, size) }) }
+		return func() {
+			if s.sim == nil {
+				s.allocate(storage, name, vmid, size)
+				return
+			}
+			s.change(func(w *state.World) { orphanVolume(w, storage, name, vmid, size) })
+		}
 	}
 	gone := func(storage, name string) func() {
 		return func() {
+			if s.sim == nil {
+				s.must("token", "DELETE", "/nodes/{node}/storage/"+roleOf(storage)+"/content/"+roleOf(storage)+":"+name, nil)
+				return
+			}
 			s.change(func(w *state.World) {
 				delete(w.Volumes, state.VolumeKey{Storage: storage, Node: "pve1", Name: name})
 			})
 		}
 	}
 	lock := func(id int, lock string) func() {
-		return func() { s.change(func(w *state.World) { w.Guests[id].SetLock(lock, "state") }) }
+		return func() {
+			if s.sim == nil {
+				s.must("root", "PUT", fmt.Sprintf("/nodes/{node}/qemu/%d/config", id), map[string]string{"lock": lock, "skiplock": "1"})
+				return
+			}
+			s.change(func(w *state.World) { w.Guests[id].SetLock(lock, "state") })
+		}
 	}
 	content := func(data string) func() {
 		return func() {
+			if s.sim == nil {
+				return // the row about it is not run
+			}
 			s.change(func(w *state.World) {
 				w.Volumes[state.VolumeKey{Storage: "local", Node: "pve1", Name: "import/disk.qcow2"}].Data = data
 			})
@@ -66,6 +86,51 @@ func conformanceSteps(s *conformer) map[int]func() {
 	guestSteps(s, steps)
 	return steps
 }
+
+// repeatable tells the steps that the API of a real cluster can do as well.
+func (s *conformer) repeatable(row int) bool {
+	byRoot := []int{166, 181, 196, 211}
+	return onlyTime(row) || slices.Contains([]int{74, 76, 77, 100, 233, 336}, row) || slices.Contains(byRoot, row) && s.client.ticket != ""
+}
+
+// must sends a request that has to succeed, and waits for its task.
+func (s *conformer) must(as, method, path string, params map[string]string) {
+	path = s.named(path)
+	if id := s.strange(method, path, params); id != "" {
+		s.t.Fatalf("VM %s is not in the test range", id)
+	}
+	a, err := s.client.do(s.t.Context(), as, method, path, params)
+	if err != nil || a.status != 200 {
+		s.t.Fatalf("%s %s: %d %s %v %v", method, path, a.status, a.reason, a.body.Errors, err)
+	}
+	if upid, ok := a.data.(string); ok && strings.HasPrefix(upid, "UPID:") {
+		s.tasks[-1] = upid
+		s.taskDiff(callRow{N: -1})
+	}
+}
+
+// allocate makes a volume that no guest names by the API.
+func (s *conformer) allocate(storage, name string, vmid int, size int64) {
+	file := s.named(name[strings.IndexByte(name, '/')+1:])
+	params := map[string]string{"vmid": fmt.Sprint(vmid + s.offset), "filename": file, "size": fmt.Sprintf("%dM", size>>20)}
+	if strings.HasSuffix(file, ".qcow2") {
+		params["format"] = "qcow2"
+	}
+	s.must("token", "POST", "/nodes/{node}/storage/"+roleOf(storage)+"/content", params)
+}
+
+// roleOf is the role of a simulated storage.
+func roleOf(storage string) string {
+	for role, name := range conformanceRoles() {
+		if name == storage {
+			return role
+		}
+	}
+	return storage
+}
+
+// onlyTime tells the steps that let time pass and change nothing.
+func onlyTime(row int) bool { return slices.Contains([]int{38, 243, 258, 261, 263, 269, 381}, row) }
 
 // guestSteps are those that script the guests' operating systems, and the last ones.
 func guestSteps(s *conformer, steps map[int]func()) {

@@ -134,8 +134,12 @@ func (c *conformance) report(t *testing.T, real bool) {
 // of a real cluster, as far as that can be asked without killing workers or changing it from outside.
 func TestConformance(t *testing.T) {
 	c := newConformance(t)
-	t.Run("calls", func(t *testing.T) { conformanceCalls(t, c) })
-	t.Run("values", func(t *testing.T) { conformanceValues(t, c) })
+	if os.Getenv("PROXMOX_VE_ENDPOINT") != "" {
+		conformanceCluster(t, c)
+		return
+	}
+	t.Run("calls", func(t *testing.T) { conformanceCalls(t, c, newConformer(t)) })
+	t.Run("values", func(t *testing.T) { conformanceValues(t, c, newConformer(t)) })
 	t.Run("running", func(t *testing.T) { conformanceRunning(t, c) })
 	t.Run("privileges", func(t *testing.T) { conformancePrivileges(t, c) })
 	c.report(t, false)

@@ -20,7 +20,7 @@ func conformanceRoles() map[string]string {
 		"{dir}": "local", "{dir2}": "local2", "{dir3}": "nosnip", "{zfs}": "local-zfs", "{lvmthin}": "local-lvm", "{lvm}": "lvm-thick",
 		"{btrfs}": "local-btrfs", "{disabled}": "disabled1", "{node}": "pve1", "{bridge}": "vmbr0",
 		"{dir.path}": "/var/lib/vz", "{dir2.path}": "/var/lib/vz2", "{dir3.path}": "/var/lib/vz3", "{disabled.path}": "/var/lib/vz4",
-		"{zfs.pool}": "rpool/data",
+		"{zfs.pool}": "rpool/data", "{token}": "root@pam!tf", "{tokenid}": "tf",
 	}
 }
 

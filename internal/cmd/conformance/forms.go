@@ -99,6 +99,7 @@ func (f *forms) path(path string) string {
 }
 
 func (f *forms) roles(text string) string {
+	text = strings.ReplaceAll(text, "root@pam!tf", "{token}")
 	return name.ReplaceAllStringFunc(text, func(word string) string {
 		if role, ok := roleNames[word]; ok {
 			return role
@@ -166,6 +167,9 @@ func (f *forms) any(key string, v any) any {
 	case string:
 		if key == "saved" { // a number or a string, as Perl used it last
 			return "~number~"
+		}
+		if key == "tokenid" && v == "tf" {
+			return "{tokenid}"
 		}
 		return f.string(key, v)
 	case json.Number:
