@@ -14,14 +14,16 @@ import (
 
 func haRoutes() Routes {
 	return Routes{
-		"GET /cluster/ha":                    subdirIndex("id", "groups", "resources", "status"),
-		"GET /cluster/ha/groups":             emptyList,
-		"GET /cluster/ha/resources":          listHA,
-		"POST /cluster/ha/resources":         createHA,
-		"GET /cluster/ha/resources/{sid}":    readHA,
-		"PUT /cluster/ha/resources/{sid}":    updateHA,
-		"DELETE /cluster/ha/resources/{sid}": deleteHA,
-		"GET /cluster/ha/status/current":     haStatus,
+		"GET /cluster/ha":                       subdirIndex("id", "groups", "resources", "status"),
+		"GET /cluster/ha/groups":                emptyList,
+		"GET /cluster/ha/resources":             listHA,
+		"POST /cluster/ha/resources":            createHA,
+		"GET /cluster/ha/resources/{sid}":       readHA,
+		"PUT /cluster/ha/resources/{sid}":       updateHA,
+		"DELETE /cluster/ha/resources/{sid}":    deleteHA,
+		"GET /cluster/ha/status":                subdirIndex("name", "current", "manager_status"),
+		"GET /cluster/ha/status/current":        haStatus,
+		"GET /cluster/ha/status/manager_status": managerStatus,
 	}
 }
 
@@ -103,6 +105,7 @@ func createHA(r *Request) (any, error) {
 	h := &state.HAResource{SID: sid, State: haState(r.Params["state"]), Group: r.Params["group"]}
 	r.setHAOptions(h)
 	r.W.HA[sid] = h
+	r.manage(h)
 	return nil, nil
 }
 
@@ -140,6 +143,7 @@ func updateHA(r *Request) (any, error) {
 		h.Group = ""
 	}
 	r.setHAOptions(h)
+	r.manage(h)
 	return nil, nil
 }
 

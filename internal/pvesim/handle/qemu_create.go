@@ -61,10 +61,14 @@ func qemuCreate(r *Request) (any, error) {
 			}
 			return err
 		}
+		if r.flag("ha-managed") {
+			w.Logf("Add as HA resource")
+			sid := "vm:" + strconv.Itoa(vmid)
+			r.W.HA[sid] = &state.HAResource{SID: sid, State: map[bool]string{true: "started", false: "stopped"}[r.flag("start")]}
+		}
 		if r.flag("start") {
 			w.Logf("Execute autostart")
-			start := *r
-			start.Params = map[string]string{"node": r.node(), "vmid": strconv.Itoa(vmid)}
+			start := r.on(r.node(), vmid)
 			w.Fork(r.node(), "qmstart", strconv.Itoa(vmid), func(w *Worker) error { return perlText(start.startWorker(w, false)) })
 		}
 		return nil
@@ -94,6 +98,14 @@ func (r *Request) checkCreate(conf map[string]string) error {
 	}
 	if r.checkVM(vmid, pool, "VM.Allocate") != nil {
 		return &Error{Status: 403, Message: "Permission check failed"}
+	}
+	if r.W.Profile >= "9.2" && r.flag("start") && r.checkVM(vmid, pool, "VM.PowerMgmt") != nil {
+		return denied("/vms/" + strconv.Itoa(vmid) + ", VM.PowerMgmt")
+	}
+	if r.flag("ha-managed") {
+		if err := r.Check("/", "Sys.Console"); err != nil {
+			return err
+		}
 	}
 	resolveCDROM(conf)
 	if err := r.checkStorageAccess(vmid, conf, r.Params["storage"]); err != nil {
