@@ -26,5 +26,5 @@ resource "proxmox_vm" "web" {
 }
 
 output "mac" {
-  value = proxmox_vm.web.networks.net0.macaddr
+  value = proxmox_vm.web.networks["net0"].macaddr
 }
