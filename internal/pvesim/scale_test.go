@@ -1,6 +1,7 @@
 package pvesim_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -71,7 +72,7 @@ func TestThousandGuests(t *testing.T) {
 
 func (c *cluster) body(path string) string {
 	c.t.Helper()
-	q, err := http.NewRequestWithContext(c.t.Context(), "GET", c.Endpoint()+"/api2/json"+path, nil)
+	q, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.Endpoint()+"/api2/json"+path, nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestThirtyTwoClients(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	if after := c.Snapshot(); string(after) != string(before) {
+	if after := c.Snapshot(); !bytes.Equal(after, before) {
 		t.Errorf("the cluster is not as before: %d bytes of snapshot, now %d", len(before), len(after))
 	}
 }

@@ -115,10 +115,10 @@ func verifyRule(f *state.FirewallFile, rule map[string]string) error {
 		}
 	}
 	for _, k := range []string{"source", "dest"} {
-		if m := ipsetName.FindStringSubmatch(rule[k]); m != nil && f.IPSets[m[1]] == nil {
+		if m := ipsetName.FindStringSubmatch(rule[k]); len(m) > 1 && f.IPSets[m[1]] == nil {
 			return Invalid(k, "no such ipset '"+m[1]+"'")
 		}
-		if m := aliasName.FindStringSubmatch(rule[k]); m != nil && f.Aliases[strings.ToLower(m[1])] == nil {
+		if m := aliasName.FindStringSubmatch(rule[k]); len(m) > 1 && f.Aliases[strings.ToLower(m[1])] == nil {
 			return Invalid(k, "no such alias '"+rule[k]+"'")
 		}
 	}

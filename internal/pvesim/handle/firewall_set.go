@@ -223,7 +223,7 @@ func addToIPSet(r *Request) (any, error) {
 		return nil, err
 	}
 	cidr := cleanCIDR(r.Params["cidr"])
-	if m := aliasName.FindStringSubmatch(cidr); m != nil && f.Aliases[strings.ToLower(m[1])] == nil {
+	if m := aliasName.FindStringSubmatch(cidr); len(m) > 1 && f.Aliases[strings.ToLower(m[1])] == nil {
 		return nil, Die("no such alias '%s'", cidr)
 	}
 	if entryIndex(set, cidr) >= 0 {

@@ -2,6 +2,7 @@ package handle
 
 import (
 	"fmt"
+	"net/http"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -22,7 +23,7 @@ func (s *Server) inspect(changing bool, what func() string) {
 
 // inspectOp is inspect after a request or a command.
 func (s *Server) inspectOp(op *Op) {
-	s.inspect(op.Method != "GET", func() string {
+	s.inspect(op.Method != http.MethodGet, func() string {
 		return fmt.Sprintf("operation %d, %s %s of %d by %s, status %d", op.Seq, op.Method, op.Path, op.VMID, op.Identity, op.Status)
 	})
 }

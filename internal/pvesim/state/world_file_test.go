@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -77,7 +78,7 @@ func TestReadJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(a.Snapshot()) != string(b.Snapshot()) {
+	if !bytes.Equal(a.Snapshot(), b.Snapshot()) {
 		t.Errorf("YAML gives\n%s\nJSON gives\n%s", a.Snapshot(), b.Snapshot())
 	}
 }
