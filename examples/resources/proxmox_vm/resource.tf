@@ -25,6 +25,6 @@ resource "proxmox_vm" "web" {
   boot_order = ["scsi0", "ide2", "net0"]
 }
 
-output "mac" {
-  value = proxmox_vm.web.networks["net0"].macaddr
+output "macs" {
+  value = { for slot, device in proxmox_vm.web.networks : slot => device.macaddr }
 }
