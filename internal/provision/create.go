@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,7 +24,7 @@ type creation struct {
 	node   string // where the VM is to be
 	origin *origin
 	vmid   int
-	fence  *fence
+	fences fences
 	stamp  stamp
 	ledger ledger
 
@@ -35,7 +36,7 @@ type creation struct {
 	// unprotected: the protection that a clone inherits is off until the commit.
 	unprotected bool
 	warnings    []Warning
-	removal     *removal
+	notes       []string // of the rollback
 }
 
 // Create makes a VM whole, or leaves nothing of it. See Created for what an error means.
@@ -57,13 +58,13 @@ func (s *Service) Create(ctx context.Context, r CreateRequest) (Created, error) 
 			return Created{}, err
 		}
 	}
-	ids := &idSource{s: s, resources: resources, request: r, writeNode: node}
+	ids := &idSource{s: s, resources: resources, request: r, writeNode: node, landNode: node}
 	if from != nil {
 		ids.writeNode = from.node
 	}
 	for range collisions {
 		c := &creation{s: s, r: r, node: node, origin: from}
-		if c.vmid, c.fence, err = ids.next(ctx); err != nil {
+		if c.vmid, c.fences, err = ids.next(ctx); err != nil {
 			return Created{}, err
 		}
 		c.stamp = newStamp(clusterName(resources), c.vmid, s.deadline(r.Lease).Add(r.undoTimeout()))
@@ -128,10 +129,8 @@ func (c *creation) readBack(ctx context.Context) (Guest, error) {
 // failed says what is left: nothing, or a guest and residues for state.
 func (c *creation) failed(err error) (Created, error) {
 	created := Created{Warnings: c.warnings}
-	if c.removal != nil {
-		for _, note := range c.removal.notes {
-			created.Warnings = append(created.Warnings, Warning{Summary: fmt.Sprintf("Rollback of VM %d", c.vmid), Detail: note})
-		}
+	for _, note := range c.notes {
+		created.Warnings = append(created.Warnings, Warning{Summary: fmt.Sprintf("Rollback of VM %d", c.vmid), Detail: note})
 	}
 	var failed *tx.Error
 	if errors.As(err, &failed) {
@@ -171,15 +170,25 @@ func (c *creation) undo(ctx context.Context) error {
 	if !c.sent || c.r.OnFailure == Keep {
 		return nil
 	}
-	c.removal = &removal{s: c.s, vmid: c.vmid, nodes: c.nodes(), fence: c.fence, ledger: &c.ledger, stamp: c.stamp,
-		lost: c.lost, owns: c.identity.proves}
-	return c.removal.run(ctx)
+	var undos []*removal
+	for _, f := range c.fences {
+		undos = append(undos, &removal{s: c.s, vmid: c.vmid, nodes: c.nodes(), fence: f, ledger: &c.ledger, stamp: c.stamp,
+			lost: c.lost, owns: c.identity.proves})
+	}
+	if !c.identity.IsZero() { // the clone has ended up on its node
+		slices.Reverse(undos)
+	}
+	err := removeAll(ctx, undos)
+	for _, u := range undos {
+		c.notes = append(c.notes, u.notes...)
+	}
+	return err
 }
 
 // nodes are where the configuration can be: a clone to another node exists at its source until the very end.
 func (c *creation) nodes() []string {
-	if c.fence.node != c.node {
-		return []string{c.node, c.fence.node}
+	if at := c.fences[0].node; at != c.node {
+		return []string{c.node, at}
 	}
 	return []string{c.node}
 }

@@ -128,19 +128,25 @@ func (s *Service) destroyGuest(ctx context.Context, r DeleteRequest, resources p
 	gone := &removal{s: s, vmid: r.Ref.VMID, nodes: []string{node}, fence: f, ledger: l, committed: true, force: r.ForceStop,
 		stamp: newStamp(clusterName(resources), r.Ref.VMID, s.deadline(0)),
 		owns:  func(now map[string]string) bool { return !identity.IsZero() && identity.Matches(identityOf(now)) }}
-	return gone.report(gone.run(ctx))
+	err = gone.run(ctx)
+	return report(gone.vmid, gone.notes, err)
 }
 
 // deleteUncommitted goes on with the rollback of a create that left something, under the proof that the create had.
 func (s *Service) deleteUncommitted(ctx context.Context, r DeleteRequest) ([]Residue, []Warning, error) {
-	rest := r.Ref.Proof.removal(s)
-	return rest.report(rest.run(ctx))
+	rest := r.Ref.Proof.removals(s)
+	err := removeAll(ctx, rest)
+	var notes []string
+	for _, u := range rest {
+		notes = append(notes, u.notes...)
+	}
+	return report(r.Ref.VMID, notes, err)
 }
 
-func (r *removal) report(err error) ([]Residue, []Warning, error) {
+func report(vmid int, notes []string, err error) ([]Residue, []Warning, error) {
 	var warnings []Warning
-	for _, note := range r.notes {
-		warnings = append(warnings, Warning{Summary: fmt.Sprintf("Destroy of VM %d", r.vmid), Detail: note})
+	for _, note := range notes {
+		warnings = append(warnings, Warning{Summary: fmt.Sprintf("Destroy of VM %d", vmid), Detail: note})
 	}
 	var left *tx.LeftError
 	if errors.As(err, &left) {
@@ -194,6 +200,9 @@ func (s *Service) clearVolume(ctx context.Context, residue Residue) error {
 	}
 	if _, taken := resources.Guest(vmid); taken {
 		return fmt.Errorf("VM %d exists, and the volume may be in use by it", vmid)
+	}
+	if err := s.unattached(ctx, resources, []string{residue.ID}); err != nil {
+		return err
 	}
 	f := &fence{node: residue.Node, vmid: vmid, storages: []string{storageOf(residue.ID)}, blind: map[string]error{}, before: map[string]struct{}{}}
 	volumes, err := f.strays(ctx, s)

@@ -20,6 +20,25 @@ type fence struct {
 	before   map[string]struct{} // volume ids
 }
 
+// fences are those of one create, the one of the node written to first: two where a clone ends up on another node.
+type fences []*fence
+
+func (fs fences) orphans() []string {
+	var all []string
+	for _, f := range fs {
+		all = append(all, f.orphans()...)
+	}
+	return all
+}
+
+func (fs fences) nodes() string {
+	var names []string
+	for _, f := range fs {
+		names = append(names, f.node)
+	}
+	return strings.Join(names, ", ")
+}
+
 // newFence lists, storage by storage and never from a cache, the volumes that carry vmid on node.
 func (s *Service) newFence(ctx context.Context, node string, vmid int, storages []string) (*fence, error) {
 	f := &fence{node: node, vmid: vmid, blind: map[string]error{}, before: map[string]struct{}{}}
@@ -67,17 +86,19 @@ func (f *fence) sees(ctx context.Context, s *Service) error {
 	if s.api.Identity().IsRootTicket() {
 		return nil
 	}
-	guest, err := s.privileges(ctx, fmt.Sprintf("/vms/%d", f.vmid))
+	guest, err := s.api.Permissions(ctx, "/vms")
 	if err != nil {
 		return err
 	}
+	// On /vms, for all below, and not on the id itself: what the VM's pool gives was not there before the VM was.
+	disks := guest["/vms"]["VM.Config.Disk"]
 	var seen []string
 	for _, storage := range f.storages {
 		privs, err := s.privileges(ctx, "/storage/"+storage)
 		if err != nil {
 			return err
 		}
-		if privs["Datastore.Allocate"] || privs["Datastore.Audit"] && guest["VM.Config.Disk"] {
+		if privs["Datastore.Allocate"] || privs["Datastore.Audit"] && disks {
 			seen = append(seen, storage)
 			continue
 		}

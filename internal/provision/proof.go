@@ -15,41 +15,63 @@ type Proof struct {
 	Cluster  string    `json:"cluster"`
 	TX       string    `json:"transaction"`
 	Deadline time.Time `json:"deadline"`
-	Node     string    `json:"node"`     // where the volumes are
-	Storages []string  `json:"storages"` // that were listed before the first write
-	Before   []string  `json:"before"`   // volumes that were there then
-	Tasks    []string  `json:"tasks"`    // UPIDs
-	Lost     bool      `json:"lost,omitempty"`
+	Fences   []Fence   `json:"fences"` // where the volumes are
+	Tasks    []string  `json:"tasks"`  // UPIDs
+	// Guessed are those of Tasks that a search found, which may be another process's.
+	Guessed []string `json:"guessed,omitempty"`
+	Lost    bool     `json:"lost,omitempty"`
 	// Identity is the VM's own, where the create came to see it: once the commit may have taken effect the stamp is gone.
 	Identity Identity `json:"identity,omitzero"`
+}
+
+// Fence is a node on which a create could make volumes, as it was before the first write.
+type Fence struct {
+	Node     string   `json:"node"`
+	Storages []string `json:"storages"` // that were listed
+	Before   []string `json:"before"`   // volumes of the VMID that were there
 }
 
 // proof is what this create can prove.
 func (c *creation) proof() *Proof {
 	p := &Proof{VMID: c.vmid, Nodes: c.nodes(), Cluster: c.stamp.Cluster, TX: c.stamp.TX, Deadline: c.stamp.Deadline,
-		Node: c.fence.node, Storages: c.fence.storages, Before: c.fence.orphans(),
 		Lost: c.lost != nil, Identity: c.identity}
+	for _, f := range c.fences {
+		p.Fences = append(p.Fences, Fence{Node: f.node, Storages: f.storages, Before: f.orphans()})
+	}
 	for _, upid := range c.ledger.upids {
 		p.Tasks = append(p.Tasks, string(upid))
+		if c.ledger.guessed[upid] {
+			p.Guessed = append(p.Guessed, string(upid))
+		}
 	}
 	return p
 }
 
-// removal goes on where the create's own gave up.
-func (p *Proof) removal(s *Service) *removal {
-	f := &fence{node: p.Node, vmid: p.VMID, storages: slices.Clone(p.Storages), blind: map[string]error{}, before: map[string]struct{}{}}
-	for _, volume := range p.Before {
-		f.before[volume] = struct{}{}
-	}
+// removals go on where the create's own gave up.
+func (p *Proof) removals(s *Service) []*removal {
 	l := &ledger{}
 	for _, upid := range p.Tasks {
 		l.add(pve.UPID(upid))
 	}
-	r := &removal{s: s, vmid: p.VMID, nodes: p.Nodes, fence: f, ledger: l, stamp: p.stamp(), owns: p.Identity.proves}
-	if p.Lost {
-		r.lost = &lostJob{}
+	for _, upid := range p.Guessed {
+		l.guess(pve.UPID(upid))
 	}
-	return r
+	var all []*removal
+	for _, at := range p.Fences {
+		f := &fence{node: at.Node, vmid: p.VMID, storages: slices.Clone(at.Storages), blind: map[string]error{}, before: map[string]struct{}{}}
+		for _, volume := range at.Before {
+			f.before[volume] = struct{}{}
+		}
+		r := &removal{s: s, vmid: p.VMID, nodes: p.Nodes, fence: f, ledger: l, stamp: p.stamp(), owns: p.Identity.proves}
+		if p.Lost {
+			r.lost = &lostJob{}
+		}
+		all = append(all, r)
+	}
+	if !p.Identity.IsZero() { // the VM is where it ended up
+		slices.Reverse(all)
+	}
+	return all
 }
 
 func (p *Proof) stamp() stamp {

@@ -12,6 +12,12 @@ import (
 // everything else is somebody's.
 func (s *Service) reclaim(ctx context.Context, resources pve.Resources, guest pve.Resource) error {
 	mark, config, ok := s.unfinished(ctx, resources, guest)
+	if !ok && (guest.Lock == "create" || guest.Lock == "clone") {
+		return &FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a half-made VM", guest.VMID),
+			Detail: fmt.Sprintf("%s %d on node %s is locked (%s): a task is making it, or died over it. It bears no mark of this provider and was not touched. "+
+				"If no task is at work on it (see the node's task list), `qm unlock %d && qm destroy %d --purge` removes it",
+				kindName(guest.Type), guest.VMID, guest.Node, guest.Lock, guest.VMID, guest.VMID)}
+	}
 	if !ok {
 		return &FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", guest.VMID),
 			Detail: fmt.Sprintf("%s %d (%s) on node %s has this id; it was not touched. Choose another vmid, leave it out to get a free one, "+

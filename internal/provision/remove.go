@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -80,6 +81,26 @@ func (r *removal) run(ctx context.Context) error {
 		}
 	}
 	return r.account(ctx, failed)
+}
+
+// removeAll removes a VM of ours whose volumes may be on two nodes, in the order given: the first goes with the VM.
+func removeAll(ctx context.Context, undos []*removal) error {
+	var left []tx.Residue
+	var failed, vague error
+	for _, u := range undos {
+		err := u.run(ctx)
+		var named *tx.LeftError
+		switch {
+		case errors.As(err, &named):
+			left, failed = merge(left, named.Left), errors.Join(failed, named.Err)
+		case err != nil:
+			vague = errors.Join(vague, err)
+		}
+	}
+	if len(left) > 0 {
+		return &tx.LeftError{Left: left, Err: errors.Join(failed, vague)}
+	}
+	return vague
 }
 
 // account looks once more, so that what is named as left is what is there, and names it.

@@ -17,7 +17,8 @@ type idSource struct {
 	resources pve.Resources
 	request   CreateRequest
 	writeNode string
-	storages  []string
+	landNode  string   // where a clone ends up, if that is another node
+	places    []*fence // of no id yet: the nodes and storages to be fenced
 	skipped   []int
 	contended bool
 }
@@ -32,13 +33,11 @@ func (i *idSource) collide(vmid int) {
 }
 
 // next gives an id and its fence: the configured one, or a free one without leftovers.
-func (i *idSource) next(ctx context.Context) (int, *fence, error) {
-	if i.storages == nil {
-		storages, err := i.s.imageStorages(ctx, i.resources, i.writeNode)
-		if err != nil {
+func (i *idSource) next(ctx context.Context) (int, fences, error) {
+	if i.places == nil {
+		if err := i.survey(ctx); err != nil {
 			return 0, nil, err
 		}
-		i.storages = storages
 	}
 	if i.request.VMID != 0 {
 		return i.configured(ctx)
@@ -48,12 +47,12 @@ func (i *idSource) next(ctx context.Context) (int, *fence, error) {
 		if err != nil {
 			return 0, nil, err
 		}
-		f, err := i.s.newFence(ctx, i.writeNode, vmid, i.storages)
+		all, err := i.fences(ctx, vmid)
 		if err != nil {
 			return 0, nil, err
 		}
-		if len(f.before) == 0 {
-			return vmid, f, nil
+		if len(all.orphans()) == 0 {
+			return vmid, all, nil
 		}
 		i.skip(vmid)
 	}
@@ -61,31 +60,96 @@ func (i *idSource) next(ctx context.Context) (int, *fence, error) {
 }
 
 // configured fences the id that the user chose. What lies under it is refused, or destroyed where the user says so.
-func (i *idSource) configured(ctx context.Context) (int, *fence, error) {
+func (i *idSource) configured(ctx context.Context) (int, fences, error) {
 	vmid := i.request.VMID
 	if guest, ok := i.resources.Guest(vmid); ok {
 		if err := i.s.reclaim(ctx, i.resources, guest); err != nil {
 			return 0, nil, err
 		}
 	}
-	f, err := i.s.newFence(ctx, i.writeNode, vmid, i.storages)
-	if err != nil || len(f.before) == 0 {
-		return vmid, f, err
+	all, err := i.fences(ctx, vmid)
+	if err != nil || len(all.orphans()) == 0 {
+		return vmid, all, err
 	}
-	orphans := strings.Join(f.orphans(), ", ")
+	orphans := strings.Join(all.orphans(), ", ")
 	if i.request.OnOrphans != DestroyOrphans {
 		return 0, nil, &FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", vmid),
 			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may hold somebody's data, so they were not touched. "+
-				"Remove them (pvesm free VOLUME), choose another vmid, or set on_orphaned_volumes = \"destroy\"", i.writeNode, orphans)}
+				"Remove them (pvesm free VOLUME), choose another vmid, or set on_orphaned_volumes = \"destroy\"", all.nodes(), orphans)}
 	}
-	cleared := &fence{node: f.node, vmid: vmid, storages: f.storages, blind: f.blind, before: map[string]struct{}{}}
-	sweep := &removal{s: i.s, vmid: vmid, nodes: []string{i.writeNode}, fence: cleared, ledger: &ledger{},
-		stamp: newStamp(clusterName(i.resources), vmid, i.s.deadline(0))}
-	if err := sweep.run(ctx); err != nil {
+	if err := i.s.unattached(ctx, i.resources, all.orphans()); err != nil {
 		return 0, nil, &FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
-			Detail: "The volumes " + orphans + " could not be removed", Err: err}
+			Detail: "They were not touched, and VM " + fmt.Sprint(vmid) + " was not created", Err: err}
 	}
-	return vmid, cleared, nil
+	for _, f := range all {
+		if len(f.before) == 0 {
+			continue
+		}
+		f.before = map[string]struct{}{}
+		sweep := &removal{s: i.s, vmid: vmid, nodes: []string{f.node}, fence: f, ledger: &ledger{},
+			stamp: newStamp(clusterName(i.resources), vmid, i.s.deadline(0))}
+		if err := sweep.run(ctx); err != nil {
+			return 0, nil, &FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
+				Detail: "The volumes " + orphans + " could not be removed", Err: err}
+		}
+	}
+	return vmid, all, nil
+}
+
+// survey finds the storages that the create may write to: those of the node written to, and those that only the node has
+// on which a clone ends up.
+func (i *idSource) survey(ctx context.Context) error {
+	storages, err := i.s.imageStorages(ctx, i.resources, i.writeNode)
+	if err != nil {
+		return err
+	}
+	if i.landNode == i.writeNode {
+		i.places = []*fence{{node: i.writeNode, storages: i.request.withTargets(storages)}}
+		return nil
+	}
+	landing, err := i.s.imageStorages(ctx, i.resources, i.landNode)
+	if err != nil {
+		return err
+	}
+	landing = slices.DeleteFunc(landing, func(id string) bool {
+		r, _ := i.resources.Storage(i.landNode, id)
+		return r.Shared && slices.Contains(storages, id)
+	})
+	i.places = []*fence{{node: i.writeNode, storages: storages}, {node: i.landNode, storages: landing}}
+	return nil
+}
+
+// withTargets adds the storages that the configuration names. An identity with Datastore.AllocateSpace alone may write to a
+// storage that no listing shows it.
+func (r CreateRequest) withTargets(storages []string) []string {
+	targets := []string{r.Spec.CloudInit.Storage}
+	for _, d := range r.Spec.Disks {
+		targets = append(targets, d.Storage)
+	}
+	if d := r.Spec.EFIDisk; d != nil {
+		targets = append(targets, d.Storage)
+	}
+	if d := r.Spec.TPMState; d != nil {
+		targets = append(targets, d.Storage)
+	}
+	if r.Clone != nil {
+		targets = append(targets, r.Clone.Storage)
+	}
+	all := append(slices.Clone(storages), targets...)
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(id string) bool { return id == "" })
+}
+
+func (i *idSource) fences(ctx context.Context, vmid int) (fences, error) {
+	var all fences
+	for _, place := range i.places {
+		f, err := i.s.newFence(ctx, place.node, vmid, place.storages)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f)
+	}
+	return all, nil
 }
 
 // choose asks for the next free id, and after a collision takes a random free one, so that many creates at once do not

@@ -1,0 +1,213 @@
+package acctest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// sharedGuest is a stranger's VM with a disk on the shared storage.
+func sharedGuest(w *state.World, vmid int, node string) {
+	name := fmt.Sprintf("%d/vm-%d-disk-0.qcow2", vmid, vmid)
+	w.Put(&state.Volume{Storage: "shared-nfs", Name: name, VMID: vmid, Content: "images", Format: "qcow2", Size: 1 << 30, Data: "theirs"})
+	w.Guests[vmid] = &state.Guest{VMID: vmid, Type: "qemu", Node: node, Config: map[string]string{"name": "theirs", "memory": "512",
+		"scsi0": "shared-nfs:" + name + ",size=1G", "smbios1": "uuid=" + strangersUUID, "meta": "creation-qemu=9.2.0,ctime=1"}}
+}
+
+// TestAStrangerOnAnotherNode: our create fails, and before it is undone a stranger takes the id on another node, with a
+// volume on a storage that both nodes have. It is his, and is neither removed nor named for removal.
+func TestAStrangerOnAnotherNode(t *testing.T) {
+	for _, who := range sweepIdentities() {
+		h := newHooked(t, who)
+		var before []byte
+		h.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", VMID: 300}, Phase: fault.Task}})
+		h.once("GET", "/log", func() {
+			h.change(func(w *state.World) { sharedGuest(w, 300, "pve2") })
+			before = h.sim.Snapshot()
+		})
+		created, err := h.svc.Create(t.Context(), small(300))
+		if !tx.RolledBack(err) || created.Guest.VMID != 0 || len(created.Left) > 0 {
+			t.Errorf("%s: want it rolled back, got %+v, %v", who.name, created, err)
+		}
+		h.mustBeAsBefore(t, before)
+	}
+}
+
+// TestPoolPrivilegesShowNoOrphans: the identity may only do what its pool gives. Before its VM is in the pool it cannot see
+// the orphan that a stranger left under the id, and afterwards it can: that makes the orphan none of ours.
+func TestPoolPrivilegesShowNoOrphans(t *testing.T) {
+	h := newHooked(t, sweepIdentity{name: "pool", auth: func(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.TokenNoAllocate }})
+	id, _, _ := strings.Cut(h.sim.Credentials().TokenNoAllocate, "=")
+	user, _, _ := strings.Cut(id, "!")
+	h.change(func(w *state.World) {
+		var kept []state.ACLEntry
+		for _, e := range w.ACL {
+			if e.Subject != id && e.Subject != user {
+				kept = append(kept, e)
+			}
+		}
+		for _, subject := range []string{id, user} {
+			for path, role := range map[string]string{"/pool/web": "TerraformLite", "/storage": "PVEDatastoreUser", "/sdn": "PVESDNUser", "/nodes": "PVEAuditor"} {
+				kept = append(kept, state.ACLEntry{Path: path, Subject: subject, Role: role, Propagate: true})
+			}
+		}
+		w.ACL = kept
+		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-300-disk-7", VMID: 300, Content: "images", Format: "raw", Size: 1 << 30, Data: "theirs"})
+	})
+	before := h.sim.Snapshot()
+	h.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", VMID: 300}, Phase: fault.Before}})
+	r := small(300)
+	r.Pool = "web"
+	created, err := h.svc.Create(t.Context(), r)
+	if !tx.RolledBack(err) || !strings.Contains(err.Error(), "commit") {
+		t.Errorf("want a rolled back commit, got %+v, %v", created, err)
+	}
+	if len(created.Warnings) == 0 || !strings.Contains(created.Warnings[0].Detail, "were not looked for") {
+		t.Errorf("nobody says that volumes were not looked for: %+v", created.Warnings)
+	}
+	h.mustBeAsBefore(t, before)
+}
+
+// TestOrphansInUseAreNotDestroyed: the volume carries the configured id, and another VM uses it.
+func TestOrphansInUseAreNotDestroyed(t *testing.T) {
+	h := newHooked(t, token())
+	h.change(func(w *state.World) {
+		w.Put(&state.Volume{Storage: "shared-nfs", Name: "300/vm-300-disk-0.qcow2", VMID: 300, Content: "images", Format: "qcow2", Size: 1 << 30, Data: "theirs"})
+		sharedGuest(w, 555, "pve2")
+		w.Guests[555].Config["scsi3"] = "shared-nfs:300/vm-300-disk-0.qcow2,size=1G"
+	})
+	before := h.sim.Snapshot()
+	r := small(300)
+	r.OnOrphans = provision.DestroyOrphans
+	_, err := h.svc.Create(t.Context(), r)
+	if err == nil || !strings.Contains(err.Error(), "VM 555") || !strings.Contains(err.Error(), "300/vm-300-disk-0.qcow2") {
+		t.Errorf("want an error that names VM 555 and the volume, got %v", err)
+	}
+	h.mustBeAsBefore(t, before)
+	h.change(func(w *state.World) { delete(w.Guests[555].Config, "scsi3") })
+	if _, err := h.svc.Create(t.Context(), r); err != nil {
+		t.Errorf("nobody uses it any more: %v", err)
+	}
+}
+
+// TestLeftoversOfACloneToAnotherNode: the clone lands on another node, and a disk is added to it on a storage of its own
+// there when its worker dies. That volume is taken back too.
+func TestLeftoversOfACloneToAnotherNode(t *testing.T) {
+	for _, phase := range []fault.Phase{fault.Task, fault.KillTask, fault.Partial} {
+		h := newHooked(t, sweepIdentities()[0])
+		h.change(func(w *state.World) {
+			sharedGuest(w, 9100, "pve1")
+			w.Guests[9100].Config["name"] = "shared"
+		})
+		before := h.sim.Snapshot()
+		h.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/config", VMID: 300}, Phase: phase}})
+		created, err := h.svc.Create(t.Context(), provision.CreateRequest{Node: "pve2", VMID: 300, Clone: &provision.Clone{VMID: 9100, Full: to(true)},
+			Spec: vm.Spec{Name: to("mine"), Disks: map[string]vm.Disk{"scsi1": {Storage: "local-zfs", Size: to(int64(1 << 30))}}}})
+		if h.sim.FaultsFired() != 1 && phase != fault.Partial {
+			t.Errorf("%s: the fault did not fire: %v", phase, err)
+		}
+		if err == nil || created.Guest.VMID != 0 {
+			t.Errorf("%s: want an error with nothing left, got %+v, %v", phase, created, err)
+		}
+		h.mustBeAsBefore(t, before)
+	}
+}
+
+// existing makes a VM to be destroyed and gives the reference to it.
+func (h *hooked) existing(t *testing.T, r provision.CreateRequest) provision.Ref {
+	t.Helper()
+	created, err := h.svc.Create(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return provision.Ref{VMID: created.Guest.VMID, Node: created.Guest.Node, Identity: created.Guest.Identity}
+}
+
+// TestDestroyFollowsAMigration: the VM moves to another node while it is being destroyed. A destroy never reports a success
+// while the VM is there.
+func TestDestroyFollowsAMigration(t *testing.T) {
+	for _, at := range []string{"/cluster/resources", "/config", "/content"} {
+		h := newHooked(t, token())
+		r := small(300)
+		r.Spec.Disks["scsi0"] = vm.Disk{Storage: "shared-nfs", Size: to(int64(1 << 30))}
+		ref := h.existing(t, r)
+		h.once("GET", at, func() { h.change(func(w *state.World) { w.Guests[300].Node = "pve2" }) })
+		left, _, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref})
+		if err != nil { // nothing is claimed, so the resource stays in state and the next destroy finds it
+			left, _, err = h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref})
+		}
+		if err != nil || len(left) > 0 {
+			t.Errorf("moved after GET %s: left %v, %v", at, left, err)
+		}
+		h.mustBeAsBefore(t, h.base)
+	}
+}
+
+// TestDestroyRespectsWhatHappensMeanwhile: while the guest shuts down somebody protects it, starts it again, or locks it
+// with a backup. It is not destroyed, and no command is given that would break in.
+func TestDestroyRespectsWhatHappensMeanwhile(t *testing.T) {
+	cases := map[string]struct {
+		change func(*state.Guest)
+		want   string
+	}{
+		"protected": {func(g *state.Guest) { g.Config["protection"] = "1" }, "protected"},
+		"started":   {func(g *state.Guest) { g.Running = &state.Running{QMPStatus: "running"} }, "runs again"},
+		"backup":    {func(g *state.Guest) { g.SetLock("backup", "state") }, "locked (backup)"},
+	}
+	for name, c := range cases {
+		h := newHooked(t, token())
+		r := small(300)
+		r.Start = true
+		ref := h.existing(t, r)
+		h.once("GET", "/content", func() { h.change(func(w *state.World) { c.change(w.Guests[300]) }) })
+		left, _, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: want an error that says %q, got %v", name, c.want, err)
+		}
+		for _, l := range left {
+			if strings.Contains(l.Command, "unlock") || strings.Contains(l.Command, "protection") {
+				t.Errorf("%s: the command %q breaks in", name, l.Command)
+			}
+		}
+		if _, ok := h.world(h.sim.Snapshot()).guest(300); !ok {
+			t.Errorf("%s: destroyed", name)
+		}
+	}
+}
+
+// TestDestroyOfSuspendedAndManagedVMs: PVE destroys a VM that is suspended to disk; one that HA manages shuts down some
+// time after PVE took the request, and is given that time.
+func TestDestroyOfSuspendedAndManagedVMs(t *testing.T) {
+	h := newHooked(t, token())
+	ref := h.existing(t, small(300))
+	h.change(func(w *state.World) { w.Guests[300].SetLock("suspended", "state") })
+	if left, _, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref}); err != nil || len(left) > 0 {
+		t.Errorf("suspended: left %v, %v", left, err)
+	}
+	h.mustBeAsBefore(t, h.base)
+
+	h = newHooked(t, token())
+	r := small(300)
+	r.Start = true
+	ref = h.existing(t, r)
+	h.sim.SetTaskTime(20 * time.Second)
+	h.change(func(w *state.World) { w.HA["vm:300"] = &state.HAResource{SID: "vm:300", State: "started"} })
+	if left, _, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref}); err != nil || len(left) > 0 {
+		t.Errorf("managed by HA: left %v, %v", left, err)
+	}
+	for _, op := range h.sim.Ops() {
+		if strings.HasSuffix(op.Path, "/status/stop") {
+			t.Error("stopped hard, although only a shutdown is allowed")
+		}
+	}
+	h.mustBeAsBefore(t, h.base)
+}
