@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 )
 
 // plainClient speaks to a server as curl would: net/http, and nothing of the provider's own client.
@@ -126,6 +127,9 @@ func (c *plainClient) do(ctx context.Context, as, method, path string, params ma
 		answer plainAnswer
 		err    error
 	}
+	if c.sim != nil {
+		c.sim.ResetOps()
+	}
 	done := make(chan outcome, 1)
 	go func() {
 		a, err := c.send(q)
@@ -135,16 +139,29 @@ func (c *plainClient) do(ctx context.Context, as, method, path string, params ma
 		o := <-done
 		return o.answer, o.err
 	}
-	patience := time.NewTicker(2 * time.Millisecond)
+	patience := time.NewTicker(time.Millisecond)
 	defer patience.Stop()
 	for {
 		select {
 		case o := <-done:
 			return o.answer, o.err
 		case <-patience.C:
-			c.sim.Advance(200 * time.Millisecond)
+			if c.waits() {
+				c.sim.Advance(200 * time.Millisecond)
+			}
 		}
 	}
+}
+
+// waits reports whether the server has begun the request and now waits for time to pass: only then it may, so that the
+// machine's load does not show in the simulated time.
+func (c *plainClient) waits() bool {
+	begun := func() bool {
+		ops := c.sim.Ops()
+		return len(ops) == 1 && ops[0].Status == 0
+	}
+	v, ok := c.sim.World().Clock.(*clock.Virtual)
+	return ok && begun() && v.Idle() && begun()
 }
 
 func (c *plainClient) send(q *http.Request) (plainAnswer, error) {

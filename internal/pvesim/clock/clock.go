@@ -67,6 +67,13 @@ func (v *Virtual) Enter() {
 	v.active++
 }
 
+// Idle reports whether everyone who entered sleeps.
+func (v *Virtual) Idle() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.active == 0
+}
+
 // Leave ends what Enter announced.
 func (v *Virtual) Leave() {
 	v.mu.Lock()
