@@ -145,6 +145,9 @@ func TestAccExamples(t *testing.T) {
 		t.Errorf("fmt: %v\n%s", err, out)
 	}
 	for name, config := range examples(t) {
+		if hasForEach(config) {
+			continue // TestAccExamplesForEach
+		}
 		t.Run(name, func(t *testing.T) {
 			c := &cluster{world: exampleWorld(t, pvesim.Options{RealNetwork: true})}
 			if name == "provider" {

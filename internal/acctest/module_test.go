@@ -1,7 +1,6 @@
 package acctest
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,15 +27,7 @@ func TestModule(t *testing.T) {
 	}
 	w := NewWorld(t, pvesim.Options{World: world, RealNetwork: true, Clock: clock.Real{}, Violated: func(err error) { t.Error(err) }})
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "terraform-provider-proxmox"), "../..")
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the provider: %v\n%s", err, text)
-	}
-	settings := filepath.Join(dir, "cli.tfrc")
-	overrides := fmt.Sprintf("provider_installation {\n  dev_overrides {\n    \"terraform-proxmox/proxmox\" = %q\n  }\n  direct {}\n}\n", dir)
-	if err := os.WriteFile(settings, []byte(overrides), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	settings := devOverride(t, dir)
 	module := filepath.Join(dir, "web")
 	if err := os.CopyFS(module, os.DirFS(filepath.Join(examples, "web"))); err != nil {
 		t.Fatal(err)
