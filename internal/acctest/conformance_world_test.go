@@ -120,19 +120,19 @@ func newConformer(t *testing.T) *conformer {
 }
 
 // change alters the simulated world behind the API's back.
-func (c *conformer) change(f func(w *state.World)) {
-	w := c.sim.World()
+func (s *conformer) change(f func(w *state.World)) {
+	w := s.sim.World()
 	w.Lock()
 	defer w.Unlock()
 	f(w)
 }
 
 // invariant is what is wrong with the simulated world: nothing, on a real one.
-func (c *conformer) invariant() []string {
-	if c.sim == nil {
+func (s *conformer) invariant() []string {
+	if s.sim == nil {
 		return nil
 	}
-	w := c.sim.World()
+	w := s.sim.World()
 	w.Lock()
 	defer w.Unlock()
 	if err := w.Check(); err != nil {

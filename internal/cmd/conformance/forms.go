@@ -189,7 +189,7 @@ func (f *forms) any(key string, v any) any {
 		}
 		return out
 	case map[string]any:
-		return f.object(key, v)
+		return f.object(v)
 	}
 	return v
 }
@@ -206,7 +206,7 @@ var machineText = []string{"kversion", "running-qemu", "running-machine"}
 // machine are the parts of an answer that only describe the machine: every value is given by its form.
 var machine = []string{"swap", "ksm", "boot-info", "rootfs", "cpuinfo", "current-kernel", "memory", "blockstat", "nics", "proxmox-support", "statistics", "loadavg"}
 
-func (f *forms) object(key string, v map[string]any) map[string]any {
+func (f *forms) object(v map[string]any) map[string]any {
 	out := map[string]any{}
 	node := v["type"] == "node"
 	for k, item := range v {
