@@ -105,6 +105,9 @@ func (s *Service) locate(ctx context.Context, resources pve.Resources, ref Ref) 
 }
 
 func (s *Service) destroyGuest(ctx context.Context, r DeleteRequest, resources pve.Resources, node string, config map[string]string) ([]Residue, []Warning, error) {
+	if err := s.reachable(ctx, node, r.Ref.VMID, config); err != nil {
+		return nil, nil, err
+	}
 	l := &ledger{}
 	running, err := s.isRunning(node, r.Ref.VMID)(ctx)
 	if err != nil {
