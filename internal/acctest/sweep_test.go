@@ -90,51 +90,62 @@ func (n tally) print(t *testing.T, title string) int {
 	return total
 }
 
+// eachIdentity sweeps with every identity, each on a cluster of its own, several at once, and adds up what they count.
+func eachIdentity(t *testing.T, title string, want int, sweep func(t *testing.T, b *bench, who sweepIdentity, sc scenario, counts tally)) {
+	t.Helper()
+	all := make(chan tally, len(sweepIdentities()))
+	t.Run("identities", func(t *testing.T) {
+		for _, who := range sweepIdentities() {
+			t.Run(who.name, func(t *testing.T) {
+				t.Parallel()
+				counts, b := tally{}, newBench(t, who)
+				for _, sc := range sweepScenarios() {
+					sweep(t, b, who, sc, counts)
+				}
+				all <- counts
+			})
+		}
+	})
+	close(all)
+	sum := tally{}
+	for counts := range all {
+		maps.Copy(sum, counts) // the cells name the identity
+	}
+	if total := sum.print(t, title); total < want {
+		t.Errorf("only %d effective cases, want at least %d", total, want)
+	}
+}
+
 // TestSweepCreate fails every operation of every create in every way, for every identity.
 func TestSweepCreate(t *testing.T) {
-	counts := tally{}
-	for _, who := range sweepIdentities() {
-		b := newBench(t, who)
-		for _, sc := range sweepScenarios() {
-			for _, seq := range b.cleanRun(sc) {
+	eachIdentity(t, "creates", 300, func(t *testing.T, b *bench, who sweepIdentity, sc scenario, counts tally) {
+		for _, seq := range b.cleanRun(sc) {
+			for _, phase := range phases {
+				c := &sweepCase{bench: b, who: who, sc: sc, faults: []fault.Rule{{Match: fault.Match{Seq: seq.Seq}, Phase: phase}}, op: opName(seq)}
+				if o, effective := c.run(t); effective {
+					counts.add(fmt.Sprintf("%-32s %s", who.name, phase), o)
+				}
+			}
+		}
+	})
+}
+
+// TestSweepUndo fails every operation of the undo as well. The create is made to fail where the most is to be undone: at
+// the start, at the commit, and by a killed worker.
+func TestSweepUndo(t *testing.T) {
+	eachIdentity(t, "undos", 100, func(t *testing.T, b *bench, who sweepIdentity, sc scenario, counts tally) {
+		for _, first := range b.triggers(b.cleanRun(sc)) {
+			for _, op := range b.undoOf(t, who, sc, first) {
 				for _, phase := range phases {
-					c := &sweepCase{bench: b, who: who, sc: sc, faults: []fault.Rule{{Match: fault.Match{Seq: seq.Seq}, Phase: phase}}, op: opName(seq)}
+					second := fault.Rule{Match: fault.Match{Seq: op.Seq}, Phase: phase}
+					c := &sweepCase{bench: b, who: who, sc: sc, faults: []fault.Rule{first, second}, op: opName(op), undo: true}
 					if o, effective := c.run(t); effective {
 						counts.add(fmt.Sprintf("%-32s %s", who.name, phase), o)
 					}
 				}
 			}
 		}
-	}
-	if total := counts.print(t, "creates"); total < 300 {
-		t.Errorf("only %d effective cases, want at least 300", total)
-	}
-}
-
-// TestSweepUndo fails every operation of the undo as well. The create is made to fail where the most is to be undone: at
-// the start, at the commit, and by a killed worker.
-func TestSweepUndo(t *testing.T) {
-	counts := tally{}
-	for _, who := range sweepIdentities() {
-		b := newBench(t, who)
-		for _, sc := range sweepScenarios() {
-			ops := b.cleanRun(sc)
-			for _, first := range b.triggers(ops) {
-				for _, op := range b.undoOf(t, who, sc, first) {
-					for _, phase := range phases {
-						second := fault.Rule{Match: fault.Match{Seq: op.Seq}, Phase: phase}
-						c := &sweepCase{bench: b, who: who, sc: sc, faults: []fault.Rule{first, second}, op: opName(op), undo: true}
-						if o, effective := c.run(t); effective {
-							counts.add(fmt.Sprintf("%-32s %s", who.name, phase), o)
-						}
-					}
-				}
-			}
-		}
-	}
-	if total := counts.print(t, "undos"); total < 100 {
-		t.Errorf("only %d effective cases, want at least 100", total)
-	}
+	})
 }
 
 // triggers are the faults that begin an undo.
