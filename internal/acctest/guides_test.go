@@ -1,0 +1,115 @@
+package acctest
+
+import (
+	"maps"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestGrowingDataDisk grows a disk of the guide's VM: same volumes, no restart, and a smaller size is refused in the plan.
+func TestGrowingDataDisk(t *testing.T) {
+	t.Parallel()
+	w := exampleWorld(t)
+	s := w.Session(t, TokenNoSSH, examples(t)["guides/data-disks"])
+	must(t, s.Converge(t.Context()))
+	before := ShowValue(s.Output("volumes"))
+	s.SetString("data_size", "150G")
+	must(t, s.Converge(t.Context()))
+	if after := ShowValue(s.Output("volumes")); after != before {
+		t.Errorf("the volumes were %s and are %s", before, after)
+	}
+	if size := ShowValue(s.Attr("proxmox_vm.database", "disks.scsi1.size")); size != `"150G"` {
+		t.Errorf("the disk has %s", size)
+	}
+	if status := ShowValue(s.Attr("proxmox_vm.database", "status")); status != `"running"` {
+		t.Errorf("status %s", status)
+	}
+	s.SetString("data_size", "50G")
+	if _, err := s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "scsi1") {
+		t.Errorf("a shrinking disk is planned: %v", err)
+	}
+	s.SetString("data_size", "150G")
+	must(t, s.Destroy(t.Context()))
+	w.MustBeClean(t)
+}
+
+// TestOneVMOfTheMap takes one line out of the map of VMs: its VM goes, the others stay as they are.
+func TestOneVMOfTheMap(t *testing.T) {
+	t.Parallel()
+	w := exampleWorld(t)
+	config := examples(t)["guides/many-vms"]
+	s := w.Session(t, TokenNoSSH, config)
+	must(t, s.Converge(t.Context()))
+	want := guestsNamed(w)
+	less := regexp.MustCompile(`(?m)^    web-1 .*\n`).ReplaceAllString(config, "")
+	if less == config || want["web-1"] == 0 {
+		t.Fatalf("the guide has no line for web-1; there are %v", want)
+	}
+	w.Reconfigure(t, s, TokenNoSSH, less)
+	must(t, s.Converge(t.Context()))
+	delete(want, "web-1")
+	if is := guestsNamed(w); !maps.Equal(is, want) {
+		t.Errorf("there are %v, want %v", is, want)
+	}
+	must(t, s.Destroy(t.Context()))
+	w.MustBeClean(t)
+}
+
+// TestGuidesAreComplete wants a page for each example of a guide, which shows it, and the README to link every page.
+func TestGuidesAreComplete(t *testing.T) {
+	readme := read(t, "../../README.md")
+	dirs, err := filepath.Glob(filepath.Join(examplesDir, "guides", "*"))
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("no guides: %v", err)
+	}
+	for _, dir := range dirs {
+		name := filepath.Base(dir)
+		if page := read(t, "../../templates/guides/"+name+".md.tmpl"); !strings.Contains(page, `tffile "examples/guides/`+name+`/main.tf"`) {
+			t.Errorf("the page of %s does not show its configuration", name)
+		}
+	}
+	pages, err := filepath.Glob("../../templates/guides/*.md.tmpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if link := "docs/guides/" + strings.TrimSuffix(filepath.Base(page), ".tmpl"); !strings.Contains(readme, "("+link+")") {
+			t.Errorf("README.md does not link %s", link)
+		}
+	}
+}
+
+// TestMigrationNames wants every attribute of this provider that the migration guide names to be in the schema.
+func TestMigrationNames(t *testing.T) {
+	p, err := NewWorld(t).NewSession().start(t.Context())
+	must(t, err)
+	count := 0
+	_, table, _ := strings.Cut(read(t, "../../templates/guides/migrate.md.tmpl"), "\n## The VM\n")
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(table, -1) {
+		for _, name := range regexp.MustCompile("`([a-z][^` ]*)").FindAllStringSubmatch(row[1], -1) {
+			count++
+			if !inSchema(p.resources["proxmox_vm"].object, strings.Split(name[1], ".")) {
+				t.Errorf("there is no attribute %s", name[1])
+			}
+		}
+	}
+	if count < 100 {
+		t.Errorf("the guide names %d attributes", count)
+	}
+}
+
+// inSchema reports whether a path leads to an attribute; slots of devices stand as <slot>.
+func inSchema(o *object, path []string) bool {
+	a := o.attrs[path[0]]
+	switch rest := path[1:]; {
+	case a == nil:
+		return false
+	case len(rest) > 0 && strings.HasPrefix(rest[0], "<") && a.nested != nil:
+		return len(rest) == 1 || inSchema(a.nested, rest[1:])
+	case len(rest) > 0:
+		return a.nested != nil && inSchema(a.nested, rest)
+	}
+	return true
+}
