@@ -36,7 +36,7 @@ var refusals = map[string]string{
 	"VM.Config.Options": `/vms/202, VM.Config.Options`, "VM.Monitor": "", "VM.GuestAgent.Audit": "",
 	"Datastore.AllocateSpace": `/storage/local-zfs, Datastore.AllocateSpace`, "Datastore.Allocate": "", "Datastore.Audit": "",
 	"Pool.Allocate": `/pool/web, Pool.Allocate`, "Pool.Audit": "",
-	"SDN.Use": `/sdn/zones/localnetwork/vmbr0, SDN.Use`, "Sys.Audit": `/nodes/pve1, Sys.Audit`,
+	"SDN.Use": `no bridge, as far as this identity may use them (SDN.Use)`, "Sys.Audit": `/nodes/pve1, Sys.Audit`,
 }
 
 // documentedRole reads the role from the guide, and wants its table to explain each privilege in it and no other.

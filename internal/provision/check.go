@@ -170,7 +170,14 @@ func (c *planCheck) bridges(wanted map[string]string, networks []pve.Network) {
 	for _, path := range slices.Sorted(maps.Keys(wanted)) {
 		if !slices.Contains(names, wanted[path]) {
 			c.found = append(c.found, &FieldError{Path: path, Summary: fmt.Sprintf("Unknown bridge %q", wanted[path]),
-				Detail: fmt.Sprintf("Node %s has the bridges %s, as far as this identity may use them (SDN.Use)", c.node, strings.Join(names, ", "))})
+				Detail: fmt.Sprintf("Node %s has %s, as far as this identity may use them (SDN.Use)", c.node, bridgeList(names))})
 		}
 	}
+}
+
+func bridgeList(names []string) string {
+	if len(names) == 0 {
+		return "no bridge"
+	}
+	return "the bridges " + strings.Join(names, ", ")
 }

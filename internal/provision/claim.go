@@ -37,7 +37,8 @@ func (c *creation) claim(ctx context.Context, j job) error {
 // verify looks whose VM the task made that a search took for ours. Another process with the same identity may have
 // created a VM under the same id while our own request was refused, or cloned the same source while it was lost.
 func (c *creation) verify(ctx context.Context) error {
-	mine, err := false, error(nil)
+	var mine bool
+	var err error
 	if c.origin != nil {
 		mine, err = c.cloned(ctx)
 	} else {
