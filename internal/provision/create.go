@@ -35,6 +35,7 @@ type creation struct {
 	change   vm.Change
 	// unprotected: the protection that a clone inherits is off until the commit.
 	unprotected bool
+	managed     bool // HA may have an entry for the VM, made by us
 	warnings    []Warning
 	notes       []string // of the rollback
 }
@@ -129,6 +130,9 @@ func (c *creation) readBack(ctx context.Context) (Guest, error) {
 // failed says what is left: nothing, or a guest and residues for state.
 func (c *creation) failed(err error) (Created, error) {
 	created := Created{Warnings: c.warnings}
+	if err == nil {
+		err = c.s.attend(ctx, &guest, c.r.Firewall != nil, c.r.HA != nil)
+	}
 	for _, note := range c.notes {
 		created.Warnings = append(created.Warnings, Warning{Summary: fmt.Sprintf("Rollback of VM %d", c.vmid), Detail: note})
 	}
@@ -138,7 +142,7 @@ func (c *creation) failed(err error) (Created, error) {
 	}
 	kept := c.r.OnFailure == Keep && c.sent && !c.taken
 	if kept || !tx.RolledBack(err) {
-		created.Guest = Guest{VMID: c.vmid, Node: c.node, Spec: c.r.Spec, Pool: c.r.Pool}
+		created.Guest = Guest{VMID: c.vmid, Node: c.node, Spec: c.r.Spec, Pool: c.r.Pool, Firewall: c.r.Firewall, HA: c.r.HA}
 		created.Proof = c.proof()
 	}
 	return created, err
@@ -166,14 +170,20 @@ func (c *creation) steps() []tx.Step {
 }
 
 // undo removes the VM, unless it was never ours or is to be kept.
+	if c.r.Firewall != nil {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("set the firewall of VM %d", c.vmid), Do: c.protect})
+	}
 func (c *creation) undo(ctx context.Context) error {
 	if !c.sent || c.r.OnFailure == Keep {
 		return nil
 	}
 	var undos []*removal
+	if c.r.HA != nil {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("put VM %d under HA", c.vmid), Do: c.manage})
+	}
 	for _, f := range c.fences {
 		undos = append(undos, &removal{s: c.s, vmid: c.vmid, nodes: c.nodes(), fence: f, ledger: &c.ledger, stamp: c.stamp,
-			lost: c.lost, owns: c.identity.proves})
+			lost: c.lost, owns: c.identity.proves, managed: c.managed})
 	}
 	if !c.identity.IsZero() { // the clone has ended up on its node
 		slices.Reverse(undos)

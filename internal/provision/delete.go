@@ -109,12 +109,12 @@ func (s *Service) destroyGuest(ctx context.Context, r DeleteRequest, resources p
 		return nil, nil, err
 	}
 	l := &ledger{}
-	running, err := s.isRunning(node, r.Ref.VMID)(ctx)
+	status, err := s.api.GuestStatus(ctx, node, r.Ref.VMID)
 	if err != nil {
 		return nil, nil, err
 	}
-	if running {
-		if err := s.shutDown(ctx, l, node, r.Ref.VMID, r.StopTimeout, r.ForceStop); err != nil {
+	if status.Status == "running" {
+		if err := s.shutDownForGood(ctx, l, node, r, status.HAManaged); err != nil {
 			return nil, nil, err
 		}
 	}

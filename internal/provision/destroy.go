@@ -9,9 +9,12 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// destroy does the next thing towards the end of our VM: stop it, unlock it, switch its protection off, attach the
+// destroy does the next thing towards the end of our VM: take it out of HA, stop it, unlock it, switch its protection off, attach the
 // volumes that it does not know of, and at last delete it with all of them. One pass does as much of this as goes well.
 func (r *removal) destroy(ctx context.Context, node string, config map[string]string) error {
+	if err := r.leaveHA(ctx); err != nil {
+		return err
+	}
 	if err := r.halt(ctx, node); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type Proof struct {
 	// Guessed are those of Tasks that a search found, which may be another process's.
 	Guessed []string `json:"guessed,omitempty"`
 	Lost    bool     `json:"lost,omitempty"`
+	HA      bool     `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
 	// Identity is the VM's own, where the create came to see it: once the commit may have taken effect the stamp is gone.
 	Identity Identity `json:"identity,omitzero"`
 }
@@ -34,7 +35,7 @@ type Fence struct {
 // proof is what this create can prove.
 func (c *creation) proof() *Proof {
 	p := &Proof{VMID: c.vmid, Nodes: c.nodes(), Cluster: c.stamp.Cluster, TX: c.stamp.TX, Deadline: c.stamp.Deadline,
-		Lost: c.lost != nil, Identity: c.identity}
+		Lost: c.lost != nil, Identity: c.identity, HA: c.managed}
 	for _, f := range c.fences {
 		p.Fences = append(p.Fences, Fence{Node: f.node, Storages: f.storages, Before: f.orphans()})
 	}
@@ -62,7 +63,7 @@ func (p *Proof) removals(s *Service) []*removal {
 		for _, volume := range at.Before {
 			f.before[volume] = struct{}{}
 		}
-		r := &removal{s: s, vmid: p.VMID, nodes: p.Nodes, fence: f, ledger: l, stamp: p.stamp(), owns: p.Identity.proves}
+		r := &removal{s: s, vmid: p.VMID, nodes: p.Nodes, fence: f, ledger: l, stamp: p.stamp(), owns: p.Identity.proves, managed: p.HA}
 		if p.Lost {
 			r.lost = &lostJob{}
 		}

@@ -46,6 +46,12 @@ func (s *Service) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 		err = s.power(ctx, &guest)
 	}
 	s.ask(ctx, &guest)
+	if err == nil {
+		err = s.attend(ctx, &guest, ref.Firewall, ref.HA || listed.HAState != "")
+		if !ref.HA && pve.IsKind(err, pve.Denied) { // nobody has asked for it
+			err = nil
+		}
+	}
 	return guest, Found, err
 }
 
@@ -177,6 +183,12 @@ func (s *Service) Adopt(ctx context.Context, node string, vmid int) (Guest, erro
 	guest.Pool = listed.Pool
 	err = s.power(ctx, &guest)
 	s.ask(ctx, &guest)
+	if err == nil {
+		err = s.attend(ctx, &guest, true, listed.HAState != "")
+	}
+	if pve.IsKind(err, pve.Denied) {
+		err = nil // what may not be seen is not adopted
+	}
 	return guest, err
 }
 

@@ -32,6 +32,10 @@ type removal struct {
 	// lost is our create when its answer was lost and no task of it was found: a half-made VM may be ours.
 	lost *lostJob
 
+	// managed: HA may have an entry for the VM, made by our create. refusals counts the times it could not be removed.
+	managed  bool
+	refusals int
+
 	ended  map[pve.UPID]ending // tasks of ours that have ended, and how
 	tried  map[string]int      // volumes that were to go with the VM, and how often
 	failed int                 // attempts to attach them that failed

@@ -35,6 +35,8 @@ type CreateRequest struct {
 	Range     [2]int  // inclusive bounds of automatic ids; zero = PVE's
 	Spec      vm.Spec // only what is configured
 	Pool      string
+	Firewall  *Firewall // nil: left alone
+	HA        *HA       // nil: none
 	Clone     *Clone
 	Start     bool
 	OnFailure OnFailure
@@ -67,6 +69,8 @@ type Ref struct {
 	Identity Identity
 	// Status is the power status in state; a listing that says the same is believed, another is asked about.
 	Status string
+	// Firewall and HA say that state knows of them; without that they are not read.
+	Firewall, HA bool
 	// Proof stands in for the identity while a failed create of ours is all that state has.
 	Proof *Proof
 }
@@ -86,8 +90,10 @@ type Guest struct {
 	Status   string // running, stopped
 	Lock     string
 	Pool     string
-	Pending  []string // options that wait for a restart
-	Source   int      // VMID of the clone source, create only
+	Firewall *Firewall // nil: not asked
+	HA       *HA       // nil: none, or not asked
+	Pending  []string  // options that wait for a restart
+	Source   int       // VMID of the clone source, create only
 	// Interfaces is what the agent said; nil if it was not asked or silent.
 	Interfaces []Interface
 }
@@ -145,12 +151,15 @@ const (
 
 // UpdateRequest changes a VM in place from Prior (state) to Planned (plan). Only what differs between the two is sent.
 type UpdateRequest struct {
-	Ref        Ref
-	Prior      vm.Spec
-	Planned    vm.Spec
-	PriorPool  string
-	Pool       string
-	PowerState PowerState
+	Ref       Ref
+	Prior     vm.Spec
+	Planned   vm.Spec
+	PriorPool string
+	Pool      string
+	// Firewall and HA are taken from Prior to planned; nil is nothing.
+	PriorFirewall, Firewall *Firewall
+	PriorHA, HA             *HA
+	PowerState              PowerState
 	// StopTimeout bounds a graceful shutdown. Zero: three minutes.
 	StopTimeout time.Duration
 }

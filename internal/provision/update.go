@@ -26,6 +26,9 @@ func (s *Service) Update(ctx context.Context, r UpdateRequest) (Guest, []Warning
 	}
 	warnings, err := s.change(ctx, r, config)
 	guest, readErr := s.readBack(context.WithoutCancel(ctx), r.Ref.Node, r.Ref.VMID)
+	if readErr == nil {
+		readErr = s.attend(context.WithoutCancel(ctx), &guest, r.Ref.Firewall || r.Firewall != nil, r.Ref.HA || r.HA != nil)
+	}
 	guest.Pool = r.Pool
 	if err != nil && r.Pool != r.PriorPool {
 		guest.Pool = r.PriorPool
@@ -70,7 +73,18 @@ func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.Pendin
 		return nil, err
 	}
 	warnings, err := s.switchPower(ctx, l, r)
+	if err := (wall{s, node, vmid}).change(ctx, r.PriorFirewall, r.Firewall, false); err != nil {
+		return nil, err
+	}
+	if r.HA == nil { // else a guest that is shut down would be started again
+		if err := s.changeHA(ctx, vmid, r.PriorHA, nil); err != nil {
+			return nil, err
+		}
+	}
 	if err != nil || !convert {
+	if err == nil && r.HA != nil {
+		err = s.changeHA(ctx, vmid, r.PriorHA, r.HA)
+	}
 		return warnings, err
 	}
 	_, err = s.perform(ctx, l, job{node: node, typ: "qmtemplate", id: vmid,

@@ -72,6 +72,18 @@ func TestWrites(t *testing.T) {
 		"stop task": {"null", func(ctx context.Context, c *Client) error {
 			return c.StopTask(ctx, taskUPID)
 		}, "DELETE /nodes/pve1/tasks/" + string(taskUPID) + " "},
+		"firewall options": {"null", func(ctx context.Context, c *Client) error {
+			return c.SetFirewallOptions(ctx, "pve1", 100, Params{"enable": "1", "delete": "dhcp", "digest": "d1"})
+		}, "PUT /nodes/pve1/qemu/100/firewall/options delete=dhcp&digest=d1&enable=1"},
+		"add a firewall rule": {"null", func(ctx context.Context, c *Client) error {
+			return c.AddFirewallRule(ctx, "pve1", 100, Params{"type": "in", "action": "ACCEPT"})
+		}, "POST /nodes/pve1/qemu/100/firewall/rules action=ACCEPT&type=in"},
+		"change a firewall rule": {"null", func(ctx context.Context, c *Client) error {
+			return c.UpdateFirewallRule(ctx, "pve1", 100, 2, Params{"delete": "icmp-type"})
+		}, "PUT /nodes/pve1/qemu/100/firewall/rules/2 delete=icmp-type"},
+		"delete a firewall rule": {"null", func(ctx context.Context, c *Client) error {
+			return c.DeleteFirewallRule(ctx, "pve1", 100, 3, "d2")
+		}, "DELETE /nodes/pve1/qemu/100/firewall/rules/3 digest=d2"},
 		"add to pool": {"null", func(ctx context.Context, c *Client) error {
 			return c.AddToPool(ctx, "a/b", 100)
 		}, "PUT /pools poolid=a%2Fb&vms=100"},

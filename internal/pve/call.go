@@ -11,8 +11,9 @@ import (
 // answer lists every shape that the data of an answer is decoded into.
 type answer interface {
 	flexInt | guestConfigWire | guestStatusWire | nodeStatusWire | versionWire | taskStatusWire | logWire |
-		agentWire | haResourceWire | poolWire | []poolWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
-		[]storageWire | []volumeWire | []taskWire | map[string]map[string]flexBool
+		agentWire | poolWire | []poolWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
+		[]storageWire | []volumeWire | []taskWire | map[string]map[string]flexBool |
+		map[string]flexString | []map[string]flexString
 }
 
 // fetch sends a read and decodes its data.

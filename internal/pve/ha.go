@@ -8,24 +8,11 @@ import (
 
 // HAResource is a VM's entry in the HA configuration.
 type HAResource struct {
-	// SID is "vm:100"; State what is wanted: started, stopped, disabled, ignored.
-	SID, State string
-	// Group is empty from PVE 9 on.
-	Group, Comment string
-	// MaxRestart and MaxRelocate are HA's numbers of tries.
-	MaxRestart, MaxRelocate int
-	// Digest of the HA configuration.
+	// Options are those that the entry has: state (started, stopped, disabled, ignored), group (until PVE 8), comment,
+	// max_restart, max_relocate, failback (from PVE 9 on); numbers and booleans in their text form.
+	Options map[string]string
+	// Digest of the HA configuration, which all entries share.
 	Digest string
-}
-
-type haResourceWire struct {
-	SID         flexString `json:"sid"`
-	State       flexString `json:"state"`
-	Group       flexString `json:"group"`
-	Comment     flexString `json:"comment"`
-	MaxRestart  flexInt    `json:"max_restart"`
-	MaxRelocate flexInt    `json:"max_relocate"`
-	Digest      flexString `json:"digest"`
 }
 
 // haSID is HA's name of a VM.
@@ -37,14 +24,20 @@ func haOp(verb string, vmid int) string { return verb + " the HA resource " + ha
 
 // HAResource reads a VM's entry; without one it is NotFound. It needs Sys.Audit on /.
 func (c *Client) HAResource(ctx context.Context, vmid int) (HAResource, error) {
-	w, err := fetch[haResourceWire](ctx, c, haOp("read", vmid), haPath+"/"+haSID(vmid), nil)
-	return HAResource{
-		SID: string(w.SID), State: string(w.State), Group: string(w.Group), Comment: string(w.Comment),
-		MaxRestart: int(w.MaxRestart), MaxRelocate: int(w.MaxRelocate), Digest: string(w.Digest),
-	}, err
+	w, err := fetch[map[string]flexString](ctx, c, haOp("read", vmid), haPath+"/"+haSID(vmid), nil)
+	if err != nil {
+		return HAResource{}, err
+	}
+	entry := HAResource{Options: map[string]string{}, Digest: string(w["digest"])}
+	for _, option := range []string{"state", "group", "comment", "max_restart", "max_relocate", "failback"} {
+		if value, ok := w[option]; ok {
+			entry.Options[option] = string(value)
+		}
+	}
+	return entry, nil
 }
 
-// CreateHAResource puts a VM under HA; p holds state, group, comment, max_restart, max_relocate. It needs Sys.Console on /.
+// CreateHAResource puts a VM under HA; p holds its options. It needs Sys.Console on /.
 func (c *Client) CreateHAResource(ctx context.Context, vmid int, p Params) error {
 	all := Params{"sid": haSID(vmid)}
 	for k, v := range p {

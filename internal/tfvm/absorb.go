@@ -49,6 +49,7 @@ func absorb(g provision.Guest) model {
 	if t := s.TPMState; t != nil {
 		m.TPMState = &tpmModel{Storage: filled(&t.Storage), Version: t.Version, Volume: filled(&t.Volume)}
 	}
+	m.Firewall, m.HA = absorbFirewall(g.Firewall), (*haModel)(g.HA)
 	m.absorbAddresses(g)
 	return m
 }

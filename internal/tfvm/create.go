@@ -70,7 +70,9 @@ func (m *model) creation(password *string, limit time.Duration) provision.Create
 		Node: value(m.Node), VMID: int(value(m.VMID)), Pool: value(m.Pool),
 		Spec:  m.spec(m.Clone != nil),
 		Clone: m.Clone.request(),
-		Start: value(m.PowerState) != string(provision.Stopped) && !value(m.Template),
+
+		Firewall: m.Firewall.request(), HA: (*provision.HA)(m.HA),
+		Start: value(m.PowerState) != string(provision.Stopped) && !value(m.Template) && !m.HA.stops(),
 		Lease: limit,
 	}
 	request.Spec.CloudInit.PasswordHash = hashed(password, value(m.OSType))

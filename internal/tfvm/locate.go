@@ -109,7 +109,7 @@ func rootAttributes() []string {
 	return []string{
 		"vmid", "node", "name", "description", "tags", "pool", "onboot", "protection", "template", "machine", "bios", "ostype",
 		"scsihw", "boot_order", "clone", "cpu", "memory", "agent", "disks", "cdroms", "networks", "efi_disk", "tpm_state",
-		"cloud_init", "cloud_init_password_wo", "cloud_init_password_wo_version", "power_state", "on_failure",
+		"firewall", "ha", "cloud_init", "cloud_init_password_wo", "cloud_init_password_wo_version", "power_state", "on_failure",
 		"on_orphaned_volumes", "on_destroy", "timeouts",
 		"startup", "hookscript", "acpi", "kvm", "tablet", "localtime", "tdf", "reboot", "freeze", "keyboard", "hotplug", "startdate",
 		"vmstatestorage", "migrate_downtime", "migrate_speed", "args", "arch", "vmgenid", "machine_options", "smbios", "vga", "audio",

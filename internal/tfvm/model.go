@@ -65,6 +65,8 @@ type model struct {
 	EFIDisk   *efiModel             `tfsdk:"efi_disk"`
 	TPMState  *tpmModel             `tfsdk:"tpm_state"`
 	CloudInit *cloudInitModel       `tfsdk:"cloud_init"`
+	Firewall  *firewallModel        `tfsdk:"firewall"`
+	HA        *haModel              `tfsdk:"ha"`
 
 	Password        *string `tfsdk:"cloud_init_password_wo"`
 	PasswordVersion *int64  `tfsdk:"cloud_init_password_wo_version"`

@@ -21,5 +21,8 @@ var (
 	scsiVendor     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,8}$`)
 	scsiProduct    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,16}$`)
 	hypervVendor   = regexp.MustCompile(`^[a-zA-Z0-9]{1,12}$`)
+	firewallAction = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{1,19}$`)
+	guestDevice    = regexp.MustCompile(`^net\d+$`)
+	oneLine        = regexp.MustCompile(`^[^\r\n]+$`)
 	physBits       = regexp.MustCompile(`^([89]|[1-5][0-9]|6[0-4]|host)$`)
 )

@@ -127,7 +127,9 @@ func discreet(ctx context.Context, password *string) context.Context {
 
 // ref is the VM in state.
 func (m *model) ref(kept memory) provision.Ref {
-	return provision.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: kept.Identity, Proof: kept.Proof, Status: value(m.Status)}
+	unseen := m.UUID == nil && len(kept.Managed) == 0 // the refresh fills everything in
+	return provision.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: kept.Identity, Proof: kept.Proof, Status: value(m.Status),
+		Firewall: m.Firewall != nil || kept.Managed["firewall"] || unseen, HA: m.HA != nil || kept.Managed["ha"]}
 }
 
 // limits are the configured timeouts.

@@ -21,6 +21,7 @@ type restriction struct {
 	unless string // the one value that everybody may set
 
 	major, minor int // first PVE release that has it; 0: all that the provider works with
+	gone         int // first PVE release that no longer has it; 0: none
 
 	privilege string // needed on the object
 	object    string // "%s" is the value
@@ -68,6 +69,10 @@ func restrictions() []restriction {
 		{at: "cpu.level", major: 9, minor: 2},
 		{at: "networks.*.host_tunnel", major: 9, minor: 2},
 
+		{at: "ha.failback", major: 9},
+		{at: "ha.group", gone: 9, instead: "use an HA rule of the datacenter, which names the VM and its nodes"},
+
+		{at: "ha", privilege: "Sys.Console", object: "/", instead: "leave ha out and manage HA elsewhere"},
 		{at: "startup", privilege: "Sys.Modify", object: "/", instead: "leave startup out: it changes what the node does, not only the VM"},
 		{at: "pci.*.mapping", privilege: "Mapping.Use", object: "/mapping/pci/%s"},
 		{at: "usb.*.mapping", privilege: "Mapping.Use", object: "/mapping/usb/%s"},
@@ -152,6 +157,12 @@ func (g *gate) judge(ctx context.Context, rule restriction, dotted string, is, w
 		if v, err := g.r.Session.API.Version(ctx); err == nil && v.Major > 0 && !v.AtLeast(rule.major, rule.minor) {
 			g.refuse(dotted, fmt.Sprintf("%s needs Proxmox VE %d.%d or later", dotted, rule.major, rule.minor),
 				fmt.Sprintf("The server at %s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the server.", g.r.Session.API.Endpoint(), v.Version))
+		}
+	}
+	if rule.gone > 0 {
+		if v, err := g.r.Session.API.Version(ctx); err == nil && v.AtLeast(rule.gone, 0) {
+			g.refuse(dotted, fmt.Sprintf("Proxmox VE %d has no %s any more", rule.gone, dotted),
+				fmt.Sprintf("The server at %s runs Proxmox VE %s. Leave the attribute out, and %s.", g.r.Session.API.Endpoint(), v.Version, rule.instead))
 		}
 	}
 	if rule.privilege != "" && !identity.IsRootTicket() {

@@ -55,6 +55,12 @@ func rules() map[string]tfkit.Rule {
 		"tpm_state":         {Absent: true, Whole: true},
 		"tpm_state.storage": {Keep: true},
 
+		"firewall":       {Absent: true},
+		"firewall.rules": {Same: sameRules},
+		"ha":             {Absent: true, Whole: true},
+		"ha.state":       {Keep: true, Made: true},
+		"ha.comment":     {Same: sameText(strings.TrimSpace)},
+
 		"cloud_init":          {Absent: true},
 		"cloud_init.storage":  {Keep: true},
 		"cloud_init.slot":     {Keep: true, Made: true},

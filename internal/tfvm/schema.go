@@ -35,7 +35,7 @@ func vmSchema(ctx context.Context) schema.Schema {
 	attributes := map[string]schema.Attribute{}
 	for _, part := range []map[string]schema.Attribute{
 		placeAttributes(), generalAttributes(), behaviourAttributes(), hardwareAttributes(), groupAttributes(), deviceAttributes(),
-		passthroughAttributes(), cloudInitAttributes(), lifecycleAttributes(ctx), computedAttributes(),
+		passthroughAttributes(), cloudInitAttributes(), firewallAttributes(), haAttributes(), lifecycleAttributes(ctx), computedAttributes(),
 	} {
 		maps.Copy(attributes, part)
 	}

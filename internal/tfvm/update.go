@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -71,7 +72,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 // idle reports whether an update only changes what the provider notes: no request is made then.
 func idle(r provision.UpdateRequest, prior model) bool {
 	power := r.PowerState == provision.Unmanaged || string(r.PowerState) == value(powerState(value(prior.Status)))
-	return power && r.Pool == r.PriorPool && vm.Diff(r.Prior, r.Planned).Empty()
+	return power && r.Pool == r.PriorPool && reflect.DeepEqual(r.PriorFirewall, r.Firewall) && reflect.DeepEqual(r.PriorHA, r.HA) && vm.Diff(r.Prior, r.Planned).Empty()
 }
 
 // change is the difference between state and plan as a request.
@@ -82,6 +83,8 @@ func change(prior, plan model, kept memory, password *string) provision.UpdateRe
 		Prior:     before.spec(false),
 		Planned:   after.spec(false),
 		PriorPool: value(prior.Pool), Pool: value(plan.Pool),
+		PriorHA: (*provision.HA)(prior.HA), HA: (*provision.HA)(plan.HA),
+		PriorFirewall: prior.Firewall.request(), Firewall: plan.Firewall.request(),
 		PowerState: provision.PowerState(value(plan.PowerState)),
 	}
 	for slot, nic := range request.Planned.Networks { // a slot that is new in state may be there on the server

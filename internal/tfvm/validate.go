@@ -28,6 +28,8 @@ func (r *Resource) ValidateConfig(_ context.Context, req resource.ValidateConfig
 	c.groups()
 	c.passedThrough()
 	c.power()
+	c.firewall()
+	c.ha()
 	resp.Diagnostics.Append(c.diags...)
 }
 

@@ -67,7 +67,7 @@ func Excluded() map[string]string {
 		"delete":                 "argument of the request: an option that is no longer set is reset by it",
 		"digest":                 "argument of the request: guards against changes from outside",
 		"force":                  "argument of the request: would overwrite another VM, or destroy detached volumes at once",
-		"ha-managed":             "argument of the request; membership in HA has a resource of its own in PVE",
+		"ha-managed":             "argument of the request; the attribute ha makes the entry, in a step of its own",
 		"import-working-storage": "argument of the request, for the time of an import",
 		"live-restore":           "argument of a restore or an import: a failure leaves a half-made VM that runs",
 		"lock":                   "state that PVE's own operations set and clear",

@@ -1,0 +1,44 @@
+package pve
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What PVE adds to a rule when it lists it is no property of the rule.
+func TestFirewall(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, s seen, _ int) {
+		if strings.HasSuffix(s.path, "/options") {
+			data(w, `{"enable":1,"policy_in":"DROP","macfilter":"0","digest":"f1"}`)
+			return
+		}
+		data(w, `[{"pos":0,"type":"in","action":"ACCEPT","enable":1,"proto":"tcp","dport":22,"ipversion":4,"digest":"f2"},
+			{"pos":1,"type":"group","action":"web","enable":0,"digest":"f2"}]`)
+	})
+	c := s.client(t)
+	options, err := c.FirewallOptions(t.Context(), "pve1", 100)
+	want := FirewallOptions{Values: map[string]string{"enable": "1", "policy_in": "DROP", "macfilter": "0"}, Digest: "f1"}
+	if err != nil || !cmp.Equal(options, want) {
+		t.Errorf("%v %s", err, cmp.Diff(want, options))
+	}
+	rules, err := c.FirewallRules(t.Context(), "pve1", 100)
+	wantRules := FirewallRules{Digest: "f2", Rules: []map[string]string{
+		{"type": "in", "action": "ACCEPT", "enable": "1", "proto": "tcp", "dport": "22"},
+		{"type": "group", "action": "web", "enable": "0"},
+	}}
+	if err != nil || !cmp.Equal(rules, wantRules) {
+		t.Errorf("%v %s", err, cmp.Diff(wantRules, rules))
+	}
+}
+
+func TestHAResource(t *testing.T) {
+	s := newServer(t, constant(`{"sid":"vm:100","type":"vm","state":"started","max_restart":"0","digest":"h1"}`))
+	entry, err := s.client(t).HAResource(t.Context(), 100)
+	want := HAResource{Options: map[string]string{"state": "started", "max_restart": "0"}, Digest: "h1"}
+	if err != nil || !cmp.Equal(entry, want) {
+		t.Errorf("%v %s", err, cmp.Diff(want, entry))
+	}
+}
