@@ -22,6 +22,9 @@ func replacement(planned tftypes.Value, prior, plan model) path.Paths {
 	}
 	if was, is := prior.Clone, plan.Clone; was != nil && is != nil {
 		all.Append(otherSource(was, is)...)
+		if was.SourceVMID != nil && !tfkit.At(planned, "clone", "vmid").IsKnown() { // the source is replaced itself
+			all.Append(path.Root("clone").AtName("vmid"))
+		}
 	}
 	for slot, d := range plan.Disks {
 		if was, ok := prior.Disks[slot]; ok && moved(was.ImportFrom, d.ImportFrom) {
