@@ -57,6 +57,50 @@ func TestOneVMOfTheMap(t *testing.T) {
 	w.MustBeClean(t)
 }
 
+// TestReplacedTemplate replaces the template of the guide: the plan replaces its clones too, which would otherwise be
+// clones of nothing.
+func TestReplacedTemplate(t *testing.T) {
+	t.Parallel()
+	w := exampleWorld(t)
+	s := w.Session(t, TokenNoSSH, examples(t)["guides/template"])
+	must(t, s.Converge(t.Context()))
+	s.Taint("proxmox_vm.template")
+	pl, err := s.Plan(t.Context())
+	must(t, err)
+	for _, address := range []string{"proxmox_vm.template", "proxmox_vm.web[0]", "proxmox_vm.web[1]"} {
+		if !strings.Contains(pl.String(), "replace "+address) {
+			t.Errorf("%s is not replaced:\n%s", address, pl)
+		}
+	}
+}
+
+// TestAccReplacedTemplate does it with a CLI, which orders what depends on each other: linked clones go before their
+// template.
+func TestAccReplacedTemplate(t *testing.T) {
+	useCLI(t)
+	withoutEnvironment(t)
+	w := processWorld(t)
+	ws := newWorkspace(t, w, devOverride(t, t.TempDir()), map[string]string{"main.tf": examples(t)["guides/template"]})
+	ws.run(t, "apply", "-auto-approve")
+	ws.run(t, "apply", "-auto-approve", "-replace=proxmox_vm.template")
+	cycle(t, []workspace{ws})
+	w.MustBeClean(t)
+}
+
+// TestMissingMedium applies the guide of Windows without its images: the create fails and names the first, nothing is left.
+func TestMissingMedium(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t)
+	s := w.Session(t, TokenNoSSH, examples(t)["guides/windows-11"])
+	if err := s.Converge(t.Context()); err == nil || !strings.Contains(err.Error(), "local:iso/") {
+		t.Errorf("said %v", err)
+	}
+	if left := s.Addresses(); len(left) > 0 {
+		t.Errorf("in state: %v", left)
+	}
+	w.MustBeClean(t)
+}
+
 // TestGuidesAreComplete wants a page for each example of a guide, which shows it, and the README to link every page.
 func TestGuidesAreComplete(t *testing.T) {
 	readme := read(t, "../../README.md")
