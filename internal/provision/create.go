@@ -121,6 +121,9 @@ func (c *creation) readBack(ctx context.Context) (Guest, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	guest, err := c.s.readBack(ctx, c.node, c.vmid)
+	if err == nil {
+		err = c.s.attend(ctx, &guest, c.r.Firewall != nil, c.r.HA != nil)
+	}
 	if guest.Identity.IsZero() {
 		guest.Identity = c.identity
 	}
@@ -130,9 +133,6 @@ func (c *creation) readBack(ctx context.Context) (Guest, error) {
 // failed says what is left: nothing, or a guest and residues for state.
 func (c *creation) failed(err error) (Created, error) {
 	created := Created{Warnings: c.warnings}
-	if err == nil {
-		err = c.s.attend(ctx, &guest, c.r.Firewall != nil, c.r.HA != nil)
-	}
 	for _, note := range c.notes {
 		created.Warnings = append(created.Warnings, Warning{Summary: fmt.Sprintf("Rollback of VM %d", c.vmid), Detail: note})
 	}
@@ -161,26 +161,26 @@ func (c *creation) steps() []tx.Step {
 		steps = append(steps, tx.Step{Name: fmt.Sprintf("configure VM %d", c.vmid), Do: c.configure})
 	}
 	steps = append(steps, tx.Step{Name: fmt.Sprintf("place and grow the disks of VM %d", c.vmid), Do: c.shape})
+	if c.r.Firewall != nil {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("set the firewall of VM %d", c.vmid), Do: c.protect})
+	}
 	if c.r.Spec.Template != nil && *c.r.Spec.Template {
 		steps = append(steps, tx.Step{Name: fmt.Sprintf("convert VM %d to a template", c.vmid), Do: c.convert})
 	} else if c.r.Start {
 		steps = append(steps, tx.Step{Name: fmt.Sprintf("start VM %d", c.vmid), Do: c.start})
 	}
+	if c.r.HA != nil {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("put VM %d under HA", c.vmid), Do: c.manage})
+	}
 	return append(steps, tx.Step{Name: fmt.Sprintf("commit VM %d", c.vmid), Do: c.commit})
 }
 
 // undo removes the VM, unless it was never ours or is to be kept.
-	if c.r.Firewall != nil {
-		steps = append(steps, tx.Step{Name: fmt.Sprintf("set the firewall of VM %d", c.vmid), Do: c.protect})
-	}
 func (c *creation) undo(ctx context.Context) error {
 	if !c.sent || c.r.OnFailure == Keep {
 		return nil
 	}
 	var undos []*removal
-	if c.r.HA != nil {
-		steps = append(steps, tx.Step{Name: fmt.Sprintf("put VM %d under HA", c.vmid), Do: c.manage})
-	}
 	for _, f := range c.fences {
 		undos = append(undos, &removal{s: c.s, vmid: c.vmid, nodes: c.nodes(), fence: f, ledger: &c.ledger, stamp: c.stamp,
 			lost: c.lost, owns: c.identity.proves, managed: c.managed})

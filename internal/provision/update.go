@@ -72,7 +72,6 @@ func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.Pendin
 	if err := s.regroup(ctx, vmid, r.PriorPool, r.Pool); err != nil {
 		return nil, err
 	}
-	warnings, err := s.switchPower(ctx, l, r)
 	if err := (wall{s, node, vmid}).change(ctx, r.PriorFirewall, r.Firewall, false); err != nil {
 		return nil, err
 	}
@@ -81,10 +80,11 @@ func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.Pendin
 			return nil, err
 		}
 	}
-	if err != nil || !convert {
+	warnings, err := s.switchPower(ctx, l, r)
 	if err == nil && r.HA != nil {
 		err = s.changeHA(ctx, vmid, r.PriorHA, r.HA)
 	}
+	if err != nil || !convert {
 		return warnings, err
 	}
 	_, err = s.perform(ctx, l, job{node: node, typ: "qmtemplate", id: vmid,
