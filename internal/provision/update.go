@@ -60,6 +60,7 @@ func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.Pendin
 	_, convert := change.Set["template"] // by a request of its own, which converts the volumes too
 	delete(change.Set, "template")
 	var err error
+	keepDrive(&change, config.Current())
 	if config, err = s.vacate(ctx, node, vmid, &change, config); err != nil {
 		return nil, err
 	}

@@ -28,7 +28,9 @@ func pinned(config, prior tftypes.Value) tftypes.Value {
 	return replaceMachine(config, tfkit.At(prior, "machine"))
 }
 
-func isWindows(v tftypes.Value) bool { return strings.HasPrefix(stringOf(tfkit.At(v, "ostype")), "w") }
+func isWindows(v tftypes.Value) bool { return isWindowsType(stringOf(tfkit.At(v, "ostype"))) }
+
+func isWindowsType(ostype string) bool { return strings.HasPrefix(ostype, "w") }
 
 // pins reports whether a machine type is a version of the one that is wished for.
 func pins(wish, machine string) bool {

@@ -93,6 +93,16 @@ func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) dia
 				"The VM is protected: PVE refuses to take a disk from it. Set protection = false and apply, then remove the disk.")
 		}
 	}
+	for group, leaves := range map[string]bool{
+		"efi_disk":   prior.EFIDisk != nil && plan.EFIDisk == nil,
+		"tpm_state":  prior.TPMState != nil && plan.TPMState == nil,
+		"cloud_init": prior.CloudInit != nil && prior.CloudInit.Slot != nil && (plan.CloudInit == nil || plan.CloudInit.Storage == nil),
+	} {
+		if leaves && value(prior.Protection) {
+			diags.AddAttributeError(path.Root(group), summary,
+				"The VM is protected: PVE refuses to take a drive from it. Set protection = false and apply, then remove "+group+".")
+		}
+	}
 	for slot, d := range plan.Disks {
 		_, existed := prior.Disks[slot]
 		if at := path.Root("disks").AtMapKey(slot); !existed && plan.Clone == nil && d.Storage == nil && tfkit.At(config, "disks", slot, "storage").IsNull() {
@@ -105,6 +115,9 @@ func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) dia
 	}
 	if diags.HasError() || !config.IsFullyKnown() {
 		return diags
+	}
+	if is := plan.CPU; is != nil && is.Type == nil && (prior.CPU == nil || prior.CPU.Type == nil) && is.hasDetails() {
+		diags.AddAttributeError(path.Root("cpu").AtName("type"), summary, cpuNeedsType)
 	}
 	before, after := alike(prior, plan, managed)
 	for _, p := range vm.Diff(before.spec(false), after.spec(false)).Problems {

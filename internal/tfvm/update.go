@@ -78,6 +78,9 @@ func idle(r provision.UpdateRequest, prior model) bool {
 // change is the difference between state and plan as a request.
 func change(prior, plan model, kept memory, password *string) provision.UpdateRequest {
 	before, after := alike(prior, plan, kept.Managed)
+	if has := value(prior.Machine); isWindowsType(value(prior.OSType)) && !isWindowsType(value(plan.OSType)) && (has == "q35" || has == "pc") {
+		before.Machine = nil // what PVE pinned for Windows; the wish holds from now on
+	}
 	request := provision.UpdateRequest{
 		Ref:       prior.ref(kept),
 		Prior:     before.spec(false),

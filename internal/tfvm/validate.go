@@ -238,15 +238,32 @@ func (c *checker) power() {
 	}
 }
 
+const cpuNeedsType = "PVE takes flags and other details only together with a CPU model: set cpu.type too."
+
+// hasDetails reports whether there is more than the type in PVE's option cpu.
+func (c *cpuModel) hasDetails() bool {
+	return len(c.Flags) > 0 || c.Hidden != nil || c.HVVendorID != nil || c.PhysBits != nil || c.GuestPhysBits != nil || c.Level != nil || c.ReportedModel != nil
+}
+
 // beginnings refuses what only a new VM that is no clone lacks: options that PVE knows only together with others.
 func (c *checker) beginnings() {
 	if !c.missing("clone") {
 		return
 	}
-	if c.set("cpu.flags") && len(texts(c.at("cpu.flags"))) > 0 && c.missing("cpu.type") {
-		c.refuse("cpu.type", "PVE takes flags only together with a CPU model: set cpu.type too.")
+	details := c.set("cpu.flags") && len(texts(c.at("cpu.flags"))) > 0
+	for _, key := range []string{"hidden", "hv_vendor_id", "phys_bits", "guest_phys_bits", "level", "reported_model"} {
+		details = details || c.set("cpu."+key)
 	}
-	if (c.set("agent.type") || c.set("agent.fstrim_cloned_disks")) && c.missing("agent.enabled") {
+	if details && c.missing("cpu.type") {
+		c.refuse("cpu.type", cpuNeedsType)
+	}
+	for _, required := range []string{"efi_disk.type", "efi_disk.pre_enrolled_keys", "tpm_state.version"} {
+		group, key, _ := strings.Cut(required, ".")
+		if c.set(group+".import_from") && c.missing(required) {
+			c.refuse(required, "PVE does not look into what is imported: %s needs %s to say what it is.", group, key)
+		}
+	}
+	if (c.set("agent.type") || c.set("agent.fstrim_cloned_disks") || c.set("agent.freeze_fs_on_backup")) && c.missing("agent.enabled") {
 		c.refuse("agent.enabled", "PVE takes the agent's options only together with enabled: set it too.")
 	}
 }

@@ -27,6 +27,7 @@ func Diff(from, to Spec) Change {
 		f.keep(&from, &to)
 	}
 	carryAgent(from.Agent, &to.Agent)
+	carryCPU(from.CPU, &to.CPU)
 	carryMachine(from, &to)
 	carryIdentity(from, &to)
 	carryCPUUnits(from.CPU, &to.CPU)
@@ -65,6 +66,16 @@ func (c *Change) compare(from, to map[string]string) {
 func carryAgent(from Agent, to *Agent) {
 	if from.Enabled != nil && to.Enabled == nil && agentFormat().encode(to) != "" {
 		to.Enabled = new(false)
+	}
+}
+
+// defaultCPU is PVE's default type (qemu-server CPUConfig.pm).
+const defaultCPU = "kvm64"
+
+// carryCPU keeps the cpu option valid: its sub-keys need a type, whose reset is PVE's default said explicitly.
+func carryCPU(from CPU, to *CPU) {
+	if from.Type != nil && to.Type == nil && cpuFormat().encode(to) != "" {
+		to.Type = new(defaultCPU)
 	}
 }
 

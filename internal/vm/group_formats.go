@@ -4,7 +4,7 @@ package vm
 func groupOptions() []leaf[Spec] {
 	return []leaf[Spec]{
 		group("agent", agentFormat(), func(s *Spec) *Agent { return &s.Agent }),
-		group("startup", startupFormat(), func(s *Spec) *Startup { return &s.Startup }),
+		startupOption(),
 		smbiosOption(),
 		group("vga", vgaFormat(), func(s *Spec) *VGA { return &s.VGA }),
 		group("audio0", audioFormat(), func(s *Spec) *Audio { return &s.Audio }),
@@ -15,6 +15,18 @@ func groupOptions() []leaf[Spec] {
 		group("amd-sev", sevFormat(), func(s *Spec) *AMDSEV { return &s.AMDSEV }),
 		group("intel-tdx", tdxFormat(), func(s *Spec) *IntelTDX { return &s.IntelTDX }),
 	}
+}
+
+// startupOption prints every sub-key with its name: PVE takes a bare "0" for nothing (pve-common JSONSchema.pm
+// parse_startup_order).
+func startupOption() leaf[Spec] {
+	f := startupFormat()
+	o := group("startup", f, func(s *Spec) *Startup { return &s.Startup })
+	o.show = func(s *Spec) (string, bool) {
+		value := printProperties(f.showAll(&s.Startup), "")
+		return value, value != ""
+	}
+	return o
 }
 
 func startupFormat() format[Startup] {

@@ -153,6 +153,9 @@ func reachable(t *rapid.T, a Spec, b *Spec) {
 	if a.Agent.Enabled != nil && b.Agent.Enabled == nil {
 		b.Agent.Enabled = new(true)
 	}
+	if a.CPU.Type != nil && b.CPU.Type == nil {
+		b.CPU.Type = new("host")
+	}
 	for slot, d := range b.Disks {
 		f, ok := a.Disks[slot]
 		if !ok {

@@ -118,7 +118,7 @@ func TestWithRestKeepsWhatIsNotSaid(t *testing.T) {
 	}
 	want := Change{Set: map[string]string{
 		"scsi0": "a1:vm-100-disk-0,iops=100,size=1G,snapshot=0,ssd=1", "vga": "virtio,memory=32", "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr1,rate=5",
-		"cpu": "hidden=1", "hostpci0": "mapping=gpu,pcie=1,rombar=0", "agent": "0,freeze-fs-on-backup=0", "smbios1": "serial=B,sku=A",
+		"cpu": "kvm64,hidden=1", "hostpci0": "mapping=gpu,pcie=1,rombar=0", "agent": "0,freeze-fs-on-backup=0", "smbios1": "serial=B,sku=A",
 	}}
 	if d := cmp.Diff(want, Diff(WithRest(prior, server), planned)); d != "" {
 		t.Errorf("-want +got:\n%s", d)

@@ -215,7 +215,8 @@ func (r *Request) fillDefaults(conf map[string]string) {
 		if base != "" {
 			version := qemuVersion(r.W.Profile)
 			pinned := base + "-" + version[:strings.LastIndexByte(version, '.')] + "+pve1"
-			conf["machine"] = pinned + strings.TrimPrefix(strings.TrimPrefix(conf["machine"], "type="), kind)
+			further := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(conf["machine"], "type="), kind), ",")
+			conf["machine"] = strings.TrimSuffix(pinned+","+further, ",")
 		}
 	}
 }
