@@ -31,11 +31,19 @@ type scenario struct {
 
 func to[T any](v T) *T { return &v }
 
-func sweepScenarios() []scenario {
+// sweepScenarios are the creates that are swept. HA is the cluster's, and only root may change it: the documented role has no
+// Sys.Console.
+func sweepScenarios(who sweepIdentity) []scenario {
+	var ha *provision.HA
+	if who.ticket {
+		ha = &provision.HA{State: to("started"), MaxRestart: to(int64(2))}
+	}
+	wall := &provision.Firewall{Enabled: to(true), Rules: []provision.FirewallRule{
+		{Type: to("in"), Action: to("ACCEPT"), Macro: to("SSH")}, {Type: to("in"), Action: to("DROP")}}}
 	cloudInit := vm.CloudInit{Slot: "ide2", Storage: "local-zfs", User: to("ops"),
 		Addresses: map[string]vm.Address{"net0": {IPv4: to("10.0.0.5/24"), Gateway4: to("10.0.0.1")}}}
 	return []scenario{
-		{name: "from scratch", vmid: 101, request: provision.CreateRequest{Node: "pve1", Start: true, Pool: "web", Spec: vm.Spec{
+		{name: "from scratch", vmid: 101, request: provision.CreateRequest{Node: "pve1", Start: true, Pool: "web", HA: ha, Firewall: wall, Spec: vm.Spec{
 			Name: to("web-1"), Description: to("web server"), Protection: to(true), BIOS: to("ovmf"), Machine: to("q35"),
 			SCSIHW: to("virtio-scsi-single"),
 			Disks: map[string]vm.Disk{
@@ -99,7 +107,7 @@ func eachIdentity(t *testing.T, title string, want int, sweep func(t *testing.T,
 			t.Run(who.name, func(t *testing.T) {
 				t.Parallel()
 				counts, b := tally{}, newBench(t, who)
-				for _, sc := range sweepScenarios() {
+				for _, sc := range sweepScenarios(who) {
 					sweep(t, b, who, sc, counts)
 				}
 				all <- counts
@@ -221,6 +229,9 @@ func (b *bench) incomplete(sc scenario) string {
 		return "success, and the VM does not run"
 	case guest.Config["name"] != *sc.request.Spec.Name:
 		return "wrong name"
+	}
+	if text := after.lacksBeside(sc); text != "" {
+		return text
 	}
 	for slot, disk := range sc.request.Spec.Disks {
 		if size := ",size=" + vm.FormatSize(*disk.Size); !strings.Contains(guest.Config[slot]+",", size+",") {

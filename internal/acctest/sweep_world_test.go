@@ -109,6 +109,7 @@ func (b *bench) populate() {
 	}
 	w.Firewall[8000] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
 	w.Firewall[9000] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
+	w.HA["vm:8000"] = &state.HAResource{SID: "vm:8000", State: "ignored", Options: map[string]string{"comment": "a stranger's"}}
 	w.Unlock()
 	b.base = b.sim.Snapshot()
 }
@@ -122,15 +123,40 @@ func (b *bench) reset() {
 	b.sim.ResetOps()
 }
 
+type haEntry struct {
+	SID     string            `json:"sid"`
+	State   string            `json:"state"`
+	Options map[string]string `json:"options"`
+}
+
+type fireFile struct {
+	VMID    int                 `json:"vmid"`
+	Options map[string]string   `json:"options"`
+	Rules   []map[string]string `json:"rules"`
+}
+
+// lacksBeside says what is wrong with a VM's firewall and its HA entry; "" if nothing is.
+func (w world) lacksBeside(sc scenario) string {
+	entry := slices.IndexFunc(w.HA, func(h haEntry) bool { return h.SID == "vm:"+strconv.Itoa(sc.vmid) })
+	if want := sc.request.HA; (want != nil) != (entry >= 0) || want != nil && w.HA[entry].State != *want.State {
+		return fmt.Sprintf("HA is %+v", w.HA)
+	}
+	if want := sc.request.Firewall; want != nil {
+		file := slices.IndexFunc(w.Firewall, func(f fireFile) bool { return f.VMID == sc.vmid })
+		if file < 0 || w.Firewall[file].Options["enable"] != "1" || len(w.Firewall[file].Rules) != len(want.Rules) || w.Firewall[file].Rules[0]["macro"] != "SSH" {
+			return fmt.Sprintf("the firewall is %+v", w.Firewall)
+		}
+	}
+	return ""
+}
+
 // world is a snapshot as a comparable value.
 type world struct {
 	Guests   []state.Guest  `json:"guests"`
 	Volumes  []state.Volume `json:"volumes"`
 	Pools    []state.Pool   `json:"pools"`
-	HA       []any          `json:"ha"`
-	Firewall []struct {
-		VMID int `json:"vmid"`
-	} `json:"firewall"`
+	HA       []haEntry      `json:"ha"`
+	Firewall []fireFile     `json:"firewall"`
 	ACL   []any `json:"acl"`
 	Tasks []any `json:"tasks"`
 }
@@ -147,11 +173,8 @@ func (b *bench) world(snapshot []byte) world {
 func (w world) without(vmid int, node string) world {
 	w.Guests = slices.DeleteFunc(slices.Clone(w.Guests), func(g state.Guest) bool { return g.VMID == vmid })
 	w.Volumes = slices.DeleteFunc(slices.Clone(w.Volumes), func(v state.Volume) bool { return v.VMID == vmid && v.Node == node })
-	w.Firewall = slices.DeleteFunc(slices.Clone(w.Firewall), func(f struct {
-		VMID int `json:"vmid"`
-	}) bool {
-		return f.VMID == vmid
-	})
+	w.Firewall = slices.DeleteFunc(slices.Clone(w.Firewall), func(f fireFile) bool { return f.VMID == vmid })
+	w.HA = slices.DeleteFunc(slices.Clone(w.HA), func(h haEntry) bool { return h.SID == "vm:"+strconv.Itoa(vmid) })
 	pools := slices.Clone(w.Pools)
 	for i := range pools {
 		pools[i].Guests = slices.DeleteFunc(slices.Clone(pools[i].Guests), func(id int) bool { return id == vmid })
