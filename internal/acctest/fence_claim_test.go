@@ -67,8 +67,7 @@ func (h *hooked) mustBeAsBefore(t *testing.T, before []byte) {
 	}
 }
 
-func token() sweepIdentity   { return sweepIdentities()[1] }
-func limited() sweepIdentity { return sweepIdentities()[3] }
+func token() sweepIdentity { return sweepIdentities()[1] }
 
 // other is another process that works with the same token.
 func (h *hooked) other(t *testing.T) *pve.Client {

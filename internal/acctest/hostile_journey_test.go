@@ -223,8 +223,8 @@ var journeys = []journey{
 		"node = \"pve1\"\nboot_order = [\"scsi0\"]\n" + oneDisk,
 	}},
 	{name: "root's options", as: acctest.RootTicket, bodies: []string{
-		"node = \"pve1\"\ncpu = { affinity = \"0,2-3\" }\nmemory = { hugepages = \"2\", keephugepages = true }",
-		"node = \"pve1\"\ncpu = { affinity = \"1\" }\nmemory = { hugepages = \"any\" }",
+		"node = \"pve1\"\ncpu = { affinity = \"0,2-3\", numa = true }\nmemory = { hugepages = \"2\", keephugepages = true }",
+		"node = \"pve1\"\ncpu = { affinity = \"1\", numa = true }\nmemory = { hugepages = \"any\" }",
 		"node = \"pve1\"",
 	}},
 	{name: "on destroy and times", bodies: []string{
