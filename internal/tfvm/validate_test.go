@@ -12,6 +12,10 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
+func throttled(limits throttleModel) diskModel {
+	return diskModel{Storage: some("a"), Size: some("1G"), Throttle: &limits}
+}
+
 func size(s string) diskModel { return diskModel{Storage: some("local-zfs"), Size: some(s)} }
 
 func TestValidateConfig(t *testing.T) {
@@ -30,6 +34,12 @@ func TestValidateConfig(t *testing.T) {
 		"a size that is not known":        {config: model{Disks: disks{"scsi0": size("1G")}}, open: []string{"disks.scsi0.size"}},
 		"no storage":                      {config: model{Disks: disks{"scsi0": {Size: some("1G")}}}, want: `disks["scsi0"].storage: needs a storage`},
 		"an image on a clone, no place":   {config: model{Clone: clone, Disks: disks{"scsi1": {ImportFrom: some("local:import/x.qcow2")}}}, want: `disks["scsi1"].storage: needs a storage`},
+		"HA off and running":              {config: model{PowerState: some("running"), HA: &haModel{State: some("disabled")}}, want: `power_state: keep the VM off`},
+		"HA on and stopped":               {config: model{PowerState: some("stopped"), HA: &haModel{}}, want: `power_state: keep the VM running`},
+		"HA that is not known":            {config: model{PowerState: some("stopped"), HA: &haModel{}}, open: []string{"ha.state"}},
+		"a group's action in a rule":      {config: model{Firewall: &firewallModel{Rules: []firewallRuleModel{{Type: some("in"), Action: some("web")}}}}, want: `firewall.rules: ACCEPT, DROP or REJECT, not web`},
+		"a rule that names a group":       {config: model{Firewall: &firewallModel{Rules: []firewallRuleModel{{Type: some("group"), Action: some("web")}}}}},
+		"ports without a protocol":        {config: model{Firewall: &firewallModel{Rules: []firewallRuleModel{{Type: some("in"), Action: some("DROP"), DPort: some("80")}}}}, want: `firewall.rules: dport needs a protocol`},
 		"two sources":                     {config: model{Clone: &cloneModel{VMID: some(int64(9000)), Name: some("t")}}, want: `clone.name: exactly one source, but vmid and name`},
 		"no source":                       {config: model{Clone: &cloneModel{Full: some(true)}}, want: `clone: needs a source`},
 		"a source that is not known":      {config: model{Clone: &cloneModel{Full: some(true)}}, open: []string{"clone.vmid"}},
@@ -49,6 +59,25 @@ func TestValidateConfig(t *testing.T) {
 		"a gateway alone":                 {config: model{CloudInit: addresses("net0", addressModel{Gateway6: some("fe80::1")})}, want: `cloud_init.addresses["net0"].gateway6: fixed address`},
 		"a slot twice":                    {config: model{Disks: disks{"ide0": size("1G")}, CDROMs: map[string]cdromModel{"ide0": {File: some("none")}}}, want: `cdroms["ide0"]: used twice`},
 		"the cloud-init slot twice":       {config: model{CDROMs: map[string]cdromModel{"ide2": {File: some("none")}}, CloudInit: &cloudInitModel{Storage: some("a")}}, want: `cloud_init.slot: used twice`},
+		"a PCI device by no name":         {config: model{PCI: map[string]pciModel{"hostpci0": {}}}, want: `pci["hostpci0"]: names no device`},
+		"a PCI device by two names":       {config: model{PCI: map[string]pciModel{"hostpci0": {Mapping: some("gpu"), Host: some("01:00.0")}}}, want: `pci["hostpci0"].host: either mapping or host`},
+		"PCI Express without q35":         {config: model{PCI: map[string]pciModel{"hostpci0": {Mapping: some("gpu"), PCIe: some(true)}}}, want: `pci["hostpci0"].pcie: needs machine = "q35"`},
+		"PCI Express with q35":            {config: model{Machine: some("q35"), PCI: map[string]pciModel{"hostpci0": {Mapping: some("gpu"), PCIe: some(true)}}}},
+		"PCI Express, machine unknown":    {config: model{Machine: some("q35"), PCI: map[string]pciModel{"hostpci0": {Mapping: some("gpu"), PCIe: some(true)}}}, open: []string{"machine"}},
+		"a USB device by no name":         {config: model{USB: map[string]usbModel{"usb0": {USB3: some(true)}}}, want: `usb["usb0"]: names no device`},
+		"a sound card of no kind":         {config: model{Audio: &audioModel{Driver: some("none")}}, want: `audio.device: needs a device`},
+		"a console without its port":      {config: model{VGA: &vgaModel{Type: some("serial0")}}, want: `vga.type: no serial port serial0`},
+		"a console with its port":         {config: model{VGA: &vgaModel{Type: some("serial0")}, Serial: map[string]portModel{"serial0": {Device: some("socket")}}}},
+		"two kinds of limits":             {config: model{Disks: disks{"scsi0": throttled(throttleModel{MBps: some(1.0), MBpsRead: some(1.0)})}}, want: `disks["scsi0"].throttle.mbps_rd: limits both directions already`},
+		"a burst without a limit":         {config: model{Disks: disks{"scsi0": throttled(throttleModel{IOPSMax: some(int64(9))})}}, want: `disks["scsi0"].throttle.iops_max: needs iops`},
+		"a length without a burst":        {config: model{Disks: disks{"scsi0": throttled(throttleModel{IOPS: some(int64(9)), IOPSMaxLength: some(int64(9))})}}, want: `disks["scsi0"].throttle.iops_max_length: needs iops_max`},
+		"a model on scsi":                 {config: model{Disks: disks{"scsi0": {Storage: some("a"), Size: some("1G"), Model: some("x")}}}, want: `disks["scsi0"].model: only for ide`},
+		"NUMA nodes of another size":      {config: model{CPU: &cpuModel{NUMA: some(true)}, Memory: &memoryModel{Size: some(int64(1024))}, NUMANodes: map[string]numaNodeModel{"numa0": {CPUs: some("0"), Memory: some(int64(512))}}}, want: `numa_nodes: the two must be equal`},
+		"host nodes without a policy":     {config: model{NUMANodes: map[string]numaNodeModel{"numa0": {CPUs: some("0"), HostNodes: some("0")}}}, want: `numa_nodes["numa0"].policy: needs a policy`},
+		"huge pages without NUMA":         {config: model{Memory: &memoryModel{Hugepages: some("any")}}, want: `memory.hugepages: need cpu.numa = true`},
+		"more processors than there are":  {config: model{CPU: &cpuModel{Cores: some(int64(2)), VCPUs: some(int64(3))}}, want: `cpu.vcpus: only 2 processors`},
+		"an IOMMU without q35":            {config: model{MachineOptions: &machineOptionsModel{VIOMMU: some("intel")}}, want: `machine_options.viommu: only for machine = "q35"`},
+		"SMBIOS texts that are too long":  {config: model{SMBIOS: &smbiosModel{Product: some(strings.Repeat("x y", 90)), Family: some(strings.Repeat("x y", 90))}}, want: `smbios: too long`},
 		"a balloon above the memory":      {config: model{Memory: &memoryModel{Size: some(int64(512)), Balloon: some(int64(1024))}}, want: `memory.balloon: larger than the memory`},
 	} {
 		t.Run(name, func(t *testing.T) {

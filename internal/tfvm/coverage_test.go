@@ -1,0 +1,119 @@
+package tfvm
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// otherNames are the options and sub-keys of PVE whose attribute is called otherwise. Without an attribute stands why.
+func otherNames() map[string]string {
+	return map[string]string{
+		"machine.type": "machine", "memory.current": "memory.size", "cpu.cputype": "cpu.type", "boot.order": "boot_order",
+		"efidisk0.file": "efi_disk.storage", "efidisk0.efitype": "efi_disk.type", "efidisk0.size": "", // PVE decides
+		"tpmstate0.file": "tpm_state.storage", "tpmstate0.size": "", // PVE decides
+		"ipconfig[n].ip": "cloud_init.addresses.*.ipv4", "ipconfig[n].gw": "cloud_init.addresses.*.gateway4",
+		"ipconfig[n].ip6": "cloud_init.addresses.*.ipv6", "ipconfig[n].gw6": "cloud_init.addresses.*.gateway6",
+		"serial[n]": "serial.*.device", "parallel[n]": "parallel.*.device",
+		"smbios1.base64":  "", // the spelling of the texts, which the codec chooses
+		"agent.freeze-fs": "agent.freeze_fs_on_backup",
+	}
+}
+
+// driveNames are the sub-keys of all buses whose attribute is called otherwise.
+func driveNames() map[string]string {
+	return map[string]string{
+		"file": "disks.*.storage", "media": "cdroms.*.file",
+		"bps_max_length": "disks.*.throttle.mbps_max_length", "bps_rd_max_length": "disks.*.throttle.mbps_rd_max_length", "bps_wr_max_length": "disks.*.throttle.mbps_wr_max_length",
+		"bps_rd_length": "disks.*.throttle.mbps_rd_max_length", "bps_wr_length": "disks.*.throttle.mbps_wr_max_length",
+		"iops_rd_length": "disks.*.throttle.iops_rd_max_length", "iops_wr_length": "disks.*.throttle.iops_wr_max_length",
+	}
+}
+
+// attributeFor is the attribute that expresses an option or a sub-key; "" and true: none is needed.
+func attributeFor(option string) (string, bool) {
+	if name, ok := otherNames()[option]; ok {
+		return name, true
+	}
+	option, key, nested := strings.Cut(option, ".")
+	if models := "e1000 e1000-82540em e1000-82544gc e1000-82545em e1000e i82551 i82557b i82559er ne2k_isa ne2k_pci pcnet rtl8139 virtio vmxnet3"; option == "net[n]" &&
+		slices.Contains(strings.Fields(models), key) {
+		return "networks.*.macaddr", true // "virtio=BC:24:…"
+	}
+	key = strings.ReplaceAll(key, "-", "_")
+	family, slotted := strings.CutSuffix(option, "[n]")
+	base, known := parameters()[option]
+	switch _, isDrive := diskBuses()[family]; {
+	case slotted && isDrive:
+		base, known = "disks.*", true
+		if name, ok := driveNames()[strings.ReplaceAll(key, "-", "_")]; ok {
+			return name, true
+		}
+		if strings.HasPrefix(key, "mbps") || strings.HasPrefix(key, "iops") {
+			base = "disks.*.throttle"
+		}
+	case slotted && family == "ipconfig":
+		base, known = "cloud_init.addresses.*", true
+	case slotted:
+		base, known = families()[family]+".*", families()[family] != ""
+	case option == "machine" && nested:
+		base = "machine_options"
+	}
+	if nested {
+		base += "." + key
+	}
+	return strings.TrimSuffix(base, ".*"), known
+}
+
+// TestCoverage: what the codec expresses can be configured.
+func TestCoverage(t *testing.T) {
+	ctx := context.Background()
+	attributes := tfkit.NewShape(ctx, vmSchema(ctx), nil).Rules()
+	options, missing := vm.Options(), 0
+	for _, option := range options {
+		path, ok := attributeFor(option)
+		if !ok || path != "" && !attributes[path] {
+			missing++
+			t.Errorf("no attribute expresses %s (looked for %q)", option, path)
+		}
+	}
+	t.Logf("%d options and sub-keys of PVE: %d have an attribute, %d have none", len(options), len(options)-missing, missing)
+}
+
+// TestRestrictionsNameAttributes: the table and the codec's agree, and every path of it exists.
+func TestRestrictionsNameAttributes(t *testing.T) {
+	ctx := context.Background()
+	attributes := tfkit.NewShape(ctx, vmSchema(ctx), nil).Rules()
+	root := map[string]bool{}
+	for _, r := range restrictions() {
+		if !attributes[strings.TrimSuffix(r.at, ".*")] {
+			t.Errorf("there is no attribute %s to restrict", r.at)
+		}
+		if r.root && r.instead == "" {
+			t.Errorf("%s is root's, and no alternative is named", r.at)
+		}
+		if r.root {
+			root[strings.TrimSuffix(r.at, ".*")] = true
+		}
+	}
+	for _, option := range vm.RootOnly() {
+		path, _ := attributeFor(option)
+		group, _, _ := strings.Cut(path, ".")
+		if !root[path] && !root[group] {
+			t.Errorf("only root may set %s, and %s is not restricted", option, path)
+		}
+	}
+}
+
+// TestSlotMapsHaveAFamily: every map by slot is one of PVE's rows of slots.
+func TestSlotMapsHaveAFamily(t *testing.T) {
+	for _, at := range families() {
+		if !slices.Contains(slotMaps(), at) {
+			t.Errorf("%s is no map by slot", at)
+		}
+	}
+}
