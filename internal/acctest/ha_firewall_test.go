@@ -2,6 +2,7 @@ package acctest_test
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ resource "proxmox_vm" "x" {
 `
 
 // bare is guarded without the two.
-var bare = guarded[:strings.Index(guarded, "  firewall = {")] + "}\n"
+var bare = strings.Split(guarded, "  firewall = {")[0] + "}\n"
 
 // beside is what the server has beside the VM's configuration.
 func beside(w *acctest.World, vmid int) (wall *state.FirewallFile, ha *state.HAResource) {
@@ -75,7 +76,7 @@ func wantBeside(t *testing.T, w *acctest.World, wall *state.FirewallFile, ha *st
 func writes(w *acctest.World) []string {
 	var all []string
 	for _, op := range w.Sim.Ops() {
-		if op.Method != "GET" && (strings.Contains(op.Path, "/firewall/") || strings.Contains(op.Path, "/ha/")) {
+		if op.Method != http.MethodGet && (strings.Contains(op.Path, "/firewall/") || strings.Contains(op.Path, "/ha/")) {
 			all = append(all, op.Method+" "+op.Path)
 		}
 	}
@@ -256,7 +257,7 @@ func TestDestroyUnderHA(t *testing.T) {
 	}
 	order := []string{}
 	for _, op := range w.Sim.Ops() {
-		if op.Method != "GET" && op.VMID != 0 || strings.HasPrefix(op.Path, "/cluster/ha") && op.Method == "DELETE" {
+		if op.Method != http.MethodGet && op.VMID != 0 || strings.HasPrefix(op.Path, "/cluster/ha") && op.Method == http.MethodDelete {
 			order = append(order, op.Method+" "+op.Path)
 		}
 	}

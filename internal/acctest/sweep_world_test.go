@@ -157,8 +157,8 @@ type world struct {
 	Pools    []state.Pool   `json:"pools"`
 	HA       []haEntry      `json:"ha"`
 	Firewall []fireFile     `json:"firewall"`
-	ACL   []any `json:"acl"`
-	Tasks []any `json:"tasks"`
+	ACL      []any          `json:"acl"`
+	Tasks    []any          `json:"tasks"`
 }
 
 func (b *bench) world(snapshot []byte) world {

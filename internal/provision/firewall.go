@@ -164,7 +164,7 @@ func (w wall) change(ctx context.Context, prior, want *Firewall, clean bool) err
 	if after == nil && len(before) == 0 || prior != nil && slices.EqualFunc(before, after, func(a, b FirewallRule) bool { return sameRule(a.values(), b.values()) }) {
 		return nil
 	}
-	return w.arrange(ctx, after)
+	return w.arrange(ctx, prior, after)
 }
 
 // set changes the options that differ. A lost answer is looked at before anything is sent again.

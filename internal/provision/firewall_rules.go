@@ -41,31 +41,24 @@ func nextEdit(has, want []map[string]string) *ruleEdit {
 
 // arrange makes the rules the ones that are wanted, one request after the other. It looks before each, since positions shift:
 // the digest refuses a change from outside that comes between the look and the request, and a list that is not what our last
-// request made of it is somebody else's work and is left alone.
-func (w wall) arrange(ctx context.Context, rules []FirewallRule) error {
-	want := make([]map[string]string, len(rules))
-	for i, r := range rules {
-		want[i] = r.values()
-	}
+// request made of it is somebody else's work and is left alone. So is one that is not what state knows, if it knows any.
+func (w wall) arrange(ctx context.Context, prior *Firewall, rules []FirewallRule) error {
+	want := ruleValues(rules)
 	var expected [][]map[string]string // what the list can be by now
+	if prior != nil {
+		expected = [][]map[string]string{ruleValues(prior.Rules), want}
+	}
 	for lost := 0; ; {
-		has, err := w.s.api.FirewallRules(ctx, w.node, w.vmid)
+		has, err := w.look(ctx, len(want) > 0)
 		if err != nil {
 			return w.refused("Cannot read the firewall rules of VM %d", err)
 		}
 		if expected != nil && !slices.ContainsFunc(expected, func(list []map[string]string) bool { return slices.EqualFunc(list, has.Rules, sameRule) }) {
-			return w.refused("The firewall rules of VM %d were changed by somebody else at the same time", nil)
+			return w.refused("The firewall rules of VM %d were changed by somebody else meanwhile", nil)
 		}
 		edit := nextEdit(has.Rules, want)
 		if edit == nil {
 			return nil
-		}
-		if has.Digest == "" { // no rule carries it
-			options, err := w.s.api.FirewallOptions(ctx, w.node, w.vmid)
-			if err != nil {
-				return w.refused("Cannot read the firewall of VM %d", err)
-			}
-			has.Digest = options.Digest
 		}
 		expected = [][]map[string]string{edit.after}
 		err = w.do(ctx, edit, has, want)
@@ -82,6 +75,31 @@ func (w wall) arrange(ctx context.Context, rules []FirewallRule) error {
 			expected, lost = append(expected, has.Rules), lost+1
 		}
 	}
+}
+
+func ruleValues(rules []FirewallRule) []map[string]string {
+	all := make([]map[string]string, len(rules))
+	for i, r := range rules {
+		all[i] = r.values()
+	}
+	return all
+}
+
+// look reads the rules with the digest that they have at that moment. Only rules carry it, so where there are none it is taken
+// from the options, which are read first then.
+func (w wall) look(ctx context.Context, toChange bool) (pve.FirewallRules, error) {
+	has, err := w.s.api.FirewallRules(ctx, w.node, w.vmid)
+	if err != nil || has.Digest != "" || !toChange {
+		return has, err
+	}
+	options, err := w.s.api.FirewallOptions(ctx, w.node, w.vmid)
+	if err != nil {
+		return has, err
+	}
+	if has, err = w.s.api.FirewallRules(ctx, w.node, w.vmid); err == nil && has.Digest == "" {
+		has.Digest = options.Digest
+	}
+	return has, err
 }
 
 func (w wall) refused(summary string, err error) error {

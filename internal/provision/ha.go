@@ -150,31 +150,29 @@ func (s *Service) dropHA(ctx context.Context, vmid int) error {
 // for its sake is only a conflict if this entry has changed.
 func (s *Service) setHA(ctx context.Context, vmid int, before, after map[string]string) error {
 	var seen map[string]string
+	var last error
 	for attempt := 0; ; attempt++ {
 		entry, err := s.api.HAResource(ctx, vmid)
-		if pve.IsKind(err, pve.NotFound) {
+		switch {
+		case pve.IsKind(err, pve.NotFound):
 			err = s.api.CreateHAResource(ctx, vmid, after)
-		} else if err != nil {
+		case err != nil:
 			return err
-		} else {
+		case pve.IsKind(last, pve.DigestMismatch) && !maps.Equal(seen, entry.Options):
+			return last
+		default:
 			params := differing(before, after, entry.Options)
 			if len(params) == 0 {
 				return nil
 			}
-			params["digest"] = entry.Digest
+			seen, params["digest"] = entry.Options, entry.Digest
 			err = s.api.UpdateHAResource(ctx, vmid, params)
-			if pve.IsKind(err, pve.DigestMismatch) && (seen == nil || maps.Equal(seen, entry.Options)) {
-				now, lookErr := s.api.HAResource(ctx, vmid)
-				if lookErr == nil && maps.Equal(now.Options, entry.Options) && attempt < 4 {
-					seen = entry.Options
-					continue
-				}
-			}
 		}
-		again := pve.IsKind(err, pve.Ambiguous) || pve.IsKind(err, pve.Exists)
+		again := pve.IsKind(err, pve.Ambiguous) || pve.IsKind(err, pve.Exists) || pve.IsKind(err, pve.DigestMismatch)
 		if err == nil || !again || attempt >= 3 || s.pause(ctx, attempt+1) != nil {
 			return err
 		}
+		last = err
 	}
 }
 

@@ -1,0 +1,76 @@
+package acctest_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// TestFirewallChangedMeanwhile: somebody adds a rule between the look and the request, or between two requests. Positions
+// shift, so nothing may be sent blindly: the change is reported, and his rule stays.
+func TestFirewallChangedMeanwhile(t *testing.T) {
+	rule := func(action string) provision.FirewallRule {
+		return provision.FirewallRule{Type: to("in"), Action: to(action)}
+	}
+	for name, at := range map[string]struct{ method, path string }{
+		"before the look": {"GET", "/pending"}, "before the digest": {"GET", "/firewall/rules"}, "between look and request": {"GET", "/firewall/options"}, "after a request": {"POST", "/firewall/rules"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHooked(t, sweepIdentities()[0])
+			ref := h.existing(t, provision.CreateRequest{VMID: 300, Node: "pve1", Spec: vm.Spec{Name: to("x")}})
+			h.once(at.method, at.path, func() {
+				h.change(func(w *state.World) {
+					f := w.Firewall[300]
+					if f == nil {
+						f = &state.FirewallFile{}
+						w.Firewall[300] = f
+					}
+					f.Rules = append([]map[string]string{{"type": "out", "action": "DROP", "enable": "1", "comment": "his"}}, f.Rules...)
+				})
+			})
+			_, _, err := h.svc.Update(t.Context(), provision.UpdateRequest{Ref: ref, PriorFirewall: &provision.Firewall{}, Firewall: &provision.Firewall{Rules: []provision.FirewallRule{rule("ACCEPT"), rule("DROP")}}})
+			if err == nil || !strings.Contains(err.Error(), "changed by") && !strings.Contains(err.Error(), "detected modified configuration") {
+				t.Errorf("want a conflict, got %v", err)
+			}
+			h.change(func(w *state.World) {
+				rules := w.Firewall[300].Rules
+				if !slices.ContainsFunc(rules, func(r map[string]string) bool { return r["comment"] == "his" }) {
+					t.Errorf("his rule is gone: %v", rules)
+				}
+			})
+		})
+	}
+}
+
+// TestHAChangedMeanwhile: the digest is that of all entries, so another VM's change is none of ours; a change of our own entry
+// is reported.
+func TestHAChangedMeanwhile(t *testing.T) {
+	for name, tt := range map[string]struct{ sid, conflict string }{
+		"another VM's entry": {sid: "vm:8000"}, "our entry": {sid: "vm:300", conflict: "detected modified configuration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHooked(t, sweepIdentities()[0])
+			before := &provision.HA{State: to("ignored"), Comment: to("a")}
+			ref := h.existing(t, provision.CreateRequest{VMID: 300, Node: "pve1", Spec: vm.Spec{Name: to("x")}, HA: before})
+			ref.HA = true
+			h.once("GET", "/ha/resources/vm:300", func() {
+				h.change(func(w *state.World) { w.HA[tt.sid].Options = map[string]string{"comment": "changed by him"} })
+			})
+			guest, _, err := h.svc.Update(t.Context(), provision.UpdateRequest{Ref: ref, PriorHA: before, HA: &provision.HA{State: to("ignored"), Comment: to("b")}})
+			want := "b"
+			if tt.conflict != "" {
+				want = "changed by him"
+			}
+			if (err != nil) != (tt.conflict != "") || err != nil && !strings.Contains(err.Error(), tt.conflict) {
+				t.Errorf("got %v, want %q", err, tt.conflict)
+			}
+			if guest.HA == nil || guest.HA.Comment == nil || *guest.HA.Comment != want {
+				t.Errorf("HA is %+v, want the comment %q", guest.HA, want)
+			}
+		})
+	}
+}
