@@ -68,7 +68,7 @@ func (s *Service) Create(ctx context.Context, r CreateRequest) (Created, error) 
 		if c.vmid, c.fences, err = ids.next(ctx); err != nil {
 			return Created{}, err
 		}
-		c.stamp = newStamp(clusterName(resources), c.vmid, s.deadline(r.Lease).Add(r.undoTimeout()))
+		c.stamp = newStamp(clusterName(resources), c.vmid, r.until(s.deadline(r.Lease)))
 		created, err := c.run(ctx)
 		if c.taken && r.VMID == 0 && tx.RolledBack(err) {
 			ids.collide(c.vmid)
@@ -85,6 +85,15 @@ func (s *Service) deadline(wanted time.Duration) time.Time {
 		wanted = lease
 	}
 	return s.api.ServerTime().Add(wanted)
+}
+
+// until is when others may take the create for dead: after its time and that of its undo, or never, where what it leaves
+// is to be kept for somebody to look at.
+func (r CreateRequest) until(deadline time.Time) time.Time {
+	if r.OnFailure == Keep {
+		return deadline.AddDate(1000, 0, 0)
+	}
+	return deadline.Add(r.undoTimeout())
 }
 
 // run does the steps, and reads the VM back once they are committed.
