@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/zclconf/go-cty/cty"
 )
@@ -88,7 +89,7 @@ func pick[V any](r *rand.Rand, all []V) V { return all[r.IntN(len(all))] }
 // drawFlat draws a configuration. Odds steer how much of the schema it uses.
 func drawFlat(r *rand.Rand, number int) flat {
 	f := flat{}
-	odds := pick(r, []float64{0.03, 0.08, 0.2})
+	odds := pick(r, []float64{0.01, 0.04, 0.12})
 	groups := map[string]bool{}
 	scalars := scalarValues()
 	for _, path := range slices.Sorted(maps.Keys(scalars)) {
@@ -138,8 +139,61 @@ func drawFlat(r *rand.Rand, number int) flat {
 			f["tpm_state.import_from"] = cty.StringVal("local-zfs:vm-8000-tpm")
 		}
 	}
+	f.focus(r, number)
 	f.repair()
 	return f
+}
+
+// focus sees to it that every attribute has its turn, four times in 500 configurations, with what it needs beside it.
+func (f flat) focus(r *rand.Rand, number int) {
+	values := scalarValues()
+	for path, all := range deviceValues() {
+		family, key, _ := strings.Cut(path, ".*.")
+		slot := deviceSlots()[family][0]
+		if key == "model" && family == "disks" {
+			slot = "ide0"
+		}
+		values[family+"."+slot+"."+key] = all
+	}
+	paths := slices.Sorted(maps.Keys(values))
+	for turn := range 2 {
+		path := paths[(number+turn*250)%len(paths)]
+		f[path] = pick(r, values[path])
+		limit, isLength := strings.CutSuffix(path, "_length")
+		base, isMost := strings.CutSuffix(limit, "_max")
+		if strings.Contains(path, ".throttle.") {
+			unit := base[:strings.LastIndex(base, ".")+5]
+			f.drop(unit, unit+"_max", unit+"_max_length")
+			f[path] = values[path][0]
+			if isMost || isLength {
+				f[base] = values[base][0]
+			}
+			if isLength {
+				f[limit] = values[limit][0]
+			}
+			if strings.HasSuffix(path, "_rd") || base == unit {
+				f[base] = values[base][0]
+			}
+		}
+		for needing, needed := range map[string][2]string{"disks.scsi0.format": {"disks.scsi0.storage", "local"}, "pci.hostpci0.pcie": {"machine", "q35"},
+			"pci.hostpci0.legacy_igd": {"machine", "pc"}, "cloud_init.addresses.net0.gateway4": {"cloud_init.addresses.net0.ipv4", "10.0.0.5/24"},
+			"cloud_init.addresses.net0.gateway6": {"cloud_init.addresses.net0.ipv6", "2001:db8::5/64"}, "machine_options.aw_bits": {"machine_options.viommu", "virtio"},
+			"networks.net0.mtu": {"networks.net0.model", "virtio"}, "networks.net0.queues": {"networks.net0.model", "virtio"}} {
+			if path == needing {
+				f[needed[0]] = cty.StringVal(needed[1])
+			}
+		}
+		switch path {
+		case "memory.hugepages":
+			f["cpu.numa"] = cty.True
+		case "pci.hostpci0.host":
+			f.drop("pci.hostpci0.mapping")
+		case "usb.usb0.host":
+			f.drop("usb.usb0.mapping")
+		case "cloud_init_password_wo", "cloud_init_password_wo_version":
+			f["cloud_init.user"], f["cloud_init_password_wo"], f["cloud_init_password_wo_version"] = cty.StringVal("ops"), cty.StringVal("secret"), cty.NumberIntVal(1)
+		}
+	}
 }
 
 // repair makes a configuration one that the schema accepts.
@@ -312,4 +366,25 @@ func orElse(v cty.Value, other string) cty.Value {
 		return cty.StringVal(other)
 	}
 	return v
+}
+
+// TestNoDriftDraws: the configurations of TestNoDrift use every attribute, whatever the seed.
+func TestNoDriftDraws(t *testing.T) {
+	for seed := range uint64(5) {
+		used := map[string]int{}
+		for number := range 500 {
+			seen := map[string]bool{"vmid": true}
+			for path := range drawFlat(rand.New(rand.NewPCG(seed, uint64(number))), number) { //nolint:gosec // a test
+				seen[pattern(path)] = true
+			}
+			for path := range seen {
+				used[path]++
+			}
+		}
+		for _, path := range attributes(t) {
+			if used[path] < 3 && !slices.Contains(unreachable(), path) {
+				t.Errorf("seed %d: %s is drawn %d times in 500 configurations, want at least 3", seed, path, used[path])
+			}
+		}
+	}
 }

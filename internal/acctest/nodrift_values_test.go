@@ -133,7 +133,7 @@ func deviceValues() map[string][]cty.Value {
 
 func deviceSlots() map[string][]string {
 	return map[string][]string{
-		"disks": {"scsi0", "scsi1", "virtio1", "sata2", "ide0"}, "cdroms": {"ide3", "sata5"}, "networks": {"net0", "net1"}, "cloud_init.addresses": {"net0", "net1"},
+		"disks": {"scsi0", "virtio1", "sata2", "ide0"}, "cdroms": {"ide3", "sata5"}, "networks": {"net0", "net1"}, "cloud_init.addresses": {"net0", "net1"},
 		"pci": {"hostpci0", "hostpci3"}, "usb": {"usb0", "usb2"}, "numa_nodes": {"numa0", "numa1"}, "virtiofs": {"virtiofs0", "virtiofs4"},
 		"serial": {"serial0", "serial2"}, "parallel": {"parallel0", "parallel1"},
 	}
