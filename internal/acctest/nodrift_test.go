@@ -37,14 +37,15 @@ type drifter struct {
 }
 
 // TestNoDrift: whatever the schema accepts, the plan after its apply is empty; so it is after attributes are taken out and
-// put back, and after the VM is imported. NODRIFT_SEED and NODRIFT_ONLY repeat what failed.
+// put back, and after the VM is imported. NODRIFT_SEED draws other ones, and with NODRIFT_ONLY
+// repeats one that failed.
 func TestNoDrift(t *testing.T) {
 	configurations, workers, started := 500, max(2, runtime.GOMAXPROCS(0)), time.Now()
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // much short-lived garbage, little that stays
 	if testing.Short() {
 		configurations = 40
 	}
-	seed := uint64(time.Now().UnixNano())
+	seed := uint64(20261121) // the same draws for everybody; NODRIFT_SEED draws others
 	if text := os.Getenv("NODRIFT_SEED"); text != "" {
 		seed, _ = strconv.ParseUint(text, 10, 64)
 	}
@@ -234,7 +235,7 @@ func (f flat) without(r *rand.Rand, count int) (gone []string, reduced flat) {
 		if !fixed(pattern(path)) {
 			candidates = append(candidates, path)
 		}
-		if group, _, nested := strings.Cut(path, "."); nested && !starred && group != "clone" && !(f.isTrue("protection") && slices.Contains([]string{"efi_disk", "tpm_state", "cloud_init"}, group)) {
+		if group, _, nested := strings.Cut(path, "."); nested && !starred && group != "clone" && (group != "cloud_init" || f.text("power_state") == "stopped") && !(f.isTrue("protection") && slices.Contains([]string{"efi_disk", "tpm_state", "cloud_init"}, group)) {
 			candidates = append(candidates, group)
 		}
 		stays := family == "disks" && (f.isTrue("protection") || f.text("power_state") != "stopped") // a running guest holds its boot disk
