@@ -374,7 +374,7 @@ func TestNoDriftDraws(t *testing.T) {
 		used := map[string]int{}
 		for number := range 500 {
 			seen := map[string]bool{"vmid": true}
-			for path := range drawFlat(rand.New(rand.NewPCG(seed, uint64(number))), number) { //nolint:gosec // a test
+			for path := range drawFlat(rand.New(rand.NewPCG(seed, uint64(number))), number) {
 				seen[pattern(path)] = true
 			}
 			for path := range seen {

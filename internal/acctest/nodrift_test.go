@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -66,7 +67,7 @@ func TestNoDrift(t *testing.T) {
 		group.Go(func() {
 			for n := worker; n < configurations; n += workers {
 				if only < 0 || n == only {
-					if err := d.drive(t.Context(), t, rand.New(rand.NewPCG(seed, uint64(n))), n); err != nil { //nolint:gosec // a test
+					if err := d.drive(t.Context(), t, rand.New(rand.NewPCG(seed, uint64(n))), n); err != nil {
 						t.Errorf("NODRIFT_SEED=%d NODRIFT_ONLY=%d: %v", seed, n, err)
 						d.w.Change(func(world *state.World) { forget(world, 1000+n) })
 					}
@@ -220,7 +221,7 @@ func (d *drifter) adopt(ctx context.Context, config flat) error {
 		return fmt.Errorf("the plan after one that only notes is not empty:\n%s", pl)
 	}
 	for _, op := range d.w.Sim.Ops()[before:] {
-		if op.Method != "GET" && op.Path != "/access/ticket" {
+		if op.Method != http.MethodGet && op.Path != "/access/ticket" {
 			return fmt.Errorf("the plan %s was not only noted: %s %s %v", noted, op.Method, op.Path, op.Params)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -151,7 +152,7 @@ func apply(ctx context.Context, s *acctest.Session, config flat) error {
 func sentOnly(ops []pvesim.Op, option string) error {
 	var writes []pvesim.Op
 	for _, op := range ops {
-		if op.Method != "GET" && op.Path != "/access/ticket" {
+		if op.Method != http.MethodGet && op.Path != "/access/ticket" {
 			writes = append(writes, op)
 		}
 	}
