@@ -113,7 +113,7 @@ func (c *planCheck) cloned(config map[string]string, wanted vm.Spec) {
 func (c *planCheck) images(wanted map[string]string) {
 	storages := map[string]string{}
 	for path, volume := range wanted {
-		storages[path] = storageOf(volume)
+		storages[path] = vm.VolumeStorage(volume)
 	}
 	c.storages(storages)
 }

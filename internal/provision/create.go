@@ -197,10 +197,8 @@ func (c *creation) undo(ctx context.Context) error {
 	if !c.identity.IsZero() { // the clone has ended up on its node
 		slices.Reverse(undos)
 	}
-	err := removeAll(ctx, undos)
-	for _, u := range undos {
-		c.notes = append(c.notes, u.notes...)
-	}
+	notes, err := removeAll(ctx, undos)
+	c.notes = notes
 	return err
 }
 

@@ -137,12 +137,7 @@ func (s *Service) destroyGuest(ctx context.Context, r DeleteRequest, resources p
 
 // deleteUncommitted goes on with the rollback of a create that left something, under the proof that the create had.
 func (s *Service) deleteUncommitted(ctx context.Context, r DeleteRequest) ([]Residue, []Warning, error) {
-	rest := r.Ref.Proof.removals(s)
-	err := removeAll(ctx, rest)
-	var notes []string
-	for _, u := range rest {
-		notes = append(notes, u.notes...)
-	}
+	notes, err := removeAll(ctx, r.Ref.Proof.removals(s))
 	return report(r.Ref.VMID, notes, err)
 }
 
@@ -207,7 +202,7 @@ func (s *Service) clearVolume(ctx context.Context, residue Residue) error {
 	if err := s.unattached(ctx, resources, []string{residue.ID}); err != nil {
 		return err
 	}
-	f := &fence{node: residue.Node, vmid: vmid, storages: []string{storageOf(residue.ID)}, blind: map[string]error{}, before: map[string]struct{}{}}
+	f := &fence{node: residue.Node, vmid: vmid, storages: []string{vm.VolumeStorage(residue.ID)}, blind: map[string]error{}, before: map[string]struct{}{}}
 	volumes, err := f.strays(ctx, s)
 	if err != nil {
 		return err
@@ -256,7 +251,7 @@ func (s *Service) exists(ctx context.Context, ref Ref, residue Residue) (bool, e
 		return ref.Identity.Matches(identityOf(config.Values)), nil
 	}
 	vmid, _ := vm.VolumeOwner(residue.ID)
-	volumes, err := s.api.Content(ctx, residue.Node, storageOf(residue.ID), "images", vmid)
+	volumes, err := s.api.Content(ctx, residue.Node, vm.VolumeStorage(residue.ID), "images", vmid)
 	if err != nil {
 		return false, err
 	}
@@ -267,5 +262,3 @@ func (s *Service) exists(ctx context.Context, ref Ref, residue Residue) (bool, e
 	}
 	return false, nil
 }
-
-func storageOf(volume string) string { return vm.VolumeStorage(volume) }

@@ -48,12 +48,12 @@ func (c *creation) unmarked() error {
 func complete(want *vm.Spec) {
 	for slot, nic := range want.Networks {
 		if nic.Model == "" {
-			nic.Model = "virtio"
+			nic.Model = vm.DefaultNICModel
 			want.Networks[slot] = nic
 		}
 	}
 	if want.CloudInit.Storage != "" && want.CloudInit.Slot == "" {
-		want.CloudInit.Slot = "ide2"
+		want.CloudInit.Slot = vm.DefaultCloudInitSlot
 	}
 }
 
@@ -145,8 +145,12 @@ func (s *Service) shape(ctx context.Context, l *ledger, node string, vmid int, c
 
 // convert makes the VM a template.
 func (c *creation) convert(ctx context.Context) error {
-	_, err := c.s.perform(ctx, &c.ledger, job{node: c.node, typ: "qmtemplate", id: c.vmid,
-		send: func(ctx context.Context) (pve.UPID, error) { return c.s.api.ConvertToTemplate(ctx, c.node, c.vmid) }})
+	return c.s.convert(ctx, &c.ledger, c.node, c.vmid)
+}
+
+func (s *Service) convert(ctx context.Context, l *ledger, node string, vmid int) error {
+	_, err := s.perform(ctx, l, job{node: node, typ: "qmtemplate", id: vmid,
+		send: func(ctx context.Context) (pve.UPID, error) { return s.api.ConvertToTemplate(ctx, node, vmid) }})
 	return err
 }
 

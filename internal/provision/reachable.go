@@ -24,7 +24,7 @@ func (s *Service) reachable(ctx context.Context, node string, vmid int, config m
 	}
 	for _, storage := range storages {
 		for _, volume := range volumes {
-			if storageOf(volume) != storage.ID || storage.Enabled && storage.Active {
+			if vm.VolumeStorage(volume) != storage.ID || storage.Enabled && storage.Active {
 				continue
 			}
 			state := "not available"

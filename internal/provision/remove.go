@@ -88,11 +88,13 @@ func (r *removal) run(ctx context.Context) error {
 }
 
 // removeAll removes a VM of ours whose volumes may be on two nodes, in the order given: the first goes with the VM.
-func removeAll(ctx context.Context, undos []*removal) error {
+// notes is what people should know although nothing may be left.
+func removeAll(ctx context.Context, undos []*removal) (notes []string, err error) {
 	var left []tx.Residue
 	var failed, vague error
 	for _, u := range undos {
 		err := u.run(ctx)
+		notes = append(notes, u.notes...)
 		var named *tx.LeftError
 		switch {
 		case errors.As(err, &named):
@@ -102,9 +104,9 @@ func removeAll(ctx context.Context, undos []*removal) error {
 		}
 	}
 	if len(left) > 0 {
-		return &tx.LeftError{Left: left, Err: errors.Join(failed, vague)}
+		return notes, &tx.LeftError{Left: left, Err: errors.Join(failed, vague)}
 	}
-	return vague
+	return notes, vague
 }
 
 // account looks once more, so that what is named as left is what is there, and names it.

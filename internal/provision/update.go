@@ -88,9 +88,7 @@ func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.Pendin
 	if err != nil || !convert {
 		return warnings, err
 	}
-	_, err = s.perform(ctx, l, job{node: node, typ: "qmtemplate", id: vmid,
-		send: func(ctx context.Context) (pve.UPID, error) { return s.api.ConvertToTemplate(ctx, node, vmid) }})
-	return warnings, err
+	return warnings, s.convert(ctx, l, node, vmid)
 }
 
 // onto begins with the device that the server has in a slot, where a plan adds a slot that state does not know: such a

@@ -114,7 +114,7 @@ func modelled(planned vm.Spec) vm.Spec {
 	planned.Networks = maps.Clone(planned.Networks)
 	for slot, nic := range planned.Networks {
 		if nic.Model == "" {
-			nic.Model = defaultNICModel
+			nic.Model = vm.DefaultNICModel
 			planned.Networks[slot] = nic
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // locator finds the attribute behind what PVE and package provision complain about. The zero locator knows everything
@@ -23,7 +24,7 @@ func (m *model) locator() locator {
 	if c := m.CloudInit; c != nil {
 		l.cloudInit = value(c.Slot)
 		if c.Slot == nil && c.Storage != nil {
-			l.cloudInit = defaultCloudInitSlot
+			l.cloudInit = vm.DefaultCloudInitSlot
 		}
 	}
 	return l

@@ -6,12 +6,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// defaultCloudInitSlot is where a cloud-init drive goes when neither the configuration nor the template says.
-const defaultCloudInitSlot = "ide2"
-
-// defaultNICModel is the model of a network device that neither the configuration nor the template gives one.
-const defaultNICModel = "virtio"
-
 // spec is what the model says about the VM itself. An empty text or list is a wish for none, nil is no wish. inherits: the VM begins as a copy of another, so what is not said
 // stays open.
 func (m *model) spec(inherits bool) vm.Spec {
@@ -92,7 +86,7 @@ func (n nicModel) spec(inherits bool) vm.NIC {
 	nic := vm.NIC{Model: value(n.Model), MACAddr: n.MACAddr, Bridge: n.Bridge, Tag: n.Tag, Trunks: n.Trunks,
 		Firewall: n.Firewall, LinkDown: n.LinkDown, MTU: n.MTU, Queues: n.Queues, Rate: n.Rate, HostTunnel: n.HostTunnel}
 	if nic.Model == "" && !inherits {
-		nic.Model = defaultNICModel
+		nic.Model = vm.DefaultNICModel
 	}
 	return nic
 }
@@ -105,7 +99,7 @@ func (c *cloudInitModel) spec(inherits bool) vm.CloudInit {
 		Type: c.Type, User: c.User, SSHKeys: trimmed(c.SSHKeys), Nameservers: c.Nameservers,
 		SearchDomain: c.SearchDomain, Upgrade: c.Upgrade}
 	if ci.Slot == "" && ci.Storage != "" && !inherits {
-		ci.Slot = defaultCloudInitSlot
+		ci.Slot = vm.DefaultCloudInitSlot
 	}
 	for nic, a := range c.Addresses {
 		put(&ci.Addresses, nic, vm.Address{IPv4: a.IPv4, Gateway4: a.Gateway4, IPv6: a.IPv6, Gateway6: a.Gateway6})

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // ValidateConfig refuses what no server could accept, with what is known of the configuration.
@@ -184,7 +185,7 @@ func (c *checker) devices() {
 	}
 	slot := c.says("cloud_init.slot")
 	if slot == "" && c.set("cloud_init.storage") && c.missing("cloud_init.slot") && c.missing("clone") {
-		slot = defaultCloudInitSlot
+		slot = vm.DefaultCloudInitSlot
 	}
 	if other := user[slot]; slot != "" && other != "" {
 		c.refuse("cloud_init.slot", "The slot %s is used twice: in %s and for the cloud-init drive. Set cloud_init.slot to another one.", slot, other)
@@ -211,7 +212,7 @@ func (c *checker) bootOrder() {
 	case c.says("cloud_init.slot") != "":
 		exist = append(exist, c.says("cloud_init.slot"))
 	case c.set("cloud_init"):
-		exist = append(exist, defaultCloudInitSlot)
+		exist = append(exist, vm.DefaultCloudInitSlot)
 	}
 	for _, device := range texts(c.at("boot_order")) {
 		if !slices.Contains(exist, device) {

@@ -23,9 +23,6 @@ type fileLock struct {
 // GuestLock is the path of the file lock of a virtual machine's configuration (qemu-server QemuConfig.pm).
 func GuestLock(vmid int) string { return fmt.Sprintf("/var/lock/qemu-server/lock-%d.conf", vmid) }
 
-// StorageLock is the path of the file lock that serialises allocation on a storage that is not shared.
-func StorageLock(storage string) string { return "/var/lock/pve-manager/pve-storage-" + storage }
-
 // Flock takes a file lock on a node, waiting on the world's clock with the mutex released meanwhile. The caller holds the
 // mutex, and holds it again when Flock returns; release is called with it held and may be called twice. Use
 // `defer release()` in a worker, so that the lock goes with a killed process.
