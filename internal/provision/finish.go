@@ -161,25 +161,6 @@ func (c *creation) start(ctx context.Context) error {
 	return err
 }
 
-// start starts a VM. One that runs already is what was wanted.
-func (s *Service) start(ctx context.Context, l *ledger, node string, vmid int) (pve.TaskResult, error) {
-	result, err := s.perform(ctx, l, job{node: node, typ: "qmstart", id: vmid, done: s.isRunning(node, vmid),
-		send: func(ctx context.Context) (pve.UPID, error) { return s.api.StartVM(ctx, node, vmid, pve.Params{}) }})
-	if err != nil && ctx.Err() == nil {
-		if running, lookErr := s.isRunning(node, vmid)(ctx); lookErr == nil && running && strings.Contains(err.Error(), "already running") {
-			return result, nil
-		}
-	}
-	return result, err
-}
-
-func (s *Service) isRunning(node string, vmid int) func(context.Context) (bool, error) {
-	return func(ctx context.Context) (bool, error) {
-		status, err := s.api.GuestStatus(ctx, node, vmid)
-		return status.Status == "running", err
-	}
-}
-
 // commit is the last write: it puts the wanted description in the stamp's place, and sets protection. Before it the VM is
 // ours to remove; after it, it is the user's.
 func (c *creation) commit(ctx context.Context) error {
