@@ -30,10 +30,11 @@ const (
 
 // CreateRequest is everything a create needs.
 type CreateRequest struct {
-	Node      string  // "" = the template's node, or the only one
-	VMID      int     // 0 = automatic
-	Range     [2]int  // inclusive bounds of automatic ids; zero = PVE's
-	Spec      vm.Spec // only what is configured
+	Node      string   // "" = the template's node, or the only one
+	Nodes     []string // instead of Node: the first of them that is online
+	VMID      int      // 0 = automatic
+	Range     [2]int   // inclusive bounds of automatic ids; zero = PVE's
+	Spec      vm.Spec  // only what is configured
 	Pool      string
 	Firewall  *Firewall // nil: left alone
 	HA        *HA       // nil: none
@@ -41,6 +42,7 @@ type CreateRequest struct {
 	Start     bool
 	OnFailure OnFailure
 	OnOrphans OnOrphans
+	Wait      *Wait
 	// UndoTimeout bounds the rollback, which goes on after a cancel. Zero: ten minutes.
 	UndoTimeout time.Duration
 	// Lease is how long the create may take; it is written into the stamp so that another process can tell a running
@@ -160,8 +162,31 @@ type UpdateRequest struct {
 	PriorFirewall, Firewall *Firewall
 	PriorHA, HA             *HA
 	PowerState              PowerState
-	// StopTimeout bounds a graceful shutdown. Zero: three minutes.
+	// Node is where the VM is to be; "" leaves it where it is. Another node than Ref's means a migration.
+	Node string
+	// Restart says what is done when a change waits for a restart of the running guest.
+	Restart Restart
+	// StopTimeout bounds a graceful shutdown, also that of a restart. Zero: three minutes.
 	StopTimeout time.Duration
+	Wait        *Wait
+}
+
+// Restart is what the configuration allows when a change waits for a restart of a running guest.
+type Restart int
+
+// The restart policies.
+const (
+	RestartGracefully Restart = iota // reboot through PVE; a guest that does not obey is an error
+	RestartNever                     // leave the change pending
+	RestartForcibly                  // reboot; cut off a guest that does not obey
+)
+
+// Wait is what a create and an update wait for when their work is done. It ends no transaction.
+type Wait struct {
+	Agent, IPv4, IPv6 bool
+	Timeout           time.Duration // zero: five minutes
+	// Warn makes a timeout a warning; otherwise it is an error, with the guest kept.
+	Warn bool
 }
 
 // DeleteRequest destroys a VM, or retries what an earlier create or delete left.
@@ -171,6 +196,9 @@ type DeleteRequest struct {
 	// ForceStop allows a hard stop when the guest does not shut down in StopTimeout (zero: three minutes).
 	ForceStop   bool
 	StopTimeout time.Duration
+	// KeepReferences leaves the VM's entries in backup and replication jobs and in HA; PVE refuses to destroy a VM that
+	// HA or a replication job names (qemu-server API2/Qemu.pm destroy_vm).
+	KeepReferences bool
 }
 
 // Seen is what Read found out.

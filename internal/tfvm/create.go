@@ -73,7 +73,7 @@ func (m *model) creation(password *string, limit time.Duration) provision.Create
 
 		Firewall: m.Firewall.request(), HA: (*provision.HA)(m.HA),
 		Start: value(m.PowerState) != string(provision.Stopped) && !value(m.Template) && !m.HA.stops(),
-		Lease: limit,
+		Lease: limit, Nodes: m.Nodes, Wait: m.WaitFor.request(),
 	}
 	request.Spec.CloudInit.PasswordHash = hashed(password, value(m.OSType))
 	if value(m.OnFailure) == "keep" {
@@ -83,6 +83,15 @@ func (m *model) creation(password *string, limit time.Duration) provision.Create
 		request.OnOrphans = provision.DestroyOrphans
 	}
 	return request
+}
+
+// request is what is waited for, nil if nothing is.
+func (w *waitForModel) request() *provision.Wait {
+	if w == nil || !value(w.Agent) && !value(w.IPv4) && !value(w.IPv6) {
+		return nil
+	}
+	return &provision.Wait{Agent: value(w.Agent), IPv4: value(w.IPv4), IPv6: value(w.IPv6),
+		Timeout: tfkit.Duration(w.Timeout, 0), Warn: value(w.OnTimeout) == "warn"}
 }
 
 func (c *cloneModel) request() *provision.Clone {

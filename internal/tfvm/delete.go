@@ -39,10 +39,11 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 
 // removal is the state as a request.
 func (m *model) removal(kept memory) provision.DeleteRequest {
-	request := provision.DeleteRequest{Ref: m.ref(kept), Left: kept.Residues}
+	request := provision.DeleteRequest{Ref: m.ref(kept), Left: kept.Residues, StopTimeout: tfkit.Duration(m.ShutdownTimeout, 0)}
 	if d := m.OnDestroy; d != nil {
 		request.ForceStop = value(d.PowerOff) == "force"
-		request.StopTimeout = tfkit.Duration(d.Timeout, 0)
+		request.StopTimeout = tfkit.Duration(d.Timeout, request.StopTimeout)
+		request.KeepReferences = d.Purge != nil && !*d.Purge
 	}
 	return request
 }

@@ -5,6 +5,7 @@ type model struct {
 	ID          *string  `tfsdk:"id"`
 	VMID        *int64   `tfsdk:"vmid"`
 	Node        *string  `tfsdk:"node"`
+	Nodes       []string `tfsdk:"nodes"`
 	Name        *string  `tfsdk:"name"`
 	Description *string  `tfsdk:"description"`
 	Tags        []string `tfsdk:"tags"`
@@ -72,6 +73,9 @@ type model struct {
 	PasswordVersion *int64  `tfsdk:"cloud_init_password_wo_version"`
 
 	PowerState        *string         `tfsdk:"power_state"`
+	RebootPolicy      *string         `tfsdk:"reboot_policy"`
+	ShutdownTimeout   *string         `tfsdk:"shutdown_timeout"`
+	WaitFor           *waitForModel   `tfsdk:"wait_for"`
 	OnFailure         *string         `tfsdk:"on_failure"`
 	OnOrphanedVolumes *string         `tfsdk:"on_orphaned_volumes"`
 	OnDestroy         *onDestroyModel `tfsdk:"on_destroy"`
@@ -236,6 +240,15 @@ type customModel struct {
 type onDestroyModel struct {
 	PowerOff *string `tfsdk:"power_off"`
 	Timeout  *string `tfsdk:"timeout"`
+	Purge    *bool   `tfsdk:"purge"`
+}
+
+type waitForModel struct {
+	Agent     *bool   `tfsdk:"agent"`
+	IPv4      *bool   `tfsdk:"ipv4"`
+	IPv6      *bool   `tfsdk:"ipv6"`
+	Timeout   *string `tfsdk:"timeout"`
+	OnTimeout *string `tfsdk:"on_timeout"`
 }
 
 type timeoutsModel struct {

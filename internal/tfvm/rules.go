@@ -25,6 +25,7 @@ func rules() map[string]tfkit.Rule {
 		"addresses": {Volatile: true}, "pending_changes": {Volatile: true},
 
 		"clone": {Local: true}, "on_failure": {Local: true}, "on_orphaned_volumes": {Local: true}, "on_destroy": {Local: true},
+		"nodes": {Local: true}, "reboot_policy": {Local: true}, "shutdown_timeout": {Local: true}, "wait_for": {Local: true},
 		"timeouts": {Local: true}, "cloud_init_password_wo_version": {Local: true},
 
 		"hotplug":          {Same: sameSet(verbatim)},

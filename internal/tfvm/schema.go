@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 
-	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
@@ -53,9 +52,16 @@ func placeAttributes() map[string]schema.Attribute {
 		},
 		"node": schema.StringAttribute{
 			Optional: true, Computed: true,
-			MarkdownDescription: "Node that runs the VM. Default: the template's node, or the only node of the cluster. " +
-				"Moving a VM to another node by changing this is not supported yet and is refused in the plan.",
+			MarkdownDescription: "Node that runs the VM. Configured, it is enforced: a change migrates the VM, and a VM that was moved by hand is moved back. " +
+				"A running VM is migrated online, with its local disks; a disk's `storage` that changes in the same plan says where that disk goes. " +
+				"Not configured, the VM is followed wherever it goes. Default: the template's node, or the only node of the cluster. Needs `VM.Migrate` to change.",
 			Validators: []validator.String{tfkit.NodeName()},
+		},
+		"nodes": schema.ListAttribute{
+			Optional: true, ElementType: types.StringType,
+			MarkdownDescription: "Nodes that may run the VM, instead of `node`: it is made on the first one that is online, and followed among them afterwards. " +
+				"A VM on none of them is migrated to the first one that is online.",
+			Validators: []validator.List{listvalidator.SizeAtLeast(1), listvalidator.UniqueValues(), listvalidator.ValueStringsAre(tfkit.NodeName())},
 		},
 		"clone": schema.SingleNestedAttribute{
 			Optional: true,
@@ -114,42 +120,6 @@ func generalAttributes() map[string]schema.Attribute {
 			Validators:          []validator.List{listvalidator.UniqueValues()},
 			MarkdownDescription: "Devices to boot from, first one first: `[\"scsi0\", \"net0\"]`. An empty list: boot from nothing. Default: PVE takes the first disk, CD-ROM drive and network device."},
 	}
-}
-
-// lifecycleAttributes say how the VM is made, run and removed. PVE does not know them, but for the power state.
-func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
-	limits := timeouts.Opts{Create: true, Read: true, Update: true, Delete: true,
-		CreateDescription: "Time for a create, such as `45m`. Default: 30 minutes. The rollback after a failure has ten minutes of its own.",
-		ReadDescription:   "Time for a refresh. Default: 2 minutes.",
-		UpdateDescription: "Time for a change. Default: 30 minutes.",
-		DeleteDescription: "Time for a destroy. Default: 15 minutes.",
-	}
-	return map[string]schema.Attribute{
-		"power_state": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("running", "stopped")},
-			MarkdownDescription: "`running` or `stopped`, enforced by every apply; a VM that runs is shut down, never cut off. Default: the VM is started once when it is made (a template never), and its power is left alone afterwards."},
-		"on_failure": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("rollback", "keep")},
-			MarkdownDescription: "What a create that fails does with what it made: `rollback` (default) removes everything; `keep` leaves the VM, tainted, to be looked at."},
-		"on_orphaned_volumes": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("fail", "destroy")},
-			MarkdownDescription: "What a create does about volumes that carry the configured `vmid` although no VM has it: `fail` (default) names them, `destroy` destroys them first. An automatic id is never one with such volumes."},
-		"on_destroy": schema.SingleNestedAttribute{Optional: true,
-			MarkdownDescription: "How the VM is destroyed. It must be applied before the destroy to count.",
-			Attributes: map[string]schema.Attribute{
-				"power_off": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("graceful", "force")},
-					MarkdownDescription: "`graceful` (default): ask the guest to shut down, and fail if it does not in time; `force`: then cut it off."},
-				"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.Positive()},
-					MarkdownDescription: "Time that the guest has to shut down, such as `90s`. Default: 3 minutes."},
-			}},
-		"timeouts": documented(timeouts.Attributes(ctx, limits), "Time limits of operations."),
-	}
-}
-
-// documented gives a group that another package made a description.
-func documented(attribute schema.Attribute, what string) schema.Attribute {
-	if nested, ok := attribute.(schema.SingleNestedAttribute); ok {
-		nested.MarkdownDescription = what
-		return nested
-	}
-	return attribute
 }
 
 // computedAttributes are what only the server knows.

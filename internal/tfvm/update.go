@@ -102,8 +102,12 @@ func change(prior, plan model, kept memory, password *string) provision.UpdateRe
 	if plan.PasswordVersion == nil && prior.PasswordVersion != nil {
 		request.Planned.CloudInit.PasswordHash = some("") // takes it away
 	}
-	if d := plan.OnDestroy; d != nil {
-		request.StopTimeout = tfkit.Duration(d.Timeout, 0)
+	request.StopTimeout, request.Wait = tfkit.Duration(plan.ShutdownTimeout, 0), plan.WaitFor.request()
+	switch value(plan.RebootPolicy) {
+	case "never":
+		request.Restart = provision.RestartNever
+	case "force":
+		request.Restart = provision.RestartForcibly
 	}
 	return request
 }
