@@ -230,17 +230,3 @@ func kindOfAnswer(isWrite bool, status int, message string, params map[string]st
 	}
 	return kindOfMessage(message)
 }
-
-// isLockTimeout tells whether the whole message says that a lock was not got, which proves that nothing was done. With
-// anything around it the text may come from the middle of the work.
-func isLockTimeout(message string) bool {
-	message = strings.TrimPrefix(message, "update pools failed: ") // access-control lock_user_config puts it before its own lock error
-	return isQuotedBetween(message, "can't lock file '", "' - got timeout") ||
-		isQuotedBetween(message, "cfs-lock '", "' error: got lock request timeout")
-}
-
-func isQuotedBetween(message, before, after string) bool {
-	rest, ok := strings.CutPrefix(message, before)
-	name, ok2 := strings.CutSuffix(rest, after)
-	return ok && ok2 && !strings.ContainsAny(name, "'\n")
-}

@@ -105,25 +105,6 @@ func TestKindOfParams(t *testing.T) {
 	}
 }
 
-func TestIsLockTimeoutNeedsTheWholeMessage(t *testing.T) {
-	for message, want := range map[string]bool{
-		"can't lock file '/var/lock/qemu-server/lock-305.conf' - got timeout":           true,
-		"cfs-lock 'file-user_cfg' error: got lock request timeout":                      true,
-		"update pools failed: cfs-lock 'file-user_cfg' error: got lock request timeout": true,
-		"clone failed: can't lock file '/x' - got timeout":                              false,
-		"can't lock file '/x' - got timeout\nmore":                                      false,
-		"can't lock file '/x' - can't open":                                             false,
-		"cfs-lock 'x' error: no quorum!":                                                false,
-		"VM is locked (backup)":                                                         false,
-		"can't lock file '":                                                             false,
-		"":                                                                              false,
-	} {
-		if got := isLockTimeout(message); got != want {
-			t.Errorf("%q: %v", message, got)
-		}
-	}
-}
-
 func TestMatches(t *testing.T) {
 	for _, tt := range []struct {
 		pattern, text string

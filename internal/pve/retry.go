@@ -16,12 +16,10 @@ const (
 	writeTries = 5
 	// readPause is the first pause after a failed read; it doubles.
 	readPause = 200 * time.Millisecond
-	// lockPause is the first pause after a lock was not got. PVE has waited up to 10 s for it already.
-	lockPause = time.Second
 )
 
-// withRetry repeats what may be repeated and turns every failure into an *Error. A write is repeated only if nothing
-// can have happened: no connection was made, or the answer says that not even a lock was got.
+// withRetry repeats what may be repeated and turns every failure into an *Error. A write is repeated only if no connection
+// was made. One that was refused for somebody's lock is the caller's to repeat (see Contended): he knows how long to wait.
 func (c *Client) withRetry(next handler) handler {
 	return func(ctx context.Context, r *request) (*response, error) {
 		for try := 1; ; try++ {
@@ -51,8 +49,6 @@ func retryPause(r *request, e *Error, try int) (time.Duration, bool) {
 	switch {
 	case r.once:
 		return 0, false
-	case e.Status != 0 && isLockTimeout(e.Message) && len(e.Params) == 0:
-		tries, pause = writeTries, lockPause
 	case r.isWrite():
 		if !e.unsent || e.Kind != Unavailable || !isTransient(e.Err) {
 			return 0, false
