@@ -254,6 +254,8 @@ func (s *Sim) World() *state.World { return s.world }
 func (s *Sim) Advance(d time.Duration) {
 	if v, ok := s.world.Clock.(*clock.Virtual); ok {
 		v.Advance(d)
+		s.server.Do(func(*state.World) {}) // what this time has brought
+		v.Advance(0)
 	}
 }
 

@@ -22,6 +22,9 @@ func agentRoutes() Routes {
 	}
 }
 
+// agentPing is how long PVE waits for the agent's answer to a ping (QemuServer/Agent.pm, qga_check_running).
+const agentPing = 3 * time.Second
+
 func agentIndex(*Request) (any, error) {
 	names := strings.Fields(`exec exec-status file-read file-write fsfreeze-freeze fsfreeze-status fsfreeze-thaw fstrim get-fsinfo
 		get-host-name get-memory-block-info get-memory-blocks get-osinfo get-time get-timezone get-users get-vcpus info
@@ -52,7 +55,7 @@ func agentCommand(answer func(*Request, *state.Guest) any) Func {
 			return nil, Die("VM %d is not running", g.VMID)
 		}
 		if !r.agentAnswers(g) {
-			r.Wait(3 * time.Second)
+			r.Wait(agentPing)
 			if g.Running == nil || !r.agentAnswers(g) {
 				return nil, Die("QEMU guest agent is not running")
 			}

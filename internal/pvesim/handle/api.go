@@ -42,9 +42,10 @@ func (s *Server) api(q *httpRequest) *answer {
 	defer s.leave()
 	s.world.Lock()
 	defer s.world.Unlock()
-	s.stats.tick(s.world)
+	s.tick()
 	c.op, c.strike = s.begin(q.method, c.template(), c.params, q.path)
 	a := s.older(c.struck())
+	s.keep()
 	if a.status == 401 {
 		s.Wait(unauthorizedDelay, nil)
 	}

@@ -24,7 +24,7 @@ func (s *Server) Run(c Command, f func(r *Request) int) Outcome {
 	defer s.leave()
 	s.world.Lock()
 	defer s.world.Unlock()
-	s.stats.tick(s.world)
+	s.tick()
 	params := map[string]string{"command": c.Line}
 	if c.VMID != 0 {
 		params["vmid"] = itoa(c.VMID)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 // controlPrefix is where tests steer the simulator. Requests below it need no credentials, are not numbered, meet no
@@ -23,6 +24,7 @@ func (s *Server) control(q *httpRequest) *answer {
 		}
 		return &answer{status: 200, reason: "OK", contentType: typeJSON, body: body}
 	}
+	s.Do(func(*state.World) {}) // what time has brought
 	done := map[string]any{"ok": true}
 	switch q.method + " " + strings.TrimPrefix(q.path, controlPrefix) {
 	case "GET /snapshot":
@@ -33,6 +35,10 @@ func (s *Server) control(q *httpRequest) *answer {
 		return reply(done, s.Reset())
 	case "GET /ops":
 		return reply(s.Ops(), nil)
+	case "GET /power":
+		return reply(s.PowerOffs(), nil)
+	case "GET /ha":
+		return reply(s.managerLog(), nil)
 	case "GET /faults":
 		return reply(s.faults.List(), nil)
 	case "PUT /faults":
@@ -71,6 +77,8 @@ func (s *Server) Load(snapshot []byte) error {
 
 func (s *Server) load(snapshot []byte) error {
 	s.killWorkers()
+	s.agenda = nil
+	clear(s.locks)
 	if err := s.world.Load(snapshot); err != nil {
 		return err
 	}
@@ -85,6 +93,9 @@ func (s *Server) killWorkers() {
 	for len(s.workers) > 0 {
 		for _, w := range s.workers {
 			w.kill = true
+			if w.foreign {
+				s.endForeign(w.Task, "unexpected status")
+			}
 		}
 		for _, w := range s.workers {
 			s.world.Unlock()
@@ -102,6 +113,7 @@ func (s *Server) Reset() error {
 	s.world.Lock()
 	defer s.world.Unlock()
 	s.faults.Clear()
+	s.world.PowerOffs, s.world.HALog = nil, nil
 	if err := s.load(s.initial); err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func (m *diskMaker) cloudinit(opt, storage string, d drive, out map[string]strin
 	if s.IsDir() {
 		name += "." + format
 	}
-	v, err := m.W.Alloc(m.node, storage, m.vmid, name, format, cloudinitSize)
+	v, err := m.alloc(m.node, storage, m.vmid, name, format, cloudinitSize)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (m *diskMaker) allocate(opt string, d drive) error {
 			size = efiSize4m
 		}
 	}
-	v, err := m.W.Alloc(m.node, storage, m.vmid, "", format, size)
+	v, err := m.alloc(m.node, storage, m.vmid, "", format, size)
 	if err != nil {
 		return err
 	}

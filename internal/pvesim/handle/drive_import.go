@@ -38,7 +38,7 @@ func (m *diskMaker) importDisk(opt string, d drive, storage, src string) error {
 	if opt == "tpmstate0" {
 		format = "raw"
 	}
-	v, err := m.W.Alloc(m.node, storage, m.vmid, "", format, source.Size)
+	v, err := m.alloc(m.node, storage, m.vmid, "", format, source.Size)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,9 @@ func (p process) free(node, volid string) error {
 	if !ok {
 		return Die("unable to parse volume ID '%s'", volid)
 	}
+	if err := p.lockStorage(node, storage); err != nil {
+		return err
+	}
 	warning, err := p.W.Free(node, storage, name)
 	if warning != "" {
 		p.logf("%s", warning)

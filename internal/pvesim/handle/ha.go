@@ -14,16 +14,18 @@ import (
 
 func haRoutes() Routes {
 	return Routes{
-		"GET /cluster/ha":                       subdirIndex("id", "groups", "resources", "status"),
-		"GET /cluster/ha/groups":                emptyList,
-		"GET /cluster/ha/resources":             listHA,
-		"POST /cluster/ha/resources":            createHA,
-		"GET /cluster/ha/resources/{sid}":       readHA,
-		"PUT /cluster/ha/resources/{sid}":       updateHA,
-		"DELETE /cluster/ha/resources/{sid}":    deleteHA,
-		"GET /cluster/ha/status":                subdirIndex("name", "current", "manager_status"),
-		"GET /cluster/ha/status/current":        haStatus,
-		"GET /cluster/ha/status/manager_status": managerStatus,
+		"GET /cluster/ha":                           subdirIndex("id", "groups", "resources", "status"),
+		"GET /cluster/ha/groups":                    listHAGroups,
+		"GET /cluster/ha/resources":                 listHA,
+		"POST /cluster/ha/resources":                createHA,
+		"POST /cluster/ha/resources/{sid}/migrate":  moveHA("migrate"),
+		"POST /cluster/ha/resources/{sid}/relocate": moveHA("relocate"),
+		"GET /cluster/ha/resources/{sid}":           readHA,
+		"PUT /cluster/ha/resources/{sid}":           updateHA,
+		"DELETE /cluster/ha/resources/{sid}":        deleteHA,
+		"GET /cluster/ha/status":                    subdirIndex("name", "current", "manager_status"),
+		"GET /cluster/ha/status/current":            haStatus,
+		"GET /cluster/ha/status/manager_status":     managerStatus,
 	}
 }
 
@@ -105,7 +107,7 @@ func createHA(r *Request) (any, error) {
 	h := &state.HAResource{SID: sid, State: haState(r.Params["state"]), Group: r.Params["group"]}
 	r.setHAOptions(h)
 	r.W.HA[sid] = h
-	r.manage(h)
+	r.Server.round(sid)
 	return nil, nil
 }
 
@@ -134,7 +136,10 @@ func updateHA(r *Request) (any, error) {
 		return nil, Die("update resources config failed: detected modified configuration - file changed by other user? Try again.")
 	}
 	if s, ok := r.Params["state"]; ok {
-		h.State = haState(s)
+		if h.Failed && s != "disabled" {
+			return nil, Die("service '%s' in error state, must be disabled and fixed first", h.SID)
+		}
+		h.State, h.Failed, h.Failures = haState(s), false, 0
 	}
 	if g, ok := r.Params["group"]; ok {
 		h.Group = g
@@ -143,7 +148,7 @@ func updateHA(r *Request) (any, error) {
 		h.Group = ""
 	}
 	r.setHAOptions(h)
-	r.manage(h)
+	r.Server.round(h.SID)
 	return nil, nil
 }
 
@@ -163,12 +168,47 @@ func haStatus(r *Request) (any, error) {
 		h := r.W.HA[sid]
 		on := node
 		_, id, _ := strings.Cut(sid, ":")
-		if g := r.W.Guests[number(id)]; g != nil {
+		g := r.W.Guests[number(id)]
+		if g != nil {
 			on = g.Node
 		}
+		now := r.Server.serviceState(h, g)
 		list = append(list, map[string]any{
-			"id": "service:" + sid, "type": "service", "sid": sid, "node": on, "state": h.State, "request_state": h.State,
-			"status": sid + " (" + on + ", " + h.State + ")",
+			"id": "service:" + sid, "type": "service", "sid": sid, "node": on, "state": now, "request_state": h.State, "crm_state": now,
+			"status": sid + " (" + on + ", " + now + ")",
+		})
+	}
+	return list, nil
+}
+
+// moveHA files a command for the manager, which it takes up in its next round (pve-ha-manager API2/HA/Resources.pm). Since 9.0
+// the answer names what was asked for.
+func moveHA(verb string) Func {
+	return func(r *Request) (any, error) {
+		h := r.W.HA[r.sid()]
+		if h == nil || h.State == "ignored" {
+			return nil, Die("resource '%s' is not HA managed", r.sid())
+		}
+		if h.Failed {
+			return nil, Die("service '%s' in error state, must be disabled and fixed first", h.SID)
+		}
+		h.Command = &state.HACommand{Verb: verb, Node: r.Params["node"]}
+		r.Server.round(h.SID)
+		if r.W.Profile < "9.0" {
+			return nil, nil
+		}
+		return map[string]any{"sid": h.SID, "requested-node": r.Params["node"]}, nil
+	}
+}
+
+// listHAGroups is GET /cluster/ha/groups; 9.0 turned groups into rules.
+func listHAGroups(r *Request) (any, error) {
+	list := []any{}
+	for _, id := range slices.Sorted(maps.Keys(r.W.HAGroups)) {
+		g := r.W.HAGroups[id]
+		list = append(list, map[string]any{
+			"group": id, "type": "group", "nodes": strings.Join(g.Nodes, ","), "restricted": boolean(g.Restricted),
+			"nofailback": boolean(g.NoFailback), "digest": haDigest(r.W),
 		})
 	}
 	return list, nil

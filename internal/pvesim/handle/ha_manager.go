@@ -1,7 +1,7 @@
 package handle
 
 import (
-	"maps"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,55 +17,164 @@ func (r *Request) on(node string, vmid int) *Request {
 	}
 }
 
-// manage does what the HA manager does about a resource: it brings the guest to the requested state, in a task of root's own that
-// nobody reports (pve-ha-manager PVE/HA/Resources/PVEVM.pm). The real one takes up to its next round, some 10 s.
-func (r *Request) manage(h *state.HAResource) {
-	kind, id, _ := strings.Cut(h.SID, ":")
-	g := r.W.Guests[number(id)]
-	if kind != "vm" || g == nil || g.IsTemplate() || !r.W.Nodes[g.Node].Online {
+func rootAuth() Auth { return Auth{ID: rootUser, User: rootUser} }
+
+// round has the HA manager look at a resource when it comes round to it (pve-ha-manager Manager.pm, LRM.pm): it takes up what
+// was asked for and brings the guest to the requested state, in tasks of root's own that nobody reports.
+func (s *Server) round(sid string) { s.after(s.world.HADelay(), func() { s.look(sid) }) }
+
+func (s *Server) haLog(format string, args ...any) {
+	s.world.HALog = append(s.world.HALog, fmt.Sprintf(format, args...))
+}
+
+func (s *Server) look(sid string) {
+	w := s.world
+	kind, id, _ := strings.Cut(sid, ":")
+	h, g := w.HA[sid], w.Guests[number(id)]
+	if h == nil || g == nil || kind != "vm" || h.Busy != "" || h.State == "ignored" || g.IsTemplate() {
 		return
 	}
-	root := r.on(g.Node, g.VMID)
-	root.Auth = Auth{ID: rootUser, User: rootUser}
+	if !w.Nodes[g.Node].Online {
+		s.round(sid) // not fenced: the manager waits for the node
+		return
+	}
+	command := h.Command
+	h.Command = nil
+	if command != nil && s.command(h, g, command) || h.Failed {
+		return
+	}
 	switch {
 	case h.State == "started" && g.Running == nil:
-		root.unreported("qmstart", func(w *Worker) error { return root.startWorker(w, false) })
-	case (h.State == "stopped" || h.State == "disabled") && g.Running != nil:
-		root.unreported("qmshutdown", func(w *Worker) error {
-			return root.stopWorker(w, false, func(g *state.Guest) error { return root.askGuest(w, g, true) })
+		s.act(h, g, "qmstart", nil, func(r *Request, w *Worker) error { return r.startWorker(w, false) })
+	case h.State != "started" && g.Running != nil:
+		s.stopService(h, g, 60)
+	case h.State == "started":
+		if node := s.serviceNode(h, g.Node); node != g.Node {
+			s.haLog("migrate service '%s' to node '%s' (running)", sid, node)
+			s.moveService(h, g, node, true)
+		}
+	}
+}
+
+// command takes up what was filed for a resource. It reports whether that is all for this round.
+func (s *Server) command(h *state.HAResource, g *state.Guest, c *state.HACommand) bool {
+	if c.Verb == "stop" {
+		s.haLog("got crm command: stop %s %d", h.SID, c.TimeoutSeconds)
+		if h.State != "started" {
+			s.haLog("ignore service '%s' stop request - service already stopped", h.SID)
+			return false
+		}
+		h.State = "stopped"
+		if g.Running == nil {
+			return false
+		}
+		s.stopService(h, g, c.TimeoutSeconds)
+		return true
+	}
+	line := c.Verb + " " + h.SID + " " + c.Node
+	switch n := s.world.Nodes[c.Node]; {
+	case n == nil || !n.Online:
+		s.haLog("crm command error - node not online: %s", line)
+		return false
+	case c.Node == g.Node:
+		s.haLog("ignore crm command - service already on target node: %s", line)
+		return false
+	}
+	s.haLog("got crm command: %s", line)
+	s.haLog("%s service '%s' to node '%s'", c.Verb, h.SID, c.Node)
+	s.moveService(h, g, c.Node, c.Verb == "migrate")
+	return true
+}
+
+// stopService lets the guest shut down within the timeout and then ends it; none means at once.
+func (s *Server) stopService(h *state.HAResource, g *state.Guest, seconds int) {
+	how := stopping{ask: seconds > 0, force: true, seconds: seconds, obeyed: state.PowerShutdown}
+	typ := "qmshutdown"
+	if !how.ask || g.Running.QMPStatus == "paused" {
+		how.ask = false
+	}
+	if seconds == 0 {
+		typ = "qmstop"
+	}
+	s.act(h, g, typ, nil, func(r *Request, w *Worker) error { return r.stopWorker(w, how) })
+}
+
+// moveService migrates a guest as the local manager does (HA/Resources/PVEVM.pm): with local disks, with force; relocated, it
+// is shut down first, and started in a later round.
+func (s *Server) moveService(h *state.HAResource, g *state.Guest, node string, online bool) {
+	params := map[string]string{"target": node, "force": "1", "with-local-disks": "1", "online": strconv.Itoa(boolean(online))}
+	if !online && g.Running != nil {
+		how := stopping{ask: g.Running.QMPStatus != "paused", force: true, seconds: 60, obeyed: state.PowerShutdown}
+		s.act(h, g, "qmshutdown", nil, func(r *Request, w *Worker) error {
+			if err := r.stopWorker(w, how); err != nil {
+				return err
+			}
+			h.Command = &state.HACommand{Verb: "relocate", Node: node}
+			return nil
 		})
+		return
 	}
-	r.forked = append(r.forked, root.forked...)
+	s.act(h, g, "qmigrate", params, func(r *Request, w *Worker) error { return r.migrateWorker(w, node) })
 }
 
-// unreported forks a worker that no request has asked for, so that no fault waits for it.
-func (r *Request) unreported(typ string, work func(w *Worker) error) {
-	w := r.Server.newWorker(r.node(), typ, strconv.Itoa(r.vmid()), r.Auth)
-	r.forked = append(r.forked, func() { r.Server.start(w, func(w *Worker) error { return perlText(work(w)) }) })
+// act is what the local manager does in a task of root's own. The manager comes back to the resource one round later; what
+// failed to start it tries once more and then gives up (max_restart).
+func (s *Server) act(h *state.HAResource, g *state.Guest, typ string, params map[string]string, work func(r *Request, w *Worker) error) {
+	r := &Request{W: s.world, Method: "HA", Auth: rootAuth(), Server: s, Params: map[string]string{"node": g.Node, "vmid": itoa(g.VMID)}}
+	for k, v := range params {
+		r.Params[k] = v
+	}
+	w := s.newWorker(g.Node, typ, itoa(g.VMID), r.Auth)
+	h.Busy = w.Task.UPID
+	run := func(w *Worker) (err error) {
+		failed := true
+		defer func() {
+			h.Busy = ""
+			s.acted(h, typ, failed)
+		}()
+		err = perlText(work(r, w))
+		failed = err != nil
+		return err
+	}
+	if s.world.HADelay() == 0 {
+		s.start(w, run)
+		return
+	}
+	s.beside(w, run)
 }
 
-// managerStatus is GET /cluster/ha/status/manager_status (pve-ha-manager API2/HA/Status.pm).
-func managerStatus(r *Request) (any, error) {
-	nodes, services, lrm := map[string]any{}, map[string]any{}, map[string]any{}
-	for _, name := range nodeNames(r.W) {
-		status, mode := "online", "active"
-		if !r.W.Nodes[name].Online {
-			status, mode = "unknown", "unknown"
+func (s *Server) acted(h *state.HAResource, typ string, failed bool) {
+	switch {
+	case !failed:
+		h.Failures = 0
+	case typ == "qmigrate":
+		s.haLog("service '%s' - migration failed (exit code 1)", h.SID)
+	default:
+		restarts := 1
+		if n := h.Options["max_restart"]; n != "" {
+			restarts = number(n)
 		}
-		nodes[name], lrm[name] = status, map[string]any{"mode": mode, "state": mode, "timestamp": r.W.Clock.Now().Unix()}
-	}
-	for _, sid := range slices.Sorted(maps.Keys(r.W.HA)) {
-		_, id, _ := strings.Cut(sid, ":")
-		row := map[string]any{"state": r.W.HA[sid].State, "running": 0}
-		if g := r.W.Guests[number(id)]; g != nil {
-			row["node"], row["running"] = g.Node, flag(g.Running != nil)
+		h.Failures++
+		if typ != "qmstart" || h.Failures > restarts {
+			s.haLog("service '%s' got unrecoverable error (exit code 1)", h.SID)
+			h.Failed = true
+			return
 		}
-		services[sid] = row
 	}
-	return map[string]any{
-		"manager_status": map[string]any{
-			"master_node": home(r.W), "node_status": nodes, "service_status": services, "timestamp": r.W.Clock.Now().Unix(),
-		},
-		"lrm_status": lrm, "quorum": map[string]any{"node": home(r.W), "quorate": "1"},
-	}, nil
+	s.round(h.SID)
+}
+
+// serviceNode is where the manager wants a running service: where it is, unless its group says otherwise (Manager.pm,
+// select_service_node). Priorities within a group are not modelled.
+func (s *Server) serviceNode(h *state.HAResource, current string) string {
+	group := s.world.HAGroups[h.Group]
+	if group == nil || slices.Contains(group.Nodes, current) || group.NoFailback && !group.Restricted {
+		return current
+	}
+	for _, name := range slices.Sorted(slices.Values(group.Nodes)) {
+		if n := s.world.Nodes[name]; n != nil && n.Online {
+			return name
+		}
+	}
+	return current
 }

@@ -10,7 +10,7 @@ import (
 
 // TestManagerActs: who puts a guest under HA asks for a state, and the manager brings it about in a task of its own.
 func TestManagerActs(t *testing.T) {
-	g := newRig(t, nil)
+	g := newRig(t, func(c *Config) { c.World.HARound = -1 })
 	running := func() (yes bool) {
 		g.s.Do(func(w *state.World) { yes = w.Guests[8000].Running != nil })
 		return yes

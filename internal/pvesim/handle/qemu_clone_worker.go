@@ -158,7 +158,7 @@ func (c *cloning) copyDrive(p process, opt string, d drive) (*state.Volume, erro
 			name += "." + format
 		}
 	}
-	v, err := c.W.Alloc(c.node(), storage, c.newid, name, format, size)
+	v, err := c.alloc(c.node(), storage, c.newid, name, format, size)
 	if err != nil {
 		return nil, err
 	}
@@ -178,9 +178,12 @@ func (c *cloning) link(source *state.Volume) (*state.Volume, error) {
 		return nil, err
 	}
 	if n.IsBase {
+		if err := c.lockStorage(c.node(), source.Storage); err != nil {
+			return nil, err
+		}
 		return c.W.LinkedClone(c.node(), source, c.newid)
 	}
-	v, err := c.W.Alloc(c.node(), source.Storage, c.newid, "", "raw", source.Size)
+	v, err := c.alloc(c.node(), source.Storage, c.newid, "", "raw", source.Size)
 	if err == nil {
 		v.Data = source.Data
 	}

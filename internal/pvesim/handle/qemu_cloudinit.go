@@ -44,7 +44,7 @@ func (p process) buildCloudinit(g *state.Guest) error {
 		if strings.HasSuffix(file, ".qcow2") {
 			format = "qcow2"
 		}
-		if _, err := p.W.Alloc(g.Node, storage, g.VMID, file, format, cloudinitSize); err != nil {
+		if _, err := p.alloc(g.Node, storage, g.VMID, file, format, cloudinitSize); err != nil {
 			return err
 		}
 	}

@@ -65,6 +65,7 @@ func qemuCreate(r *Request) (any, error) {
 			w.Logf("Add as HA resource")
 			sid := "vm:" + strconv.Itoa(vmid)
 			r.W.HA[sid] = &state.HAResource{SID: sid, State: map[bool]string{true: "started", false: "stopped"}[r.flag("start")]}
+			r.Server.round(sid)
 		}
 		if r.flag("start") {
 			w.Logf("Execute autostart")

@@ -2,31 +2,56 @@ package handle
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// power forks the task of a power operation. Under HA management PVE files a request instead (API2/Qemu.pm); the manager
-// here acts on it at once, in a task of root's own.
-func (r *Request) power(typ, haState string, work func(w *Worker) error) (any, error) {
-	ha := r.W.HA["vm:"+r.Params["vmid"]]
-	if ha == nil || ha.State == "ignored" || haState == "" {
-		return r.task(typ, work), nil
+// managed reports whether HA cares for the request's guest, so that PVE hands what is asked to the manager.
+func (r *Request) managed() *state.HAResource {
+	h := r.W.HA["vm:"+itoa(r.vmid())]
+	if h == nil || h.State == "ignored" {
+		return nil
 	}
-	name := map[string]string{"started": "hastart", "stopped": "hastop"}[haState]
-	return r.task(name, func(w *Worker) error {
-		w.Logf("Requesting HA %s for VM %d", strings.TrimPrefix(name, "ha"), r.vmid())
+	return h
+}
+
+// askManager forks the task by which PVE hands a request to the HA manager: it has done its work when the request is filed.
+func (r *Request) askManager(typ, what string, file func(h *state.HAResource) error) string {
+	return r.task(typ, func(w *Worker) error {
+		w.Logf("%s", what)
 		if err := w.Checkpoint(); err != nil {
 			return err
 		}
-		ha.State = haState
-		w.Auth = Auth{ID: "root@pam", User: "root@pam"}
-		w.Fork(r.node(), typ, strconv.Itoa(r.vmid()), func(w *Worker) error { return perlText(work(w)) })
+		h := r.managed()
+		if h == nil {
+			return Die("resource 'vm:%d' is not HA managed", r.vmid())
+		}
+		if h.Failed {
+			return Die("service '%s' in error state, must be disabled and fixed first", h.SID)
+		}
+		if err := file(h); err != nil {
+			return err
+		}
+		r.Server.round(h.SID)
 		return nil
-	}), nil
+	})
+}
+
+func (r *Request) askManagerStop(seconds int) string {
+	return r.askManager("hastop", "Requesting HA stop for VM "+itoa(r.vmid()), func(h *state.HAResource) error {
+		h.Command = &state.HACommand{Verb: "stop", TimeoutSeconds: seconds}
+		return nil
+	})
+}
+
+// stopping is how a task is to end a guest.
+type stopping struct {
+	ask      bool // let the operating system shut down; else quit at once
+	force    bool // end it if it does not obey
+	seconds  int  // how long it is given; negative: startup's down=, or 60
+	skiplock bool
+	obeyed   state.PowerKind // what it counts as if the guest obeys
 }
 
 func qemuStop(r *Request) (any, error) {
@@ -34,11 +59,39 @@ func qemuStop(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.power("qmstop", "stopped", func(w *Worker) error { return r.stopWorker(w, skiplock, func(*state.Guest) error { return nil }) })
+	overrule := r.flag("overrule-shutdown")
+	if r.managed() != nil {
+		if overrule {
+			return nil, Invalid("overrule-shutdown", "Not applicable for HA resources.")
+		}
+		return r.askManagerStop(0), nil
+	}
+	return r.task("qmstop", func(w *Worker) error {
+		if overrule {
+			r.overrule(w)
+		}
+		return r.stopWorker(w, stopping{skiplock: skiplock})
+	}), nil
 }
 
-// stopWorker is _do_vm_stop: a stopped guest is no error, even a locked one. end waits for the guest's own end, if asked.
-func (r *Request) stopWorker(w *Worker, skiplock bool, end func(g *state.Guest) error) error {
+// overrule ends the shutdowns of the guest that are under way (guest-common GuestHelpers.pm abort_guest_tasks).
+func (r *Request) overrule(w *Worker) {
+	for upid, other := range r.Server.workers {
+		if other.Task.Type != "qmshutdown" || other.Task.ID != itoa(r.vmid()) || other.terminate {
+			continue
+		}
+		if !ownTask(w.Auth, other.Task) && w.Check("/nodes/"+r.node(), "Sys.Modify") != nil {
+			continue
+		}
+		other.terminate = true
+		w.Logf("overruled qmshutdown tasks: %s", upid)
+		r.Server.Wait(5*time.Second, func() bool { return !other.Task.Running })
+		return
+	}
+}
+
+// stopWorker is vm_stop: a stopped guest is no error, even a locked one.
+func (r *Request) stopWorker(w *Worker, how stopping) error {
 	if _, err := findGuest(r.W, r.node(), r.vmid()); err != nil {
 		return err
 	}
@@ -51,29 +104,90 @@ func (r *Request) stopWorker(w *Worker, skiplock bool, end func(g *state.Guest) 
 	if err != nil {
 		return err
 	}
+	return process{r, w}.end(g, how)
+}
+
+// end is QemuServer.pm's _do_vm_stop.
+func (p process) end(g *state.Guest, how stopping) error {
 	if g.Running == nil {
-		return w.Checkpoint()
+		return p.worker.Checkpoint()
 	}
-	if err := checkLock(g); err != nil && !skiplock {
+	if err := checkLock(g); err != nil && !how.skiplock {
 		return err
 	}
-	if err := w.Checkpoint(); err != nil {
+	if err := p.worker.Checkpoint(); err != nil {
 		return err
 	}
-	if err := end(g); err != nil {
-		return err
+	kind := state.PowerStop
+	if how.ask {
+		obeyed, err := p.ask(g, how)
+		if err != nil {
+			return err
+		}
+		if obeyed {
+			kind = how.obeyed
+		}
 	}
-	process{r, w}.halt(g)
+	p.halt(g, kind)
 	return nil
 }
 
 // halt ends the guest's process; pending changes become current.
-func (p process) halt(g *state.Guest) {
-	g.Running = nil
-	g.StatusAt = p.W.Clock.Now()
+func (p process) halt(g *state.Guest, kind state.PowerKind) {
+	if g.Running != nil {
+		p.Server.lose(g, kind, p.worker.Task)
+	}
+	if g.StopWarning != "" {
+		p.worker.Warnf("%s", g.StopWarning)
+	}
 	if len(g.Pending)+len(g.Deletes) > 0 {
 		p.applyPending(g, map[string]string{})
 	}
+}
+
+// ask asks the operating system to shut down, by the agent if it answers within 3 s, else by ACPI, and waits for it. One that
+// does not obey in time is an error, or is ended by the caller if how.force is set.
+func (p process) ask(g *state.Guest, how stopping) (obeyed bool, err error) {
+	w := p.worker
+	if agentEnabled(g.Config["agent"]) && !p.agentAnswers(g) {
+		w.Wait(agentPing)
+		if g.Running != nil && !p.agentAnswers(g) {
+			w.Logf("QEMU Guest Agent is not running - VM %d qmp command 'guest-ping' failed - got timeout", g.VMID)
+		}
+	}
+	patience := time.Duration(how.seconds) * time.Second
+	if how.seconds < 0 {
+		patience = time.Minute
+		if down := subvalue(g.Config["startup"], "down", false); down != "" && down != "0" {
+			patience = time.Duration(number(down)) * time.Second
+		}
+	}
+	need := time.Duration(g.ShutdownSeconds) * time.Second
+	obeyed = g.Running != nil && g.Running.QMPStatus != "paused" && !slices.Contains(g.Ignores, "shutdown") && need <= patience && patience > 0
+	if !obeyed {
+		need = patience
+	}
+	p.Server.Wait(need, func() bool { return w.terminate || w.kill || g.Running == nil })
+	switch {
+	case w.kill:
+		panic(killed{})
+	case w.terminate:
+		return false, errInterrupted
+	case g.Running == nil || obeyed:
+		return true, nil
+	case !how.force:
+		return false, Die("VM quit/powerdown failed - got timeout")
+	}
+	w.Logf("VM still running - terminating now with SIGTERM")
+	return false, nil
+}
+
+// patience is the timeout of a request in seconds, or fallback.
+func (r *Request) patience(fallback int) int {
+	if t, ok := r.Params["timeout"]; ok {
+		return number(t)
+	}
+	return fallback
 }
 
 func qemuShutdown(r *Request) (any, error) {
@@ -81,43 +195,17 @@ func qemuShutdown(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := r.W.Guests[r.vmid()]
-	force := r.flag("forceStop")
-	if g != nil && g.Running != nil && g.Running.QMPStatus == "paused" && !force {
-		return nil, Die("VM is paused - cannot shutdown")
+	how := stopping{ask: true, force: r.flag("forceStop"), seconds: r.patience(-1), skiplock: skiplock, obeyed: state.PowerShutdown}
+	if g := r.W.Guests[r.vmid()]; g != nil && g.Running != nil && g.Running.QMPStatus == "paused" {
+		if !how.force {
+			return nil, Die("VM is paused - cannot shutdown")
+		}
+		how.ask = false
 	}
-	return r.power("qmshutdown", "stopped", func(w *Worker) error {
-		return r.stopWorker(w, skiplock, func(g *state.Guest) error { return r.askGuest(w, g, force) })
-	})
-}
-
-// askGuest waits for the operating system to shut down; one that does not listen runs into the timeout.
-func (r *Request) askGuest(w *Worker, g *state.Guest, force bool) error {
-	if g.Running.QMPStatus == "paused" || !slices.Contains(g.Ignores, "shutdown") {
-		return nil
+	if r.managed() != nil {
+		return r.askManagerStop(r.patience(60)), nil
 	}
-	if agentEnabled(g.Config["agent"]) && g.Agent != nil && g.Agent.Silent {
-		w.Logf("QEMU Guest Agent is not running - VM %d qmp command 'guest-ping' failed - got timeout", g.VMID)
-	}
-	seconds := 60
-	if down := subvalue(g.Config["startup"], "down", false); down != "" {
-		seconds, _ = strconv.Atoi(down)
-	}
-	if t, err := strconv.Atoi(r.Params["timeout"]); err == nil {
-		seconds = t
-	}
-	w.Wait(time.Duration(seconds) * time.Second)
-	if w.kill {
-		panic(killed{})
-	}
-	if w.terminate {
-		return Die("received interrupt")
-	}
-	if !force {
-		return Die("VM quit/powerdown failed - got timeout")
-	}
-	w.Logf("VM still running - terminating now with SIGTERM")
-	return nil
+	return r.task("qmshutdown", func(w *Worker) error { return r.stopWorker(w, how) }), nil
 }
 
 // running is the check of the operations that refuse a stopped guest before they fork.
@@ -165,21 +253,36 @@ func (r *Request) onRunning(typ string, do func(w *Worker, g *state.Guest) error
 }
 
 func qemuReset(r *Request) (any, error) {
-	return r.onRunning("qmreset", func(_ *Worker, g *state.Guest) error {
+	return r.onRunning("qmreset", func(w *Worker, g *state.Guest) error {
+		r.W.PowerLoss(g, state.PowerReset, w.Task)
 		g.Running.QMPStatus = "running"
 		return nil
 	})
 }
 
+// qemuReboot is POST reboot. It is never handed to HA. The task ends with the guest; what starts it again is a task of
+// root's own, which nobody reports (qemu-server CLI/qm.pm cleanup, called by qmeventd).
 func qemuReboot(r *Request) (any, error) {
-	return r.onRunning("qmreboot", func(w *Worker, g *state.Guest) error {
-		if err := r.askGuest(w, g, false); err != nil {
+	if g := r.W.Guests[r.vmid()]; g != nil && g.Running != nil && g.Running.QMPStatus == "paused" {
+		return nil, Die("VM is paused - cannot shutdown")
+	}
+	if err := r.running(); err != nil {
+		return nil, err
+	}
+	how := stopping{ask: true, seconds: r.patience(-1), obeyed: state.PowerReboot}
+	return r.task("qmreboot", func(w *Worker) error {
+		g := r.W.Guests[r.vmid()]
+		ran := g != nil && g.Running != nil
+		if err := r.stopWorker(w, how); err != nil {
 			return err
 		}
-		p := process{r, w}
-		p.halt(g)
-		return p.boot(g)
-	})
+		if ran {
+			again := r.on(r.node(), r.vmid())
+			w.Auth = rootAuth()
+			w.Fork(r.node(), "qmstart", itoa(r.vmid()), func(w *Worker) error { return perlText(again.startWorker(w, false)) })
+		}
+		return nil
+	}), nil
 }
 
 func qemuResume(r *Request) (any, error) {

@@ -14,7 +14,13 @@ func qemuStart(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.power("qmstart", "started", func(w *Worker) error { return r.startWorker(w, skiplock) })
+	if r.managed() != nil {
+		return r.askManager("hastart", "Requesting HA start for VM "+itoa(r.vmid()), func(h *state.HAResource) error {
+			h.State = "started"
+			return nil
+		}), nil
+	}
+	return r.task("qmstart", func(w *Worker) error { return r.startWorker(w, skiplock) }), nil
 }
 
 func (r *Request) startWorker(w *Worker, skiplock bool) error {

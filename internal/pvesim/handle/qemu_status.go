@@ -68,8 +68,8 @@ func statusCurrent(r *Request) (any, error) {
 		r.runningDetails(g, out)
 	}
 	ha := map[string]any{"managed": 0}
-	if h := r.W.HA["vm:"+strconv.Itoa(g.VMID)]; h != nil {
-		ha = map[string]any{"managed": 1, "state": h.State}
+	if h := r.managed(); h != nil {
+		ha = map[string]any{"managed": 1, "state": r.Server.serviceState(h, g)}
 		if h.Group != "" {
 			ha["group"] = h.Group
 		}

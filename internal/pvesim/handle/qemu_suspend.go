@@ -17,22 +17,57 @@ func qemuSuspend(r *Request) (any, error) {
 			return nil
 		})
 	}
-	if ha := r.W.HA["vm:"+r.Params["vmid"]]; ha != nil && ha.State != "ignored" {
+	skiplock, err := r.skiplock()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.running(); err != nil {
+		return nil, err
+	}
+	if r.managed() != nil {
 		return nil, Die("Cannot suspend HA managed VM to disk")
 	}
-	return r.onRunning("qmsuspend", func(w *Worker, g *state.Guest) error {
-		p := process{r, w}
-		v, err := p.stateVolume(g, "suspend-"+r.W.Clock.Now().UTC().Format("2006-01-02"), r.Params["statestorage"])
-		if err != nil {
-			return err
+	if err := r.Check("/vms/"+r.Params["vmid"], "VM.Config.Disk"); err != nil {
+		return nil, err
+	}
+	for opt := range r.W.Guests[r.vmid()].Config {
+		if hasIndex(opt, "hostpci") {
+			return nil, Die("cannot suspend VM to disk due to passed-through PCI device(s), which lack the possibility to save/restore their internal state")
 		}
-		g.Config["vmstate"] = v.Volid()
-		g.Config["runningmachine"] = "pc-i440fx-" + qemuVersion(r.W.Profile)
-		g.SetLock("suspended", w.Task.UPID)
-		g.Running = nil
-		g.StatusAt = r.W.Clock.Now()
-		return nil
-	})
+	}
+	return r.onGuest("qmsuspend", func(w *Worker, g *state.Guest) error {
+		switch {
+		case g.Lock() == "backup":
+			return Die("cannot suspend to disk during backup")
+		case g.Lock() != "" && !skiplock:
+			return checkLock(g)
+		case g.Running == nil:
+			return Die("VM %d not running", g.VMID)
+		}
+		return process{r, w}.saveToDisk(g)
+	}), nil
+}
+
+// saveToDisk is vm_suspend with the state: the lock is suspending until the memory is on disk, and stays if that fails.
+func (p process) saveToDisk(g *state.Guest) error {
+	v, err := p.stateVolume(g, "suspend-"+p.W.Clock.Now().UTC().Format("2006-01-02"), p.Params["statestorage"])
+	if err != nil {
+		return err
+	}
+	g.Config["vmstate"] = v.Volid()
+	g.Config["runningmachine"] = "pc-i440fx-" + qemuVersion(p.W.Profile)
+	g.SetLock("suspending", p.worker.Task.UPID)
+	if err := p.worker.Checkpoint(); err != nil {
+		p.cleanUp(g.Node, []string{v.Volid()})
+		delete(g.Config, "vmstate")
+		delete(g.Config, "runningmachine")
+		g.LockCause = "failure"
+		return err
+	}
+	p.logf("State saved, quitting")
+	g.SetLock("suspended", p.worker.Task.UPID)
+	p.Server.lose(g, state.PowerSuspend, p.worker.Task)
+	return nil
 }
 
 // stateVolume allocates the volume for the memory of a guest, on the given storage, on vmstatestorage, or where its
@@ -57,5 +92,5 @@ func (p process) stateVolume(g *state.Guest, name, storage string) (*state.Volum
 	if s := p.W.Storages[storage]; s != nil && s.IsDir() {
 		file += ".raw"
 	}
-	return p.W.Alloc(g.Node, storage, g.VMID, file, "raw", (2*max(memory, 512)+500)<<20)
+	return p.alloc(g.Node, storage, g.VMID, file, "raw", (2*max(memory, 512)+500)<<20)
 }

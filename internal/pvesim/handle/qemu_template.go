@@ -73,6 +73,9 @@ func (r *Request) convert(w *Worker, g *state.Guest) error {
 		if v == nil {
 			return Die("volume '%s' does not exist", d.file())
 		}
+		if err := r.lockStorage(g.Node, id); err != nil {
+			return err
+		}
 		if _, err := r.W.CreateBase(v); err != nil {
 			return err
 		}

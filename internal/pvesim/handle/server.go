@@ -45,6 +45,7 @@ type Server struct {
 	ops     []*Op
 	locks   map[string]*fileLock
 	workers map[string]*Worker // running ones, by UPID
+	agenda  []appointment      // earliest first
 	forks   int                // processes started, the source of pids
 	stats   statistics
 
@@ -101,7 +102,9 @@ func (s *Server) Do(f func(w *state.World)) {
 	defer s.leave()
 	s.world.Lock()
 	defer s.world.Unlock()
+	s.tick()
 	f(s.world)
+	s.keep()
 }
 
 // enter and leave tell a clock that counts its users that one more or one less goroutine works on the cluster.
@@ -146,5 +149,5 @@ func (s *Server) pause(ctx context.Context, d time.Duration) {
 		s.world.Clock.Sleep(d)
 	}
 	s.world.Lock()
-	s.stats.tick(s.world)
+	s.tick()
 }

@@ -176,7 +176,9 @@ func snapshotRollback(r *Request) (any, error) {
 			return err
 		}
 		g.SetLock("rollback", w.Task.UPID)
-		g.Running = nil
+		if g.Running != nil {
+			r.Server.lose(g, state.PowerRollback, w.Task)
+		}
 		if err := w.Checkpoint(); err != nil {
 			g.LockCause = "failure" // the lock stays until the rollback is done again
 			return err

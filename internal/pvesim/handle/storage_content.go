@@ -83,7 +83,7 @@ func contentAlloc(r *Request) (any, error) {
 		}
 		format = f
 	}
-	v, err := r.W.Alloc(r.node(), s.ID, r.vmid(), name, format, size)
+	v, err := r.alloc(r.node(), s.ID, r.vmid(), name, format, size)
 	if err != nil {
 		return nil, err
 	}

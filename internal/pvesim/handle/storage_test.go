@@ -111,7 +111,7 @@ func TestAgentDelay(t *testing.T) {
 }
 
 func TestHighAvailability(t *testing.T) {
-	g := newRig(t, nil)
+	g := newRig(t, func(c *Config) { c.World.HARound = -1 })
 	g.steps([]step{{"", "POST", "/qemu", "vmid=100&name=a", "OK"}})
 	g.s.Do(func(w *state.World) { w.HA["vm:100"] = &state.HAResource{SID: "vm:100", State: "stopped"} })
 	g.steps([]step{

@@ -142,6 +142,10 @@ func stopTask(r *Request) (any, error) {
 	if w == nil {
 		return nil, nil
 	}
+	if w.foreign {
+		r.Server.endForeign(t, "received interrupt")
+		return nil, nil
+	}
 	w.terminate = true
 	r.Server.Wait(5*time.Second, func() bool { return !t.Running })
 	w.kill = t.Running

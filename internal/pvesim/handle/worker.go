@@ -24,6 +24,7 @@ type Worker struct {
 	asks      int           // how often CleanupFails said yes
 	terminate bool          // SIGTERM came
 	kill      bool          // SIGKILL came
+	foreign   bool          // a stranger's, which has no goroutine
 	children  []func()
 	ended     chan struct{} // closed when it has ended
 }
@@ -83,6 +84,11 @@ func (s *Server) start(w *Worker, work func(*Worker) error) {
 		w.startChildren()
 		return
 	}
+	s.beside(w, work)
+}
+
+// beside runs a worker in a goroutine of its own.
+func (s *Server) beside(w *Worker, work func(*Worker) error) {
 	s.enter()
 	s.wg.Add(1)
 	go func() {

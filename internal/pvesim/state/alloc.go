@@ -197,14 +197,26 @@ func (w *World) Free(node, storage, name string) (warning string, err error) {
 	if v.Busy != "" {
 		return "", fmt.Errorf("%s", v.Busy)
 	}
-	if w.openedBy(node, v) != 0 {
-		switch s.Type {
-		case "zfspool":
-			return "", fmt.Errorf("zfs error: cannot destroy '%s/%s': dataset is busy", s.Path, n.File)
-		case "lvm", "lvmthin":
-			return "", fmt.Errorf("lvremove '%s/%s' error:   Logical volume %s/%s in use.", s.VG(), n.File, s.VG(), n.File)
-		}
+	if s.BusyFrees != 0 {
+		s.BusyFrees -= max(0, min(1, s.BusyFrees))
+		return "", s.busyError(n)
+	}
+	if w.openedBy(node, v) != 0 && (s.Type == "zfspool" || s.Type == "lvm" || s.Type == "lvmthin") {
+		return "", s.busyError(n)
 	}
 	delete(w.Volumes, s.Key(node, name))
 	return "", nil
+}
+
+// busyError is what the storage's tool says of a volume that somebody has open.
+func (s *Storage) busyError(n VolumeName) error {
+	switch s.Type {
+	case "zfspool":
+		return fmt.Errorf("zfs error: cannot destroy '%s/%s': dataset is busy", s.Path, n.File)
+	case "lvm", "lvmthin":
+		return fmt.Errorf("lvremove '%s/%s' error:   Logical volume %s/%s in use.", s.VG(), n.File, s.VG(), n.File)
+	case "rbd":
+		return fmt.Errorf("rbd rm '%s' error: rbd: error: image still has watchers", n.File)
+	}
+	return fmt.Errorf("unlink '%s/images/%d/%s' failed: Device or resource busy", s.Path, n.VMID, n.File)
 }

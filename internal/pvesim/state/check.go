@@ -21,6 +21,7 @@ func (w *World) Check() error {
 		}
 		errs = append(errs, w.checkGuest(g))
 	}
+	errs = append(errs, w.checkJobs()...)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	return errors.Join(errs...)
 }

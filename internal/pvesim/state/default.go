@@ -22,6 +22,7 @@ func Default(nodes []string) *World {
 		Volumes: Volumes{}, HA: map[string]*HAResource{}, Firewall: map[int]*FirewallFile{}, Tasks: map[string]*Task{},
 		Pools: map[string]*Pool{"web": {ID: "web", Comment: "web servers", Guests: []int{}}},
 		Users: map[string]*User{}, Tokens: map[string]*Token{}, Roles: defaultRoles(),
+		Replication: map[string]*ReplicationJob{}, Backups: map[string]*BackupJob{}, HAGroups: map[string]*HAGroup{},
 	}
 	for i, name := range nodes {
 		w.Nodes[name] = &Node{

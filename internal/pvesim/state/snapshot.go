@@ -21,7 +21,12 @@ type snapshot struct {
 	HA       []*HAResource    `json:"ha"`
 	Firewall []snapshotRules  `json:"firewall"`
 	ACL      []snapshotACL    `json:"acl"`
-	Tasks    []snapshotTask   `json:"tasks"` // running ones; a load ignores them
+
+	Replication []*ReplicationJob `json:"replication"`
+	Backups     []*BackupJob      `json:"backups"`
+	HAGroups    []*HAGroup        `json:"ha_groups"`
+
+	Tasks []snapshotTask `json:"tasks"` // running ones; a load ignores them
 }
 
 type snapshotVolume struct {
@@ -53,12 +58,15 @@ type snapshotTask struct {
 // world can bring about.
 func (w *World) Snapshot() []byte {
 	doc := snapshot{
-		Nodes:    sorted(maps.Values(w.Nodes), func(n *Node) string { return n.Name }),
-		Storages: sorted(maps.Values(w.Storages), func(s *Storage) string { return s.ID }),
-		Guests:   slices.Collect(maps.Values(w.Guests)),
-		Pools:    sorted(maps.Values(w.Pools), func(p *Pool) string { return p.ID }),
-		HA:       sorted(maps.Values(w.HA), func(h *HAResource) string { return h.SID }),
-		Volumes:  []snapshotVolume{}, Firewall: []snapshotRules{}, ACL: []snapshotACL{}, Tasks: []snapshotTask{},
+		Nodes:       sorted(maps.Values(w.Nodes), func(n *Node) string { return n.Name }),
+		Storages:    sorted(maps.Values(w.Storages), func(s *Storage) string { return s.ID }),
+		Guests:      slices.Collect(maps.Values(w.Guests)),
+		Pools:       sorted(maps.Values(w.Pools), func(p *Pool) string { return p.ID }),
+		HA:          sorted(maps.Values(w.HA), func(h *HAResource) string { return h.SID }),
+		Replication: sorted(maps.Values(w.Replication), func(j *ReplicationJob) string { return j.ID }),
+		Backups:     sorted(maps.Values(w.Backups), func(j *BackupJob) string { return j.ID }),
+		HAGroups:    sorted(maps.Values(w.HAGroups), func(g *HAGroup) string { return g.ID }),
+		Volumes:     []snapshotVolume{}, Firewall: []snapshotRules{}, ACL: []snapshotACL{}, Tasks: []snapshotTask{},
 	}
 	slices.SortFunc(doc.Guests, func(a, b *Guest) int { return cmp.Compare(a.VMID, b.VMID) })
 	if doc.Guests == nil {
@@ -132,7 +140,8 @@ func (w *World) Load(document []byte) error {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
 	next := World{Nodes: w.Nodes, Storages: w.Storages, Guests: w.Guests, Volumes: w.Volumes, Pools: w.Pools, HA: w.HA,
-		Firewall: w.Firewall, ACL: w.ACL, Tasks: w.Tasks, Clock: w.Clock}
+		Firewall: w.Firewall, ACL: w.ACL, Tasks: w.Tasks, Clock: w.Clock, Replication: w.Replication, Backups: w.Backups,
+		HAGroups: w.HAGroups}
 	if err := next.fill(doc); err != nil {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
@@ -141,6 +150,7 @@ func (w *World) Load(document []byte) error {
 	}
 	w.Nodes, w.Storages, w.Guests, w.Volumes = next.Nodes, next.Storages, next.Guests, next.Volumes
 	w.Pools, w.HA, w.Firewall, w.ACL = next.Pools, next.HA, next.Firewall, next.ACL
+	w.Replication, w.Backups, w.HAGroups = next.Replication, next.Backups, next.HAGroups
 	return nil
 }
 
@@ -150,6 +160,9 @@ func (w *World) fill(doc snapshot) error {
 	index(&err, &w.Storages, doc.Storages, func(s *Storage) string { return s.ID })
 	index(&err, &w.Pools, doc.Pools, func(p *Pool) string { return p.ID })
 	index(&err, &w.HA, doc.HA, func(h *HAResource) string { return h.SID })
+	index(&err, &w.Replication, doc.Replication, func(j *ReplicationJob) string { return j.ID })
+	index(&err, &w.Backups, doc.Backups, func(j *BackupJob) string { return j.ID })
+	index(&err, &w.HAGroups, doc.HAGroups, func(g *HAGroup) string { return g.ID })
 	index(&err, &w.Guests, doc.Guests, func(g *Guest) int { return g.VMID })
 	if doc.Guests != nil {
 		for _, g := range w.Guests {

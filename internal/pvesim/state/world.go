@@ -37,6 +37,16 @@ type World struct {
 	Tasks    map[string]*Task           // by UPID, finished ones too
 	NextID   struct{ Lower, Upper int } // datacenter.cfg next-id; zero = PVE's 100 and 1000000
 
+	Replication map[string]*ReplicationJob // by id, "100-0"
+	Backups     map[string]*BackupJob      // by id
+	HAGroups    map[string]*HAGroup        // by id
+	// HARound is how long the HA manager takes until it acts on a request; zero is DefaultHARound, negative at once.
+	HARound time.Duration
+	// HALog is what the HA manager said, oldest first.
+	HALog []string
+	// PowerOffs are the power-offs and restarts of guests, in order. No snapshot holds them.
+	PowerOffs []PowerOff
+
 	rng *rand.Rand
 }
 
@@ -65,6 +75,10 @@ type Guest struct {
 	Agent *Agent `json:"agent,omitempty"`
 	// Ignores lists what the guest's operating system does not react to: "shutdown", "unplug".
 	Ignores []string `json:"ignores,omitempty"`
+	// ShutdownSeconds is how long the operating system takes to shut down.
+	ShutdownSeconds int `json:"shutdown_seconds,omitempty"`
+	// StopWarning is a warning that every task logs that ends the guest, which makes its status "WARNINGS: 1".
+	StopWarning string `json:"stop_warning,omitempty"`
 	// LockCause says who may have left the lock behind: the UPID of a task, "state" (posted) or "api".
 	LockCause string `json:"-"`
 	// CreatedAt lets /cluster/resources lag: pvestatd reports a guest up to 10 s late.
@@ -105,6 +119,8 @@ type Storage struct {
 	Disabled bool     `json:"disabled"`
 	Offline  bool     `json:"offline"` // configured, but not reachable
 	Total    int64    `json:"total"`   // bytes
+	// BusyFrees is how many of the next frees of a volume fail because it is busy; a negative number: all.
+	BusyFrees int `json:"busy_frees,omitempty"`
 }
 
 // Volumes are all volumes, by key.
@@ -138,14 +154,6 @@ type Pool struct {
 	Comment  string   `json:"comment,omitempty"`
 	Guests   []int    `json:"guests"`
 	Storages []string `json:"storages,omitempty"`
-}
-
-// HAResource is an entry of ha/resources.cfg.
-type HAResource struct {
-	SID     string            `json:"sid"`
-	State   string            `json:"state"`
-	Group   string            `json:"group,omitempty"`
-	Options map[string]string `json:"options,omitempty"` // comment, failback, max_relocate, max_restart as given
 }
 
 // FirewallFile is a VM's firewall configuration.

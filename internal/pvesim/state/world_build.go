@@ -74,7 +74,7 @@ func (b *worldBuilder) storages() {
 	for _, f := range b.file.Storages {
 		s := &Storage{
 			ID: f.ID, Type: f.Type, Content: f.Content, Path: f.Path, Nodes: f.Nodes, Shared: f.Shared, Disabled: f.Disabled,
-			Offline: f.Offline, Total: int64(f.Total),
+			Offline: f.Offline, Total: int64(f.Total), BusyFrees: f.BusyFrees,
 		}
 		if s.ID == "" || b.w.Storages[s.ID] != nil {
 			b.fault("storage %q: no id, or it stands twice", s.ID)
@@ -148,11 +148,13 @@ func (b *worldBuilder) volume(node, volid string, size int64, data string) {
 
 func (b *worldBuilder) guests() {
 	for _, f := range b.file.Guests {
-		g := &Guest{VMID: f.VMID, Type: f.Type, Node: f.Node, Config: map[string]string{}, Ignores: f.Ignores}
+		g := &Guest{VMID: f.VMID, Type: f.Type, Node: f.Node, Config: map[string]string{}, Ignores: f.Ignores,
+			ShutdownSeconds: f.ShutdownSeconds, StopWarning: f.StopWarning}
 		maps.Copy(g.Config, f.Config)
 		if f.Running {
 			g.Running = &Running{}
 		}
+		b.asleep(f, g)
 		if f.Agent != nil {
 			g.Agent = &Agent{Silent: f.Agent.Silent, DelaySeconds: f.Agent.DelaySeconds}
 			for _, i := range f.Agent.Interfaces {
@@ -173,6 +175,22 @@ func (b *worldBuilder) guests() {
 		b.w.Guests[g.VMID] = g
 		b.complete(g)
 		b.disks(g)
+	}
+}
+
+// asleep pauses a guest, or saves it to disk: stopped, locked, and with a volume that holds its memory.
+func (b *worldBuilder) asleep(f fileGuest, g *Guest) {
+	if f.Paused && f.Suspended || f.Suspended && f.Running {
+		b.fault("guest %d: it is paused, or suspended, or just running", f.VMID)
+	}
+	if f.Paused {
+		g.Running = &Running{QMPStatus: "paused"}
+	}
+	if f.Suspended {
+		g.Config["lock"] = "suspended"
+	}
+	if f.Suspended && g.Config["vmstate"] == "" {
+		b.fault("guest %d: a suspended guest has a vmstate (storage:vm-%d-state-suspend-<date>)", f.VMID, f.VMID)
 	}
 }
 
@@ -204,7 +222,7 @@ func (b *worldBuilder) complete(g *Guest) {
 
 var netKey = regexp.MustCompile(`^net\d+$`)
 
-var diskKey = regexp.MustCompile(`^(?:ide|sata|scsi|virtio|efidisk|tpmstate|unused|mp)\d+$|^rootfs$`)
+var diskKey = regexp.MustCompile(`^(?:ide|sata|scsi|virtio|efidisk|tpmstate|unused|mp)\d+$|^rootfs$|^vmstate$`)
 
 // disks makes the volumes that a configuration refers to, in the order of their names, bases first.
 func (b *worldBuilder) disks(g *Guest) {

@@ -27,6 +27,11 @@ type worldFile struct {
 	Tokens   []fileToken         `yaml:"tokens"`
 	Roles    map[string][]string `yaml:"roles"`
 	ACL      []fileACL           `yaml:"acl"`
+
+	Replication    []fileReplication `yaml:"replication"`
+	Backups        []fileBackup      `yaml:"backups"`
+	HAGroups       []fileHAGroup     `yaml:"ha_groups"`
+	HARoundSeconds float64           `yaml:"ha_round_seconds"`
 }
 
 type fileRange struct {
@@ -53,6 +58,8 @@ type fileStorage struct {
 	Disabled bool     `yaml:"disabled"`
 	Offline  bool     `yaml:"offline"`
 	Total    fileSize `yaml:"total"`
+
+	BusyFrees int `yaml:"busy_frees"`
 }
 
 type fileGuest struct {
@@ -63,6 +70,11 @@ type fileGuest struct {
 	Config  map[string]string `yaml:"config"`
 	Agent   *fileAgent        `yaml:"agent"`
 	Ignores []string          `yaml:"ignores"`
+
+	Paused          bool   `yaml:"paused"`    // runs, but its processors stand still
+	Suspended       bool   `yaml:"suspended"` // saved to disk
+	ShutdownSeconds int    `yaml:"shutdown_seconds"`
+	StopWarning     string `yaml:"stop_warning"`
 }
 
 type fileAgent struct {
@@ -95,6 +107,28 @@ type fileHA struct {
 	SID   string `yaml:"sid"`
 	State string `yaml:"state"`
 	Group string `yaml:"group"`
+}
+
+type fileHAGroup struct {
+	ID         string   `yaml:"id"`
+	Nodes      []string `yaml:"nodes"`
+	Restricted bool     `yaml:"restricted"`
+	NoFailback bool     `yaml:"nofailback"`
+}
+
+type fileReplication struct {
+	ID       string `yaml:"id"` // <guest>-<number>
+	Target   string `yaml:"target"`
+	Schedule string `yaml:"schedule"`
+}
+
+type fileBackup struct {
+	ID       string `yaml:"id"`
+	VMIDs    []int  `yaml:"vmids"`
+	All      bool   `yaml:"all"`
+	Exclude  []int  `yaml:"exclude"`
+	Storage  string `yaml:"storage"`
+	Schedule string `yaml:"schedule"`
 }
 
 type fileFirewall struct {

@@ -1,6 +1,9 @@
 package state
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // groups builds what refers to guests: pools, HA resources, firewall files.
 func (b *worldBuilder) groups() {
@@ -37,8 +40,32 @@ func (b *worldBuilder) groups() {
 		}
 		b.w.HA[f.SID] = &HAResource{SID: f.SID, State: f.State, Group: f.Group}
 	}
+	b.jobs()
 	for _, f := range b.file.Firewall {
 		b.w.Firewall[f.VMID] = &FirewallFile{Options: f.Options, Rules: f.Rules}
+	}
+}
+
+// jobs builds what the cluster does with guests on its own: HA groups, replication, backups.
+func (b *worldBuilder) jobs() {
+	b.w.HARound = time.Duration(b.file.HARoundSeconds * float64(time.Second))
+	for _, f := range b.file.HAGroups {
+		for _, n := range f.Nodes {
+			if b.w.Nodes[n] == nil {
+				b.fault("HA group %s: node %q does not exist", f.ID, n)
+			}
+		}
+		b.w.HAGroups[f.ID] = &HAGroup{ID: f.ID, Nodes: f.Nodes, Restricted: f.Restricted, NoFailback: f.NoFailback}
+	}
+	for _, f := range b.file.Replication {
+		guest, _, _ := strings.Cut(f.ID, "-")
+		if b.w.Guests[atoi(guest)] == nil || b.w.Nodes[f.Target] == nil {
+			b.fault("replication job %q: no such guest, or no node %q", f.ID, f.Target)
+		}
+		b.w.Replication[f.ID] = &ReplicationJob{ID: f.ID, Guest: atoi(guest), Target: f.Target, Schedule: f.Schedule}
+	}
+	for _, f := range b.file.Backups {
+		b.w.Backups[f.ID] = &BackupJob{ID: f.ID, VMIDs: f.VMIDs, All: f.All, Exclude: f.Exclude, Storage: f.Storage, Schedule: f.Schedule}
 	}
 }
 

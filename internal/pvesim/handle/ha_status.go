@@ -1,0 +1,56 @@
+package handle
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// serviceState is the state that the manager's status has for a resource: not what was asked for, but how far it is.
+func (s *Server) serviceState(h *state.HAResource, g *state.Guest) string {
+	running := g != nil && g.Running != nil
+	switch {
+	case h.Failed:
+		return "error"
+	case h.State == "ignored":
+		return h.State
+	case h.Busy != "" && s.workers[h.Busy] != nil && s.workers[h.Busy].Task.Type == "qmigrate":
+		return "migrate"
+	case h.State == "started" && running:
+		return "started"
+	case h.State == "started":
+		return "request_start"
+	case running:
+		return "request_stop"
+	}
+	return "stopped"
+}
+
+// managerStatus is GET /cluster/ha/status/manager_status (pve-ha-manager API2/HA/Status.pm).
+func managerStatus(r *Request) (any, error) {
+	nodes, services, lrm := map[string]any{}, map[string]any{}, map[string]any{}
+	for _, name := range nodeNames(r.W) {
+		status, mode := "online", "active"
+		if !r.W.Nodes[name].Online {
+			status, mode = "unknown", "unknown"
+		}
+		nodes[name], lrm[name] = status, map[string]any{"mode": mode, "state": mode, "timestamp": r.W.Clock.Now().Unix()}
+	}
+	for _, sid := range slices.Sorted(maps.Keys(r.W.HA)) {
+		_, id, _ := strings.Cut(sid, ":")
+		g := r.W.Guests[number(id)]
+		row := map[string]any{"state": r.Server.serviceState(r.W.HA[sid], g), "running": 0}
+		if g != nil {
+			row["node"], row["running"] = g.Node, flag(g.Running != nil)
+		}
+		services[sid] = row
+	}
+	return map[string]any{
+		"manager_status": map[string]any{
+			"master_node": home(r.W), "node_status": nodes, "service_status": services, "timestamp": r.W.Clock.Now().Unix(),
+		},
+		"lrm_status": lrm, "quorum": map[string]any{"node": home(r.W), "quorate": "1"},
+	}, nil
+}

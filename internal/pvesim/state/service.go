@@ -1,0 +1,116 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DefaultHARound is the pause between two rounds of the HA manager (pve-ha-manager CRM.pm and LRM.pm, do_one_iteration).
+const DefaultHARound = 10 * time.Second
+
+// HAResource is an entry of ha/resources.cfg, and what the manager's status knows of it.
+type HAResource struct {
+	SID     string            `json:"sid"`
+	State   string            `json:"state"` // requested
+	Group   string            `json:"group,omitempty"`
+	Options map[string]string `json:"options,omitempty"` // comment, failback, max_relocate, max_restart as given
+
+	// Command is what the manager was last told to do besides and has not yet taken up.
+	Command *HACommand `json:"-"`
+	// Busy is the UPID of the task by which the local manager acts, "" if it does not.
+	Busy string `json:"-"`
+	// Failures counts starts that failed, one after the other. Failed means that the manager has given up: state "error".
+	Failures int  `json:"-"`
+	Failed   bool `json:"-"`
+}
+
+// HACommand is a line of ha/crm_commands: "migrate", "relocate" to Node, or "stop" with a timeout.
+type HACommand struct {
+	Verb, Node     string
+	TimeoutSeconds int
+}
+
+// HAGroup is an entry of ha/groups.cfg. In a restricted one its members run on no other nodes.
+type HAGroup struct {
+	ID         string   `json:"id"`
+	Nodes      []string `json:"nodes"`
+	Restricted bool     `json:"restricted,omitempty"`
+	NoFailback bool     `json:"nofailback,omitempty"`
+}
+
+// HADelay is how long the manager takes until it acts.
+func (w *World) HADelay() time.Duration {
+	switch {
+	case w.HARound < 0:
+		return 0
+	case w.HARound == 0:
+		return DefaultHARound
+	}
+	return w.HARound
+}
+
+// ReplicationJob is an entry of replication.cfg: the guest's volumes are copied to another node.
+type ReplicationJob struct {
+	ID       string `json:"id"` // guest and number, "100-0"
+	Guest    int    `json:"guest"`
+	Target   string `json:"target"`
+	Schedule string `json:"schedule,omitempty"`
+}
+
+// BackupJob is a vzdump entry of jobs.cfg: of the guests VMIDs, or of All but Exclude.
+type BackupJob struct {
+	ID       string `json:"id"`
+	VMIDs    []int  `json:"vmids,omitempty"`
+	All      bool   `json:"all,omitempty"`
+	Exclude  []int  `json:"exclude,omitempty"`
+	Storage  string `json:"storage,omitempty"`
+	Schedule string `json:"schedule,omitempty"`
+}
+
+// ReplicationOf is the first replication job of a guest; nil if it has none.
+func (w *World) ReplicationOf(vmid int) *ReplicationJob {
+	for n := range 100 {
+		if j := w.Replication[fmt.Sprintf("%d-%d", vmid, n)]; j != nil {
+			return j
+		}
+	}
+	return nil
+}
+
+// PurgeJobs takes a guest out of the replication and backup jobs (PVE::ReplicationConfig::remove_vmid_jobs,
+// PVE::VZDump::Plugin::remove_vmid_from_backup_jobs). A backup job that names no other guest goes.
+func (w *World) PurgeJobs(vmid int) {
+	for id, j := range w.Replication {
+		if j.Guest == vmid {
+			delete(w.Replication, id)
+		}
+	}
+	isIt := func(id int) bool { return id == vmid }
+	for id, j := range w.Backups {
+		listed := len(j.VMIDs) > 0
+		j.VMIDs, j.Exclude = slices.DeleteFunc(j.VMIDs, isIt), slices.DeleteFunc(j.Exclude, isIt)
+		if listed && len(j.VMIDs) == 0 {
+			delete(w.Backups, id)
+		}
+	}
+}
+
+// checkJobs finds jobs that do not fit their id, and jobs of guests that were never there.
+func (w *World) checkJobs() []error {
+	var errs []error
+	for id, j := range w.Replication {
+		guest, n, _ := strings.Cut(id, "-")
+		if _, err := strconv.Atoi(n); err != nil || guest != strconv.Itoa(j.Guest) || id != j.ID {
+			errs = append(errs, fmt.Errorf("replication job %q of guest %d: the id is not <guest>-<number>", id, j.Guest))
+		}
+	}
+	for id, j := range w.Backups {
+		if id != j.ID || j.All == (len(j.VMIDs) > 0) {
+			errs = append(errs, fmt.Errorf("backup job %q: it is either of all guests or of some", id))
+		}
+	}
+	return errs
+}
