@@ -19,7 +19,11 @@ func (s *Service) Check(ctx context.Context, r PlanRequest) []*FieldError {
 		return []*FieldError{{Path: "", Summary: "Cannot look at the cluster", Detail: "The plan needs the list of nodes, storages and guests", Err: err}}
 	}
 	c := &planCheck{resources: resources, node: r.Node}
-	if c.node == "" && r.Clone == nil && r.Creating && len(resources.Nodes()) > 1 {
+	if len(r.Nodes) > 0 && c.node == "" {
+		c.node, err = firstOnline(resources, r.Nodes)
+		c.add(err)
+	}
+	if c.node == "" && len(r.Nodes) == 0 && r.Clone == nil && r.Creating && len(resources.Nodes()) > 1 {
 		_, err := target(resources, "", nil)
 		c.add(err)
 	}
@@ -30,7 +34,7 @@ func (s *Service) Check(ctx context.Context, r PlanRequest) []*FieldError {
 		c.vmid(r.VMID)
 		c.source(r.Clone)
 	}
-	if len(c.found) > 0 && c.found[0].Path == "node" {
+	if len(c.found) > 0 && (c.found[0].Path == "node" || c.found[0].Path == "nodes") {
 		return c.found
 	}
 	if c.origin.VMID != 0 && r.Spec != nil {
@@ -42,6 +46,7 @@ func (s *Service) Check(ctx context.Context, r PlanRequest) []*FieldError {
 			c.cloned(config, *r.Spec)
 		}
 	}
+	c.moving(ctx, s, r.Moving)
 	c.storages(r.Storages)
 	c.images(r.Images)
 	c.pool(r.Pool)

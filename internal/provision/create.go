@@ -31,6 +31,7 @@ type creation struct {
 	sent     bool     // the first request may have had an effect
 	lost     *lostJob // it, when its answer was lost and its task was not found
 	taken    bool     // the id was somebody else's
+	held     bool     // the first request failed for somebody's lock
 	identity Identity // the VM's, once it was seen
 	change   vm.Change
 	// unprotected: the protection that a clone inherits is off until the commit.
@@ -40,23 +41,47 @@ type creation struct {
 	notes       []string // of the rollback
 }
 
-// Create makes a VM whole, or leaves nothing of it. See Created for what an error means.
+// Create makes a VM whole, or leaves nothing of it. See Created for what an error means. A create that fails at once for a
+// lock of somebody else, its source's mostly, and leaves nothing is begun anew when that may be gone: then the source may be
+// on another node, and the id somebody's.
 func (s *Service) Create(ctx context.Context, r CreateRequest) (Created, error) {
+	var q *queue
+	for {
+		c, created, err := s.create(ctx, r)
+		var failed *tx.Error
+		if c == nil || !c.held || !tx.RolledBack(err) || created.Guest.VMID != 0 || !errors.As(err, &failed) {
+			return created, err
+		}
+		if q == nil {
+			q = s.queue(c.node, c.vmid)
+			if c.origin != nil {
+				q = s.queue(c.origin.node, c.origin.vmid)
+			}
+		}
+		if err := q.wait(ctx, failed.Err); err != nil {
+			return created, &tx.Error{Step: failed.Step, Err: err}
+		}
+	}
+}
+
+// create makes one attempt, or several where others take the ids first. The creation is the last one, nil if it did not get
+// that far.
+func (s *Service) create(ctx context.Context, r CreateRequest) (*creation, Created, error) {
 	resources, err := s.api.Resources(ctx)
 	if err != nil {
-		return Created{}, fmt.Errorf("list the cluster's guests: %w", err)
+		return nil, Created{}, fmt.Errorf("list the cluster's guests: %w", err)
 	}
-	from, err := s.resolve(ctx, resources, r.Clone)
+	from, resources, err := s.resolve(ctx, resources, r.Clone)
 	if err != nil {
-		return Created{}, err
+		return nil, Created{}, err
 	}
 	node, err := target(resources, r.Node, from)
 	if err != nil {
-		return Created{}, err
+		return nil, Created{}, err
 	}
 	if r.VMID == 0 && r.Spec.Name != nil {
 		if err := s.reclaimName(ctx, resources, *r.Spec.Name); err != nil {
-			return Created{}, err
+			return nil, Created{}, err
 		}
 	}
 	ids := &idSource{s: s, resources: resources, request: r, writeNode: node, landNode: node}
@@ -66,7 +91,7 @@ func (s *Service) Create(ctx context.Context, r CreateRequest) (Created, error) 
 	for range collisions {
 		c := &creation{s: s, r: r, node: node, origin: from}
 		if c.vmid, c.fences, err = ids.next(ctx); err != nil {
-			return Created{}, err
+			return nil, Created{}, err
 		}
 		c.stamp = newStamp(clusterName(resources), c.vmid, r.until(s.deadline(r.Lease)))
 		created, err := c.run(ctx)
@@ -74,9 +99,9 @@ func (s *Service) Create(ctx context.Context, r CreateRequest) (Created, error) 
 			ids.collide(c.vmid)
 			continue
 		}
-		return created, err
+		return c, created, err
 	}
-	return Created{}, fmt.Errorf("no free VMID: %d ids in a row were taken by others between the look and the create", collisions)
+	return nil, Created{}, fmt.Errorf("no free VMID: %d ids in a row were taken by others between the look and the create", collisions)
 }
 
 // deadline is when a create that begins now may be taken for dead, on the server's clock.
@@ -113,8 +138,11 @@ func (c *creation) run(ctx context.Context) (Created, error) {
 			Summary: fmt.Sprintf("VM %d was created, but could not be read back", c.vmid),
 			Detail:  err.Error() + "\n\nThe VM is complete. The next refresh fills in what is missing in state.",
 		})
+		return created, nil
 	}
-	return created, nil
+	waited, err := c.s.await(ctx, &created.Guest, c.r.Wait)
+	created.Warnings = append(created.Warnings, waited...)
+	return created, err
 }
 
 // undoTimeout bounds the rollback. The lease covers it, so that nobody takes over a create that is being undone.

@@ -5,20 +5,23 @@ import (
 	"fmt"
 )
 
-// regroup moves a VM from one pool to another.
-func (s *Service) regroup(ctx context.Context, vmid int, from, to string) error {
+// regroup moves the VM from one pool to another.
+func (u *update) regroup(ctx context.Context) error {
+	from, to := u.r.PriorPool, u.r.Pool
 	if from == to {
 		return nil
 	}
 	if from != "" {
-		if err := s.api.RemoveFromPool(ctx, from, vmid); err != nil {
-			return &FieldError{Path: "pool", Summary: fmt.Sprintf("Cannot take VM %d out of pool %s", vmid, from), Detail: "It is still a member", Err: err}
+		if err := u.s.contend(ctx, "", u.vmid, func(ctx context.Context) error { return u.s.api.RemoveFromPool(ctx, from, u.vmid) }); err != nil {
+			return &FieldError{Path: "pool", Summary: fmt.Sprintf("Cannot take VM %d out of pool %s", u.vmid, from), Detail: "It is still a member", Err: err}
 		}
+		u.pool = ""
 	}
 	if to != "" {
-		if err := s.api.AddToPool(ctx, to, vmid); err != nil {
-			return &FieldError{Path: "pool", Summary: fmt.Sprintf("Cannot put VM %d into pool %s", vmid, to), Detail: "It is in no pool now", Err: err}
+		if err := u.s.contend(ctx, "", u.vmid, func(ctx context.Context) error { return u.s.api.AddToPool(ctx, to, u.vmid) }); err != nil {
+			return &FieldError{Path: "pool", Summary: fmt.Sprintf("Cannot put VM %d into pool %s", u.vmid, to), Detail: "It is in no pool now", Err: err}
 		}
+		u.pool = to
 	}
 	return nil
 }

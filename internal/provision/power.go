@@ -10,26 +10,60 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// switchPower starts or shuts down the guest where the configuration manages its power.
-func (s *Service) switchPower(ctx context.Context, l *ledger, r UpdateRequest) ([]Warning, error) {
-	if r.PowerState == Unmanaged {
-		return nil, nil
+// awake refuses to change the options of a guest that is suspended to disk, since PVE takes none then. One that is to run is
+// resumed by its start.
+func (u *update) awake() error {
+	if u.config.Current()["lock"] != "suspended" || len(u.change.Set)+len(u.change.Delete)+len(u.change.DeleteFirst)+len(u.change.Moves)+len(u.change.Grow) == 0 {
+		return nil
 	}
-	status, err := s.api.GuestStatus(ctx, r.Ref.Node, r.Ref.VMID)
-	if err != nil {
-		return nil, err
+	return fmt.Errorf("VM %d is suspended to disk, and PVE changes nothing on it until it runs again. Nothing was changed; resume it with `qm resume %d` on node %s, "+
+		"or drop its saved memory by removing the option vmstate in PVE, then apply", u.vmid, u.vmid, u.node)
+}
+
+// powerOff shuts the guest down where the configuration wants it off.
+func (u *update) powerOff(ctx context.Context) error {
+	if u.r.PowerState != Stopped {
+		return nil
 	}
+	status, err := u.s.api.GuestStatus(ctx, u.node, u.vmid)
+	if err != nil || status.Status != "running" {
+		return err
+	}
+	if status.QMPStatus == "paused" {
+		return &FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d is paused", u.vmid),
+			Detail: fmt.Sprintf("A paused guest hears no request to shut down. Resume it with `qm resume %d` on node %s, or stop it yourself, then apply", u.vmid, u.node)}
+	}
+	if err := u.s.shutDown(ctx, &u.ledger, u.node, u.vmid, u.r.StopTimeout, false); err != nil {
+		return err
+	}
+	if u.stale = len(u.config.Waiting()) > 0; u.stale { // they are in force now
+		return u.look(ctx)
+	}
+	return nil
+}
+
+// powerOn starts the guest where the configuration wants it to run. One that was paused is resumed.
+func (u *update) powerOn(ctx context.Context) error {
+	if u.r.PowerState != Running {
+		return nil
+	}
+	status, err := u.s.api.GuestStatus(ctx, u.node, u.vmid)
 	switch {
-	case r.PowerState == Running && status.Status != "running":
-		result, err := s.start(ctx, l, r.Ref.Node, r.Ref.VMID)
-		if err == nil && result.Warnings > 0 {
-			return []Warning{{Summary: fmt.Sprintf("Start of VM %d ended with warnings", r.Ref.VMID), Detail: fmt.Sprint(result.Log)}}, nil
-		}
-		return nil, err
-	case r.PowerState == Stopped && status.Status == "running":
-		return nil, s.shutDown(ctx, l, r.Ref.Node, r.Ref.VMID, r.StopTimeout, false)
+	case err != nil:
+		return err
+	case status.Status == "running" && status.QMPStatus == "paused":
+		_, err := u.s.perform(ctx, &u.ledger, job{node: u.node, typ: "qmresume", id: u.vmid,
+			send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.ResumeVM(ctx, u.node, u.vmid) }})
+		return err
+	case status.Status == "running":
+		return nil
 	}
-	return nil, nil
+	u.stale, u.booted = true, true
+	result, err := u.s.start(ctx, &u.ledger, u.node, u.vmid)
+	if result.Warnings > 0 {
+		u.warn(fmt.Sprintf("Start of VM %d ended with warnings", u.vmid), strings.Join(result.Log, "\n"))
+	}
+	return err
 }
 
 // shutDown asks the guest to shut down, and stops it hard only where that is allowed.

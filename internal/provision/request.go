@@ -71,6 +71,8 @@ type Ref struct {
 	Identity Identity
 	// Status is the power status in state; a listing that says the same is believed, another is asked about.
 	Status string
+	// Agent is what state knows of the guest's agent.
+	Agent AgentMemory
 	// Firewall and HA say that state knows of them; without that they are not read.
 	Firewall, HA bool
 	// Proof stands in for the identity while a failed create of ours is all that state has.
@@ -98,6 +100,7 @@ type Guest struct {
 	Source   int       // VMID of the clone source, create only
 	// Interfaces is what the agent said; nil if it was not asked or silent.
 	Interfaces []Interface
+	Silent     bool // the agent was asked and did not answer
 }
 
 // Interface is a network interface as the guest agent reports it.
@@ -166,6 +169,8 @@ type UpdateRequest struct {
 	Node string
 	// Restart says what is done when a change waits for a restart of the running guest.
 	Restart Restart
+	// Due are options of earlier changes that still wait for a restart.
+	Due []string
 	// StopTimeout bounds a graceful shutdown, also that of a restart. Zero: three minutes.
 	StopTimeout time.Duration
 	Wait        *Wait
@@ -222,4 +227,13 @@ type PlanRequest struct {
 	Pool     string
 	Spec     *vm.Spec          // of a clone, if all of it is known
 	Images   map[string]string // attribute path -> volume id that must exist (ISO, import source)
+	Nodes    []string          // instead of Node, of a create: the first of them that is online
+	Moving   *Moving           // a VM that is to be migrated to Node
+}
+
+// Moving is a VM in state that a plan takes to another node.
+type Moving struct {
+	VMID           int
+	From           string
+	Prior, Planned vm.Spec
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -24,27 +23,63 @@ func onExisting(change vm.Change, prior vm.Spec) vm.Change {
 // reshape moves and grows disks before their options change. A move writes the active configuration only: an option of
 // the disk that waits for a restart stands in a pending line with the old volume, which the next boot would put back in
 // its place (qemu-server API2/Qemu.pm move_vm_disk). So what waits there is dropped first, and is written anew afterwards.
-func (s *Service) reshape(ctx context.Context, l *ledger, node string, vmid int, early vm.Change, config pve.PendingConfig) (pve.PendingConfig, error) {
+func (u *update) reshape(ctx context.Context) error {
+	early := onExisting(u.change, u.prior)
+	if len(early.Moves)+len(early.Grow) == 0 {
+		return nil
+	}
+	slots := shapedSlots(early)
 	var waiting []string
-	for slot := range shapedSlots(early) {
-		if slices.Contains(config.Waiting(), slot) {
+	for slot := range slots {
+		if slices.Contains(u.config.Waiting(), slot) {
 			waiting = append(waiting, slot)
 		}
 	}
+	u.stale = true
 	if len(waiting) > 0 {
 		slices.Sort(waiting)
-		if err := s.revert(ctx, node, vmid, waiting); err != nil {
-			return config, fmt.Errorf("drop what waits for a restart before a disk changes: %w", err)
+		if err := u.s.revert(ctx, u.node, u.vmid, waiting); err != nil {
+			return fmt.Errorf("drop what waits for a restart before a disk changes: %w", err)
 		}
 	}
-	if err := s.shape(ctx, l, node, vmid, early); err != nil {
-		return config, err
+	if err := u.s.shape(ctx, &u.ledger, u.node, u.vmid, early); err != nil {
+		return err
 	}
-	config, err := s.api.PendingConfig(ctx, node, vmid)
-	if err != nil {
-		return config, fmt.Errorf("read VM %d after its disks were changed: %w", vmid, err)
+	return u.again(ctx, func(slot string) bool { return slots[slot] })
+}
+
+// again compares anew after a step has changed disks: where they are now is what the rest of the change begins with.
+func (u *update) again(ctx context.Context, changed func(slot string) bool) error {
+	if err := u.look(ctx); err != nil {
+		return err
 	}
-	return config, nil
+	u.r.Planned = unnamed(u.r.Prior, u.r.Planned)
+	u.r.Prior = rebased(u.r.Prior, vm.Decode(u.config.Merged()), changed)
+	return u.compare()
+}
+
+// unnamed is a plan that says of no drive which volume it has, where that is the one from before: it may have another name
+// by now, and to name the old one would be to attach it again.
+func unnamed(prior, planned vm.Spec) vm.Spec {
+	planned.Disks = maps.Clone(planned.Disks)
+	for slot, disk := range planned.Disks {
+		if was, ok := prior.Disks[slot]; ok && disk.Volume == was.Volume {
+			disk.Volume = ""
+			planned.Disks[slot] = disk
+		}
+	}
+	if was, is := prior.EFIDisk, planned.EFIDisk; was != nil && is != nil && is.Volume == was.Volume {
+		disk := *is
+		disk.Volume, planned.EFIDisk = "", &disk
+	}
+	if was, is := prior.TPMState, planned.TPMState; was != nil && is != nil && is.Volume == was.Volume {
+		disk := *is
+		disk.Volume, planned.TPMState = "", &disk
+	}
+	if planned.CloudInit.Volume == prior.CloudInit.Volume {
+		planned.CloudInit.Volume = ""
+	}
+	return planned
 }
 
 func shapedSlots(early vm.Change) map[string]bool {
@@ -58,22 +93,21 @@ func shapedSlots(early vm.Change) map[string]bool {
 	return slots
 }
 
-// reshaped is what is known before a change, with the disks that were just moved or grown as the server has them now.
-func reshaped(prior, server vm.Spec, early vm.Change) vm.Spec {
-	slots := shapedSlots(early)
+// rebased is what is known of a VM, with the drives that have changed as the server has them now.
+func rebased(prior, server vm.Spec, changed func(slot string) bool) vm.Spec {
 	prior.Disks = maps.Clone(prior.Disks)
 	for slot := range prior.Disks {
-		if slots[slot] {
-			prior.Disks[slot] = server.Disks[slot]
+		if has, ok := server.Disks[slot]; ok && changed(slot) {
+			prior.Disks[slot] = has
 		}
 	}
-	if slots["efidisk0"] {
+	if prior.EFIDisk != nil && server.EFIDisk != nil && changed("efidisk0") {
 		prior.EFIDisk = server.EFIDisk
 	}
-	if slots["tpmstate0"] {
+	if prior.TPMState != nil && server.TPMState != nil && changed("tpmstate0") {
 		prior.TPMState = server.TPMState
 	}
-	if slots[prior.CloudInit.Slot] {
+	if slot := prior.CloudInit.Slot; slot != "" && slot == server.CloudInit.Slot && changed(slot) {
 		prior.CloudInit.Storage, prior.CloudInit.Volume, prior.CloudInit.Format = server.CloudInit.Storage, server.CloudInit.Volume, server.CloudInit.Format
 	}
 	return prior
@@ -81,30 +115,33 @@ func reshaped(prior, server vm.Spec, early vm.Change) vm.Spec {
 
 // vacate empties the slots that must be empty before the rest of a change is sent. What a running guest does not let go of
 // would leave at its next stop, long after the error that follows here: it is taken back.
-func (s *Service) vacate(ctx context.Context, node string, vmid int, change *vm.Change, before pve.PendingConfig) (pve.PendingConfig, error) {
-	if len(change.DeleteFirst) == 0 {
-		return before, nil
+func (u *update) vacate(ctx context.Context) error {
+	keepDrive(&u.change, u.config.Current())
+	slots := u.change.DeleteFirst
+	if len(slots) == 0 {
+		return nil
 	}
-	if err := s.apply(ctx, &ledger{}, node, vmid, vm.Change{DeleteFirst: change.DeleteFirst}, before.Digest); err != nil {
-		return before, s.takeBack(ctx, node, vmid, *change, before, err)
+	before := u.config
+	u.stale = true
+	if err := u.s.apply(ctx, &u.ledger, u.node, u.vmid, vm.Change{DeleteFirst: slots}, before.Digest); err != nil {
+		return u.s.takeBack(ctx, u.node, u.vmid, u.change, before, err)
 	}
-	now, err := s.api.PendingConfig(ctx, node, vmid)
-	if err != nil {
-		return before, fmt.Errorf("read VM %d after a device was detached: %w", vmid, err)
+	if err := u.look(ctx); err != nil {
+		return err
 	}
-	for _, slot := range change.DeleteFirst {
-		if !slices.Contains(now.Waiting(), slot) {
+	for _, slot := range slots {
+		if !slices.Contains(u.config.Waiting(), slot) {
 			continue
 		}
-		refusal := &FieldError{Path: "cloud_init.slot", Summary: fmt.Sprintf("The cloud-init drive of VM %d cannot leave %s while the VM runs", vmid, slot),
+		refusal := &FieldError{Path: "cloud_init.slot", Summary: fmt.Sprintf("The cloud-init drive of VM %d cannot leave %s while the VM runs", u.vmid, slot),
 			Detail: "PVE detaches it at the next stop only, and takes no second cloud-init drive before. Stop the VM, then apply"}
-		late := slices.DeleteFunc(now.Waiting(), func(option string) bool { return slices.Contains(before.Waiting(), option) })
-		if err := s.revert(context.WithoutCancel(ctx), node, vmid, late); err != nil {
+		late := slices.DeleteFunc(u.config.Waiting(), func(option string) bool { return slices.Contains(before.Waiting(), option) })
+		if err := u.s.revert(context.WithoutCancel(ctx), u.node, u.vmid, late); err != nil {
 			refusal.Detail += ". The change could not be taken back either and happens at the next stop"
 			refusal.Err = err
 		}
-		return before, refusal
+		return refusal
 	}
-	change.DeleteFirst = nil
-	return now, nil
+	u.change.DeleteFirst = nil
+	return nil
 }

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,22 +20,46 @@ type origin struct {
 	request     *Clone
 }
 
-// resolve finds the source of a clone in the cluster's listing and reads what the commit must restore from it.
-func (s *Service) resolve(ctx context.Context, resources pve.Resources, clone *Clone) (*origin, error) {
+// resolve finds the source of a clone in the cluster's listing and reads what the commit must restore from it. A source that
+// is locked is waited for: a backup or a migration of a template ends, and after the migration it is on another node. The
+// listing that is returned is the one in which it was found.
+func (s *Service) resolve(ctx context.Context, resources pve.Resources, clone *Clone) (*origin, pve.Resources, error) {
 	if clone == nil {
-		return nil, nil
+		return nil, resources, nil
 	}
+	var q *queue
+	for {
+		from, lock, err := s.source(ctx, resources, clone)
+		if err != nil || lock == "" || lock == suspended {
+			return from, resources, err
+		}
+		if q == nil || q.node != from.node {
+			q = s.queue(from.node, from.vmid)
+		}
+		locked := lockedBy(lock, fmt.Sprintf("clone VM %d on node %s", from.vmid, from.node))
+		if err := q.wait(ctx, locked); err != nil {
+			return nil, resources, &FieldError{Path: clone.path(), Summary: fmt.Sprintf("VM %d cannot be cloned while it is locked", from.vmid),
+				Detail: "It was not changed", Err: err}
+		}
+		if resources, err = s.api.Resources(ctx); err != nil {
+			return nil, resources, fmt.Errorf("list the cluster's guests: %w", err)
+		}
+	}
+}
+
+// source looks at the source of a clone as it is now, and at the lock on it.
+func (s *Service) source(ctx context.Context, resources pve.Resources, clone *Clone) (*origin, string, error) {
 	found, err := findSource(resources, clone)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	config, err := s.api.CurrentConfig(ctx, found.Node, found.VMID)
 	if err != nil {
-		return nil, &FieldError{Path: "clone", Summary: fmt.Sprintf("Cannot read VM %d to clone it", found.VMID),
+		return nil, "", &FieldError{Path: "clone", Summary: fmt.Sprintf("Cannot read VM %d to clone it", found.VMID),
 			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 	}
 	return &origin{vmid: found.VMID, node: found.Node, template: config.Values["template"] == "1",
-		description: strings.TrimRight(config.Values["description"], " \n"), request: clone}, nil
+		description: strings.TrimRight(config.Values["description"], " \n"), request: clone}, config.Values["lock"], nil
 }
 
 // findSource picks the one VM that the configuration means.
@@ -135,6 +160,22 @@ func target(resources pve.Resources, node string, from *origin) (string, error) 
 		return nodes[0].Node, nil
 	}
 	return node, checkNode(resources, node)
+}
+
+// firstOnline is the first of several nodes that is online.
+func firstOnline(resources pve.Resources, nodes []string) (string, error) {
+	var why []string
+	for _, node := range nodes {
+		err := checkNode(resources, node)
+		if err == nil {
+			return node, nil
+		}
+		var field *FieldError
+		if errors.As(err, &field) {
+			why = append(why, field.Summary)
+		}
+	}
+	return "", &FieldError{Path: "nodes", Summary: "None of the nodes is online", Detail: strings.Join(why, ". ")}
 }
 
 // checkNode reports a node that the cluster does not have, or that is not online.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -12,76 +13,225 @@ import (
 // Update changes a VM in place: exactly what differs between Prior and Planned is sent. On an error the guest, if it has a
 // VMID, is what is true now.
 func (s *Service) Update(ctx context.Context, r UpdateRequest) (Guest, []Warning, error) {
-	config, err := s.api.PendingConfig(ctx, r.Ref.Node, r.Ref.VMID)
+	node, config, err := s.find(ctx, r.Ref)
 	if err != nil {
-		return Guest{}, nil, fmt.Errorf("read VM %d on node %s: %w", r.Ref.VMID, r.Ref.Node, err)
-	}
-	if err := guard(r.Ref, r.Ref.Node, config.Current()); err != nil {
 		return Guest{}, nil, err
 	}
-	warnings, err := s.change(ctx, r, config)
-	guest, readErr := s.readBack(context.WithoutCancel(ctx), r.Ref.Node, r.Ref.VMID)
-	if readErr == nil {
-		readErr = s.attend(context.WithoutCancel(ctx), &guest, r.Ref.Firewall || r.Firewall != nil, r.Ref.HA || r.HA != nil)
+	if err := guard(r.Ref, node, config.Current()); err != nil {
+		return Guest{}, nil, err
 	}
-	guest.Pool = r.Pool
-	if err != nil && r.Pool != r.PriorPool {
-		guest.Pool = r.PriorPool
-	}
+	u := &update{s: s, r: r, node: node, vmid: r.Ref.VMID, config: config, waited: config.Waiting(), pool: r.PriorPool}
+	err = u.run(ctx)
+	guest, readErr := u.outcome(context.WithoutCancel(ctx))
 	if readErr != nil {
-		return Guest{}, warnings, errors.Join(err, fmt.Errorf("read VM %d back: %w", r.Ref.VMID, readErr))
+		return Guest{}, u.warnings, errors.Join(err, fmt.Errorf("read VM %d back: %w", u.vmid, readErr))
 	}
-	return guest, warnings, err
+	return guest, u.warnings, err
 }
 
-func (s *Service) change(ctx context.Context, r UpdateRequest, config pve.PendingConfig) ([]Warning, error) {
-	server := vm.Decode(config.Merged())
-	prior, planned := onto(server, r.Prior, r.Planned)
-	change := vm.Diff(vm.WithRest(prior, server), planned)
-	if len(change.Problems) > 0 {
-		return nil, problems("change", r.Ref.VMID, change)
+// update is one change of a VM: what is wanted, and what is known of the server so far.
+type update struct {
+	s    *Service
+	r    UpdateRequest
+	vmid int
+	node string // where the VM is by now
+
+	config pve.PendingConfig // as it was read last
+	stale  bool              // a step has changed it since
+	waited []string          // options that waited for a restart before
+	ledger ledger
+
+	prior    vm.Spec // what is there, as far as it matters
+	change   vm.Change
+	touched  []string // options that were sent
+	booted   bool     // the guest was started anew since
+	convert  bool     // to a template, by a request of its own
+	pool     string   // that it is in by now
+	warnings []Warning
+}
+
+// step is one stage of an update. There is no undo: what was done stays, and the state says so.
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
+// steps is the order of an update. A guest that is to be off is shut down first, since a stopped one takes every change; one
+// that is to run is started last. It moves before its options change, because storages and bridges are those of the node
+// that it is going to.
+func (u *update) steps() []step {
+	return []step{
+		{"take it out of HA", u.leaveHA},
+		{"shut it down", u.powerOff},
+		{"migrate it", u.migrate},
+		{"move and grow its disks", u.reshape},
+		{"empty slots", u.vacate},
+		{"change its options", u.options},
+		{"place its new disks", u.place},
+		{"change its pool", u.regroup},
+		{"change its firewall", u.protect},
+		{"start it", u.powerOn},
+		{"restart it", u.restart},
+		{"renew its cloud-init data", u.renew},
+		{"put it under HA", u.enterHA},
+		{"convert it to a template", u.freeze},
 	}
-	l := &ledger{}
-	node, vmid := r.Ref.Node, r.Ref.VMID
-	if early := onExisting(change, prior); len(early.Moves)+len(early.Grow) > 0 {
-		var err error
-		if config, err = s.reshape(ctx, l, node, vmid, early, config); err != nil {
-			return nil, err
+}
+
+func (u *update) run(ctx context.Context) error {
+	if err := u.compare(); err != nil {
+		return err
+	}
+	if err := u.awake(); err != nil {
+		return err
+	}
+	for _, step := range u.steps() {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
 		}
-		server = vm.Decode(config.Merged())
-		prior = reshaped(prior, server, early)
-		change = vm.Diff(vm.WithRest(prior, server), planned)
-	}
-	_, convert := change.Set["template"] // by a request of its own, which converts the volumes too
-	delete(change.Set, "template")
-	var err error
-	keepDrive(&change, config.Current())
-	if config, err = s.vacate(ctx, node, vmid, &change, config); err != nil {
-		return nil, err
-	}
-	if err := s.apply(ctx, l, node, vmid, change, config.Digest); err != nil {
-		return nil, s.takeBack(ctx, node, vmid, change, config, err)
-	}
-	if err := s.shape(ctx, l, node, vmid, change); err != nil {
-		return nil, err
-	}
-	if err := s.regroup(ctx, vmid, r.PriorPool, r.Pool); err != nil {
-		return nil, err
-	}
-	if err := (wall{s, node, vmid}).change(ctx, r.PriorFirewall, r.Firewall, false); err != nil {
-		return nil, err
-	}
-	if r.HA == nil { // else a guest that is shut down would be started again
-		if err := s.changeHA(ctx, vmid, r.PriorHA, nil); err != nil {
-			return nil, err
+		if err := step.do(ctx); err != nil {
+			return err
 		}
 	}
-	warnings, err := s.switchPower(ctx, l, r)
-	if err == nil && r.HA != nil {
-		err = s.changeHA(ctx, vmid, r.PriorHA, r.HA)
+	return nil
+}
+
+// compare works out what is to be sent, from what the server has now.
+func (u *update) compare() error {
+	server := vm.Decode(u.config.Merged())
+	prior, planned := onto(server, u.r.Prior, u.r.Planned)
+	u.prior, u.change = prior, vm.Diff(vm.WithRest(prior, server), planned)
+	if len(u.change.Problems) > 0 {
+		return problems("change", u.vmid, u.change)
 	}
-	if err != nil || !convert {
-		return warnings, err
+	_, u.convert = u.change.Set["template"]
+	delete(u.change.Set, "template")
+	return nil
+}
+
+// look reads the configuration again where a step has changed it.
+func (u *update) look(ctx context.Context) error {
+	if !u.stale {
+		return nil
 	}
-	return warnings, s.convert(ctx, l, node, vmid)
+	config, err := u.s.api.PendingConfig(ctx, u.node, u.vmid)
+	if err != nil {
+		return fmt.Errorf("read VM %d on node %s: %w", u.vmid, u.node, err)
+	}
+	u.config, u.stale = config, false
+	return nil
+}
+
+// options sends what differs, in one request.
+func (u *update) options(ctx context.Context) error {
+	keepDrive(&u.change, u.config.Current())
+	if len(u.change.Set)+len(u.change.Delete) == 0 {
+		return nil
+	}
+	for option := range u.change.Set {
+		u.touched = append(u.touched, option)
+	}
+	u.touched = append(u.touched, u.change.Delete...)
+	u.stale = true
+	if err := u.s.apply(ctx, &u.ledger, u.node, u.vmid, u.change, u.config.Digest); err != nil {
+		return u.s.takeBack(ctx, u.node, u.vmid, u.change, u.config, err)
+	}
+	return nil
+}
+
+// place grows the disks that were just made, since an import takes no size.
+func (u *update) place(ctx context.Context) error {
+	if len(u.change.Moves)+len(u.change.Grow) == 0 {
+		return nil
+	}
+	u.stale = true
+	return u.s.shape(ctx, &u.ledger, u.node, u.vmid, u.change)
+}
+
+func (u *update) protect(ctx context.Context) error {
+	return (wall{u.s, u.node, u.vmid}).change(ctx, u.r.PriorFirewall, u.r.Firewall, false)
+}
+
+// leaveHA removes the entry first: HA would start a guest again that is shut down.
+func (u *update) leaveHA(ctx context.Context) error {
+	if u.r.HA != nil {
+		return nil
+	}
+	return u.s.changeHA(ctx, u.vmid, u.r.PriorHA, nil)
+}
+
+func (u *update) enterHA(ctx context.Context) error {
+	if u.r.HA == nil {
+		return nil
+	}
+	return u.s.changeHA(ctx, u.vmid, u.r.PriorHA, u.r.HA)
+}
+
+func (u *update) freeze(ctx context.Context) error {
+	if !u.convert {
+		return nil
+	}
+	u.stale = true
+	return u.s.convert(ctx, &u.ledger, u.node, u.vmid)
+}
+
+// renew writes the cloud-init drive of a running guest anew: PVE takes changed options at once, but the drive keeps the old
+// data until the next start (qemu-server QemuServer/Cloudinit.pm). A guest that was just started has it already.
+func (u *update) renew(ctx context.Context) error {
+	if u.booted || !slices.ContainsFunc(u.touched, vm.IsCloudInit) {
+		return nil
+	}
+	status, err := u.s.api.GuestStatus(ctx, u.node, u.vmid)
+	if err != nil || status.Status != "running" {
+		return err
+	}
+	if err := u.look(ctx); err != nil || vm.Decode(u.config.Current()).CloudInit.Volume == "" {
+		return err
+	}
+	if err := u.s.api.RegenerateCloudInit(ctx, u.node, u.vmid); err != nil {
+		u.warn(fmt.Sprintf("The cloud-init drive of VM %d has old data", u.vmid),
+			"PVE did not write it anew: "+err.Error()+"\n\nThe guest gets the new data at its next stop and start.")
+	}
+	return nil
+}
+
+func (u *update) warn(summary, detail string) {
+	u.warnings = append(u.warnings, Warning{Summary: summary, Detail: detail})
+}
+
+// outcome reads the VM back, with what stands beside its configuration.
+func (u *update) outcome(ctx context.Context) (Guest, error) {
+	guest, err := u.s.readBack(ctx, u.node, u.vmid)
+	if err == nil {
+		err = u.s.attend(ctx, &guest, u.r.Ref.Firewall || u.r.Firewall != nil, u.r.Ref.HA || u.r.HA != nil)
+	}
+	guest.Pool = u.pool
+	return guest, err
+}
+
+// find reads the configuration of a VM in state, wherever it is by now.
+func (s *Service) find(ctx context.Context, ref Ref) (string, pve.PendingConfig, error) {
+	node := ref.Node
+	for attempt := 0; ; attempt++ {
+		if err := s.pause(ctx, attempt); err != nil {
+			return "", pve.PendingConfig{}, err
+		}
+		config, err := s.api.PendingConfig(ctx, node, ref.VMID)
+		if err == nil {
+			return node, config, nil
+		}
+		err = fmt.Errorf("read VM %d on node %s: %w", ref.VMID, node, err)
+		if attempt == 2 || !pve.IsKind(err, pve.NotFound) {
+			return "", pve.PendingConfig{}, err
+		}
+		resources, listErr := s.api.Resources(ctx)
+		if listErr != nil {
+			return "", pve.PendingConfig{}, errors.Join(err, listErr)
+		}
+		listed, ok := resources.Guest(ref.VMID)
+		if !ok || listed.Type != "qemu" {
+			return "", pve.PendingConfig{}, err
+		}
+		node = listed.Node
+	}
 }

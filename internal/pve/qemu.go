@@ -158,3 +158,8 @@ func (c *Client) ShutdownVM(ctx context.Context, node string, vmid int, p Params
 func (c *Client) RebootVM(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
 	return c.power(ctx, "reboot", "reboot", node, vmid, p)
 }
+
+// ResumeVM lets a paused guest go on, and brings back one that was suspended to disk.
+func (c *Client) ResumeVM(ctx context.Context, node string, vmid int) (UPID, error) {
+	return c.power(ctx, "resume", "resume", node, vmid, nil)
+}

@@ -210,3 +210,10 @@ func dotted(at *tftypes.AttributePath) string {
 	}
 	return path
 }
+
+// Replace puts a value in the place of a top-level attribute.
+func Replace(v tftypes.Value, name string, by tftypes.Value) tftypes.Value {
+	values := fields(v)
+	values[name] = by
+	return tftypes.NewValue(v.Type(), values)
+}

@@ -26,7 +26,11 @@ func (r *Resource) ask(ctx context.Context, config, planned, state tftypes.Value
 	diags.Append(r.bridgeless(planned, prior, plan)...)
 	diags.Append(r.restricted(ctx, planned, state, kept.Managed, plan.locator())...)
 	request := plan.question(prior, creating)
-	if !creating && len(request.Storages)+len(request.Bridges)+len(request.Images) == 0 && request.Pool == "" {
+	if request.Moving != nil {
+		before, after := alike(prior, plan, kept.Managed)
+		request.Moving.Prior, request.Moving.Planned = before.spec(false), after.spec(false)
+	}
+	if !creating && request.Moving == nil && len(request.Storages)+len(request.Bridges)+len(request.Images) == 0 && request.Pool == "" {
 		return diags
 	}
 	if creating && (kept.Replaces == request.VMID || r.Session.Remembers(request.VMID)) {
@@ -36,7 +40,7 @@ func (r *Resource) ask(ctx context.Context, config, planned, state tftypes.Value
 		spec := plan.spec(true)
 		request.Spec = &spec
 	}
-	placed := tfkit.At(config, "node").IsKnown()
+	placed := tfkit.At(config, "node").IsKnown() && tfkit.At(config, "nodes").IsFullyKnown()
 	if !sourceKnown(config) || creating && r.clonesPlanned(plan.Clone) {
 		request.Clone, request.Spec, placed = nil, nil, false
 	}
@@ -69,7 +73,11 @@ func sourceKnown(config tftypes.Value) bool {
 
 // question is what the server can be asked about the plan.
 func (m *model) question(prior model, creating bool) provision.PlanRequest {
-	q := provision.PlanRequest{Creating: creating, Node: value(m.Node), Storages: map[string]string{}, Bridges: map[string]string{}, Images: map[string]string{}}
+	q := provision.PlanRequest{Creating: creating, Node: value(m.Node), Nodes: m.Nodes, Storages: map[string]string{}, Bridges: map[string]string{}, Images: map[string]string{}}
+	if moved(prior.Node, m.Node) { // everything is asked of the node that it goes to
+		q.Moving = &provision.Moving{VMID: int(value(prior.VMID)), From: *prior.Node}
+		prior = model{Pool: prior.Pool, CDROMs: prior.CDROMs, VMStateStorage: prior.VMStateStorage}
+	}
 	if creating {
 		q.VMID, q.Clone = int(value(m.VMID)), m.Clone.request()
 		if m.Clone != nil {
@@ -82,7 +90,7 @@ func (m *model) question(prior model, creating bool) provision.PlanRequest {
 	for slot, d := range m.Disks {
 		was := prior.Disks[slot]
 		changed(q.Storages, "disks."+slot+".storage", was.Storage, d.Storage)
-		if was.Volume == nil {
+		if was.Volume == nil && q.Moving == nil {
 			changed(q.Images, "disks."+slot+".import_from", was.ImportFrom, d.ImportFrom)
 		}
 	}

@@ -84,6 +84,24 @@ func (l locator) Parameter(name string) (path.Path, bool) {
 	return path.Root("disks").AtMapKey(name), true
 }
 
+// attributePath is the dotted path behind an option of PVE.
+func (m *model) attributePath(option string) (string, bool) {
+	at, ok := m.locator().Parameter(option)
+	if !ok {
+		return "", false
+	}
+	var steps []string
+	for _, step := range at.Steps() {
+		switch s := step.(type) {
+		case path.PathStepAttributeName:
+			steps = append(steps, string(s))
+		case path.PathStepElementKeyString:
+			steps = append(steps, string(s))
+		}
+	}
+	return strings.Join(steps, "."), true
+}
+
 // Attribute is the path behind its dotted form. An option of PVE is accepted too.
 func (l locator) Attribute(dotted string) (path.Path, bool) {
 	steps := strings.Split(dotted, ".")

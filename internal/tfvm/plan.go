@@ -36,10 +36,17 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	resp.Plan.Raw = planned.Value
 	plan, diags := v.model(ctx, planned.Value)
 	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() || !planned.Changed {
+	if resp.Diagnostics.HasError() {
 		return
 	}
 	creating := req.State.Raw.IsNull()
+	if !creating {
+		planned.Value, planned.Changed = r.place(ctx, req.Config.Raw, planned, prior, &plan, kept.Managed)
+		resp.Plan.Raw = planned.Value
+	}
+	if !planned.Changed {
+		return
+	}
 	if creating {
 		resp.Plan.Raw = unpinned(req.Config.Raw, planned.Value)
 	} else {
@@ -62,6 +69,8 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		resp.Diagnostics.Append(c.diags...)
 	default:
 		resp.Diagnostics.Append(refused(req.Config.Raw, prior, plan, kept.Managed)...)
+		resp.Diagnostics.Append(restarts(prior, plan, kept.Managed)...)
+		resp.Diagnostics.Append(leavesHA(prior, plan)...)
 	}
 	if !resp.Diagnostics.HasError() {
 		resp.Diagnostics.Append(r.ask(ctx, req.Config.Raw, resp.Plan.Raw, req.State.Raw, prior, plan, kept)...)
@@ -103,21 +112,25 @@ func unpinned(config, planned tftypes.Value) tftypes.Value {
 // come and go, the machine type that PVE pins for Windows.
 func reconsider(config, planned tftypes.Value, prior, plan model) tftypes.Value {
 	open, gone := map[string]bool{}, map[string]bool{}
+	migrates := moved(prior.Node, plan.Node) // and its local volumes get new names
 	for slot, d := range plan.Disks {
-		if was, ok := prior.Disks[slot]; ok && (moved(was.Storage, d.Storage) || moved(was.Format, d.Format)) {
+		if was, ok := prior.Disks[slot]; ok && (migrates || moved(was.Storage, d.Storage) || moved(was.Format, d.Format)) {
 			open["disks."+slot+".volume"] = true
 			if tfkit.At(config, "disks", slot, "format").IsNull() {
 				open["disks."+slot+".format"] = true
 			}
 		}
 	}
-	if was, is := prior.EFIDisk, plan.EFIDisk; was != nil && is != nil && moved(was.Storage, is.Storage) {
+	if was, is := prior.EFIDisk, plan.EFIDisk; was != nil && is != nil && (migrates || moved(was.Storage, is.Storage)) {
 		open["efi_disk.volume"] = true
 	}
-	if was, is := prior.TPMState, plan.TPMState; was != nil && is != nil && moved(was.Storage, is.Storage) {
+	if was, is := prior.TPMState, plan.TPMState; was != nil && is != nil && (migrates || moved(was.Storage, is.Storage)) {
 		open["tpm_state.volume"] = true
 	}
 	reconsiderDrive(prior.CloudInit, plan.CloudInit, open, gone)
+	if migrates && plan.CloudInit != nil && plan.CloudInit.Storage != nil {
+		open["cloud_init.volume"] = true
+	}
 	if is := plan.CloudInit; is != nil && is.Storage == nil && is.bare() && tfkit.At(config, "cloud_init").IsNull() {
 		gone["cloud_init"] = true // the drive went, and there was nothing else
 	}

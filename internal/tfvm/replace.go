@@ -76,9 +76,6 @@ func lowered(tags []string) []string {
 func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) diag.Diagnostics {
 	var diags diag.Diagnostics
 	summary := "Cannot change " + prior.thing()
-	if moved(prior.Node, plan.Node) {
-		diags.AddAttributeError(path.Root("node"), summary, moveRefused(*prior.Node, *plan.Node))
-	}
 	if value(prior.Template) && !value(plan.Template) {
 		diags.AddAttributeError(path.Root("template"), summary,
 			"A template cannot become a VM again: PVE has no way back. Clone it, or set template = true.")

@@ -24,6 +24,7 @@ type machines interface {
 	Delete(ctx context.Context, r provision.DeleteRequest) ([]provision.Residue, []provision.Warning, error)
 	Adopt(ctx context.Context, node string, vmid int) (provision.Guest, error)
 	Check(ctx context.Context, r provision.PlanRequest) []*provision.FieldError
+	Place(ctx context.Context, nodes []string) string
 }
 
 // Resource is proxmox_vm.

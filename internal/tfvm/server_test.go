@@ -80,6 +80,8 @@ func (f *fake) Adopt(_ context.Context, node string, vmid int) (provision.Guest,
 	return f.adopt(node, vmid)
 }
 
+func (*fake) Place(context.Context, []string) string { return "" }
+
 func (f *fake) Check(_ context.Context, r provision.PlanRequest) []*provision.FieldError {
 	if f.check == nil {
 		return nil

@@ -2,11 +2,9 @@ package tfvm
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"reflect"
 
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
@@ -31,9 +29,6 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		return
 	case r.machines == nil:
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	case plan.Node != nil && prior.Node != nil && *plan.Node != *prior.Node:
-		resp.Diagnostics.AddAttributeError(path.Root("node"), "Cannot "+attempt.Verb+" "+attempt.Thing, moveRefused(value(prior.Node), value(plan.Node)))
 		return
 	}
 	ctx, cancel := context.WithTimeout(discreet(ctx, password), tfkit.Duration(plan.limits().Update, tfkit.UpdateTimeout))
@@ -72,7 +67,8 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 // idle reports whether an update only changes what the provider notes: no request is made then.
 func idle(r provision.UpdateRequest, prior model) bool {
 	power := r.PowerState == provision.Unmanaged || string(r.PowerState) == value(powerState(value(prior.Status)))
-	return power && r.Pool == r.PriorPool && reflect.DeepEqual(r.PriorFirewall, r.Firewall) && reflect.DeepEqual(r.PriorHA, r.HA) && vm.Diff(r.Prior, r.Planned).Empty()
+	stays := r.Node == "" || r.Node == r.Ref.Node
+	return power && stays && len(r.Due) == 0 && r.Pool == r.PriorPool && reflect.DeepEqual(r.PriorFirewall, r.Firewall) && reflect.DeepEqual(r.PriorHA, r.HA) && vm.Diff(r.Prior, r.Planned).Empty()
 }
 
 // change is the difference between state and plan as a request.
@@ -88,7 +84,7 @@ func change(prior, plan model, kept memory, password *string) provision.UpdateRe
 		PriorPool: value(prior.Pool), Pool: value(plan.Pool),
 		PriorHA: (*provision.HA)(prior.HA), HA: (*provision.HA)(plan.HA),
 		PriorFirewall: prior.Firewall.request(), Firewall: plan.Firewall.request(),
-		PowerState: provision.PowerState(value(plan.PowerState)),
+		PowerState: provision.PowerState(value(plan.PowerState)), Node: value(plan.Node), Due: due(prior, plan, kept.Managed),
 	}
 	for slot, nic := range request.Planned.Networks { // a slot that is new in state may be there on the server
 		if _, known := before.Networks[slot]; !known {
@@ -182,9 +178,4 @@ func forget[V slotted](prior, plan map[string]V, at string, managed tfkit.Manage
 		}
 	}
 	return all
-}
-
-func moveRefused(from, to string) string {
-	return fmt.Sprintf("The VM is on node %s and the configuration wants it on %s. Moving a VM to another node is not supported yet. "+
-		"Migrate it with PVE, or set node = %q; without a node in the configuration the provider follows the VM wherever it goes.", from, to, from)
 }

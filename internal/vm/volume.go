@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -71,6 +72,13 @@ func VolumeOwner(volid string) (vmid int, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// IsLinkedClone tells whether a volume is named as a clone of a base image. LVM-thin does not record it in names.
+func IsLinkedClone(volid string) bool {
+	_, name, ok := splitVolume(volid)
+	parts := strings.Split(name, "/")
+	return ok && slices.ContainsFunc(parts[:len(parts)-1], func(part string) bool { return strings.HasPrefix(part, "base-") })
 }
 
 func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -1,0 +1,65 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Place is the first of the nodes that is online; "" if none is, or if the cluster cannot be asked.
+func (s *Service) Place(ctx context.Context, nodes []string) string {
+	resources, err := s.api.SharedResources(ctx)
+	if err != nil {
+		return ""
+	}
+	node, _ := firstOnline(resources, nodes)
+	return node
+}
+
+// moving reports what stands in the way of a migration: storages that the target does not have, devices and media of the node
+// that the VM is on, disks that depend on a base image there. A server that does not say is not asked again.
+func (c *planCheck) moving(ctx context.Context, s *Service, m *Moving) {
+	if m == nil || m.From == c.node {
+		return
+	}
+	p, err := s.api.MigrationPreconditions(ctx, m.From, m.VMID, c.node)
+	if err != nil {
+		return
+	}
+	refuse := func(path, detail string) {
+		c.found = append(c.found, &FieldError{Path: path, Summary: fmt.Sprintf("VM %d cannot be migrated to node %s", m.VMID, c.node), Detail: detail})
+	}
+	pairs := storageMap(m.Prior, m.Planned)
+	for _, storage := range slices.Sorted(slices.Values(p.Refused[c.node])) {
+		if to, planned := pairs[storage]; planned && to != storage {
+			continue
+		}
+		path := "node"
+		for _, slot := range slices.Sorted(maps.Keys(m.Prior.Disks)) {
+			if m.Prior.Disks[slot].Storage == storage {
+				path = "disks." + slot + ".storage"
+				break
+			}
+		}
+		refuse(path, fmt.Sprintf("Drives of the VM are on storage %s, which node %s does not have. Give the disks a storage there in the same change; they are copied to it on the way.", storage, c.node))
+	}
+	for _, device := range p.LocalResources {
+		refuse(device, fmt.Sprintf("%s is a device of node %s. Take it out in an apply of its own, or use a resource mapping that both nodes have.", device, m.From))
+	}
+	for _, disk := range p.LocalDisks {
+		path := "node"
+		if disk.Drive != "" {
+			path = disk.Drive
+		}
+		switch {
+		case disk.CDROM && !strings.Contains(disk.Volume, "-cloudinit"):
+			refuse(path, fmt.Sprintf("The medium %s is on a storage of node %s alone. Eject it (file = \"none\") in an apply of its own, or use a shared storage.", disk.Volume, m.From))
+		case vm.IsLinkedClone(disk.Volume) && !disk.CDROM:
+			refuse(path, fmt.Sprintf("The volume %s is a linked clone of a base image that only node %s has. Make the VM a full clone, or use a shared storage.", disk.Volume, m.From))
+		}
+	}
+}

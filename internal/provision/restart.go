@@ -1,0 +1,121 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// restart puts what waits for a restart of a running guest in force, as far as the policy allows. What waited before and is
+// not of this change is no reason to restart a guest; it takes part in a restart, since PVE knows no half of one.
+func (u *update) restart(ctx context.Context) error {
+	if u.r.PowerState == Stopped || len(u.touched)+len(u.r.Due) == 0 {
+		return nil
+	}
+	u.stale = u.stale || len(u.touched) > 0
+	if err := u.look(ctx); err != nil {
+		return err
+	}
+	due := u.due()
+	if len(due) == 0 {
+		return nil
+	}
+	status, err := u.s.api.GuestStatus(ctx, u.node, u.vmid)
+	if err != nil || status.Status != "running" {
+		return err
+	}
+	if u.r.Restart == RestartNever {
+		u.warn(fmt.Sprintf("VM %d runs with the old values of %s", u.vmid, strings.Join(due, ", ")),
+			"They take effect at its next stop and start; a restart from inside the guest is not one. reboot_policy = \"never\" left it running.")
+		return nil
+	}
+	u.stale, u.booted = true, true
+	err = u.reboot(ctx, status)
+	if err != nil && u.r.Restart == RestartForcibly && ctx.Err() == nil {
+		u.warn(fmt.Sprintf("VM %d was cut off and started again", u.vmid), "It did not restart when it was asked to: "+err.Error())
+		err = u.cutOff(ctx)
+	}
+	return err
+}
+
+// due are the options of this change that wait for a restart.
+func (u *update) due() []string {
+	return slices.DeleteFunc(u.config.Waiting(), func(option string) bool {
+		return slices.Contains(u.waited, option) && !slices.Contains(u.touched, option) && !slices.Contains(u.r.Due, option)
+	})
+}
+
+// reboot asks the guest to restart by way of PVE, which stops its process and starts a new one. PVE's task ends with the
+// stop; the start is made by another (qemu-server QemuServer.pm vm_reboot, qmeventd).
+func (u *update) reboot(ctx context.Context, before pve.GuestStatus) error {
+	timeout := u.r.StopTimeout
+	if timeout <= 0 {
+		timeout = 3 * time.Minute
+	}
+	if before.QMPStatus == "paused" {
+		return u.refusal("A paused guest cannot be restarted. Resume it", nil)
+	}
+	params := pve.Params{"timeout": strconv.Itoa(max(1, int(timeout.Seconds())))}
+	_, err := u.s.perform(ctx, &u.ledger, job{node: u.node, typ: "qmreboot", id: u.vmid, done: u.renewed(before),
+		send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.RebootVM(ctx, u.node, u.vmid, params) }})
+	if err != nil {
+		if again, lookErr := u.renewed(before)(ctx); again && lookErr == nil {
+			return nil
+		}
+		return u.refusal(fmt.Sprintf("The guest did not shut down within %s; it runs on. Restart it yourself, give it a guest agent or ACPI, or set reboot_policy = \"force\"", timeout), err)
+	}
+	return u.awaitStart(ctx, before)
+}
+
+// refusal says that a change is made, but not in force.
+func (u *update) refusal(detail string, err error) error {
+	return &FieldError{Path: "reboot_policy", Summary: fmt.Sprintf("VM %d was changed, but not restarted", u.vmid),
+		Detail: detail + ". Waiting for its restart: " + strings.Join(u.due(), ", "), Err: err}
+}
+
+// renewed tells whether another process runs the guest than before.
+func (u *update) renewed(before pve.GuestStatus) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		status, err := u.s.api.GuestStatus(ctx, u.node, u.vmid)
+		return status.Status == "running" && (status.PID != before.PID || status.Uptime < before.Uptime), err
+	}
+}
+
+// awaitStart waits until the guest runs again. Where PVE's own start does not come, ours says why.
+func (u *update) awaitStart(ctx context.Context, before pve.GuestStatus) error {
+	deadline := u.s.clock.Now().Add(time.Minute)
+	for attempt := 0; u.s.clock.Now().Before(deadline); attempt++ {
+		if err := u.s.pause(ctx, attempt); err != nil {
+			return fmt.Errorf("wait for VM %d to start again: %w", u.vmid, err)
+		}
+		if again, err := u.renewed(before)(ctx); again && err == nil {
+			return nil
+		}
+	}
+	if _, err := u.s.start(ctx, &u.ledger, u.node, u.vmid); err != nil {
+		return fmt.Errorf("VM %d shut down for its restart and does not start again: %w", u.vmid, err)
+	}
+	return nil
+}
+
+// cutOff stops a guest hard and starts it again, which reboot_policy = "force" asks for.
+func (u *update) cutOff(ctx context.Context) error {
+	_, err := u.s.perform(ctx, &u.ledger, job{node: u.node, typ: "qmstop", id: u.vmid, done: u.s.isStopped(u.node, u.vmid),
+		send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.StopVM(ctx, u.node, u.vmid, pve.Params{}) }})
+	if err == nil {
+		err = u.s.awaitStop(ctx, u.node, u.vmid, time.Minute)
+	}
+	if err != nil {
+		return fmt.Errorf("stop VM %d to restart it: %w", u.vmid, err)
+	}
+	if _, err = u.s.start(ctx, &u.ledger, u.node, u.vmid); err != nil {
+		return errors.Join(fmt.Errorf("VM %d was stopped for its restart and does not start", u.vmid), err)
+	}
+	return nil
+}
