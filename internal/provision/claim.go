@@ -18,7 +18,10 @@ func (c *creation) claim(ctx context.Context, j job) error {
 		c.sent = !pve.IsKind(err, pve.Exists) // said at once, it was said before anything was done
 		return upid, err
 	}
-	result, err := c.s.perform(ctx, &c.ledger, j)
+	result, err := c.s.once(ctx, &c.ledger, j)
+	if c.held = pve.IsKind(err, pve.Locked); pve.Contended(err) {
+		c.sent = false
+	}
 	if pve.IsKind(err, pve.Ambiguous) && len(c.ledger.upids) == 0 {
 		c.lost = &lostJob{job: j, since: since, patience: patience(err)}
 	}

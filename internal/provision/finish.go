@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -100,14 +101,25 @@ func (s *Service) apply(ctx context.Context, l *ledger, node string, vmid int, c
 	return err
 }
 
-// set changes options that allocate nothing. Such a request means the same when it is sent twice, so a lost answer is
-// followed by a second try, without the digest, which the first may have changed.
+// set changes options that allocate nothing, as soon as nobody holds the VM.
 func (s *Service) set(ctx context.Context, node string, vmid int, params pve.Params) error {
+	return s.contend(ctx, node, vmid, func(ctx context.Context) error { return s.put(ctx, node, vmid, params) })
+}
+
+// put changes options that allocate nothing. Such a request means the same when it is sent twice, so a lost answer is
+// followed by a second try, without the digest, which the first may have changed.
+func (s *Service) put(ctx context.Context, node string, vmid int, params pve.Params) error {
 	err := s.api.UpdateConfig(ctx, node, vmid, params)
+	if ctx.Err() != nil && pve.IsKind(err, pve.Ambiguous) { // the interrupt cut the line: the second try settles what is true
+		late, cancel := s.lookAfter(ctx)
+		defer cancel()
+		ctx = late
+	}
 	for attempt := 1; attempt < 3 && pve.IsKind(err, pve.Ambiguous); attempt++ {
 		if err := s.pause(ctx, attempt); err != nil {
 			return err
 		}
+		params = maps.Clone(params)
 		delete(params, "digest")
 		err = s.api.UpdateConfig(ctx, node, vmid, params)
 	}

@@ -197,7 +197,10 @@ func (w wall) set(ctx context.Context, prior, want map[string]string, clean bool
 			params["delete"] = strings.Join(gone, ",")
 		}
 		params["digest"] = has.Digest
-		if err = w.s.api.SetFirewallOptions(ctx, w.node, w.vmid, params); err == nil {
+		err = w.s.contend(ctx, w.node, w.vmid, func(ctx context.Context) error {
+			return w.s.api.SetFirewallOptions(ctx, w.node, w.vmid, params)
+		})
+		if err == nil {
 			return nil
 		}
 		if attempt == 2 || !pve.IsKind(err, pve.Ambiguous) || w.s.pause(ctx, attempt+1) != nil {

@@ -61,7 +61,7 @@ func (w wall) arrange(ctx context.Context, prior *Firewall, rules []FirewallRule
 			return nil
 		}
 		expected = [][]map[string]string{edit.after}
-		err = w.do(ctx, edit, has, want)
+		err = w.s.contend(ctx, w.node, w.vmid, func(ctx context.Context) error { return w.do(ctx, edit, has, want) })
 		switch {
 		case err == nil:
 			lost = 0

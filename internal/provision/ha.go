@@ -89,7 +89,7 @@ func (s *Service) attend(ctx context.Context, guest *Guest, firewall, ha bool) e
 func (c *creation) manage(ctx context.Context) error {
 	for lost := 0; ; lost++ {
 		c.managed = true
-		err := c.s.api.CreateHAResource(ctx, c.vmid, c.r.HA.options())
+		err := c.s.enterHA(ctx, c.vmid, c.r.HA.options())
 		switch {
 		case err == nil, lost > 0 && pve.IsKind(err, pve.Exists):
 			return nil
@@ -107,6 +107,11 @@ func (c *creation) manage(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// enterHA makes an entry.
+func (s *Service) enterHA(ctx context.Context, vmid int, options pve.Params) error {
+	return s.contend(ctx, "", vmid, func(ctx context.Context) error { return s.api.CreateHAResource(ctx, vmid, options) })
 }
 
 // refusedHA explains a refusal: HA belongs to the cluster, so a role on VMs is not enough.
@@ -136,7 +141,7 @@ func (s *Service) changeHA(ctx context.Context, vmid int, prior, want *HA) error
 // dropHA removes the entry. Removing it twice is as good as once.
 func (s *Service) dropHA(ctx context.Context, vmid int) error {
 	for attempt := 0; ; attempt++ {
-		err := s.api.DeleteHAResource(ctx, vmid)
+		err := s.contend(ctx, "", vmid, func(ctx context.Context) error { return s.api.DeleteHAResource(ctx, vmid) })
 		if err == nil || pve.IsKind(err, pve.NotFound) {
 			return nil
 		}
@@ -155,7 +160,7 @@ func (s *Service) setHA(ctx context.Context, vmid int, before, after map[string]
 		entry, err := s.api.HAResource(ctx, vmid)
 		switch {
 		case pve.IsKind(err, pve.NotFound):
-			err = s.api.CreateHAResource(ctx, vmid, after)
+			err = s.enterHA(ctx, vmid, after)
 		case err != nil:
 			return err
 		case pve.IsKind(last, pve.DigestMismatch) && !maps.Equal(seen, entry.Options):
@@ -166,7 +171,7 @@ func (s *Service) setHA(ctx context.Context, vmid int, before, after map[string]
 				return nil
 			}
 			seen, params["digest"] = entry.Options, entry.Digest
-			err = s.api.UpdateHAResource(ctx, vmid, params)
+			err = s.contend(ctx, "", vmid, func(ctx context.Context) error { return s.api.UpdateHAResource(ctx, vmid, params) })
 		}
 		again := pve.IsKind(err, pve.Ambiguous) || pve.IsKind(err, pve.Exists) || pve.IsKind(err, pve.DigestMismatch)
 		if err == nil || !again || attempt >= 3 || s.pause(ctx, attempt+1) != nil {

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -21,6 +22,9 @@ type Service struct {
 	api   *pve.Client
 	shell Shell
 	clock pve.Clock
+	// Log, if set before the Service is used, gets a line for people while something is waited for.
+	Log    func(ctx context.Context, message string, fields map[string]string)
+	chance func() float64 // in [0,1), spreads those who wait
 
 	networks  lookup[[]pve.Network]     // of nodes, for plans
 	templates lookup[map[string]string] // configurations by VMID, for plans
@@ -35,7 +39,7 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 	if clock == nil {
 		clock = realClock{}
 	}
-	return &Service{api: api, shell: shell, clock: clock, active: map[string]bool{}, tasks: map[pve.UPID]bool{}}
+	return &Service{api: api, shell: shell, clock: clock, chance: rand.Float64, active: map[string]bool{}, tasks: map[pve.UPID]bool{}}
 }
 
 // begin notes a transaction as under way here, until the returned function is called.

@@ -47,33 +47,48 @@ func (l *ledger) guess(upid pve.UPID) {
 	l.guessed[upid] = true
 }
 
-// perform sends a job and awaits its task. When the answer was lost, it looks before it goes on: exactly one task of our
-// own, begun since the request, is the one; with none, the job counts as not begun and the lost answer is the error.
+// perform sends a job and awaits its task. While a lock of somebody else proves that nothing was done it is sent again.
 func (s *Service) perform(ctx context.Context, l *ledger, j job) (pve.TaskResult, error) {
+	var result pve.TaskResult
+	err := s.contend(ctx, j.node, j.id, func(ctx context.Context) error {
+		var err error
+		result, err = s.once(ctx, l, j)
+		return err
+	})
+	return result, err
+}
+
+// once sends a job and awaits its task. When the answer was lost, it looks before it goes on: exactly one task of our
+// own, begun since the request, is the one; with none, the job counts as not begun and the lost answer is the error.
+func (s *Service) once(ctx context.Context, l *ledger, j job) (pve.TaskResult, error) {
 	since := s.api.ServerTime()
 	upid, err := j.send(ctx)
 	if pve.IsKind(err, pve.Ambiguous) {
-		found, lookErr := s.search(ctx, l, j, since, lookups)
-		if found == "" && j.done != nil {
-			if ok, doneErr := j.done(ctx); ok && doneErr == nil {
-				return pve.TaskResult{}, nil
-			}
-		}
-		if found == "" {
-			return pve.TaskResult{}, errors.Join(err, lookErr)
-		}
-		l.guess(found)
-		return s.api.Wait(ctx, found)
+		return s.lookUp(ctx, l, j, since, err)
 	}
-	if err != nil {
+	if err != nil || upid == "" {
 		return pve.TaskResult{}, err
-	}
-	if upid == "" {
-		return pve.TaskResult{}, nil
 	}
 	l.add(upid)
 	s.known(upid)
-	return s.api.Wait(ctx, upid)
+	return s.outcome(ctx, l, upid)
+}
+
+// lookUp looks what a request did whose answer was lost, and goes on with its task.
+func (s *Service) lookUp(ctx context.Context, l *ledger, j job, since time.Time, lost error) (pve.TaskResult, error) {
+	look, cancel := s.lookAfter(ctx)
+	defer cancel()
+	found, err := s.search(look, l, j, since, lookups)
+	if found == "" && j.done != nil {
+		if ok, doneErr := j.done(look); ok && doneErr == nil {
+			return pve.TaskResult{}, nil
+		}
+	}
+	if found == "" {
+		return pve.TaskResult{}, errors.Join(lost, err)
+	}
+	l.guess(found)
+	return s.outcome(ctx, l, found)
 }
 
 // skew is how far the clock of the node that began a task may be behind that of the node which answers us.
