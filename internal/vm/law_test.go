@@ -150,6 +150,7 @@ func reachable(t *rapid.T, a Spec, b *Spec) {
 	b.SMBIOS = spelt(b.SMBIOS, a.SMBIOS.Base64 || encodeSMBIOS(a.SMBIOS) == "" && b.SMBIOS.Base64)
 	b.Template = a.Template
 	b.Machine = a.Machine
+	carryCPUUnits(a.CPU, &b.CPU) // PVE clamps a weight, and what is beyond means the same as the end
 	if a.Agent.Enabled != nil && b.Agent.Enabled == nil {
 		b.Agent.Enabled = new(true)
 	}
