@@ -39,6 +39,7 @@ func (p *Proxmox) open(a arguments) (*tfkit.Session, error) {
 		shell, session.Shell = ssh, ssh
 	}
 	session.VMs = provision.New(api, shell, p.options.Clock)
+	session.VMs.Log = tfkit.Inform
 	return session, nil
 }
 

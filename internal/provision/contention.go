@@ -115,21 +115,23 @@ func (e *LockedError) Unwrap() error { return e.Err }
 // Is finds the end of the context that ended the wait, if one did.
 func (e *LockedError) Is(target error) bool { return e.ended != nil && errors.Is(e.ended, target) }
 
-// unlocked reads a configuration and waits until nobody holds it: the digest of a locked one is that of a file with the lock
-// in it, and good for nothing once the lock is gone. A guest that was suspended to disk keeps its lock; it is not waited for.
-func (s *Service) unlocked(ctx context.Context, node string, vmid int) (pve.PendingConfig, error) {
-	q := s.queue(node, vmid)
+// unlocked finds the VM in state and waits until nobody holds it: the digest of a locked configuration is that of a file with
+// the lock in it, and good for nothing once the lock is gone; and a migration that holds it takes it to another node. A guest
+// that was suspended to disk keeps its lock; it is not waited for.
+func (s *Service) unlocked(ctx context.Context, ref Ref) (string, pve.PendingConfig, error) {
+	q := s.queue(ref.Node, ref.VMID)
 	for {
-		config, err := s.api.PendingConfig(ctx, node, vmid)
-		if err != nil {
-			return config, err
+		node, config, err := s.find(ctx, ref)
+		if err == nil {
+			err = guard(ref, node, config.Current())
 		}
 		lock := config.Current()["lock"]
-		if lock == "" || lock == suspended {
-			return config, nil
+		if err != nil || lock == "" || lock == suspended {
+			return node, config, err
 		}
-		if err := q.wait(ctx, lockedBy(lock, fmt.Sprintf("change VM %d on node %s", vmid, node))); err != nil {
-			return config, err
+		q.node = node
+		if err := q.wait(ctx, lockedBy(lock, fmt.Sprintf("change VM %d on node %s", ref.VMID, node))); err != nil {
+			return node, config, err
 		}
 	}
 }

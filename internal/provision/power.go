@@ -81,6 +81,9 @@ func (s *Service) shutDown(ctx context.Context, l *ledger, node string, vmid int
 		if stopped, lookErr := s.isStopped(node, vmid)(ctx); lookErr == nil && stopped {
 			return nil
 		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("shut down VM %d: %w", vmid, err)
+		}
 		return fmt.Errorf("VM %d did not shut down within %s: %w", vmid, timeout, err)
 	}
 	return s.awaitStop(ctx, node, vmid, timeout)

@@ -13,11 +13,8 @@ import (
 // Update changes a VM in place: exactly what differs between Prior and Planned is sent. On an error the guest, if it has a
 // VMID, is what is true now.
 func (s *Service) Update(ctx context.Context, r UpdateRequest) (Guest, []Warning, error) {
-	node, config, err := s.find(ctx, r.Ref)
+	node, config, err := s.unlocked(ctx, r.Ref)
 	if err != nil {
-		return Guest{}, nil, err
-	}
-	if err := guard(r.Ref, node, config.Current()); err != nil {
 		return Guest{}, nil, err
 	}
 	u := &update{s: s, r: r, node: node, vmid: r.Ref.VMID, config: config, waited: config.Waiting(), pool: r.PriorPool}
@@ -188,7 +185,8 @@ func (u *update) renew(ctx context.Context) error {
 	if err := u.look(ctx); err != nil || vm.Decode(u.config.Current()).CloudInit.Volume == "" {
 		return err
 	}
-	if err := u.s.api.RegenerateCloudInit(ctx, u.node, u.vmid); err != nil {
+	err = u.s.contend(ctx, u.node, u.vmid, func(ctx context.Context) error { return u.s.api.RegenerateCloudInit(ctx, u.node, u.vmid) })
+	if err != nil {
 		u.warn(fmt.Sprintf("The cloud-init drive of VM %d has old data", u.vmid),
 			"PVE did not write it anew: "+err.Error()+"\n\nThe guest gets the new data at its next stop and start.")
 	}

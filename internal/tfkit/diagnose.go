@@ -194,6 +194,10 @@ func (a Attempt) hints(err error) []string {
 	case errors.Is(err, context.Canceled):
 		all = append(all, "The operation was interrupted.")
 	}
+	var locked *provision.LockedError
+	if errors.As(err, &locked) { // it says itself what holds the lock and what to do
+		return all
+	}
 	var identity *provision.IdentityError
 	if errors.As(err, &identity) {
 		return append(all, fmt.Sprintf("Somebody removed the VM in state and made another one under the same id. It was not touched.\n"+

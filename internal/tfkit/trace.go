@@ -6,6 +6,14 @@ import (
 	"github.com/hashicorp/terraform-plugin-log/tflog"
 )
 
+// Inform writes a line to Terraform's log at INFO: what is waited for. It has the form that package provision asks for.
+func Inform(ctx context.Context, msg string, fields map[string]string) {
+	for name, value := range fields {
+		ctx = tflog.SetField(ctx, name, value)
+	}
+	tflog.Info(ctx, msg)
+}
+
 // Trace writes a line to Terraform's log at TRACE. It has the form that packages pve and host ask for; they take the
 // secrets out before they call it.
 func Trace(ctx context.Context, msg string, fields map[string]string) {
