@@ -1,40 +1,13 @@
 package handle
 
 import (
-	"maps"
-	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// localDisk is a volume of a guest on a storage that the nodes do not share.
-type localDisk struct {
-	option string // scsi0, unused0
-	volume *state.Volume
-	cdrom  bool
-}
-
-func (r *Request) localDisks(g *state.Guest) []localDisk {
-	var list []localDisk
-	for _, opt := range slices.Sorted(maps.Keys(g.Config)) {
-		d := drive{"file": g.Config[opt]}
-		switch {
-		case isDrive(opt):
-			d = r.Server.parseDrive(opt, g.Config[opt])
-		case !hasIndex(opt, "unused") && opt != "vmstate":
-			continue
-		}
-		if v := r.W.Volume(g.Node, d.file()); v != nil && v.Node != "" {
-			list = append(list, localDisk{opt, v, d.isCDROM()})
-		}
-	}
-	return list
-}
-
-// migrateCheck is GET migrate: the preconditions.
+// migrateCheck is GET migrate: the preconditions (qemu-server API2/Qemu.pm migrate_vm_precondition). A node that may be gone to
+// stands in not_allowed_nodes as well, with nothing against it; whether it is up nobody asks.
 func migrateCheck(r *Request) (any, error) {
 	g, err := r.guest()
 	if err != nil {
@@ -43,35 +16,43 @@ func migrateCheck(r *Request) (any, error) {
 	if err := checkLock(g); err != nil {
 		return nil, err
 	}
-	disks := []any{}
-	for _, d := range r.localDisks(g) {
-		disks = append(disks, map[string]any{
-			"drivename": d.option, "volid": d.volume.Volid(), "size": d.volume.Size, "cdrom": boolean(d.cdrom), "replicate": 1, "shared": 0,
-			"is_unused": boolean(hasIndex(d.option, "unused")), "is_attached": boolean(isDrive(d.option)), "is_vmstate": 0,
-			"is_tpmstate": boolean(d.option == "tpmstate0"),
-		})
+	local := r.Server.localResources(g)
+	if g.Running != nil && subvalue(g.Config["vga"], "clipboard", false) == "vnc" {
+		local.names = append(local.names, "clipboard=vnc")
 	}
 	allowed, refused := []string{}, map[string]any{}
 	for _, name := range nodeNames(r.W) {
 		if name == g.Node {
 			continue
 		}
-		var missing []string
-		for _, d := range r.localDisks(g) {
-			if _, err := r.W.StorageEnabled(name, d.volume.Storage); err != nil && !slices.Contains(missing, d.volume.Storage) {
-				missing = append(missing, d.volume.Storage)
-			}
+		row := map[string]any{}
+		missing, err := r.missingStorages(g, name)
+		if err != nil {
+			return nil, err
 		}
 		if len(missing) > 0 {
-			refused[name] = map[string]any{"unavailable_storages": missing}
-			continue
+			row["unavailable_storages"] = missing
 		}
-		allowed = append(allowed, name)
+		if keys := local.missing(r.W, name); len(keys) > 0 {
+			row["unavailable-resources"] = keys
+		}
+		refused[name] = row
+		if len(row) == 0 {
+			allowed = append(allowed, name)
+		}
 	}
-	return map[string]any{
-		"running": boolean(g.Running != nil), "local_disks": disks, "local_resources": []any{}, "mapped-resources": []any{},
-		"mapped-resource-info": map[string]any{}, "allowed_nodes": allowed, "not_allowed_nodes": refused,
-	}, nil
+	out := map[string]any{
+		"running": boolean(g.Running != nil), "local_disks": r.describeLocal(g), "local_resources": local.names,
+		"mapped-resources": local.mappedKeys(), "mapped-resource-info": local.mappedInfo(),
+		"allowed_nodes": allowed, "not_allowed_nodes": refused,
+	}
+	if r.W.Profile >= "9.0" && r.managed() != nil {
+		out["dependent-ha-resources"] = []string{}
+	}
+	if r.W.Profile >= "9.2" {
+		out["has-dbus-vmstate"] = 1
+	}
+	return out, nil
 }
 
 func boolean(b bool) int {
@@ -81,7 +62,81 @@ func boolean(b bool) int {
 	return 0
 }
 
-// migrate is POST migrate (qemu-server API2/Qemu.pm migrate_vm, QemuMigrate.pm).
+// describeLocal are the volumes on storages that the nodes do not share, each with all that refers to it.
+func (r *Request) describeLocal(g *state.Guest) []any {
+	list := []any{}
+	for _, u := range r.Server.volumesOf(g) {
+		storage, _, _ := state.SplitVolid(u.volid)
+		if s := r.W.Storages[storage]; s != nil && s.Shared || u.shared || u.cdrom && u.volid == "none" {
+			continue
+		}
+		row := map[string]any{
+			"volid": u.volid, "cdrom": boolean(u.cdrom), "replicate": boolean(u.replicate), "shared": 0, "is_unused": boolean(u.unused),
+			"is_attached": boolean(u.attached), "is_vmstate": boolean(u.vmstate), "is_tpmstate": boolean(u.tpm),
+		}
+		if u.drive != "" {
+			row["drivename"] = u.drive
+		}
+		if u.size > 0 {
+			row["size"] = u.size
+		}
+		if u.pending {
+			row["referenced_in_pending"] = 1
+		}
+		snaps := map[string]any{}
+		for _, name := range u.snaps {
+			snaps[name] = 1
+		}
+		if len(snaps) > 0 {
+			row["referenced_in_snapshot"] = snaps
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+// storageMap is parse_idmap's reading of targetstorage (pve-common JSONSchema.pm): "1" keeps the ids, "from:to" maps one, a bare
+// id is for all others.
+type storageMap struct {
+	identity bool
+	fallback string
+	pairs    map[string]string
+}
+
+func parseStorageMap(text string) (storageMap, error) {
+	m := storageMap{pairs: map[string]string{}}
+	for _, entry := range splitList(text) {
+		from, to, pair := strings.Cut(entry, ":")
+		switch {
+		case entry == "1":
+			m.identity = true
+		case pair && m.pairs[from] != "":
+			return m, Die("duplicate mapping for source '%s'", from)
+		case pair:
+			m.pairs[from] = to
+		case m.fallback != "":
+			return m, Die("default target ID can only be provided once")
+		default:
+			m.fallback = entry
+		}
+	}
+	if m.identity && (m.fallback != "" || len(m.pairs) > 0) {
+		return m, Die("identity mapping cannot be combined with other mappings")
+	}
+	return m, nil
+}
+
+func (m storageMap) target(storage string) string {
+	switch {
+	case m.pairs[storage] != "":
+		return m.pairs[storage]
+	case m.fallback != "":
+		return m.fallback
+	}
+	return storage
+}
+
+// migrate is POST migrate (API2/Qemu.pm migrate_vm).
 func migrate(r *Request) (any, error) {
 	target := r.Params["target"]
 	if target == r.node() {
@@ -91,7 +146,7 @@ func migrate(r *Request) (any, error) {
 		return nil, Die("no such cluster node '%s'", target)
 	}
 	for _, k := range []string{"force", "migration_type", "migration_network"} {
-		if r.Params[k] != "" && !r.Auth.IsRoot() {
+		if r.Params[k] != "" && r.Params[k] != "0" && !r.Auth.IsRoot() {
 			return nil, Invalid(k, "Only root may use this option.")
 		}
 	}
@@ -102,139 +157,68 @@ func migrate(r *Request) (any, error) {
 	if err := checkLock(g); err != nil {
 		return nil, err
 	}
-	if g.Running != nil && !r.flag("online") {
-		return nil, Die("can't migrate running VM without --online")
+	if err := r.mayMove(g, target); err != nil {
+		return nil, err
 	}
-	if s := r.Params["targetstorage"]; s != "" && s != "1" {
-		if err := r.Check("/vms/"+r.Params["vmid"], "VM.Config.Disk"); err != nil {
-			return nil, err
-		}
+	if err := r.checkTargets(g, target); err != nil {
+		return nil, err
 	}
-	if ha := r.W.HA["vm:"+r.Params["vmid"]]; ha != nil && ha.State != "ignored" {
-		return r.task("hamigrate", func(w *Worker) error {
-			w.Logf("Requesting HA migration for VM %d to node %s", r.vmid(), target)
-			w.Auth = Auth{ID: "root@pam", User: "root@pam"}
-			w.Fork(r.node(), "qmigrate", strconv.Itoa(r.vmid()), func(w *Worker) error { return perlText(r.migrateWorker(w, target)) })
+	if r.managed() != nil {
+		return r.askManager("hamigrate", "Requesting HA migration for VM "+itoa(r.vmid())+" to node "+target, func(h *state.HAResource) error {
+			h.Command = &state.HACommand{Verb: "migrate", Node: target}
 			return nil
 		}), nil
 	}
 	return r.task("qmigrate", func(w *Worker) error { return r.migrateWorker(w, target) }), nil
 }
 
-func (r *Request) migrateWorker(w *Worker, target string) error {
-	release, err := w.lockGuest(r.vmid(), false, LockTimeout)
-	if err != nil {
-		return err
+// mayMove refuses to move a running guest unless asked to, and one that is replicated elsewhere.
+func (r *Request) mayMove(g *state.Guest, target string) error {
+	if g.Running == nil {
+		return nil
 	}
-	defer release()
-	g, err := r.guest()
-	if err != nil {
-		return err
+	if !r.flag("online") {
+		return Die("can't migrate running VM without --online")
 	}
-	if err := checkLock(g); err != nil {
-		return err
+	if job := r.W.ReplicationOf(g.VMID); job != nil && job.Target != target && !r.flag("force") {
+		return Die("Cannot live-migrate replicated VM to node '%s' - not a replication target. Use 'force' to override.", target)
 	}
-	g.SetLock("migrate", w.Task.UPID)
-	w.Logf("starting migration of VM %d to node '%s' (%s)", g.VMID, target, r.W.Nodes[target].Address)
-	p := process{r, w}
-	copies, err := p.copyAway(g, target)
-	if err == nil {
-		err = w.Checkpoint()
-	}
-	if err != nil {
-		for _, c := range copies {
-			p.cleanUp(target, []string{c.Volid()})
-		}
-		g.SetLock("", "")
-		w.Logf("ERROR: migration aborted (duration 00:00:01): %s", text(err))
-		return Die("migration aborted")
-	}
-	p.arrive(g, target, copies)
-	w.Logf("migration finished successfully (duration 00:00:01)")
 	return nil
 }
 
-// copyAway copies the local volumes of a guest to the target node; the answer is by option.
-func (p process) copyAway(g *state.Guest, target string) (map[string]*state.Volume, error) {
-	copies := map[string]*state.Volume{}
-	if !p.W.Nodes[target].Online {
-		return copies, Die("Can't connect to destination address using public key")
+// checkTargets checks the storages that the disks are to go to.
+func (r *Request) checkTargets(g *state.Guest, target string) error {
+	if r.Params["targetstorage"] == "" {
+		return r.checkStorages(g, target)
 	}
-	disks := p.localDisks(g)
-	for _, d := range disks {
-		_, name, _ := state.SplitVolid(d.volume.Volid())
-		n, err := p.W.Storages[d.volume.Storage].ParseName(name)
-		switch {
-		case err != nil:
-			return copies, err
-		case n.Content == "iso":
-			return copies, Die("Problem found while scanning volumes - can't migrate local cdrom '%s'", d.volume.Volid())
-		case n.Base != "":
-			return copies, Die("Problem found while scanning volumes - can't migrate '%s' as it's a clone of '%s'", d.volume.Volid(), n.Base)
-		case n.IsBase && len(p.W.Children(d.volume)) > 0:
-			return copies, Die("Problem found while scanning volumes - can't migrate '%s' - base has linked clones", d.volume.Volid())
-		case g.Running != nil && !p.flag("with-local-disks") && !d.cdrom:
-			return copies, Die("Problem found while scanning volumes - can't live migrate attached local disks without with-local-disks option")
-		}
+	m, err := parseStorageMap(r.Params["targetstorage"])
+	if err != nil {
+		return Invalid("targetstorage", "failed to parse storage map: "+text(err)+"\n")
 	}
-	for _, d := range disks {
-		storage := p.targetStorage(d.volume.Storage)
-		w := p.W
-		v, err := w.CopyTo(d.volume, target, storage)
+	if m.identity {
+		return r.checkStorages(g, target)
+	}
+	if err := r.Check("/vms/"+r.Params["vmid"], "VM.Config.Disk"); err != nil {
+		return err
+	}
+	ids := []string{}
+	for _, to := range m.pairs {
+		ids = append(ids, to)
+	}
+	if m.fallback != "" {
+		ids = append(ids, m.fallback)
+	}
+	for _, id := range ids {
+		s, err := r.W.StorageEnabled(target, id)
 		if err != nil {
-			return copies, err
+			return Die("%s", err)
 		}
-		p.logf("copying local disk '%s' (%s)", d.option, d.volume.Volid())
-		copies[d.option] = v
-	}
-	return copies, nil
-}
-
-// targetStorage applies targetstorage: one storage for all, or "from:to" pairs; "1" keeps the ids.
-func (p process) targetStorage(storage string) string {
-	to := p.Params["targetstorage"]
-	if to == "" || to == "1" {
-		return storage
-	}
-	fallback := storage
-	for _, pair := range splitList(to) {
-		from, into, ok := strings.Cut(pair, ":")
-		switch {
-		case !ok:
-			fallback = pair
-		case from == storage:
-			return into
+		if err := r.Check("/storage/"+id, "Datastore.AllocateSpace"); err != nil {
+			return err
+		}
+		if !s.Has("images") {
+			return Die("storage '%s' does not support vm images", id)
 		}
 	}
-	return fallback
-}
-
-// arrive moves the configuration and lets the old volumes go.
-func (p process) arrive(g *state.Guest, target string, copies map[string]*state.Volume) {
-	for _, opt := range slices.Sorted(maps.Keys(copies)) {
-		old := g.Config[opt]
-		if isDrive(opt) {
-			d := p.Server.parseDrive(opt, old)
-			old = d.file()
-			d["file"] = copies[opt].Volid()
-			if d["size"] != "" {
-				d["size"] = schema.FormatSize(copies[opt].Size)
-			}
-			g.Config[opt] = p.Server.printDrive(opt, d)
-		} else {
-			g.Config[opt] = copies[opt].Volid()
-		}
-		running := g.Running
-		g.Running = nil // the process here has handed over
-		if err := p.free(g.Node, old); err != nil {
-			p.logf("%s", text(err))
-		}
-		g.Running = running
-	}
-	g.Node = target
-	g.SetLock("", "")
-	if g.Running != nil {
-		g.Running.Booted = maps.Clone(g.Config)
-	}
-	g.StatusAt = p.W.Clock.Now()
+	return nil
 }

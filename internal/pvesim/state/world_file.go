@@ -28,6 +28,7 @@ type worldFile struct {
 	Roles    map[string][]string `yaml:"roles"`
 	ACL      []fileACL           `yaml:"acl"`
 
+	Mappings       []fileMapping     `yaml:"mappings"`
 	Replication    []fileReplication `yaml:"replication"`
 	Backups        []fileBackup      `yaml:"backups"`
 	HAGroups       []fileHAGroup     `yaml:"ha_groups"`
@@ -114,6 +115,13 @@ type fileHAGroup struct {
 	Nodes      []string `yaml:"nodes"`
 	Restricted bool     `yaml:"restricted"`
 	NoFailback bool     `yaml:"nofailback"`
+}
+
+type fileMapping struct {
+	Kind          string   `yaml:"kind"` // pci, usb, dir
+	ID            string   `yaml:"id"`
+	Nodes         []string `yaml:"nodes"`
+	LiveMigration bool     `yaml:"live_migration"`
 }
 
 type fileReplication struct {

@@ -57,6 +57,12 @@ func (b *worldBuilder) jobs() {
 		}
 		b.w.HAGroups[f.ID] = &HAGroup{ID: f.ID, Nodes: f.Nodes, Restricted: f.Restricted, NoFailback: f.NoFailback}
 	}
+	for _, f := range b.file.Mappings {
+		if f.Kind != "pci" && f.Kind != "usb" && f.Kind != "dir" {
+			b.fault("mapping %s: kind %q is not one of pci, usb, dir", f.ID, f.Kind)
+		}
+		b.w.Mappings = append(b.w.Mappings, &Mapping{Kind: f.Kind, ID: f.ID, Nodes: f.Nodes, LiveMigration: f.LiveMigration})
+	}
 	for _, f := range b.file.Replication {
 		guest, _, _ := strings.Cut(f.ID, "-")
 		if b.w.Guests[atoi(guest)] == nil || b.w.Nodes[f.Target] == nil {
