@@ -140,7 +140,7 @@ func (c *creation) run(ctx context.Context) (Created, error) {
 		})
 		return created, nil
 	}
-	waited, err := c.s.await(ctx, &created.Guest, c.r.Wait)
+	waited, err := c.s.await(ctx, &created.Guest, c.r.Wait, c.r.Start)
 	created.Warnings = append(created.Warnings, waited...)
 	return created, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -23,6 +22,10 @@ func (s *Service) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 	node := ref.Node
 	if ok && listed.Type == "qemu" {
 		node = listed.Node
+	}
+	var asked *question
+	if ref.Agent.Enabled && ok && listed.Status == string(Running) {
+		asked = s.askAgent(ctx, node, ref.VMID, ref.Agent)
 	}
 	config, err := s.api.PendingConfig(ctx, node, ref.VMID)
 	if pve.IsKind(err, pve.NotFound) {
@@ -45,12 +48,17 @@ func (s *Service) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 	if !ok || listed.Status != ref.Status || listed.Status == "unknown" {
 		err = s.power(ctx, &guest)
 	}
-	s.ask(ctx, &guest)
+	if asked == nil && guest.hasAgent() {
+		asked = s.askAgent(ctx, node, ref.VMID, ref.Agent)
+	}
 	if err == nil {
 		err = s.attend(ctx, &guest, ref.Firewall, ref.HA || listed.HAState != "")
 		if !ref.HA && pve.IsKind(err, pve.Denied) { // nobody has asked for it
 			err = nil
 		}
+	}
+	if asked != nil && guest.hasAgent() {
+		asked.hear(ctx, &guest)
 	}
 	return guest, Found, err
 }
@@ -87,9 +95,7 @@ func (s *Service) readBack(ctx context.Context, node string, vmid int) (Guest, e
 		return Guest{VMID: vmid, Node: node}, err
 	}
 	guest := guestFrom(config, node, vmid)
-	err = s.power(ctx, &guest)
-	s.ask(ctx, &guest)
-	return guest, err
+	return guest, s.power(ctx, &guest)
 }
 
 func guestFrom(config pve.PendingConfig, node string, vmid int) Guest {
@@ -113,33 +119,6 @@ func (s *Service) power(ctx context.Context, guest *Guest) error {
 	}
 	guest.Status = status.Status
 	return nil
-}
-
-// ask asks the agent of a running guest once for addresses. Silence is no error: agents start late, and stop.
-func (s *Service) ask(ctx context.Context, guest *Guest) {
-	enabled := guest.Spec.Agent.Enabled
-	if guest.Status != "running" || enabled == nil || !*enabled {
-		return
-	}
-	interfaces, err := s.api.AgentInterfaces(ctx, guest.Node, guest.VMID)
-	if err != nil {
-		return
-	}
-	guest.Interfaces = []Interface{}
-	for _, i := range interfaces {
-		found := Interface{Name: i.Name, MAC: strings.ToLower(i.MAC)}
-		for _, a := range i.Addresses {
-			addr, err := netip.ParseAddr(a.Address)
-			switch {
-			case err != nil || addr.IsLoopback() || addr.IsLinkLocalUnicast():
-			case addr.Is4():
-				found.IPv4 = append(found.IPv4, a.Address)
-			default:
-				found.IPv6 = append(found.IPv6, a.Address)
-			}
-		}
-		guest.Interfaces = append(guest.Interfaces, found)
-	}
 }
 
 // Adopt reads a VM for import. It writes nothing, and adopts only what it has really read: a virtual machine, whole, whose
@@ -182,7 +161,9 @@ func (s *Service) Adopt(ctx context.Context, node string, vmid int) (Guest, erro
 	guest := guestFrom(config, node, vmid)
 	guest.Pool = listed.Pool
 	err = s.power(ctx, &guest)
-	s.ask(ctx, &guest)
+	if guest.hasAgent() {
+		s.askAgent(ctx, node, vmid, AgentMemory{Enabled: true}).hear(ctx, &guest)
+	}
 	if err == nil {
 		err = s.attend(ctx, &guest, true, listed.HAState != "")
 	}

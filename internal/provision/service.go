@@ -28,6 +28,7 @@ type Service struct {
 
 	networks  lookup[[]pve.Network]     // of nodes, for plans
 	templates lookup[map[string]string] // configurations by VMID, for plans
+	desk      desk                      // of questions to agents
 
 	mu     sync.Mutex
 	active map[string]bool   // transactions under way here

@@ -23,6 +23,9 @@ func (s *Service) Update(ctx context.Context, r UpdateRequest) (Guest, []Warning
 	if readErr != nil {
 		return Guest{}, u.warnings, errors.Join(err, fmt.Errorf("read VM %d back: %w", u.vmid, readErr))
 	}
+	if err == nil {
+		err = u.await(ctx, &guest)
+	}
 	return guest, u.warnings, err
 }
 

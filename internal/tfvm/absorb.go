@@ -1,9 +1,7 @@
 package tfvm
 
 import (
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -87,29 +85,6 @@ func absorbCloudInit(c vm.CloudInit) *cloudInitModel {
 		return nil
 	}
 	return &ci
-}
-
-// absorbAddresses matches the agent's interfaces with the network devices by their MAC address. Devices that the
-// configuration does not name count too; interfaces that are no device of the VM (bridges, tunnels) do not.
-func (m *model) absorbAddresses(g provision.Guest) {
-	for _, slot := range slices.SortedFunc(mapKeys(g.Spec.Networks), bySlot) {
-		mac := value(g.Spec.Networks[slot].MACAddr)
-		for _, i := range g.Interfaces {
-			if mac == "" || !strings.EqualFold(i.MAC, mac) {
-				continue
-			}
-			put(&m.Addresses, slot, guestAddress{MAC: some(mac), IPv4: append([]string{}, i.IPv4...), IPv6: append([]string{}, i.IPv6...)})
-			m.IPv4Address = first(m.IPv4Address, i.IPv4)
-			m.IPv6Address = first(m.IPv6Address, i.IPv6)
-		}
-	}
-}
-
-func first(known *string, found []string) *string {
-	if known == nil && len(found) > 0 {
-		return &found[0]
-	}
-	return known
 }
 
 // powerState is a status in the words of the power_state attribute.

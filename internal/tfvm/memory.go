@@ -16,6 +16,7 @@ const (
 	keyIdentity = "identity" // what proves that the VM is still ours
 	keyResidues = "residues" // what an undo or a destroy could not remove
 	keyProof    = "proof"    // what a failed create that left something knew of what is its own
+	keySilent   = "silent"   // the guest agent did not answer the last refresh
 	keyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
 
@@ -34,6 +35,7 @@ type memory struct {
 	Residues []provision.Residue
 	Proof    *provision.Proof
 	Replaces int
+	Silent   bool
 }
 
 // recall reads the memory. What is missing is zero.
@@ -55,6 +57,7 @@ func recall(ctx context.Context, private keyReader) (memory, diag.Diagnostics) {
 	read(keyIdentity, func(raw []byte) error { return json.Unmarshal(raw, &m.Identity) })
 	read(keyResidues, func(raw []byte) error { return json.Unmarshal(raw, &m.Residues) })
 	read(keyProof, func(raw []byte) error { return json.Unmarshal(raw, &m.Proof) })
+	read(keySilent, func(raw []byte) error { return json.Unmarshal(raw, &m.Silent) })
 	read(keyReplaces, func(raw []byte) error { return json.Unmarshal(raw, &m.Replaces) })
 	return m, diags
 }
@@ -86,6 +89,18 @@ func noteIdentity(ctx context.Context, private keyWriter, identity provision.Ide
 		return diags
 	}
 	return private.SetKey(ctx, keyIdentity, raw)
+}
+
+// noteAgent writes whether the agent of a guest that was asked answered, where that is news. A silent agent costs the node a
+// worker for seconds, so those that are known for it are asked last.
+func noteAgent(ctx context.Context, private keyWriter, guest provision.Guest, kept memory) diag.Diagnostics {
+	switch {
+	case guest.Silent && !kept.Silent:
+		return private.SetKey(ctx, keySilent, []byte("true"))
+	case guest.Interfaces != nil && kept.Silent:
+		return private.SetKey(ctx, keySilent, []byte("false"))
+	}
+	return nil
 }
 
 // noteResidues writes the residues alone.

@@ -50,7 +50,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	if creating {
 		resp.Plan.Raw = unpinned(req.Config.Raw, planned.Value)
 	} else {
-		resp.Plan.Raw = reconsider(req.Config.Raw, planned.Value, prior, plan)
+		resp.Plan.Raw = v.steady(reconsider(req.Config.Raw, planned.Value, prior, plan), req.State.Raw, prior, plan)
 		resp.Diagnostics.Append(forgotten(planned.Forgotten)...)
 		resp.RequiresReplace = replacement(planned.Value, prior, plan)
 	}
@@ -69,6 +69,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		resp.Diagnostics.Append(c.diags...)
 	default:
 		resp.Diagnostics.Append(refused(req.Config.Raw, prior, plan, kept.Managed)...)
+		resp.Diagnostics.Append(unwaitable(req.Config.Raw, plan)...)
 		resp.Diagnostics.Append(restarts(prior, plan, kept.Managed)...)
 		resp.Diagnostics.Append(leavesHA(prior, plan)...)
 	}

@@ -41,7 +41,8 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		resp.Diagnostics.Append(tfkit.Unsure(attempt, err)...)
 		return
 	case seen == provision.Found:
-		v.refresh(ctx, req, resp, guest, kept)
+		resp.Diagnostics.Append(noteAgent(ctx, resp.Private, guest, kept)...)
+		v.refresh(ctx, req, resp, state.remind(guest), kept)
 	}
 	left := r.recheck(ctx, state.ref(kept), kept.Residues, attempt, resp)
 	if seen == provision.Gone && len(left) == 0 && !resp.Diagnostics.HasError() {

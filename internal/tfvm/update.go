@@ -42,9 +42,9 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	}
 	guest, warnings, err := r.machines.Update(ctx, request)
 	resp.Diagnostics.Append(tfkit.Warn(warnings)...)
-	resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-	configured := v.shape.Managed(req.Config.Raw)
-	if err == nil {
+	resp.Diagnostics.Append(tfkit.Diagnose(waited(attempt, err), err)...)
+	configured, guest := v.shape.Managed(req.Config.Raw), prior.remind(guest)
+	if err == nil || isWaiting(err) {
 		resp.State.Raw, diags = v.settle(ctx, req.Plan.Raw, guest)
 		resp.Diagnostics.Append(diags...)
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, configured.JSON())...)

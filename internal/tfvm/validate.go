@@ -29,6 +29,7 @@ func (r *Resource) ValidateConfig(_ context.Context, req resource.ValidateConfig
 	c.groups()
 	c.passedThrough()
 	c.power()
+	c.waiting()
 	c.firewall()
 	c.ha()
 	resp.Diagnostics.Append(c.diags...)
@@ -264,6 +265,7 @@ func (c *checker) beginnings() {
 			c.refuse(required, "PVE does not look into what is imported: %s needs %s to say what it is.", group, key)
 		}
 	}
+	c.agentToWaitFor()
 	if (c.set("agent.type") || c.set("agent.fstrim_cloned_disks") || c.set("agent.freeze_fs_on_backup")) && c.missing("agent.enabled") {
 		c.refuse("agent.enabled", "PVE takes the agent's options only together with enabled: set it too.")
 	}
