@@ -19,6 +19,13 @@ func (s *Sim) ResetPowerOffs() { s.server.ResetPowerOffs() }
 // EndGuest lets a running guest power itself off, or die. HA starts one in its care again, a round later.
 func (s *Sim) EndGuest(vmid int) { s.server.EndGuest(vmid) }
 
+// SetNode takes a node from the network, or brings it back. Off the network it answers nothing, its workers die, its guests run
+// on.
+func (s *Sim) SetNode(node string, online bool) { s.server.SetNode(node, online) }
+
+// Fence lets a node crash, guests and all, and HA bring its services up elsewhere a round later.
+func (s *Sim) Fence(node string) { s.server.Fence(node) }
+
 // HoldLock gives a guest's configuration a lock ("backup", "clone", "migrate", "snapshot" …) that a running task of user holds
 // for d. It returns the task's UPID, "" if there is no such guest.
 //

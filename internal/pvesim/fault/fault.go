@@ -22,6 +22,7 @@ const (
 	KillTask Phase = "kill_task" // the worker dies without clean-up; the config lock and the volumes stay
 	Partial  Phase = "partial"   // the task fails, and PVE's clean-up frees nothing
 	Rival    Phase = "rival"     // after PVE cleaned up, a stranger's create takes the same id at once
+	Offline  Phase = "offline"   // the node crashes in the middle of the task, or before the answer if there is none
 )
 
 // Match selects operations. Fields that are zero match everything; the others are ANDed.
@@ -43,17 +44,21 @@ type Rule struct {
 	Status  int    `json:"status,omitempty"`   // of the refusal in phase before; 0 means 500
 	Reason  string `json:"reason,omitempty"`   // reason phrase, or the text the task fails with
 	DelayMS int    `json:"delay_ms,omitempty"` // on the cluster's clock, before the fault takes effect
+	AwayMS  int    `json:"away_ms,omitempty"`  // phase offline: when the node is back, on the cluster's clock; 0 means never
 }
 
 // Validate refuses rules that could never fire.
 func (r Rule) Validate() error {
 	switch r.Phase {
-	case Before, After, Task, KillTask, Partial, Rival:
+	case Before, After, Task, KillTask, Partial, Rival, Offline:
 	default:
-		return fmt.Errorf("phase %q is not one of before, after, task, kill_task, partial, rival", r.Phase)
+		return fmt.Errorf("phase %q is not one of before, after, task, kill_task, partial, rival, offline", r.Phase)
 	}
 	if r.Status != 0 && (r.Status < 400 || r.Status > 599) {
 		return fmt.Errorf("status %d is not an error status (400 to 599)", r.Status)
+	}
+	if r.AwayMS < 0 || r.AwayMS > 0 && r.Phase != Offline {
+		return fmt.Errorf("away_ms is how long the node of phase offline stays away, and not negative")
 	}
 	if r.DelayMS < 0 || r.Match.Nth < 0 || r.Match.Seq < 0 {
 		return fmt.Errorf("delay_ms, nth and seq must not be negative")
@@ -189,6 +194,16 @@ type Strike struct {
 
 // Delay is how long the fault takes on the cluster's clock.
 func (k *Strike) Delay() time.Duration { return time.Duration(k.DelayMS) * time.Millisecond }
+
+// Away is how long the node of phase offline stays away; zero means for good.
+func (k *Strike) Away() time.Duration { return time.Duration(k.AwayMS) * time.Millisecond }
+
+// Fired reports whether somebody has taken the strike.
+func (k *Strike) Fired() bool {
+	k.set.mu.Lock()
+	defer k.set.mu.Unlock()
+	return k.fired
+}
 
 // Fire uses up one of the rule's times. False: another operation used the last one in the meantime.
 func (k *Strike) Fire() bool {

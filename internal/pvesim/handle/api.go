@@ -110,9 +110,16 @@ func (c *call) struck() *answer {
 		return c.s.failure(&Error{Status: status, Message: k.Text("injected failure")})
 	}
 	a := c.run()
-	if k := c.strike.After; k != nil && k.Fire() {
+	k := c.strike.After
+	if off := c.strike.Task; off != nil && off.Phase == fault.Offline && !off.Fired() && c.s.world.Nodes[c.params["node"]] != nil {
+		k = off // no worker has taken it
+	}
+	if k != nil && k.Fire() {
 		c.s.Wait(k.Delay(), nil)
 		k.Took()
+		if k.Phase == fault.Offline {
+			c.s.crash(c.params["node"], k.Away())
+		}
 		cut := *a
 		cut.cut = true
 		return &cut

@@ -130,6 +130,10 @@ func (s *Server) act(h *state.HAResource, g *state.Guest, typ string, params map
 		failed := true
 		defer func() {
 			h.Busy = ""
+			if w.kill {
+				s.round(h.SID) // nobody's fault but its node's
+				return
+			}
 			s.acted(h, typ, failed)
 		}()
 		err = perlText(work(r, w))

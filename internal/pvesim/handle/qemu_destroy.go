@@ -33,6 +33,9 @@ func (r *Request) destroyChecks() (managed bool, err error) {
 	if managed && !r.flag("purge") {
 		return false, Die("unable to remove VM %d - used in HA resources and purge parameter not set.", g.VMID)
 	}
+	if j := r.W.ReplicationOf(g.VMID); j != nil && !r.flag("purge") {
+		return false, Die("There is a replication job '%s' for guest '%d' - Please remove that first.", j.ID, g.VMID)
+	}
 	if g.Running != nil {
 		return false, Die("VM %d is running - destroy failed", g.VMID)
 	}
@@ -66,6 +69,7 @@ func (r *Request) destroyWorker(w *Worker, skiplock bool) error {
 	r.W.ForgetGuest(vmid)
 	if r.flag("purge") {
 		w.Logf("purging VM %d from related configurations..", vmid)
+		r.W.PurgeJobs(vmid)
 		if managed {
 			delete(r.W.HA, "vm:"+strconv.Itoa(vmid))
 			w.Logf("NOTE: removed VM %d from HA resource configuration.", vmid)

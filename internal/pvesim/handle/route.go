@@ -6,7 +6,7 @@ import "maps"
 func routes() Routes {
 	all := Routes{}
 	for _, area := range []Routes{
-		accessRoutes(), userRoutes(), clusterRoutes(), nodeRoutes(), taskRoutes(), poolRoutes(), haRoutes(),
+		accessRoutes(), userRoutes(), clusterRoutes(), nodeRoutes(), taskRoutes(), poolRoutes(), haRoutes(), jobRoutes(),
 		qemuRoutes(), agentRoutes(), snapshotRoutes(), storageRoutes(), firewallRoutes(), capabilityRoutes(), nodeFileRoutes(), firewallSetRoutes(),
 	} {
 		maps.Copy(all, area)

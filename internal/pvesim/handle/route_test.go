@@ -11,7 +11,7 @@ func TestRoutesExist(t *testing.T) {
 	all := routes()
 	n := 0
 	for _, area := range []Routes{
-		accessRoutes(), userRoutes(), clusterRoutes(), nodeRoutes(), taskRoutes(), poolRoutes(), haRoutes(),
+		accessRoutes(), userRoutes(), clusterRoutes(), nodeRoutes(), taskRoutes(), poolRoutes(), haRoutes(), jobRoutes(),
 		qemuRoutes(), agentRoutes(), snapshotRoutes(), storageRoutes(), firewallRoutes(), capabilityRoutes(), nodeFileRoutes(), firewallSetRoutes(),
 	} {
 		n += len(area)

@@ -36,6 +36,10 @@ func (w *Worker) Checkpoint() error {
 	case fault.KillTask:
 		k.Took()
 		panic(killed{})
+	case fault.Offline:
+		k.Took()
+		w.Server.crash(w.Task.Node, k.Away())
+		panic(killed{})
 	case fault.Task:
 		k.Took()
 	}
