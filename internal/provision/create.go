@@ -75,6 +75,11 @@ func (s *Service) create(ctx context.Context, r CreateRequest) (*creation, Creat
 	if err != nil {
 		return nil, Created{}, err
 	}
+	if r.Node == "" && len(r.Nodes) > 0 {
+		if r.Node, err = firstOnline(resources, r.Nodes); err != nil {
+			return nil, Created{}, err
+		}
+	}
 	node, err := target(resources, r.Node, from)
 	if err != nil {
 		return nil, Created{}, err

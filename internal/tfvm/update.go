@@ -84,7 +84,10 @@ func change(prior, plan model, kept memory, password *string) provision.UpdateRe
 		PriorPool: value(prior.Pool), Pool: value(plan.Pool),
 		PriorHA: (*provision.HA)(prior.HA), HA: (*provision.HA)(plan.HA),
 		PriorFirewall: prior.Firewall.request(), Firewall: plan.Firewall.request(),
-		PowerState: provision.PowerState(value(plan.PowerState)), Node: value(plan.Node), Due: due(prior, plan, kept.Managed),
+		PowerState: provision.PowerState(value(plan.PowerState)), Due: due(prior, plan, kept.Managed),
+	}
+	if moved(prior.Node, plan.Node) { // one that is somewhere else by now for another reason is followed
+		request.Node = *plan.Node
 	}
 	for slot, nic := range request.Planned.Networks { // a slot that is new in state may be there on the server
 		if _, known := before.Networks[slot]; !known {
