@@ -250,12 +250,19 @@ func (s *Sim) Credentials() Credentials {
 // World is the cluster itself. Whoever touches it while clients are connected holds its mutex.
 func (s *Sim) World() *state.World { return s.world }
 
-// Advance moves the cluster's clock by d if it is one of package clock's virtual clocks, and does nothing otherwise.
+// Advance moves the cluster's clock by d if it is one of package clock's virtual clocks, and does nothing otherwise. What is due
+// in this time has happened when it returns.
 func (s *Sim) Advance(d time.Duration) {
-	if v, ok := s.world.Clock.(*clock.Virtual); ok {
-		v.Advance(d)
-		s.server.Do(func(*state.World) {}) // what this time has brought
-		v.Advance(0)
+	v, ok := s.world.Clock.(*clock.Virtual)
+	if !ok {
+		return
+	}
+	for end := v.Now().Add(d); ; {
+		left := s.server.Pass(end.Sub(v.Now()))
+		v.Advance(max(left, 0)) // also waits for those who work
+		if left <= 0 {
+			return
+		}
 	}
 }
 

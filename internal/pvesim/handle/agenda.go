@@ -3,6 +3,8 @@ package handle
 import (
 	"slices"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 // appointment is something that happens at its time without anybody's request: a stranger lets go of a lock, the HA manager
@@ -23,6 +25,24 @@ func (s *Server) after(d time.Duration, do func()) {
 		return -1 // behind those of the same time
 	})
 	s.agenda = slices.Insert(s.agenda, i, a)
+}
+
+// agendaStep is how long somebody sleeps at most while there are appointments, so that they are kept in time.
+const agendaStep = time.Second
+
+// expecting reports whether there are appointments, or somebody who may make some.
+func (s *Server) expecting() bool { return len(s.agenda) > 0 || len(s.world.HA) > 0 }
+
+// Pass keeps the appointments that time has brought. It returns how much of the time that is to come may pass before the next
+// look at the agenda.
+func (s *Server) Pass(left time.Duration) (step time.Duration) {
+	s.Do(func(*state.World) {
+		step = left
+		if s.expecting() {
+			step = min(left, agendaStep)
+		}
+	})
+	return step
 }
 
 // keep keeps the appointments whose time has come.

@@ -132,6 +132,9 @@ func (s *Server) Wait(d time.Duration, done func() bool) {
 		if step <= 0 {
 			return
 		}
+		if s.expecting() {
+			step = min(step, agendaStep)
+		}
 		if done != nil {
 			step = min(step, pollStep)
 		}
