@@ -151,7 +151,7 @@ var journeys = []journey{
 	{name: "cloud-init", still: true, bodies: []string{
 		`node = "pve1"
   networks = { net0 = { bridge = "vmbr0" }, net1 = { bridge = "vmbr0" } }
-  cloud_init = { storage = "local-zfs", user = "ops", ssh_keys = ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKj ops@x y z\n"], nameservers = ["10.0.0.1", "2001:db8::1"], searchdomain = "lan", upgrade = false, type = "nocloud",
+  cloud_init = { storage = "local-zfs", user = "ops", ssh_keys = ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICsjKYAEI8qGZjK1JlLRFZe0ZBjR50JXu61U95pNVXRN ops@x y z\n"], nameservers = ["10.0.0.1", "2001:db8::1"], searchdomain = "lan", upgrade = false, type = "nocloud",
     addresses = { net0 = { ipv4 = "10.0.0.5/24", gateway4 = "10.0.0.1", ipv6 = "2001:DB8::0005/64" }, net1 = { ipv4 = "dhcp", ipv6 = "auto" } } }`,
 		`node = "pve1"
   networks = { net0 = { bridge = "vmbr0" } }

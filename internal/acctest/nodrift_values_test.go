@@ -72,7 +72,7 @@ func scalarValues() map[string][]cty.Value {
 		"tpm_state.storage": texts("local-zfs", "local-lvm"), "tpm_state.version": texts("v2.0", "v1.2"),
 
 		"cloud_init.storage": texts("local-zfs", "local"), "cloud_init.slot": texts("ide2", "scsi9"), "cloud_init.format": texts("raw"), "cloud_init.type": texts("nocloud", "configdrive2"),
-		"cloud_init.user": texts("ops"), "cloud_init.ssh_keys": lists([]string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 a", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE6 b\n"}), "cloud_init.nameservers": lists([]string{"10.0.0.2", "10.0.0.1"}),
+		"cloud_init.user": texts("ops"), "cloud_init.ssh_keys": lists([]string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICsjKYAEI8qGZjK1JlLRFZe0ZBjR50JXu61U95pNVXRN a", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJUWfVZMyWxb3ChGAKPF2O9vRIsmR9R9jVRn1HUeSYOH b\n"}), "cloud_init.nameservers": lists([]string{"10.0.0.2", "10.0.0.1"}),
 		"cloud_init.searchdomain": texts("lan"), "cloud_init.upgrade": flags(),
 		"cloud_init.custom.user": texts("local:snippets/user.yaml"), "cloud_init.custom.network": texts("local:snippets/user.yaml"),
 		"cloud_init.custom.meta": texts("local:snippets/user.yaml"), "cloud_init.custom.vendor": texts("local:snippets/user.yaml"),

@@ -30,6 +30,7 @@ type Client struct {
 	waiting atomic.Int64                  // tasks being waited for
 	shared  sharedResources
 	version sharedVersion
+	tags    sharedTagStyle
 }
 
 // New makes a Client and checks the configuration. It makes no request: a wrong password shows with the first call.
@@ -62,6 +63,7 @@ func New(cfg Config) (*Client, error) {
 		session:  session{turn: newTurn()},
 		shared:   sharedResources{turn: newTurn()},
 		version:  sharedVersion{turn: newTurn()},
+		tags:     sharedTagStyle{turn: newTurn()},
 	}
 	c.reads, c.writes = cfg.transports(tlsConfig)
 	c.chain = c.newChain(cfg.MaxInFlight)

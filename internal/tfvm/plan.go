@@ -29,6 +29,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		}
 		return
 	}
+	v = r.tagged(ctx, v, prior.Tags, configuredTags(req.Config.Raw))
 	planned := v.shape.Plan(tfkit.PlanInput{
 		Config: pinned(req.Config.Raw, req.State.Raw), Prior: req.State.Raw, Managed: kept.Managed,
 		Inherits: !tfkit.At(req.Config.Raw, "clone").IsNull(),

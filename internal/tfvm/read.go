@@ -42,7 +42,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		return
 	case seen == provision.Found:
 		resp.Diagnostics.Append(noteAgent(ctx, resp.Private, guest, kept)...)
-		v.refresh(ctx, req, resp, state.remind(guest), kept)
+		r.tagged(ctx, v, state.Tags, guest.Spec.Tags).refresh(ctx, req, resp, state.remind(guest), kept)
 	}
 	left := r.recheck(ctx, state.ref(kept), kept.Residues, attempt, resp)
 	if seen == provision.Gone && len(left) == 0 && !resp.Diagnostics.HasError() {

@@ -2,7 +2,6 @@ package tfvm
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -64,12 +63,6 @@ func otherSource(was, is *cloneModel) path.Paths {
 		all.Append(at.AtName("full"))
 	}
 	return all
-}
-
-func lowered(tags []string) []string {
-	all := strings.Split(strings.ToLower(strings.Join(tags, ";")), ";")
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // refused are changes that cannot be made in place and are no reason to replace the VM either.

@@ -38,6 +38,7 @@ func cloudInitGroup() map[string]schema.Attribute {
 		"user": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.Line()},
 			MarkdownDescription: "User to set up. Default: the image's own."},
 		"ssh_keys": schema.ListAttribute{Optional: true, Computed: true, ElementType: types.StringType,
+			Validators:          []validator.List{listvalidator.ValueStringsAre(tfkit.SSHKey())},
 			MarkdownDescription: "Public SSH keys for the user, one an element."},
 		"nameservers": schema.ListAttribute{Optional: true, Computed: true, ElementType: types.StringType,
 			Validators:          []validator.List{listvalidator.ValueStringsAre(tfkit.IP())},

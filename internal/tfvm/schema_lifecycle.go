@@ -53,15 +53,23 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 				"purge": schema.BoolAttribute{Optional: true,
 					MarkdownDescription: "Take the VM out of backup and replication jobs and out of HA as well. `false`: PVE refuses to destroy a VM that HA or a replication job still names, and backup jobs keep its id. Default: `true`."},
 			}},
-		"timeouts": documented(timeouts.Attributes(ctx, limits), "Time limits of operations."),
+		"timeouts": limited(timeouts.Attributes(ctx, limits), "Time limits of operations."),
 	}
 }
 
-// documented gives a group that another package made a description.
-func documented(attribute schema.Attribute, what string) schema.Attribute {
-	if nested, ok := attribute.(schema.SingleNestedAttribute); ok {
-		nested.MarkdownDescription = what
-		return nested
+// limited gives the group of time limits that another package made a description, and refuses a time that is over before it
+// begins.
+func limited(attribute schema.Attribute, what string) schema.Attribute {
+	nested, ok := attribute.(schema.SingleNestedAttribute)
+	if !ok {
+		return attribute
 	}
-	return attribute
+	nested.MarkdownDescription = what
+	for name, limit := range nested.Attributes {
+		if limit, ok := limit.(schema.StringAttribute); ok {
+			limit.Validators = []validator.String{tfkit.Positive()}
+			nested.Attributes[name] = limit
+		}
+	}
+	return nested
 }

@@ -15,6 +15,7 @@ func (m *model) spec(inherits bool) vm.Spec {
 		Machine: m.Machine, BIOS: m.BIOS, OSType: m.OSType, SCSIHW: m.SCSIHW, BootOrder: m.BootOrder,
 		CPU: m.CPU.spec(), Memory: m.Memory.spec(), Agent: m.Agent.spec(),
 		CloudInit: m.CloudInit.spec(inherits),
+		ExactTags: inherits, // sent as configured, where the template's are not
 
 		ACPI: m.ACPI, KVM: m.KVM, Tablet: m.Tablet, LocalTime: m.LocalTime, TDF: m.TDF, Reboot: m.Reboot, Freeze: m.Freeze,
 		Keyboard: m.Keyboard, Hotplug: m.Hotplug, StartDate: m.StartDate, VMStateStorage: m.VMStateStorage,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
@@ -101,6 +102,7 @@ func change(prior, plan model, kept memory, password *string) provision.UpdateRe
 	if plan.PasswordVersion == nil && prior.PasswordVersion != nil {
 		request.Planned.CloudInit.PasswordHash = some("") // takes it away
 	}
+	request.Planned.ExactTags = slices.Equal(lowered(prior.Tags), lowered(plan.Tags)) // else the plan would have left them alone
 	request.StopTimeout, request.Wait = tfkit.Duration(plan.ShutdownTimeout, 0), plan.WaitFor.request()
 	switch value(plan.RebootPolicy) {
 	case "never":

@@ -30,6 +30,7 @@ func Diff(from, to Spec) Change {
 	carryCPU(from.CPU, &to.CPU)
 	carryMachine(from, &to)
 	carryIdentity(from, &to)
+	carryTags(from, &to)
 	carryCPUUnits(from.CPU, &to.CPU)
 	carryTemplate(&c, from, &to)
 	to.Networks = carryNetworks(from.Networks, to.Networks)

@@ -1,6 +1,9 @@
 package vm
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // carryIdentity keeps what PVE makes itself: the uuid and the generation id, which change only for a value that is
 // given. How the texts of smbios1 are spelt stays too.
@@ -48,3 +51,12 @@ func sameText(want **string, has *string) {
 		*want = has
 	}
 }
+
+// carryTags keeps the spelling of tags that differ in case only, unless that counts.
+func carryTags(from Spec, to *Spec) {
+	if !to.ExactTags && slices.Equal(lowerTags(from.Tags), lowerTags(to.Tags)) {
+		to.Tags = from.Tags
+	}
+}
+
+func lowerTags(tags []string) []string { return normalTags(strings.ToLower(strings.Join(tags, ";"))) }

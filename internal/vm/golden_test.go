@@ -61,6 +61,8 @@ func TestValuesMeanTheSame(t *testing.T) {
 			n := from.Networks[option]
 			n.MACAddr = to.Networks[option].MACAddr
 			from.Networks[option] = n
+		case option == "tags" && from.Tags != nil: // PVE lower-cases them, unless the datacenter's tag style says otherwise
+			from.Tags = lowerTags(from.Tags)
 		case option == "vmgenid" && sent == "1": // PVE makes one
 			from.VMGenID = to.VMGenID
 		}

@@ -19,10 +19,10 @@ func parseDescription(s string) (string, bool) { return trimDescription(s), true
 // trimDescription drops what PVE strips from the end when it reads the description back.
 func trimDescription(s string) string { return strings.TrimRight(s, " \t\r\n") }
 
-// normalTags reads a tag list the way PVE stores it with its default tag style: lower case, sorted, unique
-// (pve-guest-common, GuestHelpers.pm get_unique_tags).
+// normalTags reads a tag list: sorted, unique. Their case stands: whether PVE lower-cases them when it stores them is the
+// datacenter's tag style (pve-guest-common, GuestHelpers.pm get_unique_tags).
 func normalTags(s string) []string {
-	tags := splitList(strings.ToLower(s))
+	tags := splitList(s)
 	slices.Sort(tags)
 	return slices.Compact(tags)
 }

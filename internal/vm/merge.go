@@ -9,6 +9,7 @@ import "maps"
 func Merge(base, want Spec) Spec {
 	out := base
 	out.Rest = mergeRest(base.Rest, want.Rest)
+	out.ExactTags = base.ExactTags || want.ExactTags
 	for _, o := range options() {
 		o.merge(&out, &want)
 	}

@@ -7,7 +7,10 @@ package vm
 type Spec struct {
 	Name        *string
 	Description *string  // without trailing newlines, as PVE reads it back
-	Tags        []string // PVE's order: lower case, sorted, unique
+	Tags        []string // sorted, unique
+	// ExactTags says that the case of Tags counts; else a difference of case is none, as with PVE's default tag style.
+	// Decode does not know it.
+	ExactTags   bool
 	OnBoot      *bool
 	Protection  *bool
 	Template    *bool

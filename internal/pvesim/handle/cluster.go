@@ -104,6 +104,9 @@ func clusterOptions(r *Request) (any, error) {
 	if r.W.NextID.Lower != 0 || r.W.NextID.Upper != 0 {
 		data["next-id"] = map[string]any{"lower": itoa(r.W.NextID.Lower), "upper": itoa(r.W.NextID.Upper)}
 	}
+	if r.W.CaseSensitiveTags { // parsed (pve-cluster DataCenterConfig.pm), and readable by everybody
+		data["tag-style"] = map[string]any{"case-sensitive": 1}
+	}
 	return data, nil
 }
 

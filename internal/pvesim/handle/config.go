@@ -210,10 +210,13 @@ func clampUnits(params map[string]string) {
 	}
 }
 
-// uniqueTags is what an update makes of tags: lower case, each once, sorted, joined by ";"
-// (guest-common GuestHelpers.pm get_unique_tags, default tag-style).
-func uniqueTags(value string) string {
-	list := strings.FieldsFunc(strings.ToLower(value), func(c rune) bool { return strings.ContainsRune(",; \t\n", c) })
+// uniqueTags is what an update makes of tags: lower case unless the datacenter's tag-style tells cases apart, each once,
+// sorted, joined by ";" (guest-common GuestHelpers.pm get_unique_tags).
+func (r *Request) uniqueTags(value string) string {
+	if !r.W.CaseSensitiveTags {
+		value = strings.ToLower(value)
+	}
+	list := strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(",; \t\n", c) })
 	slices.Sort(list)
 	return strings.Join(slices.Compact(list), ";")
 }

@@ -166,7 +166,7 @@ func (u *update) set(p process, g *state.Guest, opt string, order *[]string, mod
 		if err := u.checkVM(g.VMID, "", "VM.Config.Options"); err != nil {
 			return err
 		}
-		value = uniqueTags(value)
+		value = u.uniqueTags(value)
 	case hasIndex(opt, "net") && g.Config[opt] != "":
 		if err := u.checkBridges(map[string]string{opt: g.Config[opt]}); err != nil {
 			return err

@@ -208,7 +208,7 @@ func (r *Request) fillDefaults(conf map[string]string) {
 		conf["vmgenid"] = r.W.UUID()
 	}
 	if r.W.Profile >= "9.2" && conf["tags"] != "" { // earlier versions store a create's tags as they were sent
-		conf["tags"] = uniqueTags(conf["tags"])
+		conf["tags"] = r.uniqueTags(conf["tags"])
 	}
 	if isWindows(conf["ostype"]) {
 		kind := subvalue(conf["machine"], "type", true)

@@ -36,6 +36,8 @@ type World struct {
 	ACL      []ACLEntry
 	Tasks    map[string]*Task           // by UPID, finished ones too
 	NextID   struct{ Lower, Upper int } // datacenter.cfg next-id; zero = PVE's 100 and 1000000
+	// CaseSensitiveTags is case-sensitive of datacenter.cfg's tag-style.
+	CaseSensitiveTags bool
 
 	Replication map[string]*ReplicationJob // by id, "100-0"
 	Backups     map[string]*BackupJob      // by id

@@ -1,0 +1,45 @@
+package tfvm
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// tagged is v with the datacenter's idea of tags. By PVE's default "Web" and "web" are one, and so they are for rules; only
+// where two lists differ in nothing but case the server is asked, once.
+func (r *Resource) tagged(ctx context.Context, v values, was, is []string) values {
+	if slices.Equal(sorted(was), sorted(is)) || !slices.Equal(lowered(was), lowered(is)) || !r.Session.Known() {
+		return v
+	}
+	if exact, err := r.Session.API.TagsAreCaseSensitive(ctx); err != nil || !exact {
+		return v
+	}
+	all := rules()
+	all["tags"] = tfkit.Rule{Same: sameSet(verbatim)}
+	v.shape = tfkit.NewShape(ctx, v.schema, all)
+	return v
+}
+
+// configuredTags are the tags of a configuration, as far as they are known.
+func configuredTags(config tftypes.Value) []string {
+	if tags := tfkit.At(config, "tags"); tags.IsFullyKnown() {
+		return texts(tags)
+	}
+	return nil
+}
+
+func sorted(tags []string) []string {
+	all := slices.Clone(tags)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// lowered is a list of tags as PVE has it by default: lower case, each once, sorted. An element may hold several.
+func lowered(tags []string) []string {
+	return sorted(strings.Split(strings.ToLower(strings.Join(tags, ";")), ";"))
+}
