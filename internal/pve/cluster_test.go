@@ -229,3 +229,23 @@ func TestServerTime(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// TestTagsAreCaseSensitive: the datacenter says so, and is asked once.
+func TestTagsAreCaseSensitive(t *testing.T) {
+	for answer, want := range map[string]bool{`{}`: false, `{"tag-style":{"shape":"full"}}`: false, `{"tag-style":{"case-sensitive":1}}`: true, `{"tag-style":{"case-sensitive":0}}`: false} {
+		asked := 0
+		s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) {
+			asked++
+			data(w, answer)
+		})
+		c := s.client(t)
+		for range 2 {
+			if got, err := c.TagsAreCaseSensitive(t.Context()); err != nil || got != want {
+				t.Errorf("%s: %t, %v", answer, got, err)
+			}
+		}
+		if asked != 1 {
+			t.Errorf("%s: asked %d times", answer, asked)
+		}
+	}
+}
