@@ -173,7 +173,7 @@ func guestSteps(s *conformer, steps map[int]func()) {
 			orphanVolume(w, "local-lvm", "vm-122-cloudinit", 122, 4<<20)
 			orphanVolume(w, "local-lvm", "vm-122-disk-1", 122, 1<<30)
 			w.Guests[122] = &state.Guest{VMID: 122, Type: "qemu", Node: "pve1", Config: map[string]string{
-				"scsi0": "local-zfs:vm-122-disk-0,size=3G", "ide2": "local-lvm:vm-122-cloudinit,media=cdrom", "scsi1": "local-lvm:vm-122-disk-1,size=1G",
+				"scsi0": "local-zfs:vm-122-disk-0,size=3G", "ide2": "local-lvm:vm-122-cloudinit,media=cdrom,size=4M", "scsi1": "local-lvm:vm-122-disk-1,size=1G",
 			}}
 		})
 	}

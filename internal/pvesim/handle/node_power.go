@@ -66,8 +66,7 @@ func (s *Server) boot(name string) {
 		if g.Config["onboot"] != "1" || g.Running != nil || g.IsTemplate() {
 			continue
 		}
-		r := &Request{W: s.world, Method: "BOOT", Auth: rootAuth(), Server: s, Params: map[string]string{"node": name, "vmid": itoa(id)}}
-		s.beside(s.newWorker(name, "qmstart", itoa(id), r.Auth), func(w *Worker) error { return perlText(r.startWorker(w, false)) })
+		s.restart(name, id)
 	}
 }
 

@@ -94,6 +94,8 @@ func TestRebootStartsInATaskOfItsOwn(t *testing.T) {
 		{"", "PUT", "/qemu/8000/config", "cores=2", "OK"},
 		{"", "POST", "/qemu/8000/status/reboot", "", "OK"},
 	})
+	g.wantWhere(8000, "pve1")
+	g.pass(rebootGap)
 	var users []string
 	g.s.Do(func(w *state.World) {
 		guest := w.Guests[8000]
@@ -141,6 +143,9 @@ func TestGuestThatDoesNotObey(t *testing.T) {
 			}
 		})
 		took := g.took(func() { g.steps([]step{{"", "POST", "/qemu/8000/status/" + c.op, "", c.want}}) })
+		if strings.HasPrefix(c.op, "reboot") {
+			g.pass(rebootGap)
+		}
 		if took != c.took {
 			t.Errorf("%s: took %v, want %v", c.name, took, c.took)
 		}

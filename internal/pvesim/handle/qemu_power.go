@@ -260,6 +260,9 @@ func qemuReset(r *Request) (any, error) {
 	})
 }
 
+// rebootGap is the time between the end of a guest that reboots and its start. PVE's depends on qmeventd and the disks.
+const rebootGap = 3 * time.Second
+
 // qemuReboot is POST reboot. It is never handed to HA. The task ends with the guest; what starts it again is a task of
 // root's own, which nobody reports (qemu-server CLI/qm.pm cleanup, called by qmeventd).
 func qemuReboot(r *Request) (any, error) {
@@ -277,12 +280,19 @@ func qemuReboot(r *Request) (any, error) {
 			return err
 		}
 		if ran {
-			again := r.on(r.node(), r.vmid())
-			w.Auth = rootAuth()
-			w.Fork(r.node(), "qmstart", itoa(r.vmid()), func(w *Worker) error { return perlText(again.startWorker(w, false)) })
+			r.Server.after(rebootGap, func() { r.Server.restart(r.node(), r.vmid()) })
 		}
 		return nil
 	}), nil
+}
+
+// restart starts a guest of its own accord, in a task of root's, if its configuration is still there.
+func (s *Server) restart(node string, vmid int) {
+	if g := s.world.Guests[vmid]; g == nil || g.Node != node || !s.world.Nodes[node].Online {
+		return
+	}
+	r := &Request{W: s.world, Method: "EVENT", Auth: rootAuth(), Server: s, Params: map[string]string{"node": node, "vmid": itoa(vmid)}}
+	s.beside(s.newWorker(node, "qmstart", itoa(vmid), r.Auth), func(w *Worker) error { return perlText(r.startWorker(w, false)) })
 }
 
 func qemuResume(r *Request) (any, error) {

@@ -174,6 +174,9 @@ func TestSuspendAndPower(t *testing.T) {
 		{"", "POST", "/qemu/100/status/resume", "", "OK"},
 		{"", "GET", "/qemu/100/agent/network-get-interfaces", "", "OK"},
 		{"", "POST", "/qemu/100/status/reboot", "", "OK"},
+	})
+	g.pass(rebootGap)
+	g.steps([]step{
 		{"", "GET", "/qemu/100/pending", "", "OK"},
 		{"", "POST", "/qemu/100/status/suspend", "todisk=1", "OK"},
 		{"", "PUT", "/qemu/100/config", "cores=2", "VM is locked (suspended)"},

@@ -30,6 +30,7 @@ type rig struct {
 	w      *state.World
 	clock  *clock.Virtual
 	conns  chan net.Conn
+	closed chan struct{}
 	client *http.Client
 	ticket string
 	csrf   string
@@ -74,7 +75,7 @@ func newRig(t *testing.T, change func(c *Config)) *rig {
 	var serving sync.WaitGroup
 	serving.Add(1)
 	go func() { defer serving.Done(); _ = s.Serve(l) }()
-	g := &rig{t: t, s: s, w: w, clock: v, conns: l.conns}
+	g := &rig{t: t, s: s, w: w, clock: v, conns: l.conns, closed: l.closed}
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return g.dial(), nil }}
 	g.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(func() {
@@ -88,7 +89,11 @@ func newRig(t *testing.T, change func(c *Config)) *rig {
 
 func (g *rig) dial() net.Conn {
 	client, server := net.Pipe()
-	g.conns <- server
+	select {
+	case g.conns <- server:
+	case <-g.closed:
+		_ = server.Close()
+	}
 	return client
 }
 
