@@ -89,7 +89,7 @@ func (s *Service) create(ctx context.Context, r CreateRequest) (*creation, Creat
 			return nil, Created{}, err
 		}
 	}
-	ids := &idSource{s: s, resources: resources, request: r, writeNode: node, landNode: node}
+	ids := &idSource{s: s, resources: resources, request: r, writeNode: node, landNode: node, targets: r.targets(from)}
 	if from != nil {
 		ids.writeNode = from.node
 	}
@@ -225,7 +225,7 @@ func (c *creation) undo(ctx context.Context) error {
 	var undos []*removal
 	for _, f := range c.fences {
 		undos = append(undos, &removal{s: c.s, vmid: c.vmid, nodes: c.nodes(), fence: f, ledger: &c.ledger, stamp: c.stamp,
-			lost: c.lost, owns: c.identity.proves, managed: c.managed})
+			lost: c.lost, owns: c.identity.proves, managed: c.managed, pool: c.r.Pool})
 	}
 	if !c.identity.IsZero() { // the clone has ended up on its node
 		slices.Reverse(undos)

@@ -23,7 +23,7 @@ func (s *Service) Delete(ctx context.Context, r DeleteRequest) ([]Residue, []War
 	if err != nil {
 		return merge(left, r.Left), warnings, err
 	}
-	remembered, err := s.clear(ctx, r.Ref, r.Left)
+	remembered, err := s.clear(ctx, r)
 	return remembered, warnings, err
 }
 
@@ -38,101 +38,41 @@ func merge(left, more []Residue) []Residue {
 }
 
 func (s *Service) deleteGuest(ctx context.Context, r DeleteRequest) ([]Residue, []Warning, error) {
-	resources, err := s.api.Resources(ctx)
-	if err != nil {
-		return nil, nil, fmt.Errorf("list the cluster's guests: %w", err)
-	}
-	vmid := r.Ref.VMID
-	node, config, err := s.locate(ctx, resources, r.Ref)
-	if err != nil || node == "" {
-		return nil, nil, err
-	}
-	if err := guard(r.Ref, node, config.Values); err != nil {
-		return nil, nil, err
-	}
-	if r.Ref.Identity.IsZero() {
-		return nil, nil, fmt.Errorf("state does not know which VM %d it means: it has no uuid. It was not touched; run terraform refresh first", vmid)
-	}
-	if err := removable(vmid, config.Values); err != nil {
-		return nil, nil, err
-	}
-	return s.destroyGuest(ctx, r, resources, node, config.Values)
-}
-
-// removable says no before anything is shut down.
-func removable(vmid int, config map[string]string) error {
-	if config["protection"] == "1" {
-		return &FieldError{Path: "protection", Summary: fmt.Sprintf("VM %d is protected", vmid),
-			Detail: "It was not touched. Set protection = false and apply, then destroy"}
-	}
-	if lock := config["lock"]; lock != "" && lock != "suspended" {
-		return fmt.Errorf("VM %d is locked (%s): a task is at work on it, or died. It was not touched; try again when the task has ended, "+
-			"or remove a dead lock with `qm unlock %d` on the node", vmid, lock, vmid)
-	}
-	return nil
+	d := &destruction{s: s, r: r, pool: r.Pool}
+	left, err := d.run(ctx)
+	return left, d.warnings, err
 }
 
 // locate finds the configuration of a VM in state, also when it moves to another node at this moment. Node is "" when the
 // VM is proven to be gone.
-func (s *Service) locate(ctx context.Context, resources pve.Resources, ref Ref) (string, pve.GuestConfig, error) {
+func (s *Service) locate(ctx context.Context, resources pve.Resources, ref Ref) (string, pve.PendingConfig, error) {
 	node := ref.Node
 	for attempt := range 3 {
 		if err := s.pause(ctx, attempt); err != nil {
-			return "", pve.GuestConfig{}, err
+			return "", pve.PendingConfig{}, err
 		}
 		if listed, ok := resources.Guest(ref.VMID); ok && listed.Type == "qemu" {
 			node = listed.Node
 		}
-		config, err := s.api.CurrentConfig(ctx, node, ref.VMID)
+		config, err := s.api.PendingConfig(ctx, node, ref.VMID)
 		if err == nil {
 			return node, config, nil
 		}
 		if !pve.IsKind(err, pve.NotFound) {
-			return "", pve.GuestConfig{}, fmt.Errorf("read VM %d on node %s: %w", ref.VMID, node, err)
+			return "", pve.PendingConfig{}, fmt.Errorf("read VM %d on node %s: %w", ref.VMID, node, err)
 		}
 		_, seen, err := s.missing(ctx, ref, node)
 		switch {
 		case seen == Gone:
-			return "", pve.GuestConfig{}, nil
+			return "", pve.PendingConfig{}, nil
 		case err != nil:
-			return "", pve.GuestConfig{}, err
+			return "", pve.PendingConfig{}, err
 		}
 		if resources, err = s.api.Resources(ctx); err != nil { // found on another node
-			return "", pve.GuestConfig{}, fmt.Errorf("list the cluster's guests: %w", err)
+			return "", pve.PendingConfig{}, fmt.Errorf("list the cluster's guests: %w", err)
 		}
 	}
-	return "", pve.GuestConfig{}, fmt.Errorf("VM %d is moving from node to node: try again when its migration has ended", ref.VMID)
-}
-
-func (s *Service) destroyGuest(ctx context.Context, r DeleteRequest, resources pve.Resources, node string, config map[string]string) ([]Residue, []Warning, error) {
-	if err := s.reachable(ctx, node, r.Ref.VMID, config); err != nil {
-		return nil, nil, err
-	}
-	l := &ledger{}
-	status, err := s.api.GuestStatus(ctx, node, r.Ref.VMID)
-	if err != nil {
-		return nil, nil, err
-	}
-	if status.Status == "running" {
-		if err := s.shutDownForGood(ctx, l, node, r, status.HAManaged); err != nil {
-			return nil, nil, err
-		}
-	}
-	storages, err := s.imageStorages(ctx, resources, node)
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := s.newFence(ctx, node, r.Ref.VMID, storages)
-	if err != nil {
-		return nil, nil, err
-	}
-	f.release(config, r.Ref.VMID)
-	identity := identityOf(config)
-	gone := &removal{s: s, vmid: r.Ref.VMID, nodes: []string{node}, fence: f, ledger: l, committed: true, force: r.ForceStop,
-		stamp: newStamp(clusterName(resources), r.Ref.VMID, s.deadline(0)),
-		owns:  func(now map[string]string) bool { return !identity.IsZero() && identity.Matches(identityOf(now)) }}
-	err = gone.run(ctx)
-	return report(gone.vmid, gone.notes, err)
+	return "", pve.PendingConfig{}, fmt.Errorf("VM %d is moving from node to node: try again when its migration has ended", ref.VMID)
 }
 
 // deleteUncommitted goes on with the rollback of a create that left something, under the proof that the create had.
@@ -153,32 +93,24 @@ func report(vmid int, notes []string, err error) ([]Residue, []Warning, error) {
 	return nil, warnings, err
 }
 
-// release opens the fence for the volumes that a configuration of ours owns: those that carry its own id. A volume of
-// another id is somebody else's, and PVE only detaches it.
-func (f *fence) release(config map[string]string, vmid int) {
-	for volume := range f.before {
-		owner, ok := vm.VolumeOwner(volume)
-		if ok && owner == vmid && uses(config, volume) {
-			delete(f.before, volume)
-		}
-	}
-}
-
 // clear retries remembered residues and returns those that are still there. A guest that is left is not removed here: the
 // delete of the VM in state has just tried that, with proof.
-func (s *Service) clear(ctx context.Context, ref Ref, left []Residue) ([]Residue, error) {
+func (s *Service) clear(ctx context.Context, r DeleteRequest) ([]Residue, error) {
 	var failed error
-	for _, residue := range left {
+	var open []Residue
+	for _, residue := range r.Left {
 		if residue.Kind != "volume" {
+			open = append(open, residue)
 			continue
 		}
-		if err := s.clearVolume(ctx, residue); err != nil {
+		if err := s.clearVolume(ctx, r, residue); err != nil {
+			open = append(open, residue)
 			failed = errors.Join(failed, fmt.Errorf("remove %s: %w", residue.What, err))
 		}
 	}
-	remaining, err := s.Recheck(ctx, ref, left)
+	remaining, err := s.Recheck(ctx, r.Ref, open)
 	if err != nil {
-		return left, err
+		return open, err
 	}
 	if len(remaining) > 0 {
 		return remaining, &tx.LeftError{Left: remaining, Err: failed}
@@ -187,7 +119,7 @@ func (s *Service) clear(ctx context.Context, ref Ref, left []Residue) ([]Residue
 }
 
 // clearVolume removes a remembered volume, unless a VM has its id now: then it may be that VM's.
-func (s *Service) clearVolume(ctx context.Context, residue Residue) error {
+func (s *Service) clearVolume(ctx context.Context, r DeleteRequest, residue Residue) error {
 	vmid, ok := vm.VolumeOwner(residue.ID)
 	if !ok {
 		return fmt.Errorf("no VMID in %q", residue.ID)
@@ -202,17 +134,9 @@ func (s *Service) clearVolume(ctx context.Context, residue Residue) error {
 	if err := s.unattached(ctx, resources, []string{residue.ID}); err != nil {
 		return err
 	}
-	f := &fence{node: residue.Node, vmid: vmid, storages: []string{vm.VolumeStorage(residue.ID)}, blind: map[string]error{}, before: map[string]struct{}{}}
-	volumes, err := f.strays(ctx, s)
-	if err != nil {
-		return err
-	}
-	for _, v := range volumes {
-		if v != residue.ID {
-			f.before[v] = struct{}{}
-		}
-	}
-	sweep := &removal{s: s, vmid: vmid, nodes: []string{residue.Node}, fence: f, ledger: &ledger{},
+	f := ownFence(residue.Node, vmid, []string{residue.ID})
+	f.told = map[string]string{residue.ID: residue.Reason}
+	sweep := &removal{s: s, vmid: vmid, nodes: []string{residue.Node}, fence: f, ledger: &ledger{}, pool: r.Pool, identity: r.Ref.Identity,
 		stamp: newStamp(clusterName(resources), vmid, s.deadline(0))}
 	return sweep.run(ctx)
 }
@@ -255,10 +179,10 @@ func (s *Service) exists(ctx context.Context, ref Ref, residue Residue) (bool, e
 	if err != nil {
 		return false, err
 	}
-	for _, v := range volumes {
-		if v.ID == residue.ID {
-			return true, nil
-		}
+	if slices.ContainsFunc(volumes, func(v pve.Volume) bool { return v.ID == residue.ID }) {
+		return true, nil
 	}
-	return false, nil
+	f := ownFence(residue.Node, vmid, []string{residue.ID})
+	err = f.sees(ctx, s) // PVE leaves out in silence what may not be seen: that is no proof
+	return len(f.blind) > 0, err
 }

@@ -12,6 +12,9 @@ import (
 // destroy does the next thing towards the end of our VM: take it out of HA, stop it, unlock it, switch its protection off, attach the
 // volumes that it does not know of, and at last delete it with all of them. One pass does as much of this as goes well.
 func (r *removal) destroy(ctx context.Context, node string, config map[string]string) error {
+	if r.committed {
+		r.follow(ctx, node, config)
+	}
 	if err := r.leaveHA(ctx); err != nil {
 		return err
 	}
@@ -22,8 +25,12 @@ func (r *removal) destroy(ctx context.Context, node string, config map[string]st
 		r.stuck = fmt.Errorf("VM %d on node %s is protected since a moment ago; its protection was left alone", r.vmid, node)
 		return r.stuck
 	}
-	if config["lock"] != "" && config["lock"] != "suspended" {
-		if err := r.unlock(ctx, node, config["lock"]); err != nil {
+	if lock := config["lock"]; lock != "" && lock != suspended {
+		if r.committed && !isStub(config) {
+			_, _, r.stuck = r.s.unlocked(ctx, Ref{VMID: r.vmid, Node: node, Identity: r.identity})
+			return r.stuck // nil: the next pass goes on
+		}
+		if err := r.unlock(ctx, node, lock); err != nil {
 			if r.stuck != nil {
 				r.freeAll(ctx)
 			}
@@ -31,21 +38,50 @@ func (r *removal) destroy(ctx context.Context, node string, config map[string]st
 		}
 	}
 	if config["protection"] == "1" {
-		if err := r.s.api.UpdateConfig(ctx, node, r.vmid, pve.Params{"protection": "0"}); err != nil {
+		if err := r.s.put(ctx, node, r.vmid, pve.Params{"protection": "0"}); err != nil {
 			return err
 		}
 	}
 	if err := r.adopt(ctx, node, config); err != nil {
 		return err
 	}
-	_, err := r.s.perform(ctx, r.ledger, job{node: node, typ: "qmdestroy", id: r.vmid,
+	return r.delete(ctx, node)
+}
+
+// follow keeps up with a VM of ours that its user still had hold of a moment ago: where it is, and which volumes it has.
+func (r *removal) follow(ctx context.Context, node string, config map[string]string) {
+	storages := len(r.fence.storages)
+	r.fence.node = node
+	if r.fence.own(ownVolumes(r.vmid, config)); len(r.fence.storages) != storages {
+		r.survey(ctx)
+	}
+}
+
+// delete has PVE remove the VM.
+func (r *removal) delete(ctx context.Context, node string) error {
+	send := r.s.once // a rollback has its own loop, and takes the locks of its own dead tasks away
+	if r.committed {
+		send = r.s.perform
+	}
+	result, err := send(ctx, r.ledger, job{node: node, typ: "qmdestroy", id: r.vmid,
 		send: func(ctx context.Context) (pve.UPID, error) {
-			return r.s.api.DeleteVM(ctx, node, r.vmid, pve.DeleteOptions{Purge: true})
+			return r.s.api.DeleteVM(ctx, node, r.vmid, pve.DeleteOptions{Purge: !r.keep})
 		}})
 	if pve.IsKind(err, pve.NotFound) {
 		return nil
 	}
-	return err
+	if err != nil {
+		if refused := r.refused(ctx, err); refused != nil {
+			r.stuck = refused
+			return refused
+		}
+		return err
+	}
+	r.told(result.Log)
+	if len(r.fence.blind) > 0 && r.fence.only != nil {
+		r.hear(ctx)
+	}
+	return nil
 }
 
 // halt stops a running guest hard. It is ours and was never committed, or its owner has shut it down before.
@@ -62,7 +98,7 @@ func (r *removal) halt(ctx context.Context, node string) error {
 	if status.Lock != "" && r.s.api.Identity().IsRootTicket() {
 		params["skiplock"] = "1"
 	}
-	_, err = r.s.perform(ctx, r.ledger, job{node: node, typ: "qmstop", id: r.vmid,
+	_, err = r.s.once(ctx, r.ledger, job{node: node, typ: "qmstop", id: r.vmid,
 		send: func(ctx context.Context) (pve.UPID, error) { return r.s.api.StopVM(ctx, node, r.vmid, params) }})
 	return err
 }
@@ -77,7 +113,7 @@ func (r *removal) unlock(ctx context.Context, node, lock string) error {
 		return err
 	}
 	if r.s.api.Identity().IsRootTicket() {
-		return r.s.set(ctx, node, r.vmid, pve.Params{"delete": "lock", "skiplock": "1", "description": r.stamp.String()})
+		return r.s.put(ctx, node, r.vmid, pve.Params{"delete": "lock", "skiplock": "1", "description": r.stamp.String()})
 	}
 	if r.s.shell != nil {
 		return r.s.shell.Unlock(ctx, node, r.vmid)
@@ -103,11 +139,11 @@ func (r *removal) unheld(ctx context.Context, node, lock string) error {
 }
 
 // adopt attaches to our VM the volumes of its id that it does not know of, so that they are destroyed with it. Those that
-// outlived it once, or cannot be attached, are freed one by one while it keeps the id.
+// outlived it once are first freed by themselves, as are those that cannot be attached, while it keeps the id.
 func (r *removal) adopt(ctx context.Context, node string, config map[string]string) error {
 	params, next := pve.Params{}, 0
 	for _, v := range r.strays {
-		if r.tried[v] > 0 || uses(config, v) {
+		if uses(config, v) || r.tried[v] > 0 && r.free(ctx, v) == nil { // the next look tells
 			continue
 		}
 		for ; config[fmt.Sprintf("unused%d", next)] != ""; next++ {
@@ -117,7 +153,7 @@ func (r *removal) adopt(ctx context.Context, node string, config map[string]stri
 	}
 	alone := false
 	if len(params) > 0 {
-		if err := r.s.set(ctx, node, r.vmid, params); err != nil {
+		if err := r.s.put(ctx, node, r.vmid, params); err != nil {
 			if r.failed++; r.failed < 2 {
 				return err
 			}
@@ -125,7 +161,7 @@ func (r *removal) adopt(ctx context.Context, node string, config map[string]stri
 		}
 	}
 	for _, v := range r.strays {
-		if r.tried[v] > 0 || alone && !uses(config, v) {
+		if alone && r.tried[v] == 0 && !uses(config, v) {
 			_ = r.free(ctx, v) // the next look tells
 		}
 		r.tried[v]++
@@ -146,16 +182,18 @@ func (r *removal) freeAll(ctx context.Context) {
 // free removes one volume of ours: over the API, which takes Datastore.Allocate, else over SSH. The next pass looks
 // whether it is gone; what PVE says of it proves nothing.
 func (r *removal) free(ctx context.Context, volume string) error {
-	_, err := r.s.perform(ctx, r.ledger, job{node: r.fence.node, typ: "imgdel", id: r.vmid,
+	_, err := r.s.once(ctx, r.ledger, job{node: r.fence.node, typ: "imgdel", id: r.vmid,
 		send: func(ctx context.Context) (pve.UPID, error) { return r.s.api.DeleteVolume(ctx, r.fence.node, volume) }})
 	if err == nil && r.tried[volume] < 2 {
 		return nil
 	}
-	if r.s.shell == nil {
-		if err == nil {
-			err = errors.New("the volume is still there after PVE removed it")
-		}
-		return err
+	if r.s.shell != nil {
+		err = r.s.shell.FreeVolume(ctx, r.fence.node, volume)
+	} else if err == nil {
+		err = errors.New("the volume is still there after PVE removed it")
 	}
-	return r.s.shell.FreeVolume(ctx, r.fence.node, volume)
+	if err != nil && (r.why[volume] == "" || !pve.IsKind(err, pve.Denied)) {
+		r.why[volume] = err.Error()
+	}
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // fence is the list of volumes that carried our id before the first write. What is in it is not ours, whatever happens.
@@ -18,6 +19,43 @@ type fence struct {
 	storages []string            // images storages of the node that could be listed
 	blind    map[string]error    // images storages that could not, and why: nothing is ever removed there
 	before   map[string]struct{} // volume ids
+	// only are the volumes that are ours, where they are known by name since a configuration of ours named them: then before
+	// does not count. Nil: all that came after before.
+	only map[string]bool
+	// targets are the storages that our volumes can be on; nil: any. Others need not be there for a look.
+	targets []string
+	// told are volumes that PVE said it could not remove, and why. It counts for blind storages. heard: there was such a log
+	// to read, and it names all of them.
+	told  map[string]string
+	heard bool
+}
+
+// ownFence is the fence of a VM whose volumes are known by name.
+func ownFence(node string, vmid int, volumes []string) *fence {
+	f := &fence{node: node, vmid: vmid, blind: map[string]error{}, before: map[string]struct{}{}, only: map[string]bool{}}
+	f.own(volumes)
+	return f
+}
+
+// own adds volumes that are ours.
+func (f *fence) own(volumes []string) {
+	for _, volume := range volumes {
+		f.only[volume] = true
+		storage := vm.VolumeStorage(volume)
+		if _, blind := f.blind[storage]; !blind && !slices.Contains(f.storages, storage) {
+			f.storages = append(f.storages, storage)
+		}
+	}
+	slices.Sort(f.storages)
+}
+
+// ours reports whether a volume with our id is ours.
+func (f *fence) ours(volume string) bool {
+	if f.only != nil {
+		return f.only[volume]
+	}
+	_, old := f.before[volume]
+	return !old
 }
 
 // fences are those of one create, the one of the node written to first: two where a clone ends up on another node.
@@ -62,22 +100,44 @@ func (s *Service) newFence(ctx context.Context, node string, vmid int, storages 
 // orphans are the volumes that carried the id although no guest had it, sorted.
 func (f *fence) orphans() []string { return slices.Sorted(maps.Keys(f.before)) }
 
-// strays are the volumes with our id that came after the fence was made, sorted.
+// strays are the volumes with our id that came after the fence was made, sorted. A storage that none of them can be on, and
+// that cannot be listed now, is passed over.
 func (f *fence) strays(ctx context.Context, s *Service) ([]string, error) {
 	var strays []string
-	for _, storage := range f.storages {
+	for volume := range f.told {
+		if _, blind := f.blind[vm.VolumeStorage(volume)]; blind {
+			strays = append(strays, volume)
+		}
+	}
+	for _, storage := range slices.Clone(f.storages) {
 		volumes, err := s.api.Content(ctx, f.node, storage, "images", f.vmid)
+		if err != nil && ctx.Err() == nil && f.targets != nil && !slices.Contains(f.targets, storage) {
+			f.blind[storage] = err
+			f.storages = slices.DeleteFunc(f.storages, func(other string) bool { return other == storage })
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list the volumes of VM %d on %s: %w", f.vmid, storage, err)
 		}
 		for _, v := range volumes {
-			if _, old := f.before[v.ID]; !old {
+			if f.ours(v.ID) {
 				strays = append(strays, v.ID)
 			}
 		}
 	}
 	slices.Sort(strays)
-	return strays, nil
+	return slices.Compact(strays), nil
+}
+
+// release opens the fence for the volumes that a configuration of ours owns: those that carry its own id. A volume of
+// another id is somebody else's, and PVE only detaches it.
+func (f *fence) release(config map[string]string, vmid int) {
+	for volume := range f.before {
+		owner, ok := vm.VolumeOwner(volume)
+		if ok && owner == vmid && uses(config, volume) {
+			delete(f.before, volume)
+		}
+	}
 }
 
 // sees reports whether the identity could see an orphan volume on every listed storage: PVE leaves out of a listing, in
@@ -124,6 +184,9 @@ func (s *Service) privileges(ctx context.Context, path string) (map[string]bool,
 // notes says, for people, where nothing could be looked for.
 func (f *fence) notes() []string {
 	var notes []string
+	if f.heard {
+		return nil
+	}
 	for _, storage := range slices.Sorted(maps.Keys(f.blind)) {
 		notes = append(notes, fmt.Sprintf("volumes on storage %s were not looked for: %v", storage, f.blind[storage]))
 	}

@@ -2,13 +2,11 @@ package provision
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
@@ -200,34 +198,6 @@ func differing(before, after, has map[string]string) pve.Params {
 		params["delete"] = strings.Join(gone, ",")
 	}
 	return params
-}
-
-// shutDownForGood shuts down a guest that is to be destroyed. HA would start it again, so its entry goes first; if the guest
-// does not shut down the entry is put back. Who may not change HA shuts the guest down by way of it.
-func (s *Service) shutDownForGood(ctx context.Context, l *ledger, node string, r DeleteRequest, managed bool) error {
-	stop := func() error { return s.shutDown(ctx, l, node, r.Ref.VMID, r.StopTimeout, r.ForceStop) }
-	if !managed {
-		return stop()
-	}
-	entry, err := s.api.HAResource(ctx, r.Ref.VMID)
-	if err == nil {
-		err = s.dropHA(ctx, r.Ref.VMID)
-	}
-	switch {
-	case pve.IsKind(err, pve.NotFound), pve.IsKind(err, pve.Denied):
-		return stop()
-	case err != nil:
-		return fmt.Errorf("take VM %d out of HA: %w", r.Ref.VMID, err)
-	}
-	if err = stop(); err == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	if back := s.setHA(ctx, r.Ref.VMID, nil, entry.Options); back != nil {
-		return errors.Join(err, fmt.Errorf("put VM %d back under HA: %w", r.Ref.VMID, back))
-	}
-	return err
 }
 
 // leaveHA removes the HA entry of a create of ours that failed: HA would start the guest again that we stop. Where it cannot

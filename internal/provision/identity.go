@@ -59,5 +59,8 @@ func guard(ref Ref, node string, config map[string]string) error {
 	if ref.Identity.IsZero() || ref.Identity.Matches(seen) {
 		return nil
 	}
+	if isStub(config) {
+		return halfDestroyed(ref, node, nil)
+	}
 	return &IdentityError{VMID: ref.VMID, Node: node, State: ref.Identity, Seen: seen}
 }

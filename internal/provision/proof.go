@@ -20,6 +20,7 @@ type Proof struct {
 	// Guessed are those of Tasks that a search found, which may be another process's.
 	Guessed []string `json:"guessed,omitempty"`
 	Lost    bool     `json:"lost,omitempty"`
+	Pool    string   `json:"pool,omitempty"`
 	HA      bool     `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
 	// Identity is the VM's own, where the create came to see it: once the commit may have taken effect the stamp is gone.
 	Identity Identity `json:"identity,omitzero"`
@@ -30,14 +31,16 @@ type Fence struct {
 	Node     string   `json:"node"`
 	Storages []string `json:"storages"` // that were listed
 	Before   []string `json:"before"`   // volumes of the VMID that were there
+	// Targets are the storages that the create's volumes can be on; none: any.
+	Targets []string `json:"targets,omitempty"`
 }
 
 // proof is what this create can prove.
 func (c *creation) proof() *Proof {
 	p := &Proof{VMID: c.vmid, Nodes: c.nodes(), Cluster: c.stamp.Cluster, TX: c.stamp.TX, Deadline: c.stamp.Deadline,
-		Lost: c.lost != nil, Identity: c.identity, HA: c.managed}
+		Lost: c.lost != nil, Identity: c.identity, HA: c.managed, Pool: c.r.Pool}
 	for _, f := range c.fences {
-		p.Fences = append(p.Fences, Fence{Node: f.node, Storages: f.storages, Before: f.orphans()})
+		p.Fences = append(p.Fences, Fence{Node: f.node, Storages: f.storages, Before: f.orphans(), Targets: f.targets})
 	}
 	for _, upid := range c.ledger.upids {
 		p.Tasks = append(p.Tasks, string(upid))
@@ -59,11 +62,11 @@ func (p *Proof) removals(s *Service) []*removal {
 	}
 	var all []*removal
 	for _, at := range p.Fences {
-		f := &fence{node: at.Node, vmid: p.VMID, storages: slices.Clone(at.Storages), blind: map[string]error{}, before: map[string]struct{}{}}
+		f := &fence{node: at.Node, vmid: p.VMID, storages: slices.Clone(at.Storages), targets: at.Targets, blind: map[string]error{}, before: map[string]struct{}{}}
 		for _, volume := range at.Before {
 			f.before[volume] = struct{}{}
 		}
-		r := &removal{s: s, vmid: p.VMID, nodes: p.Nodes, fence: f, ledger: l, stamp: p.stamp(), owns: p.Identity.proves, managed: p.HA}
+		r := &removal{s: s, vmid: p.VMID, nodes: p.Nodes, fence: f, ledger: l, stamp: p.stamp(), owns: p.Identity.proves, managed: p.HA, pool: p.Pool}
 		if p.Lost {
 			r.lost = &lostJob{}
 		}

@@ -13,8 +13,7 @@ import (
 // reachable refuses to destroy a VM whose volumes PVE cannot remove now: it would log that, remove the configuration all
 // the same and leave the volumes to nobody (qemu-server QemuServer.pm, destroy_vm). Storages that the identity may not see
 // are not judged.
-func (s *Service) reachable(ctx context.Context, node string, vmid int, config map[string]string) error {
-	volumes := ownVolumes(config, vmid)
+func (s *Service) reachable(ctx context.Context, node string, vmid int, volumes []string) error {
 	if len(volumes) == 0 {
 		return nil
 	}
@@ -38,14 +37,17 @@ func (s *Service) reachable(ctx context.Context, node string, vmid int, config m
 	return nil
 }
 
-// ownVolumes are the volumes in a configuration that go with the VM: those that carry its id.
-func ownVolumes(config map[string]string, vmid int) []string {
+// ownVolumes are the volumes in a VM's configurations, its own and those of its snapshots, that go with it: those that carry
+// its id. A volume of another id is somebody else's, and PVE only detaches it.
+func ownVolumes(vmid int, configs ...map[string]string) []string {
 	own := map[string]bool{}
-	for _, value := range config {
-		file, _, _ := strings.Cut(value, ",")
-		volume := strings.TrimPrefix(file, "file=")
-		if owner, ok := vm.VolumeOwner(volume); ok && owner == vmid {
-			own[volume] = true
+	for _, config := range configs {
+		for _, value := range config {
+			file, _, _ := strings.Cut(value, ",")
+			volume := strings.TrimPrefix(file, "file=")
+			if owner, ok := vm.VolumeOwner(volume); ok && owner == vmid {
+				own[volume] = true
+			}
 		}
 	}
 	return slices.Sorted(maps.Keys(own))

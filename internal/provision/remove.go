@@ -12,7 +12,7 @@ import (
 
 // passes bounds a removal: each pass looks anew and does what is next, so a lost answer, a failed task or a stranger in
 // between only costs a further pass.
-const passes = 12
+const passes = 16
 
 // removal takes a VM of ours away until nothing of it is left: the undo of a create, and the destroy of a VM in state.
 // It never acts on what an earlier pass saw.
@@ -29,6 +29,9 @@ type removal struct {
 	// committed says that the VM is its user's, and was shut down before: its protection counts, and it is not stopped
 	// hard unless force says so.
 	committed, force bool
+	keep             bool     // its entries in jobs and in HA stay
+	pool             string   // that it is in, "" for none: what holds its id must be in it too, for an identity that may do nothing elsewhere
+	identity         Identity // of a committed VM: what holds its id bears it, so that state knows it again
 	// lost is our create when its answer was lost and no task of it was found: a half-made VM may be ours.
 	lost *lostJob
 
@@ -38,15 +41,19 @@ type removal struct {
 
 	ended  map[pve.UPID]ending // tasks of ours that have ended, and how
 	tried  map[string]int      // volumes that were to go with the VM, and how often
+	why    map[string]string   // why they did not
+	holds  int                 // times the id was taken again to remove them
 	failed int                 // attempts to attach them that failed
-	stuck  error               // why the guest cannot be removed by us
-	looked bool                // the last look at the configuration was answered
-	hidden bool                // somebody has the id, and may not be seen: its volumes may be his
-	at     string              // node where our configuration was last seen, "" when it is gone
-	lock   string              // the lock that holds it
-	shield bool                // it is protected
-	strays []string
-	notes  []string // what people should know although nothing is left
+
+	explained pve.UPID // the destroy whose log was read for it
+	stuck     error    // why the guest cannot be removed by us
+	looked    bool     // the last look at the configuration was answered
+	hidden    bool     // somebody has the id, and may not be seen: its volumes may be his
+	at        string   // node where our configuration was last seen, "" when it is gone
+	lock      string   // the lock that holds it
+	shield    bool     // it is protected
+	strays    []string
+	notes     []string // what people should know although nothing is left
 }
 
 // found is our configuration, or who has the id instead.
@@ -60,15 +67,25 @@ const (
 
 // run removes, and returns what is left of ours.
 func (r *removal) run(ctx context.Context) error {
-	r.tried, r.ended = map[string]int{}, map[pve.UPID]ending{}
+	r.tried, r.why, r.ended = map[string]int{}, map[string]string{}, map[pve.UPID]ending{}
 	r.await(ctx)
+	r.survey(ctx)
+	err := r.work(ctx)
+	r.notes = append(r.notes, r.fence.notes()...)
+	return err
+}
+
+// survey finds out on which storages the identity can see volumes without a VM.
+func (r *removal) survey(ctx context.Context) {
 	if err := retry(ctx, r.s, func() error { return r.fence.sees(ctx, r.s) }); err != nil {
 		for _, storage := range r.fence.storages {
 			r.fence.blind[storage] = err
 		}
 		r.fence.storages = nil
 	}
-	r.notes = append(r.notes, r.fence.notes()...)
+}
+
+func (r *removal) work(ctx context.Context) error {
 	var failed error
 	for attempt, failures := 0, 0; attempt < passes && failures < 5; attempt++ {
 		clean, err := r.pass(ctx)
@@ -111,6 +128,11 @@ func removeAll(ctx context.Context, undos []*removal) (notes []string, err error
 
 // account looks once more, so that what is named as left is what is there, and names it.
 func (r *removal) account(ctx context.Context, failed error) error {
+	if ctx.Err() != nil {
+		late, cancel := r.s.grace(ctx)
+		defer cancel()
+		ctx = late
+	}
 	_, _, who, err := r.find(ctx, r.worst())
 	strays, listErr := r.fence.strays(ctx, r.s)
 	if err == nil && listErr == nil && who != stranger {
@@ -161,10 +183,21 @@ func (r *removal) pass(ctx context.Context) (clean bool, err error) {
 		return false, r.destroy(ctx, node, config)
 	case len(r.strays) == 0:
 		return true, nil
-	default:
-		return false, r.hold(ctx)
 	}
+	r.explain(ctx)
+	if r.holds == maxHolds {
+		r.stuck = fmt.Errorf("%d attempts did not remove it", maxHolds+1)
+		return false, r.stuck
+	}
+	if err := r.s.pause(ctx, 2*r.holds); err != nil { // what is busy may come free
+		return false, err
+	}
+	r.holds++
+	return false, r.hold(ctx)
 }
+
+// maxHolds is how often the id is taken again to remove volumes that outlived their VM.
+const maxHolds = 4
 
 // lease is how long a create may take before others may take its leftovers for dead.
 const lease = 30 * time.Minute

@@ -66,7 +66,7 @@ func (r *removal) worst() ending {
 func (r *removal) end(ctx context.Context, upid pve.UPID) error {
 	status, err := r.s.api.TaskStatus(ctx, upid)
 	if err == nil && status.Running {
-		if !r.ledger.guessed[upid] {
+		if !r.ledger.guessed[upid] && upid.Type() != "qmdestroy" { // which does what we want, and better undisturbed
 			if err := r.s.api.StopTask(ctx, upid); err != nil {
 				return err
 			}

@@ -62,9 +62,23 @@ func uses(config map[string]string, volume string) bool {
 // hold takes the id with an empty VM of ours, so that its volumes can be attached to it and go with it, and no stranger
 // can get the id, and with it the volumes' names, in between.
 func (r *removal) hold(ctx context.Context) error {
-	_, err := r.s.perform(ctx, r.ledger, job{node: r.fence.node, typ: "qmcreate", id: r.vmid,
-		send: func(ctx context.Context) (pve.UPID, error) {
-			return r.s.api.CreateVM(ctx, r.fence.node, pve.Params{"vmid": fmt.Sprint(r.vmid), "description": r.stamp.String()})
-		}})
-	return err
+	params := pve.Params{"vmid": fmt.Sprint(r.vmid), "description": r.stamp.String()}
+	if r.pool != "" {
+		params["pool"] = r.pool
+	}
+	if r.identity.UUID != "" {
+		params["smbios1"] = "uuid=" + r.identity.UUID
+	}
+	for {
+		_, err := r.s.once(ctx, r.ledger, job{node: r.fence.node, typ: "qmcreate", id: r.vmid,
+			send: func(ctx context.Context) (pve.UPID, error) { return r.s.api.CreateVM(ctx, r.fence.node, params) }})
+		switch {
+		case params["smbios1"] != "" && pve.IsKind(err, pve.Denied):
+			delete(params, "smbios1") // takes VM.Config.HWType
+		case params["pool"] != "" && (pve.IsKind(err, pve.Denied) || pve.IsKind(err, pve.NotFound)):
+			delete(params, "pool") // it is gone, or not ours to fill
+		default:
+			return err
+		}
+	}
 }

@@ -198,6 +198,7 @@ type Wait struct {
 type DeleteRequest struct {
 	Ref  Ref       // with the Proof that the create returned, if it failed
 	Left []Residue // remembered residues
+	Pool string    // that state knows the VM to be in
 	// ForceStop allows a hard stop when the guest does not shut down in StopTimeout (zero: three minutes).
 	ForceStop   bool
 	StopTimeout time.Duration

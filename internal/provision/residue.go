@@ -10,7 +10,7 @@ import (
 // residues names what is left. failed is why the last pass did not get on.
 func (r *removal) residues(failed error) []tx.Residue {
 	var left []tx.Residue
-	reason := "the rollback did not get through"
+	reason := "several attempts did not remove it"
 	if failed != nil {
 		reason = failed.Error()
 	}
@@ -21,7 +21,11 @@ func (r *removal) residues(failed error) []tx.Residue {
 		left = append(left, r.unseenResidue(reason))
 	}
 	for _, v := range r.strays {
-		left = append(left, r.volumeResidue(v, reason))
+		why := reason
+		if said := r.why[v]; said != "" {
+			why = said
+		}
+		left = append(left, r.volumeResidue(v, why))
 	}
 	return left
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // origin is the source of a clone, as it was when the create began.
@@ -17,6 +18,7 @@ type origin struct {
 	node        string
 	template    bool
 	description string
+	storages    []string // that its volumes are on
 	request     *Clone
 }
 
@@ -59,7 +61,19 @@ func (s *Service) source(ctx context.Context, resources pve.Resources, clone *Cl
 			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 	}
 	return &origin{vmid: found.VMID, node: found.Node, template: config.Values["template"] == "1",
-		description: strings.TrimRight(config.Values["description"], " \n"), request: clone}, config.Values["lock"], nil
+		description: strings.TrimRight(config.Values["description"], " \n"), storages: storagesOf(config.Values), request: clone}, config.Values["lock"], nil
+}
+
+// storagesOf are the storages of the volumes in a configuration.
+func storagesOf(config map[string]string) []string {
+	var ids []string
+	for _, value := range config {
+		file, _, _ := strings.Cut(value, ",")
+		if volume := strings.TrimPrefix(file, "file="); vm.IsVolume(volume) {
+			ids = append(ids, vm.VolumeStorage(volume))
+		}
+	}
+	return ids
 }
 
 // findSource picks the one VM that the configuration means.

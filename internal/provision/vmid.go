@@ -19,6 +19,7 @@ type idSource struct {
 	writeNode string
 	landNode  string   // where a clone ends up, if that is another node
 	places    []*fence // of no id yet: the nodes and storages to be fenced
+	targets   []string // storages that the create's volumes can be on; nil: any
 	skipped   []int
 	contended bool
 }
@@ -86,7 +87,7 @@ func (i *idSource) configured(ctx context.Context) (int, fences, error) {
 			continue
 		}
 		f.before = map[string]struct{}{}
-		sweep := &removal{s: i.s, vmid: vmid, nodes: []string{f.node}, fence: f, ledger: &ledger{},
+		sweep := &removal{s: i.s, vmid: vmid, nodes: []string{f.node}, fence: f, ledger: &ledger{}, pool: i.request.Pool,
 			stamp: newStamp(clusterName(i.resources), vmid, i.s.deadline(0))}
 		if err := sweep.run(ctx); err != nil {
 			return 0, nil, &FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
@@ -122,20 +123,42 @@ func (i *idSource) survey(ctx context.Context) error {
 // withTargets adds the storages that the configuration names. An identity with Datastore.AllocateSpace alone may write to a
 // storage that no listing shows it.
 func (r CreateRequest) withTargets(storages []string) []string {
-	targets := []string{r.Spec.CloudInit.Storage}
+	return sortedIDs(append(r.namedStorages(), storages...))
+}
+
+// namedStorages are those that the configuration puts volumes on.
+func (r CreateRequest) namedStorages() []string {
+	named := []string{r.Spec.CloudInit.Storage}
 	for _, d := range r.Spec.Disks {
-		targets = append(targets, d.Storage)
+		named = append(named, d.Storage)
 	}
 	if d := r.Spec.EFIDisk; d != nil {
-		targets = append(targets, d.Storage)
+		named = append(named, d.Storage)
 	}
 	if d := r.Spec.TPMState; d != nil {
-		targets = append(targets, d.Storage)
+		named = append(named, d.Storage)
 	}
 	if r.Clone != nil {
-		targets = append(targets, r.Clone.Storage)
+		named = append(named, r.Clone.Storage)
 	}
-	all := append(slices.Clone(storages), targets...)
+	return named
+}
+
+// targets are the storages that volumes of the create can be on: those named, and those of the source, where a clone's are
+// made unless it says otherwise. Nil: any, since a snapshot's may be elsewhere than its VM's.
+func (r CreateRequest) targets(from *origin) []string {
+	if from == nil {
+		return sortedIDs(r.namedStorages())
+	}
+	if r.Clone.Snapshot != "" {
+		return nil
+	}
+	return sortedIDs(append(r.namedStorages(), from.storages...))
+}
+
+// sortedIDs sorts ids and drops repeated and empty ones.
+func sortedIDs(ids []string) []string {
+	all := slices.Clone(ids)
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(id string) bool { return id == "" })
 }
@@ -147,6 +170,7 @@ func (i *idSource) fences(ctx context.Context, vmid int) (fences, error) {
 		if err != nil {
 			return nil, err
 		}
+		f.targets = i.targets
 		all = append(all, f)
 	}
 	return all, nil

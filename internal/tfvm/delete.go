@@ -2,6 +2,8 @@ package tfvm
 
 import (
 	"context"
+	"slices"
+	"strconv"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
@@ -34,12 +36,20 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 		return
 	}
 	resp.Diagnostics.Append(tfkit.Leftovers(attempt, err, left)...)
-	resp.Diagnostics.Append(noteResidues(ctx, resp.Private, left)...)
+	resp.Diagnostics.Append(noteResidues(ctx, resp.Private, remembered(left, kept, int(value(state.VMID))))...)
+}
+
+// remembered leaves out the VM itself where its identity is known: the resource in state is what remembers it, and a refresh
+// need not warn of it.
+func remembered(left []provision.Residue, kept memory, vmid int) []provision.Residue {
+	return slices.DeleteFunc(slices.Clone(left), func(r provision.Residue) bool {
+		return r.Kind == "guest" && r.ID == strconv.Itoa(vmid) && kept.Proof == nil && !kept.Identity.IsZero()
+	})
 }
 
 // removal is the state as a request.
 func (m *model) removal(kept memory) provision.DeleteRequest {
-	request := provision.DeleteRequest{Ref: m.ref(kept), Left: kept.Residues, StopTimeout: tfkit.Duration(m.ShutdownTimeout, 0)}
+	request := provision.DeleteRequest{Ref: m.ref(kept), Left: kept.Residues, Pool: value(m.Pool), StopTimeout: tfkit.Duration(m.ShutdownTimeout, 0)}
 	if d := m.OnDestroy; d != nil {
 		request.ForceStop = value(d.PowerOff) == "force"
 		request.StopTimeout = tfkit.Duration(d.Timeout, request.StopTimeout)

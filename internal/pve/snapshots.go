@@ -1,0 +1,33 @@
+package pve
+
+import "context"
+
+// Snapshots lists the names of a VM's snapshots, without "current", which is none.
+func (c *Client) Snapshots(ctx context.Context, node string, vmid int) ([]string, error) {
+	wire, err := fetch[[]map[string]flexString](ctx, c, "list the snapshots of "+guestName(node, vmid), guestPath(node, vmid, "/snapshot"), nil)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, w := range wire {
+		if name := string(w["name"]); name != "" && name != "current" {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// SnapshotConfig reads the options that a snapshot keeps, its saved memory ("vmstate") among them.
+func (c *Client) SnapshotConfig(ctx context.Context, node string, vmid int, name string) (map[string]string, error) {
+	w, err := fetch[guestConfigWire](ctx, c, "read snapshot "+name+" of "+guestName(node, vmid), guestPath(node, vmid, "/snapshot/"+name+"/config"), nil)
+	if err != nil {
+		return nil, err
+	}
+	values := make(map[string]string, len(w))
+	for key, raw := range w {
+		if value, ok := configText(raw); ok {
+			values[key] = value
+		}
+	}
+	return values, nil
+}
