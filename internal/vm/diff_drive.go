@@ -46,6 +46,10 @@ func (c *Change) needsStorage(slot string, a attached) {
 func carryDisks(c *Change, from, to map[string]Disk) map[string]Disk {
 	to = maps.Clone(to)
 	for slot, d := range to {
+		if other := SlotOf(from, d.Volume); other != "" && d.Volume != from[slot].Volume {
+			d = c.relocate(slot, from[other], d)
+			to[slot] = d
+		}
 		if f, ok := from[slot]; ok {
 			to[slot] = carryDisk(c, slot, f, d)
 		} else {
@@ -53,6 +57,39 @@ func carryDisks(c *Change, from, to map[string]Disk) map[string]Disk {
 		}
 	}
 	return to
+}
+
+// SlotOf is the slot of the disk with a volume, the first by name if there are several, "" if none has it.
+func SlotOf(disks map[string]Disk, volume string) string {
+	found := ""
+	for slot, d := range disks {
+		if volume != "" && d.Volume == volume && (found == "" || slot < found) {
+			found = slot
+		}
+	}
+	return found
+}
+
+// relocate makes d, which is to have the volume of f in another slot, as large as f is, and notes its growth.
+func (c *Change) relocate(slot string, f, d Disk) Disk {
+	if !(attached{d.Storage, d.Volume, d.Format}).names() {
+		return d
+	}
+	d.ImportFrom = nil
+	d.Size = c.grown(slot, f.Size, d.Size)
+	return d
+}
+
+// grown notes that a disk grows. It gives the size that it has before.
+func (c *Change) grown(slot string, has, want *int64) *int64 {
+	switch {
+	case want == nil:
+	case has == nil || *want > *has:
+		c.Grow = append(c.Grow, Growth{Slot: slot, Size: *want})
+	case *want < *has:
+		c.problem(slot, "the disk has "+FormatSize(*has)+" and cannot be shrunk to "+FormatSize(*want))
+	}
+	return has
 }
 
 // newDisk checks a disk that the slot has not had, and grows an import to its size: PVE imports at the source's.
@@ -76,14 +113,7 @@ func carryDisk(c *Change, slot string, f, d Disk) Disk {
 	}
 	d.ImportFrom = f.ImportFrom
 	sameText(&d.WWN, f.WWN)
-	switch {
-	case d.Size == nil:
-	case f.Size == nil || *d.Size > *f.Size:
-		c.Grow = append(c.Grow, Growth{Slot: slot, Size: *d.Size})
-	case *d.Size < *f.Size:
-		c.problem(slot, "the disk has "+FormatSize(*f.Size)+" and cannot be shrunk to "+FormatSize(*d.Size))
-	}
-	d.Size = f.Size
+	d.Size = c.grown(slot, f.Size, d.Size)
 	if f.Volume == "" && encodeDisk(d) != encodeDisk(f) { // written anew it would allocate another volume
 		c.problem(slot, "the disk's volume is not known yet, so its options cannot be changed")
 		return f

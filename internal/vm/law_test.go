@@ -171,6 +171,14 @@ func reachable(t *rapid.T, a Spec, b *Spec) {
 		}
 		b.Disks[slot] = d
 	}
+	for slot, d := range b.Disks { // a disk that comes from another slot brings its size
+		if other := SlotOf(a.Disks, d.Volume); other != "" && d.Volume != a.Disks[slot].Volume {
+			if has := a.Disks[other].Size; d.Size == nil || has != nil && *d.Size < *has {
+				d.Size = has
+			}
+			b.Disks[slot] = d
+		}
+	}
 	for slot, d := range b.CDROMs {
 		if f, ok := a.CDROMs[slot]; ok {
 			d.Rest = f.Rest

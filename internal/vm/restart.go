@@ -61,16 +61,25 @@ func isPlugged(option string, hotplug []string) bool {
 	return feature == "" || slices.Contains(hotplug, feature)
 }
 
+// IsCold tells whether a slot has no hotplug at all: PVE changes what is in it at the next start of a running guest only
+// (qemu-server QemuServer.pm vmconfig_hotplug_pending, vmconfig_update_disk).
+func IsCold(slot string) bool {
+	return slices.ContainsFunc([]string{"ide", "sata", efiSlot, tpmSlot}, func(bus string) bool { return strings.HasPrefix(slot, bus) })
+}
+
 // drivePending tells whether a running guest keeps a drive as it was: IDE and SATA have no hotplug, and some options are
 // fixed when a drive is opened. Another medium in an optical drive is taken at once.
 func drivePending(slot, before, after string) bool {
 	if _, isDrive := slotRank(slot); !isDrive {
 		return false
 	}
-	_, was, existed := parseDrive(before)
-	_, is, stays := parseDrive(after)
+	file, was, existed := parseDrive(before)
+	other, is, stays := parseDrive(after)
 	if !existed || !stays {
-		return strings.HasPrefix(slot, "ide") || strings.HasPrefix(slot, "sata")
+		return IsCold(slot)
+	}
+	if file != other && IsCold(slot) && was["media"] != "cdrom" {
+		return true
 	}
 	return slices.ContainsFunc([]string{"aio", "cache", "discard", "iothread", "product", "queues", "ro", "ssd", "vendor"},
 		func(key string) bool { return was[key] != is[key] })
