@@ -21,6 +21,9 @@ type holder struct {
 	audit bool
 }
 
+// guestFile is the beginning of the file that PVE locks while it works on a guest (qemu-server QemuConfig.pm).
+const guestFile = "/var/lock/qemu-server/lock-"
+
 // maxHolders is how many tasks a sentence names.
 const maxHolders = 3
 
@@ -92,7 +95,7 @@ func (h holder) String() string {
 		text += fmt.Sprintf(" by %s of %s since %s (%s)", upid.Type(), upid.User(), upid.Start().UTC().Format(time.RFC3339), upid)
 	}
 	switch {
-	case len(h.runs) > 0 || h.node == "":
+	case len(h.runs) > 0 || h.node == "" || h.lock == "" && !strings.Contains(h.what, guestFile):
 		return text
 	case h.audit:
 		return text + fmt.Sprintf("; no task that runs on node %s is seen to hold it", h.node)
@@ -101,17 +104,17 @@ func (h holder) String() string {
 }
 
 func (h holder) subject() string {
-	subject := "the guest"
+	subject := "The guest"
 	if h.vmid != 0 {
 		subject = fmt.Sprintf("VM %d", h.vmid)
 	}
 	switch {
 	case h.lock != "":
 		return fmt.Sprintf("%s is locked (%s)", subject, h.lock)
-	case strings.Contains(h.what, "qemu-server/lock-") || h.what == "":
+	case strings.Contains(h.what, guestFile) || h.what == "":
 		return subject + " is held by another task of PVE"
 	}
-	return fmt.Sprintf("the lock %q is held by somebody else", h.what)
+	return fmt.Sprintf("The lock %s is held by somebody else", h.what)
 }
 
 // next is the step that helps. err is why the tasks could not be seen.
@@ -132,16 +135,18 @@ func (h holder) next(err error) string {
 		h.vmid, h.node, unlock)
 }
 
-// quoted is the first thing in quotes in an error about a lock: the lock's file, or its name in the cluster.
+// quoted is the lock that an error is about: its file, or its name in the cluster.
 func quoted(err error) string {
 	if err == nil {
 		return ""
 	}
-	parts := strings.SplitN(err.Error(), "'", 3)
-	if len(parts) < 3 {
-		return ""
+	for _, before := range []string{"lock file '", "cfs-lock '"} {
+		if _, rest, ok := strings.Cut(err.Error(), before); ok {
+			name, _, _ := strings.Cut(rest, "'")
+			return name
+		}
 	}
-	return parts[1]
+	return ""
 }
 
 // say writes a line to the log, where one is kept.

@@ -123,7 +123,7 @@ func (u *update) vacate(ctx context.Context) error {
 	}
 	before := u.config
 	u.stale = true
-	if err := u.s.apply(ctx, &u.ledger, u.node, u.vmid, vm.Change{DeleteFirst: slots}, before.Digest); err != nil {
+	if err := u.bound(ctx, vm.Change{DeleteFirst: slots}); err != nil {
 		return u.s.takeBack(ctx, u.node, u.vmid, u.change, before, err)
 	}
 	if err := u.look(ctx); err != nil {

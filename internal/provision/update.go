@@ -133,7 +133,7 @@ func (u *update) options(ctx context.Context) error {
 	}
 	u.touched = append(u.touched, u.change.Delete...)
 	u.stale = true
-	if err := u.s.apply(ctx, &u.ledger, u.node, u.vmid, u.change, u.config.Digest); err != nil {
+	if err := u.bound(ctx, u.change); err != nil {
 		return u.s.takeBack(ctx, u.node, u.vmid, u.change, u.config, err)
 	}
 	return nil
