@@ -93,3 +93,16 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+func TestAwayIsForNodes(t *testing.T) {
+	for _, c := range []struct {
+		rule fault.Rule
+		ok   bool
+	}{
+		{fault.Rule{Phase: fault.Offline, AwayMS: 1}, true}, {fault.Rule{Phase: fault.Offline}, true}, {fault.Rule{Phase: fault.Task, AwayMS: 1}, false}, {fault.Rule{Phase: fault.Offline, AwayMS: -1}, false},
+	} {
+		if err := c.rule.Validate(); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c.rule, err)
+		}
+	}
+}

@@ -97,7 +97,7 @@ func (p process) unplugOption(g *state.Guest, opt string, feature map[string]boo
 		if !feature["disk"] || hasIndex(opt, "ide", "sata", "efidisk", "tpmstate") {
 			return errSkip
 		}
-		if order := bootOrder(g.Running.Booted["boot"]); len(order) > 0 && order[0] == opt {
+		if slices.Contains(bootOrder(g.Config["boot"]), opt) { // Drive.pm get_bootdisks
 			return Die("can't unplug bootdisk '%s'", opt)
 		}
 		if err := p.unplug(g, opt); err != nil {
@@ -248,7 +248,7 @@ func (p process) plugDrive(g *state.Guest, opt, value string, hotplug bool) erro
 		if !hotplug || hasIndex(opt, "ide", "sata") {
 			return errSkip
 		}
-		if order := bootOrder(g.Running.Booted["boot"]); len(order) > 0 && order[0] == opt {
+		if slices.Contains(bootOrder(g.Config["boot"]), opt) { // Drive.pm get_bootdisks
 			return Die("can't unplug bootdisk '%s'", opt)
 		}
 		if err := p.unplug(g, opt); err != nil {

@@ -35,6 +35,8 @@ func (s *Server) control(q *httpRequest) *answer {
 		return reply(done, s.Reset())
 	case "GET /ops":
 		return reply(s.Ops(), nil)
+	case "POST /hold", "POST /end", "POST /node":
+		return reply(s.turn(strings.TrimPrefix(q.path, controlPrefix), q.body))
 	case "GET /power":
 		return reply(s.PowerOffs(), nil)
 	case "GET /ha":

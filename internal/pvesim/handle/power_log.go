@@ -1,8 +1,6 @@
 package handle
 
 import (
-	"slices"
-
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -24,7 +22,7 @@ func (s *Server) ResetPowerOffs() {
 func (s *Server) managerLog() []string {
 	s.world.Lock()
 	defer s.world.Unlock()
-	return slices.Concat([]string{}, s.world.HALog)
+	return append([]string{}, s.world.HALog...)
 }
 
 // EndGuest lets a guest power itself off, or die. The HA manager starts one in its care again.

@@ -186,11 +186,24 @@ func (b *worldBuilder) asleep(f fileGuest, g *Guest) {
 	if f.Paused {
 		g.Running = &Running{QMPStatus: "paused"}
 	}
-	if f.Suspended {
-		g.Config["lock"] = "suspended"
+	if !f.Suspended {
+		return
 	}
-	if f.Suspended && g.Config["vmstate"] == "" {
-		b.fault("guest %d: a suspended guest has a vmstate (storage:vm-%d-state-suspend-<date>)", f.VMID, f.VMID)
+	g.Config["lock"] = "suspended"
+	name := fmt.Sprintf("vm-%d-state-suspend-%s", f.VMID, defaultCtime.Format("2006-01-02"))
+	for _, key := range slices.Sorted(maps.Keys(g.Config)) {
+		id, _, ok := SplitVolid(g.Config[key])
+		s := b.w.Storages[id]
+		if !diskKey.MatchString(key) || !ok || s == nil || g.Config["vmstate"] != "" {
+			continue
+		}
+		if s.IsDir() {
+			name = fmt.Sprintf("%d/%s.raw", f.VMID, name)
+		}
+		g.Config["vmstate"] = id + ":" + name
+	}
+	if g.Config["vmstate"] == "" {
+		b.fault("guest %d: a suspended guest has a disk, beside which its memory is saved, or a vmstate", f.VMID)
 	}
 }
 

@@ -1,0 +1,73 @@
+package handle
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// knob is the body of the controls that let something happen to the cluster. Which members count depends on the control.
+type knob struct {
+	VMID    int     `json:"vmid"`
+	Lock    string  `json:"lock"`
+	User    string  `json:"user"`
+	Node    string  `json:"node"`
+	Storage string  `json:"storage"`
+	State   string  `json:"state"`
+	Seconds float64 `json:"seconds"`
+}
+
+// turn is POST /_sim/hold, /_sim/end and /_sim/node.
+func (s *Server) turn(path string, body []byte) (any, error) {
+	var k knob
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&k); err != nil {
+		return nil, err
+	}
+	var guest, storage, node bool
+	s.Do(func(w *state.World) {
+		guest, storage, node = w.Guests[k.VMID] != nil, w.Storages[k.Storage] != nil, w.Nodes[k.Node] != nil
+	})
+	d := time.Duration(k.Seconds * float64(time.Second))
+	switch {
+	case path == "/hold" && k.Storage != "":
+		if !storage {
+			return nil, fmt.Errorf("no storage %q", k.Storage)
+		}
+		s.HoldStorage(k.Node, k.Storage, d)
+	case path == "/node":
+		return s.turnNode(k, node)
+	case !guest:
+		return nil, fmt.Errorf("no guest %d", k.VMID)
+	case path == "/end":
+		s.EndGuest(k.VMID)
+	case k.Lock == "":
+		s.HoldFile(k.VMID, d)
+	case k.Seconds == 0:
+		s.StaleLock(k.VMID, k.Lock, k.User)
+	default:
+		return map[string]any{"upid": s.HoldLock(k.VMID, k.Lock, d, k.User)}, nil
+	}
+	return map[string]any{"ok": true}, nil
+}
+
+func (s *Server) turnNode(k knob, exists bool) (any, error) {
+	if !exists {
+		return nil, fmt.Errorf("no node %q", k.Node)
+	}
+	switch k.State {
+	case "online", "offline":
+		s.SetNode(k.Node, k.State == "online")
+	case "crashed":
+		s.Do(func(*state.World) { s.crash(k.Node, time.Duration(k.Seconds*float64(time.Second))) })
+	case "fenced":
+		s.Fence(k.Node)
+	default:
+		return nil, fmt.Errorf("state %q is not one of online, offline, crashed, fenced", k.State)
+	}
+	return map[string]any{"ok": true}, nil
+}
