@@ -113,14 +113,19 @@ func (g Guest) hasAgent() bool {
 	return g.Status == string(Running) && g.Spec.Agent.Enabled != nil && *g.Spec.Agent.Enabled
 }
 
-// question is one that a read has asked an agent.
+// question is one that a read has for an agent.
 type question struct {
 	desk   *desk
 	node   string
 	class  class
-	asked  time.Time
-	begun  chan struct{} // closed when the request goes out
-	answer chan heard    // what came of it, at most one
+	begun  chan begun // when the request goes out
+	answer chan heard // what came of it
+}
+
+// begun is a question on its way.
+type begun struct {
+	since time.Time
+	at    place
 }
 
 // heard is what came of a question.
@@ -130,12 +135,12 @@ type heard struct {
 	err        error
 }
 
-// begin asks the agent, beside whatever else the caller has to ask the server; hear says what became of it.
+// askAgent asks the agent, beside whatever else the caller has to ask the server; hear says what became of it.
 //
 // PVE pings the agent first, and a silent one holds one of the three workers of the node's pvedaemon for 3 s, whether we wait
 // or not (qemu-server QemuServer/Agent.pm; pve-manager Service/pvedaemon.pm). See desk for who is asked.
 func (s *Service) askAgent(ctx context.Context, node string, vmid int, memory AgentMemory) *question {
-	q := &question{desk: &s.desk, node: node, class: expected, asked: time.Now(), begun: make(chan struct{}), answer: make(chan heard, 1)}
+	q := &question{desk: &s.desk, node: node, class: expected, begun: make(chan begun, 1), answer: make(chan heard, 1)}
 	if memory.Silent {
 		q.class = doubtful
 	}
@@ -144,54 +149,56 @@ func (s *Service) askAgent(ctx context.Context, node string, vmid int, memory Ag
 		return q
 	}
 	go func() {
-		queue, done := context.WithTimeout(ctx, agentQueue)
-		defer done()
-		if !q.desk.enter(queue, node, q.class) {
+		at := q.desk.enter(ctx, node, q.class)
+		if at == none {
 			q.answer <- heard{}
 			return
 		}
-		close(q.begun)
+		q.begun <- begun{since: time.Now(), at: at}
 		// The worker is busy until the agent has answered or PVE gives up, so the place is given back no sooner.
 		request, cancel := context.WithTimeout(context.WithoutCancel(ctx), agentTimeout)
 		defer cancel()
 		interfaces, err := s.api.AgentInterfaces(request, node, vmid)
-		q.desk.leave(node, q.class)
-		if err != nil {
-			q.answer <- heard{asked: true, err: err}
-			return
-		}
-		q.answer <- heard{asked: true, interfaces: interfacesFrom(interfaces)}
+		q.desk.leave(node, at)
+		q.answer <- heard{asked: true, interfaces: interfacesFrom(interfaces), err: err}
 	}()
 	return q
 }
 
 // hear waits for the answer, but not for long, and puts it into the guest. Silence is no error: agents start late, and stop.
 func (q *question) hear(ctx context.Context, guest *Guest) {
-	patience := time.NewTimer(time.Until(q.asked.Add(agentPatience)))
-	defer patience.Stop()
-	var result heard
-	select {
-	case result = <-q.answer:
-	case <-ctx.Done():
-		return
-	case <-patience.C:
-		select {
-		case <-q.begun:
-			q.desk.hangs(q.node)
-			result = heard{asked: true, err: context.DeadlineExceeded}
-		default: // still queueing
-			return
-		}
-	}
+	result := q.await(ctx)
 	switch {
 	case !result.asked:
 	case result.err == nil:
 		guest.Interfaces = result.interfaces
-		q.desk.score(q.class, true)
+		q.desk.score(q.node, q.class, true)
 	case pve.IsKind(result.err, pve.Denied):
 		q.desk.refuse()
 	default:
 		guest.Silent = true
-		q.desk.score(q.class, false)
+		q.desk.score(q.node, q.class, false)
+	}
+}
+
+func (q *question) await(ctx context.Context) heard {
+	var way begun
+	select {
+	case result := <-q.answer:
+		return result
+	case way = <-q.begun:
+	case <-ctx.Done():
+		return heard{}
+	}
+	patience := time.NewTimer(time.Until(way.since.Add(agentPatience)))
+	defer patience.Stop()
+	select {
+	case result := <-q.answer:
+		return result
+	case <-ctx.Done():
+		return heard{}
+	case <-patience.C:
+		q.desk.hangs(q.node, way.at)
+		return heard{asked: true, err: context.DeadlineExceeded}
 	}
 }

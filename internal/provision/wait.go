@@ -236,10 +236,11 @@ func (w *waiting) failed(err error, reason string) *WaitError {
 // interview asks an agent once, for as long as PVE itself waits for it, and when it is its turn: silent agents are not to
 // hold all workers of a node.
 func (s *Service) interview(ctx context.Context, node string, vmid int) ([]Interface, error) {
-	if !s.desk.enter(ctx, node, waited) {
+	at := s.desk.enter(ctx, node, waited)
+	if at == none {
 		return nil, ctx.Err()
 	}
-	defer s.desk.leave(node, waited)
+	defer s.desk.leave(node, at)
 	ctx, cancel := context.WithTimeout(ctx, agentTimeout)
 	defer cancel()
 	answer, err := s.api.AgentInterfaces(ctx, node, vmid)
