@@ -17,6 +17,8 @@ func onto(server, prior, planned vm.Spec) (before, after vm.Spec) {
 			put(&before.Disks, slot, has)
 			disk.ImportFrom = nil
 			after.Disks[slot] = vm.MergeDisk(has, disk)
+		} else if from := vm.SlotOf(server.Disks, disk.Volume); from != "" && !ok && absent(prior.Disks, slot) { // it brings its options
+			after.Disks[slot] = vm.FitDisk(slot, vm.MergeDisk(server.Disks[from], disk))
 		}
 	}
 	for slot := range planned.CDROMs {

@@ -12,10 +12,12 @@ import (
 )
 
 // takeBack reverts what PVE refused at hotplug: such values stay pending on the server and would take effect at the next
-// boot, long after the error. What waited before the update keeps waiting.
+// boot, long after the error. What waited before the update keeps waiting. Where PVE died in the middle of a request it has
+// noted options as pending without ever trying them, and all of those are taken back. A volume that was made for a drive
+// that is taken back goes as well.
 func (s *Service) takeBack(ctx context.Context, node string, vmid int, change vm.Change, before pve.PendingConfig, cause error) error {
 	ctx = context.WithoutCancel(ctx)
-	if !refusedAtHotplug(cause) {
+	if !refusedAtHotplug(cause) && !diedMidway(cause) {
 		return cause
 	}
 	now, err := s.api.PendingConfig(ctx, node, vmid)
@@ -27,7 +29,7 @@ func (s *Service) takeBack(ctx context.Context, node string, vmid int, change vm
 		return slices.Contains(now.Waiting(), option) && !slices.Contains(before.Waiting(), option)
 	}
 	for _, option := range now.Waiting() {
-		if waits(option) && refuses(cause, option) {
+		if waits(option) && (refuses(cause, option) || diedMidway(cause) && sends(change, option)) {
 			revert = append(revert, option)
 		}
 	}
@@ -40,7 +42,62 @@ func (s *Service) takeBack(ctx context.Context, node string, vmid int, change vm
 	if err := s.revert(ctx, node, vmid, revert); err != nil {
 		return errors.Join(cause, fmt.Errorf("take back the refused changes: %w", err))
 	}
+	if err := s.unmake(ctx, node, vmid, madeFor(revert, change, before, now)); err != nil {
+		return errors.Join(cause, err)
+	}
 	return cause
+}
+
+// sends tells whether an option is part of a change.
+func sends(change vm.Change, option string) bool {
+	_, set := change.Set[option]
+	return set || slices.Contains(change.Delete, option) || slices.Contains(change.DeleteFirst, option)
+}
+
+// diedMidway tells an answer of PVE that ended a request between its options: those before are noted already (qemu-server
+// API2/Qemu.pm update_vm_api writes the configuration after each).
+func diedMidway(cause error) bool {
+	var task *pve.TaskError
+	if errors.As(cause, &task) {
+		return !strings.Contains(task.ExitStatus, hotplugProblem)
+	}
+	var refused *pve.Error
+	return errors.As(cause, &refused) && refused.Status >= 500 && refused.Status < 590 &&
+		!slices.Contains([]pve.Kind{pve.Locked, pve.DigestMismatch, pve.NotFound, pve.Ambiguous}, refused.Kind)
+}
+
+// madeFor are the volumes that PVE made for drives which are taken back.
+func madeFor(revert []string, change vm.Change, before, now pve.PendingConfig) []string {
+	var made []string
+	for _, slot := range revert {
+		volume := volumeOf(now.Merged()[slot])
+		asked := vm.Change{Set: map[string]string{slot: change.Set[slot]}}
+		if asked.Allocates() && vm.IsVolume(volume) && !uses(before.Current(), volume) && !uses(before.Merged(), volume) {
+			made = append(made, volume)
+		}
+	}
+	return made
+}
+
+// unmake destroys volumes that are detached, in one request bound to what was read.
+func (s *Service) unmake(ctx context.Context, node string, vmid int, volumes []string) error {
+	if len(volumes) == 0 {
+		return nil
+	}
+	config, err := s.api.PendingConfig(ctx, node, vmid)
+	var entries []string
+	for _, volume := range volumes {
+		if entry := unusedEntry(config.Current(), volume); entry != "" {
+			entries = append(entries, entry)
+		}
+	}
+	if err == nil && len(entries) > 0 {
+		err = s.set(ctx, node, vmid, pve.Params{"delete": strings.Join(entries, ","), "digest": config.Digest})
+	}
+	if err != nil {
+		return fmt.Errorf("volume %s was made for it and is left, detached: %w", strings.Join(volumes, ", "), err)
+	}
+	return nil
 }
 
 // refusedAtHotplug tells a refusal that PVE explains option by option: as an answer, or as the end of a task.

@@ -174,6 +174,8 @@ type UpdateRequest struct {
 	// StopTimeout bounds a graceful shutdown, also that of a restart. Zero: three minutes.
 	StopTimeout time.Duration
 	Wait        *Wait
+	// DestroyRemoved destroys the volumes of drives that leave the VM, which stay with it as unusedN otherwise.
+	DestroyRemoved bool
 }
 
 // Restart is what the configuration allows when a change waits for a restart of a running guest.

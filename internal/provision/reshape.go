@@ -9,11 +9,11 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// onExisting is the part of a change that moves and grows disks which are there already.
-func onExisting(change vm.Change, prior vm.Spec) vm.Change {
-	early := vm.Change{Moves: change.Moves}
-	for _, g := range change.Grow {
-		if !absent(prior.Disks, g.Slot) {
+// onExisting is the part of a change that moves and grows disks which are there already, and stay in their slots.
+func (u *update) onExisting() vm.Change {
+	early, attached := vm.Change{Moves: u.change.Moves}, u.attached()
+	for _, g := range u.change.Grow {
+		if !absent(u.prior.Disks, g.Slot) && attached[g.Slot] == "" {
 			early.Grow = append(early.Grow, g)
 		}
 	}
@@ -24,7 +24,7 @@ func onExisting(change vm.Change, prior vm.Spec) vm.Change {
 // the disk that waits for a restart stands in a pending line with the old volume, which the next boot would put back in
 // its place (qemu-server API2/Qemu.pm move_vm_disk). So what waits there is dropped first, and is written anew afterwards.
 func (u *update) reshape(ctx context.Context) error {
-	early := onExisting(u.change, u.prior)
+	early := u.onExisting()
 	if len(early.Moves)+len(early.Grow) == 0 {
 		return nil
 	}
@@ -117,6 +117,9 @@ func rebased(prior, server vm.Spec, changed func(slot string) bool) vm.Spec {
 // would leave at its next stop, long after the error that follows here: it is taken back.
 func (u *update) vacate(ctx context.Context) error {
 	keepDrive(&u.change, u.config.Current())
+	if err := u.unseat(ctx); err != nil {
+		return err
+	}
 	slots := u.change.DeleteFirst
 	if len(slots) == 0 {
 		return nil

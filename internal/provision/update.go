@@ -48,6 +48,10 @@ type update struct {
 	convert  bool     // to a template, by a request of its own
 	pool     string   // that it is in by now
 	warnings []Warning
+
+	unseated map[string]string // drives that were unplugged to go to other slots
+	seated   map[string]string // volumes that were attached, by slot
+	doomed   map[string]doom   // volumes that are to go with the slots they were in
 }
 
 // step is one stage of an update. There is no undo: what was done stays, and the state says so.
@@ -61,6 +65,7 @@ type step struct {
 // that it is going to.
 func (u *update) steps() []step {
 	return []step{
+		{"see what may be destroyed", u.condemn},
 		{"take it out of HA", u.leaveHA},
 		{"shut it down", u.powerOff},
 		{"migrate it", u.migrate},
@@ -72,6 +77,7 @@ func (u *update) steps() []step {
 		{"change its firewall", u.protect},
 		{"start it", u.powerOn},
 		{"restart it", u.restart},
+		{"destroy its removed disks", u.discard},
 		{"renew its cloud-init data", u.renew},
 		{"put it under HA", u.enterHA},
 		{"convert it to a template", u.freeze},
@@ -99,6 +105,9 @@ func (u *update) run(ctx context.Context) error {
 // compare works out what is to be sent, from what the server has now.
 func (u *update) compare() error {
 	server := vm.Decode(u.config.Merged())
+	if err := u.entitled(server); err != nil {
+		return err
+	}
 	prior, planned := onto(server, u.r.Prior, u.r.Planned)
 	u.prior, u.change = prior, vm.Diff(vm.WithRest(prior, server), planned)
 	if len(u.change.Problems) > 0 {
@@ -132,15 +141,19 @@ func (u *update) options(ctx context.Context) error {
 		u.touched = append(u.touched, option)
 	}
 	u.touched = append(u.touched, u.change.Delete...)
-	u.stale = true
+	u.stale, u.seated = true, u.attached()
+	u.doom()
 	if err := u.bound(ctx, u.change); err != nil {
-		return u.s.takeBack(ctx, u.node, u.vmid, u.change, u.config, err)
+		return u.reseat(ctx, u.s.takeBack(ctx, u.node, u.vmid, u.change, u.config, err))
 	}
 	return nil
 }
 
-// place grows the disks that were just made, since an import takes no size.
+// place grows the disks that were just made, since an import takes no size, and those that were attached.
 func (u *update) place(ctx context.Context) error {
+	if err := u.measure(ctx); err != nil {
+		return err
+	}
 	if len(u.change.Moves)+len(u.change.Grow) == 0 {
 		return nil
 	}

@@ -3,6 +3,7 @@ package tfvm
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,10 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	plan, diags := v.model(ctx, req.Plan.Raw)
 	resp.Diagnostics.Append(diags...)
 	password := secret(ctx, req.Config, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	resp.Diagnostics.Append(plan.firstVolumes()...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -53,6 +58,17 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	resp.Diagnostics.Append(diags...)
 	kept := memory{Managed: v.shape.Managed(req.Config.Raw), Identity: made.Guest.Identity, Residues: made.Left, Proof: made.Proof}
 	resp.Diagnostics.Append(kept.note(ctx, resp.Private)...)
+}
+
+// firstVolumes refuses volumes that were not known in the plan: a new VM has none.
+func (m *model) firstVolumes() diag.Diagnostics {
+	c := &checker{}
+	for _, slot := range slices.SortedFunc(mapKeys(m.Disks), bySlot) {
+		if volume := m.Disks[slot].Volume; volume != nil {
+			c.refuse("disks."+slot+".volume", newHasNone, *volume)
+		}
+	}
+	return c.diags
 }
 
 // settle is the state after a create or an update that did what was planned.

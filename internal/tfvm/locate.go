@@ -129,7 +129,7 @@ func rootAttributes() []string {
 		"vmid", "node", "name", "description", "tags", "pool", "onboot", "protection", "template", "machine", "bios", "ostype",
 		"scsihw", "boot_order", "clone", "cpu", "memory", "agent", "disks", "cdroms", "networks", "efi_disk", "tpm_state",
 		"firewall", "ha", "cloud_init", "cloud_init_password_wo", "cloud_init_password_wo_version", "power_state", "on_failure",
-		"on_orphaned_volumes", "on_destroy", "timeouts", "nodes", "reboot_policy", "shutdown_timeout", "wait_for",
+		"on_orphaned_volumes", "on_destroy", "timeouts", "nodes", "reboot_policy", "shutdown_timeout", "wait_for", "removed_disks",
 		"startup", "hookscript", "acpi", "kvm", "tablet", "localtime", "tdf", "reboot", "freeze", "keyboard", "hotplug", "startdate",
 		"vmstatestorage", "migrate_downtime", "migrate_speed", "args", "arch", "vmgenid", "machine_options", "smbios", "vga", "audio",
 		"rng", "watchdog", "spice_enhancements", "ivshmem", "amd_sev", "intel_tdx", "pci", "usb", "numa_nodes", "virtiofs", "serial", "parallel",

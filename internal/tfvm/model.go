@@ -76,6 +76,7 @@ type model struct {
 	RebootPolicy      *string         `tfsdk:"reboot_policy"`
 	ShutdownTimeout   *string         `tfsdk:"shutdown_timeout"`
 	WaitFor           *waitForModel   `tfsdk:"wait_for"`
+	RemovedDisks      *string         `tfsdk:"removed_disks"`
 	OnFailure         *string         `tfsdk:"on_failure"`
 	OnOrphanedVolumes *string         `tfsdk:"on_orphaned_volumes"`
 	OnDestroy         *onDestroyModel `tfsdk:"on_destroy"`

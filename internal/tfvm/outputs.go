@@ -77,7 +77,7 @@ var quiet = map[string]bool{
 	"name": true, "description": true, "tags": true, "onboot": true, "startup": true, "protection": true, "pool": true,
 	"hookscript": true, "disks": true, "cdroms": true, "boot_order": true, "firewall": true,
 	"reboot_policy": true, "shutdown_timeout": true, "wait_for": true, "on_failure": true, "on_orphaned_volumes": true,
-	"on_destroy": true, "timeouts": true,
+	"on_destroy": true, "timeouts": true, "removed_disks": true,
 	"status": true, "pending_changes": true, "ipv4_address": true, "ipv6_address": true, "addresses": true,
 }
 

@@ -30,17 +30,23 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		return
 	}
 	v = r.tagged(ctx, v, prior.Tags, configuredTags(req.Config.Raw))
+	creating := req.State.Raw.IsNull()
+	config, seats := req.Config.Raw, &seating{}
+	if !creating {
+		config, seats = r.seat(ctx, req.Config.Raw, prior, kept)
+		resp.Diagnostics.Append(seats.diags...)
+	}
 	planned := v.shape.Plan(tfkit.PlanInput{
-		Config: pinned(req.Config.Raw, req.State.Raw), Prior: req.State.Raw, Managed: kept.Managed,
+		Config: pinned(config, req.State.Raw), Prior: req.State.Raw, Managed: kept.Managed,
 		Inherits: !tfkit.At(req.Config.Raw, "clone").IsNull(),
 	})
+	planned.Value = seats.open(planned.Value)
 	resp.Plan.Raw = planned.Value
 	plan, diags := v.model(ctx, planned.Value)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	creating := req.State.Raw.IsNull()
 	if !creating {
 		planned.Value, planned.Changed = r.place(ctx, req.Config.Raw, planned, prior, &plan, kept.Managed)
 		resp.Plan.Raw = planned.Value
@@ -52,7 +58,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		resp.Plan.Raw = unpinned(req.Config.Raw, planned.Value)
 	} else {
 		resp.Plan.Raw = v.steady(reconsider(req.Config.Raw, planned.Value, prior, plan), req.State.Raw, prior, plan)
-		resp.Diagnostics.Append(forgotten(planned.Forgotten)...)
+		resp.Diagnostics.Append(forgotten(seats.others(planned.Forgotten))...)
 		resp.RequiresReplace = replacement(planned.Value, prior, plan)
 	}
 	switch {
@@ -67,9 +73,13 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		c := &checker{config: req.Config.Raw}
 		c.bootOrder()
 		c.beginnings()
+		c.firstVolumes()
 		resp.Diagnostics.Append(c.diags...)
 	default:
 		resp.Diagnostics.Append(refused(req.Config.Raw, prior, plan, kept.Managed)...)
+		resp.Diagnostics.Append(unmovable(prior, plan, seats)...)
+		resp.Diagnostics.Append(departures(prior, plan, kept.Managed, seats)...)
+		resp.Diagnostics.Append(confusions(req.Config.Raw, prior, plan, kept.Managed, seats)...)
 		resp.Diagnostics.Append(unwaitable(req.Config.Raw, plan)...)
 		resp.Diagnostics.Append(restarts(prior, plan, kept.Managed)...)
 		resp.Diagnostics.Append(leavesHA(prior, plan)...)

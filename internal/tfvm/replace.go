@@ -95,7 +95,7 @@ func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) dia
 	}
 	for slot, d := range plan.Disks {
 		_, existed := prior.Disks[slot]
-		if at := path.Root("disks").AtMapKey(slot); !existed && plan.Clone == nil && d.Storage == nil && tfkit.At(config, "disks", slot, "storage").IsNull() {
+		if at := path.Root("disks").AtMapKey(slot); !existed && plan.Clone == nil && d.Storage == nil && tfkit.At(config, "disks", slot, "storage").IsNull() && tfkit.At(config, "disks", slot, "volume").IsNull() {
 			diags.AddAttributeError(at.AtName("storage"), summary, "A new disk needs a storage.")
 		}
 	}

@@ -25,6 +25,7 @@ type machines interface {
 	Adopt(ctx context.Context, node string, vmid int) (provision.Guest, error)
 	Check(ctx context.Context, r provision.PlanRequest) []*provision.FieldError
 	Place(ctx context.Context, nodes []string) string
+	Holdings(ctx context.Context, ref provision.Ref, sized []string) (provision.Holdings, error)
 }
 
 // Resource is proxmox_vm.

@@ -25,7 +25,7 @@ func rules() map[string]tfkit.Rule {
 		"addresses": {Volatile: true}, "pending_changes": {Volatile: true},
 
 		"clone": {Local: true}, "on_failure": {Local: true}, "on_orphaned_volumes": {Local: true}, "on_destroy": {Local: true},
-		"nodes": {Local: true}, "reboot_policy": {Local: true}, "shutdown_timeout": {Local: true}, "wait_for": {Local: true},
+		"nodes": {Local: true}, "reboot_policy": {Local: true}, "shutdown_timeout": {Local: true}, "wait_for": {Local: true}, "removed_disks": {Local: true},
 		"timeouts": {Local: true}, "cloud_init_password_wo_version": {Local: true},
 
 		"hotplug":          {Same: sameSet(verbatim)},
@@ -41,6 +41,7 @@ func rules() map[string]tfkit.Rule {
 		"disks.*.size":        {Keep: true, Made: true, Same: sameSize},
 		"disks.*.format":      {Keep: true, Made: true, Silent: true},
 		"disks.*.import_from": {Local: true},
+		"disks.*.volume":      {Keep: true, Made: true},
 
 		"networks.*.model":   {Keep: true, Made: true},
 		"networks.*.macaddr": {Keep: true, Made: true, Same: sameText(strings.ToUpper)},

@@ -26,7 +26,7 @@ func deviceAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"disks": schema.MapNestedAttribute{Optional: true,
 			MarkdownDescription: "Hard disks by slot: `ide0`–`3`, `sata0`–`5`, `scsi0`–`30`, `virtio0`–`15`. On a clone a slot of the template is taken as it is and changed as configured; other slots of the template stay untouched. " +
-				"A disk that leaves the configuration is detached: its volume stays with the VM as `unusedN`, and goes with it. Needs `VM.Config.Disk`.",
+				"A disk that leaves the configuration is detached: its volume stays with the VM as `unusedN`, and goes with it; `removed_disks` says otherwise. Needs `VM.Config.Disk`.",
 			Validators:   []validator.Map{mapvalidator.KeysAre(tfkit.Slot(diskBuses(), wantDisk))},
 			NestedObject: schema.NestedAttributeObject{Attributes: diskAttributes()}},
 		"cdroms": schema.MapNestedAttribute{Optional: true,
@@ -99,7 +99,10 @@ func diskAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Present the disk as read-only. Only for `scsi` and `virtio`. PVE's default: `false`."},
 		"serial": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.LengthBetween(1, 20)},
 			MarkdownDescription: "Serial number that the guest sees, at most 20 characters."},
-		"volume": schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-0`."},
+		"volume": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.VolumeID()},
+			MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-0`. Set it to put a volume that the VM has already into the slot, with its data: a detached one, or that of another slot which gives it up in the same plan; " +
+				"so disks change or swap their slots. It then needs no `size` and no `storage`. Only volumes that carry the VM's own id, never for a new VM. " +
+				"Once the disk has moved to another storage or format, or was migrated, the id that is configured says where it was and is ignored."},
 	})
 	return all
 }

@@ -39,6 +39,10 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 				"on_timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("fail", "warn")},
 					MarkdownDescription: "`fail` (default): an error; the VM is kept, after a create tainted. `warn`: a warning, and what is not known is null."},
 			}},
+		"removed_disks": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("detach", "destroy")},
+			MarkdownDescription: "What becomes of the volume of a disk, EFI disk or TPM state that leaves the configuration. `detach` (default): it stays with the VM as `unusedN`. " +
+				"`destroy`: it is destroyed in the same apply, with its data, which the plan announces; where a snapshot needs it, the apply fails before it changes anything. " +
+				"A volume that carries another VM's id is only ever detached. Needs `Datastore.AllocateSpace`."},
 		"on_failure": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("rollback", "keep")},
 			MarkdownDescription: "What a create that fails does with what it made: `rollback` (default) removes everything; `keep` leaves the VM, tainted, to be looked at."},
 		"on_orphaned_volumes": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("fail", "destroy")},

@@ -82,6 +82,10 @@ func (f *fake) Adopt(_ context.Context, node string, vmid int) (provision.Guest,
 
 func (*fake) Place(context.Context, []string) string { return "" }
 
+func (*fake) Holdings(context.Context, provision.Ref, []string) (provision.Holdings, error) {
+	return provision.Holdings{}, nil
+}
+
 func (f *fake) Check(_ context.Context, r provision.PlanRequest) []*provision.FieldError {
 	if f.check == nil {
 		return nil

@@ -103,6 +103,7 @@ func change(prior, plan model, kept memory, password *string) provision.UpdateRe
 		request.Planned.CloudInit.PasswordHash = some("") // takes it away
 	}
 	request.Planned.ExactTags = slices.Equal(lowered(prior.Tags), lowered(plan.Tags)) // else the plan would have left them alone
+	request.DestroyRemoved = value(plan.RemovedDisks) == "destroy"
 	request.StopTimeout, request.Wait = tfkit.Duration(plan.ShutdownTimeout, 0), plan.WaitFor.request()
 	switch value(plan.RebootPolicy) {
 	case "never":
@@ -118,6 +119,11 @@ func change(prior, plan model, kept memory, password *string) provision.UpdateRe
 func alike(prior, plan model, managed tfkit.Managed) (before, after model) {
 	before, after = prior, plan
 	before.Disks = forget(prior.Disks, plan.Disks, "disks", managed)
+	for slot, was := range prior.Disks { // its volume goes to another slot
+		if _, stays := plan.Disks[slot]; !stays && plan.names(was.Volume) {
+			put(&before.Disks, slot, was)
+		}
+	}
 	before.CDROMs = forget(prior.CDROMs, plan.CDROMs, "cdroms", managed)
 	before.Networks = forget(prior.Networks, plan.Networks, "networks", managed)
 	before.PCI = forget(prior.PCI, plan.PCI, "pci", managed)
@@ -130,7 +136,9 @@ func alike(prior, plan model, managed tfkit.Managed) (before, after model) {
 	for slot, d := range after.Disks {
 		if was, ok := before.Disks[slot]; ok {
 			d.ImportFrom, was.ImportFrom = nil, nil
-			d.Volume, d.Size, d.Format = or(d.Volume, was.Volume), or(d.Size, was.Size), or(d.Format, was.Format)
+			if !moved(was.Volume, d.Volume) { // another volume has a size and a format of its own
+				d.Volume, d.Size, d.Format = or(d.Volume, was.Volume), or(d.Size, was.Size), or(d.Format, was.Format)
+			}
 			before.Disks[slot], after.Disks[slot] = was, d
 		}
 	}
@@ -164,6 +172,16 @@ func alike(prior, plan model, managed tfkit.Managed) (before, after model) {
 		before.CloudInit, after.CloudInit = &had, &drive
 	}
 	return before, after
+}
+
+// names reports whether a disk is to have a volume.
+func (m *model) names(volume *string) bool {
+	for _, d := range m.Disks {
+		if volume != nil && value(d.Volume) == *volume {
+			return true
+		}
+	}
+	return false
 }
 
 // or is what the plan says, or what was, where the plan leaves it open.

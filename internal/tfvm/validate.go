@@ -119,10 +119,10 @@ func (c *checker) disks() {
 	for _, slot := range slots {
 		at := "disks." + slot
 		if c.missing("clone") {
-			if c.missing(at + ".storage") {
+			if c.missing(at+".storage") && c.missing(at+".volume") {
 				c.refuse(at+".storage", "The disk %s needs a storage.", slot)
 			}
-			if c.missing(at+".size") && c.missing(at+".import_from") {
+			if c.missing(at+".size") && c.missing(at+".import_from") && c.missing(at+".volume") {
 				c.refuse(at+".size", "The disk %s needs a size, or import_from to take it from an image.", slot)
 			}
 		}
@@ -131,7 +131,36 @@ func (c *checker) disks() {
 		}
 		c.diskOptions(at, slot)
 	}
+	c.namedVolumes(slots)
 }
+
+// namedVolumes refuses a volume beside an image to copy, and one volume in two slots.
+func (c *checker) namedVolumes(slots []string) {
+	user := map[string]string{}
+	for _, slot := range slots {
+		at := "disks." + slot + ".volume"
+		volume := c.says(at)
+		if c.set(at) && c.set("disks."+slot+".import_from") {
+			c.refuse(at, "The disk %s is either a volume that exists or a copy: set volume or import_from.", slot)
+		}
+		if other := user[volume]; volume != "" && other != "" {
+			c.refuse(at, "The volume %s is named twice: for %s and here.", volume, other)
+		}
+		user[volume] = slot
+	}
+}
+
+// firstVolumes refuses volumes for a VM that is not there yet.
+func (c *checker) firstVolumes() {
+	slots, _ := c.keys("disks")
+	for _, slot := range slots {
+		if c.set("disks." + slot + ".volume") {
+			c.refuse("disks."+slot+".volume", newHasNone, c.says("disks."+slot+".volume"))
+		}
+	}
+}
+
+const newHasNone = "A VM that is to be made has no volumes, so it cannot have %s. Set storage and size, or import_from to copy a volume."
 
 func (c *checker) specialDisks() {
 	for _, group := range []string{"efi_disk", "tpm_state"} {

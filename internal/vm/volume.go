@@ -113,6 +113,22 @@ func trimFormat(name string) string {
 	return name
 }
 
+// VolumeFormat is the image format of a volume as its id tells: the file extension, else raw.
+func VolumeFormat(volid string) string { return volumeFormat(volid) }
+
+// SameVolume tells whether two ids name one volume: with the conversion to a template "vm-100-disk-0" is renamed to
+// "base-100-disk-0" (pve-storage, create_base).
+func SameVolume(a, b string) bool {
+	plain := func(id string) string {
+		n := strings.LastIndexAny(id, ":/") + 1
+		if rest, ok := strings.CutPrefix(id[n:], "base-"); ok {
+			return id[:n] + "vm-" + rest
+		}
+		return id
+	}
+	return plain(a) == plain(b)
+}
+
 // volumeFormat is the image format of an existing volume: the file extension where there is one, else raw, which is all
 // that block storages have.
 func volumeFormat(file string) string {

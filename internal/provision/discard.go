@@ -1,0 +1,151 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// doom is a volume that is to be destroyed, with the option of its drive and the boot order, to take the removal back.
+type doom struct{ volume, drive, boot string }
+
+// leaving are the volumes of drives that the change removes, by slot, which are this VM's own and still the ones in state. A
+// volume that another slot gets does not leave.
+func (u *update) leaving() map[string]string {
+	all, current, attached := map[string]string{}, u.config.Current(), u.attached()
+	for _, slot := range u.change.Delete {
+		known := u.prior.Disks[slot].Volume
+		switch {
+		case slot == "efidisk0" && u.prior.EFIDisk != nil:
+			known = u.prior.EFIDisk.Volume
+		case slot == "tpmstate0" && u.prior.TPMState != nil:
+			known = u.prior.TPMState.Volume
+		}
+		owner, _ := vm.VolumeOwner(known)
+		seated := slices.Contains(slices.Collect(maps.Values(attached)), known)
+		if known != "" && !seated && owner == u.vmid && volumeOf(current[slot]) == known {
+			all[slot] = known
+		}
+	}
+	return all
+}
+
+// condemn refuses, before anything is changed, to destroy volumes that a snapshot needs: PVE would refuse it afterwards
+// (qemu-server QemuServer.pm try_deallocate_drive).
+func (u *update) condemn(ctx context.Context) error {
+	doomed := u.leaving()
+	if !u.r.DestroyRemoved || len(doomed) == 0 {
+		return nil
+	}
+	names, err := u.s.api.Snapshots(ctx, u.node, u.vmid)
+	if err != nil {
+		return fmt.Errorf("see which volumes the snapshots of VM %d need: %w", u.vmid, err)
+	}
+	for _, name := range names {
+		config, err := u.s.api.SnapshotConfig(ctx, u.node, u.vmid, name)
+		if err != nil {
+			return fmt.Errorf("see which volumes snapshot %s of VM %d needs: %w", name, u.vmid, err)
+		}
+		for _, slot := range slices.Sorted(maps.Keys(doomed)) {
+			if uses(config, doomed[slot]) {
+				return u.spared(slot, doomed[slot], fmt.Sprintf("Snapshot %s needs it. Nothing was changed. Remove the snapshot, or set removed_disks = \"detach\"", name), nil)
+			}
+		}
+	}
+	return nil
+}
+
+func (u *update) spared(slot, volume, why string, err error) error {
+	return &FieldError{Path: "removed_disks", Summary: fmt.Sprintf("Volume %s of VM %d is not destroyed", volume, u.vmid),
+		Detail: fmt.Sprintf("It was in %s, which left the configuration. %s", slot, why), Err: err}
+}
+
+// doom notes, right before the drives are removed, which volumes are to be destroyed afterwards.
+func (u *update) doom() {
+	if !u.r.DestroyRemoved {
+		return
+	}
+	u.doomed = map[string]doom{}
+	current := u.config.Current()
+	for slot, volume := range u.leaving() {
+		u.doomed[slot] = doom{volume: volume, drive: current[slot], boot: current["boot"]}
+	}
+}
+
+// discard destroys the volumes of removed drives, each by its unusedN entry, bound to the digest: only what was seen detached
+// goes. Where PVE refuses, the drive is put back, so that the next plan shows it again.
+func (u *update) discard(ctx context.Context) error {
+	for _, slot := range slices.Sorted(maps.Keys(u.doomed)) {
+		d := u.doomed[slot]
+		u.stale = true
+		if err := u.look(ctx); err != nil {
+			return err
+		}
+		current := u.config.Current()
+		entry := unusedEntry(current, d.volume)
+		if entry == "" {
+			if volumeOf(current[slot]) == d.volume {
+				u.warn(fmt.Sprintf("Volume %s of VM %d was not destroyed", d.volume, u.vmid),
+					fmt.Sprintf("PVE takes it out of %s at the next stop of the VM only. It stays detached then, as unusedN; `qm unlink %d --idlist unusedN` on the node destroys it.", slot, u.vmid))
+			}
+			continue
+		}
+		u.stale = true
+		if err := u.destroyEntry(ctx, entry); err != nil {
+			return u.restore(ctx, slot, d, u.spared(slot, d.volume, "PVE refused it", err))
+		}
+	}
+	return nil
+}
+
+// destroyEntry destroys a detached volume: deleting its entry does so at once (qemu-server API2/Qemu.pm update_vm_api). It is a
+// task, since a large volume takes its time.
+func (u *update) destroyEntry(ctx context.Context, entry string) error {
+	params := pve.Params{"delete": entry, "digest": u.config.Digest}
+	_, err := u.s.perform(ctx, &u.ledger, job{node: u.node, typ: "qmconfig", id: u.vmid,
+		send: func(ctx context.Context) (pve.UPID, error) {
+			return u.s.api.UpdateConfigTask(ctx, u.node, u.vmid, params)
+		},
+		done: func(ctx context.Context) (bool, error) {
+			config, err := u.s.api.CurrentConfig(ctx, u.node, u.vmid)
+			return err == nil && config.Values[entry] != u.config.Current()[entry], err
+		}})
+	return err
+}
+
+// restore attaches a volume that could not be destroyed where it was, if it is still there.
+func (u *update) restore(ctx context.Context, slot string, d doom, cause error) error {
+	ctx = context.WithoutCancel(ctx)
+	if err := u.look(ctx); err != nil {
+		return errors.Join(cause, err)
+	}
+	current := u.config.Current()
+	if unusedEntry(current, d.volume) == "" || holdings(u.config).Slots[slot] != "" {
+		return cause
+	}
+	params := pve.Params{slot: d.drive, "digest": u.config.Digest}
+	if boots(map[string]string{"boot": d.boot}, slot) && !boots(u.config.Merged(), slot) {
+		params["boot"] = d.boot
+	}
+	u.stale = true
+	if err := u.s.set(ctx, u.node, u.vmid, params); err != nil {
+		return errors.Join(cause, fmt.Errorf("put it back into %s: %w", slot, err))
+	}
+	return cause
+}
+
+// unusedEntry is the unusedN option that holds a detached volume, "" if none does.
+func unusedEntry(config map[string]string, volume string) string {
+	for _, option := range slices.Sorted(maps.Keys(config)) {
+		if strings.HasPrefix(option, "unused") && volumeOf(config[option]) == volume {
+			return option
+		}
+	}
+	return ""
+}
