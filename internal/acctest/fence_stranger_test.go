@@ -42,9 +42,9 @@ func TestAStrangerOnAnotherNode(t *testing.T) {
 	}
 }
 
-// TestPoolPrivilegesShowNoOrphans: the identity may only do what its pool gives. Before its VM is in the pool it cannot see
-// the orphan that a stranger left under the id, and afterwards it can: that makes the orphan none of ours.
-func TestPoolPrivilegesShowNoOrphans(t *testing.T) {
+// poolOnly is a bench with an identity that may do in the pool web what it may do at all.
+func poolOnly(t *testing.T) *hooked {
+	t.Helper()
 	h := newHooked(t, sweepIdentity{name: "pool", auth: func(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.TokenNoAllocate }})
 	id, _, _ := strings.Cut(h.sim.Credentials().TokenNoAllocate, "=")
 	user, _, _ := strings.Cut(id, "!")
@@ -61,6 +61,16 @@ func TestPoolPrivilegesShowNoOrphans(t *testing.T) {
 			}
 		}
 		w.ACL = kept
+	})
+	h.base = h.sim.Snapshot()
+	return h
+}
+
+// TestPoolPrivilegesShowNoOrphans: the identity may only do what its pool gives. Before its VM is in the pool it cannot see
+// the orphan that a stranger left under the id, and afterwards it can: that makes the orphan none of ours.
+func TestPoolPrivilegesShowNoOrphans(t *testing.T) {
+	h := poolOnly(t)
+	h.change(func(w *state.World) {
 		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-300-disk-7", VMID: 300, Content: "images", Format: "raw", Size: 1 << 30, Data: "theirs"})
 	})
 	before := h.sim.Snapshot()
@@ -184,8 +194,9 @@ func TestDestroyRespectsWhatHappensMeanwhile(t *testing.T) {
 	}
 }
 
-// TestDestroyOfSuspendedAndManagedVMs: PVE destroys a VM that is suspended to disk; one that HA manages shuts down some
-// time after PVE took the request, and is given that time.
+// TestDestroyOfSuspendedAndManagedVMs: PVE destroys a VM that is suspended to disk; one that HA manages, and that we may not
+// take out, shuts down some time after PVE took the request, and is given that time. HA's manager cuts it off at the end of
+// it, so this needs the policy that allows that.
 func TestDestroyOfSuspendedAndManagedVMs(t *testing.T) {
 	h := newHooked(t, token())
 	ref := h.existing(t, small(300))
@@ -201,7 +212,7 @@ func TestDestroyOfSuspendedAndManagedVMs(t *testing.T) {
 	ref = h.existing(t, r)
 	h.sim.SetTaskTime(20 * time.Second)
 	h.change(func(w *state.World) { w.HA["vm:300"] = &state.HAResource{SID: "vm:300", State: "started"} })
-	if left, _, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref}); err != nil || len(left) > 0 {
+	if left, _, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref, ForceStop: true}); err != nil || len(left) > 0 {
 		t.Errorf("managed by HA: left %v, %v", left, err)
 	}
 	for _, op := range h.sim.Ops() {

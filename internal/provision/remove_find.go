@@ -155,7 +155,7 @@ func (r *removal) judge(node string, config map[string]string, how ending) (stri
 	mine := r.stamp.proves(r.vmid, config) || r.owns != nil && r.owns(config) || half && how == killed
 	unsure := !mine && half && (how == untold || r.lost != nil)
 	if mine || unsure {
-		r.at, r.lock, r.shield = node, config["lock"], config["protection"] == "1"
+		r.at, r.has, r.lock, r.shield = node, config, config["lock"], config["protection"] == "1"
 	}
 	if unsure {
 		return "", nil, nobody, fmt.Errorf("VM %d on node %s is half made (lock %q), and whether our request made it cannot be told: "+

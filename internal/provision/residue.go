@@ -21,6 +21,9 @@ func (r *removal) residues(failed error) []tx.Residue {
 		left = append(left, r.unseenResidue(reason))
 	}
 	for _, v := range r.strays {
+		if r.committed && r.at != "" && uses(r.has, v) {
+			continue // it is the VM's, which stands
+		}
 		why := reason
 		if said := r.why[v]; said != "" {
 			why = said

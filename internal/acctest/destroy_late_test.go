@@ -1,0 +1,83 @@
+package acctest_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+)
+
+// TestDestroyLooksAtProtectionLast: somebody protects the VM while its destroy waits for a lock, and just before its guest is
+// shut down.
+func TestDestroyLooksAtProtectionLast(t *testing.T) {
+	for _, path := range []string{"/tasks", "/status/current"} {
+		h := newHooked(t, token())
+		r := small(300)
+		r.Start = true
+		ref := h.existing(t, r)
+		h.sim.HoldLock(300, "backup", time.Minute, "root@pam")
+		h.once("GET", path, func() { h.change(func(w *state.World) { w.Guests[300].Config["protection"] = "1" }) })
+		_, _, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref})
+		mustSay(t, err, "VM 300 is protected", "not touched", "protection = false")
+		if offs := h.sim.PowerOffs(); len(offs) > 0 {
+			t.Errorf("%s: switched off: %v", path, offs)
+		}
+	}
+}
+
+// TestAnUnrelatedStorageGoesAway: while a create is undone a storage goes offline that none of its volumes can be on. The undo
+// goes on. One that they can be on stops it, and is named.
+func TestAnUnrelatedStorageGoesAway(t *testing.T) {
+	for storage, clean := range map[string]bool{"local-lvm": true, "shared-nfs": true, "local-zfs": false} {
+		h := newHooked(t, token())
+		h.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", VMID: 300}, Phase: fault.Before, Times: -1}})
+		h.once("PUT", "/config", func() { h.change(func(w *state.World) { w.Storages[storage].Offline = true }) })
+		created, err := h.svc.Create(t.Context(), small(300))
+		if tx.RolledBack(err) != clean {
+			t.Errorf("%s away: rolled back %t: %v", storage, !clean, err)
+		}
+		if !clean {
+			if len(created.Left) == 0 || !strings.Contains(created.Left[0].Reason, storage) {
+				t.Errorf("the storage is not named: %+v", created.Left)
+			}
+			if created.Guest.VMID != 300 {
+				t.Error("what is left is not in state")
+			}
+			continue
+		}
+		h.change(func(w *state.World) { w.Storages[storage].Offline = false })
+		h.mustBeAsBefore(t, h.base)
+	}
+}
+
+// TestPoolTokensHoldAnID: an identity that may work in its pool only takes the id again in that pool, to remove what outlived
+// the VM there. It cannot see such a volume, but PVE's log names it.
+func TestPoolTokensHoldAnID(t *testing.T) {
+	for _, healed := range []bool{true, false} {
+		h := poolOnly(t)
+		r := small(300)
+		r.Pool = "web"
+		ref := h.existing(t, r)
+		h.change(func(w *state.World) { w.Storages["local-zfs"].BusyFrees = map[bool]int{true: 2, false: -1}[healed] })
+		left, warnings, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref, Pool: "web"})
+		if healed {
+			if err != nil || len(left) > 0 || len(warnings) > 0 {
+				t.Errorf("left %v, said %v: %v", left, warnings, err)
+			}
+			h.mustBeAsBefore(t, h.base)
+			continue
+		}
+		if len(left) != 1 || left[0].ID != "local-zfs:vm-300-disk-0" || !strings.Contains(left[0].Reason, "dataset is busy") {
+			t.Errorf("left %+v: %v", left, err)
+		}
+		if got, err := h.svc.Recheck(t.Context(), ref, left); len(got) != 1 || err != nil {
+			t.Errorf("a look that shows nothing to this identity took it for gone: %v, %v", got, err)
+		}
+		_, _, err = h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref, Pool: "web", Left: left})
+		mustSay(t, err, "VM.Audit") // another VM may use the volume by now, and this identity could not tell
+	}
+}

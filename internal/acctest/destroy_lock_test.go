@@ -1,0 +1,164 @@
+package acctest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// withoutAudit takes Sys.Audit from the token that the tests use, so that it sees its own tasks only.
+func withoutAudit(w *state.World) {
+	for name, privileges := range w.Roles {
+		if !strings.HasPrefix(name, "Terraform") {
+			continue
+		}
+		var kept []string
+		for _, p := range privileges {
+			if p != "Sys.Audit" {
+				kept = append(kept, p)
+			}
+		}
+		w.Roles[name] = kept
+	}
+}
+
+// TestDestroyWaitsForLocks: a lock that a task holds is waited for, by every identity, also by one that does not see the task.
+func TestDestroyWaitsForLocks(t *testing.T) {
+	for _, blind := range []bool{false, true} {
+		for _, lock := range []string{"backup", "snapshot", "migrate"} {
+			w, s := made(t, acctest.TokenNoSSH, doomedWith(""))
+			if blind {
+				w.Change(withoutAudit)
+			}
+			w.Sim.HoldLock(400, lock, 4*time.Minute, "root@pam")
+			before := w.Sim.World().Clock.Now()
+			if err := s.Destroy(t.Context()); err != nil {
+				t.Errorf("%s, blind %t: %v", lock, blind, err)
+			}
+			if waited := w.Sim.World().Clock.Now().Sub(before); waited < 4*time.Minute {
+				t.Errorf("%s: destroyed after %s, while it was locked", lock, waited)
+			}
+			mustBeGone(t, w, 400)
+			mustNotDropPower(t, w, state.PowerShutdown)
+		}
+	}
+}
+
+// TestDestroyGivesUpOnLocks: a lock that outlasts the timeout is an error that says which, since when, by whom; nothing was
+// touched.
+func TestDestroyGivesUpOnLocks(t *testing.T) {
+	for _, blind := range []bool{false, true} {
+		w, s := made(t, acctest.TokenNoSSH, doomedWith(`timeouts = { delete = "1m" }`))
+		says := []string{"VM is locked (backup)", "vzdump", "root@pam", "since", "pvenode task status"}
+		if blind {
+			w.Change(withoutAudit)
+			says = []string{"VM is locked (backup)", "cannot be seen without Sys.Audit", "qm unlock 400"}
+		}
+		w.Sim.HoldLock(400, "backup", 24*time.Hour, "root@pam")
+		w.Mark()
+		w.Sim.ResetOps()
+		mustSay(t, s.Destroy(t.Context()), says...)
+		mustBeUntouched(t, w, s)
+	}
+}
+
+// TestDestroyOfADeadLock: a lock whose task died is taken away by who can; who cannot says the command, and a token without
+// Sys.Audit never takes one away. A lock that no task is known to have set is nobody's to take away.
+func TestDestroyOfADeadLock(t *testing.T) {
+	type world struct {
+		who   acctest.Identity
+		blind bool
+		user  string // of the dead task
+	}
+	for c, gone := range map[world]bool{
+		{acctest.RootTicket, false, "root@pam"}: true,
+		{acctest.TokenSSH, false, "root@pam"}:   true,
+		{acctest.TokenNoSSH, false, "root@pam"}: false,
+		{acctest.TokenSSH, true, "root@pam"}:    false,
+		{acctest.RootTicket, false, ""}:         false,
+		{acctest.TokenSSH, false, ""}:           false,
+	} {
+		for _, lock := range []string{"backup", "migrate", "snapshot", "snapshot-delete", "rollback", "suspending", "create"} {
+			t.Run(fmt.Sprint(c, lock), func(t *testing.T) {
+				w, s := made(t, c.who, doomedWith(`timeouts = { delete = "2m" }`))
+				if c.blind {
+					w.Change(withoutAudit)
+				}
+				w.Sim.StaleLock(400, lock, c.user)
+				w.Mark()
+				w.Sim.ResetOps()
+				err := s.Destroy(t.Context())
+				if gone {
+					if err != nil {
+						t.Error(err)
+					}
+					mustBeGone(t, w, 400)
+					if !strings.Contains(fmt.Sprint(s.Diagnostics()), "was taken away") {
+						t.Error("nobody says that a lock was taken away")
+					}
+					return
+				}
+				mustSay(t, err, "locked ("+lock+")", "qm unlock 400")
+				if c.user != "" && !c.blind {
+					mustSay(t, err, "died", "root@pam")
+				}
+				mustBeUntouched(t, w, s)
+			})
+		}
+	}
+}
+
+// TestDestroyOfADeadMigration: what the dead migration left on the other node is named, and not touched.
+func TestDestroyOfADeadMigration(t *testing.T) {
+	w, s := made(t, acctest.TokenSSH, doomedWith(""))
+	w.Sim.StaleLock(400, "migrate", "root@pam")
+	w.Change(func(world *state.World) {
+		world.Put(&state.Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-400-disk-3", VMID: 400, Content: "images", Format: "raw", Size: 1 << 30})
+	})
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(traces(w, 400)); got != "[local-zfs:vm-400-disk-3 on pve2]" {
+		t.Errorf("left: %s", got)
+	}
+	if said := fmt.Sprint(s.Diagnostics()); !strings.Contains(said, "pvesm free local-zfs:vm-400-disk-3") || !strings.Contains(said, "pve2") {
+		t.Errorf("the copy is not named: %s", said)
+	}
+}
+
+// TestDestroyOfAStub: a destroy that died has left nothing but a lock. Nothing proves whose it is: a refresh keeps the state
+// and warns, a destroy says the command, and after it all is well. One that is at work is waited for.
+func TestDestroyOfAStub(t *testing.T) {
+	w, s := made(t, acctest.TokenSSH, doomedWith(""))
+	w.Change(func(world *state.World) {
+		g := world.Guests[400]
+		g.Config, g.Running = map[string]string{}, nil
+		g.SetLock("destroyed", "state")
+		world.ForgetGuest(400)
+		for key, v := range world.Volumes {
+			if v.VMID == 400 {
+				delete(world.Volumes, key)
+			}
+		}
+	})
+	w.Sim.Advance(20 * time.Second)
+	if err := s.Refresh(t.Context()); err != nil {
+		t.Errorf("refresh: %v", err)
+	}
+	if said := fmt.Sprint(s.Diagnostics()); !strings.Contains(said, "half destroyed") || len(s.Addresses()) != 1 {
+		t.Errorf("after the refresh %v is in state, and it said: %s", s.Addresses(), said)
+	}
+	mustSay(t, s.Destroy(t.Context()), "half destroyed", "qm unlock 400 && qm destroy 400 --purge")
+	if len(s.Addresses()) != 1 {
+		t.Fatal("dropped from state")
+	}
+	w.Change(func(world *state.World) { delete(world.Guests, 400) }) // as the command does
+	w.Sim.Advance(20 * time.Second)
+	if err := s.Destroy(t.Context()); err != nil || len(s.Addresses()) != 0 {
+		t.Errorf("gone, and %v is in state: %v", s.Addresses(), err)
+	}
+}

@@ -1,0 +1,319 @@
+package acctest_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// doomed is a VM that the tests of destroy make; LINES is replaced by them.
+const doomed = `
+resource "proxmox_vm" "x" {
+  name   = "doomed"
+  vmid   = 400
+  node   = "pve1"
+  pool   = "web"
+  disks  = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local", size = "1G" } }
+LINES
+}
+`
+
+func doomedWith(lines string) string { return strings.Replace(doomed, "LINES", lines, 1) }
+
+// made applies a configuration in a new world, and says what the world was like before.
+func made(t *testing.T, who acctest.Identity, hcl string) (*acctest.World, *acctest.Session) {
+	t.Helper()
+	w := acctest.NewWorld(t)
+	s := w.Session(t, who, hcl)
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Sim.ResetPowerOffs()
+	return w, s
+}
+
+// mustSay checks that there is an error, and what it says.
+func mustSay(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Error("no error")
+		return
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("the error does not say %q:\n%v", word, err)
+		}
+	}
+}
+
+// mustBeUntouched checks that a refused destroy changed nothing: no request that writes was sent, and the VM is in state.
+func mustBeUntouched(t *testing.T, w *acctest.World, s *acctest.Session) {
+	t.Helper()
+	for _, op := range w.Sim.Ops() {
+		if op.Method != "GET" && op.Path != "/access/ticket" && op.Status < 400 {
+			t.Errorf("sent: %s %s", op.Method, op.Path)
+		}
+	}
+	w.MustBeClean(t)
+	if !slices.Contains(s.Addresses(), "proxmox_vm.x") {
+		t.Error("dropped from state")
+	}
+	if offs := w.Sim.PowerOffs(); len(offs) > 0 {
+		t.Errorf("switched off: %v", offs)
+	}
+}
+
+// TestDestroyRefusals: what speaks against a destroy is found before anything is touched, and the error says the way out.
+func TestDestroyRefusals(t *testing.T) {
+	cases := []struct {
+		name  string
+		lines string
+		spoil func(w *state.World)
+		says  []string
+	}{
+		{"protected", "", func(w *state.World) { w.Guests[400].Config["protection"] = "1" },
+			[]string{"is protected", "protection = false"}},
+		{"paused", "", func(w *state.World) { w.Guests[400].Running.QMPStatus = "paused" },
+			[]string{"VM 400 is paused", "qm resume 400", `power_off = "force"`}},
+		{"replicated, purge off", "on_destroy = { purge = false }", func(w *state.World) {
+			w.Replication["400-0"] = &state.ReplicationJob{ID: "400-0", Guest: 400, Target: "pve2"}
+		}, []string{"400-0", "pve2", "pvesr delete 400-0", "on_destroy.purge = true"}},
+		{"under HA, purge off", "on_destroy = { purge = false }", func(w *state.World) {
+			w.HA["vm:400"] = &state.HAResource{SID: "vm:400", State: "started"}
+		}, []string{"HA resource vm:400", "ha-manager remove vm:400", "on_destroy.purge = true"}},
+		{"under HA that it may not change", "", func(w *state.World) {
+			w.HA["vm:400"] = &state.HAResource{SID: "vm:400", State: "started"}
+		}, []string{"under HA", "Sys.Console", `power_off = "force"`}},
+		{"storage away", "", func(w *state.World) { w.Storages["local"].Offline = true },
+			[]string{"storage local", "not touched", "bring the storage back"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w, s := made(t, acctest.TokenNoSSH, doomedWith(c.lines))
+			w.Change(c.spoil)
+			w.Sim.Advance(20 * time.Second)
+			w.Mark()
+			w.Sim.ResetOps()
+			mustSay(t, s.Destroy(t.Context()), c.says...)
+			mustBeUntouched(t, w, s)
+		})
+	}
+}
+
+const templateToo = `
+resource "proxmox_vm" "x" {
+  name     = "template-2"
+  vmid     = 9400
+  node     = "pve1"
+  template = true
+  disks    = { scsi0 = { storage = %q, size = "1G" } }
+}
+`
+
+const linkedClone = `
+resource "proxmox_vm" "clone" {
+  name       = "web-1"
+  vmid       = 401
+  node       = "pve1"
+  clone      = { vmid = 9400, full = false }
+  depends_on = [proxmox_vm.x]
+}
+`
+
+// TestDestroyOfATemplateInUse: a template with linked clones is refused, and they are named, wherever the storage knows of
+// them; with the clones gone it goes.
+func TestDestroyOfATemplateInUse(t *testing.T) {
+	for _, storage := range []string{"local-zfs", "local", "shared-nfs"} {
+		for _, who := range []acctest.Identity{acctest.TokenNoSSH, acctest.TokenNoAllocate} {
+			t.Run(fmt.Sprint(storage, " ", who), func(t *testing.T) {
+				template := fmt.Sprintf(templateToo, storage)
+				w := acctest.NewWorld(t)
+				s := w.Session(t, who, template+linkedClone)
+				if err := s.Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				w.Sim.Advance(20 * time.Second)
+				w.Mark()
+				s.Forget("proxmox_vm.clone")
+				w.Reconfigure(t, s, who, template)
+				w.Sim.ResetOps()
+				mustSay(t, s.Destroy(t.Context()), "Template 9400 has linked clones", "VM 401", "web-1", "Nothing was touched")
+				mustBeUntouched(t, w, s)
+			})
+		}
+	}
+}
+
+// TestDestroyOfASuspendedVM: a guest that was suspended to disk is destroyed as it is, with its saved memory; a snapshot's
+// memory, and a disk that only a snapshot names, go too.
+func TestDestroyOfASuspendedVM(t *testing.T) {
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenNoSSH, doomedWith(""))
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Change(func(world *state.World) {
+		g := world.Guests[400]
+		g.Running = nil
+		put := func(name string) string {
+			world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: name, VMID: 400, Content: "images", Format: "raw", Size: 1 << 30})
+			return "local-zfs:" + name
+		}
+		g.Config["vmstate"] = put("vm-400-state-suspend")
+		g.SetLock("suspended", "state")
+		g.Snaps = map[string]map[string]string{"one": {"vmstate": put("vm-400-state-one"), "scsi9": put("vm-400-disk-9") + ",size=1G", "snaptime": "1"}}
+		g.Config["parent"] = "one"
+	})
+	w.Sim.Advance(20 * time.Second)
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.MustBeClean(t)
+	mustNotDropPower(t, w, state.PowerShutdown)
+}
+
+// mustNotDropPower checks that guests were switched off in the named ways only.
+func mustNotDropPower(t *testing.T, w *acctest.World, allowed ...state.PowerKind) {
+	t.Helper()
+	for _, off := range w.Sim.PowerOffs() {
+		if !slices.Contains(allowed, off.Kind) {
+			t.Errorf("switched off without being asked to: %+v", off)
+		}
+	}
+}
+
+// TestDestroyOfADisobedientGuest: it is an error with the two ways out, and nothing is lost; the one way is taken, and works.
+func TestDestroyOfADisobedientGuest(t *testing.T) {
+	w, s := made(t, acctest.TokenNoSSH, doomedWith(`on_destroy = { timeout = "20s" }`))
+	w.Change(func(world *state.World) { world.Guests[400].Ignores = []string{"shutdown"} })
+	w.Mark()
+	mustSay(t, s.Destroy(t.Context()), "did not shut down within 20s", "It runs on", `on_destroy.power_off = "force"`, "on_destroy.timeout")
+	w.MustBeClean(t)
+	mustNotDropPower(t, w)
+
+	w.Reconfigure(t, s, acctest.TokenNoSSH, doomedWith(`on_destroy = { timeout = "20s", power_off = "force" }`))
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if offs := w.Sim.PowerOffs(); len(offs) != 1 || offs[0].Kind != state.PowerStop {
+		t.Errorf("switched off: %v, want one hard stop", offs)
+	}
+	mustBeGone(t, w, 400)
+}
+
+// mustBeGone checks that nothing of a VM is left: no configuration, volume, pool membership, firewall, HA entry or job.
+func mustBeGone(t *testing.T, w *acctest.World, vmid int) {
+	t.Helper()
+	if left := traces(w, vmid); len(left) > 0 {
+		t.Errorf("left of VM %d: %s", vmid, strings.Join(left, ", "))
+	}
+}
+
+// traces lists what there is of a VM.
+func traces(w *acctest.World, vmid int) (found []string) {
+	w.Change(func(world *state.World) {
+		if world.Guests[vmid] != nil {
+			found = append(found, "configuration")
+		}
+		for _, v := range world.Volumes {
+			if v.VMID == vmid && v.Content == "images" {
+				found = append(found, v.Volid()+" on "+v.Node)
+			}
+		}
+		for _, p := range world.Pools {
+			if slices.Contains(p.Guests, vmid) {
+				found = append(found, "pool "+p.ID)
+			}
+		}
+		if world.Firewall[vmid] != nil {
+			found = append(found, "firewall")
+		}
+		if world.HA[fmt.Sprint("vm:", vmid)] != nil {
+			found = append(found, "HA")
+		}
+		for id, job := range world.Replication {
+			if job.Guest == vmid {
+				found = append(found, "replication job "+id)
+			}
+		}
+		for id, job := range world.Backups {
+			if slices.Contains(job.VMIDs, vmid) {
+				found = append(found, "backup job "+id)
+			}
+		}
+	})
+	slices.Sort(found)
+	return found
+}
+
+// references puts a VM into everything that can name it.
+func references(w *state.World) {
+	w.Replication["400-0"] = &state.ReplicationJob{ID: "400-0", Guest: 400, Target: "pve2"}
+	w.Backups["nightly"] = &state.BackupJob{ID: "nightly", VMIDs: []int{400, 8000}, Storage: "local"}
+	w.Firewall[400] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
+}
+
+// TestDestroyPurges: jobs, pool and firewall forget the VM. Replication leaves its copies, and they are named. With purge off
+// the backup job keeps the id.
+func TestDestroyPurges(t *testing.T) {
+	w, s := made(t, acctest.TokenNoSSH, doomedWith(""))
+	w.Change(func(world *state.World) {
+		references(world)
+		world.Put(&state.Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-400-disk-0", VMID: 400, Content: "images", Format: "raw", Size: 1 << 30})
+	})
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := traces(w, 400); !slices.Equal(got, []string{"local-zfs:vm-400-disk-0 on pve2"}) {
+		t.Errorf("left: %v", got)
+	}
+	if said := fmt.Sprint(s.Diagnostics()); !strings.Contains(said, "pvesm free local-zfs:vm-400-disk-0") || !strings.Contains(said, "replication job 400-0") {
+		t.Errorf("the copy is not named: %s", said)
+	}
+
+	w, s = made(t, acctest.TokenNoSSH, doomedWith("on_destroy = { purge = false }"))
+	w.Change(func(world *state.World) {
+		references(world)
+		delete(world.Replication, "400-0")
+	})
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := traces(w, 400); !slices.Equal(got, []string{"backup job nightly"}) {
+		t.Errorf("left: %v", got)
+	}
+}
+
+// TestDestroyOfWhatIsGone: a VM that somebody has destroyed is a success, without a refresh too.
+func TestDestroyOfWhatIsGone(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		w, s := made(t, acctest.TokenNoSSH, doomedWith(""))
+		w.Reconfigure(t, s, acctest.TokenNoSSH, "")
+		pl, err := s.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Change(func(world *state.World) {
+			delete(world.Guests, 400)
+			world.Nodes["pve2"].Online = !away
+		})
+		w.Sim.Advance(20 * time.Second)
+		err = s.Apply(t.Context(), pl)
+		if away {
+			mustSay(t, err, "pve2", "offline")
+		} else if err != nil {
+			t.Error(err)
+		}
+		if kept := slices.Contains(s.Addresses(), "proxmox_vm.x"); kept != away {
+			t.Errorf("node away: %t, in state: %t", away, kept)
+		}
+	}
+}
