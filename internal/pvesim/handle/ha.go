@@ -139,7 +139,7 @@ func updateHA(r *Request) (any, error) {
 		if h.Failed && s != "disabled" {
 			return nil, Die("service '%s' in error state, must be disabled and fixed first", h.SID)
 		}
-		h.State, h.Failed, h.Failures = haState(s), false, 0
+		h.State, h.Failed, h.Failures, h.Tried = haState(s), false, 0, nil
 	}
 	if g, ok := r.Params["group"]; ok {
 		h.Group = g

@@ -117,8 +117,7 @@ func (s *Server) moveService(h *state.HAResource, g *state.Guest, node string, o
 	s.act(h, g, "qmigrate", params, func(r *Request, w *Worker) error { return r.migrateWorker(w, node) })
 }
 
-// act is what the local manager does in a task of root's own. The manager comes back to the resource one round later; what
-// failed to start it tries once more and then gives up (max_restart).
+// act is what the local manager does in a task of root's own. The manager comes back to the resource one round later.
 func (s *Server) act(h *state.HAResource, g *state.Guest, typ string, params map[string]string, work func(r *Request, w *Worker) error) {
 	r := &Request{W: s.world, Method: "HA", Auth: rootAuth(), Server: s, Params: map[string]string{"node": g.Node, "vmid": itoa(g.VMID)}}
 	for k, v := range params {
@@ -134,7 +133,7 @@ func (s *Server) act(h *state.HAResource, g *state.Guest, typ string, params map
 				s.round(h.SID) // nobody's fault but its node's
 				return
 			}
-			s.acted(h, typ, failed)
+			s.acted(h, g, typ, failed)
 		}()
 		err = perlText(work(r, w))
 		failed = err != nil
@@ -147,25 +146,40 @@ func (s *Server) act(h *state.HAResource, g *state.Guest, typ string, params map
 	s.beside(w, run)
 }
 
-func (s *Server) acted(h *state.HAResource, typ string, failed bool) {
+func (s *Server) acted(h *state.HAResource, g *state.Guest, typ string, failed bool) {
 	switch {
+	case !failed && typ == "qmstart":
+		h.Failures, h.Tried = 0, nil
 	case !failed:
-		h.Failures = 0
 	case typ == "qmigrate":
 		s.haLog("service '%s' - migration failed (exit code 1)", h.SID)
+	case typ != "qmstart":
+		s.haLog("service '%s' stop failed (exit code 1)", h.SID)
+		h.Failed = true
 	default:
-		restarts := 1
-		if n := h.Options["max_restart"]; n != "" {
-			restarts = number(n)
-		}
-		h.Failures++
-		if typ != "qmstart" || h.Failures > restarts {
-			s.haLog("service '%s' got unrecoverable error (exit code 1)", h.SID)
-			h.Failed = true
-			return
-		}
+		s.failedStart(h, g)
 	}
-	s.round(h.SID)
+	if !h.Failed {
+		s.round(h.SID)
+	}
+}
+
+// failedStart counts: max_restart more tries on the node, then on max_relocate other nodes, then state error.
+func (s *Server) failedStart(h *state.HAResource, g *state.Guest) {
+	if h.Failures++; h.Failures <= h.Limit("max_restart") {
+		return
+	}
+	h.Failures = 0
+	h.Tried = append(h.Tried, g.Node)
+	if len(h.Tried) > h.Limit("max_relocate") {
+		s.haLog("recovery policy for service %s failed, entering error state. Failed nodes: %s", h.SID, strings.Join(h.Tried, ", "))
+		h.Failed = true
+		return
+	}
+	if to := s.recoveryNode(h, h.Tried); to != "" {
+		s.haLog("starting service %s on node '%s' failed, relocating service.", h.SID, g.Node)
+		h.Command = &state.HACommand{Verb: "migrate", Node: to}
+	}
 }
 
 // serviceNode is where the manager wants a running service: where it is, unless its group says otherwise (Manager.pm,

@@ -123,19 +123,23 @@ func TestManagerMoves(t *testing.T) {
 	}
 }
 
-// TestManagerGivesUp: what does not start, after one more try, is in state error until it is disabled.
+// TestManagerGivesUp: what does not start, after one more try there and as many on another node, is in state error until it is
+// disabled.
 func TestManagerGivesUp(t *testing.T) {
 	g := newRig(t, nil)
 	g.steps([]step{{"", "POST", "/qemu", "vmid=100&net0=virtio,bridge%3Dvmbr9", "OK"}})
 	g.do("root@pam!tf", "POST", "/cluster/ha/resources", "sid=vm:100")
-	g.pass(5 * round)
-	if c := g.do("root@pam!tf", "GET", "/nodes/pve1/qemu/100/status/current", "").object(t); c["ha"].(map[string]any)["state"] != "error" {
+	g.pass(2 * round)
+	g.wantWhere(100, "pve1")
+	g.pass(8 * round)
+	g.wantLog("Failed nodes: pve1, pve2")
+	if c := g.do("root@pam!tf", "GET", "/nodes/pve2/qemu/100/status/current", "").object(t); c["ha"].(map[string]any)["state"] != "error" {
 		t.Errorf("ha: %v", c["ha"])
 	}
 	const inError = "service 'vm:100' in error state, must be disabled and fixed first"
 	for _, s := range []struct{ method, path, params, want string }{
 		{"PUT", "/cluster/ha/resources/vm:100", "state=started", inError},
-		{"POST", "/cluster/ha/resources/vm:100/migrate", "node=pve2", inError},
+		{"POST", "/cluster/ha/resources/vm:100/migrate", "node=pve1", inError},
 		{"PUT", "/cluster/ha/resources/vm:100", "state=disabled", "OK"},
 		{"PUT", "/cluster/ha/resources/vm:100", "state=started", "OK"},
 	} {

@@ -102,7 +102,7 @@ func (s *Server) recoverFrom(name string) {
 		if h == nil || g.Node != name || h.State == "ignored" || h.State == "disabled" {
 			continue
 		}
-		to := s.recoveryNode(h)
+		to := s.recoveryNode(h, nil)
 		if to == "" {
 			s.haLog("recovering service '%s' from fenced node '%s' failed, no recovery node found", h.SID, name)
 			s.round(h.SID)
@@ -117,13 +117,13 @@ func (s *Server) recoverFrom(name string) {
 	}
 }
 
-// recoveryNode is the first node that is up and where the service may run, "" if there is none.
-func (s *Server) recoveryNode(h *state.HAResource) string {
+// recoveryNode is the first node that is up, not among the tried ones, and where the service may run; "" if there is none.
+func (s *Server) recoveryNode(h *state.HAResource, tried []string) string {
 	group := s.world.HAGroups[h.Group]
 	var others string
 	for _, name := range nodeNames(s.world) {
 		switch {
-		case !s.world.Nodes[name].Online:
+		case !s.world.Nodes[name].Online || slices.Contains(tried, name):
 		case group == nil || slices.Contains(group.Nodes, name):
 			return name
 		case !group.Restricted && others == "":

@@ -22,9 +22,11 @@ type HAResource struct {
 	Command *HACommand `json:"-"`
 	// Busy is the UPID of the task by which the local manager acts, "" if it does not.
 	Busy string `json:"-"`
-	// Failures counts starts that failed, one after the other. Failed means that the manager has given up: state "error".
-	Failures int  `json:"-"`
-	Failed   bool `json:"-"`
+	// Failures counts starts that failed, one after the other, on the present node; Tried are the nodes where it was given up.
+	// Failed means that the manager has given up altogether: state "error".
+	Failures int      `json:"-"`
+	Tried    []string `json:"-"`
+	Failed   bool     `json:"-"`
 }
 
 // HACommand is a line of ha/crm_commands: "migrate", "relocate" to Node, or "stop" with a timeout.
@@ -39,6 +41,14 @@ type HAGroup struct {
 	Nodes      []string `json:"nodes"`
 	Restricted bool     `json:"restricted,omitempty"`
 	NoFailback bool     `json:"nofailback,omitempty"`
+}
+
+// Limit is a count among the options, 1 if it is not set: max_restart, max_relocate.
+func (h *HAResource) Limit(option string) int {
+	if n, err := strconv.Atoi(h.Options[option]); err == nil {
+		return n
+	}
+	return 1
 }
 
 // HADelay is how long the manager takes until it acts.
