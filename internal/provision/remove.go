@@ -45,13 +45,14 @@ type removal struct {
 	holds  int                 // times the id was taken again to remove them
 	failed int                 // attempts to attach them that failed
 
-	explained pve.UPID // the destroy whose log was read for it
-	stuck     error    // why the guest cannot be removed by us
-	looked    bool     // the last look at the configuration was answered
-	hidden    bool     // somebody has the id, and may not be seen: its volumes may be his
-	at        string   // node where our configuration was last seen, "" when it is gone
-	lock      string   // the lock that holds it
-	shield    bool     // it is protected
+	explained pve.UPID          // the destroy whose log was read for it
+	stuck     error             // why the guest cannot be removed by us
+	looked    bool              // the last look at the configuration was answered
+	hidden    bool              // somebody has the id, and may not be seen: its volumes may be his
+	at        string            // node where our configuration was last seen, "" when it is gone
+	has       map[string]string // that configuration
+	lock      string            // the lock that holds it
+	shield    bool              // it is protected
 	strays    []string
 	notes     []string // what people should know although nothing is left
 }
