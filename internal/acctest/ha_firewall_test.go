@@ -146,7 +146,7 @@ func TestFirewallAndHA(t *testing.T) {
 	step(guarded, "PUT "+vmPath+"/options", "PUT "+vmPath+"/rules/{pos}", "PUT "+vmPath+"/rules/{pos}", "POST "+vmPath+"/rules", "PUT "+haPath)
 	wantBeside(t, w, guardedWall, entry)
 
-	step(bare, "PUT "+vmPath+"/options", "DELETE "+vmPath+"/rules/{pos}", "DELETE "+vmPath+"/rules/{pos}", "DELETE "+vmPath+"/rules/{pos}", "DELETE "+haPath)
+	step(bare, "DELETE "+haPath, "PUT "+vmPath+"/options", "DELETE "+vmPath+"/rules/{pos}", "DELETE "+vmPath+"/rules/{pos}", "DELETE "+vmPath+"/rules/{pos}")
 	wantBeside(t, w, &state.FirewallFile{Options: map[string]string{}, Rules: []map[string]string{}}, nil)
 	w.ResetCalls()
 	if err := s.Converge(t.Context()); err != nil || touches(w) != 0 {

@@ -122,7 +122,7 @@ func TestADeviceOfTheTemplateNamedLater(t *testing.T) {
 func TestAMoveLeavesNoPendingVolume(t *testing.T) {
 	w := acctest.NewWorld(t)
 	disk := func(storage, more string) string {
-		return vmBlock("vmid = 400\nnode = \"pve1\"\ndisks = { scsi0 = { storage = \"" + storage + "\", size = \"1G\"" + more + " } }")
+		return vmBlock("vmid = 400\nnode = \"pve1\"\nreboot_policy = \"never\"\ndisks = { scsi0 = { storage = \"" + storage + "\", size = \"1G\"" + more + " } }")
 	}
 	s := w.Session(t, acctest.TokenNoSSH, disk("local-zfs", ""))
 	for _, config := range []string{disk("local-zfs", ""), disk("local-zfs", ", discard = true"), disk("local-lvm", ", discard = true")} {
