@@ -61,7 +61,7 @@ var testEdges = map[string][]string{
 // package, "tf*" for the packages of Terraform: main, provider, tf<noun>, tfkit, acctest, cmd/schema.
 var modules = map[string][]string{
 	"golang.org/x/crypto/ssh":                {"internal/host", "internal/pvesim/sshd"},
-	"google.golang.org/grpc":                 {"internal/pvesim"}, // its network in memory, test/bufconn
+	"google.golang.org/grpc":                 {"internal/pvesim", "internal/acctest"}, // a network in memory, test/bufconn
 	"github.com/pkg/sftp":                    {"internal/host", "internal/pvesim/sshd"},
 	"golang.org/x/sync":                      {"internal/pve", "internal/provision", "internal/host", "internal/acctest", "internal/pvesim"},
 	"golang.org/x/time":                      {"internal/pve"},

@@ -92,7 +92,9 @@ func (u *update) await(ctx context.Context, guest *Guest) error {
 	return err
 }
 
-func (g Guest) startedByHA() bool { return g.HA != nil && (g.HA.State == nil || *g.HA.State == "started") }
+func (g Guest) startedByHA() bool {
+	return g.HA != nil && (g.HA.State == nil || *g.HA.State == "started")
+}
 
 // impossible finds what no time can cure.
 func (w *waiting) impossible() *WaitError {
