@@ -38,7 +38,13 @@ func (c *creation) configure(ctx context.Context) error {
 		}
 		c.unprotected = true
 	}
-	return c.s.apply(ctx, &c.ledger, c.node, c.vmid, c.change, "")
+	if err := c.s.apply(ctx, &c.ledger, c.node, c.vmid, c.change, ""); err != nil {
+		return err
+	}
+	if order := c.r.Spec.BootOrder; order != nil && appends(c.change, has.BootOrder) {
+		return c.s.reorder(ctx, c.node, c.vmid, order)
+	}
+	return nil
 }
 
 func (c *creation) unmarked() error {

@@ -165,6 +165,8 @@ type UpdateRequest struct {
 	PriorFirewall, Firewall *Firewall
 	PriorHA, HA             *HA
 	PowerState              PowerState
+	// BootOrder is enforced; nil leaves it to PVE, which appends CD-ROM drives to it.
+	BootOrder []string
 	// Node is where the VM is to be; "" leaves it where it is. Another node than Ref's means a migration.
 	Node string
 	// Restart says what is done when a change waits for a restart of the running guest.

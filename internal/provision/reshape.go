@@ -25,6 +25,7 @@ func (u *update) onExisting() vm.Change {
 // its place (qemu-server API2/Qemu.pm move_vm_disk). So what waits there is dropped first, and is written anew afterwards.
 func (u *update) reshape(ctx context.Context) error {
 	early := u.onExisting()
+	early.Grow, u.late = u.growable(early.Grow)
 	if len(early.Moves)+len(early.Grow) == 0 {
 		return nil
 	}
@@ -136,8 +137,7 @@ func (u *update) vacate(ctx context.Context) error {
 		if !slices.Contains(u.config.Waiting(), slot) {
 			continue
 		}
-		refusal := &FieldError{Path: "cloud_init.slot", Summary: fmt.Sprintf("The cloud-init drive of VM %d cannot leave %s while the VM runs", u.vmid, slot),
-			Detail: "PVE detaches it at the next stop only, and takes no second cloud-init drive before. Stop the VM, then apply"}
+		refusal := u.twoDrives(slot)
 		late := slices.DeleteFunc(u.config.Waiting(), func(option string) bool { return slices.Contains(before.Waiting(), option) })
 		if err := u.s.revert(context.WithoutCancel(ctx), u.node, u.vmid, late); err != nil {
 			refusal.Detail += ". The change could not be taken back either and happens at the next stop"

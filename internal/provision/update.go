@@ -43,10 +43,12 @@ type update struct {
 
 	prior    vm.Spec // what is there, as far as it matters
 	change   vm.Change
-	touched  []string // options that were sent
-	booted   bool     // the guest was started anew since
-	convert  bool     // to a template, by a request of its own
-	pool     string   // that it is in by now
+	touched  []string    // options that were sent
+	booted   bool        // the guest was started anew since
+	convert  bool        // to a template, by a request of its own
+	late     []vm.Growth // disks that grow once the guest has them
+	appended bool        // PVE has put CD-ROM drives into the boot order
+	pool     string      // that it is in by now
 	warnings []Warning
 
 	unseated map[string]string // drives that were unplugged to go to other slots
@@ -69,15 +71,18 @@ func (u *update) steps() []step {
 		{"take it out of HA", u.leaveHA},
 		{"shut it down", u.powerOff},
 		{"migrate it", u.migrate},
+		{"keep disks that were about to leave", u.retake},
 		{"move and grow its disks", u.reshape},
 		{"empty slots", u.vacate},
 		{"change its options", u.options},
+		{"keep its boot order", u.reorder},
 		{"place its new disks", u.place},
 		{"change its pool", u.regroup},
 		{"change its firewall", u.protect},
 		{"start it", u.powerOn},
 		{"restart it", u.restart},
 		{"destroy its removed disks", u.discard},
+		{"grow disks that waited", u.stretch},
 		{"renew its cloud-init data", u.renew},
 		{"put it under HA", u.enterHA},
 		{"convert it to a template", u.freeze},
@@ -134,9 +139,13 @@ func (u *update) look(ctx context.Context) error {
 // options sends what differs, in one request.
 func (u *update) options(ctx context.Context) error {
 	keepDrive(&u.change, u.config.Current())
+	if err := errors.Join(u.oneDrive(), u.tooLate()); err != nil {
+		return err
+	}
 	if len(u.change.Set)+len(u.change.Delete) == 0 {
 		return nil
 	}
+	u.appended = appends(u.change, vm.Decode(u.config.Current()).BootOrder)
 	for option := range u.change.Set {
 		u.touched = append(u.touched, option)
 	}
@@ -147,18 +156,6 @@ func (u *update) options(ctx context.Context) error {
 		return u.reseat(ctx, u.s.takeBack(ctx, u.node, u.vmid, u.change, u.config, err))
 	}
 	return nil
-}
-
-// place grows the disks that were just made, since an import takes no size, and those that were attached.
-func (u *update) place(ctx context.Context) error {
-	if err := u.measure(ctx); err != nil {
-		return err
-	}
-	if len(u.change.Moves)+len(u.change.Grow) == 0 {
-		return nil
-	}
-	u.stale = true
-	return u.s.shape(ctx, &u.ledger, u.node, u.vmid, u.change)
 }
 
 func (u *update) protect(ctx context.Context) error {

@@ -103,6 +103,7 @@ func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) dia
 		diags.AddAttributeError(path.Root("smbios").AtName("uuid"), summary,
 			"By its uuid the provider knows the VM again, and PVE changes that of a running VM at its next start only. Stop the VM first, with power_state = \"stopped\" in an apply of its own.")
 	}
+	diags.Append(held(prior, plan, managed)...)
 	if diags.HasError() || !config.IsFullyKnown() {
 		return diags
 	}
@@ -116,7 +117,7 @@ func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) dia
 			continue // the clone may have it from its template; the update looks
 		}
 		if at, ok := plan.locator().Parameter(p.Option); ok {
-			diags.AddAttributeError(at, summary, p.Text)
+			diags.AddAttributeError(at, summary, p.Text+wayOut(p.Option))
 		} else {
 			diags.AddError(summary, p.Option+": "+p.Text)
 		}

@@ -85,6 +85,7 @@ func change(prior, plan model, kept memory, password *string) provision.UpdateRe
 		PriorPool: value(prior.Pool), Pool: value(plan.Pool),
 		PriorHA: (*provision.HA)(prior.HA), HA: (*provision.HA)(plan.HA),
 		PriorFirewall: prior.Firewall.request(), Firewall: plan.Firewall.request(),
+		BootOrder:  plan.BootOrder,
 		PowerState: provision.PowerState(value(plan.PowerState)), Due: due(prior, plan, kept.Managed),
 	}
 	if moved(prior.Node, plan.Node) { // one that is somewhere else by now for another reason is followed

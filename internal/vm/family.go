@@ -13,8 +13,9 @@ type family struct {
 
 	read  func(s *Spec, slot, value string) bool // false: unreadable, the caller keeps the text
 	show  func(s *Spec, config map[string]string)
-	merge func(out, want *Spec) // out's map is replaced, never changed
-	keep  func(from, to *Spec)  // as in leaf, for the slots that both have
+	merge func(out, want *Spec)              // out's map is replaced, never changed
+	onto  func(server, prior, planned *Spec) // see Onto
+	keep  func(from, to *Spec)               // as in leaf, for the slots that both have
 	learn func(s, server *Spec)
 }
 
@@ -24,10 +25,10 @@ func families() []family {
 	return []family{
 		networkFamily(),
 		addressFamily(),
-		devices("hostpci", 16, pciFormat(), func(s *Spec) *map[string]PCI { return &s.PCI }),
-		devices("usb", 14, usbFormat(), func(s *Spec) *map[string]USB { return &s.USB }),
-		devices("numa", 8, numaFormat(), func(s *Spec) *map[string]NUMANode { return &s.NUMANodes }),
-		devices("virtiofs", 10, virtioFSFormat(), func(s *Spec) *map[string]VirtioFS { return &s.VirtioFS }),
+		devices("hostpci", 16, pciFormat(), func(s *Spec) *map[string]PCI { return &s.PCI }, mergePCI),
+		devices("usb", 14, usbFormat(), func(s *Spec) *map[string]USB { return &s.USB }, mergeUSB),
+		devices("numa", 8, numaFormat(), func(s *Spec) *map[string]NUMANode { return &s.NUMANodes }, nil),
+		devices("virtiofs", 10, virtioFSFormat(), func(s *Spec) *map[string]VirtioFS { return &s.VirtioFS }, nil),
 		plainDevices("serial", 4, func(s *Spec) *map[string]string { return &s.Serial }),
 		plainDevices("parallel", 3, func(s *Spec) *map[string]string { return &s.Parallel }),
 	}
@@ -43,8 +44,14 @@ func familyOf(all []family, slot string) (family, bool) {
 	return family{}, false
 }
 
-// devices makes a family of property strings.
-func devices[T holder](prefix string, slots int, f format[T], at func(*Spec) *map[string]T) family {
+// devices makes a family of property strings. A nil merge is sub-key by sub-key.
+func devices[T holder](prefix string, slots int, f format[T], at func(*Spec) *map[string]T, merge func(base, want T) T) family {
+	if merge == nil {
+		merge = func(base, want T) T {
+			f.merge(&base, &want)
+			return base
+		}
+	}
 	return family{
 		prefix: prefix, slots: slots, keys: f.keys,
 		read: func(s *Spec, slot, value string) bool {
@@ -62,12 +69,8 @@ func devices[T holder](prefix string, slots int, f format[T], at func(*Spec) *ma
 				}
 			}
 		},
-		merge: func(out, want *Spec) {
-			*at(out) = mergeSlots(*at(out), *at(want), func(base, want T) T {
-				f.merge(&base, &want)
-				return base
-			})
-		},
+		merge: func(out, want *Spec) { *at(out) = mergeSlots(*at(out), *at(want), merge) },
+		onto:  func(server, prior, planned *Spec) { onto(*at(server), at(prior), at(planned), merge) },
 		keep:  func(from, to *Spec) { eachSlot(at(to), *at(from), func(t, has *T) { f.keep(has, t) }) },
 		learn: func(s, server *Spec) { eachSlot(at(s), *at(server), f.learn) },
 	}
@@ -103,6 +106,9 @@ func plainDevices(prefix string, slots int, at func(*Spec) *map[string]string) f
 			}
 		},
 		merge: func(out, want *Spec) { *at(out) = mergeRest(*at(out), *at(want)) },
+		onto: func(server, prior, planned *Spec) {
+			onto(*at(server), at(prior), at(planned), func(_, want string) string { return want })
+		},
 		keep:  func(_, _ *Spec) {},
 		learn: func(_, _ *Spec) {},
 	}
@@ -110,7 +116,7 @@ func plainDevices(prefix string, slots int, at func(*Spec) *map[string]string) f
 
 // networkFamily is netN, whose model and MAC address have a syntax of their own.
 func networkFamily() family {
-	f := devices("net", 32, nicFormat(), func(s *Spec) *map[string]NIC { return &s.Networks })
+	f := devices("net", 32, nicFormat(), func(s *Spec) *map[string]NIC { return &s.Networks }, mergeNIC)
 	f.keys = func() []string { return append(append(nicFormat().keys(), "model"), models()...) }
 	f.read = func(s *Spec, slot, value string) bool {
 		n, ok := decodeNIC(value)
@@ -124,13 +130,12 @@ func networkFamily() family {
 			config[slot] = encodeNIC(n)
 		}
 	}
-	f.merge = func(out, want *Spec) { out.Networks = mergeSlots(out.Networks, want.Networks, mergeNIC) }
 	return f
 }
 
 // addressFamily is ipconfigN; Spec keys it by the network device.
 func addressFamily() family {
-	f := devices("ipconfig", 32, addressFormat(), func(s *Spec) *map[string]Address { return &s.CloudInit.Addresses })
+	f := devices("ipconfig", 32, addressFormat(), func(s *Spec) *map[string]Address { return &s.CloudInit.Addresses }, nil)
 	f.read = func(s *Spec, slot, value string) bool {
 		var a Address
 		ok := addressFormat().decode(&a, value)
