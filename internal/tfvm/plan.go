@@ -127,7 +127,9 @@ func reconsider(config, planned tftypes.Value, prior, plan model) tftypes.Value 
 	migrates := moved(prior.Node, plan.Node) // and its local volumes get new names
 	for slot, d := range plan.Disks {
 		if was, ok := prior.Disks[slot]; ok && (migrates || moved(was.Storage, d.Storage) || moved(was.Format, d.Format)) {
-			open["disks."+slot+".volume"] = true
+			if tfkit.At(config, "disks", slot, "volume").IsNull() { // else it says where the disk was
+				open["disks."+slot+".volume"] = true
+			}
 			if tfkit.At(config, "disks", slot, "format").IsNull() {
 				open["disks."+slot+".format"] = true
 			}
