@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -212,7 +213,9 @@ func TestRemovedDisksThatAreNotDestroyed(t *testing.T) {
 	t.Run("storage", func(t *testing.T) {
 		for _, power := range []string{"", stopped} {
 			l := newLife(t, power+destroy+threeDisks)
-			l.guest(func(world *state.World, g *state.Guest) { world.Volume("pve1", l.file(g, "scsi1")).Busy = "dataset is busy" })
+			l.guest(func(world *state.World, g *state.Guest) {
+				world.Volume("pve1", l.file(g, "scsi1")).Busy = "dataset is busy"
+			})
 			l.fails(power+one, "dataset is busy", "not destroyed")
 			l.want(all)
 			l.guest(func(world *state.World, g *state.Guest) { world.Volume("pve1", l.file(g, "scsi1")).Busy = "" })
@@ -271,4 +274,140 @@ func TestANewEmptyDiskWhereOneLeaves(t *testing.T) {
 	volume := l.volume("scsi1")
 	l.plan(strings.Replace(threeDisks, "scsi1", "scsi4", 1))
 	l.warned("scsi4", "new, empty disk", fmt.Sprintf("disks.scsi4.volume = %q", volume))
+}
+
+// TestDisksChangeInPlace: disks grow and move, with a running guest and their data kept, and nothing else is sent.
+func TestDisksChangeInPlace(t *testing.T) {
+	body := `boot_order = ["scsi0"]
+disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local", size = "2G", format = "raw" } }
+bios = "ovmf"
+efi_disk = { storage = "local-zfs", type = "4m", pre_enrolled_keys = false }
+tpm_state = { storage = "local-zfs", version = "v2.0" }
+`
+	all := map[string]string{"scsi0": "scsi0", "scsi1": "scsi1", "efidisk0": "efidisk0", "tpmstate0": "tpmstate0"}
+	change := func(old, to string) string {
+		if !strings.Contains(body, old) {
+			t.Fatalf("the configuration has no %q", old)
+		}
+		return strings.Replace(body, old, to, 1)
+	}
+	for name, c := range map[string]struct {
+		old, to string
+		still   bool // PVE does it with a stopped guest only
+		sent    []string
+	}{
+		"grow":            {`"1G"`, `"1536M"`, false, []string{"PUT resize disk=scsi0 size=1536M"}},
+		"move":            {`scsi0 = { storage = "local-zfs"`, `scsi0 = { storage = "local-lvm"`, false, []string{"POST move_disk delete=1 disk=scsi0 storage=local-lvm"}},
+		"convert":         {`"raw"`, `"qcow2"`, false, []string{"POST move_disk delete=1 disk=scsi1 format=qcow2 storage=local"}},
+		"move, convert":   {`scsi1 = { storage = "local", size = "2G", format = "raw"`, `scsi1 = { storage = "shared-nfs", size = "2G", format = "qcow2"`, false, []string{"POST move_disk delete=1 disk=scsi1 format=qcow2 storage=shared-nfs"}},
+		"move and grow":   {`scsi0 = { storage = "local-zfs", size = "1G"`, `scsi0 = { storage = "local-lvm", size = "3G"`, false, []string{"POST move_disk delete=1 disk=scsi0 storage=local-lvm", "PUT resize disk=scsi0 size=3G"}},
+		"backup":          {`size = "1G"`, `size = "1G", backup = false`, false, []string{"PUT config scsi0"}},
+		"move EFI":        {`efi_disk = { storage = "local-zfs"`, `efi_disk = { storage = "local-lvm"`, false, []string{"POST move_disk delete=1 disk=efidisk0 storage=local-lvm"}},
+		"move TPM":        {`tpm_state = { storage = "local-zfs"`, `tpm_state = { storage = "local-lvm"`, true, []string{"POST move_disk delete=1 disk=tpmstate0 storage=local-lvm"}},
+		"spelling of 2 G": {`"2G"`, `"2048M"`, false, nil},
+	} {
+		for _, power := range []string{"running", "stopped"} {
+			if c.still && power == "running" {
+				continue
+			}
+			t.Run(name+", "+power, func(t *testing.T) {
+				with := ""
+				if power == "stopped" {
+					with = stopped
+				}
+				l := newLife(t, with+body)
+				l.to(with + change(c.old, c.to))
+				l.want(all)
+				l.wantSent(c.sent...)
+				l.steady()
+			})
+		}
+	}
+	l := newLife(t, body)
+	l.refuses(change(`"2G"`, `"1G"`), "cannot be shrunk")
+	l.refuses(change(`"4m"`, `"2m"`), "cannot be changed")
+	l.refuses(change(`"v2.0"`, `"v1.2"`), "cannot be changed")
+	l.want(all)
+	l.steady()
+}
+
+// TestDisksThatOthersChange: what somebody else does to the disks between plan and apply is not lost.
+func TestDisksThatOthersChange(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after string
+		meanwhile     func(world *state.World, g *state.Guest)
+		words         []string // of the error; none: the apply succeeds
+		want          map[string]string
+	}{
+		"the volume that is wanted is gone": {`disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`,
+			`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { volume = "local-zfs:vm-400-disk-7" } }`,
+			func(_ *state.World, g *state.Guest) { delete(g.Config, "unused0") },
+			[]string{"The VM has no"}, map[string]string{"scsi0": "scsi0"}},
+		"the slot that is wanted is taken": {`disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`,
+			`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { volume = "local-zfs:vm-400-disk-7" } }`,
+			func(world *state.World, g *state.Guest) {
+				world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-9", Content: "images", VMID: 400, Format: "raw", Size: 1 << 30, Data: "hers"})
+				g.Config["scsi1"] = "local-zfs:vm-400-disk-9,size=1G"
+			},
+			[]string{"The slot is not empty", "vm-400-disk-9"}, map[string]string{"scsi0": "scsi0", "scsi1": "hers", "unused0": "his"}},
+		"another volume is in the slot that is destroyed": {`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local-zfs", size = "1G" } }`,
+			"removed_disks = \"destroy\"\n" + `disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`,
+			func(world *state.World, g *state.Guest) {
+				world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-9", Content: "images", VMID: 400, Format: "raw", Size: 1 << 30, Data: "hers"})
+				g.Config["unused1"] = strings.TrimSuffix(g.Config["scsi1"], ",size=1G")
+				g.Config["scsi1"] = "local-zfs:vm-400-disk-9,size=1G"
+			},
+			nil, map[string]string{"scsi0": "scsi0", "unused0": "his", "unused1": "scsi1", "unused2": "hers"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, c.before)
+			l.guest(func(world *state.World, g *state.Guest) {
+				world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-7", Content: "images", VMID: 400, Format: "raw", Size: 1 << 30, Data: "his"})
+				g.Config["unused0"] = "local-zfs:vm-400-disk-7"
+			})
+			pl := l.plan(c.after)
+			l.guest(c.meanwhile)
+			err := l.s.Apply(t.Context(), pl)
+			for _, word := range c.words {
+				if err == nil || !strings.Contains(err.Error(), word) {
+					t.Errorf("want %q, got %v", word, err)
+				}
+			}
+			if c.words == nil && err != nil {
+				t.Fatal(err)
+			}
+			l.guest(func(world *state.World, g *state.Guest) { // where "gone" means gone
+				if g.Config["unused0"] == "" {
+					for key, v := range world.Volumes {
+						if v.Data == "his" {
+							delete(world.Volumes, key)
+						}
+					}
+				}
+			})
+			l.want(c.want)
+		})
+	}
+}
+
+// TestDigestConflict: a change that comes between reading and writing makes PVE refuse, nothing is written, and the next plan
+// goes on from what is true.
+func TestDigestConflict(t *testing.T) {
+	l := newLife(t, threeDisks)
+	less := `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi2 = { storage = "local-zfs", size = "3G" } }
+description = "more"
+`
+	l.w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.Before, Reason: "checksum mismatch (file change by other user?)"}})
+	l.configure(less)
+	pl, err := l.s.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.guest(func(_ *state.World, g *state.Guest) { g.Config["onboot"] = "1" })
+	_ = l.s.Apply(t.Context(), pl)
+	l.to(less)
+	l.want(map[string]string{"scsi0": "scsi0", "unused0": "scsi1", "scsi2": "scsi2"})
+	if l.config()["onboot"] != "1" {
+		t.Error("the other's change is lost")
+	}
 }
