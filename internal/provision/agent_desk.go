@@ -44,8 +44,8 @@ const (
 //
 //   - the first question to a node goes alone; each answer makes room for two more at a time, each silence takes some;
 //   - while a silent agent holds a worker of a node and none has answered there, or two do, no read asks on it;
-//   - of those that were silent the last time one is asked, beside the others; the rest follow once an agent of the node has
-//     answered;
+//   - no read queues where another has done so in vain;
+//   - of those that were silent the last time one at a time is asked, beside the others, until such a one has answered;
 //   - reads stop asking when silence prevails: with the second silent agent, or later when more than one in four was silent.
 //
 // The zero desk is ready.
@@ -62,6 +62,7 @@ type places struct {
 	taken, hanging    int  // common ones, and those of them without an answer in time
 	scouting, lost    bool // the lone one is taken; its question has no answer in time
 	answers, silences int
+	stuck             [classes]bool // a read has queued in vain, and nobody has answered since
 	changed           chan struct{} // closed and renewed when something changes
 }
 
@@ -120,7 +121,7 @@ func (d *desk) enter(ctx context.Context, node string, c class) place {
 	if c == expected && d.queue(short, node, c) == common {
 		return common
 	}
-	if !d.answering(short, node, c == doubtful) {
+	if !d.answering(short, node, c) {
 		return none
 	}
 	long, stop := context.WithTimeout(ctx, agentTurn)
@@ -133,22 +134,32 @@ func (d *desk) scout(node string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.at(node)
-	if p.scouting || p.answers > 0 || p.blocked() || !d.open(doubtful) {
+	if p.scouting || p.blocked() || !d.open(doubtful) {
 		return false
 	}
 	p.scouting = true
 	return true
 }
 
-// answering reports whether an agent of the node has answered, and may wait for the first to do so.
-func (d *desk) answering(ctx context.Context, node string, wait bool) bool {
+// answering reports whether it makes sense to queue on: agents of the node answer, or those of its kind do. A doubtful one waits
+// for that.
+func (d *desk) answering(ctx context.Context, node string, c class) bool {
 	for {
 		d.mu.Lock()
 		p := d.at(node)
-		answers, silent, changed := p.answers, p.blocked() || p.lost, p.changed
+		answers := p.answers > 0
+		if c == doubtful {
+			answers = d.answers[c] > 4*d.silences[c]
+		}
+		vain := p.blocked() || p.lost || p.stuck[c] || c != doubtful || ctx.Err() != nil
+		if vain && !answers {
+			p.stuck[c] = true
+			p.notify()
+		}
+		changed := p.changed
 		d.mu.Unlock()
-		if answers > 0 || silent || !wait || ctx.Err() != nil {
-			return answers > 0
+		if answers || vain {
+			return answers
 		}
 		select {
 		case <-changed:
@@ -174,6 +185,9 @@ func (d *desk) queue(ctx context.Context, node string, c class) place {
 			p.taken++
 			d.mu.Unlock()
 			return common
+		case p.stuck[c]:
+			d.mu.Unlock()
+			return none
 		}
 		changed := p.changed
 		d.mu.Unlock()
@@ -220,6 +234,7 @@ func (d *desk) score(node string, c class, answered bool) {
 	if answered {
 		d.answers[c]++
 		p.answers++
+		p.stuck = [classes]bool{}
 	} else {
 		d.silences[c]++
 		p.silences++
