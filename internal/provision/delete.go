@@ -144,7 +144,11 @@ func (s *Service) clearVolume(ctx context.Context, r DeleteRequest, residue Resi
 // Recheck says which remembered residues of a VM in state are still there.
 func (s *Service) Recheck(ctx context.Context, ref Ref, left []Residue) ([]Residue, error) {
 	var remaining []Residue
+	has := s.attached(ctx, ref)
 	for _, residue := range left {
+		if uses(has, residue.ID) {
+			continue
+		}
 		there, err := s.exists(ctx, ref, residue)
 		if err != nil {
 			return nil, fmt.Errorf("look for %s: %w", residue.What, err)
@@ -154,6 +158,16 @@ func (s *Service) Recheck(ctx context.Context, ref Ref, left []Residue) ([]Resid
 		}
 	}
 	return remaining, nil
+}
+
+// attached is the configuration of the VM in state, if it is there: what it has is no leftover, although a destroy that lost
+// sight of the VM took it for one.
+func (s *Service) attached(ctx context.Context, ref Ref) map[string]string {
+	config, err := s.api.CurrentConfig(ctx, ref.Node, ref.VMID)
+	if err != nil || !ref.Identity.Matches(identityOf(config.Values)) {
+		return nil
+	}
+	return config.Values
 }
 
 // exists looks for one residue. A VM under a residue's id that is somebody else's by now is none.

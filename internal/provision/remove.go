@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -53,6 +55,7 @@ type removal struct {
 	has       map[string]string // that configuration
 	lock      string            // the lock that holds it
 	shield    bool              // it is protected
+	vague     bool              // the last look was not answered in full
 	strays    []string
 	notes     []string // what people should know although nothing is left
 }
@@ -136,8 +139,13 @@ func (r *removal) account(ctx context.Context, failed error) error {
 	}
 	_, _, who, err := r.find(ctx, r.worst())
 	strays, listErr := r.fence.strays(ctx, r.s)
-	if err == nil && listErr == nil && who != stranger {
+	r.vague = err != nil || listErr != nil
+	switch {
+	case who == stranger:
+	case listErr == nil && (err == nil || r.fence.only != nil):
 		r.strays = strays
+	case r.fence.only != nil: // any of them may be there, and nobody else would remember them
+		r.strays = slices.Sorted(maps.Keys(r.fence.only))
 	}
 	left := r.residues(failed)
 	if len(left) > 0 {

@@ -33,6 +33,8 @@ func (r *removal) residues(failed error) []tx.Residue {
 	return left
 }
 
+const unseen = "; it could not be looked at, and may be gone already"
+
 // guestResidue is a VM of ours that was seen. Only the lock of a dead worker is to be taken away: behind any other a task
 // is at work.
 func (r *removal) guestResidue(node, reason string) tx.Residue {
@@ -54,16 +56,19 @@ func (r *removal) unseenResidue(reason string) tx.Residue {
 	if !r.committed {
 		left.Command = fmt.Sprintf("grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && qm destroy %d --purge", r.stamp.TX, r.nodes[0], r.vmid, r.vmid)
 	}
-	left.Reason += "; it could not be looked at, and may be gone already"
+	left.Reason += unseen
 	return left
 }
 
-// volumeResidue is a volume of ours. When somebody who cannot be seen has the id, the command frees it only where no
-// configuration of the cluster mentions it.
+// volumeResidue is a volume of ours. When somebody who cannot be seen has the id, or our VM may still be there, the command
+// frees it only where no configuration of the cluster mentions it.
 func (r *removal) volumeResidue(volume, reason string) tx.Residue {
 	left := tx.Residue{Kind: "volume", Node: r.fence.node, ID: volume, Reason: reason, Command: "pvesm free " + volume,
 		What: fmt.Sprintf("volume %s on node %s", volume, r.fence.node)}
-	if r.hidden {
+	if r.vague {
+		left.Reason += unseen
+	}
+	if r.hidden || r.vague {
 		left.Command = fmt.Sprintf("grep -r %s /etc/pve/nodes || pvesm free %s", volume, volume)
 	}
 	return left
