@@ -130,15 +130,18 @@ func computedAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "SMBIOS uuid. It is how the provider tells this VM from another that somebody makes later under the same id."},
 		"status": schema.StringAttribute{Computed: true, MarkdownDescription: "`running` or `stopped`."},
 		"ipv4_address": schema.StringAttribute{Computed: true,
-			MarkdownDescription: "First IPv4 address of the first network device that has one, neither loopback nor link-local, as the guest agent reports it. Null without an answer of the agent."},
+			MarkdownDescription: "First IPv4 address of the first network device (`net0` before `net1`) that has one; see `addresses`."},
 		"ipv6_address": schema.StringAttribute{Computed: true,
-			MarkdownDescription: "First IPv6 address, likewise."},
+			MarkdownDescription: "First IPv6 address, likewise; global ones come before unique local ones (`fc00::/7`)."},
 		"addresses": schema.MapNestedAttribute{Computed: true,
-			MarkdownDescription: "Addresses by network device (`net0`), as the guest agent reports them.",
+			MarkdownDescription: "Addresses by network device, as the guest agent reports them. An interface of the guest belongs to the device with its MAC address: " +
+				"its bridges, bonds and VLANs on a device count, what has a MAC address of its own or none (`docker0`, `veth…`, `virbr0`, tunnels) does not; nor do loopback and link-local addresses. " +
+				"A refresh asks the agent once and does not wait for it. While the agent of a running VM is silent, what it said last stands; null when the VM is stopped, has no agent, or the agent has never answered. " +
+				"A new VM has none before the next refresh, unless `wait_for` says otherwise.",
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"mac":  schema.StringAttribute{Computed: true, MarkdownDescription: "MAC address of the device."},
-				"ipv4": schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "IPv4 addresses, without prefix length."},
-				"ipv6": schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "IPv6 addresses, without prefix length."},
+				"ipv4": schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "IPv4 addresses, without prefix length, in the agent's order; known ones keep theirs."},
+				"ipv6": schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "IPv6 addresses, likewise; global ones before unique local ones."},
 			}}},
 		"pending_changes": schema.ListAttribute{Computed: true, ElementType: types.StringType,
 			MarkdownDescription: "Options of PVE that were changed and wait for the next stop and start of the VM."},

@@ -29,15 +29,17 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 		"shutdown_timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.Positive()},
 			MarkdownDescription: "Time that the guest has to shut down, for a restart and for `power_state = \"stopped\"`, such as `90s`. Default: 3 minutes."},
 		"wait_for": schema.SingleNestedAttribute{Optional: true,
-			MarkdownDescription: "What a create, and an update of a running VM, waits for after its work is done. The VM is complete by then: a timeout never removes it. Reading never waits. Default: nothing.",
+			MarkdownDescription: "What a create, and an update of a VM that runs after it, waits for when its work is done. The VM is complete by then: neither a timeout nor an interrupt removes it. " +
+				"A guest that stops meanwhile is an error at once. Reading never waits. Needs `agent.enabled` and a VM that runs. Default: nothing.",
 			Attributes: map[string]schema.Attribute{
-				"agent": schema.BoolAttribute{Optional: true, MarkdownDescription: "Until the guest agent answers. Needs `agent.enabled`. Default: `false`."},
-				"ipv4":  schema.BoolAttribute{Optional: true, MarkdownDescription: "Until the agent reports an IPv4 address for `ipv4_address`. Default: `false`."},
-				"ipv6":  schema.BoolAttribute{Optional: true, MarkdownDescription: "Until the agent reports an IPv6 address for `ipv6_address`. Default: `false`."},
+				"agent": schema.BoolAttribute{Optional: true, MarkdownDescription: "Until the guest agent answers. Default: `false`."},
+				"ipv4": schema.BoolAttribute{Optional: true, MarkdownDescription: "Until the agent reports an IPv4 address for `ipv4_address`. " +
+					"When only a later network device has one, the earlier ones get five seconds more. Default: `false`."},
+				"ipv6": schema.BoolAttribute{Optional: true, MarkdownDescription: "Until the agent reports an IPv6 address for `ipv6_address`, likewise. Default: `false`."},
 				"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.Positive()},
 					MarkdownDescription: "How long, such as `10m`; it ends with the operation's own timeout at the latest. Default: 5 minutes."},
 				"on_timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("fail", "warn")},
-					MarkdownDescription: "`fail` (default): an error; the VM is kept, after a create tainted. `warn`: a warning, and what is not known is null."},
+					MarkdownDescription: "`fail` (default): an error; the VM is kept, after a create tainted (`terraform untaint` keeps the next apply from replacing it). `warn`: a warning, and what is not known is null."},
 			}},
 		"removed_disks": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("detach", "destroy")},
 			MarkdownDescription: "What becomes of the volume of a disk, EFI disk or TPM state that leaves the configuration. `detach` (default): it stays with the VM as `unusedN`. " +
