@@ -291,6 +291,7 @@ tpm_state = { storage = "local-zfs", version = "v2.0" }
 		}
 		return strings.Replace(body, old, to, 1)
 	}
+	running, off := newLife(t, body).again(), newLife(t, stopped+body).again()
 	for name, c := range map[string]struct {
 		old, to string
 		still   bool // PVE does it with a stopped guest only
@@ -311,11 +312,11 @@ tpm_state = { storage = "local-zfs", version = "v2.0" }
 				continue
 			}
 			t.Run(name+", "+power, func(t *testing.T) {
-				with := ""
+				with, begin := "", running
 				if power == "stopped" {
-					with = stopped
+					with, begin = stopped, off
 				}
-				l := newLife(t, with+body)
+				l := begin(t)
 				l.to(with + change(c.old, c.to))
 				l.want(all)
 				l.wantSent(c.sent...)
@@ -323,7 +324,7 @@ tpm_state = { storage = "local-zfs", version = "v2.0" }
 			})
 		}
 	}
-	l := newLife(t, body)
+	l := running(t)
 	l.refuses(change(`"2G"`, `"1G"`), "cannot be shrunk")
 	l.refuses(change(`"4m"`, `"2m"`), "cannot be changed")
 	l.refuses(change(`"v2.0"`, `"v1.2"`), "cannot be changed")

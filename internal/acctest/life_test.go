@@ -48,6 +48,21 @@ func newLife(t *testing.T, body string) *life {
 	return l
 }
 
+// again gives the VM as it was made, for another test: its world and its state.
+func (l *life) again() func(t *testing.T) *life {
+	world, saved := l.w.Sim.Snapshot(), l.s.SaveState()
+	return func(t *testing.T) *life {
+		t.Helper()
+		if err := l.w.Sim.Load(world); err != nil {
+			t.Fatal(err)
+		}
+		l.s.RestoreState(saved)
+		l.w.ResetCalls()
+		l.w.Sim.ResetPowerOffs()
+		return &life{T: t, w: l.w, s: l.s}
+	}
+}
+
 // configure changes the configuration.
 func (l *life) configure(body string) {
 	l.Helper()
@@ -239,7 +254,7 @@ func (l *life) attr(path string) string {
 	return v.AsString()
 }
 
-// powerOffs wants the guest never to have been switched off or restarted.
+// steady wants the guest never to have been switched off or restarted.
 func (l *life) steady() {
 	l.Helper()
 	if off := l.w.Sim.PowerOffs(); len(off) > 0 {

@@ -22,6 +22,7 @@ func mac(config map[string]string, slot string) string {
 // TestNetworksChangeInPlace: one NIC of several comes, changes or goes. Only its key is sent, with its address of cloud-init,
 // and every MAC stays, on running and on stopped guests.
 func TestNetworksChangeInPlace(t *testing.T) {
+	running, still := newLife(t, threeNICs).again(), newLife(t, stopped+threeNICs).again()
 	for name, c := range map[string]struct {
 		old, to string
 		also    string // goes as well
@@ -49,11 +50,11 @@ cloud_init = { storage = "local-zfs", addresses = { net5 = { ipv6 = "auto" },`, 
 	} {
 		for _, power := range []string{"running", "stopped"} {
 			t.Run(name+", "+power, func(t *testing.T) {
-				with := ""
+				with, begin := "", running
 				if power == "stopped" {
-					with = stopped
+					with, begin = stopped, still
 				}
-				l := newLife(t, with+threeNICs)
+				l := begin(t)
 				before := l.config()
 				if !strings.Contains(threeNICs, c.old) {
 					t.Fatalf("the configuration has no %q", c.old)

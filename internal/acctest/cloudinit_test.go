@@ -1,0 +1,139 @@
+package acctest_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+const (
+	cloudInitNet = `networks = { net0 = { bridge = "vmbr0" }, net1 = { bridge = "vmbr0" } }
+`
+	cloudInitFull = `cloud_init = { storage = "local-zfs", type = "nocloud", user = "ops", ssh_keys = ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJxyPjCEGMEmwa9rUGOdwDzp5Bk2mTmYXlyCuLp8yVqP a"], nameservers = ["10.0.0.1"], searchdomain = "lan", upgrade = false, custom = { user = "local:snippets/user.yaml" },
+  addresses = { net0 = { ipv4 = "10.0.0.5/24", gateway4 = "10.0.0.1" }, net1 = { ipv4 = "dhcp", ipv6 = "auto" } } }
+`
+)
+
+// TestCloudInitChangesInPlace: every option of cloud-init changes on a running VM, and goes, without a restart and without
+// another drive; the drive is written anew. A stopped guest gets the new data at its start.
+func TestCloudInitChangesInPlace(t *testing.T) {
+	const wo = "cloud_init_password_wo = \"secret\"\ncloud_init_password_wo_version = 1\n"
+	running := newLife(t, cloudInitNet+cloudInitFull).again()
+	still := newLife(t, cloudInitNet+stopped+cloudInitFull).again()
+	for name, c := range map[string]struct{ old, to, options string }{
+		"type":               {`"nocloud"`, `"configdrive2"`, "citype"},
+		"no type":            {`type = "nocloud", `, "", "delete=citype"},
+		"user":               {`"ops"`, `"root"`, "ciuser"},
+		"no user":            {`user = "ops", `, "", "delete=ciuser"},
+		"keys":               {` a"]`, ` b"]`, "sshkeys"},
+		"no keys":            {`ssh_keys = ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJxyPjCEGMEmwa9rUGOdwDzp5Bk2mTmYXlyCuLp8yVqP a"], `, "", "delete=sshkeys"},
+		"nameservers":        {`["10.0.0.1"]`, `["10.0.0.1", "10.0.0.2"]`, "nameserver"},
+		"no nameservers":     {`nameservers = ["10.0.0.1"], `, "", "delete=nameserver"},
+		"search domain":      {`"lan"`, `"wan"`, "searchdomain"},
+		"no search domain":   {`searchdomain = "lan", `, "", "delete=searchdomain"},
+		"upgrade":            {`upgrade = false`, `upgrade = true`, "ciupgrade"},
+		"upgrade by default": {`upgrade = false, `, "", "delete=ciupgrade"},
+		"custom data":        {`custom = { user =`, `custom = { vendor =`, "cicustom"},
+		"no custom data":     {` custom = { user = "local:snippets/user.yaml" },`, "", "delete=cicustom"},
+		"an address":         {`10.0.0.5/24`, `10.0.0.6/24`, "ipconfig0"},
+		"no IPv6 of one":     {`, ipv6 = "auto"`, "", "ipconfig1"},
+		"one address less":   {`, net1 = { ipv4 = "dhcp", ipv6 = "auto" }`, "", "delete=ipconfig1"},
+		"no address":         {",\n  addresses = { net0 = { ipv4 = \"10.0.0.5/24\", gateway4 = \"10.0.0.1\" }, net1 = { ipv4 = \"dhcp\", ipv6 = \"auto\" } }", "", "delete=ipconfig0,ipconfig1"},
+		"a password":         {"cloud_init = {", wo + "cloud_init = {", "cipassword"},
+	} {
+		for _, power := range []string{"running", "stopped"} {
+			t.Run(name+", "+power, func(t *testing.T) {
+				with, begin := cloudInitNet, running
+				if power == "stopped" {
+					with, begin = cloudInitNet+stopped, still
+				}
+				if !strings.Contains(cloudInitFull, c.old) {
+					t.Fatalf("the configuration has no %q", c.old)
+				}
+				l := begin(t)
+				drive := l.config()["ide2"]
+				l.to(with + strings.Replace(cloudInitFull, c.old, c.to, 1))
+				want := []string{"PUT config " + c.options}
+				if power == "running" {
+					want = append(want, "PUT cloudinit")
+				}
+				l.wantSent(want...)
+				l.want(map[string]string{"ide2": "ide2"})
+				if now := l.config()["ide2"]; now != drive {
+					t.Errorf("the drive was %q and is %q", drive, now)
+				}
+				l.steady()
+				if waiting := l.waiting(); len(waiting) > 0 {
+					t.Errorf("waits for a restart: %v", waiting)
+				}
+			})
+		}
+	}
+}
+
+// TestStaleAddresses: with a NIC goes the address that cloud-init had for it, and with cloud-init all of them.
+func TestStaleAddresses(t *testing.T) {
+	l := newLife(t, cloudInitNet+cloudInitFull)
+	l.to(`networks = { net0 = { bridge = "vmbr0" } }
+` + strings.Replace(cloudInitFull, `, net1 = { ipv4 = "dhcp", ipv6 = "auto" }`, "", 1))
+	l.wantSent("PUT config delete=ipconfig1,net1", "PUT cloudinit")
+	l.to(stopped + `networks = { net0 = { bridge = "vmbr0" } }`)
+	for option := range l.config() {
+		if strings.HasPrefix(option, "ipconfig") || strings.HasPrefix(option, "ci") || option == "sshkeys" || option == "ide2" {
+			t.Errorf("%s is left", option)
+		}
+	}
+	l.want(map[string]string{})
+}
+
+// TestCloudInitDriveMoves: another storage is a move of the drive, another slot makes it anew; the options stay.
+func TestCloudInitDriveMoves(t *testing.T) {
+	elsewhere := strings.Replace(cloudInitFull, `"local-zfs"`, `"local-lvm"`, 1)
+	for _, power := range []string{"", stopped} {
+		l := newLife(t, power+cloudInitNet+cloudInitFull)
+		l.to(power + cloudInitNet + elsewhere)
+		l.wantSent("POST move_disk delete=1 disk=ide2 storage=local-lvm")
+		l.want(map[string]string{"ide2": "ide2"})
+		l.steady()
+	}
+	const boot = "boot_order = [\"net0\"]\n" // PVE unplugs nothing that is in it
+	l := newLife(t, boot+cloudInitNet+strings.Replace(cloudInitFull, "cloud_init = {", `cloud_init = { slot = "scsi9",`, 1))
+	ipconfig := l.config()["ipconfig0"]
+	l.to(boot + cloudInitNet + strings.Replace(cloudInitFull, "cloud_init = {", `cloud_init = { slot = "scsi8",`, 1))
+	l.wantSent("PUT config delete=scsi9", "POST config scsi8")
+	l.want(map[string]string{"scsi8": ""})
+	if l.config()["ipconfig0"] != ipconfig {
+		t.Errorf("ipconfig0 is %q", l.config()["ipconfig0"])
+	}
+	l.steady()
+
+	l = newLife(t, cloudInitNet+cloudInitFull)
+	l.fails(cloudInitNet+strings.Replace(cloudInitFull, "cloud_init = {", `cloud_init = { slot = "ide3",`, 1), "cannot leave ide2 while the VM runs")
+	l.want(map[string]string{"ide2": "ide2"})
+	if waiting := l.waiting(); len(waiting) > 0 {
+		t.Errorf("waits for a restart: %v", waiting)
+	}
+}
+
+// TestRegenerationRefused: the options are changed, and a warning says that the drive has the old data.
+func TestRegenerationRefused(t *testing.T) {
+	l := newLife(t, cloudInitNet+cloudInitFull)
+	l.w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/cloudinit"}, Phase: fault.Before, Reason: "no space left on device"}})
+	l.to(cloudInitNet + strings.Replace(cloudInitFull, `"ops"`, `"root"`, 1))
+	l.warned("cloud-init drive of VM 400 has old data", "no space left on device", "next stop and start")
+	if user := l.config()["ciuser"]; user != "root" {
+		t.Errorf("ciuser is %q", user)
+	}
+	l.w.Sim.SetFaults(nil)
+	l.guest(func(world *state.World, _ *state.Guest) { // a snippet that is not there: PVE's own refusal
+		for key, v := range world.Volumes {
+			if v.Name == "snippets/user.yaml" {
+				delete(world.Volumes, key)
+			}
+		}
+	})
+	l.to(cloudInitNet + strings.Replace(cloudInitFull, `"ops"`, `"admin"`, 1))
+	l.warned("has old data", "snippets/user.yaml")
+}
