@@ -135,11 +135,8 @@ func (e *InterruptedError) Unwrap() error { return e.Err }
 // Is finds the end of the context that interrupted the operation.
 func (e *InterruptedError) Is(target error) bool { return e.ended != nil && errors.Is(e.ended, target) }
 
-// lookAfter is a context for looking what a request did whose answer is lost. An interrupt is often what cut the line, and
-// then the look must not end with it.
+// lookAfter is a context for looking what a request did whose answer is lost. An interrupt is often what cut the line, or
+// comes while it is looked, and must not end the look.
 func (s *Service) lookAfter(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Err() == nil {
-		return context.WithCancel(ctx)
-	}
 	return context.WithTimeout(context.WithoutCancel(ctx), shortTime)
 }

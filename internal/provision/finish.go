@@ -116,18 +116,15 @@ func (s *Service) set(ctx context.Context, node string, vmid int, params pve.Par
 // followed by a second try, without the digest, which the first may have changed.
 func (s *Service) put(ctx context.Context, node string, vmid int, params pve.Params) error {
 	err := s.api.UpdateConfig(ctx, node, vmid, params)
-	if ctx.Err() != nil && pve.IsKind(err, pve.Ambiguous) { // the interrupt cut the line: the second try settles what is true
-		late, cancel := s.lookAfter(ctx)
-		defer cancel()
-		ctx = late
+	if !pve.IsKind(err, pve.Ambiguous) {
+		return err
 	}
-	for attempt := 1; attempt < 3 && pve.IsKind(err, pve.Ambiguous); attempt++ {
-		if err := s.pause(ctx, attempt); err != nil {
-			return err
-		}
-		params = maps.Clone(params)
-		delete(params, "digest")
-		err = s.api.UpdateConfig(ctx, node, vmid, params)
+	late, cancel := s.lookAfter(ctx) // an interrupt may have cut the line: a second try settles what is true
+	defer cancel()
+	params = maps.Clone(params)
+	delete(params, "digest")
+	for attempt := 1; attempt < 3 && pve.IsKind(err, pve.Ambiguous) && s.pause(late, attempt) == nil; attempt++ {
+		err = s.api.UpdateConfig(late, node, vmid, params)
 	}
 	return err
 }

@@ -87,8 +87,11 @@ func (u *update) renewed(before pve.GuestStatus) func(context.Context) (bool, er
 	}
 }
 
-// awaitStart waits until the guest runs again. Where PVE's own start does not come, ours says why.
+// awaitStart waits until the guest runs again, also after an interrupt, which must not leave it off. Where PVE's own start
+// does not come, ours says why.
 func (u *update) awaitStart(ctx context.Context, before pve.GuestStatus) error {
+	ctx, cancel := u.s.grace(ctx)
+	defer cancel()
 	deadline := u.s.clock.Now().Add(time.Minute)
 	for attempt := 0; u.s.clock.Now().Before(deadline); attempt++ {
 		if err := u.s.pause(ctx, attempt); err != nil {
@@ -114,7 +117,9 @@ func (u *update) cutOff(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("stop VM %d to restart it: %w", u.vmid, err)
 	}
-	if _, err = u.s.start(ctx, &u.ledger, u.node, u.vmid); err != nil {
+	late, cancel := u.s.grace(ctx) // an interrupt must not leave it off
+	defer cancel()
+	if _, err = u.s.start(late, &u.ledger, u.node, u.vmid); err != nil {
 		return errors.Join(fmt.Errorf("VM %d was stopped for its restart and does not start", u.vmid), err)
 	}
 	return nil

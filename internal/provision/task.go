@@ -80,7 +80,11 @@ func (s *Service) lookUp(ctx context.Context, l *ledger, j job, since time.Time,
 	defer cancel()
 	found, err := s.search(look, l, j, since, lookups)
 	if found == "" && j.done != nil {
-		if ok, doneErr := j.done(look); ok && doneErr == nil {
+		ok, doneErr := j.done(ctx)
+		if ctx.Err() != nil {
+			ok, doneErr = j.done(look)
+		}
+		if ok && doneErr == nil {
 			return pve.TaskResult{}, nil
 		}
 	}
