@@ -44,12 +44,14 @@ type daemons struct {
 	cluster *http.Transport
 	proxy   chan struct{}
 
-	mu     sync.Mutex
-	daemon map[string]chan struct{} // of a node
-	busy   int                      // workers of daemons
-	most   int
-	asked  int // questions to agents
-	going  sync.WaitGroup
+	mu        sync.Mutex
+	daemon    map[string]chan struct{} // of a node
+	busy      int                      // workers of daemons
+	most      int
+	asked     int // questions to agents
+	asking    int
+	mostAsked int
+	going     sync.WaitGroup
 }
 
 func newDaemons(t *testing.T, w *World) (*daemons, *bufconn.Listener) {
@@ -78,11 +80,17 @@ func (d *daemons) of(node string) chan struct{} {
 	return d.daemon[node]
 }
 
-func (d *daemons) count(busy, asked int) {
+// count notes that a worker of a daemon begins (1) or ends (-1) a request.
+func (d *daemons) count(one int, path string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.busy, d.asked = d.busy+busy, d.asked+asked
+	d.busy += one
 	d.most = max(d.most, d.busy)
+	if strings.Contains(path, "/agent/") {
+		d.asking += one
+		d.mostAsked = max(d.mostAsked, d.asking)
+		d.asked += max(one, 0)
+	}
 }
 
 // ServeHTTP is one request.
@@ -103,10 +111,10 @@ func (d *daemons) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 			defer d.going.Done()
 			worker := d.of(node[1])
 			worker <- struct{}{}
-			d.count(1, strings.Count(r.URL.Path, "/agent/"))
+			d.count(1, r.URL.Path)
 			time.Sleep(requestTime)
 			done <- d.forward(r, body)
-			d.count(-1, 0)
+			d.count(-1, r.URL.Path)
 			<-worker
 		}()
 	}
@@ -158,6 +166,13 @@ func newFleet(t *testing.T, n int) (*World, *Session, *daemons) {
 	s := w.Session(t, TokenNoSSH, fleet(n))
 	s.Parallelism = 10
 	must(t, s.Run(t.Context()))
+	d, through := w.behindWorkers(t, s, fleet(n))
+	return w, through, d
+}
+
+// behindWorkers makes a session with the state of another, whose requests go through PVE's workers.
+func (w *World) behindWorkers(t *testing.T, s *Session, hcl string) (*daemons, *Session) {
+	t.Helper()
 	d, listener := newDaemons(t, w)
 	through := NewSession(ServerOf(func() frameworkprovider.Provider {
 		return provider.NewWith("test", provider.Options{Clock: Clock{w.Sim.World().Clock},
@@ -165,9 +180,9 @@ func newFleet(t *testing.T, n int) (*World, *Session, *daemons) {
 	}))
 	through.Parallelism = 10
 	block := fmt.Sprintf("provider \"proxmox\" {\n  endpoint = \"https://pve1.example:8006\"\n  api_token = %q\n  insecure = true\n}\n", w.Sim.Credentials().Token)
-	must(t, through.Configure(block, fleet(n)))
+	must(t, through.Configure(block, hcl))
 	through.RestoreState(s.SaveState())
-	return w, through, d
+	return d, through
 }
 
 // silence makes the agents of all guests silent, or lets them answer.

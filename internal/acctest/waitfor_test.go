@@ -3,6 +3,7 @@ package acctest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -196,7 +197,7 @@ func TestInterruptedWait(t *testing.T) {
 		if took := time.Since(before); took > 25*time.Second {
 			t.Errorf("it took %s", took)
 		}
-		mustSayAll(t, said(s), "is complete", "interrupted")
+		mustSayAll(t, said(s), "is complete", "interrupted", "terraform untaint")
 		mustBeComplete(t, w, s, true)
 	})
 }
@@ -285,4 +286,65 @@ func TestWaitIsRefusedInThePlan(t *testing.T) {
 		})
 	}
 	w.MustBeClean(t)
+}
+
+// TestWaitWithoutThePrivilege: that is said at once, with the privilege's name.
+func TestWaitWithoutThePrivilege(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, w *World) {
+		w.Change(func(world *state.World) {
+			world.Roles["TerraformProvider"] = slices.DeleteFunc(slices.Clone(world.Roles["TerraformProvider"]), func(p string) bool { return p == "VM.Monitor" })
+		})
+		s := w.Session(t, TokenNoSSH, awaited(`wait_for = { agent = true }`, `description = "complete"`))
+		before := time.Now()
+		if err := s.Run(t.Context()); err == nil || time.Since(before) > 5*time.Second {
+			t.Errorf("after %s: %v", time.Since(before), err)
+		}
+		mustSayAll(t, said(s), "the agent may not be asked", "VM.Monitor", "is complete")
+		mustBeComplete(t, w, s, true)
+	})
+}
+
+// TestWaitUnderHA: a guest that HA starts is waited for, and followed to where HA takes it.
+func TestWaitUnderHA(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, w *World) {
+		s := w.Session(t, RootTicket, awaited(`wait_for = { ipv4 = true }`, `ha = { state = "started" }`))
+		silentFor(w, 6)
+		go func() {
+			time.Sleep(12 * time.Second)
+			w.Change(func(world *state.World) { world.Guests[500].Node = "pve2" })
+		}()
+		must(t, s.Run(t.Context()))
+		if ip := s.Attr("proxmox_vm.web", "ipv4_address"); ip.IsNull() {
+			t.Error("no address in state")
+		}
+		w.Sim.SetFaults(nil)
+	})
+}
+
+// TestManyWaits: ten VMs are waited for at once, and one worker of the node stays free for everything else.
+func TestManyWaits(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, w *World) {
+		hcl := fleet(10)
+		s := w.Session(t, TokenNoSSH, strings.ReplaceAll(hcl, "agent = {", "power_state = \"stopped\"\n  agent = {"))
+		must(t, s.Run(t.Context()))
+		w.Change(func(world *state.World) {
+			for id, g := range world.Guests {
+				if id >= 1000 {
+					g.Agent = &state.Agent{DelaySeconds: 30}
+				}
+			}
+		})
+		d, through := w.behindWorkers(t, s, strings.ReplaceAll(hcl, "agent = {", "power_state = \"running\"\n  wait_for = { ipv4 = true }\n  agent = {"))
+		before := time.Now()
+		must(t, through.Run(t.Context()))
+		took := time.Since(before)
+		t.Logf("ten guests, up after 30 s: %s, %d questions to agents, %d agents asked at once at most", took, d.asked, d.mostAsked)
+		if took > 50*time.Second || d.mostAsked > 2 {
+			t.Errorf("want at most 50 s and two agents at once")
+		}
+		through.mustHaveAddresses(t)
+	})
 }

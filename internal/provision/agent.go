@@ -108,9 +108,10 @@ func interfacesFrom(answer []pve.AgentInterface) []Interface {
 	return all
 }
 
-// hasAgent reports whether the guest can have an agent that answers.
+// hasAgent reports whether the guest can have an agent that answers. One that was enabled while the guest ran gets its device
+// at the next start.
 func (g Guest) hasAgent() bool {
-	return g.Status == string(Running) && g.Spec.Agent.Enabled != nil && *g.Spec.Agent.Enabled
+	return g.Status == string(Running) && g.Spec.Agent.Enabled != nil && *g.Spec.Agent.Enabled && !slices.Contains(g.Pending, "agent")
 }
 
 // question is one that a read has for an agent.

@@ -44,6 +44,7 @@ type waiting struct {
 	s       *Service
 	guest   *Guest
 	w       Wait
+	node    string    // where it is by now
 	settled time.Time // when earlier devices have had their time; zero: none has an address yet
 	last    string    // what the agent or PVE said last
 	heard   bool      // the agent has answered once
@@ -58,7 +59,7 @@ func (s *Service) await(ctx context.Context, guest *Guest, w *Wait, started bool
 	if w == nil || off && !started {
 		return nil, nil
 	}
-	wait := &waiting{s: s, guest: guest, w: *w}
+	wait := &waiting{s: s, guest: guest, w: *w, node: guest.Node}
 	if wait.w.Timeout <= 0 {
 		wait.w.Timeout = defaultWait
 	}
@@ -133,7 +134,7 @@ func (w *waiting) run(ctx context.Context) *WaitError {
 
 // look asks the agent once, and where it does not answer whether the guest still runs.
 func (w *waiting) look(ctx context.Context) (bool, *WaitError) {
-	interfaces, err := w.s.interview(ctx, w.guest.Node, w.guest.VMID)
+	interfaces, err := w.s.interview(ctx, w.node, w.guest.VMID)
 	if err == nil {
 		w.heard = true
 		w.guest.Interfaces, w.guest.Silent = interfaces, false
@@ -155,9 +156,9 @@ func (w *waiting) look(ctx context.Context) (bool, *WaitError) {
 
 // watch sees to it that a guest that has stopped is not waited for.
 func (w *waiting) watch(ctx context.Context) *WaitError {
-	status, err := w.s.api.GuestStatus(ctx, w.guest.Node, w.guest.VMID)
+	status, err := w.s.api.GuestStatus(ctx, w.node, w.guest.VMID)
 	if pve.IsKind(err, pve.NotFound) {
-		return w.failed(err, "it is not on the node any more: somebody has moved or removed it")
+		return w.follow(ctx, err)
 	}
 	if err != nil { // as likely as not it passes
 		w.last = err.Error()
@@ -172,6 +173,24 @@ func (w *waiting) watch(ctx context.Context) *WaitError {
 		return nil
 	}
 	return w.failed(nil, "the guest has stopped while it was waited for")
+}
+
+// follow looks where a guest has gone that somebody, or HA, has moved.
+func (w *waiting) follow(ctx context.Context, gone error) *WaitError {
+	resources, err := w.s.api.Resources(ctx)
+	if err != nil {
+		w.last = err.Error()
+		return nil
+	}
+	listed, ok := resources.Guest(w.guest.VMID)
+	switch {
+	case !ok || listed.Type != "qemu":
+		return w.failed(gone, "somebody has removed it")
+	case listed.Node != w.node:
+		w.node = listed.Node
+	}
+	w.last = "it is on its way between nodes"
+	return nil
 }
 
 // satisfied reports whether the agent has said all that is wanted.

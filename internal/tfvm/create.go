@@ -50,7 +50,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		attempt.Thing = thing(int64(made.Guest.VMID), "", made.Guest.Node)
 	}
 	resp.Diagnostics.Append(tfkit.Warn(made.Warnings)...)
-	resp.Diagnostics.Append(tfkit.Diagnose(waited(attempt, err), err)...)
+	resp.Diagnostics.Append(tfkit.Diagnose(waited(attempt, err), tainted(err))...)
 	if made.Guest.VMID == 0 {
 		return
 	}

@@ -2,6 +2,7 @@ package tfvm
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -117,4 +118,13 @@ func waited(a tfkit.Attempt, err error) tfkit.Attempt {
 		a.Verb = "finish waiting for"
 	}
 	return a
+}
+
+// tainted adds what Terraform makes of a create that only did not wait to the end.
+func tainted(err error) error {
+	if !isWaiting(err) {
+		return err
+	}
+	return fmt.Errorf("%w\n\nThe VM is in state. Terraform takes every create with an error for failed and marks the VM as tainted, so that the next "+
+		"apply replaces it; \"terraform untaint\" of this resource's address keeps it as it is", err)
 }

@@ -3,6 +3,7 @@ package tfvm
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -131,7 +132,7 @@ func discreet(ctx context.Context, password *string) context.Context {
 func (m *model) ref(kept memory) provision.Ref {
 	unseen := m.UUID == nil && len(kept.Managed) == 0 // the refresh fills everything in
 	return provision.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: kept.Identity, Proof: kept.Proof, Status: value(m.Status),
-		Agent:    provision.AgentMemory{Enabled: m.Agent != nil && value(m.Agent.Enabled), Silent: kept.Silent},
+		Agent:    provision.AgentMemory{Enabled: m.Agent != nil && value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"), Silent: kept.Silent},
 		Firewall: m.Firewall != nil || kept.Managed["firewall"] || unseen, HA: m.HA != nil || kept.Managed["ha"]}
 }
 
