@@ -147,6 +147,59 @@ func TestKnownDrift(t *testing.T) {
 	}
 }
 
+// TestUnusedVolumes: a disk that was taken out is told by its volume.
+func TestUnusedVolumes(t *testing.T) {
+	t.Parallel()
+	w := acctest.NewWorld(t, pvesim.Options{Profile: "9.2", Nodes: []string{"pve1"}})
+	config := "resource \"proxmox_vm\" \"it\" {\n  vmid = 500\n  power_state = \"stopped\"\n  %s\n}\n"
+	s := w.Session(t, acctest.RootTicket, strings.Replace(config, "%s", systemDisk, 1))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if unused := s.Attr(driftAddress, "unused_volumes"); !unused.IsNull() {
+		t.Errorf("unused_volumes of a new VM: %s", acctest.ShowValue(unused))
+	}
+	w.Reconfigure(t, s, acctest.RootTicket, strings.Replace(config, "%s", "", 1))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if unused := acctest.ShowValue(s.Attr(driftAddress, "unused_volumes")); !strings.Contains(unused, "unused0") || !strings.Contains(unused, "local-zfs:vm-500-disk-0") {
+		t.Errorf("unused_volumes after a disk was taken out: %s", unused)
+	}
+}
+
+// TestLegacyBootOrder: an old VM, with letters for a boot order, is imported with the order that they mean and without a
+// change, and another order takes the place of all of it.
+func TestLegacyBootOrder(t *testing.T) {
+	t.Parallel()
+	w := acctest.NewWorld(t, pvesim.Options{Profile: "8.4", Nodes: []string{"pve1"}})
+	hcl := "resource \"proxmox_vm\" \"it\" {\n  vmid = 500\n  power_state = \"stopped\"\n  networks = { net0 = { bridge = \"vmbr0\" } }\n  boot_order = [\"scsi0\", \"net0\"]\n" + systemDisk + "}\n"
+	s := w.Session(t, acctest.RootTicket, hcl)
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Change(func(world *state.World) {
+		world.Guests[500].Config["boot"], world.Guests[500].Config["bootdisk"] = "cn", "scsi0"
+	})
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Change(func(world *state.World) {
+		if has := world.Guests[500].Config["boot"]; has != "cn" {
+			t.Errorf("boot was written: %q", has)
+		}
+	})
+	w.Reconfigure(t, s, acctest.RootTicket, strings.Replace(hcl, `["scsi0", "net0"]`, `["net0"]`, 1))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Change(func(world *state.World) {
+		if has := world.Guests[500].Config; has["boot"] != "order=net0" || has["bootdisk"] != "" {
+			t.Errorf("boot %q, bootdisk %q", has["boot"], has["bootdisk"])
+		}
+	})
+}
+
 // mustRefuse wants an error of so many words.
 func mustRefuse(t *testing.T, err error, words []string) {
 	t.Helper()

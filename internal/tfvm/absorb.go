@@ -13,7 +13,7 @@ func absorb(g provision.Guest) model {
 	m := model{
 		ID: some(strconv.Itoa(g.VMID)), VMID: some(int64(g.VMID)), Node: filled(&g.Node), Pool: filled(&g.Pool),
 		Name: s.Name, Description: s.Description, Tags: s.Tags,
-		OnBoot: s.OnBoot, Protection: s.Protection, Template: s.Template,
+		OnBoot: s.OnBoot, AutoStart: s.AutoStart, Protection: s.Protection, Template: s.Template,
 		Machine: s.Machine, BIOS: s.BIOS, OSType: s.OSType, SCSIHW: s.SCSIHW, BootOrder: s.BootOrder,
 		CPU: new(cpuModel(s.CPU)), Memory: new(memoryModel(s.Memory)), Agent: new(agentModel(s.Agent)), CloudInit: absorbCloudInit(s.CloudInit),
 
@@ -23,6 +23,11 @@ func absorb(g provision.Guest) model {
 		Arch: s.Arch, VMGenID: s.VMGenID,
 
 		UUID: filled(&g.Identity.UUID), Status: filled(&g.Status), PowerState: powerState(g.Status), PendingChanges: g.Pending,
+	}
+	for option, volume := range s.Rest {
+		if family, number := splitSlot(option); family == "unused" && number >= 0 {
+			put(&m.UnusedVolumes, option, volume)
+		}
 	}
 	m.absorbGroups(s)
 	m.absorbPassedThrough(s)

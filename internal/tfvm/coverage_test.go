@@ -14,13 +14,14 @@ import (
 func otherNames() map[string]string {
 	return map[string]string{
 		"machine.type": "machine", "memory.current": "memory.size", "cpu.cputype": "cpu.type", "boot.order": "boot_order",
+		"boot.legacy": "boot_order", "bootdisk": "boot_order",
 		"efidisk0.file": "efi_disk.storage", "efidisk0.efitype": "efi_disk.type", "efidisk0.size": "", // PVE decides
 		"tpmstate0.file": "tpm_state.storage", "tpmstate0.size": "", // PVE decides
 		"ipconfig[n].ip": "cloud_init.addresses.*.ipv4", "ipconfig[n].gw": "cloud_init.addresses.*.gateway4",
 		"ipconfig[n].ip6": "cloud_init.addresses.*.ipv6", "ipconfig[n].gw6": "cloud_init.addresses.*.gateway6",
 		"serial[n]": "serial.*.device", "parallel[n]": "parallel.*.device",
 		"smbios1.base64":  "", // the spelling of the texts, which the codec chooses
-		"agent.freeze-fs": "agent.freeze_fs_on_backup",
+		"agent.freeze-fs": "agent.freeze_fs_on_backup", "agent.guest-fsfreeze": "agent.freeze_fs_on_backup",
 	}
 }
 
@@ -79,6 +80,17 @@ func TestCoverage(t *testing.T) {
 		if !ok || path != "" && !attributes[path] {
 			missing++
 			t.Errorf("no attribute expresses %s (looked for %q)", option, path)
+		}
+	}
+	for name, path := range vm.Recorded() {
+		if !attributes[path] {
+			t.Errorf("no attribute %s tells %s", path, name)
+		}
+	}
+	for name, argument := range vm.Arguments() {
+		if path := strings.TrimSuffix(argument.Attribute, ".*"); path != "" && !attributes[path] {
+			missing++
+			t.Errorf("no attribute %s expresses the argument %s", path, name)
 		}
 	}
 	t.Logf("%d options and sub-keys of PVE: %d have an attribute, %d have none", len(options), len(options)-missing, missing)

@@ -34,7 +34,7 @@ func (m *model) locator() locator {
 func parameters() map[string]string {
 	return map[string]string{
 		"name": "name", "description": "description", "tags": "tags", "pool": "pool", "vmid": "vmid", "newid": "vmid", "node": "node",
-		"onboot": "onboot", "protection": "protection", "template": "template", "machine": "machine", "bios": "bios",
+		"onboot": "onboot", "autostart": "autostart", "bootdisk": "boot_order", "protection": "protection", "template": "template", "machine": "machine", "bios": "bios",
 		"ostype": "ostype", "scsihw": "scsihw", "boot": "boot_order",
 		"cpu": "cpu", "sockets": "cpu.sockets", "cores": "cpu.cores", "vcpus": "cpu.vcpus", "cpulimit": "cpu.limit",
 		"cpuunits": "cpu.units", "affinity": "cpu.affinity", "numa": "cpu.numa",
@@ -126,7 +126,7 @@ func slotMaps() []string {
 
 func rootAttributes() []string {
 	return []string{
-		"vmid", "node", "name", "description", "tags", "pool", "onboot", "protection", "template", "machine", "bios", "ostype",
+		"vmid", "node", "name", "description", "tags", "pool", "onboot", "autostart", "protection", "template", "machine", "bios", "ostype",
 		"scsihw", "boot_order", "clone", "cpu", "memory", "agent", "disks", "cdroms", "networks", "efi_disk", "tpm_state",
 		"firewall", "ha", "cloud_init", "cloud_init_password_wo", "cloud_init_password_wo_version", "power_state", "on_failure",
 		"on_orphaned_volumes", "on_destroy", "timeouts", "nodes", "reboot_policy", "shutdown_timeout", "wait_for", "removed_disks",

@@ -11,6 +11,7 @@ type model struct {
 	Tags        []string `tfsdk:"tags"`
 	Pool        *string  `tfsdk:"pool"`
 	OnBoot      *bool    `tfsdk:"onboot"`
+	AutoStart   *bool    `tfsdk:"autostart"`
 	Protection  *bool    `tfsdk:"protection"`
 	Template    *bool    `tfsdk:"template"`
 	Machine     *string  `tfsdk:"machine"`
@@ -87,6 +88,7 @@ type model struct {
 	IPv4Address    *string                 `tfsdk:"ipv4_address"`
 	IPv6Address    *string                 `tfsdk:"ipv6_address"`
 	Addresses      map[string]guestAddress `tfsdk:"addresses"`
+	UnusedVolumes  map[string]string       `tfsdk:"unused_volumes"`
 	PendingChanges []string                `tfsdk:"pending_changes"`
 }
 

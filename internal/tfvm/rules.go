@@ -22,7 +22,7 @@ func rules() map[string]tfkit.Rule {
 		"machine":     {Made: true}, // PVE pins it for Windows (qemu-server API2/Qemu.pm create_vm)
 
 		"status": {Volatile: true}, "ipv4_address": {Volatile: true}, "ipv6_address": {Volatile: true},
-		"addresses": {Volatile: true}, "pending_changes": {Volatile: true},
+		"addresses": {Volatile: true}, "unused_volumes": {Volatile: true}, "pending_changes": {Volatile: true},
 
 		"clone": {Local: true}, "on_failure": {Local: true}, "on_orphaned_volumes": {Local: true}, "on_destroy": {Local: true},
 		"nodes": {Local: true}, "reboot_policy": {Local: true}, "shutdown_timeout": {Local: true}, "wait_for": {Local: true}, "removed_disks": {Local: true},
@@ -82,7 +82,7 @@ func rules() map[string]tfkit.Rule {
 	for _, hexadecimal := range []string{"pci.*.vendor_id", "pci.*.device_id", "pci.*.sub_vendor_id", "pci.*.sub_device_id", "usb.*.host"} {
 		all[hexadecimal] = tfkit.Rule{Same: sameText(strings.ToLower)}
 	}
-	for _, off := range []string{"onboot", "protection", "template", "cpu.numa", "memory.keephugepages", "agent.enabled",
+	for _, off := range []string{"onboot", "autostart", "protection", "template", "cpu.numa", "memory.keephugepages", "agent.enabled",
 		"agent.fstrim_cloned_disks", "disks.*.discard", "disks.*.ssd", "disks.*.iothread", "disks.*.ro", "networks.*.firewall",
 		"networks.*.link_down", "efi_disk.pre_enrolled_keys"} {
 		all[off] = tfkit.Rule{Default: truth(false)}

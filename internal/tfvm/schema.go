@@ -143,6 +143,8 @@ func computedAttributes() map[string]schema.Attribute {
 				"ipv4": schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "IPv4 addresses, without prefix length, in the agent's order; known ones keep theirs."},
 				"ipv6": schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "IPv6 addresses, likewise; global ones before unique local ones."},
 			}}},
+		"unused_volumes": schema.MapAttribute{Computed: true, ElementType: types.StringType,
+			MarkdownDescription: "Volumes that were detached and stay with the VM, by PVE's `unusedN`: `{ unused0 = \"local-zfs:vm-101-disk-1\" }`. `disks.*.volume` puts one into a slot again. Null if there are none."},
 		"pending_changes": schema.ListAttribute{Computed: true, ElementType: types.StringType,
 			MarkdownDescription: "Options of PVE that were changed and wait for the next stop and start of the VM."},
 	}

@@ -20,6 +20,7 @@ func behaviourAttributes() map[string]schema.Attribute {
 			"down":  countOption("Seconds that the VM has to shut down when the node does. PVE's default: 180.", atLeast(0)),
 		}),
 		"hookscript": textOption("Script that the node runs before and after starting and stopping the VM; the id of a snippet, `local:snippets/hook.pl`. It takes effect at once."+onlyRoot, tfkit.VolumeID()),
+		"autostart":  flagOption("Restart after a crash. PVE stores it and ignores it; it is here so that no option of a VM is missing. PVE's default: `false`."),
 		"acpi":       flagOption("ACPI: without it the guest cannot be asked to shut down. PVE's default: `true`. Takes effect at the next stop and start."),
 		"kvm":        flagOption("Hardware virtualisation by KVM; `false` emulates the processor, slowly. PVE's default: `true`."),
 		"tablet":     flagOption("A USB tablet as pointing device, so that the pointer of the console is where the guest has it. PVE's default: `true`."),

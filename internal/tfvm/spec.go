@@ -11,7 +11,7 @@ import (
 func (m *model) spec(inherits bool) vm.Spec {
 	s := vm.Spec{
 		Name: m.Name, Description: m.Description, Tags: m.Tags,
-		OnBoot: m.OnBoot, Protection: m.Protection, Template: m.Template,
+		OnBoot: m.OnBoot, AutoStart: m.AutoStart, Protection: m.Protection, Template: m.Template,
 		Machine: m.Machine, BIOS: m.BIOS, OSType: m.OSType, SCSIHW: m.SCSIHW, BootOrder: m.BootOrder,
 		CPU: m.CPU.spec(), Memory: m.Memory.spec(), Agent: m.Agent.spec(),
 		CloudInit: m.CloudInit.spec(inherits),

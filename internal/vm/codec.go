@@ -13,6 +13,8 @@ const passwordOption = "cipassword"
 // know or cannot read goes to Rest word for word, a sub-key to the Rest of its device. The password is left out. Blank
 // values of known options, which PVE stores for an emptied list, count as not set.
 //
+// The deprecated spellings of a boot order are read as the order that PVE makes of them.
+//
 // It also reads what is sent to PVE, including the syntax for volumes still to be made.
 func Decode(config map[string]string) Spec {
 	var s Spec
@@ -36,6 +38,7 @@ func Decode(config map[string]string) Spec {
 		}
 		s.Rest[key] = config[key]
 	}
+	legacyBoot(&s)
 	return s
 }
 

@@ -9,7 +9,7 @@ import (
 // sub-keys of property strings ("cpu.flags", "net[n].rate"), sorted, by PVE's names. Other names of a sub-key count as
 // sub-keys. It is made from the tables that Decode and Encode work with.
 func Options() []string {
-	out := []string{passwordOption}
+	out := []string{passwordOption, bootDiskOption}
 	add := func(option string, keys func() []string) {
 		out = append(out, option)
 		if keys == nil {
@@ -53,47 +53,77 @@ func HasKey(slot, key string) bool {
 	return isDrive && slices.Contains(diskKeys(bus), key)
 }
 
-// Excluded is the table of what Spec leaves out of these two routes on purpose, with the reason. An option stands for all
-// its sub-keys. What a server has of it is carried in Rest.
+// Aliases are PVE's other names of options and sub-keys, each with the one that Spec expresses. PVE stores what it is sent
+// under them under that one (qemu-server QemuServer.pm $confdesc, Drive.pm parse_drive).
+func Aliases() map[string]string {
+	out := map[string]string{"cdrom": "ide[n]", "smp": "sockets", bootDiskOption: "boot.order", "boot.legacy": "boot.order"}
+	for _, b := range buses() {
+		for _, key := range []string{"bps", "bps_rd", "bps_wr"} { // and the number sent is lost: any becomes 0.000
+			out[b.name+"[n]."+key] = b.name + "[n].m" + key
+		}
+		for alias, key := range diskFormat().aliases {
+			out[b.name+"[n]."+alias] = b.name + "[n]." + key
+		}
+	}
+	for _, drive := range []string{"ide[n]", "sata[n]", "scsi[n]", "virtio[n]", "unused[n]", efiSlot, tpmSlot} {
+		out[drive+".volume"] = drive + ".file"
+	}
+	for _, model := range models() {
+		out["net[n]."+model] = "net[n].macaddr"
+	}
+	for alias, key := range agentFormat().aliases {
+		out["agent."+alias] = "agent." + key
+	}
+	return out
+}
+
+// Argument is a parameter of the two routes that is no option of a VM.
+type Argument struct {
+	Attribute string // the attribute of proxmox_vm that says it; "" if there is none
+	Use       string // what it is, and what the provider does with it
+}
+
+// Arguments is the table of the parameters of the two routes that are no options of a VM: the path, and how a request is to
+// be carried out.
+func Arguments() map[string]Argument {
+	return map[string]Argument{
+		"node":       {"node", "part of the path: where the VM is"},
+		"vmid":       {"vmid", "part of the path: who the VM is"},
+		"pool":       {"pool", "the pool that the VM is put into"},
+		"start":      {"power_state", "whether the VM is started; the provider does it in a step of its own"},
+		"storage":    {"disks.*.storage", "storage of volumes that name none; every disk names its own"},
+		"ha-managed": {"ha", "whether HA manages the VM; the provider makes the entry in a step of its own"},
+
+		"delete":   {"", "resets options; sent for what leaves the configuration"},
+		"digest":   {"", "guards against changes from outside; sent with every change"},
+		"revert":   {"", "takes back what waits for a restart; sent for what PVE refused"},
+		"skiplock": {"", "ignores a lock, for root@pam only; sent to undo what was left locked"},
+
+		"archive":                {"", "the backup that a restore begins with; proxmox_vm restores none"},
+		"unique":                 {"", "makes the MAC addresses of a restore anew; proxmox_vm restores none"},
+		"live-restore":           {"", "starts the VM before a restore or an import is done; when that fails, a half-made VM is left"},
+		"bwlimit":                {"", "limit of a restore or a live import; clone.bwlimit is that of a clone"},
+		"force":                  {"", "overwrites a VM by a restore, or destroys detached volumes at once; never sent"},
+		"background_delay":       {"", "how long the answer waits for the task; the provider watches the task instead"},
+		"import-working-storage": {"", "storage for unpacking an OVA that is imported"},
+	}
+}
+
+// Recorded is the table of the options that PVE sets itself, with the computed attribute that tells them. What a server has
+// of them is carried in Rest.
+func Recorded() map[string]string {
+	return map[string]string{"unused[n]": "unused_volumes", "unused[n].file": "unused_volumes"}
+}
+
+// Excluded is the table of the options that Spec leaves out on purpose, with the reason. An option stands for all its
+// sub-keys. What a server has of it is carried in Rest.
 func Excluded() map[string]string {
 	out := map[string]string{
-		"archive":                "argument of a restore, not an option of the VM",
-		"autostart":              "PVE accepts and ignores it",
-		"background_delay":       "argument of the request, not an option of the VM",
-		"boot.legacy":            "deprecated by PVE; boot.order says the same and more",
-		"bootdisk":               "deprecated by PVE; boot.order says it",
-		"bwlimit":                "argument of a restore, not an option of the VM",
-		"cdrom":                  "another name of ide2",
-		"delete":                 "argument of the request: an option that is no longer set is reset by it",
-		"digest":                 "argument of the request: guards against changes from outside",
-		"force":                  "argument of the request: would overwrite another VM, or destroy detached volumes at once",
-		"ha-managed":             "argument of the request; the attribute ha makes the entry, in a step of its own",
-		"import-working-storage": "argument of the request, for the time of an import",
-		"live-restore":           "argument of a restore or an import: a failure leaves a half-made VM that runs",
-		"lock":                   "state that PVE's own operations set and clear",
-		"node":                   "part of the path: where the VM is",
-		"pool":                   "argument of the request; membership in a pool is no option of the VM",
-		"revert":                 "argument of the request: takes back what is pending",
-		"skiplock":               "argument of the request: ignores the locks of other operations",
-		"smp":                    "deprecated by PVE; stored as sockets",
-		"start":                  "argument of the request; the power state is no option of the VM",
-		"storage":                "argument of the request: default storage, which each disk names itself",
-		"unique":                 "argument of a restore, not an option of the VM",
-		"unused[n]":              "volumes that PVE detached: the record of what happened, not a wish",
-		"vmid":                   "part of the path: who the VM is",
-	}
-	drives := map[string]string{
-		"bps":    "a defect of PVE stores any value as mbps=0.000; mbps says the same",
-		"bps_rd": "a defect of PVE stores any value as mbps_rd=0.000; mbps_rd says the same",
-		"bps_wr": "a defect of PVE stores any value as mbps_wr=0.000; mbps_wr says the same",
-		"cyls":   "disk geometry: without effect for any guest in use, dropped in PVE 9",
-		"heads":  "disk geometry: without effect for any guest in use, dropped in PVE 9",
-		"secs":   "disk geometry: without effect for any guest in use, dropped in PVE 9",
-		"trans":  "disk geometry: without effect for any guest in use, dropped in PVE 9",
+		"lock": "state that PVE's own operations set and clear",
 	}
 	for _, b := range buses() {
-		for key, reason := range drives {
-			out[b.name+"[n]."+key] = reason
+		for _, key := range []string{"cyls", "heads", "secs", "trans"} { // qemu-server bb614783
+			out[b.name+"[n]."+key] = "disk geometry: no VM that has it starts since QEMU 3.1, and PVE 9 has dropped it"
 		}
 	}
 	return out

@@ -54,7 +54,7 @@ func restOf(t *rapid.T, label string, keys ...string) map[string]string {
 
 func topRest(t *rapid.T) map[string]string {
 	var rest map[string]string
-	for _, key := range []string{"unused0", "meta", "digest", "lock", "parent", "scsi31", "net32", "hostpci16", "autostart"} {
+	for _, key := range []string{"unused0", "meta", "digest", "lock", "parent", "scsi31", "net32", "hostpci16", "runningmachine"} {
 		if rapid.IntRange(0, 3).Draw(t, key+"?") == 0 {
 			if rest == nil {
 				rest = map[string]string{}
@@ -72,6 +72,7 @@ func genSpec(t *rapid.T) Spec {
 		Description: maybe(t, "description", rapid.Map(rapid.String(), func(s string) string { return "x" + trimDescription(s) })),
 		Tags:        sortedWords(t, "tags", word()),
 		OnBoot:      maybe(t, "onboot", rapid.Bool()),
+		AutoStart:   maybe(t, "autostart", rapid.Bool()),
 		Protection:  maybe(t, "protection", rapid.Bool()),
 		Template:    maybe(t, "template", rapid.Bool()),
 		Machine:     maybe(t, "machine", oneOf("pc", "q35", "pc-q35-9.0", "pc-i440fx-8.1+pve1")),

@@ -56,7 +56,7 @@ func agentFormat() format[Agent] {
 			flag("fstrim_cloned_disks", func(a *Agent) **bool { return &a.FSTrimClonedDisks }),
 			flag("freeze-fs-on-backup", func(a *Agent) **bool { return &a.FreezeFSOnBackup }),
 		},
-		aliases: map[string]string{"freeze-fs": "freeze-fs-on-backup"},
+		aliases: map[string]string{"freeze-fs": "freeze-fs-on-backup", "guest-fsfreeze": "freeze-fs-on-backup"},
 		rest:    func(a *Agent) *map[string]string { return &a.Rest },
 	}
 }

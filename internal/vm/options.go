@@ -17,6 +17,7 @@ func generalOptions() []leaf[Spec] {
 		scalar("description", func(s *Spec) **string { return &s.Description }, parseDescription, trimDescription),
 		list("tags", func(s *Spec) *[]string { return &s.Tags }, normalTags, showTags),
 		flag("onboot", func(s *Spec) **bool { return &s.OnBoot }),
+		flag("autostart", func(s *Spec) **bool { return &s.AutoStart }),
 		flag("protection", func(s *Spec) **bool { return &s.Protection }),
 		flag("template", func(s *Spec) **bool { return &s.Template }),
 		group("machine", machineFormat(), func(s *Spec) *Spec { return s }),
@@ -80,12 +81,12 @@ func cloudInitOptions() []leaf[Spec] {
 	}
 }
 
-// bootOption is boot. A VM that boots from nothing has a blank value (seen on 8.4); the legacy letters ("cdn") are not
-// expressed. An order with unknown sub-keys beside it is left alone.
+// bootOption is boot. A VM that boots from nothing has a blank value (seen on 8.4). What PVE deprecates, letters ("cdn") and
+// bootdisk, is read by legacyBoot and written as an order. An order with unknown sub-keys beside it is left alone.
 func bootOption() leaf[Spec] {
 	return leaf[Spec]{
 		key:  "boot",
-		keys: func() []string { return []string{"order"} },
+		keys: func() []string { return []string{"order", "legacy"} },
 		read: func(s *Spec, value string) bool {
 			order, found := strings.CutPrefix(value, "order=")
 			if strings.TrimSpace(value) != "" && !found || strings.Contains(value, ",") {

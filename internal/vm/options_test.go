@@ -1,6 +1,8 @@
 package vm
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -142,4 +144,43 @@ func TestWithRestLaws(t *testing.T) {
 			t.Fatalf("a plan that equals the state changes something: %+v", c)
 		}
 	})
+}
+
+// TestLegacyBoot: the deprecated ways to say a boot order are read as the order that they mean, and no change writes them
+// anew unless the order changes.
+func TestLegacyBoot(t *testing.T) {
+	devices := map[string]string{"ide2": "local:iso/x.iso,media=cdrom", "sata1": "none,media=cdrom", "scsi0": "a1:vm-1-disk-0", "scsi1": "a1:vm-1-disk-1",
+		"ide0": "a1:vm-1-cloudinit,media=cdrom", "net0": "virtio=BC:24:11:00:00:01", "net10": "virtio=BC:24:11:00:00:02"}
+	for _, tt := range []struct {
+		boot, bootdisk string
+		want           []string
+	}{
+		{"cdn", "scsi1", []string{"scsi1", "ide2", "sata1", "net0", "net10"}},
+		{"legacy=ndc", "scsi0", []string{"net0", "net10", "ide2", "sata1", "scsi0"}},
+		{"", "scsi0", []string{"scsi0", "ide2", "sata1", "net0", "net10"}},
+		{"c", "scsi7", []string{}},
+		{"ad", "", []string{"ide2", "sata1"}},
+		{"order=net0", "scsi0", []string{"net0"}},
+		{"", "", nil},
+		{"xyz", "scsi0", nil},
+	} {
+		config := maps.Clone(devices)
+		for option, value := range map[string]string{"boot": tt.boot, "bootdisk": tt.bootdisk} {
+			if value != "" {
+				config[option] = value
+			}
+		}
+		s := Decode(config)
+		if !slices.Equal(s.BootOrder, tt.want) || (s.BootOrder == nil) != (tt.want == nil) {
+			t.Errorf("boot %q, bootdisk %q: %q, want %q", tt.boot, tt.bootdisk, s.BootOrder, tt.want)
+		}
+		if c := Diff(s, s); !c.Empty() {
+			t.Errorf("boot %q, bootdisk %q: %+v", tt.boot, tt.bootdisk, c)
+		}
+		next := s
+		next.BootOrder = []string{"scsi1"}
+		if c := Diff(s, next); c.Set["boot"] != "order=scsi1" {
+			t.Errorf("boot %q, bootdisk %q: another order sends %+v", tt.boot, tt.bootdisk, c)
+		}
+	}
 }

@@ -12,6 +12,7 @@ type Spec struct {
 	// Decode does not know it.
 	ExactTags   bool
 	OnBoot      *bool
+	AutoStart   *bool // stored by PVE and ignored
 	Protection  *bool
 	Template    *bool
 	Machine     *string           // type: pc, q35, pc-q35-9.0, …
