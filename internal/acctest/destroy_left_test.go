@@ -20,6 +20,7 @@ func TestDestroyThatPVESaysIsOK(t *testing.T) {
 		for _, who := range acctest.Identities() {
 			for _, storage := range []string{"local-zfs", "local"} {
 				t.Run(fmt.Sprint(profile, " ", who, " ", storage), func(t *testing.T) {
+					t.Parallel()
 					w := acctest.NewWorld(t, pvesim.Options{Profile: profile})
 					s := w.Session(t, who, doomedWith(""))
 					frees := func(n int) { w.Change(func(world *state.World) { world.Storages[storage].BusyFrees = n }) }
@@ -94,6 +95,7 @@ func TestDestroyWhileItsNodeGoesAway(t *testing.T) {
 			"at the last look": {Method: "GET", Path: "/nodes/{node}/storage/{storage}/content"},
 		} {
 			t.Run(fmt.Sprint(who, " ", name), func(t *testing.T) {
+				t.Parallel()
 				w, s := made(t, who, doomedWith(""))
 				w.Sim.SetFaults([]fault.Rule{{Match: match, Phase: fault.Offline}})
 				err := s.Destroy(t.Context())

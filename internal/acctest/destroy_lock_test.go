@@ -84,6 +84,7 @@ func TestDestroyOfADeadLock(t *testing.T) {
 	} {
 		for _, lock := range []string{"backup", "migrate", "snapshot", "snapshot-delete", "rollback", "suspending", "create"} {
 			t.Run(fmt.Sprint(c, lock), func(t *testing.T) {
+				t.Parallel()
 				w, s := made(t, c.who, doomedWith(`timeouts = { delete = "2m" }`))
 				if c.blind {
 					w.Change(withoutAudit)

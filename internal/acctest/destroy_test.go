@@ -131,6 +131,7 @@ func TestDestroyOfATemplateInUse(t *testing.T) {
 	for _, storage := range []string{"local-zfs", "local", "shared-nfs"} {
 		for _, who := range []acctest.Identity{acctest.TokenNoSSH, acctest.TokenNoAllocate} {
 			t.Run(fmt.Sprint(storage, " ", who), func(t *testing.T) {
+				t.Parallel()
 				template := fmt.Sprintf(templateToo, storage)
 				w := acctest.NewWorld(t)
 				s := w.Session(t, who, template+linkedClone)
