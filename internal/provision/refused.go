@@ -36,16 +36,20 @@ func (s *Service) takeBack(ctx context.Context, node string, vmid int, change vm
 	if len(revert) == 0 {
 		return cause
 	}
-	if _, wanted := change.Set["boot"]; !wanted && !slices.Contains(change.Delete, "boot") && waits("boot") {
+	if !sends(change, "boot") && waits("boot") {
 		revert = append(revert, "boot") // PVE takes a drive that goes out of the boot order
 	}
 	if err := s.revert(ctx, node, vmid, revert); err != nil {
 		return errors.Join(cause, fmt.Errorf("take back the refused changes: %w", err))
 	}
-	if err := s.unmake(ctx, node, vmid, madeFor(revert, change, before, now)); err != nil {
-		return errors.Join(cause, err)
+	made := madeFor(revert, change, before, now)
+	boot := !sends(change, "boot") && !slices.Contains(before.Waiting(), "boot") && slices.ContainsFunc(revert, func(slot string) bool {
+		return vm.Decode(map[string]string{slot: now.Current()[slot]}).CDROMs != nil
+	})
+	if len(made) == 0 && !boot {
+		return cause
 	}
-	return cause
+	return errors.Join(cause, s.tidy(ctx, node, vmid, made, boot))
 }
 
 // sends tells whether an option is part of a change.
@@ -79,23 +83,26 @@ func madeFor(revert []string, change vm.Change, before, now pve.PendingConfig) [
 	return made
 }
 
-// unmake destroys volumes that are detached, in one request bound to what was read.
-func (s *Service) unmake(ctx context.Context, node string, vmid int, volumes []string) error {
-	if len(volumes) == 0 {
-		return nil
-	}
+// tidy removes what taking back leaves: the volumes that were made, which are detached by then, in a request bound to what was
+// read, and a boot order to which PVE has added a CD-ROM drive that is as it was (qemu-server API2/Qemu.pm update_vm_api).
+func (s *Service) tidy(ctx context.Context, node string, vmid int, made []string, boot bool) error {
 	config, err := s.api.PendingConfig(ctx, node, vmid)
+	if err != nil {
+		return fmt.Errorf("see what taking back has left: %w", err)
+	}
 	var entries []string
-	for _, volume := range volumes {
+	for _, volume := range made {
 		if entry := unusedEntry(config.Current(), volume); entry != "" {
 			entries = append(entries, entry)
 		}
 	}
-	if err == nil && len(entries) > 0 {
-		err = s.set(ctx, node, vmid, pve.Params{"delete": strings.Join(entries, ","), "digest": config.Digest})
+	if len(entries) > 0 {
+		if err := s.set(ctx, node, vmid, pve.Params{"delete": strings.Join(entries, ","), "digest": config.Digest}); err != nil {
+			return fmt.Errorf("volume %s was made for it and is left, detached: %w", strings.Join(made, ", "), err)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("volume %s was made for it and is left, detached: %w", strings.Join(volumes, ", "), err)
+	if boot && slices.Contains(config.Waiting(), "boot") {
+		return s.revert(ctx, node, vmid, []string{"boot"})
 	}
 	return nil
 }
