@@ -38,6 +38,14 @@ func features(conf map[string]string) map[string]bool {
 	return set
 }
 
+// booted is what the guest's process was started with; changes to it are lost on one that has died meanwhile.
+func booted(g *state.Guest) map[string]string {
+	if g.Running == nil {
+		return map[string]string{}
+	}
+	return g.Running.Booted
+}
+
 // hotplug brings the pending section of a running guest into effect as far as that goes without a restart
 // (QemuServer.pm vmconfig_hotplug_pending). What fails stays pending and is reported.
 func (p process) hotplug(g *state.Guest, modified map[string]bool, errs map[string]string) {
@@ -60,14 +68,14 @@ func (p process) hotplug(g *state.Guest, modified map[string]bool, errs map[stri
 	for _, opt := range slices.Sorted(maps.Keys(g.Deletes)) {
 		if modified[opt] && note(opt, p.unplugOption(g, opt, feature, g.Deletes[opt] == 2)) {
 			p.dropOption(g, opt)
-			delete(g.Running.Booted, opt)
+			delete(booted(g), opt)
 			delete(g.Deletes, opt)
 		}
 	}
 	for _, opt := range slices.Sorted(maps.Keys(g.Pending)) {
 		if modified[opt] && note(opt, p.plugOption(g, opt, g.Pending[opt], feature)) {
 			g.Config[opt] = g.Pending[opt]
-			g.Running.Booted[opt] = g.Pending[opt]
+			booted(g)[opt] = g.Pending[opt]
 			delete(g.Pending, opt)
 		}
 	}
@@ -122,7 +130,7 @@ func (p process) unplug(g *state.Guest, opt string) error {
 	if slices.Contains(g.Ignores, "unplug") {
 		return Die("error on hot-unplugging device '%s'", opt)
 	}
-	delete(g.Running.Booted, opt)
+	delete(booted(g), opt)
 	return nil
 }
 

@@ -203,7 +203,13 @@ func (m *migration) live() error {
 		return err
 	}
 	m.say("starting online/live migration on unix:/run/qemu-server/%d.migrate", m.g.VMID)
-	return m.worker.Checkpoint()
+	if err := m.worker.Checkpoint(); err != nil {
+		return err
+	}
+	if m.g.Running == nil {
+		return Die("VM %d not running", m.g.VMID)
+	}
+	return nil
 }
 
 // giveUp takes the lock away and the copies with it.

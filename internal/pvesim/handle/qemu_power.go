@@ -149,6 +149,9 @@ func (p process) halt(g *state.Guest, kind state.PowerKind) {
 // does not obey in time is an error, or is ended by the caller if how.force is set.
 func (p process) ask(g *state.Guest, how stopping) (obeyed bool, err error) {
 	w := p.worker
+	if g.Running == nil {
+		return true, nil // it has died meanwhile
+	}
 	if agentEnabled(g.Config["agent"]) && !p.agentAnswers(g) {
 		w.Wait(agentPing)
 		if g.Running != nil && !p.agentAnswers(g) {

@@ -46,6 +46,9 @@ func (r *Request) onRunning(typ string, do func(w *Worker, g *state.Guest) error
 		if err := w.Checkpoint(); err != nil {
 			return err
 		}
+		if g.Running == nil {
+			return Die("VM %d not running", g.VMID)
+		}
 		return do(w, g)
 	}), nil
 }
