@@ -1,6 +1,7 @@
 package acctest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type Session struct {
 	TerraformVersion string
 	// Parallelism bounds the resources that are worked on at once. One makes requests countable and is the default.
 	Parallelism int
+	// TrustPlans applies a plan as it is. Terraform asks for it once more during the apply; a sweep saves the time.
+	TrustPlans bool
 	// Around is called before each RPC, and what it returns after it.
 	Around func(rpc, address string) func()
 	// LogContext prepares the context of each RPC, to capture the provider's log; nil drops it.
@@ -173,6 +176,13 @@ func (s *Session) RestoreState(saved SavedState) { s.state = maps.Clone(saved.in
 
 // SavedState is a copy of a session's state.
 type SavedState struct{ instances map[string]*instance }
+
+// Equal tells whether two states say the same of the same objects.
+func (s SavedState) Equal(other SavedState) bool {
+	return maps.EqualFunc(s.instances, other.instances, func(a, b *instance) bool {
+		return a.typ == b.typ && a.tainted == b.tainted && bytes.Equal(a.json, b.json) && bytes.Equal(a.private, b.private)
+	})
+}
 
 // finish records what an operation said and makes its error.
 func (s *Session) finish(diags Diagnostics) error {

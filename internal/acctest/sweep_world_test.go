@@ -76,18 +76,22 @@ func newBench(t *testing.T, who sweepIdentity) *bench {
 	return b
 }
 
-func (b *bench) shell() *host.Shell {
-	_, port, _ := strings.Cut(b.sim.SSHAddress(), ":")
+func (b *bench) shell() *host.Shell { return operator(b.t, b.sim) }
+
+// operator is root on every node.
+func operator(t *testing.T, sim *pvesim.Sim) *host.Shell {
+	t.Helper()
+	_, port, _ := strings.Cut(sim.SSHAddress(), ":")
 	number, err := strconv.Atoi(port)
 	if err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
-	shell, err := host.New(host.Config{Username: "root", PrivateKeyPEM: b.sim.SSHPrivateKeyPEM(), KnownHosts: b.sim.SSHKnownHosts(),
-		Nodes: map[string]host.Address{"pve1": {Host: "pve1", Port: number}, "pve2": {Host: "pve2", Port: number}}, Dial: b.sim.SSHDial})
+	shell, err := host.New(host.Config{Username: "root", PrivateKeyPEM: sim.SSHPrivateKeyPEM(), KnownHosts: sim.SSHKnownHosts(),
+		Nodes: map[string]host.Address{"pve1": {Host: "pve1", Port: number}, "pve2": {Host: "pve2", Port: number}}, Dial: sim.SSHDial})
 	if err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
-	b.t.Cleanup(func() { _ = shell.Close() })
+	t.Cleanup(func() { _ = shell.Close() })
 	return shell
 }
 

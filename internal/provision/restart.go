@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // restart puts what waits for a restart of a running guest in force, as far as the policy allows. What waited before and is
@@ -30,6 +31,9 @@ func (u *update) restart(ctx context.Context) error {
 	if err != nil || status.Status != "running" {
 		return err
 	}
+	if due, err = u.resend(ctx, due); err != nil || len(due) == 0 {
+		return err
+	}
 	if u.r.Restart == RestartNever {
 		u.warn(fmt.Sprintf("VM %d runs with the old values of %s", u.vmid, strings.Join(due, ", ")),
 			"They take effect at its next stop and start; a restart from inside the guest is not one. reboot_policy = \"never\" left it running.")
@@ -42,6 +46,38 @@ func (u *update) restart(ctx context.Context) error {
 		err = u.cutOff(ctx)
 	}
 	return err
+}
+
+// resend sends options of an earlier change again, which may wait only because the task died that was to hand them to the
+// guest: PVE tries no others than those of a request (qemu-server QemuServer.pm vmconfig_hotplug_pending). Drives are left
+// out, since PVE lets go of the volume of a drive that waits when another takes its place, be it the same (API2/Qemu.pm
+// update_vm_api), and so is a password, which cannot be read. It returns what waits now.
+func (u *update) resend(ctx context.Context, due []string) ([]string, error) {
+	params, deletes := pve.Params{}, []string{}
+	hopeless := vm.NeedsRestart(vm.Decode(u.config.Current()), vm.Decode(u.config.Merged()))
+	for _, e := range u.config.Entries {
+		switch {
+		case !slices.Contains(due, e.Key) || slices.Contains(u.touched, e.Key) || slices.Contains(hopeless, e.Key) || len(vm.Slots(map[string]string{e.Key: ""})) > 0 || e.Key == "cipassword":
+		case e.Delete > 0:
+			deletes = append(deletes, e.Key)
+		case e.HasPending:
+			params[e.Key] = e.Pending
+		}
+	}
+	if len(deletes) > 0 {
+		params["delete"] = strings.Join(deletes, ",")
+	}
+	if len(params) == 0 {
+		return due, nil
+	}
+	u.stale = true
+	if err := u.s.set(ctx, u.node, u.vmid, params); err != nil && !pve.IsKind(err, pve.Invalid) { // refused: it waits on
+		return nil, err
+	}
+	if err := u.look(ctx); err != nil {
+		return nil, err
+	}
+	return u.due(), nil
 }
 
 // due are the options of this change that wait for a restart.

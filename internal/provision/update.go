@@ -101,6 +101,7 @@ func (u *update) run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 		if err := step.do(ctx); err != nil {
+			u.wreckage(ctx, err)
 			return err
 		}
 	}

@@ -95,6 +95,9 @@ func options(words string, rest []string) (args []string, opts map[string]string
 		case slices.Contains(takesValue, name) && i+1 < len(rest):
 			i++
 			value = rest[i]
+		case words == "qm set" && i+1 < len(rest) && !strings.HasPrefix(rest[i+1], "-"): // options of a VM; all have a value
+			i++
+			value = rest[i]
 		case strings.HasPrefix(words, "qm ") && i+1 < len(rest) && (rest[i+1] == "0" || rest[i+1] == "1"):
 			i++
 			value = rest[i]
