@@ -154,7 +154,7 @@ func (u *update) options(ctx context.Context) error {
 	u.stale, u.seated = true, u.attached()
 	u.doom()
 	if err := u.bound(ctx, u.change); err != nil {
-		return u.reseat(ctx, u.strays(ctx, u.s.takeBack(ctx, u.node, u.vmid, u.change, u.config, err)))
+		return u.reseat(ctx, u.s.takeBack(ctx, u.node, u.vmid, u.change, u.config, err))
 	}
 	return nil
 }
