@@ -170,7 +170,7 @@ func (st *stage) nothingAtWork(name string) {
 				st.t.Errorf("%s: task %s still runs", name, task.UPID)
 			}
 			end := "ended well"
-			if strings.Contains(task.ExitStatus, "interrupt") || task.Type == "qmigrate" && task.ExitStatus == "migration aborted" {
+			if strings.Contains(task.ExitStatus, "interrupt") || task.Type == "qmigrate" && strings.HasPrefix(task.ExitStatus, "migration ") {
 				end = "stopped"
 			}
 			st.ended[task.Type+" "+end]++

@@ -369,6 +369,23 @@ func TestATemplateThatStaysLocked(t *testing.T) {
 	}
 }
 
+// TestARollbackWaitsForALock: a backup has begun on the VM that is to be taken back. It ends, and then nothing is left.
+func TestARollbackWaitsForALock(t *testing.T) {
+	for _, who := range sweepIdentities() {
+		h := newHooked(t, who)
+		before := h.sim.Snapshot()
+		h.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task}})
+		h.once(http.MethodPost, "/status/start", func() { h.sim.HoldLock(300, "backup", 3*time.Minute, "root@pam") })
+		r := small(300)
+		r.Start = true
+		created, err := h.svc.Create(t.Context(), r)
+		if !tx.RolledBack(err) || created.Guest.VMID != 0 {
+			t.Errorf("%s: %v, left %v", who.name, err, created.Left)
+		}
+		h.mustBeAsBefore(t, before)
+	}
+}
+
 // TestTwoProvidersShareATemplate: two provider processes make ten clones each of one template at once, while a stranger holds
 // its file for some seconds and then backs it up. All twenty are made, and nothing is written to the template.
 func TestTwoProvidersShareATemplate(t *testing.T) {

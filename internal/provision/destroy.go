@@ -107,7 +107,7 @@ func (r *removal) halt(ctx context.Context, node string) error {
 // skip a lock, not even a token of root; else over SSH. Any other lock is somebody's at work and stays.
 func (r *removal) unlock(ctx context.Context, node, lock string) error {
 	if !slices.Contains(ownLocks, lock) {
-		return fmt.Errorf("VM %d is locked (%s)", r.vmid, lock)
+		return lockedBy(lock, fmt.Sprintf("destroy VM %d on node %s", r.vmid, node))
 	}
 	if err := r.unheld(ctx, node, lock); err != nil {
 		return err

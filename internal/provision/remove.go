@@ -91,6 +91,7 @@ func (r *removal) survey(ctx context.Context) {
 
 func (r *removal) work(ctx context.Context) error {
 	var failed error
+	q := r.s.queue(r.fence.node, r.vmid)
 	for attempt, failures := 0, 0; attempt < passes && failures < 5; attempt++ {
 		clean, err := r.pass(ctx)
 		if clean {
@@ -99,6 +100,13 @@ func (r *removal) work(ctx context.Context) error {
 		failed = err
 		if err == nil {
 			continue
+		}
+		if r.stuck == nil && pve.IsKind(err, pve.Locked) { // somebody is at work on it, and will have done some time
+			if failed = q.wait(ctx, err); failed == nil {
+				attempt--
+				continue
+			}
+			break
 		}
 		failures++
 		if r.stuck != nil || r.s.pause(ctx, failures) != nil {
