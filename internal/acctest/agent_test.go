@@ -44,14 +44,12 @@ type daemons struct {
 	cluster *http.Transport
 	proxy   chan struct{}
 
-	mu        sync.Mutex
-	daemon    map[string]chan struct{} // of a node
-	busy      int                      // workers of daemons
-	most      int
-	asked     int // questions to agents
-	asking    int
-	mostAsked int
-	going     sync.WaitGroup
+	mu     sync.Mutex
+	daemon map[string]chan struct{} // of a node
+	busy   int                      // workers of daemons
+	asking int                      // of them with agents
+	figure figure
+	going  sync.WaitGroup
 }
 
 func newDaemons(t *testing.T, w *World) (*daemons, *bufconn.Listener) {
@@ -80,16 +78,30 @@ func (d *daemons) of(node string) chan struct{} {
 	return d.daemon[node]
 }
 
+// figure is what was seen since the last refresh began.
+type figure struct {
+	asked           int // questions to agents
+	most, mostAsked int // workers of the daemons that were busy, and of them with agents
+}
+
+// figures waits until all workers have done their work.
+func (d *daemons) figures() figure {
+	d.going.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.figure
+}
+
 // count notes that a worker of a daemon begins (1) or ends (-1) a request.
 func (d *daemons) count(one int, path string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.busy += one
-	d.most = max(d.most, d.busy)
+	d.figure.most = max(d.figure.most, d.busy)
 	if strings.Contains(path, "/agent/") {
 		d.asking += one
-		d.mostAsked = max(d.mostAsked, d.asking)
-		d.asked += max(one, 0)
+		d.figure.mostAsked = max(d.figure.mostAsked, d.asking)
+		d.figure.asked += max(one, 0)
 	}
 }
 
@@ -126,6 +138,7 @@ func (d *daemons) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		out.WriteHeader(answer.StatusCode)
 		_, _ = io.Copy(out, answer.Body)
 	case <-r.Context().Done():
+		panic(http.ErrAbortHandler) // there is nobody to answer
 	}
 }
 
@@ -199,15 +212,15 @@ func (w *World) silence(silent bool) {
 // refreshTime is how long a refresh takes on the bubble's clock, with the questions to agents and the workers at once.
 func refreshTime(t *testing.T, s *Session, d *daemons, what string) time.Duration {
 	t.Helper()
-	d.going.Wait()
+	d.figures()
 	d.mu.Lock()
-	d.asked, d.most = 0, 0
+	d.figure = figure{}
 	d.mu.Unlock()
 	before := time.Now()
 	must(t, s.Refresh(t.Context()))
 	took := time.Since(before)
-	d.going.Wait()
-	t.Logf("%-52s %6d ms, %3d questions to agents, %d of %d workers busy at most", what, took.Milliseconds(), d.asked, d.most, workers)
+	f := d.figures()
+	t.Logf("%-52s %6d ms, %3d questions to agents, %d of %d workers busy at most", what, took.Milliseconds(), f.asked, f.most, workers)
 	return took
 }
 
@@ -228,7 +241,7 @@ func TestSilentAgentsCostARefreshNothing(t *testing.T) {
 			if took > without*11/10 {
 				t.Errorf("%s: %s, more than a tenth above %s without agent", what, took, without)
 			}
-			if d.most >= workers {
+			if d.figures().most >= workers {
 				t.Errorf("%s: all %d workers of the node were busy with agents", what, workers)
 			}
 		}
