@@ -104,7 +104,7 @@ func (st *stage) again() {
 }
 
 // interrupt runs something and interrupts it when operation n was answered, or lost its answer. False: it was over before.
-func (st *stage) interrupt(n int, lost bool, run func(context.Context) error) (error, bool) {
+func (st *stage) interrupt(n int, lost bool, run func(context.Context) error) (effective bool, err error) {
 	st.again()
 	if lost {
 		st.w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Seq: n}, Phase: fault.After}})
@@ -112,11 +112,11 @@ func (st *stage) interrupt(n int, lost bool, run func(context.Context) error) (e
 	ctx, cancel := context.WithCancel(st.t.Context())
 	defer cancel()
 	st.keys.at, st.keys.press = n, cancel
-	err := run(ctx)
+	err = run(ctx)
 	st.keys.press = nil
-	effective := ctx.Err() != nil && (!lost || st.w.Sim.FaultsFired() > 0)
+	effective = ctx.Err() != nil && (!lost || st.w.Sim.FaultsFired() > 0)
 	st.w.Sim.SetFaults(nil)
-	return err, effective
+	return effective, err
 }
 
 // everything is whether there is time for all cases.
@@ -138,7 +138,7 @@ func (st *stage) each(what string, run func(context.Context) error, check func(n
 			if lost && (op.Method == http.MethodGet || op.Path == "/access/ticket") {
 				continue // a read is sent again
 			}
-			err, effective := st.interrupt(op.Seq, lost, run)
+			effective, err := st.interrupt(op.Seq, lost, run)
 			if !effective {
 				continue
 			}
