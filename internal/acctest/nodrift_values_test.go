@@ -42,7 +42,7 @@ func scalarValues() map[string][]cty.Value {
 		"hookscript": texts("local:snippets/user.yaml"), "args": texts("-no-hpet", "-cpu host,+x -m 1"), "arch": texts("x86_64"),
 		"vmgenid": texts("1", "0", "6F4FA7B2-f022-48c4-8346-876f8d66b359"),
 
-		"power_state": texts("running", "stopped"), "on_failure": texts("rollback", "keep"), "on_orphaned_volumes": texts("fail", "destroy"),
+		"power_state": texts("running", "stopped"), "on_failure": texts("rollback", "keep"), "removed_disks": texts("detach", "destroy"), "on_orphaned_volumes": texts("fail", "destroy"),
 		"on_destroy.power_off": texts("force"), "on_destroy.timeout": texts("1m", "90s"),
 		"timeouts.create": texts("20m"), "timeouts.read": texts("3m"), "timeouts.update": texts("25m"), "timeouts.delete": texts("11m"),
 
