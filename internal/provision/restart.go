@@ -80,10 +80,11 @@ func (u *update) resend(ctx context.Context, due []string) ([]string, error) {
 	return u.due(), nil
 }
 
-// due are the options of this change that wait for a restart.
+// due are the options of this change that wait for a restart. A boot order out of which PVE itself takes a device that was
+// removed (qemu-server API2/Qemu.pm update_vm_api) is none of them: it means nothing before the next start.
 func (u *update) due() []string {
 	return slices.DeleteFunc(u.config.Waiting(), func(option string) bool {
-		return slices.Contains(u.waited, option) && !slices.Contains(u.touched, option) && !slices.Contains(u.r.Due, option)
+		return (slices.Contains(u.waited, option) || option == "boot") && !slices.Contains(u.touched, option) && !slices.Contains(u.r.Due, option)
 	})
 }
 
