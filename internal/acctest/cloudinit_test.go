@@ -19,6 +19,7 @@ const (
 // TestCloudInitChangesInPlace: every option of cloud-init changes on a running VM, and goes, without a restart and without
 // another drive; the drive is written anew. A stopped guest gets the new data at its start.
 func TestCloudInitChangesInPlace(t *testing.T) {
+	t.Parallel()
 	const wo = "cloud_init_password_wo = \"secret\"\ncloud_init_password_wo_version = 1\n"
 	running := newLife(t, cloudInitNet+cloudInitFull).again()
 	still := newLife(t, cloudInitNet+stopped+cloudInitFull).again()
@@ -75,6 +76,7 @@ func TestCloudInitChangesInPlace(t *testing.T) {
 
 // TestStaleAddresses: with a NIC goes the address that cloud-init had for it, and with cloud-init all of them.
 func TestStaleAddresses(t *testing.T) {
+	t.Parallel()
 	l := newLife(t, cloudInitNet+cloudInitFull)
 	l.to(`networks = { net0 = { bridge = "vmbr0" } }
 ` + strings.Replace(cloudInitFull, `, net1 = { ipv4 = "dhcp", ipv6 = "auto" }`, "", 1))
@@ -90,6 +92,7 @@ func TestStaleAddresses(t *testing.T) {
 
 // TestCloudInitDriveMoves: another storage is a move of the drive, another slot makes it anew; the options stay.
 func TestCloudInitDriveMoves(t *testing.T) {
+	t.Parallel()
 	elsewhere := strings.Replace(cloudInitFull, `"local-zfs"`, `"local-lvm"`, 1)
 	for _, power := range []string{"", stopped} {
 		l := newLife(t, power+cloudInitNet+cloudInitFull)
@@ -119,6 +122,7 @@ func TestCloudInitDriveMoves(t *testing.T) {
 
 // TestRegenerationRefused: the options are changed, and a warning says that the drive has the old data.
 func TestRegenerationRefused(t *testing.T) {
+	t.Parallel()
 	l := newLife(t, cloudInitNet+cloudInitFull)
 	l.w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/cloudinit"}, Phase: fault.Before, Reason: "no space left on device"}})
 	l.to(cloudInitNet + strings.Replace(cloudInitFull, `"ops"`, `"root"`, 1))

@@ -26,6 +26,8 @@ func (l *life) named(body string) string {
 
 // TestDisksChangeTheirSlots: disks move and swap slots with their data and their options, on running and stopped guests.
 func TestDisksChangeTheirSlots(t *testing.T) {
+	t.Parallel()
+	bases := map[string]func(t *testing.T) *life{threeDisks: newLife(t, threeDisks).again(), stopped + threeDisks: newLife(t, stopped+threeDisks).again()}
 	for name, c := range map[string]struct {
 		before, after string
 		want          map[string]string
@@ -61,7 +63,11 @@ func TestDisksChangeTheirSlots(t *testing.T) {
 				if power == "stopped" {
 					with, sent = stopped, c.off
 				}
-				l := newLife(t, with+c.before)
+				begin := bases[with+c.before]
+				if begin == nil {
+					begin = func(t *testing.T) *life { return newLife(t, with+c.before) }
+				}
+				l := begin(t)
 				l.to(l.named(with + c.after))
 				l.want(c.want)
 				l.wantSent(sent...)
@@ -80,6 +86,7 @@ func TestDisksChangeTheirSlots(t *testing.T) {
 // TestBootAndColdDisksMove: a running guest keeps the disks in its boot order, and IDE and SATA disks, which the plan says; a
 // stopped one takes everything, and one that restarts moves within IDE and SATA.
 func TestBootAndColdDisksMove(t *testing.T) {
+	t.Parallel()
 	before := `boot_order = ["scsi0"]
 disks = { scsi0 = { storage = "local-zfs", size = "1G" }, ide0 = { storage = "local-zfs", size = "2G" } }
 `
@@ -115,6 +122,7 @@ disks = { scsi0 = { storage = "local-zfs", size = "1G" }, sata3 = { volume = <id
 // TestDetachAndAttachAgain: a disk that leaves the configuration stays with the VM, which the plan says, and comes back by its
 // name with its data. The name is kept through a move, and says where the disk was.
 func TestDetachAndAttachAgain(t *testing.T) {
+	t.Parallel()
 	l := newLife(t, threeDisks)
 	volume := l.volume("scsi1")
 	less := `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi2 = { storage = "local-zfs", size = "3G" } }
@@ -158,6 +166,7 @@ func TestDetachAndAttachAgain(t *testing.T) {
 
 // TestVolumesOfANewVM: a VM that is to be made has none to name.
 func TestVolumesOfANewVM(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	s := w.Session(t, acctest.TokenNoSSH, lifeBlock(`disks = { scsi0 = { volume = "local-zfs:vm-200-disk-0" } }`))
 	if _, err := s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "has no volumes") {
@@ -168,6 +177,7 @@ func TestVolumesOfANewVM(t *testing.T) {
 
 // TestRemovedDisksDestroyed: removed_disks = "destroy" destroys what leaves, and nothing else.
 func TestRemovedDisksDestroyed(t *testing.T) {
+	t.Parallel()
 	destroy := "removed_disks = \"destroy\"\n"
 	one := `disks = { scsi0 = { storage = "local-zfs", size = "1G" } }
 `
@@ -195,6 +205,7 @@ func TestRemovedDisksDestroyed(t *testing.T) {
 // TestRemovedDisksThatAreNotDestroyed: a snapshot that needs the volume, a volume of another VM, a storage that refuses, a
 // guest that lets nothing go.
 func TestRemovedDisksThatAreNotDestroyed(t *testing.T) {
+	t.Parallel()
 	destroy := "removed_disks = \"destroy\"\n"
 	one := destroy + `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi2 = { storage = "local-zfs", size = "3G" } }
 `
@@ -270,6 +281,7 @@ func (l *life) file(g *state.Guest, slot string) string {
 // TestANewEmptyDiskWhereOneLeaves: a slot that is renamed without the volume's name makes an empty disk; the plan says how to
 // keep the data.
 func TestANewEmptyDiskWhereOneLeaves(t *testing.T) {
+	t.Parallel()
 	l := newLife(t, threeDisks)
 	volume := l.volume("scsi1")
 	l.plan(strings.Replace(threeDisks, "scsi1", "scsi4", 1))
@@ -278,6 +290,7 @@ func TestANewEmptyDiskWhereOneLeaves(t *testing.T) {
 
 // TestDisksChangeInPlace: disks grow and move, with a running guest and their data kept, and nothing else is sent.
 func TestDisksChangeInPlace(t *testing.T) {
+	t.Parallel()
 	body := `boot_order = ["scsi0"]
 disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local", size = "2G", format = "raw" } }
 bios = "ovmf"
@@ -334,6 +347,7 @@ tpm_state = { storage = "local-zfs", version = "v2.0" }
 
 // TestDisksThatOthersChange: what somebody else does to the disks between plan and apply is not lost.
 func TestDisksThatOthersChange(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		before, after string
 		meanwhile     func(world *state.World, g *state.Guest)
@@ -394,6 +408,7 @@ func TestDisksThatOthersChange(t *testing.T) {
 // TestDigestConflict: a change that comes between reading and writing makes PVE refuse, nothing is written, and the next plan
 // goes on from what is true.
 func TestDigestConflict(t *testing.T) {
+	t.Parallel()
 	l := newLife(t, threeDisks)
 	less := `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi2 = { storage = "local-zfs", size = "3G" } }
 description = "more"

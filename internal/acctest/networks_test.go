@@ -22,6 +22,7 @@ func mac(config map[string]string, slot string) string {
 // TestNetworksChangeInPlace: one NIC of several comes, changes or goes. Only its key is sent, with its address of cloud-init,
 // and every MAC stays, on running and on stopped guests.
 func TestNetworksChangeInPlace(t *testing.T) {
+	t.Parallel()
 	running, still := newLife(t, threeNICs).again(), newLife(t, stopped+threeNICs).again()
 	for name, c := range map[string]struct {
 		old, to string
@@ -103,6 +104,7 @@ func wantMAC(t *testing.T, config map[string]string, want string) {
 // TestNICsThatStay: a running guest that does not let a NIC go keeps it, with its address; nothing waits, the state is true,
 // and the next plan shows the rest.
 func TestNICsThatStay(t *testing.T) {
+	t.Parallel()
 	l := newLife(t, threeNICs)
 	before := l.config()
 	l.guest(func(_ *state.World, g *state.Guest) { g.Ignores = []string{"unplug"} })

@@ -43,6 +43,7 @@ func (l *life) rest(body string, speaks []string, silent ...string) {
 // TestPartialSuccess: PVE takes a part of a change and refuses the rest. What it refused is taken back, what others have
 // waiting keeps waiting, the state is true, and the next plan shows exactly the rest.
 func TestPartialSuccess(t *testing.T) {
+	t.Parallel()
 	before := `networks = { net0 = { bridge = "vmbr0" }, net1 = { bridge = "vmbr0" } }
 disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local-zfs", size = "1G" }, scsi2 = { storage = "local-zfs", size = "1G" } }
 reboot_policy = "never"
@@ -137,6 +138,7 @@ reboot_policy = "never"
 // TestRequestsThatDieMidway: PVE writes a configuration option by option, and an error between them leaves the first ones
 // waiting, never tried, on stopped guests as well.
 func TestRequestsThatDieMidway(t *testing.T) {
+	t.Parallel()
 	before := `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local-zfs", size = "1G" } }
 description = "old"
 `
@@ -196,6 +198,7 @@ description = "old"
 
 // TestOthersVolumeIsDetached: a volume of another VM that somebody attached here is let go, and stays.
 func TestOthersVolumeIsDetached(t *testing.T) {
+	t.Parallel()
 	const one = `disks = { scsi0 = { storage = "local-zfs", size = "1G" } }
 `
 	l := newLife(t, one)
