@@ -427,3 +427,57 @@ description = "more"
 		t.Error("the other's change is lost")
 	}
 }
+
+// TestRemovedColdDisks: a running VM lets go of an IDE disk at its restart only: with one it is destroyed after it, without one
+// it is detached later, and a warning says that it is not destroyed.
+func TestRemovedColdDisks(t *testing.T) {
+	t.Parallel()
+	before := `boot_order = ["scsi0"]
+removed_disks = "destroy"
+disks = { scsi0 = { storage = "local-zfs", size = "1G" }, ide1 = { storage = "local-zfs", size = "2G" } }
+`
+	after := strings.Replace(before, `, ide1 = { storage = "local-zfs", size = "2G" }`, "", 1)
+	begin := newLife(t, before).again()
+	l := begin(t)
+	l.to(after)
+	l.want(map[string]string{"scsi0": "scsi0"})
+	if off := l.w.Sim.PowerOffs(); len(off) != 1 || off[0].Kind != state.PowerReboot {
+		t.Errorf("want one restart, got %v", off)
+	}
+	l = begin(t)
+	volume := l.volume("ide1")
+	l.to(after + "reboot_policy = \"never\"\n")
+	l.warned(volume, "was not destroyed", "next stop")
+	l.want(map[string]string{"scsi0": "scsi0", "ide1": "ide1"})
+	l.wantWaiting("ide1")
+	l.steady()
+}
+
+// TestPlansThatNameVolumes: a volume that is where it is said to be costs a plan no request, and one that was renamed by a
+// conversion to a template is the same.
+func TestPlansThatNameVolumes(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, stopped+threeDisks)
+	body := stopped + l.named(`disks = { scsi0 = { volume = <scsi0> }, scsi1 = { volume = <scsi1>, storage = "local-zfs", size = "2G", backup = false }, scsi2 = { volume = <scsi2>, size = "3G" } }
+`)
+	reads := func(body string) int {
+		l.configure(body)
+		l.w.ResetCalls()
+		pl, err := l.s.Plan(t.Context())
+		if err != nil || !pl.Empty() {
+			t.Errorf("%v\n%v", err, pl)
+		}
+		return len(l.w.Sim.Ops())
+	}
+	if plain, named := reads(stopped+threeDisks), reads(body); plain != named {
+		t.Errorf("a plan makes %d requests, one that names its volumes %d", plain, named)
+	}
+	l.to(body)
+	l.wantSent()
+	l.to(body + "template = true\n")
+	if volume := l.volume("scsi1"); !strings.Contains(volume, "base-400-disk-") {
+		t.Errorf("the template has %s", volume)
+	}
+	l.to(body + "template = true\n")
+	l.wantSent()
+}
