@@ -2,6 +2,7 @@ package acctest_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func newDestroySweep(t *testing.T, who acctest.Identity) *destroySweep {
 	ops := w.Sim.Ops()
 	sw.to = len(ops)
 	sw.from = 1 + slices.IndexFunc(ops, func(op pvesim.Op) bool {
-		return strings.HasSuffix(op.Path, "/snapshot") || op.Method == "POST" && strings.HasSuffix(op.Path, "/shutdown")
+		return strings.HasSuffix(op.Path, "/snapshot") || op.Method == http.MethodPost && strings.HasSuffix(op.Path, "/shutdown")
 	})
 	sw.from = max(1, sw.from-6) // and the looks before
 	return sw

@@ -2,6 +2,7 @@ package acctest_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func mustSay(t *testing.T, err error, words ...string) {
 func mustBeUntouched(t *testing.T, w *acctest.World, s *acctest.Session) {
 	t.Helper()
 	for _, op := range w.Sim.Ops() {
-		if op.Method != "GET" && op.Path != "/access/ticket" && op.Status < 400 {
+		if op.Method != http.MethodGet && op.Path != "/access/ticket" && op.Status < 400 {
 			t.Errorf("sent: %s %s", op.Method, op.Path)
 		}
 	}

@@ -27,9 +27,10 @@ func (d *destruction) unlocked(ctx context.Context) error {
 		if !d.unheld(ctx, lock, cause) {
 			idle = 0
 		}
+		var dead pve.Task
 		if idle > 1 { // twice: between the look at the lock and that at the tasks it may have been given back
-			dead, err := d.died(ctx, lock)
-			if err != nil {
+			var err error
+			if dead, err = d.died(ctx, lock); err != nil {
 				return err
 			}
 			if dead.UPID != "" || d.s.clock.Now().Sub(began) > ownerless {
@@ -38,8 +39,10 @@ func (d *destruction) unlocked(ctx context.Context) error {
 				}
 			}
 		}
-		if err := q.wait(ctx, cause); err != nil {
-			return d.stuck(err)
+		if dead.UPID == "" {
+			if err := q.wait(ctx, cause); err != nil {
+				return d.stuck(err)
+			}
 		}
 		if err := d.look(ctx); err != nil || d.gone {
 			return err

@@ -143,6 +143,9 @@ func (s *Service) clearVolume(ctx context.Context, r DeleteRequest, residue Resi
 
 // Recheck says which remembered residues of a VM in state are still there.
 func (s *Service) Recheck(ctx context.Context, ref Ref, left []Residue) ([]Residue, error) {
+	if len(left) == 0 {
+		return nil, nil
+	}
 	var remaining []Residue
 	has := s.attached(ctx, ref)
 	for _, residue := range left {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
@@ -77,7 +78,9 @@ func (r *removal) delete(ctx context.Context, node string) error {
 		}
 		return err
 	}
-	r.told(result.Log)
+	if said := r.told(result.Log); result.Warnings > len(said) {
+		r.notes = append(r.notes, "PVE removed it with warnings:\n"+strings.Join(result.Log, "\n"))
+	}
 	if len(r.fence.blind) > 0 && r.fence.only != nil {
 		r.hear(ctx)
 	}

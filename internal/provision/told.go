@@ -11,7 +11,7 @@ import (
 // qemu-server 9.1.19 it does not even count as a warning (qemu-server QemuServer.pm destroy_vm).
 const couldNot = "Could not remove disk '"
 
-// told notes what the log of a destroy says of volumes.
+// told notes what the log of a destroy says of volumes that stayed, and why.
 func (r *removal) told(log []string) map[string]string {
 	told := map[string]string{}
 	for _, line := range log {
