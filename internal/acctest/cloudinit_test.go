@@ -97,7 +97,11 @@ func TestCloudInitDriveMoves(t *testing.T) {
 	for _, power := range []string{"", stopped} {
 		l := newLife(t, power+cloudInitNet+cloudInitFull)
 		l.to(power + cloudInitNet + elsewhere)
-		l.wantSent("POST move_disk delete=1 disk=ide2 storage=local-lvm")
+		if power == "" { // PVE copies no data of it, and the running guest is to get the new one
+			l.wantSent("POST move_disk delete=1 disk=ide2 storage=local-lvm", "PUT cloudinit")
+		} else {
+			l.wantSent("POST move_disk delete=1 disk=ide2 storage=local-lvm")
+		}
 		l.want(map[string]string{"ide2": "ide2"})
 		l.steady()
 	}

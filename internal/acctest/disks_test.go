@@ -340,6 +340,7 @@ tpm_state = { storage = "local-zfs", version = "v2.0" }
 	l := running(t)
 	l.refuses(change(`"2G"`, `"1G"`), "cannot be shrunk")
 	l.refuses(change(`"4m"`, `"2m"`), "cannot be changed")
+	l.refuses(change(`tpm_state = { storage = "local-zfs"`, `tpm_state = { storage = "local-lvm"`), "stopped VM only")
 	l.refuses(change(`"v2.0"`, `"v1.2"`), "cannot be changed")
 	l.want(all)
 	l.steady()

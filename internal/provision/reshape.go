@@ -43,6 +43,7 @@ func (u *update) reshape(ctx context.Context) error {
 			return fmt.Errorf("drop what waits for a restart before a disk changes: %w", err)
 		}
 	}
+	u.redrawn = slots[u.prior.CloudInit.Slot]
 	if err := u.s.shape(ctx, &u.ledger, u.node, u.vmid, early); err != nil {
 		return err
 	}

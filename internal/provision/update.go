@@ -52,6 +52,7 @@ type update struct {
 	warnings []Warning
 
 	unseated map[string]string // drives that were unplugged to go to other slots
+	redrawn  bool              // the cloud-init drive has moved: the new one is empty
 	seated   map[string]string // volumes that were attached, by slot
 	doomed   map[string]doom   // volumes that are to go with the slots they were in
 }
@@ -189,7 +190,7 @@ func (u *update) freeze(ctx context.Context) error {
 // renew writes the cloud-init drive of a running guest anew: PVE takes changed options at once, but the drive keeps the old
 // data until the next start (qemu-server QemuServer/Cloudinit.pm). A guest that was just started has it already.
 func (u *update) renew(ctx context.Context) error {
-	if u.booted || !slices.ContainsFunc(u.touched, vm.IsCloudInit) {
+	if u.booted || !u.redrawn && !slices.ContainsFunc(u.touched, vm.IsCloudInit) {
 		return nil
 	}
 	status, err := u.s.api.GuestStatus(ctx, u.node, u.vmid)

@@ -88,11 +88,16 @@ func alikeInSize(a, b *string) bool {
 	return a != nil && b != nil && sameSize(text(*a), text(*b))
 }
 
-// unmovable refuses disks that a running VM does not let go of.
+// unmovable refuses what a running VM does not let go of: disks, and the state of its TPM (qemu-server QemuServer.pm
+// clone_disk).
 func unmovable(prior, plan model, seats *seating) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if value(prior.Status) != "running" || value(plan.PowerState) == string(provision.Stopped) {
 		return diags
+	}
+	if was, is := prior.TPMState, plan.TPMState; was != nil && is != nil && moved(was.Storage, is.Storage) && !moved(prior.Node, plan.Node) {
+		diags.AddAttributeError(path.Root("tpm_state").AtName("storage"), "Cannot change "+prior.thing(),
+			"The VM runs, and PVE moves the state of a TPM with a stopped VM only. Stop the VM for it, with power_state = \"stopped\".")
 	}
 	for _, slot := range slices.Sorted(mapKeys(plan.Disks)) {
 		for old, was := range prior.Disks {

@@ -173,6 +173,9 @@ func (r *Request) moveWorker(w *Worker) error {
 	if _, err := p.activate(g.Node, d.file()); err != nil {
 		return err
 	}
+	if g.Running != nil && opt == "tpmstate0" { // QemuServer.pm clone_disk
+		return Die("storage migration failed: cannot move TPM state while VM is running")
+	}
 	c := &cloning{Request: r, newid: g.VMID, full: true, drives: map[string]drive{}}
 	v, err := c.copyDrive(p, opt, d)
 	if err != nil {
