@@ -83,7 +83,11 @@ func TestAddressesInThePlan(t *testing.T) {
 		must(t, s.Converge(t.Context()))
 		known := outputs(s)
 		w.Change(func(world *state.World) { world.Guests[500].Agent = &state.Agent{Silent: true} })
-		for change, open := range map[string]bool{`tags = ["a"]`: false, `description = "x"`: false, `cpu = { cores = 2 }`: true} {
+		for _, c := range []struct {
+			change string
+			open   bool
+		}{{`tags = ["a"]`, false}, {`description = "x"`, false}, {`cpu = { cores = 2 }`, true}} {
+			change, open := c.change, c.open
 			w.Reconfigure(t, s, TokenNoSSH, awaited("", change))
 			pl, err := s.Plan(t.Context())
 			must(t, err)
