@@ -88,8 +88,9 @@ func (v values) steady(planned, state tftypes.Value, prior, plan model) tftypes.
 	if len(prior.Addresses) == 0 {
 		return planned
 	}
-	for name := range v.schema.Attributes {
-		if !quiet[name] && !tfkit.At(planned, name).Equal(tfkit.At(state, name)) {
+	for name, attribute := range v.schema.Attributes {
+		consequence := attribute.IsComputed() && !attribute.IsOptional()
+		if !quiet[name] && !consequence && !tfkit.At(planned, name).Equal(tfkit.At(state, name)) {
 			return planned
 		}
 	}
