@@ -140,6 +140,10 @@ func drawFlat(r *rand.Rand, number int) flat {
 		}
 	}
 	f.focus(r, number)
+	if reattaches(number) {
+		f.drop("clone", "template", "protection", "ha", "disks.scsi1")
+		f["power_state"], f["disks.scsi1.storage"], f["disks.scsi1.size"] = cty.StringVal("stopped"), cty.StringVal("local-zfs"), cty.StringVal("4G")
+	}
 	f.repair()
 	return f
 }
@@ -201,6 +205,7 @@ func (f flat) repair() {
 	f.repairDisks()
 	f.repairDevices()
 	f.repairGroups()
+	f.repairLife()
 	f.repairCloudInit()
 	if order, ok := f["boot_order"]; ok && order.LengthInt() > 0 {
 		for _, device := range order.AsValueSlice() {
@@ -368,6 +373,29 @@ func orElse(v cty.Value, other string) cty.Value {
 	return v
 }
 
+// repairLife asks for nothing of a guest that cannot give it.
+func (f flat) repairLife() {
+	if f.has("nodes") {
+		f.drop("node")
+	}
+	off := f.text("power_state") == "stopped" || f.isTrue("template")
+	for _, what := range []string{"agent", "ipv4", "ipv6"} {
+		switch at := "wait_for." + what; {
+		case !f.isTrue(at):
+		case off:
+			f[at] = cty.False
+		default:
+			f["agent.enabled"], f["wait_for.on_timeout"] = cty.True, cty.StringVal("warn")
+			if len(f.slots("networks")) == 0 {
+				f["networks.net0.bridge"] = cty.StringVal("vmbr0")
+			}
+		}
+	}
+}
+
+// reattaches says whether a configuration's disk scsi1 leaves its slot and comes back by the id of its volume.
+func reattaches(number int) bool { return number%100 == 50 }
+
 // TestNoDriftDraws: the configurations of TestNoDrift use every attribute, whatever the seed.
 func TestNoDriftDraws(t *testing.T) {
 	for seed := range uint64(5) {
@@ -376,6 +404,9 @@ func TestNoDriftDraws(t *testing.T) {
 			seen := map[string]bool{"vmid": true}
 			for path := range drawFlat(rand.New(rand.NewPCG(seed, uint64(number))), number) {
 				seen[pattern(path)] = true
+			}
+			if reattaches(number) {
+				seen["disks.*.volume"] = true
 			}
 			for path := range seen {
 				used[path]++

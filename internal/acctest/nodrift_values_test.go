@@ -42,7 +42,11 @@ func scalarValues() map[string][]cty.Value {
 		"hookscript": texts("local:snippets/user.yaml"), "args": texts("-no-hpet", "-cpu host,+x -m 1"), "arch": texts("x86_64"),
 		"vmgenid": texts("1", "0", "6F4FA7B2-f022-48c4-8346-876f8d66b359"),
 
-		"power_state": texts("running", "stopped"), "on_failure": texts("rollback", "keep"), "removed_disks": texts("detach", "destroy"), "on_orphaned_volumes": texts("fail", "destroy"),
+		"autostart": flags(), "nodes": {cty.ListVal(texts("pve1", "pve2")), cty.ListVal(texts("pve1"))}, "reboot_policy": texts("auto", "force", "never"),
+		"shutdown_timeout": texts("90s"), "removed_disks": texts("detach", "destroy"), "wait_for.agent": flags(), "wait_for.ipv4": flags(), "wait_for.ipv6": flags(),
+		"wait_for.timeout": texts("1m"), "wait_for.on_timeout": texts("warn"), "on_destroy.purge": flags(),
+
+		"power_state": texts("running", "stopped"), "on_failure": texts("rollback", "keep"), "on_orphaned_volumes": texts("fail", "destroy"),
 		"on_destroy.power_off": texts("force"), "on_destroy.timeout": texts("1m", "90s"),
 		"timeouts.create": texts("20m"), "timeouts.read": texts("3m"), "timeouts.update": texts("25m"), "timeouts.delete": texts("11m"),
 

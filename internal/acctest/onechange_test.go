@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
@@ -49,96 +51,122 @@ func optionOf(path string) string {
 	return path
 }
 
-// changeable are the attributes with another value that is as good, in a configuration that has a bit of everything.
-func changeable() (flat, map[string]cty.Value) {
-	f, other := flat{}, map[string]cty.Value{}
-	values := scalarValues()
-	for path, all := range deviceValues() {
-		family, key, _ := strings.Cut(path, ".*.")
-		values[family+"."+deviceSlots()[family][0]+"."+key] = all
-	}
-	for path, all := range values {
-		f[path] = all[0]
-		if len(all) > 1 {
-			other[path] = all[1]
+// TestOneChange: the change of one attribute, alone, sends exactly what holds it, with the digest of what was read. It walks the
+// schema: an attribute without a change needs a reason.
+func TestOneChange(t *testing.T) {
+	t.Parallel()
+	cases, exempt := oneChanges(t), noChange()
+	for _, path := range attributes(t) {
+		_, changed := cases[path]
+		switch reason, excused := exempt[path]; {
+		case changed && excused:
+			t.Errorf("%s has a change and a reason to have none", path)
+		case !changed && reason == "":
+			t.Errorf("%s has neither a change nor a reason to have none", path)
 		}
 	}
-	for path, v := range map[string]string{"machine": "q35", "power_state": "stopped", "ostype": "l26", "vmgenid": "6F4FA7B2-f022-48c4-8346-876f8d66b359",
-		"description": "notes", "cloud_init.addresses.net0.ipv4": "10.0.0.5/24", "cloud_init.addresses.net0.ipv6": "2001:db8::5/64"} {
-		f[path] = cty.StringVal(v)
+	var mu sync.Mutex
+	queue, changes, workers := slices.Sorted(maps.Keys(cases)), 0, sync.WaitGroup{}
+	for range max(2, runtime.GOMAXPROCS(0)) {
+		w := driftWorld(t, "pve1", "pve2")
+		workers.Go(func() {
+			for {
+				mu.Lock()
+				if len(queue) == 0 {
+					mu.Unlock()
+					return
+				}
+				path := queue[0]
+				queue = queue[1:]
+				vmid := 500 + len(queue)
+				mu.Unlock()
+				if err := cases[path].try(t.Context(), w, vmid); err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+				w.Change(func(world *state.World) { forget(world, vmid) })
+				mu.Lock()
+				changes++
+				mu.Unlock()
+			}
+		})
 	}
-	f.drop("disks.scsi0.import_from", "protection", "cloud_init_password_wo", "cloud_init_password_wo_version", "firewall", "ha", "pci.hostpci0.host", "disks.scsi0.throttle")
-	for path, v := range map[string]float64{"mbps": 1, "mbps_max": 2, "mbps_max_length": 3, "iops_rd": 100, "iops_rd_max": 200, "iops_rd_max_length": 3, "iops_wr": 100} {
-		f["disks.scsi0.throttle."+path], other["disks.scsi0.throttle."+path] = cty.NumberFloatVal(v), cty.NumberFloatVal(v+1)
+	workers.Wait()
+	t.Logf("%d attributes changed, each alone; %d exempt", changes, len(exempt))
+	for _, path := range slices.Sorted(maps.Keys(exempt)) {
+		t.Logf("exempt: %-32s %s", path, exempt[path])
 	}
-	f.repair()
-	for path := range other {
-		if _, ok := f[path]; !ok || fixed(path) || slices.Contains([]string{"machine", "ostype", "vga.type", "disks.scsi0.size", "disks.scsi0.storage", "disks.scsi0.format",
-			"cpu.numa", "memory.hugepages", "machine_options.viommu", "hotplug", "tags"}, path) || optionOf(path) == "" {
-			delete(other, path)
-		}
-	}
-	for path, v := range map[string]cty.Value{"hotplug": cty.ListVal(texts("usb")), "tags": cty.ListVal(texts("b")), "cpu.flags": cty.ListVal(texts("+aes")),
-		"cloud_init.user": cty.StringVal("root"), "smbios.serial": cty.StringVal("x"), "networks.net0.trunks": cty.ListVal(texts("7")), "args": cty.StringVal("-x"),
-		"startup.down": cty.NumberIntVal(7), "audio.driver": cty.StringVal("none")} {
-		other[path] = v
-	}
-	return f, other
 }
 
-// TestOneChange: the change of one attribute sends the one option that holds it, with the digest of what was read. Each
-// group of attributes has a VM of its own, which keeps the plans small.
-func TestOneChange(t *testing.T) {
-	w := acctest.NewWorld(t, pvesim.Options{Profile: "9.2", Nodes: []string{"pve1"}})
-	everything, other := changeable()
-	groups := map[string][]string{}
-	for path := range other {
-		group, _, nested := strings.Cut(path, ".")
-		if !nested {
-			group = ""
-		}
-		groups[group] = append(groups[group], path)
+// try applies a configuration and the change.
+func (c oneChange) try(ctx context.Context, w *acctest.World, vmid int) error {
+	before, after := c.configs(vmid)
+	s := w.NewSession()
+	s.TrustPlans = true
+	if err := s.Configure(w.ProviderBlock(acctest.RootTicket)); err != nil {
+		return err
 	}
-	vmid, changes := int64(500), 0
-	for _, group := range slices.Sorted(maps.Keys(groups)) {
-		vmid++
-		config := maps.Clone(everything)
-		maps.DeleteFunc(config, func(path string, _ cty.Value) bool {
-			of, _, nested := strings.Cut(path, ".")
-			return of != group && (nested || group != "") && !slices.Contains([]string{"machine", "power_state", "ostype", "node"}, of)
-		})
-		config["vmid"] = cty.NumberIntVal(vmid)
-		config.repair()
-		s := w.NewSession()
-		if err := s.Configure(w.ProviderBlock(acctest.RootTicket)); err != nil {
-			t.Fatal(err)
+	if err := apply(ctx, s, before); err != nil {
+		return fmt.Errorf("create: %w\n%s", err, before)
+	}
+	w.ResetCalls()
+	if err := s.SetResource(driftAddress, after.tree()); err != nil {
+		return err
+	}
+	pl, err := s.Plan(ctx)
+	switch change := pl.Change(driftAddress); {
+	case c.want == refusedChange:
+		if err == nil {
+			return errors.New("the plan does not refuse it")
 		}
-		if err := apply(t.Context(), s, config); err != nil {
-			t.Errorf("create: %v\n%s", err, config)
+		return nil
+	case err != nil:
+		return err
+	case c.want == replacedBy:
+		if change == nil || change.Action != acctest.Replace {
+			return fmt.Errorf("the plan does not replace the VM:\n%s", pl)
+		}
+		return nil
+	}
+	if err := s.Apply(ctx, pl); err != nil {
+		return err
+	}
+	return c.sent(w.Sim.Ops())
+}
+
+// sent wants the writes that are expected, those that PVE guards with the digest of what was read.
+func (c oneChange) sent(ops []pvesim.Op) error {
+	var writes []string
+	for _, op := range ops {
+		if op.Method == http.MethodGet || op.Path == "/access/ticket" {
 			continue
 		}
-		slices.Sort(groups[group])
-		for _, path := range groups[group] {
-			if config[path] != cty.NilVal && config[path].Type().Equals(other[path].Type()) && config[path].RawEquals(other[path]) {
-				continue
-			}
-			config = maps.Clone(config)
-			config[path] = other[path]
-			w.ResetCalls()
-			if err := apply(t.Context(), s, config); err != nil {
-				t.Errorf("%s: %v", path, err)
-				break
-			}
-			changes++
-			if err := sentOnly(w.Sim.Ops(), optionOf(path)); err != nil {
-				t.Errorf("%s: %v", path, err)
+		_, tail, _ := strings.Cut(op.Path, "/qemu/")
+		if _, rest, ok := strings.Cut(tail, "/"); ok {
+			tail = rest
+		} else {
+			tail = strings.TrimPrefix(op.Path, "/")
+		}
+		var keys []string
+		for name, value := range op.Params {
+			switch {
+			case slices.Contains([]string{"digest", "node", "vmid", "sid", "background_delay"}, name):
+			case name == "delete" && tail == "config":
+				keys = append(keys, strings.FieldsFunc(value, func(r rune) bool { return r == ',' })...)
+			default:
+				keys = append(keys, name)
 			}
 		}
+		slices.Sort(keys)
+		write := strings.TrimSpace(op.Method + " " + tail + " " + strings.Join(keys, ","))
+		if guarded := tail == "config" || strings.HasPrefix(tail, "firewall/") || strings.HasPrefix(tail, "cluster/ha/resources"); guarded && op.Params["digest"] == "" {
+			write += " without a digest"
+		}
+		writes = append(writes, write)
 	}
-	t.Logf("%d attributes changed, each alone", changes)
-	if changes < 110 {
-		t.Errorf("only %d attributes were changed", changes)
+	if got := strings.Join(writes, "; "); got != c.want {
+		return fmt.Errorf("sent %q, want %q", got, c.want)
 	}
+	return nil
 }
 
 func apply(ctx context.Context, s *acctest.Session, config flat) error {
@@ -146,36 +174,6 @@ func apply(ctx context.Context, s *acctest.Session, config flat) error {
 		return err
 	}
 	return s.Run(ctx)
-}
-
-// sentOnly wants one write, which sets or deletes one option and names the digest.
-func sentOnly(ops []pvesim.Op, option string) error {
-	var writes []pvesim.Op
-	for _, op := range ops {
-		if op.Method != http.MethodGet && op.Path != "/access/ticket" {
-			writes = append(writes, op)
-		}
-	}
-	if len(writes) != 1 {
-		return fmt.Errorf("%d writes: %v", len(writes), writes)
-	}
-	var sent []string
-	for name, value := range writes[0].Params {
-		switch name {
-		case "digest", "node", "vmid", "background_delay":
-		case "delete":
-			sent = append(sent, strings.Split(value, ",")...)
-		default:
-			sent = append(sent, name)
-		}
-	}
-	switch {
-	case !slices.Equal(sent, []string{option}):
-		return fmt.Errorf("sent %v, want %s", sent, option)
-	case writes[0].Params["digest"] == "":
-		return errors.New("sent without a digest")
-	}
-	return nil
 }
 
 // TestChangeFromOutsideIsNotOverwritten: what somebody else changes between a plan and its apply stays, and the next plan

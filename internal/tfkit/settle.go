@@ -95,11 +95,22 @@ func (n *node) meansNothing(prior tftypes.Value) bool {
 	case slots:
 		return len(fields(prior)) == 0
 	case group:
-		return n.rule.Absent && n.empty(prior)
+		return n.rule.Absent && n.hollow(prior)
 	case leaf:
 	}
 	var elements []tftypes.Value
 	return n.kind == leaf && !prior.Type().Is(tftypes.Map{}) && prior.As(&elements) == nil && len(elements) == 0
+}
+
+// hollow reports whether all that is said in a group means what the server means when it says nothing.
+func (n *node) hollow(value tftypes.Value) bool {
+	values := fields(value)
+	for name, child := range n.children {
+		if child.optional && !values[name].IsNull() && !child.meansNothing(values[name]) {
+			return false
+		}
+	}
+	return true
 }
 
 func (n *node) refreshSlots(prior, server tftypes.Value, all bool) tftypes.Value {

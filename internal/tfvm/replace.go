@@ -83,6 +83,12 @@ func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) dia
 				"The VM is protected: PVE refuses to take a disk from it. Set protection = false and apply, then remove the disk.")
 		}
 	}
+	for slot := range prior.CDROMs {
+		if _, stays := plan.CDROMs[slot]; !stays && value(prior.Protection) && managed["cdroms."+slot] {
+			diags.AddAttributeError(path.Root("cdroms").AtMapKey(slot), summary,
+				"The VM is protected: PVE refuses to take a drive from it. Set protection = false and apply, then remove the drive; file = \"none\" empties it at once.")
+		}
+	}
 	for group, leaves := range map[string]bool{
 		"efi_disk":   prior.EFIDisk != nil && plan.EFIDisk == nil,
 		"tpm_state":  prior.TPMState != nil && plan.TPMState == nil,
