@@ -25,23 +25,37 @@ import (
 // interrupter is the provider's log, and presses Ctrl-C when the answer to an operation has been noted in it.
 type interrupter struct {
 	w     *acctest.World
-	at    int // the operation
+	at    fault.Match // the operation; polls come in any number, so it is the n-th of its kind
 	press context.CancelFunc
 }
 
 // Write looks at a line of the log.
 func (i *interrupter) Write(line []byte) (int, error) {
-	if i.press != nil && bytes.Contains(line, []byte(`"PVE request"`)) && len(i.w.Sim.Ops()) >= i.at {
+	if i.press == nil || !bytes.Contains(line, []byte(`"PVE request"`)) {
+		return len(line), nil
+	}
+	if alike(i.w.Sim.Ops(), i.at.Method, i.at.Path) >= i.at.Nth {
 		i.press()
 	}
 	return len(line), nil
 }
 
-// fast is a clock that runs a hundred times as fast as the machine's. On the one that moves by itself a task is over before
+// alike counts the operations of a kind.
+func alike(ops []pvesim.Op, method, path string) int {
+	n := 0
+	for _, op := range ops {
+		if op.Method == method && op.Path == path {
+			n++
+		}
+	}
+	return n
+}
+
+// fast is a clock that runs fifty times as fast as the machine's. On the one that moves by itself a task is over before
 // its answer is read, and no interrupt ever meets one.
 type fast struct{ start time.Time }
 
-const speed = 100
+const speed = 50
 
 func (f fast) Now() time.Time { return f.start.Add(time.Since(f.start) * speed) }
 
@@ -64,7 +78,7 @@ type stage struct {
 }
 
 // taskTime is long enough for an interrupt to meet a task at work.
-const taskTime = 6 * time.Second
+const taskTime = 4 * time.Second
 
 // interruptedVM is the VM of the tests: something of every kind that a task may be at work on.
 func interruptedVM(options string) string {
@@ -103,15 +117,15 @@ func (st *stage) again() {
 	st.w.ResetCalls()
 }
 
-// interrupt runs something and interrupts it when operation n was answered, or lost its answer. False: it was over before.
-func (st *stage) interrupt(n int, lost bool, run func(context.Context) error) (effective bool, err error) {
+// interrupt runs something and interrupts it when an operation was answered, or lost its answer. False: it was over before.
+func (st *stage) interrupt(at fault.Match, lost bool, run func(context.Context) error) (effective bool, err error) {
 	st.again()
 	if lost {
-		st.w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Seq: n}, Phase: fault.After}})
+		st.w.Sim.SetFaults([]fault.Rule{{Match: at, Phase: fault.After}})
 	}
 	ctx, cancel := context.WithCancel(st.t.Context())
 	defer cancel()
-	st.keys.at, st.keys.press = n, cancel
+	st.keys.at, st.keys.press = at, cancel
 	err = run(ctx)
 	st.keys.press = nil
 	effective = ctx.Err() != nil && (!lost || st.w.Sim.FaultsFired() > 0)
@@ -138,7 +152,7 @@ func (st *stage) each(what string, run func(context.Context) error, check func(n
 			if lost && (op.Method == http.MethodGet || op.Path == "/access/ticket") {
 				continue // a read is sent again
 			}
-			effective, err := st.interrupt(op.Seq, lost, run)
+			effective, err := st.interrupt(fault.Match{Method: op.Method, Path: op.Path, Nth: alike(ops[:i+1], op.Method, op.Path)}, lost, run)
 			if !effective {
 				continue
 			}
