@@ -81,16 +81,19 @@ func (u *update) doom() {
 // discard destroys the volumes of removed drives, each by its unusedN entry, bound to the digest: only what was seen detached
 // goes. Where PVE refuses, the drive is put back, so that the next plan shows it again.
 func (u *update) discard(ctx context.Context) error {
-	for _, slot := range slices.Sorted(maps.Keys(u.doomed)) {
-		d := u.doomed[slot]
+	doomed := u.doomed
+	u.doomed = nil
+	var failed []error
+	for _, slot := range slices.Sorted(maps.Keys(doomed)) {
+		d := doomed[slot]
 		u.stale = true
 		if err := u.look(ctx); err != nil {
-			return err
+			return errors.Join(append(failed, u.spared(slot, d.volume, "It may be detached", err))...)
 		}
 		current := u.config.Current()
 		entry := unusedEntry(current, d.volume)
 		if entry == "" {
-			if volumeOf(current[slot]) == d.volume {
+			if slices.Contains(u.config.Waiting(), slot) && volumeOf(current[slot]) == d.volume {
 				u.warn(fmt.Sprintf("Volume %s of VM %d was not destroyed", d.volume, u.vmid),
 					fmt.Sprintf("PVE takes it out of %s at the next stop of the VM only. It stays detached then, as unusedN; `qm unlink %d --idlist unusedN` on the node destroys it.", slot, u.vmid))
 			}
@@ -98,10 +101,26 @@ func (u *update) discard(ctx context.Context) error {
 		}
 		u.stale = true
 		if err := u.destroyEntry(ctx, entry); err != nil {
-			return u.restore(ctx, slot, d, u.spared(slot, d.volume, "PVE refused it", err))
+			failed = append(failed, u.restore(ctx, slot, d, u.spared(slot, d.volume, "PVE refused it", err)))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
+}
+
+// abandon ends an update whose step has failed. Drives that have left by then are gone from the state, so the plan's word about
+// their volumes is kept now, or never: only an interrupted apply leaves them, detached.
+func (u *update) abandon(ctx context.Context, cause error) error {
+	if len(u.doomed) == 0 {
+		return cause
+	}
+	if ctx.Err() != nil {
+		for slot, d := range u.doomed {
+			u.warn(fmt.Sprintf("Volume %s of VM %d was not destroyed", d.volume, u.vmid),
+				fmt.Sprintf("The apply was interrupted. If %s let go of it, it stays with the VM, detached.", slot))
+		}
+		return cause
+	}
+	return errors.Join(cause, u.discard(ctx))
 }
 
 // destroyEntry destroys a detached volume: deleting its entry does so at once (qemu-server API2/Qemu.pm update_vm_api). It is a

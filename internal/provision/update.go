@@ -103,7 +103,7 @@ func (u *update) run(ctx context.Context) error {
 		}
 		if err := step.do(ctx); err != nil {
 			u.wreckage(ctx, err)
-			return err
+			return u.abandon(ctx, err)
 		}
 	}
 	return nil

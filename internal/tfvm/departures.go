@@ -104,7 +104,7 @@ func unmovable(prior, plan model, seats *seating) diag.Diagnostics {
 			if was.Volume == nil || *was.Volume != seats.attach[slot] || old == slot {
 				continue
 			}
-			why := ""
+			var why string
 			switch {
 			case vm.IsCold(old) && !vm.IsCold(slot):
 				why = fmt.Sprintf("PVE takes it out of %s at the next stop only, and puts it into %s at once", old, slot)

@@ -48,7 +48,8 @@ func (r *Resource) seat(ctx context.Context, config tftypes.Value, prior model, 
 			s.name(ctx, slot, volume)
 		}
 	}
-	return s.settled(config), s
+	config = s.settled(config)
+	return config, s
 }
 
 // name decides about one volume that is not the one in its slot.
