@@ -482,3 +482,21 @@ func TestPlansThatNameVolumes(t *testing.T) {
 	l.to(body + "template = true\n")
 	l.wantSent()
 }
+
+// TestImportWithNamedVolumes: a configuration may name the volumes of an imported VM; the plan stays empty.
+func TestImportWithNamedVolumes(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, stopped+threeDisks)
+	l.configure(stopped + l.named(`disks = { scsi0 = { volume = <scsi0> }, scsi1 = { volume = <scsi1>, size = "2G" }, scsi2 = { volume = <scsi2> } }
+`))
+	l.s.Forget(lifeAddress)
+	if err := l.s.Import(t.Context(), lifeAddress, "pve1/400"); err != nil {
+		t.Fatal(err)
+	}
+	l.w.ResetCalls()
+	if err := l.s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.wantSent()
+	l.want(map[string]string{"scsi0": "scsi0", "scsi1": "scsi1", "scsi2": "scsi2"})
+}
