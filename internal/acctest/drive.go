@@ -35,7 +35,8 @@ type Session struct {
 	TerraformVersion string
 	// Parallelism bounds the resources that are worked on at once. One makes requests countable and is the default.
 	Parallelism int
-	// TrustPlans applies a plan as it is. Terraform asks for it once more during the apply; a sweep saves the time.
+	// TrustPlans applies a plan as it is, and validates once. Terraform asks for a plan once more during the apply, and
+	// validates a configuration before a plan and in it; a sweep saves the time.
 	TrustPlans bool
 	// Around is called before each RPC, and what it returns after it.
 	Around func(rpc, address string) func()

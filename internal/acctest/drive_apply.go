@@ -289,6 +289,9 @@ func (w *walk) applyResource(ctx context.Context, b *block, address string, conf
 			return prior, ds
 		}
 	}
+	if w.s.TrustPlans && (c.Action == Update || c.Action == Create && c.Config.IsWhollyKnown()) {
+		return w.carryOut(ctx, b, c)
+	}
 	prior := cty.NilVal
 	if i := w.instance(address); i != nil {
 		var more Diagnostics
@@ -296,10 +299,6 @@ func (w *walk) applyResource(ctx context.Context, b *block, address string, conf
 		if ds = append(ds, more...); ds.err() != nil {
 			return prior, ds
 		}
-	}
-	if w.s.TrustPlans && c.Action == Update {
-		v, more := w.carryOut(ctx, b, c)
-		return v, append(ds, more...)
 	}
 	again, more := w.change(ctx, b, address, prior, config)
 	if ds = append(ds, more...); ds.err() != nil {

@@ -140,8 +140,10 @@ func WithoutRefresh() PlanOption { return func(o *planOptions) { o.noRefresh = t
 //
 // As in Terraform a plan to destroy begins with an ordinary plan, which refreshes, and whose errors end it.
 func (s *Session) Plan(ctx context.Context, opts ...PlanOption) (*Plan, error) {
-	if err := s.Validate(ctx); err != nil {
-		return nil, err
+	if !s.TrustPlans {
+		if err := s.Validate(ctx); err != nil {
+			return nil, err
+		}
 	}
 	var o planOptions
 	for _, opt := range opts {
