@@ -40,6 +40,8 @@ type Session struct {
 	TrustPlans bool
 	// Around is called before each RPC, and what it returns after it.
 	Around func(rpc, address string) func()
+	// Applying is called before each ApplyResourceChange with the state before and the plan, and what it returns after it.
+	Applying func(typ string, prior, planned cty.Value) func()
 	// LogContext prepares the context of each RPC, to capture the provider's log; nil drops it.
 	LogContext func(context.Context) context.Context
 

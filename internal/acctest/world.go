@@ -39,6 +39,7 @@ type World struct {
 	base  []byte
 	calls []Call
 	log   io.Writer
+	power powerWatch
 }
 
 // Call is one RPC and the requests that it made. With a Parallelism above one the requests of calls that overlap are
@@ -59,7 +60,13 @@ func NewWorld(t testing.TB, options ...pvesim.Options) *World {
 	if err != nil {
 		t.Fatalf("start the simulated cluster: %v", err)
 	}
-	t.Cleanup(w.Close)
+	if o.RealNetwork { // for a CLI, whose plans are not seen here
+		w.ExpectPowerOffs(state.PowerShutdown, state.PowerReboot)
+	}
+	t.Cleanup(func() {
+		w.accountForPower(t)
+		w.Close()
+	})
 	return w
 }
 
@@ -69,7 +76,7 @@ func OpenWorld(o pvesim.Options) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &World{Sim: sim, base: sim.Snapshot()}, nil
+	return &World{Sim: sim, base: sim.Snapshot(), power: powerWatch{asked: map[pvesim.PowerOff]bool{}, unasked: map[pvesim.PowerOff]bool{}}}, nil
 }
 
 // Close ends the cluster.
@@ -113,7 +120,7 @@ func (w *World) Session(t testing.TB, id Identity, hcl string) *Session {
 // NewSession makes a session without a configuration, whose calls are recorded.
 func (w *World) NewSession() *Session {
 	s := NewSession(w.Factory())
-	s.Around = w.record
+	s.Around, s.Applying = w.record, w.watchPower
 	if w.log != nil {
 		s.LogContext = func(ctx context.Context) context.Context { return tflogtest.RootLogger(ctx, w.log) }
 	}
