@@ -96,7 +96,7 @@ func sshString(blob []byte) (text string, rest []byte, ok bool) {
 		return "", nil, false
 	}
 	length := binary.BigEndian.Uint32(blob)
-	if uint64(length) > uint64(len(blob)-4) {
+	if int64(length) > int64(len(blob)-4) {
 		return "", nil, false
 	}
 	return string(blob[4 : 4+length]), blob[4+length:], true
