@@ -31,7 +31,7 @@ func (s *Service) Check(ctx context.Context, r PlanRequest) []*FieldError {
 		c.add(checkNode(resources, c.node))
 	}
 	if r.Creating {
-		c.vmid(r.VMID)
+		c.vmid(ctx, s, r.VMID)
 		c.source(r.Clone)
 	}
 	if len(c.found) > 0 && (c.found[0].Path == "node" || c.found[0].Path == "nodes") {
@@ -51,12 +51,16 @@ func (s *Service) Check(ctx context.Context, r PlanRequest) []*FieldError {
 	c.images(r.Images)
 	c.pool(r.Pool)
 	if c.node != "" && len(r.Bridges) > 0 {
-		networks, err := s.networks.get(ctx, s.clock, c.node, func(ctx context.Context) ([]pve.Network, error) { return s.api.Networks(ctx, c.node) })
-		if err == nil {
+		if networks, err := s.nodeNetworks(ctx, c.node); err == nil {
 			c.bridges(r.Bridges, networks)
 		}
 	}
 	return c.found
+}
+
+// nodeNetworks are the bridges of a node, asked once for the plans of one run.
+func (s *Service) nodeNetworks(ctx context.Context, node string) ([]pve.Network, error) {
+	return s.networks.get(ctx, s.clock, node, func(ctx context.Context) ([]pve.Network, error) { return s.api.Networks(ctx, node) })
 }
 
 // planCheck gathers what is wrong.
@@ -73,8 +77,12 @@ func (c *planCheck) add(err error) {
 	}
 }
 
-func (c *planCheck) vmid(vmid int) {
+// vmid reports an id that is taken, but for what a dead create left, which the apply removes or tells about.
+func (c *planCheck) vmid(ctx context.Context, s *Service, vmid int) {
 	if guest, ok := c.resources.Guest(vmid); ok && guest.Lock != "create" && guest.Lock != "clone" {
+		if _, _, dead := s.unfinished(ctx, c.resources, guest); dead {
+			return
+		}
 		c.found = append(c.found, &FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", vmid),
 			Detail: fmt.Sprintf("%s %d (%s) on node %s has this id. Choose another vmid, leave it out to get a free one, "+
 				"or adopt the VM with terraform import", kindName(guest.Type), vmid, guest.Name, guest.Node)})
@@ -140,6 +148,7 @@ func (c *planCheck) storages(wanted map[string]string) {
 	for _, path := range slices.Sorted(maps.Keys(wanted)) {
 		id := wanted[path]
 		switch {
+		case slices.ContainsFunc(c.found, func(f *FieldError) bool { return f.Path == path }): // said before, with the way out
 		case len(anywhere[id]) == 0:
 			c.found = append(c.found, &FieldError{Path: path, Summary: fmt.Sprintf("Unknown storage %q", id),
 				Detail: "The cluster has the storages " + strings.Join(slices.Sorted(maps.Keys(anywhere)), ", ") +

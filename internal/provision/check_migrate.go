@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -47,6 +48,7 @@ func (c *planCheck) moving(ctx context.Context, s *Service, m *Moving) {
 		}
 		refuse(path, fmt.Sprintf("Drives of the VM are on storage %s, which node %s does not have. Give the disks a storage there in the same change; they are copied to it on the way.", storage, c.node))
 	}
+	c.crossing(ctx, s, m)
 	for _, device := range p.LocalResources {
 		refuse(device, fmt.Sprintf("%s is a device of node %s. Take it out in an apply of its own, or use a resource mapping that both nodes have.", device, m.From))
 	}
@@ -60,6 +62,31 @@ func (c *planCheck) moving(ctx context.Context, s *Service, m *Moving) {
 			refuse(path, fmt.Sprintf("The medium %s is on a storage of node %s alone. Eject it (file = \"none\") in an apply of its own, or use a shared storage.", disk.Volume, m.From))
 		case vm.IsLinkedClone(disk.Volume) && !disk.CDROM:
 			refuse(path, fmt.Sprintf("The volume %s is a linked clone of a base image that only node %s has. Make the VM a full clone, or use a shared storage.", disk.Volume, m.From))
+		}
+	}
+}
+
+// crossing reports the bridges that the VM is on now and the target lacks, where the plan has others: the guest arrives with
+// those that it has, and its options change afterwards. One that is off needs none to move.
+func (c *planCheck) crossing(ctx context.Context, s *Service, m *Moving) {
+	if !m.Running {
+		return
+	}
+	var networks []pve.Network
+	for _, slot := range slices.Sorted(maps.Keys(m.Prior.Networks)) {
+		was, is := m.Prior.Networks[slot].Bridge, m.Planned.Networks[slot].Bridge
+		if was == nil || is != nil && *is == *was { // one that stays is reported as what the plan wants
+			continue
+		}
+		if networks == nil {
+			var err error
+			if networks, err = s.nodeNetworks(ctx, c.node); err != nil {
+				return
+			}
+		}
+		if !slices.ContainsFunc(networks, func(n pve.Network) bool { return n.Name == *was }) {
+			c.found = append(c.found, &FieldError{Path: "networks." + slot + ".bridge", Summary: fmt.Sprintf("VM %d cannot be migrated to node %s", m.VMID, c.node),
+				Detail: fmt.Sprintf("The VM runs with %s on bridge %s, which node %s does not have. Move the device to a bridge that both nodes have in an apply of its own, or shut the VM down first.", slot, *was, c.node)})
 		}
 	}
 }

@@ -128,7 +128,7 @@ func (r CreateRequest) until(deadline time.Time) time.Time {
 
 // run does the steps, and reads the VM back once they are committed.
 func (c *creation) run(ctx context.Context) (Created, error) {
-	defer c.s.begin(c.stamp.TX)()
+	defer c.s.begin(c.stamp.TX, c.vmid)()
 	err := tx.Run(ctx, c.r.undoTimeout(), c.steps()...)
 	if err != nil {
 		return c.failed(err)

@@ -34,7 +34,12 @@ func (u *update) powerOff(ctx context.Context) error {
 			Detail: fmt.Sprintf("A paused guest hears no request to shut down. Resume it with `qm resume %d` on node %s, or stop it yourself, then apply", u.vmid, u.node)}
 	}
 	if err := u.s.shutDown(ctx, &u.ledger, u.node, u.vmid, u.r.StopTimeout, false); err != nil {
-		return err
+		if ctx.Err() != nil || pve.IsKind(err, pve.Locked) || pve.IsKind(err, pve.Denied) || pve.IsKind(err, pve.Unavailable) {
+			return err
+		}
+		return &FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not shut down", u.vmid),
+			Detail: fmt.Sprintf("It runs on. Shut it down from inside, give it a guest agent or ACPI, or more time with shutdown_timeout, then apply. "+
+				"`qm stop %d` on node %s would cut it off", u.vmid, u.node), Err: err}
 	}
 	if u.stale = len(u.config.Waiting()) > 0; u.stale { // they are in force now
 		return u.look(ctx)

@@ -40,6 +40,9 @@ func (s *Service) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 	if err := guard(ref, node, config.Current()); err != nil {
 		return Guest{}, Found, err
 	}
+	if mark, ok := parseStamp(config.Current()["description"]); ok && mark.VMID == ref.VMID && ref.Proof == nil {
+		return Guest{VMID: ref.VMID, Node: node, Husk: true}, Found, nil
+	}
 	guest := guestFrom(config, node, ref.VMID)
 	if ref.Proof != nil && ref.Proof.whose(config.Current()) != ours {
 		guest.Identity = Identity{} // not proven, so not to be remembered

@@ -27,11 +27,15 @@ func (s *Service) reclaim(ctx context.Context, resources pve.Resources, guest pv
 }
 
 // reclaimName looks for what a dead create of a VM with this name left under an automatic id. A name may be used twice, so
-// only uncommitted work of this provider counts.
+// only uncommitted work of this provider counts. The listing learns a name some 10 s late, and whoever kills a run and starts
+// it again is quicker: the guests without a name are read, but for those that this process made.
 func (s *Service) reclaimName(ctx context.Context, resources pve.Resources, name string) error {
-	for _, guest := range resources.GuestsNamed(name) {
+	for _, guest := range append(resources.GuestsNamed(name), resources.Unnamed()...) {
+		if s.made(guest.VMID) {
+			continue
+		}
 		mark, config, ok := s.unfinished(ctx, resources, guest)
-		if !ok || s.isActive(mark.TX) {
+		if !ok || s.isActive(mark.TX) || config["name"] != name {
 			continue
 		}
 		if err := s.bury(ctx, resources, guest, mark, config, "name"); err != nil {

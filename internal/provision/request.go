@@ -101,6 +101,7 @@ type Guest struct {
 	// Interfaces is what the agent said; nil if it was not asked or silent.
 	Interfaces []Interface
 	Silent     bool // the agent was asked and did not answer
+	Husk       bool // there is only the empty VM under which a destroy takes a volume away: no VM any more
 }
 
 // Interface is a network interface as the guest agent reports it.
@@ -240,5 +241,6 @@ type PlanRequest struct {
 type Moving struct {
 	VMID           int
 	From           string
+	Running        bool // it does, and is not shut down first
 	Prior, Planned vm.Spec
 }

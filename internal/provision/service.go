@@ -32,6 +32,7 @@ type Service struct {
 
 	mu     sync.Mutex
 	active map[string]bool   // transactions under way here
+	ids    map[int]bool      // VMIDs that creates here chose
 	tasks  map[pve.UPID]bool // that answered a request of ours
 }
 
@@ -40,19 +41,26 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 	if clock == nil {
 		clock = realClock{}
 	}
-	return &Service{api: api, shell: shell, clock: clock, chance: rand.Float64, active: map[string]bool{}, tasks: map[pve.UPID]bool{}}
+	return &Service{api: api, shell: shell, clock: clock, chance: rand.Float64, active: map[string]bool{}, ids: map[int]bool{}, tasks: map[pve.UPID]bool{}}
 }
 
-// begin notes a transaction as under way here, until the returned function is called.
-func (s *Service) begin(tx string) (end func()) {
+// begin notes a transaction as under way here, until the returned function is called, and its VMID for good.
+func (s *Service) begin(tx string, vmid int) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.active[tx] = true
+	s.active[tx], s.ids[vmid] = true, true
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.active, tx)
 	}
+}
+
+// made reports whether a create here chose that VMID.
+func (s *Service) made(vmid int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ids[vmid]
 }
 
 func (s *Service) isActive(tx string) bool {

@@ -184,8 +184,7 @@ func (i *idSource) choose(ctx context.Context) (int, error) {
 		return i.s.api.NextID(ctx)
 	}
 	if upper == 0 {
-		lower = slices.Max(i.skipped) + 1
-		upper = lower + 1000
+		lower, upper = i.beyond(ctx)
 	}
 	for attempt := range 1000 {
 		vmid := lower + attempt
@@ -209,6 +208,18 @@ func (i *idSource) choose(ctx context.Context) (int, error) {
 	}
 	return 0, &FieldError{Path: "vmid", Summary: "No free VMID", Detail: fmt.Sprintf("Every id tried from %d to %d is taken", lower, upper),
 		Err: errors.New("range exhausted")}
+}
+
+// beyond is where to look after the ids that were skipped, inside the datacenter's own range where PVE tells it.
+func (i *idSource) beyond(ctx context.Context) (lower, upper int) {
+	const spread = 1000
+	lower = slices.Max(i.skipped) + 1
+	upper = lower + spread
+	first, last, err := i.s.api.IDRange(ctx)
+	if err != nil || last == 0 || upper <= last {
+		return lower, upper
+	}
+	return max(first, min(lower, last-spread)), last
 }
 
 func joinInts(ids []int) string {

@@ -101,6 +101,18 @@ func (rs Resources) GuestsNamed(name string) []Resource {
 	return rs.filter(func(r Resource) bool { return r.IsGuest() && r.Name == name })
 }
 
+// Unnamed is every VM and container that the listing has no name of yet, since pvestatd has not reported it: for about 10 s
+// after its creation. Those of a node that is not online have none either, and are left out.
+func (rs Resources) Unnamed() []Resource {
+	return rs.filter(func(r Resource) bool {
+		if !r.IsGuest() || r.Name != "" && r.Name != "VM "+strconv.Itoa(r.VMID) {
+			return false
+		}
+		node, ok := rs.Node(r.Node)
+		return ok && node.Status == "online"
+	})
+}
+
 // Guests is every VM and container.
 func (rs Resources) Guests() []Resource { return rs.filter(Resource.IsGuest) }
 
@@ -141,6 +153,30 @@ func (c *Client) Resources(ctx context.Context) (Resources, error) {
 func (c *Client) NextID(ctx context.Context) (int, error) {
 	id, err := fetch[flexInt](ctx, c, "find the next free VMID", "/cluster/nextid", nil)
 	return int(id), err
+}
+
+// IDRange is the first and the last VMID that NextID gives (datacenter option next-id, whose upper bound is exclusive;
+// pve-manager API2/Cluster.pm nextid). Without Sys.Audit on / PVE tells nobody, and the bounds are 0.
+func (c *Client) IDRange(ctx context.Context) (first, last int, err error) {
+	w, err := fetch[idRangeWire](ctx, c, "read the datacenter's options", "/cluster/options", nil)
+	if err != nil || w.NextID == nil {
+		return 0, 0, err
+	}
+	first, last = 100, 999_999
+	if w.NextID.Lower != 0 {
+		first = int(w.NextID.Lower)
+	}
+	if w.NextID.Upper != 0 {
+		last = int(w.NextID.Upper) - 1
+	}
+	return first, last, nil
+}
+
+type idRangeWire struct {
+	NextID *struct {
+		Lower flexInt `json:"lower"`
+		Upper flexInt `json:"upper"`
+	} `json:"next-id"`
 }
 
 // IsFreeID tells whether no VM and no container has that id anywhere in the cluster, also none that this identity cannot see.

@@ -75,7 +75,7 @@ func sourceKnown(config tftypes.Value) bool {
 func (m *model) question(prior model, creating bool) provision.PlanRequest {
 	q := provision.PlanRequest{Creating: creating, Node: value(m.Node), Nodes: m.Nodes, Storages: map[string]string{}, Bridges: map[string]string{}, Images: map[string]string{}}
 	if moved(prior.Node, m.Node) { // everything is asked of the node that it goes to
-		q.Moving = &provision.Moving{VMID: int(value(prior.VMID)), From: *prior.Node}
+		q.Moving = &provision.Moving{VMID: int(value(prior.VMID)), From: *prior.Node, Running: value(prior.Status) == "running" && value(m.PowerState) != "stopped"}
 		prior = model{Pool: prior.Pool, CDROMs: prior.CDROMs, VMStateStorage: prior.VMStateStorage}
 	}
 	if creating {

@@ -3,6 +3,7 @@ package tfvm
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
@@ -17,6 +18,7 @@ const (
 	keyResidues = "residues" // what an undo or a destroy could not remove
 	keyProof    = "proof"    // what a failed create that left something knew of what is its own
 	keySilent   = "silent"   // the guest agent did not answer the last refresh
+	keyGone     = "gone"     // the last refresh found no VM any more, only what a destroy left of it
 	keyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
 
@@ -36,6 +38,7 @@ type memory struct {
 	Proof    *provision.Proof
 	Replaces int
 	Silent   bool
+	Gone     bool
 }
 
 // recall reads the memory. What is missing is zero.
@@ -58,6 +61,7 @@ func recall(ctx context.Context, private keyReader) (memory, diag.Diagnostics) {
 	read(keyResidues, func(raw []byte) error { return json.Unmarshal(raw, &m.Residues) })
 	read(keyProof, func(raw []byte) error { return json.Unmarshal(raw, &m.Proof) })
 	read(keySilent, func(raw []byte) error { return json.Unmarshal(raw, &m.Silent) })
+	read(keyGone, func(raw []byte) error { return json.Unmarshal(raw, &m.Gone) })
 	read(keyReplaces, func(raw []byte) error { return json.Unmarshal(raw, &m.Replaces) })
 	return m, diags
 }
@@ -101,6 +105,14 @@ func noteAgent(ctx context.Context, private keyWriter, guest provision.Guest, ke
 		return private.SetKey(ctx, keySilent, []byte("false"))
 	}
 	return nil
+}
+
+// noteGone writes whether the VM itself is gone while something of it is left, where that is news.
+func noteGone(ctx context.Context, private keyWriter, gone bool, kept memory) diag.Diagnostics {
+	if gone == kept.Gone {
+		return nil
+	}
+	return private.SetKey(ctx, keyGone, []byte(strconv.FormatBool(gone)))
 }
 
 // noteResidues writes the residues alone.

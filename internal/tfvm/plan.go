@@ -2,7 +2,6 @@ package tfvm
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -51,6 +50,10 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		planned.Value, planned.Changed = r.place(ctx, req.Config.Raw, planned, prior, &plan, kept.Managed)
 		resp.Plan.Raw = planned.Value
 	}
+	if !creating && kept.Gone {
+		resp.Diagnostics.Append(anew(ctx, resp, planned.Value, prior)...)
+		return
+	}
 	if !planned.Changed {
 		return
 	}
@@ -64,10 +67,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	switch {
 	case len(resp.RequiresReplace) > 0:
 		resp.Diagnostics.Append(prior.guardProtection("replace")...)
-		vmid, err := json.Marshal(value(prior.VMID))
-		if err == nil {
-			resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyReplaces, vmid)...)
-		}
+		resp.Diagnostics.Append(noteReplaced(ctx, resp.Private, prior)...)
 		return // Terraform plans again, without the prior state
 	case creating:
 		c := &checker{config: req.Config.Raw}

@@ -40,6 +40,9 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	case seen == provision.Unknown || err != nil:
 		resp.Diagnostics.Append(tfkit.Unsure(attempt, err)...)
 		return
+	case guest.Husk:
+		resp.Diagnostics.AddWarning(attempt.Thing+" is gone",
+			"Its destroy was interrupted while it removed a volume, for which it had made an empty VM of the same id. \"terraform destroy\" and the next apply remove both.")
 	case seen == provision.Found:
 		resp.Diagnostics.Append(noteAgent(ctx, resp.Private, guest, kept)...)
 		r.tagged(ctx, v, state.Tags, guest.Spec.Tags).refresh(ctx, req, resp, state.remind(guest), kept)
@@ -47,6 +50,10 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	left := r.recheck(ctx, state.ref(kept), kept.Residues, attempt, resp)
 	if seen == provision.Gone && len(left) == 0 && !resp.Diagnostics.HasError() {
 		resp.State.RemoveResource(ctx)
+		return
+	}
+	if seen != provision.Unknown {
+		resp.Diagnostics.Append(noteGone(ctx, resp.Private, seen == provision.Gone || guest.Husk, kept)...)
 	}
 }
 

@@ -1,16 +1,38 @@
 package tfvm
 
 import (
+	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
+
+// anew plans the replacement of a VM that a destroy has removed, though not all that it had: there is nothing to update.
+// What is left is tried again by the destroy that begins the replacement.
+func anew(ctx context.Context, resp *resource.ModifyPlanResponse, planned tftypes.Value, prior model) diag.Diagnostics {
+	resp.Plan.Raw = tfkit.Edit(planned, map[string]bool{"uuid": true}, nil) // else Terraform sees no difference to replace it for
+	resp.RequiresReplace = path.Paths{path.Root("uuid")}
+	return noteReplaced(ctx, resp.Private, prior)
+}
+
+// noteReplaced tells the second plan of a replacement, which knows no prior state, what is replaced.
+func noteReplaced(ctx context.Context, private keyWriter, prior model) diag.Diagnostics {
+	vmid, err := json.Marshal(value(prior.VMID))
+	if err != nil {
+		var diags diag.Diagnostics
+		diags.AddError("Cannot note the VMID of a VM that is replaced", err.Error())
+		return diags
+	}
+	return private.SetKey(ctx, keyReplaces, vmid)
+}
 
 // replacement lists what cannot change in place: the id, and the sources. A source that was not known before is only
 // recorded, as is one that is no longer said.
