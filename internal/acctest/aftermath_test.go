@@ -145,3 +145,17 @@ func TestMigrateAcrossBridges(t *testing.T) {
 		t.Errorf("not migrated while it was off: %v", err)
 	}
 }
+
+// TestTaintedWithoutPrivateState: Terraform hands the destroy that begins the replacement of a tainted resource no private
+// state, so the uuid in state is what tells which VM is meant. A stranger under its id is refused all the same.
+func TestTaintedWithoutPrivateState(t *testing.T) {
+	w, s := made(t, acctest.TokenNoSSH, poweredVM(""))
+	before := guestOf(w, 400).Config["smbios1"]
+	s.Taint("proxmox_vm.x")
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := guestOf(w, 400).Config["smbios1"]; after == "" || after == before {
+		t.Errorf("not replaced: %q, %q", before, after)
+	}
+}

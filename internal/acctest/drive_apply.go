@@ -283,6 +283,7 @@ func (w *walk) applyResource(ctx context.Context, b *block, address string, conf
 		}
 		gone, more := w.plan(ctx, address, b.typ, prior, cty.NullVal(w.resources[b.typ].typ()), i.private, i.identity)
 		if ds = append(ds, more...); ds.err() == nil {
+			gone.private = c.PlannedPrivate // as Terraform does: of a tainted resource that is what the plan of a new one says
 			ds = append(ds, w.destroy(ctx, address, gone)...)
 		}
 		if ds.err() != nil {

@@ -1,6 +1,7 @@
 package tfkit
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ type memory struct {
 	mu      sync.Mutex
 	read    map[int]bool
 	planned []Announcement
+	failed  map[int][]byte
 }
 
 // Announcement is a VM that a plan is going to make.
@@ -43,6 +45,29 @@ func (s *Session) Remembers(vmid int) bool {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
 	return s.memory.read[vmid]
+}
+
+// KeepFailed notes what is known of a VM that was refreshed and of which a failed create or destroy left something.
+func (s *Session) KeepFailed(vmid int, note []byte) {
+	if s == nil {
+		return
+	}
+	s.memory.mu.Lock()
+	defer s.memory.mu.Unlock()
+	if s.memory.failed == nil {
+		s.memory.failed = map[int][]byte{}
+	}
+	s.memory.failed[vmid] = note
+}
+
+// Failed is what KeepFailed noted, by VMID.
+func (s *Session) Failed() map[int][]byte {
+	if s == nil {
+		return nil
+	}
+	s.memory.mu.Lock()
+	defer s.memory.mu.Unlock()
+	return maps.Clone(s.memory.failed)
 }
 
 // Announce notes a VM that is planned. What depends on it is planned later, and will not find it on the server yet.

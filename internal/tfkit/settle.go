@@ -2,6 +2,7 @@ package tfkit
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
@@ -156,21 +157,45 @@ func (n *node) union(prior, planned tftypes.Value) tftypes.Value {
 	return tftypes.NewValue(prior.Type(), merged)
 }
 
-// Known replaces every unknown by null, so that a plan can be read into a model.
+// Known replaces every unknown by null, so that a plan can be read into a model. A list or set with an unknown element is
+// unknown as a whole, since a model has no place for gaps; an unknown object under a key stays there, with nothing in it.
 func Known(v tftypes.Value) tftypes.Value {
-	if v.IsFullyKnown() {
+	switch {
+	case v.IsFullyKnown():
 		return v
-	}
-	known, err := tftypes.Transform(v, func(_ *tftypes.AttributePath, v tftypes.Value) (tftypes.Value, error) {
-		if v.IsKnown() {
-			return v, nil
-		}
-		return null(v.Type()), nil
-	})
-	if err != nil { // the function above fails on nothing
+	case !v.IsKnown():
 		return null(v.Type())
 	}
-	return known
+	var elements []tftypes.Value
+	if v.As(&elements) == nil {
+		elements = slices.Clone(elements) // As gives the value's own
+		for i, e := range elements {
+			if !e.IsKnown() {
+				return null(v.Type())
+			}
+			elements[i] = Known(e)
+		}
+		return tftypes.NewValue(v.Type(), elements)
+	}
+	values := maps.Clone(fields(v))
+	inMap := v.Type().Is(tftypes.Map{})
+	for name, child := range values {
+		if object, ok := child.Type().(tftypes.Object); ok && inMap && !child.IsKnown() {
+			values[name] = empty(object)
+			continue
+		}
+		values[name] = Known(child)
+	}
+	return tftypes.NewValue(v.Type(), values)
+}
+
+// empty is an object whose attributes are all null.
+func empty(t tftypes.Object) tftypes.Value {
+	values := map[string]tftypes.Value{}
+	for name, typ := range t.AttributeTypes {
+		values[name] = null(typ)
+	}
+	return tftypes.NewValue(t, values)
 }
 
 // At is the value at a path of attribute names and map keys. Below an unknown everything is unknown, below a null and

@@ -19,6 +19,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	resp.Diagnostics.Append(diags...)
 	kept, diags := recall(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(kept.restore(ctx, int(value(state.VMID)), resp.Private)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}

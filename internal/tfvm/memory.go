@@ -17,6 +17,7 @@ const (
 	keyIdentity = "identity" // what proves that the VM is still ours
 	keyResidues = "residues" // what an undo or a destroy could not remove
 	keyProof    = "proof"    // what a failed create that left something knew of what is its own
+	keyFailed   = "failed"   // on the way from the plan of a new VM to the destroy of a tainted one: what is known of those that failed
 	keySilent   = "silent"   // the guest agent did not answer the last refresh
 	keyGone     = "gone"     // the last refresh found no VM any more, only what a destroy left of it
 	keyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced

@@ -30,6 +30,9 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	}
 	v = r.tagged(ctx, v, prior.Tags, configuredTags(req.Config.Raw))
 	creating := req.State.Raw.IsNull()
+	if creating {
+		resp.Diagnostics.Append(passFailures(ctx, r.Session, resp.Private)...)
+	}
 	config, seats := req.Config.Raw, &seating{}
 	if !creating {
 		config, seats = r.seat(ctx, req.Config.Raw, prior, kept)

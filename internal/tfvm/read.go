@@ -28,6 +28,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		return
 	}
 	r.Session.Remember(int(value(state.VMID)))
+	resp.Diagnostics.Append(keepFailure(r.Session, int(value(state.VMID)), kept)...)
 	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.limits().Read, tfkit.ReadTimeout))
 	defer cancel()
 

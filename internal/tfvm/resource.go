@@ -131,7 +131,11 @@ func discreet(ctx context.Context, password *string) context.Context {
 // ref is the VM in state.
 func (m *model) ref(kept memory) provision.Ref {
 	unseen := m.UUID == nil && len(kept.Managed) == 0 // the refresh fills everything in
-	return provision.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: kept.Identity, Proof: kept.Proof, Status: value(m.Status),
+	identity := kept.Identity
+	if identity.IsZero() && kept.Proof == nil { // Terraform hands the destroy of a tainted resource no private state
+		identity.UUID = value(m.UUID)
+	}
+	return provision.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: identity, Proof: kept.Proof, Status: value(m.Status),
 		Agent:    provision.AgentMemory{Enabled: m.Agent != nil && value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"), Silent: kept.Silent},
 		Firewall: m.Firewall != nil || kept.Managed["firewall"] || unseen, HA: m.HA != nil || kept.Managed["ha"]}
 }
