@@ -53,6 +53,7 @@ func requests(w *acctest.World, rpc string) []string {
 
 // TestRequestBudgetOfACreate: a cloned VM with cloud-init, one resize and a start takes at most 11 requests, 12 with agent.
 func TestRequestBudgetOfACreate(t *testing.T) {
+	t.Parallel()
 	for _, id := range acctest.Identities() {
 		for agent, budget := range map[bool]int{false: 11, true: 12} {
 			w := acctest.NewWorld(t)
@@ -94,6 +95,7 @@ func TestRequestBudgetOfACreate(t *testing.T) {
 
 // TestRequestBudgetOfARefresh: N VMs take N + 1 requests.
 func TestRequestBudgetOfARefresh(t *testing.T) {
+	t.Parallel()
 	const n = 20
 	w := acctest.NewWorld(t)
 	s := w.Session(t, acctest.TokenNoSSH, fmt.Sprintf(`

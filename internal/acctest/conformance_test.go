@@ -133,6 +133,7 @@ func (c *conformance) report(t *testing.T, real bool) {
 // TestConformance asks what a PVE 8.4.21 was asked and wants its answers: of the simulator, or with PROXMOX_VE_ENDPOINT set
 // of a real cluster, as far as that can be asked without killing workers or changing it from outside.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	c := newConformance(t)
 	if os.Getenv("PROXMOX_VE_ENDPOINT") != "" {
 		conformanceCluster(t, c)

@@ -78,6 +78,7 @@ func (h *hooked) updating(t *testing.T, ref provision.Ref) provision.UpdateReque
 // TestAnUpdateWaitsForLocks: whoever holds the configuration or its file, every kind of change waits until he lets go, and
 // is then made exactly once.
 func TestAnUpdateWaitsForLocks(t *testing.T) {
+	t.Parallel()
 	holds := map[string]func(*bench){
 		"backup":   func(b *bench) { b.sim.HoldLock(300, "backup", 90*time.Second, "root@pam") },
 		"snapshot": func(b *bench) { b.sim.HoldLock(300, "snapshot", 40*time.Second, "somebody@pve") },
@@ -193,12 +194,12 @@ func TestALockThatStays(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		for _, phrase := range append(c.phrases, "Nothing was done", "waited 4m") {
+		for _, phrase := range append(c.phrases, "Nothing was done", "waited ") {
 			if !strings.Contains(err.Error(), phrase) {
 				t.Errorf("%s: %q is not in %q", c.name, phrase, err)
 			}
 		}
-		if waited := h.now().Sub(start); waited < 4*time.Minute || waited > 5*time.Minute+10*time.Second {
+		if waited := h.now().Sub(start); waited < 4*time.Minute || waited > 5*time.Minute+30*time.Second {
 			t.Errorf("%s: gave up after %s", c.name, waited)
 		}
 		if tries := h.sent(http.MethodPut, "/config") + h.sent(http.MethodGet, "/pending"); tries > 60 {
@@ -211,6 +212,7 @@ func TestALockThatStays(t *testing.T) {
 // TestWritesBesideTheConfigurationWait: the pools', HA's and the firewall's locks are the cluster's, and a request that did
 // not get one did nothing.
 func TestWritesBesideTheConfigurationWait(t *testing.T) {
+	t.Parallel()
 	cfs := func(name string) string { return "cfs-lock '" + name + "' error: got lock request timeout" }
 	cases := map[string]struct {
 		path, reason string
@@ -244,6 +246,7 @@ func TestWritesBesideTheConfigurationWait(t *testing.T) {
 // TestALockInTheMiddle: words about a lock from the middle of the work are no proof, and the request is not sent again. A
 // create that failed so is rolled back first and then begun anew.
 func TestALockInTheMiddle(t *testing.T) {
+	t.Parallel()
 	busy := "can't lock file '/var/lock/pve-manager/pve-storage-local-zfs' - got timeout"
 	h := newHooked(t, token())
 	h.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu"}, Phase: fault.Task, Reason: "unable to create VM 300 - " + busy, Times: 3}})
@@ -265,6 +268,7 @@ func TestALockInTheMiddle(t *testing.T) {
 
 // TestAStorageThatIsHeld: creates wait for a storage on which somebody else allocates.
 func TestAStorageThatIsHeld(t *testing.T) {
+	t.Parallel()
 	for _, storage := range []string{"local-zfs", "shared-nfs"} {
 		h := newHooked(t, token())
 		before := h.sim.Snapshot()
@@ -284,6 +288,7 @@ func TestAStorageThatIsHeld(t *testing.T) {
 // TestALockedTemplateIsWaitedFor: a backup, a clone or a migration of the template, before the create looks or after it.
 // The template stays as it is.
 func TestALockedTemplateIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t, token())
 	r := small(200)
 	r.Clone, r.Spec.Disks = &provision.Clone{VMID: 9000}, nil
@@ -328,6 +333,7 @@ func (b *bench) mustNotTouch(t *testing.T, vmid int) {
 
 // TestATemplateThatMigrates: while it is waited for, the template goes to another node, and is cloned there.
 func TestATemplateThatMigrates(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t, token())
 	r := small(400)
 	r.Spec.Template = to(true)
@@ -347,6 +353,7 @@ func TestATemplateThatMigrates(t *testing.T) {
 
 // TestATemplateThatStaysLocked: the create gives up when its time is over, with the lock, its holder and nothing left.
 func TestATemplateThatStaysLocked(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"backup", "file"} {
 		h := newHooked(t, sweepIdentities()[0])
 		if kind == "file" {
@@ -371,6 +378,7 @@ func TestATemplateThatStaysLocked(t *testing.T) {
 
 // TestARollbackWaitsForALock: a backup has begun on the VM that is to be taken back. It ends, and then nothing is left.
 func TestARollbackWaitsForALock(t *testing.T) {
+	t.Parallel()
 	for _, who := range sweepIdentities() {
 		h := newHooked(t, who)
 		before := h.sim.Snapshot()
@@ -389,6 +397,7 @@ func TestARollbackWaitsForALock(t *testing.T) {
 // TestTwoProvidersShareATemplate: two provider processes make ten clones each of one template at once, while a stranger holds
 // its file for some seconds and then backs it up. All twenty are made, and nothing is written to the template.
 func TestTwoProvidersShareATemplate(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	w.Sim.SetTaskTime(2 * time.Second)
 	template := func() string {

@@ -14,6 +14,7 @@ import (
 // TestDestroyLooksAtProtectionLast: somebody protects the VM while its destroy waits for a lock, and just before its guest is
 // shut down.
 func TestDestroyLooksAtProtectionLast(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"/tasks", "/status/current"} {
 		h := newHooked(t, token())
 		r := small(300)
@@ -32,6 +33,7 @@ func TestDestroyLooksAtProtectionLast(t *testing.T) {
 // TestAnUnrelatedStorageGoesAway: while a create is undone a storage goes offline that none of its volumes can be on. The undo
 // goes on. One that they can be on stops it, and is named.
 func TestAnUnrelatedStorageGoesAway(t *testing.T) {
+	t.Parallel()
 	for storage, clean := range map[string]bool{"local-lvm": true, "shared-nfs": true, "local-zfs": false} {
 		h := newHooked(t, token())
 		h.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", VMID: 300}, Phase: fault.Before, Times: -1}})
@@ -57,6 +59,7 @@ func TestAnUnrelatedStorageGoesAway(t *testing.T) {
 // TestPoolTokensHoldAnID: an identity that may work in its pool only takes the id again in that pool, to remove what outlived
 // the VM there. It cannot see such a volume, but PVE's log names it.
 func TestPoolTokensHoldAnID(t *testing.T) {
+	t.Parallel()
 	for _, healed := range []bool{true, false} {
 		h := poolOnly(t)
 		r := small(300)

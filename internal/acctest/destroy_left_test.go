@@ -16,6 +16,7 @@ import (
 // all; while it lasts it is an error that names the volume with PVE's reason, the resource stays in state, and a later
 // destroy removes the volume. A volume that somebody has open is one such case.
 func TestDestroyThatPVESaysIsOK(t *testing.T) {
+	t.Parallel()
 	for _, profile := range []string{"8.4", "9.2"} {
 		for _, who := range acctest.Identities() {
 			for _, storage := range []string{"local-zfs", "local"} {
@@ -71,6 +72,7 @@ func mustHaveLeftOneVolume(t *testing.T, w *acctest.World, s *acctest.Session, s
 
 // TestAVMThatCannotBeDestroyed: it is in state as it was, and a refresh does not warn of it as if it were its own leftover.
 func TestAVMThatCannotBeDestroyed(t *testing.T) {
+	t.Parallel()
 	w, s := made(t, acctest.TokenNoSSH, doomedWith(""))
 	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "DELETE", VMID: 400}, Phase: fault.Before, Times: -1, Reason: "no quorum"}})
 	mustSay(t, s.Destroy(t.Context()), "no quorum", "VM 400")
@@ -91,6 +93,7 @@ func TestAVMThatCannotBeDestroyed(t *testing.T) {
 // TestDestroyWhileItsNodeGoesAway: the node crashes in the middle of the destroy, early or late. Nothing is dropped from
 // state that is there; when the node is back the next destroy ends it.
 func TestDestroyWhileItsNodeGoesAway(t *testing.T) {
+	t.Parallel()
 	for _, who := range acctest.Identities() {
 		for name, match := range map[string]fault.Match{
 			"at the shutdown":  {Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/shutdown"},

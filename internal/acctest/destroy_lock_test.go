@@ -28,6 +28,7 @@ func withoutAudit(w *state.World) {
 
 // TestDestroyWaitsForLocks: a lock that a task holds is waited for, by every identity, also by one that does not see the task.
 func TestDestroyWaitsForLocks(t *testing.T) {
+	t.Parallel()
 	for _, blind := range []bool{false, true} {
 		for _, lock := range []string{"backup", "snapshot", "migrate"} {
 			w, s := made(t, acctest.TokenNoSSH, doomedWith(""))
@@ -51,6 +52,7 @@ func TestDestroyWaitsForLocks(t *testing.T) {
 // TestDestroyGivesUpOnLocks: a lock that outlasts the timeout is an error that says which, since when, by whom; nothing was
 // touched.
 func TestDestroyGivesUpOnLocks(t *testing.T) {
+	t.Parallel()
 	for _, blind := range []bool{false, true} {
 		w, s := made(t, acctest.TokenNoSSH, doomedWith(`timeouts = { delete = "1m" }`))
 		says := []string{"VM is locked (backup)", "vzdump", "root@pam", "since", "pvenode task status"}
@@ -69,6 +71,7 @@ func TestDestroyGivesUpOnLocks(t *testing.T) {
 // TestDestroyOfADeadLock: a lock whose task died is taken away by who can; who cannot says the command, and a token without
 // Sys.Audit never takes one away. A lock that no task is known to have set is nobody's to take away.
 func TestDestroyOfADeadLock(t *testing.T) {
+	t.Parallel()
 	type world struct {
 		who   acctest.Identity
 		blind bool
@@ -119,6 +122,7 @@ func TestDestroyOfADeadLock(t *testing.T) {
 
 // TestDestroyOfADeadMigration: what the dead migration left on the other node is named, and not touched.
 func TestDestroyOfADeadMigration(t *testing.T) {
+	t.Parallel()
 	w, s := made(t, acctest.TokenSSH, doomedWith(""))
 	w.Sim.StaleLock(400, "migrate", "root@pam")
 	w.Change(func(world *state.World) {
@@ -138,6 +142,7 @@ func TestDestroyOfADeadMigration(t *testing.T) {
 // TestDestroyOfAStub: a destroy that died has left nothing but a lock. Nothing proves whose it is: a refresh keeps the state
 // and warns, a destroy says the command, and after it all is well. One that is at work is waited for.
 func TestDestroyOfAStub(t *testing.T) {
+	t.Parallel()
 	w, s := made(t, acctest.TokenSSH, doomedWith(""))
 	w.Change(func(world *state.World) {
 		g := world.Guests[400]

@@ -45,6 +45,7 @@ type hardship struct {
 // is well, and a node crashes in between. What is there afterwards is in state and named; what is not in state is gone; and
 // when the hardships are over the next destroy removes the rest. With DESTROY_ALL set every identity is put through it.
 func TestDestroyOfManyVMs(t *testing.T) {
+	t.Parallel()
 	hardships := []hardship{
 		{"OK that is none, node back soon", "8.4", map[string]int{"local-zfs": 6, "local": -1, "shared-nfs": 9}, 40 * time.Second},
 		{"warnings, node away", "9.2", map[string]int{"local-zfs": -1, "local-lvm": 5, "shared-nfs": -1}, 0},

@@ -19,6 +19,7 @@ import (
 // is touched, no guest is cut off, and the next destroy ends well, or, where a lock is left that this identity cannot take
 // away, says the command. With DESTROY_ALL set every identity is swept.
 func TestDestroySweep(t *testing.T) {
+	t.Parallel()
 	identities := []acctest.Identity{acctest.TokenSSH, acctest.TokenNoAllocate}
 	if os.Getenv("DESTROY_ALL") != "" { // make test-full
 		identities = acctest.Identities()

@@ -71,6 +71,7 @@ func mustBeUntouched(t *testing.T, w *acctest.World, s *acctest.Session) {
 
 // TestDestroyRefusals: what speaks against a destroy is found before anything is touched, and the error says the way out.
 func TestDestroyRefusals(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name  string
 		lines string
@@ -129,6 +130,7 @@ resource "proxmox_vm" "clone" {
 // TestDestroyOfATemplateInUse: a template with linked clones is refused, and they are named, wherever the storage knows of
 // them; with the clones gone it goes.
 func TestDestroyOfATemplateInUse(t *testing.T) {
+	t.Parallel()
 	for _, storage := range []string{"local-zfs", "local", "shared-nfs"} {
 		for _, who := range []acctest.Identity{acctest.TokenNoSSH, acctest.TokenNoAllocate} {
 			t.Run(fmt.Sprint(storage, " ", who), func(t *testing.T) {
@@ -154,6 +156,7 @@ func TestDestroyOfATemplateInUse(t *testing.T) {
 // TestDestroyOfASuspendedVM: a guest that was suspended to disk is destroyed as it is, with its saved memory; a snapshot's
 // memory, and a disk that only a snapshot names, go too.
 func TestDestroyOfASuspendedVM(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	s := w.Session(t, acctest.TokenNoSSH, doomedWith(""))
 	if err := s.Run(t.Context()); err != nil {
@@ -191,6 +194,7 @@ func mustNotDropPower(t *testing.T, w *acctest.World, allowed ...state.PowerKind
 
 // TestDestroyOfADisobedientGuest: it is an error with the two ways out, and nothing is lost; the one way is taken, and works.
 func TestDestroyOfADisobedientGuest(t *testing.T) {
+	t.Parallel()
 	w, s := made(t, acctest.TokenNoSSH, doomedWith(`on_destroy = { timeout = "20s" }`))
 	w.Change(func(world *state.World) { world.Guests[400].Ignores = []string{"shutdown"} })
 	w.Mark()
@@ -266,6 +270,7 @@ func references(w *state.World) {
 // TestDestroyPurges: jobs, pool and firewall forget the VM. Replication leaves its copies, and they are named. With purge off
 // the backup job keeps the id.
 func TestDestroyPurges(t *testing.T) {
+	t.Parallel()
 	w, s := made(t, acctest.TokenNoSSH, doomedWith(""))
 	w.Change(func(world *state.World) {
 		references(world)
@@ -296,6 +301,7 @@ func TestDestroyPurges(t *testing.T) {
 
 // TestDestroyOfWhatIsGone: a VM that somebody has destroyed is a success, without a refresh too.
 func TestDestroyOfWhatIsGone(t *testing.T) {
+	t.Parallel()
 	for _, away := range []bool{false, true} {
 		w, s := made(t, acctest.TokenNoSSH, doomedWith(""))
 		w.Reconfigure(t, s, acctest.TokenNoSSH, "")

@@ -85,6 +85,7 @@ func settable(o *object) *object {
 }
 
 func TestProposeNew(t *testing.T) {
+	t.Parallel()
 	o := testObject(t)
 	for name, c := range map[string]struct{ prior, config, want string }{
 		"create":                        {``, `opt = "x"`, `opt = "x"`},
@@ -138,6 +139,7 @@ func lines(s string) string {
 
 // TestProposalIsAValidPlan: a provider that plans just what is proposed never breaks a rule.
 func TestProposalIsAValidPlan(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		o := testObject(t)
 		prior := drawObject(t, o, false)
@@ -199,6 +201,7 @@ func drawNested(t *rapid.T, a *attribute, config bool) cty.Value {
 }
 
 func TestCheckPlanned(t *testing.T) {
+	t.Parallel()
 	o := testObject(t)
 	for name, c := range map[string]struct{ prior, config, planned, want string }{
 		"configured changed":         {``, `opt = "x"`, `opt = "y"`, `opt: planned "y", configured "x"`},
@@ -225,6 +228,7 @@ func TestCheckPlanned(t *testing.T) {
 }
 
 func TestCheckCompletes(t *testing.T) {
+	t.Parallel()
 	o := testObject(t)
 	for name, c := range map[string]struct{ planned, actual, want string }{
 		"same":            {`opt = "x"`, `opt = "x"`, ``},

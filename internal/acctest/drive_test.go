@@ -37,6 +37,7 @@ func must(t *testing.T, err error) {
 }
 
 func TestDriveLifecycle(t *testing.T) {
+	t.Parallel()
 	ctx, toy := context.Background(), newToy()
 	s := Drive(t, toy.factory(), toyConfig)
 	pl, err := s.Plan(ctx)
@@ -86,6 +87,7 @@ func TestDriveLifecycle(t *testing.T) {
 }
 
 func TestDriveReplace(t *testing.T) {
+	t.Parallel()
 	ctx, toy := context.Background(), newToy()
 	s := Drive(t, toy.factory(), `resource "toy_thing" "a" {
   name = "a"
@@ -109,6 +111,7 @@ func TestDriveReplace(t *testing.T) {
 }
 
 func TestDriveHoldsTheProviderToTheRules(t *testing.T) {
+	t.Parallel()
 	const config = `resource "toy_thing" "a" { name = "a" }`
 	for misbehave, want := range map[string]string{
 		"unknown":      "Provider returned invalid result object after apply",
@@ -143,6 +146,7 @@ func TestDriveHoldsTheProviderToTheRules(t *testing.T) {
 }
 
 func TestDriveFailures(t *testing.T) {
+	t.Parallel()
 	ctx, toy := context.Background(), newToy()
 	s := Drive(t, toy.factory(), `resource "toy_thing" "a" {
   name  = "a"
@@ -184,6 +188,7 @@ func TestDriveFailures(t *testing.T) {
 }
 
 func TestDriveImport(t *testing.T) {
+	t.Parallel()
 	ctx, toy := context.Background(), newToy()
 	toy.things["7"] = toyThing{name: "seven"}
 	s := Drive(t, toy.factory(), `resource "toy_thing" "a" { name = "seven" }`)
@@ -203,6 +208,7 @@ func TestDriveImport(t *testing.T) {
 }
 
 func TestDriveDataSourceAndValues(t *testing.T) {
+	t.Parallel()
 	ctx, toy := context.Background(), newToy()
 	s := Drive(t, toy.factory(), ``)
 	v, err := s.ReadDataSource(ctx, "toy_length", `of = "four"`)
@@ -218,6 +224,7 @@ func TestDriveDataSourceAndValues(t *testing.T) {
 }
 
 func TestDriveRefusesBadConfigurations(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ config, want string }{
 		"stray name":        {`resource "toy_thing" "a" { nome = "a" }`, "Unsupported argument"},
 		"stray nested name": {"resource \"toy_thing\" \"a\" {\n name = \"a\"\n disks = { scsi0 = { sice = \"1G\" } }\n}", "sice"},

@@ -92,6 +92,7 @@ func withoutProvider(t *testing.T, text string) string {
 // TestExamples applies and destroys every example, with each kind of credentials. The plan in between is empty, and
 // nothing is left.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	for name, config := range examples(t) {
 		for _, id := range Identities() {
 			t.Run(name+"/"+string(id), func(t *testing.T) {
@@ -117,6 +118,7 @@ func TestExamples(t *testing.T) {
 // TestREADMEExample applies the configuration that the README begins with. Its template is not protected, and there is no
 // key file.
 func TestREADMEExample(t *testing.T) {
+	t.Parallel()
 	blocks := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindAllStringSubmatch(read(t, "../../README.md"), -1)
 	if len(blocks) == 0 {
 		t.Fatal("README.md has no configuration")

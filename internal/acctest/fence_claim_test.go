@@ -88,6 +88,7 @@ func small(vmid int) provision.CreateRequest {
 // TestAnothersTaskIsNotOurs: the answer to our request is lost and it did nothing, while another process with the same
 // token does the like. Its task is neither stopped nor taken for ours, and its VM stays as it is.
 func TestAnothersTaskIsNotOurs(t *testing.T) {
+	t.Parallel()
 	cloning := small(200)
 	cloning.Clone, cloning.Spec.Disks = &provision.Clone{VMID: 9000, Full: to(true)}, nil
 	cases := []struct {
@@ -139,6 +140,7 @@ func TestAnothersTaskIsNotOurs(t *testing.T) {
 // TestInterruptWhileTheAnswerIsLost: the request took effect, its answer is lost, and the user interrupts. What it made is
 // found and taken back.
 func TestInterruptWhileTheAnswerIsLost(t *testing.T) {
+	t.Parallel()
 	cloning := small(200)
 	cloning.Clone, cloning.Spec.Disks = &provision.Clone{VMID: 9000}, nil
 	for path, r := range map[string]provision.CreateRequest{"/nodes/pve1/qemu": small(300), "/qemu/9000/clone": cloning} {
@@ -158,6 +160,7 @@ func TestInterruptWhileTheAnswerIsLost(t *testing.T) {
 // TestACommitWhoseAnswerIsLost: the last write takes effect, and then no request of that kind gets through any more. The
 // stamp is gone, but the VM is still known to be ours, by its uuid.
 func TestACommitWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t, token())
 	h.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT"}, Phase: fault.After}})
 	h.once("PUT", "/config", func() {
@@ -173,6 +176,7 @@ func TestACommitWhoseAnswerIsLost(t *testing.T) {
 // TestATaskThatPVEForgot: the worker dies, and its log with it. Whether the half-made VM is ours cannot be told, so it is
 // neither removed nor passed over in silence.
 func TestATaskThatPVEForgot(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t, token())
 	h.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", VMID: 300}, Phase: fault.KillTask}})
 	h.hook = func(r request) {

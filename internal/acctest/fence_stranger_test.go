@@ -26,6 +26,7 @@ func sharedGuest(w *state.World, vmid int, node string) {
 // TestAStrangerOnAnotherNode: our create fails, and before it is undone a stranger takes the id on another node, with a
 // volume on a storage that both nodes have. It is his, and is neither removed nor named for removal.
 func TestAStrangerOnAnotherNode(t *testing.T) {
+	t.Parallel()
 	for _, who := range sweepIdentities() {
 		h := newHooked(t, who)
 		var before []byte
@@ -69,6 +70,7 @@ func poolOnly(t *testing.T) *hooked {
 // TestPoolPrivilegesShowNoOrphans: the identity may only do what its pool gives. Before its VM is in the pool it cannot see
 // the orphan that a stranger left under the id, and afterwards it can: that makes the orphan none of ours.
 func TestPoolPrivilegesShowNoOrphans(t *testing.T) {
+	t.Parallel()
 	h := poolOnly(t)
 	h.change(func(w *state.World) {
 		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-300-disk-7", VMID: 300, Content: "images", Format: "raw", Size: 1 << 30, Data: "theirs"})
@@ -89,6 +91,7 @@ func TestPoolPrivilegesShowNoOrphans(t *testing.T) {
 
 // TestOrphansInUseAreNotDestroyed: the volume carries the configured id, and another VM uses it.
 func TestOrphansInUseAreNotDestroyed(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t, token())
 	h.change(func(w *state.World) {
 		w.Put(&state.Volume{Storage: "shared-nfs", Name: "300/vm-300-disk-0.qcow2", VMID: 300, Content: "images", Format: "qcow2", Size: 1 << 30, Data: "theirs"})
@@ -112,6 +115,7 @@ func TestOrphansInUseAreNotDestroyed(t *testing.T) {
 // TestLeftoversOfACloneToAnotherNode: the clone lands on another node, and a disk is added to it on a storage of its own
 // there when its worker dies. That volume is taken back too.
 func TestLeftoversOfACloneToAnotherNode(t *testing.T) {
+	t.Parallel()
 	for _, phase := range []fault.Phase{fault.Task, fault.KillTask, fault.Partial} {
 		h := newHooked(t, sweepIdentities()[0])
 		h.change(func(w *state.World) {
@@ -145,6 +149,7 @@ func (h *hooked) existing(t *testing.T, r provision.CreateRequest) provision.Ref
 // TestDestroyFollowsAMigration: the VM moves to another node while it is being destroyed. A destroy never reports a success
 // while the VM is there.
 func TestDestroyFollowsAMigration(t *testing.T) {
+	t.Parallel()
 	for _, at := range []string{"/cluster/resources", "/config", "/content"} {
 		h := newHooked(t, token())
 		r := small(300)
@@ -165,6 +170,7 @@ func TestDestroyFollowsAMigration(t *testing.T) {
 // TestDestroyRespectsWhatHappensMeanwhile: while the guest shuts down somebody protects it, starts it again, or locks it
 // with a backup. It is not destroyed, and no command is given that would break in.
 func TestDestroyRespectsWhatHappensMeanwhile(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		change func(*state.Guest)
 		want   string
@@ -198,6 +204,7 @@ func TestDestroyRespectsWhatHappensMeanwhile(t *testing.T) {
 // take out, shuts down some time after PVE took the request, and is given that time. HA's manager cuts it off at the end of
 // it, so this needs the policy that allows that.
 func TestDestroyOfSuspendedAndManagedVMs(t *testing.T) {
+	t.Parallel()
 	h := newHooked(t, token())
 	ref := h.existing(t, small(300))
 	h.change(func(w *state.World) { w.Guests[300].SetLock("suspended", "state") })

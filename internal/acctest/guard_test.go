@@ -40,6 +40,7 @@ func recycle(w *acctest.World) {
 
 // TestGuard: a VM that was destroyed, and another made under its id, between apply and plan, update and destroy.
 func TestGuard(t *testing.T) {
+	t.Parallel()
 	changed := strings.Replace(guardedVM, "1024", "2048", 1)
 	steps := map[string]func(*testing.T, *acctest.World, *acctest.Session) error{
 		"plan": func(t *testing.T, w *acctest.World, s *acctest.Session) error {
@@ -100,6 +101,7 @@ func TestGuard(t *testing.T) {
 
 // TestAGoneVMIsPlannedAnew: a VM that is proven to be gone leaves the state; one that cannot be looked for does not.
 func TestAGoneVMIsPlannedAnew(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	s := w.Session(t, acctest.TokenNoSSH, guardedVM)
 	if err := s.Run(t.Context()); err != nil {

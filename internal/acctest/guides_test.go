@@ -103,6 +103,7 @@ func TestMissingMedium(t *testing.T) {
 
 // TestGuidesAreComplete wants a page for each example of a guide, which shows it, and the README to link every page.
 func TestGuidesAreComplete(t *testing.T) {
+	t.Parallel()
 	readme := read(t, "../../README.md")
 	dirs, err := filepath.Glob(filepath.Join(examplesDir, "guides", "*"))
 	if err != nil || len(dirs) == 0 {
@@ -127,6 +128,7 @@ func TestGuidesAreComplete(t *testing.T) {
 
 // TestMigrationNames wants every attribute of this provider that the migration guide names to be in the schema.
 func TestMigrationNames(t *testing.T) {
+	t.Parallel()
 	p, err := NewWorld(t).NewSession().start(t.Context())
 	must(t, err)
 	count := 0

@@ -13,6 +13,7 @@ import (
 // TestFirewallChangedMeanwhile: somebody adds a rule between the look and the request, or between two requests. Positions
 // shift, so nothing may be sent blindly: the change is reported, and his rule stays.
 func TestFirewallChangedMeanwhile(t *testing.T) {
+	t.Parallel()
 	rule := func(action string) provision.FirewallRule {
 		return provision.FirewallRule{Type: to("in"), Action: to(action)}
 	}
@@ -49,6 +50,7 @@ func TestFirewallChangedMeanwhile(t *testing.T) {
 // TestHAChangedMeanwhile: the digest is that of all entries, so another VM's change is none of ours; a change of our own entry
 // is reported.
 func TestHAChangedMeanwhile(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ sid, conflict string }{
 		"another VM's entry": {sid: "vm:8000"}, "our entry": {sid: "vm:300", conflict: "detected modified configuration"},
 	} {

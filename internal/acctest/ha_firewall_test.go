@@ -95,6 +95,7 @@ func touches(w *acctest.World) int {
 
 // TestFirewallAndHA goes through the life of both: made with the VM, changed one by one, imported, taken out.
 func TestFirewallAndHA(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	s := w.Session(t, acctest.RootTicket, guarded)
 	if err := s.Converge(t.Context()); err != nil {
@@ -162,6 +163,7 @@ func TestFirewallAndHA(t *testing.T) {
 
 // TestFirewallOfAClone: what is configured is enforced over the template's firewall, the rest stays as the template has it.
 func TestFirewallOfAClone(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	w.Change(func(world *state.World) {
 		world.Firewall[9000] = &state.FirewallFile{Options: map[string]string{"enable": "0", "macfilter": "1"},
@@ -199,6 +201,7 @@ resource "proxmox_vm" "fresh" {
 
 // TestRollbackOfFirewallAndHA fails each of the requests about them in both ways.
 func TestRollbackOfFirewallAndHA(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	w.Change(func(world *state.World) {
 		world.HA["vm:8000"] = &state.HAResource{SID: "vm:8000", State: "ignored", Options: map[string]string{"comment": "a stranger's"}}
@@ -237,6 +240,7 @@ func TestRollbackOfFirewallAndHA(t *testing.T) {
 
 // TestDestroyUnderHA: the entry goes before the guest is shut down, and comes back if the guest does not shut down.
 func TestDestroyUnderHA(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	s := w.Session(t, acctest.RootTicket, guarded)
 	if err := s.Converge(t.Context()); err != nil {
@@ -269,6 +273,7 @@ func TestDestroyUnderHA(t *testing.T) {
 
 // TestHAIsRefusedInThePlan: HA is the cluster's, and the documented role has no say in it.
 func TestHAIsRefusedInThePlan(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	w.Mark()
 	s := w.Session(t, acctest.TokenNoSSH, guarded)
@@ -284,6 +289,7 @@ func TestHAIsRefusedInThePlan(t *testing.T) {
 
 // TestGroupsEndWithPVE9: they are refused in the plan there.
 func TestGroupsEndWithPVE9(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t, pvesim.Options{Profile: "9.0"})
 	s := w.Session(t, acctest.RootTicket, strings.Replace(guarded, `comment = "web"`, `group = "big"`, 1))
 	if _, err := s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "HA rule") {
@@ -293,6 +299,7 @@ func TestGroupsEndWithPVE9(t *testing.T) {
 
 // TestFailbackNeedsPVE9: it is refused in the plan before, and works from there on.
 func TestFailbackNeedsPVE9(t *testing.T) {
+	t.Parallel()
 	config := strings.Replace(guarded, `comment = "web"`, "failback = false", 1)
 	for profile, refused := range map[string]bool{"8.4": true, "9.0": false} {
 		w := acctest.NewWorld(t, pvesim.Options{Profile: profile})

@@ -10,6 +10,7 @@ import (
 
 // TestInputThatOnlyTheApplyUsedToRefuse: what can be known at plan time fails there, on the attribute that is wrong.
 func TestInputThatOnlyTheApplyUsedToRefuse(t *testing.T) {
+	t.Parallel()
 	disk := func(more string) string { return `disks = { scsi0 = { storage = "local-zfs", ` + more + ` } }` }
 	for _, c := range []refusal{
 		{hcl: `description = "a\u0000b"`, attribute: "description", says: []string{"NUL"}},
@@ -55,6 +56,7 @@ func TestInputThatOnlyTheApplyUsedToRefuse(t *testing.T) {
 
 // TestPlansShareLookups: many VMs in one plan cost one listing, one list of bridges and one configuration of the template.
 func TestPlansShareLookups(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	s := w.Session(t, acctest.TokenNoSSH, `
 resource "proxmox_vm" "many" {
@@ -76,6 +78,7 @@ resource "proxmox_vm" "many" {
 // TestCloneOfAProtectedTemplate: a clone inherits the protection, which must not be in the way of its own configuration
 // and must stand in the end.
 func TestCloneOfAProtectedTemplate(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	s := w.Session(t, acctest.TokenNoSSH, vmBlock("vmid = 400\nclone = { vmid = 9000 }\ncloud_init = { slot = \"ide0\" }"))
 	if err := s.Converge(t.Context()); err != nil {
@@ -91,6 +94,7 @@ func TestCloneOfAProtectedTemplate(t *testing.T) {
 
 // TestADeviceOfTheTemplateNamedLater: what is not configured of it stays as it is.
 func TestADeviceOfTheTemplateNamedLater(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	s := w.Session(t, acctest.TokenNoSSH, vmBlock("vmid = 400\nclone = { vmid = 9000 }"))
 	if err := s.Converge(t.Context()); err != nil {
@@ -120,6 +124,7 @@ func TestADeviceOfTheTemplateNamedLater(t *testing.T) {
 // TestAMoveLeavesNoPendingVolume: an option that waits for a restart stands in a line with the disk's old volume; after a
 // move the next boot would put that volume, which is gone, back in its place.
 func TestAMoveLeavesNoPendingVolume(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	disk := func(storage, more string) string {
 		return vmBlock("vmid = 400\nnode = \"pve1\"\nreboot_policy = \"never\"\ndisks = { scsi0 = { storage = \"" + storage + "\", size = \"1G\"" + more + " } }")
@@ -141,6 +146,7 @@ func TestAMoveLeavesNoPendingVolume(t *testing.T) {
 
 // TestRefusedAtHotplugInATask: a change that a running guest cannot take is an error, and does not happen later either.
 func TestRefusedAtHotplugInATask(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ before, after, says string }{
 		"another kind of drive": {`cdroms = { sata0 = { file = "none" } }`, `disks = { sata0 = { storage = "local-zfs", size = "1G" } }`, "unable to change media type"},
 		"cloud-init drive":      {`cloud_init = { storage = "local-zfs" }`, `cloud_init = { storage = "local-zfs", slot = "ide0" }`, "cannot leave ide2 while the VM runs"},

@@ -237,6 +237,7 @@ var journeys = []journey{
 
 // TestJourneys applies every journey on a VM that is stopped and on one that runs.
 func TestJourneys(t *testing.T) {
+	t.Parallel()
 	for _, power := range []string{"", "power_state = \"stopped\"\n"} {
 		for _, j := range journeys {
 			if power != "" && strings.Contains(strings.Join(j.bodies, ""), "power_state") || power == "" && j.still {

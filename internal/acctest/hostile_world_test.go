@@ -11,6 +11,7 @@ import (
 // TestDestroyWaitsForTheStorage: PVE removes the configuration of a VM although it could not remove a volume on a storage
 // that is away. Such a destroy is refused before anything happens, and goes through when the storage is back.
 func TestDestroyWaitsForTheStorage(t *testing.T) {
+	t.Parallel()
 	for name, away := range map[string]func(s *state.Storage, away bool){
 		"not available": func(s *state.Storage, away bool) { s.Offline = away },
 		"disabled":      func(s *state.Storage, away bool) { s.Disabled = away },

@@ -35,6 +35,7 @@ func halfMade(t *testing.T) (*acctest.World, *acctest.Session) {
 
 // TestLeftoversAreKeptUntilTheyAreGone: neither a refresh nor a destroy forgets them, and each says the command.
 func TestLeftoversAreKeptUntilTheyAreGone(t *testing.T) {
+	t.Parallel()
 	w, s := halfMade(t)
 	for _, try := range []func() error{func() error { return s.Destroy(t.Context()) }, func() error { return s.Run(t.Context()) }} {
 		if err := try(); err == nil || !strings.Contains(err.Error(), "qm unlock 400") {
@@ -57,6 +58,7 @@ func TestLeftoversAreKeptUntilTheyAreGone(t *testing.T) {
 // TestLeftoversOfAStrangerNow: the operator removed them by hand, and somebody else has the id: his VM is not touched, and
 // a new one is made under another id or refused.
 func TestLeftoversOfAStrangerNow(t *testing.T) {
+	t.Parallel()
 	w, s := halfMade(t)
 	w.Change(func(world *state.World) {
 		for key, v := range world.Volumes {

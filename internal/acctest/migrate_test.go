@@ -73,6 +73,7 @@ func guestOf(w *acctest.World, vmid int) (guest state.Guest) {
 
 // TestMigrate: a VM goes where node says, with what it has, and without being switched off.
 func TestMigrate(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		before, after string // power, ha
 		storage       string // of scsi0 afterwards
@@ -143,6 +144,7 @@ func TestMigrate(t *testing.T) {
 
 // TestMigrateRefused: what PVE would refuse is said in the plan, on the attribute, with nothing done.
 func TestMigrateRefused(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		more   string
 		world  func(*state.World)
@@ -185,6 +187,7 @@ func TestMigrateRefused(t *testing.T) {
 // TestNodes: a VM that may be on several nodes is made on the first one that is online, followed among them, and fetched back
 // from elsewhere.
 func TestNodes(t *testing.T) {
+	t.Parallel()
 	w := threeNodes(t)
 	w.Change(func(world *state.World) { world.Nodes["pve2"].Online = false })
 	s := w.Session(t, acctest.TokenNoSSH, fmt.Sprintf(movingVM, `nodes = ["pve2", "pve3"]`, "local-zfs", ""))
@@ -215,6 +218,7 @@ func TestNodes(t *testing.T) {
 
 // TestFollow: without a node in the configuration a VM that was moved is followed, for changes as well.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t, pvesim.Options{Nodes: []string{"pve1", "pve2"}})
 	const config = "resource \"proxmox_vm\" \"mine\" {\n  vmid = 400\n  clone = { vmid = 9000, full = true }\n  description = %q\n}\n"
 	s := w.Session(t, acctest.TokenNoSSH, fmt.Sprintf(config, "one"))

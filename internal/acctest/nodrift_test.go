@@ -42,6 +42,7 @@ type drifter struct {
 // put back, and after the VM is imported. NODRIFT_SEED draws other ones, and with NODRIFT_ONLY repeats one that failed;
 // NODRIFT_CONFIGS draws fewer than 500.
 func TestNoDrift(t *testing.T) {
+	t.Parallel()
 	configurations, workers, started := 500, max(2, runtime.GOMAXPROCS(0)), time.Now()
 	if text := os.Getenv("NODRIFT_CONFIGS"); text != "" { // make test draws fewer
 		configurations, _ = strconv.Atoi(text)

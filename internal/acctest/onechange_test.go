@@ -179,6 +179,7 @@ func apply(ctx context.Context, s *acctest.Session, config flat) error {
 // TestChangeFromOutsideIsNotOverwritten: what somebody else changes between a plan and its apply stays, and the next plan
 // reports it.
 func TestChangeFromOutsideIsNotOverwritten(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t, pvesim.Options{Nodes: []string{"pve1"}})
 	s := w.NewSession()
 	if err := s.Configure(w.ProviderBlock(acctest.RootTicket)); err != nil {
@@ -215,6 +216,7 @@ func TestChangeFromOutsideIsNotOverwritten(t *testing.T) {
 
 // TestRestrictedOptions: what PVE gives to root@pam only, to newer versions or with a permission, is refused in the plan.
 func TestRestrictedOptions(t *testing.T) {
+	t.Parallel()
 	old := acctest.NewWorld(t, pvesim.Options{Profile: "8.0", Nodes: []string{"pve1"}})
 	present := acctest.NewWorld(t, pvesim.Options{Profile: "9.2", Nodes: []string{"pve1"}})
 	present.Change(func(world *state.World) {

@@ -80,6 +80,7 @@ func permissionWorld(t *testing.T, profile string, role []string) *World {
 
 // TestDocumentedRole does everything with the role of the guide, under the names of PVE 8 and of PVE 9.
 func TestDocumentedRole(t *testing.T) {
+	t.Parallel()
 	eight := documentedRole(t)
 	nine := slices.Clone(eight)
 	nine[slices.Index(nine, "VM.Monitor")] = "VM.GuestAgent.Audit"
@@ -104,6 +105,7 @@ func TestDocumentedRole(t *testing.T) {
 // TestRoleWithoutAPrivilege takes each privilege away in turn: what the guide says is lost is lost, and said so with the
 // privilege's name; everything else goes on, and nothing stays behind.
 func TestRoleWithoutAPrivilege(t *testing.T) {
+	t.Parallel()
 	all := documentedRole(t)
 	for _, missing := range all {
 		t.Run(missing, func(t *testing.T) {
@@ -133,6 +135,7 @@ func TestRoleWithoutAPrivilege(t *testing.T) {
 
 // TestRoleMigrates: the role is enough to take a VM to another node, and VM.Migrate is what that takes.
 func TestRoleMigrates(t *testing.T) {
+	t.Parallel()
 	const config = "resource \"proxmox_vm\" \"mine\" {\n  node = %q\n  disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n}\n"
 	role := documentedRole(t)
 	for missing, want := range map[string]string{"": "", "VM.Migrate": "VM.Migrate"} {

@@ -63,6 +63,7 @@ func TestPowerAccounting(t *testing.T) {
 
 // TestPowerAsked: what an apply asks for, and what not.
 func TestPowerAsked(t *testing.T) {
+	t.Parallel()
 	vm := func(more map[string]string) cty.Value {
 		values := map[string]cty.Value{"vmid": cty.NumberIntVal(400)}
 		for name, value := range more {

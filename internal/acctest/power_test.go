@@ -20,6 +20,7 @@ func poweredVM(more string) string {
 
 // TestPowerStates changes the power of guests that are neither plainly on nor plainly off.
 func TestPowerStates(t *testing.T) {
+	t.Parallel()
 	pause := func(g *state.Guest) { g.Running.QMPStatus = "paused" }
 	cases := map[string]struct {
 		world  func(t *testing.T, w *acctest.World)

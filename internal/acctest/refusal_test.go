@@ -76,6 +76,7 @@ func replaceLine(block, key, line string) string {
 
 // TestBadInput: each wrong thing gets one diagnostic that says what is wrong and where, and nothing is left behind.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	for _, c := range refusals() {
 		t.Run(c.name, func(t *testing.T) {
 			w := acctest.NewWorld(t)
@@ -128,6 +129,7 @@ func wantOne(t *testing.T, diags acctest.Diagnostics, c refusal) {
 // TestExpiredTicket: a ticket lives two hours. A long apply goes on with a new one; when no new one is to be had, that is
 // what the error says.
 func TestExpiredTicket(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	s := w.Session(t, acctest.RootTicket, guardedVM)
 	pl, err := s.Plan(t.Context())
@@ -149,6 +151,7 @@ func TestExpiredTicket(t *testing.T) {
 
 // TestLateCollision: an id that somebody takes between plan and apply.
 func TestLateCollision(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	s := w.Session(t, acctest.TokenNoSSH, guardedVM)
 	pl, err := s.Plan(t.Context())

@@ -44,6 +44,7 @@ func (l *life) wantOffs(kinds ...state.PowerKind) {
 
 // TestRestartPolicies: what a user sees of the three policies, from the plan to the plan after.
 func TestRestartPolicies(t *testing.T) {
+	t.Parallel()
 	again := newLife(t, coresAndPolicy("2", "auto")).again()
 
 	t.Run("auto", func(t *testing.T) {

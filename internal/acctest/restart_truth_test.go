@@ -85,6 +85,7 @@ func (r *restarter) waits(option string) bool {
 // TestRestartTruth: a running guest is restarted by a change exactly where a live PVE put it on the list of what waits for a
 // restart; not with the policy "never"; and it is cut off with the policy "force" only.
 func TestRestartTruth(t *testing.T) {
+	t.Parallel()
 	r := newRestarter(t)
 	restarted, spared, refused, inexpressible, exceptions := 0, 0, 0, map[string]int{}, newConformance(t).exceptions
 	tried := map[string]bool{}

@@ -41,6 +41,7 @@ resource "proxmox_vm" "x" {
 
 // TestNoSecretIsTold: whatever goes well or wrong, no secret is in the logs at TRACE, in a diagnostic or in state.
 func TestNoSecretIsTold(t *testing.T) {
+	t.Parallel()
 	faults := map[string][]fault.Rule{
 		"no fault":      nil,
 		"refused":       {{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: fault.Before, Reason: "cannot take cipassword correct-horse-battery"}},

@@ -10,6 +10,7 @@ import (
 
 // TestCloneAddsDevices: devices that the template does not have need what PVE needs, and no more from the user.
 func TestCloneAddsDevices(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	w.Change(func(world *state.World) {
 		delete(world.Guests[9000].Config, "ide2")
@@ -41,6 +42,7 @@ resource "proxmox_vm" "x" {
 
 // TestResizeAndAnotherChangeOfARunningDisk: the resize is at once, the other waits; state tells both.
 func TestResizeAndAnotherChangeOfARunningDisk(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	config := `
 resource "proxmox_vm" "x" {
@@ -64,6 +66,7 @@ resource "proxmox_vm" "x" {
 
 // TestAddingASlotThatIsThere: a disk that the VM has and state does not know is taken as it is, with its volume and data.
 func TestAddingASlotThatIsThere(t *testing.T) {
+	t.Parallel()
 	w := acctest.NewWorld(t)
 	config := `
 resource "proxmox_vm" "x" {

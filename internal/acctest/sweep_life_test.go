@@ -305,6 +305,7 @@ func (b *lifeBench) differs(t *testing.T, f lifeFault) string {
 // about what the configuration says, nothing of the VM is lost, nothing is left over, nobody else is touched.
 // SWEEP_ONLY restricts it to the lives whose name contains the text, SWEEP_CASE to such faults.
 func TestSweepLife(t *testing.T) {
+	t.Parallel()
 	started := time.Now()
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	type result struct {

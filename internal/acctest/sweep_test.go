@@ -126,6 +126,7 @@ func eachIdentity(t *testing.T, title string, want int, sweep func(t *testing.T,
 
 // TestSweepCreate fails every operation of every create in every way, for every identity.
 func TestSweepCreate(t *testing.T) {
+	t.Parallel()
 	eachIdentity(t, "creates", 300, func(t *testing.T, b *bench, who sweepIdentity, sc scenario, counts tally) {
 		for _, seq := range b.cleanRun(sc) {
 			for _, phase := range phases {
@@ -141,6 +142,7 @@ func TestSweepCreate(t *testing.T) {
 // TestSweepUndo fails every operation of the undo as well. The create is made to fail where the most is to be undone: at
 // the start, at the commit, and by a killed worker.
 func TestSweepUndo(t *testing.T) {
+	t.Parallel()
 	eachIdentity(t, "undos", 100, func(t *testing.T, b *bench, who sweepIdentity, sc scenario, counts tally) {
 		for _, first := range b.triggers(b.cleanRun(sc)) {
 			for _, op := range b.undoOf(t, who, sc, first) {

@@ -13,6 +13,7 @@ import (
 
 // TestInterrupt: Ctrl-C while the create's task runs is a failed step like any other.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	for name, path := range map[string]string{"scratch": "/nodes/{node}/qemu", "clone": "/nodes/{node}/qemu/{vmid}/clone"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,6 +52,7 @@ func TestInterrupt(t *testing.T) {
 
 // TestManyAtOnce creates, refreshes and destroys several VMs with Terraform's usual parallelism and automatic ids.
 func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t)
 	s := w.Session(t, TokenSSH, `resource "proxmox_vm" "many" {
   count = 12

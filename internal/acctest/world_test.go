@@ -58,6 +58,7 @@ resource "proxmox_vm" "clone" {
 
 // TestEveryIdentityConverges: create, empty plan, destroy, nothing left, with each kind of credentials.
 func TestEveryIdentityConverges(t *testing.T) {
+	t.Parallel()
 	for _, id := range Identities() {
 		for name, config := range map[string]string{"scratch": scratch, "clone": clone} {
 			t.Run(string(id)+"/"+name, func(t *testing.T) {
@@ -83,6 +84,7 @@ func TestEveryIdentityConverges(t *testing.T) {
 
 // TestImport: an import is followed by an empty plan and writes nothing; what cannot be imported is refused with the reason.
 func TestImport(t *testing.T) {
+	t.Parallel()
 	const existing = `resource "proxmox_vm" "it" {
   node     = "pve1"
   name     = "existing"
@@ -141,6 +143,7 @@ func TestImport(t *testing.T) {
 
 // TestNodeDataSources reads what the server says of its nodes.
 func TestNodeDataSources(t *testing.T) {
+	t.Parallel()
 	ctx, w := t.Context(), NewWorld(t, pvesim.Options{Nodes: []string{"alpha", "beta"}})
 	s := w.Session(t, TokenNoSSH, "")
 	v, err := s.ReadDataSource(ctx, "proxmox_node", `name = "beta"`)
