@@ -113,7 +113,7 @@ func (d *daemons) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	d.proxy <- struct{}{}
 	if node == nil {
 		time.Sleep(requestTime)
-		done <- d.forward(r, body)
+		done <- d.forward(r, body) //nolint:bodyclose // below
 		<-d.proxy
 	} else {
 		time.Sleep(handOver)
@@ -125,13 +125,14 @@ func (d *daemons) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 			worker <- struct{}{}
 			d.count(1, r.URL.Path)
 			time.Sleep(requestTime)
-			done <- d.forward(r, body)
+			done <- d.forward(r, body) //nolint:bodyclose // below
 			d.count(-1, r.URL.Path)
 			<-worker
 		}()
 	}
 	select {
 	case answer := <-done:
+		defer func() { _ = answer.Body.Close() }()
 		for name, values := range answer.Header {
 			out.Header()[name] = values
 		}

@@ -98,7 +98,8 @@ func (s *Service) readBack(ctx context.Context, node string, vmid int) (Guest, e
 		return Guest{VMID: vmid, Node: node}, err
 	}
 	guest := guestFrom(config, node, vmid)
-	return guest, s.power(ctx, &guest)
+	err = s.power(ctx, &guest)
+	return guest, err
 }
 
 func guestFrom(config pve.PendingConfig, node string, vmid int) Guest {

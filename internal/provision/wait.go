@@ -149,7 +149,7 @@ func (w *waiting) look(ctx context.Context) (bool, *WaitError) {
 		return false, w.failed(err, "the agent may not be asked")
 	}
 	if ctx.Err() != nil {
-		return false, nil
+		return false, nil //nolint:nilerr // the caller looks at the context
 	}
 	return false, w.watch(ctx)
 }
@@ -162,7 +162,7 @@ func (w *waiting) watch(ctx context.Context) *WaitError {
 	}
 	if err != nil { // as likely as not it passes
 		w.last = err.Error()
-		return nil
+		return nil //nolint:nilerr // it is remembered for the end
 	}
 	w.guest.Status = status.Status
 	if status.Status == string(Running) {
@@ -180,7 +180,7 @@ func (w *waiting) follow(ctx context.Context, gone error) *WaitError {
 	resources, err := w.s.api.Resources(ctx)
 	if err != nil {
 		w.last = err.Error()
-		return nil
+		return nil //nolint:nilerr // it is remembered for the end
 	}
 	listed, ok := resources.Guest(w.guest.VMID)
 	switch {
