@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -101,5 +102,38 @@ func suspend(t *testing.T, w *acctest.World) {
 	}
 	if _, err := apiClient(t, w).Wait(t.Context(), pve.UPID(body.Data)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestHAStopsAndAChangeWaits: a guest that HA is about to stop is not restarted before, for a change that waits for the stop.
+func TestHAStopsAndAChangeWaits(t *testing.T) {
+	t.Parallel()
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.RootTicket, poweredVM(`ha = { state = "started" }`))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Reconfigure(t, s, acctest.RootTicket, poweredVM("ha = { state = \"stopped\" }\ncpu = { cores = 2 }"))
+	w.ExpectPowerOffs(state.PowerShutdown)
+	pl, err := s.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range pl.Diagnostics {
+		if strings.Contains(d.Summary, "will be restarted") {
+			t.Errorf("the plan says %s", d)
+		}
+	}
+	if err := s.Apply(t.Context(), pl); err != nil {
+		t.Fatal(err)
+	}
+	for _, off := range w.Sim.PowerOffs() {
+		if off.Kind != state.PowerShutdown {
+			t.Errorf("power-off: %+v", off)
+		}
+	}
+	w.Sim.Advance(time.Minute)
+	if g := guestOf(w, 400); g.Config["cores"] != "2" && g.Pending["cores"] != "2" {
+		t.Errorf("cores: %q, pending %q", g.Config["cores"], g.Pending["cores"])
 	}
 }

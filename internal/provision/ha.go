@@ -43,6 +43,11 @@ func (h *HA) options() map[string]string {
 	return all
 }
 
+// stops reports whether HA is to keep the guest off.
+func (h *HA) stops() bool {
+	return h != nil && h.State != nil && (*h.State == "stopped" || *h.State == "disabled")
+}
+
 func haFrom(options map[string]string) *HA {
 	return &HA{State: text(options, "state"), Group: text(options, "group"), Comment: text(options, "comment"),
 		MaxRestart: count(options, "max_restart"), MaxRelocate: count(options, "max_relocate"), Failback: truth(options, "failback")}

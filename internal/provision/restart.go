@@ -16,7 +16,7 @@ import (
 // restart puts what waits for a restart of a running guest in force, as far as the policy allows. What waited before and is
 // not of this change is no reason to restart a guest; it takes part in a restart, since PVE knows no half of one.
 func (u *update) restart(ctx context.Context) error {
-	if u.r.PowerState == Stopped || len(u.touched)+len(u.r.Due) == 0 {
+	if u.r.PowerState == Stopped || u.r.HA.stops() || len(u.touched)+len(u.r.Due) == 0 {
 		return nil
 	}
 	u.stale = u.stale || len(u.touched) > 0

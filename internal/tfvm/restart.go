@@ -16,13 +16,18 @@ import (
 // due are the options in state that wait for a restart of the running VM, as far as the configuration manages them and its
 // policy is to restart: an earlier apply could not do it.
 func due(prior, plan model, managed tfkit.Managed) []string {
-	if value(plan.RebootPolicy) == "never" || value(prior.Status) != "running" || value(plan.PowerState) == string(provision.Stopped) {
+	if value(plan.RebootPolicy) == "never" || value(prior.Status) != "running" || plan.endsOff() {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(prior.PendingChanges), func(option string) bool {
 		at, ok := prior.attributePath(option)
 		return !ok || !manages(managed, at)
 	})
+}
+
+// endsOff reports whether the guest is to be off after the apply: what waits for its restart is in force then.
+func (m *model) endsOff() bool {
+	return value(m.PowerState) == string(provision.Stopped) || m.HA.stops()
 }
 
 // manages tells whether the configuration has set an attribute, one below it or one above it.
@@ -40,7 +45,7 @@ func manages(managed tfkit.Managed, at string) bool {
 func restarts(prior, plan model, managed tfkit.Managed) diag.Diagnostics {
 	var diags diag.Diagnostics
 	policy := value(plan.RebootPolicy)
-	if value(prior.Status) != "running" || value(plan.PowerState) == string(provision.Stopped) {
+	if value(prior.Status) != "running" || plan.endsOff() {
 		return diags
 	}
 	before, after := alike(prior, plan, managed)
