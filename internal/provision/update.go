@@ -57,36 +57,31 @@ type update struct {
 	doomed   map[string]doom   // volumes that are to go with the slots they were in
 }
 
-// step is one stage of an update. There is no undo: what was done stays, and the state says so.
-type step struct {
-	name string
-	do   func(context.Context) error
-}
-
-// steps is the order of an update. A guest that is to be off is shut down first, since a stopped one takes every change; one
+// steps is the order of an update. There is no undo: what was done stays, and the state says so. A step that has nothing to do
+// makes no request. A guest that is to be off is shut down first, since a stopped one takes every change; one
 // that is to run is started last. It moves before its options change, because storages and bridges are those of the node
 // that it is going to.
-func (u *update) steps() []step {
-	return []step{
-		{"see what may be destroyed", u.condemn},
-		{"take it out of HA", u.leaveHA},
-		{"shut it down", u.powerOff},
-		{"migrate it", u.migrate},
-		{"keep disks that were about to leave", u.retake},
-		{"move and grow its disks", u.reshape},
-		{"empty slots", u.vacate},
-		{"change its options", u.options},
-		{"keep its boot order", u.reorder},
-		{"place its new disks", u.place},
-		{"change its pool", u.regroup},
-		{"change its firewall", u.protect},
-		{"start it", u.powerOn},
-		{"restart it", u.restart},
-		{"destroy its removed disks", u.discard},
-		{"grow disks that waited", u.stretch},
-		{"renew its cloud-init data", u.renew},
-		{"put it under HA", u.enterHA},
-		{"convert it to a template", u.freeze},
+func (u *update) steps() []func(context.Context) error {
+	return []func(context.Context) error{
+		u.condemn,
+		u.leaveHA,
+		u.powerOff,
+		u.migrate,
+		u.retake,
+		u.reshape,
+		u.vacate,
+		u.options,
+		u.reorder,
+		u.place,
+		u.regroup,
+		u.protect,
+		u.powerOn,
+		u.restart,
+		u.discard,
+		u.stretch,
+		u.renew,
+		u.enterHA,
+		u.freeze,
 	}
 }
 
@@ -98,10 +93,7 @@ func (u *update) run(ctx context.Context) error {
 		return err
 	}
 	for _, step := range u.steps() {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("%s: %w", step.name, err)
-		}
-		if err := step.do(ctx); err != nil {
+		if err := step(ctx); err != nil {
 			u.wreckage(ctx, err)
 			return u.abandon(ctx, err)
 		}
