@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -180,6 +181,35 @@ func TestDestroyOfASuspendedVM(t *testing.T) {
 	}
 	w.MustBeClean(t)
 	mustNotDropPower(t, w, state.PowerShutdown)
+}
+
+// TestDestroyReadsEverySnapshot: a snapshot that cannot be read may name a disk that nothing else names, so the VM is not removed
+// until all of them were.
+func TestDestroyReadsEverySnapshot(t *testing.T) {
+	t.Parallel()
+	w, s := made(t, acctest.TokenNoSSH, doomedWith(""))
+	w.Change(func(world *state.World) {
+		g := world.Guests[400]
+		g.Snaps = map[string]map[string]string{}
+		for i, name := range []string{"one", "two"} {
+			volume := fmt.Sprintf("vm-400-disk-%d", 8+i)
+			world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: volume, VMID: 400, Content: "images", Format: "raw", Size: 1 << 30})
+			g.Snaps[name] = map[string]string{"scsi9": "local-zfs:" + volume + ",size=1G", "snaptime": "1"}
+		}
+		g.Config["parent"] = "two"
+	})
+	read := fault.Match{Method: "GET", Path: "/nodes/{node}/qemu/{vmid}/snapshot/{snapname}/config", Nth: 1}
+	w.Sim.SetFaults([]fault.Rule{{Match: read, Phase: fault.Before, Status: 403, Reason: "no such luck"}})
+	mustSay(t, s.Destroy(t.Context()), "no such luck", "it was not removed")
+	if guestOf(w, 400).VMID == 0 {
+		t.Error("the VM is gone")
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := traces(w, 400); len(got) > 0 {
+		t.Errorf("left: %v", got)
+	}
 }
 
 // mustNotDropPower checks that guests were switched off in the named ways only.

@@ -3,7 +3,6 @@ package provision
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
@@ -125,14 +124,25 @@ func (d *destruction) snapshots(ctx context.Context) ([]map[string]string, error
 		return nil, nil
 	}
 	var all []map[string]string
-	for _, name := range names {
-		var config map[string]string
-		if config, err = d.s.api.SnapshotConfig(ctx, d.node, d.r.Ref.VMID, name); err == nil {
-			all = append(all, maps.Clone(config))
-		}
+	if err == nil {
+		all, err = d.s.snapshotConfigs(ctx, d.node, d.r.Ref.VMID, names)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look which volumes the snapshots of VM %d have; it was not removed: %w", d.r.Ref.VMID, err)
+	}
+	return all, nil
+}
+
+// snapshotConfigs are the options that snapshots keep, in the order of their names. One that cannot be read is an error: what
+// it alone names would be forgotten.
+func (s *Service) snapshotConfigs(ctx context.Context, node string, vmid int, names []string) ([]map[string]string, error) {
+	all := make([]map[string]string, len(names))
+	for i, name := range names {
+		config, err := s.api.SnapshotConfig(ctx, node, vmid, name)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = config
 	}
 	return all, nil
 }

@@ -39,22 +39,25 @@ func (u *update) leaving() map[string]string {
 // condemn refuses, before anything is changed, to destroy volumes that a snapshot needs: PVE would refuse it afterwards
 // (qemu-server QemuServer.pm try_deallocate_drive).
 func (u *update) condemn(ctx context.Context) error {
+	if !u.r.DestroyRemoved {
+		return nil
+	}
 	doomed := u.leaving()
-	if !u.r.DestroyRemoved || len(doomed) == 0 {
+	if len(doomed) == 0 {
 		return nil
 	}
 	names, err := u.s.api.Snapshots(ctx, u.node, u.vmid)
+	var configs []map[string]string
+	if err == nil {
+		configs, err = u.s.snapshotConfigs(ctx, u.node, u.vmid, names)
+	}
 	if err != nil {
 		return fmt.Errorf("see which volumes the snapshots of VM %d need: %w", u.vmid, err)
 	}
-	for _, name := range names {
-		config, err := u.s.api.SnapshotConfig(ctx, u.node, u.vmid, name)
-		if err != nil {
-			return fmt.Errorf("see which volumes snapshot %s of VM %d needs: %w", name, u.vmid, err)
-		}
+	for i, config := range configs {
 		for _, slot := range slices.Sorted(maps.Keys(doomed)) {
 			if uses(config, doomed[slot]) {
-				return u.spared(slot, doomed[slot], fmt.Sprintf("Snapshot %s needs it. Nothing was changed. Remove the snapshot, or set removed_disks = \"detach\"", name), nil)
+				return u.spared(slot, doomed[slot], fmt.Sprintf("Snapshot %s needs it. Nothing was changed. Remove the snapshot, or set removed_disks = \"detach\"", names[i]), nil)
 			}
 		}
 	}

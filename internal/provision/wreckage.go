@@ -86,25 +86,20 @@ func remedy(config pve.PendingConfig, volume string, vmid int, node string) stri
 // named are the volumes that the configuration names, pending values and snapshots included.
 func (u *update) named(ctx context.Context, config pve.PendingConfig) (map[string]bool, error) {
 	named := map[string]bool{}
-	note := func(value string) {
-		volume, _, _ := strings.Cut(value, ",")
-		named[volume] = true
-	}
 	for _, e := range config.Entries {
-		note(e.Value)
-		note(e.Pending)
+		named[volumeOf(e.Value)], named[volumeOf(e.Pending)] = true, true
 	}
 	snapshots, err := u.s.api.Snapshots(ctx, u.node, u.vmid)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range snapshots {
-		values, err := u.s.api.SnapshotConfig(ctx, u.node, u.vmid, name)
-		if err != nil {
-			return nil, err
-		}
+	configs, err := u.s.snapshotConfigs(ctx, u.node, u.vmid, snapshots)
+	if err != nil {
+		return nil, err
+	}
+	for _, values := range configs {
 		for _, value := range values {
-			note(value)
+			named[volumeOf(value)] = true
 		}
 	}
 	return named, nil
