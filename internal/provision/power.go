@@ -33,7 +33,7 @@ func (u *update) powerOff(ctx context.Context) error {
 		return &FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d is paused", u.vmid),
 			Detail: fmt.Sprintf("A paused guest hears no request to shut down. Resume it with `qm resume %d` on node %s, or stop it yourself, then apply", u.vmid, u.node)}
 	}
-	if err := u.s.shutDown(ctx, &u.ledger, u.node, u.vmid, u.r.StopTimeout, false); err != nil {
+	if err := u.s.shutDown(ctx, &u.ledger, u.node, u.vmid, stopTime(u.r.StopTimeout)); err != nil {
 		if ctx.Err() != nil || pve.IsKind(err, pve.Locked) || pve.IsKind(err, pve.Denied) || pve.IsKind(err, pve.Unavailable) {
 			return err
 		}
@@ -71,15 +71,22 @@ func (u *update) powerOn(ctx context.Context) error {
 	return err
 }
 
-// shutDown asks the guest to shut down, and stops it hard only where that is allowed.
-func (s *Service) shutDown(ctx context.Context, l *ledger, node string, vmid int, timeout time.Duration, force bool) error {
-	if timeout <= 0 {
-		timeout = 3 * time.Minute
+// stopTime is how long a guest has to shut down: what the request says, else three minutes.
+func stopTime(configured time.Duration) time.Duration {
+	if configured <= 0 {
+		return 3 * time.Minute
 	}
-	params := pve.Params{"timeout": strconv.Itoa(max(1, int(timeout.Seconds())))}
-	if force {
-		params["forceStop"] = "1"
-	}
+	return configured
+}
+
+// within is a time limit as PVE takes it, in whole seconds.
+func within(limit time.Duration) pve.Params {
+	return pve.Params{"timeout": strconv.Itoa(max(1, int(limit.Seconds())))}
+}
+
+// shutDown asks the guest to shut down. It never stops it hard.
+func (s *Service) shutDown(ctx context.Context, l *ledger, node string, vmid int, timeout time.Duration) error {
+	params := within(timeout)
 	_, err := s.perform(ctx, l, job{node: node, typ: "qmshutdown", id: vmid, done: s.isStopped(node, vmid),
 		send: func(ctx context.Context) (pve.UPID, error) { return s.api.ShutdownVM(ctx, node, vmid, params) }})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -91,14 +90,11 @@ func (u *update) due() []string {
 // reboot asks the guest to restart by way of PVE, which stops its process and starts a new one. PVE's task ends with the
 // stop; the start is made by another (qemu-server QemuServer.pm vm_reboot, qmeventd).
 func (u *update) reboot(ctx context.Context, before pve.GuestStatus) error {
-	timeout := u.r.StopTimeout
-	if timeout <= 0 {
-		timeout = 3 * time.Minute
-	}
+	timeout := stopTime(u.r.StopTimeout)
 	if before.QMPStatus == "paused" {
 		return u.refusal("A paused guest cannot be restarted. Resume it", nil)
 	}
-	params := pve.Params{"timeout": strconv.Itoa(max(1, int(timeout.Seconds())))}
+	params := within(timeout)
 	_, err := u.s.perform(ctx, &u.ledger, job{node: u.node, typ: "qmreboot", id: u.vmid, done: u.renewed(before),
 		send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.RebootVM(ctx, u.node, u.vmid, params) }})
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -67,11 +66,8 @@ func (d *destruction) leaveHA(ctx context.Context) error {
 
 // powerOff asks the guest to shut down, and has PVE stop it hard afterwards only where the policy says so.
 func (d *destruction) powerOff(ctx context.Context) error {
-	vmid, timeout := d.r.Ref.VMID, d.r.StopTimeout
-	if timeout <= 0 {
-		timeout = 3 * time.Minute
-	}
-	params := pve.Params{"timeout": strconv.Itoa(max(1, int(timeout.Seconds())))}
+	vmid, timeout := d.r.Ref.VMID, stopTime(d.r.StopTimeout)
+	params := within(timeout)
 	if d.r.ForceStop {
 		params["forceStop"] = "1"
 	}
