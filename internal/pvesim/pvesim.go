@@ -39,6 +39,9 @@ type Options struct {
 	// Latency is added to every API request. Zero means DefaultLatency on the clock that moves by itself, so that time passes
 	// for a client that polls, and none on others; a negative one means none.
 	Latency time.Duration
+	// Workers is how many requests are in service at a time, for Latency each, while the others queue. pvedaemon has three
+	// (pve-manager PVE/Service/pvedaemon.pm). Zero serves all at once.
+	Workers int
 	// World is the cluster to start with; nil is state.Default.
 	World *state.World
 	// RealNetwork listens on Listen and SSHListen (empty: free ports of the loopback interface) instead of in memory.
@@ -102,7 +105,7 @@ func New(o Options) (*Sim, error) {
 		o.Latency = DefaultLatency
 	}
 	s.server = handle.New(handle.Config{
-		World: w, Schema: set, TaskTime: o.TaskTime, Latency: o.Latency, Violated: o.violated(),
+		World: w, Schema: set, TaskTime: o.TaskTime, Latency: o.Latency, Workers: o.Workers, Violated: o.violated(),
 		TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
 	})
 	if s.ssh, err = sshd.New(s.server); err != nil {

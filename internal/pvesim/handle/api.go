@@ -94,8 +94,8 @@ func (c *call) template() string {
 
 // struck runs the call with the faults that meet it.
 func (c *call) struck() *answer {
-	if c.s.latency > 0 {
-		c.s.Wait(c.s.latency, nil)
+	if wait := c.s.inService(); wait > 0 {
+		c.s.Wait(wait, nil)
 	}
 	if k := c.strike.Before; k != nil && k.Fire() {
 		c.s.Wait(k.Delay(), nil)
@@ -125,6 +125,25 @@ func (c *call) struck() *answer {
 		return &cut
 	}
 	return a
+}
+
+// inService gives the request that has just come to the worker that is free first, and says when that one will have served it:
+// its turn in the queue and the latency. Only the latency keeps a worker busy, not what the request waits for afterwards.
+func (s *Server) inService() time.Duration {
+	if len(s.busy) == 0 {
+		return s.latency
+	}
+	now, first := s.world.Clock.Now(), 0
+	for i, until := range s.busy {
+		if until.Before(s.busy[first]) {
+			first = i
+		}
+	}
+	if s.busy[first].Before(now) {
+		s.busy[first] = now
+	}
+	s.busy[first] = s.busy[first].Add(s.latency)
+	return s.busy[first].Sub(now)
 }
 
 // run applies PVE's order: authentication, body, route, duplicate parameters, token, permission, node, schema, code
