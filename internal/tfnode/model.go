@@ -27,7 +27,7 @@ type nodeModel struct {
 	CPUInfo      *cpuInfoModel `tfsdk:"cpuinfo"`
 	Memory       *memoryModel  `tfsdk:"memory"`
 	Swap         *memoryModel  `tfsdk:"swap"`
-	RootFS       *rootModel    `tfsdk:"rootfs"`
+	RootFS       *memoryModel  `tfsdk:"rootfs"`
 	KSMShared    *int64        `tfsdk:"ksm_shared"`
 	KVersion     *string       `tfsdk:"kversion"`
 	Kernel       *kernelModel  `tfsdk:"kernel"`
@@ -49,13 +49,6 @@ type cpuInfoModel struct {
 }
 
 type memoryModel struct {
-	Total     *int64 `tfsdk:"total"`
-	Used      *int64 `tfsdk:"used"`
-	Free      *int64 `tfsdk:"free"`
-	Available *int64 `tfsdk:"available"`
-}
-
-type rootModel struct {
 	Total     *int64 `tfsdk:"total"`
 	Used      *int64 `tfsdk:"used"`
 	Free      *int64 `tfsdk:"free"`
@@ -94,7 +87,7 @@ func (m *nodeModel) statusIs(s pve.NodeStatus) {
 	}
 	m.Memory = &memoryModel{Total: &s.Memory.Total, Used: &s.Memory.Used, Free: &s.Memory.Free, Available: positive(s.Memory.Available)}
 	m.Swap = &memoryModel{Total: &s.Swap.Total, Used: &s.Swap.Used, Free: &s.Swap.Free}
-	m.RootFS = &rootModel{Total: &s.RootFS.Total, Used: &s.RootFS.Used, Free: &s.RootFS.Free, Available: &s.RootFS.Available}
+	m.RootFS = &memoryModel{Total: &s.RootFS.Total, Used: &s.RootFS.Used, Free: &s.RootFS.Free, Available: &s.RootFS.Available}
 	if k := s.Kernel; k != (pve.Kernel{}) {
 		m.Kernel = &kernelModel{SysName: filled(k.SysName), Release: filled(k.Release), Version: filled(k.Version), Machine: filled(k.Machine)}
 	}

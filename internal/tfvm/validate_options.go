@@ -2,6 +2,7 @@ package tfvm
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,19 +18,10 @@ func (c *checker) diskOptions(at, slot string) {
 	if bus == "virtio" && c.set(at+".ssd") {
 		c.refuse(at+".ssd", "A virtio disk cannot be presented as a solid-state disk: ssd is for ide, sata and scsi.")
 	}
-	for _, rule := range []struct {
-		buses   []string
-		options []string
-	}{
-		{[]string{"scsi", "virtio"}, []string{"iothread", "ro"}},
-		{[]string{"scsi"}, []string{"queues", "scsiblock", "vendor", "product"}},
-		{[]string{"ide"}, []string{"model"}},
-		{[]string{"ide", "sata", "scsi"}, []string{"wwn"}},
-	} {
-		for _, option := range rule.options {
-			if c.set(at+"."+option) && !slices.Contains(rule.buses, bus) {
-				c.refuse(at+"."+option, "%s is only for %s disks.", option, strings.Join(rule.buses, " and "))
-			}
+	buses := vm.DiskOptionBuses()
+	for _, option := range slices.Sorted(maps.Keys(buses)) {
+		if option != "ssd" && c.set(at+"."+option) && !slices.Contains(buses[option], bus) {
+			c.refuse(at+"."+option, "%s is only for %s disks.", option, strings.Join(buses[option], " and "))
 		}
 	}
 	c.throttle(at + ".throttle")

@@ -5,22 +5,32 @@ import (
 	"strings"
 )
 
-// FitDisk takes out of a disk that comes from another slot what the bus of its new one does not know (qemu-server
-// Drive.pm, $scsidesc and its like).
+// DiskOptionBuses are the buses of the disk options that not every bus has (qemu-server Drive.pm, the descriptions of ide,
+// sata, scsi and virtio).
+func DiskOptionBuses() map[string][]string {
+	return map[string][]string{
+		"model":     {"ide"},
+		"ssd":       {"ide", "sata", "scsi"},
+		"wwn":       {"ide", "sata", "scsi"},
+		"iothread":  {"scsi", "virtio"},
+		"ro":        {"scsi", "virtio"},
+		"queues":    {"scsi"},
+		"scsiblock": {"scsi"},
+		"product":   {"scsi"},
+		"vendor":    {"scsi"},
+	}
+}
+
+// FitDisk takes out of a disk that comes from another slot what the bus of its new one does not know.
 func FitDisk(slot string, d Disk) Disk {
 	bus := strings.TrimRight(slot, "0123456789")
-	on := func(buses ...string) bool { return slices.Contains(buses, bus) }
-	if !on("scsi", "virtio") {
-		d.IOThread, d.ReadOnly = nil, nil
+	properties := diskFormat().showAll(&d)
+	for option, buses := range DiskOptionBuses() {
+		if !slices.Contains(buses, bus) {
+			delete(properties, option)
+		}
 	}
-	if !on("scsi") {
-		d.Queues, d.SCSIBlock, d.Vendor, d.Product = nil, nil, nil, nil
-	}
-	if !on("ide") {
-		d.Model = nil
-	}
-	if !on("ide", "sata", "scsi") {
-		d.SSD, d.WWN = nil, nil
-	}
-	return d
+	fit := Disk{Storage: d.Storage, Volume: d.Volume, Format: d.Format, ImportFrom: d.ImportFrom}
+	diskFormat().readAll(&fit, properties)
+	return fit
 }

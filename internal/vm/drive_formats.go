@@ -64,22 +64,6 @@ func throttleLeaves() []leaf[Disk] {
 	}
 }
 
-// diskBuses are the buses of the sub-keys that not every bus has (qemu-server Drive.pm, the descriptions of ide, sata, scsi
-// and virtio).
-func diskBuses() map[string][]string {
-	return map[string][]string{
-		"model":     {"ide"},
-		"ssd":       {"ide", "sata", "scsi"},
-		"wwn":       {"ide", "sata", "scsi"},
-		"iothread":  {"scsi", "virtio"},
-		"ro":        {"scsi", "virtio"},
-		"queues":    {"scsi"},
-		"scsiblock": {"scsi"},
-		"product":   {"scsi"},
-		"vendor":    {"scsi"},
-	}
-}
-
 func efiFormat() format[EFIDisk] {
 	return format[EFIDisk]{
 		defaultKey: "file",

@@ -36,7 +36,7 @@ func TestValuesMeanTheSame(t *testing.T) {
 	if len(rows) < 440 {
 		t.Fatalf("only %d rows", len(rows))
 	}
-	excluded := Excluded()
+	excluded := excludedOptions()
 	for _, row := range rows {
 		option, sent, stored := row[0], row[1], row[2]
 		from, to := Decode(map[string]string{option: sent}), Decode(map[string]string{option: stored})

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Options lists what Spec expresses of POST /nodes/{node}/qemu and PUT …/config: options ("memory", "net[n]") and
+// expressedOptions lists what Spec expresses of POST /nodes/{node}/qemu and PUT …/config: options ("memory", "net[n]") and
 // sub-keys of property strings ("cpu.flags", "net[n].rate"), sorted, by PVE's names. Other names of a sub-key count as
 // sub-keys. It is made from the tables that Decode and Encode work with.
-func Options() []string {
+func expressedOptions() []string {
 	out := []string{passwordOption, bootDiskOption}
 	add := func(option string, keys func() []string) {
 		out = append(out, option)
@@ -39,23 +39,23 @@ func Options() []string {
 func diskKeys(bus string) []string {
 	keys := []string{"file", "volume", "format", "import-from", "media"}
 	for _, key := range diskFormat().keys() {
-		if only, limited := diskBuses()[key]; !limited || slices.Contains(only, bus) {
+		if only, limited := DiskOptionBuses()[key]; !limited || slices.Contains(only, bus) {
 			keys = append(keys, key)
 		}
 	}
 	return keys
 }
 
-// HasKey says whether a disk in slot ("virtio0") can have a sub-key of PVE's ("ssd"): not every bus has all of them.
-func HasKey(slot, key string) bool {
+// hasKey says whether a disk in slot ("virtio0") can have a sub-key of PVE's ("ssd"): not every bus has all of them.
+func hasKey(slot, key string) bool {
 	bus := strings.TrimRight(slot, "0123456789")
 	_, isDrive := slotRank(slot)
 	return isDrive && slices.Contains(diskKeys(bus), key)
 }
 
-// Aliases are PVE's other names of options and sub-keys, each with the one that Spec expresses. PVE stores what it is sent
+// aliasNames are PVE's other names of options and sub-keys, each with the one that Spec expresses. PVE stores what it is sent
 // under them under that one (qemu-server QemuServer.pm $confdesc, Drive.pm parse_drive).
-func Aliases() map[string]string {
+func aliasNames() map[string]string {
 	out := map[string]string{"cdrom": "ide[n]", "smp": "sockets", bootDiskOption: "boot.order", "boot.legacy": "boot.order"}
 	for _, b := range buses() {
 		for _, key := range []string{"bps", "bps_rd", "bps_wr"} { // and the number sent is lost: any becomes 0.000
@@ -77,16 +77,16 @@ func Aliases() map[string]string {
 	return out
 }
 
-// Argument is a parameter of the two routes that is no option of a VM.
-type Argument struct {
+// requestArgument is a parameter of the two routes that is no option of a VM.
+type requestArgument struct {
 	Attribute string // the attribute of proxmox_vm that says it; "" if there is none
 	Use       string // what it is, and what the provider does with it
 }
 
-// Arguments is the table of the parameters of the two routes that are no options of a VM: the path, and how a request is to
+// requestArguments is the table of the parameters of the two routes that are no options of a VM: the path, and how a request is to
 // be carried out.
-func Arguments() map[string]Argument {
-	return map[string]Argument{
+func requestArguments() map[string]requestArgument {
+	return map[string]requestArgument{
 		"node":       {"node", "part of the path: where the VM is"},
 		"vmid":       {"vmid", "part of the path: who the VM is"},
 		"pool":       {"pool", "the pool that the VM is put into"},
@@ -109,15 +109,15 @@ func Arguments() map[string]Argument {
 	}
 }
 
-// Recorded is the table of the options that PVE sets itself, with the computed attribute that tells them. What a server has
+// recordedOptions is the table of the options that PVE sets itself, with the computed attribute that tells them. What a server has
 // of them is carried in Rest.
-func Recorded() map[string]string {
+func recordedOptions() map[string]string {
 	return map[string]string{"unused[n]": "unused_volumes", "unused[n].file": "unused_volumes"}
 }
 
-// Excluded is the table of the options that Spec leaves out on purpose, with the reason. An option stands for all its
+// excludedOptions is the table of the options that Spec leaves out on purpose, with the reason. An option stands for all its
 // sub-keys. What a server has of it is carried in Rest.
-func Excluded() map[string]string {
+func excludedOptions() map[string]string {
 	out := map[string]string{
 		"lock": "state that PVE's own operations set and clear",
 	}
@@ -127,13 +127,4 @@ func Excluded() map[string]string {
 		}
 	}
 	return out
-}
-
-// RootOnly lists the options and sub-keys that PVE lets only root@pam set, never a token (qemu-server API2/Qemu.pm
-// check_vm_modify_config_perm). serial[n] and usb[n].host are free for the values "socket" and "spice".
-func RootOnly() []string {
-	return []string{
-		"affinity", "amd-sev", "arch", "args", "hookscript", "hostpci[n].host", "hostpci[n].romfile", "hugepages",
-		"intel-tdx", "ivshmem", "keephugepages", "parallel[n]", "serial[n]", "spice_enhancements", "usb[n].host", "vmgenid",
-	}
 }
