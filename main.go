@@ -26,6 +26,13 @@ func main() {
 		fmt.Println(version)
 		return
 	}
+	boundGarbage(osEnvironment())
+	if !*debug { // a debugger's provider writes where its user looks, not to Terraform
+		if err := quieten(osEnvironment()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	err := providerserver.Serve(context.Background(), provider.New(version), providerserver.ServeOpts{
 		Address:         address,
 		Debug:           *debug,
