@@ -19,11 +19,10 @@ const (
 	mac1 = "BC:24:11:00:00:02"
 )
 
-// twoNICs is a VM with net0 and net10, whose agent gives an answer.
-func twoNICs(answer ...pve.AgentInterface) Guest {
+// threeNICs are the network devices of a VM, one of them without an address.
+func threeNICs() map[string]vm.NIC {
 	first, second := mac0, mac1
-	return Guest{Spec: vm.Spec{Networks: map[string]vm.NIC{"net10": {MACAddr: &second}, "net2": {MACAddr: &first}, "net3": {}}},
-		Interfaces: interfacesFrom(answer)}
+	return map[string]vm.NIC{"net10": {MACAddr: &second}, "net2": {MACAddr: &first}, "net3": {}}
 }
 
 func nic(name, mac string, addresses ...string) pve.AgentInterface {
@@ -65,15 +64,15 @@ func TestAddressesOfANIC(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, twoNICs(c.answer...).Addresses()); diff != "" {
+			if diff := cmp.Diff(c.want, addresses(threeNICs(), interfacesFrom(c.answer))); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
 	}
-	if got := (Guest{Spec: twoNICs().Spec}).Addresses(); got != nil {
+	if got := addresses(threeNICs(), nil); got != nil {
 		t.Errorf("without an answer: %v", got)
 	}
-	if got, want := twoNICs().NICs(), []string{"net2", "net3", "net10"}; !slices.Equal(got, want) {
+	if got, want := nicSlots(threeNICs()), []string{"net2", "net3", "net10"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
@@ -106,10 +105,9 @@ func reads(vms int, answerTime func(vm int) time.Duration, c func(vm int) class)
 					q.answer <- heard{asked: true, interfaces: []Interface{}, err: err}
 				}()
 				time.Sleep(20 * time.Millisecond) // the rest of the read
-				var g Guest
-				q.hear(context.Background(), &g)
+				interfaces, _ := q.hear(context.Background())
 				mu.Lock()
-				if g.Interfaces != nil {
+				if interfaces != nil {
 					heardOf++
 				}
 				mu.Unlock()

@@ -24,7 +24,7 @@ func (s *Service) Check(ctx context.Context, r PlanRequest) []*FieldError {
 		c.add(err)
 	}
 	if c.node == "" && len(r.Nodes) == 0 && r.Clone == nil && r.Creating && len(resources.Nodes()) > 1 {
-		_, err := target(resources, "", nil)
+		_, err := target(resources, "", "")
 		c.add(err)
 	}
 	if c.node != "" {
@@ -116,7 +116,7 @@ func (c *planCheck) cloned(config map[string]string, wanted vm.Spec) {
 	has := vm.Decode(config)
 	want := vm.Merge(has, wanted)
 	want.Template = has.Template
-	complete(&want)
+	vm.Complete(&want)
 	for _, p := range vm.Diff(has, want).Problems {
 		c.found = append(c.found, &FieldError{Path: p.Option, Summary: fmt.Sprintf("VM %d cannot be cloned like this", c.origin.VMID), Detail: p.Text})
 	}

@@ -34,7 +34,7 @@ func (c *planCheck) moving(ctx context.Context, s *Service, m *Moving) {
 	refuse := func(path, detail string) {
 		c.found = append(c.found, &FieldError{Path: path, Summary: fmt.Sprintf("VM %d cannot be migrated to node %s", m.VMID, c.node), Detail: detail})
 	}
-	pairs := storageMap(m.Prior, m.Planned)
+	pairs := vm.StorageMap(m.Prior, m.Planned)
 	for _, storage := range slices.Sorted(slices.Values(p.Refused[c.node])) {
 		if to, planned := pairs[storage]; planned && to != storage {
 			continue

@@ -80,7 +80,11 @@ func (s *Service) create(ctx context.Context, r CreateRequest) (*creation, Creat
 			return nil, Created{}, err
 		}
 	}
-	node, err := target(resources, r.Node, from)
+	source := ""
+	if from != nil {
+		source = from.node
+	}
+	node, err := target(resources, r.Node, source)
 	if err != nil {
 		return nil, Created{}, err
 	}
@@ -222,15 +226,15 @@ func (c *creation) undo(ctx context.Context) error {
 	if !c.sent || c.r.OnFailure == Keep {
 		return nil
 	}
-	var undos []*removal
+	var undos []Target
 	for _, f := range c.fences {
-		undos = append(undos, &removal{s: c.s, vmid: c.vmid, nodes: c.nodes(), fence: f, ledger: &c.ledger, stamp: c.stamp,
+		undos = append(undos, Target{vmid: c.vmid, nodes: c.nodes(), fence: f, ledger: &c.ledger, stamp: c.stamp,
 			lost: c.lost, owns: c.identity.proves, managed: c.managed, pool: c.r.Pool})
 	}
 	if !c.identity.IsZero() { // the clone has ended up on its node
 		slices.Reverse(undos)
 	}
-	notes, err := removeAll(ctx, undos)
+	notes, err := c.s.removeAll(ctx, undos)
 	c.notes = notes
 	return err
 }

@@ -14,7 +14,7 @@ import (
 
 // Delete destroys a VM and looks that nothing of it is left, whatever PVE says. A VM that is gone already is a success.
 // What is left is returned with the error, to be kept in state.
-func (s *Service) Delete(ctx context.Context, r DeleteRequest) ([]Residue, []Warning, error) {
+func (s *Service) Delete(ctx context.Context, r DeleteRequest) ([]tx.Residue, []Warning, error) {
 	remove := s.deleteGuest
 	if r.Ref.Proof != nil {
 		remove = s.deleteUncommitted
@@ -28,16 +28,16 @@ func (s *Service) Delete(ctx context.Context, r DeleteRequest) ([]Residue, []War
 }
 
 // merge adds the residues that are not in the list yet.
-func merge(left, more []Residue) []Residue {
+func merge(left, more []tx.Residue) []tx.Residue {
 	for _, m := range more {
-		if !slices.ContainsFunc(left, func(l Residue) bool { return l.Kind == m.Kind && l.Node == m.Node && l.ID == m.ID }) {
+		if !slices.ContainsFunc(left, func(l tx.Residue) bool { return l.Kind == m.Kind && l.Node == m.Node && l.ID == m.ID }) {
 			left = append(left, m)
 		}
 	}
 	return left
 }
 
-func (s *Service) deleteGuest(ctx context.Context, r DeleteRequest) ([]Residue, []Warning, error) {
+func (s *Service) deleteGuest(ctx context.Context, r DeleteRequest) ([]tx.Residue, []Warning, error) {
 	d := &destruction{s: s, r: r, pool: r.Pool}
 	left, err := d.run(ctx)
 	return left, d.warnings, err
@@ -76,12 +76,12 @@ func (s *Service) locate(ctx context.Context, resources pve.Resources, ref Ref) 
 }
 
 // deleteUncommitted goes on with the rollback of a create that left something, under the proof that the create had.
-func (s *Service) deleteUncommitted(ctx context.Context, r DeleteRequest) ([]Residue, []Warning, error) {
-	notes, err := removeAll(ctx, r.Ref.Proof.removals(s))
+func (s *Service) deleteUncommitted(ctx context.Context, r DeleteRequest) ([]tx.Residue, []Warning, error) {
+	notes, err := s.removeAll(ctx, targets(r.Ref.Proof))
 	return report(r.Ref.VMID, notes, err)
 }
 
-func report(vmid int, notes []string, err error) ([]Residue, []Warning, error) {
+func report(vmid int, notes []string, err error) ([]tx.Residue, []Warning, error) {
 	var warnings []Warning
 	for _, note := range notes {
 		warnings = append(warnings, Warning{Summary: fmt.Sprintf("Destroy of VM %d", vmid), Detail: note})
@@ -95,9 +95,9 @@ func report(vmid int, notes []string, err error) ([]Residue, []Warning, error) {
 
 // clear retries remembered residues and returns those that are still there. A guest that is left is not removed here: the
 // delete of the VM in state has just tried that, with proof.
-func (s *Service) clear(ctx context.Context, r DeleteRequest) ([]Residue, error) {
+func (s *Service) clear(ctx context.Context, r DeleteRequest) ([]tx.Residue, error) {
 	var failed error
-	var open []Residue
+	var open []tx.Residue
 	for _, residue := range r.Left {
 		if residue.Kind != "volume" {
 			open = append(open, residue)
@@ -119,7 +119,7 @@ func (s *Service) clear(ctx context.Context, r DeleteRequest) ([]Residue, error)
 }
 
 // clearVolume removes a remembered volume, unless a VM has its id now: then it may be that VM's.
-func (s *Service) clearVolume(ctx context.Context, r DeleteRequest, residue Residue) error {
+func (s *Service) clearVolume(ctx context.Context, r DeleteRequest, residue tx.Residue) error {
 	vmid, ok := vm.VolumeOwner(residue.ID)
 	if !ok {
 		return fmt.Errorf("no VMID in %q", residue.ID)
@@ -136,17 +136,17 @@ func (s *Service) clearVolume(ctx context.Context, r DeleteRequest, residue Resi
 	}
 	f := ownFence(residue.Node, vmid, []string{residue.ID})
 	f.told = map[string]string{residue.ID: residue.Reason}
-	sweep := &removal{s: s, vmid: vmid, nodes: []string{residue.Node}, fence: f, ledger: &ledger{}, pool: r.Pool, identity: r.Ref.Identity,
-		stamp: newStamp(clusterName(resources), vmid, s.deadline(0))}
+	sweep := &removal{s: s, identity: r.Ref.Identity, Target: Target{vmid: vmid, nodes: []string{residue.Node}, fence: f, ledger: &ledger{}, pool: r.Pool,
+		stamp: newStamp(clusterName(resources), vmid, s.deadline(0))}}
 	return sweep.run(ctx)
 }
 
 // Recheck says which remembered residues of a VM in state are still there.
-func (s *Service) Recheck(ctx context.Context, ref Ref, left []Residue) ([]Residue, error) {
+func (s *Service) Recheck(ctx context.Context, ref Ref, left []tx.Residue) ([]tx.Residue, error) {
 	if len(left) == 0 {
 		return nil, nil
 	}
-	var remaining []Residue
+	var remaining []tx.Residue
 	has := s.attached(ctx, ref)
 	for _, residue := range left {
 		if uses(has, residue.ID) {
@@ -174,7 +174,7 @@ func (s *Service) attached(ctx context.Context, ref Ref) map[string]string {
 }
 
 // exists looks for one residue. A VM under a residue's id that is somebody else's by now is none.
-func (s *Service) exists(ctx context.Context, ref Ref, residue Residue) (bool, error) {
+func (s *Service) exists(ctx context.Context, ref Ref, residue tx.Residue) (bool, error) {
 	if residue.Kind == "guest" {
 		vmid, err := strconv.Atoi(residue.ID)
 		if err != nil {

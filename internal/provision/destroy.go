@@ -109,7 +109,7 @@ func (r *removal) halt(ctx context.Context, node string) error {
 // unlock takes away the lock of a dead worker of ours: with a ticket of root@pam over the API, since PVE lets nobody else
 // skip a lock, not even a token of root; else over SSH. Any other lock is somebody's at work and stays.
 func (r *removal) unlock(ctx context.Context, node, lock string) error {
-	if !slices.Contains(ownLocks, lock) {
+	if !isOwnLock(lock) {
 		return lockedBy(lock, fmt.Sprintf("destroy VM %d on node %s", r.vmid, node))
 	}
 	if err := r.unheld(ctx, node, lock); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
 // destruction is the destroy of a VM in state: everything that can speak against it is asked before anything is touched.
@@ -25,7 +26,7 @@ type destruction struct {
 }
 
 // run destroys, and returns what is left of the VM.
-func (d *destruction) run(ctx context.Context) ([]Residue, error) {
+func (d *destruction) run(ctx context.Context) ([]tx.Residue, error) {
 	d.suspects = map[string]string{}
 	for _, step := range []func(context.Context) error{d.look, d.refuse, d.unlocked, d.shutDown} {
 		if err := step(ctx); err != nil || d.gone {
@@ -99,16 +100,16 @@ func (d *destruction) mine(config map[string]string) bool {
 }
 
 // remove destroys a VM that is off, and looks that nothing of it is left.
-func (d *destruction) remove(ctx context.Context) ([]Residue, error) {
+func (d *destruction) remove(ctx context.Context) ([]tx.Residue, error) {
 	snapshots, err := d.snapshots(ctx)
 	if err != nil {
 		return nil, err
 	}
 	vmid := d.r.Ref.VMID
 	f := ownFence(d.node, vmid, ownVolumes(vmid, append(snapshots, d.config.Current(), d.config.Merged())...))
-	gone := &removal{s: d.s, vmid: vmid, nodes: []string{d.node}, fence: f, ledger: &d.ledger, committed: true, force: d.r.ForceStop,
-		keep: d.r.KeepReferences, pool: d.pool, identity: d.r.Ref.Identity, owns: d.mine,
-		stamp: newStamp(clusterName(d.resources), vmid, d.s.deadline(0))}
+	gone := &removal{s: d.s, committed: true, force: d.r.ForceStop, keep: d.r.KeepReferences, identity: d.r.Ref.Identity,
+		Target: Target{vmid: vmid, nodes: []string{d.node}, fence: f, ledger: &d.ledger, pool: d.pool, owns: d.mine,
+			stamp: newStamp(clusterName(d.resources), vmid, d.s.deadline(0))}}
 	err = gone.run(ctx)
 	left, warnings, err := report(vmid, gone.notes, err)
 	d.warnings = append(d.warnings, warnings...)

@@ -24,7 +24,7 @@ func (c *creation) configure(ctx context.Context) error {
 	has := vm.Decode(config.Values)
 	want := vm.Merge(has, c.r.Spec)
 	want.Description, want.Protection, want.Template = has.Description, has.Protection, has.Template
-	complete(&want)
+	vm.Complete(&want)
 	c.change = vm.Diff(has, want)
 	if len(c.change.Problems) > 0 {
 		return problems("configure", c.vmid, c.change)
@@ -49,19 +49,6 @@ func (c *creation) configure(ctx context.Context) error {
 
 func (c *creation) unmarked() error {
 	return fmt.Errorf("VM %d on node %s is not marked as this create's any more: somebody changed or replaced it", c.vmid, c.node)
-}
-
-// complete gives devices that the template does not have what PVE needs to make them.
-func complete(want *vm.Spec) {
-	for slot, nic := range want.Networks {
-		if nic.Model == "" {
-			nic.Model = vm.DefaultNICModel
-			want.Networks[slot] = nic
-		}
-	}
-	if want.CloudInit.Storage != "" && want.CloudInit.Slot == "" {
-		want.CloudInit.Slot = vm.DefaultCloudInitSlot
-	}
 }
 
 // problems is what cannot be done in place, worded like a refusal of the options concerned by PVE, so that it is shown on

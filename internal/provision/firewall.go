@@ -131,6 +131,11 @@ func (s *Service) readFirewall(ctx context.Context, node string, vmid int) (*Fir
 	return firewallFrom(options.Values, rules.Rules), nil
 }
 
+// setFirewall brings the firewall of a VM from what state knows to what is planned. clean: options that are not planned go.
+func (s *Service) setFirewall(ctx context.Context, node string, vmid int, prior, want *Firewall, clean bool) error {
+	return wall{s, node, vmid}.change(ctx, prior, want, clean)
+}
+
 // wall changes the firewall of one VM.
 type wall struct {
 	s    *Service
@@ -145,10 +150,10 @@ func (c *creation) protect(ctx context.Context) error {
 	if c.origin == nil && want.Rules == nil {
 		want.Rules = []FirewallRule{}
 	}
-	return wall{c.s, c.node, c.vmid}.change(ctx, nil, &want, c.origin == nil)
+	return c.s.setFirewall(ctx, c.node, c.vmid, nil, &want, c.origin == nil)
 }
 
-// change brings the firewall from what state knows to what is planned. clean: options that are not planned go.
+// change is setFirewall: the options first, then the rules.
 func (w wall) change(ctx context.Context, prior, want *Firewall, clean bool) error {
 	if err := w.set(ctx, prior.options(), want.options(), clean); err != nil {
 		return &FieldError{Path: "firewall", Summary: fmt.Sprintf("Cannot set the firewall options of VM %d", w.vmid),

@@ -56,7 +56,7 @@ func (u *update) migrate(ctx context.Context) error {
 func targetStorages(has, planned vm.Spec) string {
 	var list []string
 	changed := false
-	pairs := storageMap(has, planned)
+	pairs := vm.StorageMap(has, planned)
 	for _, from := range slices.Sorted(maps.Keys(pairs)) {
 		list = append(list, from+":"+pairs[from])
 		changed = changed || from != pairs[from]
@@ -65,28 +65,6 @@ func targetStorages(has, planned vm.Spec) string {
 		return ""
 	}
 	return strings.Join(list, ",")
-}
-
-// storageMap says where the disks of each storage go. Two disks of one storage cannot part on the way: the first slot decides,
-// and the other is moved afterwards.
-func storageMap(has, planned vm.Spec) map[string]string {
-	pairs := map[string]string{}
-	note := func(from, to string) {
-		if _, decided := pairs[from]; !decided && from != "" && to != "" {
-			pairs[from] = to
-		}
-	}
-	for _, slot := range slices.Sorted(maps.Keys(has.Disks)) {
-		note(has.Disks[slot].Storage, planned.Disks[slot].Storage)
-	}
-	if has.EFIDisk != nil && planned.EFIDisk != nil {
-		note(has.EFIDisk.Storage, planned.EFIDisk.Storage)
-	}
-	if has.TPMState != nil && planned.TPMState != nil {
-		note(has.TPMState.Storage, planned.TPMState.Storage)
-	}
-	note(has.CloudInit.Storage, planned.CloudInit.Storage)
-	return pairs
 }
 
 // arrived tells whether the VM is on its new node.

@@ -17,7 +17,7 @@ func onto(server, prior, planned vm.Spec) (before, after vm.Spec) {
 			after.Disks[slot] = vm.FitDisk(slot, vm.MergeDisk(server.Disks[from], disk))
 		}
 	}
-	complete(&after)
+	vm.Complete(&after)
 	return before, after
 }
 

@@ -10,13 +10,13 @@ import (
 // Proof is what a create that failed and left something knew of what is its own. It is kept in private state, so that a
 // later destroy acts under the same rules as the rollback did, and not on whoever has the id by then.
 type Proof struct {
-	VMID     int       `json:"vmid"`
-	Nodes    []string  `json:"nodes"` // where the configuration can be
-	Cluster  string    `json:"cluster"`
-	TX       string    `json:"transaction"`
-	Deadline time.Time `json:"deadline"`
-	Fences   []Fence   `json:"fences"` // where the volumes are
-	Tasks    []string  `json:"tasks"`  // UPIDs
+	VMID     int           `json:"vmid"`
+	Nodes    []string      `json:"nodes"` // where the configuration can be
+	Cluster  string        `json:"cluster"`
+	TX       string        `json:"transaction"`
+	Deadline time.Time     `json:"deadline"`
+	Fences   []FenceRecord `json:"fences"` // where the volumes are
+	Tasks    []string      `json:"tasks"`  // UPIDs
 	// Guessed are those of Tasks that a search found, which may be another process's.
 	Guessed []string `json:"guessed,omitempty"`
 	Lost    bool     `json:"lost,omitempty"`
@@ -26,8 +26,8 @@ type Proof struct {
 	Identity Identity `json:"identity,omitzero"`
 }
 
-// Fence is a node on which a create could make volumes, as it was before the first write.
-type Fence struct {
+// FenceRecord is a node on which a create could make volumes, as it was before the first write.
+type FenceRecord struct {
 	Node     string   `json:"node"`
 	Storages []string `json:"storages"` // that were listed
 	Before   []string `json:"before"`   // volumes of the VMID that were there
@@ -40,7 +40,7 @@ func (c *creation) proof() *Proof {
 	p := &Proof{VMID: c.vmid, Nodes: c.nodes(), Cluster: c.stamp.Cluster, TX: c.stamp.TX, Deadline: c.stamp.Deadline,
 		Lost: c.lost != nil, Identity: c.identity, HA: c.managed, Pool: c.r.Pool}
 	for _, f := range c.fences {
-		p.Fences = append(p.Fences, Fence{Node: f.node, Storages: f.storages, Before: f.orphans(), Targets: f.targets})
+		p.Fences = append(p.Fences, f.record())
 	}
 	for _, upid := range c.ledger.upids {
 		p.Tasks = append(p.Tasks, string(upid))
@@ -51,8 +51,8 @@ func (c *creation) proof() *Proof {
 	return p
 }
 
-// removals go on where the create's own gave up.
-func (p *Proof) removals(s *Service) []*removal {
+// targets are what is left of a create, to go on where its own rollback gave up.
+func targets(p *Proof) []Target {
 	l := &ledger{}
 	for _, upid := range p.Tasks {
 		l.add(pve.UPID(upid))
@@ -60,17 +60,13 @@ func (p *Proof) removals(s *Service) []*removal {
 	for _, upid := range p.Guessed {
 		l.guess(pve.UPID(upid))
 	}
-	var all []*removal
-	for _, at := range p.Fences {
-		f := &fence{node: at.Node, vmid: p.VMID, storages: slices.Clone(at.Storages), targets: at.Targets, blind: map[string]error{}, before: map[string]struct{}{}}
-		for _, volume := range at.Before {
-			f.before[volume] = struct{}{}
-		}
-		r := &removal{s: s, vmid: p.VMID, nodes: p.Nodes, fence: f, ledger: l, stamp: p.stamp(), owns: p.Identity.proves, managed: p.HA, pool: p.Pool}
+	var all []Target
+	for _, f := range p.fences() {
+		t := Target{vmid: p.VMID, nodes: p.Nodes, fence: f, ledger: l, stamp: p.stamp(), owns: p.Identity.proves, managed: p.HA, pool: p.Pool}
 		if p.Lost {
-			r.lost = &lostJob{}
+			t.lost = &lostJob{}
 		}
-		all = append(all, r)
+		all = append(all, t)
 	}
 	if !p.Identity.IsZero() { // the VM is where it ended up
 		slices.Reverse(all)
@@ -78,6 +74,25 @@ func (p *Proof) removals(s *Service) []*removal {
 	return all
 }
 
+// record is the fence for a proof.
+func (f *fence) record() FenceRecord {
+	return FenceRecord{Node: f.node, Storages: f.storages, Before: f.orphans(), Targets: f.targets}
+}
+
+// fences are the create's, as they were before its first write.
+func (p *Proof) fences() fences {
+	var all fences
+	for _, at := range p.Fences {
+		f := &fence{node: at.Node, vmid: p.VMID, storages: slices.Clone(at.Storages), targets: at.Targets, blind: map[string]error{}, before: map[string]struct{}{}}
+		for _, volume := range at.Before {
+			f.before[volume] = struct{}{}
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// stamp is the mark that the create put on its VM.
 func (p *Proof) stamp() stamp {
 	return stamp{Cluster: p.Cluster, VMID: p.VMID, TX: p.TX, Deadline: p.Deadline.UTC()}
 }

@@ -128,19 +128,19 @@ func TestTarget(t *testing.T) {
 		name      string
 		resources pve.Resources
 		node      string
-		from      *origin
+		source    string
 		want      string
 		fails     string
 	}{
-		{"configured", two, "pve1", nil, "pve1", ""},
-		{"the only one", one, "", nil, "pve1", ""},
-		{"the template's", two, "", &origin{node: "pve1"}, "pve1", ""},
-		{"none of several", two, "", nil, "", "No node given"},
-		{"unknown", two, "pve9", nil, "", "Unknown node"},
-		{"offline", two, "pve2", nil, "", "not online"},
+		{"configured", two, "pve1", "", "pve1", ""},
+		{"the only one", one, "", "", "pve1", ""},
+		{"the template's", two, "", "pve1", "pve1", ""},
+		{"none of several", two, "", "", "", "No node given"},
+		{"unknown", two, "pve9", "", "", "Unknown node"},
+		{"offline", two, "pve2", "", "", "not online"},
 	}
 	for _, c := range cases {
-		got, err := target(c.resources, c.node, c.from)
+		got, err := target(c.resources, c.node, c.source)
 		if c.fails == "" && (err != nil || got != c.want) || c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
 			t.Errorf("%s: %q, %v", c.name, got, err)
 		}

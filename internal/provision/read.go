@@ -25,7 +25,7 @@ func (s *Service) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 	}
 	var asked *question
 	if ref.Agent.Enabled && ok && listed.Status == string(Running) {
-		asked = s.askAgent(ctx, node, ref.VMID, ref.Agent)
+		asked = s.agents.ask(ctx, node, ref.VMID, ref.Agent)
 	}
 	config, err := s.api.PendingConfig(ctx, node, ref.VMID)
 	if pve.IsKind(err, pve.NotFound) {
@@ -52,7 +52,7 @@ func (s *Service) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 		err = s.power(ctx, &guest)
 	}
 	if asked == nil && guest.hasAgent() {
-		asked = s.askAgent(ctx, node, ref.VMID, ref.Agent)
+		asked = s.agents.ask(ctx, node, ref.VMID, ref.Agent)
 	}
 	if err == nil {
 		err = s.attend(ctx, &guest, ref.Firewall, ref.HA || listed.HAState != "")
@@ -61,7 +61,7 @@ func (s *Service) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 		}
 	}
 	if asked != nil && guest.hasAgent() {
-		asked.hear(ctx, &guest)
+		guest.hear(ctx, asked)
 	}
 	return guest, Found, err
 }
@@ -166,7 +166,7 @@ func (s *Service) Adopt(ctx context.Context, node string, vmid int) (Guest, erro
 	guest.Pool = listed.Pool
 	err = s.power(ctx, &guest)
 	if guest.hasAgent() {
-		s.askAgent(ctx, node, vmid, AgentMemory{Enabled: true}).hear(ctx, &guest)
+		s.askAgent(ctx, &guest, AgentMemory{Enabled: true})
 	}
 	if err == nil {
 		err = s.attend(ctx, &guest, true, listed.HAState != "")

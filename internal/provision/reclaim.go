@@ -75,8 +75,8 @@ func (s *Service) bury(ctx context.Context, resources pve.Resources, guest pve.R
 		return err
 	}
 	f.release(config, guest.VMID)
-	dead := &removal{s: s, vmid: guest.VMID, nodes: []string{guest.Node}, fence: f, ledger: &ledger{}, stamp: mark, pool: guest.Pool}
-	if err := dead.run(ctx); err != nil {
+	dead := Target{vmid: guest.VMID, nodes: []string{guest.Node}, fence: f, ledger: &ledger{}, stamp: mark, pool: guest.Pool}
+	if err := s.remove(ctx, dead); err != nil {
 		return &FieldError{Path: path, Summary: fmt.Sprintf("Cannot remove what a dead create left of VM %d", guest.VMID),
 			Detail: "Its lease ended " + mark.Deadline.Format(time.RFC3339), Err: err}
 	}

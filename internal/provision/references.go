@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
 // unreferenced refuses, where the VM's entries elsewhere are to be kept, to destroy a VM that HA or replication names: PVE
@@ -56,7 +57,7 @@ func named(vmid int, names []string, err error) error {
 
 // copies says which volumes with the VM's id are in places where it may have left some. Nothing proves that they are its own
 // and not of another VM that had the id, so they are named and not touched.
-func (d *destruction) copies(ctx context.Context, left []Residue) []Warning {
+func (d *destruction) copies(ctx context.Context, left []tx.Residue) []Warning {
 	var lines []string
 	for _, node := range slices.Sorted(maps.Keys(d.suspects)) {
 		for _, storage := range d.resources.Storages(node) {
@@ -68,7 +69,7 @@ func (d *destruction) copies(ctx context.Context, left []Residue) []Warning {
 				lines = append(lines, fmt.Sprintf("  on node %s, storage %s could not be looked at: %v", node, storage.Storage, err))
 			}
 			for _, v := range volumes {
-				if slices.ContainsFunc(left, func(r Residue) bool { return r.ID == v.ID && r.Node == node }) {
+				if slices.ContainsFunc(left, func(r tx.Residue) bool { return r.ID == v.ID && r.Node == node }) {
 					continue
 				}
 				lines = append(lines, fmt.Sprintf("  %s on node %s (%s): `pvesm free %s` there removes it", v.ID, node, d.suspects[node], v.ID))

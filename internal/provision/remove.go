@@ -16,30 +16,67 @@ import (
 // between only costs a further pass.
 const passes = 16
 
-// removal takes a VM of ours away until nothing of it is left: the undo of a create, and the destroy of a VM in state.
-// It never acts on what an earlier pass saw.
-type removal struct {
-	s      *Service
-	vmid   int
-	nodes  []string // where its configuration can be
-	fence  *fence   // what was there before us
+// Target is a VM of ours that is to go, and what proves that it is.
+type Target struct {
+	vmid int
+	// nodes are where its configuration can be.
+	nodes []string
+	// fence is what was there before us.
+	fence *fence
+	// ledger are the tasks that were begun for it.
 	ledger *ledger
 	stamp  stamp
 	// owns reports whether a configuration without our stamp is ours (identity of a VM in state, or of one whose commit
 	// may have taken effect); nil: the stamp decides.
 	owns func(config map[string]string) bool
+	// pool is the one that it is in, "" for none: what holds its id must be in it too, for an identity that may do nothing
+	// elsewhere.
+	pool string
+	// lost is our create when its answer was lost and no task of it was found: a half-made VM may be ours.
+	lost *lostJob
+	// managed says that HA may have an entry for the VM, made by our create.
+	managed bool
+}
+
+// remove takes a VM of ours away.
+func (s *Service) remove(ctx context.Context, t Target) error {
+	return (&removal{s: s, Target: t}).run(ctx)
+}
+
+// removeAll takes a VM of ours away whose volumes may be on two nodes, in the order given: the first goes with the VM.
+// notes is what people should know although nothing may be left.
+func (s *Service) removeAll(ctx context.Context, targets []Target) (notes []string, err error) {
+	var left []tx.Residue
+	var failed, vague error
+	for _, t := range targets {
+		r := &removal{s: s, Target: t}
+		err := r.run(ctx)
+		notes = append(notes, r.notes...)
+		var named *tx.LeftError
+		switch {
+		case errors.As(err, &named):
+			left, failed = merge(left, named.Left), errors.Join(failed, named.Err)
+		case err != nil:
+			vague = errors.Join(vague, err)
+		}
+	}
+	if len(left) > 0 {
+		return notes, &tx.LeftError{Left: left, Err: errors.Join(failed, vague)}
+	}
+	return notes, vague
+}
+
+// removal takes a VM of ours away until nothing of it is left: the undo of a create, and the destroy of a VM in state.
+// It never acts on what an earlier pass saw.
+type removal struct {
+	Target
+	s *Service
 	// committed says that the VM is its user's, and was shut down before: its protection counts, and it is not stopped
 	// hard unless force says so.
 	committed, force bool
 	keep             bool     // its entries in jobs and in HA stay
-	pool             string   // that it is in, "" for none: what holds its id must be in it too, for an identity that may do nothing elsewhere
 	identity         Identity // of a committed VM: what holds its id bears it, so that state knows it again
-	// lost is our create when its answer was lost and no task of it was found: a half-made VM may be ours.
-	lost *lostJob
-
-	// managed: HA may have an entry for the VM, made by our create. refusals counts the times it could not be removed.
-	managed  bool
-	refusals int
+	refusals         int      // times the HA entry could not be removed
 
 	ended  map[pve.UPID]ending // tasks of ours that have ended, and how
 	tried  map[string]int      // volumes that were to go with the VM, and how often
@@ -114,28 +151,6 @@ func (r *removal) work(ctx context.Context) error {
 		}
 	}
 	return r.account(ctx, failed)
-}
-
-// removeAll removes a VM of ours whose volumes may be on two nodes, in the order given: the first goes with the VM.
-// notes is what people should know although nothing may be left.
-func removeAll(ctx context.Context, undos []*removal) (notes []string, err error) {
-	var left []tx.Residue
-	var failed, vague error
-	for _, u := range undos {
-		err := u.run(ctx)
-		notes = append(notes, u.notes...)
-		var named *tx.LeftError
-		switch {
-		case errors.As(err, &named):
-			left, failed = merge(left, named.Left), errors.Join(failed, named.Err)
-		case err != nil:
-			vague = errors.Join(vague, err)
-		}
-	}
-	if len(left) > 0 {
-		return notes, &tx.LeftError{Left: left, Err: errors.Join(failed, vague)}
-	}
-	return notes, vague
 }
 
 // account looks once more, so that what is named as left is what is there, and names it.

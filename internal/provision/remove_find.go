@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
@@ -168,11 +167,11 @@ func (r *removal) judge(node string, config map[string]string, how ending) (stri
 	return node, config, stranger, nil
 }
 
-// ownLocks are the locks that a dead worker of ours leaves.
-var ownLocks = []string{"create", "clone", "destroyed"}
+// isOwnLock reports whether a lock is one that a dead worker of ours leaves.
+func isOwnLock(lock string) bool { return lock == "create" || lock == "clone" || lock == "destroyed" }
 
 // halfMade reports whether a configuration is what a dead worker leaves: locked, or, when the lock was taken away since,
 // without the options that PVE writes into every VM that it finishes (qemu-server API2/Qemu.pm, smbios1 and meta).
 func halfMade(config map[string]string) bool {
-	return slices.Contains(ownLocks, config["lock"]) || config["lock"] == "" && config["smbios1"] == "" && config["meta"] == ""
+	return isOwnLock(config["lock"]) || config["lock"] == "" && config["smbios1"] == "" && config["meta"] == ""
 }

@@ -35,7 +35,7 @@ func TestJudge(t *testing.T) {
 		{"unlocked by hand, nothing else in it", map[string]string{}, killed, false, ours, false},
 	}
 	for _, c := range cases {
-		r := &removal{vmid: 100, stamp: mark, owns: Identity{UUID: "bbb"}.proves, nodes: []string{"pve1"}}
+		r := &removal{Target: Target{vmid: 100, stamp: mark, owns: Identity{UUID: "bbb"}.proves, nodes: []string{"pve1"}}}
 		if c.lost {
 			r.lost = &lostJob{}
 		}
@@ -52,7 +52,7 @@ func TestJudge(t *testing.T) {
 // TestCommandsOfResidues: none breaks into what a task is at work on, and one for a VM that was not seen looks first.
 func TestCommandsOfResidues(t *testing.T) {
 	mark := newStamp("pve1", 100, time.Unix(0, 0))
-	seen := removal{vmid: 100, stamp: mark, nodes: []string{"pve1"}, at: "pve1", looked: true}
+	seen := removal{Target: Target{vmid: 100, stamp: mark, nodes: []string{"pve1"}}, at: "pve1", looked: true}
 	for lock, want := range map[string]string{
 		"":       "qm destroy 100 --purge",
 		"backup": "qm destroy 100 --purge",
@@ -64,7 +64,7 @@ func TestCommandsOfResidues(t *testing.T) {
 			t.Errorf("lock %q: %s", lock, got)
 		}
 	}
-	unseen := removal{vmid: 100, stamp: mark, nodes: []string{"pve1"}, fence: &fence{node: "pve1"}}
+	unseen := removal{Target: Target{vmid: 100, stamp: mark, nodes: []string{"pve1"}, fence: &fence{node: "pve1"}}}
 	left := unseen.residues(errors.New("connection refused"))
 	if len(left) != 1 || !strings.HasPrefix(left[0].Command, "grep -q "+mark.TX) || !strings.Contains(left[0].Reason, "connection refused") {
 		t.Errorf("not seen: %+v", left)

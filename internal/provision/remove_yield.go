@@ -13,7 +13,7 @@ import (
 // the stranger does not use, are ours still: he came later, and PVE gives nobody a name that exists. They are freed one by
 // one, unless they were to go with a VM of ours before: such a name may have become free, and his, in between.
 func (r *removal) yield(ctx context.Context, node string, config map[string]string) (bool, error) {
-	if len(r.strays) > 0 && slices.Contains(ownLocks, config["lock"]) {
+	if len(r.strays) > 0 && isOwnLock(config["lock"]) {
 		return false, fmt.Errorf("VM %d is somebody else's now and locked (%s): its volumes cannot be told from ours yet", r.vmid, config["lock"])
 	}
 	if err := r.unclaimed(ctx, config); err != nil {

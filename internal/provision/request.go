@@ -111,9 +111,6 @@ type Interface struct {
 	IPv6      []string
 }
 
-// Residue is a leftover of ours on the server: Kind is guest, volume, pool, ha or firewall, ID the VMID or the volume id.
-type Residue = tx.Residue
-
 // Warning is something the operator should know although the operation succeeded.
 type Warning struct{ Summary, Detail string }
 
@@ -141,7 +138,7 @@ func (e *FieldError) Unwrap() error { return e.Err }
 type Created struct {
 	Guest    Guest
 	Warnings []Warning
-	Left     []Residue
+	Left     []tx.Residue
 	Proof    *Proof // of a guest that was not committed
 }
 
@@ -201,9 +198,9 @@ type Wait struct {
 
 // DeleteRequest destroys a VM, or retries what an earlier create or delete left.
 type DeleteRequest struct {
-	Ref  Ref       // with the Proof that the create returned, if it failed
-	Left []Residue // remembered residues
-	Pool string    // that state knows the VM to be in
+	Ref  Ref          // with the Proof that the create returned, if it failed
+	Left []tx.Residue // remembered residues
+	Pool string       // that state knows the VM to be in
 	// ForceStop allows a hard stop when the guest does not shut down in StopTimeout (zero: three minutes).
 	ForceStop   bool
 	StopTimeout time.Duration

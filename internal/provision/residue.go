@@ -2,7 +2,6 @@ package provision
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
@@ -42,7 +41,7 @@ func (r *removal) guestResidue(node, reason string) tx.Residue {
 	if r.shield && !r.committed {
 		command = fmt.Sprintf("qm set %d --protection 0 && %s", r.vmid, command)
 	}
-	if slices.Contains(ownLocks, r.lock) {
+	if isOwnLock(r.lock) {
 		command = fmt.Sprintf("qm unlock %d && %s", r.vmid, command)
 	}
 	return tx.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.vmid), Reason: reason, Command: command,

@@ -28,7 +28,7 @@ type Service struct {
 
 	networks  lookup[[]pve.Network]     // of nodes, for plans
 	templates lookup[map[string]string] // configurations by VMID, for plans
-	desk      desk                      // of questions to agents
+	agents    agents
 
 	mu     sync.Mutex
 	active map[string]bool   // transactions under way here
@@ -41,7 +41,7 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 	if clock == nil {
 		clock = realClock{}
 	}
-	return &Service{api: api, shell: shell, clock: clock, chance: rand.Float64, active: map[string]bool{}, ids: map[int]bool{}, tasks: map[pve.UPID]bool{}}
+	return &Service{api: api, shell: shell, clock: clock, agents: agents{api: api}, chance: rand.Float64, active: map[string]bool{}, ids: map[int]bool{}, tasks: map[pve.UPID]bool{}}
 }
 
 // begin notes a transaction as under way here, until the returned function is called, and its VMID for good.

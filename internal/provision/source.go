@@ -160,10 +160,10 @@ func (o *origin) params(vmid int, r CreateRequest, node string) pve.Params {
 	return p
 }
 
-// target is the node for the VM: the configured one, the template's, or the only one.
-func target(resources pve.Resources, node string, from *origin) (string, error) {
-	if node == "" && from != nil {
-		node = from.node
+// target is the node for the VM: the configured one, that of the source, or the only one.
+func target(resources pve.Resources, node, source string) (string, error) {
+	if node == "" {
+		node = source
 	}
 	nodes := resources.Nodes()
 	if node == "" {

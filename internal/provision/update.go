@@ -153,7 +153,7 @@ func (u *update) options(ctx context.Context) error {
 }
 
 func (u *update) protect(ctx context.Context) error {
-	return (wall{u.s, u.node, u.vmid}).change(ctx, u.r.PriorFirewall, u.r.Firewall, false)
+	return u.s.setFirewall(ctx, u.node, u.vmid, u.r.PriorFirewall, u.r.Firewall, false)
 }
 
 // leaveHA removes the entry first: HA would start a guest again that is shut down.

@@ -87,9 +87,9 @@ func (i *idSource) configured(ctx context.Context) (int, fences, error) {
 			continue
 		}
 		f.before = map[string]struct{}{}
-		sweep := &removal{s: i.s, vmid: vmid, nodes: []string{f.node}, fence: f, ledger: &ledger{}, pool: i.request.Pool,
+		sweep := Target{vmid: vmid, nodes: []string{f.node}, fence: f, ledger: &ledger{}, pool: i.request.Pool,
 			stamp: newStamp(clusterName(i.resources), vmid, i.s.deadline(0))}
-		if err := sweep.run(ctx); err != nil {
+		if err := i.s.remove(ctx, sweep); err != nil {
 			return 0, nil, &FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
 				Detail: "The volumes " + orphans + " could not be removed", Err: err}
 		}

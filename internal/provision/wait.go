@@ -84,7 +84,7 @@ func (s *Service) await(ctx context.Context, guest *Guest, w *Wait, started bool
 func (u *update) await(ctx context.Context, guest *Guest) error {
 	if u.r.Wait == nil {
 		if guest.hasAgent() && !u.booted {
-			u.s.askAgent(ctx, u.node, u.vmid, u.r.Ref.Agent).hear(ctx, guest)
+			u.s.askAgent(ctx, guest, u.r.Ref.Agent)
 		}
 		return nil
 	}
@@ -134,7 +134,7 @@ func (w *waiting) run(ctx context.Context) *WaitError {
 
 // look asks the agent once, and where it does not answer whether the guest still runs.
 func (w *waiting) look(ctx context.Context) (bool, *WaitError) {
-	interfaces, err := w.s.interview(ctx, w.node, w.guest.VMID)
+	interfaces, err := w.s.agents.interview(ctx, w.node, w.guest.VMID)
 	if err == nil {
 		w.heard = true
 		w.guest.Interfaces, w.guest.Silent = interfaces, false
@@ -252,21 +252,4 @@ func (w *waiting) interrupted(ctx context.Context) *WaitError {
 
 func (w *waiting) failed(err error, reason string) *WaitError {
 	return &WaitError{VMID: w.guest.VMID, Node: w.guest.Node, Wanted: w.wanted(), Reason: reason, Err: err}
-}
-
-// interview asks an agent once, for as long as PVE itself waits for it, and when it is its turn: silent agents are not to
-// hold all workers of a node.
-func (s *Service) interview(ctx context.Context, node string, vmid int) ([]Interface, error) {
-	at := s.desk.enter(ctx, node, waited)
-	if at == none {
-		return nil, ctx.Err()
-	}
-	defer s.desk.leave(node, at)
-	ctx, cancel := context.WithTimeout(ctx, agentTimeout)
-	defer cancel()
-	answer, err := s.api.AgentInterfaces(ctx, node, vmid)
-	if err != nil {
-		return nil, err
-	}
-	return interfacesFrom(answer), nil
 }

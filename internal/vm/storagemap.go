@@ -1,0 +1,28 @@
+package vm
+
+import (
+	"maps"
+	"slices"
+)
+
+// StorageMap says where the disks of each storage go. Two disks of one storage cannot part on the way: the first slot decides,
+// and the other is moved afterwards.
+func StorageMap(has, planned Spec) map[string]string {
+	pairs := map[string]string{}
+	note := func(from, to string) {
+		if _, decided := pairs[from]; !decided && from != "" && to != "" {
+			pairs[from] = to
+		}
+	}
+	for _, slot := range slices.Sorted(maps.Keys(has.Disks)) {
+		note(has.Disks[slot].Storage, planned.Disks[slot].Storage)
+	}
+	if has.EFIDisk != nil && planned.EFIDisk != nil {
+		note(has.EFIDisk.Storage, planned.EFIDisk.Storage)
+	}
+	if has.TPMState != nil && planned.TPMState != nil {
+		note(has.TPMState.Storage, planned.TPMState.Storage)
+	}
+	note(has.CloudInit.Storage, planned.CloudInit.Storage)
+	return pairs
+}
