@@ -28,7 +28,11 @@ var layers = [][]string{
 	{"internal/provider"},
 	{"internal/tfvm", "internal/tfnode"},
 	{"internal/tfkit"},
-	{"internal/provision"},
+	{"internal/provision"}, // about to go: only names from before the packages below it were parted
+	{"internal/create", "internal/change", "internal/preflight"},
+	{"internal/remove"},
+	{"internal/guest"},
+	{"internal/guest/agent", "internal/job"},
 	{"internal/tx", "internal/vm", "internal/pve", "internal/host"},
 }
 
@@ -43,8 +47,9 @@ var others = map[string][]string{
 	"internal/pvesim/schema": {},
 	"internal/pvesim/sshd":   {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/handle", "internal/pvesim/state"},
 	"internal/pvesim/state":  {"internal/pvesim/clock"},
-	"internal/acctest": {"internal/provider", "internal/tfvm", "internal/tfnode", "internal/tfkit", "internal/provision", "internal/tx",
-		"internal/vm", "internal/pve", "internal/host", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/acctest": {"internal/provider", "internal/tfvm", "internal/tfnode", "internal/tfkit", "internal/provision", "internal/create", "internal/change",
+		"internal/preflight", "internal/remove", "internal/guest", "internal/guest/agent", "internal/job", "internal/tx", "internal/vm",
+		"internal/pve", "internal/host", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
 	"internal/cmd/pvesim":      {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
 	"internal/cmd/schema":      {"internal/provider"},
 	"internal/cmd/conformance": {},
@@ -53,8 +58,18 @@ var others = map[string][]string{
 
 // testEdges are imports that only the tests of a package may have.
 var testEdges = map[string][]string{
-	"internal/provision":   {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/create":      simulator(),
+	"internal/remove":      simulator(),
+	"internal/change":      simulator(),
+	"internal/preflight":   simulator(),
+	"internal/guest":       simulator(),
+	"internal/guest/agent": simulator(),
+	"internal/job":         simulator(),
 	"internal/pvesim/sshd": {"internal/pvesim/schema"},
+}
+
+func simulator() []string {
+	return []string{"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"}
 }
 
 // modules are the modules of others that are used, and the packages that may. "tests" stands for the tests of every
@@ -63,7 +78,7 @@ var modules = map[string][]string{
 	"golang.org/x/crypto/ssh":                {"internal/host", "internal/pvesim/sshd"},
 	"google.golang.org/grpc":                 {"internal/pvesim", "internal/acctest"}, // a network in memory, test/bufconn
 	"github.com/pkg/sftp":                    {"internal/host", "internal/pvesim/sshd"},
-	"golang.org/x/sync":                      {"internal/pve", "internal/provision", "internal/host", "internal/acctest", "internal/pvesim"},
+	"golang.org/x/sync":                      {"internal/pve", "internal/host", "internal/acctest", "internal/pvesim"},
 	"golang.org/x/time":                      {"internal/pve"},
 	"github.com/hashicorp/terraform-plugin-": {"tf*"},
 	"github.com/hashicorp/hcl/v2":            {"internal/acctest"},
@@ -242,8 +257,15 @@ func TestEdgeRules(t *testing.T) {
 		{"internal/tfkit", "internal/tfvm", false, false},
 		{"internal/pve", "internal/tx", false, false},
 		{"internal/vm", "internal/pve", true, false},
-		{"internal/provision", "internal/pvesim", false, false},
-		{"internal/provision", "internal/pvesim", true, true},
+		{"internal/create", "internal/remove", false, true},
+		{"internal/create", "internal/change", false, false},
+		{"internal/remove", "internal/change", false, false},
+		{"internal/remove", "internal/create", true, false},
+		{"internal/guest", "internal/guest/agent", false, true},
+		{"internal/job", "internal/guest", false, false},
+		{"internal/job", "internal/guest/agent", false, false},
+		{"internal/remove", "internal/pvesim", false, false},
+		{"internal/remove", "internal/pvesim", true, true},
 		{"internal/pvesim/state", "internal/vm", false, false},
 		{"internal/pvesim/state", "internal/vm", true, false},
 		{"internal/new", "internal/vm", false, false},
@@ -257,9 +279,9 @@ func TestEdgeRules(t *testing.T) {
 		test, want bool
 	}{
 		{"internal/host", "golang.org/x/crypto/ssh/agent", false, true},
-		{"internal/provision", "golang.org/x/crypto/ssh", true, false},
+		{"internal/remove", "golang.org/x/crypto/ssh", true, false},
 		{"internal/tfimage", "github.com/hashicorp/terraform-plugin-framework/types", false, true},
-		{"internal/provision", "github.com/hashicorp/terraform-plugin-log/tflog", false, false},
+		{"internal/change", "github.com/hashicorp/terraform-plugin-log/tflog", false, false},
 		{"internal/tx", "pgregory.net/rapid", true, true},
 		{"internal/tx", "pgregory.net/rapid", false, false},
 		{"internal/tx", "example.org/other", true, false},

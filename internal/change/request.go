@@ -1,0 +1,44 @@
+package change
+
+import (
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Request changes a VM in place from Prior (state) to Planned (plan). Only what differs between the two is sent.
+type Request struct {
+	Ref       guest.Ref
+	Prior     vm.Spec
+	Planned   vm.Spec
+	PriorPool string
+	Pool      string
+	// Firewall and HA are taken from Prior to planned; nil is nothing.
+	PriorFirewall, Firewall *guest.Firewall
+	PriorHA, HA             *guest.HA
+	PowerState              guest.PowerState
+	// BootOrder is enforced; nil leaves it to PVE, which appends CD-ROM drives to it.
+	BootOrder []string
+	// Node is where the VM is to be; "" leaves it where it is. Another node than Ref's means a migration.
+	Node string
+	// Restart says what is done when a change waits for a restart of the running guest.
+	Restart Restart
+	// Due are options of earlier changes that still wait for a restart.
+	Due []string
+	// StopTimeout bounds a graceful shutdown, also that of a restart. Zero: three minutes.
+	StopTimeout time.Duration
+	Wait        *guest.Wait
+	// DestroyRemoved destroys the volumes of drives that leave the VM, which stay with it as unusedN otherwise.
+	DestroyRemoved bool
+}
+
+// Restart is what the configuration allows when a change waits for a restart of a running guest.
+type Restart int
+
+// The restart policies.
+const (
+	RestartGracefully Restart = iota // reboot through PVE; a guest that does not obey is an error
+	RestartNever                     // leave the change pending
+	RestartForcibly                  // reboot; cut off a guest that does not obey
+)

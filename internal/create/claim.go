@@ -1,0 +1,88 @@
+package create
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// claim is the first write. An id that is taken already is a collision, never a success.
+func (c *creation) claim(ctx context.Context, j job.Request) error {
+	since := c.s.api.ServerTime()
+	send := j.Send
+	j.Send = func(ctx context.Context) (pve.UPID, error) {
+		upid, err := send(ctx)
+		c.sent = !pve.IsKind(err, pve.Exists) // said at once, it was said before anything was done
+		return upid, err
+	}
+	result, err := c.s.jobs.Once(ctx, &c.ledger, j)
+	if c.held = pve.IsKind(err, pve.Locked); pve.Contended(err) {
+		c.sent = false
+	}
+	if pve.IsKind(err, pve.Ambiguous) && len(c.ledger.UPIDs) == 0 {
+		c.lost = &job.Lost{Request: j, Since: since, Patience: job.Patience(err)}
+	}
+	if err == nil && len(c.ledger.Guessed) > 0 {
+		err = c.verify(ctx)
+	}
+	if pve.IsKind(err, pve.Exists) {
+		c.taken = true
+		err = &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", c.vmid),
+			Detail: "Another VM or container has this id; it was not touched. Choose another vmid, or leave it out to get a free one", Err: err}
+	}
+	c.warn(fmt.Sprintf("Creation of VM %d ended with warnings", c.vmid), result)
+	return err
+}
+
+// verify looks whose VM the task made that a search took for ours. Another process with the same identity may have
+// created a VM under the same id while our own request was refused, or cloned the same source while it was lost.
+func (c *creation) verify(ctx context.Context) error {
+	var mine bool
+	var err error
+	if c.origin != nil {
+		mine, err = c.cloned(ctx)
+	} else {
+		var config pve.GuestConfig
+		config, err = c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+		mine = err == nil && c.stamp.Proves(c.vmid, config.Values)
+	}
+	if err != nil {
+		return fmt.Errorf("look what became of VM %d, since the answer to its create was lost: %w", c.vmid, err)
+	}
+	if mine {
+		return nil
+	}
+	return &pve.Error{Op: fmt.Sprintf("create VM %d on node %s", c.vmid, c.node), Kind: pve.Exists,
+		Message: "the answer was lost, and the VM that has the id now is not marked as this create's"}
+}
+
+// cloned awaits the end of a clone whose task is not known: several clones of one source are under way, and PVE lists
+// their tasks under the source. Our stamp on the target tells which target is ours. A lock that no task holds is a dead
+// worker's, and nothing comes of it any more.
+func (c *creation) cloned(ctx context.Context) (bool, error) {
+	dead := 0
+	for attempt := 0; ; attempt++ {
+		if err := c.s.jobs.Pause(ctx, attempt); err != nil {
+			return false, err
+		}
+		config, err := c.s.api.CurrentConfig(ctx, c.origin.node, c.vmid)
+		if pve.IsKind(err, pve.NotFound) && c.node != c.origin.node {
+			config, err = c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+		}
+		if err != nil {
+			return false, err
+		}
+		if config.Values["lock"] == "" {
+			return c.stamp.Proves(c.vmid, config.Values), nil
+		}
+		running, err := c.s.api.Tasks(ctx, c.origin.node, pve.TaskFilter{VMID: c.origin.vmid, Type: "qmclone", RunningOnly: true})
+		if err == nil && len(running) == 0 {
+			if dead++; dead > 1 {
+				return false, nil
+			}
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package create
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// collisions bounds how many automatic ids are tried when others take them first.
+const collisions = 10
+
+// creation is one attempt to create a VM under one id.
+type creation struct {
+	s      *Creator
+	r      Request
+	node   string // where the VM is to be
+	origin *origin
+	vmid   int
+	fences guest.Fences
+	stamp  guest.Stamp
+	ledger job.Ledger
+
+	sent     bool           // the first request may have had an effect
+	lost     *job.Lost      // it, when its answer was lost and its task was not found
+	taken    bool           // the id was somebody else's
+	held     bool           // the first request failed for somebody's lock
+	identity guest.Identity // the VM's, once it was seen
+	change   vm.Change
+	// unprotected: the protection that a clone inherits is off until the commit.
+	unprotected bool
+	managed     bool // HA may have an entry for the VM, made by us
+	warnings    []guest.Warning
+	notes       []string // of the rollback
+}
+
+// Create makes a VM whole, or leaves nothing of it. See Created for what an error means. A create that fails at once for a
+// lock of somebody else, its source's mostly, and leaves nothing is begun anew when that may be gone: then the source may be
+// on another node, and the id somebody's.
+func (s *Creator) Create(ctx context.Context, r Request) (Created, error) {
+	var q *job.Queue
+	for {
+		c, created, err := s.create(ctx, r)
+		var failed *tx.Error
+		if c == nil || !c.held || !tx.RolledBack(err) || created.Guest.VMID != 0 || !errors.As(err, &failed) {
+			return created, err
+		}
+		if q == nil {
+			q = s.jobs.Queue(c.node, c.vmid)
+			if c.origin != nil {
+				q = s.jobs.Queue(c.origin.node, c.origin.vmid)
+			}
+		}
+		if err := q.Wait(ctx, failed.Err); err != nil {
+			return created, &tx.Error{Step: failed.Step, Err: err}
+		}
+	}
+}
+
+// create makes one attempt, or several where others take the ids first. The creation is the last one, nil if it did not get
+// that far.
+func (s *Creator) create(ctx context.Context, r Request) (*creation, Created, error) {
+	resources, err := s.api.Resources(ctx)
+	if err != nil {
+		return nil, Created{}, fmt.Errorf("list the cluster's guests: %w", err)
+	}
+	from, resources, err := s.resolve(ctx, resources, r.Clone)
+	if err != nil {
+		return nil, Created{}, err
+	}
+	if r.Node == "" && len(r.Nodes) > 0 {
+		if r.Node, err = guest.FirstOnline(resources, r.Nodes); err != nil {
+			return nil, Created{}, err
+		}
+	}
+	source := ""
+	if from != nil {
+		source = from.node
+	}
+	node, err := guest.Target(resources, r.Node, source)
+	if err != nil {
+		return nil, Created{}, err
+	}
+	if r.VMID == 0 && r.Spec.Name != nil {
+		if err := s.reclaimName(ctx, resources, *r.Spec.Name); err != nil {
+			return nil, Created{}, err
+		}
+	}
+	ids := &idSource{s: s, resources: resources, request: r, writeNode: node, landNode: node, targets: r.targets(from)}
+	if from != nil {
+		ids.writeNode = from.node
+	}
+	for range collisions {
+		c := &creation{s: s, r: r, node: node, origin: from}
+		if c.vmid, c.fences, err = ids.next(ctx); err != nil {
+			return nil, Created{}, err
+		}
+		c.stamp = guest.NewStamp(guest.ClusterName(resources), c.vmid, r.until(s.guests.Deadline(r.Lease)))
+		created, err := c.run(ctx)
+		if c.taken && r.VMID == 0 && tx.RolledBack(err) {
+			ids.collide(c.vmid)
+			continue
+		}
+		return c, created, err
+	}
+	return nil, Created{}, fmt.Errorf("no free VMID: %d ids in a row were taken by others between the look and the create", collisions)
+}
+
+// until is when others may take the create for dead: after its time and that of its undo, or never, where what it leaves
+// is to be kept for somebody to look at.
+func (r Request) until(deadline time.Time) time.Time {
+	if r.OnFailure == Keep {
+		return deadline.AddDate(1000, 0, 0)
+	}
+	return deadline.Add(r.undoTimeout())
+}
+
+// run does the steps, and reads the VM back once they are committed.
+func (c *creation) run(ctx context.Context) (Created, error) {
+	defer c.s.begin(c.stamp.TX, c.vmid)()
+	err := tx.Run(ctx, c.r.undoTimeout(), c.steps()...)
+	if err != nil {
+		return c.failed(err)
+	}
+	created := Created{Warnings: c.warnings}
+	created.Guest, err = c.readBack(ctx)
+	if c.origin != nil {
+		created.Guest.Source = c.origin.vmid
+	}
+	if err != nil {
+		created.Warnings = append(created.Warnings, guest.Warning{
+			Summary: fmt.Sprintf("VM %d was created, but could not be read back", c.vmid),
+			Detail:  err.Error() + "\n\nThe VM is complete. The next refresh fills in what is missing in state.",
+		})
+		return created, nil
+	}
+	waited, err := c.s.guests.Await(ctx, &created.Guest, c.r.Wait, c.r.Start)
+	created.Warnings = append(created.Warnings, waited...)
+	return created, err
+}
+
+// undoTimeout bounds the rollback. The lease covers it, so that nobody takes over a create that is being undone.
+func (r Request) undoTimeout() time.Duration {
+	if r.UndoTimeout > 0 {
+		return r.UndoTimeout
+	}
+	return 10 * time.Minute
+}
+
+// readBack reads the committed VM, also after an interrupt. What proves that it is ours is known even when that fails.
+func (c *creation) readBack(ctx context.Context) (guest.Guest, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	guest, err := c.s.guests.ReadBack(ctx, c.node, c.vmid)
+	if err == nil {
+		err = c.s.guests.Attend(ctx, &guest, c.r.Firewall != nil, c.r.HA != nil)
+	}
+	if guest.Identity.IsZero() {
+		guest.Identity = c.identity
+	}
+	return guest, err
+}
+
+// failed says what is left: nothing, or a guest and residues for state.
+func (c *creation) failed(err error) (Created, error) {
+	created := Created{Warnings: c.warnings}
+	for _, note := range c.notes {
+		created.Warnings = append(created.Warnings, guest.Warning{Summary: fmt.Sprintf("Rollback of VM %d", c.vmid), Detail: note})
+	}
+	var failed *tx.Error
+	if errors.As(err, &failed) {
+		created.Left = failed.Left
+	}
+	kept := c.r.OnFailure == Keep && c.sent && !c.taken
+	if kept || !tx.RolledBack(err) {
+		created.Guest = guest.Guest{VMID: c.vmid, Node: c.node, Spec: c.r.Spec, Pool: c.r.Pool, Firewall: c.r.Firewall, HA: c.r.HA}
+		created.Proof = c.proof()
+	}
+	return created, err
+}
+
+// steps is the whole create as a table. Only the first step has an undo, since removing the VM takes back all of them.
+func (c *creation) steps() []tx.Step {
+	name := fmt.Sprintf("create VM %d on node %s", c.vmid, c.node)
+	claim := c.create
+	if c.origin != nil {
+		name = fmt.Sprintf("clone VM %d to VM %d on node %s", c.origin.vmid, c.vmid, c.node)
+		claim = c.clone
+	}
+	steps := []tx.Step{{Name: name, Do: claim, Undo: c.undo}}
+	if c.origin != nil {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("configure VM %d", c.vmid), Do: c.configure})
+	}
+	steps = append(steps, tx.Step{Name: fmt.Sprintf("place and grow the disks of VM %d", c.vmid), Do: c.shape})
+	if c.r.Firewall != nil {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("set the firewall of VM %d", c.vmid), Do: c.protect})
+	}
+	if c.r.Spec.Template != nil && *c.r.Spec.Template {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("convert VM %d to a template", c.vmid), Do: c.convert})
+	} else if c.r.Start {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("start VM %d", c.vmid), Do: c.start})
+	}
+	if c.r.HA != nil {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("put VM %d under HA", c.vmid), Do: c.manage})
+	}
+	return append(steps, tx.Step{Name: fmt.Sprintf("commit VM %d", c.vmid), Do: c.commit})
+}
+
+// undo removes the VM, unless it was never ours or is to be kept.
+func (c *creation) undo(ctx context.Context) error {
+	if !c.sent || c.r.OnFailure == Keep {
+		return nil
+	}
+	var undos []remove.Target
+	for _, f := range c.fences {
+		undos = append(undos, remove.Target{VMID: c.vmid, Nodes: c.nodes(), Fence: f, Ledger: &c.ledger, Stamp: c.stamp,
+			Lost: c.lost, Owns: c.identity.Proves, Managed: c.managed, Pool: c.r.Pool})
+	}
+	if !c.identity.IsZero() { // the clone has ended up on its node
+		slices.Reverse(undos)
+	}
+	notes, err := c.s.remover.RemoveAll(ctx, undos)
+	c.notes = notes
+	return err
+}
+
+// nodes are where the configuration can be: a clone to another node exists at its source until the very end.
+func (c *creation) nodes() []string {
+	if at := c.fences[0].Node; at != c.node {
+		return []string{c.node, at}
+	}
+	return []string{c.node}
+}
+
+// committedLater are the options that only the commit may set: the stamp stands in for the description, and a VM with
+// protection cannot be removed.
+var committedLater = []string{"description", "protection", "template"}
+
+// create claims the id with a new VM. Everything but description, protection and the sizes of imported disks is in it.
+func (c *creation) create(ctx context.Context) error {
+	c.change = vm.Diff(vm.Spec{}, c.r.Spec)
+	if len(c.change.Problems) > 0 {
+		return job.Problems("create", c.vmid, c.change)
+	}
+	params := pve.Params{}
+	maps.Copy(params, c.change.Set)
+	for _, option := range committedLater {
+		delete(params, option)
+	}
+	params["vmid"], params["description"] = strconv.Itoa(c.vmid), c.stamp.String()
+	if c.r.Pool != "" {
+		params["pool"] = c.r.Pool
+	}
+	return c.claim(ctx, job.Request{Node: c.node, Type: "qmcreate", ID: c.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) { return c.s.api.CreateVM(ctx, c.node, params) }})
+}
+
+// clone claims the id with a copy of the source.
+func (c *creation) clone(ctx context.Context) error {
+	params := c.origin.params(c.vmid, c.r, c.node)
+	params["description"] = c.stamp.String()
+	return c.claim(ctx, job.Request{Node: c.origin.node, Type: "qmclone", ID: c.origin.vmid, Done: c.cloned,
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return c.s.api.CloneVM(ctx, c.origin.node, c.origin.vmid, params)
+		}})
+}
+
+func (c *creation) warn(summary string, result pve.TaskResult) {
+	if result.Warnings > 0 {
+		detail := ""
+		for _, line := range result.Log {
+			detail += line + "\n"
+		}
+		c.warnings = append(c.warnings, guest.Warning{Summary: summary, Detail: detail})
+	}
+}

@@ -1,0 +1,148 @@
+package create
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// configure enforces on a clone what the configuration says, and leaves the rest as the template has it.
+func (c *creation) configure(ctx context.Context) error {
+	config, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+	if err != nil {
+		return err
+	}
+	if !c.stamp.Proves(c.vmid, config.Values) {
+		return c.unmarked()
+	}
+	c.identity = guest.IdentityOf(config.Values)
+	has := vm.Decode(config.Values)
+	want := vm.Merge(has, c.r.Spec)
+	want.Description, want.Protection, want.Template = has.Description, has.Protection, has.Template
+	vm.Complete(&want)
+	c.change = vm.Diff(has, want)
+	if len(c.change.Problems) > 0 {
+		return job.Problems("configure", c.vmid, c.change)
+	}
+	if _, renewed := c.change.Set["smbios1"]; renewed {
+		c.identity = guest.Identity{} // the commit looks again
+	}
+	if len(c.change.DeleteFirst) > 0 && has.Protection != nil && *has.Protection { // inherited; the commit sets it again
+		if err := c.s.jobs.Set(ctx, c.node, c.vmid, pve.Params{"protection": "0"}); err != nil {
+			return err
+		}
+		c.unprotected = true
+	}
+	if err := c.s.jobs.Apply(ctx, &c.ledger, c.node, c.vmid, c.change, ""); err != nil {
+		return err
+	}
+	if order := c.r.Spec.BootOrder; order != nil && job.AppendsToBootOrder(c.change, has.BootOrder) {
+		return c.s.jobs.SetBootOrder(ctx, c.node, c.vmid, order)
+	}
+	return nil
+}
+
+func (c *creation) unmarked() error {
+	return fmt.Errorf("VM %d on node %s is not marked as this create's any more: somebody changed or replaced it", c.vmid, c.node)
+}
+
+// shape moves and grows disks.
+func (c *creation) shape(ctx context.Context) error {
+	return c.s.jobs.Shape(ctx, &c.ledger, c.node, c.vmid, c.change)
+}
+
+// convert makes the VM a template.
+func (c *creation) convert(ctx context.Context) error {
+	return c.s.jobs.Convert(ctx, &c.ledger, c.node, c.vmid)
+}
+
+// start starts the VM.
+func (c *creation) start(ctx context.Context) error {
+	result, err := c.s.guests.Start(ctx, &c.ledger, c.node, c.vmid)
+	c.warn(fmt.Sprintf("Start of VM %d ended with warnings", c.vmid), result)
+	return err
+}
+
+// commit is the last write: it puts the wanted description in the stamp's place, and sets protection. Before it the VM is
+// ours to remove; after it, it is the user's.
+func (c *creation) commit(ctx context.Context) error {
+	if err := c.recognise(ctx); err != nil {
+		return err
+	}
+	params := pve.Params{}
+	description := c.r.Spec.Description
+	if description == nil && c.origin != nil && c.origin.description != "" {
+		description = &c.origin.description
+	}
+	if description == nil || *description == "" {
+		params["delete"] = "description"
+	} else {
+		params["description"] = *description
+	}
+	if c.unprotected {
+		params["protection"] = "1"
+	}
+	if p := c.r.Spec.Protection; p != nil {
+		params["protection"] = "0"
+		if *p {
+			params["protection"] = "1"
+		}
+	}
+	return c.s.jobs.Set(ctx, c.node, c.vmid, params)
+}
+
+// recognise notes the VM's identity while the stamp still proves that it is ours: after a commit whose answer is lost
+// nothing else does.
+func (c *creation) recognise(ctx context.Context) error {
+	if !c.identity.IsZero() {
+		return nil
+	}
+	config, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+	if err != nil {
+		return err
+	}
+	if !c.stamp.Proves(c.vmid, config.Values) {
+		return c.unmarked()
+	}
+	c.identity = guest.IdentityOf(config.Values)
+	return nil
+}
+
+// protect enforces on a new VM the firewall that is configured. A clone keeps what its template has beside it; a VM made from
+// scratch may find a file that an earlier VM of its id left, and keeps nothing of that (PVE does not remove it).
+func (c *creation) protect(ctx context.Context) error {
+	want := *c.r.Firewall
+	if c.origin == nil && want.Rules == nil {
+		want.Rules = []guest.FirewallRule{}
+	}
+	return c.s.guests.SetFirewall(ctx, c.node, c.vmid, nil, &want, c.origin == nil)
+}
+
+// manage puts a new VM under HA. It notes before the request that there may be an entry, which the undo then removes; but an
+// entry that was there before is not ours.
+func (c *creation) manage(ctx context.Context) error {
+	for lost := 0; ; lost++ {
+		c.managed = true
+		err := c.s.guests.EnterHA(ctx, c.vmid, c.r.HA.Options())
+		switch {
+		case err == nil, lost > 0 && pve.IsKind(err, pve.Exists):
+			return nil
+		case pve.IsKind(err, pve.Exists):
+			c.managed = false
+			return &guest.FieldError{Path: "ha", Summary: fmt.Sprintf("HA has an entry for VM %d already", c.vmid),
+				Detail: fmt.Sprintf("An earlier VM of this id, or somebody else, left it. Look at `ha-manager status`, and remove it with `ha-manager remove vm:%d`", c.vmid), Err: err}
+		case pve.IsKind(err, pve.Denied):
+			c.managed = lost > 0
+			return guest.RefusedHA(c.vmid, err)
+		case !pve.IsKind(err, pve.Ambiguous) || lost == 2 || c.s.jobs.Pause(ctx, lost+1) != nil:
+			return err
+		}
+		if there, err := c.s.guests.ReadHA(ctx, c.vmid); err != nil || there != nil {
+			return err
+		}
+	}
+}

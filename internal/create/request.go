@@ -1,0 +1,58 @@
+package create
+
+import (
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// OnFailure says what a failed create does.
+type OnFailure int
+
+// What a failed create does with what it made.
+const (
+	Rollback OnFailure = iota // remove everything
+	Keep                      // leave it, tainted, for somebody to look at
+)
+
+// OnOrphans says what a create does about volumes that carry the configured VMID and that no VM owns.
+type OnOrphans int
+
+// What becomes of orphan volumes of a configured VMID.
+const (
+	FailOnOrphans  OnOrphans = iota // refuse, naming them
+	DestroyOrphans                  // destroy them first
+)
+
+// Request is everything a create needs.
+type Request struct {
+	Node      string   // "" = the template's node, or the only one
+	Nodes     []string // instead of Node: the first of them that is online
+	VMID      int      // 0 = automatic
+	Range     [2]int   // inclusive bounds of automatic ids; zero = PVE's
+	Spec      vm.Spec  // only what is configured
+	Pool      string
+	Firewall  *guest.Firewall // nil: left alone
+	HA        *guest.HA       // nil: none
+	Clone     *guest.Clone
+	Start     bool
+	OnFailure OnFailure
+	OnOrphans OnOrphans
+	Wait      *guest.Wait
+	// UndoTimeout bounds the rollback, which goes on after a cancel. Zero: ten minutes.
+	UndoTimeout time.Duration
+	// Lease is how long the create may take; it is written into the stamp so that another process can tell a running
+	// create from a dead one.
+	Lease time.Duration
+}
+
+// Created is the outcome of a create. With an error, a zero Guest.VMID says that nothing is left: state stays empty.
+// Otherwise the guest and the residues belong in state, tainted.
+type Created struct {
+	Guest    guest.Guest
+	Warnings []guest.Warning
+	Left     []tx.Residue
+	Proof    *guest.Proof // of a guest that was not committed
+}

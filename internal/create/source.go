@@ -1,0 +1,101 @@
+package create
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// origin is the source of a clone, as it was when the create began.
+type origin struct {
+	vmid        int
+	node        string
+	template    bool
+	description string
+	storages    []string // that its volumes are on
+	request     *guest.Clone
+}
+
+// resolve finds the source of a clone in the cluster's listing and reads what the commit must restore from it. A source that
+// is locked is waited for: a backup or a migration of a template ends, and after the migration it is on another node. The
+// listing that is returned is the one in which it was found.
+func (s *Creator) resolve(ctx context.Context, resources pve.Resources, clone *guest.Clone) (*origin, pve.Resources, error) {
+	if clone == nil {
+		return nil, resources, nil
+	}
+	var q *job.Queue
+	for {
+		from, lock, err := s.source(ctx, resources, clone)
+		if err != nil || lock == "" || lock == job.Suspended {
+			return from, resources, err
+		}
+		if q == nil || q.Node != from.node {
+			q = s.jobs.Queue(from.node, from.vmid)
+		}
+		locked := job.LockedBy(lock, fmt.Sprintf("clone VM %d on node %s", from.vmid, from.node))
+		if err := q.Wait(ctx, locked); err != nil {
+			return nil, resources, &guest.FieldError{Path: clone.Path(), Summary: fmt.Sprintf("VM %d cannot be cloned while it is locked", from.vmid),
+				Detail: "It was not changed", Err: err}
+		}
+		if resources, err = s.api.Resources(ctx); err != nil {
+			return nil, resources, fmt.Errorf("list the cluster's guests: %w", err)
+		}
+	}
+}
+
+// source looks at the source of a clone as it is now, and at the lock on it.
+func (s *Creator) source(ctx context.Context, resources pve.Resources, clone *guest.Clone) (*origin, string, error) {
+	found, err := guest.FindSource(resources, clone)
+	if err != nil {
+		return nil, "", err
+	}
+	config, err := s.api.CurrentConfig(ctx, found.Node, found.VMID)
+	if err != nil {
+		return nil, "", &guest.FieldError{Path: "clone", Summary: fmt.Sprintf("Cannot read VM %d to clone it", found.VMID),
+			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
+	}
+	return &origin{vmid: found.VMID, node: found.Node, template: config.Values["template"] == "1",
+		description: strings.TrimRight(config.Values["description"], " \n"), storages: storagesOf(config.Values), request: clone}, config.Values["lock"], nil
+}
+
+// storagesOf are the storages of the volumes in a configuration.
+func storagesOf(config map[string]string) []string {
+	var ids []string
+	for _, value := range config {
+		file, _, _ := strings.Cut(value, ",")
+		if volume := strings.TrimPrefix(file, "file="); vm.IsVolume(volume) {
+			ids = append(ids, vm.VolumeStorage(volume))
+		}
+	}
+	return ids
+}
+
+// params are the clone request's, but for the description.
+func (o *origin) params(vmid int, r Request, node string) pve.Params {
+	p := pve.Params{"newid": strconv.Itoa(vmid)}
+	if o.request.Full != nil {
+		p["full"] = map[bool]string{true: "1", false: "0"}[*o.request.Full]
+	}
+	optional := map[string]string{"snapname": o.request.Snapshot, "storage": o.request.Storage, "format": o.request.Format, "pool": r.Pool}
+	if r.Spec.Name != nil {
+		optional["name"] = *r.Spec.Name
+	}
+	if node != o.node {
+		optional["target"] = node
+	}
+	if o.request.BWLimit != nil {
+		optional["bwlimit"] = strconv.FormatInt(*o.request.BWLimit, 10)
+	}
+	for option, value := range optional {
+		if value != "" {
+			p[option] = value
+		}
+	}
+	return p
+}

@@ -1,0 +1,225 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Fence is the list of volumes that carried our id before the first write. What is in it is not ours, whatever happens.
+type Fence struct {
+	Node     string
+	vmid     int
+	Storages []string            // images storages of the node that could be listed
+	Blind    map[string]error    // images storages that could not, and why: nothing is ever removed there
+	Before   map[string]struct{} // volume ids
+	// only are the volumes that are ours, where they are known by name since a configuration of ours named them: then before
+	// does not count. Nil: all that came after before.
+	Only map[string]bool
+	// targets are the storages that our volumes can be on; nil: any. Others need not be there for a look.
+	Targets []string
+	// told are volumes that PVE said it could not remove, and why. It counts for blind storages. heard: there was such a log
+	// to read, and it names all of them.
+	Told  map[string]string
+	Heard bool
+}
+
+// OwnFence is the fence of a VM whose volumes are known by name.
+func OwnFence(node string, vmid int, volumes []string) *Fence {
+	f := &Fence{Node: node, vmid: vmid, Blind: map[string]error{}, Before: map[string]struct{}{}, Only: map[string]bool{}}
+	f.Own(volumes)
+	return f
+}
+
+// Own adds volumes that are ours.
+func (f *Fence) Own(volumes []string) {
+	for _, volume := range volumes {
+		f.Only[volume] = true
+		storage := vm.VolumeStorage(volume)
+		if _, blind := f.Blind[storage]; !blind && !slices.Contains(f.Storages, storage) {
+			f.Storages = append(f.Storages, storage)
+		}
+	}
+	slices.Sort(f.Storages)
+}
+
+// ours reports whether a volume with our id is ours.
+func (f *Fence) ours(volume string) bool {
+	if f.Only != nil {
+		return f.Only[volume]
+	}
+	_, old := f.Before[volume]
+	return !old
+}
+
+// Fences are those of one create, the one of the node written to first: two where a clone ends up on another node.
+type Fences []*Fence
+
+// Orphans are those of all fences.
+func (fs Fences) Orphans() []string {
+	var all []string
+	for _, f := range fs {
+		all = append(all, f.orphans()...)
+	}
+	return all
+}
+
+// Nodes names the nodes, for people.
+func (fs Fences) Nodes() string {
+	var names []string
+	for _, f := range fs {
+		names = append(names, f.Node)
+	}
+	return strings.Join(names, ", ")
+}
+
+// NewFence lists, storage by storage and never from a cache, the volumes that carry vmid on node.
+func (s *Guests) NewFence(ctx context.Context, node string, vmid int, storages []string) (*Fence, error) {
+	f := &Fence{Node: node, vmid: vmid, Blind: map[string]error{}, Before: map[string]struct{}{}}
+	for _, storage := range storages {
+		volumes, err := s.api.Content(ctx, node, storage, "images", vmid)
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		if err != nil {
+			f.Blind[storage] = err
+			continue
+		}
+		f.Storages = append(f.Storages, storage)
+		for _, v := range volumes {
+			f.Before[v.ID] = struct{}{}
+		}
+	}
+	return f, nil
+}
+
+// orphans are the volumes that carried the id although no guest had it, sorted.
+func (f *Fence) orphans() []string { return slices.Sorted(maps.Keys(f.Before)) }
+
+// Strays are the volumes with our id that came after the fence was made, sorted. A storage that none of them can be on, and
+// that cannot be listed now, is passed over.
+func (f *Fence) Strays(ctx context.Context, s *Guests) ([]string, error) {
+	var strays []string
+	for volume := range f.Told {
+		if _, blind := f.Blind[vm.VolumeStorage(volume)]; blind {
+			strays = append(strays, volume)
+		}
+	}
+	for _, storage := range slices.Clone(f.Storages) {
+		volumes, err := s.api.Content(ctx, f.Node, storage, "images", f.vmid)
+		if err != nil && ctx.Err() == nil && f.Targets != nil && !slices.Contains(f.Targets, storage) {
+			f.Blind[storage] = err
+			f.Storages = slices.DeleteFunc(f.Storages, func(other string) bool { return other == storage })
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the volumes of VM %d on %s: %w", f.vmid, storage, err)
+		}
+		for _, v := range volumes {
+			if f.ours(v.ID) {
+				strays = append(strays, v.ID)
+			}
+		}
+	}
+	slices.Sort(strays)
+	return slices.Compact(strays), nil
+}
+
+// Release opens the fence for the volumes that a configuration of ours owns: those that carry its own id. A volume of
+// another id is somebody else's, and PVE only detaches it.
+func (f *Fence) Release(config map[string]string, vmid int) {
+	for volume := range f.Before {
+		owner, ok := vm.VolumeOwner(volume)
+		if ok && owner == vmid && Uses(config, volume) {
+			delete(f.Before, volume)
+		}
+	}
+}
+
+// Sees reports whether the identity could see an orphan volume on every listed storage: PVE leaves out of a listing, in
+// silence, what the caller may not access (pve-storage check_volume_access). Storages where it cannot tell count as blind.
+func (f *Fence) Sees(ctx context.Context, s *Guests) error {
+	if s.api.Identity().IsRootTicket() {
+		return nil
+	}
+	guest, err := s.api.Permissions(ctx, "/vms")
+	if err != nil {
+		return err
+	}
+	// On /vms, for all below, and not on the id itself: what the VM's pool gives was not there before the VM was.
+	disks := guest["/vms"]["VM.Config.Disk"]
+	var seen []string
+	for _, storage := range f.Storages {
+		privs, err := s.privileges(ctx, "/storage/"+storage)
+		if err != nil {
+			return err
+		}
+		if privs["Datastore.Allocate"] || privs["Datastore.Audit"] && disks {
+			seen = append(seen, storage)
+			continue
+		}
+		f.Blind[storage] = errors.New("needs Datastore.Allocate on the storage, or Datastore.Audit there and VM.Config.Disk on /vms, to see volumes without a VM")
+	}
+	f.Storages = seen
+	return nil
+}
+
+// privileges are the ones held on a path. PVE's value only says whether one propagates; being listed is having it.
+func (s *Guests) privileges(ctx context.Context, path string) (map[string]bool, error) {
+	all, err := s.api.Permissions(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	held := map[string]bool{}
+	for priv := range all[path] {
+		held[priv] = true
+	}
+	return held, nil
+}
+
+// Notes says, for people, where nothing could be looked for.
+func (f *Fence) Notes() []string {
+	var notes []string
+	if f.Heard {
+		return nil
+	}
+	for _, storage := range slices.Sorted(maps.Keys(f.Blind)) {
+		notes = append(notes, fmt.Sprintf("volumes on storage %s were not looked for: %v", storage, f.Blind[storage]))
+	}
+	return notes
+}
+
+// ImageStorages are the storages of a node that can hold disks. The cluster's listing has them where the identity has
+// Datastore.Audit; otherwise the node is asked.
+func (s *Guests) ImageStorages(ctx context.Context, resources pve.Resources, node string) ([]string, error) {
+	var ids []string
+	for _, r := range resources.Storages(node) {
+		if slices.Contains(strings.Split(r.Content, ","), "images") {
+			ids = append(ids, r.Storage)
+		}
+	}
+	if len(ids) == 0 {
+		storages, err := s.api.Storages(ctx, node, "images")
+		if err != nil {
+			return nil, fmt.Errorf("list the storages of node %s: %w", node, err)
+		}
+		for _, st := range storages {
+			if st.Enabled {
+				ids = append(ids, st.ID)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// Record is the fence for a proof.
+func (f *Fence) Record() FenceRecord {
+	return FenceRecord{Node: f.Node, Storages: f.Storages, Before: f.orphans(), Targets: f.Targets}
+}

@@ -1,0 +1,205 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// Firewall is a VM's firewall: its options and its rules. A nil option is one that nothing is said about.
+type Firewall struct {
+	Enabled, DHCP, NDP, RADV, IPFilter, MACFilter *bool
+	LogLevelIn, LogLevelOut, PolicyIn, PolicyOut  *string
+	// Rules are all rules, the first decides. Nil: nothing is said about them; empty: there is none.
+	Rules []FirewallRule
+}
+
+// FirewallRule is one rule. Nil properties are not set; Enabled nil means true.
+type FirewallRule struct {
+	// Type is in, out or group; Action is ACCEPT, DROP, REJECT, or the name of a security group.
+	Type, Action *string
+	Enabled      *bool
+	Comment, Source, Dest, SPort, DPort, Proto,
+	// IFace is a network device of the VM, net0.
+	IFace, Log, Macro, ICMPType *string
+}
+
+// options are the firewall's options in PVE's names (pve-firewall Firewall.pm, $vm_option_properties).
+func (f *Firewall) options() map[string]string {
+	all := map[string]string{}
+	if f == nil {
+		return all
+	}
+	for name, value := range map[string]*bool{"enable": f.Enabled, "dhcp": f.DHCP, "ndp": f.NDP, "radv": f.RADV,
+		"ipfilter": f.IPFilter, "macfilter": f.MACFilter} {
+		if value != nil {
+			all[name] = flag(*value)
+		}
+	}
+	for name, value := range map[string]*string{"log_level_in": f.LogLevelIn, "log_level_out": f.LogLevelOut,
+		"policy_in": f.PolicyIn, "policy_out": f.PolicyOut} {
+		if value != nil {
+			all[name] = *value
+		}
+	}
+	return all
+}
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+// firewallFrom is options and rules as PVE lists them.
+func firewallFrom(options map[string]string, rules []map[string]string) *Firewall {
+	f := &Firewall{
+		Enabled: truth(options, "enable"), DHCP: truth(options, "dhcp"), NDP: truth(options, "ndp"), RADV: truth(options, "radv"),
+		IPFilter: truth(options, "ipfilter"), MACFilter: truth(options, "macfilter"),
+		LogLevelIn: text(options, "log_level_in"), LogLevelOut: text(options, "log_level_out"),
+		PolicyIn: text(options, "policy_in"), PolicyOut: text(options, "policy_out"),
+	}
+	for _, r := range rules {
+		enabled := r["enable"] == "1"
+		f.Rules = append(f.Rules, FirewallRule{
+			Type: text(r, "type"), Action: text(r, "action"), Enabled: &enabled, Comment: text(r, "comment"),
+			Source: text(r, "source"), Dest: text(r, "dest"), SPort: text(r, "sport"), DPort: text(r, "dport"), Proto: text(r, "proto"),
+			IFace: text(r, "iface"), Log: text(r, "log"), Macro: text(r, "macro"), ICMPType: text(r, "icmp-type"),
+		})
+	}
+	return f
+}
+
+func text(values map[string]string, name string) *string {
+	if v := values[name]; v != "" {
+		return &v
+	}
+	return nil
+}
+
+func truth(values map[string]string, name string) *bool {
+	v, ok := values[name]
+	if !ok {
+		return nil
+	}
+	is := v == "1"
+	return &is
+}
+
+// values is a rule in PVE's names.
+func (r FirewallRule) values() map[string]string {
+	all := map[string]string{"enable": flag(r.Enabled == nil || *r.Enabled)}
+	for name, value := range map[string]*string{"type": r.Type, "action": r.Action, "comment": r.Comment, "source": r.Source,
+		"dest": r.Dest, "sport": r.SPort, "dport": r.DPort, "proto": r.Proto, "iface": r.IFace, "log": r.Log, "macro": r.Macro,
+		"icmp-type": r.ICMPType} {
+		if value != nil && *value != "" {
+			all[name] = *value
+		}
+	}
+	return all
+}
+
+// sameRule compares two rules as PVE keeps them: it trims comments and writes macros in their own case (pve-firewall
+// Firewall.pm, parse_fw_rule).
+func sameRule(a, b map[string]string) bool { return maps.Equal(normalRule(a), normalRule(b)) }
+
+func normalRule(rule map[string]string) map[string]string {
+	normal := maps.Clone(rule)
+	normal["macro"], normal["comment"] = strings.ToLower(rule["macro"]), strings.TrimSpace(rule["comment"])
+	if normal["enable"] == "" {
+		normal["enable"] = "0"
+	}
+	maps.DeleteFunc(normal, func(_, value string) bool { return value == "" })
+	return normal
+}
+
+// readFirewall reads a VM's firewall.
+func (s *Guests) readFirewall(ctx context.Context, node string, vmid int) (*Firewall, error) {
+	options, err := s.api.FirewallOptions(ctx, node, vmid)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := s.api.FirewallRules(ctx, node, vmid)
+	if err != nil {
+		return nil, err
+	}
+	return firewallFrom(options.Values, rules.Rules), nil
+}
+
+// SetFirewall brings the firewall of a VM from what state knows to what is planned. clean: options that are not planned go.
+func (s *Guests) SetFirewall(ctx context.Context, node string, vmid int, prior, want *Firewall, clean bool) error {
+	return wall{s, node, vmid}.change(ctx, prior, want, clean)
+}
+
+// wall changes the firewall of one VM.
+type wall struct {
+	s    *Guests
+	node string
+	vmid int
+}
+
+// change is setFirewall: the options first, then the rules.
+func (w wall) change(ctx context.Context, prior, want *Firewall, clean bool) error {
+	if err := w.set(ctx, prior.options(), want.options(), clean); err != nil {
+		return &FieldError{Path: "firewall", Summary: fmt.Sprintf("Cannot set the firewall options of VM %d", w.vmid),
+			Detail: "Its firewall is as it was before", Err: err}
+	}
+	var before, after []FirewallRule
+	if prior != nil {
+		before = prior.Rules
+	}
+	if want != nil {
+		after = want.Rules
+	}
+	if after == nil && len(before) == 0 || prior != nil && slices.EqualFunc(before, after, func(a, b FirewallRule) bool { return sameRule(a.values(), b.values()) }) {
+		return nil
+	}
+	return w.arrange(ctx, prior, after)
+}
+
+// set changes the options that differ. A lost answer is looked at before anything is sent again.
+func (w wall) set(ctx context.Context, prior, want map[string]string, clean bool) error {
+	if maps.Equal(prior, want) && !clean {
+		return nil
+	}
+	for attempt := 0; ; attempt++ {
+		has, err := w.s.api.FirewallOptions(ctx, w.node, w.vmid)
+		if err != nil {
+			return err
+		}
+		params, gone := pve.Params{}, []string{}
+		for name, value := range want {
+			if prior[name] != value && has.Values[name] != value {
+				params[name] = value
+			}
+		}
+		for name := range has.Values {
+			_, wanted := want[name]
+			if _, known := prior[name]; !wanted && (known || clean) {
+				gone = append(gone, name)
+			}
+		}
+		if len(params)+len(gone) == 0 {
+			return nil
+		}
+		if len(gone) > 0 {
+			slices.Sort(gone)
+			params["delete"] = strings.Join(gone, ",")
+		}
+		params["digest"] = has.Digest
+		err = w.s.jobs.Contend(ctx, w.node, w.vmid, func(ctx context.Context) error {
+			return w.s.api.SetFirewallOptions(ctx, w.node, w.vmid, params)
+		})
+		if err == nil {
+			return nil
+		}
+		if attempt == 2 || !pve.IsKind(err, pve.Ambiguous) || w.s.jobs.Pause(ctx, attempt+1) != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package guest
+
+import (
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Ref is a VM in state.
+type Ref struct {
+	VMID int
+	Node string
+	// Identity is what proves that the VM is still the one in state; zero proves nothing and is filled by Read.
+	Identity Identity
+	// Status is the power status in state; a listing that says the same is believed, another is asked about.
+	Status string
+	// Agent is what state knows of the guest's agent.
+	Agent agent.Memory
+	// Firewall and HA say that state knows of them; without that they are not read.
+	Firewall, HA bool
+	// Proof stands in for the identity while a failed create of ours is all that state has.
+	Proof *Proof
+}
+
+// Guest is a VM as it was read from the server.
+type Guest struct {
+	VMID     int
+	Node     string
+	Spec     vm.Spec // pending values merged
+	Identity Identity
+	Status   string // running, stopped
+	Lock     string
+	Pool     string
+	Firewall *Firewall // nil: not asked
+	HA       *HA       // nil: none, or not asked
+	Pending  []string  // options that wait for a restart
+	Source   int       // VMID of the clone source, create only
+	// Interfaces is what the agent said; nil if it was not asked or silent.
+	Interfaces []agent.Interface
+	Silent     bool // the agent was asked and did not answer
+	Husk       bool // there is only the empty VM under which a destroy takes a volume away: no VM any more
+}
+
+// PowerState is what the configuration wants of a guest's power; "" leaves it alone.
+type PowerState string
+
+// The power states that can be asked for.
+const (
+	Unmanaged PowerState = ""
+	Running   PowerState = "running"
+	Stopped   PowerState = "stopped"
+)
+
+// Seen is what Read found out.
+type Seen int
+
+// The outcomes of a read.
+const (
+	Found   Seen = iota
+	Gone         // no such VM anywhere in the cluster, and the whole cluster could be seen
+	Unknown      // cannot be told now (node offline, no permission): state is kept, with a warning
+)

@@ -1,0 +1,23 @@
+// Package guest says what is at an id: whose VM it is (identity, the stamp of a create, proof), where it is, what it is
+// like, and which volumes carry its id. It reads guests, and does what creates, changes and removals need alike: power, HA,
+// the firewall, waiting. It removes nothing.
+package guest
+
+import (
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// Guests are those of one cluster.
+type Guests struct {
+	api    *pve.Client
+	clock  pve.Clock
+	jobs   *job.Runner
+	agents *agent.Agents
+}
+
+// New makes Guests.
+func New(jobs *job.Runner) *Guests {
+	return &Guests{api: jobs.API, clock: jobs.Clock, jobs: jobs, agents: agent.New(jobs.API)}
+}

@@ -1,0 +1,181 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// HA is a VM's entry in the HA configuration. Nil options are the entry's defaults.
+type HA struct {
+	State       *string // started, stopped, disabled, ignored
+	Group       *string // until PVE 8
+	MaxRestart  *int64
+	MaxRelocate *int64
+	Comment     *string
+	Failback    *bool // from PVE 9 on
+}
+
+// Options are the entry's options in PVE's names (pve-ha-manager HA/Resources.pm). A state cannot be reset.
+func (h *HA) Options() map[string]string {
+	all := map[string]string{}
+	if h == nil {
+		return all
+	}
+	for name, value := range map[string]*string{"state": h.State, "group": h.Group, "comment": h.Comment} {
+		if value != nil && *value != "" {
+			all[name] = *value
+		}
+	}
+	for name, value := range map[string]*int64{"max_restart": h.MaxRestart, "max_relocate": h.MaxRelocate} {
+		if value != nil {
+			all[name] = strconv.FormatInt(*value, 10)
+		}
+	}
+	if h.Failback != nil {
+		all["failback"] = flag(*h.Failback)
+	}
+	return all
+}
+
+// Stops reports whether HA is to keep the guest off.
+func (h *HA) Stops() bool {
+	return h != nil && h.State != nil && (*h.State == "stopped" || *h.State == "disabled")
+}
+
+func haFrom(options map[string]string) *HA {
+	return &HA{State: text(options, "state"), Group: text(options, "group"), Comment: text(options, "comment"),
+		MaxRestart: count(options, "max_restart"), MaxRelocate: count(options, "max_relocate"), Failback: truth(options, "failback")}
+}
+
+func count(values map[string]string, name string) *int64 {
+	n, err := strconv.ParseInt(values[name], 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
+}
+
+// ReadHA reads a VM's entry; nil if it has none.
+func (s *Guests) ReadHA(ctx context.Context, vmid int) (*HA, error) {
+	entry, err := s.api.HAResource(ctx, vmid)
+	if pve.IsKind(err, pve.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return haFrom(entry.Options), nil
+}
+
+// Attend reads what stands beside a guest's configuration.
+func (s *Guests) Attend(ctx context.Context, guest *Guest, firewall, ha bool) error {
+	var err error
+	if firewall {
+		if guest.Firewall, err = s.readFirewall(ctx, guest.Node, guest.VMID); err != nil {
+			return err
+		}
+	}
+	if ha {
+		guest.HA, err = s.ReadHA(ctx, guest.VMID)
+	}
+	return err
+}
+
+// EnterHA makes an entry.
+func (s *Guests) EnterHA(ctx context.Context, vmid int, options pve.Params) error {
+	return s.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return s.api.CreateHAResource(ctx, vmid, options) })
+}
+
+// RefusedHA explains a refusal: HA belongs to the cluster, so a role on VMs is not enough.
+func RefusedHA(vmid int, err error) error {
+	if !pve.IsKind(err, pve.Denied) {
+		return err
+	}
+	return &FieldError{Path: "ha", Summary: fmt.Sprintf("No permission to change the HA entry of VM %d", vmid),
+		Detail: "It takes the privileges Sys.Console and Sys.Audit on /. Grant them, or leave ha out and manage HA elsewhere", Err: err}
+}
+
+// ChangeHA brings the entry from what state knows to what is planned; only what differs is sent.
+func (s *Guests) ChangeHA(ctx context.Context, vmid int, prior, want *HA) error {
+	before, after := prior.Options(), want.Options()
+	var err error
+	switch {
+	case prior == nil && want == nil || prior != nil && want != nil && maps.Equal(before, after):
+		return nil
+	case want == nil:
+		err = s.DropHA(ctx, vmid)
+	default:
+		err = s.SetHA(ctx, vmid, before, after)
+	}
+	return RefusedHA(vmid, err)
+}
+
+// DropHA removes the entry. Removing it twice is as good as once.
+func (s *Guests) DropHA(ctx context.Context, vmid int) error {
+	for attempt := 0; ; attempt++ {
+		err := s.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return s.api.DeleteHAResource(ctx, vmid) })
+		if err == nil || pve.IsKind(err, pve.NotFound) {
+			return nil
+		}
+		if attempt == 2 || !pve.IsKind(err, pve.Ambiguous) || s.jobs.Pause(ctx, attempt+1) != nil {
+			return err
+		}
+	}
+}
+
+// SetHA changes the options that differ, or makes the entry if there is none. The digest is that of all entries, so a refusal
+// for its sake is only a conflict if this entry has changed.
+func (s *Guests) SetHA(ctx context.Context, vmid int, before, after map[string]string) error {
+	var seen map[string]string
+	var last error
+	for attempt := 0; ; attempt++ {
+		entry, err := s.api.HAResource(ctx, vmid)
+		switch {
+		case pve.IsKind(err, pve.NotFound):
+			err = s.EnterHA(ctx, vmid, after)
+		case err != nil:
+			return err
+		case pve.IsKind(last, pve.DigestMismatch) && !maps.Equal(seen, entry.Options):
+			return last
+		default:
+			params := differing(before, after, entry.Options)
+			if len(params) == 0 {
+				return nil
+			}
+			seen, params["digest"] = entry.Options, entry.Digest
+			err = s.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return s.api.UpdateHAResource(ctx, vmid, params) })
+		}
+		again := pve.IsKind(err, pve.Ambiguous) || pve.IsKind(err, pve.Exists) || pve.IsKind(err, pve.DigestMismatch)
+		if err == nil || !again || attempt >= 3 || s.jobs.Pause(ctx, attempt+1) != nil {
+			return err
+		}
+		last = err
+	}
+}
+
+// differing is what is to be sent: what the plan changes, as far as the server does not have it.
+func differing(before, after, has map[string]string) pve.Params {
+	params, gone := pve.Params{}, []string{}
+	for name, value := range after {
+		if before[name] != value && has[name] != value {
+			params[name] = value
+		}
+	}
+	for name := range before {
+		_, wanted := after[name]
+		if _, there := has[name]; !wanted && there && name != "state" {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) > 0 {
+		slices.Sort(gone)
+		params["delete"] = strings.Join(gone, ",")
+	}
+	return params
+}

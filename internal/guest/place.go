@@ -1,0 +1,79 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// KindName is what a type of guest is called in a sentence.
+func KindName(typ string) string {
+	if typ == "lxc" {
+		return "Container"
+	}
+	return "VM"
+}
+
+// Target is the node for the VM: the configured one, that of the source, or the only one.
+func Target(resources pve.Resources, node, source string) (string, error) {
+	if node == "" {
+		node = source
+	}
+	nodes := resources.Nodes()
+	if node == "" {
+		if len(nodes) != 1 {
+			return "", &FieldError{Path: "node", Summary: "No node given",
+				Detail: fmt.Sprintf("The cluster has %d nodes: set node to one of them", len(nodes))}
+		}
+		return nodes[0].Node, nil
+	}
+	return node, CheckNode(resources, node)
+}
+
+// FirstOnline is the first of several nodes that is online.
+func FirstOnline(resources pve.Resources, nodes []string) (string, error) {
+	var why []string
+	for _, node := range nodes {
+		err := CheckNode(resources, node)
+		if err == nil {
+			return node, nil
+		}
+		var field *FieldError
+		if errors.As(err, &field) {
+			why = append(why, field.Summary)
+		}
+	}
+	return "", &FieldError{Path: "nodes", Summary: "None of the nodes is online", Detail: strings.Join(why, ". ")}
+}
+
+// CheckNode reports a node that the cluster does not have, or that is not online.
+func CheckNode(resources pve.Resources, node string) error {
+	found, ok := resources.Node(node)
+	if !ok {
+		names := []string{}
+		for _, n := range resources.Nodes() {
+			names = append(names, n.Node)
+		}
+		slices.Sort(names)
+		return &FieldError{Path: "node", Summary: fmt.Sprintf("Unknown node %q", node),
+			Detail: "The cluster has the nodes " + strings.Join(names, ", ")}
+	}
+	if found.Status != "online" {
+		return &FieldError{Path: "node", Summary: fmt.Sprintf("Node %s is not online", node),
+			Detail: fmt.Sprintf("Its status is %q", found.Status)}
+	}
+	return nil
+}
+
+// ClusterName is what every identity can see of a cluster: the names of its nodes.
+func ClusterName(resources pve.Resources) string {
+	names := []string{}
+	for _, n := range resources.Nodes() {
+		names = append(names, n.Node)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ",")
+}

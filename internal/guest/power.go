@@ -1,0 +1,89 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// StopTimeout is how long a guest has to shut down: what the request says, else three minutes.
+func StopTimeout(configured time.Duration) time.Duration {
+	if configured <= 0 {
+		return 3 * time.Minute
+	}
+	return configured
+}
+
+// Within is a time limit as PVE takes it, in whole seconds.
+func Within(limit time.Duration) pve.Params {
+	return pve.Params{"timeout": strconv.Itoa(max(1, int(limit.Seconds())))}
+}
+
+// ShutDown asks the guest to shut down. It never stops it hard.
+func (s *Guests) ShutDown(ctx context.Context, l *job.Ledger, node string, vmid int, timeout time.Duration) error {
+	params := Within(timeout)
+	_, err := s.jobs.Perform(ctx, l, job.Request{Node: node, Type: "qmshutdown", ID: vmid, Done: s.IsStopped(node, vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.ShutdownVM(ctx, node, vmid, params) }})
+	if err != nil {
+		if stopped, lookErr := s.IsStopped(node, vmid)(ctx); lookErr == nil && stopped {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("shut down VM %d: %w", vmid, err)
+		}
+		return fmt.Errorf("VM %d did not shut down within %s: %w", vmid, timeout, err)
+	}
+	return s.AwaitStop(ctx, node, vmid, timeout)
+}
+
+// AwaitStop waits until the guest is off. For one that HA manages, PVE only files the request: its task ends at once
+// (qemu-server API2/Qemu.pm, hastop).
+func (s *Guests) AwaitStop(ctx context.Context, node string, vmid int, timeout time.Duration) error {
+	deadline := s.clock.Now().Add(timeout)
+	for attempt := 0; ; attempt++ {
+		if err := s.jobs.Pause(ctx, attempt); err != nil {
+			return fmt.Errorf("wait for VM %d on node %s to shut down: %w", vmid, node, err)
+		}
+		stopped, err := s.IsStopped(node, vmid)(ctx)
+		switch {
+		case stopped:
+			return nil
+		case err != nil && !pve.IsKind(err, pve.Unavailable):
+			return err
+		case !s.clock.Now().Before(deadline):
+			return fmt.Errorf("VM %d on node %s did not shut down within %s, although PVE accepted the request", vmid, node, timeout)
+		}
+	}
+}
+
+// IsStopped tells whether a guest is off. It is asked anew each time.
+func (s *Guests) IsStopped(node string, vmid int) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		status, err := s.api.GuestStatus(ctx, node, vmid)
+		return err == nil && status.Status == "stopped", err
+	}
+}
+
+// Start starts a VM. One that runs already is what was wanted.
+func (s *Guests) Start(ctx context.Context, l *job.Ledger, node string, vmid int) (pve.TaskResult, error) {
+	result, err := s.jobs.Perform(ctx, l, job.Request{Node: node, Type: "qmstart", ID: vmid, Done: s.isRunning(node, vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.StartVM(ctx, node, vmid, pve.Params{}) }})
+	if err != nil && ctx.Err() == nil {
+		if running, lookErr := s.isRunning(node, vmid)(ctx); lookErr == nil && running && strings.Contains(err.Error(), "already running") {
+			return result, nil
+		}
+	}
+	return result, err
+}
+
+func (s *Guests) isRunning(node string, vmid int) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		status, err := s.api.GuestStatus(ctx, node, vmid)
+		return status.Status == "running", err
+	}
+}

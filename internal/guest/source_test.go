@@ -1,0 +1,71 @@
+package guest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+func TestFindSource(t *testing.T) {
+	cluster := pve.Resources{
+		{Type: "qemu", VMID: 9000, Name: "golden", Node: "pve1", Template: true, Tags: "debian;golden"},
+		{Type: "qemu", VMID: 9001, Name: "golden", Node: "pve2", Template: true, Tags: "golden"},
+		{Type: "qemu", VMID: 100, Name: "web", Node: "pve1", Tags: "debian"},
+		{Type: "lxc", VMID: 101, Name: "box", Node: "pve1"},
+	}
+	cases := []struct {
+		name  string
+		clone Clone
+		vmid  int
+		path  string
+	}{
+		{"by id", Clone{VMID: 9001}, 9001, ""},
+		{"by name and node", Clone{Name: "golden", Node: "pve2"}, 9001, ""},
+		{"by tags: templates only", Clone{Tags: []string{"debian"}}, 9000, ""},
+		{"several", Clone{Name: "golden"}, 0, "clone.name"},
+		{"none", Clone{VMID: 4711}, 0, "clone.vmid"},
+		{"a container", Clone{VMID: 101}, 0, "clone.vmid"},
+	}
+	for _, c := range cases {
+		got, err := FindSource(cluster, &c.clone)
+		var field *FieldError
+		switch {
+		case c.path == "" && (err != nil || got.VMID != c.vmid):
+			t.Errorf("%s: %v, %v", c.name, got.VMID, err)
+		case c.path != "" && (!errors.As(err, &field) || field.Path != c.path):
+			t.Errorf("%s: got %v, want an error on %s", c.name, err, c.path)
+		}
+	}
+	_, err := FindSource(cluster, &Clone{Name: "golden"})
+	if !strings.Contains(err.Error(), "9000") || !strings.Contains(err.Error(), "9001") {
+		t.Errorf("the matches are not listed: %v", err)
+	}
+}
+
+func TestTarget(t *testing.T) {
+	two := pve.Resources{{Type: "node", Node: "pve1", Status: "online"}, {Type: "node", Node: "pve2", Status: "offline"}}
+	one := two[:1]
+	cases := []struct {
+		name      string
+		resources pve.Resources
+		node      string
+		source    string
+		want      string
+		fails     string
+	}{
+		{"configured", two, "pve1", "", "pve1", ""},
+		{"the only one", one, "", "", "pve1", ""},
+		{"the template's", two, "", "pve1", "pve1", ""},
+		{"none of several", two, "", "", "", "No node given"},
+		{"unknown", two, "pve9", "", "", "Unknown node"},
+		{"offline", two, "pve2", "", "", "not online"},
+	}
+	for _, c := range cases {
+		got, err := Target(c.resources, c.node, c.source)
+		if c.fails == "" && (err != nil || got != c.want) || c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
+			t.Errorf("%s: %q, %v", c.name, got, err)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+const (
+	// firstTurn is the first pause after a lock was not got; it doubles. Where PVE waits for a lock it has waited already,
+	// 1 s for the source of a clone and 10 s for most others.
+	firstTurn = 500 * time.Millisecond
+	lastTurn  = 10 * time.Second
+	// patient is how long a lock is waited for where the caller's context has no end.
+	patient = 30 * time.Minute
+)
+
+// Contend tries something that a lock may stand in the way of, and tries again while somebody else holds one and the answer
+// proves that nothing was done. It gives up with a *LockedError when ctx is about to end. Every write goes through it: vmid
+// and node say whose lock it may be, where that is known.
+func (s *Runner) Contend(ctx context.Context, node string, vmid int, try func(context.Context) error) error {
+	q := s.Queue(node, vmid)
+	for {
+		err := try(ctx)
+		if !pve.Contended(err) {
+			return err
+		}
+		if err := q.Wait(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// Queue is one wait for locks that somebody else holds on a guest.
+type Queue struct {
+	s     *Runner
+	Node  string // "" = not known
+	vmid  int    // 0 = no guest's
+	tries int
+	since time.Time // of the first refusal
+	end   time.Time // when to give up, on the service's clock
+}
+
+// Queue begins a wait for the locks of a guest. It costs nothing until one stands in the way.
+func (s *Runner) Queue(node string, vmid int) *Queue { return &Queue{s: s, Node: node, vmid: vmid} }
+
+// Wait lets some time pass, longer each time, and says in the log what holds the lock that caused it. When the context has
+// ended, or will before the next turn, it returns what is to be said in the end.
+func (q *Queue) Wait(ctx context.Context, cause error) error {
+	now := q.s.Clock.Now()
+	if q.tries == 0 {
+		q.since, q.end = now, now.Add(remaining(ctx))
+	}
+	pause := min(firstTurn<<min(q.tries, 10), lastTurn)
+	pause = pause/2 + time.Duration(q.s.chance()*float64(pause)) // spread, so that those who wait do not come back together
+	q.tries++
+	if ctx.Err() != nil || now.Add(pause).After(q.end) {
+		return q.locked(ctx, cause, ctx.Err())
+	}
+	if q.tries == 1 || pause > lastTurn/2 { // who holds it costs requests; short waits are not worth them
+		held, err := q.s.Holder(ctx, q.Node, q.vmid, cause)
+		q.s.say(ctx, fmt.Sprintf("%s; trying again", held), err, q.tries, pause)
+	}
+	if err := q.s.Clock.Sleep(ctx, pause); err != nil {
+		return q.locked(ctx, cause, err)
+	}
+	return nil
+}
+
+// remaining is the time that a context leaves, less what it takes to say what was in the way.
+func remaining(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return patient
+	}
+	left := time.Until(deadline)
+	return left - min(left/10, 5*time.Second)
+}
+
+// locked is the end of a wait without success.
+func (q *Queue) locked(ctx context.Context, cause, ended error) error {
+	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	held, err := q.s.Holder(look, q.Node, q.vmid, cause)
+	return &LockedError{Err: cause, Waited: q.s.Clock.Now().Sub(q.since).Round(time.Second), Held: held.String(), Next: held.next(err), ended: ended}
+}
+
+// LockedError says that a lock of somebody else stood in the way until the time was over. Nothing was done.
+type LockedError struct {
+	// Err is PVE's last refusal.
+	Err error
+	// Waited is how long it was tried.
+	Waited time.Duration
+	// Held is what holds the lock, as far as this identity can see; Next is what to do about it.
+	Held, Next string
+
+	ended error
+}
+
+// Error is PVE's refusal, what holds the lock and what to do.
+func (e *LockedError) Error() string {
+	why := fmt.Sprintf("waited %s for the lock", e.Waited)
+	if errors.Is(e.ended, context.Canceled) {
+		why = fmt.Sprintf("interrupted after %s of waiting for the lock", e.Waited)
+	}
+	return fmt.Sprintf("%v (%s). %s. Nothing was done. Next step: %s", e.Err, why, e.Held, e.Next)
+}
+
+// Unwrap gives PVE's refusal.
+func (e *LockedError) Unwrap() error { return e.Err }
+
+// Is finds the end of the context that ended the wait, if one did.
+func (e *LockedError) Is(target error) bool { return e.ended != nil && errors.Is(e.ended, target) }
+
+// Suspended is the lock of a guest that was suspended to disk. It is a state of the guest, no sign of work under way.
+const Suspended = "suspended"
+
+// LockedBy is the refusal that PVE would answer with.
+func LockedBy(lock, op string) error {
+	return &pve.Error{Op: op, Kind: pve.Locked, Message: fmt.Sprintf("VM is locked (%s)", lock)}
+}

@@ -1,0 +1,34 @@
+// Package job does one thing on the server at a time, and knows afterwards what became of it: a request whose answer was
+// lost is looked up, one that a lock stood in the way of is sent again, a task is awaited, and ended safely when the
+// operation is interrupted. It knows how a change is written, and not whose guest it is or why it changes.
+package job
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// Runner sends the requests of one process to one cluster.
+type Runner struct {
+	// API is the client. What only reads may use it directly; what writes goes through the Runner.
+	API *pve.Client
+	// Clock is what everything that waits waits on.
+	Clock pve.Clock
+	// Log, if set before the Runner is used, gets a line for people while something is waited for.
+	Log    func(ctx context.Context, message string, fields map[string]string)
+	chance func() float64 // in [0,1), spreads those who wait
+
+	mu    sync.Mutex
+	tasks map[pve.UPID]bool // that answered a request of ours
+}
+
+// New makes a Runner. clock may be nil: the real one.
+func New(api *pve.Client, clock pve.Clock) *Runner {
+	if clock == nil {
+		clock = realClock{}
+	}
+	return &Runner{API: api, Clock: clock, chance: rand.Float64, tasks: map[pve.UPID]bool{}}
+}

@@ -1,0 +1,198 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Check tells at plan time what the server would refuse at apply time. It costs one listing of the cluster, one list
+// of bridges of each node and the configuration of each template. What the identity may not see is not reported.
+func (s *Checker) Check(ctx context.Context, r Request) []*guest.FieldError {
+	resources, err := s.api.SharedResources(ctx)
+	if err != nil {
+		return []*guest.FieldError{{Path: "", Summary: "Cannot look at the cluster", Detail: "The plan needs the list of nodes, storages and guests", Err: err}}
+	}
+	c := &planCheck{resources: resources, node: r.Node}
+	if len(r.Nodes) > 0 && c.node == "" {
+		c.node, err = guest.FirstOnline(resources, r.Nodes)
+		c.add(err)
+	}
+	if c.node == "" && len(r.Nodes) == 0 && r.Clone == nil && r.Creating && len(resources.Nodes()) > 1 {
+		_, err := guest.Target(resources, "", "")
+		c.add(err)
+	}
+	if c.node != "" {
+		c.add(guest.CheckNode(resources, c.node))
+	}
+	if r.Creating {
+		c.vmid(ctx, s, r.VMID)
+		c.source(r.Clone)
+	}
+	if len(c.found) > 0 && (c.found[0].Path == "node" || c.found[0].Path == "nodes") {
+		return c.found
+	}
+	if c.origin.VMID != 0 && r.Spec != nil {
+		config, err := s.templates.get(ctx, s.clock, fmt.Sprint(c.origin.VMID), func(ctx context.Context) (map[string]string, error) {
+			config, err := s.api.CurrentConfig(ctx, c.origin.Node, c.origin.VMID)
+			return config.Values, err
+		})
+		if err == nil {
+			c.cloned(config, *r.Spec)
+		}
+	}
+	c.moving(ctx, s, r.Moving)
+	c.storages(r.Storages)
+	c.images(r.Images)
+	c.pool(r.Pool)
+	if c.node != "" && len(r.Bridges) > 0 {
+		if networks, err := s.nodeNetworks(ctx, c.node); err == nil {
+			c.bridges(r.Bridges, networks)
+		}
+	}
+	return c.found
+}
+
+// nodeNetworks are the bridges of a node, asked once for the plans of one run.
+func (s *Checker) nodeNetworks(ctx context.Context, node string) ([]pve.Network, error) {
+	return s.networks.get(ctx, s.clock, node, func(ctx context.Context) ([]pve.Network, error) { return s.api.Networks(ctx, node) })
+}
+
+// planCheck gathers what is wrong.
+type planCheck struct {
+	resources pve.Resources
+	node      string
+	origin    pve.Resource // what is cloned, if it was found
+	found     []*guest.FieldError
+}
+
+func (c *planCheck) add(err error) {
+	if field, ok := err.(*guest.FieldError); ok { //nolint:errorlint // made by this package, never wrapped
+		c.found = append(c.found, field)
+	}
+}
+
+// vmid reports an id that is taken, but for what a dead create left, which the apply removes or tells about.
+func (c *planCheck) vmid(ctx context.Context, s *Checker, vmid int) {
+	if listed, ok := c.resources.Guest(vmid); ok && listed.Lock != "create" && listed.Lock != "clone" {
+		if _, _, dead := s.guests.Unfinished(ctx, c.resources, listed); dead {
+			return
+		}
+		c.found = append(c.found, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", vmid),
+			Detail: fmt.Sprintf("%s %d (%s) on node %s has this id. Choose another vmid, leave it out to get a free one, "+
+				"or adopt the VM with terraform import", guest.KindName(listed.Type), vmid, listed.Name, listed.Node)})
+	}
+}
+
+func (c *planCheck) source(clone *guest.Clone) {
+	if clone == nil {
+		return
+	}
+	found, err := guest.FindSource(c.resources, clone)
+	if err != nil {
+		c.add(err)
+		return
+	}
+	if c.node == "" {
+		c.node = found.Node
+	}
+	c.origin = found
+	linked := clone.Full == nil && found.Template
+	for path, value := range map[string]string{"clone.storage": clone.Storage, "clone.format": clone.Format} {
+		if linked && value != "" {
+			c.found = append(c.found, &guest.FieldError{Path: path, Summary: "A linked clone stays where its template is",
+				Detail: fmt.Sprintf("VM %d is a template, of which PVE makes linked clones unless told otherwise: set clone.full = true", found.VMID)})
+		}
+	}
+}
+
+// cloned reports what cannot be made of the source: disks that would have to shrink, new ones without a storage or a size.
+func (c *planCheck) cloned(config map[string]string, wanted vm.Spec) {
+	has := vm.Decode(config)
+	want := vm.Merge(has, wanted)
+	want.Template = has.Template
+	vm.Complete(&want)
+	for _, p := range vm.Diff(has, want).Problems {
+		c.found = append(c.found, &guest.FieldError{Path: p.Option, Summary: fmt.Sprintf("VM %d cannot be cloned like this", c.origin.VMID), Detail: p.Text})
+	}
+}
+
+// images reports volumes on storages that are not there. Whether the volume itself is there, the apply tells.
+func (c *planCheck) images(wanted map[string]string) {
+	storages := map[string]string{}
+	for path, volume := range wanted {
+		storages[path] = vm.VolumeStorage(volume)
+	}
+	c.storages(storages)
+}
+
+// storages reports storages that the node does not have. Where the listing shows none at all the identity lacks
+// Datastore.Audit, and nothing can be said.
+func (c *planCheck) storages(wanted map[string]string) {
+	visible := map[string]bool{}
+	anywhere := map[string][]string{}
+	for _, r := range c.resources {
+		if r.Type == "storage" {
+			anywhere[r.Storage] = append(anywhere[r.Storage], r.Node)
+			visible[r.Storage] = visible[r.Storage] || r.Node == c.node
+		}
+	}
+	if len(anywhere) == 0 {
+		return
+	}
+	for _, path := range slices.Sorted(maps.Keys(wanted)) {
+		id := wanted[path]
+		switch {
+		case slices.ContainsFunc(c.found, func(f *guest.FieldError) bool { return f.Path == path }): // said before, with the way out
+		case len(anywhere[id]) == 0:
+			c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("Unknown storage %q", id),
+				Detail: "The cluster has the storages " + strings.Join(slices.Sorted(maps.Keys(anywhere)), ", ") +
+					", as far as this identity may see them (Datastore.Audit)"})
+		case c.node != "" && !visible[id]:
+			c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("Storage %s is not on node %s", id, c.node),
+				Detail: "It is available on " + strings.Join(anywhere[id], ", ")})
+		}
+	}
+}
+
+func (c *planCheck) pool(pool string) {
+	if pool == "" {
+		return
+	}
+	var names []string
+	for _, r := range c.resources {
+		if r.Type == "pool" {
+			names = append(names, r.Pool)
+		}
+	}
+	if len(names) > 0 && !slices.Contains(names, pool) {
+		c.found = append(c.found, &guest.FieldError{Path: "pool", Summary: fmt.Sprintf("Unknown pool %q", pool),
+			Detail: "The cluster has the pools " + strings.Join(names, ", ")})
+	}
+}
+
+func (c *planCheck) bridges(wanted map[string]string, networks []pve.Network) {
+	names := make([]string, len(networks))
+	for i, n := range networks {
+		names[i] = n.Name
+	}
+	for _, path := range slices.Sorted(maps.Keys(wanted)) {
+		if !slices.Contains(names, wanted[path]) {
+			c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("Unknown bridge %q", wanted[path]),
+				Detail: fmt.Sprintf("Node %s has %s, as far as this identity may use them (SDN.Use)", c.node, bridgeList(names))})
+		}
+	}
+}
+
+func bridgeList(names []string) string {
+	if len(names) == 0 {
+		return "no bridge"
+	}
+	return "the bridges " + strings.Join(names, ", ")
+}

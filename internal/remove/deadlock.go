@@ -1,0 +1,154 @@
+package remove
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// ownerless is how long a lock that no task holds is waited for: a program outside PVE may have set it and take it away.
+const ownerless = 30 * time.Second
+
+// unlocked waits until no lock holds the VM. A lock whose task has died stays for ever: it is taken away if everything
+// shows that it is dead, and if this identity or SSH can.
+func (d *destruction) unlocked(ctx context.Context) error {
+	vmid, began := d.r.Ref.VMID, d.s.clock.Now()
+	q := d.s.jobs.Queue(d.node, vmid)
+	for idle := 0; ; {
+		lock := d.config.Current()["lock"]
+		if lock == "" || lock == job.Suspended {
+			return nil
+		}
+		cause := job.LockedBy(lock, fmt.Sprintf("destroy VM %d on node %s", vmid, d.node))
+		idle++
+		if !d.unheld(ctx, lock, cause) {
+			idle = 0
+		}
+		var dead pve.Task
+		if idle > 1 { // twice: between the look at the lock and that at the tasks it may have been given back
+			var err error
+			if dead, err = d.died(ctx, lock); err != nil {
+				return err
+			}
+			if dead.UPID != "" || d.s.clock.Now().Sub(began) > ownerless {
+				if err := d.unlock(ctx, lock, dead, cause); err != nil {
+					return err
+				}
+			}
+		}
+		if dead.UPID == "" {
+			if err := q.Wait(ctx, cause); err != nil {
+				return d.stuck(err)
+			}
+		}
+		if err := d.look(ctx); err != nil || d.gone {
+			return err
+		}
+	}
+}
+
+// unheld reports whether it is certain that no task holds the lock: everybody's tasks are seen, on the VM's node, and, since
+// a migration ends on the node that it began on, for its lock on all of them.
+func (d *destruction) unheld(ctx context.Context, lock string, cause error) bool {
+	return !slices.ContainsFunc(d.places(lock), func(n pve.Resource) bool {
+		if n.Node != d.node && n.Status != "online" {
+			return true
+		}
+		held, err := d.s.jobs.Holder(ctx, n.Node, d.r.Ref.VMID, cause)
+		return err != nil || !held.Audit || len(held.Runs) > 0
+	})
+}
+
+// places are the nodes on which the task behind a lock may run.
+func (d *destruction) places(lock string) []pve.Resource {
+	return slices.DeleteFunc(d.resources.Nodes(), func(n pve.Resource) bool { return n.Node != d.node && lock != "migrate" })
+}
+
+// died finds the task that took a lock and ended without giving it back. It is the last one of its kind, and it was killed,
+// or its node crashed; without such a one the lock may have been set by hand, or by a program outside PVE.
+func (d *destruction) died(ctx context.Context, lock string) (pve.Task, error) {
+	var last pve.Task
+	h := job.Holder{Node: d.node, VMID: d.r.Ref.VMID, Lock: lock}
+	for _, node := range d.places(lock) {
+		for _, typ := range job.Holders(lock) {
+			tasks, err := d.s.api.Tasks(ctx, node.Node, pve.TaskFilter{Type: typ})
+			if err != nil {
+				return last, fmt.Errorf("look which task left VM %d locked (%s): %w", h.VMID, lock, err)
+			}
+			for _, t := range tasks {
+				if h.MayHold(t.UPID) && t.StartTime.After(last.StartTime) {
+					last = t
+				}
+			}
+		}
+	}
+	if ended := (&pve.TaskError{UPID: last.UPID, ExitStatus: last.Status}); !ended.Killed() {
+		return pve.Task{}, nil
+	}
+	return last, nil
+}
+
+// deadLocks are the locks that a destroy may take away from its own VM when the task behind them is proven dead. What such a
+// task leaves besides is told by copies and by PVE itself: see docs/design/destroy.md.
+func deadLocks() []string {
+	return []string{"backup", "migrate", "snapshot", "snapshot-delete", "rollback", "suspending", "create", "import"}
+}
+
+// unlock takes a dead lock away, or says why not and what to do.
+func (d *destruction) unlock(ctx context.Context, lock string, dead pve.Task, cause error) error {
+	vmid := d.r.Ref.VMID
+	held := fmt.Sprintf("VM %d is locked (%s), and no task holds the lock: ", vmid, lock)
+	next := fmt.Sprintf("`qm unlock %d` as root on node %s, then destroy again", vmid, d.node)
+	switch {
+	case d.stub:
+		return d.stuck(cause)
+	case dead.UPID == "":
+		return &job.LockedError{Err: cause, Held: held + "none that died is known either. A program outside PVE may have set it, or somebody by hand", Next: "if nothing is at work on it, " + next}
+	case !slices.Contains(deadLocks(), lock):
+		return &job.LockedError{Err: cause, Held: held + describe(dead) + " died", Next: next}
+	case d.s.api.Identity().IsRootTicket():
+		params := pve.Params{"delete": "lock", "skiplock": "1", "digest": d.config.Digest}
+		if err := d.s.jobs.Put(ctx, d.node, vmid, params); err != nil {
+			return fmt.Errorf("take the dead lock (%s) of VM %d away: %w", lock, vmid, err)
+		}
+	case d.s.shell != nil:
+		if err := d.s.shell.Unlock(ctx, d.node, vmid); err != nil {
+			return fmt.Errorf("take the dead lock (%s) of VM %d away: %w", lock, vmid, err)
+		}
+	default:
+		return &job.LockedError{Err: cause, Next: next,
+			Held: held + describe(dead) + " died. Only root@pam with a password may take it away over the API, and no SSH is configured"}
+	}
+	d.warnings = append(d.warnings, guest.Warning{Summary: fmt.Sprintf("The lock (%s) of VM %d was taken away", lock, vmid), Detail: describe(dead) + " died and left it."})
+	d.suspect(lock, dead)
+	return nil
+}
+
+// suspect notes where a task that died may have left volumes that no configuration names.
+func (d *destruction) suspect(lock string, dead pve.Task) {
+	why := "the task that died (" + string(dead.UPID) + ") may have left them"
+	d.suspects[d.node] = why
+	if lock != "migrate" {
+		return
+	}
+	for _, n := range d.resources.Nodes() {
+		d.suspects[n.Node] = why
+	}
+}
+
+func describe(t pve.Task) string {
+	return fmt.Sprintf("%s of %s, begun %s (%s),", t.UPID.Type(), t.UPID.User(), t.StartTime.UTC().Format(time.RFC3339), t.UPID)
+}
+
+// stuck says of a stub what its lock alone does not: that nothing proves any more whose it is.
+func (d *destruction) stuck(err error) error {
+	if !d.stub {
+		return err
+	}
+	return guest.HalfDestroyed(d.r.Ref, d.node, err)
+}

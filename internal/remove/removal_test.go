@@ -1,0 +1,86 @@
+package remove
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+)
+
+// TestJudge: whose a configuration is, by stamp, uuid, lock and the end of our task.
+func TestJudge(t *testing.T) {
+	mark := guest.NewStamp("pve1", 100, time.Unix(0, 0))
+	other := guest.NewStamp("pve1", 100, time.Unix(0, 0))
+	complete := map[string]string{"smbios1": "uuid=aaa", "meta": "ctime=1", "description": "theirs"}
+	cases := []struct {
+		name   string
+		config map[string]string
+		how    ending
+		lost   bool
+		want   guest.Owner
+		unsure bool
+	}{
+		{"our stamp", map[string]string{"description": mark.String()}, tidy, false, guest.Ours, false},
+		{"another transaction's stamp", map[string]string{"description": other.String()}, killed, true, guest.Stranger, false},
+		{"somebody's", complete, killed, true, guest.Stranger, false},
+		{"our uuid without a stamp", map[string]string{"smbios1": "uuid=bbb", "meta": "ctime=1"}, tidy, false, guest.Ours, false},
+		{"locked, our task was killed", map[string]string{"lock": "create"}, killed, false, guest.Ours, false},
+		{"locked, our task cleaned up", map[string]string{"lock": "create"}, tidy, false, guest.Stranger, false},
+		{"locked, PVE forgot our task", map[string]string{"lock": "create"}, untold, false, guest.Nobody, true},
+		{"locked, our answer was lost", map[string]string{"lock": "clone"}, tidy, true, guest.Nobody, true},
+		{"locked for a backup", map[string]string{"lock": "backup", "smbios1": "uuid=aaa"}, killed, true, guest.Stranger, false},
+		{"unlocked by hand, nothing else in it", map[string]string{}, killed, false, guest.Ours, false},
+	}
+	for _, c := range cases {
+		r := &removal{Target: Target{VMID: 100, Stamp: mark, Owns: guest.Identity{UUID: "bbb"}.Proves, Nodes: []string{"pve1"}}}
+		if c.lost {
+			r.Lost = &job.Lost{}
+		}
+		_, _, who, err := r.judge("pve1", c.config, c.how)
+		if who != c.want || (err != nil) != c.unsure {
+			t.Errorf("%s: got %d, %v", c.name, who, err)
+		}
+		if named := len(r.residues(nil)) > 0; named != (c.want == guest.Ours || c.unsure) {
+			t.Errorf("%s: named as left: %t", c.name, named)
+		}
+	}
+}
+
+// TestCommandsOfResidues: none breaks into what a task is at work on, and one for a VM that was not seen looks first.
+func TestCommandsOfResidues(t *testing.T) {
+	mark := guest.NewStamp("pve1", 100, time.Unix(0, 0))
+	seen := removal{Target: Target{VMID: 100, Stamp: mark, Nodes: []string{"pve1"}}, at: "pve1", looked: true}
+	for lock, want := range map[string]string{
+		"":       "qm destroy 100 --purge",
+		"backup": "qm destroy 100 --purge",
+		"create": "qm unlock 100 && qm destroy 100 --purge",
+	} {
+		r := seen
+		r.lock = lock
+		if got := r.residues(nil)[0].Command; got != want {
+			t.Errorf("lock %q: %s", lock, got)
+		}
+	}
+	unseen := removal{Target: Target{VMID: 100, Stamp: mark, Nodes: []string{"pve1"}, Fence: &guest.Fence{Node: "pve1"}}}
+	left := unseen.residues(errors.New("connection refused"))
+	if len(left) != 1 || !strings.HasPrefix(left[0].Command, "grep -q "+mark.TX) || !strings.Contains(left[0].Reason, "connection refused") {
+		t.Errorf("not seen: %+v", left)
+	}
+	unseen.hidden, unseen.strays = true, []string{"nfs:100/vm-100-disk-0.raw"}
+	left = unseen.residues(nil)
+	if len(left) != 1 || left[0].Kind != "volume" || !strings.HasPrefix(left[0].Command, "grep -r ") {
+		t.Errorf("somebody who cannot be seen has the id: %+v", left)
+	}
+}
+
+func TestEndingOf(t *testing.T) {
+	for exit, want := range map[string]ending{"OK": tidy, "WARNINGS: 1": tidy, "unable to create VM 100 - no space": tidy, "received interrupt": tidy,
+		"unexpected status": killed, "": untold, "unable to read tail (got 0 bytes)": untold, "unable to open file - No such file": untold} {
+		if got := endingOf("UPID:pve1:00000001:00000001:00000001:qmcreate:100:root@pam:", exit); got != want {
+			t.Errorf("%q: got %d, want %d", exit, got, want)
+		}
+	}
+}

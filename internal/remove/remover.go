@@ -1,0 +1,35 @@
+// Package remove takes VMs away, and their volumes, until nothing of them is left: the destroy of a VM in state, the
+// rollback of a create, what a dead create left. It acts only on what is proven to be ours, looks anew before each step,
+// and names what it could not remove.
+package remove
+
+import (
+	"context"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// Shell is what only root on a node can do; package host provides it over SSH. A nil Shell means that no SSH is
+// configured.
+type Shell interface {
+	// Unlock takes the configuration lock away (qm unlock).
+	Unlock(ctx context.Context, node string, vmid int) error
+	// FreeVolume removes a volume by its id (pvesm free). A volume that does not exist is no error.
+	FreeVolume(ctx context.Context, node, volume string) error
+}
+
+// Remover removes VMs of one cluster.
+type Remover struct {
+	api    *pve.Client
+	clock  pve.Clock
+	jobs   *job.Runner
+	guests *guest.Guests
+	shell  Shell
+}
+
+// New makes a Remover. shell may be nil: no SSH.
+func New(jobs *job.Runner, guests *guest.Guests, shell Shell) *Remover {
+	return &Remover{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, shell: shell}
+}

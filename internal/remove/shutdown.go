@@ -1,0 +1,95 @@
+package remove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// shutDown shuts the guest down for good. It looks at the VM once more before: the wait for a lock may have been long.
+func (d *destruction) shutDown(ctx context.Context) error {
+	status, err := d.s.api.GuestStatus(ctx, d.node, d.r.Ref.VMID)
+	if err != nil || status.Status != "running" {
+		return err
+	}
+	if err := d.look(ctx); err != nil || d.gone {
+		return err
+	}
+	if isPaused(status) && !d.r.ForceStop {
+		return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d is paused", d.r.Ref.VMID),
+			Detail: fmt.Sprintf("A paused guest hears no request to shut down. It was not touched. Resume it with `qm resume %d` on node %s, "+
+				"or set on_destroy.power_off = \"force\" and apply to have it cut off, then destroy", d.r.Ref.VMID, d.node)}
+	}
+	if status.HAManaged {
+		return d.leaveHA(ctx)
+	}
+	return d.powerOff(ctx)
+}
+
+// isPaused is when PVE refuses a shutdown (qemu-server QemuServer.pm vm_is_paused).
+func isPaused(status pve.GuestStatus) bool {
+	return status.QMPStatus == "paused" || status.QMPStatus == "prelaunch"
+}
+
+// leaveHA takes the guest out of HA, which would start it again, and shuts it down. If the guest does not obey, the entry is
+// put back. Who may not change HA can only ask its manager for the stop, and that one cuts the guest off when its time is
+// over (pve-ha-manager HA/Resources/PVEVM.pm shutdown, forceStop): it takes a policy that allows this.
+func (d *destruction) leaveHA(ctx context.Context) error {
+	vmid := d.r.Ref.VMID
+	entry, err := d.s.api.HAResource(ctx, vmid)
+	if err == nil {
+		err = d.s.guests.DropHA(ctx, vmid)
+	}
+	switch {
+	case pve.IsKind(err, pve.NotFound), pve.IsKind(err, pve.Denied) && d.r.ForceStop:
+		return d.powerOff(ctx)
+	case pve.IsKind(err, pve.Denied):
+		return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d is under HA, and this identity may not take it out", vmid),
+			Detail: "HA would start again what is shut down behind its back, and its own stop cuts the guest off when its time is over. Nothing was touched. " +
+				"Grant Sys.Console and Sys.Audit on /, or set on_destroy.power_off = \"force\" and apply, then destroy", Err: err}
+	case err != nil:
+		return fmt.Errorf("take VM %d out of HA: %w", vmid, err)
+	}
+	if err = d.powerOff(ctx); err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if back := d.s.guests.SetHA(ctx, vmid, nil, entry.Options); back != nil {
+		return errors.Join(err, fmt.Errorf("put VM %d back under HA: %w", vmid, back))
+	}
+	return err
+}
+
+// powerOff asks the guest to shut down, and has PVE stop it hard afterwards only where the policy says so.
+func (d *destruction) powerOff(ctx context.Context) error {
+	vmid, timeout := d.r.Ref.VMID, guest.StopTimeout(d.r.StopTimeout)
+	params := guest.Within(timeout)
+	if d.r.ForceStop {
+		params["forceStop"] = "1"
+	}
+	result, err := d.s.jobs.Perform(ctx, &d.ledger, job.Request{Node: d.node, Type: "qmshutdown", ID: vmid, Done: d.s.guests.IsStopped(d.node, vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) { return d.s.api.ShutdownVM(ctx, d.node, vmid, params) }})
+	d.warn("Shutdown", result)
+	if err == nil {
+		err = d.s.guests.AwaitStop(ctx, d.node, vmid, timeout)
+	} else if stopped, lookErr := d.s.guests.IsStopped(d.node, vmid)(ctx); lookErr == nil && stopped {
+		return nil
+	}
+	if err == nil || !pve.IsKind(err, pve.Busy) || ctx.Err() != nil {
+		return err
+	}
+	return d.disobedient(timeout, err)
+}
+
+// disobedient is the error for a guest that did not shut down: nothing is lost, and there are two ways out.
+func (d *destruction) disobedient(timeout time.Duration, err error) error {
+	return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d did not shut down within %s", d.r.Ref.VMID, timeout),
+		Detail: "The guest did not obey ACPI or its agent. It runs on, and nothing of it was removed. Shut it down from inside, or give it more time with on_destroy.timeout, " +
+			"and destroy again; or set on_destroy.power_off = \"force\" and apply to have it cut off", Err: err}
+}
