@@ -19,12 +19,12 @@ type Fence struct {
 	Storages []string            // images storages of the node that could be listed
 	Blind    map[string]error    // images storages that could not, and why: nothing is ever removed there
 	Before   map[string]struct{} // volume ids
-	// only are the volumes that are ours, where they are known by name since a configuration of ours named them: then before
+	// Only are the volumes that are ours, where they are known by name since a configuration of ours named them: then before
 	// does not count. Nil: all that came after before.
 	Only map[string]bool
-	// targets are the storages that our volumes can be on; nil: any. Others need not be there for a look.
+	// Targets are the storages that our volumes can be on; nil: any. Others need not be there for a look.
 	Targets []string
-	// told are volumes that PVE said it could not remove, and why. It counts for blind storages. heard: there was such a log
+	// Told are volumes that PVE said it could not remove, and why. It counts for blind storages. Heard: there was such a log
 	// to read, and it names all of them.
 	Told  map[string]string
 	Heard bool

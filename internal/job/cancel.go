@@ -80,7 +80,7 @@ func (s *Runner) abandon(ctx context.Context, upid pve.UPID, guessed bool) (pve.
 	return pve.TaskResult{}, interrupted
 }
 
-// ends waits for the end of a task on the service's clock.
+// ends waits for the end of a task on the Runner's clock.
 func (s *Runner) ends(ctx context.Context, upid pve.UPID, limit time.Duration) bool {
 	end := s.Clock.Now().Add(limit)
 	for attempt := 0; s.Pause(ctx, attempt) == nil; attempt++ {

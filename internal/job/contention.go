@@ -41,7 +41,7 @@ type Queue struct {
 	vmid  int    // 0 = no guest's
 	tries int
 	since time.Time // of the first refusal
-	end   time.Time // when to give up, on the service's clock
+	end   time.Time // when to give up, on the Runner's clock
 }
 
 // Queue begins a wait for the locks of a guest. It costs nothing until one stands in the way.

@@ -17,7 +17,7 @@ type Holder struct {
 	Lock string     // the configuration's lock; "" if it is a file's or the cluster's
 	what string     // the lock in PVE's words, where it is none of a configuration
 	Runs []pve.UPID // tasks that run and may hold it
-	// audit: the tasks of everybody were seen. Without Sys.Audit an identity sees its own only (pve-manager API2/Tasks.pm).
+	// Audit: the tasks of everybody were seen. Without Sys.Audit an identity sees its own only (pve-manager API2/Tasks.pm).
 	Audit bool
 }
 

@@ -41,7 +41,7 @@ type Request struct {
 // Ledger remembers the tasks of one transaction: what an undo has to await, and what a search must not take for another.
 type Ledger struct {
 	UPIDs []pve.UPID
-	// guessed are the tasks that were found by a search. PVE names neither the request nor, for a clone, the new id in a
+	// Guessed are the tasks that were found by a search. PVE names neither the request nor, for a clone, the new id in a
 	// task, so such a one may belong to another process that works with the same identity: it is awaited, never stopped,
 	// and what came of it is believed only when our stamp is on it.
 	Guessed map[pve.UPID]bool

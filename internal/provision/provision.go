@@ -14,7 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
-// Address and the others are the types of the packages behind this one.
+//nolint:revive // each is documented where it is made
 type (
 	Address          = agent.Address
 	AgentMemory      = agent.Memory

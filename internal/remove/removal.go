@@ -20,22 +20,22 @@ const passes = 16
 // Target is a VM of ours that is to go, and what proves that it is.
 type Target struct {
 	VMID int
-	// nodes are where its configuration can be.
+	// Nodes are where its configuration can be.
 	Nodes []string
-	// fence is what was there before us.
+	// Fence is what was there before us.
 	Fence *guest.Fence
-	// ledger are the tasks that were begun for it.
+	// Ledger are the tasks that were begun for it.
 	Ledger *job.Ledger
 	Stamp  guest.Stamp
-	// owns reports whether a configuration without our stamp is ours (identity of a VM in state, or of one whose commit
+	// Owns reports whether a configuration without our stamp is ours (identity of a VM in state, or of one whose commit
 	// may have taken effect); nil: the stamp decides.
 	Owns func(config map[string]string) bool
-	// pool is the one that it is in, "" for none: what holds its id must be in it too, for an identity that may do nothing
+	// Pool is the one that it is in, "" for none: what holds its id must be in it too, for an identity that may do nothing
 	// elsewhere.
 	Pool string
-	// lost is our create when its answer was lost and no task of it was found: a half-made VM may be ours.
+	// Lost is our create when its answer was lost and no task of it was found: a half-made VM may be ours.
 	Lost *job.Lost
-	// managed says that HA may have an entry for the VM, made by our create.
+	// Managed says that HA may have an entry for the VM, made by our create.
 	Managed bool
 }
 

@@ -69,7 +69,7 @@ type heard struct {
 	err        error
 }
 
-// Ask asks the agent, beside whatever else the caller has to ask the server; hear says what became of it.
+// Ask asks the agent, beside whatever else the caller has to ask the server; Hear says what became of it.
 //
 // PVE pings the agent first, and a silent one holds one of the three workers of the node's pvedaemon for 3 s, whether we wait
 // or not (qemu-server QemuServer/Agent.pm; pve-manager Service/pvedaemon.pm). See desk for who is asked.
