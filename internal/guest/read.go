@@ -15,11 +15,15 @@ import (
 // the cluster could be seen. When that cannot be had the answer is Unknown, with the reason as error. A VM that is
 // another than the one in state is an *IdentityError.
 func (s *Guests) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
-	resources, err := s.api.SharedResources(ctx)
+	listed, ok, err := s.api.SharedGuest(ctx, ref.VMID)
 	if err != nil {
 		return Guest{}, Unknown, fmt.Errorf("list the cluster's guests: %w", err)
 	}
-	listed, ok := resources.Guest(ref.VMID)
+	return s.readListed(ctx, ref, listed, ok)
+}
+
+// readListed is Read with what the listing says of the VM, ok if it has it.
+func (s *Guests) readListed(ctx context.Context, ref Ref, listed pve.Resource, ok bool) (Guest, Seen, error) {
 	node := ref.Node
 	if ok && listed.Type == "qemu" {
 		node = listed.Node
@@ -67,8 +71,8 @@ func (s *Guests) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 	return guest, Found, err
 }
 
-// missing decides what it means that a VM's configuration is not where state has it. The listing may be seconds old, so
-// it is fetched anew.
+// missing decides what it means that a VM's configuration is not where state has it. The listing is that of the beginning of
+// the refresh, so it is fetched anew.
 func (s *Guests) missing(ctx context.Context, ref Ref, node string) (Guest, Seen, error) {
 	resources, err := s.api.Resources(ctx)
 	if err != nil {
@@ -79,8 +83,7 @@ func (s *Guests) missing(ctx context.Context, ref Ref, node string) (Guest, Seen
 		case listed.Type != "qemu":
 			return Guest{}, Found, &IdentityError{VMID: ref.VMID, Node: listed.Node, State: ref.Identity}
 		case listed.Node != node:
-			ref.Node = listed.Node
-			return s.Read(ctx, ref)
+			return s.readListed(ctx, ref, listed, true)
 		}
 		return Guest{}, Unknown, fmt.Errorf("VM %d is listed on node %s, but its configuration is not there", ref.VMID, node)
 	}

@@ -107,6 +107,41 @@ func TestSharedResources(t *testing.T) {
 	}
 }
 
+// A refresh of a thousand VMs takes longer than the plan's checks trust a listing.
+func TestSharedGuest(t *testing.T) {
+	s := newServer(t, func(w http.ResponseWriter, s seen, _ int) {
+		if s.method == http.MethodGet {
+			data(w, listing)
+			return
+		}
+		data(w, `null`)
+	})
+	c := s.client(t)
+	ask := func(requests int) {
+		t.Helper()
+		if g, ok, err := c.SharedGuest(t.Context(), 100); err != nil || !ok || g.Name != "tpl" {
+			t.Fatal(g, ok, err)
+		}
+		if n := len(s.requests()); n != requests {
+			t.Fatalf("%d requests, want %d", n, requests)
+		}
+	}
+	ask(1)
+	s.clock.advance(2 * time.Hour)
+	ask(1)
+	if g, ok, err := c.SharedGuest(t.Context(), 4711); ok || err != nil {
+		t.Errorf("a guest that is not listed: %v, %v", g, err)
+	}
+	if err := c.UpdateConfig(t.Context(), "pve1", 100, Params{"name": "tpl"}); err != nil {
+		t.Fatal(err)
+	}
+	ask(3)
+	if _, err := c.SharedResources(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ask(3)
+}
+
 func TestEndOfATaskMakesTheListingOld(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, s seen, _ int) {
 		if s.path == "/cluster/resources" {
