@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"."},
 	{"internal/provider"},
 	{"internal/tfvm", "internal/tfnode"},
-	{"internal/tfkit"},
+	{"internal/tfkit", "internal/tfplan"},
 	{"internal/provision"}, // about to go: only names from before the packages below it were parted
 	{"internal/create", "internal/change", "internal/preflight"},
 	{"internal/remove"},

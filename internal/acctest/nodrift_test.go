@@ -336,7 +336,7 @@ func (d *drifter) note(config flat) {
 func attributes(t *testing.T) []string {
 	t.Helper()
 	var response resource.SchemaResponse
-	tfvm.New().Schema(t.Context(), resource.SchemaRequest{}, &response)
+	tfvm.New(nil).Schema(t.Context(), resource.SchemaRequest{}, &response)
 	var all []string
 	var walk func(prefix string, level map[string]schema.Attribute)
 	walk = func(prefix string, level map[string]schema.Attribute) {

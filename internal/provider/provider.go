@@ -39,6 +39,7 @@ type Options struct {
 type Proxmox struct {
 	version string
 	options Options
+	vms     *tfvm.Run // begins with the configuration
 }
 
 var _ provider.Provider = &Proxmox{}
@@ -64,6 +65,7 @@ func (p *Proxmox) Schema(_ context.Context, _ provider.SchemaRequest, resp *prov
 // Configure opens the session. It makes no request: the server is asked when something needs it. A configuration with
 // values that are not known yet gives a session that knows no server, so that a plan can go on without it.
 func (p *Proxmox) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
+	p.vms = tfvm.NewRun()
 	if !req.Config.Raw.IsFullyKnown() {
 		p.hand(resp, &tfkit.Session{})
 		return
@@ -97,7 +99,7 @@ func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *tfkit.Session)
 
 // Resources lists the resources.
 func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{tfvm.New}
+	return []func() resource.Resource{func() resource.Resource { return tfvm.New(p.vms) }}
 }
 
 // DataSources lists the data sources.

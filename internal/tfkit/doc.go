@@ -1,4 +1,4 @@
-// Package tfkit holds what the tf* packages share: the session of a configured provider, the one mechanism that turns
-// configuration and prior state into a plan (Shape), the one converter from errors to diagnostics (Diagnose), timeouts,
-// validators and the bridge to Terraform's log.
+// Package tfkit holds what any resource or data source needs: the session of a configured provider, the one converter from
+// errors to diagnostics (Diagnose), timeouts, validators of PVE's names, attributes of data sources and the bridge to
+// Terraform's log.
 package tfkit

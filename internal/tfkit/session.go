@@ -23,8 +23,6 @@ type Session struct {
 	Shell io.Closer
 	// Range bounds automatic VMIDs, inclusive; zero leaves the choice to PVE's own range.
 	Range [2]int
-
-	memory memory
 }
 
 // Known reports whether the server can be asked.
@@ -36,14 +34,6 @@ func (s *Session) User() string {
 		return ""
 	}
 	return s.API.Identity().User
-}
-
-// Bounds is Range, also for a session that is not there.
-func (s *Session) Bounds() [2]int {
-	if s == nil {
-		return [2]int{}
-	}
-	return s.Range
 }
 
 // Close lets go of connections that lie idle. A provider process ends without it; tests do not.

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
 // capability is something that PVE can do from a release on.
@@ -47,7 +48,7 @@ func capabilities() []capability {
 func capabilityAttributes() map[string]schema.Attribute {
 	all := map[string]schema.Attribute{}
 	for _, c := range capabilities() {
-		all[c.name] = schema.BoolAttribute{Computed: true, MarkdownDescription: fmt.Sprintf("%s From PVE %d.%d on.", c.what, c.major, c.minor)}
+		all[c.name] = tfkit.ComputedBool(fmt.Sprintf("%s From PVE %d.%d on.", c.what, c.major, c.minor))
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
 // nodeModel is proxmox_node; what the server does not tell is null.
@@ -66,50 +67,35 @@ type kernelModel struct {
 func listed(n pve.Node) nodeModel {
 	online := n.Status == "online"
 	return nodeModel{Name: &n.Name, Status: &n.Status, Online: &online, Capabilities: types.ObjectNull(capabilityTypes()),
-		Fingerprint: filled(n.SSLFingerprint), Level: filled(n.Level)}
+		Fingerprint: tfkit.NonZero(n.SSLFingerprint), Level: tfkit.NonZero(n.Level)}
 }
 
 func (m *nodeModel) versionIs(v pve.Version) {
-	m.Version, m.Release, m.RepoID, m.Capabilities = filled(v.Version), filled(v.Release), filled(v.RepoID), capabilitiesOf(v)
+	m.Version, m.Release, m.RepoID, m.Capabilities = tfkit.NonZero(v.Version), tfkit.NonZero(v.Release), tfkit.NonZero(v.RepoID), capabilitiesOf(v)
 }
 
 func (m *nodeModel) statusIs(s pve.NodeStatus) {
 	uptime := int64(s.Uptime.Seconds())
-	m.Uptime, m.Manager, m.KVersion = &uptime, filled(s.PVEVersion), filled(s.KernelVersion)
+	m.Uptime, m.Manager, m.KVersion = &uptime, tfkit.NonZero(s.PVEVersion), tfkit.NonZero(s.KernelVersion)
 	m.CPU, m.Wait, m.Idle, m.KSMShared = &s.CPU, &s.Wait, &s.Idle, &s.KSMShared
 	m.LoadAverage = numbers(s.LoadAverage)
-	m.CPUInfo = &cpuInfoModel{Model: filled(s.CPUInfo.Model), Sockets: &s.CPUInfo.Sockets, Cores: &s.CPUInfo.Cores, CPUs: &s.CPUInfo.CPUs,
-		Flags: s.CPUInfo.Flags, UserHz: positive(s.CPUInfo.UserHz)}
+	m.CPUInfo = &cpuInfoModel{Model: tfkit.NonZero(s.CPUInfo.Model), Sockets: &s.CPUInfo.Sockets, Cores: &s.CPUInfo.Cores, CPUs: &s.CPUInfo.CPUs,
+		Flags: s.CPUInfo.Flags, UserHz: tfkit.NonZero(s.CPUInfo.UserHz)}
 	hvm := s.CPUInfo.HVM == "1"
 	m.CPUInfo.HVM = &hvm
 	if mhz := numbers([]string{s.CPUInfo.MHz}); len(mhz) == 1 {
 		m.CPUInfo.MHz = &mhz[0]
 	}
-	m.Memory = &memoryModel{Total: &s.Memory.Total, Used: &s.Memory.Used, Free: &s.Memory.Free, Available: positive(s.Memory.Available)}
+	m.Memory = &memoryModel{Total: &s.Memory.Total, Used: &s.Memory.Used, Free: &s.Memory.Free, Available: tfkit.NonZero(s.Memory.Available)}
 	m.Swap = &memoryModel{Total: &s.Swap.Total, Used: &s.Swap.Used, Free: &s.Swap.Free}
 	m.RootFS = &memoryModel{Total: &s.RootFS.Total, Used: &s.RootFS.Used, Free: &s.RootFS.Free, Available: &s.RootFS.Available}
 	if k := s.Kernel; k != (pve.Kernel{}) {
-		m.Kernel = &kernelModel{SysName: filled(k.SysName), Release: filled(k.Release), Version: filled(k.Version), Machine: filled(k.Machine)}
+		m.Kernel = &kernelModel{SysName: tfkit.NonZero(k.SysName), Release: tfkit.NonZero(k.Release), Version: tfkit.NonZero(k.Version), Machine: tfkit.NonZero(k.Machine)}
 	}
 	if s.BootMode != "" {
 		m.BootMode = &s.BootMode
 		m.SecureBoot = &s.SecureBoot
 	}
-}
-
-func filled(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-// positive takes 0 for "the server did not say".
-func positive(n int64) *int64 {
-	if n == 0 {
-		return nil
-	}
-	return &n
 }
 
 // numbers parses what PVE prints as text; what is no number is left out.

@@ -54,18 +54,18 @@ func (d *Nodes) Schema(_ context.Context, _ datasource.SchemaRequest, resp *data
 			"names": schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "Names of all nodes, sorted."},
 			"nodes": schema.ListNestedAttribute{Computed: true, MarkdownDescription: "The nodes, sorted by name.",
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-					"name":            text("Name."),
-					"status":          text("`online`, `offline` or `unknown`."),
-					"online":          schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the cluster sees the node."},
-					"cpu":             decimal("Load of the CPUs, 0 to 1."),
-					"maxcpu":          integer("Threads."),
-					"mem":             integer("Memory in use, in bytes."),
-					"maxmem":          integer("Memory, in bytes."),
-					"disk":            integer("Root file system in use, in bytes."),
-					"maxdisk":         integer("Root file system, in bytes."),
-					"uptime":          integer("Seconds since the node booted."),
-					"level":           text("Subscription level, if there is one."),
-					"ssl_fingerprint": text("Fingerprint of the node's certificate."),
+					"name":            tfkit.ComputedString("Name."),
+					"status":          tfkit.ComputedString("`online`, `offline` or `unknown`."),
+					"online":          tfkit.ComputedBool("Whether the cluster sees the node."),
+					"cpu":             tfkit.ComputedFloat64("Load of the CPUs, 0 to 1."),
+					"maxcpu":          tfkit.ComputedInt64("Threads."),
+					"mem":             tfkit.ComputedInt64("Memory in use, in bytes."),
+					"maxmem":          tfkit.ComputedInt64("Memory, in bytes."),
+					"disk":            tfkit.ComputedInt64("Root file system in use, in bytes."),
+					"maxdisk":         tfkit.ComputedInt64("Root file system, in bytes."),
+					"uptime":          tfkit.ComputedInt64("Seconds since the node booted."),
+					"level":           tfkit.ComputedString("Subscription level, if there is one."),
+					"ssl_fingerprint": tfkit.ComputedString("Fingerprint of the node's certificate."),
 				}}},
 		},
 	}
@@ -97,7 +97,7 @@ func (d *Nodes) Read(ctx context.Context, _ datasource.ReadRequest, resp *dataso
 // entry is one node. Without statistics, of which the number of CPUs is never 0, the numbers are null.
 func entry(n pve.Node) nodeEntry {
 	online := n.Status == "online"
-	e := nodeEntry{Name: &n.Name, Status: &n.Status, Online: &online, Level: filled(n.Level), Fingerprint: filled(n.SSLFingerprint)}
+	e := nodeEntry{Name: &n.Name, Status: &n.Status, Online: &online, Level: tfkit.NonZero(n.Level), Fingerprint: tfkit.NonZero(n.SSLFingerprint)}
 	if n.MaxCPU > 0 {
 		e.CPU, e.MaxCPU, e.Mem, e.MaxMem = &n.CPU, &n.MaxCPU, &n.Mem, &n.MaxMem
 		e.Disk, e.MaxDisk, e.Uptime = &n.Disk, &n.MaxDisk, &n.Uptime

@@ -10,6 +10,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // oldest is the first PVE release that the provider works with.
@@ -33,19 +34,19 @@ func (r *Resource) ask(ctx context.Context, config, planned, state tftypes.Value
 	if !creating && request.Moving == nil && len(request.Storages)+len(request.Bridges)+len(request.Images) == 0 && request.Pool == "" {
 		return diags
 	}
-	if creating && (kept.Replaces == request.VMID || r.Session.Remembers(request.VMID)) {
+	if creating && (kept.Replaces == request.VMID || r.run.wasRefreshed(request.VMID)) {
 		request.VMID = 0 // ours: it is replaced
 	}
 	if creating && plan.Clone != nil && config.IsFullyKnown() {
 		spec := plan.spec(true)
 		request.Spec = &spec
 	}
-	placed := tfkit.At(config, "node").IsKnown() && tfkit.At(config, "nodes").IsFullyKnown()
+	placed := tfplan.At(config, "node").IsKnown() && tfplan.At(config, "nodes").IsFullyKnown()
 	if !sourceKnown(config) || creating && r.clonesPlanned(plan.Clone) {
 		request.Clone, request.Spec, placed = nil, nil, false
 	}
 	if creating {
-		r.Session.Announce(tfkit.Announcement{VMID: int(value(plan.VMID)), Name: value(plan.Name), Tags: plan.Tags})
+		r.run.notePlanned(plannedVM{VMID: int(value(plan.VMID)), Name: value(plan.Name), Tags: plan.Tags})
 	}
 	diags.Append(r.version(ctx, creating)...)
 	problems := r.machines.Check(ctx, request)
@@ -58,13 +59,13 @@ func (r *Resource) ask(ctx context.Context, config, planned, state tftypes.Value
 
 // clonesPlanned reports whether the source of a clone is made by the same plan, so that it cannot be there yet.
 func (r *Resource) clonesPlanned(c *cloneModel) bool {
-	return c != nil && r.Session.Announced(tfkit.Announcement{VMID: int(value(c.VMID)), Name: value(c.Name), Tags: c.Tags})
+	return c != nil && r.run.isPlanned(plannedVM{VMID: int(value(c.VMID)), Name: value(c.Name), Tags: c.Tags})
 }
 
 // sourceKnown reports whether the configuration says which VM is cloned, if any.
 func sourceKnown(config tftypes.Value) bool {
 	for _, selector := range []string{"vmid", "name", "tags", "node"} {
-		if !tfkit.At(config, "clone", selector).IsFullyKnown() {
+		if !tfplan.At(config, "clone", selector).IsFullyKnown() {
 			return false
 		}
 	}
@@ -146,7 +147,7 @@ func (r *Resource) bridgeless(planned tftypes.Value, prior, plan model) diag.Dia
 	}
 	for _, slot := range slices.SortedFunc(mapKeys(plan.Networks), bySlot) {
 		was, existed := prior.Networks[slot]
-		if plan.Networks[slot].Bridge != nil || existed && was.Bridge == nil || !tfkit.At(planned, "networks", slot, "bridge").IsKnown() {
+		if plan.Networks[slot].Bridge != nil || existed && was.Bridge == nil || !tfplan.At(planned, "networks", slot, "bridge").IsKnown() {
 			continue
 		}
 		at, _ := plan.locator().Attribute("networks." + slot + ".bridge")

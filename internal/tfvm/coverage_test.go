@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // otherNames are the options and sub-keys of PVE whose attribute is called otherwise. Without an attribute stands why.
@@ -104,7 +104,7 @@ func documentedArguments(t *testing.T) map[string]string {
 // TestCoverage: what the codec expresses can be configured.
 func TestCoverage(t *testing.T) {
 	ctx := context.Background()
-	attributes := tfkit.NewShape(ctx, vmSchema(ctx), nil).Rules()
+	attributes := tfplan.NewShape(ctx, vmSchema(ctx), nil).Rules()
 	options, missing := expressedOptions(t), 0
 	for _, option := range options {
 		path, ok := attributeFor(option)
@@ -133,7 +133,7 @@ func rootOnly() []string {
 // TestRestrictionsNameAttributes: the table and the codec's agree, and every path of it exists.
 func TestRestrictionsNameAttributes(t *testing.T) {
 	ctx := context.Background()
-	attributes := tfkit.NewShape(ctx, vmSchema(ctx), nil).Rules()
+	attributes := tfplan.NewShape(ctx, vmSchema(ctx), nil).Rules()
 	root := map[string]bool{}
 	for _, r := range restrictions() {
 		if !attributes[strings.TrimSuffix(r.at, ".*")] {

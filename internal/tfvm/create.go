@@ -42,7 +42,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	defer cancel()
 
 	request := plan.creation(password, limit)
-	request.Range = r.Session.Bounds()
+	request.Range = r.Session.Range
 	made, err := r.machines.Create(ctx, request)
 
 	attempt.Kept = request.OnFailure == provision.Keep && made.Guest.VMID != 0

@@ -9,12 +9,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // departures warns of every drive that leaves the VM, with what becomes of its volume.
-func departures(prior, plan model, managed tfkit.Managed, seats *seating) diag.Diagnostics {
+func departures(prior, plan model, managed tfplan.Managed, seats *seating) diag.Diagnostics {
 	var diags diag.Diagnostics
 	for _, slot := range slices.SortedFunc(mapKeys(prior.Disks), bySlot) {
 		disk := prior.Disks[slot]
@@ -62,10 +62,10 @@ func departure(diags *diag.Diagnostics, at path.Path, prior, plan model, slot st
 
 // confusions warns where a new, empty disk is to be made although one like it leaves another slot: most likely the disk was
 // to be moved.
-func confusions(config tftypes.Value, prior, plan model, managed tfkit.Managed, seats *seating) diag.Diagnostics {
+func confusions(config tftypes.Value, prior, plan model, managed tfplan.Managed, seats *seating) diag.Diagnostics {
 	var diags diag.Diagnostics
 	for _, slot := range slices.SortedFunc(mapKeys(plan.Disks), bySlot) {
-		if _, existed := prior.Disks[slot]; existed || !tfkit.At(config, "disks", slot, "volume").IsNull() || !tfkit.At(config, "disks", slot, "import_from").IsNull() {
+		if _, existed := prior.Disks[slot]; existed || !tfplan.At(config, "disks", slot, "volume").IsNull() || !tfplan.At(config, "disks", slot, "import_from").IsNull() {
 			continue
 		}
 		is := plan.Disks[slot]

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // ImportState adopts a VM by "node/vmid" or "vmid". Nothing is in state before its configuration was read on the server,
@@ -39,7 +40,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		return
 	}
 	resp.State.Raw = raw
-	resp.Diagnostics.Append(memory{Managed: tfkit.Managed{}, Identity: guest.Identity}.note(ctx, resp.Private)...)
+	resp.Diagnostics.Append(memory{Managed: tfplan.Managed{}, Identity: guest.Identity}.note(ctx, resp.Private)...)
 }
 
 // parseID takes an import id apart.
@@ -52,5 +53,5 @@ func parseID(id string) (node string, vmid int, ok bool) {
 		node, number = before, after
 	}
 	vmid, err := strconv.Atoi(number)
-	return node, vmid, err == nil && vmid >= minVMID && vmid <= maxVMID && strconv.Itoa(vmid) == number
+	return node, vmid, err == nil && vmid >= tfkit.MinVMID && vmid <= tfkit.MaxVMID && strconv.Itoa(vmid) == number
 }

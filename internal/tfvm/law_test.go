@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"pgregory.net/rapid"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -45,11 +45,11 @@ type world struct {
 	pool    string
 	status  string
 	state   tftypes.Value
-	managed tfkit.Managed
+	managed tfplan.Managed
 }
 
-func (w *world) plan(config tftypes.Value, clone bool) tfkit.Planned {
-	return w.v.shape.Plan(tfkit.PlanInput{Config: config, Prior: w.state, Managed: w.managed, Inherits: clone})
+func (w *world) plan(config tftypes.Value, clone bool) tfplan.Planned {
+	return w.v.shape.Plan(tfplan.Input{Config: config, Prior: w.state, Managed: w.managed, Inherits: clone})
 }
 
 func (w *world) seen(t fataler) tftypes.Value {

@@ -5,30 +5,30 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // unpin puts the machine type as it is wished for, "q35", in the place of the version that PVE pins for it on Windows,
 // "pc-q35-9.2+pve1" (qemu-server API2/Qemu.pm, create and change of ostype), so that the pin is no difference.
 func unpin(wish, server tftypes.Value) tftypes.Value {
-	machine := stringOf(tfkit.At(server, "machine"))
-	if !isWindows(server) || !pins(stringOf(tfkit.At(wish, "machine")), machine) {
+	machine := stringOf(tfplan.At(server, "machine"))
+	if !isWindows(server) || !pins(stringOf(tfplan.At(wish, "machine")), machine) {
 		return server
 	}
-	return replaceMachine(server, tfkit.At(wish, "machine"))
+	return replaceMachine(server, tfplan.At(wish, "machine"))
 }
 
 // pinned is the reverse for a configuration: what PVE has pinned already is what "q35" asks for.
 func pinned(config, prior tftypes.Value) tftypes.Value {
-	ostype := tfkit.At(config, "ostype")
+	ostype := tfplan.At(config, "ostype")
 	windows := ostype.IsKnown() && (strings.HasPrefix(stringOf(ostype), "w") || ostype.IsNull() && isWindows(prior))
-	if !windows || !pins(stringOf(tfkit.At(config, "machine")), stringOf(tfkit.At(prior, "machine"))) {
+	if !windows || !pins(stringOf(tfplan.At(config, "machine")), stringOf(tfplan.At(prior, "machine"))) {
 		return config
 	}
-	return replaceMachine(config, tfkit.At(prior, "machine"))
+	return replaceMachine(config, tfplan.At(prior, "machine"))
 }
 
-func isWindows(v tftypes.Value) bool { return isWindowsType(stringOf(tfkit.At(v, "ostype"))) }
+func isWindows(v tftypes.Value) bool { return isWindowsType(stringOf(tfplan.At(v, "ostype"))) }
 
 func isWindowsType(ostype string) bool { return strings.HasPrefix(ostype, "w") }
 

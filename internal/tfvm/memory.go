@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // The keys of private state.
@@ -33,7 +33,7 @@ type keyWriter interface {
 
 // memory is what the provider keeps about a VM beside its state.
 type memory struct {
-	Managed  tfkit.Managed
+	Managed  tfplan.Managed
 	Identity provision.Identity
 	Residues []provision.Residue
 	Proof    *provision.Proof
@@ -56,8 +56,8 @@ func recall(ctx context.Context, private keyReader) (memory, diag.Diagnostics) {
 			diags.AddError("Private state is damaged", "The provider cannot read what it noted under "+key+" about this VM: "+err.Error())
 		}
 	}
-	m.Managed = tfkit.Managed{}
-	read(keyManaged, func(raw []byte) (err error) { m.Managed, err = tfkit.ParseManaged(raw); return err })
+	m.Managed = tfplan.Managed{}
+	read(keyManaged, func(raw []byte) (err error) { m.Managed, err = tfplan.ParseManaged(raw); return err })
 	read(keyIdentity, func(raw []byte) error { return json.Unmarshal(raw, &m.Identity) })
 	read(keyResidues, func(raw []byte) error { return json.Unmarshal(raw, &m.Residues) })
 	read(keyProof, func(raw []byte) error { return json.Unmarshal(raw, &m.Proof) })

@@ -1,5 +1,7 @@
 package tfvm
 
+import "github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+
 // model is a configuration, a plan without unknowns, or a state of proxmox_vm. Nil is null.
 type model struct {
 	ID          *string  `tfsdk:"id"`
@@ -81,7 +83,7 @@ type model struct {
 	OnFailure         *string         `tfsdk:"on_failure"`
 	OnOrphanedVolumes *string         `tfsdk:"on_orphaned_volumes"`
 	OnDestroy         *onDestroyModel `tfsdk:"on_destroy"`
-	Timeouts          *timeoutsModel  `tfsdk:"timeouts"`
+	Timeouts          *tfkit.Timeouts `tfsdk:"timeouts"`
 
 	UUID           *string                 `tfsdk:"uuid"`
 	Status         *string                 `tfsdk:"status"`
@@ -252,13 +254,6 @@ type waitForModel struct {
 	IPv6      *bool   `tfsdk:"ipv6"`
 	Timeout   *string `tfsdk:"timeout"`
 	OnTimeout *string `tfsdk:"on_timeout"`
-}
-
-type timeoutsModel struct {
-	Create *string `tfsdk:"create"`
-	Read   *string `tfsdk:"read"`
-	Update *string `tfsdk:"update"`
-	Delete *string `tfsdk:"delete"`
 }
 
 // guestAddress is what the agent says of one network device.

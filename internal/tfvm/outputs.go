@@ -9,6 +9,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // absorbAddresses is what the agent says, by network device. Devices that the configuration does not name count too.
@@ -90,7 +91,7 @@ func (v values) steady(planned, state tftypes.Value, prior, plan model) tftypes.
 	}
 	for name, attribute := range v.schema.Attributes {
 		consequence := attribute.IsComputed() && !attribute.IsOptional()
-		if !quiet[name] && !consequence && !tfkit.At(planned, name).Equal(tfkit.At(state, name)) {
+		if !quiet[name] && !consequence && !tfplan.At(planned, name).Equal(tfplan.At(state, name)) {
 			return planned
 		}
 	}
@@ -102,7 +103,7 @@ func (v values) steady(planned, state tftypes.Value, prior, plan model) tftypes.
 		return planned
 	}
 	for _, name := range []string{"addresses", "ipv4_address", "ipv6_address"} {
-		planned = tfkit.Replace(planned, name, tfkit.At(state, name))
+		planned = tfplan.Replace(planned, name, tfplan.At(state, name))
 	}
 	return planned
 }

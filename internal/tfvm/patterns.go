@@ -25,4 +25,15 @@ var (
 	guestDevice    = regexp.MustCompile(`^net\d+$`)
 	oneLine        = regexp.MustCompile(`^[^\r\n]+$`)
 	physBits       = regexp.MustCompile(`^([89]|[1-5][0-9]|6[0-4]|host)$`)
+
+	bridgePattern  = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,15}$`)
+	dnsNamePattern = regexp.MustCompile(`^` + dnsLabel + `(\.` + dnsLabel + `)*$`)
+	trunkPattern   = regexp.MustCompile(`^[0-9]{1,4}(-[0-9]{1,4})?$`)
+	cpuFlagPattern = regexp.MustCompile(`^[+-][a-zA-Z0-9_.-]+$`)
+	cpuTypePattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+	cpuSetPattern  = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
+	machinePattern = regexp.MustCompile(`^(pc|pc(-i440fx)?-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|q35|pc-q35-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|` +
+		`virt(-\d+(\.\d+)+)?(\+pve\d+)?)$`)
 )
+
+const dnsLabel = `([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)`

@@ -9,19 +9,19 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // place adds to the plan of a VM what does not follow from its attributes one by one: the node, where the configuration names
 // several and the VM is on none of them, and the restart that an earlier apply owes.
-func (r *Resource) place(ctx context.Context, config tftypes.Value, planned tfkit.Planned, prior model, plan *model, managed tfkit.Managed) (tftypes.Value, bool) {
+func (r *Resource) place(ctx context.Context, config tftypes.Value, planned tfplan.Planned, prior model, plan *model, managed tfplan.Managed) (tftypes.Value, bool) {
 	value, changed := planned.Value, planned.Changed
 	if to := r.placement(ctx, config, prior, *plan); to != "" {
-		value, changed = tfkit.Replace(value, "node", tftypes.NewValue(tftypes.String, to)), true
+		value, changed = tfplan.Replace(value, "node", tftypes.NewValue(tftypes.String, to)), true
 		plan.Node = &to
 	}
 	if len(due(prior, *plan, managed)) > 0 {
-		value, changed = tfkit.Edit(value, map[string]bool{"pending_changes": true}, nil), true
+		value, changed = tfplan.Edit(value, map[string]bool{"pending_changes": true}, nil), true
 	}
 	return value, changed
 }
@@ -29,7 +29,7 @@ func (r *Resource) place(ctx context.Context, config tftypes.Value, planned tfki
 // placement is the node that a VM is to be moved to because it is on none of those that the configuration names; "" where
 // it may stay, or where nothing can be said.
 func (r *Resource) placement(ctx context.Context, config tftypes.Value, prior, plan model) string {
-	if nodes := tfkit.At(config, "nodes"); !nodes.IsFullyKnown() || nodes.IsNull() || prior.Node == nil || slices.Contains(plan.Nodes, *prior.Node) || r.machines == nil {
+	if nodes := tfplan.At(config, "nodes"); !nodes.IsFullyKnown() || nodes.IsNull() || prior.Node == nil || slices.Contains(plan.Nodes, *prior.Node) || r.machines == nil {
 		return ""
 	}
 	return r.machines.Place(ctx, plan.Nodes)

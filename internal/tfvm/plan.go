@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // ModifyPlan computes the whole plan from configuration, state and the managed paths, and checks it against the server.
@@ -31,16 +31,16 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	v = r.tagged(ctx, v, prior.Tags, configuredTags(req.Config.Raw))
 	creating := req.State.Raw.IsNull()
 	if creating {
-		resp.Diagnostics.Append(passFailures(ctx, r.Session, resp.Private)...)
+		resp.Diagnostics.Append(r.run.passFailed(ctx, resp.Private)...)
 	}
 	config, seats := req.Config.Raw, &seating{}
 	if !creating {
 		config, seats = r.seat(ctx, req.Config.Raw, prior, kept)
 		resp.Diagnostics.Append(seats.diags...)
 	}
-	planned := v.shape.Plan(tfkit.PlanInput{
+	planned := v.shape.Plan(tfplan.Input{
 		Config: pinned(config, req.State.Raw), Prior: req.State.Raw, Managed: kept.Managed,
-		Inherits: !tfkit.At(req.Config.Raw, "clone").IsNull(),
+		Inherits: !tfplan.At(req.Config.Raw, "clone").IsNull(),
 	})
 	planned.Value = seats.open(planned.Value)
 	resp.Plan.Raw = planned.Value
@@ -115,12 +115,12 @@ func forgotten(slots []string) diag.Diagnostics {
 
 // unpinned says what is known of a new VM's machine type: PVE pins it for Windows only (qemu-server API2/Qemu.pm).
 func unpinned(config, planned tftypes.Value) tftypes.Value {
-	ostype := tfkit.At(config, "ostype")
+	ostype := tfplan.At(config, "ostype")
 	windows := !ostype.IsKnown() || !ostype.IsNull() && strings.HasPrefix(stringOf(ostype), "w")
-	if windows || !tfkit.At(config, "clone").IsNull() || !tfkit.At(config, "machine").IsNull() {
+	if windows || !tfplan.At(config, "clone").IsNull() || !tfplan.At(config, "machine").IsNull() {
 		return planned
 	}
-	return tfkit.Edit(planned, nil, map[string]bool{"machine": true})
+	return tfplan.Edit(planned, nil, map[string]bool{"machine": true})
 }
 
 // reconsider makes unknown what follows from other changes: the volume of a disk that moves, the boot order when devices
@@ -130,10 +130,10 @@ func reconsider(config, planned tftypes.Value, prior, plan model) tftypes.Value 
 	migrates := moved(prior.Node, plan.Node) // and its local volumes get new names
 	for slot, d := range plan.Disks {
 		if was, ok := prior.Disks[slot]; ok && (migrates || moved(was.Storage, d.Storage) || moved(was.Format, d.Format)) {
-			if tfkit.At(config, "disks", slot, "volume").IsNull() { // else it says where the disk was
+			if tfplan.At(config, "disks", slot, "volume").IsNull() { // else it says where the disk was
 				open["disks."+slot+".volume"] = true
 			}
-			if tfkit.At(config, "disks", slot, "format").IsNull() {
+			if tfplan.At(config, "disks", slot, "format").IsNull() {
 				open["disks."+slot+".format"] = true
 			}
 		}
@@ -148,19 +148,19 @@ func reconsider(config, planned tftypes.Value, prior, plan model) tftypes.Value 
 	if migrates && plan.CloudInit != nil && plan.CloudInit.Storage != nil {
 		open["cloud_init.volume"] = true
 	}
-	if is := plan.CloudInit; is != nil && is.Storage == nil && is.bare() && tfkit.At(config, "cloud_init").IsNull() {
+	if is := plan.CloudInit; is != nil && is.Storage == nil && is.bare() && tfplan.At(config, "cloud_init").IsNull() {
 		gone["cloud_init"] = true // the drive went, and there was nothing else
 	}
-	if tfkit.At(config, "boot_order").IsNull() && plan.BootOrder != nil && !sameDevices(prior, plan) {
+	if tfplan.At(config, "boot_order").IsNull() && plan.BootOrder != nil && !sameDevices(prior, plan) {
 		open["boot_order"] = true
 	}
-	if tfkit.At(config, "machine").IsNull() && value(prior.OSType) != value(plan.OSType) {
+	if tfplan.At(config, "machine").IsNull() && value(prior.OSType) != value(plan.OSType) {
 		open["machine"] = true
 	}
 	if was, is := prior.SMBIOS, plan.SMBIOS; was != nil && is != nil && moved(was.UUID, is.UUID) {
 		open["uuid"] = true
 	}
-	return tfkit.Edit(planned, open, gone)
+	return tfplan.Edit(planned, open, gone)
 }
 
 // reconsiderDrive sees to the three attributes that are one thing on the server, the cloud-init drive.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // Read refreshes the state. It drops a VM only when it is proven to be gone and nothing is left of it; where the server
@@ -27,8 +28,8 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			"The provider's configuration depends on values that are not known yet, so the state was left as it is.")
 		return
 	}
-	r.Session.Remember(int(value(state.VMID)))
-	resp.Diagnostics.Append(keepFailure(r.Session, int(value(state.VMID)), kept)...)
+	r.run.noteRefreshed(int(value(state.VMID)))
+	r.noteFailed(int(value(state.VMID)), kept)
 	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.limits().Read, tfkit.ReadTimeout))
 	defer cancel()
 
@@ -66,7 +67,7 @@ func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *res
 		return
 	}
 	server = unpin(req.State.Raw, server)
-	unseen := tfkit.At(req.State.Raw, "uuid").IsNull() && len(kept.Managed) == 0
+	unseen := tfplan.At(req.State.Raw, "uuid").IsNull() && len(kept.Managed) == 0
 	if unseen {
 		resp.State.Raw = v.shape.Fill(req.State.Raw, server)
 	} else {

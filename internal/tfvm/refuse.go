@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -24,7 +24,7 @@ func wayOut(option string) string {
 }
 
 // held refuses what PVE refuses to change while the guest runs, as far as the state tells.
-func held(prior, plan model, managed tfkit.Managed) diag.Diagnostics {
+func held(prior, plan model, managed tfplan.Managed) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if value(prior.Status) != "running" || value(plan.PowerState) == string(provision.Stopped) {
 		return diags

@@ -11,14 +11,14 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // anew plans the replacement of a VM that a destroy has removed, though not all that it had: there is nothing to update.
 // What is left is tried again by the destroy that begins the replacement.
 func anew(ctx context.Context, resp *resource.ModifyPlanResponse, planned tftypes.Value, prior model) diag.Diagnostics {
-	resp.Plan.Raw = tfkit.Edit(planned, map[string]bool{"uuid": true}, nil) // else Terraform sees no difference to replace it for
+	resp.Plan.Raw = tfplan.Edit(planned, map[string]bool{"uuid": true}, nil) // else Terraform sees no difference to replace it for
 	resp.RequiresReplace = path.Paths{path.Root("uuid")}
 	return noteReplaced(ctx, resp.Private, prior)
 }
@@ -38,12 +38,12 @@ func noteReplaced(ctx context.Context, private keyWriter, prior model) diag.Diag
 // recorded, as is one that is no longer said.
 func replacement(planned tftypes.Value, prior, plan model) path.Paths {
 	var all path.Paths
-	if vmid := tfkit.At(planned, "vmid"); prior.VMID != nil && (!vmid.IsKnown() || plan.VMID != nil && *plan.VMID != *prior.VMID) {
+	if vmid := tfplan.At(planned, "vmid"); prior.VMID != nil && (!vmid.IsKnown() || plan.VMID != nil && *plan.VMID != *prior.VMID) {
 		all.Append(path.Root("vmid"))
 	}
 	if was, is := prior.Clone, plan.Clone; was != nil && is != nil {
 		all.Append(otherSource(was, is)...)
-		if was.SourceVMID != nil && !tfkit.At(planned, "clone", "vmid").IsKnown() { // the source is replaced itself
+		if was.SourceVMID != nil && !tfplan.At(planned, "clone", "vmid").IsKnown() { // the source is replaced itself
 			all.Append(path.Root("clone").AtName("vmid"))
 		}
 	}
@@ -88,7 +88,7 @@ func otherSource(was, is *cloneModel) path.Paths {
 }
 
 // refused are changes that cannot be made in place and are no reason to replace the VM either.
-func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) diag.Diagnostics {
+func refused(config tftypes.Value, prior, plan model, managed tfplan.Managed) diag.Diagnostics {
 	var diags diag.Diagnostics
 	summary := "Cannot change " + prior.thing()
 	if value(prior.Template) && !value(plan.Template) {
@@ -123,7 +123,7 @@ func refused(config tftypes.Value, prior, plan model, managed tfkit.Managed) dia
 	}
 	for slot, d := range plan.Disks {
 		_, existed := prior.Disks[slot]
-		if at := path.Root("disks").AtMapKey(slot); !existed && plan.Clone == nil && d.Storage == nil && tfkit.At(config, "disks", slot, "storage").IsNull() && tfkit.At(config, "disks", slot, "volume").IsNull() {
+		if at := path.Root("disks").AtMapKey(slot); !existed && plan.Clone == nil && d.Storage == nil && tfplan.At(config, "disks", slot, "storage").IsNull() && tfplan.At(config, "disks", slot, "volume").IsNull() {
 			diags.AddAttributeError(at.AtName("storage"), summary, "A new disk needs a storage.")
 		}
 	}

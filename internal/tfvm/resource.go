@@ -14,6 +14,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // machines is what the resource needs of package provision.
@@ -33,6 +34,7 @@ type machines interface {
 type Resource struct {
 	tfkit.ResourceBase
 	machines machines // nil while the provider's configuration is not known
+	run      *Run
 }
 
 var (
@@ -43,8 +45,8 @@ var (
 	_ machines                            = &provision.Service{}
 )
 
-// New makes the resource.
-func New() resource.Resource { return &Resource{} }
+// New makes the resource, for one run of the provider.
+func New(run *Run) resource.Resource { return &Resource{run: run} }
 
 // Metadata names the resource.
 func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -67,12 +69,12 @@ func (r *Resource) Configure(ctx context.Context, req resource.ConfigureRequest,
 // values converts between raw values and models.
 type values struct {
 	schema schema.Schema
-	shape  tfkit.Shape
+	shape  tfplan.Shape
 }
 
 func newValues(ctx context.Context) values {
 	s := vmSchema(ctx)
-	return values{schema: s, shape: tfkit.NewShape(ctx, s, rules())}
+	return values{schema: s, shape: tfplan.NewShape(ctx, s, rules())}
 }
 
 // model reads a configuration, a plan or a state. Unknown becomes nil, and no state an empty model.
@@ -81,7 +83,7 @@ func (v values) model(ctx context.Context, raw tftypes.Value) (model, diag.Diagn
 	if raw.IsNull() {
 		return m, nil
 	}
-	plan := tfsdk.Plan{Raw: tfkit.Known(raw), Schema: v.schema}
+	plan := tfsdk.Plan{Raw: tfplan.Known(raw), Schema: v.schema}
 	diags := plan.Get(ctx, &m)
 	return m, diags
 }
@@ -141,9 +143,9 @@ func (m *model) ref(kept memory) provision.Ref {
 }
 
 // limits are the configured timeouts.
-func (m *model) limits() timeoutsModel {
+func (m *model) limits() tfkit.Timeouts {
 	if m.Timeouts == nil {
-		return timeoutsModel{}
+		return tfkit.Timeouts{}
 	}
 	return *m.Timeouts
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // due are the options in state that wait for a restart of the running VM, as far as the configuration manages them and its
 // policy is to restart: an earlier apply could not do it.
-func due(prior, plan model, managed tfkit.Managed) []string {
+func due(prior, plan model, managed tfplan.Managed) []string {
 	if value(plan.RebootPolicy) == "never" || value(prior.Status) != "running" || plan.endsOff() {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (m *model) endsOff() bool {
 }
 
 // manages tells whether the configuration has set an attribute, one below it or one above it.
-func manages(managed tfkit.Managed, at string) bool {
+func manages(managed tfplan.Managed, at string) bool {
 	for path := range managed {
 		if path == at || strings.HasPrefix(path, at+".") || strings.HasPrefix(at, path+".") {
 			return true
@@ -42,7 +42,7 @@ func manages(managed tfkit.Managed, at string) bool {
 
 // restarts warns before the running VM is restarted, where the plan can know it. What PVE takes from a running guest
 // depends on its hotplug setting and its devices, so not every restart is foreseen; PVE decides.
-func restarts(prior, plan model, managed tfkit.Managed) diag.Diagnostics {
+func restarts(prior, plan model, managed tfplan.Managed) diag.Diagnostics {
 	var diags diag.Diagnostics
 	policy := value(plan.RebootPolicy)
 	if value(prior.Status) != "running" || plan.endsOff() {

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // restriction is who may set an attribute, and which server knows it.
@@ -84,13 +84,13 @@ func restrictions() []restriction {
 type gate struct {
 	r              *Resource
 	planned, prior tftypes.Value
-	managed        tfkit.Managed
+	managed        tfplan.Managed
 	at             locator
 	diags          diag.Diagnostics
 }
 
 // restricted refuses what this identity may not set and what this server does not have, as far as it changes.
-func (r *Resource) restricted(ctx context.Context, planned, prior tftypes.Value, managed tfkit.Managed, at locator) diag.Diagnostics {
+func (r *Resource) restricted(ctx context.Context, planned, prior tftypes.Value, managed tfplan.Managed, at locator) diag.Diagnostics {
 	if !r.Session.Known() {
 		return nil
 	}
@@ -114,7 +114,7 @@ func expand(at string, values ...tftypes.Value) []string {
 	slots := map[string]bool{}
 	for _, v := range values {
 		all := map[string]tftypes.Value{}
-		if m := tfkit.At(v, family); m.IsKnown() && !m.IsNull() && m.As(&all) == nil {
+		if m := tfplan.At(v, family); m.IsKnown() && !m.IsNull() && m.As(&all) == nil {
 			for slot := range all {
 				slots[slot] = true
 			}
@@ -130,11 +130,11 @@ func expand(at string, values ...tftypes.Value) []string {
 // changed gives a value in plan and state if the plan is known to change it on the server.
 func (g *gate) changed(dotted string) (is, was tftypes.Value, ok bool) {
 	steps := strings.Split(dotted, ".")
-	is, was = tfkit.At(g.planned, steps...), tfkit.At(g.prior, steps...)
+	is, was = tfplan.At(g.planned, steps...), tfplan.At(g.prior, steps...)
 	switch {
 	case !is.IsKnown(), is.IsNull() && was.IsNull(), is.Equal(was):
 		return is, was, false
-	case is.IsNull() && len(steps) > 1 && slices.Contains(slotMaps(), steps[0]) && tfkit.At(g.planned, steps[:2]...).IsNull():
+	case is.IsNull() && len(steps) > 1 && slices.Contains(slotMaps(), steps[0]) && tfplan.At(g.planned, steps[:2]...).IsNull():
 		return is, was, g.managed[steps[0]+"."+steps[1]] // else the slot is forgotten
 	}
 	return is, was, true

@@ -7,13 +7,13 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// rules says what sets single attributes apart; see tfkit.Rule. Everything that is not here follows the general rule.
-func rules() map[string]tfkit.Rule {
-	all := map[string]tfkit.Rule{
+// rules says what sets single attributes apart; see tfplan.Rule. Everything that is not here follows the general rule.
+func rules() map[string]tfplan.Rule {
+	all := map[string]tfplan.Rule{
 		"vmid":        {Keep: true, Made: true},
 		"node":        {Keep: true, Made: true},
 		"description": {Same: sameText(trimEnd), Default: text("")},
@@ -71,24 +71,24 @@ func rules() map[string]tfkit.Rule {
 		"cloud_init.custom":   {Absent: true},
 	}
 	for _, group := range []string{"machine_options", "startup", "vga", "spice_enhancements"} {
-		all[group] = tfkit.Rule{Absent: true}
+		all[group] = tfplan.Rule{Absent: true}
 	}
 	for _, whole := range []string{"audio", "rng", "watchdog", "ivshmem", "amd_sev", "intel_tdx"} { // one sub-key is required, or there is one device
-		all[whole] = tfkit.Rule{Absent: true, Whole: true}
+		all[whole] = tfplan.Rule{Absent: true, Whole: true}
 	}
 	for _, limit := range []string{"mbps", "mbps_rd", "mbps_wr", "mbps_max", "mbps_rd_max", "mbps_wr_max"} {
-		all["disks.*.throttle."+limit] = tfkit.Rule{Same: sameNumber}
+		all["disks.*.throttle."+limit] = tfplan.Rule{Same: sameNumber}
 	}
 	for _, hexadecimal := range []string{"pci.*.vendor_id", "pci.*.device_id", "pci.*.sub_vendor_id", "pci.*.sub_device_id", "usb.*.host"} {
-		all[hexadecimal] = tfkit.Rule{Same: sameText(strings.ToLower)}
+		all[hexadecimal] = tfplan.Rule{Same: sameText(strings.ToLower)}
 	}
 	for _, off := range []string{"onboot", "autostart", "protection", "template", "cpu.numa", "memory.keephugepages", "agent.enabled",
 		"agent.fstrim_cloned_disks", "disks.*.discard", "disks.*.ssd", "disks.*.iothread", "disks.*.ro", "networks.*.firewall",
 		"networks.*.link_down", "efi_disk.pre_enrolled_keys"} {
-		all[off] = tfkit.Rule{Default: truth(false)}
+		all[off] = tfplan.Rule{Default: truth(false)}
 	}
 	for _, on := range []string{"disks.*.backup", "disks.*.replicate", "cloud_init.upgrade"} {
-		all[on] = tfkit.Rule{Default: truth(true)}
+		all[on] = tfplan.Rule{Default: truth(true)}
 	}
 	return all
 }

@@ -7,12 +7,12 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 func TestRulesNameAttributes(t *testing.T) {
 	ctx := context.Background()
-	known := tfkit.NewShape(ctx, vmSchema(ctx), nil).Rules()
+	known := tfplan.NewShape(ctx, vmSchema(ctx), nil).Rules()
 	for path := range rules() {
 		if !known[path] {
 			t.Errorf("there is a rule for %s, which is no attribute", path)

@@ -15,12 +15,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
-// The range of VMIDs (pve-common JSONSchema.pm, pve-vmid).
-const (
-	minVMID = 100
-	maxVMID = 999999999
-)
-
 const description = "A virtual machine. `terraform apply` makes it whole or not at all: when a step of a create fails, everything that " +
 	"was made so far is removed again, and what cannot be removed is named together with the command that removes it.\n\n" +
 	"**What is not configured is left alone**: PVE's default or the template's value stands. What is configured is enforced, on clones too. " +
@@ -48,7 +42,7 @@ func placeAttributes() map[string]schema.Attribute {
 			Optional: true, Computed: true,
 			MarkdownDescription: "Id of the VM, 100 to 999999999, unique in the cluster. Default: the next free id (in the provider's `vmid_range`, if set); " +
 				"two applies at the same time never get the same one. A change replaces the VM. An id that is taken is an error, never a takeover.",
-			Validators: []validator.Int64{int64validator.Between(minVMID, maxVMID)},
+			Validators: []validator.Int64{tfkit.VMID()},
 		},
 		"node": schema.StringAttribute{
 			Optional: true, Computed: true,
@@ -74,7 +68,7 @@ func placeAttributes() map[string]schema.Attribute {
 
 func cloneAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"vmid": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.Between(minVMID, maxVMID)},
+		"vmid": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{tfkit.VMID()},
 			MarkdownDescription: "Id of the source. A change replaces the VM."},
 		"name": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 			MarkdownDescription: "Name of the source. It is looked up when the VM is made, not later; several VMs of that name are an error that lists them. A change replaces the VM."},
@@ -101,7 +95,7 @@ func cloneAttributes() map[string]schema.Attribute {
 // generalAttributes describe the VM to people and to the cluster.
 func generalAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"name": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.DNSName()},
+		"name": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{dnsName()},
 			MarkdownDescription: "Name, a DNS name. It need not be unique. Cloud-init makes it the host name. Default: none; PVE names a clone `Copy-of-VM-<source>`."},
 		"description": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.LengthAtMost(8192), tfkit.Printable()},
 			MarkdownDescription: "Notes, Markdown, at most 8192 characters. White space at the end does not count, PVE strips it. While the VM is being made its description names the transaction."},

@@ -8,14 +8,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
 // hardwareAttributes are the board, processor, memory and agent; ranges from qemu-server QemuServer.pm.
 func hardwareAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"machine": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.Machine()},
+		"machine": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{machineType()},
 			MarkdownDescription: "Machine type: `q35`, `pc`, or a version of one, `pc-q35-9.0`. PVE's default: `pc`. Takes effect at the next stop and start."},
 		"bios": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("seabios", "ovmf")},
 			MarkdownDescription: "Firmware: `seabios` or `ovmf` (UEFI; it keeps its variables on `efi_disk`). PVE's default: `seabios`."},
@@ -47,10 +45,10 @@ func hardwareAttributes() map[string]schema.Attribute {
 
 func cpuAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"type": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.CPUType()},
+		"type": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{cpuTypeName()},
 			MarkdownDescription: "CPU model: `x86-64-v2-AES`, `host`, … or `custom-<name>`. PVE's default: `kvm64`."},
 		"flags": schema.SetAttribute{Optional: true, Computed: true, ElementType: types.StringType,
-			Validators:          []validator.Set{setvalidator.ValueStringsAre(tfkit.CPUFlag())},
+			Validators:          []validator.Set{setvalidator.ValueStringsAre(cpuFlag())},
 			MarkdownDescription: "Flags to add or take away: `[\"+aes\", \"-pcid\"]`. Only those that PVE knows."},
 		"sockets": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.AtLeast(1)},
 			MarkdownDescription: "Sockets. PVE's default: 1."},
@@ -62,7 +60,7 @@ func cpuAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "CPU time that the VM may use, in host CPUs: `1.5`; 0 = no limit. PVE's default: 0. Takes effect at once."},
 		"units": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(2, 262144)},
 			MarkdownDescription: "Weight of the VM among others, 2 to 262144; nodes with cgroup v2, the usual ones, count 10000 at most. PVE's default: 100. Takes effect at once."},
-		"affinity": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.CPUSet()},
+		"affinity": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{hostCPUs()},
 			MarkdownDescription: "Host CPUs that the VM may run on: `0,4-7`. **Only for `root@pam` with a password**, no API token may set it."},
 		"hidden":          flagOption("Hide from the guest that it runs under KVM. PVE's default: `false`."),
 		"hv_vendor_id":    textOption("Hyper-V vendor id that the guest sees, at most 12 letters and digits; some drivers want one that is not KVM's.", stringvalidator.RegexMatches(hypervVendor, "must be at most 12 letters and digits")),

@@ -26,7 +26,7 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 			MarkdownDescription: "What happens after a change when PVE says that something waits for a restart of the running VM. `auto` (default): PVE reboots it, through the agent or ACPI; " +
 				"a guest that does not obey within `shutdown_timeout` is an error, keeps running, and the change stays pending. `never`: a warning, and `pending_changes` lists what waits. " +
 				"`force`: a guest that does not obey is cut off and started again. Nothing else ever restarts a VM. Needs `VM.PowerMgmt`."},
-		"shutdown_timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.Positive()},
+		"shutdown_timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.PositiveDuration()},
 			MarkdownDescription: "Time that the guest has to shut down, for a restart and for `power_state = \"stopped\"`, such as `90s`. Default: 3 minutes."},
 		"wait_for": schema.SingleNestedAttribute{Optional: true,
 			MarkdownDescription: "What a create, and an update of a VM that runs after it, waits for when its work is done. The VM is complete by then: neither a timeout nor an interrupt removes it. " +
@@ -36,7 +36,7 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 				"ipv4": schema.BoolAttribute{Optional: true, MarkdownDescription: "Until the agent reports an IPv4 address for `ipv4_address`. " +
 					"When only a later network device has one, the earlier ones get five seconds more. Default: `false`."},
 				"ipv6": schema.BoolAttribute{Optional: true, MarkdownDescription: "Until the agent reports an IPv6 address for `ipv6_address`, likewise. Default: `false`."},
-				"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.Positive()},
+				"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.PositiveDuration()},
 					MarkdownDescription: "How long, such as `10m`; it ends with the operation's own timeout at the latest. Default: 5 minutes."},
 				"on_timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("fail", "warn")},
 					MarkdownDescription: "`fail` (default): an error; the VM is kept, after a create tainted (`terraform untaint` keeps the next apply from replacing it). `warn`: a warning, and what is not known is null."},
@@ -54,28 +54,11 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 			Attributes: map[string]schema.Attribute{
 				"power_off": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("graceful", "force")},
 					MarkdownDescription: "`graceful` (default): ask the guest to shut down, and fail if it does not in time; `force`: then cut it off."},
-				"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.Positive()},
+				"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.PositiveDuration()},
 					MarkdownDescription: "Time that the guest has to shut down, such as `90s`. Default: `shutdown_timeout`, else 3 minutes."},
 				"purge": schema.BoolAttribute{Optional: true,
 					MarkdownDescription: "Take the VM out of backup and replication jobs and out of HA as well. `false`: PVE refuses to destroy a VM that HA or a replication job still names, and backup jobs keep its id. Default: `true`."},
 			}},
-		"timeouts": limited(timeouts.Attributes(ctx, limits), "Time limits of operations."),
+		"timeouts": tfkit.TimeoutsAttribute(ctx, limits),
 	}
-}
-
-// limited gives the group of time limits that another package made a description, and refuses a time that is over before it
-// begins.
-func limited(attribute schema.Attribute, what string) schema.Attribute {
-	nested, ok := attribute.(schema.SingleNestedAttribute)
-	if !ok {
-		return attribute
-	}
-	nested.MarkdownDescription = what
-	for name, limit := range nested.Attributes {
-		if limit, ok := limit.(schema.StringAttribute); ok {
-			limit.Validators = []validator.String{tfkit.Positive()}
-			nested.Attributes[name] = limit
-		}
-	}
-	return nested
 }

@@ -6,8 +6,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
-
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
 // onlyRoot is what the descriptions of restricted options end with; restrictions lists them.
@@ -41,7 +39,7 @@ func optionGroup(about string, attributes map[string]schema.Attribute) schema.Si
 // slotMap is a kind of device by slot.
 func slotMap(about string, slots map[string]int, want string, attributes map[string]schema.Attribute) schema.MapNestedAttribute {
 	return schema.MapNestedAttribute{Optional: true, MarkdownDescription: about,
-		Validators:   []validator.Map{mapvalidator.KeysAre(tfkit.Slot(slots, want))},
+		Validators:   []validator.Map{mapvalidator.KeysAre(slotName(slots, want))},
 		NestedObject: schema.NestedAttributeObject{Attributes: attributes}}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
 // fake is a cluster whose answers a test chooses. A nil function fails the test when it is called.
@@ -103,7 +104,14 @@ func (p onlyVM) Schema(context.Context, provider.SchemaRequest, *provider.Schema
 func (p onlyVM) Configure(context.Context, provider.ConfigureRequest, *provider.ConfigureResponse) {}
 func (p onlyVM) DataSources(context.Context) []func() datasource.DataSource                        { return nil }
 func (p onlyVM) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return &Resource{machines: p.machines} }}
+	return []func() resource.Resource{func() resource.Resource { return &onlyMachines{Resource{machines: p.machines}} }}
+}
+
+// onlyMachines is the resource with a session that knows no server.
+type onlyMachines struct{ Resource }
+
+func (r *onlyMachines) Configure(_ context.Context, _ resource.ConfigureRequest, _ *resource.ConfigureResponse) {
+	r.Session = &tfkit.Session{}
 }
 
 // session is a resource as Terraform has it between calls.

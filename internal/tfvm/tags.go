@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // tagged is v with the datacenter's idea of tags. By PVE's default "Web" and "web" are one, and so they are for rules; only
@@ -20,14 +20,14 @@ func (r *Resource) tagged(ctx context.Context, v values, was, is []string) value
 		return v
 	}
 	all := rules()
-	all["tags"] = tfkit.Rule{Same: sameSet(verbatim)}
-	v.shape = tfkit.NewShape(ctx, v.schema, all)
+	all["tags"] = tfplan.Rule{Same: sameSet(verbatim)}
+	v.shape = tfplan.NewShape(ctx, v.schema, all)
 	return v
 }
 
 // configuredTags are the tags of a configuration, as far as they are known.
 func configuredTags(config tftypes.Value) []string {
-	if tags := tfkit.At(config, "tags"); tags.IsFullyKnown() {
+	if tags := tfplan.At(config, "tags"); tags.IsFullyKnown() {
 		return texts(tags)
 	}
 	return nil

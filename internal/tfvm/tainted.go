@@ -7,40 +7,28 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
-// failure is what the destroy of a tainted VM must know and Terraform does not hand it: it plans the replacement as that of a
-// new VM, without state and private state, and gives the destroy what that plan wrote. So the plan passes on what the refresh
-// before it, in the same process, has seen. The VMID in state tells which is meant.
-type failure struct {
+// failedVM is what the destroy of a tainted VM must know and Terraform does not hand it: it plans the replacement as that of
+// a new VM, without state and private state, and gives the destroy what that plan wrote. So the plan passes on what the
+// refresh before it, in the same process, has seen. The VMID in state tells which is meant.
+type failedVM struct {
 	Identity provision.Identity
 	Residues []provision.Residue
 	Proof    *provision.Proof
 }
 
-// keepFailure notes for the plan what a refresh knows of a VM of which something was left.
-func keepFailure(session *tfkit.Session, vmid int, kept memory) diag.Diagnostics {
-	var diags diag.Diagnostics
-	if kept.Proof == nil && len(kept.Residues) == 0 {
-		return diags
+// noteFailed notes for the plan what a refresh knows of a VM of which something was left.
+func (r *Resource) noteFailed(vmid int, kept memory) {
+	if kept.Proof != nil || len(kept.Residues) > 0 {
+		r.run.noteFailed(vmid, failedVM{Identity: kept.Identity, Residues: kept.Residues, Proof: kept.Proof})
 	}
-	raw, err := json.Marshal(failure{Identity: kept.Identity, Residues: kept.Residues, Proof: kept.Proof})
-	if err != nil {
-		diags.AddError("Cannot note what is left of a VM", err.Error())
-		return diags
-	}
-	session.KeepFailed(vmid, raw)
-	return diags
 }
 
-// passFailures writes them into the plan of a new VM.
-func passFailures(ctx context.Context, session *tfkit.Session, private keyWriter) diag.Diagnostics {
+// passFailed writes them into the plan of a new VM.
+func (r *Run) passFailed(ctx context.Context, private keyWriter) diag.Diagnostics {
 	var diags diag.Diagnostics
-	failed := map[int]json.RawMessage{}
-	for vmid, note := range session.Failed() {
-		failed[vmid] = note
-	}
+	failed := r.allFailed()
 	if len(failed) == 0 {
 		return diags
 	}
@@ -61,7 +49,7 @@ func (m *memory) restore(ctx context.Context, vmid int, private interface {
 	if len(raw) == 0 || m.Proof != nil || !m.Identity.IsZero() {
 		return diags
 	}
-	var failed map[int]failure
+	var failed map[int]failedVM
 	if err := json.Unmarshal(raw, &failed); err != nil {
 		diags.AddError("Private state is damaged", "The provider cannot read what it noted under "+keyFailed+": "+err.Error())
 		return diags

@@ -10,6 +10,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -117,7 +118,7 @@ func change(prior, plan model, kept memory, password *string) provision.UpdateRe
 
 // alike takes out of state and plan what is no difference for the server: slots that are forgotten, sources of disks
 // that exist already, and volume ids that the plan leaves open.
-func alike(prior, plan model, managed tfkit.Managed) (before, after model) {
+func alike(prior, plan model, managed tfplan.Managed) (before, after model) {
 	before, after = prior, plan
 	before.Disks = forget(prior.Disks, plan.Disks, "disks", managed)
 	for slot, was := range prior.Disks { // its volume goes to another slot
@@ -194,7 +195,7 @@ func or(planned, was *string) *string {
 }
 
 // forget leaves out the slots in state that are neither planned nor managed. It copies.
-func forget[V slotted](prior, plan map[string]V, at string, managed tfkit.Managed) map[string]V {
+func forget[V slotted](prior, plan map[string]V, at string, managed tfplan.Managed) map[string]V {
 	all := maps.Clone(prior)
 	for slot := range prior {
 		if _, planned := plan[slot]; !planned && !managed[at+"."+slot] {

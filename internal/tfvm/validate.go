@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -45,7 +45,7 @@ const invalid = "Invalid configuration"
 
 // at is a configured value.
 func (c *checker) at(dotted string) tftypes.Value {
-	return tfkit.At(c.config, strings.Split(dotted, ".")...)
+	return tfplan.At(c.config, strings.Split(dotted, ".")...)
 }
 
 // missing reports whether a value is surely not configured.

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 func throttled(limits throttleModel) diskModel {
@@ -87,7 +87,7 @@ func TestValidateConfig(t *testing.T) {
 			for _, dotted := range tt.open {
 				open[dotted] = true
 			}
-			raw = tfkit.Edit(raw, open, nil)
+			raw = tfplan.Edit(raw, open, nil)
 			var resp resource.ValidateConfigResponse
 			(&Resource{}).ValidateConfig(context.Background(), resource.ValidateConfigRequest{Config: tfsdk.Config{Raw: raw, Schema: v.schema}}, &resp)
 			expect(t, resp.Diagnostics, tt.want)

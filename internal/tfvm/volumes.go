@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -193,7 +193,7 @@ func (s *seating) open(planned tftypes.Value) tftypes.Value {
 // eachDisk changes the disks in a configuration or a plan.
 func eachDisk(v tftypes.Value, change func(slot string, disk map[string]tftypes.Value)) tftypes.Value {
 	disks := map[string]tftypes.Value{}
-	if all := tfkit.At(v, "disks"); !all.IsKnown() || all.IsNull() || all.As(&disks) != nil {
+	if all := tfplan.At(v, "disks"); !all.IsKnown() || all.IsNull() || all.As(&disks) != nil {
 		return v
 	}
 	for slot, d := range disks {
@@ -204,7 +204,7 @@ func eachDisk(v tftypes.Value, change func(slot string, disk map[string]tftypes.
 		change(slot, fields)
 		disks[slot] = tftypes.NewValue(d.Type(), fields)
 	}
-	return tfkit.Replace(v, "disks", tftypes.NewValue(tfkit.At(v, "disks").Type(), disks))
+	return tfplan.Replace(v, "disks", tftypes.NewValue(tfplan.At(v, "disks").Type(), disks))
 }
 
 // others are the forgotten slots whose volume goes to no other slot.

@@ -1,11 +1,11 @@
-package tfkit_test
+package tfplan_test
 
 import (
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // TestKnown: what is unknown becomes null, a list with an unknown element as a whole, and the value itself stays as it was.
@@ -32,7 +32,7 @@ func TestKnown(t *testing.T) {
 		"nets":  tftypes.NewValue(byKey, map[string]tftypes.Value{"net0": empty}),
 		"plain": tftypes.NewValue(texts, []tftypes.Value{text("b")}),
 	})
-	if got := tfkit.Known(given); !got.Equal(want) {
+	if got := tfplan.Known(given); !got.Equal(want) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	if !given.Equal(raw()) {

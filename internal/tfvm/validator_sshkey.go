@@ -1,4 +1,4 @@
-package tfkit
+package tfvm
 
 import (
 	"encoding/base64"
@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
-// SSHKey accepts public SSH keys, one a line, as they stand in authorized_keys. PVE has ssh-keygen look at each (pve-common
+// sshKey accepts public SSH keys, one a line, as they stand in authorized_keys. PVE has ssh-keygen look at each (pve-common
 // Tools.pm validate_ssh_public_keys) and says no more than "SSH public key validation error". Blank lines are nothing.
-func SSHKey() validator.String {
-	return Check{Want: "must be a public SSH key, such as \"ssh-ed25519 AAAA… ops@example.org\"", Wrong: func(value string) string {
+func sshKey() validator.String {
+	return tfkit.Check{Want: "must be a public SSH key, such as \"ssh-ed25519 AAAA… ops@example.org\"", Wrong: func(value string) string {
 		for line := range strings.Lines(value) {
 			if wrong := wrongKey(strings.Fields(line)); wrong != "" {
 				return wrong

@@ -1,4 +1,4 @@
-package tfkit
+package tfvm
 
 import (
 	"strings"
@@ -31,7 +31,7 @@ func TestSSHKey(t *testing.T) {
 		"-----BEGIN OPENSSH PRIVATE KEY-----\nx":          "private key",
 	} {
 		var resp validator.StringResponse
-		SSHKey().ValidateString(t.Context(), validator.StringRequest{Path: path.Root("k"), ConfigValue: types.StringValue(value)}, &resp)
+		sshKey().ValidateString(t.Context(), validator.StringRequest{Path: path.Root("k"), ConfigValue: types.StringValue(value)}, &resp)
 		text := ""
 		for _, d := range resp.Diagnostics {
 			text += d.Detail()

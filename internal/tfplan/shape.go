@@ -1,4 +1,4 @@
-package tfkit
+package tfplan
 
 import (
 	"context"
@@ -108,48 +108,4 @@ func collect(n *node, at string, all map[string]bool) {
 		}
 		collect(child, path, all)
 	}
-}
-
-func join(prefix, name string) string {
-	if prefix == "" {
-		return name
-	}
-	return prefix + "." + name
-}
-
-// fields are the attributes of an object or the elements of a map; none for null and unknown.
-func fields(v tftypes.Value) map[string]tftypes.Value {
-	all := map[string]tftypes.Value{}
-	if v.Type() == nil || v.IsNull() || !v.IsKnown() {
-		return all
-	}
-	if err := v.As(&all); err != nil {
-		return map[string]tftypes.Value{}
-	}
-	return all
-}
-
-// null is the null of a type.
-func null(t tftypes.Type) tftypes.Value { return tftypes.NewValue(t, nil) }
-
-// unknown is the unknown of a type.
-func unknown(t tftypes.Type) tftypes.Value { return tftypes.NewValue(t, tftypes.UnknownValue) }
-
-// has reports whether v is a known value other than null.
-func has(v tftypes.Value) bool { return v.Type() != nil && v.IsKnown() && !v.IsNull() }
-
-// attributeType is the type of one attribute of an object type.
-func attributeType(t tftypes.Type, name string) tftypes.Type {
-	if o, ok := t.(tftypes.Object); ok {
-		return o.AttributeTypes[name]
-	}
-	return tftypes.DynamicPseudoType
-}
-
-// elementType is the type of the elements of a map type.
-func elementType(t tftypes.Type) tftypes.Type {
-	if m, ok := t.(tftypes.Map); ok {
-		return m.ElementType
-	}
-	return tftypes.DynamicPseudoType
 }

@@ -1,4 +1,4 @@
-package tfkit
+package tfplan
 
 import (
 	"slices"
@@ -16,8 +16,8 @@ type Planned struct {
 	Changed bool
 }
 
-// PlanInput is what a plan is made of.
-type PlanInput struct {
+// Input is what a plan is made of.
+type Input struct {
 	Config  tftypes.Value
 	Prior   tftypes.Value // null: to be created
 	Managed Managed
@@ -25,17 +25,33 @@ type PlanInput struct {
 	Inherits bool
 }
 
+// planner walks over a schema. What it forgets on the way it notes.
 type planner struct {
-	PlanInput
+	Input
 	creating  bool
-	found     bool // in a slot that state does not know, but the server may: what is not configured stays as it is there
 	forgotten []string
 }
 
+// spot is one attribute on the walk.
+type spot struct {
+	*node
+	at            string // its path
+	config, prior tftypes.Value
+	around
+}
+
+// around is what an attribute's surroundings mean for it.
+type around struct {
+	fresh    bool // the object that it stands in does not exist yet
+	removed  bool // the group that it stands in left the configuration
+	inherits bool // what is not configured is not known: the server has it from a copy, or from a slot that the state does not know
+}
+
 // Plan computes what the resource is to be. It looks at nothing but its input.
-func (s Shape) Plan(in PlanInput) Planned {
-	p := &planner{PlanInput: in, creating: !has(in.Prior)}
-	value := p.attributes(s.root, "", s.typ, fields(in.Config), fields(in.Prior), p.creating, false)
+func (s Shape) Plan(in Input) Planned {
+	p := &planner{Input: in, creating: !has(in.Prior)}
+	root := spot{node: s.root, config: in.Config, prior: in.Prior}
+	value := p.attributes(root, s.typ, around{fresh: p.creating, inherits: p.creating && in.Inherits})
 	out := Planned{Value: value, Changed: p.creating || !value.Equal(in.Prior)}
 	if out.Changed && !p.creating && s.root.touches(value, in.Prior) {
 		out.Value = s.root.refreshed(value, in.Config)
@@ -45,87 +61,77 @@ func (s Shape) Plan(in PlanInput) Planned {
 	return out
 }
 
-// attributes plans all attributes of one object. fresh: the object does not exist yet. removed: its group left the
-// configuration.
-func (p *planner) attributes(n *node, at string, typ tftypes.Type, config, prior map[string]tftypes.Value, fresh, removed bool) tftypes.Value {
-	values := make(map[string]tftypes.Value, len(n.children))
-	for name, child := range n.children {
+// attributes plans all attributes of one object, whose type is typ and whose insides are in.
+func (p *planner) attributes(object spot, typ tftypes.Type, in around) tftypes.Value {
+	config, prior := fields(object.config), fields(object.prior)
+	values := make(map[string]tftypes.Value, len(object.children))
+	for name, child := range object.children {
 		t := attributeType(typ, name)
-		c, ok := config[name]
-		if !ok {
-			c = null(t)
-		}
-		before, ok := prior[name]
-		if !ok {
-			before = null(t)
-		}
-		values[name] = p.attribute(child, join(at, name), c, before, fresh, removed)
+		values[name] = p.attribute(spot{node: child, at: join(object.at, name), config: valueOr(config, name, null(t)),
+			prior: valueOr(prior, name, null(t)), around: in})
 	}
 	return tftypes.NewValue(typ, values)
 }
 
-func (p *planner) attribute(n *node, at string, config, prior tftypes.Value, fresh, removed bool) tftypes.Value {
+func (p *planner) attribute(a spot) tftypes.Value {
 	switch {
-	case n.writeOnly:
-		return null(config.Type())
-	case !config.IsKnown():
-		return config
+	case a.writeOnly:
+		return null(a.config.Type())
+	case !a.config.IsKnown():
+		return a.config
 	}
-	switch n.kind {
+	switch a.kind {
 	case group:
-		return p.group(n, at, config, prior, fresh, removed)
+		return p.group(a)
 	case slots:
-		return p.slots(n, at, config, prior, fresh)
+		return p.slots(a)
 	default:
-		return p.leaf(n, at, config, prior, fresh, removed)
+		return p.leaf(a)
 	}
 }
 
-func (p *planner) leaf(n *node, at string, config, prior tftypes.Value, fresh, removed bool) tftypes.Value {
-	typ := config.Type()
+func (p *planner) leaf(a spot) tftypes.Value {
+	typ := a.config.Type()
 	switch {
-	case !config.IsNull():
-		if n.same(config, prior) {
-			return prior
+	case !a.config.IsNull():
+		if a.same(a.config, a.prior) {
+			return a.prior
 		}
-		return config
-	case !n.computed:
-		return config
-	case fresh && !n.optional:
+		return a.config
+	case !a.computed:
+		return a.config
+	case a.fresh && (!a.optional || a.rule.Made || a.inherits):
 		return unknown(typ)
-	case fresh:
-		if n.rule.Made || p.inherits() {
-			return unknown(typ)
-		}
+	case a.fresh:
 		return null(typ)
-	case n.optional && p.Managed[at] && (removed || !n.rule.Keep):
+	case a.optional && p.Managed[a.at] && (a.removed || !a.rule.Keep):
 		return null(typ)
 	default:
-		return prior
+		return a.prior
 	}
 }
 
-func (p *planner) inherits() bool { return p.creating && p.Inherits || p.found }
-
-func (p *planner) group(n *node, at string, config, prior tftypes.Value, fresh, removed bool) tftypes.Value {
-	typ := config.Type()
-	if !config.IsNull() {
-		return p.attributes(n, at, typ, fields(config), fields(prior), fresh || !has(prior), removed)
-	}
+func (p *planner) group(a spot) tftypes.Value {
+	typ, inside := a.config.Type(), a.around
 	switch {
-	case !n.computed:
-		return config
-	case fresh && p.inherits():
+	case !a.config.IsNull():
+		inside.fresh = a.fresh || !has(a.prior)
+		return p.attributes(a, typ, inside)
+	case !a.computed:
+		return a.config
+	case a.fresh && a.inherits:
 		return unknown(typ)
-	case fresh && n.rule.Absent, !fresh && !has(prior):
+	case a.fresh && a.rule.Absent, !a.fresh && !has(a.prior):
 		return null(typ)
-	case fresh:
-		return p.attributes(n, at, typ, nil, nil, true, removed)
-	case n.rule.Whole && p.Managed[at]:
+	case a.fresh:
+		a.prior = tftypes.Value{}
+		return p.attributes(a, typ, inside)
+	case a.rule.Whole && p.Managed[a.at]:
 		return null(typ)
 	}
-	value := p.attributes(n, at, typ, nil, fields(prior), false, p.Managed[at])
-	if n.rule.Absent && n.empty(value) {
+	inside.removed = p.Managed[a.at]
+	value := p.attributes(a, typ, inside)
+	if a.rule.Absent && a.empty(value) {
 		return null(typ)
 	}
 	return value
@@ -142,20 +148,19 @@ func (n *node) empty(value tftypes.Value) bool {
 	return true
 }
 
-func (p *planner) slots(n *node, at string, config, prior tftypes.Value, fresh bool) tftypes.Value {
-	typ := config.Type()
-	if config.IsNull() && n.computed {
-		return p.inheritedSlots(n, at, typ, prior, fresh)
+func (p *planner) slots(a spot) tftypes.Value {
+	typ := a.config.Type()
+	if a.config.IsNull() && a.computed {
+		return p.inheritedSlots(a)
 	}
-	before := fields(prior)
-	wanted := fields(config)
+	before, wanted := fields(a.prior), fields(a.config)
 	for key := range before {
-		if _, ok := wanted[key]; !ok && !p.Managed[join(at, key)] {
-			p.forgotten = append(p.forgotten, join(at, key))
+		if _, ok := wanted[key]; !ok && !p.Managed[join(a.at, key)] {
+			p.forgotten = append(p.forgotten, join(a.at, key))
 		}
 	}
-	if config.IsNull() {
-		return config
+	if a.config.IsNull() {
+		return a.config
 	}
 	values := make(map[string]tftypes.Value, len(wanted))
 	for key, element := range wanted {
@@ -164,26 +169,27 @@ func (p *planner) slots(n *node, at string, config, prior tftypes.Value, fresh b
 			continue
 		}
 		was, exists := before[key]
-		p.found = !p.creating && !exists
-		values[key] = p.attributes(n, join(at, key), elementType(typ), fields(element), fields(was), fresh || !exists, false)
+		device := spot{node: a.node, at: join(a.at, key), config: element, prior: was}
+		values[key] = p.attributes(device, elementType(typ),
+			around{fresh: a.fresh || !exists, inherits: p.creating && p.Inherits || !p.creating && !exists})
 	}
-	p.found = false
 	return tftypes.NewValue(typ, values)
 }
 
 // inheritedSlots plans a map that the configuration leaves out although it may be set: what is there stays, unless it
 // was configured before.
-func (p *planner) inheritedSlots(n *node, at string, typ tftypes.Type, prior tftypes.Value, fresh bool) tftypes.Value {
+func (p *planner) inheritedSlots(a spot) tftypes.Value {
+	typ := a.config.Type()
 	switch {
-	case fresh && p.inherits():
+	case a.fresh && a.inherits:
 		return unknown(typ)
-	case fresh, !has(prior):
+	case a.fresh, !has(a.prior):
 		return null(typ)
 	}
 	values := map[string]tftypes.Value{}
-	for key, was := range fields(prior) {
-		if path := join(at, key); !p.Managed[path] {
-			values[key] = p.attributes(n, path, elementType(typ), nil, fields(was), false, false)
+	for key, was := range fields(a.prior) {
+		if at := join(a.at, key); !p.Managed[at] {
+			values[key] = p.attributes(spot{node: a.node, at: at, prior: was}, elementType(typ), around{inherits: a.inherits})
 		}
 	}
 	if len(values) == 0 {

@@ -1,4 +1,4 @@
-package tfkit
+package tfplan
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package tfkit
+package tfplan
 
 import (
 	"context"
@@ -167,7 +167,7 @@ func TestPlan(t *testing.T) {
 			for _, path := range strings.Fields(tt.managed) {
 				managed[path] = true
 			}
-			got := shape.Plan(PlanInput{Config: config, Prior: prior, Managed: managed, Inherits: tt.inherits})
+			got := shape.Plan(Input{Config: config, Prior: prior, Managed: managed, Inherits: tt.inherits})
 			want := strings.Fields(tt.want)
 			slices.Sort(want)
 			if now := lines("", got.Value); !slices.Equal(now, want) {

@@ -1,0 +1,98 @@
+package tfvm
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Run is what one provider process has seen of a configuration while it refreshed and planned. Terraform shows a provider
+// one resource at a time, and some checks against the server are wrong without the others. A nil Run has seen nothing.
+type Run struct {
+	mu        sync.Mutex
+	refreshed map[int]bool
+	planned   []plannedVM
+	failed    map[int]failedVM
+}
+
+// NewRun begins one.
+func NewRun() *Run { return &Run{refreshed: map[int]bool{}, failed: map[int]failedVM{}} }
+
+// plannedVM is a VM that a plan is going to make.
+type plannedVM struct {
+	VMID int // 0 = not known yet
+	Name string
+	Tags []string
+}
+
+// noteRefreshed notes that the VM with this id is in state.
+func (r *Run) noteRefreshed(vmid int) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refreshed[vmid] = true
+}
+
+// wasRefreshed reports whether the VM with this id was refreshed before. A plan that creates it anew replaces it, so the id
+// is not a stranger's. Terraform plans the replacement of a tainted resource without its prior state.
+func (r *Run) wasRefreshed(vmid int) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refreshed[vmid]
+}
+
+// noteFailed notes what is known of a VM that was refreshed and of which a failed create or destroy left something.
+func (r *Run) noteFailed(vmid int, what failedVM) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed[vmid] = what
+}
+
+// allFailed is what noteFailed noted, by VMID.
+func (r *Run) allFailed() map[int]failedVM {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.failed)
+}
+
+// notePlanned notes a VM that is planned. What depends on it is planned later, and will not find it on the server yet.
+func (r *Run) notePlanned(vm plannedVM) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.planned = append(r.planned, vm)
+}
+
+// isPlanned reports whether a VM is planned that has this id, or this name, or all of these tags; zero values match
+// nothing.
+func (r *Run) isPlanned(like plannedVM) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.planned, func(vm plannedVM) bool {
+		return like.VMID != 0 && like.VMID == vm.VMID || like.Name != "" && like.Name == vm.Name || hasTags(vm.Tags, like.Tags)
+	})
+}
+
+// hasTags reports whether all has every one of some tags; PVE does not tell upper from lower case in them.
+func hasTags(all, some []string) bool {
+	return len(some) > 0 && !slices.ContainsFunc(some, func(tag string) bool {
+		return !slices.ContainsFunc(all, func(other string) bool { return strings.EqualFold(tag, other) })
+	})
+}
