@@ -72,6 +72,11 @@ func configGet(r *Request) (any, error) {
 		}
 		return r.Server.jsonConfig(r.W.Profile, mask(snap)), nil
 	}
+	return r.config(g), nil
+}
+
+// config is a guest's configuration, without what is pending if the request wants the current one.
+func (r *Request) config(g *state.Guest) map[string]any {
 	conf := maps.Clone(g.Config)
 	if !r.flag("current") {
 		maps.Copy(conf, g.Pending)
@@ -81,7 +86,7 @@ func configGet(r *Request) (any, error) {
 	}
 	out := r.Server.jsonConfig(r.W.Profile, mask(conf))
 	out["digest"] = g.Digest()
-	return out, nil
+	return out
 }
 
 func configPending(r *Request) (any, error) {
@@ -89,6 +94,11 @@ func configPending(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.pending(g), nil
+}
+
+// pending is a guest's configuration, current and pending, option by option.
+func (r *Request) pending(g *state.Guest) []any {
 	current := r.Server.jsonConfig(r.W.Profile, mask(g.Config))
 	current["digest"] = g.Digest()
 	pending := r.Server.jsonConfig(r.W.Profile, mask(g.Pending))
@@ -116,7 +126,7 @@ func configPending(r *Request) (any, error) {
 		}
 		list = append(list, item)
 	}
-	return list, nil
+	return list
 }
 
 // writeConfig brings a configuration into the form in which the file is written and read back: no unusedN for a volume

@@ -12,7 +12,7 @@ func TestRoutesExist(t *testing.T) {
 	n := 0
 	for _, area := range []Routes{
 		accessRoutes(), userRoutes(), clusterRoutes(), nodeRoutes(), taskRoutes(), poolRoutes(), haRoutes(), jobRoutes(),
-		qemuRoutes(), agentRoutes(), snapshotRoutes(), storageRoutes(), firewallRoutes(), capabilityRoutes(), nodeFileRoutes(), firewallSetRoutes(),
+		qemuRoutes(), agentRoutes(), snapshotRoutes(), containerRoutes(), storageRoutes(), firewallRoutes(), capabilityRoutes(), nodeFileRoutes(), firewallSetRoutes(),
 	} {
 		n += len(area)
 	}

@@ -28,6 +28,11 @@ func snapshotList(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return snapshotsOf(g), nil
+}
+
+// snapshotsOf lists the snapshots of a guest, and its present as one more.
+func snapshotsOf(g *state.Guest) []any {
 	list := []any{}
 	for _, name := range slices.Sorted(maps.Keys(g.Snaps)) {
 		s := g.Snaps[name]
@@ -53,7 +58,7 @@ func snapshotList(r *Request) (any, error) {
 	if g.Config["parent"] != "" {
 		current["parent"] = g.Config["parent"]
 	}
-	return append(list, current), nil
+	return append(list, current)
 }
 
 func (r *Request) snapshot() (*state.Guest, map[string]string, error) {
