@@ -95,7 +95,7 @@ func (s *Guests) SnapshotConfigs(ctx context.Context, node string, vmid int, nam
 // Uses reports whether a configuration mentions a volume.
 func Uses(config map[string]string, volume string) bool {
 	for _, value := range config {
-		if id, _, _ := strings.Cut(value, ","); strings.TrimPrefix(id, "file=") == volume {
+		if VolumeOf(value) == volume {
 			return true
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -74,7 +73,7 @@ func (s *Guests) Start(ctx context.Context, l *job.Ledger, node string, vmid int
 	result, err := s.jobs.Perform(ctx, l, job.Request{Node: node, Type: "qmstart", ID: vmid, Done: s.isRunning(node, vmid),
 		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.StartVM(ctx, node, vmid, pve.Params{}) }})
 	if err != nil && ctx.Err() == nil {
-		if running, lookErr := s.isRunning(node, vmid)(ctx); lookErr == nil && running && strings.Contains(err.Error(), "already running") {
+		if running, lookErr := s.isRunning(node, vmid)(ctx); lookErr == nil && running && pve.IsKind(err, pve.Busy) {
 			return result, nil
 		}
 	}

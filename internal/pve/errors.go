@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -178,6 +179,43 @@ func inputRules() []messageRule {
 		{"because VM contains snapshots", Invalid, false},               // QA template
 		{"you can't", Invalid, false},                                   // QA: template of a template, start of a template, move to the same place
 	}
+}
+
+// hotplugProblem is what PVE says behind the name of an option that a running guest did not take (qemu-server QemuServer.pm
+// vmconfig_hotplug_pending).
+const hotplugProblem = ": hotplug problem - "
+
+// RefusedAtHotplug tells a refusal that PVE explains option by option: as an answer, or as the end of a task.
+func RefusedAtHotplug(err error) bool {
+	var refused *Error
+	if errors.As(err, &refused) {
+		return refused.Kind == Invalid && len(refused.Params) > 0
+	}
+	var task *TaskError
+	return errors.As(err, &task) && strings.Contains(task.ExitStatus, hotplugProblem)
+}
+
+// Refuses reports whether such a refusal is about an option.
+func Refuses(err error, option string) bool {
+	var refused *Error
+	if errors.As(err, &refused) {
+		_, ok := refused.Params[option]
+		return ok
+	}
+	var task *TaskError
+	return errors.As(err, &task) && strings.Contains(" "+task.ExitStatus, " "+option+hotplugProblem)
+}
+
+// DiedMidway tells an answer that ended a change of options in its middle: those before are noted already, since PVE writes
+// the configuration after each (qemu-server API2/Qemu.pm update_vm_api).
+func DiedMidway(err error) bool {
+	var task *TaskError
+	if errors.As(err, &task) {
+		return !strings.Contains(task.ExitStatus, hotplugProblem)
+	}
+	var refused *Error
+	return errors.As(err, &refused) && refused.Status >= 500 && refused.Status < 590 &&
+		!slices.Contains([]Kind{Locked, DigestMismatch, NotFound, Ambiguous}, refused.Kind)
 }
 
 // kindOfMessage is the Kind of a text of PVE: of a 500 or of a task's exit status.

@@ -106,9 +106,9 @@ func unmovable(prior, plan model, seats *seating) diag.Diagnostics {
 			}
 			var why string
 			switch {
-			case vm.IsCold(old) && !vm.IsCold(slot):
+			case !vm.TakesDisk(old, prior.Hotplug) && vm.TakesDisk(slot, prior.Hotplug):
 				why = fmt.Sprintf("PVE takes it out of %s at the next stop only, and puts it into %s at once", old, slot)
-			case !vm.IsCold(old) && slices.Contains(prior.BootOrder, old):
+			case vm.TakesDisk(old, prior.Hotplug) && slices.Contains(prior.BootOrder, old):
 				why = fmt.Sprintf("%s is in the boot order, and PVE unplugs no such disk", old)
 			default:
 				continue

@@ -34,7 +34,7 @@ func held(prior, plan model, managed tfplan.Managed) diag.Diagnostics {
 		if vm.SlotOf(plan.spec(false).Disks, value(was.Volume)) != "" {
 			continue // it changes its slot
 		}
-		if _, stays := plan.Disks[slot]; !stays && managed["disks."+slot] && slices.Contains(prior.BootOrder, slot) && isPlugged(prior, slot) {
+		if _, stays := plan.Disks[slot]; !stays && managed["disks."+slot] && slices.Contains(prior.BootOrder, slot) && vm.TakesDisk(slot, prior.Hotplug) {
 			diags.AddAttributeError(path.Root("disks").AtMapKey(slot), summary,
 				fmt.Sprintf("The VM runs and boots from %s, and PVE takes no such disk from a running VM. Set power_state = \"stopped\" as well, or stop the VM first.", slot))
 		}
@@ -54,10 +54,4 @@ func held(prior, plan model, managed tfplan.Managed) diag.Diagnostics {
 		}
 	}
 	return diags
-}
-
-// isPlugged reports whether PVE takes a disk out of the running guest at once; else it waits for the guest's stop.
-func isPlugged(m model, slot string) bool {
-	bus, _ := splitSlot(slot)
-	return (bus == "scsi" || bus == "virtio") && (m.Hotplug == nil || slices.Contains(m.Hotplug, "disk"))
 }

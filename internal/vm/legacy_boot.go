@@ -78,3 +78,11 @@ func uniqueInOrder(all []string) []string {
 	}
 	return out
 }
+
+// BootOrder is the boot order of a configuration alone, in whichever spelling.
+func BootOrder(config map[string]string) []string {
+	if order, ok := strings.CutPrefix(config["boot"], "order="); ok && !strings.Contains(order, ",") {
+		return splitList(order)
+	}
+	return Decode(config).BootOrder
+}

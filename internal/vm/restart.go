@@ -23,7 +23,9 @@ func NeedsRestart(from, to Spec) []string {
 	change := Diff(from, to)
 	var all []string
 	for _, option := range slices.Concat(slices.Collect(maps.Keys(change.Set)), change.Delete) {
-		if neverPlugged(option) || option == "agent" && agentPending(from.Agent, to.Agent) || !isPlugged(option, to.Hotplug) || drivePending(option, before[option], after[option]) {
+		switch {
+		case neverPlugged(option), option == "agent" && agentPending(from.Agent, to.Agent), !isPlugged(option, to.Hotplug),
+			drivePending(option, before[option], after[option], to.Hotplug):
 			all = append(all, option)
 		}
 	}
@@ -49,17 +51,26 @@ func agentPending(from, to Agent) bool {
 	return agentFormat().encode(&from) != agentFormat().encode(&to)
 }
 
-// isPlugged tells whether the hotplug setting of the guest lets an option change while it runs. Nil is PVE's default.
+// isPlugged tells whether the hotplug setting of the guest lets an option change while it runs.
 func isPlugged(option string, hotplug []string) bool {
-	if hotplug == nil || slices.Equal(hotplug, []string{"1"}) {
-		hotplug = []string{"network", "disk", "usb"}
-	}
 	feature := map[string]string{"memory": "memory", "vcpus": "cpu", "tablet": "usb"}[option]
 	if number, ok := strings.CutPrefix(option, "net"); ok && allDigits(number) {
 		feature = "network"
 	}
-	return feature == "" || slices.Contains(hotplug, feature)
+	return feature == "" || plugs(feature, hotplug)
 }
+
+// plugs tells whether a guest's hotplug setting has a feature. Nil is PVE's default.
+func plugs(feature string, hotplug []string) bool {
+	if hotplug == nil || slices.Equal(hotplug, []string{"1"}) {
+		hotplug = []string{"network", "disk", "usb"}
+	}
+	return slices.Contains(hotplug, feature)
+}
+
+// TakesDisk tells whether PVE puts a disk into a slot of a running guest, and takes one out of it, at once; else it waits for
+// the guest's next stop. It is the one answer to that question: hotplug is the guest's setting, nil for PVE's default.
+func TakesDisk(slot string, hotplug []string) bool { return !IsCold(slot) && plugs("disk", hotplug) }
 
 // IsCold tells whether a slot has no hotplug at all: PVE changes what is in it at the next start of a running guest only
 // (qemu-server QemuServer.pm vmconfig_hotplug_pending, vmconfig_update_disk).
@@ -67,18 +78,18 @@ func IsCold(slot string) bool {
 	return slices.ContainsFunc([]string{"ide", "sata", efiSlot, tpmSlot}, func(bus string) bool { return strings.HasPrefix(slot, bus) })
 }
 
-// drivePending tells whether a running guest keeps a drive as it was: IDE and SATA have no hotplug, and some options are
-// fixed when a drive is opened. Another medium in an optical drive is taken at once.
-func drivePending(slot, before, after string) bool {
+// drivePending tells whether a running guest keeps a drive as it was: not every slot takes and gives disks, and some options
+// are fixed when a drive is opened. Another medium in an optical drive is taken at once.
+func drivePending(slot, before, after string, hotplug []string) bool {
 	if _, isDrive := slotRank(slot); !isDrive {
 		return false
 	}
 	file, was, existed := parseDrive(before)
 	other, is, stays := parseDrive(after)
 	if !existed || !stays {
-		return IsCold(slot)
+		return !TakesDisk(slot, hotplug)
 	}
-	if file != other && IsCold(slot) && was["media"] != "cdrom" {
+	if file != other && !TakesDisk(slot, hotplug) && was["media"] != "cdrom" {
 		return true
 	}
 	return slices.ContainsFunc([]string{"aio", "cache", "discard", "iothread", "product", "queues", "ro", "ssd", "vendor"},

@@ -26,3 +26,19 @@ func StorageMap(has, planned Spec) map[string]string {
 	note(has.CloudInit.Storage, planned.CloudInit.Storage)
 	return pairs
 }
+
+// Storages are those that the drives of a VM are on, or are to be on, sorted, each once.
+func (s *Spec) Storages() []string {
+	all := []string{s.CloudInit.Storage}
+	for _, d := range s.Disks {
+		all = append(all, d.Storage)
+	}
+	if s.EFIDisk != nil {
+		all = append(all, s.EFIDisk.Storage)
+	}
+	if s.TPMState != nil {
+		all = append(all, s.TPMState.Storage)
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(id string) bool { return id == "" })
+}
