@@ -40,6 +40,7 @@ type Proxmox struct {
 	version string
 	options Options
 	vms     *tfvm.Run // begins with the configuration
+	newVM   func(*tfvm.Run) resource.Resource
 }
 
 var _ provider.Provider = &Proxmox{}
@@ -49,7 +50,7 @@ func New(version string) func() provider.Provider { return NewWith(version, Opti
 
 // NewWith makes the provider with another world around it.
 func NewWith(version string, options Options) func() provider.Provider {
-	return func() provider.Provider { return &Proxmox{version: version, options: options} }
+	return func() provider.Provider { return &Proxmox{version: version, options: options, newVM: tfvm.Factory()} }
 }
 
 // Metadata names the provider.
@@ -99,7 +100,7 @@ func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *tfkit.Session)
 
 // Resources lists the resources.
 func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return tfvm.New(p.vms) }}
+	return []func() resource.Resource{func() resource.Resource { return p.newVM(p.vms) }}
 }
 
 // DataSources lists the data sources.

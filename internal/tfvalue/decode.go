@@ -1,6 +1,7 @@
 package tfvalue
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -9,9 +10,14 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
+var errNotMade = errors.New("the Codec was not made by NewCodec")
+
 // Decode reads a value without unknowns.
 func (c Codec[M]) Decode(v tftypes.Value) (M, error) {
 	var m M
+	if c.root == nil {
+		return m, errNotMade
+	}
 	err := c.root.decode(v, reflect.ValueOf(&m).Elem())
 	return m, err
 }

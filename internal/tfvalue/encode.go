@@ -10,6 +10,9 @@ import (
 
 // Encode writes a model. What a Decode of the result gives is the model again.
 func (c Codec[M]) Encode(m M) (tftypes.Value, error) {
+	if c.root == nil {
+		return tftypes.Value{}, errNotMade
+	}
 	return c.root.encode(reflect.ValueOf(m))
 }
 

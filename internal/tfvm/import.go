@@ -34,7 +34,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	}
 	adopted := absorb(guest)
 	adopted.PowerState = nil // a wish that nobody has expressed yet
-	raw, diags := newValues(ctx).raw(ctx, adopted)
+	raw, diags := r.values().raw(ctx, adopted)
 	resp.Diagnostics.Append(diags...)
 	if diags.HasError() {
 		return

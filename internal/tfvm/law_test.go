@@ -24,6 +24,13 @@ func TestModelsSurviveTerraform(t *testing.T) {
 	})
 }
 
+// The codec that is quick knows every attribute; without it the framework's reflection would do its work, slowly.
+func TestCodecFitsTheModel(t *testing.T) {
+	if _, err := newValues(t.Context()).codec.Encode(model{}); err != nil {
+		t.Error(err)
+	}
+}
+
 // What the server stores becomes a model, and that model says the same as the server.
 func TestSpecsSurviveTheModel(t *testing.T) {
 	v := newValues(context.Background())

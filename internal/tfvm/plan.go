@@ -14,7 +14,7 @@ import (
 
 // ModifyPlan computes the whole plan from configuration, state and the managed paths, and checks it against the server.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	v := newValues(ctx)
+	v := r.values()
 	prior, diags := v.model(ctx, req.State.Raw)
 	resp.Diagnostics.Append(diags...)
 	kept, diags := recall(ctx, req.Private)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -15,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvalue"
 )
 
 // machines is what the resource needs of package provision.
@@ -35,6 +37,7 @@ type Resource struct {
 	tfkit.ResourceBase
 	machines machines // nil while the provider's configuration is not known
 	run      *Run
+	values   func() values
 }
 
 var (
@@ -46,7 +49,14 @@ var (
 )
 
 // New makes the resource, for one run of the provider.
-func New(run *Run) resource.Resource { return &Resource{run: run} }
+func New(run *Run) resource.Resource { return Factory()(run) }
+
+// Factory makes a New whose resources share what follows from the schema, built at its first use: Terraform has a new resource
+// made for every request.
+func Factory() func(*Run) resource.Resource {
+	once := sync.OnceValue(func() values { return newValues(context.Background()) })
+	return func(run *Run) resource.Resource { return &Resource{run: run, values: once} }
+}
 
 // Metadata names the resource.
 func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -54,8 +64,8 @@ func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, res
 }
 
 // Schema is the shape of the configuration.
-func (r *Resource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
-	resp.Schema = vmSchema(ctx)
+func (r *Resource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = r.values().schema
 }
 
 // Configure takes the session of the configured provider.
@@ -69,12 +79,16 @@ func (r *Resource) Configure(ctx context.Context, req resource.ConfigureRequest,
 // values converts between raw values and models.
 type values struct {
 	schema schema.Schema
+	typ    tftypes.Type
 	shape  tfplan.Shape
+	codec  tfvalue.Codec[model]
 }
 
 func newValues(ctx context.Context) values {
 	s := vmSchema(ctx)
-	return values{schema: s, shape: tfplan.NewShape(ctx, s, rules())}
+	v := values{schema: s, typ: s.Type().TerraformType(ctx), shape: tfplan.NewShape(ctx, s, rules())}
+	v.codec, _ = tfvalue.NewCodec[model](v.typ) // a test sees to it that it can be made
+	return v
 }
 
 // model reads a configuration, a plan or a state. Unknown becomes nil, and no state an empty model.
@@ -83,14 +97,23 @@ func (v values) model(ctx context.Context, raw tftypes.Value) (model, diag.Diagn
 	if raw.IsNull() {
 		return m, nil
 	}
-	plan := tfsdk.Plan{Raw: tfplan.Known(raw), Schema: v.schema}
+	raw = tfplan.Known(raw)
+	m, err := v.codec.Decode(raw)
+	if err == nil {
+		return m, nil
+	}
+	m = model{}
+	plan := tfsdk.Plan{Raw: raw, Schema: v.schema} // it says where and why
 	diags := plan.Get(ctx, &m)
 	return m, diags
 }
 
 // raw writes a model.
 func (v values) raw(ctx context.Context, m model) (tftypes.Value, diag.Diagnostics) {
-	state := tfsdk.State{Raw: tftypes.NewValue(v.schema.Type().TerraformType(ctx), nil), Schema: v.schema}
+	if raw, err := v.codec.Encode(m); err == nil {
+		return raw, nil
+	}
+	state := tfsdk.State{Raw: tftypes.NewValue(v.typ, nil), Schema: v.schema} // it says where and why
 	diags := state.Set(ctx, &m)
 	return state.Raw, diags
 }

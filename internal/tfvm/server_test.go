@@ -104,7 +104,8 @@ func (p onlyVM) Schema(context.Context, provider.SchemaRequest, *provider.Schema
 func (p onlyVM) Configure(context.Context, provider.ConfigureRequest, *provider.ConfigureResponse) {}
 func (p onlyVM) DataSources(context.Context) []func() datasource.DataSource                        { return nil }
 func (p onlyVM) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return &onlyMachines{Resource{machines: p.machines}} }}
+	shared := func() values { return newValues(context.Background()) }
+	return []func() resource.Resource{func() resource.Resource { return &onlyMachines{Resource{machines: p.machines, values: shared}} }}
 }
 
 // onlyMachines is the resource with a session that knows no server.
