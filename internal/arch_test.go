@@ -53,6 +53,7 @@ var others = map[string][]string{
 	"internal/cmd/pvesim":      {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
 	"internal/cmd/schema":      {"internal/provider"},
 	"internal/cmd/conformance": {},
+	"internal/cmd/bench":       {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
 	"internal/cmd/demo":        {"internal/acctest", "internal/provider", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
 }
 
