@@ -70,7 +70,7 @@ func (s *Creator) Create(ctx context.Context, r Request) (Created, error) {
 // create makes one attempt, or several where others take the ids first. The creation is the last one, nil if it did not get
 // that far.
 func (s *Creator) create(ctx context.Context, r Request) (*creation, Created, error) {
-	resources, err := s.api.Resources(ctx)
+	resources, err := s.listing.Get(ctx, s.api.Resources)
 	if err != nil {
 		return nil, Created{}, fmt.Errorf("list the cluster's guests: %w", err)
 	}
@@ -96,17 +96,16 @@ func (s *Creator) create(ctx context.Context, r Request) (*creation, Created, er
 			return nil, Created{}, err
 		}
 	}
-	ids := &idSource{s: s, resources: resources, request: r, writeNode: node, landNode: node, targets: r.targets(from)}
-	if from != nil {
-		ids.writeNode = from.node
-	}
+	ids := s.chooser(resources, r, placesOf(resources, r, node, from))
 	for range collisions {
-		c := &creation{s: s, r: r, node: node, origin: from}
-		if c.vmid, c.fences, err = ids.next(ctx); err != nil {
+		id, err := ids.next(ctx)
+		if err != nil {
 			return nil, Created{}, err
 		}
+		c := &creation{s: s, r: r, node: node, origin: from, vmid: id.vmid, fences: id.fences}
 		c.stamp = guest.NewStamp(guest.ClusterName(resources), c.vmid, r.until(s.guests.Deadline(r.Lease)))
 		created, err := c.run(ctx)
+		id.done()
 		if c.taken && r.VMID == 0 && tx.RolledBack(err) {
 			ids.collide(c.vmid)
 			continue

@@ -25,11 +25,12 @@ func TestWhatIsKeptIsNeverTakenBack(t *testing.T) {
 	}
 }
 
-// TestFencedStorages: those that the configuration names are fenced also where no listing shows them.
+// TestFencedStorages: those that the configuration names, and a source's, and no other.
 func TestFencedStorages(t *testing.T) {
 	r := Request{Clone: &guest.Clone{Storage: "c"}, Spec: vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Storage: "a"}, "scsi1": {}},
 		EFIDisk: &vm.EFIDisk{Storage: "hidden"}, TPMState: &vm.TPMState{Storage: "a"}}}
-	if got := strings.Join(r.withTargets([]string{"a", "b"}), " "); got != "a b c hidden" {
+	from := &origin{node: "pve1", storages: storagesOf(map[string]string{"scsi0": "bb:vm-1-disk-0,size=1G", "ide2": "iso:iso/a.iso,media=cdrom", "name": "bb:x"})}
+	if got := strings.Join(r.storages(from), " "); got != "a bb c hidden" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -19,14 +19,19 @@ type Creator struct {
 	guests  *guest.Guests
 	remover *remove.Remover
 
+	listing *job.Shared[pve.Resources]
+	nextID  *job.Shared[int]
+
 	mu     sync.Mutex
 	active map[string]bool // transactions under way here
 	ids    map[int]bool    // VMIDs that creates here chose
+	idEnd  int             // the last VMID that may be chosen, 0 until it was asked for
 }
 
 // New makes a Creator.
 func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover) *Creator {
-	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover, active: map[string]bool{}, ids: map[int]bool{}}
+	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover, listing: job.NewShared[pve.Resources](), nextID: job.NewShared[int](),
+		active: map[string]bool{}, ids: map[int]bool{}}
 }
 
 // begin notes a transaction as under way here, until the returned function is called, and its VMID for good.

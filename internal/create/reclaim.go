@@ -60,7 +60,7 @@ func (s *Creator) bury(ctx context.Context, resources pve.Resources, listed pve.
 	if err != nil {
 		return err
 	}
-	f, err := s.guests.NewFence(ctx, listed.Node, listed.VMID, storages)
+	f, err := s.guests.NewFence(ctx, resources, listed.Node, listed.VMID, storages)
 	if err != nil {
 		return err
 	}

@@ -60,16 +60,25 @@ func (s *Creator) source(ctx context.Context, resources pve.Resources, clone *gu
 		return nil, "", &guest.FieldError{Path: "clone", Summary: fmt.Sprintf("Cannot read VM %d to clone it", found.VMID),
 			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 	}
-	return &origin{vmid: found.VMID, node: found.Node, template: config.Values["template"] == "1",
-		description: strings.TrimRight(config.Values["description"], " \n"), storages: storagesOf(config.Values), request: clone}, config.Values["lock"], nil
+	from := &origin{vmid: found.VMID, node: found.Node, template: config.Values["template"] == "1",
+		description: strings.TrimRight(config.Values["description"], " \n"), storages: storagesOf(config.Values), request: clone}
+	if clone.Snapshot != "" { // its volumes may be elsewhere by now than its VM's
+		old, err := s.api.SnapshotConfig(ctx, found.Node, found.VMID, clone.Snapshot)
+		if err != nil {
+			return nil, "", &guest.FieldError{Path: "clone.snapshot", Summary: fmt.Sprintf("Cannot read snapshot %s of VM %d to clone it", clone.Snapshot, found.VMID),
+				Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
+		}
+		from.storages = append(from.storages, storagesOf(old)...)
+	}
+	return from, config.Values["lock"], nil
 }
 
-// storagesOf are the storages of the volumes in a configuration.
+// storagesOf are the storages of the guest volumes in a configuration; an ISO image's is none, since it is not copied.
 func storagesOf(config map[string]string) []string {
 	var ids []string
 	for _, value := range config {
-		file, _, _ := strings.Cut(value, ",")
-		if volume := strings.TrimPrefix(file, "file="); vm.IsVolume(volume) {
+		volume := guest.VolumeOf(value)
+		if _, ok := vm.VolumeOwner(volume); ok {
 			ids = append(ids, vm.VolumeStorage(volume))
 		}
 	}

@@ -16,14 +16,12 @@ import (
 type Fence struct {
 	Node     string
 	vmid     int
-	Storages []string            // images storages of the node that could be listed
-	Blind    map[string]error    // images storages that could not, and why: nothing is ever removed there
+	Storages []string            // those that our volumes can be on and that could be listed
+	Blind    map[string]error    // those that could not, and why: nothing is ever removed there
 	Before   map[string]struct{} // volume ids
 	// Only are the volumes that are ours, where they are known by name since a configuration of ours named them: then before
 	// does not count. Nil: all that came after before.
 	Only map[string]bool
-	// Targets are the storages that our volumes can be on; nil: any. Others need not be there for a look.
-	Targets []string
 	// Told are volumes that PVE said it could not remove, and why. It counts for blind storages. Heard: there was such a log
 	// to read, and it names all of them.
 	Told  map[string]string
@@ -79,11 +77,12 @@ func (fs Fences) Nodes() string {
 	return strings.Join(names, ", ")
 }
 
-// NewFence lists, storage by storage and never from a cache, the volumes that carry vmid on node.
-func (s *Guests) NewFence(ctx context.Context, node string, vmid int, storages []string) (*Fence, error) {
+// NewFence lists, storage by storage and never from a cache, the volumes that carry vmid on node. storages are those that
+// volumes of ours can be on; resources tell what they are.
+func (s *Guests) NewFence(ctx context.Context, resources pve.Resources, node string, vmid int, storages []string) (*Fence, error) {
 	f := &Fence{Node: node, vmid: vmid, Blind: map[string]error{}, Before: map[string]struct{}{}}
 	for _, storage := range storages {
-		volumes, err := s.api.Content(ctx, node, storage, "images", vmid)
+		volumes, err := s.volumes(ctx, resources, node, storage, vmid)
 		if ctx.Err() != nil {
 			return nil, err
 		}
@@ -102,8 +101,7 @@ func (s *Guests) NewFence(ctx context.Context, node string, vmid int, storages [
 // orphans are the volumes that carried the id although no guest had it, sorted.
 func (f *Fence) orphans() []string { return slices.Sorted(maps.Keys(f.Before)) }
 
-// Strays are the volumes with our id that came after the fence was made, sorted. A storage that none of them can be on, and
-// that cannot be listed now, is passed over.
+// Strays are the volumes with our id that came after the fence was made, sorted.
 func (f *Fence) Strays(ctx context.Context, s *Guests) ([]string, error) {
 	var strays []string
 	for volume := range f.Told {
@@ -111,13 +109,8 @@ func (f *Fence) Strays(ctx context.Context, s *Guests) ([]string, error) {
 			strays = append(strays, volume)
 		}
 	}
-	for _, storage := range slices.Clone(f.Storages) {
+	for _, storage := range f.Storages {
 		volumes, err := s.api.Content(ctx, f.Node, storage, "images", f.vmid)
-		if err != nil && ctx.Err() == nil && f.Targets != nil && !slices.Contains(f.Targets, storage) {
-			f.Blind[storage] = err
-			f.Storages = slices.DeleteFunc(f.Storages, func(other string) bool { return other == storage })
-			continue
-		}
 		if err != nil {
 			return nil, fmt.Errorf("list the volumes of VM %d on %s: %w", f.vmid, storage, err)
 		}
@@ -148,19 +141,18 @@ func (f *Fence) Sees(ctx context.Context, s *Guests) error {
 	if s.api.Identity().IsRootTicket() {
 		return nil
 	}
-	guest, err := s.api.Permissions(ctx, "/vms")
+	// On /vms, for all below, and not on the id itself: what the VM's pool gives was not there before the VM was.
+	guests, err := s.api.Privileges(ctx, "/vms")
 	if err != nil {
 		return err
 	}
-	// On /vms, for all below, and not on the id itself: what the VM's pool gives was not there before the VM was.
-	disks := guest["/vms"]["VM.Config.Disk"]
 	var seen []string
 	for _, storage := range f.Storages {
-		privs, err := s.privileges(ctx, "/storage/"+storage)
+		privs, err := s.api.Privileges(ctx, "/storage/"+storage)
 		if err != nil {
 			return err
 		}
-		if privs["Datastore.Allocate"] || privs["Datastore.Audit"] && disks {
+		if privs["Datastore.Allocate"] || privs["Datastore.Audit"] && guests["VM.Config.Disk"] {
 			seen = append(seen, storage)
 			continue
 		}
@@ -168,19 +160,6 @@ func (f *Fence) Sees(ctx context.Context, s *Guests) error {
 	}
 	f.Storages = seen
 	return nil
-}
-
-// privileges are the ones held on a path. PVE's value only says whether one propagates; being listed is having it.
-func (s *Guests) privileges(ctx context.Context, path string) (map[string]bool, error) {
-	all, err := s.api.Permissions(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	held := map[string]bool{}
-	for priv := range all[path] {
-		held[priv] = true
-	}
-	return held, nil
 }
 
 // Notes says, for people, where nothing could be looked for.
@@ -221,5 +200,5 @@ func (s *Guests) ImageStorages(ctx context.Context, resources pve.Resources, nod
 
 // Record is the fence for a proof.
 func (f *Fence) Record() FenceRecord {
-	return FenceRecord{Node: f.Node, Storages: f.Storages, Before: f.orphans(), Targets: f.Targets}
+	return FenceRecord{Node: f.Node, Storages: f.Storages, Before: f.orphans()}
 }

@@ -15,6 +15,9 @@ type Guests struct {
 	clock  pve.Clock
 	jobs   *job.Runner
 	agents *agent.Agents
+
+	occupied occupied
+	lists    volumeLists
 }
 
 // New makes Guests.

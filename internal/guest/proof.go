@@ -29,15 +29,13 @@ type FenceRecord struct {
 	Node     string   `json:"node"`
 	Storages []string `json:"storages"` // that were listed
 	Before   []string `json:"before"`   // volumes of the VMID that were there
-	// Targets are the storages that the create's volumes can be on; none: any.
-	Targets []string `json:"targets,omitempty"`
 }
 
 // RestoreFences are the create's, as they were before its first write.
 func (p *Proof) RestoreFences() Fences {
 	var all Fences
 	for _, at := range p.Fences {
-		f := &Fence{Node: at.Node, vmid: p.VMID, Storages: slices.Clone(at.Storages), Targets: at.Targets, Blind: map[string]error{}, Before: map[string]struct{}{}}
+		f := &Fence{Node: at.Node, vmid: p.VMID, Storages: slices.Clone(at.Storages), Blind: map[string]error{}, Before: map[string]struct{}{}}
 		for _, volume := range at.Before {
 			f.Before[volume] = struct{}{}
 		}

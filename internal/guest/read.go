@@ -196,7 +196,7 @@ func (s *Guests) nothing(ctx context.Context, resources pve.Resources, node stri
 		if err != nil {
 			continue
 		}
-		if f, err := s.NewFence(ctx, n.Node, vmid, storages); err == nil {
+		if f, err := s.NewFence(ctx, resources, n.Node, vmid, storages); err == nil {
 			for _, v := range f.orphans() {
 				left = append(left, v+" on node "+n.Node)
 			}

@@ -51,10 +51,8 @@ func (s *Runner) Holder(ctx context.Context, node string, vmid int, cause error)
 
 // audits reports whether this identity sees everybody's tasks on a node.
 func (s *Runner) audits(ctx context.Context, node string) (bool, error) {
-	path := "/nodes/" + node
-	paths, err := s.API.Permissions(ctx, path)
-	_, granted := paths[path]["Sys.Audit"]
-	return granted, err
+	held, err := s.API.Privileges(ctx, "/nodes/"+node)
+	return held["Sys.Audit"], err
 }
 
 // Holders are the tasks that set a configuration lock (qemu-server API2/Qemu.pm, QemuConfig.pm, QemuMigrate.pm,

@@ -1,6 +1,9 @@
 package pve
 
-import "context"
+import (
+	"context"
+	"maps"
+)
 
 // Permissions is this identity's privileges: path -> privilege -> whether it propagates to paths below. A privilege that is
 // in the map is held, also with the value false. With a path only that path is asked for, effective privileges included;
@@ -22,4 +25,32 @@ func (c *Client) Permissions(ctx context.Context, path string) (map[string]map[s
 		}
 	}
 	return out, nil
+}
+
+// Privileges are those that this identity holds on a path, effective ones included, asked once per Client and path.
+func (c *Client) Privileges(ctx context.Context, path string) (map[string]bool, error) {
+	p := &c.privileges
+	if err := p.turn.take(ctx); err != nil {
+		return nil, &Error{Op: "read the permissions of " + c.creds.identity.User, Message: err.Error(), Err: err}
+	}
+	defer p.turn.give()
+	if held, ok := p.held[path]; ok {
+		return maps.Clone(held), nil
+	}
+	all, err := c.Permissions(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	held := map[string]bool{}
+	for privilege := range all[path] {
+		held[privilege] = true
+	}
+	p.held[path] = held
+	return maps.Clone(held), nil
+}
+
+// sharedPrivileges keeps the answers of Privileges.
+type sharedPrivileges struct {
+	turn turn // guards everything below
+	held map[string]map[string]bool
 }

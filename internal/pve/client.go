@@ -26,11 +26,12 @@ type Client struct {
 	chain         handler
 	session       session
 
-	offset  atomic.Pointer[time.Duration] // server clock minus ours
-	waiting atomic.Int64                  // tasks being waited for
-	shared  sharedResources
-	version sharedVersion
-	tags    sharedTagStyle
+	offset     atomic.Pointer[time.Duration] // server clock minus ours
+	waiting    atomic.Int64                  // tasks being waited for
+	shared     sharedResources
+	version    sharedVersion
+	privileges sharedPrivileges
+	tags       sharedTagStyle
 }
 
 // New makes a Client and checks the configuration. It makes no request: a wrong password shows with the first call.
@@ -51,19 +52,20 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		endpoint: base.String(),
-		basePath: base.Path,
-		origin:   base.Scheme + "://" + base.Host,
-		agent:    cfg.UserAgent,
-		timeout:  cfg.RequestTimeout,
-		clock:    cfg.Clock,
-		trace:    cfg.Trace,
-		creds:    creds,
-		redact:   newRedactor(creds, cfg),
-		session:  session{turn: newTurn()},
-		shared:   sharedResources{turn: newTurn()},
-		version:  sharedVersion{turn: newTurn()},
-		tags:     sharedTagStyle{turn: newTurn()},
+		endpoint:   base.String(),
+		basePath:   base.Path,
+		origin:     base.Scheme + "://" + base.Host,
+		agent:      cfg.UserAgent,
+		timeout:    cfg.RequestTimeout,
+		clock:      cfg.Clock,
+		trace:      cfg.Trace,
+		creds:      creds,
+		redact:     newRedactor(creds, cfg),
+		session:    session{turn: newTurn()},
+		shared:     sharedResources{turn: newTurn()},
+		version:    sharedVersion{turn: newTurn()},
+		privileges: sharedPrivileges{turn: newTurn(), held: map[string]map[string]bool{}},
+		tags:       sharedTagStyle{turn: newTurn()},
 	}
 	c.reads, c.writes = cfg.transports(tlsConfig)
 	c.chain = c.newChain(cfg.MaxInFlight)

@@ -17,6 +17,7 @@ import (
 // Delete destroys a VM and looks that nothing of it is left, whatever PVE says. A VM that is gone already is a success.
 // What is left is returned with the error, to be kept in state.
 func (s *Remover) Delete(ctx context.Context, r Request) ([]tx.Residue, []guest.Warning, error) {
+	defer s.guests.Occupy(r.Ref.VMID)() // what carries the id is ours until the last look
 	remove := s.deleteGuest
 	if r.Ref.Proof != nil {
 		remove = s.deleteUncommitted

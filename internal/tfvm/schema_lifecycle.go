@@ -48,7 +48,7 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 		"on_failure": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("rollback", "keep")},
 			MarkdownDescription: "What a create that fails does with what it made: `rollback` (default) removes everything; `keep` leaves the VM, tainted, to be looked at."},
 		"on_orphaned_volumes": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("fail", "destroy")},
-			MarkdownDescription: "What a create does about volumes that carry the configured `vmid` although no VM has it: `fail` (default) names them, `destroy` destroys them first. An automatic id is never one with such volumes."},
+			MarkdownDescription: "What a create does about volumes that carry the configured `vmid` although no VM has it: `fail` (default) names those on the storages that it writes to, `destroy` destroys all of them first. An automatic id is never one with such volumes there."},
 		"on_destroy": schema.SingleNestedAttribute{Optional: true,
 			MarkdownDescription: "How the VM is destroyed. It must be applied before the destroy to count.",
 			Attributes: map[string]schema.Attribute{

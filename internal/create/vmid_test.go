@@ -1,0 +1,196 @@
+package create
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// simClock is a simulated cluster's clock.
+type simClock struct{ state.Clock }
+
+func (c simClock) Sleep(ctx context.Context, d time.Duration) error {
+	if v, ok := c.Clock.(interface {
+		Enter()
+		Leave()
+	}); ok {
+		v.Enter()
+		defer v.Leave()
+	}
+	c.Clock.Sleep(d)
+	return ctx.Err()
+}
+
+// bench is a Creator at a simulated cluster.
+type bench struct {
+	*Creator
+	sim *pvesim.Sim
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1", "pve2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	return bench{Creator: creatorOf(t, sim), sim: sim}
+}
+
+// creatorOf is another process at the cluster.
+func creatorOf(t *testing.T, sim *pvesim.Sim) *Creator {
+	t.Helper()
+	clock := simClock{sim.World().Clock}
+	api, err := pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: clock, APIToken: sim.Credentials().Token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(api.Close)
+	jobs := job.New(api, clock)
+	guests := guest.New(jobs)
+	return New(jobs, guests, remove.New(jobs, guests, nil))
+}
+
+func (b bench) change(f func(*state.World)) {
+	w := b.sim.World()
+	w.Lock()
+	defer w.Unlock()
+	f(w)
+}
+
+// many creates VMs at once and gives their ids, sorted.
+func many(t *testing.T, n int, s *Creator, request Request) []int {
+	t.Helper()
+	var ids []int
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			r := request
+			name := fmt.Sprintf("vm-%d", i)
+			r.Spec.Name = &name
+			created, err := s.Create(t.Context(), r)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ids = append(ids, created.Guest.VMID)
+		})
+	}
+	all.Wait()
+	slices.Sort(ids)
+	return ids
+}
+
+func onZFS() Request {
+	size := int64(1 << 30)
+	return Request{Node: "pve1", Spec: vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Storage: "local-zfs", Size: &size}}}}
+}
+
+func sequence(first, n int) []int {
+	ids := make([]int, n)
+	for i := range ids {
+		ids[i] = first + i
+	}
+	return ids
+}
+
+// TestCreatesOfOneProcessDoNotRace: fifty creates at once get the lowest fifty ids, none is refused, and those that wait for
+// the same thing share one request for it.
+func TestCreatesOfOneProcessDoNotRace(t *testing.T) {
+	b := newBench(t)
+	b.sim.ResetOps()
+	if got, want := many(t, 50, b.Creator, onZFS()), sequence(100, 50); !slices.Equal(got, want) {
+		t.Errorf("got the ids %v, want %v", got, want)
+	}
+	counts := map[string]int{}
+	for _, op := range b.sim.Ops() {
+		counts[op.Method+" "+op.Path]++
+	}
+	if n := counts["POST /nodes/{node}/qemu"]; n != 50 {
+		t.Errorf("%d requests to create fifty VMs", n)
+	}
+	for _, path := range []string{"/cluster/resources", "/nodes/{node}/storage/{storage}/content"} {
+		if n := counts["GET "+path]; n > 25 {
+			t.Errorf("%d requests %s of fifty creates at once", n, path)
+		}
+	}
+	if n := counts["GET /cluster/nextid"]; n > 75 {
+		t.Errorf("%d questions for a free id", n)
+	}
+	t.Log(counts)
+}
+
+// TestTwoProcessesGetTheirIDs: others take ids between the look and the create; every create of both gets one in the end, not
+// far from the others'.
+func TestTwoProcessesGetTheirIDs(t *testing.T) {
+	b := newBench(t)
+	other := creatorOf(t, b.sim)
+	var theirs []int
+	var all sync.WaitGroup
+	all.Go(func() { theirs = many(t, 10, other, onZFS()) })
+	ours := many(t, 10, b.Creator, onZFS())
+	all.Wait()
+	ids := slices.Sorted(slices.Values(append(ours, theirs...)))
+	if ids = slices.Compact(ids); len(ids) != 20 || ids[0] != 100 || ids[len(ids)-1] > 100+20+16+64 {
+		t.Errorf("got %v and %v", ours, theirs)
+	}
+}
+
+// TestFound12RangeWithManyTakenIDs: what the listing shows as taken costs no attempt, however much of it there is.
+func TestFound12RangeWithManyTakenIDs(t *testing.T) {
+	b := newBench(t)
+	b.change(func(w *state.World) {
+		for id := 3000; id < 4500; id++ {
+			w.Guests[id] = &state.Guest{VMID: id, Type: "qemu", Node: "pve2", Config: map[string]string{"name": "theirs"}}
+		}
+	})
+	r := onZFS()
+	r.Range = [2]int{3000, 4501}
+	if got := many(t, 2, b.Creator, r); !slices.Equal(got, []int{4500, 4501}) {
+		t.Errorf("got %v", got)
+	}
+	var field *guest.FieldError
+	if _, err := b.Create(t.Context(), r); !errors.As(err, &field) || field.Path != "vmid" {
+		t.Errorf("the range is used up, and the create says %v", err)
+	}
+}
+
+// TestIDsInUseHereAreSkipped: an id that a destroy here is at work on is free to PVE before its volumes are gone.
+func TestIDsInUseHereAreSkipped(t *testing.T) {
+	b := newBench(t)
+	done := b.guests.Occupy(100)
+	if got := many(t, 1, b.Creator, onZFS()); !slices.Equal(got, []int{101}) {
+		t.Errorf("got %v while something is at work on 100", got)
+	}
+	done()
+	if got := many(t, 1, b.Creator, onZFS()); !slices.Equal(got, []int{100}) {
+		t.Errorf("got %v after it", got)
+	}
+}
+
+// TestLeftoversAreSkipped: an id whose volumes are left over on a storage that the create writes to is not used; those on
+// another storage do not matter to it.
+func TestLeftoversAreSkipped(t *testing.T) {
+	b := newBench(t)
+	b.change(func(w *state.World) {
+		w.Put(&state.Volume{Storage: "local-lvm", Node: "pve1", Name: "vm-100-disk-0", VMID: 100, Content: "images", Format: "raw", Size: 1 << 30})
+		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-102-disk-0", VMID: 102, Content: "images", Format: "raw", Size: 1 << 30})
+	})
+	if got := many(t, 4, b.Creator, onZFS()); !slices.Equal(got, []int{100, 101, 103, 104}) {
+		t.Errorf("got %v", got)
+	}
+}
