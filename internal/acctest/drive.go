@@ -50,6 +50,7 @@ type Session struct {
 	variables map[string]cty.Value
 	state     map[string]*instance
 	outputs   map[string]cty.Value
+	schemas   *schemas
 	last      Diagnostics
 }
 

@@ -137,7 +137,7 @@ func (s *Session) ReadDataSource(ctx context.Context, typ, body string) (cty.Val
 	}
 	side := &Session{
 		TerraformVersion: s.TerraformVersion, Parallelism: 1, Around: s.Around, LogContext: s.LogContext,
-		factory: s.factory, module: m, variables: s.variables,
+		factory: s.factory, schemas: s.schemas, module: m, variables: s.variables,
 	}
 	w, err := side.newWalk(ctx, nil)
 	if err != nil {

@@ -72,7 +72,7 @@ func value(t *testing.T, o *object, src string) cty.Value {
 }
 
 func settable(o *object) *object {
-	out := &object{attrs: map[string]*attribute{}, names: o.names}
+	out := &object{attrs: map[string]*attribute{}, names: o.names, typed: o.typed}
 	for name, a := range o.attrs {
 		c := *a
 		c.optional = true

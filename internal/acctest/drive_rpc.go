@@ -11,20 +11,33 @@ import (
 // process is one provider process: Terraform starts a fresh one for each walk over the configuration, so a plan and its
 // apply never share memory.
 type process struct {
-	s         *Session
-	server    tfprotov6.ProviderServer
+	*schemas
+	s      *Session
+	server tfprotov6.ProviderServer
+}
+
+// schemas are what a provider says of itself.
+type schemas struct {
 	provider  resourceSchema
 	resources map[string]resourceSchema
 	data      map[string]resourceSchema
 }
 
-// start makes a process and fetches its schemas.
+// start makes a process. As Terraform does in one command, a session asks for the schemas once.
 func (s *Session) start(ctx context.Context) (*process, error) {
 	server, err := s.factory()
 	if err != nil {
 		return nil, fmt.Errorf("start the provider: %w", err)
 	}
-	p := &process{s: s, server: server, resources: map[string]resourceSchema{}, data: map[string]resourceSchema{}}
+	if s.schemas == nil {
+		if s.schemas, err = fetchSchemas(ctx, server); err != nil {
+			return nil, err
+		}
+	}
+	return &process{schemas: s.schemas, s: s, server: server}, nil
+}
+
+func fetchSchemas(ctx context.Context, server tfprotov6.ProviderServer) (*schemas, error) {
 	resp, err := server.GetProviderSchema(ctx, &tfprotov6.GetProviderSchemaRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("get the provider's schema: %w", err)
@@ -32,20 +45,21 @@ func (s *Session) start(ctx context.Context) (*process, error) {
 	if err := wireDiagnostics("GetProviderSchema", "provider", resp.Diagnostics).err(); err != nil {
 		return nil, err
 	}
-	if p.provider, err = newResourceSchema(resp.Provider); err != nil {
+	all := &schemas{resources: map[string]resourceSchema{}, data: map[string]resourceSchema{}}
+	if all.provider, err = newResourceSchema(resp.Provider); err != nil {
 		return nil, fmt.Errorf("schema of the provider: %w", err)
 	}
 	for name, sch := range resp.ResourceSchemas {
-		if p.resources[name], err = newResourceSchema(sch); err != nil {
+		if all.resources[name], err = newResourceSchema(sch); err != nil {
 			return nil, fmt.Errorf("schema of resource %s: %w", name, err)
 		}
 	}
 	for name, sch := range resp.DataSourceSchemas {
-		if p.data[name], err = newResourceSchema(sch); err != nil {
+		if all.data[name], err = newResourceSchema(sch); err != nil {
 			return nil, fmt.Errorf("schema of data source %s: %w", name, err)
 		}
 	}
-	return p, nil
+	return all, nil
 }
 
 // call runs one RPC. As over the wire, a cancelled context stops the provider instead of reaching into the call.

@@ -13,6 +13,7 @@ import (
 type object struct {
 	attrs map[string]*attribute
 	names []string // sorted, so that everything below is deterministic
+	typed cty.Type // the object type of all attributes
 }
 
 // attribute is one attribute of an object. nested is nil for an attribute with a plain type.
@@ -31,7 +32,7 @@ type resourceSchema struct {
 
 func newResourceSchema(s *tfprotov6.Schema) (resourceSchema, error) {
 	if s == nil || s.Block == nil {
-		return resourceSchema{object: &object{attrs: map[string]*attribute{}}}, nil
+		return resourceSchema{object: &object{attrs: map[string]*attribute{}, typed: cty.EmptyObject}}, nil
 	}
 	if n := len(s.Block.BlockTypes); n > 0 {
 		return resourceSchema{}, fmt.Errorf("the schema has %d nested blocks, which the driver does not know", n)
@@ -67,6 +68,11 @@ func newObject(attrs []*tfprotov6.SchemaAttribute) (*object, error) {
 		o.names = append(o.names, a.Name)
 	}
 	sort.Strings(o.names)
+	types := make(map[string]cty.Type, len(o.attrs))
+	for name, a := range o.attrs {
+		types[name] = a.typ
+	}
+	o.typed = cty.Object(types)
 	return o, nil
 }
 
@@ -84,13 +90,7 @@ func wrap(mode tfprotov6.SchemaObjectNestingMode, elem cty.Type) cty.Type {
 }
 
 // typ is the object type of all attributes.
-func (o *object) typ() cty.Type {
-	types := make(map[string]cty.Type, len(o.attrs))
-	for name, a := range o.attrs {
-		types[name] = a.typ
-	}
-	return cty.Object(types)
-}
+func (o *object) typ() cty.Type { return o.typed }
 
 // configType is what a configuration is converted to: attributes that are not required may be missing.
 func (o *object) configType() cty.Type {

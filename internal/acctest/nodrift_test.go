@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,7 +46,6 @@ func TestNoDrift(t *testing.T) {
 	if text := os.Getenv("NODRIFT_CONFIGS"); text != "" { // make test draws fewer
 		configurations, _ = strconv.Atoi(text)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // much short-lived garbage, little that stays
 	if testing.Short() {
 		configurations = 40
 	}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -307,7 +306,6 @@ func (b *lifeBench) differs(t *testing.T, f lifeFault) string {
 func TestSweepLife(t *testing.T) {
 	t.Parallel()
 	started := time.Now()
-	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	type result struct {
 		cell string
 		o    outcome
