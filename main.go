@@ -2,12 +2,11 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
 
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6/tf6server"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
 )
@@ -33,11 +32,11 @@ func main() {
 			os.Exit(1)
 		}
 	}
-	err := providerserver.Serve(context.Background(), provider.New(version), providerserver.ServeOpts{
-		Address:         address,
-		Debug:           *debug,
-		ProtocolVersion: 6,
-	})
+	var options []tf6server.ServeOpt
+	if *debug {
+		options = append(options, tf6server.WithManagedDebug())
+	}
+	err := tf6server.Serve(address, provider.NewServer(provider.New(version)), options...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

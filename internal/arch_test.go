@@ -26,7 +26,7 @@ const module = "github.com/terraform-proxmox/terraform-provider-proxmox"
 var layers = [][]string{
 	{"."},
 	{"internal/provider"},
-	{"internal/tfvm", "internal/tfnode"},
+	{"internal/tfvm", "internal/tfnode", "internal/fastpath"},
 	{"internal/tfkit", "internal/tfplan"},
 	{"internal/provision"}, // about to go: only names from before the packages below it were parted
 	{"internal/create", "internal/change", "internal/preflight"},
@@ -81,7 +81,7 @@ var modules = map[string][]string{
 	"github.com/pkg/sftp":                    {"internal/host", "internal/pvesim/sshd"},
 	"golang.org/x/sync":                      {"internal/pve", "internal/host", "internal/acctest", "internal/pvesim"},
 	"golang.org/x/time":                      {"internal/pve"},
-	"github.com/hashicorp/terraform-plugin-": {"tf*"},
+	"github.com/hashicorp/terraform-plugin-": {"tf*", "internal/fastpath"},
 	"github.com/hashicorp/hcl/v2":            {"internal/acctest"},
 	"github.com/zclconf/go-cty":              {"internal/acctest"},
 	"github.com/hashicorp/hc-install":        {"internal/acctest", "internal/cmd/demo"},

@@ -9,8 +9,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/fastpath"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfnode"
@@ -106,4 +109,9 @@ func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
 // DataSources lists the data sources.
 func (p *Proxmox) DataSources(context.Context) []func() datasource.DataSource {
 	return []func() datasource.DataSource{tfnode.NewNode, tfnode.NewNodes}
+}
+
+// NewServer makes what speaks Terraform's protocol for a provider.
+func NewServer(newProvider func() provider.Provider) func() tfprotov6.ProviderServer {
+	return func() tfprotov6.ProviderServer { return fastpath.New(newProvider(), providerserver.NewProtocol6) }
 }

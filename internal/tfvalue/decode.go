@@ -95,7 +95,7 @@ func (n *node) decodeList(v tftypes.Value, into reflect.Value) error {
 	if err := v.As(&values); err != nil {
 		return err
 	}
-	if n.set && repeats(values) {
+	if n.set && Repeats(values) {
 		return fmt.Errorf("%s: an element stands in it twice", n.typ)
 	}
 	into.Set(reflect.MakeSlice(into.Type(), len(values), len(values)))

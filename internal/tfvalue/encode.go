@@ -71,7 +71,7 @@ func (n *node) encodeList(from reflect.Value) (tftypes.Value, error) {
 		}
 		values[i] = value
 	}
-	if n.set && repeats(values) {
+	if n.set && Repeats(values) {
 		return n.null, fmt.Errorf("%s: an element stands in it twice", n.typ)
 	}
 	return tftypes.NewValue(n.typ, values), nil

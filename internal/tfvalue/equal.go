@@ -47,8 +47,8 @@ func within(some, others []tftypes.Value) bool {
 	})
 }
 
-// repeats reports whether an element stands twice in a list.
-func repeats(values []tftypes.Value) bool {
+// Repeats reports whether an element stands twice in a list.
+func Repeats(values []tftypes.Value) bool {
 	for i, v := range values {
 		if slices.ContainsFunc(values[:i], func(other tftypes.Value) bool { return Equal(v, other) }) {
 			return true

@@ -1,0 +1,102 @@
+package fastpath
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+)
+
+// watched is a provider that the framework serves, with what the fast path must know of it.
+type watched struct {
+	provider.Provider
+	// configuration is what resources are configured with; nil before the provider is, and where the fast path has to rest.
+	configuration atomic.Pointer[resource.ConfigureRequest]
+}
+
+// hides reports whether watched would hide something that a provider can do.
+func hides(p provider.Provider) bool {
+	switch p.(type) {
+	case provider.ProviderWithConfigValidators, provider.ProviderWithFunctions, provider.ProviderWithEphemeralResources,
+		provider.ProviderWithMetaSchema, provider.ProviderWithListResources, provider.ProviderWithActions,
+		provider.ProviderWithValidateConfig, provider.ProviderWithStateStores:
+		return true
+	}
+	return false
+}
+
+// Configure notes what resources are configured with.
+func (w *watched) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
+	w.configuration.Store(nil)
+	w.Provider.Configure(ctx, req, resp)
+	if !resp.Diagnostics.HasError() && resp.Deferred == nil {
+		w.configuration.Store(&resource.ConfigureRequest{ProviderData: resp.ResourceData})
+	}
+}
+
+// Resources lists the resources, so that they take over what the fast path has done already.
+func (w *watched) Resources(ctx context.Context) []func() resource.Resource {
+	all := w.Provider.Resources(ctx)
+	for i, construct := range all {
+		all[i] = func() resource.Resource {
+			r := construct()
+			if f, ok := fullOf(r); ok {
+				return begun{f}
+			}
+			return r
+		}
+	}
+	return all
+}
+
+// kinds are the types of resources that the fast path serves, by name.
+func (w *watched) kinds(ctx context.Context) map[string]*kind {
+	var of provider.MetadataResponse
+	w.Metadata(ctx, provider.MetadataRequest{}, &of)
+	all := map[string]*kind{}
+	for _, construct := range w.Provider.Resources(ctx) {
+		var named resource.MetadataResponse
+		construct().Metadata(ctx, resource.MetadataRequest{ProviderTypeName: of.TypeName}, &named)
+		if k, ok := newKind(ctx, construct); ok {
+			all[named.TypeName] = k
+		}
+	}
+	return all
+}
+
+// answers are what a resource has answered already to the request that the framework is handed.
+type answers struct {
+	read *resource.ReadResponse
+	plan *resource.ModifyPlanResponse
+}
+
+type answersKey struct{}
+
+// handing takes answers to the framework.
+func handing(ctx context.Context, a answers) context.Context {
+	return context.WithValue(ctx, answersKey{}, a)
+}
+
+// begun is a resource that does nothing twice: what it answered to the fast path it answers to the framework.
+type begun struct{ full }
+
+// Read refreshes the state.
+func (b begun) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	if a, ok := ctx.Value(answersKey{}).(answers); ok && a.read != nil {
+		*resp = *a.read
+		return
+	}
+	b.full.Read(ctx, req, resp)
+}
+
+// ModifyPlan plans.
+func (b begun) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if a, ok := ctx.Value(answersKey{}).(answers); ok && a.plan != nil {
+		before := resp.Diagnostics
+		*resp = *a.plan
+		resp.Diagnostics = append(before, resp.Diagnostics...)
+		return
+	}
+	b.full.ModifyPlan(ctx, req, resp)
+}
