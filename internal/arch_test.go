@@ -47,7 +47,7 @@ var others = map[string][]string{
 	"internal/pvesim/schema": {},
 	"internal/pvesim/sshd":   {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/handle", "internal/pvesim/state"},
 	"internal/pvesim/state":  {"internal/pvesim/clock"},
-	"internal/acctest": {"internal/provider", "internal/tfvm", "internal/tfnode", "internal/tfkit", "internal/provision", "internal/create", "internal/change",
+	"internal/acctest": {"internal/provider", "internal/fastpath", "internal/tfvm", "internal/tfnode", "internal/tfkit", "internal/provision", "internal/create", "internal/change",
 		"internal/preflight", "internal/remove", "internal/guest", "internal/guest/agent", "internal/job", "internal/tx", "internal/vm",
 		"internal/pve", "internal/host", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
 	"internal/cmd/pvesim":      {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},

@@ -35,6 +35,8 @@ type drifter struct {
 	applies *atomic.Int64
 	mu      *sync.Mutex
 	used    map[string]int // attribute, with "*" for slots: in how many configurations
+	twins   *comparison
+	compare bool // each configuration; else one in four, since the framework takes its time
 }
 
 // TestNoDrift: whatever the schema accepts, the plan after its apply is empty; so it is after attributes are taken out and
@@ -61,9 +63,9 @@ func TestNoDrift(t *testing.T) {
 	var applies atomic.Int64
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	used := map[string]int{}
+	used, twins := map[string]int{}, newComparison(t)
 	for worker := range workers {
-		d := &drifter{w: driftWorld(t, "pve1"), applies: &applies, mu: &mu, used: used}
+		d := &drifter{w: driftWorld(t, "pve1"), applies: &applies, mu: &mu, used: used, twins: twins, compare: configurations >= 500 || only >= 0}
 		group.Go(func() {
 			for n := worker; n < configurations; n += workers {
 				if only < 0 || n == only {
@@ -76,6 +78,9 @@ func TestNoDrift(t *testing.T) {
 		})
 	}
 	group.Wait()
+	if only < 0 {
+		twins.report(t, configurations/4)
+	}
 	t.Logf("%d configurations, %d applies, %d attributes, %s", configurations, applies.Load(), len(used), time.Since(started).Round(time.Second))
 	if took := time.Since(started); configurations == 500 && took > 2*time.Minute {
 		t.Logf("that is longer than two minutes, which it takes on two idle processors")
@@ -111,6 +116,10 @@ func driftWorld(t *testing.T, nodes ...string) *acctest.World {
 
 // drive is the life of one VM.
 func (d *drifter) drive(ctx context.Context, t *testing.T, r *rand.Rand, number int) error {
+	d.w.Serve = nil
+	if d.compare || number%4 == 0 {
+		d.w.Serve = d.twins.serve
+	}
 	config := drawFlat(r, number)
 	config["vmid"] = cty.NumberIntVal(int64(1000 + number))
 	d.note(config)

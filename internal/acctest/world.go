@@ -10,6 +10,7 @@ import (
 	"time"
 
 	frameworkprovider "github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-log/tflogtest"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
@@ -34,6 +35,8 @@ func Identities() []Identity { return []Identity{RootTicket, TokenSSH, TokenNoSS
 // World is a simulated cluster with providers for each identity.
 type World struct {
 	Sim *pvesim.Sim
+	// Serve makes what speaks the protocol for a provider; nil: what the product has.
+	Serve func(newProvider func() frameworkprovider.Provider) tfprotov6.ProviderServer
 
 	mu    sync.Mutex
 	base  []byte
@@ -129,11 +132,15 @@ func (w *World) NewSession() *Session {
 
 // Factory starts providers whose network ends in this cluster.
 func (w *World) Factory() Factory {
-	return ServerOf(func() frameworkprovider.Provider {
-		return provider.NewWith("test", provider.Options{
-			DialContext: w.Sim.DialContext, SSHDial: w.Sim.SSHDial, Clock: Clock{w.Sim.World().Clock},
-		})()
+	newProvider := provider.NewWith("test", provider.Options{
+		DialContext: w.Sim.DialContext, SSHDial: w.Sim.SSHDial, Clock: Clock{w.Sim.World().Clock},
 	})
+	return func() (tfprotov6.ProviderServer, error) {
+		if w.Serve != nil {
+			return w.Serve(newProvider), nil
+		}
+		return provider.NewServer(newProvider)(), nil
+	}
 }
 
 // Reconfigure replaces the configuration of a session, provider block aside.

@@ -33,16 +33,17 @@ var (
 	packObject = counted{few: 0x80, limit: 15, byte16: 0xde, byte32: 0xdf}
 )
 
-func (c counted) header(to []byte, n int) []byte {
+func (c counted) header(to []byte, length int) []byte {
+	n := uint32(length) //nolint:gosec // no message is that long
 	switch {
-	case n <= int(c.limit):
-		return append(to, c.few|byte(n))
+	case n <= uint32(c.limit):
+		return append(to, c.few|byte(n&math.MaxUint8))
 	case n <= math.MaxUint8 && c.byte8 != 0:
-		return append(to, c.byte8, byte(n))
+		return append(to, c.byte8, byte(n&math.MaxUint8))
 	case n <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(to, c.byte16), uint16(n))
+		return binary.BigEndian.AppendUint16(append(to, c.byte16), uint16(n&math.MaxUint16))
 	default:
-		return binary.BigEndian.AppendUint32(append(to, c.byte32), uint32(n)) //nolint:gosec // a message has less
+		return binary.BigEndian.AppendUint32(append(to, c.byte32), n)
 	}
 }
 

@@ -20,19 +20,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 )
 
-// Framework is what the framework's server does.
-type Framework interface {
-	tfprotov6.ProviderServer
-	tfprotov6.ProviderServerWithListResource
-	tfprotov6.ProviderServerWithActions
-	tfprotov6.ProviderServerWithStateStores
-}
-
 // server is the framework's with the fast path before it.
 type server struct {
-	Framework
-	watched *watched
-	kinds   func() map[string]*kind
+	tfprotov6.ProviderServer // the framework's
+	watched                  *watched
+	kinds                    func() map[string]*kind
 
 	mu      sync.Mutex
 	running map[int]context.CancelFunc
@@ -42,11 +34,10 @@ type server struct {
 // New makes the server of a provider. framework makes that of the framework: providerserver.NewProtocol6.
 func New(p provider.Provider, framework func(provider.Provider) func() tfprotov6.ProviderServer) tfprotov6.ProviderServer {
 	w := &watched{Provider: p}
-	behind, ok := framework(w)().(Framework)
-	if !ok || hides(p) {
+	if hides(p) {
 		return framework(p)()
 	}
-	return &server{Framework: behind, watched: w, running: map[int]context.CancelFunc{},
+	return &server{ProviderServer: framework(w)(), watched: w, running: map[int]context.CancelFunc{},
 		kinds: sync.OnceValue(func() map[string]*kind { return w.kinds(context.Background()) })}
 }
 
@@ -73,7 +64,7 @@ func (s *server) StopProvider(ctx context.Context, req *tfprotov6.StopProviderRe
 		cancel()
 	}
 	s.mu.Unlock()
-	return s.Framework.StopProvider(ctx, req)
+	return s.ProviderServer.StopProvider(ctx, req)
 }
 
 // UpgradeResourceState reads a state of the present version.
@@ -83,7 +74,7 @@ func (s *server) UpgradeResourceState(ctx context.Context, req *tfprotov6.Upgrad
 			return &tfprotov6.UpgradeResourceStateResponse{UpgradedState: &tfprotov6.DynamicValue{MsgPack: packed}}, nil
 		}
 	}
-	return s.Framework.UpgradeResourceState(ctx, req)
+	return s.ProviderServer.UpgradeResourceState(ctx, req)
 }
 
 // ValidateResourceConfig accepts a configuration with which nothing is wrong.
@@ -99,7 +90,7 @@ func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.Vali
 			return &tfprotov6.ValidateResourceConfigResponse{}, nil
 		}
 	}
-	return s.Framework.ValidateResourceConfig(ctx, req)
+	return s.ProviderServer.ValidateResourceConfig(ctx, req)
 }
 
 // ReadResource answers the refresh of a resource that has not changed.
@@ -115,7 +106,7 @@ func (s *server) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRe
 			ctx = handing(ctx, answers{read: resp})
 		}
 	}
-	return s.Framework.ReadResource(ctx, req)
+	return s.ProviderServer.ReadResource(ctx, req)
 }
 
 // PlanResourceChange answers the plan of a resource that is to stay as it is.
@@ -131,5 +122,5 @@ func (s *server) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanReso
 			ctx = handing(ctx, answers{plan: resp})
 		}
 	}
-	return s.Framework.PlanResourceChange(ctx, req)
+	return s.ProviderServer.PlanResourceChange(ctx, req)
 }

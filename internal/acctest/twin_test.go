@@ -1,0 +1,232 @@
+package acctest_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/fastpath"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvm"
+)
+
+// twin asks the server with the fast path and a framework's server without it the same, compares the answers, and gives the first.
+type twin struct {
+	tfprotov6.ProviderServer // with the fast path
+	plain                    tfprotov6.ProviderServer
+	found                    *comparison
+}
+
+// comparison is what twins found.
+type comparison struct {
+	typ tftypes.Type // of a VM
+
+	mu        sync.Mutex
+	unchanged map[string]int // RPCs in which the framework found nothing to say
+	reached   map[string]int // of those the ones that reached the framework behind the fast path
+	differ    []string
+}
+
+func newComparison(t *testing.T) *comparison {
+	t.Helper()
+	var schema resource.SchemaResponse
+	tfvm.New(nil).Schema(t.Context(), resource.SchemaRequest{}, &schema)
+	return &comparison{typ: schema.Schema.Type().TerraformType(t.Context()), unchanged: map[string]int{}, reached: map[string]int{}}
+}
+
+// serve makes twins.
+func (c *comparison) serve(newProvider func() provider.Provider) tfprotov6.ProviderServer {
+	fast := fastpath.New(newProvider(), func(p provider.Provider) func() tfprotov6.ProviderServer {
+		return func() tfprotov6.ProviderServer {
+			return reachable{providerserver.NewProtocol6(p)()}
+		}
+	})
+	return &twin{ProviderServer: fast, plain: providerserver.NewProtocol6(newProvider())(), found: c}
+}
+
+// report fails a test if an answer differed, or if the fast path did not answer enough of what had not changed.
+func (c *comparison) report(t *testing.T, atLeast int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, difference := range c.differ[:min(len(c.differ), 10)] {
+		t.Error(difference)
+	}
+	for _, rpc := range []string{"UpgradeResourceState", "ValidateResourceConfig", "ReadResource", "PlanResourceChange"} {
+		n, slow := c.unchanged[rpc], c.reached[rpc]
+		t.Logf("%s: nothing to say %d times, of which the fast path answered %d", rpc, n, n-slow)
+		if n < atLeast || slow*20 > n {
+			t.Errorf("%s: nothing to say %d times, of which %d reached the framework; want at least %d, and at most one in twenty", rpc, n, slow, atLeast)
+		}
+	}
+}
+
+type reachedKey struct{}
+
+// reachable is the framework's server; it notes that it was asked.
+type reachable struct{ tfprotov6.ProviderServer }
+
+func reach(ctx context.Context) {
+	if reached, ok := ctx.Value(reachedKey{}).(*bool); ok {
+		*reached = true
+	}
+}
+
+func (r reachable) UpgradeResourceState(ctx context.Context, req *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
+	reach(ctx)
+	return r.ProviderServer.UpgradeResourceState(ctx, req)
+}
+
+func (r reachable) ValidateResourceConfig(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
+	reach(ctx)
+	return r.ProviderServer.ValidateResourceConfig(ctx, req)
+}
+
+func (r reachable) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRequest) (*tfprotov6.ReadResourceResponse, error) {
+	reach(ctx)
+	return r.ProviderServer.ReadResource(ctx, req)
+}
+
+func (r reachable) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
+	reach(ctx)
+	return r.ProviderServer.PlanResourceChange(ctx, req)
+}
+
+// answer is what the four answers have in common.
+type answer struct {
+	state, identity *tfprotov6.DynamicValue
+	private         []byte
+	diagnostics     []*tfprotov6.Diagnostic
+	rest            string
+}
+
+// both sends a request to both servers.
+func both[Q, R any](ctx context.Context, w *twin, rpc string, req Q, fast, plain func(context.Context, Q) (R, error), of func(R) answer, silent func(answer) bool) (R, error) {
+	reached := false
+	one, err := fast(context.WithValue(ctx, reachedKey{}, &reached), req)
+	other, errPlain := plain(ctx, req)
+	if err != nil || errPlain != nil {
+		return one, fmt.Errorf("%w, %w", err, errPlain)
+	}
+	is, want := of(one), of(other)
+	w.found.mu.Lock()
+	defer w.found.mu.Unlock()
+	if difference := w.found.difference(is, want); difference != "" {
+		w.found.differ = append(w.found.differ, fmt.Sprintf("%s (reached the framework: %t): %s", rpc, reached, difference))
+	}
+	if silent(want) {
+		w.found.unchanged[rpc]++
+		if reached {
+			w.found.reached[rpc]++
+		}
+	}
+	return one, nil
+}
+
+// difference compares two answers byte by byte, but for the order of keys and of diagnostics, which the framework draws.
+func (c *comparison) difference(is, want answer) string {
+	switch {
+	case !bytes.Equal(is.private, want.private):
+		return fmt.Sprintf("private state %s, want %s", is.private, want.private)
+	case is.rest != want.rest:
+		return fmt.Sprintf("%s, want %s", is.rest, want.rest)
+	case !slices.Equal(sorted(is.diagnostics), sorted(want.diagnostics)):
+		return fmt.Sprintf("diagnostics %q, want %q", sorted(is.diagnostics), sorted(want.diagnostics))
+	case (is.state == nil) != (want.state == nil) || is.identity != nil || want.identity != nil:
+		return fmt.Sprintf("state %v, want %v, identities %v and %v", is.state, want.state, is.identity, want.identity)
+	case is.state == nil:
+		return ""
+	}
+	v, err := is.state.Unmarshal(c.typ)
+	wanted, errPlain := want.state.Unmarshal(c.typ)
+	switch {
+	case err != nil || errPlain != nil:
+		return fmt.Sprintf("%v, %v", err, errPlain)
+	case !v.Equal(wanted) || len(is.state.MsgPack) != len(want.state.MsgPack):
+		diffs, _ := v.Diff(wanted)
+		return fmt.Sprintf("state: %s", diffs)
+	}
+	return ""
+}
+
+func sorted(diagnostics []*tfprotov6.Diagnostic) []string {
+	var all []string
+	for _, d := range diagnostics {
+		all = append(all, fmt.Sprintf("%s %s %s %s", d.Severity, d.Attribute, d.Summary, d.Detail))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (w *twin) ConfigureProvider(ctx context.Context, req *tfprotov6.ConfigureProviderRequest) (*tfprotov6.ConfigureProviderResponse, error) {
+	if resp, err := w.plain.ConfigureProvider(ctx, req); err != nil {
+		return resp, err
+	}
+	return w.ProviderServer.ConfigureProvider(ctx, req)
+}
+
+func (w *twin) StopProvider(ctx context.Context, req *tfprotov6.StopProviderRequest) (*tfprotov6.StopProviderResponse, error) {
+	if resp, err := w.plain.StopProvider(ctx, req); err != nil {
+		return resp, err
+	}
+	return w.ProviderServer.StopProvider(ctx, req)
+}
+
+func (w *twin) UpgradeResourceState(ctx context.Context, req *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
+	return both(ctx, w, "UpgradeResourceState", req, w.ProviderServer.UpgradeResourceState, w.plain.UpgradeResourceState,
+		func(r *tfprotov6.UpgradeResourceStateResponse) answer {
+			return answer{state: r.UpgradedState, diagnostics: r.Diagnostics}
+		},
+		func(a answer) bool { return len(a.diagnostics) == 0 })
+}
+
+func (w *twin) ValidateResourceConfig(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
+	return both(ctx, w, "ValidateResourceConfig", req, w.ProviderServer.ValidateResourceConfig, w.plain.ValidateResourceConfig,
+		func(r *tfprotov6.ValidateResourceConfigResponse) answer { return answer{diagnostics: r.Diagnostics} },
+		func(a answer) bool { return len(a.diagnostics) == 0 && w.found.known(req.Config) })
+}
+
+func (w *twin) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRequest) (*tfprotov6.ReadResourceResponse, error) {
+	return both(ctx, w, "ReadResource", req, w.ProviderServer.ReadResource, w.plain.ReadResource,
+		func(r *tfprotov6.ReadResourceResponse) answer {
+			return answer{state: r.NewState, identity: nil, private: r.Private, diagnostics: r.Diagnostics, rest: fmt.Sprint(r.Deferred, r.NewIdentity)}
+		},
+		func(a answer) bool {
+			return a.private != nil && w.found.unchangedState(a, req.CurrentState) && bytes.Equal(a.private, req.Private)
+		})
+}
+
+func (w *twin) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
+	return both(ctx, w, "PlanResourceChange", req, w.ProviderServer.PlanResourceChange, w.plain.PlanResourceChange,
+		func(r *tfprotov6.PlanResourceChangeResponse) answer {
+			return answer{state: r.PlannedState, private: r.PlannedPrivate, diagnostics: r.Diagnostics,
+				rest: fmt.Sprint(r.RequiresReplace, r.Deferred, r.PlannedIdentity)}
+		},
+		func(a answer) bool {
+			return w.found.unchangedState(a, req.PriorState) && bytes.Equal(a.private, req.PriorPrivate)
+		})
+}
+
+// known reports whether a configuration is.
+func (c *comparison) known(packed *tfprotov6.DynamicValue) bool {
+	v, err := packed.Unmarshal(c.typ)
+	return err == nil && v.IsFullyKnown()
+}
+
+// unchangedState reports whether an answer is the state that was asked about, without a word.
+func (c *comparison) unchangedState(a answer, was *tfprotov6.DynamicValue) bool {
+	if a.state == nil || len(a.diagnostics) > 0 {
+		return false
+	}
+	is, err := a.state.Unmarshal(c.typ)
+	before, errBefore := was.Unmarshal(c.typ)
+	return err == nil && errBefore == nil && !before.IsNull() && is.Equal(before)
+}
