@@ -17,41 +17,49 @@ import (
 
 // migrate takes the VM to the node where it is to be: online if it runs, by way of HA if HA manages it. Its local disks go
 // with it, to the storages that the plan names.
-func (u *update) migrate(ctx context.Context) error {
-	if u.r.Node == "" || u.r.Node == u.node {
-		return nil
+func (u *update) migrate(ctx context.Context, t todo) (todo, error) {
+	if u.r.Node == "" || u.r.Node == u.view.node {
+		return t, nil
 	}
-	status, err := u.s.api.GuestStatus(ctx, u.node, u.vmid)
+	status, err := u.view.Status(ctx)
 	if err != nil {
-		return err
+		return t, err
 	}
-	params := pve.Params{"target": u.r.Node, "with-local-disks": "1"}
-	if status.Status == "running" {
+	_, merged, _, err := u.view.Spec(ctx)
+	if err != nil {
+		return t, err
+	}
+	if err := u.sendMigration(ctx, status, targetStorages(merged, t.planned)); err != nil {
+		u.follow(context.WithoutCancel(ctx))
+		if u.view.node != u.r.Node {
+			return t, &guest.FieldError{Path: "node", Summary: fmt.Sprintf("VM %d was not migrated to node %s", u.vmid, u.r.Node),
+				Detail: fmt.Sprintf("It is on node %s, and nothing else of the plan was done", u.view.node), Err: err}
+		}
+		u.warn(fmt.Sprintf("VM %d was migrated to node %s, but not without trouble", u.vmid, u.view.node), err.Error())
+	}
+	u.view.Moved(u.r.Node)
+	return u.recompare(ctx, t, func(string) bool { return true })
+}
+
+// sendMigration asks for the migration and waits for its end.
+func (u *update) sendMigration(ctx context.Context, status pve.GuestStatus, storages string) error {
+	params, typ := pve.Params{"target": u.r.Node, "with-local-disks": "1"}, "qmigrate"
+	if status.IsRunning() {
 		params["online"] = "1"
 	}
-	if to := targetStorages(vm.Decode(u.config.Merged()), u.r.Planned); to != "" {
-		params["targetstorage"] = to
+	if storages != "" {
+		params["targetstorage"] = storages
 	}
-	typ := "qmigrate"
 	if status.HAManaged {
 		typ = "hamigrate"
 	}
-	since := u.s.api.ServerTime()
-	_, err = u.s.jobs.Perform(ctx, &u.ledger, job.Request{Node: u.node, Type: typ, ID: u.vmid, Done: u.arrived,
-		Send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.Migrate(ctx, u.node, u.vmid, params) }})
+	since, from := u.s.api.ServerTime(), u.view.node
+	_, err := u.view.Perform(ctx, job.Request{Type: typ, Done: u.arrived,
+		Send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.Migrate(ctx, from, u.vmid, params) }})
 	if err == nil && status.HAManaged {
 		err = u.awaitArrival(ctx, since)
 	}
-	if err != nil {
-		u.follow(context.WithoutCancel(ctx))
-		if u.node != u.r.Node {
-			return &guest.FieldError{Path: "node", Summary: fmt.Sprintf("VM %d was not migrated to node %s", u.vmid, u.r.Node),
-				Detail: fmt.Sprintf("It is on node %s, and nothing else of the plan was done", u.node), Err: err}
-		}
-		u.warn(fmt.Sprintf("VM %d was migrated to node %s, but not without trouble", u.vmid, u.node), err.Error())
-	}
-	u.node, u.stale = u.r.Node, true
-	return u.again(ctx, func(string) bool { return true })
+	return err
 }
 
 // targetStorages is PVE's map from the storages of the disks to those that the plan wants them on; "" where all stay.
@@ -80,16 +88,16 @@ func (u *update) arrived(ctx context.Context) (bool, error) {
 func (u *update) awaitArrival(ctx context.Context, since time.Time) error {
 	for attempt := 0; ; attempt++ {
 		if err := u.s.jobs.Pause(ctx, attempt); err != nil {
-			return fmt.Errorf("wait for HA to migrate VM %d from node %s to %s: %w", u.vmid, u.node, u.r.Node, err)
+			return fmt.Errorf("wait for HA to migrate VM %d from node %s to %s: %w", u.vmid, u.view.node, u.r.Node, err)
 		}
 		there, err := u.arrived(ctx)
 		switch {
 		case there:
-			return u.unlocked(ctx)
+			return u.awaitUnlock(ctx)
 		case !pve.IsKind(err, pve.NotFound) && !pve.IsKind(err, pve.Unavailable):
 			return err
 		}
-		tasks, err := u.s.api.Tasks(ctx, u.node, pve.TaskFilter{VMID: u.vmid, Type: "qmigrate", Since: since.Add(-job.Skew)})
+		tasks, err := u.s.api.Tasks(ctx, u.view.node, pve.TaskFilter{VMID: u.vmid, Type: "qmigrate", Since: since.Add(-job.Skew)})
 		if err != nil || len(tasks) == 0 { // HA's tasks are root's: to be seen with Sys.Audit only
 			continue
 		}
@@ -99,8 +107,8 @@ func (u *update) awaitArrival(ctx context.Context, since time.Time) error {
 	}
 }
 
-// unlocked waits for the end of a migration whose configuration has arrived already: it goes over before the lock goes.
-func (u *update) unlocked(ctx context.Context) error {
+// awaitUnlock waits for the end of a migration whose configuration has arrived already: it goes over before the lock goes.
+func (u *update) awaitUnlock(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		if err := u.s.jobs.Pause(ctx, attempt); err != nil {
 			return fmt.Errorf("wait for the end of the migration of VM %d: %w", u.vmid, err)
@@ -115,10 +123,10 @@ func (u *update) unlocked(ctx context.Context) error {
 // follow finds out where the VM is after a migration that did not go well.
 func (u *update) follow(ctx context.Context) {
 	ref := u.r.Ref
-	for _, node := range []string{u.node, u.r.Node} {
+	for _, node := range []string{u.view.node, u.r.Node} {
 		ref.Node = node
 		if at, _, err := u.s.guests.Find(ctx, ref); err == nil {
-			u.node = at
+			u.view.Moved(at)
 			return
 		}
 	}

@@ -16,49 +16,47 @@ import (
 
 // restart puts what waits for a restart of a running guest in force, as far as the policy allows. What waited before and is
 // not of this change is no reason to restart a guest; it takes part in a restart, since PVE knows no half of one.
-func (u *update) restart(ctx context.Context) error {
-	if u.r.PowerState == guest.Stopped || u.r.HA.Stops() || len(u.touched)+len(u.r.Due) == 0 {
-		return nil
+func (u *update) restart(ctx context.Context, sent []string) (restarted bool, err error) {
+	if u.r.PowerState == guest.Stopped || u.r.HA.Stops() || len(sent)+len(u.r.Due) == 0 {
+		return false, nil
 	}
-	u.stale = u.stale || len(u.touched) > 0
-	if err := u.look(ctx); err != nil {
-		return err
+	config, err := u.view.Fresh(ctx)
+	if err != nil {
+		return false, err
 	}
-	due := u.due()
+	due := u.due(config, sent)
 	if len(due) == 0 {
-		return nil
+		return false, nil
 	}
-	status, err := u.s.api.GuestStatus(ctx, u.node, u.vmid)
-	if err != nil || status.Status != "running" {
-		return err
+	status, err := u.view.Status(ctx)
+	if err != nil || !status.IsRunning() {
+		return false, err
 	}
-	if due, err = u.resend(ctx, due); err != nil || len(due) == 0 {
-		return err
+	if due, err = u.resend(ctx, config, due, sent); err != nil || len(due) == 0 {
+		return false, err
 	}
 	if u.r.Restart == RestartNever {
 		u.warn(fmt.Sprintf("VM %d runs with the old values of %s", u.vmid, strings.Join(due, ", ")),
 			"They take effect at its next stop and start; a restart from inside the guest is not one. reboot_policy = \"never\" left it running.")
-		return nil
+		return false, nil
 	}
-	u.stale, u.booted = true, true
-	err = u.reboot(ctx, status)
+	err = u.reboot(ctx, status, due)
 	if err != nil && u.r.Restart == RestartForcibly && ctx.Err() == nil {
 		u.warn(fmt.Sprintf("VM %d was cut off and started again", u.vmid), "It did not restart when it was asked to: "+err.Error())
 		err = u.cutOff(ctx)
 	}
-	return err
+	return true, err
 }
 
 // resend sends options of an earlier change again, which may wait only because the task died that was to hand them to the
-// guest: PVE tries no others than those of a request (qemu-server QemuServer.pm vmconfig_hotplug_pending). Drives are left
-// out, since PVE lets go of the volume of a drive that waits when another takes its place, be it the same (API2/Qemu.pm
-// update_vm_api), and so is a password, which cannot be read. It returns what waits now.
-func (u *update) resend(ctx context.Context, due []string) ([]string, error) {
+// guest: PVE tries no others than those of a request (qemu-server QemuServer.pm vmconfig_hotplug_pending). It returns what
+// waits now.
+func (u *update) resend(ctx context.Context, config pve.PendingConfig, due, sent []string) ([]string, error) {
 	params, deletes := pve.Params{}, []string{}
-	hopeless := vm.NeedsRestart(vm.Decode(u.config.Current()), vm.Decode(u.config.Merged()))
-	for _, e := range u.config.Entries {
+	hopeless := vm.NeedsRestart(vm.Decode(config.Current()), vm.Decode(config.Merged()))
+	for _, e := range config.Entries {
 		switch {
-		case !slices.Contains(due, e.Key) || slices.Contains(u.touched, e.Key) || slices.Contains(hopeless, e.Key) || len(vm.Slots(map[string]string{e.Key: ""})) > 0 || e.Key == "cipassword":
+		case !slices.Contains(due, e.Key) || slices.Contains(sent, e.Key) || slices.Contains(hopeless, e.Key) || !canBeResent(e.Key):
 		case e.Delete > 0:
 			deletes = append(deletes, e.Key)
 		case e.HasPending:
@@ -71,54 +69,63 @@ func (u *update) resend(ctx context.Context, due []string) ([]string, error) {
 	if len(params) == 0 {
 		return due, nil
 	}
-	u.stale = true
-	if err := u.s.jobs.Set(ctx, u.node, u.vmid, params); err != nil && !pve.IsKind(err, pve.Invalid) { // refused: it waits on
+	if err := u.view.Set(ctx, params); err != nil && !pve.IsKind(err, pve.Invalid) { // refused: it waits on
 		return nil, err
 	}
-	if err := u.look(ctx); err != nil {
+	config, err := u.view.Fresh(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return u.due(), nil
+	return u.due(config, sent), nil
+}
+
+// canBeResent tells whether an option that waits may be written once more. Drives may not, since PVE lets go of the volume of
+// a drive that waits when another takes its place, be it the same (qemu-server API2/Qemu.pm update_vm_api); nor a password,
+// which cannot be read.
+func canBeResent(option string) bool {
+	return len(vm.Slots(map[string]string{option: ""})) == 0 && option != "cipassword"
 }
 
 // due are the options of this change that wait for a restart. A boot order out of which PVE itself takes a device that was
 // removed (qemu-server API2/Qemu.pm update_vm_api) is none of them: it means nothing before the next start.
-func (u *update) due() []string {
-	return slices.DeleteFunc(u.config.Waiting(), func(option string) bool {
-		return (slices.Contains(u.waited, option) || option == "boot") && !slices.Contains(u.touched, option) && !slices.Contains(u.r.Due, option)
+func (u *update) due(config pve.PendingConfig, sent []string) []string {
+	waited := u.before.Waiting()
+	return slices.DeleteFunc(config.Waiting(), func(option string) bool {
+		return (slices.Contains(waited, option) || option == "boot") && !slices.Contains(sent, option) && !slices.Contains(u.r.Due, option)
 	})
 }
 
 // reboot asks the guest to restart by way of PVE, which stops its process and starts a new one. PVE's task ends with the
 // stop; the start is made by another (qemu-server QemuServer.pm vm_reboot, qmeventd).
-func (u *update) reboot(ctx context.Context, before pve.GuestStatus) error {
+func (u *update) reboot(ctx context.Context, before pve.GuestStatus, due []string) error {
 	timeout := guest.StopTimeout(u.r.StopTimeout)
 	if before.QMPStatus == "paused" {
-		return u.refusal("A paused guest cannot be restarted. Resume it", nil)
+		return u.notRestarted("A paused guest cannot be restarted. Resume it", due, nil)
 	}
 	params := guest.Within(timeout)
-	_, err := u.s.jobs.Perform(ctx, &u.ledger, job.Request{Node: u.node, Type: "qmreboot", ID: u.vmid, Done: u.renewed(before),
-		Send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.RebootVM(ctx, u.node, u.vmid, params) }})
+	_, err := u.view.Power(ctx, job.Request{Type: "qmreboot", Done: u.isNewProcess(before),
+		Send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.RebootVM(ctx, u.view.node, u.vmid, params) }})
 	if err != nil {
-		if again, lookErr := u.renewed(before)(ctx); again && lookErr == nil {
+		if again, lookErr := u.isNewProcess(before)(ctx); again && lookErr == nil {
 			return nil
 		}
-		return u.refusal(fmt.Sprintf("The guest did not shut down within %s; it runs on. Restart it yourself, give it a guest agent or ACPI, or set reboot_policy = \"force\"", timeout), err)
+		return u.notRestarted(fmt.Sprintf("The guest did not shut down within %s; it runs on. Restart it yourself, give it a guest agent or ACPI, "+
+			"or set reboot_policy = \"force\"", timeout), due, err)
 	}
 	return u.awaitStart(ctx, before)
 }
 
-// refusal says that a change is made, but not in force.
-func (u *update) refusal(detail string, err error) error {
+// notRestarted says that a change is made, but not in force.
+func (u *update) notRestarted(detail string, due []string, err error) error {
 	return &guest.FieldError{Path: "reboot_policy", Summary: fmt.Sprintf("VM %d was changed, but not restarted", u.vmid),
-		Detail: detail + ". Waiting for its restart: " + strings.Join(u.due(), ", "), Err: err}
+		Detail: detail + ". Waiting for its restart: " + strings.Join(due, ", "), Err: err}
 }
 
-// renewed tells whether another process runs the guest than before.
-func (u *update) renewed(before pve.GuestStatus) func(context.Context) (bool, error) {
+// isNewProcess tells whether another process runs the guest than before.
+func (u *update) isNewProcess(before pve.GuestStatus) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
-		status, err := u.s.api.GuestStatus(ctx, u.node, u.vmid)
-		return status.Status == "running" && (status.PID != before.PID || status.Uptime < before.Uptime), err
+		status, err := u.view.Status(ctx)
+		return status.IsRunning() && (status.PID != before.PID || status.Uptime < before.Uptime), err
 	}
 }
 
@@ -132,11 +139,11 @@ func (u *update) awaitStart(ctx context.Context, before pve.GuestStatus) error {
 		if err := u.s.jobs.Pause(ctx, attempt); err != nil {
 			return fmt.Errorf("wait for VM %d to start again: %w", u.vmid, err)
 		}
-		if again, err := u.renewed(before)(ctx); again && err == nil {
+		if again, err := u.isNewProcess(before)(ctx); again && err == nil {
 			return nil
 		}
 	}
-	if _, err := u.s.guests.Start(ctx, &u.ledger, u.node, u.vmid); err != nil {
+	if _, err := u.s.guests.StartBy(ctx, u.view.Power, u.view.node, u.vmid); err != nil {
 		return fmt.Errorf("VM %d shut down for its restart and does not start again: %w", u.vmid, err)
 	}
 	return nil
@@ -144,17 +151,18 @@ func (u *update) awaitStart(ctx context.Context, before pve.GuestStatus) error {
 
 // cutOff stops a guest hard and starts it again, which reboot_policy = "force" asks for.
 func (u *update) cutOff(ctx context.Context) error {
-	_, err := u.s.jobs.Perform(ctx, &u.ledger, job.Request{Node: u.node, Type: "qmstop", ID: u.vmid, Done: u.s.guests.IsStopped(u.node, u.vmid),
-		Send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.StopVM(ctx, u.node, u.vmid, pve.Params{}) }})
+	node := u.view.node
+	_, err := u.view.Power(ctx, job.Request{Type: "qmstop", Done: u.s.guests.IsStopped(node, u.vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.StopVM(ctx, node, u.vmid, pve.Params{}) }})
 	if err == nil {
-		err = u.s.guests.AwaitStop(ctx, u.node, u.vmid, time.Minute)
+		err = u.s.guests.AwaitStop(ctx, node, u.vmid, time.Minute)
 	}
 	if err != nil {
 		return fmt.Errorf("stop VM %d to restart it: %w", u.vmid, err)
 	}
 	late, cancel := u.s.jobs.Grace(ctx) // an interrupt must not leave it off
 	defer cancel()
-	if _, err = u.s.guests.Start(late, &u.ledger, u.node, u.vmid); err != nil {
+	if _, err = u.s.guests.StartBy(late, u.view.Power, node, u.vmid); err != nil {
 		return errors.Join(fmt.Errorf("VM %d was stopped for its restart and does not start", u.vmid), err)
 	}
 	return nil

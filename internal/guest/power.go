@@ -23,10 +23,13 @@ func Within(limit time.Duration) pve.Params {
 	return pve.Params{"timeout": strconv.Itoa(max(1, int(limit.Seconds())))}
 }
 
+// Performer sends a request and awaits its task. It is who asks for it that knows what is to be looked at before.
+type Performer func(context.Context, job.Request) (pve.TaskResult, error)
+
 // ShutDown asks the guest to shut down. It never stops it hard.
-func (s *Guests) ShutDown(ctx context.Context, l *job.Ledger, node string, vmid int, timeout time.Duration) error {
+func (s *Guests) ShutDown(ctx context.Context, perform Performer, node string, vmid int, timeout time.Duration) error {
 	params := Within(timeout)
-	_, err := s.jobs.Perform(ctx, l, job.Request{Node: node, Type: "qmshutdown", ID: vmid, Done: s.IsStopped(node, vmid),
+	_, err := perform(ctx, job.Request{Node: node, Type: "qmshutdown", ID: vmid, Done: s.IsStopped(node, vmid),
 		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.ShutdownVM(ctx, node, vmid, params) }})
 	if err != nil {
 		if stopped, lookErr := s.IsStopped(node, vmid)(ctx); lookErr == nil && stopped {
@@ -70,10 +73,15 @@ func (s *Guests) IsStopped(node string, vmid int) func(context.Context) (bool, e
 
 // Start starts a VM. One that runs already is what was wanted.
 func (s *Guests) Start(ctx context.Context, l *job.Ledger, node string, vmid int) (pve.TaskResult, error) {
-	result, err := s.jobs.Perform(ctx, l, job.Request{Node: node, Type: "qmstart", ID: vmid, Done: s.isRunning(node, vmid),
+	return s.StartBy(ctx, func(ctx context.Context, r job.Request) (pve.TaskResult, error) { return s.jobs.Perform(ctx, l, r) }, node, vmid)
+}
+
+// StartBy is Start by way of another.
+func (s *Guests) StartBy(ctx context.Context, perform Performer, node string, vmid int) (pve.TaskResult, error) {
+	result, err := perform(ctx, job.Request{Node: node, Type: "qmstart", ID: vmid, Done: s.isRunning(node, vmid),
 		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.StartVM(ctx, node, vmid, pve.Params{}) }})
-	if err != nil && ctx.Err() == nil {
-		if running, lookErr := s.isRunning(node, vmid)(ctx); lookErr == nil && running && pve.IsKind(err, pve.Busy) {
+	if err != nil && ctx.Err() == nil && pve.IsKind(err, pve.Busy) {
+		if running, lookErr := s.isRunning(node, vmid)(ctx); lookErr == nil && running {
 			return result, nil
 		}
 	}

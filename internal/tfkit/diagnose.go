@@ -56,6 +56,11 @@ func Diagnose(a Attempt, err error) diag.Diagnostics {
 func (a Attempt) diagnose(err error, step, after string) diag.Diagnostics {
 	var diags diag.Diagnostics
 	for _, each := range split(err) {
+		var failed *tx.StepError
+		if errors.As(each, &failed) {
+			diags = append(diags, a.diagnose(failed.Err, failed.Step, after)...)
+			continue
+		}
 		for _, c := range a.causes(each) {
 			detail := a.discreet(c.detail(step, after))
 			if len(c.path.Steps()) == 0 {

@@ -1,0 +1,73 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// secondCloudInitDrive refuses a second cloud-init drive beside one that a running guest has not let go of.
+func (u *update) secondCloudInitDrive(slot string) *guest.FieldError {
+	return &guest.FieldError{Path: "cloud_init.slot", Summary: fmt.Sprintf("The cloud-init drive of VM %d cannot leave %s while the VM runs", u.vmid, slot),
+		Detail: "PVE detaches it at the next stop only, and takes no second cloud-init drive before. Stop the VM, then apply"}
+}
+
+// checkCloudInitDrive finds a cloud-init drive whose removal waits for the guest's stop, where one in another slot is wanted.
+func (u *update) checkCloudInitDrive(config pve.PendingConfig, t todo, c vm.Change) error {
+	wanted := t.planned.CloudInit.Slot
+	if _, made := c.Set[wanted]; !made {
+		return nil
+	}
+	if is := vm.Decode(config.Current()).CloudInit.Slot; is != "" && is != wanted && slices.Contains(config.Waiting(), is) {
+		return u.secondCloudInitDrive(is)
+	}
+	return nil
+}
+
+// keepCloudInitDrive takes back the removal of a cloud-init drive that waits for the guest's stop, where a drive on the same
+// storage is wanted in the same slot again. Its volume is still there and has the one name that a new one would get
+// (qemu-server API2/Qemu.pm create_disks).
+func keepCloudInitDrive(c vm.Change, current map[string]string) vm.Change {
+	for slot, value := range c.Set {
+		file, _, _ := strings.Cut(value, ",")
+		storage, isNew := strings.CutSuffix(file, ":cloudinit")
+		if !isNew {
+			continue
+		}
+		has := vm.Decode(map[string]string{slot: current[slot]}).CloudInit
+		if has.Slot == slot && has.Storage == storage && has.Volume != "" {
+			c.Set = maps.Clone(c.Set)
+			c.Set[slot] = current[slot]
+			return c // PVE takes one only
+		}
+	}
+	return c
+}
+
+// regenerateCloudInit writes the cloud-init drive of a running guest anew: PVE takes changed options at once, but the drive
+// keeps the old data until the next start (qemu-server QemuServer/Cloudinit.pm). A guest that was just started has it already.
+func (u *update) regenerateCloudInit(ctx context.Context, r *results) error {
+	if r.started || r.restarted || !r.redrawn && !slices.ContainsFunc(r.sent.options, vm.IsCloudInit) {
+		return nil
+	}
+	status, err := u.view.Status(ctx)
+	if err != nil || !status.IsRunning() {
+		return err
+	}
+	config, err := u.view.Fresh(ctx)
+	if err != nil || vm.Decode(config.Current()).CloudInit.Volume == "" {
+		return err
+	}
+	err = u.s.jobs.Contend(ctx, u.view.node, u.vmid, func(ctx context.Context) error { return u.s.api.RegenerateCloudInit(ctx, u.view.node, u.vmid) })
+	if err != nil {
+		u.warn(fmt.Sprintf("The cloud-init drive of VM %d has old data", u.vmid),
+			"PVE did not write it anew: "+err.Error()+"\n\nThe guest gets the new data at its next stop and start.")
+	}
+	return nil
+}

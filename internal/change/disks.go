@@ -1,0 +1,144 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// shapeDisks moves and grows disks that are there already and stay in their slots, before their options change. A move writes
+// the active configuration only: an option of the disk that waits for a restart stands in a pending line with the old volume,
+// which the next boot would put back in its place (qemu-server API2/Qemu.pm move_vm_disk). So what waits there is dropped
+// first, and is written anew afterwards. redrawn: the cloud-init drive is another one now.
+func (u *update) shapeDisks(ctx context.Context, t todo) (_ todo, redrawn bool, err error) {
+	config, err := u.view.Fresh(ctx)
+	if err != nil {
+		return t, false, err
+	}
+	shape := vm.Change{Moves: t.change.Moves}
+	shape.Grow, _ = growable(config, t.growsInPlace())
+	slots := slotsOf(shape)
+	if len(slots) == 0 {
+		return t, false, nil
+	}
+	if waiting := slices.DeleteFunc(config.Waiting(), func(option string) bool { return !slots[option] }); len(waiting) > 0 {
+		if err := u.view.Revert(ctx, waiting); err != nil {
+			return t, false, fmt.Errorf("drop what waits for a restart before a disk changes: %w", err)
+		}
+	}
+	redrawn = slots[t.base.CloudInit.Slot]
+	if err := u.view.Shape(ctx, shape); err != nil {
+		return t, redrawn, err
+	}
+	t, err = u.recompare(ctx, t, func(slot string) bool { return slots[slot] })
+	return t, redrawn, err
+}
+
+// growsInPlace are the disks to grow that keep their volume and their slot.
+func (t todo) growsInPlace() []vm.Growth {
+	attached := t.attached()
+	return slices.DeleteFunc(slices.Clone(t.change.Grow), func(g vm.Growth) bool { return !has(t.base.Disks, g.Slot) || attached[g.Slot] != "" })
+}
+
+func slotsOf(c vm.Change) map[string]bool {
+	slots := map[string]bool{}
+	for _, m := range c.Moves {
+		slots[m.Slot] = true
+	}
+	for _, g := range c.Grow {
+		slots[g.Slot] = true
+	}
+	return slots
+}
+
+// growable splits disks that are to grow by whether the guest has them already. PVE grows what is attached and nothing
+// else; what waits for the guest's stop comes later (qemu-server API2/Qemu.pm resize_vm).
+func growable(config pve.PendingConfig, grow []vm.Growth) (now, later []vm.Growth) {
+	if len(grow) == 0 {
+		return nil, nil
+	}
+	current, merged := vm.Decode(config.Current()), vm.Decode(config.Merged())
+	for _, g := range grow {
+		if is, there := current.Disks[g.Slot]; there && is.Volume == merged.Disks[g.Slot].Volume {
+			now = append(now, g)
+		} else {
+			later = append(later, g)
+		}
+	}
+	return now, later
+}
+
+// growNewDisks grows the disks that were just made, since an import takes no size, and those that were attached. It returns
+// those that the guest does not have yet.
+func (u *update) growNewDisks(ctx context.Context, t todo, attached map[string]string) (late []vm.Growth, err error) {
+	grow := t.change.Grow
+	if len(grow)+len(attached) == 0 {
+		return nil, nil
+	}
+	config, err := u.view.Fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	more, err := u.attachedGrowth(vm.Decode(config.Merged()), t, attached)
+	if err != nil {
+		return nil, err
+	}
+	now, late := growable(config, slices.Concat(grow, more))
+	if len(now) == 0 {
+		return late, nil
+	}
+	return late, u.view.Shape(ctx, vm.Change{Grow: now})
+}
+
+// attachedGrowth compares attached volumes with the sizes that the plan wants: that of a detached one is told by PVE only when
+// it is in a slot.
+func (u *update) attachedGrowth(server vm.Spec, t todo, attached map[string]string) (grow []vm.Growth, err error) {
+	for _, slot := range slices.Sorted(maps.Keys(attached)) {
+		want, is := t.planned.Disks[slot].Size, server.Disks[slot].Size
+		switch {
+		case want == nil || is == nil || *want == *is:
+		case *want < *is:
+			return nil, &guest.FieldError{Path: "disks." + slot + ".size", Summary: fmt.Sprintf("Volume %s of VM %d is larger", attached[slot], u.vmid),
+				Detail: fmt.Sprintf("It is in %s now, has %s, and cannot be shrunk to %s", slot, vm.FormatSize(*is), vm.FormatSize(*want))}
+		case !slices.ContainsFunc(t.change.Grow, func(g vm.Growth) bool { return g.Slot == slot }):
+			grow = append(grow, vm.Growth{Slot: slot, Size: *want})
+		}
+	}
+	return grow, nil
+}
+
+// growLateDisks grows the disks that the guest has since its restart.
+func (u *update) growLateDisks(ctx context.Context, late []vm.Growth) error {
+	if len(late) == 0 {
+		return nil
+	}
+	config, err := u.view.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	now, later := growable(config, late)
+	if len(later) > 0 {
+		return &guest.FieldError{Path: "disks." + later[0].Slot + ".size",
+			Summary: fmt.Sprintf("%s of VM %d cannot be grown yet", later[0].Slot, u.vmid),
+			Detail:  "The disk is attached at the next stop and start of the running VM, and PVE grows a disk only then. Stop the VM, and apply again"}
+	}
+	return u.view.Shape(ctx, vm.Change{Grow: now})
+}
+
+// checkGrowth refuses a disk to import and to grow whose slot a running guest has not let go of, where nobody is to restart it.
+func (u *update) checkGrowth(config pve.PendingConfig, t todo) error {
+	_, later := growable(config, t.change.Grow)
+	for _, g := range later {
+		if u.r.Restart == RestartNever && slices.Contains(config.Waiting(), g.Slot) {
+			return &guest.FieldError{Path: "disks." + g.Slot, Summary: fmt.Sprintf("VM %d still has another disk in %s", u.vmid, g.Slot),
+				Detail: "Its removal waits for the next stop of the running VM, and a disk that is imported in its place can be grown only then. " +
+					"Stop the VM, then apply"}
+		}
+	}
+	return nil
+}

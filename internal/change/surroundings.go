@@ -1,0 +1,57 @@
+package change
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+)
+
+// changePool moves the VM from one pool to another. It returns the one that it is in.
+func (u *update) changePool(ctx context.Context) (string, error) {
+	from, to := u.r.PriorPool, u.r.Pool
+	if from == to {
+		return from, nil
+	}
+	contend := func(change func(context.Context, string, int) error, pool string) error {
+		return u.s.jobs.Contend(ctx, "", u.vmid, func(ctx context.Context) error { return change(ctx, pool, u.vmid) })
+	}
+	if from != "" {
+		if err := contend(u.s.api.RemoveFromPool, from); err != nil {
+			return from, &guest.FieldError{Path: "pool", Summary: fmt.Sprintf("Cannot take VM %d out of pool %s", u.vmid, from),
+				Detail: "It is still a member", Err: err}
+		}
+	}
+	if to != "" {
+		if err := contend(u.s.api.AddToPool, to); err != nil {
+			return "", &guest.FieldError{Path: "pool", Summary: fmt.Sprintf("Cannot put VM %d into pool %s", u.vmid, to), Detail: "It is in no pool now", Err: err}
+		}
+	}
+	return to, nil
+}
+
+func (u *update) setFirewall(ctx context.Context) error {
+	return u.s.guests.SetFirewall(ctx, u.view.node, u.vmid, u.r.PriorFirewall, u.r.Firewall, false)
+}
+
+// leaveHA removes the entry first: HA would start a guest again that is shut down.
+func (u *update) leaveHA(ctx context.Context) error {
+	if u.r.HA != nil {
+		return nil
+	}
+	return u.s.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, nil)
+}
+
+func (u *update) enterHA(ctx context.Context) error {
+	if u.r.HA == nil {
+		return nil
+	}
+	return u.s.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, u.r.HA)
+}
+
+func (u *update) convertToTemplate(ctx context.Context, t todo) error {
+	if !t.convert {
+		return nil
+	}
+	return u.view.Send(ctx, func(ctx context.Context) error { return u.s.jobs.Convert(ctx, &u.view.tasks, u.view.node, u.vmid) })
+}

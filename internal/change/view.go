@@ -1,0 +1,155 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// view is what is known of the VM on the server. Only Fresh reads its configuration, and only what is sent through the view
+// makes that stale, so that no step can work with a configuration which another has changed, or with another VM that has got
+// the id since.
+type view struct {
+	jobs   *job.Runner
+	guests *guest.Guests
+	vmid   int
+	node   string // where the VM is by now
+	ref    guest.Ref
+	next   *guest.Identity // that the VM gets by a change of ours
+	tasks  job.Ledger
+
+	config pve.PendingConfig
+	stale  bool
+}
+
+func (s *Changer) newView(ref guest.Ref, node string, config pve.PendingConfig) *view {
+	return &view{jobs: s.jobs, guests: s.guests, vmid: ref.VMID, node: node, ref: ref, config: config}
+}
+
+// Fresh is the VM's configuration. It is read where something was sent since it was read last, and it is an error that the id
+// has another VM by then.
+func (v *view) Fresh(ctx context.Context) (pve.PendingConfig, error) {
+	if !v.stale {
+		return v.config, nil
+	}
+	config, err := v.jobs.API.PendingConfig(ctx, v.node, v.vmid)
+	if err != nil {
+		return pve.PendingConfig{}, fmt.Errorf("read VM %d on node %s: %w", v.vmid, v.node, err)
+	}
+	if err := v.own(guest.IdentityOf(config.Current()), config.Current()); err != nil {
+		return pve.PendingConfig{}, err
+	}
+	v.config, v.stale = config, false
+	return config, nil
+}
+
+// Spec is the VM as Fresh has it: as it runs, and as it will be after its next restart.
+func (v *view) Spec(ctx context.Context) (current, merged vm.Spec, config pve.PendingConfig, err error) {
+	config, err = v.Fresh(ctx)
+	if err == nil {
+		current, merged = vm.Decode(config.Current()), vm.Decode(config.Merged())
+	}
+	return current, merged, config, err
+}
+
+// own refuses a VM that is not the one in state. One whose identity this very update changes has the old one or the new one.
+func (v *view) own(seen guest.Identity, config map[string]string) error {
+	if v.next != nil && *v.next == seen {
+		return nil
+	}
+	return guest.Guard(v.ref, v.node, config)
+}
+
+// Send sends something that changes the VM.
+func (v *view) Send(ctx context.Context, send func(context.Context) error) error {
+	v.stale = true
+	return send(ctx)
+}
+
+// Set changes options.
+func (v *view) Set(ctx context.Context, params pve.Params) error {
+	return v.Send(ctx, func(ctx context.Context) error { return v.jobs.Set(ctx, v.node, v.vmid, params) })
+}
+
+// Revert drops options that wait for a restart.
+func (v *view) Revert(ctx context.Context, options []string) error {
+	return v.Send(ctx, func(ctx context.Context) error { return v.jobs.Revert(ctx, v.node, v.vmid, options) })
+}
+
+// Shape moves and grows disks.
+func (v *view) Shape(ctx context.Context, c vm.Change) error {
+	return v.Send(ctx, func(ctx context.Context) error { return v.jobs.Shape(ctx, &v.tasks, v.node, v.vmid, c) })
+}
+
+// Perform sends what becomes a task, and awaits that.
+func (v *view) Perform(ctx context.Context, r job.Request) (result pve.TaskResult, err error) {
+	r.Node, r.ID = v.node, v.vmid
+	err = v.Send(ctx, func(ctx context.Context) error {
+		result, err = v.jobs.Perform(ctx, &v.tasks, r)
+		return err
+	})
+	return result, err
+}
+
+// Power sends a request that starts, stops or restarts the guest. Before each try it looks whose VM it is, where anything was
+// sent or waited for since the last look. Such a request changes the configuration only where something waits for it.
+func (v *view) Power(ctx context.Context, r job.Request) (pve.TaskResult, error) {
+	r.Node, r.ID = v.node, v.vmid
+	send, tries := r.Send, 0
+	r.Send = func(ctx context.Context) (pve.UPID, error) {
+		v.stale = v.stale || tries > 0
+		tries++
+		config, err := v.Fresh(ctx)
+		if err != nil {
+			return "", err
+		}
+		v.stale = len(config.Waiting()) > 0 || config.Current()["lock"] != ""
+		return send(ctx)
+	}
+	return v.jobs.Perform(ctx, &v.tasks, r)
+}
+
+// Status is the guest's state now.
+func (v *view) Status(ctx context.Context) (pve.GuestStatus, error) {
+	return v.jobs.API.GuestStatus(ctx, v.node, v.vmid)
+}
+
+// Moved notes that the VM is on another node by now.
+func (v *view) Moved(node string) { v.node, v.stale = node, true }
+
+// Apply sends a change of the configuration as it was read. A lock that came since then changes the digest too, and PVE
+// compares that before it looks at the lock (qemu-server API2/Qemu.pm update_vm_api): where nothing but a lock came, or came
+// and went, nobody has changed anything.
+func (v *view) Apply(ctx context.Context, c vm.Change, read pve.PendingConfig) error {
+	for attempt := 0; ; attempt++ {
+		err := v.Send(ctx, func(ctx context.Context) error { return v.jobs.Apply(ctx, &v.tasks, v.node, v.vmid, c, read.Digest) })
+		if !pve.IsKind(err, pve.DigestMismatch) || attempt == 2 {
+			return err
+		}
+		ref := v.ref
+		ref.Node = v.node
+		node, now, lookErr := v.guests.Unlocked(ctx, ref)
+		if pve.IsKind(lookErr, pve.Locked) {
+			return lookErr
+		}
+		if lookErr != nil || node != v.node || !sameButLock(read, now) {
+			return err
+		}
+		read = now
+	}
+}
+
+// sameButLock tells whether two readings of a configuration differ in nothing but its lock.
+func sameButLock(a, b pve.PendingConfig) bool {
+	less := func(values map[string]string) map[string]string {
+		values = maps.Clone(values)
+		delete(values, "lock")
+		return values
+	}
+	return maps.Equal(less(a.Current()), less(b.Current())) && maps.Equal(less(a.Merged()), less(b.Merged()))
+}
