@@ -2,8 +2,10 @@ package change
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -34,13 +36,49 @@ func (u *update) shutDown(ctx context.Context) error {
 			Detail: fmt.Sprintf("A paused guest hears no request to shut down. Resume it with `qm resume %d` on node %s, or stop it yourself, then apply",
 				u.vmid, u.view.node)}
 	}
-	err = u.s.guests.ShutDown(ctx, u.view.Power, u.view.node, u.vmid, guest.StopTimeout(u.r.StopTimeout))
+	timeout := guest.StopTimeout(u.r.StopTimeout)
+	err = u.s.guests.ShutDown(ctx, u.view.Power, u.view.node, u.vmid, timeout)
 	if err == nil || ctx.Err() != nil || pve.IsKind(err, pve.Locked) || pve.IsKind(err, pve.Denied) || pve.IsKind(err, pve.Unavailable) {
 		return err
 	}
+	if disobeyed(err) {
+		ended, lookErr := u.watchDisobedient(ctx, u.s.guests.IsStopped(u.view.node, u.vmid))
+		if ended {
+			return nil
+		}
+		if lookErr != nil && ctx.Err() == nil {
+			err = errors.Join(err, lookErr)
+		}
+	}
 	return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not shut down", u.vmid),
-		Detail: fmt.Sprintf("It runs on. Shut it down from inside, give it a guest agent or ACPI, or more time with shutdown_timeout, then apply. "+
-			"`qm stop %d` on node %s would cut it off", u.vmid, u.view.node), Err: err}
+		Detail: fmt.Sprintf("It runs on, and was asked to shut down, so it may go off later. Shut it down from inside, give it a guest agent or ACPI, "+
+			"or more time with shutdown_timeout, then apply. `qm stop %d` on node %s would cut it off", u.vmid, u.view.node), Err: err}
+}
+
+// watchPause is how often a guest that did not obey is looked at.
+const watchPause = 10 * time.Second
+
+// disobeyed tells whether PVE asked the guest to go off and it did not in time.
+func disobeyed(err error) bool {
+	var task *pve.TaskError
+	return errors.As(err, &task) && task.Kind == pve.Busy
+}
+
+// watchDisobedient waits for a guest that did not go off in the time that PVE gave it, to the end of the operation's time. PVE
+// has given up by then, and dropped a reboot (qemu-server QemuServer.pm vm_reboot, clear_reboot_request), but the guest has
+// been asked and may still obey.
+func (u *update) watchDisobedient(ctx context.Context, ended func(context.Context) (bool, error)) (bool, error) {
+	end := u.s.clock.Now().Add(job.Remaining(ctx))
+	for u.s.clock.Now().Add(watchPause).Before(end) {
+		if err := u.s.clock.Sleep(ctx, watchPause); err != nil {
+			return false, err
+		}
+		over, err := ended(ctx)
+		if over || err != nil && !pve.IsKind(err, pve.Unavailable) {
+			return over, err
+		}
+	}
+	return false, nil
 }
 
 // start starts the guest where the configuration wants it to run. One that was paused is resumed.

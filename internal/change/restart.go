@@ -106,13 +106,48 @@ func (u *update) reboot(ctx context.Context, before pve.GuestStatus, due []strin
 	_, err := u.view.Power(ctx, job.Request{Type: "qmreboot", Done: u.isNewProcess(before),
 		Send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.RebootVM(ctx, u.view.node, u.vmid, params) }})
 	if err != nil {
-		if again, lookErr := u.isNewProcess(before)(ctx); again && lookErr == nil {
-			return nil
-		}
-		return u.notRestarted(fmt.Sprintf("The guest did not shut down within %s; it runs on. Restart it yourself, give it a guest agent or ACPI, "+
-			"or set reboot_policy = \"force\"", timeout), due, err)
+		return u.afterReboot(ctx, before, due, err)
 	}
 	return u.awaitStart(ctx, before)
+}
+
+// afterReboot is what becomes of a restart that failed. A guest that did not obey in time may still go off: then it is started.
+func (u *update) afterReboot(ctx context.Context, before pve.GuestStatus, due []string, cause error) error {
+	if again, err := u.isNewProcess(before)(ctx); again && err == nil {
+		return nil
+	}
+	timeout := guest.StopTimeout(u.r.StopTimeout)
+	if !disobeyed(cause) || u.r.Restart == RestartForcibly {
+		return u.notRestarted(fmt.Sprintf("The guest did not shut down within %s", timeout), due, cause)
+	}
+	again := u.isNewProcess(before)
+	ended, err := u.watchDisobedient(ctx, func(ctx context.Context) (bool, error) {
+		if started, err := again(ctx); started || err != nil {
+			return started, err
+		}
+		return u.s.guests.IsStopped(u.view.node, u.vmid)(ctx)
+	})
+	switch {
+	case ended:
+		return u.startAgain(ctx, before)
+	case err != nil && ctx.Err() == nil:
+		return errors.Join(u.notRestarted(fmt.Sprintf("The guest did not shut down within %s", timeout), due, cause), err)
+	}
+	return u.notRestarted(fmt.Sprintf("The guest did not shut down within %s, and still runs. It was asked to, so it may go off later, and then stays off "+
+		"until it is started. Restart it yourself, give it a guest agent or ACPI, or set reboot_policy = \"force\"", timeout), due, cause)
+}
+
+// startAgain starts a guest that went off after PVE had given up its restart, also after an interrupt.
+func (u *update) startAgain(ctx context.Context, before pve.GuestStatus) error {
+	ctx, cancel := u.s.jobs.Grace(ctx)
+	defer cancel()
+	if again, err := u.isNewProcess(before)(ctx); again && err == nil {
+		return nil
+	}
+	if _, err := u.s.guests.StartBy(ctx, u.view.Power, u.view.node, u.vmid); err != nil {
+		return fmt.Errorf("VM %d shut down late for its restart and does not start again: %w", u.vmid, err)
+	}
+	return nil
 }
 
 // notRestarted says that a change is made, but not in force.
@@ -139,8 +174,11 @@ func (u *update) awaitStart(ctx context.Context, before pve.GuestStatus) error {
 		if err := u.s.jobs.Pause(ctx, attempt); err != nil {
 			return fmt.Errorf("wait for VM %d to start again: %w", u.vmid, err)
 		}
-		if again, err := u.isNewProcess(before)(ctx); again && err == nil {
+		switch again, err := u.isNewProcess(before)(ctx); {
+		case again && err == nil:
 			return nil
+		case pve.IsKind(err, pve.NotFound):
+			return fmt.Errorf("VM %d is gone from node %s while its restart was awaited: %w", u.vmid, u.view.node, err)
 		}
 	}
 	if _, err := u.s.guests.StartBy(ctx, u.view.Power, u.view.node, u.vmid); err != nil {

@@ -96,6 +96,7 @@ func (u *update) run(ctx context.Context, r *results) error {
 	}
 	r.todo = todo
 	for _, step := range u.steps(r) {
+		u.view.step = fmt.Sprintf(step.name, u.vmid)
 		if err := step.do(ctx); err != nil {
 			return &tx.StepError{Step: fmt.Sprintf(step.name, u.vmid), Err: u.afterFailure(ctx, r, err)}
 		}

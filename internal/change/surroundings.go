@@ -3,6 +3,7 @@ package change
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 )
@@ -12,6 +13,9 @@ func (u *update) changePool(ctx context.Context) (string, error) {
 	from, to := u.r.PriorPool, u.r.Pool
 	if from == to {
 		return from, nil
+	}
+	if _, err := u.view.Fresh(ctx); err != nil { // not of another VM that has the id
+		return from, err
 	}
 	contend := func(change func(context.Context, string, int) error, pool string) error {
 		return u.s.jobs.Contend(ctx, "", u.vmid, func(ctx context.Context) error { return change(ctx, pool, u.vmid) })
@@ -43,8 +47,11 @@ func (u *update) leaveHA(ctx context.Context) error {
 }
 
 func (u *update) enterHA(ctx context.Context) error {
-	if u.r.HA == nil {
+	if u.r.HA == nil || u.r.PriorHA != nil && maps.Equal(u.r.PriorHA.Options(), u.r.HA.Options()) {
 		return nil
+	}
+	if _, err := u.view.Fresh(ctx); err != nil {
+		return err
 	}
 	return u.s.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, u.r.HA)
 }
@@ -52,6 +59,9 @@ func (u *update) enterHA(ctx context.Context) error {
 func (u *update) convertToTemplate(ctx context.Context, t todo) error {
 	if !t.convert {
 		return nil
+	}
+	if _, err := u.view.Fresh(ctx); err != nil {
+		return err
 	}
 	return u.view.Send(ctx, func(ctx context.Context) error { return u.s.jobs.Convert(ctx, &u.view.tasks, u.view.node, u.vmid) })
 }

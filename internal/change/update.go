@@ -43,6 +43,9 @@ func (s *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 func (u *update) readBack(ctx context.Context, pool string) (guest.Guest, error) {
 	g, err := u.s.guests.ReadBack(ctx, u.view.node, u.vmid)
 	if err == nil {
+		err = u.view.isOurs(g.Identity)
+	}
+	if err == nil {
 		err = u.s.guests.Attend(ctx, &g, u.r.Ref.Firewall || u.r.Firewall != nil, u.r.Ref.HA || u.r.HA != nil)
 	}
 	g.Pool = pool

@@ -25,6 +25,7 @@ type view struct {
 
 	config pve.PendingConfig
 	stale  bool
+	step   string // that is at work, until it has sent something
 }
 
 func (s *Changer) newView(ref guest.Ref, node string, config pve.PendingConfig) *view {
@@ -41,7 +42,7 @@ func (v *view) Fresh(ctx context.Context) (pve.PendingConfig, error) {
 	if err != nil {
 		return pve.PendingConfig{}, fmt.Errorf("read VM %d on node %s: %w", v.vmid, v.node, err)
 	}
-	if err := v.own(guest.IdentityOf(config.Current()), config.Current()); err != nil {
+	if err := guest.Guard(v.ref, v.node, config.Current()); err != nil && v.isOurs(guest.IdentityOf(config.Current())) != nil {
 		return pve.PendingConfig{}, err
 	}
 	v.config, v.stale = config, false
@@ -57,18 +58,27 @@ func (v *view) Spec(ctx context.Context) (current, merged vm.Spec, config pve.Pe
 	return current, merged, config, err
 }
 
-// own refuses a VM that is not the one in state. One whose identity this very update changes has the old one or the new one.
-func (v *view) own(seen guest.Identity, config map[string]string) error {
-	if v.next != nil && *v.next == seen {
+// isOurs refuses a VM that is not the one in state. One whose identity this very update changes has the old one or the new one.
+func (v *view) isOurs(seen guest.Identity) error {
+	if v.ref.Identity.IsZero() || v.ref.Identity.Matches(seen) || v.next != nil && *v.next == seen {
 		return nil
 	}
-	return guest.Guard(v.ref, v.node, config)
+	return &guest.IdentityError{VMID: v.vmid, Node: v.node, State: v.ref.Identity, Seen: seen}
 }
 
 // Send sends something that changes the VM.
 func (v *view) Send(ctx context.Context, send func(context.Context) error) error {
+	v.logStep(ctx)
 	v.stale = true
 	return send(ctx)
+}
+
+// logStep says in the log which step sends something, once.
+func (v *view) logStep(ctx context.Context) {
+	if v.jobs.Log != nil && v.step != "" {
+		v.jobs.Log(ctx, v.step, nil)
+	}
+	v.step = ""
 }
 
 // Set changes options.
@@ -100,6 +110,7 @@ func (v *view) Perform(ctx context.Context, r job.Request) (result pve.TaskResul
 // sent or waited for since the last look. Such a request changes the configuration only where something waits for it.
 func (v *view) Power(ctx context.Context, r job.Request) (pve.TaskResult, error) {
 	r.Node, r.ID = v.node, v.vmid
+	v.logStep(ctx)
 	send, tries := r.Send, 0
 	r.Send = func(ctx context.Context) (pve.UPID, error) {
 		v.stale = v.stale || tries > 0

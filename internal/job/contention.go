@@ -52,7 +52,7 @@ func (s *Runner) Queue(node string, vmid int) *Queue { return &Queue{s: s, Node:
 func (q *Queue) Wait(ctx context.Context, cause error) error {
 	now := q.s.Clock.Now()
 	if q.tries == 0 {
-		q.since, q.end = now, now.Add(remaining(ctx))
+		q.since, q.end = now, now.Add(Remaining(ctx))
 	}
 	pause := min(firstTurn<<min(q.tries, 10), lastTurn)
 	pause = pause/2 + time.Duration(q.s.chance()*float64(pause)) // spread, so that those who wait do not come back together
@@ -70,8 +70,8 @@ func (q *Queue) Wait(ctx context.Context, cause error) error {
 	return nil
 }
 
-// remaining is the time that a context leaves, less what it takes to say what was in the way.
-func remaining(ctx context.Context) time.Duration {
+// Remaining is the time that a context leaves, less what it takes to say what was in the way.
+func Remaining(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return patient

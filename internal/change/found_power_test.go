@@ -1,0 +1,157 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// running is the VM's process.
+func (w *world) running() *state.Running {
+	all := w.sim.World()
+	all.Lock()
+	defer all.Unlock()
+	if g := all.Guests[theVM]; g != nil {
+		return g.Running
+	}
+	return nil
+}
+
+// restarting is an update in the middle of a restart, whose guest is off and has not come up again.
+func (w *world) restarting() (*update, pve.GuestStatus) {
+	w.t.Helper()
+	w.start()
+	r := w.request()
+	_, config, err := w.changer.guests.Unlocked(w.t.Context(), r.Ref)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	u := &update{s: w.changer, r: r, vmid: theVM, before: config, view: w.changer.newView(r.Ref, "pve1", config)}
+	before, err := u.view.Status(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	u.view.stale = true
+	w.sim.EndGuest(theVM)
+	w.sim.ResetOps()
+	return u, before
+}
+
+// TestFound28StrangerIsNotStarted: while a restart is awaited the VM is destroyed, and somebody's gets its id. It is not started.
+func TestFound28StrangerIsNotStarted(t *testing.T) {
+	w := newWorld(t, nil)
+	u, before := w.restarting()
+	w.becomeAnother()
+	err := u.awaitStart(t.Context(), before)
+	var another *guest.IdentityError
+	if !errors.As(err, &another) {
+		t.Errorf("got %v", err)
+	}
+	if n := w.sent("/status/start"); n != 0 || w.running() != nil {
+		t.Errorf("a stranger's VM was asked to start %d times, and runs: %v", n, w.running() != nil)
+	}
+}
+
+// TestFound28OursIsStarted: where it is ours the update starts it.
+func TestFound28OursIsStarted(t *testing.T) {
+	w := newWorld(t, nil)
+	u, before := w.restarting()
+	if err := u.awaitStart(t.Context(), before); err != nil || w.running() == nil || w.sent("/status/start") != 1 {
+		t.Errorf("%v, started %d times", err, w.sent("/status/start"))
+	}
+}
+
+// TestFound28GoneEndsTheWait: a configuration that is gone is not waited for.
+func TestFound28GoneEndsTheWait(t *testing.T) {
+	w := newWorld(t, nil)
+	u, before := w.restarting()
+	w.task(w.api.DeleteVM(t.Context(), "pve1", theVM, pve.DeleteOptions{}))
+	w.sim.ResetOps()
+	err := u.awaitStart(t.Context(), before)
+	if err == nil || !strings.Contains(err.Error(), "is gone") || w.sent("/status/start") != 0 || len(w.sim.Ops()) > 2 {
+		t.Errorf("%v after %d requests", err, len(w.sim.Ops()))
+	}
+}
+
+// TestFound28StrangerIsNotReported: what is read back at the end is the VM in state, or an error.
+func TestFound28StrangerIsNotReported(t *testing.T) {
+	w := newWorld(t, nil)
+	r := w.request()
+	r.Planned.Description = new("new")
+	w.changer.jobs.Log = func(context.Context, string, map[string]string) { w.becomeAnother() } // while the change is sent
+	g, _, err := w.update(r)
+	var another *guest.IdentityError
+	if !errors.As(err, &another) || g.VMID != 0 {
+		t.Errorf("%v, and VM %d", err, g.VMID)
+	}
+}
+
+// TestFound14LateRestart: a guest that obeys a restart after PVE has given it up is started again.
+func TestFound14LateRestart(t *testing.T) {
+	w := newWorld(t, pve.Params{"cores": "1"})
+	w.start()
+	r := w.request()
+	r.Planned.CPU.Cores, r.StopTimeout = new(int64(2)), 30*time.Second
+	before := w.running()
+	w.alter(func(g *state.Guest) { g.Ignores = append(g.Ignores, "shutdown") })
+	w.when(2*time.Minute, func() { w.sim.EndGuest(theVM) })
+	_, _, err := w.update(r)
+	if now := w.running(); err != nil || now == nil || now == before || now.Booted["cores"] != "2" {
+		t.Errorf("%v, runs %+v", err, now)
+	}
+}
+
+// TestFound14LateStop: so is a guest that is to be off and goes off late.
+func TestFound14LateStop(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start()
+	r := w.request()
+	r.PowerState, r.StopTimeout = guest.Stopped, 30*time.Second
+	w.alter(func(g *state.Guest) { g.Ignores = append(g.Ignores, "shutdown") })
+	w.when(2*time.Minute, func() { w.sim.EndGuest(theVM) })
+	if _, _, err := w.update(r); err != nil || w.running() != nil {
+		t.Errorf("%v, runs: %v", err, w.running() != nil)
+	}
+}
+
+// TestFound14Deaf: of a guest that never obeys it is said that it may go off later. It is never cut off.
+func TestFound14Deaf(t *testing.T) {
+	for name, change := range map[string]func(*Request){
+		"a restart": func(r *Request) { r.Planned.CPU.Cores = new(int64(2)) },
+		"a stop":    func(r *Request) { r.PowerState = guest.Stopped },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pve.Params{"cores": "1"})
+			w.start()
+			r := w.request()
+			r.StopTimeout = 30 * time.Second
+			change(&r)
+			w.alter(func(g *state.Guest) { g.Ignores = append(g.Ignores, "shutdown") })
+			began := w.sim.World().Clock.Now()
+			_, _, err := w.update(r)
+			if err == nil || !strings.Contains(err.Error()+detailOf(err), "may go off later") {
+				t.Errorf("says %v: %s", err, detailOf(err))
+			}
+			if lasted := w.sim.World().Clock.Now().Sub(began); lasted < 20*time.Minute {
+				t.Errorf("it was watched for %s, with half an hour to go", lasted)
+			}
+			if w.running() == nil || w.sent("/status/stop") != 0 {
+				t.Error("it was cut off")
+			}
+		})
+	}
+}
+
+func detailOf(err error) string {
+	var field *guest.FieldError
+	if errors.As(err, &field) {
+		return field.Summary + ". " + field.Detail
+	}
+	return ""
+}

@@ -1,0 +1,180 @@
+package change
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// theVM is the id of the VM that the tests change.
+const theVM = 400
+
+// world is a simulated cluster with VM 400 on node pve1.
+type world struct {
+	t       *testing.T
+	sim     *pvesim.Sim
+	clock   *simClock
+	api     *pve.Client
+	changer *Changer
+}
+
+// simClock is the cluster's clock, on which the client is one more member that waits.
+type simClock struct {
+	of   state.Clock
+	each func() // done before each sleep
+}
+
+// Now is the cluster's time.
+func (c *simClock) Now() time.Time { return c.of.Now() }
+
+// Sleep waits on the cluster's clock.
+func (c *simClock) Sleep(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if c.each != nil {
+		c.each()
+	}
+	if v, ok := c.of.(interface {
+		Enter()
+		Leave()
+	}); ok {
+		v.Enter()
+		defer v.Leave()
+	}
+	if s, ok := c.of.(interface {
+		SleepContext(ctx context.Context, d time.Duration)
+	}); ok {
+		s.SleepContext(ctx, d)
+	} else {
+		c.of.Sleep(d)
+	}
+	return ctx.Err()
+}
+
+// newWorld makes a cluster and the VM.
+func newWorld(t *testing.T, options pve.Params) *world {
+	t.Helper()
+	sim, err := pvesim.New(pvesim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	clock, cred := &simClock{of: sim.World().Clock}, sim.Credentials()
+	w := &world{t: t, sim: sim, clock: clock}
+	w.api, err = pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: clock, APIToken: cred.Token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.api.Close)
+	jobs := job.New(w.api, clock)
+	w.changer = New(jobs, guest.New(jobs))
+	params := pve.Params{"vmid": "400", "name": "ours", "memory": "512"}
+	for option, value := range options {
+		params[option] = value
+	}
+	w.task(w.api.CreateVM(t.Context(), "pve1", params))
+	sim.ResetOps()
+	return w
+}
+
+// task awaits one.
+func (w *world) task(upid pve.UPID, err error) {
+	w.t.Helper()
+	if err == nil {
+		_, err = w.api.Wait(w.t.Context(), upid)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// start starts the VM.
+func (w *world) start() {
+	w.t.Helper()
+	w.task(w.api.StartVM(w.t.Context(), "pve1", theVM, pve.Params{}))
+	w.sim.ResetOps()
+}
+
+// alter changes the VM behind everybody's back.
+func (w *world) alter(f func(*state.Guest)) {
+	all := w.sim.World()
+	all.Lock()
+	defer all.Unlock()
+	f(all.Guests[theVM])
+}
+
+// config is the VM's configuration.
+func (w *world) config() map[string]string {
+	w.t.Helper()
+	c, err := w.api.CurrentConfig(w.t.Context(), "pve1", theVM)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c.Values
+}
+
+// request is one that changes nothing yet: state and plan are what the server has.
+func (w *world) request() Request {
+	w.t.Helper()
+	values := w.config()
+	w.sim.ResetOps()
+	return Request{Ref: guest.Ref{VMID: theVM, Node: "pve1", Identity: guest.IdentityOf(values)}, Prior: vm.Decode(values), Planned: vm.Decode(values)}
+}
+
+// update carries a request out.
+func (w *world) update(r Request) (guest.Guest, []guest.Warning, error) {
+	return w.changer.Update(w.t.Context(), r)
+}
+
+// writes are the requests that were sent, reads aside: "POST /nodes/{node}/qemu/{vmid}/status/start".
+func (w *world) writes() []string {
+	var all []string
+	for _, op := range w.sim.Ops() {
+		if op.Method != http.MethodGet {
+			all = append(all, op.Method+" "+op.Path)
+		}
+	}
+	return all
+}
+
+// sent counts the writes to a path that ends so.
+func (w *world) sent(suffix string) int {
+	return len(slices.DeleteFunc(w.writes(), func(each string) bool { return !strings.HasSuffix(each, suffix) }))
+}
+
+// volumes are the names of the volumes with the VM's id.
+func (w *world) volumes() []string {
+	all := w.sim.World()
+	all.Lock()
+	defer all.Unlock()
+	var names []string
+	for _, v := range all.Volumes {
+		if v.VMID == theVM {
+			names = append(names, v.Storage+":"+v.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// when does something as soon as the cluster's clock has come so far.
+func (w *world) when(after time.Duration, do func()) {
+	at, done := w.sim.World().Clock.Now().Add(after), false
+	w.clock.each = func() {
+		if !done && !w.sim.World().Clock.Now().Before(at) {
+			done = true
+			do()
+		}
+	}
+}
