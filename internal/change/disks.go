@@ -35,8 +35,32 @@ func (u *update) shapeDisks(ctx context.Context, t todo) (_ todo, redrawn bool, 
 	if err := u.view.Shape(ctx, shape); err != nil {
 		return t, redrawn, err
 	}
-	t, err = u.recompare(ctx, t, func(slot string) bool { return slots[slot] })
+	if t, err = u.recompare(ctx, t, func(slot string) bool { return slots[slot] }); err == nil {
+		err = u.checkMoved(t)
+	}
 	return t, redrawn, err
+}
+
+// checkMoved refuses to move a drive again that is where it was to come to, and has another format there: a storage may have
+// none of that format, and PVE then takes its own without a word (pve-storage Storage.pm resolve_format_hint), and refuses
+// another move.
+func (u *update) checkMoved(t todo) error {
+	for _, m := range t.change.Moves {
+		return &guest.FieldError{Path: formatPath(t.planned, m.Slot), Summary: fmt.Sprintf("%s of VM %d has no format %s on storage %s", m.Slot, u.vmid, m.Format, m.Storage),
+			Detail: "PVE has moved it there, in the format that the storage has. Leave format out, or take another storage; the rest of the plan was not done"}
+	}
+	return nil
+}
+
+// formatPath is the attribute of a drive's format.
+func formatPath(planned vm.Spec, slot string) string {
+	switch {
+	case slot == "efidisk0":
+		return "efi_disk.format"
+	case slot == planned.CloudInit.Slot:
+		return "cloud_init.format"
+	}
+	return "disks." + slot + ".format"
 }
 
 // growsInPlace are the disks to grow that keep their volume and their slot.

@@ -140,11 +140,15 @@ func reconsider(config, planned tftypes.Value, prior, plan model) tftypes.Value 
 	}
 	if was, is := prior.EFIDisk, plan.EFIDisk; was != nil && is != nil && (migrates || moved(was.Storage, is.Storage)) {
 		open["efi_disk.volume"] = true
+		open["efi_disk.format"] = tfplan.At(config, "efi_disk", "format").IsNull()
 	}
 	if was, is := prior.TPMState, plan.TPMState; was != nil && is != nil && (migrates || moved(was.Storage, is.Storage)) {
 		open["tpm_state.volume"] = true
 	}
 	reconsiderDrive(prior.CloudInit, plan.CloudInit, open, gone)
+	if was, is := prior.CloudInit, plan.CloudInit; was != nil && is != nil && moved(was.Storage, is.Storage) && tfplan.At(config, "cloud_init", "format").IsNull() {
+		open["cloud_init.format"] = true
+	}
 	if migrates && plan.CloudInit != nil && plan.CloudInit.Storage != nil {
 		open["cloud_init.volume"] = true
 	}

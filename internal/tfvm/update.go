@@ -139,7 +139,10 @@ func alike(prior, plan model, managed tfplan.Managed) (before, after model) {
 		if was, ok := before.Disks[slot]; ok {
 			d.ImportFrom, was.ImportFrom = nil, nil
 			if !moved(was.Volume, d.Volume) { // another volume has a size and a format of its own
-				d.Volume, d.Size, d.Format = or(d.Volume, was.Volume), or(d.Size, was.Size), or(d.Format, was.Format)
+				d.Volume, d.Size = or(d.Volume, was.Volume), or(d.Size, was.Size)
+				if !moved(was.Storage, d.Storage) { // another storage may have none of that format
+					d.Format = or(d.Format, was.Format)
+				}
 			}
 			before.Disks[slot], after.Disks[slot] = was, d
 		}
@@ -152,7 +155,10 @@ func alike(prior, plan model, managed tfplan.Managed) (before, after model) {
 	}
 	if was, is := prior.EFIDisk, plan.EFIDisk; was != nil && is != nil {
 		disk, had := *is, *was
-		disk.Volume, disk.Format = or(is.Volume, was.Volume), or(is.Format, was.Format)
+		disk.Volume = or(is.Volume, was.Volume)
+		if !moved(was.Storage, is.Storage) {
+			disk.Format = or(is.Format, was.Format)
+		}
 		disk.ImportFrom, had.ImportFrom = nil, nil
 		before.EFIDisk, after.EFIDisk = &had, &disk
 	}
