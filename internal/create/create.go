@@ -25,7 +25,7 @@ type creation struct {
 	s      *Creator
 	r      Request
 	node   string // where the VM is to be
-	origin *origin
+	from   *cloneSource
 	vmid   int
 	fences guest.Fences
 	stamp  guest.Stamp
@@ -57,8 +57,8 @@ func (s *Creator) Create(ctx context.Context, r Request) (Created, error) {
 		}
 		if q == nil {
 			q = s.jobs.Queue(c.node, c.vmid)
-			if c.origin != nil {
-				q = s.jobs.Queue(c.origin.node, c.origin.vmid)
+			if c.from != nil {
+				q = s.jobs.Queue(c.from.node, c.from.vmid)
 			}
 		}
 		if err := q.Wait(ctx, failed.Err); err != nil {
@@ -92,7 +92,7 @@ func (s *Creator) create(ctx context.Context, r Request) (*creation, Created, er
 		return nil, Created{}, err
 	}
 	if r.VMID == 0 && r.Spec.Name != nil {
-		if err := s.reclaimName(ctx, resources, *r.Spec.Name); err != nil {
+		if err := s.removeDeadNamed(ctx, resources, *r.Spec.Name); err != nil {
 			return nil, Created{}, err
 		}
 	}
@@ -102,7 +102,7 @@ func (s *Creator) create(ctx context.Context, r Request) (*creation, Created, er
 		if err != nil {
 			return nil, Created{}, err
 		}
-		c := &creation{s: s, r: r, node: node, origin: from, vmid: id.vmid, fences: id.fences}
+		c := &creation{s: s, r: r, node: node, from: from, vmid: id.vmid, fences: id.fences}
 		c.stamp = guest.NewStamp(guest.ClusterName(resources), c.vmid, r.until(s.guests.Deadline(r.Lease)))
 		created, err := c.run(ctx)
 		id.done()
@@ -133,8 +133,8 @@ func (c *creation) run(ctx context.Context) (Created, error) {
 	}
 	created := Created{Warnings: c.warnings}
 	created.Guest, err = c.readBack(ctx)
-	if c.origin != nil {
-		created.Guest.Source = c.origin.vmid
+	if c.from != nil {
+		created.Guest.Source = c.from.vmid
 	}
 	if err != nil {
 		created.Warnings = append(created.Warnings, guest.Warning{
@@ -191,18 +191,18 @@ func (c *creation) failed(err error) (Created, error) {
 // steps is the whole create as a table. Only the first step has an undo, since removing the VM takes back all of them.
 func (c *creation) steps() []tx.Step {
 	name := fmt.Sprintf("create VM %d on node %s", c.vmid, c.node)
-	claim := c.create
-	if c.origin != nil {
-		name = fmt.Sprintf("clone VM %d to VM %d on node %s", c.origin.vmid, c.vmid, c.node)
-		claim = c.clone
+	first := c.create
+	if c.from != nil {
+		name = fmt.Sprintf("clone VM %d to VM %d on node %s", c.from.vmid, c.vmid, c.node)
+		first = c.clone
 	}
-	steps := []tx.Step{{Name: name, Do: claim, Undo: c.undo}}
-	if c.origin != nil {
+	steps := []tx.Step{{Name: name, Do: first, Undo: c.undo}}
+	if c.from != nil {
 		steps = append(steps, tx.Step{Name: fmt.Sprintf("configure VM %d", c.vmid), Do: c.configure})
 	}
 	steps = append(steps, tx.Step{Name: fmt.Sprintf("place and grow the disks of VM %d", c.vmid), Do: c.shape})
 	if c.r.Firewall != nil {
-		steps = append(steps, tx.Step{Name: fmt.Sprintf("set the firewall of VM %d", c.vmid), Do: c.protect})
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("set the firewall of VM %d", c.vmid), Do: c.setFirewall})
 	}
 	if c.r.Spec.Template != nil && *c.r.Spec.Template {
 		steps = append(steps, tx.Step{Name: fmt.Sprintf("convert VM %d to a template", c.vmid), Do: c.convert})
@@ -210,7 +210,7 @@ func (c *creation) steps() []tx.Step {
 		steps = append(steps, tx.Step{Name: fmt.Sprintf("start VM %d", c.vmid), Do: c.start})
 	}
 	if c.r.HA != nil {
-		steps = append(steps, tx.Step{Name: fmt.Sprintf("put VM %d under HA", c.vmid), Do: c.manage})
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("put VM %d under HA", c.vmid), Do: c.addToHA})
 	}
 	return append(steps, tx.Step{Name: fmt.Sprintf("commit VM %d", c.vmid), Do: c.commit})
 }
@@ -260,17 +260,17 @@ func (c *creation) create(ctx context.Context) error {
 	if c.r.Pool != "" {
 		params["pool"] = c.r.Pool
 	}
-	return c.claim(ctx, job.Request{Node: c.node, Type: "qmcreate", ID: c.vmid,
+	return c.sendFirst(ctx, job.Request{Node: c.node, Type: "qmcreate", ID: c.vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) { return c.s.api.CreateVM(ctx, c.node, params) }})
 }
 
 // clone claims the id with a copy of the source.
 func (c *creation) clone(ctx context.Context) error {
-	params := c.origin.params(c.vmid, c.r, c.node)
+	params := c.from.params(c.vmid, c.r, c.node)
 	params["description"] = c.stamp.String()
-	return c.claim(ctx, job.Request{Node: c.origin.node, Type: "qmclone", ID: c.origin.vmid, Done: c.cloned,
+	return c.sendFirst(ctx, job.Request{Node: c.from.node, Type: "qmclone", ID: c.from.vmid, Done: c.cloned,
 		Send: func(ctx context.Context) (pve.UPID, error) {
-			return c.s.api.CloneVM(ctx, c.origin.node, c.origin.vmid, params)
+			return c.s.api.CloneVM(ctx, c.from.node, c.from.vmid, params)
 		}})
 }
 

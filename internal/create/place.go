@@ -28,7 +28,7 @@ func (i *idChooser) widen(ctx context.Context) error {
 
 // placesOf are those of a create on a node: the node itself, or, for a clone, its source's node, and what the volumes can be on
 // that only the other node has.
-func placesOf(resources pve.Resources, r Request, node string, from *origin) []place {
+func placesOf(resources pve.Resources, r Request, node string, from *cloneSource) []place {
 	storages := r.storages(from)
 	if from == nil || from.node == node {
 		return []place{{node: node, storages: storages}}
@@ -42,7 +42,7 @@ func placesOf(resources pve.Resources, r Request, node string, from *origin) []p
 
 // storages are those that the create can make volumes on: the ones that the configuration names, and the source's, where a
 // clone's are made unless it says otherwise.
-func (r Request) storages(from *origin) []string {
+func (r Request) storages(from *cloneSource) []string {
 	ids := []string{r.Spec.CloudInit.Storage}
 	for _, d := range r.Spec.Disks {
 		ids = append(ids, d.Storage)

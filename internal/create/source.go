@@ -12,8 +12,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// origin is the source of a clone, as it was when the create began.
-type origin struct {
+// cloneSource is the source of a clone, as it was when the create began.
+type cloneSource struct {
 	vmid        int
 	node        string
 	template    bool
@@ -25,7 +25,7 @@ type origin struct {
 // resolve finds the source of a clone in the cluster's listing and reads what the commit must restore from it. A source that
 // is locked is waited for: a backup or a migration of a template ends, and after the migration it is on another node. The
 // listing that is returned is the one in which it was found.
-func (s *Creator) resolve(ctx context.Context, resources pve.Resources, clone *guest.Clone) (*origin, pve.Resources, error) {
+func (s *Creator) resolve(ctx context.Context, resources pve.Resources, clone *guest.Clone) (*cloneSource, pve.Resources, error) {
 	if clone == nil {
 		return nil, resources, nil
 	}
@@ -50,7 +50,7 @@ func (s *Creator) resolve(ctx context.Context, resources pve.Resources, clone *g
 }
 
 // source looks at the source of a clone as it is now, and at the lock on it.
-func (s *Creator) source(ctx context.Context, resources pve.Resources, clone *guest.Clone) (*origin, string, error) {
+func (s *Creator) source(ctx context.Context, resources pve.Resources, clone *guest.Clone) (*cloneSource, string, error) {
 	found, err := guest.FindSource(resources, clone)
 	if err != nil {
 		return nil, "", err
@@ -60,7 +60,7 @@ func (s *Creator) source(ctx context.Context, resources pve.Resources, clone *gu
 		return nil, "", &guest.FieldError{Path: "clone", Summary: fmt.Sprintf("Cannot read VM %d to clone it", found.VMID),
 			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 	}
-	from := &origin{vmid: found.VMID, node: found.Node, template: config.Values["template"] == "1",
+	from := &cloneSource{vmid: found.VMID, node: found.Node, template: config.Values["template"] == "1",
 		description: strings.TrimRight(config.Values["description"], " \n"), storages: storagesOf(config.Values), request: clone}
 	if clone.Snapshot != "" { // its volumes may be elsewhere by now than its VM's
 		old, err := s.api.SnapshotConfig(ctx, found.Node, found.VMID, clone.Snapshot)
@@ -86,20 +86,20 @@ func storagesOf(config map[string]string) []string {
 }
 
 // params are the clone request's, but for the description.
-func (o *origin) params(vmid int, r Request, node string) pve.Params {
+func (f *cloneSource) params(vmid int, r Request, node string) pve.Params {
 	p := pve.Params{"newid": strconv.Itoa(vmid)}
-	if o.request.Full != nil {
-		p["full"] = map[bool]string{true: "1", false: "0"}[*o.request.Full]
+	if f.request.Full != nil {
+		p["full"] = map[bool]string{true: "1", false: "0"}[*f.request.Full]
 	}
-	optional := map[string]string{"snapname": o.request.Snapshot, "storage": o.request.Storage, "format": o.request.Format, "pool": r.Pool}
+	optional := map[string]string{"snapname": f.request.Snapshot, "storage": f.request.Storage, "format": f.request.Format, "pool": r.Pool}
 	if r.Spec.Name != nil {
 		optional["name"] = *r.Spec.Name
 	}
-	if node != o.node {
+	if node != f.node {
 		optional["target"] = node
 	}
-	if o.request.BWLimit != nil {
-		optional["bwlimit"] = strconv.FormatInt(*o.request.BWLimit, 10)
+	if f.request.BWLimit != nil {
+		optional["bwlimit"] = strconv.FormatInt(*f.request.BWLimit, 10)
 	}
 	for option, value := range optional {
 		if value != "" {

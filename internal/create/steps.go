@@ -70,13 +70,13 @@ func (c *creation) start(ctx context.Context) error {
 // commit is the last write: it puts the wanted description in the stamp's place, and sets protection. Before it the VM is
 // ours to remove; after it, it is the user's.
 func (c *creation) commit(ctx context.Context) error {
-	if err := c.recognise(ctx); err != nil {
+	if err := c.readIdentity(ctx); err != nil {
 		return err
 	}
 	params := pve.Params{}
 	description := c.r.Spec.Description
-	if description == nil && c.origin != nil && c.origin.description != "" {
-		description = &c.origin.description
+	if description == nil && c.from != nil && c.from.description != "" {
+		description = &c.from.description
 	}
 	if description == nil || *description == "" {
 		params["delete"] = "description"
@@ -95,9 +95,9 @@ func (c *creation) commit(ctx context.Context) error {
 	return c.s.jobs.Set(ctx, c.node, c.vmid, params)
 }
 
-// recognise notes the VM's identity while the stamp still proves that it is ours: after a commit whose answer is lost
+// readIdentity notes the VM's identity while the stamp still proves that it is ours: after a commit whose answer is lost
 // nothing else does.
-func (c *creation) recognise(ctx context.Context) error {
+func (c *creation) readIdentity(ctx context.Context) error {
 	if !c.identity.IsZero() {
 		return nil
 	}
@@ -112,19 +112,19 @@ func (c *creation) recognise(ctx context.Context) error {
 	return nil
 }
 
-// protect enforces on a new VM the firewall that is configured. A clone keeps what its template has beside it; a VM made from
+// setFirewall enforces on a new VM the firewall that is configured. A clone keeps what its template has beside it; a VM made from
 // scratch may find a file that an earlier VM of its id left, and keeps nothing of that (PVE does not remove it).
-func (c *creation) protect(ctx context.Context) error {
+func (c *creation) setFirewall(ctx context.Context) error {
 	want := *c.r.Firewall
-	if c.origin == nil && want.Rules == nil {
+	if c.from == nil && want.Rules == nil {
 		want.Rules = []guest.FirewallRule{}
 	}
-	return c.s.guests.SetFirewall(ctx, c.node, c.vmid, nil, &want, c.origin == nil)
+	return c.s.guests.SetFirewall(ctx, c.node, c.vmid, nil, &want, c.from == nil)
 }
 
-// manage puts a new VM under HA. It notes before the request that there may be an entry, which the undo then removes; but an
+// addToHA puts a new VM under HA. It notes before the request that there may be an entry, which the undo then removes; but an
 // entry that was there before is not ours.
-func (c *creation) manage(ctx context.Context) error {
+func (c *creation) addToHA(ctx context.Context) error {
 	for lost := 0; ; lost++ {
 		c.managed = true
 		err := c.s.guests.EnterHA(ctx, c.vmid, c.r.HA.Options())

@@ -82,7 +82,7 @@ func (i *idChooser) next(ctx context.Context) (claimed, error) {
 func (i *idChooser) configured(ctx context.Context) (guest.Fences, error) {
 	vmid := i.request.VMID
 	if guest, ok := i.resources.Guest(vmid); ok {
-		if err := i.s.reclaim(ctx, i.resources, guest); err != nil {
+		if err := i.s.checkTaken(ctx, i.resources, guest); err != nil {
 			return nil, err
 		}
 	}

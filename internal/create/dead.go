@@ -11,9 +11,9 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 )
 
-// reclaim looks at the guest that has a configured id. Only what a dead create of this provider left is removed;
+// checkTaken looks at the guest that has a configured id. Only what a dead create of this provider left is removed;
 // everything else is somebody's.
-func (s *Creator) reclaim(ctx context.Context, resources pve.Resources, listed pve.Resource) error {
+func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, listed pve.Resource) error {
 	mark, config, ok := s.guests.Unfinished(ctx, resources, listed)
 	if !ok && (listed.Lock == "create" || listed.Lock == "clone") {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a half-made VM", listed.VMID),
@@ -26,13 +26,13 @@ func (s *Creator) reclaim(ctx context.Context, resources pve.Resources, listed p
 			Detail: fmt.Sprintf("%s %d (%s) on node %s has this id; it was not touched. Choose another vmid, leave it out to get a free one, "+
 				"or adopt the VM with terraform import", guest.KindName(listed.Type), listed.VMID, listed.Name, listed.Node)}
 	}
-	return s.bury(ctx, resources, listed, mark, config, "vmid")
+	return s.removeDead(ctx, resources, listed, mark, config, "vmid")
 }
 
-// reclaimName looks for what a dead create of a VM with this name left under an automatic id. A name may be used twice, so
+// removeDeadNamed looks for what a dead create of a VM with this name left under an automatic id. A name may be used twice, so
 // only uncommitted work of this provider counts. The listing learns a name some 10 s late, and whoever kills a run and starts
 // it again is quicker: the guests without a name are read, but for those that this process made.
-func (s *Creator) reclaimName(ctx context.Context, resources pve.Resources, name string) error {
+func (s *Creator) removeDeadNamed(ctx context.Context, resources pve.Resources, name string) error {
 	for _, guest := range append(resources.GuestsNamed(name), resources.Unnamed()...) {
 		if s.made(guest.VMID) {
 			continue
@@ -41,15 +41,15 @@ func (s *Creator) reclaimName(ctx context.Context, resources pve.Resources, name
 		if !ok || s.isActive(mark.TX) || config["name"] != name {
 			continue
 		}
-		if err := s.bury(ctx, resources, guest, mark, config, "name"); err != nil {
+		if err := s.removeDead(ctx, resources, guest, mark, config, "name"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// bury removes what a dead create left, once its lease is over.
-func (s *Creator) bury(ctx context.Context, resources pve.Resources, listed pve.Resource, mark guest.Stamp, config map[string]string, path string) error {
+// removeDead removes what a dead create left, once its lease is over.
+func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, listed pve.Resource, mark guest.Stamp, config map[string]string, path string) error {
 	if mark.Deadline.After(s.api.ServerTime()) {
 		return &guest.FieldError{Path: path, Summary: fmt.Sprintf("VM %d is being created by another run", listed.VMID),
 			Detail: fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s until %s. If that run is dead, remove what it left with "+

@@ -9,8 +9,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// claim is the first write. An id that is taken already is a collision, never a success.
-func (c *creation) claim(ctx context.Context, j job.Request) error {
+// sendFirst sends the first write. An id that is taken already is a collision, never a success.
+func (c *creation) sendFirst(ctx context.Context, j job.Request) error {
 	since := c.s.api.ServerTime()
 	send := j.Send
 	j.Send = func(ctx context.Context) (pve.UPID, error) {
@@ -42,7 +42,7 @@ func (c *creation) claim(ctx context.Context, j job.Request) error {
 func (c *creation) verify(ctx context.Context) error {
 	var mine bool
 	var err error
-	if c.origin != nil {
+	if c.from != nil {
 		mine, err = c.cloned(ctx)
 	} else {
 		var config pve.GuestConfig
@@ -68,8 +68,8 @@ func (c *creation) cloned(ctx context.Context) (bool, error) {
 		if err := c.s.jobs.Pause(ctx, attempt); err != nil {
 			return false, err
 		}
-		config, err := c.s.api.CurrentConfig(ctx, c.origin.node, c.vmid)
-		if pve.IsKind(err, pve.NotFound) && c.node != c.origin.node {
+		config, err := c.s.api.CurrentConfig(ctx, c.from.node, c.vmid)
+		if pve.IsKind(err, pve.NotFound) && c.node != c.from.node {
 			config, err = c.s.api.CurrentConfig(ctx, c.node, c.vmid)
 		}
 		if err != nil {
@@ -78,7 +78,7 @@ func (c *creation) cloned(ctx context.Context) (bool, error) {
 		if config.Values["lock"] == "" {
 			return c.stamp.Proves(c.vmid, config.Values), nil
 		}
-		running, err := c.s.api.Tasks(ctx, c.origin.node, pve.TaskFilter{VMID: c.origin.vmid, Type: "qmclone", RunningOnly: true})
+		running, err := c.s.api.Tasks(ctx, c.from.node, pve.TaskFilter{VMID: c.from.vmid, Type: "qmclone", RunningOnly: true})
 		if err == nil && len(running) == 0 {
 			if dead++; dead > 1 {
 				return false, nil
