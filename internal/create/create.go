@@ -91,8 +91,9 @@ func (s *Creator) create(ctx context.Context, r Request) (*creation, Created, er
 	if err != nil {
 		return nil, Created{}, err
 	}
+	var warnings []guest.Warning
 	if r.VMID == 0 && r.Spec.Name != nil {
-		if err := s.removeDeadNamed(ctx, resources, *r.Spec.Name); err != nil {
+		if warnings, err = s.removeDeadNamed(ctx, resources, *r.Spec.Name); err != nil {
 			return nil, Created{}, err
 		}
 	}
@@ -102,8 +103,9 @@ func (s *Creator) create(ctx context.Context, r Request) (*creation, Created, er
 		if err != nil {
 			return nil, Created{}, err
 		}
-		c := &creation{s: s, r: r, node: node, from: from, vmid: id.vmid, fences: id.fences}
+		c := &creation{s: s, r: r, node: node, from: from, vmid: id.vmid, fences: id.fences, warnings: slices.Clone(warnings)}
 		c.stamp = guest.NewStamp(guest.ClusterName(resources), c.vmid, r.until(s.guests.Deadline(r.Lease)))
+		c.stamp.Process = s.guests.Process
 		created, err := c.run(ctx)
 		id.done()
 		if c.taken && r.VMID == 0 && tx.RolledBack(err) {

@@ -3,6 +3,7 @@ package create
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -11,51 +12,117 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 )
 
+// unfinished is a guest that a create of this provider, or perhaps one of this identity, has not committed.
+type unfinished struct {
+	listed pve.Resource
+	mark   guest.Stamp
+	config map[string]string
+	// stamped: mark is the create's. Without it a task is still making the guest, or died over it.
+	stamped bool
+}
+
+// look reads the guest in a listing. One that a task of this identity is still making bears no mark yet: its end is awaited for a
+// while, since it may be that of a run which was killed a moment ago.
+func (s *Creator) look(ctx context.Context, resources pve.Resources, listed pve.Resource) unfinished {
+	const patience = 2 * time.Minute
+	end := s.jobs.Clock.Now().Add(patience)
+	for attempt := 0; ; attempt++ {
+		u := unfinished{listed: listed}
+		u.mark, u.config, u.stamped = s.guests.Unfinished(ctx, resources, listed)
+		if u.stamped || !u.isHalfMade() || !s.jobs.Clock.Now().Before(end) || !s.isMadeByUs(ctx, listed) || s.jobs.Pause(ctx, attempt+1) != nil {
+			return u
+		}
+	}
+}
+
+func (u unfinished) isHalfMade() bool {
+	return u.config["lock"] == "create" || u.config["lock"] == "clone"
+}
+
+// isMadeByUs reports whether a task of this identity that no request of this process began may be making a guest. A clone's task
+// names its source only.
+func (s *Creator) isMadeByUs(ctx context.Context, listed pve.Resource) bool {
+	tasks, err := s.api.Tasks(ctx, listed.Node, pve.TaskFilter{RunningOnly: true})
+	return err == nil && slices.ContainsFunc(tasks, func(t pve.Task) bool {
+		makes := t.UPID.Type() == "qmcreate" && t.UPID.ID() == fmt.Sprint(listed.VMID) || t.UPID.Type() == "qmclone"
+		return makes && t.UPID.User() == s.api.Identity().User && !s.jobs.IsKnown(t.UPID)
+	})
+}
+
+// isDead reports whether the run that made a stamped guest is over: its process is gone, or, where that cannot be told, its lease.
+// What is to be kept is nobody's to take, and has no end.
+func (s *Creator) isDead(u unfinished) bool {
+	now := s.api.ServerTime()
+	life := s.guests.LifeOf(u.mark)
+	if life == guest.Alive && u.mark.Process == s.guests.Process && !s.isActive(u.mark.TX) {
+		life = guest.Unsure // of another provider in this process
+	}
+	switch kept := u.mark.Deadline.After(now.AddDate(100, 0, 0)); {
+	case kept || life == guest.Alive:
+		return false
+	case life == guest.Dead:
+		return true
+	}
+	return !u.mark.Deadline.After(now)
+}
+
 // checkTaken looks at the guest that has a configured id. Only what a dead create of this provider left is removed;
 // everything else is somebody's.
 func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, listed pve.Resource) error {
-	mark, config, ok := s.guests.Unfinished(ctx, resources, listed)
-	if !ok && (listed.Lock == "create" || listed.Lock == "clone") {
+	u := s.look(ctx, resources, listed)
+	if !u.stamped && (u.isHalfMade() || listed.Lock == "create" || listed.Lock == "clone") {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a half-made VM", listed.VMID),
 			Detail: fmt.Sprintf("%s %d on node %s is locked (%s): a task is making it, or died over it. It bears no mark of this provider and was not touched. "+
 				"If no task is at work on it (see the node's task list), `qm unlock %d && qm destroy %d --purge` removes it",
 				guest.KindName(listed.Type), listed.VMID, listed.Node, listed.Lock, listed.VMID, listed.VMID)}
 	}
-	if !ok {
+	if !u.stamped {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", listed.VMID),
 			Detail: fmt.Sprintf("%s %d (%s) on node %s has this id; it was not touched. Choose another vmid, leave it out to get a free one, "+
 				"or adopt the VM with terraform import", guest.KindName(listed.Type), listed.VMID, listed.Name, listed.Node)}
 	}
-	return s.removeDead(ctx, resources, listed, mark, config, "vmid")
+	if s.isDead(u) {
+		return s.removeDead(ctx, resources, u, "vmid")
+	}
+	held := fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s until %s. ", u.mark.TX, listed.VMID, listed.Name, listed.Node, u.mark.Deadline.Format(time.RFC3339))
+	if s.guests.LifeOf(u.mark) == guest.Alive {
+		held += "The run is at work on this host. Wait for it, or choose another vmid"
+	} else {
+		held += fmt.Sprintf("If that run is dead, remove what it left with `qm unlock %d; qm stop %d; qm destroy %d --purge` on the node, "+
+			"or wait: after that time the next create removes it by itself", listed.VMID, listed.VMID, listed.VMID)
+	}
+	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d is being created by another run", listed.VMID), Detail: held}
 }
 
 // removeDeadNamed looks for what a dead create of a VM with this name left under an automatic id. A name may be used twice, so
-// only uncommitted work of this provider counts. The listing learns a name some 10 s late, and whoever kills a run and starts
-// it again is quicker: the guests without a name are read, but for those that this process made.
-func (s *Creator) removeDeadNamed(ctx context.Context, resources pve.Resources, name string) error {
-	for _, guest := range append(resources.GuestsNamed(name), resources.Unnamed()...) {
-		if s.made(guest.VMID) {
+// only uncommitted work of this provider counts, and a run that lives, or may live, has as much right to the name as this one.
+// The listing learns a name some 10 s late, and whoever kills a run and starts it again is quicker: the guests without a name are
+// read, but for those that this process made.
+func (s *Creator) removeDeadNamed(ctx context.Context, resources pve.Resources, name string) ([]guest.Warning, error) {
+	var warnings []guest.Warning
+	for _, listed := range append(resources.GuestsNamed(name), resources.Unnamed()...) {
+		if s.made(listed.VMID) {
 			continue
 		}
-		mark, config, ok := s.guests.Unfinished(ctx, resources, guest)
-		if !ok || s.isActive(mark.TX) || config["name"] != name {
-			continue
-		}
-		if err := s.removeDead(ctx, resources, guest, mark, config, "name"); err != nil {
-			return err
+		u := s.look(ctx, resources, listed)
+		switch {
+		case !u.stamped && u.isHalfMade() && s.isMadeByUs(ctx, listed):
+			warnings = append(warnings, guest.Warning{Summary: fmt.Sprintf("VM %d is being made by another run", listed.VMID),
+				Detail: fmt.Sprintf("A task that user %s began before, and not this run, is still making a VM on node %s, maybe VM %d. Should it belong to a run "+
+					"of this configuration that was killed, the next create of its name or id takes the VM away", s.api.Identity().User, listed.Node, listed.VMID)})
+		case !u.stamped || u.config["name"] != name:
+		case s.isDead(u):
+			if err := s.removeDead(ctx, resources, u, "name"); err != nil {
+				return warnings, err
+			}
 		}
 	}
-	return nil
+	return warnings, nil
 }
 
-// removeDead removes what a dead create left, once its lease is over.
-func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, listed pve.Resource, mark guest.Stamp, config map[string]string, path string) error {
-	if mark.Deadline.After(s.api.ServerTime()) {
-		return &guest.FieldError{Path: path, Summary: fmt.Sprintf("VM %d is being created by another run", listed.VMID),
-			Detail: fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s until %s. If that run is dead, remove what it left with "+
-				"`qm unlock %d; qm stop %d; qm destroy %d --purge` on the node, or wait: after that time the next create removes it by itself",
-				mark.TX, listed.VMID, listed.Name, listed.Node, mark.Deadline.Format(time.RFC3339), listed.VMID, listed.VMID, listed.VMID)}
-	}
+// removeDead removes what a dead create left.
+func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, u unfinished, path string) error {
+	listed := u.listed
 	storages, err := s.guests.ImageStorages(ctx, resources, listed.Node)
 	if err != nil {
 		return err
@@ -64,11 +131,11 @@ func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, liste
 	if err != nil {
 		return err
 	}
-	f.Release(config, listed.VMID)
-	dead := remove.Target{VMID: listed.VMID, Nodes: []string{listed.Node}, Fence: f, Ledger: &job.Ledger{}, Stamp: mark, Pool: listed.Pool}
+	f.Release(u.config, listed.VMID)
+	dead := remove.Target{VMID: listed.VMID, Nodes: []string{listed.Node}, Fence: f, Ledger: &job.Ledger{}, Stamp: u.mark, Pool: listed.Pool}
 	if err := s.remover.Remove(ctx, dead); err != nil {
 		return &guest.FieldError{Path: path, Summary: fmt.Sprintf("Cannot remove what a dead create left of VM %d", listed.VMID),
-			Detail: "Its lease ended " + mark.Deadline.Format(time.RFC3339), Err: err}
+			Detail: fmt.Sprintf("Its run is over, or its lease, which ended %s", u.mark.Deadline.Format(time.RFC3339)), Err: err}
 	}
 	return nil
 }

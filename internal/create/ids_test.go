@@ -1,74 +1,16 @@
 package create
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
-
-// simClock is a simulated cluster's clock.
-type simClock struct{ state.Clock }
-
-func (c simClock) Sleep(ctx context.Context, d time.Duration) error {
-	if v, ok := c.Clock.(interface {
-		Enter()
-		Leave()
-	}); ok {
-		v.Enter()
-		defer v.Leave()
-	}
-	c.Clock.Sleep(d)
-	return ctx.Err()
-}
-
-// bench is a Creator at a simulated cluster.
-type bench struct {
-	*Creator
-	sim *pvesim.Sim
-}
-
-func newBench(t *testing.T) bench {
-	t.Helper()
-	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1", "pve2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(sim.Close)
-	return bench{Creator: creatorOf(t, sim), sim: sim}
-}
-
-// creatorOf is another process at the cluster.
-func creatorOf(t *testing.T, sim *pvesim.Sim) *Creator {
-	t.Helper()
-	clock := simClock{sim.World().Clock}
-	api, err := pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: clock, APIToken: sim.Credentials().Token})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(api.Close)
-	jobs := job.New(api, clock)
-	guests := guest.New(jobs)
-	return New(jobs, guests, remove.New(jobs, guests, nil))
-}
-
-func (b bench) change(f func(*state.World)) {
-	w := b.sim.World()
-	w.Lock()
-	defer w.Unlock()
-	f(w)
-}
 
 // many creates VMs at once and gives their ids, sorted.
 func many(t *testing.T, n int, s *Creator, request Request) []int {
@@ -111,7 +53,7 @@ func sequence(first, n int) []int {
 // TestCreatesOfOneProcessDoNotRace: fifty creates at once get the lowest fifty ids, none is refused, and those that wait for
 // the same thing share one request for it.
 func TestCreatesOfOneProcessDoNotRace(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, token)
 	b.sim.ResetOps()
 	if got, want := many(t, 50, b.Creator, onZFS()), sequence(100, 50); !slices.Equal(got, want) {
 		t.Errorf("got the ids %v, want %v", got, want)
@@ -137,8 +79,8 @@ func TestCreatesOfOneProcessDoNotRace(t *testing.T) {
 // TestTwoProcessesGetTheirIDs: others take ids between the look and the create; every create of both gets one in the end, not
 // far from the others'.
 func TestTwoProcessesGetTheirIDs(t *testing.T) {
-	b := newBench(t)
-	other := creatorOf(t, b.sim)
+	b := newBench(t, token)
+	other := creatorOf(t, b.sim, token)
 	var theirs []int
 	var all sync.WaitGroup
 	all.Go(func() { theirs = many(t, 10, other, onZFS()) })
@@ -152,7 +94,7 @@ func TestTwoProcessesGetTheirIDs(t *testing.T) {
 
 // TestFound12RangeWithManyTakenIDs: what the listing shows as taken costs no attempt, however much of it there is.
 func TestFound12RangeWithManyTakenIDs(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, token)
 	b.change(func(w *state.World) {
 		for id := 3000; id < 4500; id++ {
 			w.Guests[id] = &state.Guest{VMID: id, Type: "qemu", Node: "pve2", Config: map[string]string{"name": "theirs"}}
@@ -171,7 +113,7 @@ func TestFound12RangeWithManyTakenIDs(t *testing.T) {
 
 // TestIDsInUseHereAreSkipped: an id that a destroy here is at work on is free to PVE before its volumes are gone.
 func TestIDsInUseHereAreSkipped(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, token)
 	done := b.guests.Occupy(100)
 	if got := many(t, 1, b.Creator, onZFS()); !slices.Equal(got, []int{101}) {
 		t.Errorf("got %v while something is at work on 100", got)
@@ -185,7 +127,7 @@ func TestIDsInUseHereAreSkipped(t *testing.T) {
 // TestLeftoversAreSkipped: an id whose volumes are left over on a storage that the create writes to is not used; those on
 // another storage do not matter to it.
 func TestLeftoversAreSkipped(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, token)
 	b.change(func(w *state.World) {
 		w.Put(&state.Volume{Storage: "local-lvm", Node: "pve1", Name: "vm-100-disk-0", VMID: 100, Content: "images", Format: "raw", Size: 1 << 30})
 		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-102-disk-0", VMID: 102, Content: "images", Format: "raw", Size: 1 << 30})

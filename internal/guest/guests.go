@@ -11,6 +11,9 @@ import (
 
 // Guests are those of one cluster.
 type Guests struct {
+	// Process names this process in the stamps of its creates, "" where the system does not tell it from others.
+	Process string
+
 	api    *pve.Client
 	clock  pve.Clock
 	jobs   *job.Runner
@@ -22,5 +25,5 @@ type Guests struct {
 
 // New makes Guests.
 func New(jobs *job.Runner) *Guests {
-	return &Guests{api: jobs.API, clock: jobs.Clock, jobs: jobs, agents: agent.New(jobs.API)}
+	return &Guests{Process: thisProcess(), api: jobs.API, clock: jobs.Clock, jobs: jobs, agents: agent.New(jobs.API)}
 }

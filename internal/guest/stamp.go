@@ -46,6 +46,8 @@ type Stamp struct {
 	VMID     int
 	TX       string
 	Deadline time.Time // on the server's clock
+	// Process is the one that makes the VM, "" if that is not known.
+	Process string
 }
 
 // NewStamp marks the VM of a new transaction.
@@ -57,14 +59,18 @@ func NewStamp(cluster string, vmid int, deadline time.Time) Stamp {
 
 // String is the description to send.
 func (s Stamp) String() string {
-	return fmt.Sprintf("%s\n\ncluster: %s\nvmid: %d\ntransaction: %s\ndeadline: %s",
+	text := fmt.Sprintf("%s\n\ncluster: %s\nvmid: %d\ntransaction: %s\ndeadline: %s",
 		stampTitle, s.Cluster, s.VMID, s.TX, s.Deadline.Format(time.RFC3339))
+	if s.Process != "" {
+		text += "\nprocess: " + s.Process
+	}
+	return text
 }
 
 // ParseStamp reads a stamp back. It is false for any description that is not entirely one.
 func ParseStamp(description string) (Stamp, bool) {
 	lines := strings.Split(strings.TrimRight(description, "\n"), "\n")
-	if len(lines) != 6 || lines[0] != stampTitle || lines[1] != "" {
+	if len(lines) < 6 || len(lines) > 7 || lines[0] != stampTitle || lines[1] != "" {
 		return Stamp{}, false
 	}
 	var values [4]string
@@ -83,7 +89,14 @@ func ParseStamp(description string) (Stamp, bool) {
 	if err != nil {
 		return Stamp{}, false
 	}
-	return Stamp{Cluster: values[0], VMID: vmid, TX: values[2], Deadline: deadline}, true
+	process := ""
+	if len(lines) == 7 {
+		var ok bool
+		if process, ok = strings.CutPrefix(lines[6], "process: "); !ok {
+			return Stamp{}, false
+		}
+	}
+	return Stamp{Cluster: values[0], VMID: vmid, TX: values[2], Deadline: deadline, Process: process}, true
 }
 
 // Proves reports whether a configuration that was read under vmid is the one this stamp marks.

@@ -94,12 +94,32 @@ func (e *TaskError) contended() bool {
 	switch typ := e.UPID.Type(); {
 	case slices.Contains(locksFirst, typ):
 		return isConfigLock(e.ExitStatus) || e.ExitStatus == "can't lock file '/var/lock/qemu-server/lock-"+e.UPID.ID()+".conf' - got timeout"
-	case typ == "qmclone": // once it has begun, its errors are prefixed "clone failed: "; before that it locks source and target
-		return isConfigLock(e.ExitStatus) || isLockTimeout(e.ExitStatus)
+	case typ == "qmclone": // it locks source and target first; a lock of the cluster is taken when the target is there already
+		return isConfigLock(e.ExitStatus) || isQuotedBetween(e.ExitStatus, "can't lock file '/var/lock/qemu-server/lock-", "' - got timeout")
 	case typ == "qmigrate" && e.ExitStatus == "migration aborted": // the reason stands in the log only (guest-common AbstractMigrate.pm)
 		return slices.ContainsFunc(e.Log, func(line string) bool { return migrationRefused(line, e.UPID.ID()) })
 	}
 	return false
+}
+
+// LeavesHalf reports whether a task that failed has left a half-made guest behind, although it was not killed: a clone writes the
+// target's configuration, and then copies the firewall's file under a lock of the cluster before anything would clean up
+// (qemu-server API2/Qemu.pm clone_vm; pve-firewall Firewall.pm clone_vmfw_conf).
+func (e *TaskError) LeavesHalf() bool {
+	return e.UPID.Type() == "qmclone" && strings.HasPrefix(e.ExitStatus, "cfs-lock 'firewall-vm-")
+}
+
+// CleansUp reports whether a task has taken back what it had made where it failed, or had made nothing. A clone that failed
+// says so by what stands before its error, or by an error that comes before its first write.
+func (e *TaskError) CleansUp() bool {
+	switch {
+	case e.Killed() || e.IsUntold() || e.LeavesHalf():
+		return false
+	case e.UPID.Type() != "qmclone" || e.ExitStatus == "OK" || strings.HasPrefix(e.ExitStatus, "WARNINGS: "):
+		return true
+	}
+	return strings.HasPrefix(e.ExitStatus, "clone failed: ") || e.contended() ||
+		slices.Contains([]Kind{Exists, Denied, Invalid}, kindOfMessage(e.ExitStatus))
 }
 
 // migrationRefused tells whether a line of a migration's log says that it did not get the lock of the guest, or found it

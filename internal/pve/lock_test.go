@@ -66,7 +66,8 @@ func TestContendedTask(t *testing.T) {
 		{"qmshutdown", "VM is locked (suspended)", nil, false},
 		{"qmclone", own, nil, true},
 		{"qmclone", "clone failed: " + storage, nil, false},
-		{"qmcreate", "unable to create VM 100 - " + own, nil, false}, // its configuration was written and removed again
+		{"qmclone", "cfs-lock 'firewall-vm-101' error: got lock request timeout", nil, false}, // its configuration was written, and stays
+		{"qmcreate", "unable to create VM 100 - " + own, nil, false},                          // its configuration was written and removed again
 		{"imgdel", storage, nil, false},
 		{"qmigrate", "migration aborted", migration("VM is locked (backup)"), true},
 		{"qmigrate", "migration aborted", migration(flock("/var/lock/pve-manager/pve-migrate-100")), true},
@@ -90,6 +91,30 @@ func TestConfigLock(t *testing.T) {
 	} {
 		if got := ConfigLock(err); got != want {
 			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
+}
+
+// TestWhatTasksLeave: only what is known to have cleaned up, or to have made nothing, leaves nothing half-made.
+func TestWhatTasksLeave(t *testing.T) {
+	for _, c := range []struct {
+		typ, exit   string
+		clean, half bool
+	}{
+		{"qmcreate", "unable to create VM 100 - no space", true, false},
+		{"qmcreate", "unexpected status", false, false},
+		{"qmclone", "OK", true, false},
+		{"qmclone", "WARNINGS: 1", true, false},
+		{"qmclone", "clone failed: no space", true, false},
+		{"qmclone", "VM is locked (backup)", true, false},
+		{"qmclone", "can't lock file '/var/lock/qemu-server/lock-101.conf' - got timeout", true, false},
+		{"qmclone", "cfs-lock 'firewall-vm-101' error: got lock request timeout", false, true},
+		{"qmclone", "cfs-lock 'firewall-vm-101' error: no quorum!", false, true},
+		{"qmclone", "something new", false, false},
+	} {
+		e := &TaskError{UPID: UPID("UPID:pve1:00005366:00057C72:6B00502E:" + c.typ + ":100:terraform@pve!prov:"), ExitStatus: c.exit}
+		if e.CleansUp() != c.clean || e.LeavesHalf() != c.half {
+			t.Errorf("%s %q: cleans up %t, leaves half %t", c.typ, c.exit, e.CleansUp(), e.LeavesHalf())
 		}
 	}
 }

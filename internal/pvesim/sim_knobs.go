@@ -41,6 +41,9 @@ func (s *Sim) StaleLock(vmid int, lock, user string) { s.server.StaleLock(vmid, 
 // HoldGuestFile lets a stranger's process hold the file lock of a guest's configuration for d.
 func (s *Sim) HoldGuestFile(vmid int, d time.Duration) { s.server.HoldFile(vmid, d) }
 
+// HoldFirewall lets a stranger hold the cluster's lock on a guest's firewall file for d; the guest need not exist yet.
+func (s *Sim) HoldFirewall(vmid int, d time.Duration) { s.server.HoldFirewall(vmid, d) }
+
 // HoldStorage lets a stranger hold the lock under which volumes are made and removed on a storage, of the node or, if it is
 // shared, of the cluster, for d.
 func (s *Sim) HoldStorage(node, storage string, d time.Duration) {

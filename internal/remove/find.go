@@ -14,7 +14,7 @@ type ending int
 
 const (
 	tidy   ending = iota // well, or with PVE's own clean-up
-	untold               // PVE does not know any more: its log is lost, or cannot be read
+	untold               // PVE does not know any more, since its log is lost or cannot be read, or does not say whether it cleaned up
 	killed               // without clean-up
 )
 
@@ -92,9 +92,9 @@ func (r *removal) end(ctx context.Context, upid pve.UPID) error {
 func endingOf(upid pve.UPID, exitStatus string) ending {
 	ended := &pve.TaskError{UPID: upid, ExitStatus: exitStatus}
 	switch {
-	case ended.Killed():
+	case ended.Killed() || ended.LeavesHalf():
 		return killed
-	case exitStatus == "" || ended.IsUntold():
+	case exitStatus == "" || !ended.CleansUp():
 		return untold
 	}
 	return tidy

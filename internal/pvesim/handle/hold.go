@@ -94,6 +94,26 @@ func (s *Server) HoldStorage(node, storage string, d time.Duration) {
 	})
 }
 
+// HoldFirewall lets a stranger hold the cluster's lock on a guest's firewall file for d.
+func (s *Server) HoldFirewall(vmid int, d time.Duration) {
+	s.Do(func(*state.World) { s.holdKey(firewallLock(vmid), d) })
+}
+
+func firewallLock(vmid int) string { return "cluster:firewall-vm-" + itoa(vmid) }
+
+// lockFirewall waits for the lock under which a guest's firewall file is copied (pve-firewall Firewall.pm clone_vmfw_conf).
+func (r *Request) lockFirewall(vmid int) error {
+	free := func() bool { return r.Server.locks[firewallLock(vmid)] == nil }
+	if free() {
+		return nil
+	}
+	r.Server.Wait(LockTimeout, free)
+	if free() {
+		return nil
+	}
+	return Die("cfs-lock 'firewall-vm-%d' error: got lock request timeout", vmid)
+}
+
 func (s *Server) holdKey(key string, d time.Duration) {
 	l := &fileLock{exclusive: true}
 	s.locks[key] = l

@@ -36,6 +36,11 @@ func (c *cloning) work(w *Worker) error {
 	g := &state.Guest{VMID: c.newid, Type: "qemu", Node: c.node(), CreatedAt: now, StatusAt: now, LockCause: w.Task.UPID,
 		Config: map[string]string{"lock": "clone", "description": " qmclone temporary file"}}
 	c.W.Guests[c.newid] = g
+	// Outside what cleans up: the configuration stays when this fails (qemu-server API2/Qemu.pm clone_vm).
+	if err := c.lockFirewall(c.newid); err != nil {
+		g.SetLock("clone", "state") // nobody holds it any more
+		return err
+	}
 	delete(c.W.Firewall, c.newid)
 	if f := c.W.Firewall[c.vmid()]; f != nil {
 		c.W.Firewall[c.newid] = &state.FirewallFile{Options: maps.Clone(f.Options), Rules: slices.Clone(f.Rules)}

@@ -1,0 +1,91 @@
+package create
+
+import (
+	"context"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+)
+
+// simClock is a simulated cluster's clock.
+type simClock struct{ state.Clock }
+
+func (c simClock) Sleep(ctx context.Context, d time.Duration) error {
+	if v, ok := c.Clock.(interface {
+		Enter()
+		Leave()
+	}); ok {
+		v.Enter()
+		defer v.Leave()
+	}
+	c.Clock.Sleep(d)
+	return ctx.Err()
+}
+
+// The identities that a Creator works as.
+func token(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.Token }
+func ticket(c *pve.Config, cred pvesim.Credentials) {
+	c.Username, c.Password = cred.RootUsername, cred.RootPassword
+}
+
+// bench is a Creator at a simulated cluster.
+type bench struct {
+	*Creator
+	sim *pvesim.Sim
+}
+
+func newBench(t *testing.T, who func(*pve.Config, pvesim.Credentials)) bench {
+	t.Helper()
+	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1", "pve2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	return bench{Creator: creatorOf(t, sim, who), sim: sim}
+}
+
+// creatorOf is another process at the cluster.
+func creatorOf(t *testing.T, sim *pvesim.Sim, who func(*pve.Config, pvesim.Credentials)) *Creator {
+	t.Helper()
+	clock := simClock{sim.World().Clock}
+	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: clock}
+	who(&config, sim.Credentials())
+	api, err := pve.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(api.Close)
+	if _, err := api.Version(t.Context()); err != nil { // tells the server's time
+		t.Fatal(err)
+	}
+	jobs := job.New(api, clock)
+	guests := guest.New(jobs)
+	return New(jobs, guests, remove.New(jobs, guests, nil))
+}
+
+func (b bench) change(f func(*state.World)) {
+	w := b.sim.World()
+	w.Lock()
+	defer w.Unlock()
+	f(w)
+}
+
+// guests are the VMs of the cluster whose ids are in the range of automatic ones.
+func (b bench) vms() map[int]map[string]string {
+	all := map[int]map[string]string{}
+	b.change(func(w *state.World) {
+		for id, g := range w.Guests {
+			if id < 1000 {
+				all[id] = maps.Clone(g.Config)
+			}
+		}
+	})
+	return all
+}

@@ -1,0 +1,171 @@
+package create
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+func ofTemplate() Request {
+	full := true
+	return Request{Node: "pve1", Clone: &guest.Clone{VMID: 9000, Full: &full}}
+}
+
+// TestFound06CloneUnderTheFirewallsLock: a clone writes the target's configuration before it waits for the lock of the firewall,
+// and leaves it where it does not get that. Such a clone is taken back, or named; never is it forgotten and another made.
+func TestFound06CloneUnderTheFirewallsLock(t *testing.T) {
+	b := newBench(t, token)
+	b.sim.HoldFirewall(100, time.Minute)
+	created, err := b.Create(t.Context(), ofTemplate())
+	if err == nil || len(created.Left) == 0 || created.Left[0].ID != "100" {
+		t.Errorf("nobody may unlock VM 100, and it is not named: %+v, %v", created.Left, err)
+	}
+	if all := b.vms(); len(all) != 1 || all[100]["lock"] != "clone" {
+		t.Errorf("the cluster has %v", all)
+	}
+
+	b = newBench(t, ticket)
+	b.sim.HoldFirewall(100, time.Minute)
+	if created, err = b.Create(t.Context(), ofTemplate()); err != nil || created.Guest.VMID == 0 {
+		t.Errorf("the lock is gone after a minute: %+v, %v", created, err)
+	}
+	for id, config := range b.vms() {
+		if config["lock"] != "" || strings.Contains(config["description"], "qmclone") || id != created.Guest.VMID {
+			t.Errorf("VM %d is left: %v", id, config)
+		}
+	}
+}
+
+// living is another process of this host, for as long as the test runs.
+func living(t *testing.T) *exec.Cmd {
+	t.Helper()
+	child := exec.Command("sleep", "600")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	})
+	return child
+}
+
+// processOf names a process of this host as its own stamps would.
+func processOf(t *testing.T, s *Creator, pid int) string {
+	t.Helper()
+	fields := strings.Fields(s.guests.Process)
+	if len(fields) != 5 {
+		t.Fatalf("this system does not tell processes apart: %q", s.guests.Process)
+	}
+	fields[3] = strconv.Itoa(pid)
+	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
+		fields[4] = strings.Fields(string(stat))[21]
+	}
+	return strings.Join(fields, " ")
+}
+
+// deadProcess names a process of this host that is over.
+func deadProcess(t *testing.T, s *Creator) string {
+	t.Helper()
+	over := exec.Command("true")
+	if err := over.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return processOf(t, s, over.Process.Pid)
+}
+
+func named(r Request, name string) Request {
+	r.Spec.Name = &name
+	return r
+}
+
+// TestFound08KilledDuringTheTask: a run is killed while its create task runs, and started again at once. The VM of that task has
+// no name and no mark yet; it is waited for and taken back, and no second VM is made.
+func TestFound08KilledDuringTheTask(t *testing.T) {
+	for _, clones := range []bool{false, true} {
+		b, killed := newBench(t, token), named(onZFS(), "web")
+		if clones {
+			killed = named(ofTemplate(), "web")
+		}
+		b.sim.SetTaskTime(40 * time.Second)
+		other := creatorOf(t, b.sim, token)
+		mark := guest.NewStamp("pve1,pve2", 100, b.guests.Deadline(0))
+		mark.Process = deadProcess(t, b.Creator)
+		var err error
+		if clones {
+			_, err = other.api.CloneVM(t.Context(), "pve1", 9000, pve.Params{"newid": "100", "full": "1", "name": "web", "description": mark.String()})
+		} else {
+			_, err = other.api.CreateVM(t.Context(), "pve1", pve.Params{"vmid": "100", "name": "web", "description": mark.String(), "scsi0": "local-zfs:1"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		created, err := b.Create(t.Context(), killed)
+		if err != nil {
+			t.Errorf("clone %t: %v", clones, err)
+		}
+		if all := b.vms(); len(all) != 1 || all[created.Guest.VMID]["name"] != "web" {
+			t.Errorf("clone %t: the cluster has %v", clones, all)
+		}
+	}
+}
+
+// TestFound13SameName: a name may be used twice. A run that lives, or may live, or left what is to be kept, is no reason to refuse
+// another VM of its name, and nobody is told to destroy it; what a dead one left is taken back at once.
+func TestFound13SameName(t *testing.T) {
+	b := newBench(t, token)
+	child := living(t)
+	until := b.guests.Deadline(0)
+	for name, c := range map[string]struct {
+		process string
+		until   time.Time
+		left    int
+	}{
+		"another host":           {"elsewhere 1 pid:[1] 1 1", until, 2},
+		"not told":               {"", until, 2},
+		"alive":                  {processOf(t, b.Creator, child.Process.Pid), until.Add(-24 * time.Hour), 2},
+		"dead":                   {deadProcess(t, b.Creator), until, 1},
+		"dead, but to be kept":   {deadProcess(t, b.Creator), until.AddDate(1000, 0, 0), 2},
+		"another host, too long": {"elsewhere 1 pid:[1] 1 1", until.Add(-24 * time.Hour), 1},
+	} {
+		mark := guest.NewStamp("pve1,pve2", 900, c.until)
+		mark.Process = c.process
+		b.change(func(w *state.World) {
+			w.Guests = map[int]*state.Guest{900: {VMID: 900, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "web", "memory": "512", "description": mark.String()}}}
+			w.Volumes = map[state.VolumeKey]*state.Volume{}
+		})
+		created, err := b.Create(t.Context(), named(onZFS(), "web"))
+		if err != nil || created.Guest.VMID != 100 {
+			t.Errorf("%s: %+v, %v", name, created, err)
+		}
+		if all := b.vms(); len(all) != c.left {
+			t.Errorf("%s: the cluster has %v", name, all)
+		}
+		delete(b.ids, 100)
+	}
+}
+
+// TestFound13SameID: a live run's VM is in the way of another with its id, and nobody is told to destroy it.
+func TestFound13SameID(t *testing.T) {
+	b := newBench(t, token)
+	child := living(t)
+	mark := guest.NewStamp("pve1,pve2", 900, b.guests.Deadline(0))
+	mark.Process = processOf(t, b.Creator, child.Process.Pid)
+	b.change(func(w *state.World) {
+		w.Guests[900] = &state.Guest{VMID: 900, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "web", "description": mark.String()}}
+	})
+	r := onZFS()
+	r.VMID = 900
+	_, err := b.Create(t.Context(), r)
+	if err == nil || !strings.Contains(err.Error(), "being created by another run") || strings.Contains(err.Error(), "qm ") {
+		t.Errorf("got %v", err)
+	}
+}
