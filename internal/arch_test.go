@@ -42,19 +42,19 @@ var others = map[string][]string{
 	"internal":               {},
 	"internal/pvesim":        {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/handle", "internal/pvesim/schema", "internal/pvesim/sshd", "internal/pvesim/state"},
 	"internal/pvesim/clock":  {},
-	"internal/pvesim/fault":  {"internal/pvesim/clock", "internal/pvesim/state"},
+	"internal/pvesim/fault":  {},
 	"internal/pvesim/handle": {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/schema", "internal/pvesim/state"},
 	"internal/pvesim/schema": {},
 	"internal/pvesim/sshd":   {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/handle", "internal/pvesim/state"},
-	"internal/pvesim/state":  {"internal/pvesim/clock"},
-	"internal/acctest": {"internal/provider", "internal/fastpath", "internal/tfvm", "internal/tfnode", "internal/tfkit", "internal/provision", "internal/create", "internal/change",
-		"internal/preflight", "internal/remove", "internal/guest", "internal/guest/agent", "internal/job", "internal/tx", "internal/vm",
-		"internal/pve", "internal/host", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
-	"internal/cmd/pvesim":      {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/pvesim/state":  {},
+	"internal/drive":         {},
+	"internal/acctest": {"internal/drive", "internal/provider", "internal/fastpath", "internal/tfvm", "internal/provision", "internal/tx", "internal/vm", "internal/pve",
+		"internal/host", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/cmd/pvesim":      {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
 	"internal/cmd/schema":      {"internal/provider"},
 	"internal/cmd/conformance": {},
 	"internal/cmd/bench":       {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
-	"internal/cmd/demo":        {"internal/acctest", "internal/provider", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/cmd/demo":        {"internal/acctest", "internal/drive", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
 }
 
 // testEdges are imports that only the tests of a package may have.
@@ -74,18 +74,15 @@ func simulator() []string {
 }
 
 // modules are the modules of others that are used, and the packages that may. "tests" stands for the tests of every
-// package, "tf*" for the packages of Terraform: main, provider, tf<noun>, tfkit, acctest, cmd/schema.
+// package, "x tests" for those of x, "tf*" for the packages of Terraform: main, provider, tf<noun>, tfkit, drive, acctest,
+// cmd/schema.
 var modules = map[string][]string{
 	"golang.org/x/crypto/ssh":                {"internal/host", "internal/pvesim/sshd"},
 	"google.golang.org/grpc":                 {"internal/pvesim", "internal/acctest"}, // a network in memory, test/bufconn
-	"github.com/pkg/sftp":                    {"internal/host", "internal/pvesim/sshd"},
-	"golang.org/x/sync":                      {"internal/pve", "internal/host", "internal/acctest", "internal/pvesim"},
-	"golang.org/x/time":                      {"internal/pve"},
 	"github.com/hashicorp/terraform-plugin-": {"tf*", "internal/fastpath"},
-	"github.com/hashicorp/hcl/v2":            {"internal/acctest"},
-	"github.com/zclconf/go-cty":              {"internal/acctest"},
-	"github.com/hashicorp/hc-install":        {"internal/acctest", "internal/cmd/demo"},
-	"github.com/hashicorp/go-version":        {"internal/acctest", "internal/cmd/demo"},
+	"github.com/hashicorp/hcl/v2":            {"internal/drive", "internal/acctest tests"},
+	"github.com/zclconf/go-cty":              {"internal/drive", "internal/acctest tests"},
+	"github.com/hashicorp/hc-install":        {"internal/cmd/demo"},
 	"go.yaml.in/yaml/v3":                     {"internal/pvesim/state"}, // world files; the YAML library that is still maintained
 	"github.com/google/go-cmp":               {"tests", "internal/acctest"},
 	"pgregory.net/rapid":                     {"tests"},
@@ -172,15 +169,15 @@ func load(t *testing.T) tree {
 
 // support reports whether a package is there for tests only, so that the rules for product code do not hold.
 func support(pkg string) bool {
-	return within(pkg, "internal/pvesim") || within(pkg, "internal/acctest") || within(pkg, "internal/cmd")
+	return within(pkg, "internal/pvesim") || within(pkg, "internal/acctest") || pkg == "internal/drive" || within(pkg, "internal/cmd")
 }
 
 func within(pkg, root string) bool { return pkg == root || strings.HasPrefix(pkg, root+"/") }
 
 // terraform reports whether a package belongs to the layers that know Terraform.
 func terraform(pkg string) bool {
-	return pkg == "." || pkg == "internal/provider" || pkg == "internal/acctest" || strings.HasPrefix(pkg, "internal/tf") ||
-		pkg == "internal/cmd/schema"
+	return pkg == "." || pkg == "internal/provider" || pkg == "internal/drive" || pkg == "internal/acctest" ||
+		strings.HasPrefix(pkg, "internal/tf") || pkg == "internal/cmd/schema"
 }
 
 // layer gives the row of a package in layers, or -1.
@@ -202,13 +199,27 @@ func mayImport(from, to string, test bool) bool {
 // mayUse is the rule for imports of other modules. It does not ask about the standard library.
 func mayUse(from, to string, test bool) bool {
 	for prefix, users := range modules {
-		match := to == prefix || strings.HasPrefix(to, prefix+"/") || strings.HasSuffix(prefix, "-") && strings.HasPrefix(to, prefix)
-		if match {
-			return slices.Contains(users, from) || test && slices.Contains(users, "tests") ||
-				slices.Contains(users, "tf*") && terraform(from)
+		if belongs(to, prefix) {
+			return slices.ContainsFunc(users, func(user string) bool { return isUser(user, from, test) })
 		}
 	}
 	return false
+}
+
+// belongs reports whether an import is of a module of the table.
+func belongs(to, prefix string) bool {
+	return to == prefix || strings.HasPrefix(to, prefix+"/") || strings.HasSuffix(prefix, "-") && strings.HasPrefix(to, prefix)
+}
+
+// isUser reports whether an entry of modules speaks of a package, or of its tests.
+func isUser(user, pkg string, test bool) bool {
+	switch user {
+	case "tests":
+		return test
+	case "tf*":
+		return terraform(pkg)
+	}
+	return user == pkg || test && user == pkg+" tests"
 }
 
 func TestPackagesAreListed(t *testing.T) {
@@ -240,6 +251,44 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports %s: %s may not import it", s.path, inside, s.pkg)
 			case !ours && strings.Contains(first, ".") && !mayUse(s.pkg, to, s.test):
 				t.Errorf("%s imports %s, which stands in no list for %s", s.path, to, s.pkg)
+			}
+		}
+	}
+}
+
+// TestRightsAreUsed: a right that nobody uses any longer is taken back.
+func TestRightsAreUsed(t *testing.T) {
+	used := map[string]bool{}
+	for _, s := range load(t).files {
+		for _, spec := range s.file.Imports {
+			to, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if inside, ours := strings.CutPrefix(to, module+"/"); ours {
+				used[s.pkg+" "+inside] = true
+				continue
+			}
+			for prefix, users := range modules {
+				for _, user := range users {
+					if belongs(to, prefix) && isUser(user, s.pkg, s.test) {
+						used[user+" "+prefix] = true
+					}
+				}
+			}
+		}
+	}
+	for pkg, rights := range others {
+		for _, right := range rights {
+			if !used[pkg+" "+right] {
+				t.Errorf("%s does not import %s and needs no right to", pkg, right)
+			}
+		}
+	}
+	for prefix, users := range modules {
+		for _, user := range users {
+			if !used[user+" "+prefix] {
+				t.Errorf("%s does not import %s and needs no right to", user, prefix)
 			}
 		}
 	}
@@ -285,6 +334,9 @@ func TestEdgeRules(t *testing.T) {
 		{"internal/change", "github.com/hashicorp/terraform-plugin-log/tflog", false, false},
 		{"internal/tx", "pgregory.net/rapid", true, true},
 		{"internal/tx", "pgregory.net/rapid", false, false},
+		{"internal/acctest", "github.com/hashicorp/hcl/v2/hclsyntax", true, true},
+		{"internal/acctest", "github.com/hashicorp/hcl/v2/hclsyntax", false, false},
+		{"internal/drive", "github.com/hashicorp/hcl/v2/hclsyntax", false, true},
 		{"internal/tx", "example.org/other", true, false},
 	} {
 		if got := mayUse(c.from, c.to, c.test); got != c.want {

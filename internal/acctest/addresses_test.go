@@ -6,11 +6,12 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 // outputs are the addresses in state.
-func outputs(s *Session) [3]cty.Value {
+func outputs(s *drive.Session) [3]cty.Value {
 	return [3]cty.Value{s.Attr("proxmox_vm.web", "ipv4_address"), s.Attr("proxmox_vm.web", "ipv6_address"), s.Attr("proxmox_vm.web", "addresses")}
 }
 
@@ -92,7 +93,7 @@ func TestAddressesInThePlan(t *testing.T) {
 			pl, err := s.Plan(t.Context())
 			must(t, err)
 			for _, c := range pl.Changes {
-				if address := At(c.Planned, "ipv4_address"); address.IsKnown() == open {
+				if address := drive.At(c.Planned, "ipv4_address"); address.IsKnown() == open {
 					t.Errorf("%s: ipv4_address is planned as %#v", change, address)
 				}
 			}

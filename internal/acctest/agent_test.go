@@ -21,6 +21,7 @@ import (
 	frameworkprovider "github.com/hashicorp/terraform-plugin-framework/provider"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
@@ -174,7 +175,7 @@ func fleet(n int) string {
 }
 
 // newFleet makes the VMs in a cluster on the bubble's clock, and a session whose requests go through PVE's workers.
-func newFleet(t *testing.T, n int) (*World, *Session, *daemons) {
+func newFleet(t *testing.T, n int) (*World, *drive.Session, *daemons) {
 	t.Helper()
 	w := NewWorld(t, pvesim.Options{Clock: clock.Real{}, Latency: -1})
 	s := w.Session(t, TokenNoSSH, fleet(n))
@@ -185,10 +186,10 @@ func newFleet(t *testing.T, n int) (*World, *Session, *daemons) {
 }
 
 // behindWorkers makes a session with the state of another, whose requests go through PVE's workers.
-func (w *World) behindWorkers(t *testing.T, s *Session, hcl string) (*daemons, *Session) {
+func (w *World) behindWorkers(t *testing.T, s *drive.Session, hcl string) (*daemons, *drive.Session) {
 	t.Helper()
 	d, listener := newDaemons(t, w)
-	through := NewSession(ServerOf(func() frameworkprovider.Provider {
+	through := drive.NewSession(drive.ServerOf(func() frameworkprovider.Provider {
 		return provider.NewWith("test", provider.Options{Clock: Clock{w.Sim.World().Clock},
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) }})()
 	}))
@@ -211,7 +212,7 @@ func (w *World) silence(silent bool) {
 }
 
 // refreshTime is how long a refresh takes on the bubble's clock, with the questions to agents and the workers at once.
-func refreshTime(t *testing.T, s *Session, d *daemons, what string) time.Duration {
+func refreshTime(t *testing.T, s *drive.Session, d *daemons, what string) time.Duration {
 	t.Helper()
 	d.figures()
 	d.mu.Lock()
@@ -250,16 +251,16 @@ func TestSilentAgentsCostARefreshNothing(t *testing.T) {
 		w.silence(true)
 		s.RestoreState(fresh)
 		check("silent agents, first refresh")
-		s.flagSilent(t)
+		flagSilent(t, s)
 		check("agents known to be silent")
 		w.silence(false)
 		refreshTime(t, s, d, "agents known to be silent, which answer")
 		refreshTime(t, s, d, "the same, for one that had queued in vain")
-		s.mustHaveAddresses(t)
+		mustHaveAddresses(t, s)
 		s.RestoreState(fresh)
 		refreshTime(t, s, d, "agents that answer")
 		refreshTime(t, s, d, "the same again")
-		s.mustHaveAddresses(t)
+		mustHaveAddresses(t, s)
 		known := s.Attr("proxmox_vm.n042", "ipv4_address")
 		w.silence(true)
 		check("agents that have fallen silent")
@@ -269,7 +270,7 @@ func TestSilentAgentsCostARefreshNothing(t *testing.T) {
 	})
 }
 
-func (s *Session) mustHaveAddresses(t *testing.T) {
+func mustHaveAddresses(t *testing.T, s *drive.Session) {
 	t.Helper()
 	for _, address := range s.Addresses() {
 		if s.Attr(address, "ipv4_address").IsNull() {
@@ -280,17 +281,17 @@ func (s *Session) mustHaveAddresses(t *testing.T) {
 
 // flagSilent makes the state one in which every agent was silent the last time. The keys of private state are the
 // framework's JSON of texts in base64.
-func (s *Session) flagSilent(t *testing.T) {
+func flagSilent(t *testing.T, s *drive.Session) {
 	t.Helper()
-	for address, was := range s.state {
-		keys := map[string][]byte{}
-		must(t, json.Unmarshal(was.private, &keys))
-		keys["silent"] = []byte("true")
-		i := was.clone()
-		var err error
-		i.private, err = json.Marshal(keys)
+	for _, address := range s.Addresses() {
+		i, err := s.Instance(address)
 		must(t, err)
-		s.state[address] = i
+		keys := map[string][]byte{}
+		must(t, json.Unmarshal(i.Private, &keys))
+		keys["silent"] = []byte("true")
+		private, err := json.Marshal(keys)
+		must(t, err)
+		s.SetPrivate(address, private)
 	}
 }
 

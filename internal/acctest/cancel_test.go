@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -69,10 +70,10 @@ func (f fast) SleepContext(ctx context.Context, d time.Duration) {
 type stage struct {
 	t     *testing.T
 	w     *acctest.World
-	s     *acctest.Session
+	s     *drive.Session
 	id    acctest.Identity
 	keys  *interrupter
-	saved acctest.SavedState
+	saved drive.SavedState
 	world []byte
 	ended map[string]int // tasks that an interrupt met, by type and end
 }
@@ -379,7 +380,7 @@ func TestCancelReadAndImport(t *testing.T) {
   disks = { scsi0 = { storage = "local-zfs", size = "2G" } }
   agent = { enabled = true }`)
 	before := st.guest()
-	known := func() string { return acctest.ShowValue(st.s.Attr("proxmox_vm.web", "disks")) }
+	known := func() string { return drive.ShowValue(st.s.Attr("proxmox_vm.web", "disks")) }
 	disks := known()
 	untouched := func(name string) {
 		if diff := cmp.Diff(before, st.guest()); diff != "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
@@ -140,11 +141,11 @@ func (c *cluster) test(t *testing.T, steps ...resource.TestStep) {
 	})
 }
 
-func (c *cluster) factory() Factory {
+func (c *cluster) factory() drive.Factory {
 	if c.world != nil {
 		return c.world.Factory()
 	}
-	return ServerOf(func() frameworkprovider.Provider { return provider.New("test")() })
+	return drive.ServerOf(func() frameworkprovider.Provider { return provider.New("test")() })
 }
 
 // providerBlock relies on the environment for everything that a real cluster's operator has set there.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -417,7 +418,7 @@ func TestTwoProvidersShareATemplate(t *testing.T) {
 	before, start := template(), w.Sim.World().Clock.Now()
 	w.Sim.HoldGuestFile(9000, 20*time.Second)
 	failures := make(chan error, 2)
-	sessions := map[string]*acctest.Session{}
+	sessions := map[string]*drive.Session{}
 	for _, name := range []string{"a", "b"} {
 		sessions[name] = w.Session(t, acctest.TokenSSH, fmt.Sprintf(`resource "proxmox_vm" "web" {
   count = 10

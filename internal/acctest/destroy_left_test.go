@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -56,7 +57,7 @@ func TestDestroyThatPVESaysIsOK(t *testing.T) {
 }
 
 // mustHaveLeftOneVolume checks what there is after a destroy that left a volume, and what a refresh says of it.
-func mustHaveLeftOneVolume(t *testing.T, w *acctest.World, s *acctest.Session, storage string) {
+func mustHaveLeftOneVolume(t *testing.T, w *acctest.World, s *drive.Session, storage string) {
 	t.Helper()
 	if got := traces(w, 400); len(got) != 1 || !strings.HasPrefix(got[0], storage+":") {
 		t.Errorf("left: %v", got)

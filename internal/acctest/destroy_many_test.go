@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -130,7 +131,7 @@ func (n herdTally) String() string {
 }
 
 // mustAccountFor checks that the state and the errors tell the truth about each VM.
-func mustAccountFor(t *testing.T, w *acctest.World, s *acctest.Session, err error) (n herdTally) {
+func mustAccountFor(t *testing.T, w *acctest.World, s *drive.Session, err error) (n herdTally) {
 	t.Helper()
 	said := err.Error()
 	for i := range manyVMs {

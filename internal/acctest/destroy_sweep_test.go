@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -44,9 +45,9 @@ type destroySweep struct {
 	t     *testing.T
 	who   acctest.Identity
 	w     *acctest.World
-	s     *acctest.Session
+	s     *drive.Session
 	world []byte
-	saved acctest.SavedState
+	saved drive.SavedState
 
 	from, to                       int // the operations of a destroy without fault, less those of its plan
 	effective, atOnce, later, told int

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -28,7 +29,7 @@ LINES
 func doomedWith(lines string) string { return strings.Replace(doomed, "LINES", lines, 1) }
 
 // made applies a configuration in a new world, and says what the world was like before.
-func made(t *testing.T, who acctest.Identity, hcl string) (*acctest.World, *acctest.Session) {
+func made(t *testing.T, who acctest.Identity, hcl string) (*acctest.World, *drive.Session) {
 	t.Helper()
 	w := acctest.NewWorld(t)
 	s := w.Session(t, who, hcl)
@@ -54,7 +55,7 @@ func mustSay(t *testing.T, err error, words ...string) {
 }
 
 // mustBeUntouched checks that a refused destroy changed nothing: no request that writes was sent, and the VM is in state.
-func mustBeUntouched(t *testing.T, w *acctest.World, s *acctest.Session) {
+func mustBeUntouched(t *testing.T, w *acctest.World, s *drive.Session) {
 	t.Helper()
 	for _, op := range w.Sim.Ops() {
 		if op.Method != http.MethodGet && op.Path != "/access/ticket" && op.Status < 400 {

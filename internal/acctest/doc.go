@@ -1,4 +1,3 @@
-// Package acctest drives the whole provider in tests and in the demonstration: against the simulator in the same
-// process, with Terraform's own rules enforced by a driver that needs no Terraform binary (Session), or through a real
-// CLI. It also says what may be left on a server when a test is over.
+// Package acctest drives the whole provider in tests and in the demonstration: against the simulator in the same process, by
+// the driver of package drive, or through a real CLI. It also says what may be left on a server when a test is over.
 package acctest

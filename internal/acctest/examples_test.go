@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -103,8 +104,8 @@ func TestExamples(t *testing.T) {
 				if ds := s.Diagnostics(); len(ds) > 0 {
 					t.Errorf("the apply has something to say: %v", ds)
 				}
-				for output, v := range s.outputs {
-					if v.IsNull() {
+				for _, output := range s.Outputs() {
+					if s.Output(output).IsNull() {
 						t.Errorf("output %s is null", output)
 					}
 				}
@@ -131,7 +132,7 @@ func TestREADMEExample(t *testing.T) {
 	w.Mark()
 	s := w.Session(t, TokenNoSSH, withoutProvider(t, config))
 	must(t, s.Converge(t.Context()))
-	if got := ShowValue(s.Attr("proxmox_vm.web", "status")); got != `"running"` {
+	if got := drive.ShowValue(s.Attr("proxmox_vm.web", "status")); got != `"running"` {
 		t.Errorf("status %s", got)
 	}
 	must(t, s.Destroy(t.Context()))

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -42,13 +43,13 @@ func recycle(w *acctest.World) {
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	changed := strings.Replace(guardedVM, "1024", "2048", 1)
-	steps := map[string]func(*testing.T, *acctest.World, *acctest.Session) error{
-		"plan": func(t *testing.T, w *acctest.World, s *acctest.Session) error {
+	steps := map[string]func(*testing.T, *acctest.World, *drive.Session) error{
+		"plan": func(t *testing.T, w *acctest.World, s *drive.Session) error {
 			recycle(w)
 			_, err := s.Plan(t.Context())
 			return err
 		},
-		"update": func(t *testing.T, w *acctest.World, s *acctest.Session) error {
+		"update": func(t *testing.T, w *acctest.World, s *drive.Session) error {
 			w.Reconfigure(t, s, acctest.TokenNoSSH, changed)
 			pl, err := s.Plan(t.Context())
 			if err != nil {
@@ -57,17 +58,17 @@ func TestGuard(t *testing.T) {
 			recycle(w)
 			return s.Apply(t.Context(), pl)
 		},
-		"update without refresh": func(t *testing.T, w *acctest.World, s *acctest.Session) error {
+		"update without refresh": func(t *testing.T, w *acctest.World, s *drive.Session) error {
 			recycle(w)
 			w.Reconfigure(t, s, acctest.TokenNoSSH, changed)
-			pl, err := s.Plan(t.Context(), acctest.WithoutRefresh())
+			pl, err := s.Plan(t.Context(), drive.WithoutRefresh())
 			if err != nil {
 				t.Fatal(err)
 			}
 			return s.Apply(t.Context(), pl)
 		},
-		"destroy": func(t *testing.T, w *acctest.World, s *acctest.Session) error {
-			pl, err := s.Plan(t.Context(), acctest.ToDestroy())
+		"destroy": func(t *testing.T, w *acctest.World, s *drive.Session) error {
+			pl, err := s.Plan(t.Context(), drive.ToDestroy())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +124,7 @@ func TestAGoneVMIsPlannedAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := pl.Change("proxmox_vm.mine"); c == nil || c.Action != acctest.Create {
+	if c := pl.Change("proxmox_vm.mine"); c == nil || c.Action != drive.Create {
 		t.Errorf("want a create, got:\n%s", pl)
 	}
 }

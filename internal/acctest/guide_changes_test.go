@@ -6,6 +6,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -32,13 +33,13 @@ func TestGuideOfChanges(t *testing.T) {
 	restarts()
 	s.SetString("node", "pve2")
 	must(t, s.Converge(t.Context()))
-	if node := ShowValue(s.Attr("proxmox_vm.app", "node")); node != `"pve2"` {
+	if node := drive.ShowValue(s.Attr("proxmox_vm.app", "node")); node != `"pve2"` {
 		t.Errorf("the VM is on %s", node)
 	}
 	restarts()
 	s.SetVariable("cores", cty.NumberIntVal(4))
 	must(t, s.Converge(t.Context()))
-	if waiting := ShowValue(s.Output("waiting_for_a_restart")); waiting != "[]" {
+	if waiting := drive.ShowValue(s.Output("waiting_for_a_restart")); waiting != "[]" {
 		t.Errorf("waiting: %s", waiting)
 	}
 	restarts(state.PowerReboot)

@@ -4,8 +4,13 @@ import (
 	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 )
 
 // TestGrowingDataDisk grows a disk of the guide's VM: same volumes, no restart, and a smaller size is refused in the plan.
@@ -14,16 +19,16 @@ func TestGrowingDataDisk(t *testing.T) {
 	w := exampleWorld(t)
 	s := w.Session(t, TokenNoSSH, examples(t)["guides/data-disks"])
 	must(t, s.Converge(t.Context()))
-	before := ShowValue(s.Output("volumes"))
+	before := drive.ShowValue(s.Output("volumes"))
 	s.SetString("data_size", "150G")
 	must(t, s.Converge(t.Context()))
-	if after := ShowValue(s.Output("volumes")); after != before {
+	if after := drive.ShowValue(s.Output("volumes")); after != before {
 		t.Errorf("the volumes were %s and are %s", before, after)
 	}
-	if size := ShowValue(s.Attr("proxmox_vm.database", "disks.scsi1.size")); size != `"150G"` {
+	if size := drive.ShowValue(s.Attr("proxmox_vm.database", "disks.scsi1.size")); size != `"150G"` {
 		t.Errorf("the disk has %s", size)
 	}
-	if status := ShowValue(s.Attr("proxmox_vm.database", "status")); status != `"running"` {
+	if status := drive.ShowValue(s.Attr("proxmox_vm.database", "status")); status != `"running"` {
 		t.Errorf("status %s", status)
 	}
 	s.SetString("data_size", "50G")
@@ -129,14 +134,17 @@ func TestGuidesAreComplete(t *testing.T) {
 // TestMigrationNames wants every attribute of this provider that the migration guide names to be in the schema.
 func TestMigrationNames(t *testing.T) {
 	t.Parallel()
-	p, err := NewWorld(t).NewSession().start(t.Context())
+	server, err := NewWorld(t).Factory()()
 	must(t, err)
+	schema, err := server.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{})
+	must(t, err)
+	vm := schema.ResourceSchemas["proxmox_vm"].Block.Attributes
 	count := 0
 	_, table, _ := strings.Cut(read(t, "../../templates/guides/migrate.md.tmpl"), "\n## The VM\n")
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(table, -1) {
 		for _, name := range regexp.MustCompile("`([a-z][^` ]*)").FindAllStringSubmatch(row[1], -1) {
 			count++
-			if !inSchema(p.resources["proxmox_vm"].object, strings.Split(name[1], ".")) {
+			if !inSchema(vm, strings.Split(name[1], ".")) {
 				t.Errorf("there is no attribute %s", name[1])
 			}
 		}
@@ -147,15 +155,14 @@ func TestMigrationNames(t *testing.T) {
 }
 
 // inSchema reports whether a path leads to an attribute; slots of devices stand as <slot>.
-func inSchema(o *object, path []string) bool {
-	a := o.attrs[path[0]]
-	switch rest := path[1:]; {
-	case a == nil:
+func inSchema(attributes []*tfprotov6.SchemaAttribute, path []string) bool {
+	at := slices.IndexFunc(attributes, func(a *tfprotov6.SchemaAttribute) bool { return a.Name == path[0] })
+	if at < 0 {
 		return false
-	case len(rest) > 0 && strings.HasPrefix(rest[0], "<") && a.nested != nil:
-		return len(rest) == 1 || inSchema(a.nested, rest[1:])
-	case len(rest) > 0:
-		return a.nested != nil && inSchema(a.nested, rest)
 	}
-	return true
+	nested, rest := attributes[at].NestedType, path[1:]
+	if len(rest) > 0 && strings.HasPrefix(rest[0], "<") && nested != nil {
+		rest = rest[1:]
+	}
+	return len(rest) == 0 || nested != nil && inSchema(nested.Attributes, rest)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -192,7 +193,7 @@ resource "proxmox_vm" "fresh" {
 		t.Errorf("firewall of the clone: %+v", wall)
 	}
 	if rule := s.Attr("proxmox_vm.clone", "firewall.rules"); rule.IsNull() || rule.LengthInt() != 1 {
-		t.Errorf("rules of the clone in state: %s", acctest.ShowValue(rule))
+		t.Errorf("rules of the clone in state: %s", drive.ShowValue(rule))
 	}
 	if wall, _ := beside(w, 401); len(wall.Options) != 1 || len(wall.Rules) != 0 {
 		t.Errorf("a VM made from scratch has a firewall that an earlier one left: %+v", wall)

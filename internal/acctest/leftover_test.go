@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -19,7 +20,7 @@ resource "proxmox_vm" "web" {
 `
 
 // halfMade applies with a clone worker that dies, as an identity that cannot take its lock away.
-func halfMade(t *testing.T) (*acctest.World, *acctest.Session) {
+func halfMade(t *testing.T) (*acctest.World, *drive.Session) {
 	t.Helper()
 	w := acctest.NewWorld(t)
 	s := w.Session(t, acctest.TokenNoSSH, leftoverVM)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -18,7 +19,7 @@ import (
 type life struct {
 	*testing.T
 	w *acctest.World
-	s *acctest.Session
+	s *drive.Session
 }
 
 const lifeAddress = "proxmox_vm.x"
@@ -97,7 +98,7 @@ func (l *life) fails(body string, words ...string) string {
 }
 
 // plan plans another configuration.
-func (l *life) plan(body string) *acctest.Plan {
+func (l *life) plan(body string) *drive.Plan {
 	l.Helper()
 	l.configure(body)
 	pl, err := l.s.Plan(l.Context())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 )
 
@@ -46,7 +47,7 @@ func TestOneListingOfALongRefresh(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range pl.Changes {
-			if c.Address != "proxmox_vm.few[3]" && c.Action != acctest.NoOp {
+			if c.Address != "proxmox_vm.few[3]" && c.Action != drive.NoOp {
 				t.Errorf("planned to change %s", c.Address)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -105,7 +106,7 @@ func TestKnownDrift(t *testing.T) {
 			}
 			w := acctest.NewWorld(t, pvesim.Options{Profile: version, Nodes: []string{"pve1"}})
 			w.Change(func(world *state.World) { world.CaseSensitiveTags = tt.exact })
-			var s *acctest.Session
+			var s *drive.Session
 			for i, lines := range tt.steps {
 				last := i == len(tt.steps)-1
 				if last && tt.outside != nil {
@@ -158,13 +159,13 @@ func TestUnusedVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if unused := s.Attr(driftAddress, "unused_volumes"); !unused.IsNull() {
-		t.Errorf("unused_volumes of a new VM: %s", acctest.ShowValue(unused))
+		t.Errorf("unused_volumes of a new VM: %s", drive.ShowValue(unused))
 	}
 	w.Reconfigure(t, s, acctest.RootTicket, strings.Replace(config, "%s", "", 1))
 	if err := s.Converge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if unused := acctest.ShowValue(s.Attr(driftAddress, "unused_volumes")); !strings.Contains(unused, "unused0") || !strings.Contains(unused, "local-zfs:vm-500-disk-0") {
+	if unused := drive.ShowValue(s.Attr(driftAddress, "unused_volumes")); !strings.Contains(unused, "unused0") || !strings.Contains(unused, "local-zfs:vm-500-disk-0") {
 		t.Errorf("unused_volumes after a disk was taken out: %s", unused)
 	}
 }

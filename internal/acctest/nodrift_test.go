@@ -22,6 +22,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvm"
@@ -161,7 +162,7 @@ func (d *drifter) drive(ctx context.Context, t *testing.T, r *rand.Rand, number 
 }
 
 // reattach takes a disk out of its slot, and puts it back there by the id of its volume.
-func (d *drifter) reattach(ctx context.Context, s *acctest.Session, config flat) error {
+func (d *drifter) reattach(ctx context.Context, s *drive.Session, config flat) error {
 	without := maps.Clone(config)
 	without.drop("disks.scsi1", "removed_disks")
 	without.repair()
@@ -181,7 +182,7 @@ func (d *drifter) reattach(ctx context.Context, s *acctest.Session, config flat)
 }
 
 // end destroys the VM.
-func (d *drifter) end(ctx context.Context, s *acctest.Session, config flat) error {
+func (d *drifter) end(ctx context.Context, s *drive.Session, config flat) error {
 	if config.isTrue("protection") {
 		config["protection"] = cty.False
 		if err := d.converge(ctx, s, config); err != nil {
@@ -206,12 +207,12 @@ func forget(world *state.World, vmid int) {
 
 // converge applies a configuration and wants the plan after it to be empty. What the plan before has refreshed is not
 // refreshed again.
-func (d *drifter) converge(ctx context.Context, s *acctest.Session, config flat) error {
+func (d *drifter) converge(ctx context.Context, s *drive.Session, config flat) error {
 	d.applies.Add(1)
 	if err := s.SetResource(driftAddress, config.tree()); err != nil {
 		return err
 	}
-	pl, err := s.Plan(ctx, acctest.WithoutRefresh())
+	pl, err := s.Plan(ctx, drive.WithoutRefresh())
 	if err != nil {
 		return err
 	}

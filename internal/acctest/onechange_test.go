@@ -15,6 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -122,7 +123,7 @@ func (c oneChange) try(ctx context.Context, w *acctest.World, vmid int) error {
 	case err != nil:
 		return err
 	case c.want == replacedBy:
-		if change == nil || change.Action != acctest.Replace {
+		if change == nil || change.Action != drive.Replace {
 			return fmt.Errorf("the plan does not replace the VM:\n%s", pl)
 		}
 		return nil
@@ -169,7 +170,7 @@ func (c oneChange) sent(ops []pvesim.Op) error {
 	return nil
 }
 
-func apply(ctx context.Context, s *acctest.Session, config flat) error {
+func apply(ctx context.Context, s *drive.Session, config flat) error {
 	if err := s.SetResource(driftAddress, config.tree()); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -153,7 +154,7 @@ func TestRoleMigrates(t *testing.T) {
 }
 
 // attempt gives everything that an operation says, an error or not.
-func attempt(s *Session, do func() error) string {
+func attempt(s *drive.Session, do func() error) string {
 	var said strings.Builder
 	if err := do(); err != nil {
 		said.WriteString(err.Error())

@@ -2,16 +2,15 @@ package acctest
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/zclconf/go-cty/cty"
-
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -36,7 +35,7 @@ func (w *World) ExpectPowerOffs(kinds ...state.PowerKind) {
 }
 
 // watchPower notes what one apply of a resource switches off, and whether it was asked to.
-func (w *World) watchPower(typ string, prior, planned cty.Value) func() {
+func (w *World) watchPower(typ string, prior, planned drive.Value) func() {
 	before := w.Sim.PowerOffs()
 	var guests []int
 	w.Change(func(world *state.World) { guests = slices.Collect(maps.Keys(world.Guests)) })
@@ -58,37 +57,29 @@ func (w *World) watchPower(typ string, prior, planned cty.Value) func() {
 }
 
 // asksFor tells whether an apply is about the guest of a power-off, and whether it asks for one of that kind.
-func asksFor(typ string, prior, planned cty.Value, guests []int, off pvesim.PowerOff) (concerned, asked bool) {
+func asksFor(typ string, prior, planned drive.Value, guests []int, off pvesim.PowerOff) (concerned, asked bool) {
 	if typ != "proxmox_vm" || off.Kind == state.PowerDied || off.Kind == state.PowerNode {
 		return false, false
 	}
 	if prior.IsNull() { // what a create has made it takes back
 		return false, !slices.Contains(guests, off.VMID)
 	}
-	if id := At(prior, "vmid"); id == cty.NilVal || id.IsNull() || id.AsBigFloat().String() != fmt.Sprint(off.VMID) {
+	if drive.Text(prior, "vmid") != strconv.Itoa(off.VMID) {
 		return false, false
 	}
 	if planned.IsNull() {
-		return true, off.Kind == state.PowerShutdown || off.Kind == state.PowerStop && word(prior, "on_destroy.power_off") == "force"
+		return true, off.Kind == state.PowerShutdown || off.Kind == state.PowerStop && drive.Text(prior, "on_destroy.power_off") == "force"
 	}
-	policy, ha := word(planned, "reboot_policy"), word(planned, "ha.state")
+	policy, ha := drive.Text(planned, "reboot_policy"), drive.Text(planned, "ha.state")
 	switch off.Kind {
 	case state.PowerReboot:
 		return true, policy != "never"
 	case state.PowerStop:
 		return true, policy == "force"
 	case state.PowerShutdown:
-		return true, word(planned, "power_state") == "stopped" || ha == "stopped" || ha == "disabled"
+		return true, drive.Text(planned, "power_state") == "stopped" || ha == "stopped" || ha == "disabled"
 	}
 	return true, false
-}
-
-// word is a text in a value; "" where there is none.
-func word(v cty.Value, path string) string {
-	if at := At(v, path); at != cty.NilVal && at.IsKnown() && !at.IsNull() && at.Type() == cty.String {
-		return at.AsString()
-	}
-	return ""
 }
 
 // accountForPower fails a test whose cluster had a power-off that nobody asked for, and adds what there was to the tally.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -22,8 +23,8 @@ func (c *complaints) Errorf(format string, _ ...any) { c.text = append(c.text, f
 func TestPowerAccounting(t *testing.T) {
 	t.Setenv(PowerTally, "") // what is done to these guests is no power-off of the provider's
 	const block = "resource \"proxmox_vm\" \"x\" {\n  vmid = 400\n  node = \"pve1\"\n  cpu = { cores = CORES }\n  reboot_policy = \"auto\"\n}\n"
-	lose := func(vmid int, kind state.PowerKind) func(*testing.T, *World, *Session) {
-		return func(_ *testing.T, w *World, _ *Session) {
+	lose := func(vmid int, kind state.PowerKind) func(*testing.T, *World, *drive.Session) {
+		return func(_ *testing.T, w *World, _ *drive.Session) {
 			w.Change(func(world *state.World) {
 				world.Guests[vmid].Running = &state.Running{QMPStatus: "running"}
 				world.PowerLoss(world.Guests[vmid], kind, nil)
@@ -31,15 +32,15 @@ func TestPowerAccounting(t *testing.T) {
 		}
 	}
 	for name, tt := range map[string]struct {
-		do     func(*testing.T, *World, *Session)
+		do     func(*testing.T, *World, *drive.Session)
 		unseen bool // not asked for
 	}{
-		"a restart by policy": {do: func(t *testing.T, w *World, s *Session) {
+		"a restart by policy": {do: func(t *testing.T, w *World, s *drive.Session) {
 			must(t, s.Configure(w.ProviderBlock(TokenNoSSH), strings.Replace(block, "CORES", "4", 1)))
 			must(t, s.Converge(t.Context()))
 		}},
-		"a destroy":               {do: func(t *testing.T, _ *World, s *Session) { must(t, s.Destroy(t.Context())) }},
-		"a guest that ends":       {do: func(_ *testing.T, w *World, _ *Session) { w.Sim.EndGuest(400) }},
+		"a destroy":               {do: func(t *testing.T, _ *World, s *drive.Session) { must(t, s.Destroy(t.Context())) }},
+		"a guest that ends":       {do: func(_ *testing.T, w *World, _ *drive.Session) { w.Sim.EndGuest(400) }},
 		"its stop by nobody":      {do: lose(400, state.PowerStop), unseen: true},
 		"a stranger's shutdown":   {do: lose(8000, state.PowerShutdown), unseen: true},
 		"its reboot by nobody":    {do: lose(400, state.PowerReboot), unseen: true},

@@ -17,6 +17,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -122,7 +123,7 @@ func TestTerragrunt(t *testing.T) {
 	for name, v := range w.environment() {
 		t.Setenv(name, v)
 	}
-	var sessions []*Session
+	var sessions []*drive.Session
 	for _, u := range terragruntUnits(t, w.Sim.Endpoint()) {
 		for n := range copies {
 			s := w.NewSession()
@@ -138,20 +139,20 @@ func TestTerragrunt(t *testing.T) {
 			sessions = append(sessions, s)
 		}
 	}
-	atOnce(t, sessions, func(ctx context.Context, s *Session) error { return s.Converge(ctx) })
+	atOnce(t, sessions, func(ctx context.Context, s *drive.Session) error { return s.Converge(ctx) })
 	ids := map[string]bool{}
 	for _, s := range sessions {
-		id := ShowValue(s.Output("vmid"))
+		id := drive.ShowValue(s.Output("vmid"))
 		if ids[id] || len(id) != 4 || !strings.HasPrefix(id, "1") {
 			t.Errorf("vmid %s: taken twice, or not of the range 1000 to 1999", id)
 		}
 		ids[id] = true
 	}
-	atOnce(t, sessions, func(ctx context.Context, s *Session) error { return s.Destroy(ctx) })
+	atOnce(t, sessions, func(ctx context.Context, s *drive.Session) error { return s.Destroy(ctx) })
 	w.MustBeClean(t)
 }
 
-func atOnce(t *testing.T, sessions []*Session, do func(context.Context, *Session) error) {
+func atOnce(t *testing.T, sessions []*drive.Session, do func(context.Context, *drive.Session) error) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for _, s := range sessions {

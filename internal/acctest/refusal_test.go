@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -90,7 +91,7 @@ func TestBadInput(t *testing.T) {
 			}
 			err := s.Validate(t.Context())
 			if err == nil {
-				var pl *acctest.Plan
+				var pl *drive.Plan
 				pl, err = s.Plan(t.Context())
 				if err == nil && c.atApply {
 					err = s.Apply(t.Context(), pl)
@@ -105,9 +106,9 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-func wantOne(t *testing.T, diags acctest.Diagnostics, c refusal) {
+func wantOne(t *testing.T, diags drive.Diagnostics, c refusal) {
 	t.Helper()
-	var errs []acctest.Diagnostic
+	var errs []drive.Diagnostic
 	for _, d := range diags {
 		if d.Error {
 			errs = append(errs, d)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -18,8 +18,8 @@ func coresAndPolicy(cores, policy string) string {
 }
 
 // foretells tells whether a plan warns that the VM will be restarted.
-func foretells(pl *acctest.Plan) bool {
-	return slices.ContainsFunc(pl.Diagnostics, func(d acctest.Diagnostic) bool { return strings.HasSuffix(d.Summary, "will be restarted") })
+func foretells(pl *drive.Plan) bool {
+	return slices.ContainsFunc(pl.Diagnostics, func(d drive.Diagnostic) bool { return strings.HasSuffix(d.Summary, "will be restarted") })
 }
 
 func (l *life) disobeys(disobeys bool) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 )
 
@@ -72,7 +73,7 @@ func TestNoSecretIsTold(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				told += acctest.ShowValue(i.Value) + string(i.Private)
+				told += drive.ShowValue(i.Value) + string(i.Private)
 			}
 			c := w.Sim.Credentials()
 			secrets := map[string]string{"the cloud-init password": "correct-horse-battery", "root's password": c.RootPassword,

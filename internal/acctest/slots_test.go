@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -60,7 +61,7 @@ resource "proxmox_vm" "x" {
 		t.Fatal(err)
 	}
 	if got := s.Attr("proxmox_vm.x", "disks.scsi0.size"); got.AsString() != "6G" {
-		t.Errorf("size in state: %s", acctest.ShowValue(got))
+		t.Errorf("size in state: %s", drive.ShowValue(got))
 	}
 }
 

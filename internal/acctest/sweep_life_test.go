@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/host"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -73,16 +74,16 @@ const (
 // lifeBench is a cluster, and a VM on it in the state from which a change is swept.
 type lifeBench struct {
 	w     *acctest.World
-	s     *acctest.Session
+	s     *drive.Session
 	root  *host.Shell // what an operator has: root on every node
 	id    acctest.Identity
 	turn  turn
 	base  []byte
-	state acctest.SavedState
-	plan  *acctest.Plan // of the change
+	state drive.SavedState
+	plan  *drive.Plan // of the change
 
-	want lifeWorld          // after the change without a fault
-	done acctest.SavedState // the state that goes with it
+	want lifeWorld        // after the change without a fault
+	done drive.SavedState // the state that goes with it
 }
 
 // newLifeBench applies what was before, once.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -60,7 +61,7 @@ func (w *World) questions() int {
 	return n
 }
 
-func said(s *Session) string {
+func said(s *drive.Session) string {
 	var all strings.Builder
 	for _, d := range s.Diagnostics() {
 		fmt.Fprintf(&all, "%s: %s\n", d.Summary, d.Detail)
@@ -78,7 +79,7 @@ func mustSayAll(t *testing.T, text string, words ...string) {
 }
 
 // mustBeComplete checks that the VM stands on the server as it was planned, and in state.
-func mustBeComplete(t *testing.T, w *World, s *Session, tainted bool) {
+func mustBeComplete(t *testing.T, w *World, s *drive.Session, tainted bool) {
 	t.Helper()
 	w.Change(func(world *state.World) {
 		g := world.Guests[500]
@@ -94,7 +95,7 @@ func mustBeComplete(t *testing.T, w *World, s *Session, tainted bool) {
 	if i.Tainted != tainted {
 		t.Errorf("tainted: %t, want %t", i.Tainted, tainted)
 	}
-	if uuid := At(i.Value, "uuid"); uuid.IsNull() {
+	if uuid := drive.At(i.Value, "uuid"); uuid.IsNull() {
 		t.Error("the state does not know the VM's uuid")
 	}
 	if strings.Contains(string(i.Private), `"proof"`) {
@@ -346,6 +347,6 @@ func TestManyWaits(t *testing.T) {
 		if took > 50*time.Second || f.mostAsked > 2 {
 			t.Errorf("want at most 50 s and two agents at once")
 		}
-		through.mustHaveAddresses(t)
+		mustHaveAddresses(t, through)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-log/tflogtest"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -111,7 +112,7 @@ func (w *World) MustBeClean(t testing.TB) {
 func (w *World) LogTo(out io.Writer) { w.log = out }
 
 // Session makes a session of an identity with a configuration, to which the provider block is added.
-func (w *World) Session(t testing.TB, id Identity, hcl string) *Session {
+func (w *World) Session(t testing.TB, id Identity, hcl string) *drive.Session {
 	t.Helper()
 	s := w.NewSession()
 	if err := s.Configure(w.ProviderBlock(id), hcl); err != nil {
@@ -121,8 +122,8 @@ func (w *World) Session(t testing.TB, id Identity, hcl string) *Session {
 }
 
 // NewSession makes a session without a configuration, whose calls are recorded.
-func (w *World) NewSession() *Session {
-	s := NewSession(w.Factory())
+func (w *World) NewSession() *drive.Session {
+	s := drive.NewSession(w.Factory())
 	s.Around, s.Applying = w.record, w.watchPower
 	if w.log != nil {
 		s.LogContext = func(ctx context.Context) context.Context { return tflogtest.RootLogger(ctx, w.log) }
@@ -131,7 +132,7 @@ func (w *World) NewSession() *Session {
 }
 
 // Factory starts providers whose network ends in this cluster.
-func (w *World) Factory() Factory {
+func (w *World) Factory() drive.Factory {
 	newProvider := provider.NewWith("test", provider.Options{
 		DialContext: w.Sim.DialContext, SSHDial: w.Sim.SSHDial, Clock: Clock{w.Sim.World().Clock},
 	})
@@ -144,7 +145,7 @@ func (w *World) Factory() Factory {
 }
 
 // Reconfigure replaces the configuration of a session, provider block aside.
-func (w *World) Reconfigure(t testing.TB, s *Session, id Identity, hcl string) {
+func (w *World) Reconfigure(t testing.TB, s *drive.Session, id Identity, hcl string) {
 	t.Helper()
 	if err := s.Configure(w.ProviderBlock(id), hcl); err != nil {
 		t.Fatalf("configuration: %v", err)

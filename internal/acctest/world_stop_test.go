@@ -2,11 +2,14 @@ package acctest
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 )
@@ -64,10 +67,10 @@ func TestManyAtOnce(t *testing.T) {
 	must(t, s.Converge(t.Context()))
 	ids := map[string]bool{}
 	for _, address := range s.Addresses() {
-		ids[ShowValue(s.Attr(address, "id"))] = true
+		ids[drive.ShowValue(s.Attr(address, "id"))] = true
 	}
 	if len(ids) != 12 {
-		t.Errorf("%d different ids: %s", len(ids), strings.Join(sortedKeys(ids), ", "))
+		t.Errorf("%d different ids: %s", len(ids), strings.Join(slices.Sorted(maps.Keys(ids)), ", "))
 	}
 	must(t, s.Destroy(t.Context()))
 	w.MustBeClean(t)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -66,7 +67,7 @@ func TestEveryIdentityConverges(t *testing.T) {
 				ctx, w := t.Context(), NewWorld(t)
 				s := w.Session(t, id, config)
 				must(t, s.Converge(ctx))
-				if got := ShowValue(s.Attr("proxmox_vm."+name, "status")); got != `"running"` {
+				if got := drive.ShowValue(s.Attr("proxmox_vm."+name, "status")); got != `"running"` {
 					t.Errorf("status %s", got)
 				}
 				must(t, s.Refresh(ctx))
@@ -103,7 +104,7 @@ func TestImport(t *testing.T) {
 			if !pl.Empty() {
 				t.Errorf("plan after the import: %s", pl)
 			}
-			if got := ShowValue(s.Attr("proxmox_vm.it", "id")); got != `"8000"` {
+			if got := drive.ShowValue(s.Attr("proxmox_vm.it", "id")); got != `"8000"` {
 				t.Errorf("id %s", got)
 			}
 			w.MustBeClean(t)
@@ -148,15 +149,22 @@ func TestNodeDataSources(t *testing.T) {
 	s := w.Session(t, TokenNoSSH, "")
 	v, err := s.ReadDataSource(ctx, "proxmox_node", `name = "beta"`)
 	must(t, err)
-	if got := ShowValue(At(v, "online")); got != "true" {
-		t.Errorf("online %s in %s", got, ShowValue(v))
+	if got := drive.ShowValue(drive.At(v, "online")); got != "true" {
+		t.Errorf("online %s in %s", got, drive.ShowValue(v))
 	}
 	v, err = s.ReadDataSource(ctx, "proxmox_nodes", ``)
 	must(t, err)
-	if text := ShowValue(v); !strings.Contains(text, `"alpha"`) || !strings.Contains(text, `"beta"`) {
+	if text := drive.ShowValue(v); !strings.Contains(text, `"alpha"`) || !strings.Contains(text, `"beta"`) {
 		t.Errorf("nodes: %s", text)
 	}
 	if _, err := s.ReadDataSource(ctx, "proxmox_node", `name = "gamma"`); err == nil || !strings.Contains(err.Error(), "gamma") {
 		t.Errorf("an unknown node: %v", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

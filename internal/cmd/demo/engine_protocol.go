@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 )
 
 // protocol drives the same files in this process, over the plugin protocol, by Terraform's rules.
 type protocol struct {
 	world   *acctest.World
-	session *acctest.Session
+	session *drive.Session
 }
 
 func newProtocol(world *acctest.World) *protocol {

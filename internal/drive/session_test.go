@@ -1,4 +1,4 @@
-package acctest
+package drive
 
 import (
 	"context"
@@ -29,6 +29,14 @@ output "names" { value = toy_thing.b[*].name }
 
 func newToy() *toy { return &toy{things: map[string]toyThing{}} }
 
+// start makes a session with a configuration.
+func start(t *testing.T, factory Factory, hcl string) *Session {
+	t.Helper()
+	s := NewSession(factory)
+	must(t, s.Configure(hcl))
+	return s
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -36,10 +44,10 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestDriveLifecycle(t *testing.T) {
+func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	ctx, toy := context.Background(), newToy()
-	s := Drive(t, toy.factory(), toyConfig)
+	s := start(t, toy.factory(), toyConfig)
 	pl, err := s.Plan(ctx)
 	must(t, err)
 	if c := pl.Change("toy_thing.b[1]"); c == nil || c.Action != Create || c.Planned.GetAttr("name").IsKnown() {
@@ -86,10 +94,10 @@ func TestDriveLifecycle(t *testing.T) {
 	}
 }
 
-func TestDriveReplace(t *testing.T) {
+func TestReplace(t *testing.T) {
 	t.Parallel()
 	ctx, toy := context.Background(), newToy()
-	s := Drive(t, toy.factory(), `resource "toy_thing" "a" {
+	s := start(t, toy.factory(), `resource "toy_thing" "a" {
   name = "a"
   kind = "x"
 }`)
@@ -110,7 +118,7 @@ func TestDriveReplace(t *testing.T) {
 	}
 }
 
-func TestDriveHoldsTheProviderToTheRules(t *testing.T) {
+func TestHoldsTheProviderToTheRules(t *testing.T) {
 	t.Parallel()
 	const config = `resource "toy_thing" "a" { name = "a" }`
 	for misbehave, want := range map[string]string{
@@ -121,7 +129,7 @@ func TestDriveHoldsTheProviderToTheRules(t *testing.T) {
 		t.Run(misbehave, func(t *testing.T) {
 			toy := newToy()
 			toy.misbehave = misbehave
-			err := Drive(t, toy.factory(), config).Run(context.Background())
+			err := start(t, toy.factory(), config).Run(context.Background())
 			var e *Error
 			if !errors.As(err, &e) || len(e.Diagnostics) != 1 || e.Diagnostics[0].Summary != want {
 				t.Fatalf("got %v, want %q", err, want)
@@ -134,7 +142,7 @@ func TestDriveHoldsTheProviderToTheRules(t *testing.T) {
 	}
 	t.Run("drift", func(t *testing.T) {
 		ctx, toy := context.Background(), newToy()
-		s := Drive(t, toy.factory(), config)
+		s := start(t, toy.factory(), config)
 		must(t, s.Converge(ctx))
 		toy.misbehave = "drift"
 		must(t, s.Configure(`resource "toy_thing" "a" { name = "b" }`))
@@ -145,10 +153,10 @@ func TestDriveHoldsTheProviderToTheRules(t *testing.T) {
 	})
 }
 
-func TestDriveFailures(t *testing.T) {
+func TestFailures(t *testing.T) {
 	t.Parallel()
 	ctx, toy := context.Background(), newToy()
-	s := Drive(t, toy.factory(), `resource "toy_thing" "a" {
+	s := start(t, toy.factory(), `resource "toy_thing" "a" {
   name  = "a"
   disks = { scsi0 = {} }
 }`)
@@ -187,11 +195,11 @@ func TestDriveFailures(t *testing.T) {
 	}
 }
 
-func TestDriveImport(t *testing.T) {
+func TestImport(t *testing.T) {
 	t.Parallel()
 	ctx, toy := context.Background(), newToy()
 	toy.things["7"] = toyThing{name: "seven"}
-	s := Drive(t, toy.factory(), `resource "toy_thing" "a" { name = "seven" }`)
+	s := start(t, toy.factory(), `resource "toy_thing" "a" { name = "seven" }`)
 	must(t, s.Import(ctx, "toy_thing.a", "7"))
 	pl, err := s.Plan(ctx)
 	must(t, err)
@@ -207,10 +215,10 @@ func TestDriveImport(t *testing.T) {
 	}
 }
 
-func TestDriveDataSourceAndValues(t *testing.T) {
+func TestDataSourceAndValues(t *testing.T) {
 	t.Parallel()
 	ctx, toy := context.Background(), newToy()
-	s := Drive(t, toy.factory(), ``)
+	s := start(t, toy.factory(), ``)
 	v, err := s.ReadDataSource(ctx, "toy_length", `of = "four"`)
 	must(t, err)
 	if ShowValue(v) != `{"length":4,"of":"four"}` {
@@ -223,7 +231,7 @@ func TestDriveDataSourceAndValues(t *testing.T) {
 	}
 }
 
-func TestDriveRefusesBadConfigurations(t *testing.T) {
+func TestRefusesBadConfigurations(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ config, want string }{
 		"stray name":        {`resource "toy_thing" "a" { nome = "a" }`, "Unsupported argument"},
@@ -234,7 +242,7 @@ func TestDriveRefusesBadConfigurations(t *testing.T) {
 		"no such type":      {`resource "toy_thong" "a" { name = "a" }`, "No such type"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := Drive(t, newToy().factory(), c.config).Run(context.Background())
+			err := start(t, newToy().factory(), c.config).Run(context.Background())
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

@@ -1,4 +1,4 @@
-package acctest
+package drive
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"maps"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
@@ -60,16 +59,6 @@ func NewSession(factory Factory) *Session {
 		TerraformVersion: "1.14.0", Parallelism: 1, factory: factory,
 		module: newModule(), variables: map[string]cty.Value{}, state: map[string]*instance{}, outputs: map[string]cty.Value{},
 	}
-}
-
-// Drive makes a session with a configuration, for a test.
-func Drive(t testing.TB, factory Factory, hcl string) *Session {
-	t.Helper()
-	s := NewSession(factory)
-	if err := s.Configure(hcl); err != nil {
-		t.Fatalf("configuration: %v", err)
-	}
-	return s
 }
 
 // Configure replaces the configuration by HCL text: provider, resource, data, variable, locals and output blocks.
@@ -140,6 +129,19 @@ func (s *Session) Attr(address, path string) cty.Value {
 	return At(i.Value, path)
 }
 
+// Text is a text or a number in a value, by a path as At takes it; "" where there is none.
+func Text(v cty.Value, path string) string {
+	switch at := At(v, path); {
+	case at == cty.NilVal || at.IsNull() || !at.IsKnown():
+		return ""
+	case at.Type() == cty.String:
+		return at.AsString()
+	case at.Type() == cty.Number:
+		return at.AsBigFloat().Text('f', -1)
+	}
+	return ""
+}
+
 // At gives a part of a value by a path such as disks.scsi0.size; cty.NilVal if there is no such thing.
 func At(v cty.Value, path string) cty.Value {
 	for _, name := range strings.Split(path, ".") {
@@ -160,6 +162,9 @@ func At(v cty.Value, path string) cty.Value {
 // Output gives an output value of the last apply.
 func (s *Session) Output(name string) cty.Value { return s.outputs[name] }
 
+// Outputs lists the names of the output values, sorted.
+func (s *Session) Outputs() []string { return sortedKeys(s.outputs) }
+
 // Forget drops an instance from state, as terraform state rm does.
 func (s *Session) Forget(address string) { delete(s.state, address) }
 
@@ -168,6 +173,15 @@ func (s *Session) Taint(address string) {
 	if i := s.state[address]; i != nil {
 		c := i.clone()
 		c.tainted = true
+		s.state[address] = c
+	}
+}
+
+// SetPrivate gives an instance in state other private data, as if the provider had left that behind.
+func (s *Session) SetPrivate(address string, private []byte) {
+	if i := s.state[address]; i != nil {
+		c := i.clone()
+		c.private = private
 		s.state[address] = c
 	}
 }
