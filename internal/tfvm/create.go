@@ -3,8 +3,6 @@ package tfvm
 import (
 	"context"
 	"crypto/rand"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -24,7 +22,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	v := r.values()
 	plan, diags := v.model(ctx, req.Plan.Raw)
 	resp.Diagnostics.Append(diags...)
-	password := secret(ctx, req.Config, &resp.Diagnostics)
+	password := readPassword(ctx, req.Config, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -38,7 +36,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		return
 	}
 	limit := tfkit.Duration(plan.limits().Create, tfkit.CreateTimeout)
-	ctx, cancel := context.WithTimeout(discreet(ctx, password), limit)
+	ctx, cancel := context.WithTimeout(maskPassword(ctx, password), limit)
 	defer cancel()
 
 	request := plan.creation(password, limit)
@@ -50,20 +48,20 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		attempt.Thing = thing(int64(made.Guest.VMID), "", made.Guest.Node)
 	}
 	resp.Diagnostics.Append(tfkit.Warn(made.Warnings)...)
-	resp.Diagnostics.Append(tfkit.Diagnose(waited(attempt, err), tainted(err))...)
+	resp.Diagnostics.Append(tfkit.Diagnose(namedAfterWaiting(attempt, err), explainTaint(err))...)
 	if made.Guest.VMID == 0 {
 		return
 	}
 	resp.State.Raw, diags = v.settle(ctx, req.Plan.Raw, made.Guest)
 	resp.Diagnostics.Append(diags...)
-	kept := memory{Managed: v.shape.Managed(req.Config.Raw), Identity: made.Guest.Identity, Residues: made.Left, Proof: made.Proof}
-	resp.Diagnostics.Append(kept.note(ctx, resp.Private)...)
+	kept := privateState{Managed: v.shape.Managed(req.Config.Raw), Identity: made.Guest.Identity, Residues: made.Left, Proof: made.Proof}
+	resp.Diagnostics.Append(kept.write(ctx, resp.Private)...)
 }
 
 // firstVolumes refuses volumes that were not known in the plan: a new VM has none.
 func (m *model) firstVolumes() diag.Diagnostics {
-	c := &checker{}
-	for _, slot := range slices.SortedFunc(mapKeys(m.Disks), bySlot) {
+	c := &validation{}
+	for _, slot := range sortedSlots(m.Disks) {
 		if volume := m.Disks[slot].Volume; volume != nil {
 			c.refuse("disks."+slot+".volume", newHasNone, *volume)
 		}
@@ -88,10 +86,10 @@ func (m *model) creation(password *string, limit time.Duration) provision.Create
 		Clone: m.Clone.request(),
 
 		Firewall: m.Firewall.request(), HA: (*provision.HA)(m.HA),
-		Start: value(m.PowerState) != string(provision.Stopped) && !value(m.Template) && !m.HA.stops(),
+		Start: value(m.PowerState) != string(provision.Stopped) && !value(m.Template) && !m.HA.keepsOff(),
 		Lease: limit, Nodes: m.Nodes, Wait: m.WaitFor.request(),
 	}
-	request.Spec.CloudInit.PasswordHash = hashed(password, value(m.OSType))
+	request.Spec.CloudInit.PasswordHash = passwordHash(password, value(m.OSType))
 	if value(m.OnFailure) == "keep" {
 		request.OnFailure = provision.Keep
 	}
@@ -99,15 +97,6 @@ func (m *model) creation(password *string, limit time.Duration) provision.Create
 		request.OnOrphans = provision.DestroyOrphans
 	}
 	return request
-}
-
-// request is what is waited for, nil if nothing is.
-func (w *waitForModel) request() *provision.Wait {
-	if w == nil || !value(w.Agent) && !value(w.IPv4) && !value(w.IPv6) {
-		return nil
-	}
-	return &provision.Wait{Agent: value(w.Agent), IPv4: value(w.IPv4), IPv6: value(w.IPv6),
-		Timeout: tfkit.Duration(w.Timeout, 0), Warn: value(w.OnTimeout) == "warn"}
 }
 
 func (c *cloneModel) request() *provision.Clone {
@@ -118,20 +107,20 @@ func (c *cloneModel) request() *provision.Clone {
 		Snapshot: value(c.Snapshot), Storage: value(c.Storage), Format: value(c.Format), BWLimit: c.BWLimit}
 }
 
-// secret reads the write-only password, which stands in the configuration only.
-func secret(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) *string {
+// readPassword reads the write-only password, which stands in the configuration only.
+func readPassword(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) *string {
 	var password *string
 	diags.Append(config.GetAttribute(ctx, path.Root("cloud_init_password_wo"), &password)...)
 	return password
 }
 
-// hashed is the password as PVE is to store it. PVE hashes it on an update but not on a create, and never for Windows,
+// passwordHash is the password as PVE is to store it. PVE hashes it on an update but not on a create, and never for Windows,
 // whose cloudbase-init wants the text (qemu-server API2/Qemu.pm, Cloudinit.pm).
-func hashed(password *string, ostype string) *string {
+func passwordHash(password *string, ostype string) *string {
 	if password == nil || *password == "" {
 		return nil
 	}
-	if strings.HasPrefix(ostype, "w") {
+	if vm.IsWindows(ostype) {
 		return password
 	}
 	hash := vm.CryptSHA512(*password, rand.Text()[:16])

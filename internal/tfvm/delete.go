@@ -17,9 +17,9 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	v := r.values()
 	state, diags := v.model(ctx, req.State.Raw)
 	resp.Diagnostics.Append(diags...)
-	kept, diags := recall(ctx, req.Private)
+	kept, diags := readPrivateState(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
-	resp.Diagnostics.Append(kept.restore(ctx, int(value(state.VMID)), resp.Private)...)
+	resp.Diagnostics.Append(kept.restoreFailed(ctx, int(value(state.VMID)), resp.Private)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -37,19 +37,19 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 		return
 	}
 	resp.Diagnostics.Append(tfkit.Leftovers(attempt, err, left)...)
-	resp.Diagnostics.Append(noteResidues(ctx, resp.Private, remembered(left, kept, int(value(state.VMID))))...)
+	resp.Diagnostics.Append(writeResidues(ctx, resp.Private, remembered(left, kept, int(value(state.VMID))))...)
 }
 
 // remembered leaves out the VM itself where its identity is known: the resource in state is what remembers it, and a refresh
 // need not warn of it.
-func remembered(left []provision.Residue, kept memory, vmid int) []provision.Residue {
+func remembered(left []provision.Residue, kept privateState, vmid int) []provision.Residue {
 	return slices.DeleteFunc(slices.Clone(left), func(r provision.Residue) bool {
 		return r.Kind == "guest" && r.ID == strconv.Itoa(vmid) && kept.Proof == nil && !kept.Identity.IsZero()
 	})
 }
 
 // removal is the state as a request.
-func (m *model) removal(kept memory) provision.DeleteRequest {
+func (m *model) removal(kept privateState) provision.DeleteRequest {
 	request := provision.DeleteRequest{Ref: m.ref(kept), Left: kept.Residues, Pool: value(m.Pool), StopTimeout: tfkit.Duration(m.ShutdownTimeout, 0)}
 	if d := m.OnDestroy; d != nil {
 		request.ForceStop = value(d.PowerOff) == "force"

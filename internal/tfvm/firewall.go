@@ -27,8 +27,8 @@ func (f *firewallModel) request() *provision.Firewall {
 	return wall
 }
 
-// absorbFirewall is nil when the firewall has neither an option nor a rule.
-func absorbFirewall(wall *provision.Firewall) *firewallModel {
+// fromFirewall is nil when the firewall has neither an option nor a rule.
+func fromFirewall(wall *provision.Firewall) *firewallModel {
 	if wall == nil {
 		return nil
 	}
@@ -76,50 +76,7 @@ func ruleTexts(list tftypes.Value) []map[string]string {
 	return all
 }
 
-// stops reports whether HA is to keep the VM off.
-func (h *haModel) stops() bool {
+// keepsOff reports whether HA is to keep the VM off.
+func (h *haModel) keepsOff() bool {
 	return h != nil && (value(h.State) == "stopped" || value(h.State) == "disabled")
-}
-
-// firewall refuses rules that PVE refuses (pve-firewall Firewall.pm, verify_rule).
-func (c *checker) firewall() {
-	if !c.set("firewall.rules") {
-		return
-	}
-	for i, rule := range ruleTexts(c.at("firewall.rules")) {
-		number := strconv.Itoa(i + 1)
-		if !c.known("firewall.rules", i) {
-			continue
-		}
-		decides := slices.Contains([]string{"ACCEPT", "DROP", "REJECT"}, rule["action"])
-		if rule["type"] != "group" && !decides {
-			c.refuse("firewall.rules", "Rule %s: the action of a rule of type %s is ACCEPT, DROP or REJECT, not %s.", number, rule["type"], rule["action"])
-		}
-		for _, ports := range []string{"sport", "dport"} {
-			if rule[ports] != "" && rule["proto"] == "" {
-				c.refuse("firewall.rules", "Rule %s: %s needs a protocol. Set proto, to tcp for instance.", number, ports)
-			}
-		}
-	}
-}
-
-// known reports whether all of one element of a list is known.
-func (c *checker) known(list string, i int) bool {
-	var elements []tftypes.Value
-	return c.at(list).As(&elements) == nil && i < len(elements) && elements[i].IsFullyKnown()
-}
-
-// ha refuses a power state that HA would not let stand.
-func (c *checker) ha() {
-	if !c.set("ha") || !c.at("ha.state").IsKnown() {
-		return
-	}
-	state := c.says("ha.state")
-	off := state == "stopped" || state == "disabled"
-	switch power := c.says("power_state"); {
-	case power == "running" && off:
-		c.refuse("power_state", "HA is to keep the VM off (ha.state = %s), so it cannot run. Leave power_state out.", state)
-	case power == "stopped" && (state == "" || state == "started"):
-		c.refuse("power_state", "HA is to keep the VM running, so it cannot be stopped. Set ha.state = stopped, or leave power_state out.")
-	}
 }

@@ -1,6 +1,7 @@
 package tfvm
 
 import (
+	"cmp"
 	"reflect"
 	"strings"
 
@@ -43,24 +44,24 @@ func requireKeys(m *model) {
 		g.Type = some("tdx")
 	}
 	for slot, d := range m.PCI {
-		d.Host = or(d.Host, some("01:00.0"))
+		d.Host = cmp.Or(d.Host, some("01:00.0"))
 		m.PCI[slot] = d
 	}
 	for slot, d := range m.USB {
-		d.Host = or(d.Host, some("spice"))
+		d.Host = cmp.Or(d.Host, some("spice"))
 		m.USB[slot] = d
 	}
 	for slot, d := range m.NUMANodes {
-		d.CPUs = or(d.CPUs, some("0"))
+		d.CPUs = cmp.Or(d.CPUs, some("0"))
 		m.NUMANodes[slot] = d
 	}
 	for slot, d := range m.VirtioFS {
-		d.DirID = or(d.DirID, some("share"))
+		d.DirID = cmp.Or(d.DirID, some("share"))
 		m.VirtioFS[slot] = d
 	}
 	for _, ports := range []map[string]portModel{m.Serial, m.Parallel} {
 		for slot, d := range ports {
-			d.Device = or(d.Device, some("socket"))
+			d.Device = cmp.Or(d.Device, some("socket"))
 			ports[slot] = d
 		}
 	}

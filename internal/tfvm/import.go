@@ -32,7 +32,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
 		return
 	}
-	adopted := absorb(guest)
+	adopted := fromGuest(guest)
 	adopted.PowerState = nil // a wish that nobody has expressed yet
 	raw, diags := r.values().raw(ctx, adopted)
 	resp.Diagnostics.Append(diags...)
@@ -40,7 +40,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		return
 	}
 	resp.State.Raw = raw
-	resp.Diagnostics.Append(memory{Managed: tfplan.Managed{}, Identity: guest.Identity}.note(ctx, resp.Private)...)
+	resp.Diagnostics.Append(privateState{Managed: tfplan.Managed{}, Identity: guest.Identity}.write(ctx, resp.Private)...)
 }
 
 // parseID takes an import id apart.

@@ -37,7 +37,7 @@ func TestSpecsSurviveTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		config := drawConfig(t, "config", false)
 		s := stored(config.spec(false))
-		state := modelOf(t, v, rawOf(t, v, absorb(guest(s, ""))))
+		state := modelOf(t, v, rawOf(t, v, fromGuest(guest(s, ""))))
 		back := state.spec(false)
 		if change := vm.Diff(s, vm.WithRest(back, s)); !change.Empty() {
 			t.Fatalf("the state would change the server: %+v", change)
@@ -62,7 +62,7 @@ func (w *world) plan(config tftypes.Value, clone bool) tfplan.Planned {
 func (w *world) seen(t fataler) tftypes.Value {
 	g := guest(w.server, w.pool)
 	g.Status = w.status
-	return rawOf(t, w.v, absorb(g))
+	return rawOf(t, w.v, fromGuest(g))
 }
 
 func (w *world) power(plan model) {
@@ -108,8 +108,10 @@ func (w *world) update(t fataler, config model) {
 		return
 	}
 	prior, plan := modelOf(t, w.v, w.state), modelOf(t, w.v, planned.Value)
-	value := reconsider(raw, planned.Value, prior, plan)
-	r := change(prior, modelOf(t, w.v, value), memory{Managed: w.managed}, nil)
+	p := &planning{values: w.v, config: configuration{raw}, state: w.state, prior: prior, plan: plan, value: planned.Value}
+	p.planConsequences()
+	value := p.value
+	r := change(prior, modelOf(t, w.v, value), privateState{Managed: w.managed}, nil)
 	diff := vm.Diff(vm.WithRest(r.Prior, w.server), modelled(r.Planned))
 	w.server, w.pool = obey(w.server, diff), r.Pool
 	w.power(plan)

@@ -17,7 +17,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	v := r.values()
 	state, diags := v.model(ctx, req.State.Raw)
 	resp.Diagnostics.Append(diags...)
-	kept, diags := recall(ctx, req.Private)
+	kept, diags := readPrivateState(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -46,8 +46,8 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		resp.Diagnostics.AddWarning(attempt.Thing+" is gone",
 			"Its destroy was interrupted while it removed a volume, for which it had made an empty VM of the same id. \"terraform destroy\" and the next apply remove both.")
 	case seen == provision.Found:
-		resp.Diagnostics.Append(noteAgent(ctx, resp.Private, guest, kept)...)
-		r.tagged(ctx, v, state.Tags, guest.Spec.Tags).refresh(ctx, req, resp, state.remind(guest), kept)
+		resp.Diagnostics.Append(writeAgent(ctx, resp.Private, guest, kept)...)
+		r.withTagStyle(ctx, v, state.Tags, guest.Spec.Tags).refresh(ctx, req, resp, state.withKnownAddresses(guest), kept)
 	}
 	left := r.recheck(ctx, state.ref(kept), kept.Residues, attempt, resp)
 	if seen == provision.Gone && len(left) == 0 && !resp.Diagnostics.HasError() {
@@ -55,18 +55,18 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		return
 	}
 	if seen != provision.Unknown {
-		resp.Diagnostics.Append(noteGone(ctx, resp.Private, seen == provision.Gone || guest.Husk, kept)...)
+		resp.Diagnostics.Append(writeGone(ctx, resp.Private, seen == provision.Gone || guest.Husk, kept)...)
 	}
 }
 
 // refresh writes what the server says into state, and notes the identity of a VM that has none yet.
-func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, guest provision.Guest, kept memory) {
+func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, guest provision.Guest, kept privateState) {
 	server, diags := v.server(ctx, guest)
 	resp.Diagnostics.Append(diags...)
 	if diags.HasError() {
 		return
 	}
-	server = unpin(req.State.Raw, server)
+	server = withoutPinnedMachine(req.State.Raw, server)
 	unseen := tfplan.At(req.State.Raw, "uuid").IsNull() && len(kept.Managed) == 0
 	if unseen {
 		resp.State.Raw = v.shape.Fill(req.State.Raw, server)
@@ -74,7 +74,7 @@ func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *res
 		resp.State.Raw = v.shape.Refresh(req.State.Raw, server)
 	}
 	if kept.Identity.IsZero() && !guest.Identity.IsZero() {
-		resp.Diagnostics.Append(noteIdentity(ctx, resp.Private, guest.Identity)...)
+		resp.Diagnostics.Append(writeIdentity(ctx, resp.Private, guest.Identity)...)
 	}
 }
 
@@ -93,6 +93,6 @@ func (r *Resource) recheck(ctx context.Context, ref provision.Ref, residues []pr
 			"An earlier operation failed and could not remove everything.\n"+tfkit.ListResidues(left)+
 				"\"terraform destroy\" and the next apply try again.")
 	}
-	resp.Diagnostics.Append(noteResidues(ctx, resp.Private, left)...)
+	resp.Diagnostics.Append(writeResidues(ctx, resp.Private, left)...)
 	return left
 }

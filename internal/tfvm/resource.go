@@ -120,7 +120,7 @@ func (v values) raw(ctx context.Context, m model) (tftypes.Value, diag.Diagnosti
 
 // server is what the server says about a guest, as a raw value.
 func (v values) server(ctx context.Context, g provision.Guest) (tftypes.Value, diag.Diagnostics) {
-	return v.raw(ctx, absorb(g))
+	return v.raw(ctx, fromGuest(g))
 }
 
 // thing names a VM for people.
@@ -145,8 +145,8 @@ func (r *Resource) attempt(verb string, m *model, password *string) tfkit.Attemp
 	return tfkit.Attempt{Verb: verb, Thing: m.thing(), At: m.locator(), As: r.Session.User(), Secrets: []string{value(password)}}
 }
 
-// discreet keeps a password out of the log, should PVE repeat it.
-func discreet(ctx context.Context, password *string) context.Context {
+// maskPassword keeps a password out of the log, should PVE repeat it.
+func maskPassword(ctx context.Context, password *string) context.Context {
 	if value(password) == "" {
 		return ctx
 	}
@@ -154,7 +154,7 @@ func discreet(ctx context.Context, password *string) context.Context {
 }
 
 // ref is the VM in state.
-func (m *model) ref(kept memory) provision.Ref {
+func (m *model) ref(kept privateState) provision.Ref {
 	unseen := m.UUID == nil && len(kept.Managed) == 0 // the refresh fills everything in
 	identity := kept.Identity
 	if identity.IsZero() && kept.Proof == nil { // Terraform hands the destroy of a tainted resource no private state

@@ -2,8 +2,8 @@ package tfvm
 
 import (
 	"cmp"
-	"iter"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,6 +38,5 @@ func bySlot(a, b string) int {
 	return cmp.Or(cmp.Compare(busA, busB), cmp.Compare(numberA, numberB))
 }
 
-func mapKeys[V slotted](m map[string]V) iter.Seq[string] {
-	return maps.Keys(m)
-}
+// sortedSlots are the keys of a map by slot in PVE's order.
+func sortedSlots[V slotted](m map[string]V) []string { return slices.SortedFunc(maps.Keys(m), bySlot) }

@@ -5,14 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
-
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
-// tagged is v with the datacenter's idea of tags. By PVE's default "Web" and "web" are one, and so they are for rules; only
-// where two lists differ in nothing but case the server is asked, once.
-func (r *Resource) tagged(ctx context.Context, v values, was, is []string) values {
+// withTagStyle is v with the datacenter's idea of tags. By PVE's default "Web" and "web" are one, and so they are for rules;
+// only where two lists differ in nothing but case the server is asked, once.
+func (r *Resource) withTagStyle(ctx context.Context, v values, was, is []string) values {
 	if slices.Equal(sorted(was), sorted(is)) || !slices.Equal(lowered(was), lowered(is)) || !r.Session.Known() {
 		return v
 	}
@@ -25,12 +23,13 @@ func (r *Resource) tagged(ctx context.Context, v values, was, is []string) value
 	return v
 }
 
-// configuredTags are the tags of a configuration, as far as they are known.
-func configuredTags(config tftypes.Value) []string {
-	if tags := tfplan.At(config, "tags"); tags.IsFullyKnown() {
-		return texts(tags)
+// useTagStyle plans with it.
+func (p *planning) useTagStyle(ctx context.Context) {
+	var configured []string
+	if tags := p.config.at("tags"); tags.IsFullyKnown() {
+		configured = texts(tags)
 	}
-	return nil
+	p.values = p.r.withTagStyle(ctx, p.values, p.prior.Tags, configured)
 }
 
 func sorted(tags []string) []string {

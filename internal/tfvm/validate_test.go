@@ -133,8 +133,8 @@ func TestBootOrderOfANewVM(t *testing.T) {
 		"the template's device": {config: model{Clone: &cloneModel{VMID: some(int64(9000))}, BootOrder: []string{"scsi1"}}},
 		"nothing to boot from":  {config: model{BootOrder: []string{}}},
 	} {
-		c := &checker{config: rawOf(t, v, tt.config)}
-		c.bootOrder()
+		c := &validation{configuration: configuration{rawOf(t, v, tt.config)}}
+		c.newVM()
 		t.Run(name, func(t *testing.T) { expect(t, c.diags, tt.want) })
 	}
 }

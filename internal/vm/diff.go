@@ -82,7 +82,7 @@ func carryCPU(from CPU, to *CPU) {
 
 // carryMachine keeps a version that PVE pinned: it does so for Windows guests on "pc", "q35" and none at all.
 func carryMachine(from Spec, to *Spec) {
-	if from.Machine == nil || to.Machine == nil || to.OSType == nil || !isWindows(*to.OSType) {
+	if from.Machine == nil || to.Machine == nil || to.OSType == nil || !IsWindows(*to.OSType) {
 		return
 	}
 	if *to.Machine == "q35" && strings.HasPrefix(*from.Machine, "pc-q35-") ||
@@ -91,7 +91,8 @@ func carryMachine(from Spec, to *Spec) {
 	}
 }
 
-func isWindows(ostype string) bool {
+// IsWindows tells whether an ostype is one of Windows' (qemu-server QemuServer/Helpers.pm windows_version).
+func IsWindows(ostype string) bool {
 	return strings.HasPrefix(ostype, "w") // wxp, w2k…, wvista, win7…win11
 }
 

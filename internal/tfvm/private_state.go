@@ -31,8 +31,8 @@ type keyWriter interface {
 	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
 }
 
-// memory is what the provider keeps about a VM beside its state.
-type memory struct {
+// privateState is what the provider keeps about a VM beside its state.
+type privateState struct {
 	Managed  tfplan.Managed
 	Identity provision.Identity
 	Residues []provision.Residue
@@ -42,9 +42,9 @@ type memory struct {
 	Gone     bool
 }
 
-// recall reads the memory. What is missing is zero.
-func recall(ctx context.Context, private keyReader) (memory, diag.Diagnostics) {
-	var m memory
+// readPrivateState reads it. What is missing is zero.
+func readPrivateState(ctx context.Context, private keyReader) (privateState, diag.Diagnostics) {
+	var m privateState
 	var diags diag.Diagnostics
 	read := func(key string, parse func([]byte) error) {
 		raw, found := private.GetKey(ctx, key)
@@ -67,12 +67,12 @@ func recall(ctx context.Context, private keyReader) (memory, diag.Diagnostics) {
 	return m, diags
 }
 
-// note writes the memory of a VM that was just created, adopted or recognised.
-func (m memory) note(ctx context.Context, private keyWriter) diag.Diagnostics {
+// write writes that of a VM that was just created, adopted or recognised.
+func (m privateState) write(ctx context.Context, private keyWriter) diag.Diagnostics {
 	var diags diag.Diagnostics
 	diags.Append(private.SetKey(ctx, keyManaged, m.Managed.JSON())...)
-	diags.Append(noteResidues(ctx, private, m.Residues)...)
-	diags.Append(noteIdentity(ctx, private, m.Identity)...)
+	diags.Append(writeResidues(ctx, private, m.Residues)...)
+	diags.Append(writeIdentity(ctx, private, m.Identity)...)
 	if m.Proof == nil {
 		return diags
 	}
@@ -85,8 +85,8 @@ func (m memory) note(ctx context.Context, private keyWriter) diag.Diagnostics {
 	return diags
 }
 
-// noteIdentity writes the identity alone.
-func noteIdentity(ctx context.Context, private keyWriter, identity provision.Identity) diag.Diagnostics {
+// writeIdentity writes the identity alone.
+func writeIdentity(ctx context.Context, private keyWriter, identity provision.Identity) diag.Diagnostics {
 	raw, err := json.Marshal(identity)
 	if err != nil {
 		var diags diag.Diagnostics
@@ -96,9 +96,9 @@ func noteIdentity(ctx context.Context, private keyWriter, identity provision.Ide
 	return private.SetKey(ctx, keyIdentity, raw)
 }
 
-// noteAgent writes whether the agent of a guest that was asked answered, where that is news. A silent agent costs the node a
+// writeAgent writes whether the agent of a guest that was asked answered, where that is news. A silent agent costs the node a
 // worker for seconds, so those that are known for it are asked last.
-func noteAgent(ctx context.Context, private keyWriter, guest provision.Guest, kept memory) diag.Diagnostics {
+func writeAgent(ctx context.Context, private keyWriter, guest provision.Guest, kept privateState) diag.Diagnostics {
 	switch {
 	case guest.Silent && !kept.Silent:
 		return private.SetKey(ctx, keySilent, []byte("true"))
@@ -108,16 +108,27 @@ func noteAgent(ctx context.Context, private keyWriter, guest provision.Guest, ke
 	return nil
 }
 
-// noteGone writes whether the VM itself is gone while something of it is left, where that is news.
-func noteGone(ctx context.Context, private keyWriter, gone bool, kept memory) diag.Diagnostics {
+// writeGone writes whether the VM itself is gone while something of it is left, where that is news.
+func writeGone(ctx context.Context, private keyWriter, gone bool, kept privateState) diag.Diagnostics {
 	if gone == kept.Gone {
 		return nil
 	}
 	return private.SetKey(ctx, keyGone, []byte(strconv.FormatBool(gone)))
 }
 
-// noteResidues writes the residues alone.
-func noteResidues(ctx context.Context, private keyWriter, left []provision.Residue) diag.Diagnostics {
+// writeReplaced tells the second plan of a replacement, which knows no prior state, what is replaced.
+func writeReplaced(ctx context.Context, private keyWriter, prior model) diag.Diagnostics {
+	vmid, err := json.Marshal(value(prior.VMID))
+	if err != nil {
+		var diags diag.Diagnostics
+		diags.AddError("Cannot note the VMID of a VM that is replaced", err.Error())
+		return diags
+	}
+	return private.SetKey(ctx, keyReplaces, vmid)
+}
+
+// writeResidues writes the residues alone.
+func writeResidues(ctx context.Context, private keyWriter, left []provision.Residue) diag.Diagnostics {
 	if left == nil {
 		left = []provision.Residue{}
 	}

@@ -7,15 +7,15 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// absorb is everything that the server says about a VM, as a model. What only the configuration knows is nil in it.
-func absorb(g provision.Guest) model {
+// fromGuest is everything that the server says about a VM, as a model. What only the configuration knows is nil in it.
+func fromGuest(g provision.Guest) model {
 	s := g.Spec
 	m := model{
 		ID: some(strconv.Itoa(g.VMID)), VMID: some(int64(g.VMID)), Node: filled(&g.Node), Pool: filled(&g.Pool),
 		Name: s.Name, Description: s.Description, Tags: s.Tags,
 		OnBoot: s.OnBoot, AutoStart: s.AutoStart, Protection: s.Protection, Template: s.Template,
 		Machine: s.Machine, BIOS: s.BIOS, OSType: s.OSType, SCSIHW: s.SCSIHW, BootOrder: s.BootOrder,
-		CPU: new(cpuModel(s.CPU)), Memory: new(memoryModel(s.Memory)), Agent: new(agentModel(s.Agent)), CloudInit: absorbCloudInit(s.CloudInit),
+		CPU: new(cpuModel(s.CPU)), Memory: new(memoryModel(s.Memory)), Agent: new(agentModel(s.Agent)), CloudInit: fromCloudInit(s.CloudInit),
 
 		ACPI: s.ACPI, KVM: s.KVM, Tablet: s.Tablet, LocalTime: s.LocalTime, TDF: s.TDF, Reboot: s.Reboot, Freeze: s.Freeze,
 		Keyboard: s.Keyboard, Hotplug: s.Hotplug, StartDate: s.StartDate, VMStateStorage: s.VMStateStorage,
@@ -29,8 +29,8 @@ func absorb(g provision.Guest) model {
 			put(&m.UnusedVolumes, option, volume)
 		}
 	}
-	m.absorbGroups(s)
-	m.absorbPassedThrough(s)
+	m.setGroups(s)
+	m.setHostDevices(s)
 	if m.PendingChanges == nil && g.Status != "" {
 		m.PendingChanges = []string{}
 	}
@@ -38,13 +38,13 @@ func absorb(g provision.Guest) model {
 		m.Clone = &cloneModel{SourceVMID: some(int64(g.Source))}
 	}
 	for slot, d := range s.Disks {
-		put(&m.Disks, slot, absorbDisk(d))
+		put(&m.Disks, slot, fromDisk(d))
 	}
 	for slot, c := range s.CDROMs {
 		put(&m.CDROMs, slot, cdromModel{File: filled(&c.File)})
 	}
 	for slot, n := range s.Networks {
-		put(&m.Networks, slot, absorbNIC(n))
+		put(&m.Networks, slot, fromNIC(n))
 	}
 	if e := s.EFIDisk; e != nil {
 		m.EFIDisk = &efiModel{Storage: filled(&e.Storage), Format: e.Format, Type: e.Type, PreEnrolledKeys: e.PreEnrolledKeys, MSCert: e.MSCert, Volume: filled(&e.Volume)}
@@ -52,12 +52,12 @@ func absorb(g provision.Guest) model {
 	if t := s.TPMState; t != nil {
 		m.TPMState = &tpmModel{Storage: filled(&t.Storage), Version: t.Version, Volume: filled(&t.Volume)}
 	}
-	m.Firewall, m.HA = absorbFirewall(g.Firewall), (*haModel)(g.HA)
-	m.absorbAddresses(g)
+	m.Firewall, m.HA = fromFirewall(g.Firewall), (*haModel)(g.HA)
+	m.setAddresses(g)
 	return m
 }
 
-func absorbDisk(d vm.Disk) diskModel {
+func fromDisk(d vm.Disk) diskModel {
 	disk := diskModel{Storage: filled(&d.Storage), Format: d.Format, Cache: d.Cache, AIO: d.AIO, Discard: d.Discard, SSD: d.SSD,
 		IOThread: d.IOThread, Backup: d.Backup, Replicate: d.Replicate, ReadOnly: d.ReadOnly, Serial: d.Serial, Volume: filled(&d.Volume),
 		Model: d.Model, WWN: d.WWN, Vendor: d.Vendor, Product: d.Product, Queues: d.Queues, SCSIBlock: d.SCSIBlock,
@@ -71,13 +71,13 @@ func absorbDisk(d vm.Disk) diskModel {
 	return disk
 }
 
-func absorbNIC(n vm.NIC) nicModel {
+func fromNIC(n vm.NIC) nicModel {
 	return nicModel{Model: filled(&n.Model), Bridge: n.Bridge, MACAddr: n.MACAddr, Tag: n.Tag, Trunks: n.Trunks,
 		Firewall: n.Firewall, LinkDown: n.LinkDown, MTU: n.MTU, Queues: n.Queues, Rate: n.Rate, HostTunnel: n.HostTunnel}
 }
 
-// absorbCloudInit is nil when the VM has neither a cloud-init drive nor an option of it.
-func absorbCloudInit(c vm.CloudInit) *cloudInitModel {
+// fromCloudInit is nil when the VM has neither a cloud-init drive nor an option of it.
+func fromCloudInit(c vm.CloudInit) *cloudInitModel {
 	ci := cloudInitModel{Storage: filled(&c.Storage), Slot: filled(&c.Slot), Format: c.Format, Type: c.Type, User: c.User,
 		SSHKeys: c.SSHKeys, Nameservers: c.Nameservers, SearchDomain: c.SearchDomain, Upgrade: c.Upgrade, Volume: filled(&c.Volume)}
 	for nic, a := range c.Addresses {
@@ -86,7 +86,7 @@ func absorbCloudInit(c vm.CloudInit) *cloudInitModel {
 	if u := c.Custom; u != nil {
 		ci.Custom = &customModel{User: u.User, Network: u.Network, Meta: u.Meta, Vendor: u.Vendor}
 	}
-	if ci.Slot == nil && ci.bare() {
+	if ci.Slot == nil && ci.hasOnlyDrive() {
 		return nil
 	}
 	return &ci

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
@@ -21,7 +20,7 @@ type restriction struct {
 	unless string // the one value that everybody may set
 
 	major, minor int // first PVE release that has it; 0: all that the provider works with
-	gone         int // first PVE release that no longer has it; 0: none
+	removed      int // first PVE release that no longer has it; 0: none
 
 	privilege string // needed on the object
 	object    string // "%s" is the value
@@ -70,7 +69,7 @@ func restrictions() []restriction {
 		{at: "networks.*.host_tunnel", major: 9, minor: 2},
 
 		{at: "ha.failback", major: 9},
-		{at: "ha.group", gone: 9, instead: "use an HA rule of the datacenter, which names the VM and its nodes"},
+		{at: "ha.group", removed: 9, instead: "use an HA rule of the datacenter, which names the VM and its nodes"},
 
 		{at: "ha", privilege: "Sys.Console", object: "/", instead: "leave ha out and manage HA elsewhere"},
 		{at: "startup", privilege: "Sys.Modify", object: "/", instead: "leave startup out: it changes what the node does, not only the VM"},
@@ -80,29 +79,18 @@ func restrictions() []restriction {
 	}
 }
 
-// gate holds a plan against the restrictions.
-type gate struct {
-	r              *Resource
-	planned, prior tftypes.Value
-	managed        tfplan.Managed
-	at             locator
-	diags          diag.Diagnostics
-}
-
-// restricted refuses what this identity may not set and what this server does not have, as far as it changes.
-func (r *Resource) restricted(ctx context.Context, planned, prior tftypes.Value, managed tfplan.Managed, at locator) diag.Diagnostics {
-	if !r.Session.Known() {
-		return nil
+// checkRestrictions refuses what this identity may not set and what this server does not have, as far as it changes.
+func (p *planning) checkRestrictions(ctx context.Context) {
+	if !p.r.Session.Known() {
+		return
 	}
-	g := &gate{r: r, planned: planned, prior: prior, managed: managed, at: at}
 	for _, rule := range restrictions() {
-		for _, dotted := range expand(rule.at, planned, prior) {
-			if is, was, ok := g.changed(dotted); ok {
-				g.judge(ctx, rule, dotted, is, was)
+		for _, dotted := range expand(rule.at, p.value, p.state) {
+			if is, was, ok := p.changedValue(dotted); ok {
+				p.checkRestriction(ctx, rule, dotted, is, was)
 			}
 		}
 	}
-	return g.diags
 }
 
 // expand is a path with the slots that are in use for its "*".
@@ -127,64 +115,79 @@ func expand(at string, values ...tftypes.Value) []string {
 	return paths
 }
 
-// changed gives a value in plan and state if the plan is known to change it on the server.
-func (g *gate) changed(dotted string) (is, was tftypes.Value, ok bool) {
+// changedValue gives a value in plan and state if the plan is known to change it on the server.
+func (p *planning) changedValue(dotted string) (is, was tftypes.Value, ok bool) {
 	steps := strings.Split(dotted, ".")
-	is, was = tfplan.At(g.planned, steps...), tfplan.At(g.prior, steps...)
+	is, was = tfplan.At(p.value, steps...), tfplan.At(p.state, steps...)
 	switch {
 	case !is.IsKnown(), is.IsNull() && was.IsNull(), is.Equal(was):
 		return is, was, false
-	case is.IsNull() && len(steps) > 1 && slices.Contains(slotMaps(), steps[0]) && tfplan.At(g.planned, steps[:2]...).IsNull():
-		return is, was, g.managed[steps[0]+"."+steps[1]] // else the slot is forgotten
+	case is.IsNull() && len(steps) > 1 && slices.Contains(slotMaps(), steps[0]) && tfplan.At(p.value, steps[:2]...).IsNull():
+		return is, was, p.managed(steps[0] + "." + steps[1]) // else the slot is forgotten
 	}
 	return is, was, true
 }
 
-func (g *gate) judge(ctx context.Context, rule restriction, dotted string, is, was tftypes.Value) {
-	identity := g.r.Session.API.Identity()
-	free := func(v tftypes.Value) bool {
-		return v.IsNull() || rule.unless != "" && strings.EqualFold(stringOf(v), rule.unless)
-	}
-	if rule.root && !identity.IsRootTicket() && (!free(is) || !free(was)) {
-		g.refuse(dotted, "Only root@pam may set "+dotted,
+func (p *planning) checkRestriction(ctx context.Context, rule restriction, dotted string, is, was tftypes.Value) {
+	identity := p.r.Session.API.Identity()
+	if rule.root && !identity.IsRootTicket() && (!rule.everybodyMaySet(is) || !rule.everybodyMaySet(was)) {
+		p.refuseRestricted(dotted, "Only root@pam may set "+dotted,
 			fmt.Sprintf("PVE lets nobody but the user root@pam with a password change this option; the provider acts as %s. "+
 				"Give the provider username = \"root@pam\" and a password, or %s.", identity.User, rule.instead))
 	}
 	if is.IsNull() {
 		return
 	}
-	if rule.major > 0 {
-		if v, err := g.r.Session.API.Version(ctx); err == nil && v.Major > 0 && !v.AtLeast(rule.major, rule.minor) {
-			g.refuse(dotted, fmt.Sprintf("%s needs Proxmox VE %d.%d or later", dotted, rule.major, rule.minor),
-				fmt.Sprintf("The server at %s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the server.", g.r.Session.API.Endpoint(), v.Version))
-		}
-	}
-	if rule.gone > 0 {
-		if v, err := g.r.Session.API.Version(ctx); err == nil && v.AtLeast(rule.gone, 0) {
-			g.refuse(dotted, fmt.Sprintf("Proxmox VE %d has no %s any more", rule.gone, dotted),
-				fmt.Sprintf("The server at %s runs Proxmox VE %s. Leave the attribute out, and %s.", g.r.Session.API.Endpoint(), v.Version, rule.instead))
-		}
-	}
+	p.checkVersion(ctx, rule, dotted)
 	if rule.privilege != "" && !identity.IsRootTicket() {
-		g.permit(ctx, rule, dotted, is)
+		p.checkPrivilege(ctx, rule, dotted, is)
 	}
 }
 
-// permit asks whether the identity holds the privilege. A server that does not tell is left to refuse the change itself.
-func (g *gate) permit(ctx context.Context, rule restriction, dotted string, is tftypes.Value) {
+// everybodyMaySet reports whether a value is none of those that are root's.
+func (r restriction) everybodyMaySet(v tftypes.Value) bool {
+	return v.IsNull() || r.unless != "" && strings.EqualFold(stringOf(v), r.unless)
+}
+
+// checkVersion refuses what the release of the server does not have. One that does not tell is left to refuse it itself.
+func (p *planning) checkVersion(ctx context.Context, rule restriction, dotted string) {
+	if rule.major == 0 && rule.removed == 0 {
+		return
+	}
+	api := p.r.Session.API
+	v, err := api.Version(ctx)
+	if err != nil || v.Major == 0 {
+		return
+	}
+	if rule.major > 0 && !v.AtLeast(rule.major, rule.minor) {
+		p.refuseRestricted(dotted, fmt.Sprintf("%s needs Proxmox VE %d.%d or later", dotted, rule.major, rule.minor),
+			fmt.Sprintf("The server at %s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the server.",
+				api.Endpoint(), v.Version))
+	}
+	if rule.removed > 0 && v.AtLeast(rule.removed, 0) {
+		p.refuseRestricted(dotted, fmt.Sprintf("Proxmox VE %d has no %s any more", rule.removed, dotted),
+			fmt.Sprintf("The server at %s runs Proxmox VE %s. Leave the attribute out, and %s.", api.Endpoint(), v.Version, rule.instead))
+	}
+}
+
+// checkPrivilege asks whether the identity holds the privilege. A server that does not tell is left to refuse the change
+// itself.
+func (p *planning) checkPrivilege(ctx context.Context, rule restriction, dotted string, is tftypes.Value) {
+	api := p.r.Session.API
 	object := strings.Replace(rule.object, "%s", stringOf(is), 1)
-	held, err := g.r.Session.API.Permissions(ctx, object)
+	held, err := api.Permissions(ctx, object)
 	if _, has := held[object][rule.privilege]; err != nil || has {
 		return
 	}
-	text := fmt.Sprintf("It takes the privilege %s on %s; the provider acts as %s, which does not have it. Grant it", rule.privilege, object, g.r.Session.API.Identity().User)
+	text := fmt.Sprintf("It takes the privilege %s on %s; the provider acts as %s, which does not have it. Grant it",
+		rule.privilege, object, api.Identity().User)
 	if rule.instead != "" {
 		text += ", or " + rule.instead
 	}
-	g.refuse(dotted, "No permission to set "+dotted, text+".")
+	p.refuseRestricted(dotted, "No permission to set "+dotted, text+".")
 }
 
-func (g *gate) refuse(dotted, summary, detail string) {
-	at, _ := g.at.Attribute(dotted)
-	g.diags.AddAttributeError(at, summary, detail)
+func (p *planning) refuseRestricted(dotted, summary, detail string) {
+	at, _ := p.plan.locator().Attribute(dotted)
+	p.diags.AddAttributeError(at, summary, detail)
 }

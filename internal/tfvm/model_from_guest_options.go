@@ -2,9 +2,9 @@ package tfvm
 
 import "github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 
-// absorbGroups takes the groups of options over. A group of which the server says nothing is nil; the uuid of smbios1 is
+// setGroups takes the groups of options over. A group of which the server says nothing is nil; the uuid of smbios1 is
 // always there.
-func (m *model) absorbGroups(s vm.Spec) {
+func (m *model) setGroups(s vm.Spec) {
 	m.SMBIOS = new(smbiosModel(s.SMBIOS))
 	if g := machineOptionsModel(s.MachineOptions); g != (machineOptionsModel{}) {
 		m.MachineOptions = &g
@@ -38,8 +38,8 @@ func (m *model) absorbGroups(s vm.Spec) {
 	}
 }
 
-// absorbPassedThrough takes the devices over that are no drives and no network devices.
-func (m *model) absorbPassedThrough(s vm.Spec) {
+// setHostDevices takes the devices over that are no drives and no network devices.
+func (m *model) setHostDevices(s vm.Spec) {
 	for slot, d := range s.PCI {
 		put(&m.PCI, slot, pciModel(d))
 	}

@@ -19,7 +19,7 @@ type failedVM struct {
 }
 
 // noteFailed notes for the plan what a refresh knows of a VM of which something was left.
-func (r *Resource) noteFailed(vmid int, kept memory) {
+func (r *Resource) noteFailed(vmid int, kept privateState) {
 	if kept.Proof != nil || len(kept.Residues) > 0 {
 		r.run.noteFailed(vmid, failedVM{Identity: kept.Identity, Residues: kept.Residues, Proof: kept.Proof})
 	}
@@ -40,8 +40,8 @@ func (r *Run) passFailed(ctx context.Context, private keyWriter) diag.Diagnostic
 	return private.SetKey(ctx, keyFailed, raw)
 }
 
-// restore gives a destroy back what it is not handed, and notes it again, since the state keeps what the destroy says.
-func (m *memory) restore(ctx context.Context, vmid int, private interface {
+// restoreFailed gives a destroy back what it is not handed, and notes it again, since the state keeps what the destroy says.
+func (m *privateState) restoreFailed(ctx context.Context, vmid int, private interface {
 	keyReader
 	keyWriter
 }) diag.Diagnostics {
@@ -56,7 +56,7 @@ func (m *memory) restore(ctx context.Context, vmid int, private interface {
 	}
 	if was, ok := failed[vmid]; ok {
 		m.Identity, m.Residues, m.Proof = was.Identity, was.Residues, was.Proof
-		diags.Append(m.note(ctx, private)...)
+		diags.Append(m.write(ctx, private)...)
 	}
 	return diags
 }

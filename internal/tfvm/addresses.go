@@ -1,0 +1,100 @@
+package tfvm
+
+import (
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
+)
+
+// setAddresses is what the agent says, by network device. Devices that the configuration does not name count too.
+func (m *model) setAddresses(g provision.Guest) {
+	found := g.Addresses()
+	for _, slot := range g.NICs() {
+		a, ok := found[slot]
+		if !ok {
+			continue
+		}
+		put(&m.Addresses, slot, guestAddress{MAC: some(a.MAC), IPv4: a.IPv4, IPv6: a.IPv6})
+		m.IPv4Address = first(m.IPv4Address, a.IPv4)
+		m.IPv6Address = first(m.IPv6Address, a.IPv6)
+	}
+}
+
+func first(known *string, found []string) *string {
+	if known == nil && len(found) > 0 {
+		return &found[0]
+	}
+	return known
+}
+
+// withKnownAddresses completes what the agent says by what it said before, which state knows. Outputs that depend on addresses are not
+// to change because an agent is silent for a while: as long as the guest runs and has an agent, its last words stand, for
+// the network devices that it still has. When it does answer, the addresses that are in state keep their order and their
+// place before new ones.
+func (m *model) withKnownAddresses(g provision.Guest) provision.Guest {
+	switch {
+	case len(m.Addresses) == 0, powerState(g.Status) == nil || *powerState(g.Status) != string(provision.Running),
+		!value(g.Spec.Agent.Enabled):
+		return g
+	case g.Interfaces == nil:
+		for _, slot := range g.NICs() {
+			if was, ok := m.Addresses[slot]; ok {
+				g.Interfaces = append(g.Interfaces, provision.Interface{Name: slot, MAC: value(was.MAC), IPv4: was.IPv4, IPv6: was.IPv6})
+			}
+		}
+		return g
+	}
+	var four, six []string
+	for _, was := range m.Addresses {
+		four, six = append(four, was.IPv4...), append(six, was.IPv6...)
+	}
+	g.Interfaces = slices.Clone(g.Interfaces)
+	for n, i := range g.Interfaces {
+		g.Interfaces[n].IPv4, g.Interfaces[n].IPv6 = inOrder(i.IPv4, four), inOrder(i.IPv6, six)
+	}
+	return g
+}
+
+// inOrder sorts what was known before to the front, in its order.
+func inOrder(found, known []string) []string {
+	place := func(s string) int {
+		if n := slices.Index(known, s); n >= 0 {
+			return n
+		}
+		return len(known)
+	}
+	found = slices.Clone(found)
+	slices.SortStableFunc(found, func(a, b string) int { return place(a) - place(b) })
+	return found
+}
+
+// addressesUnaffectedBy are the attributes whose change leaves a guest's addresses as they are.
+func addressesUnaffectedBy() []string {
+	return []string{
+		"name", "description", "tags", "onboot", "startup", "protection", "pool", "hookscript", "disks", "cdroms", "boot_order", "firewall",
+		"reboot_policy", "shutdown_timeout", "wait_for", "on_failure", "on_orphaned_volumes", "on_destroy", "timeouts", "removed_disks",
+		"status", "pending_changes", "ipv4_address", "ipv6_address", "addresses",
+	}
+}
+
+// keepAddresses leaves the addresses known in the plan of a change that does not touch them, so that nothing that depends on
+// them is planned anew. What wait_for is to bring stays open.
+func (p *planning) keepAddresses() {
+	if len(p.prior.Addresses) == 0 {
+		return
+	}
+	unaffected := addressesUnaffectedBy()
+	for name, attribute := range p.schema.Attributes {
+		consequence := attribute.IsComputed() && !attribute.IsOptional()
+		if !consequence && !slices.Contains(unaffected, name) && !tfplan.At(p.value, name).Equal(tfplan.At(p.state, name)) {
+			return
+		}
+	}
+	if w := p.plan.WaitFor; w != nil && (value(w.IPv4) && p.prior.IPv4Address == nil || value(w.IPv6) && p.prior.IPv6Address == nil) {
+		return
+	}
+	for _, name := range []string{"addresses", "ipv4_address", "ipv6_address"} {
+		p.value = tfplan.Replace(p.value, name, tfplan.At(p.state, name))
+	}
+}

@@ -1,0 +1,70 @@
+package tfvm
+
+import (
+	"context"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
+)
+
+// replaceDestroyed plans the replacement of a VM that a destroy has removed, though not all that it had: there is nothing to
+// update. What is left is tried again by the destroy that begins the replacement.
+func (p *planning) replaceDestroyed(ctx context.Context) {
+	p.value = tfplan.Edit(p.value, map[string]bool{"uuid": true}, nil) // else Terraform sees no difference to replace it for
+	p.replace = path.Paths{path.Root("uuid")}
+	p.diags.Append(writeReplaced(ctx, p.out, p.prior)...)
+}
+
+// planReplacement lists what cannot change in place: the id, and the sources. A source that was not known before is only
+// recorded, as is one that is no longer said.
+func (p *planning) planReplacement() {
+	prior, plan := p.prior, p.plan
+	if vmid := tfplan.At(p.value, "vmid"); prior.VMID != nil && (!vmid.IsKnown() || plan.VMID != nil && *plan.VMID != *prior.VMID) {
+		p.replace.Append(path.Root("vmid"))
+	}
+	if was, is := prior.Clone, plan.Clone; was != nil && is != nil {
+		p.replace.Append(changedSource(was, is)...)
+		if was.SourceVMID != nil && !tfplan.At(p.value, "clone", "vmid").IsKnown() { // the source is replaced itself
+			p.replace.Append(path.Root("clone").AtName("vmid"))
+		}
+	}
+	for _, slot := range sortedSlots(plan.Disks) {
+		if was, ok := prior.Disks[slot]; ok && differ(was.ImportFrom, plan.Disks[slot].ImportFrom) {
+			p.replace.Append(path.Root("disks").AtMapKey(slot).AtName("import_from"))
+		}
+	}
+	if was, is := prior.EFIDisk, plan.EFIDisk; was != nil && is != nil && differ(was.ImportFrom, is.ImportFrom) {
+		p.replace.Append(path.Root("efi_disk").AtName("import_from"))
+	}
+	if was, is := prior.TPMState, plan.TPMState; was != nil && is != nil && differ(was.ImportFrom, is.ImportFrom) {
+		p.replace.Append(path.Root("tpm_state").AtName("import_from"))
+	}
+}
+
+// changedSource compares two sources of a clone. Another way to name the VM that was really cloned is no other source.
+func changedSource(was, is *cloneModel) path.Paths {
+	var all path.Paths
+	at := path.Root("clone")
+	source := was.SourceVMID
+	if source == nil {
+		source = was.VMID
+	}
+	if is.VMID != nil && source != nil && *is.VMID != *source {
+		all.Append(at.AtName("vmid"))
+	}
+	if differ(was.Name, is.Name) {
+		all.Append(at.AtName("name"))
+	}
+	if len(was.Tags) > 0 && len(is.Tags) > 0 && !slices.Equal(lowered(was.Tags), lowered(is.Tags)) {
+		all.Append(at.AtName("tags"))
+	}
+	if differ(was.Snapshot, is.Snapshot) {
+		all.Append(at.AtName("snapshot"))
+	}
+	if was.Full != nil && is.Full != nil && *was.Full != *is.Full {
+		all.Append(at.AtName("full"))
+	}
+	return all
+}

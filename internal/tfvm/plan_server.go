@@ -1,0 +1,170 @@
+package tfvm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// oldest is the first PVE release that the provider works with.
+const oldest = 8
+
+// checkServer holds the plan against the server, as far as its values are known. Only what changes is asked about, so a plan
+// without such changes makes no request.
+func (p *planning) checkServer(ctx context.Context) {
+	if p.r.machines == nil {
+		return
+	}
+	p.refuseNoBridge()
+	p.checkRestrictions(ctx)
+	request := p.request()
+	if !p.creating() && request.Moving == nil && len(request.Storages)+len(request.Bridges)+len(request.Images) == 0 && request.Pool == "" {
+		return
+	}
+	// The node is the server's to choose while the source or the configured node is not known.
+	chosen := p.config.at("node").IsKnown() && p.config.at("nodes").IsFullyKnown()
+	if !p.sourceKnown() || p.creating() && p.sourcePlanned() {
+		request.Clone, request.Spec, chosen = nil, nil, false
+	}
+	if p.creating() {
+		p.r.run.notePlanned(plannedVM{VMID: int(value(p.plan.VMID)), Name: value(p.plan.Name), Tags: p.plan.Tags})
+		p.refuseOldServer(ctx)
+	}
+	problems := p.r.machines.Check(ctx, request)
+	if !chosen {
+		problems = slices.DeleteFunc(problems, func(problem *provision.FieldError) bool { return problem.Path == "node" })
+	}
+	p.diags.Append(tfkit.Refuse(p.r.attempt("plan", &p.plan, nil), problems)...)
+}
+
+// sourcePlanned reports whether the source of the clone is made by the same plan, so that it cannot be there yet.
+func (p *planning) sourcePlanned() bool {
+	c := p.plan.Clone
+	return c != nil && p.r.run.isPlanned(plannedVM{VMID: int(value(c.VMID)), Name: value(c.Name), Tags: c.Tags})
+}
+
+// sourceKnown reports whether the configuration says which VM is cloned, if any.
+func (p *planning) sourceKnown() bool {
+	for _, selector := range []string{"vmid", "name", "tags", "node"} {
+		if !p.config.at("clone." + selector).IsFullyKnown() {
+			return false
+		}
+	}
+	return true
+}
+
+// request is what the server can be asked about the plan.
+func (p *planning) request() provision.PlanRequest {
+	plan, prior, creating := p.plan, p.prior, p.creating()
+	q := provision.PlanRequest{Creating: creating, Node: value(plan.Node), Nodes: plan.Nodes,
+		Storages: map[string]string{}, Bridges: map[string]string{}, Images: map[string]string{}}
+	if differ(prior.Node, plan.Node) { // everything is asked of the node that it goes to
+		q.Moving = &provision.Moving{VMID: int(value(prior.VMID)), From: *prior.Node, Running: p.runs(),
+			Prior: p.before.spec(false), Planned: p.after.spec(false)}
+		prior = model{Pool: prior.Pool, CDROMs: prior.CDROMs, VMStateStorage: prior.VMStateStorage}
+	}
+	if creating {
+		q.VMID, q.Clone = int(value(plan.VMID)), plan.Clone.request()
+		if p.kept.Replaces == q.VMID || p.r.run.wasRefreshed(q.VMID) {
+			q.VMID = 0 // ours: it is replaced
+		}
+		if plan.Clone != nil {
+			addChanged(q.Storages, "clone.storage", nil, plan.Clone.Storage)
+			if p.config.raw.IsFullyKnown() {
+				q.Spec = new(plan.spec(true))
+			}
+		}
+	}
+	if value(plan.Pool) != value(prior.Pool) {
+		q.Pool = value(plan.Pool)
+	}
+	plan.addChangedDisks(q, prior)
+	for slot, c := range plan.CDROMs {
+		if file := value(c.File); file != "none" && file != "cdrom" {
+			addChanged(q.Images, "cdroms."+slot+".file", prior.CDROMs[slot].File, c.File)
+		}
+	}
+	for slot, n := range plan.Networks {
+		addChanged(q.Bridges, "networks."+slot+".bridge", prior.Networks[slot].Bridge, n.Bridge)
+	}
+	before := prior.specialStorages()
+	for at, storage := range plan.specialStorages() {
+		addChanged(q.Storages, at, before[at], storage)
+	}
+	return q
+}
+
+// addChangedDisks notes the storages and the images of disks that are new or change them.
+func (m *model) addChangedDisks(q provision.PlanRequest, prior model) {
+	for slot, d := range m.Disks {
+		was := prior.Disks[slot]
+		addChanged(q.Storages, "disks."+slot+".storage", was.Storage, d.Storage)
+		if was.Volume == nil && q.Moving == nil {
+			addChanged(q.Images, "disks."+slot+".import_from", was.ImportFrom, d.ImportFrom)
+		}
+	}
+	if is := m.EFIDisk; is != nil && is.ImportFrom != nil && is.Volume == nil {
+		q.Images["efi_disk.import_from"] = *is.ImportFrom
+	}
+	if is := m.TPMState; is != nil && is.ImportFrom != nil && is.Volume == nil {
+		q.Images["tpm_state.import_from"] = *is.ImportFrom
+	}
+}
+
+// specialStorages are the storages outside disks.
+func (m *model) specialStorages() map[string]*string {
+	all := map[string]*string{"vmstatestorage": m.VMStateStorage}
+	if m.EFIDisk != nil {
+		all["efi_disk.storage"] = m.EFIDisk.Storage
+	}
+	if m.TPMState != nil {
+		all["tpm_state.storage"] = m.TPMState.Storage
+	}
+	if m.CloudInit != nil {
+		all["cloud_init.storage"] = m.CloudInit.Storage
+	}
+	return all
+}
+
+// addChanged notes a value that is not in state yet.
+func addChanged(all map[string]string, at string, was, is *string) {
+	if is != nil && (was == nil || *was != *is) {
+		all[at] = *is
+	}
+}
+
+// refuseNoBridge refuses network devices without a bridge, which PVE gives to root@pam with a password only (qemu-server
+// API2/Qemu.pm, check_vm_modify_config_perm).
+func (p *planning) refuseNoBridge() {
+	session := p.r.Session
+	if !session.Known() || session.API.Identity().IsRootTicket() {
+		return
+	}
+	for _, slot := range sortedSlots(p.plan.Networks) {
+		was, existed := p.prior.Networks[slot]
+		at := "networks." + slot + ".bridge"
+		if p.plan.Networks[slot].Bridge != nil || existed && was.Bridge == nil || !(configuration{p.value}).at(at).IsKnown() {
+			continue
+		}
+		where, _ := p.plan.locator().Attribute(at)
+		p.diags.AddAttributeError(where, "Only root@pam may attach a network device to no bridge",
+			fmt.Sprintf("PVE lets nobody but the user root@pam with a password make a device without a bridge (\"no sdn vnet ID specified\"); "+
+				"the provider acts as %s. Give %s a bridge, or give the provider username = \"root@pam\" and a password.",
+				session.API.Identity().User, slot))
+	}
+}
+
+// refuseOldServer refuses servers that are too old. What the server does not tell is left to the requests that need it.
+func (p *planning) refuseOldServer(ctx context.Context) {
+	if !p.r.Session.Known() {
+		return
+	}
+	api := p.r.Session.API
+	if v, err := api.Version(ctx); err == nil && v.Major > 0 && !v.AtLeast(oldest, 0) {
+		p.diags.AddError("This Proxmox VE is too old", fmt.Sprintf("The server at %s runs Proxmox VE %s; the provider needs %d.0 or later.",
+			api.Endpoint(), v.Version, oldest))
+	}
+}

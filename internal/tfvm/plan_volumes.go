@@ -1,0 +1,227 @@
+package tfvm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// volumeNames is what the volumes that a configuration names mean for a VM in state.
+//
+// A volume that the VM has, detached or in another slot that gives it up, is attached. A name that is not where the disk is
+// any more, since the disk has moved to another storage, was converted or migrated, says where it was: it changes nothing.
+type volumeNames struct {
+	*planning
+	attached map[string]string // volumes by the slot that gets them
+	present  map[string]string // slots whose volume is called otherwise by now, with its name
+	held     *provision.Holdings
+	asked    bool
+}
+
+// resolveVolumes reads the volumes in the configuration.
+func (p *planning) resolveVolumes(ctx context.Context) *volumeNames {
+	v := &volumeNames{planning: p, attached: map[string]string{}, present: map[string]string{}}
+	slots, _ := p.config.keys("disks")
+	for _, slot := range slots {
+		volume := p.config.text("disks." + slot + ".volume")
+		has := value(p.prior.Disks[slot].Volume)
+		switch {
+		case volume == "" || volume == has:
+		case has != "" && vm.SameVolume(volume, has):
+			v.present[slot] = has
+		default:
+			v.resolve(ctx, slot, volume)
+		}
+	}
+	return v
+}
+
+// resolve decides about one volume that is not the one in its slot.
+func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
+	was, exists := v.prior.Disks[slot]
+	if owner, ok := vm.VolumeOwner(volume); !ok || int64(owner) != value(v.prior.VMID) {
+		v.refuseVolume(slot, "volume", "%s does not carry the id of this VM, and a VM attaches only volumes of its own: "+
+			"PVE destroys a volume with the VM whose id it carries. import_from copies a volume of another VM.", volume)
+		return
+	}
+	contradiction, other := v.contradiction(slot, volume), v.otherSlotOf(volume, slot)
+	switch {
+	case other != "" && v.keeps(other, volume):
+		v.refuseVolume(slot, "volume", "%s is in %s, which keeps it. Take %s out of disks, or name another volume for it.", volume, other, other)
+	case other == "" && exists && contradiction != "":
+		v.present[slot] = value(was.Volume)
+	case contradiction != "":
+		v.refuseVolume(slot, contradiction, "%s is not there. Attach the volume as it is first, "+
+			"with the storage and the format that it has; a move is a change of its own.", volume)
+	case other != "" && exists:
+		v.attached[slot] = volume
+	default:
+		v.askServer(ctx, slot, volume, other)
+	}
+}
+
+// otherSlotOf is the slot that has a volume in state, except one.
+func (v *volumeNames) otherSlotOf(volume, except string) string {
+	other := ""
+	for _, slot := range sortedSlots(v.prior.Disks) {
+		if slot != except && value(v.prior.Disks[slot].Volume) == volume {
+			other = slot
+		}
+	}
+	return other
+}
+
+// contradiction is the attribute that says another storage or format than a volume has.
+func (v *volumeNames) contradiction(slot, volume string) string {
+	if storage := v.config.text("disks." + slot + ".storage"); storage != "" && storage != vm.VolumeStorage(volume) {
+		return "storage"
+	}
+	if format := v.config.text("disks." + slot + ".format"); format != "" && format != vm.VolumeFormat(volume) {
+		return "format"
+	}
+	return ""
+}
+
+// keeps reports whether a slot stays with the volume that it has.
+func (v *volumeNames) keeps(slot, volume string) bool {
+	if v.config.isNull("disks." + slot) {
+		return false
+	}
+	named := v.config.at("disks." + slot + ".volume")
+	return named.IsKnown() && (named.IsNull() || stringOf(named) == volume)
+}
+
+// askServer asks about a volume that the state does not know, or a slot that it does not know.
+func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string) {
+	was, exists := v.prior.Disks[slot]
+	held := v.holdings(ctx)
+	if held == nil { // it cannot be told now; the update looks again
+		v.attached[slot] = volume
+		return
+	}
+	occupant, there := held.Slots[slot], slotWith(held, volume)
+	size, unused := held.Unused[volume]
+	wanted, err := vm.ParseSize(v.config.text("disks." + slot + ".size"))
+	detached := list(slices.Sorted(maps.Keys(held.Unused)))
+	switch {
+	case !exists && occupant == volume: // it is there already
+	case !exists && occupant != "":
+		v.refuseVolume(slot, "volume", "The slot is not empty: %s is in it, which the state does not know. Choose another slot.", occupant)
+	case unused && err == nil && size > wanted:
+		v.refuseVolume(slot, "size", "%s has %s and cannot be shrunk.", volume, vm.FormatSize(size))
+	case unused, other != "":
+		v.attached[slot] = volume
+	case there != "":
+		v.refuseVolume(slot, "volume", "%s is in %s, which the state does not know. Take it out there first.", volume, there)
+	case exists:
+		v.present[slot] = value(was.Volume)
+		at, _ := locator{}.Attribute("disks." + slot + ".volume")
+		v.diags.AddAttributeWarning(at, v.prior.thing()+" has no volume "+volume,
+			fmt.Sprintf("%s has %s, and nothing is changed: the name is taken for one that the volume had before. "+
+				"Leave volume out, or name one that the VM has; detached it has %s.", slot, value(was.Volume), detached))
+	default:
+		v.refuseVolume(slot, "volume", "The VM has no volume %s. Detached it has %s.", volume, detached)
+	}
+}
+
+func slotWith(held *provision.Holdings, volume string) string {
+	for _, slot := range slices.Sorted(maps.Keys(held.Slots)) {
+		if held.Slots[slot] == volume {
+			return slot
+		}
+	}
+	return ""
+}
+
+// holdings asks once. Nil: the server cannot be asked.
+func (v *volumeNames) holdings(ctx context.Context) *provision.Holdings {
+	if v.asked || v.r.machines == nil {
+		return v.held
+	}
+	v.asked = true
+	var sized []string
+	slots, _ := v.config.keys("disks")
+	for _, slot := range slots {
+		if v.config.isSet("disks." + slot + ".size") {
+			sized = append(sized, v.config.text("disks."+slot+".volume"))
+		}
+	}
+	if held, err := v.r.machines.Holdings(ctx, v.prior.ref(v.kept), sized); err == nil {
+		v.held = &held
+	}
+	return v.held
+}
+
+func (v *volumeNames) refuseVolume(slot, key, format string, args ...string) {
+	at, _ := locator{}.Attribute("disks." + slot + "." + key)
+	v.refuse(at, fill(format, args))
+}
+
+// withPresentNames is the configuration with the present names of the volumes that stay.
+func (v *volumeNames) withPresentNames(config tftypes.Value) tftypes.Value {
+	return eachDisk(config, func(slot string, disk map[string]tftypes.Value) {
+		if now, ok := v.present[slot]; ok {
+			disk["volume"] = text(now)
+		}
+	})
+}
+
+// withUnknowns is the plan with unknown values for what follows from another volume in a slot.
+func (v *volumeNames) withUnknowns(planned tftypes.Value) tftypes.Value {
+	if v == nil {
+		return planned
+	}
+	return eachDisk(planned, func(slot string, disk map[string]tftypes.Value) {
+		if _, attached := v.attached[slot]; !attached {
+			return
+		}
+		for _, key := range []string{"storage", "format", "size"} {
+			if v.config.isNull("disks." + slot + "." + key) {
+				disk[key] = tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
+			}
+		}
+	})
+}
+
+// eachDisk changes the disks in a configuration or a plan.
+func eachDisk(v tftypes.Value, change func(slot string, disk map[string]tftypes.Value)) tftypes.Value {
+	disks := map[string]tftypes.Value{}
+	if all := tfplan.At(v, "disks"); !all.IsKnown() || all.IsNull() || all.As(&disks) != nil {
+		return v
+	}
+	for slot, d := range disks {
+		fields := map[string]tftypes.Value{}
+		if !d.IsKnown() || d.IsNull() || d.As(&fields) != nil {
+			continue
+		}
+		change(slot, fields)
+		disks[slot] = tftypes.NewValue(d.Type(), fields)
+	}
+	return tfplan.Replace(v, "disks", tftypes.NewValue(tfplan.At(v, "disks").Type(), disks))
+}
+
+// attaches reports whether a volume goes to another slot.
+func (v *volumeNames) attaches(volume string) bool {
+	return volume != "" && slices.Contains(slices.Collect(maps.Values(v.attached)), volume)
+}
+
+// warnForgotten tells which devices leave the state without being touched. A disk whose volume goes to another slot is none.
+func (p *planning) warnForgotten() {
+	forgotten := slices.DeleteFunc(slices.Clone(p.forgotten), func(at string) bool {
+		slot, isDisk := strings.CutPrefix(at, "disks.")
+		return isDisk && p.volumes.attaches(value(p.prior.Disks[slot].Volume))
+	})
+	if len(forgotten) > 0 {
+		p.diags.AddWarning("Devices that the configuration does not name are forgotten",
+			"In state but not in the configuration, and never configured: "+strings.Join(forgotten, ", ")+
+				". They stay on the VM as they are and leave the state. Name them in the configuration to manage them.")
+	}
+}

@@ -1,0 +1,142 @@
+package tfvm
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
+)
+
+// planning is the plan of one VM in the making: what it is made from, and how far it is. Its three ways are create, update
+// and destroy; their steps are in the files plan_*.go.
+type planning struct {
+	r *Resource
+	values
+	config configuration // as it is written
+	state  tftypes.Value // before; null for a VM that is to be made
+	prior  model         // the state
+	kept   privateState
+	out    keyWriter // where the next step of Terraform finds what this one notes
+
+	volumes   *volumeNames  // what the volumes that the configuration names mean
+	value     tftypes.Value // what is planned
+	plan      model         // the same, as far as it is known
+	changed   bool          // the plan differs from the state
+	forgotten []string      // devices that leave the state and stay on the server
+	before    model         // the state without what is no difference to the server
+	after     model         // the plan, likewise
+	replace   path.Paths    // what cannot change in place
+	diags     diag.Diagnostics
+}
+
+// ModifyPlan computes the whole plan from configuration, state and private state, and checks it against the server.
+func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	p := &planning{r: r, values: r.values(), config: configuration{req.Config.Raw}, state: req.State.Raw, value: req.Plan.Raw, out: resp.Private}
+	var diags diag.Diagnostics
+	p.prior, diags = p.model(ctx, req.State.Raw)
+	p.diags.Append(diags...)
+	p.kept, diags = readPrivateState(ctx, req.Private)
+	p.diags.Append(diags...)
+	switch {
+	case p.diags.HasError():
+	case req.Plan.Raw.IsNull():
+		p.destroy()
+	case req.State.Raw.IsNull():
+		p.create(ctx)
+	default:
+		p.update(ctx)
+	}
+	resp.Plan.Raw, resp.RequiresReplace = p.value, p.replace
+	resp.Diagnostics.Append(p.diags...)
+}
+
+// destroy refuses what PVE would refuse. What a failed create left may have its template's protection; it is removed all
+// the same.
+func (p *planning) destroy() {
+	if p.kept.Proof == nil {
+		p.refuseProtected("destroy")
+	}
+}
+
+// create plans a VM that is not there. The second plan of a replacement is one, too.
+func (p *planning) create(ctx context.Context) {
+	p.diags.Append(p.r.run.passFailed(ctx, p.out)...)
+	p.compute(ctx, p.config.raw)
+	if p.diags.HasError() {
+		return
+	}
+	p.knowMachineOfNewVM()
+	c := &validation{configuration: p.config}
+	c.newVM()
+	p.diags.Append(c.diags...)
+	if !p.diags.HasError() { // a request tells nothing about a plan that is wrong by itself
+		p.checkServer(ctx)
+	}
+}
+
+// update plans what becomes of a VM that is there.
+func (p *planning) update(ctx context.Context) {
+	// First what makes two values equal that are spelt differently, since everything else follows from the differences.
+	p.useTagStyle(ctx)
+	p.volumes = p.resolveVolumes(ctx)
+	p.compute(ctx, p.withPinnedMachine(p.volumes.withPresentNames(p.config.raw)))
+	if p.diags.HasError() {
+		return
+	}
+	// Then what is a change although no attribute of the configuration differs.
+	p.chooseNode(ctx)
+	p.planPendingChanges()
+	if p.kept.Gone {
+		p.replaceDestroyed(ctx)
+		return
+	}
+	if !p.changed {
+		return
+	}
+	// Then what follows from the changes. From here on the plan is complete.
+	p.planReplacement()
+	p.planConsequences()
+	p.keepAddresses()
+	p.warnForgotten()
+	if len(p.replace) > 0 { // Terraform plans again, without the state
+		p.refuseProtected("replace")
+		p.diags.Append(writeReplaced(ctx, p.out, p.prior)...)
+		return
+	}
+	// Then what is wrong with it by itself, and what the reader is to know. The server is asked last.
+	p.before, p.after = normalized(p.prior, p.plan, p.kept.Managed)
+	p.refuseChanges()
+	p.refuseSlotChanges()
+	p.warnRemovedDisks()
+	p.warnNewEmptyDisks()
+	p.refuseWaitWithoutAgent()
+	p.warnRestart()
+	p.warnMigrationUnderHA()
+	if !p.diags.HasError() {
+		p.checkServer(ctx)
+	}
+}
+
+// creating reports whether the VM is to be made.
+func (p *planning) creating() bool { return p.state.IsNull() }
+
+// compute plans attribute by attribute.
+func (p *planning) compute(ctx context.Context, config tftypes.Value) {
+	planned := p.shape.Plan(tfplan.Input{Config: config, Prior: p.state, Managed: p.kept.Managed, Inherits: !p.config.at("clone").IsNull()})
+	p.value, p.changed, p.forgotten = p.volumes.withUnknowns(planned.Value), planned.Changed, planned.Forgotten
+	var diags diag.Diagnostics
+	p.plan, diags = p.model(ctx, p.value)
+	p.diags.Append(diags...)
+}
+
+// refuse is the error of a change that cannot be made.
+func (p *planning) refuse(at path.Path, why string) {
+	p.diags.AddAttributeError(at, "Cannot change "+p.prior.thing(), why)
+}
+
+// managed reports whether the configuration of the last create or update set an attribute.
+func (p *planning) managed(at string) bool { return p.kept.Managed[at] }
