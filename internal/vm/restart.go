@@ -17,15 +17,18 @@ func IsCloudInit(option string) bool {
 
 // NeedsRestart lists the options, sorted, of which it is certain that PVE leaves a change to the next stop and start of a
 // running guest (qemu-server QemuServer.pm vmconfig_hotplug_pending). Of others PVE may say so too: whether a guest gives a
-// device back, for one, only the attempt shows.
+// device back, for one, only the attempt shows. The hotplug setting that counts is the one before the change.
 func NeedsRestart(from, to Spec) []string {
 	before, after := Encode(from), Encode(to)
 	change := Diff(from, to)
 	var all []string
 	for _, option := range slices.Concat(slices.Collect(maps.Keys(change.Set)), change.Delete) {
+		_, isDrive := slotRank(option)
 		switch {
-		case neverPlugged(option), option == "agent" && agentPending(from.Agent, to.Agent), !isPlugged(option, to.Hotplug),
-			drivePending(option, before[option], after[option], to.Hotplug):
+		case neverPlugged(option), !hasFeature(from.Hotplug, featureOf(option)),
+			isDrive && drivePending(option, before[option], after[option], from.Hotplug),
+			option == "agent" && agentPending(from.Agent, to.Agent),
+			option == "hotplug" && slices.Contains(slices.Concat(from.Hotplug, to.Hotplug), "memory"):
 			all = append(all, option)
 		}
 	}
@@ -51,26 +54,28 @@ func agentPending(from, to Agent) bool {
 	return agentFormat().encode(&from) != agentFormat().encode(&to)
 }
 
-// isPlugged tells whether the hotplug setting of the guest lets an option change while it runs.
-func isPlugged(option string, hotplug []string) bool {
-	feature := map[string]string{"memory": "memory", "vcpus": "cpu", "tablet": "usb"}[option]
+// featureOf is the feature of the hotplug setting that lets an option change while the guest runs, "" if none is needed.
+// Drives need theirs for some changes only, see drivePending.
+func featureOf(option string) string {
 	if number, ok := strings.CutPrefix(option, "net"); ok && allDigits(number) {
-		feature = "network"
+		return "network"
 	}
-	return feature == "" || plugs(feature, hotplug)
+	return map[string]string{"memory": "memory", "vcpus": "cpu", "tablet": "usb"}[option]
 }
 
-// plugs tells whether a guest's hotplug setting has a feature. Nil is PVE's default.
-func plugs(feature string, hotplug []string) bool {
+// hasFeature tells whether a hotplug setting has a feature. Nil is PVE's default.
+func hasFeature(hotplug []string, feature string) bool {
 	if hotplug == nil || slices.Equal(hotplug, []string{"1"}) {
 		hotplug = []string{"network", "disk", "usb"}
 	}
-	return slices.Contains(hotplug, feature)
+	return feature == "" || slices.Contains(hotplug, feature)
 }
 
-// TakesDisk tells whether PVE puts a disk into a slot of a running guest, and takes one out of it, at once; else it waits for
-// the guest's next stop. It is the one answer to that question: hotplug is the guest's setting, nil for PVE's default.
-func TakesDisk(slot string, hotplug []string) bool { return !IsCold(slot) && plugs("disk", hotplug) }
+// TakesDisk tells whether a running guest takes a disk into a slot, and gives it away, at once: the bus has hotplug, and
+// the guest's setting lets it (qemu-server QemuServer.pm vmconfig_hotplug_pending). Nil is PVE's default setting.
+func TakesDisk(slot string, hotplug []string) bool {
+	return !IsCold(slot) && hasFeature(hotplug, "disk")
+}
 
 // IsCold tells whether a slot has no hotplug at all: PVE changes what is in it at the next start of a running guest only
 // (qemu-server QemuServer.pm vmconfig_hotplug_pending, vmconfig_update_disk).
@@ -78,19 +83,13 @@ func IsCold(slot string) bool {
 	return slices.ContainsFunc([]string{"ide", "sata", efiSlot, tpmSlot}, func(bus string) bool { return strings.HasPrefix(slot, bus) })
 }
 
-// drivePending tells whether a running guest keeps a drive as it was: not every slot takes and gives disks, and some options
-// are fixed when a drive is opened. Another medium in an optical drive is taken at once.
+// drivePending tells whether a running guest keeps a drive as it was: a drive that comes or goes needs hotplug, as does
+// another volume, and some options are fixed when a drive is opened. Another medium in an optical drive is taken at once.
 func drivePending(slot, before, after string, hotplug []string) bool {
-	if _, isDrive := slotRank(slot); !isDrive {
-		return false
-	}
 	file, was, existed := parseDrive(before)
 	other, is, stays := parseDrive(after)
-	if !existed || !stays {
+	if !existed || !stays || file != other && was["media"] != "cdrom" {
 		return !TakesDisk(slot, hotplug)
-	}
-	if file != other && !TakesDisk(slot, hotplug) && was["media"] != "cdrom" {
-		return true
 	}
 	return slices.ContainsFunc([]string{"aio", "cache", "discard", "iothread", "product", "queues", "ro", "ssd", "vendor"},
 		func(key string) bool { return was[key] != is[key] })
