@@ -52,18 +52,27 @@ func (c *comparison) serve(newProvider func() provider.Provider) tfprotov6.Provi
 	return &twin{ProviderServer: fast, plain: providerserver.NewProtocol6(newProvider())(), found: c}
 }
 
-// report fails a test if an answer differed, or if the fast path did not answer enough of what had not changed.
-func (c *comparison) report(t *testing.T, atLeast int) {
+// agree fails a test if an answer differed.
+func (c *comparison) agree(t *testing.T) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, difference := range c.differ[:min(len(c.differ), 10)] {
 		t.Error(difference)
 	}
+	for rpc, n := range c.unchanged {
+		t.Logf("%s: nothing to say %d times, of which the fast path answered %d", rpc, n, n-c.reached[rpc])
+	}
+}
+
+// report is agree, and also fails a test if the fast path did not answer enough of what had not changed.
+func (c *comparison) report(t *testing.T, atLeast int) {
+	t.Helper()
+	c.agree(t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, rpc := range []string{"UpgradeResourceState", "ValidateResourceConfig", "ReadResource", "PlanResourceChange"} {
-		n, slow := c.unchanged[rpc], c.reached[rpc]
-		t.Logf("%s: nothing to say %d times, of which the fast path answered %d", rpc, n, n-slow)
-		if n < atLeast || slow*20 > n {
+		if n, slow := c.unchanged[rpc], c.reached[rpc]; n < atLeast || slow*20 > n {
 			t.Errorf("%s: nothing to say %d times, of which %d reached the framework; want at least %d, and at most one in twenty", rpc, n, slow, atLeast)
 		}
 	}

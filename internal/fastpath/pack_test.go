@@ -1,6 +1,7 @@
 package fastpath
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"math"
@@ -137,11 +138,11 @@ func TestPack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := p.pack(nil, v); string(got) != string(want.MsgPack) {
+		if got := p.pack(nil, v); !bytes.Equal(got, want.MsgPack) {
 			t.Fatalf("%s: packed %x, want %x", v, got, want.MsgPack)
 		}
 		stored := toJSON(p, v)
-		if got, ok := p.repack(stored); !ok || string(got) != string(want.MsgPack) {
+		if got, ok := p.repack(stored); !ok || !bytes.Equal(got, want.MsgPack) {
 			t.Fatalf("%s: repacked %x, %t, want %x", stored, got, ok, want.MsgPack)
 		}
 	})
