@@ -14,31 +14,35 @@ import (
 // shapeDisks moves and grows disks that are there already and stay in their slots, before their options change. A move writes
 // the active configuration only: an option of the disk that waits for a restart stands in a pending line with the old volume,
 // which the next boot would put back in its place (qemu-server API2/Qemu.pm move_vm_disk). So what waits there is dropped
-// first, and is written anew afterwards. redrawn: the cloud-init drive is another one now.
-func (u *update) shapeDisks(ctx context.Context, t todo) (_ todo, redrawn bool, err error) {
+// first, and is written anew afterwards. redrawn: the cloud-init drive is another one now; moved: what disks have moved from.
+func (u *update) shapeDisks(ctx context.Context, t todo) (_ todo, redrawn bool, moved map[string]string, err error) {
 	config, err := u.view.Fresh(ctx)
 	if err != nil {
-		return t, false, err
+		return t, false, nil, err
 	}
 	shape := vm.Change{Moves: t.change.Moves}
 	shape.Grow, _ = growable(config, t.growsInPlace())
 	slots := slotsOf(shape)
 	if len(slots) == 0 {
-		return t, false, nil
+		return t, false, nil, nil
 	}
 	if waiting := slices.DeleteFunc(config.Waiting(), func(option string) bool { return !slots[option] }); len(waiting) > 0 {
 		if err := u.view.Revert(ctx, waiting); err != nil {
-			return t, false, fmt.Errorf("drop what waits for a restart before a disk changes: %w", err)
+			return t, false, nil, fmt.Errorf("drop what waits for a restart before a disk changes: %w", err)
 		}
 	}
 	redrawn = slots[t.base.CloudInit.Slot]
-	if err := u.view.Shape(ctx, shape); err != nil {
-		return t, redrawn, err
+	moved = movedFrom(config.Current(), shape.Moves)
+	if err = u.moveDisks(ctx, shape.Moves); err == nil && len(shape.Grow) > 0 {
+		err = u.view.Shape(ctx, vm.Change{Grow: shape.Grow})
+	}
+	if err != nil {
+		return t, redrawn, moved, err
 	}
 	if t, err = u.recompare(ctx, t, func(slot string) bool { return slots[slot] }); err == nil {
 		err = u.checkMoved(t)
 	}
-	return t, redrawn, err
+	return t, redrawn, moved, err
 }
 
 // checkMoved refuses to move a drive again that is where it was to come to, and has another format there: a storage may have

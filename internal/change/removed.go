@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -109,21 +108,6 @@ func (u *update) destroyRemoved(ctx context.Context, removed map[string]removedD
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// destroyEntry destroys a detached volume: deleting its entry does so at once (qemu-server API2/Qemu.pm update_vm_api). It is a
-// task, since a large volume takes its time.
-func (u *update) destroyEntry(ctx context.Context, config pve.PendingConfig, entry string) error {
-	node, params, volume := u.view.node, pve.Params{"delete": entry, "digest": config.Digest}, config.Current()[entry]
-	_, err := u.view.Perform(ctx, job.Request{Type: "qmconfig",
-		Send: func(ctx context.Context) (pve.UPID, error) {
-			return u.s.api.UpdateConfigTask(ctx, node, u.vmid, params)
-		},
-		Done: func(ctx context.Context) (bool, error) {
-			now, err := u.s.api.CurrentConfig(ctx, node, u.vmid)
-			return err == nil && now.Values[entry] != volume, err
-		}})
-	return err
 }
 
 // restore attaches a volume that could not be destroyed where it was, if it is still there.

@@ -189,18 +189,13 @@ func (u *update) awaitStart(ctx context.Context, before pve.GuestStatus) error {
 
 // cutOff stops a guest hard and starts it again, which reboot_policy = "force" asks for.
 func (u *update) cutOff(ctx context.Context) error {
-	node := u.view.node
-	_, err := u.view.Power(ctx, job.Request{Type: "qmstop", Done: u.s.guests.IsStopped(node, u.vmid),
-		Send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.StopVM(ctx, node, u.vmid, pve.Params{}) }})
-	if err == nil {
-		err = u.s.guests.AwaitStop(ctx, node, u.vmid, time.Minute)
-	}
+	err := u.stopHard(ctx)
 	if err != nil {
 		return fmt.Errorf("stop VM %d to restart it: %w", u.vmid, err)
 	}
 	late, cancel := u.s.jobs.Grace(ctx) // an interrupt must not leave it off
 	defer cancel()
-	if _, err = u.s.guests.StartBy(late, u.view.Power, node, u.vmid); err != nil {
+	if _, err = u.s.guests.StartBy(late, u.view.Power, u.view.node, u.vmid); err != nil {
 		return errors.Join(fmt.Errorf("VM %d was stopped for its restart and does not start", u.vmid), err)
 	}
 	return nil

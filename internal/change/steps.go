@@ -22,6 +22,7 @@ type step struct {
 type results struct {
 	todo      todo              // what is left to be done
 	redrawn   bool              // the cloud-init drive has moved: the new one is empty
+	moved     map[string]string // volumes that disks have moved from, by slot
 	unplugged map[string]string // drives that were taken out of their slots to go to others
 	sent      sent
 	late      []vm.Growth // disks that grow once the guest has them
@@ -43,7 +44,10 @@ func (u *update) steps(r *results) []step {
 		{"keep disks of VM %d that were about to leave", "a disk whose removal waits for a stop, and that is wanted again, is still there",
 			func(ctx context.Context) (err error) { r.todo, err = u.keepPendingDisks(ctx, r.todo); return err }},
 		{"move and grow disks of VM %d", "a move writes what runs only; what waits beside it would bring the old volume back",
-			func(ctx context.Context) (err error) { r.todo, r.redrawn, err = u.shapeDisks(ctx, r.todo); return err }},
+			func(ctx context.Context) (err error) {
+				r.todo, r.redrawn, r.moved, err = u.shapeDisks(ctx, r.todo)
+				return err
+			}},
 		{"empty slots of VM %d", "no volume is to be in two slots of a running guest, and PVE takes one cloud-init drive only",
 			func(ctx context.Context) (err error) {
 				r.todo, r.unplugged, err = u.emptySlots(ctx, r.todo)
@@ -72,6 +76,8 @@ func (u *update) steps(r *results) []step {
 			func(ctx context.Context) error { return u.growLateDisks(ctx, r.late) }},
 		{"regenerate the cloud-init drive of VM %d", "PVE takes the options of a running guest at once, and the drive keeps the old data",
 			func(ctx context.Context) error { return u.regenerateCloudInit(ctx, r) }},
+		{"free what disks of VM %d have moved from", "the guest has let go of an old cloud-init drive when the new one is generated, or when it was restarted",
+			func(ctx context.Context) error { u.freeMoved(ctx, r.takeMoved()); return nil }},
 		{"put VM %d under HA", "when everything else is as planned", u.enterHA},
 		{"convert VM %d to a template", "last: a template takes no other change",
 			func(ctx context.Context) error { return u.convertToTemplate(ctx, r.todo) }},
@@ -83,6 +89,13 @@ func (r *results) takeRemoved() map[string]removedDisk {
 	removed := r.sent.removed
 	r.sent.removed = nil
 	return removed
+}
+
+// takeMoved are the volumes that disks have moved from, once.
+func (r *results) takeMoved() map[string]string {
+	moved := r.moved
+	r.moved = nil
+	return moved
 }
 
 // run does the steps, and what is owed after one that failed.
@@ -109,6 +122,9 @@ func (u *update) run(ctx context.Context, r *results) error {
 // plan's word is kept now, or never: only an interrupted apply leaves the volumes, detached.
 func (u *update) afterFailure(ctx context.Context, r *results, cause error) error {
 	cause = u.putBack(ctx, r.unplugged, cause)
+	late, cancel := u.s.jobs.LookAfter(ctx)
+	defer cancel()
+	u.freeMoved(late, r.takeMoved())
 	u.nameLeftovers(ctx, r.todo, cause)
 	removed := r.takeRemoved()
 	if ctx.Err() == nil {

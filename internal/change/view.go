@@ -130,6 +130,9 @@ func (v *view) Status(ctx context.Context) (pve.GuestStatus, error) {
 	return v.jobs.API.GuestStatus(ctx, v.node, v.vmid)
 }
 
+// Forget has the next look read the configuration, whatever is known.
+func (v *view) Forget() { v.stale = true }
+
 // Moved notes that the VM is on another node by now.
 func (v *view) Moved(node string) { v.node, v.stale = node, true }
 

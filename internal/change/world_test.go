@@ -153,21 +153,6 @@ func (w *world) sent(suffix string) int {
 	return len(slices.DeleteFunc(w.writes(), func(each string) bool { return !strings.HasSuffix(each, suffix) }))
 }
 
-// volumes are the names of the volumes with the VM's id.
-func (w *world) volumes() []string {
-	all := w.sim.World()
-	all.Lock()
-	defer all.Unlock()
-	var names []string
-	for _, v := range all.Volumes {
-		if v.VMID == theVM {
-			names = append(names, v.Storage+":"+v.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // when does something as soon as the cluster's clock has come so far.
 func (w *world) when(after time.Duration, do func()) {
 	at, done := w.sim.World().Clock.Now().Add(after), false
