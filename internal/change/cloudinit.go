@@ -53,7 +53,7 @@ func keepCloudInitDrive(c vm.Change, current map[string]string) vm.Change {
 // regenerateCloudInit writes the cloud-init drive of a running guest anew: PVE takes changed options at once, but the drive
 // keeps the old data until the next start (qemu-server QemuServer/Cloudinit.pm). A guest that was just started has it already.
 func (u *update) regenerateCloudInit(ctx context.Context, r *results) error {
-	if r.started || r.restarted || !r.redrawn && !slices.ContainsFunc(r.sent.options, vm.IsCloudInit) {
+	if r.started || r.restarted || !r.shaped.redrawn && !slices.ContainsFunc(r.sent.options, vm.IsCloudInit) {
 		return nil
 	}
 	status, err := u.view.Status(ctx)

@@ -11,45 +11,89 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
+// shaped is what became of disks that were moved.
+type shaped struct {
+	redrawn bool              // the cloud-init drive is another one now, and empty
+	moved   map[string]string // volumes that disks have moved from, by slot
+	late    []vm.Move         // moves that wait for the restart
+}
+
+// movesNow parts the moves: a disk of a running guest whose aio changes moves after the restart that puts the new one in force.
+// PVE moves no running disk with io_uring to storages where that hangs (qemu-server QemuServer.pm clone_disk_check_io_uring).
+func (u *update) movesNow(ctx context.Context, t todo, current map[string]string) (now, late []vm.Move, err error) {
+	changes := func(m vm.Move) bool {
+		disk, written := vm.Decode(t.change.Set).Disks[m.Slot]
+		return written && value(disk.AIO) != value(vm.Decode(current).Disks[m.Slot].AIO)
+	}
+	if u.r.Restart == RestartNever || u.r.PowerState == guest.Stopped || !slices.ContainsFunc(t.change.Moves, changes) {
+		return t.change.Moves, nil, nil
+	}
+	status, err := u.view.Status(ctx)
+	if err != nil || !status.IsRunning() {
+		return t.change.Moves, nil, err
+	}
+	for _, m := range t.change.Moves {
+		if changes(m) {
+			late = append(late, m)
+		} else {
+			now = append(now, m)
+		}
+	}
+	return now, late, nil
+}
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 // shapeDisks moves and grows disks that are there already and stay in their slots, before their options change. A move writes
 // the active configuration only: an option of the disk that waits for a restart stands in a pending line with the old volume,
 // which the next boot would put back in its place (qemu-server API2/Qemu.pm move_vm_disk). So what waits there is dropped
-// first, and is written anew afterwards. redrawn: the cloud-init drive is another one now; moved: what disks have moved from.
-func (u *update) shapeDisks(ctx context.Context, t todo) (_ todo, redrawn bool, moved map[string]string, err error) {
+// first, and is written anew afterwards.
+func (u *update) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err error) {
 	config, err := u.view.Fresh(ctx)
 	if err != nil {
-		return t, false, nil, err
+		return t, shaped{}, err
 	}
-	shape := vm.Change{Moves: t.change.Moves}
+	var shape vm.Change
+	if shape.Moves, done.late, err = u.movesNow(ctx, t, config.Current()); err != nil {
+		return t, done, err
+	}
 	shape.Grow, _ = growable(config, t.growsInPlace())
 	slots := slotsOf(shape)
 	if len(slots) == 0 {
-		return t, false, nil, nil
+		return t, done, nil
 	}
 	if waiting := slices.DeleteFunc(config.Waiting(), func(option string) bool { return !slots[option] }); len(waiting) > 0 {
 		if err := u.view.Revert(ctx, waiting); err != nil {
-			return t, false, nil, fmt.Errorf("drop what waits for a restart before a disk changes: %w", err)
+			return t, done, fmt.Errorf("drop what waits for a restart before a disk changes: %w", err)
 		}
 	}
-	redrawn = slots[t.base.CloudInit.Slot]
-	moved = movedFrom(config.Current(), shape.Moves)
+	done.redrawn = slots[t.base.CloudInit.Slot]
+	done.moved = movedFrom(config.Current(), shape.Moves)
 	if err = u.moveDisks(ctx, shape.Moves); err == nil && len(shape.Grow) > 0 {
 		err = u.view.Shape(ctx, vm.Change{Grow: shape.Grow})
 	}
 	if err != nil {
-		return t, redrawn, moved, err
+		return t, done, err
 	}
 	if t, err = u.recompare(ctx, t, func(slot string) bool { return slots[slot] }); err == nil {
-		err = u.checkMoved(t)
+		err = u.checkMoved(t, slots)
 	}
-	return t, redrawn, moved, err
+	return t, done, err
 }
 
 // checkMoved refuses to move a drive again that is where it was to come to, and has another format there: a storage may have
 // none of that format, and PVE then takes its own without a word (pve-storage Storage.pm resolve_format_hint), and refuses
 // another move.
-func (u *update) checkMoved(t todo) error {
+func (u *update) checkMoved(t todo, moved map[string]bool) error {
 	for _, m := range t.change.Moves {
+		if !moved[m.Slot] {
+			continue
+		}
 		return &guest.FieldError{Path: formatPath(t.planned, m.Slot), Summary: fmt.Sprintf("%s of VM %d has no format %s on storage %s", m.Slot, u.vmid, m.Format, m.Storage),
 			Detail: "PVE has moved it there, in the format that the storage has. Leave format out, or take another storage; the rest of the plan was not done"}
 	}
@@ -140,22 +184,26 @@ func (u *update) attachedGrowth(server vm.Spec, t todo, attached map[string]stri
 	return grow, nil
 }
 
-// growLateDisks grows the disks that the guest has since its restart.
-func (u *update) growLateDisks(ctx context.Context, late []vm.Growth) error {
-	if len(late) == 0 {
-		return nil
+// shapeLateDisks moves and grows the disks that had to wait for the restart.
+func (u *update) shapeLateDisks(ctx context.Context, moves []vm.Move, grow []vm.Growth) (moved map[string]string, err error) {
+	if len(moves)+len(grow) == 0 {
+		return nil, nil
 	}
 	config, err := u.view.Fresh(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	now, later := growable(config, late)
+	now, later := growable(config, grow)
 	if len(later) > 0 {
-		return &guest.FieldError{Path: "disks." + later[0].Slot + ".size",
+		return nil, &guest.FieldError{Path: "disks." + later[0].Slot + ".size",
 			Summary: fmt.Sprintf("%s of VM %d cannot be grown yet", later[0].Slot, u.vmid),
 			Detail:  "The disk is attached at the next stop and start of the running VM, and PVE grows a disk only then. Stop the VM, and apply again"}
 	}
-	return u.view.Shape(ctx, vm.Change{Grow: now})
+	moved = movedFrom(config.Current(), moves)
+	if err = u.moveDisks(ctx, moves); err == nil && len(now) > 0 {
+		err = u.view.Shape(ctx, vm.Change{Grow: now})
+	}
+	return moved, err
 }
 
 // checkGrowth refuses a disk to import and to grow whose slot a running guest has not let go of, where nobody is to restart it.

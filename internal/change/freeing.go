@@ -20,7 +20,13 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move) error {
 	if len(moves) == 0 {
 		return nil
 	}
-	return u.view.Shape(ctx, vm.Change{Moves: moves})
+	err := u.view.Shape(ctx, vm.Change{Moves: moves})
+	if pve.RefusesIOUring(err) {
+		return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("A disk of running VM %d cannot be moved with aio = \"io_uring\"", u.vmid),
+			Detail: "That is what a disk without aio has. Set aio = \"native\" or \"threads\" on it as well: then the VM is restarted first, and moved after that. " +
+				"Or stop the VM for the move, with power_state = \"stopped\"", Err: err}
+	}
+	return err
 }
 
 // destroyEntry destroys a detached volume: deleting its entry does so at once (qemu-server API2/Qemu.pm update_vm_api). It is a

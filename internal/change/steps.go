@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
@@ -20,9 +21,8 @@ type step struct {
 // results is what the steps have found and done. A step gets what it needs and returns what it has done; the table in steps
 // says which is whose.
 type results struct {
-	todo      todo              // what is left to be done
-	redrawn   bool              // the cloud-init drive has moved: the new one is empty
-	moved     map[string]string // volumes that disks have moved from, by slot
+	todo      todo // what is left to be done
+	shaped    shaped
 	unplugged map[string]string // drives that were taken out of their slots to go to others
 	sent      sent
 	late      []vm.Growth // disks that grow once the guest has them
@@ -45,7 +45,7 @@ func (u *update) steps(r *results) []step {
 			func(ctx context.Context) (err error) { r.todo, err = u.keepPendingDisks(ctx, r.todo); return err }},
 		{"move and grow disks of VM %d", "a move writes what runs only; what waits beside it would bring the old volume back",
 			func(ctx context.Context) (err error) {
-				r.todo, r.redrawn, r.moved, err = u.shapeDisks(ctx, r.todo)
+				r.todo, r.shaped, err = u.shapeDisks(ctx, r.todo)
 				return err
 			}},
 		{"empty slots of VM %d", "no volume is to be in two slots of a running guest, and PVE takes one cloud-init drive only",
@@ -72,8 +72,12 @@ func (u *update) steps(r *results) []step {
 			func(ctx context.Context) (err error) { r.restarted, err = u.restart(ctx, r.sent.options); return err }},
 		{"destroy removed disks of VM %d", "after the restart, since a slot without hotplug lets go only then",
 			func(ctx context.Context) error { return u.destroyRemoved(ctx, r.takeRemoved()) }},
-		{"grow disks of VM %d that waited", "an imported disk in a slot without hotplug exists after the restart only",
-			func(ctx context.Context) error { return u.growLateDisks(ctx, r.late) }},
+		{"move and grow disks of VM %d that waited", "what a slot without hotplug takes, and another aio, are there after the restart only",
+			func(ctx context.Context) error {
+				moved, err := u.shapeLateDisks(ctx, r.shaped.late, r.late)
+				r.shaped.moved = merged(r.shaped.moved, moved)
+				return err
+			}},
 		{"regenerate the cloud-init drive of VM %d", "PVE takes the options of a running guest at once, and the drive keeps the old data",
 			func(ctx context.Context) error { return u.regenerateCloudInit(ctx, r) }},
 		{"free what disks of VM %d have moved from", "the guest has let go of an old cloud-init drive when the new one is generated, or when it was restarted",
@@ -91,10 +95,17 @@ func (r *results) takeRemoved() map[string]removedDisk {
 	return removed
 }
 
+func merged(a, b map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, a)
+	maps.Copy(all, b)
+	return all
+}
+
 // takeMoved are the volumes that disks have moved from, once.
 func (r *results) takeMoved() map[string]string {
-	moved := r.moved
-	r.moved = nil
+	moved := r.shaped.moved
+	r.shaped.moved = nil
 	return moved
 }
 

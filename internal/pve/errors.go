@@ -218,6 +218,12 @@ func DiedMidway(err error) bool {
 		!slices.Contains([]Kind{Locked, DigestMismatch, NotFound, Ambiguous}, refused.Kind)
 }
 
+// RefusesIOUring tells that a running disk was not moved since it has io_uring (qemu-server QemuServer.pm
+// clone_disk_check_io_uring).
+func RefusesIOUring(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "target storage is known to cause issues with aio=io_uring")
+}
+
 // kindOfMessage is the Kind of a text of PVE: of a 500 or of a task's exit status.
 func kindOfMessage(message string) Kind {
 	for _, rule := range messageRules() {
