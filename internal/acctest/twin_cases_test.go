@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -35,13 +36,13 @@ resource "proxmox_vm" "it" {
 // TestFastPathInAnyWeather: whatever becomes of a VM, the fast path and the framework say the same about it.
 func TestFastPathInAnyWeather(t *testing.T) {
 	t.Parallel()
-	guest := func(change func(*state.Guest)) func(*acctest.World, *acctest.Session) {
-		return func(w *acctest.World, _ *acctest.Session) {
+	guest := func(change func(*state.Guest)) func(*acctest.World, *drive.Session) {
+		return func(w *acctest.World, _ *drive.Session) {
 			w.Change(func(world *state.World) { change(world.Guests[500]) })
 		}
 	}
-	for what, happens := range map[string]func(*acctest.World, *acctest.Session){
-		"nothing":           func(*acctest.World, *acctest.Session) {},
+	for what, happens := range map[string]func(*acctest.World, *drive.Session){
+		"nothing":           func(*acctest.World, *drive.Session) {},
 		"changed by hand":   guest(func(g *state.Guest) { g.Config["memory"], g.Config["vga"] = "512", "qxl" }),
 		"a pending change":  guest(func(g *state.Guest) { g.Pending = map[string]string{"memory": "2048"} }),
 		"a pending removal": guest(func(g *state.Guest) { g.Deletes = map[string]int{"vga": 1} }),
@@ -50,13 +51,13 @@ func TestFastPathInAnyWeather(t *testing.T) {
 		"another device":    guest(func(g *state.Guest) { g.Config["net1"] = "virtio=BC:24:11:00:00:01,bridge=vmbr0" }),
 		"a silent agent":    guest(func(g *state.Guest) { g.Agent = &state.Agent{Silent: true} }),
 		"another VM":        guest(func(g *state.Guest) { g.Config["smbios1"] = "uuid=11111111-2222-3333-4444-555555555555" }),
-		"gone":              func(w *acctest.World, _ *acctest.Session) { w.Change(func(world *state.World) { forget(world, 500) }) },
+		"gone":              func(w *acctest.World, _ *drive.Session) { w.Change(func(world *state.World) { forget(world, 500) }) },
 		"half destroyed":    guest(func(g *state.Guest) { g.Config["lock"], g.LockCause = "destroyed", "state" }),
-		"tainted":           func(_ *acctest.World, s *acctest.Session) { s.Taint("proxmox_vm.it") },
-		"node offline": func(w *acctest.World, _ *acctest.Session) {
+		"tainted":           func(_ *acctest.World, s *drive.Session) { s.Taint("proxmox_vm.it") },
+		"node offline": func(w *acctest.World, _ *drive.Session) {
 			w.Change(func(world *state.World) { world.Nodes["pve1"].Online = false })
 		},
-		"migrated": func(w *acctest.World, _ *acctest.Session) { byHand(t, w, 500, "pve2") },
+		"migrated": func(w *acctest.World, _ *drive.Session) { byHand(t, w, 500, "pve2") },
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := acctest.NewWorld(t, pvesim.Options{Nodes: []string{"pve1", "pve2"}})
@@ -72,7 +73,7 @@ func TestFastPathInAnyWeather(t *testing.T) {
 			}
 			happens(w, s)
 			before := s.SaveState()
-			for _, o := range [][]acctest.PlanOption{nil, {acctest.WithoutRefresh()}} {
+			for _, o := range [][]drive.PlanOption{nil, {drive.WithoutRefresh()}} {
 				_, errPlan := s.Plan(t.Context(), o...)
 				s.RestoreState(before)
 				t.Logf("plan %d: %v", len(o), errPlan)
