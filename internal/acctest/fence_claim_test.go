@@ -81,7 +81,7 @@ func (h *hooked) other(t *testing.T) *pve.Client {
 }
 
 func small(vmid int) provision.CreateRequest {
-	return provision.CreateRequest{Node: "pve1", VMID: vmid, Spec: vm.Spec{Name: to("mine"), Description: to("mine"),
+	return provision.CreateRequest{Node: "pve1", VMID: vmid, Spec: vm.Spec{Options: vm.Options{Name: to("mine"), Description: to("mine")},
 		Disks: map[string]vm.Disk{"scsi0": {Storage: "local-zfs", Size: to(int64(1 << 30))}}}}
 }
 

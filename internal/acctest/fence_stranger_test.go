@@ -125,7 +125,7 @@ func TestLeftoversOfACloneToAnotherNode(t *testing.T) {
 		before := h.sim.Snapshot()
 		h.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/config", VMID: 300}, Phase: phase}})
 		created, err := h.svc.Create(t.Context(), provision.CreateRequest{Node: "pve2", VMID: 300, Clone: &provision.Clone{VMID: 9100, Full: to(true)},
-			Spec: vm.Spec{Name: to("mine"), Disks: map[string]vm.Disk{"scsi1": {Storage: "local-zfs", Size: to(int64(1 << 30))}}}})
+			Spec: vm.Spec{Options: vm.Options{Name: to("mine")}, Disks: map[string]vm.Disk{"scsi1": {Storage: "local-zfs", Size: to(int64(1 << 30))}}}})
 		if h.sim.FaultsFired() != 1 && phase != fault.Partial {
 			t.Errorf("%s: the fault did not fire: %v", phase, err)
 		}

@@ -22,7 +22,7 @@ func TestFirewallChangedMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHooked(t, sweepIdentities()[0])
-			ref := h.existing(t, provision.CreateRequest{VMID: 300, Node: "pve1", Spec: vm.Spec{Name: to("x")}})
+			ref := h.existing(t, provision.CreateRequest{VMID: 300, Node: "pve1", Spec: vm.Spec{Options: vm.Options{Name: to("x")}}})
 			h.once(at.method, at.path, func() {
 				h.change(func(w *state.World) {
 					f := w.Firewall[300]
@@ -57,7 +57,7 @@ func TestHAChangedMeanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHooked(t, sweepIdentities()[0])
 			before := &provision.HA{State: to("ignored"), Comment: to("a")}
-			ref := h.existing(t, provision.CreateRequest{VMID: 300, Node: "pve1", Spec: vm.Spec{Name: to("x")}, HA: before})
+			ref := h.existing(t, provision.CreateRequest{VMID: 300, Node: "pve1", Spec: vm.Spec{Options: vm.Options{Name: to("x")}}, HA: before})
 			ref.HA = true
 			h.once("GET", "/ha/resources/vm:300", func() {
 				h.change(func(w *state.World) { w.HA[tt.sid].Options = map[string]string{"comment": "changed by him"} })

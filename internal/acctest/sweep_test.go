@@ -40,30 +40,29 @@ func sweepScenarios(who sweepIdentity) []scenario {
 	}
 	wall := &provision.Firewall{Enabled: to(true), Rules: []provision.FirewallRule{
 		{Type: to("in"), Action: to("ACCEPT"), Macro: to("SSH")}, {Type: to("in"), Action: to("DROP")}}}
-	cloudInit := vm.CloudInit{Slot: "ide2", Storage: "local-zfs", User: to("ops"),
-		Addresses: map[string]vm.Address{"net0": {IPv4: to("10.0.0.5/24"), Gateway4: to("10.0.0.1")}}}
+	cloudInit := vm.CloudInit{Slot: "ide2", Storage: "local-zfs", CloudInitOptions: vm.CloudInitOptions{User: to("ops"),
+		Addresses: map[string]vm.Address{"net0": {IPv4: to("10.0.0.5/24"), Gateway4: to("10.0.0.1")}}}}
 	return []scenario{
 		{name: "from scratch", vmid: 101, request: provision.CreateRequest{Node: "pve1", Start: true, Pool: "web", HA: ha, Firewall: wall, Spec: vm.Spec{
-			Name: to("web-1"), Description: to("web server"), Protection: to(true), BIOS: to("ovmf"), Machine: to("q35"),
-			SCSIHW: to("virtio-scsi-single"),
+			Options: vm.Options{Name: to("web-1"), Description: to("web server"), Protection: to(true), BIOS: to("ovmf"), Machine: to("q35"),
+				SCSIHW: to("virtio-scsi-single")},
 			Disks: map[string]vm.Disk{
-				"scsi0": {Storage: "local-zfs", Size: to(int64(4 << 30)), Discard: to(true)},
+				"scsi0": {Storage: "local-zfs", Size: to(int64(4 << 30)), DiskOptions: vm.DiskOptions{Discard: to(true)}},
 				"scsi1": {Storage: "local-lvm", Size: to(int64(2 << 30))},
 				"scsi2": {Storage: "local2", Size: to(int64(3 << 30)), ImportFrom: to("local:import/disk.qcow2")},
 			},
-			EFIDisk:   &vm.EFIDisk{Storage: "local-zfs", Type: to("4m"), PreEnrolledKeys: to(true)},
-			Networks:  map[string]vm.NIC{"net0": {Model: "virtio", Bridge: to("vmbr0")}},
+			EFIDisk:   &vm.EFIDisk{Storage: "local-zfs", EFIOptions: vm.EFIOptions{Type: to("4m"), PreEnrolledKeys: to(true)}},
+			Networks:  map[string]vm.NIC{"net0": {Model: "virtio", NICOptions: vm.NICOptions{Bridge: to("vmbr0")}}},
 			CloudInit: cloudInit,
 		}}},
 		{name: "linked clone", vmid: 200, request: provision.CreateRequest{VMID: 200, Start: true, Pool: "web",
 			Clone: &provision.Clone{Name: "template"}, Spec: vm.Spec{
-				Name: to("web-2"), CPU: vm.CPU{Cores: to(int64(4))}, OnBoot: to(false), Protection: to(false),
-				Disks:     map[string]vm.Disk{"scsi0": {Size: to(int64(8 << 30)), Discard: to(true)}, "scsi1": {Storage: "local-lvm", Size: to(int64(1 << 30))}},
-				CloudInit: vm.CloudInit{User: to("ops"), Addresses: cloudInit.Addresses},
+				Options: vm.Options{Name: to("web-2"), OnBoot: to(false), Protection: to(false)}, CPU: vm.CPU{Cores: to(int64(4))}, Disks: map[string]vm.Disk{"scsi0": {Size: to(int64(8 << 30)), DiskOptions: vm.DiskOptions{Discard: to(true)}}, "scsi1": {Storage: "local-lvm", Size: to(int64(1 << 30))}},
+				CloudInit: vm.CloudInit{CloudInitOptions: vm.CloudInitOptions{User: to("ops"), Addresses: cloudInit.Addresses}},
 			}}},
 		{name: "full clone", vmid: 200, request: provision.CreateRequest{VMID: 200, Start: true,
 			Clone: &provision.Clone{VMID: 9000, Full: to(true), Storage: "local-lvm"}, Spec: vm.Spec{
-				Name: to("web-3"), Disks: map[string]vm.Disk{"scsi0": {Size: to(int64(8 << 30))}},
+				Options: vm.Options{Name: to("web-3")}, Disks: map[string]vm.Disk{"scsi0": {Size: to(int64(8 << 30))}},
 			}}},
 	}
 }

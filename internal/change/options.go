@@ -61,5 +61,5 @@ func (u *update) keepBootOrder(ctx context.Context, done sent) error {
 	if u.r.BootOrder == nil || !done.appends {
 		return nil
 	}
-	return u.view.Set(ctx, pve.Params{"boot": vm.Encode(vm.Spec{BootOrder: u.r.BootOrder})["boot"]})
+	return u.view.Set(ctx, pve.Params{"boot": vm.Encode(vm.Spec{Options: vm.Options{BootOrder: u.r.BootOrder}})["boot"]})
 }

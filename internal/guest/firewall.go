@@ -10,22 +10,38 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// Firewall is a VM's firewall: its options and its rules. A nil option is one that nothing is said about.
+// Firewall is a VM's firewall: its options and its rules. A nil option is one that nothing is said about. The tags are the
+// names of Terraform's attributes.
 type Firewall struct {
-	Enabled, DHCP, NDP, RADV, IPFilter, MACFilter *bool
-	LogLevelIn, LogLevelOut, PolicyIn, PolicyOut  *string
+	Enabled     *bool   `tfsdk:"enabled"`
+	DHCP        *bool   `tfsdk:"dhcp"`
+	NDP         *bool   `tfsdk:"ndp"`
+	RADV        *bool   `tfsdk:"radv"`
+	IPFilter    *bool   `tfsdk:"ipfilter"`
+	MACFilter   *bool   `tfsdk:"macfilter"`
+	LogLevelIn  *string `tfsdk:"log_level_in"`
+	LogLevelOut *string `tfsdk:"log_level_out"`
+	PolicyIn    *string `tfsdk:"policy_in"`
+	PolicyOut   *string `tfsdk:"policy_out"`
 	// Rules are all rules, the first decides. Nil: nothing is said about them; empty: there is none.
-	Rules []FirewallRule
+	Rules []FirewallRule `tfsdk:"rules"`
 }
 
 // FirewallRule is one rule. Nil properties are not set; Enabled nil means true.
 type FirewallRule struct {
-	// Type is in, out or group; Action is ACCEPT, DROP, REJECT, or the name of a security group.
-	Type, Action *string
-	Enabled      *bool
-	Comment, Source, Dest, SPort, DPort, Proto,
-	// IFace is a network device of the VM, net0.
-	IFace, Log, Macro, ICMPType *string
+	Type     *string `tfsdk:"type"`   // in, out or group
+	Action   *string `tfsdk:"action"` // ACCEPT, DROP, REJECT, or the name of a security group
+	Enabled  *bool   `tfsdk:"enabled"`
+	Comment  *string `tfsdk:"comment"`
+	Source   *string `tfsdk:"source"`
+	Dest     *string `tfsdk:"dest"`
+	SPort    *string `tfsdk:"sport"`
+	DPort    *string `tfsdk:"dport"`
+	Proto    *string `tfsdk:"proto"`
+	IFace    *string `tfsdk:"iface"` // a network device of the VM, net0
+	Log      *string `tfsdk:"log"`
+	Macro    *string `tfsdk:"macro"`
+	ICMPType *string `tfsdk:"icmp_type"`
 }
 
 // options are the firewall's options in PVE's names (pve-firewall Firewall.pm, $vm_option_properties).

@@ -13,12 +13,12 @@ import (
 
 // HA is a VM's entry in the HA configuration. Nil options are the entry's defaults.
 type HA struct {
-	State       *string // started, stopped, disabled, ignored
-	Group       *string // until PVE 8
-	MaxRestart  *int64
-	MaxRelocate *int64
-	Comment     *string
-	Failback    *bool // from PVE 9 on
+	State       *string `tfsdk:"state"` // started, stopped, disabled, ignored
+	Group       *string `tfsdk:"group"` // until PVE 8
+	MaxRestart  *int64  `tfsdk:"max_restart"`
+	MaxRelocate *int64  `tfsdk:"max_relocate"`
+	Comment     *string `tfsdk:"comment"`
+	Failback    *bool   `tfsdk:"failback"` // from PVE 9 on
 }
 
 // Options are the entry's options in PVE's names (pve-ha-manager HA/Resources.pm). A state cannot be reset.

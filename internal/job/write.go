@@ -26,7 +26,7 @@ func AppendsToBootOrder(change vm.Change, order []string) bool {
 
 // SetBootOrder writes the boot order that is wanted in the place of the one that PVE has made.
 func (s *Runner) SetBootOrder(ctx context.Context, node string, vmid int, order []string) error {
-	return s.Set(ctx, node, vmid, pve.Params{"boot": vm.Encode(vm.Spec{BootOrder: order})["boot"]})
+	return s.Set(ctx, node, vmid, pve.Params{"boot": vm.Encode(vm.Spec{Options: vm.Options{BootOrder: order}})["boot"]})
 }
 
 // Problems is what cannot be done in place, worded like a refusal of the options concerned by PVE, so that it is shown on

@@ -34,7 +34,7 @@ type node struct {
 // child is an attribute of an object.
 type child struct {
 	name  string
-	field int
+	field []int // as reflect.Value.FieldByIndex wants it: fields of embedded structs count as the struct's own
 	node  *node
 }
 
@@ -79,20 +79,20 @@ func build(typ tftypes.Type, in reflect.Type) (*node, error) {
 // attributes finds the field of each attribute.
 func attributes(typ tftypes.Object, in reflect.Type) ([]child, error) {
 	var all []child
-	for i := range in.NumField() {
-		name := in.Field(i).Tag.Get("tfsdk")
-		if name == "-" {
+	for _, field := range reflect.VisibleFields(in) {
+		name := field.Tag.Get("tfsdk")
+		if name == "-" || field.Anonymous {
 			continue
 		}
 		attribute, ok := typ.AttributeTypes[name]
 		if !ok {
-			return nil, fmt.Errorf("%s.%s: there is no attribute %q", in, in.Field(i).Name, name)
+			return nil, fmt.Errorf("%s.%s: there is no attribute %q", in, field.Name, name)
 		}
-		n, err := build(attribute, in.Field(i).Type)
+		n, err := build(attribute, field.Type)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		all = append(all, child{name: name, field: i, node: n})
+		all = append(all, child{name: name, field: field.Index, node: n})
 	}
 	if len(all) != len(typ.AttributeTypes) {
 		return nil, fmt.Errorf("%s has fields for %d of %d attributes", in, len(all), len(typ.AttributeTypes))

@@ -29,7 +29,12 @@ type thing struct {
 }
 
 type group struct {
-	Size *int64  `tfsdk:"size"`
+	Size *int64 `tfsdk:"size"`
+	Remark
+}
+
+// Remark is embedded: its fields count as those of what it stands in.
+type Remark struct {
 	Note *string `tfsdk:"note"`
 }
 
@@ -62,7 +67,7 @@ func maybe[V any](t *rapid.T, label string, g *rapid.Generator[V]) *V {
 }
 
 func drawGroup(t *rapid.T, label string) group {
-	return group{Size: maybe(t, label+" size", rapid.Int64()), Note: maybe(t, label+" note", rapid.String())}
+	return group{Size: maybe(t, label+" size", rapid.Int64()), Remark: Remark{Note: maybe(t, label+" note", rapid.String())}}
 }
 
 func drawList[V any](t *rapid.T, label string, g *rapid.Generator[V]) []V {

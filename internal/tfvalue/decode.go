@@ -67,7 +67,7 @@ func (n *node) decodeObject(v tftypes.Value, into reflect.Value) error {
 		if !ok {
 			return fmt.Errorf("%s: missing", c.name)
 		}
-		if err := c.node.decode(value, into.Field(c.field)); err != nil {
+		if err := c.node.decode(value, into.FieldByIndex(c.field)); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}

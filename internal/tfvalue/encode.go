@@ -29,7 +29,7 @@ func (n *node) encode(from reflect.Value) (tftypes.Value, error) {
 	case reflect.Struct:
 		values := make(map[string]tftypes.Value, len(n.children))
 		for _, c := range n.children {
-			value, err := c.node.encode(from.Field(c.field))
+			value, err := c.node.encode(from.FieldByIndex(c.field))
 			if err != nil {
 				return value, fmt.Errorf("%s: %w", c.name, err)
 			}

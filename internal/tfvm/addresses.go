@@ -15,7 +15,7 @@ func (m *model) setAddresses(g provision.Guest) {
 		if !ok {
 			continue
 		}
-		put(&m.Addresses, slot, guestAddress{MAC: some(a.MAC), IPv4: a.IPv4, IPv6: a.IPv6})
+		put(&m.Addresses, slot, guestAddress{MAC: new(a.MAC), IPv4: a.IPv4, IPv6: a.IPv6})
 		m.IPv4Address = first(m.IPv4Address, a.IPv4)
 		m.IPv6Address = first(m.IPv6Address, a.IPv6)
 	}

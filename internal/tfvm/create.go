@@ -85,8 +85,8 @@ func (m *model) creation(password *string, limit time.Duration) provision.Create
 		Spec:  m.spec(m.Clone != nil),
 		Clone: m.Clone.request(),
 
-		Firewall: m.Firewall.request(), HA: (*provision.HA)(m.HA),
-		Start: value(m.PowerState) != string(provision.Stopped) && !value(m.Template) && !m.HA.keepsOff(),
+		Firewall: m.Firewall, HA: m.HA,
+		Start: value(m.PowerState) != string(provision.Stopped) && !value(m.Template) && !keepsOff(m.HA),
 		Lease: limit, Nodes: m.Nodes, Wait: m.WaitFor.request(),
 	}
 	request.Spec.CloudInit.PasswordHash = passwordHash(password, value(m.OSType))

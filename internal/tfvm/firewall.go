@@ -11,39 +11,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 )
 
-// request is the firewall for package provision.
-func (f *firewallModel) request() *provision.Firewall {
-	if f == nil {
-		return nil
-	}
-	wall := &provision.Firewall{Enabled: f.Enabled, DHCP: f.DHCP, NDP: f.NDP, RADV: f.RADV, IPFilter: f.IPFilter, MACFilter: f.MACFilter,
-		LogLevelIn: f.LogLevelIn, LogLevelOut: f.LogLevelOut, PolicyIn: f.PolicyIn, PolicyOut: f.PolicyOut}
-	if f.Rules != nil {
-		wall.Rules = []provision.FirewallRule{}
-	}
-	for _, r := range f.Rules {
-		wall.Rules = append(wall.Rules, provision.FirewallRule(r))
-	}
-	return wall
-}
-
-// fromFirewall is nil when the firewall has neither an option nor a rule.
-func fromFirewall(wall *provision.Firewall) *firewallModel {
-	if wall == nil {
-		return nil
-	}
-	f := firewallModel{Enabled: wall.Enabled, DHCP: wall.DHCP, NDP: wall.NDP, RADV: wall.RADV, IPFilter: wall.IPFilter, MACFilter: wall.MACFilter,
-		LogLevelIn: wall.LogLevelIn, LogLevelOut: wall.LogLevelOut, PolicyIn: wall.PolicyIn, PolicyOut: wall.PolicyOut}
-	for _, r := range wall.Rules {
-		f.Rules = append(f.Rules, firewallRuleModel(r))
-	}
-	if f.Rules == nil && f.Enabled == nil && f.DHCP == nil && f.NDP == nil && f.RADV == nil && f.IPFilter == nil && f.MACFilter == nil &&
-		f.LogLevelIn == nil && f.LogLevelOut == nil && f.PolicyIn == nil && f.PolicyOut == nil {
-		return nil
-	}
-	return &f
-}
-
 // sameRules compares two lists of rules as PVE keeps them: a rule that does not say whether it counts does, comments are
 // trimmed, and macros have no case.
 func sameRules(a, b tftypes.Value) bool {
@@ -77,6 +44,6 @@ func ruleTexts(list tftypes.Value) []map[string]string {
 }
 
 // keepsOff reports whether HA is to keep the VM off.
-func (h *haModel) keepsOff() bool {
+func keepsOff(h *provision.HA) bool {
 	return h != nil && (value(h.State) == "stopped" || value(h.State) == "disabled")
 }

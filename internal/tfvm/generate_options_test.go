@@ -38,30 +38,30 @@ func drawOptions(t *rapid.T, label string, m *model) {
 // requireKeys sets what the schema or the validation demands with each group and device.
 func requireKeys(m *model) {
 	if g := m.AMDSEV; g != nil && g.Type == nil {
-		g.Type = some("std")
+		g.Type = new("std")
 	}
 	if g := m.IntelTDX; g != nil && g.Type == nil {
-		g.Type = some("tdx")
+		g.Type = new("tdx")
 	}
 	for slot, d := range m.PCI {
-		d.Host = cmp.Or(d.Host, some("01:00.0"))
+		d.Host = cmp.Or(d.Host, new("01:00.0"))
 		m.PCI[slot] = d
 	}
 	for slot, d := range m.USB {
-		d.Host = cmp.Or(d.Host, some("spice"))
+		d.Host = cmp.Or(d.Host, new("spice"))
 		m.USB[slot] = d
 	}
 	for slot, d := range m.NUMANodes {
-		d.CPUs = cmp.Or(d.CPUs, some("0"))
+		d.CPUs = cmp.Or(d.CPUs, new("0"))
 		m.NUMANodes[slot] = d
 	}
 	for slot, d := range m.VirtioFS {
-		d.DirID = cmp.Or(d.DirID, some("share"))
+		d.DirID = cmp.Or(d.DirID, new("share"))
 		m.VirtioFS[slot] = d
 	}
 	for _, ports := range []map[string]portModel{m.Serial, m.Parallel} {
 		for slot, d := range ports {
-			d.Device = cmp.Or(d.Device, some("socket"))
+			d.Device = cmp.Or(d.Device, new("socket"))
 			ports[slot] = d
 		}
 	}

@@ -171,7 +171,7 @@ func TestPlanIsEmptyAfterApply(t *testing.T) {
 			origin := drawConfig(t, "template", false)
 			origin.Disks = map[string]diskModel{"scsi0": drawDisk(t, "template scsi0", false), "virtio0": drawDisk(t, "template virtio0", false)}
 			origin.Disks["scsi1"] = origin.Disks["scsi0"]
-			origin.CloudInit = &cloudInitModel{Storage: some("local-zfs"), User: some("template")}
+			origin.CloudInit = &cloudInitModel{Storage: new("local-zfs"), CloudInitOptions: vm.CloudInitOptions{User: new("template")}}
 			template = stored(origin.spec(false))
 		}
 		first := drawConfig(t, "first", clone)

@@ -19,8 +19,8 @@ const (
 )
 
 func plain() model {
-	return model{Name: some("web"), Node: some("pve1"), CPU: &cpuModel{Cores: some(int64(2))},
-		Disks: map[string]diskModel{"scsi0": size("4G")}, Networks: map[string]nicModel{"net0": {Bridge: some("vmbr0")}}}
+	return model{Options: vm.Options{Name: new("web")}, Node: new("pve1"), CPU: &vm.CPU{Cores: new(int64(2))},
+		Disks: map[string]diskModel{"scsi0": size("4G")}, Networks: map[string]nicModel{"net0": {NICOptions: vm.NICOptions{Bridge: new("vmbr0")}}}}
 }
 
 // obedient is a cluster with one VM that does what it is told.
@@ -115,7 +115,7 @@ func TestCreateThatKeeps(t *testing.T) {
 			&tx.Error{Step: "start VM 100", Err: errors.New("no KVM")}
 	}})
 	config := plain()
-	config.OnFailure = some("keep")
+	config.OnFailure = new("keep")
 	s.apply(config)
 	s.says(isError, "no KVM", "stays on the server")
 	if s.state.IsNull() || !strings.Contains(string(s.private), "proof") {
@@ -199,8 +199,8 @@ func TestUpdateThatFailsHalfWay(t *testing.T) {
 			Params: map[string]string{"net0": "hotplug problem"}}
 	}
 	config := plain()
-	config.Name = some("db")
-	config.Networks = map[string]nicModel{"net0": {Bridge: some("vmbr1")}}
+	config.Name = new("db")
+	config.Networks = map[string]nicModel{"net0": {NICOptions: vm.NICOptions{Bridge: new("vmbr1")}}}
 	config.Disks = nil // to be removed
 	s.apply(config)
 	s.says(isError, "net0: hotplug problem")
@@ -225,7 +225,7 @@ func TestUpdateThatFailsHalfWay(t *testing.T) {
 func TestImport(t *testing.T) {
 	f, server := obedient(t)
 	full := plain()
-	full.Networks["net0"] = nicModel{Model: some("virtio"), Bridge: some("vmbr0"), MACAddr: some("BC:24:11:00:00:01")}
+	full.Networks["net0"] = nicModel{Model: new("virtio"), NICOptions: vm.NICOptions{Bridge: new("vmbr0"), MACAddr: new("BC:24:11:00:00:01")}}
 	*server = stored(full.spec(false))
 	f.create = nil
 	f.adopt = func(node string, vmid int) (provision.Guest, error) {
@@ -254,8 +254,8 @@ func TestImport(t *testing.T) {
 	s.apply(without)
 	s.quiet()
 	// A source and a wish are recorded without asking anybody.
-	without.Clone = &cloneModel{VMID: some(int64(9000))}
-	without.OnFailure = some("keep")
+	without.Clone = &cloneModel{VMID: new(int64(9000))}
+	without.OnFailure = new("keep")
 	s.apply(without)
 	s.quiet()
 	if got := s.model(); got.Clone == nil || value(got.OnFailure) != "keep" {
@@ -298,12 +298,12 @@ func TestPasswordIsSentHashedAndNotKept(t *testing.T) {
 	}
 	s := newSession(t, f)
 	config := plain()
-	config.CloudInit = &cloudInitModel{Storage: some("local-zfs"), User: some("ops")}
-	config.Password, config.PasswordVersion = some("hunter2"), some(int64(1))
+	config.CloudInit = &cloudInitModel{Storage: new("local-zfs"), CloudInitOptions: vm.CloudInitOptions{User: new("ops")}}
+	config.Password, config.PasswordVersion = new("hunter2"), new(int64(1))
 	s.apply(config)
-	config.Name = some("other") // the version stays: not sent again
+	config.Name = new("other") // the version stays: not sent again
 	s.apply(config)
-	config.PasswordVersion = some(int64(2))
+	config.PasswordVersion = new(int64(2))
 	s.apply(config)
 	if len(sent) != 2 || !strings.HasPrefix(sent[0], "$6$") || !strings.HasPrefix(sent[1], "$6$") || sent[0] == sent[1] {
 		t.Errorf("sent %q, want two hashes with salts of their own", sent)

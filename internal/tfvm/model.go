@@ -1,76 +1,52 @@
 package tfvm
 
-import "github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+import (
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
 
-// model is a configuration, a plan without unknowns, or a state of proxmox_vm. Nil is null.
+// model is a configuration, a plan without unknowns, or a state of proxmox_vm. Nil is null. What is the same in Terraform and
+// in PVE is a type of package vm or provision, whose fields carry the names of the attributes.
 type model struct {
-	ID          *string  `tfsdk:"id"`
-	VMID        *int64   `tfsdk:"vmid"`
-	Node        *string  `tfsdk:"node"`
-	Nodes       []string `tfsdk:"nodes"`
-	Name        *string  `tfsdk:"name"`
-	Description *string  `tfsdk:"description"`
-	Tags        []string `tfsdk:"tags"`
-	Pool        *string  `tfsdk:"pool"`
-	OnBoot      *bool    `tfsdk:"onboot"`
-	AutoStart   *bool    `tfsdk:"autostart"`
-	Protection  *bool    `tfsdk:"protection"`
-	Template    *bool    `tfsdk:"template"`
-	Machine     *string  `tfsdk:"machine"`
-	BIOS        *string  `tfsdk:"bios"`
-	OSType      *string  `tfsdk:"ostype"`
-	SCSIHW      *string  `tfsdk:"scsihw"`
-	BootOrder   []string `tfsdk:"boot_order"`
+	ID    *string  `tfsdk:"id"`
+	VMID  *int64   `tfsdk:"vmid"`
+	Node  *string  `tfsdk:"node"`
+	Nodes []string `tfsdk:"nodes"`
+	Pool  *string  `tfsdk:"pool"`
+	vm.Options
 
-	ACPI            *bool    `tfsdk:"acpi"`
-	KVM             *bool    `tfsdk:"kvm"`
-	Tablet          *bool    `tfsdk:"tablet"`
-	LocalTime       *bool    `tfsdk:"localtime"`
-	TDF             *bool    `tfsdk:"tdf"`
-	Reboot          *bool    `tfsdk:"reboot"`
-	Freeze          *bool    `tfsdk:"freeze"`
-	Keyboard        *string  `tfsdk:"keyboard"`
-	Hotplug         []string `tfsdk:"hotplug"`
-	StartDate       *string  `tfsdk:"startdate"`
-	VMStateStorage  *string  `tfsdk:"vmstatestorage"`
-	MigrateDowntime *float64 `tfsdk:"migrate_downtime"`
-	MigrateSpeed    *int64   `tfsdk:"migrate_speed"`
-	HookScript      *string  `tfsdk:"hookscript"`
-	Args            *string  `tfsdk:"args"`
-	Arch            *string  `tfsdk:"arch"`
-	VMGenID         *string  `tfsdk:"vmgenid"`
+	CPU               *vm.CPU               `tfsdk:"cpu"`
+	Memory            *vm.Memory            `tfsdk:"memory"`
+	Agent             *vm.Agent             `tfsdk:"agent"`
+	MachineOptions    *vm.MachineOptions    `tfsdk:"machine_options"`
+	Startup           *vm.Startup           `tfsdk:"startup"`
+	SMBIOS            *vm.SMBIOS            `tfsdk:"smbios"`
+	VGA               *vm.VGA               `tfsdk:"vga"`
+	Audio             *vm.Audio             `tfsdk:"audio"`
+	RNG               *vm.RNG               `tfsdk:"rng"`
+	Watchdog          *vm.Watchdog          `tfsdk:"watchdog"`
+	SpiceEnhancements *vm.SpiceEnhancements `tfsdk:"spice_enhancements"`
+	IVSHMEM           *vm.IVSHMEM           `tfsdk:"ivshmem"`
+	AMDSEV            *vm.AMDSEV            `tfsdk:"amd_sev"`
+	IntelTDX          *vm.IntelTDX          `tfsdk:"intel_tdx"`
 
-	MachineOptions    *machineOptionsModel `tfsdk:"machine_options"`
-	Startup           *startupModel        `tfsdk:"startup"`
-	SMBIOS            *smbiosModel         `tfsdk:"smbios"`
-	VGA               *vgaModel            `tfsdk:"vga"`
-	Audio             *audioModel          `tfsdk:"audio"`
-	RNG               *rngModel            `tfsdk:"rng"`
-	Watchdog          *watchdogModel       `tfsdk:"watchdog"`
-	SpiceEnhancements *spiceModel          `tfsdk:"spice_enhancements"`
-	IVSHMEM           *ivshmemModel        `tfsdk:"ivshmem"`
-	AMDSEV            *sevModel            `tfsdk:"amd_sev"`
-	IntelTDX          *tdxModel            `tfsdk:"intel_tdx"`
+	Disks     map[string]diskModel   `tfsdk:"disks"`
+	CDROMs    map[string]cdromModel  `tfsdk:"cdroms"`
+	Networks  map[string]nicModel    `tfsdk:"networks"`
+	EFIDisk   *efiModel              `tfsdk:"efi_disk"`
+	TPMState  *tpmModel              `tfsdk:"tpm_state"`
+	CloudInit *cloudInitModel        `tfsdk:"cloud_init"`
+	PCI       map[string]vm.PCI      `tfsdk:"pci"`
+	USB       map[string]vm.USB      `tfsdk:"usb"`
+	NUMANodes map[string]vm.NUMANode `tfsdk:"numa_nodes"`
+	VirtioFS  map[string]vm.VirtioFS `tfsdk:"virtiofs"`
+	Serial    map[string]portModel   `tfsdk:"serial"`
+	Parallel  map[string]portModel   `tfsdk:"parallel"`
 
-	PCI       map[string]pciModel      `tfsdk:"pci"`
-	USB       map[string]usbModel      `tfsdk:"usb"`
-	NUMANodes map[string]numaNodeModel `tfsdk:"numa_nodes"`
-	VirtioFS  map[string]virtioFSModel `tfsdk:"virtiofs"`
-	Serial    map[string]portModel     `tfsdk:"serial"`
-	Parallel  map[string]portModel     `tfsdk:"parallel"`
-
-	Clone     *cloneModel           `tfsdk:"clone"`
-	CPU       *cpuModel             `tfsdk:"cpu"`
-	Memory    *memoryModel          `tfsdk:"memory"`
-	Agent     *agentModel           `tfsdk:"agent"`
-	Disks     map[string]diskModel  `tfsdk:"disks"`
-	CDROMs    map[string]cdromModel `tfsdk:"cdroms"`
-	Networks  map[string]nicModel   `tfsdk:"networks"`
-	EFIDisk   *efiModel             `tfsdk:"efi_disk"`
-	TPMState  *tpmModel             `tfsdk:"tpm_state"`
-	CloudInit *cloudInitModel       `tfsdk:"cloud_init"`
-	Firewall  *firewallModel        `tfsdk:"firewall"`
-	HA        *haModel              `tfsdk:"ha"`
+	Clone    *cloneModel         `tfsdk:"clone"`
+	Firewall *provision.Firewall `tfsdk:"firewall"`
+	HA       *provision.HA       `tfsdk:"ha"`
 
 	Password        *string `tfsdk:"cloud_init_password_wo"`
 	PasswordVersion *int64  `tfsdk:"cloud_init_password_wo_version"`
@@ -107,139 +83,56 @@ type cloneModel struct {
 	SourceVMID *int64   `tfsdk:"source_vmid"`
 }
 
-type cpuModel struct {
-	Type     *string  `tfsdk:"type"`
-	Flags    []string `tfsdk:"flags"`
-	Sockets  *int64   `tfsdk:"sockets"`
-	Cores    *int64   `tfsdk:"cores"`
-	VCPUs    *int64   `tfsdk:"vcpus"`
-	Limit    *float64 `tfsdk:"limit"`
-	Units    *int64   `tfsdk:"units"`
-	Affinity *string  `tfsdk:"affinity"`
-	NUMA     *bool    `tfsdk:"numa"`
-
-	Hidden        *bool   `tfsdk:"hidden"`
-	HVVendorID    *string `tfsdk:"hv_vendor_id"`
-	PhysBits      *string `tfsdk:"phys_bits"`
-	GuestPhysBits *int64  `tfsdk:"guest_phys_bits"`
-	Level         *int64  `tfsdk:"level"`
-	ReportedModel *string `tfsdk:"reported_model"`
-
-	Rest map[string]string `tfsdk:"-"`
-}
-
-type memoryModel struct {
-	Size          *int64  `tfsdk:"size"`
-	Balloon       *int64  `tfsdk:"balloon"`
-	Shares        *int64  `tfsdk:"shares"`
-	Hugepages     *string `tfsdk:"hugepages"`
-	KeepHugepages *bool   `tfsdk:"keephugepages"`
-	AllowKSM      *bool   `tfsdk:"allow_ksm"`
-}
-
-type agentModel struct {
-	Enabled           *bool   `tfsdk:"enabled"`
-	Type              *string `tfsdk:"type"`
-	FSTrimClonedDisks *bool   `tfsdk:"fstrim_cloned_disks"`
-	FreezeFSOnBackup  *bool   `tfsdk:"freeze_fs_on_backup"`
-
-	Rest map[string]string `tfsdk:"-"`
-}
-
+// diskModel is a vm.Disk whose storage and volume may be left out and whose size has a unit.
 type diskModel struct {
 	Storage    *string `tfsdk:"storage"`
 	Size       *string `tfsdk:"size"`
 	Format     *string `tfsdk:"format"`
 	ImportFrom *string `tfsdk:"import_from"`
-	Cache      *string `tfsdk:"cache"`
-	AIO        *string `tfsdk:"aio"`
-	Discard    *bool   `tfsdk:"discard"`
-	SSD        *bool   `tfsdk:"ssd"`
-	IOThread   *bool   `tfsdk:"iothread"`
-	Backup     *bool   `tfsdk:"backup"`
-	Replicate  *bool   `tfsdk:"replicate"`
-	ReadOnly   *bool   `tfsdk:"ro"`
-	Serial     *string `tfsdk:"serial"`
 	Volume     *string `tfsdk:"volume"`
-
-	Model        *string        `tfsdk:"model"`
-	WWN          *string        `tfsdk:"wwn"`
-	Vendor       *string        `tfsdk:"vendor"`
-	Product      *string        `tfsdk:"product"`
-	Queues       *int64         `tfsdk:"queues"`
-	SCSIBlock    *bool          `tfsdk:"scsiblock"`
-	Snapshot     *bool          `tfsdk:"snapshot"`
-	Shared       *bool          `tfsdk:"shared"`
-	DetectZeroes *bool          `tfsdk:"detect_zeroes"`
-	RError       *string        `tfsdk:"rerror"`
-	WError       *string        `tfsdk:"werror"`
-	Throttle     *throttleModel `tfsdk:"throttle"`
+	vm.DiskOptions
+	Throttle *vm.Throttle `tfsdk:"throttle"`
 }
 
 type cdromModel struct {
 	File *string `tfsdk:"file"`
 }
 
+// nicModel is a vm.NIC whose model may be left out.
 type nicModel struct {
-	Model    *string  `tfsdk:"model"`
-	Bridge   *string  `tfsdk:"bridge"`
-	MACAddr  *string  `tfsdk:"macaddr"`
-	Tag      *int64   `tfsdk:"tag"`
-	Trunks   []string `tfsdk:"trunks"`
-	Firewall *bool    `tfsdk:"firewall"`
-	LinkDown *bool    `tfsdk:"link_down"`
-	MTU      *int64   `tfsdk:"mtu"`
-	Queues   *int64   `tfsdk:"queues"`
-	Rate     *float64 `tfsdk:"rate"`
-
-	HostTunnel *bool `tfsdk:"host_tunnel"`
+	Model *string `tfsdk:"model"`
+	vm.NICOptions
 }
 
+// efiModel is a vm.EFIDisk whose storage and volume may be left out.
 type efiModel struct {
-	Storage         *string `tfsdk:"storage"`
-	Format          *string `tfsdk:"format"`
-	Type            *string `tfsdk:"type"`
-	PreEnrolledKeys *bool   `tfsdk:"pre_enrolled_keys"`
-	MSCert          *string `tfsdk:"ms_cert"`
-	ImportFrom      *string `tfsdk:"import_from"`
-	Volume          *string `tfsdk:"volume"`
-}
-
-type tpmModel struct {
-	Storage *string `tfsdk:"storage"`
-	Version *string `tfsdk:"version"`
-	Volume  *string `tfsdk:"volume"`
-
+	Storage    *string `tfsdk:"storage"`
+	Format     *string `tfsdk:"format"`
 	ImportFrom *string `tfsdk:"import_from"`
+	Volume     *string `tfsdk:"volume"`
+	vm.EFIOptions
 }
 
+// tpmModel is a vm.TPMState whose storage and volume may be left out.
+type tpmModel struct {
+	Storage    *string `tfsdk:"storage"`
+	ImportFrom *string `tfsdk:"import_from"`
+	Volume     *string `tfsdk:"volume"`
+	Version    *string `tfsdk:"version"`
+}
+
+// cloudInitModel is a vm.CloudInit whose drive may be left out.
 type cloudInitModel struct {
-	Storage      *string                 `tfsdk:"storage"`
-	Slot         *string                 `tfsdk:"slot"`
-	Format       *string                 `tfsdk:"format"`
-	Type         *string                 `tfsdk:"type"`
-	User         *string                 `tfsdk:"user"`
-	SSHKeys      []string                `tfsdk:"ssh_keys"`
-	Nameservers  []string                `tfsdk:"nameservers"`
-	SearchDomain *string                 `tfsdk:"searchdomain"`
-	Upgrade      *bool                   `tfsdk:"upgrade"`
-	Addresses    map[string]addressModel `tfsdk:"addresses"`
-	Custom       *customModel            `tfsdk:"custom"`
-	Volume       *string                 `tfsdk:"volume"`
+	Storage *string `tfsdk:"storage"`
+	Slot    *string `tfsdk:"slot"`
+	Format  *string `tfsdk:"format"`
+	Volume  *string `tfsdk:"volume"`
+	vm.CloudInitOptions
 }
 
-type addressModel struct {
-	IPv4     *string `tfsdk:"ipv4"`
-	Gateway4 *string `tfsdk:"gateway4"`
-	IPv6     *string `tfsdk:"ipv6"`
-	Gateway6 *string `tfsdk:"gateway6"`
-}
-
-type customModel struct {
-	User    *string `tfsdk:"user"`
-	Network *string `tfsdk:"network"`
-	Meta    *string `tfsdk:"meta"`
-	Vendor  *string `tfsdk:"vendor"`
+// portModel is a serial or a parallel port.
+type portModel struct {
+	Device *string `tfsdk:"device"`
 }
 
 type onDestroyModel struct {

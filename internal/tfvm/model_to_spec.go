@@ -6,24 +6,20 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// spec is what the model says about the VM itself. An empty text or list is a wish for none, nil is no wish. inherits: the VM begins as a copy of another, so what is not said
-// stays open.
+// spec is what the model says about the VM itself. An empty text or list is a wish for none, nil is no wish. inherits: the VM
+// begins as a copy of another, so what is not said stays open.
 func (m *model) spec(inherits bool) vm.Spec {
 	s := vm.Spec{
-		Name: m.Name, Description: m.Description, Tags: m.Tags,
-		OnBoot: m.OnBoot, AutoStart: m.AutoStart, Protection: m.Protection, Template: m.Template,
-		Machine: m.Machine, BIOS: m.BIOS, OSType: m.OSType, SCSIHW: m.SCSIHW, BootOrder: m.BootOrder,
-		CPU: m.CPU.spec(), Memory: m.Memory.spec(), Agent: m.Agent.spec(),
-		CloudInit: m.CloudInit.spec(inherits),
+		Options:   m.Options,
 		ExactTags: inherits, // sent as configured, where the template's are not
 
-		ACPI: m.ACPI, KVM: m.KVM, Tablet: m.Tablet, LocalTime: m.LocalTime, TDF: m.TDF, Reboot: m.Reboot, Freeze: m.Freeze,
-		Keyboard: m.Keyboard, Hotplug: m.Hotplug, StartDate: m.StartDate, VMStateStorage: m.VMStateStorage,
-		MigrateDowntime: m.MigrateDowntime, MigrateSpeed: m.MigrateSpeed, HookScript: m.HookScript, Args: m.Args,
-		Arch: m.Arch, VMGenID: m.VMGenID,
+		CPU: value(m.CPU), Memory: value(m.Memory), Agent: value(m.Agent), MachineOptions: value(m.MachineOptions), Startup: value(m.Startup),
+		SMBIOS: value(m.SMBIOS), VGA: value(m.VGA), Audio: value(m.Audio), RNG: value(m.RNG), Watchdog: value(m.Watchdog),
+		SpiceEnhancements: value(m.SpiceEnhancements), IVSHMEM: value(m.IVSHMEM), AMDSEV: value(m.AMDSEV), IntelTDX: value(m.IntelTDX),
+
+		PCI: m.PCI, USB: m.USB, NUMANodes: m.NUMANodes, VirtioFS: m.VirtioFS, Serial: ports(m.Serial), Parallel: ports(m.Parallel),
+		CloudInit: m.CloudInit.spec(inherits), EFIDisk: m.EFIDisk.spec(), TPMState: m.TPMState.spec(),
 	}
-	m.groups(&s)
-	m.passedThrough(&s)
 	for slot, d := range m.Disks {
 		put(&s.Disks, slot, d.spec())
 	}
@@ -33,45 +29,11 @@ func (m *model) spec(inherits bool) vm.Spec {
 	for slot, n := range m.Networks {
 		put(&s.Networks, slot, n.spec(inherits))
 	}
-	if e := m.EFIDisk; e != nil {
-		s.EFIDisk = e.spec()
-	}
-	if t := m.TPMState; t != nil {
-		s.TPMState = t.spec()
-	}
 	return s
 }
 
-func (c *cpuModel) spec() vm.CPU {
-	if c == nil {
-		return vm.CPU{}
-	}
-	return vm.CPU(*c)
-}
-
-func (m *memoryModel) spec() vm.Memory {
-	if m == nil {
-		return vm.Memory{}
-	}
-	return vm.Memory(*m)
-}
-
-func (a *agentModel) spec() vm.Agent {
-	if a == nil {
-		return vm.Agent{}
-	}
-	return vm.Agent(*a)
-}
-
 func (d diskModel) spec() vm.Disk {
-	disk := vm.Disk{Storage: value(d.Storage), Volume: value(d.Volume), Format: d.Format,
-		Cache: d.Cache, AIO: d.AIO, Discard: d.Discard, SSD: d.SSD, IOThread: d.IOThread,
-		Backup: d.Backup, Replicate: d.Replicate, ReadOnly: d.ReadOnly, Serial: d.Serial,
-		Model: d.Model, WWN: d.WWN, Vendor: d.Vendor, Product: d.Product, Queues: d.Queues, SCSIBlock: d.SCSIBlock,
-		Snapshot: d.Snapshot, Shared: d.Shared, DetectZeroes: d.DetectZeroes, RError: d.RError, WError: d.WError}
-	if d.Throttle != nil {
-		disk.Throttle = vm.Throttle(*d.Throttle)
-	}
+	disk := vm.Disk{Storage: value(d.Storage), Volume: value(d.Volume), Format: d.Format, DiskOptions: d.DiskOptions, Throttle: value(d.Throttle)}
 	if d.Volume == nil {
 		disk.ImportFrom = d.ImportFrom
 	}
@@ -84,35 +46,60 @@ func (d diskModel) spec() vm.Disk {
 }
 
 func (n nicModel) spec(inherits bool) vm.NIC {
-	nic := vm.NIC{Model: value(n.Model), MACAddr: n.MACAddr, Bridge: n.Bridge, Tag: n.Tag, Trunks: n.Trunks,
-		Firewall: n.Firewall, LinkDown: n.LinkDown, MTU: n.MTU, Queues: n.Queues, Rate: n.Rate, HostTunnel: n.HostTunnel}
+	nic := vm.NIC{Model: value(n.Model), NICOptions: n.NICOptions}
 	if nic.Model == "" && !inherits {
 		nic.Model = vm.DefaultNICModel
 	}
 	return nic
 }
 
+func (e *efiModel) spec() *vm.EFIDisk {
+	if e == nil {
+		return nil
+	}
+	disk := &vm.EFIDisk{Storage: value(e.Storage), Volume: value(e.Volume), Format: e.Format, EFIOptions: e.EFIOptions}
+	if e.Volume == nil {
+		disk.ImportFrom = e.ImportFrom
+	}
+	return disk
+}
+
+func (t *tpmModel) spec() *vm.TPMState {
+	if t == nil {
+		return nil
+	}
+	disk := &vm.TPMState{Storage: value(t.Storage), Volume: value(t.Volume), Version: t.Version}
+	if t.Volume == nil {
+		disk.ImportFrom = t.ImportFrom
+	}
+	return disk
+}
+
 func (c *cloudInitModel) spec(inherits bool) vm.CloudInit {
 	if c == nil {
 		return vm.CloudInit{}
 	}
-	ci := vm.CloudInit{Slot: value(c.Slot), Storage: value(c.Storage), Volume: value(c.Volume), Format: c.Format,
-		Type: c.Type, User: c.User, SSHKeys: trimmed(c.SSHKeys), Nameservers: c.Nameservers,
-		SearchDomain: c.SearchDomain, Upgrade: c.Upgrade}
+	ci := vm.CloudInit{Slot: value(c.Slot), Storage: value(c.Storage), Volume: value(c.Volume), Format: c.Format, CloudInitOptions: c.CloudInitOptions}
+	ci.SSHKeys = trimmed(c.SSHKeys)
 	if ci.Slot == "" && ci.Storage != "" && !inherits {
 		ci.Slot = vm.DefaultCloudInitSlot
 	}
-	for nic, a := range c.Addresses {
-		put(&ci.Addresses, nic, vm.Address{IPv4: a.IPv4, Gateway4: a.Gateway4, IPv6: a.IPv6, Gateway6: a.Gateway6})
-	}
-	if u := c.Custom; u != nil && *u != (customModel{}) {
-		ci.Custom = &vm.CustomData{User: u.User, Network: u.Network, Meta: u.Meta, Vendor: u.Vendor}
+	if ci.Custom != nil && *ci.Custom == (vm.CustomData{}) {
+		ci.Custom = nil
 	}
 	return ci
 }
 
+func ports(models map[string]portModel) map[string]string {
+	var devices map[string]string
+	for slot, d := range models {
+		put(&devices, slot, value(d.Device))
+	}
+	return devices
+}
+
 // value is what a pointer points at, or the zero value.
-func value[V string | bool | int64](p *V) V {
+func value[V any](p *V) V {
 	if p == nil {
 		var zero V
 		return zero

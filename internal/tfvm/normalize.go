@@ -106,7 +106,7 @@ func (m *model) hasVolume(volume *string) bool {
 }
 
 // withoutForgotten leaves out the slots in state that are neither planned nor managed. It copies.
-func withoutForgotten[V slotted](prior, plan map[string]V, at string, managed tfplan.Managed) map[string]V {
+func withoutForgotten[V any](prior, plan map[string]V, at string, managed tfplan.Managed) map[string]V {
 	all := maps.Clone(prior)
 	for slot := range prior {
 		if _, planned := plan[slot]; !planned && !managed[at+"."+slot] {

@@ -41,7 +41,7 @@ func (p *planning) refuseChanges() {
 	if p.diags.HasError() || !p.config.raw.IsFullyKnown() {
 		return
 	}
-	if is, was := p.plan.CPU, p.prior.CPU; is != nil && is.Type == nil && (was == nil || was.Type == nil) && is.needsType() {
+	if is, was := p.plan.CPU, p.prior.CPU; is != nil && is.Type == nil && (was == nil || was.Type == nil) && needsCPUType(is) {
 		p.refuse(path.Root("cpu").AtName("type"), cpuNeedsType)
 	}
 	p.refuseDifferences()
@@ -144,8 +144,8 @@ func (p *planning) refuseGrowthOfImport() {
 	}
 }
 
-// needsType reports whether there is more than the type in PVE's option cpu.
-func (c *cpuModel) needsType() bool {
+// needsCPUType reports whether there is more than the type in PVE's option cpu.
+func needsCPUType(c *vm.CPU) bool {
 	return len(c.Flags) > 0 || c.Hidden != nil || c.HVVendorID != nil || c.PhysBits != nil || c.GuestPhysBits != nil ||
 		c.Level != nil || c.ReportedModel != nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // oldest is the first PVE release that the provider works with.
@@ -64,7 +65,7 @@ func (p *planning) request() provision.PlanRequest {
 	if differ(prior.Node, plan.Node) { // everything is asked of the node that it goes to
 		q.Moving = &provision.Moving{VMID: int(value(prior.VMID)), From: *prior.Node, Running: p.runs(),
 			Prior: p.before.spec(false), Planned: p.after.spec(false)}
-		prior = model{Pool: prior.Pool, CDROMs: prior.CDROMs, VMStateStorage: prior.VMStateStorage}
+		prior = model{Pool: prior.Pool, CDROMs: prior.CDROMs, Options: vm.Options{VMStateStorage: prior.VMStateStorage}}
 	}
 	if creating {
 		q.VMID, q.Clone = int(value(plan.VMID)), plan.Clone.request()

@@ -20,16 +20,16 @@ func TestStableDiagnostics(t *testing.T) {
 	f, _ := obedient(t)
 	s := newSession(t, f)
 	full, less := plain(), plain()
-	full.Hotplug, full.Protection, less.Protection = []string{"network"}, some(true), some(true)
+	full.Hotplug, full.Protection, less.Protection = []string{"network"}, new(true), new(true)
 	for _, slot := range []string{"scsi1", "scsi2", "scsi10", "virtio0", "sata0", "ide0"} {
 		full.Disks[slot] = size("1G")
 	}
-	full.CDROMs = map[string]cdromModel{"ide2": {File: some("none")}, "ide3": {File: some("none")}, "sata1": {File: some("none")}}
-	full.EFIDisk, full.TPMState = &efiModel{Storage: some("local-zfs")}, &tpmModel{Storage: some("local-zfs")}
-	full.CloudInit = &cloudInitModel{Storage: some("local-zfs"), Slot: some("sata2")}
+	full.CDROMs = map[string]cdromModel{"ide2": {File: new("none")}, "ide3": {File: new("none")}, "sata1": {File: new("none")}}
+	full.EFIDisk, full.TPMState = &efiModel{Storage: new("local-zfs")}, &tpmModel{Storage: new("local-zfs")}
+	full.CloudInit = &cloudInitModel{Storage: new("local-zfs"), Slot: new("sata2")}
 	full.BootOrder = []string{"scsi1", "scsi2"}
 	for _, slot := range []string{"scsi20", "scsi21", "scsi22"} {
-		less.Disks[slot] = diskModel{Size: some("1G")}
+		less.Disks[slot] = diskModel{Size: new("1G")}
 	}
 	s.apply(full)
 	if s.failed() {

@@ -6,37 +6,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 )
 
-type firewallModel struct {
-	Enabled     *bool               `tfsdk:"enabled"`
-	DHCP        *bool               `tfsdk:"dhcp"`
-	NDP         *bool               `tfsdk:"ndp"`
-	RADV        *bool               `tfsdk:"radv"`
-	IPFilter    *bool               `tfsdk:"ipfilter"`
-	MACFilter   *bool               `tfsdk:"macfilter"`
-	LogLevelIn  *string             `tfsdk:"log_level_in"`
-	LogLevelOut *string             `tfsdk:"log_level_out"`
-	PolicyIn    *string             `tfsdk:"policy_in"`
-	PolicyOut   *string             `tfsdk:"policy_out"`
-	Rules       []firewallRuleModel `tfsdk:"rules"`
-}
-
-// firewallRuleModel has the fields of provision.FirewallRule, name by name and in the same order.
-type firewallRuleModel struct {
-	Type     *string `tfsdk:"type"`
-	Action   *string `tfsdk:"action"`
-	Enabled  *bool   `tfsdk:"enabled"`
-	Comment  *string `tfsdk:"comment"`
-	Source   *string `tfsdk:"source"`
-	Dest     *string `tfsdk:"dest"`
-	SPort    *string `tfsdk:"sport"`
-	DPort    *string `tfsdk:"dport"`
-	Proto    *string `tfsdk:"proto"`
-	IFace    *string `tfsdk:"iface"`
-	Log      *string `tfsdk:"log"`
-	Macro    *string `tfsdk:"macro"`
-	ICMPType *string `tfsdk:"icmp_type"`
-}
-
 func logLevels() []string {
 	return []string{"emerg", "alert", "crit", "err", "warning", "notice", "info", "debug", "nolog"}
 }

@@ -7,16 +7,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
-// haModel has the fields of provision.HA, name by name and in the same order, so that one converts into the other.
-type haModel struct {
-	State       *string `tfsdk:"state"`
-	Group       *string `tfsdk:"group"`
-	MaxRestart  *int64  `tfsdk:"max_restart"`
-	MaxRelocate *int64  `tfsdk:"max_relocate"`
-	Comment     *string `tfsdk:"comment"`
-	Failback    *bool   `tfsdk:"failback"`
-}
-
 // haAttributes are the VM's entry in the HA configuration (pve-ha-manager HA/Resources.pm).
 func haAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{

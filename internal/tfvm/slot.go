@@ -39,4 +39,4 @@ func bySlot(a, b string) int {
 }
 
 // sortedSlots are the keys of a map by slot in PVE's order.
-func sortedSlots[V slotted](m map[string]V) []string { return slices.SortedFunc(maps.Keys(m), bySlot) }
+func sortedSlots[V any](m map[string]V) []string { return slices.SortedFunc(maps.Keys(m), bySlot) }

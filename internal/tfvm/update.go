@@ -82,8 +82,8 @@ func change(prior, plan model, kept privateState, password *string) provision.Up
 		Prior:     before.spec(false),
 		Planned:   after.spec(false),
 		PriorPool: value(prior.Pool), Pool: value(plan.Pool),
-		PriorHA: (*provision.HA)(prior.HA), HA: (*provision.HA)(plan.HA),
-		PriorFirewall: prior.Firewall.request(), Firewall: plan.Firewall.request(),
+		PriorHA: prior.HA, HA: plan.HA,
+		PriorFirewall: prior.Firewall, Firewall: plan.Firewall,
 		BootOrder:  plan.BootOrder,
 		PowerState: provision.PowerState(value(plan.PowerState)), Due: pendingRestart(prior, plan, kept.Managed),
 	}
@@ -100,7 +100,7 @@ func change(prior, plan model, kept privateState, password *string) provision.Up
 		request.Planned.CloudInit.PasswordHash = passwordHash(password, value(plan.OSType))
 	}
 	if plan.PasswordVersion == nil && prior.PasswordVersion != nil {
-		request.Planned.CloudInit.PasswordHash = some("") // takes it away
+		request.Planned.CloudInit.PasswordHash = new("") // takes it away
 	}
 	request.Planned.ExactTags = slices.Equal(lowered(prior.Tags), lowered(plan.Tags)) // else the plan would have left them alone
 	request.DestroyRemoved = value(plan.RemovedDisks) == "destroy"

@@ -90,14 +90,14 @@ func (c *validation) groups() {
 	if ports, known := c.keys("serial"); known && strings.HasPrefix(display, "serial") && c.isNull("clone") && !slices.Contains(ports, display) {
 		c.refuse("vga.type", "There is no serial port %s: serial has %s.", display, list(ports))
 	}
-	b := smbiosModel{}
+	b := vm.SMBIOS{}
 	for key, field := range map[string]**string{"uuid": &b.UUID, "manufacturer": &b.Manufacturer, "product": &b.Product,
 		"version": &b.Version, "serial": &b.Serial, "sku": &b.SKU, "family": &b.Family} {
 		if text := c.text("smbios." + key); text != "" {
 			*field = &text
 		}
 	}
-	if length := len(vm.Encode(vm.Spec{SMBIOS: vm.SMBIOS(b)})["smbios1"]); length > 512 {
+	if length := len(vm.Encode(vm.Spec{SMBIOS: b})["smbios1"]); length > 512 {
 		c.refuse("smbios", fmt.Sprintf("The texts are too long: as PVE stores them they have %d characters, and 512 is the most.", length))
 	}
 }

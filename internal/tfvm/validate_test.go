@@ -9,18 +9,20 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-func throttled(limits throttleModel) diskModel {
-	return diskModel{Storage: some("a"), Size: some("1G"), Throttle: &limits}
+func throttled(limits vm.Throttle) diskModel {
+	return diskModel{Storage: new("a"), Size: new("1G"), Throttle: &limits}
 }
 
-func size(s string) diskModel { return diskModel{Storage: some("local-zfs"), Size: some(s)} }
+func size(s string) diskModel { return diskModel{Storage: new("local-zfs"), Size: new(s)} }
 
 func TestValidateConfig(t *testing.T) {
 	type disks = map[string]diskModel
-	clone := &cloneModel{VMID: some(int64(9000))}
+	clone := &cloneModel{VMID: new(int64(9000))}
 	for name, tt := range map[string]struct {
 		config model
 		open   []string // attributes that are not known yet
@@ -28,57 +30,57 @@ func TestValidateConfig(t *testing.T) {
 	}{
 		"nothing":                         {},
 		"a disk":                          {config: model{Disks: disks{"scsi0": size("1G")}}},
-		"no size":                         {config: model{Disks: disks{"scsi0": {Storage: some("a")}}}, want: `disks["scsi0"].size: needs a size`},
-		"no size but an image":            {config: model{Disks: disks{"scsi0": {Storage: some("a"), ImportFrom: some("local:import/x.qcow2")}}}},
+		"no size":                         {config: model{Disks: disks{"scsi0": {Storage: new("a")}}}, want: `disks["scsi0"].size: needs a size`},
+		"no size but an image":            {config: model{Disks: disks{"scsi0": {Storage: new("a"), ImportFrom: new("local:import/x.qcow2")}}}},
 		"no size but a clone":             {config: model{Clone: clone, Disks: disks{"scsi0": {}}}},
 		"a size that is not known":        {config: model{Disks: disks{"scsi0": size("1G")}}, open: []string{"disks.scsi0.size"}},
-		"no storage":                      {config: model{Disks: disks{"scsi0": {Size: some("1G")}}}, want: `disks["scsi0"].storage: needs a storage`},
-		"an image on a clone, no place":   {config: model{Clone: clone, Disks: disks{"scsi1": {ImportFrom: some("local:import/x.qcow2")}}}, want: `disks["scsi1"].storage: needs a storage`},
-		"HA off and running":              {config: model{PowerState: some("running"), HA: &haModel{State: some("disabled")}}, want: `power_state: keep the VM off`},
-		"HA on and stopped":               {config: model{PowerState: some("stopped"), HA: &haModel{}}, want: `power_state: keep the VM running`},
-		"HA that is not known":            {config: model{PowerState: some("stopped"), HA: &haModel{}}, open: []string{"ha.state"}},
-		"a group's action in a rule":      {config: model{Firewall: &firewallModel{Rules: []firewallRuleModel{{Type: some("in"), Action: some("web")}}}}, want: `firewall.rules: ACCEPT, DROP or REJECT, not web`},
-		"a rule that names a group":       {config: model{Firewall: &firewallModel{Rules: []firewallRuleModel{{Type: some("group"), Action: some("web")}}}}},
-		"ports without a protocol":        {config: model{Firewall: &firewallModel{Rules: []firewallRuleModel{{Type: some("in"), Action: some("DROP"), DPort: some("80")}}}}, want: `firewall.rules: dport needs a protocol`},
-		"two sources":                     {config: model{Clone: &cloneModel{VMID: some(int64(9000)), Name: some("t")}}, want: `clone.name: exactly one source, but vmid and name`},
-		"no source":                       {config: model{Clone: &cloneModel{Full: some(true)}}, want: `clone: needs a source`},
-		"a source that is not known":      {config: model{Clone: &cloneModel{Full: some(true)}}, open: []string{"clone.vmid"}},
-		"a linked clone elsewhere":        {config: model{Clone: &cloneModel{VMID: some(int64(9000)), Full: some(false), Storage: some("x")}}, want: `clone.storage: linked clone`},
-		"ssd on virtio":                   {config: model{Disks: disks{"virtio0": {Storage: some("a"), Size: some("1G"), SSD: some(true)}}}, want: `disks["virtio0"].ssd: solid-state`},
-		"iothread on sata":                {config: model{Disks: disks{"sata0": {Storage: some("a"), Size: some("1G"), IOThread: some(true)}}}, want: `disks["sata0"].iothread: only for scsi and virtio`},
-		"EFI disk without firmware":       {config: model{EFIDisk: &efiModel{Storage: some("a")}}, want: `efi_disk: ovmf`},
-		"EFI disk with it":                {config: model{BIOS: some("ovmf"), EFIDisk: &efiModel{Storage: some("a")}}},
-		"EFI disk without storage":        {config: model{BIOS: some("ovmf"), EFIDisk: &efiModel{Type: some("4m")}}, want: `efi_disk.storage: needs a storage`},
+		"no storage":                      {config: model{Disks: disks{"scsi0": {Size: new("1G")}}}, want: `disks["scsi0"].storage: needs a storage`},
+		"an image on a clone, no place":   {config: model{Clone: clone, Disks: disks{"scsi1": {ImportFrom: new("local:import/x.qcow2")}}}, want: `disks["scsi1"].storage: needs a storage`},
+		"HA off and running":              {config: model{PowerState: new("running"), HA: &provision.HA{State: new("disabled")}}, want: `power_state: keep the VM off`},
+		"HA on and stopped":               {config: model{PowerState: new("stopped"), HA: &provision.HA{}}, want: `power_state: keep the VM running`},
+		"HA that is not known":            {config: model{PowerState: new("stopped"), HA: &provision.HA{}}, open: []string{"ha.state"}},
+		"a group's action in a rule":      {config: model{Firewall: &provision.Firewall{Rules: []provision.FirewallRule{{Type: new("in"), Action: new("web")}}}}, want: `firewall.rules: ACCEPT, DROP or REJECT, not web`},
+		"a rule that names a group":       {config: model{Firewall: &provision.Firewall{Rules: []provision.FirewallRule{{Type: new("group"), Action: new("web")}}}}},
+		"ports without a protocol":        {config: model{Firewall: &provision.Firewall{Rules: []provision.FirewallRule{{Type: new("in"), Action: new("DROP"), DPort: new("80")}}}}, want: `firewall.rules: dport needs a protocol`},
+		"two sources":                     {config: model{Clone: &cloneModel{VMID: new(int64(9000)), Name: new("t")}}, want: `clone.name: exactly one source, but vmid and name`},
+		"no source":                       {config: model{Clone: &cloneModel{Full: new(true)}}, want: `clone: needs a source`},
+		"a source that is not known":      {config: model{Clone: &cloneModel{Full: new(true)}}, open: []string{"clone.vmid"}},
+		"a linked clone elsewhere":        {config: model{Clone: &cloneModel{VMID: new(int64(9000)), Full: new(false), Storage: new("x")}}, want: `clone.storage: linked clone`},
+		"ssd on virtio":                   {config: model{Disks: disks{"virtio0": {Storage: new("a"), Size: new("1G"), DiskOptions: vm.DiskOptions{SSD: new(true)}}}}, want: `disks["virtio0"].ssd: solid-state`},
+		"iothread on sata":                {config: model{Disks: disks{"sata0": {Storage: new("a"), Size: new("1G"), DiskOptions: vm.DiskOptions{IOThread: new(true)}}}}, want: `disks["sata0"].iothread: only for scsi and virtio`},
+		"EFI disk without firmware":       {config: model{EFIDisk: &efiModel{Storage: new("a")}}, want: `efi_disk: ovmf`},
+		"EFI disk with it":                {config: model{Options: vm.Options{BIOS: new("ovmf")}, EFIDisk: &efiModel{Storage: new("a")}}},
+		"EFI disk without storage":        {config: model{Options: vm.Options{BIOS: new("ovmf")}, EFIDisk: &efiModel{EFIOptions: vm.EFIOptions{Type: new("4m")}}}, want: `efi_disk.storage: needs a storage`},
 		"TPM without storage":             {config: model{TPMState: &tpmModel{}}, want: `tpm_state.storage: needs a storage`},
-		"cloud-init without storage":      {config: model{CloudInit: &cloudInitModel{User: some("ops")}}, want: `cloud_init.storage: needs a storage`},
-		"cloud-init of a template":        {config: model{Clone: clone, CloudInit: &cloudInitModel{User: some("ops")}}},
-		"an address without its NIC":      {config: model{Networks: map[string]nicModel{"net0": {}}, CloudInit: addresses("net1", addressModel{IPv4: some("dhcp")})}, want: `cloud_init.addresses["net1"]: no network device net1`},
-		"an address, NICs not known":      {config: model{Networks: map[string]nicModel{"net0": {}}, CloudInit: addresses("net1", addressModel{IPv4: some("dhcp")})}, open: []string{"networks"}},
-		"an address, NICs the template's": {config: model{Clone: clone, CloudInit: addresses("net1", addressModel{IPv4: some("dhcp")})}},
-		"a gateway with dhcp":             {config: model{CloudInit: addresses("net0", addressModel{IPv4: some("dhcp"), Gateway4: some("10.0.0.1")})}, want: `cloud_init.addresses["net0"].gateway4: fixed address`},
-		"a gateway alone":                 {config: model{CloudInit: addresses("net0", addressModel{Gateway6: some("fe80::1")})}, want: `cloud_init.addresses["net0"].gateway6: fixed address`},
-		"a slot twice":                    {config: model{Disks: disks{"ide0": size("1G")}, CDROMs: map[string]cdromModel{"ide0": {File: some("none")}}}, want: `cdroms["ide0"]: used twice`},
-		"the cloud-init slot twice":       {config: model{CDROMs: map[string]cdromModel{"ide2": {File: some("none")}}, CloudInit: &cloudInitModel{Storage: some("a")}}, want: `cloud_init.slot: used twice`},
-		"a PCI device by no name":         {config: model{PCI: map[string]pciModel{"hostpci0": {}}}, want: `pci["hostpci0"]: names no device`},
-		"a PCI device by two names":       {config: model{PCI: map[string]pciModel{"hostpci0": {Mapping: some("gpu"), Host: some("01:00.0")}}}, want: `pci["hostpci0"].host: either mapping or host`},
-		"PCI Express without q35":         {config: model{PCI: map[string]pciModel{"hostpci0": {Mapping: some("gpu"), PCIe: some(true)}}}, want: `pci["hostpci0"].pcie: needs machine = "q35"`},
-		"PCI Express with q35":            {config: model{Machine: some("q35"), PCI: map[string]pciModel{"hostpci0": {Mapping: some("gpu"), PCIe: some(true)}}}},
-		"PCI Express, machine unknown":    {config: model{Machine: some("q35"), PCI: map[string]pciModel{"hostpci0": {Mapping: some("gpu"), PCIe: some(true)}}}, open: []string{"machine"}},
-		"a USB device by no name":         {config: model{USB: map[string]usbModel{"usb0": {USB3: some(true)}}}, want: `usb["usb0"]: names no device`},
-		"a sound card of no kind":         {config: model{Audio: &audioModel{Driver: some("none")}}, want: `audio.device: needs a device`},
-		"a console without its port":      {config: model{VGA: &vgaModel{Type: some("serial0")}}, want: `vga.type: no serial port serial0`},
-		"a console with its port":         {config: model{VGA: &vgaModel{Type: some("serial0")}, Serial: map[string]portModel{"serial0": {Device: some("socket")}}}},
-		"two kinds of limits":             {config: model{Disks: disks{"scsi0": throttled(throttleModel{MBps: some(1.0), MBpsRead: some(1.0)})}}, want: `disks["scsi0"].throttle.mbps_rd: limits both directions already`},
-		"a burst without a limit":         {config: model{Disks: disks{"scsi0": throttled(throttleModel{IOPSMax: some(int64(9))})}}, want: `disks["scsi0"].throttle.iops_max: needs iops`},
-		"a length without a burst":        {config: model{Disks: disks{"scsi0": throttled(throttleModel{IOPS: some(int64(9)), IOPSMaxLength: some(int64(9))})}}, want: `disks["scsi0"].throttle.iops_max_length: needs iops_max`},
-		"a model on scsi":                 {config: model{Disks: disks{"scsi0": {Storage: some("a"), Size: some("1G"), Model: some("x")}}}, want: `disks["scsi0"].model: only for ide`},
-		"NUMA nodes of another size":      {config: model{CPU: &cpuModel{NUMA: some(true)}, Memory: &memoryModel{Size: some(int64(1024))}, NUMANodes: map[string]numaNodeModel{"numa0": {CPUs: some("0"), Memory: some(int64(512))}}}, want: `numa_nodes: the two must be equal`},
-		"host nodes without a policy":     {config: model{NUMANodes: map[string]numaNodeModel{"numa0": {CPUs: some("0"), HostNodes: some("0")}}}, want: `numa_nodes["numa0"].policy: needs a policy`},
-		"huge pages without NUMA":         {config: model{Memory: &memoryModel{Hugepages: some("any")}}, want: `memory.hugepages: need cpu.numa = true`},
-		"more processors than there are":  {config: model{CPU: &cpuModel{Cores: some(int64(2)), VCPUs: some(int64(3))}}, want: `cpu.vcpus: only 2 processors`},
-		"an IOMMU without q35":            {config: model{MachineOptions: &machineOptionsModel{VIOMMU: some("intel")}}, want: `machine_options.viommu: only for machine = "q35"`},
-		"SMBIOS texts that are too long":  {config: model{SMBIOS: &smbiosModel{Product: some(strings.Repeat("x y", 90)), Family: some(strings.Repeat("x y", 90))}}, want: `smbios: too long`},
-		"a balloon above the memory":      {config: model{Memory: &memoryModel{Size: some(int64(512)), Balloon: some(int64(1024))}}, want: `memory.balloon: larger than the memory`},
+		"cloud-init without storage":      {config: model{CloudInit: &cloudInitModel{CloudInitOptions: vm.CloudInitOptions{User: new("ops")}}}, want: `cloud_init.storage: needs a storage`},
+		"cloud-init of a template":        {config: model{Clone: clone, CloudInit: &cloudInitModel{CloudInitOptions: vm.CloudInitOptions{User: new("ops")}}}},
+		"an address without its NIC":      {config: model{Networks: map[string]nicModel{"net0": {}}, CloudInit: addresses("net1", vm.Address{IPv4: new("dhcp")})}, want: `cloud_init.addresses["net1"]: no network device net1`},
+		"an address, NICs not known":      {config: model{Networks: map[string]nicModel{"net0": {}}, CloudInit: addresses("net1", vm.Address{IPv4: new("dhcp")})}, open: []string{"networks"}},
+		"an address, NICs the template's": {config: model{Clone: clone, CloudInit: addresses("net1", vm.Address{IPv4: new("dhcp")})}},
+		"a gateway with dhcp":             {config: model{CloudInit: addresses("net0", vm.Address{IPv4: new("dhcp"), Gateway4: new("10.0.0.1")})}, want: `cloud_init.addresses["net0"].gateway4: fixed address`},
+		"a gateway alone":                 {config: model{CloudInit: addresses("net0", vm.Address{Gateway6: new("fe80::1")})}, want: `cloud_init.addresses["net0"].gateway6: fixed address`},
+		"a slot twice":                    {config: model{Disks: disks{"ide0": size("1G")}, CDROMs: map[string]cdromModel{"ide0": {File: new("none")}}}, want: `cdroms["ide0"]: used twice`},
+		"the cloud-init slot twice":       {config: model{CDROMs: map[string]cdromModel{"ide2": {File: new("none")}}, CloudInit: &cloudInitModel{Storage: new("a")}}, want: `cloud_init.slot: used twice`},
+		"a PCI device by no name":         {config: model{PCI: map[string]vm.PCI{"hostpci0": {}}}, want: `pci["hostpci0"]: names no device`},
+		"a PCI device by two names":       {config: model{PCI: map[string]vm.PCI{"hostpci0": {Mapping: new("gpu"), Host: new("01:00.0")}}}, want: `pci["hostpci0"].host: either mapping or host`},
+		"PCI Express without q35":         {config: model{PCI: map[string]vm.PCI{"hostpci0": {Mapping: new("gpu"), PCIe: new(true)}}}, want: `pci["hostpci0"].pcie: needs machine = "q35"`},
+		"PCI Express with q35":            {config: model{Options: vm.Options{Machine: new("q35")}, PCI: map[string]vm.PCI{"hostpci0": {Mapping: new("gpu"), PCIe: new(true)}}}},
+		"PCI Express, machine unknown":    {config: model{Options: vm.Options{Machine: new("q35")}, PCI: map[string]vm.PCI{"hostpci0": {Mapping: new("gpu"), PCIe: new(true)}}}, open: []string{"machine"}},
+		"a USB device by no name":         {config: model{USB: map[string]vm.USB{"usb0": {USB3: new(true)}}}, want: `usb["usb0"]: names no device`},
+		"a sound card of no kind":         {config: model{Audio: &vm.Audio{Driver: new("none")}}, want: `audio.device: needs a device`},
+		"a console without its port":      {config: model{VGA: &vm.VGA{Type: new("serial0")}}, want: `vga.type: no serial port serial0`},
+		"a console with its port":         {config: model{VGA: &vm.VGA{Type: new("serial0")}, Serial: map[string]portModel{"serial0": {Device: new("socket")}}}},
+		"two kinds of limits":             {config: model{Disks: disks{"scsi0": throttled(vm.Throttle{MBps: new(1.0), MBpsRead: new(1.0)})}}, want: `disks["scsi0"].throttle.mbps_rd: limits both directions already`},
+		"a burst without a limit":         {config: model{Disks: disks{"scsi0": throttled(vm.Throttle{IOPSMax: new(int64(9))})}}, want: `disks["scsi0"].throttle.iops_max: needs iops`},
+		"a length without a burst":        {config: model{Disks: disks{"scsi0": throttled(vm.Throttle{IOPS: new(int64(9)), IOPSMaxLength: new(int64(9))})}}, want: `disks["scsi0"].throttle.iops_max_length: needs iops_max`},
+		"a model on scsi":                 {config: model{Disks: disks{"scsi0": {Storage: new("a"), Size: new("1G"), DiskOptions: vm.DiskOptions{Model: new("x")}}}}, want: `disks["scsi0"].model: only for ide`},
+		"NUMA nodes of another size":      {config: model{CPU: &vm.CPU{NUMA: new(true)}, Memory: &vm.Memory{Size: new(int64(1024))}, NUMANodes: map[string]vm.NUMANode{"numa0": {CPUs: new("0"), Memory: new(int64(512))}}}, want: `numa_nodes: the two must be equal`},
+		"host nodes without a policy":     {config: model{NUMANodes: map[string]vm.NUMANode{"numa0": {CPUs: new("0"), HostNodes: new("0")}}}, want: `numa_nodes["numa0"].policy: needs a policy`},
+		"huge pages without NUMA":         {config: model{Memory: &vm.Memory{Hugepages: new("any")}}, want: `memory.hugepages: need cpu.numa = true`},
+		"more processors than there are":  {config: model{CPU: &vm.CPU{Cores: new(int64(2)), VCPUs: new(int64(3))}}, want: `cpu.vcpus: only 2 processors`},
+		"an IOMMU without q35":            {config: model{MachineOptions: &vm.MachineOptions{VIOMMU: new("intel")}}, want: `machine_options.viommu: only for machine = "q35"`},
+		"SMBIOS texts that are too long":  {config: model{SMBIOS: &vm.SMBIOS{Product: new(strings.Repeat("x y", 90)), Family: new(strings.Repeat("x y", 90))}}, want: `smbios: too long`},
+		"a balloon above the memory":      {config: model{Memory: &vm.Memory{Size: new(int64(512)), Balloon: new(int64(1024))}}, want: `memory.balloon: larger than the memory`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := newValues(context.Background())
@@ -95,8 +97,8 @@ func TestValidateConfig(t *testing.T) {
 	}
 }
 
-func addresses(nic string, a addressModel) *cloudInitModel {
-	return &cloudInitModel{Storage: some("a"), Addresses: map[string]addressModel{nic: a}}
+func addresses(nic string, a vm.Address) *cloudInitModel {
+	return &cloudInitModel{Storage: new("a"), CloudInitOptions: vm.CloudInitOptions{Addresses: map[string]vm.Address{nic: a}}}
 }
 
 // expect wants exactly one diagnostic, on an attribute and with some words; or none.
@@ -128,10 +130,10 @@ func TestBootOrderOfANewVM(t *testing.T) {
 		want   string
 	}{
 		"devices that exist": {config: model{Disks: map[string]diskModel{"scsi0": size("1G")}, Networks: map[string]nicModel{"net0": {}},
-			CloudInit: &cloudInitModel{Storage: some("a")}, BootOrder: []string{"scsi0", "net0", "ide2"}}},
-		"one that does not":     {config: model{Disks: map[string]diskModel{"scsi0": size("1G")}, BootOrder: []string{"scsi1"}}, want: "boot_order: no device scsi1"},
-		"the template's device": {config: model{Clone: &cloneModel{VMID: some(int64(9000))}, BootOrder: []string{"scsi1"}}},
-		"nothing to boot from":  {config: model{BootOrder: []string{}}},
+			CloudInit: &cloudInitModel{Storage: new("a")}, Options: vm.Options{BootOrder: []string{"scsi0", "net0", "ide2"}}}},
+		"one that does not":     {config: model{Disks: map[string]diskModel{"scsi0": size("1G")}, Options: vm.Options{BootOrder: []string{"scsi1"}}}, want: "boot_order: no device scsi1"},
+		"the template's device": {config: model{Clone: &cloneModel{VMID: new(int64(9000))}, Options: vm.Options{BootOrder: []string{"scsi1"}}}},
+		"nothing to boot from":  {config: model{Options: vm.Options{BootOrder: []string{}}}},
 	} {
 		c := &validation{configuration: configuration{rawOf(t, v, tt.config)}}
 		c.newVM()

@@ -68,18 +68,17 @@ func topRest(t *rapid.T) map[string]string {
 // genSpec draws a whole Spec in the form that Decode gives: lists sorted, formats as the volumes have them.
 func genSpec(t *rapid.T) Spec {
 	s := Spec{
-		Name:        maybe(t, "name", word()),
-		Description: maybe(t, "description", rapid.Map(rapid.String(), func(s string) string { return "x" + trimDescription(s) })),
-		Tags:        sortedWords(t, "tags", word()),
-		OnBoot:      maybe(t, "onboot", rapid.Bool()),
-		AutoStart:   maybe(t, "autostart", rapid.Bool()),
-		Protection:  maybe(t, "protection", rapid.Bool()),
-		Template:    maybe(t, "template", rapid.Bool()),
-		Machine:     maybe(t, "machine", oneOf("pc", "q35", "pc-q35-9.0", "pc-i440fx-8.1+pve1")),
+		Options: Options{Name: maybe(t, "name", word()),
+			Description: maybe(t, "description", rapid.Map(rapid.String(), func(s string) string { return "x" + trimDescription(s) })),
+			Tags:        sortedWords(t, "tags", word()),
+			OnBoot:      maybe(t, "onboot", rapid.Bool()),
+			AutoStart:   maybe(t, "autostart", rapid.Bool()),
+			Protection:  maybe(t, "protection", rapid.Bool()),
+			Template:    maybe(t, "template", rapid.Bool()),
+			Machine:     maybe(t, "machine", oneOf("pc", "q35", "pc-q35-9.0", "pc-i440fx-8.1+pve1")), BIOS: maybe(t, "bios", oneOf("ovmf", "seabios")),
+			OSType: maybe(t, "ostype", oneOf("l26", "win11", "other")),
+			SCSIHW: maybe(t, "scsihw", word())},
 		MachineRest: restOf(t, "machine", "later", "much-later"),
-		BIOS:        maybe(t, "bios", oneOf("ovmf", "seabios")),
-		OSType:      maybe(t, "ostype", oneOf("l26", "win11", "other")),
-		SCSIHW:      maybe(t, "scsihw", word()),
 		CPU:         genCPU(t),
 		Memory: Memory{
 			Size: maybe(t, "memory", number()), Balloon: maybe(t, "balloon", number()), Shares: maybe(t, "shares", number()),
@@ -120,10 +119,10 @@ func genCPU(t *rapid.T) CPU {
 
 func genCloudInit(t *rapid.T) CloudInit {
 	c := CloudInit{
-		Type: maybe(t, "citype", word()), User: maybe(t, "ciuser", rapid.StringMatching(`[a-z][a-z ]{0,5}[a-z]`)),
-		SSHKeys:      someWords(t, "sshkeys", rapid.StringMatching(`ssh-ed25519 [A-Za-z0-9+/]{1,20}={0,2} [a-zé%"#@,;=]{1,5}`)),
-		Nameservers:  someWords(t, "nameserver", oneOf("10.0.0.1", "fe80::1", "1.1.1.1")),
-		SearchDomain: maybe(t, "searchdomain", word()), Upgrade: maybe(t, "ciupgrade", rapid.Bool()),
+		CloudInitOptions: CloudInitOptions{Type: maybe(t, "citype", word()), User: maybe(t, "ciuser", rapid.StringMatching(`[a-z][a-z ]{0,5}[a-z]`)),
+			SSHKeys:      someWords(t, "sshkeys", rapid.StringMatching(`ssh-ed25519 [A-Za-z0-9+/]{1,20}={0,2} [a-zé%"#@,;=]{1,5}`)),
+			Nameservers:  someWords(t, "nameserver", oneOf("10.0.0.1", "fe80::1", "1.1.1.1")),
+			SearchDomain: maybe(t, "searchdomain", word()), Upgrade: maybe(t, "ciupgrade", rapid.Bool())},
 	}
 	for i := range 2 {
 		a := Address{
@@ -164,9 +163,9 @@ func genDrives(t *rapid.T, s *Spec) {
 	}
 	if rapid.Bool().Draw(t, "efi?") {
 		storage, volume, format := genVolume(t)
-		s.EFIDisk = &EFIDisk{Storage: storage, Volume: volume, Format: &format, Type: maybe(t, "efitype", oneOf("2m", "4m")),
+		s.EFIDisk = &EFIDisk{Storage: storage, Volume: volume, Format: &format, EFIOptions: EFIOptions{Type: maybe(t, "efitype", oneOf("2m", "4m")),
 			PreEnrolledKeys: maybe(t, "keys", rapid.Bool()),
-			MSCert:          maybe(t, "ms-cert", oneOf("2011", "2023w")), Rest: restOf(t, "efi", "size", "later")}
+			MSCert:          maybe(t, "ms-cert", oneOf("2011", "2023w"))}, Rest: restOf(t, "efi", "size", "later")}
 	}
 	if rapid.Bool().Draw(t, "tpm?") {
 		storage, volume, _ := genVolume(t)
@@ -186,15 +185,14 @@ func genVolume(t *rapid.T) (storage, volume, format string) {
 
 func genDisk(t *rapid.T) Disk {
 	d := Disk{
-		Size:  maybe(t, "size", rapid.Int64Range(1, 1<<44)),
-		Cache: maybe(t, "cache", oneOf("none", "writeback")), AIO: maybe(t, "aio", oneOf("native", "io_uring")),
-		Discard: maybe(t, "discard", rapid.Bool()), SSD: maybe(t, "ssd", rapid.Bool()), IOThread: maybe(t, "iothread", rapid.Bool()),
-		Backup: maybe(t, "backup", rapid.Bool()), Replicate: maybe(t, "replicate", rapid.Bool()), ReadOnly: maybe(t, "ro", rapid.Bool()),
-		Serial: maybe(t, "serial", rapid.StringMatching(`[A-Za-z0-9 ,=%é]{1,10}`)), Rest: restOf(t, "disk", "cyls", "trans", "later", "bps"),
-		Model: maybe(t, "model", rapid.StringMatching(`[A-Za-z0-9 ,=%é]{1,10}`)), WWN: maybe(t, "wwn", oneOf("0x1234567890abcdef")),
-		Vendor: maybe(t, "vendor", word()), Product: maybe(t, "product", word()), Queues: maybe(t, "queues", number()),
-		SCSIBlock: maybe(t, "scsiblock", rapid.Bool()), Snapshot: maybe(t, "snapshot", rapid.Bool()), Shared: maybe(t, "shared", rapid.Bool()),
-		DetectZeroes: maybe(t, "detect_zeroes", rapid.Bool()), RError: maybe(t, "rerror", oneOf("stop")), WError: maybe(t, "werror", oneOf("enospc")),
+		Size: maybe(t, "size", rapid.Int64Range(1, 1<<44)),
+		DiskOptions: DiskOptions{Cache: maybe(t, "cache", oneOf("none", "writeback")), AIO: maybe(t, "aio", oneOf("native", "io_uring")),
+			Discard: maybe(t, "discard", rapid.Bool()), SSD: maybe(t, "ssd", rapid.Bool()), IOThread: maybe(t, "iothread", rapid.Bool()),
+			Backup: maybe(t, "backup", rapid.Bool()), Replicate: maybe(t, "replicate", rapid.Bool()), ReadOnly: maybe(t, "ro", rapid.Bool()),
+			Serial: maybe(t, "serial", rapid.StringMatching(`[A-Za-z0-9 ,=%é]{1,10}`)), Model: maybe(t, "model", rapid.StringMatching(`[A-Za-z0-9 ,=%é]{1,10}`)), WWN: maybe(t, "wwn", oneOf("0x1234567890abcdef")),
+			Vendor: maybe(t, "vendor", word()), Product: maybe(t, "product", word()), Queues: maybe(t, "queues", number()),
+			SCSIBlock: maybe(t, "scsiblock", rapid.Bool()), Snapshot: maybe(t, "snapshot", rapid.Bool()), Shared: maybe(t, "shared", rapid.Bool()),
+			DetectZeroes: maybe(t, "detect_zeroes", rapid.Bool()), RError: maybe(t, "rerror", oneOf("stop")), WError: maybe(t, "werror", oneOf("enospc"))}, Rest: restOf(t, "disk", "cyls", "trans", "later", "bps"),
 		Throttle: fields[Throttle](t, "throttle"),
 	}
 	var format string
@@ -205,11 +203,11 @@ func genDisk(t *rapid.T) Disk {
 
 func genNIC(t *rapid.T) NIC {
 	return NIC{
-		Model:   oneOf("virtio", "e1000", "rtl8139", "futuristic").Draw(t, "model"),
-		MACAddr: maybe(t, "mac", oneOf("BC:24:11:00:00:01", "bc:24:11:aa:bb:cc")), Bridge: maybe(t, "bridge", oneOf("vmbr0", "vmbr1")),
-		Tag: maybe(t, "tag", number()), Trunks: parseTrunks(strings.Join(someWords(t, "trunks", oneOf("5", "10-20", "100", "7-9")), ";")),
-		Firewall: maybe(t, "firewall", rapid.Bool()), LinkDown: maybe(t, "link_down", rapid.Bool()), MTU: maybe(t, "mtu", number()),
-		Queues: maybe(t, "queues", number()), Rate: maybe(t, "rate", fraction()), HostTunnel: maybe(t, "host-tunnel", rapid.Bool()),
+		Model: oneOf("virtio", "e1000", "rtl8139", "futuristic").Draw(t, "model"),
+		NICOptions: NICOptions{MACAddr: maybe(t, "mac", oneOf("BC:24:11:00:00:01", "bc:24:11:aa:bb:cc")), Bridge: maybe(t, "bridge", oneOf("vmbr0", "vmbr1")),
+			Tag: maybe(t, "tag", number()), Trunks: parseTrunks(strings.Join(someWords(t, "trunks", oneOf("5", "10-20", "100", "7-9")), ";")),
+			Firewall: maybe(t, "firewall", rapid.Bool()), LinkDown: maybe(t, "link_down", rapid.Bool()), MTU: maybe(t, "mtu", number()),
+			Queues: maybe(t, "queues", number()), Rate: maybe(t, "rate", fraction()), HostTunnel: maybe(t, "host-tunnel", rapid.Bool())},
 		Rest: restOf(t, "nic", "later"),
 	}
 }

@@ -67,10 +67,10 @@ func TestDiffOfWhatPVEMakes(t *testing.T) {
 		"efidisk0": "a1:vm-100-disk-0,efitype=4m,ms-cert=2023,pre-enrolled-keys=1,size=4M", "scsi0": "a1:vm-100-disk-1,size=1G,wwn=0x1234567890ABCDEF",
 	})
 	want := Spec{
-		SMBIOS: SMBIOS{Serial: new("A")}, VMGenID: new("1"), CPU: CPU{Units: new(int64(262144))},
+		SMBIOS: SMBIOS{Serial: new("A")}, Options: Options{VMGenID: new("1")}, CPU: CPU{Units: new(int64(262144))},
 		USB: map[string]USB{"usb0": {Host: new("1d6b:0002")}}, PCI: map[string]PCI{"hostpci0": {Host: new("01:00"), VendorID: new("0xab12")}},
-		EFIDisk: &EFIDisk{Storage: "a1", Type: new("4m"), PreEnrolledKeys: new(true)},
-		Disks:   map[string]Disk{"scsi0": {Storage: "a1", WWN: new("0x1234567890abcdef")}},
+		EFIDisk: &EFIDisk{Storage: "a1", EFIOptions: EFIOptions{Type: new("4m"), PreEnrolledKeys: new(true)}},
+		Disks:   map[string]Disk{"scsi0": {Storage: "a1", DiskOptions: DiskOptions{WWN: new("0x1234567890abcdef")}}},
 	}
 	if c := Diff(server, want); !c.Empty() {
 		t.Errorf("%+v", c)
@@ -85,7 +85,7 @@ func TestDiffOfWhatPVEMakes(t *testing.T) {
 }
 
 func TestImportsOfEFIAndTPM(t *testing.T) {
-	s := Spec{EFIDisk: &EFIDisk{Storage: "a1", Type: new("4m"), PreEnrolledKeys: new(true), ImportFrom: new("local:import/vars.raw")},
+	s := Spec{EFIDisk: &EFIDisk{Storage: "a1", EFIOptions: EFIOptions{Type: new("4m"), PreEnrolledKeys: new(true)}, ImportFrom: new("local:import/vars.raw")},
 		TPMState: &TPMState{Storage: "a1", Version: new("v2.0"), ImportFrom: new("b1:vm-9-disk-1")}}
 	config := Encode(s)
 	if d := cmp.Diff(map[string]string{
@@ -110,12 +110,12 @@ func TestWithRestKeepsWhatIsNotSaid(t *testing.T) {
 	})
 	prior := Spec{
 		Disks: map[string]Disk{"scsi0": {Storage: "a1", Volume: "a1:vm-100-disk-0", Size: new(int64(1 << 30))}}, VGA: VGA{Type: new("qxl")},
-		Networks: map[string]NIC{"net0": {Model: "virtio", Bridge: new("vmbr0")}}, CPU: CPU{Type: new("host")}, PCI: map[string]PCI{"hostpci0": {Mapping: new("gpu")}},
+		Networks: map[string]NIC{"net0": {Model: "virtio", NICOptions: NICOptions{Bridge: new("vmbr0")}}}, CPU: CPU{Type: new("host")}, PCI: map[string]PCI{"hostpci0": {Mapping: new("gpu")}},
 		Agent: Agent{Enabled: new(true)}, SMBIOS: SMBIOS{Serial: new("A")},
 	}
 	planned := Spec{
-		Disks: map[string]Disk{"scsi0": {Storage: "a1", SSD: new(true), Snapshot: new(false)}}, VGA: VGA{Type: new("virtio")},
-		Networks: map[string]NIC{"net0": {Model: "virtio", Bridge: new("vmbr1")}}, CPU: CPU{}, PCI: map[string]PCI{"hostpci0": {Mapping: new("gpu"), ROMBar: new(false)}},
+		Disks: map[string]Disk{"scsi0": {Storage: "a1", DiskOptions: DiskOptions{SSD: new(true), Snapshot: new(false)}}}, VGA: VGA{Type: new("virtio")},
+		Networks: map[string]NIC{"net0": {Model: "virtio", NICOptions: NICOptions{Bridge: new("vmbr1")}}}, CPU: CPU{}, PCI: map[string]PCI{"hostpci0": {Mapping: new("gpu"), ROMBar: new(false)}},
 		Agent: Agent{}, SMBIOS: SMBIOS{Serial: new("B")},
 	}
 	want := Change{Set: map[string]string{

@@ -5,40 +5,11 @@ package vm
 // Spec is the configuration of a VM as far as this provider models it. A nil pointer, slice, map or group means "not
 // set": PVE's default or the template's value stands. Everything not modelled is carried in Rest and never touched.
 type Spec struct {
-	Name        *string
-	Description *string  // without trailing newlines, as PVE reads it back
-	Tags        []string // sorted, unique
+	Options
 	// ExactTags says that the case of Tags counts; else a difference of case is none, as with PVE's default tag style.
 	// Decode does not know it.
 	ExactTags   bool
-	OnBoot      *bool
-	AutoStart   *bool // stored by PVE and ignored
-	Protection  *bool
-	Template    *bool
-	Machine     *string           // type: pc, q35, pc-q35-9.0, …
 	MachineRest map[string]string // further sub-keys of machine
-	BIOS        *string
-	OSType      *string
-	SCSIHW      *string
-	BootOrder   []string // device keys; empty but not nil: boot from nothing
-
-	ACPI            *bool
-	KVM             *bool    // hardware virtualisation
-	Tablet          *bool    // USB tablet as pointer
-	LocalTime       *bool    // RTC in local time; PVE's default is yes for Windows
-	TDF             *bool    // time drift fix
-	Reboot          *bool    // no: the VM ends where the guest reboots
-	Freeze          *bool    // CPU frozen at start
-	Keyboard        *string  // layout of the VNC console
-	Hotplug         []string // features, sorted; empty but not nil: none
-	StartDate       *string  // now, 2006-06-17, 2006-06-17T16:01:21
-	VMStateStorage  *string
-	MigrateDowntime *float64 // seconds
-	MigrateSpeed    *int64   // MB/s, 0 = no limit
-	HookScript      *string  // volume id; root@pam only
-	Args            *string  // QEMU's command line; root@pam only
-	Arch            *string  // x86_64, aarch64; root@pam only
-	VMGenID         *string  // UUID, "0" = none, "1" = PVE is to make one; root@pam only
 
 	MachineOptions    MachineOptions
 	Startup           Startup
@@ -74,159 +45,78 @@ type Spec struct {
 	Rest map[string]string
 }
 
+// Options are the options of a VM that are one value each. The tags "tfsdk", here and below, are the names of Terraform's
+// attributes; what has the tag "-" is none.
+type Options struct {
+	Name        *string  `tfsdk:"name"`
+	Description *string  `tfsdk:"description"` // without trailing newlines, as PVE reads it back
+	Tags        []string `tfsdk:"tags"`        // sorted, unique
+	OnBoot      *bool    `tfsdk:"onboot"`
+	AutoStart   *bool    `tfsdk:"autostart"` // stored by PVE and ignored
+	Protection  *bool    `tfsdk:"protection"`
+	Template    *bool    `tfsdk:"template"`
+	Machine     *string  `tfsdk:"machine"` // type: pc, q35, pc-q35-9.0, …
+	BIOS        *string  `tfsdk:"bios"`
+	OSType      *string  `tfsdk:"ostype"`
+	SCSIHW      *string  `tfsdk:"scsihw"`
+	BootOrder   []string `tfsdk:"boot_order"` // device keys; empty but not nil: boot from nothing
+
+	ACPI            *bool    `tfsdk:"acpi"`
+	KVM             *bool    `tfsdk:"kvm"`       // hardware virtualisation
+	Tablet          *bool    `tfsdk:"tablet"`    // USB tablet as pointer
+	LocalTime       *bool    `tfsdk:"localtime"` // RTC in local time; PVE's default is yes for Windows
+	TDF             *bool    `tfsdk:"tdf"`       // time drift fix
+	Reboot          *bool    `tfsdk:"reboot"`    // no: the VM ends where the guest reboots
+	Freeze          *bool    `tfsdk:"freeze"`    // CPU frozen at start
+	Keyboard        *string  `tfsdk:"keyboard"`  // layout of the VNC console
+	Hotplug         []string `tfsdk:"hotplug"`   // features, sorted; empty but not nil: none
+	StartDate       *string  `tfsdk:"startdate"` // now, 2006-06-17, 2006-06-17T16:01:21
+	VMStateStorage  *string  `tfsdk:"vmstatestorage"`
+	MigrateDowntime *float64 `tfsdk:"migrate_downtime"` // seconds
+	MigrateSpeed    *int64   `tfsdk:"migrate_speed"`    // MB/s, 0 = no limit
+	HookScript      *string  `tfsdk:"hookscript"`       // volume id; root@pam only
+	Args            *string  `tfsdk:"args"`             // QEMU's command line; root@pam only
+	Arch            *string  `tfsdk:"arch"`             // x86_64, aarch64; root@pam only
+	VMGenID         *string  `tfsdk:"vmgenid"`          // UUID, "0" = none, "1" = PVE is to make one; root@pam only
+}
+
 // CPU is the processor group: cpu, sockets, cores, vcpus, cpulimit, cpuunits, affinity, numa.
 type CPU struct {
-	Type     *string  // cputype
-	Flags    []string // "+aes", "-pcid"; sorted
-	Sockets  *int64
-	Cores    *int64 // per socket
-	VCPUs    *int64 // hotplugged at start
-	Limit    *float64
-	Units    *int64
-	Affinity *string // root@pam only
-	NUMA     *bool
+	Type     *string  `tfsdk:"type"`  // cputype
+	Flags    []string `tfsdk:"flags"` // "+aes", "-pcid"; sorted
+	Sockets  *int64   `tfsdk:"sockets"`
+	Cores    *int64   `tfsdk:"cores"` // per socket
+	VCPUs    *int64   `tfsdk:"vcpus"` // hotplugged at start
+	Limit    *float64 `tfsdk:"limit"`
+	Units    *int64   `tfsdk:"units"`
+	Affinity *string  `tfsdk:"affinity"` // root@pam only
+	NUMA     *bool    `tfsdk:"numa"`
 
-	Hidden        *bool   // hide KVM from the guest
-	HVVendorID    *string // Hyper-V vendor id
-	PhysBits      *string // 8 to 64, or "host"
-	GuestPhysBits *int64  // PVE 9.1 or later
-	Level         *int64  // CPUID level; PVE 9.2 or later
-	ReportedModel *string // custom models only
+	Hidden        *bool   `tfsdk:"hidden"`          // hide KVM from the guest
+	HVVendorID    *string `tfsdk:"hv_vendor_id"`    // Hyper-V vendor id
+	PhysBits      *string `tfsdk:"phys_bits"`       // 8 to 64, or "host"
+	GuestPhysBits *int64  `tfsdk:"guest_phys_bits"` // PVE 9.1 or later
+	Level         *int64  `tfsdk:"level"`           // CPUID level; PVE 9.2 or later
+	ReportedModel *string `tfsdk:"reported_model"`  // custom models only
 
-	Rest map[string]string // further sub-keys of cpu
+	Rest map[string]string `tfsdk:"-"` // further sub-keys of cpu
 }
 
 // Memory is the memory group; sizes in MiB.
 type Memory struct {
-	Size          *int64
-	Balloon       *int64 // 0 switches ballooning off
-	Shares        *int64
-	Hugepages     *string // root@pam only
-	KeepHugepages *bool   // root@pam only
-	AllowKSM      *bool   // PVE 9.1 or later
+	Size          *int64  `tfsdk:"size"`
+	Balloon       *int64  `tfsdk:"balloon"` // 0 switches ballooning off
+	Shares        *int64  `tfsdk:"shares"`
+	Hugepages     *string `tfsdk:"hugepages"`     // root@pam only
+	KeepHugepages *bool   `tfsdk:"keephugepages"` // root@pam only
+	AllowKSM      *bool   `tfsdk:"allow_ksm"`     // PVE 9.1 or later
 }
 
 // Agent is the guest agent option.
 type Agent struct {
-	Enabled           *bool
-	Type              *string // virtio, isa
-	FSTrimClonedDisks *bool
-	FreezeFSOnBackup  *bool // freeze-fs-on-backup, since PVE 9.2 also named freeze-fs
-	Rest              map[string]string
+	Enabled           *bool             `tfsdk:"enabled"`
+	Type              *string           `tfsdk:"type"` // virtio, isa
+	FSTrimClonedDisks *bool             `tfsdk:"fstrim_cloned_disks"`
+	FreezeFSOnBackup  *bool             `tfsdk:"freeze_fs_on_backup"` // freeze-fs-on-backup, since PVE 9.2 also named freeze-fs
+	Rest              map[string]string `tfsdk:"-"`
 }
-
-// Disk is a hard disk in a slot. Volume is empty until it exists.
-type Disk struct {
-	Storage    string
-	Volume     string  // volume id, "local-zfs:vm-100-disk-0"
-	Size       *int64  // bytes
-	Format     *string // raw, qcow2, vmdk; of an existing volume it follows from the volume id
-	ImportFrom *string // at creation only
-	Cache      *string
-	AIO        *string
-	Discard    *bool // on / ignore
-	SSD        *bool
-	IOThread   *bool
-	Backup     *bool
-	Replicate  *bool
-	ReadOnly   *bool
-	Serial     *string // plain text; percent-encoded on the wire
-
-	Model        *string // plain text; ide
-	WWN          *string // 0x and 16 hexadecimal digits
-	Vendor       *string // scsi
-	Product      *string // scsi
-	Queues       *int64  // scsi
-	SCSIBlock    *bool   // scsi
-	Snapshot     *bool   // writes are thrown away when the VM ends
-	Shared       *bool   // the volume is on every node
-	DetectZeroes *bool
-	RError       *string // ignore, report, stop
-	WError       *string // enospc, ignore, report, stop
-	Throttle     Throttle
-
-	Rest map[string]string // further sub-keys
-}
-
-// Throttle limits a disk: MBps in MB/s, IOPS in operations per second. Max is what a burst may reach, MaxLength how long
-// it may last, in seconds. A limit of both directions excludes those of one.
-type Throttle struct {
-	MBps, MBpsRead, MBpsWrite                            *float64
-	MBpsMax, MBpsReadMax, MBpsWriteMax                   *float64
-	MBpsMaxLength, MBpsReadMaxLength, MBpsWriteMaxLength *int64 // bps_max_length, bps_rd_max_length, bps_wr_max_length
-	IOPS, IOPSRead, IOPSWrite                            *int64
-	IOPSMax, IOPSReadMax, IOPSWriteMax                   *int64
-	IOPSMaxLength, IOPSReadMaxLength, IOPSWriteMaxLength *int64
-}
-
-// CDROM is an optical drive. File is a volume id, "none" (empty drive) or "cdrom" (the host's drive).
-type CDROM struct {
-	File string
-	Rest map[string]string
-}
-
-// NIC is a network device.
-type NIC struct {
-	Model    string
-	MACAddr  *string // case as stored
-	Bridge   *string
-	Tag      *int64
-	Trunks   []string // "5", "10-20"; sorted by number
-	Firewall *bool
-	LinkDown *bool
-	MTU      *int64
-	Queues   *int64
-	Rate     *float64 // MB/s
-
-	HostTunnel *bool // PVE 9.2 or later
-	Rest       map[string]string
-}
-
-// EFIDisk is the disk of OVMF's variables. Its size is PVE's.
-type EFIDisk struct {
-	Storage         string
-	Volume          string
-	Format          *string
-	Type            *string // efitype: 2m, 4m
-	PreEnrolledKeys *bool
-	MSCert          *string // ms-cert: 2011, 2023, 2023w, 2023k; PVE writes it itself; PVE 9.1 or later
-	ImportFrom      *string // at creation only
-	Rest            map[string]string
-}
-
-// TPMState is the disk of the software TPM. Its version cannot change.
-type TPMState struct {
-	Storage string
-	Volume  string
-	Version *string // v1.2, v2.0
-
-	ImportFrom *string // at creation only
-	Rest       map[string]string
-}
-
-// CloudInit is the cloud-init drive and what it says.
-type CloudInit struct {
-	Slot         string // "" = no drive
-	Storage      string
-	Volume       string
-	Format       *string
-	Rest         map[string]string // further sub-keys of the drive
-	Type         *string           // citype
-	User         *string
-	PasswordHash *string // cipassword, write-only: never decoded
-	SSHKeys      []string
-	Nameservers  []string
-	SearchDomain *string
-	Upgrade      *bool
-	Addresses    map[string]Address // by NIC slot: net0
-	Custom       *CustomData
-}
-
-// Address is the ipconfig of one NIC.
-type Address struct {
-	IPv4, Gateway4 *string // CIDR or dhcp
-	IPv6, Gateway6 *string // CIDR, dhcp or auto
-}
-
-// CustomData are snippets that replace the generated cloud-init documents; volume ids.
-type CustomData struct{ User, Network, Meta, Vendor *string }

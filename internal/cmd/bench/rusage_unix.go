@@ -13,7 +13,7 @@ import (
 func usageOf(p *os.ProcessState) usage {
 	u := usage{CPU: p.UserTime() + p.SystemTime()}
 	if r, ok := p.SysUsage().(*syscall.Rusage); ok {
-		u.RSS = int64(r.Maxrss) //nolint:unconvert // it has 32 bits on some systems
+		u.RSS = int64(r.Maxrss)       //nolint:unconvert // it has 32 bits on some systems
 		if runtime.GOOS != "darwin" { // KiB elsewhere
 			u.RSS <<= 10
 		}

@@ -22,7 +22,7 @@ const (
 // threeNICs are the network devices of a VM, one of them without an address.
 func threeNICs() map[string]vm.NIC {
 	first, second := mac0, mac1
-	return map[string]vm.NIC{"net10": {MACAddr: &second}, "net2": {MACAddr: &first}, "net3": {}}
+	return map[string]vm.NIC{"net10": {NICOptions: vm.NICOptions{MACAddr: &second}}, "net2": {NICOptions: vm.NICOptions{MACAddr: &first}}, "net3": {}}
 }
 
 func nic(name, mac string, addresses ...string) pve.AgentInterface {

@@ -1,0 +1,155 @@
+package vm
+
+// Disk is a hard disk in a slot. Volume is empty until it exists.
+type Disk struct {
+	Storage    string
+	Volume     string  // volume id, "local-zfs:vm-100-disk-0"
+	Size       *int64  // bytes
+	Format     *string // raw, qcow2, vmdk; of an existing volume it follows from the volume id
+	ImportFrom *string // at creation only
+	DiskOptions
+	Throttle Throttle
+	Rest     map[string]string // further sub-keys
+}
+
+// DiskOptions are the sub-keys of a disk that are one value each.
+type DiskOptions struct {
+	Cache     *string `tfsdk:"cache"`
+	AIO       *string `tfsdk:"aio"`
+	Discard   *bool   `tfsdk:"discard"` // on / ignore
+	SSD       *bool   `tfsdk:"ssd"`
+	IOThread  *bool   `tfsdk:"iothread"`
+	Backup    *bool   `tfsdk:"backup"`
+	Replicate *bool   `tfsdk:"replicate"`
+	ReadOnly  *bool   `tfsdk:"ro"`
+	Serial    *string `tfsdk:"serial"` // plain text; percent-encoded on the wire
+
+	Model        *string `tfsdk:"model"`     // plain text; ide
+	WWN          *string `tfsdk:"wwn"`       // 0x and 16 hexadecimal digits
+	Vendor       *string `tfsdk:"vendor"`    // scsi
+	Product      *string `tfsdk:"product"`   // scsi
+	Queues       *int64  `tfsdk:"queues"`    // scsi
+	SCSIBlock    *bool   `tfsdk:"scsiblock"` // scsi
+	Snapshot     *bool   `tfsdk:"snapshot"`  // writes are thrown away when the VM ends
+	Shared       *bool   `tfsdk:"shared"`    // the volume is on every node
+	DetectZeroes *bool   `tfsdk:"detect_zeroes"`
+	RError       *string `tfsdk:"rerror"` // ignore, report, stop
+	WError       *string `tfsdk:"werror"` // enospc, ignore, report, stop
+}
+
+// Throttle limits a disk: MBps in MB/s, IOPS in operations per second. Max is what a burst may reach, MaxLength how long
+// it may last, in seconds (bps_max_length, bps_rd_max_length, bps_wr_max_length). A limit of both directions excludes those
+// of one.
+type Throttle struct {
+	MBps               *float64 `tfsdk:"mbps"`
+	MBpsRead           *float64 `tfsdk:"mbps_rd"`
+	MBpsWrite          *float64 `tfsdk:"mbps_wr"`
+	MBpsMax            *float64 `tfsdk:"mbps_max"`
+	MBpsReadMax        *float64 `tfsdk:"mbps_rd_max"`
+	MBpsWriteMax       *float64 `tfsdk:"mbps_wr_max"`
+	MBpsMaxLength      *int64   `tfsdk:"mbps_max_length"`
+	MBpsReadMaxLength  *int64   `tfsdk:"mbps_rd_max_length"`
+	MBpsWriteMaxLength *int64   `tfsdk:"mbps_wr_max_length"`
+	IOPS               *int64   `tfsdk:"iops"`
+	IOPSRead           *int64   `tfsdk:"iops_rd"`
+	IOPSWrite          *int64   `tfsdk:"iops_wr"`
+	IOPSMax            *int64   `tfsdk:"iops_max"`
+	IOPSReadMax        *int64   `tfsdk:"iops_rd_max"`
+	IOPSWriteMax       *int64   `tfsdk:"iops_wr_max"`
+	IOPSMaxLength      *int64   `tfsdk:"iops_max_length"`
+	IOPSReadMaxLength  *int64   `tfsdk:"iops_rd_max_length"`
+	IOPSWriteMaxLength *int64   `tfsdk:"iops_wr_max_length"`
+}
+
+// CDROM is an optical drive. File is a volume id, "none" (empty drive) or "cdrom" (the host's drive).
+type CDROM struct {
+	File string
+	Rest map[string]string
+}
+
+// NIC is a network device.
+type NIC struct {
+	Model string
+	NICOptions
+	Rest map[string]string
+}
+
+// NICOptions are the sub-keys of a network device beside its model.
+type NICOptions struct {
+	MACAddr    *string  `tfsdk:"macaddr"` // case as stored
+	Bridge     *string  `tfsdk:"bridge"`
+	Tag        *int64   `tfsdk:"tag"`
+	Trunks     []string `tfsdk:"trunks"` // "5", "10-20"; sorted by number
+	Firewall   *bool    `tfsdk:"firewall"`
+	LinkDown   *bool    `tfsdk:"link_down"`
+	MTU        *int64   `tfsdk:"mtu"`
+	Queues     *int64   `tfsdk:"queues"`
+	Rate       *float64 `tfsdk:"rate"`        // MB/s
+	HostTunnel *bool    `tfsdk:"host_tunnel"` // PVE 9.2 or later
+}
+
+// EFIDisk is the disk of OVMF's variables. Its size is PVE's.
+type EFIDisk struct {
+	Storage    string
+	Volume     string
+	Format     *string
+	ImportFrom *string // at creation only
+	EFIOptions
+	Rest map[string]string
+}
+
+// EFIOptions are the sub-keys of an EFI disk.
+type EFIOptions struct {
+	Type            *string `tfsdk:"type"` // efitype: 2m, 4m
+	PreEnrolledKeys *bool   `tfsdk:"pre_enrolled_keys"`
+	MSCert          *string `tfsdk:"ms_cert"` // ms-cert: 2011, 2023, 2023w, 2023k; PVE writes it itself; PVE 9.1 or later
+}
+
+// TPMState is the disk of the software TPM. Its version cannot change.
+type TPMState struct {
+	Storage string
+	Volume  string
+	Version *string // v1.2, v2.0
+
+	ImportFrom *string // at creation only
+	Rest       map[string]string
+}
+
+// CloudInit is the cloud-init drive and what it says.
+type CloudInit struct {
+	Slot         string // "" = no drive
+	Storage      string
+	Volume       string
+	Format       *string
+	Rest         map[string]string // further sub-keys of the drive
+	PasswordHash *string           // cipassword, write-only: never decoded
+	CloudInitOptions
+}
+
+// CloudInitOptions are what the cloud-init drive says.
+type CloudInitOptions struct {
+	Type         *string            `tfsdk:"type"` // citype
+	User         *string            `tfsdk:"user"`
+	SSHKeys      []string           `tfsdk:"ssh_keys"`
+	Nameservers  []string           `tfsdk:"nameservers"`
+	SearchDomain *string            `tfsdk:"searchdomain"`
+	Upgrade      *bool              `tfsdk:"upgrade"`
+	Addresses    map[string]Address `tfsdk:"addresses"` // by NIC slot: net0
+	Custom       *CustomData        `tfsdk:"custom"`
+}
+
+// Address is the ipconfig of one NIC.
+type Address struct {
+	IPv4     *string `tfsdk:"ipv4"` // CIDR, dhcp or manual
+	Gateway4 *string `tfsdk:"gateway4"`
+	IPv6     *string `tfsdk:"ipv6"` // CIDR, dhcp, auto or manual
+	Gateway6 *string `tfsdk:"gateway6"`
+}
+
+// CustomData are snippets that replace the generated cloud-init documents; volume ids.
+type CustomData struct {
+	User    *string `tfsdk:"user"`
+	Network *string `tfsdk:"network"`
+	Meta    *string `tfsdk:"meta"`
+	Vendor  *string `tfsdk:"vendor"`
+}
