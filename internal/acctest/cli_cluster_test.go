@@ -232,7 +232,7 @@ func remove(ctx context.Context, api *pve.Client, node string, vmid int) error {
 			return err
 		}
 	}
-	upid, err := api.DeleteVM(ctx, node, vmid, pve.DeleteOptions{Purge: true})
+	upid, err := api.DeleteVM(ctx, node, vmid, true)
 	if err != nil {
 		return err
 	}

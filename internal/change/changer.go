@@ -7,17 +7,19 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 )
 
 // Changer changes VMs of one cluster.
 type Changer struct {
-	api    *pve.Client
-	clock  pve.Clock
-	jobs   *job.Runner
-	guests *guest.Guests
+	api     *pve.Client
+	clock   pve.Clock
+	jobs    *job.Runner
+	guests  *guest.Guests
+	remover *remove.Remover
 }
 
 // New makes a Changer.
-func New(jobs *job.Runner, guests *guest.Guests) *Changer {
-	return &Changer{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests}
+func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover) *Changer {
+	return &Changer{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, remover: remover}
 }

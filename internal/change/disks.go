@@ -75,7 +75,7 @@ func (u *update) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, e
 	done.redrawn = slots[t.base.CloudInit.Slot]
 	done.moved = movedFrom(config.Current(), shape.Moves)
 	if err = u.moveDisks(ctx, shape.Moves); err == nil && len(shape.Grow) > 0 {
-		err = u.view.Shape(ctx, vm.Change{Grow: shape.Grow})
+		err = u.view.Grow(ctx, shape.Grow)
 	}
 	if err != nil {
 		return t, done, err
@@ -164,7 +164,7 @@ func (u *update) growNewDisks(ctx context.Context, t todo, attached map[string]s
 	if len(now) == 0 {
 		return late, nil
 	}
-	return late, u.view.Shape(ctx, vm.Change{Grow: now})
+	return late, u.view.Grow(ctx, now)
 }
 
 // attachedGrowth compares attached volumes with the sizes that the plan wants: that of a detached one is told by PVE only when
@@ -201,7 +201,7 @@ func (u *update) shapeLateDisks(ctx context.Context, moves []vm.Move, grow []vm.
 	}
 	moved = movedFrom(config.Current(), moves)
 	if err = u.moveDisks(ctx, moves); err == nil && len(now) > 0 {
-		err = u.view.Shape(ctx, vm.Change{Grow: now})
+		err = u.view.Grow(ctx, now)
 	}
 	return moved, err
 }

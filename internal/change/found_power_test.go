@@ -71,7 +71,7 @@ func TestFound28OursIsStarted(t *testing.T) {
 func TestFound28GoneEndsTheWait(t *testing.T) {
 	w := newWorld(t, nil)
 	u, before := w.restarting()
-	w.task(w.api.DeleteVM(t.Context(), "pve1", theVM, pve.DeleteOptions{}))
+	w.task(w.api.DeleteVM(t.Context(), "pve1", theVM, false))
 	w.sim.ResetOps()
 	err := u.awaitStart(t.Context(), before)
 	if err == nil || !strings.Contains(err.Error(), "is gone") || w.sent("/status/start") != 0 || len(w.sim.Ops()) > 2 {

@@ -2,14 +2,14 @@ package change
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -20,7 +20,9 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move) error {
 	if len(moves) == 0 {
 		return nil
 	}
-	err := u.view.Shape(ctx, vm.Change{Moves: moves})
+	err := u.view.Send(ctx, func(ctx context.Context) error {
+		return u.s.remover.MoveInState(ctx, &u.view.tasks, u.view.inState(), moves)
+	})
 	if pve.RefusesIOUring(err) {
 		return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("A disk of running VM %d cannot be moved with aio = \"io_uring\"", u.vmid),
 			Detail: "That is what a disk without aio has. Set aio = \"native\" or \"threads\" on it as well: then the VM is restarted first, and moved after that. " +
@@ -29,38 +31,51 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move) error {
 	return err
 }
 
-// destroyEntry destroys a detached volume: deleting its entry does so at once (qemu-server API2/Qemu.pm update_vm_api). It is a
-// task, since a large volume takes its time.
+// inState is the VM as package remove knows it.
+func (v *view) inState() remove.InState {
+	identities := []guest.Identity{v.ref.Identity}
+	if v.next != nil {
+		identities = append(identities, *v.next)
+	}
+	return remove.InState{Node: v.node, VMID: v.vmid, Identities: identities}
+}
+
+// destroyEntry destroys a detached volume that nobody else uses.
 func (u *update) destroyEntry(ctx context.Context, config pve.PendingConfig, entry string) error {
-	node, params, volume := u.view.node, pve.Params{"delete": entry, "digest": config.Digest}, config.Current()[entry]
-	_, err := u.view.Perform(ctx, job.Request{Type: "qmconfig",
-		Send: func(ctx context.Context) (pve.UPID, error) {
-			return u.s.api.UpdateConfigTask(ctx, node, u.vmid, params)
-		},
-		Done: func(ctx context.Context) (bool, error) {
-			now, err := u.s.api.CurrentConfig(ctx, node, u.vmid)
-			return err == nil && now.Values[entry] != volume, err
-		}})
-	return err
+	e, err := u.s.remover.ProveInState(ctx, u.view.inState(), []string{guest.VolumeOf(config.Current()[entry])})
+	if err != nil {
+		return err
+	}
+	return u.view.Send(ctx, func(ctx context.Context) error {
+		return u.s.remover.DestroyUnused(ctx, &u.view.tasks, e, config, []string{entry})
+	})
+}
+
+// destroyMade destroys detached volumes that this update has made.
+func (u *update) destroyMade(ctx context.Context, config pve.PendingConfig, made, entries []string) error {
+	e, err := u.s.remover.ProveMade(ctx, u.view.inState(), made)
+	if err != nil {
+		return err
+	}
+	return u.view.Send(ctx, func(ctx context.Context) error {
+		return u.s.remover.DestroyUnused(ctx, &u.view.tasks, e, config, entries)
+	})
 }
 
 // freeVolume removes a volume that no configuration of the VM names any more.
 func (u *update) freeVolume(ctx context.Context, volume string) error {
-	node := u.view.node
-	_, err := u.view.Perform(ctx, job.Request{Type: "imgdel",
-		Send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.DeleteVolume(ctx, node, volume) }})
-	return err
+	return u.view.Send(ctx, func(ctx context.Context) error {
+		return u.s.remover.FreeInState(ctx, &u.view.tasks, u.view.inState(), volume)
+	})
 }
 
 // stopHard cuts the guest off.
 func (u *update) stopHard(ctx context.Context) error {
-	node := u.view.node
-	_, err := u.view.Power(ctx, job.Request{Type: "qmstop", Done: u.s.guests.IsStopped(node, u.vmid),
-		Send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.StopVM(ctx, node, u.vmid, pve.Params{}) }})
-	if err == nil {
-		err = u.s.guests.AwaitStop(ctx, node, u.vmid, time.Minute)
+	e, err := u.s.remover.ProveInState(ctx, u.view.inState(), nil)
+	if err != nil {
+		return err
 	}
-	return err
+	return u.view.Send(ctx, func(ctx context.Context) error { return u.s.remover.StopHard(ctx, &u.view.tasks, e) })
 }
 
 // movedFrom are the volumes that moved disks have left, by slot.
@@ -89,7 +104,13 @@ func (u *update) freeMoved(ctx context.Context, moved map[string]string) {
 		return
 	}
 	for _, volume := range left {
-		if err := u.freeVolume(ctx, volume); err != nil {
+		err := u.freeVolume(ctx, volume)
+		var inUse *remove.InUseError
+		switch {
+		case errors.As(err, &inUse):
+			u.warn(fmt.Sprintf("Volume %s of VM %d was not removed", volume, u.vmid),
+				fmt.Sprintf("Its disk was moved away, and PVE left it where it was: %s.", err))
+		case err != nil:
 			u.warn(fmt.Sprintf("Volume %s of VM %d is left over", volume, u.vmid),
 				fmt.Sprintf("Its disk was moved away, and PVE did not free it: %s\n\nOnce the VM was stopped, `pvesm free %s` on node %s removes it.",
 					err, volume, u.view.node))

@@ -89,7 +89,7 @@ func (u *update) removeMade(ctx context.Context, made []string, boot bool) error
 		}
 	}
 	if len(entries) > 0 {
-		if err := u.view.Set(ctx, pve.Params{"delete": strings.Join(entries, ","), "digest": config.Digest}); err != nil {
+		if err := u.destroyMade(ctx, config, made, entries); err != nil {
 			return fmt.Errorf("volume %s was made for it and is left, detached: %w", strings.Join(made, ", "), err)
 		}
 	}

@@ -91,9 +91,9 @@ func (v *view) Revert(ctx context.Context, options []string) error {
 	return v.Send(ctx, func(ctx context.Context) error { return v.jobs.Revert(ctx, v.node, v.vmid, options) })
 }
 
-// Shape moves and grows disks.
-func (v *view) Shape(ctx context.Context, c vm.Change) error {
-	return v.Send(ctx, func(ctx context.Context) error { return v.jobs.Shape(ctx, &v.tasks, v.node, v.vmid, c) })
+// Grow grows disks.
+func (v *view) Grow(ctx context.Context, all []vm.Growth) error {
+	return v.Send(ctx, func(ctx context.Context) error { return v.jobs.Grow(ctx, &v.tasks, v.node, v.vmid, all) })
 }
 
 // Perform sends what becomes a task, and awaits that.

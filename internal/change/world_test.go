@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -78,7 +79,8 @@ func newWorld(t *testing.T, options pve.Params) *world {
 	}
 	t.Cleanup(w.api.Close)
 	jobs := job.New(w.api, clock)
-	w.changer = New(jobs, guest.New(jobs))
+	guests := guest.New(jobs)
+	w.changer = New(jobs, guests, remove.New(jobs, guests, nil))
 	params := pve.Params{"vmid": "400", "name": "ours", "memory": "512"}
 	for option, value := range options {
 		params[option] = value

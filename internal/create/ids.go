@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -101,9 +103,14 @@ func (i *idChooser) configured(ctx context.Context) (guest.Fences, error) {
 			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may hold somebody's data, so they were not touched. "+
 				"Remove them (pvesm free VOLUME), choose another vmid, or set on_orphaned_volumes = \"destroy\"", all.Nodes(), orphans)}
 	}
-	if err := i.s.remover.Unattached(ctx, i.resources, all.Orphans()); err != nil {
-		return nil, &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
-			Detail: "They were not touched, and VM " + fmt.Sprint(vmid) + " was not created", Err: err}
+	for _, f := range all {
+		if len(f.Before) == 0 {
+			continue
+		}
+		if err := i.s.remover.ProveLeftOver(ctx, f.Node, vmid, slices.Sorted(maps.Keys(f.Before))); err != nil {
+			return nil, &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
+				Detail: "They were not touched, and VM " + fmt.Sprint(vmid) + " was not created", Err: err}
+		}
 	}
 	for _, f := range all {
 		if len(f.Before) == 0 {

@@ -52,7 +52,10 @@ func (c *creation) unmarked() error {
 
 // shape moves and grows disks.
 func (c *creation) shape(ctx context.Context) error {
-	return c.s.jobs.Shape(ctx, &c.ledger, c.node, c.vmid, c.change)
+	if err := c.s.remover.MoveUncommitted(ctx, &c.ledger, c.node, c.stamp, c.change.Moves); err != nil {
+		return err
+	}
+	return c.s.jobs.Grow(ctx, &c.ledger, c.node, c.vmid, c.change.Grow)
 }
 
 // convert makes the VM a template.

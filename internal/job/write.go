@@ -94,19 +94,9 @@ func (s *Runner) Put(ctx context.Context, node string, vmid int, params pve.Para
 	return err
 }
 
-// Shape moves and grows disks, one after the other.
-func (s *Runner) Shape(ctx context.Context, l *Ledger, node string, vmid int, change vm.Change) error {
-	for _, m := range change.Moves {
-		params := pve.Params{"disk": m.Slot, "storage": m.Storage, "delete": "1"}
-		if m.Format != "" {
-			params["format"] = m.Format
-		}
-		if _, err := s.Perform(ctx, l, Request{Node: node, Type: "qmmove", ID: vmid,
-			Send: func(ctx context.Context) (pve.UPID, error) { return s.API.MoveDisk(ctx, node, vmid, params) }}); err != nil {
-			return fmt.Errorf("move %s to %s: %w", m.Slot, m.Storage, err)
-		}
-	}
-	grow := slices.Clone(change.Grow)
+// Grow grows disks, one after the other.
+func (s *Runner) Grow(ctx context.Context, l *Ledger, node string, vmid int, all []vm.Growth) error {
+	grow := slices.Clone(all)
 	slices.SortFunc(grow, func(a, b vm.Growth) int { return strings.Compare(a.Slot, b.Slot) })
 	for _, g := range grow {
 		if _, err := s.Perform(ctx, l, Request{Node: node, Type: "resize", ID: vmid,

@@ -83,5 +83,5 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 	guests := guest.New(jobs)
 	remover := remove.New(jobs, guests, shell)
 	return &Service{Runner: jobs, Guests: guests, Remover: remover, Creator: create.New(jobs, guests, remover),
-		Changer: change.New(jobs, guests), Checker: preflight.New(jobs, guests)}
+		Changer: change.New(jobs, guests, remover), Checker: preflight.New(jobs, guests)}
 }

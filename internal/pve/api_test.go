@@ -25,20 +25,26 @@ func TestWrites(t *testing.T) {
 			return upid(c.CloneVM(ctx, "pve1", 9000, Params{"newid": "100"}))
 		}, "POST /nodes/pve1/qemu/9000/clone newid=100"},
 		"delete": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.DeleteVM(ctx, "pve1", 100, DeleteOptions{Purge: true, SkipLock: true}))
-		}, "DELETE /nodes/pve1/qemu/100 purge=1&skiplock=1"},
+			return upid(c.DeleteVM(ctx, "pve1", 100, true))
+		}, "DELETE /nodes/pve1/qemu/100 purge=1"},
 		"delete plainly": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.DeleteVM(ctx, "pve1", 100, DeleteOptions{}))
+			return upid(c.DeleteVM(ctx, "pve1", 100, false))
 		}, "DELETE /nodes/pve1/qemu/100 "},
 		"resize": {task, func(ctx context.Context, c *Client) error {
 			return upid(c.Resize(ctx, "pve1", 100, "scsi0", "+2G"))
 		}, "PUT /nodes/pve1/qemu/100/resize disk=scsi0&size=%2B2G"},
 		"move disk": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.MoveDisk(ctx, "pve1", 100, Params{"disk": "scsi0", "storage": "lvm"}))
-		}, "POST /nodes/pve1/qemu/100/move_disk disk=scsi0&storage=lvm"},
-		"unlink": {"null", func(ctx context.Context, c *Client) error {
-			return c.Unlink(ctx, "pve1", 100, "unused0", true)
-		}, "PUT /nodes/pve1/qemu/100/unlink force=1&idlist=unused0"},
+			return upid(c.MoveDiskAndFree(ctx, "pve1", 100, Params{"disk": "scsi0", "storage": "lvm"}))
+		}, "POST /nodes/pve1/qemu/100/move_disk delete=1&disk=scsi0&storage=lvm"},
+		"delete detached volumes": {task, func(ctx context.Context, c *Client) error {
+			return upid(c.DeleteUnused(ctx, "pve1", 100, []string{"unused0", "unused3"}, "abc"))
+		}, "POST /nodes/pve1/qemu/100/config delete=unused0%2Cunused3&digest=abc"},
+		"unlock": {"null", func(ctx context.Context, c *Client) error {
+			return c.RemoveLock(ctx, "pve1", 100, "abc", "")
+		}, "PUT /nodes/pve1/qemu/100/config delete=lock&digest=abc&skiplock=1"},
+		"shut down or stop": {task, func(ctx context.Context, c *Client) error {
+			return upid(c.ShutdownOrStopVM(ctx, "pve1", 100, 20*time.Second))
+		}, "POST /nodes/pve1/qemu/100/status/shutdown forceStop=1&timeout=20"},
 		"template": {task, func(ctx context.Context, c *Client) error {
 			return upid(c.ConvertToTemplate(ctx, "pve1", 100))
 		}, "POST /nodes/pve1/qemu/100/template "},
@@ -49,8 +55,8 @@ func TestWrites(t *testing.T) {
 			return c.RegenerateCloudInit(ctx, "pve1", 100)
 		}, "PUT /nodes/pve1/qemu/100/cloudinit "},
 		"update": {"null", func(ctx context.Context, c *Client) error {
-			return c.UpdateConfig(ctx, "pve1", 100, Params{"delete": "lock", "skiplock": "1"})
-		}, "PUT /nodes/pve1/qemu/100/config delete=lock&skiplock=1"},
+			return c.UpdateConfig(ctx, "pve1", 100, Params{"delete": "cores", "name": "x"})
+		}, "PUT /nodes/pve1/qemu/100/config delete=cores&name=x"},
 		"update as a task": {task, func(ctx context.Context, c *Client) error {
 			return upid(c.UpdateConfigTask(ctx, "pve1", 100, Params{"scsi1": "local:1"}))
 		}, "POST /nodes/pve1/qemu/100/config scsi1=local%3A1"},
@@ -330,5 +336,26 @@ func TestPermissionsAndHA(t *testing.T) {
 	}
 	if _, err := c.HAResource(t.Context(), 303); !IsKind(err, NotFound) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestWhatDestroysHasCallsOfItsOwn: a change of options that would destroy is not sent.
+func TestWhatDestroysHasCallsOfItsOwn(t *testing.T) {
+	s := newServer(t, constant(`null`))
+	c := s.client(t)
+	upid := func(_ UPID, err error) error { return err }
+	for name, err := range map[string]error{
+		"unused": c.UpdateConfig(t.Context(), "pve1", 100, Params{"delete": "cores,unused0"}),
+		"task":   upid(c.UpdateConfigTask(t.Context(), "pve1", 100, Params{"delete": "unused0"})),
+		"lock":   c.UpdateConfig(t.Context(), "pve1", 100, Params{"delete": "name; lock"}),
+		"force":  upid(c.ShutdownVM(t.Context(), "pve1", 100, Params{"forceStop": "1"})),
+		"slot":   upid(c.DeleteUnused(t.Context(), "pve1", 100, []string{"scsi0"}, "")),
+	} {
+		if !IsKind(err, Invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := s.requests(); len(got) > 0 {
+		t.Errorf("sent %v", got)
 	}
 }

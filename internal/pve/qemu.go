@@ -18,46 +18,10 @@ func (c *Client) CloneVM(ctx context.Context, node string, source int, p Params)
 	return c.start(ctx, op, http.MethodPost, guestPath(node, source, "/clone"), p)
 }
 
-// DeleteOptions say how a VM is removed.
-type DeleteOptions struct {
-	// Purge also removes it from HA, replication and backup jobs.
-	Purge bool
-	// SkipLock ignores a config lock; for root@pam with a ticket only.
-	SkipLock bool
-}
-
-// DeleteVM starts the removal of a VM with the volumes that its config names. Volumes that could not be freed do not fail
-// the task (until qemu-server 9.1.19 they are only in its log), and orphans of the same id are left alone: list the
-// storages afterwards. A lock and linked clones fail in the task, a running VM and protection at once.
-func (c *Client) DeleteVM(ctx context.Context, node string, vmid int, o DeleteOptions) (UPID, error) {
-	p := Params{}
-	if o.Purge {
-		p["purge"] = "1"
-	}
-	if o.SkipLock {
-		p["skiplock"] = "1"
-	}
-	return c.start(ctx, "delete "+guestName(node, vmid), http.MethodDelete, guestPath(node, vmid, ""), p)
-}
-
 // Resize starts growing a disk to a size ("32G"), or by one ("+2G"). Shrinking fails in the task.
 func (c *Client) Resize(ctx context.Context, node string, vmid int, disk, size string) (UPID, error) {
 	op := "resize disk " + disk + " of " + guestName(node, vmid) + " to " + size
 	return c.start(ctx, op, http.MethodPut, guestPath(node, vmid, "/resize"), Params{"disk": disk, "size": size})
-}
-
-// MoveDisk starts moving p["disk"] to p["storage"], or to another VM. The source stays as unusedN unless p["delete"].
-func (c *Client) MoveDisk(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
-	return c.start(ctx, "move disk "+p["disk"]+" of "+guestName(node, vmid), http.MethodPost, guestPath(node, vmid, "/move_disk"), p)
-}
-
-// Unlink takes disks out of the config, like a config update with "delete"; force also destroys their volumes.
-func (c *Client) Unlink(ctx context.Context, node string, vmid int, disks string, force bool) error {
-	p := Params{"idlist": disks}
-	if force {
-		p["force"] = "1"
-	}
-	return c.change(ctx, "unlink "+disks+" of "+guestName(node, vmid), http.MethodPut, guestPath(node, vmid, "/unlink"), p)
 }
 
 // ConvertToTemplate starts turning a stopped VM into a template.
@@ -144,13 +108,11 @@ func (c *Client) StartVM(ctx context.Context, node string, vmid int, p Params) (
 	return c.power(ctx, "start", "start", node, vmid, p)
 }
 
-// StopVM cuts a VM's power. One that is stopped is a success.
-func (c *Client) StopVM(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
-	return c.power(ctx, "stop", "stop", node, vmid, p)
-}
-
-// ShutdownVM asks the guest to end; p["timeout"] in seconds, p["forceStop"] to cut the power afterwards.
+// ShutdownVM asks the guest to end; p["timeout"] in seconds. One that does not is left running.
 func (c *Client) ShutdownVM(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
+	if p["forceStop"] != "" {
+		return "", &Error{Op: "shut down " + guestName(node, vmid), Kind: Invalid, Message: "forceStop has a call of its own; nothing was sent"}
+	}
 	return c.power(ctx, "shut down", "shutdown", node, vmid, p)
 }
 

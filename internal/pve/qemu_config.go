@@ -76,7 +76,11 @@ type pendingWire struct {
 
 // PendingConfig reads current and pending values in one request. Errors are as for CurrentConfig.
 func (c *Client) PendingConfig(ctx context.Context, node string, vmid int) (PendingConfig, error) {
-	wire, err := fetch[[]pendingWire](ctx, c, "read the config of "+guestName(node, vmid), guestPath(node, vmid, "/pending"), nil)
+	return c.pendingConfig(ctx, "read the config of "+guestName(node, vmid), guestPath(node, vmid, "/pending"))
+}
+
+func (c *Client) pendingConfig(ctx context.Context, op, path string) (PendingConfig, error) {
+	wire, err := fetch[[]pendingWire](ctx, c, op, path, nil)
 	if err != nil {
 		return PendingConfig{}, err
 	}
@@ -142,12 +146,20 @@ func (p PendingConfig) Waiting() []string {
 
 // UpdateConfig changes options at once. What a running VM cannot take stays pending; what it refuses at hotplug is
 // Invalid and stays pending as well (qemu-server API2/Qemu.pm update_vm_api). Not for changes that allocate or import a
-// disk: PVE's proxy gives up after 30 s.
+// disk: PVE's proxy gives up after 30 s. What destroys has calls of its own (destroy.go).
 func (c *Client) UpdateConfig(ctx context.Context, node string, vmid int, p Params) error {
-	return c.change(ctx, "update the config of "+guestName(node, vmid), http.MethodPut, guestPath(node, vmid, "/config"), p)
+	op := "update the config of " + guestName(node, vmid)
+	if err := mayDestroy(op, p); err != nil {
+		return err
+	}
+	return c.change(ctx, op, http.MethodPut, guestPath(node, vmid, "/config"), p)
 }
 
 // UpdateConfigTask is UpdateConfig as a task. With p["background_delay"] the UPID is empty when it has ended well by then.
 func (c *Client) UpdateConfigTask(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
-	return c.startOrFinish(ctx, "update the config of "+guestName(node, vmid), http.MethodPost, guestPath(node, vmid, "/config"), p)
+	op := "update the config of " + guestName(node, vmid)
+	if err := mayDestroy(op, p); err != nil {
+		return "", err
+	}
+	return c.startOrFinish(ctx, op, http.MethodPost, guestPath(node, vmid, "/config"), p)
 }

@@ -64,7 +64,7 @@ func TestRetryTable(t *testing.T) {
 			for _, write := range []func() error{
 				func() error { _, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); return err },
 				func() error { return c.UpdateConfig(t.Context(), "pve1", 100, Params{"name": "x"}) },
-				func() error { _, err := c.DeleteVM(t.Context(), "pve1", 100, DeleteOptions{}); return err },
+				func() error { _, err := c.DeleteVM(t.Context(), "pve1", 100, false); return err },
 			} {
 				before := len(s.requests())
 				err := write()
@@ -170,7 +170,7 @@ func TestNoWriteIsReplayedOnAReusedConnection(t *testing.T) {
 	sends := []func() error{
 		func() error { _, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); return err },
 		func() error { return c.UpdateConfig(t.Context(), "pve1", 100, Params{"name": "x"}) },
-		func() error { _, err := c.DeleteVM(t.Context(), "pve1", 100, DeleteOptions{}); return err },
+		func() error { _, err := c.DeleteVM(t.Context(), "pve1", 100, false); return err },
 		func() error { _, err := c.StartVM(t.Context(), "pve1", 100, nil); return err }, // without a body
 	}
 	for i, send := range sends {

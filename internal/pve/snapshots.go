@@ -4,7 +4,11 @@ import "context"
 
 // Snapshots lists the names of a VM's snapshots, without "current", which is none.
 func (c *Client) Snapshots(ctx context.Context, node string, vmid int) ([]string, error) {
-	wire, err := fetch[[]map[string]flexString](ctx, c, "list the snapshots of "+guestName(node, vmid), guestPath(node, vmid, "/snapshot"), nil)
+	return c.snapshots(ctx, "list the snapshots of "+guestName(node, vmid), guestPath(node, vmid, "/snapshot"))
+}
+
+func (c *Client) snapshots(ctx context.Context, op, path string) ([]string, error) {
+	wire, err := fetch[[]map[string]flexString](ctx, c, op, path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -19,7 +23,11 @@ func (c *Client) Snapshots(ctx context.Context, node string, vmid int) ([]string
 
 // SnapshotConfig reads the options that a snapshot keeps, its saved memory ("vmstate") among them.
 func (c *Client) SnapshotConfig(ctx context.Context, node string, vmid int, name string) (map[string]string, error) {
-	w, err := fetch[guestConfigWire](ctx, c, "read snapshot "+name+" of "+guestName(node, vmid), guestPath(node, vmid, "/snapshot/"+name+"/config"), nil)
+	return c.snapshotConfig(ctx, "read snapshot "+name+" of "+guestName(node, vmid), guestPath(node, vmid, "/snapshot/"+name+"/config"))
+}
+
+func (c *Client) snapshotConfig(ctx context.Context, op, path string) (map[string]string, error) {
+	w, err := fetch[guestConfigWire](ctx, c, op, path, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package pve
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,16 +106,4 @@ func (c *Client) Content(ctx context.Context, node, storage, content string, vmi
 		})
 	}
 	return out, nil
-}
-
-// DeleteVolume frees a volume. PVE waits up to 5 s for it; the UPID is empty when it has ended well by then. It does not
-// look whether a config uses the volume, and a volume that does not exist is mostly a success. It needs
-// Datastore.Allocate on the storage (pve-storage API2/Storage/Content.pm).
-func (c *Client) DeleteVolume(ctx context.Context, node, volid string) (UPID, error) {
-	op := "delete volume " + volid + " on node " + node
-	storage, name, ok := strings.Cut(volid, ":")
-	if !ok || storage == "" || name == "" || strings.Contains(storage, "/") {
-		return "", &Error{Op: op, Kind: Invalid, Message: "not a volume id of the form storage:volume; nothing was sent"}
-	}
-	return c.startOrFinish(ctx, op, http.MethodDelete, "/nodes/"+node+"/storage/"+storage+"/content/"+volid, Params{"delay": "5"})
 }

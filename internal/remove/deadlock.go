@@ -2,6 +2,7 @@ package remove
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -111,18 +112,17 @@ func (d *destruction) unlock(ctx context.Context, lock string, dead pve.Task, ca
 		return &job.LockedError{Err: cause, Held: held + "none that died is known either. A program outside PVE may have set it, or somebody by hand", Next: "if nothing is at work on it, " + next}
 	case !slices.Contains(deadLocks(), lock):
 		return &job.LockedError{Err: cause, Held: held + describe(dead) + " died", Next: next}
-	case d.s.api.Identity().IsRootTicket():
-		params := pve.Params{"delete": "lock", "skiplock": "1", "digest": d.config.Digest}
-		if err := d.s.jobs.Put(ctx, d.node, vmid, params); err != nil {
-			return fmt.Errorf("take the dead lock (%s) of VM %d away: %w", lock, vmid, err)
-		}
-	case d.s.shell != nil:
-		if err := d.s.shell.Unlock(ctx, d.node, vmid); err != nil {
-			return fmt.Errorf("take the dead lock (%s) of VM %d away: %w", lock, vmid, err)
-		}
-	default:
+	}
+	e, err := d.prove(ctx, true)
+	if err == nil {
+		err = d.s.takeLock(ctx, e, "")
+	}
+	if errors.Is(err, errCannotUnlock) {
 		return &job.LockedError{Err: cause, Next: next,
 			Held: held + describe(dead) + " died. Only root@pam with a password may take it away over the API, and no SSH is configured"}
+	}
+	if err != nil {
+		return fmt.Errorf("take the dead lock (%s) of VM %d away: %w", lock, vmid, err)
 	}
 	d.warnings = append(d.warnings, guest.Warning{Summary: fmt.Sprintf("The lock (%s) of VM %d was taken away", lock, vmid), Detail: describe(dead) + " died and left it."})
 	d.suspect(lock, dead)

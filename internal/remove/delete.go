@@ -18,7 +18,7 @@ import (
 // What is left is returned with the error, to be kept in state.
 func (s *Remover) Delete(ctx context.Context, r Request) ([]tx.Residue, []guest.Warning, error) {
 	defer s.guests.Occupy(r.Ref.VMID)() // what carries the id is ours until the last look
-	remove := s.deleteGuest
+	remove := s.deleteInState
 	if r.Ref.Proof != nil {
 		remove = s.deleteUncommitted
 	}
@@ -40,7 +40,7 @@ func merge(left, more []tx.Residue) []tx.Residue {
 	return left
 }
 
-func (s *Remover) deleteGuest(ctx context.Context, r Request) ([]tx.Residue, []guest.Warning, error) {
+func (s *Remover) deleteInState(ctx context.Context, r Request) ([]tx.Residue, []guest.Warning, error) {
 	d := &destruction{s: s, r: r, pool: r.Pool}
 	left, err := d.run(ctx)
 	return left, d.warnings, err
@@ -95,14 +95,11 @@ func (s *Remover) clearVolume(ctx context.Context, r Request, residue tx.Residue
 	if !ok {
 		return fmt.Errorf("no VMID in %q", residue.ID)
 	}
-	resources, err := s.api.Resources(ctx)
-	if err != nil {
+	if err := s.ProveLeftOver(ctx, residue.Node, vmid, []string{residue.ID}); err != nil {
 		return err
 	}
-	if _, taken := resources.Guest(vmid); taken {
-		return fmt.Errorf("VM %d exists, and the volume may be in use by it", vmid)
-	}
-	if err := s.Unattached(ctx, resources, []string{residue.ID}); err != nil {
+	resources, err := s.api.SharedResources(ctx)
+	if err != nil {
 		return err
 	}
 	f := guest.OwnFence(residue.Node, vmid, []string{residue.ID})

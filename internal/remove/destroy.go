@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ func (r *removal) destroy(ctx context.Context, node string, config map[string]st
 	if r.committed {
 		r.follow(ctx, node, config)
 	}
-	if err := r.leaveHA(ctx); err != nil {
+	if err := r.leaveHA(ctx, node); err != nil {
 		return err
 	}
 	if err := r.halt(ctx, node); err != nil {
@@ -34,8 +35,8 @@ func (r *removal) destroy(ctx context.Context, node string, config map[string]st
 			return r.stuck // nil: the next pass goes on
 		}
 		if err := r.unlock(ctx, node, lock); err != nil {
-			if r.stuck != nil {
-				r.freeAll(ctx)
+			if errors.Is(err, errCannotUnlock) {
+				r.freeAll(ctx, node)
 			}
 			return err
 		}
@@ -62,14 +63,20 @@ func (r *removal) follow(ctx context.Context, node string, config map[string]str
 
 // delete has PVE remove the VM.
 func (r *removal) delete(ctx context.Context, node string) error {
+	whole := r.ours(node)
+	whole.whole, whole.place = true, r.Fence.Node
+	if r.Fence.Only != nil {
+		whole.volumes = slices.Sorted(maps.Keys(r.Fence.Only))
+	}
+	e, err := r.prove(ctx, whole)
+	if err != nil {
+		return r.refusal(err)
+	}
 	send := r.s.jobs.Once // a rollback has its own loop, and takes the locks of its own dead tasks away
 	if r.committed {
 		send = r.s.jobs.Perform
 	}
-	result, err := send(ctx, r.Ledger, job.Request{Node: node, Type: "qmdestroy", ID: r.VMID,
-		Send: func(ctx context.Context) (pve.UPID, error) {
-			return r.s.api.DeleteVM(ctx, node, r.VMID, pve.DeleteOptions{Purge: !r.keep})
-		}})
+	result, err := r.s.deleteGuest(ctx, send, r.Ledger, e, !r.keep)
 	if pve.IsKind(err, pve.NotFound) {
 		return nil
 	}
@@ -103,8 +110,23 @@ func (r *removal) halt(ctx context.Context, node string) error {
 	if status.Lock != "" && r.s.api.Identity().IsRootTicket() {
 		params["skiplock"] = "1"
 	}
-	_, err = r.s.jobs.Once(ctx, r.Ledger, job.Request{Node: node, Type: "qmstop", ID: r.VMID,
-		Send: func(ctx context.Context) (pve.UPID, error) { return r.s.api.StopVM(ctx, node, r.VMID, params) }})
+	e, err := r.prove(ctx, r.ours(node))
+	if err != nil {
+		return err
+	}
+	return r.s.stopHard(ctx, r.s.jobs.Once, r.Ledger, e, params)
+}
+
+// refusal keeps what no further pass can change: another guest uses a volume of ours. A guest that is gone is what was wanted.
+func (r *removal) refusal(err error) error {
+	var inUse *InUseError
+	if errors.As(err, &inUse) {
+		r.stuck = fmt.Errorf("VM %d was not removed: %w", r.VMID, err)
+		return r.stuck
+	}
+	if pve.IsKind(err, pve.NotFound) {
+		return nil
+	}
 	return err
 }
 
@@ -114,33 +136,21 @@ func (r *removal) unlock(ctx context.Context, node, lock string) error {
 	if !guest.IsOwnLock(lock) {
 		return job.LockedBy(lock, fmt.Sprintf("destroy VM %d on node %s", r.VMID, node))
 	}
-	if err := r.unheld(ctx, node, lock); err != nil {
-		return err
+	c := r.ours(node)
+	c.lock = true
+	e, err := r.prove(ctx, c)
+	if err == nil {
+		err = r.s.takeLock(ctx, e, r.Stamp.String())
 	}
-	if r.s.api.Identity().IsRootTicket() {
-		return r.s.jobs.Put(ctx, node, r.VMID, pve.Params{"delete": "lock", "skiplock": "1", "description": r.Stamp.String()})
+	var unseen *unseenTasksError
+	if errors.As(err, &unseen) {
+		r.stuck = err
 	}
-	if r.s.shell != nil {
-		return r.s.shell.Unlock(ctx, node, r.VMID)
+	if errors.Is(err, errCannotUnlock) {
+		r.stuck = fmt.Errorf("VM %d is locked (%s) by a worker that died; %w", r.VMID, lock, err)
+		return r.stuck
 	}
-	r.stuck = fmt.Errorf("VM %d is locked (%s) by a worker that died; only the user root@pam with a password may unlock it over the API, and no SSH is configured", r.VMID, lock)
-	return r.stuck
-}
-
-// unheld makes sure that no task at work holds the lock of our VM: since ours died, somebody may have removed what it left
-// and be creating a VM of his own. A token without Sys.Audit sees its own tasks only.
-func (r *removal) unheld(ctx context.Context, node, lock string) error {
-	tasks, err := r.s.api.Tasks(ctx, node, pve.TaskFilter{RunningOnly: true})
-	if err != nil {
-		return err
-	}
-	for _, t := range tasks {
-		mayHold := t.UPID.ID() == fmt.Sprint(r.VMID) || lock == "clone" && t.UPID.Type() == "qmclone"
-		if mayHold && !slices.Contains(r.Ledger.UPIDs, t.UPID) && !r.s.jobs.IsKnown(t.UPID) {
-			return fmt.Errorf("task %s is running and may hold the lock of VM %d", t.UPID, r.VMID)
-		}
-	}
-	return nil
+	return err
 }
 
 // adopt attaches to our VM the volumes of its id that it does not know of, so that they are destroyed with it. Those that
@@ -148,7 +158,7 @@ func (r *removal) unheld(ctx context.Context, node, lock string) error {
 func (r *removal) adopt(ctx context.Context, node string, config map[string]string) error {
 	params, next := pve.Params{}, 0
 	for _, v := range r.strays {
-		if guest.Uses(config, v) || r.tried[v] > 0 && r.free(ctx, v) == nil { // the next look tells
+		if guest.Uses(config, v) || r.tried[v] > 0 && r.free(ctx, r.ours(node), v) == nil { // the next look tells
 			continue
 		}
 		for ; config[fmt.Sprintf("unused%d", next)] != ""; next++ {
@@ -167,7 +177,7 @@ func (r *removal) adopt(ctx context.Context, node string, config map[string]stri
 	}
 	for _, v := range r.strays {
 		if alone && r.tried[v] == 0 && !guest.Uses(config, v) {
-			_ = r.free(ctx, v) // the next look tells
+			_ = r.free(ctx, r.ours(node), v) // the next look tells
 		}
 		r.tried[v]++
 	}
@@ -175,9 +185,9 @@ func (r *removal) adopt(ctx context.Context, node string, config map[string]stri
 }
 
 // freeAll frees the volumes of a VM that cannot be unlocked, while its locked configuration keeps the id from others.
-func (r *removal) freeAll(ctx context.Context) {
+func (r *removal) freeAll(ctx context.Context, node string) {
 	for _, v := range r.strays {
-		_ = r.free(ctx, v) // the next look tells
+		_ = r.free(ctx, r.ours(node), v) // the next look tells
 	}
 	if now, err := r.Fence.Strays(ctx, r.s.guests); err == nil {
 		r.strays = now
@@ -186,15 +196,21 @@ func (r *removal) freeAll(ctx context.Context) {
 
 // free removes one volume of ours: over the API, which takes Datastore.Allocate, else over SSH. The next pass looks
 // whether it is gone; what PVE says of it proves nothing.
-func (r *removal) free(ctx context.Context, volume string) error {
-	_, err := r.s.jobs.Once(ctx, r.Ledger, job.Request{Node: r.Fence.Node, Type: "imgdel", ID: r.VMID,
-		Send: func(ctx context.Context) (pve.UPID, error) { return r.s.api.DeleteVolume(ctx, r.Fence.Node, volume) }})
+func (r *removal) free(ctx context.Context, c claim, volume string) error {
+	c.place, c.volumes, c.lock = r.Fence.Node, []string{volume}, true
+	e, err := r.prove(ctx, c)
+	if err == nil {
+		err = r.s.freeVolume(ctx, r.Ledger, e, volume)
+	}
 	if err == nil && r.tried[volume] < 2 {
 		return nil
 	}
-	if r.s.shell != nil {
-		err = r.s.shell.FreeVolume(ctx, r.Fence.Node, volume)
-	} else if err == nil {
+	switch {
+	case !e.mayFree(volume): // somebody uses it, or may
+		err = errors.Join(err, e.held)
+	case r.s.shell != nil:
+		err = r.s.freeByShell(ctx, e, volume)
+	case err == nil:
 		err = errors.New("the volume is still there after PVE removed it")
 	}
 	if err != nil && (r.why[volume] == "" || !pve.IsKind(err, pve.Denied)) {
@@ -205,11 +221,15 @@ func (r *removal) free(ctx context.Context, volume string) error {
 
 // leaveHA removes the HA entry of a create of ours that failed: HA would start the guest again that we stop. Where it cannot
 // be removed by itself it goes with the VM, whose removal purges it.
-func (r *removal) leaveHA(ctx context.Context) error {
+func (r *removal) leaveHA(ctx context.Context, node string) error {
 	if !r.Managed {
 		return nil
 	}
-	err := r.s.guests.DropHA(ctx, r.VMID)
+	e, err := r.prove(ctx, r.ours(node))
+	if err != nil {
+		return err
+	}
+	err = r.s.dropHA(ctx, e)
 	if r.refusals++; err == nil || pve.IsKind(err, pve.Denied) || r.refusals > 1 {
 		r.Managed = false
 		return nil

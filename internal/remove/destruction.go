@@ -2,6 +2,7 @@ package remove
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -22,6 +23,7 @@ type destruction struct {
 	pool      string
 	// gone: there is no such VM any more. stub: all that is left of its configuration is the lock of a destroy.
 	gone, stub bool
+	found      *users // the look at the other guests
 	// suspects are nodes that may have copies of its volumes, and why.
 	suspects map[string]string
 	warnings []guest.Warning
@@ -93,7 +95,26 @@ func (d *destruction) refuse(ctx context.Context) error {
 	if err := d.unreferenced(ctx); err != nil {
 		return err
 	}
+	if err := d.unshared(ctx); err != nil {
+		return err
+	}
 	return d.s.reachable(ctx, d.node, d.r.Ref.VMID, ownVolumes(d.r.Ref.VMID, d.config.Current(), d.config.Merged()))
+}
+
+// unshared refuses to destroy a VM whose volumes another guest uses.
+func (d *destruction) unshared(ctx context.Context) error {
+	vmid := d.r.Ref.VMID
+	e, err := d.s.prove(ctx, claim{node: d.node, vmid: vmid, guest: inState(d.r.Ref.Identity), whole: true, own: true,
+		volumes: ownVolumes(vmid, d.config.Merged()), tasks: d.ledger.UPIDs})
+	d.found = e.found
+	var inUse *InUseError
+	switch {
+	case errors.As(err, &inUse):
+		return fmt.Errorf("VM %d was not touched: %w. Detach it there, then destroy again", vmid, err)
+	case err != nil:
+		return fmt.Errorf("look whether another guest uses a volume of VM %d; it was not removed, nor was anything else touched: %w", vmid, err)
+	}
+	return nil
 }
 
 // mine reports whether a configuration is still that of the VM in state.
@@ -109,7 +130,7 @@ func (d *destruction) remove(ctx context.Context) ([]tx.Residue, error) {
 	}
 	vmid := d.r.Ref.VMID
 	f := guest.OwnFence(d.node, vmid, ownVolumes(vmid, append(snapshots, d.config.Current(), d.config.Merged())...))
-	gone := &removal{s: d.s, committed: true, force: d.r.ForceStop, keep: d.r.KeepReferences, identity: d.r.Ref.Identity,
+	gone := &removal{s: d.s, found: d.found, committed: true, force: d.r.ForceStop, keep: d.r.KeepReferences, identity: d.r.Ref.Identity,
 		Target: Target{VMID: vmid, Nodes: []string{d.node}, Fence: f, Ledger: &d.ledger, Pool: d.pool, Owns: d.mine,
 			Stamp: guest.NewStamp(guest.ClusterName(d.resources), vmid, d.s.guests.Deadline(0))}}
 	err = gone.run(ctx)

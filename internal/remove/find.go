@@ -112,7 +112,7 @@ func (r *removal) find(ctx context.Context, how ending) (string, map[string]stri
 		if err != nil {
 			return "", nil, guest.Nobody, err
 		}
-		return r.judge(node, config.Values, how)
+		return r.judge(node, config, how)
 	}
 	return r.elsewhere(ctx, how)
 }
@@ -145,11 +145,12 @@ func (r *removal) elsewhere(ctx context.Context, how ending) (string, map[string
 	if err != nil {
 		return "", nil, guest.Nobody, err
 	}
-	return r.judge(listed.Node, config.Values, how)
+	return r.judge(listed.Node, config, how)
 }
 
 // judge says whose a configuration is.
-func (r *removal) judge(node string, config map[string]string, how ending) (string, map[string]string, guest.Owner, error) {
+func (r *removal) judge(node string, seen pve.GuestConfig, how ending) (string, map[string]string, guest.Owner, error) {
+	config := seen.Values
 	_, stamped := guest.ParseStamp(config["description"])
 	half := !stamped && guest.HalfMade(config)
 	mine := r.Stamp.Proves(r.VMID, config) || r.Owns != nil && r.Owns(config) || half && how == killed

@@ -85,6 +85,8 @@ type removal struct {
 	holds  int                 // times the id was taken again to remove them
 	failed int                 // attempts to attach them that failed
 
+	how       ending            // the gravest end of our tasks
+	found     *users            // the look at the other guests that this removal made last
 	explained pve.UPID          // the destroy whose log was read for it
 	stuck     error             // why the guest cannot be removed by us
 	looked    bool              // the last look at the configuration was answered
@@ -192,6 +194,7 @@ func (r *removal) pass(ctx context.Context) (clean bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	r.how = how
 	node, config, who, err := r.find(ctx, how)
 	if err != nil {
 		return false, err
@@ -222,3 +225,24 @@ func (r *removal) pass(ctx context.Context) (clean bool, err error) {
 
 // maxHolds is how often the id is taken again to remove volumes that outlived their VM.
 const maxHolds = 4
+
+// prove makes evidence for a claim of this removal. One look at the other guests serves all of its claims for a while.
+func (r *removal) prove(ctx context.Context, c claim) (Evidence, error) {
+	c.vmid, c.own, c.tasks, c.found = r.VMID, true, r.Ledger.UPIDs, r.found
+	e, err := r.s.prove(ctx, c)
+	if e.found != nil {
+		r.found = e.found
+	}
+	return e, err
+}
+
+// ours is the claim on our VM, whose configuration was found on a node.
+func (r *removal) ours(node string) claim {
+	return claim{node: node, guest: func(config pve.GuestConfig) error {
+		_, _, who, err := r.judge(node, config, r.how)
+		if err == nil && who != guest.Ours {
+			err = errNotOurs
+		}
+		return err
+	}}
+}

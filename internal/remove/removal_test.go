@@ -8,6 +8,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
 // TestJudge: whose a configuration is, by stamp, uuid, lock and the end of our task.
@@ -39,7 +40,7 @@ func TestJudge(t *testing.T) {
 		if c.lost {
 			r.Lost = &job.Lost{}
 		}
-		_, _, who, err := r.judge("pve1", c.config, c.how)
+		_, _, who, err := r.judge("pve1", pve.GuestConfig{Values: c.config}, c.how)
 		if who != c.want || (err != nil) != c.unsure {
 			t.Errorf("%s: got %d, %v", c.name, who, err)
 		}

@@ -27,9 +27,10 @@ type Remover struct {
 	jobs   *job.Runner
 	guests *guest.Guests
 	shell  Shell
+	usage  *usage
 }
 
 // New makes a Remover. shell may be nil: no SSH.
 func New(jobs *job.Runner, guests *guest.Guests, shell Shell) *Remover {
-	return &Remover{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, shell: shell}
+	return &Remover{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, shell: shell, usage: newUsage(jobs)}
 }

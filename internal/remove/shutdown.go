@@ -43,7 +43,10 @@ func (d *destruction) leaveHA(ctx context.Context) error {
 	vmid := d.r.Ref.VMID
 	entry, err := d.s.api.HAResource(ctx, vmid)
 	if err == nil {
-		err = d.s.guests.DropHA(ctx, vmid)
+		var e Evidence
+		if e, err = d.prove(ctx, false); err == nil {
+			err = d.s.dropHA(ctx, e)
+		}
 	}
 	switch {
 	case pve.IsKind(err, pve.NotFound), pve.IsKind(err, pve.Denied) && d.r.ForceStop:
@@ -69,12 +72,7 @@ func (d *destruction) leaveHA(ctx context.Context) error {
 // powerOff asks the guest to shut down, and has PVE stop it hard afterwards only where the policy says so.
 func (d *destruction) powerOff(ctx context.Context) error {
 	vmid, timeout := d.r.Ref.VMID, guest.StopTimeout(d.r.StopTimeout)
-	params := guest.Within(timeout)
-	if d.r.ForceStop {
-		params["forceStop"] = "1"
-	}
-	result, err := d.s.jobs.Perform(ctx, &d.ledger, job.Request{Node: d.node, Type: "qmshutdown", ID: vmid, Done: d.s.guests.IsStopped(d.node, vmid),
-		Send: func(ctx context.Context) (pve.UPID, error) { return d.s.api.ShutdownVM(ctx, d.node, vmid, params) }})
+	result, err := d.askToShutDown(ctx, timeout)
 	d.warn("Shutdown", result)
 	if err == nil {
 		err = d.s.guests.AwaitStop(ctx, d.node, vmid, timeout)
@@ -85,6 +83,24 @@ func (d *destruction) powerOff(ctx context.Context) error {
 		return err
 	}
 	return d.disobedient(timeout, err)
+}
+
+func (d *destruction) askToShutDown(ctx context.Context, timeout time.Duration) (pve.TaskResult, error) {
+	if d.r.ForceStop {
+		e, err := d.prove(ctx, false)
+		if err != nil {
+			return pve.TaskResult{}, err
+		}
+		return d.s.shutDownOrStop(ctx, &d.ledger, e, timeout)
+	}
+	params, vmid := guest.Within(timeout), d.r.Ref.VMID
+	return d.s.jobs.Perform(ctx, &d.ledger, job.Request{Node: d.node, Type: "qmshutdown", ID: vmid, Done: d.s.guests.IsStopped(d.node, vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) { return d.s.api.ShutdownVM(ctx, d.node, vmid, params) }})
+}
+
+// prove makes evidence that the VM is the one in state, and if it is to be unlocked, that no task holds it.
+func (d *destruction) prove(ctx context.Context, locked bool) (Evidence, error) {
+	return d.s.prove(ctx, claim{node: d.node, vmid: d.r.Ref.VMID, guest: inState(d.r.Ref.Identity), lock: locked, tasks: d.ledger.UPIDs})
 }
 
 // disobedient is the error for a guest that did not shut down: nothing is lost, and there are two ways out.

@@ -23,7 +23,7 @@ func (r *removal) yield(ctx context.Context, node string, config map[string]stri
 	r.hidden = config == nil
 	for _, v := range r.strays {
 		if r.tried[v] == 0 && !r.hidden {
-			if err := r.free(ctx, v); err != nil {
+			if err := r.free(ctx, claim{}, v); err != nil {
 				r.stuck = fmt.Errorf("VM %d is somebody else's now, so the volume can only be removed by itself: %w", r.VMID, err)
 			}
 		}

@@ -1,0 +1,239 @@
+package remove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// This file is the door: all requests of the provider that destroy something, or take away what protects it, are sent here,
+// each with evidence that says it may. docs/design/destroy.md has the table of who sends which.
+
+// errNoEvidence is a mistake in this program; nothing was sent.
+var errNoEvidence = errors.New("there is no evidence that this may be destroyed; nothing was sent")
+
+// sending is how a request is sent: once, or again while somebody else's lock proves that nothing was done.
+type sending func(context.Context, *job.Ledger, job.Request) (pve.TaskResult, error)
+
+// deleteGuest removes a VM with the volumes that its configuration names.
+func (s *Remover) deleteGuest(ctx context.Context, send sending, l *job.Ledger, e Evidence, purge bool) (pve.TaskResult, error) {
+	if !e.ours {
+		return pve.TaskResult{}, errNoEvidence
+	}
+	return send(ctx, l, job.Request{Node: e.node, Type: "qmdestroy", ID: e.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.DeleteVM(ctx, e.node, e.vmid, purge) }})
+}
+
+// freeVolume removes a volume over the API, which takes Datastore.Allocate.
+func (s *Remover) freeVolume(ctx context.Context, l *job.Ledger, e Evidence, volume string) error {
+	if !e.mayFree(volume) {
+		return errNoEvidence
+	}
+	_, err := s.jobs.Once(ctx, l, job.Request{Node: e.place, Type: "imgdel", ID: e.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.DeleteVolume(ctx, e.place, volume) }})
+	return err
+}
+
+// mayFree: nobody else uses the volume, and if a guest of ours has it, no task is at work on that.
+func (e Evidence) mayFree(volume string) bool { return e.volumes[volume] && e.held == nil }
+
+// freeByShell removes a volume as root on its node.
+func (s *Remover) freeByShell(ctx context.Context, e Evidence, volume string) error {
+	if !e.mayFree(volume) {
+		return errNoEvidence
+	}
+	return s.shell.FreeVolume(ctx, e.place, volume)
+}
+
+// takeLock takes the lock of a dead task away: with a ticket of root@pam over the API, since PVE lets nobody else skip a lock,
+// not even a token of root, and bound to what was seen; else as root on the node. description, if not "", marks what is left.
+func (s *Remover) takeLock(ctx context.Context, e Evidence, description string) error {
+	switch {
+	case !e.ours:
+		return errNoEvidence
+	case e.held != nil:
+		return e.held
+	case s.api.Identity().IsRootTicket():
+		err := s.api.RemoveLock(ctx, e.node, e.vmid, e.config.Digest, description)
+		if pve.IsKind(err, pve.Ambiguous) {
+			return nil // the next look tells
+		}
+		return err
+	case s.shell != nil:
+		return s.shell.Unlock(ctx, e.node, e.vmid)
+	}
+	return errCannotUnlock
+}
+
+// errCannotUnlock is when nobody here may take a lock away.
+var errCannotUnlock = errors.New("only the user root@pam with a password may unlock it over the API, and no SSH is configured")
+
+// stopHard cuts a guest's power.
+func (s *Remover) stopHard(ctx context.Context, send sending, l *job.Ledger, e Evidence, params pve.Params) error {
+	if !e.ours {
+		return errNoEvidence
+	}
+	_, err := send(ctx, l, job.Request{Node: e.node, Type: "qmstop", ID: e.vmid, Done: s.guests.IsStopped(e.node, e.vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.StopVM(ctx, e.node, e.vmid, params) }})
+	return err
+}
+
+// shutDownOrStop asks a guest to shut down, and has it cut off when its time is over.
+func (s *Remover) shutDownOrStop(ctx context.Context, l *job.Ledger, e Evidence, timeout time.Duration) (pve.TaskResult, error) {
+	if !e.ours {
+		return pve.TaskResult{}, errNoEvidence
+	}
+	return s.jobs.Perform(ctx, l, job.Request{Node: e.node, Type: "qmshutdown", ID: e.vmid, Done: s.guests.IsStopped(e.node, e.vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return s.api.ShutdownOrStopVM(ctx, e.node, e.vmid, timeout)
+		}})
+}
+
+// dropHA takes a VM out of HA.
+func (s *Remover) dropHA(ctx context.Context, e Evidence) error {
+	if !e.ours {
+		return errNoEvidence
+	}
+	return s.guests.DropHA(ctx, e.vmid)
+}
+
+// InState is a VM in state, where it is: with one of these identities, two where a change of ours has just given it another.
+type InState struct {
+	Node       string
+	VMID       int
+	Identities []guest.Identity
+}
+
+// owns is the rule of ownership of a VM in state.
+func (v InState) owns(config pve.GuestConfig) error {
+	err := error(nil)
+	for _, identity := range v.Identities {
+		if err = inState(identity)(config); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// ProveInState makes evidence for volumes of a VM in state that are to be freed while it stays: nobody else uses them.
+// Without volumes it says of the VM alone that it is the one in state.
+func (s *Remover) ProveInState(ctx context.Context, v InState, volumes []string) (Evidence, error) {
+	return s.prove(ctx, claim{node: v.Node, vmid: v.VMID, guest: v.owns, volumes: volumes})
+}
+
+// ProveMade does the same for volumes that a change of the VM has made and takes back at once: nobody else has had them.
+func (s *Remover) ProveMade(ctx context.Context, v InState, volumes []string) (Evidence, error) {
+	return s.prove(ctx, claim{node: v.Node, vmid: v.VMID, guest: v.owns, volumes: volumes, untouched: true})
+}
+
+// ProveLeftOver makes sure that nobody has the id, and that no guest uses volumes that carry it, whatever their ids are: PVE
+// attaches a volume of another id without complaint, and deletes it without complaint.
+func (s *Remover) ProveLeftOver(ctx context.Context, node string, vmid int, volumes []string) error {
+	_, err := s.prove(ctx, claim{node: node, vmid: vmid, nobody: true, volumes: volumes})
+	return err
+}
+
+// proveUncommitted makes evidence for the disks of a VM that a create has made and not committed.
+func (s *Remover) proveUncommitted(ctx context.Context, node string, stamp guest.Stamp) (Evidence, error) {
+	return s.prove(ctx, claim{node: node, vmid: stamp.VMID, whole: true, untouched: true, guest: func(config pve.GuestConfig) error {
+		if !stamp.Proves(stamp.VMID, config.Values) {
+			return errNotOurs
+		}
+		return nil
+	}})
+}
+
+// StopHard cuts a guest's power and waits until it is off.
+func (s *Remover) StopHard(ctx context.Context, l *job.Ledger, e Evidence) error {
+	err := s.stopHard(ctx, s.jobs.Perform, l, e, pve.Params{})
+	if err == nil {
+		err = s.guests.AwaitStop(ctx, e.node, e.vmid, time.Minute)
+	}
+	return err
+}
+
+// DestroyUnused destroys detached volumes by their unusedN entries, bound to the digest of what was seen: deleting an entry does
+// so at once (qemu-server API2/Qemu.pm update_vm_api). It is a task, since a large volume takes its time.
+func (s *Remover) DestroyUnused(ctx context.Context, l *job.Ledger, e Evidence, config pve.PendingConfig, entries []string) error {
+	current := config.Current()
+	for _, entry := range entries {
+		if !e.ours || !e.volumes[guest.VolumeOf(current[entry])] {
+			return errNoEvidence
+		}
+	}
+	_, err := s.jobs.Perform(ctx, l, job.Request{Node: e.node, Type: "qmconfig", ID: e.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return s.api.DeleteUnused(ctx, e.node, e.vmid, entries, config.Digest)
+		},
+		Done: func(ctx context.Context) (bool, error) {
+			now, err := s.api.CurrentConfig(ctx, e.node, e.vmid)
+			gone := func(entry string) bool { return now.Values[entry] != current[entry] }
+			return err == nil && !slices.ContainsFunc(entries, func(entry string) bool { return !gone(entry) }), err
+		}})
+	return err
+}
+
+// FreeInState removes a volume that a VM in state has had, and that nobody else uses.
+func (s *Remover) FreeInState(ctx context.Context, l *job.Ledger, v InState, volume string) error {
+	e, err := s.ProveInState(ctx, v, []string{volume})
+	if err == nil {
+		err = s.freeVolume(ctx, l, e, volume)
+	}
+	return err
+}
+
+// MoveInState moves disks of a VM in state to other storages, one after the other, and frees where they were.
+func (s *Remover) MoveInState(ctx context.Context, l *job.Ledger, v InState, moves []vm.Move) error {
+	for _, m := range moves {
+		config, err := s.api.CurrentConfig(ctx, v.Node, v.VMID)
+		if err != nil {
+			return err
+		}
+		e, err := s.ProveInState(ctx, v, []string{guest.VolumeOf(config.Values[m.Slot])})
+		if err != nil {
+			return fmt.Errorf("%s was not moved to %s: %w", m.Slot, m.Storage, err)
+		}
+		if err := s.move(ctx, l, e, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MoveUncommitted does the same with a VM that a create has made and not committed.
+func (s *Remover) MoveUncommitted(ctx context.Context, l *job.Ledger, node string, stamp guest.Stamp, moves []vm.Move) error {
+	for _, m := range moves {
+		e, err := s.proveUncommitted(ctx, node, stamp)
+		if err == nil {
+			err = s.move(ctx, l, e, m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// move moves a disk, and frees where it was.
+func (s *Remover) move(ctx context.Context, l *job.Ledger, e Evidence, m vm.Move) error {
+	if !e.ours || !e.volumes[guest.VolumeOf(e.config.Values[m.Slot])] {
+		return errNoEvidence
+	}
+	params := pve.Params{"disk": m.Slot, "storage": m.Storage}
+	if m.Format != "" {
+		params["format"] = m.Format
+	}
+	_, err := s.jobs.Perform(ctx, l, job.Request{Node: e.node, Type: "qmmove", ID: e.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.MoveDiskAndFree(ctx, e.node, e.vmid, params) }})
+	if err != nil {
+		return fmt.Errorf("move %s to %s: %w", m.Slot, m.Storage, err)
+	}
+	return nil
+}

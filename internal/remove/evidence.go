@@ -1,0 +1,242 @@
+package remove
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Evidence is what a look at the server has just shown: that a guest is ours, or that nobody has its id; that nobody else uses
+// the volumes in question; that no live task holds the guest. Every request that destroys takes one, and only prove makes it.
+// The zero Evidence permits nothing.
+type Evidence struct {
+	node    string // where the guest is
+	place   string // where the volumes are
+	vmid    int
+	ours    bool            // the guest itself may go, or be stopped
+	config  pve.GuestConfig // as it was seen
+	held    error           // a lock that it bears may be a live task's, or that was not asked
+	volumes map[string]bool // that nobody else uses
+	found   *users          // the look at the others
+}
+
+// claim is what somebody wants to destroy, and the rule by which it is his.
+type claim struct {
+	node string
+	vmid int
+	// guest judges the configuration that has the id: nil when it is ours. It is written by the rules of ownership:
+	//   - a VM in state has the identity in state: its uuid, or where it has none the time of its creation;
+	//   - a VM that a create has not committed bears that create's stamp, and is unfinished by more than its description; or it
+	//     is locked and bare, a task of that create was killed, and its digest is the one that was seen right after that.
+	guest func(config pve.GuestConfig) error
+	// nobody says that no guest may have the id: the volumes are what one of ours has left. With neither guest nor nobody a
+	// stranger has the id, and the volumes are what was there before he came.
+	nobody bool
+	// place is the node of the volumes, if it is another.
+	place string
+	// volumes are to be freed; with whole also those that the configuration names.
+	volumes []string
+	whole   bool
+	// own says that the volumes are known to be those of one VM of ours that goes, or that is not committed. Others need
+	// somebody who sees all guests.
+	own bool
+	// untouched says that nobody can have got hold of the volumes but by looking for them: a create has just made them.
+	untouched bool
+	// lock says that the guest may be locked, and is to be unlocked or its volumes freed all the same: then it is asked who
+	// holds the lock.
+	lock bool
+	// tasks are the claimant's own, which hold nothing any more.
+	tasks []pve.UPID
+	// found is a look at the other guests that was made for this very purpose; nil: one is made.
+	found *users
+}
+
+// fresh is how long a look at the other guests serves the one who made it, from its end.
+const fresh = 10 * time.Second
+
+// errUnseen is why it cannot be told whether somebody else uses a volume.
+var errUnseen = errors.New("this identity does not see all guests of the cluster: that takes VM.Audit on /vms, propagated")
+
+// InUseError says that another guest uses a volume that was to be freed.
+type InUseError struct {
+	Volume string
+	Users  []string
+}
+
+// Error names the volume and the guests.
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("volume %s is also used by %s", e.Volume, strings.Join(e.Users, "; "))
+}
+
+// prove makes evidence. It answers three questions, and what it could not look at is an error, never a "no":
+//  1. Is this guest ours? Its configuration is read now and judged by the claim.
+//  2. Does anybody else use the volumes? All guests are looked at that can: for a storage of one node those of the node. An
+//     identity that may not see all of them can free no volume of a VM that stays, and none that was left. What goes with its VM
+//     may go all the same, unless a guest that it does see uses it: PVE lets nobody attach a volume of a VM who has not
+//     VM.Config.Disk on that VM or Datastore.Allocate on the storage (pve-storage Storage.pm check_volume_access), and an
+//     identity that is bound to a pool could else remove nothing that it has made.
+//  3. Does a live task hold it? Asked where it is locked. Without Sys.Audit that cannot be told.
+func (s *Remover) prove(ctx context.Context, c claim) (Evidence, error) {
+	for attempt := 0; ; attempt++ {
+		e, err := s.proveGuest(ctx, c)
+		if err != nil {
+			return Evidence{}, err
+		}
+		volumes := c.volumes
+		if c.whole {
+			volumes = append(slices.Clone(volumes), ownVolumes(c.vmid, e.config.Values)...)
+		}
+		if len(volumes) == 0 || c.untouched {
+			e.add(volumes)
+			return e, nil
+		}
+		scope, err := s.scope(ctx, e.place, volumes)
+		if err != nil {
+			return Evidence{}, err
+		}
+		if e.found = c.found; e.found.serves(scope, s.clock.Now()) {
+			return e, e.free(c, volumes)
+		}
+		if attempt == 3 {
+			return Evidence{}, fmt.Errorf("VM %d changes while it is looked at", c.vmid)
+		}
+		found, err := s.usage.look(ctx, scope)
+		if err != nil {
+			return Evidence{}, err
+		}
+		c.found = &found // that took its time: the guest is looked at once more
+	}
+}
+
+// serves reports whether a look at the guests of a node, "" for all, answers for those of scope now.
+func (u *users) serves(scope string, now time.Time) bool {
+	return u != nil && (u.scope == "" || u.scope == scope) && now.Sub(u.at) <= fresh
+}
+
+// proveGuest answers for the guest itself.
+func (s *Remover) proveGuest(ctx context.Context, c claim) (Evidence, error) {
+	e := Evidence{node: c.node, place: cmp.Or(c.place, c.node), vmid: c.vmid, volumes: map[string]bool{}}
+	if c.guest == nil && !c.nobody {
+		return e, nil
+	}
+	if c.nobody {
+		free, err := s.api.IsFreeID(ctx, c.vmid)
+		if err == nil && !free {
+			err = fmt.Errorf("VM or container %d exists, and the volumes may be in use by it", c.vmid)
+		}
+		return e, err
+	}
+	config, err := s.api.CurrentConfig(ctx, c.node, c.vmid)
+	if err != nil {
+		return Evidence{}, err
+	}
+	if err := c.guest(config); err != nil {
+		return Evidence{}, err
+	}
+	e.ours, e.config = true, config
+	if lock := config.Values["lock"]; lock != "" && lock != job.Suspended {
+		e.held = s.holds(ctx, c, lock)
+	}
+	return e, nil
+}
+
+func (e *Evidence) add(volumes []string) {
+	for _, volume := range volumes {
+		e.volumes[volume] = true
+	}
+}
+
+// free notes the volumes of a claim if nobody else uses any of them, or says who does.
+func (e *Evidence) free(c claim, volumes []string) error {
+	own := 0
+	if e.ours {
+		own = c.vmid
+	}
+	for _, volume := range volumes {
+		if others := e.found.of(volume, own); len(others) > 0 {
+			inUse := &InUseError{Volume: volume}
+			for _, other := range others {
+				inUse.Users = append(inUse.Users, other.String())
+			}
+			*e = Evidence{}
+			return inUse
+		}
+	}
+	if !c.own && e.found.unseen != nil {
+		err := fmt.Errorf("whether another guest uses %s cannot be told: %w", strings.Join(volumes, ", "), e.found.unseen)
+		*e = Evidence{}
+		return err
+	}
+	e.add(volumes)
+	return nil
+}
+
+// scope is the node whose guests alone can use the volumes, since none of their storages is shared; "" is the whole cluster,
+// also where the identity does not see what a storage is.
+func (s *Remover) scope(ctx context.Context, node string, volumes []string) (string, error) {
+	resources, err := s.api.SharedResources(ctx) // a storage does not change its kind
+	if err != nil {
+		return "", err
+	}
+	for _, volume := range volumes {
+		if storage, ok := resources.Storage(node, vm.VolumeStorage(volume)); !ok || storage.Shared {
+			return "", nil
+		}
+	}
+	return node, nil
+}
+
+// holds is nil when no task holds a lock, as somebody can tell who sees all tasks.
+func (s *Remover) holds(ctx context.Context, c claim, lock string) error {
+	cause := job.LockedBy(lock, fmt.Sprintf("destroy VM %d on node %s", c.vmid, c.node))
+	if !c.lock {
+		return cause
+	}
+	held, err := s.jobs.Holder(ctx, c.node, c.vmid, cause)
+	if err != nil {
+		return err
+	}
+	runs := slices.DeleteFunc(held.Runs, func(task pve.UPID) bool { return slices.Contains(c.tasks, task) || s.jobs.IsKnown(task) })
+	switch {
+	case len(runs) > 0:
+		return fmt.Errorf("task %s is running and may hold the lock of VM %d: %w", runs[0], c.vmid, cause)
+	case !held.Audit:
+		return &unseenTasksError{node: c.node, vmid: c.vmid, lock: lock}
+	}
+	return nil
+}
+
+// unseenTasksError says that a lock stays since its holder cannot be seen.
+type unseenTasksError struct {
+	node, lock string
+	vmid       int
+}
+
+func (e *unseenTasksError) Error() string {
+	return fmt.Sprintf("VM %d is locked (%s), and whether a task is at work under the lock cannot be seen without Sys.Audit on /nodes/%s; nothing under it was touched",
+		e.vmid, e.lock, e.node)
+}
+
+// inState tells the VM in state by its identity.
+func inState(identity guest.Identity) func(pve.GuestConfig) error {
+	return func(config pve.GuestConfig) error {
+		if identity.IsZero() {
+			return errors.New("state does not know which VM it means: it has no uuid; run terraform refresh first")
+		}
+		if !identity.Matches(guest.IdentityOf(config.Values)) {
+			return errNotOurs
+		}
+		return nil
+	}
+}
+
+var errNotOurs = errors.New("the VM that has the id now is not the one that was to be destroyed")

@@ -1,0 +1,106 @@
+package remove
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// rig is a simulated cluster with a Remover for one identity on it.
+type rig struct {
+	t   *testing.T
+	sim *pvesim.Sim
+	s   *Remover
+	// answered, if set, is called with each answer that the Remover got.
+	answered func(method, path string)
+}
+
+// clock is that of the simulated cluster.
+type clock struct{ world *state.World }
+
+func (c clock) Now() time.Time { return c.world.Clock.Now() }
+
+// Sleep waits on the cluster's clock, as one more member of the cluster where that moves by itself.
+func (c clock) Sleep(ctx context.Context, d time.Duration) error {
+	if member, ok := c.world.Clock.(interface {
+		Enter()
+		Leave()
+	}); ok {
+		member.Enter()
+		defer member.Leave()
+	}
+	c.world.Clock.Sleep(d)
+	return ctx.Err()
+}
+
+func asToken(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.Token }
+
+func asRoot(c *pve.Config, cred pvesim.Credentials) {
+	c.Username, c.Password = cred.RootUsername, cred.RootPassword
+}
+
+func newRig(t *testing.T, auth func(*pve.Config, pvesim.Credentials)) *rig {
+	t.Helper()
+	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1", "pve2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	r := &rig{t: t, sim: sim, answered: func(string, string) {}}
+	world := clock{sim.World()}
+	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: world}
+	config.Trace = func(_ context.Context, message string, fields map[string]string) {
+		if message == "PVE request" {
+			r.answered(fields["method"], fields["path"])
+		}
+	}
+	auth(&config, sim.Credentials())
+	client, err := pve.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	jobs := job.New(client, world)
+	r.s = New(jobs, guest.New(jobs), nil)
+	return r
+}
+
+// change alters the cluster behind everybody's back.
+func (r *rig) change(f func(*state.World)) {
+	w := r.sim.World()
+	w.Lock()
+	defer w.Unlock()
+	f(w)
+}
+
+// uuidOf is the uuid that the guests of a rig get.
+func uuidOf(vmid int) string { return fmt.Sprintf("11111111-2222-3333-4444-%012d", vmid) }
+
+// vm puts a VM with a disk on local-zfs into the cluster, and says how state would know it.
+func (r *rig) vm(vmid int) guest.Ref {
+	r.change(func(w *state.World) {
+		name := fmt.Sprintf("vm-%d-disk-0", vmid)
+		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: name, VMID: vmid, Content: "images", Format: "raw", Size: 1 << 30})
+		w.Guests[vmid] = &state.Guest{VMID: vmid, Type: "qemu", Node: "pve1", Config: map[string]string{"name": fmt.Sprintf("vm%d", vmid), "memory": "512",
+			"scsi0": "local-zfs:" + name + ",size=1G", "smbios1": "uuid=" + uuidOf(vmid), "meta": "creation-qemu=9.2.0,ctime=1"}}
+	})
+	return guest.Ref{VMID: vmid, Node: "pve1", Identity: guest.Identity{UUID: uuidOf(vmid), CTime: "1"}}
+}
+
+// has reports whether a guest and a volume are there.
+func (r *rig) has(vmid int, volume string) (is, kept bool) {
+	r.change(func(w *state.World) {
+		is = w.Guests[vmid] != nil
+		for _, v := range w.Volumes {
+			kept = kept || v.Volid() == volume
+		}
+	})
+	return is, kept
+}
