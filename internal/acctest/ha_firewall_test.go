@@ -145,7 +145,8 @@ func TestFirewallAndHA(t *testing.T) {
 	wantBeside(t, w, &state.FirewallFile{Options: map[string]string{"enable": "1", "policy_out": "REJECT"}, Rules: []map[string]string{
 		guardedWall.Rules[0], {"type": "in", "action": "ACCEPT", "enable": "1", "proto": "tcp", "dport": "443"}}},
 		&state.HAResource{SID: "vm:400", State: "started", Options: map[string]string{"max_restart": "2"}})
-	step(guarded, "PUT "+vmPath+"/options", "PUT "+vmPath+"/rules/{pos}", "PUT "+vmPath+"/rules/{pos}", "POST "+vmPath+"/rules", "PUT "+haPath)
+	step(guarded, "PUT "+vmPath+"/options", // a rule that is not the first: switched off on top, to its place, on
+		"POST "+vmPath+"/rules", "PUT "+vmPath+"/rules/{pos}", "PUT "+vmPath+"/rules/{pos}", "PUT "+vmPath+"/rules/{pos}", "PUT "+haPath)
 	wantBeside(t, w, guardedWall, entry)
 
 	step(bare, "DELETE "+haPath, "PUT "+vmPath+"/options", "DELETE "+vmPath+"/rules/{pos}", "DELETE "+vmPath+"/rules/{pos}", "DELETE "+vmPath+"/rules/{pos}")
@@ -154,7 +155,7 @@ func TestFirewallAndHA(t *testing.T) {
 	if err := s.Converge(t.Context()); err != nil || touches(w) != 0 {
 		t.Errorf("%d requests about what was never configured, or is no more; %v", touches(w), err)
 	}
-	step(guarded, "PUT "+vmPath+"/options", "POST "+vmPath+"/rules", "POST "+vmPath+"/rules", "POST "+vmPath+"/rules", "POST /cluster/ha/resources")
+	step(guarded, "POST "+vmPath+"/rules", "POST "+vmPath+"/rules", "POST "+vmPath+"/rules", "PUT "+vmPath+"/options", "POST /cluster/ha/resources")
 	wantBeside(t, w, guardedWall, entry)
 	if err := s.Destroy(t.Context()); err != nil {
 		t.Fatal(err)

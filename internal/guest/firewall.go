@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -149,22 +150,56 @@ func (s *Guests) readFirewall(ctx context.Context, node string, vmid int) (*Fire
 
 // SetFirewall brings the firewall of a VM from what state knows to what is planned. clean: options that are not planned go.
 func (s *Guests) SetFirewall(ctx context.Context, node string, vmid int, prior, want *Firewall, clean bool) error {
-	return wall{s, node, vmid}.change(ctx, prior, want, clean)
+	return firewallOf{s, node, vmid}.change(ctx, prior, want, clean)
 }
 
-// wall changes the firewall of one VM.
-type wall struct {
+// firewallOf changes the firewall of one VM.
+type firewallOf struct {
 	s    *Guests
 	node string
 	vmid int
 }
 
-// change is setFirewall: the options first, then the rules.
-func (w wall) change(ctx context.Context, prior, want *Firewall, clean bool) error {
+// change changes options and rules. Options that stop more than before come after the rules, and others go before them: nothing
+// that passes before and after is stopped on the way.
+func (w firewallOf) change(ctx context.Context, prior, want *Firewall, clean bool) error {
+	steps := []func() error{
+		func() error { return w.setOptions(ctx, prior, want, clean) },
+		func() error { return w.setRules(ctx, prior, want) },
+	}
+	if tightens(prior.options(), want.options()) {
+		slices.Reverse(steps)
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tightens tells whether options stop something that the ones before let pass (defaults of pve-firewall Firewall.pm).
+func tightens(before, after map[string]string) bool {
+	accepts := func(options map[string]string, policy, otherwise string) bool {
+		return options["enable"] != "1" || cmp.Or(options[policy], otherwise) == "ACCEPT"
+	}
+	for policy, otherwise := range map[string]string{"policy_in": "DROP", "policy_out": "ACCEPT"} {
+		if accepts(before, policy, otherwise) && !accepts(after, policy, otherwise) {
+			return true
+		}
+	}
+	return before["enable"] != "1" && after["enable"] == "1"
+}
+
+func (w firewallOf) setOptions(ctx context.Context, prior, want *Firewall, clean bool) error {
 	if err := w.set(ctx, prior.options(), want.options(), clean); err != nil {
 		return &FieldError{Path: "firewall", Summary: fmt.Sprintf("Cannot set the firewall options of VM %d", w.vmid),
-			Detail: "Its firewall is as it was before", Err: err}
+			Detail: "Its options are as they were before", Err: err}
 	}
+	return nil
+}
+
+func (w firewallOf) setRules(ctx context.Context, prior, want *Firewall) error {
 	var before, after []FirewallRule
 	if prior != nil {
 		before = prior.Rules
@@ -172,14 +207,19 @@ func (w wall) change(ctx context.Context, prior, want *Firewall, clean bool) err
 	if want != nil {
 		after = want.Rules
 	}
-	if after == nil && len(before) == 0 || prior != nil && slices.EqualFunc(before, after, func(a, b FirewallRule) bool { return sameRule(a.values(), b.values()) }) {
+	same := func(a, b FirewallRule) bool { return sameRule(a.values(), b.values()) }
+	if after == nil && len(before) == 0 || prior != nil && slices.EqualFunc(before, after, same) {
 		return nil
 	}
-	return w.arrange(ctx, prior, after)
+	plan := planSafely
+	if prior == nil || prior.options()["enable"] != "1" || want.options()["enable"] != "1" {
+		plan = planPlainly // it is off while the rules change
+	}
+	return w.arrange(ctx, prior, after, plan)
 }
 
 // set changes the options that differ. A lost answer is looked at before anything is sent again.
-func (w wall) set(ctx context.Context, prior, want map[string]string, clean bool) error {
+func (w firewallOf) set(ctx context.Context, prior, want map[string]string, clean bool) error {
 	if maps.Equal(prior, want) && !clean {
 		return nil
 	}

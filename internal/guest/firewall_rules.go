@@ -5,77 +5,89 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// ruleEdit is one change of a list of rules, and the list that it leads to.
-type ruleEdit struct {
-	verb  string // add, change, delete
-	at    int    // position on the server, for change and delete
-	rule  int    // number of the wanted rule, from 1, for add and change
-	after []map[string]string
-}
-
-// nextEdit is the first thing to do to turn one list of rules into another; nil when there is nothing to do. PVE puts a new
-// rule on top, so a list grows from its end upwards; rules in excess go from the end.
-func nextEdit(has, want []map[string]string) *ruleEdit {
-	if len(has) > len(want) {
-		at := len(has) - 1
-		return &ruleEdit{verb: "delete", at: at, after: has[:at]}
-	}
-	missing := len(want) - len(has)
-	for at, rule := range has {
-		if !sameRule(rule, want[missing+at]) {
-			after := slices.Clone(has)
-			after[at] = want[missing+at]
-			return &ruleEdit{verb: "change", at: at, rule: missing + at + 1, after: after}
-		}
-	}
-	if missing == 0 {
-		return nil
-	}
-	return &ruleEdit{verb: "add", rule: missing, after: slices.Insert(slices.Clone(has), 0, want[missing-1])}
-}
-
 // arrange makes the rules the ones that are wanted, one request after the other. It looks before each, since positions shift:
 // the digest refuses a change from outside that comes between the look and the request, and a list that is not what our last
-// request made of it is somebody else's work and is left alone. So is one that is not what state knows, if it knows any.
-func (w wall) arrange(ctx context.Context, prior *Firewall, rules []FirewallRule) error {
+// request made of it is somebody else's work and is left alone. So is one that is not what state knows, if it knows any. Where
+// a request is refused, the rules that state knows come back.
+func (w firewallOf) arrange(ctx context.Context, prior *Firewall, rules []FirewallRule, plan planner) error {
 	want := ruleValues(rules)
-	var expected [][]map[string]string // what the list can be by now
-	if prior != nil {
-		expected = [][]map[string]string{ruleValues(prior.Rules), want}
+	has, err := w.look(ctx, len(want) > 0)
+	if err != nil {
+		return w.refused("Cannot read the firewall rules of VM %d", notAll, err)
 	}
-	for lost := 0; ; {
-		has, err := w.look(ctx, len(want) > 0)
-		if err != nil {
-			return w.refused("Cannot read the firewall rules of VM %d", err)
-		}
-		if expected != nil && !slices.ContainsFunc(expected, func(list []map[string]string) bool { return slices.EqualFunc(list, has.Rules, sameRule) }) {
-			return w.refused("The firewall rules of VM %d were changed by somebody else meanwhile", nil)
-		}
-		edit := nextEdit(has.Rules, want)
-		if edit == nil {
-			return nil
-		}
-		expected = [][]map[string]string{edit.after}
-		err = w.s.jobs.Contend(ctx, w.node, w.vmid, func(ctx context.Context) error { return w.do(ctx, edit, has, want) })
-		switch {
-		case err == nil:
-			lost = 0
-		case !pve.IsKind(err, pve.Ambiguous) || lost == 2 || w.s.jobs.Pause(ctx, lost+1) != nil:
-			summary := fmt.Sprintf("Cannot %s a firewall rule of VM %%d", edit.verb)
-			if edit.rule > 0 {
-				summary = fmt.Sprintf("Cannot %s rule %d of the firewall of VM %%d", edit.verb, edit.rule)
-			}
-			return w.refused(summary, err)
-		default: // it may have taken effect
-			expected, lost = append(expected, has.Rules), lost+1
+	if prior != nil && !sameRules(has.Rules, ruleValues(prior.Rules)) && !sameRules(has.Rules, want) {
+		return w.refused(changedMeanwhile, notAll, nil)
+	}
+	began := has.Rules
+	edit, done, err := w.carryOut(ctx, has, plan(began, want))
+	if err == nil || edit == nil {
+		return err
+	}
+	detail := notAll
+	if prior != nil && done > 0 {
+		late, cancel := w.s.jobs.LookAfter(ctx)
+		defer cancel()
+		if w.putBack(late, began, plan) == nil {
+			detail = "Its rules are as they were before"
 		}
 	}
+	summary := fmt.Sprintf("Cannot %s a firewall rule of VM %%d", edit.verb)
+	if edit.rule > 0 {
+		summary = fmt.Sprintf("Cannot %s rule %d of the firewall of VM %%d", edit.verb, edit.rule)
+	}
+	return w.refused(summary, detail, err)
 }
+
+// planner works out the requests that lead from one list of rules to another.
+type planner func(has, want []rule) []ruleEdit
+
+const (
+	notAll           = "Not all of its rules are the configured ones"
+	changedMeanwhile = "The firewall rules of VM %d were changed by somebody else meanwhile"
+)
+
+// carryOut sends edits, beginning with a list that was just read. Of a request that failed it returns the edit, and how many
+// were made before; an error without an edit says it all.
+func (w firewallOf) carryOut(ctx context.Context, has pve.FirewallRules, edits []ruleEdit) (failed *ruleEdit, done int, err error) {
+	for lost := 0; done < len(edits); {
+		edit, before := &edits[done], has.Rules
+		err := w.s.jobs.Contend(ctx, w.node, w.vmid, func(ctx context.Context) error { return w.do(ctx, edit, has) })
+		if err != nil && (!pve.IsKind(err, pve.Ambiguous) || lost == 2 || w.s.jobs.Pause(ctx, lost+1) != nil) {
+			return edit, done, err
+		}
+		now, lookErr := w.look(ctx, err != nil || done+1 < len(edits))
+		has = now
+		switch {
+		case lookErr != nil:
+			return nil, done, w.refused("Cannot read the firewall rules of VM %d", notAll, lookErr)
+		case sameRules(has.Rules, edit.after):
+			done, lost = done+1, 0
+		case err == nil || !sameRules(has.Rules, before):
+			return nil, done, w.refused(changedMeanwhile, notAll, nil)
+		default: // the lost request has done nothing
+			lost++
+		}
+	}
+	return nil, done, nil
+}
+
+// putBack brings the rules back that there were.
+func (w firewallOf) putBack(ctx context.Context, began []rule, plan planner) error {
+	has, err := w.look(ctx, true)
+	if err != nil {
+		return err
+	}
+	_, _, err = w.carryOut(ctx, has, plan(has.Rules, began))
+	return err
+}
+
+func sameRules(a, b []rule) bool { return slices.EqualFunc(a, b, sameRule) }
 
 func ruleValues(rules []FirewallRule) []map[string]string {
 	all := make([]map[string]string, len(rules))
@@ -87,7 +99,7 @@ func ruleValues(rules []FirewallRule) []map[string]string {
 
 // look reads the rules with the digest that they have at that moment. Only rules carry it, so where there are none it is taken
 // from the options, which are read first then.
-func (w wall) look(ctx context.Context, toChange bool) (pve.FirewallRules, error) {
+func (w firewallOf) look(ctx context.Context, toChange bool) (pve.FirewallRules, error) {
 	has, err := w.s.api.FirewallRules(ctx, w.node, w.vmid)
 	if err != nil || has.Digest != "" || !toChange {
 		return has, err
@@ -102,24 +114,27 @@ func (w wall) look(ctx context.Context, toChange bool) (pve.FirewallRules, error
 	return has, err
 }
 
-func (w wall) refused(summary string, err error) error {
-	return &FieldError{Path: "firewall.rules", Summary: fmt.Sprintf(summary, w.vmid), Detail: "Not all of its rules are the configured ones", Err: err}
+func (w firewallOf) refused(summary, detail string, err error) error {
+	return &FieldError{Path: "firewall.rules", Summary: fmt.Sprintf(summary, w.vmid), Detail: detail, Err: err}
 }
 
-func (w wall) do(ctx context.Context, edit *ruleEdit, has pve.FirewallRules, want []map[string]string) error {
-	if edit.verb == "delete" {
-		return w.s.api.DeleteFirewallRule(ctx, w.node, w.vmid, edit.at, has.Digest)
-	}
-	rule := want[edit.rule-1]
+// do sends an edit of the rules that the server has.
+func (w firewallOf) do(ctx context.Context, edit *ruleEdit, has pve.FirewallRules) error {
 	params := pve.Params{}
-	maps.Copy(params, rule)
+	maps.Copy(params, edit.set)
 	params["digest"] = has.Digest
-	if edit.verb == "add" {
+	switch edit.verb {
+	case "delete":
+		return w.s.api.DeleteFirewallRule(ctx, w.node, w.vmid, edit.at, has.Digest)
+	case "add":
 		return w.s.api.AddFirewallRule(ctx, w.node, w.vmid, params)
+	case "move":
+		params["moveto"] = strconv.Itoa(edit.to)
+		return w.s.api.UpdateFirewallRule(ctx, w.node, w.vmid, edit.at, params)
 	}
 	var gone []string
 	for name := range has.Rules[edit.at] {
-		if _, wanted := rule[name]; !wanted {
+		if _, wanted := edit.set[name]; !wanted {
 			gone = append(gone, name)
 		}
 	}

@@ -3,56 +3,166 @@ package guest
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-func drawRules(t *rapid.T, label string) []map[string]string {
-	rule := rapid.Custom(func(t *rapid.T) map[string]string {
-		r := map[string]string{"type": "in", "action": rapid.SampledFrom([]string{"ACCEPT", "DROP"}).Draw(t, "action"), "enable": "1"}
+func drawRules(t *rapid.T, label string) []rule {
+	one := rapid.Custom(func(t *rapid.T) rule {
+		r := rule{"type": "in", "action": rapid.SampledFrom([]string{"ACCEPT", "ACCEPT", "DROP", "REJECT"}).Draw(t, "action"),
+			"enable": rapid.SampledFrom([]string{"1", "1", "1", "0"}).Draw(t, "enable")}
+		if port := rapid.SampledFrom([]string{"", "22", "80", "443"}).Draw(t, "port"); port != "" {
+			r["proto"], r["dport"] = "tcp", port
+		}
 		if rapid.Bool().Draw(t, "named") {
 			r["comment"] = rapid.SampledFrom([]string{"a", "b "}).Draw(t, "comment")
 		}
 		return r
 	})
-	return rapid.SliceOfN(rule, 0, 5).Draw(t, label)
+	return rapid.SliceOfN(one, 0, 5).Draw(t, label)
 }
 
-// Whatever rules there are, the edits lead to the wanted ones, with no more of them than rules on either side, and a position
-// is one that the server has.
+// does what PVE does with an edit.
+func does(t *rapid.T, now []rule, edit ruleEdit) []rule {
+	now = slices.Clone(now)
+	if edit.verb != "add" && edit.at >= len(now) {
+		t.Fatalf("%+v of %v", edit, now)
+	}
+	switch edit.verb {
+	case "add":
+		now = slices.Insert(now, 0, edit.set)
+	case "change":
+		now[edit.at] = edit.set
+	case "delete":
+		now = slices.Delete(now, edit.at, edit.at+1)
+	case "move":
+		moved := now[edit.at]
+		var all []rule
+		for i, r := range now {
+			if i == edit.to {
+				all = append(all, moved)
+			}
+			if i != edit.at {
+				all = append(all, r)
+			}
+		}
+		if edit.to >= len(now) {
+			all = append(all, moved)
+		}
+		now = all
+	}
+	if !slices.EqualFunc(now, edit.after, maps.Equal) {
+		t.Fatalf("%s leads to %v, not to %v", edit.verb, now, edit.after)
+	}
+	return now
+}
+
+// TestEditsLeadToTheWantedRules: whatever rules there are, the edits lead to the wanted ones. While the firewall is off there are
+// no more of them than rules on either side.
 func TestEditsLeadToTheWantedRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		has, want := drawRules(t, "has"), drawRules(t, "want")
-		now := slices.Clone(has)
-		for steps := 0; ; steps++ {
-			edit := nextEdit(now, want)
-			if edit == nil {
-				break
+		for name, plan := range map[string]planner{"plainly": planPlainly, "safely": planSafely} {
+			now := has
+			edits := plan(has, want)
+			for _, edit := range edits {
+				now = does(t, now, edit)
 			}
-			if steps >= len(has)+len(want) {
-				t.Fatalf("%d edits from %v to %v, and no end", steps, has, want)
+			if !slices.EqualFunc(now, want, sameRule) {
+				t.Fatalf("%s from %v to %v: ended with %v", name, has, want, now)
 			}
-			if edit.verb != "add" && edit.at >= len(now) {
-				t.Fatalf("%+v of %v", edit, now)
+			if most := max(len(has), len(want)); name == "plainly" && len(edits) > most || len(edits) > len(has)+3*len(want) {
+				t.Fatalf("%s: %d edits from %v to %v", name, len(edits), has, want)
 			}
-			switch edit.verb { // what PVE does
-			case "add":
-				now = slices.Insert(slices.Clone(now), 0, want[edit.rule-1])
-			case "change":
-				now = slices.Clone(now)
-				now[edit.at] = want[edit.rule-1]
-			case "delete":
-				now = slices.Delete(slices.Clone(now), edit.at, edit.at+1)
-			}
-			if !slices.EqualFunc(now, edit.after, maps.Equal) {
-				t.Fatalf("%s leads to %v, not to %v", edit.verb, now, edit.after)
-			}
-		}
-		if !slices.EqualFunc(now, want, sameRule) {
-			t.Fatalf("from %v to %v: ended with %v", has, want, now)
 		}
 	})
+}
+
+// passes tells whether rules and a policy let a packet to a port pass.
+func passes(rules []rule, port string, policy bool) bool {
+	for _, r := range rules {
+		if r["enable"] == "1" && (r["dport"] == "" || r["dport"] == port) {
+			return r["action"] == "ACCEPT"
+		}
+	}
+	return policy
+}
+
+// TestFound19NobodyIsLockedOut: what passes before and after a change of the rules passes at every moment of it.
+func TestFound19NobodyIsLockedOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		has, want := drawRules(t, "has"), drawRules(t, "want")
+		for _, port := range []string{"22", "80", "443", "8006"} {
+			for _, policy := range []bool{false, true} {
+				if !passes(has, port, policy) || !passes(want, port, policy) {
+					continue
+				}
+				for i, edit := range planSafely(has, want) {
+					if !passes(edit.after, port, policy) {
+						t.Fatalf("port %s (policy %v) is shut by edit %d, %s, on the way from %v to %v: %v", port, policy, i, edit.verb, has, want, edit.after)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestFound19FewRequests: a rule that changes, comes first or goes takes one request.
+func TestFound19FewRequests(t *testing.T) {
+	accept := func(port string) rule {
+		return rule{"type": "in", "action": "ACCEPT", "enable": "1", "proto": "tcp", "dport": port}
+	}
+	drop := rule{"type": "in", "action": "DROP", "enable": "1"}
+	for name, tt := range map[string]struct {
+		has, want []rule
+		verbs     string
+	}{
+		"nothing":          {[]rule{accept("22"), drop}, []rule{accept("22"), drop}, ""},
+		"one changes":      {[]rule{accept("22"), accept("80"), drop}, []rule{accept("22"), accept("443"), drop}, "change"},
+		"one comes first":  {[]rule{accept("22"), drop}, []rule{accept("80"), accept("22"), drop}, "add"},
+		"one goes":         {[]rule{accept("22"), accept("80"), drop}, []rule{accept("22"), drop}, "delete"},
+		"one comes behind": {[]rule{accept("22"), drop}, []rule{accept("22"), accept("80"), drop}, "add move change"},
+		"two swap ports":   {[]rule{accept("22"), accept("80")}, []rule{accept("80"), accept("22")}, "add delete"},
+		"all is stopped":   {[]rule{accept("22")}, []rule{drop}, "change"},
+	} {
+		var verbs []string
+		for _, edit := range planSafely(tt.has, tt.want) {
+			verbs = append(verbs, edit.verb)
+		}
+		if got := strings.Join(verbs, " "); got != tt.verbs {
+			t.Errorf("%s: %s, want %s", name, got, tt.verbs)
+		}
+	}
+}
+
+// TestFound19TighterOptionsComeLast: options that stop more than before wait for the rules.
+func TestFound19TighterOptionsComeLast(t *testing.T) {
+	options := func(pairs ...string) map[string]string {
+		all := map[string]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			all[pairs[i]] = pairs[i+1]
+		}
+		return all
+	}
+	for name, tt := range map[string]struct {
+		before, after map[string]string
+		want          bool
+	}{
+		"switched on":         {options(), options("enable", "1"), true},
+		"switched off":        {options("enable", "1"), options(), false},
+		"in is stopped":       {options("enable", "1", "policy_in", "ACCEPT"), options("enable", "1"), true},
+		"in is let pass":      {options("enable", "1"), options("enable", "1", "policy_in", "ACCEPT"), false},
+		"out is stopped":      {options("enable", "1"), options("enable", "1", "policy_out", "REJECT"), true},
+		"another way to stop": {options("enable", "1", "policy_in", "REJECT"), options("enable", "1", "policy_in", "DROP"), false},
+		"while it is off":     {options("policy_in", "ACCEPT"), options("policy_in", "DROP"), false},
+		"another option":      {options("enable", "1"), options("enable", "1", "dhcp", "1"), false},
+	} {
+		if got := tightens(tt.before, tt.after); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
 }
 
 func TestOnlyWhatDiffersIsSent(t *testing.T) {
