@@ -46,6 +46,8 @@ type bench struct {
 	svc    *provision.Service
 	root   *host.Shell // what an operator has: root on every node
 	client *pve.Client
+	config pve.Config
+	ssh    provision.Shell // what the identity has beside its API
 }
 
 // newBench makes a cluster in which orphan volumes of other ids and of the ids that the cases use stand about.
@@ -59,21 +61,31 @@ func newBench(t *testing.T, who sweepIdentity) *bench {
 	t.Cleanup(sim.Close)
 	b.root = b.shell()
 	b.populate()
-	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: acctest.Clock{World: sim.World().Clock}}
-	who.auth(&config, sim.Credentials())
-	if b.client, err = pve.New(config); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.client.Close)
-	if _, err := b.client.Resources(t.Context()); err != nil { // logs in, so that every run makes the same requests
-		t.Fatal(err)
-	}
-	var shell provision.Shell
+	b.config = pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: acctest.Clock{World: sim.World().Clock}}
+	who.auth(&b.config, sim.Credentials())
 	if who.ssh {
-		shell = b.shell()
+		b.ssh = b.shell()
 	}
-	b.svc = provision.New(b.client, shell, acctest.Clock{World: sim.World().Clock})
+	b.connect()
+	t.Cleanup(func() { b.client.Close() })
 	return b
+}
+
+// connect makes the client and the service of a new process, so that every run makes the same requests: it asks anew what a
+// process asks once, and has logged in.
+func (b *bench) connect() {
+	b.t.Helper()
+	if b.client != nil {
+		b.client.Close()
+	}
+	var err error
+	if b.client, err = pve.New(b.config); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := b.client.Resources(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	b.svc = provision.New(b.client, b.ssh, b.config.Clock)
 }
 
 func (b *bench) shell() *host.Shell { return operator(b.t, b.sim) }
@@ -124,6 +136,7 @@ func (b *bench) reset() {
 	if err := b.sim.Load(b.base); err != nil {
 		b.t.Fatal(err)
 	}
+	b.connect()
 	b.sim.ResetOps()
 }
 

@@ -2,11 +2,13 @@ package create
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -36,6 +38,7 @@ type creation struct {
 	taken    bool           // the id was somebody else's
 	held     bool           // the first request failed for somebody's lock
 	identity guest.Identity // the VM's, once it was seen
+	uuid     string         // that this create made for its VM, known before the first request; "" where it did not
 	change   vm.Change
 	// unprotected: the protection that a clone inherits is off until the commit.
 	unprotected bool
@@ -225,7 +228,7 @@ func (c *creation) undo(ctx context.Context) error {
 	var undos []remove.Target
 	for _, f := range c.fences {
 		undos = append(undos, remove.Target{VMID: c.vmid, Nodes: c.nodes(), Fence: f, Ledger: &c.ledger, Stamp: c.stamp,
-			Lost: c.lost, Owns: c.identity.Proves, Managed: c.managed, Pool: c.r.Pool})
+			Lost: c.lost, Owns: c.owns, Managed: c.managed, Pool: c.r.Pool})
 	}
 	if !c.identity.IsZero() { // the clone has ended up on its node
 		slices.Reverse(undos)
@@ -263,7 +266,38 @@ func (c *creation) create(ctx context.Context) error {
 		params["pool"] = c.r.Pool
 	}
 	return c.sendFirst(ctx, job.Request{Node: c.node, Type: "qmcreate", ID: c.vmid,
-		Send: func(ctx context.Context) (pve.UPID, error) { return c.s.api.CreateVM(ctx, c.node, params) }})
+		Send: func(ctx context.Context) (pve.UPID, error) { return c.sendCreate(ctx, params) }})
+}
+
+// sendCreate sends the request with a uuid of our own making, unless the configuration has one: PVE makes one only where smbios1 is
+// not sent at all (qemu-server API2/Qemu.pm create_vm), and one that is known beforehand proves what became of a request whose
+// answer is lost. An identity without VM.Config.HWType has to do without.
+func (c *creation) sendCreate(ctx context.Context, params pve.Params) (pve.UPID, error) {
+	if vm.UUID(params) != "" {
+		return c.s.api.CreateVM(ctx, c.node, params)
+	}
+	c.uuid = newUUID()
+	with := maps.Clone(params)
+	with["smbios1"] = strings.TrimSuffix("uuid="+c.uuid+","+params["smbios1"], ",")
+	upid, err := c.s.api.CreateVM(ctx, c.node, with)
+	if params["smbios1"] == "" && pve.IsKind(err, pve.Denied) {
+		c.uuid = ""
+		return c.s.api.CreateVM(ctx, c.node, params)
+	}
+	return upid, err
+}
+
+// newUUID is a random one (RFC 9562, version 4).
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// owns reports whether a configuration without our stamp is ours: the commit may have taken effect.
+func (c *creation) owns(config map[string]string) bool {
+	return c.identity.Proves(config) || guest.Identity{UUID: c.uuid}.Proves(config)
 }
 
 // clone claims the id with a copy of the source.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -108,6 +111,11 @@ func TestFound08KilledDuringTheTask(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for len(b.vms()) == 0 { // PVE waits for the source's lock before it writes the target's configuration
+			if err := b.jobs.Pause(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
 		created, err := b.Create(t.Context(), killed)
 		if err != nil {
 			t.Errorf("clone %t: %v", clones, err)
@@ -167,5 +175,38 @@ func TestFound13SameID(t *testing.T) {
 	_, err := b.Create(t.Context(), r)
 	if err == nil || !strings.Contains(err.Error(), "being created by another run") || strings.Contains(err.Error(), "qm ") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestFound10UUIDOfOurOwn: every VM made from scratch has a uuid, and what became of a commit whose answers are lost is known by it.
+func TestFound10UUIDOfOurOwn(t *testing.T) {
+	for name, who := range map[string]func(*pve.Config, pvesim.Credentials){"token": token, "ticket": ticket} {
+		b, r := newBench(t, who), onZFS()
+		maker := "ACME"
+		r.Spec.SMBIOS.Manufacturer = &maker
+		created, err := b.Create(t.Context(), r)
+		if config := b.vms()[100]; err != nil || created.Guest.Identity.UUID == "" || !strings.Contains(config["smbios1"], "manufacturer=ACME") {
+			t.Errorf("%s: %v: %v has %v", name, err, created.Guest.Identity, config["smbios1"])
+		}
+
+		b = newBench(t, who)
+		b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", VMID: 100}, Phase: fault.After, Times: 3}})
+		created, err = b.Create(t.Context(), r)
+		if err == nil || len(b.vms()) != 0 || created.Guest.VMID != 0 {
+			t.Errorf("%s: the commit took effect and no answer came: %v, the cluster has %v", name, err, b.vms())
+		}
+	}
+}
+
+// TestWithoutHWType: an identity that may not set smbios1 makes VMs as PVE numbers them.
+func TestWithoutHWType(t *testing.T) {
+	b := newBench(t, token)
+	b.change(func(w *state.World) {
+		for role, privileges := range w.Roles {
+			w.Roles[role] = slices.DeleteFunc(slices.Clone(privileges), func(p string) bool { return p == "VM.Config.HWType" })
+		}
+	})
+	if created, err := b.Create(t.Context(), onZFS()); err != nil || created.Guest.Identity.UUID == "" {
+		t.Errorf("%+v, %v", created.Guest.Identity, err)
 	}
 }

@@ -131,34 +131,33 @@ func (i *idChooser) configured(ctx context.Context) (guest.Fences, error) {
 // or one above it, and after a collision with somebody else one of the next few at random, so that processes which create many
 // at once do not follow each other from id to id.
 func (i *idChooser) choose(ctx context.Context) (vmid int, done func(), err error) {
-	lower, upper := i.request.Range[0], i.request.Range[1]
-	if upper == 0 {
-		free, err := i.s.nextID.Get(ctx, i.s.api.NextID)
-		if err != nil {
-			return 0, nil, err
-		}
-		if done, ok := i.s.guests.OccupyIdle(free); ok && i.lost == 0 && !i.taken[free] {
-			return free, done, nil
-		} else if ok {
-			done()
-		}
-		lower, upper = free, i.s.lastID(ctx, free)
-	}
 	const unseen = 1000 // how many ids that the listing does not show may be taken
+	lower, upper := i.request.Range[0], i.request.Range[1]
+	automatic := upper == 0
 	for range unseen {
+		if automatic {
+			if lower, err = i.s.nextID.Get(ctx, i.s.api.NextID); err != nil {
+				return 0, nil, err
+			}
+			if done, ok := i.s.guests.OccupyIdle(lower); ok {
+				if i.lost == 0 && !i.taken[lower] {
+					return lower, done, nil
+				}
+				done()
+			}
+			upper = i.s.lastID(ctx, lower)
+		}
 		vmid, done, ok := i.occupy(lower, upper)
 		if !ok {
 			break
 		}
 		free, err := i.s.api.IsFreeID(ctx, vmid)
-		if err == nil && free {
+		if free && err == nil {
 			return vmid, done, nil
 		}
-		if err != nil {
-			done()
+		if done(); err != nil {
 			return 0, nil, err
 		}
-		done()
 		i.taken[vmid] = true
 	}
 	return 0, nil, &guest.FieldError{Path: "vmid", Summary: "No free VMID", Detail: fmt.Sprintf("Every id tried from %d to %d is taken", lower, upper),

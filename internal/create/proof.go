@@ -8,6 +8,9 @@ import (
 func (c *creation) proof() *guest.Proof {
 	p := &guest.Proof{VMID: c.vmid, Nodes: c.nodes(), Cluster: c.stamp.Cluster, TX: c.stamp.TX, Deadline: c.stamp.Deadline,
 		Lost: c.lost != nil, Identity: c.identity, HA: c.managed, Pool: c.r.Pool}
+	if p.Identity.IsZero() {
+		p.Identity.UUID = c.uuid
+	}
 	for _, f := range c.fences {
 		p.Fences = append(p.Fences, f.Record())
 	}

@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -111,6 +112,10 @@ func (c *Client) judgeAnswer(r *request, resp *response) *Error {
 	e := &Error{Op: r.op, Method: r.method, Path: r.path, Status: resp.status}
 	message, params := resp.words()
 	e.Kind = kindOfAnswer(r.isWrite(), resp.status, message, params)
+	if r.isWrite() && resp.isForeign() {
+		e.Kind = Ambiguous
+		message += " (this is not PVE's answer but that of something in front of it, and the request may have taken effect)"
+	}
 	e.Message = c.redact.text(message)
 	if len(params) > 0 {
 		e.Params = make(map[string]string, len(params))
@@ -119,6 +124,25 @@ func (c *Client) judgeAnswer(r *request, resp *response) *Error {
 		}
 	}
 	return e
+}
+
+// isForeign reports whether the answer is none of PVE's: its failures are JSON with a member "data", or have no body at all where
+// pveproxy gives up before or beside the request (pve-http-server AnyEvent.pm error, proxy_request). A 429, 502, 503 or 504 never
+// is one.
+func (resp *response) isForeign() bool {
+	switch resp.status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	case http.StatusUnauthorized, http.StatusNotImplemented:
+		return false
+	}
+	if resp.status >= 590 || resp.status < 400 || len(bytes.TrimSpace(resp.body)) == 0 {
+		return false
+	}
+	var object map[string]json.RawMessage
+	err := json.Unmarshal(resp.body, &object)
+	_, has := object["data"]
+	return err != nil || !has
 }
 
 // words are PVE's message and its verdicts by parameter. Before http-server 5.2.0 the reason phrase is all there is.

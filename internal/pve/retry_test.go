@@ -39,7 +39,7 @@ func TestRetryTable(t *testing.T) {
 		"596":              {answered(596, "Connection timed out"), 3, 1, Ambiguous, Ambiguous},
 		"597":              {answered(597, "Broken pipe"), 3, 1, Unavailable, Ambiguous},
 		"599":              {answered(599, "Too many redirections"), 3, 1, Unavailable, Ambiguous},
-		"503":              {answered(503, "Service Unavailable"), 3, 1, Unavailable, Unavailable},
+		"503":              {answered(503, "Service Unavailable"), 3, 1, Unavailable, Ambiguous},
 		"504":              {answered(504, "Gateway Timeout"), 3, 1, Unavailable, Ambiguous},
 		"unknown 500":      {died("something new"), 3, 1, Unknown, Unknown},
 		"file lock":        {died(lock), 1, 1, Locked, Locked},
@@ -309,5 +309,36 @@ func TestLimitOfRequestsUnderWay(t *testing.T) {
 	}
 	if n := most.Load(); n != 3 {
 		t.Errorf("%d at once, want 3", n)
+	}
+}
+
+// TestFound09AnswersThatAreNotPVEs: what something in front of PVE answers to a write does not tell whether PVE has seen it.
+func TestFound09AnswersThatAreNotPVEs(t *testing.T) {
+	const html = "<html><body><h1>Sorry</h1></body></html>"
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   Kind
+	}{
+		"503 of a proxy":         {503, html, Ambiguous},
+		"503 without a body":     {503, "", Ambiguous},
+		"429 of a limiter":       {429, "slow down", Ambiguous},
+		"502":                    {502, html, Ambiguous},
+		"500 with HTML":          {500, html, Ambiguous},
+		"400 with HTML":          {400, html, Ambiguous},
+		"404 with HTML":          {404, html, Ambiguous},
+		"403 of a firewall":      {403, html, Ambiguous},
+		"500 with another JSON":  {500, `{"error":"upstream"}`, Ambiguous},
+		"500 of PVE":             {500, `{"data":null,"message":"something new\n"}`, Unknown},
+		"500 of an older PVE":    {500, `{"data":null}`, Unknown},
+		"403 of PVE":             {403, `{"data":null,"message":"Permission check failed\n"}`, Denied},
+		"401 of PVE, plain text": {401, "authentication failure", Denied},
+		"595 of pveproxy":        {595, "", Unavailable},
+	} {
+		s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, c.status, http.StatusText(c.status), c.body) })
+		client := s.client(t)
+		if _, err := client.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); KindOf(err) != c.want || len(s.requests()) != 1 {
+			t.Errorf("%s: %d requests, %s, want %s: %v", name, len(s.requests()), KindOf(err), c.want, err)
+		}
 	}
 }
