@@ -47,8 +47,8 @@ func attributeFor(option string) (string, bool) {
 	}
 	key = strings.ReplaceAll(key, "-", "_")
 	family, slotted := strings.CutSuffix(option, "[n]")
-	base, known := parameters()[option]
-	switch _, isDrive := diskBuses()[family]; {
+	base, known := attributeOf(option)
+	switch isDrive := isDisk(family); {
 	case slotted && isDrive:
 		base, known = "disks.*", true
 		if name, ok := driveNames()[strings.ReplaceAll(key, "-", "_")]; ok {
@@ -60,7 +60,7 @@ func attributeFor(option string) (string, bool) {
 	case slotted && family == "ipconfig":
 		base, known = "cloud_init.addresses.*", true
 	case slotted:
-		base, known = families()[family]+".*", families()[family] != ""
+		base, known = slotFamilies()[family]+".*", slotFamilies()[family] != ""
 	case option == "machine" && nested:
 		base = "machine_options"
 	}
@@ -161,8 +161,8 @@ func TestRestrictionsNameAttributes(t *testing.T) {
 
 // TestSlotMapsHaveAFamily: every map by slot is one of PVE's rows of slots.
 func TestSlotMapsHaveAFamily(t *testing.T) {
-	for _, at := range families() {
-		if !slices.Contains(slotMaps(), at) {
+	for _, at := range slotFamilies() {
+		if !isBySlot(at) {
 			t.Errorf("%s is no map by slot", at)
 		}
 	}

@@ -1,7 +1,7 @@
 package tfvm
 
 import (
-	"slices"
+	"reflect"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -30,51 +30,53 @@ func (m *model) locator() locator {
 	return l
 }
 
-// parameters maps PVE's options to attributes. Slots are computed.
-func parameters() map[string]string {
+// otherwiseNamed are PVE's parameters whose attribute has another name, or stands in a group.
+func otherwiseNamed() map[string]string {
 	return map[string]string{
-		"name": "name", "description": "description", "tags": "tags", "pool": "pool", "vmid": "vmid", "newid": "vmid", "node": "node",
-		"onboot": "onboot", "autostart": "autostart", "bootdisk": "boot_order", "protection": "protection", "template": "template", "machine": "machine", "bios": "bios",
-		"ostype": "ostype", "scsihw": "scsihw", "boot": "boot_order",
-		"cpu": "cpu", "sockets": "cpu.sockets", "cores": "cpu.cores", "vcpus": "cpu.vcpus", "cpulimit": "cpu.limit",
-		"cpuunits": "cpu.units", "affinity": "cpu.affinity", "numa": "cpu.numa",
+		"newid": "vmid", "target": "node", "boot": "boot_order", "bootdisk": "boot_order",
+		"sockets": "cpu.sockets", "cores": "cpu.cores", "vcpus": "cpu.vcpus", "cpulimit": "cpu.limit", "cpuunits": "cpu.units",
+		"affinity": "cpu.affinity", "numa": "cpu.numa",
 		"memory": "memory.size", "balloon": "memory.balloon", "shares": "memory.shares", "hugepages": "memory.hugepages",
-		"keephugepages": "memory.keephugepages", "agent": "agent", "efidisk0": "efi_disk", "tpmstate0": "tpm_state",
+		"keephugepages": "memory.keephugepages", "allow-ksm": "memory.allow_ksm",
+		"efidisk0": "efi_disk", "tpmstate0": "tpm_state", "smbios1": "smbios", "audio0": "audio", "rng0": "rng",
 		"citype": "cloud_init.type", "ciuser": "cloud_init.user", "cipassword": "cloud_init_password_wo",
 		"sshkeys": "cloud_init.ssh_keys", "nameserver": "cloud_init.nameservers", "searchdomain": "cloud_init.searchdomain",
 		"ciupgrade": "cloud_init.upgrade", "cicustom": "cloud_init.custom",
-		"snapname": "clone.snapshot", "full": "clone.full", "storage": "clone.storage", "format": "clone.format",
-		"bwlimit": "clone.bwlimit", "target": "node",
-		"startup": "startup", "hookscript": "hookscript", "acpi": "acpi", "kvm": "kvm", "tablet": "tablet", "localtime": "localtime",
-		"tdf": "tdf", "reboot": "reboot", "freeze": "freeze", "keyboard": "keyboard", "hotplug": "hotplug", "startdate": "startdate",
-		"vmstatestorage": "vmstatestorage", "migrate_downtime": "migrate_downtime", "migrate_speed": "migrate_speed", "args": "args",
-		"arch": "arch", "vmgenid": "vmgenid", "smbios1": "smbios", "vga": "vga", "audio0": "audio", "rng0": "rng", "watchdog": "watchdog",
-		"spice_enhancements": "spice_enhancements", "ivshmem": "ivshmem", "amd-sev": "amd_sev", "intel-tdx": "intel_tdx",
-		"allow-ksm": "memory.allow_ksm",
+		"snapname": "clone.snapshot", "full": "clone.full", "storage": "clone.storage", "format": "clone.format", "bwlimit": "clone.bwlimit",
 	}
 }
 
-// families maps the prefixes of PVE's numbered options to the maps that hold them by slot.
-func families() map[string]string {
-	return map[string]string{"net": "networks", "hostpci": "pci", "usb": "usb", "numa": "numa_nodes", "virtiofs": "virtiofs", "serial": "serial", "parallel": "parallel"}
+// slotFamilies maps the prefixes of PVE's numbered options to the maps that hold them by slot.
+func slotFamilies() map[string]string {
+	return map[string]string{"net": "networks", "hostpci": "pci", "usb": "usb", "numa": "numa_nodes", "virtiofs": "virtiofs",
+		"serial": "serial", "parallel": "parallel"}
 }
 
-// Parameter is the attribute behind an option of PVE's API.
+// attributeOf is the dotted path of the attribute for a parameter of PVE that is no slot.
+func attributeOf(parameter string) (string, bool) {
+	if dotted, ok := otherwiseNamed()[parameter]; ok {
+		return dotted, true
+	}
+	name := strings.ReplaceAll(parameter, "-", "_")
+	_, ok := typeOf(reflect.TypeFor[model](), name)
+	return name, ok
+}
+
+// Parameter is the attribute behind a parameter of PVE's API.
 func (l locator) Parameter(name string) (path.Path, bool) {
-	if dotted, ok := parameters()[name]; ok {
+	if dotted, ok := attributeOf(name); ok {
 		return l.Attribute(dotted)
 	}
 	bus, number := splitSlot(name)
-	_, isDrive := diskBuses()[bus]
 	_, isCDROM := l.cdroms[name]
 	switch {
 	case number < 0:
 		return path.Empty(), false
-	case families()[bus] != "":
-		return path.Root(families()[bus]).AtMapKey(name), true
+	case slotFamilies()[bus] != "":
+		return path.Root(slotFamilies()[bus]).AtMapKey(name), true
 	case bus == "ipconfig":
 		return path.Root("cloud_init").AtName("addresses").AtMapKey("net" + strings.TrimPrefix(name, bus)), true
-	case !isDrive:
+	case !isDisk(bus):
 		return path.Empty(), false
 	case isCDROM:
 		return path.Root("cdroms").AtMapKey(name), true
@@ -102,36 +104,48 @@ func (m *model) attributePath(option string) (string, bool) {
 	return strings.Join(steps, "."), true
 }
 
-// Attribute is the path behind its dotted form. An option of PVE is accepted too.
+// Attribute is the path behind its dotted form. A parameter of PVE is accepted too.
 func (l locator) Attribute(dotted string) (path.Path, bool) {
 	steps := strings.Split(dotted, ".")
-	if !slices.Contains(rootAttributes(), steps[0]) {
-		return l.Parameter(dotted)
-	}
-	at := path.Root(steps[0])
-	for i, step := range steps[1:] {
-		if parent := strings.Join(steps[:i+1], "."); slices.Contains(slotMaps(), parent) {
+	at, in := path.Empty(), reflect.TypeFor[model]()
+	for i, step := range steps {
+		inside, ok := typeOf(in, step)
+		switch {
+		case i == 0 && !ok:
+			return l.Parameter(dotted)
+		case ok && in.Kind() == reflect.Map:
 			at = at.AtMapKey(step)
-		} else {
+		default:
 			at = at.AtName(step)
 		}
+		in = inside
 	}
 	return at, true
 }
 
-// slotMaps are the attributes whose children are map keys.
-func slotMaps() []string {
-	return []string{"disks", "cdroms", "networks", "cloud_init.addresses", "pci", "usb", "numa_nodes", "virtiofs", "serial", "parallel"}
+// typeOf is the type of an attribute of a model or a group, or of the elements of a map.
+func typeOf(in reflect.Type, name string) (reflect.Type, bool) {
+	if in == nil {
+		return nil, false
+	}
+	if in.Kind() == reflect.Pointer {
+		in = in.Elem()
+	}
+	switch in.Kind() {
+	case reflect.Map:
+		return in.Elem(), true
+	case reflect.Struct:
+		for _, field := range reflect.VisibleFields(in) {
+			if field.Tag.Get("tfsdk") == name && !field.Anonymous {
+				return field.Type, true
+			}
+		}
+	}
+	return nil, false
 }
 
-func rootAttributes() []string {
-	return []string{
-		"vmid", "node", "name", "description", "tags", "pool", "onboot", "autostart", "protection", "template", "machine", "bios", "ostype",
-		"scsihw", "boot_order", "clone", "cpu", "memory", "agent", "disks", "cdroms", "networks", "efi_disk", "tpm_state",
-		"firewall", "ha", "cloud_init", "cloud_init_password_wo", "cloud_init_password_wo_version", "power_state", "on_failure",
-		"on_orphaned_volumes", "on_destroy", "timeouts", "nodes", "reboot_policy", "shutdown_timeout", "wait_for", "removed_disks",
-		"startup", "hookscript", "acpi", "kvm", "tablet", "localtime", "tdf", "reboot", "freeze", "keyboard", "hotplug", "startdate",
-		"vmstatestorage", "migrate_downtime", "migrate_speed", "args", "arch", "vmgenid", "machine_options", "smbios", "vga", "audio",
-		"rng", "watchdog", "spice_enhancements", "ivshmem", "amd_sev", "intel_tdx", "pci", "usb", "numa_nodes", "virtiofs", "serial", "parallel",
-	}
+// isBySlot reports whether an attribute is a map whose keys are PVE's slots.
+func isBySlot(name string) bool {
+	t, ok := typeOf(reflect.TypeFor[model](), name)
+	return ok && t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Struct
 }

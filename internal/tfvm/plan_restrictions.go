@@ -122,7 +122,7 @@ func (p *planning) changedValue(dotted string) (is, was tftypes.Value, ok bool) 
 	switch {
 	case !is.IsKnown(), is.IsNull() && was.IsNull(), is.Equal(was):
 		return is, was, false
-	case is.IsNull() && len(steps) > 1 && slices.Contains(slotMaps(), steps[0]) && tfplan.At(p.value, steps[:2]...).IsNull():
+	case is.IsNull() && len(steps) > 1 && isBySlot(steps[0]) && tfplan.At(p.value, steps[:2]...).IsNull():
 		return is, was, p.managed(steps[0] + "." + steps[1]) // else the slot is forgotten
 	}
 	return is, was, true

@@ -3,6 +3,7 @@ package tfvm
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -28,32 +29,30 @@ func TestWishesAreLocal(t *testing.T) {
 		if attribute.IsComputed() || attribute.IsWriteOnly() || all[name].Local {
 			continue
 		}
-		if !slices.Contains(append(slotMaps(), "power_state"), name) {
+		if !isBySlot(name) && name != "power_state" {
 			t.Errorf("%s is not computed and not Local", name)
 		}
 	}
 }
 
 func TestLocatorKnowsAllAttributes(t *testing.T) {
-	roots := rootAttributes()
-	for name, attribute := range vmSchema(context.Background()).Attributes {
-		if !attribute.IsOptional() && !attribute.IsRequired() {
-			continue
-		}
-		if !slices.Contains(roots, name) {
-			t.Errorf("rootAttributes lacks %s", name)
-		}
-	}
 	ctx := context.Background()
 	s := vmSchema(ctx)
-	for option, dotted := range parameters() {
-		at, ok := locator{}.Parameter(option)
-		if !ok {
-			t.Errorf("no attribute for %s", option)
-			continue
+	for at := range tfplan.NewShape(ctx, s, nil).Rules() {
+		where, ok := locator{}.Attribute(strings.ReplaceAll(at, "*", "net0"))
+		if _, diags := s.AttributeAtPath(ctx, where); !ok || diags.HasError() {
+			t.Errorf("%s -> %s: no such attribute", at, where)
 		}
-		if _, diags := s.AttributeAtPath(ctx, at); diags.HasError() {
+	}
+	for option, dotted := range otherwiseNamed() {
+		at, ok := locator{}.Parameter(option)
+		if _, diags := s.AttributeAtPath(ctx, at); !ok || diags.HasError() {
 			t.Errorf("%s -> %s: no such attribute", option, dotted)
+		}
+	}
+	for name := range s.Attributes {
+		if at, ok := (locator{}).Parameter(name); !ok || at.String() != name && otherwiseNamed()[name] == "" {
+			t.Errorf("the option %s is not at the attribute of that name, but at %q", name, at)
 		}
 	}
 }
@@ -79,8 +78,8 @@ func TestLocator(t *testing.T) {
 func TestSchemaHasNoStrayChildren(t *testing.T) {
 	// A slot map must be known to the locator, or errors in it lose their place.
 	for name, attribute := range vmSchema(context.Background()).Attributes {
-		if nested, ok := attribute.(schema.MapNestedAttribute); ok && nested.IsOptional() && !slices.Contains(slotMaps(), name) {
-			t.Errorf("slotMaps lacks %s", name)
+		if nested, ok := attribute.(schema.MapNestedAttribute); ok && nested.IsOptional() && !isBySlot(name) {
+			t.Errorf("%s is no map by slot", name)
 		}
 	}
 }

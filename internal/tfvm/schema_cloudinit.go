@@ -29,7 +29,7 @@ func cloudInitGroup() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"storage": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.StorageID()},
 			MarkdownDescription: "Storage of the drive. Required, except for a clone of a source that has a cloud-init drive."},
-		"slot": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{slotName(cdromBuses(), wantCDROM)},
+		"slot": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{slotName(wantCDROM, cdromBuses()...)},
 			MarkdownDescription: "Slot of the drive. Default: the template's, or `ide2`."},
 		"format": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("raw", "qcow2")},
 			MarkdownDescription: "Image format of the drive on a file storage. Default: the storage's."},
@@ -49,7 +49,7 @@ func cloudInitGroup() map[string]schema.Attribute {
 			MarkdownDescription: "Upgrade the packages at the first boot. PVE's default: `true`."},
 		"addresses": schema.MapNestedAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Addresses by network device (`net0`). A device without an entry is left unconfigured by PVE.",
-			Validators:          []validator.Map{mapvalidator.KeysAre(slotName(nicSlots(), wantNIC))},
+			Validators:          []validator.Map{mapvalidator.KeysAre(slotName(wantNIC, "net"))},
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"ipv4": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{networkAddress(false, false, "dhcp", "manual")},
 					MarkdownDescription: "IPv4 address with prefix length, `10.0.0.5/24`, `dhcp` or `manual`."},

@@ -27,11 +27,11 @@ func deviceAttributes() map[string]schema.Attribute {
 		"disks": schema.MapNestedAttribute{Optional: true,
 			MarkdownDescription: "Hard disks by slot: `ide0`–`3`, `sata0`–`5`, `scsi0`–`30`, `virtio0`–`15`. On a clone a slot of the template is taken as it is and changed as configured; other slots of the template stay untouched. " +
 				"A disk that leaves the configuration is detached: its volume stays with the VM as `unusedN`, and goes with it; `removed_disks` says otherwise. Needs `VM.Config.Disk`.",
-			Validators:   []validator.Map{mapvalidator.KeysAre(slotName(diskBuses(), wantDisk))},
+			Validators:   []validator.Map{mapvalidator.KeysAre(slotName(wantDisk, diskBuses()...))},
 			NestedObject: schema.NestedAttributeObject{Attributes: diskAttributes()}},
 		"cdroms": schema.MapNestedAttribute{Optional: true,
 			MarkdownDescription: "CD-ROM drives by slot: `ide0`–`3`, `sata0`–`5`, `scsi0`–`30`. Needs `VM.Config.CDROM`.",
-			Validators:          []validator.Map{mapvalidator.KeysAre(slotName(cdromBuses(), wantCDROM))},
+			Validators:          []validator.Map{mapvalidator.KeysAre(slotName(wantCDROM, cdromBuses()...))},
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"file": schema.StringAttribute{Required: true,
 					Validators:          []validator.String{stringvalidator.Any(tfkit.VolumeID(), stringvalidator.OneOf("none", "cdrom"))},
@@ -39,7 +39,7 @@ func deviceAttributes() map[string]schema.Attribute {
 			}}},
 		"networks": schema.MapNestedAttribute{Optional: true,
 			MarkdownDescription: "Network devices by slot: `net0`–`31`. Needs `VM.Config.Network`, and `SDN.Use` on the bridge.",
-			Validators:          []validator.Map{mapvalidator.KeysAre(slotName(nicSlots(), wantNIC))},
+			Validators:          []validator.Map{mapvalidator.KeysAre(slotName(wantNIC, "net"))},
 			NestedObject:        schema.NestedAttributeObject{Attributes: nicAttributes()}},
 		"efi_disk": schema.SingleNestedAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Disk for the variables of the UEFI firmware; used with `bios = \"ovmf\"`. Its size is PVE's affair.",

@@ -37,9 +37,9 @@ func optionGroup(about string, attributes map[string]schema.Attribute) schema.Si
 }
 
 // slotMap is a kind of device by slot.
-func slotMap(about string, slots map[string]int, want string, attributes map[string]schema.Attribute) schema.MapNestedAttribute {
+func slotMap(about, family, want string, attributes map[string]schema.Attribute) schema.MapNestedAttribute {
 	return schema.MapNestedAttribute{Optional: true, MarkdownDescription: about,
-		Validators:   []validator.Map{mapvalidator.KeysAre(slotName(slots, want))},
+		Validators:   []validator.Map{mapvalidator.KeysAre(slotName(want, family))},
 		NestedObject: schema.NestedAttributeObject{Attributes: attributes}}
 }
 

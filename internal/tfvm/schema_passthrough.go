@@ -11,23 +11,23 @@ import (
 func passthroughAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"pci": slotMap("PCI devices of the node by slot: `hostpci0`–`15`. Each has either `mapping` or `host`. Needs `VM.Config.HWType`, and `Mapping.Use` on `/mapping/pci/<mapping>`. A VM with such a device cannot migrate while it runs.",
-			pciSlots(), "must be a slot for a PCI device: hostpci0-15", pciAttributes()),
+			"hostpci", "must be a slot for a PCI device: hostpci0-15", pciAttributes()),
 		"usb": slotMap("USB devices by slot: `usb0`–`13`; `usb5` and up need a machine version of 7.1 or later and Linux 2.6 or Windows 8 or later. Each has either `mapping` or `host`. Needs `VM.Config.HWType`, and `Mapping.Use` on `/mapping/usb/<mapping>`.",
-			usbSlots(), "must be a USB slot: usb0-13", map[string]schema.Attribute{
+			"usb", "must be a USB slot: usb0-13", map[string]schema.Attribute{
 				"mapping": textOption("Resource mapping of the datacenter that names the device.", configID()),
 				"host": textOption("`spice`: a port for the devices of a SPICE client. A device of the node, `1234:abcd` (vendor and product) or `1-2.3` (bus and port): only for `root@pam` with a password; others use `mapping`.",
 					stringvalidator.RegexMatches(usbHost, "must be spice, vendor and product such as 1234:abcd, or bus and port such as 1-2.3")),
 				"usb3": flagOption("Attach it to a USB 3 controller. PVE's default: `false`; without effect with `usb5` and up and on recent machine versions, which use USB 3 always."),
 			}),
 		"numa_nodes": slotMap("NUMA nodes of the guest by slot: `numa0`–`7`; used with `cpu.numa = true`, and their memory adds up to `memory.size`. Needs `VM.Config.CPU`.",
-			numaSlots(), "must be a NUMA node: numa0-7", map[string]schema.Attribute{
+			"numa", "must be a NUMA node: numa0-7", map[string]schema.Attribute{
 				"cpus":      schema.StringAttribute{Required: true, Validators: []validator.String{cpuRanges()}, MarkdownDescription: "Processors of the guest on this node: `0-3;6`."},
 				"memory":    countOption("Memory of this node in MiB.", atLeast(1)),
 				"hostnodes": textOption("NUMA nodes of the host that the memory comes from: `0-1`. PVE's default: any.", cpuRanges()),
 				"policy":    textOption("How the host allocates it: `preferred`, `bind` or `interleave`; only with `hostnodes`.", oneWord("preferred", "bind", "interleave")),
 			}),
 		"virtiofs": slotMap("Directories of the node that the guest can mount, by slot: `virtiofs0`–`9`. PVE 8.4 or later. Needs `VM.Config.Disk`, and `Mapping.Use` on `/mapping/dir/<dirid>`. A VM with one cannot migrate while it runs.",
-			virtioFSSlots(), "must be a slot for a shared directory: virtiofs0-9", map[string]schema.Attribute{
+			"virtiofs", "must be a slot for a shared directory: virtiofs0-9", map[string]schema.Attribute{
 				"dirid":        schema.StringAttribute{Required: true, Validators: []validator.String{configID()}, MarkdownDescription: "Directory mapping of the datacenter; the guest mounts it by this name."},
 				"cache":        textOption("Caching in the guest: `auto`, `always`, `metadata`, `never`. PVE's default: `auto`.", oneWord("auto", "always", "metadata", "never")),
 				"direct_io":    flagOption("Let the guest bypass the cache with `O_DIRECT`. PVE's default: `false`."),
@@ -35,12 +35,12 @@ func passthroughAttributes() map[string]schema.Attribute {
 				"expose_acl":   flagOption("Show POSIX ACLs to the guest; it implies `expose_xattr`. PVE's default: `false`."),
 			}),
 		"serial": slotMap("Serial ports by slot: `serial0`–`3`. Needs `VM.Config.HWType`.",
-			serialSlots(), "must be a serial port: serial0-3", map[string]schema.Attribute{
+			"serial", "must be a serial port: serial0-3", map[string]schema.Attribute{
 				"device": schema.StringAttribute{Required: true, Validators: []validator.String{stringvalidator.RegexMatches(serialDevice, "must be socket or a device of the node, such as /dev/ttyS0")},
 					MarkdownDescription: "`socket`: a socket on the node, for `qm terminal` and the console. `/dev/…`: a device of the node; only for `root@pam` with a password."},
 			}),
 		"parallel": slotMap("Parallel ports by slot: `parallel0`–`2`."+onlyRoot,
-			parallelSlots(), "must be a parallel port: parallel0-2", map[string]schema.Attribute{
+			"parallel", "must be a parallel port: parallel0-2", map[string]schema.Attribute{
 				"device": schema.StringAttribute{Required: true, Validators: []validator.String{stringvalidator.RegexMatches(parallelDevice, "must be a parallel port of the node, such as /dev/parport0 or /dev/usb/lp0")},
 					MarkdownDescription: "Device of the node: `/dev/parport0`, `/dev/usb/lp0`."},
 			}),

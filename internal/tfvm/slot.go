@@ -8,18 +8,11 @@ import (
 	"strings"
 )
 
-// The slots of PVE by bus, with the number of each (qemu-server Drive.pm, QemuServer.pm).
-func diskBuses() map[string]int  { return map[string]int{"ide": 4, "sata": 6, "scsi": 31, "virtio": 16} }
-func cdromBuses() map[string]int { return map[string]int{"ide": 4, "sata": 6, "scsi": 31} }
-func nicSlots() map[string]int   { return map[string]int{"net": 32} }
+// diskBuses are the buses that disks can be on, cdromBuses those of optical drives.
+func diskBuses() []string  { return []string{"ide", "sata", "scsi", "virtio"} }
+func cdromBuses() []string { return []string{"ide", "sata", "scsi"} }
 
-// The slots of what is passed through (qemu-server PCI.pm, USB.pm, Memory.pm, Virtiofs.pm, QemuServer.pm).
-func pciSlots() map[string]int      { return map[string]int{"hostpci": 16} }
-func usbSlots() map[string]int      { return map[string]int{"usb": 14} }
-func numaSlots() map[string]int     { return map[string]int{"numa": 8} }
-func virtioFSSlots() map[string]int { return map[string]int{"virtiofs": 10} }
-func serialSlots() map[string]int   { return map[string]int{"serial": 4} }
-func parallelSlots() map[string]int { return map[string]int{"parallel": 3} }
+func isDisk(bus string) bool { return slices.Contains(diskBuses(), bus) }
 
 // splitSlot takes "scsi10" apart into "scsi" and 10; -1: no number.
 func splitSlot(slot string) (string, int) {
@@ -38,5 +31,5 @@ func bySlot(a, b string) int {
 	return cmp.Or(cmp.Compare(busA, busB), cmp.Compare(numberA, numberB))
 }
 
-// sortedSlots are the keys of a map by slot in PVE's order.
+// sortedSlots are the keys of a map by slot in that order.
 func sortedSlots[V any](m map[string]V) []string { return slices.SortedFunc(maps.Keys(m), bySlot) }

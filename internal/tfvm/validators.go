@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // bridgeName accepts the name of a bridge or VNet.
@@ -127,21 +129,17 @@ func ipAddress() validator.String {
 	}}
 }
 
-// slotName accepts the device keys of PVE: a map from bus to the number of its slots, {"ide": 4} = ide0 to ide3.
-func slotName(buses map[string]int, want string) validator.String {
+// slotName accepts a slot of one of some buses or kinds of device, "net" for net0 to net31.
+func slotName(want string, families ...string) validator.String {
 	return tfkit.Check{Want: want, Wrong: func(value string) string {
-		bus := strings.TrimRight(value, "0123456789")
-		number := strings.TrimPrefix(value, bus)
-		count, ok := buses[bus]
-		if !ok || number == "" || len(number) > 2 || len(number) > 1 && number[0] == '0' {
+		family := strings.TrimRight(value, "0123456789")
+		digits := strings.TrimPrefix(value, family)
+		if !slices.Contains(families, family) || digits == "" || len(digits) > 2 || len(digits) > 1 && digits[0] == '0' {
 			return "There is no such slot."
 		}
-		n := 0
-		for _, digit := range number {
-			n = n*10 + int(digit-'0')
-		}
-		if n >= count {
-			return fmt.Sprintf("The last slot of its kind is %s%d.", bus, count-1)
+		count := vm.SlotCount(family)
+		if n, err := strconv.Atoi(digits); err != nil || n >= count {
+			return fmt.Sprintf("The last slot of its kind is %s%d.", family, count-1)
 		}
 		return ""
 	}}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestValidators(t *testing.T) {
-	disks := slotName(map[string]int{"scsi": 31, "ide": 4}, "must be a slot")
+	disks := slotName("must be a slot", "scsi", "ide")
 	for name, tt := range map[string]struct {
 		v         validator.String
 		good, bad []string

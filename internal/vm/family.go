@@ -7,9 +7,10 @@ import (
 
 // family is a row of numbered slots ("hostpci0" … "hostpci15") that hold devices of one kind.
 type family struct {
-	prefix string
-	slots  int
-	keys   func() []string // sub-keys; nil: the device is one plain value
+	prefix  string
+	slots   int
+	restart bool            // PVE gives and takes such devices at the start of a guest only
+	keys    func() []string // sub-keys; nil: the device is one plain value
 
 	read  func(s *Spec, slot, value string) bool // false: unreadable, the caller keeps the text
 	show  func(s *Spec, config map[string]string)
@@ -25,13 +26,34 @@ func families() []family {
 	return []family{
 		networkFamily(),
 		addressFamily(),
-		devices("hostpci", 16, pciFormat(), func(s *Spec) *map[string]PCI { return &s.PCI }, mergePCI),
+		atStartOnly(devices("hostpci", 16, pciFormat(), func(s *Spec) *map[string]PCI { return &s.PCI }, mergePCI)),
 		devices("usb", 14, usbFormat(), func(s *Spec) *map[string]USB { return &s.USB }, mergeUSB),
-		devices("numa", 8, numaFormat(), func(s *Spec) *map[string]NUMANode { return &s.NUMANodes }, nil),
-		devices("virtiofs", 10, virtioFSFormat(), func(s *Spec) *map[string]VirtioFS { return &s.VirtioFS }, nil),
-		plainDevices("serial", 4, func(s *Spec) *map[string]string { return &s.Serial }),
-		plainDevices("parallel", 3, func(s *Spec) *map[string]string { return &s.Parallel }),
+		atStartOnly(devices("numa", 8, numaFormat(), func(s *Spec) *map[string]NUMANode { return &s.NUMANodes }, nil)),
+		atStartOnly(devices("virtiofs", 10, virtioFSFormat(), func(s *Spec) *map[string]VirtioFS { return &s.VirtioFS }, nil)),
+		atStartOnly(plainDevices("serial", 4, func(s *Spec) *map[string]string { return &s.Serial })),
+		atStartOnly(plainDevices("parallel", 3, func(s *Spec) *map[string]string { return &s.Parallel })),
 	}
+}
+
+// atStartOnly marks a family that has no hotplug.
+func atStartOnly(f family) family {
+	f.restart = true
+	return f
+}
+
+// SlotCount is how many slots there are of a kind of device or on a bus: 32 of "net", 31 of "scsi"; 0 for what has none.
+func SlotCount(prefix string) int {
+	for _, f := range families() {
+		if f.prefix == prefix {
+			return f.slots
+		}
+	}
+	for _, b := range buses() {
+		if b.name == prefix {
+			return b.slots
+		}
+	}
+	return 0
 }
 
 // familyOf finds the family of a slot.

@@ -5,15 +5,15 @@ func groupOptions() []leaf[Spec] {
 	return []leaf[Spec]{
 		group("agent", agentFormat(), func(s *Spec) *Agent { return &s.Agent }),
 		startupOption(),
-		smbiosOption(),
-		group("vga", vgaFormat(), func(s *Spec) *VGA { return &s.VGA }),
-		group("audio0", audioFormat(), func(s *Spec) *Audio { return &s.Audio }),
-		group("rng0", rngFormat(), func(s *Spec) *RNG { return &s.RNG }),
-		group("watchdog", watchdogFormat(), func(s *Spec) *Watchdog { return &s.Watchdog }),
-		group("spice_enhancements", spiceFormat(), func(s *Spec) *SpiceEnhancements { return &s.SpiceEnhancements }),
-		group("ivshmem", ivshmemFormat(), func(s *Spec) *IVSHMEM { return &s.IVSHMEM }),
-		group("amd-sev", sevFormat(), func(s *Spec) *AMDSEV { return &s.AMDSEV }),
-		group("intel-tdx", tdxFormat(), func(s *Spec) *IntelTDX { return &s.IntelTDX }),
+		atStart(smbiosOption()),
+		atStart(group("vga", vgaFormat(), func(s *Spec) *VGA { return &s.VGA })),
+		atStart(group("audio0", audioFormat(), func(s *Spec) *Audio { return &s.Audio })),
+		atStart(group("rng0", rngFormat(), func(s *Spec) *RNG { return &s.RNG })),
+		atStart(group("watchdog", watchdogFormat(), func(s *Spec) *Watchdog { return &s.Watchdog })),
+		atStart(group("spice_enhancements", spiceFormat(), func(s *Spec) *SpiceEnhancements { return &s.SpiceEnhancements })),
+		atStart(group("ivshmem", ivshmemFormat(), func(s *Spec) *IVSHMEM { return &s.IVSHMEM })),
+		atStart(group("amd-sev", sevFormat(), func(s *Spec) *AMDSEV { return &s.AMDSEV })),
+		atStart(group("intel-tdx", tdxFormat(), func(s *Spec) *IntelTDX { return &s.IntelTDX })),
 	}
 }
 

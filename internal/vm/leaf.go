@@ -21,9 +21,17 @@ type leaf[T holder] struct {
 	show  func(t *T) (value string, ok bool) // canonical; false: not set
 	merge func(dst, want *T)                 // want's value wins if there is one
 
+	restart bool // PVE reads it at the start of a guest only (qemu-server QemuServer.pm vmconfig_hotplug_pending)
+
 	keys  func() []string    // the sub-keys of a property string; nil: the option is one value
 	keep  func(from, to *T)  // gives to what from has in Rest
 	learn func(t, server *T) // puts into t's Rest what server has and t does not say
+}
+
+// atStart marks an option that PVE reads at the start of a guest only.
+func atStart(l leaf[Spec]) leaf[Spec] {
+	l.restart = true
+	return l
 }
 
 // format is a property string: its default key, its leaves, other names of its sub-keys, and where sub-keys go that no

@@ -25,7 +25,7 @@ func NeedsRestart(from, to Spec) []string {
 	for _, option := range slices.Concat(slices.Collect(maps.Keys(change.Set)), change.Delete) {
 		_, isDrive := slotRank(option)
 		switch {
-		case neverPlugged(option), !hasFeature(from.Hotplug, featureOf(option)),
+		case readsAtStart(option), !hasFeature(from.Hotplug, featureOf(option)),
 			isDrive && drivePending(option, before[option], after[option], from.Hotplug),
 			option == "agent" && agentPending(from.Agent, to.Agent),
 			option == "hotplug" && slices.Contains(slices.Concat(from.Hotplug, to.Hotplug), "memory"):
@@ -36,16 +36,13 @@ func NeedsRestart(from, to Spec) []string {
 	return all
 }
 
-// neverPlugged are options that PVE reads at the start of a guest only.
-func neverPlugged(option string) bool {
-	for _, family := range []string{"numa", "hostpci", "virtiofs", "serial", "parallel", "efidisk", "tpmstate", "audio"} {
-		if number, ok := strings.CutPrefix(option, family); ok && (number == "" || allDigits(number)) {
-			return true
-		}
+// readsAtStart tells whether PVE reads an option at the start of a guest only.
+func readsAtStart(option string) bool {
+	if f, ok := familyOf(families(), option); ok {
+		return f.restart
 	}
-	return slices.Contains([]string{"acpi", "affinity", "allow-ksm", "amd-sev", "arch", "args", "bios", "boot", "cores", "cpu", "freeze",
-		"hugepages", "intel-tdx", "ivshmem", "keephugepages", "keyboard", "kvm", "localtime", "machine", "numa", "ostype", "reboot", "rng0",
-		"scsihw", "smbios1", "sockets", "spice_enhancements", "startdate", "tdf", "vga", "vmgenid", "watchdog"}, option)
+	return option == efiSlot || option == tpmSlot ||
+		slices.ContainsFunc(options(), func(o leaf[Spec]) bool { return o.key == option && o.restart })
 }
 
 // agentPending tells whether more of the agent changes than what PVE reads whenever it needs it.
