@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // conformanceTables is where internal/cmd/conformance puts what a PVE 8.4.21 answered.
@@ -41,41 +43,45 @@ type exception struct {
 	Reason string `json:"reason"`
 }
 
-// conformance collects the outcome of all rows, by area.
+// conformance collects the outcome of all rows, by area and by table.
 type conformance struct {
 	exceptions []exception
 	areas      map[string]*areaCount
+	tables     map[string]*areaCount
 	used       map[int]bool // exceptions that were needed
 }
 
-type areaCount struct{ shown, equal, listed, notRun int }
+type areaCount struct{ shown, equal, listed, notRun, steps int }
 
 func newConformance(t *testing.T) *conformance {
 	return &conformance{
-		exceptions: conformanceTable[exception](t, "exceptions.jsonl"), areas: map[string]*areaCount{}, used: map[int]bool{},
+		exceptions: conformanceTable[exception](t, "exceptions.jsonl"), areas: map[string]*areaCount{},
+		tables: map[string]*areaCount{}, used: map[int]bool{},
 	}
 }
 
-func (c *conformance) area(name string) *areaCount {
-	if c.areas[name] == nil {
-		c.areas[name] = &areaCount{}
+func countOf(counts map[string]*areaCount, name string) *areaCount {
+	if counts[name] == nil {
+		counts[name] = &areaCount{}
 	}
-	return c.areas[name]
+	return counts[name]
 }
+
+func (c *conformance) area(name string) *areaCount { return countOf(c.areas, name) }
 
 // judge counts a row and fails its test, unless it is equal or listed.
 func (c *conformance) judge(t *testing.T, table, area string, n int, diff []string) {
 	t.Helper()
-	count := c.area(area)
-	count.shown++
+	count, file := c.area(area), countOf(c.tables, table)
+	count.shown, file.shown = count.shown+1, file.shown+1
 	if len(diff) == 0 {
-		count.equal++
+		count.equal, file.equal = count.equal+1, file.equal+1
 		return
 	}
 	for i, e := range c.exceptions {
 		if e.Table == table && e.N == n {
 			c.used[i] = true
-			count.listed++
+			count.listed, file.listed = count.listed+1, file.listed+1
 			t.Logf("listed: %s: %s", e.Reason, strings.Join(diff, "; "))
 			return
 		}
@@ -85,43 +91,47 @@ func (c *conformance) judge(t *testing.T, table, area string, n int, diff []stri
 	}
 }
 
+// step counts a row that is no request: a change on the node.
+func (c *conformance) step(table, area string) {
+	c.area(area).steps++
+	countOf(c.tables, table).steps++
+}
+
 // skip counts a row that this server cannot be asked.
-func (c *conformance) skip(t *testing.T, area, why string) {
+func (c *conformance) skip(t *testing.T, table, area, why string) {
 	t.Helper()
 	c.area(area).notRun++
+	countOf(c.tables, table).notRun++
 	t.Skip(why)
 }
 
 // maxListed is the share of rows that may be listed as exceptions.
 const maxListed = 0.02
 
-// report prints the figures and holds the suite to its own rules.
-func (c *conformance) report(t *testing.T, real bool) {
+// report prints the figures and holds the suite to its own rules, file by file.
+func (c *conformance) report(t *testing.T, clock string, real bool) {
 	t.Helper()
 	var total areaCount
-	lines := []string{fmt.Sprintf("%-42s %6s %6s %7s %8s", "area", "shown", "equal", "listed", "not run")}
-	line := func(name string, a areaCount) string {
-		return fmt.Sprintf("%-42s %6d %6d %7d %8d", name, a.shown, a.equal, a.listed, a.notRun)
+	lines := []string{fmt.Sprintf("%-42s %6s %6s %7s %6s %8s", "area", "shown", "equal", "listed", "steps", "not run")}
+	line := func(name string, a areaCount) {
+		lines = append(lines, fmt.Sprintf("%-42s %6d %6d %7d %6d %8d", name, a.shown, a.equal, a.listed, a.steps, a.notRun))
 	}
-	for _, name := range slices.Sorted(func(yield func(string) bool) {
-		for k := range c.areas {
-			if !yield(k) {
-				return
-			}
-		}
-	}) {
-		a := c.areas[name]
-		lines = append(lines, line(name, *a))
+	for _, name := range slices.Sorted(maps.Keys(c.areas)) {
+		line(name, *c.areas[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.tables)) {
+		a := *c.tables[name]
+		line("file "+name, a)
 		total.shown, total.equal = total.shown+a.shown, total.equal+a.equal
-		total.listed, total.notRun = total.listed+a.listed, total.notRun+a.notRun
+		total.listed, total.notRun, total.steps = total.listed+a.listed, total.notRun+a.notRun, total.steps+a.steps
+		if !real && float64(a.listed) > maxListed*float64(a.shown) {
+			t.Errorf("%d of %d rows of %s are listed as exceptions, at most %.0f %% may be", a.listed, a.shown, name, 100*maxListed)
+		}
 	}
-	lines = append(lines, line("all", total))
-	t.Logf("conformance with PVE 8.4:\n%s", strings.Join(lines, "\n"))
+	line("all", total)
+	t.Logf("conformance with PVE 8.4, %s clock:\n%s", clock, strings.Join(lines, "\n"))
 	if real {
 		return
-	}
-	if float64(total.listed) > maxListed*float64(total.shown) {
-		t.Errorf("%d of %d rows are listed as exceptions, at most %.0f %% may be", total.listed, total.shown, 100*maxListed)
 	}
 	for i, e := range c.exceptions {
 		if !c.used[i] && !t.Failed() {
@@ -131,17 +141,23 @@ func (c *conformance) report(t *testing.T, real bool) {
 }
 
 // TestConformance asks what a PVE 8.4.21 was asked and wants its answers: of the simulator, or with PROXMOX_VE_ENDPOINT set
-// of a real cluster, as far as that can be asked without killing workers or changing it from outside.
+// of a real cluster, as far as that can be asked without killing workers or changing it from outside. The simulator is asked
+// twice: with a clock that stands still between what the tests let happen, and with one that ticks, as every real one does.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	c := newConformance(t)
 	if os.Getenv("PROXMOX_VE_ENDPOINT") != "" {
-		conformanceCluster(t, c)
+		conformanceCluster(t, newConformance(t))
 		return
 	}
-	t.Run("calls", func(t *testing.T) { conformanceCalls(t, c, newConformer(t)) })
-	t.Run("values", func(t *testing.T) { conformanceValues(t, c, newConformer(t)) })
-	t.Run("running", func(t *testing.T) { conformanceRunning(t, c) })
-	t.Run("privileges", func(t *testing.T) { conformancePrivileges(t, c) })
-	c.report(t, false)
+	for name, tick := range map[string]time.Duration{"still": 0, "ticking": time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			c := newConformance(t)
+			t.Run("calls", func(t *testing.T) { conformanceCalls(t, c, newConformer(t, conformanceWorld(), tick), firstCalls()) })
+			t.Run("calls-2", func(t *testing.T) { conformanceCalls(t, c, newConformer(t, secondWorld(), tick), secondCalls()) })
+			t.Run("values", func(t *testing.T) { conformanceValues(t, c, newConformer(t, conformanceWorld(), tick)) })
+			t.Run("running", func(t *testing.T) { conformanceRunning(t, c, newConformer(t, conformanceWorld(), tick)) })
+			t.Run("privileges", func(t *testing.T) { conformancePrivileges(t, c, newConformer(t, conformanceWorld(), tick)) })
+			c.report(t, name, false)
+		})
+	}
 }

@@ -101,8 +101,8 @@ func conformanceValues(t *testing.T, c *conformance, s *conformer) {
 			s.t = t
 			area := "values: " + optionGroup(row.Option)
 			if s.sim == nil {
-				if why := newReach(s).refusesValue(row); why != "" {
-					c.skip(t, area, why)
+				if why := newReach(s, firstCalls()).refusesValue(row); why != "" {
+					c.skip(t, "values", area, why)
 				}
 				defer s.restore800(s.config800())
 			} else {
@@ -141,8 +141,7 @@ func optionGroup(option string) string {
 	return "other options"
 }
 
-func conformanceRunning(t *testing.T, c *conformance) {
-	s := newConformer(t)
+func conformanceRunning(t *testing.T, c *conformance, s *conformer) {
 	for _, row := range conformanceTable[valueRow](t, "running.jsonl") {
 		t.Run(fmt.Sprintf("%03d %s=%s", row.N, row.Option, row.Sent), func(t *testing.T) {
 			s.t = t
@@ -258,8 +257,7 @@ func guest810(w *state.World, operation string) {
 	w.Pools = map[string]*state.Pool{"probepool": {ID: "probepool", Guests: []int{}}}
 }
 
-func conformancePrivileges(t *testing.T, c *conformance) {
-	s := newConformer(t)
+func conformancePrivileges(t *testing.T, c *conformance, s *conformer) {
 	all := conformancePrivilegesOfProbe()
 	rows := conformanceTable[privilegeRow](t, "privileges.jsonl")
 	define := map[string]privilegeRow{

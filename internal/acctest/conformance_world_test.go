@@ -93,10 +93,10 @@ func conformanceIdentities(w *state.World) {
 	}
 }
 
-// newConformer starts the simulated server and a client for it.
-func newConformer(t *testing.T) *conformer {
+// newConformer starts a simulated server with a clock that moves by tick whenever it is read, and a client for it.
+func newConformer(t *testing.T, world *state.World, tick time.Duration) *conformer {
 	t.Helper()
-	sim, err := pvesim.New(pvesim.Options{World: conformanceWorld(), Clock: clock.NewManual(conformanceStart()), Latency: -1})
+	sim, err := pvesim.New(pvesim.Options{World: world, Clock: clock.NewTicking(conformanceStart(), tick), Latency: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,11 @@ var roleNames = map[string]string{
 	"local": "{dir}", "local2": "{dir2}", "nosnip": "{dir3}", "local-zfs": "{zfs}", "local-lvm": "{lvmthin}", "lvm-thick": "{lvm}",
 	"local-btrfs": "{btrfs}", "disabled1": "{disabled}", "pve1": "{node}", "vmbr0": "{bridge}",
 	"/var/lib/vz": "{dir.path}", "/var/lib/vz2": "{dir2.path}", "/var/lib/vz3": "{dir3.path}", "/var/lib/vz4": "{disabled.path}",
-	"rpool/data": "{zfs.pool}",
+	"rpool/data": "{zfs.pool}", "/var/lib/vzdis": "{disabled.path}", "127.0.0.1:18180": "{http}",
 }
 
 var (
-	name        = regexp.MustCompile(`/var/lib/vz\d?|rpool/data|[A-Za-z0-9_][A-Za-z0-9_-]*`)
+	name        = regexp.MustCompile(`/var/lib/vz(?:\d|dis)?|rpool/data|127\.0\.0\.1:18180|[A-Za-z0-9_][A-Za-z0-9_-]*`)
 	mac         = regexp.MustCompile(`(?i)[0-9a-f]{2}(:[0-9a-f]{2}){5}`)
 	uuid        = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	digest      = regexp.MustCompile(`\b[0-9a-f]{40}\b`)
@@ -32,6 +32,12 @@ var (
 	elided      = regexp.MustCompile(`^\.\.\. \(\d+ lines\)$`)
 	resolver    = regexp.MustCompile(`'10\.255\.255\.53'`)
 	wget        = regexp.MustCompile(`^--[\d-]+ [\d:]+--`)
+	wgetLast    = regexp.MustCompile(`^\d{4}-\d\d-\d\d [\d:]+ (?:\(\S+ .B/s\) )?`)
+	temporary   = regexp.MustCompile(`pveupload-[0-9a-f]{32}`)
+	partial     = regexp.MustCompile(`tmp_dwnl\.\d+`)
+	checksum    = regexp.MustCompile(`got '[0-9a-f]{64}'`)
+	savedState  = regexp.MustCompile(`^completed saving the VM state in .*`)
+	progressing = regexp.MustCompile(`^(drive-\w+: )?transferred |^\d+\.\d\d \w+ in \d+s$|^ *\d+K[ .]+\d+%|^Can't exec "udevadm"`)
 	perlLine    = regexp.MustCompile(` line \d+\.`)
 	fingerprint = regexp.MustCompile(`fingerprint$`)
 )
@@ -43,7 +49,7 @@ const emptyDigest = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
 var byNature = []string{
 	"pid", "pstart", "starttime", "endtime", "uptime", "cpu", "mem", "disk", "netin", "netout", "diskread",
 	"diskwrite", "freemem", "used", "avail", "free", "available", "used_fraction", "saved", "snaptime", "ctime",
-	"expire", "memhost",
+	"expire", "memhost", "total-bytes", "used-bytes",
 }
 
 // forms replaces what differs from server to server.
@@ -113,7 +119,7 @@ func (f *forms) string(key, text string) string {
 	switch {
 	case fingerprint.MatchString(key):
 		return "~fingerprint~"
-	case slices.Contains(machineText, key):
+	case slices.Contains(machineText, key), strings.HasPrefix(key, "kernel-") && strings.HasSuffix(text, "rig"): // a guest's own words
 		return "~text~"
 	}
 	text = upid.ReplaceAllString(text, "~upid $3~")
@@ -140,6 +146,11 @@ func (f *forms) string(key, text string) string {
 	text = build.ReplaceAllString(text, "~hex~")
 	text = hidden.ReplaceAllString(text, "~text~")
 	text = perlLine.ReplaceAllString(text, " line ~int~.")
+	text = temporary.ReplaceAllString(text, "pveupload-~hex~")
+	text = partial.ReplaceAllString(text, "tmp_dwnl.~int~")
+	text = checksum.ReplaceAllString(text, "got '~hex~'")
+	text = savedState.ReplaceAllString(text, "completed saving the VM state in ~text~")
+	text = wgetLast.ReplaceAllString(text, "~time~ ~text~")
 	text = resolver.ReplaceAllString(text, "'~address~'") // the recording host's own
 	text = wget.ReplaceAllString(text, "--~time~--")
 	return f.roles(text)
@@ -168,18 +179,21 @@ func (f *forms) any(key string, v any) any {
 		if key == "saved" { // a number or a string, as Perl used it last
 			return "~number~"
 		}
+		if key == "ip-address" && strings.HasPrefix(v, "fe80:") && !strings.Contains(v, "fe00:") {
+			return "~address~" // made of the MAC
+		}
 		if key == "tokenid" && v == "tf" {
 			return "{tokenid}"
 		}
 		return f.string(key, v)
 	case json.Number:
-		if slices.Contains(byNature, key) {
+		if slices.Contains(byNature, key) || len(v) > 15 { // nanoseconds since the epoch
 			return "~number~"
 		}
 	case []any:
 		out := []any{}
 		for _, item := range v {
-			if s, ok := item.(string); ok && key == "log" && (strings.HasPrefix(s, "transferred ") || elided.MatchString(s)) {
+			if s, ok := item.(string); ok && key == "log" && (progressing.MatchString(s) || elided.MatchString(s)) {
 				continue // progress
 			}
 			if m, ok := item.(map[string]any); ok && progress(m) {
@@ -197,7 +211,7 @@ func (f *forms) any(key string, v any) any {
 // progress tells a line of a log that only says how far a copy is.
 func progress(m map[string]any) bool {
 	t, _ := m["t"].(string)
-	return strings.HasPrefix(t, "transferred ")
+	return progressing.MatchString(t)
 }
 
 // machineText are keys whose texts only describe the machine.

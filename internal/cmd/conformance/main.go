@@ -2,7 +2,7 @@
 //
 //	go run ./internal/cmd/conformance RECORDED-DIR internal/acctest/testdata/conformance
 //
-// RECORDED-DIR holds transcripts.jsonl, values.jsonl, running.jsonl and privileges.jsonl, one JSON object a line. The tables
+// RECORDED-DIR holds transcripts.jsonl, transcripts-2.jsonl, values.jsonl, running.jsonl and privileges.jsonl, one JSON object a line. The tables
 // say the same in fewer words and without the server they came from: storages, node and bridge are named by their role
 // ({zfs}, {node} …), requests to tasks by the row that started them ({task 242}), and values that differ by nature by their
 // form (~uuid~, ~number~ …), see internal/acctest.
@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 func main() {
@@ -33,7 +34,7 @@ func run(from, to string) error {
 		return fmt.Errorf("make %s: %w", to, err)
 	}
 	for name, convert := range map[string]func([]object) ([]object, error){
-		"transcripts": calls, "values": values, "running": values, "privileges": privileges,
+		"transcripts": calls, "transcripts-2": calls, "values": values, "running": values, "privileges": privileges,
 	} {
 		rows, err := read(filepath.Join(from, name+".jsonl"))
 		if err != nil {
@@ -43,9 +44,7 @@ func run(from, to string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if name == "transcripts" {
-			name = "calls"
-		}
+		name = strings.Replace(name, "transcripts", "calls", 1)
 		if err := write(filepath.Join(to, name+".jsonl"), table); err != nil {
 			return err
 		}

@@ -36,6 +36,7 @@ type Virtual struct {
 	idle     sync.Cond
 	now      time.Time
 	auto     bool
+	tick     time.Duration // how much time passes whenever somebody looks at the clock
 	active   int
 	seq      int
 	sleepers sleepers
@@ -47,6 +48,14 @@ func NewVirtual(start time.Time) *Virtual { return newVirtual(start, true) }
 // NewManual returns a clock that shows start and moves only by Advance.
 func NewManual(start time.Time) *Virtual { return newVirtual(start, false) }
 
+// NewTicking returns a clock that moves by Advance and by tick whenever somebody reads it: no two looks see the same time, as
+// on a real one.
+func NewTicking(start time.Time, tick time.Duration) *Virtual {
+	v := newVirtual(start, false)
+	v.tick = tick
+	return v
+}
+
 func newVirtual(start time.Time, auto bool) *Virtual {
 	v := &Virtual{now: start, auto: auto}
 	v.idle.L = &v.mu
@@ -57,6 +66,7 @@ func newVirtual(start time.Time, auto bool) *Virtual {
 func (v *Virtual) Now() time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.now = v.now.Add(v.tick)
 	return v.now
 }
 

@@ -103,3 +103,16 @@ func TestCancelledSleep(t *testing.T) {
 		}
 	}
 }
+
+func TestTickingClockNeverShowsTheSameTimeTwice(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c := clock.NewTicking(start, time.Millisecond)
+	first, second := c.Now(), c.Now()
+	if first != start.Add(time.Millisecond) || second != first.Add(time.Millisecond) {
+		t.Errorf("a look showed %v, the next one %v", first, second)
+	}
+	c.Advance(time.Second)
+	if got := c.Now(); got != second.Add(time.Second+time.Millisecond) {
+		t.Errorf("a second later it shows %v", got)
+	}
+}

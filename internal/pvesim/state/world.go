@@ -55,13 +55,15 @@ type World struct {
 
 // Node is one member of the cluster.
 type Node struct {
-	Name    string            `json:"name"`
-	Address string            `json:"address"`
-	Online  bool              `json:"online"`
-	CPUs    int               `json:"cpus"`
-	Memory  int64             `json:"memory"`          // bytes
-	Bridges []string          `json:"bridges"`         // interface names of type bridge
-	Files   map[string]string `json:"files,omitempty"` // absolute path -> content, for SSH (import sources, snippets)
+	Name    string   `json:"name"`
+	Address string   `json:"address"`
+	Online  bool     `json:"online"`
+	CPUs    int      `json:"cpus"`
+	Memory  int64    `json:"memory"`  // bytes
+	Bridges []string `json:"bridges"` // interface names of type bridge
+	// VLANAware are those of the bridges that tell VLANs apart.
+	VLANAware []string          `json:"vlan_aware,omitempty"`
+	Files     map[string]string `json:"files,omitempty"` // absolute path -> content, for SSH (import sources, snippets)
 }
 
 // Guest is a virtual machine or a container with its configuration file on one node.
@@ -109,6 +111,8 @@ type AgentInterface struct {
 	Name      string   `json:"name"`
 	MAC       string   `json:"mac"`
 	Addresses []string `json:"addresses"` // CIDR
+	// NoStatistics is for an agent that counts no packets of this interface.
+	NoStatistics bool `json:"no_statistics,omitempty"`
 }
 
 // Storage is an entry of storage.cfg.

@@ -88,6 +88,8 @@ type fileInterface struct {
 	Name      string   `yaml:"name"`
 	MAC       string   `yaml:"mac"`
 	Addresses []string `yaml:"addresses"`
+
+	NoStatistics bool `yaml:"no_statistics"`
 }
 
 type fileVolume struct {
