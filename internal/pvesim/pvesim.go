@@ -42,6 +42,9 @@ type Options struct {
 	// Workers is how many requests are in service at a time, for Latency each, while the others queue. pvedaemon has three
 	// (pve-manager PVE/Service/pvedaemon.pm). Zero serves all at once.
 	Workers int
+	// Internet lets the nodes download from other machines. Without it they reach this one's loopback interface only, whatever
+	// address they are given, and ask no name server.
+	Internet bool
 	// World is the cluster to start with; nil is state.Default.
 	World *state.World
 	// RealNetwork listens on Listen and SSHListen (empty: free ports of the loopback interface) instead of in memory.
@@ -105,7 +108,7 @@ func New(o Options) (*Sim, error) {
 		o.Latency = DefaultLatency
 	}
 	s.server = handle.New(handle.Config{
-		World: w, Schema: set, TaskTime: o.TaskTime, Latency: o.Latency, Workers: o.Workers, Violated: o.violated(),
+		World: w, Schema: set, TaskTime: o.TaskTime, Latency: o.Latency, Workers: o.Workers, Internet: o.Internet, Violated: o.violated(),
 		TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
 	})
 	if s.ssh, err = sshd.New(s.server); err != nil {

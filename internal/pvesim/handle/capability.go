@@ -17,7 +17,7 @@ func capabilityRoutes() Routes {
 // steps that guests are pinned to; here those of the release's QEMU and of the first that is still supported.
 func listMachines(r *Request) (any, error) {
 	list := []any{}
-	full := qemuVersion(r.W.Profile)
+	full := r.W.QEMUVersion()
 	newest := full[:strings.LastIndexByte(full, '.')]
 	for _, kind := range []string{"i440fx", "q35"} {
 		for _, version := range []string{newest, "8.0", "6.0"} {

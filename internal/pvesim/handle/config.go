@@ -70,7 +70,9 @@ func configGet(r *Request) (any, error) {
 		if !ok {
 			return nil, Die("snapshot '%s' does not exist", name)
 		}
-		return r.Server.jsonConfig(r.W.Profile, mask(snap)), nil
+		out := r.Server.jsonConfig(r.W.Profile, mask(snap))
+		out["digest"] = g.Digest()
+		return out, nil
 	}
 	return r.config(g), nil
 }

@@ -3,7 +3,6 @@ package handle
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -22,27 +21,25 @@ func (u *update) run(w *Worker) error {
 		g.Deletes = map[string]int{}
 	}
 	modified := map[string]bool{}
-	boot := g.Config["boot"]
-	if v, ok := g.Pending["boot"]; ok {
-		boot = v
-	}
-	order := bootOrder(boot)
+	order := bootOrder(g.Config["boot"])
 	for _, opt := range u.deletes {
-		if err := u.remove(p, g, opt, &order, modified); err != nil {
+		if err := u.written(g, func() error { return u.remove(p, g, opt, &order, modified) }); err != nil {
 			return err
 		}
-		u.Server.writeConfig(g)
 	}
 	for _, opt := range slices.Sorted(maps.Keys(u.params)) {
 		modified[opt] = true
 		if v, ok := g.Pending[opt]; ok && v == u.params[opt] {
 			continue
 		}
-		if err := u.set(p, g, opt, &order, modified); err != nil {
+		err := u.written(g, func() error {
+			err := u.set(p, g, opt, &order, modified)
+			delete(g.Deletes, opt)
+			return err
+		})
+		if err != nil {
 			return err
 		}
-		delete(g.Deletes, opt)
-		u.Server.writeConfig(g)
 	}
 	if w != nil && !hasDrive(u.params) {
 		if err := w.Checkpoint(); err != nil {
@@ -66,6 +63,18 @@ func (u *update) run(w *Worker) error {
 	return nil
 }
 
+// written changes the configuration by one option. The file is written when that has gone well: of an option that is refused
+// nothing stays, of those before it everything.
+func (u *update) written(g *state.Guest, change func() error) error {
+	before := g.Clone()
+	if err := change(); err != nil {
+		g.Config, g.Pending, g.Deletes, g.LockCause = before.Config, before.Pending, before.Deletes, before.LockCause
+		return err
+	}
+	u.Server.writeConfig(g)
+	return nil
+}
+
 func hasDrive(params map[string]string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(params)), isDrive)
 }
@@ -84,22 +93,28 @@ func (u *update) remove(p process, g *state.Guest, opt string, order *[]string, 
 	modified[opt] = true
 	pending := g.Pending[opt]
 	delete(g.Pending, opt)
-	if !isPending && slices.Contains(*order, opt) {
-		*order = slices.DeleteFunc(slices.Clone(*order), func(s string) bool { return s == opt })
-		g.Pending["boot"] = "order=" + strings.Join(*order, ";")
-		if len(*order) == 0 {
-			g.Pending["boot"] = ""
-		}
+	if slices.Contains(*order, opt) {
+		*order = without(*order, opt)
+		g.Pending["boot"] = printOrder(*order)
 		modified["boot"] = true
 	}
 	switch {
 	case hasIndex(opt, "unused"):
 		return u.removeUnused(p, g, opt, value)
+	case opt == "vmstate":
+		if g.Config["protection"] == "1" {
+			return Die("can't remove vmstate '%s' - protection mode enabled", value)
+		}
+		if err := p.deallocate(g, opt, drive{"file": value}, true); err != nil {
+			return err
+		}
+		delete(g.Config, opt)
+		return nil
 	case isDrive(opt):
 		if g.Config["protection"] == "1" {
 			return Die("can't remove drive '%s' - protection mode enabled", opt)
 		}
-		if err := u.checkVM(g.VMID, "", "VM.Config.Disk"); err != nil {
+		if err := u.checkDrivePerms(g, opt, value); err != nil {
 			return err
 		}
 		if isPending {
@@ -171,6 +186,14 @@ func (u *update) set(p process, g *state.Guest, opt string, order *[]string, mod
 		if err := u.checkBridges(map[string]string{opt: g.Config[opt]}); err != nil {
 			return err
 		}
+	case opt == "machine":
+		if err := validMachine(value); err != nil {
+			return err
+		}
+	case opt == "ostype":
+		if err := u.pinOnOSType(p, g, value, modified); err != nil {
+			p.logf("automatic pinning of machine version failed - %s", text(err))
+		}
 	case opt == "boot":
 		for _, dev := range bootOrder(value) {
 			if g.Config[dev] == "" && g.Pending[dev] == "" && u.params[dev] == "" || slices.Contains(u.deletes, dev) {
@@ -187,11 +210,15 @@ func (u *update) set(p process, g *state.Guest, opt string, order *[]string, mod
 
 func (u *update) setDrive(p process, g *state.Guest, opt string, order *[]string, modified map[string]bool) error {
 	d := u.Server.parseDrive(opt, u.params[opt])
-	priv := "VM.Config.Disk"
-	if d.isCDROM() {
-		priv = "VM.Config.CDROM"
+	if old := g.Config[opt]; old != "" {
+		if err := u.checkDrivePerms(g, opt, old); err != nil {
+			return err
+		}
+		if opt == "tpmstate0" && u.tpmVersionChanges(old, u.params[opt]) {
+			return Die("cannot change TPM state version after creation")
+		}
 	}
-	if err := u.checkVM(g.VMID, "", priv); err != nil {
+	if err := u.checkDrivePerms(g, opt, u.params[opt]); err != nil {
 		return err
 	}
 	if old, ok := g.Pending[opt]; ok {
@@ -213,7 +240,7 @@ func (u *update) setDrive(p process, g *state.Guest, opt string, order *[]string
 	maps.Copy(g.Pending, made)
 	if len(*order) > 0 && d.isMedia() && !slices.Contains(*order, opt) {
 		*order = append(slices.Clone(*order), opt)
-		g.Pending["boot"] = "order=" + strings.Join(*order, ";")
+		g.Pending["boot"] = printOrder(*order)
 		modified["boot"] = true
 	}
 	return nil

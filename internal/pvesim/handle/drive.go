@@ -99,10 +99,20 @@ func (s *Server) defaultBoot(conf map[string]string) string {
 			break
 		}
 	}
+	return printOrder(order)
+}
+
+// printOrder is print_bootorder (QemuServer.pm): no device, no text.
+func printOrder(order []string) string {
 	if len(order) == 0 {
 		return ""
 	}
 	return "order=" + strings.Join(order, ";")
+}
+
+// without is a list less one item.
+func without(list []string, item string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == item })
 }
 
 // bootOrder is the list in a boot option, nil for the legacy form.

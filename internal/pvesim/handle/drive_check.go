@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -137,13 +138,45 @@ func (r *Request) importAccess(vmid int, opt, src string) error {
 	if err != nil {
 		return err
 	}
+	if err := imageFormat(src, n); err != nil {
+		return err
+	}
 	if n.Content != "images" && n.Content != "import" {
 		return Invalid(opt, fmt.Sprintf("%s has wrong type '%s' - needs to be 'images' or 'import'", src, n.Content))
+	}
+	if strings.HasPrefix(n.Format, "ova+") {
+		if err := r.extractionAccess(opt, id); err != nil {
+			return err
+		}
 	}
 	if n.VMID != 0 {
 		return r.checkVM(n.VMID, "", "VM.Clone")
 	}
 	return r.volumeAccess(vmid, src)
+}
+
+// imageFormat refuses what QEMU cannot open (Drive.pm, checked_parse_volname).
+func imageFormat(volid string, n state.VolumeName) error {
+	if n.Content != "import" || strings.HasPrefix(n.Format, "ova+") || slices.Contains([]string{"raw", "qcow2", "vmdk"}, n.Format) {
+		return nil
+	}
+	return Die("volume '%s' - not a QEMU image format '%s'", volid, n.Format)
+}
+
+// extractionAccess checks the storage on which a disk of an appliance is unpacked: it must hold images as files.
+func (r *Request) extractionAccess(opt, source string) error {
+	id, param := source, opt
+	if work := r.Params["import-working-storage"]; work != "" {
+		id, param = work, "import-working-storage"
+	}
+	s, err := r.W.StorageConfig(id)
+	if err != nil {
+		return err
+	}
+	if !s.Has("images") || !s.IsDir() {
+		return Invalid(param, fmt.Sprintf("import working storage '%s' does not support 'images' content type or is not file based.", id))
+	}
+	return r.Check("/storage/"+id, "Datastore.AllocateSpace")
 }
 
 // checkDrives parses the drives of a request, refuses what their syntax forbids and writes them back canonically

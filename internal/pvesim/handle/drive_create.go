@@ -173,10 +173,7 @@ func (m *diskMaker) allocate(opt string, d drive) error {
 	case opt == "tpmstate0":
 		size, format = tpmSize, "raw"
 	case opt == "efidisk0":
-		size = efiSize2m
-		if d["efitype"] == "4m" {
-			size = efiSize4m
-		}
+		size = efiVars(d)
 	}
 	v, err := m.alloc(m.node, storage, m.vmid, "", format, size)
 	if err != nil {
@@ -187,6 +184,14 @@ func (m *diskMaker) allocate(opt string, d drive) error {
 		m.transferred(efiSize4m)
 	}
 	return m.finish(d, v, size)
+}
+
+// efiVars is the size of the firmware's variables (QemuServer.pm, get_efivars_size).
+func efiVars(d drive) int64 {
+	if d["efitype"] == "4m" {
+		return efiSize4m
+	}
+	return efiSize2m
 }
 
 func (m *diskMaker) finish(d drive, v *state.Volume, size int64) error {

@@ -3,44 +3,36 @@ package handle
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// importDisk fills a new volume from an existing image: a path (root only, checked before), a file of content type import,
-// or a disk that may belong to another VM of the node.
+// importDisk fills a new volume from an existing image: a path (root only, checked before), a file of content type import, a
+// disk packed into one, or a disk that may belong to another VM of the node.
 func (m *diskMaker) importDisk(opt string, d drive, storage, src string) error {
-	source, err := m.importSource(src)
+	source, src, err := m.unpacked(src)
 	if err != nil {
 		return err
+	}
+	if source == nil {
+		if source, err = m.importSource(src); err != nil {
+			return err
+		}
 	}
 	if release, err := m.lockOwner(source); err != nil {
 		return err
 	} else if release != nil {
 		defer release()
 	}
-	s, err := m.W.StorageActive(m.node, storage)
-	if err != nil {
-		return err
-	}
 	if source.Storage != "" {
-		m.logf("create full clone of drive (%s)", src)
+		m.logf("create full clone of drive %s(%s)", m.slotOf(source), src)
 	}
-	format := d["format"]
-	if format == "" {
-		format = source.Format
-		if !slices.Contains(s.Formats(), format) {
-			format = s.Formats()[0]
-		}
-	}
-	if opt == "tpmstate0" {
-		format = "raw"
-	}
-	v, err := m.alloc(m.node, storage, m.vmid, "", format, source.Size)
+	v, err := m.importTarget(opt, d, storage, source)
 	if err != nil {
-		return err
+		return Die("cannot import from '%s' - %s", src, text(err))
 	}
 	v.Data = source.Data
 	if err := m.finish(d, v, v.Size); err != nil {
@@ -57,6 +49,110 @@ func (m *diskMaker) importDisk(opt string, d drive, storage, src string) error {
 		return m.copyFailed(src, source, v, "exit code 1")
 	}
 	m.transferred(source.Size)
+	return m.dropUnpacked(src)
+}
+
+// importTarget allocates the volume that an image is copied to.
+func (m *diskMaker) importTarget(opt string, d drive, storage string, source *state.Volume) (*state.Volume, error) {
+	s, err := m.W.StorageActive(m.node, storage)
+	if err != nil {
+		return nil, err
+	}
+	format := d["format"]
+	if format == "" {
+		format = source.Format
+		if !slices.Contains(s.Formats(), format) {
+			format = s.Formats()[0]
+		}
+	}
+	if opt == "tpmstate0" {
+		format = "raw"
+	}
+	return m.alloc(m.node, storage, m.vmid, "", format, source.Size)
+}
+
+// slotOf is the drive of the guest that owns the source and has it attached, with a space; "" if there is none.
+func (m *diskMaker) slotOf(source *state.Volume) string {
+	owner := m.W.Guests[source.VMID]
+	if owner == nil || owner.Type != "qemu" {
+		return ""
+	}
+	for _, opt := range slices.Sorted(maps.Keys(owner.Config)) {
+		if d := m.Server.parseDrive(opt, owner.Config[opt]); isDrive(opt) && d != nil && d.file() == source.Volid() {
+			return opt + " "
+		}
+	}
+	return ""
+}
+
+// unpacked extracts a disk of an appliance to a volume of the guest's own, which is a file that only lives meanwhile
+// (pve-storage GuestImport.pm, extract_disk_from_import_file). nil: the source is no such disk.
+func (m *diskMaker) unpacked(src string) (*state.Volume, string, error) {
+	id, name, ok := state.SplitVolid(src)
+	if !ok || m.W.Storages[id] == nil {
+		return nil, src, nil
+	}
+	n, err := m.W.Storages[id].ParseName(name)
+	format, packed := strings.CutPrefix(n.Format, "ova+")
+	if err != nil || !packed {
+		return nil, src, nil
+	}
+	at := strings.LastIndexByte(name, '/')
+	m.logf("extracting %s", src)
+	size, err := m.packedSize(id, name[:at], name[at+1:])
+	if err != nil {
+		return nil, src, Die("error during extraction: %s", text(err))
+	}
+	storage := id
+	if work := m.Params["import-working-storage"]; work != "" {
+		storage = work
+	}
+	v, err := m.alloc(m.node, storage, m.vmid, "", format, size)
+	if err != nil {
+		return nil, src, Die("error during extraction: %s", text(err))
+	}
+	v.Data = src
+	m.made = append(m.made, v.Volid())
+	m.logf("finished extracting to %s", v.Volid())
+	return v, v.Volid(), nil
+}
+
+// packedSize is the virtual size of a disk in an appliance.
+func (m *diskMaker) packedSize(storage, archive, file string) (int64, error) {
+	s := m.W.Storages[storage]
+	v := m.W.Volume(m.node, storage+":"+archive)
+	if v == nil {
+		return 0, Die("command 'tar -x --force-local --no-same-owner -f %s' failed: exit code 2", s.VolumePath(archive))
+	}
+	a, err := readOVA(v.Raw)
+	if err != nil {
+		return 0, err
+	}
+	size, ok := a.files[file]
+	if !ok {
+		return 0, Die("command 'tar -x --force-local --no-same-owner -f %s' failed: exit code 2", s.VolumePath(archive))
+	}
+	if e, err := m.description(s, archive, true); err == nil {
+		for _, d := range e.disks() {
+			if d.file == file && d.size > 0 {
+				size = d.size
+			}
+		}
+	}
+	return size, nil
+}
+
+// dropUnpacked removes what was extracted, once it is copied.
+func (m *diskMaker) dropUnpacked(volid string) error {
+	at := slices.Index(m.made, volid)
+	if at < 0 {
+		return nil
+	}
+	if err := m.free(m.node, volid); err != nil {
+		return Die("cannot import from '%s' - %s", volid, text(err))
+	}
+	m.made = slices.Delete(m.made, at, at+1)
+	m.logf("cleaned up extracted image %s", volid)
 	return nil
 }
 

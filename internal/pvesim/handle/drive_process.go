@@ -19,6 +19,20 @@ func (p process) logf(format string, args ...any) {
 	}
 }
 
+// alloc is PVE::Storage's vdisk_alloc: under the storage's lock. LVM's tools say what they did.
+func (p process) alloc(node, storage string, vmid int, name, format string, size int64) (*state.Volume, error) {
+	if err := p.lockStorage(node, storage); err != nil {
+		return nil, err
+	}
+	v, err := p.W.Alloc(node, storage, vmid, name, format, size)
+	if err == nil && isLVM(p.W.Storages[storage]) {
+		p.logf("  Logical volume \"%s\" created.", v.Name)
+	}
+	return v, err
+}
+
+func isLVM(s *state.Storage) bool { return s.Type == "lvm" || s.Type == "lvmthin" }
+
 // free removes a volume; what PVE merely warns of goes to the log.
 func (p process) free(node, volid string) error {
 	storage, name, ok := state.SplitVolid(volid)
@@ -28,9 +42,13 @@ func (p process) free(node, volid string) error {
 	if err := p.lockStorage(node, storage); err != nil {
 		return err
 	}
+	known := p.W.Volume(node, volid) != nil
 	warning, err := p.W.Free(node, storage, name)
-	if warning != "" {
+	switch {
+	case warning != "":
 		p.logf("%s", warning)
+	case err == nil && known && isLVM(p.W.Storages[storage]):
+		p.logf("  Logical volume \"%s\" successfully removed.", name)
 	}
 	return err
 }
@@ -68,8 +86,10 @@ func (p process) activate(node, volid string) (*state.Volume, error) {
 	switch s.Type {
 	case "zfspool":
 		return p.awaitLink(node, volid, n.File)
-	case "lvm", "lvmthin":
+	case "lvm":
 		return nil, Die("can't activate LV '%s':   Failed to find logical volume \"%s/%s\"", s.VolumePath(name), s.VG(), n.File)
+	case "lvmthin":
+		return nil, Die("no such logical volume %s/%s", s.VG(), n.File)
 	}
 	return nil, Die("volume '%s' does not exist", volid)
 }

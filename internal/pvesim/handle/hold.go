@@ -151,11 +151,3 @@ func (r *Request) lockStorage(node, id string) error {
 	}
 	return Die("can't lock file '/var/lock/pve-manager/pve-storage-%s' - got timeout", id)
 }
-
-// alloc is PVE::Storage's vdisk_alloc: under the storage's lock.
-func (r *Request) alloc(node, storage string, vmid int, name, format string, size int64) (*state.Volume, error) {
-	if err := r.lockStorage(node, storage); err != nil {
-		return nil, err
-	}
-	return r.W.Alloc(node, storage, vmid, name, format, size)
-}

@@ -28,16 +28,22 @@ func GuestLock(vmid int) string { return fmt.Sprintf("/var/lock/qemu-server/lock
 // `defer release()` in a worker, so that the lock goes with a killed process.
 // The error reads "can't lock file '<path>' - got timeout".
 func (s *Server) Flock(w *state.World, node, path string, shared bool, timeout time.Duration) (release func(), err error) {
+	release, _, err = s.flock(node, path, shared, timeout)
+	return release, err
+}
+
+// flock is Flock, and tells whether somebody else held the lock at first.
+func (s *Server) flock(node, path string, shared bool, timeout time.Duration) (release func(), blocked bool, err error) {
 	key := node + ":" + path
 	free := func() bool {
 		l := s.locks[key]
 		return l == nil || shared && !l.exclusive
 	}
-	if !free() {
+	if blocked = !free(); blocked {
 		s.Wait(timeout, free)
 	}
 	if !free() {
-		return nil, Die("can't lock file '%s' - got timeout", path)
+		return nil, blocked, Die("can't lock file '%s' - got timeout", path)
 	}
 	l := s.locks[key]
 	if l == nil {
@@ -61,5 +67,5 @@ func (s *Server) Flock(w *state.World, node, path string, shared bool, timeout t
 		if l.shared == 0 {
 			delete(s.locks, key)
 		}
-	}, nil
+	}, blocked, nil
 }

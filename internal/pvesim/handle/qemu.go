@@ -96,14 +96,14 @@ func (r *Request) lockGuest(timeout time.Duration) (release func(), err error) {
 	return r.Server.Flock(r.W, r.node(), GuestLock(r.vmid()), false, timeout)
 }
 
-// lockGuest takes the lock of a VM's configuration file and logs the wait for it, as pve-common's lock_file does.
+// lockGuest takes the lock of a VM's configuration file and logs the wait for it, if there is one (pve-common Tools.pm,
+// lock_file_full: only where the first flock with LOCK_NB fails).
 func (w *Worker) lockGuest(vmid int, shared bool, timeout time.Duration) (release func(), err error) {
-	start := w.W.Clock.Now()
-	release, err = w.Server.Flock(w.W, w.Task.Node, GuestLock(vmid), shared, timeout)
+	release, blocked, err := w.Server.flock(w.Task.Node, GuestLock(vmid), shared, timeout)
 	switch {
 	case err != nil:
 		w.Logf("trying to acquire lock...")
-	case w.W.Clock.Now().After(start):
+	case blocked:
 		w.Logf("trying to acquire lock... OK")
 	}
 	return release, err

@@ -18,6 +18,8 @@ type cloning struct {
 	old     map[string]string // what is cloned: the current section or a snapshot
 	conf    map[string]string // the new guest's configuration so far
 	drives  map[string]drive  // to copy or to clone
+	last    bool              // the drive at hand is the last one
+	mirrors []string          // copies by QEMU under way
 }
 
 func qemuClone(r *Request) (any, error) {
@@ -99,6 +101,9 @@ func (c *cloning) checkPlace() error {
 		return nil
 	}
 	s, err := c.W.StorageEnabled(c.node(), storage)
+	if err == nil && !s.Has("images") {
+		err = Invalid("storage", "storage '"+storage+"' does not support vm images")
+	}
 	if err != nil || c.target == "" {
 		return err
 	}
@@ -171,8 +176,16 @@ func (c *cloning) plan() error {
 				c.conf[opt] = value
 				continue
 			}
-			if !c.copies(opt, d) && !c.linkable(d) {
-				return Die("Linked clone feature is not supported for '%s' (%s)", d.file(), opt)
+			kind, feature := "Linked", "clone"
+			if c.copies(opt, d) {
+				kind, feature = "Full", "copy"
+			}
+			of := ""
+			if c.Params["snapname"] != "" {
+				of = " a snapshot of"
+			}
+			if !c.volumeHas(feature, d.file(), c.Params["snapname"]) {
+				return Die("%s clone feature is not supported for%s '%s' (%s)", kind, of, d.file(), opt)
 			}
 			c.drives[opt] = d
 		default:
@@ -185,20 +198,4 @@ func (c *cloning) plan() error {
 // copies reports whether the drive is copied in any case, even by a linked clone.
 func (c *cloning) copies(opt string, d drive) bool {
 	return c.full || d.isCloudinit() || opt == "tpmstate0"
-}
-
-func (c *cloning) linkable(d drive) bool {
-	id, name, _ := state.SplitVolid(d.file())
-	s := c.W.Storages[id]
-	if s == nil {
-		return false
-	}
-	n, err := s.ParseName(name)
-	if err != nil {
-		return false
-	}
-	if c.Params["snapname"] != "" {
-		return s.Type == "lvmthin" || s.Type == "rbd"
-	}
-	return n.IsBase
 }

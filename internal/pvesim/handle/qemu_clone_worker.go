@@ -100,12 +100,13 @@ func (c *cloning) copyDrives(p process, g *state.Guest) (made []string, err erro
 		return nil, p.worker.Checkpoint()
 	}
 	for i, opt := range names {
+		c.last = i == len(names)-1
 		v, err := c.copyDrive(p, opt, c.drives[opt])
 		if err != nil {
 			return made, err
 		}
 		made = append(made, v.Volid())
-		if i == len(names)-1 {
+		if c.last {
 			if err := p.worker.Checkpoint(); err != nil {
 				if source := c.W.Volume(c.node(), c.drives[opt].file()); source != nil && errors.Is(err, errInterrupted) && c.copies(opt, c.drives[opt]) {
 					err = Die("copy failed: %s", p.convertFailed(source, v, "interrupted by signal"))
@@ -134,19 +135,58 @@ func (c *cloning) copyDrive(p process, opt string, d drive) (*state.Volume, erro
 	if !c.copies(opt, d) {
 		p.logf("create linked clone of drive %s (%s)", opt, d.file())
 		p.worker.progress()
-		return c.link(source)
+		return c.link(p, source)
 	}
 	p.logf("create full clone of drive %s (%s)", opt, d.file())
 	p.worker.progress()
-	storage := source.Storage
+	s, format, err := c.place(opt, source)
+	if err != nil {
+		return nil, err
+	}
+	name, size := "", source.Size
+	switch {
+	case d.isCloudinit():
+		name, size = fmt.Sprintf("vm-%d-cloudinit", c.newid), cloudinitSize
+		if s.IsDir() {
+			name += "." + format
+		}
+	case opt == "efidisk0":
+		size = efiVars(d)
+	case opt == "tpmstate0":
+		size = tpmSize
+	default:
+		if err := c.checkUring(d, source.Storage, s); err != nil {
+			return nil, err
+		}
+	}
+	v, err := p.alloc(c.node(), s.ID, c.newid, name, format, size)
+	if err != nil {
+		return nil, err
+	}
+	p.formatted(s, v)
+	v.Data = source.Data
+	switch {
+	case d.isCloudinit():
+		c.settleMirrors(p, c.last)
+	case c.mirroring(opt):
+		c.mirrored(p, opt, v.Size)
+	default:
+		p.logf("transferred 0.0 B of %s (0.00%%)", humanSize(v.Size))
+		p.logf("transferred %s of %s (100.00%%)", humanSize(v.Size), humanSize(v.Size))
+	}
+	return v, nil
+}
+
+// place is where a copy goes, and in what format (QemuServer.pm, resolve_dst_disk_format).
+func (c *cloning) place(opt string, source *state.Volume) (*state.Storage, string, error) {
+	storage, format := source.Storage, c.Params["format"]
 	if to := c.Params["storage"]; to != "" && c.full {
 		storage = to
 	}
 	s, err := c.W.StorageActive(c.node(), storage)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	format := c.Params["format"]
 	if format == "" {
 		format = source.Format
 	}
@@ -156,27 +196,28 @@ func (c *cloning) copyDrive(p process, opt string, d drive) (*state.Volume, erro
 	if opt == "tpmstate0" {
 		format = "raw"
 	}
-	name, size := "", source.Size
-	if d.isCloudinit() {
-		name, size = fmt.Sprintf("vm-%d-cloudinit", c.newid), cloudinitSize
-		if s.IsDir() {
-			name += "." + format
-		}
-	}
-	v, err := c.alloc(c.node(), storage, c.newid, name, format, size)
-	if err != nil {
-		return nil, err
-	}
-	p.formatted(s, v)
-	v.Data = source.Data
-	if !d.isCloudinit() {
-		p.logf("transferred 0.0 B of %s (0.00%%)", humanSize(v.Size))
-		p.logf("transferred %s of %s (100.00%%)", humanSize(v.Size), humanSize(v.Size))
-	}
-	return v, nil
+	return s, format, nil
 }
 
-func (c *cloning) link(source *state.Volume) (*state.Volume, error) {
+// mirroring reports whether QEMU itself copies the drive.
+func (c *cloning) mirroring(opt string) bool {
+	return c.full && c.running && c.Params["snapname"] == "" && !hasIndex(opt, "unused")
+}
+
+// checkUring refuses to let QEMU write with io_uring where that hangs (QemuServer.pm, clone_disk_check_io_uring).
+func (c *cloning) checkUring(d drive, from string, to *state.Storage) error {
+	if !c.running || c.Params["snapname"] != "" || from == to.ID {
+		return nil
+	}
+	allows := func(s *state.Storage) bool { return s != nil && s.Type != "lvm" && s.Type != "cifs" }
+	uses := d["aio"] == "io_uring" || d["aio"] == "" && allows(c.W.Storages[from])
+	if uses && !allows(to) {
+		return Die("target storage is known to cause issues with aio=io_uring (used by current drive)")
+	}
+	return nil
+}
+
+func (c *cloning) link(p process, source *state.Volume) (*state.Volume, error) {
 	s := c.W.Storages[source.Storage]
 	n, err := s.ParseName(source.Name)
 	if err != nil {
@@ -186,9 +227,13 @@ func (c *cloning) link(source *state.Volume) (*state.Volume, error) {
 		if err := c.lockStorage(c.node(), source.Storage); err != nil {
 			return nil, err
 		}
-		return c.W.LinkedClone(c.node(), source, c.newid)
+		v, err := c.W.LinkedClone(c.node(), source, c.newid)
+		if err == nil && isLVM(s) {
+			p.logf("  Logical volume \"%s\" created.", v.Name)
+		}
+		return v, err
 	}
-	v, err := c.alloc(c.node(), source.Storage, c.newid, "", "raw", source.Size)
+	v, err := p.alloc(c.node(), source.Storage, c.newid, "", "raw", source.Size)
 	if err == nil {
 		v.Data = source.Data
 	}

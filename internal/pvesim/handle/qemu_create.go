@@ -11,19 +11,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// qemuVersion is the QEMU that ships with a release; it stands in meta and in pinned machine types.
-func qemuVersion(profile string) string {
-	switch {
-	case profile < "8.4":
-		return "8.0.2"
-	case profile < "9":
-		return "9.2.0"
-	case profile < "9.2":
-		return "10.0.2"
-	}
-	return "10.1.2"
-}
-
 // qemuCreate is POST /nodes/{node}/qemu (qemu-server API2/Qemu.pm create_vm).
 func qemuCreate(r *Request) (any, error) {
 	if r.Params["archive"] != "" {
@@ -100,7 +87,7 @@ func (r *Request) checkCreate(conf map[string]string) error {
 	if r.checkVM(vmid, pool, "VM.Allocate") != nil {
 		return &Error{Status: 403, Message: "Permission check failed"}
 	}
-	if r.W.Profile >= "9.2" && r.flag("start") && r.checkVM(vmid, pool, "VM.PowerMgmt") != nil {
+	if r.W.Has(state.CreateStartNeedsPower) && r.flag("start") && r.checkVM(vmid, pool, "VM.PowerMgmt") != nil {
 		return denied("/vms/" + strconv.Itoa(vmid) + ", VM.PowerMgmt")
 	}
 	if r.flag("ha-managed") {
@@ -166,14 +153,17 @@ func (r *Request) createWorker(w *Worker, conf map[string]string, pool string) e
 	}
 	defer release()
 	fail := func(err error) error { return fmt.Errorf("unable to create VM %d - %s", vmid, text(err)) }
-	conf["meta"] = fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuVersion(r.W.Profile), r.W.Clock.Now().Unix())
+	conf["meta"] = fmt.Sprintf("creation-qemu=%s,ctime=%d", r.W.QEMUVersion(), r.W.Clock.Now().Unix())
 	m := &diskMaker{process: process{r, w}, node: r.node(), vmid: vmid, conf: conf, fallback: r.Params["storage"], midway: w.Checkpoint}
 	made, err := m.make(conf)
 	if err != nil {
 		return fail(err)
 	}
 	maps.Copy(conf, made)
-	r.fillDefaults(conf)
+	if err := r.fillDefaults(w, conf); err != nil {
+		m.cleanUp(m.node, m.made)
+		return fail(err)
+	}
 	if m.midway != nil { // a guest without drives
 		if err := w.Checkpoint(); err != nil {
 			return fail(err)
@@ -197,7 +187,7 @@ func (r *Request) createWorker(w *Worker, conf map[string]string, pool string) e
 }
 
 // fillDefaults adds what PVE generates for a new guest.
-func (r *Request) fillDefaults(conf map[string]string) {
+func (r *Request) fillDefaults(w *Worker, conf map[string]string) error {
 	if conf["boot"] == "" {
 		conf["boot"] = r.Server.defaultBoot(conf)
 	}
@@ -210,16 +200,9 @@ func (r *Request) fillDefaults(conf map[string]string) {
 	if r.W.Profile >= "9.2" && conf["tags"] != "" { // earlier versions store a create's tags as they were sent
 		conf["tags"] = r.uniqueTags(conf["tags"])
 	}
-	if isWindows(conf["ostype"]) {
-		kind := subvalue(conf["machine"], "type", true)
-		base := map[string]string{"": "pc-i440fx", "pc": "pc-i440fx", "q35": "pc-q35"}[kind]
-		if base != "" {
-			version := qemuVersion(r.W.Profile)
-			pinned := base + "-" + version[:strings.LastIndexByte(version, '.')] + "+pve1"
-			further := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(conf["machine"], "type="), kind), ",")
-			conf["machine"] = strings.TrimSuffix(pinned+","+further, ",")
-		}
+	machine, err := process{r, w}.pinned(conf["machine"], conf["ostype"])
+	if err == nil && machine != "" {
+		conf["machine"] = machine
 	}
+	return err
 }
-
-func isWindows(ostype string) bool { return strings.HasPrefix(ostype, "w") }

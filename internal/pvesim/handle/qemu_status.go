@@ -63,8 +63,7 @@ func statusCurrent(r *Request) (any, error) {
 	out["qmpstatus"] = "stopped"
 	if g.Running != nil {
 		out["qmpstatus"] = g.Running.QMPStatus
-		out["running-qemu"] = qemuVersion(r.W.Profile)
-		out["running-machine"] = "pc-i440fx-" + qemuVersion(r.W.Profile)
+		out["running-qemu"], out["running-machine"] = r.W.QEMUVersion(), r.Server.runningMachine(r.W, g)
 		r.runningDetails(g, out)
 	}
 	ha := map[string]any{"managed": 0}

@@ -1,11 +1,6 @@
 package handle
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -55,7 +50,7 @@ func (p process) saveToDisk(g *state.Guest) error {
 		return err
 	}
 	g.Config["vmstate"] = v.Volid()
-	g.Config["runningmachine"] = "pc-i440fx-" + qemuVersion(p.W.Profile)
+	g.Config["runningmachine"] = p.Server.runningMachine(p.W, g)
 	g.SetLock("suspending", p.worker.Task.UPID)
 	if err := p.worker.Checkpoint(); err != nil {
 		p.cleanUp(g.Node, []string{v.Volid()})
@@ -68,29 +63,4 @@ func (p process) saveToDisk(g *state.Guest) error {
 	g.SetLock("suspended", p.worker.Task.UPID)
 	p.Server.lose(g, state.PowerSuspend, p.worker.Task)
 	return nil
-}
-
-// stateVolume allocates the volume for the memory of a guest, on the given storage, on vmstatestorage, or where its
-// first disk lies (QemuServer.pm find_vmstate_storage).
-func (p process) stateVolume(g *state.Guest, name, storage string) (*state.Volume, error) {
-	if storage == "" {
-		storage = g.Config["vmstatestorage"]
-	}
-	for _, opt := range slices.Sorted(maps.Keys(g.Config)) {
-		if storage != "" {
-			break
-		}
-		if d := p.Server.parseDrive(opt, g.Config[opt]); isDrive(opt) && d != nil && !d.isCDROM() {
-			storage, _, _ = state.SplitVolid(d.file())
-		}
-	}
-	if storage == "" {
-		storage = "local"
-	}
-	memory, _ := strconv.ParseInt(subvalue(g.Config["memory"], "current", true), 10, 64)
-	file := fmt.Sprintf("vm-%d-state-%s", g.VMID, name)
-	if s := p.W.Storages[storage]; s != nil && s.IsDir() {
-		file += ".raw"
-	}
-	return p.alloc(g.Node, storage, g.VMID, file, "raw", (2*max(memory, 512)+500)<<20)
 }

@@ -96,39 +96,64 @@ func (r *Request) convert(w *Worker, g *state.Guest) error {
 	return nil
 }
 
-// qemuFeature is GET feature.
+// qemuFeature is GET feature: whether all drives can do it, and on which nodes (API2/Qemu.pm, vm_feature).
 func qemuFeature(r *Request) (any, error) {
 	g, err := r.guest()
 	if err != nil {
 		return nil, err
 	}
-	has := 1
-	for _, opt := range bootNames(g.Config) {
-		d := r.Server.parseDrive(opt, g.Config[opt])
-		if d == nil || d.isCDROM() {
-			continue
-		}
-		id, name, _ := state.SplitVolid(d.file())
-		s := r.W.Storages[id]
-		if s == nil {
-			continue
-		}
-		n, err := s.ParseName(name)
-		able := err == nil
-		switch r.Params["feature"] {
-		case "clone":
-			able = able && n.IsBase
-		case "snapshot":
-			able = able && canSnapshot(s, n.Format)
-		}
-		if !able {
-			has = 0
+	conf, name := g.Config, r.Params["snapname"]
+	if name != "" {
+		if conf = g.Snaps[name]; conf == nil {
+			return nil, Die("snapshot '%s' does not exist", name)
 		}
 	}
-	return map[string]any{"hasFeature": has, "nodes": []string{g.Node}}, nil
+	return map[string]any{"hasFeature": boolean(r.hasFeature(r.Params["feature"], conf, name)), "nodes": []string{g.Node}}, nil
 }
 
-// canSnapshot reports the volume feature "snapshot".
-func canSnapshot(s *state.Storage, format string) bool {
-	return format == "qcow2" || slices.Contains([]string{"zfspool", "lvmthin", "rbd", "btrfs"}, s.Type)
+// hasFeature is QemuConfig.pm's has_feature: CD-ROMs do not count, and of a linked clone neither does the cloud-init drive.
+func (r *Request) hasFeature(feature string, conf map[string]string, snapname string) bool {
+	_, volids := r.Server.disksOf(conf)
+	for _, volid := range volids {
+		if !r.volumeHas(feature, volid, snapname) {
+			return false
+		}
+	}
+	return true
+}
+
+// volumeHas is the plugins' volume_has_feature.
+func (r *Request) volumeHas(feature, volid, snapname string) bool {
+	id, name, _ := state.SplitVolid(volid)
+	s := r.W.Storages[id]
+	if s == nil {
+		return false
+	}
+	n, err := s.ParseName(name)
+	if err != nil {
+		return false
+	}
+	of := "current"
+	switch {
+	case snapname != "":
+		of = "snap"
+	case n.IsBase:
+		of = "base"
+	}
+	switch s.Type {
+	case "zfspool":
+		return slices.Contains(map[string][]string{"snapshot": {"current", "snap"}, "clone": {"base"}, "template": {"current"},
+			"copy": {"base", "current"}, "rename": {"current"}}[feature], of)
+	case "lvmthin":
+		return slices.Contains(map[string][]string{"snapshot": {"current"}, "clone": {"base", "snap"}, "template": {"current"},
+			"copy": {"base", "current", "snap"}, "rename": {"current"}}[feature], of)
+	case "rbd":
+		return slices.Contains(map[string][]string{"snapshot": {"current", "snap"}, "clone": {"base", "snap"}, "template": {"current"},
+			"copy": {"base", "current", "snap"}, "rename": {"current"}}[feature], of)
+	case "lvm":
+		return slices.Contains(map[string][]string{"copy": {"base", "current"}, "rename": {"current"}}[feature], of)
+	}
+	snaps := n.Format == "qcow2" || s.Type == "btrfs" && n.Format == "raw"
+	return slices.Contains(map[string][]string{"snapshot": {"current", "snap"}, "clone": {"base"}, "template": {"current"},
+		"copy": {"base", "current", "snap"}, "rename": {"current"}}[feature], of) && (snaps || feature != "snapshot" && of != "snap")
 }

@@ -25,6 +25,8 @@ type Config struct {
 	Latency time.Duration
 	// Workers is how many requests are in service at a time, for Latency each; the others queue. Zero serves all at once.
 	Workers int
+	// Internet lets downloads leave the machine.
+	Internet bool
 	// Violated is told when the world's invariants (state.World.Check) do not hold after a request, an SSH command or the
 	// end of a task: a bug of the simulator. It is called with the mutex held. nil looks for none.
 	Violated func(error)
@@ -39,6 +41,7 @@ type Server struct {
 	taskTime time.Duration
 	latency  time.Duration
 	busy     []time.Time // until when each of the limited workers is, see inService
+	internet bool
 	violated func(error)
 	routes   Routes
 	faults   fault.Set
@@ -66,7 +69,8 @@ type Server struct {
 // New makes a server on c.World, whose present state is what a reset returns to.
 func New(c Config) *Server {
 	s := &Server{
-		world: c.World, schema: c.Schema, tls: c.TLS, taskTime: c.TaskTime, latency: c.Latency, busy: make([]time.Time, c.Workers), violated: c.Violated,
+		world: c.World, schema: c.Schema, tls: c.TLS, taskTime: c.TaskTime, latency: c.Latency, busy: make([]time.Time, c.Workers),
+		internet: c.Internet, violated: c.Violated,
 		routes: routes(), locks: map[string]*fileLock{}, workers: map[string]*Worker{}, forks: 0x1000,
 		key: make([]byte, 32), conns: map[net.Conn]struct{}{},
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -21,7 +22,9 @@ func snapshotRoutes() Routes {
 	}
 }
 
-func snapshotIndex(*Request) (any, error) { return subdirs("config", "rollback"), nil }
+func snapshotIndex(*Request) (any, error) {
+	return []any{map[string]any{"cmd": "rollback"}, map[string]any{"cmd": "config"}}, nil
+}
 
 func snapshotList(r *Request) (any, error) {
 	g, err := r.guest()
@@ -82,28 +85,37 @@ func snapshotConfig(r *Request) (any, error) {
 }
 
 func snapshotDescribe(r *Request) (any, error) {
+	description, ok := r.Params["description"]
+	if !ok {
+		return nil, nil
+	}
 	release, err := r.lockGuest(LockTimeout)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	g, s, err := r.snapshot()
+	g, err := r.guest()
 	if err != nil {
 		return nil, err
 	}
 	if err := checkLock(g); err != nil {
 		return nil, err
 	}
-	if d, ok := r.Params["description"]; ok {
-		s["description"] = d
+	_, s, err := r.snapshot()
+	if err != nil {
+		return nil, err
 	}
+	s["description"] = description
 	return nil, nil
 }
 
 func snapshotCreate(r *Request) (any, error) {
 	name := r.Params["snapname"]
-	if name == "current" || name == "pending" {
-		return nil, Die("unable to use snapshot name '%s' (reserved name)", name)
+	if name == "current" || strings.EqualFold(name, "pending") {
+		return nil, Die("unable to use snapshot name '%s' (reserved name)", strings.ToLower(name))
+	}
+	if _, err := r.guest(); err != nil {
+		return nil, err
 	}
 	return r.onGuest("qmsnapshot", func(w *Worker, g *state.Guest) error {
 		if g.IsTemplate() {
@@ -115,96 +127,30 @@ func snapshotCreate(r *Request) (any, error) {
 		if _, used := g.Snaps[name]; used {
 			return Die("snapshot name '%s' already used", name)
 		}
-		volumes, err := r.snapshotVolumes(g)
-		if err != nil {
-			return err
+		if !r.hasFeature("snapshot", g.Config, "") {
+			return Die("snapshot feature is not available")
 		}
-		return r.takeSnapshot(w, g, name, volumes)
+		return (&snapshotting{process: process{r, w}, g: g, name: name}).run()
 	}), nil
 }
 
 func snapshotDelete(r *Request) (any, error) {
 	name := r.Params["snapname"]
 	return r.onGuest("qmdelsnapshot", func(w *Worker, g *state.Guest) error {
-		if err := checkLock(g); err != nil {
-			return err
-		}
-		snap, ok := g.Snaps[name]
-		if !ok {
+		if _, ok := g.Snaps[name]; !ok {
 			return Die("snapshot '%s' does not exist", name)
 		}
-		g.SetLock("snapshot-delete", w.Task.UPID)
-		snap["snapstate"] = "delete"
-		p := process{r, w}
-		if volid := snap["vmstate"]; volid != "" {
-			if err := p.free(g.Node, volid); err != nil && !r.flag("force") {
-				return err
-			}
-			delete(snap, "vmstate")
-		}
-		if err := w.Checkpoint(); err != nil {
-			g.LockCause = "failure" // PVE leaves the lock and snapstate delete behind
-			return err
-		}
-		for _, opt := range slices.Sorted(maps.Keys(snap)) {
-			d := drive(nil)
-			if isDrive(opt) {
-				d = r.Server.parseDrive(opt, snap[opt])
-			}
-			if v := r.W.Volume(g.Node, d.file()); d != nil && v != nil {
-				v.Snaps = slices.DeleteFunc(v.Snaps, func(s string) bool { return s == name })
-			}
-		}
-		reparent(g, name, snap["parent"])
-		delete(g.Snaps, name)
-		g.SetLock("", "")
-		return nil
+		return (&unsnapshotting{process: process{r, w}, g: g, name: name, force: r.flag("force")}).remove()
 	}), nil
 }
 
 func snapshotRollback(r *Request) (any, error) {
-	name := r.Params["snapname"]
+	if r.W.Has(state.RollbackStartNeedsPower) && r.flag("start") {
+		if err := r.Check("/vms/"+r.Params["vmid"], "VM.PowerMgmt"); err != nil {
+			return nil, err
+		}
+	}
 	return r.onGuest("qmrollback", func(w *Worker, g *state.Guest) error {
-		snap, ok := g.Snaps[name]
-		if !ok {
-			return Die("snapshot '%s' does not exist", name)
-		}
-		if g.Lock() != "rollback" {
-			if err := checkLock(g); err != nil {
-				return err
-			}
-		}
-		if snap["snapstate"] != "" {
-			return Die("unable to rollback to incomplete snapshot (snapstate = %s)", snap["snapstate"])
-		}
-		if err := r.latest(g, snap, name); err != nil {
-			return err
-		}
-		g.SetLock("rollback", w.Task.UPID)
-		if g.Running != nil {
-			r.Server.lose(g, state.PowerRollback, w.Task)
-		}
-		if err := w.Checkpoint(); err != nil {
-			g.LockCause = "failure" // the lock stays until the rollback is done again
-			return err
-		}
-		kept := map[string]string{}
-		for k, v := range g.Config {
-			if hasIndex(k, "unused") || k == "description" {
-				kept[k] = v
-			}
-		}
-		g.Config = maps.Clone(snap)
-		for _, k := range []string{"snaptime", "snapstate", "vmstate", "description"} {
-			delete(g.Config, k)
-		}
-		maps.Copy(g.Config, kept)
-		g.Config["parent"] = name
-		g.SetLock("", "")
-		g.StatusAt = r.W.Clock.Now()
-		if snap["vmstate"] != "" || r.flag("start") {
-			return process{r, w}.boot(g)
-		}
-		return nil
+		return (&rollingBack{process: process{r, w}, g: g, name: r.Params["snapname"]}).run()
 	}), nil
 }

@@ -1,6 +1,7 @@
 package handle
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,7 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// onGuest forks a task that holds the guest's lock and checks its lock property unless told not to.
+// onGuest forks a task that holds the guest's lock.
 func (r *Request) onGuest(typ string, do func(w *Worker, g *state.Guest) error) string {
 	return r.task(typ, func(w *Worker) error {
 		release, err := w.lockGuest(r.vmid(), false, LockTimeout)
@@ -25,76 +26,160 @@ func (r *Request) onGuest(typ string, do func(w *Worker, g *state.Guest) error) 
 	})
 }
 
-// snapshotVolumes are the drives that a snapshot covers, all of which must be able to.
-func (r *Request) snapshotVolumes(g *state.Guest) (map[string]*state.Volume, error) {
-	out := map[string]*state.Volume{}
-	for _, opt := range slices.Sorted(maps.Keys(g.Config)) {
-		if !isDrive(opt) {
-			continue
-		}
-		d := r.Server.parseDrive(opt, g.Config[opt])
-		if d == nil || d.isCDROM() {
-			continue
-		}
-		v := r.W.Volume(g.Node, d.file())
-		if v == nil {
-			return nil, Die("volume '%s' does not exist", d.file())
-		}
-		if !canSnapshot(r.W.Storages[v.Storage], v.Format) {
-			return nil, Die("snapshot feature is not available")
-		}
-		out[opt] = v
-	}
-	return out, nil
+// notInSnapshot are the keys of a configuration that a snapshot has not (AbstractConfig.pm, __snapshot_copy_config).
+func notInSnapshot(k string) bool {
+	return hasIndex(k, "unused") || slices.Contains([]string{"snapstate", "snaptime", "vmstate", "lock", "digest", "description"}, k)
 }
 
-func (r *Request) takeSnapshot(w *Worker, g *state.Guest, name string, volumes map[string]*state.Volume) error {
-	snap := map[string]string{"snapstate": "prepare"}
+// snapshotting is one snapshot to take (AbstractConfig.pm, snapshot_create).
+type snapshotting struct {
+	process
+	g    *state.Guest
+	name string
+	done []string // drives whose volumes have it
+}
+
+// prepare writes the section and the lock.
+func (s *snapshotting) prepare() error {
+	g, snap := s.g, map[string]string{}
+	if s.flag("vmstate") && g.Running != nil {
+		v, err := s.stateVolume(g, s.name, "")
+		if err != nil {
+			return err
+		}
+		snap["vmstate"] = v.Volid()
+		snap["runningmachine"] = s.Server.runningMachine(s.W, g)
+		snap["runningcpu"] = runningCPU(g.Config)
+	}
 	for k, v := range g.Config {
-		if !slices.Contains([]string{"lock", "description", "vmstate", "snaptime", "snapstate"}, k) && !hasIndex(k, "unused") {
+		if !notInSnapshot(k) {
 			snap[k] = v
 		}
 	}
-	snap["snaptime"] = strconv.FormatInt(r.W.Clock.Now().Unix(), 10)
-	if d := strings.TrimRight(r.Params["description"], " \n"); d != "" {
+	snap["snapstate"], snap["snaptime"] = "prepare", strconv.FormatInt(s.W.Clock.Now().Unix(), 10)
+	if d := strings.TrimRight(s.Params["description"], " \n"); d != "" {
 		snap["description"] = d
 	}
 	if g.Snaps == nil {
 		g.Snaps = map[string]map[string]string{}
 	}
-	g.Snaps[name] = snap
-	g.SetLock("snapshot", w.Task.UPID)
-	p := process{r, w}
-	undo := func() {
-		if volid := snap["vmstate"]; volid != "" {
-			p.cleanUp(g.Node, []string{volid})
+	for _, other := range g.Snaps {
+		if other["parent"] == s.name {
+			delete(other, "parent")
 		}
-		for _, v := range volumes {
-			v.Snaps = slices.DeleteFunc(v.Snaps, func(s string) bool { return s == name })
-		}
-		delete(g.Snaps, name)
-		g.SetLock("", "")
 	}
-	if r.flag("vmstate") && g.Running != nil {
-		v, err := p.stateVolume(g, name, "")
-		if err != nil {
-			undo()
+	g.Snaps[s.name] = snap
+	g.SetLock("snapshot", s.worker.Task.UPID)
+	return nil
+}
+
+func (s *snapshotting) take() error {
+	snap := s.g.Snaps[s.name]
+	if snap["vmstate"] != "" {
+		s.saveState(snap["vmstate"])
+	}
+	opts, volids := s.Server.disksOf(snap)
+	for _, opt := range opts {
+		s.logf("snapshotting 'drive-%s' (%s)", opt, volids[opt])
+		if err := s.snapshotVolume(s.g, opt, volids[opt], s.name); err != nil {
 			return err
 		}
-		snap["vmstate"] = v.Volid()
+		s.done = append(s.done, opt)
 	}
-	for _, opt := range slices.Sorted(maps.Keys(volumes)) {
-		w.Logf("snapshotting 'drive-%s' (%s)", opt, volumes[opt].Volid())
-		volumes[opt].Snaps = append(volumes[opt].Snaps, name)
-	}
-	if err := w.Checkpoint(); err != nil {
-		undo()
+	return s.worker.Checkpoint()
+}
+
+// run takes the snapshot; a failure is undone as well as that goes, and its text has a line break too many.
+func (s *snapshotting) run() error {
+	if err := s.prepare(); err != nil {
 		return err
 	}
-	delete(snap, "snapstate")
-	g.Config["parent"] = name
-	g.SetLock("", "")
+	if err := s.take(); err != nil {
+		s.logf("snapshot create failed: starting cleanup")
+		d := &unsnapshotting{process: s.process, g: s.g, name: s.name, force: true, only: s.done, fromCreate: true}
+		if undone := d.remove(); undone != nil {
+			s.logf("%s", text(undone))
+		}
+		return errors.New(text(err) + " ")
+	}
+	delete(s.g.Snaps[s.name], "snapstate")
+	s.g.Config["parent"] = s.name
+	s.g.SetLock("", "")
 	return nil
+}
+
+// unsnapshotting is one snapshot to remove (AbstractConfig.pm, snapshot_delete).
+type unsnapshotting struct {
+	process
+	g          *state.Guest
+	name       string
+	force      bool
+	fromCreate bool     // the clean-up of a create: the lock is there, and only some volumes have the snapshot
+	only       []string // these
+}
+
+func (u *unsnapshotting) remove() error {
+	g := u.g
+	snap := g.Snaps[u.name]
+	parent := snap["parent"]
+	if !u.fromCreate {
+		if err := checkLock(g); err != nil {
+			return err
+		}
+		if g.IsTemplate() {
+			return Die("you can't delete a snapshot if vm is a template")
+		}
+		g.SetLock("snapshot-delete", u.worker.Task.UPID)
+	}
+	snap["snapstate"] = "delete"
+	unused, err := u.removeVolumes(snap)
+	if err != nil {
+		g.LockCause = "failure" // PVE leaves the lock and snapstate delete behind
+		return err
+	}
+	reparent(g, u.name, parent)
+	delete(g.Snaps, u.name)
+	g.SetLock("", "")
+	for _, volid := range unused {
+		addUnused(g, volid)
+	}
+	u.Server.writeConfig(g)
+	return nil
+}
+
+// removeVolumes frees the memory and drops the snapshots of the volumes, one drive after the other out of the section.
+func (u *unsnapshotting) removeVolumes(snap map[string]string) (unused []string, err error) {
+	if volid := snap["vmstate"]; volid != "" {
+		if err := u.free(u.g.Node, volid); err != nil {
+			if !u.force {
+				return nil, err
+			}
+			u.logf("%s", text(err))
+		}
+		delete(snap, "vmstate")
+	}
+	if !u.fromCreate {
+		if err := u.worker.Checkpoint(); err != nil {
+			return nil, err
+		}
+	}
+	opts, volids := u.Server.disksOf(snap)
+	for _, opt := range opts {
+		if !u.fromCreate || slices.Contains(u.only, opt) {
+			if err := u.dropVolumeSnapshot(u.g, volids[opt], u.name); err != nil {
+				if !u.force {
+					return nil, err
+				}
+				u.logf("%s", text(err))
+			} else {
+				unused = append(unused, volids[opt])
+			}
+		}
+		if !u.force {
+			delete(snap, opt)
+		}
+	}
+	return unused, nil
 }
 
 func reparent(g *state.Guest, name, parent string) {
@@ -111,23 +196,81 @@ func reparent(g *state.Guest, name, parent string) {
 	}
 }
 
-// latest refuses a rollback that the storage cannot do: ZFS goes back to the newest snapshot only.
-func (r *Request) latest(g *state.Guest, snap map[string]string, name string) error {
-	for _, opt := range slices.Sorted(maps.Keys(snap)) {
-		if !isDrive(opt) {
-			continue
-		}
-		d := r.Server.parseDrive(opt, snap[opt])
-		if d == nil || d.isCDROM() {
-			continue
-		}
-		v := r.W.Volume(g.Node, d.file())
-		if v == nil {
-			return Die("volume '%s' does not exist", d.file())
-		}
-		if n := len(v.Snaps); r.W.Storages[v.Storage].Type == "zfspool" && n > 0 && v.Snaps[n-1] != name {
-			return Die("can't rollback, '%s' is not most recent snapshot on '%s'", name, v.Volid())
+// rollingBack is one rollback (AbstractConfig.pm, snapshot_rollback).
+type rollingBack struct {
+	process
+	g    *state.Guest
+	name string
+}
+
+func (b *rollingBack) run() error {
+	g, snap := b.g, b.g.Snaps[b.name]
+	switch {
+	case g.IsTemplate():
+		return Die("you can't rollback if vm is a template")
+	case snap == nil:
+		return Die("snapshot '%s' does not exist", b.name)
+	}
+	opts, volids := b.Server.disksOf(snap)
+	for _, opt := range opts {
+		if err := b.rollbackPossible(g, volids[opt], b.name); err != nil {
+			return err
 		}
 	}
+	if snap["snapstate"] != "" {
+		return Die("unable to rollback to incomplete snapshot (snapstate = %s)", snap["snapstate"])
+	}
+	if err := checkLock(g); err != nil {
+		return err
+	}
+	if g.Running != nil {
+		b.Server.lose(g, state.PowerRollback, b.worker.Task)
+	}
+	g.SetLock("rollback", b.worker.Task.UPID)
+	if err := b.worker.Checkpoint(); err != nil {
+		g.LockCause = "failure" // the lock stays
+		return err
+	}
+	for _, opt := range opts {
+		if err := b.rollbackVolume(g, volids[opt], b.name); err != nil {
+			g.LockCause = "failure"
+			return err
+		}
+	}
+	b.apply(snap, volids)
+	if snap["vmstate"] != "" || b.flag("start") {
+		return b.boot(g)
+	}
 	return nil
+}
+
+// apply puts the section in the place of the configuration, whose description and unused volumes stay; a disk that the snapshot
+// has not becomes unused.
+func (b *rollingBack) apply(snap map[string]string, volids map[string]string) {
+	g := b.g
+	g.SetLock("", "")
+	current, of := b.Server.disksOf(g.Config)
+	for _, opt := range current {
+		if !slices.Contains(slices.Collect(maps.Values(volids)), of[opt]) {
+			addUnused(g, of[opt])
+		}
+	}
+	next := map[string]string{}
+	for k, v := range g.Config {
+		if hasIndex(k, "unused") || k == "description" {
+			next[k] = v
+		}
+	}
+	for k, v := range snap {
+		if !notInSnapshot(k) && k != "runningmachine" && k != "runningcpu" {
+			next[k] = v
+		}
+	}
+	if next["vmgenid"] != "" {
+		next["vmgenid"] = b.W.UUID() // another generation
+	}
+	next["parent"] = b.name
+	g.Config, g.Pending, g.Deletes = next, nil, nil
+	g.StatusAt = b.W.Clock.Now()
+	b.Server.writeConfig(g)
 }

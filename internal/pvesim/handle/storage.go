@@ -24,6 +24,7 @@ func storageRoutes() Routes {
 		"DELETE " + base + "/{storage}/content/{volume}": contentDelete,
 		"POST " + base + "/{storage}/upload":             contentUpload,
 		"POST " + base + "/{storage}/download-url":       contentDownload,
+		"GET " + base + "/{storage}/import-metadata":     importMetadata,
 	}
 }
 

@@ -10,32 +10,44 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// contentList is GET content: what lies on a storage, as far as the caller may touch it (pve-storage API2/Storage/Content.pm).
+// contentList is GET content: what lies on a storage, as far as the caller may touch it (pve-storage API2/Storage/Content.pm,
+// index; Plugin.pm, list_volumes: vmid narrows images and backups, hides ISO images and templates, and leaves the rest).
 func contentList(r *Request) (any, error) {
 	s, err := r.W.StorageActive(r.node(), r.Params["storage"])
 	if err != nil {
 		return nil, err
 	}
 	vmid, _ := strconv.Atoi(r.Params["vmid"])
-	list := []any{}
+	var found []*state.Volume
 	for _, v := range r.W.VolumesOn(r.node(), s) {
+		content := r.W.ContentOf(v)
+		others := content == "import" || content == "snippets"
 		switch {
-		case r.Params["content"] != "" && r.Params["content"] != v.Content:
-		case vmid != 0 && vmid != v.VMID:
-		case !s.Has(v.Content) && !(v.Content == "images" && s.Has("rootdir")):
+		case r.Params["content"] != "" && r.Params["content"] != content:
+		case vmid != 0 && vmid != v.VMID && !others:
+		case !s.Has(content):
 		case r.volumeAccess(0, v.Volid()) != nil:
 		default:
-			list = append(list, contentItem(s, v))
+			found = append(found, v)
 		}
+	}
+	slices.SortStableFunc(found, func(a, b *state.Volume) int {
+		return strings.Compare(strings.ToLower(a.Volid()), strings.ToLower(b.Volid()))
+	})
+	list := make([]any, 0, len(found))
+	for _, v := range found {
+		list = append(list, contentItem(r.W, s, v))
 	}
 	return list, nil
 }
 
-func contentItem(s *state.Storage, v *state.Volume) map[string]any {
-	out := map[string]any{"volid": v.Volid(), "content": v.Content, "format": v.Format, "size": v.Size}
+func contentItem(w *state.World, s *state.Storage, v *state.Volume) map[string]any {
+	content := w.ContentOf(v)
+	out := map[string]any{"volid": v.Volid(), "content": content, "format": v.Format, "size": v.Size}
 	if v.VMID != 0 {
 		out["vmid"] = v.VMID
 	}
+	image := content == "images" || content == "rootdir"
 	switch {
 	case s.Type == "zfspool":
 		n, err := s.ParseName(v.Name)
@@ -46,15 +58,23 @@ func contentItem(s *state.Storage, v *state.Volume) map[string]any {
 		if v.Parent != "" {
 			out["parent"] = v.Parent[strings.LastIndexByte(v.Parent, '/')+1:] + "@__base__"
 		}
-	case v.Content == "images" && s.IsDir():
-		out["ctime"], out["used"] = v.Ctime(), v.Size
+	case image && s.IsDir():
+		out["ctime"], out["used"], out["parent"] = v.Ctime(), v.Size, nil
 		if v.Parent != "" {
 			out["parent"] = "../" + v.Parent
 		}
+	case isLVM(s):
+		out["ctime"] = strconv.FormatInt(v.Ctime(), 10) // as lvs printed it (LVMPlugin.pm, lvm_list_volumes)
 	default:
 		out["ctime"] = v.Ctime()
 		if len(v.Raw) > 0 {
 			out["size"] = len(v.Raw) // of the file; only GET of the volume itself tells an image's virtual size
+		}
+	}
+	if content == "backup" {
+		out["subtype"] = "qemu"
+		if strings.Contains(v.Name, "/vzdump-lxc-") {
+			out["subtype"] = "lxc"
 		}
 	}
 	return out
@@ -83,7 +103,7 @@ func contentAlloc(r *Request) (any, error) {
 		}
 		format = f
 	}
-	v, err := r.alloc(r.node(), s.ID, r.vmid(), name, format, size)
+	v, err := process{r, nil}.alloc(r.node(), s.ID, r.vmid(), name, format, size)
 	if err != nil {
 		return nil, err
 	}
@@ -133,13 +153,16 @@ func contentInfo(r *Request) (any, error) {
 		case "zfspool":
 			return nil, Die("zfs error: cannot open '%s/%s': dataset does not exist", s.Path, n.File)
 		case "lvm", "lvmthin":
-			return nil, Die("command '/sbin/lvs --separator : --noheadings --units b --unbuffered --nosuffix --options lv_size %s' failed: exit code 5", s.VolumePath(name))
+			return nil, Die("can't get size of '%s':   Failed to find logical volume \"%s/%s\"", s.VolumePath(name), s.VG(), n.File)
 		}
-		return nil, Die("failed to stat '%s'", s.VolumePath(name))
+		return nil, Die("volume_size_info on '%s' failed - no format", volid)
 	}
-	out := map[string]any{"path": s.VolumePath(name), "size": v.Size, "used": 0, "format": v.Format}
+	out := map[string]any{"path": s.VolumePath(name), "size": v.Size, "used": 0, "format": n.Format}
 	if s.IsDir() {
 		out["used"] = v.Size
+	}
+	if n.Content != "images" && n.Content != "import" {
+		out["format"] = "raw"
 	}
 	return out, nil
 }
@@ -201,30 +224,8 @@ func (p process) removeContent(volid string, s *state.Storage, n state.VolumeNam
 	_, name, _ := state.SplitVolid(volid)
 	key := s.Key(p.node(), name)
 	if p.W.Volumes[key] == nil {
-		return Die("unlink failed - No such file or directory")
+		p.logf("disk image '%s' does not exist", s.VolumePath(name)) // no more than a warning (Plugin.pm, free_image)
 	}
 	delete(p.W.Volumes, key)
 	return nil
-}
-
-// contentFile checks what an upload or a download would make and answers its volume name.
-func (r *Request) contentFile(s *state.Storage, filename string) (string, error) {
-	content := r.Params["content"]
-	if !s.Has(content) {
-		return "", Invalid("storage", fmt.Sprintf("storage '%s' is not configured for content-type '%s'", s.ID, content))
-	}
-	name := strings.Map(func(c rune) rune {
-		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-+=", c) {
-			return c
-		}
-		return '_'
-	}, filename[strings.LastIndexAny(filename, `/\`)+1:])
-	ext := name[strings.LastIndexByte(name, '.')+1:]
-	allowed := map[string][]string{
-		"iso": {"iso", "img"}, "vztmpl": {"gz", "xz", "zst"}, "import": {"ova", "qcow2", "raw", "vmdk"},
-	}[content]
-	if !slices.Contains(allowed, ext) {
-		return "", Invalid("filename", "wrong file extension")
-	}
-	return content + "/" + name, nil
 }

@@ -8,100 +8,154 @@ import (
 	"crypto/sha512"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"hash"
-	"io"
-	"net"
-	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// downloadLimit is how much of a file the simulator is willing to read.
-const downloadLimit = 256 << 20
+// The names that an upload or a download may give a file (pve-storage Storage.pm, ISO_EXT_RE_0 and its like).
+var (
+	isoFile      = regexp.MustCompile(`(?i)^[^/]+\.(?:iso|img)$`)
+	templateFile = regexp.MustCompile(`(?i)^[^/]+\.tar\.(?:gz|xz|zst|bz2)$`)
+	importFile   = regexp.MustCompile(`^[a-zA-Z0-9\-.+=_]+\.(ova|qcow2|raw|vmdk)$`)
+	unsafe       = regexp.MustCompile(`[^a-zA-Z0-9_.-]`)
+)
 
-// transferTarget does the checks that upload and download-url share.
-func (r *Request) transferTarget(filename string) (*state.Storage, string, error) {
-	s, err := r.W.StorageEnabled(r.node(), r.Params["storage"])
-	if err != nil {
-		return nil, "", err
+// contentFile is the volume name of a file that is to be put onto a storage (API2/Storage/Status.pm, upload and download_url).
+func (r *Request) contentFile(filename string) (string, error) {
+	file := unsafe.ReplaceAllString(filename[strings.LastIndexAny(filename, `/\`)+1:], "_")
+	content := r.Params["content"]
+	switch {
+	case content == "iso" && !isoFile.MatchString(file), content == "vztmpl" && !templateFile.MatchString(file):
+		return "", Invalid("filename", "wrong file extension")
+	case content == "import" && !importFile.MatchString(file):
+		return "", Invalid("filename", "invalid filename or wrong extension")
 	}
-	if !s.IsDir() {
-		return nil, "", Die("can't upload to storage type '%s'", s.Type)
-	}
-	name, err := r.contentFile(s, filename)
-	return s, name, err
+	return content + "/" + file, nil
 }
 
 // contentUpload is POST upload: an existing file is overwritten.
 func contentUpload(r *Request) (any, error) {
-	if r.Upload == nil {
-		return nil, Invalid("filename", "property is missing and it is not optional")
-	}
-	filename := r.Upload.Filename
-	if filename == "" {
-		filename = r.Params["filename"]
-	}
-	s, name, err := r.transferTarget(filename)
+	s, err := r.W.StorageEnabled(r.node(), r.Params["storage"])
 	if err != nil {
 		return nil, err
 	}
+	if !s.IsDir() {
+		return nil, Die("can't upload to storage type '%s'", s.Type)
+	}
+	if r.Upload == nil {
+		return nil, Die("missing temporary file name")
+	}
+	name, err := r.contentFile(r.Params["filename"])
+	if err != nil {
+		return nil, err
+	}
+	if content := r.Params["content"]; !s.Has(content) {
+		return nil, Die("storage '%s' does not support '%s' content", s.ID, content)
+	}
+	if _, err := r.W.StorageActive(r.node(), s.ID); err != nil {
+		return nil, err
+	}
+	temporary := "/var/tmp/pveupload-" + strings.ReplaceAll(r.W.UUID(), "-", "")
+	return r.taskFor("imgcopy", "", func(w *Worker) error { return r.upload(w, s, name, temporary) }), nil
+}
+
+func (r *Request) upload(w *Worker, s *state.Storage, name, temporary string) error {
 	data := r.Upload.Data
-	return r.taskFor("imgcopy", "", func(w *Worker) error {
-		if err := checkSum(r.Params["checksum-algorithm"], r.Params["checksum"], data); err != nil {
-			return err
-		}
-		if err := w.Checkpoint(); err != nil {
-			return err
-		}
-		w.Logf("starting file import from: %s", filename)
-		w.Logf("target file: %s", s.VolumePath(name))
-		if _, err := w.W.StorageActive(r.node(), s.ID); err != nil {
-			return err
-		}
-		r.store(s, name, data)
-		w.Logf("finished file import successfully")
+	w.Logf("starting file import from: %s", temporary)
+	if err := r.verifySum(w, data); err != nil {
+		return err
+	}
+	if err := w.verifyFile(name, temporary, data); err != nil {
+		return err
+	}
+	w.Logf("target node: %s", r.node())
+	w.Logf("target file: %s", s.VolumePath(name))
+	w.Logf("file size is: %d", len(data))
+	w.Logf("command: cp -- %s %s", temporary, s.VolumePath(name))
+	if err := w.Checkpoint(); err != nil {
+		return err
+	}
+	if s.Offline {
+		return Die("import failed: exit code 1")
+	}
+	r.store(s, name, data)
+	w.Logf("finished file import successfully")
+	return nil
+}
+
+// verifyFile looks whether an image is of the format that its name says (Plugin.pm, file_size_info of an untrusted file;
+// Status.pm, assert_ova_contents).
+func (w *Worker) verifyFile(name, path string, data []byte) error {
+	if strings.HasPrefix(name, "iso/") || strings.HasPrefix(name, "vztmpl/") {
 		return nil
-	}), nil
+	}
+	switch format := name[strings.LastIndexByte(name, '.')+1:]; {
+	case format == "qcow2" && !bytes.HasPrefix(data, []byte("QFI\xfb")),
+		format == "vmdk" && !bytes.HasPrefix(data, []byte("KDMV")) && !bytes.HasPrefix(data, []byte("# Disk Desc")):
+		w.Logf("command '/usr/bin/qemu-img info '--output=json' %s -f %s' failed: exit code 1", path, format)
+		return Die("qemu-img: Could not open '%s': Image is not in %s format", path, format)
+	case format == "ova":
+		if _, err := readOVA(data); err != nil {
+			return Die("%s", err)
+		}
+	}
+	return nil
 }
 
 // contentDownload is POST download-url: the node fetches the file.
 func contentDownload(r *Request) (any, error) {
-	s, name, err := r.transferTarget(r.Params["filename"])
+	s, err := r.W.StorageEnabled(r.node(), r.Params["storage"])
 	if err != nil {
+		return nil, err
+	}
+	content := r.Params["content"]
+	switch {
+	case !s.IsDir():
+		return nil, Die("can't upload to storage type '%s', not a file based storage!", s.Type)
+	case !s.Has(content):
+		return nil, Die("storage '%s' is not configured for content-type '%s'", s.ID, content)
+	}
+	name, err := r.contentFile(r.Params["filename"])
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.W.StorageActive(r.node(), s.ID); err != nil {
 		return nil, err
 	}
 	file := name[strings.IndexByte(name, '/')+1:]
 	return r.taskFor("download", url.QueryEscape(file), func(w *Worker) error { return r.download(w, s, name) }), nil
 }
 
+// download is pve-common's download_file_from_url (Tools.pm).
 func (r *Request) download(w *Worker, s *state.Storage, name string) error {
-	if _, err := w.W.StorageActive(r.node(), s.ID); err != nil {
-		return err
-	}
 	path, sum := s.VolumePath(name), r.Params["checksum"]
 	w.Logf("downloading %s to %s", r.Params["url"], path)
 	if old := w.W.Volume(r.node(), s.ID+":"+name); old != nil {
 		if sum == "" {
 			return Die("refusing to override existing file '%s'", path)
 		}
-		if err := checkSum(r.Params["checksum-algorithm"], sum, old.Raw); err != nil {
-			return Die("%s, aborting", text(err))
+		if got := fileSum(r.Params["checksum-algorithm"], old.Raw); !strings.EqualFold(got, sum) {
+			w.Logf("calculating checksum of existing file...")
+			return Die("checksum mismatch: got '%s' != expect '%s', aborting", got, sum)
 		}
+		w.Logf("calculating checksum of existing file...OK, got correct file already, no need to download")
 		return nil
 	}
-	w.Logf("--%s--  %s", r.W.Clock.Now().UTC().Format(time.DateTime), r.Params["url"]) // wget's
-	data, err := w.fetch(r.Params["url"])
+	temporary := path + ".tmp_dwnl." + itoa(0x2e9c+w.Server.forks)
+	data, err := w.fetch(r.Params["url"], temporary)
 	if err != nil {
 		return Die("download failed: %s", text(err))
 	}
-	if err := checkSum(r.Params["checksum-algorithm"], sum, data); err != nil {
-		return Die("%s, aborting", text(err))
+	if err := r.verifySum(w, data); err != nil {
+		return err
+	}
+	if err := w.verifyFile(name, temporary, data); err != nil {
+		return Die("failed to verify file: %s", text(err))
 	}
 	if err := w.Checkpoint(); err != nil {
 		return err
@@ -111,49 +165,35 @@ func (r *Request) download(w *Worker, s *state.Storage, name string) error {
 	return nil
 }
 
-// fetch gets a file over HTTP with the world's mutex released, and words failures as wget does.
-func (w *Worker) fetch(address string) ([]byte, error) {
-	w.Server.world.Unlock()
-	defer w.Server.world.Lock()
-	req, err := http.NewRequestWithContext(w.Server.ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) && errors.Is(err, syscall.ECONNREFUSED) {
-			return nil, Die("Connecting to %s... failed: Connection refused.", op.Addr)
-		}
-		return nil, Die("%s", strings.TrimPrefix(err.Error(), `Get "`+address+`": `))
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return nil, Die("ERROR %s.", resp.Status)
-	}
-	return io.ReadAll(io.LimitReader(resp.Body, downloadLimit))
-}
-
 // store writes the file. A qcow2 image counts with its virtual size.
 func (r *Request) store(s *state.Storage, name string, data []byte) {
 	n, err := s.ParseName(name)
 	if err != nil {
-		return // transferTarget has made the name
+		return // contentFile has made the name
 	}
 	size := int64(len(data))
-	if bytes.HasPrefix(data, []byte("QFI\xfb")) && len(data) >= 32 && n.Content == "import" {
+	if n.Format == "qcow2" && n.Content == "import" && len(data) >= 32 {
 		size = int64(binary.BigEndian.Uint64(data[24:32]))
 	}
-	sum := sha256.Sum256(data)
 	r.W.Put(&state.Volume{Storage: s.ID, Node: s.Key(r.node(), "").Node, Name: name, Content: n.Content, Format: n.Format,
-		Size: size, Data: "sha256:" + hex.EncodeToString(sum[:]), Raw: data})
+		Size: size, Data: "sha256:" + fileSum("sha256", data), Raw: slices.Clone(data)})
 }
 
-func checkSum(algorithm, want string, data []byte) error {
+// verifySum holds new data against the checksum of the request, if it has one.
+func (r *Request) verifySum(w *Worker, data []byte) error {
+	want := r.Params["checksum"]
 	if want == "" {
 		return nil
 	}
+	if got := fileSum(r.Params["checksum-algorithm"], data); !strings.EqualFold(got, want) {
+		w.Logf("calculating checksum...")
+		return Die("checksum mismatch: got '%s' != expect '%s'", got, want)
+	}
+	w.Logf("calculating checksum...OK, checksum verified")
+	return nil
+}
+
+func fileSum(algorithm string, data []byte) string {
 	var h hash.Hash
 	switch algorithm {
 	case "md5":
@@ -170,8 +210,5 @@ func checkSum(algorithm, want string, data []byte) error {
 		h = sha256.New()
 	}
 	h.Write(data)
-	if got := hex.EncodeToString(h.Sum(nil)); !strings.EqualFold(got, want) {
-		return fmt.Errorf("checksum mismatch: got '%s' != expect '%s'", got, strings.ToLower(want))
-	}
-	return nil
+	return hex.EncodeToString(h.Sum(nil))
 }

@@ -1,12 +1,14 @@
 package handle
 
 import (
+	"errors"
 	"mime"
+	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
-	"strings"
-	"time"
+	"syscall"
 )
 
 var (
@@ -44,23 +46,43 @@ func urlMetadata(r *Request) (any, error) {
 	return out, nil
 }
 
-// head sends the HEAD request, with the world's mutex released meanwhile.
+// head sends the HEAD request. libwww-perl words its own failures as a 500.
 func (r *Request) head(address string) (http.Header, error) {
-	r.Server.world.Unlock()
-	defer r.Server.world.Lock()
-	q, err := http.NewRequestWithContext(r.Server.ctx, http.MethodHead, address, nil)
-	if err != nil {
-		return nil, Die("invalid server response: '400 %s'", err)
-	}
-	q.Header.Set("Accept-Encoding", "identity") // else the length is that of the compressed form, or missing
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(q)
-	if err != nil { // libwww-perl words its own failures as a 500
-		return nil, Die("invalid server response: '500 %s'", strings.TrimPrefix(err.Error(), `Head "`+address+`": `))
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
+	resp, _, err := r.Server.get(http.MethodHead, address)
+	switch {
+	case errors.Is(err, errOutside):
+		return nil, Die("invalid server response: '500 Can't connect to %s (Network is unreachable)'", hostPort(address))
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return nil, Die("invalid server response: '500 Can't connect to %s (Connection refused)'", hostPort(address))
+	case err != nil:
+		return nil, Die("invalid server response: '500 %s'", unwrapURL(err))
+	case resp.StatusCode != http.StatusOK:
 		return nil, Die("invalid server response: '%s'", resp.Status)
 	}
 	return resp.Header, nil
+}
+
+// hostPort is where a URL leads to.
+func hostPort(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	if u.Port() != "" {
+		return u.Host
+	}
+	port := "80"
+	if u.Scheme == "https" {
+		port = "443"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// unwrapURL is an error without the method and address that net/http puts in front.
+func unwrapURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
 }

@@ -50,15 +50,16 @@ func (w *World) StorageActive(node, id string) (*Storage, error) {
 	return s, nil
 }
 
-// freeName is the lowest free disk name of a guest on the storage; vm- and base- names count alike
-// (pve-storage Plugin.pm get_next_vm_diskname). Files of another format do not stand in the way.
+// freeName is the lowest free disk name of a guest on the storage; vm- and base- names count alike, and on file storages those
+// of every format (pve-storage Plugin.pm get_next_vm_diskname: a directory may be a "subvol", whose name has no suffix, so
+// the pattern asks for none).
 func (w *World) freeName(node string, s *Storage, vmid int, format string) string {
 	suffix := ""
 	if s.IsDir() {
 		suffix = "." + format
 	}
 	taken := map[int]bool{}
-	pattern := regexp.MustCompile(fmt.Sprintf(`(?:vm|base|subvol)-%d-disk-(\d+)%s$`, vmid, regexp.QuoteMeta(suffix)))
+	pattern := regexp.MustCompile(fmt.Sprintf(`(?:vm|base|subvol)-%d-disk-(\d+)(?:\.\w+)?$`, vmid))
 	for _, v := range w.VolumesOn(node, s) {
 		if m := pattern.FindStringSubmatch(v.Name); m != nil {
 			taken[atoi(m[1])] = true
@@ -113,12 +114,33 @@ func (w *World) Alloc(node, storage string, vmid int, name, format string, size 
 		return nil, s.existsError(full, name)
 	}
 	size = s.roundUp(size)
-	if free := s.Total - w.Used(node, s); s.Type == "lvm" && s.Total > 0 && size > free {
-		return nil, fmt.Errorf("not enough free space (%d < %d)", free, size)
+	if err := w.checkSpace(node, s, vmid, name, size); err != nil {
+		return nil, err
 	}
 	v := &Volume{Storage: s.ID, Node: s.Key(node, "").Node, Name: full, Content: "images", VMID: vmid, Format: format, Size: size}
 	w.put(v)
 	return v, nil
+}
+
+// checkSpace refuses what does not fit. A volume group says so in extents: PVE's own check compares bytes with KiB and never
+// fires (LVMPlugin.pm, alloc_image). Thin pools and datasets are sparse, files may grow later.
+func (w *World) checkSpace(node string, s *Storage, vmid int, name string, size int64) error {
+	free := s.Total - w.Used(node, s)
+	switch {
+	case s.Total <= 0 || size <= free:
+		return nil
+	case s.Type == "lvm":
+		return fmt.Errorf("lvcreate '%s/%s' error:   Volume group \"%s\" has insufficient free space (%d extents): %d required.",
+			s.VG(), name, s.VG(), max(0, free)/extent, size/extent)
+	case s.Full && s.Type == "zfspool":
+		return fmt.Errorf("zfs error: cannot create '%s/%s': out of space", s.Path, name)
+	case s.Full && s.Type == "lvmthin":
+		_, pool, _ := strings.Cut(s.Path, "/")
+		return fmt.Errorf("lvcreate '%s/%s' error:   Cannot create new thin volume, free space in thin pool %s/%s reached threshold.", s.VG(), name, s.VG(), pool)
+	case s.Full && s.IsDir():
+		return fmt.Errorf("unable to create image: qemu-img: %s/images/%d/%s: Could not write: No space left on device", s.Path, vmid, name)
+	}
+	return nil
 }
 
 // takenName also sees linked clones, whose volume name carries their base.
@@ -186,8 +208,8 @@ func (w *World) Free(node, storage, name string) (warning string, err error) {
 		switch {
 		case s.IsDir():
 			return fmt.Sprintf("disk image '%s' does not exist", s.VolumePath(name)), nil
-		case s.Type == "lvm":
-			return "", fmt.Errorf("lvremove '%s/%s' error:   Failed to find logical volume \"%s/%s\"", s.VG(), n.File, s.VG(), n.File)
+		case s.Type == "lvm": // before it removes a volume PVE activates it, to zero it out (LVMPlugin.pm, free_image)
+			return "", fmt.Errorf("can't activate LV '%s/%s' to zero-out its data:   Failed to find logical volume \"%s/%s\"", s.VG(), n.File, s.VG(), n.File)
 		}
 		return "", nil
 	}

@@ -122,3 +122,29 @@ func (w *World) CopyTo(v *Volume, node, storage string) (*Volume, error) {
 	}
 	return c, nil
 }
+
+// Rename gives an image to another guest, under the next free name (the plugins' rename_volume).
+func (w *World) Rename(v *Volume, vmid int) error {
+	s, err := w.StorageConfig(v.Storage)
+	if err != nil {
+		return err
+	}
+	if s.Offline || s.Disabled {
+		return fmt.Errorf("storage '%s' is not online", s.ID)
+	}
+	n, err := s.ParseName(v.Name)
+	if err != nil {
+		return err
+	}
+	delete(w.Volumes, VolumeKey{v.Storage, v.Node, v.Name})
+	name := w.freeName(v.Node, s, vmid, v.Format)
+	if s.IsDir() {
+		name = strconv.Itoa(vmid) + "/" + name
+	}
+	if n.Base != "" {
+		name = n.Base + "/" + name
+	}
+	v.Name, v.VMID = name, vmid
+	w.Volumes[VolumeKey{v.Storage, v.Node, v.Name}] = v
+	return nil
+}

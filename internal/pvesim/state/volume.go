@@ -24,7 +24,11 @@ var (
 	thinName  = regexp.MustCompile(`^((vm|base)-(\d+)-[^\s/]+)$`)
 	thickName = regexp.MustCompile(`^(vm-(\d+)-[^\s/]+)$`)
 	dirName   = regexp.MustCompile(`^(?:(\d+/[^\s/]+)/)?(\d+)/([^\s/]+)$`)
-	dirFile   = regexp.MustCompile(`^((vm|base|subvol)-(\d+)-[^\s/.]*\.(raw|qcow2|vmdk|subvol))$`)
+	dirFile   = regexp.MustCompile(`^((vm|base|subvol)-(\d+)-[^\s/]+\.(raw|qcow2|vmdk|subvol))$`)
+	packed    = regexp.MustCompile(`^[ a-zA-Z0-9\-.+=_]+\.ova/[ a-zA-Z0-9\-.+=_]+\.(qcow2|raw|vmdk)$`)
+	template  = regexp.MustCompile(`(?i)^[^/]+\.tar\.(gz|xz|zst|bz2)$`)
+	backup    = regexp.MustCompile(`^[^/]+\.(tgz|(?:tar|vma)(?:\.(?:gz|lzo|zst|bz2))?)$`)
+	dumped    = regexp.MustCompile(`^vzdump-(?:openvz|lxc|qemu)-(\d+)-`)
 	volid     = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9\-_.]*[A-Za-z0-9]):(.+)$`)
 )
 
@@ -81,25 +85,41 @@ func parseDirName(name string) (VolumeName, error) {
 		return VolumeName{Content: "images", VMID: atoi(m[2]), File: f[1], Base: m[1], IsBase: f[2] == "base", Format: f[4]}, nil
 	}
 	kind, file, ok := strings.Cut(name, "/")
-	if !ok || file == "" || strings.ContainsAny(file, " \t\n") {
+	if !ok || file == "" || strings.ContainsAny(file, "\t\n") {
 		return VolumeName{}, fmt.Errorf("unable to parse directory volume name '%s'", name)
 	}
+	return parseFileName(name, kind, file)
+}
+
+// parseFileName reads the names of what is no image of a guest (Plugin.pm parse_volname).
+func parseFileName(name, kind, file string) (VolumeName, error) {
 	ext := file[strings.LastIndexByte(file, '.')+1:]
 	switch kind {
 	case "iso":
-		if ext == "iso" || ext == "img" {
+		if e := strings.ToLower(ext); !strings.Contains(file, "/") && (e == "iso" || e == "img") {
 			return VolumeName{Content: "iso", File: file, Format: "iso"}, nil
 		}
 	case "import":
-		if slices.Contains([]string{"ova", "ovf", "qcow2", "raw", "vmdk"}, ext) {
+		if m := packed.FindStringSubmatch(file); m != nil {
+			return VolumeName{Content: "import", File: file, Format: "ova+" + m[1]}, nil
+		}
+		if !strings.Contains(file, "/") && slices.Contains([]string{"ova", "ovf", "qcow2", "raw", "vmdk"}, ext) {
 			return VolumeName{Content: "import", File: file, Format: ext}, nil
 		}
 	case "snippets":
 		return VolumeName{Content: "snippets", File: file, Format: "snippet"}, nil
 	case "vztmpl":
-		return VolumeName{Content: "vztmpl", File: file, Format: "t" + ext}, nil
+		if m := template.FindStringSubmatch(file); m != nil {
+			return VolumeName{Content: "vztmpl", File: file, Format: "t" + m[1]}, nil
+		}
 	case "backup":
-		return VolumeName{Content: "backup", File: file, Format: ext}, nil
+		if m := backup.FindStringSubmatch(file); m != nil {
+			n := VolumeName{Content: "backup", File: file, Format: m[1]}
+			if owner := dumped.FindStringSubmatch(file); owner != nil {
+				n.VMID = atoi(owner[1])
+			}
+			return n, nil
+		}
 	}
 	return VolumeName{}, fmt.Errorf("unable to parse directory volume name '%s'", name)
 }
@@ -170,6 +190,18 @@ func (w *World) VolumesOn(node string, s *Storage) []*Volume {
 	return list
 }
 
+// ContentOf is what a listing calls a volume: an image is a container's if the guest that its name says is one, whatever
+// mounts it; if there is no such guest, it counts as a virtual machine's (Plugin.pm list_volumes).
+func (w *World) ContentOf(v *Volume) string {
+	if v.Content != "images" && v.Content != "rootdir" {
+		return v.Content
+	}
+	if g := w.Guests[v.VMID]; g != nil && g.Type == "lxc" {
+		return "rootdir"
+	}
+	return "images"
+}
+
 // Ctime is when the volume came to be, in seconds since the epoch.
 func (v *Volume) Ctime() int64 {
 	if v.Created.IsZero() {
@@ -184,4 +216,26 @@ func (v *Volume) Volid() string { return v.Storage + ":" + v.Name }
 func atoi(s string) int {
 	n, _ := strconv.Atoi(s) // callers pass digits matched by a pattern
 	return n
+}
+
+// TakeSnapshot notes a snapshot with what the volume holds and how large it is.
+func (v *Volume) TakeSnapshot(name string) {
+	v.Snaps = append(v.Snaps, name)
+	if v.SnapData == nil {
+		v.SnapData = map[string]SnapshotData{}
+	}
+	v.SnapData[name] = SnapshotData{v.Data, v.Size}
+}
+
+// DropSnapshot forgets one.
+func (v *Volume) DropSnapshot(name string) {
+	v.Snaps = slices.DeleteFunc(slices.Clone(v.Snaps), func(s string) bool { return s == name })
+	delete(v.SnapData, name)
+}
+
+// Rollback goes back to one.
+func (v *Volume) Rollback(name string) {
+	if was, ok := v.SnapData[name]; ok {
+		v.Data, v.Size = was.Data, was.Size
+	}
 }

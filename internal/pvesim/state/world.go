@@ -126,6 +126,8 @@ type Storage struct {
 	Disabled bool     `json:"disabled"`
 	Offline  bool     `json:"offline"` // configured, but not reachable
 	Total    int64    `json:"total"`   // bytes
+	// Full makes a storage refuse what does not fit that would else take it: a thin pool, a dataset, files.
+	Full bool `json:"full,omitempty"`
 	// BusyFrees is how many of the next frees of a volume fail because it is busy; a negative number: all.
 	BusyFrees int `json:"busy_frees,omitempty"`
 }
@@ -153,6 +155,14 @@ type Volume struct {
 	Busy string `json:"busy,omitempty"`
 	// Snaps are the snapshots taken of it, oldest first.
 	Snaps []string `json:"snapshots,omitempty"`
+	// SnapData is what the volume was when they were taken, as far as that is known.
+	SnapData map[string]SnapshotData `json:"snapshot_data,omitempty"`
+}
+
+// SnapshotData is a volume's content and size at the time of a snapshot.
+type SnapshotData struct {
+	Data string `json:"data,omitempty"`
+	Size int64  `json:"size"`
 }
 
 // Pool is a resource pool with its members.

@@ -1,0 +1,113 @@
+package handle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// downloadLimit is how much of a file the simulator is willing to read.
+const downloadLimit = 256 << 20
+
+// errOutside is what becomes of a connection to another machine: nothing, unless Config.Internet allows it.
+var errOutside = errors.New("the simulated nodes reach this machine only")
+
+// client is what the simulated nodes fetch with. Without Config.Internet it connects to the loopback interface, and asks no name
+// server.
+func (s *Server) client() *http.Client {
+	transport := &http.Transport{DisableKeepAlives: true} // and no proxy
+	if !s.internet {
+		var dialer net.Dialer
+		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			host, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			if host == "localhost" {
+				host = "127.0.0.1"
+			}
+			if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
+				return nil, errOutside
+			}
+			return dialer.DialContext(ctx, network, net.JoinHostPort(host, port))
+		}
+	}
+	return &http.Client{Timeout: time.Minute, Transport: transport}
+}
+
+// get sends a request with the world's mutex released meanwhile, and reads the body.
+func (s *Server) get(method, address string) (*http.Response, []byte, error) {
+	s.world.Unlock()
+	defer s.world.Lock()
+	q, err := http.NewRequestWithContext(s.ctx, method, address, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	q.Header.Set("Accept-Encoding", "identity") // else a length is that of the compressed form, or missing
+	resp, err := s.client().Do(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, downloadLimit))
+	return resp, data, err
+}
+
+// fetch gets a file over HTTP and logs what wget says: it writes to temporary, with the progress bar of giga dots.
+func (w *Worker) fetch(address, temporary string) ([]byte, error) {
+	stamp := func() string { return w.W.Clock.Now().UTC().Format(time.DateTime) }
+	w.Logf("--%s--  %s", stamp(), address)
+	resp, data, err := w.Server.get(http.MethodGet, address)
+	host := hostPort(address)
+	var op *net.OpError
+	switch {
+	case errors.Is(err, errOutside):
+		w.Logf("%s; downloads from elsewhere have to be allowed when it is started", errOutside)
+		return nil, Die("Connecting to %s... failed: Network is unreachable.", host)
+	case errors.As(err, &op) && errors.Is(err, syscall.ECONNREFUSED):
+		return nil, Die("Connecting to %s... failed: Connection refused.", op.Addr)
+	case err != nil:
+		return nil, Die("%s", unwrapURL(err))
+	}
+	w.Logf("Connecting to %s... connected.", host)
+	w.Logf("HTTP request sent, awaiting response... %s", resp.Status)
+	if resp.StatusCode != http.StatusOK {
+		w.Logf("%s ERROR %d: %s.", stamp(), resp.StatusCode, http.StatusText(resp.StatusCode))
+		return nil, Die("exit code 8") // wget's last line is an empty one, so that run_command has no text
+	}
+	kind := resp.Header.Get("Content-Type")
+	length := "unspecified"
+	if resp.ContentLength >= 0 {
+		length = strconv.FormatInt(resp.ContentLength, 10) + wgetSize(resp.ContentLength)
+	}
+	w.Logf("Length: %s [%s]", length, kind)
+	w.Logf("Saving to: '%s'", temporary)
+	w.Logf("     0K                                    100%%  100M=0s")
+	w.Logf("%s (100 MB/s) - '%s' saved [%d/%d]", stamp(), temporary, len(data), len(data))
+	return data, nil
+}
+
+// wgetSize is how wget prints a size for people.
+func wgetSize(n int64) string {
+	if n < 1024 {
+		return ""
+	}
+	value := float64(n)
+	for _, unit := range "KMGTP" {
+		if value /= 1024; value < 1024 {
+			digits := 0
+			if value < 10 {
+				digits = 1
+			}
+			return fmt.Sprintf(" (%.*f%c)", digits, value, unit)
+		}
+	}
+	return ""
+}

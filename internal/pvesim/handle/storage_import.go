@@ -1,0 +1,255 @@
+package handle
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// appliance is an OVA file taken apart: its description and how large the files beside it are.
+type appliance struct {
+	ovf   []byte
+	files map[string]int64
+}
+
+// readOVA takes a tar file with an .ovf in it apart.
+func readOVA(data []byte) (appliance, error) {
+	a := appliance{files: map[string]int64{}}
+	for r := tar.NewReader(bytes.NewReader(data)); ; {
+		h, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF) && a.ovf == nil:
+			return a, errors.New("ova archive has no .ovf file inside")
+		case errors.Is(err, io.EOF):
+			return a, nil
+		case err != nil:
+			return a, errors.New("command 'tar -t -f' failed: exit code 2")
+		}
+		if a.files[h.Name] = h.Size; strings.HasSuffix(h.Name, ".ovf") && a.ovf == nil {
+			if a.ovf, err = io.ReadAll(r); err != nil {
+				return a, err
+			}
+		}
+	}
+}
+
+// envelope is as much of an OVF file as PVE reads (pve-storage GuestImport/OVF.pm).
+type envelope struct {
+	Files []struct {
+		ID   string `xml:"id,attr"`
+		Href string `xml:"href,attr"`
+	} `xml:"References>File"`
+	Disks []struct {
+		ID       string `xml:"diskId,attr"`
+		File     string `xml:"fileRef,attr"`
+		Capacity string `xml:"capacity,attr"`
+		Unit     string `xml:"capacityAllocationUnits,attr"`
+	} `xml:"DiskSection>Disk"`
+	System struct {
+		ID   string `xml:"id,attr"`
+		Name string
+		OS   struct {
+			ID int `xml:"id,attr"`
+		} `xml:"OperatingSystemSection"`
+		Config []struct {
+			Key   string `xml:"key,attr"`
+			Value string `xml:"value,attr"`
+		} `xml:"VirtualHardwareSection>Config"`
+		Items []hardwareItem `xml:"VirtualHardwareSection>Item"`
+	} `xml:"VirtualSystem"`
+}
+
+type hardwareItem struct {
+	ResourceType, InstanceID, Parent, AddressOnParent, HostResource, VirtualQuantity, ResourceSubType string
+}
+
+var (
+	hostResource = regexp.MustCompile(`^(?:ovf:)?/[\w.~-]+/([\w.~-]+)$`)
+	capacityUnit = regexp.MustCompile(`^\s*byte\s*\*\s*(\d+)\s*\^\s*(\d+)\s*$`)
+	badNameChar  = regexp.MustCompile(`[^a-zA-Z0-9\-.]`)
+)
+
+// applianceDisk is a disk of an appliance: its slot, the file that it comes from, and its size, 0 if it is not said.
+type applianceDisk struct {
+	slot, file string
+	size       int64
+}
+
+// disks are the disk drives of the hardware, each with its controller, capacity and file.
+func (e *envelope) disks() []applianceDisk {
+	buses := map[string]string{"5": "ide", "6": "scsi", "20": "sata"}
+	var list []applianceDisk
+	for _, item := range e.System.Items {
+		m := hostResource.FindStringSubmatch(item.HostResource)
+		if item.ResourceType != "17" || m == nil {
+			continue
+		}
+		d := applianceDisk{}
+		for _, parent := range e.System.Items {
+			if parent.InstanceID == item.Parent {
+				d.slot = buses[parent.ResourceType] + item.AddressOnParent
+			}
+		}
+		for _, disk := range e.Disks {
+			if disk.ID != m[1] {
+				continue
+			}
+			d.size = capacity(disk.Capacity, disk.Unit)
+			for _, f := range e.Files {
+				if f.ID == disk.File {
+					d.file = f.Href
+				}
+			}
+		}
+		if d.slot != "" && d.file != "" {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+func capacity(amount, unit string) int64 {
+	n, _ := strconv.ParseInt(amount, 10, 64) // what is no number has no size
+	m := capacityUnit.FindStringSubmatch(unit)
+	if m == nil {
+		return 0
+	}
+	for range number(m[2]) {
+		n *= int64(number(m[1]))
+	}
+	return n
+}
+
+// importMetadata is GET import-metadata: what a guest made of an appliance would be (API2/Storage/Status.pm,
+// get_import_metadata; DirPlugin.pm). The volume is named without its storage.
+func importMetadata(r *Request) (any, error) {
+	name := r.Params["volume"]
+	volid := r.Params["storage"] + ":" + name
+	if err := r.volumeAccess(0, volid); err != nil {
+		return nil, err
+	}
+	s, err := r.W.StorageConfig(r.Params["storage"])
+	if err != nil {
+		return nil, err
+	}
+	if !s.IsDir() {
+		return nil, Die("storage does not support the importer API")
+	}
+	n, err := s.ParseName(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case n.Content != "import":
+		return nil, Die("invalid content type '%s'", n.Content)
+	case n.Format != "ova" && n.Format != "ovf":
+		return nil, Die("invalid format")
+	}
+	e, err := r.description(s, name, n.Format == "ova")
+	if err != nil {
+		return nil, err
+	}
+	return e.metadata(r.Params["storage"], name, n.Format == "ova"), nil
+}
+
+// description reads the OVF file of an appliance, or in it.
+func (r *Request) description(s *state.Storage, name string, packed bool) (*envelope, error) {
+	path := s.VolumePath(name)
+	v := r.W.Volume(r.node(), s.ID+":"+name)
+	var text []byte
+	switch {
+	case v != nil && !packed:
+		text = v.Raw
+	case v != nil:
+		a, err := readOVA(v.Raw)
+		if err == nil {
+			text = a.ovf
+		}
+	case !packed:
+		return nil, Die("can't open '%s' - No such file or directory", path)
+	}
+	if text == nil {
+		return nil, Die("command 'tar -xO --wildcards '--occurrence=1' -f %s '*.ovf'' failed: exit code 2", path)
+	}
+	e := &envelope{}
+	if err := xml.Unmarshal(text, e); err != nil {
+		return nil, Die("%s", err)
+	}
+	return e, nil
+}
+
+func (e *envelope) metadata(storage, name string, packed bool) map[string]any {
+	args := map[string]any{"ostype": ovfType(e.System.OS.ID), "cores": "", "memory": ""}
+	if called := cmp.Or(e.System.Name, e.System.ID); called != "" {
+		args["name"] = badNameChar.ReplaceAllString(strings.Join(strings.Fields(called), "-"), "")
+	}
+	warnings, disks, nets := []any{}, map[string]any{}, map[string]any{}
+	where := storage + ":import/"
+	if packed {
+		warnings = append(warnings, map[string]any{"type": "ova-needs-extracting"})
+		where = storage + ":" + name + "/"
+	}
+	for _, item := range e.System.Items {
+		switch item.ResourceType {
+		case "3":
+			args["cores"] = item.VirtualQuantity
+		case "4":
+			args["memory"] = item.VirtualQuantity
+		case "10":
+			model := strings.ToLower(item.ResourceSubType)
+			if !slices.Contains([]string{"e1000", "e1000e", "vmxnet3"}, model) {
+				model = "e1000"
+			}
+			nets[fmt.Sprintf("net%d", len(nets))] = map[string]any{"model": model}
+		}
+	}
+	var boot []string
+	for _, d := range e.disks() {
+		boot = append(boot, d.slot)
+		disk := map[string]any{"volid": where + d.file}
+		if d.size > 0 {
+			disk["size"] = d.size
+		}
+		disks[d.slot] = disk
+	}
+	if len(boot) > 0 {
+		args["boot"] = "order=" + strings.Join(boot, ";")
+	}
+	for _, c := range e.System.Config {
+		if c.Key == "firmware" && c.Value == "efi" {
+			args["bios"], disks["efidisk0"] = "ovmf", 1
+			warnings = append(warnings, map[string]any{"type": "efi-state-lost", "key": "bios", "value": "ovmf"})
+		}
+	}
+	return map[string]any{"type": "vm", "source": name, "create-args": args, "disks": disks, "warnings": warnings, "net": nets}
+}
+
+// ovfType is the ostype of a CIM operating system's number.
+func ovfType(id int) string {
+	switch {
+	case id == 36 || id == 79 || id == 80 || id >= 82 && id <= 96 && id != 86 && id != 88 || id >= 99 && id <= 101 || id >= 106 && id <= 109:
+		return "l26"
+	case id == 97 || id == 98:
+		return "l24"
+	case id == 29 || id == 81:
+		return "solaris"
+	case id == 103 || id == 105:
+		return "win7"
+	case id >= 111 && id <= 115 || id == 117 || id == 118:
+		return "win8"
+	case id == 116 || id >= 119 && id <= 121:
+		return "win10"
+	case id == 122 || id == 123:
+		return "win11"
+	}
+	return "other"
+}
