@@ -44,7 +44,7 @@ func secondWorld() *state.World {
 		w.Storages[s.ID] = s
 	}
 	node := w.Nodes["pve1"]
-	node.Address, node.VLANAware = "192.0.2.2", []string{"vmbr1"}
+	node.Address, node.VLANAware, node.NoUplink = "192.0.2.2", []string{"vmbr1"}, true
 	lacks := func(p string) bool { return slices.Contains([]string{"Datastore.AllocateTemplate", "VM.Snapshot"}, p) }
 	w.Roles["TerraformProv"] = slices.DeleteFunc(conformancePrivilegesOfProvider(), lacks)
 	secondFiles(w)
@@ -85,6 +85,9 @@ func secondTemplate(w *state.World) {
 
 // secondSteps is what happened on the server between the rows of the second recording, and what root did there.
 func secondSteps(s *conformer) map[int]func() {
+	if s.sim != nil {
+		s.roles["{disabled.path}"] = "/var/lib/vzdis"
+	}
 	gone := func(w *state.World, names ...string) {
 		for _, volid := range names {
 			storage, name, _ := strings.Cut(volid, ":")

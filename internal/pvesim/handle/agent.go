@@ -10,16 +10,111 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
+const agentBase = "/nodes/{node}/qemu/{vmid}/agent"
+
 func agentRoutes() Routes {
-	const base = "/nodes/{node}/qemu/{vmid}/agent"
-	return Routes{
-		"GET " + base:                             agentIndex,
-		"POST " + base + "/ping":                  agentCommand(func(*Request, *state.Guest) any { return map[string]any{} }),
-		"GET " + base + "/network-get-interfaces": agentCommand(agentInterfaces),
-		"GET " + base + "/get-osinfo":             agentCommand(agentOSInfo),
-		"GET " + base + "/get-host-name":          agentCommand(agentHostName),
-		"GET " + base + "/info":                   agentCommand(agentInfo),
+	routes := Routes{
+		"GET " + agentBase: agentIndex,
+		"POST " + agentBase: func(r *Request) (any, error) { // the old way to name a command
+			return agentCommand(agentAnswers()[r.Params["command"]])(r)
+		},
+		"POST " + agentBase + "/exec":              agentExec,
+		"GET " + agentBase + "/exec-status":        agentExecStatus,
+		"GET " + agentBase + "/file-read":          agentFile,
+		"POST " + agentBase + "/file-write":        agentFile,
+		"POST " + agentBase + "/set-user-password": agentCommand(nothing),
 	}
+	for command, answer := range agentAnswers() {
+		method := "POST "
+		if strings.HasPrefix(command, "get-") || command == "info" || command == "network-get-interfaces" {
+			method = "GET "
+		}
+		routes[method+agentBase+"/"+command] = agentCommand(answer)
+	}
+	return routes
+}
+
+// agentAnswer is what a guest's agent says to a command.
+type agentAnswer func(*Request, *state.Guest) any
+
+// agentAnswers are the commands without parameters (API2/Qemu/Agent.pm). The guest is a small Debian, as the recorded one was.
+func agentAnswers() map[string]agentAnswer {
+	constant := func(v any) agentAnswer { return func(*Request, *state.Guest) any { return v } }
+	return map[string]agentAnswer{
+		"ping": nothing, "fstrim": constant(map[string]any{"paths": []any{}}), "shutdown": agentPower(state.PowerShutdown),
+		"suspend-disk": nothing, "suspend-hybrid": nothing, "suspend-ram": nothing,
+		"fsfreeze-status": constant("thawed"), "fsfreeze-freeze": constant(1), "fsfreeze-thaw": constant(1),
+		"get-fsinfo": agentFilesystems, "get-host-name": agentHostName, "get-memory-block-info": constant([]any{}),
+		"get-memory-blocks": constant([]any{}), "get-osinfo": agentOSInfo, "get-users": constant([]any{}), "get-vcpus": agentProcessors,
+		"get-timezone": constant(map[string]any{"offset": 0, "zone": "UTC"}), "info": agentInfo, "network-get-interfaces": agentInterfaces,
+		"get-time": func(r *Request, _ *state.Guest) any { return r.W.Clock.Now().UnixNano() },
+	}
+}
+
+func nothing(*Request, *state.Guest) any { return map[string]any{} }
+
+// agentPower lets the guest's operating system end, which no task of PVE's causes.
+func agentPower(kind state.PowerKind) agentAnswer {
+	return func(r *Request, g *state.Guest) any {
+		if !slices.Contains(g.Ignores, "shutdown") {
+			r.Server.after(time.Duration(g.ShutdownSeconds)*time.Second, func() {
+				if g.Running != nil {
+					r.Server.lose(g, kind, nil)
+				}
+			})
+		}
+		return map[string]any{}
+	}
+}
+
+func agentFilesystems(_ *Request, g *state.Guest) any {
+	size := max(bootDiskSize(g.Running.Booted), 1<<30)
+	return []any{map[string]any{"name": "sda1", "type": "ext4", "mountpoint": "/", "disk": []any{}, "total-bytes": size, "used-bytes": size / 2}}
+}
+
+func agentProcessors(_ *Request, g *state.Guest) any {
+	list := []any{}
+	for n := range sampleGuest(g).cpus {
+		list = append(list, map[string]any{"logical-id": n, "online": true, "can-offline": n > 0})
+	}
+	return list
+}
+
+// agentExec starts a program in the guest. There is none, so that it has ended at once, well, and said nothing.
+func agentExec(r *Request) (any, error) {
+	if r.Params["command"] == "" && r.Params["input-data"] == "" {
+		return nil, Die("command or input-data (or both) required")
+	}
+	_, err := agentCommand(nothing)(r)
+	if err != nil {
+		return nil, err
+	}
+	g := r.W.Guests[r.vmid()]
+	g.Running.Programs++
+	return map[string]any{"pid": 999 + g.Running.Programs}, nil
+}
+
+func agentExecStatus(r *Request) (any, error) {
+	if _, err := agentCommand(nothing)(r); err != nil {
+		return nil, err
+	}
+	pid := number(r.Params["pid"])
+	if n := r.W.Guests[r.vmid()].Running.Programs; pid < 1000 || pid >= 1000+n {
+		return nil, Die("Agent error: PID %d does not exist", pid)
+	}
+	return map[string]any{"exited": 1, "exitcode": 0}, nil
+}
+
+// agentFile reads or writes a file; the guest has none, and none can be made.
+func agentFile(r *Request) (any, error) {
+	if _, err := agentCommand(nothing)(r); err != nil {
+		return nil, err
+	}
+	mode := "r"
+	if r.Method == "POST" {
+		mode = "wb"
+	}
+	return nil, Die("Agent error: failed to open file '%s' (mode: '%s'): No such file or directory", r.Params["file"], mode)
 }
 
 // agentPing is how long PVE waits for the agent's answer to a ping (QemuServer/Agent.pm, qga_check_running).
@@ -42,7 +137,7 @@ func agentEnabled(value string) bool {
 
 // agentCommand does what qemu-server's agent API does before any command: is one configured, does the guest run, does the
 // agent answer a ping within 3 s (API2/Qemu/Agent.pm, QemuServer/Agent.pm).
-func agentCommand(answer func(*Request, *state.Guest) any) Func {
+func agentCommand(answer agentAnswer) Func {
 	return func(r *Request) (any, error) {
 		g, err := r.guest()
 		if err != nil {
@@ -84,14 +179,20 @@ func agentOSInfo(*Request, *state.Guest) any {
 
 func agentHostName(_ *Request, g *state.Guest) any {
 	host, _, _ := strings.Cut(g.Config["name"], ".")
+	if host == "" {
+		host = "vm" + itoa(g.VMID)
+	}
 	return map[string]any{"host-name": host}
 }
 
 func agentInfo(*Request, *state.Guest) any {
-	return map[string]any{"version": "7.2.0", "supported_commands": []any{
-		map[string]any{"name": "guest-ping", "enabled": true, "success-response": true},
-		map[string]any{"name": "guest-network-get-interfaces", "enabled": true, "success-response": true},
-	}}
+	list := []any{}
+	for _, name := range strings.Fields(`ping sync sync-delimited info network-get-interfaces get-osinfo get-host-name get-timezone get-users
+		get-time get-vcpus get-fsinfo get-memory-blocks get-memory-block-info fsfreeze-status fsfreeze-freeze fsfreeze-thaw fstrim shutdown
+		suspend-ram set-user-password exec exec-status file-open file-read file-write file-close`) {
+		list = append(list, map[string]any{"name": "guest-" + name, "enabled": true, "success-response": name != "shutdown"})
+	}
+	return map[string]any{"version": "7.2.0", "supported_commands": list}
 }
 
 // agentInterfaces answers with the interfaces of the script, else with lo and every NIC of the booted machine. A NIC has
@@ -104,7 +205,11 @@ func agentInterfaces(r *Request, g *state.Guest) any {
 			if n := r.Server.parseNet(r.W, i.Name, g.Running.Booted[i.Name]); mac == "" && n != nil {
 				mac = strings.ToLower(n["macaddr"])
 			}
-			list = append(list, networkInterface(i.Name, mac, i.Addresses))
+			row := networkInterface(i.Name, mac, i.Addresses)
+			if i.NoStatistics {
+				delete(row, "statistics")
+			}
+			list = append(list, row)
 		}
 		return list
 	}

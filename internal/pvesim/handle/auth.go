@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,20 @@ const (
 // authenticate is the authentication stage (pve-manager HTTPServer.pm, auth_handler). Its refusals are 401 with the text in
 // the reason phrase only.
 func (s *Server) authenticate(q *httpRequest, path string) (Auth, *answer) {
+	auth, refused := s.identify(q, path)
+	if refused == nil && q.method == "POST" && uploadPath.MatchString(path) { // no token against forgery, so that this is asked here
+		storage := uploadPath.FindStringSubmatch(path)[1]
+		if err := s.check(s.world, auth, "/storage/"+storage, []string{"Datastore.AllocateTemplate"}); err != nil {
+			return auth, bare(403, flatten(err))
+		}
+	}
+	return auth, refused
+}
+
+var uploadPath = regexp.MustCompile(`^/nodes/[^/]+/storage/([^/]+)/upload$`)
+
+// identify finds out who asks.
+func (s *Server) identify(q *httpRequest, path string) (Auth, *answer) {
 	ticket, token := credentials(q)
 	if isOpen(q.method, path) {
 		if ticket == "" && token != "" {

@@ -45,8 +45,8 @@ func version(w *state.World) map[string]any {
 // (pve-manager API2/Cluster.pm). The answer is a string.
 func nextID(r *Request) (any, error) {
 	if asked := r.Params["vmid"]; asked != "" {
-		if g := r.W.Guests[number(asked)]; g != nil {
-			return nil, Invalid("vmid", fmt.Sprintf("%s %s already exists", kind(g), asked))
+		if r.W.Guests[number(asked)] != nil {
+			return nil, Invalid("vmid", "VM "+asked+" already exists") // a container, too
 		}
 		return asked, nil
 	}

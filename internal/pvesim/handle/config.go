@@ -74,11 +74,6 @@ func configGet(r *Request) (any, error) {
 		out["digest"] = g.Digest()
 		return out, nil
 	}
-	return r.config(g), nil
-}
-
-// config is a guest's configuration, without what is pending if the request wants the current one.
-func (r *Request) config(g *state.Guest) map[string]any {
 	conf := maps.Clone(g.Config)
 	if !r.flag("current") {
 		maps.Copy(conf, g.Pending)
@@ -88,7 +83,7 @@ func (r *Request) config(g *state.Guest) map[string]any {
 	}
 	out := r.Server.jsonConfig(r.W.Profile, mask(conf))
 	out["digest"] = g.Digest()
-	return out
+	return out, nil
 }
 
 func configPending(r *Request) (any, error) {
@@ -96,17 +91,17 @@ func configPending(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.pending(g), nil
-}
-
-// pending is a guest's configuration, current and pending, option by option.
-func (r *Request) pending(g *state.Guest) []any {
 	current := r.Server.jsonConfig(r.W.Profile, mask(g.Config))
 	current["digest"] = g.Digest()
 	pending := r.Server.jsonConfig(r.W.Profile, mask(g.Pending))
 	if _, ok := pending["cipassword"]; ok {
 		pending["cipassword"] = masked + " " // differs from the current value's mask, so that a change is seen
 	}
+	return pendingList(current, pending, g.Deletes), nil
+}
+
+// pendingList is GET pending: every option with its current value, the one that waits, and whether it is to go.
+func pendingList(current, pending map[string]any, deletes map[string]int) []any {
 	keys := slices.Collect(maps.Keys(current))
 	for k := range pending {
 		if _, both := current[k]; !both {
@@ -123,7 +118,7 @@ func (r *Request) pending(g *state.Guest) []any {
 		if v, ok := pending[k]; ok {
 			item["pending"] = v
 		}
-		if n := g.Deletes[k]; n != 0 {
+		if n := deletes[k]; n != 0 {
 			item["delete"] = n
 		}
 		list = append(list, item)

@@ -1,48 +1,107 @@
 package handle
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// containerRoutes show what a container has: no more of one is simulated.
+// containerRoutes are what can be read of a container. Nothing can be done to one.
 func containerRoutes() Routes {
 	const base = "/nodes/{node}/lxc/{vmid}"
 	return Routes{
-		"GET " + base + "/config":                     containerConfig,
-		"GET " + base + "/pending":                    containerPending,
-		"GET " + base + "/snapshot":                   containerSnapshots,
-		"GET " + base + "/snapshot/{snapname}/config": containerSnapshotConfig,
+		"GET " + base:                                 lxcIndex,
+		"GET " + base + "/config":                     lxcConfig,
+		"GET " + base + "/pending":                    lxcPending,
+		"GET " + base + "/status":                     subdirIndex("subdir", "current", "start", "stop", "shutdown", "migrate"),
+		"GET " + base + "/status/current":             lxcStatus,
+		"GET " + base + "/snapshot":                   lxcSnapshots,
+		"GET " + base + "/snapshot/{snapname}/config": lxcSnapshotConfig,
 	}
 }
 
-// container is the one that a request is about (pve-container LXC/Config.pm load_config).
+func lxcIndex(r *Request) (any, error) {
+	if _, err := r.container(); err != nil {
+		return nil, err
+	}
+	return subdirs("config", "pending", "status", "vncproxy", "termproxy", "vncwebsocket", "spiceproxy", "migrate", "clone", "rrd", "rrddata",
+		"firewall", "snapshot", "resize", "interfaces"), nil
+}
+
+// container reads the configuration of the container that the path names (pve-container LXC/Config.pm).
 func (r *Request) container() (*state.Guest, error) {
 	g := r.W.Guests[r.vmid()]
 	if g == nil || g.Type != "lxc" || g.Node != r.node() {
-		return nil, Die("Configuration file 'nodes/%s/lxc/%s.conf' does not exist", r.node(), strconv.Itoa(r.vmid()))
+		return nil, Die("Configuration file 'nodes/%s/lxc/%d.conf' does not exist", r.node(), r.vmid())
 	}
 	return g, nil
 }
 
-func containerConfig(r *Request) (any, error) {
+// containerNumbers are the options of a container that are integers or booleans.
+func containerNumbers(opt string) bool {
+	return slices.Contains([]string{"console", "cores", "cpuunits", "debug", "memory", "onboot", "protection", "swap", "template", "tty",
+		"unprivileged", "snaptime"}, opt)
+}
+
+func typedContainer(conf map[string]string) map[string]any {
+	out := map[string]any{}
+	for k, v := range conf {
+		out[k] = v
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil && containerNumbers(k) {
+			out[k] = n
+		}
+	}
+	return out
+}
+
+// lxcConfig is GET config: the pending values are merged in unless the current ones are asked for.
+func lxcConfig(r *Request) (any, error) {
 	g, err := r.container()
 	if err != nil {
 		return nil, err
 	}
-	return r.config(g), nil
+	conf := maps.Clone(g.Config)
+	if name := r.Params["snapshot"]; name != "" {
+		if conf = g.Snaps[name]; conf == nil {
+			return nil, Die("snapshot '%s' does not exist", name)
+		}
+	} else if !r.flag("current") {
+		maps.Copy(conf, g.Pending)
+		for k := range g.Deletes {
+			delete(conf, k)
+		}
+	}
+	out := typedContainer(conf)
+	out["digest"] = g.Digest()
+	return out, nil
 }
 
-func containerPending(r *Request) (any, error) {
+func lxcPending(r *Request) (any, error) {
 	g, err := r.container()
 	if err != nil {
 		return nil, err
 	}
-	return r.pending(g), nil
+	current, pending := typedContainer(g.Config), typedContainer(g.Pending)
+	current["digest"] = g.Digest()
+	return pendingList(current, pending, g.Deletes), nil
 }
 
-func containerSnapshots(r *Request) (any, error) {
+func lxcStatus(r *Request) (any, error) {
+	g, err := r.container()
+	if err != nil {
+		return nil, err
+	}
+	row := containerRow(g)
+	row["ha"] = map[string]any{"managed": 0}
+	if h := r.W.HA["ct:"+itoa(g.VMID)]; h != nil && h.State != "ignored" {
+		row["ha"] = map[string]any{"managed": 1, "state": h.State, "group": nil}
+	}
+	return row, nil
+}
+
+func lxcSnapshots(r *Request) (any, error) {
 	g, err := r.container()
 	if err != nil {
 		return nil, err
@@ -50,14 +109,14 @@ func containerSnapshots(r *Request) (any, error) {
 	return snapshotsOf(g), nil
 }
 
-func containerSnapshotConfig(r *Request) (any, error) {
+func lxcSnapshotConfig(r *Request) (any, error) {
 	g, err := r.container()
 	if err != nil {
 		return nil, err
 	}
-	s, ok := g.Snaps[r.Params["snapname"]]
-	if !ok {
+	snap := g.Snaps[r.Params["snapname"]]
+	if snap == nil {
 		return nil, Die("snapshot '%s' does not exist", r.Params["snapname"])
 	}
-	return r.Server.jsonConfig(r.W.Profile, s), nil
+	return typedContainer(snap), nil
 }

@@ -128,7 +128,10 @@ func listNetwork(r *Request) (any, error) {
 	n := r.W.Nodes[r.Params["node"]]
 	filter := r.Params["type"]
 	list := []any{}
-	if filter == "" || filter == "eth" {
+	first := 4
+	if n.NoUplink {
+		first = 3
+	} else if filter == "" || filter == "eth" {
 		list = append(list, map[string]any{
 			"iface": "eno1", "type": "eth", "active": 1, "exists": 1, "method": "manual", "method6": "manual", "priority": 3,
 			"families": []string{"inet"},
@@ -143,9 +146,12 @@ func listNetwork(r *Request) (any, error) {
 		}
 		row := map[string]any{
 			"iface": bridge, "type": "bridge", "active": 1, "autostart": 1, "method": "manual", "method6": "manual",
-			"bridge_stp": "off", "bridge_fd": "0", "bridge_ports": "", "priority": 4 + i, "families": []string{"inet"},
+			"bridge_stp": "off", "bridge_fd": "0", "bridge_ports": "", "priority": first + i, "families": []string{"inet"},
 		}
-		if i == 0 {
+		if slices.Contains(n.VLANAware, bridge) {
+			row["bridge_vlan_aware"], row["bridge_vids"] = 1, "2-4094"
+		}
+		if i == 0 && !n.NoUplink {
 			row["bridge_ports"], row["method"] = "eno1", "static"
 			row["address"], row["netmask"], row["cidr"] = n.Address, "24", n.Address+"/24"
 		}
@@ -160,20 +166,26 @@ func listContainers(r *Request) (any, error) {
 		if r.Check(fmt.Sprintf("/vms/%d", t.VMID), "VM.Audit") != nil {
 			continue
 		}
-		st := sampleGuest(t)
-		row := map[string]any{
-			"vmid": t.VMID, "name": st.name, "type": "lxc", "status": "stopped", "cpus": st.cpus, "maxmem": st.memory,
-			"maxdisk": st.disk, "maxswap": 0, "uptime": 0,
-		}
-		if st.running {
-			row["status"] = "running"
-		}
-		if lock := t.Config["lock"]; lock != "" {
-			row["lock"] = lock
-		}
+		row := containerRow(t)
 		list = append(list, row)
 	}
 	return list, nil
+}
+
+// containerRow is a container in the list, and its status.
+func containerRow(g *state.Guest) map[string]any {
+	st := sampleGuest(g)
+	row := map[string]any{
+		"vmid": g.VMID, "name": st.name, "type": "lxc", "status": "stopped", "cpus": st.cpus, "maxmem": st.memory,
+		"maxdisk": st.disk, "maxswap": 0, "uptime": 0,
+	}
+	if st.running {
+		row["status"] = "running"
+	}
+	if lock := g.Config["lock"]; lock != "" {
+		row["lock"] = lock
+	}
+	return row
 }
 
 // guestsOn are a node's guests of a type, by VMID.

@@ -49,9 +49,23 @@ func qemuList(r *Request) (any, error) {
 	slices.SortFunc(guests, func(a, b *state.Guest) int { return cmp.Compare(a.VMID, b.VMID) })
 	list := make([]any, 0, len(guests))
 	for _, g := range guests {
-		list = append(list, r.Server.status(r.W, g))
+		row := r.Server.status(r.W, g)
+		if r.flag("full") {
+			r.fullStatus(g, row)
+		}
+		list = append(list, row)
 	}
 	return list, nil
+}
+
+// fullStatus adds what takes a question to the process (QemuServer.pm, vmstatus with full).
+func (r *Request) fullStatus(g *state.Guest, out map[string]any) {
+	out["qmpstatus"] = "stopped"
+	if g.Running != nil {
+		out["qmpstatus"] = g.Running.QMPStatus
+		out["running-qemu"], out["running-machine"] = r.W.QEMUVersion(), r.Server.runningMachine(r.W, g)
+		r.runningDetails(g, out)
+	}
 }
 
 func statusCurrent(r *Request) (any, error) {
@@ -60,12 +74,7 @@ func statusCurrent(r *Request) (any, error) {
 		return nil, err
 	}
 	out := r.Server.status(r.W, g)
-	out["qmpstatus"] = "stopped"
-	if g.Running != nil {
-		out["qmpstatus"] = g.Running.QMPStatus
-		out["running-qemu"], out["running-machine"] = r.W.QEMUVersion(), r.Server.runningMachine(r.W, g)
-		r.runningDetails(g, out)
-	}
+	r.fullStatus(g, out)
 	ha := map[string]any{"managed": 0}
 	if h := r.managed(); h != nil {
 		ha = map[string]any{"managed": 1, "state": r.Server.serviceState(h, g)}

@@ -25,10 +25,10 @@ func (r *Request) runningDetails(g *state.Guest, out map[string]any) {
 	if len(nics) > 0 {
 		out["nics"] = nics
 	}
-	support := map[string]any{"library-version": "1.4.1"}
-	for _, k := range strings.Fields(`backup-access-api backup-fleecing backup-max-workers pbs-dirty-bitmap pbs-dirty-bitmap-migration
+	support := map[string]any{"pbs-library-version": "1.5.1 (UNKNOWN)"} // pve-qemu 0029-PVE-Backup-Proxmox-backup-patches-for-QEMU.patch
+	for _, k := range strings.Fields(`backup-fleecing backup-max-workers pbs-dirty-bitmap pbs-dirty-bitmap-migration
 		pbs-dirty-bitmap-savevm pbs-masterkey query-bitmap-info`) {
-		support[k] = false
+		support[k] = true
 	}
 	out["proxmox-support"] = support
 }

@@ -7,7 +7,7 @@ func routes() Routes {
 	all := Routes{}
 	for _, area := range []Routes{
 		accessRoutes(), userRoutes(), clusterRoutes(), nodeRoutes(), taskRoutes(), poolRoutes(), haRoutes(), jobRoutes(),
-		qemuRoutes(), agentRoutes(), snapshotRoutes(), containerRoutes(), storageRoutes(), firewallRoutes(), capabilityRoutes(), nodeFileRoutes(), firewallSetRoutes(),
+		qemuRoutes(), containerRoutes(), agentRoutes(), snapshotRoutes(), storageRoutes(), firewallRoutes(), capabilityRoutes(), nodeFileRoutes(), firewallSetRoutes(),
 	} {
 		maps.Copy(all, area)
 	}

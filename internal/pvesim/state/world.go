@@ -62,8 +62,10 @@ type Node struct {
 	Memory  int64    `json:"memory"`  // bytes
 	Bridges []string `json:"bridges"` // interface names of type bridge
 	// VLANAware are those of the bridges that tell VLANs apart.
-	VLANAware []string          `json:"vlan_aware,omitempty"`
-	Files     map[string]string `json:"files,omitempty"` // absolute path -> content, for SSH (import sources, snippets)
+	VLANAware []string `json:"vlan_aware,omitempty"`
+	// NoUplink is for a node whose bridges have neither a network card nor an address.
+	NoUplink bool              `json:"no_uplink,omitempty"`
+	Files    map[string]string `json:"files,omitempty"` // absolute path -> content, for SSH (import sources, snippets)
 }
 
 // Guest is a virtual machine or a container with its configuration file on one node.
@@ -97,6 +99,7 @@ type Running struct {
 	PID       int               `json:"-"`
 	StartedAt time.Time         `json:"-"`
 	Booted    map[string]string `json:"-"` // configuration it was started with
+	Programs  int               `json:"-"` // how many the agent was asked to start
 }
 
 // Agent says what the guest agent answers.
