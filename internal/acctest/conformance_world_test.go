@@ -32,6 +32,7 @@ func conformanceWorld() *state.World {
 	clear(w.Pools)
 	w.Pools["testpool"] = &state.Pool{ID: "testpool", Comment: "pool for tests", Guests: []int{}}
 	w.Nodes["pve1"].Bridges = []string{"vmbr0", "vmbr1"}
+	w.Nodes["pve1"].CGroupV1, w.Nodes["pve1"].Lacks = true, []string{"sendmail"}
 	conformanceStorages(w)
 	conformanceIdentities(w)
 	put := func(name, content, format, data string, size int64) {

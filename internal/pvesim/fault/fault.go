@@ -22,7 +22,10 @@ const (
 	KillTask Phase = "kill_task" // the worker dies without clean-up; the config lock and the volumes stay
 	Partial  Phase = "partial"   // the task fails, and PVE's clean-up frees nothing
 	Rival    Phase = "rival"     // after PVE cleaned up, a stranger's create takes the same id at once
-	Offline  Phase = "offline"   // the node crashes in the middle of the task, or before the answer if there is none
+	// FirewallLock fails a clone where it waits for the lock of its firewall file: after the configuration is written, outside of
+	// what cleans up. Other tasks it does not touch.
+	FirewallLock Phase = "firewall_lock"
+	Offline      Phase = "offline" // the node crashes in the middle of the task, or before the answer if there is none
 )
 
 // Match selects operations. Fields that are zero match everything; the others are ANDed.
@@ -50,9 +53,9 @@ type Rule struct {
 // Validate refuses rules that could never fire.
 func (r Rule) Validate() error {
 	switch r.Phase {
-	case Before, After, Task, KillTask, Partial, Rival, Offline:
+	case Before, After, Task, KillTask, Partial, Rival, Offline, FirewallLock:
 	default:
-		return fmt.Errorf("phase %q is not one of before, after, task, kill_task, partial, rival, offline", r.Phase)
+		return fmt.Errorf("phase %q is not one of before, after, task, kill_task, partial, rival, offline, firewall_lock", r.Phase)
 	}
 	if r.Status != 0 && (r.Status < 400 || r.Status > 599) {
 		return fmt.Errorf("status %d is not an error status (400 to 599)", r.Status)

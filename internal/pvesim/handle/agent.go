@@ -2,6 +2,7 @@ package handle
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -111,7 +112,7 @@ func agentFile(r *Request) (any, error) {
 		return nil, err
 	}
 	mode := "r"
-	if r.Method == "POST" {
+	if r.Method == http.MethodPost {
 		mode = "wb"
 	}
 	return nil, Die("Agent error: failed to open file '%s' (mode: '%s'): No such file or directory", r.Params["file"], mode)

@@ -210,10 +210,15 @@ func checkSSHKeys(encoded string) error {
 	return nil
 }
 
-// clampUnits is the write-time clamp of cpuunits (QemuServer.pm, get_cpuunits_cgroup bounds of cgroup v1, as recorded).
-func clampUnits(params map[string]string) {
-	if n, err := strconv.Atoi(params["cpuunits"]); err == nil {
-		params["cpuunits"] = strconv.Itoa(min(max(n, 2), 262144))
+// clampUnits is the write-time clamp of cpuunits, by the node's control groups (pve-common CGroup.pm, clamp_cpu_shares).
+func clampUnits(node *state.Node, params map[string]string) {
+	n, err := strconv.Atoi(params["cpuunits"])
+	switch {
+	case err != nil:
+	case node != nil && node.CGroupV1:
+		params["cpuunits"] = strconv.Itoa(max(n, 2))
+	default:
+		params["cpuunits"] = strconv.Itoa(min(n, 10000))
 	}
 }
 

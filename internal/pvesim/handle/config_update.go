@@ -116,7 +116,7 @@ func (r *Request) newUpdate() (*update, error) {
 			return nil, err
 		}
 	}
-	clampUnits(u.params)
+	clampUnits(r.W.Nodes[r.node()], u.params)
 	if deletes == "" && reverts == "" && len(u.params) == 0 {
 		return nil, Die("no options specified")
 	}

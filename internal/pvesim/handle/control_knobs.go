@@ -18,6 +18,8 @@ type knob struct {
 	Storage string  `json:"storage"`
 	State   string  `json:"state"`
 	Seconds float64 `json:"seconds"`
+	// Firewall makes a hold one of the lock of the guest's firewall file.
+	Firewall bool `json:"firewall"`
 }
 
 // turn is POST /_sim/hold, /_sim/end and /_sim/node.
@@ -39,6 +41,8 @@ func (s *Server) turn(path string, body []byte) (any, error) {
 			return nil, fmt.Errorf("no storage %q", k.Storage)
 		}
 		s.HoldStorage(k.Node, k.Storage, d)
+	case path == "/hold" && k.Firewall:
+		s.HoldFirewall(k.VMID, d)
 	case path == "/node":
 		return s.turnNode(k, node)
 	case !guest:

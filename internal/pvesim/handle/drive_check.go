@@ -44,6 +44,11 @@ func (r *Request) volumeAccess(vmid int, volid string) error {
 		return r.CheckAny(path, "Datastore.AllocateSpace", "Datastore.Audit")
 	case n.VMID != 0 && n.VMID == vmid:
 		return nil
+	case n.Content == "backup" && n.VMID != 0:
+		if err := r.Check(path, "Datastore.AllocateSpace"); err != nil {
+			return err
+		}
+		return r.checkVM(n.VMID, "", "VM.Backup")
 	case n.Content == "images" && n.VMID != 0:
 		if err := r.Check(path, "Datastore.Audit"); err != nil {
 			return err

@@ -92,9 +92,9 @@ func (m *diskMaker) unpacked(src string) (*state.Volume, string, error) {
 	if !ok || m.W.Storages[id] == nil {
 		return nil, src, nil
 	}
-	n, err := m.W.Storages[id].ParseName(name)
+	n, _ := m.W.Storages[id].ParseName(name)
 	format, packed := strings.CutPrefix(n.Format, "ova+")
-	if err != nil || !packed {
+	if !packed {
 		return nil, src, nil
 	}
 	at := strings.LastIndexByte(name, '/')
@@ -112,9 +112,10 @@ func (m *diskMaker) unpacked(src string) (*state.Volume, string, error) {
 		return nil, src, Die("error during extraction: %s", text(err))
 	}
 	v.Data = src
-	m.made = append(m.made, v.Volid())
-	m.logf("finished extracting to %s", v.Volid())
-	return v, v.Volid(), nil
+	volid := v.Volid()
+	m.made = append(m.made, volid)
+	m.logf("finished extracting to %s", volid)
+	return v, volid, nil
 }
 
 // packedSize is the virtual size of a disk in an appliance.

@@ -46,6 +46,9 @@ func (r *Request) writableFirewall() (*state.FirewallFile, error) {
 	if _, err := r.guest(); err != nil {
 		return nil, err
 	}
+	if err := r.Server.lockFirewall(r.vmid()); err != nil {
+		return nil, err
+	}
 	if want := r.Params["digest"]; want != "" && want != firewallDigest(r.firewallFile()) {
 		return nil, Die("detected modified configuration - file changed by other user? Try again.")
 	}

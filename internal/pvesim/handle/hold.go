@@ -94,21 +94,20 @@ func (s *Server) HoldStorage(node, storage string, d time.Duration) {
 	})
 }
 
-// HoldFirewall lets a stranger hold the cluster's lock on a guest's firewall file for d.
+// HoldFirewall lets a stranger hold the lock under which a guest's firewall file is written, in the whole cluster, for d.
 func (s *Server) HoldFirewall(vmid int, d time.Duration) {
 	s.Do(func(*state.World) { s.holdKey(firewallLock(vmid), d) })
 }
 
 func firewallLock(vmid int) string { return "cluster:firewall-vm-" + itoa(vmid) }
 
-// lockFirewall waits for the lock under which a guest's firewall file is copied (pve-firewall Firewall.pm clone_vmfw_conf).
-func (r *Request) lockFirewall(vmid int) error {
-	free := func() bool { return r.Server.locks[firewallLock(vmid)] == nil }
+// lockFirewall waits for that lock; it is never held here, as what the simulator does under it takes no time.
+func (s *Server) lockFirewall(vmid int) error {
+	free := func() bool { return s.locks[firewallLock(vmid)] == nil }
 	if free() {
 		return nil
 	}
-	r.Server.Wait(LockTimeout, free)
-	if free() {
+	if s.Wait(LockTimeout, free); free() {
 		return nil
 	}
 	return Die("cfs-lock 'firewall-vm-%d' error: got lock request timeout", vmid)

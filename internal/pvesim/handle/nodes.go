@@ -61,6 +61,9 @@ func nodeRow(r *Request, name string, fingerprint bool) map[string]any {
 	row["disk"], row["maxdisk"], row["uptime"] = used, total, nodeUptime
 	if !fingerprint {
 		row["cgroup-mode"] = 2
+		if n.CGroupV1 {
+			row["cgroup-mode"] = 1
+		}
 		if r.W.Profile >= "8.3" {
 			row["hastate"] = "online"
 		}

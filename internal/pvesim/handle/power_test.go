@@ -128,7 +128,7 @@ func TestGuestThatDoesNotObey(t *testing.T) {
 		{"ignores", func(g *state.Guest) { g.Ignores = []string{"shutdown"} }, "shutdown?timeout=7", timeout, 7 * time.Second, ""},
 		{"ignores a reboot", func(g *state.Guest) { g.Ignores = []string{"shutdown"} }, "reboot?timeout=7", timeout, 7 * time.Second, ""},
 		{"too slow", func(g *state.Guest) { g.ShutdownSeconds = 9 }, "shutdown?timeout=8", timeout, 8 * time.Second, ""},
-		{"no patience", func(*state.Guest) {}, "shutdown?timeout=0", timeout, 0, ""},
+		{"no patience", func(*state.Guest) {}, "shutdown?timeout=0", timeout, 0, "shutdown soft qmshutdown root@pam!tf"},
 		{"slow", func(g *state.Guest) { g.ShutdownSeconds = 8 }, "shutdown?timeout=8", "OK", 8 * time.Second, "shutdown soft qmshutdown root@pam!tf"},
 		{"forced", func(g *state.Guest) { g.Ignores = []string{"shutdown"} }, "shutdown?timeout=5&forceStop=1", "OK", 5 * time.Second, "stop hard qmshutdown root@pam!tf"},
 		{"silent agent", func(g *state.Guest) { g.Agent = &state.Agent{Silent: true} }, "shutdown", "OK", 3 * time.Second, "shutdown soft qmshutdown root@pam!tf"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -36,14 +37,9 @@ func (c *cloning) work(w *Worker) error {
 	g := &state.Guest{VMID: c.newid, Type: "qemu", Node: c.node(), CreatedAt: now, StatusAt: now, LockCause: w.Task.UPID,
 		Config: map[string]string{"lock": "clone", "description": " qmclone temporary file"}}
 	c.W.Guests[c.newid] = g
-	// Outside what cleans up: the configuration stays when this fails (qemu-server API2/Qemu.pm clone_vm).
-	if err := c.lockFirewall(c.newid); err != nil {
-		g.SetLock("clone", "state") // nobody holds it any more
+	if err := c.copyFirewall(w); err != nil {
+		g.LockCause = "failure" // outside of the clean-up: the stub stays
 		return err
-	}
-	delete(c.W.Firewall, c.newid)
-	if f := c.W.Firewall[c.vmid()]; f != nil {
-		c.W.Firewall[c.newid] = &state.FirewallFile{Options: maps.Clone(f.Options), Rules: slices.Clone(f.Rules)}
 	}
 	p := process{c.Request, w}
 	made, err := c.copyDrives(p, g)
@@ -60,16 +56,40 @@ func (c *cloning) work(w *Worker) error {
 	return nil
 }
 
-// rename gives the clone what is its own: uuid, vmgenid, name, description.
-func (c *cloning) rename() {
-	smbios := []string{"uuid=" + c.W.UUID()}
-	for _, part := range strings.Split(c.conf["smbios1"], ",") {
+// copyFirewall copies the source's firewall file under a lock of the cluster, which it may not get in time (pve-firewall
+// Firewall.pm, clone_vmfw_conf).
+func (c *cloning) copyFirewall(w *Worker) error {
+	if k := w.armed; k != nil && k.Phase == fault.FirewallLock {
+		w.Wait(k.Delay())
+		w.armed, w.struck = nil, k
+		k.Took()
+		return Die("%s", k.Text(fmt.Sprintf("cfs-lock 'firewall-vm-%d' error: got lock request timeout", c.newid)))
+	}
+	if err := c.Server.lockFirewall(c.newid); err != nil {
+		return err
+	}
+	delete(c.W.Firewall, c.newid)
+	if f := c.W.Firewall[c.vmid()]; f != nil {
+		c.W.Firewall[c.newid] = f.Clone()
+	}
+	return nil
+}
+
+// newSMBIOS is smbios1 with another uuid.
+func newSMBIOS(w *state.World, value string) string {
+	parts := []string{"uuid=" + w.UUID()}
+	for _, part := range strings.Split(value, ",") {
 		if part != "" && !strings.HasPrefix(part, "uuid=") {
-			smbios = append(smbios, part)
+			parts = append(parts, part)
 		}
 	}
-	slices.Sort(smbios)
-	c.conf["smbios1"] = strings.Join(smbios, ",")
+	slices.Sort(parts)
+	return strings.Join(parts, ",")
+}
+
+// rename gives the clone what is its own: uuid, vmgenid, name, description.
+func (c *cloning) rename() {
+	c.conf["smbios1"] = newSMBIOS(c.W, c.conf["smbios1"])
 	if c.conf["vmgenid"] != "" {
 		c.conf["vmgenid"] = c.W.UUID()
 	}
@@ -245,8 +265,13 @@ func (c *cloning) commit(w *Worker, g *state.Guest) error {
 	if c.W.Guests[c.newid] != g {
 		return errors.New("configuration file vanished")
 	}
-	if src := c.W.Guests[c.vmid()]; src != nil && len(src.Pending)+len(src.Deletes) > 0 {
-		w.Logf("found pending changes for '%d', discarding for clone", c.vmid())
+	if src := c.W.Guests[c.vmid()]; src != nil && c.Params["snapname"] == "" && len(src.Pending)+len(src.Deletes) > 0 {
+		names := slices.Collect(maps.Keys(src.Pending))
+		if len(src.Deletes) > 0 {
+			names = append(names, "delete")
+		}
+		slices.Sort(names)
+		w.Logf("found pending changes for '%s', discarding for clone", strings.Join(names, ","))
 	}
 	g.Config = maps.Clone(c.conf)
 	g.LockCause = ""

@@ -13,13 +13,13 @@ import (
 
 // qemuCreate is POST /nodes/{node}/qemu (qemu-server API2/Qemu.pm create_vm).
 func qemuCreate(r *Request) (any, error) {
-	if r.Params["archive"] != "" {
-		return nil, &Error{Status: 501, Message: "Method 'POST /nodes/{node}/qemu' with archive not simulated"}
-	}
 	conf := maps.Clone(r.Params)
 	for _, k := range []string{"node", "vmid", "pool", "storage", "start", "force", "unique", "bwlimit", "live-restore",
 		"import-working-storage", "ha-managed", "archive"} {
 		delete(conf, k)
+	}
+	if r.Params["archive"] != "" {
+		return r.restore(conf)
 	}
 	for _, k := range []string{"force", "unique"} {
 		if r.Params[k] != "" {
@@ -73,7 +73,7 @@ func (r *Request) checkCreate(conf map[string]string) error {
 			return err
 		}
 	}
-	clampUnits(conf)
+	clampUnits(r.W.Nodes[r.node()], conf)
 	if pool != "" {
 		if err := r.CheckPool(pool); err != nil {
 			return err

@@ -76,15 +76,5 @@ func (u *update) tpmVersionChanges(old, next string) bool {
 
 // runningMachine is the machine that a guest's QEMU was started with.
 func (s *Server) runningMachine(w *state.World, g *state.Guest) string {
-	typ := subvalue(booted(g)["machine"], "type", true)
-	switch typ {
-	case "", "pc":
-		return "pc-i440fx-" + w.MachineVersion()
-	case "q35":
-		return "pc-q35-" + w.MachineVersion()
-	}
-	if !strings.Contains(typ, "+pve") {
-		typ += "+pve0"
-	}
-	return typ
+	return s.machineOf(w, booted(g))
 }

@@ -109,10 +109,11 @@ func fileFormat(name string) string {
 func (r *Request) snapshotted(g *state.Guest, volid string) bool {
 	for _, snap := range g.Snaps {
 		for k, v := range snap {
-			if d := drive(nil); isDrive(k) {
-				if d = r.Server.parseDrive(k, v); d != nil && !d.isCDROM() && d.file() == volid {
-					return true
-				}
+			if !isDrive(k) {
+				continue
+			}
+			if d := r.Server.parseDrive(k, v); d != nil && !d.isCDROM() && d.file() == volid {
+				return true
 			}
 		}
 	}

@@ -165,24 +165,55 @@ func (p process) ask(g *state.Guest, how stopping) (obeyed bool, err error) {
 			patience = time.Duration(number(down)) * time.Second
 		}
 	}
-	need := time.Duration(g.ShutdownSeconds) * time.Second
-	obeyed = g.Running != nil && g.Running.QMPStatus != "paused" && !slices.Contains(g.Ignores, "shutdown") && need <= patience && patience > 0
+	asked := g.Running
+	need, hears := p.reaction(g)
+	obeyed = hears && need <= patience && patience > 0
+	if hears && !obeyed {
+		p.obeyLater(g, need)
+	}
 	if !obeyed {
 		need = patience
 	}
-	p.Server.Wait(need, func() bool { return w.terminate || w.kill || g.Running == nil })
+	p.Server.Wait(need, func() bool { return w.terminate || w.kill || g.Running != asked })
+	if obeyed && g.Running == asked && (w.kill || w.terminate) {
+		p.obeyLater(g, need) // the request is out, whoever waits for it
+	}
 	switch {
 	case w.kill:
 		panic(killed{})
 	case w.terminate:
 		return false, errInterrupted
-	case g.Running == nil || obeyed:
+	case g.Running != asked || obeyed:
 		return true, nil
 	case !how.force:
 		return false, Die("VM quit/powerdown failed - got timeout")
 	}
 	w.Logf("VM still running - terminating now with SIGTERM")
 	return false, nil
+}
+
+// reaction is how long the operating system takes to shut down, and whether it hears the request at all: one that is paused or
+// still booting does not.
+func (p process) reaction(g *state.Guest) (need time.Duration, hears bool) {
+	if g.Running == nil {
+		return 0, false
+	}
+	up := g.Running.StartedAt.Add(time.Duration(g.BootSeconds) * time.Second)
+	deaf := slices.Contains(g.Ignores, "shutdown") || g.Running.QMPStatus == "paused" || g.BootSeconds > 0 && p.W.Clock.Now().Before(up)
+	return time.Duration(g.ShutdownSeconds) * time.Second, !deaf
+}
+
+// obeyLater lets a guest go off when its operating system has done its work, whether anybody still waits for it or not: an ACPI
+// request cannot be taken back. Nothing starts it again, also after a reboot: PVE has dropped that request by then
+// (QemuServer.pm, vm_reboot and clear_reboot_request).
+func (p process) obeyLater(g *state.Guest, need time.Duration) {
+	asked, task := g.Running, p.worker.Task
+	p.Server.after(need, func() {
+		if g.Running == asked && p.W.Guests[g.VMID] == g {
+			p.Server.lose(g, state.PowerShutdown, task)
+			p.Server.round("vm:" + itoa(g.VMID))
+		}
+	})
 }
 
 // patience is the timeout of a request in seconds, or fallback.

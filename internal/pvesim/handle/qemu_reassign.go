@@ -99,13 +99,16 @@ func (r *Request) reassignedDrive(source, dest *state.Guest, to string) (drive, 
 }
 
 func (r *Request) reassignWorker(w *Worker, target int, to string) error {
-	for _, id := range []int{r.vmid(), target} {
-		release, err := w.lockGuest(id, false, LockTimeout)
-		if err != nil {
-			return err
-		}
-		defer release()
+	release, err := w.lockGuest(r.vmid(), false, LockTimeout)
+	if err != nil {
+		return err
 	}
+	defer release()
+	releaseTarget, err := w.lockGuest(target, false, LockTimeout)
+	if err != nil {
+		return err
+	}
+	defer releaseTarget()
 	source, dest, d, err := r.reassignChecks(target, to)
 	if err != nil {
 		return err

@@ -56,7 +56,9 @@ func (r *Request) onRunning(typ string, do func(w *Worker, g *state.Guest) error
 func qemuReset(r *Request) (any, error) {
 	return r.onRunning("qmreset", func(w *Worker, g *state.Guest) error {
 		r.W.PowerLoss(g, state.PowerReset, w.Task)
-		g.Running.QMPStatus = "running"
+		again := *g.Running // what was asked of the old run is forgotten
+		again.QMPStatus, again.StartedAt = "running", g.Running.StartedAt
+		g.Running = &again
 		return nil
 	})
 }

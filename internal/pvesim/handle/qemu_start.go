@@ -3,7 +3,6 @@ package handle
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -57,6 +56,9 @@ func (p process) boot(g *state.Guest) error {
 	if err := p.buildCloudinit(g); err != nil {
 		return err
 	}
+	if err := p.startChecks(g); err != nil {
+		return err
+	}
 	for _, opt := range slices.Sorted(maps.Keys(g.Config)) {
 		if !isDrive(opt) {
 			continue
@@ -103,8 +105,13 @@ func (p process) launch(g *state.Guest) error {
 	if g.Config["bios"] == "ovmf" && g.Config["efidisk0"] == "" {
 		p.worker.Warnf("no efidisk configured! Using temporary efivars disk.")
 	}
-	memory, _ := strconv.ParseInt(subvalue(g.Config["memory"], "current", true), 10, 64)
-	if memory<<20 > p.W.Nodes[g.Node].Memory {
+	sockets, cores := max(1, number(g.Config["sockets"])), max(1, number(g.Config["cores"]))
+	if vcpus := number(g.Config["vcpus"]); vcpus > sockets*cores {
+		p.logf("kvm: Invalid CPU topology: maxcpus must be equal to or greater than smp: sockets (%d) * dies (1) * modules (1) * cores (%d) * threads (1) == maxcpus (%d) < smp_cpus (%d)",
+			sockets, cores, sockets*cores, vcpus)
+		return Die("start failed: QEMU exited with code 1")
+	}
+	if int64(memoryOf(g.Config))<<20 > p.W.Nodes[g.Node].Memory {
 		p.logf("kvm: cannot set up guest memory 'pc.ram': Cannot allocate memory")
 		return Die("start failed: QEMU exited with code 1")
 	}

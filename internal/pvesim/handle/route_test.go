@@ -10,10 +10,7 @@ func TestRoutesExist(t *testing.T) {
 	set := loadSchema()
 	all := routes()
 	n := 0
-	for _, area := range []Routes{
-		accessRoutes(), userRoutes(), clusterRoutes(), nodeRoutes(), taskRoutes(), poolRoutes(), haRoutes(), jobRoutes(),
-		qemuRoutes(), agentRoutes(), snapshotRoutes(), containerRoutes(), storageRoutes(), firewallRoutes(), capabilityRoutes(), nodeFileRoutes(), firewallSetRoutes(),
-	} {
+	for _, area := range areas() {
 		n += len(area)
 	}
 	if n != len(all) {

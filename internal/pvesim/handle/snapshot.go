@@ -64,20 +64,20 @@ func snapshotsOf(g *state.Guest) []any {
 	return append(list, current)
 }
 
-func (r *Request) snapshot() (*state.Guest, map[string]string, error) {
+func (r *Request) snapshot() (map[string]string, error) {
 	g, err := r.guest()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s, ok := g.Snaps[r.Params["snapname"]]
 	if !ok {
-		return g, nil, Die("snapshot '%s' does not exist", r.Params["snapname"])
+		return nil, Die("snapshot '%s' does not exist", r.Params["snapname"])
 	}
-	return g, s, nil
+	return s, nil
 }
 
 func snapshotConfig(r *Request) (any, error) {
-	_, s, err := r.snapshot()
+	s, err := r.snapshot()
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func snapshotDescribe(r *Request) (any, error) {
 	if err := checkLock(g); err != nil {
 		return nil, err
 	}
-	_, s, err := r.snapshot()
+	s, err := r.snapshot()
 	if err != nil {
 		return nil, err
 	}

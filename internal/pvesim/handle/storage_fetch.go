@@ -42,29 +42,38 @@ func (s *Server) client() *http.Client {
 	return &http.Client{Timeout: time.Minute, Transport: transport}
 }
 
+// fetched is what a server has for a download.
+type fetched struct {
+	code   int
+	status string
+	length int64 // -1: not known
+	header http.Header
+	body   []byte
+}
+
 // get sends a request with the world's mutex released meanwhile, and reads the body.
-func (s *Server) get(method, address string) (*http.Response, []byte, error) {
+func (s *Server) get(method, address string) (*fetched, error) {
 	s.world.Unlock()
 	defer s.world.Lock()
 	q, err := http.NewRequestWithContext(s.ctx, method, address, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	q.Header.Set("Accept-Encoding", "identity") // else a length is that of the compressed form, or missing
 	resp, err := s.client().Do(q)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, downloadLimit))
-	return resp, data, err
+	return &fetched{code: resp.StatusCode, status: resp.Status, length: resp.ContentLength, header: resp.Header, body: data}, err
 }
 
 // fetch gets a file over HTTP and logs what wget says: it writes to temporary, with the progress bar of giga dots.
 func (w *Worker) fetch(address, temporary string) ([]byte, error) {
 	stamp := func() string { return w.W.Clock.Now().UTC().Format(time.DateTime) }
 	w.Logf("--%s--  %s", stamp(), address)
-	resp, data, err := w.Server.get(http.MethodGet, address)
+	got, err := w.Server.get(http.MethodGet, address)
 	host := hostPort(address)
 	var op *net.OpError
 	switch {
@@ -77,21 +86,20 @@ func (w *Worker) fetch(address, temporary string) ([]byte, error) {
 		return nil, Die("%s", unwrapURL(err))
 	}
 	w.Logf("Connecting to %s... connected.", host)
-	w.Logf("HTTP request sent, awaiting response... %s", resp.Status)
-	if resp.StatusCode != http.StatusOK {
-		w.Logf("%s ERROR %d: %s.", stamp(), resp.StatusCode, http.StatusText(resp.StatusCode))
+	w.Logf("HTTP request sent, awaiting response... %s", got.status)
+	if got.code != http.StatusOK {
+		w.Logf("%s ERROR %d: %s.", stamp(), got.code, http.StatusText(got.code))
 		return nil, Die("exit code 8") // wget's last line is an empty one, so that run_command has no text
 	}
-	kind := resp.Header.Get("Content-Type")
 	length := "unspecified"
-	if resp.ContentLength >= 0 {
-		length = strconv.FormatInt(resp.ContentLength, 10) + wgetSize(resp.ContentLength)
+	if got.length >= 0 {
+		length = strconv.FormatInt(got.length, 10) + wgetSize(got.length)
 	}
-	w.Logf("Length: %s [%s]", length, kind)
+	w.Logf("Length: %s [%s]", length, got.header.Get("Content-Type"))
 	w.Logf("Saving to: '%s'", temporary)
 	w.Logf("     0K                                    100%%  100M=0s")
-	w.Logf("%s (100 MB/s) - '%s' saved [%d/%d]", stamp(), temporary, len(data), len(data))
-	return data, nil
+	w.Logf("%s (100 MB/s) - '%s' saved [%d/%d]", stamp(), temporary, len(got.body), len(got.body))
+	return got.body, nil
 }
 
 // wgetSize is how wget prints a size for people.

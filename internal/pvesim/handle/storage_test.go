@@ -30,12 +30,12 @@ func TestDownload(t *testing.T) {
 	file := "content=import&filename=my%20disk.qcow2&url=" + web.URL + "/disk.qcow2"
 	g := newRig(t, nil)
 	g.steps([]step{
-		{"", "POST", path, "content=import&filename=a.qcow2&url=" + web.URL + "/none", "download failed: ERROR 404 Not Found."},
+		{"", "POST", path, "content=import&filename=a.qcow2&url=" + web.URL + "/none", "download failed: exit code 8"},
 		{"", "POST", path, "content=iso&filename=a.iso&url=http://127.0.0.1:1/a.iso", "download failed: Connecting to 127.0.0.1:1... failed: Connection refused."},
-		{"", "POST", path, "content=import&filename=a.txt&url=" + web.URL, "filename: wrong file extension"},
-		{"", "POST", "/storage/local-zfs/download-url", "content=iso&filename=a.iso&url=" + web.URL, "can't upload to storage type 'zfspool'"},
-		{"", "POST", "/storage/local2/download-url", "content=iso&filename=a.iso&url=" + web.URL, "storage: storage 'local2' is not configured for content-type 'iso'"},
-		{"", "POST", path, file + good[:len(good)-4] + "0000", "checksum mismatch: got '" + hex.EncodeToString(sum[:]) + "' != expect '" + hex.EncodeToString(sum[:])[:60] + "0000', aborting"},
+		{"", "POST", path, "content=import&filename=a.txt&url=" + web.URL, "filename: invalid filename or wrong extension"},
+		{"", "POST", "/storage/local-zfs/download-url", "content=iso&filename=a.iso&url=" + web.URL, "can't upload to storage type 'zfspool', not a file based storage!"},
+		{"", "POST", "/storage/local2/download-url", "content=iso&filename=a.iso&url=" + web.URL, "storage 'local2' is not configured for content-type 'iso'"},
+		{"", "POST", path, file + good[:len(good)-4] + "0000", "checksum mismatch: got '" + hex.EncodeToString(sum[:]) + "' != expect '" + hex.EncodeToString(sum[:])[:60] + "0000'"},
 		{"", "POST", path, file + good, "OK"},
 		{"", "POST", path, file + good, "OK"}, // already there, checked, untouched
 		{"", "POST", path, file, "refusing to override existing file '/var/lib/vz/import/my_disk.qcow2'"},

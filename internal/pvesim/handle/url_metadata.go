@@ -48,7 +48,7 @@ func urlMetadata(r *Request) (any, error) {
 
 // head sends the HEAD request. libwww-perl words its own failures as a 500.
 func (r *Request) head(address string) (http.Header, error) {
-	resp, _, err := r.Server.get(http.MethodHead, address)
+	got, err := r.Server.get(http.MethodHead, address)
 	switch {
 	case errors.Is(err, errOutside):
 		return nil, Die("invalid server response: '500 Can't connect to %s (Network is unreachable)'", hostPort(address))
@@ -56,10 +56,10 @@ func (r *Request) head(address string) (http.Header, error) {
 		return nil, Die("invalid server response: '500 Can't connect to %s (Connection refused)'", hostPort(address))
 	case err != nil:
 		return nil, Die("invalid server response: '500 %s'", unwrapURL(err))
-	case resp.StatusCode != http.StatusOK:
-		return nil, Die("invalid server response: '%s'", resp.Status)
+	case got.code != http.StatusOK:
+		return nil, Die("invalid server response: '%s'", got.status)
 	}
-	return resp.Header, nil
+	return got.header, nil
 }
 
 // hostPort is where a URL leads to.

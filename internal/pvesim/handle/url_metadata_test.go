@@ -40,7 +40,8 @@ func TestURLMetadata(t *testing.T) {
 	}
 	for _, row := range []struct{ as, address, reason string }{
 		{"terraform@pve!prov", web.URL + "/none", "invalid server response: '404 Not Found'"},
-		{"terraform@pve!prov", "http://127.0.0.1:1/a", "invalid server response: '500 dial tcp 127.0.0.1:1: connect: connection refused'"},
+		{"terraform@pve!prov", "http://127.0.0.1:1/a", "invalid server response: '500 Can't connect to 127.0.0.1:1 (Connection refused)'"},
+		{"terraform@pve!prov", "http://example.invalid/a", "invalid server response: '500 Can't connect to example.invalid:80 (Network is unreachable)'"},
 		{"terraform@pve!prov", "ftp://127.0.0.1/a", "Parameter verification failed."},
 		{"auditor@pve!ro", web.URL + "/latest", "Permission check failed"},
 	} {

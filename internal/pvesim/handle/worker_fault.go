@@ -27,7 +27,7 @@ func (w *Worker) Checkpoint() error {
 		return errInterrupted
 	}
 	k := w.armed
-	if k == nil || k.Phase == fault.Rival && !w.makesGuest() {
+	if k == nil || k.Phase == fault.FirewallLock || k.Phase == fault.Rival && !w.makesGuest() {
 		return nil
 	}
 	w.Wait(k.Delay())

@@ -138,7 +138,7 @@ func TestCommands(t *testing.T) {
 		{"pvesm free local-zfs:vm-100-disk-0", "Removed volume 'local-zfs:vm-100-disk-0'\n", "", 0},
 		{"pvesm path local2:100/vm-100-disk-0.qcow2", "/var/lib/vz2/images/100/vm-100-disk-0.qcow2\n", "", 0},
 		{"pvesm list local-lvm --vmid 100", "Volid                   Format  Type              Size VMID\nlocal-lvm:vm-100-disk-0 raw     images      1073741824 100\n", "", 0},
-		{"qm destroy 100 --purge && qm status 100", "purging VM 100 from related configurations..\n", "Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist\n", 255},
+		{"qm destroy 100 --purge && qm status 100", "  Logical volume \"vm-100-disk-0\" successfully removed.\npurging VM 100 from related configurations..\n", "Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist\n", 255},
 		{"reboot", "", "bash: line 1: reboot: command not found\n", 127},
 		{"qm unlock 8000; reboot", "", "bash: -c: line 1: shell syntax that is not simulated\n", 2},
 		{"qm unlock '8000", "", "bash: -c: line 1: unexpected EOF while looking for matching quote\n", 2},

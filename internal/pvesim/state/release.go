@@ -62,7 +62,10 @@ func major(version string) string {
 
 // compareVersions orders two dotted versions by their numbers.
 func compareVersions(a, b string) int {
-	x, y := strings.Split(a, "."), strings.Split(b, ".")
+	split := func(v string) []string {
+		return strings.FieldsFunc(v, func(c rune) bool { return c == '.' || c == '-' })
+	}
+	x, y := split(a), split(b)
 	for i := range max(len(x), len(y)) {
 		if n := part(x, i) - part(y, i); n != 0 {
 			return n
@@ -82,20 +85,30 @@ func part(parts []string, i int) int {
 // QEMUVersion is that of the release's pve-qemu-kvm: it stands in meta and in pinned machines.
 func (w *World) QEMUVersion() string { return w.PackageVersion("pve-qemu-kvm") }
 
-// MachineVersion is what a machine is pinned to: QEMU's version and PVE's revision of it, if there is one (qemu-server
-// QemuServer/Machine.pm, PVE_MACHINE_VERSION).
+// MachineVersion is what a machine is pinned to: QEMU's version and PVE's revision of it, if there is one.
 func (w *World) MachineVersion() string {
 	full := w.QEMUVersion()
 	version := full[:strings.LastIndexByte(full, '.')]
-	for _, revision := range []struct {
-		version, suffix string
-		since           Fact
-	}{
-		{"9.2", "+pve1", SleepStatesOff}, {"10.0", "+pve1", HostMTUAlways}, {"11.0", "+pve2", EnlightenedVMCS},
-	} {
-		if version == revision.version && w.Has(revision.since) {
-			return version + revision.suffix
-		}
+	if n := w.MachineRevision(version); n > 0 {
+		return version + "+pve" + strconv.Itoa(n)
 	}
 	return version
+}
+
+// MachineRevision is the highest of PVE's revisions of a machine version, 0 if it has none (qemu-server QemuServer/Machine.pm,
+// PVE_MACHINE_VERSION).
+func (w *World) MachineRevision(version string) int {
+	highest := 0
+	for _, revision := range []struct {
+		version string
+		number  int
+		since   Fact
+	}{
+		{"4.1", 2, MoreSCSIDrives}, {"9.2", 1, SleepStatesOff}, {"10.0", 1, HostMTUAlways}, {"11.0", 1, HostTunnelOff}, {"11.0", 2, EnlightenedVMCS},
+	} {
+		if version == revision.version && w.Has(revision.since) {
+			highest = max(highest, revision.number)
+		}
+	}
+	return highest
 }

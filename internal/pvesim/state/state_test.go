@@ -112,12 +112,12 @@ func TestAllocate(t *testing.T) {
 		{"local-zfs", "", "qcow2", 1, "unsupported format 'qcow2' at /usr/share/perl5/PVE/Storage/ZFSPoolPlugin.pm line 240."},
 		{"local-zfs", "vm-101-disk-0", "raw", 1, "illegal name 'vm-101-disk-0' - should be 'vm-100-*'"},
 		{"local2", "", "qcow2", gib, "local2:100/vm-100-disk-0.qcow2"},
-		{"local2", "", "raw", gib, "local2:100/vm-100-disk-0.raw"},
+		{"local2", "", "raw", gib, "local2:100/vm-100-disk-1.raw"},
 		{"local2", "vm-100-cloudinit.qcow2", "qcow2", 1, "local2:100/vm-100-cloudinit.qcow2"},
 		{"local2", "vm-100-cloudinit.qcow2", "qcow2", 1, "disk image '/var/lib/vz2/images/100/vm-100-cloudinit.qcow2' already exists"},
 		{"local-lvm", "vm-100-cloudinit", "raw", 1, "local-lvm:vm-100-cloudinit"},
 		{"local-lvm", "vm-100-cloudinit", "raw", 1, `lvcreate 'pve/vm-100-cloudinit' error:   Logical Volume "vm-100-cloudinit" already exists in volume group "pve"`},
-		{"thick", "", "raw", 2 * gib, "not enough free space (1073741824 < 2147483648)"},
+		{"thick", "", "raw", 2 * gib, `lvcreate 'vg0/vm-100-disk-0' error:   Volume group "vg0" has insufficient free space (256 extents): 512 required.`},
 		{"nostore", "", "raw", 1, "storage 'nostore' does not exist"},
 	} {
 		if got := alloc(row.storage, row.name, row.format, row.size); got != row.want {

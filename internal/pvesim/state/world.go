@@ -64,7 +64,11 @@ type Node struct {
 	// VLANAware are those of the bridges that tell VLANs apart.
 	VLANAware []string `json:"vlan_aware,omitempty"`
 	// NoUplink is for a node whose bridges have neither a network card nor an address.
-	NoUplink bool              `json:"no_uplink,omitempty"`
+	NoUplink bool `json:"no_uplink,omitempty"`
+	// Lacks are programs that the node has not: "sendmail", without which it makes no backup.
+	Lacks []string `json:"lacks,omitempty"`
+	// CGroupV1 is for a node that still uses the old control groups, which bound cpuunits otherwise.
+	CGroupV1 bool              `json:"cgroup_v1,omitempty"`
 	Files    map[string]string `json:"files,omitempty"` // absolute path -> content, for SSH (import sources, snippets)
 }
 
@@ -84,6 +88,8 @@ type Guest struct {
 	Ignores []string `json:"ignores,omitempty"`
 	// ShutdownSeconds is how long the operating system takes to shut down.
 	ShutdownSeconds int `json:"shutdown_seconds,omitempty"`
+	// BootSeconds is how long after its start the operating system misses what it is asked.
+	BootSeconds int `json:"boot_seconds,omitempty"`
 	// StopWarning is a warning that every task logs that ends the guest, which makes its status "WARNINGS: 1".
 	StopWarning string `json:"stop_warning,omitempty"`
 	// LockCause says who may have left the lock behind: the UPID of a task, "state" (posted) or "api".
@@ -156,6 +162,8 @@ type Volume struct {
 	Raw     []byte    `json:"-"` // of an upload or a download: the bytes
 	// Busy makes freeing it fail with this text (a dataset in use …).
 	Busy string `json:"busy,omitempty"`
+	// Backup is what an archive of content backup holds.
+	Backup *Backup `json:"backup,omitempty"`
 	// Snaps are the snapshots taken of it, oldest first.
 	Snaps []string `json:"snapshots,omitempty"`
 	// SnapData is what the volume was when they were taken, as far as that is known.
