@@ -99,7 +99,7 @@ func TestFound14LateRestart(t *testing.T) {
 	r := w.request()
 	r.Planned.CPU.Cores, r.StopTimeout = new(int64(2)), 30*time.Second
 	before := w.running()
-	w.alter(func(g *state.Guest) { g.Ignores = append(g.Ignores, "shutdown") })
+	w.ignoreShutdown()
 	w.when(2*time.Minute, func() { w.sim.EndGuest(theVM) })
 	_, _, err := w.update(r)
 	if now := w.running(); err != nil || now == nil || now == before || now.Booted["cores"] != "2" {
@@ -113,7 +113,7 @@ func TestFound14LateStop(t *testing.T) {
 	w.start()
 	r := w.request()
 	r.PowerState, r.StopTimeout = guest.Stopped, 30*time.Second
-	w.alter(func(g *state.Guest) { g.Ignores = append(g.Ignores, "shutdown") })
+	w.ignoreShutdown()
 	w.when(2*time.Minute, func() { w.sim.EndGuest(theVM) })
 	if _, _, err := w.update(r); err != nil || w.running() != nil {
 		t.Errorf("%v, runs: %v", err, w.running() != nil)
@@ -132,7 +132,7 @@ func TestFound14Deaf(t *testing.T) {
 			r := w.request()
 			r.StopTimeout = 30 * time.Second
 			change(&r)
-			w.alter(func(g *state.Guest) { g.Ignores = append(g.Ignores, "shutdown") })
+			w.ignoreShutdown()
 			began := w.sim.World().Clock.Now()
 			_, _, err := w.update(r)
 			if err == nil || !strings.Contains(err.Error()+detailOf(err), "may go off later") {
@@ -154,4 +154,9 @@ func detailOf(err error) string {
 		return field.Summary + ". " + field.Detail
 	}
 	return ""
+}
+
+// ignoreShutdown has the guest not obey.
+func (w *world) ignoreShutdown() {
+	w.alter(func(g *state.Guest) { g.Ignores = append(g.Ignores, "shutdown") })
 }
