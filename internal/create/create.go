@@ -94,6 +94,11 @@ func (s *Creator) create(ctx context.Context, r Request) (*creation, Created, er
 	if err != nil {
 		return nil, Created{}, err
 	}
+	if from != nil {
+		if from.migrates, err = r.Clone.Migrates(resources, from.listed, from.config, node); err != nil {
+			return nil, Created{}, err
+		}
+	}
 	var warnings []guest.Warning
 	if r.VMID == 0 && r.Spec.Name != nil {
 		if warnings, err = s.removeDeadNamed(ctx, resources, *r.Spec.Name); err != nil {
@@ -202,6 +207,9 @@ func (c *creation) steps() []tx.Step {
 		first = c.clone
 	}
 	steps := []tx.Step{{Name: name, Do: first, Undo: c.undo}}
+	if c.from != nil && c.from.migrates {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("migrate VM %d to node %s", c.vmid, c.node), Do: c.migrate})
+	}
 	if c.from != nil {
 		steps = append(steps, tx.Step{Name: fmt.Sprintf("configure VM %d", c.vmid), Do: c.configure})
 	}

@@ -1,6 +1,7 @@
 package create
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -208,5 +209,72 @@ func TestWithoutHWType(t *testing.T) {
 	})
 	if created, err := b.Create(t.Context(), onZFS()); err != nil || created.Guest.Identity.UUID == "" {
 		t.Errorf("%+v, %v", created.Guest.Identity, err)
+	}
+}
+
+// TestFound16CloneToAnotherNode: PVE clones to another node only between storages that the nodes share. From and to others the
+// clone is made beside its source and migrated, whole or not at all; what cannot be done so is refused before anything is made.
+func TestFound16CloneToAnotherNode(t *testing.T) {
+	full, linked := true, false
+	r := Request{Node: "pve2", Clone: &guest.Clone{VMID: 9000, Full: &full}, Start: true}
+	b := newBench(t, ticket)
+	created, err := b.Create(t.Context(), r)
+	if err != nil || created.Guest.Node != "pve2" || created.Guest.Status != "running" {
+		t.Errorf("%+v, %v", created.Guest, err)
+	}
+	b.change(func(w *state.World) {
+		for _, v := range w.Volumes {
+			if v.VMID == 100 && v.Node != "pve2" && v.Node != "" {
+				t.Errorf("volume %s is on node %s", v.Volid(), v.Node)
+			}
+		}
+	})
+	for name, refused := range map[string]*guest.Clone{"clone.full": {VMID: 9000, Full: &linked}, "clone.storage": {VMID: 9000, Full: &full, Storage: "local2"}} {
+		b := newBench(t, ticket)
+		b.change(func(w *state.World) { w.Storages["local2"].Nodes = []string{"pve1"} })
+		b.sim.ResetOps()
+		var field *guest.FieldError
+		if _, err := b.Create(t.Context(), Request{Node: "pve2", Clone: refused}); !errors.As(err, &field) || field.Path != name {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, op := range b.sim.Ops() {
+			if op.Method != "GET" {
+				t.Errorf("%s: %s %s", name, op.Method, op.Path)
+			}
+		}
+	}
+}
+
+// TestFound16TakenBack: a migration of a clone that fails, before or after it, leaves nothing.
+func TestFound16TakenBack(t *testing.T) {
+	full := true
+	for name, rule := range map[string]fault.Rule{
+		"refused":         {Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/migrate"}, Phase: fault.Before},
+		"its answer lost": {Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/migrate"}, Phase: fault.After},
+		"failed":          {Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/migrate"}, Phase: fault.Task},
+		"start failed":    {Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task},
+	} {
+		b := newBench(t, ticket)
+		volumes := func() (ids []string) {
+			b.change(func(w *state.World) {
+				for _, v := range w.Volumes {
+					ids = append(ids, v.Node+" "+v.Volid())
+				}
+			})
+			slices.Sort(ids)
+			return ids
+		}
+		before := volumes()
+		b.sim.SetFaults([]fault.Rule{rule})
+		created, err := b.Create(t.Context(), Request{Node: "pve2", Clone: &guest.Clone{VMID: 9000, Full: &full}, Start: true})
+		if name == "its answer lost" {
+			if err != nil || created.Guest.Node != "pve2" {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err == nil || created.Guest.VMID != 0 || len(b.vms()) != 0 || !slices.Equal(before, volumes()) {
+			t.Errorf("%s: %v, left: %+v; the cluster has %v and %v", name, err, created.Left, b.vms(), volumes())
+		}
 	}
 }

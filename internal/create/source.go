@@ -20,6 +20,9 @@ type cloneSource struct {
 	description string
 	storages    []string // that its volumes are on
 	request     *guest.Clone
+	listed      pve.Resource
+	config      map[string]string
+	migrates    bool // the clone is made on this node, and then goes to its own
 }
 
 // resolve finds the source of a clone in the cluster's listing and reads what the commit must restore from it. A source that
@@ -61,7 +64,7 @@ func (s *Creator) source(ctx context.Context, resources pve.Resources, clone *gu
 			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 	}
 	from := &cloneSource{vmid: found.VMID, node: found.Node, template: config.Values["template"] == "1",
-		description: strings.TrimRight(config.Values["description"], " \n"), storages: storagesOf(config.Values), request: clone}
+		description: strings.TrimRight(config.Values["description"], " \n"), storages: storagesOf(config.Values), request: clone, listed: found, config: config.Values}
 	if clone.Snapshot != "" { // its volumes may be elsewhere by now than its VM's
 		old, err := s.api.SnapshotConfig(ctx, found.Node, found.VMID, clone.Snapshot)
 		if err != nil {
@@ -95,7 +98,7 @@ func (f *cloneSource) params(vmid int, r Request, node string) pve.Params {
 	if r.Spec.Name != nil {
 		optional["name"] = *r.Spec.Name
 	}
-	if node != f.node {
+	if node != f.node && !f.migrates {
 		optional["target"] = node
 	}
 	if f.request.BWLimit != nil {

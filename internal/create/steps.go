@@ -10,6 +10,26 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
+// migrate takes a clone that was made beside its source to its own node, with its disks.
+func (c *creation) migrate(ctx context.Context) error {
+	config, err := c.s.api.CurrentConfig(ctx, c.from.node, c.vmid)
+	if err != nil {
+		return err
+	}
+	if !c.stamp.Proves(c.vmid, config.Values) {
+		return c.unmarked()
+	}
+	params := pve.Params{"target": c.node, "with-local-disks": "1"}
+	result, err := c.s.jobs.Perform(ctx, &c.ledger, job.Request{Node: c.from.node, Type: "qmigrate", ID: c.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) { return c.s.api.Migrate(ctx, c.from.node, c.vmid, params) },
+		Done: func(ctx context.Context) (bool, error) {
+			there, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+			return err == nil && c.stamp.Proves(c.vmid, there.Values), err
+		}})
+	c.warn(fmt.Sprintf("Migration of VM %d ended with warnings", c.vmid), result)
+	return err
+}
+
 // configure enforces on a clone what the configuration says, and leaves the rest as the template has it.
 func (c *creation) configure(ctx context.Context) error {
 	config, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)

@@ -2,11 +2,13 @@ package guest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Clone names the source of a clone. Exactly one of VMID, Name and Tags is set.
@@ -81,4 +83,55 @@ func (c *Clone) describe() string {
 		text += " on node " + c.Node
 	}
 	return text
+}
+
+// Migrates reports whether a clone that is to be on another node than its source has to be made beside the source and migrated:
+// PVE clones to another node only from and to storages that the nodes share (qemu-server API2/Qemu.pm clone_vm,
+// check_storage_access_clone). config is the source's. The error says what neither of both ways can do. A storage that the listing
+// does not show counts as shared: PVE tells.
+func (c *Clone) Migrates(resources pve.Resources, source pve.Resource, config map[string]string, node string) (bool, error) {
+	if node == "" || node == source.Node {
+		return false, nil
+	}
+	isLocal := func(storage string) bool {
+		listed, ok := resources.Storage(source.Node, storage)
+		return ok && !listed.Shared
+	}
+	local, medium := map[string]bool{}, ""
+	for _, slot := range vm.Slots(config) {
+		volume := VolumeOf(config[slot])
+		storage := vm.VolumeStorage(volume)
+		if _, owned := vm.VolumeOwner(volume); !owned {
+			if isLocal(storage) {
+				medium = volume
+			}
+			continue
+		}
+		if c.Storage != "" && c.Storage != storage {
+			local[c.Storage] = isLocal(c.Storage) || isLocal(storage)
+		} else {
+			local[storage] = isLocal(storage)
+		}
+	}
+	maps.DeleteFunc(local, func(_ string, is bool) bool { return !is })
+	if len(local) == 0 && medium == "" {
+		return false, nil
+	}
+	refuse := func(path, detail string) (bool, error) {
+		return false, &FieldError{Path: path, Summary: fmt.Sprintf("VM %d cannot be cloned to node %s", source.VMID, node), Detail: detail}
+	}
+	if medium != "" {
+		return refuse("node", fmt.Sprintf("Its medium %s is on a storage of node %s alone. Eject it there, use a shared storage, or leave the clone on node %s", medium, source.Node, source.Node))
+	}
+	if linked := c.Full == nil && source.Template || c.Full != nil && !*c.Full; linked {
+		return refuse("clone.full", fmt.Sprintf("A linked clone stays where its template is, and the template has disks on a storage of node %s alone. "+
+			"Set clone.full = true, or leave the clone on node %s", source.Node, source.Node))
+	}
+	for _, storage := range slices.Sorted(maps.Keys(local)) {
+		if _, ok := resources.Storage(node, storage); !ok {
+			return refuse("clone.storage", fmt.Sprintf("The clone is made on node %s and then migrated, and node %s has no storage %s. Set clone.storage to one that both nodes have",
+				source.Node, node, storage))
+		}
+	}
+	return true, nil
 }

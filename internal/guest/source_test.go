@@ -69,3 +69,41 @@ func TestTarget(t *testing.T) {
 		}
 	}
 }
+
+// TestClonesThatMigrate: PVE's own way where all is shared, a migration where it is not, and a refusal where that cannot be done.
+func TestClonesThatMigrate(t *testing.T) {
+	resources := pve.Resources{
+		{Type: "storage", Node: "pve1", Storage: "local-zfs"}, {Type: "storage", Node: "pve2", Storage: "local-zfs"},
+		{Type: "storage", Node: "pve1", Storage: "only1"}, {Type: "storage", Node: "pve1", Storage: "local"},
+		{Type: "storage", Node: "pve1", Storage: "nfs", Shared: true}, {Type: "storage", Node: "pve2", Storage: "nfs", Shared: true},
+	}
+	yes, no := true, false
+	for name, c := range map[string]struct {
+		disk, medium string
+		clone        Clone
+		node         string
+		migrates     bool
+		refused      string
+	}{
+		"the same node":              {"local-zfs:base-1-disk-0", "", Clone{}, "pve1", false, ""},
+		"shared":                     {"nfs:1/base-1-disk-0.qcow2", "", Clone{}, "pve2", false, ""},
+		"to a shared storage":        {"local-zfs:base-1-disk-0", "", Clone{Full: &yes, Storage: "nfs"}, "pve2", true, ""},
+		"local":                      {"local-zfs:base-1-disk-0", "", Clone{Full: &yes}, "pve2", true, ""},
+		"to a local storage":         {"nfs:1/base-1-disk-0.qcow2", "", Clone{Full: &yes, Storage: "local-zfs"}, "pve2", true, ""},
+		"linked by default":          {"local-zfs:base-1-disk-0", "", Clone{}, "pve2", false, "clone.full"},
+		"linked":                     {"local-zfs:base-1-disk-0", "", Clone{Full: &no}, "pve2", false, "clone.full"},
+		"a storage of one node":      {"only1:base-1-disk-0", "", Clone{Full: &yes}, "pve2", false, "clone.storage"},
+		"a medium of one node":       {"nfs:1/base-1-disk-0.qcow2", "local:iso/a.iso,media=cdrom", Clone{Full: &yes}, "pve2", false, "node"},
+		"storages that are not seen": {"hidden:base-1-disk-0", "", Clone{}, "pve2", false, ""},
+	} {
+		config := map[string]string{"scsi0": c.disk + ",size=1G", "name": "local-zfs:x"}
+		if c.medium != "" {
+			config["ide2"] = c.medium
+		}
+		migrates, err := c.clone.Migrates(resources, pve.Resource{VMID: 1, Node: "pve1", Template: true}, config, c.node)
+		var field *FieldError
+		if errors.As(err, &field); migrates != c.migrates || (err != nil) != (c.refused != "") || err != nil && field.Path != c.refused {
+			t.Errorf("%s: %t, %v", name, migrates, err)
+		}
+	}
+}

@@ -38,12 +38,17 @@ func (s *Checker) Check(ctx context.Context, r Request) []*guest.FieldError {
 	if len(c.found) > 0 && (c.found[0].Path == "node" || c.found[0].Path == "nodes") {
 		return c.found
 	}
-	if c.origin.VMID != 0 && r.Spec != nil {
+	elsewhere := c.node != "" && c.node != c.origin.Node
+	if c.origin.VMID != 0 && (r.Spec != nil || elsewhere) {
 		config, err := s.templates.get(ctx, s.clock, fmt.Sprint(c.origin.VMID), func(ctx context.Context) (map[string]string, error) {
 			config, err := s.api.CurrentConfig(ctx, c.origin.Node, c.origin.VMID)
 			return config.Values, err
 		})
-		if err == nil {
+		if err == nil && elsewhere {
+			_, err := r.Clone.Migrates(c.resources, c.origin, config, c.node)
+			c.add(err)
+		}
+		if err == nil && r.Spec != nil {
 			c.cloned(config, *r.Spec)
 		}
 	}
