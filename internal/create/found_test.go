@@ -3,6 +3,7 @@ package create
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -238,7 +239,7 @@ func TestFound16CloneToAnotherNode(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, op := range b.sim.Ops() {
-			if op.Method != "GET" {
+			if op.Method != http.MethodGet {
 				t.Errorf("%s: %s %s", name, op.Method, op.Path)
 			}
 		}
