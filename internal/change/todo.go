@@ -48,9 +48,9 @@ func (u *update) recompare(ctx context.Context, t todo, changed func(slot string
 	return next, nil
 }
 
-// addToServer is vm.Onto, with what PVE needs for the devices that are new.
+// addToServer is vm.WithServerDevices, with what PVE needs for the devices that are new.
 func addToServer(server, prior, planned vm.Spec) (before, after vm.Spec) {
-	before, after = vm.Onto(server, prior, planned)
+	before, after = vm.WithServerDevices(server, prior, planned)
 	for slot, disk := range after.Disks {
 		_, taken := server.Disks[slot]
 		if from := vm.SlotOf(server.Disks, disk.Volume); from != "" && !taken && !has(prior.Disks, slot) { // it brings its options

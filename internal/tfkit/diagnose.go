@@ -47,7 +47,7 @@ func Diagnose(a Attempt, err error) diag.Diagnostics {
 	}
 	var failed *tx.Error
 	if errors.As(err, &failed) {
-		return a.diagnose(failed.Err, failed.Step, aftermath(a, failed))
+		return a.diagnose(failed.Err, failed.Step, afterFailure(a, failed))
 	}
 	return a.diagnose(err, "", "")
 }
@@ -55,14 +55,14 @@ func Diagnose(a Attempt, err error) diag.Diagnostics {
 // diagnose makes the diagnostics. The failed step and what came after it stand in the first one.
 func (a Attempt) diagnose(err error, step, after string) diag.Diagnostics {
 	var diags diag.Diagnostics
-	for _, each := range split(err) {
+	for _, each := range unjoin(err) {
 		var failed *tx.StepError
 		if errors.As(each, &failed) {
 			diags = append(diags, a.diagnose(failed.Err, failed.Step, after)...)
 			continue
 		}
 		for _, c := range a.causes(each) {
-			detail := a.discreet(c.detail(step, after))
+			detail := a.redact(c.detail(step, after))
 			if len(c.path.Steps()) == 0 {
 				diags.AddError(a.summary(), detail)
 			} else {
@@ -76,8 +76,8 @@ func (a Attempt) diagnose(err error, step, after string) diag.Diagnostics {
 
 func (a Attempt) summary() string { return "Cannot " + a.Verb + " " + a.Thing }
 
-// discreet takes the secrets out of a text.
-func (a Attempt) discreet(text string) string {
+// redact takes the secrets out of a text.
+func (a Attempt) redact(text string) string {
 	for _, secret := range a.Secrets {
 		if secret != "" {
 			text = strings.ReplaceAll(text, secret, "(redacted)")
@@ -86,12 +86,12 @@ func (a Attempt) discreet(text string) string {
 	return text
 }
 
-// split takes errors.Join apart.
-func split(err error) []error {
+// unjoin takes errors.Join apart.
+func unjoin(err error) []error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, each := range many.Unwrap() {
-			all = append(all, split(each)...)
+			all = append(all, unjoin(each)...)
 		}
 		return all
 	}

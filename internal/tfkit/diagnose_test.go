@@ -101,7 +101,7 @@ func TestDiagnose(t *testing.T) {
 			}
 		}
 	}
-	b.WriteString("=== warning of a refresh\n" + render(Unsure(Attempt{Thing: "VM 101 on pve1"}, errors.New("node pve1 is offline"))))
+	b.WriteString("=== warning of a refresh\n" + render(NotRefreshed(Attempt{Thing: "VM 101 on pve1"}, errors.New("node pve1 is offline"))))
 	b.WriteString("=== leftovers of a destroy\n" + render(Leftovers(Attempt{Verb: "destroy", Thing: "VM 101 on pve1"},
 		&tx.LeftError{Left: []provision.Residue{{Node: "pve1", What: "volume x:vm-101-disk-0", Command: "pvesm free x:vm-101-disk-0"}}, Err: errors.New("storage x is offline")},
 		[]provision.Residue{{Node: "pve1", What: "volume x:vm-101-disk-0", Command: "pvesm free x:vm-101-disk-0"}})))

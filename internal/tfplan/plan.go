@@ -37,11 +37,11 @@ type spot struct {
 	*node
 	at            string // its path
 	config, prior tftypes.Value
-	around
+	surroundings
 }
 
-// around is what an attribute's surroundings mean for it.
-type around struct {
+// surroundings is what an attribute's surroundings mean for it.
+type surroundings struct {
 	fresh    bool // the object that it stands in does not exist yet
 	removed  bool // the group that it stands in left the configuration
 	inherits bool // what is not configured is not known: the server has it from a copy, or from a slot that the state does not know
@@ -51,10 +51,10 @@ type around struct {
 func (s Shape) Plan(in Input) Planned {
 	p := &planner{Input: in, creating: !has(in.Prior)}
 	root := spot{node: s.root, config: in.Config, prior: in.Prior}
-	value := p.attributes(root, s.typ, around{fresh: p.creating, inherits: p.creating && in.Inherits})
+	value := p.attributes(root, s.typ, surroundings{fresh: p.creating, inherits: p.creating && in.Inherits})
 	out := Planned{Value: value, Changed: p.creating || !value.Equal(in.Prior)}
-	if out.Changed && !p.creating && s.root.touches(value, in.Prior) {
-		out.Value = s.root.refreshed(value, in.Config)
+	if out.Changed && !p.creating && s.root.changesServer(value, in.Prior) {
+		out.Value = s.root.withVolatileUnknown(value, in.Config)
 	}
 	slices.Sort(p.forgotten)
 	out.Forgotten = p.forgotten
@@ -62,13 +62,13 @@ func (s Shape) Plan(in Input) Planned {
 }
 
 // attributes plans all attributes of one object, whose type is typ and whose insides are in.
-func (p *planner) attributes(object spot, typ tftypes.Type, in around) tftypes.Value {
+func (p *planner) attributes(object spot, typ tftypes.Type, in surroundings) tftypes.Value {
 	config, prior := fields(object.config), fields(object.prior)
 	values := make(map[string]tftypes.Value, len(object.children))
 	for name, child := range object.children {
 		t := attributeType(typ, name)
 		values[name] = p.attribute(spot{node: child, at: join(object.at, name), config: valueOr(config, name, null(t)),
-			prior: valueOr(prior, name, null(t)), around: in})
+			prior: valueOr(prior, name, null(t)), surroundings: in})
 	}
 	return tftypes.NewValue(typ, values)
 }
@@ -100,11 +100,11 @@ func (p *planner) leaf(a spot) tftypes.Value {
 		return a.config
 	case !a.computed:
 		return a.config
-	case a.fresh && (!a.optional || a.rule.Made || a.inherits):
+	case a.fresh && (!a.optional || a.rule.ServerChooses || a.inherits):
 		return unknown(typ)
 	case a.fresh:
 		return null(typ)
-	case a.optional && p.Managed[a.at] && (a.removed || !a.rule.Keep):
+	case a.optional && p.Managed[a.at] && (a.removed || !a.rule.KeepOnRemoval):
 		return null(typ)
 	default:
 		return a.prior
@@ -112,7 +112,7 @@ func (p *planner) leaf(a spot) tftypes.Value {
 }
 
 func (p *planner) group(a spot) tftypes.Value {
-	typ, inside := a.config.Type(), a.around
+	typ, inside := a.config.Type(), a.surroundings
 	switch {
 	case !a.config.IsNull():
 		inside.fresh = a.fresh || !has(a.prior)
@@ -121,24 +121,24 @@ func (p *planner) group(a spot) tftypes.Value {
 		return a.config
 	case a.fresh && a.inherits:
 		return unknown(typ)
-	case a.fresh && a.rule.Absent, !a.fresh && !has(a.prior):
+	case a.fresh && a.rule.MayBeAbsent, !a.fresh && !has(a.prior):
 		return null(typ)
 	case a.fresh:
 		a.prior = tftypes.Value{}
 		return p.attributes(a, typ, inside)
-	case a.rule.Whole && p.Managed[a.at]:
+	case a.rule.OneObject && p.Managed[a.at]:
 		return null(typ)
 	}
 	inside.removed = p.Managed[a.at]
 	value := p.attributes(a, typ, inside)
-	if a.rule.Absent && a.empty(value) {
+	if a.rule.MayBeAbsent && a.isUnset(value) {
 		return null(typ)
 	}
 	return value
 }
 
-// empty reports whether nothing that can be configured is left in a group.
-func (n *node) empty(value tftypes.Value) bool {
+// isUnset reports whether nothing that can be configured is left in a group.
+func (n *node) isUnset(value tftypes.Value) bool {
 	values := fields(value)
 	for name, child := range n.children {
 		if child.optional && !values[name].IsNull() {
@@ -171,7 +171,7 @@ func (p *planner) slots(a spot) tftypes.Value {
 		was, exists := before[key]
 		device := spot{node: a.node, at: join(a.at, key), config: element, prior: was}
 		values[key] = p.attributes(device, elementType(typ),
-			around{fresh: a.fresh || !exists, inherits: p.creating && p.Inherits || !p.creating && !exists})
+			surroundings{fresh: a.fresh || !exists, inherits: p.creating && p.Inherits || !p.creating && !exists})
 	}
 	return tftypes.NewValue(typ, values)
 }
@@ -189,7 +189,7 @@ func (p *planner) inheritedSlots(a spot) tftypes.Value {
 	values := map[string]tftypes.Value{}
 	for key, was := range fields(a.prior) {
 		if at := join(a.at, key); !p.Managed[at] {
-			values[key] = p.attributes(spot{node: a.node, at: at, prior: was}, elementType(typ), around{inherits: a.inherits})
+			values[key] = p.attributes(spot{node: a.node, at: at, prior: was}, elementType(typ), surroundings{inherits: a.inherits})
 		}
 	}
 	if len(values) == 0 {
@@ -198,9 +198,9 @@ func (p *planner) inheritedSlots(a spot) tftypes.Value {
 	return tftypes.NewValue(typ, values)
 }
 
-// touches reports whether a plan differs from the prior state in more than what the server does not know.
-func (n *node) touches(planned, prior tftypes.Value) bool {
-	if n.rule.Local || planned.Equal(prior) {
+// changesServer reports whether a plan differs from the prior state in more than what the server does not know.
+func (n *node) changesServer(planned, prior tftypes.Value) bool {
+	if n.rule.OnlyInState || planned.Equal(prior) {
 		return false
 	}
 	if n.kind == leaf || !has(planned) || !has(prior) {
@@ -216,15 +216,15 @@ func (n *node) touches(planned, prior tftypes.Value) bool {
 			child = n.slot()
 		}
 		was, ok := before[name]
-		if !ok || child.touches(value, was) {
+		if !ok || child.changesServer(value, was) {
 			return true
 		}
 	}
 	return false
 }
 
-// refreshed makes the volatile attributes of a plan that changes something unknown.
-func (n *node) refreshed(value, config tftypes.Value) tftypes.Value {
+// withVolatileUnknown makes the volatile attributes of a plan that changes something unknown.
+func (n *node) withVolatileUnknown(value, config tftypes.Value) tftypes.Value {
 	typ := value.Type()
 	if n.rule.Volatile && !has(config) {
 		return unknown(typ)
@@ -242,7 +242,7 @@ func (n *node) refreshed(value, config tftypes.Value) tftypes.Value {
 		if !ok {
 			c = null(v.Type())
 		}
-		values[name] = child.refreshed(v, c)
+		values[name] = child.withVolatileUnknown(v, c)
 	}
 	return tftypes.NewValue(typ, values)
 }

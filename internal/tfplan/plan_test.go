@@ -27,11 +27,11 @@ func toy() (Shape, tftypes.Object) {
 	}}
 	shape := NewShape(ctx, s, map[string]Rule{
 		"name":  {Same: func(a, b tftypes.Value) bool { return strings.EqualFold(show(a), show(b)) }},
-		"made":  {Made: true},
-		"kept":  {Keep: true},
-		"wish":  {Local: true},
+		"made":  {ServerChooses: true},
+		"kept":  {KeepOnRemoval: true},
+		"wish":  {OnlyInState: true},
 		"stat":  {Volatile: true},
-		"whole": {Absent: true, Whole: true},
+		"whole": {MayBeAbsent: true, OneObject: true},
 	})
 	typ, _ := s.Type().TerraformType(ctx).(tftypes.Object)
 	return shape, typ

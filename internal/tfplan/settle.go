@@ -55,10 +55,10 @@ func (n *node) refresh(prior, server tftypes.Value, all bool) tftypes.Value {
 	switch {
 	case n.writeOnly:
 		return null(typ)
-	case n.rule.Local:
+	case n.rule.OnlyInState:
 		return prior
 	case server.Type() == nil || server.IsNull():
-		if n.rule.Silent || n.meansNothing(prior) {
+		if n.rule.MayBeUnreported || n.isDefault(prior) {
 			return prior
 		}
 		return null(typ)
@@ -82,9 +82,9 @@ func (n *node) refresh(prior, server tftypes.Value, all bool) tftypes.Value {
 	return tftypes.NewValue(typ, values)
 }
 
-// meansNothing reports whether a value in state is what the server means when it says nothing: its default, or a list,
+// isDefault reports whether a value in state is what the server means when it says nothing: its default, or a list,
 // map or group without anything in it.
-func (n *node) meansNothing(prior tftypes.Value) bool {
+func (n *node) isDefault(prior tftypes.Value) bool {
 	if !has(prior) {
 		return false
 	}
@@ -95,18 +95,18 @@ func (n *node) meansNothing(prior tftypes.Value) bool {
 	case slots:
 		return len(fields(prior)) == 0
 	case group:
-		return n.rule.Absent && n.hollow(prior)
+		return n.rule.MayBeAbsent && n.isDefaultInside(prior)
 	case leaf:
 	}
 	var elements []tftypes.Value
 	return n.kind == leaf && !prior.Type().Is(tftypes.Map{}) && prior.As(&elements) == nil && len(elements) == 0
 }
 
-// hollow reports whether all that is said in a group means what the server means when it says nothing.
-func (n *node) hollow(value tftypes.Value) bool {
+// isDefaultInside reports whether all that is said in a group means what the server means when it says nothing.
+func (n *node) isDefaultInside(value tftypes.Value) bool {
 	values := fields(value)
 	for name, child := range n.children {
-		if child.optional && !values[name].IsNull() && !child.meansNothing(values[name]) {
+		if child.optional && !values[name].IsNull() && !child.isDefault(values[name]) {
 			return false
 		}
 	}
@@ -133,7 +133,7 @@ func (s Shape) Between(prior, planned, server tftypes.Value) tftypes.Value {
 
 func (n *node) union(prior, planned tftypes.Value) tftypes.Value {
 	switch {
-	case n.rule.Local || !planned.IsKnown() || planned.IsNull():
+	case n.rule.OnlyInState || !planned.IsKnown() || planned.IsNull():
 		return prior
 	case n.kind == leaf || !has(prior):
 		return Known(planned)

@@ -10,20 +10,20 @@ import (
 // Rule says what sets one attribute apart. The zero Rule is an attribute which is null on the server as long as nobody
 // sets it, which is reset when it is taken out of the configuration, and which only a change of itself changes.
 type Rule struct {
-	// Keep: taken out of the configuration, the value stands, since there is nothing to reset it to.
-	Keep bool
-	// Made: where it is not configured the server chooses a value at creation.
-	Made bool
+	// KeepOnRemoval: taken out of the configuration, the value stands, since there is nothing to reset it to.
+	KeepOnRemoval bool
+	// ServerChooses: where it is not configured the server chooses a value at creation.
+	ServerChooses bool
 	// Volatile: computed, and any change of the resource may change it.
 	Volatile bool
-	// Local: a wish or a memory that the server does not have; a refresh leaves it as it is in state.
-	Local bool
-	// Silent: the server takes the value but need not say it afterwards; then a refresh leaves what is in state.
-	Silent bool
-	// Absent: a group that as a whole may be missing on the server; its null is told from a group of nulls.
-	Absent bool
-	// Whole: an Absent group that is one object on the server, so it is removed as a whole.
-	Whole bool
+	// OnlyInState: a wish or a memory that the server does not have; a refresh leaves it as it is in state.
+	OnlyInState bool
+	// MayBeUnreported: the server takes the value but need not say it afterwards; then a refresh leaves what is in state.
+	MayBeUnreported bool
+	// MayBeAbsent: a group that as a whole may be missing on the server; its null is told from a group of nulls.
+	MayBeAbsent bool
+	// OneObject: a MayBeAbsent group that is one object on the server, so it is removed as a whole.
+	OneObject bool
 	// Same reports whether two known values mean the same; nil: only if they are equal.
 	Same func(a, b tftypes.Value) bool
 	// Default is the server's default, when it prints nothing for it. The zero Value: unknown or none.

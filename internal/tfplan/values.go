@@ -31,7 +31,7 @@ func Known(v tftypes.Value) tftypes.Value {
 	inMap := v.Type().Is(tftypes.Map{})
 	for name, child := range values {
 		if object, ok := child.Type().(tftypes.Object); ok && inMap && !child.IsKnown() {
-			values[name] = empty(object)
+			values[name] = nullObject(object)
 			continue
 		}
 		values[name] = Known(child)
@@ -39,8 +39,8 @@ func Known(v tftypes.Value) tftypes.Value {
 	return tftypes.NewValue(v.Type(), values)
 }
 
-// empty is an object whose attributes are all null.
-func empty(t tftypes.Object) tftypes.Value {
+// nullObject is an object whose attributes are all null.
+func nullObject(t tftypes.Object) tftypes.Value {
 	values := map[string]tftypes.Value{}
 	for name, typ := range t.AttributeTypes {
 		values[name] = null(typ)

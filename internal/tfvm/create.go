@@ -26,7 +26,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	resp.Diagnostics.Append(plan.firstVolumes()...)
+	resp.Diagnostics.Append(plan.refuseVolumes()...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -35,11 +35,11 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	limit := tfkit.Duration(plan.limits().Create, tfkit.CreateTimeout)
+	limit := tfkit.Duration(plan.timeouts().Create, tfkit.CreateTimeout)
 	ctx, cancel := context.WithTimeout(maskPassword(ctx, password), limit)
 	defer cancel()
 
-	request := plan.creation(password, limit)
+	request := plan.createRequest(password, limit)
 	request.Range = r.Session.Range
 	made, err := r.machines.Create(ctx, request)
 
@@ -52,14 +52,14 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	if made.Guest.VMID == 0 {
 		return
 	}
-	resp.State.Raw, diags = v.settle(ctx, req.Plan.Raw, made.Guest)
+	resp.State.Raw, diags = v.newState(ctx, req.Plan.Raw, made.Guest)
 	resp.Diagnostics.Append(diags...)
-	kept := privateState{Managed: v.shape.Managed(req.Config.Raw), Identity: made.Guest.Identity, Residues: made.Left, Proof: made.Proof}
-	resp.Diagnostics.Append(kept.write(ctx, resp.Private)...)
+	private := privateState{Managed: v.shape.Managed(req.Config.Raw), Identity: made.Guest.Identity, Residues: made.Left, Proof: made.Proof}
+	resp.Diagnostics.Append(private.write(ctx, resp.Private)...)
 }
 
-// firstVolumes refuses volumes that were not known in the plan: a new VM has none.
-func (m *model) firstVolumes() diag.Diagnostics {
+// refuseVolumes refuses volumes that were not known in the plan: a new VM has none.
+func (m *model) refuseVolumes() diag.Diagnostics {
 	c := &validation{}
 	for _, slot := range sortedSlots(m.Disks) {
 		if volume := m.Disks[slot].Volume; volume != nil {
@@ -69,8 +69,8 @@ func (m *model) firstVolumes() diag.Diagnostics {
 	return c.diags
 }
 
-// settle is the state after a create or an update that did what was planned.
-func (v values) settle(ctx context.Context, planned tftypes.Value, g provision.Guest) (tftypes.Value, diag.Diagnostics) {
+// newState is the state after a create or an update that did what was planned.
+func (v values) newState(ctx context.Context, planned tftypes.Value, g provision.Guest) (tftypes.Value, diag.Diagnostics) {
 	server, diags := v.server(ctx, g)
 	if diags.HasError() { // a bug, but the VM exists: its id must not be lost
 		server = tftypes.NewValue(planned.Type(), nil)
@@ -78,8 +78,8 @@ func (v values) settle(ctx context.Context, planned tftypes.Value, g provision.G
 	return v.shape.Settle(planned, server), diags
 }
 
-// creation is the plan as a request.
-func (m *model) creation(password *string, limit time.Duration) provision.CreateRequest {
+// createRequest is the plan as a request.
+func (m *model) createRequest(password *string, limit time.Duration) provision.CreateRequest {
 	request := provision.CreateRequest{
 		Node: value(m.Node), VMID: int(value(m.VMID)), Pool: value(m.Pool),
 		Spec:  m.spec(m.Clone != nil),

@@ -17,9 +17,9 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	v := r.values()
 	state, diags := v.model(ctx, req.State.Raw)
 	resp.Diagnostics.Append(diags...)
-	kept, diags := readPrivateState(ctx, req.Private)
+	private, diags := readPrivateState(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
-	resp.Diagnostics.Append(kept.restoreFailed(ctx, int(value(state.VMID)), resp.Private)...)
+	resp.Diagnostics.Append(private.restoreFailed(ctx, int(value(state.VMID)), resp.Private)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -28,29 +28,29 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.limits().Delete, tfkit.DeleteTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.timeouts().Delete, tfkit.DeleteTimeout))
 	defer cancel()
 
-	left, warnings, err := r.machines.Delete(ctx, state.removal(kept))
+	left, warnings, err := r.machines.Delete(ctx, state.deleteRequest(private))
 	resp.Diagnostics.Append(tfkit.Warn(warnings)...)
 	if err == nil && len(left) == 0 {
 		return
 	}
 	resp.Diagnostics.Append(tfkit.Leftovers(attempt, err, left)...)
-	resp.Diagnostics.Append(writeResidues(ctx, resp.Private, remembered(left, kept, int(value(state.VMID))))...)
+	resp.Diagnostics.Append(writeResidues(ctx, resp.Private, worthNoting(left, private, int(value(state.VMID))))...)
 }
 
-// remembered leaves out the VM itself where its identity is known: the resource in state is what remembers it, and a refresh
+// worthNoting leaves out the VM itself where its identity is known: the resource in state is what remembers it, and a refresh
 // need not warn of it.
-func remembered(left []provision.Residue, kept privateState, vmid int) []provision.Residue {
+func worthNoting(left []provision.Residue, private privateState, vmid int) []provision.Residue {
 	return slices.DeleteFunc(slices.Clone(left), func(r provision.Residue) bool {
-		return r.Kind == "guest" && r.ID == strconv.Itoa(vmid) && kept.Proof == nil && !kept.Identity.IsZero()
+		return r.Kind == "guest" && r.ID == strconv.Itoa(vmid) && private.Proof == nil && !private.Identity.IsZero()
 	})
 }
 
-// removal is the state as a request.
-func (m *model) removal(kept privateState) provision.DeleteRequest {
-	request := provision.DeleteRequest{Ref: m.ref(kept), Left: kept.Residues, Pool: value(m.Pool), StopTimeout: tfkit.Duration(m.ShutdownTimeout, 0)}
+// deleteRequest is the state as a request.
+func (m *model) deleteRequest(private privateState) provision.DeleteRequest {
+	request := provision.DeleteRequest{Ref: m.ref(private), Left: private.Residues, Pool: value(m.Pool), StopTimeout: tfkit.Duration(m.ShutdownTimeout, 0)}
 	if d := m.OnDestroy; d != nil {
 		request.ForceStop = value(d.PowerOff) == "force"
 		request.StopTimeout = tfkit.Duration(d.Timeout, request.StopTimeout)

@@ -111,7 +111,7 @@ func (w *world) update(t fataler, config model) {
 	p := &planning{values: w.v, config: configuration{raw}, state: w.state, prior: prior, plan: plan, value: planned.Value}
 	p.planConsequences()
 	value := p.value
-	r := change(prior, modelOf(t, w.v, value), privateState{Managed: w.managed}, nil)
+	r := updateRequest(prior, modelOf(t, w.v, value), privateState{Managed: w.managed}, nil)
 	diff := vm.Diff(vm.WithRest(r.Prior, w.server), modelled(r.Planned))
 	w.server, w.pool = obey(w.server, diff), r.Pool
 	w.power(plan)

@@ -25,7 +25,7 @@ func (p *planning) chooseNode(ctx context.Context) {
 
 // planPendingChanges plans the restart that an earlier apply owes.
 func (p *planning) planPendingChanges() {
-	if len(pendingRestart(p.prior, p.plan, p.kept.Managed)) > 0 {
+	if len(pendingRestart(p.prior, p.plan, p.private.Managed)) > 0 {
 		p.value, p.changed = tfplan.Edit(p.value, map[string]bool{"pending_changes": true}, nil), true
 	}
 }

@@ -69,7 +69,7 @@ func (p *planning) request() provision.PlanRequest {
 	}
 	if creating {
 		q.VMID, q.Clone = int(value(plan.VMID)), plan.Clone.request()
-		if p.kept.Replaces == q.VMID || p.r.run.wasRefreshed(q.VMID) {
+		if p.private.Replaces == q.VMID || p.r.run.wasRefreshed(q.VMID) {
 			q.VMID = 0 // ours: it is replaced
 		}
 		if plan.Clone != nil {

@@ -154,7 +154,7 @@ func (v *volumeNames) holdings(ctx context.Context) *provision.Holdings {
 			sized = append(sized, v.config.text("disks."+slot+".volume"))
 		}
 	}
-	if held, err := v.r.machines.Holdings(ctx, v.prior.ref(v.kept), sized); err == nil {
+	if held, err := v.r.machines.Holdings(ctx, v.prior.ref(v.private), sized); err == nil {
 		v.held = &held
 	}
 	return v.held

@@ -92,7 +92,7 @@ func (p *planning) warnRestart() {
 		return
 	}
 	options := vm.NeedsRestart(p.before.spec(false), p.after.spec(false))
-	options = append(options, pendingRestart(p.prior, p.plan, p.kept.Managed)...)
+	options = append(options, pendingRestart(p.prior, p.plan, p.private.Managed)...)
 	if len(options) == 0 {
 		return
 	}

@@ -16,11 +16,11 @@ import (
 type planning struct {
 	r *Resource
 	values
-	config configuration // as it is written
-	state  tftypes.Value // before; null for a VM that is to be made
-	prior  model         // the state
-	kept   privateState
-	out    keyWriter // where the next step of Terraform finds what this one notes
+	config  configuration // as it is written
+	state   tftypes.Value // before; null for a VM that is to be made
+	prior   model         // the state
+	private privateState
+	out     keyWriter // where the next step of Terraform finds what this one notes
 
 	volumes   *volumeNames  // what the volumes that the configuration names mean
 	value     tftypes.Value // what is planned
@@ -39,7 +39,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	var diags diag.Diagnostics
 	p.prior, diags = p.model(ctx, req.State.Raw)
 	p.diags.Append(diags...)
-	p.kept, diags = readPrivateState(ctx, req.Private)
+	p.private, diags = readPrivateState(ctx, req.Private)
 	p.diags.Append(diags...)
 	switch {
 	case p.diags.HasError():
@@ -57,7 +57,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 // destroy refuses what PVE would refuse. What a failed create left may have its template's protection; it is removed all
 // the same.
 func (p *planning) destroy() {
-	if p.kept.Proof == nil {
+	if p.private.Proof == nil {
 		p.refuseProtected("destroy")
 	}
 }
@@ -90,7 +90,7 @@ func (p *planning) update(ctx context.Context) {
 	// Then what is a change although no attribute of the configuration differs.
 	p.chooseNode(ctx)
 	p.planPendingChanges()
-	if p.kept.Gone {
+	if p.private.Gone {
 		p.replaceDestroyed(ctx)
 		return
 	}
@@ -108,7 +108,7 @@ func (p *planning) update(ctx context.Context) {
 		return
 	}
 	// Then what is wrong with it by itself, and what the reader is to know. The server is asked last.
-	p.before, p.after = normalized(p.prior, p.plan, p.kept.Managed)
+	p.before, p.after = normalized(p.prior, p.plan, p.private.Managed)
 	p.refuseChanges()
 	p.refuseSlotChanges()
 	p.warnRemovedDisks()
@@ -126,7 +126,7 @@ func (p *planning) creating() bool { return p.state.IsNull() }
 
 // compute plans attribute by attribute.
 func (p *planning) compute(ctx context.Context, config tftypes.Value) {
-	planned := p.shape.Plan(tfplan.Input{Config: config, Prior: p.state, Managed: p.kept.Managed, Inherits: !p.config.at("clone").IsNull()})
+	planned := p.shape.Plan(tfplan.Input{Config: config, Prior: p.state, Managed: p.private.Managed, Inherits: !p.config.at("clone").IsNull()})
 	p.value, p.changed, p.forgotten = p.volumes.withUnknowns(planned.Value), planned.Changed, planned.Forgotten
 	var diags diag.Diagnostics
 	p.plan, diags = p.model(ctx, p.value)
@@ -139,4 +139,4 @@ func (p *planning) refuse(at path.Path, why string) {
 }
 
 // managed reports whether the configuration of the last create or update set an attribute.
-func (p *planning) managed(at string) bool { return p.kept.Managed[at] }
+func (p *planning) managed(at string) bool { return p.private.Managed[at] }

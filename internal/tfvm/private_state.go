@@ -68,11 +68,11 @@ func readPrivateState(ctx context.Context, private keyReader) (privateState, dia
 }
 
 // write writes that of a VM that was just created, adopted or recognised.
-func (m privateState) write(ctx context.Context, private keyWriter) diag.Diagnostics {
+func (m privateState) write(ctx context.Context, out keyWriter) diag.Diagnostics {
 	var diags diag.Diagnostics
-	diags.Append(private.SetKey(ctx, keyManaged, m.Managed.JSON())...)
-	diags.Append(writeResidues(ctx, private, m.Residues)...)
-	diags.Append(writeIdentity(ctx, private, m.Identity)...)
+	diags.Append(out.SetKey(ctx, keyManaged, m.Managed.JSON())...)
+	diags.Append(writeResidues(ctx, out, m.Residues)...)
+	diags.Append(writeIdentity(ctx, out, m.Identity)...)
 	if m.Proof == nil {
 		return diags
 	}
@@ -81,54 +81,54 @@ func (m privateState) write(ctx context.Context, private keyWriter) diag.Diagnos
 		diags.AddError("Cannot note what proves that a VM is ours", err.Error())
 		return diags
 	}
-	diags.Append(private.SetKey(ctx, keyProof, proof)...)
+	diags.Append(out.SetKey(ctx, keyProof, proof)...)
 	return diags
 }
 
 // writeIdentity writes the identity alone.
-func writeIdentity(ctx context.Context, private keyWriter, identity provision.Identity) diag.Diagnostics {
+func writeIdentity(ctx context.Context, out keyWriter, identity provision.Identity) diag.Diagnostics {
 	raw, err := json.Marshal(identity)
 	if err != nil {
 		var diags diag.Diagnostics
 		diags.AddError("Cannot note the identity of a VM", err.Error())
 		return diags
 	}
-	return private.SetKey(ctx, keyIdentity, raw)
+	return out.SetKey(ctx, keyIdentity, raw)
 }
 
 // writeAgent writes whether the agent of a guest that was asked answered, where that is news. A silent agent costs the node a
 // worker for seconds, so those that are known for it are asked last.
-func writeAgent(ctx context.Context, private keyWriter, guest provision.Guest, kept privateState) diag.Diagnostics {
+func writeAgent(ctx context.Context, out keyWriter, guest provision.Guest, private privateState) diag.Diagnostics {
 	switch {
-	case guest.Silent && !kept.Silent:
-		return private.SetKey(ctx, keySilent, []byte("true"))
-	case guest.Interfaces != nil && kept.Silent:
-		return private.SetKey(ctx, keySilent, []byte("false"))
+	case guest.Silent && !private.Silent:
+		return out.SetKey(ctx, keySilent, []byte("true"))
+	case guest.Interfaces != nil && private.Silent:
+		return out.SetKey(ctx, keySilent, []byte("false"))
 	}
 	return nil
 }
 
 // writeGone writes whether the VM itself is gone while something of it is left, where that is news.
-func writeGone(ctx context.Context, private keyWriter, gone bool, kept privateState) diag.Diagnostics {
-	if gone == kept.Gone {
+func writeGone(ctx context.Context, out keyWriter, gone bool, private privateState) diag.Diagnostics {
+	if gone == private.Gone {
 		return nil
 	}
-	return private.SetKey(ctx, keyGone, []byte(strconv.FormatBool(gone)))
+	return out.SetKey(ctx, keyGone, []byte(strconv.FormatBool(gone)))
 }
 
 // writeReplaced tells the second plan of a replacement, which knows no prior state, what is replaced.
-func writeReplaced(ctx context.Context, private keyWriter, prior model) diag.Diagnostics {
+func writeReplaced(ctx context.Context, out keyWriter, prior model) diag.Diagnostics {
 	vmid, err := json.Marshal(value(prior.VMID))
 	if err != nil {
 		var diags diag.Diagnostics
 		diags.AddError("Cannot note the VMID of a VM that is replaced", err.Error())
 		return diags
 	}
-	return private.SetKey(ctx, keyReplaces, vmid)
+	return out.SetKey(ctx, keyReplaces, vmid)
 }
 
 // writeResidues writes the residues alone.
-func writeResidues(ctx context.Context, private keyWriter, left []provision.Residue) diag.Diagnostics {
+func writeResidues(ctx context.Context, out keyWriter, left []provision.Residue) diag.Diagnostics {
 	if left == nil {
 		left = []provision.Residue{}
 	}
@@ -138,5 +138,5 @@ func writeResidues(ctx context.Context, private keyWriter, left []provision.Resi
 		diags.AddError("Cannot note what is left of a VM", err.Error())
 		return diags
 	}
-	return private.SetKey(ctx, keyResidues, raw)
+	return out.SetKey(ctx, keyResidues, raw)
 }

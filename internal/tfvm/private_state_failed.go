@@ -19,14 +19,14 @@ type failedVM struct {
 }
 
 // noteFailed notes for the plan what a refresh knows of a VM of which something was left.
-func (r *Resource) noteFailed(vmid int, kept privateState) {
-	if kept.Proof != nil || len(kept.Residues) > 0 {
-		r.run.noteFailed(vmid, failedVM{Identity: kept.Identity, Residues: kept.Residues, Proof: kept.Proof})
+func (r *Resource) noteFailed(vmid int, private privateState) {
+	if private.Proof != nil || len(private.Residues) > 0 {
+		r.run.noteFailed(vmid, failedVM{Identity: private.Identity, Residues: private.Residues, Proof: private.Proof})
 	}
 }
 
 // passFailed writes them into the plan of a new VM.
-func (r *Run) passFailed(ctx context.Context, private keyWriter) diag.Diagnostics {
+func (r *Run) passFailed(ctx context.Context, out keyWriter) diag.Diagnostics {
 	var diags diag.Diagnostics
 	failed := r.allFailed()
 	if len(failed) == 0 {
@@ -37,15 +37,15 @@ func (r *Run) passFailed(ctx context.Context, private keyWriter) diag.Diagnostic
 		diags.AddError("Cannot note what is left of VMs", err.Error())
 		return diags
 	}
-	return private.SetKey(ctx, keyFailed, raw)
+	return out.SetKey(ctx, keyFailed, raw)
 }
 
 // restoreFailed gives a destroy back what it is not handed, and notes it again, since the state keeps what the destroy says.
-func (m *privateState) restoreFailed(ctx context.Context, vmid int, private interface {
+func (m *privateState) restoreFailed(ctx context.Context, vmid int, store interface {
 	keyReader
 	keyWriter
 }) diag.Diagnostics {
-	raw, diags := private.GetKey(ctx, keyFailed)
+	raw, diags := store.GetKey(ctx, keyFailed)
 	if len(raw) == 0 || m.Proof != nil || !m.Identity.IsZero() {
 		return diags
 	}
@@ -56,7 +56,7 @@ func (m *privateState) restoreFailed(ctx context.Context, vmid int, private inte
 	}
 	if was, ok := failed[vmid]; ok {
 		m.Identity, m.Residues, m.Proof = was.Identity, was.Residues, was.Proof
-		diags.Append(m.write(ctx, private)...)
+		diags.Append(m.write(ctx, store)...)
 	}
 	return diags
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
@@ -17,7 +18,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	v := r.values()
 	state, diags := v.model(ctx, req.State.Raw)
 	resp.Diagnostics.Append(diags...)
-	kept, diags := readPrivateState(ctx, req.Private)
+	private, diags := readPrivateState(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -29,63 +30,71 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		return
 	}
 	r.run.noteRefreshed(int(value(state.VMID)))
-	r.noteFailed(int(value(state.VMID)), kept)
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.limits().Read, tfkit.ReadTimeout))
+	r.noteFailed(int(value(state.VMID)), private)
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.timeouts().Read, tfkit.ReadTimeout))
 	defer cancel()
 
-	guest, seen, err := r.machines.Read(ctx, state.ref(kept))
-	var other *provision.IdentityError
+	guest, seen, err := r.machines.Read(ctx, state.ref(private))
+	if diags := whyNotRead(attempt, seen, err); len(diags) > 0 {
+		resp.Diagnostics.Append(diags...)
+		return
+	}
 	switch {
-	case errors.As(err, &other), tfkit.LoginRefused(err), tfkit.Unreachable(err):
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	case seen == provision.Unknown || err != nil:
-		resp.Diagnostics.Append(tfkit.Unsure(attempt, err)...)
-		return
 	case guest.Husk:
 		resp.Diagnostics.AddWarning(attempt.Thing+" is gone",
-			"Its destroy was interrupted while it removed a volume, for which it had made an empty VM of the same id. \"terraform destroy\" and the next apply remove both.")
+			"Its destroy was interrupted while it removed a volume, for which it had made an empty VM of the same id. "+
+				"\"terraform destroy\" and the next apply remove both.")
 	case seen == provision.Found:
-		resp.Diagnostics.Append(writeAgent(ctx, resp.Private, guest, kept)...)
-		r.withTagStyle(ctx, v, state.Tags, guest.Spec.Tags).refresh(ctx, req, resp, state.withKnownAddresses(guest), kept)
+		resp.Diagnostics.Append(writeAgent(ctx, resp.Private, guest, private)...)
+		r.withTagStyle(ctx, v, state.Tags, guest.Spec.Tags).refresh(ctx, req, resp, state.withKnownAddresses(guest), private)
 	}
-	left := r.recheck(ctx, state.ref(kept), kept.Residues, attempt, resp)
+	left := r.recheckResidues(ctx, state.ref(private), private.Residues, attempt, resp)
 	if seen == provision.Gone && len(left) == 0 && !resp.Diagnostics.HasError() {
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	if seen != provision.Unknown {
-		resp.Diagnostics.Append(writeGone(ctx, resp.Private, seen == provision.Gone || guest.Husk, kept)...)
+	resp.Diagnostics.Append(writeGone(ctx, resp.Private, seen == provision.Gone || guest.Husk, private)...)
+}
+
+// whyNotRead is what is said where the server does not tell what is true of the VM in state; nothing where it does.
+func whyNotRead(a tfkit.Attempt, seen provision.Seen, err error) diag.Diagnostics {
+	var other *provision.IdentityError
+	switch {
+	case errors.As(err, &other), tfkit.LoginRefused(err), tfkit.Unreachable(err):
+		return tfkit.Diagnose(a, err)
+	case seen == provision.Unknown || err != nil:
+		return tfkit.NotRefreshed(a, err)
 	}
+	return nil
 }
 
 // refresh writes what the server says into state, and notes the identity of a VM that has none yet.
-func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, guest provision.Guest, kept privateState) {
+func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, guest provision.Guest, private privateState) {
 	server, diags := v.server(ctx, guest)
 	resp.Diagnostics.Append(diags...)
 	if diags.HasError() {
 		return
 	}
 	server = withoutPinnedMachine(req.State.Raw, server)
-	unseen := tfplan.At(req.State.Raw, "uuid").IsNull() && len(kept.Managed) == 0
+	unseen := tfplan.At(req.State.Raw, "uuid").IsNull() && len(private.Managed) == 0
 	if unseen {
 		resp.State.Raw = v.shape.Fill(req.State.Raw, server)
 	} else {
 		resp.State.Raw = v.shape.Refresh(req.State.Raw, server)
 	}
-	if kept.Identity.IsZero() && !guest.Identity.IsZero() {
+	if private.Identity.IsZero() && !guest.Identity.IsZero() {
 		resp.Diagnostics.Append(writeIdentity(ctx, resp.Private, guest.Identity)...)
 	}
 }
 
-// recheck looks whether what an earlier failure left is still there.
-func (r *Resource) recheck(ctx context.Context, ref provision.Ref, residues []provision.Residue, attempt tfkit.Attempt, resp *resource.ReadResponse) []provision.Residue {
+// recheckResidues looks whether what an earlier failure left is still there.
+func (r *Resource) recheckResidues(ctx context.Context, ref provision.Ref, residues []provision.Residue, attempt tfkit.Attempt, resp *resource.ReadResponse) []provision.Residue {
 	if len(residues) == 0 {
 		return nil
 	}
 	left, err := r.machines.Recheck(ctx, ref, residues)
 	if err != nil {
-		resp.Diagnostics.Append(tfkit.Unsure(attempt, err)...)
+		resp.Diagnostics.Append(tfkit.NotRefreshed(attempt, err)...)
 		return residues
 	}
 	if len(left) > 0 {

@@ -154,19 +154,19 @@ func maskPassword(ctx context.Context, password *string) context.Context {
 }
 
 // ref is the VM in state.
-func (m *model) ref(kept privateState) provision.Ref {
-	unseen := m.UUID == nil && len(kept.Managed) == 0 // the refresh fills everything in
-	identity := kept.Identity
-	if identity.IsZero() && kept.Proof == nil { // Terraform hands the destroy of a tainted resource no private state
+func (m *model) ref(private privateState) provision.Ref {
+	unseen := m.UUID == nil && len(private.Managed) == 0 // the refresh fills everything in
+	identity := private.Identity
+	if identity.IsZero() && private.Proof == nil { // Terraform hands the destroy of a tainted resource no private state
 		identity.UUID = value(m.UUID)
 	}
-	return provision.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: identity, Proof: kept.Proof, Status: value(m.Status),
-		Agent:    provision.AgentMemory{Enabled: m.Agent != nil && value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"), Silent: kept.Silent},
-		Firewall: m.Firewall != nil || kept.Managed["firewall"] || unseen, HA: m.HA != nil || kept.Managed["ha"]}
+	return provision.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: identity, Proof: private.Proof, Status: value(m.Status),
+		Agent:    provision.AgentMemory{Enabled: m.Agent != nil && value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"), Silent: private.Silent},
+		Firewall: m.Firewall != nil || private.Managed["firewall"] || unseen, HA: m.HA != nil || private.Managed["ha"]}
 }
 
-// limits are the configured timeouts.
-func (m *model) limits() tfkit.Timeouts {
+// timeouts are the configured timeouts.
+func (m *model) timeouts() tfkit.Timeouts {
 	if m.Timeouts == nil {
 		return tfkit.Timeouts{}
 	}

@@ -14,67 +14,67 @@ import (
 // rules says what sets single attributes apart; see tfplan.Rule. Everything that is not here follows the general rule.
 func rules() map[string]tfplan.Rule {
 	all := map[string]tfplan.Rule{
-		"vmid":        {Keep: true, Made: true},
-		"node":        {Keep: true, Made: true},
+		"vmid":        {KeepOnRemoval: true, ServerChooses: true},
+		"node":        {KeepOnRemoval: true, ServerChooses: true},
 		"description": {Same: sameText(trimEnd), Default: text("")},
 		"tags":        {Same: sameSet(strings.ToLower)},
-		"boot_order":  {Made: true},
-		"machine":     {Made: true}, // PVE pins it for Windows (qemu-server API2/Qemu.pm create_vm)
+		"boot_order":  {ServerChooses: true},
+		"machine":     {ServerChooses: true}, // PVE pins it for Windows (qemu-server API2/Qemu.pm create_vm)
 
 		"status": {Volatile: true}, "ipv4_address": {Volatile: true}, "ipv6_address": {Volatile: true},
 		"addresses": {Volatile: true}, "unused_volumes": {Volatile: true}, "pending_changes": {Volatile: true},
 
-		"clone": {Local: true}, "on_failure": {Local: true}, "on_orphaned_volumes": {Local: true}, "on_destroy": {Local: true},
-		"nodes": {Local: true}, "reboot_policy": {Local: true}, "shutdown_timeout": {Local: true}, "wait_for": {Local: true}, "removed_disks": {Local: true},
-		"timeouts": {Local: true}, "cloud_init_password_wo_version": {Local: true},
+		"clone": {OnlyInState: true}, "on_failure": {OnlyInState: true}, "on_orphaned_volumes": {OnlyInState: true}, "on_destroy": {OnlyInState: true},
+		"nodes": {OnlyInState: true}, "reboot_policy": {OnlyInState: true}, "shutdown_timeout": {OnlyInState: true}, "wait_for": {OnlyInState: true}, "removed_disks": {OnlyInState: true},
+		"timeouts": {OnlyInState: true}, "cloud_init_password_wo_version": {OnlyInState: true},
 
 		"hotplug":          {Same: sameSet(verbatim)},
 		"migrate_downtime": {Same: sameNumber},
-		"vmgenid":          {Keep: true, Made: true, Same: sameGeneration},
-		"smbios.uuid":      {Keep: true, Made: true, Same: sameText(strings.ToLower)},
+		"vmgenid":          {KeepOnRemoval: true, ServerChooses: true, Same: sameGeneration},
+		"smbios.uuid":      {KeepOnRemoval: true, ServerChooses: true, Same: sameText(strings.ToLower)},
 
 		"cpu.units": {Same: sameUnits},
 		"cpu.limit": {Same: sameNumber, Default: number(0)},
 		"cpu.flags": {Same: sameSet(verbatim)},
 
-		"disks.*.storage":     {Keep: true},
-		"disks.*.size":        {Keep: true, Made: true, Same: sameSize},
-		"disks.*.format":      {Keep: true, Made: true, Silent: true},
-		"disks.*.import_from": {Local: true},
-		"disks.*.volume":      {Keep: true, Made: true},
+		"disks.*.storage":     {KeepOnRemoval: true},
+		"disks.*.size":        {KeepOnRemoval: true, ServerChooses: true, Same: sameSize},
+		"disks.*.format":      {KeepOnRemoval: true, ServerChooses: true, MayBeUnreported: true},
+		"disks.*.import_from": {OnlyInState: true},
+		"disks.*.volume":      {KeepOnRemoval: true, ServerChooses: true},
 
-		"networks.*.model":   {Keep: true, Made: true},
-		"networks.*.macaddr": {Keep: true, Made: true, Same: sameText(strings.ToUpper)},
+		"networks.*.model":   {KeepOnRemoval: true, ServerChooses: true},
+		"networks.*.macaddr": {KeepOnRemoval: true, ServerChooses: true, Same: sameText(strings.ToUpper)},
 		"networks.*.trunks":  {Same: sameSet(verbatim)},
 		"networks.*.rate":    {Same: sameNumber, Default: number(0)},
 		"networks.*.queues":  {Default: number(0)},
 
-		"disks.*.throttle": {Absent: true},
-		"efi_disk.ms_cert": {Keep: true, Made: true}, "efi_disk.import_from": {Local: true}, "tpm_state.import_from": {Local: true},
+		"disks.*.throttle": {MayBeAbsent: true},
+		"efi_disk.ms_cert": {KeepOnRemoval: true, ServerChooses: true}, "efi_disk.import_from": {OnlyInState: true}, "tpm_state.import_from": {OnlyInState: true},
 
-		"efi_disk":         {Absent: true, Whole: true},
-		"efi_disk.storage": {Keep: true}, "efi_disk.format": {Keep: true, Made: true, Silent: true},
-		"tpm_state":         {Absent: true, Whole: true},
-		"tpm_state.storage": {Keep: true},
+		"efi_disk":         {MayBeAbsent: true, OneObject: true},
+		"efi_disk.storage": {KeepOnRemoval: true}, "efi_disk.format": {KeepOnRemoval: true, ServerChooses: true, MayBeUnreported: true},
+		"tpm_state":         {MayBeAbsent: true, OneObject: true},
+		"tpm_state.storage": {KeepOnRemoval: true},
 
-		"firewall":       {Absent: true},
+		"firewall":       {MayBeAbsent: true},
 		"firewall.rules": {Same: sameRules},
-		"ha":             {Absent: true, Whole: true},
-		"ha.state":       {Keep: true, Made: true},
+		"ha":             {MayBeAbsent: true, OneObject: true},
+		"ha.state":       {KeepOnRemoval: true, ServerChooses: true},
 		"ha.comment":     {Same: sameText(strings.TrimSpace)},
 
-		"cloud_init":          {Absent: true},
-		"cloud_init.storage":  {Keep: true},
-		"cloud_init.slot":     {Keep: true, Made: true},
-		"cloud_init.format":   {Keep: true, Made: true, Silent: true},
+		"cloud_init":          {MayBeAbsent: true},
+		"cloud_init.storage":  {KeepOnRemoval: true},
+		"cloud_init.slot":     {KeepOnRemoval: true, ServerChooses: true},
+		"cloud_init.format":   {KeepOnRemoval: true, ServerChooses: true, MayBeUnreported: true},
 		"cloud_init.ssh_keys": {Same: sameKeys},
-		"cloud_init.custom":   {Absent: true},
+		"cloud_init.custom":   {MayBeAbsent: true},
 	}
 	for _, group := range []string{"machine_options", "startup", "vga", "spice_enhancements"} {
-		all[group] = tfplan.Rule{Absent: true}
+		all[group] = tfplan.Rule{MayBeAbsent: true}
 	}
 	for _, whole := range []string{"audio", "rng", "watchdog", "ivshmem", "amd_sev", "intel_tdx"} { // one sub-key is required, or there is one device
-		all[whole] = tfplan.Rule{Absent: true, Whole: true}
+		all[whole] = tfplan.Rule{MayBeAbsent: true, OneObject: true}
 	}
 	for _, limit := range []string{"mbps", "mbps_rd", "mbps_wr", "mbps_max", "mbps_rd_max", "mbps_wr_max"} {
 		all["disks.*.throttle."+limit] = tfplan.Rule{Same: sameNumber}

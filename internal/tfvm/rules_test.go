@@ -22,15 +22,15 @@ func TestRulesNameAttributes(t *testing.T) {
 }
 
 // What an attribute can be that is neither configured nor computed is only null, so a wish that the server knows nothing
-// of must be Local: else a refresh would drop it.
+// of must be OnlyInState: else a refresh would drop it.
 func TestWishesAreLocal(t *testing.T) {
 	all := rules()
 	for name, attribute := range vmSchema(context.Background()).Attributes {
-		if attribute.IsComputed() || attribute.IsWriteOnly() || all[name].Local {
+		if attribute.IsComputed() || attribute.IsWriteOnly() || all[name].OnlyInState {
 			continue
 		}
 		if !isBySlot(name) && name != "power_state" {
-			t.Errorf("%s is not computed and not Local", name)
+			t.Errorf("%s is not computed and not OnlyInState", name)
 		}
 	}
 }

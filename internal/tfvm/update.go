@@ -19,7 +19,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(diags...)
 	plan, diags := v.model(ctx, req.Plan.Raw)
 	resp.Diagnostics.Append(diags...)
-	kept, diags := readPrivateState(ctx, req.Private)
+	private, diags := readPrivateState(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
 	password := readPassword(ctx, req.Config, &resp.Diagnostics)
 	attempt := r.attempt("update", &prior, password)
@@ -31,11 +31,11 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	ctx, cancel := context.WithTimeout(maskPassword(ctx, password), tfkit.Duration(plan.limits().Update, tfkit.UpdateTimeout))
+	ctx, cancel := context.WithTimeout(maskPassword(ctx, password), tfkit.Duration(plan.timeouts().Update, tfkit.UpdateTimeout))
 	defer cancel()
 
-	request := change(prior, plan, kept, password)
-	if idle(request, prior) {
+	request := updateRequest(prior, plan, private, password)
+	if changesNothing(request, prior) {
 		resp.State.Raw = v.shape.Settle(req.Plan.Raw, req.State.Raw)
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, v.shape.Managed(req.Config.Raw).JSON())...)
 		return
@@ -43,17 +43,24 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	guest, warnings, err := r.machines.Update(ctx, request)
 	resp.Diagnostics.Append(tfkit.Warn(warnings)...)
 	resp.Diagnostics.Append(tfkit.Diagnose(namedAfterWaiting(attempt, err), err)...)
-	configured, guest := v.shape.Managed(req.Config.Raw), prior.withKnownAddresses(guest)
-	if err == nil || isWaiting(err) {
-		resp.State.Raw, diags = v.settle(ctx, req.Plan.Raw, guest)
-		resp.Diagnostics.Append(diags...)
-		resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, configured.JSON())...)
-		if was, is := prior.SMBIOS, plan.SMBIOS; was != nil && is != nil && differ(was.UUID, is.UUID) && !guest.Identity.IsZero() {
-			resp.Diagnostics.Append(writeIdentity(ctx, resp.Private, guest.Identity)...)
-		}
+	guest = prior.withKnownAddresses(guest)
+	if err != nil && !isWaiting(err) {
+		v.afterFailedUpdate(ctx, req, resp, guest, private)
 		return
 	}
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, kept.Managed.Union(configured).JSON())...)
+	resp.State.Raw, diags = v.newState(ctx, req.Plan.Raw, guest)
+	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, v.shape.Managed(req.Config.Raw).JSON())...)
+	if was, is := prior.SMBIOS, plan.SMBIOS; was != nil && is != nil && differ(was.UUID, is.UUID) && !guest.Identity.IsZero() {
+		resp.Diagnostics.Append(writeIdentity(ctx, resp.Private, guest.Identity)...)
+	}
+}
+
+// afterFailedUpdate writes what is true by now. Both what was and what is to be configured is managed from here on.
+func (v values) afterFailedUpdate(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse,
+	guest provision.Guest, private privateState) {
+	managed := private.Managed.Union(v.shape.Managed(req.Config.Raw))
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, managed.JSON())...)
 	if guest.VMID == 0 {
 		return // the state stays as it was, and the next refresh tells
 	}
@@ -64,28 +71,29 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	}
 }
 
-// idle reports whether an update only changes what the provider notes: no request is made then.
-func idle(r provision.UpdateRequest, prior model) bool {
+// changesNothing reports whether an update only changes what the provider notes: no request is made then.
+func changesNothing(r provision.UpdateRequest, prior model) bool {
 	power := r.PowerState == provision.Unmanaged || string(r.PowerState) == value(powerState(value(prior.Status)))
 	stays := r.Node == "" || r.Node == r.Ref.Node
-	return power && stays && len(r.Due) == 0 && r.Pool == r.PriorPool && reflect.DeepEqual(r.PriorFirewall, r.Firewall) && reflect.DeepEqual(r.PriorHA, r.HA) && vm.Diff(r.Prior, r.Planned).Empty()
+	return power && stays && len(r.Due) == 0 && r.Pool == r.PriorPool && reflect.DeepEqual(r.PriorFirewall, r.Firewall) &&
+		reflect.DeepEqual(r.PriorHA, r.HA) && vm.Diff(r.Prior, r.Planned).Empty()
 }
 
-// change is the difference between state and plan as a request.
-func change(prior, plan model, kept privateState, password *string) provision.UpdateRequest {
-	before, after := normalized(prior, plan, kept.Managed)
+// updateRequest is the difference between state and plan as a request.
+func updateRequest(prior, plan model, private privateState, password *string) provision.UpdateRequest {
+	before, after := normalized(prior, plan, private.Managed)
 	if has := value(prior.Machine); vm.IsWindows(value(prior.OSType)) && !vm.IsWindows(value(plan.OSType)) && (has == "q35" || has == "pc") {
 		before.Machine = nil // what PVE pinned for Windows; the wish holds from now on
 	}
 	request := provision.UpdateRequest{
-		Ref:       prior.ref(kept),
+		Ref:       prior.ref(private),
 		Prior:     before.spec(false),
 		Planned:   after.spec(false),
 		PriorPool: value(prior.Pool), Pool: value(plan.Pool),
 		PriorHA: prior.HA, HA: plan.HA,
 		PriorFirewall: prior.Firewall, Firewall: plan.Firewall,
 		BootOrder:  plan.BootOrder,
-		PowerState: provision.PowerState(value(plan.PowerState)), Due: pendingRestart(prior, plan, kept.Managed),
+		PowerState: provision.PowerState(value(plan.PowerState)), Due: pendingRestart(prior, plan, private.Managed),
 	}
 	if differ(prior.Node, plan.Node) { // one that is somewhere else by now for another reason is followed
 		request.Node = *plan.Node
@@ -105,11 +113,18 @@ func change(prior, plan model, kept privateState, password *string) provision.Up
 	request.Planned.ExactTags = slices.Equal(lowered(prior.Tags), lowered(plan.Tags)) // else the plan would have left them alone
 	request.DestroyRemoved = value(plan.RemovedDisks) == "destroy"
 	request.StopTimeout, request.Wait = tfkit.Duration(plan.ShutdownTimeout, 0), plan.WaitFor.request()
-	switch value(plan.RebootPolicy) {
-	case "never":
-		request.Restart = provision.RestartNever
-	case "force":
-		request.Restart = provision.RestartForcibly
-	}
+	request.Restart = plan.restart()
 	return request
+}
+
+// restart is the reboot policy.
+func (m *model) restart() provision.Restart {
+	switch value(m.RebootPolicy) {
+	case "never":
+		return provision.RestartNever
+	case "force":
+		return provision.RestartForcibly
+	default:
+		return provision.RestartGracefully
+	}
 }

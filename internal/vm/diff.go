@@ -19,12 +19,12 @@ func Diff(from, to Spec) Change {
 	var c Change
 	to.Rest = from.Rest
 	for _, o := range options() {
-		if o.keep != nil {
-			o.keep(&from, &to)
+		if o.copyRest != nil {
+			o.copyRest(&from, &to)
 		}
 	}
 	for _, f := range families() {
-		f.keep(&from, &to)
+		f.copyRest(&from, &to)
 	}
 	carryAgent(from.Agent, &to.Agent)
 	carryCPU(from.CPU, &to.CPU)

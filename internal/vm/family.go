@@ -12,12 +12,12 @@ type family struct {
 	restart bool            // PVE gives and takes such devices at the start of a guest only
 	keys    func() []string // sub-keys; nil: the device is one plain value
 
-	read  func(s *Spec, slot, value string) bool // false: unreadable, the caller keeps the text
-	show  func(s *Spec, config map[string]string)
-	merge func(out, want *Spec)              // out's map is replaced, never changed
-	onto  func(server, prior, planned *Spec) // see Onto
-	keep  func(from, to *Spec)               // as in leaf, for the slots that both have
-	learn func(s, server *Spec)
+	read      func(s *Spec, slot, value string) bool // false: unreadable, the caller keeps the text
+	show      func(s *Spec, config map[string]string)
+	merge     func(out, want *Spec)              // out's map is replaced, never changed
+	useServer func(server, prior, planned *Spec) // see WithServerDevices
+	copyRest  func(from, to *Spec)               // as in leaf, for the slots that both have
+	fillRest  func(s, server *Spec)
 }
 
 // families are the slotted devices that are no drives. How many slots there are: facts of qemu-server QemuServer.pm,
@@ -91,10 +91,10 @@ func devices[T holder](prefix string, slots int, f format[T], at func(*Spec) *ma
 				}
 			}
 		},
-		merge: func(out, want *Spec) { *at(out) = mergeSlots(*at(out), *at(want), merge) },
-		onto:  func(server, prior, planned *Spec) { onto(*at(server), at(prior), at(planned), merge) },
-		keep:  func(from, to *Spec) { eachSlot(at(to), *at(from), func(t, has *T) { f.keep(has, t) }) },
-		learn: func(s, server *Spec) { eachSlot(at(s), *at(server), f.learn) },
+		merge:     func(out, want *Spec) { *at(out) = mergeSlots(*at(out), *at(want), merge) },
+		useServer: func(server, prior, planned *Spec) { useServer(*at(server), at(prior), at(planned), merge) },
+		copyRest:  func(from, to *Spec) { eachSlot(at(to), *at(from), func(t, has *T) { f.copyRest(has, t) }) },
+		fillRest:  func(s, server *Spec) { eachSlot(at(s), *at(server), f.fillRest) },
 	}
 }
 
@@ -128,11 +128,11 @@ func plainDevices(prefix string, slots int, at func(*Spec) *map[string]string) f
 			}
 		},
 		merge: func(out, want *Spec) { *at(out) = mergeRest(*at(out), *at(want)) },
-		onto: func(server, prior, planned *Spec) {
-			onto(*at(server), at(prior), at(planned), func(_, want string) string { return want })
+		useServer: func(server, prior, planned *Spec) {
+			useServer(*at(server), at(prior), at(planned), func(_, want string) string { return want })
 		},
-		keep:  func(_, _ *Spec) {},
-		learn: func(_, _ *Spec) {},
+		copyRest: func(_, _ *Spec) {},
+		fillRest: func(_, _ *Spec) {},
 	}
 }
 

@@ -9,10 +9,10 @@ func group[T holder](key string, f format[T], at func(*Spec) *T) leaf[Spec] {
 			value := f.encode(at(s))
 			return value, value != ""
 		},
-		merge: func(dst, want *Spec) { f.merge(at(dst), at(want)) },
-		keys:  f.keys,
-		keep:  func(from, to *Spec) { f.keep(at(from), at(to)) },
-		learn: func(s, server *Spec) { f.learn(at(s), at(server)) },
+		merge:    func(dst, want *Spec) { f.merge(at(dst), at(want)) },
+		keys:     f.keys,
+		copyRest: func(from, to *Spec) { f.copyRest(at(from), at(to)) },
+		fillRest: func(s, server *Spec) { f.fillRest(at(s), at(server)) },
 	}
 }
 

@@ -123,8 +123,8 @@ func TestDiffFromNothingIsEncode(t *testing.T) {
 		nothing := Spec{}
 		s.Rest = nil
 		for _, o := range options() {
-			if o.keep != nil {
-				o.keep(&nothing, &s)
+			if o.copyRest != nil {
+				o.copyRest(&nothing, &s)
 			}
 		}
 		if s.Template != nil && !*s.Template {

@@ -23,9 +23,9 @@ type leaf[T holder] struct {
 
 	restart bool // PVE reads it at the start of a guest only (qemu-server QemuServer.pm vmconfig_hotplug_pending)
 
-	keys  func() []string    // the sub-keys of a property string; nil: the option is one value
-	keep  func(from, to *T)  // gives to what from has in Rest
-	learn func(t, server *T) // puts into t's Rest what server has and t does not say
+	keys     func() []string    // the sub-keys of a property string; nil: the option is one value
+	copyRest func(from, to *T)  // gives to what from has in Rest
+	fillRest func(t, server *T) // puts into t's Rest what server has and t does not say
 }
 
 // atStart marks an option that PVE reads at the start of a guest only.
@@ -52,16 +52,16 @@ func (f format[T]) keys() []string {
 	return keys
 }
 
-// keep gives to the sub-keys that from has in Rest.
-func (f format[T]) keep(from, to *T) {
+// copyRest gives to the sub-keys that from has in Rest.
+func (f format[T]) copyRest(from, to *T) {
 	if f.rest != nil {
 		*f.rest(to) = *f.rest(from)
 	}
 }
 
-// learn puts into t's Rest what server has there, and what server has and t does not say. A t that comes from a
+// fillRest puts into t's Rest what server has there, and what server has and t does not say. A t that comes from a
 // narrower model, or that is older, is thus no order to reset it.
-func (f format[T]) learn(t, server *T) {
+func (f format[T]) fillRest(t, server *T) {
 	if f.rest == nil {
 		return
 	}

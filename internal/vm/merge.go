@@ -24,7 +24,7 @@ func Merge(base, want Spec) Spec {
 	out.EFIDisk = mergeEFIDisk(base.EFIDisk, want.EFIDisk)
 	out.TPMState = mergeTPMState(base.TPMState, want.TPMState)
 	mergeCloudInitDrive(&out.CloudInit, want.CloudInit)
-	vacate(&out, base, want)
+	dropReplacedDrives(&out, base, want)
 	return out
 }
 
@@ -45,8 +45,8 @@ func mergeSlots[V any](base, want map[string]V, merge func(base, want V) V) map[
 	return out
 }
 
-// vacate takes base's drive out of the slots that want uses for another kind.
-func vacate(out *Spec, base, want Spec) {
+// dropReplacedDrives takes base's drive out of the slots that want uses for another kind.
+func dropReplacedDrives(out *Spec, base, want Spec) {
 	out.Disks, out.CDROMs = maps.Clone(out.Disks), maps.Clone(out.CDROMs)
 	for slot := range want.Disks {
 		delete(out.CDROMs, slot)

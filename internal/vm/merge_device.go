@@ -2,22 +2,22 @@ package vm
 
 import "maps"
 
-// Onto begins with the device that the server has in a slot, where planned adds a slot that prior does not know: such a
+// WithServerDevices begins with the device that the server has in a slot, where planned adds a slot that prior does not know: such a
 // device is configured as it is, never replaced by a new one. Both come back with it, planned merged onto it.
-func Onto(server, prior, planned Spec) (before, after Spec) {
+func WithServerDevices(server, prior, planned Spec) (before, after Spec) {
 	before, after = prior, planned
-	onto(server.Disks, &before.Disks, &after.Disks, func(base, want Disk) Disk {
+	useServer(server.Disks, &before.Disks, &after.Disks, func(base, want Disk) Disk {
 		want.ImportFrom = nil
 		return mergeDisk(base, want)
 	})
-	onto(server.CDROMs, &before.CDROMs, &after.CDROMs, func(_, want CDROM) CDROM { return want })
+	useServer(server.CDROMs, &before.CDROMs, &after.CDROMs, func(_, want CDROM) CDROM { return want })
 	for _, f := range families() {
-		f.onto(&server, &before, &after)
+		f.useServer(&server, &before, &after)
 	}
 	return before, after
 }
 
-func onto[T any](server map[string]T, prior, planned *map[string]T, merge func(base, want T) T) {
+func useServer[T any](server map[string]T, prior, planned *map[string]T, merge func(base, want T) T) {
 	known := *prior
 	*prior, *planned = maps.Clone(*prior), maps.Clone(*planned)
 	for slot, want := range *planned {

@@ -6,24 +6,24 @@ package vm
 func WithRest(s, server Spec) Spec {
 	s.Rest = server.Rest
 	for _, o := range options() {
-		if o.learn != nil {
-			o.learn(&s, &server)
+		if o.fillRest != nil {
+			o.fillRest(&s, &server)
 		}
 	}
 	for _, f := range families() {
-		f.learn(&s, &server)
+		f.fillRest(&s, &server)
 	}
 	s.CloudInit.Rest = server.CloudInit.Rest
-	eachSlot(&s.Disks, server.Disks, diskFormat().learn)
+	eachSlot(&s.Disks, server.Disks, diskFormat().fillRest)
 	eachSlot(&s.CDROMs, server.CDROMs, func(d, has *CDROM) { d.Rest = has.Rest })
 	if s.EFIDisk != nil && server.EFIDisk != nil {
 		disk := *s.EFIDisk
-		efiFormat().learn(&disk, server.EFIDisk)
+		efiFormat().fillRest(&disk, server.EFIDisk)
 		s.EFIDisk = &disk
 	}
 	if s.TPMState != nil && server.TPMState != nil {
 		disk := *s.TPMState
-		tpmFormat().learn(&disk, server.TPMState)
+		tpmFormat().fillRest(&disk, server.TPMState)
 		s.TPMState = &disk
 	}
 	return s

@@ -11,8 +11,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
-// aftermath says what a failed transaction left, and what to do about it.
-func aftermath(a Attempt, failed *tx.Error) string {
+// afterFailure says what a failed transaction left, and what to do about it.
+func afterFailure(a Attempt, failed *tx.Error) string {
 	switch {
 	case a.Kept:
 		return "What was made so far stays on the server, since on_failure is \"keep\". The VM is in state and tainted: " +
@@ -83,8 +83,8 @@ func Refuse(a Attempt, problems []*provision.FieldError) diag.Diagnostics {
 	return diags
 }
 
-// Unsure is the warning of a refresh that could not find out what is true; the state stays as it is.
-func Unsure(a Attempt, err error) diag.Diagnostics {
+// NotRefreshed is the warning of a refresh that could not find out what is true; the state stays as it is.
+func NotRefreshed(a Attempt, err error) diag.Diagnostics {
 	var diags diag.Diagnostics
 	detail := "The server cannot tell now, so the state was left as it is."
 	if err != nil {
@@ -100,7 +100,7 @@ func Leftovers(a Attempt, err error, left []provision.Residue) diag.Diagnostics 
 	if len(left) > 0 {
 		after = ListResidues(left) + "They are remembered: the resource stays in state, and the next destroy tries again."
 	}
-	if cause := unnamed(err); cause != nil {
+	if cause := withoutResidues(err); cause != nil {
 		return a.diagnose(cause, "", after)
 	}
 	var diags diag.Diagnostics
@@ -110,8 +110,8 @@ func Leftovers(a Attempt, err error, left []provision.Residue) diag.Diagnostics 
 	return diags
 }
 
-// unnamed is the cause of a LeftError without the list of what is left, which is told once.
-func unnamed(err error) error {
+// withoutResidues is the cause of a LeftError without the list of what is left, which is told once.
+func withoutResidues(err error) error {
 	var left *tx.LeftError
 	if errors.As(err, &left) {
 		return left.Err
