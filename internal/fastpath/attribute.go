@@ -69,18 +69,18 @@ func accepts(ctx context.Context, attributes []attribute, values map[string]tfty
 		if a.check != nil && !a.check(ctx, at, a.place, v) {
 			return false
 		}
-		if !null && len(a.nested) > 0 && !a.acceptsNested(ctx, v, at) {
+		if !null && v.IsKnown() && len(a.nested) > 0 && !a.acceptsNested(ctx, v, at) {
 			return false
 		}
 	}
 	return true
 }
 
-// acceptsNested is accepts for what is nested in an attribute. A null in a list or map of objects is the framework's affair.
+// acceptsNested is accepts for what is nested in an attribute. A null or an unknown in a list or map of objects is the framework's affair.
 func (a *attribute) acceptsNested(ctx context.Context, v tftypes.Value, at call) bool {
 	element := func(v tftypes.Value, at call) bool {
 		fields := map[string]tftypes.Value{}
-		if v.IsNull() || v.As(&fields) != nil || a.within != nil && !a.within(ctx, at, a.place.element, v) {
+		if !v.IsKnown() || v.IsNull() || v.As(&fields) != nil || a.within != nil && !a.within(ctx, at, a.place.element, v) {
 			return false
 		}
 		return accepts(ctx, a.nested, fields, at)

@@ -31,6 +31,14 @@ func fullOf(r resource.Resource) (full, bool) {
 	return f, ok
 }
 
+// Planner is a resource that computes its plan from configuration, state and private state alone. In the plan that it is handed it
+// looks only whether the resource is to be destroyed; else the framework would have to work that plan out first.
+type Planner interface {
+	resource.ResourceWithModifyPlan
+	// PlansAlone does nothing.
+	PlansAlone()
+}
+
 // kind is a type of resource.
 type kind struct {
 	make       func() resource.Resource
@@ -72,13 +80,21 @@ func (k *kind) configured(ctx context.Context, req resource.ConfigureRequest) fu
 	return r
 }
 
-// unpack reads a value of a message that is not null and fits.
-func (k *kind) unpack(packed *tfprotov6.DynamicValue) (tftypes.Value, bool) {
+// unpack reads a value of a message that fits.
+func (k *kind) unpack(packed *tfprotov6.DynamicValue, unknowns bool) (tftypes.Value, bool) {
 	if packed == nil || packed.JSON != nil {
 		return tftypes.Value{}, false
 	}
 	v, err := packed.Unmarshal(k.place.wire)
-	return v, err == nil && !v.IsNull() && k.place.fits(v)
+	return v, err == nil && v.IsKnown() && k.place.fits(v, unknowns)
+}
+
+// pack writes a value that fits. ok is false for others.
+func (k *kind) pack(v tftypes.Value, unknowns bool) (packed *tfprotov6.DynamicValue, ok bool) {
+	if !v.IsKnown() || !k.place.fits(v, unknowns) {
+		return nil, false
+	}
+	return &tfprotov6.DynamicValue{MsgPack: k.place.pack(nil, v)}, true
 }
 
 // isState reports whether a value may stand in state: what is write-only does not.
@@ -95,16 +111,10 @@ func (k *kind) isState(v tftypes.Value) bool {
 	return true
 }
 
-// is reports whether a value is what a message has. It compares with the bytes, so nothing that a resource does to a value it was
-// given goes unnoticed.
-func (k *kind) is(packed *tfprotov6.DynamicValue, v tftypes.Value) bool {
-	return k.place.fits(v) && bytes.Equal(packed.MsgPack, k.place.pack(make([]byte, 0, len(packed.MsgPack)), v))
-}
-
 // accepts reports whether the framework would take a configuration without a word.
 func (k *kind) accepts(ctx context.Context, r full, req *tfprotov6.ValidateResourceConfigRequest) bool {
-	raw, ok := k.unpack(req.Config)
-	if !ok {
+	raw, ok := k.unpack(req.Config, true)
+	if !ok || raw.IsNull() {
 		return false
 	}
 	config := tfsdk.Config{Raw: raw, Schema: k.schema}
@@ -122,12 +132,13 @@ func (k *kind) accepts(ctx context.Context, r full, req *tfprotov6.ValidateResou
 	return raw.As(&values) == nil && accepts(ctx, k.attributes, values, at)
 }
 
-// read has the resource refresh a state, and reports whether nothing came of it. resp is nil if the resource was not asked.
-func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequest) (resp *resource.ReadResponse, unchanged bool) {
+// read has the resource refresh a state. answer is nil where the framework has to go on from what the resource says, and resp
+// where it was not asked.
+func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequest) (resp *resource.ReadResponse, answer *tfprotov6.ReadResourceResponse) {
 	noted, ok := parsePrivate(req.Private)
-	state, fits := k.unpack(req.CurrentState)
-	if !ok || !fits || !k.isState(state) || req.CurrentIdentity != nil || req.ProviderMeta != nil {
-		return nil, false
+	state, fits := k.unpack(req.CurrentState, false)
+	if !ok || !fits || state.IsNull() || !k.isState(state) || req.CurrentIdentity != nil || req.ProviderMeta != nil {
+		return nil, nil
 	}
 	ask := resource.ReadRequest{State: tfsdk.State{Raw: state, Schema: k.schema}}
 	if c := req.ClientCapabilities; c != nil {
@@ -135,40 +146,68 @@ func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequ
 	}
 	before, ok := storeIn(ctx, ask.Private, noted)
 	if ask.Private, fits = storeIn(ctx, ask.Private, noted); !ok || !fits {
-		return nil, false
+		return nil, nil
 	}
 	resp = &resource.ReadResponse{State: ask.State, Private: ask.Private}
 	r.Read(ctx, ask, resp)
-	return resp, len(resp.Diagnostics) == 0 && resp.Deferred == nil && resp.Identity == nil &&
-		resp.Private.Equal(before) && k.is(req.CurrentState, resp.State.Raw)
+	if len(resp.Diagnostics) > 0 || resp.Deferred != nil || resp.Identity != nil || !resp.Private.Equal(before) || resp.State.Raw.IsNull() {
+		return resp, nil
+	}
+	packed, ok := k.pack(resp.State.Raw, false)
+	switch {
+	case !ok:
+		return resp, nil
+	case bytes.Equal(packed.MsgPack, req.CurrentState.MsgPack):
+	case !k.isState(resp.State.Raw), !k.place.sameDecimals(state, resp.State.Raw):
+		return resp, nil
+	}
+	return resp, &tfprotov6.ReadResourceResponse{NewState: packed, Private: req.Private}
 }
 
-// plan has the resource plan, where Terraform proposes to leave everything as it is, and reports whether it is so. resp is nil if
-// the resource was not asked.
-func (k *kind) plan(ctx context.Context, r full, req *tfprotov6.PlanResourceChangeRequest) (resp *resource.ModifyPlanResponse, unchanged bool) {
-	if req.PriorState == nil || req.ProposedNewState == nil || !bytes.Equal(req.PriorState.MsgPack, req.ProposedNewState.MsgPack) {
-		return nil, false
-	}
-	noted, ok := parsePrivate(req.PriorPrivate)
-	state, fits := k.unpack(req.PriorState)
-	if !ok || !fits || !k.isState(state) || req.ProposedNewState.JSON != nil || req.PriorIdentity != nil || req.ProviderMeta != nil {
-		return nil, false
-	}
-	config, fits := k.unpack(req.Config)
-	if !fits {
-		return nil, false
-	}
-	ask := resource.ModifyPlanRequest{Config: tfsdk.Config{Raw: config, Schema: k.schema}, State: tfsdk.State{Raw: state, Schema: k.schema},
-		Plan: tfsdk.Plan{Raw: state, Schema: k.schema}}
-	if c := req.ClientCapabilities; c != nil {
-		ask.ClientCapabilities.DeferralAllowed = c.DeferralAllowed
+// plan has the resource plan, likewise. Where Terraform proposes a change, that is for resources that plan by themselves.
+func (k *kind) plan(ctx context.Context, r full, req *tfprotov6.PlanResourceChangeRequest) (resp *resource.ModifyPlanResponse, answer *tfprotov6.PlanResourceChangeResponse) {
+	ask, proposed, ok := k.planRequest(r, req)
+	noted, fits := parsePrivate(req.PriorPrivate)
+	if !ok || !fits || req.PriorIdentity != nil || req.ProviderMeta != nil {
+		return nil, nil
 	}
 	before, ok := storeIn(ctx, ask.Private, noted)
 	if ask.Private, fits = storeIn(ctx, ask.Private, noted); !ok || !fits {
-		return nil, false
+		return nil, nil
 	}
 	resp = &resource.ModifyPlanResponse{Plan: ask.Plan, Private: ask.Private, RequiresReplace: path.Paths{}}
 	r.ModifyPlan(ctx, ask, resp)
-	return resp, len(resp.Diagnostics) == 0 && resp.Deferred == nil && resp.Identity == nil && len(resp.RequiresReplace) == 0 &&
-		resp.Private.Equal(before) && k.is(req.PriorState, resp.Plan.Raw)
+	packed, ok := k.pack(resp.Plan.Raw, true)
+	switch {
+	case !ok:
+		return resp, nil
+	case resp.Diagnostics.HasError() && bytes.Equal(packed.MsgPack, proposed.MsgPack):
+		return nil, nil // it has not come to plan anything, so what the framework proposes stands
+	case len(resp.Diagnostics) > 0, resp.Deferred != nil, resp.Identity != nil, len(resp.RequiresReplace) > 0, !resp.Private.Equal(before),
+		ask.Plan.Raw.IsNull() != resp.Plan.Raw.IsNull():
+		return resp, nil
+	}
+	return resp, &tfprotov6.PlanResourceChangeResponse{PlannedState: packed, PlannedPrivate: req.PriorPrivate}
+}
+
+// planRequest is what a resource is asked, and what Terraform proposes. ok is false where that is the framework's affair.
+func (k *kind) planRequest(r full, req *tfprotov6.PlanResourceChangeRequest) (ask resource.ModifyPlanRequest, proposed *tfprotov6.DynamicValue, ok bool) {
+	prior, ok := k.unpack(req.PriorState, false)
+	plan, fits := k.unpack(req.ProposedNewState, true)
+	config, known := k.unpack(req.Config, true)
+	_, alone := r.(Planner)
+	switch {
+	case !ok, !fits, !known, !prior.IsNull() && !k.isState(prior), !plan.IsNull() && !k.isState(plan):
+		return ask, nil, false
+	case !plan.IsNull() && config.IsNull(), plan.IsNull() && prior.IsNull():
+		return ask, nil, false
+	case !alone && !bytes.Equal(req.PriorState.MsgPack, req.ProposedNewState.MsgPack):
+		return ask, nil, false
+	}
+	ask = resource.ModifyPlanRequest{Config: tfsdk.Config{Raw: config, Schema: k.schema}, State: tfsdk.State{Raw: prior, Schema: k.schema},
+		Plan: tfsdk.Plan{Raw: plan, Schema: k.schema}}
+	if c := req.ClientCapabilities; c != nil {
+		ask.ClientCapabilities.DeferralAllowed = c.DeferralAllowed
+	}
+	return ask, req.ProposedNewState, true
 }

@@ -12,12 +12,13 @@ import (
 
 // The first bytes of MessagePack (github.com/msgpack/msgpack, spec.md) that Terraform's values use.
 const (
-	packNil     = 0xc0
-	packFalse   = 0xc2
-	packTrue    = 0xc3
-	packFloat64 = 0xcb
-	packUint8   = 0xcc // then 16, 32 and 64 bits
-	packInt8    = 0xd0 // likewise
+	packNil       = 0xc0
+	packFalse     = 0xc2
+	packTrue      = 0xc3
+	packFloat64   = 0xcb
+	packUint8     = 0xcc // then 16, 32 and 64 bits
+	packInt8      = 0xd0 // likewise
+	packExtension = 0xd4 // of a type and one byte
 )
 
 // counted is the header of what has a length: the byte for a few, how many are a few, and the bytes for lengths of 8, 16 and
@@ -50,7 +51,10 @@ func (c counted) header(to []byte, length int) []byte {
 // pack writes a value that fits, the keys of objects and maps sorted, as Terraform does. What is of another type than the place
 // becomes an empty value of the place's type.
 func (p *place) pack(to []byte, v tftypes.Value) []byte {
-	if !v.IsKnown() || v.IsNull() {
+	switch {
+	case !v.IsKnown():
+		return append(to, packExtension, 0, 0) // the form that Terraform gives unknowns
+	case v.IsNull():
 		return append(to, packNil)
 	}
 	switch p.form {

@@ -246,7 +246,7 @@ func TestFits(t *testing.T) {
 		"an unknown element":  {with("list", tftypes.NewValue(list, []tftypes.Value{tftypes.NewValue(tftypes.String, tftypes.UnknownValue)})), false},
 		"something else":      {tftypes.NewValue(tftypes.String, "x"), false},
 	} {
-		if p.fits(c.v) != c.fits {
+		if p.fits(c.v, false) != c.fits {
 			t.Errorf("%s: fits %t", what, !c.fits)
 		}
 	}

@@ -93,11 +93,11 @@ func isSpecial(ctx context.Context, typ attr.Type) bool {
 	return validates || isValidated || compares
 }
 
-// fits reports whether a value of the right type is all known and the framework would take it without a word.
-func (p *place) fits(v tftypes.Value) bool {
+// fits reports whether the framework would take a value of the right type without a word. Unknowns fit if they may be there.
+func (p *place) fits(v tftypes.Value, unknowns bool) bool {
 	switch {
 	case !v.IsKnown():
-		return false
+		return unknowns
 	case v.IsNull():
 		return true
 	}
@@ -111,7 +111,7 @@ func (p *place) fits(v tftypes.Value) bool {
 			return false
 		}
 		for i, name := range p.names {
-			if value, ok := values[name]; !ok || !p.children[i].fits(value) {
+			if value, ok := values[name]; !ok || !p.children[i].fits(value, unknowns) {
 				return false
 			}
 		}
@@ -121,7 +121,7 @@ func (p *place) fits(v tftypes.Value) bool {
 			return false
 		}
 		for _, value := range values {
-			if !p.element.fits(value) {
+			if !p.element.fits(value, unknowns) {
 				return false
 			}
 		}
@@ -130,8 +130,46 @@ func (p *place) fits(v tftypes.Value) bool {
 		if v.As(&values) != nil || p.form == set && tfvalue.Repeats(values) {
 			return false
 		}
-		return !slices.ContainsFunc(values, func(value tftypes.Value) bool { return !p.element.fits(value) })
+		return !slices.ContainsFunc(values, func(value tftypes.Value) bool { return !p.element.fits(value, unknowns) })
 	case text, truth:
+	}
+	return true
+}
+
+// sameDecimals reports whether two values have the same decimals in the same places: where one is only spelt in another way,
+// "0.1" with more digits, the framework would keep the first.
+func (p *place) sameDecimals(a, b tftypes.Value) bool {
+	if p.form == decimal {
+		return tfvalue.Equal(a, b)
+	}
+	if p.element == nil && p.form != object || a.IsNull() || b.IsNull() {
+		return true
+	}
+	if p.form == list || p.form == set {
+		var first, second []tftypes.Value
+		if a.As(&first) != nil || b.As(&second) != nil {
+			return false
+		}
+		for i := range min(len(first), len(second)) {
+			if !p.element.sameDecimals(first[i], second[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	first, second := map[string]tftypes.Value{}, map[string]tftypes.Value{}
+	if a.As(&first) != nil || b.As(&second) != nil {
+		return false
+	}
+	for i, name := range p.names {
+		if !p.children[i].sameDecimals(first[name], second[name]) {
+			return false
+		}
+	}
+	for key, value := range first {
+		if other, both := second[key]; p.form == dictionary && both && !p.element.sameDecimals(value, other) {
+			return false
+		}
 	}
 	return true
 }

@@ -1,9 +1,9 @@
-// Package fastpath answers Terraform for resources of which nothing has changed, in front of the plugin framework's server.
+// Package fastpath answers Terraform where a resource has a state to give and no more, in front of the plugin framework's server.
 //
 // Every plan asks four things of every resource in state: to read the state as it was stored, to validate the configuration, to
 // refresh, to plan. Mostly nothing has changed, and the framework takes a hundred milliseconds to find that out, since it looks
 // every attribute up in the schema at every step. The fast path has the resource itself do the same, with the same code, and if
-// the resource has nothing to say - no difference, no diagnostic, nothing to note - it answers with what Terraform sent. All else
+// the resource has nothing else to say - no diagnostic, no replacement, nothing to note - it answers with the state. All else
 // is handed to the framework, with what the resource has answered, so that nothing is done twice: a resource cannot tell which of
 // the two asks it.
 //
@@ -93,15 +93,15 @@ func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.Vali
 	return s.ProviderServer.ValidateResourceConfig(ctx, req)
 }
 
-// ReadResource answers the refresh of a resource that has not changed.
+// ReadResource refreshes a state.
 func (s *server) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRequest) (*tfprotov6.ReadResourceResponse, error) {
 	if k, configuration := s.kinds()[req.TypeName], s.watched.configuration.Load(); k != nil && configuration != nil {
 		within, end := s.begin(ctx)
 		defer end()
 		if r := k.configured(within, *configuration); r != nil {
-			resp, unchanged := k.read(within, r, req)
-			if unchanged {
-				return &tfprotov6.ReadResourceResponse{NewState: req.CurrentState, Private: req.Private}, nil
+			resp, answer := k.read(within, r, req)
+			if answer != nil {
+				return answer, nil
 			}
 			ctx = handing(ctx, answers{read: resp})
 		}
@@ -109,15 +109,15 @@ func (s *server) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRe
 	return s.ProviderServer.ReadResource(ctx, req)
 }
 
-// PlanResourceChange answers the plan of a resource that is to stay as it is.
+// PlanResourceChange plans.
 func (s *server) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
 	if k, configuration := s.kinds()[req.TypeName], s.watched.configuration.Load(); k != nil && configuration != nil {
 		within, end := s.begin(ctx)
 		defer end()
 		if r := k.configured(within, *configuration); r != nil {
-			resp, unchanged := k.plan(within, r, req)
-			if unchanged {
-				return &tfprotov6.PlanResourceChangeResponse{PlannedState: req.PriorState, PlannedPrivate: req.PriorPrivate}, nil
+			resp, answer := k.plan(within, r, req)
+			if answer != nil {
+				return answer, nil
 			}
 			ctx = handing(ctx, answers{plan: resp})
 		}

@@ -59,6 +59,7 @@ func newThing() *thing {
 		"old":    schema.StringAttribute{Optional: true, DeprecationMessage: "It is old."},
 		"secret": schema.StringAttribute{Optional: true, WriteOnly: true},
 		"uuid":   schema.StringAttribute{Computed: true},
+		"share":  schema.Float64Attribute{Optional: true},
 	}}}
 }
 
@@ -161,7 +162,8 @@ func private(t *testing.T, noted map[string][]byte) []byte {
 func TestNothingIsDoneTwice(t *testing.T) {
 	r := newThing()
 	s := serve(t, r, r)
-	state := packed(t, r.schema, map[string]tftypes.Value{"name": str("it")})
+	share := tftypes.NewValue(tftypes.Number, decimalOf("0.1"))
+	state := packed(t, r.schema, map[string]tftypes.Value{"name": str("it"), "share": share})
 	noted := private(t, map[string][]byte{"mark": []byte(`1`)})
 	setName := func(name string) func(context.Context, resource.ReadRequest, *resource.ReadResponse) {
 		return func(ctx context.Context, _ resource.ReadRequest, resp *resource.ReadResponse) {
@@ -177,7 +179,13 @@ func TestNothingIsDoneTwice(t *testing.T) {
 	}{
 		"nothing":       {nil, false, state, noted, 0},
 		"the same name": {setName("it"), false, state, noted, 0},
-		"another name":  {setName("new"), true, packed(t, r.schema, map[string]tftypes.Value{"name": str("new")}), noted, 0},
+		"another name":  {setName("new"), false, packed(t, r.schema, map[string]tftypes.Value{"name": str("new"), "share": share}), noted, 0},
+		"another spelling of a decimal, which the framework does not take": {func(ctx context.Context, _ resource.ReadRequest, resp *resource.ReadResponse) {
+			resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("share"), 0.1)...)
+		}, true, state, noted, 0},
+		"no resource any more": {func(ctx context.Context, _ resource.ReadRequest, resp *resource.ReadResponse) {
+			resp.State.RemoveResource(ctx)
+		}, true, &tfprotov6.DynamicValue{MsgPack: []byte{packNil}}, noted, 0},
 		"a warning": {func(_ context.Context, _ resource.ReadRequest, resp *resource.ReadResponse) {
 			resp.Diagnostics.AddWarning("look", "here")
 		}, true, state, noted, 1},
@@ -241,6 +249,55 @@ func TestPlanIsAskedOnce(t *testing.T) {
 	}
 }
 
+// planner plans by itself.
+type planner struct{ *thing }
+
+func (planner) PlansAlone() {}
+
+// TestPlanner: what a resource plans by itself is answered as it is, unless there is more to say.
+func TestPlanner(t *testing.T) {
+	r := newThing()
+	s := serve(t, r, planner{r})
+	name := func(v tftypes.Value) *tfprotov6.DynamicValue {
+		return packed(t, r.schema, map[string]tftypes.Value{"name": v})
+	}
+	open := name(tftypes.NewValue(tftypes.String, tftypes.UnknownValue))
+	null, it := &tfprotov6.DynamicValue{MsgPack: []byte{packNil}}, name(str("it"))
+	planOpen := func(ctx context.Context, _ resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("name"), types.StringUnknown())...)
+	}
+	for what, c := range map[string]struct {
+		prior, proposed, config *tfprotov6.DynamicValue
+		plan                    func(context.Context, resource.ModifyPlanRequest, *resource.ModifyPlanResponse)
+		asked                   []string
+		planned                 *tfprotov6.DynamicValue
+	}{
+		"a create":                 {null, it, it, nil, []string{"plan"}, it},
+		"a create with an unknown": {null, it, it, planOpen, []string{"plan"}, open},
+		"an unknown configuration": {null, open, open, nil, []string{"plan"}, open},
+		"a change":                 {it, name(str("new")), it, nil, []string{"plan"}, name(str("new"))},
+		"a destroy":                {it, null, null, nil, []string{"plan"}, null},
+		"a warning": {null, it, it, func(_ context.Context, _ resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+			resp.Diagnostics.AddWarning("look", "here")
+		}, []string{"plan", "framework"}, it},
+		"a note": {null, it, it, func(ctx context.Context, _ resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+			resp.Diagnostics.Append(resp.Private.SetKey(ctx, "mark", []byte(`2`))...)
+		}, []string{"plan", "framework"}, it},
+		"an error before anything was planned": {null, it, it, func(_ context.Context, _ resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+			resp.Diagnostics.AddError("no", "no")
+		}, []string{"plan", "framework", "plan"}, nil},
+	} {
+		*r.asked, r.plan = nil, c.plan
+		resp, err := s.PlanResourceChange(t.Context(), &tfprotov6.PlanResourceChangeRequest{TypeName: "toy_thing", PriorState: c.prior, ProposedNewState: c.proposed, Config: c.config})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(*r.asked, c.asked) || c.planned != nil && !bytes.Equal(resp.PlannedState.MsgPack, c.planned.MsgPack) {
+			t.Errorf("%s: asked %s, want %s; planned %x, want %x", what, *r.asked, c.asked, resp.PlannedState.MsgPack, c.planned.MsgPack)
+		}
+	}
+}
+
 // TestAccepts: the fast path takes just what the framework takes without a word.
 func TestAccepts(t *testing.T) {
 	r := newThing()
@@ -273,7 +330,9 @@ func TestAccepts(t *testing.T) {
 		"what is computed":  {attributes{"uuid": str("x")}, false},
 		"what is old":       {attributes{"old": str("x")}, false},
 		"a secret":          {attributes{"secret": str("x")}, false},
-		"an unknown":        {attributes{"name": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)}, false},
+		"an unknown":        {attributes{"name": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)}, true},
+		"an unknown map":    {attributes{"slots": tftypes.NewValue(slots(nil).Type(), tftypes.UnknownValue)}, true},
+		"an unknown inside": {attributes{"slots": slots(attributes{"a": tftypes.NewValue(tftypes.Number, tftypes.UnknownValue)})}, true},
 	} {
 		*r.asked = nil
 		req := &tfprotov6.ValidateResourceConfigRequest{TypeName: "toy_thing", Config: packed(t, r.schema, c.config)}

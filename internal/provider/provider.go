@@ -46,7 +46,10 @@ type Proxmox struct {
 	newVM   func(*tfvm.Run) resource.Resource
 }
 
-var _ provider.Provider = &Proxmox{}
+var (
+	_ provider.Provider = &Proxmox{}
+	_ fastpath.Planner  = &tfvm.Resource{}
+)
 
 // New makes the provider; version is what it calls itself.
 func New(version string) func() provider.Provider { return NewWith(version, Options{}) }
