@@ -32,6 +32,7 @@ type creation struct {
 	fences guest.Fences
 	stamp  guest.Stamp
 	ledger job.Ledger
+	stub   *remove.Stub // what a killed task of it left
 
 	sent     bool           // the first request may have had an effect
 	lost     *job.Lost      // it, when its answer was lost and its task was not found
@@ -111,7 +112,8 @@ func (s *Creator) create(ctx context.Context, r Request) (*creation, Created, er
 		if err != nil {
 			return nil, Created{}, err
 		}
-		c := &creation{s: s, r: r, node: node, from: from, vmid: id.vmid, fences: id.fences, warnings: slices.Clone(warnings)}
+		c := &creation{s: s, r: r, node: node, from: from, vmid: id.vmid, fences: id.fences, warnings: slices.Clone(warnings),
+			stub: remove.NewStub("", nil)}
 		c.stamp = guest.NewStamp(guest.ClusterName(resources), c.vmid, r.until(s.guests.Deadline(r.Lease)))
 		c.stamp.Process = s.guests.Process
 		created, err := c.run(ctx)
@@ -235,7 +237,7 @@ func (c *creation) undo(ctx context.Context) error {
 	}
 	var undos []remove.Target
 	for _, f := range c.fences {
-		undos = append(undos, remove.Target{VMID: c.vmid, Nodes: c.nodes(), Fence: f, Ledger: &c.ledger, Stamp: c.stamp,
+		undos = append(undos, remove.Target{VMID: c.vmid, Nodes: c.nodes(), Fence: f, Ledger: &c.ledger, Stub: c.stub, Stamp: c.stamp,
 			Lost: c.lost, Owns: c.owns, Managed: c.managed, Pool: c.r.Pool})
 	}
 	if !c.identity.IsZero() { // the clone has ended up on its node

@@ -7,7 +7,7 @@ import (
 // proof is what this create can prove.
 func (c *creation) proof() *guest.Proof {
 	p := &guest.Proof{VMID: c.vmid, Nodes: c.nodes(), Cluster: c.stamp.Cluster, TX: c.stamp.TX, Deadline: c.stamp.Deadline,
-		Lost: c.lost != nil, Identity: c.identity, HA: c.managed, Pool: c.r.Pool}
+		Lost: c.lost != nil, Identity: c.identity, HA: c.managed, Pool: c.r.Pool, Stub: c.stub.Digest}
 	if p.Identity.IsZero() {
 		p.Identity.UUID = c.uuid
 	}

@@ -17,9 +17,11 @@ type Proof struct {
 	Tasks    []string      `json:"tasks"`  // UPIDs
 	// Guessed are those of Tasks that a search found, which may be another process's.
 	Guessed []string `json:"guessed,omitempty"`
-	Lost    bool     `json:"lost,omitempty"`
-	Pool    string   `json:"pool,omitempty"`
-	HA      bool     `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
+	// Stub is the digest of the unmarked configuration that a killed task of the create left, as it was right after that.
+	Stub string `json:"stub,omitempty"`
+	Lost bool   `json:"lost,omitempty"`
+	Pool string `json:"pool,omitempty"`
+	HA   bool   `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
 	// Identity is the VM's own, where the create came to see it: once the commit may have taken effect the stamp is gone.
 	Identity Identity `json:"identity,omitzero"`
 }

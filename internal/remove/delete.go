@@ -104,7 +104,7 @@ func (s *Remover) clearVolume(ctx context.Context, r Request, residue tx.Residue
 	}
 	f := guest.OwnFence(residue.Node, vmid, []string{residue.ID})
 	f.Told = map[string]string{residue.ID: residue.Reason}
-	sweep := &removal{s: s, identity: r.Ref.Identity, Target: Target{VMID: vmid, Nodes: []string{residue.Node}, Fence: f, Ledger: &job.Ledger{}, Pool: r.Pool,
+	sweep := &removal{s: s, identity: r.Ref.Identity, Target: Target{VMID: vmid, Nodes: []string{residue.Node}, Fence: f, Ledger: &job.Ledger{}, Stub: NewStub("", nil), Pool: r.Pool,
 		Stamp: guest.NewStamp(guest.ClusterName(resources), vmid, s.guests.Deadline(0))}}
 	return sweep.run(ctx)
 }
@@ -182,8 +182,9 @@ func targets(p *guest.Proof) []Target {
 		l.Guess(pve.UPID(upid))
 	}
 	var all []Target
+	stub := NewStub(p.Stub, l.UPIDs)
 	for _, f := range p.RestoreFences() {
-		t := Target{VMID: p.VMID, Nodes: p.Nodes, Fence: f, Ledger: l, Stamp: p.Stamp(), Owns: p.Identity.Proves, Managed: p.HA, Pool: p.Pool}
+		t := Target{VMID: p.VMID, Nodes: p.Nodes, Fence: f, Ledger: l, Stub: stub, Stamp: p.Stamp(), Owns: p.Identity.Proves, Managed: p.HA, Pool: p.Pool}
 		if p.Lost {
 			t.Lost = &job.Lost{}
 		}

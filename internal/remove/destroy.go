@@ -42,7 +42,7 @@ func (r *removal) destroy(ctx context.Context, node string, config map[string]st
 		}
 	}
 	if config["protection"] == "1" {
-		if err := r.s.jobs.Put(ctx, node, r.VMID, pve.Params{"protection": "0"}); err != nil {
+		if err := r.s.jobs.Put(ctx, node, r.VMID, r.marked(pve.Params{"protection": "0"}, config)); err != nil {
 			return err
 		}
 	}
@@ -146,11 +146,31 @@ func (r *removal) unlock(ctx context.Context, node, lock string) error {
 	if errors.As(err, &unseen) {
 		r.stuck = err
 	}
+	if err == nil && !r.s.api.Identity().IsRootTicket() {
+		return r.noteUnlocked(ctx, node)
+	}
 	if errors.Is(err, errCannotUnlock) {
 		r.stuck = fmt.Errorf("VM %d is locked (%s) by a worker that died; %w", r.VMID, lock, err)
 		return r.stuck
 	}
 	return err
+}
+
+// noteUnlocked sees what a stub of ours looks like without its lock, which bears no mark.
+func (r *removal) noteUnlocked(ctx context.Context, node string) error {
+	config, err := r.s.api.CurrentConfig(ctx, node, r.VMID)
+	if err == nil && r.Stub != nil && guest.HalfMade(config.Values) {
+		r.Stub.Digest = config.Digest
+	}
+	return err
+}
+
+// marked adds to a change of a VM that nobody has committed the mark that says whose it is, which a stub does not have.
+func (r *removal) marked(params pve.Params, config map[string]string) pve.Params {
+	if !r.committed && guest.HalfMade(config) {
+		params["description"] = r.Stamp.String()
+	}
+	return params
 }
 
 // adopt attaches to our VM the volumes of its id that it does not know of, so that they are destroyed with it. Those that
@@ -168,7 +188,7 @@ func (r *removal) adopt(ctx context.Context, node string, config map[string]stri
 	}
 	alone := false
 	if len(params) > 0 {
-		if err := r.s.jobs.Put(ctx, node, r.VMID, params); err != nil {
+		if err := r.s.jobs.Put(ctx, node, r.VMID, r.marked(params, config)); err != nil {
 			if r.failed++; r.failed < 2 {
 				return err
 			}

@@ -131,7 +131,7 @@ func (d *destruction) remove(ctx context.Context) ([]tx.Residue, error) {
 	vmid := d.r.Ref.VMID
 	f := guest.OwnFence(d.node, vmid, ownVolumes(vmid, append(snapshots, d.config.Current(), d.config.Merged())...))
 	gone := &removal{s: d.s, found: d.found, committed: true, force: d.r.ForceStop, keep: d.r.KeepReferences, identity: d.r.Ref.Identity,
-		Target: Target{VMID: vmid, Nodes: []string{d.node}, Fence: f, Ledger: &d.ledger, Pool: d.pool, Owns: d.mine,
+		Target: Target{VMID: vmid, Nodes: []string{d.node}, Fence: f, Ledger: &d.ledger, Stub: NewStub("", nil), Pool: d.pool, Owns: d.mine,
 			Stamp: guest.NewStamp(guest.ClusterName(d.resources), vmid, d.s.guests.Deadline(0))}}
 	err = gone.run(ctx)
 	left, warnings, err := report(vmid, gone.notes, err)

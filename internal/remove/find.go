@@ -85,6 +85,9 @@ func (r *removal) end(ctx context.Context, upid pve.UPID) error {
 		return fmt.Errorf("look at task %s: %w", upid, err)
 	default:
 		r.ended[upid] = endingOf(upid, status.ExitStatus)
+		if r.ended[upid] == killed && r.Stub != nil && !r.Stub.kills[upid] {
+			r.Stub.kills[upid], r.justKilled = true, true
+		}
 	}
 	return nil
 }
@@ -101,7 +104,7 @@ func endingOf(upid pve.UPID, exitStatus string) ending {
 }
 
 // find reads the configuration afresh and says whose it is: ours by stamp or identity; locked without a stamp, ours only
-// if a task of ours was killed, since one that ended in any other way has removed its own already.
+// if a task of ours was killed, since one that ended in any other way has removed its own already, and as it was then.
 func (r *removal) find(ctx context.Context, how ending) (string, map[string]string, guest.Owner, error) {
 	r.looked, r.at, r.lock, r.hidden = false, "", "", false
 	for _, node := range r.Nodes {
@@ -148,17 +151,51 @@ func (r *removal) elsewhere(ctx context.Context, how ending) (string, map[string
 	return r.judge(listed.Node, config, how)
 }
 
+// Stub is what a killed task of ours has left of a configuration, which nothing marks: it is ours only while it is as it was seen
+// right after the kill. Whoever removes it and makes a VM of his own under the id has one that looks just like it at first.
+type Stub struct {
+	// Digest is that of the configuration then; "" if it was not seen.
+	Digest string
+	// kills are the tasks whose end was known before, or has been looked after.
+	kills map[pve.UPID]bool
+}
+
+// NewStub makes the Stub of a removal. Those of an earlier run have a digest, or not, and tasks that ended then.
+func NewStub(digest string, ended []pve.UPID) *Stub {
+	s := &Stub{Digest: digest, kills: map[pve.UPID]bool{}}
+	for _, upid := range ended {
+		s.kills[upid] = true
+	}
+	return s
+}
+
+// isOurStub compares a half-made configuration with what was seen right after the kill, which may be now.
+func (r *removal) isOurStub(digest string) bool {
+	if r.Stub == nil || digest == "" {
+		return false
+	}
+	if r.justKilled {
+		r.Stub.Digest = digest
+	}
+	return r.Stub.Digest == digest
+}
+
 // judge says whose a configuration is.
 func (r *removal) judge(node string, seen pve.GuestConfig, how ending) (string, map[string]string, guest.Owner, error) {
 	config := seen.Values
 	_, stamped := guest.ParseStamp(config["description"])
 	half := !stamped && guest.HalfMade(config)
-	mine := r.Stamp.Proves(r.VMID, config) || r.Owns != nil && r.Owns(config) || half && how == killed
-	unsure := !mine && half && (how == untold || r.Lost != nil)
+	mine := r.Stamp.Proves(r.VMID, config) || r.Owns != nil && r.Owns(config) || half && how == killed && r.isOurStub(seen.Digest)
+	unsure := !mine && half && (how != tidy || r.Lost != nil)
+	r.unsure = unsure && how == killed
 	if mine || unsure {
 		r.at, r.has, r.lock, r.shield = node, config, config["lock"], config["protection"] == "1"
 	}
-	if unsure {
+	switch {
+	case r.unsure:
+		return "", nil, guest.Nobody, fmt.Errorf("VM %d on node %s is half made (lock %q), but not as it was right after our task had died: somebody may have "+
+			"removed what that left, and be making a VM of his own. It was not touched. Look at the node's task list before removing it", r.VMID, node, r.lock)
+	case unsure:
 		return "", nil, guest.Nobody, fmt.Errorf("VM %d on node %s is half made (lock %q), and whether our request made it cannot be told: "+
 			"its answer or the log of its task was lost. Look at the node's task list before removing it", r.VMID, node, r.lock)
 	}

@@ -37,6 +37,8 @@ type Target struct {
 	Lost *job.Lost
 	// Managed says that HA may have an entry for the VM, made by our create.
 	Managed bool
+	// Stub is what killed tasks of ours have left.
+	Stub *Stub
 }
 
 // Remove takes a VM of ours away.
@@ -85,19 +87,21 @@ type removal struct {
 	holds  int                 // times the id was taken again to remove them
 	failed int                 // attempts to attach them that failed
 
-	how       ending            // the gravest end of our tasks
-	found     *users            // the look at the other guests that this removal made last
-	explained pve.UPID          // the destroy whose log was read for it
-	stuck     error             // why the guest cannot be removed by us
-	looked    bool              // the last look at the configuration was answered
-	hidden    bool              // somebody has the id, and may not be seen: its volumes may be his
-	at        string            // node where our configuration was last seen, "" when it is gone
-	has       map[string]string // that configuration
-	lock      string            // the lock that holds it
-	shield    bool              // it is protected
-	vague     bool              // the last look was not answered in full
-	strays    []string
-	notes     []string // what people should know although nothing is left
+	how        ending            // the gravest end of our tasks
+	found      *users            // the look at the other guests that this removal made last
+	explained  pve.UPID          // the destroy whose log was read for it
+	stuck      error             // why the guest cannot be removed by us
+	looked     bool              // the last look at the configuration was answered
+	hidden     bool              // somebody has the id, and may not be seen: its volumes may be his
+	at         string            // node where our configuration was last seen, "" when it is gone
+	has        map[string]string // that configuration
+	lock       string            // the lock that holds it
+	unsure     bool              // it is half made, and not as our killed task left it
+	justKilled bool              // a task of ours was found killed a moment ago: what is there now is what it left
+	shield     bool              // it is protected
+	vague      bool              // the last look was not answered in full
+	strays     []string
+	notes      []string // what people should know although nothing is left
 }
 
 // run removes, and returns what is left of ours.
@@ -199,6 +203,7 @@ func (r *removal) pass(ctx context.Context) (clean bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	r.justKilled = false
 	if who == guest.Stranger {
 		return r.yield(ctx, node, config)
 	}

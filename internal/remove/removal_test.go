@@ -1,6 +1,7 @@
 package remove
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -23,24 +24,27 @@ func TestJudge(t *testing.T) {
 		lost   bool
 		want   guest.Owner
 		unsure bool
+		digest string // "" = as it was right after the kill
 	}{
-		{"our stamp", map[string]string{"description": mark.String()}, tidy, false, guest.Ours, false},
-		{"another transaction's stamp", map[string]string{"description": other.String()}, killed, true, guest.Stranger, false},
-		{"somebody's", complete, killed, true, guest.Stranger, false},
-		{"our uuid without a stamp", map[string]string{"smbios1": "uuid=bbb", "meta": "ctime=1"}, tidy, false, guest.Ours, false},
-		{"locked, our task was killed", map[string]string{"lock": "create"}, killed, false, guest.Ours, false},
-		{"locked, our task cleaned up", map[string]string{"lock": "create"}, tidy, false, guest.Stranger, false},
-		{"locked, PVE forgot our task", map[string]string{"lock": "create"}, untold, false, guest.Nobody, true},
-		{"locked, our answer was lost", map[string]string{"lock": "clone"}, tidy, true, guest.Nobody, true},
-		{"locked for a backup", map[string]string{"lock": "backup", "smbios1": "uuid=aaa"}, killed, true, guest.Stranger, false},
-		{"unlocked by hand, nothing else in it", map[string]string{}, killed, false, guest.Ours, false},
+		{"our stamp", map[string]string{"description": mark.String()}, tidy, false, guest.Ours, false, ""},
+		{"another transaction's stamp", map[string]string{"description": other.String()}, killed, true, guest.Stranger, false, ""},
+		{"somebody's", complete, killed, true, guest.Stranger, false, ""},
+		{"our uuid without a stamp", map[string]string{"smbios1": "uuid=bbb", "meta": "ctime=1"}, tidy, false, guest.Ours, false, ""},
+		{"locked, our task was killed", map[string]string{"lock": "create"}, killed, false, guest.Ours, false, ""},
+		{"locked, our task cleaned up", map[string]string{"lock": "create"}, tidy, false, guest.Stranger, false, ""},
+		{"locked, PVE forgot our task", map[string]string{"lock": "create"}, untold, false, guest.Nobody, true, ""},
+		{"locked, our answer was lost", map[string]string{"lock": "clone"}, tidy, true, guest.Nobody, true, ""},
+		{"locked for a backup", map[string]string{"lock": "backup", "smbios1": "uuid=aaa"}, killed, true, guest.Stranger, false, ""},
+		{"as our killed task left it, whoever unlocked it", map[string]string{}, killed, false, guest.Ours, false, ""},
+		{"locked, not as our killed task left it", map[string]string{"lock": "create"}, killed, false, guest.Nobody, true, "other"},
+		{"unlocked by hand, nothing else in it", map[string]string{}, killed, false, guest.Nobody, true, "other"},
 	}
 	for _, c := range cases {
-		r := &removal{Target: Target{VMID: 100, Stamp: mark, Owns: guest.Identity{UUID: "bbb"}.Proves, Nodes: []string{"pve1"}}}
+		r := &removal{Target: Target{VMID: 100, Stub: NewStub("seen", nil), Stamp: mark, Owns: guest.Identity{UUID: "bbb"}.Proves, Nodes: []string{"pve1"}}}
 		if c.lost {
 			r.Lost = &job.Lost{}
 		}
-		_, _, who, err := r.judge("pve1", pve.GuestConfig{Values: c.config}, c.how)
+		_, _, who, err := r.judge("pve1", pve.GuestConfig{Values: c.config, Digest: cmp.Or(c.digest, "seen")}, c.how)
 		if who != c.want || (err != nil) != c.unsure {
 			t.Errorf("%s: got %d, %v", c.name, who, err)
 		}

@@ -42,7 +42,9 @@ func (r *removal) guestResidue(node, reason string) tx.Residue {
 	if r.shield && !r.committed {
 		command = fmt.Sprintf("qm set %d --protection 0 && %s", r.VMID, command)
 	}
-	if guest.IsOwnLock(r.lock) {
+	if r.unsure { // may be somebody's who is making it
+		command = fmt.Sprintf("qm config %d && pvenode task list --vmid %d --source all", r.VMID, r.VMID)
+	} else if guest.IsOwnLock(r.lock) {
 		command = fmt.Sprintf("qm unlock %d && %s", r.VMID, command)
 	}
 	return tx.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.VMID), Reason: reason, Command: command,

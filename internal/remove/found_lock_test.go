@@ -1,0 +1,121 @@
+package remove
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// shellRecord is an SSH that does what it is told, and remembers it.
+type shellRecord struct {
+	r     *rig
+	calls []string
+}
+
+func (s *shellRecord) Unlock(context.Context, string, int) error {
+	s.calls = append(s.calls, "unlock")
+	s.r.change(func(w *state.World) { delete(w.Guests[300].Config, "lock") })
+	return nil
+}
+
+func (s *shellRecord) FreeVolume(_ context.Context, _, volume string) error {
+	s.calls = append(s.calls, "free "+volume)
+	return nil
+}
+
+// killedCreate has the worker of a create of VM 300 killed, and says what the create knows: its task, and its fence.
+func (r *rig) killedCreate() Target {
+	r.t.Helper()
+	r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: fault.KillTask}})
+	resources, err := r.s.api.Resources(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	f, err := r.s.guests.NewFence(r.t.Context(), resources, "pve1", 300, []string{"local-zfs"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	stamp := guest.NewStamp("pve1,pve2", 300, r.s.guests.Deadline(0))
+	l := &job.Ledger{}
+	_, err = r.s.jobs.Once(r.t.Context(), l, job.Request{Node: "pve1", Type: "qmcreate", ID: 300, Send: func(ctx context.Context) (pve.UPID, error) {
+		return r.s.api.CreateVM(ctx, "pve1", pve.Params{"vmid": "300", "description": stamp.String(), "scsi0": "local-zfs:1"})
+	}})
+	if err == nil || len(l.UPIDs) != 1 {
+		r.t.Fatalf("the create was not killed: %v", err)
+	}
+	r.sim.SetFaults(nil)
+	return Target{VMID: 300, Nodes: []string{"pve1"}, Fence: f, Ledger: l, Stamp: stamp, Stub: NewStub("", nil)}
+}
+
+// withoutSysAudit takes the privilege from the token, which then sees its own tasks only.
+func (r *rig) withoutSysAudit() {
+	r.change(func(w *state.World) {
+		for name, privileges := range w.Roles {
+			w.Roles[name] = slices.DeleteFunc(slices.Clone(privileges), func(p string) bool { return p == "Sys.Audit" && name != "Administrator" })
+		}
+	})
+}
+
+// TestFound01NoLockIsTakenBlindly: who does not see everybody's tasks takes no lock away, and frees nothing under it.
+func TestFound01NoLockIsTakenBlindly(t *testing.T) {
+	for _, ssh := range []bool{true, false} {
+		r := newRig(t, asToken)
+		shell := &shellRecord{r: r}
+		if ssh {
+			r.s.shell = shell
+		}
+		r.withoutSysAudit()
+		target := r.killedCreate()
+		before := string(r.sim.Snapshot())
+		err := r.s.Remove(t.Context(), target)
+		if err == nil || !strings.Contains(err.Error(), "Sys.Audit") {
+			t.Errorf("SSH %t: %v", ssh, err)
+		}
+		if len(shell.calls) > 0 || string(r.sim.Snapshot()) != before {
+			t.Errorf("SSH %t: something was touched: %v", ssh, shell.calls)
+		}
+	}
+}
+
+// TestFound01AStrangersStubIsNotOurs: our worker was killed, somebody has removed what it left, and is making a VM of his own
+// under the id. It looks just the same.
+func TestFound01AStrangersStubIsNotOurs(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		r := newRig(t, asToken)
+		shell := &shellRecord{r: r}
+		r.s.shell = shell
+		target := r.killedCreate()
+		config, err := r.s.api.CurrentConfig(t.Context(), "pve1", 300)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target.Stub = NewStub(config.Digest, target.Ledger.UPIDs) // as an earlier run has noted it
+		if !same {
+			r.change(func(w *state.World) {
+				w.Guests[300] = &state.Guest{VMID: 300, Type: "qemu", Node: "pve1", LockCause: "state",
+					Config: map[string]string{"lock": "create", "memory": "512"}}
+			})
+		}
+		before := string(r.sim.Snapshot())
+		err = r.s.Remove(t.Context(), target)
+		switch {
+		case same && err != nil:
+			t.Errorf("ours was not removed: %v", err)
+		case same:
+			if is, kept := r.has(300, contested); is || kept || len(shell.calls) == 0 {
+				t.Error("ours is still there")
+			}
+		case err == nil || !strings.Contains(err.Error(), "not as it was right after our task had died"):
+			t.Errorf("a stranger's: %v", err)
+		case len(shell.calls) > 0 || string(r.sim.Snapshot()) != before:
+			t.Errorf("a stranger's was touched: %v", shell.calls)
+		}
+	}
+}
