@@ -2,6 +2,7 @@ package create
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -82,7 +83,12 @@ func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, liste
 				"or adopt the VM with terraform import", guest.KindName(listed.Type), listed.VMID, listed.Name, listed.Node)}
 	}
 	if s.isDead(u) {
-		return s.removeDead(ctx, resources, u, "vmid")
+		err := s.removeDead(ctx, resources, u, "vmid")
+		var complete *completeError
+		if errors.As(err, &complete) {
+			return &guest.FieldError{Path: "vmid", Summary: complete.summary(), Detail: complete.detail()}
+		}
+		return err
 	}
 	held := fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s until %s. ", u.mark.TX, listed.VMID, listed.Name, listed.Node, u.mark.Deadline.Format(time.RFC3339))
 	if s.guests.LifeOf(u.mark) == guest.Alive {
@@ -112,7 +118,11 @@ func (s *Creator) removeDeadNamed(ctx context.Context, resources pve.Resources, 
 					"of this configuration that was killed, the next create of its name or id takes the VM away", s.api.Identity().User, listed.Node, listed.VMID)})
 		case !u.stamped || u.config["name"] != name:
 		case s.isDead(u):
-			if err := s.removeDead(ctx, resources, u, "name"); err != nil {
+			var complete *completeError
+			switch err := s.removeDead(ctx, resources, u, "name"); {
+			case errors.As(err, &complete): // a name may be used twice
+				warnings = append(warnings, guest.Warning{Summary: complete.summary(), Detail: complete.detail()})
+			case err != nil:
 				return warnings, err
 			}
 		}
@@ -123,6 +133,13 @@ func (s *Creator) removeDeadNamed(ctx context.Context, resources pve.Resources, 
 // removeDead removes what a dead create left.
 func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, u unfinished, path string) error {
 	listed := u.listed
+	why, err := s.guests.WhyComplete(ctx, resources, listed.Node, u.mark, u.config)
+	if err != nil {
+		why = err.Error()
+	}
+	if why != "" {
+		return &completeError{vmid: listed.VMID, name: listed.Name, node: listed.Node, why: why}
+	}
 	storages, err := s.guests.ImageStorages(ctx, resources, listed.Node)
 	if err != nil {
 		return err
@@ -139,3 +156,21 @@ func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, u unf
 	}
 	return nil
 }
+
+// completeError says that a VM has the mark of a dead create, and that it may be more than what that left.
+type completeError struct {
+	vmid            int
+	name, node, why string
+}
+
+func (e *completeError) summary() string {
+	return fmt.Sprintf("VM %d (%s) on node %s was not touched", e.vmid, e.name, e.node)
+}
+
+func (e *completeError) detail() string {
+	return fmt.Sprintf("Its description is the mark of a create that died, but it may be complete: %s. A restored backup and a copied description bear such a mark too. "+
+		"Write another description if it is to stay (`qm set %d --description …`), or remove the VM yourself", e.why, e.vmid)
+}
+
+// Error is what the configured id is refused with.
+func (e *completeError) Error() string { return e.summary() + ": " + e.detail() }

@@ -45,7 +45,7 @@ func (s *Guests) readListed(ctx context.Context, ref Ref, listed pve.Resource, o
 	if err := Guard(ref, node, config.Current()); err != nil {
 		return Guest{}, Found, err
 	}
-	if mark, ok := ParseStamp(config.Current()["description"]); ok && mark.VMID == ref.VMID && ref.Proof == nil {
+	if ref.Proof == nil && IsHusk(ref.VMID, config.Current()) {
 		return Guest{VMID: ref.VMID, Node: node, Husk: true}, Found, nil
 	}
 	guest := guestFrom(config, node, ref.VMID)
@@ -162,7 +162,7 @@ func (s *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error
 		return Guest{}, fmt.Errorf("VM %d on node %s is locked (%s): it is half made, or half destroyed. Wait for the task that holds the lock; "+
 			"if none runs, remove it with `qm unlock %d && qm destroy %d --purge` on the node", vmid, node, lock, vmid, vmid)
 	}
-	if mark, ok := ParseStamp(config.Current()["description"]); ok && mark.VMID == vmid {
+	if mark, ok := ParseStamp(config.Current()["description"]); ok && mark.VMID == vmid && !s.isComplete(ctx, resources, node, mark, config.Current()) {
 		return Guest{}, fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it, until %s at the latest",
 			vmid, node, mark.TX, mark.Deadline)
 	}
@@ -179,6 +179,12 @@ func (s *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error
 		err = nil // what may not be seen is not adopted
 	}
 	return guest, err
+}
+
+// isComplete reports whether a stamped VM is known to be more than a create's leftover. Only reading depends on it.
+func (s *Guests) isComplete(ctx context.Context, resources pve.Resources, node string, mark Stamp, config map[string]string) bool {
+	why, err := s.WhyComplete(ctx, resources, node, mark, config)
+	return err == nil && why != ""
 }
 
 // nothing is the refusal to adopt an id without a configuration, with the volumes that carry the id, if there are any.

@@ -45,12 +45,12 @@ func (s *Runner) Holder(ctx context.Context, node string, vmid int, cause error)
 			h.Runs = append(h.Runs, t.UPID)
 		}
 	}
-	h.Audit, err = s.audits(ctx, node)
+	h.Audit, err = s.Audits(ctx, node)
 	return h, err
 }
 
-// audits reports whether this identity sees everybody's tasks on a node.
-func (s *Runner) audits(ctx context.Context, node string) (bool, error) {
+// Audits reports whether this identity sees everybody's tasks on a node.
+func (s *Runner) Audits(ctx context.Context, node string) (bool, error) {
 	held, err := s.API.Privileges(ctx, "/nodes/"+node)
 	return held["Sys.Audit"], err
 }

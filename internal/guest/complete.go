@@ -1,0 +1,93 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// A description may be a create's stamp although the VM is complete: a backup or a snapshot that was taken between the create and
+// its commit brings it back, with the right VMID, and so does whoever copies it. So a stamp alone does not say that a VM is
+// anybody's leftover.
+
+// IsHusk reports whether a configuration is the empty VM under which a destroy takes away a volume that outlived its VM: it has
+// the stamp, and neither disks, drives nor network devices but the volumes that are to go.
+func IsHusk(vmid int, config map[string]string) bool {
+	mark, ok := ParseStamp(config["description"])
+	if !ok || mark.VMID != vmid || len(vm.Slots(config)) > 0 {
+		return false
+	}
+	for option := range config {
+		if rest, ok := strings.CutPrefix(option, "net"); ok && rest != "" && strings.Trim(rest, "0123456789") == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// WhyComplete says what speaks against it that a stamped VM is what a create left which died before its commit; "" if nothing
+// does. What cannot be seen is an error.
+//   - Somebody has taken snapshots of it, or rolled it back.
+//   - It runs, and has done so for longer than a create may take.
+//   - The last task that made it was a restore; or none is known that could be the create, since PVE keeps its list of tasks
+//     for some time only. That of a VM without disks, in which nothing can be lost, is not asked for. An identity sees the tasks of others with Sys.Audit (pve-manager API2/Tasks.pm).
+func (s *Guests) WhyComplete(ctx context.Context, resources pve.Resources, node string, mark Stamp, config map[string]string) (string, error) {
+	snapshots, err := s.api.Snapshots(ctx, node, mark.VMID)
+	if err != nil {
+		return "", err
+	}
+	if len(snapshots) > 0 {
+		return "it has snapshots", nil
+	}
+	status, err := s.api.GuestStatus(ctx, node, mark.VMID)
+	if err != nil {
+		return "", err
+	}
+	now := s.api.ServerTime()
+	if up := time.Duration(status.Uptime) * time.Second; status.IsRunning() && (up > lease && now.After(mark.Deadline) || now.Add(-up).After(mark.Deadline)) {
+		return fmt.Sprintf("it runs since %s, for longer than a create takes", now.Add(-up).UTC().Format(time.RFC3339)), nil
+	}
+	if len(vm.Slots(config)) == 0 {
+		return "", nil
+	}
+	return s.madeOtherwise(ctx, resources, mark)
+}
+
+// madeOtherwise looks for the task that made a VM last. It may have moved since, and a clone is made on its source's node.
+func (s *Guests) madeOtherwise(ctx context.Context, resources pve.Resources, mark Stamp) (string, error) {
+	var last pve.Task
+	cloned := false
+	for _, node := range resources.Nodes() {
+		audits, err := s.jobs.Audits(ctx, node.Node)
+		if err != nil {
+			return "", err
+		}
+		if !audits {
+			return "", fmt.Errorf("whether VM %d was restored from a backup cannot be seen without Sys.Audit on /nodes/%s", mark.VMID, node.Node)
+		}
+		tasks, err := s.api.Tasks(ctx, node.Node, pve.TaskFilter{})
+		if err != nil {
+			return "", err
+		}
+		for _, t := range tasks {
+			switch typ, own := t.UPID.Type(), t.UPID.ID() == strconv.Itoa(mark.VMID); {
+			case typ == "qmclone" && !t.StartTime.After(mark.Deadline): // it names its source only
+				cloned = true
+			case own && (typ == "qmcreate" || typ == "qmrestore" || typ == "qmrollback") && !t.StartTime.Before(last.StartTime):
+				last = t
+			}
+		}
+	}
+	switch typ := last.UPID.Type(); {
+	case last.UPID == "" && !cloned:
+		return "no task is known any more that made it", nil
+	case last.UPID != "" && typ != "qmcreate":
+		return fmt.Sprintf("task %s of %s (%s) has made it what it is", typ, last.UPID.User(), last.UPID), nil
+	}
+	return "", nil
+}
