@@ -2,6 +2,7 @@ package change
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func with(r *Request, slot string, change func(*vm.Disk)) {
 func (w *world) options() map[string]string {
 	var last map[string]string
 	for _, op := range w.sim.Ops() {
-		if strings.HasSuffix(op.Path, "/config") && op.Method != "GET" {
+		if strings.HasSuffix(op.Path, "/config") && op.Method != http.MethodGet {
 			last = op.Params
 		}
 	}

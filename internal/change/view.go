@@ -28,8 +28,17 @@ type view struct {
 	step   string // that is at work, until it has sent something
 }
 
+// newView begins with a configuration that was just read. Where state does not know the VM's identity, it is from then on the
+// one that was seen.
 func (s *Changer) newView(ref guest.Ref, node string, config pve.PendingConfig) *view {
-	return &view{jobs: s.jobs, guests: s.guests, vmid: ref.VMID, node: node, ref: ref, config: config}
+	if ref.Identity.IsZero() {
+		ref.Identity = guest.IdentityOf(config.Current())
+	}
+	v := &view{jobs: s.jobs, guests: s.guests, vmid: ref.VMID, node: node, ref: ref, config: config}
+	if next := guest.IdentityOf(config.Merged()); next != guest.IdentityOf(config.Current()) {
+		v.next = &next // an earlier change of it waits for the restart
+	}
+	return v
 }
 
 // Fresh is the VM's configuration. It is read where something was sent since it was read last, and it is an error that the id

@@ -147,3 +147,35 @@ func TestApplyBearsALock(t *testing.T) {
 		t.Errorf("cores are %s", got)
 	}
 }
+
+// TestViewRemembersWhomItSaw: where state has no identity, the VM that the update began with is the one that it goes on with.
+func TestViewRemembersWhomItSaw(t *testing.T) {
+	w := newWorld(t, nil)
+	r := w.request()
+	_, config, err := w.changer.guests.Unlocked(t.Context(), r.Ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := w.changer.newView(guest.Ref{VMID: theVM, Node: "pve1"}, "pve1", config)
+	w.becomeAnother()
+	v.Forget()
+	var another *guest.IdentityError
+	if _, err := v.Fresh(t.Context()); !errors.As(err, &another) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestViewKnowsAnIdentityThatWaits: a uuid that an earlier update has left waiting comes with the restart.
+func TestViewKnowsAnIdentityThatWaits(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start()
+	if err := w.api.UpdateConfig(t.Context(), "pve1", theVM, pve.Params{"smbios1": "uuid=11111111-2222-3333-4444-555555555555"}); err != nil {
+		t.Fatal(err)
+	}
+	r := w.request()
+	r.Due = []string{"smbios1"}
+	g, _, err := w.update(r)
+	if err != nil || g.Identity.UUID != "11111111-2222-3333-4444-555555555555" {
+		t.Errorf("%v, %+v", err, g.Identity)
+	}
+}
