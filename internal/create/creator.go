@@ -30,7 +30,8 @@ type Creator struct {
 
 // New makes a Creator.
 func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover) *Creator {
-	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover, listing: job.NewShared[pve.Resources](), nextID: job.NewShared[int](),
+	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover,
+		listing: job.NewShared[pve.Resources](), nextID: job.NewShared[int](),
 		active: map[string]bool{}, ids: map[int]bool{}}
 }
 

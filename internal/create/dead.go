@@ -73,7 +73,8 @@ func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, liste
 	u := s.look(ctx, resources, listed)
 	if !u.stamped && (u.isHalfMade() || listed.Lock == "create" || listed.Lock == "clone") {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a half-made VM", listed.VMID),
-			Detail: fmt.Sprintf("%s %d on node %s is locked (%s): a task is making it, or died over it. It bears no mark of this provider and was not touched. "+
+			Detail: fmt.Sprintf("%s %d on node %s is locked (%s): a task is making it, or died over it. "+
+				"It bears no mark of this provider and was not touched. "+
 				"If no task is at work on it (see the node's task list), `qm unlock %d && qm destroy %d --purge` removes it",
 				guest.KindName(listed.Type), listed.VMID, listed.Node, listed.Lock, listed.VMID, listed.VMID)}
 	}
@@ -90,7 +91,8 @@ func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, liste
 		}
 		return err
 	}
-	held := fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s until %s. ", u.mark.TX, listed.VMID, listed.Name, listed.Node, u.mark.Deadline.Format(time.RFC3339))
+	held := fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s until %s. ",
+		u.mark.TX, listed.VMID, listed.Name, listed.Node, u.mark.Deadline.Format(time.RFC3339))
 	if s.guests.LifeOf(u.mark) == guest.Alive {
 		held += "The run is at work on this host. Wait for it, or choose another vmid"
 	} else {
@@ -114,8 +116,9 @@ func (s *Creator) removeDeadNamed(ctx context.Context, resources pve.Resources, 
 		switch {
 		case !u.stamped && u.isHalfMade() && s.isMadeByUs(ctx, listed):
 			warnings = append(warnings, guest.Warning{Summary: fmt.Sprintf("VM %d is being made by another run", listed.VMID),
-				Detail: fmt.Sprintf("A task that user %s began before, and not this run, is still making a VM on node %s, maybe VM %d. Should it belong to a run "+
-					"of this configuration that was killed, the next create of its name or id takes the VM away", s.api.Identity().User, listed.Node, listed.VMID)})
+				Detail: fmt.Sprintf("A task that user %s began before, and not this run, is still making a VM on node %s, maybe VM %d. "+
+					"Should it belong to a run of this configuration that was killed, the next create of its name or id takes the VM away",
+					s.api.Identity().User, listed.Node, listed.VMID)})
 		case !u.stamped || u.config["name"] != name:
 		case s.isDead(u):
 			var complete *completeError

@@ -2,12 +2,81 @@ package create
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"maps"
+	"strconv"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
+
+// committedLater are the options that only the commit may set: the stamp stands in for the description, and a VM with
+// protection cannot be removed.
+var committedLater = []string{"description", "protection", "template"}
+
+// create claims the id with a new VM. Everything but description, protection and the sizes of imported disks is in it.
+func (c *creation) create(ctx context.Context) error {
+	c.change = vm.Diff(vm.Spec{}, c.r.Spec)
+	if len(c.change.Problems) > 0 {
+		return job.Problems("create", c.vmid, c.change)
+	}
+	params := pve.Params{}
+	maps.Copy(params, c.change.Set)
+	for _, option := range committedLater {
+		delete(params, option)
+	}
+	params["vmid"], params["description"] = strconv.Itoa(c.vmid), c.stamp.String()
+	if c.r.Pool != "" {
+		params["pool"] = c.r.Pool
+	}
+	return c.sendFirst(ctx, job.Request{Node: c.node, Type: "qmcreate", ID: c.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) { return c.sendCreate(ctx, params) }})
+}
+
+// sendCreate sends the request with a uuid of our own making, unless the configuration has one: PVE makes one only where smbios1 is
+// not sent at all (qemu-server API2/Qemu.pm create_vm), and one that is known beforehand proves what became of a request whose
+// answer is lost. An identity without VM.Config.HWType has to do without.
+func (c *creation) sendCreate(ctx context.Context, params pve.Params) (pve.UPID, error) {
+	if vm.UUID(params) != "" {
+		return c.s.api.CreateVM(ctx, c.node, params)
+	}
+	c.uuid = newUUID()
+	with := maps.Clone(params)
+	with["smbios1"] = strings.TrimSuffix("uuid="+c.uuid+","+params["smbios1"], ",")
+	upid, err := c.s.api.CreateVM(ctx, c.node, with)
+	if params["smbios1"] == "" && pve.IsKind(err, pve.Denied) {
+		c.uuid = ""
+		return c.s.api.CreateVM(ctx, c.node, params)
+	}
+	return upid, err
+}
+
+// newUUID is a random one (RFC 9562, version 4).
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// owns reports whether a configuration without our stamp is ours: the commit may have taken effect.
+func (c *creation) owns(config map[string]string) bool {
+	return c.identity.Proves(config) || guest.Identity{UUID: c.uuid}.Proves(config)
+}
+
+// clone claims the id with a copy of the source.
+func (c *creation) clone(ctx context.Context) error {
+	params := c.from.params(c.vmid, c.r, c.node)
+	params["description"] = c.stamp.String()
+	return c.sendFirst(ctx, job.Request{Node: c.from.node, Type: "qmclone", ID: c.from.vmid, Done: c.cloned,
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return c.s.api.CloneVM(ctx, c.from.node, c.from.vmid, params)
+		}})
+}
 
 // sendFirst sends the first write. An id that is taken already is a collision, never a success.
 func (c *creation) sendFirst(ctx context.Context, j job.Request) error {

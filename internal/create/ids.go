@@ -100,7 +100,8 @@ func (i *idChooser) configured(ctx context.Context) (guest.Fences, error) {
 	orphans := strings.Join(all.Orphans(), ", ")
 	if i.request.OnOrphans != DestroyOrphans {
 		return nil, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", vmid),
-			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may hold somebody's data, so they were not touched. "+
+			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. "+
+				"They may hold somebody's data, so they were not touched. "+
 				"Remove them (pvesm free VOLUME), choose another vmid, or set on_orphaned_volumes = \"destroy\"", all.Nodes(), orphans)}
 	}
 	for _, f := range all {
@@ -160,8 +161,8 @@ func (i *idChooser) choose(ctx context.Context) (vmid int, done func(), err erro
 		}
 		i.taken[vmid] = true
 	}
-	return 0, nil, &guest.FieldError{Path: "vmid", Summary: "No free VMID", Detail: fmt.Sprintf("Every id tried from %d to %d is taken", lower, upper),
-		Err: errors.New("range exhausted")}
+	return 0, nil, &guest.FieldError{Path: "vmid", Summary: "No free VMID",
+		Detail: fmt.Sprintf("Every id tried from %d to %d is taken", lower, upper), Err: errors.New("range exhausted")}
 }
 
 // occupy takes an id that the listing does not show and nothing here is at work on: the lowest, or after collisions any of

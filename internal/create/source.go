@@ -43,8 +43,9 @@ func (s *Creator) resolve(ctx context.Context, resources pve.Resources, clone *g
 		}
 		locked := job.LockedBy(lock, fmt.Sprintf("clone VM %d on node %s", from.vmid, from.node))
 		if err := q.Wait(ctx, locked); err != nil {
-			return nil, resources, &guest.FieldError{Path: clone.Path(), Summary: fmt.Sprintf("VM %d cannot be cloned while it is locked", from.vmid),
-				Detail: "It was not changed", Err: err}
+			return nil, resources, &guest.FieldError{Path: clone.Path(),
+				Summary: fmt.Sprintf("VM %d cannot be cloned while it is locked", from.vmid),
+				Detail:  "It was not changed", Err: err}
 		}
 		if resources, err = s.api.Resources(ctx); err != nil {
 			return nil, resources, fmt.Errorf("list the cluster's guests: %w", err)
@@ -64,12 +65,14 @@ func (s *Creator) source(ctx context.Context, resources pve.Resources, clone *gu
 			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 	}
 	from := &cloneSource{vmid: found.VMID, node: found.Node, template: config.Values["template"] == "1",
-		description: strings.TrimRight(config.Values["description"], " \n"), storages: storagesOf(config.Values), request: clone, listed: found, config: config.Values}
+		description: strings.TrimRight(config.Values["description"], " \n"),
+		storages:    storagesOf(config.Values), request: clone, listed: found, config: config.Values}
 	if clone.Snapshot != "" { // its volumes may be elsewhere by now than its VM's
 		old, err := s.api.SnapshotConfig(ctx, found.Node, found.VMID, clone.Snapshot)
 		if err != nil {
-			return nil, "", &guest.FieldError{Path: "clone.snapshot", Summary: fmt.Sprintf("Cannot read snapshot %s of VM %d to clone it", clone.Snapshot, found.VMID),
-				Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
+			return nil, "", &guest.FieldError{Path: "clone.snapshot",
+				Summary: fmt.Sprintf("Cannot read snapshot %s of VM %d to clone it", clone.Snapshot, found.VMID),
+				Detail:  fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 		}
 		from.storages = append(from.storages, storagesOf(old)...)
 	}
