@@ -137,13 +137,10 @@ func where(err error) string {
 	if errors.As(err, &argument) {
 		return argument.argument
 	}
-	for words, at := range map[string]string{
-		"endpoint": "endpoint", "API token is": "api_token", "username": "username", "TOTP": "totp_secret",
-		"CA certificate": "ca_certificate", "TLS version": "min_tls",
-	} {
-		if err != nil && strings.Contains(err.Error(), words) && !strings.Contains(err.Error(), "credentials") {
-			return at
-		}
+	var field *pve.ConfigError
+	if errors.As(err, &field) {
+		return map[string]string{"Endpoint": "endpoint", "APIToken": "api_token", "Username": "username", "TOTPSecret": "totp_secret",
+			"CACertificate": "ca_certificate", "MinTLS": "min_tls"}[field.Field]
 	}
 	return ""
 }

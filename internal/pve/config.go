@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -71,28 +72,44 @@ type credentials struct {
 	otp      string
 }
 
+// ConfigError says which field of a Config is wrong.
+type ConfigError struct {
+	Field string
+	Err   error
+}
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+func wrongField(field, format string, args ...string) *ConfigError {
+	for _, arg := range args {
+		format = strings.Replace(format, "%q", strconv.Quote(arg), 1)
+	}
+	return &ConfigError{Field: field, Err: errors.New(format)}
+}
+
 func (cfg Config) credentials() (credentials, error) {
 	hasToken, hasUser := cfg.APIToken != "", cfg.Username != "" || cfg.Password != ""
 	switch {
 	case hasToken && hasUser:
-		return credentials{}, errors.New("set either an API token or a username and password, not both")
+		return credentials{}, wrongField("Username", "set either an API token or a username and password, not both")
 	case hasToken:
 		return tokenCredentials(cfg.APIToken)
 	case !hasUser:
 		return credentials{}, errors.New("no credentials: set an API token, or a username and password")
 	case cfg.Username == "":
-		return credentials{}, errors.New("a password is set but no username")
+		return credentials{}, wrongField("Username", "a password is set but no username")
 	case cfg.Password == "":
-		return credentials{}, errors.New("a username is set but no password")
+		return credentials{}, wrongField("Username", "a username is set but no password")
 	}
 	if !isUserID(cfg.Username) {
-		return credentials{}, fmt.Errorf("username %q is not of the form user@realm, for example root@pam", cfg.Username)
+		return credentials{}, wrongField("Username", "username %q is not of the form user@realm, for example root@pam", cfg.Username)
 	}
 	c := credentials{identity: Identity{User: cfg.Username}, password: cfg.Password, otp: cfg.OTP}
 	if cfg.TOTPSecret != "" {
 		secret, err := decodeTOTPSecret(cfg.TOTPSecret)
 		if err != nil {
-			return credentials{}, err
+			return credentials{}, &ConfigError{Field: "TOTPSecret", Err: err}
 		}
 		c.totp = secret
 	}
@@ -101,7 +118,7 @@ func (cfg Config) credentials() (credentials, error) {
 
 // tokenCredentials never repeats the token in its errors: a wrong one may still hold the right secret.
 func tokenCredentials(token string) (credentials, error) {
-	malformed := errors.New("the API token is not of the form user@realm!tokenid=uuid")
+	malformed := wrongField("APIToken", "the API token is not of the form user@realm!tokenid=uuid")
 	name, secret, ok := strings.Cut(token, "=")
 	user, id, ok2 := strings.Cut(name, "!")
 	if !ok || !ok2 || id == "" || secret == "" || !isUserID(user) || strings.ContainsAny(token, " \t\r\n;,\"'") {
@@ -118,20 +135,20 @@ func isUserID(s string) bool {
 // baseURL gives the endpoint in its plain form: https://host:port, without a path's trailing slash.
 func (cfg Config) baseURL() (*url.URL, error) {
 	if strings.TrimSpace(cfg.Endpoint) == "" {
-		return nil, errors.New("the endpoint is not set; it is a URL like https://pve.example.com:8006")
+		return nil, wrongField("Endpoint", "the endpoint is not set; it is a URL like https://pve.example.com:8006")
 	}
 	u, err := url.Parse(strings.TrimSpace(cfg.Endpoint))
 	switch {
 	case err != nil || u.Host == "" && u.Scheme != "https" && u.Scheme != "http":
-		return nil, fmt.Errorf("endpoint %q is not a URL like https://pve.example.com:8006", redactURL(cfg.Endpoint))
+		return nil, wrongField("Endpoint", "endpoint %q is not a URL like https://pve.example.com:8006", redactURL(cfg.Endpoint))
 	case u.User != nil:
-		return nil, errors.New("the endpoint must not hold a user name or a password")
+		return nil, wrongField("Endpoint", "the endpoint must not hold a user name or a password")
 	case u.Scheme != "https":
-		return nil, fmt.Errorf("endpoint %q must begin with https://, credentials are never sent in the clear", cfg.Endpoint)
+		return nil, wrongField("Endpoint", "endpoint %q must begin with https://, credentials are never sent in the clear", cfg.Endpoint)
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("endpoint %q has no host name", cfg.Endpoint)
+		return nil, wrongField("Endpoint", "endpoint %q has no host name", cfg.Endpoint)
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("endpoint %q must not have a query or a fragment", cfg.Endpoint)
+		return nil, wrongField("Endpoint", "endpoint %q must not have a query or a fragment", cfg.Endpoint)
 	}
 	u.Path = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api2/json"), "/")
 	u.RawPath = ""
@@ -173,7 +190,7 @@ func (cfg Config) tlsConfig() (*tls.Config, error) {
 	case "1.3":
 		t.MinVersion = tls.VersionTLS13
 	default:
-		return nil, fmt.Errorf("minimum TLS version %q is neither 1.2 nor 1.3", cfg.MinTLS)
+		return nil, wrongField("MinTLS", "minimum TLS version %q is neither 1.2 nor 1.3", cfg.MinTLS)
 	}
 	if cfg.CACertificate == "" {
 		return t, nil
@@ -183,7 +200,7 @@ func (cfg Config) tlsConfig() (*tls.Config, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM([]byte(cfg.CACertificate)) {
-		return nil, errors.New("the CA certificate holds no certificate in PEM form")
+		return nil, wrongField("CACertificate", "the CA certificate holds no certificate in PEM form")
 	}
 	t.RootCAs = pool
 	return t, nil

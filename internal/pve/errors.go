@@ -218,6 +218,12 @@ func DiedMidway(err error) bool {
 		!slices.Contains([]Kind{Locked, DigestMismatch, NotFound, Ambiguous}, refused.Kind)
 }
 
+// IsProtected tells a refusal since the guest is protected; it is no matter of privileges (pve-guest-common
+// AbstractConfig.pm check_protection).
+func IsProtected(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "protection mode enabled")
+}
+
 // RefusesIOUring tells that a running disk was not moved since it has io_uring (qemu-server QemuServer.pm
 // clone_disk_check_io_uring).
 func RefusesIOUring(err error) bool {

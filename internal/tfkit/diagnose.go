@@ -214,7 +214,7 @@ func (a Attempt) hints(err error) []string {
 	if errors.As(err, &task) && task.Killed() {
 		return append(all, "The worker of the task ended without a word: it was killed, or the node went down.")
 	}
-	if strings.Contains(err.Error(), protectionMode) {
+	if pve.IsProtected(err) {
 		return append(all, "Next step: set protection = false and apply, then make this change.")
 	}
 	if hint, ok := kindHint(pve.KindOf(err)); ok {
@@ -222,10 +222,6 @@ func (a Attempt) hints(err error) []string {
 	}
 	return all
 }
-
-// protectionMode is what PVE says of a VM that is protected (pve-guest-common AbstractConfig.pm check_protection); it is no
-// matter of privileges.
-const protectionMode = "protection mode enabled"
 
 // LoginRefused reports whether the server did not accept the provider's credentials at all.
 func LoginRefused(err error) bool {
