@@ -87,6 +87,7 @@ func (r *removal) delete(ctx context.Context, node string) error {
 		}
 		return err
 	}
+	r.destroyed, r.had = r.lastDestroy(), e.config.Values
 	if said := r.told(result.Log); result.Warnings > len(said) {
 		r.notes = append(r.notes, "PVE removed it with warnings:\n"+strings.Join(result.Log, "\n"))
 	}

@@ -96,6 +96,9 @@ type removal struct {
 	at         string            // node where our configuration was last seen, "" when it is gone
 	has        map[string]string // that configuration
 	lock       string            // the lock that holds it
+	destroyed  pve.UPID          // our destroy that ended well
+	had        map[string]string // the configuration that it destroyed
+	taken      bool              // somebody else has the id
 	unsure     bool              // it is half made, and not as our killed task left it
 	justKilled bool              // a task of ours was found killed a moment ago: what is there now is what it left
 	shield     bool              // it is protected
@@ -163,6 +166,8 @@ func (r *removal) account(ctx context.Context, failed error) error {
 	r.vague = err != nil || listErr != nil
 	switch {
 	case who == guest.Stranger:
+		r.taken = true
+		r.forgetDestroyed(ctx)
 	case listErr == nil && (err == nil || r.Fence.Only != nil):
 		r.strays = strays
 	case r.Fence.Only != nil: // any of them may be there, and nobody else would remember them

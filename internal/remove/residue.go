@@ -5,6 +5,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // residues names what is left. failed is why the last pass did not get on.
@@ -72,6 +73,10 @@ func (r *removal) volumeResidue(volume, reason string) tx.Residue {
 	}
 	if r.hidden || r.vague {
 		left.Command = fmt.Sprintf("grep -r %s /etc/pve/nodes || pvesm free %s", volume, volume)
+	}
+	if r.taken { // he may have a volume of that name by now
+		left.Reason += "; somebody else has the id, and it may be his"
+		left.Command = fmt.Sprintf("pvesm list %s --vmid %d", vm.VolumeStorage(volume), r.VMID)
 	}
 	return left
 }

@@ -14,8 +14,9 @@ import (
 // the stranger does not use, are ours still: he came later, and PVE gives nobody a name that exists. They are freed one by
 // one, unless they were to go with a VM of ours before: such a name may have become free, and his, in between.
 func (r *removal) yield(ctx context.Context, node string, config map[string]string) (bool, error) {
-	if len(r.strays) > 0 && guest.IsOwnLock(config["lock"]) {
-		return false, fmt.Errorf("VM %d is somebody else's now and locked (%s): its volumes cannot be told from ours yet", r.VMID, config["lock"])
+	r.forgetDestroyed(ctx)
+	if r.taken = true; len(r.strays) > 0 && guest.IsOwnLock(config["lock"]) {
+		return false, job.LockedBy(config["lock"], fmt.Sprintf("tell the volumes of VM %d on node %s, which is somebody else's now, from ours", r.VMID, node))
 	}
 	if err := r.unclaimed(ctx, config); err != nil {
 		return false, err
@@ -36,6 +37,21 @@ func (r *removal) yield(ctx context.Context, node string, config map[string]stri
 		r.stuck = fmt.Errorf("VM %d is somebody else's now", r.VMID)
 	}
 	return len(r.strays) == 0, r.stuck
+}
+
+// forgetDestroyed drops the volumes that PVE has destroyed together with our VM: its task ended well, and its log does not say that
+// one of them could not be removed (see couldNot). What carries such a name now is the new owner's. What only a snapshot named
+// PVE leaves, and it is still looked for.
+func (r *removal) forgetDestroyed(ctx context.Context) {
+	if r.destroyed == "" || len(r.strays) == 0 {
+		return
+	}
+	log, err := r.s.api.TaskLog(ctx, r.destroyed, logLines)
+	if err != nil {
+		return // they are told apart by what uses them
+	}
+	said := r.told(log)
+	r.strays = slices.DeleteFunc(r.strays, func(v string) bool { return said[v] == "" && guest.Uses(r.had, v) })
 }
 
 // unclaimed reduces the strays to those that still exist and that a stranger's configuration does not use.
