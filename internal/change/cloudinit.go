@@ -14,8 +14,9 @@ import (
 
 // secondCloudInitDrive refuses a second cloud-init drive beside one that a running guest has not let go of.
 func (u *update) secondCloudInitDrive(slot string) *guest.FieldError {
-	return &guest.FieldError{Path: "cloud_init.slot", Summary: fmt.Sprintf("The cloud-init drive of VM %d cannot leave %s while the VM runs", u.vmid, slot),
-		Detail: "PVE detaches it at the next stop only, and takes no second cloud-init drive before. Stop the VM, then apply"}
+	return &guest.FieldError{Path: "cloud_init.slot",
+		Summary: fmt.Sprintf("The cloud-init drive of VM %d cannot leave %s while the VM runs", u.vmid, slot),
+		Detail:  "PVE detaches it at the next stop only, and takes no second cloud-init drive before. Stop the VM, then apply"}
 }
 
 // checkCloudInitDrive finds a cloud-init drive whose removal waits for the guest's stop, where one in another slot is wanted.

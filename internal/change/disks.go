@@ -94,8 +94,10 @@ func (u *update) checkMoved(t todo, moved map[string]bool) error {
 		if !moved[m.Slot] {
 			continue
 		}
-		return &guest.FieldError{Path: formatPath(t.planned, m.Slot), Summary: fmt.Sprintf("%s of VM %d has no format %s on storage %s", m.Slot, u.vmid, m.Format, m.Storage),
-			Detail: "PVE has moved it there, in the format that the storage has. Leave format out, or take another storage; the rest of the plan was not done"}
+		return &guest.FieldError{Path: formatPath(t.planned, m.Slot),
+			Summary: fmt.Sprintf("%s of VM %d has no format %s on storage %s", m.Slot, u.vmid, m.Format, m.Storage),
+			Detail: "PVE has moved it there, in the format that the storage has. Leave format out, or take another storage; the rest " +
+				"of the plan was not done"}
 	}
 	return nil
 }
@@ -175,8 +177,9 @@ func (u *update) attachedGrowth(server vm.Spec, t todo, attached map[string]stri
 		switch {
 		case want == nil || is == nil || *want == *is:
 		case *want < *is:
-			return nil, &guest.FieldError{Path: "disks." + slot + ".size", Summary: fmt.Sprintf("Volume %s of VM %d is larger", attached[slot], u.vmid),
-				Detail: fmt.Sprintf("It is in %s now, has %s, and cannot be shrunk to %s", slot, vm.FormatSize(*is), vm.FormatSize(*want))}
+			return nil, &guest.FieldError{Path: "disks." + slot + ".size",
+				Summary: fmt.Sprintf("Volume %s of VM %d is larger", attached[slot], u.vmid),
+				Detail:  fmt.Sprintf("It is in %s now, has %s, and cannot be shrunk to %s", slot, vm.FormatSize(*is), vm.FormatSize(*want))}
 		case !slices.ContainsFunc(t.change.Grow, func(g vm.Growth) bool { return g.Slot == slot }):
 			grow = append(grow, vm.Growth{Slot: slot, Size: *want})
 		}
@@ -197,7 +200,8 @@ func (u *update) shapeLateDisks(ctx context.Context, moves []vm.Move, grow []vm.
 	if len(later) > 0 {
 		return nil, &guest.FieldError{Path: "disks." + later[0].Slot + ".size",
 			Summary: fmt.Sprintf("%s of VM %d cannot be grown yet", later[0].Slot, u.vmid),
-			Detail:  "The disk is attached at the next stop and start of the running VM, and PVE grows a disk only then. Stop the VM, and apply again"}
+			Detail: "The disk is attached at the next stop and start of the running VM, and PVE grows a disk only then. Stop the VM, " +
+				"and apply again"}
 	}
 	moved = movedFrom(config.Current(), moves)
 	if err = u.moveDisks(ctx, moves); err == nil && len(now) > 0 {

@@ -25,7 +25,8 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move) error {
 	})
 	if pve.RefusesIOUring(err) {
 		return &guest.FieldError{Path: "disks", Summary: fmt.Sprintf("A disk of running VM %d cannot be moved with aio = \"io_uring\"", u.vmid),
-			Detail: "That is what a disk without aio has. Set aio = \"native\" or \"threads\" on it as well: then the VM is restarted first, and moved after that. " +
+			Detail: "That is what a disk without aio has. Set aio = \"native\" or \"threads\" on it as well: then the VM is restarted " +
+				"first, and moved after that. " +
 				"Or stop the VM for the move, with power_state = \"stopped\"", Err: err}
 	}
 	return err

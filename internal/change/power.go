@@ -18,7 +18,8 @@ func (u *update) notSuspended(t todo) error {
 	if u.before.Current()["lock"] != job.Suspended || t.isEmpty() {
 		return nil
 	}
-	return fmt.Errorf("VM %d is suspended to disk, and PVE changes nothing on it until it runs again. Nothing was changed; resume it with `qm resume %d` on node %s, "+
+	return fmt.Errorf("VM %d is suspended to disk, and PVE changes nothing on it until it runs again. Nothing was changed; "+
+		"resume it with `qm resume %d` on node %s, "+
 		"or drop its saved memory by removing the option vmstate in PVE, then apply", u.vmid, u.vmid, u.view.node)
 }
 
@@ -33,7 +34,8 @@ func (u *update) shutDown(ctx context.Context) error {
 	}
 	if status.QMPStatus == "paused" {
 		return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d is paused", u.vmid),
-			Detail: fmt.Sprintf("A paused guest hears no request to shut down. Resume it with `qm resume %d` on node %s, or stop it yourself, then apply",
+			Detail: fmt.Sprintf("A paused guest hears no request to shut down. Resume it with `qm resume %d` on node %s, or stop it "+
+				"yourself, then apply",
 				u.vmid, u.view.node)}
 	}
 	timeout := guest.StopTimeout(u.r.StopTimeout)
@@ -51,7 +53,8 @@ func (u *update) shutDown(ctx context.Context) error {
 		}
 	}
 	return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not shut down", u.vmid),
-		Detail: fmt.Sprintf("It runs on, and was asked to shut down, so it may go off later. Shut it down from inside, give it a guest agent or ACPI, "+
+		Detail: fmt.Sprintf("It runs on, and was asked to shut down, so it may go off later. Shut it down from inside, give it a "+
+			"guest agent or ACPI, "+
 			"or more time with shutdown_timeout, then apply. `qm stop %d` on node %s would cut it off", u.vmid, u.view.node), Err: err}
 }
 

@@ -51,7 +51,8 @@ func (u *update) checkSnapshots(ctx context.Context, t todo) error {
 	}
 	for _, slot := range slices.Sorted(maps.Keys(removed)) {
 		if _, err := u.s.remover.ProveInState(ctx, u.view.inState(), []string{removed[slot]}); err != nil {
-			return u.notDestroyed(slot, removed[slot], "Nothing was changed. See to it that nobody else uses it, or set removed_disks = \"detach\"", err)
+			return u.notDestroyed(slot, removed[slot], "Nothing was changed. See to it that nobody else uses it, or set removed_disks "+
+				"= \"detach\"", err)
 		}
 	}
 	names, err := u.s.api.Snapshots(ctx, u.view.node, u.vmid)

@@ -133,7 +133,8 @@ func (u *update) afterReboot(ctx context.Context, before pve.GuestStatus, due []
 	case err != nil && ctx.Err() == nil:
 		return errors.Join(u.notRestarted(fmt.Sprintf("The guest did not shut down within %s", timeout), due, cause), err)
 	}
-	return u.notRestarted(fmt.Sprintf("The guest did not shut down within %s; it runs on. It was asked to, so it may go off later, and then stays off "+
+	return u.notRestarted(fmt.Sprintf("The guest did not shut down within %s; it runs on. It was asked to, so it may go off "+
+		"later, and then stays off "+
 		"until it is started. Restart it yourself, give it a guest agent or ACPI, or set reboot_policy = \"force\"", timeout), due, cause)
 }
 

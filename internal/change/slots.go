@@ -82,9 +82,11 @@ func (u *update) unpluggable(ctx context.Context, t todo, current map[string]str
 		case !gives && !vm.TakesDisk(slot, hotplug): // both wait for the restart
 			continue
 		case !gives:
-			return nil, u.cannotAttach(slot, fmt.Sprintf("it is in %s, which PVE empties at the next stop only, while %s takes it at once. Stop the VM first", old, slot))
+			return nil, u.cannotAttach(slot, fmt.Sprintf("it is in %s, which PVE empties at the next stop only, while %s takes it at "+
+				"once. Stop the VM first", old, slot))
 		case slices.Contains(order, old): // qemu-server QemuServer/Drive.pm get_bootdisks
-			return nil, u.cannotAttach(slot, fmt.Sprintf("it is in %s, which is in the boot order, and PVE unplugs no such disk while the VM runs. Stop the VM first", old))
+			return nil, u.cannotAttach(slot, fmt.Sprintf("it is in %s, which is in the boot order, and PVE unplugs no such disk while "+
+				"the VM runs. Stop the VM first", old))
 		}
 		slots = append(slots, old)
 	}

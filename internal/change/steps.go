@@ -35,7 +35,8 @@ type results struct {
 // makes no request.
 func (u *update) steps(r *results) []step {
 	return []step{
-		{"see which volumes of VM %d its snapshots need", "a snapshot that needs a volume which is to be destroyed is an error before anything changes",
+		{"see which volumes of VM %d its snapshots need", "a snapshot that needs a volume which is to be destroyed is an error " +
+			"before anything changes",
 			func(ctx context.Context) error { return u.checkSnapshots(ctx, r.todo) }},
 		{"take VM %d out of HA", "HA would start a guest again that is shut down", u.leaveHA},
 		{"shut down VM %d", "a stopped guest takes every change at once", u.shutDown},
@@ -65,7 +66,8 @@ func (u *update) steps(r *results) []step {
 				r.late, err = u.growNewDisks(ctx, r.todo, r.sent.attached)
 				return err
 			}},
-		{"change the pool of VM %d", "it needs nothing of the above", func(ctx context.Context) (err error) { r.pool, err = u.changePool(ctx); return err }},
+		{"change the pool of VM %d", "it needs nothing of the above",
+			func(ctx context.Context) (err error) { r.pool, err = u.changePool(ctx); return err }},
 		{"set the firewall of VM %d", "before the guest is started", u.setFirewall},
 		{"start VM %d", "with everything in force", func(ctx context.Context) (err error) { r.started, err = u.start(ctx); return err }},
 		{"restart VM %d", "for what PVE leaves to the next start",
@@ -80,7 +82,8 @@ func (u *update) steps(r *results) []step {
 			}},
 		{"regenerate the cloud-init drive of VM %d", "PVE takes the options of a running guest at once, and the drive keeps the old data",
 			func(ctx context.Context) error { return u.regenerateCloudInit(ctx, r) }},
-		{"free what disks of VM %d have moved from", "the guest has let go of an old cloud-init drive when the new one is generated, or when it was restarted",
+		{"free what disks of VM %d have moved from", "the guest has let go of an old cloud-init drive when the new one is " +
+			"generated, or when it was restarted",
 			func(ctx context.Context) error { u.freeMoved(ctx, r.takeMoved()); return nil }},
 		{"put VM %d under HA", "when everything else is as planned", u.enterHA},
 		{"convert VM %d to a template", "last: a template takes no other change",

@@ -28,7 +28,8 @@ func (u *update) changePool(ctx context.Context) (string, error) {
 	}
 	if to != "" {
 		if err := contend(u.s.api.AddToPool, to); err != nil {
-			return "", &guest.FieldError{Path: "pool", Summary: fmt.Sprintf("Cannot put VM %d into pool %s", u.vmid, to), Detail: "It is in no pool now", Err: err}
+			return "", &guest.FieldError{Path: "pool",
+				Summary: fmt.Sprintf("Cannot put VM %d into pool %s", u.vmid, to), Detail: "It is in no pool now", Err: err}
 		}
 	}
 	return to, nil

@@ -25,7 +25,8 @@ func checkVolumes(vmid int, config pve.PendingConfig, server, prior, planned vm.
 			held = guest.HoldingsOf(config)
 		}
 		refuse := func(why string) error {
-			return &guest.FieldError{Path: "disks." + slot + ".volume", Summary: fmt.Sprintf("%s of VM %d cannot get volume %s", slot, vmid, volume), Detail: why}
+			return &guest.FieldError{Path: "disks." + slot + ".volume",
+				Summary: fmt.Sprintf("%s of VM %d cannot get volume %s", slot, vmid, volume), Detail: why}
 		}
 		if owner, ok := vm.VolumeOwner(volume); !ok || owner != vmid {
 			return refuse("A VM attaches only volumes that carry its own id")
