@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-log/tfsdklog"
 )
 
 // server is the framework's with the fast path before it.
@@ -41,8 +42,12 @@ func New(p provider.Provider, framework func(provider.Provider) func() tfprotov6
 		kinds: sync.OnceValue(func() map[string]*kind { return w.kinds(context.Background()) })}
 }
 
-// begin gives a request a context that StopProvider ends, as the framework does.
+// subsystem is the logger that the framework writes to, and the resource when it uses the framework.
+const subsystem = "framework"
+
+// begin gives a request a context that StopProvider ends, and the logger, as the framework does.
 func (s *server) begin(ctx context.Context) (context.Context, func()) {
+	ctx = tfsdklog.NewSubsystem(ctx, subsystem, tfsdklog.WithLevelFromEnv("TF_LOG_SDK_FRAMEWORK"), tfsdklog.WithRootFields())
 	ctx, cancel := context.WithCancel(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,6 +106,7 @@ func (s *server) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRe
 		if r := k.configured(within, *configuration); r != nil {
 			resp, answer := k.read(within, r, req)
 			if answer != nil {
+				tfsdklog.SubsystemTrace(within, subsystem, "Answered on the fast path, without the framework")
 				return answer, nil
 			}
 			ctx = handing(ctx, answers{read: resp})
@@ -117,6 +123,7 @@ func (s *server) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanReso
 		if r := k.configured(within, *configuration); r != nil {
 			resp, answer := k.plan(within, r, req)
 			if answer != nil {
+				tfsdklog.SubsystemTrace(within, subsystem, "Answered on the fast path, without the framework")
 				return answer, nil
 			}
 			ctx = handing(ctx, answers{plan: resp})

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvalue"
 )
 
 // Planned is the outcome of Shape.Plan.
@@ -52,7 +54,7 @@ func (s Shape) Plan(in Input) Planned {
 	p := &planner{Input: in, creating: !has(in.Prior)}
 	root := spot{node: s.root, config: in.Config, prior: in.Prior}
 	value := p.attributes(root, s.typ, surroundings{fresh: p.creating, inherits: p.creating && in.Inherits})
-	out := Planned{Value: value, Changed: p.creating || !value.Equal(in.Prior)}
+	out := Planned{Value: value, Changed: p.creating || !tfvalue.Equal(value, in.Prior)}
 	if out.Changed && !p.creating && s.root.changesServer(value, in.Prior) {
 		out.Value = s.root.withVolatileUnknown(value, in.Config)
 	}
