@@ -53,7 +53,7 @@ func (s *Creator) isMadeByUs(ctx context.Context, listed pve.Resource) bool {
 // isDead reports whether the run that made a stamped guest is over: its process is gone, or, where that cannot be told, its lease.
 // What is to be kept is nobody's to take, and has no end.
 func (s *Creator) isDead(u unfinished) bool {
-	now := s.api.ServerTime()
+	now := s.guests.Now()
 	life := s.guests.LifeOf(u.mark)
 	if life == guest.Alive && u.mark.Process == s.guests.Process && !s.isActive(u.mark.TX) {
 		life = guest.Unsure // of another provider in this process

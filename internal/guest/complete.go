@@ -48,7 +48,7 @@ func (s *Guests) WhyComplete(ctx context.Context, resources pve.Resources, node 
 	if err != nil {
 		return "", err
 	}
-	now := s.api.ServerTime()
+	now := s.Now()
 	if up := time.Duration(status.Uptime) * time.Second; status.IsRunning() && (up > lease && now.After(mark.Deadline) || now.Add(-up).After(mark.Deadline)) {
 		return fmt.Sprintf("it runs since %s, for longer than a create takes", now.Add(-up).UTC().Format(time.RFC3339)), nil
 	}

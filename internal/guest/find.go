@@ -45,7 +45,7 @@ func (s *Guests) Locate(ctx context.Context, resources pve.Resources, ref Ref) (
 		if err == nil {
 			return node, config, nil
 		}
-		if !pve.IsKind(err, pve.NotFound) {
+		if !pve.IsKind(err, pve.NotFound) && !s.isFree(ctx, ref.VMID, err) {
 			return "", pve.PendingConfig{}, fmt.Errorf("read VM %d on node %s: %w", ref.VMID, node, err)
 		}
 		_, seen, err := s.missing(ctx, ref, node)

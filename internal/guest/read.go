@@ -33,7 +33,7 @@ func (s *Guests) readListed(ctx context.Context, ref Ref, listed pve.Resource, o
 		asked = s.agents.Ask(ctx, node, ref.VMID, ref.Agent)
 	}
 	config, err := s.api.PendingConfig(ctx, node, ref.VMID)
-	if pve.IsKind(err, pve.NotFound) {
+	if pve.IsKind(err, pve.NotFound) || !ok && s.isFree(ctx, ref.VMID, err) {
 		return s.missing(ctx, ref, node)
 	}
 	if err != nil {
@@ -69,6 +69,16 @@ func (s *Guests) readListed(ctx context.Context, ref Ref, listed pve.Resource, o
 		guest.hear(ctx, asked)
 	}
 	return guest, Found, err
+}
+
+// isFree reports whether a VM that may not be read is gone: one that left the pool from which the identity has its privileges is
+// refused before PVE looks for it, but whether an id is free PVE tells everybody (pve-manager API2/Cluster.pm nextid).
+func (s *Guests) isFree(ctx context.Context, vmid int, err error) bool {
+	if !pve.IsKind(err, pve.Denied) {
+		return false
+	}
+	free, err := s.api.IsFreeID(ctx, vmid)
+	return err == nil && free
 }
 
 // missing decides what it means that a VM's configuration is not where state has it. The listing is that of the beginning of

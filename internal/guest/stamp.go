@@ -17,7 +17,17 @@ func (s *Guests) Deadline(wanted time.Duration) time.Time {
 	if wanted <= 0 {
 		wanted = lease
 	}
-	return s.api.ServerTime().Add(wanted)
+	return s.Now().Add(wanted)
+}
+
+// Now is the server's time, or this machine's where that is behind or the server's is not known, since something between the two
+// takes the header Date away: a create that lives is never taken for dead because one clock is ahead.
+func (s *Guests) Now() time.Time {
+	server, here := s.api.ServerTime(), s.clock.Now()
+	if server.IsZero() || here.Before(server) {
+		return here
+	}
+	return server
 }
 
 // Unfinished reads the stamp of a guest that a create of this provider, dead or alive, has not committed.
