@@ -82,6 +82,8 @@ var modules = map[string][]string{
 	"github.com/hashicorp/terraform-plugin-": {"tf*", "internal/fastpath"},
 	"github.com/hashicorp/hcl/v2":            {"internal/drive", "internal/acctest tests"},
 	"github.com/zclconf/go-cty":              {"internal/drive", "internal/acctest tests"},
+	"github.com/hashicorp/go-plugin":         {"internal/drive tests"}, // what a CLI attaches to
+	"github.com/hashicorp/go-hclog":          {"internal/drive tests"},
 	"github.com/hashicorp/hc-install":        {"internal/cmd/demo"},
 	"go.yaml.in/yaml/v3":                     {"internal/pvesim/state"}, // world files; the YAML library that is still maintained
 	"github.com/google/go-cmp":               {"tests", "internal/acctest"},

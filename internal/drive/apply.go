@@ -22,19 +22,43 @@ func (s *Session) Apply(ctx context.Context, pl *Plan) error {
 		return s.finish(w.diags)
 	}
 	w.deleteOrphans(ctx, pl)
-	w.eachBlock(ctx, func(b *block) Diagnostics { return w.applyBlock(ctx, b, pl) })
-	s.state = w.state
-	if w.diags.err() == nil {
-		for name, e := range s.module.outputs {
-			v, err := w.scope.eval(e, nil)
-			if err != nil {
-				w.diags = append(w.diags, failure("configuration", "output."+name, "Invalid output", err)...)
-				continue
-			}
-			s.outputs[name] = v
-		}
+	if pl.destroy {
+		clear(s.outputs)
+	} else {
+		w.unchanged = pl.unchanged()
+		w.eachBlock(ctx, func(b *block) Diagnostics { return w.applyBlock(ctx, b, pl) })
+		w.keepOutputs()
 	}
+	s.state = w.state
 	return s.finish(w.diags)
+}
+
+// unchanged are the blocks with nothing to do.
+func (p *Plan) unchanged() map[string]bool {
+	all := map[string]bool{}
+	for _, c := range p.Changes {
+		was, seen := all[c.block]
+		all[c.block] = c.Action == NoOp && (was || !seen)
+	}
+	return all
+}
+
+// keepOutputs evaluates the outputs, but for those of what failed.
+func (w *walk) keepOutputs() {
+	m := w.s.module
+	for name, e := range m.outputs {
+		from := map[string]bool{}
+		m.follow(e.Variables(), from, map[string]bool{})
+		if slices.ContainsFunc(sortedKeys(from), func(addr string) bool { return w.failed[addr] }) {
+			continue
+		}
+		v, err := w.scope.eval(e, nil)
+		if err != nil {
+			w.diags = append(w.diags, failure("configuration", "output."+name, "Invalid output", err)...)
+			continue
+		}
+		w.s.outputs[name] = v
+	}
 }
 
 // Run plans and applies: terraform apply.
@@ -75,23 +99,22 @@ func (s *Session) Destroy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, err := s.newWalk(ctx, pl.state)
+	err = s.Apply(ctx, pl)
+	s.last = append(slices.Clone(pl.Diagnostics), s.last...)
+	return err
+}
+
+// Refresh reads everything in state again: terraform apply -refresh-only.
+func (s *Session) Refresh(ctx context.Context) error {
+	valid, err := s.validated(ctx)
 	if err != nil {
 		return err
 	}
-	if w.configureProvider(ctx); w.diags.err() == nil {
-		w.deleteOrphans(ctx, pl)
-		s.state = w.state
-	}
-	return s.finish(append(slices.Clone(pl.Diagnostics), w.diags...))
-}
-
-// Refresh reads everything in state again: terraform refresh.
-func (s *Session) Refresh(ctx context.Context) error {
 	w, err := s.newWalk(ctx, s.state)
 	if err != nil {
 		return err
 	}
+	w.diags = valid
 	if w.configureProvider(ctx); w.diags.err() == nil {
 		addresses := sortedKeys(w.state)
 		w.each(len(addresses), func(n int) {
@@ -106,11 +129,8 @@ func (s *Session) Refresh(ctx context.Context) error {
 // Import brings the object with an id under an address of the configuration: terraform import.
 func (s *Session) Import(ctx context.Context, address, id string) error {
 	b := s.module.blocks[strings.SplitN(address, "[", 2)[0]]
-	switch {
-	case b == nil || b.data:
+	if b == nil || b.data {
 		return s.finish(failure("import", address, "Resource is not in the configuration", errors.New("write its block first")))
-	case s.state[address] != nil:
-		return s.finish(failure("import", address, "Resource already managed", errors.New("it is in state")))
 	}
 	w, err := s.newWalk(ctx, s.state)
 	if err != nil {
@@ -118,6 +138,15 @@ func (s *Session) Import(ctx context.Context, address, id string) error {
 	}
 	if w.configureProvider(ctx); w.diags.err() != nil {
 		return s.finish(w.diags)
+	}
+	for _, other := range sortedKeys(w.state) { // Terraform reads what it has, too
+		if other != address {
+			_, ds := w.load(ctx, w.state[other])
+			w.report(ds)
+		}
+	}
+	if s.state[address] != nil {
+		return s.finish(append(w.diags, failure("import", address, "Resource already managed by Terraform", errors.New("it is in state"))...))
 	}
 	i, ds := w.importState(ctx, address, b.typ, id)
 	if i != nil {
@@ -242,6 +271,10 @@ func (w *walk) applyBlock(ctx context.Context, b *block, pl *Plan) Diagnostics {
 	results := make([]Diagnostics, len(keys))
 	w.each(len(keys), func(n int) {
 		address := b.addr + keys[n].suffix
+		if v, read := pl.data[address]; read {
+			vals[n] = v
+			return
+		}
 		vals[n] = cty.DynamicVal
 		config, ds := w.scope.object(schema.object, b.attrs, keys[n].variables())
 		ds = at(address, ds)
@@ -275,19 +308,9 @@ func (w *walk) applyResource(ctx context.Context, b *block, address string, conf
 	}
 	var ds Diagnostics
 	if c.Action == Replace {
-		i := w.instance(address)
-		prior, more := w.load(ctx, i)
-		ds = append(ds, more...)
-		if ds.err() != nil {
-			return prior, ds
-		}
-		gone, more := w.plan(ctx, address, b.typ, prior, cty.NullVal(w.resources[b.typ].typ()), i.private, i.identity)
-		if ds = append(ds, more...); ds.err() == nil {
-			gone.private = c.PlannedPrivate // as Terraform does: of a tainted resource that is what the plan of a new one says
-			ds = append(ds, w.destroy(ctx, address, gone)...)
-		}
-		if ds.err() != nil {
-			return prior, ds
+		// As Terraform does: the private data of the plan of the new one, and no plan for the end of the old one.
+		if ds = w.destroy(ctx, address, planned{private: c.PlannedPrivate}); ds.err() != nil {
+			return cty.DynamicVal, ds
 		}
 	}
 	if w.s.TrustPlans && (c.Action == Update || c.Action == Create && c.Config.IsWhollyKnown()) {

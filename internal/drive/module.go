@@ -99,40 +99,36 @@ func (m *module) add(b *hclsyntax.Block) error {
 }
 
 func (m *module) addBlock(b *hclsyntax.Block) error {
-	blk := &block{data: b.Type == "data", typ: b.Labels[0], name: b.Labels[1], addr: strings.Join(b.Labels, ".")}
+	blk := &block{data: b.Type == "data", typ: b.Labels[0], name: b.Labels[1], addr: strings.Join(b.Labels, "."), attrs: hcl.Attributes{}}
 	if blk.data {
 		blk.addr = "data." + blk.addr
 	}
 	if m.blocks[blk.addr] != nil {
 		return fmt.Errorf("%s is defined twice", blk.addr)
 	}
-	content, rest, diags := b.Body.PartialContent(&hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "count"}, {Name: "for_each"}, {Name: "depends_on"}},
-		Blocks:     []hcl.BlockHeaderSchema{{Type: "lifecycle"}},
-	})
-	if diags.HasErrors() {
-		return diags
-	}
-	if a := content.Attributes["count"]; a != nil {
-		blk.count = a.Expr
-	}
-	if a := content.Attributes["for_each"]; a != nil {
-		blk.forEach = a.Expr
-	}
-	if a := content.Attributes["depends_on"]; a != nil {
-		ts, err := traversals(a.Expr)
-		if err != nil {
-			return err
-		}
-		blk.explicit = ts
-	}
-	for _, lc := range content.Blocks {
-		if err := blk.lifecycle(lc.Body); err != nil {
-			return err
+	for name, a := range b.Body.Attributes {
+		switch name {
+		case "count":
+			blk.count = a.Expr
+		case "for_each":
+			blk.forEach = a.Expr
+		case "depends_on":
+			ts, err := traversals(a.Expr)
+			if err != nil {
+				return err
+			}
+			blk.explicit = ts
+		default:
+			blk.attrs[name] = a.AsHCLAttribute()
 		}
 	}
-	if blk.attrs, diags = rest.JustAttributes(); diags.HasErrors() {
-		return diags
+	for _, inner := range b.Body.Blocks {
+		if inner.Type != "lifecycle" {
+			return fmt.Errorf("the driver does not know %s blocks in %s", inner.Type, blk.addr)
+		}
+		if err := blk.lifecycle(inner.Body); err != nil {
+			return err
+		}
 	}
 	m.blocks[blk.addr] = blk
 	return nil
@@ -215,6 +211,31 @@ func (m *module) follow(ts []hcl.Traversal, found, seen map[string]bool) {
 			found[addr] = true
 		}
 	}
+}
+
+// undeclared refuses references to what the configuration does not have.
+func (m *module) undeclared(ts []hcl.Traversal) error {
+	for _, t := range ts {
+		kind, there := "", true
+		name := ""
+		if len(t) > 1 {
+			name, _ = attrStep(t[1])
+		}
+		switch root := t.RootName(); root {
+		case "local":
+			kind, there = "local value", m.locals[name] != nil
+		case "var":
+			_, there = m.variables[name]
+			kind = "input variable"
+		case "each", "count", "self", "path", "terraform":
+		default:
+			kind, there = "resource", m.blocks[blockAddr(t)] != nil || strings.HasPrefix(root, "unknown")
+		}
+		if !there {
+			return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Reference to undeclared " + kind, Detail: "There is no " + name + "."}}
+		}
+	}
+	return nil
 }
 
 // blockAddr is the block that a reference may mean.

@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 )
 
 // Action is what a plan does with an object.
@@ -45,7 +43,9 @@ type Plan struct {
 	Changes     []*Change // sorted by address
 	Diagnostics Diagnostics
 
-	state map[string]*instance
+	state   map[string]*instance
+	data    map[string]cty.Value // data sources that were read: an apply does not read them again
+	destroy bool
 }
 
 // Empty says whether nothing would be changed.
@@ -140,10 +140,9 @@ func WithoutRefresh() PlanOption { return func(o *planOptions) { o.noRefresh = t
 //
 // As in Terraform a plan to destroy begins with an ordinary plan, which refreshes, and whose errors end it.
 func (s *Session) Plan(ctx context.Context, opts ...PlanOption) (*Plan, error) {
-	if !s.TrustPlans {
-		if err := s.Validate(ctx); err != nil {
-			return nil, err
-		}
+	valid, err := s.validated(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var o planOptions
 	for _, opt := range opts {
@@ -151,22 +150,32 @@ func (s *Session) Plan(ctx context.Context, opts ...PlanOption) (*Plan, error) {
 	}
 	state := s.state
 	if o.destroy && !o.noRefresh && len(state) > 0 {
-		pl, err := s.planOnce(ctx, state, planOptions{})
+		pl, err := s.planOnce(ctx, state, planOptions{}, valid)
 		if err != nil {
 			return pl, err
 		}
 		state, o.noRefresh = pl.state, true
 	}
-	return s.planOnce(ctx, state, o)
+	return s.planOnce(ctx, state, o, valid)
+}
+
+// validated is what a validation has to say before a plan.
+func (s *Session) validated(ctx context.Context) (Diagnostics, error) {
+	if s.TrustPlans {
+		return nil, nil
+	}
+	err := s.Validate(ctx)
+	return s.last, err
 }
 
 // planOnce is one walk of a plan over a state.
-func (s *Session) planOnce(ctx context.Context, state map[string]*instance, o planOptions) (*Plan, error) {
+func (s *Session) planOnce(ctx context.Context, state map[string]*instance, o planOptions, before Diagnostics) (*Plan, error) {
 	w, err := s.newWalk(ctx, state)
 	if err != nil {
 		return nil, err
 	}
-	pl := &Plan{}
+	w.diags = slices.Clone(before)
+	pl := &Plan{destroy: o.destroy, data: map[string]cty.Value{}}
 	w.configureProvider(ctx)
 	if w.diags.err() == nil {
 		wanted := map[string]bool{}
@@ -206,15 +215,17 @@ func (w *walk) planBlock(ctx context.Context, b *block, o planOptions, pl *Plan,
 				c, more = w.planResource(ctx, b, address, config, o)
 			}
 			ds = append(ds, more...)
-			if c != nil {
+			w.mu.Lock()
+			switch {
+			case c != nil:
 				c.Diagnostics = ds
-				w.mu.Lock()
 				pl.Changes = append(pl.Changes, c)
-				w.mu.Unlock()
-				if !b.data {
-					vals[n] = c.Planned
-				}
+				w.pending[b.addr] = w.pending[b.addr] || c.Action != NoOp
+				vals[n] = c.Planned
+			case b.data && ds.err() == nil:
+				pl.data[address] = vals[n]
 			}
+			w.mu.Unlock()
 		}
 		results[n] = ds
 	})
@@ -226,153 +237,24 @@ func (w *walk) planBlock(ctx context.Context, b *block, o planOptions, pl *Plan,
 	return slices.Concat(results...)
 }
 
-// planData reads a data source whose configuration is known, else it leaves it to the apply.
+// isPending says whether a plan changes a resource that a data source refers to.
+func (w *walk) isPending(b *block) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(b.deps, func(addr string) bool { return w.pending[addr] && !w.s.module.blocks[addr].data })
+}
+
+// planData reads a data source whose configuration is known and depends on nothing that changes, else it leaves it to the apply.
 func (w *walk) planData(ctx context.Context, b *block, address string, config cty.Value) (*Change, cty.Value, Diagnostics) {
 	schema := w.data[b.typ]
 	ds := w.validateData(ctx, address, b.typ, config)
 	if ds.err() != nil {
 		return nil, cty.UnknownVal(schema.typ()), ds
 	}
-	if !config.IsWhollyKnown() {
+	if !config.IsWhollyKnown() || w.isPending(b) {
 		v := unknownComputed(schema.object, config)
 		return &Change{Address: address, Type: b.typ, Action: Read, Config: config, Planned: v, block: b.addr}, v, ds
 	}
 	v, more := w.readData(ctx, address, b.typ, config)
 	return nil, v, append(ds, more...)
-}
-
-// planResource refreshes and plans one instance.
-func (w *walk) planResource(ctx context.Context, b *block, address string, config cty.Value, o planOptions) (*Change, Diagnostics) {
-	ds := w.validateResource(ctx, address, b.typ, config)
-	if ds.err() != nil {
-		return nil, ds
-	}
-	prior, more := w.refresh(ctx, address, o)
-	if ds = append(ds, more...); ds.err() != nil {
-		return nil, ds
-	}
-	c, more := w.change(ctx, b, address, prior, config)
-	ds = append(ds, more...)
-	if c != nil && b.preventDestroy && (c.Action == Replace || c.Action == Delete) {
-		ds = append(ds, failure("PlanResourceChange", address, "Instance cannot be destroyed", errors.New("lifecycle.prevent_destroy is set"))...)
-	}
-	return c, ds
-}
-
-// refresh gives the state of an address as the plan sees it, null if there is none.
-func (w *walk) refresh(ctx context.Context, address string, o planOptions) (cty.Value, Diagnostics) {
-	i := w.instance(address)
-	if i == nil {
-		return cty.NilVal, nil
-	}
-	if o.noRefresh {
-		return w.load(ctx, i)
-	}
-	next, v, ds := w.read(ctx, i)
-	w.keep(address, next)
-	if next == nil {
-		v = cty.NilVal
-	}
-	return v, ds
-}
-
-// change plans one instance from its prior value (NilVal for none) to its configuration.
-func (w *walk) change(ctx context.Context, b *block, address string, prior, config cty.Value) (*Change, Diagnostics) {
-	null := cty.NullVal(w.resources[b.typ].typ())
-	i := w.instance(address)
-	c := &Change{Address: address, Type: b.typ, block: b.addr, Config: config, Prior: prior}
-	if i == nil || prior == cty.NilVal {
-		c.Action, c.Prior = Create, null
-		pl, ds := w.plan(ctx, address, b.typ, null, config, nil, nil)
-		c.take(pl)
-		return c, ds
-	}
-	if i.tainted {
-		pl, ds := w.plan(ctx, address, b.typ, null, config, nil, nil)
-		c.Action = Replace
-		c.take(pl)
-		return c, ds
-	}
-	config, err := ignoreChanges(b.ignore, prior, config)
-	if err != nil {
-		return nil, failure("configuration", address, "Invalid ignore_changes", err)
-	}
-	c.Config = config
-	pl, ds := w.plan(ctx, address, b.typ, prior, config, i.private, i.identity)
-	if ds.err() != nil {
-		return nil, ds
-	}
-	switch {
-	case len(pl.replace) > 0:
-		c.Action = Replace
-		for _, path := range pl.replace {
-			c.RequiresReplace = append(c.RequiresReplace, pathString(path))
-		}
-		// The object that will be planned is a new one: nothing of the old state flows into it.
-		again, more := w.plan(ctx, address, b.typ, null, config, pl.private, nil)
-		if more.err() != nil {
-			return nil, append(ds, more...)
-		}
-		pl = again
-	case pl.value.RawEquals(prior):
-		c.Action = NoOp
-	default:
-		c.Action = Update
-	}
-	c.take(pl)
-	return c, ds
-}
-
-func (c *Change) take(pl planned) {
-	c.plan, c.Planned, c.PlannedPrivate = pl, pl.value, pl.private
-}
-
-// planOrphans plans the destruction of what is in state and not wanted.
-func (w *walk) planOrphans(ctx context.Context, o planOptions, pl *Plan, wanted map[string]bool) {
-	for _, address := range sortedKeys(w.state) {
-		i := w.state[address]
-		if wanted[address] || w.failed[i.block] {
-			continue
-		}
-		prior, ds := w.refresh(ctx, address, o)
-		if ds.err() == nil && prior != cty.NilVal {
-			i = w.instance(address)
-			null := cty.NullVal(w.resources[i.typ].typ())
-			res, more := w.plan(ctx, address, i.typ, prior, null, i.private, i.identity)
-			ds = append(ds, more...)
-			c := &Change{Address: address, Type: i.typ, Action: Delete, Prior: prior, Config: null, block: i.block, Diagnostics: ds}
-			c.take(res)
-			pl.Changes = append(pl.Changes, c)
-		}
-		w.report(ds)
-	}
-}
-
-// ignoreChanges puts prior values in the place of configured ones.
-func ignoreChanges(ignore []hcl.Traversal, prior, config cty.Value) (cty.Value, error) {
-	for _, t := range ignore {
-		path := cty.GetAttrPath(t.RootName())
-		for _, step := range t[1:] {
-			switch st := step.(type) {
-			case hcl.TraverseAttr:
-				path = path.GetAttr(st.Name)
-			case hcl.TraverseIndex:
-				path = path.Index(st.Key)
-			}
-		}
-		old, err := path.Apply(prior)
-		if err != nil {
-			return config, err
-		}
-		config, err = cty.Transform(config, func(p cty.Path, v cty.Value) (cty.Value, error) {
-			if p.Equals(path) {
-				return convert.Convert(old, v.Type())
-			}
-			return v, nil
-		})
-		if err != nil {
-			return config, err
-		}
-	}
-	return config, nil
 }

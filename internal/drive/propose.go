@@ -35,8 +35,6 @@ func proposeObject(o *object, prior, config cty.Value) cty.Value {
 
 func proposeAttr(a *attribute, prior, config cty.Value) cty.Value {
 	switch {
-	case a.writeOnly:
-		return cty.NullVal(a.typ) // never part of a state
 	case a.computed && config.IsNull():
 		// A prior value that holds something only a configuration can have given was configured before and is
 		// not any more: it does not carry over.

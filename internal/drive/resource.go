@@ -70,14 +70,21 @@ func (p *process) load(ctx context.Context, i *instance) (cty.Value, Diagnostics
 	return v, out
 }
 
-// read refreshes an instance. The result is nil when the object is gone.
+// read refreshes an instance. The value is null when the object is gone; of the instance only its private data is left then.
 func (p *process) read(ctx context.Context, i *instance) (*instance, cty.Value, Diagnostics) {
-	const rpc = "ReadResource"
 	prior, out := p.load(ctx, i)
 	if out.err() != nil {
 		return i, prior, out
 	}
+	next, v, more := p.readFrom(ctx, i, prior)
+	return next, v, append(out, more...)
+}
+
+// readFrom refreshes an instance from the value that it has.
+func (p *process) readFrom(ctx context.Context, i *instance, prior cty.Value) (*instance, cty.Value, Diagnostics) {
+	const rpc = "ReadResource"
 	schema := p.resources[i.typ]
+	var out Diagnostics
 	dv, err := encode(prior, schema.typ())
 	if err != nil {
 		return i, prior, append(out, failure(rpc, i.address, "Cannot encode the state", err)...)
@@ -102,7 +109,7 @@ func (p *process) read(ctx context.Context, i *instance) (*instance, cty.Value, 
 		return i, prior, append(out, failure(rpc, i.address, "Provider produced invalid object", err)...)
 	}
 	if v.IsNull() {
-		return nil, v, out
+		return &instance{private: resp.Private}, v, out
 	}
 	ps := checkWriteOnly(schema.object, v)
 	for _, path := range unknownPaths(v) {
@@ -134,6 +141,9 @@ func (p *process) plan(ctx context.Context, address, typ string, prior, config c
 	const rpc = "PlanResourceChange"
 	schema := p.resources[typ]
 	proposed := cty.NullVal(schema.typ())
+	if config.IsNull() && !p.planDestroy {
+		return planned{value: proposed, private: private}, nil
+	}
 	if !config.IsNull() {
 		proposed = proposeNew(schema.object, prior, config)
 	}
@@ -161,7 +171,6 @@ func (p *process) plan(ctx context.Context, address, typ string, prior, config c
 		return planned{}, append(out, failure(rpc, address, "Provider produced invalid plan", err)...)
 	}
 	ps := checkPlanned(schema.object, prior, config, v)
-	ps = append(ps, checkWriteOnly(schema.object, v)...)
 	res := planned{value: v, private: resp.PlannedPrivate, identity: resp.PlannedIdentity}
 	for _, ap := range resp.RequiresReplace {
 		path := ctyPath(ap)
@@ -240,9 +249,11 @@ func (p *process) apply(ctx context.Context, address, typ string, prior, config 
 	}
 	out = append(out, violation(rpc, address, "Provider returned invalid result object after apply", ps)...)
 	v = unknownAsNull(v)
-	ps = checkWriteOnly(schema.object, v)
-	if out.err() == nil {
-		ps = append(ps, checkCompletes(schema.object, pl.value, v)...)
+	if ps := checkWriteOnly(schema.object, v); len(ps) > 0 { // then nothing is kept of it
+		return cty.NullVal(schema.typ()), resp, append(out, violation(rpc, address, "Provider produced invalid object", ps)...)
+	}
+	if ps = nil; out.err() == nil {
+		ps = checkCompletes(schema.object, pl.value, v)
 	}
 	return v, resp, append(out, violation(rpc, address, "Provider produced inconsistent result after apply", ps)...)
 }
@@ -264,6 +275,9 @@ func (p *process) importState(ctx context.Context, address, typ, id string) (*in
 	if out.err() != nil {
 		return nil, out
 	}
+	if len(resp.ImportedResources) == 0 {
+		return nil, out // Terraform, too, takes that for a success
+	}
 	if len(resp.ImportedResources) != 1 || resp.ImportedResources[0].TypeName != typ {
 		return nil, append(out, violation(rpc, address, "Provider produced an invalid import", problems{{nil, "not exactly one resource of the type"}})...)
 	}
@@ -272,16 +286,10 @@ func (p *process) importState(ctx context.Context, address, typ, id string) (*in
 	if err != nil {
 		return nil, append(out, failure(rpc, address, "Provider produced invalid object", err)...)
 	}
-	if v.IsNull() || !v.IsWhollyKnown() {
-		return nil, append(out, violation(rpc, address, "Provider produced an invalid import", problems{{nil, "null or unknown"}})...)
-	}
-	i := &instance{address: address, typ: typ, block: address, identity: got.Identity}
-	if err := i.store(schema, v, got.Private); err != nil {
-		return nil, append(out, failure(rpc, address, "Cannot keep the state", err)...)
-	}
-	next, _, more := p.read(ctx, i)
+	i := &instance{address: address, typ: typ, block: address, identity: got.Identity, private: got.Private}
+	next, v, more := p.readFrom(ctx, i, v)
 	out = append(out, more...)
-	if out.err() == nil && next == nil {
+	if out.err() == nil && v.IsNull() {
 		out = append(out, failure(rpc, address, "Cannot import non-existent remote object", errors.New("the refresh after the import found nothing"))...)
 	}
 	if out.err() != nil {

@@ -21,6 +21,8 @@ type schemas struct {
 	provider  resourceSchema
 	resources map[string]resourceSchema
 	data      map[string]resourceSchema
+	// planDestroy: the provider wants to be asked for the plan of a destroy.
+	planDestroy bool
 }
 
 // start makes a process. As Terraform does in one command, a session asks for the schemas once.
@@ -45,7 +47,8 @@ func fetchSchemas(ctx context.Context, server tfprotov6.ProviderServer) (*schema
 	if err := wireDiagnostics("GetProviderSchema", "provider", resp.Diagnostics).err(); err != nil {
 		return nil, err
 	}
-	all := &schemas{resources: map[string]resourceSchema{}, data: map[string]resourceSchema{}}
+	all := &schemas{resources: map[string]resourceSchema{}, data: map[string]resourceSchema{},
+		planDestroy: resp.ServerCapabilities != nil && resp.ServerCapabilities.PlanDestroy}
 	if all.provider, err = newResourceSchema(resp.Provider); err != nil {
 		return nil, fmt.Errorf("schema of the provider: %w", err)
 	}

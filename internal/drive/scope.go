@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -68,6 +69,9 @@ func (sc *scope) set(b *block, keys []instanceKey, vals map[string]cty.Value) {
 
 // context is the evaluation context for an expression that refers to ts.
 func (sc *scope) context(ts []hcl.Traversal, extra map[string]cty.Value) (*hcl.EvalContext, error) {
+	if err := sc.m.undeclared(ts); err != nil {
+		return nil, err
+	}
 	roots := map[string]cty.Value{"var": cty.ObjectVal(sc.vars)}
 	locals := map[string]cty.Value{}
 	for _, t := range ts {
@@ -78,11 +82,7 @@ func (sc *scope) context(ts []hcl.Traversal, extra map[string]cty.Value) (*hcl.E
 		if !ok {
 			continue
 		}
-		expr := sc.m.locals[name]
-		if expr == nil {
-			return nil, fmt.Errorf("no local value %q is defined", name)
-		}
-		v, err := sc.eval(expr, nil)
+		v, err := sc.eval(sc.m.locals[name], nil)
 		if err != nil {
 			return nil, err
 		}
@@ -200,12 +200,8 @@ func (sc *scope) object(schema *object, attrs hcl.Attributes, extra map[string]c
 	}
 	for _, name := range sortedKeys(attrs) {
 		at := schema.attrs[name]
-		switch {
-		case at == nil:
+		if at == nil {
 			out = append(out, configError(name, "Unsupported argument", "The schema has no such attribute."))
-			continue
-		case !at.optional && !at.required:
-			out = append(out, configError(name, "Invalid configuration for read-only attribute", "Only the provider sets it."))
 			continue
 		}
 		raw, err := sc.eval(attrs[name].Expr, extra)
@@ -217,7 +213,7 @@ func (sc *scope) object(schema *object, attrs hcl.Attributes, extra map[string]c
 			v, err = convert.Convert(raw, at.configType())
 		}
 		if err != nil {
-			out = append(out, configError(name, "Incorrect attribute value", err.Error()))
+			out = append(out, evalErrors(name, err)...)
 			continue
 		}
 		if v.IsNull() {
@@ -234,6 +230,21 @@ func (sc *scope) object(schema *object, attrs hcl.Attributes, extra map[string]c
 		}
 	}
 	return cty.ObjectVal(vals), out
+}
+
+// evalErrors are the diagnostics of an expression that has no value, or one of another type.
+func evalErrors(attr string, err error) Diagnostics {
+	var said hcl.Diagnostics
+	if !errors.As(err, &said) {
+		return Diagnostics{configError(attr, "Incorrect attribute value type", err.Error())}
+	}
+	var out Diagnostics
+	for _, d := range said {
+		if d.Severity == hcl.DiagError {
+			out = append(out, configError(attr, d.Summary, d.Detail))
+		}
+	}
+	return out
 }
 
 func configError(attr, summary, detail string) Diagnostic {

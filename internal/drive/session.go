@@ -27,8 +27,8 @@ func ServerOf(newProvider func() provider.Provider) Factory {
 // It speaks protocol 6 to a provider in the same process and holds it to the rules that Terraform core enforces; a broken
 // rule is an error whose Diagnostic has Violation set. Operations of one Session must not overlap.
 //
-// Known differences to Terraform: one provider without aliases and one module; no moved, removed, import or check blocks;
-// a replacement destroys and creates in one go without replacing dependents first.
+// Known differences to Terraform: one provider without aliases and one module; no moved, removed, import or check blocks,
+// no create_before_destroy; a replacement destroys and creates in one go without replacing dependents first.
 type Session struct {
 	// TerraformVersion is what providers are told.
 	TerraformVersion string
@@ -216,6 +216,10 @@ type walk struct {
 	mu     sync.Mutex
 	diags  Diagnostics
 	failed map[string]bool // blocks whose dependents are skipped
+	// pending are the blocks that a plan changes; unchanged those that an apply leaves alone, which no failure takes along.
+	pending, unchanged map[string]bool
+	// gone holds the private data of objects that a refresh has missed. Terraform shows it to the plan that makes them anew.
+	gone map[string][]byte
 }
 
 func (w *walk) report(ds Diagnostics) {
@@ -228,6 +232,20 @@ func (w *walk) instance(address string) *instance {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.state[address]
+}
+
+// lose drops an instance that a refresh has missed.
+func (w *walk) lose(address string, private []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.state, address)
+	w.gone[address] = private
+}
+
+func (w *walk) leftOf(address string) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gone[address]
 }
 
 func (w *walk) keep(address string, i *instance) {
@@ -250,7 +268,7 @@ func (s *Session) newWalk(ctx context.Context, state map[string]*instance) (*wal
 	if err != nil {
 		return nil, err
 	}
-	return &walk{process: p, scope: sc, state: maps.Clone(state), failed: map[string]bool{}}, nil
+	return &walk{process: p, scope: sc, state: maps.Clone(state), failed: map[string]bool{}, pending: map[string]bool{}, gone: map[string][]byte{}}, nil
 }
 
 // configureProvider evaluates the provider block and hands it over, with what is not known yet as unknown.
@@ -297,7 +315,7 @@ func (w *walk) skip(b *block) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, d := range b.deps {
-		if w.failed[d] {
+		if w.failed[d] && !w.unchanged[b.addr] {
 			w.failed[b.addr] = true
 		}
 	}
