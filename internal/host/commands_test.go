@@ -36,33 +36,6 @@ func TestCommands(t *testing.T) {
 			reply{}, "", nil, "not a volume id"},
 		{"free a path", func(s *Shell) (any, error) { return nil, s.FreeVolume(ctx, "pve1", "/dev/sda") },
 			reply{}, "", nil, "not a volume id"},
-		{"destroy", func(s *Shell) (any, error) { return nil, s.DestroyDataset(ctx, "pve1", "rpool/data/vm-100-cloudinit") },
-			reply{}, "zfs destroy rpool/data/vm-100-cloudinit", nil, ""},
-		{"destroy a missing dataset", func(s *Shell) (any, error) { return nil, s.DestroyDataset(ctx, "pve1", "rpool/data/x") },
-			reply{status: 1, stderr: "cannot open 'rpool/data/x': dataset does not exist\n"}, "zfs destroy rpool/data/x", nil, ""},
-		{"destroy with snapshots", func(s *Shell) (any, error) { return nil, s.DestroyDataset(ctx, "pve1", "rpool/data/x") },
-			reply{status: 1, stderr: "cannot destroy 'rpool/data/x': volume has children\nuse '-r'\n"}, "zfs destroy rpool/data/x", nil, "has children"},
-		{"destroy a pool", func(s *Shell) (any, error) { return nil, s.DestroyDataset(ctx, "pve1", "rpool") },
-			reply{}, "", nil, "not a dataset inside a pool"},
-		{"destroy a snapshot", func(s *Shell) (any, error) { return nil, s.DestroyDataset(ctx, "pve1", "rpool/data@x") },
-			reply{}, "", nil, "not a dataset inside a pool"},
-		{"list", func(s *Shell) (any, error) { return s.Datasets(ctx, "pve1", "rpool/data") },
-			reply{stdout: "rpool/data\nrpool/data/vm-100-disk-0\nrpool/data/vm-100-cloudinit\n"},
-			"zfs list -H -o name -t filesystem,volume -d 1 rpool/data", []string{"rpool/data/vm-100-disk-0", "rpool/data/vm-100-cloudinit"}, ""},
-		{"import", func(s *Shell) (any, error) {
-			return s.ImportDisk(ctx, "pve1", 100, "/srv/it's a.qcow2", "local-zfs", "raw")
-		},
-			reply{stdout: "importing disk '/srv/a' to VM 100 ...\nunused0: successfully imported disk 'local-zfs:vm-100-disk-1'\n"},
-			`qm disk import 100 '/srv/it'\''s a.qcow2' local-zfs --format raw`, "local-zfs:vm-100-disk-1", ""},
-		{"import, older words", func(s *Shell) (any, error) { return s.ImportDisk(ctx, "pve1", 100, "/a", "local-zfs", "") },
-			reply{stdout: "Successfully imported disk as 'unused0:local-zfs:vm-100-disk-1'\n"},
-			"qm disk import 100 /a local-zfs", "local-zfs:vm-100-disk-1", ""},
-		{"import, silent", func(s *Shell) (any, error) { return s.ImportDisk(ctx, "pve1", 100, "/a", "local-zfs", "") },
-			reply{stdout: "done\n"}, "qm disk import 100 /a local-zfs", "", "did not name the new volume; it said: done"},
-		{"import an unknown format", func(s *Shell) (any, error) { return s.ImportDisk(ctx, "pve1", 100, "/a", "local-zfs", "vhd") },
-			reply{}, "", "", `format "vhd"`},
-		{"import a relative path", func(s *Shell) (any, error) { return s.ImportDisk(ctx, "pve1", 100, "a", "local-zfs", "") },
-			reply{}, "", "", "not an absolute path"},
 		{"run", func(s *Shell) (any, error) { return s.Run(ctx, "pve1", "echo", "", "$HOME", "a=b") },
 			reply{stdout: "out"}, `echo '' '$HOME' 'a=b'`, "out", ""},
 		{"run nothing", func(s *Shell) (any, error) { return s.Run(ctx, "pve1") }, reply{}, "", "", "no command given"},
@@ -93,19 +66,6 @@ func TestCommands(t *testing.T) {
 				t.Errorf("commands: %s", cmp.Diff(want, commands))
 			}
 		})
-	}
-}
-
-func TestIsNoGuest(t *testing.T) {
-	missing := &Error{ExitStatus: 2, Stderr: "Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist"}
-	if !IsNoGuest(missing) {
-		t.Error("a missing configuration is not recognised")
-	}
-	for _, err := range []error{nil, errors.New(missing.Stderr), &Error{ExitStatus: 2, Stderr: "storage 'x' does not exist"},
-		&Error{ExitStatus: -1, Stderr: missing.Stderr}} {
-		if IsNoGuest(err) {
-			t.Errorf("%v is taken for a missing VM", err)
-		}
 	}
 }
 

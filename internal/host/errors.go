@@ -44,15 +44,6 @@ func (e *Error) Error() string {
 // Unwrap gives the cause of a failure that is not the command's own.
 func (e *Error) Unwrap() error { return e.Err }
 
-// noGuest is what qm says of a VMID without configuration on this node (pve-cluster, PVE::AbstractConfig load_config).
-var noGuest = regexp.MustCompile(`Configuration file '[^']*' does not exist`)
-
-// IsNoGuest reports whether err says that the node has no VM of that id.
-func IsNoGuest(err error) bool {
-	var failed *Error
-	return errors.As(err, &failed) && failed.ExitStatus > 0 && noGuest.MatchString(failed.Stderr)
-}
-
 // noVolume is what the storage tools print of a volume that is not there. Most plugins succeed then (dir warns, zfspool
 // and lvmthin look first); LVM and RBD pass on what lvremove and rbd say (pve-storage LVMPlugin.pm, RBDPlugin.pm).
 var noVolume = regexp.MustCompile(`dataset does not exist|disk image '[^']*' does not exist|` +

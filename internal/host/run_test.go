@@ -80,10 +80,6 @@ func TestLostAnswer(t *testing.T) {
 		"unlock": {func(ctx context.Context, s *Shell) error { return s.Unlock(ctx, "pve1", 100) }, 2, false},
 		"free":   {func(ctx context.Context, s *Shell) error { return s.FreeVolume(ctx, "pve1", "a:vm-100-disk-0") }, 2, false},
 		"run":    {func(ctx context.Context, s *Shell) error { _, err := s.Run(ctx, "pve1", "x"); return err }, 1, true},
-		"import": {func(ctx context.Context, s *Shell) error {
-			_, err := s.ImportDisk(ctx, "pve1", 100, "/a", "b", "")
-			return err
-		}, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var cut atomic.Bool

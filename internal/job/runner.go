@@ -28,7 +28,7 @@ type Runner struct {
 // New makes a Runner. clock may be nil: the real one.
 func New(api *pve.Client, clock pve.Clock) *Runner {
 	if clock == nil {
-		clock = realClock{}
+		clock = pve.RealClock()
 	}
 	return &Runner{API: api, Clock: clock, chance: rand.Float64, tasks: map[pve.UPID]bool{}}
 }

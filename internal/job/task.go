@@ -150,19 +150,3 @@ func (s *Runner) Pause(ctx context.Context, attempt int) error {
 	}
 	return s.Clock.Sleep(ctx, min(100*time.Millisecond<<attempt, 3*time.Second))
 }
-
-// realClock is the machine's clock.
-type realClock struct{}
-
-func (realClock) Now() time.Time { return time.Now() }
-
-func (realClock) Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}

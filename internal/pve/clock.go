@@ -13,6 +13,9 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
+// RealClock is the machine's.
+func RealClock() Clock { return realClock{} }
+
 type realClock struct{}
 
 func (realClock) Now() time.Time { return time.Now() }

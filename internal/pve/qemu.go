@@ -43,22 +43,12 @@ func (c *Client) RegenerateCloudInit(ctx context.Context, node string, vmid int)
 type GuestStatus struct {
 	// Status is running or stopped; QMPStatus is QEMU's finer word (running, paused, prelaunch …), equal to Status when stopped.
 	Status, QMPStatus string
-	// Lock is the config lock, Tags as stored, Name the VM's.
-	Lock, Name, Tags string
+	// Lock is the config lock.
+	Lock string
 	// Uptime is seconds, PID the QEMU process or 0.
 	Uptime, PID int64
-	// HAManaged is whether HA manages the VM and HAState what it wants.
+	// HAManaged is whether HA manages the VM.
 	HAManaged bool
-	HAState   string
-	Template  bool
-	// AgentEnabled is the config's word, not whether an agent answers.
-	AgentEnabled bool
-	// CPUs is a number, CPU the load between 0 and 1; Mem, MaxMem and MaxDisk are bytes.
-	CPUs                 float64
-	CPU                  float64
-	Mem, MaxMem, MaxDisk int64
-	// Machine and QEMU are the versions that the running process has.
-	Machine, QEMU string
 }
 
 // IsRunning tells whether a QEMU process exists.
@@ -68,33 +58,19 @@ type guestStatusWire struct {
 	Status    flexString `json:"status"`
 	QMPStatus flexString `json:"qmpstatus"`
 	Lock      flexString `json:"lock"`
-	Name      flexString `json:"name"`
-	Tags      flexString `json:"tags"`
 	Uptime    flexInt    `json:"uptime"`
 	PID       flexInt    `json:"pid"`
 	HA        struct {
-		Managed flexBool   `json:"managed"`
-		State   flexString `json:"state"`
+		Managed flexBool `json:"managed"`
 	} `json:"ha"`
-	Template flexBool   `json:"template"`
-	Agent    flexBool   `json:"agent"`
-	CPUs     flexFloat  `json:"cpus"`
-	CPU      flexFloat  `json:"cpu"`
-	Mem      flexInt    `json:"mem"`
-	MaxMem   flexInt    `json:"maxmem"`
-	MaxDisk  flexInt    `json:"maxdisk"`
-	Machine  flexString `json:"running-machine"`
-	QEMU     flexString `json:"running-qemu"`
 }
 
 // GuestStatus asks for a VM's state.
 func (c *Client) GuestStatus(ctx context.Context, node string, vmid int) (GuestStatus, error) {
 	w, err := fetch[guestStatusWire](ctx, c, "read the status of "+guestName(node, vmid), guestPath(node, vmid, "/status/current"), nil)
 	return GuestStatus{
-		Status: string(w.Status), QMPStatus: string(w.QMPStatus), Lock: string(w.Lock), Name: string(w.Name), Tags: string(w.Tags),
-		Uptime: int64(w.Uptime), PID: int64(w.PID), HAManaged: bool(w.HA.Managed), HAState: string(w.HA.State),
-		Template: bool(w.Template), AgentEnabled: bool(w.Agent), CPUs: float64(w.CPUs), CPU: float64(w.CPU),
-		Mem: int64(w.Mem), MaxMem: int64(w.MaxMem), MaxDisk: int64(w.MaxDisk), Machine: string(w.Machine), QEMU: string(w.QEMU),
+		Status: string(w.Status), QMPStatus: string(w.QMPStatus), Lock: string(w.Lock), Uptime: int64(w.Uptime), PID: int64(w.PID),
+		HAManaged: bool(w.HA.Managed),
 	}, err
 }
 
