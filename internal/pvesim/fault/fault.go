@@ -78,7 +78,8 @@ type Operation struct {
 	VMIDs []int
 }
 
-func (m Match) matches(op Operation) bool {
+// Matches reports whether the operation is meant, whatever Nth says.
+func (m Match) Matches(op Operation) bool {
 	if m.Seq != 0 && m.Seq != op.Seq || m.Method != "" && m.Method != op.Method || m.Path != "" && m.Path != op.Path {
 		return false
 	}
@@ -166,7 +167,7 @@ func (s *Set) Strike(op Operation) Strikes {
 	defer s.mu.Unlock()
 	var hit Strikes
 	for _, a := range s.rules {
-		if !a.Match.matches(op) {
+		if !a.Match.Matches(op) {
 			continue
 		}
 		a.seen++

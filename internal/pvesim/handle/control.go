@@ -1,12 +1,14 @@
 package handle
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
 )
 
 // controlPrefix is where tests steer the simulator. Requests below it need no credentials, are not numbered, meet no
@@ -44,18 +46,38 @@ func (s *Server) control(q *httpRequest) *answer {
 	case "GET /faults":
 		return reply(s.faults.List(), nil)
 	case "PUT /faults":
-		var rules []fault.Rule
-		dec := json.NewDecoder(strings.NewReader(string(q.body)))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&rules); err != nil {
+		rules, err := decoded[[]fault.Rule](q.body)
+		if err != nil {
 			return reply(nil, err)
 		}
 		return reply(done, s.faults.Put(rules))
+	case "PUT /strangers":
+		orders, err := decoded[[]stranger.Order](q.body)
+		if err != nil {
+			return reply(nil, err)
+		}
+		return reply(done, s.strangers.Put(orders))
+	case "GET /strangers":
+		return reply(append([]stranger.Deed{}, s.strangers.Deeds()...), nil)
+	case "POST /strangers":
+		order, err := decoded[stranger.Order](q.body)
+		if err != nil {
+			return reply(nil, err)
+		}
+		return reply(s.Visit(order))
 	case "DELETE /faults":
 		s.faults.Clear()
 		return reply(done, nil)
 	}
 	return plainError(404, "no such control")
+}
+
+// decoded reads a document that must not have members nobody knows.
+func decoded[T any](body []byte) (v T, err error) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	err = dec.Decode(&v)
+	return v, err
 }
 
 // Faults are the fault rules in force.
@@ -115,6 +137,8 @@ func (s *Server) Reset() error {
 	s.world.Lock()
 	defer s.world.Unlock()
 	s.faults.Clear()
+	_ = s.strangers.Put(nil) // no order is an invalid one
+	s.world.Strange = state.Strangers{}
 	s.world.PowerOffs, s.world.HALog = nil, nil
 	if err := s.load(s.initial); err != nil {
 		return err

@@ -19,7 +19,7 @@ type Op struct {
 	Identity string            `json:"identity,omitempty"`
 }
 
-// begin numbers an operation and finds the faults that it meets.
+// begin numbers an operation, lets strangers come before it, and finds the faults that it meets.
 func (s *Server) begin(method, path string, params map[string]string, node string) (*Op, fault.Strikes) {
 	op := &Op{Seq: len(s.ops) + 1, Method: method, Path: path, Params: redacted(params), Node: params["node"]}
 	if op.Node == "" && method == "SSH" {
@@ -30,7 +30,11 @@ func (s *Server) begin(method, path string, params map[string]string, node strin
 		op.VMID = ids[0]
 	}
 	s.ops = append(s.ops, op)
-	return op, s.faults.Strike(fault.Operation{Seq: op.Seq, Method: method, Path: path, VMIDs: ids})
+	seen := fault.Operation{Seq: op.Seq, Method: method, Path: path, VMIDs: ids}
+	for _, order := range s.strangers.Due(seen) {
+		s.visit(order, seen, params)
+	}
+	return op, s.faults.Strike(seen)
 }
 
 // redacted leaves passwords out of what a test may print.

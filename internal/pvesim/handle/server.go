@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
 )
 
 // Config is what a Server is made of.
@@ -45,8 +46,10 @@ type Server struct {
 	violated func(error)
 	routes   Routes
 	faults   fault.Set
-	initial  []byte // snapshot to go back to on reset
-	key      []byte // signs tickets and CSRF tokens
+	// strangers are who comes between two operations.
+	strangers stranger.Set
+	initial   []byte // snapshot to go back to on reset
+	key       []byte // signs tickets and CSRF tokens
 
 	ops     []*Op
 	locks   map[string]*fileLock

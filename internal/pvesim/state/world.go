@@ -49,6 +49,8 @@ type World struct {
 	HALog []string
 	// PowerOffs are the power-offs and restarts of guests, in order. No snapshot holds them.
 	PowerOffs []PowerOff
+	// Strange says what belongs to strangers. No snapshot holds it.
+	Strange Strangers
 
 	rng *rand.Rand
 }
