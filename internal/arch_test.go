@@ -39,15 +39,18 @@ var layers = [][]string{
 // others are the packages beside the layers, and what each may import. The simulator imports nothing of the provider:
 // the oracle shares no code with the accused.
 var others = map[string][]string{
-	"internal":               {},
-	"internal/pvesim":        {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/handle", "internal/pvesim/schema", "internal/pvesim/sshd", "internal/pvesim/state"},
-	"internal/pvesim/clock":  {},
-	"internal/pvesim/fault":  {},
-	"internal/pvesim/handle": {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/schema", "internal/pvesim/state"},
-	"internal/pvesim/schema": {},
-	"internal/pvesim/sshd":   {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/handle", "internal/pvesim/state"},
-	"internal/pvesim/state":  {},
-	"internal/drive":         {},
+	"internal": {},
+	"internal/pvesim": {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/handle", "internal/pvesim/schema", "internal/pvesim/sshd",
+		"internal/pvesim/state", "internal/pvesim/stranger"},
+	"internal/pvesim/clock": {},
+	"internal/pvesim/fault": {},
+	"internal/pvesim/handle": {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/schema", "internal/pvesim/state",
+		"internal/pvesim/stranger"},
+	"internal/pvesim/schema":   {},
+	"internal/pvesim/sshd":     {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/handle", "internal/pvesim/state"},
+	"internal/pvesim/state":    {},
+	"internal/pvesim/stranger": {"internal/pvesim/fault"},
+	"internal/drive":           {},
 	"internal/acctest": {"internal/drive", "internal/provider", "internal/fastpath", "internal/tfvm", "internal/provision", "internal/tx", "internal/vm", "internal/pve",
 		"internal/host", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
 	"internal/cmd/pvesim":      {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
@@ -70,7 +73,7 @@ var testEdges = map[string][]string{
 }
 
 func simulator() []string {
-	return []string{"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"}
+	return []string{"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/pvesim/stranger"}
 }
 
 // modules are the modules of others that are used, and the packages that may. "tests" stands for the tests of every
