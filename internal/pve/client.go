@@ -27,7 +27,7 @@ type Client struct {
 	session       session
 
 	offset     atomic.Pointer[time.Duration] // server clock minus ours
-	waiting    atomic.Int64                  // tasks being waited for
+	waits      taskWaits
 	shared     sharedResources
 	version    sharedVersion
 	privileges sharedPrivileges
@@ -62,6 +62,7 @@ func New(cfg Config) (*Client, error) {
 		creds:      creds,
 		redact:     newRedactor(creds, cfg),
 		session:    session{turn: newTurn()},
+		waits:      taskWaits{nodes: map[string]*nodeWaits{}, took: map[string]time.Duration{}},
 		shared:     sharedResources{turn: newTurn()},
 		version:    sharedVersion{turn: newTurn()},
 		privileges: sharedPrivileges{turn: newTurn(), held: map[string]map[string]bool{}},

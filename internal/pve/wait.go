@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	firstPoll = 100 * time.Millisecond
-	lastPoll  = 2 * time.Second
-	// pollShare is the pause per task being waited for: about 500 ms each at ten.
-	pollShare    = 50 * time.Millisecond
+	// firstPause is the one before the first look at a task of a type that this Client has not seen end yet. A worker that has
+	// to be forked, loaded and locked is never faster.
+	firstPause   = 200 * time.Millisecond
+	shortPause   = 100 * time.Millisecond
+	longPause    = 2 * time.Second
 	maxLostPolls = 10
 	logTail      = 10
 )
@@ -25,20 +26,30 @@ type TaskResult struct {
 	Log []string
 }
 
-// Wait polls a task until it has ended. A failed task is a *TaskError with the end of its log; an empty UPID is a task
-// that has ended well. A failed poll is survived, ten in a row are not: the error is then Ambiguous, since the task may
-// go on. So is a task that PVE no longer knows. A ctx that ends leaves the task running.
+// Wait looks at a task again and again until it has ended. A failed task is a *TaskError with the end of its log; an empty UPID
+// is a task that has ended well. A failed look is survived, ten in a row are not: the error is then Ambiguous, since the task
+// may go on. So is a task that PVE no longer knows. A ctx that ends leaves the task running.
 func (c *Client) Wait(ctx context.Context, upid UPID) (TaskResult, error) {
 	if upid == "" {
 		return TaskResult{}, nil
 	}
-	c.waiting.Add(1)
-	defer c.waiting.Add(-1)
+	if !upid.Valid() {
+		return TaskResult{}, &Error{Op: "wait for " + upid.describe(), Kind: Invalid, Message: "not a UPID"}
+	}
+	defer c.waits.begin(upid)()
 	defer c.shared.invalidate()
-	for lost, delay := 0, firstPoll; ; {
-		status, err := c.taskStatus(ctx, upid, true)
+	begin, lost := c.clock.Now(), 0
+	for look := 0; ; look++ {
+		due, err := c.untilDue(ctx, upid, begin, look)
+		if err != nil {
+			return TaskResult{}, waitEnded(upid, err)
+		}
+		status, err := c.look(ctx, upid, due, look)
 		switch {
 		case err == nil && !status.Running:
+			if status.ExitStatus == "OK" {
+				c.waits.learn(upid.Type(), due.Sub(begin), look)
+			}
 			return c.result(ctx, status)
 		case err == nil:
 			lost = 0
@@ -53,16 +64,38 @@ func (c *Client) Wait(ctx context.Context, upid UPID) (TaskResult, error) {
 				return TaskResult{}, waitLost(upid, fmt.Sprintf("%d polls in a row failed", lost), err)
 			}
 		}
-		if err := c.clock.Sleep(ctx, c.pollPause(delay)); err != nil {
-			return TaskResult{}, waitEnded(upid, err)
-		}
-		delay = min(delay*3/2, lastPoll)
 	}
 }
 
-// pollPause stretches a pause when many tasks are being waited for.
-func (c *Client) pollPause(delay time.Duration) time.Duration {
-	return min(max(delay, time.Duration(c.waiting.Load())*pollShare), lastPoll)
+// untilDue waits for the next look at a task and says for when it was due. The first one is when tasks of this type have mostly
+// ended; later ones come after a share of the time that has passed, so that a task of any length costs few looks and is
+// noticed soon after its end.
+func (c *Client) untilDue(ctx context.Context, upid UPID, begin time.Time, look int) (time.Time, error) {
+	usual, known := c.waits.usual(upid.Type())
+	now := c.clock.Now()
+	pause := now.Sub(begin) / 2
+	switch {
+	case look == 0 && c.ServerTime().Sub(upid.Start()) > longPause: // it runs since long, or has ended
+		pause = 0
+	case look == 0:
+		pause = min(usual, longPause)
+	case known:
+		pause = max(min(pause, usual/8), pause/4, shortPause)
+	default:
+		pause = max(pause, shortPause)
+	}
+	due := c.waits.together(upid.Node(), now.Add(min(pause, longPause)))
+	return due, c.clock.Sleep(ctx, due.Sub(now))
+}
+
+// look asks for a task by itself, or finds it in a listing that serves everybody who waits for one of the node.
+func (c *Client) look(ctx context.Context, upid UPID, due time.Time, look int) (TaskStatus, error) {
+	if look%ownLook != ownLook-1 {
+		if status, ok := c.listed(ctx, upid, due); ok {
+			return status, nil
+		}
+	}
+	return c.taskStatus(ctx, upid, true)
 }
 
 // isLostPoll tells whether the next poll may succeed: no answer, a proxy's 59x, or a 5xx that says nothing known.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -44,10 +43,10 @@ func TestWaitSucceeds(t *testing.T) {
 		t.Errorf("asked %s", got)
 	}
 	pauses := s.clock.sleeps
-	if len(pauses) != 8 || pauses[0] != 100*time.Millisecond {
+	if len(pauses) != 9 || pauses[0] != firstPause {
 		t.Fatalf("pauses %v", pauses)
 	}
-	for i := 1; i < len(pauses); i++ {
+	for i := 2; i < len(pauses); i++ {
 		if pauses[i] <= pauses[i-1] || pauses[i] > 2*time.Second {
 			t.Errorf("pauses do not grow to 2 s: %v", pauses)
 		}
@@ -175,32 +174,6 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	_, err := s.client(t).Wait(ctx, taskUPID)
 	if !errors.Is(err, context.Canceled) || KindOf(err) != Unknown || !strings.Contains(err.Error(), "the task may still run") {
 		t.Errorf("%s: %v", KindOf(err), err)
-	}
-}
-
-// Ten tasks at once are polled about every 500 ms each.
-func TestManyWaitersPollSlowly(t *testing.T) {
-	c := newClient(t, Config{Endpoint: "https://pve", APIToken: testToken})
-	for waiting, want := range map[int64]time.Duration{1: 100 * time.Millisecond, 2: 100 * time.Millisecond, 10: 500 * time.Millisecond, 100: 2 * time.Second} {
-		c.waiting.Store(waiting)
-		if got := c.pollPause(firstPoll); got != want {
-			t.Errorf("%d waiting: %s, want %s", waiting, got, want)
-		}
-	}
-	c.waiting.Store(0)
-	s := taskServer(t, 0, "OK", "")
-	c = s.client(t)
-	var group sync.WaitGroup
-	for range 10 {
-		group.Go(func() {
-			if _, err := c.Wait(t.Context(), taskUPID); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	if n := c.waiting.Load(); n != 0 {
-		t.Errorf("%d still counted", n)
 	}
 }
 
