@@ -193,7 +193,8 @@ func (a Attempt) hints(err error) []string {
 		if a.As != "" {
 			who = a.As
 		}
-		return []string{"The server refused the credentials of " + who + " (HTTP status 401). Next step: check the API token, or user name and password, and whether they have expired or are disabled."}
+		return []string{"The server refused the credentials of " + who + " (HTTP status 401). Next step: check the API token, or user name and " +
+			"password, and whether they have expired or are disabled."}
 	case errors.Is(err, context.DeadlineExceeded):
 		all = append(all, "The time allowed for this operation is over. The timeouts attribute allows more.")
 	case errors.Is(err, context.Canceled):
@@ -205,8 +206,8 @@ func (a Attempt) hints(err error) []string {
 	}
 	var identity *provision.IdentityError
 	if errors.As(err, &identity) {
-		return append(all, fmt.Sprintf("Somebody removed the VM in state and made another one under the same id. It was not touched.\n"+
-			"Two ways out: forget the old VM with \"terraform state rm\" of this resource's address, and the next apply makes a new one under a free vmid; "+
+		return append(all, fmt.Sprintf("Somebody removed the VM in state and made another one under the same id. It was not touched.\nTwo ways "+
+			"out: forget the old VM with \"terraform state rm\" of this resource's address, and the next apply makes a new one under a free vmid; "+
 			"or do that and then adopt the VM that is there now with \"terraform import\" of the same address and the id %s/%d.",
 			identity.Node, identity.VMID))
 	}
@@ -240,7 +241,8 @@ func kindHint(kind pve.Kind) (string, bool) {
 	case pve.Denied:
 		return "Next step: give the identity of the provider the privilege that PVE names, or use one that has it.", true
 	case pve.Locked:
-		return "Next step: wait for the task that holds the lock; a lock that no task holds is removed by \"qm unlock <vmid>\" as root on the node.", true
+		return "Next step: wait for the task that holds the lock; " +
+			"a lock that no task holds is removed by \"qm unlock <vmid>\" as root on the node.", true
 	case pve.Unavailable:
 		return "Next step: check that the node is up and that the endpoint is right, then apply again.", true
 	case pve.Unhealthy:

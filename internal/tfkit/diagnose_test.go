@@ -49,32 +49,38 @@ func diagnoses() map[string]struct {
 	secret.Secrets = []string{"hunter2"}
 	step := "create VM 101 on node pve1"
 	task := &pve.TaskError{Op: "task qmcreate of VM 101 on node pve1", UPID: "UPID:pve1:0000:0000:0000:qmcreate:101:root@pam:",
-		ExitStatus: "unable to create VM 101 - zfs error: out of space", Log: []string{"scsi0: creating", "TASK ERROR: out of space"}, Kind: pve.Capacity}
+		ExitStatus: "unable to create VM 101 - zfs error: out of space", Log: []string{"scsi0: creating", "TASK ERROR: out of space"},
+		Kind: pve.Capacity}
 	refused := &pve.Error{Op: step, Status: 400, Kind: pve.Invalid, Message: "Parameter verification failed.",
 		Params: map[string]string{"net0": "invalid format", "memory": "value must have a minimum value of 16", "foo": "unknown"}}
 	left := []provision.Residue{
-		{Kind: "volume", Node: "pve1", ID: "local-zfs:vm-101-disk-0", What: "volume local-zfs:vm-101-disk-0", Reason: "no Datastore.Allocate on /storage/local-zfs", Command: "pvesm free local-zfs:vm-101-disk-0"},
+		{Kind: "volume", Node: "pve1", ID: "local-zfs:vm-101-disk-0", What: "volume local-zfs:vm-101-disk-0",
+			Reason: "no Datastore.Allocate on /storage/local-zfs", Command: "pvesm free local-zfs:vm-101-disk-0"},
 		{Kind: "guest", Node: "pve1", ID: "101", What: "VM 101 on pve1", Command: "qm destroy 101"},
 	}
 	return map[string]struct {
 		attempt Attempt
 		err     error
 	}{
-		"01 rolled back":                {create, &tx.Error{Step: step, Err: task}},
-		"02 something left":             {create, &tx.Error{Step: step, Err: task, Left: left, Undo: []error{errors.New("undo of x: node is down")}}},
+		"01 rolled back": {create, &tx.Error{Step: step, Err: task}},
+		"02 something left": {create, &tx.Error{Step: step, Err: task, Left: left,
+			Undo: []error{errors.New("undo of x: node is down")}}},
 		"03 kept on purpose":            {kept, &tx.Error{Step: step, Err: task}},
 		"04 a diagnostic per parameter": {create, &tx.Error{Step: step, Err: refused}},
 		"05 an error of one attribute": {create, &provision.FieldError{Path: "vmid", Summary: "VMID 101 is taken", Detail: "VM web has it",
 			Err: &pve.Error{Op: step, Status: 500, Kind: pve.Exists, Message: "VM 101 already exists"}}},
-		"06 several causes":    {create, errors.Join(&pve.Error{Op: "a", Status: 403, Kind: pve.Denied, Message: "Permission check failed (/vms/101, VM.Allocate)"}, errors.New("b"))},
-		"07 another VM":        {Attempt{Verb: "read", Thing: "VM 101 on pve1"}, &provision.IdentityError{VMID: 101, Node: "pve1", State: provision.Identity{UUID: "aaa"}, Seen: provision.Identity{UUID: "bbb"}}},
+		"06 several causes": {create, errors.Join(&pve.Error{Op: "a", Status: 403, Kind: pve.Denied,
+			Message: "Permission check failed (/vms/101, VM.Allocate)"}, errors.New("b"))},
+		"07 another VM": {Attempt{Verb: "read", Thing: "VM 101 on pve1"},
+			&provision.IdentityError{VMID: 101, Node: "pve1", State: provision.Identity{UUID: "aaa"}, Seen: provision.Identity{UUID: "bbb"}}},
 		"08 out of time":       {create, fmt.Errorf("start VM 101: %w", context.DeadlineExceeded)},
 		"09 interrupted":       {create, fmt.Errorf("start VM 101: %w", context.Canceled)},
 		"10 login refused":     {create, &pve.Error{Op: "log in", Status: 401, Kind: pve.Denied, Message: "Authentication failed!"}},
 		"11 a repeated secret": {secret, &pve.Error{Op: step, Status: 500, Message: "cannot take hunter2"}},
 		"12 the answer lost":   {create, &pve.Error{Op: step, Kind: pve.Ambiguous, Message: "connection reset"}},
-		"14 worker killed":     {create, &tx.Error{Step: step, Err: &pve.TaskError{Op: "task qmcreate", UPID: "UPID:x", ExitStatus: "unexpected status", Kind: pve.Ambiguous}}},
-		"13 locked":            {create, &pve.Error{Op: step, Status: 500, Kind: pve.Locked, Message: "VM is locked (backup)"}},
+		"14 worker killed": {create, &tx.Error{Step: step, Err: &pve.TaskError{Op: "task qmcreate", UPID: "UPID:x",
+			ExitStatus: "unexpected status", Kind: pve.Ambiguous}}},
+		"13 locked": {create, &pve.Error{Op: step, Status: 500, Kind: pve.Locked, Message: "VM is locked (backup)"}},
 	}
 }
 
@@ -103,7 +109,8 @@ func TestDiagnose(t *testing.T) {
 	}
 	b.WriteString("=== warning of a refresh\n" + render(NotRefreshed(Attempt{Thing: "VM 101 on pve1"}, errors.New("node pve1 is offline"))))
 	b.WriteString("=== leftovers of a destroy\n" + render(Leftovers(Attempt{Verb: "destroy", Thing: "VM 101 on pve1"},
-		&tx.LeftError{Left: []provision.Residue{{Node: "pve1", What: "volume x:vm-101-disk-0", Command: "pvesm free x:vm-101-disk-0"}}, Err: errors.New("storage x is offline")},
+		&tx.LeftError{Left: []provision.Residue{{Node: "pve1", What: "volume x:vm-101-disk-0", Command: "pvesm free x:vm-101-disk-0"}},
+			Err: errors.New("storage x is offline")},
 		[]provision.Residue{{Node: "pve1", What: "volume x:vm-101-disk-0", Command: "pvesm free x:vm-101-disk-0"}})))
 	golden := filepath.Join("testdata", "diagnose.txt")
 	if *update {

@@ -15,11 +15,11 @@ import (
 func afterFailure(a Attempt, failed *tx.Error) string {
 	switch {
 	case a.Kept:
-		return "What was made so far stays on the server, since on_failure is \"keep\". The VM is in state and tainted: " +
-			"the next apply replaces it."
+		return "What was made so far stays on the server, since on_failure is \"keep\". " +
+			"The VM is in state and tainted: the next apply replaces it."
 	case len(failed.Left)+len(failed.Undo) == 0:
-		return "Everything that had been made was removed again: nothing is left on the server, and nothing is in state. " +
-			"The next apply starts anew."
+		return "Everything that had been made was removed again: nothing is left on the server, " +
+			"and nothing is in state. The next apply starts anew."
 	}
 	var text strings.Builder
 	for i, err := range failed.Undo {

@@ -55,18 +55,19 @@ func PoolID() validator.String {
 
 // Size accepts a size with its unit: a whole number of bytes above zero that PVE can count.
 func Size() validator.String {
-	return Check{Want: "must be a number with one of the units K, M, G, T (powers of 1024), such as \"32G\"", Wrong: func(value string) string {
-		if !size.MatchString(value) {
-			return "It is no such number."
-		}
-		switch bytes, err := vm.ParseSize(value); {
-		case err != nil:
-			return "It is not a whole number of bytes, or too large."
-		case bytes == 0:
-			return "It is nothing."
-		}
-		return ""
-	}}
+	return Check{Want: "must be a number with one of the units K, M, G, T (powers of 1024), such as \"32G\"",
+		Wrong: func(value string) string {
+			if !size.MatchString(value) {
+				return "It is no such number."
+			}
+			switch bytes, err := vm.ParseSize(value); {
+			case err != nil:
+				return "It is not a whole number of bytes, or too large."
+			case bytes == 0:
+				return "It is nothing."
+			}
+			return ""
+		}}
 }
 
 // VolumeID accepts the id of a volume.
@@ -76,7 +77,8 @@ func VolumeID() validator.String {
 
 // SnapshotName accepts what PVE takes as the name of a snapshot (pve-common JSONSchema.pm, pve-configid).
 func SnapshotName() validator.String {
-	return stringvalidator.RegexMatches(snapshotName, "must be the name of a snapshot: 2 to 40 letters, digits, \"_\" and \"-\", a letter first")
+	return stringvalidator.RegexMatches(snapshotName, "must be the name of a snapshot: "+
+		"2 to 40 letters, digits, \"_\" and \"-\", a letter first")
 }
 
 // Line accepts a text that is not empty and has no control characters, which a line of PVE's files could not hold.

@@ -71,7 +71,8 @@ func listed(n pve.Node) nodeModel {
 }
 
 func (m *nodeModel) versionIs(v pve.Version) {
-	m.Version, m.Release, m.RepoID, m.Capabilities = tfkit.NonZero(v.Version), tfkit.NonZero(v.Release), tfkit.NonZero(v.RepoID), capabilitiesOf(v)
+	m.Version, m.Release, m.RepoID, m.Capabilities = tfkit.NonZero(v.Version), tfkit.NonZero(v.Release), tfkit.NonZero(v.RepoID),
+		capabilitiesOf(v)
 }
 
 func (m *nodeModel) statusIs(s pve.NodeStatus) {
@@ -79,7 +80,8 @@ func (m *nodeModel) statusIs(s pve.NodeStatus) {
 	m.Uptime, m.Manager, m.KVersion = &uptime, tfkit.NonZero(s.PVEVersion), tfkit.NonZero(s.KernelVersion)
 	m.CPU, m.Wait, m.Idle, m.KSMShared = &s.CPU, &s.Wait, &s.Idle, &s.KSMShared
 	m.LoadAverage = numbers(s.LoadAverage)
-	m.CPUInfo = &cpuInfoModel{Model: tfkit.NonZero(s.CPUInfo.Model), Sockets: &s.CPUInfo.Sockets, Cores: &s.CPUInfo.Cores, CPUs: &s.CPUInfo.CPUs,
+	m.CPUInfo = &cpuInfoModel{Model: tfkit.NonZero(s.CPUInfo.Model), Sockets: &s.CPUInfo.Sockets, Cores: &s.CPUInfo.Cores,
+		CPUs:  &s.CPUInfo.CPUs,
 		Flags: s.CPUInfo.Flags, UserHz: tfkit.NonZero(s.CPUInfo.UserHz)}
 	hvm := s.CPUInfo.HVM == "1"
 	m.CPUInfo.HVM = &hvm
@@ -90,7 +92,8 @@ func (m *nodeModel) statusIs(s pve.NodeStatus) {
 	m.Swap = &memoryModel{Total: &s.Swap.Total, Used: &s.Swap.Used, Free: &s.Swap.Free}
 	m.RootFS = &memoryModel{Total: &s.RootFS.Total, Used: &s.RootFS.Used, Free: &s.RootFS.Free, Available: &s.RootFS.Available}
 	if k := s.Kernel; k != (pve.Kernel{}) {
-		m.Kernel = &kernelModel{SysName: tfkit.NonZero(k.SysName), Release: tfkit.NonZero(k.Release), Version: tfkit.NonZero(k.Version), Machine: tfkit.NonZero(k.Machine)}
+		m.Kernel = &kernelModel{SysName: tfkit.NonZero(k.SysName), Release: tfkit.NonZero(k.Release), Version: tfkit.NonZero(k.Version),
+			Machine: tfkit.NonZero(k.Machine)}
 	}
 	if s.BootMode != "" {
 		m.BootMode = &s.BootMode

@@ -50,12 +50,14 @@ func statusAttributes() map[string]schema.Attribute {
 		"rootfs":      memory("Root file system", "For users other than root."),
 		"kernel": schema.SingleNestedAttribute{Computed: true, MarkdownDescription: "The running kernel. PVE 8.1 and later.",
 			Attributes: map[string]schema.Attribute{
-				"sysname": tfkit.ComputedString("`Linux`."), "release": tfkit.ComputedString("`6.8.12-9-pve`."), "version": tfkit.ComputedString("Its build."), "machine": tfkit.ComputedString("`x86_64`."),
+				"sysname": tfkit.ComputedString("`Linux`."), "release": tfkit.ComputedString("`6.8.12-9-pve`."),
+				"version": tfkit.ComputedString("Its build."), "machine": tfkit.ComputedString("`x86_64`."),
 			}},
 		"cpuinfo": schema.SingleNestedAttribute{Computed: true, MarkdownDescription: "The processors.",
 			Attributes: map[string]schema.Attribute{
-				"model": tfkit.ComputedString("Model."), "sockets": tfkit.ComputedInt64("Sockets."), "cores": tfkit.ComputedInt64("Cores of all sockets."),
-				"cpus": tfkit.ComputedInt64("Threads of all cores."), "mhz": tfkit.ComputedFloat64("Clock in MHz."),
+				"model": tfkit.ComputedString("Model."), "sockets": tfkit.ComputedInt64("Sockets."),
+				"cores": tfkit.ComputedInt64("Cores of all sockets."),
+				"cpus":  tfkit.ComputedInt64("Threads of all cores."), "mhz": tfkit.ComputedFloat64("Clock in MHz."),
 				"hvm":     tfkit.ComputedBool("Whether PVE reports hardware virtualisation."),
 				"user_hz": tfkit.ComputedInt64("Clock ticks of the kernel a second."),
 				"flags":   schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "CPU flags."},
@@ -66,6 +68,7 @@ func statusAttributes() map[string]schema.Attribute {
 func memory(what, available string) schema.Attribute {
 	return schema.SingleNestedAttribute{Computed: true, MarkdownDescription: what + ", in bytes.",
 		Attributes: map[string]schema.Attribute{
-			"total": tfkit.ComputedInt64("All."), "used": tfkit.ComputedInt64("Used."), "free": tfkit.ComputedInt64("Free."), "available": tfkit.ComputedInt64("Available. " + available),
+			"total": tfkit.ComputedInt64("All."), "used": tfkit.ComputedInt64("Used."), "free": tfkit.ComputedInt64("Free."),
+			"available": tfkit.ComputedInt64("Available. " + available),
 		}}
 }

@@ -101,13 +101,15 @@ func nodeState(t *testing.T, state tfsdk.State) nodeModel {
 }
 
 func TestNode(t *testing.T) {
-	s := session(t, answers{"/nodes": nodesJSON, "/nodes/pve1/status": statusJSON, "/nodes/pve1/version": `{"version":"8.4.21","release":"8.4","repoid":"abc"}`})
+	s := session(t, answers{"/nodes": nodesJSON, "/nodes/pve1/status": statusJSON,
+		"/nodes/pve1/version": `{"version":"8.4.21","release":"8.4","repoid":"abc"}`})
 	state, diags := read(t, &Node{}, s, "pve1")
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}
 	m := nodeState(t, state)
-	if !*m.Online || *m.Version != "8.4.21" || *m.Uptime != 3594 || *m.CPUInfo.MHz != 2300 || *m.Memory.Free != 2 || *m.RootFS.Available != 3 ||
+	if !*m.Online || *m.Version != "8.4.21" || *m.Uptime != 3594 || *m.CPUInfo.MHz != 2300 || *m.Memory.Free != 2 ||
+		*m.RootFS.Available != 3 ||
 		*m.Kernel.Release != "6.8.12-9-pve" || *m.BootMode != "legacy-bios" || *m.SecureBoot || *m.CPU != 0.25 || !*m.CPUInfo.HVM {
 		t.Errorf("%+v", m)
 	}
@@ -133,7 +135,8 @@ func TestNodeThatIsOffline(t *testing.T) {
 }
 
 func TestNodeWithoutPermission(t *testing.T) {
-	state, diags := read(t, &Node{}, session(t, answers{"/nodes": nodesJSON, "/nodes/pve1/version": `{"version":"9.0.1","release":"9.0"}`}), "pve1")
+	state, diags := read(t, &Node{}, session(t, answers{"/nodes": nodesJSON, "/nodes/pve1/version": `{"version":"9.0.1","release":"9.0"}`}),
+		"pve1")
 	if diags.HasError() || len(diags) != 1 || !strings.Contains(diags[0].Detail(), "Sys.Audit on /nodes/pve1") {
 		t.Fatal(diags)
 	}

@@ -49,7 +49,8 @@ func (d *Nodes) Metadata(_ context.Context, req datasource.MetadataRequest, resp
 // Schema is the shape of the data source.
 func (d *Nodes) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "The nodes of the cluster. The numbers need `Sys.Audit` on `/nodes`; without it, and for a node that is offline, they are null.",
+		MarkdownDescription: "The nodes of the cluster. The numbers need `Sys.Audit` on `/nodes`; " +
+			"without it, and for a node that is offline, they are null.",
 		Attributes: map[string]schema.Attribute{
 			"names": schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "Names of all nodes, sorted."},
 			"nodes": schema.ListNestedAttribute{Computed: true, MarkdownDescription: "The nodes, sorted by name.",
@@ -97,7 +98,8 @@ func (d *Nodes) Read(ctx context.Context, _ datasource.ReadRequest, resp *dataso
 // entry is one node. Without statistics, of which the number of CPUs is never 0, the numbers are null.
 func entry(n pve.Node) nodeEntry {
 	online := n.Status == "online"
-	e := nodeEntry{Name: &n.Name, Status: &n.Status, Online: &online, Level: tfkit.NonZero(n.Level), Fingerprint: tfkit.NonZero(n.SSLFingerprint)}
+	e := nodeEntry{Name: &n.Name, Status: &n.Status, Online: &online, Level: tfkit.NonZero(n.Level),
+		Fingerprint: tfkit.NonZero(n.SSLFingerprint)}
 	if n.MaxCPU > 0 {
 		e.CPU, e.MaxCPU, e.Mem, e.MaxMem = &n.CPU, &n.MaxCPU, &n.Mem, &n.MaxMem
 		e.Disk, e.MaxDisk, e.Uptime = &n.Disk, &n.MaxDisk, &n.Uptime

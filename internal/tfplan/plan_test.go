@@ -23,7 +23,8 @@ func toy() (Shape, tftypes.Object) {
 		"id":    schema.StringAttribute{Computed: true},
 		"group": schema.SingleNestedAttribute{Optional: true, Computed: true, Attributes: map[string]schema.Attribute{"a": both, "b": both}},
 		"whole": schema.SingleNestedAttribute{Optional: true, Computed: true, Attributes: map[string]schema.Attribute{"a": both}},
-		"devs":  schema.MapNestedAttribute{Optional: true, NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{"a": both, "vol": schema.StringAttribute{Computed: true}}}},
+		"devs": schema.MapNestedAttribute{Optional: true, NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+			"a": both, "vol": schema.StringAttribute{Computed: true}}}},
 	}}
 	shape := NewShape(ctx, s, map[string]Rule{
 		"name":  {Same: func(a, b tftypes.Value) bool { return strings.EqualFold(show(a), show(b)) }},
@@ -136,8 +137,9 @@ func planCases() []planCase {
 		{name: "a whole group of the template stays",
 			prior: "whole.a=1 id=1 stat=up", want: "whole.a=1 id=1 stat=up", unchanged: true},
 		{name: "a managed slot is removed, another is forgotten",
-			config: "devs.d0.a=x", prior: "devs.d0.a=x devs.d0.vol=v0 devs.d1.a=y devs.d1.vol=v1 devs.d2.a=z id=1 stat=up", managed: "devs devs.d0 devs.d1",
-			want: "devs.d0.a=x devs.d0.vol=v0 id=1 stat=?", forgotten: "devs.d2"},
+			config: "devs.d0.a=x", prior: "devs.d0.a=x devs.d0.vol=v0 devs.d1.a=y devs.d1.vol=v1 devs.d2.a=z id=1 stat=up",
+			managed: "devs devs.d0 devs.d1",
+			want:    "devs.d0.a=x devs.d0.vol=v0 id=1 stat=?", forgotten: "devs.d2"},
 		{name: "all slots are forgotten when the map is not configured",
 			prior: "devs.d0.a=x id=1 stat=up", want: "id=1 stat=?", forgotten: "devs.d0"},
 		{name: "a new slot beside an old one",
@@ -188,7 +190,8 @@ func TestSettleAndRefresh(t *testing.T) {
 	value := func(text string) tftypes.Value { return build(typ, "", strings.Fields(text)) }
 	for name, tt := range map[string]struct{ got, want tftypes.Value }{
 		"settle takes the plan's words and the server's answers": {
-			shape.Settle(value("name=N made=? id=? stat=? devs.d0.a=x devs.d0.vol=?"), value("name=n made=m id=1 devs.d0.a=x devs.d0.vol=v devs.d1.a=y")),
+			shape.Settle(value("name=N made=? id=? stat=? devs.d0.a=x devs.d0.vol=?"),
+				value("name=n made=m id=1 devs.d0.a=x devs.d0.vol=v devs.d1.a=y")),
 			value("name=N made=m id=1 devs.d0.a=x devs.d0.vol=v")},
 		"settle without an answer leaves no unknown": {
 			shape.Settle(value("name=N made=? id=? devs.d0.vol=?"), tftypes.NewValue(typ, nil)),
@@ -200,7 +203,8 @@ func TestSettleAndRefresh(t *testing.T) {
 			shape.Fill(value("wish=w devs.d0.a=x"), value("name=n devs.d0.a=y devs.d1.a=z")),
 			value("name=n wish=w devs.d0.a=y devs.d1.a=z")},
 		"between keeps the slots of before and after that are there": {
-			shape.Between(value("name=a wish=old devs.d0.a=x devs.d1.a=y"), value("name=b wish=new devs.d0.a=x2 devs.d2.a=z"), value("name=b devs.d0.a=x devs.d1.a=y devs.d3.a=w")),
+			shape.Between(value("name=a wish=old devs.d0.a=x devs.d1.a=y"), value("name=b wish=new devs.d0.a=x2 devs.d2.a=z"),
+				value("name=b devs.d0.a=x devs.d1.a=y devs.d3.a=w")),
 			value("name=b wish=old devs.d0.a=x devs.d1.a=y")},
 	} {
 		if !slices.Equal(lines("", tt.got), lines("", tt.want)) {
@@ -234,7 +238,8 @@ func TestManagedSurvivesPrivateState(t *testing.T) {
 func TestAt(t *testing.T) {
 	_, typ := toy()
 	v := build(typ, "", strings.Fields("group=? devs.d0.a=x"))
-	if At(v, "group", "a").IsKnown() || show(At(v, "devs", "d0", "a")) != "x" || !At(v, "devs", "d7", "a").IsNull() || !At(v, "devs", "d7", "a").IsKnown() {
+	if At(v, "group", "a").IsKnown() || show(At(v, "devs", "d0", "a")) != "x" || !At(v, "devs", "d7", "a").IsNull() ||
+		!At(v, "devs", "d7", "a").IsKnown() {
 		t.Error("At is wrong")
 	}
 }

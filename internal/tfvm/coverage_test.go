@@ -29,8 +29,9 @@ func otherNames() map[string]string {
 func driveNames() map[string]string {
 	return map[string]string{
 		"file": "disks.*.storage", "media": "cdroms.*.file",
-		"bps_max_length": "disks.*.throttle.mbps_max_length", "bps_rd_max_length": "disks.*.throttle.mbps_rd_max_length", "bps_wr_max_length": "disks.*.throttle.mbps_wr_max_length",
-		"bps_rd_length": "disks.*.throttle.mbps_rd_max_length", "bps_wr_length": "disks.*.throttle.mbps_wr_max_length",
+		"bps_max_length": "disks.*.throttle.mbps_max_length", "bps_rd_max_length": "disks.*.throttle.mbps_rd_max_length",
+		"bps_wr_max_length": "disks.*.throttle.mbps_wr_max_length",
+		"bps_rd_length":     "disks.*.throttle.mbps_rd_max_length", "bps_wr_length": "disks.*.throttle.mbps_wr_max_length",
 		"iops_rd_length": "disks.*.throttle.iops_rd_max_length", "iops_wr_length": "disks.*.throttle.iops_wr_max_length",
 	}
 }
@@ -41,7 +42,8 @@ func attributeFor(option string) (string, bool) {
 		return name, true
 	}
 	option, key, nested := strings.Cut(option, ".")
-	if models := "e1000 e1000-82540em e1000-82544gc e1000-82545em e1000e i82551 i82557b i82559er ne2k_isa ne2k_pci pcnet rtl8139 virtio vmxnet3"; option == "net[n]" &&
+	if models := "e1000 e1000-82540em e1000-82544gc e1000-82545em e1000e " +
+		"i82551 i82557b i82559er ne2k_isa ne2k_pci pcnet rtl8139 virtio vmxnet3"; option == "net[n]" &&
 		slices.Contains(strings.Fields(models), key) {
 		return "networks.*.macaddr", true // "virtio=BC:24:…"
 	}

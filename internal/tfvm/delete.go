@@ -50,7 +50,8 @@ func worthNoting(left []provision.Residue, private privateState, vmid int) []pro
 
 // deleteRequest is the state as a request.
 func (m *model) deleteRequest(private privateState) provision.DeleteRequest {
-	request := provision.DeleteRequest{Ref: m.ref(private), Left: private.Residues, Pool: value(m.Pool), StopTimeout: tfkit.Duration(m.ShutdownTimeout, 0)}
+	request := provision.DeleteRequest{Ref: m.ref(private), Left: private.Residues, Pool: value(m.Pool),
+		StopTimeout: tfkit.Duration(m.ShutdownTimeout, 0)}
 	if d := m.OnDestroy; d != nil {
 		request.ForceStop = value(d.PowerOff) == "force"
 		request.StopTimeout = tfkit.Duration(d.Timeout, request.StopTimeout)

@@ -40,9 +40,11 @@ func maybeList(t *rapid.T, label string, from ...string) []string {
 // drawConfig draws a configuration that the schema accepts. With clone everything may be left to the template.
 func drawConfig(t *rapid.T, label string, clone bool) model {
 	m := model{
-		Options: vm.Options{Name: maybe(t, oneOf("web-1", "Db.lan"), label+" name"), Description: maybe(t, oneOf("notes", "two\nlines\n", ""), label+" description"),
-			Tags: maybeList(t, label+" tags", "prod", "Web", "a_b"), OnBoot: maybeBool(t, label+" onboot"), Protection: maybeBool(t, label+" protection"),
-			Machine: maybe(t, oneOf("q35", "pc"), label+" machine"), BIOS: maybe(t, oneOf("ovmf", "seabios"), label+" bios"),
+		Options: vm.Options{Name: maybe(t, oneOf("web-1", "Db.lan"), label+" name"),
+			Description: maybe(t, oneOf("notes", "two\nlines\n", ""), label+" description"),
+			Tags:        maybeList(t, label+" tags", "prod", "Web", "a_b"), OnBoot: maybeBool(t, label+" onboot"),
+			Protection: maybeBool(t, label+" protection"),
+			Machine:    maybe(t, oneOf("q35", "pc"), label+" machine"), BIOS: maybe(t, oneOf("ovmf", "seabios"), label+" bios"),
 			OSType: maybe(t, oneOf("l26", "win11"), label+" ostype"), SCSIHW: maybe(t, oneOf("virtio-scsi-single", "lsi"), label+" scsihw"),
 			BootOrder: maybeList(t, label+" boot", "scsi0", "net0")},
 		Pool:       maybe(t, oneOf("web"), label+" pool"),
@@ -50,15 +52,18 @@ func drawConfig(t *rapid.T, label string, clone bool) model {
 	}
 	if rapid.Bool().Draw(t, label+" cpu") {
 		m.CPU = &vm.CPU{Type: maybe(t, oneOf("host", "kvm64"), label+" type"), Flags: maybeList(t, label+" flags", "+aes", "-pcid"),
-			Cores: maybe(t, rapid.Int64Range(1, 8), label+" cores"), Limit: maybe(t, oneOf(0, 0.1, 1.5, 2), label+" limit"), NUMA: maybeBool(t, label+" numa")}
+			Cores: maybe(t, rapid.Int64Range(1, 8), label+" cores"), Limit: maybe(t, oneOf(0, 0.1, 1.5, 2), label+" limit"),
+			NUMA: maybeBool(t, label+" numa")}
 		cpu := reflect.ValueOf(m.CPU).Elem()
-		for _, field := range []string{"Sockets", "VCPUs", "Units", "Affinity", "Hidden", "HVVendorID", "PhysBits", "GuestPhysBits", "Level", "ReportedModel"} {
+		for _, field := range []string{"Sockets", "VCPUs", "Units", "Affinity", "Hidden", "HVVendorID", "PhysBits", "GuestPhysBits", "Level",
+			"ReportedModel"} {
 			drawField(t, label+" "+field, cpu.FieldByName(field))
 		}
 	}
 	if rapid.Bool().Draw(t, label+" memory") {
 		m.Memory = &vm.Memory{Size: maybe(t, rapid.Int64Range(16, 8192), label+" size"), Balloon: maybe(t, oneOf[int64](0, 16), label+" balloon"),
-			AllowKSM: maybeBool(t, label+" ksm"), KeepHugepages: maybeBool(t, label+" keep"), Shares: maybe(t, rapid.Int64Range(0, 50000), label+" shares"), Hugepages: maybe(t, oneOf("any", "2"), label+" hugepages")}
+			AllowKSM: maybeBool(t, label+" ksm"), KeepHugepages: maybeBool(t, label+" keep"),
+			Shares: maybe(t, rapid.Int64Range(0, 50000), label+" shares"), Hugepages: maybe(t, oneOf("any", "2"), label+" hugepages")}
 	}
 	if rapid.Bool().Draw(t, label+" agent") {
 		m.Agent = &vm.Agent{Enabled: maybeBool(t, label+" enabled"), Type: maybe(t, oneOf("virtio", "isa"), label+" agent type"),
@@ -87,10 +92,12 @@ func drawConfig(t *rapid.T, label string, clone bool) model {
 
 func drawDisk(t *rapid.T, label string, clone bool) diskModel {
 	d := diskModel{Storage: new("local-zfs"), Size: new(oneOf("1G", "1024M", "10.5G", "32G").Draw(t, label+" size")),
-		DiskOptions: vm.DiskOptions{Cache: maybe(t, oneOf("none", "writeback"), label+" cache"), Discard: maybeBool(t, label+" discard"), SSD: maybeBool(t, label+" ssd"),
+		DiskOptions: vm.DiskOptions{Cache: maybe(t, oneOf("none", "writeback"), label+" cache"), Discard: maybeBool(t, label+" discard"),
+			SSD:      maybeBool(t, label+" ssd"),
 			IOThread: maybeBool(t, label+" iothread"), Backup: maybeBool(t, label+" backup"), Serial: maybe(t, oneOf("abc"), label+" serial")}}
 	details := reflect.ValueOf(&d).Elem()
-	for _, field := range []string{"Model", "WWN", "Vendor", "Product", "Queues", "SCSIBlock", "Snapshot", "Shared", "DetectZeroes", "RError", "WError", "Throttle"} {
+	for _, field := range []string{"Model", "WWN", "Vendor", "Product", "Queues", "SCSIBlock", "Snapshot", "Shared", "DetectZeroes",
+		"RError", "WError", "Throttle"} {
 		drawField(t, label+" "+field, details.FieldByName(field))
 	}
 	if strings.Contains(label, "virtio") {
@@ -103,16 +110,18 @@ func drawDisk(t *rapid.T, label string, clone bool) diskModel {
 }
 
 func drawNIC(t *rapid.T, label string) nicModel {
-	return nicModel{Model: maybe(t, oneOf("virtio", "e1000"), label+" model"), NICOptions: vm.NICOptions{Bridge: maybe(t, oneOf("vmbr0", "vmbr1"), label+" bridge"),
-		MACAddr: maybe(t, oneOf("BC:24:11:00:00:01", "bc:24:11:00:00:02"), label+" mac"), Tag: maybe(t, rapid.Int64Range(1, 4094), label+" tag"),
-		Trunks: maybeList(t, label+" trunks", "5", "10-20"), Firewall: maybeBool(t, label+" firewall"), LinkDown: maybeBool(t, label+" down"),
-		Rate: maybe(t, oneOf(0.3, 10), label+" rate"), HostTunnel: maybeBool(t, label+" tunnel"),
-		MTU: maybe(t, oneOf[int64](1, 1400), label+" mtu"), Queues: maybe(t, oneOf[int64](0, 4), label+" queues")}}
+	return nicModel{Model: maybe(t, oneOf("virtio", "e1000"), label+" model"),
+		NICOptions: vm.NICOptions{Bridge: maybe(t, oneOf("vmbr0", "vmbr1"), label+" bridge"),
+			MACAddr: maybe(t, oneOf("BC:24:11:00:00:01", "bc:24:11:00:00:02"), label+" mac"), Tag: maybe(t, rapid.Int64Range(1, 4094), label+" tag"),
+			Trunks: maybeList(t, label+" trunks", "5", "10-20"), Firewall: maybeBool(t, label+" firewall"), LinkDown: maybeBool(t, label+" down"),
+			Rate: maybe(t, oneOf(0.3, 10), label+" rate"), HostTunnel: maybeBool(t, label+" tunnel"),
+			MTU: maybe(t, oneOf[int64](1, 1400), label+" mtu"), Queues: maybe(t, oneOf[int64](0, 4), label+" queues")}}
 }
 
 func drawSpecial(t *rapid.T, label string, m *model, clone bool) {
 	if rapid.Bool().Draw(t, label+" efi") {
-		m.EFIDisk = &efiModel{Storage: new("local-zfs"), EFIOptions: vm.EFIOptions{Type: new("4m"), PreEnrolledKeys: new(false), MSCert: new("2023")}}
+		m.EFIDisk = &efiModel{Storage: new("local-zfs"), EFIOptions: vm.EFIOptions{Type: new("4m"), PreEnrolledKeys: new(false),
+			MSCert: new("2023")}}
 	}
 	if rapid.Bool().Draw(t, label+" tpm") {
 		m.TPMState = &tpmModel{Storage: new("local-zfs"), Version: new("v2.0")}
@@ -120,9 +129,11 @@ func drawSpecial(t *rapid.T, label string, m *model, clone bool) {
 	if !rapid.Bool().Draw(t, label+" ci") {
 		return
 	}
-	m.CloudInit = &cloudInitModel{Storage: new("local-zfs"), Slot: maybe(t, oneOf("ide2", "scsi9"), label+" slot"), CloudInitOptions: vm.CloudInitOptions{User: maybe(t, oneOf("ops"), label+" user"),
-		SSHKeys: maybeList(t, label+" keys", "ssh-ed25519 AAAA a", "ssh-ed25519 AAAB b\n"), Nameservers: maybeList(t, label+" dns", "10.0.0.1", "10.0.0.2"),
-		Upgrade: maybeBool(t, label+" upgrade")}}
+	m.CloudInit = &cloudInitModel{Storage: new("local-zfs"), Slot: maybe(t, oneOf("ide2", "scsi9"), label+" slot"),
+		CloudInitOptions: vm.CloudInitOptions{User: maybe(t, oneOf("ops"), label+" user"),
+			SSHKeys:     maybeList(t, label+" keys", "ssh-ed25519 AAAA a", "ssh-ed25519 AAAB b\n"),
+			Nameservers: maybeList(t, label+" dns", "10.0.0.1", "10.0.0.2"),
+			Upgrade:     maybeBool(t, label+" upgrade")}}
 	if clone && rapid.Bool().Draw(t, label+" drive left to the template") {
 		m.CloudInit.Storage, m.CloudInit.Slot = nil, nil
 	}

@@ -20,7 +20,8 @@ const (
 
 func plain() model {
 	return model{Options: vm.Options{Name: new("web")}, Node: new("pve1"), CPU: &vm.CPU{Cores: new(int64(2))},
-		Disks: map[string]diskModel{"scsi0": size("4G")}, Networks: map[string]nicModel{"net0": {NICOptions: vm.NICOptions{Bridge: new("vmbr0")}}}}
+		Disks:    map[string]diskModel{"scsi0": size("4G")},
+		Networks: map[string]nicModel{"net0": {NICOptions: vm.NICOptions{Bridge: new("vmbr0")}}}}
 }
 
 // obedient is a cluster with one VM that does what it is told.
@@ -43,7 +44,8 @@ func obedient(t *testing.T) (*fake, *vm.Spec) {
 }
 
 func residue() provision.Residue {
-	return provision.Residue{Kind: "volume", Node: "pve1", ID: "local-zfs:vm-100-disk-0", What: "volume local-zfs:vm-100-disk-0", Command: "pvesm free local-zfs:vm-100-disk-0"}
+	return provision.Residue{Kind: "volume", Node: "pve1", ID: "local-zfs:vm-100-disk-0", What: "volume local-zfs:vm-100-disk-0",
+		Command: "pvesm free local-zfs:vm-100-disk-0"}
 }
 
 func TestCreateThatIsRolledBack(t *testing.T) {
@@ -67,7 +69,8 @@ func TestCreateThatLeavesSomething(t *testing.T) {
 	}
 	s := newSession(t, f)
 	s.apply(plain())
-	s.says(isError, "Cannot create VM 100 on pve1", "no space", "volume local-zfs:vm-100-disk-0", "pvesm free local-zfs:vm-100-disk-0", "tainted")
+	s.says(isError, "Cannot create VM 100 on pve1", "no space", "volume local-zfs:vm-100-disk-0", "pvesm free local-zfs:vm-100-disk-0",
+		"tainted")
 	if got := s.model(); value(got.ID) != "100" || value(got.VMID) != 100 || got.UUID != nil {
 		t.Errorf("state %+v", got)
 	}
@@ -127,7 +130,8 @@ func TestCreateThatCannotBeReadBack(t *testing.T) {
 	f, server := obedient(t)
 	f.create = func(r provision.CreateRequest) (provision.Created, error) {
 		*server = stored(r.Spec)
-		return provision.Created{Guest: provision.Guest{VMID: 100, Node: "pve1"}, Warnings: []provision.Warning{{Summary: "could not be read back", Detail: "x"}}}, nil
+		return provision.Created{Guest: provision.Guest{VMID: 100, Node: "pve1"},
+			Warnings: []provision.Warning{{Summary: "could not be read back", Detail: "x"}}}, nil
 	}
 	s := newSession(t, f)
 	config := plain()
@@ -159,10 +163,11 @@ func TestReadThatCannotTell(t *testing.T) {
 		isError bool
 	}{
 		"a node is offline": {provision.Unknown, errors.New("node pve2 is offline"), false},
-		"not permitted":     {provision.Unknown, &pve.Error{Op: "read", Status: 403, Kind: pve.Denied, Message: "Permission check failed"}, false},
-		"refused login":     {provision.Unknown, &pve.Error{Op: "log in", Status: 401, Kind: pve.Denied, Message: "authentication failure"}, true},
-		"no server at all":  {provision.Unknown, &pve.Error{Op: "list", Kind: pve.Unavailable, Message: "connection refused"}, true},
-		"another VM":        {provision.Found, &provision.IdentityError{VMID: 100, Node: "pve1"}, true},
+		"not permitted": {provision.Unknown, &pve.Error{Op: "read", Status: 403, Kind: pve.Denied, Message: "Permission check failed"},
+			false},
+		"refused login":    {provision.Unknown, &pve.Error{Op: "log in", Status: 401, Kind: pve.Denied, Message: "authentication failure"}, true},
+		"no server at all": {provision.Unknown, &pve.Error{Op: "list", Kind: pve.Unavailable, Message: "connection refused"}, true},
+		"another VM":       {provision.Found, &provision.IdentityError{VMID: 100, Node: "pve1"}, true},
 	} {
 		f.read = func(provision.Ref) (provision.Guest, provision.Seen, error) {
 			return provision.Guest{}, answer.seen, answer.err
@@ -195,8 +200,9 @@ func TestUpdateThatFailsHalfWay(t *testing.T) {
 			t.Errorf("the update has no identity: %+v", r.Ref)
 		}
 		server.Name = r.Planned.Name // the rest is refused
-		return guest(*server, ""), nil, &pve.Error{Op: "configure VM 100", Status: 400, Kind: pve.Invalid, Message: "Parameter verification failed.",
-			Params: map[string]string{"net0": "hotplug problem"}}
+		return guest(*server, ""), nil, &pve.Error{Op: "configure VM 100", Status: 400, Kind: pve.Invalid,
+			Message: "Parameter verification failed.",
+			Params:  map[string]string{"net0": "hotplug problem"}}
 	}
 	config := plain()
 	config.Name = new("db")

@@ -33,7 +33,8 @@ func (m *model) spec(inherits bool) vm.Spec {
 }
 
 func (d diskModel) spec() vm.Disk {
-	disk := vm.Disk{Storage: value(d.Storage), Volume: value(d.Volume), Format: d.Format, DiskOptions: d.DiskOptions, Throttle: value(d.Throttle)}
+	disk := vm.Disk{Storage: value(d.Storage), Volume: value(d.Volume), Format: d.Format, DiskOptions: d.DiskOptions,
+		Throttle: value(d.Throttle)}
 	if d.Volume == nil {
 		disk.ImportFrom = d.ImportFrom
 	}
@@ -79,7 +80,8 @@ func (c *cloudInitModel) spec(inherits bool) vm.CloudInit {
 	if c == nil {
 		return vm.CloudInit{}
 	}
-	ci := vm.CloudInit{Slot: value(c.Slot), Storage: value(c.Storage), Volume: value(c.Volume), Format: c.Format, CloudInitOptions: c.CloudInitOptions}
+	ci := vm.CloudInit{Slot: value(c.Slot), Storage: value(c.Storage), Volume: value(c.Volume), Format: c.Format,
+		CloudInitOptions: c.CloudInitOptions}
 	ci.SSHKeys = trimmed(c.SSHKeys)
 	if ci.Slot == "" && ci.Storage != "" && !inherits {
 		ci.Slot = vm.DefaultCloudInitSlot

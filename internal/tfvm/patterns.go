@@ -9,7 +9,7 @@ var (
 	generationID   = regexp.MustCompile(`^([a-fA-F0-9]{8}(-[a-fA-F0-9]{4}){3}-[a-fA-F0-9]{12}|[01])$`)
 	sharedName     = regexp.MustCompile(`^[a-zA-Z0-9-]+$`)
 	usbHost        = regexp.MustCompile(`^((0x)?[0-9A-Fa-f]{4}:(0x)?[0-9A-Fa-f]{4}|\d+-\d+(\.\d+)*|[Ss][Pp][Ii][Cc][Ee])$`)
-	pciHost        = regexp.MustCompile(`^([a-f0-9]{4,}:)?[a-f0-9]{2}:[a-f0-9]{2}(\.[a-f0-9])?(;([a-f0-9]{4,}:)?[a-f0-9]{2}:[a-f0-9]{2}(\.[a-f0-9])?)*$`)
+	pciHost        = regexp.MustCompile(`^` + pciAddress + `(;` + pciAddress + `)*$`)
 	pciNumber      = regexp.MustCompile(`^0x[0-9a-fA-F]{4}$`)
 	romFile        = regexp.MustCompile(`^[^,;]+$`)
 	mdevType       = regexp.MustCompile(`^[^/\\.:,]+$`)
@@ -35,5 +35,7 @@ var (
 	machinePattern = regexp.MustCompile(`^(pc|pc(-i440fx)?-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|q35|pc-q35-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|` +
 		`virt(-\d+(\.\d+)+)?(\+pve\d+)?)$`)
 )
+
+const pciAddress = `([a-f0-9]{4,}:)?[a-f0-9]{2}:[a-f0-9]{2}(\.[a-f0-9])?`
 
 const dnsLabel = `([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)`

@@ -117,7 +117,8 @@ func (p *planning) refuseDisksWithoutStorage() {
 func (p *planning) refuseRemovingBootDisk() {
 	for _, slot := range sortedSlots(p.prior.Disks) {
 		_, stays := p.plan.Disks[slot]
-		if moves := p.plan.hasVolume(p.prior.Disks[slot].Volume); !stays && !moves && p.managed("disks."+slot) && slices.Contains(p.prior.BootOrder, slot) && vm.TakesDisk(slot, p.prior.Hotplug) {
+		if moves := p.plan.hasVolume(p.prior.Disks[slot].Volume); !stays && !moves && p.managed("disks."+slot) &&
+			slices.Contains(p.prior.BootOrder, slot) && vm.TakesDisk(slot, p.prior.Hotplug) {
 			p.refuse(path.Root("disks").AtMapKey(slot), fmt.Sprintf("The VM runs and boots from %s, and PVE takes no such disk from a running VM. "+
 				"Set power_state = \"stopped\" as well, or stop the VM first.", slot))
 		}

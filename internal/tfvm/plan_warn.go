@@ -27,7 +27,8 @@ func (p *planning) warnRemovedDisks() {
 	for _, slot := range sortedSlots(p.plan.Disks) {
 		now, was := value(p.plan.Disks[slot].Volume), value(p.prior.Disks[slot].Volume)
 		if _, attached := p.volumes.attached[slot]; attached && was != "" && now != was && !p.volumes.attaches(was) {
-			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot).AtName("volume"), fmt.Sprintf("%s of %s gets another volume", slot, p.prior.thing()),
+			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot).AtName("volume"),
+				fmt.Sprintf("%s of %s gets another volume", slot, p.prior.thing()),
 				fmt.Sprintf("%s is detached for it and stays with the VM.", was))
 		}
 	}
@@ -116,8 +117,8 @@ func (p *planning) warnRestart() {
 func (p *planning) warnMigrationUnderHA() {
 	if differ(p.prior.Node, p.plan.Node) && p.prior.HA != nil && p.plan.HA != nil {
 		p.diags.AddAttributeWarning(path.Root("node"), p.prior.thing()+" is under HA",
-			fmt.Sprintf("It is migrated to %s through the HA manager, which may move it elsewhere again: a group or a rule, a failed node, a rebalance. "+
-				"Then the next plan migrates it back. Leave node out, or set nodes, to follow it instead.", *p.plan.Node))
+			fmt.Sprintf("It is migrated to %s through the HA manager, which may move it elsewhere again: a group or a rule, "+
+				"a failed node, a rebalance. Then the next plan migrates it back. Leave node out, or set nodes, to follow it instead.", *p.plan.Node))
 	}
 }
 

@@ -38,7 +38,8 @@ func (r *Resource) PlansAlone() {}
 
 // ModifyPlan computes the whole plan from configuration, state and private state, and checks it against the server.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	p := &planning{r: r, values: r.values(), config: configuration{req.Config.Raw}, state: req.State.Raw, value: req.Plan.Raw, out: resp.Private}
+	p := &planning{r: r, values: r.values(), config: configuration{req.Config.Raw}, state: req.State.Raw, value: req.Plan.Raw,
+		out: resp.Private}
 	var diags diag.Diagnostics
 	p.prior, diags = p.model(ctx, req.State.Raw)
 	p.diags.Append(diags...)

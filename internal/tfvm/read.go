@@ -69,7 +69,8 @@ func whyNotRead(a tfkit.Attempt, seen provision.Seen, err error) diag.Diagnostic
 }
 
 // refresh writes what the server says into state, and notes the identity of a VM that has none yet.
-func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, guest provision.Guest, private privateState) {
+func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, guest provision.Guest,
+	private privateState) {
 	server, diags := v.server(ctx, guest)
 	resp.Diagnostics.Append(diags...)
 	if diags.HasError() {
@@ -88,7 +89,8 @@ func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *res
 }
 
 // recheckResidues looks whether what an earlier failure left is still there.
-func (r *Resource) recheckResidues(ctx context.Context, ref provision.Ref, residues []provision.Residue, attempt tfkit.Attempt, resp *resource.ReadResponse) []provision.Residue {
+func (r *Resource) recheckResidues(ctx context.Context, ref provision.Ref, residues []provision.Residue, attempt tfkit.Attempt,
+	resp *resource.ReadResponse) []provision.Residue {
 	if len(residues) == 0 {
 		return nil
 	}

@@ -161,7 +161,8 @@ func (m *model) ref(private privateState) provision.Ref {
 		identity.UUID = value(m.UUID)
 	}
 	return provision.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: identity, Proof: private.Proof, Status: value(m.Status),
-		Agent:    provision.AgentMemory{Enabled: m.Agent != nil && value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"), Silent: private.Silent},
+		Agent: provision.AgentMemory{Enabled: m.Agent != nil && value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"),
+			Silent: private.Silent},
 		Firewall: m.Firewall != nil || private.Managed["firewall"] || unseen, HA: m.HA != nil || private.Managed["ha"]}
 }
 

@@ -13,84 +13,55 @@ import (
 
 // rules says what sets single attributes apart; see tfplan.Rule. Everything that is not here follows the general rule.
 func rules() map[string]tfplan.Rule {
-	all := map[string]tfplan.Rule{
-		"vmid":        {KeepOnRemoval: true, ServerChooses: true},
-		"node":        {KeepOnRemoval: true, ServerChooses: true},
-		"description": {Same: sameText(trimEnd), Default: text("")},
-		"tags":        {Same: sameSet(strings.ToLower)},
-		"boot_order":  {ServerChooses: true},
-		"machine":     {ServerChooses: true}, // PVE pins it for Windows (qemu-server API2/Qemu.pm create_vm)
-
-		"status": {Volatile: true}, "ipv4_address": {Volatile: true}, "ipv6_address": {Volatile: true},
-		"addresses": {Volatile: true}, "unused_volumes": {Volatile: true}, "pending_changes": {Volatile: true},
-
-		"clone": {OnlyInState: true}, "on_failure": {OnlyInState: true}, "on_orphaned_volumes": {OnlyInState: true}, "on_destroy": {OnlyInState: true},
-		"nodes": {OnlyInState: true}, "reboot_policy": {OnlyInState: true}, "shutdown_timeout": {OnlyInState: true}, "wait_for": {OnlyInState: true}, "removed_disks": {OnlyInState: true},
-		"timeouts": {OnlyInState: true}, "cloud_init_password_wo_version": {OnlyInState: true},
-
-		"hotplug":          {Same: sameSet(verbatim)},
-		"migrate_downtime": {Same: sameNumber},
-		"vmgenid":          {KeepOnRemoval: true, ServerChooses: true, Same: sameGeneration},
-		"smbios.uuid":      {KeepOnRemoval: true, ServerChooses: true, Same: sameText(strings.ToLower)},
-
-		"cpu.units": {Same: sameUnits},
-		"cpu.limit": {Same: sameNumber, Default: number(0)},
-		"cpu.flags": {Same: sameSet(verbatim)},
-
-		"disks.*.storage":     {KeepOnRemoval: true},
-		"disks.*.size":        {KeepOnRemoval: true, ServerChooses: true, Same: sameSize},
-		"disks.*.format":      {KeepOnRemoval: true, ServerChooses: true, MayBeUnreported: true},
-		"disks.*.import_from": {OnlyInState: true},
-		"disks.*.volume":      {KeepOnRemoval: true, ServerChooses: true},
-
-		"networks.*.model":   {KeepOnRemoval: true, ServerChooses: true},
-		"networks.*.macaddr": {KeepOnRemoval: true, ServerChooses: true, Same: sameText(strings.ToUpper)},
-		"networks.*.trunks":  {Same: sameSet(verbatim)},
-		"networks.*.rate":    {Same: sameNumber, Default: number(0)},
-		"networks.*.queues":  {Default: number(0)},
-
-		"disks.*.throttle": {MayBeAbsent: true},
-		"efi_disk.ms_cert": {KeepOnRemoval: true, ServerChooses: true}, "efi_disk.import_from": {OnlyInState: true}, "tpm_state.import_from": {OnlyInState: true},
-
-		"efi_disk":         {MayBeAbsent: true, OneObject: true},
-		"efi_disk.storage": {KeepOnRemoval: true}, "efi_disk.format": {KeepOnRemoval: true, ServerChooses: true, MayBeUnreported: true},
-		"tpm_state":         {MayBeAbsent: true, OneObject: true},
-		"tpm_state.storage": {KeepOnRemoval: true},
-
-		"firewall":       {MayBeAbsent: true},
-		"firewall.rules": {Same: sameRules},
-		"ha":             {MayBeAbsent: true, OneObject: true},
-		"ha.state":       {KeepOnRemoval: true, ServerChooses: true},
-		"ha.comment":     {Same: sameText(strings.TrimSpace)},
-
-		"cloud_init":          {MayBeAbsent: true},
-		"cloud_init.storage":  {KeepOnRemoval: true},
-		"cloud_init.slot":     {KeepOnRemoval: true, ServerChooses: true},
-		"cloud_init.format":   {KeepOnRemoval: true, ServerChooses: true, MayBeUnreported: true},
-		"cloud_init.ssh_keys": {Same: sameKeys},
-		"cloud_init.custom":   {MayBeAbsent: true},
+	all := singleRules()
+	add := func(rule tfplan.Rule, attributes ...string) {
+		for _, attribute := range attributes {
+			all[attribute] = rule
+		}
 	}
-	for _, group := range []string{"machine_options", "startup", "vga", "spice_enhancements"} {
-		all[group] = tfplan.Rule{MayBeAbsent: true}
-	}
-	for _, whole := range []string{"audio", "rng", "watchdog", "ivshmem", "amd_sev", "intel_tdx"} { // one sub-key is required, or there is one device
-		all[whole] = tfplan.Rule{MayBeAbsent: true, OneObject: true}
-	}
-	for _, limit := range []string{"mbps", "mbps_rd", "mbps_wr", "mbps_max", "mbps_rd_max", "mbps_wr_max"} {
-		all["disks.*.throttle."+limit] = tfplan.Rule{Same: sameNumber}
-	}
-	for _, hexadecimal := range []string{"pci.*.vendor_id", "pci.*.device_id", "pci.*.sub_vendor_id", "pci.*.sub_device_id", "usb.*.host"} {
-		all[hexadecimal] = tfplan.Rule{Same: sameText(strings.ToLower)}
-	}
-	for _, off := range []string{"onboot", "autostart", "protection", "template", "cpu.numa", "memory.keephugepages", "agent.enabled",
-		"agent.fstrim_cloned_disks", "disks.*.discard", "disks.*.ssd", "disks.*.iothread", "disks.*.ro", "networks.*.firewall",
-		"networks.*.link_down", "efi_disk.pre_enrolled_keys"} {
-		all[off] = tfplan.Rule{Default: truth(false)}
-	}
-	for _, on := range []string{"disks.*.backup", "disks.*.replicate", "cloud_init.upgrade"} {
-		all[on] = tfplan.Rule{Default: truth(true)}
-	}
+	add(tfplan.Rule{Volatile: true}, "status", "ipv4_address", "ipv6_address", "addresses", "unused_volumes", "pending_changes")
+	add(tfplan.Rule{OnlyInState: true}, "clone", "nodes", "timeouts", "wait_for", "on_failure", "on_orphaned_volumes", "on_destroy",
+		"reboot_policy", "shutdown_timeout", "removed_disks", "cloud_init_password_wo_version",
+		"disks.*.import_from", "efi_disk.import_from", "tpm_state.import_from")
+	add(tfplan.Rule{KeepOnRemoval: true}, "disks.*.storage", "efi_disk.storage", "tpm_state.storage", "cloud_init.storage")
+	add(tfplan.Rule{KeepOnRemoval: true, ServerChooses: true}, "vmid", "node", "disks.*.volume", "networks.*.model", "efi_disk.ms_cert",
+		"ha.state", "cloud_init.slot")
+	add(tfplan.Rule{KeepOnRemoval: true, ServerChooses: true, MayBeUnreported: true},
+		"disks.*.format", "efi_disk.format", "cloud_init.format")
+	add(tfplan.Rule{MayBeAbsent: true}, "machine_options", "startup", "vga", "spice_enhancements", "disks.*.throttle", "firewall",
+		"cloud_init", "cloud_init.custom")
+	add(tfplan.Rule{MayBeAbsent: true, OneObject: true}, // one sub-key is required, or there is one device
+		"audio", "rng", "watchdog", "ivshmem", "amd_sev", "intel_tdx", "efi_disk", "tpm_state", "ha")
+	add(tfplan.Rule{Default: truth(false)}, "onboot", "autostart", "protection", "template", "cpu.numa", "memory.keephugepages",
+		"agent.enabled", "agent.fstrim_cloned_disks", "disks.*.discard", "disks.*.ssd", "disks.*.iothread", "disks.*.ro",
+		"networks.*.firewall", "networks.*.link_down", "efi_disk.pre_enrolled_keys")
+	add(tfplan.Rule{Default: truth(true)}, "disks.*.backup", "disks.*.replicate", "cloud_init.upgrade")
+	add(tfplan.Rule{Same: sameText(strings.ToLower)},
+		"pci.*.vendor_id", "pci.*.device_id", "pci.*.sub_vendor_id", "pci.*.sub_device_id", "usb.*.host")
+	add(tfplan.Rule{Same: sameSet(verbatim)}, "hotplug", "cpu.flags", "networks.*.trunks")
+	add(tfplan.Rule{Same: sameNumber}, "migrate_downtime", "disks.*.throttle.mbps", "disks.*.throttle.mbps_rd",
+		"disks.*.throttle.mbps_wr", "disks.*.throttle.mbps_max", "disks.*.throttle.mbps_rd_max", "disks.*.throttle.mbps_wr_max")
+	add(tfplan.Rule{Same: sameNumber, Default: number(0)}, "cpu.limit", "networks.*.rate")
 	return all
+}
+
+// singleRules are those that one attribute has alone.
+func singleRules() map[string]tfplan.Rule {
+	return map[string]tfplan.Rule{
+		"description":         {Same: sameText(trimEnd), Default: text("")},
+		"tags":                {Same: sameSet(strings.ToLower)},
+		"boot_order":          {ServerChooses: true},
+		"machine":             {ServerChooses: true}, // PVE pins it for Windows (qemu-server API2/Qemu.pm create_vm)
+		"vmgenid":             {KeepOnRemoval: true, ServerChooses: true, Same: sameGeneration},
+		"smbios.uuid":         {KeepOnRemoval: true, ServerChooses: true, Same: sameText(strings.ToLower)},
+		"cpu.units":           {Same: sameUnits},
+		"disks.*.size":        {KeepOnRemoval: true, ServerChooses: true, Same: sameSize},
+		"networks.*.macaddr":  {KeepOnRemoval: true, ServerChooses: true, Same: sameText(strings.ToUpper)},
+		"networks.*.queues":   {Default: number(0)},
+		"firewall.rules":      {Same: sameRules},
+		"ha.comment":          {Same: sameText(strings.TrimSpace)},
+		"cloud_init.ssh_keys": {Same: sameKeys},
+	}
 }
 
 func text(s string) tftypes.Value         { return tftypes.NewValue(tftypes.String, s) }

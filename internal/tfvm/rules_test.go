@@ -63,7 +63,8 @@ func TestLocator(t *testing.T) {
 		"net0": `networks["net0"]`, "scsi11": `disks["scsi11"]`, "ide0": `cdroms["ide0"]`, "ide2": "cloud_init", "ide3": `disks["ide3"]`,
 		"ipconfig1": `cloud_init.addresses["net1"]`, "memory": "memory.size", "efidisk0": "efi_disk",
 		"disks.scsi0.storage": `disks["scsi0"].storage`, "cloud_init.addresses.net0.ipv4": `cloud_init.addresses["net0"].ipv4`,
-		"clone.vmid": "clone.vmid", "smbios1": "smbios", "hostpci3": `pci["hostpci3"]`, "numa1": `numa_nodes["numa1"]`, "unused0": "", "delete": "", "": "",
+		"clone.vmid": "clone.vmid", "smbios1": "smbios", "hostpci3": `pci["hostpci3"]`, "numa1": `numa_nodes["numa1"]`, "unused0": "",
+		"delete": "", "": "",
 	} {
 		at, ok := l.Attribute(given)
 		if given == "memory" {
@@ -85,7 +86,8 @@ func TestSchemaHasNoStrayChildren(t *testing.T) {
 }
 
 func TestSlotsAreOrderedByNumber(t *testing.T) {
-	if slots := []string{"net10", "net2", "net0"}; !slices.Equal(slices.SortedFunc(slices.Values(slots), bySlot), []string{"net0", "net2", "net10"}) {
+	if slots := []string{"net10", "net2", "net0"}; !slices.Equal(slices.SortedFunc(slices.Values(slots), bySlot),
+		[]string{"net0", "net2", "net10"}) {
 		t.Error("slots are not ordered by their number")
 	}
 }

@@ -16,10 +16,12 @@ import (
 func cloudInitAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"cloud_init": schema.SingleNestedAttribute{Optional: true, Computed: true,
-			MarkdownDescription: "The cloud-init drive and what PVE writes on it. PVE writes it anew at every start. Needs `VM.Config.Cloudinit`, and `VM.Config.CDROM` for the drive.",
-			Attributes:          cloudInitGroup()},
+			MarkdownDescription: "The cloud-init drive and what PVE writes on it. PVE writes it anew at every start. Needs `VM.Config.Cloudinit`, " +
+				"and `VM.Config.CDROM` for the drive.",
+			Attributes: cloudInitGroup()},
 		"cloud_init_password_wo": schema.StringAttribute{Optional: true, WriteOnly: true, Sensitive: true,
-			MarkdownDescription: "Password of the cloud-init user. It is never stored in state (Terraform 1.11 or later); PVE gets a salted SHA-512 hash of it, except for Windows. It is sent when the VM is made and when `cloud_init_password_wo_version` changes."},
+			MarkdownDescription: "Password of the cloud-init user. It is never stored in state (Terraform 1.11 or later); PVE gets a salted " +
+				"SHA-512 hash of it, except for Windows. It is sent when the VM is made and when `cloud_init_password_wo_version` changes."},
 		"cloud_init_password_wo_version": schema.Int64Attribute{Optional: true,
 			MarkdownDescription: "Any number; a change of it sends `cloud_init_password_wo` again."},
 	}
@@ -33,8 +35,10 @@ func cloudInitGroup() map[string]schema.Attribute {
 			MarkdownDescription: "Slot of the drive. Default: the template's, or `ide2`."},
 		"format": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("raw", "qcow2")},
 			MarkdownDescription: "Image format of the drive on a file storage. Default: the storage's."},
-		"type": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("nocloud", "configdrive2", "opennebula")},
-			MarkdownDescription: "Format of the data: `nocloud`, `configdrive2`, `opennebula`. PVE's default: `nocloud`, for Windows `configdrive2`."},
+		"type": schema.StringAttribute{Optional: true, Computed: true,
+			Validators: []validator.String{stringvalidator.OneOf("nocloud", "configdrive2", "opennebula")},
+			MarkdownDescription: "Format of the data: `nocloud`, `configdrive2`, `opennebula`. " +
+				"PVE's default: `nocloud`, for Windows `configdrive2`."},
 		"user": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.Line()},
 			MarkdownDescription: "User to set up. Default: the image's own."},
 		"ssh_keys": schema.ListAttribute{Optional: true, Computed: true, ElementType: types.StringType,
@@ -51,17 +55,21 @@ func cloudInitGroup() map[string]schema.Attribute {
 			MarkdownDescription: "Addresses by network device (`net0`). A device without an entry is left unconfigured by PVE.",
 			Validators:          []validator.Map{mapvalidator.KeysAre(slotName(wantNIC, "net"))},
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-				"ipv4": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{networkAddress(false, false, "dhcp", "manual")},
+				"ipv4": schema.StringAttribute{Optional: true, Computed: true,
+					Validators:          []validator.String{networkAddress(false, false, "dhcp", "manual")},
 					MarkdownDescription: "IPv4 address with prefix length, `10.0.0.5/24`, `dhcp` or `manual`."},
 				"gateway4": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{networkAddress(false, true)},
 					MarkdownDescription: "IPv4 gateway. Only with an address in `ipv4`."},
-				"ipv6": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{networkAddress(true, false, "auto", "dhcp", "manual")},
+				"ipv6": schema.StringAttribute{Optional: true, Computed: true,
+					Validators:          []validator.String{networkAddress(true, false, "auto", "dhcp", "manual")},
 					MarkdownDescription: "IPv6 address with prefix length, `auto` (SLAAC), `dhcp` or `manual`."},
 				"gateway6": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{networkAddress(true, true)},
 					MarkdownDescription: "IPv6 gateway. Only with an address in `ipv6`."},
 			}}},
 		"custom": schema.SingleNestedAttribute{Optional: true, Computed: true,
-			MarkdownDescription: "Snippets that take the place of the documents that PVE generates; ids of volumes of content type `snippets`, which must be there on the node. They replace the whole document: with `user` the attributes `user`, `ssh_keys` and the password have no effect.",
+			MarkdownDescription: "Snippets that take the place of the documents that PVE generates; " +
+				"ids of volumes of content type `snippets`, which must be there on the node. " +
+				"They replace the whole document: with `user` the attributes `user`, `ssh_keys` and the password have no effect.",
 			Attributes: map[string]schema.Attribute{
 				"user":    snippet("user data"),
 				"network": snippet("network configuration"),

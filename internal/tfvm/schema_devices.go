@@ -25,8 +25,10 @@ const (
 func deviceAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"disks": schema.MapNestedAttribute{Optional: true,
-			MarkdownDescription: "Hard disks by slot: `ide0`–`3`, `sata0`–`5`, `scsi0`–`30`, `virtio0`–`15`. On a clone a slot of the template is taken as it is and changed as configured; other slots of the template stay untouched. " +
-				"A disk that leaves the configuration is detached: its volume stays with the VM as `unusedN`, and goes with it; `removed_disks` says otherwise. Needs `VM.Config.Disk`.",
+			MarkdownDescription: "Hard disks by slot: `ide0`–`3`, `sata0`–`5`, `scsi0`–`30`, `virtio0`–`15`. On a clone a slot of the template is " +
+				"taken as it is and changed as configured; other slots of the template stay untouched. " +
+				"A disk that leaves the configuration is detached: its volume stays with the VM as `unusedN`, and goes with it; `removed_disks` says " +
+				"otherwise. Needs `VM.Config.Disk`.",
 			Validators:   []validator.Map{mapvalidator.KeysAre(slotName(wantDisk, diskBuses()...))},
 			NestedObject: schema.NestedAttributeObject{Attributes: diskAttributes()}},
 		"cdroms": schema.MapNestedAttribute{Optional: true,
@@ -34,8 +36,9 @@ func deviceAttributes() map[string]schema.Attribute {
 			Validators:          []validator.Map{mapvalidator.KeysAre(slotName(wantCDROM, cdromBuses()...))},
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"file": schema.StringAttribute{Required: true,
-					Validators:          []validator.String{stringvalidator.Any(tfkit.VolumeID(), stringvalidator.OneOf("none", "cdrom"))},
-					MarkdownDescription: "What is in the drive: the id of an ISO image, `local:iso/debian.iso`; `none`: an empty drive; `cdrom`: the drive of the node."},
+					Validators: []validator.String{stringvalidator.Any(tfkit.VolumeID(), stringvalidator.OneOf("none", "cdrom"))},
+					MarkdownDescription: "What is in the drive: the id of an ISO image, `local:iso/debian.iso`; " +
+						"`none`: an empty drive; `cdrom`: the drive of the node."},
 			}}},
 		"networks": schema.MapNestedAttribute{Optional: true,
 			MarkdownDescription: "Network devices by slot: `net0`–`31`. Needs `VM.Config.Network`, and `SDN.Use` on the bridge.",
@@ -46,13 +49,16 @@ func deviceAttributes() map[string]schema.Attribute {
 			Attributes: map[string]schema.Attribute{
 				"storage": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.StorageID()},
 					MarkdownDescription: "Storage of the disk. Required unless the VM is a clone of a source that has one."},
-				"format": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("raw", "qcow2", "vmdk")},
+				"format": schema.StringAttribute{Optional: true, Computed: true,
+					Validators:          []validator.String{stringvalidator.OneOf("raw", "qcow2", "vmdk")},
 					MarkdownDescription: "Image format on a file storage. Default: the storage's."},
 				"type": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("2m", "4m")},
 					MarkdownDescription: "Size of the firmware: `4m` (needed for Secure Boot) or `2m`. PVE's default: `2m`. It cannot be changed later."},
 				"pre_enrolled_keys": schema.BoolAttribute{Optional: true, Computed: true,
-					MarkdownDescription: "Begin with the distributions' and Microsoft's keys enrolled and Secure Boot on. PVE's default: `false`. It cannot be changed later."},
-				"ms_cert": textOption("Which of Microsoft's certificates are enrolled: `2011`, `2023`, `2023w` or `2023k`. A recent PVE says it itself. It cannot be changed later. PVE 8.4 or later.",
+					MarkdownDescription: "Begin with the distributions' and Microsoft's keys enrolled and Secure Boot on. " +
+						"PVE's default: `false`. It cannot be changed later."},
+				"ms_cert": textOption("Which of Microsoft's certificates are enrolled: `2011`, `2023`, `2023w` or `2023k`. A recent PVE says it "+
+					"itself. It cannot be changed later. PVE 8.4 or later.",
 					oneWord("2011", "2023", "2023w", "2023k")),
 				"import_from": importAttribute("variables"),
 				"volume":      schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the volume."},
@@ -74,23 +80,31 @@ func diskAttributes() map[string]schema.Attribute {
 	all := diskDetails()
 	maps.Copy(all, map[string]schema.Attribute{
 		"storage": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.StorageID()},
-			MarkdownDescription: "Storage of the disk. Required, except for a disk that a clone gets from its source. A change moves the disk. Needs `Datastore.AllocateSpace`."},
+			MarkdownDescription: "Storage of the disk. Required, except for a disk that a clone gets from its source. " +
+				"A change moves the disk. Needs `Datastore.AllocateSpace`."},
 		"size": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.Size()},
-			MarkdownDescription: "Size with one of the units `K`, `M`, `G`, `T` (powers of 1024): `32G`. Required, except with `import_from` and for a disk that a clone gets from its source. It can grow, never shrink."},
-		"format": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("raw", "qcow2", "vmdk")},
+			MarkdownDescription: "Size with one of the units `K`, `M`, `G`, `T` (powers of 1024): `32G`. Required, except with `import_from` and " +
+				"for a disk that a clone gets from its source. It can grow, never shrink."},
+		"format": schema.StringAttribute{Optional: true, Computed: true,
+			Validators:          []validator.String{stringvalidator.OneOf("raw", "qcow2", "vmdk")},
 			MarkdownDescription: "Image format on a file storage: `raw`, `qcow2`, `vmdk`. Default: the storage's. A change converts the disk."},
 		"import_from": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.VolumeID()},
-			MarkdownDescription: "Volume to copy the disk from, once, when it is made: an image of content type `import` (`local:import/ubuntu.qcow2`, PVE 8.3 or later) or another VM's disk. A change replaces the VM. On an imported VM setting this only records it."},
-		"cache": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("none", "writethrough", "writeback", "unsafe", "directsync")},
+			MarkdownDescription: "Volume to copy the disk from, once, when it is made: " +
+				"an image of content type `import` (`local:import/ubuntu.qcow2`, PVE 8.3 or later) or another VM's disk. " +
+				"A change replaces the VM. On an imported VM setting this only records it."},
+		"cache": schema.StringAttribute{Optional: true, Computed: true,
+			Validators:          []validator.String{stringvalidator.OneOf("none", "writethrough", "writeback", "unsafe", "directsync")},
 			MarkdownDescription: "Cache mode: `none`, `writethrough`, `writeback`, `unsafe`, `directsync`. PVE's default: `none`."},
-		"aio": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("native", "threads", "io_uring")},
+		"aio": schema.StringAttribute{Optional: true, Computed: true,
+			Validators:          []validator.String{stringvalidator.OneOf("native", "threads", "io_uring")},
 			MarkdownDescription: "Asynchronous input and output: `io_uring`, `native`, `threads`. PVE's default: `io_uring` where the storage can."},
 		"discard": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Pass the guest's discards (trim) on to the storage. PVE's default: `false`."},
 		"ssd": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Present the disk as a solid-state disk. Not for `virtio`. PVE's default: `false`."},
 		"iothread": schema.BoolAttribute{Optional: true, Computed: true,
-			MarkdownDescription: "Give the disk a thread of its own. For `virtio`, and for `scsi` with `scsihw = \"virtio-scsi-single\"`. PVE's default: `false`."},
+			MarkdownDescription: "Give the disk a thread of its own. " +
+				"For `virtio`, and for `scsi` with `scsihw = \"virtio-scsi-single\"`. PVE's default: `false`."},
 		"backup": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Include the disk in backups. PVE's default: `true`."},
 		"replicate": schema.BoolAttribute{Optional: true, Computed: true,
@@ -100,8 +114,9 @@ func diskAttributes() map[string]schema.Attribute {
 		"serial": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.LengthBetween(1, 20)},
 			MarkdownDescription: "Serial number that the guest sees, at most 20 characters."},
 		"volume": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.VolumeID()},
-			MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-0`. Set it to put a volume that the VM has already into the slot, with its data: a detached one, or that of another slot which gives it up in the same plan; " +
-				"so disks change or swap their slots. It then needs no `size` and no `storage`. Only volumes that carry the VM's own id, never for a new VM. " +
+			MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-0`. Set it to put a volume that the VM has already into the slot, " +
+				"with its data: a detached one, or that of another slot which gives it up in the same plan; so disks change or swap their slots. " +
+				"It then needs no `size` and no `storage`. Only volumes that carry the VM's own id, never for a new VM. " +
 				"Once the disk has moved to another storage or format, or was migrated, the id that is configured says where it was and is ignored."},
 	})
 	return all
@@ -132,6 +147,7 @@ func nicAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Packet queues, 0 to 64, for `virtio`."},
 		"rate": schema.Float64Attribute{Optional: true, Computed: true, Validators: []validator.Float64{float64validator.AtLeast(0)},
 			MarkdownDescription: "Limit in MB/s (10⁶ bytes). PVE's default: none."},
-		"host_tunnel": flagOption("Let the node's network stack handle tunnelled traffic of the device. PVE 9.2 or later. PVE's default: `false`."),
+		"host_tunnel": flagOption("Let the node's network stack handle tunnelled traffic of the device. " +
+			"PVE 9.2 or later. PVE's default: `false`."),
 	}
 }

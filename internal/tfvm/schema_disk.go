@@ -11,18 +11,26 @@ import (
 // diskDetails are the rarer options of a disk (qemu-server Drive.pm).
 func diskDetails() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"model":         textOption("Model that the guest sees, at most 40 characters. Only for `ide`.", stringvalidator.LengthBetween(1, 40)),
-		"wwn":           textOption("World wide name that the guest sees: `0x` and 16 hexadecimal digits. Not for `virtio`.", stringvalidator.RegexMatches(worldWideName, "must be 0x and 16 hexadecimal digits")),
-		"vendor":        textOption("Vendor that the guest sees, at most 8 letters, digits, `-` and `_`. Only for `scsi`. PVE 8.2 or later.", stringvalidator.RegexMatches(scsiVendor, "must be at most 8 letters, digits, hyphens and underscores")),
-		"product":       textOption("Product that the guest sees, at most 16 letters, digits, `-` and `_`. Only for `scsi`. PVE 8.2 or later.", stringvalidator.RegexMatches(scsiProduct, "must be at most 16 letters, digits, hyphens and underscores")),
-		"queues":        countOption("Queues of the controller, 2 or more. Only for `scsi`. PVE's default: one for each processor.", atLeast(2)),
-		"scsiblock":     flagOption("Pass SCSI commands through to the host's device. Only for `scsi`; it can damage data when the host runs short of memory. PVE's default: `false`."),
-		"snapshot":      flagOption("Throw away what the guest writes when the VM ends. PVE's default: `false`."),
-		"shared":        flagOption("Say that the volume is the same on every node, although its storage is not marked shared. PVE's default: `false`."),
+		"model": textOption("Model that the guest sees, at most 40 characters. Only for `ide`.", stringvalidator.LengthBetween(1, 40)),
+		"wwn": textOption("World wide name that the guest sees: `0x` and 16 hexadecimal digits. Not for `virtio`.",
+			stringvalidator.RegexMatches(worldWideName, "must be 0x and 16 hexadecimal digits")),
+		"vendor": textOption("Vendor that the guest sees, at most 8 letters, digits, `-` and `_`. Only for `scsi`. PVE 8.2 or later.",
+			stringvalidator.RegexMatches(scsiVendor, "must be at most 8 letters, digits, hyphens and underscores")),
+		"product": textOption("Product that the guest sees, at most 16 letters, digits, `-` and `_`. Only for `scsi`. PVE 8.2 or later.",
+			stringvalidator.RegexMatches(scsiProduct, "must be at most 16 letters, digits, hyphens and underscores")),
+		"queues": countOption("Queues of the controller, 2 or more. Only for `scsi`. PVE's default: one for each processor.", atLeast(2)),
+		"scsiblock": flagOption("Pass SCSI commands through to the host's device. Only for `scsi`; it can damage data when the host runs " +
+			"short of memory. PVE's default: `false`."),
+		"snapshot": flagOption("Throw away what the guest writes when the VM ends. PVE's default: `false`."),
+		"shared": flagOption("Say that the volume is the same on every node, although its storage is not marked shared. PVE's default: " +
+			"`false`."),
 		"detect_zeroes": flagOption("Find blocks of zeroes and write them efficiently. PVE's default: `true`."),
-		"rerror":        textOption("What happens at a read error: `ignore`, `report`, `stop`. PVE's default: `report`.", oneWord("ignore", "report", "stop")),
-		"werror":        textOption("What happens at a write error: `enospc` (stop when the storage is full, else report), `ignore`, `report`, `stop`. PVE's default: `enospc`.", oneWord("enospc", "ignore", "report", "stop")),
-		"throttle":      optionGroup("Limits. A limit for both directions excludes those of one direction; `…_max` is what a burst may reach and needs the limit itself, `…_max_length` is how long it may last, in seconds, and needs `…_max`.", throttleAttributes()),
+		"rerror": textOption("What happens at a read error: `ignore`, `report`, `stop`. PVE's default: `report`.",
+			oneWord("ignore", "report", "stop")),
+		"werror": textOption("What happens at a write error: `enospc` (stop when the storage is full, "+
+			"else report), `ignore`, `report`, `stop`. PVE's default: `enospc`.", oneWord("enospc", "ignore", "report", "stop")),
+		"throttle": optionGroup("Limits. A limit for both directions excludes those of one direction; `…_max` is what a burst may reach and "+
+			"needs the limit itself, `…_max_length` is how long it may last, in seconds, and needs `…_max`.", throttleAttributes()),
 	}
 }
 
@@ -31,17 +39,20 @@ func throttleAttributes() map[string]schema.Attribute {
 	for suffix, direction := range map[string]string{"": "reading and writing", "_rd": "reading", "_wr": "writing"} {
 		all["mbps"+suffix] = decimalOption("Limit for "+direction+" in MB/s. PVE's default: none.", float64validator.AtLeast(0.001))
 		all["mbps"+suffix+"_max"] = decimalOption("Limit for bursts of "+direction+" in MB/s.", float64validator.AtLeast(0.001))
-		all["mbps"+suffix+"_max_length"] = countOption("Longest burst of "+direction+" in seconds, for `mbps"+suffix+"_max`. PVE's default: 1.", atLeast(1))
+		all["mbps"+suffix+"_max_length"] = countOption("Longest burst of "+direction+" in seconds, for `mbps"+suffix+"_max`. PVE's default: 1.",
+			atLeast(1))
 		all["iops"+suffix] = countOption("Limit for "+direction+" in operations per second. PVE's default: none.", atLeast(1))
 		all["iops"+suffix+"_max"] = countOption("Limit for bursts of "+direction+" in operations per second.", atLeast(1))
-		all["iops"+suffix+"_max_length"] = countOption("Longest burst of "+direction+" in seconds, for `iops"+suffix+"_max`. PVE's default: 1.", atLeast(1))
+		all["iops"+suffix+"_max_length"] = countOption("Longest burst of "+direction+" in seconds, for `iops"+suffix+"_max`. PVE's default: 1.",
+			atLeast(1))
 	}
 	return all
 }
 
 // importAttribute is the source of one of the special disks.
 func importAttribute(what string) schema.StringAttribute {
-	attribute := textOption("Volume to copy the "+what+" from, once, when it is made, such as another VM's. A change replaces the VM. On an imported VM setting this only records it.", tfkit.VolumeID())
+	attribute := textOption("Volume to copy the "+what+" from, once, when it is made, such as another VM's. A change replaces the VM. On an "+
+		"imported VM setting this only records it.", tfkit.VolumeID())
 	attribute.Computed = false
 	return attribute
 }

@@ -14,15 +14,20 @@ import (
 func hardwareAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"machine": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{machineType()},
-			MarkdownDescription: "Machine type: `q35`, `pc`, or a version of one, `pc-q35-9.0`. PVE's default: `pc`. Takes effect at the next stop and start."},
+			MarkdownDescription: "Machine type: `q35`, `pc`, or a version of one, `pc-q35-9.0`. " +
+				"PVE's default: `pc`. Takes effect at the next stop and start."},
 		"bios": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("seabios", "ovmf")},
 			MarkdownDescription: "Firmware: `seabios` or `ovmf` (UEFI; it keeps its variables on `efi_disk`). PVE's default: `seabios`."},
 		"ostype": schema.StringAttribute{Optional: true, Computed: true,
-			Validators:          []validator.String{stringvalidator.OneOf("other", "wxp", "w2k", "w2k3", "w2k8", "wvista", "win7", "win8", "win10", "win11", "l24", "l26", "solaris")},
-			MarkdownDescription: "Operating system family: `l26` (Linux), `win11` (Windows 11, 2022, 2025), `win10`, `win8`, `win7`, `wvista`, `w2k8`, `w2k3`, `w2k`, `wxp`, `solaris`, `l24`, `other`. PVE's default: `other`."},
+			Validators: []validator.String{stringvalidator.OneOf("other", "wxp", "w2k", "w2k3", "w2k8", "wvista", "win7", "win8", "win10",
+				"win11", "l24", "l26", "solaris")},
+			MarkdownDescription: "Operating system family: `l26` (Linux), `win11` (Windows 11, 2022, 2025), `win10`, `win8`, `win7`, `wvista`, " +
+				"`w2k8`, `w2k3`, `w2k`, `wxp`, `solaris`, `l24`, `other`. PVE's default: `other`."},
 		"scsihw": schema.StringAttribute{Optional: true, Computed: true,
-			Validators:          []validator.String{stringvalidator.OneOf("lsi", "lsi53c810", "virtio-scsi-pci", "virtio-scsi-single", "megasas", "pvscsi")},
-			MarkdownDescription: "SCSI controller: `virtio-scsi-single` (one per disk, needed for `iothread`), `virtio-scsi-pci`, `lsi`, `lsi53c810`, `megasas`, `pvscsi`. PVE's default: `lsi`."},
+			Validators: []validator.String{stringvalidator.OneOf("lsi", "lsi53c810", "virtio-scsi-pci", "virtio-scsi-single", "megasas",
+				"pvscsi")},
+			MarkdownDescription: "SCSI controller: `virtio-scsi-single` (one per disk, needed for `iothread`), `virtio-scsi-pci`, `lsi`, " +
+				"`lsi53c810`, `megasas`, `pvscsi`. PVE's default: `lsi`."},
 		"cpu": schema.SingleNestedAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Processor. Changes take effect at the next stop and start, unless noted. Needs `VM.Config.CPU`.",
 			Attributes:          cpuAttributes()},
@@ -59,15 +64,20 @@ func cpuAttributes() map[string]schema.Attribute {
 		"limit": schema.Float64Attribute{Optional: true, Computed: true, Validators: []validator.Float64{float64validator.Between(0, 128)},
 			MarkdownDescription: "CPU time that the VM may use, in host CPUs: `1.5`; 0 = no limit. PVE's default: 0. Takes effect at once."},
 		"units": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(2, 262144)},
-			MarkdownDescription: "Weight of the VM among others, 2 to 262144; nodes with cgroup v2, the usual ones, count 10000 at most. PVE's default: 100. Takes effect at once."},
+			MarkdownDescription: "Weight of the VM among others, 2 to 262144; nodes with cgroup v2, the usual ones, count 10000 at most. PVE's " +
+				"default: 100. Takes effect at once."},
 		"affinity": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{hostCPUs()},
 			MarkdownDescription: "Host CPUs that the VM may run on: `0,4-7`. **Only for `root@pam` with a password**, no API token may set it."},
-		"hidden":          flagOption("Hide from the guest that it runs under KVM. PVE's default: `false`."),
-		"hv_vendor_id":    textOption("Hyper-V vendor id that the guest sees, at most 12 letters and digits; some drivers want one that is not KVM's.", stringvalidator.RegexMatches(hypervVendor, "must be at most 12 letters and digits")),
-		"phys_bits":       textOption("Width of physical addresses that the guest sees: 8 to 64, or `host`. PVE's default: by type.", stringvalidator.RegexMatches(physBits, "must be a number from 8 to 64, or host")),
-		"guest_phys_bits": countOption("Width of physical addresses that the guest may use, 32 to 64. PVE 9.1 or later. PVE's default: `phys_bits`.", between(32, 64)),
-		"level":           countOption("Highest CPUID level that the guest sees. PVE 9.2 or later. PVE's default: by type.", between(0, 255)),
-		"reported_model":  textOption("Model that a custom type reports to the guest. PVE takes it only in the definition of a custom type, so an error is likely here.", stringvalidator.LengthAtLeast(1)),
+		"hidden": flagOption("Hide from the guest that it runs under KVM. PVE's default: `false`."),
+		"hv_vendor_id": textOption("Hyper-V vendor id that the guest sees, at most 12 letters and digits; "+
+			"some drivers want one that is not KVM's.", stringvalidator.RegexMatches(hypervVendor, "must be at most 12 letters and digits")),
+		"phys_bits": textOption("Width of physical addresses that the guest sees: 8 to 64, or `host`. PVE's default: by type.",
+			stringvalidator.RegexMatches(physBits, "must be a number from 8 to 64, or host")),
+		"guest_phys_bits": countOption("Width of physical addresses that the guest may use, 32 to 64. "+
+			"PVE 9.1 or later. PVE's default: `phys_bits`.", between(32, 64)),
+		"level": countOption("Highest CPUID level that the guest sees. PVE 9.2 or later. PVE's default: by type.", between(0, 255)),
+		"reported_model": textOption("Model that a custom type reports to the guest. "+
+			"PVE takes it only in the definition of a custom type, so an error is likely here.", stringvalidator.LengthAtLeast(1)),
 		"numa": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "NUMA in the guest; needed to hotplug memory. PVE's default: `false`."},
 	}
@@ -78,11 +88,14 @@ func memoryAttributes() map[string]schema.Attribute {
 		"size": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(16, 4178944)},
 			MarkdownDescription: "Memory in MiB, at least 16. PVE's default: 512."},
 		"balloon": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.AtLeast(0)},
-			MarkdownDescription: "Memory in MiB that the VM keeps when the host is short of it, at most `size`; 0 switches ballooning off. PVE's default: `size`."},
+			MarkdownDescription: "Memory in MiB that the VM keeps when the host is short of it, at most `size`; " +
+				"0 switches ballooning off. PVE's default: `size`."},
 		"shares": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(0, 50000)},
 			MarkdownDescription: "Weight of the VM when memory is taken back, 0 to 50000. PVE's default: 1000."},
-		"hugepages": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("any", "2", "1024")},
-			MarkdownDescription: "Back the memory by huge pages of 2 or 1024 MiB, or `any`. **Only for `root@pam` with a password**, no API token may set it."},
+		"hugepages": schema.StringAttribute{Optional: true, Computed: true,
+			Validators: []validator.String{stringvalidator.OneOf("any", "2", "1024")},
+			MarkdownDescription: "Back the memory by huge pages of 2 or 1024 MiB, or `any`. " +
+				"**Only for `root@pam` with a password**, no API token may set it."},
 		"allow_ksm": flagOption("Let the node merge equal pages of this VM with those of others (KSM). PVE 9.1 or later. PVE's default: `true`."),
 		"keephugepages": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Keep the huge pages when the VM stops. **Only for `root@pam` with a password**. PVE's default: `false`."},

@@ -153,7 +153,8 @@ func (s *session) unpack(v *tfprotov6.DynamicValue) tftypes.Value {
 // plan gives the planned value and its private state.
 func (s *session) plan(config tftypes.Value) (tftypes.Value, []byte) {
 	s.t.Helper()
-	resp, err := s.server.PlanResourceChange(s.t.Context(), &tfprotov6.PlanResourceChangeRequest{TypeName: "proxmox_vm", Config: s.pack(config),
+	resp, err := s.server.PlanResourceChange(s.t.Context(), &tfprotov6.PlanResourceChangeRequest{TypeName: "proxmox_vm",
+		Config:     s.pack(config),
 		PriorState: s.pack(s.state), ProposedNewState: s.pack(config), PriorPrivate: s.private})
 	if err != nil {
 		s.t.Fatal(err)
@@ -183,7 +184,8 @@ func null(like tftypes.Value) tftypes.Value { return tftypes.NewValue(like.Type(
 
 func (s *session) change(config, planned tftypes.Value, private []byte) {
 	s.t.Helper()
-	resp, err := s.server.ApplyResourceChange(s.t.Context(), &tfprotov6.ApplyResourceChangeRequest{TypeName: "proxmox_vm", Config: s.pack(config),
+	resp, err := s.server.ApplyResourceChange(s.t.Context(), &tfprotov6.ApplyResourceChangeRequest{TypeName: "proxmox_vm",
+		Config:     s.pack(config),
 		PriorState: s.pack(s.state), PlannedState: s.pack(planned), PlannedPrivate: private})
 	if err != nil {
 		s.t.Fatal(err)
@@ -196,7 +198,8 @@ func (s *session) change(config, planned tftypes.Value, private []byte) {
 
 func (s *session) refresh() {
 	s.t.Helper()
-	resp, err := s.server.ReadResource(s.t.Context(), &tfprotov6.ReadResourceRequest{TypeName: "proxmox_vm", CurrentState: s.pack(s.state), Private: s.private})
+	resp, err := s.server.ReadResource(s.t.Context(), &tfprotov6.ReadResourceRequest{TypeName: "proxmox_vm", CurrentState: s.pack(s.state),
+		Private: s.private})
 	if err != nil {
 		s.t.Fatal(err)
 	}

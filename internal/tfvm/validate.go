@@ -68,7 +68,8 @@ func (c *validation) cloneSource() {
 	}
 	switch {
 	case len(named) > 1:
-		c.refuse("clone."+named[1], "A clone has exactly one source, but %s are set. Set one of vmid, name and tags.", strings.Join(named, " and "))
+		c.refuse("clone."+named[1], "A clone has exactly one source, but %s are set. Set one of vmid, name and tags.",
+			strings.Join(named, " and "))
 	case len(named) == 0 && !open:
 		c.refuse("clone", "A clone needs a source: set one of vmid, name and tags.")
 	}
@@ -174,7 +175,8 @@ func (c *validation) slotsUsedOnce() {
 		slot = vm.DefaultCloudInitSlot
 	}
 	if other := user[slot]; slot != "" && other != "" {
-		c.refuse("cloud_init.slot", "The slot %s is used twice: in %s and for the cloud-init drive. Set cloud_init.slot to another one.", slot, other)
+		c.refuse("cloud_init.slot", "The slot %s is used twice: in %s and for the cloud-init drive. Set cloud_init.slot to another one.", slot,
+			other)
 	}
 }
 

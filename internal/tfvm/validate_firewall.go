@@ -17,7 +17,8 @@ func (c *validation) firewall() {
 		}
 		decides := slices.Contains([]string{"ACCEPT", "DROP", "REJECT"}, rule["action"])
 		if rule["type"] != "group" && !decides {
-			c.refuse("firewall.rules", "Rule %s: the action of a rule of type %s is ACCEPT, DROP or REJECT, not %s.", number, rule["type"], rule["action"])
+			c.refuse("firewall.rules", "Rule %s: the action of a rule of type %s is ACCEPT, DROP or REJECT, not %s.", number, rule["type"],
+				rule["action"])
 		}
 		for _, ports := range []string{"sport", "dport"} {
 			if rule[ports] != "" && rule["proto"] == "" {

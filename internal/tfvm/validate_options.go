@@ -87,7 +87,8 @@ func (c *validation) groups() {
 		c.refuse("machine_options.aw_bits", "aw_bits is the address width of the virtual IOMMU: set machine_options.viommu too.")
 	}
 	display := c.text("vga.type")
-	if ports, known := c.keys("serial"); known && strings.HasPrefix(display, "serial") && c.isNull("clone") && !slices.Contains(ports, display) {
+	if ports, known := c.keys("serial"); known && strings.HasPrefix(display, "serial") && c.isNull("clone") &&
+		!slices.Contains(ports, display) {
 		c.refuse("vga.type", "There is no serial port %s: serial has %s.", display, list(ports))
 	}
 	b := vm.SMBIOS{}

@@ -1,6 +1,7 @@
 package tfvm
 
-const waitNeedsAgent = "Only the guest agent can say it, and agent.enabled is not true. Set agent = { enabled = true }, or leave wait_for out."
+const waitNeedsAgent = "Only the guest agent can say it, and agent.enabled is not true. " +
+	"Set agent = { enabled = true }, or leave wait_for out."
 
 // waitedFor is the first thing that wait_for asks for, "" if there is none for sure.
 func (c configuration) waitedFor() string {

@@ -22,7 +22,8 @@ func bridgeName() validator.String {
 
 // dnsName accepts what PVE takes as the name of a guest.
 func dnsName() validator.String {
-	return stringvalidator.RegexMatches(dnsNamePattern, "must be a DNS name: letters, digits and hyphens in parts of at most 63 characters, separated by dots")
+	return stringvalidator.RegexMatches(dnsNamePattern, "must be a DNS name: "+
+		"letters, digits and hyphens in parts of at most 63 characters, separated by dots")
 }
 
 // vlanTrunk accepts a VLAN id or a range of them.
@@ -49,7 +50,8 @@ func vlanTrunk() validator.String {
 
 // cpuTypeName accepts the name of a CPU model.
 func cpuTypeName() validator.String {
-	return stringvalidator.RegexMatches(cpuTypePattern, "must be a CPU model without options, such as \"host\" or \"x86-64-v2-AES\"; flags have an attribute of their own")
+	return stringvalidator.RegexMatches(cpuTypePattern, "must be a CPU model without options, such as \"host\" or \"x86-64-v2-AES\"; "+
+		"flags have an attribute of their own")
 }
 
 // cpuFlag accepts a CPU flag with its sign.

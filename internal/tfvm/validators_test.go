@@ -21,12 +21,13 @@ func TestValidators(t *testing.T) {
 		"flag":     {cpuFlag(), []string{"+aes", "-pcid"}, []string{"aes", "+"}},
 		"cpus":     {hostCPUs(), []string{"0", "0,4-7"}, []string{"", "a", "0,"}},
 		"machine":  {machineType(), []string{"q35", "pc", "pc-q35-9.0", "pc-i440fx-9.2+pve1"}, []string{"x", "q35,viommu=intel"}},
-		"mac":      {macAddress(), []string{"BC:24:11:00:00:01", "bc:24:11:00:00:01"}, []string{"01:00:5e:00:00:01", "BC-24-11-00-00-01", "x", "BC:24:11:00:00:01:02:03"}},
-		"ipv4":     {networkAddress(false, false, "dhcp"), []string{"10.0.0.5/24", "dhcp"}, []string{"10.0.0.5", "2001:db8::1/64", "auto", ""}},
-		"ipv6":     {networkAddress(true, false, "auto"), []string{"2001:db8::5/64", "auto"}, []string{"10.0.0.5/24", "2001:db8::5"}},
-		"gateway":  {networkAddress(false, true), []string{"10.0.0.1"}, []string{"10.0.0.1/24", "fe80::1", "dhcp"}},
-		"ip":       {ipAddress(), []string{"10.0.0.1", "::1"}, []string{"x", "10.0.0.1/8"}},
-		"slot":     {disks, []string{"scsi0", "scsi30", "ide3"}, []string{"scsi31", "ide4", "scsi", "scsi01", "sata0", "net0", "", "scsi100"}},
+		"mac": {macAddress(), []string{"BC:24:11:00:00:01", "bc:24:11:00:00:01"},
+			[]string{"01:00:5e:00:00:01", "BC-24-11-00-00-01", "x", "BC:24:11:00:00:01:02:03"}},
+		"ipv4":    {networkAddress(false, false, "dhcp"), []string{"10.0.0.5/24", "dhcp"}, []string{"10.0.0.5", "2001:db8::1/64", "auto", ""}},
+		"ipv6":    {networkAddress(true, false, "auto"), []string{"2001:db8::5/64", "auto"}, []string{"10.0.0.5/24", "2001:db8::5"}},
+		"gateway": {networkAddress(false, true), []string{"10.0.0.1"}, []string{"10.0.0.1/24", "fe80::1", "dhcp"}},
+		"ip":      {ipAddress(), []string{"10.0.0.1", "::1"}, []string{"x", "10.0.0.1/8"}},
+		"slot":    {disks, []string{"scsi0", "scsi30", "ide3"}, []string{"scsi31", "ide4", "scsi", "scsi01", "sata0", "net0", "", "scsi100"}},
 	} {
 		for _, value := range tt.good {
 			if diags := validate(tt.v, value); diags != "" {

@@ -18,7 +18,8 @@ type parameter struct {
 // laterVersions are parameters and sub-keys of PVE 9 that the recorded schema of 8.4 has not.
 func laterVersions() []string {
 	return []string{
-		"agent.freeze-fs", "agent.guest-fsfreeze", "allow-ksm", "cpu.guest-phys-bits", "cpu.level", "efidisk0.ms-cert", "ha-managed", "hostpci[n].driver", "intel-tdx",
+		"agent.freeze-fs", "agent.guest-fsfreeze", "allow-ksm", "cpu.guest-phys-bits", "cpu.level", "efidisk0.ms-cert", "ha-managed",
+		"hostpci[n].driver", "intel-tdx",
 		"machine.aw-bits", "machine.enable-s3", "machine.enable-s4", "machine.viommu", "net[n].host-tunnel", "startup.order", "startup.up",
 		"startup.down", "intel-tdx.type", "intel-tdx.attestation", "intel-tdx.vsock-cid", "intel-tdx.vsock-port",
 	}
@@ -102,7 +103,8 @@ func once(name string) string {
 // is, an argument of the request, or excluded for a reason, and only one of these. The share that counts is that of the
 // options of a VM: each counted once, under one name and for one bus. The other counts are printed beside it.
 func TestCoverage(t *testing.T) {
-	expressed, excluded, arguments, aliases, recorded := map[string]bool{}, excludedOptions(), requestArguments(), aliasNames(), recordedOptions()
+	expressed, excluded, arguments, aliases, recorded := map[string]bool{}, excludedOptions(), requestArguments(), aliasNames(),
+		recordedOptions()
 	for _, name := range expressedOptions() {
 		expressed[name] = true
 	}
@@ -153,7 +155,8 @@ func TestCoverage(t *testing.T) {
 		{"the same, each once", everything},
 		{"options of a VM and their sub-keys, each once", options},
 	} {
-		t.Logf("%s: total %d, expressed %d, not expressed %d, %.1f %%", count.what, count.of.total, count.of.expressed, count.of.total-count.of.expressed, count.of.share())
+		t.Logf("%s: total %d, expressed %d, not expressed %d, %.1f %%", count.what, count.of.total, count.of.expressed,
+			count.of.total-count.of.expressed, count.of.share())
 	}
 	if options.share() < 97 {
 		t.Errorf("%.1f %% of the options are expressed, want 97 %%", options.share())

@@ -34,17 +34,22 @@ func diskCases() map[string]diffCase {
 	return map[string]diffCase{
 		"meaning, not spelling": {
 			map[string]string{
-				"tags": "a;b", "description": "x", "cpulimit": "2", "memory": "current=2048", "agent": "enabled=1", "cpu": "cputype=host,flags=-pcid;+aes",
+				"tags": "a;b", "description": "x", "cpulimit": "2", "memory": "current=2048", "agent": "enabled=1",
+				"cpu":  "cputype=host,flags=-pcid;+aes",
 				"net0": "virtio=bc:24:11:00:00:01,bridge=vmbr0", "sshkeys": "k%20a%0A", "scsi0": "local-zfs:vm-100-disk-0,size=10240M",
 				"nameserver": "10.0.0.1,10.0.0.2", "ipconfig0": "gw=10.0.0.1,ip=10.0.0.2/24", "ide2": "local-zfs:vm-100-cloudinit,media=cdrom,size=4M",
 				"machine": "pc-q35-9.0+pve1", "ostype": "win11", "efidisk0": "local-zfs:vm-100-disk-1,size=1M",
 			},
 			Spec{
-				Options: Options{Tags: []string{"B", "a", "a"}, Description: new("x\n\n"), Machine: new("q35"), Template: new(false)}, Networks: map[string]NIC{"net0": {NICOptions: NICOptions{MACAddr: new("BC:24:11:00:00:01")}}},
-				CPU: CPU{Limit: new(2.0), Flags: []string{"-pcid", "+aes"}}, Memory: Memory{Size: new(int64(2048))}, Agent: Agent{Enabled: new(true)},
-				Disks: map[string]Disk{"scsi0": {Storage: "local-zfs", Size: new(int64(10 << 30)), Format: new("raw"), ImportFrom: new("local:import/x.qcow2")}},
-				CloudInit: CloudInit{Slot: "ide2", Storage: "local-zfs", CloudInitOptions: CloudInitOptions{SSHKeys: []string{"k a "}, Nameservers: []string{"10.0.0.1", "10.0.0.2"},
-					Addresses: map[string]Address{"net0": {IPv4: new("10.0.0.2/24"), Gateway4: new("10.0.0.1")}}}},
+				Options:  Options{Tags: []string{"B", "a", "a"}, Description: new("x\n\n"), Machine: new("q35"), Template: new(false)},
+				Networks: map[string]NIC{"net0": {NICOptions: NICOptions{MACAddr: new("BC:24:11:00:00:01")}}},
+				CPU:      CPU{Limit: new(2.0), Flags: []string{"-pcid", "+aes"}}, Memory: Memory{Size: new(int64(2048))},
+				Agent: Agent{Enabled: new(true)},
+				Disks: map[string]Disk{"scsi0": {Storage: "local-zfs", Size: new(int64(10 << 30)), Format: new("raw"),
+					ImportFrom: new("local:import/x.qcow2")}},
+				CloudInit: CloudInit{Slot: "ide2", Storage: "local-zfs",
+					CloudInitOptions: CloudInitOptions{SSHKeys: []string{"k a "}, Nameservers: []string{"10.0.0.1", "10.0.0.2"},
+						Addresses: map[string]Address{"net0": {IPv4: new("10.0.0.2/24"), Gateway4: new("10.0.0.1")}}}},
 				EFIDisk: &EFIDisk{Storage: "local-zfs", EFIOptions: EFIOptions{Type: new("2m"), PreEnrolledKeys: new(false)}},
 			},
 			Change{},
@@ -54,7 +59,8 @@ func diskCases() map[string]diffCase {
 			Change{Set: map[string]string{"scsi0": "local-zfs:vm-100-disk-0,discard=on,iops=100,size=10G,ssd=1"}},
 		},
 		"options before move before growth": {
-			map[string]string{"scsi0": disk}, Spec{Disks: map[string]Disk{"scsi0": {Storage: "local2", Format: new("qcow2"), Size: new(int64(20 << 30)), DiskOptions: DiskOptions{Discard: new(false)}}}},
+			map[string]string{"scsi0": disk}, Spec{Disks: map[string]Disk{"scsi0": {Storage: "local2", Format: new("qcow2"),
+				Size: new(int64(20 << 30)), DiskOptions: DiskOptions{Discard: new(false)}}}},
 			Change{
 				Set:   map[string]string{"scsi0": "local-zfs:vm-100-disk-0,discard=ignore,iops=100,size=10G"},
 				Moves: []Move{{"scsi0", "local2", "qcow2"}}, Grow: []Growth{{"scsi0", 20 << 30}},
@@ -80,8 +86,10 @@ func newDriveCases() map[string]diffCase {
 	return map[string]diffCase{
 		"new disks": {
 			map[string]string{}, Spec{Disks: map[string]Disk{
-				"scsi0": {Storage: "a1", Size: new(int64(32 << 30)), DiskOptions: DiskOptions{Discard: new(true)}}, "scsi1": {Storage: "a1", Size: new(int64(528 << 10)), Format: new("qcow2")},
-				"scsi2": {Storage: "a1", Size: new(int64(4 << 30)), ImportFrom: new("local:import/x.qcow2")}, "scsi3": {Volume: "a1:vm-100-disk-9"}, "scsi4": {},
+				"scsi0": {Storage: "a1", Size: new(int64(32 << 30)), DiskOptions: DiskOptions{Discard: new(true)}},
+				"scsi1": {Storage: "a1", Size: new(int64(528 << 10)), Format: new("qcow2")},
+				"scsi2": {Storage: "a1", Size: new(int64(4 << 30)), ImportFrom: new("local:import/x.qcow2")}, "scsi3": {Volume: "a1:vm-100-disk-9"},
+				"scsi4": {},
 			}},
 			Change{
 				Set: map[string]string{
@@ -94,16 +102,19 @@ func newDriveCases() map[string]diffCase {
 		},
 		"EFI, TPM and cloud-init drives": {
 			map[string]string{}, Spec{
-				EFIDisk: &EFIDisk{Storage: "a1", EFIOptions: EFIOptions{Type: new("4m"), PreEnrolledKeys: new(true)}}, TPMState: &TPMState{Storage: "a1", Version: new("v2.0")},
+				EFIDisk:   &EFIDisk{Storage: "a1", EFIOptions: EFIOptions{Type: new("4m"), PreEnrolledKeys: new(true)}},
+				TPMState:  &TPMState{Storage: "a1", Version: new("v2.0")},
 				CloudInit: CloudInit{Slot: "ide2", Storage: "a1", Format: new("qcow2"), PasswordHash: new("$6$x")},
 			},
 			Change{Set: map[string]string{
-				"efidisk0": "a1:1,efitype=4m,pre-enrolled-keys=1", "tpmstate0": "a1:1,version=v2.0", "ide2": "a1:cloudinit,format=qcow2", "cipassword": "$6$x",
+				"efidisk0": "a1:1,efitype=4m,pre-enrolled-keys=1", "tpmstate0": "a1:1,version=v2.0", "ide2": "a1:cloudinit,format=qcow2",
+				"cipassword": "$6$x",
 			}},
 		},
 		"what is fixed at creation": {
 			map[string]string{"efidisk0": "a1:vm-100-disk-0,efitype=4m", "tpmstate0": "a1:vm-100-disk-1,version=v2.0", "template": "0"}, Spec{
-				EFIDisk: &EFIDisk{EFIOptions: EFIOptions{Type: new("2m"), PreEnrolledKeys: new(true)}}, TPMState: &TPMState{Version: new("v1.2")}, Options: Options{Template: new(true)},
+				EFIDisk: &EFIDisk{EFIOptions: EFIOptions{Type: new("2m"), PreEnrolledKeys: new(true)}}, TPMState: &TPMState{Version: new("v1.2")},
+				Options: Options{Template: new(true)},
 			},
 			Change{Set: map[string]string{"template": "1"}, Problems: []Problem{
 				{"efidisk0", "pre-enrolled keys are put on the EFI disk when it is made and cannot be changed afterwards"},
@@ -117,7 +128,8 @@ func newDriveCases() map[string]diffCase {
 			Change{Moves: []Move{{"efidisk0", "b1", ""}, {"ide2", "b1", ""}, {"tpmstate0", "b1", ""}}},
 		},
 		"cloud-init drive in another slot": {
-			map[string]string{"ide0": "a1:vm-100-cloudinit,media=cdrom,size=4M"}, Spec{CloudInit: CloudInit{Slot: "ide2", CloudInitOptions: CloudInitOptions{User: new("ops")}}},
+			map[string]string{"ide0": "a1:vm-100-cloudinit,media=cdrom,size=4M"},
+			Spec{CloudInit: CloudInit{Slot: "ide2", CloudInitOptions: CloudInitOptions{User: new("ops")}}},
 			Change{DeleteFirst: []string{"ide0"}, Set: map[string]string{"ide2": "a1:cloudinit", "ciuser": "ops"}},
 		},
 	}
@@ -136,12 +148,14 @@ func otherCases() map[string]diffCase {
 			Change{Set: map[string]string{"ide2": "none,media=cdrom"}},
 		},
 		"a NIC keeps what it has": {
-			map[string]string{"net0": "e1000=BC:24:11:00:00:01,bridge=vmbr0,host-tunnel=1"}, Spec{Networks: map[string]NIC{"net0": {NICOptions: NICOptions{Bridge: new("vmbr1"), Tag: new(int64(5))}}}},
+			map[string]string{"net0": "e1000=BC:24:11:00:00:01,bridge=vmbr0,host-tunnel=1"},
+			Spec{Networks: map[string]NIC{"net0": {NICOptions: NICOptions{Bridge: new("vmbr1"), Tag: new(int64(5))}}}},
 			Change{Set: map[string]string{"net0": "e1000=BC:24:11:00:00:01,bridge=vmbr1,host-tunnel=1,tag=5"}},
 		},
 		"empty means none": {
 			map[string]string{"description": "x", "tags": "a", "ciuser": "u", "boot": "order=net0"},
-			Spec{Options: Options{Description: new(""), Tags: []string{}, BootOrder: []string{}}, CloudInit: CloudInit{CloudInitOptions: CloudInitOptions{User: new("")}, PasswordHash: new("")}},
+			Spec{Options: Options{Description: new(""), Tags: []string{}, BootOrder: []string{}},
+				CloudInit: CloudInit{CloudInitOptions: CloudInitOptions{User: new("")}, PasswordHash: new("")}},
 			Change{Set: map[string]string{"boot": " "}, Delete: []string{"cipassword", "ciuser", "description", "tags"}},
 		},
 		"the unreadable is replaced only when asked": {
@@ -157,7 +171,8 @@ func TestDiffRemoves(t *testing.T) {
 		"name": "a", "agent": "1,later=0,type=isa", "cpu": "host,flags=+aes,hidden=1,later=x", "scsi0": "a1:vm-100-disk-0,size=1G,ssd=1",
 		"scsi1": "a1:vm-100-disk-1,size=1G", "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0,tag=5", "net1": "virtio=BC:24:11:00:00:02",
 		"ide2": "a1:vm-100-cloudinit,media=cdrom", "efidisk0": "a1:vm-100-disk-2", "tpmstate0": "a1:vm-100-disk-3", "ipconfig0": "ip=dhcp",
-		"ide0": "none,media=cdrom", "args": "-no-hpet", "unused0": "a1:vm-100-disk-4", "cicustom": "user=local:snippets/u.yaml", "cipassword": "**********",
+		"ide0": "none,media=cdrom", "args": "-no-hpet", "unused0": "a1:vm-100-disk-4", "cicustom": "user=local:snippets/u.yaml",
+		"cipassword": "**********",
 	})
 	to := Spec{
 		Disks:    map[string]Disk{"scsi0": {Storage: "a1"}},

@@ -16,7 +16,8 @@ func FuzzDecode(f *testing.F) {
 		{"cpu", "flags=+aes;-pcid"}, {"memory", "current=2048"}, {"boot", " "}, {"boot", "order=a;b"}, {"tags", "B,a  c"},
 		{"sshkeys", "a%0Ab%zz"}, {"ipconfig0", "ip=dhcp,gw6=x"}, {"agent", "type=isa"}, {"cpulimit", "1.50"}, {"description", "x \n"},
 		{"scsi0", "none"}, {"scsi0", "file=a=b,size=1T"}, {"machine", "type=q35,viommu=intel"}, {"cicustom", "user=a"}, {"smbios1", ""},
-		{"smbios1", "base64=1,serial=QQ==,uuid=x"}, {"smbios1", "serial=a b"}, {"hotplug", "1"}, {"hotplug", "usb,,disk"}, {"vga", "std,memory=x"},
+		{"smbios1", "base64=1,serial=QQ==,uuid=x"}, {"smbios1", "serial=a b"}, {"hotplug", "1"}, {"hotplug", "usb,,disk"},
+		{"vga", "std,memory=x"},
 		{"hostpci0", "01:00;02:00,pcie=1"}, {"usb13", "SPICE"}, {"numa7", "cpus=0;2-3,memory=1.5"}, {"startup", "1,up=5"}, {"serial0", " "},
 		{"scsi0", "a1:vm-1-disk-0,iops_rd_length=5,iops_rd_max_length=6"}, {"agent", "1,freeze-fs=0"}, {"virtiofs0", "x,expose-acl=yes"},
 	} {

@@ -75,9 +75,10 @@ func genSpec(t *rapid.T) Spec {
 			AutoStart:   maybe(t, "autostart", rapid.Bool()),
 			Protection:  maybe(t, "protection", rapid.Bool()),
 			Template:    maybe(t, "template", rapid.Bool()),
-			Machine:     maybe(t, "machine", oneOf("pc", "q35", "pc-q35-9.0", "pc-i440fx-8.1+pve1")), BIOS: maybe(t, "bios", oneOf("ovmf", "seabios")),
-			OSType: maybe(t, "ostype", oneOf("l26", "win11", "other")),
-			SCSIHW: maybe(t, "scsihw", word())},
+			Machine:     maybe(t, "machine", oneOf("pc", "q35", "pc-q35-9.0", "pc-i440fx-8.1+pve1")),
+			BIOS:        maybe(t, "bios", oneOf("ovmf", "seabios")),
+			OSType:      maybe(t, "ostype", oneOf("l26", "win11", "other")),
+			SCSIHW:      maybe(t, "scsihw", word())},
 		MachineRest: restOf(t, "machine", "later", "much-later"),
 		CPU:         genCPU(t),
 		Memory: Memory{
@@ -87,7 +88,8 @@ func genSpec(t *rapid.T) Spec {
 		},
 		Agent: Agent{
 			Enabled: maybe(t, "agent", rapid.Bool()), Type: maybe(t, "agenttype", oneOf("virtio", "isa")),
-			FSTrimClonedDisks: maybe(t, "fstrim", rapid.Bool()), FreezeFSOnBackup: maybe(t, "freezefs", rapid.Bool()), Rest: restOf(t, "agent", "later"),
+			FSTrimClonedDisks: maybe(t, "fstrim", rapid.Bool()), FreezeFSOnBackup: maybe(t, "freezefs", rapid.Bool()),
+			Rest: restOf(t, "agent", "later"),
 		},
 		CloudInit: genCloudInit(t),
 		Rest:      topRest(t),
@@ -113,13 +115,15 @@ func genCPU(t *rapid.T) CPU {
 		Limit: maybe(t, "cpulimit", fraction()), Units: maybe(t, "cpuunits", number()), Affinity: maybe(t, "affinity", oneOf("0-1", "0,2")),
 		NUMA: maybe(t, "numa", rapid.Bool()), Hidden: maybe(t, "hidden", rapid.Bool()),
 		HVVendorID: maybe(t, "hv-vendor-id", word()), PhysBits: maybe(t, "phys-bits", oneOf("host", "48")), Level: maybe(t, "level", number()),
-		GuestPhysBits: maybe(t, "guest-phys-bits", number()), ReportedModel: maybe(t, "reported-model", word()), Rest: restOf(t, "cpu", "later", "much-later"),
+		GuestPhysBits: maybe(t, "guest-phys-bits", number()), ReportedModel: maybe(t, "reported-model", word()),
+		Rest: restOf(t, "cpu", "later", "much-later"),
 	}
 }
 
 func genCloudInit(t *rapid.T) CloudInit {
 	c := CloudInit{
-		CloudInitOptions: CloudInitOptions{Type: maybe(t, "citype", word()), User: maybe(t, "ciuser", rapid.StringMatching(`[a-z][a-z ]{0,5}[a-z]`)),
+		CloudInitOptions: CloudInitOptions{Type: maybe(t, "citype", word()),
+			User:         maybe(t, "ciuser", rapid.StringMatching(`[a-z][a-z ]{0,5}[a-z]`)),
 			SSHKeys:      someWords(t, "sshkeys", rapid.StringMatching(`ssh-ed25519 [A-Za-z0-9+/]{1,20}={0,2} [a-zé%"#@,;=]{1,5}`)),
 			Nameservers:  someWords(t, "nameserver", oneOf("10.0.0.1", "fe80::1", "1.1.1.1")),
 			SearchDomain: maybe(t, "searchdomain", word()), Upgrade: maybe(t, "ciupgrade", rapid.Bool())},
@@ -163,13 +167,15 @@ func genDrives(t *rapid.T, s *Spec) {
 	}
 	if rapid.Bool().Draw(t, "efi?") {
 		storage, volume, format := genVolume(t)
-		s.EFIDisk = &EFIDisk{Storage: storage, Volume: volume, Format: &format, EFIOptions: EFIOptions{Type: maybe(t, "efitype", oneOf("2m", "4m")),
-			PreEnrolledKeys: maybe(t, "keys", rapid.Bool()),
-			MSCert:          maybe(t, "ms-cert", oneOf("2011", "2023w"))}, Rest: restOf(t, "efi", "size", "later")}
+		s.EFIDisk = &EFIDisk{Storage: storage, Volume: volume, Format: &format,
+			EFIOptions: EFIOptions{Type: maybe(t, "efitype", oneOf("2m", "4m")),
+				PreEnrolledKeys: maybe(t, "keys", rapid.Bool()),
+				MSCert:          maybe(t, "ms-cert", oneOf("2011", "2023w"))}, Rest: restOf(t, "efi", "size", "later")}
 	}
 	if rapid.Bool().Draw(t, "tpm?") {
 		storage, volume, _ := genVolume(t)
-		s.TPMState = &TPMState{Storage: storage, Volume: volume, Version: maybe(t, "version", oneOf("v1.2", "v2.0")), Rest: restOf(t, "tpm", "size")}
+		s.TPMState = &TPMState{Storage: storage, Volume: volume, Version: maybe(t, "version", oneOf("v1.2", "v2.0")),
+			Rest: restOf(t, "tpm", "size")}
 	}
 }
 
@@ -189,10 +195,12 @@ func genDisk(t *rapid.T) Disk {
 		DiskOptions: DiskOptions{Cache: maybe(t, "cache", oneOf("none", "writeback")), AIO: maybe(t, "aio", oneOf("native", "io_uring")),
 			Discard: maybe(t, "discard", rapid.Bool()), SSD: maybe(t, "ssd", rapid.Bool()), IOThread: maybe(t, "iothread", rapid.Bool()),
 			Backup: maybe(t, "backup", rapid.Bool()), Replicate: maybe(t, "replicate", rapid.Bool()), ReadOnly: maybe(t, "ro", rapid.Bool()),
-			Serial: maybe(t, "serial", rapid.StringMatching(`[A-Za-z0-9 ,=%é]{1,10}`)), Model: maybe(t, "model", rapid.StringMatching(`[A-Za-z0-9 ,=%é]{1,10}`)), WWN: maybe(t, "wwn", oneOf("0x1234567890abcdef")),
+			Serial: maybe(t, "serial", rapid.StringMatching(`[A-Za-z0-9 ,=%é]{1,10}`)),
+			Model:  maybe(t, "model", rapid.StringMatching(`[A-Za-z0-9 ,=%é]{1,10}`)), WWN: maybe(t, "wwn", oneOf("0x1234567890abcdef")),
 			Vendor: maybe(t, "vendor", word()), Product: maybe(t, "product", word()), Queues: maybe(t, "queues", number()),
 			SCSIBlock: maybe(t, "scsiblock", rapid.Bool()), Snapshot: maybe(t, "snapshot", rapid.Bool()), Shared: maybe(t, "shared", rapid.Bool()),
-			DetectZeroes: maybe(t, "detect_zeroes", rapid.Bool()), RError: maybe(t, "rerror", oneOf("stop")), WError: maybe(t, "werror", oneOf("enospc"))}, Rest: restOf(t, "disk", "cyls", "trans", "later", "bps"),
+			DetectZeroes: maybe(t, "detect_zeroes", rapid.Bool()), RError: maybe(t, "rerror", oneOf("stop")),
+			WError: maybe(t, "werror", oneOf("enospc"))}, Rest: restOf(t, "disk", "cyls", "trans", "later", "bps"),
 		Throttle: fields[Throttle](t, "throttle"),
 	}
 	var format string
@@ -204,8 +212,9 @@ func genDisk(t *rapid.T) Disk {
 func genNIC(t *rapid.T) NIC {
 	return NIC{
 		Model: oneOf("virtio", "e1000", "rtl8139", "futuristic").Draw(t, "model"),
-		NICOptions: NICOptions{MACAddr: maybe(t, "mac", oneOf("BC:24:11:00:00:01", "bc:24:11:aa:bb:cc")), Bridge: maybe(t, "bridge", oneOf("vmbr0", "vmbr1")),
-			Tag: maybe(t, "tag", number()), Trunks: parseTrunks(strings.Join(someWords(t, "trunks", oneOf("5", "10-20", "100", "7-9")), ";")),
+		NICOptions: NICOptions{MACAddr: maybe(t, "mac", oneOf("BC:24:11:00:00:01", "bc:24:11:aa:bb:cc")),
+			Bridge: maybe(t, "bridge", oneOf("vmbr0", "vmbr1")),
+			Tag:    maybe(t, "tag", number()), Trunks: parseTrunks(strings.Join(someWords(t, "trunks", oneOf("5", "10-20", "100", "7-9")), ";")),
 			Firewall: maybe(t, "firewall", rapid.Bool()), LinkDown: maybe(t, "link_down", rapid.Bool()), MTU: maybe(t, "mtu", number()),
 			Queues: maybe(t, "queues", number()), Rate: maybe(t, "rate", fraction()), HostTunnel: maybe(t, "host-tunnel", rapid.Bool())},
 		Rest: restOf(t, "nic", "later"),

@@ -95,7 +95,8 @@ func TestConfigsSurvive(t *testing.T) {
 		s := Decode(config)
 		for key := range s.Rest {
 			_, isDrive := slotRank(key)
-			if isDrive || key != "digest" && key != "meta" && key != "lock" && !strings.HasPrefix(key, "unused") && !strings.HasPrefix(key, "snap") && key != "parent" {
+			if isDrive || key != "digest" && key != "meta" && key != "lock" && !strings.HasPrefix(key, "unused") &&
+				!strings.HasPrefix(key, "snap") && key != "parent" {
 				t.Errorf("%s=%q could not be read", key, config[key])
 			}
 		}

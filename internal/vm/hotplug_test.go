@@ -33,10 +33,14 @@ func TestNeedsRestartWithoutDiskHotplug(t *testing.T) {
 		from, to Spec
 		want     []string
 	}{
-		"a new disk":             {Spec{Options: Options{Hotplug: off}}, Spec{Options: Options{Hotplug: off}, Disks: disk("aa:vm-1-disk-0", 1)}, []string{"scsi0"}},
-		"a disk that goes":       {Spec{Options: Options{Hotplug: off}, Disks: disk("aa:vm-1-disk-0", 1)}, Spec{Options: Options{Hotplug: off}}, []string{"scsi0"}},
-		"another volume":         {Spec{Options: Options{Hotplug: off}, Disks: disk("aa:vm-1-disk-0", 1)}, Spec{Options: Options{Hotplug: off}, Disks: disk("aa:vm-1-disk-1", 1)}, []string{"scsi0"}},
-		"another limit":          {Spec{Options: Options{Hotplug: off}, Disks: disk("aa:vm-1-disk-0", 1)}, Spec{Options: Options{Hotplug: off}, Disks: disk("aa:vm-1-disk-0", 2)}, nil},
+		"a new disk": {Spec{Options: Options{Hotplug: off}}, Spec{Options: Options{Hotplug: off}, Disks: disk("aa:vm-1-disk-0", 1)},
+			[]string{"scsi0"}},
+		"a disk that goes": {Spec{Options: Options{Hotplug: off}, Disks: disk("aa:vm-1-disk-0", 1)}, Spec{Options: Options{Hotplug: off}},
+			[]string{"scsi0"}},
+		"another volume": {Spec{Options: Options{Hotplug: off}, Disks: disk("aa:vm-1-disk-0", 1)},
+			Spec{Options: Options{Hotplug: off}, Disks: disk("aa:vm-1-disk-1", 1)}, []string{"scsi0"}},
+		"another limit": {Spec{Options: Options{Hotplug: off}, Disks: disk("aa:vm-1-disk-0", 1)},
+			Spec{Options: Options{Hotplug: off}, Disks: disk("aa:vm-1-disk-0", 2)}, nil},
 		"a new disk, hotplugged": {Spec{}, Spec{Disks: disk("aa:vm-1-disk-0", 1)}, nil},
 	} {
 		if got := NeedsRestart(tt.from, tt.to); !slices.Equal(got, tt.want) {

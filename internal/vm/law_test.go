@@ -60,7 +60,8 @@ func TestMergeLaws(t *testing.T) {
 			}
 		}
 		used := map[string]int{}
-		for _, slots := range [][]string{slices.Collect(maps.Keys(merged.Disks)), slices.Collect(maps.Keys(merged.CDROMs)), {merged.CloudInit.Slot}} {
+		for _, slots := range [][]string{slices.Collect(maps.Keys(merged.Disks)), slices.Collect(maps.Keys(merged.CDROMs)),
+			{merged.CloudInit.Slot}} {
 			for _, slot := range slots {
 				if used[slot]++; slot != "" && used[slot] > 1 {
 					t.Fatalf("slot %s is used twice", slot)
@@ -314,7 +315,8 @@ func volumeOn(storage, format string, isCloudInit bool, free *int) string {
 func TestDecodeOfAnythingIsStable(t *testing.T) {
 	keys := oneOf("scsi0", "ide0", "ide2", "sata5", "efidisk0", "tpmstate0", "net0", "cpu", "agent", "machine", "memory", "boot", "tags",
 		"ipconfig0", "cicustom", "sshkeys", "nameserver", "cpulimit", "cores", "onboot", "description", "name", "args",
-		"smbios1", "vga", "hotplug", "usb0", "hostpci0", "numa0", "serial0", "startup", "audio0", "rng0", "vmgenid", "watchdog", "virtiofs1", "autostart")
+		"smbios1", "vga", "hotplug", "usb0", "hostpci0", "numa0", "serial0", "startup", "audio0", "rng0", "vmgenid", "watchdog", "virtiofs1",
+		"autostart")
 	pieces := oneOf(",", ",", "=", ";", " ", "file=", "volume=", "local-zfs:", "32", "0", "cloudinit", "vm-100-cloudinit", "vm-100-disk-0",
 		".qcow2", "media=cdrom", "media=disk", "format=raw", "size=1024M", "size=x", "none", "discard=on", "ssd=yes", "ssd=maybe", "order=",
 		"current=", "virtio", "model=", "macaddr=", "BC:24:11:00:00:01", "tag=5", "trunks=9;1-3;9", "rate=1.50", "1", "1.50", "host",

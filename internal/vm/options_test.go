@@ -63,8 +63,10 @@ func TestSMBIOS(t *testing.T) {
 func TestDiffOfWhatPVEMakes(t *testing.T) {
 	const id = "6f4fa7b2-f022-48c4-8346-876f8d66b359"
 	server := Decode(map[string]string{
-		"smbios1": "uuid=" + id + ",base64=1,serial=QQ==", "vmgenid": id, "cpuunits": "10000", "usb0": "1D6B:0002", "hostpci0": "01:00,vendor-id=0xAB12",
-		"efidisk0": "a1:vm-100-disk-0,efitype=4m,ms-cert=2023,pre-enrolled-keys=1,size=4M", "scsi0": "a1:vm-100-disk-1,size=1G,wwn=0x1234567890ABCDEF",
+		"smbios1": "uuid=" + id + ",base64=1,serial=QQ==", "vmgenid": id, "cpuunits": "10000", "usb0": "1D6B:0002",
+		"hostpci0": "01:00,vendor-id=0xAB12",
+		"efidisk0": "a1:vm-100-disk-0,efitype=4m,ms-cert=2023,pre-enrolled-keys=1,size=4M",
+		"scsi0":    "a1:vm-100-disk-1,size=1G,wwn=0x1234567890ABCDEF",
 	})
 	want := Spec{
 		SMBIOS: SMBIOS{Serial: new("A")}, Options: Options{VMGenID: new("1")}, CPU: CPU{Units: new(int64(262144))},
@@ -85,7 +87,8 @@ func TestDiffOfWhatPVEMakes(t *testing.T) {
 }
 
 func TestImportsOfEFIAndTPM(t *testing.T) {
-	s := Spec{EFIDisk: &EFIDisk{Storage: "a1", EFIOptions: EFIOptions{Type: new("4m"), PreEnrolledKeys: new(true)}, ImportFrom: new("local:import/vars.raw")},
+	s := Spec{EFIDisk: &EFIDisk{Storage: "a1", EFIOptions: EFIOptions{Type: new("4m"), PreEnrolledKeys: new(true)},
+		ImportFrom: new("local:import/vars.raw")},
 		TPMState: &TPMState{Storage: "a1", Version: new("v2.0"), ImportFrom: new("b1:vm-9-disk-1")}}
 	config := Encode(s)
 	if d := cmp.Diff(map[string]string{
@@ -106,21 +109,26 @@ func TestImportsOfEFIAndTPM(t *testing.T) {
 func TestWithRestKeepsWhatIsNotSaid(t *testing.T) {
 	server := Decode(map[string]string{
 		"scsi0": "a1:vm-100-disk-0,iops=100,size=1G,snapshot=1", "vga": "qxl,memory=32", "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0,rate=5",
-		"cpu": "host,hidden=1", "hostpci0": "mapping=gpu,pcie=1", "tablet": "0", "agent": "1,freeze-fs-on-backup=0", "smbios1": "base64=1,serial=QQ==,sku=QQ==",
+		"cpu": "host,hidden=1", "hostpci0": "mapping=gpu,pcie=1", "tablet": "0", "agent": "1,freeze-fs-on-backup=0",
+		"smbios1": "base64=1,serial=QQ==,sku=QQ==",
 	})
 	prior := Spec{
 		Disks: map[string]Disk{"scsi0": {Storage: "a1", Volume: "a1:vm-100-disk-0", Size: new(int64(1 << 30))}}, VGA: VGA{Type: new("qxl")},
-		Networks: map[string]NIC{"net0": {Model: "virtio", NICOptions: NICOptions{Bridge: new("vmbr0")}}}, CPU: CPU{Type: new("host")}, PCI: map[string]PCI{"hostpci0": {Mapping: new("gpu")}},
+		Networks: map[string]NIC{"net0": {Model: "virtio", NICOptions: NICOptions{Bridge: new("vmbr0")}}}, CPU: CPU{Type: new("host")},
+		PCI:   map[string]PCI{"hostpci0": {Mapping: new("gpu")}},
 		Agent: Agent{Enabled: new(true)}, SMBIOS: SMBIOS{Serial: new("A")},
 	}
 	planned := Spec{
-		Disks: map[string]Disk{"scsi0": {Storage: "a1", DiskOptions: DiskOptions{SSD: new(true), Snapshot: new(false)}}}, VGA: VGA{Type: new("virtio")},
-		Networks: map[string]NIC{"net0": {Model: "virtio", NICOptions: NICOptions{Bridge: new("vmbr1")}}}, CPU: CPU{}, PCI: map[string]PCI{"hostpci0": {Mapping: new("gpu"), ROMBar: new(false)}},
+		Disks:    map[string]Disk{"scsi0": {Storage: "a1", DiskOptions: DiskOptions{SSD: new(true), Snapshot: new(false)}}},
+		VGA:      VGA{Type: new("virtio")},
+		Networks: map[string]NIC{"net0": {Model: "virtio", NICOptions: NICOptions{Bridge: new("vmbr1")}}}, CPU: CPU{},
+		PCI:   map[string]PCI{"hostpci0": {Mapping: new("gpu"), ROMBar: new(false)}},
 		Agent: Agent{}, SMBIOS: SMBIOS{Serial: new("B")},
 	}
 	want := Change{Set: map[string]string{
-		"scsi0": "a1:vm-100-disk-0,iops=100,size=1G,snapshot=0,ssd=1", "vga": "virtio,memory=32", "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr1,rate=5",
-		"cpu": "kvm64,hidden=1", "hostpci0": "mapping=gpu,pcie=1,rombar=0", "agent": "0,freeze-fs-on-backup=0", "smbios1": "serial=B,sku=A",
+		"scsi0": "a1:vm-100-disk-0,iops=100,size=1G,snapshot=0,ssd=1", "vga": "virtio,memory=32",
+		"net0": "virtio=BC:24:11:00:00:01,bridge=vmbr1,rate=5",
+		"cpu":  "kvm64,hidden=1", "hostpci0": "mapping=gpu,pcie=1,rombar=0", "agent": "0,freeze-fs-on-backup=0", "smbios1": "serial=B,sku=A",
 	}}
 	if d := cmp.Diff(want, Diff(WithRest(prior, server), planned)); d != "" {
 		t.Errorf("-want +got:\n%s", d)
@@ -149,8 +157,9 @@ func TestWithRestLaws(t *testing.T) {
 // TestLegacyBoot: the deprecated ways to say a boot order are read as the order that they mean, and no change writes them
 // anew unless the order changes.
 func TestLegacyBoot(t *testing.T) {
-	devices := map[string]string{"ide2": "local:iso/x.iso,media=cdrom", "sata1": "none,media=cdrom", "scsi0": "a1:vm-1-disk-0", "scsi1": "a1:vm-1-disk-1",
-		"ide0": "a1:vm-1-cloudinit,media=cdrom", "net0": "virtio=BC:24:11:00:00:01", "net10": "virtio=BC:24:11:00:00:02"}
+	devices := map[string]string{"ide2": "local:iso/x.iso,media=cdrom", "sata1": "none,media=cdrom", "scsi0": "a1:vm-1-disk-0",
+		"scsi1": "a1:vm-1-disk-1",
+		"ide0":  "a1:vm-1-cloudinit,media=cdrom", "net0": "virtio=BC:24:11:00:00:01", "net10": "virtio=BC:24:11:00:00:02"}
 	for _, tt := range []struct {
 		boot, bootdisk string
 		want           []string

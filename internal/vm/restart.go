@@ -12,7 +12,8 @@ func IsCloudInit(option string) bool {
 	if rest, ok := strings.CutPrefix(option, "ipconfig"); ok {
 		return rest != "" && strings.Trim(rest, "0123456789") == ""
 	}
-	return slices.Contains([]string{"citype", "ciuser", "cipassword", "ciupgrade", "cicustom", "sshkeys", "nameserver", "searchdomain"}, option)
+	return slices.Contains([]string{"citype", "ciuser", "cipassword", "ciupgrade", "cicustom", "sshkeys", "nameserver", "searchdomain"},
+		option)
 }
 
 // NeedsRestart lists the options, sorted, of which it is certain that PVE leaves a change to the next stop and start of a
