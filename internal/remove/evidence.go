@@ -104,7 +104,8 @@ func (s *Remover) prove(ctx context.Context, c claim) (Evidence, error) {
 			return Evidence{}, err
 		}
 		if e.found = c.found; e.found.serves(scope, s.clock.Now()) {
-			return e, e.free(c, volumes)
+			err := e.free(c, volumes)
+			return e, err
 		}
 		if attempt == 3 {
 			return Evidence{}, fmt.Errorf("VM %d changes while it is looked at", c.vmid)

@@ -3,6 +3,7 @@ package remove
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -182,7 +183,7 @@ func TestCostOfTheLook(t *testing.T) {
 }
 
 func isLook(op pvesim.Op) bool {
-	return op.Method == "GET" && (strings.HasSuffix(op.Path, "/pending") || strings.HasSuffix(op.Path, "/snapshot"))
+	return op.Method == http.MethodGet && (strings.HasSuffix(op.Path, "/pending") || strings.HasSuffix(op.Path, "/snapshot"))
 }
 
 // TestOneLookServesThoseWhoAsked: a look that began before somebody asked is none for him.
