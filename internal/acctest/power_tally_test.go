@@ -18,7 +18,7 @@ import (
 // TestMain adds up the power-offs of all tests.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)       // much short-lived garbage, little that stays
-	debug.SetMemoryLimit(2 << 30) // and a machine that others use too
+	debug.SetMemoryLimit(8 << 30) // and a machine that others use too
 	os.Exit(tallied(m))
 }
 
