@@ -151,19 +151,26 @@ func waitAll(t *testing.T, n *node, c *Client, tasks int, takes time.Duration) (
 		})
 	}
 	group.Wait()
+	return latest
+}
+
+// nobodyWaits fails a test that leaves a wait behind.
+func nobodyWaits(t *testing.T, c *Client) {
+	t.Helper()
 	c.waits.mu.Lock()
 	defer c.waits.mu.Unlock()
 	if left := len(c.waits.nodes["pve1"].tasks); left != 0 {
 		t.Errorf("%d are still waited for", left)
 	}
-	return latest
 }
 
 // TestManyWaitsShareAListing: ten tasks at a time cost fewer requests than one each.
 func TestManyWaitsShareAListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
-		latest := waitAll(t, n, n.client(t), 10, 300*time.Millisecond)
+		c := n.client(t)
+		latest := waitAll(t, n, c, 10, 300*time.Millisecond)
+		nobodyWaits(t, c)
 		listings, own := n.looks()
 		if listings+own > 9 {
 			t.Errorf("%d listings and %d looks at single tasks", listings, own)
@@ -216,6 +223,7 @@ func TestFailureAmongMany(t *testing.T) {
 		})
 		waitAll(t, n, c, 5, 300*time.Millisecond)
 		group.Wait()
+		nobodyWaits(t, c)
 	})
 }
 
@@ -244,6 +252,7 @@ func TestWaitAmongManyEndsWithItsContext(t *testing.T) {
 			}
 		})
 		group.Wait()
+		nobodyWaits(t, c)
 	})
 }
 
