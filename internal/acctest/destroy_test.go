@@ -223,27 +223,31 @@ func mustNotDropPower(t *testing.T, w *acctest.World, allowed ...state.PowerKind
 	}
 }
 
-// TestDestroyOfADisobedientGuest: it is an error with the two ways out, and nothing is lost; the one way is taken, and works.
+// TestDestroyOfADisobedientGuest: with graceful_only it is an error with the ways out, and nothing is lost; the others cut the guest
+// off, by default with a warning that says so.
 func TestDestroyOfADisobedientGuest(t *testing.T) {
 	t.Parallel()
-	w, s := made(t, acctest.TokenNoSSH, doomedWith(`on_destroy = { timeout = "20s" }`))
-	w.Change(func(world *state.World) { world.Guests[400].Ignores = []string{"shutdown"} })
-	w.Mark()
-	mustSay(t, s.Destroy(t.Context()), "did not shut down within 20s", "It runs on", `on_destroy.power_off = "force"`, "on_destroy.timeout")
-	w.MustBeClean(t)
-	mustNotDropPower(t, w)
+	for _, policy := range []string{"", `power_off = "force"`} {
+		w, s := made(t, acctest.TokenNoSSH, doomedWith(`on_destroy = { timeout = "20s", power_off = "graceful_only" }`))
+		w.ExpectPowerOffs(state.PowerStop)
+		w.Change(func(world *state.World) { world.Guests[400].Ignores = []string{"shutdown"} })
+		w.Mark()
+		mustSay(t, s.Destroy(t.Context()), "did not shut down within 20s", "It runs on", `"force"`, "on_destroy.timeout")
+		w.MustBeClean(t)
+		mustNotDropPower(t, w)
 
-	w.Reconfigure(t, s, acctest.TokenNoSSH, doomedWith(`on_destroy = { timeout = "20s", power_off = "force" }`))
-	if err := s.Run(t.Context()); err != nil {
-		t.Fatal(err)
+		w.Reconfigure(t, s, acctest.TokenNoSSH, doomedWith("on_destroy = {\n timeout = \"20s\"\n "+policy+"\n }"))
+		if err := s.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Destroy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if offs := w.Sim.PowerOffs(); len(offs) != 1 || offs[0].Kind != state.PowerStop {
+			t.Errorf("%s: switched off: %v, want one hard stop", policy, offs)
+		}
+		mustBeGone(t, w, 400)
 	}
-	if err := s.Destroy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if offs := w.Sim.PowerOffs(); len(offs) != 1 || offs[0].Kind != state.PowerStop {
-		t.Errorf("switched off: %v, want one hard stop", offs)
-	}
-	mustBeGone(t, w, 400)
 }
 
 // mustBeGone checks that nothing of a VM is left: no configuration, volume, pool membership, firewall, HA entry or job.

@@ -69,20 +69,63 @@ func (d *destruction) leaveHA(ctx context.Context) error {
 	return err
 }
 
-// powerOff asks the guest to shut down, and has PVE stop it hard afterwards only where the policy says so.
+// asks is how often a guest is asked to shut down within its time: one that is still booting misses the first request.
+const asks = 2
+
+// powerOff asks the guest to shut down, and stops it hard afterwards unless the policy forbids that: its disks are about to go.
 func (d *destruction) powerOff(ctx context.Context) error {
-	vmid, timeout := d.r.Ref.VMID, guest.StopTimeout(d.r.StopTimeout)
+	timeout, times := guest.StopTimeout(d.r.StopTimeout), asks
+	if d.r.ForceStop {
+		times = 1
+	}
+	var err error
+	for range times {
+		err = d.askOnce(ctx, timeout/time.Duration(times))
+		if err == nil || !pve.IsKind(err, pve.Busy) || ctx.Err() != nil {
+			return err
+		}
+	}
+	if d.r.ForceStop || d.r.GracefulOnly {
+		return d.disobedient(timeout, err)
+	}
+	return d.cutOff(ctx, timeout)
+}
+
+// askOnce asks the guest to shut down, and waits until it has, or its time is over.
+func (d *destruction) askOnce(ctx context.Context, timeout time.Duration) error {
+	vmid := d.r.Ref.VMID
 	result, err := d.askToShutDown(ctx, timeout)
 	d.warn("Shutdown", result)
 	if err == nil {
-		err = d.s.guests.AwaitStop(ctx, d.node, vmid, timeout)
-	} else if stopped, lookErr := d.s.guests.IsStopped(d.node, vmid)(ctx); lookErr == nil && stopped {
+		return d.s.guests.AwaitStop(ctx, d.node, vmid, timeout)
+	}
+	if stopped, lookErr := d.s.guests.IsStopped(d.node, vmid)(ctx); lookErr == nil && stopped {
 		return nil
 	}
-	if err == nil || !pve.IsKind(err, pve.Busy) || ctx.Err() != nil {
+	// Who stops a guest hard has PVE end the shutdown first (qemu-server API2/Qemu.pm vm_stop, overrule-shutdown).
+	var ended *pve.TaskError
+	if errors.As(err, &ended) && !pve.IsKind(err, pve.Busy) && ctx.Err() == nil && d.s.guests.AwaitStop(ctx, d.node, vmid, 10*time.Second) == nil {
+		return nil
+	}
+	return err
+}
+
+// cutOff stops a guest hard that has not obeyed, and says so. It looks at the VM once more before: the wait was long.
+func (d *destruction) cutOff(ctx context.Context, timeout time.Duration) error {
+	if err := d.look(ctx); err != nil || d.gone {
 		return err
 	}
-	return d.disobedient(timeout, err)
+	e, err := d.prove(ctx, false)
+	if err == nil {
+		err = d.s.StopHard(ctx, &d.ledger, e)
+	}
+	if err != nil {
+		return fmt.Errorf("VM %d did not shut down within %s, and was not cut off either: %w", d.r.Ref.VMID, timeout, err)
+	}
+	d.warnings = append(d.warnings, guest.Warning{Summary: fmt.Sprintf("VM %d was cut off", d.r.Ref.VMID),
+		Detail: fmt.Sprintf("It was asked %d times to shut down and did not within %s. Its disks are destroyed now. "+
+			"on_destroy.power_off = \"graceful_only\" fails instead, and on_destroy.timeout gives a guest more time", asks, timeout)})
+	return nil
 }
 
 func (d *destruction) askToShutDown(ctx context.Context, timeout time.Duration) (pve.TaskResult, error) {
@@ -107,5 +150,5 @@ func (d *destruction) prove(ctx context.Context, locked bool) (Evidence, error) 
 func (d *destruction) disobedient(timeout time.Duration, err error) error {
 	return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d did not shut down within %s", d.r.Ref.VMID, timeout),
 		Detail: "The guest did not obey ACPI or its agent. It runs on, and nothing of it was removed. Shut it down from inside, or give it more time with on_destroy.timeout, " +
-			"and destroy again; or set on_destroy.power_off = \"force\" and apply to have it cut off", Err: err}
+			"and destroy again; or set on_destroy.power_off = \"graceful\" or \"force\" and apply to have it cut off", Err: err}
 }

@@ -53,7 +53,7 @@ func (m *model) deleteRequest(private privateState) provision.DeleteRequest {
 	request := provision.DeleteRequest{Ref: m.ref(private), Left: private.Residues, Pool: value(m.Pool),
 		StopTimeout: tfkit.Duration(m.ShutdownTimeout, 0)}
 	if d := m.OnDestroy; d != nil {
-		request.ForceStop = value(d.PowerOff) == "force"
+		request.ForceStop, request.GracefulOnly = value(d.PowerOff) == "force", value(d.PowerOff) == "graceful_only"
 		request.StopTimeout = tfkit.Duration(d.Timeout, request.StopTimeout)
 		request.KeepReferences = d.Purge != nil && !*d.Purge
 	}
