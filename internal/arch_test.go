@@ -53,11 +53,10 @@ var others = map[string][]string{
 	"internal/drive":           {},
 	"internal/acctest": {"internal/drive", "internal/provider", "internal/fastpath", "internal/tfvm", "internal/provision", "internal/tx", "internal/vm", "internal/pve",
 		"internal/host", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
-	"internal/cmd/pvesim":      {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
-	"internal/cmd/schema":      {"internal/provider"},
-	"internal/cmd/conformance": {},
-	"internal/cmd/bench":       {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
-	"internal/cmd/demo":        {"internal/acctest", "internal/drive", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
+	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
+	"internal/cmd/schema": {"internal/provider"},
+	"internal/cmd/bench":  {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
+	"internal/cmd/demo":   {"internal/acctest", "internal/drive", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
 }
 
 // testEdges are imports that only the tests of a package may have.

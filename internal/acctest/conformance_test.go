@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// conformanceTables is where internal/cmd/conformance puts what a PVE 8.4.21 answered.
+// conformanceTables holds what a PVE 8.4.21 answered.
 const conformanceTables = "testdata/conformance"
 
 // conformanceTable reads one table, one row a line.

@@ -359,7 +359,8 @@ func (w *walk) carryOut(ctx context.Context, b *block, c *Change) (cty.Value, Di
 	v, resp, ds := w.apply(ctx, c.Address, b.typ, c.Prior, c.Config, c.plan)
 	if v.IsNull() {
 		if ds.err() == nil {
-			ds = append(ds, violation("ApplyResourceChange", c.Address, "Provider returned invalid result object after apply", problems{{nil, "nothing"}})...)
+			const summary = "Provider returned invalid result object after apply"
+			ds = append(ds, violation("ApplyResourceChange", c.Address, summary, problems{{nil, "nothing"}})...)
 		}
 		return cty.DynamicVal, ds
 	}

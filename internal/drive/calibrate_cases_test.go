@@ -38,12 +38,14 @@ const full = `opt = "o"
 func lives() map[string]turns {
 	all := map[string]turns{
 		"plain": {"", "", "opt = null"}, "full": {full, full, strings.ReplaceAll(full, `"u"`, `"w"`), ""},
-		"opt": {`opt = "1"`, `opt = "2"`, ""}, "oc": {`oc = "1"`, "", `oc = "2"`}, "number": {"number = 1", "number = 2.50", "number = 100000000000000000000"},
-		"flag": {"flag = true", "flag = false", ""}, "hidden": {`hidden = "1"`, `hidden = "2"`, ""},
+		"opt": {`opt = "1"`, `opt = "2"`, ""}, "oc": {`oc = "1"`, "", `oc = "2"`},
+		"number": {"number = 1", "number = 2.50", "number = 100000000000000000000"},
+		"flag":   {"flag = true", "flag = false", ""}, "hidden": {`hidden = "1"`, `hidden = "2"`, ""},
 		"tags": {`tags = ["a"]`, `tags = []`, `tags = ["b", "a"]`}, "labels": {`labels = { a = "1" }`, "", `labels = {}`},
-		"members": {`members = ["b", "a"]`, `members = ["a", "b"]`, `members = []`},
-		"secret":  {`secret = "1"`, `secret = "2"`, `secret = "2"` + "\n opt = \"x\"", ""},
-		"group":   {`group = { opt = "1" }`, `group = { opt = "2" }`, `group = {}`, ""}, "group_oc": {`group = { oc = "1" }`, `group = {}`, `group = { comp = null }`},
+		"members":  {`members = ["b", "a"]`, `members = ["a", "b"]`, `members = []`},
+		"secret":   {`secret = "1"`, `secret = "2"`, `secret = "2"` + "\n opt = \"x\"", ""},
+		"group":    {`group = { opt = "1" }`, `group = { opt = "2" }`, `group = {}`, ""},
+		"group_oc": {`group = { oc = "1" }`, `group = {}`, `group = { comp = null }`},
 		"made":     {"", `made = { opt = "1" }`, "", `made = { oc = "2" }`, ""},
 		"slots":    {`slots = { a = { opt = "1" } }`, `slots = { a = { opt = "1" }, b = {} }`, `slots = { b = {} }`, `slots = {}`, ""},
 		"items":    {`items = [{ opt = "1" }, { oc = "2" }]`, `items = [{ oc = "2" }]`, `items = [{}, {}, {}]`, `items = []`},
@@ -51,28 +53,36 @@ func lives() map[string]turns {
 		"found":    {"", `found = { a = { opt = "1" } }`, "", `found = { b = { oc = "1" } }`, ""},
 		"volatile": {"", `opt = "1" | volatile`, `opt = "1" | volatile`},
 		"force":    {`force = "1"`, `force = "2"`, ""}, "force_oc": {`force_oc = "1"`, "", `force_oc = "2"`},
-		"group_force": {`group = { force = "1" }`, `group = { force = "2" }`, ""},
-		"force_fails": {`force = "1"`, `force = "2" | delete-error`, `force = "2"`}, "force_create_fails": {`force = "1"`, `force = "2" | apply-null-error`, `force = "2"`},
-		"gone_and_forced": {`force = "1"`, `force = "2" | read-gone`},
-		"delete":          {"", "-"}, "delete_error": {"", "- | delete-error", "-"}, "delete_stays": {"", "- | delete-stays", "-"},
-		"delete_null_error": {"", "- | delete-null-error", "-"}, "delete_warning": {"", "- | delete-warning"}, "delete_gone": {"", "- | read-gone"},
+		"group_force":        {`group = { force = "1" }`, `group = { force = "2" }`, ""},
+		"force_fails":        {`force = "1"`, `force = "2" | delete-error`, `force = "2"`},
+		"force_create_fails": {`force = "1"`, `force = "2" | apply-null-error`, `force = "2"`},
+		"gone_and_forced":    {`force = "1"`, `force = "2" | read-gone`},
+		"delete":             {"", "-"}, "delete_error": {"", "- | delete-error", "-"}, "delete_stays": {"", "- | delete-stays", "-"},
+		"delete_null_error": {"", "- | delete-null-error", "-"}, "delete_warning": {"", "- | delete-warning"},
+		"delete_gone":          {"", "- | read-gone"},
 		"plan_destroy_warning": {"", "- | plan-destroy-warning"},
 		"fails":                {`opt = "1" | apply-error`, `opt = "1"`}, "fails_unknown": {" | apply-unknown-error", ""},
-		"update_fails": {`opt = "1"`, `opt = "2" | apply-error`, `opt = "2"`}, "update_fails_partly": {`opt = "1"`, `opt = "2" | apply-partial`, `opt = "2"`},
-		"update_null": {`opt = "1"`, `opt = "2" | apply-null`, ""}, "update_null_error": {`opt = "1"`, `opt = "2" | apply-null-error`, `opt = "2"`},
-		"update_nothing": {`opt = "1"`, `opt = "2" | apply-nothing`, `opt = "2"`}, "private_null": {"", `opt = "1" | plan-private-null`, ""},
+		"update_fails":        {`opt = "1"`, `opt = "2" | apply-error`, `opt = "2"`},
+		"update_fails_partly": {`opt = "1"`, `opt = "2" | apply-partial`, `opt = "2"`},
+		"update_null":         {`opt = "1"`, `opt = "2" | apply-null`, ""},
+		"update_null_error":   {`opt = "1"`, `opt = "2" | apply-null-error`, `opt = "2"`},
+		"update_nothing":      {`opt = "1"`, `opt = "2" | apply-nothing`, `opt = "2"`}, "private_null": {"", `opt = "1" | plan-private-null`, ""},
 	}
 	for _, order := range []string{"replace-unchanged", "replace-opt", "replace-at-create", "plan-comp", "plan-oc-filled", "plan-comp-null",
-		"plan-warning", "validate-warning", "read-warning", "upgrade-warning", "apply-warning", "read-gone", "read-opt", "read-comp", "read-no-oc",
+		"plan-warning", "validate-warning", "read-warning", "upgrade-warning", "apply-warning", "read-gone", "read-opt", "read-comp",
+		"read-no-oc",
 		"read-private", "apply-comp", "apply-opt-filled", "apply-null", "apply-null-error", "apply-unknown", "apply-secret", "read-secret-none"} {
 		all["from_create_"+order] = turns{" | " + order, "", `opt = "1"`}
 		all["at_nothing_"+order] = turns{"", " | " + order, ""}
 		all["at_update_"+order] = turns{`opt = "1"`, `opt = "2" | ` + order, `opt = "2"`}
 	}
-	for _, order := range []string{"replace-group", "replace-slot", "replace-gone-slot", "plan-group-comp", "apply-group", "apply-group-null", "apply-slot",
-		"apply-slot-more", "apply-slot-less", "apply-units", "apply-tags", "apply-members", "apply-hidden", "apply-opt", "apply-opt-null", "plan-opt-prior"} {
+	for _, order := range []string{"replace-group", "replace-slot", "replace-gone-slot", "plan-group-comp", "apply-group",
+		"apply-group-null", "apply-slot",
+		"apply-slot-more", "apply-slot-less", "apply-units", "apply-tags", "apply-members", "apply-hidden", "apply-opt", "apply-opt-null",
+		"plan-opt-prior"} {
 		all["full_"+order] = turns{full, strings.ReplaceAll(full, `"o"`, `"p"`) + " | " + order, ""}
-		all["changed_"+order] = turns{full, strings.NewReplacer(`"o"`, `"p"`, `"g"`, `"k"`, `"1"`, `"3"`, `"h"`, `"i"`).Replace(full) + " | " + order, full}
+		all["changed_"+order] = turns{full, strings.NewReplacer(`"o"`, `"p"`, `"g"`, `"k"`, `"1"`, `"3"`, `"h"`,
+			`"i"`).Replace(full) + " | " + order, full}
 	}
 	return all
 }
@@ -80,7 +90,8 @@ func lives() map[string]turns {
 // refusals are resources that live well and whose next plan fails.
 func refusals() map[string]turns {
 	all := map[string]turns{}
-	for _, order := range []string{"plan-name", "plan-opt", "plan-opt-unknown", "plan-opt-null", "plan-oc", "plan-secret", "plan-hidden", "plan-group", "plan-group-null",
+	for _, order := range []string{"plan-name", "plan-opt", "plan-opt-unknown", "plan-opt-null", "plan-oc", "plan-secret", "plan-hidden",
+		"plan-group", "plan-group-null",
 		"plan-group-unknown", "plan-slot", "plan-slot-more", "plan-slot-unknown", "plan-items", "plan-tags", "plan-null", "replace-nowhere",
 		"plan-error", "read-error", "read-unknown", "read-secret", "upgrade-error"} {
 		all[order] = turns{full, strings.ReplaceAll(full, `"o"`, `"p"`) + "\n  secret = \"s\" | " + order}
@@ -96,9 +107,12 @@ func refusals() map[string]turns {
 // invalid are configurations that do not stand.
 func invalid() map[string]turns {
 	return map[string]turns{
-		"said": {" | validate-error"}, "stray": {`nonesuch = "1"`}, "read_only": {`id = "1"`}, "wrong_type": {`opt = ["1"]`}, "wrong_number": {`number = "x"`},
-		"wrong_nested": {`group = "1"`}, "wrong_list": {`items = { opt = "1" }`}, "wrong_inside": {`group = { opt = ["1"] }`}, "no_such": {"opt = toy_gadget.nowhere.id"},
-		"no_attribute": {"opt = toy_gadget.said.nonesuch"}, "no_local": {"opt = local.none"}, "no_variable": {"opt = var.none"}, "bad_call": {`opt = upper()`},
+		"said": {" | validate-error"}, "stray": {`nonesuch = "1"`}, "read_only": {`id = "1"`}, "wrong_type": {`opt = ["1"]`},
+		"wrong_number": {`number = "x"`},
+		"wrong_nested": {`group = "1"`}, "wrong_list": {`items = { opt = "1" }`}, "wrong_inside": {`group = { opt = ["1"] }`},
+		"no_such":      {"opt = toy_gadget.nowhere.id"},
+		"no_attribute": {"opt = toy_gadget.said.nonesuch"}, "no_local": {"opt = local.none"}, "no_variable": {"opt = var.none"},
+		"bad_call":  {`opt = upper()`},
 		"bad_index": {`opt = ["a"][3]`},
 	}
 }
@@ -136,7 +150,8 @@ func stories() []story {
 	planOnly := func(s *step) { s.planOnly = true }
 	alive := tell("lives", lives(), nil)
 	end := step{name: "destroy", destroy: true, config: alive.steps[len(alive.steps)-1].config}
-	again := step{name: "refresh", refresh: true, config: end.config, orders: map[string]string{"plain": "read-opt", "opt": "read-gone", "oc": "read-private", "flag": "read-warning"}}
+	again := step{name: "refresh", refresh: true, config: end.config, orders: map[string]string{"plain": "read-opt", "opt": "read-gone",
+		"oc": "read-private", "flag": "read-warning"}}
 	alive.steps = append(alive.steps, again, end)
 	return []story{alive, tell("refusals", refusals(), planOnly), tell("invalid", invalid(), planOnly), together(), imports()}
 }
@@ -206,7 +221,8 @@ output "each" { value = { for k, v in toy_gadget.each : k => v.opt } }
 func imports() story {
 	s := story{name: "imports"}
 	config, orders := "", map[string]string{"error": "import-error", "warning": "import-warning", "none": "import-none", "null": "import-null",
-		"unknown": "import-unknown", "gone": "read-gone", "read_error": "read-error", "read_secret": "read-secret", "read_opt": "read-opt", "fine": ""}
+		"unknown": "import-unknown", "gone": "read-gone", "read_error": "read-error", "read_secret": "read-secret", "read_opt": "read-opt",
+		"fine": ""}
 	names := slices.Sorted(maps.Keys(orders))
 	for _, name := range names {
 		config += fmt.Sprintf("resource \"toy_gadget\" %q {\n  name = %q\n}\n", name, name)

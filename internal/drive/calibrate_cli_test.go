@@ -199,7 +199,8 @@ func (c *command) plan() map[string]change {
 		planned := flatten(one.Change.After, "")
 		maps.Copy(planned, unknowns(one.Change.Unknown, ""))
 		maps.DeleteFunc(planned, func(path, value string) bool { // an object of which all is unknown
-			return value == "{}" && slices.ContainsFunc(slices.Collect(maps.Keys(planned)), func(p string) bool { return strings.HasPrefix(p, path+".") })
+			below := func(p string) bool { return strings.HasPrefix(p, path+".") }
+			return value == "{}" && slices.ContainsFunc(slices.Collect(maps.Keys(planned)), below)
 		})
 		action := strings.Join(one.Change.Actions, ",")
 		if action == "delete,create" {
@@ -256,7 +257,8 @@ func (c *command) state() (resources map[string]kept, outputs map[string]string)
 			case float64:
 				address += fmt.Sprintf("[%v]", key)
 			}
-			resources[address] = kept{Attributes: flatten(i.Attributes, ""), Private: string(i.Private), Tainted: i.Status == "tainted", Version: i.Version}
+			resources[address] = kept{Attributes: flatten(i.Attributes, ""), Private: string(i.Private),
+				Tainted: i.Status == "tainted", Version: i.Version}
 		}
 	}
 	return resources, outputs

@@ -69,12 +69,18 @@ func TestCalibrate(t *testing.T) {
 			t.Run(filepath.Base(binary)+"/"+story.name, func(t *testing.T) {
 				t.Parallel()
 				real, played := newCommand(t, binary), newPlayed(t)
+				facts := 0
 				for _, s := range story.steps {
-					if diff := differences(real.step(s).facts(), played.step(s).facts()); len(diff) > 0 {
+					said := real.step(s).facts()
+					facts += len(said)
+					if diff := differences(said, played.step(s).facts()); len(diff) > 0 {
 						t.Errorf("%s: %s says, and the driver:\n%s", s.name, filepath.Base(binary), strings.Join(diff, "\n"))
 					}
 				}
-				t.Logf("%s: %d cases in %d commands", filepath.Base(binary), story.cases, len(story.steps))
+				t.Logf("%s: %d cases, %d commands, %d facts compared", filepath.Base(binary), story.cases, len(story.steps), facts)
+				if facts < story.cases {
+					t.Error("that is too little to say anything")
+				}
 			})
 		}
 	}

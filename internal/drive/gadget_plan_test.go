@@ -8,7 +8,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-func (g *gadgets) PlanResourceChange(_ context.Context, q *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
+func (g *gadgets) PlanResourceChange(_ context.Context, q *tfprotov6.PlanResourceChangeRequest,
+) (*tfprotov6.PlanResourceChangeResponse, error) {
 	schema := gadgetSchema()
 	prior, proposed, config := open(schema, q.PriorState), open(schema, q.ProposedNewState), open(schema, q.Config)
 	_, order := g.hear("Plan", q.PriorPrivate, map[string]cty.Value{"prior": prior, "proposed": proposed, "config": config})
@@ -143,7 +144,8 @@ func misplanned(plan, prior, config cty.Value, order string) cty.Value {
 	return plan
 }
 
-func (g *gadgets) ApplyResourceChange(_ context.Context, q *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
+func (g *gadgets) ApplyResourceChange(_ context.Context, q *tfprotov6.ApplyResourceChangeRequest,
+) (*tfprotov6.ApplyResourceChangeResponse, error) {
 	schema := gadgetSchema()
 	prior, plan, config := open(schema, q.PriorState), open(schema, q.PlannedState), open(schema, q.Config)
 	_, order := g.hear("Apply", q.PlannedPrivate, map[string]cty.Value{"prior": prior, "planned": plan, "config": config})
@@ -166,7 +168,8 @@ func (g *gadgets) ApplyResourceChange(_ context.Context, q *tfprotov6.ApplyResou
 	if err != nil {
 		panic(err)
 	}
-	resp := &tfprotov6.ApplyResourceChangeResponse{Private: []byte(string(q.PlannedPrivate[:max(0, len(q.PlannedPrivate)-1)]) + ` and applied"`)}
+	told := string(q.PlannedPrivate[:max(0, len(q.PlannedPrivate)-1)])
+	resp := &tfprotov6.ApplyResourceChangeResponse{Private: []byte(told + ` and applied"`)}
 	resp.Diagnostics = said(order, "apply")
 	resp.NewState = pack(misapplied(made, prior, plan, order))
 	if order == "apply-partial" || order == "apply-null-error" || order == "apply-unknown-error" {
@@ -243,7 +246,8 @@ func misapplied(made, prior, plan cty.Value, order string) cty.Value {
 	return made
 }
 
-func (g *gadgets) ImportResourceState(_ context.Context, q *tfprotov6.ImportResourceStateRequest) (*tfprotov6.ImportResourceStateResponse, error) {
+func (g *gadgets) ImportResourceState(_ context.Context, q *tfprotov6.ImportResourceStateRequest,
+) (*tfprotov6.ImportResourceStateResponse, error) {
 	name := q.ID
 	null := schemaOf(gadgetSchema()).allNull()
 	order := g.orderOf(name)

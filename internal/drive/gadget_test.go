@@ -46,7 +46,8 @@ func gadgetSchema() *tfprotov6.Schema {
 }
 
 func echoSchema() *tfprotov6.Schema {
-	return &tfprotov6.Schema{Block: &tfprotov6.SchemaBlock{Attributes: []*tfprotov6.SchemaAttribute{wireAttr("of", "r"), wireAttr("echo", "c")}}}
+	attributes := []*tfprotov6.SchemaAttribute{wireAttr("of", "r"), wireAttr("echo", "c")}
+	return &tfprotov6.Schema{Block: &tfprotov6.SchemaBlock{Attributes: attributes}}
 }
 
 func schemaOf(s *tfprotov6.Schema) resourceSchema {
@@ -90,11 +91,13 @@ func (g *gadgets) GetProviderSchema(context.Context, *tfprotov6.GetProviderSchem
 	}, nil
 }
 
-func (g *gadgets) GetResourceIdentitySchemas(context.Context, *tfprotov6.GetResourceIdentitySchemasRequest) (*tfprotov6.GetResourceIdentitySchemasResponse, error) {
+func (g *gadgets) GetResourceIdentitySchemas(context.Context, *tfprotov6.GetResourceIdentitySchemasRequest,
+) (*tfprotov6.GetResourceIdentitySchemasResponse, error) {
 	return &tfprotov6.GetResourceIdentitySchemasResponse{}, nil
 }
 
-func (g *gadgets) ValidateProviderConfig(context.Context, *tfprotov6.ValidateProviderConfigRequest) (*tfprotov6.ValidateProviderConfigResponse, error) {
+func (g *gadgets) ValidateProviderConfig(context.Context, *tfprotov6.ValidateProviderConfigRequest,
+) (*tfprotov6.ValidateProviderConfigResponse, error) {
 	return &tfprotov6.ValidateProviderConfigResponse{}, nil
 }
 
@@ -154,12 +157,14 @@ func said(order, prefix string) []*tfprotov6.Diagnostic {
 	return nil
 }
 
-func (g *gadgets) ValidateResourceConfig(_ context.Context, q *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
+func (g *gadgets) ValidateResourceConfig(_ context.Context, q *tfprotov6.ValidateResourceConfigRequest,
+) (*tfprotov6.ValidateResourceConfigResponse, error) {
 	_, order := g.hear("Validate", nil, map[string]cty.Value{"config": open(gadgetSchema(), q.Config)})
 	return &tfprotov6.ValidateResourceConfigResponse{Diagnostics: said(order, "validate")}, nil
 }
 
-func (g *gadgets) ValidateDataResourceConfig(context.Context, *tfprotov6.ValidateDataResourceConfigRequest) (*tfprotov6.ValidateDataResourceConfigResponse, error) {
+func (g *gadgets) ValidateDataResourceConfig(context.Context, *tfprotov6.ValidateDataResourceConfigRequest,
+) (*tfprotov6.ValidateDataResourceConfigResponse, error) {
 	return &tfprotov6.ValidateDataResourceConfigResponse{}, nil
 }
 
@@ -172,7 +177,8 @@ func (g *gadgets) ReadDataSource(_ context.Context, q *tfprotov6.ReadDataSourceR
 	}))}, nil
 }
 
-func (g *gadgets) UpgradeResourceState(_ context.Context, q *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
+func (g *gadgets) UpgradeResourceState(_ context.Context, q *tfprotov6.UpgradeResourceStateRequest,
+) (*tfprotov6.UpgradeResourceStateResponse, error) {
 	state := open(gadgetSchema(), &tfprotov6.DynamicValue{JSON: q.RawState.JSON})
 	_, order := g.hear(fmt.Sprintf("Upgrade from %d", q.Version), nil, map[string]cty.Value{"state": state})
 	return &tfprotov6.UpgradeResourceStateResponse{UpgradedState: pack(state), Diagnostics: said(order, "upgrade")}, nil

@@ -100,11 +100,12 @@ func TestProposeNew(t *testing.T) {
 		"mixed group all computed kept": {`mixed = { oc = "1", comp = "2" }`, `opt = null`, `mixed = { oc = "1", comp = "2" }`},
 		"map by key": {`map = { a = { comp = "1" }, b = { comp = "2" } }`, `map = { b = { opt = "x" }, c = {} }`,
 			`map = { b = { opt = "x", comp = "2" }, c = {} }`},
-		"list by index":  {`list = [{ comp = "1" }, { comp = "2" }]`, `list = [{ opt = "x" }]`, `list = [{ opt = "x", comp = "1" }]`},
-		"list longer":    {`list = [{ oc = "1" }]`, `list = [{}, {}]`, `list = [{ oc = "1" }, {}]`},
-		"set by content": {`set = [{ opt = "a", comp = "1" }, { opt = "b", comp = "2" }]`, `set = [{ opt = "b" }, { opt = "c" }]`, `set = [{ opt = "b", comp = "2" }, { opt = "c" }]`},
-		"empty map":      {`map = { a = {} }`, `map = {}`, `map = {}`},
-		"map removed":    {`map = { a = { comp = "1" } }`, `opt = null`, `opt = null`},
+		"list by index": {`list = [{ comp = "1" }, { comp = "2" }]`, `list = [{ opt = "x" }]`, `list = [{ opt = "x", comp = "1" }]`},
+		"list longer":   {`list = [{ oc = "1" }]`, `list = [{}, {}]`, `list = [{ oc = "1" }, {}]`},
+		"set by content": {`set = [{ opt = "a", comp = "1" }, { opt = "b", comp = "2" }]`,
+			`set = [{ opt = "b" }, { opt = "c" }]`, `set = [{ opt = "b", comp = "2" }, { opt = "c" }]`},
+		"empty map":   {`map = { a = {} }`, `map = {}`, `map = {}`},
+		"map removed": {`map = { a = { comp = "1" } }`, `opt = null`, `opt = null`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := proposeNew(o, value(t, o, lines(c.prior)), value(t, o, lines(c.config)))
@@ -151,7 +152,8 @@ func TestProposalIsAValidPlan(t *testing.T) {
 		if ps := checkCompletes(o, proposed, unknownAsNull(proposed)); len(ps) > 0 && proposed.IsWhollyKnown() {
 			t.Fatalf("a value does not complete itself: %v", ps)
 		}
-		if again := with(proposeNew(o, proposed, config), "secret", cty.NullVal(cty.String)); proposed.IsWhollyKnown() && !again.RawEquals(proposed) {
+		again := with(proposeNew(o, proposed, config), "secret", cty.NullVal(cty.String))
+		if proposed.IsWhollyKnown() && !again.RawEquals(proposed) {
 			t.Fatalf("proposing again changes %s to %s", ShowValue(proposed), ShowValue(again))
 		}
 	})
@@ -204,10 +206,11 @@ func TestCheckPlanned(t *testing.T) {
 	t.Parallel()
 	o := testObject(t)
 	for name, c := range map[string]struct{ prior, config, planned, want string }{
-		"configured changed":         {``, `opt = "x"`, `opt = "y"`, `opt: planned "y", configured "x"`},
-		"configured dropped":         {``, `opt = "x"`, `oc = "y"`, `opt: planned null, configured "x"`},
-		"made unknown":               {``, `opt = "x"`, `opt = unknown`, `opt: planned (unknown), configured "x"`},
-		"optional invented":          {``, `oc = "x"`, `oc = "x", opt = "y"`, `opt: planned "y" for an attribute that is neither configured nor computed`},
+		"configured changed": {``, `opt = "x"`, `opt = "y"`, `opt: planned "y", configured "x"`},
+		"configured dropped": {``, `opt = "x"`, `oc = "y"`, `opt: planned null, configured "x"`},
+		"made unknown":       {``, `opt = "x"`, `opt = unknown`, `opt: planned (unknown), configured "x"`},
+		"optional invented": {``, `oc = "x"`, `oc = "x", opt = "y"`,
+			`opt: planned "y" for an attribute that is neither configured nor computed`},
 		"equivalent kept":            {`opt = "X"`, `opt = "x"`, `opt = "X"`, ``},
 		"computed filled":            {``, `opt = "x"`, `opt = "x", oc = "1", comp = unknown, group = { a = "1" }`, ``},
 		"write-only leaked":          {``, `secret = "x"`, `secret = "x"`, `secret: a write-only`},

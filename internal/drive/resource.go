@@ -137,7 +137,9 @@ type planned struct {
 }
 
 // plan asks for one plan and checks it. Both config and prior may be null: a destroy, a create.
-func (p *process) plan(ctx context.Context, address, typ string, prior, config cty.Value, private []byte, identity *tfprotov6.ResourceIdentityData) (planned, Diagnostics) {
+func (p *process) plan(ctx context.Context, address, typ string, prior, config cty.Value, private []byte,
+	identity *tfprotov6.ResourceIdentityData,
+) (planned, Diagnostics) {
 	const rpc = "PlanResourceChange"
 	schema := p.resources[typ]
 	proposed := cty.NullVal(schema.typ())
@@ -213,7 +215,8 @@ func encodeAll(ty cty.Type, vs ...cty.Value) ([]*tfprotov6.DynamicValue, error) 
 
 // apply carries one change out and checks the result. The value is what belongs in state, null for nothing, also
 // beside an error.
-func (p *process) apply(ctx context.Context, address, typ string, prior, config cty.Value, pl planned) (cty.Value, *tfprotov6.ApplyResourceChangeResponse, Diagnostics) {
+func (p *process) apply(ctx context.Context, address, typ string, prior, config cty.Value, pl planned,
+) (cty.Value, *tfprotov6.ApplyResourceChangeResponse, Diagnostics) {
 	const rpc = "ApplyResourceChange"
 	schema := p.resources[typ]
 	vals, err := encodeAll(schema.typ(), prior, pl.value, config)
@@ -279,7 +282,8 @@ func (p *process) importState(ctx context.Context, address, typ, id string) (*in
 		return nil, out // Terraform, too, takes that for a success
 	}
 	if len(resp.ImportedResources) != 1 || resp.ImportedResources[0].TypeName != typ {
-		return nil, append(out, violation(rpc, address, "Provider produced an invalid import", problems{{nil, "not exactly one resource of the type"}})...)
+		ps := problems{{nil, "not exactly one resource of the type"}}
+		return nil, append(out, violation(rpc, address, "Provider produced an invalid import", ps)...)
 	}
 	got, schema := resp.ImportedResources[0], p.resources[typ]
 	v, err := decode(got.State, schema.typ())
@@ -290,7 +294,8 @@ func (p *process) importState(ctx context.Context, address, typ, id string) (*in
 	next, v, more := p.readFrom(ctx, i, v)
 	out = append(out, more...)
 	if out.err() == nil && v.IsNull() {
-		out = append(out, failure(rpc, address, "Cannot import non-existent remote object", errors.New("the refresh after the import found nothing"))...)
+		nothing := errors.New("the refresh after the import found nothing")
+		out = append(out, failure(rpc, address, "Cannot import non-existent remote object", nothing)...)
 	}
 	if out.err() != nil {
 		return nil, out

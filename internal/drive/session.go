@@ -268,7 +268,8 @@ func (s *Session) newWalk(ctx context.Context, state map[string]*instance) (*wal
 	if err != nil {
 		return nil, err
 	}
-	return &walk{process: p, scope: sc, state: maps.Clone(state), failed: map[string]bool{}, pending: map[string]bool{}, gone: map[string][]byte{}}, nil
+	return &walk{process: p, scope: sc, state: maps.Clone(state), failed: map[string]bool{}, pending: map[string]bool{},
+		gone: map[string][]byte{}}, nil
 }
 
 // configureProvider evaluates the provider block and hands it over, with what is not known yet as unknown.

@@ -81,7 +81,8 @@ func TestLifecycle(t *testing.T) {
 	pl, err = s.Plan(ctx)
 	must(t, err)
 	c := pl.Change("toy_thing.a")
-	if c.Action != Update || ShowValue(At(c.Planned, "disks.scsi0.volume")) != `"vm-1-scsi0"` || At(c.Planned, "disks.scsi1.volume").IsKnown() {
+	volume := ShowValue(At(c.Planned, "disks.scsi0.volume"))
+	if c.Action != Update || volume != `"vm-1-scsi0"` || At(c.Planned, "disks.scsi1.volume").IsKnown() {
 		t.Errorf("plan: %s", pl)
 	}
 	must(t, s.Converge(ctx))
