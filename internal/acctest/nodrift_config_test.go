@@ -289,7 +289,7 @@ func (f flat) repairDevices() {
 		if f.has(at + ".hostnodes") {
 			f[at+".policy"] = orElse(f[at+".policy"], "bind")
 		}
-		if f.has(at+".memory") && f.isTrue("cpu.numa") {
+		if f.isTrue("cpu.numa") { // no guest starts with a node that has no memory (qemu-server Memory.pm)
 			size := cty.NumberIntVal(int64(1024 * len(nodes)))
 			f["memory.size"] = size
 			for _, other := range nodes {

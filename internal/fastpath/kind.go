@@ -190,18 +190,20 @@ func (k *kind) plan(ctx context.Context, r full, req *tfprotov6.PlanResourceChan
 	return resp, &tfprotov6.PlanResourceChangeResponse{PlannedState: packed, PlannedPrivate: req.PriorPrivate}
 }
 
-// planRequest is what a resource is asked, and what Terraform proposes. ok is false where that is the framework's affair.
+// planRequest is what a resource is asked, and what the framework proposes. ok is false where that is the framework's affair.
 func (k *kind) planRequest(r full, req *tfprotov6.PlanResourceChangeRequest) (ask resource.ModifyPlanRequest, proposed *tfprotov6.DynamicValue, ok bool) {
 	prior, ok := k.unpack(req.PriorState, false)
 	plan, fits := k.unpack(req.ProposedNewState, true)
 	config, known := k.unpack(req.Config, true)
-	_, alone := r.(Planner)
 	switch {
-	case !ok, !fits, !known, !prior.IsNull() && !k.isState(prior), !plan.IsNull() && !k.isState(plan):
+	case !ok, !fits, !known, !prior.IsNull() && !k.isState(prior):
 		return ask, nil, false
 	case !plan.IsNull() && config.IsNull(), plan.IsNull() && prior.IsNull():
 		return ask, nil, false
-	case !alone && !bytes.Equal(req.PriorState.MsgPack, req.ProposedNewState.MsgPack):
+	}
+	plan = k.withoutSecrets(plan)
+	proposed, ok = k.pack(plan, true)
+	if _, alone := r.(Planner); !ok || !alone && !bytes.Equal(req.PriorState.MsgPack, proposed.MsgPack) {
 		return ask, nil, false
 	}
 	ask = resource.ModifyPlanRequest{Config: tfsdk.Config{Raw: config, Schema: k.schema}, State: tfsdk.State{Raw: prior, Schema: k.schema},
@@ -209,5 +211,22 @@ func (k *kind) planRequest(r full, req *tfprotov6.PlanResourceChangeRequest) (as
 	if c := req.ClientCapabilities; c != nil {
 		ask.ClientCapabilities.DeferralAllowed = c.DeferralAllowed
 	}
-	return ask, req.ProposedNewState, true
+	return ask, proposed, true
+}
+
+// withoutSecrets makes what is write-only null: Terraform proposes what is configured.
+func (k *kind) withoutSecrets(v tftypes.Value) tftypes.Value {
+	if v.IsNull() || k.isState(v) {
+		return v
+	}
+	values := map[string]tftypes.Value{}
+	if v.As(&values) != nil {
+		return v
+	}
+	for i := range k.attributes {
+		if a := &k.attributes[i]; a.writeOnly {
+			values[a.name] = tftypes.NewValue(a.place.wire, nil)
+		}
+	}
+	return tftypes.NewValue(v.Type(), values)
 }

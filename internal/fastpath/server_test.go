@@ -233,6 +233,7 @@ func TestPlanIsAskedOnce(t *testing.T) {
 		replaced        int
 	}{
 		"nothing":       {state, state, nil, []string{"plan"}, 0},
+		"a secret":      {state, packed(t, r.schema, map[string]tftypes.Value{"name": str("it"), "secret": str("x")}), nil, []string{"plan"}, 0},
 		"a replacement": {state, state, replace, []string{"plan", "framework"}, 1},
 		"a change":      {state, other, nil, []string{"framework", "plan"}, 0},
 		"a create":      {null, other, nil, []string{"framework", "plan"}, 0},
