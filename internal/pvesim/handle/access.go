@@ -54,7 +54,7 @@ func ones(names []string) map[string]any {
 func visible(w *state.World, privs []string) []string {
 	out := []string{}
 	for _, p := range privs {
-		if knowsPrivilege(w.Profile, p) {
+		if knowsPrivilege(w, p) {
 			out = append(out, p)
 		}
 	}

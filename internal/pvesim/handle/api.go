@@ -66,7 +66,7 @@ func (c *call) read() {
 	}
 	isUpload := c.route != nil && strings.HasSuffix(c.route.Template, "/upload")
 	limit := int64(bodyLimit)
-	if c.s.world.Profile < "8.4" {
+	if !c.s.world.Has(state.LargerBodies) {
 		limit = oldBodyLimit
 	}
 	if isUpload {

@@ -71,7 +71,7 @@ func (s *Server) identify(q *httpRequest, path string) (Auth, *answer) {
 
 // authText is what a refused identity is told: the detail, or since early 2026 always the same.
 func (s *Server) authText(detail string) string {
-	if s.world.Profile < "8.4" || s.world.Profile == "9.0" {
+	if !s.world.Has(state.OneRefusalText) {
 		return detail
 	}
 	return "Authentication failed!"

@@ -34,8 +34,8 @@ func clusterRoutes() Routes {
 
 // version is what GET /version answers for a profile.
 func version(w *state.World) map[string]any {
-	full := map[string]string{"8.0": "8.0.9", "8.4": "8.4.21", "9.0": "9.0.18", "9.2": "9.2.11"}[w.Profile]
-	if full == "" {
+	full := w.PackageVersion("pve-manager")
+	if !strings.HasPrefix(full, w.Profile+".") { // 7.4, which is 8.0 under an older name
 		full = w.Profile + ".1"
 	}
 	return map[string]any{"version": full, "release": w.Profile, "repoid": "5117000000000000"}

@@ -33,13 +33,13 @@ func (s *Server) optionExists(opt string) bool {
 }
 
 // jsonConfig types values as PVE answers them: integers and booleans are numbers, all the rest strings. memory is a
-// string since 8.1, when it became a property string.
-func (s *Server) jsonConfig(profile string, conf map[string]string) map[string]any {
+// string since it is a property string.
+func (s *Server) jsonConfig(conf map[string]string) map[string]any {
 	types := s.configTypes()
 	out := make(map[string]any, len(conf))
 	for k, v := range conf {
 		p := types[k]
-		number := p != nil && (p.Type == "integer" || p.Type == "boolean") || k == "snaptime" || k == "memory" && profile < "8.1"
+		number := p != nil && (p.Type == "integer" || p.Type == "boolean") || k == "snaptime" || k == "memory" && !s.world.Has(state.MemoryIsText)
 		if n, err := strconv.ParseInt(v, 10, 64); number && err == nil {
 			out[k] = n
 			continue
@@ -70,7 +70,7 @@ func configGet(r *Request) (any, error) {
 		if !ok {
 			return nil, Die("snapshot '%s' does not exist", name)
 		}
-		out := r.Server.jsonConfig(r.W.Profile, mask(snap))
+		out := r.Server.jsonConfig(mask(snap))
 		out["digest"] = g.Digest()
 		return out, nil
 	}
@@ -81,7 +81,7 @@ func configGet(r *Request) (any, error) {
 			delete(conf, k)
 		}
 	}
-	out := r.Server.jsonConfig(r.W.Profile, mask(conf))
+	out := r.Server.jsonConfig(mask(conf))
 	out["digest"] = g.Digest()
 	return out, nil
 }
@@ -91,9 +91,9 @@ func configPending(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	current := r.Server.jsonConfig(r.W.Profile, mask(g.Config))
+	current := r.Server.jsonConfig(mask(g.Config))
 	current["digest"] = g.Digest()
-	pending := r.Server.jsonConfig(r.W.Profile, mask(g.Pending))
+	pending := r.Server.jsonConfig(mask(g.Pending))
 	if _, ok := pending["cipassword"]; ok {
 		pending["cipassword"] = masked + " " // differs from the current value's mask, so that a change is seen
 	}

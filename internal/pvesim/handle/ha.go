@@ -15,7 +15,6 @@ import (
 func haRoutes() Routes {
 	return Routes{
 		"GET /cluster/ha":                           subdirIndex("id", "groups", "resources", "status"),
-		"GET /cluster/ha/groups":                    listHAGroups,
 		"GET /cluster/ha/resources":                 listHA,
 		"POST /cluster/ha/resources":                createHA,
 		"POST /cluster/ha/resources/{sid}/migrate":  moveHA("migrate"),
@@ -104,6 +103,9 @@ func createHA(r *Request) (any, error) {
 	if g := r.W.Guests[number(id)]; g == nil || haType(g) != typ {
 		return nil, Die("resource '%s' does not exist in cluster", sid)
 	}
+	if err := r.checkHAGroup(); err != nil {
+		return nil, err
+	}
 	h := &state.HAResource{SID: sid, State: haState(r.Params["state"]), Group: r.Params["group"]}
 	r.setHAOptions(h)
 	r.W.HA[sid] = h
@@ -131,6 +133,12 @@ func updateHA(r *Request) (any, error) {
 	h := r.W.HA[r.sid()]
 	if h == nil {
 		return nil, Die("no such resource '%s'", r.sid())
+	}
+	if err := r.checkHAGroup(); err != nil {
+		return nil, err
+	}
+	if g := r.Params["group"]; g != "" && r.W.HAGroups[g] == nil {
+		return nil, Die("HA group '%s' does not exist", g)
 	}
 	if want := r.Params["digest"]; want != "" && want != haDigest(r.W) {
 		return nil, Die("update resources config failed: detected modified configuration - file changed by other user? Try again.")
@@ -181,8 +189,8 @@ func haStatus(r *Request) (any, error) {
 	return list, nil
 }
 
-// moveHA files a command for the manager, which it takes up in its next round (pve-ha-manager API2/HA/Resources.pm). Since 9.0
-// the answer names what was asked for.
+// moveHA files a command for the manager, which it takes up in its next round (pve-ha-manager API2/HA/Resources.pm). Newer
+// ones answer what was asked for.
 func moveHA(verb string) Func {
 	return func(r *Request) (any, error) {
 		h := r.W.HA[r.sid()]
@@ -194,22 +202,17 @@ func moveHA(verb string) Func {
 		}
 		h.Command = &state.HACommand{Verb: verb, Node: r.Params["node"]}
 		r.Server.round(h.SID)
-		if r.W.Profile < "9.0" {
+		if !r.W.Has(state.MoveAnswersRequested) {
 			return nil, nil
 		}
 		return map[string]any{"sid": h.SID, "requested-node": r.Params["node"]}, nil
 	}
 }
 
-// listHAGroups is GET /cluster/ha/groups; 9.0 turned groups into rules.
-func listHAGroups(r *Request) (any, error) {
-	list := []any{}
-	for _, id := range slices.Sorted(maps.Keys(r.W.HAGroups)) {
-		g := r.W.HAGroups[id]
-		list = append(list, map[string]any{
-			"group": id, "type": "group", "nodes": strings.Join(g.Nodes, ","), "restricted": boolean(g.Restricted),
-			"nofailback": boolean(g.NoFailback), "digest": haDigest(r.W),
-		})
+// checkHAGroup refuses a group where there are rules instead (API2/HA/Resources.pm). That it exists is asked in an update only.
+func (r *Request) checkHAGroup() error {
+	if r.Params["group"] != "" && r.W.Has(state.GroupsAreRules) {
+		return Die("invalid parameter 'group': ha groups have been migrated to rules")
 	}
-	return list, nil
+	return nil
 }

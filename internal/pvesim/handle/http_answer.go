@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 // answer is a response. Its reason phrase is PVE's error text, which is why no ResponseWriter could send it.
@@ -55,7 +57,7 @@ func (s *Server) failure(err error) *answer {
 		e = Die("%s", err.Error())
 	}
 	members := map[string]any{}
-	if s.world.Profile >= "8.4" {
+	if s.world.Has(state.ErrorsHaveBodies) {
 		members["message"] = e.Message
 		if e.Status != 501 && !strings.HasSuffix(e.Message, "\n") {
 			members["message"] = e.Message + "\n" // Perl's die texts end in one; the routing error is not a die

@@ -46,10 +46,10 @@ func migrateCheck(r *Request) (any, error) {
 		"mapped-resources": local.mappedKeys(), "mapped-resource-info": local.mappedInfo(),
 		"allowed_nodes": allowed, "not_allowed_nodes": refused,
 	}
-	if r.W.Profile >= "9.0" && r.managed() != nil {
+	if r.W.Has(state.MigrateTellsHA) && r.managed() != nil {
 		out["dependent-ha-resources"] = []string{}
 	}
-	if r.W.Profile >= "9.2" {
+	if r.W.Has(state.MigrateTellsVMState) {
 		out["has-dbus-vmstate"] = 1
 	}
 	return out, nil

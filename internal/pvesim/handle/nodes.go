@@ -64,7 +64,7 @@ func nodeRow(r *Request, name string, fingerprint bool) map[string]any {
 		if n.CGroupV1 {
 			row["cgroup-mode"] = 1
 		}
-		if r.W.Profile >= "8.3" {
+		if r.W.Has(state.NodeHAState) {
 			row["hastate"] = "online"
 		}
 	}
@@ -92,10 +92,7 @@ func nodeStatus(r *Request) (any, error) {
 	n := r.W.Nodes[r.Params["node"]]
 	v := version(r.W)
 	used, total := rootDisk(r.W, n)
-	release := "6.8.12-9-pve"
-	if r.W.Profile >= "9" {
-		release = "6.14.11-4-pve"
-	}
+	release := r.W.PackageVersion("proxmox-kernel") + "-pve"
 	build := "#1 SMP PREEMPT_DYNAMIC PMX " + release
 	data := map[string]any{
 		"uptime": nodeUptime, "idle": 0, "wait": 0, "cpu": 0.02, "loadavg": []string{"0.10", "0.12", "0.09"},
@@ -110,11 +107,11 @@ func nodeStatus(r *Request) (any, error) {
 		"ksm":    map[string]any{"shared": 0},
 		"rootfs": map[string]any{"total": total, "used": used, "avail": total - used, "free": total - used},
 	}
-	if r.W.Profile >= "8.1" {
+	if r.W.Has(state.CurrentKernel) {
 		data["current-kernel"] = map[string]any{"sysname": "Linux", "release": release, "version": build, "machine": "x86_64"}
 		data["boot-info"] = map[string]any{"mode": "legacy-bios"} // with efi it has "secureboot" as well
 	}
-	if m, ok := data["memory"].(map[string]any); ok && r.W.Profile >= "9" {
+	if m, ok := data["memory"].(map[string]any); ok && r.W.Has(state.AvailableMemory) {
 		m["available"] = n.Memory - n.Memory/8
 	}
 	return data, nil

@@ -1,11 +1,15 @@
 package handle
 
-import "bytes"
+import (
+	"bytes"
 
-// older is an answer as releases before http-server 5.2.0 gave it (2025-01, in 8.4 and updated 8.3): errors of the HTTP layer
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// older is an answer as releases before http-server 5.2.0 gave it (2025-01): errors of the HTTP layer
 // itself had no body, and a crash of the handler, such as of a JSON body that is none, was 501 (AnyEvent.pm).
 func (s *Server) older(a *answer) *answer {
-	if s.world.Profile >= "8.4" || a.contentType != typePlain || !bytes.Equal(a.body, []byte(a.reason)) {
+	if s.world.Has(state.ErrorsHaveBodies) || a.contentType != typePlain || !bytes.Equal(a.body, []byte(a.reason)) {
 		return a
 	}
 	old := *a

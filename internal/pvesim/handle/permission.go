@@ -110,7 +110,7 @@ func (s *Server) permissions(w *state.World, a Auth, path string) map[string]boo
 func (s *Server) privileges(w *state.World, subject, path string) map[string]bool {
 	set := map[string]bool{}
 	if subject == rootUser {
-		for _, priv := range allPrivileges(w.Profile) {
+		for _, priv := range allPrivileges(w) {
 			set[priv] = true
 		}
 		return set
@@ -128,7 +128,7 @@ func (s *Server) privileges(w *state.World, subject, path string) map[string]boo
 	}
 	for role, propagate := range roles {
 		for _, priv := range w.Roles[role] {
-			if knowsPrivilege(w.Profile, priv) {
+			if knowsPrivilege(w, priv) {
 				set[priv] = set[priv] || propagate
 			}
 		}
@@ -181,33 +181,28 @@ func poolOf(w *state.World, path string) string {
 	return ""
 }
 
-// allPrivileges are those that exist in a version (AccessControl.pm). 8.2 added Sys.AccessNetwork; 9.0 replaced
-// VM.Monitor by VM.GuestAgent.* and added VM.Replicate.
-func allPrivileges(profile string) []string {
+// allPrivileges are those that exist in the world's release (AccessControl.pm).
+func allPrivileges(w *state.World) []string {
 	all := strings.Fields(`Datastore.Allocate Datastore.AllocateSpace Datastore.AllocateTemplate Datastore.Audit
 		Group.Allocate Mapping.Audit Mapping.Modify Mapping.Use Permissions.Modify Pool.Allocate Pool.Audit
-		Realm.Allocate Realm.AllocateUser SDN.Allocate SDN.Audit SDN.Use Sys.Audit Sys.Console Sys.Incoming Sys.Modify
-		Sys.PowerMgmt Sys.Syslog User.Modify VM.Allocate VM.Audit VM.Backup VM.Clone VM.Config.CDROM VM.Config.CPU
+		Realm.Allocate Realm.AllocateUser SDN.Allocate SDN.Audit SDN.Use Sys.AccessNetwork Sys.Audit Sys.Console Sys.Incoming
+		Sys.Modify Sys.PowerMgmt Sys.Syslog User.Modify VM.Allocate VM.Audit VM.Backup VM.Clone VM.Config.CDROM VM.Config.CPU
 		VM.Config.Cloudinit VM.Config.Disk VM.Config.HWType VM.Config.Memory VM.Config.Network VM.Config.Options VM.Console
-		VM.Migrate VM.PowerMgmt VM.Snapshot VM.Snapshot.Rollback`)
-	if profile >= "8.2" {
-		all = append(all, "Sys.AccessNetwork")
-	}
-	if profile < "9" {
-		return append(all, "VM.Monitor")
-	}
-	return append(all, "VM.GuestAgent.Audit", "VM.GuestAgent.FileRead", "VM.GuestAgent.FileSystemMgmt",
-		"VM.GuestAgent.FileWrite", "VM.GuestAgent.Unrestricted", "VM.Replicate")
+		VM.GuestAgent.Audit VM.GuestAgent.FileRead VM.GuestAgent.FileSystemMgmt VM.GuestAgent.FileWrite
+		VM.GuestAgent.Unrestricted VM.Migrate VM.Monitor VM.PowerMgmt VM.Replicate VM.Snapshot VM.Snapshot.Rollback`)
+	return slices.DeleteFunc(all, func(priv string) bool { return !knowsPrivilege(w, priv) })
 }
 
-func knowsPrivilege(profile, priv string) bool {
+func knowsPrivilege(w *state.World, priv string) bool {
 	switch {
 	case priv == "VM.Monitor":
-		return profile < "9"
-	case priv == "VM.Replicate", strings.HasPrefix(priv, "VM.GuestAgent."):
-		return profile >= "9"
+		return !w.Has(state.AgentPrivileges)
+	case priv == "VM.Replicate":
+		return w.Has(state.ReplicatePrivilege)
+	case strings.HasPrefix(priv, "VM.GuestAgent."):
+		return w.Has(state.AgentPrivileges)
 	case priv == "Sys.AccessNetwork":
-		return profile >= "8.2"
+		return w.Has(state.AccessNetwork)
 	}
 	return true
 }

@@ -95,8 +95,8 @@ func cloudinitDump(r *Request) (any, error) {
 	case "meta":
 		return "instance-id: " + g.Digest() + "\n", nil
 	}
-	path := "/vms/{vmid}" // before 9.0 PVE checks this very text, so that only rights inherited from above count
-	if r.W.Profile >= "9" {
+	path := "/vms/{vmid}" // earlier PVE checks this very text, so that only rights inherited from above count
+	if r.W.Has(state.DumpChecksGuest) {
 		path = "/vms/" + r.Params["vmid"]
 	}
 	return userData(g, r.Server.Has(r.W, r.Auth, path, "VM.Config.Cloudinit")), nil

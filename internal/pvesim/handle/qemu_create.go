@@ -197,7 +197,7 @@ func (r *Request) fillDefaults(w *Worker, conf map[string]string) error {
 	if v, ok := conf["vmgenid"]; (!ok || v == "1") && conf["arch"] != "aarch64" {
 		conf["vmgenid"] = r.W.UUID()
 	}
-	if r.W.Profile >= "9.2" && conf["tags"] != "" { // earlier versions store a create's tags as they were sent
+	if r.W.Has(state.CreateSortsTags) && conf["tags"] != "" { // earlier versions store a create's tags as they were sent
 		conf["tags"] = r.uniqueTags(conf["tags"])
 	}
 	machine, err := process{r, w}.pinned(conf["machine"], conf["ostype"])

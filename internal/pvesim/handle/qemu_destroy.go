@@ -131,13 +131,13 @@ func (s *Server) ownVolumes(w *state.World, g *state.Guest) []string {
 	return list
 }
 
-// destroyVolumes frees what the configuration names; what cannot be freed is only a line in the log, a warning since 9.2.
+// destroyVolumes frees what the configuration names; what cannot be freed is only a line in the log, or a warning.
 func (p process) destroyVolumes(g *state.Guest) error {
 	volumes := p.Server.ownVolumes(p.W, g)
 	for i, volid := range volumes {
 		if err := p.free(g.Node, volid); err != nil {
 			note := p.worker.Logf
-			if p.W.Profile >= "9.2" {
+			if p.W.Has(state.DestroyWarns) {
 				note = p.worker.Warnf
 			}
 			note("Could not remove disk '%s', check manually: %s", volid, text(err))

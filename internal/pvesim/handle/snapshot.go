@@ -81,7 +81,7 @@ func snapshotConfig(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.Server.jsonConfig(r.W.Profile, mask(s)), nil
+	return r.Server.jsonConfig(mask(s)), nil
 }
 
 func snapshotDescribe(r *Request) (any, error) {

@@ -6,27 +6,30 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/release"
 )
 
 //go:embed profiles.json
 var profilesJSON []byte
 
-// change is a fact about versions: what stands at Where exists from Since up to, but not including, Until. With a Rule the
-// 8.4 description lacks it (or has another one), and the rule is put there; without one it is taken away elsewhere.
+// change is a fact about versions: what stands at Where exists where the package has the fact, or with Gone where it has it not.
+// With a Rule the 8.4 description lacks it (or has another one), and the rule is put there; without one it is taken away elsewhere.
 //
 // A place is a route ("POST /access/vncticket"), a parameter of a route ("PUT /pools:allow-move"), an option of a VM on
 // create and on both ways of changing it ("vm:virtiofs[n]"), a key of its property string ("vm:scsi[n].vendor"), or a key
 // of a named format ("format:pve-qm-hostpci.driver").
 type change struct {
-	Since string   `json:"since"`
-	Until string   `json:"until"`
+	release.Fact
+	Gone  bool     `json:"gone"`
 	Where []string `json:"where"`
 	Rule  *Param   `json:"rule"`
+	// Like makes Where routes that the 8.4 description lacks, with the permissions of this one, and with Params.
+	Like   string            `json:"like"`
+	Params map[string]*Param `json:"params"`
 }
 
-func (c change) holds(version string) bool {
-	return version >= c.Since && (c.Until == "" || version < c.Until)
-}
+func (c change) holds(version string) bool { return c.Has(version) != c.Gone }
 
 // Versions are the releases whose rules LoadVersion knows, oldest first. 7.4 has little of its own: it is there for a
 // client that refuses what is too old for it.
@@ -50,15 +53,37 @@ func (f *file) adapt(version string, formats map[string]map[string]*Param) {
 		panic(fmt.Sprintf("schema: profiles.json: %v", err))
 	}
 	for _, c := range changes {
-		if c.holds(version) == (c.Rule == nil) {
+		if c.holds(version) == (c.Rule == nil && c.Like == "") {
 			continue // already so
 		}
 		for _, place := range c.Where {
+			if c.Like != "" {
+				f.add(place, c.Like, c.Params)
+				continue
+			}
 			if !f.apply(place, c.Rule, formats) {
 				panic(fmt.Sprintf("schema: profiles.json: nothing at %q", place))
 			}
 		}
 	}
+}
+
+// add makes a route with what another one has.
+func (f *file) add(place, like string, params map[string]*Param) {
+	for _, r := range f.Routes {
+		if r.Method+" "+r.Path != like {
+			continue
+		}
+		r.Method, r.Path, _ = strings.Cut(place, " ")
+		r.Params = map[string]int{}
+		for name, p := range params {
+			f.Params = append(f.Params, p)
+			r.Params[name] = len(f.Params) - 1
+		}
+		f.Routes = append(f.Routes, r)
+		return
+	}
+	panic(fmt.Sprintf("schema: profiles.json: nothing at %q", like))
 }
 
 // apply puts a rule at a place, or takes away what is there (nil). false: the place does not exist.

@@ -2,9 +2,9 @@ package state
 
 import "slices"
 
-// Adapt takes away what the profile's release does not know: content of type import came with 8.3 (pve-storage 8.2.8).
+// Adapt takes away what the profile's release does not know: content of type import.
 func (w *World) Adapt() {
-	if w.Profile >= "8.3" {
+	if w.Has(ImportContent) {
 		return
 	}
 	for _, s := range w.Storages {

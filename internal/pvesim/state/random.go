@@ -20,11 +20,11 @@ func (w *World) UUID() string {
 		uint32(a>>32), uint16(a>>16), uint16(a)&0x0fff, 0x8000|uint16(b>>48)&0x3fff, b&0xffffffffffff)
 }
 
-// MAC draws a hardware address, upper case, with Proxmox's prefix since PVE 8.1, before that any locally administered
+// MAC draws a hardware address, upper case, with Proxmox's prefix, or before there was one any locally administered
 // unicast one (pve-common Tools.pm random_ether_addr).
 func (w *World) MAC() string {
 	r := w.random().Uint32()
-	if w.Profile < "8.1" {
+	if !w.Has(MACPrefix) {
 		return fmt.Sprintf("%02X:%02X:%02X:%02X:%02X:%02X", byte(r>>24)&0xfc|0x02, byte(r>>16)^0x5a, byte(r>>12), byte(r>>8), byte(r>>4), byte(r))
 	}
 	return fmt.Sprintf("BC:24:11:%02X:%02X:%02X", byte(r>>16), byte(r>>8), byte(r))

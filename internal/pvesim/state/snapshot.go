@@ -22,9 +22,10 @@ type snapshot struct {
 	Firewall []snapshotRules  `json:"firewall"`
 	ACL      []snapshotACL    `json:"acl"`
 
-	Replication []*ReplicationJob `json:"replication"`
-	Backups     []*BackupJob      `json:"backups"`
-	HAGroups    []*HAGroup        `json:"ha_groups"`
+	Replication []*ReplicationJob            `json:"replication"`
+	Backups     []*BackupJob                 `json:"backups"`
+	HAGroups    []*HAGroup                   `json:"ha_groups"`
+	HARules     map[string]map[string]string `json:"ha_rules,omitempty"`
 
 	Tasks []snapshotTask `json:"tasks"` // running ones; a load ignores them
 }
@@ -66,6 +67,7 @@ func (w *World) Snapshot() []byte {
 		Replication: sorted(maps.Values(w.Replication), func(j *ReplicationJob) string { return j.ID }),
 		Backups:     sorted(maps.Values(w.Backups), func(j *BackupJob) string { return j.ID }),
 		HAGroups:    sorted(maps.Values(w.HAGroups), func(g *HAGroup) string { return g.ID }),
+		HARules:     w.HARules,
 		Volumes:     []snapshotVolume{}, Firewall: []snapshotRules{}, ACL: []snapshotACL{}, Tasks: []snapshotTask{},
 	}
 	slices.SortFunc(doc.Guests, func(a, b *Guest) int { return cmp.Compare(a.VMID, b.VMID) })
@@ -150,6 +152,7 @@ func (w *World) Load(document []byte) error {
 	}
 	w.Nodes, w.Storages, w.Guests, w.Volumes = next.Nodes, next.Storages, next.Guests, next.Volumes
 	w.Pools, w.HA, w.Firewall, w.ACL = next.Pools, next.HA, next.Firewall, next.ACL
+	w.HARules = doc.HARules
 	w.Replication, w.Backups, w.HAGroups = next.Replication, next.Backups, next.HAGroups
 	return nil
 }

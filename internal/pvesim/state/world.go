@@ -39,10 +39,11 @@ type World struct {
 	// CaseSensitiveTags is case-sensitive of datacenter.cfg's tag-style.
 	CaseSensitiveTags bool
 
-	Replication map[string]*ReplicationJob // by id, "100-0"
-	Backups     map[string]*BackupJob      // by id
-	HAGroups    map[string]*HAGroup        // by id
-	Mappings    []*Mapping                 // resource mappings
+	Replication map[string]*ReplicationJob   // by id, "100-0"
+	Backups     map[string]*BackupJob        // by id
+	HAGroups    map[string]*HAGroup          // by id
+	HARules     map[string]map[string]string // by id: type, resources, nodes …
+	Mappings    []*Mapping                   // resource mappings
 	// HARound is how long the HA manager takes until it acts on a request; zero is DefaultHARound, negative at once.
 	HARound time.Duration
 	// HALog is what the HA manager said, oldest first.
