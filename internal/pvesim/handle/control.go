@@ -138,12 +138,11 @@ func (s *Server) Reset() error {
 	defer s.world.Unlock()
 	s.faults.Clear()
 	_ = s.strangers.Put(nil) // no order is an invalid one
-	s.world.Strange = state.Strangers{}
-	s.world.PowerOffs, s.world.HALog = nil, nil
 	if err := s.load(s.initial); err != nil {
 		return err
 	}
-	clear(s.world.Tasks)
+	s.restore()
+	clear(s.busy)
 	s.ops = nil
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -90,6 +91,9 @@ func createPool(r *Request) (any, error) {
 	id := r.Params["poolid"]
 	if r.W.Pools[id] != nil {
 		return nil, Die("create pool failed: pool '%s' already exists", id)
+	}
+	if at := strings.LastIndexByte(id, '/'); at >= 0 && r.W.Pools[id[:at]] == nil {
+		return nil, Die("create pool failed: parent '%s' of pool '%s' does not exist", id[:at], id)
 	}
 	r.W.Pools[id] = &state.Pool{ID: id, Comment: r.Params["comment"], Guests: []int{}}
 	return nil, nil
@@ -183,17 +187,25 @@ func deletePool(r *Request) (any, error) {
 		return nil, err
 	}
 	what := ""
+	for _, other := range slices.Backward(slices.Sorted(maps.Keys(r.W.Pools))) { // the last that is left is the first of them
+		if strings.HasPrefix(other, p.ID+"/") {
+			what = fmt.Sprintf("pool '%s'", other)
+		}
+	}
 	for _, vmid := range slices.Sorted(slices.Values(p.Guests)) {
 		if r.W.Guests[vmid] != nil && what == "" {
 			what = fmt.Sprintf("VM %d", vmid)
 		}
 	}
-	if what == "" && len(p.Storages) > 0 {
-		what = "storage " + p.Storages[0]
+	for _, id := range slices.Sorted(slices.Values(p.Storages)) {
+		if r.W.Storages[id] != nil && what == "" {
+			what = fmt.Sprintf("storage '%s'", id)
+		}
 	}
 	if what != "" {
 		return nil, Die("delete pool failed: pool '%s' is not empty (contains %s)", p.ID, what)
 	}
 	delete(r.W.Pools, p.ID)
+	r.W.ACL = slices.DeleteFunc(r.W.ACL, func(e state.ACLEntry) bool { return normalize(e.Path) == "/pool/"+p.ID })
 	return nil, nil
 }

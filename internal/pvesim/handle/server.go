@@ -49,6 +49,7 @@ type Server struct {
 	// strangers are who comes between two operations.
 	strangers stranger.Set
 	initial   []byte // snapshot to go back to on reset
+	restore   func() // puts back what the snapshot does not hold
 	key       []byte // signs tickets and CSRF tokens
 
 	ops     []*Op
@@ -82,7 +83,7 @@ func New(c Config) *Server {
 	_, _ = rand.Read(s.key) // crypto/rand.Read never fails
 	s.world.Lock()
 	defer s.world.Unlock()
-	s.initial = s.world.Snapshot()
+	s.initial, s.restore = s.world.Snapshot(), s.world.Remember()
 	s.stats.sample(s.world)
 	return s
 }

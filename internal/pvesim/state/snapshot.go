@@ -25,7 +25,7 @@ type snapshot struct {
 	Replication []*ReplicationJob            `json:"replication"`
 	Backups     []*BackupJob                 `json:"backups"`
 	HAGroups    []*HAGroup                   `json:"ha_groups"`
-	HARules     map[string]map[string]string `json:"ha_rules,omitempty"`
+	HARules     map[string]map[string]string `json:"ha_rules"`
 
 	Tasks []snapshotTask `json:"tasks"` // running ones; a load ignores them
 }
@@ -67,9 +67,10 @@ func (w *World) Snapshot() []byte {
 		Replication: sorted(maps.Values(w.Replication), func(j *ReplicationJob) string { return j.ID }),
 		Backups:     sorted(maps.Values(w.Backups), func(j *BackupJob) string { return j.ID }),
 		HAGroups:    sorted(maps.Values(w.HAGroups), func(g *HAGroup) string { return g.ID }),
-		HARules:     w.HARules,
+		HARules:     map[string]map[string]string{},
 		Volumes:     []snapshotVolume{}, Firewall: []snapshotRules{}, ACL: []snapshotACL{}, Tasks: []snapshotTask{},
 	}
+	maps.Copy(doc.HARules, w.HARules)
 	slices.SortFunc(doc.Guests, func(a, b *Guest) int { return cmp.Compare(a.VMID, b.VMID) })
 	if doc.Guests == nil {
 		doc.Guests = []*Guest{}
@@ -152,7 +153,9 @@ func (w *World) Load(document []byte) error {
 	}
 	w.Nodes, w.Storages, w.Guests, w.Volumes = next.Nodes, next.Storages, next.Guests, next.Volumes
 	w.Pools, w.HA, w.Firewall, w.ACL = next.Pools, next.HA, next.Firewall, next.ACL
-	w.HARules = doc.HARules
+	if doc.HARules != nil {
+		w.HARules = doc.HARules
+	}
 	w.Replication, w.Backups, w.HAGroups = next.Replication, next.Backups, next.HAGroups
 	return nil
 }

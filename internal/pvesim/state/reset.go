@@ -1,0 +1,45 @@
+package state
+
+import (
+	"maps"
+	"slices"
+)
+
+// Remember returns a function that puts back what no snapshot holds: identities and their rights, roles, the datacenter's options,
+// mappings, the HA manager's pace and log, and who is a stranger. It leaves the clock, and what the world draws at random goes on,
+// so that nothing is drawn twice.
+func (w *World) Remember() (restore func()) {
+	users, tokens := values(w.Users), values(w.Tokens)
+	roles := map[string][]string{}
+	for id, privs := range w.Roles {
+		roles[id] = slices.Clone(privs)
+	}
+	acl, mappings := slices.Clone(w.ACL), slices.Clone(w.Mappings)
+	next, tags, round := w.NextID, w.CaseSensitiveTags, w.HARound
+	return func() {
+		w.Users, w.Tokens, w.Roles = pointers(users), pointers(tokens), map[string][]string{}
+		for id, privs := range roles {
+			w.Roles[id] = slices.Clone(privs)
+		}
+		w.ACL, w.Mappings = slices.Clone(acl), slices.Clone(mappings)
+		w.NextID, w.CaseSensitiveTags, w.HARound = next, tags, round
+		w.PowerOffs, w.HALog, w.Strange = nil, nil, Strangers{}
+		clear(w.Tasks)
+	}
+}
+
+func values[T any](m map[string]*T) map[string]T {
+	out := map[string]T{}
+	for k, v := range m {
+		out[k] = *v
+	}
+	return out
+}
+
+func pointers[T any](m map[string]T) map[string]*T {
+	out := map[string]*T{}
+	for k, v := range maps.All(m) {
+		out[k] = &v
+	}
+	return out
+}
