@@ -97,8 +97,8 @@ func TestCloudInitDriveMoves(t *testing.T) {
 	for _, power := range []string{"", stopped} {
 		l := newLife(t, power+cloudInitNet+cloudInitFull)
 		l.to(power + cloudInitNet + elsewhere)
-		if power == "" { // PVE copies no data of it, and the running guest is to get the new one
-			l.wantSent("POST move_disk delete=1 disk=ide2 storage=local-lvm", "PUT cloudinit")
+		if power == "" { // PVE copies no data of it, and the running guest is to get the new one; only then QEMU lets go of the old one
+			l.wantSent("POST move_disk delete=1 disk=ide2 storage=local-lvm", "PUT cloudinit", "DELETE {volume} delay storage=local-zfs volume")
 		} else {
 			l.wantSent("POST move_disk delete=1 disk=ide2 storage=local-lvm")
 		}

@@ -58,6 +58,8 @@ func cloudinitPending(r *Request) (any, error) {
 	return []any{}, err
 }
 
+// cloudinitUpdate is PUT cloudinit: the image is written anew, and a running guest gets it in the place of what QEMU has open
+// (QemuServer.pm vmconfig_update_cloudinit_drive, Blockdev.pm change_medium).
 func cloudinitUpdate(r *Request) (any, error) {
 	release, err := r.lockGuest(LockTimeout)
 	if err != nil {
@@ -71,7 +73,13 @@ func cloudinitUpdate(r *Request) (any, error) {
 	if err := checkLock(g); err != nil {
 		return nil, err
 	}
-	return nil, process{r, nil}.buildCloudinit(g)
+	if err := (process{r, nil}).buildCloudinit(g); err != nil {
+		return nil, err
+	}
+	if opt, d := r.Server.cloudinitDrive(g.Config); d != nil && g.Running != nil && g.Running.Booted[opt] != "" {
+		g.Running.Booted[opt] = g.Config[opt]
+	}
+	return nil, nil
 }
 
 func cloudinitDump(r *Request) (any, error) {
