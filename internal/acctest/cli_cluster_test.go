@@ -217,13 +217,13 @@ func (c *cluster) sweep(t *testing.T) {
 			continue
 		}
 		t.Logf("sweep: removing %s on %s", g.ID, g.Node)
-		if err := remove(ctx, api, g.Node, g.VMID); err != nil {
+		if err := removeGuest(ctx, api, g.Node, g.VMID); err != nil {
 			t.Errorf("sweep: %v", err)
 		}
 	}
 }
 
-func remove(ctx context.Context, api *pve.Client, node string, vmid int) error {
+func removeGuest(ctx context.Context, api *pve.Client, node string, vmid int) error {
 	if err := api.UpdateConfig(ctx, node, vmid, pve.Params{"protection": "0"}); err != nil {
 		return err
 	}

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -24,10 +26,14 @@ import (
 // now is the cluster's time.
 func (b *bench) now() time.Time { return b.sim.World().Clock.Now() }
 
-// lines keeps what the service says while it waits.
+// lines keeps what the service says while it waits: what it tries again, not which step it comes to.
 func (b *bench) lines() *[]string {
 	var lines []string
-	b.svc.Log = func(_ context.Context, message string, _ map[string]string) { lines = append(lines, message) }
+	b.svc.Log = func(_ context.Context, message string, fields map[string]string) {
+		if fields["try"] != "" {
+			lines = append(lines, message)
+		}
+	}
 	return &lines
 }
 
@@ -43,37 +49,37 @@ func (b *bench) sent(method, end string) int {
 }
 
 // changing are the changes of a VM that meet locks in different places: as an answer, and in a task.
-func changing() map[string]func(*provision.UpdateRequest) {
-	disk := func(change func(*vm.Disk)) func(*provision.UpdateRequest) {
-		return func(r *provision.UpdateRequest) {
+func changing() map[string]func(*change.Request) {
+	disk := func(alter func(*vm.Disk)) func(*change.Request) {
+		return func(r *change.Request) {
 			d := r.Planned.Disks["scsi0"]
-			change(&d)
+			alter(&d)
 			r.Planned.Disks = maps.Clone(r.Planned.Disks)
 			r.Planned.Disks["scsi0"] = d
 		}
 	}
-	return map[string]func(*provision.UpdateRequest){
-		"an option": func(r *provision.UpdateRequest) { r.Planned.Name = to("renamed") },
-		"a new disk": func(r *provision.UpdateRequest) {
+	return map[string]func(*change.Request){
+		"an option": func(r *change.Request) { r.Planned.Name = to("renamed") },
+		"a new disk": func(r *change.Request) {
 			r.Planned.Disks = maps.Clone(r.Planned.Disks)
 			r.Planned.Disks["scsi1"] = vm.Disk{Storage: "local-lvm", Size: to(int64(1 << 30))}
 		},
 		"a move":     disk(func(d *vm.Disk) { d.Storage = "local-lvm" }),
 		"growth":     disk(func(d *vm.Disk) { d.Size = to(int64(2 << 30)) }),
-		"a start":    func(r *provision.UpdateRequest) { r.PowerState = provision.Running },
-		"a template": func(r *provision.UpdateRequest) { r.Planned.Template = to(true) },
-		"a node":     func(r *provision.UpdateRequest) { r.Node = "pve2" },
+		"a start":    func(r *change.Request) { r.PowerState = guest.Running },
+		"a template": func(r *change.Request) { r.Planned.Template = to(true) },
+		"a node":     func(r *change.Request) { r.Node = "pve2" },
 	}
 }
 
 // updating is an update of VM 300 as it is.
-func (h *hooked) updating(t *testing.T, ref provision.Ref) provision.UpdateRequest {
+func (h *hooked) updating(t *testing.T, ref guest.Ref) change.Request {
 	t.Helper()
-	guest, _, err := h.svc.Read(t.Context(), ref)
+	found, _, err := h.svc.Read(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return provision.UpdateRequest{Ref: ref, Prior: guest.Spec, Planned: guest.Spec, Node: "pve1"}
+	return change.Request{Ref: ref, Prior: found.Spec, Planned: found.Spec, Node: "pve1"}
 }
 
 // TestAnUpdateWaitsForLocks: whoever holds the configuration or its file, every kind of change waits until he lets go, and
@@ -88,12 +94,12 @@ func TestAnUpdateWaitsForLocks(t *testing.T) {
 	h := newHooked(t, token())
 	ref := h.existing(t, small(300))
 	h.base = h.sim.Snapshot()
-	for what, change := range changing() {
+	for what, alter := range changing() {
 		for kind, hold := range holds {
 			for _, early := range []bool{true, false} { // before the update looks, or between its look and its first write
 				h.reset()
 				r := h.updating(t, ref)
-				change(&r)
+				alter(&r)
 				start, lines := h.now(), h.lines()
 				if early {
 					hold(h.bench)
@@ -190,7 +196,7 @@ func TestALockThatStays(t *testing.T) {
 		start := h.now()
 		_, _, err := h.svc.Update(ctx, r)
 		cancel()
-		var locked *provision.LockedError
+		var locked *job.LockedError
 		if !errors.As(err, &locked) || !pve.IsKind(err, pve.Locked) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -217,13 +223,13 @@ func TestWritesBesideTheConfigurationWait(t *testing.T) {
 	cfs := func(name string) string { return "cfs-lock '" + name + "' error: got lock request timeout" }
 	cases := map[string]struct {
 		path, reason string
-		change       func(*provision.UpdateRequest)
+		change       func(*change.Request)
 	}{
-		"pool":     {"/pools", "update pools failed: " + cfs("file-user_cfg"), func(r *provision.UpdateRequest) { r.Pool = "web" }},
-		"HA":       {"/cluster/ha/resources", "create resource failed: " + cfs("domain-ha"), func(r *provision.UpdateRequest) { r.HA = &provision.HA{State: to("stopped")} }},
-		"firewall": {"/nodes/{node}/qemu/{vmid}/firewall/options", cfs("firewall-vm-300"), func(r *provision.UpdateRequest) { r.Firewall = &provision.Firewall{Enabled: to(true)} }},
-		"firewall rule": {"/nodes/{node}/qemu/{vmid}/firewall/rules", cfs("firewall-vm-300"), func(r *provision.UpdateRequest) {
-			r.Firewall = &provision.Firewall{Rules: []provision.FirewallRule{{Type: to("in"), Action: to("DROP")}}}
+		"pool":     {"/pools", "update pools failed: " + cfs("file-user_cfg"), func(r *change.Request) { r.Pool = "web" }},
+		"HA":       {"/cluster/ha/resources", "create resource failed: " + cfs("domain-ha"), func(r *change.Request) { r.HA = &guest.HA{State: to("stopped")} }},
+		"firewall": {"/nodes/{node}/qemu/{vmid}/firewall/options", cfs("firewall-vm-300"), func(r *change.Request) { r.Firewall = &guest.Firewall{Enabled: to(true)} }},
+		"firewall rule": {"/nodes/{node}/qemu/{vmid}/firewall/rules", cfs("firewall-vm-300"), func(r *change.Request) {
+			r.Firewall = &guest.Firewall{Rules: []guest.FirewallRule{{Type: to("in"), Action: to("DROP")}}}
 		}},
 	}
 	for name, c := range cases {
@@ -255,7 +261,7 @@ func TestALockInTheMiddle(t *testing.T) {
 	if err != nil || created.Guest.VMID != 300 || h.sim.FaultsFired() != 3 || h.sent(http.MethodPost, "/nodes/{node}/qemu") != 4 {
 		t.Fatalf("%+v, %v; %d faults, %d creates", created.Guest.VMID, err, h.sim.FaultsFired(), h.sent(http.MethodPost, "/nodes/{node}/qemu"))
 	}
-	r := h.updating(t, provision.Ref{VMID: 300, Node: "pve1", Identity: created.Guest.Identity})
+	r := h.updating(t, guest.Ref{VMID: 300, Node: "pve1", Identity: created.Guest.Identity})
 	r.Planned.Disks = map[string]vm.Disk{"scsi0": r.Planned.Disks["scsi0"]}
 	d := r.Planned.Disks["scsi0"]
 	d.Size = to(int64(2 << 30))
@@ -292,7 +298,7 @@ func TestALockedTemplateIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t, token())
 	r := small(200)
-	r.Clone, r.Spec.Disks = &provision.Clone{VMID: 9000}, nil
+	r.Clone, r.Spec.Disks = &guest.Clone{VMID: 9000}, nil
 	for _, lock := range []string{"backup", "clone", "migrate", "snapshot", "file"} {
 		for _, early := range []bool{true, false} {
 			h.reset()
@@ -345,7 +351,7 @@ func TestATemplateThatMigrates(t *testing.T) {
 		h.change(func(w *state.World) { w.Guests[400].Node = "pve2" })
 	}
 	cloning := small(401)
-	cloning.Node, cloning.Clone, cloning.Spec.Disks = "", &provision.Clone{VMID: 400}, nil
+	cloning.Node, cloning.Clone, cloning.Spec.Disks = "", &guest.Clone{VMID: 400}, nil
 	created, err := h.svc.Create(t.Context(), cloning)
 	if err != nil || created.Guest.Node != "pve2" {
 		t.Errorf("on node %q: %v", created.Guest.Node, err)
@@ -364,11 +370,11 @@ func TestATemplateThatStaysLocked(t *testing.T) {
 		}
 		before := h.sim.Snapshot()
 		r := small(200)
-		r.Clone, r.Spec.Disks = &provision.Clone{VMID: 9000}, nil
+		r.Clone, r.Spec.Disks = &guest.Clone{VMID: 9000}, nil
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		created, err := h.svc.Create(ctx, r)
 		cancel()
-		var locked *provision.LockedError
+		var locked *job.LockedError
 		if !errors.As(err, &locked) || !strings.Contains(err.Error(), "VM 9000 is ") || created.Guest.VMID != 0 || kind == "file" && !tx.RolledBack(err) {
 			t.Errorf("%s: %+v, %v", kind, created, err)
 		}

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
@@ -22,7 +22,7 @@ func TestDestroyLooksAtProtectionLast(t *testing.T) {
 		ref := h.existing(t, r)
 		h.sim.HoldLock(300, "backup", time.Minute, "root@pam")
 		h.once("GET", path, func() { h.change(func(w *state.World) { w.Guests[300].Config["protection"] = "1" }) })
-		_, _, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref})
+		_, _, err := h.svc.Delete(t.Context(), remove.Request{Ref: ref})
 		mustSay(t, err, "VM 300 is protected", "not touched", "protection = false")
 		if offs := h.sim.PowerOffs(); len(offs) > 0 {
 			t.Errorf("%s: switched off: %v", path, offs)
@@ -66,7 +66,7 @@ func TestPoolTokensHoldAnID(t *testing.T) {
 		r.Pool = "web"
 		ref := h.existing(t, r)
 		h.change(func(w *state.World) { w.Storages["local-zfs"].BusyFrees = map[bool]int{true: 2, false: -1}[healed] })
-		left, warnings, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref, Pool: "web"})
+		left, warnings, err := h.svc.Delete(t.Context(), remove.Request{Ref: ref, Pool: "web"})
 		if healed {
 			if err != nil || len(left) > 0 || len(warnings) > 0 {
 				t.Errorf("left %v, said %v: %v", left, warnings, err)
@@ -80,7 +80,7 @@ func TestPoolTokensHoldAnID(t *testing.T) {
 		if got, err := h.svc.Recheck(t.Context(), ref, left); len(got) != 1 || err != nil {
 			t.Errorf("a look that shows nothing to this identity took it for gone: %v, %v", got, err)
 		}
-		_, _, err = h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref, Pool: "web", Left: left})
+		_, _, err = h.svc.Delete(t.Context(), remove.Request{Ref: ref, Pool: "web", Left: left})
 		mustSay(t, err, "VM.Audit") // another VM may use the volume by now, and this identity could not tell
 	}
 }

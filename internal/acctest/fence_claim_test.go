@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -80,8 +81,8 @@ func (h *hooked) other(t *testing.T) *pve.Client {
 	return c
 }
 
-func small(vmid int) provision.CreateRequest {
-	return provision.CreateRequest{Node: "pve1", VMID: vmid, Spec: vm.Spec{Options: vm.Options{Name: to("mine"), Description: to("mine")},
+func small(vmid int) create.Request {
+	return create.Request{Node: "pve1", VMID: vmid, Spec: vm.Spec{Options: vm.Options{Name: to("mine"), Description: to("mine")},
 		Disks: map[string]vm.Disk{"scsi0": {Storage: "local-zfs", Size: to(int64(1 << 30))}}}}
 }
 
@@ -90,10 +91,10 @@ func small(vmid int) provision.CreateRequest {
 func TestAnothersTaskIsNotOurs(t *testing.T) {
 	t.Parallel()
 	cloning := small(200)
-	cloning.Clone, cloning.Spec.Disks = &provision.Clone{VMID: 9000, Full: to(true)}, nil
+	cloning.Clone, cloning.Spec.Disks = &guest.Clone{VMID: 9000, Full: to(true)}, nil
 	cases := []struct {
 		name, path string
-		request    provision.CreateRequest
+		request    create.Request
 		theirs     int
 		rival      func(context.Context, *pve.Client) (pve.UPID, error)
 	}{
@@ -142,8 +143,8 @@ func TestAnothersTaskIsNotOurs(t *testing.T) {
 func TestInterruptWhileTheAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	cloning := small(200)
-	cloning.Clone, cloning.Spec.Disks = &provision.Clone{VMID: 9000}, nil
-	for path, r := range map[string]provision.CreateRequest{"/nodes/pve1/qemu": small(300), "/qemu/9000/clone": cloning} {
+	cloning.Clone, cloning.Spec.Disks = &guest.Clone{VMID: 9000}, nil
+	for path, r := range map[string]create.Request{"/nodes/pve1/qemu": small(300), "/qemu/9000/clone": cloning} {
 		h := newHooked(t, token())
 		h.sim.SetTaskTime(5 * time.Second)
 		h.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", VMID: r.VMID}, Phase: fault.After}})

@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -100,7 +102,7 @@ func TestOrphansInUseAreNotDestroyed(t *testing.T) {
 	})
 	before := h.sim.Snapshot()
 	r := small(300)
-	r.OnOrphans = provision.DestroyOrphans
+	r.OnOrphans = create.DestroyOrphans
 	_, err := h.svc.Create(t.Context(), r)
 	if err == nil || !strings.Contains(err.Error(), "VM 555") || !strings.Contains(err.Error(), "300/vm-300-disk-0.qcow2") {
 		t.Errorf("want an error that names VM 555 and the volume, got %v", err)
@@ -124,7 +126,7 @@ func TestLeftoversOfACloneToAnotherNode(t *testing.T) {
 		})
 		before := h.sim.Snapshot()
 		h.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/config", VMID: 300}, Phase: phase}})
-		created, err := h.svc.Create(t.Context(), provision.CreateRequest{Node: "pve2", VMID: 300, Clone: &provision.Clone{VMID: 9100, Full: to(true)},
+		created, err := h.svc.Create(t.Context(), create.Request{Node: "pve2", VMID: 300, Clone: &guest.Clone{VMID: 9100, Full: to(true)},
 			Spec: vm.Spec{Options: vm.Options{Name: to("mine")}, Disks: map[string]vm.Disk{"scsi1": {Storage: "local-zfs", Size: to(int64(1 << 30))}}}})
 		if h.sim.FaultsFired() != 1 && phase != fault.Partial {
 			t.Errorf("%s: the fault did not fire: %v", phase, err)
@@ -137,13 +139,13 @@ func TestLeftoversOfACloneToAnotherNode(t *testing.T) {
 }
 
 // existing makes a VM to be destroyed and gives the reference to it.
-func (h *hooked) existing(t *testing.T, r provision.CreateRequest) provision.Ref {
+func (h *hooked) existing(t *testing.T, r create.Request) guest.Ref {
 	t.Helper()
 	created, err := h.svc.Create(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return provision.Ref{VMID: created.Guest.VMID, Node: created.Guest.Node, Identity: created.Guest.Identity}
+	return guest.Ref{VMID: created.Guest.VMID, Node: created.Guest.Node, Identity: created.Guest.Identity}
 }
 
 // TestDestroyFollowsAMigration: the VM moves to another node while it is being destroyed. A destroy never reports a success
@@ -156,9 +158,9 @@ func TestDestroyFollowsAMigration(t *testing.T) {
 		r.Spec.Disks["scsi0"] = vm.Disk{Storage: "shared-nfs", Size: to(int64(1 << 30))}
 		ref := h.existing(t, r)
 		h.once("GET", at, func() { h.change(func(w *state.World) { w.Guests[300].Node = "pve2" }) })
-		left, _, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref})
+		left, _, err := h.svc.Delete(t.Context(), remove.Request{Ref: ref})
 		if err != nil { // nothing is claimed, so the resource stays in state and the next destroy finds it
-			left, _, err = h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref})
+			left, _, err = h.svc.Delete(t.Context(), remove.Request{Ref: ref})
 		}
 		if err != nil || len(left) > 0 {
 			t.Errorf("moved after GET %s: left %v, %v", at, left, err)
@@ -185,7 +187,7 @@ func TestDestroyRespectsWhatHappensMeanwhile(t *testing.T) {
 		r.Start = true
 		ref := h.existing(t, r)
 		h.once("GET", "/content", func() { h.change(func(w *state.World) { c.change(w.Guests[300]) }) })
-		left, _, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref})
+		left, _, err := h.svc.Delete(t.Context(), remove.Request{Ref: ref})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: want an error that says %q, got %v", name, c.want, err)
 		}
@@ -208,7 +210,7 @@ func TestDestroyOfSuspendedAndManagedVMs(t *testing.T) {
 	h := newHooked(t, token())
 	ref := h.existing(t, small(300))
 	h.change(func(w *state.World) { w.Guests[300].SetLock("suspended", "state") })
-	if left, _, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref}); err != nil || len(left) > 0 {
+	if left, _, err := h.svc.Delete(t.Context(), remove.Request{Ref: ref}); err != nil || len(left) > 0 {
 		t.Errorf("suspended: left %v, %v", left, err)
 	}
 	h.mustBeAsBefore(t, h.base)
@@ -219,7 +221,7 @@ func TestDestroyOfSuspendedAndManagedVMs(t *testing.T) {
 	ref = h.existing(t, r)
 	h.sim.SetTaskTime(20 * time.Second)
 	h.change(func(w *state.World) { w.HA["vm:300"] = &state.HAResource{SID: "vm:300", State: "started"} })
-	if left, _, err := h.svc.Delete(t.Context(), provision.DeleteRequest{Ref: ref, ForceStop: true}); err != nil || len(left) > 0 {
+	if left, _, err := h.svc.Delete(t.Context(), remove.Request{Ref: ref, ForceStop: true}); err != nil || len(left) > 0 {
 		t.Errorf("managed by HA: left %v, %v", left, err)
 	}
 	for _, op := range h.sim.Ops() {

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -14,15 +16,15 @@ import (
 // shift, so nothing may be sent blindly: the change is reported, and his rule stays.
 func TestFirewallChangedMeanwhile(t *testing.T) {
 	t.Parallel()
-	rule := func(action string) provision.FirewallRule {
-		return provision.FirewallRule{Type: to("in"), Action: to(action)}
+	rule := func(action string) guest.FirewallRule {
+		return guest.FirewallRule{Type: to("in"), Action: to(action)}
 	}
 	for name, at := range map[string]struct{ method, path string }{
 		"before the look": {"GET", "/pending"}, "before the digest": {"GET", "/firewall/rules"}, "between look and request": {"GET", "/firewall/options"}, "after a request": {"POST", "/firewall/rules"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHooked(t, sweepIdentities()[0])
-			ref := h.existing(t, provision.CreateRequest{VMID: 300, Node: "pve1", Spec: vm.Spec{Options: vm.Options{Name: to("x")}}})
+			ref := h.existing(t, create.Request{VMID: 300, Node: "pve1", Spec: vm.Spec{Options: vm.Options{Name: to("x")}}})
 			h.once(at.method, at.path, func() {
 				h.change(func(w *state.World) {
 					f := w.Firewall[300]
@@ -33,7 +35,7 @@ func TestFirewallChangedMeanwhile(t *testing.T) {
 					f.Rules = append([]map[string]string{{"type": "out", "action": "DROP", "enable": "1", "comment": "his"}}, f.Rules...)
 				})
 			})
-			_, _, err := h.svc.Update(t.Context(), provision.UpdateRequest{Ref: ref, PriorFirewall: &provision.Firewall{}, Firewall: &provision.Firewall{Rules: []provision.FirewallRule{rule("ACCEPT"), rule("DROP")}}})
+			_, _, err := h.svc.Update(t.Context(), change.Request{Ref: ref, PriorFirewall: &guest.Firewall{}, Firewall: &guest.Firewall{Rules: []guest.FirewallRule{rule("ACCEPT"), rule("DROP")}}})
 			if err == nil || !strings.Contains(err.Error(), "changed by") && !strings.Contains(err.Error(), "detected modified configuration") {
 				t.Errorf("want a conflict, got %v", err)
 			}
@@ -56,13 +58,13 @@ func TestHAChangedMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHooked(t, sweepIdentities()[0])
-			before := &provision.HA{State: to("ignored"), Comment: to("a")}
-			ref := h.existing(t, provision.CreateRequest{VMID: 300, Node: "pve1", Spec: vm.Spec{Options: vm.Options{Name: to("x")}}, HA: before})
+			before := &guest.HA{State: to("ignored"), Comment: to("a")}
+			ref := h.existing(t, create.Request{VMID: 300, Node: "pve1", Spec: vm.Spec{Options: vm.Options{Name: to("x")}}, HA: before})
 			ref.HA = true
 			h.once("GET", "/ha/resources/vm:300", func() {
 				h.change(func(w *state.World) { w.HA[tt.sid].Options = map[string]string{"comment": "changed by him"} })
 			})
-			guest, _, err := h.svc.Update(t.Context(), provision.UpdateRequest{Ref: ref, PriorHA: before, HA: &provision.HA{State: to("ignored"), Comment: to("b")}})
+			guest, _, err := h.svc.Update(t.Context(), change.Request{Ref: ref, PriorHA: before, HA: &guest.HA{State: to("ignored"), Comment: to("b")}})
 			want := "b"
 			if tt.conflict != "" {
 				want = "changed by him"

@@ -30,14 +30,14 @@ func TestPowerStates(t *testing.T) {
 		status string // afterwards: stopped, or QEMU's word
 		stays  bool   // no power-off
 	}{
-		"paused, to be stopped":          {world: change(pause), more: `power_state = "stopped"`, says: "is paused", status: "paused", stays: true},
-		"paused, to be changed":          {world: change(pause), more: `tags = ["a"]`, status: "paused", stays: true},
-		"paused, to run and be changed":  {world: change(pause), more: "tags = [\"a\"]\npower_state = \"running\"", status: "running", stays: true},
-		"paused, needs a restart":        {world: change(pause), more: `cpu = { cores = 2 }`, says: "paused guest cannot be restarted", status: "paused", stays: true},
+		"paused, to be stopped":          {world: altered(pause), more: `power_state = "stopped"`, says: "is paused", status: "paused", stays: true},
+		"paused, to be changed":          {world: altered(pause), more: `tags = ["a"]`, status: "paused", stays: true},
+		"paused, to run and be changed":  {world: altered(pause), more: "tags = [\"a\"]\npower_state = \"running\"", status: "running", stays: true},
+		"paused, needs a restart":        {world: altered(pause), more: `cpu = { cores = 2 }`, says: "paused guest cannot be restarted", status: "paused", stays: true},
 		"suspended, to be changed":       {world: suspend, more: `tags = ["a"]`, says: "suspended to disk", status: "stopped"},
 		"suspended, to run":              {world: suspend, more: `power_state = "running"`, status: "running"},
-		"disobedient, to be stopped":     {world: change(disobey), more: "shutdown_timeout = \"30s\"\npower_state = \"stopped\"", says: "did not shut down within 30s", status: "running", stays: true},
-		"slow, to be stopped":            {world: change(func(g *state.Guest) { g.ShutdownSeconds = 100 }), more: `power_state = "stopped"`, status: "stopped"},
+		"disobedient, to be stopped":     {world: altered(disobey), more: "shutdown_timeout = \"30s\"\npower_state = \"stopped\"", says: "did not shut down within 30s", status: "running", stays: true},
+		"slow, to be stopped":            {world: altered(func(g *state.Guest) { g.ShutdownSeconds = 100 }), more: `power_state = "stopped"`, status: "stopped"},
 		"stopped by hand, to be stopped": {world: func(_ *testing.T, w *acctest.World) { w.Sim.EndGuest(400) }, more: `power_state = "stopped"`, status: "stopped"},
 		"stopped by hand, left alone":    {world: func(_ *testing.T, w *acctest.World) { w.Sim.EndGuest(400) }, more: `cpu = { cores = 2 }`, status: "stopped"},
 		"stopped by hand, to run":        {world: func(_ *testing.T, w *acctest.World) { w.Sim.EndGuest(400) }, more: `power_state = "running"`, status: "running"},
@@ -73,7 +73,7 @@ func TestPowerStates(t *testing.T) {
 	}
 }
 
-func change(f func(*state.Guest)) func(*testing.T, *acctest.World) {
+func altered(f func(*state.Guest)) func(*testing.T, *acctest.World) {
 	return func(_ *testing.T, w *acctest.World) { w.Change(func(world *state.World) { f(world.Guests[400]) }) }
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
@@ -41,12 +43,13 @@ func newRestarter(t *testing.T) *restarter {
 }
 
 // prepare puts the running VM and gives the change that the row recorded; ok is false where our options cannot express it.
-func (r *restarter) prepare(row valueRow, obeys bool) (request provision.UpdateRequest, ok bool) {
+func (r *restarter) prepare(row valueRow, obeys bool) (request change.Request, ok bool) {
 	var before map[string]string
 	r.change(func(w *state.World) {
 		clear(w.Guests)
 		clear(w.Volumes)
 		r.start800(w, row)
+		bootable(w, row.Option)
 		if !obeys {
 			w.Guests[800].Ignores = []string{"shutdown"}
 		}
@@ -57,9 +60,22 @@ func (r *restarter) prepare(row valueRow, obeys bool) (request provision.UpdateR
 	if after[row.Option] = r.named(row.Sent); row.Delete {
 		delete(after, row.Option)
 	}
-	request = provision.UpdateRequest{Ref: provision.Ref{VMID: 800, Node: "pve1"}, Prior: vm.Decode(before), Planned: vm.Decode(after), StopTimeout: 30 * time.Second}
+	request = change.Request{Ref: guest.Ref{VMID: 800, Node: "pve1"}, Prior: vm.Decode(before), Planned: vm.Decode(after), StopTimeout: 30 * time.Second}
 	change := vm.Diff(request.Prior, request.Planned)
 	return request, len(change.Problems) == 0 && (change.Set[row.Option] != "" || slices.Contains(change.Delete, row.Option))
+}
+
+// bootable lets VM 800 start again with whatever is recorded of the option: what a start refuses is not what a restart is for.
+func bootable(w *state.World, option string) {
+	w.Nodes["pve1"].CPUs = 2048 // "MAX 8 vcpus allowed per VM on this node"
+	for _, c := range []map[string]string{w.Guests[800].Config, w.Guests[800].Running.Booted} {
+		switch option {
+		case "hugepages":
+			c["numa"] = "1"
+		case "vcpus":
+			c["sockets"] = "1000"
+		}
+	}
 }
 
 // offs are the power-offs, by kind.
@@ -131,29 +147,29 @@ func TestRestartTruth(t *testing.T) {
 // policies makes a change that waits for a restart under each policy, of a guest that does not obey.
 func (r *restarter) policies(ctx context.Context, at string, row valueRow) {
 	request, _ := r.prepare(row, false)
-	request.Restart = provision.RestartNever
-	guest, warnings, err := r.svc.Update(ctx, request)
-	if err != nil || r.offs() != "" || !slices.Contains(guest.Pending, row.Option) || len(warnings) == 0 {
-		r.t.Errorf("%s, never: power-offs %q, pending %v, warnings %v, error %v", at, r.offs(), guest.Pending, warnings, err)
+	request.Restart = change.RestartNever
+	now, warnings, err := r.svc.Update(ctx, request)
+	if err != nil || r.offs() != "" || !slices.Contains(now.Pending, row.Option) || len(warnings) == 0 {
+		r.t.Errorf("%s, never: power-offs %q, pending %v, warnings %v, error %v", at, r.offs(), now.Pending, warnings, err)
 	}
 
 	request, _ = r.prepare(row, false)
-	guest, _, err = r.svc.Update(ctx, request)
-	var field *provision.FieldError
+	now, _, err = r.svc.Update(ctx, request)
+	var field *guest.FieldError
 	if !errors.As(err, &field) || field.Path != "reboot_policy" || !strings.Contains(field.Detail, row.Option) {
 		r.t.Errorf("%s, auto: want an error on reboot_policy that names the option, got %v", at, err)
 	}
-	if r.offs() != "" || guest.Status != "running" || !slices.Contains(guest.Pending, row.Option) {
-		r.t.Errorf("%s, auto: a guest that does not obey runs on: power-offs %q, %s, pending %v", at, r.offs(), guest.Status, guest.Pending)
+	if r.offs() != "" || now.Status != "running" || !slices.Contains(now.Pending, row.Option) {
+		r.t.Errorf("%s, auto: a guest that does not obey runs on: power-offs %q, %s, pending %v", at, r.offs(), now.Status, now.Pending)
 	}
 	r.change(func(w *state.World) { w.Guests[800].Ignores = nil })
-	again := provision.UpdateRequest{Ref: request.Ref, Prior: guest.Spec, Planned: guest.Spec, Due: guest.Pending}
+	again := change.Request{Ref: request.Ref, Prior: now.Spec, Planned: now.Spec, Due: now.Pending}
 	if _, _, err = r.svc.Update(ctx, again); err != nil || r.offs() != string(state.PowerReboot) || r.waits(row.Option) {
 		r.t.Errorf("%s, auto, obeys at last: power-offs %q, waiting %t, error %v", at, r.offs(), r.waits(row.Option), err)
 	}
 
 	request, _ = r.prepare(row, false)
-	request.Restart = provision.RestartForcibly
+	request.Restart = change.RestartForcibly
 	_, warnings, err = r.svc.Update(ctx, request)
 	if err != nil || r.offs() != string(state.PowerStop) || r.waits(row.Option) || len(warnings) == 0 {
 		r.t.Errorf("%s, force: power-offs %q, waiting %t, warnings %v, error %v", at, r.offs(), r.waits(row.Option), warnings, err)

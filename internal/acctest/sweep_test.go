@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -26,7 +27,7 @@ var phases = []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask
 type scenario struct {
 	name    string
 	vmid    int // the id it gets
-	request provision.CreateRequest
+	request create.Request
 }
 
 func to[T any](v T) *T { return &v }
@@ -34,16 +35,16 @@ func to[T any](v T) *T { return &v }
 // sweepScenarios are the creates that are swept. HA is the cluster's, and only root may change it: the documented role has no
 // Sys.Console.
 func sweepScenarios(who sweepIdentity) []scenario {
-	var ha *provision.HA
+	var ha *guest.HA
 	if who.ticket {
-		ha = &provision.HA{State: to("started"), MaxRestart: to(int64(2))}
+		ha = &guest.HA{State: to("started"), MaxRestart: to(int64(2))}
 	}
-	wall := &provision.Firewall{Enabled: to(true), Rules: []provision.FirewallRule{
+	wall := &guest.Firewall{Enabled: to(true), Rules: []guest.FirewallRule{
 		{Type: to("in"), Action: to("ACCEPT"), Macro: to("SSH")}, {Type: to("in"), Action: to("DROP")}}}
 	cloudInit := vm.CloudInit{Slot: "ide2", Storage: "local-zfs", CloudInitOptions: vm.CloudInitOptions{User: to("ops"),
 		Addresses: map[string]vm.Address{"net0": {IPv4: to("10.0.0.5/24"), Gateway4: to("10.0.0.1")}}}}
 	return []scenario{
-		{name: "from scratch", vmid: 101, request: provision.CreateRequest{Node: "pve1", Start: true, Pool: "web", HA: ha, Firewall: wall, Spec: vm.Spec{
+		{name: "from scratch", vmid: 101, request: create.Request{Node: "pve1", Start: true, Pool: "web", HA: ha, Firewall: wall, Spec: vm.Spec{
 			Options: vm.Options{Name: to("web-1"), Description: to("web server"), Protection: to(true), BIOS: to("ovmf"), Machine: to("q35"),
 				SCSIHW: to("virtio-scsi-single")},
 			Disks: map[string]vm.Disk{
@@ -55,13 +56,13 @@ func sweepScenarios(who sweepIdentity) []scenario {
 			Networks:  map[string]vm.NIC{"net0": {Model: "virtio", NICOptions: vm.NICOptions{Bridge: to("vmbr0")}}},
 			CloudInit: cloudInit,
 		}}},
-		{name: "linked clone", vmid: 200, request: provision.CreateRequest{VMID: 200, Start: true, Pool: "web",
-			Clone: &provision.Clone{Name: "template"}, Spec: vm.Spec{
+		{name: "linked clone", vmid: 200, request: create.Request{VMID: 200, Start: true, Pool: "web",
+			Clone: &guest.Clone{Name: "template"}, Spec: vm.Spec{
 				Options: vm.Options{Name: to("web-2"), OnBoot: to(false), Protection: to(false)}, CPU: vm.CPU{Cores: to(int64(4))}, Disks: map[string]vm.Disk{"scsi0": {Size: to(int64(8 << 30)), DiskOptions: vm.DiskOptions{Discard: to(true)}}, "scsi1": {Storage: "local-lvm", Size: to(int64(1 << 30))}},
 				CloudInit: vm.CloudInit{CloudInitOptions: vm.CloudInitOptions{User: to("ops"), Addresses: cloudInit.Addresses}},
 			}}},
-		{name: "full clone", vmid: 200, request: provision.CreateRequest{VMID: 200, Start: true,
-			Clone: &provision.Clone{VMID: 9000, Full: to(true), Storage: "local-lvm"}, Spec: vm.Spec{
+		{name: "full clone", vmid: 200, request: create.Request{VMID: 200, Start: true,
+			Clone: &guest.Clone{VMID: 9000, Full: to(true), Storage: "local-lvm"}, Spec: vm.Spec{
 				Options: vm.Options{Name: to("web-3")}, Disks: map[string]vm.Disk{"scsi0": {Size: to(int64(8 << 30))}},
 			}}},
 	}
@@ -301,7 +302,7 @@ func (c *sweepCase) run(t *testing.T) (outcome, bool) {
 		if created.Guest.VMID != 0 || !tx.RolledBack(err) && isRun(err) {
 			t.Errorf("%s: nothing is named as left, and yet a guest is returned (%d) or an undo failed: %v", c, created.Guest.VMID, err)
 		}
-		c.wantBefore(t, "rolled back: "+err.Error())
+		c.wantBefore(t, 0, "rolled back: "+err.Error())
 		return rolledBack, true
 	}
 	c.checkResidues(t, created, err)
@@ -313,18 +314,24 @@ func isRun(err error) bool {
 	return errors.As(err, &failed)
 }
 
-// wantBefore compares the world with the one before the create. Where a rival took the id, he must be there, untouched.
-func (c *sweepCase) wantBefore(t *testing.T, why string) {
+// rival tells whether somebody else took the id.
+func (c *sweepCase) rival() bool {
+	return slices.ContainsFunc(c.faults, func(f fault.Rule) bool { return f.Phase == fault.Rival })
+}
+
+// wantBefore compares the world with the one before the create. Where a rival took the id, he must be there, untouched, and left
+// volumes of ours beside his one.
+func (c *sweepCase) wantBefore(t *testing.T, left int, why string) {
 	t.Helper()
 	before, after := c.world(c.base), c.world(c.sim.Snapshot())
-	if c.faults[len(c.faults)-1].Phase == fault.Rival || c.faults[0].Phase == fault.Rival {
+	if c.rival() {
 		rival, ok := after.guest(c.sc.vmid)
 		if !ok || rival.Config["name"] != "rival" {
 			t.Errorf("%s: the rival's VM is gone or changed: %v (%s)", c, rival.Config, why)
 			return
 		}
-		if n := c.rivalVolumes(after, rival.Config["scsi0"]); n != 1 {
-			t.Errorf("%s: %d volumes carry the rival's id, want his one (%s)", c, n, why)
+		if n := c.rivalVolumes(after, rival.Config["scsi0"]); n != 1+left {
+			t.Errorf("%s: %d volumes carry the rival's id, want his one and %d of ours (%s)", c, n, left, why)
 		}
 		after = after.without(c.sc.vmid, "pve1")
 	}
@@ -349,8 +356,8 @@ func (c *sweepCase) rivalVolumes(after world, scsi0 string) int {
 }
 
 // checkResidues holds what is left against the table of what may be left, looks that it is named and really there, and
-// runs the commands.
-func (c *sweepCase) checkResidues(t *testing.T, created provision.Created, err error) {
+// runs the commands. Where a rival has the id they destroy nothing: a volume of that name may be his by the time they are run.
+func (c *sweepCase) checkResidues(t *testing.T, created create.Created, err error) {
 	t.Helper()
 	if created.Guest.VMID != c.sc.vmid {
 		t.Errorf("%s: residues, but the guest for state has id %d", c, created.Guest.VMID)
@@ -372,10 +379,14 @@ func (c *sweepCase) checkResidues(t *testing.T, created provision.Created, err e
 			}
 		}
 	}
-	c.wantBefore(t, "residues removed by their commands; before: "+err.Error())
+	left := 0
+	if c.rival() {
+		left = len(created.Left)
+	}
+	c.wantBefore(t, left, "residues removed by their commands; before: "+err.Error())
 }
 
-func (c *sweepCase) isThere(w world, r provision.Residue) bool {
+func (c *sweepCase) isThere(w world, r tx.Residue) bool {
 	if r.Kind == "guest" {
 		_, ok := w.guest(c.sc.vmid)
 		return ok

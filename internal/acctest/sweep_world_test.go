@@ -16,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 )
 
 // sweepIdentity is who creates, and whether it has SSH to the node.
@@ -47,7 +48,7 @@ type bench struct {
 	root   *host.Shell // what an operator has: root on every node
 	client *pve.Client
 	config pve.Config
-	ssh    provision.Shell // what the identity has beside its API
+	ssh    remove.Shell // what the identity has beside its API
 }
 
 // newBench makes a cluster in which orphan volumes of other ids and of the ids that the cases use stand about.

@@ -12,7 +12,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
@@ -126,7 +127,7 @@ func (c cause) detail(step, after string) string {
 
 // causes finds the attribute and the words. An answer with several refused parameters is several causes.
 func (a Attempt) causes(err error) []cause {
-	var field *provision.FieldError
+	var field *guest.FieldError
 	if errors.As(err, &field) {
 		c := a.plain(err)
 		c.text = field.Summary + "."
@@ -200,11 +201,11 @@ func (a Attempt) hints(err error) []string {
 	case errors.Is(err, context.Canceled):
 		all = append(all, "The operation was interrupted.")
 	}
-	var locked *provision.LockedError
+	var locked *job.LockedError
 	if errors.As(err, &locked) { // it says itself what holds the lock and what to do
 		return all
 	}
-	var identity *provision.IdentityError
+	var identity *guest.IdentityError
 	if errors.As(err, &identity) {
 		return append(all, fmt.Sprintf("Somebody removed the VM in state and made another one under the same id. It was not touched.\nTwo ways "+
 			"out: forget the old VM with \"terraform state rm\" of this resource's address, and the next apply makes a new one under a free vmid; "+

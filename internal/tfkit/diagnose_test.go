@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
@@ -53,7 +53,7 @@ func diagnoses() map[string]struct {
 		Kind: pve.Capacity}
 	refused := &pve.Error{Op: step, Status: 400, Kind: pve.Invalid, Message: "Parameter verification failed.",
 		Params: map[string]string{"net0": "invalid format", "memory": "value must have a minimum value of 16", "foo": "unknown"}}
-	left := []provision.Residue{
+	left := []tx.Residue{
 		{Kind: "volume", Node: "pve1", ID: "local-zfs:vm-101-disk-0", What: "volume local-zfs:vm-101-disk-0",
 			Reason: "no Datastore.Allocate on /storage/local-zfs", Command: "pvesm free local-zfs:vm-101-disk-0"},
 		{Kind: "guest", Node: "pve1", ID: "101", What: "VM 101 on pve1", Command: "qm destroy 101"},
@@ -67,12 +67,12 @@ func diagnoses() map[string]struct {
 			Undo: []error{errors.New("undo of x: node is down")}}},
 		"03 kept on purpose":            {kept, &tx.Error{Step: step, Err: task}},
 		"04 a diagnostic per parameter": {create, &tx.Error{Step: step, Err: refused}},
-		"05 an error of one attribute": {create, &provision.FieldError{Path: "vmid", Summary: "VMID 101 is taken", Detail: "VM web has it",
+		"05 an error of one attribute": {create, &guest.FieldError{Path: "vmid", Summary: "VMID 101 is taken", Detail: "VM web has it",
 			Err: &pve.Error{Op: step, Status: 500, Kind: pve.Exists, Message: "VM 101 already exists"}}},
 		"06 several causes": {create, errors.Join(&pve.Error{Op: "a", Status: 403, Kind: pve.Denied,
 			Message: "Permission check failed (/vms/101, VM.Allocate)"}, errors.New("b"))},
 		"07 another VM": {Attempt{Verb: "read", Thing: "VM 101 on pve1"},
-			&provision.IdentityError{VMID: 101, Node: "pve1", State: provision.Identity{UUID: "aaa"}, Seen: provision.Identity{UUID: "bbb"}}},
+			&guest.IdentityError{VMID: 101, Node: "pve1", State: guest.Identity{UUID: "aaa"}, Seen: guest.Identity{UUID: "bbb"}}},
 		"08 out of time":       {create, fmt.Errorf("start VM 101: %w", context.DeadlineExceeded)},
 		"09 interrupted":       {create, fmt.Errorf("start VM 101: %w", context.Canceled)},
 		"10 login refused":     {create, &pve.Error{Op: "log in", Status: 401, Kind: pve.Denied, Message: "Authentication failed!"}},
@@ -109,9 +109,9 @@ func TestDiagnose(t *testing.T) {
 	}
 	b.WriteString("=== warning of a refresh\n" + render(NotRefreshed(Attempt{Thing: "VM 101 on pve1"}, errors.New("node pve1 is offline"))))
 	b.WriteString("=== leftovers of a destroy\n" + render(Leftovers(Attempt{Verb: "destroy", Thing: "VM 101 on pve1"},
-		&tx.LeftError{Left: []provision.Residue{{Node: "pve1", What: "volume x:vm-101-disk-0", Command: "pvesm free x:vm-101-disk-0"}},
+		&tx.LeftError{Left: []tx.Residue{{Node: "pve1", What: "volume x:vm-101-disk-0", Command: "pvesm free x:vm-101-disk-0"}},
 			Err: errors.New("storage x is offline")},
-		[]provision.Residue{{Node: "pve1", What: "volume x:vm-101-disk-0", Command: "pvesm free x:vm-101-disk-0"}})))
+		[]tx.Residue{{Node: "pve1", What: "volume x:vm-101-disk-0", Command: "pvesm free x:vm-101-disk-0"}})))
 	golden := filepath.Join("testdata", "diagnose.txt")
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {

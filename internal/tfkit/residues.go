@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
@@ -34,7 +34,7 @@ func afterFailure(a Attempt, failed *tx.Error) string {
 }
 
 // ListResidues names each leftover with the reason and the command that removes it; "" for none.
-func ListResidues(left []provision.Residue) string {
+func ListResidues(left []tx.Residue) string {
 	if len(left) == 0 {
 		return ""
 	}
@@ -57,7 +57,7 @@ func ListResidues(left []provision.Residue) string {
 }
 
 // Warn turns the warnings of an operation that succeeded into diagnostics.
-func Warn(warnings []provision.Warning) diag.Diagnostics {
+func Warn(warnings []guest.Warning) diag.Diagnostics {
 	var diags diag.Diagnostics
 	for _, w := range warnings {
 		diags.AddWarning(w.Summary, w.Detail)
@@ -66,7 +66,7 @@ func Warn(warnings []provision.Warning) diag.Diagnostics {
 }
 
 // Refuse turns what the server makes of a plan into diagnostics on the attributes.
-func Refuse(a Attempt, problems []*provision.FieldError) diag.Diagnostics {
+func Refuse(a Attempt, problems []*guest.FieldError) diag.Diagnostics {
 	var diags diag.Diagnostics
 	for _, p := range problems {
 		parts := []string{strings.TrimSuffix(p.Detail, ".") + "."}
@@ -95,7 +95,7 @@ func NotRefreshed(a Attempt, err error) diag.Diagnostics {
 }
 
 // Leftovers is the error of a destroy that failed: why, and what is left with its commands.
-func Leftovers(a Attempt, err error, left []provision.Residue) diag.Diagnostics {
+func Leftovers(a Attempt, err error, left []tx.Residue) diag.Diagnostics {
 	after := ""
 	if len(left) > 0 {
 		after = ListResidues(left) + "They are remembered: the resource stays in state, and the next destroy tries again."

@@ -3,12 +3,13 @@ package tfvm
 import (
 	"slices"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // setAddresses is what the agent says, by network device. Devices that the configuration does not name count too.
-func (m *model) setAddresses(g provision.Guest) {
+func (m *model) setAddresses(g guest.Guest) {
 	found := g.Addresses()
 	for _, slot := range g.NICs() {
 		a, ok := found[slot]
@@ -32,15 +33,15 @@ func first(known *string, found []string) *string {
 // to change because an agent is silent for a while: as long as the guest runs and has an agent, its last words stand, for
 // the network devices that it still has. When it does answer, the addresses that are in state keep their order and their
 // place before new ones.
-func (m *model) withKnownAddresses(g provision.Guest) provision.Guest {
+func (m *model) withKnownAddresses(g guest.Guest) guest.Guest {
 	switch {
-	case len(m.Addresses) == 0, powerState(g.Status) == nil || *powerState(g.Status) != string(provision.Running),
+	case len(m.Addresses) == 0, powerState(g.Status) == nil || *powerState(g.Status) != string(guest.Running),
 		!value(g.Spec.Agent.Enabled):
 		return g
 	case g.Interfaces == nil:
 		for _, slot := range g.NICs() {
 			if was, ok := m.Addresses[slot]; ok {
-				g.Interfaces = append(g.Interfaces, provision.Interface{Name: slot, MAC: value(was.MAC), IPv4: was.IPv4, IPv6: was.IPv6})
+				g.Interfaces = append(g.Interfaces, agent.Interface{Name: slot, MAC: value(was.MAC), IPv4: was.IPv4, IPv6: was.IPv6})
 			}
 		}
 		return g

@@ -11,7 +11,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -43,7 +44,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	request.Range = r.Session.Range
 	made, err := r.machines.Create(ctx, request)
 
-	attempt.Kept = request.OnFailure == provision.Keep && made.Guest.VMID != 0
+	attempt.Kept = request.OnFailure == create.Keep && made.Guest.VMID != 0
 	if made.Guest.VMID != 0 {
 		attempt.Thing = thing(int64(made.Guest.VMID), "", made.Guest.Node)
 	}
@@ -70,7 +71,7 @@ func (m *model) refuseVolumes() diag.Diagnostics {
 }
 
 // newState is the state after a create or an update that did what was planned.
-func (v values) newState(ctx context.Context, planned tftypes.Value, g provision.Guest) (tftypes.Value, diag.Diagnostics) {
+func (v values) newState(ctx context.Context, planned tftypes.Value, g guest.Guest) (tftypes.Value, diag.Diagnostics) {
 	server, diags := v.server(ctx, g)
 	if diags.HasError() { // a bug, but the VM exists: its id must not be lost
 		server = tftypes.NewValue(planned.Type(), nil)
@@ -79,31 +80,31 @@ func (v values) newState(ctx context.Context, planned tftypes.Value, g provision
 }
 
 // createRequest is the plan as a request.
-func (m *model) createRequest(password *string, limit time.Duration) provision.CreateRequest {
-	request := provision.CreateRequest{
+func (m *model) createRequest(password *string, limit time.Duration) create.Request {
+	request := create.Request{
 		Node: value(m.Node), VMID: int(value(m.VMID)), Pool: value(m.Pool),
 		Spec:  m.spec(m.Clone != nil),
 		Clone: m.Clone.request(),
 
 		Firewall: m.Firewall, HA: m.HA,
-		Start: value(m.PowerState) != string(provision.Stopped) && !value(m.Template) && !keepsOff(m.HA),
+		Start: value(m.PowerState) != string(guest.Stopped) && !value(m.Template) && !keepsOff(m.HA),
 		Lease: limit, Nodes: m.Nodes, Wait: m.WaitFor.request(),
 	}
 	request.Spec.CloudInit.PasswordHash = passwordHash(password, value(m.OSType))
 	if value(m.OnFailure) == "keep" {
-		request.OnFailure = provision.Keep
+		request.OnFailure = create.Keep
 	}
 	if value(m.OnOrphanedVolumes) == "destroy" {
-		request.OnOrphans = provision.DestroyOrphans
+		request.OnOrphans = create.DestroyOrphans
 	}
 	return request
 }
 
-func (c *cloneModel) request() *provision.Clone {
+func (c *cloneModel) request() *guest.Clone {
 	if c == nil {
 		return nil
 	}
-	return &provision.Clone{VMID: int(value(c.VMID)), Name: value(c.Name), Tags: c.Tags, Node: value(c.Node), Full: c.Full,
+	return &guest.Clone{VMID: int(value(c.VMID)), Name: value(c.Name), Tags: c.Tags, Node: value(c.Node), Full: c.Full,
 		Snapshot: value(c.Snapshot), Storage: value(c.Storage), Format: value(c.Format), BWLimit: c.BWLimit}
 }
 

@@ -7,8 +7,9 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
 // Delete destroys the VM, and retries what an earlier failure left. The resource leaves the state only when nothing of it
@@ -42,15 +43,15 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 
 // worthNoting leaves out the VM itself where its identity is known: the resource in state is what remembers it, and a refresh
 // need not warn of it.
-func worthNoting(left []provision.Residue, private privateState, vmid int) []provision.Residue {
-	return slices.DeleteFunc(slices.Clone(left), func(r provision.Residue) bool {
+func worthNoting(left []tx.Residue, private privateState, vmid int) []tx.Residue {
+	return slices.DeleteFunc(slices.Clone(left), func(r tx.Residue) bool {
 		return r.Kind == "guest" && r.ID == strconv.Itoa(vmid) && private.Proof == nil && !private.Identity.IsZero()
 	})
 }
 
 // deleteRequest is the state as a request.
-func (m *model) deleteRequest(private privateState) provision.DeleteRequest {
-	request := provision.DeleteRequest{Ref: m.ref(private), Left: private.Residues, Pool: value(m.Pool),
+func (m *model) deleteRequest(private privateState) remove.Request {
+	request := remove.Request{Ref: m.ref(private), Left: private.Residues, Pool: value(m.Pool),
 		StopTimeout: tfkit.Duration(m.ShutdownTimeout, 0)}
 	if d := m.OnDestroy; d != nil {
 		request.ForceStop, request.GracefulOnly = value(d.PowerOff) == "force", value(d.PowerOff) == "graceful_only"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 )
 
 // sameRules compares two lists of rules as PVE keeps them: a rule that does not say whether it counts does, comments are
@@ -44,6 +44,6 @@ func ruleTexts(list tftypes.Value) []map[string]string {
 }
 
 // keepsOff reports whether HA is to keep the VM off.
-func keepsOff(h *provision.HA) bool {
+func keepsOff(h *guest.HA) bool {
 	return h != nil && (value(h.State) == "stopped" || value(h.State) == "disabled")
 }

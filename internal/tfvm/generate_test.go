@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"pgregory.net/rapid"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -185,8 +185,8 @@ func stored(s vm.Spec) vm.Spec {
 	return vm.Decode(vm.Encode(s))
 }
 
-func guest(s vm.Spec, pool string) provision.Guest {
-	return provision.Guest{VMID: 100, Node: "pve1", Spec: s, Pool: pool, Status: "running", Identity: provision.Identity{UUID: "u-1"}}
+func guestOf(s vm.Spec, pool string) guest.Guest {
+	return guest.Guest{VMID: 100, Node: "pve1", Spec: s, Pool: pool, Status: "running", Identity: guest.Identity{UUID: "u-1"}}
 }
 
 type fataler interface {

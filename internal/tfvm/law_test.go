@@ -37,7 +37,7 @@ func TestSpecsSurviveTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		config := drawConfig(t, "config", false)
 		s := stored(config.spec(false))
-		state := modelOf(t, v, rawOf(t, v, fromGuest(guest(s, ""))))
+		state := modelOf(t, v, rawOf(t, v, fromGuest(guestOf(s, ""))))
 		back := state.spec(false)
 		if change := vm.Diff(s, vm.WithRest(back, s)); !change.Empty() {
 			t.Fatalf("the state would change the server: %+v", change)
@@ -60,7 +60,7 @@ func (w *world) plan(config tftypes.Value, clone bool) tfplan.Planned {
 }
 
 func (w *world) seen(t fataler) tftypes.Value {
-	g := guest(w.server, w.pool)
+	g := guestOf(w.server, w.pool)
 	g.Status = w.status
 	return rawOf(t, w.v, fromGuest(g))
 }

@@ -7,8 +7,11 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -29,28 +32,28 @@ func obedient(t *testing.T) (*fake, *vm.Spec) {
 	t.Helper()
 	server := &vm.Spec{}
 	f := &fake{t: t}
-	f.create = func(r provision.CreateRequest) (provision.Created, error) {
+	f.create = func(r create.Request) (create.Created, error) {
 		*server = stored(r.Spec)
-		return provision.Created{Guest: guest(*server, r.Pool)}, nil
+		return create.Created{Guest: guestOf(*server, r.Pool)}, nil
 	}
-	f.read = func(provision.Ref) (provision.Guest, provision.Seen, error) {
-		return guest(*server, ""), provision.Found, nil
+	f.read = func(guest.Ref) (guest.Guest, guest.Seen, error) {
+		return guestOf(*server, ""), guest.Found, nil
 	}
-	f.update = func(r provision.UpdateRequest) (provision.Guest, []provision.Warning, error) {
+	f.update = func(r change.Request) (guest.Guest, []guest.Warning, error) {
 		*server = obey(*server, vm.Diff(vm.WithRest(r.Prior, *server), modelled(r.Planned)))
-		return guest(*server, r.Pool), nil, nil
+		return guestOf(*server, r.Pool), nil, nil
 	}
 	return f, server
 }
 
-func residue() provision.Residue {
-	return provision.Residue{Kind: "volume", Node: "pve1", ID: "local-zfs:vm-100-disk-0", What: "volume local-zfs:vm-100-disk-0",
+func residue() tx.Residue {
+	return tx.Residue{Kind: "volume", Node: "pve1", ID: "local-zfs:vm-100-disk-0", What: "volume local-zfs:vm-100-disk-0",
 		Command: "pvesm free local-zfs:vm-100-disk-0"}
 }
 
 func TestCreateThatIsRolledBack(t *testing.T) {
-	s := newSession(t, &fake{t: t, create: func(provision.CreateRequest) (provision.Created, error) {
-		return provision.Created{}, &tx.Error{Step: "create VM 100", Err: errors.New("no space")}
+	s := newSession(t, &fake{t: t, create: func(create.Request) (create.Created, error) {
+		return create.Created{}, &tx.Error{Step: "create VM 100", Err: errors.New("no space")}
 	}})
 	s.apply(plain())
 	s.says(isError, "Cannot create", "no space", "nothing is left")
@@ -60,11 +63,11 @@ func TestCreateThatIsRolledBack(t *testing.T) {
 }
 
 func TestCreateThatLeavesSomething(t *testing.T) {
-	left := []provision.Residue{residue()}
-	proof := &provision.Proof{VMID: 100, TX: "t-1"}
+	left := []tx.Residue{residue()}
+	proof := &guest.Proof{VMID: 100, TX: "t-1"}
 	f := &fake{t: t}
-	f.create = func(r provision.CreateRequest) (provision.Created, error) {
-		return provision.Created{Guest: provision.Guest{VMID: 100, Node: "pve1", Spec: r.Spec}, Left: left, Proof: proof},
+	f.create = func(r create.Request) (create.Created, error) {
+		return create.Created{Guest: guest.Guest{VMID: 100, Node: "pve1", Spec: r.Spec}, Left: left, Proof: proof},
 			&tx.Error{Step: "create VM 100", Err: errors.New("no space"), Left: left}
 	}
 	s := newSession(t, f)
@@ -76,20 +79,20 @@ func TestCreateThatLeavesSomething(t *testing.T) {
 	}
 
 	// The leftover keeps the resource in state although the VM is gone …
-	f.read = func(ref provision.Ref) (provision.Guest, provision.Seen, error) {
+	f.read = func(ref guest.Ref) (guest.Guest, guest.Seen, error) {
 		if ref.Proof == nil || ref.Proof.TX != "t-1" {
 			t.Errorf("read without the proof: %+v", ref)
 		}
-		return provision.Guest{}, provision.Gone, nil
+		return guest.Guest{}, guest.Gone, nil
 	}
-	f.left = func(left []provision.Residue) ([]provision.Residue, error) { return left, nil }
+	f.left = func(left []tx.Residue) ([]tx.Residue, error) { return left, nil }
 	s.refresh()
 	s.says(isWarning, "Leftovers of VM 100", "pvesm free")
 	if s.state.IsNull() {
 		t.Fatal("the resource was dropped while something of it is left")
 	}
 	// … a destroy tries again, under the same proof, and remembers what it could not do …
-	f.remove = func(r provision.DeleteRequest) ([]provision.Residue, []provision.Warning, error) {
+	f.remove = func(r remove.Request) ([]tx.Residue, []guest.Warning, error) {
 		if r.Ref.Proof == nil || len(r.Left) != 1 {
 			t.Errorf("delete without proof or leftovers: %+v", r)
 		}
@@ -101,7 +104,7 @@ func TestCreateThatLeavesSomething(t *testing.T) {
 		t.Fatal("the resource was dropped by a destroy that failed")
 	}
 	// … until nothing is left.
-	f.left = func([]provision.Residue) ([]provision.Residue, error) { return nil, nil }
+	f.left = func([]tx.Residue) ([]tx.Residue, error) { return nil, nil }
 	s.refresh()
 	s.quiet()
 	if !s.state.IsNull() {
@@ -110,11 +113,11 @@ func TestCreateThatLeavesSomething(t *testing.T) {
 }
 
 func TestCreateThatKeeps(t *testing.T) {
-	s := newSession(t, &fake{t: t, create: func(r provision.CreateRequest) (provision.Created, error) {
-		if r.OnFailure != provision.Keep {
+	s := newSession(t, &fake{t: t, create: func(r create.Request) (create.Created, error) {
+		if r.OnFailure != create.Keep {
 			t.Error("keep is not asked for")
 		}
-		return provision.Created{Guest: provision.Guest{VMID: 100, Node: "pve1", Spec: r.Spec}, Proof: &provision.Proof{VMID: 100}},
+		return create.Created{Guest: guest.Guest{VMID: 100, Node: "pve1", Spec: r.Spec}, Proof: &guest.Proof{VMID: 100}},
 			&tx.Error{Step: "start VM 100", Err: errors.New("no KVM")}
 	}})
 	config := plain()
@@ -128,10 +131,10 @@ func TestCreateThatKeeps(t *testing.T) {
 
 func TestCreateThatCannotBeReadBack(t *testing.T) {
 	f, server := obedient(t)
-	f.create = func(r provision.CreateRequest) (provision.Created, error) {
+	f.create = func(r create.Request) (create.Created, error) {
 		*server = stored(r.Spec)
-		return provision.Created{Guest: provision.Guest{VMID: 100, Node: "pve1"},
-			Warnings: []provision.Warning{{Summary: "could not be read back", Detail: "x"}}}, nil
+		return create.Created{Guest: guest.Guest{VMID: 100, Node: "pve1"},
+			Warnings: []guest.Warning{{Summary: "could not be read back", Detail: "x"}}}, nil
 	}
 	s := newSession(t, f)
 	config := plain()
@@ -158,19 +161,19 @@ func TestReadThatCannotTell(t *testing.T) {
 	s.apply(plain())
 	before := s.state
 	for name, answer := range map[string]struct {
-		seen    provision.Seen
+		seen    guest.Seen
 		err     error
 		isError bool
 	}{
-		"a node is offline": {provision.Unknown, errors.New("node pve2 is offline"), false},
-		"not permitted": {provision.Unknown, &pve.Error{Op: "read", Status: 403, Kind: pve.Denied, Message: "Permission check failed"},
+		"a node is offline": {guest.Unknown, errors.New("node pve2 is offline"), false},
+		"not permitted": {guest.Unknown, &pve.Error{Op: "read", Status: 403, Kind: pve.Denied, Message: "Permission check failed"},
 			false},
-		"refused login":    {provision.Unknown, &pve.Error{Op: "log in", Status: 401, Kind: pve.Denied, Message: "authentication failure"}, true},
-		"no server at all": {provision.Unknown, &pve.Error{Op: "list", Kind: pve.Unavailable, Message: "connection refused"}, true},
-		"another VM":       {provision.Found, &provision.IdentityError{VMID: 100, Node: "pve1"}, true},
+		"refused login":    {guest.Unknown, &pve.Error{Op: "log in", Status: 401, Kind: pve.Denied, Message: "authentication failure"}, true},
+		"no server at all": {guest.Unknown, &pve.Error{Op: "list", Kind: pve.Unavailable, Message: "connection refused"}, true},
+		"another VM":       {guest.Found, &guest.IdentityError{VMID: 100, Node: "pve1"}, true},
 	} {
-		f.read = func(provision.Ref) (provision.Guest, provision.Seen, error) {
-			return provision.Guest{}, answer.seen, answer.err
+		f.read = func(guest.Ref) (guest.Guest, guest.Seen, error) {
+			return guest.Guest{}, answer.seen, answer.err
 		}
 		s.refresh()
 		if s.failed() != answer.isError || len(s.diags) != 1 {
@@ -180,8 +183,8 @@ func TestReadThatCannotTell(t *testing.T) {
 			t.Errorf("%s: the state changed", name)
 		}
 	}
-	f.read = func(provision.Ref) (provision.Guest, provision.Seen, error) {
-		return provision.Guest{}, provision.Gone, nil
+	f.read = func(guest.Ref) (guest.Guest, guest.Seen, error) {
+		return guest.Guest{}, guest.Gone, nil
 	}
 	s.refresh()
 	if !s.state.IsNull() {
@@ -195,12 +198,12 @@ func TestUpdateThatFailsHalfWay(t *testing.T) {
 	s.apply(plain())
 	s.quiet()
 
-	f.update = func(r provision.UpdateRequest) (provision.Guest, []provision.Warning, error) {
+	f.update = func(r change.Request) (guest.Guest, []guest.Warning, error) {
 		if r.Ref.Identity.UUID != "u-1" {
 			t.Errorf("the update has no identity: %+v", r.Ref)
 		}
 		server.Name = r.Planned.Name // the rest is refused
-		return guest(*server, ""), nil, &pve.Error{Op: "configure VM 100", Status: 400, Kind: pve.Invalid,
+		return guestOf(*server, ""), nil, &pve.Error{Op: "configure VM 100", Status: 400, Kind: pve.Invalid,
 			Message: "Parameter verification failed.",
 			Params:  map[string]string{"net0": "hotplug problem"}}
 	}
@@ -218,7 +221,7 @@ func TestUpdateThatFailsHalfWay(t *testing.T) {
 		t.Error("the disk that was not removed has left the state")
 	}
 	f2, _ := obedient(t)
-	f.update = func(r provision.UpdateRequest) (provision.Guest, []provision.Warning, error) {
+	f.update = func(r change.Request) (guest.Guest, []guest.Warning, error) {
 		if _, still := r.Prior.Disks["scsi0"]; !still || len(r.Planned.Disks) != 0 {
 			t.Errorf("the removal of the disk is not tried again: %+v", r)
 		}
@@ -234,11 +237,11 @@ func TestImport(t *testing.T) {
 	full.Networks["net0"] = nicModel{Model: new("virtio"), NICOptions: vm.NICOptions{Bridge: new("vmbr0"), MACAddr: new("BC:24:11:00:00:01")}}
 	*server = stored(full.spec(false))
 	f.create = nil
-	f.adopt = func(node string, vmid int) (provision.Guest, error) {
+	f.adopt = func(node string, vmid int) (guest.Guest, error) {
 		if node != "pve1" || vmid != 100 {
 			t.Errorf("adopts %s/%d", node, vmid)
 		}
-		return guest(*server, ""), nil
+		return guestOf(*server, ""), nil
 	}
 	s := newSession(t, f)
 	s.adopt("pve1/100")
@@ -278,8 +281,8 @@ func TestImportIsRefused(t *testing.T) {
 			t.Errorf("%q is in state", id)
 		}
 	}
-	s := newSession(t, &fake{t: t, adopt: func(string, int) (provision.Guest, error) {
-		return provision.Guest{}, errors.New("there is no VM 4711; volumes are left over: local-zfs:vm-4711-disk-0")
+	s := newSession(t, &fake{t: t, adopt: func(string, int) (guest.Guest, error) {
+		return guest.Guest{}, errors.New("there is no VM 4711; volumes are left over: local-zfs:vm-4711-disk-0")
 	}})
 	s.adopt("4711")
 	s.says(isError, "Cannot import VM 4711", "vm-4711-disk-0")
@@ -291,12 +294,12 @@ func TestImportIsRefused(t *testing.T) {
 func TestPasswordIsSentHashedAndNotKept(t *testing.T) {
 	f, _ := obedient(t)
 	var sent []string
-	create, update := f.create, f.update
-	f.create = func(r provision.CreateRequest) (provision.Created, error) {
+	inner, update := f.create, f.update
+	f.create = func(r create.Request) (create.Created, error) {
 		sent = append(sent, value(r.Spec.CloudInit.PasswordHash))
-		return create(r)
+		return inner(r)
 	}
-	f.update = func(r provision.UpdateRequest) (provision.Guest, []provision.Warning, error) {
+	f.update = func(r change.Request) (guest.Guest, []guest.Warning, error) {
 		if h := r.Planned.CloudInit.PasswordHash; h != nil {
 			sent = append(sent, *h)
 		}

@@ -1,7 +1,7 @@
 package tfvm
 
 import (
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -44,9 +44,9 @@ type model struct {
 	Serial    map[string]portModel   `tfsdk:"serial"`
 	Parallel  map[string]portModel   `tfsdk:"parallel"`
 
-	Clone    *cloneModel         `tfsdk:"clone"`
-	Firewall *provision.Firewall `tfsdk:"firewall"`
-	HA       *provision.HA       `tfsdk:"ha"`
+	Clone    *cloneModel     `tfsdk:"clone"`
+	Firewall *guest.Firewall `tfsdk:"firewall"`
+	HA       *guest.HA       `tfsdk:"ha"`
 
 	Password        *string `tfsdk:"cloud_init_password_wo"`
 	PasswordVersion *int64  `tfsdk:"cloud_init_password_wo_version"`

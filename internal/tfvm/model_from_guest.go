@@ -4,13 +4,13 @@ import (
 	"reflect"
 	"strconv"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // fromGuest is everything that the server says about a VM, as a model. What only the configuration knows is nil in it.
-func fromGuest(g provision.Guest) model {
+func fromGuest(g guest.Guest) model {
 	s := g.Spec
 	m := model{
 		ID: new(strconv.Itoa(g.VMID)), VMID: new(int64(g.VMID)), Node: tfkit.NonZero(g.Node), Pool: tfkit.NonZero(g.Pool), Options: s.Options,
@@ -89,7 +89,7 @@ func fromCloudInit(c vm.CloudInit) *cloudInitModel {
 }
 
 // fromFirewall is nil when the firewall has neither an option nor a rule.
-func fromFirewall(f provision.Firewall) *provision.Firewall {
+func fromFirewall(f guest.Firewall) *guest.Firewall {
 	if len(f.Rules) == 0 {
 		f.Rules = nil
 	}
@@ -109,10 +109,10 @@ func powerState(status string) *string {
 	switch status {
 	case "":
 		return nil
-	case string(provision.Running), "paused":
-		return new(string(provision.Running))
+	case string(guest.Running), "paused":
+		return new(string(guest.Running))
 	default:
-		return new(string(provision.Stopped))
+		return new(string(guest.Stopped))
 	}
 }
 

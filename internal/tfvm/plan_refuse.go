@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -20,7 +20,7 @@ func (p *planning) refuseProtected(verb string) {
 
 // runs reports whether the VM runs, and goes on running as far as the plan says.
 func (p *planning) runs() bool {
-	return value(p.prior.Status) == "running" && value(p.plan.PowerState) != string(provision.Stopped)
+	return value(p.prior.Status) == "running" && value(p.plan.PowerState) != string(guest.Stopped)
 }
 
 // refuseChanges refuses what cannot be changed in place and is no reason to replace the VM either.

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -36,7 +37,7 @@ func (p *planning) checkServer(ctx context.Context) {
 	}
 	problems := p.r.machines.Check(ctx, request)
 	if !chosen {
-		problems = slices.DeleteFunc(problems, func(problem *provision.FieldError) bool { return problem.Path == "node" })
+		problems = slices.DeleteFunc(problems, func(problem *guest.FieldError) bool { return problem.Path == "node" })
 	}
 	p.diags.Append(tfkit.Refuse(p.r.attempt("plan", &p.plan, nil), problems)...)
 }
@@ -58,12 +59,12 @@ func (p *planning) sourceKnown() bool {
 }
 
 // request is what the server can be asked about the plan.
-func (p *planning) request() provision.PlanRequest {
+func (p *planning) request() preflight.Request {
 	plan, prior, creating := p.plan, p.prior, p.creating()
-	q := provision.PlanRequest{Creating: creating, Node: value(plan.Node), Nodes: plan.Nodes,
+	q := preflight.Request{Creating: creating, Node: value(plan.Node), Nodes: plan.Nodes,
 		Storages: map[string]string{}, Bridges: map[string]string{}, Images: map[string]string{}}
 	if differ(prior.Node, plan.Node) { // everything is asked of the node that it goes to
-		q.Moving = &provision.Moving{VMID: int(value(prior.VMID)), From: *prior.Node, Running: p.runs(),
+		q.Moving = &preflight.Moving{VMID: int(value(prior.VMID)), From: *prior.Node, Running: p.runs(),
 			Prior: p.before.spec(false), Planned: p.after.spec(false)}
 		prior = model{Pool: prior.Pool, CDROMs: prior.CDROMs, Options: vm.Options{VMStateStorage: prior.VMStateStorage}}
 	}
@@ -99,7 +100,7 @@ func (p *planning) request() provision.PlanRequest {
 }
 
 // addChangedDisks notes the storages and the images of disks that are new or change them.
-func (m *model) addChangedDisks(q provision.PlanRequest, prior model) {
+func (m *model) addChangedDisks(q preflight.Request, prior model) {
 	for slot, d := range m.Disks {
 		was := prior.Disks[slot]
 		addChanged(q.Storages, "disks."+slot+".storage", was.Storage, d.Storage)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -22,7 +22,7 @@ type volumeNames struct {
 	*planning
 	attached map[string]string // volumes by the slot that gets them
 	present  map[string]string // slots whose volume is called otherwise by now, with its name
-	held     *provision.Holdings
+	held     *guest.Holdings
 	asked    bool
 }
 
@@ -132,7 +132,7 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 	}
 }
 
-func slotWith(held *provision.Holdings, volume string) string {
+func slotWith(held *guest.Holdings, volume string) string {
 	for _, slot := range slices.Sorted(maps.Keys(held.Slots)) {
 		if held.Slots[slot] == volume {
 			return slot
@@ -142,7 +142,7 @@ func slotWith(held *provision.Holdings, volume string) string {
 }
 
 // holdings asks once. Nil: the server cannot be asked.
-func (v *volumeNames) holdings(ctx context.Context) *provision.Holdings {
+func (v *volumeNames) holdings(ctx context.Context) *guest.Holdings {
 	if v.asked || v.r.machines == nil {
 		return v.held
 	}

@@ -7,8 +7,9 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
 // The keys of private state.
@@ -34,9 +35,9 @@ type keyWriter interface {
 // privateState is what the provider keeps about a VM beside its state.
 type privateState struct {
 	Managed  tfplan.Managed
-	Identity provision.Identity
-	Residues []provision.Residue
-	Proof    *provision.Proof
+	Identity guest.Identity
+	Residues []tx.Residue
+	Proof    *guest.Proof
 	Replaces int
 	Silent   bool
 	Gone     bool
@@ -86,7 +87,7 @@ func (m privateState) write(ctx context.Context, out keyWriter) diag.Diagnostics
 }
 
 // writeIdentity writes the identity alone.
-func writeIdentity(ctx context.Context, out keyWriter, identity provision.Identity) diag.Diagnostics {
+func writeIdentity(ctx context.Context, out keyWriter, identity guest.Identity) diag.Diagnostics {
 	raw, err := json.Marshal(identity)
 	if err != nil {
 		var diags diag.Diagnostics
@@ -98,7 +99,7 @@ func writeIdentity(ctx context.Context, out keyWriter, identity provision.Identi
 
 // writeAgent writes whether the agent of a guest that was asked answered, where that is news. A silent agent costs the node a
 // worker for seconds, so those that are known for it are asked last.
-func writeAgent(ctx context.Context, out keyWriter, guest provision.Guest, private privateState) diag.Diagnostics {
+func writeAgent(ctx context.Context, out keyWriter, guest guest.Guest, private privateState) diag.Diagnostics {
 	switch {
 	case guest.Silent && !private.Silent:
 		return out.SetKey(ctx, keySilent, []byte("true"))
@@ -128,9 +129,9 @@ func writeReplaced(ctx context.Context, out keyWriter, prior model) diag.Diagnos
 }
 
 // writeResidues writes the residues alone.
-func writeResidues(ctx context.Context, out keyWriter, left []provision.Residue) diag.Diagnostics {
+func writeResidues(ctx context.Context, out keyWriter, left []tx.Residue) diag.Diagnostics {
 	if left == nil {
-		left = []provision.Residue{}
+		left = []tx.Residue{}
 	}
 	raw, err := json.Marshal(left)
 	if err != nil {

@@ -7,9 +7,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
 // Read refreshes the state. It drops a VM only when it is proven to be gone and nothing is left of it; where the server
@@ -34,42 +35,42 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.timeouts().Read, tfkit.ReadTimeout))
 	defer cancel()
 
-	guest, seen, err := r.machines.Read(ctx, state.ref(private))
+	found, seen, err := r.machines.Read(ctx, state.ref(private))
 	if diags := whyNotRead(attempt, seen, err); len(diags) > 0 {
 		resp.Diagnostics.Append(diags...)
 		return
 	}
 	switch {
-	case guest.Husk:
+	case found.Husk:
 		resp.Diagnostics.AddWarning(attempt.Thing+" is gone",
 			"Its destroy was interrupted while it removed a volume, for which it had made an empty VM of the same id. "+
 				"\"terraform destroy\" and the next apply remove both.")
-	case seen == provision.Found:
-		resp.Diagnostics.Append(writeAgent(ctx, resp.Private, guest, private)...)
-		r.withTagStyle(ctx, v, state.Tags, guest.Spec.Tags).refresh(ctx, req, resp, state.withKnownAddresses(guest), private)
+	case seen == guest.Found:
+		resp.Diagnostics.Append(writeAgent(ctx, resp.Private, found, private)...)
+		r.withTagStyle(ctx, v, state.Tags, found.Spec.Tags).refresh(ctx, req, resp, state.withKnownAddresses(found), private)
 	}
 	left := r.recheckResidues(ctx, state.ref(private), private.Residues, attempt, resp)
-	if seen == provision.Gone && len(left) == 0 && !resp.Diagnostics.HasError() {
+	if seen == guest.Gone && len(left) == 0 && !resp.Diagnostics.HasError() {
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	resp.Diagnostics.Append(writeGone(ctx, resp.Private, seen == provision.Gone || guest.Husk, private)...)
+	resp.Diagnostics.Append(writeGone(ctx, resp.Private, seen == guest.Gone || found.Husk, private)...)
 }
 
 // whyNotRead is what is said where the server does not tell what is true of the VM in state; nothing where it does.
-func whyNotRead(a tfkit.Attempt, seen provision.Seen, err error) diag.Diagnostics {
-	var other *provision.IdentityError
+func whyNotRead(a tfkit.Attempt, seen guest.Seen, err error) diag.Diagnostics {
+	var other *guest.IdentityError
 	switch {
 	case errors.As(err, &other), tfkit.LoginRefused(err), tfkit.Unreachable(err):
 		return tfkit.Diagnose(a, err)
-	case seen == provision.Unknown || err != nil:
+	case seen == guest.Unknown || err != nil:
 		return tfkit.NotRefreshed(a, err)
 	}
 	return nil
 }
 
 // refresh writes what the server says into state, and notes the identity of a VM that has none yet.
-func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, guest provision.Guest,
+func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, guest guest.Guest,
 	private privateState) {
 	server, diags := v.server(ctx, guest)
 	resp.Diagnostics.Append(diags...)
@@ -89,8 +90,8 @@ func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *res
 }
 
 // recheckResidues looks whether what an earlier failure left is still there.
-func (r *Resource) recheckResidues(ctx context.Context, ref provision.Ref, residues []provision.Residue, attempt tfkit.Attempt,
-	resp *resource.ReadResponse) []provision.Residue {
+func (r *Resource) recheckResidues(ctx context.Context, ref guest.Ref, residues []tx.Residue, attempt tfkit.Attempt,
+	resp *resource.ReadResponse) []tx.Residue {
 	if len(residues) == 0 {
 		return nil
 	}

@@ -13,23 +13,30 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-log/tflog"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvalue"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
 // machines is what the resource needs of package provision.
 type machines interface {
-	Create(ctx context.Context, r provision.CreateRequest) (provision.Created, error)
-	Read(ctx context.Context, ref provision.Ref) (provision.Guest, provision.Seen, error)
-	Recheck(ctx context.Context, ref provision.Ref, left []provision.Residue) ([]provision.Residue, error)
-	Update(ctx context.Context, r provision.UpdateRequest) (provision.Guest, []provision.Warning, error)
-	Delete(ctx context.Context, r provision.DeleteRequest) ([]provision.Residue, []provision.Warning, error)
-	Adopt(ctx context.Context, node string, vmid int) (provision.Guest, error)
-	Check(ctx context.Context, r provision.PlanRequest) []*provision.FieldError
+	Create(ctx context.Context, r create.Request) (create.Created, error)
+	Read(ctx context.Context, ref guest.Ref) (guest.Guest, guest.Seen, error)
+	Recheck(ctx context.Context, ref guest.Ref, left []tx.Residue) ([]tx.Residue, error)
+	Update(ctx context.Context, r change.Request) (guest.Guest, []guest.Warning, error)
+	Delete(ctx context.Context, r remove.Request) ([]tx.Residue, []guest.Warning, error)
+	Adopt(ctx context.Context, node string, vmid int) (guest.Guest, error)
+	Check(ctx context.Context, r preflight.Request) []*guest.FieldError
 	Place(ctx context.Context, nodes []string) string
-	Holdings(ctx context.Context, ref provision.Ref, sized []string) (provision.Holdings, error)
+	Holdings(ctx context.Context, ref guest.Ref, sized []string) (guest.Holdings, error)
 }
 
 // Resource is proxmox_vm.
@@ -119,7 +126,7 @@ func (v values) raw(ctx context.Context, m model) (tftypes.Value, diag.Diagnosti
 }
 
 // server is what the server says about a guest, as a raw value.
-func (v values) server(ctx context.Context, g provision.Guest) (tftypes.Value, diag.Diagnostics) {
+func (v values) server(ctx context.Context, g guest.Guest) (tftypes.Value, diag.Diagnostics) {
 	return v.raw(ctx, fromGuest(g))
 }
 
@@ -154,14 +161,14 @@ func maskPassword(ctx context.Context, password *string) context.Context {
 }
 
 // ref is the VM in state.
-func (m *model) ref(private privateState) provision.Ref {
+func (m *model) ref(private privateState) guest.Ref {
 	unseen := m.UUID == nil && len(private.Managed) == 0 // the refresh fills everything in
 	identity := private.Identity
 	if identity.IsZero() && private.Proof == nil { // Terraform hands the destroy of a tainted resource no private state
 		identity.UUID = value(m.UUID)
 	}
-	return provision.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: identity, Proof: private.Proof, Status: value(m.Status),
-		Agent: provision.AgentMemory{Enabled: m.Agent != nil && value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"),
+	return guest.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: identity, Proof: private.Proof, Status: value(m.Status),
+		Agent: agent.Memory{Enabled: m.Agent != nil && value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"),
 			Silent: private.Silent},
 		Firewall: m.Firewall != nil || private.Managed["firewall"] || unseen, HA: m.HA != nil || private.Managed["ha"]}
 }

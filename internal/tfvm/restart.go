@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
@@ -22,7 +22,7 @@ func pendingRestart(prior, plan model, managed tfplan.Managed) []string {
 
 // endsStopped reports whether the guest is to be off after the apply: what waits for its restart is in force then.
 func (m *model) endsStopped() bool {
-	return value(m.PowerState) == string(provision.Stopped) || keepsOff(m.HA)
+	return value(m.PowerState) == string(guest.Stopped) || keepsOff(m.HA)
 }
 
 // manages tells whether the configuration has set an attribute, one below it or one above it.

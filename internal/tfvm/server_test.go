@@ -12,20 +12,25 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
 // fake is a cluster whose answers a test chooses. A nil function fails the test when it is called.
 type fake struct {
 	t      *testing.T
-	create func(provision.CreateRequest) (provision.Created, error)
-	read   func(provision.Ref) (provision.Guest, provision.Seen, error)
-	left   func([]provision.Residue) ([]provision.Residue, error)
-	update func(provision.UpdateRequest) (provision.Guest, []provision.Warning, error)
-	remove func(provision.DeleteRequest) ([]provision.Residue, []provision.Warning, error)
-	adopt  func(string, int) (provision.Guest, error)
-	check  func(provision.PlanRequest) []*provision.FieldError
+	create func(create.Request) (create.Created, error)
+	read   func(guest.Ref) (guest.Guest, guest.Seen, error)
+	left   func([]tx.Residue) ([]tx.Residue, error)
+	update func(change.Request) (guest.Guest, []guest.Warning, error)
+	remove func(remove.Request) ([]tx.Residue, []guest.Warning, error)
+	adopt  func(string, int) (guest.Guest, error)
+	check  func(preflight.Request) []*guest.FieldError
 }
 
 func (f *fake) missing(what string) {
@@ -33,23 +38,23 @@ func (f *fake) missing(what string) {
 	f.t.Errorf("%s was called", what)
 }
 
-func (f *fake) Create(_ context.Context, r provision.CreateRequest) (provision.Created, error) {
+func (f *fake) Create(_ context.Context, r create.Request) (create.Created, error) {
 	if f.create == nil {
 		f.missing("create")
-		return provision.Created{}, nil
+		return create.Created{}, nil
 	}
 	return f.create(r)
 }
 
-func (f *fake) Read(_ context.Context, ref provision.Ref) (provision.Guest, provision.Seen, error) {
+func (f *fake) Read(_ context.Context, ref guest.Ref) (guest.Guest, guest.Seen, error) {
 	if f.read == nil {
 		f.missing("read")
-		return provision.Guest{}, provision.Unknown, nil
+		return guest.Guest{}, guest.Unknown, nil
 	}
 	return f.read(ref)
 }
 
-func (f *fake) Recheck(_ context.Context, _ provision.Ref, left []provision.Residue) ([]provision.Residue, error) {
+func (f *fake) Recheck(_ context.Context, _ guest.Ref, left []tx.Residue) ([]tx.Residue, error) {
 	if f.left == nil {
 		f.missing("recheck")
 		return left, nil
@@ -57,15 +62,15 @@ func (f *fake) Recheck(_ context.Context, _ provision.Ref, left []provision.Resi
 	return f.left(left)
 }
 
-func (f *fake) Update(_ context.Context, r provision.UpdateRequest) (provision.Guest, []provision.Warning, error) {
+func (f *fake) Update(_ context.Context, r change.Request) (guest.Guest, []guest.Warning, error) {
 	if f.update == nil {
 		f.missing("update")
-		return provision.Guest{}, nil, nil
+		return guest.Guest{}, nil, nil
 	}
 	return f.update(r)
 }
 
-func (f *fake) Delete(_ context.Context, r provision.DeleteRequest) ([]provision.Residue, []provision.Warning, error) {
+func (f *fake) Delete(_ context.Context, r remove.Request) ([]tx.Residue, []guest.Warning, error) {
 	if f.remove == nil {
 		f.missing("delete")
 		return nil, nil, nil
@@ -73,21 +78,21 @@ func (f *fake) Delete(_ context.Context, r provision.DeleteRequest) ([]provision
 	return f.remove(r)
 }
 
-func (f *fake) Adopt(_ context.Context, node string, vmid int) (provision.Guest, error) {
+func (f *fake) Adopt(_ context.Context, node string, vmid int) (guest.Guest, error) {
 	if f.adopt == nil {
 		f.missing("adopt")
-		return provision.Guest{}, nil
+		return guest.Guest{}, nil
 	}
 	return f.adopt(node, vmid)
 }
 
 func (*fake) Place(context.Context, []string) string { return "" }
 
-func (*fake) Holdings(context.Context, provision.Ref, []string) (provision.Holdings, error) {
-	return provision.Holdings{}, nil
+func (*fake) Holdings(context.Context, guest.Ref, []string) (guest.Holdings, error) {
+	return guest.Holdings{}, nil
 }
 
-func (f *fake) Check(_ context.Context, r provision.PlanRequest) []*provision.FieldError {
+func (f *fake) Check(_ context.Context, r preflight.Request) []*guest.FieldError {
 	if f.check == nil {
 		return nil
 	}

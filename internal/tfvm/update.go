@@ -7,7 +7,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -58,7 +59,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 
 // afterFailedUpdate writes what is true by now. Both what was and what is to be configured is managed from here on.
 func (v values) afterFailedUpdate(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse,
-	guest provision.Guest, private privateState) {
+	guest guest.Guest, private privateState) {
 	managed := private.Managed.Union(v.shape.Managed(req.Config.Raw))
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, managed.JSON())...)
 	if guest.VMID == 0 {
@@ -72,20 +73,20 @@ func (v values) afterFailedUpdate(ctx context.Context, req resource.UpdateReques
 }
 
 // changesNothing reports whether an update only changes what the provider notes: no request is made then.
-func changesNothing(r provision.UpdateRequest, prior model) bool {
-	power := r.PowerState == provision.Unmanaged || string(r.PowerState) == value(powerState(value(prior.Status)))
+func changesNothing(r change.Request, prior model) bool {
+	power := r.PowerState == guest.Unmanaged || string(r.PowerState) == value(powerState(value(prior.Status)))
 	stays := r.Node == "" || r.Node == r.Ref.Node
 	return power && stays && len(r.Due) == 0 && r.Pool == r.PriorPool && reflect.DeepEqual(r.PriorFirewall, r.Firewall) &&
 		reflect.DeepEqual(r.PriorHA, r.HA) && vm.Diff(r.Prior, r.Planned).Empty()
 }
 
 // updateRequest is the difference between state and plan as a request.
-func updateRequest(prior, plan model, private privateState, password *string) provision.UpdateRequest {
+func updateRequest(prior, plan model, private privateState, password *string) change.Request {
 	before, after := normalized(prior, plan, private.Managed)
 	if has := value(prior.Machine); vm.IsWindows(value(prior.OSType)) && !vm.IsWindows(value(plan.OSType)) && (has == "q35" || has == "pc") {
 		before.Machine = nil // what PVE pinned for Windows; the wish holds from now on
 	}
-	request := provision.UpdateRequest{
+	request := change.Request{
 		Ref:       prior.ref(private),
 		Prior:     before.spec(false),
 		Planned:   after.spec(false),
@@ -93,7 +94,7 @@ func updateRequest(prior, plan model, private privateState, password *string) pr
 		PriorHA: prior.HA, HA: plan.HA,
 		PriorFirewall: prior.Firewall, Firewall: plan.Firewall,
 		BootOrder:  plan.BootOrder,
-		PowerState: provision.PowerState(value(plan.PowerState)), Due: pendingRestart(prior, plan, private.Managed),
+		PowerState: guest.PowerState(value(plan.PowerState)), Due: pendingRestart(prior, plan, private.Managed),
 	}
 	if differ(prior.Node, plan.Node) { // one that is somewhere else by now for another reason is followed
 		request.Node = *plan.Node
@@ -118,13 +119,13 @@ func updateRequest(prior, plan model, private privateState, password *string) pr
 }
 
 // restart is the reboot policy.
-func (m *model) restart() provision.Restart {
+func (m *model) restart() change.Restart {
 	switch value(m.RebootPolicy) {
 	case "never":
-		return provision.RestartNever
+		return change.RestartNever
 	case "force":
-		return provision.RestartForcibly
+		return change.RestartForcibly
 	default:
-		return provision.RestartGracefully
+		return change.RestartGracefully
 	}
 }

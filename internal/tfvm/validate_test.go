@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -38,16 +38,16 @@ func TestValidateConfig(t *testing.T) {
 			want: `disks["scsi0"].storage: needs a storage`},
 		"an image on a clone, no place": {config: model{Clone: clone, Disks: disks{"scsi1": {ImportFrom: new("local:import/x.qcow2")}}},
 			want: `disks["scsi1"].storage: needs a storage`},
-		"HA off and running": {config: model{PowerState: new("running"), HA: &provision.HA{State: new("disabled")}},
+		"HA off and running": {config: model{PowerState: new("running"), HA: &guest.HA{State: new("disabled")}},
 			want: `power_state: keep the VM off`},
-		"HA on and stopped": {config: model{PowerState: new("stopped"), HA: &provision.HA{}},
+		"HA on and stopped": {config: model{PowerState: new("stopped"), HA: &guest.HA{}},
 			want: `power_state: keep the VM running`},
-		"HA that is not known": {config: model{PowerState: new("stopped"), HA: &provision.HA{}}, open: []string{"ha.state"}},
-		"a group's action in a rule": {config: model{Firewall: &provision.Firewall{Rules: []provision.FirewallRule{{Type: new("in"),
+		"HA that is not known": {config: model{PowerState: new("stopped"), HA: &guest.HA{}}, open: []string{"ha.state"}},
+		"a group's action in a rule": {config: model{Firewall: &guest.Firewall{Rules: []guest.FirewallRule{{Type: new("in"),
 			Action: new("web")}}}}, want: `firewall.rules: ACCEPT, DROP or REJECT, not web`},
-		"a rule that names a group": {config: model{Firewall: &provision.Firewall{Rules: []provision.FirewallRule{{Type: new("group"),
+		"a rule that names a group": {config: model{Firewall: &guest.Firewall{Rules: []guest.FirewallRule{{Type: new("group"),
 			Action: new("web")}}}}},
-		"ports without a protocol": {config: model{Firewall: &provision.Firewall{Rules: []provision.FirewallRule{{Type: new("in"),
+		"ports without a protocol": {config: model{Firewall: &guest.Firewall{Rules: []guest.FirewallRule{{Type: new("in"),
 			Action: new("DROP"), DPort: new("80")}}}}, want: `firewall.rules: dport needs a protocol`},
 		"two sources": {config: model{Clone: &cloneModel{VMID: new(int64(9000)), Name: new("t")}},
 			want: `clone.name: exactly one source, but vmid and name`},

@@ -4,22 +4,22 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
 // request is what is waited for, nil if nothing is.
-func (w *waitForModel) request() *provision.Wait {
+func (w *waitForModel) request() *guest.Wait {
 	if w == nil || !value(w.Agent) && !value(w.IPv4) && !value(w.IPv6) {
 		return nil
 	}
-	return &provision.Wait{Agent: value(w.Agent), IPv4: value(w.IPv4), IPv6: value(w.IPv6),
+	return &guest.Wait{Agent: value(w.Agent), IPv4: value(w.IPv4), IPv6: value(w.IPv6),
 		Timeout: tfkit.Duration(w.Timeout, 0), Warn: value(w.OnTimeout) == "warn"}
 }
 
 // isWaiting reports whether an operation has done its work, and the guest only did not get as far as it was waited for.
 func isWaiting(err error) bool {
-	var failed *provision.WaitError
+	var failed *guest.WaitError
 	return errors.As(err, &failed)
 }
 
