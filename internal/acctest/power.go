@@ -95,7 +95,8 @@ func (w *World) accountForPower(t testing.TB) {
 	for off := range all {
 		counts[off.Kind]++
 		if !w.power.asked[off] && off.Kind != state.PowerDied && off.Kind != state.PowerNode && !slices.Contains(w.power.expected, off.Kind) {
-			t.Errorf("VM %d went off (%s, by %s of %s) although no configuration asked for it; see ExpectPowerOffs", off.VMID, off.Kind, off.TaskType, off.User)
+			t.Errorf("VM %d went off (%s, by %s of %s) although no configuration asked for it; see ExpectPowerOffs", off.VMID, off.Kind,
+				off.TaskType, off.User)
 		}
 	}
 	if name := os.Getenv(PowerTally); name != "" && len(counts) > 0 {

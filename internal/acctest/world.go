@@ -80,7 +80,8 @@ func OpenWorld(o pvesim.Options) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &World{Sim: sim, base: sim.Snapshot(), power: powerWatch{asked: map[pvesim.PowerOff]bool{}, unasked: map[pvesim.PowerOff]bool{}}}, nil
+	return &World{Sim: sim, base: sim.Snapshot(),
+		power: powerWatch{asked: map[pvesim.PowerOff]bool{}, unasked: map[pvesim.PowerOff]bool{}}}, nil
 }
 
 // Close ends the cluster.
@@ -180,7 +181,8 @@ func (w *World) sshArgument() string {
 			nodes += fmt.Sprintf("      %s = { address = %q, port = %s }\n", name, host, port)
 		}
 	})
-	return fmt.Sprintf("  ssh = {\n    username = \"root\"\n    private_key = <<EOT\n%sEOT\n    known_hosts = <<EOT\n%sEOT\n    nodes = {\n%s    }\n  }\n",
+	return fmt.Sprintf("  ssh = {\n    username = \"root\"\n    private_key = <<EOT\n%sEOT\n    known_hosts = <<EOT\n%sEOT\n"+
+		"    nodes = {\n%s    }\n  }\n",
 		w.Sim.SSHPrivateKeyPEM(), w.Sim.SSHKnownHosts(), nodes)
 }
 

@@ -134,7 +134,8 @@ func (k *kind) accepts(ctx context.Context, r full, req *tfprotov6.ValidateResou
 
 // read has the resource refresh a state. answer is nil where the framework has to go on from what the resource says, and resp
 // where it was not asked.
-func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequest) (resp *resource.ReadResponse, answer *tfprotov6.ReadResourceResponse) {
+func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequest) (
+	resp *resource.ReadResponse, answer *tfprotov6.ReadResourceResponse) {
 	noted, ok := parsePrivate(req.Private)
 	state, fits := k.unpack(req.CurrentState, false)
 	if !ok || !fits || state.IsNull() || !k.isState(state) || req.CurrentIdentity != nil || req.ProviderMeta != nil {
@@ -165,7 +166,8 @@ func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequ
 }
 
 // plan has the resource plan, likewise. Where Terraform proposes a change, that is for resources that plan by themselves.
-func (k *kind) plan(ctx context.Context, r full, req *tfprotov6.PlanResourceChangeRequest) (resp *resource.ModifyPlanResponse, answer *tfprotov6.PlanResourceChangeResponse) {
+func (k *kind) plan(ctx context.Context, r full, req *tfprotov6.PlanResourceChangeRequest) (
+	resp *resource.ModifyPlanResponse, answer *tfprotov6.PlanResourceChangeResponse) {
 	ask, proposed, ok := k.planRequest(r, req)
 	noted, fits := parsePrivate(req.PriorPrivate)
 	if !ok || !fits || req.PriorIdentity != nil || req.ProviderMeta != nil {
@@ -191,7 +193,8 @@ func (k *kind) plan(ctx context.Context, r full, req *tfprotov6.PlanResourceChan
 }
 
 // planRequest is what a resource is asked, and what the framework proposes. ok is false where that is the framework's affair.
-func (k *kind) planRequest(r full, req *tfprotov6.PlanResourceChangeRequest) (ask resource.ModifyPlanRequest, proposed *tfprotov6.DynamicValue, ok bool) {
+func (k *kind) planRequest(r full, req *tfprotov6.PlanResourceChangeRequest) (
+	ask resource.ModifyPlanRequest, proposed *tfprotov6.DynamicValue, ok bool) {
 	prior, ok := k.unpack(req.PriorState, false)
 	plan, fits := k.unpack(req.ProposedNewState, true)
 	config, known := k.unpack(req.Config, true)

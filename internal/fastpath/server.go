@@ -73,7 +73,8 @@ func (s *server) StopProvider(ctx context.Context, req *tfprotov6.StopProviderRe
 }
 
 // UpgradeResourceState reads a state of the present version.
-func (s *server) UpgradeResourceState(ctx context.Context, req *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
+func (s *server) UpgradeResourceState(ctx context.Context, req *tfprotov6.UpgradeResourceStateRequest) (
+	*tfprotov6.UpgradeResourceStateResponse, error) {
 	if k := s.kinds()[req.TypeName]; k != nil && req.Version == k.schema.Version && req.RawState != nil && req.RawState.Flatmap == nil {
 		if packed, ok := k.place.repack(req.RawState.JSON); ok && len(packed) > 1 { // a byte is null
 			return &tfprotov6.UpgradeResourceStateResponse{UpgradedState: &tfprotov6.DynamicValue{MsgPack: packed}}, nil
@@ -83,7 +84,8 @@ func (s *server) UpgradeResourceState(ctx context.Context, req *tfprotov6.Upgrad
 }
 
 // ValidateResourceConfig accepts a configuration with which nothing is wrong.
-func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
+func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest) (
+	*tfprotov6.ValidateResourceConfigResponse, error) {
 	if k := s.kinds()[req.TypeName]; k != nil {
 		within, end := s.begin(ctx)
 		defer end()
@@ -116,7 +118,8 @@ func (s *server) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRe
 }
 
 // PlanResourceChange plans.
-func (s *server) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
+func (s *server) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (
+	*tfprotov6.PlanResourceChangeResponse, error) {
 	if k, configuration := s.kinds()[req.TypeName], s.watched.configuration.Load(); k != nil && configuration != nil {
 		within, end := s.begin(ctx)
 		defer end()

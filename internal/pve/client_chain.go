@@ -103,7 +103,8 @@ type envelope struct {
 // do sends a request through the chain and unwraps the answer. Every error is an *Error.
 func (c *Client) do(ctx context.Context, r *request) (envelope, error) {
 	if strings.Contains(r.path, "//") || strings.HasSuffix(r.path, "/") || strings.Contains(r.path, "/../") {
-		return envelope{}, &Error{Op: r.op, Method: r.method, Path: r.path, Kind: Invalid, Message: "a name in the path is empty or not a name; nothing was sent"}
+		return envelope{}, &Error{Op: r.op, Method: r.method, Path: r.path, Kind: Invalid,
+			Message: "a name in the path is empty or not a name; nothing was sent"}
 	}
 	c.redact.learn(r.params)
 	if r.isWrite() {

@@ -14,7 +14,8 @@ import (
 
 // DeleteVM starts the removal of a VM with the volumes that its config names. Volumes that could not be freed do not fail
 // the task (until qemu-server 9.1.19 they are only in its log), and orphans of the same id are left alone: list the
-// storages afterwards. purge also removes it from HA, replication and backup jobs. A lock and linked clones fail in the task, a running VM and protection at once.
+// storages afterwards. purge also removes it from HA, replication and backup jobs. A lock and linked clones fail in the task, a running VM
+// and protection at once.
 func (c *Client) DeleteVM(ctx context.Context, node string, vmid int, purge bool) (UPID, error) {
 	p := Params{}
 	if purge {

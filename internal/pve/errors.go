@@ -177,7 +177,8 @@ func inputRules() []messageRule {
 		{"parameter '*' not allowed for linked clones", Invalid, false}, // QA clone_vm
 		{"does not support", Invalid, false},                            // content types and formats
 		{"because VM contains snapshots", Invalid, false},               // QA template
-		{"you can't", Invalid, false},                                   // QA: template of a template, start of a template, move to the same place
+		// QA: template of a template, start of a template, move to the same place
+		{"you can't", Invalid, false},
 	}
 }
 

@@ -29,7 +29,8 @@ func firewallOp(verb, what, node string, vmid int) string {
 
 // FirewallOptions reads the options of a VM's firewall. It needs VM.Audit (pve-firewall API2/Firewall/VM.pm).
 func (c *Client) FirewallOptions(ctx context.Context, node string, vmid int) (FirewallOptions, error) {
-	w, err := fetch[map[string]flexString](ctx, c, firewallOp("read", "the firewall options", node, vmid), guestPath(node, vmid, "/firewall/options"), nil)
+	w, err := fetch[map[string]flexString](ctx, c, firewallOp("read", "the firewall options", node, vmid),
+		guestPath(node, vmid, "/firewall/options"), nil)
 	values, digest := firewallValues(w)
 	return FirewallOptions{Values: values, Digest: digest}, err
 }
@@ -41,7 +42,8 @@ func (c *Client) SetFirewallOptions(ctx context.Context, node string, vmid int, 
 
 // FirewallRules reads the rules of a VM's firewall. It needs VM.Audit (pve-firewall API2/Firewall/Rules.pm).
 func (c *Client) FirewallRules(ctx context.Context, node string, vmid int) (FirewallRules, error) {
-	list, err := fetch[[]map[string]flexString](ctx, c, firewallOp("read", "the firewall rules", node, vmid), guestPath(node, vmid, "/firewall/rules"), nil)
+	list, err := fetch[[]map[string]flexString](ctx, c, firewallOp("read", "the firewall rules", node, vmid),
+		guestPath(node, vmid, "/firewall/rules"), nil)
 	if err != nil {
 		return FirewallRules{}, err
 	}
@@ -62,7 +64,8 @@ func (c *Client) AddFirewallRule(ctx context.Context, node string, vmid int, p P
 
 // UpdateFirewallRule changes the rule at a position, counted from 0; p["delete"] takes properties away.
 func (c *Client) UpdateFirewallRule(ctx context.Context, node string, vmid, position int, p Params) error {
-	return c.change(ctx, firewallOp("change", "firewall rule "+strconv.Itoa(position), node, vmid), http.MethodPut, rulePath(node, vmid, position), p)
+	return c.change(ctx, firewallOp("change", "firewall rule "+strconv.Itoa(position), node, vmid), http.MethodPut,
+		rulePath(node, vmid, position), p)
 }
 
 // DeleteFirewallRule takes the rule at a position away; those below it move up.
@@ -71,7 +74,8 @@ func (c *Client) DeleteFirewallRule(ctx context.Context, node string, vmid, posi
 	if digest != "" {
 		p["digest"] = digest
 	}
-	return c.change(ctx, firewallOp("delete", "firewall rule "+strconv.Itoa(position), node, vmid), http.MethodDelete, rulePath(node, vmid, position), p)
+	return c.change(ctx, firewallOp("delete", "firewall rule "+strconv.Itoa(position), node, vmid), http.MethodDelete,
+		rulePath(node, vmid, position), p)
 }
 
 func rulePath(node string, vmid, position int) string {

@@ -39,7 +39,8 @@ type preconditionsWire struct {
 
 // MigrationPreconditions asks whether a VM can be migrated to a node. Needs VM.Migrate. A locked VM is Locked.
 func (c *Client) MigrationPreconditions(ctx context.Context, node string, vmid int, target string) (Preconditions, error) {
-	w, err := fetch[preconditionsWire](ctx, c, "ask whether "+guestName(node, vmid)+" can migrate to "+target, guestPath(node, vmid, "/migrate"), Params{"target": target})
+	w, err := fetch[preconditionsWire](ctx, c, "ask whether "+guestName(node, vmid)+" can migrate to "+target,
+		guestPath(node, vmid, "/migrate"), Params{"target": target})
 	p := Preconditions{Running: bool(w.Running), Allowed: w.Allowed, LocalResources: w.LocalResources}
 	for name, lacks := range w.Refused {
 		if p.Refused == nil {
@@ -48,7 +49,8 @@ func (c *Client) MigrationPreconditions(ctx context.Context, node string, vmid i
 		p.Refused[name] = lacks.Storages
 	}
 	for _, d := range w.LocalDisks {
-		p.LocalDisks = append(p.LocalDisks, LocalDisk{Volume: string(d.Volume), Drive: string(d.Drive), CDROM: bool(d.CDROM), Unused: bool(d.Unused)})
+		disk := LocalDisk{Volume: string(d.Volume), Drive: string(d.Drive), CDROM: bool(d.CDROM), Unused: bool(d.Unused)}
+		p.LocalDisks = append(p.LocalDisks, disk)
 	}
 	return p, err
 }

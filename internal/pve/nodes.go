@@ -162,7 +162,8 @@ func (w nodeStatusWire) status() NodeStatus {
 			HVM: string(w.CPUInfo.HVM), UserHz: int64(w.CPUInfo.UserHz),
 		},
 		Memory: w.Memory.memory(), Swap: w.Swap.memory(), KSMShared: int64(w.KSM.Shared), PVEVersion: string(w.PVEVersion),
-		RootFS: Filesystem{Total: int64(w.RootFS.Total), Used: int64(w.RootFS.Used), Free: int64(w.RootFS.Free), Available: int64(w.RootFS.Avail)},
+		RootFS: Filesystem{Total: int64(w.RootFS.Total), Used: int64(w.RootFS.Used), Free: int64(w.RootFS.Free),
+			Available: int64(w.RootFS.Avail)},
 	}
 	for _, load := range w.LoadAvg {
 		s.LoadAverage = append(s.LoadAverage, string(load))

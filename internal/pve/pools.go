@@ -36,7 +36,8 @@ func (c *Client) Pool(ctx context.Context, id string) (Pool, error) {
 	case err == nil && len(list) == 1:
 		w = list[0]
 	case err == nil:
-		return Pool{}, &Error{Op: op, Method: http.MethodGet, Path: "/pools", Status: http.StatusOK, Kind: NotFound, Message: "pool '" + id + "' does not exist"}
+		return Pool{}, &Error{Op: op, Method: http.MethodGet, Path: "/pools", Status: http.StatusOK, Kind: NotFound,
+			Message: "pool '" + id + "' does not exist"}
 	case isOldPoolAPI(err, id):
 		if w, err = fetch[poolWire](ctx, c, op, "/pools/"+id, nil); err != nil {
 			return Pool{}, err

@@ -20,7 +20,8 @@ type guestConfigWire map[string]json.RawMessage
 // CurrentConfig reads the values that are in force, without pending ones. A VM that does not exist on that node is
 // NotFound; without VM.Audit it is Denied, whether it exists or not.
 func (c *Client) CurrentConfig(ctx context.Context, node string, vmid int) (GuestConfig, error) {
-	w, err := fetch[guestConfigWire](ctx, c, "read the config of "+guestName(node, vmid), guestPath(node, vmid, "/config"), Params{"current": "1"})
+	w, err := fetch[guestConfigWire](ctx, c, "read the config of "+guestName(node, vmid), guestPath(node, vmid, "/config"),
+		Params{"current": "1"})
 	if err != nil {
 		return GuestConfig{}, err
 	}

@@ -146,7 +146,8 @@ func warningCount(exitStatus string) (int, bool) {
 
 // kindOfExit: an exit status that is not the worker's own word leaves open what was done.
 func kindOfExit(exitStatus string) Kind {
-	for _, prefix := range []string{killedStatus, "unable to open file - ", "unable to read tail", "unable to extract last line", "unable to get last line"} {
+	for _, prefix := range []string{killedStatus, "unable to open file - ", "unable to read tail", "unable to extract last line",
+		"unable to get last line"} {
 		if strings.HasPrefix(exitStatus, prefix) {
 			return Ambiguous
 		}

@@ -69,7 +69,8 @@ func build(typ tftypes.Type, in reflect.Type) (*node, error) {
 		}
 	default:
 		number := n.kind == reflect.Int64 || n.kind == reflect.Float64
-		if typ.Is(tftypes.String) && n.kind == reflect.String || typ.Is(tftypes.Bool) && n.kind == reflect.Bool || typ.Is(tftypes.Number) && number {
+		if typ.Is(tftypes.String) && n.kind == reflect.String || typ.Is(tftypes.Bool) && n.kind == reflect.Bool ||
+			typ.Is(tftypes.Number) && number {
 			return n, nil
 		}
 	}

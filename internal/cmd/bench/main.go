@@ -48,7 +48,8 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(help)
 	flags.IntVar(&o.runs, "n", 3, "`runs` of each measurement, of which the median is printed")
-	flags.Func("unchanged", "comma-separated `counts` of VMs to plan, refresh and apply without a change (default 10,100,1000)", counts(&o.unchanged))
+	flags.Func("unchanged", "comma-separated `counts` of VMs to plan, refresh and apply without a change (default 10,100,1000)",
+		counts(&o.unchanged))
 	flags.Func("created", "comma-separated `counts` of VMs to create on a server that answers at once (default 50,200)", counts(&o.created))
 	flags.Func("slow", "comma-separated `counts` of VMs to create, clone and destroy on a slow server (default 1,10,50)", counts(&o.slow))
 	flags.StringVar(&o.provider, "provider", "", "`file` of the provider to measure; default is to build this source")

@@ -31,7 +31,8 @@ func newCLI(ctx context.Context, out io.Writer, world *acctest.World, binary, di
 			return nil, err
 		}
 	}
-	rc := fmt.Sprintf("provider_installation {\n  dev_overrides {\n    \"terraform-proxmox/proxmox\" = %q\n  }\n  direct {}\n}\ndisable_checkpoint = true\n", plugins)
+	rc := fmt.Sprintf("provider_installation {\n  dev_overrides {\n    \"terraform-proxmox/proxmox\" = %q\n  }\n"+
+		"  direct {}\n}\ndisable_checkpoint = true\n", plugins)
 	if err := os.WriteFile(c.config, []byte(rc), 0o600); err != nil {
 		return nil, err
 	}

@@ -33,7 +33,8 @@ const (
 // tell plays all scenes. A scene whose claims fail does not stop the next ones.
 func (s *story) tell(ctx context.Context) {
 	s.world.Change(func(w *state.World) {
-		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-4711-disk-0", Content: "images", VMID: 4711, Format: "raw", Size: 1 << 30, Data: "nobody's data"})
+		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-4711-disk-0", Content: "images", VMID: 4711, Format: "raw",
+			Size: 1 << 30, Data: "nobody's data"})
 	})
 	s.world.Mark()
 	for _, scene := range []func(context.Context){
@@ -149,7 +150,8 @@ func (s *story) changeInPlace(ctx context.Context) {
 	s.claim("the plan wants changes", r.ok && r.changes, r)
 	r = s.engine.apply(ctx)
 	s.claim("the apply succeeds", r.ok, r)
-	s.claim("PVE shows the new values", s.config(201, "description") == "changed in place" && strings.Contains(s.config(201, "scsi1"), "size=24G"), r)
+	shown := s.config(201, "description") == "changed in place" && strings.Contains(s.config(201, "scsi1"), "size=24G")
+	s.claim("PVE shows the new values", shown, r)
 	s.claim("it is still the same VM, and it runs", before != "" && s.config(201, "smbios1") == before && s.running(201), r)
 	r = s.engine.plan(ctx)
 	s.claim("the plan after it is empty", r.ok && !r.changes, r)

@@ -82,7 +82,8 @@ func options(args []string) (pvesim.Options, error) {
 	flags.StringVar(&o.Profile, "profile", "8.4", "PVE `version` to act as: "+strings.Join(pvesim.Profiles(), ", "))
 	world := flags.String("world", "", "YAML or JSON `file` that describes the cluster to start with")
 	flags.DurationVar(&o.Latency, "latency", 0, "time added to every request")
-	flags.IntVar(&o.Workers, "workers", 0, "`number` of requests that are in service at a time, like the three workers of pvedaemon; 0: no limit")
+	flags.IntVar(&o.Workers, "workers", 0, "`number` of requests that are in service at a time, like the three workers of pvedaemon; "+
+		"0: no limit")
 	flags.BoolVar(&o.Internet, "internet", false, "let downloads leave this machine")
 	flags.DurationVar(&o.TaskTime, "task-time", 0, "time that a task takes")
 	if err := flags.Parse(args); err != nil {

@@ -69,7 +69,8 @@ func describe(ctx context.Context, server tfprotov6.ProviderServer) (document, e
 		}
 	}
 	if len(response.Functions)+len(response.EphemeralResourceSchemas)+len(response.ListResourceSchemas)+len(response.ActionSchemas) > 0 {
-		return document{}, errors.New("functions, ephemeral resources, list resources and actions are not written yet: extend internal/cmd/schema")
+		return document{}, errors.New("functions, ephemeral resources, list resources and actions are not written yet: " +
+			"extend internal/cmd/schema")
 	}
 	var p providerSchema
 	if p.Provider, err = schemaOf(response.Provider); err != nil {

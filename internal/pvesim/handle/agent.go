@@ -70,7 +70,8 @@ func agentPower(kind state.PowerKind) agentAnswer {
 
 func agentFilesystems(_ *Request, g *state.Guest) any {
 	size := max(bootDiskSize(g.Running.Booted), 1<<30)
-	return []any{map[string]any{"name": "sda1", "type": "ext4", "mountpoint": "/", "disk": []any{}, "total-bytes": size, "used-bytes": size / 2}}
+	return []any{map[string]any{"name": "sda1", "type": "ext4", "mountpoint": "/", "disk": []any{}, "total-bytes": size,
+		"used-bytes": size / 2}}
 }
 
 func agentProcessors(_ *Request, g *state.Guest) any {

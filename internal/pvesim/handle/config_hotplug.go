@@ -218,7 +218,8 @@ func (p process) plugNet(g *state.Guest, opt, value string, hotplug bool) error 
 const bridgeMTU = 1500
 
 func mtuError(opt, mtu string) error {
-	return Die("netdev %s: MTU '%s' is bigger than the bridge MTU '%d' - adjust the MTU for the network device in the VM configuration, while ensuring that the bridge is configured as desired.\n", opt, mtu, bridgeMTU)
+	return Die("netdev %s: MTU '%s' is bigger than the bridge MTU '%d' - adjust the MTU for the network device in the VM configuration, "+
+		"while ensuring that the bridge is configured as desired.\n", opt, mtu, bridgeMTU)
 }
 
 func (p process) checkInterface(node, bridge string) error {

@@ -117,7 +117,8 @@ func (p process) formatted(s *state.Storage, v *state.Volume) {
 	case v.Format == "raw":
 		p.logf("Formatting '%s', fmt=raw size=%d preallocation=off", s.VolumePath(v.Name), v.Size)
 	default:
-		p.logf("Formatting '%s', fmt=%s cluster_size=65536 extended_l2=off preallocation=metadata compression_type=zlib size=%d lazy_refcounts=off refcount_bits=16",
+		p.logf("Formatting '%s', fmt=%s cluster_size=65536 extended_l2=off preallocation=metadata compression_type=zlib size=%d "+
+			"lazy_refcounts=off refcount_bits=16",
 			s.VolumePath(v.Name), v.Format, v.Size)
 	}
 }

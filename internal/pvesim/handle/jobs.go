@@ -25,7 +25,8 @@ func jobRoutes() Routes {
 }
 
 func describeReplication(w *state.World, j *state.ReplicationJob) map[string]any {
-	row := map[string]any{"id": j.ID, "type": "local", "guest": j.Guest, "jobnum": number(j.ID[strings.IndexByte(j.ID, '-')+1:]), "target": j.Target}
+	row := map[string]any{"id": j.ID, "type": "local", "guest": j.Guest, "jobnum": number(j.ID[strings.IndexByte(j.ID, '-')+1:]),
+		"target": j.Target}
 	if j.Schedule != "" {
 		row["schedule"] = j.Schedule
 	}

@@ -110,7 +110,8 @@ func (s *Server) recoverFrom(name string) {
 		}
 		s.haLog("recover service '%s' from fenced node '%s' to node '%s'", h.SID, name, to)
 		g.Node, h.Busy = to, ""
-		if slices.Contains([]string{"backup", "mounted", "migrate", "clone", "rollback", "snapshot", "snapshot-delete", "suspending", "suspended"}, g.Lock()) {
+		if slices.Contains([]string{"backup", "mounted", "migrate", "clone", "rollback", "snapshot", "snapshot-delete", "suspending",
+			"suspended"}, g.Lock()) {
 			g.SetLock("", "")
 		}
 		s.round(h.SID)

@@ -159,7 +159,8 @@ func (c *cloning) plan() error {
 	for _, opt := range slices.Sorted(maps.Keys(c.old)) {
 		value := c.old[opt]
 		switch {
-		case hasIndex(opt, "unused") || slices.Contains([]string{"lock", "parent", "snaptime", "vmstate", "snapstate", "runningmachine", "runningcpu"}, opt):
+		case hasIndex(opt, "unused") || slices.Contains([]string{"lock", "parent", "snaptime", "vmstate", "snapstate", "runningmachine",
+			"runningcpu"}, opt):
 		case hasIndex(opt, "net"):
 			n := c.Server.parseNet(c.W, opt, value)
 			n["macaddr"] = c.W.MAC()

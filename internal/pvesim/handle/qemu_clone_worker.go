@@ -128,7 +128,8 @@ func (c *cloning) copyDrives(p process, g *state.Guest) (made []string, err erro
 		made = append(made, v.Volid())
 		if c.last {
 			if err := p.worker.Checkpoint(); err != nil {
-				if source := c.W.Volume(c.node(), c.drives[opt].file()); source != nil && errors.Is(err, errInterrupted) && c.copies(opt, c.drives[opt]) {
+				if source := c.W.Volume(c.node(), c.drives[opt].file()); source != nil && errors.Is(err, errInterrupted) &&
+					c.copies(opt, c.drives[opt]) {
 					err = Die("copy failed: %s", p.convertFailed(source, v, "interrupted by signal"))
 				}
 				return made, err

@@ -100,7 +100,8 @@ func (r *Request) lockForRestore(prefix string) (*state.Guest, error) {
 	}
 	defer release()
 	if old.Type != "qemu" || old.Node != r.node() { // the check is skipped, but the file system refuses a second file
-		return nil, Die("%sunable to open file '/etc/pve/nodes/%s/qemu-server/%d.conf.tmp.%d' - File exists", prefix, r.node(), r.vmid(), r.Server.forks)
+		return nil, Die("%sunable to open file '/etc/pve/nodes/%s/qemu-server/%d.conf.tmp.%d' - File exists", prefix, r.node(), r.vmid(),
+			r.Server.forks)
 	}
 	if err := checkLock(old); err != nil {
 		return nil, Die("%s%s", prefix, text(err))

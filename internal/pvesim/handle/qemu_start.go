@@ -107,7 +107,8 @@ func (p process) launch(g *state.Guest) error {
 	}
 	sockets, cores := max(1, number(g.Config["sockets"])), max(1, number(g.Config["cores"]))
 	if vcpus := number(g.Config["vcpus"]); vcpus > sockets*cores {
-		p.logf("kvm: Invalid CPU topology: maxcpus must be equal to or greater than smp: sockets (%d) * dies (1) * modules (1) * cores (%d) * threads (1) == maxcpus (%d) < smp_cpus (%d)",
+		p.logf("kvm: Invalid CPU topology: maxcpus must be equal to or greater than smp: sockets (%d) * dies (1) * modules (1) * cores (%d) * "+
+			"threads (1) == maxcpus (%d) < smp_cpus (%d)",
 			sockets, cores, sockets*cores, vcpus)
 		return Die("start failed: QEMU exited with code 1")
 	}

@@ -27,7 +27,8 @@ func qemuSuspend(r *Request) (any, error) {
 	}
 	for opt := range r.W.Guests[r.vmid()].Config {
 		if hasIndex(opt, "hostpci") {
-			return nil, Die("cannot suspend VM to disk due to passed-through PCI device(s), which lack the possibility to save/restore their internal state")
+			return nil, Die("cannot suspend VM to disk due to passed-through PCI device(s), which lack the possibility to save/restore their " +
+				"internal state")
 		}
 	}
 	return r.onGuest("qmsuspend", func(w *Worker, g *state.Guest) error {

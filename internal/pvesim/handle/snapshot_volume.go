@@ -42,7 +42,8 @@ func (p process) snapshotVolume(g *state.Guest, opt, volid, name string) error {
 	case s.IsDir() && v.Format != "qcow2":
 		return Die("can't snapshot this image format")
 	case s.IsDir() && g.Running != nil && slices.Contains(g.Ignores, "snapshot"):
-		return Die("VM %d qmp command 'blockdev-snapshot-internal-sync' failed - Block format 'qcow2' used by device 'drive-%s' does not support internal snapshots",
+		return Die("VM %d qmp command 'blockdev-snapshot-internal-sync' failed - Block format 'qcow2' used by device 'drive-%s' does not "+
+			"support internal snapshots",
 			g.VMID, opt)
 	case s.Type == "lvmthin":
 		p.logf("  Logical volume \"snap_%s_%s\" created.", v.Name, name)
@@ -82,7 +83,8 @@ func (p process) dropVolumeSnapshot(g *state.Guest, volid, name string) error {
 	case !known && s.Type == "zfspool":
 		return Die("zfs error: could not find any snapshots to destroy; check snapshot names.")
 	case !known && s.Type == "lvmthin":
-		return Die("lvremove snapshot '%s/snap_%s_%s' error:   Failed to find logical volume \"%s/snap_%s_%s\"", s.VG(), n.File, name, s.VG(), n.File, name)
+		return Die("lvremove snapshot '%s/snap_%s_%s' error:   Failed to find logical volume \"%s/snap_%s_%s\"", s.VG(), n.File, name, s.VG(),
+			n.File, name)
 	case !known && s.IsDir() && n.Format == "qcow2":
 		return Die("command '/usr/bin/qemu-img snapshot -d %s %s' failed: exit code 1", name, s.VolumePath(file))
 	case !known:

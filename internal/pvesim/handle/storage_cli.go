@@ -114,7 +114,8 @@ func (s *Shell) zfsList(args []string, opts map[string]string) int {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if len(args) > 0 && !slices.ContainsFunc(args, func(root string) bool { return below(name, root, depth) }) || !typeWanted(all[name], opts["t"]) {
+		if len(args) > 0 && !slices.ContainsFunc(args, func(root string) bool { return below(name, root, depth) }) ||
+			!typeWanted(all[name], opts["t"]) {
 			continue
 		}
 		cells := make([]string, 0, len(columns))
@@ -189,7 +190,8 @@ func (s *Shell) zfsDestroy(args []string, opts map[string]string) int {
 	}
 	switch {
 	case len(children) > 0 && opts["R"] == "":
-		return complain("cannot destroy '%s': filesystem has dependent clones\nuse '-R' to destroy the following datasets:\n%s", name, children[0].Name)
+		return complain("cannot destroy '%s': filesystem has dependent clones\nuse '-R' to destroy the following datasets:\n%s", name,
+			children[0].Name)
 	case len(snaps) > 0 && opts["r"] == "" && opts["R"] == "":
 		return complain("cannot destroy '%s': volume has children\nuse '-r' to destroy the following datasets:\n%s@%s", name, name, snaps[0])
 	case v.Busy != "" || s.r.W.OpenedBy(s.r.node(), v) != 0:

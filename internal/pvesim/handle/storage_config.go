@@ -81,7 +81,8 @@ func createStorage(r *Request) (any, error) {
 	}
 	s := &state.Storage{ID: p["storage"], Type: p["type"], Content: splitList(p["content"]), Nodes: splitList(p["nodes"]), Total: 100 << 30,
 		Shared: r.flag("shared"), Disabled: r.flag("disable")}
-	required := map[string]string{"dir": "path", "btrfs": "path", "nfs": "export", "zfspool": "pool", "lvm": "vgname", "lvmthin": "thinpool"}[s.Type]
+	required := map[string]string{"dir": "path", "btrfs": "path", "nfs": "export", "zfspool": "pool", "lvm": "vgname",
+		"lvmthin": "thinpool"}[s.Type]
 	switch {
 	case required == "":
 		return nil, &Error{Status: 501, Message: "Storages of type '" + s.Type + "' not simulated"}

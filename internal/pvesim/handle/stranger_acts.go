@@ -173,7 +173,8 @@ func (v *visit) his(node, typ string) *state.Guest {
 	if typ == "lxc" {
 		g.Type = typ
 		root := strings.TrimSuffix(g.Config["scsi0"], ",size=1G")
-		g.Config = map[string]string{"hostname": "rival", "arch": "amd64", "ostype": "debian", "memory": "512", "swap": "512", "rootfs": root + ",size=1G"}
+		g.Config = map[string]string{"hostname": "rival", "arch": "amd64", "ostype": "debian", "memory": "512", "swap": "512",
+			"rootfs": root + ",size=1G"}
 	}
 	return g
 }

@@ -136,7 +136,8 @@ func (w *World) checkSpace(node string, s *Storage, vmid int, name string, size 
 		return fmt.Errorf("zfs error: cannot create '%s/%s': out of space", s.Path, name)
 	case s.Full && s.Type == "lvmthin":
 		_, pool, _ := strings.Cut(s.Path, "/")
-		return fmt.Errorf("lvcreate '%s/%s' error:   Cannot create new thin volume, free space in thin pool %s/%s reached threshold.", s.VG(), name, s.VG(), pool)
+		return fmt.Errorf("lvcreate '%s/%s' error:   Cannot create new thin volume, free space in thin pool %s/%s reached threshold.", s.VG(),
+			name, s.VG(), pool)
 	case s.Full && s.IsDir():
 		return fmt.Errorf("unable to create image: qemu-img: %s/images/%d/%s: Could not write: No space left on device", s.Path, vmid, name)
 	}
@@ -209,7 +210,8 @@ func (w *World) Free(node, storage, name string) (warning string, err error) {
 		case s.IsDir():
 			return fmt.Sprintf("disk image '%s' does not exist", s.VolumePath(name)), nil
 		case s.Type == "lvm": // before it removes a volume PVE activates it, to zero it out (LVMPlugin.pm, free_image)
-			return "", fmt.Errorf("can't activate LV '%s/%s' to zero-out its data:   Failed to find logical volume \"%s/%s\"", s.VG(), n.File, s.VG(), n.File)
+			return "", fmt.Errorf("can't activate LV '%s/%s' to zero-out its data:   Failed to find logical volume \"%s/%s\"", s.VG(), n.File,
+				s.VG(), n.File)
 		}
 		return "", nil
 	}

@@ -35,8 +35,10 @@ func Default(nodes []string) *World {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Nodes)) {
 		w.Put(&Volume{Storage: "local", Node: name, Name: "iso/debian.iso", Content: "iso", Format: "iso", Size: 600 * mib, Data: "debian"})
-		w.Put(&Volume{Storage: "local", Node: name, Name: "import/disk.qcow2", Content: "import", Format: "qcow2", Size: 2 * gib, Data: "cloud image"})
-		w.Put(&Volume{Storage: "local", Node: name, Name: "snippets/user.yaml", Content: "snippets", Format: "snippet", Size: 20, Data: "#cloud-config\n"})
+		w.Put(&Volume{Storage: "local", Node: name, Name: "import/disk.qcow2", Content: "import", Format: "qcow2", Size: 2 * gib,
+			Data: "cloud image"})
+		w.Put(&Volume{Storage: "local", Node: name, Name: "snippets/user.yaml", Content: "snippets", Format: "snippet", Size: 20,
+			Data: "#cloud-config\n"})
 	}
 	if len(nodes) > 0 {
 		w.defaultGuests(nodes[0])
@@ -47,7 +49,8 @@ func Default(nodes []string) *World {
 
 func defaultStorages() []*Storage {
 	return []*Storage{
-		{ID: "local", Type: "dir", Path: "/var/lib/vz", Total: 250 * gib, Content: []string{"images", "iso", "snippets", "import", "vztmpl", "backup"}},
+		{ID: "local", Type: "dir", Path: "/var/lib/vz", Total: 250 * gib,
+			Content: []string{"images", "iso", "snippets", "import", "vztmpl", "backup"}},
 		{ID: "local2", Type: "dir", Path: "/var/lib/vz2", Total: 250 * gib, Content: []string{"images"}},
 		{ID: "local-zfs", Type: "zfspool", Path: "rpool/data", Total: 500 * gib, Content: []string{"images", "rootdir"}},
 		{ID: "local-lvm", Type: "lvmthin", Path: "pve/data", Total: 500 * gib, Content: []string{"images", "rootdir"}},
@@ -74,7 +77,8 @@ func (w *World) defaultGuests(node string) {
 		"scsi0": "local-lvm:vm-8000-disk-0,size=4G", "net0": "virtio=" + w.MAC() + ",bridge=vmbr0",
 		"smbios1": "uuid=" + w.UUID(), "vmgenid": w.UUID(), "meta": meta,
 	}}
-	w.Put(&Volume{Storage: "local-zfs", Node: node, Name: "subvol-8100-disk-0", Content: "rootdir", VMID: 8100, Format: "subvol", Size: 8 * gib, Data: "container"})
+	w.Put(&Volume{Storage: "local-zfs", Node: node, Name: "subvol-8100-disk-0", Content: "rootdir", VMID: 8100, Format: "subvol",
+		Size: 8 * gib, Data: "container"})
 	w.Guests[8100] = &Guest{VMID: 8100, Type: "lxc", Node: node, Config: map[string]string{
 		"hostname": "container", "arch": "amd64", "cores": "1", "memory": "512", "ostype": "debian",
 		"rootfs": "local-zfs:subvol-8100-disk-0,size=8G",

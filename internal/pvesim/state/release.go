@@ -38,7 +38,8 @@ func (w *World) MachineRevision(version string) int {
 		number  int
 		since   Fact
 	}{
-		{"4.1", 2, MoreSCSIDrives}, {"9.2", 1, SleepStatesOff}, {"10.0", 1, HostMTUAlways}, {"11.0", 1, HostTunnelOff}, {"11.0", 2, EnlightenedVMCS},
+		{"4.1", 2, MoreSCSIDrives}, {"9.2", 1, SleepStatesOff}, {"10.0", 1, HostMTUAlways}, {"11.0", 1, HostTunnelOff},
+		{"11.0", 2, EnlightenedVMCS},
 	} {
 		if version == revision.version && w.Has(revision.since) {
 			highest = max(highest, revision.number)

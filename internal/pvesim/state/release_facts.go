@@ -17,25 +17,28 @@ var (
 var (
 	ErrorsHaveBodies = Fact{Package: "pve-http-server", Since: "5.2.0", Source: "PVE/APIServer/AnyEvent.pm, error (9a2112e)"}
 	LargerBodies     = Fact{Package: "pve-http-server", Since: "5.2.1", Source: "PVE/APIServer/AnyEvent.pm, limit_max_post (2650923)"}
-	OneRefusalText   = Fact{Package: "pve-manager", Since: "9.1.5", Backport: "8.4.17", Source: "PVE/HTTPServer.pm, auth_handler (26c10a2e; 8.4: d3973e63)"}
+	OneRefusalText   = Fact{Package: "pve-manager", Since: "9.1.5", Backport: "8.4.17",
+		Source: "PVE/HTTPServer.pm, auth_handler (26c10a2e; 8.4: d3973e63)"}
 )
 
 // Of nodes and identities.
 var (
-	CurrentKernel      = Fact{Package: "pve-manager", Since: "8.1.0", Source: "PVE/API2/Nodes.pm, status (20ad4e0e, 81fd95cf)"}
-	AvailableMemory    = Fact{Package: "pve-manager", Since: "9.0.0", Source: "PVE/API2/Nodes.pm, status (8fd3420b)"}
-	NodeHAState        = Fact{Package: "pve-manager", Since: "8.2.9", Source: "PVE/API2/Cluster.pm, resources (993d05ab)"}
-	MACPrefix          = Fact{Package: "pve-cluster", Since: "8.0.5", Source: "PVE/DataCenterConfig.pm, mac_prefix (f40a6d9)"}
-	ImportContent      = Fact{Package: "pve-storage", Since: "8.2.8", Source: "PVE/Storage/DirPlugin.pm, plugindata (d955a46)"}
-	AccessNetwork      = Fact{Package: "pve-access-control", Since: "8.1.2", Source: "PVE/AccessControl.pm, Sys.AccessNetwork (36c1814)"}
-	AgentPrivileges    = Fact{Package: "pve-access-control", Since: "9.0.2", Source: "PVE/AccessControl.pm, VM.GuestAgent.* (922f710) for VM.Monitor (0706945)"}
+	CurrentKernel   = Fact{Package: "pve-manager", Since: "8.1.0", Source: "PVE/API2/Nodes.pm, status (20ad4e0e, 81fd95cf)"}
+	AvailableMemory = Fact{Package: "pve-manager", Since: "9.0.0", Source: "PVE/API2/Nodes.pm, status (8fd3420b)"}
+	NodeHAState     = Fact{Package: "pve-manager", Since: "8.2.9", Source: "PVE/API2/Cluster.pm, resources (993d05ab)"}
+	MACPrefix       = Fact{Package: "pve-cluster", Since: "8.0.5", Source: "PVE/DataCenterConfig.pm, mac_prefix (f40a6d9)"}
+	ImportContent   = Fact{Package: "pve-storage", Since: "8.2.8", Source: "PVE/Storage/DirPlugin.pm, plugindata (d955a46)"}
+	AccessNetwork   = Fact{Package: "pve-access-control", Since: "8.1.2", Source: "PVE/AccessControl.pm, Sys.AccessNetwork (36c1814)"}
+	AgentPrivileges = Fact{Package: "pve-access-control", Since: "9.0.2",
+		Source: "PVE/AccessControl.pm, VM.GuestAgent.* (922f710) for VM.Monitor (0706945)"}
 	ReplicatePrivilege = Fact{Package: "pve-access-control", Since: "9.0.3", Source: "PVE/AccessControl.pm, VM.Replicate (5f7544f)"}
 )
 
 // Of virtual machines and HA.
 var (
-	MemoryIsText         = Fact{Package: "qemu-server", Since: "8.0.8", Source: "PVE/QemuServer/Memory.pm, memory (7f8c8087)"}
-	DumpChecksGuest      = Fact{Package: "qemu-server", Since: "9.1.10", Source: "PVE/API2/Qemu.pm, cloudinit_generated_config_dump (0b36a0ba)"}
+	MemoryIsText    = Fact{Package: "qemu-server", Since: "8.0.8", Source: "PVE/QemuServer/Memory.pm, memory (7f8c8087)"}
+	DumpChecksGuest = Fact{Package: "qemu-server", Since: "9.1.10",
+		Source: "PVE/API2/Qemu.pm, cloudinit_generated_config_dump (0b36a0ba)"}
 	CreateSortsTags      = Fact{Package: "qemu-server", Since: "9.1.17", Source: "PVE/API2/Qemu.pm, create_vm (492347ae)"}
 	DestroyWarns         = Fact{Package: "qemu-server", Since: "9.1.19", Source: "PVE/QemuServer.pm, destroy_vm (42e450dc)"}
 	MigrateTellsHA       = Fact{Package: "qemu-server", Since: "9.0.14", Source: "PVE/API2/Qemu.pm, migrate_vm_precondition (96607104)"}

@@ -77,10 +77,11 @@ type Node struct {
 
 // Guest is a virtual machine or a container with its configuration file on one node.
 type Guest struct {
-	VMID    int                          `json:"vmid"`
-	Type    string                       `json:"type"` // "qemu" or "lxc"
-	Node    string                       `json:"node"`
-	Config  map[string]string            `json:"config"`            // the current section, canonical as PVE stores it; includes lock, template, meta, parent
+	VMID int    `json:"vmid"`
+	Type string `json:"type"` // "qemu" or "lxc"
+	Node string `json:"node"`
+	// the current section, canonical as PVE stores it; includes lock, template, meta, parent
+	Config  map[string]string            `json:"config"`
 	Pending map[string]string            `json:"pending,omitempty"` // [PENDING] values
 	Deletes map[string]int               `json:"deletes,omitempty"` // [PENDING] delete: 1, or 2 when forced
 	Snaps   map[string]map[string]string `json:"snapshots,omitempty"`
