@@ -52,9 +52,9 @@ func keepCloudInitDrive(c vm.Change, current map[string]string) vm.Change {
 }
 
 // regenerateCloudInit writes the cloud-init drive of a running guest anew: PVE takes changed options at once, but the drive
-// keeps the old data until the next start (qemu-server QemuServer/Cloudinit.pm). A guest that was just started has it already.
-func (u *update) regenerateCloudInit(ctx context.Context, r *results) error {
-	if r.started || r.restarted || !r.shaped.redrawn && !slices.ContainsFunc(r.sent.options, vm.IsCloudInit) {
+// keeps the old data until the next start (qemu-server QemuServer/Cloudinit.pm).
+func (u *update) regenerateCloudInit(ctx context.Context, isOld bool) error {
+	if !isOld {
 		return nil
 	}
 	status, err := u.view.Status(ctx)

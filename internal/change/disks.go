@@ -23,7 +23,7 @@ type shaped struct {
 func (u *update) movesNow(ctx context.Context, t todo, current map[string]string) (now, late []vm.Move, err error) {
 	changes := func(m vm.Move) bool {
 		disk, written := vm.Decode(t.change.Set).Disks[m.Slot]
-		return written && value(disk.AIO) != value(vm.Decode(current).Disks[m.Slot].AIO)
+		return written && aioOf(disk) != aioOf(vm.Decode(current).Disks[m.Slot])
 	}
 	if u.r.Restart == RestartNever || u.r.PowerState == guest.Stopped || !slices.ContainsFunc(t.change.Moves, changes) {
 		return t.change.Moves, nil, nil
@@ -42,11 +42,11 @@ func (u *update) movesNow(ctx context.Context, t todo, current map[string]string
 	return now, late, nil
 }
 
-func value(s *string) string {
-	if s == nil {
+func aioOf(d vm.Disk) string {
+	if d.AIO == nil {
 		return ""
 	}
-	return *s
+	return *d.AIO
 }
 
 // shapeDisks moves and grows disks that are there already and stay in their slots, before their options change. A move writes
@@ -80,7 +80,7 @@ func (u *update) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, e
 	if err != nil {
 		return t, done, err
 	}
-	if t, err = u.recompare(ctx, t, func(slot string) bool { return slots[slot] }); err == nil {
+	if t, err = recompare(ctx, u.view, t, func(slot string) bool { return slots[slot] }); err == nil {
 		err = u.checkMoved(t, slots)
 	}
 	return t, done, err
@@ -116,7 +116,7 @@ func formatPath(planned vm.Spec, slot string) string {
 // growsInPlace are the disks to grow that keep their volume and their slot.
 func (t todo) growsInPlace() []vm.Growth {
 	attached := t.attached()
-	return slices.DeleteFunc(slices.Clone(t.change.Grow), func(g vm.Growth) bool { return !has(t.base.Disks, g.Slot) || attached[g.Slot] != "" })
+	return slices.DeleteFunc(slices.Clone(t.change.Grow), func(g vm.Growth) bool { return !hasDisk(t.base.Disks, g.Slot) || attached[g.Slot] != "" })
 }
 
 func slotsOf(c vm.Change) map[string]bool {

@@ -27,7 +27,7 @@ func (w *world) updating() *update {
 		w.t.Fatal(err)
 	}
 	w.sim.ResetOps()
-	return &update{s: w.changer, r: r, vmid: theVM, before: config, view: w.changer.newView(r.Ref, node, config)}
+	return &update{s: w.changer, r: r, vmid: theVM, before: config, view: newView(w.changer.jobs, w.changer.guests, r.Ref, node, config)}
 }
 
 func text(warnings []guest.Warning) string {

@@ -32,7 +32,7 @@ func (w *world) restarting() (*update, pve.GuestStatus) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	u := &update{s: w.changer, r: r, vmid: theVM, before: config, view: w.changer.newView(r.Ref, "pve1", config)}
+	u := &update{s: w.changer, r: r, vmid: theVM, before: config, view: newView(w.changer.jobs, w.changer.guests, r.Ref, "pve1", config)}
 	before, err := u.view.Status(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)

@@ -18,7 +18,7 @@ func (u *update) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	var slots []string
 	for slot, wanted := range t.planned.Disks {
 		is, there := current.Disks[slot]
-		if there && !has(t.prior.Disks, slot) && !has(merged.Disks, slot) && canBecome(is, wanted) {
+		if there && !hasDisk(t.prior.Disks, slot) && !hasDisk(merged.Disks, slot) && canBecome(is, wanted) {
 			slots = append(slots, slot)
 		}
 	}

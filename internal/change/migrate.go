@@ -38,7 +38,7 @@ func (u *update) migrate(ctx context.Context, t todo) (todo, error) {
 		u.warn(fmt.Sprintf("VM %d was migrated to node %s, but not without trouble", u.vmid, u.view.node), err.Error())
 	}
 	u.view.Moved(u.r.Node)
-	return u.recompare(ctx, t, func(string) bool { return true })
+	return recompare(ctx, u.view, t, func(string) bool { return true })
 }
 
 // sendMigration asks for the migration and waits for its end.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -77,11 +77,11 @@ func (u *update) steps(r *results) []step {
 		{"move and grow disks of VM %d that waited", "what a slot without hotplug takes, and another aio, are there after the restart only",
 			func(ctx context.Context) error {
 				moved, err := u.shapeLateDisks(ctx, r.shaped.late, r.late)
-				r.shaped.moved = merged(r.shaped.moved, moved)
+				r.noteMoved(moved)
 				return err
 			}},
 		{"regenerate the cloud-init drive of VM %d", "PVE takes the options of a running guest at once, and the drive keeps the old data",
-			func(ctx context.Context) error { return u.regenerateCloudInit(ctx, r) }},
+			func(ctx context.Context) error { return u.regenerateCloudInit(ctx, r.hasOldCloudInit()) }},
 		{"free what disks of VM %d have moved from", "the guest has let go of an old cloud-init drive when the new one is " +
 			"generated, or when it was restarted",
 			func(ctx context.Context) error { u.freeMoved(ctx, r.takeMoved()); return nil }},
@@ -98,11 +98,17 @@ func (r *results) takeRemoved() map[string]removedDisk {
 	return removed
 }
 
-func merged(a, b map[string]string) map[string]string {
-	all := map[string]string{}
-	maps.Copy(all, a)
-	maps.Copy(all, b)
-	return all
+// hasOldCloudInit tells whether the cloud-init drive has old data: what it is made of has changed, and no start has made it anew.
+func (r *results) hasOldCloudInit() bool {
+	return !r.started && !r.restarted && (r.shaped.redrawn || slices.ContainsFunc(r.sent.options, vm.IsCloudInit))
+}
+
+// noteMoved adds volumes that disks have moved from.
+func (r *results) noteMoved(moved map[string]string) {
+	if r.shaped.moved == nil {
+		r.shaped.moved = map[string]string{}
+	}
+	maps.Copy(r.shaped.moved, moved)
 }
 
 // takeMoved are the volumes that disks have moved from, once.
@@ -123,7 +129,7 @@ func (u *update) run(ctx context.Context, r *results) error {
 	}
 	r.todo = todo
 	for _, step := range u.steps(r) {
-		u.view.step = fmt.Sprintf(step.name, u.vmid)
+		u.view.current = fmt.Sprintf(step.name, u.vmid)
 		if err := step.do(ctx); err != nil {
 			return &tx.StepError{Step: fmt.Sprintf(step.name, u.vmid), Err: u.afterFailure(ctx, r, err)}
 		}
@@ -149,8 +155,4 @@ func (u *update) afterFailure(ctx context.Context, r *results, cause error) erro
 			fmt.Sprintf("The apply was interrupted. If %s let go of it, it stays with the VM, detached.", slot))
 	}
 	return cause
-}
-
-func (u *update) warn(summary, detail string) {
-	u.warnings = append(u.warnings, guest.Warning{Summary: summary, Detail: detail})
 }

@@ -35,13 +35,13 @@ func compare(vmid int, config pve.PendingConfig, prior, planned vm.Spec) (todo, 
 }
 
 // recompare compares anew after a step has changed drives: where they are now is what the rest of the change begins with.
-func (u *update) recompare(ctx context.Context, t todo, changed func(slot string) bool) (todo, error) {
-	config, err := u.view.Fresh(ctx)
+func recompare(ctx context.Context, v *view, t todo, changed func(slot string) bool) (todo, error) {
+	config, err := v.Fresh(ctx)
 	if err != nil {
 		return t, err
 	}
 	planned := withoutOldNames(t.prior, t.planned)
-	next, err := compare(u.vmid, config, withMoved(t.prior, vm.Decode(config.Merged()), changed), planned)
+	next, err := compare(v.vmid, config, withMoved(t.prior, vm.Decode(config.Merged()), changed), planned)
 	if err != nil {
 		return t, err
 	}
@@ -53,7 +53,7 @@ func addToServer(server, prior, planned vm.Spec) (before, after vm.Spec) {
 	before, after = vm.WithServerDevices(server, prior, planned)
 	for slot, disk := range after.Disks {
 		_, taken := server.Disks[slot]
-		if from := vm.SlotOf(server.Disks, disk.Volume); from != "" && !taken && !has(prior.Disks, slot) { // it brings its options
+		if from := vm.SlotOf(server.Disks, disk.Volume); from != "" && !taken && !hasDisk(prior.Disks, slot) { // it brings its options
 			after.Disks[slot] = vm.FitDisk(slot, vm.MergeDisk(server.Disks[from], disk))
 		}
 	}
@@ -61,7 +61,7 @@ func addToServer(server, prior, planned vm.Spec) (before, after vm.Spec) {
 	return before, after
 }
 
-func has(disks map[string]vm.Disk, slot string) bool {
+func hasDisk(disks map[string]vm.Disk, slot string) bool {
 	_, ok := disks[slot]
 	return ok
 }

@@ -6,18 +6,7 @@ import (
 	"fmt"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
-
-// update is one change of a VM: what is wanted, which never changes, and the one view of the server.
-type update struct {
-	s        *Changer
-	r        Request
-	vmid     int
-	before   pve.PendingConfig // what the server had when the update began
-	view     *view
-	warnings []guest.Warning
-}
 
 // Update changes a VM in place: exactly what differs between Prior and Planned is sent. On an error the guest, if it has a
 // VMID, is what is true now; a failed step is a *tx.StepError.
@@ -26,7 +15,7 @@ func (s *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	if err != nil {
 		return guest.Guest{}, nil, err
 	}
-	u := &update{s: s, r: r, vmid: r.Ref.VMID, before: config, view: s.newView(r.Ref, node, config)}
+	u := &update{s: s, r: r, vmid: r.Ref.VMID, before: config, view: newView(s.jobs, s.guests, r.Ref, node, config)}
 	done := results{pool: r.PriorPool}
 	err = u.run(ctx, &done)
 	changed, readErr := u.readBack(context.WithoutCancel(ctx), done.pool)

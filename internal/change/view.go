@@ -23,18 +23,18 @@ type view struct {
 	next   *guest.Identity // that the VM gets by a change of ours
 	tasks  job.Ledger
 
-	config pve.PendingConfig
-	stale  bool
-	step   string // that is at work, until it has sent something
+	config  pve.PendingConfig
+	stale   bool
+	current string // that is at work, until it has sent something
 }
 
 // newView begins with a configuration that was just read. Where state does not know the VM's identity, it is from then on the
 // one that was seen.
-func (s *Changer) newView(ref guest.Ref, node string, config pve.PendingConfig) *view {
+func newView(jobs *job.Runner, guests *guest.Guests, ref guest.Ref, node string, config pve.PendingConfig) *view {
 	if ref.Identity.IsZero() {
 		ref.Identity = guest.IdentityOf(config.Current())
 	}
-	v := &view{jobs: s.jobs, guests: s.guests, vmid: ref.VMID, node: node, ref: ref, config: config}
+	v := &view{jobs: jobs, guests: guests, vmid: ref.VMID, node: node, ref: ref, config: config}
 	if next := guest.IdentityOf(config.Merged()); next != guest.IdentityOf(config.Current()) {
 		v.next = &next // an earlier change of it waits for the restart
 	}
@@ -84,10 +84,10 @@ func (v *view) Send(ctx context.Context, send func(context.Context) error) error
 
 // logStep says in the log which step sends something, once.
 func (v *view) logStep(ctx context.Context) {
-	if v.jobs.Log != nil && v.step != "" {
-		v.jobs.Log(ctx, v.step, nil)
+	if v.jobs.Log != nil && v.current != "" {
+		v.jobs.Log(ctx, v.current, nil)
 	}
-	v.step = ""
+	v.current = ""
 }
 
 // Set changes options.

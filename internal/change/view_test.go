@@ -21,7 +21,7 @@ func (w *world) viewOf() *view {
 	}
 	ref := guest.Ref{VMID: theVM, Node: node, Identity: guest.IdentityOf(config.Current())}
 	w.sim.ResetOps()
-	return w.changer.newView(ref, node, config)
+	return newView(w.changer.jobs, w.changer.guests, ref, node, config)
 }
 
 // becomeAnother makes the VM another one, as when somebody destroyed it and made one that got the id.
@@ -156,7 +156,7 @@ func TestViewRemembersWhomItSaw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := w.changer.newView(guest.Ref{VMID: theVM, Node: "pve1"}, "pve1", config)
+	v := newView(w.changer.jobs, w.changer.guests, guest.Ref{VMID: theVM, Node: "pve1"}, "pve1", config)
 	w.becomeAnother()
 	v.Forget()
 	var another *guest.IdentityError

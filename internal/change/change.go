@@ -1,11 +1,31 @@
+// Package change takes a VM in place from what state says to what the plan says: exactly what differs is sent, in the order
+// of a table of steps. There is no undo: what was done stays, and the guest that is returned says so. It creates no VM and
+// removes none.
 package change
 
 import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
+
+// Changer changes VMs of one cluster.
+type Changer struct {
+	api     *pve.Client
+	clock   pve.Clock
+	jobs    *job.Runner
+	guests  *guest.Guests
+	remover *remove.Remover
+}
+
+// New makes a Changer.
+func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover) *Changer {
+	return &Changer{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, remover: remover}
+}
 
 // Request changes a VM in place from Prior (state) to Planned (plan). Only what differs between the two is sent.
 type Request struct {
@@ -42,3 +62,18 @@ const (
 	RestartNever                     // leave the change pending
 	RestartForcibly                  // reboot; cut off a guest that does not obey
 )
+
+// update is one change of a VM: what is wanted, which never changes, and the one view of the server.
+type update struct {
+	s        *Changer
+	r        Request
+	vmid     int
+	before   pve.PendingConfig // what the server had when the update began
+	view     *view
+	warnings []guest.Warning
+}
+
+// warn keeps a warning for the end of the update.
+func (u *update) warn(summary, detail string) {
+	u.warnings = append(u.warnings, guest.Warning{Summary: summary, Detail: detail})
+}
