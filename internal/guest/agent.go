@@ -15,7 +15,7 @@ func (g Guest) HasAgent() bool {
 
 // hear waits for what an agent says of the guest.
 func (g *Guest) hear(ctx context.Context, q *agent.Question) {
-	interfaces, silent := q.Hear(ctx)
+	interfaces, silent := q.Answer(ctx)
 	if interfaces != nil {
 		g.Interfaces = interfaces
 	}

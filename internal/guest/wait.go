@@ -129,7 +129,7 @@ func (w *waiting) run(ctx context.Context) *WaitError {
 
 // look asks the agent once, and where it does not answer whether the guest still runs.
 func (w *waiting) look(ctx context.Context) (bool, *WaitError) {
-	interfaces, err := w.s.agents.Interview(ctx, w.node, w.guest.VMID)
+	interfaces, err := w.s.agents.AskPatiently(ctx, w.node, w.guest.VMID)
 	if err == nil {
 		w.heard = true
 		w.guest.Interfaces, w.guest.Silent = interfaces, false

@@ -40,120 +40,104 @@ func interfacesFrom(answer []pve.AgentInterface) []Interface {
 
 // Agents asks the agents of one cluster's guests.
 type Agents struct {
-	api  *pve.Client
-	desk desk
+	request func(ctx context.Context, node string, vmid int) ([]pve.AgentInterface, error)
+	limiter limiter
 }
 
 // New asks the agents of the guests that api can see.
-func New(api *pve.Client) *Agents { return &Agents{api: api} }
+func New(api *pve.Client) *Agents { return &Agents{request: api.AgentInterfaces} }
 
 // Question is one that a read has for an agent.
-type Question struct {
-	desk   *desk
-	node   string
-	class  class
-	begun  chan begun // when the request goes out
-	answer chan heard // what came of it
-}
+type Question struct{ answer chan answer }
 
-// begun is a question on its way.
-type begun struct {
-	since time.Time
-	at    place
-}
-
-// heard is what came of a question.
-type heard struct {
-	asked      bool // it was put at all
+// answer is what came of a question; interfaces are nil without one.
+type answer struct {
 	interfaces []Interface
-	err        error
+	silent     bool // it was put
 }
 
-// Ask asks the agent, beside whatever else the caller has to ask the server; Hear says what became of it.
+// Ask asks the agent, beside whatever else the caller has to ask the server; Answer says what became of it.
 //
 // PVE pings the agent first, and a silent one holds one of the three workers of the node's pvedaemon for 3 s, whether we wait
-// or not (qemu-server QemuServer/Agent.pm; pve-manager Service/pvedaemon.pm). See desk for who is asked.
+// or not (qemu-server QemuServer/Agent.pm; pve-manager Service/pvedaemon.pm). See limiter for who is asked.
 func (s *Agents) Ask(ctx context.Context, node string, vmid int, memory Memory) *Question {
-	q := &Question{desk: &s.desk, node: node, class: expected, begun: make(chan begun, 1), answer: make(chan heard, 1)}
+	q, c := &Question{answer: make(chan answer, 1)}, expected
 	if memory.Silent {
-		q.class = doubtful
-	}
-	if !q.desk.admits(q.class) {
-		q.answer <- heard{}
-		return q
+		c = doubtful
 	}
 	go func() {
-		at := q.desk.enter(ctx, node, q.class)
-		if at == none {
-			q.answer <- heard{}
+		place := s.limiter.take(ctx, node, c)
+		if place == nil {
+			q.answer <- answer{}
 			return
 		}
-		q.begun <- begun{since: time.Now(), at: at}
-		// The worker is busy until the agent has answered or PVE gives up, so the place is given back no sooner.
-		request, cancel := context.WithTimeout(context.WithoutCancel(ctx), agentTimeout)
-		defer cancel()
-		interfaces, err := s.api.AgentInterfaces(request, node, vmid)
-		q.desk.leave(node, at)
-		q.answer <- heard{asked: true, interfaces: interfacesFrom(interfaces), err: err}
+		defer s.limiter.leave(place)
+		s.put(ctx, q, place, node, vmid)
 	}()
 	return q
 }
 
-// Hear waits for the answer, but not for long. Interfaces are nil without one; silent says that the agent was asked and did not
-// answer, which is no error: agents start late, and stop.
-func (q *Question) Hear(ctx context.Context) (interfaces []Interface, silent bool) {
-	result := q.await(ctx)
+// put puts a question. The worker is busy until the agent has answered or PVE gives up, so it returns no sooner.
+func (s *Agents) put(ctx context.Context, q *Question, place *place, node string, vmid int) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	onTime := after(ctx, firstPatience, func() { s.limiter.late(place) })
+	isAwaited := after(ctx, patience, func() {
+		s.limiter.silent(place)
+		q.answer <- answer{silent: true}
+	})
+	interfaces, err := s.request(ctx, node, vmid)
+	onTime()
 	switch {
-	case !result.asked:
-	case result.err == nil:
-		q.desk.score(q.node, q.class, true)
-		return result.interfaces, false
-	case pve.IsKind(result.err, pve.Denied):
-		q.desk.refuse()
+	case !isAwaited():
+	case err == nil:
+		s.limiter.answered(place)
+		q.answer <- answer{interfaces: interfacesFrom(interfaces)}
+	case pve.IsKind(err, pve.Denied):
+		s.limiter.deny()
+		q.answer <- answer{}
 	default:
-		q.desk.score(q.node, q.class, false)
-		return nil, true
-	}
-	return nil, false
-}
-
-func (q *Question) await(ctx context.Context) heard {
-	var way begun
-	select {
-	case result := <-q.answer:
-		return result
-	case way = <-q.begun:
-	case <-ctx.Done():
-		return heard{}
-	}
-	patience := time.NewTimer(time.Until(way.since.Add(agentPatience)))
-	defer patience.Stop()
-	select {
-	case result := <-q.answer:
-		return result
-	case <-ctx.Done():
-		return heard{}
-	case <-patience.C:
-		q.desk.hangs(q.node, way.at)
-		return heard{asked: true, err: context.DeadlineExceeded}
+		s.limiter.silent(place)
+		q.answer <- answer{silent: true}
 	}
 }
 
-// Interview asks an agent once, for as long as PVE itself waits for it, and when it is its turn: silent agents are not to
+// after does something when a time is over, unless it is stopped before.
+func after(ctx context.Context, limit time.Duration, do func()) (stop func() bool) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	unless := context.AfterFunc(ctx, do)
+	return func() bool {
+		defer cancel()
+		return unless()
+	}
+}
+
+// Answer waits for the answer, but not for long. Interfaces are nil without one; silent says that the agent was asked and did not
+// answer, which is no error: agents start late, and stop.
+func (q *Question) Answer(ctx context.Context) (interfaces []Interface, silent bool) {
+	select {
+	case a := <-q.answer:
+		return a.interfaces, a.silent
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
+// AskPatiently asks an agent once, for as long as PVE itself waits for it, and when it is its turn: silent agents are not to
 // hold all workers of a node.
-func (s *Agents) Interview(ctx context.Context, node string, vmid int) ([]Interface, error) {
-	at := s.desk.enter(ctx, node, waited)
-	if at == none {
+func (s *Agents) AskPatiently(ctx context.Context, node string, vmid int) ([]Interface, error) {
+	place := s.limiter.take(ctx, node, waited)
+	if place == nil {
 		return nil, ctx.Err()
 	}
-	defer s.desk.leave(node, at)
-	ctx, cancel := context.WithTimeout(ctx, agentTimeout)
+	defer s.limiter.leave(place)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	answer, err := s.api.AgentInterfaces(ctx, node, vmid)
+	interfaces, err := s.request(ctx, node, vmid)
 	if err != nil {
 		return nil, err
 	}
-	return interfacesFrom(answer), nil
+	return interfacesFrom(interfaces), nil
 }
 
 // Interface is a network interface as the guest agent reports it.

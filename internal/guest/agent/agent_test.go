@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -77,10 +78,19 @@ func TestAddressesOfANIC(t *testing.T) {
 	}
 }
 
-// reads refreshes VMs, ten at a time, whose agents take so long to answer each; it says which were heard and how long it
+// errSilent is what PVE says of an agent that does not answer.
+var errSilent = errors.New("QEMU guest agent is not running")
+
+// reads refreshes VMs, ten at a time, whose agents take so long to answer each; it says how many were heard and how long it
 // took all of them.
-func reads(vms int, answerTime func(vm int) time.Duration, c func(vm int) class) (heardOf int, took time.Duration) {
-	var d desk
+func reads(vms int, answerTime func(vm int) time.Duration, memory func(vm int) Memory) (heard int, took time.Duration) {
+	s := &Agents{request: func(_ context.Context, _ string, vm int) ([]pve.AgentInterface, error) {
+		time.Sleep(answerTime(vm))
+		if answerTime(vm) > time.Second {
+			return nil, errSilent
+		}
+		return nil, nil
+	}}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	begin := time.Now()
@@ -88,27 +98,12 @@ func reads(vms int, answerTime func(vm int) time.Duration, c func(vm int) class)
 	for range 10 {
 		wg.Go(func() {
 			for n := range lanes {
-				q := &Question{desk: &d, node: "pve1", class: c(n), begun: make(chan begun, 1), answer: make(chan heard, 1)}
-				go func() {
-					at := d.enter(context.Background(), q.node, q.class)
-					if at == none {
-						q.answer <- heard{}
-						return
-					}
-					q.begun <- begun{since: time.Now(), at: at}
-					time.Sleep(answerTime(n))
-					d.leave(q.node, at)
-					var err error
-					if answerTime(n) > time.Second {
-						err = context.DeadlineExceeded
-					}
-					q.answer <- heard{asked: true, interfaces: []Interface{}, err: err}
-				}()
+				q := s.Ask(context.Background(), "pve1", n, memory(n))
 				time.Sleep(20 * time.Millisecond) // the rest of the read
-				interfaces, _ := q.Hear(context.Background())
+				interfaces, _ := q.Answer(context.Background())
 				mu.Lock()
 				if interfaces != nil {
-					heardOf++
+					heard++
 				}
 				mu.Unlock()
 			}
@@ -121,11 +116,11 @@ func reads(vms int, answerTime func(vm int) time.Duration, c func(vm int) class)
 	wg.Wait()
 	took = time.Since(begin)
 	time.Sleep(5 * time.Second)
-	return heardOf, took
+	return heard, took
 }
 
-// TestDesk: agents that answer are all heard, and silent ones among them cost little, whoever comes first.
-func TestDesk(t *testing.T) {
+// TestLimiter: agents that answer are all heard, and silent ones among them cost little, whoever comes first.
+func TestLimiter(t *testing.T) {
 	silent := func(every int) func(int) time.Duration {
 		return func(n int) time.Duration {
 			if every > 0 && n%every == every-1 {
@@ -134,13 +129,8 @@ func TestDesk(t *testing.T) {
 			return 15 * time.Millisecond
 		}
 	}
-	known := func(every int) func(int) class {
-		return func(n int) class {
-			if every > 0 && n%every == every-1 {
-				return doubtful
-			}
-			return expected
-		}
+	known := func(every int) func(int) Memory {
+		return func(n int) Memory { return Memory{Enabled: true, Silent: every > 0 && n%every == every-1} }
 	}
 	for name, c := range map[string]struct {
 		vms, silent, known int // one in so many; 0: none
@@ -168,4 +158,99 @@ func TestDesk(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAWorkerIsKeptFree: however many are waited for, two agents of a node are asked at a time, and none of another node waits
+// for them.
+func TestAWorkerIsKeptFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		busy, most := map[string]int{}, map[string]int{}
+		s := &Agents{request: func(_ context.Context, node string, _ int) ([]pve.AgentInterface, error) {
+			mu.Lock()
+			busy[node]++
+			most[node] = max(most[node], busy[node])
+			mu.Unlock()
+			time.Sleep(3 * time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			busy[node]--
+			return nil, errSilent
+		}}
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for _, node := range []string{"pve1", "pve2"} {
+			for vm := range 6 {
+				wg.Go(func() {
+					if _, err := s.AskPatiently(t.Context(), node, vm); !errors.Is(err, errSilent) {
+						t.Errorf("VM %d on %s: %v", vm, node, err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if took := time.Since(begin); took != 9*time.Second || most["pve1"] != 2 || most["pve2"] != 2 {
+			t.Errorf("6 agents of each of 2 nodes, two at a time for 3 s each: %s, at most %v at a time", took, most)
+		}
+	})
+}
+
+// TestNobodyAsksInVain: who may not ask is told so once; a second silent agent ends the questions, on other nodes too; and an
+// interrupted read waits for nothing, while the worker that it has set to work keeps its place.
+func TestNobodyAsksInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		answer, takes := error(&pve.Error{Kind: pve.Denied}), 10*time.Millisecond
+		fresh := func() *Agents {
+			asked = 0
+			return &Agents{request: func(context.Context, string, int) ([]pve.AgentInterface, error) {
+				asked++
+				time.Sleep(takes)
+				return nil, answer
+			}}
+		}
+		ask := func(s *Agents, node string) bool {
+			t.Helper()
+			interfaces, silent := s.Ask(t.Context(), node, 100, Memory{Enabled: true}).Answer(t.Context())
+			if interfaces != nil {
+				t.Errorf("an answer from nowhere: %v", interfaces)
+			}
+			return silent
+		}
+		s := fresh()
+		if ask(s, "pve1") || ask(s, "pve2") || asked != 1 {
+			t.Errorf("without the privilege: asked %d times, or called silent", asked)
+		}
+		s, answer, takes = fresh(), errSilent, 3*time.Second
+		for _, want := range []struct {
+			node          string
+			silent, pause bool
+		}{{"pve1", true, false}, {"pve1", false, true}, {"pve1", true, true}, {"pve2", false, true}} {
+			if silent := ask(s, want.node); silent != want.silent {
+				t.Errorf("after %d questions the agent on %s: silent %t", asked, want.node, silent)
+			}
+			if want.pause {
+				time.Sleep(5 * time.Second)
+			}
+		}
+		if asked != 2 {
+			t.Errorf("%d questions, want none after the second silence", asked)
+		}
+		s = fresh()
+		ctx, cancel := context.WithCancel(t.Context())
+		q := s.Ask(ctx, "pve1", 100, Memory{Enabled: true})
+		synctest.Wait()
+		cancel()
+		begin := time.Now()
+		if _, silent := q.Answer(ctx); silent || time.Since(begin) > 0 {
+			t.Error("an interrupted read waits, or notes a silence")
+		}
+		if len(s.limiter.nodes["pve1"].taken) != 1 {
+			t.Error("the place is given back while the agent holds the worker")
+		}
+		time.Sleep(5 * time.Second)
+		if len(s.limiter.nodes["pve1"].taken) != 0 {
+			t.Error("the place is not given back")
+		}
+	})
 }

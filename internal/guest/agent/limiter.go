@@ -1,0 +1,188 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// What bounds a question is its context's time: a clock that moves by itself would outrun the request.
+const (
+	// patience is how long a read waits for an agent; one that lives answers within some tens of milliseconds.
+	patience = 500 * time.Millisecond
+	// firstPatience is how long others wait for the first answer, which says whether it is worth asking.
+	firstPatience = 150 * time.Millisecond
+	// turn is how long a read waits until it may ask.
+	turn = time.Second
+	// timeout bounds one question. PVE gives up after 3 s of silence, or 5 s if the agent answers the ping only.
+	timeout = 12 * time.Second
+	// maxAsked is how many questions a node has from us at a time at most, while its agents answer.
+	maxAsked = 6
+	// maxSilent is how many of them may be without an answer. A node's pvedaemon has three workers for everything, and a
+	// silent agent holds one of them for 3 s.
+	maxSilent = 2
+)
+
+// class is what may be expected of an agent.
+type class int
+
+const (
+	expected class = iota // it has answered before, or was never asked
+	doubtful              // it was silent the last time
+	waited                // somebody waits for it, however long
+	classes
+)
+
+// limiter decides which agents are asked when, so that the silent ones cost the others nothing. The zero limiter is ready.
+type limiter struct {
+	mu      sync.Mutex
+	nodes   map[string]*node
+	denied  bool           // the identity may not ask
+	scores  [classes]score // of all nodes
+	changed chan struct{}  // closed and renewed when somebody who waits may have to ask, or to go
+}
+
+// score is how often agents answered, and how often they did not.
+type score struct{ answers, silences int }
+
+// node is what a node is asked at the moment, and how its agents answered.
+type node struct {
+	taken []*place
+	score score
+}
+
+// place is that of a question under way.
+type place struct {
+	node         *node
+	class        class
+	late, silent bool // without an answer for firstPatience, for patience
+}
+
+func (n *node) count(of func(*place) bool) int {
+	all := 0
+	for _, p := range n.taken {
+		if of(p) {
+			all++
+		}
+	}
+	return all
+}
+
+// verdict says whether a question may be put.
+type verdict int
+
+const (
+	never verdict = iota
+	later
+	now
+)
+
+// judge is the rule:
+//
+//   - until agents of a kind answer, one of that kind is asked at a time, and nobody waits for one that is late;
+//   - then each answer makes room for two more at a time on its node, and each silence takes some;
+//   - while two agents of a node are silent, no read asks there;
+//   - reads stop asking when silence prevails: at the second silent agent, or later when more than one in four was silent.
+func (l *limiter) judge(n *node, c class) verdict {
+	score := l.scores[c]
+	isAnswering := n.score.answers > 0
+	if c == doubtful {
+		isAnswering = score.answers > 4*score.silences
+	}
+	taken, room := len(n.taken), maxSilent
+	switch {
+	case c == waited:
+	case l.denied, score.silences > 1+score.answers/4, n.count(func(p *place) bool { return p.silent }) >= maxSilent:
+		return never
+	case isAnswering:
+		room = max(maxSilent, min(1+2*n.score.answers-8*n.score.silences, maxAsked))
+	case n.count(func(p *place) bool { return p.class == c && p.late }) > 0:
+		return never
+	default:
+		taken, room = n.count(func(p *place) bool { return p.class == c }), 1
+	}
+	if taken < room {
+		return now
+	}
+	return later
+}
+
+// take waits until a question may be put, and leave gives its place back. The place is nil where the question is not to be put: a
+// read does not wait for long, nor where there is nothing to wait for.
+func (l *limiter) take(ctx context.Context, at string, c class) *place {
+	if c != waited {
+		short, cancel := context.WithTimeout(ctx, turn)
+		defer cancel()
+		ctx = short
+	}
+	for ctx.Err() == nil {
+		p, changed := l.try(at, c)
+		if p != nil || changed == nil {
+			return p
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// try is take without waiting: the place, or what tells that it is worth another try, or neither.
+func (l *limiter) try(at string, c class) (*place, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.nodes == nil {
+		l.nodes, l.changed = map[string]*node{}, make(chan struct{})
+	}
+	if l.nodes[at] == nil {
+		l.nodes[at] = &node{}
+	}
+	n := l.nodes[at]
+	switch l.judge(n, c) {
+	case never:
+		return nil, nil
+	case later:
+		return nil, l.changed
+	}
+	p := &place{node: n, class: c}
+	n.taken = append(n.taken, p)
+	return p, nil
+}
+
+func (l *limiter) leave(p *place) {
+	l.note(func() { p.node.taken = slices.DeleteFunc(p.node.taken, func(other *place) bool { return other == p }) })
+}
+
+// late notes that a question has no answer yet although others wait for it.
+func (l *limiter) late(p *place) { l.note(func() { p.late = true }) }
+
+// silent notes that an agent did not answer in time.
+func (l *limiter) silent(p *place) {
+	l.note(func() {
+		p.silent = true
+		p.node.score.silences++
+		l.scores[p.class].silences++
+	})
+}
+
+// answered notes an answer.
+func (l *limiter) answered(p *place) {
+	l.note(func() {
+		p.node.score.answers++
+		l.scores[p.class].answers++
+	})
+}
+
+// deny notes that the identity may not ask agents at all.
+func (l *limiter) deny() { l.note(func() { l.denied = true }) }
+
+// note changes something, and has those who wait look again.
+func (l *limiter) note(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
