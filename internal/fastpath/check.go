@@ -48,27 +48,31 @@ func each[C any, V attr.Value](validators []C, silent func(ctx context.Context, 
 func checkOf(a schema.Attribute) (c check, ok bool) {
 	switch a := a.(type) {
 	case schema.StringAttribute:
-		return each(a.Validators, checkString), a.Default == nil && len(a.PlanModifiers) == 0
+		return plain(each(a.Validators, checkString), a.Default != nil, len(a.PlanModifiers))
 	case schema.BoolAttribute:
-		return each(a.Validators, checkBool), a.Default == nil && len(a.PlanModifiers) == 0
+		return plain(each(a.Validators, checkBool), a.Default != nil, len(a.PlanModifiers))
 	case schema.Int64Attribute:
-		return each(a.Validators, checkInt64), a.Default == nil && len(a.PlanModifiers) == 0
+		return plain(each(a.Validators, checkInt64), a.Default != nil, len(a.PlanModifiers))
 	case schema.Float64Attribute:
-		return each(a.Validators, checkFloat64), a.Default == nil && len(a.PlanModifiers) == 0
+		return plain(each(a.Validators, checkFloat64), a.Default != nil, len(a.PlanModifiers))
 	case schema.ListAttribute:
-		return each(a.Validators, checkList), a.Default == nil && len(a.PlanModifiers) == 0
+		return plain(each(a.Validators, checkList), a.Default != nil, len(a.PlanModifiers))
 	case schema.SetAttribute:
-		return each(a.Validators, checkSet), a.Default == nil && len(a.PlanModifiers) == 0
+		return plain(each(a.Validators, checkSet), a.Default != nil, len(a.PlanModifiers))
 	case schema.MapAttribute:
-		return each(a.Validators, checkMap), a.Default == nil && len(a.PlanModifiers) == 0
+		return plain(each(a.Validators, checkMap), a.Default != nil, len(a.PlanModifiers))
 	case schema.SingleNestedAttribute:
-		return each(a.Validators, checkObject), a.Default == nil && len(a.PlanModifiers) == 0
+		return plain(each(a.Validators, checkObject), a.Default != nil, len(a.PlanModifiers))
 	case schema.ListNestedAttribute:
-		return each(a.Validators, checkList), a.Default == nil && len(a.PlanModifiers) == 0
+		return plain(each(a.Validators, checkList), a.Default != nil, len(a.PlanModifiers))
 	case schema.MapNestedAttribute:
-		return each(a.Validators, checkMap), a.Default == nil && len(a.PlanModifiers) == 0
+		return plain(each(a.Validators, checkMap), a.Default != nil, len(a.PlanModifiers))
 	}
 	return nil, false
+}
+
+func plain(validates check, hasDefault bool, planModifiers int) (check, bool) {
+	return validates, !hasDefault && planModifiers == 0
 }
 
 func checkString(ctx context.Context, at call, v validator.String, value basetypes.StringValue) bool {

@@ -68,13 +68,24 @@ func build(typ tftypes.Type, in reflect.Type) (*node, error) {
 			return n, err
 		}
 	default:
-		number := n.kind == reflect.Int64 || n.kind == reflect.Float64
-		if typ.Is(tftypes.String) && n.kind == reflect.String || typ.Is(tftypes.Bool) && n.kind == reflect.Bool ||
-			typ.Is(tftypes.Number) && number {
+		if isScalar(typ, n.kind) {
 			return n, nil
 		}
 	}
 	return nil, fmt.Errorf("%s has no place in %s", typ, in)
+}
+
+// isScalar reports whether a Go type holds the values of a type without elements.
+func isScalar(typ tftypes.Type, kind reflect.Kind) bool {
+	switch kind {
+	case reflect.String:
+		return typ.Is(tftypes.String)
+	case reflect.Bool:
+		return typ.Is(tftypes.Bool)
+	case reflect.Int64, reflect.Float64:
+		return typ.Is(tftypes.Number)
+	}
+	return false
 }
 
 // attributes finds the field of each attribute.

@@ -18,6 +18,11 @@ func Equal(a, b tftypes.Value) bool {
 	case a.IsNull() || b.IsNull():
 		return a.IsNull() == b.IsNull()
 	}
+	return equalContent(a, b)
+}
+
+// equalContent compares values that are neither null nor unknown.
+func equalContent(a, b tftypes.Value) bool {
 	switch t := a.Type(); {
 	case t.Is(tftypes.String):
 		var s1, s2 string
