@@ -2,6 +2,8 @@
 package release
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -35,6 +37,9 @@ var releases = map[string]map[string]string{
 		"pve-guest-common": "6.0.2",
 	},
 }
+
+// Versions are the releases that the table has, oldest first.
+func Versions() []string { return slices.SortedFunc(maps.Keys(releases), compare) }
 
 // Fact is something that holds for some releases and not for others: what a package does since one of its versions.
 type Fact struct {

@@ -33,7 +33,7 @@ func (c change) holds(version string) bool { return c.Has(version) != c.Gone }
 
 // Versions are the releases whose rules LoadVersion knows, oldest first. 7.4 has little of its own: it is there for a
 // client that refuses what is too old for it.
-func Versions() []string { return []string{"7.4", "8.0", "8.4", "9.0", "9.2"} }
+func Versions() []string { return release.Versions() }
 
 // Version is the release whose rules the set holds.
 func (s *Set) Version() string { return s.version }
