@@ -21,7 +21,7 @@ type view struct {
 	node   string // where the VM is by now
 	ref    guest.Ref
 	next   *guest.Identity // that the VM gets by a change of ours
-	tasks  job.Ledger
+	tasks  job.Tasks
 
 	config  pve.PendingConfig
 	stale   bool

@@ -27,7 +27,7 @@ type creation struct {
 	vmid   int
 	fences guest.Fences
 	stamp  guest.Stamp
-	ledger job.Ledger
+	tasks  job.Tasks
 	stub   *remove.Stub // what a killed task of it left
 
 	sent     bool           // the first request may have had an effect
@@ -233,7 +233,7 @@ func (c *creation) undo(ctx context.Context) error {
 	}
 	var undos []remove.Target
 	for _, f := range c.fences {
-		undos = append(undos, remove.Target{VMID: c.vmid, Nodes: c.nodes(), Fence: f, Ledger: &c.ledger, Stub: c.stub, Stamp: c.stamp,
+		undos = append(undos, remove.Target{VMID: c.vmid, Nodes: c.nodes(), Fence: f, Tasks: &c.tasks, Stub: c.stub, Stamp: c.stamp,
 			Lost: c.lost, Owns: c.owns, Managed: c.managed, Pool: c.r.Pool})
 	}
 	if !c.identity.IsZero() { // the clone has ended up on its node

@@ -87,14 +87,14 @@ func (c *creation) sendFirst(ctx context.Context, j job.Request) error {
 		c.sent = !pve.IsKind(err, pve.Exists) // said at once, it was said before anything was done
 		return upid, err
 	}
-	result, err := c.s.jobs.Once(ctx, &c.ledger, j)
+	result, err := c.s.jobs.Once(ctx, &c.tasks, j)
 	if c.held = pve.IsKind(err, pve.Locked); pve.Contended(err) {
 		c.sent = false
 	}
-	if pve.IsKind(err, pve.Ambiguous) && len(c.ledger.UPIDs) == 0 {
+	if pve.IsKind(err, pve.Ambiguous) && len(c.tasks.UPIDs) == 0 {
 		c.lost = &job.Lost{Request: j, Since: since, Patience: job.Patience(err)}
 	}
-	if err == nil && len(c.ledger.Guessed) > 0 {
+	if err == nil && len(c.tasks.Guessed) > 0 {
 		err = c.verify(ctx)
 	}
 	if pve.IsKind(err, pve.Exists) {

@@ -14,9 +14,9 @@ func (c *creation) proof() *guest.Proof {
 	for _, f := range c.fences {
 		p.Fences = append(p.Fences, f.Record())
 	}
-	for _, upid := range c.ledger.UPIDs {
+	for _, upid := range c.tasks.UPIDs {
 		p.Tasks = append(p.Tasks, string(upid))
-		if c.ledger.Guessed[upid] {
+		if c.tasks.Guessed[upid] {
 			p.Guessed = append(p.Guessed, string(upid))
 		}
 	}

@@ -20,7 +20,7 @@ func (c *creation) migrate(ctx context.Context) error {
 		return c.unmarked()
 	}
 	params := pve.Params{"target": c.node, "with-local-disks": "1"}
-	result, err := c.s.jobs.Perform(ctx, &c.ledger, job.Request{Node: c.from.node, Type: "qmigrate", ID: c.vmid,
+	result, err := c.s.jobs.Perform(ctx, &c.tasks, job.Request{Node: c.from.node, Type: "qmigrate", ID: c.vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) { return c.s.api.Migrate(ctx, c.from.node, c.vmid, params) },
 		Done: func(ctx context.Context) (bool, error) {
 			there, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
@@ -57,7 +57,7 @@ func (c *creation) configure(ctx context.Context) error {
 		}
 		c.unprotected = true
 	}
-	if err := c.s.jobs.Apply(ctx, &c.ledger, c.node, c.vmid, c.change, ""); err != nil {
+	if err := c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, c.change, ""); err != nil {
 		return err
 	}
 	if order := c.r.Spec.BootOrder; order != nil && job.AppendsToBootOrder(c.change, has.BootOrder) {
@@ -72,20 +72,20 @@ func (c *creation) unmarked() error {
 
 // shape moves and grows disks.
 func (c *creation) shape(ctx context.Context) error {
-	if err := c.s.remover.MoveUncommitted(ctx, &c.ledger, c.node, c.stamp, c.change.Moves); err != nil {
+	if err := c.s.remover.MoveUncommitted(ctx, &c.tasks, c.node, c.stamp, c.change.Moves); err != nil {
 		return err
 	}
-	return c.s.jobs.Grow(ctx, &c.ledger, c.node, c.vmid, c.change.Grow)
+	return c.s.jobs.Grow(ctx, &c.tasks, c.node, c.vmid, c.change.Grow)
 }
 
 // convert makes the VM a template.
 func (c *creation) convert(ctx context.Context) error {
-	return c.s.jobs.Convert(ctx, &c.ledger, c.node, c.vmid)
+	return c.s.jobs.Convert(ctx, &c.tasks, c.node, c.vmid)
 }
 
 // start starts the VM.
 func (c *creation) start(ctx context.Context) error {
-	result, err := c.s.guests.Start(ctx, &c.ledger, c.node, c.vmid)
+	result, err := c.s.guests.Start(ctx, &c.tasks, c.node, c.vmid)
 	c.warn(fmt.Sprintf("Start of VM %d ended with warnings", c.vmid), result)
 	return err
 }

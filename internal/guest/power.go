@@ -72,7 +72,7 @@ func (s *Guests) IsStopped(node string, vmid int) func(context.Context) (bool, e
 }
 
 // Start starts a VM. One that runs already is what was wanted.
-func (s *Guests) Start(ctx context.Context, l *job.Ledger, node string, vmid int) (pve.TaskResult, error) {
+func (s *Guests) Start(ctx context.Context, l *job.Tasks, node string, vmid int) (pve.TaskResult, error) {
 	return s.StartBy(ctx, func(ctx context.Context, r job.Request) (pve.TaskResult, error) { return s.jobs.Perform(ctx, l, r) }, node, vmid)
 }
 

@@ -42,7 +42,7 @@ func interrupting(typ string) interruption {
 
 // outcome awaits a task. When the operation is interrupted first, the task is stopped or awaited, whichever is safe, so that
 // none is left at work behind the user's back; what became of it is the outcome.
-func (s *Runner) outcome(ctx context.Context, l *Ledger, upid pve.UPID) (pve.TaskResult, error) {
+func (s *Runner) outcome(ctx context.Context, l *Tasks, upid pve.UPID) (pve.TaskResult, error) {
 	result, err := s.API.Wait(ctx, upid)
 	var ended *pve.TaskError
 	if err == nil || ctx.Err() == nil || errors.As(err, &ended) {

@@ -38,8 +38,8 @@ type Request struct {
 	Done func(context.Context) (bool, error)
 }
 
-// Ledger remembers the tasks of one transaction: what an undo has to await, and what a search must not take for another.
-type Ledger struct {
+// Tasks remembers the tasks of one transaction: what an undo has to await, and what a search must not take for another.
+type Tasks struct {
 	UPIDs []pve.UPID
 	// Guessed are the tasks that were found by a search. PVE names neither the request nor, for a clone, the new id in a
 	// task, so such a one may belong to another process that works with the same identity: it is awaited, never stopped,
@@ -48,14 +48,14 @@ type Ledger struct {
 }
 
 // Add notes a task that PVE named in its answer.
-func (l *Ledger) Add(upid pve.UPID) {
+func (l *Tasks) Add(upid pve.UPID) {
 	if upid != "" && !slices.Contains(l.UPIDs, upid) {
 		l.UPIDs = append(l.UPIDs, upid)
 	}
 }
 
 // Guess notes a task that a search found.
-func (l *Ledger) Guess(upid pve.UPID) {
+func (l *Tasks) Guess(upid pve.UPID) {
 	l.Add(upid)
 	if l.Guessed == nil {
 		l.Guessed = map[pve.UPID]bool{}
@@ -64,7 +64,7 @@ func (l *Ledger) Guess(upid pve.UPID) {
 }
 
 // Perform sends a job and awaits its task. While a lock of somebody else proves that nothing was done it is sent again.
-func (s *Runner) Perform(ctx context.Context, l *Ledger, j Request) (pve.TaskResult, error) {
+func (s *Runner) Perform(ctx context.Context, l *Tasks, j Request) (pve.TaskResult, error) {
 	var result pve.TaskResult
 	err := s.Contend(ctx, j.Node, j.ID, func(ctx context.Context) error {
 		var err error
@@ -76,7 +76,7 @@ func (s *Runner) Perform(ctx context.Context, l *Ledger, j Request) (pve.TaskRes
 
 // Once sends a job and awaits its task. When the answer was lost, it looks before it goes on: exactly one task of our
 // own, begun since the request, is the one; with none, the job counts as not begun and the lost answer is the error.
-func (s *Runner) Once(ctx context.Context, l *Ledger, j Request) (pve.TaskResult, error) {
+func (s *Runner) Once(ctx context.Context, l *Tasks, j Request) (pve.TaskResult, error) {
 	since := s.API.ServerTime()
 	upid, err := j.Send(ctx)
 	if pve.IsKind(err, pve.Ambiguous) {
@@ -91,7 +91,7 @@ func (s *Runner) Once(ctx context.Context, l *Ledger, j Request) (pve.TaskResult
 }
 
 // lookUp looks what a request did whose answer was lost, and goes on with its task.
-func (s *Runner) lookUp(ctx context.Context, l *Ledger, j Request, since time.Time, lost error) (pve.TaskResult, error) {
+func (s *Runner) lookUp(ctx context.Context, l *Tasks, j Request, since time.Time, lost error) (pve.TaskResult, error) {
 	look, cancel := s.LookAfter(ctx)
 	defer cancel()
 	found, err := s.Search(look, l, j, since, lookups)
@@ -116,7 +116,7 @@ const Skew = 3 * time.Second
 
 // Search finds the task that a request with a lost answer began, or "" if there is none or more than one. Tasks that
 // answered another request of this process are none.
-func (s *Runner) Search(ctx context.Context, l *Ledger, j Request, since time.Time, times int) (pve.UPID, error) {
+func (s *Runner) Search(ctx context.Context, l *Tasks, j Request, since time.Time, times int) (pve.UPID, error) {
 	var failed error
 	for attempt := range times {
 		if err := s.Pause(ctx, attempt); err != nil {

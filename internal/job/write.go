@@ -40,7 +40,7 @@ func Problems(verb string, vmid int, change vm.Change) error {
 }
 
 // Apply sends the options of a change: through a task where a volume is allocated, since a request may only take 30 s.
-func (s *Runner) Apply(ctx context.Context, l *Ledger, node string, vmid int, change vm.Change, digest string) error {
+func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, change vm.Change, digest string) error {
 	if len(change.DeleteFirst) > 0 {
 		params := pve.Params{"delete": strings.Join(change.DeleteFirst, ",")}
 		if digest != "" {
@@ -95,7 +95,7 @@ func (s *Runner) Put(ctx context.Context, node string, vmid int, params pve.Para
 }
 
 // Grow grows disks, one after the other.
-func (s *Runner) Grow(ctx context.Context, l *Ledger, node string, vmid int, all []vm.Growth) error {
+func (s *Runner) Grow(ctx context.Context, l *Tasks, node string, vmid int, all []vm.Growth) error {
 	grow := slices.Clone(all)
 	slices.SortFunc(grow, func(a, b vm.Growth) int { return strings.Compare(a.Slot, b.Slot) })
 	for _, g := range grow {
@@ -110,7 +110,7 @@ func (s *Runner) Grow(ctx context.Context, l *Ledger, node string, vmid int, all
 }
 
 // Convert makes a VM a template.
-func (s *Runner) Convert(ctx context.Context, l *Ledger, node string, vmid int) error {
+func (s *Runner) Convert(ctx context.Context, l *Tasks, node string, vmid int) error {
 	_, err := s.Perform(ctx, l, Request{Node: node, Type: "qmtemplate", ID: vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) { return s.API.ConvertToTemplate(ctx, node, vmid) }})
 	return err

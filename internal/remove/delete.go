@@ -104,7 +104,7 @@ func (s *Remover) clearVolume(ctx context.Context, r Request, residue tx.Residue
 	}
 	f := guest.OwnFence(residue.Node, vmid, []string{residue.ID})
 	f.Told = map[string]string{residue.ID: residue.Reason}
-	sweep := &removal{s: s, identity: r.Ref.Identity, Target: Target{VMID: vmid, Nodes: []string{residue.Node}, Fence: f, Ledger: &job.Ledger{}, Stub: NewStub("", nil), Pool: r.Pool,
+	sweep := &removal{s: s, identity: r.Ref.Identity, Target: Target{VMID: vmid, Nodes: []string{residue.Node}, Fence: f, Tasks: &job.Tasks{}, Stub: NewStub("", nil), Pool: r.Pool,
 		Stamp: guest.NewStamp(guest.ClusterName(resources), vmid, s.guests.Deadline(0))}}
 	return sweep.run(ctx)
 }
@@ -174,7 +174,7 @@ func (s *Remover) exists(ctx context.Context, ref guest.Ref, residue tx.Residue)
 
 // targets are what is left of a create, to go on where its own rollback gave up.
 func targets(p *guest.Proof) []Target {
-	l := &job.Ledger{}
+	l := &job.Tasks{}
 	for _, upid := range p.Tasks {
 		l.Add(pve.UPID(upid))
 	}
@@ -184,7 +184,7 @@ func targets(p *guest.Proof) []Target {
 	var all []Target
 	stub := NewStub(p.Stub, l.UPIDs)
 	for _, f := range p.RestoreFences() {
-		t := Target{VMID: p.VMID, Nodes: p.Nodes, Fence: f, Ledger: l, Stub: stub, Stamp: p.Stamp(), Owns: p.Identity.Proves, Managed: p.HA, Pool: p.Pool}
+		t := Target{VMID: p.VMID, Nodes: p.Nodes, Fence: f, Tasks: l, Stub: stub, Stamp: p.Stamp(), Owns: p.Identity.Proves, Managed: p.HA, Pool: p.Pool}
 		if p.Lost {
 			t.Lost = &job.Lost{}
 		}

@@ -76,7 +76,7 @@ func (r *removal) delete(ctx context.Context, node string) error {
 	if r.committed {
 		send = r.s.jobs.Perform
 	}
-	result, err := r.s.deleteGuest(ctx, send, r.Ledger, e, !r.keep)
+	result, err := r.s.deleteGuest(ctx, send, r.Tasks, e, !r.keep)
 	if pve.IsKind(err, pve.NotFound) {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (r *removal) halt(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	return r.s.stopHard(ctx, r.s.jobs.Once, r.Ledger, e, params)
+	return r.s.stopHard(ctx, r.s.jobs.Once, r.Tasks, e, params)
 }
 
 // refusal keeps what no further pass can change: another guest uses a volume of ours. A guest that is gone is what was wanted.
@@ -221,7 +221,7 @@ func (r *removal) free(ctx context.Context, c claim, volume string) error {
 	c.place, c.volumes, c.lock = r.Fence.Node, []string{volume}, true
 	e, err := r.prove(ctx, c)
 	if err == nil {
-		err = r.s.freeVolume(ctx, r.Ledger, e, volume)
+		err = r.s.freeVolume(ctx, r.Tasks, e, volume)
 	}
 	if err == nil && r.tried[volume] < 2 {
 		return nil

@@ -51,8 +51,8 @@ func (r *removal) explain(ctx context.Context) {
 }
 
 func (r *removal) lastDestroy() pve.UPID {
-	for i := len(r.Ledger.UPIDs) - 1; i >= 0; i-- {
-		if upid := r.Ledger.UPIDs[i]; upid.Type() == "qmdestroy" {
+	for i := len(r.Tasks.UPIDs) - 1; i >= 0; i-- {
+		if upid := r.Tasks.UPIDs[i]; upid.Type() == "qmdestroy" {
 			return upid
 		}
 	}

@@ -13,9 +13,9 @@ import (
 
 // destruction is the destroy of a VM in state: everything that can speak against it is asked before anything is touched.
 type destruction struct {
-	s      *Remover
-	r      Request
-	ledger job.Ledger
+	s     *Remover
+	r     Request
+	tasks job.Tasks
 
 	resources pve.Resources
 	node      string
@@ -105,7 +105,7 @@ func (d *destruction) refuse(ctx context.Context) error {
 func (d *destruction) unshared(ctx context.Context) error {
 	vmid := d.r.Ref.VMID
 	e, err := d.s.prove(ctx, claim{node: d.node, vmid: vmid, guest: inState(d.r.Ref.Identity), whole: true, own: true,
-		volumes: ownVolumes(vmid, d.config.Merged()), tasks: d.ledger.UPIDs})
+		volumes: ownVolumes(vmid, d.config.Merged()), tasks: d.tasks.UPIDs})
 	d.found = e.found
 	var inUse *InUseError
 	switch {
@@ -131,7 +131,7 @@ func (d *destruction) remove(ctx context.Context) ([]tx.Residue, error) {
 	vmid := d.r.Ref.VMID
 	f := guest.OwnFence(d.node, vmid, ownVolumes(vmid, append(snapshots, d.config.Current(), d.config.Merged())...))
 	gone := &removal{s: d.s, found: d.found, committed: true, force: d.r.ForceStop, keep: d.r.KeepReferences, identity: d.r.Ref.Identity,
-		Target: Target{VMID: vmid, Nodes: []string{d.node}, Fence: f, Ledger: &d.ledger, Stub: NewStub("", nil), Pool: d.pool, Owns: d.mine,
+		Target: Target{VMID: vmid, Nodes: []string{d.node}, Fence: f, Tasks: &d.tasks, Stub: NewStub("", nil), Pool: d.pool, Owns: d.mine,
 			Stamp: guest.NewStamp(guest.ClusterName(d.resources), vmid, d.s.guests.Deadline(0))}}
 	err = gone.run(ctx)
 	left, warnings, err := report(vmid, gone.notes, err)

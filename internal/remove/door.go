@@ -20,10 +20,10 @@ import (
 var errNoEvidence = errors.New("there is no evidence that this may be destroyed; nothing was sent")
 
 // sending is how a request is sent: once, or again while somebody else's lock proves that nothing was done.
-type sending func(context.Context, *job.Ledger, job.Request) (pve.TaskResult, error)
+type sending func(context.Context, *job.Tasks, job.Request) (pve.TaskResult, error)
 
 // deleteGuest removes a VM with the volumes that its configuration names.
-func (s *Remover) deleteGuest(ctx context.Context, send sending, l *job.Ledger, e Evidence, purge bool) (pve.TaskResult, error) {
+func (s *Remover) deleteGuest(ctx context.Context, send sending, l *job.Tasks, e Evidence, purge bool) (pve.TaskResult, error) {
 	if !e.ours {
 		return pve.TaskResult{}, errNoEvidence
 	}
@@ -32,7 +32,7 @@ func (s *Remover) deleteGuest(ctx context.Context, send sending, l *job.Ledger, 
 }
 
 // freeVolume removes a volume over the API, which takes Datastore.Allocate.
-func (s *Remover) freeVolume(ctx context.Context, l *job.Ledger, e Evidence, volume string) error {
+func (s *Remover) freeVolume(ctx context.Context, l *job.Tasks, e Evidence, volume string) error {
 	if !e.mayFree(volume) {
 		return errNoEvidence
 	}
@@ -76,7 +76,7 @@ func (s *Remover) takeLock(ctx context.Context, e Evidence, description string) 
 var errCannotUnlock = errors.New("only the user root@pam with a password may unlock it over the API, and no SSH is configured")
 
 // stopHard cuts a guest's power.
-func (s *Remover) stopHard(ctx context.Context, send sending, l *job.Ledger, e Evidence, params pve.Params) error {
+func (s *Remover) stopHard(ctx context.Context, send sending, l *job.Tasks, e Evidence, params pve.Params) error {
 	if !e.ours {
 		return errNoEvidence
 	}
@@ -86,7 +86,7 @@ func (s *Remover) stopHard(ctx context.Context, send sending, l *job.Ledger, e E
 }
 
 // shutDownOrStop asks a guest to shut down, and has it cut off when its time is over.
-func (s *Remover) shutDownOrStop(ctx context.Context, l *job.Ledger, e Evidence, timeout time.Duration) (pve.TaskResult, error) {
+func (s *Remover) shutDownOrStop(ctx context.Context, l *job.Tasks, e Evidence, timeout time.Duration) (pve.TaskResult, error) {
 	if !e.ours {
 		return pve.TaskResult{}, errNoEvidence
 	}
@@ -151,7 +151,7 @@ func (s *Remover) proveUncommitted(ctx context.Context, node string, stamp guest
 }
 
 // StopHard cuts a guest's power and waits until it is off.
-func (s *Remover) StopHard(ctx context.Context, l *job.Ledger, e Evidence) error {
+func (s *Remover) StopHard(ctx context.Context, l *job.Tasks, e Evidence) error {
 	err := s.stopHard(ctx, s.jobs.Perform, l, e, pve.Params{})
 	if err == nil {
 		err = s.guests.AwaitStop(ctx, e.node, e.vmid, time.Minute)
@@ -161,7 +161,7 @@ func (s *Remover) StopHard(ctx context.Context, l *job.Ledger, e Evidence) error
 
 // DestroyUnused destroys detached volumes by their unusedN entries, bound to the digest of what was seen: deleting an entry does
 // so at once (qemu-server API2/Qemu.pm update_vm_api). It is a task, since a large volume takes its time.
-func (s *Remover) DestroyUnused(ctx context.Context, l *job.Ledger, e Evidence, config pve.PendingConfig, entries []string) error {
+func (s *Remover) DestroyUnused(ctx context.Context, l *job.Tasks, e Evidence, config pve.PendingConfig, entries []string) error {
 	current := config.Current()
 	for _, entry := range entries {
 		if !e.ours || !e.volumes[guest.VolumeOf(current[entry])] {
@@ -181,7 +181,7 @@ func (s *Remover) DestroyUnused(ctx context.Context, l *job.Ledger, e Evidence, 
 }
 
 // FreeInState removes a volume that a VM in state has had, and that nobody else uses.
-func (s *Remover) FreeInState(ctx context.Context, l *job.Ledger, v InState, volume string) error {
+func (s *Remover) FreeInState(ctx context.Context, l *job.Tasks, v InState, volume string) error {
 	e, err := s.ProveInState(ctx, v, []string{volume})
 	if err == nil {
 		err = s.freeVolume(ctx, l, e, volume)
@@ -190,7 +190,7 @@ func (s *Remover) FreeInState(ctx context.Context, l *job.Ledger, v InState, vol
 }
 
 // MoveInState moves disks of a VM in state to other storages, one after the other, and frees where they were.
-func (s *Remover) MoveInState(ctx context.Context, l *job.Ledger, v InState, moves []vm.Move) error {
+func (s *Remover) MoveInState(ctx context.Context, l *job.Tasks, v InState, moves []vm.Move) error {
 	for _, m := range moves {
 		config, err := s.api.CurrentConfig(ctx, v.Node, v.VMID)
 		if err != nil {
@@ -208,7 +208,7 @@ func (s *Remover) MoveInState(ctx context.Context, l *job.Ledger, v InState, mov
 }
 
 // MoveUncommitted does the same with a VM that a create has made and not committed.
-func (s *Remover) MoveUncommitted(ctx context.Context, l *job.Ledger, node string, stamp guest.Stamp, moves []vm.Move) error {
+func (s *Remover) MoveUncommitted(ctx context.Context, l *job.Tasks, node string, stamp guest.Stamp, moves []vm.Move) error {
 	for _, m := range moves {
 		e, err := s.proveUncommitted(ctx, node, stamp)
 		if err == nil {
@@ -222,7 +222,7 @@ func (s *Remover) MoveUncommitted(ctx context.Context, l *job.Ledger, node strin
 }
 
 // move moves a disk, and frees where it was.
-func (s *Remover) move(ctx context.Context, l *job.Ledger, e Evidence, m vm.Move) error {
+func (s *Remover) move(ctx context.Context, l *job.Tasks, e Evidence, m vm.Move) error {
 	if !e.ours || !e.volumes[guest.VolumeOf(e.config.Values[m.Slot])] {
 		return errNoEvidence
 	}

@@ -28,8 +28,8 @@ func (r *removal) await(ctx context.Context) {
 		if r.s.jobs.Pause(ctx, attempt) != nil {
 			return
 		}
-		if upid, err := r.s.jobs.Search(ctx, r.Ledger, r.Lost.Request, r.Lost.Since, 1); err == nil && upid != "" {
-			r.Ledger.Guess(upid)
+		if upid, err := r.s.jobs.Search(ctx, r.Tasks, r.Lost.Request, r.Lost.Since, 1); err == nil && upid != "" {
+			r.Tasks.Guess(upid)
 			r.Lost = nil
 			return
 		}
@@ -43,7 +43,7 @@ func (r *removal) await(ctx context.Context) {
 
 // settle stops our tasks that still run and awaits their end, and tells the gravest.
 func (r *removal) settle(ctx context.Context) (ending, error) {
-	for _, upid := range r.Ledger.UPIDs {
+	for _, upid := range r.Tasks.UPIDs {
 		if _, known := r.ended[upid]; known {
 			continue
 		}
@@ -66,7 +66,7 @@ func (r *removal) worst() ending {
 func (r *removal) end(ctx context.Context, upid pve.UPID) error {
 	status, err := r.s.api.TaskStatus(ctx, upid)
 	if err == nil && status.Running {
-		if !r.Ledger.Guessed[upid] && upid.Type() != "qmdestroy" { // which does what we want, and better undisturbed
+		if !r.Tasks.Guessed[upid] && upid.Type() != "qmdestroy" { // which does what we want, and better undisturbed
 			if err := r.s.api.StopTask(ctx, upid); err != nil {
 				return err
 			}

@@ -43,7 +43,7 @@ func (r *rig) killedCreate() Target {
 		r.t.Fatal(err)
 	}
 	stamp := guest.NewStamp("pve1,pve2", 300, r.s.guests.Deadline(0))
-	l := &job.Ledger{}
+	l := &job.Tasks{}
 	_, err = r.s.jobs.Once(r.t.Context(), l, job.Request{Node: "pve1", Type: "qmcreate", ID: 300, Send: func(ctx context.Context) (pve.UPID, error) {
 		return r.s.api.CreateVM(ctx, "pve1", pve.Params{"vmid": "300", "description": stamp.String(), "scsi0": "local-zfs:1"})
 	}})
@@ -51,7 +51,7 @@ func (r *rig) killedCreate() Target {
 		r.t.Fatalf("the create was not killed: %v", err)
 	}
 	r.sim.SetFaults(nil)
-	return Target{VMID: 300, Nodes: []string{"pve1"}, Fence: f, Ledger: l, Stamp: stamp, Stub: NewStub("", nil)}
+	return Target{VMID: 300, Nodes: []string{"pve1"}, Fence: f, Tasks: l, Stamp: stamp, Stub: NewStub("", nil)}
 }
 
 // withoutSysAudit takes the privilege from the token, which then sees its own tasks only.
@@ -96,7 +96,7 @@ func TestFound01AStrangersStubIsNotOurs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		target.Stub = NewStub(config.Digest, target.Ledger.UPIDs) // as an earlier run has noted it
+		target.Stub = NewStub(config.Digest, target.Tasks.UPIDs) // as an earlier run has noted it
 		if !same {
 			r.change(func(w *state.World) {
 				w.Guests[300] = &state.Guest{VMID: 300, Type: "qemu", Node: "pve1", LockCause: "state",

@@ -24,9 +24,9 @@ type Target struct {
 	Nodes []string
 	// Fence is what was there before us.
 	Fence *guest.Fence
-	// Ledger are the tasks that were begun for it.
-	Ledger *job.Ledger
-	Stamp  guest.Stamp
+	// Tasks are those that were begun for it.
+	Tasks *job.Tasks
+	Stamp guest.Stamp
 	// Owns reports whether a configuration without our stamp is ours (identity of a VM in state, or of one whose commit
 	// may have taken effect); nil: the stamp decides.
 	Owns func(config map[string]string) bool
@@ -238,7 +238,7 @@ const maxHolds = 4
 
 // prove makes evidence for a claim of this removal. One look at the other guests serves all of its claims for a while.
 func (r *removal) prove(ctx context.Context, c claim) (Evidence, error) {
-	c.vmid, c.own, c.tasks, c.found = r.VMID, true, r.Ledger.UPIDs, r.found
+	c.vmid, c.own, c.tasks, c.found = r.VMID, true, r.Tasks.UPIDs, r.found
 	e, err := r.s.prove(ctx, c)
 	if e.found != nil {
 		r.found = e.found

@@ -117,7 +117,7 @@ func (d *destruction) cutOff(ctx context.Context, timeout time.Duration) error {
 	}
 	e, err := d.prove(ctx, false)
 	if err == nil {
-		err = d.s.StopHard(ctx, &d.ledger, e)
+		err = d.s.StopHard(ctx, &d.tasks, e)
 	}
 	if err != nil {
 		return fmt.Errorf("VM %d did not shut down within %s, and was not cut off either: %w", d.r.Ref.VMID, timeout, err)
@@ -134,16 +134,16 @@ func (d *destruction) askToShutDown(ctx context.Context, timeout time.Duration) 
 		if err != nil {
 			return pve.TaskResult{}, err
 		}
-		return d.s.shutDownOrStop(ctx, &d.ledger, e, timeout)
+		return d.s.shutDownOrStop(ctx, &d.tasks, e, timeout)
 	}
 	params, vmid := guest.Within(timeout), d.r.Ref.VMID
-	return d.s.jobs.Perform(ctx, &d.ledger, job.Request{Node: d.node, Type: "qmshutdown", ID: vmid, Done: d.s.guests.IsStopped(d.node, vmid),
+	return d.s.jobs.Perform(ctx, &d.tasks, job.Request{Node: d.node, Type: "qmshutdown", ID: vmid, Done: d.s.guests.IsStopped(d.node, vmid),
 		Send: func(ctx context.Context) (pve.UPID, error) { return d.s.api.ShutdownVM(ctx, d.node, vmid, params) }})
 }
 
 // prove makes evidence that the VM is the one in state, and if it is to be unlocked, that no task holds it.
 func (d *destruction) prove(ctx context.Context, locked bool) (Evidence, error) {
-	return d.s.prove(ctx, claim{node: d.node, vmid: d.r.Ref.VMID, guest: inState(d.r.Ref.Identity), lock: locked, tasks: d.ledger.UPIDs})
+	return d.s.prove(ctx, claim{node: d.node, vmid: d.r.Ref.VMID, guest: inState(d.r.Ref.Identity), lock: locked, tasks: d.tasks.UPIDs})
 }
 
 // disobedient is the error for a guest that did not shut down: nothing is lost, and there are two ways out.

@@ -125,7 +125,7 @@ func TestCouldNotLookIsNotNobody(t *testing.T) {
 func TestNoEvidenceNoRequest(t *testing.T) {
 	r := newRig(t, asRoot)
 	r.vm(300)
-	l, none := &job.Ledger{}, Evidence{node: "pve1", place: "pve1", vmid: 300}
+	l, none := &job.Tasks{}, Evidence{node: "pve1", place: "pve1", vmid: 300}
 	_, err := r.s.deleteGuest(t.Context(), r.s.jobs.Once, l, none, true)
 	_, shutErr := r.s.shutDownOrStop(t.Context(), l, none, 0)
 	for what, err := range map[string]error{

@@ -77,7 +77,7 @@ func (r *removal) hold(ctx context.Context) error {
 		params["smbios1"] = "uuid=" + r.identity.UUID
 	}
 	for {
-		_, err := r.s.jobs.Once(ctx, r.Ledger, job.Request{Node: r.Fence.Node, Type: "qmcreate", ID: r.VMID,
+		_, err := r.s.jobs.Once(ctx, r.Tasks, job.Request{Node: r.Fence.Node, Type: "qmcreate", ID: r.VMID,
 			Send: func(ctx context.Context) (pve.UPID, error) { return r.s.api.CreateVM(ctx, r.Fence.Node, params) }})
 		switch {
 		case params["smbios1"] != "" && pve.IsKind(err, pve.Denied):
