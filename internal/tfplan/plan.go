@@ -106,7 +106,7 @@ func (p *planner) leaf(a spot) tftypes.Value {
 		return unknown(typ)
 	case a.fresh:
 		return null(typ)
-	case a.optional && p.Managed[a.at] && (a.removed || !a.rule.KeepOnRemoval):
+	case a.optional && p.Managed[a.at] && (a.removed || !a.rule.KeepOnRemoval) && !a.isUnsaid(a.prior):
 		return null(typ)
 	default:
 		return a.prior
@@ -133,7 +133,7 @@ func (p *planner) group(a spot) tftypes.Value {
 	}
 	inside.removed = p.Managed[a.at]
 	value := p.attributes(a, typ, inside)
-	if a.rule.MayBeAbsent && a.isUnset(value) {
+	if a.rule.MayBeAbsent && (a.isUnset(value) || inside.removed && a.isUnsaid(value)) {
 		return null(typ)
 	}
 	return value
@@ -202,7 +202,7 @@ func (p *planner) inheritedSlots(a spot) tftypes.Value {
 
 // changesServer reports whether a plan differs from the prior state in more than what the server does not know.
 func (n *node) changesServer(planned, prior tftypes.Value) bool {
-	if n.rule.OnlyInState || planned.Equal(prior) {
+	if n.rule.OnlyInState || planned.Equal(prior) || planned.IsKnown() && n.isUnsaid(planned) && n.isUnsaid(prior) {
 		return false
 	}
 	if n.kind == leaf || !has(planned) || !has(prior) {

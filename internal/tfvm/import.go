@@ -39,7 +39,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	if diags.HasError() {
 		return
 	}
-	resp.State.Raw = raw
+	resp.State.Raw = r.values().shape.Defaults(raw) // a configuration that names one is no change
 	resp.Diagnostics.Append(privateState{Managed: tfplan.Managed{}, Identity: guest.Identity}.write(ctx, resp.Private)...)
 }
 

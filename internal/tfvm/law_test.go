@@ -111,7 +111,8 @@ func (w *world) update(t fataler, config model) {
 	p := &planning{values: w.v, config: configuration{raw}, state: w.state, prior: prior, plan: plan, value: planned.Value}
 	p.planConsequences()
 	value := p.value
-	r := updateRequest(prior, modelOf(t, w.v, value), privateState{Managed: w.managed}, nil)
+	after, _ := w.v.essence(context.Background(), value, w.state)
+	r := updateRequest(prior, after, privateState{Managed: w.managed}, nil)
 	diff := vm.Diff(vm.WithRest(r.Prior, w.server), modelled(r.Planned))
 	w.server, w.pool = obey(w.server, diff), r.Pool
 	w.power(plan)

@@ -2,10 +2,28 @@ package tfvm
 
 import (
 	"cmp"
+	"context"
 	"maps"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
+
+// essence is a plan without what makes no difference on the server. What other parts of an option need to be valid stays.
+func (v values) essence(ctx context.Context, planned, state tftypes.Value) (model, diag.Diagnostics) {
+	all, diags := v.model(ctx, planned)
+	m, more := v.model(ctx, v.shape.Essence(planned, state))
+	diags.Append(more...)
+	if a := m.Agent; a != nil && (a.Type != nil || a.FSTrimClonedDisks != nil || a.FreezeFSOnBackup != nil) {
+		a.Enabled = all.Agent.Enabled
+	}
+	if m.CPU != nil && needsCPUType(m.CPU) {
+		m.CPU.Type = all.CPU.Type
+	}
+	return m, diags
+}
 
 // normalized takes out of state and plan what is no difference for the server: slots that are forgotten, sources of disks
 // that exist already, and what the plan leaves open and the server keeps as it is.

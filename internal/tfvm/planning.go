@@ -112,7 +112,9 @@ func (p *planning) update(ctx context.Context) {
 		return
 	}
 	// Then what is wrong with it by itself, and what the reader is to know. The server is asked last.
-	p.before, p.after = normalized(p.prior, p.plan, p.private.Managed)
+	essence, diags := p.essence(ctx, p.value, p.state)
+	p.diags.Append(diags...)
+	p.before, p.after = normalized(p.prior, essence, p.private.Managed)
 	p.refuseChanges()
 	p.refuseSlotChanges()
 	p.warnRemovedDisks()

@@ -34,8 +34,10 @@ func rules() map[string]tfplan.Rule {
 		"audio", "rng", "watchdog", "ivshmem", "amd_sev", "intel_tdx", "efi_disk", "tpm_state", "ha")
 	add(tfplan.Rule{Default: truth(false)}, "onboot", "autostart", "protection", "template", "cpu.numa", "memory.keephugepages",
 		"agent.enabled", "agent.fstrim_cloned_disks", "disks.*.discard", "disks.*.ssd", "disks.*.iothread", "disks.*.ro",
-		"networks.*.firewall", "networks.*.link_down", "efi_disk.pre_enrolled_keys")
-	add(tfplan.Rule{Default: truth(true)}, "disks.*.backup", "disks.*.replicate", "cloud_init.upgrade")
+		"networks.*.firewall", "networks.*.link_down", "efi_disk.pre_enrolled_keys", "freeze", "tdf")
+	add(tfplan.Rule{Default: truth(true)}, "disks.*.backup", "disks.*.replicate", "cloud_init.upgrade", "acpi", "tablet", "reboot",
+		"agent.freeze_fs_on_backup")
+	add(tfplan.Rule{Default: number(1)}, "cpu.cores", "cpu.sockets")
 	add(tfplan.Rule{Same: sameText(strings.ToLower)},
 		"pci.*.vendor_id", "pci.*.device_id", "pci.*.sub_vendor_id", "pci.*.sub_device_id", "usb.*.host")
 	add(tfplan.Rule{Same: sameSet(verbatim)}, "hotplug", "cpu.flags", "networks.*.trunks")
@@ -48,6 +50,14 @@ func rules() map[string]tfplan.Rule {
 // singleRules are those that one attribute has alone.
 func singleRules() map[string]tfplan.Rule {
 	return map[string]tfplan.Rule{
+		"bios":                {Default: text("seabios")},
+		"scsihw":              {Default: text("lsi")},
+		"startdate":           {Default: text("now")},
+		"migrate_speed":       {Default: number(0)},
+		"cpu.type":            {Default: text("kvm64")},
+		"memory.size":         {Default: number(512)},
+		"memory.shares":       {Default: number(1000)},
+		"agent.type":          {Default: text("virtio")},
 		"description":         {Same: sameText(trimEnd), Default: text("")},
 		"tags":                {Same: sameSet(strings.ToLower)},
 		"boot_order":          {ServerChooses: true},

@@ -18,7 +18,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	v := r.values()
 	prior, diags := v.model(ctx, req.State.Raw)
 	resp.Diagnostics.Append(diags...)
-	plan, diags := v.model(ctx, req.Plan.Raw)
+	plan, diags := v.essence(ctx, req.Plan.Raw, req.State.Raw)
 	resp.Diagnostics.Append(diags...)
 	private, diags := readPrivateState(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)

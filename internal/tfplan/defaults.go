@@ -1,0 +1,85 @@
+package tfplan
+
+import "github.com/hashicorp/terraform-plugin-go/tftypes"
+
+// An option that is absent on the server and one that has the server's default are the same there, and no reason for a
+// request. Terraform tells null from a value all the same, so a state may say either.
+
+// isUnsaid reports whether a value is null, or the default that an absent option stands for. An empty list is none: an empty
+// boot order is an order.
+func (n *node) isUnsaid(v tftypes.Value) bool {
+	switch {
+	case v.Type() == nil || v.IsNull():
+		return true
+	case !v.IsKnown():
+		return false
+	case n.kind == leaf:
+		return has(n.rule.Default) && v.Equal(n.rule.Default)
+	case n.kind == slots:
+		return len(fields(v)) == 0
+	case !n.rule.MayBeAbsent:
+		return false
+	}
+	values := fields(v)
+	for name, child := range n.children {
+		if child.optional && !child.isUnsaid(values[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Defaults is a state with the server's defaults in place of null, where its parents are there. An import says them, so that a
+// configuration which names one is no change.
+func (s Shape) Defaults(state tftypes.Value) tftypes.Value { return s.root.defaults(state) }
+
+func (n *node) defaults(state tftypes.Value) tftypes.Value {
+	if n.kind == leaf {
+		if state.IsNull() && has(n.rule.Default) {
+			return n.rule.Default
+		}
+		return state
+	}
+	return n.each(state, func(_ string, child *node, v tftypes.Value) tftypes.Value { return child.defaults(v) })
+}
+
+// Essence is a plan with the values of the prior state wherever both mean the same to the server because it says nothing.
+func (s Shape) Essence(planned, prior tftypes.Value) tftypes.Value { return s.root.essence(planned, prior) }
+
+func (n *node) essence(planned, prior tftypes.Value) tftypes.Value {
+	switch {
+	case !planned.IsKnown():
+		return planned
+	case n.isUnsaid(planned) && n.isUnsaid(prior):
+		if prior.Type() == nil {
+			return null(planned.Type())
+		}
+		return prior
+	case n.kind == leaf:
+		return planned
+	}
+	before := fields(prior)
+	return n.each(planned, func(name string, child *node, v tftypes.Value) tftypes.Value {
+		was, ok := before[name]
+		if !ok {
+			was = null(v.Type())
+		}
+		return child.essence(v, was)
+	})
+}
+
+// each changes what is in a group or in slots.
+func (n *node) each(object tftypes.Value, change func(name string, child *node, v tftypes.Value) tftypes.Value) tftypes.Value {
+	if !has(object) {
+		return object
+	}
+	values := map[string]tftypes.Value{}
+	for name, v := range fields(object) {
+		child := n.children[name]
+		if n.kind == slots {
+			child = n.slot()
+		}
+		values[name] = change(name, child, v)
+	}
+	return tftypes.NewValue(object.Type(), values)
+}
