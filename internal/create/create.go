@@ -39,6 +39,8 @@ type creation struct {
 	change   vm.Change
 	// unprotected: the protection that a clone inherits is off until the commit.
 	unprotected bool
+	status      string             // of the guest, as we made it
+	committed   *pve.PendingConfig // what the commit has made of the VM, where that is known without a look
 	managed     bool // HA may have an entry for the VM, made by us
 	warnings    []guest.Warning
 	notes       []string // of the rollback
@@ -109,7 +111,7 @@ func (s *Creator) create(ctx context.Context, r Request) (*creation, Created, er
 			return nil, Created{}, err
 		}
 		c := &creation{s: s, r: r, node: node, from: from, vmid: id.vmid, fences: id.fences, warnings: slices.Clone(warnings),
-			stub: remove.NewStub("", nil)}
+			stub: remove.NewStub("", nil), status: string(guest.Stopped)}
 		c.stamp = guest.NewStamp(guest.ClusterName(resources), c.vmid, r.until(s.guests.Deadline(r.Lease)))
 		c.stamp.Process = s.guests.Process
 		created, err := c.run(ctx)
@@ -164,18 +166,26 @@ func (r Request) undoTimeout() time.Duration {
 	return 10 * time.Minute
 }
 
-// readBack reads the committed VM, also after an interrupt. What proves that it is ours is known even when that fails.
+// readBack is the committed VM; it is read where that is not known, also after an interrupt. What proves that it is ours is known
+// even when that fails.
 func (c *creation) readBack(ctx context.Context) (guest.Guest, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	guest, err := c.s.guests.ReadBack(ctx, c.node, c.vmid)
+	var made guest.Guest
+	var err error
+	if c.committed != nil && c.r.HA == nil { // HA starts and stops guests by itself
+		made = guest.FromConfig(*c.committed, c.node, c.vmid)
+		made.Status = c.status
+	} else {
+		made, err = c.s.guests.ReadBack(ctx, c.node, c.vmid)
+	}
 	if err == nil {
-		err = c.s.guests.Attend(ctx, &guest, c.r.Firewall != nil, c.r.HA != nil)
+		err = c.s.guests.Attend(ctx, &made, c.r.Firewall != nil, c.r.HA != nil)
 	}
-	if guest.Identity.IsZero() {
-		guest.Identity = c.identity
+	if made.Identity.IsZero() {
+		made.Identity = c.identity
 	}
-	return guest, err
+	return made, err
 }
 
 // failed says what is left: nothing, or a guest and residues for state.

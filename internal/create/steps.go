@@ -3,6 +3,7 @@ package create
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -87,15 +88,55 @@ func (c *creation) convert(ctx context.Context) error {
 func (c *creation) start(ctx context.Context) error {
 	result, err := c.s.guests.Start(ctx, &c.tasks, c.node, c.vmid)
 	c.warn(fmt.Sprintf("Start of VM %d ended with warnings", c.vmid), result)
+	if err == nil {
+		c.status = string(guest.Running)
+	}
 	return err
 }
 
 // commit is the last write: it puts the wanted description in the stamp's place, and sets protection. Before it the VM is
-// ours to remove; after it, it is the user's.
+// ours to remove; after it, it is the user's. It bears the digest of what was read just before: so it is this very
+// configuration, with the stamp in it, that PVE changes, and what is in state needs no further look.
 func (c *creation) commit(ctx context.Context) error {
-	if err := c.readIdentity(ctx); err != nil {
+	const tries = 3 // somebody else changes the VM, or a lock comes and goes; the last one takes what it finds
+	for try := 1; ; try++ {
+		config, err := c.readMarked(ctx)
+		if err != nil {
+			return err
+		}
+		params := c.finalOptions()
+		committed := withOptions(config, params)
+		if try < tries {
+			params["digest"] = config.Digest
+		}
+		known, err := c.s.jobs.SetRead(ctx, c.node, c.vmid, params)
+		if pve.IsKind(err, pve.DigestMismatch) && try < tries {
+			continue
+		}
+		if known && len(config.Waiting()) == 0 { // options that wait may be applied with ours
+			c.committed = &committed
+		}
 		return err
 	}
+}
+
+// readMarked reads the VM while the stamp still proves that it is ours, and notes its identity: after a commit whose answer is
+// lost nothing else does.
+func (c *creation) readMarked(ctx context.Context) (pve.PendingConfig, error) {
+	config, err := c.s.api.PendingConfig(ctx, c.node, c.vmid)
+	if err != nil {
+		return config, err
+	}
+	current := config.Current()
+	if !c.stamp.Proves(c.vmid, current) {
+		return config, c.unmarked()
+	}
+	c.identity = guest.IdentityOf(current)
+	return config, nil
+}
+
+// finalOptions are those that only the commit may set.
+func (c *creation) finalOptions() pve.Params {
 	params := pve.Params{}
 	description := c.r.Spec.Description
 	if description == nil && c.from != nil && c.from.description != "" {
@@ -115,24 +156,22 @@ func (c *creation) commit(ctx context.Context) error {
 			params["protection"] = "1"
 		}
 	}
-	return c.s.jobs.Set(ctx, c.node, c.vmid, params)
+	return params
 }
 
-// readIdentity notes the VM's identity while the stamp still proves that it is ours: after a commit whose answer is lost
-// nothing else does.
-func (c *creation) readIdentity(ctx context.Context) error {
-	if !c.identity.IsZero() {
-		return nil
+// withOptions is a configuration in which options are set that PVE puts in force at once, on a guest that runs too
+// (qemu-server QemuServer.pm, fast_plug_option), or, as the description, deleted.
+func withOptions(config pve.PendingConfig, params pve.Params) pve.PendingConfig {
+	config.Entries = slices.DeleteFunc(slices.Clone(config.Entries), func(v pve.PendingValue) bool {
+		_, set := params[v.Key]
+		return set || v.Key == params["delete"]
+	})
+	for option, value := range params {
+		if option != "delete" {
+			config.Entries = append(config.Entries, pve.PendingValue{Key: option, Value: value, HasValue: true})
+		}
 	}
-	config, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
-	if err != nil {
-		return err
-	}
-	if !c.stamp.Proves(c.vmid, config.Values) {
-		return c.unmarked()
-	}
-	c.identity = guest.IdentityOf(config.Values)
-	return nil
+	return config
 }
 
 // setFirewall enforces on a new VM the firewall that is configured. A clone keeps what its template has beside it; a VM made from

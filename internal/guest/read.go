@@ -48,7 +48,7 @@ func (s *Guests) readListed(ctx context.Context, ref Ref, listed pve.Resource, o
 	if ref.Proof == nil && IsHusk(ref.VMID, config.Current()) {
 		return Guest{VMID: ref.VMID, Node: node, Husk: true}, Found, nil
 	}
-	guest := guestFrom(config, node, ref.VMID)
+	guest := FromConfig(config, node, ref.VMID)
 	if ref.Proof != nil && ref.Proof.Whose(config.Current()) != Ours {
 		guest.Identity = Identity{} // not proven, so not to be remembered
 	}
@@ -111,12 +111,13 @@ func (s *Guests) ReadBack(ctx context.Context, node string, vmid int) (Guest, er
 	if err != nil {
 		return Guest{VMID: vmid, Node: node}, err
 	}
-	guest := guestFrom(config, node, vmid)
+	guest := FromConfig(config, node, vmid)
 	err = s.power(ctx, &guest)
 	return guest, err
 }
 
-func guestFrom(config pve.PendingConfig, node string, vmid int) Guest {
+// FromConfig is a VM as its configuration has it. Whether it runs is in no configuration.
+func FromConfig(config pve.PendingConfig, node string, vmid int) Guest {
 	current := config.Current()
 	spec, now := vm.Decode(config.Merged()), vm.Decode(current)
 	for slot, disk := range spec.Disks { // a resize takes effect at once and leaves the size in a pending line as it was
@@ -176,7 +177,7 @@ func (s *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error
 		return Guest{}, fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it, until %s at the latest",
 			vmid, node, mark.TX, mark.Deadline)
 	}
-	guest := guestFrom(config, node, vmid)
+	guest := FromConfig(config, node, vmid)
 	guest.Pool = listed.Pool
 	err = s.power(ctx, &guest)
 	if guest.HasAgent() {

@@ -77,12 +77,29 @@ func (s *Runner) Set(ctx context.Context, node string, vmid int, params pve.Para
 	return s.Contend(ctx, node, vmid, func(ctx context.Context) error { return s.Put(ctx, node, vmid, params) })
 }
 
+// SetRead is Set for a configuration that was just read, whose digest is in params. It reports whether that was what PVE changed,
+// which is not known without a digest, nor once an answer was lost.
+func (s *Runner) SetRead(ctx context.Context, node string, vmid int, params pve.Params) (known bool, err error) {
+	err = s.Contend(ctx, node, vmid, func(ctx context.Context) error {
+		resent, err := s.put(ctx, node, vmid, params)
+		known = !resent && params["digest"] != ""
+		return err
+	})
+	return known, err
+}
+
 // Put changes options that allocate nothing. Such a request means the same when it is sent twice, so a lost answer is
 // followed by a second try, without the digest, which the first may have changed.
 func (s *Runner) Put(ctx context.Context, node string, vmid int, params pve.Params) error {
-	err := s.API.UpdateConfig(ctx, node, vmid, params)
+	_, err := s.put(ctx, node, vmid, params)
+	return err
+}
+
+// put is Put, and reports whether it had to send more than once.
+func (s *Runner) put(ctx context.Context, node string, vmid int, params pve.Params) (resent bool, err error) {
+	err = s.API.UpdateConfig(ctx, node, vmid, params)
 	if !pve.IsKind(err, pve.Ambiguous) {
-		return err
+		return false, err
 	}
 	late, cancel := s.LookAfter(ctx) // an interrupt may have cut the line: a second try settles what is true
 	defer cancel()
@@ -91,7 +108,7 @@ func (s *Runner) Put(ctx context.Context, node string, vmid int, params pve.Para
 	for attempt := 1; attempt < 3 && pve.IsKind(err, pve.Ambiguous) && s.Pause(late, attempt) == nil; attempt++ {
 		err = s.API.UpdateConfig(late, node, vmid, params)
 	}
-	return err
+	return true, err
 }
 
 // Grow grows disks, one after the other.

@@ -1,0 +1,117 @@
+package create
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
+)
+
+// afterCommit is which requests were made after the last change of a configuration.
+func (b bench) afterCommit() (after []string) {
+	for _, op := range b.sim.Ops() {
+		if after = append(after, op.Method+" "+op.Path); op.Method == http.MethodPut && strings.HasSuffix(op.Path, "/config") {
+			after = nil
+		}
+	}
+	return after
+}
+
+// TestCommittedIsWhatARead: what a create says of its VM without looking after the commit is what a look would show.
+func TestCommittedIsWhatARead(t *testing.T) {
+	yes, no, words, nothing := true, false, "a web server\n\nsecond line \n", ""
+	for name, change := range map[string]func(r *Request){
+		"as it comes":            func(*Request) {},
+		"off":                    func(r *Request) { r.Start = false },
+		"template":               func(r *Request) { r.Spec.Template = &yes },
+		"protected":              func(r *Request) { r.Spec.Protection = &yes },
+		"not protected":          func(r *Request) { r.Spec.Protection = &no },
+		"described":              func(r *Request) { r.Spec.Description = &words },
+		"described with nothing": func(r *Request) { r.Spec.Description = &nothing },
+	} {
+		for from, r := range map[string]Request{"scratch": onZFS(), "template": ofTemplate()} {
+			b := newBench(t, token)
+			r.Start = true
+			change(&r)
+			created, err := b.Create(t.Context(), r)
+			if err != nil {
+				t.Errorf("%s from %s: %v", name, from, err)
+				continue
+			}
+			if after := b.afterCommit(); len(after) > 0 {
+				t.Errorf("%s from %s: after the commit came %v", name, from, after)
+			}
+			read, err := b.guests.ReadBack(t.Context(), "pve1", created.Guest.VMID)
+			read.Source = created.Guest.Source
+			if diff := cmp.Diff(read, created.Guest); diff != "" || err != nil {
+				t.Errorf("%s from %s: -read +said: %s, %v", name, from, diff, err)
+			}
+		}
+	}
+}
+
+// TestCommitSeesWhatOthersChange: the commit changes the very configuration that was read. Whatever came between is read, too.
+func TestCommitSeesWhatOthersChange(t *testing.T) {
+	commit := fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"}
+	for act, complete := range map[stranger.Act]bool{stranger.Rename: true, stranger.Lock: true, stranger.Describe: false, stranger.Delete: false} {
+		b := newBench(t, token)
+		b.sim.SetStrangers([]stranger.Order{{Act: act, Name: "renamed", Before: commit, ForMS: 5000}})
+		r := named(onZFS(), "web")
+		r.Start = true
+		created, err := b.Create(t.Context(), r)
+		if deeds := b.sim.Deeds(); len(deeds) != 1 || !deeds[0].Done {
+			t.Fatalf("%s: %+v", act, deeds)
+		}
+		if !complete {
+			if err == nil || act == stranger.Delete && created.Guest.VMID != 0 {
+				t.Errorf("%s: %+v, %v", act, created, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", act, err)
+			continue
+		}
+		read, err := b.guests.ReadBack(t.Context(), "pve1", created.Guest.VMID)
+		if diff := cmp.Diff(read, created.Guest); diff != "" || err != nil {
+			t.Errorf("%s: -read +said: %s, %v", act, diff, err)
+		}
+	}
+}
+
+// TestCommitWhoseAnswerIsLost: what PVE changed is not known, so it is looked at.
+func TestCommitWhoseAnswerIsLost(t *testing.T) {
+	b := newBench(t, token)
+	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, VMID: 100}, Phase: fault.After}})
+	created, err := b.Create(t.Context(), onZFS())
+	if err != nil || created.Guest.VMID != 100 {
+		t.Fatalf("%+v, %v", created, err)
+	}
+	if after := b.afterCommit(); len(after) != 2 {
+		t.Errorf("after the commit came %v", after)
+	}
+}
+
+// TestHAKeepsThePowerToItself: under HA a guest is started and stopped by others, so its power is looked at.
+func TestHAKeepsThePowerToItself(t *testing.T) {
+	b, stopped := newBench(t, ticket), "stopped"
+	r := onZFS()
+	r.Start, r.HA = true, &guest.HA{State: &stopped}
+	created, err := b.Create(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := b.api.GuestStatus(t.Context(), "pve1", created.Guest.VMID)
+	if err != nil || status.Status != created.Guest.Status {
+		t.Errorf("the guest is %s, and said to be %s: %v", status.Status, created.Guest.Status, err)
+	}
+	if after := strings.Join(b.afterCommit(), " "); !strings.Contains(after, "/status/current") {
+		t.Errorf("after the commit came %s", after)
+	}
+}
+
