@@ -125,3 +125,35 @@ resource "proxmox_vm" "many" {
 		t.Errorf("%d requests, want %d:\n%s", len(used), n+1, strings.Join(used, "\n"))
 	}
 }
+
+// TestRequestBudgetOfASmallUpdate: the description of one of ten VMs takes what a refresh of all takes, the look at whose VM it is, and
+// the request.
+func TestRequestBudgetOfASmallUpdate(t *testing.T) {
+	t.Parallel()
+	const config = `
+resource "proxmox_vm" "many" {
+  count       = 10
+  name        = "vm-${count.index}"
+  node        = "pve1"
+  vmid        = 300 + count.index
+  description = count.index == 3 ? %q : "one of ten"
+  disks       = { scsi0 = { storage = "local-zfs", size = "1G" } }
+}
+`
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenNoSSH, fmt.Sprintf(config, "one of ten"))
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Sim.Advance(20e9) // pvestatd has seen them all
+	if err := s.Configure(w.ProviderBlock(acctest.TokenNoSSH), fmt.Sprintf(config, "another")); err != nil {
+		t.Fatal(err)
+	}
+	w.ResetCalls()
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if used := counted(w.Sim.Ops()); len(used) != 13 {
+		t.Errorf("%d requests, want 13:\n%s", len(used), strings.Join(used, "\n"))
+	}
+}

@@ -76,6 +76,7 @@ func (u *update) stopHard(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	u.view.powered = true
 	return u.view.Send(ctx, func(ctx context.Context) error { return u.s.remover.StopHard(ctx, &u.view.tasks, e) })
 }
 

@@ -20,7 +20,7 @@ func (u *update) restart(ctx context.Context, sent []string) (restarted bool, er
 	if u.r.PowerState == guest.Stopped || u.r.HA.Stops() || len(sent)+len(u.r.Due) == 0 {
 		return false, nil
 	}
-	config, err := u.view.Fresh(ctx)
+	config, err := u.view.Known(ctx)
 	if err != nil {
 		return false, err
 	}

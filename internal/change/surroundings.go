@@ -41,9 +41,10 @@ func (u *update) setFirewall(ctx context.Context) error {
 
 // leaveHA removes the entry first: HA would start a guest again that is shut down.
 func (u *update) leaveHA(ctx context.Context) error {
-	if u.r.HA != nil {
+	if u.r.HA != nil || u.r.PriorHA == nil {
 		return nil
 	}
+	u.view.powered = true
 	return u.s.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, nil)
 }
 
@@ -54,6 +55,7 @@ func (u *update) enterHA(ctx context.Context) error {
 	if _, err := u.view.Fresh(ctx); err != nil {
 		return err
 	}
+	u.view.powered = true
 	return u.s.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, u.r.HA)
 }
 

@@ -1,6 +1,7 @@
 package change
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,11 @@ func (s *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	u := &update{s: s, r: r, vmid: r.Ref.VMID, before: config, view: newView(s.jobs, s.guests, r.Ref, node, config)}
 	done := results{pool: r.PriorPool}
 	err = u.run(ctx, &done)
-	changed, readErr := u.readBack(context.WithoutCancel(ctx), done.pool)
+	if err != nil || u.view.powered {
+		u.view.Forget()
+	}
+	changed, readErr := u.outcome(context.WithoutCancel(ctx), err != nil)
+	changed.Pool = done.pool
 	if readErr != nil {
 		return guest.Guest{}, u.warnings, errors.Join(err, fmt.Errorf("read VM %d back: %w", u.vmid, readErr))
 	}
@@ -28,16 +33,22 @@ func (s *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	return changed, u.warnings, err
 }
 
-// readBack reads the VM, with what stands beside its configuration.
-func (u *update) readBack(ctx context.Context, pool string) (guest.Guest, error) {
-	g, err := u.s.guests.ReadBack(ctx, u.view.node, u.vmid)
-	if err == nil {
-		err = u.view.isOurs(g.Identity)
+// outcome is the VM as it is now, with what stands beside its configuration. What the update has seen or knows is not asked again;
+// whether the guest runs the refresh has told, unless something may have changed that since.
+func (u *update) outcome(ctx context.Context, failed bool) (guest.Guest, error) {
+	config, err := u.view.Known(ctx)
+	if err != nil {
+		return guest.Guest{}, err
 	}
-	if err == nil {
-		err = u.s.guests.Attend(ctx, &g, u.r.Ref.Firewall || u.r.Firewall != nil, u.r.Ref.HA || u.r.HA != nil)
+	g := guest.FromConfig(config, u.view.node, u.vmid)
+	if g.Status = cmp.Or(u.view.status, u.r.Ref.Status); failed || u.view.powered || g.Status == "" {
+		status, err := u.view.Status(ctx)
+		if err != nil {
+			return g, err
+		}
+		g.Status = status.Status
 	}
-	g.Pool = pool
+	err = u.s.guests.Attend(ctx, &g, u.r.Ref.Firewall || u.r.Firewall != nil, u.r.Ref.HA || u.r.HA != nil)
 	return g, err
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -24,7 +26,10 @@ type view struct {
 	tasks  job.Tasks
 
 	config  pve.PendingConfig
-	stale   bool
+	stale   bool   // something was sent since config was read
+	known   bool   // but config is what came of it, digest aside
+	powered bool   // something may have started or stopped the guest
+	status  string // of the guest when it was last seen, "" if it was not
 	current string // that is at work, until it has sent something
 }
 
@@ -54,8 +59,16 @@ func (v *view) Fresh(ctx context.Context) (pve.PendingConfig, error) {
 	if err := guest.Guard(v.ref, v.node, config.Current()); err != nil && v.isOurs(guest.IdentityOf(config.Current())) != nil {
 		return pve.PendingConfig{}, err
 	}
-	v.config, v.stale = config, false
+	v.config, v.stale, v.known = config, false, false
 	return config, nil
+}
+
+// Known is Fresh for who needs no digest: no request is made where it is certain what has come of what was sent.
+func (v *view) Known(ctx context.Context) (pve.PendingConfig, error) {
+	if v.known {
+		return v.config, nil
+	}
+	return v.Fresh(ctx)
 }
 
 // Spec is the VM as Fresh has it: as it runs, and as it will be after its next restart.
@@ -78,7 +91,7 @@ func (v *view) isOurs(seen guest.Identity) error {
 // Send sends something that changes the VM.
 func (v *view) Send(ctx context.Context, send func(context.Context) error) error {
 	v.logStep(ctx)
-	v.stale = true
+	v.Forget()
 	return send(ctx)
 }
 
@@ -120,6 +133,7 @@ func (v *view) Perform(ctx context.Context, r job.Request) (result pve.TaskResul
 func (v *view) Power(ctx context.Context, r job.Request) (pve.TaskResult, error) {
 	r.Node, r.ID = v.node, v.vmid
 	v.logStep(ctx)
+	v.powered = true
 	send, tries := r.Send, 0
 	r.Send = func(ctx context.Context) (pve.UPID, error) {
 		v.stale = v.stale || tries > 0
@@ -136,21 +150,33 @@ func (v *view) Power(ctx context.Context, r job.Request) (pve.TaskResult, error)
 
 // Status is the guest's state now.
 func (v *view) Status(ctx context.Context) (pve.GuestStatus, error) {
-	return v.jobs.API.GuestStatus(ctx, v.node, v.vmid)
+	now, err := v.jobs.API.GuestStatus(ctx, v.node, v.vmid)
+	v.status = now.Status
+	return now, err
 }
 
 // Forget has the next look read the configuration, whatever is known.
-func (v *view) Forget() { v.stale = true }
+func (v *view) Forget() { v.stale, v.known = true, false }
 
 // Moved notes that the VM is on another node by now.
-func (v *view) Moved(node string) { v.node, v.stale = node, true }
+func (v *view) Moved(node string) {
+	v.node = node
+	v.Forget()
+}
 
 // Apply sends a change of the configuration as it was read. A lock that came since then changes the digest too, and PVE
 // compares that before it looks at the lock (qemu-server API2/Qemu.pm update_vm_api): where nothing but a lock came, or came
 // and went, nobody has changed anything.
 func (v *view) Apply(ctx context.Context, c vm.Change, read pve.PendingConfig) error {
 	for attempt := 0; ; attempt++ {
-		err := v.Send(ctx, func(ctx context.Context) error { return v.jobs.Apply(ctx, &v.tasks, v.node, v.vmid, c, read.Digest) })
+		var known bool
+		err := v.Send(ctx, func(ctx context.Context) (err error) {
+			known, err = v.jobs.Apply(ctx, &v.tasks, v.node, v.vmid, c, read.Digest)
+			return err
+		})
+		if err == nil && known && isImmediate(c, read) {
+			v.config, v.known = withChange(read, c), true
+		}
 		if !pve.IsKind(err, pve.DigestMismatch) || attempt == 2 {
 			return err
 		}
@@ -165,6 +191,32 @@ func (v *view) Apply(ctx context.Context, c vm.Change, read pve.PendingConfig) e
 		}
 		read = now
 	}
+}
+
+// isImmediate tells whether all of a change is in force when PVE has taken it, and nothing else is by that: PVE puts in force what
+// waits on a stopped guest with any request (qemu-server API2/Qemu.pm update_vm_api, QemuServer.pm vmconfig_apply_pending).
+func isImmediate(c vm.Change, read pve.PendingConfig) bool {
+	for option, value := range c.Set {
+		if !vm.IsImmediate(option) || value == "" || strings.TrimSpace(value) != value {
+			return false
+		}
+	}
+	waits := slices.ContainsFunc(c.Delete, func(option string) bool { return !vm.IsImmediate(option) })
+	return !waits && len(c.DeleteFirst) == 0 && len(read.Waiting()) == 0
+}
+
+// withChange is a configuration with a change in force. Its digest is not known.
+func withChange(read pve.PendingConfig, c vm.Change) pve.PendingConfig {
+	values := read.Current()
+	maps.Copy(values, c.Set)
+	for _, option := range c.Delete {
+		delete(values, option)
+	}
+	var config pve.PendingConfig
+	for _, option := range slices.Sorted(maps.Keys(values)) {
+		config.Entries = append(config.Entries, pve.PendingValue{Key: option, Value: values[option], HasValue: true})
+	}
+	return config
 }
 
 // sameButLock tells whether two readings of a configuration differ in nothing but its lock.

@@ -130,8 +130,13 @@ func (w *world) config() map[string]string {
 func (w *world) request() Request {
 	w.t.Helper()
 	values := w.config()
+	status, err := w.api.GuestStatus(w.t.Context(), "pve1", theVM)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	w.sim.ResetOps()
-	return Request{Ref: guest.Ref{VMID: theVM, Node: "pve1", Identity: guest.IdentityOf(values)}, Prior: vm.Decode(values), Planned: vm.Decode(values)}
+	ref := guest.Ref{VMID: theVM, Node: "pve1", Identity: guest.IdentityOf(values), Status: status.Status}
+	return Request{Ref: ref, Prior: vm.Decode(values), Planned: vm.Decode(values)}
 }
 
 // update carries a request out.

@@ -58,7 +58,7 @@ func (c *creation) configure(ctx context.Context) error {
 		}
 		c.unprotected = true
 	}
-	if err := c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, c.change, ""); err != nil {
+	if _, err := c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, c.change, ""); err != nil {
 		return err
 	}
 	if order := c.r.Spec.BootOrder; order != nil && job.AppendsToBootOrder(c.change, has.BootOrder) {

@@ -39,20 +39,21 @@ func Problems(verb string, vmid int, change vm.Change) error {
 	return &pve.Error{Op: fmt.Sprintf("%s VM %d", verb, vmid), Kind: pve.Invalid, Message: "nothing was changed", Params: params}
 }
 
-// Apply sends the options of a change: through a task where a volume is allocated, since a request may only take 30 s.
-func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, change vm.Change, digest string) error {
+// Apply sends the options of a change: through a task where a volume is allocated, since a request may only take 30 s. It reports
+// whether the configuration with this digest was what PVE changed, as SetRead does.
+func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, change vm.Change, digest string) (known bool, err error) {
 	if len(change.DeleteFirst) > 0 {
 		params := pve.Params{"delete": strings.Join(change.DeleteFirst, ",")}
 		if digest != "" {
 			params["digest"] = digest
 		}
 		if err := s.Set(ctx, node, vmid, params); err != nil {
-			return err
+			return false, err
 		}
 		digest = "" // the request has just changed it
 	}
 	if len(change.Set)+len(change.Delete) == 0 {
-		return nil
+		return false, nil
 	}
 	params := pve.Params{}
 	for option, value := range change.Set {
@@ -65,11 +66,11 @@ func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, cha
 		params["digest"] = digest
 	}
 	if !change.Allocates() {
-		return s.Set(ctx, node, vmid, params)
+		return s.SetRead(ctx, node, vmid, params)
 	}
-	_, err := s.Perform(ctx, l, Request{Node: node, Type: "qmconfig", ID: vmid,
+	_, err = s.Perform(ctx, l, Request{Node: node, Type: "qmconfig", ID: vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) { return s.API.UpdateConfigTask(ctx, node, vmid, params) }})
-	return err
+	return false, err
 }
 
 // Set changes options that allocate nothing, as soon as nobody holds the VM.

@@ -16,6 +16,14 @@ func IsCloudInit(option string) bool {
 		option)
 }
 
+// IsImmediate tells whether PVE stores a value of an option as it is sent and puts it in force at once, whether the guest runs or not, so
+// that what the VM has then needs no look (qemu-server QemuServer.pm $fast_plug_option, API2/Qemu.pm update_vm_api). Of those
+// options tags are none, which PVE sorts, nor what the cloud-init drive is made of.
+func IsImmediate(option string) bool {
+	return slices.Contains([]string{"description", "hookscript", "migrate_downtime", "migrate_speed", "name", "onboot", "protection",
+		"shares", "startup", "vmstatestorage"}, option)
+}
+
 // NeedsRestart lists the options, sorted, of which it is certain that PVE leaves a change to the next stop and start of a
 // running guest (qemu-server QemuServer.pm vmconfig_hotplug_pending). Of others PVE may say so too: whether a guest gives a
 // device back, for one, only the attempt shows. The hotplug setting that counts is the one before the change.
