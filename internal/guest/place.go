@@ -17,6 +17,15 @@ func KindName(typ string) string {
 	return "VM"
 }
 
+// Named is a listed guest in a sentence: "VM 100 (web)", without the name where the listing has none.
+func Named(g pve.Resource) string {
+	text := fmt.Sprintf("%s %d", KindName(g.Type), g.VMID)
+	if g.Name == "" || g.Name == fmt.Sprintf("VM %d", g.VMID) {
+		return text
+	}
+	return text + " (" + g.Name + ")"
+}
+
 // Target is the node for the VM: the configured one, that of the source, or the only one.
 func Target(resources pve.Resources, node, source string) (string, error) {
 	if node == "" {

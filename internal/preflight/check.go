@@ -32,7 +32,7 @@ func (s *Checker) Check(ctx context.Context, r Request) []*guest.FieldError {
 		c.add(guest.CheckNode(resources, c.node))
 	}
 	if r.Creating {
-		c.vmid(ctx, s, r.VMID)
+		c.vmid(ctx, s, r.VMID, r.Name)
 		c.source(r.Clone)
 	}
 	if len(c.found) > 0 && (c.found[0].Path == "node" || c.found[0].Path == "nodes") {
@@ -83,16 +83,23 @@ func (c *planCheck) add(err error) {
 	}
 }
 
-// vmid reports an id that is taken, but for what a dead create left, which the apply removes or tells about.
-func (c *planCheck) vmid(ctx context.Context, s *Checker, vmid int) {
-	if listed, ok := c.resources.Guest(vmid); ok && listed.Lock != "create" && listed.Lock != "clone" {
-		if _, _, dead := s.guests.Unfinished(ctx, c.resources, listed); dead {
-			return
-		}
-		c.found = append(c.found, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", vmid),
-			Detail: fmt.Sprintf("%s %d (%s) on node %s has this id. Choose another vmid, leave it out to get a free one, "+
-				"or adopt the VM with terraform import", guest.KindName(listed.Type), vmid, listed.Name, listed.Node)})
+// vmid reports an id that is taken, but for what a dead create left, which the apply removes or tells about. A VM of the same
+// name may be the one that this create is to replace: with create_before_destroy Terraform plans the create once more in the
+// apply, without any word of the VM in state, and keeps that VM where the create fails but loses sight of it where the plan does.
+func (c *planCheck) vmid(ctx context.Context, s *Checker, vmid int, name string) {
+	listed, ok := c.resources.Guest(vmid)
+	if name == "" { // as PVE lists one without
+		name = fmt.Sprintf("VM %d", vmid)
 	}
+	if !ok || listed.Lock == "create" || listed.Lock == "clone" || listed.Type == "qemu" && (listed.Name == "" || listed.Name == name) {
+		return
+	}
+	if _, _, dead := s.guests.Unfinished(ctx, c.resources, listed); dead {
+		return
+	}
+	c.found = append(c.found, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", vmid),
+		Detail: fmt.Sprintf("%s on node %s has this id. Choose another vmid, leave it out to get a free one, "+
+			"or adopt the VM with terraform import", guest.Named(listed), listed.Node)})
 }
 
 func (c *planCheck) source(clone *guest.Clone) {

@@ -10,6 +10,7 @@ type Request struct {
 	Creating bool
 	Node     string
 	VMID     int
+	Name     string // of a create
 	Clone    *guest.Clone
 	Storages map[string]string // attribute path -> storage id
 	Bridges  map[string]string // attribute path -> bridge

@@ -44,7 +44,9 @@ func (n *node) defaults(state tftypes.Value) tftypes.Value {
 }
 
 // Essence is a plan with the values of the prior state wherever both mean the same to the server because it says nothing.
-func (s Shape) Essence(planned, prior tftypes.Value) tftypes.Value { return s.root.essence(planned, prior) }
+func (s Shape) Essence(planned, prior tftypes.Value) tftypes.Value {
+	return s.root.essence(planned, prior)
+}
 
 func (n *node) essence(planned, prior tftypes.Value) tftypes.Value {
 	switch {
