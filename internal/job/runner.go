@@ -7,6 +7,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
@@ -31,4 +32,12 @@ func New(api *pve.Client, clock pve.Clock) *Runner {
 		clock = pve.RealClock()
 	}
 	return &Runner{API: api, Clock: clock, chance: rand.Float64, tasks: map[pve.UPID]bool{}}
+}
+
+// Pause waits longer before each further attempt: not at all before the first, then 200 ms, doubling up to 3 s.
+func (s *Runner) Pause(ctx context.Context, attempt int) error {
+	if attempt == 0 {
+		return ctx.Err()
+	}
+	return s.Clock.Sleep(ctx, min(100*time.Millisecond<<attempt, 3*time.Second))
 }

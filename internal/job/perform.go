@@ -1,0 +1,118 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// lookups is how often a lost answer is looked up in the task list before it counts as "nothing happened". A request
+// that PVE's own proxy gave up on (596) goes on in the daemon for as long as it takes.
+const lookups = 5
+
+// Perform sends a job and awaits its task. While a lock of somebody else proves that nothing was done it is sent again.
+func (s *Runner) Perform(ctx context.Context, l *Tasks, j Request) (pve.TaskResult, error) {
+	var result pve.TaskResult
+	err := s.Contend(ctx, j.Node, j.ID, func(ctx context.Context) error {
+		var err error
+		result, err = s.Once(ctx, l, j)
+		return err
+	})
+	return result, err
+}
+
+// Once sends a job and awaits its task. When the answer was lost, it looks before it goes on: exactly one task of our
+// own, begun since the request, is the one; with none, the job counts as not begun and the lost answer is the error.
+func (s *Runner) Once(ctx context.Context, l *Tasks, j Request) (pve.TaskResult, error) {
+	since := s.API.ServerTime()
+	upid, err := j.Send(ctx)
+	if pve.IsKind(err, pve.Ambiguous) {
+		return s.lookUp(ctx, l, j, since, err)
+	}
+	if err != nil || upid == "" {
+		return pve.TaskResult{}, err
+	}
+	l.Add(upid)
+	s.known(upid)
+	return s.outcome(ctx, l, upid)
+}
+
+// lookUp looks what a request did whose answer was lost, and goes on with its task.
+func (s *Runner) lookUp(ctx context.Context, l *Tasks, j Request, since time.Time, lost error) (pve.TaskResult, error) {
+	look, cancel := s.LookAfter(ctx)
+	defer cancel()
+	found, err := s.Search(look, l, j, since, lookups)
+	if found == "" && j.Done != nil {
+		ok, doneErr := j.Done(ctx)
+		if ctx.Err() != nil {
+			ok, doneErr = j.Done(look)
+		}
+		if ok && doneErr == nil {
+			return pve.TaskResult{}, nil
+		}
+	}
+	if found == "" {
+		return pve.TaskResult{}, errors.Join(lost, err)
+	}
+	l.Guess(found)
+	return s.outcome(ctx, l, found)
+}
+
+// Skew is how far the clock of the node that began a task may be behind that of the node which answers us.
+const Skew = 3 * time.Second
+
+// Search finds the task that a request with a lost answer began, or "" if there is none or more than one. Tasks that
+// answered another request of this process are none.
+func (s *Runner) Search(ctx context.Context, l *Tasks, j Request, since time.Time, times int) (pve.UPID, error) {
+	var failed error
+	for attempt := range times {
+		if err := s.Pause(ctx, attempt); err != nil {
+			return "", err
+		}
+		tasks, err := s.API.Tasks(ctx, j.Node, pve.TaskFilter{VMID: j.ID, Type: j.Type, Since: since.Add(-Skew)})
+		if failed = err; err != nil {
+			continue
+		}
+		var own []pve.UPID
+		for _, t := range tasks {
+			if t.UPID.User() == s.API.Identity().User && !slices.Contains(l.UPIDs, t.UPID) && !s.IsKnown(t.UPID) {
+				own = append(own, t.UPID)
+			}
+		}
+		if len(own) == 1 {
+			return own[0], nil
+		}
+		if len(own) > 1 {
+			return "", fmt.Errorf("%d tasks %s of %s began since the request: cannot tell which is this one",
+				len(own), j.Type, s.API.Identity().User)
+		}
+	}
+	return "", failed
+}
+
+// Lost is a first request whose answer was lost and whose task was not found at once.
+type Lost struct {
+	Request  Request
+	Since    time.Time
+	Patience int // lookups until it counts as never done
+}
+
+// Patience is how long to go on looking for what a lost request did. A line that broke leaves a request that PVE either
+// has or has not; behind a timeout its handler may be at work for minutes (596 comes after 30 s, pve-http-server
+// AnyEvent.pm proxy_request).
+func Patience(err error) int {
+	var answer *pve.Error
+	if errors.As(err, &answer) && answer.Status == 0 && answer.Err != nil && !isTimeout(answer.Err) {
+		return 8 // about 15 s
+	}
+	return 45 // about two minutes
+}
+
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
