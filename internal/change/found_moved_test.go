@@ -22,12 +22,12 @@ func (w *world) put(storage, name string, vmid int, busy string) {
 func (w *world) updating() *update {
 	w.t.Helper()
 	r := w.request()
-	node, config, err := w.changer.guests.Unlocked(w.t.Context(), r.Ref)
+	at, err := w.changer.guests.FindUnlocked(w.t.Context(), r.Ref)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.sim.ResetOps()
-	return &update{s: w.changer, r: r, vmid: theVM, before: config, view: newView(w.changer.jobs, w.changer.guests, r.Ref, node, config)}
+	return &update{s: w.changer, r: r, vmid: theVM, before: at.Config, view: newView(w.changer.jobs, w.changer.guests, r.Ref, at.Node, at.Config)}
 }
 
 func text(warnings []guest.Warning) string {

@@ -28,11 +28,11 @@ func (w *world) restarting() (*update, pve.GuestStatus) {
 	w.t.Helper()
 	w.start()
 	r := w.request()
-	_, config, err := w.changer.guests.Unlocked(w.t.Context(), r.Ref)
+	at, err := w.changer.guests.FindUnlocked(w.t.Context(), r.Ref)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	u := &update{s: w.changer, r: r, vmid: theVM, before: config, view: newView(w.changer.jobs, w.changer.guests, r.Ref, "pve1", config)}
+	u := &update{s: w.changer, r: r, vmid: theVM, before: at.Config, view: newView(w.changer.jobs, w.changer.guests, r.Ref, "pve1", at.Config)}
 	before, err := u.view.Status(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)

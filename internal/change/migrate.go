@@ -125,8 +125,8 @@ func (u *update) follow(ctx context.Context) {
 	ref := u.r.Ref
 	for _, node := range []string{u.view.node, u.r.Node} {
 		ref.Node = node
-		if at, _, err := u.s.guests.Find(ctx, ref); err == nil {
-			u.view.Moved(at)
+		if at, _, err := u.s.guests.Find(ctx, ref, nil); err == nil {
+			u.view.Moved(at.Node)
 			return
 		}
 	}

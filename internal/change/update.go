@@ -12,11 +12,11 @@ import (
 // Update changes a VM in place: exactly what differs between Prior and Planned is sent. On an error the guest, if it has a
 // VMID, is what is true now; a failed step is a *tx.StepError.
 func (s *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.Warning, error) {
-	node, config, err := s.guests.Unlocked(ctx, r.Ref)
+	at, err := s.guests.FindUnlocked(ctx, r.Ref)
 	if err != nil {
 		return guest.Guest{}, nil, err
 	}
-	u := &update{s: s, r: r, vmid: r.Ref.VMID, before: config, view: newView(s.jobs, s.guests, r.Ref, node, config)}
+	u := &update{s: s, r: r, vmid: r.Ref.VMID, before: at.Config, view: newView(s.jobs, s.guests, r.Ref, at.Node, at.Config)}
 	done := results{pool: r.PriorPool}
 	err = u.run(ctx, &done)
 	if err != nil || u.view.powered {
@@ -48,7 +48,7 @@ func (u *update) outcome(ctx context.Context, failed bool) (guest.Guest, error) 
 		}
 		g.Status = status.Status
 	}
-	err = u.s.guests.Attend(ctx, &g, u.r.Ref.Firewall || u.r.Firewall != nil, u.r.Ref.HA || u.r.HA != nil)
+	err = u.s.guests.ReadFirewallAndHA(ctx, &g, u.r.Ref.Firewall || u.r.Firewall != nil, u.r.Ref.HA || u.r.HA != nil)
 	return g, err
 }
 

@@ -182,14 +182,14 @@ func (v *view) Apply(ctx context.Context, c vm.Change, read pve.PendingConfig) e
 		}
 		ref := v.ref
 		ref.Node = v.node
-		node, now, lookErr := v.guests.Unlocked(ctx, ref)
+		at, lookErr := v.guests.FindUnlocked(ctx, ref)
 		if pve.IsKind(lookErr, pve.Locked) {
 			return lookErr
 		}
-		if lookErr != nil || node != v.node || !sameButLock(read, now) {
+		if lookErr != nil || at.Node != v.node || !sameButLock(read, at.Config) {
 			return err
 		}
-		read = now
+		read = at.Config
 	}
 }
 

@@ -15,13 +15,13 @@ import (
 // viewOf is a view of the VM as an update has it when it begins.
 func (w *world) viewOf() *view {
 	w.t.Helper()
-	node, config, err := w.changer.guests.Unlocked(w.t.Context(), w.request().Ref)
+	at, err := w.changer.guests.FindUnlocked(w.t.Context(), w.request().Ref)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ref := guest.Ref{VMID: theVM, Node: node, Identity: guest.IdentityOf(config.Current())}
+	ref := guest.Ref{VMID: theVM, Node: at.Node, Identity: guest.IdentityOf(at.Config.Current())}
 	w.sim.ResetOps()
-	return newView(w.changer.jobs, w.changer.guests, ref, node, config)
+	return newView(w.changer.jobs, w.changer.guests, ref, at.Node, at.Config)
 }
 
 // becomeAnother makes the VM another one, as when somebody destroyed it and made one that got the id.
@@ -152,11 +152,11 @@ func TestApplyBearsALock(t *testing.T) {
 func TestViewRemembersWhomItSaw(t *testing.T) {
 	w := newWorld(t, nil)
 	r := w.request()
-	_, config, err := w.changer.guests.Unlocked(t.Context(), r.Ref)
+	at, err := w.changer.guests.FindUnlocked(t.Context(), r.Ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := newView(w.changer.jobs, w.changer.guests, guest.Ref{VMID: theVM, Node: "pve1"}, "pve1", config)
+	v := newView(w.changer.jobs, w.changer.guests, guest.Ref{VMID: theVM, Node: "pve1"}, "pve1", at.Config)
 	w.becomeAnother()
 	v.Forget()
 	var another *guest.IdentityError

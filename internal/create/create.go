@@ -180,7 +180,7 @@ func (c *creation) readBack(ctx context.Context) (guest.Guest, error) {
 		made, err = c.s.guests.ReadBack(ctx, c.node, c.vmid)
 	}
 	if err == nil {
-		err = c.s.guests.Attend(ctx, &made, c.r.Firewall != nil, c.r.HA != nil)
+		err = c.s.guests.ReadFirewallAndHA(ctx, &made, c.r.Firewall != nil, c.r.HA != nil)
 	}
 	if made.Identity.IsZero() {
 		made.Identity = c.identity

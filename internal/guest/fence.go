@@ -22,10 +22,17 @@ type Fence struct {
 	// Only are the volumes that are ours, where they are known by name since a configuration of ours named them: then before
 	// does not count. Nil: all that came after before.
 	Only map[string]bool
-	// Told are volumes that PVE said it could not remove, and why. It counts for blind storages. Heard: there was such a log
+	// Unremoved are volumes that PVE said it could not remove, and why. It counts for blind storages. HasLog: there was such a log
 	// to read, and it names all of them.
-	Told  map[string]string
-	Heard bool
+	Unremoved map[string]string
+	HasLog    bool
+}
+
+// FenceRecord is a node on which a create could make volumes, as it was before the first write.
+type FenceRecord struct {
+	Node     string   `json:"node"`
+	Storages []string `json:"storages"` // that were listed
+	Before   []string `json:"before"`   // volumes of the VMID that were there
 }
 
 // OwnFence is the fence of a VM whose volumes are known by name.
@@ -98,13 +105,33 @@ func (s *Guests) NewFence(ctx context.Context, resources pve.Resources, node str
 	return f, nil
 }
 
+// volumes lists, never from a cache, the volumes on a storage that carry a VMID. On a storage whose plugin lists all of them
+// anyway one listing that begins after this call may serve other VMIDs too. The plugins of directories run qemu-img for each
+// file, but for those that the filter leaves out (pve-storage Plugin.pm list_images): there each VMID has a listing of its own.
+func (s *Guests) volumes(ctx context.Context, resources pve.Resources, node, storage string, vmid int) ([]pve.Volume, error) {
+	listed, _ := resources.Storage(node, storage)
+	if !slices.Contains([]string{"zfspool", "zfs", "lvm", "lvmthin", "rbd"}, listed.PluginType) {
+		return s.api.Content(ctx, node, storage, "images", vmid)
+	}
+	l := s.lists.of(node, storage)
+	l.want(vmid, 1)
+	defer l.want(vmid, -1)
+	all, err := l.Get(ctx, func(ctx context.Context) ([]pve.Volume, error) {
+		return s.api.Content(ctx, node, storage, "images", l.filter())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(v pve.Volume) bool { return v.VMID != vmid }), nil
+}
+
 // orphans are the volumes that carried the id although no guest had it, sorted.
 func (f *Fence) orphans() []string { return slices.Sorted(maps.Keys(f.Before)) }
 
 // Strays are the volumes with our id that came after the fence was made, sorted.
 func (f *Fence) Strays(ctx context.Context, s *Guests) ([]string, error) {
 	var strays []string
-	for volume := range f.Told {
+	for volume := range f.Unremoved {
 		if _, blind := f.Blind[vm.VolumeStorage(volume)]; blind {
 			strays = append(strays, volume)
 		}
@@ -165,37 +192,13 @@ func (f *Fence) Sees(ctx context.Context, s *Guests) error {
 // Notes says, for people, where nothing could be looked for.
 func (f *Fence) Notes() []string {
 	var notes []string
-	if f.Heard {
+	if f.HasLog {
 		return nil
 	}
 	for _, storage := range slices.Sorted(maps.Keys(f.Blind)) {
 		notes = append(notes, fmt.Sprintf("volumes on storage %s were not looked for: %v", storage, f.Blind[storage]))
 	}
 	return notes
-}
-
-// ImageStorages are the storages of a node that can hold disks. The cluster's listing has them where the identity has
-// Datastore.Audit; otherwise the node is asked.
-func (s *Guests) ImageStorages(ctx context.Context, resources pve.Resources, node string) ([]string, error) {
-	var ids []string
-	for _, r := range resources.Storages(node) {
-		if slices.Contains(strings.Split(r.Content, ","), "images") {
-			ids = append(ids, r.Storage)
-		}
-	}
-	if len(ids) == 0 {
-		storages, err := s.api.Storages(ctx, node, "images")
-		if err != nil {
-			return nil, fmt.Errorf("list the storages of node %s: %w", node, err)
-		}
-		for _, st := range storages {
-			if st.Enabled {
-				ids = append(ids, st.ID)
-			}
-		}
-	}
-	slices.Sort(ids)
-	return ids, nil
 }
 
 // Record is the fence for a proof.

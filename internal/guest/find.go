@@ -2,89 +2,165 @@ package guest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// Unlocked finds the VM in state and waits until nobody holds it: the digest of a locked configuration is that of a file with
-// the lock in it, and good for nothing once the lock is gone; and a migration that holds it takes it to another node. A guest
-// that was suspended to disk keeps its lock; it is not waited for.
-func (s *Guests) Unlocked(ctx context.Context, ref Ref) (string, pve.PendingConfig, error) {
-	q := s.jobs.Queue(ref.Node, ref.VMID)
-	for {
-		node, config, err := s.Find(ctx, ref)
-		if err == nil {
-			err = Guard(ref, node, config.Current())
-		}
-		lock := config.Current()["lock"]
-		if err != nil || lock == "" || lock == job.Suspended {
-			return node, config, err
-		}
-		q.Node = node
-		if err := q.Wait(ctx, job.LockedBy(lock, fmt.Sprintf("change VM %d on node %s", ref.VMID, node))); err != nil {
-			return node, config, err
-		}
-	}
+// Location is where a VM in state is by now, and its configuration there.
+type Location struct {
+	Node   string
+	Config pve.PendingConfig
+	Listed pve.Resource // what the cluster's list says of it; zero where that has it on no node
 }
 
-// Locate finds the configuration of a VM in state, also when it moves to another node at this moment. Node is "" when the
-// VM is proven to be gone.
-func (s *Guests) Locate(ctx context.Context, resources pve.Resources, ref Ref) (string, pve.PendingConfig, error) {
-	node := ref.Node
+// Find reads the configuration of a VM in state, wherever it is by now: it may be moving to another node at this moment. listed
+// says where to look first; without it that is where state has it. Whose VM it is Guard says.
+//
+// Gone needs proof: its configuration is missing, the cluster does not list it, and all of the cluster could be seen; PVE's answer
+// is the error. When that cannot be had the VM is Unknown, with the reason as error. An id that has a container by now is an
+// *IdentityError.
+func (s *Guests) Find(ctx context.Context, ref Ref, listed pve.Resources) (Location, Seen, error) {
 	for attempt := range 3 {
 		if err := s.jobs.Pause(ctx, attempt); err != nil {
-			return "", pve.PendingConfig{}, err
+			return Location{}, Unknown, err
 		}
-		if listed, ok := resources.Guest(ref.VMID); ok && listed.Type == "qemu" {
-			node = listed.Node
+		at := Location{Node: ref.Node}
+		if r, ok := listed.Guest(ref.VMID); ok && r.Type == "qemu" {
+			at.Node, at.Listed = r.Node, r
 		}
-		config, err := s.api.PendingConfig(ctx, node, ref.VMID)
-		if err == nil {
-			return node, config, nil
+		var err error
+		if at.Config, err = s.api.PendingConfig(ctx, at.Node, ref.VMID); err == nil {
+			return at, Found, nil
 		}
+		absent := fmt.Errorf("read VM %d on node %s: %w", ref.VMID, at.Node, err)
 		if !pve.IsKind(err, pve.NotFound) && !s.isFree(ctx, ref.VMID, err) {
-			return "", pve.PendingConfig{}, fmt.Errorf("read VM %d on node %s: %w", ref.VMID, node, err)
+			return Location{}, Unknown, absent
 		}
-		_, seen, err := s.missing(ctx, ref, node)
-		switch {
-		case seen == Gone:
-			return "", pve.PendingConfig{}, nil
-		case err != nil:
-			return "", pve.PendingConfig{}, err
+		if listed, err = s.api.Resources(ctx); err != nil { // the one before may be that of the beginning of a refresh
+			return Location{}, Unknown, fmt.Errorf("list the cluster's guests: %w", err)
 		}
-		if resources, err = s.api.Resources(ctx); err != nil { // found on another node
-			return "", pve.PendingConfig{}, fmt.Errorf("list the cluster's guests: %w", err)
+		if seen, err := missing(ref, listed, at.Node, absent); err != nil {
+			return Location{}, seen, err
 		}
 	}
-	return "", pve.PendingConfig{}, fmt.Errorf("VM %d is moving from node to node: try again when its migration has ended", ref.VMID)
+	return Location{}, Unknown, fmt.Errorf("VM %d is moving from node to node: try again when its migration has ended", ref.VMID)
 }
 
-// Find reads the configuration of a VM in state, wherever it is by now.
-func (s *Guests) Find(ctx context.Context, ref Ref) (string, pve.PendingConfig, error) {
-	node := ref.Node
-	for attempt := 0; ; attempt++ {
-		if err := s.jobs.Pause(ctx, attempt); err != nil {
-			return "", pve.PendingConfig{}, err
+// missing decides what it means that a VM's configuration is not on the node where it was looked for. It is nil where the VM is on
+// another one.
+func missing(ref Ref, resources pve.Resources, node string, absent error) (Seen, error) {
+	if listed, ok := resources.Guest(ref.VMID); ok {
+		switch {
+		case listed.Type != "qemu":
+			return Found, &IdentityError{VMID: ref.VMID, Node: listed.Node, State: ref.Identity}
+		case listed.Node != node:
+			return Found, nil
 		}
-		config, err := s.api.PendingConfig(ctx, node, ref.VMID)
-		if err == nil {
-			return node, config, nil
-		}
-		err = fmt.Errorf("read VM %d on node %s: %w", ref.VMID, node, err)
-		if attempt == 2 || !pve.IsKind(err, pve.NotFound) {
-			return "", pve.PendingConfig{}, err
-		}
-		resources, listErr := s.api.Resources(ctx)
-		if listErr != nil {
-			return "", pve.PendingConfig{}, errors.Join(err, listErr)
-		}
-		listed, ok := resources.Guest(ref.VMID)
-		if !ok || listed.Type != "qemu" {
-			return "", pve.PendingConfig{}, err
-		}
-		node = listed.Node
+		return Unknown, fmt.Errorf("VM %d is listed on node %s, but its configuration is not there", ref.VMID, node)
 	}
+	for _, n := range resources.Nodes() {
+		if n.Status != "online" {
+			return Unknown, fmt.Errorf("VM %d was not found, but node %s is %s and may have it", ref.VMID, n.Node, n.Status)
+		}
+	}
+	return Gone, absent
+}
+
+// FindUnlocked finds the VM in state and waits until nobody holds it: the digest of a locked configuration is that of a file with
+// the lock in it, and good for nothing once the lock is gone; and a migration that holds it takes it to another node. A guest
+// that was suspended to disk keeps its lock; it is not waited for.
+func (s *Guests) FindUnlocked(ctx context.Context, ref Ref) (Location, error) {
+	q := s.jobs.Queue(ref.Node, ref.VMID)
+	for {
+		at, _, err := s.Find(ctx, ref, nil)
+		if err == nil {
+			err = Guard(ref, at.Node, at.Config.Current())
+		}
+		lock := at.Config.Current()["lock"]
+		if err != nil || lock == "" || lock == job.Suspended {
+			return at, err
+		}
+		q.Node = at.Node
+		if err := q.Wait(ctx, job.LockedBy(lock, fmt.Sprintf("change VM %d on node %s", ref.VMID, at.Node))); err != nil {
+			return at, err
+		}
+	}
+}
+
+// isFree reports whether a VM that may not be read is gone: one that left the pool from which the identity has its privileges is
+// refused before PVE looks for it, but whether an id is free PVE tells everybody (pve-manager API2/Cluster.pm nextid).
+func (s *Guests) isFree(ctx context.Context, vmid int, err error) bool {
+	if !pve.IsKind(err, pve.Denied) {
+		return false
+	}
+	free, err := s.api.IsFreeID(ctx, vmid)
+	return err == nil && free
+}
+
+// Guard is the check before every read, change and removal of a VM in state.
+func Guard(ref Ref, node string, config map[string]string) error {
+	seen := IdentityOf(config)
+	if ref.Identity.IsZero() || ref.Identity.Matches(seen) {
+		return nil
+	}
+	if IsStub(config) {
+		return HalfDestroyed(ref, node, nil)
+	}
+	return &IdentityError{VMID: ref.VMID, Node: node, State: ref.Identity, Seen: seen}
+}
+
+// HalfDestroyed is the error for a VM of which a destroy that died has left only a lock.
+func HalfDestroyed(ref Ref, node string, err error) error {
+	text := fmt.Sprintf("VM %d on node %s is half destroyed: all that is left of its configuration is the lock of a destroy, so nothing proves that it is the VM in state. "+
+		"It was not touched. If no task is at work on it, `qm unlock %d && qm destroy %d --purge` as root on node %s removes it; "+
+		"volumes that are left over then show in `pvesm list STORAGE --vmid %d`", ref.VMID, node, ref.VMID, ref.VMID, node, ref.VMID)
+	if err != nil {
+		return fmt.Errorf("%s: %w", text, err)
+	}
+	return fmt.Errorf("%s", text)
+}
+
+// Holdings tells, for a plan that names volumes, which ones a VM in state has. The sizes of those that are detached are looked
+// up on their storages as far as this identity may (Datastore.Audit); sized are the volumes whose size matters.
+func (s *Guests) Holdings(ctx context.Context, ref Ref, sized []string) (Holdings, error) {
+	at, _, err := s.Find(ctx, ref, nil)
+	if err != nil {
+		return Holdings{}, err
+	}
+	held := HoldingsOf(at.Config)
+	seen := map[string]bool{}
+	for _, volume := range sized {
+		storage := vm.VolumeStorage(volume)
+		if _, unused := held.Unused[volume]; !unused || seen[storage] {
+			continue
+		}
+		seen[storage] = true
+		content, err := s.api.Content(ctx, ref.Node, storage, "images", ref.VMID)
+		if err != nil {
+			continue // the apply tells
+		}
+		for _, v := range content {
+			if _, unused := held.Unused[v.ID]; unused {
+				held.Unused[v.ID] = v.Size
+			}
+		}
+	}
+	return held, nil
+}
+
+// SnapshotConfigs are the options that snapshots keep, in the order of their names. One that cannot be read is an error: what
+// it alone names would be forgotten.
+func (s *Guests) SnapshotConfigs(ctx context.Context, node string, vmid int, names []string) ([]map[string]string, error) {
+	all := make([]map[string]string, len(names))
+	for i, name := range names {
+		config, err := s.api.SnapshotConfig(ctx, node, vmid, name)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = config
+	}
+	return all, nil
 }

@@ -1,14 +1,8 @@
 package guest
 
 import (
-	"cmp"
-	"context"
-	"fmt"
 	"maps"
-	"slices"
 	"strings"
-
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
 // Firewall is a VM's firewall: its options and its rules. A nil option is one that nothing is said about. The tags are the
@@ -125,137 +119,12 @@ func (r FirewallRule) values() map[string]string {
 // Firewall.pm, parse_fw_rule).
 func sameRule(a, b map[string]string) bool { return maps.Equal(normalRule(a), normalRule(b)) }
 
-func normalRule(rule map[string]string) map[string]string {
-	normal := maps.Clone(rule)
-	normal["macro"], normal["comment"] = strings.ToLower(rule["macro"]), strings.TrimSpace(rule["comment"])
+func normalRule(values map[string]string) map[string]string {
+	normal := maps.Clone(values)
+	normal["macro"], normal["comment"] = strings.ToLower(values["macro"]), strings.TrimSpace(values["comment"])
 	if normal["enable"] == "" {
 		normal["enable"] = "0"
 	}
 	maps.DeleteFunc(normal, func(_, value string) bool { return value == "" })
 	return normal
-}
-
-// readFirewall reads a VM's firewall.
-func (s *Guests) readFirewall(ctx context.Context, node string, vmid int) (*Firewall, error) {
-	options, err := s.api.FirewallOptions(ctx, node, vmid)
-	if err != nil {
-		return nil, err
-	}
-	rules, err := s.api.FirewallRules(ctx, node, vmid)
-	if err != nil {
-		return nil, err
-	}
-	return firewallFrom(options.Values, rules.Rules), nil
-}
-
-// SetFirewall brings the firewall of a VM from what state knows to what is planned. clean: options that are not planned go.
-func (s *Guests) SetFirewall(ctx context.Context, node string, vmid int, prior, want *Firewall, clean bool) error {
-	return firewallOf{s, node, vmid}.change(ctx, prior, want, clean)
-}
-
-// firewallOf changes the firewall of one VM.
-type firewallOf struct {
-	s    *Guests
-	node string
-	vmid int
-}
-
-// change changes options and rules. Options that stop more than before come after the rules, and others go before them: nothing
-// that passes before and after is stopped on the way.
-func (w firewallOf) change(ctx context.Context, prior, want *Firewall, clean bool) error {
-	steps := []func() error{
-		func() error { return w.setOptions(ctx, prior, want, clean) },
-		func() error { return w.setRules(ctx, prior, want) },
-	}
-	if tightens(prior.options(), want.options()) {
-		slices.Reverse(steps)
-	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// tightens tells whether options stop something that the ones before let pass (defaults of pve-firewall Firewall.pm).
-func tightens(before, after map[string]string) bool {
-	accepts := func(options map[string]string, policy, otherwise string) bool {
-		return options["enable"] != "1" || cmp.Or(options[policy], otherwise) == "ACCEPT"
-	}
-	for policy, otherwise := range map[string]string{"policy_in": "DROP", "policy_out": "ACCEPT"} {
-		if accepts(before, policy, otherwise) && !accepts(after, policy, otherwise) {
-			return true
-		}
-	}
-	return before["enable"] != "1" && after["enable"] == "1"
-}
-
-func (w firewallOf) setOptions(ctx context.Context, prior, want *Firewall, clean bool) error {
-	if err := w.set(ctx, prior.options(), want.options(), clean); err != nil {
-		return &FieldError{Path: "firewall", Summary: fmt.Sprintf("Cannot set the firewall options of VM %d", w.vmid),
-			Detail: "Its options are as they were before", Err: err}
-	}
-	return nil
-}
-
-func (w firewallOf) setRules(ctx context.Context, prior, want *Firewall) error {
-	var before, after []FirewallRule
-	if prior != nil {
-		before = prior.Rules
-	}
-	if want != nil {
-		after = want.Rules
-	}
-	same := func(a, b FirewallRule) bool { return sameRule(a.values(), b.values()) }
-	if after == nil && len(before) == 0 || prior != nil && slices.EqualFunc(before, after, same) {
-		return nil
-	}
-	plan := planSafely
-	if prior == nil || prior.options()["enable"] != "1" || want.options()["enable"] != "1" {
-		plan = planPlainly // it is off while the rules change
-	}
-	return w.arrange(ctx, prior, after, plan)
-}
-
-// set changes the options that differ. A lost answer is looked at before anything is sent again.
-func (w firewallOf) set(ctx context.Context, prior, want map[string]string, clean bool) error {
-	if maps.Equal(prior, want) && !clean {
-		return nil
-	}
-	for attempt := 0; ; attempt++ {
-		has, err := w.s.api.FirewallOptions(ctx, w.node, w.vmid)
-		if err != nil {
-			return err
-		}
-		params, gone := pve.Params{}, []string{}
-		for name, value := range want {
-			if prior[name] != value && has.Values[name] != value {
-				params[name] = value
-			}
-		}
-		for name := range has.Values {
-			_, wanted := want[name]
-			if _, known := prior[name]; !wanted && (known || clean) {
-				gone = append(gone, name)
-			}
-		}
-		if len(params)+len(gone) == 0 {
-			return nil
-		}
-		if len(gone) > 0 {
-			slices.Sort(gone)
-			params["delete"] = strings.Join(gone, ",")
-		}
-		params["digest"] = has.Digest
-		err = w.s.jobs.Contend(ctx, w.node, w.vmid, func(ctx context.Context) error {
-			return w.s.api.SetFirewallOptions(ctx, w.node, w.vmid, params)
-		})
-		if err == nil {
-			return nil
-		}
-		if attempt == 2 || !pve.IsKind(err, pve.Ambiguous) || w.s.jobs.Pause(ctx, attempt+1) != nil {
-			return err
-		}
-	}
 }

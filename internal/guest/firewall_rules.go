@@ -11,6 +11,48 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
+// SetFirewall brings the firewall of a VM from what state knows to what is planned. clean: options that are not planned go.
+func (s *Guests) SetFirewall(ctx context.Context, node string, vmid int, prior, want *Firewall, clean bool) error {
+	return firewallOf{s, node, vmid}.change(ctx, prior, want, clean)
+}
+
+// change changes options and rules. Options that stop more than before come after the rules, and others go before them: nothing
+// that passes before and after is stopped on the way.
+func (w firewallOf) change(ctx context.Context, prior, want *Firewall, clean bool) error {
+	steps := []func() error{
+		func() error { return w.setOptions(ctx, prior, want, clean) },
+		func() error { return w.setRules(ctx, prior, want) },
+	}
+	if tightens(prior.options(), want.options()) {
+		slices.Reverse(steps)
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w firewallOf) setRules(ctx context.Context, prior, want *Firewall) error {
+	var before, after []FirewallRule
+	if prior != nil {
+		before = prior.Rules
+	}
+	if want != nil {
+		after = want.Rules
+	}
+	same := func(a, b FirewallRule) bool { return sameRule(a.values(), b.values()) }
+	if after == nil && len(before) == 0 || prior != nil && slices.EqualFunc(before, after, same) {
+		return nil
+	}
+	plan := planSafely
+	if prior == nil || prior.options()["enable"] != "1" || want.options()["enable"] != "1" {
+		plan = planPlainly // it is off while the rules change
+	}
+	return w.arrange(ctx, prior, after, plan)
+}
+
 // arrange makes the rules the ones that are wanted, one request after the other. It looks before each, since positions shift:
 // the digest refuses a change from outside that comes between the look and the request, and a list that is not what our last
 // request made of it is somebody else's work and is left alone. So is one that is not what state knows, if it knows any. Where

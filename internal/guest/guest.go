@@ -1,6 +1,8 @@
 package guest
 
 import (
+	"slices"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -37,7 +39,26 @@ type Guest struct {
 	// Interfaces is what the agent said; nil if it was not asked or silent.
 	Interfaces []agent.Interface
 	Silent     bool // the agent was asked and did not answer
-	Husk       bool // there is only the empty VM under which a destroy takes a volume away: no VM any more
+	// Placeholder: there is only the empty VM under which a destroy takes a volume away, and no VM any more.
+	Placeholder bool
+}
+
+// HasAgent reports whether the guest can have an agent that answers. One that was enabled while the guest ran gets its device
+// at the next start.
+func (g Guest) HasAgent() bool {
+	return g.Status == string(Running) && g.Spec.Agent.Enabled != nil && *g.Spec.Agent.Enabled && !slices.Contains(g.Pending, "agent")
+}
+
+// Addresses are the addresses by network device; nil if the agent did not answer.
+func (g Guest) Addresses() map[string]agent.Address {
+	return agent.Addresses(g.Spec.Networks, g.Interfaces)
+}
+
+// NICs are the slots of network devices in the order of their numbers.
+func (g Guest) NICs() []string { return agent.NICs(g.Spec.Networks) }
+
+func (g Guest) startedByHA() bool {
+	return g.HA != nil && (g.HA.State == nil || *g.HA.State == "started")
 }
 
 // PowerState is what the configuration wants of a guest's power; "" leaves it alone.

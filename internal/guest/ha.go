@@ -73,20 +73,6 @@ func (s *Guests) ReadHA(ctx context.Context, vmid int) (*HA, error) {
 	return haFrom(entry.Options), nil
 }
 
-// Attend reads what stands beside a guest's configuration.
-func (s *Guests) Attend(ctx context.Context, guest *Guest, firewall, ha bool) error {
-	var err error
-	if firewall {
-		if guest.Firewall, err = s.readFirewall(ctx, guest.Node, guest.VMID); err != nil {
-			return err
-		}
-	}
-	if ha {
-		guest.HA, err = s.ReadHA(ctx, guest.VMID)
-	}
-	return err
-}
-
 // EnterHA makes an entry.
 func (s *Guests) EnterHA(ctx context.Context, vmid int, options pve.Params) error {
 	return s.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return s.api.CreateHAResource(ctx, vmid, options) })

@@ -2,25 +2,16 @@ package guest
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// HalfDestroyed is the error for a VM of which a destroy that died has left only a lock.
-func HalfDestroyed(ref Ref, node string, err error) error {
-	text := fmt.Sprintf("VM %d on node %s is half destroyed: all that is left of its configuration is the lock of a destroy, so nothing proves that it is the VM in state. "+
-		"It was not touched. If no task is at work on it, `qm unlock %d && qm destroy %d --purge` as root on node %s removes it; "+
-		"volumes that are left over then show in `pvesm list STORAGE --vmid %d`", ref.VMID, node, ref.VMID, ref.VMID, node, ref.VMID)
-	if err != nil {
-		return fmt.Errorf("%s: %w", text, err)
-	}
-	return fmt.Errorf("%s", text)
-}
-
-// IsStub reports whether all that is left of a configuration is the lock of a destroy that died, or is at work: PVE puts it
-// in the configuration's place before it takes the VM out of pools, jobs and HA (qemu-server API2/Qemu.pm destroy_vm).
-func IsStub(config map[string]string) bool {
-	return config["lock"] == "destroyed" && IdentityOf(config).IsZero()
+// Identity tells one VM from another that later got the same id: the SMBIOS uuid, else the creation time in meta.
+type Identity struct {
+	UUID  string `json:"uuid,omitempty"`
+	CTime string `json:"ctime,omitempty"`
 }
 
 // IdentityOf reads what tells a VM from a later one with the same id.
@@ -70,16 +61,10 @@ func (e *IdentityError) Error() string {
 		e.VMID, e.Node, e.State, e.Seen)
 }
 
-// Guard is the check before every read, change and removal of a VM in state.
-func Guard(ref Ref, node string, config map[string]string) error {
-	seen := IdentityOf(config)
-	if ref.Identity.IsZero() || ref.Identity.Matches(seen) {
-		return nil
-	}
-	if IsStub(config) {
-		return HalfDestroyed(ref, node, nil)
-	}
-	return &IdentityError{VMID: ref.VMID, Node: node, State: ref.Identity, Seen: seen}
+// IsStub reports whether all that is left of a configuration is the lock of a destroy that died, or is at work: PVE puts it
+// in the configuration's place before it takes the VM out of pools, jobs and HA (qemu-server API2/Qemu.pm destroy_vm).
+func IsStub(config map[string]string) bool {
+	return config["lock"] == "destroyed" && IdentityOf(config).IsZero()
 }
 
 // IsOwnLock reports whether a lock is one that a dead worker of ours leaves.
@@ -91,8 +76,62 @@ func HalfMade(config map[string]string) bool {
 	return IsOwnLock(config["lock"]) || config["lock"] == "" && config["smbios1"] == "" && config["meta"] == ""
 }
 
-// Identity tells one VM from another that later got the same id: the SMBIOS uuid, else the creation time in meta.
-type Identity struct {
-	UUID  string `json:"uuid,omitempty"`
-	CTime string `json:"ctime,omitempty"`
+// Proof is what a create that failed and left something knew of what is its own. It is kept in private state, so that a
+// later destroy acts under the same rules as the rollback did, and not on whoever has the id by then.
+type Proof struct {
+	VMID     int           `json:"vmid"`
+	Nodes    []string      `json:"nodes"` // where the configuration can be
+	Cluster  string        `json:"cluster"`
+	TX       string        `json:"transaction"`
+	Deadline time.Time     `json:"deadline"`
+	Fences   []FenceRecord `json:"fences"` // where the volumes are
+	Tasks    []string      `json:"tasks"`  // UPIDs
+	// Guessed are those of Tasks that a search found, which may be another process's.
+	Guessed []string `json:"guessed,omitempty"`
+	// Stub is the digest of the unmarked configuration that a killed task of the create left, as it was right after that.
+	Stub string `json:"stub,omitempty"`
+	Lost bool   `json:"lost,omitempty"`
+	Pool string `json:"pool,omitempty"`
+	HA   bool   `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
+	// Identity is the VM's own, where the create came to see it: once the commit may have taken effect the stamp is gone.
+	Identity Identity `json:"identity,omitzero"`
 }
+
+// RestoreFences are the create's, as they were before its first write.
+func (p *Proof) RestoreFences() Fences {
+	var all Fences
+	for _, at := range p.Fences {
+		f := &Fence{Node: at.Node, vmid: p.VMID, Storages: slices.Clone(at.Storages), Blind: map[string]error{}, Before: map[string]struct{}{}}
+		for _, volume := range at.Before {
+			f.Before[volume] = struct{}{}
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// Stamp is the mark that the create put on its VM.
+func (p *Proof) Stamp() Stamp {
+	return Stamp{Cluster: p.Cluster, VMID: p.VMID, TX: p.TX, Deadline: p.Deadline.UTC()}
+}
+
+// Whose judges the configuration that has our id now: ours, somebody else's, or, while it is locked and unmarked, unknown.
+func (p *Proof) Whose(config map[string]string) Owner {
+	_, stamped := ParseStamp(config["description"])
+	switch {
+	case p.Stamp().Proves(p.VMID, config), p.Identity.Proves(config):
+		return Ours
+	case !stamped && HalfMade(config):
+		return Nobody
+	}
+	return Stranger
+}
+
+// Owner is our configuration, or who has the id instead.
+type Owner int
+
+const (
+	Nobody Owner = iota
+	Ours
+	Stranger
+)

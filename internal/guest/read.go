@@ -11,98 +11,80 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// Read looks at a VM in state. Gone needs proof: its configuration is missing, the cluster does not list it, and all of
-// the cluster could be seen. When that cannot be had the answer is Unknown, with the reason as error. A VM that is
-// another than the one in state is an *IdentityError.
+// Read looks at a VM in state: where it is, whether it is still the one in state, and what it is like. Gone and Unknown are as
+// Find has them, but that a VM which is gone is no error. A VM that is another than the one in state is an *IdentityError.
 func (s *Guests) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 	listed, ok, err := s.api.SharedGuest(ctx, ref.VMID)
 	if err != nil {
 		return Guest{}, Unknown, fmt.Errorf("list the cluster's guests: %w", err)
 	}
-	return s.readListed(ctx, ref, listed, ok)
-}
-
-// readListed is Read with what the listing says of the VM, ok if it has it.
-func (s *Guests) readListed(ctx context.Context, ref Ref, listed pve.Resource, ok bool) (Guest, Seen, error) {
-	node := ref.Node
-	if ok && listed.Type == "qemu" {
-		node = listed.Node
+	var resources pve.Resources
+	if ok {
+		resources = pve.Resources{listed}
 	}
 	var asked *agent.Question
-	if ref.Agent.Enabled && ok && listed.Status == string(Running) {
-		asked = s.agents.Ask(ctx, node, ref.VMID, ref.Agent)
+	if ref.Agent.Enabled && listed.Type == "qemu" && listed.Status == string(Running) {
+		asked = s.agents.Ask(ctx, listed.Node, ref.VMID, ref.Agent)
 	}
-	config, err := s.api.PendingConfig(ctx, node, ref.VMID)
-	if pve.IsKind(err, pve.NotFound) || !ok && s.isFree(ctx, ref.VMID, err) {
-		return s.missing(ctx, ref, node)
+	at, seen, err := s.Find(ctx, ref, resources)
+	if seen == Gone {
+		return Guest{}, Gone, nil
 	}
 	if err != nil {
-		return Guest{}, Unknown, fmt.Errorf("read VM %d on node %s: %w", ref.VMID, node, err)
+		return Guest{}, seen, err
 	}
-	if ref.Proof != nil && ref.Proof.Whose(config.Current()) == Stranger {
+	if at.Node != listed.Node {
+		asked = nil
+	}
+	guest, seen, err := judge(ref, at)
+	if err != nil || seen != Found || guest.Placeholder {
+		return guest, seen, err
+	}
+	return guest, Found, s.complete(ctx, ref, at.Listed, &guest, asked)
+}
+
+// judge says what it is that was found in the place of the VM in state.
+func judge(ref Ref, at Location) (Guest, Seen, error) {
+	config, owner := at.Config.Current(), Ours
+	if ref.Proof != nil {
+		owner = ref.Proof.Whose(config)
+	}
+	if owner == Stranger {
 		return Guest{}, Gone, nil // what our create left is gone, and somebody else has the id
 	}
-	if err := Guard(ref, node, config.Current()); err != nil {
+	if err := Guard(ref, at.Node, config); err != nil {
 		return Guest{}, Found, err
 	}
-	if ref.Proof == nil && IsHusk(ref.VMID, config.Current()) {
-		return Guest{VMID: ref.VMID, Node: node, Husk: true}, Found, nil
+	if ref.Proof == nil && IsPlaceholder(ref.VMID, config) {
+		return Guest{VMID: ref.VMID, Node: at.Node, Placeholder: true}, Found, nil
 	}
-	guest := FromConfig(config, node, ref.VMID)
-	if ref.Proof != nil && ref.Proof.Whose(config.Current()) != Ours {
+	guest := FromConfig(at.Config, at.Node, ref.VMID)
+	if owner != Ours {
 		guest.Identity = Identity{} // not proven, so not to be remembered
 	}
+	return guest, Found, nil
+}
+
+// complete reads what a guest's configuration does not say. asked is the question to its agent, if that has been put.
+func (s *Guests) complete(ctx context.Context, ref Ref, listed pve.Resource, guest *Guest, asked *agent.Question) error {
+	var err error
 	guest.Pool, guest.Status = listed.Pool, listed.Status
-	if !ok || listed.Status != ref.Status || listed.Status == "unknown" {
-		err = s.power(ctx, &guest)
+	if listed.Status != ref.Status || listed.Status == "" || listed.Status == "unknown" {
+		err = s.readStatus(ctx, guest)
 	}
 	if asked == nil && guest.HasAgent() {
-		asked = s.agents.Ask(ctx, node, ref.VMID, ref.Agent)
+		asked = s.agents.Ask(ctx, guest.Node, guest.VMID, ref.Agent)
 	}
 	if err == nil {
-		err = s.Attend(ctx, &guest, ref.Firewall, ref.HA || listed.HAState != "")
+		err = s.ReadFirewallAndHA(ctx, guest, ref.Firewall, ref.HA || listed.HAState != "")
 		if !ref.HA && pve.IsKind(err, pve.Denied) { // nobody has asked for it
 			err = nil
 		}
 	}
 	if asked != nil && guest.HasAgent() {
-		guest.hear(ctx, asked)
+		guest.takeAnswer(ctx, asked)
 	}
-	return guest, Found, err
-}
-
-// isFree reports whether a VM that may not be read is gone: one that left the pool from which the identity has its privileges is
-// refused before PVE looks for it, but whether an id is free PVE tells everybody (pve-manager API2/Cluster.pm nextid).
-func (s *Guests) isFree(ctx context.Context, vmid int, err error) bool {
-	if !pve.IsKind(err, pve.Denied) {
-		return false
-	}
-	free, err := s.api.IsFreeID(ctx, vmid)
-	return err == nil && free
-}
-
-// missing decides what it means that a VM's configuration is not where state has it. The listing is that of the beginning of
-// the refresh, so it is fetched anew.
-func (s *Guests) missing(ctx context.Context, ref Ref, node string) (Guest, Seen, error) {
-	resources, err := s.api.Resources(ctx)
-	if err != nil {
-		return Guest{}, Unknown, fmt.Errorf("list the cluster's guests: %w", err)
-	}
-	if listed, ok := resources.Guest(ref.VMID); ok {
-		switch {
-		case listed.Type != "qemu":
-			return Guest{}, Found, &IdentityError{VMID: ref.VMID, Node: listed.Node, State: ref.Identity}
-		case listed.Node != node:
-			return s.readListed(ctx, ref, listed, true)
-		}
-		return Guest{}, Unknown, fmt.Errorf("VM %d is listed on node %s, but its configuration is not there", ref.VMID, node)
-	}
-	for _, n := range resources.Nodes() {
-		if n.Status != "online" {
-			return Guest{}, Unknown, fmt.Errorf("VM %d was not found, but node %s is %s and may have it", ref.VMID, n.Node, n.Status)
-		}
-	}
-	return Guest{}, Gone, nil
+	return err
 }
 
 // ReadBack reads a VM that was just created or changed.
@@ -112,7 +94,7 @@ func (s *Guests) ReadBack(ctx context.Context, node string, vmid int) (Guest, er
 		return Guest{VMID: vmid, Node: node}, err
 	}
 	guest := FromConfig(config, node, vmid)
-	err = s.power(ctx, &guest)
+	err = s.readStatus(ctx, &guest)
 	return guest, err
 }
 
@@ -130,14 +112,42 @@ func FromConfig(config pve.PendingConfig, node string, vmid int) Guest {
 		Lock: current["lock"], Pending: config.Waiting()}
 }
 
-// power asks whether the guest runs. The listing is up to ten seconds old and never trusted for it.
-func (s *Guests) power(ctx context.Context, guest *Guest) error {
+// readStatus asks whether the guest runs. The listing is up to ten seconds old and never trusted for it.
+func (s *Guests) readStatus(ctx context.Context, guest *Guest) error {
 	status, err := s.api.GuestStatus(ctx, guest.Node, guest.VMID)
 	if err != nil {
 		return fmt.Errorf("read the status of VM %d: %w", guest.VMID, err)
 	}
 	guest.Status = status.Status
 	return nil
+}
+
+// ReadFirewallAndHA reads what stands beside a guest's configuration, as far as it is wanted.
+func (s *Guests) ReadFirewallAndHA(ctx context.Context, guest *Guest, firewall, ha bool) error {
+	var err error
+	if firewall {
+		if guest.Firewall, err = s.readFirewall(ctx, guest.Node, guest.VMID); err != nil {
+			return err
+		}
+	}
+	if ha {
+		guest.HA, err = s.ReadHA(ctx, guest.VMID)
+	}
+	return err
+}
+
+// takeAnswer waits for what an agent says of the guest.
+func (g *Guest) takeAnswer(ctx context.Context, q *agent.Question) {
+	interfaces, silent := q.Answer(ctx)
+	if interfaces != nil {
+		g.Interfaces = interfaces
+	}
+	g.Silent = g.Silent || silent
+}
+
+// AskAgent asks the agent of a guest that was just read.
+func (s *Guests) AskAgent(ctx context.Context, guest *Guest, memory agent.Memory) {
+	guest.takeAnswer(ctx, s.agents.Ask(ctx, guest.Node, guest.VMID, memory))
 }
 
 // Adopt reads a VM for import. It writes nothing, and adopts only what it has really read: a virtual machine, whole, whose
@@ -179,12 +189,12 @@ func (s *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error
 	}
 	guest := FromConfig(config, node, vmid)
 	guest.Pool = listed.Pool
-	err = s.power(ctx, &guest)
+	err = s.readStatus(ctx, &guest)
 	if guest.HasAgent() {
 		s.AskAgent(ctx, &guest, agent.Memory{Enabled: true})
 	}
 	if err == nil {
-		err = s.Attend(ctx, &guest, true, listed.HAState != "")
+		err = s.ReadFirewallAndHA(ctx, &guest, true, listed.HAState != "")
 	}
 	if pve.IsKind(err, pve.Denied) {
 		err = nil // what may not be seen is not adopted

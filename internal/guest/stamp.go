@@ -1,50 +1,16 @@
 package guest
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
-
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
-
-// Deadline is when a create that begins now may be taken for dead, on the server's clock.
-func (s *Guests) Deadline(wanted time.Duration) time.Time {
-	if wanted <= 0 {
-		wanted = lease
-	}
-	return s.Now().Add(wanted)
-}
-
-// Now is the server's time, or this machine's where that is behind or the server's is not known, since something between the two
-// takes the header Date away: a create that lives is never taken for dead because one clock is ahead.
-func (s *Guests) Now() time.Time {
-	server, here := s.api.ServerTime(), s.clock.Now()
-	if server.IsZero() || here.Before(server) {
-		return here
-	}
-	return server
-}
-
-// Unfinished reads the stamp of a guest that a create of this provider, dead or alive, has not committed.
-func (s *Guests) Unfinished(ctx context.Context, resources pve.Resources, guest pve.Resource) (Stamp, map[string]string, bool) {
-	if guest.Type != "qemu" {
-		return Stamp{}, nil, false
-	}
-	config, err := s.api.CurrentConfig(ctx, guest.Node, guest.VMID)
-	if err != nil {
-		return Stamp{}, nil, false
-	}
-	mark, ok := ParseStamp(config.Values["description"])
-	return mark, config.Values, ok && mark.VMID == guest.VMID && mark.Cluster == ClusterName(resources)
-}
-
-// lease is how long a create may take before others may take its leftovers for dead.
-const lease = 30 * time.Minute
 
 // stampTitle opens the description of a VM whose create has not been committed yet.
 const stampTitle = "Terraform is creating this VM. Do not touch it."
@@ -113,4 +79,78 @@ func ParseStamp(description string) (Stamp, bool) {
 func (s Stamp) Proves(vmid int, config map[string]string) bool {
 	found, ok := ParseStamp(config["description"])
 	return ok && found.VMID == vmid && s.VMID == vmid && found.TX == s.TX && found.Cluster == s.Cluster
+}
+
+// Life is what is known of the process that made a stamp.
+type Life int
+
+// What can be known of a process.
+const (
+	Unsure Life = iota // it is on another host, or this system does not tell
+	Alive
+	Dead
+)
+
+// thisProcess names this process so that no other one that can see it has the same name: host, boot, name space of process ids,
+// id, start. It is "" where the system does not tell all of that.
+func thisProcess() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	space, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	start, err := startOf(os.Getpid())
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %s %s %d %s", host, strings.TrimSpace(string(boot)), space, os.Getpid(), start)
+}
+
+// startOf is when a process began, in ticks since the boot (proc(5), /proc/PID/stat field 22). The name of its program may
+// contain anything but comes second, in parentheses.
+func startOf(pid int) (string, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", err
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	const start = 22 - 3
+	if len(fields) <= start {
+		return "", fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields)+2)
+	}
+	return fields[start], nil
+}
+
+// life is what the process with this name knows of the one that made the stamp. Of one on another host, in another container or
+// before a boot of the host it knows nothing.
+func (s Stamp) life(process string) Life {
+	theirs, mine := strings.Fields(s.Process), strings.Fields(process)
+	if len(theirs) != 5 || len(mine) != 5 || theirs[1] != mine[1] || theirs[2] != mine[2] {
+		return Unsure
+	}
+	pid, err := strconv.Atoi(theirs[3])
+	if err != nil || pid <= 0 {
+		return Unsure
+	}
+	found, err := os.FindProcess(pid)
+	if err != nil {
+		return Unsure
+	}
+	if err := found.Signal(syscall.Signal(0)); errors.Is(err, os.ErrProcessDone) {
+		return Dead
+	}
+	switch start, err := startOf(pid); {
+	case err != nil:
+		return Unsure
+	case start != theirs[4]:
+		return Dead // another process has its id
+	}
+	return Alive
 }

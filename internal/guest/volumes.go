@@ -1,78 +1,60 @@
 package guest
 
 import (
-	"context"
 	"maps"
 	"slices"
-	"sync"
+	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// volumeLists lists the volumes of VMIDs, one listing of a storage for all who wait for one.
-type volumeLists struct {
-	mu    sync.Mutex
-	lists map[string]*volumeList // by node and storage
+// VolumeOf is the volume id in a drive or unusedN option.
+func VolumeOf(value string) string {
+	id, _, _ := strings.Cut(value, ",")
+	return strings.TrimPrefix(id, "file=")
 }
 
-// volumeList is the listing of one storage on one node.
-type volumeList struct {
-	*job.Shared[[]pve.Volume]
-	mu     sync.Mutex
-	wanted map[int]int // VMIDs that are waited for, and by how many
+// Uses reports whether a configuration mentions a volume.
+func Uses(config map[string]string, volume string) bool {
+	for _, value := range config {
+		if VolumeOf(value) == volume {
+			return true
+		}
+	}
+	return false
 }
 
-func (v *volumeLists) of(node, storage string) *volumeList {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.lists == nil {
-		v.lists = map[string]*volumeList{}
-	}
-	at := node + "/" + storage
-	if v.lists[at] == nil {
-		v.lists[at] = &volumeList{Shared: job.NewShared[[]pve.Volume](), wanted: map[int]int{}}
-	}
-	return v.lists[at]
+// Holdings are the volumes of a VM.
+type Holdings struct {
+	// Slots is what is in each disk slot; what waits for a restart counts.
+	Slots map[string]string
+	// Unused are the detached volumes that stay with the VM, with their sizes in bytes; 0: not known.
+	Unused map[string]int64
 }
 
-func (l *volumeList) want(vmid, n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.wanted[vmid] += n; l.wanted[vmid] == 0 {
-		delete(l.wanted, vmid)
+// HoldingsOf are those that a configuration tells.
+func HoldingsOf(config pve.PendingConfig) Holdings {
+	held := Holdings{Slots: map[string]string{}, Unused: map[string]int64{}}
+	for _, values := range []map[string]string{config.Merged(), config.Current()} {
+		for _, slot := range vm.Slots(values) {
+			held.Slots[slot] = VolumeOf(values[slot])
+		}
 	}
+	for option, value := range config.Current() {
+		if strings.HasPrefix(option, "unused") {
+			held.Unused[VolumeOf(value)] = 0
+		}
+	}
+	return held
 }
 
-// filter is the one VMID that is wanted, 0 if there are several.
-func (l *volumeList) filter() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.wanted) != 1 {
-		return 0
+// SlotOf is the slot that a volume is in, "" if it is in none.
+func (h Holdings) SlotOf(volume string) string {
+	for _, slot := range slices.Sorted(maps.Keys(h.Slots)) {
+		if h.Slots[slot] == volume {
+			return slot
+		}
 	}
-	for vmid := range maps.Keys(l.wanted) {
-		return vmid
-	}
-	return 0
-}
-
-// volumes lists, never from a cache, the volumes on a storage that carry a VMID. On a storage whose plugin lists all of them
-// anyway one listing that begins after this call may serve other VMIDs too. The plugins of directories run qemu-img for each
-// file, but for those that the filter leaves out (pve-storage Plugin.pm list_images): there each VMID has a listing of its own.
-func (s *Guests) volumes(ctx context.Context, resources pve.Resources, node, storage string, vmid int) ([]pve.Volume, error) {
-	listed, _ := resources.Storage(node, storage)
-	if !slices.Contains([]string{"zfspool", "zfs", "lvm", "lvmthin", "rbd"}, listed.PluginType) {
-		return s.api.Content(ctx, node, storage, "images", vmid)
-	}
-	l := s.lists.of(node, storage)
-	l.want(vmid, 1)
-	defer l.want(vmid, -1)
-	all, err := l.Get(ctx, func(ctx context.Context) ([]pve.Volume, error) {
-		return s.api.Content(ctx, node, storage, "images", l.filter())
-	})
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(v pve.Volume) bool { return v.VMID != vmid }), nil
+	return ""
 }

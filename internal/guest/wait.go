@@ -88,10 +88,6 @@ func (s *Guests) Await(ctx context.Context, guest *Guest, w *Wait, started bool)
 	return nil, failed
 }
 
-func (g Guest) startedByHA() bool {
-	return g.HA != nil && (g.HA.State == nil || *g.HA.State == "started")
-}
-
 // impossible finds what no time can cure.
 func (w *waiting) impossible() *WaitError {
 	agent := w.guest.Spec.Agent.Enabled

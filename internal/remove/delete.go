@@ -103,7 +103,7 @@ func (s *Remover) clearVolume(ctx context.Context, r Request, residue tx.Residue
 		return err
 	}
 	f := guest.OwnFence(residue.Node, vmid, []string{residue.ID})
-	f.Told = map[string]string{residue.ID: residue.Reason}
+	f.Unremoved = map[string]string{residue.ID: residue.Reason}
 	sweep := &removal{s: s, identity: r.Ref.Identity, Target: Target{VMID: vmid, Nodes: []string{residue.Node}, Fence: f, Tasks: &job.Tasks{}, Stub: NewStub("", nil), Pool: r.Pool,
 		Stamp: guest.NewStamp(guest.ClusterName(resources), vmid, s.guests.Deadline(0))}}
 	return sweep.run(ctx)

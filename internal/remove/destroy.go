@@ -31,7 +31,7 @@ func (r *removal) destroy(ctx context.Context, node string, config map[string]st
 	}
 	if lock := config["lock"]; lock != "" && lock != job.Suspended {
 		if r.committed && !guest.IsStub(config) {
-			_, _, r.stuck = r.s.guests.Unlocked(ctx, guest.Ref{VMID: r.VMID, Node: node, Identity: r.identity})
+			_, r.stuck = r.s.guests.FindUnlocked(ctx, guest.Ref{VMID: r.VMID, Node: node, Identity: r.identity})
 			return r.stuck // nil: the next pass goes on
 		}
 		if err := r.unlock(ctx, node, lock); err != nil {

@@ -36,7 +36,7 @@ func (r *removal) hear(ctx context.Context) {
 	}
 	log, err := r.s.api.TaskLog(ctx, upid, logLines)
 	if err == nil {
-		r.Fence.Told, r.Fence.Heard = r.told(log), true
+		r.Fence.Unremoved, r.Fence.HasLog = r.told(log), true
 	}
 }
 

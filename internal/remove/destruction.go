@@ -46,22 +46,22 @@ func (d *destruction) look(ctx context.Context) error {
 	if d.resources, err = d.s.api.Resources(ctx); err != nil {
 		return fmt.Errorf("list the cluster's guests: %w", err)
 	}
-	node, config, err := d.s.guests.Locate(ctx, d.resources, d.r.Ref)
+	at, seen, err := d.s.guests.Find(ctx, d.r.Ref, d.resources)
+	if d.gone = seen == guest.Gone; d.gone {
+		return nil
+	}
 	if err != nil {
 		return d.unknown(err)
 	}
-	if d.gone = node == ""; d.gone {
-		return nil
-	}
-	d.node, d.config = node, config
+	d.node, d.config = at.Node, at.Config
 	if listed, ok := d.resources.Guest(d.r.Ref.VMID); ok && listed.Pool != "" {
 		d.pool = listed.Pool
 	}
-	current := config.Current()
+	current := at.Config.Current()
 	if d.stub = guest.IsStub(current); d.stub {
 		return nil
 	}
-	if err := guest.Guard(d.r.Ref, node, current); err != nil {
+	if err := guest.Guard(d.r.Ref, at.Node, current); err != nil {
 		return err
 	}
 	if d.r.Ref.Identity.IsZero() {

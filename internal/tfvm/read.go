@@ -41,7 +41,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		return
 	}
 	switch {
-	case found.Husk:
+	case found.Placeholder:
 		resp.Diagnostics.AddWarning(attempt.Thing+" is gone",
 			"Its destroy was interrupted while it removed a volume, for which it had made an empty VM of the same id. "+
 				"\"terraform destroy\" and the next apply remove both.")
@@ -54,7 +54,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	resp.Diagnostics.Append(writeGone(ctx, resp.Private, seen == guest.Gone || found.Husk, private)...)
+	resp.Diagnostics.Append(writeGone(ctx, resp.Private, seen == guest.Gone || found.Placeholder, private)...)
 }
 
 // whyNotRead is what is said where the server does not tell what is true of the VM in state; nothing where it does.

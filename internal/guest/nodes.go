@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -85,4 +86,28 @@ func ClusterName(resources pve.Resources) string {
 	}
 	slices.Sort(names)
 	return strings.Join(names, ",")
+}
+
+// ImageStorages are the storages of a node that can hold disks. The cluster's listing has them where the identity has
+// Datastore.Audit; otherwise the node is asked.
+func (s *Guests) ImageStorages(ctx context.Context, resources pve.Resources, node string) ([]string, error) {
+	var ids []string
+	for _, r := range resources.Storages(node) {
+		if slices.Contains(strings.Split(r.Content, ","), "images") {
+			ids = append(ids, r.Storage)
+		}
+	}
+	if len(ids) == 0 {
+		storages, err := s.api.Storages(ctx, node, "images")
+		if err != nil {
+			return nil, fmt.Errorf("list the storages of node %s: %w", node, err)
+		}
+		for _, st := range storages {
+			if st.Enabled {
+				ids = append(ids, st.ID)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
 }

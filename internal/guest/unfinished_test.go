@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestIsHusk: a VM with disks or network devices is one, whatever its description says.
-func TestIsHusk(t *testing.T) {
+// TestIsPlaceholder: a VM with disks or network devices is one, whatever its description says.
+func TestIsPlaceholder(t *testing.T) {
 	mark := NewStamp("pve1", 100, time.Unix(0, 0)).String()
 	for name, c := range map[string]struct {
 		config map[string]string
@@ -19,7 +19,7 @@ func TestIsHusk(t *testing.T) {
 		"of another id":     {map[string]string{"description": NewStamp("pve1", 101, time.Unix(0, 0)).String()}, false},
 		"of its user":       {map[string]string{"description": "web"}, false},
 	} {
-		if got := IsHusk(100, c.config); got != c.want {
+		if got := IsPlaceholder(100, c.config); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

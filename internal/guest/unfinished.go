@@ -15,9 +15,46 @@ import (
 // its commit brings it back, with the right VMID, and so does whoever copies it. So a stamp alone does not say that a VM is
 // anybody's leftover.
 
-// IsHusk reports whether a configuration is the empty VM under which a destroy takes away a volume that outlived its VM: it has
+// lease is how long a create may take before others may take its leftovers for dead.
+const lease = 30 * time.Minute
+
+// Deadline is when a create that begins now may be taken for dead, on the server's clock.
+func (s *Guests) Deadline(wanted time.Duration) time.Time {
+	if wanted <= 0 {
+		wanted = lease
+	}
+	return s.Now().Add(wanted)
+}
+
+// Now is the server's time, or this machine's where that is behind or the server's is not known, since something between the two
+// takes the header Date away: a create that lives is never taken for dead because one clock is ahead.
+func (s *Guests) Now() time.Time {
+	server, here := s.api.ServerTime(), s.clock.Now()
+	if server.IsZero() || here.Before(server) {
+		return here
+	}
+	return server
+}
+
+// Unfinished reads the stamp of a guest that a create of this provider, dead or alive, has not committed.
+func (s *Guests) Unfinished(ctx context.Context, resources pve.Resources, guest pve.Resource) (Stamp, map[string]string, bool) {
+	if guest.Type != "qemu" {
+		return Stamp{}, nil, false
+	}
+	config, err := s.api.CurrentConfig(ctx, guest.Node, guest.VMID)
+	if err != nil {
+		return Stamp{}, nil, false
+	}
+	mark, ok := ParseStamp(config.Values["description"])
+	return mark, config.Values, ok && mark.VMID == guest.VMID && mark.Cluster == ClusterName(resources)
+}
+
+// LifeOf tells what is known of the process that made a stamp.
+func (s *Guests) LifeOf(mark Stamp) Life { return mark.life(s.Process) }
+
+// IsPlaceholder reports whether a configuration is the empty VM under which a destroy takes away a volume that outlived its VM: it has
 // the stamp, and neither disks, drives nor network devices but the volumes that are to go.
-func IsHusk(vmid int, config map[string]string) bool {
+func IsPlaceholder(vmid int, config map[string]string) bool {
 	mark, ok := ParseStamp(config["description"])
 	if !ok || mark.VMID != vmid || len(vm.Slots(config)) > 0 {
 		return false
