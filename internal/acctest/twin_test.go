@@ -44,12 +44,12 @@ func newComparison(t *testing.T) *comparison {
 
 // serve makes twins.
 func (c *comparison) serve(newProvider func() provider.Provider) tfprotov6.ProviderServer {
-	fast := fastpath.New(newProvider(), func(p provider.Provider) func() tfprotov6.ProviderServer {
+	fast := fastpath.New(repeating{newProvider()}, func(p provider.Provider) func() tfprotov6.ProviderServer {
 		return func() tfprotov6.ProviderServer {
 			return reachable{providerserver.NewProtocol6(p)()}
 		}
 	})
-	return &twin{ProviderServer: fast, plain: providerserver.NewProtocol6(newProvider())(), found: c}
+	return &twin{ProviderServer: fast, plain: providerserver.NewProtocol6(repeating{newProvider()})(), found: c}
 }
 
 // agree fails a test if an answer differed.
@@ -71,11 +71,70 @@ func (c *comparison) report(t *testing.T, atLeast int) {
 	c.agree(t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, rpc := range []string{"UpgradeResourceState", "ValidateResourceConfig", "ReadResource", "PlanResourceChange"} {
+	for _, rpc := range []string{"UpgradeResourceState", "ValidateResourceConfig", "ReadResource", "PlanResourceChange", "ApplyResourceChange"} {
 		if n, slow := c.silent[rpc], c.reached[rpc]; n < atLeast || slow*20 > n {
 			t.Errorf("%s: no more than a state %d times, of which %d reached the framework; want at least %d, and at most one in twenty", rpc, n, slow, atLeast)
 		}
 	}
+}
+
+// repeating is a provider whose resources do nothing twice: what one did for the first server it tells the second.
+type repeating struct{ provider.Provider }
+
+func (p repeating) Resources(ctx context.Context) []func() resource.Resource {
+	all := p.Provider.Resources(ctx)
+	for i, construct := range all {
+		all[i] = func() resource.Resource { return repeated{construct().(whole)} }
+	}
+	return all
+}
+
+// whole is all that the resource is.
+type whole interface {
+	resource.ResourceWithConfigure
+	resource.ResourceWithImportState
+	resource.ResourceWithValidateConfig
+	fastpath.Planner
+	fastpath.Keeper
+}
+
+type repeated struct{ whole }
+
+type doneKey struct{}
+
+// done is what was done in the course of one apply.
+type done struct {
+	created *resource.CreateResponse
+	updated *resource.UpdateResponse
+	deleted *resource.DeleteResponse
+}
+
+// once does something, or answers what it answered before.
+func once[R any](ctx context.Context, resp *R, of func(*done) **R, do func()) {
+	d, ok := ctx.Value(doneKey{}).(*done)
+	if !ok {
+		do()
+		return
+	}
+	if before := of(d); *before != nil {
+		*resp = **before
+		return
+	}
+	do()
+	kept := *resp
+	*of(d) = &kept
+}
+
+func (r repeated) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	once(ctx, resp, func(d *done) **resource.CreateResponse { return &d.created }, func() { r.whole.Create(ctx, req, resp) })
+}
+
+func (r repeated) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	once(ctx, resp, func(d *done) **resource.UpdateResponse { return &d.updated }, func() { r.whole.Update(ctx, req, resp) })
+}
+
+func (r repeated) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	once(ctx, resp, func(d *done) **resource.DeleteResponse { return &d.deleted }, func() { r.whole.Delete(ctx, req, resp) })
 }
 
 type reachedKey struct{}
@@ -102,6 +161,11 @@ func (r reachable) ValidateResourceConfig(ctx context.Context, req *tfprotov6.Va
 func (r reachable) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRequest) (*tfprotov6.ReadResourceResponse, error) {
 	reach(ctx)
 	return r.ProviderServer.ReadResource(ctx, req)
+}
+
+func (r reachable) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
+	reach(ctx)
+	return r.ProviderServer.ApplyResourceChange(ctx, req)
 }
 
 func (r reachable) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
@@ -212,6 +276,15 @@ func (w *twin) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRequ
 			return answer{state: r.NewState, identity: nil, private: r.Private, diagnostics: r.Diagnostics, rest: fmt.Sprint([]*tftypes.AttributePath(nil), r.Deferred, r.NewIdentity)}
 		},
 		func(a answer) bool { return a.silent(req.Private) })
+}
+
+func (w *twin) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
+	return both(context.WithValue(ctx, doneKey{}, &done{}), w, "ApplyResourceChange", req, w.ProviderServer.ApplyResourceChange, w.plain.ApplyResourceChange,
+		func(r *tfprotov6.ApplyResourceChangeResponse) answer {
+			return answer{state: r.NewState, private: r.Private, diagnostics: r.Diagnostics,
+				rest: fmt.Sprint([]*tftypes.AttributePath(nil), (*tfprotov6.Deferred)(nil), r.NewIdentity)}
+		},
+		func(a answer) bool { return len(a.diagnostics) == 0 })
 }
 
 func (w *twin) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {

@@ -39,6 +39,12 @@ type Planner interface {
 	PlansAlone()
 }
 
+// Keeper is a resource that says what it notes in private state.
+type Keeper interface {
+	// PrivateKeys are all keys that it uses there.
+	PrivateKeys() []string
+}
+
 // kind is a type of resource.
 type kind struct {
 	make       func() resource.Resource
@@ -151,7 +157,8 @@ func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequ
 	}
 	resp = &resource.ReadResponse{State: ask.State, Private: ask.Private}
 	r.Read(ctx, ask, resp)
-	if len(resp.Diagnostics) > 0 || resp.Deferred != nil || resp.Identity != nil || !resp.Private.Equal(before) || resp.State.Raw.IsNull() {
+	private, kept := privateOf(ctx, r, resp.Private, before, req.Private)
+	if len(resp.Diagnostics) > 0 || resp.Deferred != nil || resp.Identity != nil || !kept || resp.State.Raw.IsNull() {
 		return resp, nil
 	}
 	packed, ok := k.pack(resp.State.Raw, false)
@@ -162,7 +169,7 @@ func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequ
 	case !k.isState(resp.State.Raw), !k.place.sameDecimals(state, resp.State.Raw):
 		return resp, nil
 	}
-	return resp, &tfprotov6.ReadResourceResponse{NewState: packed, Private: req.Private}
+	return resp, &tfprotov6.ReadResourceResponse{NewState: packed, Private: private}
 }
 
 // plan has the resource plan, likewise. Where Terraform proposes a change, that is for resources that plan by themselves.
@@ -179,17 +186,18 @@ func (k *kind) plan(ctx context.Context, r full, req *tfprotov6.PlanResourceChan
 	}
 	resp = &resource.ModifyPlanResponse{Plan: ask.Plan, Private: ask.Private, RequiresReplace: path.Paths{}}
 	r.ModifyPlan(ctx, ask, resp)
+	private, kept := privateOf(ctx, r, resp.Private, before, req.PriorPrivate)
 	packed, ok := k.pack(resp.Plan.Raw, true)
 	switch {
 	case !ok:
 		return resp, nil
 	case resp.Diagnostics.HasError() && bytes.Equal(packed.MsgPack, proposed.MsgPack):
 		return nil, nil // it has not come to plan anything, so what the framework proposes stands
-	case len(resp.Diagnostics) > 0, resp.Deferred != nil, resp.Identity != nil, len(resp.RequiresReplace) > 0, !resp.Private.Equal(before),
+	case len(resp.Diagnostics) > 0, resp.Deferred != nil, resp.Identity != nil, len(resp.RequiresReplace) > 0, !kept,
 		ask.Plan.Raw.IsNull() != resp.Plan.Raw.IsNull():
 		return resp, nil
 	}
-	return resp, &tfprotov6.PlanResourceChangeResponse{PlannedState: packed, PlannedPrivate: req.PriorPrivate}
+	return resp, &tfprotov6.PlanResourceChangeResponse{PlannedState: packed, PlannedPrivate: private}
 }
 
 // planRequest is what a resource is asked, and what the framework proposes. ok is false where that is the framework's affair.

@@ -139,6 +139,9 @@ func (p *place) fits(v tftypes.Value, unknowns bool) bool {
 // sameDecimals reports whether two values have the same decimals in the same places: where one is only spelt in another way,
 // "0.1" with more digits, the framework would keep the first.
 func (p *place) sameDecimals(a, b tftypes.Value) bool {
+	if !a.IsKnown() || !b.IsKnown() {
+		return true
+	}
 	if p.form == decimal {
 		return tfvalue.Equal(a, b)
 	}

@@ -29,7 +29,9 @@ func parsePrivate(raw []byte) (noted map[string][]byte, ok bool) {
 // keeper is the framework's private state of a resource, a type that has no name here.
 type keeper[P any] interface {
 	*P
+	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
 	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
+	Equal(other *P) bool
 }
 
 // storeIn makes a new private state of the type of another.
@@ -41,4 +43,35 @@ func storeIn[P any, K keeper[P]](ctx context.Context, _ K, noted map[string][]by
 		}
 	}
 	return store, true
+}
+
+// privateOf is private state as the framework would write it: as it came where nothing was noted. ok is false if the resource does not
+// say under which keys it notes something.
+func privateOf[P any, K keeper[P]](ctx context.Context, r full, store, before K, came []byte) (raw []byte, ok bool) {
+	if store.Equal(before) {
+		return came, true
+	}
+	k, ok := r.(Keeper)
+	if !ok || store == nil {
+		return nil, false
+	}
+	noted := map[string][]byte{}
+	for _, key := range k.PrivateKeys() {
+		value, diags := store.GetKey(ctx, key)
+		if len(diags) > 0 {
+			return nil, false
+		}
+		if len(value) > 0 {
+			noted[key] = value
+		}
+	}
+	again, ok := storeIn(ctx, store, noted)
+	if !ok || !store.Equal(again) {
+		return nil, false
+	}
+	if len(noted) == 0 {
+		return nil, true
+	}
+	raw, err := json.Marshal(noted)
+	return raw, err == nil
 }

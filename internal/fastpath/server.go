@@ -3,9 +3,9 @@
 // Every plan asks four things of every resource in state: to read the state as it was stored, to validate the configuration, to
 // refresh, to plan. Mostly nothing has changed, and the framework takes a hundred milliseconds to find that out, since it looks
 // every attribute up in the schema at every step. The fast path has the resource itself do the same, with the same code, and if
-// the resource has nothing else to say - no diagnostic, no replacement, nothing to note - it answers with the state. All else
-// is handed to the framework, with what the resource has answered, so that nothing is done twice: a resource cannot tell which of
-// the two asks it.
+// the resource has nothing else to say - no diagnostic, no replacement - it answers with the state; and so it does with what an
+// apply has made. All else is handed to the framework, with what the resource has answered, so that nothing is done twice: a
+// resource cannot tell which of the two asks it.
 //
 // It serves only resources for which the framework does nothing else: no defaults, no plan modifiers, no types of their own that
 // compare or validate, no identity. It finds that out by itself.
@@ -115,6 +115,24 @@ func (s *server) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRe
 		}
 	}
 	return s.ProviderServer.ReadResource(ctx, req)
+}
+
+// ApplyResourceChange creates, changes and destroys.
+func (s *server) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (
+	*tfprotov6.ApplyResourceChangeResponse, error) {
+	if k, configuration := s.kinds()[req.TypeName], s.watched.configuration.Load(); k != nil && configuration != nil {
+		within, end := s.begin(ctx)
+		defer end()
+		if r := k.configured(within, *configuration); r != nil {
+			done, answer := k.apply(within, r, req)
+			if answer != nil {
+				tfsdklog.SubsystemTrace(within, subsystem, "Answered on the fast path, without the framework")
+				return answer, nil
+			}
+			ctx = handing(ctx, done)
+		}
+	}
+	return s.ProviderServer.ApplyResourceChange(ctx, req)
 }
 
 // PlanResourceChange plans.

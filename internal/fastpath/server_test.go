@@ -46,6 +46,9 @@ type thing struct {
 	asked  *[]string
 	read   func(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse)
 	plan   func(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse)
+	create func(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse)
+	update func(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse)
+	remove func(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse)
 	schema schema.Schema
 }
 
@@ -74,9 +77,21 @@ func (r *thing) Schema(_ context.Context, _ resource.SchemaRequest, resp *resour
 func (r *thing) Configure(context.Context, resource.ConfigureRequest, *resource.ConfigureResponse) {}
 func (r *thing) ImportState(context.Context, resource.ImportStateRequest, *resource.ImportStateResponse) {
 }
-func (r *thing) Create(context.Context, resource.CreateRequest, *resource.CreateResponse) {}
-func (r *thing) Update(context.Context, resource.UpdateRequest, *resource.UpdateResponse) {}
-func (r *thing) Delete(context.Context, resource.DeleteRequest, *resource.DeleteResponse) {}
+func (r *thing) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	if r.note("create"); r.create != nil {
+		r.create(ctx, req, resp)
+	}
+}
+func (r *thing) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	if r.note("update"); r.update != nil {
+		r.update(ctx, req, resp)
+	}
+}
+func (r *thing) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	if r.note("delete"); r.remove != nil {
+		r.remove(ctx, req, resp)
+	}
+}
 func (r *thing) ValidateConfig(context.Context, resource.ValidateConfigRequest, *resource.ValidateConfigResponse) {
 	r.note("validate")
 }
@@ -100,6 +115,11 @@ type behind struct {
 func (b behind) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRequest) (*tfprotov6.ReadResourceResponse, error) {
 	*b.asked = append(*b.asked, "framework")
 	return b.ProviderServer.ReadResource(ctx, req)
+}
+
+func (b behind) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
+	*b.asked = append(*b.asked, "framework")
+	return b.ProviderServer.ApplyResourceChange(ctx, req)
 }
 
 func (b behind) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {

@@ -67,8 +67,11 @@ func (w *watched) kinds(ctx context.Context) map[string]*kind {
 
 // answers are what a resource has answered already to the request that the framework is handed.
 type answers struct {
-	read *resource.ReadResponse
-	plan *resource.ModifyPlanResponse
+	read    *resource.ReadResponse
+	plan    *resource.ModifyPlanResponse
+	created *resource.CreateResponse
+	updated *resource.UpdateResponse
+	deleted *resource.DeleteResponse
 }
 
 type answersKey struct{}
@@ -81,10 +84,16 @@ func handing(ctx context.Context, a answers) context.Context {
 // begun is a resource that does nothing twice: what it answered to the fast path it answers to the framework.
 type begun struct{ full }
 
+// given is what was answered already.
+func given(ctx context.Context) answers {
+	a, _ := ctx.Value(answersKey{}).(answers)
+	return a
+}
+
 // Read refreshes the state.
 func (b begun) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	if a, ok := ctx.Value(answersKey{}).(answers); ok && a.read != nil {
-		*resp = *a.read
+	if a := given(ctx).read; a != nil {
+		*resp = *a
 		return
 	}
 	b.full.Read(ctx, req, resp)
@@ -92,11 +101,38 @@ func (b begun) Read(ctx context.Context, req resource.ReadRequest, resp *resourc
 
 // ModifyPlan plans.
 func (b begun) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	if a, ok := ctx.Value(answersKey{}).(answers); ok && a.plan != nil {
+	if a := given(ctx).plan; a != nil {
 		before := resp.Diagnostics
-		*resp = *a.plan
+		*resp = *a
 		resp.Diagnostics = append(before, resp.Diagnostics...)
 		return
 	}
 	b.full.ModifyPlan(ctx, req, resp)
+}
+
+// Create makes the resource.
+func (b begun) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	if a := given(ctx).created; a != nil {
+		*resp = *a
+		return
+	}
+	b.full.Create(ctx, req, resp)
+}
+
+// Update changes it.
+func (b begun) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	if a := given(ctx).updated; a != nil {
+		*resp = *a
+		return
+	}
+	b.full.Update(ctx, req, resp)
+}
+
+// Delete removes it.
+func (b begun) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	if a := given(ctx).deleted; a != nil {
+		*resp = *a
+		return
+	}
+	b.full.Delete(ctx, req, resp)
 }

@@ -49,6 +49,7 @@ type Proxmox struct {
 var (
 	_ provider.Provider = &Proxmox{}
 	_ fastpath.Planner  = &tfvm.Resource{}
+	_ fastpath.Keeper   = &tfvm.Resource{}
 )
 
 // New makes the provider; version is what it calls itself.

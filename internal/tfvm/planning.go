@@ -36,6 +36,11 @@ type planning struct {
 // PlansAlone says that ModifyPlan looks at nothing in the plan that it is handed but whether it is null (package fastpath).
 func (r *Resource) PlansAlone() {}
 
+// PrivateKeys are what a VM notes in private state (package fastpath).
+func (r *Resource) PrivateKeys() []string {
+	return []string{keyManaged, keyIdentity, keyResidues, keyProof, keyFailed, keySilent, keyGone, keyReplaces}
+}
+
 // ModifyPlan computes the whole plan from configuration, state and private state, and checks it against the server.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	p := &planning{r: r, values: r.values(), config: configuration{req.Config.Raw}, state: req.State.Raw, value: req.Plan.Raw,
