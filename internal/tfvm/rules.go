@@ -124,9 +124,11 @@ func sameNumber(a, b tftypes.Value) bool {
 	return p == q
 }
 
-// sameUnits compares a weight with what PVE made of it: a node with cgroup v1 has no weight below 2 (pve-common CGroup.pm
-// clamp_cpu_shares).
-func sameUnits(wish, is tftypes.Value) bool { return floatOf(wish) == 1 && floatOf(is) == 2 }
+// sameUnits compares a weight with what PVE made of it: a node with cgroup v1 has no weight below 2, one with cgroup v2 none above
+// 10000 (pve-common CGroup.pm clamp_cpu_shares).
+func sameUnits(wish, is tftypes.Value) bool {
+	return floatOf(wish) == 1 && floatOf(is) == 2 || floatOf(wish) > 10000 && floatOf(is) == 10000
+}
 
 // sameGeneration compares a wish for a generation id with what there is: "1" asks for one, whichever.
 func sameGeneration(wish, is tftypes.Value) bool {
