@@ -67,9 +67,23 @@ func (s *Remover) takeLock(ctx context.Context, e Evidence, description string) 
 		}
 		return err
 	case s.shell != nil:
-		return s.shell.Unlock(ctx, e.node, e.vmid)
+		return s.unlockByShell(ctx, e)
 	}
 	return errCannotUnlock
+}
+
+// unlockByShell takes the lock away as root on the node. `qm unlock` takes whichever lock there is, and no digest, so it is looked at
+// once more whether it is still the one of the evidence: who holds it was asked of several nodes.
+func (s *Remover) unlockByShell(ctx context.Context, e Evidence) error {
+	now, err := s.api.CurrentConfig(ctx, e.node, e.vmid)
+	switch {
+	case err != nil:
+		return err
+	case now.Digest != e.config.Digest:
+		return &pve.Error{Op: fmt.Sprintf("unlock VM %d on node %s", e.vmid, e.node), Kind: pve.DigestMismatch,
+			Message: "its configuration was changed while it was looked at; it was not touched"}
+	}
+	return s.shell.Unlock(ctx, e.node, e.vmid)
 }
 
 // errCannotUnlock is when nobody here may take a lock away.

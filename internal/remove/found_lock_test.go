@@ -119,3 +119,30 @@ func TestFound01AStrangersStubIsNotOurs(t *testing.T) {
 		}
 	}
 }
+
+// TestFound15NoUnlockOfWhatChanged: between the look at the lock and the command somebody has taken another, or the id. Neither is
+// unlocked.
+func TestFound15NoUnlockOfWhatChanged(t *testing.T) {
+	for what, act := range map[string]func(*state.Guest){
+		"":               func(*state.Guest) {},
+		"another lock":   func(g *state.Guest) { g.Config["lock"] = "backup" },
+		"a stranger's":   func(g *state.Guest) { g.Config["smbios1"] = "uuid=" + uuidOf(999) },
+		"somebody's new": func(g *state.Guest) { g.Config["description"] = "precious" },
+	} {
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		shell := &shellRecord{r: r}
+		r.s.shell = shell
+		r.change(func(w *state.World) { w.Guests[300].Config["lock"], w.Guests[300].LockCause = "snapshot", "state" })
+		rule := InState{Node: "pve1", VMID: 300, Identities: []guest.Identity{ref.Identity}}.owns
+		e, err := r.s.prove(t.Context(), claim{node: "pve1", vmid: 300, guest: rule, lock: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.change(func(w *state.World) { act(w.Guests[300]) })
+		err = r.s.takeLock(t.Context(), e, "")
+		if changed := what != ""; pve.IsKind(err, pve.DigestMismatch) != changed || (len(shell.calls) == 0) != changed {
+			t.Errorf("%q: %v, and sent %v", what, err, shell.calls)
+		}
+	}
+}
