@@ -128,3 +128,54 @@ func TestAGoneVMIsPlannedAnew(t *testing.T) {
 		t.Errorf("want a create, got:\n%s", pl)
 	}
 }
+
+// TestUUIDThatWaitedForARestart: somebody starts the VM between the plan that changes its uuid and the apply, so that it waits, and
+// then restarts it by hand. It is still the VM in state: its plan is empty, it is changed, and destroyed.
+func TestUUIDThatWaitedForARestart(t *testing.T) {
+	t.Parallel()
+	config := func(uuid, description, policy string) string {
+		return strings.Replace(guardedVM, "1024 }", "1024 }\n  shutdown_timeout = \"5s\"\n  timeouts = { update = \"1m\" }\n  smbios = { uuid = \""+
+			uuid+"\" }\n  description = \""+description+"\"\n  reboot_policy = \""+policy+"\"", 1)
+	}
+	const old, next = "22222222-2222-3333-4444-555555555555", "33333333-2222-3333-4444-555555555555"
+	for name, policy := range map[string]string{"left waiting": "never", "a restart that failed": "auto"} {
+		t.Run(name, func(t *testing.T) {
+			w := acctest.NewWorld(t)
+			s := w.Session(t, acctest.TokenNoSSH, config(old, "first", policy))
+			if err := s.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.Reconfigure(t, s, acctest.TokenNoSSH, config(next, "first", policy))
+			pl, err := s.Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Change(func(world *state.World) {
+				g := world.Guests[400]
+				g.Running = &state.Running{QMPStatus: "running", PID: 77, StartedAt: world.Clock.Now(), Booted: maps.Clone(g.Config)}
+				g.Ignores = []string{"shutdown"}
+			})
+			if err := s.Apply(t.Context(), pl); (err != nil) != (policy == "auto") {
+				t.Fatal(err)
+			}
+			w.Change(func(world *state.World) {
+				g := world.Guests[400]
+				if !strings.Contains(g.Pending["smbios1"], next) || !strings.Contains(g.Config["smbios1"], old) {
+					t.Errorf("%v is in force, and %v waits", g.Config, g.Pending)
+				}
+				maps.Copy(g.Config, g.Pending)
+				g.Running.PID, g.Pending, g.Ignores = 78, nil, nil
+			})
+			for _, description := range []string{"first", "second"} {
+				w.Reconfigure(t, s, acctest.TokenNoSSH, config(next, description, policy))
+				if err := s.Converge(t.Context()); err != nil {
+					t.Fatalf("%s: %v", description, err)
+				}
+			}
+			if err := s.Destroy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.MustBeClean(t)
+		})
+	}
+}

@@ -33,11 +33,11 @@ type view struct {
 	current string // that is at work, until it has sent something
 }
 
-// newView begins with a configuration that was just read. Where state does not know the VM's identity, it is from then on the
-// one that was seen.
+// newView begins with a configuration that was just read, of the VM in state. Where state does not know its identity, or that has
+// changed with a restart since, it is from then on the one that was seen.
 func newView(jobs *job.Runner, guests *guest.Guests, ref guest.Ref, node string, config pve.PendingConfig) *view {
-	if ref.Identity.IsZero() {
-		ref.Identity = guest.IdentityOf(config.Current())
+	if seen := guest.IdentityOf(config.Current()); !ref.Identity.Matches(seen) {
+		ref.Identity = seen
 	}
 	v := &view{jobs: jobs, guests: guests, vmid: ref.VMID, node: node, ref: ref, config: config}
 	if next := guest.IdentityOf(config.Merged()); next != guest.IdentityOf(config.Current()) {

@@ -179,3 +179,20 @@ func TestViewKnowsAnIdentityThatWaits(t *testing.T) {
 		t.Errorf("%v, %+v", err, g.Identity)
 	}
 }
+
+// TestViewKnowsAnIdentityThatCame: a uuid that waited when state was written came with a restart by hand.
+func TestViewKnowsAnIdentityThatCame(t *testing.T) {
+	w := newWorld(t, nil)
+	r := w.request()
+	r.Planned.Description = new("new")
+	w.becomeAnother()
+	var another *guest.IdentityError
+	if _, _, err := w.update(r); !errors.As(err, &another) || len(w.writes()) > 0 {
+		t.Errorf("state knows of no other uuid: %v, %v", err, w.writes())
+	}
+	r.Ref.NextUUID = "11111111-2222-3333-4444-555555555555"
+	g, _, err := w.update(r)
+	if err != nil || g.Identity.UUID != r.Ref.NextUUID || w.config()["description"] != "new" {
+		t.Errorf("%v, %+v", err, g.Identity)
+	}
+}

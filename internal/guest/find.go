@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -103,7 +104,7 @@ func (s *Guests) isFree(ctx context.Context, vmid int, err error) bool {
 // Guard is the check before every read, change and removal of a VM in state.
 func Guard(ref Ref, node string, config map[string]string) error {
 	seen := IdentityOf(config)
-	if ref.Identity.IsZero() || ref.Identity.Matches(seen) {
+	if ref.Identity.IsZero() || ref.Identity.Matches(seen) || ref.NextUUID != "" && strings.EqualFold(ref.NextUUID, seen.UUID) {
 		return nil
 	}
 	if IsStub(config) {

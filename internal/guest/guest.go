@@ -13,6 +13,8 @@ type Ref struct {
 	Node string
 	// Identity is what proves that the VM is still the one in state; zero proves nothing and is filled by Read.
 	Identity Identity
+	// NextUUID is the uuid that the VM gets when it is restarted, where a change of it waited for that when state was written.
+	NextUUID string
 	// Status is the power status in state; a listing that says the same is believed, another is asked about.
 	Status string
 	// Agent is what state knows of the guest's agent.

@@ -45,7 +45,15 @@ func TestGuard(t *testing.T) {
 	if err := Guard(ref, "pve1", config); !errors.As(err, &stranger) || !strings.Contains(err.Error(), "aaa") || !strings.Contains(err.Error(), "bbb") {
 		t.Errorf("a stranger passed, or is not named: %v", err)
 	}
-	ref.Identity = Identity{UUID: "bbb"}
+	ref.NextUUID = "ccc"
+	if err := Guard(ref, "pve1", config); !errors.As(err, &stranger) {
+		t.Errorf("a stranger passed: %v", err)
+	}
+	ref.NextUUID = "BBB" // waited for a restart
+	if err := Guard(ref, "pve1", config); err != nil {
+		t.Error(err)
+	}
+	ref.NextUUID, ref.Identity = "", Identity{UUID: "bbb"}
 	if err := Guard(ref, "pve1", config); err != nil {
 		t.Error(err)
 	}

@@ -86,6 +86,14 @@ func (m privateState) write(ctx context.Context, out keyWriter) diag.Diagnostics
 	return diags
 }
 
+// noteIdentity writes the identity of the VM in state as it was seen now, where that is news: a change of its uuid gives it another.
+func (m privateState) noteIdentity(ctx context.Context, out keyWriter, seen guest.Identity) diag.Diagnostics {
+	if seen.IsZero() || m.Identity.Matches(seen) {
+		return nil
+	}
+	return writeIdentity(ctx, out, seen)
+}
+
 // writeIdentity writes the identity alone.
 func writeIdentity(ctx context.Context, out keyWriter, identity guest.Identity) diag.Diagnostics {
 	raw, err := json.Marshal(identity)

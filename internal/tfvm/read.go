@@ -69,7 +69,7 @@ func whyNotRead(a tfkit.Attempt, seen guest.Seen, err error) diag.Diagnostics {
 	return nil
 }
 
-// refresh writes what the server says into state, and notes the identity of a VM that has none yet.
+// refresh writes what the server says into state, and notes the identity of a VM that has none yet, or another since a restart.
 func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, guest guest.Guest,
 	private privateState) {
 	server, diags := v.server(ctx, guest)
@@ -84,9 +84,7 @@ func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *res
 	} else {
 		resp.State.Raw = v.shape.Refresh(req.State.Raw, server)
 	}
-	if private.Identity.IsZero() && !guest.Identity.IsZero() {
-		resp.Diagnostics.Append(writeIdentity(ctx, resp.Private, guest.Identity)...)
-	}
+	resp.Diagnostics.Append(private.noteIdentity(ctx, resp.Private, guest.Identity)...)
 }
 
 // recheckResidues looks whether what an earlier failure left is still there.

@@ -167,7 +167,11 @@ func (m *model) ref(private privateState) guest.Ref {
 	if identity.IsZero() && private.Proof == nil { // Terraform hands the destroy of a tainted resource no private state
 		identity.UUID = value(m.UUID)
 	}
-	return guest.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: identity, Proof: private.Proof, Status: value(m.Status),
+	next := ""
+	if m.SMBIOS != nil && slices.Contains(m.PendingChanges, "smbios1") {
+		next = value(m.SMBIOS.UUID)
+	}
+	return guest.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: identity, NextUUID: next, Proof: private.Proof, Status: value(m.Status),
 		Agent: agent.Memory{Enabled: m.Agent != nil && value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"),
 			Silent: private.Silent},
 		Firewall: m.Firewall != nil || private.Managed["firewall"] || unseen, HA: m.HA != nil || private.Managed["ha"]}

@@ -52,9 +52,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.State.Raw, diags = v.newState(ctx, req.Plan.Raw, guest)
 	resp.Diagnostics.Append(diags...)
 	resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, v.shape.Managed(req.Config.Raw).JSON())...)
-	if was, is := prior.SMBIOS, plan.SMBIOS; was != nil && is != nil && differ(was.UUID, is.UUID) && !guest.Identity.IsZero() {
-		resp.Diagnostics.Append(writeIdentity(ctx, resp.Private, guest.Identity)...)
-	}
+	resp.Diagnostics.Append(private.noteIdentity(ctx, resp.Private, guest.Identity)...)
 }
 
 // afterFailedUpdate writes what is true by now. Both what was and what is to be configured is managed from here on.
@@ -65,6 +63,7 @@ func (v values) afterFailedUpdate(ctx context.Context, req resource.UpdateReques
 	if guest.VMID == 0 {
 		return // the state stays as it was, and the next refresh tells
 	}
+	resp.Diagnostics.Append(private.noteIdentity(ctx, resp.Private, guest.Identity)...)
 	server, diags := v.server(ctx, guest)
 	resp.Diagnostics.Append(diags...)
 	if !diags.HasError() {
