@@ -85,7 +85,7 @@ func (v *view) isOurs(seen guest.Identity) error {
 	if v.ref.Identity.IsZero() || v.ref.Identity.Matches(seen) || v.next != nil && *v.next == seen {
 		return nil
 	}
-	return &guest.IdentityError{VMID: v.vmid, Node: v.node, State: v.ref.Identity, Seen: seen}
+	return &guest.IdentityError{VMID: v.vmid, Node: v.node, State: v.ref.Identity, Server: seen}
 }
 
 // Send sends something that changes the VM.

@@ -110,7 +110,7 @@ func Guard(ref Ref, node string, config map[string]string) error {
 	if IsStub(config) {
 		return HalfDestroyed(ref, node, nil)
 	}
-	return &IdentityError{VMID: ref.VMID, Node: node, State: ref.Identity, Seen: seen}
+	return &IdentityError{VMID: ref.VMID, Node: node, State: ref.Identity, Server: seen}
 }
 
 // HalfDestroyed is the error for a VM of which a destroy that died has left only a lock.

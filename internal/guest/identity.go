@@ -52,13 +52,13 @@ func (i Identity) String() string {
 type IdentityError struct {
 	VMID        int
 	Node        string
-	State, Seen Identity
+	State, Server Identity
 }
 
 // Error names both identities.
 func (e *IdentityError) Error() string {
 	return fmt.Sprintf("VM %d on node %s is not the VM in state: state has %s, the server has %s",
-		e.VMID, e.Node, e.State, e.Seen)
+		e.VMID, e.Node, e.State, e.Server)
 }
 
 // IsStub reports whether all that is left of a configuration is the lock of a destroy that died, or is at work: PVE puts it

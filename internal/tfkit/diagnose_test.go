@@ -72,7 +72,7 @@ func diagnoses() map[string]struct {
 		"06 several causes": {create, errors.Join(&pve.Error{Op: "a", Status: 403, Kind: pve.Denied,
 			Message: "Permission check failed (/vms/101, VM.Allocate)"}, errors.New("b"))},
 		"07 another VM": {Attempt{Verb: "read", Thing: "VM 101 on pve1"},
-			&guest.IdentityError{VMID: 101, Node: "pve1", State: guest.Identity{UUID: "aaa"}, Seen: guest.Identity{UUID: "bbb"}}},
+			&guest.IdentityError{VMID: 101, Node: "pve1", State: guest.Identity{UUID: "aaa"}, Server: guest.Identity{UUID: "bbb"}}},
 		"08 out of time":       {create, fmt.Errorf("start VM 101: %w", context.DeadlineExceeded)},
 		"09 interrupted":       {create, fmt.Errorf("start VM 101: %w", context.Canceled)},
 		"10 login refused":     {create, &pve.Error{Op: "log in", Status: 401, Kind: pve.Denied, Message: "Authentication failed!"}},
