@@ -50,8 +50,8 @@ func (i Identity) String() string {
 
 // IdentityError says that the VM under an id is not the one in state: somebody destroyed ours and made another.
 type IdentityError struct {
-	VMID        int
-	Node        string
+	VMID          int
+	Node          string
 	State, Server Identity
 }
 
