@@ -40,7 +40,8 @@ func (s *Guests) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 	if err != nil || seen != Found || guest.Placeholder {
 		return guest, seen, err
 	}
-	return guest, Found, s.complete(ctx, ref, at.Listed, &guest, asked)
+	err = s.complete(ctx, ref, at.Listed, &guest, asked)
+	return guest, Found, err
 }
 
 // judge says what it is that was found in the place of the VM in state.

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,9 @@ func TestReadAsksForWhatMayDiffer(t *testing.T) {
 		"with what stands beside it": {ref: func(r *Ref) { r.Firewall, r.HA = true, true }, status: "stopped",
 			asks: []string{listPath, pendingPath, "/firewall/options", "/firewall/rules", "/cluster/ha/resources/{sid}"}},
 		"with an agent": {happens: func(w *world) {
-			w.vm(func(g *state.Guest) { g.Config["agent"], g.Config["net0"] = "1", "virtio=BC:24:11:00:00:01,bridge=vmbr0" })
+			w.vm(func(g *state.Guest) {
+				g.Config["agent"], g.Config["net0"] = "1", "virtio=BC:24:11:00:00:01,bridge=vmbr0"
+			})
 			w.run(time.Minute)
 		}, ref: func(r *Ref) { r.Status = "running" }, status: "running",
 			asks: []string{listPath, pendingPath, "/agent/network-get-interfaces"}},
@@ -205,7 +208,7 @@ func TestAdopt(t *testing.T) {
 				t.Errorf("status %s, agent %v", g.Status, g.Interfaces)
 			}
 			mustSay(t, name, err, c.says...)
-			if string(before) != string(w.sim.Snapshot()) {
+			if !bytes.Equal(before, w.sim.Snapshot()) {
 				t.Error("an import has changed something")
 			}
 		})
