@@ -47,13 +47,9 @@ func (p *planning) refuseChanges() {
 	p.refuseDifferences()
 }
 
-// refuseTemplate refuses the conversions to and from a template that PVE does not have.
+// refuseTemplate refuses to convert a running VM.
 func (p *planning) refuseTemplate() {
-	was, is := value(p.prior.Template), value(p.plan.Template)
-	if was && !is {
-		p.refuse(path.Root("template"), "A template cannot become a VM again: PVE has no way back. Clone it, or set template = true.")
-	}
-	if is && !was && p.runs() {
+	if value(p.plan.Template) && !value(p.prior.Template) && p.runs() {
 		p.refuse(path.Root("template"),
 			"The VM runs, and PVE makes templates of stopped VMs only. Set power_state = \"stopped\" as well: the VM is then shut down first.")
 	}
@@ -159,15 +155,15 @@ func (p *planning) refuseDifferences() {
 			continue // the clone may have it from its template; the update looks
 		}
 		if at, ok := p.plan.locator().Parameter(problem.Option); ok {
-			p.refuse(at, problem.Text+wayToRecreate(problem.Option))
+			p.refuse(at, problem.Text+p.wayOut(problem.Option))
 		} else {
 			p.diags.AddError("Cannot change "+p.prior.thing(), problem.Option+": "+problem.Text)
 		}
 	}
 }
 
-// wayToRecreate is what helps where PVE changes no drive in place.
-func wayToRecreate(option string) string {
+// wayOut is what helps where PVE changes no drive in place.
+func (p *planning) wayOut(option string) string {
 	switch option {
 	case "efidisk0":
 		return ". To have another one, take efi_disk out of the configuration, apply, and put it back: " +
@@ -176,7 +172,11 @@ func wayToRecreate(option string) string {
 		return ". To have another one, take tpm_state out of the configuration, apply, and put it back: " +
 			"it is made anew, and the keys in it, such as BitLocker's, are gone"
 	}
-	return ""
+	was, is := value(p.prior.Disks[option].Size), value(p.plan.Disks[option].Size)
+	if !isLarger(was, is) {
+		return ""
+	}
+	return ". " + waysToKeepSize(option, was)
 }
 
 // refuseSlotChanges refuses what a running VM does not let go of: disks that are to change their slots, and the state of its

@@ -24,6 +24,9 @@ func (p *planning) planReplacement() {
 	if vmid := tfplan.At(p.value, "vmid"); prior.VMID != nil && (!vmid.IsKnown() || plan.VMID != nil && *plan.VMID != *prior.VMID) {
 		p.replace.Append(path.Root("vmid"))
 	}
+	if value(prior.Template) && !value(plan.Template) && tfplan.At(p.value, "template").IsKnown() { // PVE has no way back
+		p.replace.Append(path.Root("template"))
+	}
 	if was, is := prior.Clone, plan.Clone; was != nil && is != nil {
 		p.replace.Append(changedSource(was, is)...)
 		if was.SourceVMID != nil && !tfplan.At(p.value, "clone", "vmid").IsKnown() { // the source is replaced itself

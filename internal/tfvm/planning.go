@@ -92,7 +92,7 @@ func (p *planning) update(ctx context.Context) {
 	// First what makes two values equal that are spelt differently, since everything else follows from the differences.
 	p.useTagStyle(ctx)
 	p.volumes = p.resolveVolumes(ctx)
-	p.compute(ctx, p.withPinnedMachine(p.volumes.withPresentNames(p.config.raw)))
+	p.compute(ctx, p.withGrownSizes(p.withPinnedMachine(p.volumes.withPresentNames(p.config.raw))))
 	if p.diags.HasError() {
 		return
 	}

@@ -21,6 +21,7 @@ const (
 	keyFailed   = "failed"   // on the way from the plan of a new VM to the destroy of a tainted one: what is known of those that failed
 	keySilent   = "silent"   // the guest agent did not answer the last refresh
 	keyGone     = "gone"     // the last refresh found no VM any more, only what a destroy left of it
+	keyGrown    = "grown"    // the sizes that disks had in state before somebody else grew them, by slot
 	keyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
 
@@ -41,6 +42,7 @@ type privateState struct {
 	Replaces int
 	Silent   bool
 	Gone     bool
+	Grown    map[string]string
 }
 
 // readPrivateState reads it. What is missing is zero.
@@ -64,6 +66,7 @@ func readPrivateState(ctx context.Context, private keyReader) (privateState, dia
 	read(keyProof, func(raw []byte) error { return json.Unmarshal(raw, &m.Proof) })
 	read(keySilent, func(raw []byte) error { return json.Unmarshal(raw, &m.Silent) })
 	read(keyGone, func(raw []byte) error { return json.Unmarshal(raw, &m.Gone) })
+	read(keyGrown, func(raw []byte) error { return json.Unmarshal(raw, &m.Grown) })
 	read(keyReplaces, func(raw []byte) error { return json.Unmarshal(raw, &m.Replaces) })
 	return m, diags
 }

@@ -48,6 +48,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	case seen == guest.Found:
 		resp.Diagnostics.Append(writeAgent(ctx, resp.Private, found, private)...)
 		r.withTagStyle(ctx, v, state.Tags, found.Spec.Tags).refresh(ctx, req, resp, state.withKnownAddresses(found), private)
+		resp.Diagnostics.Append(noteGrown(ctx, resp.Private, state.Disks, resp.State.Raw, private)...)
 	}
 	left := r.recheckResidues(ctx, state.ref(private), private.Residues, attempt, resp)
 	if seen == guest.Gone && len(left) == 0 && !resp.Diagnostics.HasError() {

@@ -128,6 +128,8 @@ type session struct {
 	state   tftypes.Value
 	private []byte
 	diags   []*tfprotov6.Diagnostic
+
+	replaces []*tftypes.AttributePath // of the last plan
 }
 
 func newSession(t *testing.T, m machines) *session {
@@ -164,7 +166,7 @@ func (s *session) plan(config tftypes.Value) (tftypes.Value, []byte) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.diags = resp.Diagnostics
+	s.diags, s.replaces = resp.Diagnostics, resp.RequiresReplace
 	return s.unpack(resp.PlannedState), resp.PlannedPrivate
 }
 

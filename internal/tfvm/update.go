@@ -36,6 +36,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	defer cancel()
 
 	request := updateRequest(prior, plan, private, password)
+	resp.Diagnostics.Append(writeGrown(ctx, resp.Private, configuration{req.Config.Raw}.stillGrown(private.Grown), private)...)
 	if changesNothing(request, prior) {
 		resp.State.Raw = v.shape.Settle(req.Plan.Raw, req.State.Raw)
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, v.shape.Managed(req.Config.Raw).JSON())...)
