@@ -140,8 +140,11 @@ func (v *visit) hold(g *state.Guest, lock string, done func()) {
 	v.s.after(d, func() {
 		w.CheckHeld()
 		if t.Running && w.Guests[g.VMID] == g && g.LockCause == t.UPID {
+			end := stranger.Deed{Order: v.order, Done: true, About: g.VMID, Ends: true, Was: w.StrangersExport()}
 			done()
 			v.s.endForeign(t, "OK")
+			end.Is = w.StrangersExport()
+			v.s.strangers.Record(end)
 		} else if t.Running {
 			v.s.endForeign(t, "VM is not locked")
 		}

@@ -74,6 +74,8 @@ type strangersVolume struct {
 	Volid string `json:"volid"`
 	On    string `json:"on,omitempty"`
 	Gone  bool   `json:"gone,omitempty"` // one of his guests refers to it, and it does not exist
+	// Shared: it is the client's, and one of his guests refers to it.
+	Shared bool `json:"shared,omitempty"`
 	*Volume
 }
 
@@ -157,7 +159,7 @@ func (w *World) strangersVolumes() []strangersVolume {
 	add := func(v *Volume) {
 		if !seen[v] {
 			seen[v] = true
-			list = append(list, strangersVolume{Volid: v.Volid(), On: v.Node, Volume: v})
+			list = append(list, strangersVolume{Volid: v.Volid(), On: v.Node, Shared: !w.Strange.Volumes[v], Volume: v})
 		}
 	}
 	for _, v := range w.Volumes {

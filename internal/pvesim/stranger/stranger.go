@@ -97,6 +97,7 @@ type Deed struct {
 	Why   string `json:"why,omitempty"`  // it was not done
 	About int    `json:"about"`          // the guest that it was about; 0 if none
 	Made  int    `json:"made,omitempty"` // the guest of his own that it made
+	Ends  bool   `json:"ends,omitempty"` // it is the end of a task of his, which began with an earlier deed of the same order
 	// Was and Is are what belongs to strangers (state.World.Strangers) right before and right after it.
 	Was []byte `json:"-"`
 	Is  []byte `json:"-"`

@@ -1,0 +1,302 @@
+package acctest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
+)
+
+// aftermath is what a case came to: what was said, and the world at the end and ten minutes later. It shares no code with the
+// provider.
+type aftermath struct {
+	b      *adversaryBench
+	cell   cell
+	err    error
+	deeds  []stranger.Deed
+	ops    []pvesim.Op
+	theirs []byte // what was strangers' at the beginning
+	wrong  []string
+}
+
+func (a *aftermath) add(format string, args ...any) {
+	a.wrong = append(a.wrong, fmt.Sprintf(format, args...))
+}
+
+// writes are the requests of ours that change something, with what strangers did between them.
+func (a *aftermath) writes() string {
+	var all strings.Builder
+	deeds := a.deeds
+	for _, op := range a.ops {
+		for len(deeds) > 0 && deeds[0].Seq <= op.Seq {
+			fmt.Fprintf(&all, "  > %d: the stranger: %s (done %v)\n", deeds[0].Seq, deeds[0].Act, deeds[0].Done)
+			deeds = deeds[1:]
+		}
+		if op.Method != "GET" && op.Path != "/access/ticket" {
+			fmt.Fprintf(&all, "  > %d: %s %s %v: %d\n", op.Seq, op.Method, op.Path, op.Params, op.Status)
+		}
+	}
+	return all.String()
+}
+
+// said is everything that the user is told.
+func (a *aftermath) said() string {
+	var all strings.Builder
+	for _, d := range a.b.s.Diagnostics() {
+		fmt.Fprintf(&all, "  | %s\n", strings.ReplaceAll(d.String(), "\n", "\n  | "))
+	}
+	return all.String()
+}
+
+// look judges the world at the end, ten minutes later, and after every command that was printed.
+func (a *aftermath) look(t *testing.T) {
+	t.Helper()
+	a.strangersUnchanged()
+	a.nothingWritten()
+	a.nothingUnnamed("at the end")
+	a.claimsHold("at the end")
+	a.powerOffs()
+	if len(a.wrong) > 0 {
+		return
+	}
+	a.b.w.Sim.Advance(10 * time.Minute)
+	a.strangersUnchanged()
+	a.nothingUnnamed("ten minutes later")
+	a.claimsHold("ten minutes later")
+	if len(a.wrong) > 0 {
+		return
+	}
+	a.commandsHurtNobody(t)
+}
+
+// strangersUnchanged compares what belongs to strangers between their deeds, and from the last to now.
+func (a *aftermath) strangersUnchanged() {
+	if a.unavoidable() {
+		return
+	}
+	was := a.theirs
+	for _, d := range a.b.w.Sim.Deeds() {
+		a.sameStrangers(was, d.Was, "before "+string(d.Act))
+		was = d.Is
+	}
+	a.sameStrangers(was, a.b.w.Sim.Strangers(), "at the end")
+}
+
+// sameStrangers compares two exports. A disk of ours that a stranger has attached may grow, since it is ours; that is all.
+func (a *aftermath) sameStrangers(was, is []byte, when string) {
+	if bytes.Equal(was, is) {
+		return
+	}
+	before, after := exported(was), exported(is)
+	for _, section := range slices.Sorted(maps.Keys(before)) {
+		for name, object := range before[section] {
+			switch now, ok := after[section][name]; {
+			case !ok:
+				a.add("%s, a stranger's %s %s is gone: %s", when, section, name, object)
+			case now != object:
+				a.add("%s, a stranger's %s %s has changed:\n%s\n%s", when, section, name, object, now)
+			}
+		}
+		for name, object := range after[section] {
+			if _, ok := before[section][name]; !ok {
+				a.add("%s, something is new among a stranger's %s: %s", when, section, object)
+			}
+		}
+	}
+}
+
+// exported is an export by section and object.
+func exported(doc []byte) map[string]map[string]string {
+	var sections map[string]json.RawMessage
+	out := map[string]map[string]string{}
+	_ = json.Unmarshal(doc, &sections) // the simulator's own
+	for section, raw := range sections {
+		out[section] = map[string]string{}
+		var list []map[string]any
+		if json.Unmarshal(raw, &list) != nil {
+			out[section][""] = string(raw)
+			continue
+		}
+		for n, object := range list {
+			name := strconv.Itoa(n)
+			for _, key := range []string{"vmid", "volid", "id", "sid", "subject"} {
+				if v, ok := object[key]; ok {
+					name = fmt.Sprint(v, " ", object["on"], object["path"])
+					break
+				}
+			}
+			if object["shared"] != nil { // ours, and attached to one of his: it may grow
+				delete(object, "size")
+			}
+			text, _ := json.Marshal(object)
+			out[section][name] += string(text)
+		}
+	}
+	return out
+}
+
+// nothingWritten holds a scene that only reads to it.
+func (a *aftermath) nothingWritten() {
+	for _, op := range a.ops {
+		if a.b.scene.reads && op.Method != "GET" && op.Path != "/access/ticket" {
+			a.add("it wrote: %s %s", op.Method, op.Path)
+		}
+	}
+}
+
+// powerOffs counts what of ours went off by the provider's doing: only what the change asks for.
+func (a *aftermath) powerOffs() {
+	if a.b.scene.before == "" {
+		return // what a create has made it takes back
+	}
+	rest := slices.Clone(a.b.scene.offs)
+	for _, d := range a.deeds {
+		switch { // he has caused what follows
+		case d.Act == stranger.Start:
+			rest = append(rest, state.PowerShutdown, state.PowerReboot)
+		case d.Act == stranger.Stop && strings.Contains(a.b.scene.name, "HA"): // root's own tasks carry it out
+			rest = append(rest, state.PowerStop)
+		}
+	}
+	for _, off := range a.b.w.Sim.PowerOffs() {
+		if off.User != identityOf(a.b.w, a.b.id) {
+			continue
+		}
+		n := slices.Index(rest, off.Kind)
+		if n < 0 || off.VMID != a.b.scene.vmid {
+			a.add("VM %d was switched off (%s by %s), which nobody asked for", off.VMID, off.Kind, off.TaskType)
+			continue
+		}
+		rest = slices.Delete(rest, n, n+1)
+	}
+}
+
+// left is what of ours is on the cluster: the guest, and volumes of its id that no configuration refers to.
+type left struct {
+	guest   *state.Guest
+	his     bool // the id is a stranger's
+	orphans []*state.Volume
+	others  []string // HA entry, firewall file
+}
+
+func (a *aftermath) left() (l left) {
+	id := a.b.scene.vmid
+	a.b.w.Change(func(w *state.World) {
+		refers := map[string]bool{}
+		for _, g := range w.Guests {
+			for _, volid := range g.Volids() {
+				refers[volid] = true
+			}
+		}
+		g := w.Guests[id]
+		if g != nil && w.Strange.Guests[g] {
+			l.his = true
+		} else if g != nil {
+			l.guest = g.Clone()
+		}
+		for _, v := range w.Volumes {
+			if v.VMID == id && !w.Strange.Volumes[v] && !refers[v.Volid()] {
+				l.orphans = append(l.orphans, v)
+			}
+		}
+		if g == nil {
+			if w.HA[fmt.Sprintf("vm:%d", id)] != nil {
+				l.others = append(l.others, fmt.Sprintf("vm:%d", id))
+			}
+			if w.Firewall[id] != nil {
+				l.others = append(l.others, fmt.Sprintf("firewall of %d", id))
+			}
+		}
+	})
+	return l
+}
+
+// named is everything in which something can be named: what was said, and the state with the private data.
+func (a *aftermath) named() string {
+	text := a.said()
+	for _, address := range a.b.s.Addresses() {
+		i, err := a.b.s.Instance(address)
+		if err != nil {
+			a.add("state: %v", err)
+			continue
+		}
+		text += i.Value.GoString() + string(i.Private)
+	}
+	return text
+}
+
+// nothingUnnamed wants whatever of ours is there to be in state or in what was said.
+func (a *aftermath) nothingUnnamed(when string) {
+	l, text := a.left(), a.named()
+	id := strconv.Itoa(a.b.scene.vmid)
+	if l.guest != nil && !strings.Contains(text, id) {
+		a.add("%s, VM %s is there, and neither state nor what was said names it", when, id)
+	}
+	for _, v := range l.orphans {
+		if !strings.Contains(text, v.Name) {
+			a.add("%s, volume %s (of ours) is left, and neither state nor what was said names it", when, v.Volid())
+		}
+	}
+	for _, other := range l.others {
+		if !strings.Contains(text, other) {
+			a.add("%s, %s is left, and neither state nor what was said names it", when, other)
+		}
+	}
+}
+
+// unavoidable tells whether the stranger came between a look and what was done upon it, so closely that nobody could have seen him:
+// PVE has no request that looks and acts at once. Only reads may lie between the last look that would have shown his deed and the
+// request that did him harm, and that request must be one that takes no digest.
+func (a *aftermath) unavoidable() bool {
+	if len(a.deeds) == 0 {
+		return false
+	}
+	d := a.decisive()
+	harm := slices.IndexFunc(a.ops, func(op pvesim.Op) bool { return op.Seq >= d.Seq && op.Method != "GET" && op.Status == 200 })
+	if harm < 0 || a.ops[harm].Params["digest"] != "" {
+		return false
+	}
+	for _, op := range slices.Backward(a.ops[:harm]) {
+		switch {
+		case shows(op, d):
+			return op.Seq < d.Seq
+		case op.Method != "GET" && op.Status == 200:
+			return false
+		}
+	}
+	return false
+}
+
+// decisive is the deed that a look would have had to show: the last, or else the attaching before it.
+func (a *aftermath) decisive() stranger.Deed {
+	last := a.deeds[len(a.deeds)-1]
+	for _, d := range a.deeds {
+		if d.Seq == last.Seq && (d.Act == stranger.Attach || d.Act == stranger.AttachContainer) {
+			return d
+		}
+	}
+	return last
+}
+
+// shows tells whether a read would tell of a deed: of the guest that it was about, or of the one that it made.
+func shows(op pvesim.Op, d stranger.Deed) bool {
+	if op.Status != 200 {
+		return false
+	}
+	switch d.Act {
+	case stranger.Plant:
+		return strings.HasSuffix(op.Path, "/content")
+	case stranger.Attach, stranger.AttachContainer:
+		return op.Path == "/cluster/resources" || d.Made != 0 && op.VMID == d.Made
+	}
+	return op.VMID == d.About && (strings.HasSuffix(op.Path, "/config") || strings.HasSuffix(op.Path, "/pending"))
+}

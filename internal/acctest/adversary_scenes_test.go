@@ -1,0 +1,93 @@
+package acctest_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// scene is something that the provider does while strangers are about.
+type scene struct {
+	name string
+	vmid int
+	// before is the configuration that was applied, "" for a create; after the one at hand, "" for a destroy.
+	before, after string
+	prepare       func(*state.World)
+	ticket        bool
+	offs          []state.PowerKind
+	faults        []fault.Rule // of an undo: what makes the apply fail
+	do            func(context.Context, *adversaryBench) error
+	reads         bool // nothing is written
+}
+
+func applies(ctx context.Context, b *adversaryBench) error { return b.s.Apply(ctx, b.plan) }
+
+// scenes are those of the sweeps: creates, undos, changes and destroys, and what only reads.
+func scenes() []scene {
+	list := createScenes()
+	for _, l := range turns() {
+		list = append(list, scene{name: l.name, vmid: lifeVMID, before: l.before, after: l.after, prepare: l.prepare, ticket: l.ticket, offs: l.offs, do: applies})
+	}
+	return append(list,
+		scene{name: "plan", vmid: lifeVMID, before: inhabited, after: with(inhabited, "cores = 2", "cores = 4", `"4G"`, `"5G"`), reads: true,
+			do: func(ctx context.Context, b *adversaryBench) error {
+				_, err := b.s.Plan(ctx)
+				return err
+			}},
+		scene{name: "plan of a create", vmid: 200, after: scratchBy(200), reads: true,
+			do: func(ctx context.Context, b *adversaryBench) error {
+				_, err := b.s.Plan(ctx)
+				return err
+			}},
+		scene{name: "refresh", vmid: lifeVMID, before: inhabited, after: inhabited, reads: true,
+			do: func(ctx context.Context, b *adversaryBench) error { return b.s.Refresh(ctx) }},
+		scene{name: "import", vmid: lifeVMID, before: inhabited, after: inhabited, reads: true,
+			do: func(ctx context.Context, b *adversaryBench) error {
+				b.s.Forget("proxmox_vm.x")
+				return b.s.Import(ctx, "proxmox_vm.x", fmt.Sprintf("pve1/%d", lifeVMID))
+			}},
+	)
+}
+
+// scratchBy is a VM with a bit of everything, made from scratch; 0 leaves the choice of the id to the provider.
+func scratchBy(vmid int) string {
+	config := with(inhabited, "  vmid     = 101\n", "")
+	if vmid != 0 {
+		config = with(config, `name     = "web"`, fmt.Sprintf("vmid     = %d\n  name     = \"web\"", vmid))
+	}
+	return config
+}
+
+func createScenes() []scene {
+	const cloned = `
+resource "proxmox_vm" "x" {
+  vmid        = 200
+  name        = "web-2"
+  node        = "pve1"
+  pool        = "web"
+  clone       = { vmid = 9000, full = %v }
+  protection  = false
+  cpu         = { cores = 4 }
+  disks       = {
+    scsi0 = { size = "8G" }
+    scsi1 = { storage = "local-lvm", size = "1G" }
+  }
+  cloud_init  = { user = "ops", addresses = { net0 = { ipv4 = "10.0.0.5/24" } } }
+  power_state = "running"
+}
+`
+	commit := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task}}
+	killed := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: fault.KillTask}}
+	stuck := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/clone"}, Phase: fault.KillTask}}
+	return []scene{
+		{name: "create", vmid: 200, after: scratchBy(200), do: applies},
+		{name: "create, next free id", vmid: 100, after: scratchBy(0), do: applies},
+		{name: "linked clone", vmid: 200, after: fmt.Sprintf(cloned, false), do: applies},
+		{name: "full clone", vmid: 200, after: fmt.Sprintf(cloned, true), do: applies},
+		{name: "undo after a start that failed", vmid: 200, after: scratchBy(200), faults: commit, do: applies},
+		{name: "undo of a killed create", vmid: 200, after: scratchBy(200), faults: killed, do: applies},
+		{name: "undo of a killed clone", vmid: 200, after: fmt.Sprintf(cloned, true), faults: stuck, do: applies},
+	}
+}
