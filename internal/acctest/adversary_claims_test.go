@@ -1,6 +1,7 @@
 package acctest_test
 
 import (
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -28,7 +29,9 @@ func claims() []claim {
 			return a.mustBe(words[1], "somebody else's", func(w *state.World, g *state.Guest) bool { return g == nil || w.Strange.Guests[g] })
 		}},
 		{regexp.MustCompile(`(?:It|it) runs on\b`), func(a *aftermath, _ []string) string {
-			return a.mustBe(strconv.Itoa(a.b.scene.vmid), "running", func(_ *state.World, g *state.Guest) bool { return g != nil && g.Running != nil })
+			return a.mustBe(strconv.Itoa(a.b.scene.vmid), "running", func(_ *state.World, g *state.Guest) bool {
+				return g != nil && g.Running != nil
+			})
 		}},
 		{regexp.MustCompile(`VM (\d+) is gone`), func(a *aftermath, words []string) string {
 			return a.mustBe(words[1], "gone", func(w *state.World, g *state.Guest) bool { return g == nil || w.Strange.Guests[g] })
@@ -83,7 +86,7 @@ func (a *aftermath) untouched() string {
 		return "" // it is about the stranger's, and that is compared
 	}
 	for _, op := range a.ops {
-		if op.Method != "GET" && op.VMID == a.b.scene.vmid && op.Status == 200 {
+		if op.Method != http.MethodGet && op.VMID == a.b.scene.vmid && op.Status == 200 {
 			return op.Method + " " + op.Path + " was carried out"
 		}
 	}

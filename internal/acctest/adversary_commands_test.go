@@ -9,11 +9,19 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
+// A command, alone or with the node before or behind it.
+const (
+	quoted = "`((?:qm|pvesm|ha-manager|pvesh|zfs) [^`]+)`"
+	listed = "as root on ([a-z0-9]+): ([^\n]+)"
+	onNode = "(?: (?:as root )?on node ([a-z0-9]+))?"
+)
+
 // printed are the commands that the user is told to run as root, with the node if it is said.
-var printed = regexp.MustCompile("(?:`((?:qm|pvesm|ha-manager|pvesh|zfs) [^`]+)`|as root on ([a-z0-9]+): ([^\n]+))(?: (?:as root )?on node ([a-z0-9]+))?")
+var printed = regexp.MustCompile("(?:" + quoted + "|" + listed + ")" + onNode)
 
 // harmless are commands that only show something, and patterns in which a word is to be put.
-var harmless = regexp.MustCompile(`^(qm (status|config|list)|pvesm (list|status|path)|ha-manager (status|config)|pvenode task) |…|STORAGE|unusedN`)
+var harmless = regexp.MustCompile(`^(qm (status|config|list)|pvesm (list|status|path)|ha-manager (status|config)|pvenode task) ` +
+	`|…|STORAGE|unusedN`)
 
 // operators are what joins the commands of a line.
 var operators = regexp.MustCompile(`\s*(&&|\|\||;)\s*`)

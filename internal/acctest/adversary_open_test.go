@@ -16,25 +16,31 @@ type knownFault struct {
 
 func openFaults() []knownFault {
 	fault := func(name, scene, deed, wrong string) knownFault {
-		return knownFault{name, regexp.MustCompile(`^(?:` + scene + `)`), regexp.MustCompile(`^(?:` + deed + `)$`), regexp.MustCompile(wrong)}
+		return knownFault{name, regexp.MustCompile(`^(?:` + scene + `)`), regexp.MustCompile(`^(?:` + deed + `)$`),
+			regexp.MustCompile(wrong)}
 	}
 	const (
 		taken    = `delete and (?:take|make)_id|restore_his|delete and take_id|unlock and delete`
 		attached = `(?:snapshot and )?attach(?:_container| and detach)?`
 		his      = `a stranger's \w+ .* (?:is gone|has changed)|something is new among a stranger's`
+		updates  = `many options|grow disks|move|power|restart|import a disk|detach|leave|become`
+		creates  = `create|full clone|linked clone|undo`
 		runs     = `"It runs on" is untrue`
 	)
 	return []knownFault{
-		fault("a disk of a stranger's grows, his VM is started or gets firewall rules after he took the id in an update", `many options|grow disks|move|power|restart|import a disk|detach|leave|become`, taken, his),
-		fault("a stranger's VM is started or gets firewall rules after he took the id in a create", `create|full clone|linked clone|undo`, taken, his),
-		fault("a migration, or a conversion to a template, takes a disk away that a stranger has attached", `migrate|become`, attached, his),
+		fault("a disk of a stranger's grows, his VM is started or gets firewall rules after he took the id in an update",
+			updates, taken, his),
+		fault("a stranger's VM is started or gets firewall rules after he took the id in a create", creates, taken, his),
+		fault("a migration, or a conversion to a template, takes a disk away that a stranger has attached",
+			`migrate|become`, attached, his),
 		fault("a destroy does not look again after its shutdown who has attached a disk", `destroy`, attached, his),
 		fault("a stub of ours is taken for a stranger's when it is locked during an undo", `undo`, `.*lock.*`, `is untrue|is left`),
-		fault("an undo frees a volume that a stranger made under our id", `create|undo|full clone|linked clone`, `plant|delete and plant`, his),
+		fault("an undo frees a volume that a stranger made under our id", creates, `plant|delete and plant`, his),
 		fault("a volume under a name that a move gave up is freed", `move|migrate`, `plant`, his),
 		fault("that a guest runs on is said without a look", `power off`, `.*`, runs),
-		fault("a command is printed for a VM that is being made", `create|full clone|linked clone|undo`, `make_id.*|delete and make_id`, `after the command|broken`),
-		fault("replicas are left unnamed when the VM is migrated during a destroy", `destroy, with jobs`, `migrate`, `is left, and neither`),
+		fault("a command is printed for a VM that is being made", creates, `make_id.*|delete and make_id`, `after the command|broken`),
+		fault("replicas are left unnamed when the VM is migrated during a destroy",
+			`destroy, with jobs`, `migrate`, `is left, and neither`),
 	}
 }
 

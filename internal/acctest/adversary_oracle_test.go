@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +42,7 @@ func (a *aftermath) writes() string {
 			fmt.Fprintf(&all, "  > %d: the stranger: %s (done %v)\n", deeds[0].Seq, deeds[0].Act, deeds[0].Done)
 			deeds = deeds[1:]
 		}
-		if op.Method != "GET" && op.Path != "/access/ticket" {
+		if op.Method != http.MethodGet && op.Path != "/access/ticket" {
 			fmt.Fprintf(&all, "  > %d: %s %s %v: %d\n", op.Seq, op.Method, op.Path, op.Params, op.Status)
 		}
 	}
@@ -147,7 +148,7 @@ func exported(doc []byte) map[string]map[string]string {
 // nothingWritten holds a scene that only reads to it.
 func (a *aftermath) nothingWritten() {
 	for _, op := range a.ops {
-		if a.b.scene.reads && op.Method != "GET" && op.Path != "/access/ticket" {
+		if a.b.scene.reads && op.Method != http.MethodGet && op.Path != "/access/ticket" {
 			a.add("it wrote: %s %s", op.Method, op.Path)
 		}
 	}
@@ -261,7 +262,7 @@ func (a *aftermath) unavoidable() bool {
 		return false
 	}
 	d := a.decisive()
-	harm := slices.IndexFunc(a.ops, func(op pvesim.Op) bool { return op.Seq >= d.Seq && op.Method != "GET" && op.Status == 200 })
+	harm := slices.IndexFunc(a.ops, func(op pvesim.Op) bool { return op.Seq >= d.Seq && op.Method != http.MethodGet && op.Status == 200 })
 	if harm < 0 || a.ops[harm].Params["digest"] != "" {
 		return false
 	}
@@ -269,7 +270,7 @@ func (a *aftermath) unavoidable() bool {
 		switch {
 		case shows(op, d):
 			return op.Seq < d.Seq
-		case op.Method != "GET" && op.Status == 200:
+		case op.Method != http.MethodGet && op.Status == 200:
 			return false
 		}
 	}

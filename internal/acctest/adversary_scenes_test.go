@@ -28,7 +28,8 @@ func applies(ctx context.Context, b *adversaryBench) error { return b.s.Apply(ct
 func scenes() []scene {
 	list := createScenes()
 	for _, l := range turns() {
-		list = append(list, scene{name: l.name, vmid: lifeVMID, before: l.before, after: l.after, prepare: l.prepare, ticket: l.ticket, offs: l.offs, do: applies})
+		list = append(list, scene{name: l.name, vmid: lifeVMID, before: l.before, after: l.after, prepare: l.prepare, ticket: l.ticket,
+			offs: l.offs, do: applies})
 	}
 	return append(list,
 		scene{name: "plan", vmid: lifeVMID, before: inhabited, after: with(inhabited, "cores = 2", "cores = 4", `"4G"`, `"5G"`), reads: true,

@@ -240,7 +240,8 @@ func TestAdversary(t *testing.T) {
 		}
 	})
 	counts.print(t)
-	t.Logf("seed %s, one cell in %d: %d effective of %d, %s", seed, share, counts.effective, counts.played, time.Since(started).Round(time.Second))
+	t.Logf("seed %s, one cell in %d: %d effective of %d, %s", seed, share, counts.effective, counts.played,
+		time.Since(started).Round(time.Second))
 	if os.Getenv("ADVERSARY") != "1" || os.Getenv("ADVERSARY_ONLY")+os.Getenv("ADVERSARY_CASE") != "" {
 		return
 	}
@@ -320,15 +321,17 @@ func deeds() []deed {
 		return list
 	}
 	prepared := map[stranger.Act][]stranger.Order{
-		stranger.Rollback: order(stranger.Snapshot), stranger.Restore: order(stranger.Backup), stranger.RestoreAside: order(stranger.Backup),
-		stranger.Unlock: order(stranger.StaleLock),
+		stranger.Rollback: order(stranger.Snapshot), stranger.Unlock: order(stranger.StaleLock),
+		stranger.Restore: order(stranger.Backup), stranger.RestoreAside: order(stranger.Backup),
 	}
 	var list []deed
 	for _, a := range stranger.Acts() {
 		list = append(list, deed{name: string(a), first: prepared[a], then: order(a)})
 	}
 	short := stranger.Order{ForMS: 20000}
-	for _, a := range []stranger.Act{stranger.Lock, stranger.MakeID, stranger.StorageOffline, stranger.NodeOffline, stranger.NodeCrash, stranger.Fill} {
+	for _, a := range []stranger.Act{
+		stranger.Lock, stranger.MakeID, stranger.StorageOffline, stranger.NodeOffline, stranger.NodeCrash, stranger.Fill,
+	} {
 		o := short
 		o.Act = a
 		list = append(list, deed{name: string(a) + " for 20 s", then: []stranger.Order{o}})
