@@ -116,7 +116,9 @@ func formatPath(planned vm.Spec, slot string) string {
 // growsInPlace are the disks to grow that keep their volume and their slot.
 func (t todo) growsInPlace() []vm.Growth {
 	attached := t.attached()
-	return slices.DeleteFunc(slices.Clone(t.change.Grow), func(g vm.Growth) bool { return !hasDisk(t.base.Disks, g.Slot) || attached[g.Slot] != "" })
+	return slices.DeleteFunc(slices.Clone(t.change.Grow), func(g vm.Growth) bool {
+		return !hasDisk(t.base.Disks, g.Slot) || attached[g.Slot] != ""
+	})
 }
 
 func slotsOf(c vm.Change) map[string]bool {

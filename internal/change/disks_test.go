@@ -63,7 +63,8 @@ func TestDiskGoesBack(t *testing.T) {
 	volume := r.Prior.Disks["scsi1"].Volume
 	r.Planned.Disks["scsi4"] = vm.Disk{Storage: "local-zfs", Volume: volume}
 	delete(r.Planned.Disks, "scsi1")
-	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config", Nth: 2}, Phase: fault.Before, Status: 400, Reason: "no room"}})
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config", Nth: 2},
+		Phase: fault.Before, Status: 400, Reason: "no room"}})
 	_, _, err := w.update(r)
 	if err == nil || guest.VolumeOf(w.config()["scsi1"]) != volume || w.config()["scsi4"] != "" {
 		t.Errorf("%v; %v", err, w.config())

@@ -12,7 +12,8 @@ import (
 // TestFound29MoveAfterAIO: a disk of a running guest that gets another aio and another storage moves when the aio is in force.
 // Where there is no restart to wait for it moves first, as any disk does.
 func TestFound29MoveAfterAIO(t *testing.T) {
-	const options, reboot, move = "PUT /nodes/{node}/qemu/{vmid}/config", "POST /nodes/{node}/qemu/{vmid}/status/reboot", "POST /nodes/{node}/qemu/{vmid}/move_disk"
+	const path = "/nodes/{node}/qemu/{vmid}"
+	const options, reboot, move = "PUT " + path + "/config", "POST " + path + "/status/reboot", "POST " + path + "/move_disk"
 	cases := map[string]struct {
 		running bool
 		restart Restart
@@ -43,7 +44,8 @@ func TestFound29MoveAfterAIO(t *testing.T) {
 			if got := w.writes(); !slices.Equal(got, c.want) {
 				t.Errorf("sent %v, want %v", got, c.want)
 			}
-			if is := w.config()["scsi0"]; !strings.HasPrefix(is, "local-lvm:") || c.restart != RestartNever && strings.Contains(is, "aio=native") != (c.aio != "") {
+			is := w.config()["scsi0"]
+			if !strings.HasPrefix(is, "local-lvm:") || c.restart != RestartNever && strings.Contains(is, "aio=native") != (c.aio != "") {
 				t.Errorf("scsi0 is %s", is)
 			}
 		})

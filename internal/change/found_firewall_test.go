@@ -61,7 +61,8 @@ func TestFound19RulesComeBack(t *testing.T) {
 		if nth > 2 {
 			path, method = path+"/{pos}", "PUT"
 		}
-		w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: method, Path: path, Nth: (nth-1)%2 + 1}, Phase: fault.Before, Status: 400, Reason: "no such thing"}})
+		w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: method, Path: path, Nth: (nth-1)%2 + 1},
+			Phase: fault.Before, Status: 400, Reason: "no such thing"}})
 		_, _, err := w.update(r)
 		if w.sim.FaultsFired() == 0 {
 			continue
@@ -104,7 +105,8 @@ func TestFirewallOnAfterItsRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	const path = "/nodes/{node}/qemu/{vmid}/firewall"
-	if got, want := w.writes(), []string{"POST " + path + "/rules", "POST " + path + "/rules", "PUT " + path + "/options"}; !slices.Equal(got, want) {
+	want := []string{"POST " + path + "/rules", "POST " + path + "/rules", "PUT " + path + "/options"}
+	if got := w.writes(); !slices.Equal(got, want) {
 		t.Errorf("sent %v, want %v", got, want)
 	}
 }

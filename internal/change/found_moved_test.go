@@ -27,7 +27,8 @@ func (w *world) updating() *update {
 		w.t.Fatal(err)
 	}
 	w.sim.ResetOps()
-	return &update{s: w.changer, r: r, vmid: theVM, before: at.Config, view: newView(w.changer.jobs, w.changer.guests, r.Ref, at.Node, at.Config)}
+	v := newView(w.changer.jobs, w.changer.guests, r.Ref, at.Node, at.Config)
+	return &update{s: w.changer, r: r, vmid: theVM, before: at.Config, view: v}
 }
 
 func text(warnings []guest.Warning) string {
@@ -48,12 +49,15 @@ func TestFound27LeftVolume(t *testing.T) {
 		stays   bool
 		says    string
 	}{
-		"freed":           {prepare: func(w *world) { w.put("local-lvm", "vm-400-cloudinit", theVM, "") }, moved: volume},
-		"gone already":    {prepare: func(*world) {}, moved: volume},
-		"still in use":    {prepare: func(w *world) { w.put("local-lvm", "vm-400-cloudinit", theVM, "Logical volume pve/x in use") }, moved: volume, stays: true, says: "`pvesm free " + volume + "` on node pve1"},
+		"freed":        {prepare: func(w *world) { w.put("local-lvm", "vm-400-cloudinit", theVM, "") }, moved: volume},
+		"gone already": {prepare: func(*world) {}, moved: volume},
+		"still in use": {moved: volume, stays: true,
+			prepare: func(w *world) { w.put("local-lvm", "vm-400-cloudinit", theVM, "Logical volume pve/x in use") },
+			says:    "`pvesm free " + volume + "` on node pve1"},
 		"named as unused": {prepare: named("unused0"), moved: volume, stays: true},
 		"named in a slot": {prepare: named("ide0"), moved: volume, stays: true},
-		"of another's id": {prepare: func(w *world) { w.put("local-lvm", "vm-401-cloudinit", 401, "") }, moved: "local-lvm:vm-401-cloudinit", stays: true},
+		"of another's id": {prepare: func(w *world) { w.put("local-lvm", "vm-401-cloudinit", 401, "") },
+			moved: "local-lvm:vm-401-cloudinit", stays: true},
 		"needed by a snapshot": {prepare: func(w *world) {
 			w.put("local-lvm", "vm-400-cloudinit", theVM, "")
 			w.alter(func(g *state.Guest) {

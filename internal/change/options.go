@@ -34,8 +34,8 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 		return sent{}, unplugged, nil
 	}
 	t.change = c
-	done := sent{options: slices.Concat(slices.Sorted(maps.Keys(c.Set)), c.Delete), attached: t.attached(), removed: u.removedDisks(t, config.Current()),
-		appends: job.AppendsToBootOrder(c, vm.BootOrder(config.Current()))}
+	done := sent{options: slices.Concat(slices.Sorted(maps.Keys(c.Set)), c.Delete), attached: t.attached(),
+		removed: u.removedDisks(t, config.Current()), appends: job.AppendsToBootOrder(c, vm.BootOrder(config.Current()))}
 	if sends(c, "smbios1") {
 		u.view.next = identityAfter(config, c)
 	}

@@ -35,11 +35,13 @@ func TestRequestsOfAnUpdate(t *testing.T) {
 		want    string
 	}{
 		"what is in force at once": {change: func(r *Request) { r.Planned.Description = new("new") }, want: change},
-		"the same, stopped":        {stopped: true, change: func(r *Request) { r.Planned.Name, r.Planned.OnBoot = new("renamed"), new(true) }, want: change},
+		"the same, stopped": {stopped: true, change: func(r *Request) { r.Planned.Name, r.Planned.OnBoot = new("renamed"), new(true) },
+			want: change},
 		"it is reset": {options: pve.Params{"description": "old"}, change: func(r *Request) { r.Planned.Description = nil },
 			want: change},
-		"what PVE words anew":        {change: func(r *Request) { r.Planned.Tags = []string{"b", "a"} }, want: change + ", GET pending"},
-		"what a stopped guest takes": {stopped: true, change: func(r *Request) { r.Planned.CPU.Cores = new(int64(2)) }, want: change + ", GET pending"},
+		"what PVE words anew": {change: func(r *Request) { r.Planned.Tags = []string{"b", "a"} }, want: change + ", GET pending"},
+		"what a stopped guest takes": {stopped: true, change: func(r *Request) { r.Planned.CPU.Cores = new(int64(2)) },
+			want: change + ", GET pending"},
 		"what waits, and is to wait": {change: func(r *Request) { r.Planned.CPU.Cores, r.Restart = new(int64(2)), RestartNever },
 			want: change + ", GET pending, GET status/current"},
 		"the power, and nothing else": {stopped: true, change: func(r *Request) { r.PowerState = guest.Running },

@@ -34,7 +34,8 @@ func TestStepIsNamed(t *testing.T) {
 	w := newWorld(t, nil)
 	r := w.request()
 	r.Planned.CPU.Cores = new(int64(2))
-	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.Before, Reason: "no more ink"}})
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config"},
+		Phase: fault.Before, Reason: "no more ink"}})
 	g, _, err := w.update(r)
 	var failed *tx.StepError
 	if !errors.As(err, &failed) || failed.Step != "change options of VM 400" || !strings.Contains(err.Error(), "no more ink") {

@@ -42,10 +42,14 @@ func TestToRevert(t *testing.T) {
 		cause         error
 		want          []string
 	}{
-		"what is refused":          {map[string]string{"net0": "e1000", "cores": "2"}, nil, map[string]string{"net0": "e1000", "cores": "2"}, refused, []string{"net0"}},
-		"with the boot order":      {map[string]string{"net0": "e1000"}, nil, map[string]string{"net0": "e1000", "boot": "order=net0"}, refused, []string{"net0", "boot"}},
-		"what waited stays":        {map[string]string{"net0": "e1000"}, map[string]string{"net0": "e1000"}, map[string]string{"net0": "e1000"}, refused, nil},
-		"all of one that died":     {map[string]string{"net0": "e1000", "cores": "2"}, nil, map[string]string{"net0": "e1000", "cores": "2", "memory": "1024"}, died, []string{"cores", "net0"}},
+		"what is refused": {map[string]string{"net0": "e1000", "cores": "2"}, nil,
+			map[string]string{"net0": "e1000", "cores": "2"}, refused, []string{"net0"}},
+		"with the boot order": {map[string]string{"net0": "e1000"}, nil,
+			map[string]string{"net0": "e1000", "boot": "order=net0"}, refused, []string{"net0", "boot"}},
+		"what waited stays": {map[string]string{"net0": "e1000"}, map[string]string{"net0": "e1000"},
+			map[string]string{"net0": "e1000"}, refused, nil},
+		"all of one that died": {map[string]string{"net0": "e1000", "cores": "2"}, nil,
+			map[string]string{"net0": "e1000", "cores": "2", "memory": "1024"}, died, []string{"cores", "net0"}},
 		"nothing that took effect": {map[string]string{"net0": "e1000"}, nil, nil, refused, nil},
 	} {
 		got := toRevert(vm.Change{Set: c.sent}, pending(current, c.before), pending(current, c.after), c.cause)
@@ -143,7 +147,8 @@ func TestMigrationThatFails(t *testing.T) {
 	w := newWorld(t, nil)
 	r := w.request()
 	r.Node, r.Planned.Description = "pve2", new("there")
-	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/migrate"}, Phase: fault.Task, Reason: "migration aborted"}})
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/migrate"},
+		Phase: fault.Task, Reason: "migration aborted"}})
 	g, _, err := w.update(r)
 	if !strings.Contains(detailOf(err), "nothing else of the plan was done") || g.Node != "pve1" || len(w.writes()) != 1 {
 		t.Errorf("%v; on %s, sent %v", err, g.Node, w.writes())
@@ -189,7 +194,8 @@ func TestCloudInitDriveThatWaits(t *testing.T) {
 	if got := keepCloudInitDrive(c, map[string]string{"ide2": has}); got.Set["ide2"] != has || c.Set["ide2"] == has {
 		t.Errorf("it is made anew, or the change was changed: %v, %v", got.Set, c.Set)
 	}
-	for name, other := range map[string]map[string]string{"none": {}, "on another storage": {"ide2": "local-lvm:vm-400-cloudinit"}, "a CD-ROM": {"ide2": "none,media=cdrom"}} {
+	for name, other := range map[string]map[string]string{"none": {}, "on another storage": {"ide2": "local-lvm:vm-400-cloudinit"},
+		"a CD-ROM": {"ide2": "none,media=cdrom"}} {
 		if got := keepCloudInitDrive(c, other); got.Set["ide2"] != c.Set["ide2"] {
 			t.Errorf("%s: %v", name, got.Set)
 		}
@@ -226,7 +232,8 @@ func TestPolicies(t *testing.T) {
 				w.ignoreShutdown()
 			}
 			_, warnings, err := w.update(r)
-			if err != nil || !strings.Contains(text(warnings), c.says) || w.running().Booted["cores"] != c.cores || w.sent("/status/stop") != c.stops {
+			if err != nil || !strings.Contains(text(warnings), c.says) || w.running().Booted["cores"] != c.cores ||
+				w.sent("/status/stop") != c.stops {
 				t.Errorf("%v, says %q, runs with %v, sent %v", err, text(warnings), w.running().Booted["cores"], w.writes())
 			}
 		})
@@ -236,7 +243,8 @@ func TestPolicies(t *testing.T) {
 // TestSuspended: a guest that is suspended to disk changes nothing, and says what helps.
 func TestSuspended(t *testing.T) {
 	u := &update{vmid: theVM, before: pending(map[string]string{"lock": "suspended"}, nil), view: &view{node: "pve1"}}
-	if err := u.notSuspended(todo{change: vm.Change{Set: map[string]string{"cores": "2"}}}); err == nil || !strings.Contains(err.Error(), "`qm resume 400` on node pve1") {
+	err := u.notSuspended(todo{change: vm.Change{Set: map[string]string{"cores": "2"}}})
+	if err == nil || !strings.Contains(err.Error(), "`qm resume 400` on node pve1") {
 		t.Errorf("got %v", err)
 	}
 	if err := u.notSuspended(todo{}); err != nil {

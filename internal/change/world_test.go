@@ -73,7 +73,8 @@ func newWorld(t *testing.T, options pve.Params) *world {
 	t.Cleanup(sim.Close)
 	clock, cred := &simClock{of: sim.World().Clock}, sim.Credentials()
 	w := &world{t: t, sim: sim, clock: clock}
-	w.api, err = pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: clock, APIToken: cred.Token})
+	w.api, err = pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: clock,
+		APIToken: cred.Token})
 	if err != nil {
 		t.Fatal(err)
 	}
