@@ -129,7 +129,7 @@ func TestAGoneVMIsPlannedAnew(t *testing.T) {
 	}
 }
 
-// TestUUIDThatWaitedForARestart: somebody starts the VM between the plan that changes its uuid and the apply, so that it waits, and
+// TestUUIDThatWaitedForARestart: somebody starts a VM that was off between the plan that changes its uuid and the apply, so that it waits, and
 // then restarts it by hand. It is still the VM in state: its plan is empty, it is changed, and destroyed.
 func TestUUIDThatWaitedForARestart(t *testing.T) {
 	t.Parallel()
@@ -145,6 +145,7 @@ func TestUUIDThatWaitedForARestart(t *testing.T) {
 			if err := s.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			w.Change(func(world *state.World) { world.Guests[400].Running = nil })
 			w.Reconfigure(t, s, acctest.TokenNoSSH, config(next, "first", policy))
 			pl, err := s.Plan(t.Context())
 			if err != nil {
