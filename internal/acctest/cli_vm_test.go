@@ -2,7 +2,9 @@ package acctest
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -65,6 +67,7 @@ resource "proxmox_vm" "acc" {
 func TestAccVM(t *testing.T) {
 	c := acceptance(t)
 	const addr = "proxmox_vm.acc"
+	made := map[string]string{}
 	c.test(t,
 		resource.TestStep{
 			Config: accScratch,
@@ -87,14 +90,42 @@ func TestAccVM(t *testing.T) {
 				statecheck.ExpectKnownValue(addr, tfjsonpath.New("onboot"), knownvalue.Bool(true)),
 				statecheck.ExpectKnownValue(addr, tfjsonpath.New("disks").AtMapKey("scsi0").AtMapKey("size"), knownvalue.StringExact("2G")),
 			},
-			Check: resource.TestCheckNoResourceAttr(addr, "description"),
+			Check: resource.ComposeAggregateTestCheckFunc(resource.TestCheckNoResourceAttr(addr, "description"), remember(addr, made)),
 		},
 		resource.TestStep{
-			ResourceName: addr, ImportState: true, ImportStateId: fmt.Sprintf("%s/%d", c.node, c.first), ImportStateVerify: true,
-			// What only the configuration knows.
-			ImportStateVerifyIgnore: []string{"on_destroy", "timeouts"},
+			ResourceName: addr, ImportState: true, ImportStateId: fmt.Sprintf("%s/%d", c.node, c.first),
+			ImportStateCheck: func(imported []*terraform.InstanceState) error { return knowsAll(imported, made) },
 		},
 	)
+}
+
+// remember keeps the attributes of a resource.
+func remember(addr string, attributes map[string]string) resource.TestCheckFunc {
+	return func(s *terraform.State) error {
+		maps.Copy(attributes, s.RootModule().Resources[addr].Primary.Attributes)
+		return nil
+	}
+}
+
+// knowsAll holds an import against what was made: it knows the same, less what only the configuration knows. It may say PVE's default
+// where the configuration says nothing.
+func knowsAll(imported []*terraform.InstanceState, made map[string]string) error {
+	if len(imported) != 1 {
+		return fmt.Errorf("%d resources were imported", len(imported))
+	}
+	var wrong []string
+	for name, want := range made {
+		if root, _, _ := strings.Cut(name, "."); root == "on_destroy" || root == "timeouts" {
+			continue
+		}
+		if got := imported[0].Attributes[name]; got != want {
+			wrong = append(wrong, fmt.Sprintf("%s is %q, want %q", name, got, want))
+		}
+	}
+	if len(made) < 50 || len(wrong) > 0 {
+		return fmt.Errorf("of %d attributes: %s", len(made), strings.Join(wrong, "; "))
+	}
+	return nil
 }
 
 const accTemplate = `
