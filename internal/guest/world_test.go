@@ -46,6 +46,7 @@ func (c simClock) Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
+func rootToken(c pvesim.Credentials) string       { return c.RootToken }
 func token(c pvesim.Credentials) string           { return c.Token }
 func tokenNoAllocate(c pvesim.Credentials) string { return c.TokenNoAllocate }
 func readOnlyToken(c pvesim.Credentials) string   { return c.ReadOnlyToken }
