@@ -89,12 +89,15 @@ func (w *taskWaits) usual(typ string) (took time.Duration, known bool) {
 }
 
 // learn takes in that a task had ended after a time, at the latest. One that had ended at the first look may have been over long
-// before, so the next one of its type is looked at a little earlier.
+// before, so the next one of its type is looked at a little earlier than is usual: how late that look was, since it was taken
+// together with others, says nothing about the task.
 func (w *taskWaits) learn(typ string, took time.Duration, look int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	was, known := w.took[typ]
 	switch {
+	case look == 0 && known:
+		took = was - was/16
 	case look == 0:
 		took -= took / 16
 	case known:

@@ -181,6 +181,20 @@ func TestManyWaitsShareAListing(t *testing.T) {
 	})
 }
 
+// TestLooksTogetherTeachNothingWrong: that a look was late, since it was taken together with others, does not make the next ones
+// later.
+func TestLooksTogetherTeachNothingWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		c := n.client(t)
+		for round := range 20 {
+			if latest := waitAll(t, n, c, 10, 200*time.Millisecond); latest > 400*time.Millisecond {
+				t.Errorf("round %d: noticed %s late", round, latest)
+			}
+		}
+	})
+}
+
 // TestListingThatLags: a task whose process has ended is noticed although the listing says that it runs.
 func TestListingThatLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
