@@ -23,6 +23,7 @@ type Guests struct {
 
 	occupied occupied
 	lists    volumeLists
+	sources  job.Recent[map[string]string] // configurations of what is cloned
 }
 
 // New makes Guests.

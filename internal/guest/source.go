@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +23,16 @@ type Clone struct {
 	Storage  string // target of a full clone
 	Format   string
 	BWLimit  *int64 // KiB/s
+}
+
+// SourceConfig is the configuration of a VM that is cloned, read once for all plans and creates that want it within some seconds,
+// as long as nothing here changes the VM. Whether it is locked by now PVE looks again when it is told to clone it.
+func (s *Guests) SourceConfig(ctx context.Context, node string, vmid int) (map[string]string, error) {
+	key := fmt.Sprintf("%s/%d/%d", node, vmid, s.api.Changes(vmid))
+	return s.sources.Get(ctx, s.clock, key, func(ctx context.Context) (map[string]string, error) {
+		config, err := s.api.CurrentConfig(ctx, node, vmid)
+		return config.Values, err
+	})
 }
 
 // FindSource picks the one VM that the configuration means.

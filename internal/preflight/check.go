@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -15,10 +16,47 @@ import (
 // Check tells at plan time what the server would refuse at apply time. It costs one listing of the cluster, one list
 // of bridges of each node and the configuration of each template. What the identity may not see is not reported.
 func (s *Checker) Check(ctx context.Context, r Request) []*guest.FieldError {
+	defer s.askBridges(ctx, r)()
+	// Terraform plans each new VM again right before it makes it, while others are being made: what those change is no matter.
+	// Only what seems to be wrong by a listing that may lack something is held against another one.
+	if r.Creating && r.VMID == 0 {
+		resources, _, err := s.api.RecentResources(ctx)
+		if err != nil {
+			return cannotLook(err)
+		}
+		if len(s.check(ctx, r, resources)) == 0 {
+			return nil
+		}
+	}
 	resources, err := s.api.SharedResources(ctx)
 	if err != nil {
-		return []*guest.FieldError{{Path: "", Summary: "Cannot look at the cluster", Detail: "The plan needs the list of nodes, storages and guests", Err: err}}
+		return cannotLook(err)
 	}
+	return s.check(ctx, r, resources)
+}
+
+// askBridges asks for the bridges of a node while the cluster is listed. The function that it returns ends that.
+func (s *Checker) askBridges(ctx context.Context, r Request) (end func()) {
+	if r.Node == "" || len(r.Bridges) == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var asked sync.WaitGroup
+	asked.Go(func() { _, _ = s.nodeNetworks(ctx, r.Node) }) // whoever needs the answer asks again, and hears the error
+	return func() {
+		cancel()
+		asked.Wait()
+	}
+}
+
+func cannotLook(err error) []*guest.FieldError {
+	return []*guest.FieldError{{Path: "", Summary: "Cannot look at the cluster",
+		Detail: "The plan needs the list of nodes, storages and guests", Err: err}}
+}
+
+// check is Check by a listing.
+func (s *Checker) check(ctx context.Context, r Request, resources pve.Resources) []*guest.FieldError {
+	var err error
 	c := &planCheck{resources: resources, node: r.Node}
 	if len(r.Nodes) > 0 && c.node == "" {
 		c.node, err = guest.FirstOnline(resources, r.Nodes)
@@ -40,10 +78,7 @@ func (s *Checker) Check(ctx context.Context, r Request) []*guest.FieldError {
 	}
 	elsewhere := c.node != "" && c.node != c.origin.Node
 	if c.origin.VMID != 0 && (r.Spec != nil || elsewhere) {
-		config, err := s.templates.get(ctx, s.clock, fmt.Sprint(c.origin.VMID), func(ctx context.Context) (map[string]string, error) {
-			config, err := s.api.CurrentConfig(ctx, c.origin.Node, c.origin.VMID)
-			return config.Values, err
-		})
+		config, err := s.guests.SourceConfig(ctx, c.origin.Node, c.origin.VMID)
 		if err == nil && elsewhere {
 			_, err := r.Clone.Migrates(c.resources, c.origin, config, c.node)
 			c.add(err)
@@ -66,7 +101,7 @@ func (s *Checker) Check(ctx context.Context, r Request) []*guest.FieldError {
 
 // nodeNetworks are the bridges of a node, asked once for the plans of one run.
 func (s *Checker) nodeNetworks(ctx context.Context, node string) ([]pve.Network, error) {
-	return s.networks.get(ctx, s.clock, node, func(ctx context.Context) ([]pve.Network, error) { return s.api.Networks(ctx, node) })
+	return s.networks.Get(ctx, s.clock, node, func(ctx context.Context) ([]pve.Network, error) { return s.api.Networks(ctx, node) })
 }
 
 // planCheck gathers what is wrong.

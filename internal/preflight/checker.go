@@ -15,8 +15,7 @@ type Checker struct {
 	clock  pve.Clock
 	guests *guest.Guests
 
-	networks  lookup[[]pve.Network]     // of nodes
-	templates lookup[map[string]string] // configurations by VMID
+	networks job.Recent[[]pve.Network] // of nodes
 }
 
 // New makes a Checker.

@@ -29,6 +29,7 @@ type Client struct {
 	offset     atomic.Pointer[time.Duration] // server clock minus ours
 	waits      taskWaits
 	shared     sharedResources
+	changes    guestChanges
 	version    sharedVersion
 	privileges sharedPrivileges
 	tags       sharedTagStyle
@@ -64,6 +65,7 @@ func New(cfg Config) (*Client, error) {
 		session:    session{turn: newTurn()},
 		waits:      taskWaits{nodes: map[string]*nodeWaits{}, took: map[string]time.Duration{}},
 		shared:     sharedResources{turn: newTurn()},
+		changes:    guestChanges{of: map[int]uint64{}},
 		version:    sharedVersion{turn: newTurn()},
 		privileges: sharedPrivileges{turn: newTurn(), held: map[string]map[string]bool{}},
 		tags:       sharedTagStyle{turn: newTurn()},

@@ -109,8 +109,8 @@ func (c *Client) do(ctx context.Context, r *request) (envelope, error) {
 	c.redact.learn(r.params)
 	if r.isWrite() {
 		// Before and after: a listing that was fetched meanwhile may show either state.
-		c.shared.invalidate()
-		defer c.shared.invalidate()
+		c.noteWrite(r.leaves(), r.changes())
+		defer c.noteWrite(r.leaves(), r.changes())
 	}
 	resp, err := c.chain(ctx, r)
 	if err != nil {

@@ -3,7 +3,11 @@ package pve
 import (
 	"context"
 	"math"
+	"net/http"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -11,36 +15,86 @@ import (
 // sharedLife is how long a listing serves the checks of a plan. PVE's own data behind it is up to 10 s old.
 const sharedLife = 5 * time.Second
 
-// sharedResources keeps one listing. A write makes it worthless at once.
+// sharedResources keeps one listing. A write makes it worthless at once, but to those who know what is new.
 type sharedResources struct {
 	writes atomic.Uint64 // moves with every write
+	leaves atomic.Uint64 // moves with every write after which a guest may no longer be where it was
 	turn   turn          // guards everything below
 	list   Resources
 	guests map[int]Resource // of the list, by VMID
 	at     time.Time
 	seen   uint64 // writes when the listing was asked for
+	left   uint64 // leaves then
 	filled bool
 }
 
-func (s *sharedResources) invalidate() { s.writes.Add(1) }
+func (s *sharedResources) invalidate(leaves bool) {
+	s.writes.Add(1)
+	if leaves {
+		s.leaves.Add(1)
+	}
+}
+
+// noteWrite notes a write: whether a guest leaves its place by it, and which VM it may change, if any.
+func (c *Client) noteWrite(leaves bool, vmid int) {
+	c.shared.invalidate(leaves)
+	if vmid != 0 {
+		c.changes.add(vmid)
+	}
+}
+
+// noteTask notes the end of a task. A clone's names its source, which it leaves as it is.
+func (c *Client) noteTask(upid UPID) {
+	vmid, _ := strconv.Atoi(upid.ID()) // 0 for a task of no guest
+	if upid.Type() == "qmclone" {
+		vmid = 0
+	}
+	c.noteWrite(upid.Type() == "qmdestroy" || upid.Type() == "qmigrate", vmid)
+}
+
+// leaves tells whether a guest may no longer be where it was after the request.
+func (r *request) leaves() bool {
+	return r.method == http.MethodDelete || strings.HasSuffix(r.path, "/migrate")
+}
 
 // SharedResources is the listing of at most 5 s ago, fetched once for all who ask at the same time. A write by this
 // Client, and the end of a task that it waited for, make it fetch anew. It is no basis for fencing.
 func (c *Client) SharedResources(ctx context.Context) (Resources, error) {
 	s := &c.shared
-	if err := c.listing(ctx, sharedLife); err != nil {
+	if err := c.listing(ctx, sharedLife, s.isCurrent); err != nil {
 		return nil, err
 	}
 	defer s.turn.give()
 	return slices.Clone(s.list), nil
 }
 
+// RecentResources is the listing of at most 5 s ago, also when this Client has written since: what it has made is not in it, but
+// what it has removed or migrated is not there any more either. at is when the listing was asked for. It serves whoever looks
+// again, in Resources, for what is not in it, and leaves it to the server to refuse what has come since.
+func (c *Client) RecentResources(ctx context.Context) (list Resources, at time.Time, err error) {
+	s := &c.shared
+	if err := c.listing(ctx, sharedLife, s.isComplete); err != nil {
+		return nil, time.Time{}, err
+	}
+	defer s.turn.give()
+	return slices.Clone(s.list), s.at, nil
+}
+
+// ForgetResources has everybody fetch the listing anew: the server has refused something for what is not in it.
+func (c *Client) ForgetResources() { c.shared.invalidate(true) }
+
+// isCurrent tells whether this Client has written nothing since the listing was asked for.
+func (s *sharedResources) isCurrent() bool { return s.seen == s.writes.Load() }
+
+// isComplete tells whether nothing that this Client wrote since has taken a guest from its place.
+func (s *sharedResources) isComplete() bool { return s.left == s.leaves.Load() }
+
 // SharedGuest is a VM or container in the one listing that all refreshes of a run share, however long it takes: a refresh
 // says what was true when it began. Whoever does not find there what it looks for asks Resources, and so does everything that
 // must not be wrong. It is fetched anew as SharedResources is, but for its age.
 func (c *Client) SharedGuest(ctx context.Context, vmid int) (Resource, bool, error) {
 	s := &c.shared
-	if err := c.listing(ctx, math.MaxInt64); err != nil {
+	if err := c.listing(ctx, math.MaxInt64, s.isCurrent); err != nil {
 		return Resource{}, false, err
 	}
 	defer s.turn.give()
@@ -50,28 +104,59 @@ func (c *Client) SharedGuest(ctx context.Context, vmid int) (Resource, bool, err
 
 // listing takes the turn of the shared listing and sees to it that it is valid and not older than life. The turn is given
 // back if there is an error, else by the caller.
-func (c *Client) listing(ctx context.Context, life time.Duration) error {
+func (c *Client) listing(ctx context.Context, life time.Duration, valid func() bool) error {
 	s := &c.shared
 	if err := s.turn.take(ctx); err != nil {
 		return &Error{Op: "list the cluster's resources", Message: err.Error(), Err: err}
 	}
 	now := c.clock.Now()
-	if age := now.Sub(s.at); s.filled && s.seen == s.writes.Load() && age >= 0 && age < life {
+	if age := now.Sub(s.at); s.filled && valid() && age >= 0 && age < life {
 		return nil
 	}
-	seen := s.writes.Load()
+	seen, left := s.writes.Load(), s.leaves.Load()
 	list, err := c.Resources(ctx)
 	if err != nil {
 		s.turn.give()
 		return err
 	}
-	s.list, s.guests, s.at, s.seen, s.filled = list, make(map[int]Resource, len(list)), now, seen, true
+	s.list, s.guests, s.at, s.filled = list, make(map[int]Resource, len(list)), now, true
+	s.seen, s.left = seen, left
 	for _, r := range list {
 		if _, twice := s.guests[r.VMID]; r.IsGuest() && !twice {
 			s.guests[r.VMID] = r
 		}
 	}
 	return nil
+}
+
+// guestChanges counts what may have changed guests, by VMID.
+type guestChanges struct {
+	mu sync.Mutex
+	of map[int]uint64
+}
+
+func (g *guestChanges) add(vmid int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.of[vmid]++
+}
+
+// Changes grows with each request of this Client that may change a VM, and with the end of its task. What was read of the VM
+// before it grew may be outdated.
+func (c *Client) Changes(vmid int) uint64 {
+	c.changes.mu.Lock()
+	defer c.changes.mu.Unlock()
+	return c.changes.of[vmid]
+}
+
+// changes is the VM that a write may change, 0 if it is none or not known. A clone leaves its source as it is.
+func (r *request) changes() int {
+	parts := strings.Split(r.path, "/") // "", nodes, NODE, qemu, VMID, ...
+	if len(parts) < 5 || parts[3] != "qemu" || parts[len(parts)-1] == "clone" {
+		return 0
+	}
+	vmid, _ := strconv.Atoi(parts[4]) // 0 for what is no number
+	return vmid
 }
 
 // sharedVersion keeps the answer to /version.

@@ -37,7 +37,7 @@ func (c *Client) Wait(ctx context.Context, upid UPID) (TaskResult, error) {
 		return TaskResult{}, &Error{Op: "wait for " + upid.describe(), Kind: Invalid, Message: "not a UPID"}
 	}
 	defer c.waits.begin(upid)()
-	defer c.shared.invalidate()
+	defer c.noteTask(upid)
 	begin, lost := c.clock.Now(), 0
 	for look := 0; ; look++ {
 		due, err := c.untilDue(ctx, upid, begin, look)

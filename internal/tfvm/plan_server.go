@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -33,9 +35,10 @@ func (p *planning) checkServer(ctx context.Context) {
 	}
 	if p.creating() {
 		p.r.run.notePlanned(plannedVM{VMID: int(value(p.plan.VMID)), Name: value(p.plan.Name), Tags: p.plan.Tags})
-		p.refuseOldServer(ctx)
 	}
+	version := p.askVersion(ctx)
 	problems := p.r.machines.Check(ctx, request)
+	p.refuseOldServer(version())
 	if !chosen {
 		problems = slices.DeleteFunc(problems, func(problem *guest.FieldError) bool { return problem.Path == "node" })
 	}
@@ -159,14 +162,21 @@ func (p *planning) refuseNoBridge() {
 	}
 }
 
-// refuseOldServer refuses servers that are too old. What the server does not tell is left to the requests that need it.
-func (p *planning) refuseOldServer(ctx context.Context) {
-	if !p.r.Session.Known() {
-		return
+// askVersion asks for the server's version, which a create needs, while the rest is looked at. The function that it returns awaits
+// the answer.
+func (p *planning) askVersion(ctx context.Context) func() (pve.Version, error) {
+	if !p.creating() || !p.r.Session.Known() {
+		return func() (pve.Version, error) { return pve.Version{}, nil }
 	}
-	api := p.r.Session.API
-	if v, err := api.Version(ctx); err == nil && v.Major > 0 && !v.AtLeast(oldest, 0) {
+	answer := sync.OnceValues(func() (pve.Version, error) { return p.r.Session.API.Version(ctx) })
+	go func() { _, _ = answer() }()
+	return answer
+}
+
+// refuseOldServer refuses servers that are too old. What the server does not tell is left to the requests that need it.
+func (p *planning) refuseOldServer(v pve.Version, err error) {
+	if err == nil && v.Major > 0 && !v.AtLeast(oldest, 0) {
 		p.diags.AddError("This Proxmox VE is too old", fmt.Sprintf("The server at %s runs Proxmox VE %s; the provider needs %d.0 or later.",
-			api.Endpoint(), v.Version, oldest))
+			p.r.Session.API.Endpoint(), v.Version, oldest))
 	}
 }
