@@ -64,8 +64,8 @@ func TestCommitSeesWhatOthersChange(t *testing.T) {
 		r := named(onZFS(), "web")
 		r.Start = true
 		created, err := b.Create(t.Context(), r)
-		if deeds := b.sim.Deeds(); len(deeds) != 1 || !deeds[0].Done {
-			t.Fatalf("%s: %+v", act, deeds)
+		if deeds := b.sim.Deeds(); len(deeds) == 0 || !deeds[0].Done {
+			t.Fatalf("%s was not done", act)
 		}
 		if !complete {
 			if err == nil || act == stranger.Delete && created.Guest.VMID != 0 {
@@ -114,4 +114,3 @@ func TestHAKeepsThePowerToItself(t *testing.T) {
 		t.Errorf("after the commit came %s", after)
 	}
 }
-

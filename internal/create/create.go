@@ -5,46 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
-
-// collisions bounds how many automatic ids are tried when others take them first.
-const collisions = 10
-
-// creation is one attempt to create a VM under one id.
-type creation struct {
-	s      *Creator
-	r      Request
-	node   string // where the VM is to be
-	from   *cloneSource
-	vmid   int
-	fences guest.Fences
-	stamp  guest.Stamp
-	tasks  job.Tasks
-	stub   *remove.Stub // what a killed task of it left
-
-	sent     bool           // the first request may have had an effect
-	lost     *job.Lost      // it, when its answer was lost and its task was not found
-	taken    bool           // the id was somebody else's
-	held     bool           // the first request failed for somebody's lock
-	identity guest.Identity // the VM's, once it was seen
-	uuid     string         // that this create made for its VM, known before the first request; "" where it did not
-	change   vm.Change
-	// unprotected: the protection that a clone inherits is off until the commit.
-	unprotected bool
-	status      string             // of the guest, as we made it
-	committed   *pve.PendingConfig // what the commit has made of the VM, where that is known without a look
-	managed     bool // HA may have an entry for the VM, made by us
-	warnings    []guest.Warning
-	notes       []string // of the rollback
-}
 
 // Create makes a VM whole, or leaves nothing of it. See Created for what an error means. A create that fails at once for a
 // lock of somebody else, its source's mostly, and leaves nothing is begun anew when that may be gone: then the source may be
@@ -52,7 +18,7 @@ type creation struct {
 func (s *Creator) Create(ctx context.Context, r Request) (Created, error) {
 	var q *job.Queue
 	for {
-		c, created, err := s.create(ctx, r)
+		c, created, err := s.create(ctx, r, q != nil)
 		var failed *tx.Error
 		if c == nil || !c.held || !tx.RolledBack(err) || created.Guest.VMID != 0 || !errors.As(err, &failed) {
 			return created, err
@@ -71,49 +37,25 @@ func (s *Creator) Create(ctx context.Context, r Request) (Created, error) {
 
 // create makes one attempt, or several where others take the ids first. The creation is the last one, nil if it did not get
 // that far.
-func (s *Creator) create(ctx context.Context, r Request) (*creation, Created, error) {
-	resources, err := s.listing.Get(ctx, s.api.Resources)
-	if err != nil {
-		return nil, Created{}, fmt.Errorf("list the cluster's guests: %w", err)
-	}
-	from, resources, err := s.resolve(ctx, resources, r.Clone)
+func (s *Creator) create(ctx context.Context, r Request, again bool) (*creation, Created, error) {
+	found, err := s.find(ctx, r, again)
 	if err != nil {
 		return nil, Created{}, err
-	}
-	if r.Node == "" && len(r.Nodes) > 0 {
-		if r.Node, err = guest.FirstOnline(resources, r.Nodes); err != nil {
-			return nil, Created{}, err
-		}
-	}
-	source := ""
-	if from != nil {
-		source = from.node
-	}
-	node, err := guest.Target(resources, r.Node, source)
-	if err != nil {
-		return nil, Created{}, err
-	}
-	if from != nil {
-		if from.migrates, err = r.Clone.Migrates(resources, from.listed, from.config, node); err != nil {
-			return nil, Created{}, err
-		}
 	}
 	var warnings []guest.Warning
 	if r.VMID == 0 && r.Spec.Name != nil {
-		if warnings, err = s.removeDeadNamed(ctx, resources, *r.Spec.Name); err != nil {
+		if warnings, err = s.removeDeadNamed(ctx, found.resources, *r.Spec.Name); err != nil {
 			return nil, Created{}, err
 		}
 	}
-	ids := s.chooser(resources, r, placesOf(resources, r, node, from))
+	ids := s.chooser(found, r)
 	for range collisions {
 		id, err := ids.next(ctx)
 		if err != nil {
 			return nil, Created{}, err
 		}
-		c := &creation{s: s, r: r, node: node, from: from, vmid: id.vmid, fences: id.fences, warnings: slices.Clone(warnings),
-			stub: remove.NewStub("", nil), status: string(guest.Stopped)}
-		c.stamp = guest.NewStamp(guest.ClusterName(resources), c.vmid, r.until(s.guests.Deadline(r.Lease)))
-		c.stamp.Process = s.guests.Process
+		c := s.creation(r, found, id)
+		c.warnings = slices.Clone(warnings)
 		created, err := c.run(ctx)
 		id.done()
 		if c.taken && r.VMID == 0 && tx.RolledBack(err) {
@@ -123,15 +65,6 @@ func (s *Creator) create(ctx context.Context, r Request) (*creation, Created, er
 		return c, created, err
 	}
 	return nil, Created{}, fmt.Errorf("no free VMID: %d ids in a row were taken by others between the look and the create", collisions)
-}
-
-// until is when others may take the create for dead: after its time and that of its undo, or never, where what it leaves
-// is to be kept for somebody to look at.
-func (r Request) until(deadline time.Time) time.Time {
-	if r.OnFailure == Keep {
-		return deadline.AddDate(1000, 0, 0)
-	}
-	return deadline.Add(r.undoTimeout())
 }
 
 // run does the steps, and reads the VM back once they are committed.
@@ -156,36 +89,6 @@ func (c *creation) run(ctx context.Context) (Created, error) {
 	waited, err := c.s.guests.Await(ctx, &created.Guest, c.r.Wait, c.r.Start)
 	created.Warnings = append(created.Warnings, waited...)
 	return created, err
-}
-
-// undoTimeout bounds the rollback. The lease covers it, so that nobody takes over a create that is being undone.
-func (r Request) undoTimeout() time.Duration {
-	if r.UndoTimeout > 0 {
-		return r.UndoTimeout
-	}
-	return 10 * time.Minute
-}
-
-// readBack is the committed VM; it is read where that is not known, also after an interrupt. What proves that it is ours is known
-// even when that fails.
-func (c *creation) readBack(ctx context.Context) (guest.Guest, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	var made guest.Guest
-	var err error
-	if c.committed != nil && c.r.HA == nil { // HA starts and stops guests by itself
-		made = guest.FromConfig(*c.committed, c.node, c.vmid)
-		made.Status = c.status
-	} else {
-		made, err = c.s.guests.ReadBack(ctx, c.node, c.vmid)
-	}
-	if err == nil {
-		err = c.s.guests.ReadFirewallAndHA(ctx, &made, c.r.Firewall != nil, c.r.HA != nil)
-	}
-	if made.Identity.IsZero() {
-		made.Identity = c.identity
-	}
-	return made, err
 }
 
 // failed says what is left: nothing, or a guest and residues for state.
@@ -252,22 +155,4 @@ func (c *creation) undo(ctx context.Context) error {
 	notes, err := c.s.remover.RemoveAll(ctx, undos)
 	c.notes = notes
 	return err
-}
-
-// nodes are where the configuration can be: a clone to another node exists at its source until the very end.
-func (c *creation) nodes() []string {
-	if at := c.fences[0].Node; at != c.node {
-		return []string{c.node, at}
-	}
-	return []string{c.node}
-}
-
-func (c *creation) warn(summary string, result pve.TaskResult) {
-	if result.Warnings > 0 {
-		detail := ""
-		for _, line := range result.Log {
-			detail += line + "\n"
-		}
-		c.warnings = append(c.warnings, guest.Warning{Summary: summary, Detail: detail})
-	}
 }

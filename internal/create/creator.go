@@ -4,13 +4,19 @@
 package create
 
 import (
+	"context"
+	"math"
 	"sync"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 )
+
+// firstID is the lowest VMID of all (pve-common JSONSchema.pm, pve-vmid).
+const firstID = 100
 
 // Creator creates VMs in one cluster.
 type Creator struct {
@@ -20,30 +26,32 @@ type Creator struct {
 	remover *remove.Remover
 
 	listing *job.Shared[pve.Resources]
-	nextID  *job.Shared[int]
+	nextID  job.Recent[int] // the lowest VMID that is free
+	lastID  job.Recent[int] // the last one that the datacenter gives
 
 	mu     sync.Mutex
-	active map[string]bool // transactions under way here
-	ids    map[int]bool    // VMIDs that creates here chose
-	idEnd  int             // the last VMID that may be chosen, 0 until it was asked for
+	active map[string]bool   // transactions under way here
+	ids    map[int]time.Time // VMIDs that creates here chose, and when those ended
+	lowest int               // no VMID below it is free, as far as is known
 }
 
 // New makes a Creator.
 func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover) *Creator {
 	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover,
-		listing: job.NewShared[pve.Resources](), nextID: job.NewShared[int](),
-		active: map[string]bool{}, ids: map[int]bool{}}
+		listing: job.NewShared[pve.Resources](), lastID: job.Recent[int]{Life: math.MaxInt64},
+		active: map[string]bool{}, ids: map[int]time.Time{}, lowest: firstID}
 }
 
 // begin notes a transaction as under way here, until the returned function is called, and its VMID for good.
 func (s *Creator) begin(tx string, vmid int) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.active[tx], s.ids[vmid] = true, true
+	s.active[tx], s.ids[vmid] = true, time.Time{}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.active, tx)
+		s.ids[vmid] = s.jobs.Clock.Now()
 	}
 }
 
@@ -51,7 +59,50 @@ func (s *Creator) begin(tx string, vmid int) (end func()) {
 func (s *Creator) made(vmid int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ids[vmid]
+	_, made := s.ids[vmid]
+	return made
+}
+
+// madeSince reports whether a create here chose that VMID which ended after a time.
+func (s *Creator) madeSince(vmid int, at time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ids[vmid].After(at)
+}
+
+// floor is the lowest VMID that may be free.
+func (s *Creator) floor() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lowest
+}
+
+// learnFloor asks PVE for the lowest VMID that is free, unless it has said so a moment ago.
+func (s *Creator) learnFloor(ctx context.Context) (int, error) {
+	lowest, err := s.nextID.Get(ctx, s.jobs.Clock, "", s.api.NextID)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.lowest = lowest
+	}
+	return lowest, err
+}
+
+// ceiling is the end of the datacenter's own range, where PVE tells it, else that of all ids.
+func (s *Creator) ceiling(ctx context.Context, free int) (int, error) {
+	return s.lastID.Get(ctx, s.jobs.Clock, "", func(ctx context.Context) (int, error) {
+		_, last, err := s.api.IDRange(ctx)
+		if err != nil || last < free {
+			last = 999_999_999
+		}
+		return last, ctx.Err()
+	})
+}
+
+// forget has the next create look at the cluster anew: PVE has refused an id that nothing here knew to be taken.
+func (s *Creator) forget() {
+	s.nextID.Forget()
+	s.api.ForgetResources()
 }
 
 func (s *Creator) isActive(tx string) bool {

@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"math/rand/v2"
-	"slices"
-	"strconv"
-	"strings"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 )
+
+// collisions bounds how many automatic ids are tried when others take them first.
+const collisions = 10
 
 // idChooser chooses VMIDs for a create and fences each: no id is used whose leftovers could be mistaken for ours.
 type idChooser struct {
@@ -22,135 +21,68 @@ type idChooser struct {
 	resources pve.Resources
 	request   Request
 	places    []place
+	at        time.Time    // when the listing was asked for
 	taken     map[int]bool // ids that cannot be used
 	lost      int          // how many of them others took first, after we chose them
 }
 
-// claimed is an id that was chosen for a create.
-type claimed struct {
-	vmid   int
-	fences guest.Fences
-	// done gives the id back to those here who look for one.
-	done func()
-}
-
 // chooser makes an idChooser.
-func (s *Creator) chooser(resources pve.Resources, r Request, places []place) *idChooser {
+func (s *Creator) chooser(found findings, r Request) *idChooser {
 	taken := map[int]bool{}
-	for _, g := range resources.Guests() {
+	for _, g := range found.resources.Guests() {
 		taken[g.VMID] = true
 	}
-	return &idChooser{s: s, resources: resources, request: r, places: places, taken: taken}
+	return &idChooser{s: s, resources: found.resources, at: found.at, request: r, places: placesOf(found, r), taken: taken}
 }
 
 // collide excludes an id that somebody else took first.
 func (i *idChooser) collide(vmid int) {
 	i.taken[vmid] = true
 	i.lost++
+	i.s.forget()
 }
 
-// next gives an id and its fence: the configured one, or a free one without leftovers.
-func (i *idChooser) next(ctx context.Context) (claimed, error) {
-	if vmid := i.request.VMID; vmid != 0 {
-		done := i.s.guests.Occupy(vmid)
-		fences, err := i.configured(ctx)
-		if err != nil {
-			done()
-		}
-		return claimed{vmid: vmid, fences: fences, done: done}, err
+// isGiven reports whether PVE itself would give an id to a new VM: it is not below the lowest free one, nor above the datacenter's
+// range. Between them it is free as far as the listing shows; for the rest PVE refuses the create, which is a collision.
+func (i *idChooser) isGiven(ctx context.Context, vmid int) (bool, error) {
+	if i.request.Range[1] != 0 || i.lost > 0 {
+		return true, nil
 	}
-	var tried []string
-	for range collisions {
-		vmid, done, err := i.choose(ctx)
-		if err != nil {
-			return claimed{}, err
-		}
-		all, err := i.fence(ctx, vmid)
-		if err == nil && len(all.Orphans()) == 0 {
-			return claimed{vmid: vmid, fences: all, done: done}, nil
-		}
-		if err != nil {
-			done()
-			return claimed{}, err
-		}
-		tried = append(tried, strconv.Itoa(vmid))
-		i.taken[vmid] = true // and it stays occupied: the next create here need not look at the same leftovers
+	lowest, err := i.s.learnFloor(ctx)
+	if err != nil || vmid <= lowest {
+		return vmid == lowest, err
 	}
-	return claimed{}, fmt.Errorf("no free VMID: the last %d tried all have volumes left over from other VMs (%s)",
-		collisions, strings.Join(tried, ", "))
+	last, err := i.s.ceiling(ctx, lowest)
+	if err == nil && vmid > last {
+		err = exhausted(lowest, last)
+	}
+	return true, err
 }
 
-// configured fences the id that the user chose. What lies under it is refused, or destroyed where the user says so.
-func (i *idChooser) configured(ctx context.Context) (guest.Fences, error) {
-	vmid := i.request.VMID
-	if guest, ok := i.resources.Guest(vmid); ok {
-		if err := i.s.checkTaken(ctx, i.resources, guest); err != nil {
-			return nil, err
-		}
-	}
-	if i.request.OnOrphans == DestroyOrphans {
-		if err := i.widen(ctx); err != nil {
-			return nil, err
-		}
-	}
-	all, err := i.fence(ctx, vmid)
-	if err != nil || len(all.Orphans()) == 0 {
-		return all, err
-	}
-	orphans := strings.Join(all.Orphans(), ", ")
-	if i.request.OnOrphans != DestroyOrphans {
-		return nil, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", vmid),
-			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. "+
-				"They may hold somebody's data, so they were not touched. "+
-				"Remove them (pvesm free VOLUME), choose another vmid, or set on_orphaned_volumes = \"destroy\"", all.Nodes(), orphans)}
-	}
-	for _, f := range all {
-		if len(f.Before) == 0 {
-			continue
-		}
-		if err := i.s.remover.ProveLeftOver(ctx, f.Node, vmid, slices.Sorted(maps.Keys(f.Before))); err != nil {
-			return nil, &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
-				Detail: "They were not touched, and VM " + fmt.Sprint(vmid) + " was not created", Err: err}
-		}
-	}
-	for _, f := range all {
-		if len(f.Before) == 0 {
-			continue
-		}
-		f.Before = map[string]struct{}{}
-		sweep := remove.Target{VMID: vmid, Nodes: []string{f.Node}, Fence: f, Tasks: &job.Tasks{}, Stub: remove.NewStub("", nil), Pool: i.request.Pool,
-			Stamp: guest.NewStamp(guest.ClusterName(i.resources), vmid, i.s.guests.Deadline(0))}
-		if err := i.s.remover.Remove(ctx, sweep); err != nil {
-			return nil, &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
-				Detail: "The volumes " + orphans + " could not be removed", Err: err}
-		}
-	}
-	return all, nil
-}
-
-// choose takes the lowest free id that no create or destroy of this process is at work on: the one that PVE gives as the next,
-// or one above it, and after a collision with somebody else one of the next few at random, so that processes which create many
-// at once do not follow each other from id to id.
+// choose takes the lowest id that the listing does not show and no create or destroy of this process is or was at work on. After
+// a collision with somebody else it is one of the next few at random, so that processes which create many at once do not follow
+// each other from id to id, and PVE is asked whether it is free: then the listing does not show all.
 func (i *idChooser) choose(ctx context.Context) (vmid int, done func(), err error) {
-	const unseen = 1000 // how many ids that the listing does not show may be taken
 	lower, upper := i.request.Range[0], i.request.Range[1]
-	automatic := upper == 0
-	for range unseen {
-		if automatic {
-			if lower, err = i.s.nextID.Get(ctx, i.s.api.NextID); err != nil {
-				return 0, nil, err
-			}
-			if done, ok := i.s.guests.OccupyIdle(lower); ok {
-				if i.lost == 0 && !i.taken[lower] {
-					return lower, done, nil
-				}
-				done()
-			}
-			upper = i.s.lastID(ctx, lower)
+	if upper == 0 && i.lost == 0 {
+		lower, upper = i.s.floor(), math.MaxInt
+	}
+	if upper == 0 {
+		if lower, err = i.s.learnFloor(ctx); err != nil {
+			return 0, nil, err
 		}
+		if upper, err = i.s.ceiling(ctx, lower); err != nil {
+			return 0, nil, err
+		}
+	}
+	const unseen = 1000 // how many ids that the listing does not show may be taken
+	for range unseen {
 		vmid, done, ok := i.occupy(lower, upper)
 		if !ok {
 			break
+		}
+		if i.lost == 0 {
+			return vmid, done, nil
 		}
 		free, err := i.s.api.IsFreeID(ctx, vmid)
 		if free && err == nil {
@@ -161,11 +93,15 @@ func (i *idChooser) choose(ctx context.Context) (vmid int, done func(), err erro
 		}
 		i.taken[vmid] = true
 	}
-	return 0, nil, &guest.FieldError{Path: "vmid", Summary: "No free VMID",
+	return 0, nil, exhausted(lower, upper)
+}
+
+func exhausted(lower, upper int) error {
+	return &guest.FieldError{Path: "vmid", Summary: "No free VMID",
 		Detail: fmt.Sprintf("Every id tried from %d to %d is taken", lower, upper), Err: errors.New("range exhausted")}
 }
 
-// occupy takes an id that the listing does not show and nothing here is at work on: the lowest, or after collisions any of
+// occupy takes an id that the listing does not show and nothing here is or was at work on: the lowest, or after collisions any of
 // the lowest 16, 64, 256 …
 func (i *idChooser) occupy(lower, upper int) (vmid int, done func(), ok bool) {
 	choice := 0
@@ -174,7 +110,7 @@ func (i *idChooser) occupy(lower, upper int) (vmid int, done func(), ok bool) {
 	}
 	var last int // the last one that was passed over by choice
 	for vmid := lower; vmid <= upper; vmid++ {
-		if i.taken[vmid] {
+		if i.taken[vmid] || i.s.madeSince(vmid, i.at) {
 			continue
 		}
 		done, ok := i.s.guests.OccupyIdle(vmid)
@@ -191,22 +127,4 @@ func (i *idChooser) occupy(lower, upper int) (vmid int, done func(), ok bool) {
 	}
 	done, ok = i.s.guests.OccupyIdle(last)
 	return last, done, ok
-}
-
-// lastID is the end of the datacenter's own range, where PVE tells it, else that of all ids.
-func (s *Creator) lastID(ctx context.Context, free int) int {
-	const last = 999_999_999
-	s.mu.Lock()
-	known := s.idEnd
-	s.mu.Unlock()
-	if known == 0 {
-		known = last
-		if _, end, err := s.api.IDRange(ctx); err == nil && end >= free {
-			known = end
-		}
-		s.mu.Lock()
-		s.idEnd = known
-		s.mu.Unlock()
-	}
-	return known
 }

@@ -3,12 +3,14 @@ package create
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -69,13 +71,15 @@ func TestCreatesOfOneProcessDoNotRace(t *testing.T) {
 	if n := counts["POST /nodes/{node}/qemu"]; n != 50 {
 		t.Errorf("%d requests to create fifty VMs", n)
 	}
-	for _, path := range []string{"/cluster/resources", "/nodes/{node}/storage/{storage}/content"} {
-		if n := counts["GET "+path]; n > 25 {
+	for path, most := range map[string]int{"/cluster/resources": 3, "/nodes/{node}/storage/{storage}/content": 25} {
+		if n := counts["GET "+path]; n > most {
 			t.Errorf("%d requests %s of fifty creates at once", n, path)
 		}
 	}
-	if n := counts["GET /cluster/nextid"]; n > 75 {
-		t.Errorf("%d questions for a free id", n)
+	for _, path := range []string{"/cluster/nextid", "/cluster/options"} {
+		if n := counts["GET "+path]; n > 2 {
+			t.Errorf("%d questions %s for free ids", n, path)
+		}
 	}
 	t.Log(counts)
 }
@@ -154,5 +158,69 @@ func TestFound25LostRacesAreSilent(t *testing.T) {
 	all.Wait()
 	if last := ids[len(ids)-1]; last > 100+16+16+64 {
 		t.Errorf("got %v", ids)
+	}
+}
+
+// destroyed takes a VM out of the cluster, with its volumes.
+func destroyed(w *state.World, vmid int) {
+	delete(w.Guests, vmid)
+	maps.DeleteFunc(w.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.VMID == vmid })
+}
+
+// TestIDsOfTheDatacentersRange: an id is chosen before PVE has said which it would give, and is given up where PVE gives none as
+// low as that, or none as high.
+func TestIDsOfTheDatacentersRange(t *testing.T) {
+	b := newBench(t, ticket)
+	b.change(func(w *state.World) { w.NextID.Lower, w.NextID.Upper = 500, 503 })
+	if got := many(t, 3, b.Creator, onZFS()); !slices.Equal(got, []int{500, 501, 502}) {
+		t.Errorf("got %v", got)
+	}
+	if created, err := b.Create(t.Context(), onZFS()); err == nil || len(b.vms()) != 3 || created.Guest.VMID != 0 {
+		t.Errorf("the range is used up, and the create says %v: %v", err, b.vms())
+	}
+	b.change(func(w *state.World) { destroyed(w, 501) })
+	b.forget()
+	if _, err := b.Create(t.Context(), onZFS()); err != nil || b.vms()[501] == nil {
+		t.Errorf("501 is free again, and the create says %v: %v", err, b.vms())
+	}
+}
+
+// TestIDsThatAreNotSeen: ids whose VMs this identity does not see are passed over, however PVE refuses them.
+func TestIDsThatAreNotSeen(t *testing.T) {
+	b := newBench(t, token)
+	b.change(func(w *state.World) {
+		w.Roles["Blind"] = slices.DeleteFunc(slices.Clone(w.Roles["TerraformProvider"]), func(p string) bool { return p == "VM.Audit" })
+		for _, id := range []int{100, 101, 102, 104, 105} {
+			w.Guests[id] = &state.Guest{VMID: id, Type: "qemu", Node: "pve2", Config: map[string]string{"name": "hidden"}}
+			for _, who := range []string{"terraform@pve", "terraform@pve!prov"} {
+				w.ACL = append(w.ACL, state.ACLEntry{Path: fmt.Sprintf("/vms/%d", id), Subject: who, Role: "Blind"})
+			}
+		}
+	})
+	if listed, err := b.api.Resources(t.Context()); err != nil || slices.ContainsFunc(listed.Guests(), func(g pve.Resource) bool { return g.VMID == 100 }) {
+		t.Fatalf("VM 100 is seen: %v, %v", listed, err)
+	}
+	got := many(t, 3, b.Creator, onZFS())
+	if slices.ContainsFunc(got, func(id int) bool { return id < 103 || id == 104 || id == 105 || id > 105+16+64 }) || !slices.Contains(got, 103) {
+		t.Errorf("got %v", got)
+	}
+	for id, config := range b.vms() {
+		if !slices.Contains(got, id) && config["name"] != "hidden" {
+			t.Errorf("VM %d is left: %v", id, config)
+		}
+	}
+}
+
+// TestFreedIDs: an id whose VM this process or another has destroyed is used again as soon as a listing shows that, and none that
+// this process has used a moment ago before that.
+func TestFreedIDs(t *testing.T) {
+	b := newBench(t, token)
+	if got := many(t, 3, b.Creator, onZFS()); !slices.Equal(got, []int{100, 101, 102}) {
+		t.Fatalf("got %v", got)
+	}
+	b.change(func(w *state.World) { destroyed(w, 101) })
+	b.api.ForgetResources()
+	if got := many(t, 2, b.Creator, onZFS()); !slices.Equal(got, []int{101, 103}) {
+		t.Errorf("got %v", got)
 	}
 }

@@ -56,3 +56,20 @@ type Created struct {
 	Left     []tx.Residue
 	Proof    *guest.Proof // of a guest that was not committed
 }
+
+// until is when others may take the create for dead: after its time and that of its undo, or never, where what it leaves
+// is to be kept for somebody to look at.
+func (r Request) until(deadline time.Time) time.Time {
+	if r.OnFailure == Keep {
+		return deadline.AddDate(1000, 0, 0)
+	}
+	return deadline.Add(r.undoTimeout())
+}
+
+// undoTimeout bounds the rollback. The lease covers it, so that nobody takes over a create that is being undone.
+func (r Request) undoTimeout() time.Duration {
+	if r.UndoTimeout > 0 {
+		return r.UndoTimeout
+	}
+	return 10 * time.Minute
+}

@@ -27,14 +27,19 @@ type cloneSource struct {
 
 // resolve finds the source of a clone in the cluster's listing and reads what the commit must restore from it. A source that
 // is locked is waited for: a backup or a migration of a template ends, and after the migration it is on another node. The
-// listing that is returned is the one in which it was found.
-func (s *Creator) resolve(ctx context.Context, resources pve.Resources, clone *guest.Clone) (*cloneSource, pve.Resources, error) {
+// listing that is returned is the one in which it was found. What was read for a plan a moment ago does, unless afresh says that
+// it did not.
+func (s *Creator) resolve(ctx context.Context, resources pve.Resources, clone *guest.Clone, afresh bool) (*cloneSource, pve.Resources, error) {
 	if clone == nil {
 		return nil, resources, nil
 	}
+	read := s.guests.SourceConfig
+	if afresh {
+		read = s.readSource
+	}
 	var q *job.Queue
 	for {
-		from, lock, err := s.source(ctx, resources, clone)
+		from, lock, err := s.source(ctx, resources, clone, read)
 		if err != nil || lock == "" || lock == job.Suspended {
 			return from, resources, err
 		}
@@ -50,23 +55,30 @@ func (s *Creator) resolve(ctx context.Context, resources pve.Resources, clone *g
 		if resources, err = s.api.Resources(ctx); err != nil {
 			return nil, resources, fmt.Errorf("list the cluster's guests: %w", err)
 		}
+		read = s.readSource
 	}
 }
 
-// source looks at the source of a clone as it is now, and at the lock on it.
-func (s *Creator) source(ctx context.Context, resources pve.Resources, clone *guest.Clone) (*cloneSource, string, error) {
+func (s *Creator) readSource(ctx context.Context, node string, vmid int) (map[string]string, error) {
+	config, err := s.api.CurrentConfig(ctx, node, vmid)
+	return config.Values, err
+}
+
+// source looks at the source of a clone, and at the lock on it.
+func (s *Creator) source(ctx context.Context, resources pve.Resources, clone *guest.Clone,
+	read func(ctx context.Context, node string, vmid int) (map[string]string, error)) (*cloneSource, string, error) {
 	found, err := guest.FindSource(resources, clone)
 	if err != nil {
 		return nil, "", err
 	}
-	config, err := s.api.CurrentConfig(ctx, found.Node, found.VMID)
+	config, err := read(ctx, found.Node, found.VMID)
 	if err != nil {
 		return nil, "", &guest.FieldError{Path: "clone", Summary: fmt.Sprintf("Cannot read VM %d to clone it", found.VMID),
 			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 	}
-	from := &cloneSource{vmid: found.VMID, node: found.Node, template: config.Values["template"] == "1",
-		description: strings.TrimRight(config.Values["description"], " \n"),
-		storages:    storagesOf(config.Values), request: clone, listed: found, config: config.Values}
+	from := &cloneSource{vmid: found.VMID, node: found.Node, template: config["template"] == "1",
+		description: strings.TrimRight(config["description"], " \n"),
+		storages:    storagesOf(config), request: clone, listed: found, config: config}
 	if clone.Snapshot != "" { // its volumes may be elsewhere by now than its VM's
 		old, err := s.api.SnapshotConfig(ctx, found.Node, found.VMID, clone.Snapshot)
 		if err != nil {
@@ -76,7 +88,7 @@ func (s *Creator) source(ctx context.Context, resources pve.Resources, clone *gu
 		}
 		from.storages = append(from.storages, storagesOf(old)...)
 	}
-	return from, config.Values["lock"], nil
+	return from, config["lock"], nil
 }
 
 // storagesOf are the storages of the guest volumes in a configuration; an ISO image's is none, since it is not copied.

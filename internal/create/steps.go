@@ -3,7 +3,7 @@ package create
 import (
 	"context"
 	"fmt"
-	"slices"
+	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -45,6 +45,7 @@ func (c *creation) configure(ctx context.Context) error {
 	want := vm.Merge(has, c.r.Spec)
 	want.Description, want.Protection, want.Template = has.Description, has.Protection, has.Template
 	vm.Complete(&want)
+	c.cloudInit = want.CloudInit.Slot != ""
 	c.change = vm.Diff(has, want)
 	if len(c.change.Problems) > 0 {
 		return job.Problems("configure", c.vmid, c.change)
@@ -67,10 +68,6 @@ func (c *creation) configure(ctx context.Context) error {
 	return nil
 }
 
-func (c *creation) unmarked() error {
-	return fmt.Errorf("VM %d on node %s is not marked as this create's any more: somebody changed or replaced it", c.vmid, c.node)
-}
-
 // shape moves and grows disks.
 func (c *creation) shape(ctx context.Context) error {
 	if err := c.s.remover.MoveUncommitted(ctx, &c.tasks, c.node, c.stamp, c.change.Moves); err != nil {
@@ -84,94 +81,27 @@ func (c *creation) convert(ctx context.Context) error {
 	return c.s.jobs.Convert(ctx, &c.tasks, c.node, c.vmid)
 }
 
-// start starts the VM.
+// start starts the VM, and reads it for the commit while it starts. A start with a cloud-init drive changes the configuration
+// (qemu-server Cloudinit.pm, apply_cloudinit_config), so there the commit reads it.
 func (c *creation) start(ctx context.Context) error {
-	result, err := c.s.guests.Start(ctx, &c.tasks, c.node, c.vmid)
+	var reading sync.WaitGroup
+	result, err := c.s.guests.StartBy(ctx, func(ctx context.Context, r job.Request) (pve.TaskResult, error) {
+		send := r.Send
+		r.Send = func(ctx context.Context) (pve.UPID, error) {
+			upid, err := send(ctx)
+			if err == nil && !c.cloudInit {
+				reading.Go(func() { _ = c.readMarked(ctx) }) // else the commit reads, and says what is wrong
+			}
+			return upid, err
+		}
+		return c.s.jobs.Perform(ctx, &c.tasks, r)
+	}, c.node, c.vmid)
+	reading.Wait()
 	c.warn(fmt.Sprintf("Start of VM %d ended with warnings", c.vmid), result)
 	if err == nil {
 		c.status = string(guest.Running)
 	}
 	return err
-}
-
-// commit is the last write: it puts the wanted description in the stamp's place, and sets protection. Before it the VM is
-// ours to remove; after it, it is the user's. It bears the digest of what was read just before: so it is this very
-// configuration, with the stamp in it, that PVE changes, and what is in state needs no further look.
-func (c *creation) commit(ctx context.Context) error {
-	const tries = 3 // somebody else changes the VM, or a lock comes and goes; the last one takes what it finds
-	for try := 1; ; try++ {
-		config, err := c.readMarked(ctx)
-		if err != nil {
-			return err
-		}
-		params := c.finalOptions()
-		committed := withOptions(config, params)
-		if try < tries {
-			params["digest"] = config.Digest
-		}
-		known, err := c.s.jobs.SetRead(ctx, c.node, c.vmid, params)
-		if pve.IsKind(err, pve.DigestMismatch) && try < tries {
-			continue
-		}
-		if known && len(config.Waiting()) == 0 { // options that wait may be applied with ours
-			c.committed = &committed
-		}
-		return err
-	}
-}
-
-// readMarked reads the VM while the stamp still proves that it is ours, and notes its identity: after a commit whose answer is
-// lost nothing else does.
-func (c *creation) readMarked(ctx context.Context) (pve.PendingConfig, error) {
-	config, err := c.s.api.PendingConfig(ctx, c.node, c.vmid)
-	if err != nil {
-		return config, err
-	}
-	current := config.Current()
-	if !c.stamp.Proves(c.vmid, current) {
-		return config, c.unmarked()
-	}
-	c.identity = guest.IdentityOf(current)
-	return config, nil
-}
-
-// finalOptions are those that only the commit may set.
-func (c *creation) finalOptions() pve.Params {
-	params := pve.Params{}
-	description := c.r.Spec.Description
-	if description == nil && c.from != nil && c.from.description != "" {
-		description = &c.from.description
-	}
-	if description == nil || *description == "" {
-		params["delete"] = "description"
-	} else {
-		params["description"] = *description
-	}
-	if c.unprotected {
-		params["protection"] = "1"
-	}
-	if p := c.r.Spec.Protection; p != nil {
-		params["protection"] = "0"
-		if *p {
-			params["protection"] = "1"
-		}
-	}
-	return params
-}
-
-// withOptions is a configuration in which options are set that PVE puts in force at once, on a guest that runs too
-// (qemu-server QemuServer.pm, fast_plug_option), or, as the description, deleted.
-func withOptions(config pve.PendingConfig, params pve.Params) pve.PendingConfig {
-	config.Entries = slices.DeleteFunc(slices.Clone(config.Entries), func(v pve.PendingValue) bool {
-		_, set := params[v.Key]
-		return set || v.Key == params["delete"]
-	})
-	for option, value := range params {
-		if option != "delete" {
-			config.Entries = append(config.Entries, pve.PendingValue{Key: option, Value: value, HasValue: true})
-		}
-	}
-	return config
 }
 
 // setFirewall enforces on a new VM the firewall that is configured. A clone keeps what its template has beside it; a VM made from

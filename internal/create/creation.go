@@ -1,0 +1,91 @@
+package create
+
+import (
+	"fmt"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// creation is one attempt to create a VM under one id.
+type creation struct {
+	s      *Creator
+	r      Request
+	node   string // where the VM is to be
+	from   *cloneSource
+	vmid   int
+	fences guest.Fences
+	stamp  guest.Stamp
+	tasks  job.Tasks
+	stub   *remove.Stub // what a killed task of it left
+
+	sent     bool           // the first request may have had an effect
+	lost     *job.Lost      // it, when its answer was lost and its task was not found
+	taken    bool           // the id was somebody else's
+	held     bool           // the first request failed for somebody's lock
+	identity guest.Identity // the VM's, once it was seen
+	uuid     string         // that this create made for its VM, known before the first request; "" where it did not
+	change   vm.Change
+	// unprotected: the protection that a clone inherits is off until the commit.
+	unprotected bool
+	cloudInit   bool               // the VM has a cloud-init drive
+	status      string             // of the guest, as we made it
+	read        *pve.PendingConfig // for the commit, if it was read before that
+	committed   *pve.PendingConfig // what the commit has made of the VM, where that is known without a look
+	managed     bool               // HA may have an entry for the VM, made by us
+	warnings    []guest.Warning
+	notes       []string // of the rollback
+}
+
+// creation makes one of what was found and chosen.
+func (s *Creator) creation(r Request, found findings, id claimed) *creation {
+	c := &creation{s: s, r: r, node: found.node, from: found.from, vmid: id.vmid, fences: id.fences,
+		stub: remove.NewStub("", nil), status: string(guest.Stopped)}
+	c.stamp = guest.NewStamp(guest.ClusterName(found.resources), c.vmid, r.until(s.guests.Deadline(r.Lease)))
+	c.stamp.Process = s.guests.Process
+	return c
+}
+
+// nodes are where the configuration can be: a clone to another node exists at its source until the very end.
+func (c *creation) nodes() []string {
+	if at := c.fences[0].Node; at != c.node {
+		return []string{c.node, at}
+	}
+	return []string{c.node}
+}
+
+func (c *creation) warn(summary string, result pve.TaskResult) {
+	if result.Warnings > 0 {
+		detail := ""
+		for _, line := range result.Log {
+			detail += line + "\n"
+		}
+		c.warnings = append(c.warnings, guest.Warning{Summary: summary, Detail: detail})
+	}
+}
+
+func (c *creation) unmarked() error {
+	return fmt.Errorf("VM %d on node %s is not marked as this create's any more: somebody changed or replaced it", c.vmid, c.node)
+}
+
+// proof is what this create can prove.
+func (c *creation) proof() *guest.Proof {
+	p := &guest.Proof{VMID: c.vmid, Nodes: c.nodes(), Cluster: c.stamp.Cluster, TX: c.stamp.TX, Deadline: c.stamp.Deadline,
+		Lost: c.lost != nil, Identity: c.identity, HA: c.managed, Pool: c.r.Pool, Stub: c.stub.Digest}
+	if p.Identity.IsZero() {
+		p.Identity.UUID = c.uuid
+	}
+	for _, f := range c.fences {
+		p.Fences = append(p.Fences, f.Record())
+	}
+	for _, upid := range c.tasks.UPIDs {
+		p.Tasks = append(p.Tasks, string(upid))
+		if c.tasks.Guessed[upid] {
+			p.Guessed = append(p.Guessed, string(upid))
+		}
+	}
+	return p
+}

@@ -1,0 +1,115 @@
+package create
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// asked counts requests of a kind since the last ResetOps.
+func (b bench) asked(method, path string, vmid int) (n int) {
+	for _, op := range b.sim.Ops() {
+		if op.Method == method && op.Path == path && (vmid == 0 || op.VMID == vmid) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestFindUsesWhatThePlanHasRead: the listing and the source's configuration of a moment ago are not asked for again.
+func TestFindUsesWhatThePlanHasRead(t *testing.T) {
+	b := newBench(t, token)
+	if _, _, err := b.api.RecentResources(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.guests.SourceConfig(t.Context(), "pve1", 9000); err != nil {
+		t.Fatal(err)
+	}
+	b.sim.ResetOps()
+	if _, err := b.Create(t.Context(), ofTemplate()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.asked("GET", "/cluster/resources", 0) + b.asked("GET", "/nodes/{node}/qemu/{vmid}/config", 9000); n != 0 {
+		t.Errorf("%d requests for what was known", n)
+	}
+}
+
+// TestFindLooksAgain: what the plan's listing lacks, or what was changed since by this process, is looked for anew.
+func TestFindLooksAgain(t *testing.T) {
+	b := newBench(t, ticket)
+	if _, _, err := b.api.RecentResources(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.change(func(w *state.World) {
+		w.Guests[9100] = &state.Guest{VMID: 9100, Type: "qemu", Node: "pve1", Config: maps.Clone(w.Guests[9000].Config)}
+	})
+	full := true
+	if _, err := b.Create(t.Context(), Request{Clone: &guest.Clone{VMID: 9100, Full: &full}}); err != nil {
+		t.Errorf("a source that was made a moment ago: %v", err)
+	}
+
+	if _, err := b.guests.SourceConfig(t.Context(), "pve1", 9000); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.api.UpdateConfig(t.Context(), "pve1", 9000, pve.Params{"description": "changed since"}); err != nil {
+		t.Fatal(err)
+	}
+	created, err := b.Create(t.Context(), ofTemplate())
+	if d := created.Guest.Spec.Description; err != nil || d == nil || *d != "changed since" {
+		t.Errorf("the clone has not the description of its source as it is now: %v, %v", created.Guest.Spec, err)
+	}
+}
+
+// TestFindWaitsForALockedSource: a lock that was read a moment ago is looked at again, and one that came since makes the create
+// begin anew.
+func TestFindWaitsForALockedSource(t *testing.T) {
+	for name, before := range map[string]bool{"known": true, "not known": false} {
+		b := newBench(t, ticket)
+		lock := func() { b.sim.HoldLock(9000, "backup", 20*time.Second, "root@pam") }
+		if before {
+			lock()
+		}
+		if _, err := b.guests.SourceConfig(t.Context(), "pve1", 9000); err != nil {
+			t.Fatal(err)
+		}
+		if !before {
+			lock()
+		}
+		if created, err := b.Create(t.Context(), ofTemplate()); err != nil || created.Guest.VMID != 100 {
+			t.Errorf("%s: %+v, %v", name, created, err)
+		}
+	}
+}
+
+// TestFindRefuses: what is not there is refused for the argument that names it, by a listing that was asked for just now.
+func TestFindRefuses(t *testing.T) {
+	b := newBench(t, token)
+	for path, r := range map[string]Request{
+		"clone.vmid": {Clone: &guest.Clone{VMID: 4711}},
+		"clone.name": {Clone: &guest.Clone{Name: "nobody"}},
+		"node":       {Node: "pve9"},
+		"nodes":      {Nodes: []string{"pve8", "pve9"}},
+		"vmid":       {Node: "pve1", VMID: 8000},
+	} {
+		b.sim.ResetOps()
+		created, err := b.Create(t.Context(), r)
+		var field *guest.FieldError
+		if !errors.As(err, &field) || field.Path != path || created.Guest.VMID != 0 {
+			t.Errorf("%s: %+v, %v", path, created, err)
+		}
+		if b.asked("GET", "/cluster/resources", 0) == 0 {
+			t.Errorf("%s was refused by an old listing", path)
+		}
+		for _, op := range b.sim.Ops() {
+			if op.Method != "GET" && !strings.HasPrefix(op.Path, "/access") {
+				t.Errorf("%s: %s %s", path, op.Method, op.Path)
+			}
+		}
+	}
+}
