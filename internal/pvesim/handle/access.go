@@ -110,22 +110,23 @@ func flag(b bool) int {
 // updateACL is PUT /access/acl (access-control API2/ACL.pm).
 func updateACL(r *Request) (any, error) {
 	p := r.Params
-	subjects := append(listItems(p["users"]), listItems(p["tokens"])...)
-	if len(subjects) == 0 && p["groups"] == "" {
-		return nil, Invalid("users", "please specify either users, tokens or groups")
+	if p["users"] == "" && p["tokens"] == "" && p["groups"] == "" {
+		const required = "either 'users', 'groups' or 'tokens' is required."
+		return nil, &Error{Status: 400, Message: "Parameter verification failed.",
+			Errors: map[string]string{"users": required, "groups": required, "tokens": required}}
 	}
 	if !knownACLPath(normalize(p["path"])) {
 		return nil, Invalid("path", "invalid ACL path '"+p["path"]+"'")
 	}
 	for _, role := range listItems(p["roles"]) {
 		if _, ok := r.W.Roles[role]; !ok {
-			return nil, Die("role '%s' does not exist", role)
+			return nil, Die("ACL update failed: role '%s' does not exist", role)
+		}
+		subjects, err := r.aclSubjects()
+		if err != nil {
+			return nil, Die("ACL update failed: %s", flatten(err))
 		}
 		for _, subject := range subjects {
-			user, _, _ := strings.Cut(subject, "!")
-			if r.W.Users[user] == nil {
-				return nil, Die("no such user ('%s')", user)
-			}
 			entry := state.ACLEntry{Path: normalize(p["path"]), Subject: subject, Role: role, Propagate: p["propagate"] != "0"}
 			r.W.ACL = slices.DeleteFunc(r.W.ACL, func(e state.ACLEntry) bool {
 				return e.Path == entry.Path && e.Subject == subject && e.Role == role
@@ -136,6 +137,29 @@ func updateACL(r *Request) (any, error) {
 		}
 	}
 	return nil, nil
+}
+
+// aclSubjects are the users and tokens of a change of the ACL, all of whom must exist. There are no groups in the simulator.
+func (r *Request) aclSubjects() ([]string, error) {
+	for _, group := range listItems(r.Params["groups"]) {
+		return nil, Die("group '%s' does not exist", group)
+	}
+	users, tokens := listItems(r.Params["users"]), listItems(r.Params["tokens"])
+	for _, user := range users {
+		if r.W.Users[user] == nil {
+			return nil, Die("user '%s' does not exist", user)
+		}
+	}
+	for _, id := range tokens {
+		user, name, _ := strings.Cut(id, "!")
+		switch {
+		case r.W.Users[user] == nil: // AccessControl.pm, check_user_exist
+			return nil, Die("no such user ('%s')", user)
+		case r.W.Tokens[id] == nil:
+			return nil, Die("no such token '%s' for user '%s'", name, user)
+		}
+	}
+	return append(users, tokens...), nil
 }
 
 func knownACLPath(path string) bool {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -94,6 +95,9 @@ var (
 // verifyRule refuses what a VM's rule cannot be (Firewall.pm, verify_rule). Names of macros and security groups are not
 // checked. Aliases and IP sets are those of the file: the cluster has none.
 func verifyRule(f *state.FirewallFile, rule map[string]string) error {
+	if proto := rule["proto"]; proto != "" && !knownProtocol(proto) {
+		return Invalid("proto", "invalid format - unknown protocol '"+proto+"'\n")
+	}
 	if rule["type"] != "group" && !slices.Contains([]string{"ACCEPT", "DROP", "REJECT"}, rule["action"]) {
 		return Invalid("action", "unknown action '"+rule["action"]+"'")
 	}
@@ -196,4 +200,24 @@ func firewallDeleteRule(r *Request) (any, error) {
 	}
 	f.Rules = slices.Delete(f.Rules, pos, pos+1)
 	return nil, nil
+}
+
+// protocols is /etc/protocols of Debian's netbase, by number, as far as names go; the firewall adds icmpv6 (Firewall.pm,
+// get_etc_protocols).
+var protocols = map[string]int{
+	"ip": 0, "icmp": 1, "igmp": 2, "ggp": 3, "ipencap": 4, "st": 5, "tcp": 6, "egp": 8, "igp": 9, "pup": 12, "udp": 17, "hmp": 20,
+	"xns-idp": 22, "rdp": 27, "iso-tp4": 29, "dccp": 33, "xtp": 36, "ddp": 37, "idpr-cmtp": 38, "ipv6": 41, "ipv6-route": 43,
+	"ipv6-frag": 44, "idrp": 45, "rsvp": 46, "gre": 47, "esp": 50, "ah": 51, "skip": 57, "ipv6-icmp": 58, "icmpv6": 58, "ipv6-nonxt": 59,
+	"ipv6-opts": 60, "rspf": 73, "vmtp": 81, "eigrp": 88, "ospf": 89, "ax.25": 93, "ipip": 94, "etherip": 97, "encap": 98, "pim": 103,
+	"ipcomp": 108, "vrrp": 112, "l2tp": 115, "isis": 124, "sctp": 132, "fc": 133, "mobility-header": 135, "udplite": 136,
+	"mpls-in-ip": 137, "manet": 138, "hip": 139, "shim6": 140, "wesp": 141, "rohc": 142, "ethernet": 143,
+}
+
+// knownProtocol tells whether a protocol has that name or number.
+func knownProtocol(proto string) bool {
+	if _, ok := protocols[proto]; ok {
+		return true
+	}
+	n, err := strconv.Atoi(proto)
+	return err == nil && slices.Contains(slices.Collect(maps.Values(protocols)), n)
 }

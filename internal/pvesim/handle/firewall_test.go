@@ -14,6 +14,9 @@ func TestFirewallRules(t *testing.T) {
 		{"", "POST", rules, "type=out&action=DROP&pos=1", "OK"}, // on top all the same
 		{"", "POST", rules, "type=in&action=ACCEPT&dport=22", "proto: missing property - 'dport' requires this property"},
 		{"", "POST", rules, "type=in&action=ACCEPT&proto=esp&sport=22", "sport: protocol 'esp' does not support ports"},
+		{"", "POST", rules, "type=in&action=ACCEPT&proto=nope", "proto: invalid format - unknown protocol 'nope'"},
+		{"", "POST", rules, "type=in&action=ACCEPT&proto=7", "proto: invalid format - unknown protocol '7'"},
+		{"", "PUT", rules + "/1", "proto=132", "OK"}, {"", "PUT", rules + "/1", "proto=tcp", "OK"},
 		{"", "POST", rules, "type=in&action=BURN", "action: unknown action 'BURN'"},
 		{"", "POST", rules, "type=in&action=ACCEPT&iface=eth0", `iface: value does not match the regex pattern 'net\d+'`},
 		{"", "POST", rules, "type=in&action=ACCEPT&source=%2Bnobody", "source: no such ipset 'nobody'"},

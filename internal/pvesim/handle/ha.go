@@ -143,6 +143,11 @@ func updateHA(r *Request) (any, error) {
 	if want := r.Params["digest"]; want != "" && want != haDigest(r.W) {
 		return nil, Die("update resources config failed: detected modified configuration - file changed by other user? Try again.")
 	}
+	for _, k := range listItems(r.Params["delete"]) {
+		if !slices.Contains(append([]string{"group", "state"}, haOptions...), k) {
+			return nil, Die("update resources config failed: no such option '%s'", k)
+		}
+	}
 	if s, ok := r.Params["state"]; ok {
 		if h.Failed && s != "disabled" {
 			return nil, Die("service '%s' in error state, must be disabled and fixed first", h.SID)

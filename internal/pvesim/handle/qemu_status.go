@@ -77,7 +77,7 @@ func statusCurrent(r *Request) (any, error) {
 	r.fullStatus(g, out)
 	ha := map[string]any{"managed": 0}
 	if h := r.managed(); h != nil {
-		ha = map[string]any{"managed": 1, "state": r.Server.serviceState(h, g)}
+		ha = map[string]any{"managed": 1, "state": r.Server.serviceState(h, g), "group": nil} // null without one (HA/Config.pm)
 		if h.Group != "" {
 			ha["group"] = h.Group
 		}

@@ -81,13 +81,16 @@ func createStorage(r *Request) (any, error) {
 	}
 	s := &state.Storage{ID: p["storage"], Type: p["type"], Content: splitList(p["content"]), Nodes: splitList(p["nodes"]), Total: 100 << 30,
 		Shared: r.flag("shared"), Disabled: r.flag("disable")}
+	if err := storageProperties(p); err != nil {
+		return nil, err
+	}
 	required := map[string]string{"dir": "path", "btrfs": "path", "nfs": "export", "zfspool": "pool", "lvm": "vgname",
 		"lvmthin": "thinpool"}[s.Type]
 	switch {
 	case required == "":
 		return nil, &Error{Status: 501, Message: "Storages of type '" + s.Type + "' not simulated"}
 	case p[required] == "":
-		return nil, Invalid(required, "property is missing and it is not optional")
+		return nil, Die("missing value for required option '%s'", required)
 	}
 	switch s.Type {
 	case "nfs":
@@ -102,6 +105,23 @@ func createStorage(r *Request) (any, error) {
 	}
 	r.W.Storages[s.ID] = s
 	return map[string]any{"storage": s.ID, "type": s.Type}, nil
+}
+
+// storageProperties refuses properties that belong to other types, as pve-common's SectionConfig.pm (check_config) does. Those that
+// every type has are not looked at.
+func storageProperties(p map[string]string) error {
+	of := map[string][]string{
+		"path": {"dir", "btrfs", "nfs", "cifs"}, "is_mountpoint": {"dir", "btrfs"}, "mkdir": {"dir", "btrfs", "nfs", "cifs"},
+		"pool": {"zfspool", "rbd", "zfs"}, "sparse": {"zfspool", "zfs"}, "blocksize": {"zfspool", "zfs"}, "mountpoint": {"zfspool"},
+		"vgname": {"lvm", "lvmthin"}, "thinpool": {"lvmthin"}, "saferemove": {"lvm"}, "base": {"lvm"},
+		"export": {"nfs"}, "server": {"nfs", "cifs", "pbs"}, "options": {"nfs", "cifs"}, "share": {"cifs"}, "krbd": {"rbd"}, "monhost": {"rbd"},
+	}
+	for _, k := range slices.Sorted(maps.Keys(p)) {
+		if types, ok := of[k]; ok && !slices.Contains(types, p["type"]) {
+			return Die("unexpected property '%s'", k)
+		}
+	}
+	return nil
 }
 
 // deleteStorage is DELETE /storage/{storage}: it only takes the entry out. A volume cannot be without its storage here, so
