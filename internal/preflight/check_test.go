@@ -1,0 +1,324 @@
+package preflight
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// world is a simulated cluster and a Checker of its plans.
+type world struct {
+	*Checker
+	t   *testing.T
+	sim *pvesim.Sim
+}
+
+// simClock is the cluster's clock, on which a client is one more member that waits.
+type simClock struct{ state.Clock }
+
+// Sleep waits on the cluster's clock.
+func (c simClock) Sleep(ctx context.Context, d time.Duration) error {
+	if v, ok := c.Clock.(interface {
+		Enter()
+		Leave()
+	}); ok {
+		v.Enter()
+		defer v.Leave()
+	}
+	c.Clock.Sleep(d)
+	return ctx.Err()
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	sim, err := pvesim.New(pvesim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	w := &world{t: t, sim: sim}
+	w.as(sim.Credentials().Token)
+	return w
+}
+
+// as makes the Checker that of another identity.
+func (w *world) as(secret string) {
+	w.t.Helper()
+	clock := simClock{w.sim.World().Clock}
+	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialContext: w.sim.DialContext,
+		Clock: clock, APIToken: secret})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(api.Close)
+	jobs := job.New(api, clock)
+	w.Checker = New(jobs, guest.New(jobs))
+}
+
+// change alters the cluster behind everybody's back.
+func (w *world) change(f func(*state.World)) {
+	world := w.sim.World()
+	world.Lock()
+	defer world.Unlock()
+	f(world)
+}
+
+// found is what a check reports: "path: summary: detail".
+func found(all []*guest.FieldError) []string {
+	var texts []string
+	for _, f := range all {
+		texts = append(texts, fmt.Sprintf("%s: %s: %s", f.Path, f.Summary, f.Detail))
+	}
+	return texts
+}
+
+// says compares a report with its beginning and, behind "…", a word of the rest.
+func says(has, want string) bool {
+	begin, word, _ := strings.Cut(want, "…")
+	return strings.HasPrefix(has, begin) && strings.Contains(has, word)
+}
+
+func to[T any](v T) *T { return &v }
+
+// without takes a node out of the cluster.
+func without(w *state.World, node string) {
+	delete(w.Nodes, node)
+	maps.DeleteFunc(w.Volumes, func(key state.VolumeKey, _ *state.Volume) bool { return key.Node == node })
+}
+
+// TestCheck: every fault is reported on the attribute that has it, with what there is instead, and nothing else is.
+func TestCheck(t *testing.T) {
+	golden := &guest.Clone{VMID: 9000}
+	smaller := vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Size: to(int64(1 << 30))}}}
+	for name, c := range map[string]struct {
+		happens func(*state.World)
+		request Request
+		want    []string // as says has it
+	}{
+		"nothing to say": {request: Request{Creating: true, Node: "pve1", VMID: 100,
+			Storages: map[string]string{"disks.scsi0.storage": "local-zfs"},
+			Bridges:  map[string]string{"networks.net0.bridge": "vmbr0"}, Pool: "web", Images: map[string]string{"cdroms.ide2.file": "local:iso/debian.iso"}}},
+		"unknown node":      {request: Request{Node: "pve9", Pool: "none"}, want: []string{`node: Unknown node "pve9": …pve1, pve2`}},
+		"no node given":     {request: Request{Creating: true}, want: []string{"node: No node given: …2 nodes"}},
+		"one node suffices": {happens: func(w *state.World) { without(w, "pve2") }, request: Request{Creating: true}},
+		"node not online": {happens: func(w *state.World) { w.Nodes["pve2"].Online = false }, request: Request{Node: "pve2"},
+			want: []string{"node: Node pve2 is not online"}},
+		"none of the nodes": {happens: func(w *state.World) { w.Nodes["pve2"].Online = false },
+			request: Request{Nodes: []string{"pve2", "pve9"}},
+			want:    []string{"nodes: None of the nodes is online: …Node pve2 is not online. Unknown node"}},
+		"the first that is": {happens: func(w *state.World) { w.Nodes["pve1"].Online = false },
+			request: Request{Nodes: []string{"pve1", "pve2"}}},
+		"taken by a VM": {request: Request{Creating: true, Node: "pve1", VMID: 8000},
+			want: []string{"vmid: VMID 8000 is taken: …VM 8000 (existing) on node pve1"}},
+		"taken by a container": {request: Request{Creating: true, Node: "pve1", VMID: 8100},
+			want: []string{"vmid: VMID 8100 is taken: …Container 8100"}},
+		"taken by what it is to replace": {request: Request{Creating: true, Node: "pve1", VMID: 8000, Name: "existing"}},
+		"taken, but not created":         {request: Request{Node: "pve1", VMID: 8000}},
+		"unknown storages": {request: Request{Node: "pve1",
+			Storages: map[string]string{"disks.scsi1.storage": "b", "disks.scsi0.storage": "a"}},
+			want: []string{`disks.scsi0.storage: Unknown storage "a": …local-zfs`, `disks.scsi1.storage: Unknown storage "b"`}},
+		"storage of another node": {happens: func(w *state.World) { w.Storages["local2"].Nodes = []string{"pve2"} },
+			request: Request{Node: "pve1", Storages: map[string]string{"disks.scsi0.storage": "local2"}},
+			want:    []string{"disks.scsi0.storage: Storage local2 is not on node pve1: It is available on pve2"}},
+		"image on no storage": {request: Request{Node: "pve1", Images: map[string]string{"cdroms.ide2.file": "none:iso/a.iso"}},
+			want: []string{`cdroms.ide2.file: Unknown storage "none"`}},
+		"unknown pool": {request: Request{Node: "pve1", Pool: "db"}, want: []string{`pool: Unknown pool "db": …web`}},
+		"unknown bridges": {request: Request{Node: "pve1",
+			Bridges: map[string]string{"networks.net1.bridge": "vmbr8", "networks.net0.bridge": "vmbr9"}},
+			want: []string{`networks.net0.bridge: Unknown bridge "vmbr9": …vmbr0, vmbr1`, `networks.net1.bridge: Unknown bridge "vmbr8"`}},
+		"nothing to clone": {request: Request{Creating: true, Node: "pve1", Clone: &guest.Clone{Name: "gold"}},
+			want: []string{"clone.name: No VM to clone"}},
+		"linked, and elsewhere": {request: Request{Creating: true, Node: "pve1",
+			Clone: &guest.Clone{VMID: 9000, Storage: "local-lvm"}},
+			want: []string{"clone.storage: A linked clone stays where its template is: …clone.full = true"}},
+		"linked, on another node": {request: Request{Creating: true, Node: "pve2", Clone: golden},
+			want: []string{"clone.full: VM 9000 cannot be cloned to node pve2"}},
+		"a disk that shrinks": {request: Request{Creating: true, Node: "pve1", Clone: golden, Spec: &smaller},
+			want: []string{"scsi0: VM 9000 cannot be cloned like this"}},
+		"a clone": {request: Request{Creating: true, Clone: golden, Spec: &vm.Spec{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if c.happens != nil {
+				w.change(c.happens)
+			}
+			before := w.sim.Snapshot()
+			has := found(w.Check(t.Context(), c.request))
+			if !slices.EqualFunc(has, c.want, says) {
+				t.Errorf("found %q, want %q", has, c.want)
+			}
+			if !bytes.Equal(before, w.sim.Snapshot()) {
+				t.Error("a plan has changed something")
+			}
+		})
+	}
+}
+
+// moved is a VM on pve1, with a disk and a network device, and the request to migrate it to pve2.
+func (w *world) moved(alter func(config map[string]string, m *Moving)) Request {
+	config := map[string]string{"name": "web", "smbios1": "uuid=11111111-2222-3333-4444-000000000400", "scsi0": "shared-nfs:400/vm-400-disk-0.raw,size=1G",
+		"net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0"}
+	m := &Moving{VMID: 400, From: "pve1"}
+	alter(config, m)
+	w.change(func(all *state.World) {
+		for _, value := range config {
+			id, _, _ := strings.Cut(value, ",")
+			if storage, name, ok := strings.Cut(id, ":"); ok && strings.Contains(name, "disk-0") {
+				v := &state.Volume{Storage: storage, Node: "pve1", Name: name, VMID: 400, Content: "images", Format: "raw", Size: 1 << 30}
+				if all.Storages[storage].Shared {
+					v.Node = ""
+				}
+				all.Put(v)
+			}
+		}
+		g := &state.Guest{VMID: 400, Type: "qemu", Node: "pve1", Config: config}
+		if m.Running {
+			g.Running = &state.Running{QMPStatus: "running", StartedAt: all.Clock.Now(), Booted: maps.Clone(config), PID: 4000}
+		}
+		all.Guests[400] = g
+	})
+	m.Prior, m.Planned = vm.Decode(config), vm.Decode(config)
+	return Request{Node: "pve2", Moving: m}
+}
+
+// TestCheckMigration: what stands in the way of a migration is reported where it can be changed, unless the same plan changes it.
+func TestCheckMigration(t *testing.T) {
+	for name, c := range map[string]struct {
+		alter func(config map[string]string, m *Moving)
+		then  func(w *world, r *Request)
+		want  []string
+	}{
+		"nothing in the way": {},
+		"a storage that the target lacks": {alter: func(config map[string]string, _ *Moving) { config["scsi0"] = "local2:400/vm-400-disk-0.raw,size=1G" },
+			then: func(w *world, _ *Request) {
+				w.change(func(all *state.World) { all.Storages["local2"].Nodes = []string{"pve1"} })
+			},
+			want: []string{"disks.scsi0.storage: VM 400 cannot be migrated to node pve2: …storage local2, which node pve2 does not have"}},
+		"one that the plan leaves": {alter: func(config map[string]string, _ *Moving) { config["scsi0"] = "local2:400/vm-400-disk-0.raw,size=1G" },
+			then: func(w *world, r *Request) {
+				w.change(func(all *state.World) { all.Storages["local2"].Nodes = []string{"pve1"} })
+				disk := r.Moving.Planned.Disks["scsi0"]
+				disk.Storage = "shared-nfs"
+				r.Moving.Planned.Disks["scsi0"] = disk
+			}},
+		"a medium of the node": {alter: func(config map[string]string, _ *Moving) { config["ide2"] = "local:iso/debian.iso,media=cdrom" },
+			want: []string{`ide2: VM 400 cannot be migrated to node pve2: …Eject it (file = "none")`}},
+		"a device of the node": {alter: func(config map[string]string, _ *Moving) { config["hostpci0"] = "0000:01:00" },
+			want: []string{"hostpci0: VM 400 cannot be migrated to node pve2: …is a device of node pve1"}},
+		"a bridge that goes": {alter: func(_ map[string]string, m *Moving) { m.Running = true },
+			then: func(w *world, r *Request) {
+				w.change(func(all *state.World) { all.Nodes["pve2"].Bridges = []string{"vmbr1"} })
+				nic := r.Moving.Planned.Networks["net0"]
+				nic.Bridge = to("vmbr1")
+				r.Moving.Planned.Networks["net0"] = nic
+			}, want: []string{"networks.net0.bridge: VM 400 cannot be migrated to node pve2: …runs with net0 on bridge vmbr0"}},
+		"a bridge that goes, of a guest that is off": {then: func(w *world, r *Request) {
+			w.change(func(all *state.World) { all.Nodes["pve2"].Bridges = []string{"vmbr1"} })
+			nic := r.Moving.Planned.Networks["net0"]
+			nic.Bridge = to("vmbr1")
+			r.Moving.Planned.Networks["net0"] = nic
+		}},
+		"no move at all": {alter: func(config map[string]string, _ *Moving) { config["hostpci0"] = "0000:01:00" },
+			then: func(_ *world, r *Request) { r.Node = "pve1" }},
+		"a server that does not say": {alter: func(config map[string]string, _ *Moving) { config["hostpci0"] = "0000:01:00" },
+			then: func(w *world, _ *Request) {
+				w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/migrate"}, Phase: fault.Before, Status: 403, Reason: "no"}})
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if c.alter == nil {
+				c.alter = func(map[string]string, *Moving) {}
+			}
+			r := w.moved(c.alter)
+			if c.then != nil {
+				c.then(w, &r)
+			}
+			has := found(w.Check(t.Context(), r))
+			if !slices.EqualFunc(has, c.want, says) {
+				t.Errorf("found %q, want %q", has, c.want)
+			}
+		})
+	}
+}
+
+// TestCheckCosts: one listing, one list of bridges of each node and one configuration of each template serve the plans of many VMs.
+func TestCheckCosts(t *testing.T) {
+	w := newWorld(t)
+	w.sim.ResetOps()
+	for n := range 20 {
+		r := Request{Creating: true, Node: "pve1", VMID: 100 + n, Clone: &guest.Clone{VMID: 9000}, Spec: &vm.Spec{},
+			Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}, Bridges: map[string]string{"networks.net0.bridge": "vmbr0"}}
+		if all := w.Check(t.Context(), r); len(all) > 0 {
+			t.Errorf("%q", found(all))
+		}
+	}
+	var asked []string
+	for _, op := range w.sim.Ops() {
+		if op.Method != http.MethodGet {
+			t.Errorf("%s %s", op.Method, op.Path)
+		}
+		asked = append(asked, op.Path)
+	}
+	slices.Sort(asked)
+	want := []string{"/cluster/resources", "/nodes/{node}/network", "/nodes/{node}/qemu/{vmid}/config"}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestCheckIsSilentOnWhatItMayNotSee: who sees no storages, pools or bridges is told nothing of them; a cluster that cannot be
+// listed at all is said to be so.
+func TestCheckIsSilentOnWhatItMayNotSee(t *testing.T) {
+	w := newWorld(t)
+	w.change(func(all *state.World) {
+		all.Roles["TerraformProvider"] = []string{"VM.Audit", "VM.Allocate", "Sys.Audit"}
+		delete(all.Pools, "web")
+	})
+	r := Request{Node: "pve1", Storages: map[string]string{"disks.scsi0.storage": "none"}, Pool: "none"}
+	if all := found(w.Check(t.Context(), r)); len(all) > 0 {
+		t.Errorf("%q", all)
+	}
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/network"}, Phase: fault.Before, Status: 403, Reason: "no"}})
+	if all := found(w.Check(t.Context(), Request{Node: "pve1", Bridges: map[string]string{"networks.net0.bridge": "none"}})); len(all) > 0 {
+		t.Errorf("%q", all)
+	}
+	w = newWorld(t)
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/cluster/resources"}, Phase: fault.Before, Times: -1, Reason: "no quorum"}})
+	all := w.Check(t.Context(), Request{Node: "pve1"})
+	if len(all) != 1 || all[0].Path != "" || all[0].Summary != "Cannot look at the cluster" || !strings.Contains(all[0].Error(), "no quorum") {
+		t.Errorf("%q", found(all))
+	}
+	if w.Place(t.Context(), []string{"pve1"}) != "" {
+		t.Error("a place in a cluster that cannot be listed")
+	}
+}
+
+// TestPlace is the first node that is online, or none.
+func TestPlace(t *testing.T) {
+	w := newWorld(t)
+	w.change(func(all *state.World) { all.Nodes["pve1"].Online = false })
+	for want, nodes := range map[string][]string{"pve2": {"pve1", "pve2"}, "": {"pve1", "pve9"}} {
+		if got := w.Place(t.Context(), nodes); got != want {
+			t.Errorf("of %v: %q", nodes, got)
+		}
+	}
+}
