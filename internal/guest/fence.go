@@ -183,7 +183,8 @@ func (f *Fence) Sees(ctx context.Context, s *Guests) error {
 			seen = append(seen, storage)
 			continue
 		}
-		f.Blind[storage] = errors.New("needs Datastore.Allocate on the storage, or Datastore.Audit there and VM.Config.Disk on /vms, to see volumes without a VM")
+		f.Blind[storage] = errors.New("needs Datastore.Allocate on the storage, or Datastore.Audit there and VM.Config.Disk on /vms, " +
+			"to see volumes without a VM")
 	}
 	f.Storages = seen
 	return nil

@@ -115,7 +115,8 @@ func Guard(ref Ref, node string, config map[string]string) error {
 
 // HalfDestroyed is the error for a VM of which a destroy that died has left only a lock.
 func HalfDestroyed(ref Ref, node string, err error) error {
-	text := fmt.Sprintf("VM %d on node %s is half destroyed: all that is left of its configuration is the lock of a destroy, so nothing proves that it is the VM in state. "+
+	text := fmt.Sprintf("VM %d on node %s is half destroyed: all that is left of its configuration is the lock of a destroy, "+
+		"so nothing proves that it is the VM in state. "+
 		"It was not touched. If no task is at work on it, `qm unlock %d && qm destroy %d --purge` as root on node %s removes it; "+
 		"volumes that are left over then show in `pvesm list STORAGE --vmid %d`", ref.VMID, node, ref.VMID, ref.VMID, node, ref.VMID)
 	if err != nil {

@@ -184,7 +184,8 @@ func (s *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error
 		return Guest{}, fmt.Errorf("VM %d on node %s is locked (%s): it is half made, or half destroyed. Wait for the task that holds the lock; "+
 			"if none runs, remove it with `qm unlock %d && qm destroy %d --purge` on the node", vmid, node, lock, vmid, vmid)
 	}
-	if mark, ok := ParseStamp(config.Current()["description"]); ok && mark.VMID == vmid && !s.isComplete(ctx, resources, node, mark, config.Current()) {
+	mark, stamped := ParseStamp(config.Current()["description"])
+	if stamped && mark.VMID == vmid && !s.isComplete(ctx, resources, node, mark, config.Current()) {
 		return Guest{}, fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it, until %s at the latest",
 			vmid, node, mark.TX, mark.Deadline)
 	}
@@ -211,7 +212,8 @@ func (s *Guests) isComplete(ctx context.Context, resources pve.Resources, node s
 
 // nothing is the refusal to adopt an id without a configuration, with the volumes that carry the id, if there are any.
 func (s *Guests) nothing(ctx context.Context, resources pve.Resources, node string, vmid int) error {
-	text := fmt.Sprintf("there is no VM %d in the cluster: no configuration of it exists on any node that this identity may see (VM.Audit)", vmid)
+	text := fmt.Sprintf("there is no VM %d in the cluster: no configuration of it exists on any node that this identity may see "+
+		"(VM.Audit)", vmid)
 	if node != "" {
 		text = fmt.Sprintf("there is no VM %d on node %s: it has no configuration there", vmid, node)
 	}

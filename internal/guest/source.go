@@ -132,15 +132,18 @@ func (c *Clone) Migrates(resources pve.Resources, source pve.Resource, config ma
 		return false, &FieldError{Path: path, Summary: fmt.Sprintf("VM %d cannot be cloned to node %s", source.VMID, node), Detail: detail}
 	}
 	if medium != "" {
-		return refuse("node", fmt.Sprintf("Its medium %s is on a storage of node %s alone. Eject it there, use a shared storage, or leave the clone on node %s", medium, source.Node, source.Node))
+		return refuse("node", fmt.Sprintf("Its medium %s is on a storage of node %s alone. Eject it there, use a shared storage, "+
+			"or leave the clone on node %s", medium, source.Node, source.Node))
 	}
 	if linked := c.Full == nil && source.Template || c.Full != nil && !*c.Full; linked {
-		return refuse("clone.full", fmt.Sprintf("A linked clone stays where its template is, and the template has disks on a storage of node %s alone. "+
+		return refuse("clone.full", fmt.Sprintf("A linked clone stays where its template is, "+
+			"and the template has disks on a storage of node %s alone. "+
 			"Set clone.full = true, or leave the clone on node %s", source.Node, source.Node))
 	}
 	for _, storage := range slices.Sorted(maps.Keys(local)) {
 		if _, ok := resources.Storage(node, storage); !ok {
-			return refuse("clone.storage", fmt.Sprintf("The clone is made on node %s and then migrated, and node %s has no storage %s. Set clone.storage to one that both nodes have",
+			return refuse("clone.storage", fmt.Sprintf("The clone is made on node %s and then migrated, and node %s has no storage %s. "+
+				"Set clone.storage to one that both nodes have",
 				source.Node, node, storage))
 		}
 	}

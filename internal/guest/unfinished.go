@@ -72,8 +72,10 @@ func IsPlaceholder(vmid int, config map[string]string) bool {
 //   - Somebody has taken snapshots of it, or rolled it back.
 //   - It runs, and has done so for longer than a create may take.
 //   - The last task that made it was a restore; or none is known that could be the create, since PVE keeps its list of tasks
-//     for some time only. That of a VM without disks, in which nothing can be lost, is not asked for. An identity sees the tasks of others with Sys.Audit (pve-manager API2/Tasks.pm).
-func (s *Guests) WhyComplete(ctx context.Context, resources pve.Resources, node string, mark Stamp, config map[string]string) (string, error) {
+//     for some time only. That of a VM without disks, in which nothing can be lost, is not asked for. An identity sees the
+//     tasks of others with Sys.Audit (pve-manager API2/Tasks.pm).
+func (s *Guests) WhyComplete(ctx context.Context, resources pve.Resources, node string, mark Stamp, config map[string]string,
+) (string, error) {
 	snapshots, err := s.api.Snapshots(ctx, node, mark.VMID)
 	if err != nil {
 		return "", err
@@ -86,8 +88,10 @@ func (s *Guests) WhyComplete(ctx context.Context, resources pve.Resources, node 
 		return "", err
 	}
 	now := s.Now()
-	if up := time.Duration(status.Uptime) * time.Second; status.IsRunning() && (up > lease && now.After(mark.Deadline) || now.Add(-up).After(mark.Deadline)) {
-		return fmt.Sprintf("it runs since %s, for longer than a create takes", now.Add(-up).UTC().Format(time.RFC3339)), nil
+	up := time.Duration(status.Uptime) * time.Second
+	since := now.Add(-up)
+	if status.IsRunning() && (up > lease && now.After(mark.Deadline) || since.After(mark.Deadline)) {
+		return fmt.Sprintf("it runs since %s, for longer than a create takes", since.UTC().Format(time.RFC3339)), nil
 	}
 	if len(vm.Slots(config)) == 0 {
 		return "", nil

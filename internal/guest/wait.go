@@ -37,7 +37,8 @@ type WaitError struct {
 
 // Error says that the VM is complete, what was waited for, and why it did not come.
 func (e *WaitError) Error() string {
-	text := fmt.Sprintf("VM %d on node %s is complete: everything that was planned has been done, and nothing was taken back. Only waiting for %s failed: %s",
+	text := fmt.Sprintf("VM %d on node %s is complete: everything that was planned has been done, and nothing was taken back. "+
+		"Only waiting for %s failed: %s",
 		e.VMID, e.Node, e.Wanted, e.Reason)
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
@@ -226,7 +227,8 @@ func (w *waiting) late() string {
 	text := fmt.Sprintf("it did not come within %s", w.w.Timeout)
 	switch {
 	case w.heard && (w.w.IPv4 || w.w.IPv6):
-		text += ". The agent answers, but reports none for a network device of the VM (loopback, link-local and interfaces with other MAC addresses do not count)"
+		text += ". The agent answers, but reports none for a network device of the VM " +
+			"(loopback, link-local and interfaces with other MAC addresses do not count)"
 	case w.last != "":
 		text += ". The last word: " + strings.TrimSpace(w.last)
 	}

@@ -117,11 +117,14 @@ func (e *InterruptedError) Error() string {
 	var ended *pve.TaskError
 	switch {
 	case e.Running && e.Err != nil:
-		return fmt.Sprintf("%s could not be stopped (%v) and still runs; `pvenode task status %s` on node %s shows when it has ended", what, e.Err, e.Task, e.Task.Node())
+		return fmt.Sprintf("%s could not be stopped (%v) and still runs; `pvenode task status %s` on node %s shows when it has ended",
+			what, e.Err, e.Task, e.Task.Node())
 	case e.Running:
-		return fmt.Sprintf("%s is not safe to stop, and still runs; `pvenode task status %s` on node %s shows when it has ended", what, e.Task, e.Task.Node())
+		return fmt.Sprintf("%s is not safe to stop, and still runs; `pvenode task status %s` on node %s shows when it has ended",
+			what, e.Task, e.Task.Node())
 	case errors.As(e.Err, &ended) && ended.Killed():
-		return fmt.Sprintf("%s was stopped, but was killed before it had cleaned up: look for volumes that no configuration names (`pvesm list STORAGE --vmid %s` on node %s)",
+		return fmt.Sprintf("%s was stopped, but was killed before it had cleaned up: look for volumes that no configuration names "+
+			"(`pvesm list STORAGE --vmid %s` on node %s)",
 			what, e.Task.ID(), e.Task.Node())
 	case e.Stopped:
 		return fmt.Sprintf("%s was stopped: %v", what, e.Err)

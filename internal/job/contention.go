@@ -85,7 +85,8 @@ func (q *Queue) locked(ctx context.Context, cause, ended error) error {
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	held, err := q.s.Holder(look, q.Node, q.vmid, cause)
-	return &LockedError{Err: cause, Waited: q.s.Clock.Now().Sub(q.since).Round(time.Second), Held: held.String(), Next: held.next(err), ended: ended}
+	waited := q.s.Clock.Now().Sub(q.since).Round(time.Second)
+	return &LockedError{Err: cause, Waited: waited, Held: held.String(), Next: held.next(err), ended: ended}
 }
 
 // LockedError says that a lock of somebody else stood in the way until the time was over. Nothing was done.
