@@ -75,7 +75,8 @@ func TestFence(t *testing.T) {
 	}
 	w.put("local-zfs", "vm-400-disk-5")
 	w.change(func(all *state.World) {
-		all.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-4000-disk-0", VMID: 4000, Content: "images", Format: "raw", Size: 1})
+		all.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-4000-disk-0", VMID: 4000,
+			Content: "images", Format: "raw", Size: 1})
 	})
 	if diff := cmp.Diff([]string{"local-zfs:vm-400-disk-5"}, w.strays(f)); diff != "" {
 		t.Error(diff)
@@ -137,7 +138,8 @@ func TestFencesShareAListing(t *testing.T) {
 	w.change(func(all *state.World) {
 		for vmid := 500; vmid < 508; vmid++ {
 			for storage, name := range names {
-				all.Put(&state.Volume{Storage: storage, Node: "pve1", Name: fmt.Sprintf(name, vmid), VMID: vmid, Content: "images", Format: "raw", Size: 1 << 30})
+				all.Put(&state.Volume{Storage: storage, Node: "pve1", Name: fmt.Sprintf(name, vmid), VMID: vmid,
+					Content: "images", Format: "raw", Size: 1 << 30})
 			}
 		}
 	})
@@ -173,7 +175,8 @@ func TestFencesShareAListing(t *testing.T) {
 // TestListingFilter: a listing is that of one VMID where only one is waited for, however often.
 func TestListingFilter(t *testing.T) {
 	l := &volumeList{wanted: map[int]int{}}
-	for _, step := range []struct{ vmid, n, filter int }{{100, 1, 100}, {100, 1, 100}, {200, 1, 0}, {100, -1, 0}, {100, -1, 200}, {200, -1, 0}} {
+	for _, step := range []struct{ vmid, n, filter int }{{100, 1, 100}, {100, 1, 100}, {200, 1, 0}, {100, -1, 0},
+		{100, -1, 200}, {200, -1, 0}} {
 		if l.want(step.vmid, step.n); l.filter() != step.filter {
 			t.Errorf("after %+v: %d", step, l.filter())
 		}

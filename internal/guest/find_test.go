@@ -48,7 +48,8 @@ func TestFind(t *testing.T) {
 		"refused": {happens: refused, seen: Unknown, kind: pve.Denied, asks: []string{pendingPath, nextIDPath}},
 		"gone from the pool that gave the right to read it": {happens: func(w *world) { removed(w); refused(w) },
 			seen: Gone, kind: pve.Denied, asks: []string{pendingPath, nextIDPath, listPath}},
-		"a server that fails": {happens: func(w *world) { fails(w, fault.Rule{Times: -1, Reason: "out of order"}) }, seen: Unknown, says: []string{"read VM 400 on node pve1", "out of order"},
+		"a server that fails": {happens: func(w *world) { fails(w, fault.Rule{Times: -1, Reason: "out of order"}) }, seen: Unknown,
+			says: []string{"read VM 400 on node pve1", "out of order"},
 			asks: []string{pendingPath, pendingPath, pendingPath}},
 	} {
 		t.Run(name, func(t *testing.T) {

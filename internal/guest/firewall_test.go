@@ -101,7 +101,8 @@ func TestFound19NobodyIsLockedOut(t *testing.T) {
 				}
 				for i, edit := range planSafely(has, want) {
 					if !passes(edit.after, port, policy) {
-						t.Fatalf("port %s (policy %v) is shut by edit %d, %s, on the way from %v to %v: %v", port, policy, i, edit.verb, has, want, edit.after)
+						t.Fatalf("port %s (policy %v) is shut by edit %d, %s, on the way from %v to %v: %v", port, policy, i,
+							edit.verb, has, want, edit.after)
 					}
 				}
 			}
@@ -168,11 +169,13 @@ func TestFound19TighterOptionsComeLast(t *testing.T) {
 func TestOnlyWhatDiffersIsSent(t *testing.T) {
 	before := map[string]string{"state": "started", "comment": "a", "max_restart": "3"}
 	for name, tt := range map[string]struct{ after, has, want map[string]string }{
-		"nothing":                {before, before, map[string]string{}},
-		"one changes":            {map[string]string{"state": "started", "comment": "b", "max_restart": "3"}, before, map[string]string{"comment": "b"}},
+		"nothing": {before, before, map[string]string{}},
+		"one changes": {map[string]string{"state": "started", "comment": "b", "max_restart": "3"},
+			before, map[string]string{"comment": "b"}},
 		"one goes":               {map[string]string{"state": "started", "comment": "a"}, before, map[string]string{"delete": "max_restart"}},
 		"a state is never reset": {map[string]string{"comment": "a", "max_restart": "3"}, before, map[string]string{}},
-		"it is so already":       {map[string]string{"state": "ignored", "comment": "a"}, map[string]string{"state": "ignored", "comment": "a"}, map[string]string{}},
+		"it is so already": {map[string]string{"state": "ignored", "comment": "a"},
+			map[string]string{"state": "ignored", "comment": "a"}, map[string]string{}},
 		"what somebody else changed is left alone": {map[string]string{"state": "started", "comment": "b", "max_restart": "3"},
 			map[string]string{"state": "ignored", "comment": "a"}, map[string]string{"comment": "b"}},
 	} {

@@ -97,7 +97,8 @@ func TestChangeHAAmongOthers(t *testing.T) {
 		kind  pve.Kind
 	}{
 		"answer lost": {rules: []fault.Rule{{Match: fault.Match{Method: "PUT", Path: haPath}, Phase: fault.After}}, puts: 1},
-		"lost before": {rules: []fault.Rule{{Match: fault.Match{Method: "PUT", Path: haPath}, Phase: fault.Before, Status: 596, Reason: "timeout"}}, puts: 2},
+		"lost before": {rules: []fault.Rule{{Match: fault.Match{Method: "PUT", Path: haPath}, Phase: fault.Before, Status: 596,
+			Reason: "timeout"}}, puts: 2},
 		"another's change": {rules: []fault.Rule{{Match: fault.Match{Method: "PUT", Path: haPath}, Phase: fault.Before,
 			Reason: "detected modified configuration - file changed by other user? Try again."}}, puts: 2},
 		"denied": {rules: []fault.Rule{{Match: fault.Match{Method: "PUT", Path: haPath}, Phase: fault.Before, Status: 403, Reason: "no"}},

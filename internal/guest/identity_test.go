@@ -42,7 +42,8 @@ func TestGuard(t *testing.T) {
 	config := map[string]string{"smbios1": "uuid=bbb", "meta": "creation-qemu=9.0,ctime=1"}
 	ref := Ref{VMID: 100, Node: "pve1", Identity: Identity{UUID: "aaa"}}
 	var stranger *IdentityError
-	if err := Guard(ref, "pve1", config); !errors.As(err, &stranger) || !strings.Contains(err.Error(), "aaa") || !strings.Contains(err.Error(), "bbb") {
+	if err := Guard(ref, "pve1", config); !errors.As(err, &stranger) || !strings.Contains(err.Error(), "aaa") ||
+		!strings.Contains(err.Error(), "bbb") {
 		t.Errorf("a stranger passed, or is not named: %v", err)
 	}
 	ref.NextUUID = "ccc"

@@ -111,7 +111,8 @@ func TestStart(t *testing.T) {
 }
 
 func TestTimesAsPVETakesThem(t *testing.T) {
-	for limit, want := range map[time.Duration]string{0: "1", 500 * time.Millisecond: "1", 90 * time.Second: "90", 1900 * time.Millisecond: "1"} {
+	for limit, want := range map[time.Duration]string{0: "1", 500 * time.Millisecond: "1",
+		90 * time.Second: "90", 1900 * time.Millisecond: "1"} {
 		if got := Within(limit)["timeout"]; got != want {
 			t.Errorf("%s: %s, want %s", limit, got, want)
 		}

@@ -75,8 +75,9 @@ func TestReadJudges(t *testing.T) {
 		identity string // of what was read; "" if nothing was, or it is not proven
 		says     string
 	}{
-		"ours":                    {seen: Found, identity: theUUID},
-		"another":                 {happens: func(g *state.Guest) { g.Config["smbios1"] = "uuid=99999999-2222-3333-4444-000000000400" }, seen: Found, says: "is not the VM in state"},
+		"ours": {seen: Found, identity: theUUID},
+		"another": {happens: func(g *state.Guest) { g.Config["smbios1"] = "uuid=99999999-2222-3333-4444-000000000400" },
+			seen: Found, says: "is not the VM in state"},
 		"state knows no identity": {ref: func(r *Ref) { r.Identity = Identity{} }, seen: Found, identity: theUUID},
 		"our failed create's": {happens: func(g *state.Guest) { g.Config["description"] = mark.String() },
 			ref: func(r *Ref) { r.Identity, r.Proof = Identity{}, proof }, seen: Found, identity: theUUID},

@@ -5,7 +5,8 @@ import (
 )
 
 func TestUses(t *testing.T) {
-	config := map[string]string{"scsi0": "local-zfs:vm-100-disk-0,size=1G", "unused0": "local-zfs:vm-100-disk-1", "ide2": "file=local:100/vm-100-cloudinit.qcow2,media=cdrom"}
+	config := map[string]string{"scsi0": "local-zfs:vm-100-disk-0,size=1G", "unused0": "local-zfs:vm-100-disk-1",
+		"ide2": "file=local:100/vm-100-cloudinit.qcow2,media=cdrom"}
 	for volume, want := range map[string]bool{"local-zfs:vm-100-disk-0": true, "local-zfs:vm-100-disk-1": true,
 		"local:100/vm-100-cloudinit.qcow2": true, "local-zfs:vm-100-disk-10": false, "local-zfs:vm-100-disk": false} {
 		if Uses(config, volume) != want {

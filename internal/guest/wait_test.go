@@ -45,10 +45,12 @@ func TestAwait(t *testing.T) {
 		says    []string // an error; nil: it came
 		within  time.Duration
 	}{
-		"nothing":            {before: silent},
-		"the agent":          {wait: &Wait{Agent: true}, within: time.Second},
-		"an address":         {wait: &Wait{IPv4: true}, before: func(w *world) { answers(w, "10.0.0.1/24") }, within: time.Second},
-		"an address that is": {wait: &Wait{IPv6: true, Timeout: 20 * time.Second}, before: func(w *world) { answers(w, "10.0.0.1/24", "fe80::1/64") }, within: 21 * time.Second, says: []string{"an IPv6 address", "within 20s", "The agent answers, but reports none", "VM 400 on node pve1 is complete"}},
+		"nothing":    {before: silent},
+		"the agent":  {wait: &Wait{Agent: true}, within: time.Second},
+		"an address": {wait: &Wait{IPv4: true}, before: func(w *world) { answers(w, "10.0.0.1/24") }, within: time.Second},
+		"an address that is": {wait: &Wait{IPv6: true, Timeout: 20 * time.Second},
+			before: func(w *world) { answers(w, "10.0.0.1/24", "fe80::1/64") }, within: 21 * time.Second,
+			says: []string{"an IPv6 address", "within 20s", "The agent answers, but reports none", "VM 400 on node pve1 is complete"}},
 		"one that comes late": {wait: &Wait{IPv4: true}, before: silent, each: func(w *world, pause int) {
 			if pause == 5 {
 				answers(w, "10.0.0.1/24")
@@ -56,22 +58,28 @@ func TestAwait(t *testing.T) {
 		}, within: 30 * time.Second},
 		"one that never comes": {wait: &Wait{IPv4: true, IPv6: true}, before: silent, within: 6 * time.Minute,
 			says: []string{"an IPv4 address and an IPv6 address", "did not come within 5m0s", "The last word: "}},
-		"a guest that stops": {wait: &Wait{Agent: true}, before: silent, each: func(w *world, _ int) { w.vm(func(g *state.Guest) { g.Running = nil }) },
+		"a guest that stops": {wait: &Wait{Agent: true}, before: silent,
+			each:   func(w *world, _ int) { w.vm(func(g *state.Guest) { g.Running = nil }) },
 			within: time.Minute, says: []string{"the guest has stopped while it was waited for"}},
-		"one that HA starts again": {wait: &Wait{Agent: true, Timeout: time.Minute}, before: func(w *world) { w.vm(func(g *state.Guest) { g.Running = nil }) },
-			guest: func(g *Guest) { g.HA = &HA{} }, within: 61 * time.Second, says: []string{"HA is to start it"}},
-		"one that moves": {wait: &Wait{Agent: true}, before: func(w *world) { w.vm(func(g *state.Guest) { g.Node = "pve2" }) }, within: time.Second},
-		"one that is removed": {wait: &Wait{Agent: true}, before: func(w *world) { w.change(func(all *state.World) { delete(all.Guests, theVM) }) },
+		"one that HA starts again": {wait: &Wait{Agent: true, Timeout: time.Minute},
+			before: func(w *world) { w.vm(func(g *state.Guest) { g.Running = nil }) },
+			guest:  func(g *Guest) { g.HA = &HA{} }, within: 61 * time.Second, says: []string{"HA is to start it"}},
+		"one that moves": {wait: &Wait{Agent: true}, before: func(w *world) { w.vm(func(g *state.Guest) { g.Node = "pve2" }) },
+			within: time.Second},
+		"one that is removed": {wait: &Wait{Agent: true},
+			before: func(w *world) { w.change(func(all *state.World) { delete(all.Guests, theVM) }) },
 			within: time.Second, says: []string{"somebody has removed it"}},
 		"one that has stopped already": {wait: &Wait{Agent: true}, guest: func(g *Guest) { g.Status = "stopped" }, started: true,
 			says: []string{"the guest has stopped right after its start"}},
 		"one that is to be off": {wait: &Wait{Agent: true}, guest: func(g *Guest) { g.Status = "stopped" }},
-		"no agent":              {wait: &Wait{Agent: true}, guest: func(g *Guest) { g.Spec.Agent.Enabled = nil }, says: []string{"Set agent.enabled = true"}},
+		"no agent": {wait: &Wait{Agent: true}, guest: func(g *Guest) { g.Spec.Agent.Enabled = nil },
+			says: []string{"Set agent.enabled = true"}},
 		"an agent after the restart": {wait: &Wait{Agent: true}, guest: func(g *Guest) { g.Pending = []string{"agent"} },
 			says: []string{"PVE adds the agent's device at the next start only"}},
 		"no device": {wait: &Wait{IPv4: true}, guest: func(g *Guest) { g.Spec.Networks = nil }, says: []string{"it has no network device"}},
 		"no right": {wait: &Wait{Agent: true}, before: func(w *world) {
-			w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/agent/network-get-interfaces"}, Phase: fault.Before, Status: 403, Reason: "no"}})
+			w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/agent/network-get-interfaces"},
+				Phase: fault.Before, Status: 403, Reason: "no"}})
 		}, within: time.Second, says: []string{"the agent may not be asked"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +148,8 @@ func TestAwaitWarns(t *testing.T) {
 
 // TestFirstDeviceWins: a later device's address counts when the earlier ones have had their time.
 func TestFirstDeviceWins(t *testing.T) {
-	w := newWorld(t, map[string]string{"agent": "1", "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0", "net1": "virtio=BC:24:11:00:00:02,bridge=vmbr0"})
+	w := newWorld(t, map[string]string{"agent": "1", "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0",
+		"net1": "virtio=BC:24:11:00:00:02,bridge=vmbr0"})
 	w.run(time.Hour)
 	w.vm(func(g *state.Guest) {
 		g.Agent = &state.Agent{Interfaces: []state.AgentInterface{{Name: "eth1", MAC: "bc:24:11:00:00:02", Addresses: []string{"10.0.0.2/24"}}}}

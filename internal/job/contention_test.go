@@ -36,14 +36,16 @@ func contending(chance func() float64) (*Runner, *recorder) {
 	return s, clock
 }
 
-var errLocked = &pve.Error{Op: "put VM 100 into a pool", Status: 500, Kind: pve.Locked, Message: "cfs-lock 'file-user_cfg' error: got lock request timeout"}
+var errLocked = &pve.Error{Op: "put VM 100 into a pool", Status: 500, Kind: pve.Locked,
+	Message: "cfs-lock 'file-user_cfg' error: got lock request timeout"}
 
 // TestContendBacksOff: each pause is drawn around the next step of a doubling series, and never beyond the deadline.
 func TestContendBacksOff(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	drawn := rand.New(rand.NewPCG(seed, 1))
-	for name, chance := range map[string]func() float64{"low": func() float64 { return 0 }, "high": func() float64 { return 0.999 }, "drawn": drawn.Float64} {
+	low, high := func() float64 { return 0 }, func() float64 { return 0.999 }
+	for name, chance := range map[string]func() float64{"low": low, "high": high, "drawn": drawn.Float64} {
 		s, clock := contending(chance)
 		tries := 0
 		err := s.Contend(t.Context(), "", 0, func(context.Context) error { tries++; return errLocked })
@@ -73,7 +75,8 @@ func TestContendKeepsTheDeadline(t *testing.T) {
 	if waited := clock.now.Sub(start); waited > 55*time.Second || waited < 40*time.Second {
 		t.Errorf("waited %s of a minute", waited)
 	}
-	for _, phrase := range []string{errLocked.Error(), "The lock file-user_cfg is held by somebody else", "Nothing was done", "timeouts attribute"} {
+	for _, phrase := range []string{errLocked.Error(), "The lock file-user_cfg is held by somebody else",
+		"Nothing was done", "timeouts attribute"} {
 		if err == nil || !strings.Contains(err.Error(), phrase) {
 			t.Errorf("%q is not in %v", phrase, err)
 		}
@@ -86,13 +89,15 @@ func TestContendIsInterrupted(t *testing.T) {
 	clock.cancel = cancel
 	tries := 0
 	err := s.Contend(ctx, "", 100, func(context.Context) error { tries++; return errLocked })
-	if !errors.Is(err, context.Canceled) || !pve.IsKind(err, pve.Locked) || tries != 3 || !strings.Contains(err.Error(), "interrupted after") {
+	if !errors.Is(err, context.Canceled) || !pve.IsKind(err, pve.Locked) || tries != 3 ||
+		!strings.Contains(err.Error(), "interrupted after") {
 		t.Errorf("after %d tries: %v", tries, err)
 	}
 }
 
 func TestContendStopsAtOtherErrors(t *testing.T) {
-	for _, want := range []error{nil, errors.New("other"), &pve.Error{Status: 500, Kind: pve.Locked, Message: "clone failed: got lock request timeout"},
+	for _, want := range []error{nil, errors.New("other"), &pve.Error{Status: 500, Kind: pve.Locked,
+		Message: "clone failed: got lock request timeout"},
 		&pve.Error{Status: 500, Kind: pve.Locked, Message: "VM is locked (suspended)"}} {
 		s, clock := contending(rand.Float64)
 		tries := 0
@@ -116,7 +121,8 @@ func TestHolderTellsWhoMayHoldALock(t *testing.T) {
 		lock, typ, id string
 		want          bool
 	}{
-		{"backup", "vzdump", "100", true}, {"backup", "vzdump", "", true}, {"backup", "vzdump", "101", false}, {"backup", "qmstart", "100", false},
+		{"backup", "vzdump", "100", true}, {"backup", "vzdump", "", true}, {"backup", "vzdump", "101", false},
+		{"backup", "qmstart", "100", false},
 		{"clone", "qmclone", "9000", true}, {"migrate", "qmigrate", "100", true}, {"snapshot", "qmsnapshot", "100", true},
 		{"rollback", "qmsnapshot", "100", false}, {"unheard-of", "anything", "100", true},
 		{"", "qmshutdown", "100", true}, {"", "qmshutdown", "101", false}, {"", "vzdump", "", false},
@@ -126,8 +132,10 @@ func TestHolderTellsWhoMayHoldALock(t *testing.T) {
 			t.Errorf("lock %q, task %s of %q: %t", tt.lock, tt.typ, tt.id, got)
 		}
 	}
-	many := Holder{Node: "pve1", VMID: 100, Lock: "clone", Runs: []pve.UPID{upid("qmclone", "1"), upid("qmclone", "2"), upid("qmclone", "3"), upid("qmclone", "4")}}
-	if text := many.String(); !strings.Contains(text, "VM 100 is locked (clone) perhaps by qmclone of root@pam since 2026-") || !strings.HasSuffix(text, " and 1 more") {
+	many := Holder{Node: "pve1", VMID: 100, Lock: "clone",
+		Runs: []pve.UPID{upid("qmclone", "1"), upid("qmclone", "2"), upid("qmclone", "3"), upid("qmclone", "4")}}
+	if text := many.String(); !strings.Contains(text, "VM 100 is locked (clone) perhaps by qmclone of root@pam since 2026-") ||
+		!strings.HasSuffix(text, " and 1 more") {
 		t.Error(text)
 	}
 }
@@ -136,7 +144,8 @@ func TestHolderTellsWhoMayHoldALock(t *testing.T) {
 func TestInterrupting(t *testing.T) {
 	for typ, want := range map[string]interruption{
 		"qmcreate": {stop: true}, "qmclone": {stop: true}, "qmmove": {stop: true}, "qmigrate": {stop: true}, "qmshutdown": {stop: true},
-		"qmconfig": {await: shortTime, stop: true}, "qmdestroy": {await: graceTime}, "qmtemplate": {await: graceTime}, "resize": {await: graceTime},
+		"qmconfig": {await: shortTime, stop: true}, "qmdestroy": {await: graceTime},
+		"qmtemplate": {await: graceTime}, "resize": {await: graceTime},
 		"qmstart": {await: graceTime}, "qmreboot": {await: graceTime}, "imgdel": {await: graceTime}, "hamigrate": {await: graceTime},
 	} {
 		if got := interrupting(typ); got != want {
@@ -151,12 +160,17 @@ func TestInterruptedErrorSaysWhatBecameOfTheTask(t *testing.T) {
 		return &pve.TaskError{Op: "task qmmove of VM 100 on node pve1", UPID: upid, ExitStatus: exit}
 	}
 	for want, err := range map[string]*InterruptedError{
-		"interrupted: task " + string(upid) + " was stopped: ":                          {Stopped: true, Err: ended("received interrupt"), ended: context.Canceled},
-		"the time is over: task " + string(upid) + " was stopped: ":                     {Stopped: true, Err: ended("received interrupt"), ended: context.DeadlineExceeded},
-		"`pvesm list STORAGE --vmid 100` on node pve1":                                  {Stopped: true, Err: ended("unexpected status"), ended: context.Canceled},
-		"is not safe to stop, and still runs; `pvenode task status " + string(upid):     {Running: true, ended: context.Canceled},
-		"could not be stopped (no permission) and still runs":                           {Running: true, Stopped: true, Err: errors.New("no permission"), ended: context.Canceled},
-		"was awaited, and failed: task qmmove of VM 100 on node pve1: no space on disk": {Err: ended("no space on disk"), ended: context.Canceled},
+		"interrupted: task " + string(upid) + " was stopped: ": {
+			Stopped: true, Err: ended("received interrupt"), ended: context.Canceled},
+		"the time is over: task " + string(upid) + " was stopped: ": {
+			Stopped: true, Err: ended("received interrupt"), ended: context.DeadlineExceeded},
+		"`pvesm list STORAGE --vmid 100` on node pve1": {
+			Stopped: true, Err: ended("unexpected status"), ended: context.Canceled},
+		"is not safe to stop, and still runs; `pvenode task status " + string(upid): {Running: true, ended: context.Canceled},
+		"could not be stopped (no permission) and still runs": {
+			Running: true, Stopped: true, Err: errors.New("no permission"), ended: context.Canceled},
+		"was awaited, and failed: task qmmove of VM 100 on node pve1: no space on disk": {Err: ended("no space on disk"),
+			ended: context.Canceled},
 	} {
 		err.Task = upid
 		if !strings.Contains(err.Error(), want) || !errors.Is(err, err.ended) {

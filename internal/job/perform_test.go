@@ -117,10 +117,11 @@ func TestOnce(t *testing.T) {
 		guessed int
 		kind    pve.Kind
 	}{
-		"answered":                          {made: true},
-		"answer lost":                       {rules: []fault.Rule{lost(fault.After)}, made: true, guessed: 1},
-		"request lost":                      {rules: []fault.Rule{lost(fault.Before)}, failed: true, kind: pve.Ambiguous},
-		"request lost, but what it was for": {rules: []fault.Rule{lost(fault.Before)}, done: func(context.Context) (bool, error) { return true, nil }},
+		"answered":     {made: true},
+		"answer lost":  {rules: []fault.Rule{lost(fault.After)}, made: true, guessed: 1},
+		"request lost": {rules: []fault.Rule{lost(fault.Before)}, failed: true, kind: pve.Ambiguous},
+		"request lost, but what it was for": {rules: []fault.Rule{lost(fault.Before)},
+			done: func(context.Context) (bool, error) { return true, nil }},
 		"request lost, and who knows": {rules: []fault.Rule{lost(fault.Before)},
 			done: func(context.Context) (bool, error) { return true, errors.New("cannot look") }, failed: true, kind: pve.Ambiguous},
 		"refused": {rules: []fault.Rule{{Match: fault.Match{Method: "POST", VMID: 400}, Phase: fault.Before, Status: 403, Reason: "no"}},
@@ -180,7 +181,8 @@ func TestSearchDoesNotGuess(t *testing.T) {
 	if _, err := w.Perform(t.Context(), tasks, clone("401")); err != nil {
 		t.Fatal(err)
 	}
-	if upid, err := other.Search(t.Context(), &Tasks{}, clone("402"), since, 2); upid != "" || err == nil || !strings.Contains(err.Error(), "2 tasks qmclone") {
+	if upid, err := other.Search(t.Context(), &Tasks{}, clone("402"), since, 2); upid != "" || err == nil ||
+		!strings.Contains(err.Error(), "2 tasks qmclone") {
 		t.Errorf("one of two: %q, %v", upid, err)
 	}
 }
@@ -201,7 +203,8 @@ func TestPerformWaitsForALock(t *testing.T) {
 	if waited := w.Clock.Now().Sub(before); waited < 40*time.Second || waited > 70*time.Second {
 		t.Errorf("after %s", waited)
 	}
-	if len(said) == 0 || !strings.Contains(said[0], "VM 8000 is locked (backup) by vzdump of root@pam since ") || !strings.HasSuffix(said[0], "; trying again 1") {
+	if len(said) == 0 || !strings.Contains(said[0], "VM 8000 is locked (backup) by vzdump of root@pam since ") ||
+		!strings.HasSuffix(said[0], "; trying again 1") {
 		t.Errorf("said %q", said)
 	}
 }
@@ -292,7 +295,8 @@ func TestPutIsSettled(t *testing.T) {
 		if err := w.Put(t.Context(), "pve1", 8000, params); err != nil || params["digest"] == "" {
 			t.Errorf("%s: %v, parameters %v", phase, err, params)
 		}
-		if diff := cmp.Diff([]string{"PUT /config name=b digest=" + config.Digest, "PUT /config name=b"}, w.writes("name", "digest")); diff != "" {
+		if diff := cmp.Diff([]string{"PUT /config name=b digest=" + config.Digest,
+			"PUT /config name=b"}, w.writes("name", "digest")); diff != "" {
 			t.Error(diff)
 		}
 	}

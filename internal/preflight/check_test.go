@@ -113,7 +113,8 @@ func TestCheck(t *testing.T) {
 	}{
 		"nothing to say": {request: Request{Creating: true, Node: "pve1", VMID: 100,
 			Storages: map[string]string{"disks.scsi0.storage": "local-zfs"},
-			Bridges:  map[string]string{"networks.net0.bridge": "vmbr0"}, Pool: "web", Images: map[string]string{"cdroms.ide2.file": "local:iso/debian.iso"}}},
+			Bridges:  map[string]string{"networks.net0.bridge": "vmbr0"}, Pool: "web",
+			Images: map[string]string{"cdroms.ide2.file": "local:iso/debian.iso"}}},
 		"unknown node":      {request: Request{Node: "pve9", Pool: "none"}, want: []string{`node: Unknown node "pve9": …pve1, pve2`}},
 		"no node given":     {request: Request{Creating: true}, want: []string{"node: No node given: …2 nodes"}},
 		"one node suffices": {happens: func(w *state.World) { without(w, "pve2") }, request: Request{Creating: true}},
@@ -173,8 +174,9 @@ func TestCheck(t *testing.T) {
 
 // moved is a VM on pve1, with a disk and a network device, and the request to migrate it to pve2.
 func (w *world) moved(alter func(config map[string]string, m *Moving)) Request {
-	config := map[string]string{"name": "web", "smbios1": "uuid=11111111-2222-3333-4444-000000000400", "scsi0": "shared-nfs:400/vm-400-disk-0.raw,size=1G",
-		"net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0"}
+	config := map[string]string{"name": "web", "smbios1": "uuid=11111111-2222-3333-4444-000000000400",
+		"scsi0": "shared-nfs:400/vm-400-disk-0.raw,size=1G",
+		"net0":  "virtio=BC:24:11:00:00:01,bridge=vmbr0"}
 	m := &Moving{VMID: 400, From: "pve1"}
 	alter(config, m)
 	w.change(func(all *state.World) {
@@ -200,18 +202,19 @@ func (w *world) moved(alter func(config map[string]string, m *Moving)) Request {
 
 // TestCheckMigration: what stands in the way of a migration is reported where it can be changed, unless the same plan changes it.
 func TestCheckMigration(t *testing.T) {
+	onLocal2 := func(config map[string]string, _ *Moving) { config["scsi0"] = "local2:400/vm-400-disk-0.raw,size=1G" }
 	for name, c := range map[string]struct {
 		alter func(config map[string]string, m *Moving)
 		then  func(w *world, r *Request)
 		want  []string
 	}{
 		"nothing in the way": {},
-		"a storage that the target lacks": {alter: func(config map[string]string, _ *Moving) { config["scsi0"] = "local2:400/vm-400-disk-0.raw,size=1G" },
+		"a storage that the target lacks": {alter: onLocal2,
 			then: func(w *world, _ *Request) {
 				w.change(func(all *state.World) { all.Storages["local2"].Nodes = []string{"pve1"} })
 			},
 			want: []string{"disks.scsi0.storage: VM 400 cannot be migrated to node pve2: …storage local2, which node pve2 does not have"}},
-		"one that the plan leaves": {alter: func(config map[string]string, _ *Moving) { config["scsi0"] = "local2:400/vm-400-disk-0.raw,size=1G" },
+		"one that the plan leaves": {alter: onLocal2,
 			then: func(w *world, r *Request) {
 				w.change(func(all *state.World) { all.Storages["local2"].Nodes = []string{"pve1"} })
 				disk := r.Moving.Planned.Disks["scsi0"]
@@ -239,7 +242,8 @@ func TestCheckMigration(t *testing.T) {
 			then: func(_ *world, r *Request) { r.Node = "pve1" }},
 		"a server that does not say": {alter: func(config map[string]string, _ *Moving) { config["hostpci0"] = "0000:01:00" },
 			then: func(w *world, _ *Request) {
-				w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/migrate"}, Phase: fault.Before, Status: 403, Reason: "no"}})
+				w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/migrate"},
+					Phase: fault.Before, Status: 403, Reason: "no"}})
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -304,7 +308,8 @@ func TestCheckIsSilentOnWhatItMayNotSee(t *testing.T) {
 	w = newWorld(t)
 	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/cluster/resources"}, Phase: fault.Before, Times: -1, Reason: "no quorum"}})
 	all := w.Check(t.Context(), Request{Node: "pve1"})
-	if len(all) != 1 || all[0].Path != "" || all[0].Summary != "Cannot look at the cluster" || !strings.Contains(all[0].Error(), "no quorum") {
+	if len(all) != 1 || all[0].Path != "" || all[0].Summary != "Cannot look at the cluster" ||
+		!strings.Contains(all[0].Error(), "no quorum") {
 		t.Errorf("%q", found(all))
 	}
 	if w.Place(t.Context(), []string{"pve1"}) != "" {
