@@ -3,6 +3,7 @@ package create
 import (
 	"errors"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -107,7 +108,7 @@ func TestFindRefuses(t *testing.T) {
 			t.Errorf("%s was refused by an old listing", path)
 		}
 		for _, op := range b.sim.Ops() {
-			if op.Method != "GET" && !strings.HasPrefix(op.Path, "/access") {
+			if op.Method != http.MethodGet && !strings.HasPrefix(op.Path, "/access") {
 				t.Errorf("%s: %s %s", path, op.Method, op.Path)
 			}
 		}

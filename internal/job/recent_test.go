@@ -43,7 +43,7 @@ func TestRecent(t *testing.T) {
 		}{
 			{"a", func() { time.Sleep(recentLife - time.Second - 1) }, 2},
 			{"b", func() {}, 3},
-			{"a", func() { time.Sleep(2) }, 4},
+			{"a", func() { time.Sleep(2 * time.Nanosecond) }, 4},
 			{"a", r.Forget, 5},
 		} {
 			step.do()
