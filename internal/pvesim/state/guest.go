@@ -57,7 +57,7 @@ func (g *Guest) Text() string {
 func section(b *strings.Builder, values map[string]string) {
 	if d, ok := values["description"]; ok {
 		for _, line := range strings.Split(d, "\n") {
-			b.WriteString("#" + line + "\n")
+			b.WriteString("#" + encodeText(line) + "\n")
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(values)) {
@@ -65,6 +65,19 @@ func section(b *strings.Builder, values map[string]string) {
 			b.WriteString(k + ": " + values[k] + "\n")
 		}
 	}
+}
+
+// encodeText is a line of a description as the file has it (pve-common Tools.pm encode_text).
+func encodeText(line string) string {
+	var b strings.Builder
+	for _, c := range []byte(line) {
+		if c < ' ' || c > '~' || c == '%' || c == ':' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
 
 // Digest is the SHA1 of the configuration file, as GET config answers it.
