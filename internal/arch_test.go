@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"internal/provision"},
 	{"internal/create", "internal/change", "internal/preflight"},
 	{"internal/remove"},
-	{"internal/guest"},
+	{"internal/guest", "internal/remove/usage"},
 	{"internal/guest/agent", "internal/job"},
 	{"internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/tfvalue"},
 }
@@ -62,14 +62,15 @@ var others = map[string][]string{
 
 // testEdges are imports that only the tests of a package may have.
 var testEdges = map[string][]string{
-	"internal/create":      simulator(),
-	"internal/remove":      simulator(),
-	"internal/change":      simulator(),
-	"internal/preflight":   simulator(),
-	"internal/guest":       simulator(),
-	"internal/guest/agent": simulator(),
-	"internal/job":         simulator(),
-	"internal/pvesim/sshd": {"internal/pvesim/schema"},
+	"internal/create":       simulator(),
+	"internal/remove":       simulator(),
+	"internal/remove/usage": simulator(),
+	"internal/change":       simulator(),
+	"internal/preflight":    simulator(),
+	"internal/guest":        simulator(),
+	"internal/guest/agent":  simulator(),
+	"internal/job":          simulator(),
+	"internal/pvesim/sshd":  {"internal/pvesim/schema"},
 }
 
 func simulator() []string {

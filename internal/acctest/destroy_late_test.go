@@ -11,17 +11,17 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
-// TestDestroyLooksAtProtectionLast: somebody protects the VM while its destroy waits for a lock, and just before its guest is
-// shut down.
+// TestDestroyLooksAtProtectionLast: somebody protects the VM while its destroy waits for a lock, and when all other guests have been
+// read, just before its own is shut down.
 func TestDestroyLooksAtProtectionLast(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"/tasks", "/status/current"} {
+	for path, nth := range map[string]int{"/tasks": 1, "/lxc/8100/pending": 2} {
 		h := newHooked(t, token())
 		r := small(300)
 		r.Start = true
 		ref := h.existing(t, r)
 		h.sim.HoldLock(300, "backup", time.Minute, "root@pam")
-		h.once("GET", path, func() { h.change(func(w *state.World) { w.Guests[300].Config["protection"] = "1" }) })
+		h.nth(nth, "GET", path, func() { h.change(func(w *state.World) { w.Guests[300].Config["protection"] = "1" }) })
 		_, _, err := h.svc.Delete(t.Context(), remove.Request{Ref: ref})
 		mustSay(t, err, "VM 300 is protected", "not touched", "protection = false")
 		if offs := h.sim.PowerOffs(); len(offs) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,11 +44,13 @@ func newHooked(t *testing.T, who sweepIdentity) *hooked {
 }
 
 // once runs f at the first answer whose method and end of path these are.
-func (h *hooked) once(method, path string, f func()) {
-	done := false
+func (h *hooked) once(method, path string, f func()) { h.nth(1, method, path, f) }
+
+// nth runs f at the nth such answer.
+func (h *hooked) nth(n int, method, path string, f func()) {
+	var answers atomic.Int32
 	h.hook = func(r request) {
-		if !done && r.method == method && strings.HasSuffix(r.path, path) {
-			done = true
+		if r.method == method && strings.HasSuffix(r.path, path) && int(answers.Add(1)) == n {
 			f()
 		}
 	}

@@ -152,7 +152,7 @@ func (h *hooked) existing(t *testing.T, r create.Request) guest.Ref {
 // while the VM is there.
 func TestDestroyFollowsAMigration(t *testing.T) {
 	t.Parallel()
-	for _, at := range []string{"/cluster/resources", "/config", "/content"} {
+	for _, at := range []string{"/cluster/resources", "/pending", "/config"} {
 		h := newHooked(t, token())
 		r := small(300)
 		r.Spec.Disks["scsi0"] = vm.Disk{Storage: "shared-nfs", Size: to(int64(1 << 30))}
@@ -186,7 +186,7 @@ func TestDestroyRespectsWhatHappensMeanwhile(t *testing.T) {
 		r := small(300)
 		r.Start = true
 		ref := h.existing(t, r)
-		h.once("GET", "/content", func() { h.change(func(w *state.World) { c.change(w.Guests[300]) }) })
+		h.once("GET", "/status", func() { h.change(func(w *state.World) { c.change(w.Guests[300]) }) })
 		left, _, err := h.svc.Delete(t.Context(), remove.Request{Ref: ref})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: want an error that says %q, got %v", name, c.want, err)

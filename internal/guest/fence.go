@@ -26,6 +26,8 @@ type Fence struct {
 	// to read, and it names all of them.
 	Unremoved map[string]string
 	HasLog    bool
+	// Resources tell what the storages are, if they are known.
+	Resources pve.Resources
 }
 
 // FenceRecord is a node on which a create could make volumes, as it was before the first write.
@@ -87,7 +89,7 @@ func (fs Fences) Nodes() string {
 // NewFence lists, storage by storage and never from a cache, the volumes that carry vmid on node. storages are those that
 // volumes of ours can be on; resources tell what they are.
 func (s *Guests) NewFence(ctx context.Context, resources pve.Resources, node string, vmid int, storages []string) (*Fence, error) {
-	f := &Fence{Node: node, vmid: vmid, Blind: map[string]error{}, Before: map[string]struct{}{}}
+	f := &Fence{Node: node, vmid: vmid, Blind: map[string]error{}, Before: map[string]struct{}{}, Resources: resources}
 	for _, storage := range storages {
 		volumes, err := s.volumes(ctx, resources, node, storage, vmid)
 		if ctx.Err() != nil {
@@ -128,27 +130,27 @@ func (s *Guests) volumes(ctx context.Context, resources pve.Resources, node, sto
 // orphans are the volumes that carried the id although no guest had it, sorted.
 func (f *Fence) orphans() []string { return slices.Sorted(maps.Keys(f.Before)) }
 
-// Strays are the volumes with our id that came after the fence was made, sorted.
-func (f *Fence) Strays(ctx context.Context, s *Guests) ([]string, error) {
-	var strays []string
+// OwnVolumes are the volumes of ours that are there now: those with our id that came after the fence was made, sorted.
+func (f *Fence) OwnVolumes(ctx context.Context, s *Guests) ([]string, error) {
+	var own []string
 	for volume := range f.Unremoved {
 		if _, blind := f.Blind[vm.VolumeStorage(volume)]; blind {
-			strays = append(strays, volume)
+			own = append(own, volume)
 		}
 	}
 	for _, storage := range f.Storages {
-		volumes, err := s.api.Content(ctx, f.Node, storage, "images", f.vmid)
+		volumes, err := s.volumes(ctx, f.Resources, f.Node, storage, f.vmid)
 		if err != nil {
 			return nil, fmt.Errorf("list the volumes of VM %d on %s: %w", f.vmid, storage, err)
 		}
 		for _, v := range volumes {
 			if f.ours(v.ID) {
-				strays = append(strays, v.ID)
+				own = append(own, v.ID)
 			}
 		}
 	}
-	slices.Sort(strays)
-	return slices.Compact(strays), nil
+	slices.Sort(own)
+	return slices.Compact(own), nil
 }
 
 // Release opens the fence for the volumes that a configuration of ours owns: those that carry its own id. A volume of

@@ -47,13 +47,13 @@ func (w *world) fence(s *Guests, storages ...string) *Fence {
 	return f
 }
 
-func (w *world) strays(f *Fence) []string {
+func (w *world) own(f *Fence) []string {
 	w.t.Helper()
-	strays, err := f.Strays(w.t.Context(), w.s)
+	own, err := f.OwnVolumes(w.t.Context(), w.s)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return strays
+	return own
 }
 
 // TestFence: what was there before is not ours; what came since is, unless it has another id.
@@ -70,28 +70,28 @@ func TestFence(t *testing.T) {
 	if diff := cmp.Diff(old, both.Orphans()); diff != "" || both.Nodes() != "pve1, pve2" {
 		t.Errorf("of nodes %s: %s", both.Nodes(), diff)
 	}
-	if strays := w.strays(f); len(strays) != 0 {
-		t.Errorf("taken for ours: %v", strays)
+	if own := w.own(f); len(own) != 0 {
+		t.Errorf("taken for ours: %v", own)
 	}
 	w.put("local-zfs", "vm-400-disk-5")
 	w.change(func(all *state.World) {
 		all.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-4000-disk-0", VMID: 4000,
 			Content: "images", Format: "raw", Size: 1})
 	})
-	if diff := cmp.Diff([]string{"local-zfs:vm-400-disk-5"}, w.strays(f)); diff != "" {
+	if diff := cmp.Diff([]string{"local-zfs:vm-400-disk-5"}, w.own(f)); diff != "" {
 		t.Error(diff)
 	}
 	f.Release(map[string]string{"scsi0": "local-zfs:vm-400-disk-0,size=1G", "unused0": "local-lvm:vm-401-disk-1"}, theVM)
-	if diff := cmp.Diff([]string{"local-zfs:vm-400-disk-0", "local-zfs:vm-400-disk-5"}, w.strays(f)); diff != "" {
+	if diff := cmp.Diff([]string{"local-zfs:vm-400-disk-0", "local-zfs:vm-400-disk-5"}, w.own(f)); diff != "" {
 		t.Errorf("what a configuration of ours owns is ours: %s", diff)
 	}
 	proof := Proof{VMID: theVM, Fences: []FenceRecord{f.Record()}}
-	if diff := cmp.Diff(w.strays(f), w.strays(proof.RestoreFences()[0])); diff != "" {
+	if diff := cmp.Diff(w.own(f), w.own(proof.RestoreFences()[0])); diff != "" {
 		t.Errorf("after a while in state: %s", diff)
 	}
 	listing := fault.Match{Path: "/nodes/{node}/storage/{storage}/content"}
 	w.sim.SetFaults([]fault.Rule{{Match: listing, Phase: fault.Before, Times: -1, Reason: "down"}})
-	if _, err := f.Strays(t.Context(), w.s); err == nil || !strings.Contains(err.Error(), "list the volumes of VM 400 on local-zfs") {
+	if _, err := f.OwnVolumes(t.Context(), w.s); err == nil || !strings.Contains(err.Error(), "list the volumes of VM 400 on local-zfs") {
 		t.Errorf("a storage that cannot be listed has none: %v", err)
 	}
 }
@@ -106,14 +106,14 @@ func TestFenceIsBlind(t *testing.T) {
 	}
 	w.change(func(all *state.World) { all.Storages["local2"].Offline = false })
 	w.put("local2", "400/vm-400-disk-0.raw")
-	if strays := w.strays(f); len(strays) != 0 {
-		t.Errorf("taken for ours: %v", strays)
+	if own := w.own(f); len(own) != 0 {
+		t.Errorf("taken for ours: %v", own)
 	}
 	if notes := f.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "volumes on storage local2 were not looked for: ") {
 		t.Errorf("%q", notes)
 	}
 	f.Unremoved = map[string]string{"local2:400/vm-400-disk-0.raw": "busy", "local-zfs:vm-400-disk-0": "busy"}
-	if diff := cmp.Diff([]string{"local2:400/vm-400-disk-0.raw"}, w.strays(f)); diff != "" {
+	if diff := cmp.Diff([]string{"local2:400/vm-400-disk-0.raw"}, w.own(f)); diff != "" {
 		t.Errorf("what PVE said it could not remove counts where nothing else tells: %s", diff)
 	}
 	if f.HasLog = true; f.Notes() != nil {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -30,26 +30,75 @@ func (s *Remover) Delete(ctx context.Context, r Request) ([]tx.Residue, []guest.
 	return remembered, warnings, err
 }
 
-// merge adds the residues that are not in the list yet.
-func merge(left, more []tx.Residue) []tx.Residue {
-	for _, m := range more {
-		if !slices.ContainsFunc(left, func(l tx.Residue) bool { return l.Kind == m.Kind && l.Node == m.Node && l.ID == m.ID }) {
-			left = append(left, m)
-		}
-	}
-	return left
-}
-
 func (s *Remover) deleteInState(ctx context.Context, r Request) ([]tx.Residue, []guest.Warning, error) {
 	d := &destruction{s: s, r: r, pool: r.Pool}
-	left, err := d.run(ctx)
+	left, err := d.destroyInState(ctx)
 	return left, d.warnings, err
 }
 
-// deleteUncommitted goes on with the rollback of a create that left something, under the proof that the create had.
-func (s *Remover) deleteUncommitted(ctx context.Context, r Request) ([]tx.Residue, []guest.Warning, error) {
-	notes, err := s.RemoveAll(ctx, targets(r.Ref.Proof))
-	return report(r.Ref.VMID, notes, err)
+// destroyInState destroys a VM in state, and returns what is left of it.
+func (d *destruction) destroyInState(ctx context.Context) ([]tx.Residue, error) {
+	surveyed, done := d.s.surveyor.Begin(d.r.Ref.VMID)
+	defer done()
+	d.copied = map[string]string{}
+	end := func(ctx context.Context) error { return together(ctx, d.shutDown, d.learnRights) }
+	survey := func(ctx context.Context) error { defer surveyed(); return d.survey(ctx) }
+	for _, step := range []func(context.Context) error{survey, d.refuse, d.unlocked, end} {
+		if err := step(ctx); err != nil || d.gone {
+			return nil, err
+		}
+	}
+	return d.removeStopped(ctx)
+}
+
+// removeStopped destroys a VM that is off, and looks that nothing of it is left.
+func (d *destruction) removeStopped(ctx context.Context) ([]tx.Residue, error) {
+	vmid := d.r.Ref.VMID
+	volumes, err := d.volumes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := guest.OwnFence(d.node, vmid, volumes)
+	f.Resources = d.resources
+	gone := &removal{s: d.s, others: d.others, committed: true, off: d.off, force: d.r.ForceStop, keep: d.r.KeepReferences, identity: d.r.Ref.Identity,
+		known: d.config.Digest, ended: map[pve.UPID]ending{},
+		Target: Target{VMID: vmid, Nodes: []string{d.node}, Fence: f, Tasks: &d.tasks, Stub: NewStub("", nil), Pool: d.pool, Owns: d.mine,
+			Stamp: guest.NewStamp(guest.ClusterName(d.resources), vmid, d.s.guests.Deadline(0))}}
+	if d.off { // by a task of ours that was awaited, if there was one
+		for _, upid := range d.tasks.UPIDs {
+			gone.ended[upid] = cleanedUp
+		}
+	}
+	err = gone.run(ctx)
+	left, warnings, err := report(vmid, gone.notes, err)
+	d.warnings = append(d.warnings, warnings...)
+	d.warnings = append(d.warnings, d.copies(ctx, left)...)
+	return left, err
+}
+
+// volumes are those that go with the VM: of its configuration, its pending changes and its snapshots. PVE destroys the memory
+// that snapshots have saved, but not a disk that only a snapshot names (qemu-server QemuServer.pm destroy_vm).
+func (d *destruction) volumes(ctx context.Context) ([]string, error) {
+	vmid := d.r.Ref.VMID
+	configs := []map[string]string{d.config.Current(), d.config.Merged()}
+	snapshots, err := d.s.surveyor.Snapshots(ctx, pve.Resource{Type: "qemu", Node: d.node, VMID: vmid}, d.config)
+	if err != nil && !pve.IsKind(err, pve.NotFound) {
+		return nil, fmt.Errorf("look which volumes the snapshots of VM %d have; it was not removed: %w", vmid, err)
+	}
+	return ownVolumes(vmid, slices.AppendSeq(configs, maps.Values(snapshots))...), nil
+}
+
+// learnRights asks, while the guest shuts down, for the privileges by which it is told later whether the volumes are gone. They are
+// kept; where that fails the question is asked again.
+func (d *destruction) learnRights(ctx context.Context) error {
+	f := guest.OwnFence(d.node, d.r.Ref.VMID, ownVolumes(d.r.Ref.VMID, d.config.Current(), d.config.Merged()))
+	_ = f.Sees(ctx, d.s.guests)
+	return nil
+}
+
+// mine reports whether a configuration is still that of the VM in state.
+func (d *destruction) mine(config map[string]string) bool {
+	return !d.r.Ref.Identity.IsZero() && d.r.Ref.Identity.Matches(guest.IdentityOf(config))
 }
 
 func report(vmid int, notes []string, err error) ([]tx.Residue, []guest.Warning, error) {
@@ -62,6 +111,12 @@ func report(vmid int, notes []string, err error) ([]tx.Residue, []guest.Warning,
 		return left.Left, warnings, err
 	}
 	return nil, warnings, err
+}
+
+// deleteUncommitted goes on with the rollback of a create that left something, under the proof that the create had.
+func (s *Remover) deleteUncommitted(ctx context.Context, r Request) ([]tx.Residue, []guest.Warning, error) {
+	notes, err := s.RemoveAll(ctx, targetsOf(r.Ref.Proof))
+	return report(r.Ref.VMID, notes, err)
 }
 
 // clear retries remembered residues and returns those that are still there. A guest that is left is not removed here: the
@@ -109,71 +164,8 @@ func (s *Remover) clearVolume(ctx context.Context, r Request, residue tx.Residue
 	return sweep.run(ctx)
 }
 
-// Recheck says which remembered residues of a VM in state are still there.
-func (s *Remover) Recheck(ctx context.Context, ref guest.Ref, left []tx.Residue) ([]tx.Residue, error) {
-	if len(left) == 0 {
-		return nil, nil
-	}
-	var remaining []tx.Residue
-	has := s.attached(ctx, ref)
-	for _, residue := range left {
-		if guest.Uses(has, residue.ID) {
-			continue
-		}
-		there, err := s.exists(ctx, ref, residue)
-		if err != nil {
-			return nil, fmt.Errorf("look for %s: %w", residue.What, err)
-		}
-		if there {
-			remaining = append(remaining, residue)
-		}
-	}
-	return remaining, nil
-}
-
-// attached is the configuration of the VM in state, if it is there: what it has is no leftover, although a destroy that lost
-// sight of the VM took it for one.
-func (s *Remover) attached(ctx context.Context, ref guest.Ref) map[string]string {
-	config, err := s.api.CurrentConfig(ctx, ref.Node, ref.VMID)
-	if err != nil || !ref.Identity.Matches(guest.IdentityOf(config.Values)) {
-		return nil
-	}
-	return config.Values
-}
-
-// exists looks for one residue. A VM under a residue's id that is somebody else's by now is none.
-func (s *Remover) exists(ctx context.Context, ref guest.Ref, residue tx.Residue) (bool, error) {
-	if residue.Kind == "guest" {
-		vmid, err := strconv.Atoi(residue.ID)
-		if err != nil {
-			return false, err
-		}
-		config, err := s.api.CurrentConfig(ctx, residue.Node, vmid)
-		switch {
-		case pve.IsKind(err, pve.NotFound):
-			return false, nil
-		case err != nil:
-			return false, err
-		case ref.Proof != nil:
-			return ref.Proof.Whose(config.Values) != guest.Stranger, nil
-		}
-		return ref.Identity.Matches(guest.IdentityOf(config.Values)), nil
-	}
-	vmid, _ := vm.VolumeOwner(residue.ID)
-	volumes, err := s.api.Content(ctx, residue.Node, vm.VolumeStorage(residue.ID), "images", vmid)
-	if err != nil {
-		return false, err
-	}
-	if slices.ContainsFunc(volumes, func(v pve.Volume) bool { return v.ID == residue.ID }) {
-		return true, nil
-	}
-	f := guest.OwnFence(residue.Node, vmid, []string{residue.ID})
-	err = f.Sees(ctx, s.guests) // PVE leaves out in silence what may not be seen: that is no proof
-	return len(f.Blind) > 0, err
-}
-
-// targets are what is left of a create, to go on where its own rollback gave up.
-func targets(p *guest.Proof) []Target {
+// targetsOf are what is left of a create, to go on where its own rollback gave up.
+func targetsOf(p *guest.Proof) []Target {
 	l := &job.Tasks{}
 	for _, upid := range p.Tasks {
 		l.Add(pve.UPID(upid))

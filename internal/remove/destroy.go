@@ -15,24 +15,24 @@ import (
 
 // destroy does the next thing towards the end of our VM: take it out of HA, stop it, unlock it, switch its protection off, attach the
 // volumes that it does not know of, and at last delete it with all of them. One pass does as much of this as goes well.
-func (r *removal) destroy(ctx context.Context, node string, config map[string]string) error {
-	if r.committed {
-		r.follow(ctx, node, config)
-	}
+func (r *removal) destroy(ctx context.Context, found sighting) error {
+	node, config := found.node, found.config.Values
+	fresh := r.off // nothing is asked between the look and the deletion
 	if err := r.leaveHA(ctx, node); err != nil {
 		return err
 	}
-	if err := r.halt(ctx, node); err != nil {
+	if err := r.stop(ctx, node); err != nil {
 		return err
 	}
 	if config["protection"] == "1" && r.committed {
-		r.stuck = fmt.Errorf("VM %d on node %s is protected since a moment ago; its protection was left alone", r.VMID, node)
-		return r.stuck
+		r.blocked = fmt.Errorf("VM %d on node %s is protected since a moment ago; its protection was left alone", r.VMID, node)
+		return r.blocked
 	}
 	if lock := config["lock"]; lock != "" && lock != job.Suspended {
+		fresh = false
 		if r.committed && !guest.IsStub(config) {
-			_, r.stuck = r.s.guests.FindUnlocked(ctx, guest.Ref{VMID: r.VMID, Node: node, Identity: r.identity})
-			return r.stuck // nil: the next pass goes on
+			_, r.blocked = r.s.guests.FindUnlocked(ctx, guest.Ref{VMID: r.VMID, Node: node, Identity: r.identity})
+			return r.blocked // nil: the next pass goes on
 		}
 		if err := r.unlock(ctx, node, lock); err != nil {
 			if errors.Is(err, errCannotUnlock) {
@@ -42,28 +42,83 @@ func (r *removal) destroy(ctx context.Context, node string, config map[string]st
 		}
 	}
 	if config["protection"] == "1" {
+		fresh = false
 		if err := r.s.jobs.Put(ctx, node, r.VMID, r.marked(pve.Params{"protection": "0"}, config)); err != nil {
 			return err
 		}
 	}
-	if err := r.adopt(ctx, node, config); err != nil {
+	fresh = fresh && !r.hasUnattached(config)
+	if err := r.attach(ctx, node, config); err != nil {
 		return err
 	}
-	return r.delete(ctx, node)
+	whole := r.ours(node)
+	if fresh {
+		whole.seen = &found.config
+	}
+	return r.deleteGuest(ctx, whole)
+}
+
+// hasUnattached reports whether volumes of ours may be there that a configuration does not name.
+func (r *removal) hasUnattached(config map[string]string) bool {
+	if r.Fence.Only == nil {
+		return true
+	}
+	for volume := range r.Fence.Only {
+		if !guest.Uses(config, volume) {
+			return true
+		}
+	}
+	return false
 }
 
 // follow keeps up with a VM of ours that its user still had hold of a moment ago: where it is, and which volumes it has.
-func (r *removal) follow(ctx context.Context, node string, config map[string]string) {
+func (r *removal) follow(ctx context.Context, found sighting) error {
+	r.Fence.Node = found.node
+	if found.config.Digest == r.known && r.known != "" {
+		return nil
+	}
 	storages := len(r.Fence.Storages)
-	r.Fence.Node = node
-	if r.Fence.Own(ownVolumes(r.VMID, config)); len(r.Fence.Storages) != storages {
-		r.survey(ctx)
+	config, err := r.s.api.PendingConfig(ctx, found.node, r.VMID)
+	if err != nil {
+		return err
+	}
+	snapshots, err := r.s.surveyor.Snapshots(ctx, pve.Resource{Type: "qemu", Node: found.node, VMID: r.VMID}, config)
+	if err != nil {
+		return err
+	}
+	r.known = config.Digest
+	configs := []map[string]string{found.config.Values, config.Current(), config.Merged()}
+	if r.Fence.Own(ownVolumes(r.VMID, slices.AppendSeq(configs, maps.Values(snapshots))...)); len(r.Fence.Storages) != storages {
+		r.checkSight(ctx)
+	}
+	return nil
+}
+
+// checkSight finds out on which storages the identity can see volumes without a VM.
+func (r *removal) checkSight(ctx context.Context) {
+	if err := retry(ctx, r.s, func() error { return r.Fence.Sees(ctx, r.s.guests) }); err != nil {
+		for _, storage := range r.Fence.Storages {
+			r.Fence.Blind[storage] = err
+		}
+		r.Fence.Storages = nil
 	}
 }
 
-// delete has PVE remove the VM.
-func (r *removal) delete(ctx context.Context, node string) error {
-	whole := r.ours(node)
+func retry(ctx context.Context, s *Remover, look func() error) error {
+	var err error
+	for attempt := range 3 {
+		if s.jobs.Pause(ctx, attempt) != nil {
+			break
+		}
+		if err = look(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// deleteGuest has PVE remove the VM.
+func (r *removal) deleteGuest(ctx context.Context, whole claim) error {
 	whole.whole, whole.place = true, r.Fence.Node
 	if r.Fence.Only != nil {
 		whole.volumes = slices.Sorted(maps.Keys(r.Fence.Only))
@@ -81,31 +136,38 @@ func (r *removal) delete(ctx context.Context, node string) error {
 		return nil
 	}
 	if err != nil {
+		r.off = false // one that runs is refused
 		if refused := r.refused(ctx, err); refused != nil {
-			r.stuck = refused
+			r.blocked = refused
 			return refused
 		}
 		return err
 	}
-	r.destroyed, r.had = r.lastDestroy(), e.config.Values
-	if said := r.told(result.Log); result.Warnings > len(said) {
+	r.destroyed, r.had, r.gone = r.lastDestroy(), e.config.Values, true
+	if r.destroyed != "" {
+		r.ended[r.destroyed] = cleanedUp
+	}
+	if stayed := r.readDestroyLog(result.Log); result.Warnings > len(stayed) {
 		r.notes = append(r.notes, "PVE removed it with warnings:\n"+strings.Join(result.Log, "\n"))
 	}
 	if len(r.Fence.Blind) > 0 && r.Fence.Only != nil {
-		r.hear(ctx)
+		r.readUnseen(ctx)
 	}
 	return nil
 }
 
-// halt stops a running guest hard. It is ours and was never committed, or its owner has shut it down before.
-func (r *removal) halt(ctx context.Context, node string) error {
+// stop stops a running guest hard. It is ours and was never committed, or its owner has shut it down before.
+func (r *removal) stop(ctx context.Context, node string) error {
+	if r.off {
+		return nil
+	}
 	status, err := r.s.api.GuestStatus(ctx, node, r.VMID)
 	if err != nil || status.Status != "running" {
 		return err
 	}
 	if r.committed && !r.force {
-		r.stuck = fmt.Errorf("VM %d on node %s runs again after it was shut down: somebody started it, or HA did", r.VMID, node)
-		return r.stuck
+		r.blocked = fmt.Errorf("VM %d on node %s runs again after it was shut down: somebody started it, or HA did", r.VMID, node)
+		return r.blocked
 	}
 	params := pve.Params{}
 	if status.Lock != "" && r.s.api.Identity().IsRootTicket() {
@@ -122,8 +184,8 @@ func (r *removal) halt(ctx context.Context, node string) error {
 func (r *removal) refusal(err error) error {
 	var inUse *InUseError
 	if errors.As(err, &inUse) {
-		r.stuck = fmt.Errorf("VM %d was not removed: %w", r.VMID, err)
-		return r.stuck
+		r.blocked = fmt.Errorf("VM %d was not removed: %w", r.VMID, err)
+		return r.blocked
 	}
 	if pve.IsKind(err, pve.NotFound) {
 		return nil
@@ -145,14 +207,14 @@ func (r *removal) unlock(ctx context.Context, node, lock string) error {
 	}
 	var unseen *unseenTasksError
 	if errors.As(err, &unseen) {
-		r.stuck = err
+		r.blocked = err
 	}
 	if err == nil && !r.s.api.Identity().IsRootTicket() {
 		return r.noteUnlocked(ctx, node)
 	}
 	if errors.Is(err, errCannotUnlock) {
-		r.stuck = fmt.Errorf("VM %d is locked (%s) by a worker that died; %w", r.VMID, lock, err)
-		return r.stuck
+		r.blocked = fmt.Errorf("VM %d is locked (%s) by a worker that died; %w", r.VMID, lock, err)
+		return r.blocked
 	}
 	return err
 }
@@ -162,80 +224,6 @@ func (r *removal) noteUnlocked(ctx context.Context, node string) error {
 	config, err := r.s.api.CurrentConfig(ctx, node, r.VMID)
 	if err == nil && r.Stub != nil && guest.HalfMade(config.Values) {
 		r.Stub.Digest = config.Digest
-	}
-	return err
-}
-
-// marked adds to a change of a VM that nobody has committed the mark that says whose it is, which a stub does not have.
-func (r *removal) marked(params pve.Params, config map[string]string) pve.Params {
-	if !r.committed && guest.HalfMade(config) {
-		params["description"] = r.Stamp.String()
-	}
-	return params
-}
-
-// adopt attaches to our VM the volumes of its id that it does not know of, so that they are destroyed with it. Those that
-// outlived it once are first freed by themselves, as are those that cannot be attached, while it keeps the id.
-func (r *removal) adopt(ctx context.Context, node string, config map[string]string) error {
-	params, next := pve.Params{}, 0
-	for _, v := range r.strays {
-		if guest.Uses(config, v) || r.tried[v] > 0 && r.free(ctx, r.ours(node), v) == nil { // the next look tells
-			continue
-		}
-		for ; config[fmt.Sprintf("unused%d", next)] != ""; next++ {
-		}
-		params[fmt.Sprintf("unused%d", next)] = v
-		next++
-	}
-	alone := false
-	if len(params) > 0 {
-		if err := r.s.jobs.Put(ctx, node, r.VMID, r.marked(params, config)); err != nil {
-			if r.failed++; r.failed < 2 {
-				return err
-			}
-			alone = true
-		}
-	}
-	for _, v := range r.strays {
-		if alone && r.tried[v] == 0 && !guest.Uses(config, v) {
-			_ = r.free(ctx, r.ours(node), v) // the next look tells
-		}
-		r.tried[v]++
-	}
-	return nil
-}
-
-// freeAll frees the volumes of a VM that cannot be unlocked, while its locked configuration keeps the id from others.
-func (r *removal) freeAll(ctx context.Context, node string) {
-	for _, v := range r.strays {
-		_ = r.free(ctx, r.ours(node), v) // the next look tells
-	}
-	if now, err := r.Fence.Strays(ctx, r.s.guests); err == nil {
-		r.strays = now
-	}
-}
-
-// free removes one volume of ours: over the API, which takes Datastore.Allocate, else over SSH. The next pass looks
-// whether it is gone; what PVE says of it proves nothing.
-func (r *removal) free(ctx context.Context, c claim, volume string) error {
-	c.place, c.volumes, c.lock = r.Fence.Node, []string{volume}, true
-	e, err := r.prove(ctx, c)
-	if err == nil {
-		err = r.s.freeVolume(ctx, r.Tasks, e, volume)
-	}
-	if err == nil && r.tried[volume] < 2 {
-		return nil
-	}
-	switch {
-	case !e.mayFree(volume): // somebody uses it, or may
-		err = errors.Join(err, e.held)
-	case r.s.shell != nil:
-		err = r.s.freeByShell(ctx, e, volume)
-	case err == nil:
-		err = errors.New("the volume is still there after PVE removed it")
-	}
-	if err != nil && (r.why[volume] == "" || !pve.IsKind(err, pve.Denied)) {
-		r.why[volume] = err.Error()
 	}
 	return err
 }
@@ -251,7 +239,7 @@ func (r *removal) leaveHA(ctx context.Context, node string) error {
 		return err
 	}
 	err = r.s.dropHA(ctx, e)
-	if r.refusals++; err == nil || pve.IsKind(err, pve.Denied) || r.refusals > 1 {
+	if r.haFails++; err == nil || pve.IsKind(err, pve.Denied) || r.haFails > 1 {
 		r.Managed = false
 		return nil
 	}

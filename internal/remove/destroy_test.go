@@ -9,10 +9,10 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// TestTold: the lines are those of qemu-server's destroy_vm, with and without the mark that a counted warning gets.
-func TestTold(t *testing.T) {
+// TestReadDestroyLog: the lines are those of qemu-server's destroy_vm, with and without the mark that a counted warning gets.
+func TestReadDestroyLog(t *testing.T) {
 	r := &removal{why: map[string]string{}}
-	got := r.told([]string{
+	got := r.readDestroyLog([]string{
 		"zfs error: cannot destroy 'rpool/data/vm-100-disk-0': dataset is busy",
 		"Could not remove disk 'local-zfs:vm-100-disk-0', check manually: zfs error: cannot destroy 'rpool/data/vm-100-disk-0': dataset is busy",
 		"WARN: Could not remove disk 'nfs:100/vm-100-disk-1.qcow2', check manually: unlink failed",

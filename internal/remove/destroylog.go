@@ -11,32 +11,32 @@ import (
 // qemu-server 9.1.19 it does not even count as a warning (qemu-server QemuServer.pm destroy_vm).
 const couldNot = "Could not remove disk '"
 
-// told notes what the log of a destroy says of volumes that stayed, and why.
-func (r *removal) told(log []string) map[string]string {
-	told := map[string]string{}
+// logLines is more than a destroy of 256 volumes says.
+const logLines = 500
+
+// readDestroyLog notes what the log of a destroy says of volumes that stayed, and why.
+func (r *removal) readDestroyLog(log []string) map[string]string {
+	stayed := map[string]string{}
 	for _, line := range log {
 		_, rest, found := strings.Cut(line, couldNot)
 		volume, why, closed := strings.Cut(rest, "'")
 		if found && closed {
-			told[volume] = "PVE removed the VM and said of it: could not remove disk" + why
-			r.why[volume] = told[volume]
+			stayed[volume] = "PVE removed the VM and said of it: could not remove disk" + why
+			r.why[volume] = stayed[volume]
 		}
 	}
-	return told
+	return stayed
 }
 
-// logLines is more than a destroy of 256 volumes says.
-const logLines = 500
-
-// hear reads the log of the last destroy, which says what this identity may not see on the storages.
-func (r *removal) hear(ctx context.Context) {
+// readUnseen reads in the log of the last destroy what this identity may not see on the storages.
+func (r *removal) readUnseen(ctx context.Context) {
 	upid := r.lastDestroy()
 	if upid == "" {
 		return
 	}
 	log, err := r.s.api.TaskLog(ctx, upid, logLines)
 	if err == nil {
-		r.Fence.Unremoved, r.Fence.HasLog = r.told(log), true
+		r.Fence.Unremoved, r.Fence.HasLog = r.readDestroyLog(log), true
 	}
 }
 
@@ -45,7 +45,7 @@ func (r *removal) explain(ctx context.Context) {
 	if upid := r.lastDestroy(); upid != "" && upid != r.explained {
 		r.explained = upid
 		if log, err := r.s.api.TaskLog(ctx, upid, logLines); err == nil {
-			r.told(log)
+			r.readDestroyLog(log)
 		}
 	}
 }

@@ -2,50 +2,108 @@ package remove
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
+
+// Request destroys a VM, or retries what an earlier create or delete left.
+type Request struct {
+	Ref  guest.Ref    // with the Proof that the create returned, if it failed
+	Left []tx.Residue // remembered residues
+	Pool string       // that state knows the VM to be in
+	// ForceStop has PVE stop the guest hard when it does not shut down in StopTimeout (zero: three minutes), and one that is paused.
+	// GracefulOnly forbids a hard stop. With neither a guest that was asked and did not obey is stopped hard, with a warning.
+	ForceStop, GracefulOnly bool
+
+	StopTimeout time.Duration
+	// KeepReferences leaves the VM's entries in backup and replication jobs and in HA; PVE refuses to destroy a VM that
+	// HA or a replication job names (qemu-server API2/Qemu.pm destroy_vm).
+	KeepReferences bool
+}
 
 // destruction is the destroy of a VM in state: everything that can speak against it is asked before anything is touched.
 type destruction struct {
 	s     *Remover
 	r     Request
 	tasks job.Tasks
+	asked uint64 // when this began, or last waited: what is asked must be answered later
 
 	resources pve.Resources
 	node      string
 	config    pve.PendingConfig
+	seenAt    time.Time // when the configuration was read
 	pool      string
+	others    *usage.Survey
 	// gone: there is no such VM any more. stub: all that is left of its configuration is the lock of a destroy.
 	gone, stub bool
-	found      *users // the look at the other guests
-	// suspects are nodes that may have copies of its volumes, and why.
-	suspects map[string]string
+	off        bool // the guest is known to be off
+	// copied are nodes that may have copies of its volumes, and why.
+	copied   map[string]string
 	warnings []guest.Warning
 }
 
-// run destroys, and returns what is left of the VM.
-func (d *destruction) run(ctx context.Context) ([]tx.Residue, error) {
-	d.suspects = map[string]string{}
-	for _, step := range []func(context.Context) error{d.look, d.refuse, d.unlocked, d.shutDown} {
-		if err := step(ctx); err != nil || d.gone {
-			return nil, err
-		}
+// survey is the look before anything is done. The survey of the guests, which is needed anyway, reads the VM last.
+func (d *destruction) survey(ctx context.Context) error {
+	vmid := d.r.Ref.VMID
+	d.asked = d.s.surveyor.Ask()
+	if err := d.s.surveyor.Gather(ctx); err != nil {
+		return err
 	}
-	return d.remove(ctx)
+	err := together(ctx, d.list,
+		func(ctx context.Context) error { _, _ = d.storages(ctx, d.r.Ref.Node); return nil }, // whoever needs it asks again
+		func(ctx context.Context) error { _, _ = d.s.surveyor.Sight(ctx, d.asked); return nil })
+	if err != nil {
+		return err
+	}
+	listed, ok := d.resources.Guest(vmid)
+	if !ok || listed.Type != "qemu" {
+		return d.locate(ctx)
+	}
+	_ = together(ctx, func(ctx context.Context) (err error) {
+		d.others, err = d.s.surveyor.Since(ctx, d.asked, d.likelyScope(listed.Node))
+		return err
+	}, func(ctx context.Context) error { _, err := d.replicationJobs(ctx); return err })
+	seen, ok := d.others.Of(vmid)
+	if !ok || seen.Guest.Node != listed.Node {
+		return d.locate(ctx) // and whoever needs to know the others says why that cannot be
+	}
+	return d.take(seen.Guest.Node, seen.Config, seen.At)
 }
 
-// look finds the VM and makes sure that it is the one in state, and that it may be destroyed.
-func (d *destruction) look(ctx context.Context) error {
-	var err error
-	if d.resources, err = d.s.api.Resources(ctx); err != nil {
+// likelyScope is the node whose guests alone can use volumes of a VM on it, unless it has some on a shared storage.
+func (d *destruction) likelyScope(node string) string {
+	if slices.ContainsFunc(d.resources.Storages(node), func(s pve.Resource) bool { return !s.Shared && holdsImages(s) }) {
+		return node
+	}
+	return ""
+}
+
+func (d *destruction) list(ctx context.Context) error {
+	resources, err := d.s.surveyor.Listing(ctx, d.asked)
+	if err != nil {
 		return fmt.Errorf("list the cluster's guests: %w", err)
 	}
+	d.resources = resources
+	return nil
+}
+
+// lookAgain looks at the VM now, wherever it is.
+func (d *destruction) lookAgain(ctx context.Context) error {
+	d.asked = d.s.surveyor.Ask()
+	if err := d.list(ctx); err != nil {
+		return err
+	}
+	return d.locate(ctx)
+}
+
+func (d *destruction) locate(ctx context.Context) error {
 	at, seen, err := d.s.guests.Find(ctx, d.r.Ref, d.resources)
 	if d.gone = seen == guest.Gone; d.gone {
 		return nil
@@ -53,15 +111,20 @@ func (d *destruction) look(ctx context.Context) error {
 	if err != nil {
 		return d.unknown(err)
 	}
-	d.node, d.config = at.Node, at.Config
+	return d.take(at.Node, at.Config, d.s.clock.Now())
+}
+
+// take makes sure that what was found is the VM in state, and that it may be destroyed.
+func (d *destruction) take(node string, config pve.PendingConfig, at time.Time) error {
+	d.node, d.config, d.seenAt = node, config, at
 	if listed, ok := d.resources.Guest(d.r.Ref.VMID); ok && listed.Pool != "" {
 		d.pool = listed.Pool
 	}
-	current := at.Config.Current()
+	current := config.Current()
 	if d.stub = guest.IsStub(current); d.stub {
 		return nil
 	}
-	if err := guest.Guard(d.r.Ref, at.Node, current); err != nil {
+	if err := guest.Guard(d.r.Ref, node, current); err != nil {
 		return err
 	}
 	if d.r.Ref.Identity.IsZero() {
@@ -84,77 +147,14 @@ func (d *destruction) unknown(err error) error {
 		node.Node, node.Status, d.r.Ref.VMID, err)
 }
 
-// refuse finds what makes PVE refuse the destroy, or leave something behind, while nothing has been touched.
-func (d *destruction) refuse(ctx context.Context) error {
-	if d.stub {
-		return nil
-	}
-	if err := d.unlinked(ctx); err != nil {
-		return err
-	}
-	if err := d.unreferenced(ctx); err != nil {
-		return err
-	}
-	if err := d.unshared(ctx); err != nil {
-		return err
-	}
-	return d.s.reachable(ctx, d.node, d.r.Ref.VMID, ownVolumes(d.r.Ref.VMID, d.config.Current(), d.config.Merged()))
+// replicationJobs are all of the cluster.
+func (d *destruction) replicationJobs(ctx context.Context) ([]pve.ReplicationJob, error) {
+	return d.s.replication.Since(ctx, d.asked, d.s.api.ReplicationJobs)
 }
 
-// unshared refuses to destroy a VM whose volumes another guest uses.
-func (d *destruction) unshared(ctx context.Context) error {
-	vmid := d.r.Ref.VMID
-	e, err := d.s.prove(ctx, claim{node: d.node, vmid: vmid, guest: inState(d.r.Ref.Identity), whole: true, own: true,
-		volumes: ownVolumes(vmid, d.config.Merged()), tasks: d.tasks.UPIDs})
-	d.found = e.found
-	var inUse *InUseError
-	switch {
-	case errors.As(err, &inUse):
-		return fmt.Errorf("VM %d was not touched: %w. Detach it there, then destroy again", vmid, err)
-	case err != nil:
-		return fmt.Errorf("look whether another guest uses a volume of VM %d; it was not removed, nor was anything else touched: %w", vmid, err)
-	}
-	return nil
-}
-
-// mine reports whether a configuration is still that of the VM in state.
-func (d *destruction) mine(config map[string]string) bool {
-	return !d.r.Ref.Identity.IsZero() && d.r.Ref.Identity.Matches(guest.IdentityOf(config))
-}
-
-// remove destroys a VM that is off, and looks that nothing of it is left.
-func (d *destruction) remove(ctx context.Context) ([]tx.Residue, error) {
-	snapshots, err := d.snapshots(ctx)
-	if err != nil {
-		return nil, err
-	}
-	vmid := d.r.Ref.VMID
-	f := guest.OwnFence(d.node, vmid, ownVolumes(vmid, append(snapshots, d.config.Current(), d.config.Merged())...))
-	gone := &removal{s: d.s, found: d.found, committed: true, force: d.r.ForceStop, keep: d.r.KeepReferences, identity: d.r.Ref.Identity,
-		Target: Target{VMID: vmid, Nodes: []string{d.node}, Fence: f, Tasks: &d.tasks, Stub: NewStub("", nil), Pool: d.pool, Owns: d.mine,
-			Stamp: guest.NewStamp(guest.ClusterName(d.resources), vmid, d.s.guests.Deadline(0))}}
-	err = gone.run(ctx)
-	left, warnings, err := report(vmid, gone.notes, err)
-	d.warnings = append(d.warnings, warnings...)
-	d.warnings = append(d.warnings, d.copies(ctx, left)...)
-	return left, err
-}
-
-// snapshots are the options that the VM's snapshots keep. PVE destroys the memory that they saved, but not a disk that only
-// a snapshot names (qemu-server QemuServer.pm destroy_vm).
-func (d *destruction) snapshots(ctx context.Context) ([]map[string]string, error) {
-	names, err := d.s.api.Snapshots(ctx, d.node, d.r.Ref.VMID)
-	if pve.IsKind(err, pve.NotFound) {
-		return nil, nil
-	}
-	var all []map[string]string
-	if err == nil {
-		all, err = d.s.guests.SnapshotConfigs(ctx, d.node, d.r.Ref.VMID, names)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look which volumes the snapshots of VM %d have; it was not removed: %w", d.r.Ref.VMID, err)
-	}
-	return all, nil
+// storages are those of a node.
+func (d *destruction) storages(ctx context.Context, node string) ([]pve.Storage, error) {
+	return d.s.storages.Since(ctx, node, d.asked, func(ctx context.Context) ([]pve.Storage, error) { return d.s.api.Storages(ctx, node, "") })
 }
 
 // warn keeps the end of a task's log where the task ended with warnings.

@@ -12,7 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
 )
 
 // Evidence is what a look at the server has just shown: that a guest is ours, or that nobody has its id; that nobody else uses
@@ -26,7 +26,7 @@ type Evidence struct {
 	config  pve.GuestConfig // as it was seen
 	held    error           // a lock that it bears may be a live task's, or that was not asked
 	volumes map[string]bool // that nobody else uses
-	found   *users          // the look at the others
+	others  *usage.Survey   // by which that is known
 }
 
 // claim is what somebody wants to destroy, and the rule by which it is his.
@@ -56,15 +56,15 @@ type claim struct {
 	lock bool
 	// tasks are the claimant's own, which hold nothing any more.
 	tasks []pve.UPID
-	// found is a look at the other guests that was made for this very purpose; nil: one is made.
-	found *users
+	// others is a survey that was made for this very purpose; nil: one is made.
+	others *usage.Survey
+	// seen is the guest's configuration where the last request of all has read it; nil: it is read.
+	seen *pve.GuestConfig
 }
 
-// fresh is how long a look at the other guests serves the one who made it, from its end.
-const fresh = 10 * time.Second
-
-// errUnseen is why it cannot be told whether somebody else uses a volume.
-var errUnseen = errors.New("this identity does not see all guests of the cluster: that takes VM.Audit on /vms, propagated")
+// surveyLife is how long a survey of the other guests serves the one who asked for it, from its end. It covers the time in which
+// a guest mostly shuts down: else of fifty that are destroyed together, and end at fifty moments, each would have all guests read again.
+const surveyLife = 30 * time.Second
 
 // InUseError says that another guest uses a volume that was to be freed.
 type InUseError struct {
@@ -99,28 +99,22 @@ func (s *Remover) prove(ctx context.Context, c claim) (Evidence, error) {
 			e.add(volumes)
 			return e, nil
 		}
-		scope, err := s.scope(ctx, e.place, volumes)
+		scope, err := s.scope(ctx, c.others, e.place, volumes)
 		if err != nil {
 			return Evidence{}, err
 		}
-		if e.found = c.found; e.found.serves(scope, s.clock.Now()) {
-			err := e.free(c, volumes)
+		if e.others = c.others; e.others.Answers(scope, s.clock.Now(), surveyLife) {
+			err := e.permit(c, volumes)
 			return e, err
 		}
 		if attempt == 3 {
 			return Evidence{}, fmt.Errorf("VM %d changes while it is looked at", c.vmid)
 		}
-		found, err := s.usage.look(ctx, scope)
-		if err != nil {
+		if c.others, err = s.surveyor.Since(ctx, s.surveyor.Ask(), scope); err != nil {
 			return Evidence{}, err
 		}
-		c.found = &found // that took its time: the guest is looked at once more
+		c.seen = nil // that took its time: the guest is looked at once more
 	}
-}
-
-// serves reports whether a look at the guests of a node, "" for all, answers for those of scope now.
-func (u *users) serves(scope string, now time.Time) bool {
-	return u != nil && (u.scope == "" || u.scope == scope) && now.Sub(u.at) <= fresh
 }
 
 // proveGuest answers for the guest itself.
@@ -136,7 +130,7 @@ func (s *Remover) proveGuest(ctx context.Context, c claim) (Evidence, error) {
 		}
 		return e, err
 	}
-	config, err := s.api.CurrentConfig(ctx, c.node, c.vmid)
+	config, err := s.configOf(ctx, c)
 	if err != nil {
 		return Evidence{}, err
 	}
@@ -150,30 +144,31 @@ func (s *Remover) proveGuest(ctx context.Context, c claim) (Evidence, error) {
 	return e, nil
 }
 
+// configOf is the configuration of the guest in question, now.
+func (s *Remover) configOf(ctx context.Context, c claim) (pve.GuestConfig, error) {
+	if c.seen != nil {
+		return *c.seen, nil
+	}
+	return s.api.CurrentConfig(ctx, c.node, c.vmid)
+}
+
 func (e *Evidence) add(volumes []string) {
 	for _, volume := range volumes {
 		e.volumes[volume] = true
 	}
 }
 
-// free notes the volumes of a claim if nobody else uses any of them, or says who does.
-func (e *Evidence) free(c claim, volumes []string) error {
+// permit notes the volumes of a claim if nobody else uses any of them, or says who does.
+func (e *Evidence) permit(c claim, volumes []string) error {
 	own := 0
 	if e.ours {
 		own = c.vmid
 	}
-	for _, volume := range volumes {
-		if others := e.found.of(volume, own); len(others) > 0 {
-			inUse := &InUseError{Volume: volume}
-			for _, other := range others {
-				inUse.Users = append(inUse.Users, other.String())
-			}
-			*e = Evidence{}
-			return inUse
-		}
+	err := inUse(e.others, volumes, own)
+	if err == nil && !c.own && e.others.Unseen != nil {
+		err = fmt.Errorf("whether another guest uses %s cannot be told: %w", strings.Join(volumes, ", "), e.others.Unseen)
 	}
-	if !c.own && e.found.unseen != nil {
-		err := fmt.Errorf("whether another guest uses %s cannot be told: %w", strings.Join(volumes, ", "), e.found.unseen)
+	if err != nil {
 		*e = Evidence{}
 		return err
 	}
@@ -181,19 +176,28 @@ func (e *Evidence) free(c claim, volumes []string) error {
 	return nil
 }
 
-// scope is the node whose guests alone can use the volumes, since none of their storages is shared; "" is the whole cluster,
-// also where the identity does not see what a storage is.
-func (s *Remover) scope(ctx context.Context, node string, volumes []string) (string, error) {
-	resources, err := s.api.SharedResources(ctx) // a storage does not change its kind
-	if err != nil {
-		return "", err
-	}
+// inUse is an *InUseError if a guest other than vmid uses one of the volumes.
+func inUse(others *usage.Survey, volumes []string, vmid int) error {
 	for _, volume := range volumes {
-		if storage, ok := resources.Storage(node, vm.VolumeStorage(volume)); !ok || storage.Shared {
-			return "", nil
+		used := &InUseError{Volume: volume}
+		for _, other := range others.UsersOf(volume, vmid) {
+			used.Users = append(used.Users, other.String())
+		}
+		if len(used.Users) > 0 {
+			return used
 		}
 	}
-	return node, nil
+	return nil
+}
+
+// scope is the node whose guests alone can use the volumes, since none of their storages is shared; "" is the whole cluster,
+// also where the identity does not see what a storage is.
+func (s *Remover) scope(ctx context.Context, others *usage.Survey, node string, volumes []string) (string, error) {
+	if others != nil {
+		return scopeOf(others.Resources, node, volumes), nil // a storage does not change its kind
+	}
+	resources, err := s.api.SharedResources(ctx)
+	return scopeOf(resources, node, volumes), err
 }
 
 // holds is nil when no task holds a lock, as somebody can tell who sees all tasks.

@@ -2,6 +2,7 @@ package remove
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func TestFound32ADeafGuestIsCutOff(t *testing.T) {
 		_, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref, StopTimeout: 20 * time.Second, GracefulOnly: only})
 		asked := 0
 		for _, op := range r.sim.Ops() {
-			if op.Method == "POST" && strings.HasSuffix(op.Path, "/status/shutdown") {
+			if op.Method == http.MethodPost && strings.HasSuffix(op.Path, "/status/shutdown") {
 				asked++
 			}
 		}

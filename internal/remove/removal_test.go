@@ -26,14 +26,14 @@ func TestJudge(t *testing.T) {
 		unsure bool
 		digest string // "" = as it was right after the kill
 	}{
-		{"our stamp", map[string]string{"description": mark.String()}, tidy, false, guest.Ours, false, ""},
+		{"our stamp", map[string]string{"description": mark.String()}, cleanedUp, false, guest.Ours, false, ""},
 		{"another transaction's stamp", map[string]string{"description": other.String()}, killed, true, guest.Stranger, false, ""},
 		{"somebody's", complete, killed, true, guest.Stranger, false, ""},
-		{"our uuid without a stamp", map[string]string{"smbios1": "uuid=bbb", "meta": "ctime=1"}, tidy, false, guest.Ours, false, ""},
+		{"our uuid without a stamp", map[string]string{"smbios1": "uuid=bbb", "meta": "ctime=1"}, cleanedUp, false, guest.Ours, false, ""},
 		{"locked, our task was killed", map[string]string{"lock": "create"}, killed, false, guest.Ours, false, ""},
-		{"locked, our task cleaned up", map[string]string{"lock": "create"}, tidy, false, guest.Stranger, false, ""},
-		{"locked, PVE forgot our task", map[string]string{"lock": "create"}, untold, false, guest.Nobody, true, ""},
-		{"locked, our answer was lost", map[string]string{"lock": "clone"}, tidy, true, guest.Nobody, true, ""},
+		{"locked, our task cleaned up", map[string]string{"lock": "create"}, cleanedUp, false, guest.Stranger, false, ""},
+		{"locked, PVE forgot our task", map[string]string{"lock": "create"}, unknownEnd, false, guest.Nobody, true, ""},
+		{"locked, our answer was lost", map[string]string{"lock": "clone"}, cleanedUp, true, guest.Nobody, true, ""},
 		{"locked for a backup", map[string]string{"lock": "backup", "smbios1": "uuid=aaa"}, killed, true, guest.Stranger, false, ""},
 		{"as our killed task left it, whoever unlocked it", map[string]string{}, killed, false, guest.Ours, false, ""},
 		{"locked, not as our killed task left it", map[string]string{"lock": "create"}, killed, false, guest.Nobody, true, "other"},
@@ -44,7 +44,8 @@ func TestJudge(t *testing.T) {
 		if c.lost {
 			r.Lost = &job.Lost{}
 		}
-		_, _, who, err := r.judge("pve1", pve.GuestConfig{Values: c.config, Digest: cmp.Or(c.digest, "seen")}, c.how)
+		found, err := r.judge("pve1", pve.GuestConfig{Values: c.config, Digest: cmp.Or(c.digest, "seen")}, c.how)
+		who := found.owner
 		if who != c.want || (err != nil) != c.unsure {
 			t.Errorf("%s: got %d, %v", c.name, who, err)
 		}
@@ -64,7 +65,7 @@ func TestCommandsOfResidues(t *testing.T) {
 		"create": "qm unlock 100 && qm destroy 100 --purge",
 	} {
 		r := seen
-		r.lock = lock
+		r.has = map[string]string{"lock": lock}
 		if got := r.residues(nil)[0].Command; got != want {
 			t.Errorf("lock %q: %s", lock, got)
 		}
@@ -74,7 +75,7 @@ func TestCommandsOfResidues(t *testing.T) {
 	if len(left) != 1 || !strings.HasPrefix(left[0].Command, "grep -q "+mark.TX) || !strings.Contains(left[0].Reason, "connection refused") {
 		t.Errorf("not seen: %+v", left)
 	}
-	unseen.hidden, unseen.strays = true, []string{"nfs:100/vm-100-disk-0.raw"}
+	unseen.unseen, unseen.left = true, []string{"nfs:100/vm-100-disk-0.raw"}
 	left = unseen.residues(nil)
 	if len(left) != 1 || left[0].Kind != "volume" || !strings.HasPrefix(left[0].Command, "grep -r ") {
 		t.Errorf("somebody who cannot be seen has the id: %+v", left)
@@ -82,8 +83,8 @@ func TestCommandsOfResidues(t *testing.T) {
 }
 
 func TestEndingOf(t *testing.T) {
-	for exit, want := range map[string]ending{"OK": tidy, "WARNINGS: 1": tidy, "unable to create VM 100 - no space": tidy, "received interrupt": tidy,
-		"unexpected status": killed, "": untold, "unable to read tail (got 0 bytes)": untold, "unable to open file - No such file": untold} {
+	for exit, want := range map[string]ending{"OK": cleanedUp, "WARNINGS: 1": cleanedUp, "unable to create VM 100 - no space": cleanedUp, "received interrupt": cleanedUp,
+		"unexpected status": killed, "": unknownEnd, "unable to read tail (got 0 bytes)": unknownEnd, "unable to open file - No such file": unknownEnd} {
 		if got := endingOf("UPID:pve1:00000001:00000001:00000001:qmcreate:100:root@pam:", exit); got != want {
 			t.Errorf("%q: got %d, want %d", exit, got, want)
 		}

@@ -5,10 +5,12 @@ package remove
 
 import (
 	"context"
+	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
 )
 
 // Shell is what only root on a node can do; package host provides it over SSH. A nil Shell means that no SSH is
@@ -27,10 +29,31 @@ type Remover struct {
 	jobs   *job.Runner
 	guests *guest.Guests
 	shell  Shell
-	usage  *usage
+	// What destroys that are under way at the same time ask alike is asked once.
+	surveyor    *usage.Surveyor
+	replication *job.Shared[[]pve.ReplicationJob]
+	storages    *job.SharedBy[string, []pve.Storage] // by node
 }
 
 // New makes a Remover. shell may be nil: no SSH.
 func New(jobs *job.Runner, guests *guest.Guests, shell Shell) *Remover {
-	return &Remover{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, shell: shell, usage: newUsage(jobs)}
+	order := &job.Order{}
+	return &Remover{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, shell: shell, surveyor: usage.New(jobs, order),
+		replication: job.NewSharedIn[[]pve.ReplicationJob](order), storages: job.NewSharedBy[string, []pve.Storage](order)}
+}
+
+// together does several things at the same time, and gives the first of them that failed in the order given.
+func together(ctx context.Context, all ...func(context.Context) error) error {
+	errs := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, do := range all {
+		group.Go(func() { errs[i] = do(ctx) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -11,24 +11,43 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// shutDown shuts the guest down for good. It looks at the VM once more before: the wait for a lock may have been long.
+// recent is how old the look at a guest may be that is shut down: that of the survey, which has read others at the same time.
+const recent = 2 * time.Second
+
+// shutDown shuts the guest down for good. It looks at the VM once more before, unless it has just done so: the wait for a lock may
+// have been long. The listing knows late that a guest was started or stopped, so it is believed only where that does no harm: PVE's
+// shutdown of a guest that is off ends well (qemu-server QemuServer.pm vm_stop).
 func (d *destruction) shutDown(ctx context.Context) error {
-	status, err := d.s.api.GuestStatus(ctx, d.node, d.r.Ref.VMID)
-	if err != nil || status.Status != "running" {
-		return err
+	listed, _ := d.resources.Guest(d.r.Ref.VMID)
+	managed := listed.HAState != ""
+	if listed.Status != string(guest.Running) {
+		status, err := d.s.api.GuestStatus(ctx, d.node, d.r.Ref.VMID)
+		if d.off = err == nil && !status.IsRunning(); err != nil || d.off {
+			return err
+		}
+		if err := d.lookAgain(ctx); err != nil || d.gone {
+			return err
+		}
+		if isPaused(status) && !d.r.ForceStop {
+			return d.paused(nil)
+		}
+		managed = status.HAManaged
+	} else if d.s.clock.Now().Sub(d.seenAt) > recent {
+		if err := d.lookAgain(ctx); err != nil || d.gone {
+			return err
+		}
 	}
-	if err := d.look(ctx); err != nil || d.gone {
-		return err
-	}
-	if isPaused(status) && !d.r.ForceStop {
-		return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d is paused", d.r.Ref.VMID),
-			Detail: fmt.Sprintf("A paused guest hears no request to shut down. It was not touched. Resume it with `qm resume %d` on node %s, "+
-				"or set on_destroy.power_off = \"force\" and apply to have it cut off, then destroy", d.r.Ref.VMID, d.node)}
-	}
-	if status.HAManaged {
-		return d.leaveHA(ctx)
+	if managed {
+		return d.shutDownFromHA(ctx)
 	}
 	return d.powerOff(ctx)
+}
+
+// paused is the error for a guest that hears nothing.
+func (d *destruction) paused(err error) error {
+	return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d is paused", d.r.Ref.VMID), Err: err,
+		Detail: fmt.Sprintf("A paused guest hears no request to shut down. It was not touched. Resume it with `qm resume %d` on node %s, "+
+			"or set on_destroy.power_off = \"force\" and apply to have it cut off, then destroy", d.r.Ref.VMID, d.node)}
 }
 
 // isPaused is when PVE refuses a shutdown (qemu-server QemuServer.pm vm_is_paused).
@@ -36,15 +55,15 @@ func isPaused(status pve.GuestStatus) bool {
 	return status.QMPStatus == "paused" || status.QMPStatus == "prelaunch"
 }
 
-// leaveHA takes the guest out of HA, which would start it again, and shuts it down. If the guest does not obey, the entry is
+// shutDownFromHA takes the guest out of HA, which would start it again, and shuts it down. If the guest does not obey, the entry is
 // put back. Who may not change HA can only ask its manager for the stop, and that one cuts the guest off when its time is
 // over (pve-ha-manager HA/Resources/PVEVM.pm shutdown, forceStop): it takes a policy that allows this.
-func (d *destruction) leaveHA(ctx context.Context) error {
+func (d *destruction) shutDownFromHA(ctx context.Context) error {
 	vmid := d.r.Ref.VMID
 	entry, err := d.s.api.HAResource(ctx, vmid)
 	if err == nil {
 		var e Evidence
-		if e, err = d.prove(ctx, false); err == nil {
+		if e, err = d.proveSelf(ctx, false); err == nil {
 			err = d.s.dropHA(ctx, e)
 		}
 	}
@@ -84,6 +103,9 @@ func (d *destruction) powerOff(ctx context.Context) error {
 		if err == nil || !pve.IsKind(err, pve.Busy) || ctx.Err() != nil {
 			return err
 		}
+		if status, lookErr := d.s.api.GuestStatus(ctx, d.node, d.r.Ref.VMID); lookErr == nil && isPaused(status) && !d.r.ForceStop {
+			return d.paused(err)
+		}
 	}
 	if d.r.ForceStop || d.r.GracefulOnly {
 		return d.disobedient(timeout, err)
@@ -96,6 +118,10 @@ func (d *destruction) askOnce(ctx context.Context, timeout time.Duration) error 
 	vmid := d.r.Ref.VMID
 	result, err := d.askToShutDown(ctx, timeout)
 	d.warn("Shutdown", result)
+	if err == nil && d.awaited("qmshutdown") { // its task ends when the guest has
+		d.off = true
+		return nil
+	}
 	if err == nil {
 		return d.s.guests.AwaitStop(ctx, d.node, vmid, timeout)
 	}
@@ -110,12 +136,18 @@ func (d *destruction) askOnce(ctx context.Context, timeout time.Duration) error 
 	return err
 }
 
+// awaited reports whether the last task that PVE named was of a type. That of HA only files the request.
+func (d *destruction) awaited(typ string) bool {
+	tasks := d.tasks.UPIDs
+	return len(tasks) > 0 && tasks[len(tasks)-1].Type() == typ
+}
+
 // cutOff stops a guest hard that has not obeyed, and says so. It looks at the VM once more before: the wait was long.
 func (d *destruction) cutOff(ctx context.Context, timeout time.Duration) error {
-	if err := d.look(ctx); err != nil || d.gone {
+	if err := d.lookAgain(ctx); err != nil || d.gone {
 		return err
 	}
-	e, err := d.prove(ctx, false)
+	e, err := d.proveSelf(ctx, false)
 	if err == nil {
 		err = d.s.StopHard(ctx, &d.tasks, e)
 	}
@@ -130,7 +162,7 @@ func (d *destruction) cutOff(ctx context.Context, timeout time.Duration) error {
 
 func (d *destruction) askToShutDown(ctx context.Context, timeout time.Duration) (pve.TaskResult, error) {
 	if d.r.ForceStop {
-		e, err := d.prove(ctx, false)
+		e, err := d.proveSelf(ctx, false)
 		if err != nil {
 			return pve.TaskResult{}, err
 		}
@@ -141,8 +173,8 @@ func (d *destruction) askToShutDown(ctx context.Context, timeout time.Duration) 
 		Send: func(ctx context.Context) (pve.UPID, error) { return d.s.api.ShutdownVM(ctx, d.node, vmid, params) }})
 }
 
-// prove makes evidence that the VM is the one in state, and if it is to be unlocked, that no task holds it.
-func (d *destruction) prove(ctx context.Context, locked bool) (Evidence, error) {
+// proveSelf makes evidence that the VM is the one in state, and if it is to be unlocked, that no task holds it.
+func (d *destruction) proveSelf(ctx context.Context, locked bool) (Evidence, error) {
 	return d.s.prove(ctx, claim{node: d.node, vmid: d.r.Ref.VMID, guest: inState(d.r.Ref.Identity), lock: locked, tasks: d.tasks.UPIDs})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
 )
 
 const contested = "local-zfs:vm-300-disk-0"
@@ -116,7 +117,7 @@ func TestCouldNotLookIsNotNobody(t *testing.T) {
 			}
 		}
 	})
-	if _, err := r.s.ProveInState(t.Context(), InState{"pve1", 300, []guest.Identity{ref.Identity}}, []string{contested}); !errors.Is(err, errUnseen) {
+	if _, err := r.s.ProveInState(t.Context(), InState{"pve1", 300, []guest.Identity{ref.Identity}}, []string{contested}); !errors.Is(err, usage.ErrUnseen) {
 		t.Errorf("who sees one guest only: %v", err)
 	}
 }
@@ -191,27 +192,24 @@ func TestOneLookServesThoseWhoAsked(t *testing.T) {
 	r := newRig(t, asToken)
 	r.vm(300)
 	began := false
+	var second uint64
 	r.answered = func(_, path string) {
 		if began || !strings.HasSuffix(path, "/cluster/resources") {
 			return
 		}
 		began = true // the first look has its list; now a stranger takes the volume, and somebody else asks
 		r.change(holders()["a mount point"])
-		r.s.usage.mu.Lock()
-		defer r.s.usage.mu.Unlock()
-		if asked := r.s.usage.flights[""].begun; asked != 1 {
-			t.Errorf("%d looks have begun", asked)
-		}
+		second = r.s.surveyor.Ask()
 	}
-	first, err := r.s.usage.look(t.Context(), "")
+	first, err := r.s.surveyor.Since(t.Context(), r.s.surveyor.Ask(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := r.s.usage.look(t.Context(), "")
+	later, err := r.s.surveyor.Since(t.Context(), second, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(len(first.of(contested, 300)), len(second.of(contested, 300))); got != "0 1" {
+	if got := fmt.Sprint(len(first.UsersOf(contested, 300)), len(later.UsersOf(contested, 300))); got != "0 1" {
 		t.Errorf("users seen: %s", got)
 	}
 }

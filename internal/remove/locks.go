@@ -15,9 +15,23 @@ import (
 // ownerless is how long a lock that no task holds is waited for: a program outside PVE may have set it and take it away.
 const ownerless = 30 * time.Second
 
-// unlocked waits until no lock holds the VM. A lock whose task has died stays for ever: it is taken away if everything
-// shows that it is dead, and if this identity or SSH can.
+// unlocked waits until no lock holds the VM. What was known of it and of others is old then, and everything is asked again.
 func (d *destruction) unlocked(ctx context.Context) error {
+	for {
+		if lock := d.config.Current()["lock"]; lock == "" || lock == job.Suspended {
+			return nil
+		}
+		for _, step := range []func(context.Context) error{d.awaitLock, d.survey, d.refuse} {
+			if err := step(ctx); err != nil || d.gone {
+				return err
+			}
+		}
+	}
+}
+
+// awaitLock waits for one lock. One whose task has died stays for ever: it is taken away if everything shows that it is dead, and
+// if this identity or SSH can.
+func (d *destruction) awaitLock(ctx context.Context) error {
 	vmid, began := d.r.Ref.VMID, d.s.clock.Now()
 	q := d.s.jobs.Queue(d.node, vmid)
 	for idle := 0; ; {
@@ -37,17 +51,17 @@ func (d *destruction) unlocked(ctx context.Context) error {
 				return err
 			}
 			if dead.UPID != "" || d.s.clock.Now().Sub(began) > ownerless {
-				if err := d.unlock(ctx, lock, dead, cause); err != nil {
+				if err := d.takeDeadLock(ctx, lock, dead, cause); err != nil {
 					return err
 				}
 			}
 		}
 		if dead.UPID == "" {
 			if err := q.Wait(ctx, cause); err != nil {
-				return d.stuck(err)
+				return d.explainStub(err)
 			}
 		}
-		if err := d.look(ctx); err != nil || d.gone {
+		if err := d.lookAgain(ctx); err != nil || d.gone {
 			return err
 		}
 	}
@@ -100,20 +114,20 @@ func deadLocks() []string {
 	return []string{"backup", "migrate", "snapshot", "snapshot-delete", "rollback", "suspending", "create", "import"}
 }
 
-// unlock takes a dead lock away, or says why not and what to do.
-func (d *destruction) unlock(ctx context.Context, lock string, dead pve.Task, cause error) error {
+// takeDeadLock takes a dead lock away, or says why not and what to do.
+func (d *destruction) takeDeadLock(ctx context.Context, lock string, dead pve.Task, cause error) error {
 	vmid := d.r.Ref.VMID
 	held := fmt.Sprintf("VM %d is locked (%s), and no task holds the lock: ", vmid, lock)
 	next := fmt.Sprintf("`qm unlock %d` as root on node %s, then destroy again", vmid, d.node)
 	switch {
 	case d.stub:
-		return d.stuck(cause)
+		return d.explainStub(cause)
 	case dead.UPID == "":
 		return &job.LockedError{Err: cause, Held: held + "none that died is known either. A program outside PVE may have set it, or somebody by hand", Next: "if nothing is at work on it, " + next}
 	case !slices.Contains(deadLocks(), lock):
 		return &job.LockedError{Err: cause, Held: held + describe(dead) + " died", Next: next}
 	}
-	e, err := d.prove(ctx, true)
+	e, err := d.proveSelf(ctx, true)
 	if err == nil {
 		err = d.s.takeLock(ctx, e, "")
 	}
@@ -132,12 +146,12 @@ func (d *destruction) unlock(ctx context.Context, lock string, dead pve.Task, ca
 // suspect notes where a task that died may have left volumes that no configuration names.
 func (d *destruction) suspect(lock string, dead pve.Task) {
 	why := "the task that died (" + string(dead.UPID) + ") may have left them"
-	d.suspects[d.node] = why
+	d.copied[d.node] = why
 	if lock != "migrate" {
 		return
 	}
 	for _, n := range d.resources.Nodes() {
-		d.suspects[n.Node] = why
+		d.copied[n.Node] = why
 	}
 }
 
@@ -145,8 +159,8 @@ func describe(t pve.Task) string {
 	return fmt.Sprintf("%s of %s, begun %s (%s),", t.UPID.Type(), t.UPID.User(), t.StartTime.UTC().Format(time.RFC3339), t.UPID)
 }
 
-// stuck says of a stub what its lock alone does not: that nothing proves any more whose it is.
-func (d *destruction) stuck(err error) error {
+// explainStub says of a stub what its lock alone does not: that nothing proves any more whose it is.
+func (d *destruction) explainStub(err error) error {
 	if !d.stub {
 		return err
 	}

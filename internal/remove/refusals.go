@@ -1,0 +1,238 @@
+package remove
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// refuse finds what makes PVE refuse the destroy, or leave something behind, while nothing has been touched.
+func (d *destruction) refuse(ctx context.Context) error {
+	if d.stub {
+		return nil
+	}
+	if err := d.unlinked(ctx); err != nil {
+		return err
+	}
+	if err := d.unreferenced(ctx); err != nil {
+		return err
+	}
+	if err := d.unshared(ctx); err != nil {
+		return err
+	}
+	return d.reachable(ctx)
+}
+
+// unshared refuses to destroy a VM whose volumes another guest uses.
+func (d *destruction) unshared(ctx context.Context) error {
+	vmid := d.r.Ref.VMID
+	volumes := ownVolumes(vmid, d.config.Current(), d.config.Merged())
+	if len(volumes) == 0 {
+		return nil
+	}
+	if scope := scopeOf(d.resources, d.node, volumes); !d.others.Answers(scope, d.s.clock.Now(), surveyLife) {
+		var err error
+		if d.others, err = d.s.surveyor.Since(ctx, d.asked, scope); err != nil {
+			return fmt.Errorf("look whether another guest uses a volume of VM %d; it was not removed, nor was anything else touched: %w", vmid, err)
+		}
+	}
+	if err := inUse(d.others, volumes, vmid); err != nil {
+		return fmt.Errorf("VM %d was not touched: %w. Detach it there, then destroy again", vmid, err)
+	}
+	return nil
+}
+
+// unlinked refuses to destroy a template whose volumes others are based on. Thin LVM does not know of that, and its clones
+// do not need their template (pve-storage LvmThinPlugin.pm).
+func (d *destruction) unlinked(ctx context.Context) error {
+	current := d.config.Current()
+	if current["template"] != "1" {
+		return nil
+	}
+	var clones []string
+	for _, base := range ownVolumes(d.r.Ref.VMID, current) {
+		volumes, err := d.s.api.Content(ctx, d.node, vm.VolumeStorage(base), "images", 0)
+		if err != nil {
+			return fmt.Errorf("look whether %s has linked clones; template %d was not touched: %w", base, d.r.Ref.VMID, err)
+		}
+		for _, v := range volumes {
+			if isBasedOn(v, base) {
+				clones = append(clones, fmt.Sprintf("%s (%s)", d.guestName(v.VMID), v.ID))
+			}
+		}
+	}
+	if len(clones) == 0 {
+		return nil
+	}
+	slices.Sort(clones)
+	return linked(d.r.Ref.VMID, clones, nil)
+}
+
+func (d *destruction) guestName(vmid int) string {
+	guest, ok := d.resources.Guest(vmid)
+	switch {
+	case !ok:
+		return fmt.Sprintf("VM %d, which is not listed", vmid)
+	case guest.Name == "":
+		return fmt.Sprintf("VM %d", vmid)
+	}
+	return fmt.Sprintf("VM %d, %s", vmid, guest.Name)
+}
+
+func linked(vmid int, clones []string, err error) error {
+	return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("Template %d has linked clones", vmid), Err: err,
+		Detail: fmt.Sprintf("Their disks are based on its own: %s. Nothing was touched. Destroy these VMs first, or make them independent by moving their disks to another storage",
+			strings.Join(clones, "; "))}
+}
+
+// unreferenced refuses, where the VM's entries elsewhere are to be kept, to destroy a VM that HA or replication names: PVE
+// would refuse that after the guest was shut down (qemu-server API2/Qemu.pm destroy_vm). Otherwise it notes where
+// replication has put copies, which PVE leaves: it drops the jobs alone (pve-guest-common ReplicationConfig.pm
+// remove_vmid_jobs).
+func (d *destruction) unreferenced(ctx context.Context) error {
+	vmid := d.r.Ref.VMID
+	if d.r.Ref.Node != d.node {
+		d.copied[d.r.Ref.Node] = "the VM was there before"
+	}
+	if len(d.resources.Nodes()) < 2 {
+		return nil // neither HA nor replication
+	}
+	var names []string
+	jobs, err := d.replicationJobs(ctx)
+	if err != nil && !pve.IsKind(err, pve.Denied) && !pve.IsKind(err, pve.Unsupported) {
+		return fmt.Errorf("look whether VM %d is replicated; it was not touched: %w", vmid, err)
+	}
+	for _, job := range jobs {
+		if job.VMID == vmid {
+			names = append(names, fmt.Sprintf("replication job %s to node %s (`pvesr delete %s`)", job.ID, job.Target, job.ID))
+			d.copied[job.Target] = "replication job " + job.ID + " made them, and PVE drops the job but not its copies"
+		}
+	}
+	if !d.r.KeepReferences {
+		return nil
+	}
+	listed, _ := d.resources.Guest(vmid)
+	_, err = d.s.api.HAResource(ctx, vmid)
+	if err == nil || listed.HAState != "" && !pve.IsKind(err, pve.NotFound) {
+		names = append(names, fmt.Sprintf("HA resource vm:%d (`ha-manager remove vm:%d`)", vmid, vmid))
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return named(vmid, names, nil)
+}
+
+// named is the refusal of on_destroy.purge = false.
+func named(vmid int, names []string, err error) error {
+	return &guest.FieldError{Path: "on_destroy.purge", Summary: fmt.Sprintf("VM %d is still named elsewhere", vmid), Err: err,
+		Detail: fmt.Sprintf("PVE refuses to destroy it while HA or a replication job names it, and on_destroy.purge = false leaves these: %s. "+
+			"The VM was not removed. Remove them yourself, or set on_destroy.purge = true and apply, then destroy", strings.Join(names, "; "))}
+}
+
+// copies says which volumes with the VM's id are in places where it may have left some. Nothing proves that they are its own
+// and not of another VM that had the id, so they are named and not touched.
+func (d *destruction) copies(ctx context.Context, left []tx.Residue) []guest.Warning {
+	var lines []string
+	for _, node := range slices.Sorted(maps.Keys(d.copied)) {
+		for _, storage := range d.resources.Storages(node) {
+			if !holdsImages(storage) || storage.Shared && node != d.node {
+				continue
+			}
+			volumes, err := d.s.api.Content(ctx, node, storage.Storage, "images", d.r.Ref.VMID)
+			if err != nil {
+				lines = append(lines, fmt.Sprintf("  on node %s, storage %s could not be looked at: %v", node, storage.Storage, err))
+			}
+			for _, v := range volumes {
+				if slices.ContainsFunc(left, func(r tx.Residue) bool { return r.ID == v.ID && r.Node == node }) {
+					continue
+				}
+				lines = append(lines, fmt.Sprintf("  %s on node %s (%s): `pvesm free %s` there removes it", v.ID, node, d.copied[node], v.ID))
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("Volumes with the id of VM %d are left, and may be its own", d.r.Ref.VMID),
+		Detail: "Nothing proves whose they are, so they were not touched:\n" + strings.Join(lines, "\n")}}
+}
+
+// reachable refuses to destroy a VM whose volumes PVE cannot remove now: it would log that, remove the configuration all
+// the same and leave the volumes to nobody (qemu-server QemuServer.pm, destroy_vm). Storages that the identity may not see
+// are not judged.
+func (d *destruction) reachable(ctx context.Context) error {
+	vmid, node := d.r.Ref.VMID, d.node
+	volumes := ownVolumes(vmid, d.config.Current(), d.config.Merged())
+	if len(volumes) == 0 {
+		return nil
+	}
+	storages, err := d.storages(ctx, node)
+	if err != nil {
+		return fmt.Errorf("look whether the volumes of VM %d can be removed; it was not touched: %w", vmid, err)
+	}
+	for _, storage := range storages {
+		for _, volume := range volumes {
+			if vm.VolumeStorage(volume) != storage.ID || storage.Enabled && storage.Active {
+				continue
+			}
+			state := "not available"
+			if !storage.Enabled {
+				state = "disabled"
+			}
+			return fmt.Errorf("storage %s, which holds %s, is %s on node %s: PVE would remove VM %d and leave the volume behind. "+
+				"The VM was not touched; bring the storage back, then destroy again", storage.ID, volume, state, node, vmid)
+		}
+	}
+	return nil
+}
+
+// refused explains what PVE's refusal of a destroy means, where the look before could not tell; no such refusal gives nil.
+func (r *removal) refused(ctx context.Context, err error) error {
+	if !pve.IsKind(err, pve.Busy) {
+		return nil
+	}
+	said := err.Error()
+	switch {
+	case strings.Contains(said, "still in use by linked clone"):
+		return linked(r.VMID, r.s.basedOn(ctx, r.VMID), err)
+	case strings.Contains(said, "purge parameter not set"), strings.Contains(said, "There is a replication job"):
+		return named(r.VMID, []string{"see what PVE says"}, err)
+	}
+	return nil
+}
+
+// basedOn looks in all configurations that can be read for volumes based on those of a template.
+func (s *Remover) basedOn(ctx context.Context, vmid int) []string {
+	var clones []string
+	resources, err := s.api.Resources(ctx)
+	if err != nil {
+		return []string{"which ones could not be told"}
+	}
+	for _, guest := range resources.Guests() {
+		if guest.Type != "qemu" || guest.VMID == vmid {
+			continue
+		}
+		config, err := s.api.CurrentConfig(ctx, guest.Node, guest.VMID)
+		if err != nil {
+			continue
+		}
+		for _, value := range config.Values {
+			if strings.Contains(value, fmt.Sprintf("base-%d-disk-", vmid)) {
+				clones = append(clones, fmt.Sprintf("VM %d, %s", guest.VMID, guest.Name))
+				break
+			}
+		}
+	}
+	if len(clones) == 0 {
+		return []string{"VMs that this identity may not see"}
+	}
+	slices.Sort(clones)
+	return clones
+}
