@@ -76,7 +76,7 @@ func (i *idChooser) configured(ctx context.Context) (guest.Fences, error) {
 		}
 	}
 	if i.request.OnOrphans == DestroyOrphans {
-		if err := i.widen(ctx); err != nil {
+		if err := i.addAllStorages(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -115,8 +115,8 @@ func (i *idChooser) configured(ctx context.Context) (guest.Fences, error) {
 	return all, nil
 }
 
-// widen adds the storages that the create does not write to: whoever wants all that carries the id to go means those too.
-func (i *idChooser) widen(ctx context.Context) error {
+// addAllStorages adds the storages that the create does not write to: whoever wants all that carries the id to go means those too.
+func (i *idChooser) addAllStorages(ctx context.Context) error {
 	for n, at := range i.places {
 		all, err := i.s.guests.ImageStorages(ctx, i.resources, at.node)
 		if err != nil {

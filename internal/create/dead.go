@@ -22,9 +22,9 @@ type unfinished struct {
 	stamped bool
 }
 
-// look reads the guest in a listing. One that a task of this identity is still making bears no mark yet: its end is awaited for a
+// readUnfinished reads the guest in a listing. One that a task of this identity is still making bears no mark yet: its end is awaited for a
 // while, since it may be that of a run which was killed a moment ago.
-func (s *Creator) look(ctx context.Context, resources pve.Resources, listed pve.Resource) unfinished {
+func (s *Creator) readUnfinished(ctx context.Context, resources pve.Resources, listed pve.Resource) unfinished {
 	const patience = 2 * time.Minute
 	end := s.jobs.Clock.Now().Add(patience)
 	for attempt := 0; ; attempt++ {
@@ -70,7 +70,7 @@ func (s *Creator) isDead(u unfinished) bool {
 // checkTaken looks at the guest that has a configured id. Only what a dead create of this provider left is removed;
 // everything else is somebody's.
 func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, listed pve.Resource) error {
-	u := s.look(ctx, resources, listed)
+	u := s.readUnfinished(ctx, resources, listed)
 	if !u.stamped && (u.isHalfMade() || listed.Lock == "create" || listed.Lock == "clone") {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a half-made VM", listed.VMID),
 			Detail: fmt.Sprintf("%s %d on node %s is locked (%s): a task is making it, or died over it. "+
@@ -113,7 +113,7 @@ func (s *Creator) removeDeadNamed(ctx context.Context, resources pve.Resources, 
 		if s.made(listed.VMID) {
 			continue
 		}
-		u := s.look(ctx, resources, listed)
+		u := s.readUnfinished(ctx, resources, listed)
 		switch {
 		case !u.stamped && u.isHalfMade() && s.isMadeByUs(ctx, listed):
 			warnings = append(warnings, guest.Warning{Summary: fmt.Sprintf("VM %d is being made by another run", listed.VMID),

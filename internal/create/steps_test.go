@@ -1,0 +1,92 @@
+package create
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+func to[T any](v T) *T { return &v }
+
+// TestCloneIsConfigured: what the configuration says is so in the clone, the rest is the template's, and its protection, which
+// would be in the way of its configuration and its removal, is on again in the end.
+func TestCloneIsConfigured(t *testing.T) {
+	b := newBench(t, token)
+	b.change(func(w *state.World) { w.Guests[9000].Config["protection"] = "1" })
+	r := ofTemplate()
+	r.Start, r.Spec.Name, r.Spec.CPU.Cores = true, to("web"), to(int64(4))
+	r.Spec.Disks = map[string]vm.Disk{"scsi0": {Size: to(int64(8 << 30))}}
+	created, err := b.Create(t.Context(), r)
+	config := b.vms()[created.Guest.VMID]
+	if err != nil || config["name"] != "web" || config["cores"] != "4" || config["protection"] != "1" || !strings.Contains(config["scsi0"], "size=8G") {
+		t.Errorf("%v: %v", err, config)
+	}
+	if created.Guest.Status != "running" || created.Guest.Source != 9000 {
+		t.Errorf("%+v", created.Guest)
+	}
+	shrunk := ofTemplate()
+	shrunk.Spec.Disks = map[string]vm.Disk{"scsi0": {Size: to(int64(1 << 20))}}
+	if created, err := b.Create(t.Context(), shrunk); err == nil || created.Guest.VMID != 0 || len(b.vms()) != 1 {
+		t.Errorf("a disk cannot shrink: %+v, %v; the cluster has %v", created.Guest.VMID, err, b.vms())
+	}
+}
+
+// TestFirewallOfANewVM: the rules are those that are configured, in their order, and none that an earlier VM of the id has left.
+func TestFirewallOfANewVM(t *testing.T) {
+	b := newBench(t, ticket)
+	r := onZFS()
+	rule := func(action, macro string) guest.FirewallRule {
+		return guest.FirewallRule{Type: to("in"), Action: to(action), Macro: to(macro)}
+	}
+	r.Firewall = &guest.Firewall{Enabled: to(true), Rules: []guest.FirewallRule{rule("ACCEPT", "SSH"), rule("DROP", "Ping")}}
+	created, err := b.Create(t.Context(), r)
+	if err != nil || created.Guest.Firewall == nil || len(created.Guest.Firewall.Rules) != 2 || *created.Guest.Firewall.Rules[0].Macro != "SSH" {
+		t.Fatalf("%+v, %v", created.Guest.Firewall, err)
+	}
+	b.change(func(w *state.World) { destroyed(w, 100) }) // PVE keeps the file
+	b.forget()
+	r.Firewall = &guest.Firewall{Enabled: to(false)}
+	r.VMID = 100
+	if created, err = b.Create(t.Context(), r); err != nil || len(created.Guest.Firewall.Rules) != 0 {
+		t.Errorf("%+v, %v", created.Guest.Firewall, err)
+	}
+}
+
+// TestHAOfANewVM: with an entry that was there before the create fails and leaves no VM; one whose answer was lost is.
+func TestHAOfANewVM(t *testing.T) {
+	entry := fault.Match{Method: http.MethodPost, Path: "/cluster/ha/resources"}
+	for name, c := range map[string]struct {
+		before  bool
+		phase   fault.Phase
+		refused bool
+	}{"new": {}, "there before": {before: true, refused: true}, "its answer lost": {phase: fault.After}} {
+		b := newBench(t, ticket)
+		if c.before {
+			b.change(func(w *state.World) { w.HA["vm:100"] = &state.HAResource{SID: "vm:100", State: "ignored"} })
+		}
+		if c.phase != "" {
+			b.sim.SetFaults([]fault.Rule{{Match: entry, Phase: c.phase}})
+		}
+		r := onZFS()
+		r.HA = &guest.HA{State: to("started")}
+		created, err := b.Create(t.Context(), r)
+		var field *guest.FieldError
+		if refused := errors.As(err, &field) && field.Path == "ha"; refused != c.refused || (err == nil) == c.refused {
+			t.Errorf("%s: %v", name, err)
+		}
+		if (len(b.vms()) == 0) != c.refused || (created.Guest.VMID == 0) != c.refused {
+			t.Errorf("%s: %+v; the cluster has %v", name, created, b.vms())
+		}
+		b.change(func(w *state.World) {
+			if w.HA["vm:100"] == nil && !c.before {
+				t.Errorf("%s: HA has no entry for the VM", name)
+			}
+		})
+	}
+}
