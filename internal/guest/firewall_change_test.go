@@ -1,0 +1,136 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// once lets something happen right after the first answer to a request whose path ends so.
+func (w *world) once(method, path string, f func()) {
+	w.t.Helper()
+	done := false
+	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialContext: w.sim.DialContext, Clock: w.s.clock,
+		APIToken: w.sim.Credentials().Token, Trace: func(_ context.Context, message string, fields map[string]string) {
+			if message == "PVE request" && !done && fields["method"] == method && strings.HasSuffix(fields["path"], path) {
+				done = true
+				f()
+			}
+		}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(api.Close)
+	w.s = New(job.New(api, w.s.clock))
+}
+
+// rules are those of the VM's firewall: "ACCEPT 22".
+func (w *world) rules() []string {
+	var all []string
+	w.change(func(world *state.World) {
+		if f := world.Firewall[theVM]; f != nil {
+			for _, r := range f.Rules {
+				all = append(all, strings.TrimSpace(r["action"]+" "+r["dport"]))
+			}
+		}
+	})
+	return all
+}
+
+func accepting(ports ...string) []FirewallRule {
+	var all []FirewallRule
+	for _, port := range ports {
+		all = append(all, FirewallRule{Type: to("in"), Action: to("ACCEPT"), Proto: to("tcp"), DPort: to(port)})
+	}
+	return all
+}
+
+// TestSetFirewall: options and rules become what is planned; what is so already costs no request, and an answer that was lost is
+// looked at before anything is sent again.
+func TestSetFirewall(t *testing.T) {
+	w := newWorld(t, nil)
+	set := func(prior, want *Firewall, writes ...string) {
+		t.Helper()
+		w.sim.ResetOps()
+		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, want, false); err != nil {
+			t.Error(err)
+		}
+		var has []string
+		for _, op := range w.sim.Ops() {
+			if op.Method != "GET" {
+				has = append(has, op.Method+" "+strings.TrimPrefix(op.Path, "/nodes/{node}/qemu/{vmid}/firewall"))
+			}
+		}
+		if diff := cmp.Diff(writes, has); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		read := Guest{VMID: theVM, Node: "pve1"}
+		if err := w.s.ReadFirewallAndHA(t.Context(), &read, true, false); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.options(), read.Firewall.options()); diff != "" {
+			t.Errorf("options (-want +got)\n%s", diff)
+		}
+		if !sameRules(ruleValues(want.Rules), ruleValues(read.Firewall.Rules)) {
+			t.Errorf("rules %+v, want %+v", read.Firewall.Rules, want.Rules)
+		}
+	}
+	closed := &Firewall{Enabled: to(true), PolicyIn: to("DROP"), Rules: accepting("22", "80")}
+	set(nil, closed, "POST /rules", "POST /rules", "PUT /options") // what is let through is there before the rest is stopped
+	set(closed, closed)
+	open := &Firewall{Enabled: to(true), PolicyIn: to("ACCEPT"), Rules: accepting("80")}
+	set(closed, open, "PUT /options", "DELETE /rules/{pos}") // and the other way round
+	more := &Firewall{Enabled: to(true), PolicyIn: to("ACCEPT"), Rules: accepting("443", "80")}
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST"}, Phase: fault.After}})
+	set(open, more, "POST /rules")
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT"}, Phase: fault.Before, Status: 596, Reason: "timeout"}})
+	set(more, &Firewall{Enabled: to(false), Rules: more.Rules}, "PUT /options", "PUT /options")
+}
+
+// TestSetFirewallLeavesOthersAlone: a rule of somebody else that comes at any moment stays, and the change is reported; one that
+// PVE refuses leads back to the rules that there were.
+func TestSetFirewallLeavesOthersAlone(t *testing.T) {
+	for name, at := range map[string]struct{ method, path string }{
+		"before the look": {"GET", "/firewall/options"}, "between look and request": {"GET", "/firewall/rules"},
+		"after a request": {"POST", "/firewall/rules"},
+	} {
+		w := newWorld(t, nil)
+		w.once(at.method, at.path, func() {
+			w.change(func(world *state.World) {
+				f := world.Firewall[theVM]
+				if f == nil {
+					f = &state.FirewallFile{}
+					world.Firewall[theVM] = f
+				}
+				f.Rules = slices.Insert(f.Rules, 0, map[string]string{"type": "out", "action": "DROP", "enable": "1", "dport": "his"})
+			})
+		})
+		err := w.s.SetFirewall(t.Context(), "pve1", theVM, &Firewall{}, &Firewall{Rules: accepting("22", "80")}, false)
+		var field *FieldError
+		if !errors.As(err, &field) || field.Path != "firewall.rules" || !slices.Contains(w.rules(), "DROP his") {
+			t.Errorf("%s: %v, and left are %q", name, err, w.rules())
+		}
+	}
+	w := newWorld(t, nil)
+	prior := &Firewall{Rules: accepting("22")}
+	if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false); err != nil {
+		t.Fatal(err)
+	}
+	second := fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/firewall/rules", Nth: 2}
+	w.sim.SetFaults([]fault.Rule{{Match: second, Phase: fault.Before, Status: 400, Reason: "no such macro"}})
+	err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &Firewall{Rules: accepting("443", "80", "22")}, false)
+	mustSay(t, "a rule that PVE refuses", err, "Cannot add rule 1 of the firewall of VM 400", "Its rules are as they were before",
+		"no such macro")
+	if diff := cmp.Diff([]string{"ACCEPT 22"}, w.rules()); diff != "" {
+		t.Errorf("left (-want +got)\n%s", diff)
+	}
+}
