@@ -81,7 +81,11 @@ func TestFence(t *testing.T) {
 	if diff := cmp.Diff([]string{"local-zfs:vm-400-disk-5"}, w.own(f)); diff != "" {
 		t.Error(diff)
 	}
+	f.Before["local-lvm:vm-401-disk-1"] = struct{}{}
 	f.Release(map[string]string{"scsi0": "local-zfs:vm-400-disk-0,size=1G", "unused0": "local-lvm:vm-401-disk-1"}, theVM)
+	if diff := cmp.Diff([]string{"local-lvm:vm-400-disk-1", "local-lvm:vm-401-disk-1"}, f.orphans()); diff != "" {
+		t.Errorf("what has another id is somebody else's: %s", diff)
+	}
 	if diff := cmp.Diff([]string{"local-zfs:vm-400-disk-0", "local-zfs:vm-400-disk-5"}, w.own(f)); diff != "" {
 		t.Errorf("what a configuration of ours owns is ours: %s", diff)
 	}

@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func TestSetFirewall(t *testing.T) {
 		}
 		var has []string
 		for _, op := range w.sim.Ops() {
-			if op.Method != "GET" {
+			if op.Method != http.MethodGet {
 				has = append(has, op.Method+" "+strings.TrimPrefix(op.Path, "/nodes/{node}/qemu/{vmid}/firewall"))
 			}
 		}

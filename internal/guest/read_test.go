@@ -64,10 +64,7 @@ func TestReadAsksForWhatMayDiffer(t *testing.T) {
 func TestReadJudges(t *testing.T) {
 	mark := NewStamp("pve1,pve2", theVM, time.Now())
 	proof := &Proof{VMID: theVM, Cluster: mark.Cluster, TX: mark.TX, Deadline: mark.Deadline}
-	half := func(g *state.Guest) {
-		g.Config = map[string]string{"memory": "512"}
-		g.SetLock("create", "state")
-	}
+	half := func(g *state.Guest) { g.SetLock("create", "state") }
 	for name, c := range map[string]struct {
 		happens  func(*state.Guest)
 		ref      func(*Ref)

@@ -23,7 +23,8 @@ const (
 // threeNICs are the network devices of a VM, one of them without an address.
 func threeNICs() map[string]vm.NIC {
 	first, second := mac0, mac1
-	return map[string]vm.NIC{"net10": {NICOptions: vm.NICOptions{MACAddr: &second}}, "net2": {NICOptions: vm.NICOptions{MACAddr: &first}}, "net3": {}}
+	return map[string]vm.NIC{"net10": {NICOptions: vm.NICOptions{MACAddr: &second}}, "net3": {},
+		"net2": {NICOptions: vm.NICOptions{MACAddr: &first}}}
 }
 
 func nic(name, mac string, addresses ...string) pve.AgentInterface {
@@ -42,17 +43,21 @@ func TestAddressesOfANIC(t *testing.T) {
 	}{
 		"silent agent": {nil, map[string]Address{}},
 		"what nobody else can use": {
-			[]pve.AgentInterface{nic("lo", "00:00:00:00:00:00", "127.0.0.1", "::1"), nic("eth0", "bc:24:11:00:00:01", "169.254.7.7", "fe80::1", "224.0.0.1", "0.0.0.0", "nonsense", "10.0.0.1")},
+			[]pve.AgentInterface{nic("lo", "00:00:00:00:00:00", "127.0.0.1", "::1"),
+				nic("eth0", "bc:24:11:00:00:01", "169.254.7.7", "fe80::1", "224.0.0.1", "0.0.0.0", "nonsense", "10.0.0.1")},
 			map[string]Address{"net2": {MAC: mac0, IPv4: []string{"10.0.0.1"}, IPv6: none}},
 		},
 		"interfaces of the guest's own": {
-			[]pve.AgentInterface{nic("docker0", "02:42:5d:00:00:01", "172.17.0.1"), nic("br-1a2b", "02:42:6d:00:00:01", "172.18.0.1"), nic("veth1", "fa:00:00:00:00:01", "172.17.0.2"),
-				nic("virbr0", "52:54:00:00:00:01", "192.168.122.1"), nic("cni0", "d2:00:00:00:00:01", "10.244.0.1"), nic("tun0", "", "10.8.0.2"), nic("wg0", "", "10.9.0.2"),
+			[]pve.AgentInterface{nic("docker0", "02:42:5d:00:00:01", "172.17.0.1"), nic("br-1a2b", "02:42:6d:00:00:01", "172.18.0.1"),
+				nic("veth1", "fa:00:00:00:00:01", "172.17.0.2"),
+				nic("virbr0", "52:54:00:00:00:01", "192.168.122.1"), nic("cni0", "d2:00:00:00:00:01", "10.244.0.1"),
+				nic("tun0", "", "10.8.0.2"), nic("wg0", "", "10.9.0.2"),
 				nic("tailscale0", "00:00:00:00:00:00", "100.64.0.1"), nic("eth0", "bc:24:11:00:00:01", "10.0.0.1")},
 			map[string]Address{"net2": {MAC: mac0, IPv4: []string{"10.0.0.1"}, IPv6: none}},
 		},
 		"a bridge over the device, and a VLAN on it": {
-			[]pve.AgentInterface{nic("eth0", "bc:24:11:00:00:01"), nic("br0", "bc:24:11:00:00:01", "10.0.0.1", "2001:db8::1"), nic("br0.7", "BC:24:11:00:00:01", "10.7.0.1", "10.0.0.1")},
+			[]pve.AgentInterface{nic("eth0", "bc:24:11:00:00:01"), nic("br0", "bc:24:11:00:00:01", "10.0.0.1", "2001:db8::1"),
+				nic("br0.7", "BC:24:11:00:00:01", "10.7.0.1", "10.0.0.1")},
 			map[string]Address{"net2": {MAC: mac0, IPv4: []string{"10.0.0.1", "10.7.0.1"}, IPv6: []string{"2001:db8::1"}}},
 		},
 		"a bond, whose interfaces all have its MAC address": {
@@ -203,9 +208,12 @@ func TestNobodyAsksInVain(t *testing.T) {
 		answer, takes := error(&pve.Error{Kind: pve.Denied}), 10*time.Millisecond
 		fresh := func() *Agents {
 			asked = 0
-			return &Agents{request: func(context.Context, string, int) ([]pve.AgentInterface, error) {
+			return &Agents{request: func(ctx context.Context, _ string, _ int) ([]pve.AgentInterface, error) {
 				asked++
-				time.Sleep(takes)
+				select {
+				case <-time.After(takes):
+				case <-ctx.Done():
+				}
 				return nil, answer
 			}}
 		}
@@ -245,6 +253,7 @@ func TestNobodyAsksInVain(t *testing.T) {
 		if _, silent := q.Answer(ctx); silent || time.Since(begin) > 0 {
 			t.Error("an interrupted read waits, or notes a silence")
 		}
+		synctest.Wait()
 		if len(s.limiter.nodes["pve1"].taken) != 1 {
 			t.Error("the place is given back while the agent holds the worker")
 		}
@@ -253,4 +262,54 @@ func TestNobodyAsksInVain(t *testing.T) {
 			t.Error("the place is not given back")
 		}
 	})
+}
+
+// TestJudge: what is under way on a node, and what has come of it, decide alone.
+func TestJudge(t *testing.T) {
+	several := func(n int, p place) []*place {
+		all := make([]*place, n)
+		for i := range all {
+			all[i] = &place{class: p.class, late: p.late, silent: p.silent}
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		taken  []*place
+		node   score    // of the node
+		scores [3]score // by class
+		class  class
+		want   verdict
+	}{
+		"the first":                            {want: now},
+		"a second before an answer":            {taken: several(1, place{}), want: later},
+		"beside a late one":                    {taken: several(1, place{late: true}), want: never},
+		"beside a late one of the other kind":  {taken: several(1, place{class: doubtful, late: true}), want: now},
+		"where agents answer":                  {taken: several(2, place{}), node: score{answers: 1}, want: now},
+		"as many as one answer makes room for": {taken: several(3, place{}), node: score{answers: 1}, want: later},
+		"as many as ever":                      {taken: several(6, place{}), node: score{answers: 100}, want: later},
+		"after a silence":                      {taken: several(2, place{}), node: score{answers: 4, silences: 1}, want: later},
+		"when that is made up for":             {taken: several(5, place{}), node: score{answers: 20, silences: 1}, want: now},
+		"beside a silent one":                  {taken: several(1, place{silent: true, late: true}), node: score{answers: 9}, want: now},
+		"beside two silent ones":               {taken: several(2, place{silent: true, late: true}), node: score{answers: 100}, want: never},
+		"after two silences":                   {scores: [3]score{{silences: 2}}, want: never},
+		"after two silences of the others":     {scores: [3]score{{}, {silences: 2}}, want: now},
+		"after few silences among answers":     {node: score{answers: 16}, scores: [3]score{{answers: 16, silences: 5}}, want: now},
+		"after too many":                       {node: score{answers: 16}, scores: [3]score{{answers: 16, silences: 6}}, want: never},
+		"one that was silent":                  {taken: several(3, place{}), node: score{answers: 9}, class: doubtful, want: now},
+		"a second of them": {taken: several(1, place{class: doubtful}),
+			node: score{answers: 9}, class: doubtful, want: later},
+		"when one of them has answered": {taken: several(2, place{class: doubtful}), node: score{answers: 1},
+			scores: [3]score{doubtful: {answers: 1}}, class: doubtful, want: now},
+		"one that is waited for":           {taken: several(1, place{silent: true}), scores: [3]score{{silences: 9}}, class: waited, want: now},
+		"a third one that is waited for":   {taken: several(2, place{class: waited}), class: waited, want: later},
+		"beside those that are waited for": {taken: several(2, place{class: waited}), node: score{answers: 1}, want: now},
+	} {
+		l := &limiter{scores: c.scores}
+		if got := l.judge(&node{taken: c.taken, score: c.node}, c.class); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+	if got := (&limiter{denied: true}).judge(&node{}, expected); got != never {
+		t.Errorf("without the privilege: %d", got)
+	}
 }
