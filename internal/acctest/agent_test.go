@@ -190,7 +190,7 @@ func (w *World) behindWorkers(t *testing.T, s *drive.Session, hcl string) (*daem
 	t.Helper()
 	d, listener := newDaemons(t, w)
 	through := drive.NewSession(drive.ServerOf(func() frameworkprovider.Provider {
-		return provider.NewWith("test", provider.Options{Clock: Clock{w.Sim.World().Clock},
+		return provider.NewWith("test", provider.Options{Clock: clock.Client{Cluster: w.Sim.World().Clock},
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) }})()
 	}))
 	through.Parallelism = 10

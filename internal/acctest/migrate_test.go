@@ -8,6 +8,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -273,7 +274,7 @@ func apiClient(t *testing.T, w *acctest.World) *pve.Client {
 	t.Helper()
 	cred := w.Sim.Credentials()
 	c, err := pve.New(pve.Config{Endpoint: w.Sim.Endpoint(), CACertificate: w.Sim.CAPEM(), DialContext: w.Sim.DialContext,
-		Username: cred.RootUsername, Password: cred.RootPassword, Clock: acctest.Clock{World: w.Sim.World().Clock}})
+		Username: cred.RootUsername, Password: cred.RootPassword, Clock: clock.Client{Cluster: w.Sim.World().Clock}})
 	if err != nil {
 		t.Fatal(err)
 	}

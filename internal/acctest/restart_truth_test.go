@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -32,14 +33,14 @@ func newRestarter(t *testing.T) *restarter {
 		t.Fatal(err)
 	}
 	t.Cleanup(sim.Close)
-	clock := Clock{World: sim.World().Clock}
-	client, err := pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: clock,
+	here := clock.Client{Cluster: sim.World().Clock}
+	client, err := pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: here,
 		Username: "root@pam", Password: "simulated"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return &restarter{&conformer{t: t, sim: sim, roles: conformanceRoles()}, provision.New(client, nil, clock)}
+	return &restarter{&conformer{t: t, sim: sim, roles: conformanceRoles()}, provision.New(client, nil, here)}
 }
 
 // prepare puts the running VM and gives the change that the row recorded; ok is false where our options cannot express it.

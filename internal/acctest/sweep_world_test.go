@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/host"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 )
@@ -62,7 +62,7 @@ func newBench(t *testing.T, who sweepIdentity) *bench {
 	t.Cleanup(sim.Close)
 	b.root = b.shell()
 	b.populate()
-	b.config = pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: acctest.Clock{World: sim.World().Clock}}
+	b.config = pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: clock.Client{Cluster: sim.World().Clock}}
 	who.auth(&b.config, sim.Credentials())
 	if who.ssh {
 		b.ssh = b.shell()

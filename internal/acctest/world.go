@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	frameworkprovider "github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
@@ -16,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -135,7 +135,7 @@ func (w *World) NewSession() *drive.Session {
 // Factory starts providers whose network ends in this cluster.
 func (w *World) Factory() drive.Factory {
 	newProvider := provider.NewWith("test", provider.Options{
-		DialContext: w.Sim.DialContext, SSHDial: w.Sim.SSHDial, Clock: Clock{w.Sim.World().Clock},
+		DialContext: w.Sim.DialContext, SSHDial: w.Sim.SSHDial, Clock: clock.Client{Cluster: w.Sim.World().Clock},
 	})
 	return func() (tfprotov6.ProviderServer, error) {
 		if w.Serve != nil {
@@ -210,32 +210,4 @@ func (w *World) ResetCalls() {
 	defer w.mu.Unlock()
 	w.calls = nil
 	w.Sim.ResetOps()
-}
-
-// Clock is the cluster's clock as the provider wants it, so that its waits cost as little as the cluster's.
-type Clock struct{ World state.Clock }
-
-// Now is the cluster's time.
-func (c Clock) Now() time.Time { return c.World.Now() }
-
-// Sleep waits on the cluster's clock. On one that moves by itself the waiter counts as one more member of the cluster.
-func (c Clock) Sleep(ctx context.Context, d time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if v, ok := c.World.(interface {
-		Enter()
-		Leave()
-	}); ok {
-		v.Enter()
-		defer v.Leave()
-	}
-	if s, ok := c.World.(interface {
-		SleepContext(ctx context.Context, d time.Duration)
-	}); ok {
-		s.SleepContext(ctx, d)
-	} else {
-		c.World.Sleep(d)
-	}
-	return ctx.Err()
 }

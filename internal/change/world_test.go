@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -29,38 +30,18 @@ type world struct {
 	changer *Changer
 }
 
-// simClock is the cluster's clock, on which the client is one more member that waits.
+// simClock is the cluster's clock, as the client wants it.
 type simClock struct {
-	of   state.Clock
+	clock.Client
 	each func() // done before each sleep
 }
 
-// Now is the cluster's time.
-func (c *simClock) Now() time.Time { return c.of.Now() }
-
 // Sleep waits on the cluster's clock.
 func (c *simClock) Sleep(ctx context.Context, d time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if c.each != nil {
+	if c.each != nil && ctx.Err() == nil {
 		c.each()
 	}
-	if v, ok := c.of.(interface {
-		Enter()
-		Leave()
-	}); ok {
-		v.Enter()
-		defer v.Leave()
-	}
-	if s, ok := c.of.(interface {
-		SleepContext(ctx context.Context, d time.Duration)
-	}); ok {
-		s.SleepContext(ctx, d)
-	} else {
-		c.of.Sleep(d)
-	}
-	return ctx.Err()
+	return c.Client.Sleep(ctx, d)
 }
 
 // newWorld makes a cluster and the VM.
@@ -71,15 +52,15 @@ func newWorld(t *testing.T, options pve.Params) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(sim.Close)
-	clock, cred := &simClock{of: sim.World().Clock}, sim.Credentials()
-	w := &world{t: t, sim: sim, clock: clock}
-	w.api, err = pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: clock,
+	here, cred := &simClock{Client: clock.Client{Cluster: sim.World().Clock}}, sim.Credentials()
+	w := &world{t: t, sim: sim, clock: here}
+	w.api, err = pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: here,
 		APIToken: cred.Token})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.api.Close)
-	jobs := job.New(w.api, clock)
+	jobs := job.New(w.api, here)
 	guests := guest.New(jobs)
 	w.changer = New(jobs, guests, remove.New(jobs, guests, nil))
 	params := pve.Params{"vmid": "400", "name": "ours", "memory": "512"}

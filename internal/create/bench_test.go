@@ -1,33 +1,17 @@
 package create
 
 import (
-	"context"
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 )
-
-// simClock is a simulated cluster's clock.
-type simClock struct{ state.Clock }
-
-func (c simClock) Sleep(ctx context.Context, d time.Duration) error {
-	if v, ok := c.Clock.(interface {
-		Enter()
-		Leave()
-	}); ok {
-		v.Enter()
-		defer v.Leave()
-	}
-	c.Clock.Sleep(d)
-	return ctx.Err()
-}
 
 // The identities that a Creator works as.
 func token(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.Token }
@@ -54,8 +38,8 @@ func newBench(t *testing.T, who func(*pve.Config, pvesim.Credentials)) bench {
 // creatorOf is another process at the cluster.
 func creatorOf(t *testing.T, sim *pvesim.Sim, who func(*pve.Config, pvesim.Credentials)) *Creator {
 	t.Helper()
-	clock := simClock{sim.World().Clock}
-	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: clock}
+	here := clock.Client{Cluster: sim.World().Clock}
+	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: here}
 	who(&config, sim.Credentials())
 	api, err := pve.New(config)
 	if err != nil {
@@ -65,7 +49,7 @@ func creatorOf(t *testing.T, sim *pvesim.Sim, who func(*pve.Config, pvesim.Crede
 	if _, err := api.Version(t.Context()); err != nil { // tells the server's time
 		t.Fatal(err)
 	}
-	jobs := job.New(api, clock)
+	jobs := job.New(api, here)
 	guests := guest.New(jobs)
 	return New(jobs, guests, remove.New(jobs, guests, nil))
 }

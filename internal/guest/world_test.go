@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -25,25 +25,6 @@ type world struct {
 	t   *testing.T
 	sim *pvesim.Sim
 	s   *Guests
-}
-
-// simClock is the cluster's clock, on which a client is one more member that waits.
-type simClock struct{ state.Clock }
-
-// Sleep waits on the cluster's clock.
-func (c simClock) Sleep(ctx context.Context, d time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if v, ok := c.Clock.(interface {
-		Enter()
-		Leave()
-	}); ok {
-		v.Enter()
-		defer v.Leave()
-	}
-	c.Clock.Sleep(d)
-	return ctx.Err()
 }
 
 func rootToken(c pvesim.Credentials) string       { return c.RootToken }
@@ -84,14 +65,14 @@ func (w *world) volume(world *state.World, storage, name string) {
 // as are the Guests of an identity, in a process of its own.
 func (w *world) as(who func(pvesim.Credentials) string) *Guests {
 	w.t.Helper()
-	clock := simClock{w.sim.World().Clock}
-	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialContext: w.sim.DialContext, Clock: clock,
+	here := clock.Client{Cluster: w.sim.World().Clock}
+	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialContext: w.sim.DialContext, Clock: here,
 		APIToken: who(w.sim.Credentials())})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(api.Close)
-	return New(job.New(api, clock))
+	return New(job.New(api, here))
 }
 
 // change alters the cluster behind everybody's back.

@@ -15,7 +15,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -24,25 +23,6 @@ type world struct {
 	*Runner
 	t   *testing.T
 	sim *pvesim.Sim
-}
-
-// simClock is the cluster's clock, on which a client is one more member that waits.
-type simClock struct{ state.Clock }
-
-// Sleep waits on the cluster's clock.
-func (c simClock) Sleep(ctx context.Context, d time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if v, ok := c.Clock.(interface {
-		Enter()
-		Leave()
-	}); ok {
-		v.Enter()
-		defer v.Leave()
-	}
-	c.Clock.Sleep(d)
-	return ctx.Err()
 }
 
 func newWorld(t *testing.T) *world { return newWorldOf(t, pvesim.Options{}) }
@@ -62,14 +42,14 @@ func newWorldOf(t *testing.T, options pvesim.Options) *world {
 // process is a Runner of another process of the same identity.
 func (w *world) process() *Runner {
 	w.t.Helper()
-	time := simClock{w.sim.World().Clock}
-	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialContext: w.sim.DialContext, Clock: time,
+	here := clock.Client{Cluster: w.sim.World().Clock}
+	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialContext: w.sim.DialContext, Clock: here,
 		APIToken: w.sim.Credentials().Token})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(api.Close)
-	return New(api, time)
+	return New(api, here)
 }
 
 // create is the request for VM 400.

@@ -2,14 +2,12 @@ package preflight
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -27,22 +26,6 @@ type world struct {
 	*Checker
 	t   *testing.T
 	sim *pvesim.Sim
-}
-
-// simClock is the cluster's clock, on which a client is one more member that waits.
-type simClock struct{ state.Clock }
-
-// Sleep waits on the cluster's clock.
-func (c simClock) Sleep(ctx context.Context, d time.Duration) error {
-	if v, ok := c.Clock.(interface {
-		Enter()
-		Leave()
-	}); ok {
-		v.Enter()
-		defer v.Leave()
-	}
-	c.Clock.Sleep(d)
-	return ctx.Err()
 }
 
 func newWorld(t *testing.T) *world {
@@ -60,14 +43,14 @@ func newWorld(t *testing.T) *world {
 // as makes the Checker that of another identity.
 func (w *world) as(secret string) {
 	w.t.Helper()
-	clock := simClock{w.sim.World().Clock}
+	here := clock.Client{Cluster: w.sim.World().Clock}
 	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialContext: w.sim.DialContext,
-		Clock: clock, APIToken: secret})
+		Clock: here, APIToken: secret})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(api.Close)
-	jobs := job.New(api, clock)
+	jobs := job.New(api, here)
 	w.Checker = New(jobs, guest.New(jobs))
 }
 

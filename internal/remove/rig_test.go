@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -20,24 +20,6 @@ type rig struct {
 	s   *Remover
 	// answered, if set, is called with each answer that the Remover got.
 	answered func(method, path string)
-}
-
-// clock is that of the simulated cluster.
-type clock struct{ world *state.World }
-
-func (c clock) Now() time.Time { return c.world.Clock.Now() }
-
-// Sleep waits on the cluster's clock, as one more member of the cluster where that moves by itself.
-func (c clock) Sleep(ctx context.Context, d time.Duration) error {
-	if member, ok := c.world.Clock.(interface {
-		Enter()
-		Leave()
-	}); ok {
-		member.Enter()
-		defer member.Leave()
-	}
-	c.world.Clock.Sleep(d)
-	return ctx.Err()
 }
 
 func asToken(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.Token }
@@ -54,7 +36,7 @@ func newRig(t *testing.T, auth func(*pve.Config, pvesim.Credentials)) *rig {
 	}
 	t.Cleanup(sim.Close)
 	r := &rig{t: t, sim: sim, answered: func(string, string) {}}
-	world := clock{sim.World()}
+	world := clock.Client{Cluster: sim.World().Clock}
 	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: world}
 	config.Trace = func(_ context.Context, message string, fields map[string]string) {
 		if message == "PVE request" {

@@ -2,6 +2,7 @@ package clock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -114,5 +115,22 @@ func TestTickingClockNeverShowsTheSameTimeTwice(t *testing.T) {
 	c.Advance(time.Second)
 	if got := c.Now(); got != second.Add(time.Second+time.Millisecond) {
 		t.Errorf("a second later it shows %v", got)
+	}
+}
+
+// TestClient waits on the cluster's clock, be it one that moves by itself, and for nothing when it is interrupted.
+func TestClient(t *testing.T) {
+	v := clock.NewVirtual(start)
+	c := clock.Client{Cluster: v}
+	if err := c.Sleep(t.Context(), time.Hour); err != nil || !c.Now().Equal(start.Add(time.Hour)) {
+		t.Errorf("%v, at %s", err, c.Now())
+	}
+	if !v.Idle() {
+		t.Error("who has waited still counts as a member of the cluster")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) || !c.Now().Equal(start.Add(time.Hour)) {
+		t.Errorf("interrupted: %v, at %s", err, c.Now())
 	}
 }
