@@ -99,11 +99,16 @@ func (c *creation) readBack(ctx context.Context) (guest.Guest, error) {
 	defer cancel()
 	var made guest.Guest
 	var err error
-	if c.committed != nil && c.r.HA == nil { // HA starts and stops guests by itself
+	if c.committed == nil {
+		made, err = c.s.guests.ReadBack(ctx, c.node, c.vmid)
+	} else {
 		made = guest.FromConfig(*c.committed, c.node, c.vmid)
 		made.Status = c.status
-	} else {
-		made, err = c.s.guests.ReadBack(ctx, c.node, c.vmid)
+		if c.r.HA != nil { // HA starts and stops guests by itself
+			var status pve.GuestStatus
+			status, err = c.s.api.GuestStatus(ctx, c.node, c.vmid)
+			made.Status = status.Status
+		}
 	}
 	if err == nil {
 		err = c.s.guests.ReadFirewallAndHA(ctx, &made, c.r.Firewall != nil, c.r.HA != nil)
