@@ -175,7 +175,7 @@ func (v *view) Apply(ctx context.Context, c vm.Change, read pve.PendingConfig) e
 			return err
 		})
 		if err == nil && known && isImmediate(c, read) {
-			v.config, v.known = withChange(read, c), true
+			v.config, v.known = read.With(c.Set, c.Delete), true
 		}
 		if !pve.IsKind(err, pve.DigestMismatch) || attempt == 2 {
 			return err
@@ -203,20 +203,6 @@ func isImmediate(c vm.Change, read pve.PendingConfig) bool {
 	}
 	waits := slices.ContainsFunc(c.Delete, func(option string) bool { return !vm.IsImmediate(option) })
 	return !waits && len(c.DeleteFirst) == 0 && len(read.Waiting()) == 0
-}
-
-// withChange is a configuration with a change in force. Its digest is not known.
-func withChange(read pve.PendingConfig, c vm.Change) pve.PendingConfig {
-	values := read.Current()
-	maps.Copy(values, c.Set)
-	for _, option := range c.Delete {
-		delete(values, option)
-	}
-	var config pve.PendingConfig
-	for _, option := range slices.Sorted(maps.Keys(values)) {
-		config.Entries = append(config.Entries, pve.PendingValue{Key: option, Value: values[option], HasValue: true})
-	}
-	return config
 }
 
 // sameButLock tells whether two readings of a configuration differ in nothing but its lock.

@@ -2,11 +2,11 @@ package create
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // commit is the last write: it puts the wanted description in the stamp's place, and sets protection. Before it the VM is
@@ -22,16 +22,16 @@ func (c *creation) commit(ctx context.Context) error {
 		}
 		config := *c.read
 		c.read = nil
-		params := c.finalOptions()
-		committed := withOptions(config, params)
-		if try < tries {
-			params["digest"] = config.Digest
+		final, digest := c.finalOptions(), config.Digest
+		if try == tries {
+			digest = ""
 		}
-		known, err := c.s.jobs.SetRead(ctx, c.node, c.vmid, params)
+		known, err := c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, final, digest)
 		if pve.IsKind(err, pve.DigestMismatch) && try < tries {
 			continue
 		}
-		if known && len(config.Waiting()) == 0 { // options that wait may be applied with ours
+		if known && len(config.Waiting()) == 0 { // else options that wait may have been applied with ours
+			committed := config.With(final.Set, final.Delete)
 			c.committed = &committed
 		}
 		return err
@@ -53,43 +53,29 @@ func (c *creation) readMarked(ctx context.Context) error {
 	return nil
 }
 
-// finalOptions are those that only the commit may set.
-func (c *creation) finalOptions() pve.Params {
-	params := pve.Params{}
+// finalOptions are those that only the commit may set. PVE puts them in force at once, on a guest that runs too (qemu-server
+// QemuServer.pm, fast_plug_option).
+func (c *creation) finalOptions() vm.Change {
+	final := vm.Change{Set: map[string]string{}}
 	description := c.r.Spec.Description
 	if description == nil && c.from != nil && c.from.description != "" {
 		description = &c.from.description
 	}
 	if description == nil || *description == "" {
-		params["delete"] = "description"
+		final.Delete = []string{"description"}
 	} else {
-		params["description"] = *description
+		final.Set["description"] = *description
 	}
 	if c.unprotected {
-		params["protection"] = "1"
+		final.Set["protection"] = "1"
 	}
 	if p := c.r.Spec.Protection; p != nil {
-		params["protection"] = "0"
+		final.Set["protection"] = "0"
 		if *p {
-			params["protection"] = "1"
+			final.Set["protection"] = "1"
 		}
 	}
-	return params
-}
-
-// withOptions is a configuration in which options are set that PVE puts in force at once, on a guest that runs too
-// (qemu-server QemuServer.pm, fast_plug_option), or, as the description, deleted.
-func withOptions(config pve.PendingConfig, params pve.Params) pve.PendingConfig {
-	config.Entries = slices.DeleteFunc(slices.Clone(config.Entries), func(v pve.PendingValue) bool {
-		_, set := params[v.Key]
-		return set || v.Key == params["delete"]
-	})
-	for option, value := range params {
-		if option != "delete" {
-			config.Entries = append(config.Entries, pve.PendingValue{Key: option, Value: value, HasValue: true})
-		}
-	}
-	return config
+	return final
 }
 
 // readBack is the committed VM; it is read where that is not known, also after an interrupt. What proves that it is ours is known

@@ -3,6 +3,7 @@ package pve
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 )
@@ -131,6 +132,21 @@ func (p PendingConfig) Merged() map[string]string {
 		}
 	}
 	return out
+}
+
+// With is the configuration after a change of options that PVE puts in force at once. What waited for a restart is as if it were
+// not there, and the digest is not known.
+func (p PendingConfig) With(set map[string]string, deleted []string) PendingConfig {
+	values := p.Current()
+	maps.Copy(values, set)
+	for _, option := range deleted {
+		delete(values, option)
+	}
+	var config PendingConfig
+	for _, option := range slices.Sorted(maps.Keys(values)) {
+		config.Entries = append(config.Entries, PendingValue{Key: option, Value: values[option], HasValue: true})
+	}
+	return config
 }
 
 // Waiting is the options that wait for a restart, sorted.
