@@ -107,3 +107,39 @@ func TestClonesThatMigrate(t *testing.T) {
 		}
 	}
 }
+
+func TestNamed(t *testing.T) {
+	for want, g := range map[string]pve.Resource{"VM 100 (web)": {Type: "qemu", VMID: 100, Name: "web"}, "Container 101": {Type: "lxc", VMID: 101},
+		"VM 102": {Type: "qemu", VMID: 102, Name: "VM 102"}} {
+		if got := Named(g); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestFirstOnline(t *testing.T) {
+	cluster := pve.Resources{{Type: "node", Node: "pve1", Status: "offline"}, {Type: "node", Node: "pve2", Status: "online"}}
+	if node, err := FirstOnline(cluster, []string{"pve1", "pve2"}); err != nil || node != "pve2" {
+		t.Errorf("%q, %v", node, err)
+	}
+	_, err := FirstOnline(cluster, []string{"pve1", "pve9"})
+	var field *FieldError
+	if !errors.As(err, &field) || field.Path != "nodes" || field.Detail != `Node pve1 is not online. Unknown node "pve9"` {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSourceConfig: plan and create read a source once for all clones of a moment.
+func TestSourceConfig(t *testing.T) {
+	w := newWorld(t, nil)
+	w.sim.ResetOps()
+	for range 3 {
+		if config, err := w.s.SourceConfig(t.Context(), "pve1", 9000); err != nil || config["name"] != "template" {
+			t.Errorf("%v, %v", config, err)
+		}
+	}
+	w.mustHaveAsked("three clones", "/nodes/{node}/qemu/{vmid}/config")
+	if _, err := w.s.SourceConfig(t.Context(), "pve2", 8000); !pve.IsKind(err, pve.NotFound) {
+		t.Errorf("a source that is not there: %v", err)
+	}
+}

@@ -178,3 +178,28 @@ func TestInterruptedErrorSaysWhatBecameOfTheTask(t *testing.T) {
 		}
 	}
 }
+
+// TestLockedErrorNamesTheNextStep: by what is seen of the holder, and by what may not be seen.
+func TestLockedErrorNamesTheNextStep(t *testing.T) {
+	const upid = pve.UPID("UPID:pve1:00005366:00057C72:6B00502E:vzdump:100:root@pam:")
+	for name, c := range map[string]struct {
+		held Holder
+		err  error
+		want string
+	}{
+		"a task":           {held: Holder{Lock: "backup", Runs: []pve.UPID{upid}}, want: "wait until task " + string(upid) + " has ended"},
+		"a file's lock":    {held: Holder{}, want: "apply again, or allow more time with the timeouts attribute"},
+		"nobody":           {held: Holder{Lock: "backup", Audit: true}, want: "a task that died has left the lock"},
+		"who may not look": {held: Holder{Lock: "backup"}, want: "look whether a task is at work on it (`pvenode task list --vmid 100"},
+		"a failed look": {held: Holder{Lock: "backup"}, err: errors.New("no answer"),
+			want: "look at the tasks of node pve1, which could not be listed (no answer)"},
+	} {
+		c.held.Node, c.held.VMID = "pve1", 100
+		if got := c.held.next(c.err); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if err := LockedBy("backup", "change VM 100"); !pve.IsKind(err, pve.Locked) || pve.ConfigLock(err) != "backup" {
+		t.Errorf("not what PVE would answer: %v", err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -315,5 +316,23 @@ func TestBootOrder(t *testing.T) {
 	var refusal *pve.Error
 	if !errors.As(err, &refusal) || refusal.Kind != pve.Invalid || refusal.Params["scsi0"] != "too small" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestRevert drops what waits for a restart, and nothing else.
+func TestRevert(t *testing.T) {
+	w := newWorld(t)
+	world := w.sim.World()
+	world.Lock()
+	g := world.Guests[8000]
+	g.Running = &state.Running{QMPStatus: "running", StartedAt: world.Clock.Now(), Booted: g.Config, PID: 8000}
+	g.Pending = map[string]string{"cores": "4", "memory": "2048"}
+	world.Unlock()
+	if err := w.Revert(t.Context(), "pve1", 8000, []string{"cores"}); err != nil {
+		t.Fatal(err)
+	}
+	config, err := w.API.PendingConfig(t.Context(), "pve1", 8000)
+	if diff := cmp.Diff([]string{"memory"}, config.Waiting()); err != nil || diff != "" {
+		t.Errorf("%v; waiting (-want +got)\n%s", err, diff)
 	}
 }
