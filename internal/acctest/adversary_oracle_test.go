@@ -256,14 +256,16 @@ func (a *aftermath) nothingUnnamed(when string) {
 
 // unavoidable tells whether the stranger came between a look and what was done upon it, so closely that nobody could have seen him:
 // PVE has no request that looks and acts at once. Only reads may lie between the last look that would have shown his deed and the
-// request that did him harm, and that request must be one that takes no digest.
+// request that did him harm, and that request must be one that takes no digest: of a VM that is his by now, since a digest tells
+// nothing of who else uses a disk of ours.
 func (a *aftermath) unavoidable() bool {
 	if len(a.deeds) == 0 {
 		return false
 	}
 	d := a.decisive()
 	harm := slices.IndexFunc(a.ops, func(op pvesim.Op) bool { return op.Seq >= d.Seq && op.Method != http.MethodGet && op.Status == 200 })
-	if harm < 0 || a.ops[harm].Params["digest"] != "" {
+	attached := d.Act == stranger.Attach || d.Act == stranger.AttachContainer
+	if harm < 0 || a.ops[harm].Params["digest"] != "" && !attached {
 		return false
 	}
 	for _, op := range slices.Backward(a.ops[:harm]) {

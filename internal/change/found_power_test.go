@@ -74,7 +74,7 @@ func TestFound28GoneEndsTheWait(t *testing.T) {
 	w.task(w.api.DeleteVM(t.Context(), "pve1", theVM, false))
 	w.sim.ResetOps()
 	err := u.awaitStart(t.Context(), before)
-	if err == nil || !strings.Contains(err.Error(), "is gone") || w.sent("/status/start") != 0 || len(w.sim.Ops()) > 2 {
+	if err == nil || !strings.Contains(err.Error(), "is gone") || w.sent("/status/start") != 0 || len(w.sim.Ops()) > 3 {
 		t.Errorf("%v after %d requests", err, len(w.sim.Ops()))
 	}
 }
@@ -159,4 +159,21 @@ func detailOf(err error) string {
 // ignoreShutdown has the guest not obey.
 func (w *world) ignoreShutdown() {
 	w.alter(func(g *state.Guest) { g.Ignores = append(g.Ignores, "shutdown") })
+}
+
+// TestRestartIsFollowed: somebody migrates the VM while its restart is awaited. It is not gone, and is looked at where it is.
+func TestRestartIsFollowed(t *testing.T) {
+	w := newWorld(t, nil)
+	u, before := w.restarting()
+	w.alter(func(g *state.Guest) {
+		g.Node = "pve2"
+		g.Running = &state.Running{QMPStatus: "running", PID: int(before.PID) + 1, StartedAt: w.sim.World().Clock.Now(), Booted: g.Config}
+	})
+	if err := u.awaitStart(t.Context(), before); err != nil || u.view.node != "pve2" || w.sent("/status/start") != 0 {
+		t.Errorf("%v, on node %s, sent %v", err, u.view.node, w.writes())
+	}
+	g, err := u.outcome(t.Context(), false)
+	if err != nil || g.Node != "pve2" {
+		t.Errorf("%v, and the VM on node %s", err, g.Node)
+	}
 }

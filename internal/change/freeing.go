@@ -41,6 +41,22 @@ func (v *view) inState() remove.InState {
 	return remove.InState{Node: v.node, VMID: v.vmid, Identities: identities}
 }
 
+// ownVolumes are the volumes of the VM's id that its configuration names, detached ones too.
+func (u *update) ownVolumes(config pve.PendingConfig) []string {
+	held, own := guest.HoldingsOf(config), map[string]bool{}
+	for volume := range held.Unused {
+		own[volume] = true
+	}
+	for _, volume := range held.Slots {
+		own[volume] = true
+	}
+	maps.DeleteFunc(own, func(volume string, _ bool) bool {
+		owner, ok := vm.VolumeOwner(volume)
+		return !ok || owner != u.vmid
+	})
+	return slices.Sorted(maps.Keys(own))
+}
+
 // destroyEntry destroys a detached volume that nobody else uses.
 func (u *update) destroyEntry(ctx context.Context, config pve.PendingConfig, entry string) error {
 	e, err := u.s.remover.ProveInState(ctx, u.view.inState(), []string{guest.VolumeOf(config.Current()[entry])})

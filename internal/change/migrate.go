@@ -53,6 +53,9 @@ func (u *update) sendMigration(ctx context.Context, status pve.GuestStatus, stor
 	if status.HAManaged {
 		typ = "hamigrate"
 	}
+	if err := u.checkLocalDisks(ctx); err != nil {
+		return err
+	}
 	since, from := u.s.api.ServerTime(), u.view.node
 	_, err := u.view.Perform(ctx, job.Request{Type: typ, Done: u.arrived,
 		Send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.Migrate(ctx, from, u.vmid, params) }})
@@ -60,6 +63,32 @@ func (u *update) sendMigration(ctx context.Context, status pve.GuestStatus, stor
 		err = u.awaitArrival(ctx, since)
 	}
 	return err
+}
+
+// checkLocalDisks refuses a migration that would take a disk away from another guest: PVE frees the local ones where they were
+// (qemu-server QemuMigrate.pm phase3_cleanup).
+func (u *update) checkLocalDisks(ctx context.Context) error {
+	config, err := u.view.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	volumes := u.ownVolumes(config)
+	if len(volumes) == 0 {
+		return nil
+	}
+	resources, err := u.s.api.Resources(ctx)
+	if err != nil {
+		return err
+	}
+	local := slices.DeleteFunc(volumes, func(volume string) bool {
+		return slices.ContainsFunc(resources.Storages(u.view.node), func(r pve.Resource) bool {
+			return r.Storage == vm.VolumeStorage(volume) && r.Shared
+		})
+	})
+	if len(local) == 0 {
+		return nil
+	}
+	return u.s.remover.CheckTaken(ctx, u.view.inState(), local)
 }
 
 // targetStorages is PVE's map from the storages of the disks to those that the plan wants them on; "" where all stay.
@@ -120,14 +149,20 @@ func (u *update) awaitUnlock(ctx context.Context) error {
 	}
 }
 
-// follow finds out where the VM is after a migration that did not go well.
-func (u *update) follow(ctx context.Context) {
-	ref := u.r.Ref
-	for _, node := range []string{u.view.node, u.r.Node} {
+// follow finds out where the VM is after a migration that did not go well, or was somebody else's.
+func (u *update) follow(ctx context.Context) guest.Seen {
+	ref, result := u.r.Ref, guest.Unknown
+	for _, node := range u.nodes() {
 		ref.Node = node
-		if at, _, err := u.s.guests.Find(ctx, ref, nil); err == nil {
+		at, seen, err := u.s.guests.Find(ctx, ref, nil)
+		if err == nil {
 			u.view.Moved(at.Node)
-			return
+			return guest.Found
 		}
+		if seen == guest.Gone {
+			return seen
+		}
+		result = seen
 	}
+	return result
 }

@@ -52,10 +52,27 @@ func (u *update) shutDown(ctx context.Context) error {
 			err = errors.Join(err, lookErr)
 		}
 	}
+	switch off, lookErr := u.isOff(ctx); {
+	case off:
+		return nil
+	case lookErr != nil: // nobody knows what has become of it
+		return errors.Join(err, lookErr)
+	}
 	return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not shut down", u.vmid),
 		Detail: fmt.Sprintf("It runs on, and was asked to shut down, so it may go off later. Shut it down from inside, give it a "+
 			"guest agent or ACPI, "+
 			"or more time with shutdown_timeout, then apply. `qm stop %d` on node %s would cut it off", u.vmid, u.view.node), Err: err}
+}
+
+// isOff looks once more, when a guest did not go off as it was asked to, whose it is and whether it runs: that it runs on is said
+// of nothing else, nor is a command named for another VM.
+func (u *update) isOff(ctx context.Context) (bool, error) {
+	ctx = context.WithoutCancel(ctx)
+	if err := u.view.Guard(ctx); err != nil {
+		return false, err
+	}
+	status, err := u.view.Status(ctx)
+	return err == nil && !status.IsRunning(), err
 }
 
 // watchPause is how often a guest that did not obey is looked at.

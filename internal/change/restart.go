@@ -127,6 +127,9 @@ func (u *update) afterReboot(ctx context.Context, before pve.GuestStatus, due []
 		}
 		return u.s.guests.IsStopped(u.view.node, u.vmid)(ctx)
 	})
+	if !ended && err == nil {
+		ended, err = u.isOff(ctx)
+	}
 	switch {
 	case ended:
 		return u.startAgain(ctx, before)
@@ -179,7 +182,12 @@ func (u *update) awaitStart(ctx context.Context, before pve.GuestStatus) error {
 		case again && err == nil:
 			return nil
 		case pve.IsKind(err, pve.NotFound):
-			return fmt.Errorf("VM %d is gone from node %s while its restart was awaited: %w", u.vmid, u.view.node, err)
+			switch from := u.view.node; u.follow(ctx) {
+			case guest.Gone:
+				return fmt.Errorf("VM %d is gone from node %s while its restart was awaited: %w", u.vmid, from, err)
+			case guest.Unknown:
+				return fmt.Errorf("VM %d is not on node %s any more, where its restart was awaited: %w", u.vmid, from, err)
+			}
 		}
 	}
 	if _, err := u.s.guests.StartBy(ctx, u.view.Power, u.view.node, u.vmid); err != nil {

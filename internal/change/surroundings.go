@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 )
@@ -18,7 +19,9 @@ func (u *update) changePool(ctx context.Context) (string, error) {
 		return from, err
 	}
 	contend := func(change func(context.Context, string, int) error, pool string) error {
-		return u.s.jobs.Contend(ctx, "", u.vmid, func(ctx context.Context) error { return change(ctx, pool, u.vmid) })
+		return u.view.Send(ctx, func(ctx context.Context) error {
+			return u.s.jobs.Contend(ctx, "", u.vmid, func(ctx context.Context) error { return change(ctx, pool, u.vmid) })
+		})
 	}
 	if from != "" {
 		if err := contend(u.s.api.RemoveFromPool, from); err != nil {
@@ -36,7 +39,13 @@ func (u *update) changePool(ctx context.Context) (string, error) {
 }
 
 func (u *update) setFirewall(ctx context.Context) error {
-	return u.s.guests.SetFirewall(ctx, u.view.node, u.vmid, u.r.PriorFirewall, u.r.Firewall, false)
+	if reflect.DeepEqual(u.r.PriorFirewall, u.r.Firewall) {
+		return nil
+	}
+	defer u.view.Forget() // it looks before it sends
+	return u.view.Send(ctx, func(ctx context.Context) error {
+		return u.s.guests.SetFirewall(ctx, u.view.node, u.vmid, u.r.PriorFirewall, u.r.Firewall, false, u.view.Guard)
+	})
 }
 
 // leaveHA removes the entry first: HA would start a guest again that is shut down.
@@ -44,8 +53,7 @@ func (u *update) leaveHA(ctx context.Context) error {
 	if u.r.HA != nil || u.r.PriorHA == nil {
 		return nil
 	}
-	u.view.powered = true
-	return u.s.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, nil)
+	return u.changeHA(ctx)
 }
 
 func (u *update) enterHA(ctx context.Context) error {
@@ -55,16 +63,28 @@ func (u *update) enterHA(ctx context.Context) error {
 	if _, err := u.view.Fresh(ctx); err != nil {
 		return err
 	}
+	return u.changeHA(ctx)
+}
+
+// changeHA makes HA's entry the one that is planned. HA starts and stops the guest.
+func (u *update) changeHA(ctx context.Context) error {
 	u.view.powered = true
-	return u.s.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, u.r.HA)
+	return u.view.Send(ctx, func(ctx context.Context) error { return u.s.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, u.r.HA) })
 }
 
 func (u *update) convertToTemplate(ctx context.Context, t todo) error {
 	if !t.convert {
 		return nil
 	}
-	if _, err := u.view.Fresh(ctx); err != nil {
+	config, err := u.view.Fresh(ctx)
+	if err != nil {
 		return err
+	}
+	if volumes := u.ownVolumes(config); len(volumes) > 0 {
+		if err := u.s.remover.CheckTaken(ctx, u.view.inState(), volumes); err != nil {
+			return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("VM %d was not made a template", u.vmid),
+				Detail: "PVE renames the disks of a template, and another guest that uses one would lose it", Err: err}
+		}
 	}
 	return u.view.Send(ctx, func(ctx context.Context) error { return u.s.jobs.Convert(ctx, &u.view.tasks, u.view.node, u.vmid) })
 }

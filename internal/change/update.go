@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
 // Update changes a VM in place: exactly what differs between Prior and Planned is sent. On an error the guest, if it has a
@@ -37,6 +38,9 @@ func (s *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 // whether the guest runs the refresh has told, unless something may have changed that since.
 func (u *update) outcome(ctx context.Context, failed bool) (guest.Guest, error) {
 	config, err := u.view.Known(ctx)
+	if pve.IsKind(err, pve.NotFound) && u.follow(ctx) == guest.Found {
+		config, err = u.view.Known(ctx)
+	}
 	if err != nil {
 		return guest.Guest{}, err
 	}

@@ -111,7 +111,13 @@ func (c *creation) setFirewall(ctx context.Context) error {
 	if c.from == nil && want.Rules == nil {
 		want.Rules = []guest.FirewallRule{}
 	}
-	return c.s.guests.SetFirewall(ctx, c.node, c.vmid, nil, &want, c.from == nil)
+	return c.s.guests.SetFirewall(ctx, c.node, c.vmid, nil, &want, c.from == nil, func(ctx context.Context) error {
+		config, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+		if err == nil && !c.stamp.Proves(c.vmid, config.Values) {
+			err = c.unmarked()
+		}
+		return err
+	})
 }
 
 // addToHA puts a new VM under HA. It notes before the request that there may be an entry, which the undo then removes; but an

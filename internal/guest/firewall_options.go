@@ -16,6 +16,8 @@ type firewallOf struct {
 	s    *Guests
 	node string
 	vmid int
+	// guard is an error where the VM is somebody else's by now.
+	guard func(context.Context) error
 }
 
 // readFirewall reads a VM's firewall.
@@ -69,6 +71,9 @@ func (w firewallOf) set(ctx context.Context, prior, want map[string]string, clea
 			params["delete"] = strings.Join(gone, ",")
 		}
 		params["digest"] = has.Digest
+		if err := w.guard(ctx); err != nil {
+			return err
+		}
 		err = w.s.jobs.Contend(ctx, w.node, w.vmid, func(ctx context.Context) error {
 			return w.s.api.SetFirewallOptions(ctx, w.node, w.vmid, params)
 		})

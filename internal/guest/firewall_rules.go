@@ -11,9 +11,12 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// SetFirewall brings the firewall of a VM from what state knows to what is planned. clean: options that are not planned go.
-func (s *Guests) SetFirewall(ctx context.Context, node string, vmid int, prior, want *Firewall, clean bool) error {
-	return firewallOf{s, node, vmid}.change(ctx, prior, want, clean)
+// SetFirewall brings the firewall of a VM from what state knows to what is planned. clean: options that are not planned go. guard
+// looks whose VM it is: it is asked when the firewall was read that is to be changed, before the first request and before what there
+// was is put back. The digest alone is no proof: that of a file without rules is everybody's.
+func (s *Guests) SetFirewall(ctx context.Context, node string, vmid int, prior, want *Firewall, clean bool,
+	guard func(context.Context) error) error {
+	return firewallOf{s, node, vmid, guard}.change(ctx, prior, want, clean)
 }
 
 // change changes options and rules. Options that stop more than before come after the rules, and others go before them: nothing
@@ -97,6 +100,11 @@ const (
 // carryOut sends edits, beginning with a list that was just read. Of a request that failed it returns the edit, and how many
 // were made before; an error without an edit says it all.
 func (w firewallOf) carryOut(ctx context.Context, has pve.FirewallRules, edits []ruleEdit) (failed *ruleEdit, done int, err error) {
+	if len(edits) > 0 {
+		if err := w.guard(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
 	for lost := 0; done < len(edits); {
 		edit, before := &edits[done], has.Rules
 		err := w.s.jobs.Contend(ctx, w.node, w.vmid, func(ctx context.Context) error { return w.do(ctx, edit, has) })

@@ -114,15 +114,22 @@ func (s *Runner) put(ctx context.Context, node string, vmid int, params pve.Para
 
 // Grow grows disks, one after the other.
 func (s *Runner) Grow(ctx context.Context, l *Tasks, node string, vmid int, all []vm.Growth) error {
-	grow := slices.Clone(all)
-	slices.SortFunc(grow, func(a, b vm.Growth) int { return strings.Compare(a.Slot, b.Slot) })
-	for _, g := range grow {
-		if _, err := s.Perform(ctx, l, Request{Node: node, Type: "resize", ID: vmid,
-			Send: func(ctx context.Context) (pve.UPID, error) {
-				return s.API.Resize(ctx, node, vmid, g.Slot, vm.FormatSize(g.Size))
-			}}); err != nil {
-			return fmt.Errorf("grow %s to %s: %w", g.Slot, vm.FormatSize(g.Size), err)
+	for _, g := range slices.SortedFunc(slices.Values(all), func(a, b vm.Growth) int { return strings.Compare(a.Slot, b.Slot) }) {
+		if err := s.GrowRead(ctx, l, node, vmid, g, ""); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// GrowRead grows a disk of the configuration with this digest.
+func (s *Runner) GrowRead(ctx context.Context, l *Tasks, node string, vmid int, g vm.Growth, digest string) error {
+	_, err := s.Perform(ctx, l, Request{Node: node, Type: "resize", ID: vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return s.API.Resize(ctx, node, vmid, g.Slot, vm.FormatSize(g.Size), digest)
+		}})
+	if err != nil {
+		return fmt.Errorf("grow %s to %s: %w", g.Slot, vm.FormatSize(g.Size), err)
 	}
 	return nil
 }
@@ -132,9 +139,4 @@ func (s *Runner) Convert(ctx context.Context, l *Tasks, node string, vmid int) e
 	_, err := s.Perform(ctx, l, Request{Node: node, Type: "qmtemplate", ID: vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) { return s.API.ConvertToTemplate(ctx, node, vmid) }})
 	return err
-}
-
-// Revert drops options that wait for a restart.
-func (s *Runner) Revert(ctx context.Context, node string, vmid int, options []string) error {
-	return s.Set(ctx, node, vmid, pve.Params{"revert": strings.Join(options, ",")})
 }

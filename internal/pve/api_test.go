@@ -31,7 +31,7 @@ func TestWrites(t *testing.T) {
 			return upid(c.DeleteVM(ctx, "pve1", 100, false))
 		}, "DELETE /nodes/pve1/qemu/100 "},
 		"resize": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.Resize(ctx, "pve1", 100, "scsi0", "+2G"))
+			return upid(c.Resize(ctx, "pve1", 100, "scsi0", "+2G", ""))
 		}, "PUT /nodes/pve1/qemu/100/resize disk=scsi0&size=%2B2G"},
 		"move disk": {task, func(ctx context.Context, c *Client) error {
 			return upid(c.MoveDiskAndFree(ctx, "pve1", 100, Params{"disk": "scsi0", "storage": "lvm"}))

@@ -18,10 +18,14 @@ func (c *Client) CloneVM(ctx context.Context, node string, source int, p Params)
 	return c.start(ctx, op, http.MethodPost, guestPath(node, source, "/clone"), p)
 }
 
-// Resize starts growing a disk to a size ("32G"), or by one ("+2G"). Shrinking fails in the task.
-func (c *Client) Resize(ctx context.Context, node string, vmid int, disk, size string) (UPID, error) {
-	op := "resize disk " + disk + " of " + guestName(node, vmid) + " to " + size
-	return c.start(ctx, op, http.MethodPut, guestPath(node, vmid, "/resize"), Params{"disk": disk, "size": size})
+// Resize starts growing a disk to a size ("32G"), or by one ("+2G"). Shrinking fails in the task. With a digest that is not "", PVE
+// does so with that configuration only.
+func (c *Client) Resize(ctx context.Context, node string, vmid int, disk, size, digest string) (UPID, error) {
+	op, params := "resize disk "+disk+" of "+guestName(node, vmid)+" to "+size, Params{"disk": disk, "size": size}
+	if digest != "" {
+		params["digest"] = digest
+	}
+	return c.start(ctx, op, http.MethodPut, guestPath(node, vmid, "/resize"), params)
 }
 
 // ConvertToTemplate starts turning a stopped VM into a template.

@@ -142,6 +142,13 @@ func (s *Remover) ProveInState(ctx context.Context, v InState, volumes []string)
 	return s.prove(ctx, claim{node: v.Node, vmid: v.VMID, guest: v.owns, volumes: volumes})
 }
 
+// CheckTaken makes sure that no other guest uses volumes which are to go away under their names together with their VM in state: a
+// migration frees local ones where they were, a conversion to a template renames all. PVE asks nobody.
+func (s *Remover) CheckTaken(ctx context.Context, v InState, volumes []string) error {
+	_, err := s.prove(ctx, claim{node: v.Node, vmid: v.VMID, guest: v.owns, volumes: volumes, own: true})
+	return err
+}
+
 // ProveMade does the same for volumes that a change of the VM has made and takes back at once: nobody else has had them.
 func (s *Remover) ProveMade(ctx context.Context, v InState, volumes []string) (Evidence, error) {
 	return s.prove(ctx, claim{node: v.Node, vmid: v.VMID, guest: v.owns, volumes: volumes, untouched: true})
@@ -206,19 +213,27 @@ func (s *Remover) FreeInState(ctx context.Context, l *job.Tasks, v InState, volu
 // MoveInState moves disks of a VM in state to other storages, one after the other, and frees where they were.
 func (s *Remover) MoveInState(ctx context.Context, l *job.Tasks, v InState, moves []vm.Move) error {
 	for _, m := range moves {
-		config, err := s.api.CurrentConfig(ctx, v.Node, v.VMID)
-		if err != nil {
-			return err
+		err := s.moveInState(ctx, l, v, m)
+		for attempt := 1; attempt < 3 && pve.IsKind(err, pve.DigestMismatch); attempt++ { // a snapshot came while a lock was waited for
+			err = s.moveInState(ctx, l, v, m)
 		}
-		e, err := s.ProveInState(ctx, v, []string{guest.VolumeOf(config.Values[m.Slot])})
 		if err != nil {
-			return fmt.Errorf("%s was not moved to %s: %w", m.Slot, m.Storage, err)
-		}
-		if err := s.move(ctx, l, e, m); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *Remover) moveInState(ctx context.Context, l *job.Tasks, v InState, m vm.Move) error {
+	config, err := s.api.CurrentConfig(ctx, v.Node, v.VMID)
+	if err != nil {
+		return err
+	}
+	e, err := s.ProveInState(ctx, v, []string{guest.VolumeOf(config.Values[m.Slot])})
+	if err != nil {
+		return fmt.Errorf("%s was not moved to %s: %w", m.Slot, m.Storage, err)
+	}
+	return s.move(ctx, l, e, m)
 }
 
 // MoveUncommitted does the same with a VM that a create has made and not committed.
@@ -240,7 +255,7 @@ func (s *Remover) move(ctx context.Context, l *job.Tasks, e Evidence, m vm.Move)
 	if !e.ours || !e.volumes[guest.VolumeOf(e.config.Values[m.Slot])] {
 		return errNoEvidence
 	}
-	params := pve.Params{"disk": m.Slot, "storage": m.Storage}
+	params := pve.Params{"disk": m.Slot, "storage": m.Storage, "digest": e.config.Digest}
 	if m.Format != "" {
 		params["format"] = m.Format
 	}

@@ -1,0 +1,148 @@
+package change
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// changesAmongStrangers are updates of VM 400 that write in every way there is.
+func changesAmongStrangers() map[string]func(*Request) {
+	disk := func(r *Request, slot string, alter func(*vm.Disk)) {
+		disks := map[string]vm.Disk{}
+		for name, d := range r.Planned.Disks {
+			if name == slot {
+				alter(&d)
+			}
+			disks[name] = d
+		}
+		r.Planned.Disks = disks
+	}
+	rule := func(port string) guest.FirewallRule {
+		return guest.FirewallRule{Type: new("in"), Action: new("ACCEPT"), Proto: new("tcp"), DPort: new(port)}
+	}
+	return map[string]func(*Request){
+		"grow": func(r *Request) {
+			disk(r, "scsi0", func(d *vm.Disk) { d.Size = new(int64(6 << 30)) })
+			disk(r, "scsi1", func(d *vm.Disk) { d.Size = new(int64(3 << 30)) })
+		},
+		"move":    func(r *Request) { disk(r, "scsi0", func(d *vm.Disk) { d.Storage = "local-lvm" }) },
+		"options": func(r *Request) { r.Planned.Name, r.Planned.CPU.Cores = new("renamed"), new(int64(2)) },
+		"boot order": func(r *Request) {
+			r.Planned.CDROMs, r.BootOrder = map[string]vm.CDROM{"ide0": {File: "none"}}, []string{"scsi1"}
+		},
+		"pool and start": func(r *Request) { r.Pool, r.PowerState = "web", guest.Running },
+		"firewall and start": func(r *Request) {
+			r.PriorFirewall = &guest.Firewall{Enabled: new(true), Rules: []guest.FirewallRule{rule("22")}}
+			r.Firewall = &guest.Firewall{Enabled: new(true), PolicyIn: new("DROP"),
+				Rules: []guest.FirewallRule{rule("22"), rule("80"), rule("443")}}
+			r.PowerState = guest.Running
+		},
+		"migrate":         func(r *Request) { r.Node = "pve2" },
+		"become template": func(r *Request) { r.Planned.Template = new(true) },
+	}
+}
+
+// amongStrangers is a cluster with a stopped VM 400 that has disks and a firewall.
+func amongStrangers(t *testing.T) *world {
+	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+	rule := pve.Params{"type": "in", "action": "ACCEPT", "proto": "tcp", "dport": "22", "enable": "1"}
+	if err := w.api.AddFirewallRule(t.Context(), "pve1", theVM, rule); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.api.SetFirewallOptions(t.Context(), "pve1", theVM, pve.Params{"enable": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// TestNothingOfAStrangersChanges: before any request of an update the VM is deleted and somebody makes one under its id, or he attaches
+// its first disk to a VM of his. Nothing of his is changed, unless he came between the last look and a request that takes no digest.
+func TestNothingOfAStrangersChanges(t *testing.T) {
+	for name, alter := range changesAmongStrangers() {
+		t.Run(name, func(t *testing.T) {
+			w := amongStrangers(t)
+			base := w.sim.Snapshot()
+			r := w.request()
+			alter(&r)
+			if _, _, err := w.update(r); err != nil {
+				t.Fatal(err)
+			}
+			spots, played := w.sim.Ops(), 0
+			for _, acts := range [][]stranger.Act{{stranger.Delete, stranger.TakeID}, {stranger.Attach}, {stranger.AttachContainer}} {
+				if name == "grow" && acts[0] != stranger.Delete {
+					continue // the disk is ours, and he has got it larger
+				}
+				for n, spot := range spots {
+					w.sim.SetStrangers(nil)
+					if err := w.sim.Load(base); err != nil {
+						t.Fatal(err)
+					}
+					w.sim.MarkStrangers(theVM)
+					w.sim.ResetOps()
+					var orders []stranger.Order
+					for _, act := range acts {
+						orders = append(orders, stranger.Order{Act: act, VMID: theVM, Before: fault.Match{Seq: n + 1}})
+					}
+					w.sim.SetStrangers(orders)
+					_, _, err := w.update(r)
+					deeds := w.sim.Deeds()
+					if len(deeds) == 0 || !deeds[len(deeds)-1].Done {
+						continue
+					}
+					played++
+					last := deeds[len(deeds)-1]
+					if !bytes.Equal(last.Is, w.sim.Strangers()) && !tooLate(w.sim.Ops(), last) {
+						t.Errorf("%v before %s %s (%d): %v\n%s", acts, spot.Method, spot.Path, n+1, err, written(w.sim.Ops(), last))
+					}
+				}
+			}
+			if played < 6 {
+				t.Errorf("only %d cases", played)
+			}
+		})
+	}
+}
+
+// tooLate tells whether the look that would have shown a stranger was the last before the request that did him harm, and that request
+// takes no digest: PVE has none that looks and acts at once.
+func tooLate(ops []pvesim.Op, deed stranger.Deed) bool {
+	looked := false
+	for _, op := range ops {
+		switch write := op.Method != http.MethodGet; {
+		case op.Seq < deed.Seq && write:
+			looked = false
+		case op.Seq < deed.Seq && (strings.HasSuffix(op.Path, "/pending") || strings.HasSuffix(op.Path, "/config")):
+			looked = true
+		case op.Seq >= deed.Seq && write:
+			return looked && (deed.Act != stranger.TakeID || !takesDigest(op.Path))
+		}
+	}
+	return false
+}
+
+// takesDigest tells whether PVE lets a request be bound to what was read, of the VM itself: not of who else uses its disks.
+func takesDigest(path string) bool {
+	return strings.HasSuffix(path, "/config") || strings.HasSuffix(path, "/resize") || strings.HasSuffix(path, "/move_disk") ||
+		strings.Contains(path, "/firewall/")
+}
+
+// written are the requests that change something, with the moment of the deed.
+func written(ops []pvesim.Op, deed stranger.Deed) string {
+	var all strings.Builder
+	for _, op := range ops {
+		if op.Method != http.MethodGet {
+			fmt.Fprintf(&all, "  %d (he came before %d): %s %s %v: %d\n", op.Seq, deed.Seq, op.Method, op.Path, op.Params, op.Status)
+		}
+	}
+	return all.String()
+}
