@@ -1,13 +1,17 @@
 package change
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // put adds a volume of an id.
@@ -71,7 +75,7 @@ func TestFound27LeftVolume(t *testing.T) {
 			w := newWorld(t, nil)
 			c.prepare(w)
 			u := w.updating()
-			u.freeMoved(t.Context(), map[string]string{"ide2": c.moved})
+			u.freeMoved(t.Context(), map[string]string{"ide2": c.moved}, func(context.Context, string) (bool, error) { return true, nil })
 			if there := slices.Contains(w.everyVolume(), c.moved); there != c.stays {
 				t.Errorf("it is there: %v", there)
 			}
@@ -120,5 +124,25 @@ func TestFound27OneLookForAMove(t *testing.T) {
 	}
 	if looks != 1 || len(w.writes()) != 1 {
 		t.Errorf("%d looks, sent %v", looks, w.writes())
+	}
+}
+
+// TestMovedNameIsTaken: a disk was moved away, and somebody makes a volume of the name that it had. PVE's log says nothing of a volume
+// that it could not free, so this one is his: it stays, and no command is printed for it.
+func TestMovedNameIsTaken(t *testing.T) {
+	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1"})
+	old := guest.VolumeOf(w.config()["scsi0"])
+	r := w.request()
+	disk := r.Planned.Disks["scsi0"]
+	disk.Storage = "local-lvm"
+	r.Planned.Disks = map[string]vm.Disk{"scsi0": disk}
+	w.sim.SetStrangers([]stranger.Order{{Act: stranger.Plant, VMID: theVM, Storage: "local-zfs",
+		Before: fault.Match{Method: "GET", Path: "/nodes/{node}/storage/{storage}/content"}}})
+	_, warnings, err := w.update(r)
+	if err != nil || !slices.Contains(w.everyVolume(), old) {
+		t.Errorf("%v, volumes %v; he has made %s", err, w.everyVolume(), old)
+	}
+	if said := text(warnings); !strings.Contains(said, "Volume "+old+" of VM 400 was not touched") || strings.Contains(said, "pvesm free") {
+		t.Errorf("says %q", said)
 	}
 }

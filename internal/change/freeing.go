@@ -110,8 +110,9 @@ func movedFrom(current map[string]string, moves []vm.Move) map[string]string {
 // freeMoved looks whether what disks have moved away from is gone. PVE frees it at the end of a move, and where that fails, since
 // QEMU still has a cloud-init drive open or a storage is busy, it only logs that and ends with OK (qemu-server API2/Qemu.pm
 // move_vm_disk). By now the guest has let go: PVE gives it the new cloud-init drive when that is generated anew
-// (QemuServer.pm vmconfig_update_cloudinit_drive). So what is left is freed, or named.
-func (u *update) freeMoved(ctx context.Context, moved map[string]string) {
+// (QemuServer.pm vmconfig_update_cloudinit_drive). So what is left is freed, or named. That it was left is told by the task's log
+// alone: by now somebody may have made a volume of that name.
+func (u *update) freeMoved(ctx context.Context, moved map[string]string, isLeft func(context.Context, string) (bool, error)) {
 	if len(moved) == 0 {
 		return
 	}
@@ -122,9 +123,15 @@ func (u *update) freeMoved(ctx context.Context, moved map[string]string) {
 		return
 	}
 	for _, volume := range left {
-		err := u.freeVolume(ctx, volume)
+		ours, err := isLeft(ctx, volume)
+		if ours {
+			err = u.freeVolume(ctx, volume)
+		}
 		var inUse *remove.InUseError
 		switch {
+		case !ours:
+			u.warn(fmt.Sprintf("Volume %s of VM %d was not touched", volume, u.vmid), "Its disk was moved away from a volume of that name. "+
+				"PVE has not said that it could not free that, so the one that is there may be somebody else's. See whose it is."+reason(err))
 		case errors.As(err, &inUse):
 			u.warn(fmt.Sprintf("Volume %s of VM %d was not removed", volume, u.vmid),
 				fmt.Sprintf("Its disk was moved away, and PVE left it where it was: %s.", err))
@@ -135,6 +142,31 @@ func (u *update) freeMoved(ctx context.Context, moved map[string]string) {
 		}
 	}
 }
+
+// reason is why something is not known, as one more sentence.
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)", err)
+}
+
+// isLeft tells whether a move of this update says in its log that it could not free a volume.
+func (u *update) isLeft(ctx context.Context, volume string) (bool, error) {
+	for _, upid := range u.view.tasks.UPIDs {
+		if upid.Type() != "qmmove" {
+			continue
+		}
+		log, err := u.s.api.TaskLog(ctx, upid, logLines)
+		if err != nil || pve.TellsNotFreed(log, volume) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// logLines are enough of the end of a move's log: it frees last of all.
+const logLines = 20
 
 // stillThere are volumes that are there and that the VM names nowhere, snapshots included, of those that carry its id.
 func (u *update) stillThere(ctx context.Context, moved map[string]string) ([]string, error) {

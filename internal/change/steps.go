@@ -84,7 +84,7 @@ func (u *update) steps(r *results) []step {
 			func(ctx context.Context) error { return u.regenerateCloudInit(ctx, r.hasOldCloudInit()) }},
 		{"free what disks of VM %d have moved from", "the guest has let go of an old cloud-init drive when the new one is " +
 			"generated, or when it was restarted",
-			func(ctx context.Context) error { u.freeMoved(ctx, r.takeMoved()); return nil }},
+			func(ctx context.Context) error { u.freeMoved(ctx, r.takeMoved(), u.isLeft); return nil }},
 		{"put VM %d under HA", "when everything else is as planned", u.enterHA},
 		{"convert VM %d to a template", "last: a template takes no other change",
 			func(ctx context.Context) error { return u.convertToTemplate(ctx, r.todo) }},
@@ -144,7 +144,7 @@ func (u *update) afterFailure(ctx context.Context, r *results, cause error) erro
 	cause = u.putBack(ctx, r.unplugged, cause)
 	late, cancel := u.s.jobs.LookAfter(ctx)
 	defer cancel()
-	u.freeMoved(late, r.takeMoved())
+	u.freeMoved(late, r.takeMoved(), u.isLeft)
 	u.nameLeftovers(ctx, r.todo, cause)
 	removed := r.takeRemoved()
 	if ctx.Err() == nil {

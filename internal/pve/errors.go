@@ -231,6 +231,21 @@ func RefusesIOUring(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "target storage is known to cause issues with aio=io_uring")
 }
 
+// TellsNotFreed tells whether the log of a task says that a volume could not be freed, which some tasks do and end with OK (qemu-server
+// API2/Qemu.pm move_vm_disk). Whatever the storage's tool says, it names the volume, or the lock of the storage that was not had
+// (pve-storage Plugin.pm cluster_lock_storage).
+func TellsNotFreed(log []string, volume string) bool {
+	storage, name, _ := strings.Cut(volume, ":")
+	name = name[strings.LastIndex(name, "/")+1:]
+	return slices.ContainsFunc(log, func(line string) bool {
+		_, rest, about := strings.Cut(line, name)
+		about = about && (rest == "" || rest[0] < '0' || rest[0] > '9') || strings.Contains(line, "storage-"+storage+"'")
+		return about && slices.ContainsFunc([]string{"error", "failed", "busy", "in use", "can't", "cannot", "unable"}, func(word string) bool {
+			return strings.Contains(line, word)
+		})
+	})
+}
+
 // kindOfMessage is the Kind of a text of PVE: of a 500 or of a task's exit status.
 func kindOfMessage(message string) Kind {
 	for _, rule := range messageRules() {

@@ -157,3 +157,22 @@ func TestErrorText(t *testing.T) {
 		t.Errorf("got %q", err.Error())
 	}
 }
+
+// TestTellsNotFreed: what storages say of a volume that is in use, and what a move says besides.
+func TestTellsNotFreed(t *testing.T) {
+	for line, want := range map[string]bool{
+		"zfs error: cannot destroy 'rpool/data/vm-400-disk-1': dataset is busy":                    true,
+		"lvremove 'pve/vm-400-disk-1' error:   Logical volume pve/vm-400-disk-1 in use.":           true,
+		"can't deactivate LV '/dev/pve/vm-400-disk-1':   Logical volume pve/vm-400-disk-1 in use.": true,
+		"can't lock file '/var/lock/pve-manager/pve-storage-local-zfs' - got timeout":              true,
+		"create full clone of drive scsi0 (local-zfs:vm-400-disk-1)":                               false,
+		"zfs error: cannot destroy 'rpool/data/vm-400-disk-10': dataset is busy":                   false,
+		"zfs error: cannot destroy 'rpool/data/vm-400-disk-2': dataset is busy":                    false,
+		"can't lock file '/var/lock/pve-manager/pve-storage-local' - got timeout":                  false,
+		"  Logical volume \"vm-400-disk-1\" successfully removed.":                                 false,
+	} {
+		if got := TellsNotFreed([]string{"drive mirror is starting", line}, "local-zfs:base-9000-disk-0/vm-400-disk-1"); got != want {
+			t.Errorf("%s: %v", line, got)
+		}
+	}
+}
