@@ -62,7 +62,7 @@ func TestSetFirewall(t *testing.T) {
 	set := func(prior, want *Firewall, writes ...string) {
 		t.Helper()
 		w.sim.ResetOps()
-		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, want, false); err != nil {
+		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, want, false, nobody); err != nil {
 			t.Error(err)
 		}
 		var has []string
@@ -115,7 +115,7 @@ func TestSetFirewallLeavesOthersAlone(t *testing.T) {
 				f.Rules = slices.Insert(f.Rules, 0, map[string]string{"type": "out", "action": "DROP", "enable": "1", "dport": "his"})
 			})
 		})
-		err := w.s.SetFirewall(t.Context(), "pve1", theVM, &Firewall{}, &Firewall{Rules: accepting("22", "80")}, false)
+		err := w.s.SetFirewall(t.Context(), "pve1", theVM, &Firewall{}, &Firewall{Rules: accepting("22", "80")}, false, nobody)
 		var field *FieldError
 		if !errors.As(err, &field) || field.Path != "firewall.rules" || !slices.Contains(w.rules(), "DROP his") {
 			t.Errorf("%s: %v, and left are %q", name, err, w.rules())
@@ -123,15 +123,41 @@ func TestSetFirewallLeavesOthersAlone(t *testing.T) {
 	}
 	w := newWorld(t, nil)
 	prior := &Firewall{Rules: accepting("22")}
-	if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false); err != nil {
+	if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, nobody); err != nil {
 		t.Fatal(err)
 	}
 	second := fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/firewall/rules", Nth: 2}
 	w.sim.SetFaults([]fault.Rule{{Match: second, Phase: fault.Before, Status: 400, Reason: "no such macro"}})
-	err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &Firewall{Rules: accepting("443", "80", "22")}, false)
+	err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &Firewall{Rules: accepting("443", "80", "22")}, false, nobody)
 	mustSay(t, "a rule that PVE refuses", err, "Cannot add rule 1 of the firewall of VM 400", "Its rules are as they were before",
 		"no such macro")
 	if diff := cmp.Diff([]string{"ACCEPT 22"}, w.rules()); diff != "" {
 		t.Errorf("left (-want +got)\n%s", diff)
+	}
+}
+
+// nobody has taken the id meanwhile.
+func nobody(context.Context) error { return nil }
+
+// TestFirewallIsGuarded: once the guard knows the VM for somebody else's nothing is sent, be it the first request or what puts the rules
+// back after a refusal.
+func TestFirewallIsGuarded(t *testing.T) {
+	his := errors.New("somebody else's")
+	w := newWorld(t, nil)
+	prior := &Firewall{Enabled: new(true), Rules: accepting("22")}
+	if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, nobody); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]*Firewall{"rules": {Enabled: new(true), Rules: accepting("80")}, "options": {DHCP: new(true), Rules: prior.Rules}} {
+		w.sim.ResetOps()
+		err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, want, false, func(context.Context) error { return his })
+		if !errors.Is(err, his) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, op := range w.sim.Ops() {
+			if op.Method != http.MethodGet {
+				t.Errorf("%s: sent %s %s", name, op.Method, op.Path)
+			}
+		}
 	}
 }
