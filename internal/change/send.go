@@ -48,7 +48,7 @@ func (v *view) Revert(ctx context.Context, options []string) error {
 	}
 	whatever := func(pve.PendingConfig, pve.PendingConfig) bool { return true }
 	return v.bound(ctx, read, whatever, func(ctx context.Context, digest string) error {
-		return v.jobs.Set(ctx, v.node, v.vmid, pve.Params{"revert": strings.Join(options, ","), "digest": digest})
+		return v.jobs.Revert(ctx, v.node, v.vmid, options, digest)
 	})
 }
 

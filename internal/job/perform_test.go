@@ -328,7 +328,7 @@ func TestRevert(t *testing.T) {
 	g.Running = &state.Running{QMPStatus: "running", StartedAt: world.Clock.Now(), Booted: g.Config, PID: 8000}
 	g.Pending = map[string]string{"cores": "4", "memory": "2048"}
 	world.Unlock()
-	if err := w.Revert(t.Context(), "pve1", 8000, []string{"cores"}); err != nil {
+	if err := w.Revert(t.Context(), "pve1", 8000, []string{"cores"}, ""); err != nil {
 		t.Fatal(err)
 	}
 	config, err := w.API.PendingConfig(t.Context(), "pve1", 8000)

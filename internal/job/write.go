@@ -140,3 +140,12 @@ func (s *Runner) Convert(ctx context.Context, l *Tasks, node string, vmid int) e
 		Send: func(ctx context.Context) (pve.UPID, error) { return s.API.ConvertToTemplate(ctx, node, vmid) }})
 	return err
 }
+
+// Revert drops options that wait for a restart, of the configuration with this digest; "" is any.
+func (s *Runner) Revert(ctx context.Context, node string, vmid int, options []string, digest string) error {
+	params := pve.Params{"revert": strings.Join(options, ",")}
+	if digest != "" {
+		params["digest"] = digest
+	}
+	return s.Set(ctx, node, vmid, params)
+}
