@@ -1,56 +1,105 @@
 package acctest_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
 )
 
-// claim is a sentence of the provider's and what must be so in the world where it is said. The words that match are given to it.
+// claim is a sentence of the provider's, and what must be so in the world where it is said. The words that match are given to it.
 type claim struct {
-	says  *regexp.Regexp
+	says  string
 	holds func(a *aftermath, words []string) string // why it is untrue, "" if it is true
+	// now: it is about the moment; ten minutes later it may be otherwise.
+	now bool
 }
 
 // claims are the sentences that say how the world is. Where no guest is named, they are about the VM at hand.
 func claims() []claim {
-	return []claim{
-		{regexp.MustCompile(`nothing is left on the server`), func(a *aftermath, _ []string) string {
+	return append(claimsOfGuests(), []claim{
+		{says: `nothing is left on the server`, holds: func(a *aftermath, _ []string) string {
 			l := a.left()
-			if l.guest != nil || len(l.orphans) > 0 || len(l.others) > 0 {
-				return "something of ours is left"
-			}
-			return ""
+			return unless(l.guest == nil && len(l.orphans)+len(l.others) == 0, "something of ours is left")
 		}},
-		{regexp.MustCompile(`VM (\d+)(?: on node \S+)? is somebody else's`), func(a *aftermath, words []string) string {
-			return a.mustBe(words[1], "somebody else's", func(w *state.World, g *state.Guest) bool { return g == nil || w.Strange.Guests[g] })
+		{says: `nothing is in state`, holds: func(a *aftermath, _ []string) string {
+			return unless(len(a.b.s.Addresses()) == 0, "state has %v", a.b.s.Addresses())
 		}},
-		{regexp.MustCompile(`(?:It|it) runs on\b`), func(a *aftermath, _ []string) string {
-			return a.mustBe(strconv.Itoa(a.b.scene.vmid), "running", func(_ *state.World, g *state.Guest) bool {
-				return g != nil && g.Running != nil
+		{says: `(?:VM|It|resource) (?:is|stays) in state\b`, holds: func(a *aftermath, _ []string) string {
+			return unless(len(a.b.s.Addresses()) > 0, "state is empty")
+		}},
+		{says: `(?:\n +\d+\. volume|Volume|left over:) ([a-z0-9-]+:[\w./-]+)`, now: true, holds: func(a *aftermath, words []string) string {
+			return unless(a.volume(words[1]), "there is no volume %s", words[1])
+		}},
+		{says: `\n +\d+\. (?:VM|guest) (\d+)`, holds: func(a *aftermath, words []string) string {
+			return a.mustBe(words[1], "there", func(_ *state.World, g *state.Guest) bool { return g != nil })
+		}},
+		{says: `Its (?:rules|options) are as they were before`, now: true, holds: func(a *aftermath, _ []string) string { return a.sameFirewall() }},
+		{says: `(UPID:\S+?:)[\w ,()]* still runs`, now: true, holds: func(a *aftermath, words []string) (why string) {
+			a.b.w.Change(func(w *state.World) {
+				why = unless(w.Tasks[words[1]] != nil && w.Tasks[words[1]].Running, "the task does not run")
+			})
+			return why
+		}},
+	}...)
+}
+
+// claimsOfGuests are those about what a guest is and does.
+func claimsOfGuests() []claim {
+	his := func(w *state.World, g *state.Guest) bool { return g == nil || w.Strange.Guests[g] }
+	running := func(_ *state.World, g *state.Guest) bool { return g != nil && g.Running != nil }
+	there := func(_ *state.World, g *state.Guest) bool { return g != nil }
+	return []claim{
+		{says: `VM (\d+)(?: on node \S+)? is somebody else's`, holds: func(a *aftermath, words []string) string {
+			return a.mustBe(words[1], "somebody else's", his)
+		}},
+		{says: `made another one under the same id`, holds: func(a *aftermath, _ []string) string { return a.another() }},
+		{says: `VM (\d+) is gone(?: from node ([a-z0-9]+))?`, holds: func(a *aftermath, words []string) string {
+			return a.mustBe(words[1], "gone", func(w *state.World, g *state.Guest) bool {
+				return his(w, g) || words[2] != "" && g.Node != words[2]
 			})
 		}},
-		{regexp.MustCompile(`VM (\d+) is gone`), func(a *aftermath, words []string) string {
-			return a.mustBe(words[1], "gone", func(w *state.World, g *state.Guest) bool { return g == nil || w.Strange.Guests[g] })
+		{says: `[Ii]t runs on\b`, holds: func(a *aftermath, _ []string) string {
+			return a.mustBe(strconv.Itoa(a.b.scene.vmid), "running", running)
 		}},
-		{regexp.MustCompile(`(?:It|it|VM (\d+)[^.\n]*) was not touched|Nothing was (?:touched|changed)`), func(a *aftermath, _ []string) string {
-			return a.untouched()
+		{says: `VM (\d+)(?: on node \S+)? runs again`, holds: func(a *aftermath, words []string) string {
+			return a.mustBe(words[1], "running", running)
 		}},
+		{says: `VMID (\d+) is taken|VM (\d+) on node \S+ (?:has this id|is complete)`, holds: func(a *aftermath, words []string) string {
+			return a.mustBe(words[1]+words[2], "there", there)
+		}},
+		{says: `(?:[Ii]t|VM \d+[^.\n]*) was not (?:touched|created|changed)|Nothing was (?:touched|changed|done)`,
+			holds: func(a *aftermath, _ []string) string { return a.untouched() }},
+		{says: `nothing of it was removed`, holds: func(a *aftermath, _ []string) string { return a.whole() }},
 	}
 }
 
-// claimsHold finds every sentence that claims something, and looks.
-func (a *aftermath) claimsHold(when string) {
+func unless(ok bool, why string, args ...any) string {
+	if ok {
+		return ""
+	}
+	return fmt.Sprintf(why, args...)
+}
+
+// claimsHold finds every sentence that claims something, and looks. It is not untrue when the stranger came after the last request.
+func (a *aftermath) claimsHold(when string, later bool) {
 	if a.err == nil {
 		a.successHolds(when)
 	}
 	for _, d := range a.b.s.Diagnostics() {
 		for _, c := range claims() {
-			for _, words := range c.says.FindAllStringSubmatch(d.Summary+"\n"+d.Detail, -1) {
-				if why := c.holds(a, words); why != "" {
+			if c.now && later {
+				continue
+			}
+			for _, words := range regexp.MustCompile(c.says).FindAllStringSubmatch(d.Summary+"\n"+d.Detail, -1) {
+				a.claimed = append(a.claimed, c.says)
+				if why := c.holds(a, words); why != "" && !a.afterAll() {
 					a.add("%s, %q is untrue: %s", when, words[0], why)
 				}
 			}
@@ -58,12 +107,21 @@ func (a *aftermath) claimsHold(when string) {
 	}
 }
 
-// successHolds: what was made or changed is there, what was destroyed is not.
+// successHolds: what was destroyed is not there, and what state holds is no stranger's that was there before the last look.
 func (a *aftermath) successHolds(when string) {
 	l := a.left()
-	if a.b.scene.after == "" && l.guest != nil && !strings.Contains(a.said(), "still") {
+	if a.b.scene.after == "" && l.guest != nil {
 		a.add("%s, VM %d was destroyed, and is there", when, a.b.scene.vmid)
 	}
+	if a.b.scene.after != "" && l.his && len(a.b.s.Addresses()) > 0 && !a.afterAll() {
+		a.add("%s, it ended well, and state has VM %d, which is a stranger's", when, a.b.scene.vmid)
+	}
+}
+
+// afterAll tells whether the last deed came when all that asks about the VM had been asked.
+func (a *aftermath) afterAll() bool {
+	last := a.deeds[len(a.deeds)-1]
+	return !slices.ContainsFunc(a.ops[min(last.Seq, len(a.ops))-1:], asks(a.b.scene.vmid))
 }
 
 // mustBe looks at a guest.
@@ -72,21 +130,80 @@ func (a *aftermath) mustBe(vmid, what string, is func(*state.World, *state.Guest
 	if err != nil {
 		return "it names no VM"
 	}
-	a.b.w.Change(func(w *state.World) {
-		if !is(w, w.Guests[id]) {
-			why = "VM " + vmid + " is not " + what
+	a.b.w.Change(func(w *state.World) { why = unless(is(w, w.Guests[id]), "VM %s is not %s", vmid, what) })
+	return why
+}
+
+// another: the VM at hand is a stranger's, or not the one from before.
+func (a *aftermath) another() string {
+	id := a.b.scene.vmid
+	var was string
+	for _, g := range a.before().Guests {
+		if g.VMID == id {
+			was = g.Config["smbios1"]
 		}
+	}
+	return a.mustBe(strconv.Itoa(id), "another", func(w *state.World, g *state.Guest) bool {
+		return g == nil || w.Strange.Guests[g] || g.Config["smbios1"] != was
+	})
+}
+
+// whole: every volume from before is there, unless a stranger has removed or moved it.
+func (a *aftermath) whole() string {
+	for _, d := range a.deeds {
+		if slices.Contains([]stranger.Act{stranger.Delete, stranger.Restore, stranger.RestoreHis, stranger.Migrate, stranger.Rollback}, d.Act) {
+			return ""
+		}
+	}
+	for _, v := range a.before().Volumes {
+		if v.VMID == a.b.scene.vmid && !a.volume(v.Volid()) {
+			return "volume " + v.Volid() + " is gone"
+		}
+	}
+	return ""
+}
+
+// before is the world that the case began with.
+func (a *aftermath) before() (w lifeWorld) {
+	_ = json.Unmarshal(a.b.base, &w) // the simulator's own
+	return w
+}
+
+func (a *aftermath) volume(volid string) (there bool) {
+	a.b.w.Change(func(w *state.World) {
+		for _, v := range w.Volumes {
+			there = there || v.Volid() == volid
+		}
+	})
+	return there
+}
+
+// sameFirewall: the file of the VM at hand is as it was before.
+func (a *aftermath) sameFirewall() (why string) {
+	if a.left().his || a.left().guest == nil {
+		return ""
+	}
+	var was state.FirewallFile
+	for _, f := range a.before().Firewall {
+		if f.VMID == a.b.scene.vmid {
+			was = state.FirewallFile{Options: f.Options, Rules: f.Rules}
+		}
+	}
+	a.b.w.Change(func(w *state.World) {
+		is := w.Firewall[a.b.scene.vmid]
+		why = unless(is != nil && maps.Equal(is.Options, was.Options) && slices.EqualFunc(is.Rules, was.Rules, maps.Equal), "it is %+v", is)
 	})
 	return why
 }
 
-// untouched: no request of ours that writes to the VM at hand was carried out.
+// untouched: since the stranger came, no request of ours that writes to the VM at hand was carried out.
 func (a *aftermath) untouched() string {
 	if a.left().his {
 		return "" // it is about the stranger's, and that is compared
 	}
+	since := a.deeds[len(a.deeds)-1].Seq
 	for _, op := range a.ops {
-		if op.Method != http.MethodGet && op.VMID == a.b.scene.vmid && op.Status == 200 {
+		if op.Seq >= since && op.Method != http.MethodGet && op.VMID == a.b.scene.vmid && op.Status == http.StatusOK {
 			return op.Method + " " + op.Path + " was carried out"
 		}
 	}

@@ -39,6 +39,8 @@ func openFaults() []knownFault {
 		fault("a volume under a name that a move gave up is freed", `move|migrate`, `plant`, his),
 		fault("that a guest runs on is said without a look", `power off`, `.*`, runs),
 		fault("a command is printed for a VM that is being made", creates, `make_id.*|delete and make_id`, `after the command|broken`),
+		fault("a command is printed for disks that a stranger has attached", creates, attached, `after the command`),
+		fault("a create whose node is away for a while says that nothing is left", creates, `node_(?:crash|offline).*`, `is untrue|is left|is there, and`),
 		fault("replicas are left unnamed when the VM is migrated during a destroy",
 			`destroy, with jobs`, `migrate`, `is left, and neither`),
 	}

@@ -229,6 +229,7 @@ func TestAdversary(t *testing.T) {
 					for _, c := range b.cells(t, seed, uint32(share)) {
 						a, effective := b.play(t, c)
 						counts.add(sc.name, string(id), c.deed.name, effective)
+						counts.compared(a.claimed)
 						if fault := openFault(sc.name, c.deed.name, a.wrong); fault != "" {
 							counts.open(fault)
 						} else if len(a.wrong) > 0 {
@@ -247,6 +248,11 @@ func TestAdversary(t *testing.T) {
 	}
 	if counts.effective < 3000 {
 		t.Error("want at least 3,000 effective cases")
+	}
+	for _, c := range claims() {
+		if counts.cells["sentence "+c.says] == 0 {
+			t.Errorf("%q: no case says it", c.says)
+		}
 	}
 	for _, f := range openFaults() {
 		if counts.cells["open     "+f.name] == 0 {
@@ -274,6 +280,15 @@ func (n *adversaryCounts) add(scene, id, act string, effective bool) {
 	n.cells[fmt.Sprintf("act      %s", act)]++
 	n.cells[fmt.Sprintf("identity %s", id)]++
 	n.cells[fmt.Sprintf("cell     %-34s %-34s %s", scene, id, act)]++
+}
+
+// compared counts the sentences that were compared with the world.
+func (n *adversaryCounts) compared(sentences []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, s := range sentences {
+		n.cells["sentence "+s]++
+	}
 }
 
 // open counts a case that fails by a fault of the product that is known and not mended yet.
