@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
@@ -34,11 +35,11 @@ func claims() []claim {
 		{says: `(?:VM|It|resource) (?:is|stays) in state\b`, holds: func(a *aftermath, _ []string) string {
 			return unless(len(a.b.s.Addresses()) > 0, "state is empty")
 		}},
-		{says: `(?:\n +\d+\. volume|Volume|left over:) ([a-z0-9-]+:[\w./-]+)`, now: true, holds: func(a *aftermath, words []string) string {
-			return unless(a.volume(words[1]), "there is no volume %s", words[1])
+		{says: `(?:\n +\d+\. volume|Volume|left over:) ([a-z0-9-]+:[\w./-]+)([^\n]*)`, now: true, holds: func(a *aftermath, words []string) string {
+			return unless(a.volume(words[1]) || uncertain(words[2]), "there is no volume %s", words[1])
 		}},
-		{says: `\n +\d+\. (?:VM|guest) (\d+)`, holds: func(a *aftermath, words []string) string {
-			return a.mustBe(words[1], "there", func(_ *state.World, g *state.Guest) bool { return g != nil })
+		{says: `\n +\d+\. (?:VM|guest) (\d+)([^\n]*)`, holds: func(a *aftermath, words []string) string {
+			return a.mustBe(words[1], "there", func(_ *state.World, g *state.Guest) bool { return g != nil || uncertain(words[2]) })
 		}},
 		{says: `Its (?:rules|options) are as they were before`, now: true, holds: func(a *aftermath, _ []string) string { return a.sameFirewall() }},
 		{says: `(UPID:\S+?:)[\w ,()]* still runs`, now: true, holds: func(a *aftermath, words []string) (why string) {
@@ -74,10 +75,16 @@ func claimsOfGuests() []claim {
 		{says: `VMID (\d+) is taken|VM (\d+) on node \S+ (?:has this id|is complete)`, holds: func(a *aftermath, words []string) string {
 			return a.mustBe(words[1]+words[2], "there", there)
 		}},
-		{says: `(?:[Ii]t|VM \d+[^.\n]*) was not (?:touched|created|changed)|Nothing was (?:touched|changed|done)`,
+		{says: `(?:[Ii]t|VM \d+[^.\n]*) was not (?:touched|created|changed)|Nothing was (?:touched|changed)`,
 			holds: func(a *aftermath, _ []string) string { return a.untouched() }},
 		{says: `nothing of it was removed`, holds: func(a *aftermath, _ []string) string { return a.whole() }},
 	}
+}
+
+// uncertain tells whether a sentence says that nobody has looked.
+func uncertain(text string) bool {
+	return strings.Contains(text, "may be gone already") || strings.Contains(text, "cannot be told") ||
+		strings.Contains(text, "tell the volumes")
 }
 
 func unless(ok bool, why string, args ...any) string {
@@ -113,7 +120,7 @@ func (a *aftermath) successHolds(when string) {
 	if a.b.scene.after == "" && l.guest != nil {
 		a.add("%s, VM %d was destroyed, and is there", when, a.b.scene.vmid)
 	}
-	if a.b.scene.after != "" && l.his && len(a.b.s.Addresses()) > 0 && !a.afterAll() {
+	if a.b.scene.after != "" && !a.b.scene.reads && l.his && len(a.b.s.Addresses()) > 0 && !a.afterAll() {
 		a.add("%s, it ended well, and state has VM %d, which is a stranger's", when, a.b.scene.vmid)
 	}
 }

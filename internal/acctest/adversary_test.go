@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -137,6 +138,9 @@ func (b *adversaryBench) cells(t *testing.T, seed string, share uint32) []cell {
 	t.Helper()
 	var list []cell
 	for _, at := range b.spots(t) {
+		if b.id != acctest.Identities()[0] && len(b.scene.faults) == 0 && strings.HasPrefix(at.op, http.MethodGet) {
+			continue // what an identity may do matters where something is done, and in an undo; the rest is tried by one
+		}
 		for _, d := range deeds() {
 			h := fnv.New32a()
 			_, _ = fmt.Fprint(h, seed, b.id, b.scene.name, at, d.name) // never fails
