@@ -109,8 +109,11 @@ func TestClonesThatMigrate(t *testing.T) {
 }
 
 func TestNamed(t *testing.T) {
-	for want, g := range map[string]pve.Resource{"VM 100 (web)": {Type: "qemu", VMID: 100, Name: "web"}, "Container 101": {Type: "lxc", VMID: 101},
-		"VM 102": {Type: "qemu", VMID: 102, Name: "VM 102"}} {
+	for want, g := range map[string]pve.Resource{
+		"VM 100 (web)":  {Type: "qemu", VMID: 100, Name: "web"},
+		"Container 101": {Type: "lxc", VMID: 101},
+		"VM 102":        {Type: "qemu", VMID: 102, Name: "VM 102"},
+	} {
 		if got := Named(g); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
