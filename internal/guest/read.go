@@ -56,7 +56,7 @@ func judge(ref Ref, at Location) (Guest, Seen, error) {
 	if err := Guard(ref, at.Node, config); err != nil {
 		return Guest{}, Found, err
 	}
-	if ref.Proof == nil && IsPlaceholder(ref.VMID, config) {
+	if ref.Proof == nil && isPlaceholder(ref.VMID, config) {
 		return Guest{VMID: ref.VMID, Node: at.Node, Placeholder: true}, Found, nil
 	}
 	guest := FromConfig(at.Config, at.Node, ref.VMID)

@@ -52,9 +52,9 @@ func (s *Guests) Unfinished(ctx context.Context, resources pve.Resources, guest 
 // LifeOf tells what is known of the process that made a stamp.
 func (s *Guests) LifeOf(mark Stamp) Life { return mark.life(s.Process) }
 
-// IsPlaceholder reports whether a configuration is the empty VM under which a destroy takes away a volume that outlived its VM: it has
+// isPlaceholder reports whether a configuration is the empty VM under which a destroy takes away a volume that outlived its VM: it has
 // the stamp, and neither disks, drives nor network devices but the volumes that are to go.
-func IsPlaceholder(vmid int, config map[string]string) bool {
+func isPlaceholder(vmid int, config map[string]string) bool {
 	mark, ok := ParseStamp(config["description"])
 	if !ok || mark.VMID != vmid || len(vm.Slots(config)) > 0 {
 		return false

@@ -24,7 +24,7 @@ func TestIsPlaceholder(t *testing.T) {
 		"of another id":     {map[string]string{"description": NewStamp("pve1", 101, time.Unix(0, 0)).String()}, false},
 		"of its user":       {map[string]string{"description": "web"}, false},
 	} {
-		if got := IsPlaceholder(100, c.config); got != c.want {
+		if got := isPlaceholder(100, c.config); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

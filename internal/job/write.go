@@ -40,7 +40,7 @@ func Problems(verb string, vmid int, change vm.Change) error {
 }
 
 // Apply sends the options of a change: through a task where a volume is allocated, since a request may only take 30 s. It reports
-// whether the configuration with this digest was what PVE changed, as SetRead does.
+// whether the configuration with this digest was what PVE changed, as setRead does.
 func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, change vm.Change, digest string) (known bool, err error) {
 	if len(change.DeleteFirst) > 0 {
 		params := pve.Params{"delete": strings.Join(change.DeleteFirst, ",")}
@@ -66,7 +66,7 @@ func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, cha
 		params["digest"] = digest
 	}
 	if !change.Allocates() {
-		return s.SetRead(ctx, node, vmid, params)
+		return s.setRead(ctx, node, vmid, params)
 	}
 	_, err = s.Perform(ctx, l, Request{Node: node, Type: "qmconfig", ID: vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) { return s.API.UpdateConfigTask(ctx, node, vmid, params) }})
@@ -78,9 +78,9 @@ func (s *Runner) Set(ctx context.Context, node string, vmid int, params pve.Para
 	return s.Contend(ctx, node, vmid, func(ctx context.Context) error { return s.Put(ctx, node, vmid, params) })
 }
 
-// SetRead is Set for a configuration that was just read, whose digest is in params. It reports whether that was what PVE changed,
+// setRead is Set for a configuration that was just read, whose digest is in params. It reports whether that was what PVE changed,
 // which is not known without a digest, nor once an answer was lost.
-func (s *Runner) SetRead(ctx context.Context, node string, vmid int, params pve.Params) (known bool, err error) {
+func (s *Runner) setRead(ctx context.Context, node string, vmid int, params pve.Params) (known bool, err error) {
 	err = s.Contend(ctx, node, vmid, func(ctx context.Context) error {
 		resent, err := s.put(ctx, node, vmid, params)
 		known = !resent && params["digest"] != ""
