@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-// Managed is the set of attribute paths that the configuration of the last create or update set. Only what is in it is
-// reset when it leaves the configuration.
+// Managed is the set of attribute paths of the configuration that a create or an update has set on the server. Only what is in it is
+// reset when it leaves the configuration. What an import has found as it is configured is not among them until it changes.
 type Managed map[string]bool
 
 // ParseManaged reads what Managed.JSON wrote; nothing is the empty set.
@@ -52,6 +52,37 @@ func (m Managed) Union(other Managed) Managed {
 		all[path] = true
 	}
 	return all
+}
+
+// ManagedAfter is what is managed after an update: of what is configured that which was managed before, and what the update changed.
+func (s Shape) ManagedAfter(before Managed, config, prior, planned tftypes.Value) Managed {
+	after, changed := s.Managed(config), Managed{}
+	s.root.note("", prior, planned, changed)
+	for path := range after {
+		if !before[path] && !changed[path] {
+			delete(after, path)
+		}
+	}
+	return after
+}
+
+// note notes what differs between a state and a plan, and the groups and slots that it is in.
+func (n *node) note(at string, prior, planned tftypes.Value, changed Managed) {
+	if planned.Equal(prior) {
+		return
+	}
+	changed[at] = true
+	if n.kind == leaf {
+		return
+	}
+	before := fields(prior)
+	for name, v := range fields(planned) {
+		child := n.children[name]
+		if n.kind == slots {
+			child = n.slot()
+		}
+		child.note(join(at, name), valueOr(before, name, null(v.Type())), v, changed)
+	}
 }
 
 // Managed lists what a configuration sets: groups, slots and values.

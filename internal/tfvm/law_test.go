@@ -116,7 +116,9 @@ func (w *world) update(t fataler, config model) {
 	diff := vm.Diff(vm.WithRest(r.Prior, w.server), modelled(r.Planned))
 	w.server, w.pool = obey(w.server, diff), r.Pool
 	w.power(plan)
+	managed := w.v.shape.ManagedAfter(w.managed, raw, w.state, value)
 	w.settle(t, raw, value)
+	w.managed = managed
 }
 
 // modelled gives new network devices the model that package provision gives them.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -84,6 +85,22 @@ func (p *planning) leavesLike(slot string, is diskModel) bool {
 	_, stays := p.plan.Disks[slot]
 	return !stays && p.managed("disks."+slot) && was.Volume != nil && !p.volumes.attaches(*was.Volume) &&
 		value(was.Storage) == value(is.Storage) && was.Size != nil && is.Size != nil && sameSize(text(*was.Size), text(*is.Size))
+}
+
+// warnResets tells of options without which a guest may not start any more, where they leave the configuration.
+func (p *planning) warnResets() {
+	for _, option := range []struct{ name, byDefault string }{
+		{"bios", "seabios, which starts no guest that was installed for OVMF"},
+		{"machine", "pc (i440fx), where the guest's devices have other addresses"},
+		{"scsihw", "lsi, for which a guest may have no driver"},
+	} {
+		was, is := stringOf(tfplan.At(p.state, option.name)), tfplan.At(p.value, option.name)
+		if was != "" && is.IsKnown() && is.IsNull() {
+			p.diags.AddAttributeWarning(path.Root(option.name), fmt.Sprintf("%s of %s is reset", option.name, p.prior.thing()),
+				fmt.Sprintf("It leaves the configuration, which has set it: %s becomes PVE's default, %s. Write %s = %q to keep it.",
+					was, option.byDefault, option.name, was))
+		}
+	}
 }
 
 // warnRestart tells before the running VM is restarted, where the plan can know it. What PVE takes from a running guest

@@ -122,6 +122,7 @@ func (p *planning) update(ctx context.Context) {
 	p.before, p.after = normalized(p.prior, essence, p.private.Managed)
 	p.refuseChanges()
 	p.refuseSlotChanges()
+	p.warnResets()
 	p.warnRemovedDisks()
 	p.warnNewEmptyDisks()
 	p.refuseWaitWithoutAgent()

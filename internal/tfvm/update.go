@@ -36,10 +36,11 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	defer cancel()
 
 	request := updateRequest(prior, plan, private, password)
+	managed := v.shape.ManagedAfter(private.Managed, req.Config.Raw, req.State.Raw, req.Plan.Raw)
 	resp.Diagnostics.Append(writeGrown(ctx, resp.Private, configuration{req.Config.Raw}.stillGrown(private.Grown), private)...)
 	if changesNothing(request, prior) {
 		resp.State.Raw = v.shape.Settle(req.Plan.Raw, req.State.Raw)
-		resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, v.shape.Managed(req.Config.Raw).JSON())...)
+		resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, managed.JSON())...)
 		return
 	}
 	guest, warnings, err := r.machines.Update(ctx, request)
@@ -47,20 +48,20 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(tfkit.Diagnose(namedAfterWaiting(attempt, err), err)...)
 	guest = prior.withKnownAddresses(guest)
 	if err != nil && !isWaiting(err) {
+		private.Managed = private.Managed.Union(managed)
 		v.afterFailedUpdate(ctx, req, resp, guest, private)
 		return
 	}
 	resp.State.Raw, diags = v.newState(ctx, req.Plan.Raw, guest)
 	resp.Diagnostics.Append(diags...)
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, v.shape.Managed(req.Config.Raw).JSON())...)
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, managed.JSON())...)
 	resp.Diagnostics.Append(private.noteIdentity(ctx, resp.Private, guest.Identity)...)
 }
 
-// afterFailedUpdate writes what is true by now. Both what was and what is to be configured is managed from here on.
+// afterFailedUpdate writes what is true by now. Both what was and what was to be set is managed from here on.
 func (v values) afterFailedUpdate(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse,
 	guest guest.Guest, private privateState) {
-	managed := private.Managed.Union(v.shape.Managed(req.Config.Raw))
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, managed.JSON())...)
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyManaged, private.Managed.JSON())...)
 	if guest.VMID == 0 {
 		return // the state stays as it was, and the next refresh tells
 	}
