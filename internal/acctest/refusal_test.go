@@ -31,8 +31,6 @@ func refusals() []refusal {
   disks = { scsi0 = { storage = "nostore", size = "1G" } }`), attribute: `disks["scsi0"].storage`, says: []string{`"nostore"`, "local-zfs"}},
 		{name: "unknown cloud-init storage", hcl: vm(`node = "pve1"
   cloud_init = { storage = "nostore" }`), attribute: "cloud_init.storage", says: []string{`"nostore"`}},
-		{name: "unknown bridge", hcl: vm(`node = "pve1"
-  networks = { net0 = { bridge = "vmbr77" } }`), attribute: `networks["net0"].bridge`, says: []string{`"vmbr77"`, "vmbr0"}},
 		{name: "unknown template id", hcl: vm(`clone = { vmid = 4711 }`), attribute: "clone.vmid", says: []string{"4711"}},
 		{name: "unknown template name", hcl: vm(`clone = { name = "nope" }`), attribute: "clone.name", says: []string{`"nope"`}},
 		{name: "a container as template", hcl: vm(`clone = { vmid = 8100 }`), attribute: "clone.vmid", says: []string{"8100"}},

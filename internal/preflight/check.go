@@ -15,7 +15,7 @@ import (
 
 // Check tells at plan time what the server would refuse at apply time. It costs one listing of the cluster, one list
 // of bridges of each node and the configuration of each template. What the identity may not see is not reported.
-func (s *Checker) Check(ctx context.Context, r Request) []*guest.FieldError {
+func (s *Checker) Check(ctx context.Context, r Request) Findings {
 	defer s.askBridges(ctx, r)()
 	// Terraform plans each new VM again right before it makes it, while others are being made: what those change is no matter.
 	// Only what seems to be wrong by a listing that may lack something is held against another one.
@@ -24,8 +24,8 @@ func (s *Checker) Check(ctx context.Context, r Request) []*guest.FieldError {
 		if err != nil {
 			return cannotLook(err)
 		}
-		if len(s.check(ctx, r, resources)) == 0 {
-			return nil
+		if found := s.check(ctx, r, resources); len(found.Refused) == 0 {
+			return found
 		}
 	}
 	resources, err := s.api.SharedResources(ctx)
@@ -49,15 +49,22 @@ func (s *Checker) askBridges(ctx context.Context, r Request) (end func()) {
 	}
 }
 
-func cannotLook(err error) []*guest.FieldError {
-	return []*guest.FieldError{{Path: "", Summary: "Cannot look at the cluster",
-		Detail: "The plan needs the list of nodes, storages and guests", Err: err}}
+func cannotLook(err error) Findings {
+	return Findings{Refused: []*guest.FieldError{{Path: "", Summary: "Cannot look at the cluster",
+		Detail: "The plan needs the list of nodes, storages and guests", Err: err}}}
 }
 
 // check is Check by a listing.
-func (s *Checker) check(ctx context.Context, r Request, resources pve.Resources) []*guest.FieldError {
-	var err error
+func (s *Checker) check(ctx context.Context, r Request, resources pve.Resources) Findings {
 	c := &planCheck{resources: resources, node: r.Node}
+	c.look(ctx, s, r)
+	return Findings{Refused: c.found, Doubtful: c.doubts}
+}
+
+// look makes all the checks.
+func (c *planCheck) look(ctx context.Context, s *Checker, r Request) {
+	resources := c.resources
+	var err error
 	if len(r.Nodes) > 0 && c.node == "" {
 		c.node, err = guest.FirstOnline(resources, r.Nodes)
 		c.add(err)
@@ -74,7 +81,7 @@ func (s *Checker) check(ctx context.Context, r Request, resources pve.Resources)
 		c.source(r.Clone)
 	}
 	if len(c.found) > 0 && (c.found[0].Path == "node" || c.found[0].Path == "nodes") {
-		return c.found
+		return
 	}
 	elsewhere := c.node != "" && c.node != c.origin.Node
 	if c.origin.VMID != 0 && (r.Spec != nil || elsewhere) {
@@ -89,14 +96,19 @@ func (s *Checker) check(ctx context.Context, r Request, resources pve.Resources)
 	}
 	c.moving(ctx, s, r.Moving)
 	c.storages(r.Storages)
-	c.images(r.Images)
+	c.volumes(r.Needs)
 	c.pool(r.Pool)
+	c.cpus(r.CPUs)
+	c.formats(r.Formats)
 	if c.node != "" && len(r.Bridges) > 0 {
 		if networks, err := s.nodeNetworks(ctx, c.node); err == nil {
-			c.bridges(r.Bridges, networks)
+			c.bridges(ctx, s, r, networks)
 		}
 	}
-	return c.found
+	if c.node != "" {
+		c.needs(ctx, s, r.Needs)
+		c.orphans(ctx, s, r)
+	}
 }
 
 // nodeNetworks are the bridges of a node, asked once for the plans of one run.
@@ -110,6 +122,7 @@ type planCheck struct {
 	node      string
 	origin    pve.Resource // what is cloned, if it was found
 	found     []*guest.FieldError
+	doubts    []*guest.FieldError
 }
 
 func (c *planCheck) add(err error) {
@@ -170,11 +183,13 @@ func (c *planCheck) cloned(config map[string]string, wanted vm.Spec) {
 	}
 }
 
-// images reports volumes on storages that are not there. Whether the volume itself is there, the apply tells.
-func (c *planCheck) images(wanted map[string]string) {
+// volumes reports those that are on storages which are not there.
+func (c *planCheck) volumes(needs []Need) {
 	storages := map[string]string{}
-	for path, volume := range wanted {
-		storages[path] = vm.VolumeStorage(volume)
+	for _, need := range needs {
+		if need.Kind.isVolume() {
+			storages[need.Path] = vm.VolumeStorage(need.Value)
+		}
 	}
 	c.storages(storages)
 }
@@ -196,7 +211,7 @@ func (c *planCheck) storages(wanted map[string]string) {
 	for _, path := range slices.Sorted(maps.Keys(wanted)) {
 		id := wanted[path]
 		switch {
-		case slices.ContainsFunc(c.found, func(f *guest.FieldError) bool { return f.Path == path }): // said before, with the way out
+		case c.isReported(path): // said before, with the way out
 		case len(anywhere[id]) == 0:
 			c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("Unknown storage %q", id),
 				Detail: "The cluster has the storages " + strings.Join(slices.Sorted(maps.Keys(anywhere)), ", ") +
@@ -224,17 +239,38 @@ func (c *planCheck) pool(pool string) {
 	}
 }
 
-func (c *planCheck) bridges(wanted map[string]string, networks []pve.Network) {
+// bridges reports those that the node does not list. PVE lists what is in the node's interfaces file, and starts a VM on a bridge
+// that only its kernel has as well (pve-manager API2/Network.pm; pve-common Network.pm). So a bridge that the identity may use is
+// no more than doubtful, except for a VM that moves: where it cannot run it is not sent.
+func (c *planCheck) bridges(ctx context.Context, s *Checker, r Request, networks []pve.Network) {
 	names := make([]string, len(networks))
 	for i, n := range networks {
 		names[i] = n.Name
 	}
-	for _, path := range slices.Sorted(maps.Keys(wanted)) {
-		if !slices.Contains(names, wanted[path]) {
-			c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("Unknown bridge %q", wanted[path]),
-				Detail: fmt.Sprintf("Node %s has %s, as far as this identity may use them (SDN.Use)", c.node, bridgeList(names))})
+	for _, path := range slices.Sorted(maps.Keys(r.Bridges)) {
+		bridge := r.Bridges[path]
+		if slices.Contains(names, bridge) {
+			continue
+		}
+		report := &guest.FieldError{Path: path, Summary: fmt.Sprintf("Unknown bridge %q", bridge),
+			Detail: fmt.Sprintf("Node %s has %s, as far as this identity may use them (SDN.Use)", c.node, bridgeList(names))}
+		if r.Moving == nil && s.mayUseBridge(ctx, bridge) {
+			report.Detail += ". Where the bridge is in the node's kernel only, PVE does not list it and starts the VM all the same; otherwise the start fails"
+			c.doubts = append(c.doubts, report)
+		} else {
+			c.found = append(c.found, report)
 		}
 	}
+}
+
+// mayUseBridge reports whether PVE would let the identity use a bridge that is in no zone but that of the node's own (pve-access-control
+// RPCEnvironment.pm check_sdn_bridge). Who cannot be asked may.
+func (s *Checker) mayUseBridge(ctx context.Context, bridge string) bool {
+	if s.api.Identity().IsRootTicket() {
+		return true
+	}
+	held, err := s.api.Privileges(ctx, "/sdn/zones/localnetwork/"+bridge)
+	return err != nil || held["SDN.Use"]
 }
 
 func bridgeList(names []string) string {

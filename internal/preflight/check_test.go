@@ -62,11 +62,14 @@ func (w *world) change(f func(*state.World)) {
 	f(world)
 }
 
-// found is what a check reports: "path: summary: detail".
-func found(all []*guest.FieldError) []string {
+// found is what a check reports: "path: summary: detail", with "perhaps " before what may work.
+func found(all Findings) []string {
 	var texts []string
-	for _, f := range all {
+	for _, f := range all.Refused {
 		texts = append(texts, fmt.Sprintf("%s: %s: %s", f.Path, f.Summary, f.Detail))
+	}
+	for _, f := range all.Doubtful {
+		texts = append(texts, fmt.Sprintf("perhaps %s: %s: %s", f.Path, f.Summary, f.Detail))
 	}
 	return texts
 }
@@ -97,7 +100,7 @@ func TestCheck(t *testing.T) {
 		"nothing to say": {request: Request{Creating: true, Node: "pve1", VMID: 100,
 			Storages: map[string]string{"disks.scsi0.storage": "local-zfs"},
 			Bridges:  map[string]string{"networks.net0.bridge": "vmbr0"}, Pool: "web",
-			Images: map[string]string{"cdroms.ide2.file": "local:iso/debian.iso"}}},
+			Needs: []Need{{Path: "cdroms.ide2.file", Kind: Medium, Value: "local:iso/debian.iso"}}}},
 		"unknown node":      {request: Request{Node: "pve9", Pool: "none"}, want: []string{`node: Unknown node "pve9": …pve1, pve2`}},
 		"no node given":     {request: Request{Creating: true}, want: []string{"node: No node given: …2 nodes"}},
 		"one node suffices": {happens: func(w *state.World) { without(w, "pve2") }, request: Request{Creating: true}},
@@ -120,12 +123,17 @@ func TestCheck(t *testing.T) {
 		"storage of another node": {happens: func(w *state.World) { w.Storages["local2"].Nodes = []string{"pve2"} },
 			request: Request{Node: "pve1", Storages: map[string]string{"disks.scsi0.storage": "local2"}},
 			want:    []string{"disks.scsi0.storage: Storage local2 is not on node pve1: It is available on pve2"}},
-		"image on no storage": {request: Request{Node: "pve1", Images: map[string]string{"cdroms.ide2.file": "none:iso/a.iso"}},
+		"image on no storage": {request: Request{Node: "pve1", Needs: []Need{{Path: "cdroms.ide2.file", Kind: Medium, Value: "none:iso/a.iso"}}},
 			want: []string{`cdroms.ide2.file: Unknown storage "none"`}},
 		"unknown pool": {request: Request{Node: "pve1", Pool: "db"}, want: []string{`pool: Unknown pool "db": …web`}},
 		"unknown bridges": {request: Request{Node: "pve1",
 			Bridges: map[string]string{"networks.net1.bridge": "vmbr8", "networks.net0.bridge": "vmbr9"}},
-			want: []string{`networks.net0.bridge: Unknown bridge "vmbr9": …vmbr0, vmbr1`, `networks.net1.bridge: Unknown bridge "vmbr8"`}},
+			want: []string{`perhaps networks.net0.bridge: Unknown bridge "vmbr9": …vmbr0, vmbr1`,
+				`perhaps networks.net1.bridge: Unknown bridge "vmbr8"…kernel only`}},
+		"volumes under the id": {happens: func(w *state.World) {
+			w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-100-disk-3", VMID: 100, Content: "images", Format: "raw", Size: 1 << 30})
+		}, request: Request{Creating: true, Node: "pve1", VMID: 100, Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}},
+			want: []string{"vmid: Volumes of another VM 100 are still there: …vm-100-disk-3"}},
 		"nothing to clone": {request: Request{Creating: true, Node: "pve1", Clone: &guest.Clone{Name: "gold"}},
 			want: []string{"clone.name: No VM to clone"}},
 		"linked, and elsewhere": {request: Request{Creating: true, Node: "pve1",
@@ -247,14 +255,14 @@ func TestCheckMigration(t *testing.T) {
 	}
 }
 
-// TestCheckCosts: one listing, one list of bridges of each node and one configuration of each template serve the plans of many VMs.
+// TestCheckCosts: one listing, one list of bridges of each node, one of volumes and one configuration of each template serve the plans of many VMs.
 func TestCheckCosts(t *testing.T) {
 	w := newWorld(t)
 	w.sim.ResetOps()
 	for n := range 20 {
 		r := Request{Creating: true, Node: "pve1", VMID: 100 + n, Clone: &guest.Clone{VMID: 9000}, Spec: &vm.Spec{},
 			Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}, Bridges: map[string]string{"networks.net0.bridge": "vmbr0"}}
-		if all := w.Check(t.Context(), r); len(all) > 0 {
+		if all := w.Check(t.Context(), r); len(all.Refused) > 0 {
 			t.Errorf("%q", found(all))
 		}
 	}
@@ -266,7 +274,8 @@ func TestCheckCosts(t *testing.T) {
 		asked = append(asked, op.Path)
 	}
 	slices.Sort(asked)
-	want := []string{"/cluster/resources", "/nodes/{node}/network", "/nodes/{node}/qemu/{vmid}/config"}
+	want := []string{"/cluster/resources", "/nodes/{node}/network", "/nodes/{node}/qemu/{vmid}/config",
+		"/nodes/{node}/storage/{storage}/content"} // what lies under the configured ids
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -291,8 +300,8 @@ func TestCheckIsSilentOnWhatItMayNotSee(t *testing.T) {
 	w = newWorld(t)
 	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/cluster/resources"}, Phase: fault.Before, Times: -1, Reason: "no quorum"}})
 	all := w.Check(t.Context(), Request{Node: "pve1"})
-	if len(all) != 1 || all[0].Path != "" || all[0].Summary != "Cannot look at the cluster" ||
-		!strings.Contains(all[0].Error(), "no quorum") {
+	if len(all.Refused) != 1 || all.Refused[0].Path != "" || all.Refused[0].Summary != "Cannot look at the cluster" ||
+		!strings.Contains(all.Refused[0].Error(), "no quorum") {
 		t.Errorf("%q", found(all))
 	}
 	if w.Place(t.Context(), []string{"pve1"}) != "" {

@@ -16,6 +16,7 @@ type Checker struct {
 	guests *guest.Guests
 
 	networks job.Recent[[]pve.Network] // of nodes
+	names    job.Recent[[]string]      // what there is of a kind
 }
 
 // New makes a Checker.

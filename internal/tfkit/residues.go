@@ -65,22 +65,38 @@ func Warn(warnings []guest.Warning) diag.Diagnostics {
 	return diags
 }
 
-// Refuse turns what the server makes of a plan into diagnostics on the attributes.
+// Refuse turns what the server would certainly refuse of a plan into errors on the attributes.
 func Refuse(a Attempt, problems []*guest.FieldError) diag.Diagnostics {
 	var diags diag.Diagnostics
 	for _, p := range problems {
-		parts := []string{strings.TrimSuffix(p.Detail, ".") + "."}
-		if p.Err != nil {
-			parts = append(append(parts, "PVE says: "+p.Err.Error()), a.hints(p.Err)...)
-		}
-		detail := strings.Join(parts, "\n\n")
 		if where, ok := a.attribute(p.Path); ok {
-			diags.AddAttributeError(where, p.Summary, detail)
+			diags.AddAttributeError(where, p.Summary, a.explain(p))
 		} else {
-			diags.AddError(p.Summary, detail)
+			diags.AddError(p.Summary, a.explain(p))
 		}
 	}
 	return diags
+}
+
+// Doubt turns what the server may refuse of a plan into warnings on the attributes.
+func Doubt(a Attempt, problems []*guest.FieldError) diag.Diagnostics {
+	var diags diag.Diagnostics
+	for _, p := range problems {
+		if where, ok := a.attribute(p.Path); ok {
+			diags.AddAttributeWarning(where, p.Summary, a.explain(p))
+		} else {
+			diags.AddWarning(p.Summary, a.explain(p))
+		}
+	}
+	return diags
+}
+
+func (a Attempt) explain(p *guest.FieldError) string {
+	parts := []string{strings.TrimSuffix(p.Detail, ".") + "."}
+	if p.Err != nil {
+		parts = append(append(parts, "PVE says: "+p.Err.Error()), a.hints(p.Err)...)
+	}
+	return strings.Join(parts, "\n\n")
 }
 
 // NotRefreshed is the warning of a refresh that could not find out what is true; the state stays as it is.

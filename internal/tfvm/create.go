@@ -87,7 +87,7 @@ func (m *model) createRequest(password *string, limit time.Duration) create.Requ
 		Clone: m.Clone.request(),
 
 		Firewall: m.Firewall, HA: m.HA,
-		Start: value(m.PowerState) != string(guest.Stopped) && !value(m.Template) && !keepsOff(m.HA),
+		Start: m.startsWhenMade(),
 		Lease: limit, Nodes: m.Nodes, Wait: m.WaitFor.request(),
 	}
 	request.Spec.CloudInit.PasswordHash = passwordHash(password, value(m.OSType))
@@ -98,6 +98,11 @@ func (m *model) createRequest(password *string, limit time.Duration) create.Requ
 		request.OnOrphans = create.DestroyOrphans
 	}
 	return request
+}
+
+// startsWhenMade reports whether a create starts the VM.
+func (m *model) startsWhenMade() bool {
+	return value(m.PowerState) != string(guest.Stopped) && !value(m.Template) && !keepsOff(m.HA)
 }
 
 func (c *cloneModel) request() *guest.Clone {

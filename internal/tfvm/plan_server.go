@@ -25,7 +25,8 @@ func (p *planning) checkServer(ctx context.Context) {
 	p.refuseNoBridge()
 	p.checkRestrictions(ctx)
 	request := p.request()
-	if !p.creating() && request.Moving == nil && len(request.Storages)+len(request.Bridges)+len(request.Images) == 0 && request.Pool == "" {
+	if !p.creating() && request.Moving == nil && len(request.Storages)+len(request.Bridges)+len(request.Needs)+len(request.Formats) == 0 &&
+		request.Pool == "" && request.CPUs == 0 {
 		return
 	}
 	// The node is the server's to choose while the source or the configured node is not known.
@@ -37,12 +38,14 @@ func (p *planning) checkServer(ctx context.Context) {
 		p.r.run.notePlanned(plannedVM{VMID: int(value(p.plan.VMID)), Name: value(p.plan.Name), Tags: p.plan.Tags})
 	}
 	version := p.askVersion(ctx)
-	problems := p.r.machines.Check(ctx, request)
+	found := p.r.machines.Check(ctx, request)
 	p.refuseOldServer(version())
 	if !chosen {
-		problems = slices.DeleteFunc(problems, func(problem *guest.FieldError) bool { return problem.Path == "node" })
+		found.Refused = slices.DeleteFunc(found.Refused, func(problem *guest.FieldError) bool { return problem.Path == "node" })
 	}
-	p.diags.Append(tfkit.Refuse(p.r.attempt("plan", &p.plan, nil), problems)...)
+	attempt := p.r.attempt("plan", &p.plan, nil)
+	p.diags.Append(tfkit.Refuse(attempt, found.Refused)...)
+	p.diags.Append(tfkit.Doubt(attempt, found.Doubtful)...)
 }
 
 // sourcePlanned reports whether the source of the clone is made by the same plan, so that it cannot be there yet.
@@ -65,7 +68,8 @@ func (p *planning) sourceKnown() bool {
 func (p *planning) request() preflight.Request {
 	plan, prior, creating := p.plan, p.prior, p.creating()
 	q := preflight.Request{Creating: creating, Node: value(plan.Node), Nodes: plan.Nodes,
-		Storages: map[string]string{}, Bridges: map[string]string{}, Images: map[string]string{}}
+		Storages: map[string]string{}, Bridges: map[string]string{}, Needs: p.needs(), Formats: p.formats(), CPUs: p.startedCPUs(),
+		Orphans: value(plan.OnOrphanedVolumes) == "destroy"}
 	if differ(prior.Node, plan.Node) { // everything is asked of the node that it goes to
 		q.Moving = &preflight.Moving{VMID: int(value(prior.VMID)), From: *prior.Node, Running: p.runs(),
 			Prior: p.before.spec(false), Planned: p.after.spec(false)}
@@ -87,11 +91,6 @@ func (p *planning) request() preflight.Request {
 		q.Pool = value(plan.Pool)
 	}
 	plan.addChangedDisks(q, prior)
-	for slot, c := range plan.CDROMs {
-		if file := value(c.File); file != "none" && file != "cdrom" {
-			addChanged(q.Images, "cdroms."+slot+".file", prior.CDROMs[slot].File, c.File)
-		}
-	}
 	for slot, n := range plan.Networks {
 		addChanged(q.Bridges, "networks."+slot+".bridge", prior.Networks[slot].Bridge, n.Bridge)
 	}
@@ -102,20 +101,10 @@ func (p *planning) request() preflight.Request {
 	return q
 }
 
-// addChangedDisks notes the storages and the images of disks that are new or change them.
+// addChangedDisks notes the storages of disks that are new or change them.
 func (m *model) addChangedDisks(q preflight.Request, prior model) {
 	for slot, d := range m.Disks {
-		was := prior.Disks[slot]
-		addChanged(q.Storages, "disks."+slot+".storage", was.Storage, d.Storage)
-		if was.Volume == nil && q.Moving == nil {
-			addChanged(q.Images, "disks."+slot+".import_from", was.ImportFrom, d.ImportFrom)
-		}
-	}
-	if is := m.EFIDisk; is != nil && is.ImportFrom != nil && is.Volume == nil {
-		q.Images["efi_disk.import_from"] = *is.ImportFrom
-	}
-	if is := m.TPMState; is != nil && is.ImportFrom != nil && is.Volume == nil {
-		q.Images["tpm_state.import_from"] = *is.ImportFrom
+		addChanged(q.Storages, "disks."+slot+".storage", prior.Disks[slot].Storage, d.Storage)
 	}
 }
 

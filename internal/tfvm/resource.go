@@ -34,7 +34,7 @@ type machines interface {
 	Update(ctx context.Context, r change.Request) (guest.Guest, []guest.Warning, error)
 	Delete(ctx context.Context, r remove.Request) ([]tx.Residue, []guest.Warning, error)
 	Adopt(ctx context.Context, node string, vmid int) (guest.Guest, error)
-	Check(ctx context.Context, r preflight.Request) []*guest.FieldError
+	Check(ctx context.Context, r preflight.Request) preflight.Findings
 	Place(ctx context.Context, nodes []string) string
 	Holdings(ctx context.Context, ref guest.Ref, sized []string) (guest.Holdings, error)
 }

@@ -30,7 +30,7 @@ type fake struct {
 	update func(change.Request) (guest.Guest, []guest.Warning, error)
 	remove func(remove.Request) ([]tx.Residue, []guest.Warning, error)
 	adopt  func(string, int) (guest.Guest, error)
-	check  func(preflight.Request) []*guest.FieldError
+	check  func(preflight.Request) preflight.Findings
 }
 
 func (f *fake) missing(what string) {
@@ -92,9 +92,9 @@ func (*fake) Holdings(context.Context, guest.Ref, []string) (guest.Holdings, err
 	return guest.Holdings{}, nil
 }
 
-func (f *fake) Check(_ context.Context, r preflight.Request) []*guest.FieldError {
+func (f *fake) Check(_ context.Context, r preflight.Request) preflight.Findings {
 	if f.check == nil {
-		return nil
+		return preflight.Findings{}
 	}
 	return f.check(r)
 }

@@ -1,0 +1,228 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Need is something that a plan names and that has to be there.
+type Need struct {
+	Path  string
+	Kind  Kind
+	Value string
+	Size  int64 // bytes that the disk made of an image is to have; 0: as many as the image
+}
+
+// Kind is what sort of thing a Need is.
+type Kind string
+
+// The kinds. The first four are volumes, by what PVE calls their content.
+const (
+	Medium  Kind = "iso"
+	Import  Kind = "import"
+	Image   Kind = "images" // another VM's
+	Snippet Kind = "snippets"
+
+	CPUType       Kind = "CPU type"
+	Machine       Kind = "machine type"
+	PCIMapping    Kind = "pci"
+	USBMapping    Kind = "usb"
+	DirMapping    Kind = "dir"
+	FirewallRef   Kind = "alias or IP set" // an IP set has a "+" before its name
+	SecurityGroup Kind = "security group"
+	HAGroup       Kind = "HA group"
+)
+
+// KindOfSource is what sort of volume a disk is made of.
+func KindOfSource(volume string) Kind {
+	_, name, _ := strings.Cut(volume, ":")
+	if kind, _, ok := strings.Cut(name, "/"); ok && slices.Contains([]Kind{Medium, Import, Snippet}, Kind(kind)) {
+		return Kind(kind)
+	}
+	return Image
+}
+
+func (k Kind) isVolume() bool { return slices.Contains([]Kind{Medium, Import, Image, Snippet}, k) }
+
+// needs reports what is certainly not there, all asked for at the same time. What cannot be looked at is not reported.
+func (c *planCheck) needs(ctx context.Context, s *Checker, needs []Need) {
+	reports := make([]*guest.FieldError, len(needs))
+	var asking sync.WaitGroup
+	for i, need := range needs {
+		if !c.isReported(need.Path) {
+			asking.Go(func() { reports[i] = c.need(ctx, s, need) })
+		}
+	}
+	asking.Wait()
+	for _, report := range reports {
+		if report != nil {
+			c.found = append(c.found, report)
+		}
+	}
+}
+
+func (c *planCheck) isReported(path string) bool {
+	return slices.ContainsFunc(c.found, func(f *guest.FieldError) bool { return f.Path == path })
+}
+
+// need reports one thing that is missing; nil: it is there, or that cannot be told.
+func (c *planCheck) need(ctx context.Context, s *Checker, n Need) *guest.FieldError {
+	if strings.HasSuffix(n.Path, ".import_from") && n.Kind != Import && n.Kind != Image { // qemu-server API2/Qemu.pm, import-from
+		return &guest.FieldError{Path: n.Path, Summary: n.Value + " is not for import",
+			Detail: fmt.Sprintf("PVE imports disks of VMs and files of the content type import. Have the file on a storage as import "+
+				"content, such as %s:import/debian.qcow2; this one is of type %s", vm.VolumeStorage(n.Value), n.Kind)}
+	}
+	names, err := s.names.Get(ctx, s.clock, c.listed(n), func(ctx context.Context) ([]string, error) { return s.list(ctx, c.node, n) })
+	if err != nil || n.Kind.isVolume() && !c.holds(n) || !s.certain(ctx, n) {
+		return nil
+	}
+	if report := missing(n, names, c.node); report != nil || n.Size == 0 || n.Kind != Import {
+		return report
+	}
+	size, err := s.api.VolumeSize(ctx, c.node, n.Value)
+	if err != nil || size <= n.Size {
+		return nil
+	}
+	return &guest.FieldError{Path: strings.TrimSuffix(n.Path, "import_from") + "size", Summary: "The image is larger than the disk",
+		Detail: fmt.Sprintf("%s has %s, and PVE cannot shrink a disk to %s. Set size to that at least, or leave it out",
+			n.Value, vm.FormatSize(size), vm.FormatSize(n.Size))}
+}
+
+// listed names the listing that a thing would be in.
+func (c *planCheck) listed(n Need) string {
+	if n.Kind.isVolume() {
+		return strings.Join([]string{string(n.Kind), c.node, vm.VolumeStorage(n.Value)}, " ")
+	}
+	return string(n.Kind) + " " + c.node
+}
+
+// list asks for the things of a kind.
+func (s *Checker) list(ctx context.Context, node string, n Need) ([]string, error) {
+	switch n.Kind {
+	case CPUType:
+		return s.api.CPUModels(ctx, node)
+	case Machine:
+		return s.api.Machines(ctx, node)
+	case PCIMapping, USBMapping, DirMapping:
+		return s.api.Mappings(ctx, string(n.Kind))
+	case FirewallRef:
+		return s.api.FirewallRefs(ctx)
+	case SecurityGroup:
+		return s.api.SecurityGroups(ctx)
+	case HAGroup:
+		return s.api.HAGroups(ctx)
+	case Medium, Import, Image, Snippet:
+	}
+	return s.volumeNames(ctx, node, vm.VolumeStorage(n.Value), n.Kind, 0)
+}
+
+func (s *Checker) volumeNames(ctx context.Context, node, storage string, kind Kind, vmid int) ([]string, error) {
+	volumes, err := s.api.Content(ctx, node, storage, string(kind), vmid)
+	names := make([]string, 0, len(volumes))
+	for _, v := range volumes {
+		names = append(names, v.ID)
+	}
+	return names, err
+}
+
+// holds reports whether a storage is for volumes of the kind: of others it lists none, though it may have some.
+func (c *planCheck) holds(n Need) bool {
+	storage, ok := c.resources.Storage(c.node, vm.VolumeStorage(n.Value))
+	return ok && slices.Contains(strings.Split(storage.Content, ","), string(n.Kind))
+}
+
+// certain reports whether the identity would see the thing if it were there (pve-storage Storage.pm check_volume_access; a mapping
+// is listed for who may use it; custom CPU types for who has Sys.Audit on /nodes).
+func (s *Checker) certain(ctx context.Context, n Need) bool {
+	if s.api.Identity().IsRootTicket() {
+		return true
+	}
+	may := func(path, privilege string) bool {
+		held, err := s.api.Privileges(ctx, path)
+		return err == nil && held[privilege]
+	}
+	switch n.Kind {
+	case Image, Snippet:
+		return may("/storage/"+vm.VolumeStorage(n.Value), "Datastore.Allocate")
+	case PCIMapping, USBMapping, DirMapping:
+		return may("/mapping/"+string(n.Kind)+"/"+n.Value, "Mapping.Use")
+	case CPUType:
+		return !strings.HasPrefix(n.Value, "custom-") || may("/nodes", "Sys.Audit")
+	case Medium, Import, Machine, FirewallRef, SecurityGroup, HAGroup: // who may list them sees all
+	}
+	return true
+}
+
+// missing reports a thing that a listing does not have.
+func missing(n Need, names []string, node string) *guest.FieldError {
+	value, what, where := n.Value, string(n.Kind), "The datacenter"
+	is := func(name string) bool { return name == value }
+	switch n.Kind {
+	case Import: // "local:import/appliance.ova/disk.vmdk" is in the appliance
+		is = func(name string) bool { return name == value || strings.HasPrefix(value, name+"/") }
+	case PCIMapping, USBMapping, DirMapping:
+		what += " mapping"
+	case FirewallRef:
+		is = func(name string) bool { return strings.EqualFold(name, value) }
+	case Machine:
+		if !isTooNew(value, names) {
+			return nil
+		}
+	case Medium, Image, Snippet, CPUType, SecurityGroup, HAGroup:
+	}
+	if slices.ContainsFunc(names, is) {
+		return nil
+	}
+	report := &guest.FieldError{Path: n.Path, Summary: fmt.Sprintf("Unknown %s %q", what, value)}
+	if n.Kind.isVolume() {
+		where = fmt.Sprintf("Storage %s of node %s", vm.VolumeStorage(value), node)
+		report.Summary = fmt.Sprintf("There is no %s", value)
+	} else if n.Kind == CPUType || n.Kind == Machine {
+		where = "Node " + node
+	}
+	report.Detail = where + " has " + some(names)
+	return report
+}
+
+// isTooNew reports whether a machine type is of a later version than all that a node has, so that its QEMU does not start it.
+func isTooNew(machine string, has []string) bool {
+	family, version := machineVersion(machine)
+	newest := [2]int{}
+	for _, name := range has {
+		if f, v := machineVersion(name); f == family && slices.Compare(v[:], newest[:]) > 0 {
+			newest = v
+		}
+	}
+	return newest != [2]int{} && slices.Compare(version[:], newest[:]) > 0
+}
+
+// machineVersion takes a machine type apart: "pc-q35-9.2+pve1" is "pc-q35" and 9, 2.
+func machineVersion(machine string) (family string, version [2]int) {
+	i := strings.LastIndexByte(machine, '-')
+	if i < 0 {
+		return machine, version
+	}
+	if _, err := fmt.Sscanf(machine[i+1:], "%d.%d", &version[0], &version[1]); err != nil {
+		return machine, [2]int{}
+	}
+	return machine[:i], version
+}
+
+// some are names for a sentence, not too many.
+func some(names []string) string {
+	const most = 100
+	if len(names) == 0 {
+		return "none"
+	}
+	names = slices.Sorted(slices.Values(names))
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,81 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// formats reports formats that a storage has no disks of (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm, alloc_image).
+func (c *planCheck) formats(wanted []Format) {
+	for _, f := range wanted {
+		storage, ok := c.resources.Storage(c.node, f.Storage)
+		if ok && f.Format != "raw" && slices.Contains([]string{"zfspool", "lvmthin"}, storage.PluginType) && !c.isReported(f.Path) {
+			c.found = append(c.found, &guest.FieldError{Path: f.Path,
+				Summary: fmt.Sprintf("There is no format %s on storage %s", f.Format, f.Storage),
+				Detail:  fmt.Sprintf("A storage of type %s has raw disks only, so the disk has no format %s on storage %s. Leave format out", storage.PluginType, f.Format, f.Storage)})
+		}
+	}
+}
+
+// cpus reports more CPUs than a node starts a VM with (qemu-server QemuServer.pm config_to_command).
+func (c *planCheck) cpus(wanted int64) {
+	node, ok := c.resources.Node(c.node)
+	if ok && node.MaxCPU > 0 && wanted > node.MaxCPU {
+		c.found = append(c.found, &guest.FieldError{Path: "cpu.cores", Summary: fmt.Sprintf("Node %s has %d CPUs", c.node, node.MaxCPU),
+			Detail: fmt.Sprintf("PVE starts no VM with more CPUs than its node has, and sockets × cores are %d", wanted)})
+	}
+}
+
+// orphans reports volumes that carry the configured id of a new VM, which the create would refuse. What a listing that others have
+// asked for shows is looked at once more: they may have gone with the VM that had them.
+func (c *planCheck) orphans(ctx context.Context, s *Checker, r Request) {
+	if _, taken := c.resources.Guest(r.VMID); taken || r.VMID == 0 || r.Orphans {
+		return
+	}
+	storages := map[string]bool{}
+	for _, id := range r.Storages {
+		storages[id] = true
+	}
+	var suspect []string
+	for _, id := range slices.Sorted(maps.Keys(storages)) {
+		storage, there := c.resources.Storage(c.node, id)
+		if there && slices.ContainsFunc(s.volumesOf(ctx, storage, r.VMID), func(volume string) bool {
+			owner, ok := vm.VolumeOwner(volume)
+			return ok && owner == r.VMID
+		}) {
+			suspect = append(suspect, id)
+		}
+	}
+	if len(suspect) == 0 {
+		return
+	}
+	fence, err := s.guests.NewFence(ctx, c.resources, c.node, r.VMID, suspect)
+	if err != nil {
+		return
+	}
+	if left := (guest.Fences{fence}).Orphans(); len(left) > 0 {
+		c.found = append(c.found, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", r.VMID),
+			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may hold somebody's data. "+
+				"Choose another vmid, remove them, or set on_orphaned_volumes = \"destroy\"", c.node, strings.Join(left, ", "))})
+	}
+}
+
+// volumesOf are the volumes on a storage, at least those of an id. A storage that lists files is asked for the id alone, since PVE
+// opens each file that it lists.
+func (s *Checker) volumesOf(ctx context.Context, storage pve.Resource, vmid int) []string {
+	if slices.Contains([]string{"zfspool", "lvm", "lvmthin", "rbd"}, storage.PluginType) {
+		vmid = 0
+	}
+	key := fmt.Sprintf("volumes %s %s %d", storage.Node, storage.Storage, vmid)
+	names, _ := s.names.Get(ctx, s.clock, key, func(ctx context.Context) ([]string, error) {
+		return s.volumeNames(ctx, storage.Node, storage.Storage, Image, vmid)
+	}) // who cannot look does not judge
+	return names
+}
