@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 )
 
 const (
 	redacted = "(redacted)"
-	// minSecret keeps a one-letter password from turning every message into noise.
+	// minSecret: a shorter secret is taken out where it stands as a value, after a quote, "=" or ":", so that one letter does not turn every message into noise.
 	minSecret = 4
 	// maxLearnt bounds how many parameter values are remembered; the oldest go first.
 	maxLearnt = 512
@@ -54,7 +56,7 @@ func variants(secret string) []string {
 	}
 	var out []string
 	for _, s := range all {
-		if s = strings.TrimSpace(s); len(s) >= minSecret && !slices.Contains(out, s) {
+		if s = strings.TrimSpace(s); s != "" && !slices.Contains(out, s) {
 			out = append(out, s)
 		}
 	}
@@ -102,12 +104,42 @@ func (r *redactor) text(s string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, secret := range r.fixed {
-		s = strings.ReplaceAll(s, secret, redacted)
+		s = without(s, secret)
 	}
 	for _, secret := range r.learnt {
-		s = strings.ReplaceAll(s, secret, redacted)
+		s = without(s, secret)
 	}
 	return s
+}
+
+// without is a text without a secret.
+func without(s, secret string) string {
+	if len(secret) >= minSecret {
+		return strings.ReplaceAll(s, secret, redacted)
+	}
+	var b strings.Builder
+	for from := 0; ; {
+		i := strings.Index(s[from:], secret)
+		if i < 0 {
+			b.WriteString(s[from:])
+			return b.String()
+		}
+		begin, end := from+i, from+i+len(secret)
+		b.WriteString(s[from:begin])
+		after, _ := utf8.DecodeRuneInString(s[end:])
+		if !strings.ContainsRune(`'"=:`, before(s[:begin])) || unicode.IsLetter(after) || unicode.IsDigit(after) {
+			b.WriteString(secret)
+		} else {
+			b.WriteString(redacted)
+		}
+		from = end
+	}
+}
+
+// before is the last character of a text, spaces aside.
+func before(s string) rune {
+	r, _ := utf8.DecodeLastRuneInString(strings.TrimRight(s, " "))
+	return r
 }
 
 // params prints parameters in order, without the values of sensitive ones.

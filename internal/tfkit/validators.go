@@ -24,6 +24,7 @@ var (
 	size      = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?[KMGT]$`)
 	volumeID  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._-]*:\S+$`)
 	// PVE takes 2 to 40 characters.
+	hostPath     = regexp.MustCompile(`^/[^,\s]+$`)
 	snapshotName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{1,39}$`)
 )
 
@@ -73,6 +74,11 @@ func Size() validator.String {
 // VolumeID accepts the id of a volume.
 func VolumeID() validator.String {
 	return stringvalidator.RegexMatches(volumeID, "must be a volume id, such as \"local:import/ubuntu.qcow2\"")
+}
+
+// HostPath accepts the path of a device or a file of a node.
+func HostPath() validator.String {
+	return stringvalidator.RegexMatches(hostPath, "must be an absolute path on the node, such as \"/dev/disk/by-id/ata-DISK\"")
 }
 
 // SnapshotName accepts what PVE takes as the name of a snapshot (pve-common JSONSchema.pm, pve-configid).

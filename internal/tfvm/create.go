@@ -63,7 +63,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 func (m *model) refuseVolumes() diag.Diagnostics {
 	c := &validation{}
 	for _, slot := range sortedSlots(m.Disks) {
-		if volume := m.Disks[slot].Volume; volume != nil {
+		if volume := m.Disks[slot].Volume; volume != nil && !vm.IsDevice(*volume) {
 			c.refuse("disks."+slot+".volume", newHasNone, *volume)
 		}
 	}
@@ -91,6 +91,9 @@ func (m *model) createRequest(password *string, limit time.Duration) create.Requ
 		Lease: limit, Nodes: m.Nodes, Wait: m.WaitFor.request(),
 	}
 	request.Spec.CloudInit.PasswordHash = passwordHash(password, value(m.OSType))
+	if m.Clone != nil && m.OSType == nil { // the source's, which may be Windows; the change that sets it on a clone hashes for the others
+		request.Spec.CloudInit.PasswordHash = tfkit.NonZero(value(password))
+	}
 	if value(m.OnFailure) == "keep" {
 		request.OnFailure = create.Keep
 	}

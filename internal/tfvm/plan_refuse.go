@@ -61,7 +61,7 @@ func (p *planning) refuseProtectedDisks() {
 		return
 	}
 	for _, slot := range sortedSlots(p.prior.Disks) {
-		if _, stays := p.plan.Disks[slot]; !stays && p.managed("disks."+slot) {
+		if p.leaves(slot) {
 			p.refuse(path.Root("disks").AtMapKey(slot),
 				"The VM is protected: PVE refuses to take a disk from it. Set protection = false and apply, then remove the disk.")
 		}
@@ -112,8 +112,7 @@ func (p *planning) refuseDisksWithoutStorage() {
 // refuseRemovingBootDisk refuses to take a disk from the running VM that it boots from: PVE refuses it.
 func (p *planning) refuseRemovingBootDisk() {
 	for _, slot := range sortedSlots(p.prior.Disks) {
-		_, stays := p.plan.Disks[slot]
-		if moves := p.plan.hasVolume(p.prior.Disks[slot].Volume); !stays && !moves && p.managed("disks."+slot) &&
+		if moves := p.plan.hasVolume(p.prior.Disks[slot].Volume); p.leaves(slot) && !moves &&
 			slices.Contains(p.prior.BootOrder, slot) && vm.TakesDisk(slot, p.prior.Hotplug) {
 			p.refuse(path.Root("disks").AtMapKey(slot), fmt.Sprintf("The VM runs and boots from %s, and PVE takes no such disk from a running VM. "+
 				"Set power_state = \"stopped\" as well, or stop the VM first.", slot))

@@ -10,14 +10,16 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // restriction is who may set an attribute, and which server knows it.
 type restriction struct {
 	at string // dotted path of the attribute, "*" for every slot
 
-	root   bool   // only root@pam with a password (qemu-server API2/Qemu.pm check_vm_modify_config_perm)
-	unless string // the one value that everybody may set
+	root   bool              // only root@pam with a password (qemu-server API2/Qemu.pm check_vm_modify_config_perm)
+	unless string            // the one value that everybody may set
+	only   func(string) bool // the values that are root's; nil: all
 
 	major, minor int // first PVE release that has it; 0: all that the provider works with
 	removed      int // first PVE release that no longer has it; 0: none
@@ -52,6 +54,8 @@ func restrictions() []restriction {
 		{at: "usb.*.host", root: true, unless: "spice", instead: mapping},
 		{at: "pci.*.host", root: true, instead: mapping},
 		{at: "pci.*.romfile", root: true, instead: qm},
+
+		{at: "disks.*.volume", root: true, only: vm.IsDevice, instead: "attach the device on the node with qm set and leave the slot out"},
 
 		{at: "vga.clipboard", major: 8, minor: 1},
 		{at: "machine_options.viommu", major: 8, minor: 2},
@@ -146,7 +150,7 @@ func (p *planning) checkRestriction(ctx context.Context, rule restriction, dotte
 
 // everybodyMaySet reports whether a value is none of those that are root's.
 func (r restriction) everybodyMaySet(v tftypes.Value) bool {
-	return v.IsNull() || r.unless != "" && strings.EqualFold(stringOf(v), r.unless)
+	return v.IsNull() || r.only != nil && !r.only(stringOf(v)) || r.unless != "" && strings.EqualFold(stringOf(v), r.unless)
 }
 
 // checkVersion refuses what the release of the server does not have. One that does not tell is left to refuse it itself.

@@ -37,6 +37,8 @@ func (p *planning) resolveVolumes(ctx context.Context) *volumeNames {
 		case volume == "" || volume == has:
 		case has != "" && vm.SameVolume(volume, has):
 			v.present[slot] = has
+		case vm.IsDevice(volume): // it is nobody's, and PVE looks whether it is there
+			v.attached[slot] = volume
 		default:
 			v.resolve(ctx, slot, volume)
 		}

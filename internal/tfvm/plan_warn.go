@@ -13,9 +13,14 @@ import (
 
 // warnRemovedDisks tells of every drive that leaves the VM, with what becomes of its volume.
 func (p *planning) warnRemovedDisks() {
+	if !p.config.at("disks").IsKnown() {
+		p.diags.AddAttributeWarning(path.Root("disks"), "The disks of "+p.prior.thing()+" are not known yet",
+			"They follow from something else that this apply makes or changes. Whether a disk leaves the VM, only the apply shows; "+
+				"what becomes of its volume is up to removed_disks then.")
+	}
 	for _, slot := range sortedSlots(p.prior.Disks) {
 		disk := p.prior.Disks[slot]
-		if _, stays := p.plan.Disks[slot]; !stays && p.managed("disks."+slot) && !p.volumes.attaches(value(disk.Volume)) {
+		if p.leaves(slot) && !p.volumes.attaches(value(disk.Volume)) {
 			p.warnRemovedVolume(path.Root("disks").AtMapKey(slot), slot, disk.Volume, disk.Size)
 		}
 	}
@@ -79,11 +84,16 @@ func (p *planning) warnNewEmptyDisks() {
 	}
 }
 
+// leaves reports whether it is known that a disk in state leaves the VM.
+func (p *planning) leaves(slot string) bool {
+	_, stays := p.plan.Disks[slot]
+	return !stays && p.config.at("disks").IsKnown() && p.managed("disks."+slot)
+}
+
 // leavesLike reports whether the disk in a slot leaves the VM and is of the storage and size of another one.
 func (p *planning) leavesLike(slot string, is diskModel) bool {
 	was := p.prior.Disks[slot]
-	_, stays := p.plan.Disks[slot]
-	return !stays && p.managed("disks."+slot) && was.Volume != nil && !p.volumes.attaches(*was.Volume) &&
+	return p.leaves(slot) && was.Volume != nil && !p.volumes.attaches(*was.Volume) &&
 		value(was.Storage) == value(is.Storage) && was.Size != nil && is.Size != nil && sameSize(text(*was.Size), text(*is.Size))
 }
 

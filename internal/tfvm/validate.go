@@ -16,6 +16,7 @@ import (
 // ValidateConfig refuses what no server could accept, with what is known of the configuration.
 func (r *Resource) ValidateConfig(_ context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
 	c := &validation{configuration: configuration{req.Config.Raw}}
+	c.nodes()
 	c.cloneSource()
 	c.disks()
 	c.efiDiskAndTPM()
@@ -51,6 +52,13 @@ func fill(format string, args []string) string {
 		format = strings.Replace(format, "%s", arg, 1)
 	}
 	return format
+}
+
+// nodes refuses a node that is none of nodes.
+func (c *validation) nodes() {
+	if node := c.text("node"); node != "" && c.isSet("nodes") && c.at("nodes").IsFullyKnown() && !slices.Contains(texts(c.at("nodes")), node) {
+		c.refuse("nodes", "The VM is to be on %s, which is none of these. Set node or nodes.", node)
+	}
 }
 
 // cloneSource sees to it that a clone has exactly one source, and that a linked clone is not asked for what it cannot do.

@@ -72,13 +72,14 @@ func (c *validation) bootOrder() {
 func (c *validation) noVolumesOfNewVM() {
 	slots, _ := c.keys("disks")
 	for _, slot := range slots {
-		if c.isSet("disks." + slot + ".volume") {
+		if at := "disks." + slot + ".volume"; c.isSet(at) && !vm.IsDevice(c.text(at)) {
 			c.refuse("disks."+slot+".volume", newHasNone, c.text("disks."+slot+".volume"))
 		}
 	}
 }
 
-const newHasNone = "A VM that is to be made has no volumes, so it cannot have %s. Set storage and size, or import_from to copy a volume."
+const newHasNone = "A VM that is to be made has no volumes, so it cannot have %s. Leave volume out: " +
+	"storage and size, or import_from to copy a volume, say what is made."
 
 // agentOfNewVM refuses to wait for a VM without what is needed for it.
 func (c *validation) agentOfNewVM() {

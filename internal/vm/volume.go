@@ -47,6 +47,9 @@ func VolumeStorage(s string) string {
 	return storage
 }
 
+// IsDevice tells whether what is in a drive is a device or a file of the node, by its path, and no volume of a storage.
+func IsDevice(file string) bool { return strings.HasPrefix(file, "/") }
+
 // VolumeOwner is the VMID that a guest volume carries in its name. Linked clones ("base-100-disk-0/vm-303-disk-0",
 // "100/base-100-disk-0.qcow2/101/vm-101-disk-0.qcow2") belong to the last one. ISO images, backups and other files that
 // belong to no guest give false.
