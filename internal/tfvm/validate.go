@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -16,6 +17,7 @@ import (
 // ValidateConfig refuses what no server could accept, with what is known of the configuration.
 func (r *Resource) ValidateConfig(_ context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
 	c := &validation{configuration: configuration{req.Config.Raw}}
+	c.emptyObjects()
 	c.nodes()
 	c.cloneSource()
 	c.disks()
@@ -52,6 +54,25 @@ func fill(format string, args []string) string {
 		format = strings.Replace(format, "%s", arg, 1)
 	}
 	return format
+}
+
+// emptyObjects warns of objects that say nothing: most likely their keys are misspelt, which Terraform drops without a word.
+func (c *validation) emptyObjects() {
+	for _, name := range []string{"cpu", "memory", "agent", "vga", "startup", "smbios", "machine_options", "wait_for", "on_destroy"} {
+		values := map[string]tftypes.Value{}
+		if !c.isSet(name) || c.at(name).As(&values) != nil {
+			continue
+		}
+		says := false
+		for _, v := range values {
+			says = says || !v.IsKnown() || !v.IsNull()
+		}
+		if !says {
+			c.diags.AddAttributeWarning(path.Root(name), name+" is configured and says nothing",
+				"No attribute of it is set. Terraform drops keys that an object does not have without a word, so one may be misspelt: "+
+					"the documentation lists those that there are.")
+		}
+	}
 }
 
 // nodes refuses a node that is none of nodes.
