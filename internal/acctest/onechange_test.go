@@ -52,6 +52,21 @@ func optionOf(path string) string {
 	return path
 }
 
+// addOthers makes what the changes change to.
+func addOthers(world *state.World) {
+	for _, m := range []state.Mapping{{Kind: "pci", ID: "gpu2"}, {Kind: "usb", ID: "other"}, {Kind: "dir", ID: "other"}} {
+		m.Nodes = []string{"pve1", "pve2"}
+		world.Mappings = append(world.Mappings, &m)
+	}
+	for _, v := range []state.Volume{
+		{Name: "snippets/other.yaml", Content: "snippets", Format: "snippet"}, {Name: "snippets/other.pl", Content: "snippets", Format: "snippet"},
+		{Name: "import/other.qcow2", Content: "import", Format: "qcow2"},
+	} {
+		v.Storage, v.Node, v.Size, v.Data = "local", "pve1", 1<<30, "other"
+		world.Put(&v)
+	}
+}
+
 // TestOneChange: the change of one attribute, alone, sends exactly what holds it, with the digest of what was read. It walks the
 // schema: an attribute without a change needs a reason.
 func TestOneChange(t *testing.T) {
@@ -71,6 +86,7 @@ func TestOneChange(t *testing.T) {
 	queue, changes, workers := slices.Sorted(maps.Keys(cases)), 0, sync.WaitGroup{}
 	for range max(2, runtime.GOMAXPROCS(0)) {
 		w := driftWorld(t, "pve1", "pve2")
+		w.Change(addOthers)
 		workers.Go(func() {
 			for {
 				mu.Lock()

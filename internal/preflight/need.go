@@ -80,14 +80,14 @@ func (c *planCheck) need(ctx context.Context, s *Checker, n Need) *guest.FieldEr
 	}
 	names, err := s.names.Get(ctx, s.clock, c.listed(n), func(ctx context.Context) ([]string, error) { return s.list(ctx, c.node, n) })
 	if err != nil || n.Kind.isVolume() && !c.holds(n) || !s.certain(ctx, n) {
-		return nil
+		return nil //nolint:nilerr // who cannot look does not judge
 	}
 	if report := missing(n, names, c.node); report != nil || n.Size == 0 || n.Kind != Import {
 		return report
 	}
 	size, err := s.api.VolumeSize(ctx, c.node, n.Value)
 	if err != nil || size <= n.Size {
-		return nil
+		return nil //nolint:nilerr // likewise
 	}
 	return &guest.FieldError{Path: strings.TrimSuffix(n.Path, "import_from") + "size", Summary: "The image is larger than the disk",
 		Detail: fmt.Sprintf("%s has %s, and PVE cannot shrink a disk to %s. Set size to that at least, or leave it out",

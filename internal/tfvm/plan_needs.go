@@ -139,11 +139,9 @@ func (p *planning) firewallNeeds() []preflight.Need {
 	var all []preflight.Need
 	note := func(rules []guest.FirewallRule, add bool) {
 		for _, rule := range rules {
-			names, kind := []string{}, preflight.FirewallRef
+			names, kind := slices.Concat(p.datacenterRefs(rule.Source), p.datacenterRefs(rule.Dest)), preflight.FirewallRef
 			if value(rule.Type) == "group" {
 				names, kind = []string{value(rule.Action)}, preflight.SecurityGroup
-			} else {
-				names = append(p.datacenterRefs(rule.Source), p.datacenterRefs(rule.Dest)...)
 			}
 			for _, name := range names {
 				if key := string(kind) + " " + name; name != "" && !seen[key] {
