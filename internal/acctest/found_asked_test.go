@@ -10,8 +10,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// asks are what a plan says about a thing that is not there, or is not as it is said.
-func asks() map[string]struct{ hcl, at, says string } {
+// thingsThatAreMissing are what a plan says about a thing that is not there, or is not as it is said.
+func thingsThatAreMissing() map[string]struct{ hcl, at, says string } {
 	image := func(more string) string {
 		return `disks = { scsi0 = { storage = "local-zfs", ` + more + ` } }`
 	}
@@ -38,7 +38,7 @@ func asks() map[string]struct{ hcl, at, says string } {
 func TestFound17AskedInThePlan(t *testing.T) {
 	t.Parallel()
 	w := acctest.NewWorld(t)
-	for name, c := range asks() {
+	for name, c := range thingsThatAreMissing() {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.Session(t, acctest.RootTicket, vmBlock("name = \"x\"\nnode = \"pve1\"\n"+c.hcl)).Plan(t.Context())
 			if err == nil || !strings.Contains(err.Error(), c.at) || !strings.Contains(err.Error(), c.says) {
