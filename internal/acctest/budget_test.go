@@ -2,6 +2,7 @@ package acctest_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,11 +52,11 @@ func requests(w *acctest.World, rpc string) []string {
 	return all
 }
 
-// TestRequestBudgetOfACreate: a cloned VM with cloud-init, one resize and a start takes at most 11 requests, 12 with agent.
+// TestRequestBudgetOfACreate: a cloned VM with cloud-init, one resize and a start takes at most 8 requests, with the agent, too.
 func TestRequestBudgetOfACreate(t *testing.T) {
 	t.Parallel()
 	for _, id := range acctest.Identities() {
-		for agent, budget := range map[bool]int{false: 11, true: 12} {
+		for agent, budget := range map[bool]int{false: 8, true: 8} {
 			w := acctest.NewWorld(t)
 			s := w.Session(t, id, fmt.Sprintf(clonedVM, agent))
 			pl, err := s.Plan(t.Context())
@@ -90,6 +91,32 @@ func TestRequestBudgetOfACreate(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestRequestBudgetOfManyCreates: after what ten creates at once share, each makes four requests: create, start, read, commit.
+func TestRequestBudgetOfManyCreates(t *testing.T) {
+	t.Parallel()
+	const n = 10
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenNoSSH, fmt.Sprintf(`
+resource "proxmox_vm" "many" {
+  count    = %d
+  name     = "vm-${count.index}"
+  node     = "pve1"
+  disks    = { scsi0 = { storage = "local-zfs", size = "1G" } }
+  networks = { net0 = { bridge = "vmbr0" } }
+}
+`, n))
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	used := counted(slices.DeleteFunc(w.Sim.Ops(), func(op pvesim.Op) bool { return op.Path == "/nodes/{node}/tasks" })) // a poll
+	own := slices.DeleteFunc(slices.Clone(used), func(op string) bool { return !strings.Contains(op, "/qemu") })
+	shared := len(used) - len(own)
+	t.Logf("%d creates: %d requests of their own, %d that they share", n, len(own), shared)
+	if len(own) != 4*n || shared > n {
+		t.Errorf("want %d of their own and at most %d shared:\n%s", 4*n, n, strings.Join(used, "\n"))
 	}
 }
 
