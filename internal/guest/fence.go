@@ -26,6 +26,8 @@ type Fence struct {
 	// to read, and it names all of them.
 	Unremoved map[string]string
 	HasLog    bool
+	// Others are volumes with our id that OwnVolumes has seen last, and that are not known to be ours.
+	Others []string
 	// Resources tell what the storages are, if they are known.
 	Resources pve.Resources
 }
@@ -133,6 +135,7 @@ func (f *Fence) orphans() []string { return slices.Sorted(maps.Keys(f.Before)) }
 // OwnVolumes are the volumes of ours that are there now: those with our id that came after the fence was made, sorted.
 func (f *Fence) OwnVolumes(ctx context.Context, s *Guests) ([]string, error) {
 	var own []string
+	f.Others = nil
 	for volume := range f.Unremoved {
 		if _, blind := f.Blind[vm.VolumeStorage(volume)]; blind {
 			own = append(own, volume)
@@ -146,6 +149,8 @@ func (f *Fence) OwnVolumes(ctx context.Context, s *Guests) ([]string, error) {
 		for _, v := range volumes {
 			if f.ours(v.ID) {
 				own = append(own, v.ID)
+			} else {
+				f.Others = append(f.Others, v.ID)
 			}
 		}
 	}

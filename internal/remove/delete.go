@@ -72,7 +72,7 @@ func (d *destruction) removeStopped(ctx context.Context) ([]tx.Residue, error) {
 	err = gone.run(ctx)
 	left, warnings, err := report(vmid, gone.notes, err)
 	d.warnings = append(d.warnings, warnings...)
-	d.warnings = append(d.warnings, d.copies(ctx, left)...)
+	d.warnings = append(d.warnings, d.remains(ctx, gone, left)...)
 	return left, err
 }
 

@@ -1,6 +1,7 @@
 package remove
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -44,6 +45,7 @@ type destruction struct {
 	// gone: there is no such VM any more. stub: all that is left of its configuration is the lock of a destroy.
 	gone, stub bool
 	off        bool // the guest is known to be off
+	status     *pve.GuestStatus
 	// copied are nodes that may have copies of its volumes, and why.
 	copied   map[string]string
 	warnings []guest.Warning
@@ -66,15 +68,40 @@ func (d *destruction) survey(ctx context.Context) error {
 	if !ok || listed.Type != "qemu" {
 		return d.locate(ctx)
 	}
-	_ = together(ctx, func(ctx context.Context) (err error) {
-		d.others, err = d.s.surveyor.Since(ctx, d.asked, d.likelyScope(listed.Node))
-		return err
-	}, func(ctx context.Context) error { _, err := d.replicationJobs(ctx); return err })
+	look := []func(context.Context) error{
+		func(ctx context.Context) (err error) {
+			d.others, err = d.s.surveyor.Since(ctx, d.asked, d.likelyScope(listed.Node))
+			return err
+		},
+		func(ctx context.Context) error { _, err := d.replicationJobs(ctx); return err },
+	}
+	if !d.seemsToRun() {
+		look = append(look, d.askStatus)
+	}
+	_ = together(ctx, look...) // whoever needs what could not be had asks again, and says why
 	seen, ok := d.others.Of(vmid)
 	if !ok || seen.Guest.Node != listed.Node {
-		return d.locate(ctx) // and whoever needs to know the others says why that cannot be
+		return d.locate(ctx)
 	}
 	return d.take(seen.Guest.Node, seen.Config, seen.At)
+}
+
+// seemsToRun reports whether the guest runs, as far as the listing knows, which learns of a start or stop late, and the state, which a
+// refresh has just confirmed. PVE's shutdown of one that is off does no harm (qemu-server QemuServer.pm vm_stop), so it is believed.
+func (d *destruction) seemsToRun() bool {
+	listed, _ := d.resources.Guest(d.r.Ref.VMID)
+	running := string(guest.Running)
+	return listed.Status == running || listed.Status == "unknown" && d.r.Ref.Status == running
+}
+
+// askStatus asks whether the guest runs.
+func (d *destruction) askStatus(ctx context.Context) error {
+	listed, _ := d.resources.Guest(d.r.Ref.VMID)
+	status, err := d.s.api.GuestStatus(ctx, cmp.Or(listed.Node, d.node, d.r.Ref.Node), d.r.Ref.VMID)
+	if d.status = nil; err == nil {
+		d.status = &status
+	}
+	return err
 }
 
 // likelyScope is the node whose guests alone can use volumes of a VM on it, unless it has some on a shared storage.

@@ -70,7 +70,7 @@ func (d *destruction) awaitLock(ctx context.Context) error {
 // unheld reports whether it is certain that no task holds the lock: everybody's tasks are seen, on the VM's node, and, since
 // a migration ends on the node that it began on, for its lock on all of them.
 func (d *destruction) unheld(ctx context.Context, lock string, cause error) bool {
-	return !slices.ContainsFunc(d.places(lock), func(n pve.Resource) bool {
+	return !slices.ContainsFunc(d.nodesOf(lock), func(n pve.Resource) bool {
 		if n.Node != d.node && n.Status != "online" {
 			return true
 		}
@@ -79,8 +79,8 @@ func (d *destruction) unheld(ctx context.Context, lock string, cause error) bool
 	})
 }
 
-// places are the nodes on which the task behind a lock may run.
-func (d *destruction) places(lock string) []pve.Resource {
+// nodesOf are the nodes on which the task behind a lock may run.
+func (d *destruction) nodesOf(lock string) []pve.Resource {
 	return slices.DeleteFunc(d.resources.Nodes(), func(n pve.Resource) bool { return n.Node != d.node && lock != "migrate" })
 }
 
@@ -89,7 +89,7 @@ func (d *destruction) places(lock string) []pve.Resource {
 func (d *destruction) died(ctx context.Context, lock string) (pve.Task, error) {
 	var last pve.Task
 	h := job.Holder{Node: d.node, VMID: d.r.Ref.VMID, Lock: lock}
-	for _, node := range d.places(lock) {
+	for _, node := range d.nodesOf(lock) {
 		for _, typ := range job.Holders(lock) {
 			tasks, err := d.s.api.Tasks(ctx, node.Node, pve.TaskFilter{Type: typ})
 			if err != nil {

@@ -3,13 +3,11 @@ package remove
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -134,34 +132,6 @@ func named(vmid int, names []string, err error) error {
 	return &guest.FieldError{Path: "on_destroy.purge", Summary: fmt.Sprintf("VM %d is still named elsewhere", vmid), Err: err,
 		Detail: fmt.Sprintf("PVE refuses to destroy it while HA or a replication job names it, and on_destroy.purge = false leaves these: %s. "+
 			"The VM was not removed. Remove them yourself, or set on_destroy.purge = true and apply, then destroy", strings.Join(names, "; "))}
-}
-
-// copies says which volumes with the VM's id are in places where it may have left some. Nothing proves that they are its own
-// and not of another VM that had the id, so they are named and not touched.
-func (d *destruction) copies(ctx context.Context, left []tx.Residue) []guest.Warning {
-	var lines []string
-	for _, node := range slices.Sorted(maps.Keys(d.copied)) {
-		for _, storage := range d.resources.Storages(node) {
-			if !holdsImages(storage) || storage.Shared && node != d.node {
-				continue
-			}
-			volumes, err := d.s.api.Content(ctx, node, storage.Storage, "images", d.r.Ref.VMID)
-			if err != nil {
-				lines = append(lines, fmt.Sprintf("  on node %s, storage %s could not be looked at: %v", node, storage.Storage, err))
-			}
-			for _, v := range volumes {
-				if slices.ContainsFunc(left, func(r tx.Residue) bool { return r.ID == v.ID && r.Node == node }) {
-					continue
-				}
-				lines = append(lines, fmt.Sprintf("  %s on node %s (%s): `pvesm free %s` there removes it", v.ID, node, d.copied[node], v.ID))
-			}
-		}
-	}
-	if len(lines) == 0 {
-		return nil
-	}
-	return []guest.Warning{{Summary: fmt.Sprintf("Volumes with the id of VM %d are left, and may be its own", d.r.Ref.VMID),
-		Detail: "Nothing proves whose they are, so they were not touched:\n" + strings.Join(lines, "\n")}}
 }
 
 // reachable refuses to destroy a VM whose volumes PVE cannot remove now: it would log that, remove the configuration all

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -20,7 +21,17 @@ type rig struct {
 	s   *Remover
 	// answered, if set, is called with each answer that the Remover got.
 	answered func(method, path string)
+	// behind is how far this machine's clock is behind the cluster's.
+	behind time.Duration
 }
+
+// skewed is this machine's clock.
+type skewed struct {
+	clock.Client
+	r *rig
+}
+
+func (c skewed) Now() time.Time { return c.Client.Now().Add(-c.r.behind) }
 
 func asToken(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.Token }
 
@@ -36,7 +47,7 @@ func newRig(t *testing.T, auth func(*pve.Config, pvesim.Credentials)) *rig {
 	}
 	t.Cleanup(sim.Close)
 	r := &rig{t: t, sim: sim, answered: func(string, string) {}}
-	world := clock.Client{Cluster: sim.World().Clock}
+	world := skewed{clock.Client{Cluster: sim.World().Clock}, r}
 	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: world}
 	config.Trace = func(_ context.Context, message string, fields map[string]string) {
 		if message == "PVE request" {

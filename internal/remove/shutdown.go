@@ -14,28 +14,30 @@ import (
 // recent is how old the look at a guest may be that is shut down: that of the survey, which has read others at the same time.
 const recent = 2 * time.Second
 
-// shutDown shuts the guest down for good. It looks at the VM once more before, unless it has just done so: the wait for a lock may
-// have been long. The listing knows late that a guest was started or stopped, so it is believed only where that does no harm: PVE's
-// shutdown of a guest that is off ends well (qemu-server QemuServer.pm vm_stop).
+// shutDown shuts the guest down for good. It looks at the VM once more before, unless it has just done so: the survey of many others
+// takes its time.
 func (d *destruction) shutDown(ctx context.Context) error {
+	if d.s.clock.Now().Sub(d.seenAt) > recent {
+		if err := d.lookAgain(ctx); err != nil || d.gone {
+			return err
+		}
+		d.status = nil
+	}
 	listed, _ := d.resources.Guest(d.r.Ref.VMID)
 	managed := listed.HAState != ""
-	if listed.Status != string(guest.Running) {
-		status, err := d.s.api.GuestStatus(ctx, d.node, d.r.Ref.VMID)
-		if d.off = err == nil && !status.IsRunning(); err != nil || d.off {
-			return err
+	if !d.seemsToRun() {
+		if d.status == nil {
+			if err := d.askStatus(ctx); err != nil {
+				return err
+			}
 		}
-		if err := d.lookAgain(ctx); err != nil || d.gone {
-			return err
+		if d.off = !d.status.IsRunning(); d.off {
+			return nil
 		}
-		if isPaused(status) && !d.r.ForceStop {
+		if isPaused(*d.status) && !d.r.ForceStop {
 			return d.paused(nil)
 		}
-		managed = status.HAManaged
-	} else if d.s.clock.Now().Sub(d.seenAt) > recent {
-		if err := d.lookAgain(ctx); err != nil || d.gone {
-			return err
-		}
+		managed = d.status.HAManaged
 	}
 	if managed {
 		return d.shutDownFromHA(ctx)
