@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -30,6 +31,31 @@ func (u *update) moveDisks(ctx context.Context, moves []vm.Move) error {
 				"Or stop the VM for the move, with power_state = \"stopped\"", Err: err}
 	}
 	return err
+}
+
+// apply sends a change of the configuration as it was read. PVE frees a cloud-init drive that the change takes away, without looking
+// who else uses it.
+func (u *update) apply(ctx context.Context, c vm.Change, read pve.PendingConfig) error {
+	if drives := droppedCloudInit(read.Current(), c, u.vmid); len(drives) > 0 {
+		if err := u.s.remover.CheckTaken(ctx, u.view.inState(), drives); err != nil {
+			return fmt.Errorf("the cloud-init drive of VM %d was not removed: %w", u.vmid, err)
+		}
+	}
+	return u.view.Apply(ctx, c, read)
+}
+
+// droppedCloudInit are the cloud-init volumes of a VM that a change takes away.
+func droppedCloudInit(current map[string]string, c vm.Change, vmid int) []string {
+	dropped := slices.Concat(c.DeleteFirst, c.Delete, slices.Collect(maps.Keys(c.Set)))
+	var drives []string
+	for _, slot := range dropped {
+		volume := guest.VolumeOf(current[slot])
+		owner, ok := vm.VolumeOwner(volume)
+		if ok && owner == vmid && strings.Contains(volume, "-cloudinit") && guest.VolumeOf(c.Set[slot]) != volume {
+			drives = append(drives, volume)
+		}
+	}
+	return drives
 }
 
 // inState is the VM as package remove knows it.

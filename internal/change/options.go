@@ -39,7 +39,7 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 	if sends(c, "smbios1") {
 		u.view.next = identityAfter(config, c)
 	}
-	if err := u.view.Apply(ctx, c, config); err != nil {
+	if err := u.apply(ctx, c, config); err != nil {
 		return done, unplugged, u.takeBack(ctx, c, config, err)
 	}
 	return done, nil, nil

@@ -39,7 +39,7 @@ func (u *update) emptyFirst(ctx context.Context, c vm.Change, slots []string) er
 	if err != nil {
 		return err
 	}
-	if err := u.view.Apply(ctx, vm.Change{DeleteFirst: slots}, before); err != nil {
+	if err := u.apply(ctx, vm.Change{DeleteFirst: slots}, before); err != nil {
 		c.DeleteFirst = slots
 		return u.takeBack(ctx, c, before, err)
 	}

@@ -143,7 +143,8 @@ func (s *Remover) ProveInState(ctx context.Context, v InState, volumes []string)
 }
 
 // CheckTaken makes sure that no other guest uses volumes which are to go away under their names together with their VM in state: a
-// migration frees local ones where they were, a conversion to a template renames all. PVE asks nobody.
+// migration frees local ones where they were, a conversion to a template renames all, and a cloud-init drive is freed with its option
+// (qemu-server QemuServer.pm vmconfig_register_unused_drive). PVE asks nobody.
 func (s *Remover) CheckTaken(ctx context.Context, v InState, volumes []string) error {
 	_, err := s.prove(ctx, claim{node: v.Node, vmid: v.VMID, guest: v.owns, volumes: volumes, own: true})
 	return err
