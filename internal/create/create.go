@@ -141,13 +141,17 @@ func (c *creation) steps() []tx.Step {
 
 // undo removes the VM, unless it was never ours or is to be kept.
 func (c *creation) undo(ctx context.Context) error {
-	if !c.sent || c.r.OnFailure == Keep {
+	if !c.sent {
 		return nil
 	}
 	var undos []remove.Target
 	for _, f := range c.fences {
 		undos = append(undos, remove.Target{VMID: c.vmid, Nodes: c.nodes(), Fence: f, Tasks: &c.tasks, Stub: c.stub, Stamp: c.stamp,
 			Lost: c.lost, Owns: c.owns, Managed: c.managed, Pool: c.r.Pool})
+	}
+	if c.r.OnFailure == Keep {
+		c.s.remover.NoteStub(ctx, undos[0])
+		return nil
 	}
 	if !c.identity.IsZero() { // the clone has ended up on its node
 		slices.Reverse(undos)

@@ -69,6 +69,11 @@ func (r *removal) endTask(ctx context.Context, upid pve.UPID) error {
 		}
 		status, err = r.s.api.TaskStatus(ctx, upid)
 	}
+	return r.noteEnd(upid, status, err)
+}
+
+// noteEnd notes how a task has ended, as its status, or why that cannot be had, tells.
+func (r *removal) noteEnd(upid pve.UPID, status pve.TaskStatus, err error) error {
 	switch {
 	case pve.IsKind(err, pve.NotFound):
 		r.ended[upid] = unknownEnd
@@ -81,4 +86,18 @@ func (r *removal) endTask(ctx context.Context, upid pve.UPID) error {
 		}
 	}
 	return nil
+}
+
+// NoteStub looks what killed tasks of ours have left, right after that, where it is to be kept: nothing else will show later that it is
+// still the same.
+func (s *Remover) NoteStub(ctx context.Context, t Target) {
+	r := &removal{s: s, Target: t, ended: map[pve.UPID]ending{}}
+	for _, upid := range t.Tasks.UPIDs {
+		if status, err := s.api.TaskStatus(ctx, upid); err == nil && !status.Running {
+			_ = r.noteEnd(upid, status, nil) // which fails only where the status is not known
+		}
+	}
+	if r.justKilled {
+		_, _ = r.find(ctx, killed) // what cannot be seen is not known again
+	}
 }
