@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -39,6 +40,10 @@ func (d *destruction) unshared(ctx context.Context) error {
 		var err error
 		if d.others, err = d.s.surveyor.Since(ctx, d.asked, scope); err != nil {
 			return fmt.Errorf("look whether another guest uses a volume of VM %d; it was not removed, nor was anything else touched: %w", vmid, err)
+		}
+		d.seenAt = time.Time{} // that took its time; but it has read the VM last, too
+		if seen, ok := d.others.Of(vmid); ok && seen.Guest.Node == d.node && seen.Config.Digest == d.config.Digest {
+			d.seenAt = seen.At
 		}
 	}
 	if err := inUse(d.others, volumes, vmid); err != nil {
