@@ -73,7 +73,9 @@ func (d *destruction) survey(ctx context.Context) error {
 			d.others, err = d.s.surveyor.Since(ctx, d.asked, d.likelyScope(listed.Node))
 			return err
 		},
-		func(ctx context.Context) error { _, err := d.replicationJobs(ctx); return err },
+	}
+	if d.isCluster() {
+		look = append(look, func(ctx context.Context) error { _, err := d.replicationJobs(ctx); return err })
 	}
 	if !d.seemsToRun() {
 		look = append(look, d.askStatus)
@@ -85,6 +87,9 @@ func (d *destruction) survey(ctx context.Context) error {
 	}
 	return d.take(seen.Guest.Node, seen.Config, seen.At)
 }
+
+// isCluster reports whether there may be HA and replication.
+func (d *destruction) isCluster() bool { return len(d.resources.Nodes()) > 1 }
 
 // seemsToRun reports whether the guest runs, as far as the listing knows, which learns of a start or stop late, and the state, which a
 // refresh has just confirmed. PVE's shutdown of one that is off does no harm (qemu-server QemuServer.pm vm_stop), so it is believed.

@@ -104,8 +104,8 @@ func (d *destruction) unreferenced(ctx context.Context) error {
 	if d.r.Ref.Node != d.node {
 		d.copied[d.r.Ref.Node] = "the VM was there before"
 	}
-	if len(d.resources.Nodes()) < 2 {
-		return nil // neither HA nor replication
+	if !d.isCluster() {
+		return nil
 	}
 	var names []string
 	jobs, err := d.replicationJobs(ctx)
