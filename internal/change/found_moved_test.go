@@ -142,7 +142,7 @@ func TestMovedNameIsTaken(t *testing.T) {
 	if err != nil || !slices.Contains(w.everyVolume(), old) {
 		t.Errorf("%v, volumes %v; he has made %s", err, w.everyVolume(), old)
 	}
-	if said := text(warnings); !strings.Contains(said, "Volume "+old+" of VM 400 was not touched") || strings.Contains(said, "pvesm free") {
+	if said := text(warnings); !strings.Contains(said, "Volume "+old+" was left as it is") || strings.Contains(said, "pvesm free") {
 		t.Errorf("says %q", said)
 	}
 }

@@ -156,8 +156,9 @@ func (u *update) freeMoved(ctx context.Context, moved map[string]string, isLeft 
 		var inUse *remove.InUseError
 		switch {
 		case !ours:
-			u.warn(fmt.Sprintf("Volume %s of VM %d was not touched", volume, u.vmid), "Its disk was moved away from a volume of that name. "+
-				"PVE has not said that it could not free that, so the one that is there may be somebody else's. See whose it is."+reason(err))
+			u.warn(fmt.Sprintf("Volume %s was left as it is", volume), fmt.Sprintf("A disk of VM %d was moved away from a volume of that "+
+				"name. PVE has not said that it could not free that, so the one that is there may be somebody else's. See whose it is.%s",
+				u.vmid, reason(err)))
 		case errors.As(err, &inUse):
 			u.warn(fmt.Sprintf("Volume %s of VM %d was not removed", volume, u.vmid),
 				fmt.Sprintf("Its disk was moved away, and PVE left it where it was: %s.", err))

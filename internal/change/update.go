@@ -35,16 +35,28 @@ func (s *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 }
 
 // outcome is the VM as it is now, with what stands beside its configuration. What the update has seen or knows is not asked again;
-// whether the guest runs the refresh has told, unless something may have changed that since.
+// whether the guest runs the refresh has told, unless something may have changed that since. Whose firewall and HA entry were read the
+// configuration tells, so that is read after them.
 func (u *update) outcome(ctx context.Context, failed bool) (guest.Guest, error) {
+	beside, firewall, ha := guest.Guest{}, u.r.Ref.Firewall || u.r.Firewall != nil, u.r.Ref.HA || u.r.HA != nil
+	var besideErr error
+	if firewall || ha {
+		beside = guest.Guest{VMID: u.vmid, Node: u.view.node}
+		besideErr = u.s.guests.ReadFirewallAndHA(ctx, &beside, firewall, ha)
+		u.view.Forget()
+	}
 	config, err := u.view.Known(ctx)
 	if pve.IsKind(err, pve.NotFound) && u.follow(ctx) == guest.Found {
-		config, err = u.view.Known(ctx)
+		beside.Node = u.view.node
+		if besideErr = u.s.guests.ReadFirewallAndHA(ctx, &beside, firewall, ha); besideErr == nil {
+			config, err = u.view.Fresh(ctx)
+		}
 	}
-	if err != nil {
-		return guest.Guest{}, err
+	if err != nil || besideErr != nil {
+		return guest.Guest{}, cmp.Or(err, besideErr)
 	}
 	g := guest.FromConfig(config, u.view.node, u.vmid)
+	g.Firewall, g.HA = beside.Firewall, beside.HA
 	if g.Status = cmp.Or(u.view.status, u.r.Ref.Status); failed || u.view.powered || g.Status == "" {
 		status, err := u.view.Status(ctx)
 		if err != nil {
@@ -52,8 +64,7 @@ func (u *update) outcome(ctx context.Context, failed bool) (guest.Guest, error) 
 		}
 		g.Status = status.Status
 	}
-	err = u.s.guests.ReadFirewallAndHA(ctx, &g, u.r.Ref.Firewall || u.r.Firewall != nil, u.r.Ref.HA || u.r.HA != nil)
-	return g, err
+	return g, nil
 }
 
 // await waits for the guest as far as the request wants that. Without it the agent is asked once, as in a refresh, unless the
