@@ -79,6 +79,7 @@ func (p *planning) create(ctx context.Context) {
 		return
 	}
 	p.knowMachineOfNewVM()
+	p.knowDefaultsOfNewVM()
 	c := &validation{configuration: p.config}
 	c.newVM()
 	p.diags.Append(c.diags...)
@@ -110,6 +111,7 @@ func (p *planning) update(ctx context.Context) {
 	p.planReplacement()
 	p.planConsequences()
 	p.keepAddresses()
+	p.keepUnconcerned()
 	p.warnForgotten()
 	if len(p.replace) > 0 { // Terraform plans again, without the state
 		p.refuseProtected("replace")
