@@ -53,13 +53,22 @@ func (c *validation) processors() {
 	if c.isSet("memory.hugepages") && c.text("memory.hugepages") != "" && c.isDecided("cpu.numa") && !c.isTrue("cpu.numa") {
 		c.refuse("memory.hugepages", "Huge pages need cpu.numa = true.")
 	}
+	c.numaNodes()
+}
+
+// numaNodes refuses NUMA nodes with which PVE starts no VM (qemu-server QemuServer/Memory.pm config).
+func (c *validation) numaNodes() {
 	slots, known := c.keys("numa_nodes")
 	if !known || len(slots) == 0 || !c.isNull("clone") || !c.isTrue("cpu.numa") || !c.isDecided("memory.size") {
 		return
 	}
 	sum, whole := 0.0, max(c.number("memory.size"), 0)
 	for _, slot := range slots {
-		if !c.isSet("numa_nodes." + slot + ".memory") {
+		at := "numa_nodes." + slot + ".memory"
+		if c.isNull(at) && c.isNull("power_state") && !c.isTrue("template") {
+			c.refuse(at, "With cpu.numa = true PVE starts a VM only if each NUMA node has memory: set it for %s.", slot)
+		}
+		if !c.isSet(at) {
 			return
 		}
 		sum += c.number("numa_nodes." + slot + ".memory")

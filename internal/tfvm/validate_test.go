@@ -106,6 +106,8 @@ func TestValidateConfig(t *testing.T) {
 			DiskOptions: vm.DiskOptions{Model: new("x")}}}}, want: `disks["scsi0"].model: only for ide`},
 		"NUMA nodes of another size": {config: model{CPU: &vm.CPU{NUMA: new(true)}, Memory: &vm.Memory{Size: new(int64(1024))},
 			NUMANodes: map[string]vm.NUMANode{"numa0": {CPUs: new("0"), Memory: new(int64(512))}}}, want: `numa_nodes: the two must be equal`},
+		"a NUMA node without memory": {config: model{CPU: &vm.CPU{NUMA: new(true)}, NUMANodes: map[string]vm.NUMANode{"numa0": {CPUs: new("0")}}},
+			want: `numa_nodes["numa0"].memory: each NUMA node has memory`},
 		"host nodes without a policy": {config: model{NUMANodes: map[string]vm.NUMANode{"numa0": {CPUs: new("0"), HostNodes: new("0")}}},
 			want: `numa_nodes["numa0"].policy: needs a policy`},
 		"huge pages without NUMA": {config: model{Memory: &vm.Memory{Hugepages: new("any")}},
