@@ -18,7 +18,7 @@ import (
 const description = "A virtual machine. `terraform apply` makes it whole or not at all: when a step of a create fails, " +
 	"everything that was made so far is removed again, and what cannot be removed is named together with the command that removes it.\n\n" +
 	"**What is not configured is left alone**: PVE's default or the template's value stands. " +
-	"What is configured is enforced, on clones too. What was configured and is taken out of the configuration is reset to PVE's default, " +
+	"What is configured is enforced, on clones too. What Terraform has set and is taken out of the configuration is reset to PVE's default, " +
 	"and the plan shows it. Disks, CD-ROM drives and network devices are maps keyed by PVE's slot (`scsi0`, `ide2`, `net0`); " +
 	"a device that the configuration never named is not touched.\n\n" +
 	"Needs PVE 8.0 or later. Privileges: `VM.Allocate`, `VM.Audit`, `VM.PowerMgmt` and the `VM.Config.*` privileges of the options that are " +
