@@ -111,26 +111,6 @@ func (c *planCheck) look(ctx context.Context, s *Checker, r Request) {
 	}
 }
 
-// nodeNetworks are the bridges of a node, asked once for the plans of one run.
-func (s *Checker) nodeNetworks(ctx context.Context, node string) ([]pve.Network, error) {
-	return s.networks.Get(ctx, s.clock, node, func(ctx context.Context) ([]pve.Network, error) { return s.api.Networks(ctx, node) })
-}
-
-// planCheck gathers what is wrong.
-type planCheck struct {
-	resources pve.Resources
-	node      string
-	origin    pve.Resource // what is cloned, if it was found
-	found     []*guest.FieldError
-	doubts    []*guest.FieldError
-}
-
-func (c *planCheck) add(err error) {
-	if field, ok := err.(*guest.FieldError); ok { //nolint:errorlint // made by this package, never wrapped
-		c.found = append(c.found, field)
-	}
-}
-
 // vmid reports an id that is taken, but for what a dead create left, which the apply removes or tells about. A VM of the same
 // name may be the one that this create is to replace: with create_before_destroy Terraform plans the create once more in the
 // apply, without any word of the VM in state, and keeps that VM where the create fails but loses sight of it where the plan does.

@@ -4,6 +4,9 @@
 package preflight
 
 import (
+	"context"
+	"slices"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -22,4 +25,28 @@ type Checker struct {
 // New makes a Checker.
 func New(jobs *job.Runner, guests *guest.Guests) *Checker {
 	return &Checker{api: jobs.API, clock: jobs.Clock, guests: guests}
+}
+
+// nodeNetworks are the bridges of a node, asked once for the plans of one run.
+func (s *Checker) nodeNetworks(ctx context.Context, node string) ([]pve.Network, error) {
+	return s.networks.Get(ctx, s.clock, node, func(ctx context.Context) ([]pve.Network, error) { return s.api.Networks(ctx, node) })
+}
+
+// planCheck gathers what is wrong.
+type planCheck struct {
+	resources pve.Resources
+	node      string
+	origin    pve.Resource // what is cloned, if it was found
+	found     []*guest.FieldError
+	doubts    []*guest.FieldError
+}
+
+func (c *planCheck) add(err error) {
+	if field, ok := err.(*guest.FieldError); ok { //nolint:errorlint // made by this package, never wrapped
+		c.found = append(c.found, field)
+	}
+}
+
+func (c *planCheck) isReported(path string) bool {
+	return slices.ContainsFunc(c.found, func(f *guest.FieldError) bool { return f.Path == path })
 }

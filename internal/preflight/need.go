@@ -11,45 +11,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// Need is something that a plan names and that has to be there.
-type Need struct {
-	Path  string
-	Kind  Kind
-	Value string
-	Size  int64 // bytes that the disk made of an image is to have; 0: as many as the image
-}
-
-// Kind is what sort of thing a Need is.
-type Kind string
-
-// The kinds. The first four are volumes, by what PVE calls their content.
-const (
-	Medium  Kind = "iso"
-	Import  Kind = "import"
-	Image   Kind = "images" // another VM's
-	Snippet Kind = "snippets"
-
-	CPUType       Kind = "CPU type"
-	Machine       Kind = "machine type"
-	PCIMapping    Kind = "pci"
-	USBMapping    Kind = "usb"
-	DirMapping    Kind = "dir"
-	FirewallRef   Kind = "alias or IP set" // an IP set has a "+" before its name
-	SecurityGroup Kind = "security group"
-	HAGroup       Kind = "HA group"
-)
-
-// KindOfSource is what sort of volume a disk is made of.
-func KindOfSource(volume string) Kind {
-	_, name, _ := strings.Cut(volume, ":")
-	if kind, _, ok := strings.Cut(name, "/"); ok && slices.Contains([]Kind{Medium, Import, Snippet}, Kind(kind)) {
-		return Kind(kind)
-	}
-	return Image
-}
-
-func (k Kind) isVolume() bool { return slices.Contains([]Kind{Medium, Import, Image, Snippet}, k) }
-
 // needs reports what is certainly not there, all asked for at the same time. What cannot be looked at is not reported.
 func (c *planCheck) needs(ctx context.Context, s *Checker, needs []Need) {
 	reports := make([]*guest.FieldError, len(needs))
@@ -65,10 +26,6 @@ func (c *planCheck) needs(ctx context.Context, s *Checker, needs []Need) {
 			c.found = append(c.found, report)
 		}
 	}
-}
-
-func (c *planCheck) isReported(path string) bool {
-	return slices.ContainsFunc(c.found, func(f *guest.FieldError) bool { return f.Path == path })
 }
 
 // need reports one thing that is missing; nil: it is there, or that cannot be told.

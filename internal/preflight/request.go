@@ -1,6 +1,9 @@
 package preflight
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -40,3 +43,42 @@ type Findings struct {
 	Refused  []*guest.FieldError // the server would certainly refuse it
 	Doubtful []*guest.FieldError // it may
 }
+
+// Need is something that a plan names and that has to be there.
+type Need struct {
+	Path  string
+	Kind  Kind
+	Value string
+	Size  int64 // bytes that the disk made of an image is to have; 0: as many as the image
+}
+
+// Kind is what sort of thing a Need is.
+type Kind string
+
+// The kinds. The first four are volumes, by what PVE calls their content.
+const (
+	Medium  Kind = "iso"
+	Import  Kind = "import"
+	Image   Kind = "images" // another VM's
+	Snippet Kind = "snippets"
+
+	CPUType       Kind = "CPU type"
+	Machine       Kind = "machine type"
+	PCIMapping    Kind = "pci"
+	USBMapping    Kind = "usb"
+	DirMapping    Kind = "dir"
+	FirewallRef   Kind = "alias or IP set" // an IP set has a "+" before its name
+	SecurityGroup Kind = "security group"
+	HAGroup       Kind = "HA group"
+)
+
+// KindOfSource is what sort of volume a disk is made of.
+func KindOfSource(volume string) Kind {
+	_, name, _ := strings.Cut(volume, ":")
+	if kind, _, ok := strings.Cut(name, "/"); ok && slices.Contains([]Kind{Medium, Import, Snippet}, Kind(kind)) {
+		return Kind(kind)
+	}
+	return Image
+}
+
+func (k Kind) isVolume() bool { return slices.Contains([]Kind{Medium, Import, Image, Snippet}, k) }

@@ -248,11 +248,3 @@ func (n *node) withVolatileUnknown(value, config tftypes.Value) tftypes.Value {
 	}
 	return tftypes.NewValue(typ, values)
 }
-
-// same reports whether two known values mean the same to the server.
-func (n *node) same(a, b tftypes.Value) bool {
-	if !has(a) || !has(b) {
-		return false
-	}
-	return a.Equal(b) || n.rule.Same != nil && a.IsFullyKnown() && b.IsFullyKnown() && n.rule.Same(a, b)
-}

@@ -6,9 +6,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-// slot is the object in a map of slots.
-func (n *node) slot() *node { return &node{kind: group, optional: true, children: n.children} }
-
 // Settle is the state after a create or an update: what the plan knew, and for the rest what the server says. No unknown
 // is left: where the server says nothing, the value is null.
 func (s Shape) Settle(planned, server tftypes.Value) tftypes.Value {

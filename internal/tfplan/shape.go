@@ -109,3 +109,14 @@ func collect(n *node, at string, all map[string]bool) {
 		collect(child, path, all)
 	}
 }
+
+// slot is the object in a map of slots.
+func (n *node) slot() *node { return &node{kind: group, optional: true, children: n.children} }
+
+// same reports whether two known values mean the same to the server.
+func (n *node) same(a, b tftypes.Value) bool {
+	if !has(a) || !has(b) {
+		return false
+	}
+	return a.Equal(b) || n.rule.Same != nil && a.IsFullyKnown() && b.IsFullyKnown() && n.rule.Same(a, b)
+}
