@@ -22,7 +22,7 @@ import (
 )
 
 // adversaryShare is how many of the cells `make test` plays: one in so many. ADVERSARY=1 plays them all.
-const adversaryShare = 60
+const adversaryShare = 24
 
 // adversaryBench is a cluster on which one identity does one thing, again and again, while strangers come between.
 type adversaryBench struct {
@@ -58,7 +58,8 @@ func newAdversaryBench(t *testing.T, id acctest.Identity, sc scene) *adversaryBe
 	b.root = operator(t, b.w.Sim)
 	b.w.Change(strangersBeside)
 	b.s = b.w.Session(t, id, sc.before)
-	if err := b.s.Converge(t.Context()); err != nil {
+	b.s.TrustPlans = true
+	if err := b.s.Run(t.Context()); err != nil {
 		t.Fatalf("%s: what was before: %v", sc.name, err)
 	}
 	b.w.Change(func(world *state.World) {
@@ -75,7 +76,6 @@ func newAdversaryBench(t *testing.T, id acctest.Identity, sc scene) *adversaryBe
 	}
 	b.base, b.state = b.w.Sim.Snapshot(), b.s.SaveState()
 	b.w.Reconfigure(t, b.s, id, sc.after)
-	b.s.TrustPlans = true
 	pl, err := b.s.Plan(t.Context())
 	if err != nil {
 		t.Fatalf("%s: plan: %v", sc.name, err)
