@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
 )
@@ -120,7 +121,7 @@ func (a *aftermath) successHolds(when string) {
 	if a.b.scene.after == "" && l.guest != nil {
 		a.add("%s, VM %d was destroyed, and is there", when, a.b.scene.vmid)
 	}
-	if a.b.scene.after != "" && !a.b.scene.reads && l.his && len(a.b.s.Addresses()) > 0 && !a.afterAll() {
+	if a.b.scene.after != "" && !a.b.scene.reads && l.his && len(a.b.s.Addresses()) > 0 && a.seenAfter() {
 		a.add("%s, it ended well, and state has VM %d, which is a stranger's", when, a.b.scene.vmid)
 	}
 }
@@ -129,6 +130,12 @@ func (a *aftermath) successHolds(when string) {
 func (a *aftermath) afterAll() bool {
 	last := a.deeds[len(a.deeds)-1]
 	return !slices.ContainsFunc(a.ops[min(last.Seq, len(a.ops))-1:], asks(a.b.scene.vmid))
+}
+
+// seenAfter tells whether a look at the VM has shown what the last deed did.
+func (a *aftermath) seenAfter() bool {
+	last := a.deeds[len(a.deeds)-1]
+	return slices.ContainsFunc(a.ops, func(op pvesim.Op) bool { return op.Seq >= last.Seq && shows(op, last) })
 }
 
 // mustBe looks at a guest.

@@ -166,7 +166,7 @@ func (a *aftermath) powerOffs() {
 		switch { // he has caused what follows
 		case d.Act == stranger.Start:
 			rest = append(rest, state.PowerShutdown, state.PowerReboot)
-		case d.Act == stranger.Stop && strings.Contains(a.b.scene.name, "HA"): // root's own tasks carry it out
+		case (d.Act == stranger.Stop || d.Act == stranger.Delete) && strings.Contains(a.b.scene.name, "HA"): // root's own tasks carry it out
 			rest = append(rest, state.PowerStop)
 		}
 	}
