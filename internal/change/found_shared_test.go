@@ -18,7 +18,8 @@ func TestFound03ACloudInitDriveThatOthersUse(t *testing.T) {
 		if shared {
 			all := w.sim.World()
 			all.Lock()
-			all.Guests[600] = &state.Guest{VMID: 600, Type: "qemu", Node: "pve1", Config: map[string]string{"memory": "512", "ide0": drive + ",media=cdrom"}}
+			all.Guests[600] = &state.Guest{VMID: 600, Type: "qemu", Node: "pve1",
+				Config: map[string]string{"memory": "512", "ide0": drive + ",media=cdrom"}}
 			all.Unlock()
 		}
 		r := w.request()
