@@ -70,10 +70,10 @@ func IsStub(config map[string]string) bool {
 // IsOwnLock reports whether a lock is one that a dead worker of ours leaves.
 func IsOwnLock(lock string) bool { return lock == "create" || lock == "clone" || lock == "destroyed" }
 
-// HalfMade reports whether a configuration is what a dead worker leaves: locked, or, when the lock was taken away since,
-// without the options that PVE writes into every VM that it finishes (qemu-server API2/Qemu.pm, smbios1 and meta).
+// HalfMade reports whether a configuration is what a dead worker leaves: locked, or, when the lock was taken away since and whoever
+// has locked it again, without the options that PVE writes into every VM that it finishes (qemu-server API2/Qemu.pm, smbios1 and meta).
 func HalfMade(config map[string]string) bool {
-	return IsOwnLock(config["lock"]) || config["lock"] == "" && config["smbios1"] == "" && config["meta"] == ""
+	return IsOwnLock(config["lock"]) || config["smbios1"] == "" && config["meta"] == ""
 }
 
 // Proof is what a create that failed and left something knew of what is its own. It is kept in private state, so that a

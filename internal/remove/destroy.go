@@ -222,7 +222,7 @@ func (r *removal) unlock(ctx context.Context, node, lock string) error {
 // noteUnlocked sees what a stub of ours looks like without its lock, which bears no mark.
 func (r *removal) noteUnlocked(ctx context.Context, node string) error {
 	config, err := r.s.api.CurrentConfig(ctx, node, r.VMID)
-	if err == nil && r.Stub != nil && guest.HalfMade(config.Values) {
+	if err == nil && r.Stub != nil && guest.HalfMade(config.Values) && config.Values["lock"] == "" {
 		r.Stub.Digest = config.Digest
 	}
 	return err

@@ -2,15 +2,18 @@ package remove
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
 // shellRecord is an SSH that does what it is told, and remembers it.
@@ -145,4 +148,38 @@ func TestFound15NoUnlockOfWhatChanged(t *testing.T) {
 			t.Errorf("%q: %v, and sent %v", what, err, shell.calls)
 		}
 	}
+}
+
+// TestAStubThatIsLockedAgain: somebody's task locks what our killed one has left as soon as it is unlocked. It is not taken for somebody
+// else's VM, whose volumes would be left over, nor removed: it is named.
+func TestAStubThatIsLockedAgain(t *testing.T) {
+	for _, ends := range []bool{true, false} {
+		r := newRig(t, asToken)
+		target := r.killedCreate()
+		r.s.shell = &lockingShell{shellRecord{r: r}, ends}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		err := r.s.Remove(ctx, target)
+		cancel()
+		is, kept := r.has(300, contested)
+		var left *tx.LeftError
+		if !errors.As(err, &left) || !is || !kept || left.Left[0].ID != "300" || strings.Contains(left.Left[0].Command, "destroy") {
+			t.Errorf("he has done some time %t: VM %t, volume %t, %v", ends, is, kept, err)
+		}
+	}
+}
+
+// lockingShell is a shell after whose unlock somebody locks the VM.
+type lockingShell struct {
+	shellRecord
+	ends bool
+}
+
+func (s *lockingShell) Unlock(ctx context.Context, node string, vmid int) error {
+	err := s.shellRecord.Unlock(ctx, node, vmid)
+	if s.ends {
+		s.r.sim.HoldLock(300, "backup", time.Minute, "root@pam")
+	} else {
+		s.r.sim.StaleLock(300, "backup", "root@pam")
+	}
+	return err
 }

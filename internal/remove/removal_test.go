@@ -37,6 +37,7 @@ func TestJudge(t *testing.T) {
 		{"locked for a backup", map[string]string{"lock": "backup", "smbios1": "uuid=aaa"}, killed, true, guest.Stranger, false, ""},
 		{"as our killed task left it, whoever unlocked it", map[string]string{}, killed, false, guest.Ours, false, ""},
 		{"locked, not as our killed task left it", map[string]string{"lock": "create"}, killed, false, guest.Nobody, true, "other"},
+		{"locked by another task since", map[string]string{"lock": "backup"}, killed, false, guest.Nobody, true, "other"},
 		{"unlocked by hand, nothing else in it", map[string]string{}, killed, false, guest.Nobody, true, "other"},
 	}
 	for _, c := range cases {

@@ -130,7 +130,9 @@ func (r *removal) judge(node string, config pve.GuestConfig, how ending) (sighti
 	if mine || unsure {
 		r.at, r.has = node, values
 	}
-	switch {
+	switch lock := values["lock"]; {
+	case r.ambiguous && lock != "" && !guest.IsOwnLock(lock): // without it the VM may be as it was
+		return sighting{}, job.LockedBy(lock, fmt.Sprintf("tell whether VM %d on node %s is what our task has left", r.VMID, node))
 	case r.ambiguous:
 		return sighting{}, fmt.Errorf("VM %d on node %s is half made (lock %q), but not as it was right after our task had died: somebody may have "+
 			"removed what that left, and be making a VM of his own. It was not touched. Look at the node's task list before removing it",
