@@ -39,12 +39,6 @@ type Planner interface {
 	PlansAlone()
 }
 
-// Keeper is a resource that says what it notes in private state.
-type Keeper interface {
-	// PrivateKeys are all keys that it uses there.
-	PrivateKeys() []string
-}
-
 // kind is a type of resource.
 type kind struct {
 	make       func() resource.Resource

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
 )
 
 // parsePrivate reads private state. ok is false if the framework has something of its own in it, or would write it another way.
@@ -24,6 +25,12 @@ func parsePrivate(raw []byte) (noted map[string][]byte, ok bool) {
 	}
 	again, err := json.Marshal(noted)
 	return noted, err == nil && bytes.Equal(again, raw)
+}
+
+// Keeper is a resource that says what it notes in private state.
+type Keeper interface {
+	// PrivateKeys are all keys that it uses there.
+	PrivateKeys() []string
 }
 
 // keeper is the framework's private state of a resource, a type that has no name here.
@@ -47,7 +54,7 @@ func storeIn[P any, K keeper[P]](ctx context.Context, _ K, noted map[string][]by
 
 // privateOf is private state as the framework would write it: as it came where nothing was noted. ok is false if the resource does not
 // say under which keys it notes something.
-func privateOf[P any, K keeper[P]](ctx context.Context, r full, store, before K, came []byte) (raw []byte, ok bool) {
+func privateOf[P any, K keeper[P]](ctx context.Context, r resource.Resource, store, before K, came []byte) (raw []byte, ok bool) {
 	if store.Equal(before) {
 		return came, true
 	}
