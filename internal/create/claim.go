@@ -105,7 +105,8 @@ func (i *idChooser) configured(ctx context.Context) (guest.Fences, error) {
 			continue
 		}
 		f.Before = map[string]struct{}{}
-		sweep := remove.Target{VMID: vmid, Nodes: []string{f.Node}, Fence: f, Tasks: &job.Tasks{}, Stub: remove.NewStub("", nil), Pool: i.request.Pool,
+		sweep := remove.Target{VMID: vmid, Nodes: []string{f.Node}, Fence: f, Tasks: &job.Tasks{}, Stub: remove.NewStub("", nil),
+			Pool:  i.request.Pool,
 			Stamp: guest.NewStamp(guest.ClusterName(i.resources), vmid, i.s.guests.Deadline(0))}
 		if err := i.s.remover.Remove(ctx, sweep); err != nil {
 			return nil, &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",

@@ -153,7 +153,8 @@ func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, u unf
 		return err
 	}
 	f.Release(u.config, listed.VMID)
-	dead := remove.Target{VMID: listed.VMID, Nodes: []string{listed.Node}, Fence: f, Tasks: &job.Tasks{}, Stub: remove.NewStub("", nil), Stamp: u.mark, Pool: listed.Pool}
+	dead := remove.Target{VMID: listed.VMID, Nodes: []string{listed.Node}, Fence: f, Tasks: &job.Tasks{}, Stub: remove.NewStub("", nil),
+		Stamp: u.mark, Pool: listed.Pool}
 	if err := s.remover.Remove(ctx, dead); err != nil {
 		return &guest.FieldError{Path: path, Summary: fmt.Sprintf("Cannot remove what a dead create left of VM %d", listed.VMID),
 			Detail: fmt.Sprintf("Its run is over, or its lease, which ended %s", u.mark.Deadline.Format(time.RFC3339)), Err: err}
@@ -172,8 +173,9 @@ func (e *completeError) summary() string {
 }
 
 func (e *completeError) detail() string {
-	return fmt.Sprintf("Its description is the mark of a create that died, but it may be complete: %s. A restored backup and a copied description bear such a mark too. "+
-		"Write another description if it is to stay (`qm set %d --description …`), or remove the VM yourself", e.why, e.vmid)
+	return fmt.Sprintf("Its description is the mark of a create that died, but it may be complete: %s. A restored backup and a copied "+
+		"description bear such a mark too. Write another description if it is to stay (`qm set %d --description …`), or remove the VM "+
+		"yourself", e.why, e.vmid)
 }
 
 // Error is what the configured id is refused with.

@@ -29,7 +29,9 @@ type cloneSource struct {
 // is locked is waited for: a backup or a migration of a template ends, and after the migration it is on another node. The
 // listing that is returned is the one in which it was found. What was read for a plan a moment ago does, unless afresh says that
 // it did not.
-func (s *Creator) resolve(ctx context.Context, resources pve.Resources, clone *guest.Clone, afresh bool) (*cloneSource, pve.Resources, error) {
+func (s *Creator) resolve(
+	ctx context.Context, resources pve.Resources, clone *guest.Clone, afresh bool,
+) (*cloneSource, pve.Resources, error) {
 	if clone == nil {
 		return nil, resources, nil
 	}

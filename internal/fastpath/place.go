@@ -149,16 +149,7 @@ func (p *place) sameDecimals(a, b tftypes.Value) bool {
 		return true
 	}
 	if p.form == list || p.form == set {
-		var first, second []tftypes.Value
-		if a.As(&first) != nil || b.As(&second) != nil {
-			return false
-		}
-		for i := range min(len(first), len(second)) {
-			if !p.element.sameDecimals(first[i], second[i]) {
-				return false
-			}
-		}
-		return true
+		return p.sameDecimalsInOrder(a, b)
 	}
 	first, second := map[string]tftypes.Value{}, map[string]tftypes.Value{}
 	if a.As(&first) != nil || b.As(&second) != nil {
@@ -171,6 +162,19 @@ func (p *place) sameDecimals(a, b tftypes.Value) bool {
 	}
 	for key, value := range first {
 		if other, both := second[key]; p.form == dictionary && both && !p.element.sameDecimals(value, other) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *place) sameDecimalsInOrder(a, b tftypes.Value) bool {
+	var first, second []tftypes.Value
+	if a.As(&first) != nil || b.As(&second) != nil {
+		return false
+	}
+	for i := range min(len(first), len(second)) {
+		if !p.element.sameDecimals(first[i], second[i]) {
 			return false
 		}
 	}

@@ -158,20 +158,9 @@ func (s *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error
 	if err != nil {
 		return Guest{}, fmt.Errorf("list the cluster's guests: %w", err)
 	}
-	listed, ok := resources.Guest(vmid)
-	switch {
-	case ok && listed.Type != "qemu":
-		return Guest{}, fmt.Errorf("%d is a container (%s, node %s), not a virtual machine", vmid, listed.Name, listed.Node)
-	case ok && node != "" && node != listed.Node:
-		return Guest{}, fmt.Errorf("VM %d is on node %s, not on %s: import %s/%d", vmid, listed.Node, node, listed.Node, vmid)
-	case node != "":
-		if err := CheckNode(resources, node); err != nil {
-			return Guest{}, err
-		}
-	case ok:
-		node = listed.Node
-	default:
-		return Guest{}, s.nothing(ctx, resources, "", vmid)
+	listed, _ := resources.Guest(vmid)
+	if node, err = s.nodeToAdoptFrom(ctx, resources, node, vmid); err != nil {
+		return Guest{}, err
 	}
 	config, err := s.api.PendingConfig(ctx, node, vmid)
 	if pve.IsKind(err, pve.NotFound) {
@@ -180,14 +169,8 @@ func (s *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error
 	if err != nil {
 		return Guest{}, fmt.Errorf("read VM %d on node %s: %w", vmid, node, err)
 	}
-	if lock := config.Current()["lock"]; lock == "create" || lock == "clone" || lock == "destroyed" {
-		return Guest{}, fmt.Errorf("VM %d on node %s is locked (%s): it is half made, or half destroyed. Wait for the task that holds the lock; "+
-			"if none runs, remove it with `qm unlock %d && qm destroy %d --purge` on the node", vmid, node, lock, vmid, vmid)
-	}
-	mark, stamped := ParseStamp(config.Current()["description"])
-	if stamped && mark.VMID == vmid && !s.isComplete(ctx, resources, node, mark, config.Current()) {
-		return Guest{}, fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it, until %s at the latest",
-			vmid, node, mark.TX, mark.Deadline)
+	if err := s.checkWhole(ctx, resources, node, vmid, config.Current()); err != nil {
+		return Guest{}, err
 	}
 	guest := FromConfig(config, node, vmid)
 	guest.Pool = listed.Pool
@@ -202,6 +185,36 @@ func (s *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error
 		err = nil // what may not be seen is not adopted
 	}
 	return guest, err
+}
+
+// nodeToAdoptFrom is the node of the VM, which may be named.
+func (s *Guests) nodeToAdoptFrom(ctx context.Context, resources pve.Resources, named string, vmid int) (string, error) {
+	listed, ok := resources.Guest(vmid)
+	switch {
+	case ok && listed.Type != "qemu":
+		return "", fmt.Errorf("%d is a container (%s, node %s), not a virtual machine", vmid, listed.Name, listed.Node)
+	case ok && named != "" && named != listed.Node:
+		return "", fmt.Errorf("VM %d is on node %s, not on %s: import %s/%d", vmid, listed.Node, named, listed.Node, vmid)
+	case named != "":
+		return named, CheckNode(resources, named)
+	case ok:
+		return listed.Node, nil
+	}
+	return "", s.nothing(ctx, resources, "", vmid)
+}
+
+// checkWhole refuses what is half made or half destroyed.
+func (s *Guests) checkWhole(ctx context.Context, resources pve.Resources, node string, vmid int, config map[string]string) error {
+	if lock := config["lock"]; lock == "create" || lock == "clone" || lock == "destroyed" {
+		return fmt.Errorf("VM %d on node %s is locked (%s): it is half made, or half destroyed. Wait for the task that holds the lock; "+
+			"if none runs, remove it with `qm unlock %d && qm destroy %d --purge` on the node", vmid, node, lock, vmid, vmid)
+	}
+	mark, stamped := ParseStamp(config["description"])
+	if stamped && mark.VMID == vmid && !s.isComplete(ctx, resources, node, mark, config) {
+		return fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it, until %s at the latest",
+			vmid, node, mark.TX, mark.Deadline)
+	}
+	return nil
 }
 
 // isComplete reports whether a stamped VM is known to be more than a create's leftover. Only reading depends on it.

@@ -63,19 +63,7 @@ func (s *Checker) check(ctx context.Context, r Request, resources pve.Resources)
 
 // look makes all the checks.
 func (c *planCheck) look(ctx context.Context, s *Checker, r Request) {
-	resources := c.resources
-	var err error
-	if len(r.Nodes) > 0 && c.node == "" {
-		c.node, err = guest.FirstOnline(resources, r.Nodes)
-		c.add(err)
-	}
-	if c.node == "" && len(r.Nodes) == 0 && r.Clone == nil && r.Creating && len(resources.Nodes()) > 1 {
-		_, err := guest.Target(resources, "", "")
-		c.add(err)
-	}
-	if c.node != "" {
-		c.add(guest.CheckNode(resources, c.node))
-	}
+	c.place(r)
 	if r.Creating {
 		c.vmid(ctx, s, r.VMID, r.Name)
 		c.source(r.Clone)
@@ -83,17 +71,7 @@ func (c *planCheck) look(ctx context.Context, s *Checker, r Request) {
 	if len(c.found) > 0 && (c.found[0].Path == "node" || c.found[0].Path == "nodes") {
 		return
 	}
-	elsewhere := c.node != "" && c.node != c.origin.Node
-	if c.origin.VMID != 0 && (r.Spec != nil || elsewhere) {
-		config, err := s.guests.SourceConfig(ctx, c.origin.Node, c.origin.VMID)
-		if err == nil && elsewhere {
-			_, err := r.Clone.Migrates(c.resources, c.origin, config, c.node)
-			c.add(err)
-		}
-		if err == nil && r.Spec != nil {
-			c.cloned(config, *r.Spec)
-		}
-	}
+	c.clone(ctx, s, r)
 	c.moving(ctx, s, r.Moving)
 	c.storages(r.Storages)
 	c.volumes(r.Needs)
@@ -108,6 +86,41 @@ func (c *planCheck) look(ctx context.Context, s *Checker, r Request) {
 	if c.node != "" {
 		c.needs(ctx, s, r.Needs)
 		c.orphans(ctx, s, r)
+	}
+}
+
+// place finds the node, or says why there is none.
+func (c *planCheck) place(r Request) {
+	var err error
+	if len(r.Nodes) > 0 && c.node == "" {
+		c.node, err = guest.FirstOnline(c.resources, r.Nodes)
+		c.add(err)
+	}
+	if c.node == "" && len(r.Nodes) == 0 && r.Clone == nil && r.Creating && len(c.resources.Nodes()) > 1 {
+		_, err := guest.Target(c.resources, "", "")
+		c.add(err)
+	}
+	if c.node != "" {
+		c.add(guest.CheckNode(c.resources, c.node))
+	}
+}
+
+// clone asks whether the source can become what is wanted, where it is wanted. A source that cannot be read now is the apply's affair.
+func (c *planCheck) clone(ctx context.Context, s *Checker, r Request) {
+	elsewhere := c.node != "" && c.node != c.origin.Node
+	if c.origin.VMID == 0 || r.Spec == nil && !elsewhere {
+		return
+	}
+	config, err := s.guests.SourceConfig(ctx, c.origin.Node, c.origin.VMID)
+	if err != nil {
+		return
+	}
+	if elsewhere {
+		_, err := r.Clone.Migrates(c.resources, c.origin, config, c.node)
+		c.add(err)
+	}
+	if r.Spec != nil {
+		c.cloned(config, *r.Spec)
 	}
 }
 
@@ -159,7 +172,8 @@ func (c *planCheck) cloned(config map[string]string, wanted vm.Spec) {
 	want.Template = has.Template
 	vm.Complete(&want)
 	for _, p := range vm.Diff(has, want).Problems {
-		c.found = append(c.found, &guest.FieldError{Path: p.Option, Summary: fmt.Sprintf("VM %d cannot be cloned like this", c.origin.VMID), Detail: p.Text})
+		c.found = append(c.found, &guest.FieldError{Path: p.Option, Summary: fmt.Sprintf("VM %d cannot be cloned like this", c.origin.VMID),
+			Detail: p.Text})
 	}
 }
 
@@ -235,7 +249,8 @@ func (c *planCheck) bridges(ctx context.Context, s *Checker, r Request, networks
 		report := &guest.FieldError{Path: path, Summary: fmt.Sprintf("Unknown bridge %q", bridge),
 			Detail: fmt.Sprintf("Node %s has %s, as far as this identity may use them (SDN.Use)", c.node, bridgeList(names))}
 		if r.Moving == nil && s.mayUseBridge(ctx, bridge) {
-			report.Detail += ". Where the bridge is in the node's kernel only, PVE does not list it and starts the VM all the same; otherwise the start fails"
+			report.Detail += ". Where the bridge is in the node's kernel only, PVE does not list it and starts the VM all the same; otherwise the " +
+				"start fails"
 			c.doubts = append(c.doubts, report)
 		} else {
 			c.found = append(c.found, report)

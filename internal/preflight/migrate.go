@@ -33,7 +33,8 @@ func (c *planCheck) moving(ctx context.Context, s *Checker, m *Moving) {
 		return
 	}
 	refuse := func(path, detail string) {
-		c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("VM %d cannot be migrated to node %s", m.VMID, c.node), Detail: detail})
+		c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("VM %d cannot be migrated to node %s", m.VMID, c.node),
+			Detail: detail})
 	}
 	pairs := vm.StorageMap(m.Prior, m.Planned)
 	for _, storage := range slices.Sorted(slices.Values(p.Refused[c.node])) {
@@ -47,11 +48,13 @@ func (c *planCheck) moving(ctx context.Context, s *Checker, m *Moving) {
 				break
 			}
 		}
-		refuse(path, fmt.Sprintf("Drives of the VM are on storage %s, which node %s does not have. Give the disks a storage there in the same change; they are copied to it on the way.", storage, c.node))
+		refuse(path, fmt.Sprintf("Drives of the VM are on storage %s, which node %s does not have. Give the disks a storage there in the same "+
+			"change; they are copied to it on the way.", storage, c.node))
 	}
 	c.crossing(ctx, s, m)
 	for _, device := range p.LocalResources {
-		refuse(device, fmt.Sprintf("%s is a device of node %s. Take it out in an apply of its own, or use a resource mapping that both nodes have.", device, m.From))
+		refuse(device, fmt.Sprintf("%s is a device of node %s. Take it out in an apply of its own, or use a resource mapping that both nodes "+
+			"have.", device, m.From))
 	}
 	for _, disk := range p.LocalDisks {
 		path := "node"
@@ -60,9 +63,11 @@ func (c *planCheck) moving(ctx context.Context, s *Checker, m *Moving) {
 		}
 		switch {
 		case disk.CDROM && !strings.Contains(disk.Volume, "-cloudinit"):
-			refuse(path, fmt.Sprintf("The medium %s is on a storage of node %s alone. Eject it (file = \"none\") in an apply of its own, or use a shared storage.", disk.Volume, m.From))
+			refuse(path, fmt.Sprintf("The medium %s is on a storage of node %s alone. Eject it (file = \"none\") in an apply of its own, or use a "+
+				"shared storage.", disk.Volume, m.From))
 		case vm.IsLinkedClone(disk.Volume) && !disk.CDROM:
-			refuse(path, fmt.Sprintf("The volume %s is a linked clone of a base image that only node %s has. Make the VM a full clone, or use a shared storage.", disk.Volume, m.From))
+			refuse(path, fmt.Sprintf("The volume %s is a linked clone of a base image that only node %s has. Make the VM a full clone, or use a "+
+				"shared storage.", disk.Volume, m.From))
 		}
 	}
 }
@@ -86,8 +91,10 @@ func (c *planCheck) crossing(ctx context.Context, s *Checker, m *Moving) {
 			}
 		}
 		if !slices.ContainsFunc(networks, func(n pve.Network) bool { return n.Name == *was }) {
-			c.found = append(c.found, &guest.FieldError{Path: "networks." + slot + ".bridge", Summary: fmt.Sprintf("VM %d cannot be migrated to node %s", m.VMID, c.node),
-				Detail: fmt.Sprintf("The VM runs with %s on bridge %s, which node %s does not have. Move the device to a bridge that both nodes have in an apply of its own, or shut the VM down first.", slot, *was, c.node)})
+			c.found = append(c.found, &guest.FieldError{Path: "networks." + slot + ".bridge",
+				Summary: fmt.Sprintf("VM %d cannot be migrated to node %s", m.VMID, c.node),
+				Detail: fmt.Sprintf("The VM runs with %s on bridge %s, which node %s does not have. Move the device to a bridge that both nodes have "+
+					"in an apply of its own, or shut the VM down first.", slot, *was, c.node)})
 		}
 	}
 }

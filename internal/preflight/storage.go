@@ -19,7 +19,8 @@ func (c *planCheck) formats(wanted []Format) {
 		if ok && f.Format != "raw" && slices.Contains([]string{"zfspool", "lvmthin"}, storage.PluginType) && !c.isReported(f.Path) {
 			c.found = append(c.found, &guest.FieldError{Path: f.Path,
 				Summary: fmt.Sprintf("There is no format %s on storage %s", f.Format, f.Storage),
-				Detail:  fmt.Sprintf("A storage of type %s has raw disks only, so the disk has no format %s on storage %s. Leave format out", storage.PluginType, f.Format, f.Storage)})
+				Detail: fmt.Sprintf("A storage of type %s has raw disks only, so the disk has no format %s on storage %s. Leave format out",
+					storage.PluginType, f.Format, f.Storage)})
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
-const description = "Virtual machines on Proxmox VE 8.0 and later. An apply makes a whole VM or nothing: a create that fails is rolled back, " +
-	"and what cannot be removed is named with the command that removes it.\n\n" +
+const description = "Virtual machines on Proxmox VE 8.0 and later. An apply makes a whole VM or nothing: a create that fails is " +
+	"rolled back, and what cannot be removed is named with the command that removes it.\n\n" +
 	"Every argument has an environment variable, so the provider block may be empty. An argument in the block wins over its variable. " +
 	"Configuring the provider makes no request."
 
@@ -22,7 +22,8 @@ func providerSchema() schema.Schema {
 	maps.Copy(attributes, limitArguments())
 	attributes["ssh"] = schema.SingleNestedAttribute{
 		Optional: true,
-		MarkdownDescription: "SSH to the nodes, optional. A rollback needs it for what PVE's API gives to nobody but `root@pam` with a password: to unlock a half-made VM, and to free a volume without `Datastore.Allocate`. " +
+		MarkdownDescription: "SSH to the nodes, optional. A rollback needs it for what PVE's API gives to nobody but `root@pam` with a " +
+			"password: to unlock a half-made VM, and to free a volume without `Datastore.Allocate`. " +
 			"Nothing else uses it. It counts as configured when this is set, or one of the variables for the user name, the key or the agent.",
 		Attributes: sshArguments(),
 	}
@@ -32,19 +33,24 @@ func providerSchema() schema.Schema {
 func serverArguments() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"endpoint": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "URL of the API: `https://pve1.example.com:8006`. Any node of the cluster will do. Variable: `PROXMOX_VE_ENDPOINT`."},
+			MarkdownDescription: "URL of the API: `https://pve1.example.com:8006`. Any node of the cluster will do. Variable: " +
+				"`PROXMOX_VE_ENDPOINT`."},
 		"api_token": schema.StringAttribute{Optional: true, Sensitive: true,
-			MarkdownDescription: "API token: `user@realm!name=uuid`. Instead of `username` and `password`; when the environment has both, the token is used. Variable: `PROXMOX_VE_API_TOKEN`."},
+			MarkdownDescription: "API token: `user@realm!name=uuid`. Instead of `username` and `password`; when the environment has both, the " +
+				"token is used. Variable: `PROXMOX_VE_API_TOKEN`."},
 		"username": schema.StringAttribute{Optional: true,
 			MarkdownDescription: "User with realm: `root@pam`. Variable: `PROXMOX_VE_USERNAME`."},
 		"password": schema.StringAttribute{Optional: true, Sensitive: true,
 			MarkdownDescription: "Password of the user. Tickets are renewed before they expire. Variable: `PROXMOX_VE_PASSWORD`."},
 		"totp_secret": schema.StringAttribute{Optional: true, Sensitive: true,
-			MarkdownDescription: "Secret of the user's TOTP second factor, base32, as shown when it was set up. Variable: `PROXMOX_VE_TOTP_SECRET`."},
+			MarkdownDescription: "Secret of the user's TOTP second factor, base32, as shown when it was set up. Variable: " +
+				"`PROXMOX_VE_TOTP_SECRET`."},
 		"otp": schema.StringAttribute{Optional: true, Sensitive: true,
-			MarkdownDescription: "One-time code of the second factor. It is good for one login only; `totp_secret` is good for all. Variable: `PROXMOX_VE_OTP`."},
+			MarkdownDescription: "One-time code of the second factor. It is good for one login only; `totp_secret` is good for all. Variable: " +
+				"`PROXMOX_VE_OTP`."},
 		"ca_certificate": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "Certificates in PEM form to trust in addition to the system's: the content of the cluster's `/etc/pve/pve-root-ca.pem`. Variable: `PROXMOX_VE_CA_CERTIFICATE`."},
+			MarkdownDescription: "Certificates in PEM form to trust in addition to the system's: the content of the cluster's " +
+				"`/etc/pve/pve-root-ca.pem`. Variable: `PROXMOX_VE_CA_CERTIFICATE`."},
 		"insecure": schema.BoolAttribute{Optional: true,
 			MarkdownDescription: "Do not verify the server's certificate. Default: `false`. Variable: `PROXMOX_VE_INSECURE`."},
 		"min_tls": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("1.2", "1.3")},
@@ -55,7 +61,8 @@ func serverArguments() map[string]schema.Attribute {
 func limitArguments() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"vmid_range": schema.SingleNestedAttribute{Optional: true,
-			MarkdownDescription: "Range that automatic VMIDs are taken from. Default: PVE's own range (datacenter option `next-id`). Variable: `PROXMOX_VE_VMID_RANGE`, in the form `1000-1999`.",
+			MarkdownDescription: "Range that automatic VMIDs are taken from. Default: PVE's own range (datacenter option `next-id`). Variable: " +
+				"`PROXMOX_VE_VMID_RANGE`, in the form `1000-1999`.",
 			Attributes: map[string]schema.Attribute{
 				"min": schema.Int64Attribute{Required: true, Validators: []validator.Int64{tfkit.VMID()},
 					MarkdownDescription: "Lowest id, at least 100."},
@@ -63,7 +70,8 @@ func limitArguments() map[string]schema.Attribute {
 					MarkdownDescription: "Highest id, inclusive."},
 			}},
 		"request_timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.PositiveDuration()},
-			MarkdownDescription: "Time for one request with its answer, not for the task that it starts: `60s` (default). Variable: `PROXMOX_VE_REQUEST_TIMEOUT`."},
+			MarkdownDescription: "Time for one request with its answer, not for the task that it starts: `60s` (default). Variable: " +
+				"`PROXMOX_VE_REQUEST_TIMEOUT`."},
 		"max_requests": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.Between(1, 256)},
 			MarkdownDescription: "Requests under way at the same time. Default: 16. Variable: `PROXMOX_VE_MAX_REQUESTS`."},
 	}
@@ -72,7 +80,8 @@ func limitArguments() map[string]schema.Attribute {
 func sshArguments() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"username": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "User on the nodes. Default: `root`. Another user needs a `NOPASSWD` sudo rule for `qm`, `pvesm` and `zfs`. Variable: `PROXMOX_VE_SSH_USERNAME`."},
+			MarkdownDescription: "User on the nodes. Default: `root`. Another user needs a `NOPASSWD` sudo rule for `qm`, `pvesm` and `zfs`. " +
+				"Variable: `PROXMOX_VE_SSH_USERNAME`."},
 		"private_key": schema.StringAttribute{Optional: true, Sensitive: true,
 			MarkdownDescription: "Private key without passphrase, PEM or OpenSSH form. Variable: `PROXMOX_VE_SSH_PRIVATE_KEY`."},
 		"private_key_file": schema.StringAttribute{Optional: true,
@@ -86,16 +95,19 @@ func sshArguments() map[string]schema.Attribute {
 		"known_hosts": schema.StringAttribute{Optional: true,
 			MarkdownDescription: "Content of a `known_hosts` file. Host keys that are in none are refused. Variable: `PROXMOX_VE_SSH_KNOWN_HOSTS`."},
 		"known_hosts_file": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "The file itself. Default: `~/.ssh/known_hosts`, when neither `known_hosts` nor `host_key_fingerprint` is set. Variable: `PROXMOX_VE_SSH_KNOWN_HOSTS_FILE`."},
+			MarkdownDescription: "The file itself. Default: `~/.ssh/known_hosts`, when neither `known_hosts` nor `host_key_fingerprint` is set. " +
+				"Variable: `PROXMOX_VE_SSH_KNOWN_HOSTS_FILE`."},
 		"host_key_fingerprint": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "Fingerprints of host keys to accept, `SHA256:…` as `ssh-keygen -l` prints them, separated by commas. Variable: `PROXMOX_VE_SSH_HOST_KEY_FINGERPRINT`."},
+			MarkdownDescription: "Fingerprints of host keys to accept, `SHA256:…` as `ssh-keygen -l` prints them, separated by commas. Variable: " +
+				"`PROXMOX_VE_SSH_HOST_KEY_FINGERPRINT`."},
 		"bastion": schema.SingleNestedAttribute{Optional: true,
 			MarkdownDescription: "Host to jump through. Its key is verified like a node's.",
 			Attributes: map[string]schema.Attribute{
 				"host": schema.StringAttribute{Optional: true, MarkdownDescription: "Name or address. Variable: `PROXMOX_VE_SSH_BASTION_HOST`."},
 				"port": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.Between(1, 65535)},
 					MarkdownDescription: "Port. Default: 22. Variable: `PROXMOX_VE_SSH_BASTION_PORT`."},
-				"username": schema.StringAttribute{Optional: true, MarkdownDescription: "User. Default: that of the nodes. Variable: `PROXMOX_VE_SSH_BASTION_USERNAME`."},
+				"username": schema.StringAttribute{Optional: true,
+					MarkdownDescription: "User. Default: that of the nodes. Variable: `PROXMOX_VE_SSH_BASTION_USERNAME`."},
 				"private_key": schema.StringAttribute{Optional: true, Sensitive: true,
 					MarkdownDescription: "Private key. Default: that of the nodes. Variable: `PROXMOX_VE_SSH_BASTION_PRIVATE_KEY`."},
 			}},

@@ -77,7 +77,8 @@ func (p *Proxmox) shell(s sshArgument, api *pve.Client) (*host.Shell, error) {
 		c.Nodes[name] = host.Address{Host: n.Address, Port: int(number(n.Port))}
 	}
 	if b := s.Bastion; b != nil {
-		c.Bastion = &host.Bastion{Host: text(b.Host), Port: int(number(b.Port)), Username: text(b.Username), PrivateKeyPEM: []byte(text(b.PrivateKey))}
+		c.Bastion = &host.Bastion{Host: text(b.Host), Port: int(number(b.Port)), Username: text(b.Username),
+			PrivateKeyPEM: []byte(text(b.PrivateKey))}
 	}
 	return host.New(c)
 }

@@ -10,7 +10,8 @@ import (
 
 // answer lists every shape that the data of an answer is decoded into.
 type answer interface {
-	flexInt | guestConfigWire | guestStatusWire | preconditionsWire | nodeStatusWire | versionWire | datacenterWire | idRangeWire | taskStatusWire | logWire |
+	flexInt | guestConfigWire | guestStatusWire | preconditionsWire | nodeStatusWire | versionWire |
+		datacenterWire | idRangeWire | taskStatusWire | logWire |
 		agentWire | poolWire | []poolWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
 		[]storageWire | []volumeWire | volumeWire | []namedWire | []taskWire | map[string]map[string]flexBool |
 		map[string]flexString | []map[string]flexString

@@ -11,7 +11,8 @@ import (
 
 const (
 	redacted = "(redacted)"
-	// minSecret: a shorter secret is taken out where it stands as a value, after a quote, "=" or ":", so that one letter does not turn every message into noise.
+	// minSecret: a shorter secret is taken out where it stands as a value, after a quote, "=" or ":", so that one letter does not turn every
+	// message into noise.
 	minSecret = 4
 	// maxLearnt bounds how many parameter values are remembered; the oldest go first.
 	maxLearnt = 512

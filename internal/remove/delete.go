@@ -60,8 +60,8 @@ func (d *destruction) removeStopped(ctx context.Context) ([]tx.Residue, error) {
 	}
 	f := guest.OwnFence(d.node, vmid, volumes)
 	f.Resources = d.resources
-	gone := &removal{s: d.s, others: d.others, committed: true, off: d.off, force: d.r.ForceStop, keep: d.r.KeepReferences, identity: d.r.Ref.Identity,
-		known: d.config.Digest, ended: map[pve.UPID]ending{},
+	gone := &removal{s: d.s, others: d.others, committed: true, off: d.off, force: d.r.ForceStop, keep: d.r.KeepReferences,
+		identity: d.r.Ref.Identity, known: d.config.Digest, ended: map[pve.UPID]ending{},
 		Target: Target{VMID: vmid, Nodes: []string{d.node}, Fence: f, Tasks: &d.tasks, Stub: NewStub("", nil), Pool: d.pool, Owns: d.mine,
 			Stamp: guest.NewStamp(guest.ClusterName(d.resources), vmid, d.s.guests.Deadline(0))}}
 	if d.off { // by a task of ours that was awaited, if there was one
@@ -159,7 +159,8 @@ func (s *Remover) clearVolume(ctx context.Context, r Request, residue tx.Residue
 	}
 	f := guest.OwnFence(residue.Node, vmid, []string{residue.ID})
 	f.Unremoved = map[string]string{residue.ID: residue.Reason}
-	sweep := &removal{s: s, identity: r.Ref.Identity, Target: Target{VMID: vmid, Nodes: []string{residue.Node}, Fence: f, Tasks: &job.Tasks{}, Stub: NewStub("", nil), Pool: r.Pool,
+	sweep := &removal{s: s, identity: r.Ref.Identity, Target: Target{VMID: vmid, Nodes: []string{residue.Node}, Fence: f, Tasks: &job.Tasks{},
+		Stub: NewStub("", nil), Pool: r.Pool,
 		Stamp: guest.NewStamp(guest.ClusterName(resources), vmid, s.guests.Deadline(0))}}
 	return sweep.run(ctx)
 }
@@ -176,7 +177,8 @@ func targetsOf(p *guest.Proof) []Target {
 	var all []Target
 	stub := NewStub(p.Stub, l.UPIDs)
 	for _, f := range p.RestoreFences() {
-		t := Target{VMID: p.VMID, Nodes: p.Nodes, Fence: f, Tasks: l, Stub: stub, Stamp: p.Stamp(), Owns: p.Identity.Proves, Managed: p.HA, Pool: p.Pool}
+		t := Target{VMID: p.VMID, Nodes: p.Nodes, Fence: f, Tasks: l, Stub: stub, Stamp: p.Stamp(), Owns: p.Identity.Proves, Managed: p.HA,
+			Pool: p.Pool}
 		if p.Lost {
 			t.Lost = &job.Lost{}
 		}

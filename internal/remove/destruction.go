@@ -160,7 +160,8 @@ func (d *destruction) take(node string, config pve.PendingConfig, at time.Time) 
 		return err
 	}
 	if d.r.Ref.Identity.IsZero() {
-		return fmt.Errorf("state does not know which VM %d it means: it has no uuid. It was not touched; run terraform refresh first", d.r.Ref.VMID)
+		return fmt.Errorf("state does not know which VM %d it means: it has no uuid. It was not touched; run terraform refresh first",
+			d.r.Ref.VMID)
 	}
 	if current["protection"] == "1" {
 		return &guest.FieldError{Path: "protection", Summary: fmt.Sprintf("VM %d is protected", d.r.Ref.VMID),
@@ -175,8 +176,8 @@ func (d *destruction) unknown(err error) error {
 	if !ok || node.Status == "online" {
 		return err
 	}
-	return fmt.Errorf("node %s is %s, so whether VM %d is still there, and what of it, cannot be told. It stays in state; destroy again when the node is back: %w",
-		node.Node, node.Status, d.r.Ref.VMID, err)
+	return fmt.Errorf("node %s is %s, so whether VM %d is still there, and what of it, cannot be told. It stays in state; destroy again "+
+		"when the node is back: %w", node.Node, node.Status, d.r.Ref.VMID, err)
 }
 
 // replicationJobs are all of the cluster.

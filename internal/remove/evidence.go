@@ -227,8 +227,8 @@ type unseenTasksError struct {
 }
 
 func (e *unseenTasksError) Error() string {
-	return fmt.Sprintf("VM %d is locked (%s), and whether a task is at work under the lock cannot be seen without Sys.Audit on /nodes/%s; nothing under it was touched",
-		e.vmid, e.lock, e.node)
+	return fmt.Sprintf("VM %d is locked (%s), and whether a task is at work under the lock cannot be seen without Sys.Audit on /nodes/%s; "+
+		"nothing under it was touched", e.vmid, e.lock, e.node)
 }
 
 // inState tells the VM in state by its identity.

@@ -123,7 +123,8 @@ func (d *destruction) takeDeadLock(ctx context.Context, lock string, dead pve.Ta
 	case d.stub:
 		return d.explainStub(cause)
 	case dead.UPID == "":
-		return &job.LockedError{Err: cause, Held: held + "none that died is known either. A program outside PVE may have set it, or somebody by hand", Next: "if nothing is at work on it, " + next}
+		return &job.LockedError{Err: cause, Next: "if nothing is at work on it, " + next,
+			Held: held + "none that died is known either. A program outside PVE may have set it, or somebody by hand"}
 	case !slices.Contains(deadLocks(), lock):
 		return &job.LockedError{Err: cause, Held: held + describe(dead) + " died", Next: next}
 	}
@@ -138,7 +139,8 @@ func (d *destruction) takeDeadLock(ctx context.Context, lock string, dead pve.Ta
 	if err != nil {
 		return fmt.Errorf("take the dead lock (%s) of VM %d away: %w", lock, vmid, err)
 	}
-	d.warnings = append(d.warnings, guest.Warning{Summary: fmt.Sprintf("The lock (%s) of VM %d was taken away", lock, vmid), Detail: describe(dead) + " died and left it."})
+	d.warnings = append(d.warnings, guest.Warning{Summary: fmt.Sprintf("The lock (%s) of VM %d was taken away", lock, vmid),
+		Detail: describe(dead) + " died and left it."})
 	d.suspect(lock, dead)
 	return nil
 }

@@ -91,8 +91,8 @@ func (d *destruction) guestName(vmid int) string {
 
 func linked(vmid int, clones []string, err error) error {
 	return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("Template %d has linked clones", vmid), Err: err,
-		Detail: fmt.Sprintf("Their disks are based on its own: %s. Nothing was touched. Destroy these VMs first, or make them independent by moving their disks to another storage",
-			strings.Join(clones, "; "))}
+		Detail: fmt.Sprintf("Their disks are based on its own: %s. Nothing was touched. Destroy these VMs first, or make them independent by "+
+			"moving their disks to another storage", strings.Join(clones, "; "))}
 }
 
 // unreferenced refuses, where the VM's entries elsewhere are to be kept, to destroy a VM that HA or replication names: PVE

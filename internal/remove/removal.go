@@ -171,8 +171,8 @@ func (r *removal) lastLook(ctx context.Context, failed error) error {
 		return &tx.LeftError{Left: left, Err: failed}
 	}
 	if listErr != nil && found.owner != guest.Stranger {
-		return fmt.Errorf("VM %d is gone, but whether volumes of it are left cannot be told: %w. Look at `pvesm list STORAGE --vmid %d` on node %s",
-			r.VMID, listErr, r.VMID, r.Fence.Node)
+		return fmt.Errorf("VM %d is gone, but whether volumes of it are left cannot be told: %w. Look at `pvesm list STORAGE --vmid %d` on "+
+			"node %s", r.VMID, listErr, r.VMID, r.Fence.Node)
 	}
 	return nil
 }

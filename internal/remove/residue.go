@@ -57,7 +57,8 @@ func (r *removal) guestResidue(node, reason string) tx.Residue {
 func (r *removal) unseenResidue(reason string) tx.Residue {
 	left := r.guestResidue(r.Nodes[0], reason)
 	if !r.committed {
-		left.Command = fmt.Sprintf("grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && qm destroy %d --purge", r.Stamp.TX, r.Nodes[0], r.VMID, r.VMID)
+		left.Command = fmt.Sprintf("grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && qm destroy %d --purge", r.Stamp.TX, r.Nodes[0], r.VMID,
+			r.VMID)
 	}
 	left.Reason += notSeen
 	return left

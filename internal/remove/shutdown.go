@@ -73,9 +73,10 @@ func (d *destruction) shutDownFromHA(ctx context.Context) error {
 	case pve.IsKind(err, pve.NotFound), pve.IsKind(err, pve.Denied) && d.r.ForceStop:
 		return d.powerOff(ctx)
 	case pve.IsKind(err, pve.Denied):
-		return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d is under HA, and this identity may not take it out", vmid),
-			Detail: "HA would start again what is shut down behind its back, and its own stop cuts the guest off when its time is over. Nothing was touched. " +
-				"Grant Sys.Console and Sys.Audit on /, or set on_destroy.power_off = \"force\" and apply, then destroy", Err: err}
+		return &guest.FieldError{Path: "on_destroy.power_off",
+			Summary: fmt.Sprintf("VM %d is under HA, and this identity may not take it out", vmid),
+			Detail: "HA would start again what is shut down behind its back, and its own stop cuts the guest off when its time is over. " +
+				"Nothing was touched. Grant Sys.Console and Sys.Audit on /, or set on_destroy.power_off = \"force\" and apply, then destroy", Err: err}
 	case err != nil:
 		return fmt.Errorf("take VM %d out of HA: %w", vmid, err)
 	}
@@ -132,7 +133,8 @@ func (d *destruction) askOnce(ctx context.Context, timeout time.Duration) error 
 	}
 	// Who stops a guest hard has PVE end the shutdown first (qemu-server API2/Qemu.pm vm_stop, overrule-shutdown).
 	var ended *pve.TaskError
-	if errors.As(err, &ended) && !pve.IsKind(err, pve.Busy) && ctx.Err() == nil && d.s.guests.AwaitStop(ctx, d.node, vmid, 10*time.Second) == nil {
+	if errors.As(err, &ended) && !pve.IsKind(err, pve.Busy) && ctx.Err() == nil &&
+		d.s.guests.AwaitStop(ctx, d.node, vmid, 10*time.Second) == nil {
 		return nil
 	}
 	return err
@@ -183,6 +185,7 @@ func (d *destruction) proveSelf(ctx context.Context, locked bool) (Evidence, err
 // disobedient is the error for a guest that did not shut down: nothing is lost, and there are two ways out.
 func (d *destruction) disobedient(timeout time.Duration, err error) error {
 	return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d did not shut down within %s", d.r.Ref.VMID, timeout),
-		Detail: "The guest did not obey ACPI or its agent. It runs on, and nothing of it was removed. Shut it down from inside, or give it more time with on_destroy.timeout, " +
-			"and destroy again; or set on_destroy.power_off = \"graceful\" or \"force\" and apply to have it cut off", Err: err}
+		Detail: "The guest did not obey ACPI or its agent. It runs on, and nothing of it was removed. Shut it down from inside, or give it " +
+			"more time with on_destroy.timeout, and destroy again; or set on_destroy.power_off = \"graceful\" or \"force\" and " +
+			"apply to have it cut off", Err: err}
 }

@@ -134,8 +134,8 @@ func (r *removal) judge(node string, config pve.GuestConfig, how ending) (sighti
 	case r.ambiguous && lock != "" && !guest.IsOwnLock(lock): // without it the VM may be as it was
 		return sighting{}, job.LockedBy(lock, fmt.Sprintf("tell whether VM %d on node %s is what our task has left", r.VMID, node))
 	case r.ambiguous:
-		return sighting{}, fmt.Errorf("VM %d on node %s is half made (lock %q), but not as it was right after our task had died: somebody may have "+
-			"removed what that left, and be making a VM of his own. It was not touched. Look at the node's task list before removing it",
+		return sighting{}, fmt.Errorf("VM %d on node %s is half made (lock %q), but not as it was right after our task had died: somebody may "+
+			"have removed what that left, and be making a VM of his own. It was not touched. Look at the node's task list before removing it",
 			r.VMID, node, values["lock"])
 	case unsure:
 		return sighting{}, fmt.Errorf("VM %d on node %s is half made (lock %q), and whether our request made it cannot be told: "+

@@ -29,7 +29,8 @@ func (r *removal) awaitLost(ctx context.Context) {
 		}
 	}
 	r.notes = append(r.notes, fmt.Sprintf("The answer to the request that was to make VM %d was lost, and nothing of it was found. "+
-		"Should the VM appear after all, its description names transaction %s, and the next create with its id or name removes it", r.VMID, r.Stamp.TX))
+		"Should the VM appear after all, its description names transaction %s, and the next create with its id or name removes it", r.VMID,
+		r.Stamp.TX))
 }
 
 // endTasks stops our tasks that still run and awaits their end, and tells the gravest.

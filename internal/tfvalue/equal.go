@@ -25,24 +25,24 @@ func Equal(a, b tftypes.Value) bool {
 func equalContent(a, b tftypes.Value) bool {
 	switch t := a.Type(); {
 	case t.Is(tftypes.String):
-		var s1, s2 string
-		return a.As(&s1) == nil && b.As(&s2) == nil && s1 == s2
+		return equalAs(a, b, func(x, y string) bool { return x == y })
 	case t.Is(tftypes.Bool):
-		var b1, b2 bool
-		return a.As(&b1) == nil && b.As(&b2) == nil && b1 == b2
+		return equalAs(a, b, func(x, y bool) bool { return x == y })
 	case t.Is(tftypes.Number):
-		n1, n2 := new(big.Float), new(big.Float)
-		return a.As(&n1) == nil && b.As(&n2) == nil && n1.Cmp(n2) == 0
+		return equalAs(a, b, func(x, y big.Float) bool { return x.Cmp(&y) == 0 })
 	case t.Is(tftypes.Object{}) || t.Is(tftypes.Map{}):
-		var m1, m2 map[string]tftypes.Value
-		return a.As(&m1) == nil && b.As(&m2) == nil && maps.EqualFunc(m1, m2, Equal)
+		return equalAs(a, b, func(x, y map[string]tftypes.Value) bool { return maps.EqualFunc(x, y, Equal) })
 	case t.Is(tftypes.Set{}):
-		var l1, l2 []tftypes.Value
-		return a.As(&l1) == nil && b.As(&l2) == nil && len(l1) == len(l2) && within(l1, l2) && within(l2, l1)
+		return equalAs(a, b, func(x, y []tftypes.Value) bool { return len(x) == len(y) && within(x, y) && within(y, x) })
 	default:
-		var l1, l2 []tftypes.Value
-		return a.As(&l1) == nil && b.As(&l2) == nil && slices.EqualFunc(l1, l2, Equal)
+		return equalAs(a, b, func(x, y []tftypes.Value) bool { return slices.EqualFunc(x, y, Equal) })
 	}
+}
+
+// equalAs compares what two values hold, in the form that it has in Go.
+func equalAs[T any](a, b tftypes.Value, equal func(x, y T) bool) bool {
+	var x, y T
+	return a.As(&x) == nil && b.As(&y) == nil && equal(x, y)
 }
 
 // within reports whether all elements of some values are among others.

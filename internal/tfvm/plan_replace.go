@@ -33,6 +33,12 @@ func (p *planning) planReplacement() {
 			p.replace.Append(path.Root("clone").AtName("vmid"))
 		}
 	}
+	p.planNewImages()
+}
+
+// planNewImages lists the disks whose image is another one.
+func (p *planning) planNewImages() {
+	prior, plan := p.prior, p.plan
 	for _, slot := range sortedSlots(plan.Disks) {
 		if was, ok := prior.Disks[slot]; ok && differ(was.ImportFrom, plan.Disks[slot].ImportFrom) {
 			p.replace.Append(path.Root("disks").AtMapKey(slot).AtName("import_from"))

@@ -171,7 +171,8 @@ func (m *model) ref(private privateState) guest.Ref {
 	if m.SMBIOS != nil && slices.Contains(m.PendingChanges, "smbios1") {
 		next = value(m.SMBIOS.UUID)
 	}
-	return guest.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: identity, NextUUID: next, Proof: private.Proof, Status: value(m.Status),
+	return guest.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: identity, NextUUID: next, Proof: private.Proof,
+		Status: value(m.Status),
 		Agent: agent.Memory{Enabled: m.Agent != nil && value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"),
 			Silent: private.Silent},
 		Firewall: m.Firewall != nil || private.Managed["firewall"] || unseen, HA: m.HA != nil || private.Managed["ha"]}

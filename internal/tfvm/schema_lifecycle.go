@@ -62,9 +62,11 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 		"on_destroy": schema.SingleNestedAttribute{Optional: true,
 			MarkdownDescription: "How the VM is destroyed. It must be applied before the destroy to count.",
 			Attributes: map[string]schema.Attribute{
-				"power_off": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("graceful", "graceful_only", "force")},
-					MarkdownDescription: "`graceful` (default): ask the guest to shut down, twice, and cut it off with a warning if it does not in time; " +
-						"`graceful_only`: fail instead; `force`: cut off a paused guest too, and one that HA manages and that the identity may not take out of HA."},
+				"power_off": schema.StringAttribute{Optional: true, Validators: []validator.String{
+					stringvalidator.OneOf("graceful", "graceful_only", "force")},
+					MarkdownDescription: "`graceful` (default): ask the guest to shut down, twice, and cut it off with a warning if it does not in " +
+						"time; `graceful_only`: fail instead; `force`: cut off a paused guest too, and one that HA manages and that the identity " +
+						"may not take out of HA."},
 				"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.PositiveDuration()},
 					MarkdownDescription: "Time that the guest has to shut down, such as `90s`. Default: `shutdown_timeout`, else 3 minutes."},
 				"purge": schema.BoolAttribute{Optional: true,

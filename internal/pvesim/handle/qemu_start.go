@@ -97,7 +97,8 @@ func (p process) launch(g *state.Guest) error {
 		n := p.Server.parseNet(p.W, opt, g.Config[opt])
 		if err := p.checkInterface(g.Node, n["bridge"]); err != nil {
 			p.logf("bridge '%s' does not exist", n["bridge"])
-			p.logf("kvm: -netdev type=tap,id=%s,ifname=tap%di%s,script=/usr/libexec/qemu-server/pve-bridge,downscript=/usr/libexec/qemu-server/pve-bridgedown: network script /usr/libexec/qemu-server/pve-bridge failed with status 512",
+			p.logf("kvm: -netdev type=tap,id=%s,ifname=tap%di%s,script=/usr/libexec/qemu-server/pve-bridge,"+
+				"downscript=/usr/libexec/qemu-server/pve-bridgedown: network script /usr/libexec/qemu-server/pve-bridge failed with status 512",
 				opt, g.VMID, strings.TrimPrefix(opt, "net"))
 			return Die("start failed: QEMU exited with code 1")
 		}

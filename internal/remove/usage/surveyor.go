@@ -42,8 +42,9 @@ type Surveyor struct {
 
 // New makes a Surveyor in an order, in which there may be other questions.
 func New(jobs *job.Runner, order *job.Order) *Surveyor {
-	return &Surveyor{api: jobs.API, jobs: jobs, clock: jobs.Clock, order: order, listing: job.NewSharedIn[pve.Resources](order), sight: job.NewSharedIn[error](order),
-		surveys: job.NewSharedBy[string, *Survey](order), going: map[int]bool{}, waiting: map[int]bool{}, snapshots: map[string]map[string]map[string]string{}}
+	return &Surveyor{api: jobs.API, jobs: jobs, clock: jobs.Clock, order: order, listing: job.NewSharedIn[pve.Resources](order),
+		sight: job.NewSharedIn[error](order), surveys: job.NewSharedBy[string, *Survey](order),
+		going: map[int]bool{}, waiting: map[int]bool{}, snapshots: map[string]map[string]map[string]string{}}
 }
 
 // Ask notes that somebody asks, who will want to know later what was true after this moment of the order.
