@@ -31,7 +31,9 @@ func (p *planning) needs() []preflight.Need {
 		if prior.CPU != nil {
 			was = prior.CPU.Type
 		}
-		add("cpu.type", preflight.CPUType, was, is.Type)
+		if !vm.IsCommonCPU(value(is.Type)) {
+			add("cpu.type", preflight.CPUType, was, is.Type)
+		}
 	}
 	if p.isStarted() {
 		add("machine", preflight.Machine, prior.Machine, plan.Machine)
