@@ -140,12 +140,12 @@ func (c *conformance) report(t *testing.T, clock string, real bool) {
 	}
 }
 
-// TestConformance asks what a PVE 8.4.21 was asked and wants its answers: of the simulator, or with PROXMOX_VE_ENDPOINT set
+// TestConformance asks what a PVE 8.4.21 was asked and wants its answers: of the simulator, or with TF_ACC and PROXMOX_VE_ENDPOINT set
 // of a real cluster, as far as that can be asked without killing workers or changing it from outside. The simulator is asked
 // twice: with a clock that stands still between what the tests let happen, and with one that ticks, as every real one does.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("PROXMOX_VE_ENDPOINT") != "" {
+	if onACluster() {
 		conformanceCluster(t, newConformance(t))
 		return
 	}

@@ -152,11 +152,11 @@ func TestAccExamples(t *testing.T) {
 			continue // TestAccExamplesForEach
 		}
 		t.Run(name, func(t *testing.T) {
-			c := &cluster{world: exampleWorld(t, pvesim.Options{RealNetwork: true})}
+			w := exampleWorld(t, pvesim.Options{RealNetwork: true})
 			if name == "provider" {
 				config += "\noutput \"nothing\" {\n  value = \"nothing\"\n}\n"
 			}
-			c.test(t, resource.TestStep{Config: config})
+			testWithCLI(t, w, resource.TestStep{Config: config})
 		})
 	}
 }

@@ -1,0 +1,81 @@
+package lab
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// exampleNeeds are what examples need; one that is not here needs nothing special.
+var exampleNeeds = map[string][]Need{
+	"resources/proxmox_vm":   {SecondStorage, ISO},
+	"guides/cloud-image":     {ImportImage},
+	"guides/data-disks":      {SecondStorage, Directory},
+	"guides/gpu-passthrough": {ImportImage, PCIMapping},
+	"guides/talos":           {ISO},
+	"guides/template":        {ImportImage, LinkedClones},
+	"guides/windows-11":      {ISO},
+}
+
+// exampleSteps are what the guides say next.
+var exampleSteps = map[string][]Step{
+	"guides/data-disks": {
+		{Set: map[string]string{"data_size": "4G"}, State: map[string]string{"proxmox_vm.database disks.scsi1.size": "4G"}},
+		{Set: map[string]string{"data_size": "1G"}, Act: Plan, Fails: `scsi1`},
+		{Set: map[string]string{"data_size": "4G"}, Power: AnyPower},
+	},
+}
+
+// adapted says what stands in an example for what another cluster calls otherwise, and makes small what would take a laboratory
+// long: large disks, many cores, and guests that have nothing to boot from and obey nobody.
+var adapted = []struct{ pattern, replacement string }{
+	{`"pve\d"`, `"<node>"`},
+	{`"local-zfs"`, `"<storage>"`},
+	{`"local-lvm"`, `"<second>"`},
+	{`"shared-nfs"`, `"<dir>"`},
+	{`"vmbr\d"`, `"<bridge>"`},
+	{`"local:iso/[^"]*"`, `"<iso>"`},
+	{`"local:import/[^"]*"`, `"<import>"`},
+	{`(pool +)= "[^"]*"`, `$1= "<pool>"`},
+	{`default( +)= "gpu"`, `default$1= "<mapping>"`},
+	{`vmid( +)= 9000`, `vmid$1= <template>`},
+	{`(default +)= 9000`, `$1= <template>`},
+	{`"\d{3}G"`, `"3G"`},
+	{`cores( *)= [3-9]\b`, `cores$1= 2`},
+	{`size = \d{4,}`, `size = 1024`},
+	{`memory( *)= \d{4,}`, `memory$1= 1024`},
+	{`balloon = 2048`, `balloon = 512`},
+	{`timeout = "5m", on_timeout = "warn"`, `timeout = "5s", on_timeout = "warn"`},
+	{`(?m)^  on_destroy += .*\n`, ``},
+	{`(?m)^(resource "proxmox_vm" "\w+" \{)$`, "$1\n  on_destroy = { power_off = \"force\", timeout = \"5s\" }"},
+}
+
+// elsewhere finds what has been left of the cluster that the examples are written for.
+var elsewhere = regexp.MustCompile(`"(?:pve\d|local|vmbr|shared)[^"]*"`)
+
+// Examples makes a case of each of the documentation's examples: applied, with an empty plan after it, and destroyed.
+func Examples(configs map[string]string) ([]Case, error) {
+	var cases []Case
+	for _, name := range slices.Sorted(maps.Keys(configs)) {
+		config := configs[name]
+		for _, a := range adapted {
+			config = regexp.MustCompile(a.pattern).ReplaceAllString(config, a.replacement)
+		}
+		if left := elsewhere.FindString(config); left != "" {
+			return nil, fmt.Errorf("example %s names %s, which another cluster need not have: adapted in examples.go has to know it", name, left)
+		}
+		if name == "provider" {
+			config += "\noutput \"nothing\" {\n  value = \"nothing\"\n}\n"
+		}
+		steps := append([]Step{{Config: config}}, exampleSteps[name]...)
+		cases = append(cases, Case{Name: "example " + strings.TrimPrefix(name, "guides/"), Needs: exampleNeeds[name], Steps: steps})
+	}
+	for name := range exampleNeeds {
+		if configs[name] == "" {
+			return nil, fmt.Errorf("there is no example %s", name)
+		}
+	}
+	return cases, nil
+}
