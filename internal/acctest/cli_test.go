@@ -65,6 +65,14 @@ func withoutEnvironment(t *testing.T) {
 	}
 }
 
+// atHome skips a test of a simulated cluster whose like runs on the real one.
+func atHome(t *testing.T) {
+	t.Helper()
+	if onACluster() {
+		t.Skip("TestAccCluster does it on the cluster of the environment")
+	}
+}
+
 // testWithCLI runs steps on a simulated cluster and wants nothing left afterwards. Each step's configuration is completed by the
 // provider block.
 func testWithCLI(t *testing.T, w *World, steps ...resource.TestStep) {

@@ -141,6 +141,7 @@ func TestREADMEExample(t *testing.T) {
 
 // TestAccExamples does the same as TestExamples with a CLI, which also finds what is not formatted or does not validate.
 func TestAccExamples(t *testing.T) {
+	atHome(t)
 	useCLI(t)
 	withoutEnvironment(t)
 	t.Setenv("TF_ACC_PROVIDER_NAMESPACE", "terraform-proxmox")

@@ -82,6 +82,7 @@ func TestReplacedTemplate(t *testing.T) {
 // TestAccReplacedTemplate does it with a CLI, which orders what depends on each other: linked clones go before their
 // template.
 func TestAccReplacedTemplate(t *testing.T) {
+	atHome(t)
 	useCLI(t)
 	withoutEnvironment(t)
 	w := processWorld(t)

@@ -250,6 +250,7 @@ func TestAccTerragrunt(t *testing.T) {
 // TestAccExamplesForEach applies the examples that TestAccExamples leaves out, because its library cannot read the state
 // of a resource with for_each.
 func TestAccExamplesForEach(t *testing.T) {
+	atHome(t)
 	useCLI(t)
 	withoutEnvironment(t)
 	settings := devOverride(t, t.TempDir())

@@ -37,6 +37,7 @@ type Step struct {
 	Fails string            // a pattern: the act fails, and says so
 	Says  string            // a pattern: the act says so
 	State map[string]string // attributes afterwards, "proxmox_vm.acc status", as patterns; "" is null
+	Keep  map[string]string // variables that get the value of an attribute from then on
 	Looks []Look            // what the server says afterwards
 	Power Power
 }

@@ -143,7 +143,7 @@ func optionCases() []Case {
 		{Name: "options that PVE puts in force at once", Steps: []Step{
 			{Config: acc(oneDisk)},
 			{Config: acc("name = \"acc-other\"\ndescription = \"100 % \\\"Zürich\\\" <b>&amp;\\n\\n# 北京 🙂\"\ntags = [\"b\", \"a\"]\nonboot = true\nautostart = true\n" +
-				"startup = { order = 3, up = 5 }\nmigrate_downtime = 0.5\n" + oneDisk), Power: Steady,
+				"migrate_downtime = 0.5\n" + oneDisk), Power: Steady,
 				Looks: []Look{config("name", "acc-other"), config("tags", "a;b"), config("onboot", "1"), config("description", "(?s).*Zürich.*北京.*")}},
 			{Config: acc(oneDisk), Power: Steady, Looks: []Look{config("name", ""), config("tags", ""), config("description", "")}},
 		}},
@@ -233,8 +233,10 @@ func diskCases() []Case {
 			".*iothread=1.*"),
 		{Name: "a detached disk is attached again", Steps: []Step{
 			{Config: disks(down, `scsi0 = { storage = "<storage>", size = "1G" }, scsi1 = { storage = "<storage>", size = "2G" }`)},
-			{Config: disks(down, `scsi0 = { storage = "<storage>", size = "1G" }`), Looks: []Look{config("unused0", ".+")}},
-			{Config: disks(down, `scsi0 = { storage = "<storage>", size = "1G" }`) + "output \"detached\" {\n  value = proxmox_vm.acc.unused_volumes\n}\n"},
+			{Config: disks(down, `scsi0 = { storage = "<storage>", size = "1G" }`), Looks: []Look{config("unused0", ".+")},
+				Keep: map[string]string{"detached": accAddress + " unused_volumes.unused0"}},
+			{Config: "variable \"detached\" {\n  type = string\n}\n" + disks(down, `scsi0 = { storage = "<storage>", size = "1G" }, virtio3 = { volume = var.detached }`),
+				Looks: []Look{config("unused0", ""), config("virtio3", ".*vm-<vmid+0>-.*size=2G.*")}},
 		}},
 		{Name: "EFI disk, TPM and cloud-init drive move", Needs: []Need{SecondStorage}, Steps: []Step{
 			{Config: acc(down + "\nbios = \"ovmf\"\nmachine = \"q35\"\nefi_disk = { storage = \"<storage>\", type = \"4m\", pre_enrolled_keys = true }\n" +

@@ -91,6 +91,15 @@ func (r *runner) step(ctx context.Context, step Step) {
 	if r.Failed() {
 		return
 	}
+	for name, attribute := range step.Keep {
+		address, path, _ := strings.Cut(attribute, " ")
+		attributes, err := r.tf.Attributes(ctx, address)
+		if err != nil {
+			r.errorf("%v", err)
+			return
+		}
+		r.vars[name] = attributes[path]
+	}
 	r.state(ctx, step.State)
 	for _, look := range step.Looks {
 		r.look(ctx, look)
