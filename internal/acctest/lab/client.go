@@ -15,6 +15,29 @@ import (
 	"time"
 )
 
+// Options say where the cluster is and how time passes.
+type Options struct {
+	// Getenv reads the environment: PROXMOX_VE_* as the provider does, and PROXMOX_VE_TEST_*, which CONTRIBUTING.md lists.
+	Getenv func(string) string
+	// DialContext reaches the cluster; nil is the network.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	// Sleep waits on the cluster's clock; nil is the machine's.
+	Sleep func(context.Context, time.Duration) error
+	// CLI tells that the cases run with a Terraform program, which can do some things that the protocol alone cannot.
+	CLI bool
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Client asks a cluster as curl would: net/http, and nothing of the provider's own client.
 type Client struct {
 	http           *http.Client

@@ -98,7 +98,7 @@ func (c *Cluster) guests(ctx context.Context, nodes []string) ([]object, error) 
 	return all, nil
 }
 
-// volumes asks every storage that is in order on a node, a shared one once.
+// volumes asks every storage for disks of guests that is in order on a node, a shared one once.
 func (c *Cluster) volumes(ctx context.Context, nodes []string) ([]object, error) {
 	var all []object
 	asked := map[string]bool{}
@@ -109,7 +109,7 @@ func (c *Cluster) volumes(ctx context.Context, nodes []string) ([]object, error)
 		}
 		for _, s := range storages {
 			name := text(s["storage"])
-			if text(s["active"]) != "1" || text(s["shared"]) == "1" && asked[name] {
+			if !holds(s, "images") && !holds(s, "rootdir") || text(s["shared"]) == "1" && asked[name] {
 				continue
 			}
 			asked[name] = true

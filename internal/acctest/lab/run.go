@@ -34,11 +34,14 @@ func (c *Cluster) Run(t *testing.T, tf Terraform, k Case) {
 // runner is a case under way.
 type runner struct {
 	*testing.T
-	c    *Cluster
-	tf   Terraform
-	n    int // the step, from one
-	vars map[string]string
-	set  map[string]string // the attributes of what was forgotten last
+	c  *Cluster
+	tf Terraform
+	n  int // the step, from one
+
+	config string                       // as it was filled in last
+	vars   map[string]string            // the values of its variables
+	known  map[string]map[string]string // the attributes of resources, asked for since the last act
+	set    map[string]string            // the attributes of what was forgotten last
 }
 
 func (r *runner) errorf(format string, args ...any) {
@@ -66,41 +69,22 @@ func (r *runner) sweep() {
 
 func (r *runner) step(ctx context.Context, step Step) {
 	r.Helper()
-	for _, q := range step.Before {
-		params := map[string]string{}
-		for k, v := range q.Params {
-			params[k] = r.c.fill(v)
-		}
-		if err := r.c.client.do(ctx, q.AsRoot, q.Method, r.path(q.Path), params); err != nil {
-			r.errorf("somebody else: %v", err)
-			return
-		}
-	}
-	for name, value := range step.Set {
-		r.vars[name] = r.c.fill(value)
-	}
-	if err := r.configure(step); err != nil {
-		r.errorf("configuration: %v", err)
+	if err := r.prepare(ctx, step); err != nil {
+		r.errorf("before it: %v", err)
 		return
 	}
 	before := ""
 	if step.Power != AnyPower {
 		before = r.process(ctx)
 	}
-	r.act(ctx, step)
-	if r.Failed() {
+	if r.act(ctx, step); r.Failed() {
 		return
 	}
-	for name, attribute := range step.Keep {
-		address, path, _ := strings.Cut(attribute, " ")
-		attributes, err := r.tf.Attributes(ctx, address)
-		if err != nil {
-			r.errorf("%v", err)
-			return
-		}
-		r.vars[name] = attributes[path]
-	}
+	r.known = map[string]map[string]string{}
 	r.state(ctx, step.State)
+	for name, attribute := range step.Keep {
+		r.vars[name] = r.attribute(ctx, attribute)
+	}
 	for _, look := range step.Looks {
 		r.look(ctx, look)
 	}
@@ -113,38 +97,33 @@ func (r *runner) step(ctx context.Context, step Step) {
 	}
 }
 
-func (r *runner) configure(step Step) error {
-	config := step.Config
-	if step.Act == Generate { // the resource's block is about to be written
-		config = "# imported"
-	}
-	if config == "" {
-		if step.Set == nil {
-			return nil
+// prepare does what others do before a step, and writes its configuration.
+func (r *runner) prepare(ctx context.Context, step Step) error {
+	for _, q := range step.Before {
+		params := map[string]string{}
+		for k, v := range q.Params {
+			params[k] = r.c.fill(v)
 		}
-		return r.tf.Configure(r.vars["config"], r.values())
+		if err := r.c.client.do(ctx, q.AsRoot, q.Method, r.path(q.Path), params); err != nil {
+			return err
+		}
 	}
-	config = emptyProvider + "\n" + r.c.fill(withoutProvider(config))
-	if mark := placeholder.FindString(config); mark != "" {
+	for name, value := range step.Set {
+		r.vars[name] = r.c.fill(value)
+	}
+	switch {
+	case step.Act == Generate: // the resource's block is about to be written
+		r.config = emptyProvider
+	case step.Config != "":
+		r.config = emptyProvider + "\n" + r.c.fill(withoutProvider(step.Config))
+	case step.Set == nil:
+		return nil
+	}
+	if mark := placeholder.FindString(r.config); mark != "" {
 		return fmt.Errorf("the cluster has no name for %s", mark)
 	}
-	r.vars["config"] = config
-	return r.tf.Configure(config, r.values())
+	return r.tf.Configure(r.config, r.vars)
 }
-
-// values are the variables of the configuration.
-func (r *runner) values() map[string]string {
-	values := map[string]string{}
-	for name, value := range r.vars {
-		if name != "config" {
-			values[name] = value
-		}
-	}
-	return values
-}
-
-// emptyProvider is the provider block of every configuration: the environment has the rest.
-const emptyProvider = "provider \"proxmox\" {}"
 
 func withoutProvider(config string) string {
 	return regexp.MustCompile(`(?m)^provider "proxmox" \{\}.*$`).ReplaceAllString(config, "")
@@ -295,21 +274,25 @@ func (r *runner) process(ctx context.Context) string {
 
 func (r *runner) state(ctx context.Context, want map[string]string) {
 	r.Helper()
-	known := map[string]map[string]string{}
 	for name, pattern := range want {
-		address, path, _ := strings.Cut(name, " ")
-		if known[address] == nil {
-			attributes, err := r.tf.Attributes(ctx, address)
-			if err != nil {
-				r.errorf("%v", err)
-				return
-			}
-			known[address] = attributes
-		}
-		if got := known[address][path]; !r.matches("^(?:"+pattern+")$", got) {
+		if got := r.attribute(ctx, name); !r.matches("^(?:"+pattern+")$", got) {
 			r.errorf("%s is %q, want %q", name, got, r.c.fill(pattern))
 		}
 	}
+}
+
+// attribute is the value of one in state: "proxmox_vm.acc disks.scsi0.size".
+func (r *runner) attribute(ctx context.Context, name string) string {
+	address, path, _ := strings.Cut(name, " ")
+	if r.known[address] == nil {
+		attributes, err := r.tf.Attributes(ctx, address)
+		if err != nil {
+			r.errorf("%v", err)
+			return ""
+		}
+		r.known[address] = attributes
+	}
+	return r.known[address][path]
 }
 
 // atWork returns as soon as a task for an id of the range runs.
