@@ -92,7 +92,7 @@ func TestAccCluster(t *testing.T) {
 	useCLI(t)
 	if os.Getenv("PROXMOX_VE_ENDPOINT") == "" {
 		withoutEnvironment(t)
-		w := labWorld(t, pvesim.Options{RealNetwork: true, Clock: clock.Real{}, TaskTime: time.Second})
+		w := labWorld(t, pvesim.Options{RealNetwork: true, Clock: clock.Real{}, TaskTime: time.Second / 2})
 		w.ExpectPowerOffs(state.PowerStop) // by on_destroy
 		for name, value := range labEnvironment(w) {
 			t.Setenv(name, value)

@@ -32,7 +32,10 @@ func Open(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("the test range %d-%d is not empty, and the tests would remove what is in it: %s. "+
 			"Remove it, or set PROXMOX_VE_TEST_VMID_RANGE to another range", c.First, c.Last, strings.Join(own, ", "))
 	}
-	return c, c.prepare(ctx)
+	if err := c.prepare(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // look finds out what the cluster has.
