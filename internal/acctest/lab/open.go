@@ -98,18 +98,11 @@ func (c *Cluster) lookAtStorages(ctx context.Context) error {
 	storages := map[string]map[string]any{}
 	for _, row := range rows {
 		storages[text(row["storage"])] = row
-		for content, name := range map[string]string{"iso": "iso", "import": "import"} {
-			if c.names[name] != "" || !holds(row, content) {
-				continue
-			}
-			files, err := c.client.list(ctx, "/nodes/"+c.Node+"/storage/"+text(row["storage"])+"/content", map[string]string{"content": content})
-			if err != nil {
+	}
+	for _, content := range []string{"iso", "import"} {
+		if c.names[content] == "" {
+			if c.names[content], err = c.firstFile(ctx, rows, content); err != nil {
 				return err
-			}
-			for _, file := range files {
-				if format := text(file["format"]); content == "iso" || slices.Contains([]string{"qcow2", "raw", "vmdk"}, format) {
-					c.names[name] = text(file["volid"])
-				}
 			}
 		}
 	}
@@ -137,6 +130,25 @@ func (c *Cluster) lookAtStorages(ctx context.Context) error {
 		c.names["too much"] = fmt.Sprintf("%.0fG", free/(1<<30)+100)
 	}
 	return nil
+}
+
+// firstFile is a file of a kind of content on any of the storages; "" where there is none. An appliance has a disk in it, and is none.
+func (c *Cluster) firstFile(ctx context.Context, storages []map[string]any, content string) (string, error) {
+	for _, row := range storages {
+		if !holds(row, content) {
+			continue
+		}
+		files, err := c.client.list(ctx, "/nodes/"+c.Node+"/storage/"+text(row["storage"])+"/content", map[string]string{"content": content})
+		if err != nil {
+			return "", err
+		}
+		for _, file := range files {
+			if slices.Contains([]string{"iso", "qcow2", "raw", "vmdk"}, text(file["format"])) {
+				return text(file["volid"]), nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // prepare makes the pool, which also keeps a second run out of the range, and a template where there is none to use: a VM with
