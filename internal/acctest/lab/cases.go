@@ -142,7 +142,7 @@ func optionCases() []Case {
 	return []Case{
 		{Name: "options that PVE puts in force at once", Steps: []Step{
 			{Config: acc(oneDisk)},
-			{Config: acc("name = \"acc-other\"\ndescription = \"100 % \\\"Zürich\\\" <b>&amp;\\n\\n# 北京 🙂\"\ntags = [\"b\", \"a\"]\nonboot = true\nautostart = true\n" +
+			{Config: acc("name = \"acc-other\"\ndescription = \"100 % \\\"Zürich\\\" <br/>&amp;\\n\\n# 北京 🙂\"\ntags = [\"b\", \"a\"]\nonboot = true\nmemory = { shares = 500 }\n" +
 				"migrate_downtime = 0.5\n" + oneDisk), Power: Steady,
 				Looks: []Look{config("name", "acc-other"), config("tags", "a;b"), config("onboot", "1"), config("description", "(?s).*Zürich.*北京.*")}},
 			{Config: acc(oneDisk), Power: Steady, Looks: []Look{config("name", ""), config("tags", ""), config("description", "")}},
@@ -163,14 +163,14 @@ func optionCases() []Case {
 		}},
 		{Name: "a change of a VM that is stopped", Steps: []Step{
 			{Config: acc("power_state = \"stopped\"\n" + oneDisk), Looks: []Look{stopped()}},
-			{Config: acc("power_state = \"stopped\"\ncpu = { cores = 2, numa = true, limit = 1.5, units = 200, flags = [\"+aes\"] }\nmemory = { size = 1024, balloon = 512 }\n" +
+			{Config: acc("power_state = \"stopped\"\ncpu = { type = \"x86-64-v2\", cores = 2, numa = true, limit = 1.5, units = 200, flags = [\"+aes\"] }\nmemory = { size = 1024, balloon = 512 }\n" +
 				"machine = \"q35\"\nostype = \"l26\"\nscsihw = \"virtio-scsi-pci\"\n" + oneDisk), Looks: []Look{config("cores", "2"), config("machine", "q35"), stopped()}},
 			{Config: acc("power_state = \"running\"\n" + oneDisk), Looks: []Look{config("cores", ""), config("machine", ""), running()}},
 		}},
 		{Name: "devices of every kind", Steps: []Step{
 			{Config: acc("serial = { serial0 = { device = \"socket\" } }\nvga = { type = \"serial0\" }\nrng = { source = \"/dev/urandom\" }\n" +
 				"watchdog = { model = \"i6300esb\", action = \"reset\" }\naudio = { device = \"ich9-intel-hda\", driver = \"none\" }\n" +
-				"usb = { usb0 = { spice = true } }\ntablet = false\nkeyboard = \"de\"\n" + oneDisk), Looks: []Look{running(), config("rng0", ".*source=/dev/urandom.*")}},
+				"usb = { usb0 = { host = \"spice\" } }\ntablet = false\nkeyboard = \"de\"\n" + oneDisk), Looks: []Look{running(), config("rng0", ".*/dev/urandom.*")}},
 			{Config: acc("reboot_policy = \"force\"\nshutdown_timeout = \"5s\"\n" + oneDisk), Looks: []Look{running(), config("rng0", ""), config("serial0", "")}},
 		}},
 		{Name: "network devices of a running VM", Steps: []Step{
@@ -211,7 +211,9 @@ func diskCases() []Case {
 			{Config: disks(up, `scsi0 = { storage = "<storage>", size = "2G" }, scsi1 = { storage = "<storage>", size = "1G", serial = "data" }`), Power: Steady,
 				Looks: []Look{config("scsi0", ".*size=2G.*"), config("scsi1", ".*serial=data.*")}},
 			{Config: disks(up, `scsi0 = { storage = "<storage>", size = "2G" }`), Power: Steady, Looks: []Look{config("scsi1", ""), config("unused0", ".*vm-<vmid+0>-.*")}},
-			{Config: acc("removed_disks = \"destroy\"\nscsihw = \"virtio-scsi-single\"\ndisks = {}"), Looks: []Look{config("scsi0", "")}},
+			{Config: disks(up, `scsi0 = { storage = "<storage>", size = "2G" }, virtio2 = { storage = "<storage>", size = "1G" }`), Power: Steady},
+			{Config: disks(up+"\nremoved_disks = \"destroy\"", `scsi0 = { storage = "<storage>", size = "2G" }`), Power: Steady, Says: "destroyed",
+				Looks: []Look{config("virtio2", ""), config("unused0", ".*vm-<vmid+0>-.*"), config("unused1", "")}},
 		}},
 		{Name: "a disk that shrinks is refused in the plan", Steps: []Step{
 			{Config: disks(up, `scsi0 = { storage = "<storage>", size = "2G" }`)},
