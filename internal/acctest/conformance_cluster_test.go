@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -419,7 +420,7 @@ func TestConformanceOnACluster(t *testing.T) {
 				t.Errorf("%d rows ran and %d did not", shown, notRun)
 			}
 			for _, op := range sim.Ops() {
-				if mode == "" && op.Method != "GET" && op.Path != "/access/ticket" {
+				if mode == "" && op.Method != http.MethodGet && op.Path != "/access/ticket" {
 					t.Errorf("by default it sent %s %s", op.Method, op.Path)
 				}
 			}

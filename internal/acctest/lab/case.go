@@ -84,8 +84,8 @@ const accAddress = "proxmox_vm.acc"
 // config looks at an option of VM <vmid+0>.
 func config(option, want string) Look { return Look{"<vmid+0>/config", option, want} }
 
-// gone is a VM that is not there.
-func gone(vmid string) Look { return Look{vmid + "/config", "", ""} }
+// gone wants VM <vmid+0> not to be there.
+func gone() Look { return Look{"<vmid+0>/config", "", ""} }
 
 // running and stopped look at the power of VM <vmid+0>.
 func running() Look { return Look{"<vmid+0>/status/current", "status", "running"} }

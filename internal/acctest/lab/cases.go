@@ -202,7 +202,7 @@ func diskCases() []Case {
 	move := func(name, power, from, to, want string, needs ...Need) Case {
 		return Case{Name: name, Needs: needs, Steps: []Step{
 			{Config: disks(power, from), State: map[string]string{accAddress + " disks.scsi0.size": "1G"}},
-			{Config: disks(power, to), Power: Power(map[string]Power{up: Steady}[power]), Looks: []Look{config("scsi0", want)}},
+			{Config: disks(power, to), Power: map[string]Power{up: Steady}[power], Looks: []Look{config("scsi0", want)}},
 		}}
 	}
 	return []Case{

@@ -55,11 +55,11 @@ func failureCases() []Case {
 	const huge = `disks = { scsi0 = { storage = "<storage>", size = "1G" }, scsi1 = { storage = "<lvm>", size = "<too much>" } }`
 	return []Case{
 		{Name: "a start that fails takes everything back", Steps: []Step{
-			{Config: acc(oneDisk + "\nnetworks = { net0 = { bridge = \"vmbr4093\" } }"), Fails: "vmbr4093", Looks: []Look{gone("<vmid+0>")}},
+			{Config: acc(oneDisk + "\nnetworks = { net0 = { bridge = \"vmbr4093\" } }"), Fails: "vmbr4093", Looks: []Look{gone()}},
 			{Config: acc(good), Looks: []Look{running()}},
 		}},
 		{Name: "a clone whose start fails takes everything back", Steps: []Step{
-			{Config: acc(cloned + "networks = { net0 = { bridge = \"vmbr4093\" } }"), Fails: "vmbr4093", Looks: []Look{gone("<vmid+0>")}},
+			{Config: acc(cloned + "networks = { net0 = { bridge = \"vmbr4093\" } }"), Fails: "vmbr4093", Looks: []Look{gone()}},
 			{Config: acc(cloned), Looks: []Look{running()}},
 		}},
 		{Name: "a change that is refused leaves the VM as it was", Steps: []Step{
@@ -69,7 +69,7 @@ func failureCases() []Case {
 			{Config: acc(good), Power: Steady, Looks: []Look{config("net1", "")}},
 		}},
 		{Name: "a create without space takes everything back", Needs: []Need{ThickLVM}, Steps: []Step{
-			{Config: acc(huge), Fails: "(?i)space|extents", Looks: []Look{gone("<vmid+0>")}},
+			{Config: acc(huge), Fails: "(?i)space|extents", Looks: []Look{gone()}},
 			{Config: acc(good), Looks: []Look{running()}},
 		}},
 		{Name: "a new disk without space leaves the VM as it was", Needs: []Need{ThickLVM}, Steps: []Step{
@@ -81,7 +81,7 @@ func failureCases() []Case {
 			{Config: template},
 			{Before: []Request{{Method: "PUT", Path: "<vmid+1>/config", Params: map[string]string{"lock": "backup"}, AsRoot: true}},
 				Config: template + acc("clone = { vmid = proxmox_vm.template.vmid, full = true }\ntimeouts = { create = \"20s\" }"),
-				Fails:  "(?i)lock", Looks: []Look{gone("<vmid+0>"), {"<vmid+1>/config", "lock", "backup"}}},
+				Fails:  "(?i)lock", Looks: []Look{gone(), {"<vmid+1>/config", "lock", "backup"}}},
 			{Before: []Request{{Method: "PUT", Path: "<vmid+1>/config", Params: map[string]string{"delete": "lock", "skiplock": "1"}, AsRoot: true}},
 				Config: template + acc("clone = { vmid = proxmox_vm.template.vmid, full = true }"), Looks: []Look{running()}},
 		}},
@@ -96,7 +96,7 @@ func failureCases() []Case {
 			{Before: []Request{destroyed}},
 		}},
 		{Name: "a volume that nobody owns is not taken", Steps: []Step{
-			{Before: []Request{volume}, Config: acc(oneDisk), Fails: "vm-<vmid+0>-disk-0", Looks: []Look{gone("<vmid+0>")}},
+			{Before: []Request{volume}, Config: acc(oneDisk), Fails: "vm-<vmid+0>-disk-0", Looks: []Look{gone()}},
 			{Config: acc("on_orphaned_volumes = \"destroy\"\n" + oneDisk), Looks: []Look{running()}},
 		}},
 		{Name: "what is not there is refused in the plan", Steps: []Step{
