@@ -164,10 +164,7 @@ func (s *Session) ReadDataSource(ctx context.Context, typ, body string) (cty.Val
 	if err := m.parse("data.tf", fmt.Sprintf("data %q \"it\" {\n%s\n}\n", typ, body)); err != nil {
 		return cty.NilVal, err
 	}
-	side := &Session{
-		TerraformVersion: s.TerraformVersion, Parallelism: 1, Around: s.Around, LogContext: s.LogContext,
-		factory: s.factory, schemas: s.schemas, module: m, variables: s.variables,
-	}
+	side := &Session{Caller: s.Caller, Parallelism: 1, module: m, variables: s.variables}
 	w, err := side.newWalk(ctx, nil)
 	if err != nil {
 		return cty.NilVal, err
@@ -180,7 +177,7 @@ func (s *Session) ReadDataSource(ctx context.Context, typ, body string) (cty.Val
 			return v, fmt.Errorf("no data source %s", typ)
 		}
 		config, ds := w.scope.object(schema.object, b.attrs, nil)
-		if ds = at(b.addr, ds); ds.err() == nil {
+		if ds = withAddress(b.addr, ds); ds.err() == nil {
 			var more Diagnostics
 			_, v, more = w.planData(ctx, b, b.addr, config)
 			ds = append(ds, more...)
@@ -277,7 +274,7 @@ func (w *walk) applyBlock(ctx context.Context, b *block, pl *Plan) Diagnostics {
 		}
 		vals[n] = cty.DynamicVal
 		config, ds := w.scope.object(schema.object, b.attrs, keys[n].variables())
-		ds = at(address, ds)
+		ds = withAddress(address, ds)
 		if ds.err() == nil {
 			var more Diagnostics
 			if b.data {

@@ -3,85 +3,11 @@ package drive
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 )
-
-// Action is what a plan does with an object.
-type Action string
-
-// The actions of a plan.
-const (
-	NoOp    Action = "no-op"
-	Create  Action = "create"
-	Update  Action = "update"
-	Replace Action = "replace"
-	Delete  Action = "delete"
-	Read    Action = "read" // a data source that is read during the apply
-)
-
-// Change is what a plan does with one object.
-type Change struct {
-	Address, Type   string
-	Action          Action
-	Prior           cty.Value
-	Config          cty.Value
-	Planned         cty.Value
-	PlannedPrivate  []byte
-	RequiresReplace []string // attribute paths
-	Diagnostics     Diagnostics
-
-	block string
-	plan  planned
-}
-
-// Plan is the outcome of a plan: the changes, and the refreshed state that an apply starts from.
-type Plan struct {
-	Changes     []*Change // sorted by address
-	Diagnostics Diagnostics
-
-	state   map[string]*instance
-	data    map[string]cty.Value // data sources that were read: an apply does not read them again
-	destroy bool
-}
-
-// Empty says whether nothing would be changed.
-func (p *Plan) Empty() bool {
-	return !slices.ContainsFunc(p.Changes, func(c *Change) bool { return c.Action != NoOp && c.Action != Read })
-}
-
-// Change gives the change of an address, nil if the plan has none.
-func (p *Plan) Change(address string) *Change {
-	for _, c := range p.Changes {
-		if c.Address == address {
-			return c
-		}
-	}
-	return nil
-}
-
-// String prints the changes with the attributes that differ.
-func (p *Plan) String() string {
-	var b strings.Builder
-	for _, c := range p.Changes {
-		if c.Action == NoOp {
-			continue
-		}
-		fmt.Fprintf(&b, "%s %s\n", c.Action, c.Address)
-		if c.Action == Update || c.Action == Replace {
-			for _, line := range Differences(c.Prior, c.Planned) {
-				fmt.Fprintf(&b, "  %s\n", line)
-			}
-		}
-	}
-	if b.Len() == 0 {
-		return "no changes\n"
-	}
-	return b.String()
-}
 
 // Validate checks the configuration without state and without configuring the provider, as terraform validate does.
 func (s *Session) Validate(ctx context.Context) error {
@@ -96,7 +22,7 @@ func (s *Session) Validate(ctx context.Context) error {
 		}
 		extra := map[string]cty.Value{"each": cty.DynamicVal, "count": cty.DynamicVal}
 		v, ds := w.scope.object(schema.object, b.attrs, extra)
-		ds = at(b.addr, ds)
+		ds = withAddress(b.addr, ds)
 		if ds.err() != nil {
 			return ds
 		}
@@ -108,7 +34,7 @@ func (s *Session) Validate(ctx context.Context) error {
 	return s.finish(w.diags)
 }
 
-func at(address string, ds Diagnostics) Diagnostics {
+func withAddress(address string, ds Diagnostics) Diagnostics {
 	for i := range ds {
 		ds[i].Address = address
 	}
@@ -123,17 +49,6 @@ func (p *process) schemaOf(b *block) (resourceSchema, bool) {
 	s, ok := p.resources[b.typ]
 	return s, ok
 }
-
-// PlanOption changes what a plan does.
-type PlanOption func(*planOptions)
-
-type planOptions struct{ destroy, noRefresh bool }
-
-// ToDestroy plans the destruction of everything in state.
-func ToDestroy() PlanOption { return func(o *planOptions) { o.destroy = true } }
-
-// WithoutRefresh plans from the state as it is.
-func WithoutRefresh() PlanOption { return func(o *planOptions) { o.noRefresh = true } }
 
 // Plan refreshes and plans. Neither configuration nor state of the session change. With an error the plan, if there is
 // one, holds what was found out.
@@ -204,7 +119,7 @@ func (w *walk) planBlock(ctx context.Context, b *block, o planOptions, pl *Plan,
 		wanted[address] = true
 		w.mu.Unlock()
 		config, ds := w.scope.object(schema.object, b.attrs, keys[n].variables())
-		ds = at(address, ds)
+		ds = withAddress(address, ds)
 		vals[n] = cty.UnknownVal(schema.typ())
 		if ds.err() == nil {
 			var c *Change

@@ -223,8 +223,8 @@ func (p *process) apply(ctx context.Context, address, typ string, prior, config 
 	if err != nil {
 		return prior, nil, failure(rpc, address, "Cannot encode the request", err)
 	}
-	if p.s.Applying != nil {
-		defer p.s.Applying(typ, prior, pl.value)()
+	if p.Applying != nil {
+		defer p.Applying(typ, prior, pl.value)()
 	}
 	var resp *tfprotov6.ApplyResourceChangeResponse
 	err = p.call(ctx, rpc, address, func(ctx context.Context) (err error) {

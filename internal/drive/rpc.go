@@ -4,15 +4,25 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/zclconf/go-cty/cty"
 )
+
+// Factory starts a provider. Each walk over a configuration starts a new one.
+type Factory func() (tfprotov6.ProviderServer, error)
+
+// ServerOf makes a Factory of a framework provider.
+func ServerOf(newProvider func() provider.Provider) Factory {
+	return func() (tfprotov6.ProviderServer, error) { return providerserver.NewProtocol6WithError(newProvider())() }
+}
 
 // process is one provider process: Terraform starts a fresh one for each walk over the configuration, so a plan and its
 // apply never share memory.
 type process struct {
 	*schemas
-	s      *Session
+	*Caller
 	server tfprotov6.ProviderServer
 }
 
@@ -25,18 +35,33 @@ type schemas struct {
 	planDestroy bool
 }
 
-// start makes a process. As Terraform does in one command, a session asks for the schemas once.
-func (s *Session) start(ctx context.Context) (*process, error) {
-	server, err := s.factory()
+// Caller starts and calls providers. As Terraform does in one command, it asks for the schemas once.
+type Caller struct {
+	// TerraformVersion is what providers are told.
+	TerraformVersion string
+	// Around is called before each RPC, and what it returns after it.
+	Around func(rpc, address string) func()
+	// Applying is called before each ApplyResourceChange with the state before and the plan, and what it returns after it.
+	Applying func(typ string, prior, planned cty.Value) func()
+	// LogContext prepares the context of each RPC, to capture the provider's log; nil drops it.
+	LogContext func(context.Context) context.Context
+
+	factory Factory
+	known   *schemas
+}
+
+// start makes a process.
+func (c *Caller) start(ctx context.Context) (*process, error) {
+	server, err := c.factory()
 	if err != nil {
 		return nil, fmt.Errorf("start the provider: %w", err)
 	}
-	if s.schemas == nil {
-		if s.schemas, err = fetchSchemas(ctx, server); err != nil {
+	if c.known == nil {
+		if c.known, err = fetchSchemas(ctx, server); err != nil {
 			return nil, err
 		}
 	}
-	return &process{schemas: s.schemas, s: s, server: server}, nil
+	return &process{schemas: c.known, Caller: c, server: server}, nil
 }
 
 func fetchSchemas(ctx context.Context, server tfprotov6.ProviderServer) (*schemas, error) {
@@ -67,12 +92,12 @@ func fetchSchemas(ctx context.Context, server tfprotov6.ProviderServer) (*schema
 
 // call runs one RPC. As over the wire, a cancelled context stops the provider instead of reaching into the call.
 func (p *process) call(ctx context.Context, rpc, address string, f func(context.Context) error) error {
-	if p.s.Around != nil {
-		defer p.s.Around(rpc, address)()
+	if p.Around != nil {
+		defer p.Around(rpc, address)()
 	}
 	inner := context.WithoutCancel(ctx)
-	if p.s.LogContext != nil {
-		inner = p.s.LogContext(inner)
+	if p.LogContext != nil {
+		inner = p.LogContext(inner)
 	}
 	stop := context.AfterFunc(ctx, func() {
 		_, _ = p.server.StopProvider(inner, &tfprotov6.StopProviderRequest{})
@@ -102,7 +127,7 @@ func (p *process) configure(ctx context.Context, config cty.Value) Diagnostics {
 	}
 	err = p.call(ctx, "ConfigureProvider", "provider", func(ctx context.Context) error {
 		resp, err := p.server.ConfigureProvider(ctx, &tfprotov6.ConfigureProviderRequest{
-			TerraformVersion: p.s.TerraformVersion, Config: dv,
+			TerraformVersion: p.TerraformVersion, Config: dv,
 			ClientCapabilities: &tfprotov6.ConfigureProviderClientCapabilities{},
 		})
 		if err == nil {

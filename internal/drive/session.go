@@ -9,19 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/hashicorp/terraform-plugin-framework/provider"
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
-	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/zclconf/go-cty/cty"
 )
-
-// Factory starts a provider. Each walk over a configuration starts a new one.
-type Factory func() (tfprotov6.ProviderServer, error)
-
-// ServerOf makes a Factory of a framework provider.
-func ServerOf(newProvider func() provider.Provider) Factory {
-	return func() (tfprotov6.ProviderServer, error) { return providerserver.NewProtocol6WithError(newProvider())() }
-}
 
 // Session is a working directory of Terraform without Terraform: a configuration, a state, and the operations on them.
 // It speaks protocol 6 to a provider in the same process and holds it to the rules that Terraform core enforces; a broken
@@ -30,33 +19,24 @@ func ServerOf(newProvider func() provider.Provider) Factory {
 // Known differences to Terraform: one provider without aliases and one module; no moved, removed, import or check blocks,
 // no create_before_destroy; a replacement destroys and creates in one go without replacing dependents first.
 type Session struct {
-	// TerraformVersion is what providers are told.
-	TerraformVersion string
+	Caller
 	// Parallelism bounds the resources that are worked on at once. One makes requests countable and is the default.
 	Parallelism int
 	// TrustPlans applies a plan as it is, and validates once. Terraform asks for a plan once more during the apply, and
 	// validates a configuration before a plan and in it; a sweep saves the time.
 	TrustPlans bool
-	// Around is called before each RPC, and what it returns after it.
-	Around func(rpc, address string) func()
-	// Applying is called before each ApplyResourceChange with the state before and the plan, and what it returns after it.
-	Applying func(typ string, prior, planned cty.Value) func()
-	// LogContext prepares the context of each RPC, to capture the provider's log; nil drops it.
-	LogContext func(context.Context) context.Context
 
-	factory   Factory
 	module    *module
 	variables map[string]cty.Value
 	state     map[string]*instance
 	outputs   map[string]cty.Value
-	schemas   *schemas
 	last      Diagnostics
 }
 
 // NewSession makes an empty session.
 func NewSession(factory Factory) *Session {
 	return &Session{
-		TerraformVersion: "1.14.0", Parallelism: 1, factory: factory,
+		Caller: Caller{TerraformVersion: "1.14.0", factory: factory}, Parallelism: 1,
 		module: newModule(), variables: map[string]cty.Value{}, state: map[string]*instance{}, outputs: map[string]cty.Value{},
 	}
 }
@@ -211,6 +191,7 @@ func (s *Session) finish(diags Diagnostics) error {
 // walk is one pass over the configuration with a provider process of its own.
 type walk struct {
 	*process
+	s      *Session
 	scope  *scope
 	state  map[string]*instance
 	mu     sync.Mutex
@@ -268,7 +249,7 @@ func (s *Session) newWalk(ctx context.Context, state map[string]*instance) (*wal
 	if err != nil {
 		return nil, err
 	}
-	return &walk{process: p, scope: sc, state: maps.Clone(state), failed: map[string]bool{}, pending: map[string]bool{},
+	return &walk{process: p, s: s, scope: sc, state: maps.Clone(state), failed: map[string]bool{}, pending: map[string]bool{},
 		gone: map[string][]byte{}}, nil
 }
 

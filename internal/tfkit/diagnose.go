@@ -48,7 +48,7 @@ func Diagnose(a Attempt, err error) diag.Diagnostics {
 	}
 	var failed *tx.Error
 	if errors.As(err, &failed) {
-		return a.diagnose(failed.Err, failed.Step, afterFailure(a, failed))
+		return a.diagnose(failed.Err, failed.Step, afterFailure(a.Kept, failed))
 	}
 	return a.diagnose(err, "", "")
 }

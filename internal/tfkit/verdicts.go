@@ -1,0 +1,90 @@
+package tfkit
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+)
+
+// Warn turns the warnings of an operation that succeeded into diagnostics.
+func Warn(warnings []guest.Warning) diag.Diagnostics {
+	var diags diag.Diagnostics
+	for _, w := range warnings {
+		diags.AddWarning(w.Summary, w.Detail)
+	}
+	return diags
+}
+
+// Refuse turns what the server would certainly refuse of a plan into errors on the attributes.
+func Refuse(a Attempt, problems []*guest.FieldError) diag.Diagnostics {
+	var diags diag.Diagnostics
+	for _, p := range problems {
+		if where, ok := a.attribute(p.Path); ok {
+			diags.AddAttributeError(where, p.Summary, a.explain(p))
+		} else {
+			diags.AddError(p.Summary, a.explain(p))
+		}
+	}
+	return diags
+}
+
+// Doubt turns what the server may refuse of a plan into warnings on the attributes.
+func Doubt(a Attempt, problems []*guest.FieldError) diag.Diagnostics {
+	var diags diag.Diagnostics
+	for _, p := range problems {
+		if where, ok := a.attribute(p.Path); ok {
+			diags.AddAttributeWarning(where, p.Summary, a.explain(p))
+		} else {
+			diags.AddWarning(p.Summary, a.explain(p))
+		}
+	}
+	return diags
+}
+
+func (a Attempt) explain(p *guest.FieldError) string {
+	parts := []string{strings.TrimSuffix(p.Detail, ".") + "."}
+	if p.Err != nil {
+		parts = append(append(parts, "PVE says: "+p.Err.Error()), a.hints(p.Err)...)
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// NotRefreshed is the warning of a refresh that could not find out what is true; the state stays as it is.
+func NotRefreshed(a Attempt, err error) diag.Diagnostics {
+	var diags diag.Diagnostics
+	detail := "The server cannot tell now, so the state was left as it is."
+	if err != nil {
+		detail += "\n\n" + a.plain(err).detail("", "")
+	}
+	diags.AddWarning(a.Thing+" was not refreshed", detail)
+	return diags
+}
+
+// Leftovers is the error of a destroy that failed: why, and what is left with its commands.
+func Leftovers(a Attempt, err error, left []tx.Residue) diag.Diagnostics {
+	after := ""
+	if len(left) > 0 {
+		after = ListResidues(left) + "They are remembered: the resource stays in state, and the next destroy tries again."
+	}
+	if cause := withoutResidues(err); cause != nil {
+		return a.diagnose(cause, "", after)
+	}
+	var diags diag.Diagnostics
+	if after != "" {
+		diags.AddError(a.summary()+" completely", after)
+	}
+	return diags
+}
+
+// withoutResidues is the cause of a LeftError without the list of what is left, which is told once.
+func withoutResidues(err error) error {
+	var left *tx.LeftError
+	if errors.As(err, &left) {
+		return left.Err
+	}
+	return err
+}
