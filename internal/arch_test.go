@@ -52,7 +52,7 @@ var others = map[string][]string{
 	"internal/pvesim/state":    {"internal/pvesim/release"},
 	"internal/pvesim/stranger": {"internal/pvesim/fault"},
 	"internal/drive":           {},
-	"internal/acctest/lab": {"internal/drive"}, // no simulator: its cases are about any cluster
+	"internal/acctest/lab":     {"internal/drive"}, // no simulator: its cases are about any cluster
 	"internal/acctest": {"internal/acctest/lab", "internal/drive", "internal/provider", "internal/fastpath", "internal/tfvm", "internal/provision", "internal/create",
 		"internal/change", "internal/remove", "internal/guest", "internal/job", "internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/pvesim/stranger"},
 	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},

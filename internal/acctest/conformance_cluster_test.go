@@ -394,7 +394,7 @@ func TestConformanceOnACluster(t *testing.T) {
 	if onACluster() {
 		t.Skip("TestConformance does it")
 	}
-	for mode, want := range map[string]struct{ shown, notRun int }{"": {60, 900}, conformanceWrites: {700, 400}} {
+	for mode, want := range map[string]struct{ shown, notRun int }{"": {25, 1700}, conformanceWrites: {700, 400}} {
 		t.Run("mode "+mode, func(t *testing.T) {
 			sim, err := pvesim.New(pvesim.Options{World: conformanceWorld(), RealNetwork: true})
 			if err != nil {
