@@ -68,7 +68,7 @@ func claimsOfGuests() []claim {
 			})
 		}},
 		{says: `[Ii]t runs on\b`, holds: func(a *aftermath, _ []string) string {
-			return a.mustBe(strconv.Itoa(a.b.scene.vmid), "running", running)
+			return a.mustBe(strconv.Itoa(a.vmid()), "running", running)
 		}},
 		{says: `VM (\d+)(?: on node \S+)? runs again`, holds: func(a *aftermath, words []string) string {
 			return a.mustBe(words[1], "running", running)
@@ -119,17 +119,17 @@ func (a *aftermath) claimsHold(when string, later bool) {
 func (a *aftermath) successHolds(when string) {
 	l := a.left()
 	if a.b.scene.after == "" && l.guest != nil {
-		a.add("%s, VM %d was destroyed, and is there", when, a.b.scene.vmid)
+		a.add("%s, VM %d was destroyed, and is there", when, a.vmid())
 	}
 	if a.b.scene.after != "" && !a.b.scene.reads && l.his && len(a.b.s.Addresses()) > 0 && a.seenAfter() {
-		a.add("%s, it ended well, and state has VM %d, which is a stranger's", when, a.b.scene.vmid)
+		a.add("%s, it ended well, and state has VM %d, which is a stranger's", when, a.vmid())
 	}
 }
 
 // afterAll tells whether the last deed came when all that asks about the VM had been asked.
 func (a *aftermath) afterAll() bool {
 	last := a.deeds[len(a.deeds)-1]
-	return !slices.ContainsFunc(a.ops[min(last.Seq, len(a.ops))-1:], asks(a.b.scene.vmid))
+	return !slices.ContainsFunc(a.ops[min(last.Seq, len(a.ops))-1:], asks(a.vmid()))
 }
 
 // seenAfter tells whether a look at the VM has shown what the last deed did.
@@ -150,7 +150,7 @@ func (a *aftermath) mustBe(vmid, what string, is func(*state.World, *state.Guest
 
 // another: the VM at hand is a stranger's, or not the one from before.
 func (a *aftermath) another() string {
-	id := a.b.scene.vmid
+	id := a.vmid()
 	var was string
 	for _, g := range a.before().Guests {
 		if g.VMID == id {
@@ -170,7 +170,7 @@ func (a *aftermath) whole() string {
 		}
 	}
 	for _, v := range a.before().Volumes {
-		if v.VMID == a.b.scene.vmid && !a.volume(v.Volid()) {
+		if v.VMID == a.vmid() && !a.volume(v.Volid()) {
 			return "volume " + v.Volid() + " is gone"
 		}
 	}
@@ -199,12 +199,12 @@ func (a *aftermath) sameFirewall() (why string) {
 	}
 	var was state.FirewallFile
 	for _, f := range a.before().Firewall {
-		if f.VMID == a.b.scene.vmid {
+		if f.VMID == a.vmid() {
 			was = state.FirewallFile{Options: f.Options, Rules: f.Rules}
 		}
 	}
 	a.b.w.Change(func(w *state.World) {
-		is := w.Firewall[a.b.scene.vmid]
+		is := w.Firewall[a.vmid()]
 		why = unless(is != nil && maps.Equal(is.Options, was.Options) && slices.EqualFunc(is.Rules, was.Rules, maps.Equal), "it is %+v", is)
 	})
 	return why
@@ -217,7 +217,7 @@ func (a *aftermath) untouched() string {
 	}
 	since := a.deeds[len(a.deeds)-1].Seq
 	for _, op := range a.ops {
-		if op.Seq >= since && op.Method != http.MethodGet && op.VMID == a.b.scene.vmid && op.Status == http.StatusOK {
+		if op.Seq >= since && op.Method != http.MethodGet && op.VMID == a.vmid() && op.Status == http.StatusOK {
 			return op.Method + " " + op.Path + " was carried out"
 		}
 	}

@@ -31,6 +31,23 @@ type aftermath struct {
 	claimed []string
 }
 
+// vmid is the id of the VM at hand: the one that a create asked for last. Where it may choose, a stranger who takes the first has it
+// choose another, and what is said and in state is about that.
+func (a *aftermath) vmid() int {
+	for _, op := range slices.Backward(a.ops) {
+		id := op.Params["vmid"]
+		if strings.HasSuffix(op.Path, "/clone") {
+			id = op.Params["newid"]
+		}
+		if made := op.Path == "/nodes/{node}/qemu" || strings.HasSuffix(op.Path, "/clone"); made && op.Method == http.MethodPost {
+			if n, err := strconv.Atoi(id); err == nil {
+				return n
+			}
+		}
+	}
+	return a.b.scene.vmid
+}
+
 func (a *aftermath) add(format string, args ...any) {
 	a.wrong = append(a.wrong, fmt.Sprintf(format, args...))
 }
@@ -192,7 +209,7 @@ type left struct {
 }
 
 func (a *aftermath) left() (l left) {
-	id := a.b.scene.vmid
+	id := a.vmid()
 	a.b.w.Change(func(w *state.World) {
 		refers := map[string]bool{}
 		for _, g := range w.Guests {
@@ -240,7 +257,7 @@ func (a *aftermath) named() string {
 // nothingUnnamed wants whatever of ours is there to be in state or in what was said.
 func (a *aftermath) nothingUnnamed(when string) {
 	l, text := a.left(), a.named()
-	id := strconv.Itoa(a.b.scene.vmid)
+	id := strconv.Itoa(a.vmid())
 	if l.guest != nil && !strings.Contains(text, id) {
 		a.add("%s, VM %s is there, and neither state nor what was said names it", when, id)
 	}
