@@ -9,25 +9,25 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
+// tries is how often a request is sent that bears the digest of what was read just before, while somebody else changes that.
+const tries = 5
+
 // commit is the last write: it puts the wanted description in the stamp's place, and sets protection. Before it the VM is
 // ours to remove; after it, it is the user's. It bears the digest of what was read just before: so it is this very
-// configuration, with the stamp in it, that PVE changes, and what is in state needs no further look.
+// configuration, with the stamp in it, that PVE changes, and what is in state needs no further look. Somebody else may change the VM
+// meanwhile, or a lock come and go: then it is read again.
 func (c *creation) commit(ctx context.Context) error {
-	const tries = 3 // somebody else changes the VM, or a lock comes and goes; the last one takes what it finds
 	for try := 1; ; try++ {
 		if c.read == nil {
-			if err := c.readMarked(ctx); err != nil {
+			if err := c.readMarked(ctx, c.node); err != nil {
 				return err
 			}
 		}
 		config := *c.read
 		c.read = nil
-		final, digest := c.finalOptions(), config.Digest
-		if try == tries {
-			digest = ""
-		}
-		known, err := c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, final, digest)
-		if pve.IsKind(err, pve.DigestMismatch) && try < tries {
+		final := c.finalOptions()
+		known, err := c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, final, config.Digest)
+		if pve.IsKind(err, pve.DigestMismatch) && try < tries && c.s.jobs.Pause(ctx, try-1) == nil {
 			continue
 		}
 		if known && len(config.Waiting()) == 0 { // else options that wait may have been applied with ours
@@ -38,10 +38,10 @@ func (c *creation) commit(ctx context.Context) error {
 	}
 }
 
-// readMarked reads the VM for the commit while the stamp proves that it is ours, and notes its identity: after a commit whose
-// answer is lost nothing else does.
-func (c *creation) readMarked(ctx context.Context) error {
-	config, err := c.s.api.PendingConfig(ctx, c.node, c.vmid)
+// readMarked looks whose the VM is that has the id, and reads it for the commit while the stamp proves that it is ours. It notes the
+// identity: after a commit whose answer is lost nothing else does.
+func (c *creation) readMarked(ctx context.Context, node string) error {
+	config, err := c.s.api.PendingConfig(ctx, node, c.vmid)
 	if err != nil {
 		return err
 	}
@@ -51,6 +51,18 @@ func (c *creation) readMarked(ctx context.Context) error {
 	}
 	c.read, c.identity = &config, guest.IdentityOf(current)
 	return nil
+}
+
+// readConfig is the configuration of the VM, while the stamp proves that it is ours.
+func (c *creation) readConfig(ctx context.Context) (pve.GuestConfig, error) {
+	config, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+	if err == nil && !c.stamp.Proves(c.vmid, config.Values) {
+		err = c.unmarked()
+	}
+	if err == nil {
+		c.identity = guest.IdentityOf(config.Values)
+	}
+	return config, err
 }
 
 // finalOptions are those that only the commit may set. PVE puts them in force at once, on a guest that runs too (qemu-server

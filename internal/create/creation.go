@@ -34,6 +34,7 @@ type creation struct {
 	cloudInit   bool               // the VM has a cloud-init drive
 	status      string             // of the guest, as we made it
 	read        *pve.PendingConfig // for the commit, if it was read before that
+	seen        bool               // a change of ours that bore a digest has just shown whose the VM is
 	committed   *pve.PendingConfig // what the commit has made of the VM, where that is known without a look
 	managed     bool               // HA may have an entry for the VM, made by us
 	warnings    []guest.Warning

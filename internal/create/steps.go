@@ -11,17 +11,35 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
+// act has PVE do something to the VM, right after a look at whose it is: PVE takes no digest for most of it, and who waits for a
+// lock looks again. A change that bore the digest of such a look, a moment ago, is as good as one. It is a guest.Performer.
+func (c *creation) act(ctx context.Context, r job.Request) (pve.TaskResult, error) {
+	var result pve.TaskResult
+	err := c.s.jobs.Contend(ctx, r.Node, r.ID, func(ctx context.Context) error {
+		if !c.seen {
+			if err := c.readMarked(ctx, r.Node); err != nil {
+				return err
+			}
+		}
+		c.seen = false
+		var err error
+		result, err = c.s.jobs.Once(ctx, &c.tasks, r)
+		return err
+	})
+	return result, err
+}
+
+// alter is act for what changes the configuration.
+func (c *creation) alter(ctx context.Context, r job.Request) (pve.TaskResult, error) {
+	result, err := c.act(ctx, r)
+	c.read = nil
+	return result, err
+}
+
 // migrate takes a clone that was made beside its source to its own node, with its disks.
 func (c *creation) migrate(ctx context.Context) error {
-	config, err := c.s.api.CurrentConfig(ctx, c.from.node, c.vmid)
-	if err != nil {
-		return err
-	}
-	if !c.stamp.Proves(c.vmid, config.Values) {
-		return c.unmarked()
-	}
 	params := pve.Params{"target": c.node, "with-local-disks": "1"}
-	result, err := c.s.jobs.Perform(ctx, &c.tasks, job.Request{Node: c.from.node, Type: "qmigrate", ID: c.vmid,
+	result, err := c.alter(ctx, job.Request{Node: c.from.node, Type: "qmigrate", ID: c.vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) { return c.s.api.Migrate(ctx, c.from.node, c.vmid, params) },
 		Done: func(ctx context.Context) (bool, error) {
 			there, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
@@ -31,16 +49,22 @@ func (c *creation) migrate(ctx context.Context) error {
 	return err
 }
 
-// configure enforces on a clone what the configuration says, and leaves the rest as the template has it.
+// configure enforces on a clone what the configuration says, and leaves the rest as the template has it. It changes what it has
+// read, and looks again when that was changed meanwhile.
 func (c *creation) configure(ctx context.Context) error {
-	config, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+	for try := 1; ; try++ {
+		err := c.configureRead(ctx)
+		if try == tries || !pve.IsKind(err, pve.DigestMismatch) || c.s.jobs.Pause(ctx, try) != nil {
+			return err
+		}
+	}
+}
+
+func (c *creation) configureRead(ctx context.Context) error {
+	config, err := c.readConfig(ctx)
 	if err != nil {
 		return err
 	}
-	if !c.stamp.Proves(c.vmid, config.Values) {
-		return c.unmarked()
-	}
-	c.identity = guest.IdentityOf(config.Values)
 	has := vm.Decode(config.Values)
 	want := vm.Merge(has, c.r.Spec)
 	want.Description, want.Protection, want.Template = has.Description, has.Protection, has.Template
@@ -54,49 +78,83 @@ func (c *creation) configure(ctx context.Context) error {
 		c.identity = guest.Identity{} // the commit looks again
 	}
 	if len(c.change.DeleteFirst) > 0 && has.Protection != nil && *has.Protection { // inherited; the commit sets it again
-		if err := c.s.jobs.Set(ctx, c.node, c.vmid, pve.Params{"protection": "0"}); err != nil {
+		if err := c.s.jobs.Set(ctx, c.node, c.vmid, pve.Params{"protection": "0", "digest": config.Digest}); err != nil {
 			return err
 		}
 		c.unprotected = true
+		if config, err = c.readConfig(ctx); err != nil {
+			return err
+		}
 	}
-	if _, err := c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, c.change, ""); err != nil {
+	if c.seen, err = c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, c.change, config.Digest); err != nil {
 		return err
 	}
 	if order := c.r.Spec.BootOrder; order != nil && job.AppendsToBootOrder(c.change, has.BootOrder) {
-		return c.s.jobs.SetBootOrder(ctx, c.node, c.vmid, order)
+		if config, err = c.readConfig(ctx); err == nil {
+			c.seen, err = c.s.jobs.SetBootOrder(ctx, c.node, c.vmid, order, config.Digest)
+		}
 	}
-	return nil
+	return err
 }
 
 // shape moves and grows disks.
 func (c *creation) shape(ctx context.Context) error {
+	if len(c.change.Moves) > 0 {
+		c.seen = false
+	}
 	if err := c.s.remover.MoveUncommitted(ctx, &c.tasks, c.node, c.stamp, c.change.Moves); err != nil {
 		return err
 	}
-	return c.s.jobs.Grow(ctx, &c.tasks, c.node, c.vmid, c.change.Grow)
+	for _, g := range c.change.Grow {
+		if err := c.grow(ctx, g.Slot, vm.FormatSize(g.Size)); err != nil {
+			return fmt.Errorf("grow %s to %s: %w", g.Slot, vm.FormatSize(g.Size), err)
+		}
+	}
+	return nil
+}
+
+// grow grows a disk of the configuration that the look before has shown.
+func (c *creation) grow(ctx context.Context, slot, size string) error {
+	for try := 1; ; try++ {
+		_, err := c.alter(ctx, job.Request{Node: c.node, Type: "resize", ID: c.vmid, Send: func(ctx context.Context) (pve.UPID, error) {
+			digest := ""
+			if c.read != nil {
+				digest = c.read.Digest
+			}
+			return c.s.api.Resize(ctx, c.node, c.vmid, slot, size, digest)
+		}})
+		if try == tries || !pve.IsKind(err, pve.DigestMismatch) || c.s.jobs.Pause(ctx, try) != nil {
+			return err
+		}
+	}
 }
 
 // convert makes the VM a template.
 func (c *creation) convert(ctx context.Context) error {
-	return c.s.jobs.Convert(ctx, &c.tasks, c.node, c.vmid)
+	_, err := c.alter(ctx, job.Request{Node: c.node, Type: "qmtemplate", ID: c.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) { return c.s.api.ConvertToTemplate(ctx, c.node, c.vmid) }})
+	return err
 }
 
-// start starts the VM, and reads it for the commit while it starts. A start with a cloud-init drive changes the configuration
-// (qemu-server Cloudinit.pm, apply_cloudinit_config), so there the commit reads it.
+// start starts the VM. The look before it is that of the commit, too; without one the VM is read while it starts. A start with a
+// cloud-init drive changes the configuration (qemu-server Cloudinit.pm, apply_cloudinit_config), so there the commit reads it.
 func (c *creation) start(ctx context.Context) error {
 	var reading sync.WaitGroup
 	result, err := c.s.guests.StartBy(ctx, func(ctx context.Context, r job.Request) (pve.TaskResult, error) {
 		send := r.Send
 		r.Send = func(ctx context.Context) (pve.UPID, error) {
 			upid, err := send(ctx)
-			if err == nil && !c.cloudInit {
-				reading.Go(func() { _ = c.readMarked(ctx) }) // else the commit reads, and says what is wrong
+			if err == nil && !c.cloudInit && c.read == nil {
+				reading.Go(func() { _ = c.readMarked(ctx, c.node) }) // else the commit reads, and says what is wrong
 			}
 			return upid, err
 		}
-		return c.s.jobs.Perform(ctx, &c.tasks, r)
+		return c.act(ctx, r)
 	}, c.node, c.vmid)
 	reading.Wait()
+	if c.cloudInit {
+		c.read = nil
+	}
 	c.warn(fmt.Sprintf("Start of VM %d ended with warnings", c.vmid), result)
 	if err == nil {
 		c.status = string(guest.Running)
@@ -111,12 +169,9 @@ func (c *creation) setFirewall(ctx context.Context) error {
 	if c.from == nil && want.Rules == nil {
 		want.Rules = []guest.FirewallRule{}
 	}
+	c.seen = false
 	return c.s.guests.SetFirewall(ctx, c.node, c.vmid, nil, &want, c.from == nil, func(ctx context.Context) error {
-		config, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
-		if err == nil && !c.stamp.Proves(c.vmid, config.Values) {
-			err = c.unmarked()
-		}
-		return err
+		return c.readMarked(ctx, c.node)
 	})
 }
 
@@ -124,8 +179,12 @@ func (c *creation) setFirewall(ctx context.Context) error {
 // entry that was there before is not ours.
 func (c *creation) addToHA(ctx context.Context) error {
 	for lost := 0; ; lost++ {
+		err := c.readMarked(ctx, c.node)
+		if err != nil {
+			return err
+		}
 		c.managed = true
-		err := c.s.guests.EnterHA(ctx, c.vmid, c.r.HA.Options())
+		err = c.s.guests.EnterHA(ctx, c.vmid, c.r.HA.Options())
 		switch {
 		case err == nil, lost > 0 && pve.IsKind(err, pve.Exists):
 			return nil

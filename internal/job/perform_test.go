@@ -283,11 +283,14 @@ func TestPutIsSettled(t *testing.T) {
 	}
 }
 
-// TestGrow: in the order of the slots, and the first that fails is named.
+// TestGrow: a disk that cannot be grown is named.
 func TestGrow(t *testing.T) {
 	w := newWorld(t)
 	w.sim.ResetOps()
-	err := w.Grow(t.Context(), &Tasks{}, "pve1", 8000, []vm.Growth{{Slot: "scsi1", Size: 2 << 30}, {Slot: "scsi0", Size: 5 << 30}})
+	if err := w.GrowRead(t.Context(), &Tasks{}, "pve1", 8000, vm.Growth{Slot: "scsi0", Size: 5 << 30}, ""); err != nil {
+		t.Error(err)
+	}
+	err := w.GrowRead(t.Context(), &Tasks{}, "pve1", 8000, vm.Growth{Slot: "scsi1", Size: 2 << 30}, "")
 	if err == nil || !strings.HasPrefix(err.Error(), "grow scsi1 to 2G: ") {
 		t.Errorf("%v", err)
 	}
@@ -306,13 +309,20 @@ func TestBootOrder(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.sim.ResetOps()
-	if err := w.SetBootOrder(t.Context(), "pve1", 8000, []string{"net0", "scsi0"}); err != nil {
-		t.Error(err)
+	has, err := w.API.CurrentConfig(t.Context(), "pve1", 8000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if known, err := w.SetBootOrder(t.Context(), "pve1", 8000, []string{"net0", "scsi0"}, has.Digest); err != nil || !known {
+		t.Errorf("known %v: %v", known, err)
 	}
 	if diff := cmp.Diff([]string{"PUT /config boot=order=net0;scsi0"}, w.writes("boot")); diff != "" {
 		t.Error(diff)
 	}
-	err := Problems("update", 8000, vm.Change{Problems: []vm.Problem{{Option: "scsi0", Text: "too small"}}})
+	if _, err := w.SetBootOrder(t.Context(), "pve1", 8000, []string{"net0"}, has.Digest); !pve.IsKind(err, pve.DigestMismatch) {
+		t.Errorf("a configuration that was changed since: %v", err)
+	}
+	err = Problems("update", 8000, vm.Change{Problems: []vm.Problem{{Option: "scsi0", Text: "too small"}}})
 	var refusal *pve.Error
 	if !errors.As(err, &refusal) || refusal.Kind != pve.Invalid || refusal.Params["scsi0"] != "too small" {
 		t.Errorf("%v", err)

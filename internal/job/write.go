@@ -24,9 +24,10 @@ func AppendsToBootOrder(change vm.Change, order []string) bool {
 	return false
 }
 
-// SetBootOrder writes the boot order that is wanted in the place of the one that PVE has made.
-func (s *Runner) SetBootOrder(ctx context.Context, node string, vmid int, order []string) error {
-	return s.Set(ctx, node, vmid, pve.Params{"boot": vm.Encode(vm.Spec{Options: vm.Options{BootOrder: order}})["boot"]})
+// SetBootOrder writes the boot order that is wanted in the place of the one that PVE has made, into the configuration with this digest.
+// It reports whether that was what PVE changed, as setRead does.
+func (s *Runner) SetBootOrder(ctx context.Context, node string, vmid int, order []string, digest string) (known bool, err error) {
+	return s.setRead(ctx, node, vmid, pve.Params{"boot": vm.Encode(vm.Spec{Options: vm.Options{BootOrder: order}})["boot"], "digest": digest})
 }
 
 // Problems is what cannot be done in place, worded like a refusal of the options concerned by PVE, so that it is shown on
@@ -110,16 +111,6 @@ func (s *Runner) put(ctx context.Context, node string, vmid int, params pve.Para
 		err = s.API.UpdateConfig(late, node, vmid, params)
 	}
 	return true, err
-}
-
-// Grow grows disks, one after the other.
-func (s *Runner) Grow(ctx context.Context, l *Tasks, node string, vmid int, all []vm.Growth) error {
-	for _, g := range slices.SortedFunc(slices.Values(all), func(a, b vm.Growth) int { return strings.Compare(a.Slot, b.Slot) }) {
-		if err := s.GrowRead(ctx, l, node, vmid, g, ""); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // GrowRead grows a disk of the configuration with this digest.
