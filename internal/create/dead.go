@@ -1,6 +1,7 @@
 package create
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,11 +73,14 @@ func (s *Creator) isDead(u unfinished) bool {
 func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, listed pve.Resource) error {
 	u := s.readUnfinished(ctx, resources, listed)
 	if !u.stamped && (u.isHalfMade() || listed.Lock == "create" || listed.Lock == "clone") {
+		lock, next := cmp.Or(u.config["lock"], listed.Lock), "Choose another vmid"
+		if listed.Type == "qemu" {
+			next = s.guests.OnHalfMade(ctx, listed.Node, listed.VMID, lock)
+		}
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a half-made VM", listed.VMID),
 			Detail: fmt.Sprintf("%s %d on node %s is locked (%s): a task is making it, or died over it. "+
-				"It bears no mark of this provider and was not touched. "+
-				"If no task is at work on it (see the node's task list), `qm unlock %d && qm destroy %d --purge` removes it",
-				guest.KindName(listed.Type), listed.VMID, listed.Node, listed.Lock, listed.VMID, listed.VMID)}
+				"It bears no mark of this provider and was not touched. %s",
+				guest.KindName(listed.Type), listed.VMID, listed.Node, lock, next)}
 	}
 	if !u.stamped {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", listed.VMID),
@@ -97,8 +101,10 @@ func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, liste
 	if s.guests.LifeOf(u.mark) == guest.Alive {
 		held += "The run is at work on this host. Wait for it, or choose another vmid"
 	} else {
-		held += fmt.Sprintf("If that run is dead, remove what it left with `qm unlock %d; qm stop %d; qm destroy %d --purge` on the node, "+
-			"or wait: after that time the next create removes it by itself", listed.VMID, listed.VMID, listed.VMID)
+		held += fmt.Sprintf("If that run is dead, "+
+			"`grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && (qm unlock %d; qm stop %d; qm destroy %d --purge)` "+
+			"as root on the node removes what it left, or wait: after that time the next create removes it by itself",
+			u.mark.TX, listed.Node, listed.VMID, listed.VMID, listed.VMID, listed.VMID)
 	}
 	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d is being created by another run", listed.VMID), Detail: held}
 }

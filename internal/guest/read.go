@@ -206,8 +206,8 @@ func (s *Guests) nodeToAdoptFrom(ctx context.Context, resources pve.Resources, n
 // checkWhole refuses what is half made or half destroyed.
 func (s *Guests) checkWhole(ctx context.Context, resources pve.Resources, node string, vmid int, config map[string]string) error {
 	if lock := config["lock"]; lock == "create" || lock == "clone" || lock == "destroyed" {
-		return fmt.Errorf("VM %d on node %s is locked (%s): it is half made, or half destroyed. Wait for the task that holds the lock; "+
-			"if none runs, remove it with `qm unlock %d && qm destroy %d --purge` on the node", vmid, node, lock, vmid, vmid)
+		return fmt.Errorf("VM %d on node %s is locked (%s): it is half made, or half destroyed. %s", vmid, node, lock,
+			s.OnHalfMade(ctx, node, vmid, lock))
 	}
 	mark, stamped := ParseStamp(config["description"])
 	if stamped && mark.VMID == vmid && !s.isComplete(ctx, resources, node, mark, config) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -51,6 +52,24 @@ func (s *Guests) Unfinished(ctx context.Context, resources pve.Resources, guest 
 
 // LifeOf tells what is known of the process that made a stamp.
 func (s *Guests) LifeOf(mark Stamp) Life { return mark.life(s.Process) }
+
+// OnHalfMade says of a guest that is locked and not whole what is known of the task that makes it, and what to do. Commands that
+// remove it are given only where everybody's tasks are seen, none is at work, and it is still what it was.
+func (s *Guests) OnHalfMade(ctx context.Context, node string, vmid int, lock string) string {
+	held, err := s.jobs.Holder(ctx, node, vmid, job.LockedBy(lock, "make it"))
+	switch {
+	case len(held.Runs) > 0:
+		return fmt.Sprintf("Task %s is at work on it: wait for its end", held.Runs[0])
+	case err != nil || !held.Audit:
+		return fmt.Sprintf("Whether a task is at work on it cannot be seen without Sys.Audit on /nodes/%s. Look there "+
+			"(`pvenode task list --vmid %d --source active`), and leave it alone while one is", node, vmid)
+	}
+	if now, err := s.api.CurrentConfig(ctx, node, vmid); err != nil || now.Values["lock"] != lock {
+		return "It has just changed: try again"
+	}
+	return fmt.Sprintf("No task is at work on it, so the one that was has died. `qm unlock %d && qm destroy %d --purge` as root on node %s removes it",
+		vmid, vmid, node)
+}
 
 // isPlaceholder reports whether a configuration is the empty VM under which a destroy takes away a volume that outlived its VM: it has
 // the stamp, and neither disks, drives nor network devices but the volumes that are to go.
