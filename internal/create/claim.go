@@ -104,8 +104,9 @@ func (i *idChooser) configured(ctx context.Context) (guest.Fences, error) {
 		if len(f.Before) == 0 {
 			continue
 		}
-		f.Before = map[string]struct{}{}
-		sweep := remove.Target{VMID: vmid, Nodes: []string{f.Node}, Fence: f, Tasks: &job.Tasks{}, Stub: remove.NewStub("", nil),
+		seen := guest.OwnFence(f.Node, vmid, slices.Sorted(maps.Keys(f.Before))) // and nothing that comes meanwhile
+		seen.Resources, f.Before = f.Resources, map[string]struct{}{}
+		sweep := remove.Target{VMID: vmid, Nodes: []string{f.Node}, Fence: seen, Tasks: &job.Tasks{}, Stub: remove.NewStub("", nil),
 			Pool:  i.request.Pool,
 			Stamp: guest.NewStamp(guest.ClusterName(i.resources), vmid, i.s.guests.Deadline(0))}
 		if err := i.s.remover.Remove(ctx, sweep); err != nil {

@@ -95,7 +95,8 @@ func (c *creation) run(ctx context.Context) (Created, error) {
 func (c *creation) failed(err error) (Created, error) {
 	created := Created{Warnings: c.warnings}
 	for _, note := range c.notes {
-		created.Warnings = append(created.Warnings, guest.Warning{Summary: fmt.Sprintf("Rollback of VM %d", c.vmid), Detail: note})
+		created.Warnings = append(created.Warnings, guest.Warning{Summary: fmt.Sprintf("Rollback of VM %d", c.vmid), Detail: note.Text})
+		created.Doubt = created.Doubt || note.Doubt
 	}
 	var failed *tx.Error
 	if errors.As(err, &failed) {
@@ -147,7 +148,7 @@ func (c *creation) undo(ctx context.Context) error {
 	var undos []remove.Target
 	for _, f := range c.fences {
 		undos = append(undos, remove.Target{VMID: c.vmid, Nodes: c.nodes(), Fence: f, Tasks: &c.tasks, Stub: c.stub, Stamp: c.stamp,
-			Lost: c.lost, Owns: c.owns, Managed: c.managed, Pool: c.r.Pool})
+			Lost: c.lost, Owns: c.owns, Managed: c.managed, Pool: c.r.Pool, Made: c.made})
 	}
 	if c.r.OnFailure == Keep {
 		c.s.remover.NoteStub(ctx, undos[0])

@@ -21,6 +21,7 @@ type creation struct {
 	stamp  guest.Stamp
 	tasks  job.Tasks
 	stub   *remove.Stub // what a killed task of it left
+	made   *remove.Made // its volumes
 
 	sent     bool           // the first request may have had an effect
 	lost     *job.Lost      // it, when its answer was lost and its task was not found
@@ -38,7 +39,7 @@ type creation struct {
 	committed   *pve.PendingConfig // what the commit has made of the VM, where that is known without a look
 	managed     bool               // HA may have an entry for the VM, made by us
 	warnings    []guest.Warning
-	notes       []string // of the rollback
+	notes       []remove.Note // of the rollback
 }
 
 // creation makes one of what was found and chosen.
@@ -47,6 +48,7 @@ func (s *Creator) creation(r Request, found findings, id claimed) *creation {
 		stub: remove.NewStub("", nil), status: string(guest.Stopped)}
 	c.stamp = guest.NewStamp(guest.ClusterName(found.resources), c.vmid, r.until(s.guests.Deadline(r.Lease)))
 	c.stamp.Process = s.guests.Process
+	c.made = remove.NewMade(nil, wanted(r, c.from, c.vmid))
 	return c
 }
 

@@ -1,7 +1,13 @@
 package create
 
 import (
+	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // place is a node on which the create can make volumes, and the storages that they can be on.
@@ -47,4 +53,58 @@ func writtenTo(r Request, from *cloneSource) []string {
 func sortedIDs(ids []string) []string {
 	slices.Sort(ids)
 	return slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" })
+}
+
+// wanted are the volumes that the request is to make which makes the VM.
+func wanted(r Request, from *cloneSource, vmid int) []remove.Wanted {
+	cloudInit := fmt.Sprintf("vm-%d-cloudinit", vmid) // qemu-server API2/Qemu.pm create_disks, QemuServer.pm clone_disk
+	if from != nil {
+		return from.wanted(cloudInit)
+	}
+	var all []remove.Wanted
+	for _, d := range r.Spec.Disks {
+		w := remove.Wanted{Storage: d.Storage}
+		if d.Size != nil && d.ImportFrom == nil {
+			w.Size = *d.Size
+		}
+		all = append(all, w)
+	}
+	if d := r.Spec.EFIDisk; d != nil { // some hundred KiB, by its type
+		all = append(all, remove.Wanted{Storage: d.Storage, Size: 1})
+	}
+	if d := r.Spec.TPMState; d != nil {
+		all = append(all, remove.Wanted{Storage: d.Storage, Size: 4 << 20})
+	}
+	if storage := r.Spec.CloudInit.Storage; storage != "" {
+		all = append(all, remove.Wanted{Storage: storage, Name: cloudInit})
+	}
+	return all
+}
+
+// wanted are those of a clone.
+func (f *cloneSource) wanted(cloudInit string) []remove.Wanted {
+	full := f.request.Full != nil && *f.request.Full || f.request.Full == nil && !f.template
+	var all []remove.Wanted
+	for _, slot := range vm.Slots(f.config) {
+		volume := guest.VolumeOf(f.config[slot])
+		if _, owned := vm.VolumeOwner(volume); !owned {
+			continue
+		}
+		w := remove.Wanted{Storage: vm.VolumeStorage(volume)}
+		if full && f.request.Storage != "" {
+			w.Storage = f.request.Storage
+		}
+		switch {
+		case strings.Contains(volume, "-cloudinit"):
+			w.Name = cloudInit
+		case !full:
+			w.Base = volume
+		default:
+			if d, ok := vm.Decode(f.config).Disks[slot]; ok && d.Size != nil {
+				w.Size = *d.Size
+			}
+		}
+		all = append(all, w)
+	}
+	return all
 }

@@ -55,6 +55,8 @@ type Created struct {
 	Warnings []guest.Warning
 	Left     []tx.Residue
 	Proof    *guest.Proof // of a guest that was not committed
+	// Doubt: nothing is known to be left, and yet not all could be looked at, or told. The warnings say what.
+	Doubt bool
 }
 
 // until is when others may take the create for dead: after its time and that of its undo, or never, where what it leaves

@@ -133,12 +133,12 @@ func (s *Guests) volumes(ctx context.Context, resources pve.Resources, node, sto
 func (f *Fence) orphans() []string { return slices.Sorted(maps.Keys(f.Before)) }
 
 // OwnVolumes are the volumes of ours that are there now: those with our id that came after the fence was made, sorted.
-func (f *Fence) OwnVolumes(ctx context.Context, s *Guests) ([]string, error) {
-	var own []string
+func (f *Fence) OwnVolumes(ctx context.Context, s *Guests) ([]pve.Volume, error) {
+	var own []pve.Volume
 	f.Others = nil
 	for volume := range f.Unremoved {
 		if _, blind := f.Blind[vm.VolumeStorage(volume)]; blind {
-			own = append(own, volume)
+			own = append(own, pve.Volume{ID: volume, VMID: f.vmid})
 		}
 	}
 	for _, storage := range f.Storages {
@@ -148,14 +148,14 @@ func (f *Fence) OwnVolumes(ctx context.Context, s *Guests) ([]string, error) {
 		}
 		for _, v := range volumes {
 			if f.ours(v.ID) {
-				own = append(own, v.ID)
+				own = append(own, v)
 			} else {
 				f.Others = append(f.Others, v.ID)
 			}
 		}
 	}
-	slices.Sort(own)
-	return slices.Compact(own), nil
+	slices.SortFunc(own, func(a, b pve.Volume) int { return strings.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(own, func(a, b pve.Volume) bool { return a.ID == b.ID }), nil
 }
 
 // Release opens the fence for the volumes that a configuration of ours owns: those that carry its own id. A volume of

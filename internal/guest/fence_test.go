@@ -53,7 +53,11 @@ func (w *world) own(f *Fence) []string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return own
+	var ids []string
+	for _, v := range own {
+		ids = append(ids, v.ID)
+	}
+	return ids
 }
 
 // TestFence: what was there before is not ours; what came since is, unless it has another id.

@@ -246,6 +246,31 @@ func TellsNotFreed(log []string, volume string) bool {
 	})
 }
 
+// VolumesMade are the volumes that the log of a task says it has made, in its order: by id where the line has it ("local-zfs:vm-100-disk-0"),
+// else by name ("vm-100-disk-0", "100/vm-100-disk-0.qcow2"). Which storage a name is of only the other lines may tell.
+func VolumesMade(log []string) (ids, names []string) {
+	for _, line := range log {
+		for _, before := range []string{
+			": successfully created disk '", // qemu-server API2/Qemu.pm create_disks
+			"allocated target volume '",     // qemu-server QemuServer.pm clone_disk, since 473b6774 (April 2026)
+		} {
+			if _, rest, ok := strings.Cut(line, before); ok {
+				ids = append(ids, rest[:strings.IndexAny(rest+"'", ",'")])
+			}
+		}
+		if rest, ok := strings.CutPrefix(line, "Formatting '"); ok { // qemu-img create, pve-storage Plugin.pm alloc_image
+			path, _, _ := strings.Cut(rest, "'")
+			parts := strings.Split(path, "/")
+			names = append(names, strings.Join(parts[max(0, len(parts)-2):], "/"))
+		}
+		if _, rest, ok := strings.Cut(line, `Logical volume "`); ok && strings.Contains(rest, `" created`) { // lvcreate
+			name, _, _ := strings.Cut(rest, `"`)
+			names = append(names, name)
+		}
+	}
+	return ids, names
+}
+
 // kindOfMessage is the Kind of a text of PVE: of a 500 or of a task's exit status.
 func kindOfMessage(message string) Kind {
 	for _, rule := range messageRules() {

@@ -101,10 +101,10 @@ func (d *destruction) mine(config map[string]string) bool {
 	return !d.r.Ref.Identity.IsZero() && d.r.Ref.Identity.Matches(guest.IdentityOf(config))
 }
 
-func report(vmid int, notes []string, err error) ([]tx.Residue, []guest.Warning, error) {
+func report(vmid int, notes []Note, err error) ([]tx.Residue, []guest.Warning, error) {
 	var warnings []guest.Warning
 	for _, note := range notes {
-		warnings = append(warnings, guest.Warning{Summary: fmt.Sprintf("Destroy of VM %d", vmid), Detail: note})
+		warnings = append(warnings, guest.Warning{Summary: fmt.Sprintf("Destroy of VM %d", vmid), Detail: note.Text})
 	}
 	var left *tx.LeftError
 	if errors.As(err, &left) {
@@ -115,7 +115,7 @@ func report(vmid int, notes []string, err error) ([]tx.Residue, []guest.Warning,
 
 // deleteUncommitted goes on with the rollback of a create that left something, under the proof that the create had.
 func (s *Remover) deleteUncommitted(ctx context.Context, r Request) ([]tx.Residue, []guest.Warning, error) {
-	notes, err := s.RemoveAll(ctx, targetsOf(r.Ref.Proof))
+	notes, err := s.RemoveAll(ctx, targetsOf(r.Ref.Proof, r.Left))
 	return report(r.Ref.VMID, notes, err)
 }
 
@@ -165,8 +165,9 @@ func (s *Remover) clearVolume(ctx context.Context, r Request, residue tx.Residue
 	return sweep.run(ctx)
 }
 
-// targetsOf are what is left of a create, to go on where its own rollback gave up.
-func targetsOf(p *guest.Proof) []Target {
+// targetsOf are what is left of a create, to go on where its own rollback gave up. Which volumes it has made, as far as it knew, are
+// those that are left.
+func targetsOf(p *guest.Proof, left []tx.Residue) []Target {
 	l := &job.Tasks{}
 	for _, upid := range p.Tasks {
 		l.Add(pve.UPID(upid))
@@ -175,10 +176,16 @@ func targetsOf(p *guest.Proof) []Target {
 		l.Guess(pve.UPID(upid))
 	}
 	var all []Target
-	stub := NewStub(p.Stub, l.UPIDs)
+	var known []string
+	for _, residue := range left {
+		if residue.Kind == "volume" {
+			known = append(known, residue.ID)
+		}
+	}
+	stub, made := NewStub(p.Stub, l.UPIDs), NewMade(known, nil)
 	for _, f := range p.RestoreFences() {
-		t := Target{VMID: p.VMID, Nodes: p.Nodes, Fence: f, Tasks: l, Stub: stub, Stamp: p.Stamp(), Owns: p.Identity.Proves, Managed: p.HA,
-			Pool: p.Pool}
+		t := Target{VMID: p.VMID, Nodes: p.Nodes, Fence: f, Tasks: l, Stub: stub, Stamp: p.Stamp(), Owns: p.Identity.Proves,
+			Managed: p.HA, Pool: p.Pool, Made: made}
 		if p.Lost {
 			t.Lost = &job.Lost{}
 		}

@@ -148,7 +148,7 @@ func (r *removal) deleteGuest(ctx context.Context, whole claim) error {
 		r.ended[r.destroyed] = cleanedUp
 	}
 	if stayed := r.readDestroyLog(result.Log); result.Warnings > len(stayed) {
-		r.notes = append(r.notes, "PVE removed it with warnings:\n"+strings.Join(result.Log, "\n"))
+		r.notes = append(r.notes, Note{Text: "PVE removed it with warnings:\n" + strings.Join(result.Log, "\n")})
 	}
 	if len(r.Fence.Blind) > 0 && r.Fence.Only != nil {
 		r.readUnseen(ctx)

@@ -47,7 +47,7 @@ func (r *removal) freeAll(ctx context.Context, node string) {
 	for _, v := range r.left {
 		_ = r.free(ctx, r.ours(node), v) // the next look tells
 	}
-	if now, err := r.Fence.OwnVolumes(ctx, r.s.guests); err == nil {
+	if now, err := r.listOwn(ctx); err == nil {
 		r.left = now
 	}
 }
@@ -145,7 +145,7 @@ func (r *removal) leaveToStranger(ctx context.Context, node string, config map[s
 	if err := r.forgetUsed(ctx, config); err != nil {
 		return false, err
 	}
-	r.notes = append(r.notes, fmt.Sprintf("VM %d on node %s is somebody else's now; it was not touched", r.VMID, node))
+	r.notes = append(r.notes, Note{Text: fmt.Sprintf("VM %d on node %s is somebody else's now; it was not touched", r.VMID, node)})
 	if len(r.left) > 0 && r.blocked == nil {
 		r.blocked = fmt.Errorf("VM %d is somebody else's now", r.VMID)
 	}
@@ -172,7 +172,7 @@ func (r *removal) forgetUsed(ctx context.Context, config map[string]string) erro
 	if len(r.left) == 0 {
 		return nil
 	}
-	now, err := r.Fence.OwnVolumes(ctx, r.s.guests)
+	now, err := r.listOwn(ctx)
 	if err == nil {
 		r.left = slices.DeleteFunc(r.left, func(v string) bool { return !slices.Contains(now, v) || guest.Uses(config, v) })
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -23,7 +24,7 @@ func (s *Remover) Remove(ctx context.Context, t Target) error {
 
 // RemoveAll takes a VM of ours away whose volumes may be on two nodes, in the order given: the first goes with the VM.
 // notes is what people should know although nothing may be left.
-func (s *Remover) RemoveAll(ctx context.Context, targets []Target) (notes []string, err error) {
+func (s *Remover) RemoveAll(ctx context.Context, targets []Target) (notes []Note, err error) {
 	var left []tx.Residue
 	var failed, vague error
 	for _, t := range targets {
@@ -63,13 +64,17 @@ func (r *removal) run(ctx context.Context) error {
 	r.awaitLost(ctx)
 	r.checkSight(ctx)
 	err := r.work(ctx)
-	r.notes = append(r.notes, r.Fence.Notes()...)
+	for _, text := range r.Fence.Notes() {
+		r.notes = append(r.notes, Note{Text: text, Doubt: true})
+	}
+	r.noteUnproven()
 	return err
 }
 
 func (r *removal) work(ctx context.Context) error {
 	var failed error
 	q := r.s.jobs.Queue(r.Fence.Node, r.VMID)
+	began := r.s.clock.Now()
 	for attempt, failures := 0, 0; attempt < passes && failures < 5; attempt++ {
 		clean, err := r.pass(ctx)
 		if clean {
@@ -87,11 +92,22 @@ func (r *removal) work(ctx context.Context) error {
 			break
 		}
 		failures++
+		if isAway(err) && !r.committed && r.s.clock.Now().Sub(began) < away {
+			attempt--
+			failures = min(failures, 4)
+		}
 		if r.blocked != nil || r.s.jobs.Pause(ctx, failures) != nil {
 			break
 		}
 	}
 	return r.lastLook(ctx, failed)
+}
+
+// away is how long a rollback waits for a node that does not answer: nobody else takes back what was made there.
+const away = 2 * time.Minute
+
+func isAway(err error) bool {
+	return pve.IsKind(err, pve.Unavailable) || pve.IsKind(err, pve.Ambiguous)
 }
 
 // pass looks and does one thing. It is clean when there is nothing of ours any more.
@@ -120,7 +136,7 @@ func (r *removal) pass(ctx context.Context) (clean bool, err error) {
 func (r *removal) look(ctx context.Context) (found sighting, err error) {
 	var volumes []string
 	find := func(ctx context.Context) (err error) { found, err = r.find(ctx, r.how); return err }
-	list := func(ctx context.Context) (err error) { volumes, err = r.Fence.OwnVolumes(ctx, r.s.guests); return err }
+	list := func(ctx context.Context) (err error) { volumes, err = r.listOwn(ctx); return err }
 	if r.gone {
 		var listErr error
 		err = together(ctx, find, func(ctx context.Context) error { listErr = list(ctx); return nil })
@@ -142,6 +158,9 @@ func (r *removal) look(ctx context.Context) (found sighting, err error) {
 			return found, nil
 		}
 	}
+	if found.owner == guest.Nobody && r.lastDestroy() == "" {
+		r.Made.forgetNamed()
+	}
 	err = list(ctx)
 	r.left = volumes
 	return found, err
@@ -154,8 +173,9 @@ func (r *removal) lastLook(ctx context.Context, failed error) error {
 		defer cancel()
 		ctx = late
 	}
+	r.noteEnds(ctx) // where the node was away before
 	found, err := r.find(ctx, r.worst())
-	volumes, listErr := r.Fence.OwnVolumes(ctx, r.s.guests)
+	volumes, listErr := r.listOwn(ctx)
 	r.partly = err != nil || listErr != nil
 	switch {
 	case found.owner == guest.Stranger:

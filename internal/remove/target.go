@@ -32,6 +32,8 @@ type Target struct {
 	Managed bool
 	// Stub is what killed tasks of ours have left.
 	Stub *Stub
+	// Made tells the volumes of a create from others that are new; nil: whatever the fence calls ours is.
+	Made *Made
 }
 
 // Stub is what a killed task of ours has left of a configuration, which nothing marks: it is ours only while it is as it was seen
@@ -108,7 +110,8 @@ type removal struct {
 	gone       bool              // and we have made nothing in its place
 	explained  pve.UPID          // the destroy whose log was read for what is left
 	left       []string          // volumes of ours that are there
-	notes      []string          // what people should know although nothing is left
+	unproven   []string          // volumes that are new, and of which nothing shows that they are ours
+	notes      []Note
 }
 
 // sighting is a configuration that has the id, and whose it is.
@@ -143,6 +146,7 @@ func (r *removal) judge(node string, config pve.GuestConfig, how ending) (sighti
 	}
 	r.looked = true
 	if mine {
+		r.Made.addNamed(ownVolumes(r.VMID, values))
 		return sighting{node, config, guest.Ours}, nil
 	}
 	return sighting{node, config, guest.Stranger}, nil

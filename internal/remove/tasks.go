@@ -28,9 +28,9 @@ func (r *removal) awaitLost(ctx context.Context) {
 			return
 		}
 	}
-	r.notes = append(r.notes, fmt.Sprintf("The answer to the request that was to make VM %d was lost, and nothing of it was found. "+
-		"Should the VM appear after all, its description names transaction %s, and the next create with its id or name removes it", r.VMID,
-		r.Stamp.TX))
+	r.notes = append(r.notes, Note{Doubt: true, Text: fmt.Sprintf("The answer to the request that was to make VM %d was lost, "+
+		"and nothing of it was found. Should the VM appear after all, its description names transaction %s, "+
+		"and the next create with its id or name removes it", r.VMID, r.Stamp.TX)})
 }
 
 // endTasks stops our tasks that still run and awaits their end, and tells the gravest.
@@ -46,12 +46,29 @@ func (r *removal) endTasks(ctx context.Context) (ending, error) {
 	return r.worst(), nil
 }
 
+// worst is the gravest end of our tasks. How one ended that could not be looked at is not known.
 func (r *removal) worst() ending {
 	worst := cleanedUp
-	for _, how := range r.ended {
-		worst = max(worst, how)
+	for _, upid := range r.Tasks.UPIDs {
+		if how, known := r.ended[upid]; known {
+			worst = max(worst, how)
+		} else {
+			worst = max(worst, unknownEnd)
+		}
 	}
 	return worst
+}
+
+// noteEnds notes how those of our tasks have ended of which that is not known yet.
+func (r *removal) noteEnds(ctx context.Context) {
+	for _, upid := range r.Tasks.UPIDs {
+		if _, known := r.ended[upid]; known {
+			continue
+		}
+		if status, err := r.s.api.TaskStatus(ctx, upid); err == nil && !status.Running {
+			_ = r.noteEnd(upid, status, nil) // which fails only where the status is not known
+		}
+	}
 }
 
 // endTask sees to it that a task is over, and notes how. One that a search took for ours is awaited, not stopped.
@@ -93,11 +110,7 @@ func (r *removal) noteEnd(upid pve.UPID, status pve.TaskStatus, err error) error
 // still the same.
 func (s *Remover) NoteStub(ctx context.Context, t Target) {
 	r := &removal{s: s, Target: t, ended: map[pve.UPID]ending{}}
-	for _, upid := range t.Tasks.UPIDs {
-		if status, err := s.api.TaskStatus(ctx, upid); err == nil && !status.Running {
-			_ = r.noteEnd(upid, status, nil) // which fails only where the status is not known
-		}
-	}
+	r.noteEnds(ctx)
 	if r.justKilled {
 		_, _ = r.find(ctx, killed) // what cannot be seen is not known again
 	}

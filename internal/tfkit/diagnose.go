@@ -38,6 +38,8 @@ type Attempt struct {
 	Secrets []string
 	// Kept: a failed create left its VM on purpose (on_failure = "keep").
 	Kept bool
+	// Doubt: nothing is known to be left of a failed create, and yet not all could be looked at.
+	Doubt bool
 }
 
 // Diagnose turns an error into diagnostics: one per cause, on the attribute that it belongs to, with PVE's words, the
@@ -48,7 +50,7 @@ func Diagnose(a Attempt, err error) diag.Diagnostics {
 	}
 	var failed *tx.Error
 	if errors.As(err, &failed) {
-		return a.diagnose(failed.Err, failed.Step, afterFailure(a.Kept, failed))
+		return a.diagnose(failed.Err, failed.Step, afterFailure(a.Kept, a.Doubt, failed))
 	}
 	return a.diagnose(err, "", "")
 }

@@ -45,6 +45,8 @@ func diagnoses() map[string]struct {
 	create := Attempt{Verb: "create", Thing: "VM 101 on pve1", At: places{}, As: "terraform@pve!prov"}
 	kept := create
 	kept.Kept = true
+	doubt := create
+	doubt.Doubt = true
 	secret := create
 	secret.Secrets = []string{"hunter2"}
 	step := "create VM 101 on node pve1"
@@ -80,7 +82,8 @@ func diagnoses() map[string]struct {
 		"12 the answer lost":   {create, &pve.Error{Op: step, Kind: pve.Ambiguous, Message: "connection reset"}},
 		"14 worker killed": {create, &tx.Error{Step: step, Err: &pve.TaskError{Op: "task qmcreate", UPID: "UPID:x",
 			ExitStatus: "unexpected status", Kind: pve.Ambiguous}}},
-		"13 locked": {create, &pve.Error{Op: step, Status: 500, Kind: pve.Locked, Message: "VM is locked (backup)"}},
+		"15 not all could be told": {doubt, &tx.Error{Step: step, Err: task}},
+		"13 locked":                {create, &pve.Error{Op: step, Status: 500, Kind: pve.Locked, Message: "VM is locked (backup)"}},
 	}
 }
 

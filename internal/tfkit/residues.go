@@ -31,11 +31,14 @@ func ListResidues(left []tx.Residue) string {
 }
 
 // afterFailure says what a failed transaction left, and what to do about it.
-func afterFailure(kept bool, failed *tx.Error) string {
+func afterFailure(kept, doubt bool, failed *tx.Error) string {
 	switch {
 	case kept:
 		return "What was made so far stays on the server, since on_failure is \"keep\". " +
 			"The VM is in state and tainted: the next apply replaces it."
+	case len(failed.Left)+len(failed.Undo) == 0 && doubt:
+		return "Everything that was found, and is known to be its own, was removed again. A warning says what could not be looked at, " +
+			"or told, and nothing is in state. The next apply starts anew."
 	case len(failed.Left)+len(failed.Undo) == 0:
 		return "Everything that had been made was removed again: nothing is left on the server, " +
 			"and nothing is in state. The next apply starts anew."

@@ -44,7 +44,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	request.Range = r.Session.Range
 	made, err := r.machines.Create(ctx, request)
 
-	attempt.Kept = request.OnFailure == create.Keep && made.Guest.VMID != 0
+	attempt.Kept, attempt.Doubt = request.OnFailure == create.Keep && made.Guest.VMID != 0, made.Doubt
 	if made.Guest.VMID != 0 {
 		attempt.Thing = thing(int64(made.Guest.VMID), "", made.Guest.Node)
 	}
