@@ -26,7 +26,7 @@ func effectivePermissions(r *Request) (any, error) {
 	paths := defaultPaths(r.W)
 	asked := r.Params["path"] != ""
 	if asked {
-		paths = []string{normalize(r.Params["path"])}
+		paths = []string{r.Params["path"]} // the answer names it as the question did
 	}
 	out := map[string]any{}
 	for _, path := range paths {

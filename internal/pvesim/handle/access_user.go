@@ -98,6 +98,9 @@ func deleteUser(r *Request) (any, error) {
 		return nil, Die("delete user failed: %s", flatten(err))
 	}
 	delete(r.W.Users, u.ID)
+	if u.ID == rootUser { // whoever reads the file puts him there again (AccessControl.pm, userconfig_force_defaults)
+		r.W.Users[rootUser] = &state.User{ID: rootUser, Password: u.Password}
+	}
 	of := func(id string) bool { return id == u.ID || strings.HasPrefix(id, u.ID+"!") }
 	maps.DeleteFunc(r.W.Tokens, func(id string, _ *state.Token) bool { return of(id) })
 	r.W.ACL = slices.DeleteFunc(r.W.ACL, func(e state.ACLEntry) bool { return of(e.Subject) })

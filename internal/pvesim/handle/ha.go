@@ -28,17 +28,30 @@ func haRoutes() Routes {
 	}
 }
 
-// sid is the service id of the path or body: "vm:100", or a bare VMID whose guest tells the type (pve-ha-manager Tools.pm).
-func (r *Request) sid() string {
+// sid is the service id of the path or body: "vm:100", or a bare VMID whose guest tells the type (pve-ha-manager HA/Config.pm,
+// parse_sid).
+func (r *Request) sid() (string, error) {
 	sid := r.Params["sid"]
 	id, err := strconv.Atoi(sid)
 	if err != nil {
-		return sid
+		return sid, nil
 	}
 	if g := r.W.Guests[id]; g != nil {
-		return haType(g) + ":" + sid
+		return haType(g) + ":" + sid, nil
 	}
-	return "vm:" + sid
+	return "", Die("unable do detect SID from VMID - VM/CT %s does not exist", sid)
+}
+
+// service is the resource that the path names.
+func (r *Request) service() (*state.HAResource, error) {
+	sid, err := r.sid()
+	if err != nil {
+		return nil, err
+	}
+	if h := r.W.HA[sid]; h != nil {
+		return h, nil
+	}
+	return nil, Die("no such resource '%s'", sid)
 }
 
 func describeHA(w *state.World, h *state.HAResource) map[string]any {
@@ -95,22 +108,45 @@ func listHA(r *Request) (any, error) {
 }
 
 func createHA(r *Request) (any, error) {
-	sid := r.sid()
-	if r.W.HA[sid] != nil {
-		return nil, Die("create resource failed: resource ID '%s' already defined", sid)
-	}
-	typ, id, _ := strings.Cut(sid, ":")
-	if g := r.W.Guests[number(id)]; g == nil || haType(g) != typ {
-		return nil, Die("resource '%s' does not exist in cluster", sid)
+	sid, err := r.sid()
+	if err != nil {
+		return nil, err
 	}
 	if err := r.checkHAGroup(); err != nil {
 		return nil, err
+	}
+	if err := r.checkService(sid); err != nil {
+		return nil, err
+	}
+	if r.W.HA[sid] != nil {
+		return nil, Die("create resource failed: resource ID '%s' already defined", sid)
 	}
 	h := &state.HAResource{SID: sid, State: haState(r.Params["state"]), Group: r.Params["group"]}
 	r.setHAOptions(h)
 	r.W.HA[sid] = h
 	r.Server.round(sid)
 	return nil, nil
+}
+
+// checkService asks whether there is a guest with the id; that it is of the type is asked by newer ones only (HA/Resources/PVEVM.pm and
+// PVECT.pm, verify_name and exists).
+func (r *Request) checkService(sid string) error {
+	typ, id, _ := strings.Cut(sid, ":")
+	kind, ok := map[string]string{"vm": "a VM", "ct": "a container"}[typ]
+	if !ok {
+		return Die("unknown section type '%s'", typ)
+	}
+	if n, err := strconv.Atoi(id); err != nil || n < 10 {
+		return Die("invalid VMID")
+	}
+	g := r.W.Guests[number(id)]
+	switch {
+	case g == nil:
+		return Die("resource '%s' does not exist in cluster", sid)
+	case haType(g) != typ && r.W.Has(state.HAChecksType):
+		return Die("resource '%s' - guest with ID %s is not %s", sid, id, kind)
+	}
+	return nil
 }
 
 // haState is the requested state as it is stored: "enabled" is the old word for started.
@@ -122,17 +158,17 @@ func haState(s string) string {
 }
 
 func readHA(r *Request) (any, error) {
-	h := r.W.HA[r.sid()]
-	if h == nil {
-		return nil, Die("no such resource '%s'", r.sid())
+	h, err := r.service()
+	if err != nil {
+		return nil, err
 	}
 	return describeHA(r.W, h), nil
 }
 
 func updateHA(r *Request) (any, error) {
-	h := r.W.HA[r.sid()]
-	if h == nil {
-		return nil, Die("no such resource '%s'", r.sid())
+	h, err := r.service()
+	if err != nil {
+		return nil, err
 	}
 	if err := r.checkHAGroup(); err != nil {
 		return nil, err
@@ -166,7 +202,10 @@ func updateHA(r *Request) (any, error) {
 }
 
 func deleteHA(r *Request) (any, error) {
-	sid := r.sid()
+	sid, err := r.sid()
+	if err != nil {
+		return nil, err
+	}
 	if r.W.HA[sid] == nil {
 		return nil, Die("cannot delete service '%s', not HA managed!", sid)
 	}
@@ -198,9 +237,13 @@ func haStatus(r *Request) (any, error) {
 // ones answer what was asked for.
 func moveHA(verb string) Func {
 	return func(r *Request) (any, error) {
-		h := r.W.HA[r.sid()]
+		sid, err := r.sid()
+		if err != nil {
+			return nil, err
+		}
+		h := r.W.HA[sid]
 		if h == nil || h.State == "ignored" {
-			return nil, Die("resource '%s' is not HA managed", r.sid())
+			return nil, Die("resource '%s' is not HA managed", sid)
 		}
 		if h.Failed {
 			return nil, Die("service '%s' in error state, must be disabled and fixed first", h.SID)

@@ -31,7 +31,7 @@ func (s *Server) look(sid string) {
 	w := s.world
 	kind, id, _ := strings.Cut(sid, ":")
 	h, g := w.HA[sid], w.Guests[number(id)]
-	if h == nil || g == nil || kind != "vm" || h.Busy != "" || h.State == "ignored" || g.IsTemplate() {
+	if h == nil || g == nil || kind != "vm" || haType(g) != kind || h.Busy != "" || h.State == "ignored" || g.IsTemplate() {
 		return
 	}
 	if !w.Nodes[g.Node].Online {

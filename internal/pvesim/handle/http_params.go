@@ -101,8 +101,10 @@ func (q *httpRequest) params(limit int64, isUpload bool) (params map[string]stri
 		switch {
 		case q.tooLarge || int64(len(q.body)) > limit && !isUpload:
 			return query, nil, plainError(501, "for data too large")
-		case isUpload && kind == "multipart/form-data":
+		case isUpload && kind == "multipart/form-data" && attributes["boundary"] != "":
 			up = readUpload(params, q.body, attributes["boundary"])
+		case isUpload: // AnyEvent.pm, authenticate_and_handle_request dies
+			return query, nil, plainError(500, "upload 'Content-Type '"+q.header["content-type"]+"' not implemented")
 		case kind == "application/json":
 			if err := decodeJSON(params, q.body); err != nil {
 				return query, nil, plainError(500, err.Error())
@@ -110,7 +112,7 @@ func (q *httpRequest) params(limit int64, isUpload bool) (params map[string]stri
 		case kind == "" || kind == "application/x-www-form-urlencoded":
 			decodeForm(params, string(q.body))
 		default:
-			return query, nil, plainError(506, "upload 'Content-Type "+q.header["content-type"]+"' not implemented")
+			return query, nil, plainError(506, "upload 'Content-Type '"+q.header["content-type"]+"' not implemented")
 		}
 	}
 	for key, value := range query {

@@ -89,6 +89,9 @@ func (r *Request) describePool(id string) (map[string]any, error) {
 
 func createPool(r *Request) (any, error) {
 	id := r.Params["poolid"]
+	if strings.Contains(id, "/") && !r.W.Has(state.NestedPools) {
+		return nil, Invalid("poolid", "invalid format - pool name '"+id+"' contains invalid characters\n")
+	}
 	if r.W.Pools[id] != nil {
 		return nil, Die("create pool failed: pool '%s' already exists", id)
 	}

@@ -17,7 +17,7 @@ func validMachine(machine string) error {
 }
 
 // pinned is the machine of a guest with the present version, if its ostype is a Windows and it names none (Machine.pm,
-// check_and_pin_machine_string). The log says so.
+// check_and_pin_machine_string). The log of newer ones says so.
 func (p process) pinned(machine, ostype string) (string, error) {
 	if err := validMachine(machine); err != nil {
 		return "", err
@@ -28,7 +28,9 @@ func (p process) pinned(machine, ostype string) (string, error) {
 		return machine, nil
 	}
 	typ := base + "-" + p.W.MachineVersion()
-	p.logf("pinning machine type to '%s' for Windows guest OS", typ)
+	if p.W.Has(state.PinIsLogged) {
+		p.logf("pinning machine type to '%s' for Windows guest OS", typ)
+	}
 	further := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(machine, "type="), kind), ",")
 	return strings.TrimSuffix(typ+","+further, ","), nil
 }

@@ -9,10 +9,15 @@ import (
 )
 
 func qemuStart(r *Request) (any, error) {
-	skiplock, err := r.skiplock()
-	if err != nil {
-		return nil, err
+	for _, k := range []string{"stateuri", "skiplock", "migratedfrom", "migration_type", "migration_network", "targetstorage", "force-cpu"} {
+		if v := r.Params[k]; v != "" && v != "0" && !r.Auth.IsRoot() { // API2/Qemu.pm, vm_start
+			return nil, Invalid(k, "Only root may use this option.")
+		}
 	}
+	if r.Params["targetstorage"] != "" && r.Params["migratedfrom"] == "" {
+		return nil, Invalid("targetstorage", "targetstorage can only by used with migratedfrom.")
+	}
+	skiplock := r.flag("skiplock")
 	if r.managed() != nil {
 		return r.askManager("hastart", "Requesting HA start for VM "+itoa(r.vmid()), func(h *state.HAResource) error {
 			h.State = "started"

@@ -157,6 +157,26 @@ func rename(r *Route, parts []string) (*Route, map[string]string, bool) {
 	return r, vars, true
 }
 
+// Routes are all routes of the release.
+func (s *Set) Routes() []*Route {
+	var all []*Route
+	var walk func(*node)
+	walk = func(n *node) {
+		if n == nil {
+			return
+		}
+		for _, method := range sortedKeys(n.methods) {
+			all = append(all, n.methods[method])
+		}
+		for _, segment := range sortedKeys(n.literal) {
+			walk(n.literal[segment])
+		}
+		walk(n.child)
+	}
+	walk(s.root)
+	return all
+}
+
 // Validate checks the parameters of a request against the rule and returns PVE's errors{} map, nil if there is nothing to
 // say. vars are the path variables from Set.Route; params those of query and body, which may repeat a path variable with
 // the same value. A parameter given several times is passed as its values joined by NUL. Like PVE it reports all bad

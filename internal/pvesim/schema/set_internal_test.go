@@ -23,7 +23,7 @@ func TestFormatsInReach(t *testing.T) {
 			visit(where+"."+key, sub)
 		}
 	}
-	for _, r := range set.routes() {
+	for _, r := range set.Routes() {
 		for _, area := range []string{
 			"/nodes/{node}/qemu", "/nodes/{node}/storage", "/nodes/{node}/tasks", "/nodes/{node}/status", "/pools", "/version",
 			"/cluster/resources", "/cluster/nextid", "/cluster/tasks", "/cluster/status", "/cluster/ha/resources", "/access/users",
@@ -49,7 +49,7 @@ func TestFormatsInReach(t *testing.T) {
 // TestTemplates: every template leads to its own route, whatever the variables are, and declares its variables.
 func TestTemplates(t *testing.T) {
 	set := Load()
-	all := set.routes()
+	all := set.Routes()
 	if len(all) != 607 { // 606 in the description and the root
 		t.Errorf("%d routes", len(all))
 	}
@@ -79,24 +79,4 @@ func TestTemplates(t *testing.T) {
 			}
 		}
 	}
-}
-
-// routes lists all routes of the tree.
-func (s *Set) routes() []*Route {
-	var out []*Route
-	var walk func(*node)
-	walk = func(n *node) {
-		if n == nil {
-			return
-		}
-		for _, method := range sortedKeys(n.methods) {
-			out = append(out, n.methods[method])
-		}
-		for _, segment := range sortedKeys(n.literal) {
-			walk(n.literal[segment])
-		}
-		walk(n.child)
-	}
-	walk(s.root)
-	return out
 }

@@ -68,7 +68,7 @@ func (f *file) adapt(version string, formats map[string]map[string]*Param) {
 	}
 }
 
-// add makes a route with what another one has.
+// add makes a route with what another one has. The variables of its path are texts where params say nothing else.
 func (f *file) add(place, like string, params map[string]*Param) {
 	for _, r := range f.Routes {
 		if r.Method+" "+r.Path != like {
@@ -76,9 +76,17 @@ func (f *file) add(place, like string, params map[string]*Param) {
 		}
 		r.Method, r.Path, _ = strings.Cut(place, " ")
 		r.Params = map[string]int{}
-		for name, p := range params {
+		param := func(name string, p *Param) {
 			f.Params = append(f.Params, p)
 			r.Params[name] = len(f.Params) - 1
+		}
+		for _, segment := range segments(r.Path) {
+			if name, ok := variable(segment); ok {
+				param(name, &Param{Type: "string"})
+			}
+		}
+		for name, p := range params {
+			param(name, p)
 		}
 		f.Routes = append(f.Routes, r)
 		return

@@ -10,6 +10,7 @@ var (
 
 	CreateStartNeedsPower   = Fact{Package: "qemu-server", Since: "9.1.10", Source: "API2/Qemu.pm, create_vm (5086f472)"}
 	RollbackStartNeedsPower = Fact{Package: "qemu-server", Since: "9.1.10", Source: "API2/Qemu.pm, rollback (7ba9640b)"}
+	PinIsLogged             = Fact{Package: "qemu-server", Since: "8.3.4", Source: "QemuServer/Machine.pm, pinning (55b277d2)"}
 	PinsMachineOnUpdate     = Fact{Package: "qemu-server", Since: "8.3.4", Source: "API2/Qemu.pm, update_vm_api (7a9570f3)"}
 )
 
@@ -31,6 +32,7 @@ var (
 	AccessNetwork   = Fact{Package: "pve-access-control", Since: "8.1.2", Source: "PVE/AccessControl.pm, Sys.AccessNetwork (36c1814)"}
 	AgentPrivileges = Fact{Package: "pve-access-control", Since: "9.0.2",
 		Source: "PVE/AccessControl.pm, VM.GuestAgent.* (922f710) for VM.Monitor (0706945)"}
+	NestedPools        = Fact{Package: "pve-access-control", Since: "8.0.7", Source: "PVE/AccessControl.pm, verify_poolname (e7224f6)"}
 	ReplicatePrivilege = Fact{Package: "pve-access-control", Since: "9.0.3", Source: "PVE/AccessControl.pm, VM.Replicate (5f7544f)"}
 )
 
@@ -44,5 +46,6 @@ var (
 	MigrateTellsHA       = Fact{Package: "qemu-server", Since: "9.0.14", Source: "PVE/API2/Qemu.pm, migrate_vm_precondition (96607104)"}
 	MigrateTellsVMState  = Fact{Package: "qemu-server", Since: "9.0.10", Source: "PVE/API2/Qemu.pm, migrate_vm_precondition (dc76a590)"}
 	GroupsAreRules       = Fact{Package: "pve-ha-manager", Since: "5.0.2", Source: "PVE/API2/HA/Groups.pm, index (0533db0, 1bc1db5)"}
+	HAChecksType         = Fact{Package: "pve-ha-manager", Since: "5.1.1", Source: "PVE/HA/Resources/PVEVM.pm and PVECT.pm, exists (18b3b09)"}
 	MoveAnswersRequested = Fact{Package: "pve-ha-manager", Since: "5.0.3", Source: "PVE/API2/HA/Resources.pm, migrate (47340b1)"}
 )
