@@ -1,6 +1,7 @@
 package create
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,31 @@ func TestFound04AStampIsNoProof(t *testing.T) {
 			if b.vms()[900]["name"] != "web" || len(b.sim.PowerOffs()) > 0 {
 				t.Errorf("%s, vmid %d: VM 900 was taken away, or switched off", what, vmid)
 			}
+		}
+	}
+}
+
+// TestFound04ARollbackIsSeenWithoutItsSnapshot: who rolls a VM back and deletes the snapshot leaves no trace of it but the task.
+func TestFound04ARollbackIsSeenWithoutItsSnapshot(t *testing.T) {
+	name, size := "web", int64(1<<30)
+	for _, vmid := range []int{0, 900} {
+		b := newBench(t, ticket)
+		stamped(t, b, func(*state.Guest) {})
+		b.change(func(w *state.World) {
+			for typ, ago := range map[string]time.Duration{"qmcreate": 2 * time.Hour, "qmsnapshot": 119 * time.Minute, "qmrollback": 2 * time.Minute, "qmdelsnapshot": time.Minute} {
+				at := w.Clock.Now().Add(-ago)
+				upid := fmt.Sprintf("UPID:pve1:00001000:00002000:%08X:%s:900:somebody@pve:", at.Unix(), typ)
+				w.Tasks[upid] = &state.Task{UPID: upid, Node: "pve1", Type: typ, ID: "900", User: "somebody@pve", Start: at, End: at, ExitStatus: "OK"}
+			}
+		})
+		r := Request{Node: "pve1", VMID: vmid, Spec: vm.Spec{Name: &name, Disks: map[string]vm.Disk{"scsi0": {Storage: "local-zfs", Size: &size}}}}
+		created, err := b.Create(t.Context(), r)
+		said := fmt.Sprint(err, created.Warnings)
+		if !strings.Contains(said, "task qmrollback of somebody@pve") || !strings.Contains(said, "was not touched") || (err != nil) != (vmid != 0) {
+			t.Errorf("vmid %d: %s", vmid, said)
+		}
+		if b.vms()[900]["name"] != "web" || len(b.sim.PowerOffs()) > 0 {
+			t.Errorf("vmid %d: VM 900 was taken away, or switched off", vmid)
 		}
 	}
 }

@@ -60,6 +60,11 @@ func TestWhyComplete(t *testing.T) {
 			w.done("qmcreate", "400", time.Hour)
 			w.done("qmrestore", "400", time.Minute)
 		}, why: "task qmrestore of somebody@pve"},
+		"rolled back since, and the snapshot deleted": {happens: func(w *world) {
+			w.done("qmcreate", "400", time.Hour)
+			w.done("qmrollback", "400", 2*time.Minute)
+			w.done("qmdelsnapshot", "400", time.Minute)
+		}, why: "task qmrollback of somebody@pve"},
 		"made again since": {happens: func(w *world) {
 			w.done("qmrestore", "400", time.Hour)
 			w.done("qmcreate", "400", time.Minute)

@@ -193,13 +193,13 @@ func (c *Client) IsFreeID(ctx context.Context, vmid int) (bool, error) {
 type Version struct {
 	// Version is "8.4.1", Release "8.4", RepoID a hash.
 	Version, Release, RepoID string
-	// Major and Minor are the first two numbers of Version, 0 when there are none.
-	Major, Minor int
+	// Major, Minor and Patch are the first numbers of Version, 0 when there are none.
+	Major, Minor, Patch int
 }
 
-// AtLeast tells whether the version is that or newer.
-func (v Version) AtLeast(major, minor int) bool {
-	return v.Major > major || v.Major == major && v.Minor >= minor
+// AtLeast tells whether the version is that or newer: a major number, or more of them.
+func (v Version) AtLeast(numbers ...int) bool {
+	return slices.Compare([]int{v.Major, v.Minor, v.Patch}, numbers) >= 0
 }
 
 type versionWire struct {
@@ -220,6 +220,9 @@ func (w versionWire) version() Version {
 	}
 	if len(parts) > 1 {
 		v.Minor, _ = strconv.Atoi(parts[1])
+	}
+	if len(parts) > 2 {
+		v.Patch, _ = strconv.Atoi(parts[2])
 	}
 	return v
 }

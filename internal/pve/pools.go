@@ -75,7 +75,8 @@ func (c *Client) updatePool(ctx context.Context, op, pool string, p Params) erro
 }
 
 // isOldPoolAPI tells whether a server refused the calls that take the pool's id as a parameter. They came with nested
-// pools in 8.1; before, the id stood in the path, where nested ones have no place. Either refusal comes before any effect.
+// pools in 8.1 (pve-manager 8.1.0, API2/Pool.pm, 4448f8d3); before, the id stood in the path, where nested ones have no place. Either
+// refusal comes before any effect.
 func isOldPoolAPI(err error, id string) bool {
 	if strings.Contains(id, "/") {
 		return false

@@ -16,32 +16,52 @@ type capability struct {
 	name         string
 	major, minor int
 	what         string
+	source       string // the package with its version; the place in its source, and the commit
 }
 
-// capabilities are what follows from the version of a node; releases by the changelogs of qemu-server, pve-storage and
-// pve-manager. A feature can be there earlier on an updated node of the release before.
+// capabilities are what follows from the version of a node. A feature can be there earlier on an updated node of the release before.
 func capabilities() []capability {
 	return []capability{
-		{"download_url", 7, 0, "The node downloads images itself (`download-url`)."},
-		{"import_from", 7, 2, "Disks can be imported from a volume when they are made (`import-from`)."},
-		{"cloud_init_upgrade", 8, 0, "`ciupgrade`."},
-		{"resource_mappings", 8, 0, "PCI and USB devices by mapping."},
-		{"sdn_permissions", 8, 0, "Bridges are subject to `SDN.Use`."},
-		{"memory_property_string", 8, 1, "`memory` is a property string."},
-		{"nested_pools", 8, 1, "Resource pools in pools."},
-		{"esxi_import", 8, 2, "Storages of type ESXi."},
-		{"overrule_shutdown", 8, 2, "A stop can take the place of a shutdown that hangs."},
-		{"import_content", 8, 3, "Storages with content `import` (OVA)."},
-		{"amd_sev", 8, 3, "`amd-sev`."},
-		{"node_ha_state", 8, 3, "The maintenance state of nodes is in the cluster's listing."},
-		{"import_disk_images", 8, 4, "`import` takes qcow2, raw and vmdk images."},
-		{"message_body", 8, 4, "Errors have a `message` in the body."},
-		{"virtiofs", 8, 4, "`virtiofs`."},
-		{"guest_agent_privileges", 9, 0, "`VM.GuestAgent.*` take the place of `VM.Monitor`."},
-		{"ha_rules", 9, 0, "HA rules take the place of HA groups."},
-		{"ha_managed_on_create", 9, 1, "`ha-managed` when a VM is made."},
-		{"allow_ksm", 9, 1, "`allow-ksm`."},
-		{"intel_tdx", 9, 1, "`intel-tdx`."},
+		{"download_url", 7, 0, "The node downloads images itself (`download-url`).",
+			"pve-storage 7.0-4: API2/Storage/Status.pm, download_url (837b194)"},
+		{"import_from", 7, 2, "Disks can be imported from a volume when they are made (`import-from`).",
+			"qemu-server 7.1-5: API2/Qemu.pm, create_disks (e6ac9fed)"},
+		{"cloud_init_upgrade", 8, 0, "`ciupgrade`.",
+			"qemu-server 8.0.2: QemuServer.pm, confdesc (efa3355d)"},
+		{"resource_mappings", 8, 0, "PCI and USB devices by mapping.",
+			"qemu-server 8.0.4: QemuServer/PCI.pm (9b71c34d)"},
+		{"sdn_permissions", 8, 0, "Bridges are subject to `SDN.Use`.",
+			"qemu-server 8.0.2: API2/Qemu.pm, check_bridge_access (9cfd06d9)"},
+		{"memory_property_string", 8, 1, "`memory` is a property string.",
+			"qemu-server 8.0.8: QemuServer/Memory.pm, memory (7f8c8087)"},
+		{"nested_pools", 8, 1, "Resource pools in pools.",
+			"pve-access-control 8.0.7: AccessControl.pm, verify_poolname (e7224f6)"},
+		{"esxi_import", 8, 2, "Storages of type ESXi.",
+			"pve-storage 8.1.1: Storage/ESXiPlugin.pm (a171036)"},
+		{"overrule_shutdown", 8, 2, "A stop can take the place of a shutdown that hangs.",
+			"qemu-server 8.1.2: API2/Qemu.pm, vm_stop (50b5893b)"},
+		{"import_content", 8, 3, "Storages with content `import` (OVA).",
+			"pve-storage 8.2.8: Storage/DirPlugin.pm, plugindata (d955a46)"},
+		{"amd_sev", 8, 3, "`amd-sev`.",
+			"qemu-server 8.2.7: QemuServer.pm, confdesc (5d7288a4)"},
+		{"node_ha_state", 8, 3, "The maintenance state of nodes is in the cluster's listing.",
+			"pve-manager 8.2.9: API2/Cluster.pm, resources (993d05ab)"},
+		{"import_disk_images", 8, 4, "`import` takes qcow2, raw and vmdk images.",
+			"pve-storage 8.3.6: API2/Storage/Status.pm, upload and download_url (76f695f)"},
+		{"message_body", 8, 4, "Errors have a `message` in the body.",
+			"pve-http-server 5.2.0: APIServer/AnyEvent.pm, error (9a2112e)"},
+		{"virtiofs", 8, 4, "`virtiofs`.",
+			"qemu-server 8.3.11: QemuServer/Virtiofs.pm (87b22e38)"},
+		{"guest_agent_privileges", 9, 0, "`VM.GuestAgent.*` take the place of `VM.Monitor`.",
+			"pve-access-control 9.0.2: AccessControl.pm, VM.GuestAgent.* (922f710)"},
+		{"ha_rules", 9, 0, "HA rules take the place of HA groups.",
+			"pve-ha-manager 5.0.2: API2/HA/Rules.pm (1bc1db5)"},
+		{"ha_managed_on_create", 9, 1, "`ha-managed` when a VM is made.",
+			"qemu-server 9.0.24: API2/Qemu.pm, create_vm (14823177)"},
+		{"allow_ksm", 9, 1, "`allow-ksm`.",
+			"qemu-server 9.0.27: QemuServer.pm, confdesc (ae91d137)"},
+		{"intel_tdx", 9, 1, "`intel-tdx`.",
+			"qemu-server 9.0.25: QemuServer/CPUConfig.pm, tdx_fmt (db96e126)"},
 	}
 }
 

@@ -21,13 +21,25 @@ type restriction struct {
 	unless string            // the one value that everybody may set
 	only   func(string) bool // the values that are root's; nil: all
 
-	major, minor int // first PVE release that has it; 0: all that the provider works with
-	removed      int // first PVE release that no longer has it; 0: none
+	since   since // the first server that has it; zero: all that the provider works with
+	removed since // the first that no longer has it; zero: none
 
 	privilege string // needed on the object
 	object    string // "%s" is the value
 
 	instead string // what to do instead
+}
+
+// since is from when on a server has something. A node is updated package by package, and says of pve-manager alone which it has: only
+// one that is older than the pve-manager of the day on which the package came out is certain to lack it. Any other is asked.
+type since struct {
+	manager [3]int // pve-manager of that day
+	release string // of Proxmox VE, that everybody has it in
+	source  string // the package with its version; the place in its source, and the commit
+}
+
+func from(major, minor, patch int, release, source string) since {
+	return since{[3]int{major, minor, patch}, release, source}
 }
 
 // restrictions are all attributes that not every identity may set or not every server has. The privileges VM.Config.* are
@@ -47,8 +59,9 @@ func restrictions() []restriction {
 		{at: "vmgenid", root: true, instead: "leave the attribute out: PVE gives every VM a generation id"},
 		{at: "spice_enhancements", root: true, instead: qm},
 		{at: "ivshmem", root: true, instead: qm},
-		{at: "amd_sev", root: true, major: 8, minor: 3, instead: qm},
-		{at: "intel_tdx", root: true, major: 9, minor: 1, instead: qm},
+		{at: "amd_sev", root: true, instead: qm, since: from(8, 2, 8, "8.3", "qemu-server 8.2.7: QemuServer.pm, confdesc (5d7288a4)")},
+		{at: "intel_tdx", root: true, instead: qm,
+			since: from(9, 0, 11, "9.1", "qemu-server 9.0.25: QemuServer/CPUConfig.pm, tdx_fmt (db96e126)")},
 		{at: "parallel.*", root: true, instead: qm},
 		{at: "serial.*.device", root: true, unless: "socket", instead: "use device = \"socket\", or " + qm},
 		{at: "usb.*.host", root: true, unless: "spice", instead: mapping},
@@ -57,23 +70,24 @@ func restrictions() []restriction {
 
 		{at: "disks.*.volume", root: true, only: vm.IsDevice, instead: "attach the device on the node with qm set and leave the slot out"},
 
-		{at: "vga.clipboard", major: 8, minor: 1},
-		{at: "machine_options.viommu", major: 8, minor: 2},
-		{at: "disks.*.vendor", major: 8, minor: 2},
-		{at: "disks.*.product", major: 8, minor: 2},
-		{at: "machine_options.enable_s3", major: 8, minor: 4},
-		{at: "machine_options.enable_s4", major: 8, minor: 4},
-		{at: "efi_disk.ms_cert", major: 8, minor: 4},
-		{at: "virtiofs.*", major: 8, minor: 4},
-		{at: "machine_options.aw_bits", major: 9, minor: 1},
-		{at: "memory.allow_ksm", major: 9, minor: 1},
-		{at: "cpu.guest_phys_bits", major: 9, minor: 1},
-		{at: "pci.*.driver", major: 9, minor: 1},
-		{at: "cpu.level", major: 9, minor: 2},
-		{at: "networks.*.host_tunnel", major: 9, minor: 2},
+		{at: "vga.clipboard", since: from(8, 0, 9, "8.1", "qemu-server 8.0.9: QemuServer.pm, vga_fmt (b62997a1)")},
+		{at: "machine_options.viommu", since: from(8, 1, 10, "8.2", "qemu-server 8.1.2: QemuServer.pm, machine_fmt (2db4c272)")},
+		{at: "disks.*.vendor", since: from(8, 1, 4, "8.2", "qemu-server 8.1.0: QemuServer/Drive.pm, scsi_fmt (d1feab4a)")},
+		{at: "disks.*.product", since: from(8, 1, 4, "8.2", "qemu-server 8.1.0: QemuServer/Drive.pm, scsi_fmt (d1feab4a)")},
+		{at: "machine_options.enable_s3", since: from(8, 3, 5, "8.4", "qemu-server 8.3.10: QemuServer/Machine.pm, machine_fmt (80ddee39)")},
+		{at: "machine_options.enable_s4", since: from(8, 3, 5, "8.4", "qemu-server 8.3.10: QemuServer/Machine.pm, machine_fmt (80ddee39)")},
+		{at: "efi_disk.ms_cert", since: from(8, 4, 17, "8.4", "qemu-server 8.4.6: QemuServer/Drive.pm, efidisk_fmt (733a8b7d)")},
+		{at: "virtiofs.*", since: from(8, 3, 5, "8.4", "qemu-server 8.3.11: QemuServer/Virtiofs.pm (87b22e38)")},
+		{at: "machine_options.aw_bits", since: from(9, 0, 9, "9.1", "qemu-server 9.0.21: QemuServer/Machine.pm, machine_fmt (dc52c006)")},
+		{at: "memory.allow_ksm", since: from(9, 0, 12, "9.1", "qemu-server 9.0.27: QemuServer.pm, confdesc (ae91d137)")},
+		{at: "cpu.guest_phys_bits", since: from(9, 0, 5, "9.1", "qemu-server 9.0.18: QemuServer/CPUConfig.pm, cpu_fmt (2f3c741b)")},
+		{at: "pci.*.driver", since: from(9, 0, 11, "9.1", "qemu-server 9.0.25: QemuServer/PCI.pm, hostpci_fmt (aa47045f)")},
+		{at: "cpu.level", since: from(9, 1, 15, "9.2", "qemu-server 9.1.14: QemuServer/CPUConfig.pm, cpu_fmt (82f0c412)")},
+		{at: "networks.*.host_tunnel", since: from(9, 2, 3, "9.2", "qemu-server 9.1.18: QemuServer/Network.pm, net_fmt (c180ff75)")},
 
-		{at: "ha.failback", major: 9},
-		{at: "ha.group", removed: 9, instead: "use an HA rule of the datacenter, which names the VM and its nodes"},
+		{at: "ha.failback", since: from(9, 0, 0, "9.0", "pve-ha-manager 5.0.2: HA/Resources.pm, failback (5c528dd)")},
+		{at: "ha.group", removed: from(9, 0, 0, "9", "pve-ha-manager 5.0.2: API2/HA/Groups.pm, index (0533db0, 1bc1db5)"),
+			instead: "use an HA rule of the datacenter, which names the VM and its nodes"},
 
 		{at: "ha", privilege: "Sys.Console", object: "/", instead: "leave ha out and manage HA elsewhere"},
 		{at: "startup", privilege: "Sys.Modify", object: "/", instead: "leave startup out: it changes what the node does, not only the VM"},
@@ -155,7 +169,7 @@ func (r restriction) everybodyMaySet(v tftypes.Value) bool {
 
 // checkVersion refuses what the release of the server does not have. One that does not tell is left to refuse it itself.
 func (p *planning) checkVersion(ctx context.Context, rule restriction, dotted string) {
-	if rule.major == 0 && rule.removed == 0 {
+	if rule.since.release == "" && rule.removed.release == "" {
 		return
 	}
 	api := p.r.Session.API
@@ -163,13 +177,13 @@ func (p *planning) checkVersion(ctx context.Context, rule restriction, dotted st
 	if err != nil || v.Major == 0 {
 		return
 	}
-	if rule.major > 0 && !v.AtLeast(rule.major, rule.minor) {
-		p.refuseRestricted(dotted, fmt.Sprintf("%s needs Proxmox VE %d.%d or later", dotted, rule.major, rule.minor),
+	if rule.since.release != "" && !v.AtLeast(rule.since.manager[:]...) {
+		p.refuseRestricted(dotted, fmt.Sprintf("%s needs Proxmox VE %s or later", dotted, rule.since.release),
 			fmt.Sprintf("The server at %s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the server.",
 				api.Endpoint(), v.Version))
 	}
-	if rule.removed > 0 && v.AtLeast(rule.removed, 0) {
-		p.refuseRestricted(dotted, fmt.Sprintf("Proxmox VE %d has no %s any more", rule.removed, dotted),
+	if rule.removed.release != "" && v.AtLeast(rule.removed.manager[:]...) {
+		p.refuseRestricted(dotted, fmt.Sprintf("Proxmox VE %s has no %s any more", rule.removed.release, dotted),
 			fmt.Sprintf("The server at %s runs Proxmox VE %s. Leave the attribute out, and %s.", api.Endpoint(), v.Version, rule.instead))
 	}
 }

@@ -74,6 +74,9 @@ func major(version string) string {
 	return first
 }
 
+// Newer reports whether one version is newer than another.
+func Newer(one, other string) bool { return compare(one, other) > 0 }
+
 // compare orders two dotted versions by their numbers.
 func compare(a, b string) int {
 	split := func(v string) []string {

@@ -15,9 +15,9 @@ var (
 	commit  = regexp.MustCompile(`\b[0-9a-f]{7,8}\b`)
 )
 
-// TestFactsNameTheirSource: whatever differs between releases says which package brought it, in which version, where in its source
-// and by which commit.
-func TestFactsNameTheirSource(t *testing.T) {
+// simulatorsFacts are the simulator's, by name or place.
+func simulatorsFacts(t *testing.T) map[string]release.Fact {
+	t.Helper()
 	facts := map[string]release.Fact{}
 	code, err := os.ReadFile("../state/release_facts.go")
 	if err != nil {
@@ -52,6 +52,16 @@ func TestFactsNameTheirSource(t *testing.T) {
 	for _, r := range list {
 		facts[strings.Join(r.Where, ", ")] = r.Fact
 	}
+	return facts
+}
+
+// TestFactsNameTheirSource: whatever differs between releases says which package brought it, in which version, where in its source
+// and by which commit.
+func TestFactsNameTheirSource(t *testing.T) {
+	facts := simulatorsFacts(t)
+	for _, f := range providersFacts(t) {
+		facts["the provider's "+f.name] = f.Fact
+	}
 	for name, f := range facts {
 		if !version.MatchString(f.Since) || f.Backport != "" && !version.MatchString(f.Backport) || !commit.MatchString(f.Source) {
 			t.Errorf("%s: %+v", name, f)
@@ -59,6 +69,82 @@ func TestFactsNameTheirSource(t *testing.T) {
 		if !version.MatchString(release.Package("8.4", f.Package)) {
 			t.Errorf("%s: no release has package %q", name, f.Package)
 		}
+	}
+}
+
+// providersFact is a row of a table of the provider: what it says of a release, and by which source.
+type providersFact struct {
+	name, manager, release string // manager: the oldest pve-manager that may have it
+	release.Fact
+}
+
+// providersFacts reads the two tables of the provider that tell releases apart. The simulator shares no code with it.
+func providersFacts(t *testing.T) []providersFact {
+	t.Helper()
+	const source = `"([\w-]+) ([\d.-]+): ([^"]*)"`
+	var facts []providersFact
+	for file, row := range map[string]*regexp.Regexp{
+		"../../tfvm/plan_restrictions.go": regexp.MustCompile(`at: "([^"]+)"[^{}]*?from\((\d+), (\d+), (\d+), "([^"]*)", ` + source + `\)`),
+		"../../tfnode/capability.go":      regexp.MustCompile(`\{"(\w+)", (\d+), (\d+)(), ("[^"]*"),\s+` + source + `\}`),
+	} {
+		code, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := row.FindAllStringSubmatch(string(code), -1)
+		if rows := len(regexp.MustCompile(`(?m)from\(\d|^\t+\{"\w+", \d+, \d+`).FindAllString(string(code), -1)); len(found) != rows || rows == 0 {
+			t.Errorf("%s: %d of %d rows were read", file, len(found), rows)
+		}
+		for _, m := range found {
+			f := providersFact{name: m[1], release: m[5], Fact: release.Fact{Package: m[6], Since: m[7], Source: m[8]}}
+			if m[4] != "" {
+				f.manager = strings.Join(m[2:5], ".")
+			} else {
+				f.release = m[2] + "." + m[3]
+			}
+			facts = append(facts, f)
+		}
+	}
+	return facts
+}
+
+// TestProvidersFacts: what the provider says of releases has a source, too, and is what the simulator knows by the same commit. A release
+// that it names has it, and so may every one whose pve-manager it does not refuse.
+func TestProvidersFacts(t *testing.T) {
+	known := map[string]release.Fact{} // by commit
+	for _, f := range simulatorsFacts(t) {
+		for _, c := range commit.FindAllString(f.Source, -1) {
+			known[c] = f
+		}
+	}
+	shared := 0
+	for _, f := range providersFacts(t) {
+		fact := f.Fact
+		if same, ok := known[commit.FindString(f.Source)]; ok {
+			if shared++; same.Package != f.Package || same.Since != f.Since && same.Backport != f.Since {
+				t.Errorf("%s: the simulator has %+v, the provider %+v", f.name, same, f.Fact)
+			}
+			fact = same
+		}
+		first := ""
+		for _, v := range release.Versions() {
+			has := fact.Has(v)
+			if has && first == "" && release.Newer(v+".99", f.release) {
+				first = v
+			}
+			if has && f.manager != "" && release.Newer(f.manager, release.Package(v, "pve-manager")) {
+				t.Errorf("%s: %s has it, and the provider refuses it before pve-manager %s", f.name, v, f.manager)
+			}
+			if has && f.manager == "" && release.Newer(f.release, v+".99") {
+				t.Errorf("%s: %s has it, and the provider says from %s on", f.name, v, f.release)
+			}
+		}
+		if first == "" {
+			t.Errorf("%s: no release from %s on has it", f.name, f.release)
+		}
+	}
+	if shared < 15 {
+		t.Errorf("%d facts are the simulator's, too", shared)
 	}
 }
 
