@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +38,8 @@ const (
 
 // protected are the requests that pveproxy passes on to the pvedaemon of the node; facts of PVE's API (protected => 1).
 var protected = regexp.MustCompile(`^/api2/json/nodes/([^/]+)/qemu/[0-9]+/(agent/|status/)`)
+
+var ofVM = regexp.MustCompile(`/qemu/([0-9]+)/`)
 
 // daemons stands before a simulated cluster and has as many workers as PVE. A worker does one thing at a time, and goes on
 // with it when the client has hung up.
@@ -107,11 +110,26 @@ func (d *daemons) count(one int, path string) {
 	}
 }
 
+// place is how much later than the others of its moment a request queues, so that their order is not the machine's scheduler's:
+// questions to agents first, since the provider asks them before it reads, then the VMs in their order.
+func place(path string) time.Duration {
+	const others = 1 << 20
+	vm := 0
+	if m := ofVM.FindStringSubmatch(path); m != nil {
+		vm, _ = strconv.Atoi(m[1]) // digits
+	}
+	if strings.Contains(path, "/agent/") {
+		return time.Duration(vm)
+	}
+	return others + time.Duration(4*vm+len(path)%4)
+}
+
 // ServeHTTP is one request.
 func (d *daemons) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	node := protected.FindStringSubmatch(r.URL.Path)
 	done := make(chan *http.Response, 1)
+	time.Sleep(place(r.URL.Path))
 	d.proxy <- struct{}{}
 	if node == nil {
 		time.Sleep(requestTime)
