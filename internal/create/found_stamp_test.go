@@ -76,7 +76,8 @@ func TestFound04ARollbackIsSeenWithoutItsSnapshot(t *testing.T) {
 				w.Tasks[upid] = &state.Task{UPID: upid, Node: "pve1", Type: typ, ID: "900", User: "somebody@pve", Start: at, End: at, ExitStatus: "OK"}
 			}
 		})
-		r := Request{Node: "pve1", VMID: vmid, Spec: vm.Spec{Name: &name, Disks: map[string]vm.Disk{"scsi0": {Storage: "local-zfs", Size: &size}}}}
+		r := Request{Node: "pve1", VMID: vmid, Spec: vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Storage: "local-zfs", Size: &size}}}}
+		r.Spec.Name = &name
 		created, err := b.Create(t.Context(), r)
 		said := fmt.Sprint(err, created.Warnings)
 		if !strings.Contains(said, "task qmrollback of somebody@pve") || !strings.Contains(said, "was not touched") || (err != nil) != (vmid != 0) {

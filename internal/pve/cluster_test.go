@@ -222,7 +222,7 @@ func TestVersion(t *testing.T) {
 	c := s.client(t)
 	for range 3 {
 		v, err := c.Version(t.Context())
-		if err != nil || v != (Version{"8.4.21", "8.4", "2606ac8500000000", 8, 4}) {
+		if err != nil || v != (Version{"8.4.21", "8.4", "2606ac8500000000", 8, 4, 21}) {
 			t.Fatal(v, err)
 		}
 	}
@@ -238,9 +238,17 @@ func TestVersion(t *testing.T) {
 			t.Errorf("8.4 at least %d.%d", tt.major, tt.minor)
 		}
 	}
-	for text, want := range map[string][2]int{"9.0~beta1": {9, 0}, "8.2-4": {8, 2}, "": {0, 0}, "10": {10, 0}} {
+	v.Patch = 21
+	for want, at := range map[bool][][]int{true: {{8}, {8, 4, 21}, {8, 4, 0}, {8, 3, 99}}, false: {{9}, {8, 4, 22}, {8, 5, 0}}} {
+		for _, numbers := range at {
+			if v.AtLeast(numbers...) != want {
+				t.Errorf("8.4.21 at least %v", numbers)
+			}
+		}
+	}
+	for text, want := range map[string][3]int{"9.0~beta1": {9, 0, 1}, "8.2-4": {8, 2, 4}, "": {0, 0, 0}, "10": {10, 0, 0}, "9.0.0~15": {9, 0, 0}} {
 		got := versionWire{Version: flexString(text)}.version()
-		if [2]int{got.Major, got.Minor} != want {
+		if [3]int{got.Major, got.Minor, got.Patch} != want {
 			t.Errorf("%q: %d.%d", text, got.Major, got.Minor)
 		}
 	}

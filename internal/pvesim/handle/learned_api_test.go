@@ -243,7 +243,7 @@ func TestDownloadsStayOnTheMachine(t *testing.T) {
 			t.Errorf("%s: %d %s", host, r.status, r.reason)
 		}
 		g.steps([]step{{"", "POST", "/storage/local/download-url", "content=iso&filename=a.iso&url=http://" + host + "/a.iso",
-			"Connecting to " + host + ":80... failed: Network is unreachable."}})
+			"download failed: Connecting to " + host + ":80... failed: Network is unreachable."}})
 		g.logs("downloads from elsewhere have to be allowed when it is started")
 	}
 	g.steps([]step{{"", "POST", "/storage/local/download-url", "content=iso&filename=a.iso&url=" + server.URL + "/a.iso", "OK"}})

@@ -53,7 +53,7 @@ func TestStartOptionsOfRoot(t *testing.T) {
 
 // TestMachineIsPinned: a Windows guest keeps the machine that it was made with (QemuServer/Machine.pm, check_and_pin_machine_string).
 func TestMachineIsPinned(t *testing.T) {
-	newest := map[string]string{"7.4": "8.0", "8.0": "8.0", "8.4": "9.2+pve1", "9.0": "10.0", "9.2": "11.0+pve2"}
+	newest := map[string]string{"7.4": "8.0", "8.0": "8.0", "8.4": "9.2+pve1", "9.0": "10.0+pve1", "9.2": "11.0+pve2"}
 	eachProfile(t, func(t *testing.T, profile string, g *rig) {
 		machine := "pc-i440fx-" + newest[profile]
 		g.steps([]step{{"", "POST", "/qemu", "vmid=100&ostype=win11", "OK"}})
@@ -81,7 +81,7 @@ func TestMachineIsPinned(t *testing.T) {
 // TestRefusedChangeChangesNothing: PVE dies before it writes.
 func TestRefusedChangeChangesNothing(t *testing.T) {
 	g := newRig(t, nil)
-	g.steps([]step{{"", "POST", "/qemu", "vmid=100&scsi0=local-zfs:1&scsi1=local-zfs:1&boot=order%3Dscsi0;scsi1&protection=1", "OK"}})
+	g.steps([]step{{"", "POST", "/qemu", "vmid=100&scsi0=local-zfs:1&scsi1=local-zfs:1&boot=order%3Dscsi0%3Bscsi1&protection=1", "OK"}})
 	before, pending := g.config("100"), g.do("root@pam!tf", "GET", "/nodes/pve1/qemu/100/pending", "").body.Data
 	for _, c := range []struct{ params, want string }{
 		{"delete=scsi1", "can't remove drive 'scsi1' - protection mode enabled"},
@@ -207,7 +207,8 @@ func TestRestore(t *testing.T) {
 	if c := g.config("101"); c["name"] != "first" || c["description"] != "mine" || c["smbios1"] == uuid {
 		t.Errorf("restored to another id: %v", c)
 	}
-	if got := g.names(100); !cmp.Equal(got, []string{"local-zfs:vm-100-disk-0"}) {
-		t.Errorf("volumes of the one that was there: %v", got)
+	backup, err := url.QueryUnescape(archive)
+	if got := g.names(100); err != nil || !cmp.Equal(got, []string{backup, "local-zfs:vm-100-disk-0"}) {
+		t.Errorf("volumes of the one that was there: %v, %v", got, err)
 	}
 }
