@@ -172,14 +172,10 @@ func (c *call) run() *answer {
 	if refused := c.toNode(); refused != nil {
 		return refused
 	}
-	f := c.s.routes[c.q.method+" "+c.route.Template]
-	if f == nil {
-		return c.s.failure(&Error{Status: 501, Message: "Method '" + c.q.method + " " + c.route.Template + "' not simulated"})
-	}
 	if errs := c.route.Validate(c.params, c.vars); errs != nil {
 		return c.s.failure(&Error{Status: 400, Message: "Parameter verification failed.", Errors: errs})
 	}
-	return c.handle(auth, f)
+	return c.handle(auth)
 }
 
 func (c *call) admit(auth Auth) error {
@@ -235,7 +231,11 @@ func home(w *state.World) string {
 
 func nodeNames(w *state.World) []string { return slices.Sorted(maps.Keys(w.Nodes)) }
 
-func (c *call) handle(auth Auth, f Func) *answer {
+func (c *call) handle(auth Auth) *answer {
+	f := c.s.routes[c.q.method+" "+c.route.Template]
+	if f == nil {
+		return c.s.failure(&Error{Status: 501, Message: "Method '" + c.q.method + " " + c.route.Template + "' not simulated"})
+	}
 	r := &Request{
 		W: c.s.world, Method: c.q.method, Template: c.route.Template, Params: c.arguments(), Auth: auth, Server: c.s,
 		Upload: c.upload, strike: c.strike.Task,

@@ -68,7 +68,8 @@ func (f *file) adapt(version string, formats map[string]map[string]*Param) {
 	}
 }
 
-// add makes a route with what another one has. The variables of its path are texts where params say nothing else.
+// add makes a route with what another one has. The variables of its path are texts where params say nothing else; one without params
+// takes any, since it has no semantics.
 func (f *file) add(place, like string, params map[string]*Param) {
 	for _, r := range f.Routes {
 		if r.Method+" "+r.Path != like {
@@ -87,6 +88,9 @@ func (f *file) add(place, like string, params map[string]*Param) {
 		}
 		for name, p := range params {
 			param(name, p)
+		}
+		if len(params) == 0 {
+			r.Flags += "x"
 		}
 		f.Routes = append(f.Routes, r)
 		return
