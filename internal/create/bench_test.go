@@ -27,7 +27,14 @@ type bench struct {
 
 func newBench(t *testing.T, who func(*pve.Config, pvesim.Credentials)) bench {
 	t.Helper()
-	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1", "pve2"}})
+	return benchOf(t, pvesim.Options{}, who)
+}
+
+// benchOf is newBench with options of the cluster.
+func benchOf(t *testing.T, o pvesim.Options, who func(*pve.Config, pvesim.Credentials)) bench {
+	t.Helper()
+	o.Nodes = []string{"pve1", "pve2"}
+	sim, err := pvesim.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
