@@ -13,6 +13,7 @@ import (
 // module is a parsed configuration: one root module, one provider without aliases.
 type module struct {
 	provider  hcl.Attributes
+	local     string                    // what the configuration calls the provider
 	variables map[string]hcl.Expression // default, nil for none
 	locals    map[string]hcl.Expression
 	blocks    map[string]*block
@@ -72,7 +73,7 @@ func (m *module) add(b *hclsyntax.Block) error {
 		if attrs["alias"] != nil || m.provider != nil {
 			return fmt.Errorf("one provider block without an alias, please")
 		}
-		m.provider = attrs
+		m.provider, m.local = attrs, b.Labels[0]
 		return nil
 	case b.Type == "variable" && len(b.Labels) == 1:
 		m.variables[b.Labels[0]] = nil

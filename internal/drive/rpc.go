@@ -31,6 +31,7 @@ type schemas struct {
 	provider  resourceSchema
 	resources map[string]resourceSchema
 	data      map[string]resourceSchema
+	functions map[string]*tfprotov6.Function
 	// planDestroy: the provider wants to be asked for the plan of a destroy.
 	planDestroy bool
 }
@@ -72,7 +73,7 @@ func fetchSchemas(ctx context.Context, server tfprotov6.ProviderServer) (*schema
 	if err := wireDiagnostics("GetProviderSchema", "provider", resp.Diagnostics).err(); err != nil {
 		return nil, err
 	}
-	all := &schemas{resources: map[string]resourceSchema{}, data: map[string]resourceSchema{},
+	all := &schemas{resources: map[string]resourceSchema{}, data: map[string]resourceSchema{}, functions: resp.Functions,
 		planDestroy: resp.ServerCapabilities != nil && resp.ServerCapabilities.PlanDestroy}
 	if all.provider, err = newResourceSchema(resp.Provider); err != nil {
 		return nil, fmt.Errorf("schema of the provider: %w", err)

@@ -10,12 +10,14 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+	"github.com/zclconf/go-cty/cty/function"
 )
 
 // scope is what expressions can refer to during one walk: variables, locals and the objects known so far.
 type scope struct {
 	m    *module
 	vars map[string]cty.Value
+	own  map[string]function.Function // the provider's
 
 	mu     sync.Mutex
 	values map[string]cty.Value // by block
@@ -116,7 +118,9 @@ func (sc *scope) context(ts []hcl.Traversal, extra map[string]cty.Value) (*hcl.E
 	}
 	roots["data"] = cty.ObjectVal(dataTypes)
 	maps.Copy(roots, extra)
-	return &hcl.EvalContext{Variables: roots, Functions: functions()}, nil
+	known := functions()
+	maps.Copy(known, sc.own)
+	return &hcl.EvalContext{Variables: roots, Functions: known}, nil
 }
 
 func (sc *scope) eval(e hcl.Expression, extra map[string]cty.Value) (cty.Value, error) {

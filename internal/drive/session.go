@@ -249,6 +249,9 @@ func (s *Session) newWalk(ctx context.Context, state map[string]*instance) (*wal
 	if err != nil {
 		return nil, err
 	}
+	if sc.own, err = p.ownFunctions(ctx, s.module.local); err != nil {
+		return nil, err
+	}
 	return &walk{process: p, s: s, scope: sc, state: maps.Clone(state), failed: map[string]bool{}, pending: map[string]bool{},
 		gone: map[string][]byte{}}, nil
 }
