@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 )
@@ -18,12 +19,20 @@ type watched struct {
 // hides reports whether watched would hide something that a provider can do.
 func hides(p provider.Provider) bool {
 	switch p.(type) {
-	case provider.ProviderWithConfigValidators, provider.ProviderWithFunctions, provider.ProviderWithEphemeralResources,
+	case provider.ProviderWithConfigValidators, provider.ProviderWithEphemeralResources,
 		provider.ProviderWithMetaSchema, provider.ProviderWithListResources, provider.ProviderWithActions,
 		provider.ProviderWithValidateConfig, provider.ProviderWithStateStores:
 		return true
 	}
 	return false
+}
+
+// Functions are the provider's, if it has any.
+func (w *watched) Functions(ctx context.Context) []func() function.Function {
+	if p, ok := w.Provider.(provider.ProviderWithFunctions); ok {
+		return p.Functions(ctx)
+	}
+	return nil
 }
 
 // Configure notes what resources are configured with.

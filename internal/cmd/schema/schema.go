@@ -19,6 +19,22 @@ type (
 		Provider    schema            `json:"provider"`
 		Resources   map[string]schema `json:"resource_schemas,omitempty"`
 		DataSources map[string]schema `json:"data_source_schemas,omitempty"`
+
+		Functions map[string]function `json:"functions,omitempty"`
+	}
+	function struct {
+		Description string          `json:"description,omitempty"`
+		Summary     string          `json:"summary,omitempty"`
+		Deprecated  string          `json:"deprecation_message,omitempty"`
+		Returns     json.RawMessage `json:"return_type"`
+		Parameters  []parameter     `json:"parameters,omitempty"`
+		Variadic    *parameter      `json:"variadic_parameter,omitempty"`
+	}
+	parameter struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description,omitempty"`
+		Nullable    bool            `json:"is_nullable,omitempty"`
+		Type        json.RawMessage `json:"type"`
 	}
 	schema struct {
 		Version int64 `json:"version"`
@@ -68,9 +84,8 @@ func describe(ctx context.Context, server tfprotov6.ProviderServer) (document, e
 			return document{}, fmt.Errorf("%s: %s", d.Summary, d.Detail)
 		}
 	}
-	if len(response.Functions)+len(response.EphemeralResourceSchemas)+len(response.ListResourceSchemas)+len(response.ActionSchemas) > 0 {
-		return document{}, errors.New("functions, ephemeral resources, list resources and actions are not written yet: " +
-			"extend internal/cmd/schema")
+	if len(response.EphemeralResourceSchemas)+len(response.ListResourceSchemas)+len(response.ActionSchemas) > 0 {
+		return document{}, errors.New("ephemeral resources, list resources and actions are not written yet: extend internal/cmd/schema")
 	}
 	var p providerSchema
 	if p.Provider, err = schemaOf(response.Provider); err != nil {
@@ -80,6 +95,9 @@ func describe(ctx context.Context, server tfprotov6.ProviderServer) (document, e
 		return document{}, err
 	}
 	if p.DataSources, err = schemasOf(response.DataSourceSchemas); err != nil {
+		return document{}, err
+	}
+	if p.Functions, err = functionsOf(response.Functions); err != nil {
 		return document{}, err
 	}
 	return document{FormatVersion: "1.0", Providers: map[string]providerSchema{"proxmox": p}}, nil
