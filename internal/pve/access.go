@@ -27,6 +27,26 @@ func (c *Client) Permissions(ctx context.Context, path string) (map[string]map[s
 	return out, nil
 }
 
+// ACLEntry gives a role to somebody on a path.
+type ACLEntry struct {
+	// Path is "/vms/100"; Type is user, group or token; Subject who it is; Role what he gets.
+	Path, Type, Subject, Role string
+}
+
+// ACL lists who has which role where. Without Sys.Audit on /access PVE leaves out, in silence, the paths on which this identity
+// may not change permissions (access-control API2/ACL.pm read_acl).
+func (c *Client) ACL(ctx context.Context) ([]ACLEntry, error) {
+	wire, err := fetch[[]map[string]flexString](ctx, c, "list the access control entries", "/access/acl", nil)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]ACLEntry, 0, len(wire))
+	for _, w := range wire {
+		out = append(out, ACLEntry{Path: string(w["path"]), Type: string(w["type"]), Subject: string(w["ugid"]), Role: string(w["roleid"])})
+	}
+	return out, nil
+}
+
 // Privileges are those that this identity holds on a path, effective ones included, asked once per Client and path.
 func (c *Client) Privileges(ctx context.Context, path string) (map[string]bool, error) {
 	p := &c.privileges

@@ -37,6 +37,19 @@ func (c *Client) HAResource(ctx context.Context, vmid int) (HAResource, error) {
 	return entry, nil
 }
 
+// HAResources lists the service ids of the HA configuration, "vm:100" and "ct:101". It needs Sys.Audit on /.
+func (c *Client) HAResources(ctx context.Context) ([]string, error) {
+	wire, err := fetch[[]map[string]flexString](ctx, c, "list the HA resources", haPath, nil)
+	if err != nil {
+		return nil, err
+	}
+	sids := make([]string, 0, len(wire))
+	for _, w := range wire {
+		sids = append(sids, string(w["sid"]))
+	}
+	return sids, nil
+}
+
 // CreateHAResource puts a VM under HA; p holds its options. It needs Sys.Console on /.
 func (c *Client) CreateHAResource(ctx context.Context, vmid int, p Params) error {
 	all := Params{"sid": haSID(vmid)}

@@ -27,6 +27,19 @@ func (p Pool) Has(vmid int) bool {
 	return ok
 }
 
+// Pools lists the ids of the pools that this identity may see (Pool.Audit).
+func (c *Client) Pools(ctx context.Context) ([]string, error) {
+	wire, err := fetch[[]poolWire](ctx, c, "list the pools", "/pools", nil)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, 0, len(wire))
+	for _, w := range wire {
+		ids = append(ids, string(w.PoolID))
+	}
+	return ids, nil
+}
+
 // Pool reads a pool with its members; it needs Pool.Audit on it. Nested ids ("a/b") need PVE 8.1.
 func (c *Client) Pool(ctx context.Context, id string) (Pool, error) {
 	op := "read pool " + id
