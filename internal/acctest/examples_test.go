@@ -25,7 +25,7 @@ const emptyProvider = `provider "proxmox" {}`
 func examples(t *testing.T) map[string]string {
 	t.Helper()
 	var dirs []string
-	for _, pattern := range []string{"resources/*", "data-sources/*", "guides/*"} {
+	for _, pattern := range []string{"resources/*", "data-sources/*", "functions/*", "guides/*"} {
 		found, err := filepath.Glob(filepath.Join(examplesDir, pattern))
 		if err != nil {
 			t.Fatal(err)

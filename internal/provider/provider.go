@@ -1,5 +1,5 @@
 // Package provider is the composition root: the provider's own schema, the session that its configuration opens, and the
-// list of resources and data sources.
+// list of resources, data sources and functions.
 package provider
 
 import (
@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/fastpath"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfdata"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tffunction"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfnode"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvm"
@@ -47,9 +50,10 @@ type Proxmox struct {
 }
 
 var (
-	_ provider.Provider = &Proxmox{}
-	_ fastpath.Planner  = &tfvm.Resource{}
-	_ fastpath.Keeper   = &tfvm.Resource{}
+	_ provider.Provider              = &Proxmox{}
+	_ provider.ProviderWithFunctions = &Proxmox{}
+	_ fastpath.Planner               = &tfvm.Resource{}
+	_ fastpath.Keeper                = &tfvm.Resource{}
 )
 
 // New makes the provider; version is what it calls itself.
@@ -112,8 +116,12 @@ func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
 
 // DataSources lists the data sources.
 func (p *Proxmox) DataSources(context.Context) []func() datasource.DataSource {
-	return []func() datasource.DataSource{tfnode.NewNode, tfnode.NewNodes}
+	return []func() datasource.DataSource{tfnode.NewNode, tfnode.NewNodes, tfnode.NewVersion, tfdata.NewVM, tfdata.NewVMs, tfdata.NewStorages,
+		tfdata.NewFiles, tfdata.NewOrphans}
 }
+
+// Functions lists the functions.
+func (p *Proxmox) Functions(context.Context) []func() function.Function { return tffunction.All() }
 
 // NewServer makes what speaks Terraform's protocol for a provider.
 func NewServer(newProvider func() provider.Provider) func() tfprotov6.ProviderServer {

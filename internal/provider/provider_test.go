@@ -2,6 +2,8 @@ package provider
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,8 +66,15 @@ func TestSchemasAreValidAndDocumented(t *testing.T) {
 	for name, s := range all.DataSourceSchemas {
 		schemas["data."+name] = s
 	}
-	if len(schemas) != 4 {
-		t.Errorf("%d schemas, want provider, proxmox_vm, proxmox_node and proxmox_nodes", len(schemas))
+	known := []string{"data.proxmox_files", "data.proxmox_node", "data.proxmox_nodes", "data.proxmox_orphans", "data.proxmox_storages",
+		"data.proxmox_version", "data.proxmox_vm", "data.proxmox_vms", "provider", "proxmox_vm"}
+	if got := slices.Sorted(maps.Keys(schemas)); !slices.Equal(got, known) {
+		t.Errorf("schemas of %v, want %v", got, known)
+	}
+	for name, f := range all.Functions {
+		if f.Summary == "" || f.Description == "" {
+			t.Errorf("function %s is not described", name)
+		}
 	}
 	for name, s := range schemas {
 		if s.Block.Description == "" {

@@ -1,2 +1,2 @@
-// Package tfnode holds the data sources proxmox_node and proxmox_nodes.
+// Package tfnode holds the data sources proxmox_node, proxmox_nodes and proxmox_version.
 package tfnode

@@ -1,0 +1,5 @@
+data "proxmox_version" "server" {}
+
+output "version" {
+  value = data.proxmox_version.server.version
+}

@@ -1,0 +1,3 @@
+output "size" {
+  value = provider::proxmox::format_size(10737418240) # 10G
+}

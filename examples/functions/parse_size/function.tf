@@ -1,0 +1,3 @@
+output "gigabytes" {
+  value = provider::proxmox::parse_size("1.5T").gib # 1536
+}

@@ -1,0 +1,3 @@
+output "number" {
+  value = provider::proxmox::parse_slot("scsi10").number # 10
+}

@@ -1,0 +1,137 @@
+package orphan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// A program that makes a VM first and its disk afterwards leaves, when that fails, a VM without a disk; and one that then begins anew
+// leaves another each time. Nothing marks such a VM. What tells it is that it holds nothing and has never been started, and that it
+// has nothing to start from, or is one of several that are alike.
+
+// isEmpty reports whether a VM holds nothing that could be lost, and does not run.
+func (l *look) isEmpty(r usage.Reading) bool {
+	config := r.Config.Current()
+	_, stamped := guest.ParseStamp(config["description"])
+	switch {
+	case r.Guest.Type != "qemu" || r.Guest.Status == "running" || r.Guest.HAState != "":
+		return false
+	case stamped || config["template"] == "1" || config["protection"] == "1" || config["lock"] != "":
+		return false
+	case len(r.Snapshots) > 0 || len(r.Config.Waiting()) > 0:
+		return false
+	}
+	for _, slot := range vm.Slots(config) {
+		if guest.VolumeOf(config[slot]) != "none" {
+			return false
+		}
+	}
+	for option := range config { // what else can hold or bring data
+		for _, kind := range []string{"args", "unused", "hostpci", "virtiofs", "usb"} {
+			if strings.HasPrefix(option, kind) {
+				return false
+			}
+		}
+	}
+	_, volumes := l.sizeOf(r.Guest.VMID)
+	return volumes == 0
+}
+
+// startsFromNetwork reports whether a VM without disks may start from the network.
+func startsFromNetwork(config map[string]string) bool {
+	order, ordered := strings.CutPrefix(config["boot"], "order=")
+	for option := range config {
+		digits, isNet := strings.CutPrefix(option, "net")
+		if !isNet || digits == "" || strings.Trim(digits, "0123456789") != "" {
+			continue
+		}
+		if !ordered || slices.Contains(strings.Split(order, ";"), option) {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeEmpty judges the VMs that hold nothing.
+func (l *look) judgeEmpty(ctx context.Context, empty []usage.Reading) error {
+	alike := map[string]int{}
+	for _, r := range empty {
+		alike[nameOf(r.Config.Current())]++
+	}
+	for _, r := range empty {
+		config := r.Config.Current()
+		name := nameOf(config)
+		why := "it has nothing to start from"
+		if startsFromNetwork(config) {
+			if name == "" || alike[name] < 2 {
+				continue
+			}
+			why = fmt.Sprintf("there are %d of this name that are alike", alike[name])
+		}
+		made, ok, err := l.onlyMade(ctx, r.Guest.VMID)
+		if err != nil {
+			l.miss("VMs without a disk", err)
+			return ctx.Err()
+		}
+		if !ok {
+			continue
+		}
+		status, err := l.api.GuestStatus(ctx, r.Guest.Node, r.Guest.VMID)
+		if err != nil {
+			l.miss(fmt.Sprintf("%s on node %s", guest.Named(r.Guest), r.Guest.Node), err)
+			continue
+		}
+		if status.IsRunning() {
+			continue
+		}
+		i := Item{Kind: HalfMade, ID: fmt.Sprint(r.Guest.VMID), VMID: r.Guest.VMID, Name: name, Node: r.Guest.Node, Since: made.StartTime,
+			Certainty: Likely, Command: fmt.Sprintf("qm destroy %d --purge", r.Guest.VMID)}
+		i.Reason = fmt.Sprintf("%s made it without a disk, no task has started it since, and %s", made.UPID.User(), why)
+		if l.guests.Now().Sub(made.StartTime) < fresh {
+			i.Certainty = Unknown
+			i.Reason += "; it is so new that whoever made it may still be at work"
+		}
+		l.add(i)
+	}
+	return nil
+}
+
+// onlyMade finds the task that made a VM, where no other task but changes of its options is known since.
+func (l *look) onlyMade(ctx context.Context, vmid int) (made pve.Task, ok bool, err error) {
+	if away := l.offline(); len(away) > 0 {
+		return made, false, fmt.Errorf("whether they were ever started cannot be told while the nodes %v are not online", away)
+	}
+	for _, node := range l.nodes() {
+		audits, err := l.jobs.Audits(ctx, node)
+		if err != nil {
+			return made, false, err
+		}
+		if !audits {
+			return made, false, fmt.Errorf("whether they were ever started cannot be seen without Sys.Audit on /nodes/%s", node)
+		}
+		tasks, err := l.api.Tasks(ctx, node, pve.TaskFilter{VMID: vmid})
+		if err != nil {
+			return made, false, err
+		}
+		for _, t := range tasks {
+			switch typ := t.UPID.Type(); {
+			case t.Running():
+				return made, false, nil
+			case typ == "qmcreate":
+				if t.StartTime.After(made.StartTime) {
+					made = t
+				}
+			case typ != "qmconfig" && typ != "qmdestroy":
+				return made, false, nil
+			}
+		}
+	}
+	return made, made.UPID != "", nil
+}

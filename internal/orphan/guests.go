@@ -1,0 +1,152 @@
+package orphan
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
+)
+
+// judgeGuests looks at every guest that was read.
+func (l *look) judgeGuests(ctx context.Context) error {
+	var empty []usage.Reading
+	for _, s := range l.surveys {
+		if s.err != nil {
+			continue // noted when it was made
+		}
+		for _, g := range s.Resources.Guests() {
+			r, ok := s.Of(g.VMID)
+			if !ok {
+				continue
+			}
+			if err := l.judgeGuest(ctx, r); err != nil {
+				l.miss(fmt.Sprintf("%s on node %s", guest.Named(g), g.Node), err)
+			}
+			if l.isEmpty(r) {
+				empty = append(empty, r)
+			}
+		}
+	}
+	return l.judgeEmpty(ctx, empty)
+}
+
+// judgeGuest judges what was begun and not ended: a guest's lock, and the mark of a create.
+func (l *look) judgeGuest(ctx context.Context, r usage.Reading) error {
+	config := r.Config.Current()
+	mark, stamped := guest.ParseStamp(config["description"])
+	stamped = stamped && r.Guest.Type == "qemu" && mark.VMID == r.Guest.VMID && mark.Cluster == guest.ClusterName(l.before)
+	lock := config["lock"]
+	if lock == job.Suspended {
+		lock = ""
+	}
+	i := Item{ID: fmt.Sprint(r.Guest.VMID), VMID: r.Guest.VMID, Name: nameOf(config), Node: r.Guest.Node}
+	i.Size, _ = l.sizeOf(i.VMID)
+	unlock := ""
+	if lock != "" {
+		how, dead, err := l.lockOf(ctx, r, lock)
+		if err != nil || how == atWork {
+			return err
+		}
+		if !stamped {
+			l.add(l.lockedItem(i, r, lock, how, dead))
+			return nil
+		}
+		if how != deadTask || !guest.IsOwnLock(lock) {
+			i.Kind, i.Certainty, i.Since = ExpiredCreate, Unknown, mark.Deadline
+			i.Reason = fmt.Sprintf("it has the mark of a create of this provider, and is locked (%s); no task that died over it is "+
+				"known", lock)
+			l.add(i)
+			return nil
+		}
+		unlock = fmt.Sprintf("qm unlock %d && ", i.VMID)
+	}
+	if stamped {
+		return l.judgeStamp(ctx, i, mark, config, unlock)
+	}
+	return nil
+}
+
+// lockedItem is a guest whose lock no task holds.
+func (l *look) lockedItem(i Item, r usage.Reading, lock string, how held, dead pve.Task) Item {
+	config := r.Config.Current()
+	i.Kind, i.Certainty, i.Since = DeadLock, Unknown, dead.StartTime
+	i.Reason = fmt.Sprintf("it is locked (%s), and no task holds the lock; none that died over it is known, so a program outside "+
+		"PVE may have set it, "+
+		"or somebody by hand", lock)
+	if how == deadTask {
+		i.Certainty = Certain
+		i.Reason = fmt.Sprintf("it is locked (%s), and task %s of %s (%s), which took the lock, was "+
+			"killed", lock, dead.UPID.Type(), dead.UPID.User(), dead.UPID)
+		i.Command = fmt.Sprintf("qm unlock %d", i.VMID)
+	}
+	if r.Guest.Type != "qemu" || !guest.IsOwnLock(lock) {
+		return i
+	}
+	destroy := fmt.Sprintf("qm unlock %d && %s", i.VMID, destroyOf(i.VMID, config))
+	switch {
+	case guest.IsStub(config):
+		i.Kind, i.Command = HalfDestroyed, destroy
+	case lock == "destroyed": // PVE writes the lock alone (qemu-server API2/Qemu.pm destroy_vm): this is somebody's
+		i.Certainty = Unknown
+	case lock == "clone", guest.IdentityOf(config).IsZero():
+		i.Kind, i.Command = HalfMade, destroy
+	default: // a create writes its options when it is done, so this was a VM before: a restore over it died
+		i.Kind, i.Certainty = HalfMade, Unknown
+		i.Reason += "; it was a VM before that, and its disks may be the old ones, new ones or none"
+	}
+	if err := l.shared(i.VMID, config); err != nil {
+		i.Certainty = Unknown
+		i.Reason += "; " + err.Error()
+	}
+	return i
+}
+
+// judgeStamp judges a VM with the mark of a create of this provider. That of one that lives is nobody else's business, nor is what a
+// failed create was told to keep.
+func (l *look) judgeStamp(ctx context.Context, i Item, mark guest.Stamp, config map[string]string, unlock string) error {
+	now, life := l.guests.Now(), l.guests.LifeOf(mark)
+	kept := mark.Deadline.After(now.AddDate(100, 0, 0))
+	if kept || life == guest.Alive || life == guest.Unsure && mark.Deadline.After(now) {
+		return nil
+	}
+	i.Kind, i.Certainty = ExpiredCreate, Certain
+	i.Reason = fmt.Sprintf("transaction %s of this provider was making it, and its time is over", mark.TX)
+	if life == guest.Dead {
+		i.Reason = fmt.Sprintf("transaction %s of this provider was making it, and its process is gone", mark.TX)
+	}
+	if !mark.Deadline.After(now) {
+		i.Since = mark.Deadline
+	}
+	status, err := l.api.GuestStatus(ctx, i.Node, i.VMID)
+	if err != nil {
+		return err
+	}
+	why, err := l.guests.WhyComplete(ctx, l.before, i.Node, mark, config)
+	if err == nil {
+		err = l.shared(i.VMID, config)
+	}
+	switch {
+	case why != "":
+		i.Certainty, i.Reason = Unknown, i.Reason+"; but it may be complete, a restored backup or a copied description: "+why
+	case err != nil:
+		i.Certainty, i.Reason = Unknown, i.Reason+"; but "+err.Error()
+	}
+	if status.IsRunning() {
+		unlock += fmt.Sprintf("qm stop %d && ", i.VMID)
+	}
+	i.Command = unlock + destroyOf(i.VMID, config)
+	l.add(i)
+	return nil
+}
+
+// destroyOf is the command that destroys a VM. A clone has inherited its template's protection.
+func destroyOf(vmid int, config map[string]string) string {
+	command := fmt.Sprintf("qm destroy %d --purge", vmid)
+	if config["protection"] == "1" {
+		command = fmt.Sprintf("qm set %d --protection 0 && %s", vmid, command)
+	}
+	return command
+}

@@ -1,0 +1,183 @@
+package orphan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// listVolumes lists the disks on all storages, those of a shared one once.
+func (l *look) listVolumes(ctx context.Context) error {
+	for _, n := range l.offline() {
+		l.miss("node "+n, errors.New("it is not online: neither its volumes nor its guests were looked at"))
+	}
+	if err := l.seesStorages(ctx); err != nil {
+		return err
+	}
+	tried := map[string]error{} // of the shared storages; nil: listed
+	for _, node := range l.nodes() {
+		storages, err := l.api.Storages(ctx, node, "")
+		if err != nil {
+			l.miss("the storages of node "+node, err)
+			continue
+		}
+		for _, s := range storages {
+			if !s.Holds("images") && !s.Holds("rootdir") {
+				continue
+			}
+			if err, again := tried[s.ID]; again && err == nil {
+				continue
+			}
+			err := l.listStorage(ctx, node, s)
+			switch {
+			case s.Shared:
+				tried[s.ID] = err
+			case err != nil:
+				l.miss(fmt.Sprintf("storage %s on node %s", s.ID, node), err)
+			}
+		}
+	}
+	for id, err := range tried {
+		if err != nil {
+			l.miss("storage "+id, err)
+		}
+	}
+	return ctx.Err()
+}
+
+// seesStorages notes where PVE may leave storages out of its lists (pve-storage API2/Storage/Status.pm index).
+func (l *look) seesStorages(ctx context.Context) error {
+	if l.api.Identity().IsRootTicket() {
+		return nil
+	}
+	held, err := l.api.Permissions(ctx, "/storage")
+	if err == nil && !held["/storage"]["Datastore.Audit"] && !held["/storage"]["Datastore.AllocateSpace"] {
+		l.miss("storages that are not listed", errors.New("this identity does not see all storages: that takes Datastore.Audit on "+
+			"/storage, propagated"))
+	}
+	return err
+}
+
+func (l *look) listStorage(ctx context.Context, node string, s pve.Storage) error {
+	switch {
+	case !s.Enabled:
+		return errors.New("it is disabled")
+	case !s.Active:
+		return errors.New("it is not available")
+	case !s.Holds("images"): // pve-storage Plugin.pm list_volumes
+		return errors.New("it holds disks of containers only, and PVE shows no disk there that has no container")
+	}
+	hidden, err := l.api.Hidden(ctx, s.ID, []string{"images"})
+	if err != nil {
+		return err
+	}
+	l.report.Unchecked = append(l.report.Unchecked, hidden...)
+	found, err := l.api.Content(ctx, node, s.ID, "images", 0)
+	for _, v := range found {
+		l.volumes = append(l.volumes, placed{Volume: v, storage: s, node: node})
+	}
+	return err
+}
+
+// judgeVolumes finds the volumes that carry an id which no guest has, and that no guest uses under its own id either.
+func (l *look) judgeVolumes(ctx context.Context) error {
+	for _, v := range l.volumes {
+		if v.VMID == 0 {
+			continue // named by hand: nothing tells whose it was
+		}
+		free, err := l.isFree(ctx, v.VMID)
+		if err != nil {
+			return err
+		}
+		if !free {
+			continue
+		}
+		others, err := l.of(scopeOf(v))
+		if err == nil && len(others.UsersOf(v.ID, 0)) > 0 {
+			continue
+		}
+		i := Item{Kind: Volume, ID: v.ID, VMID: v.VMID, Node: v.node, Storage: v.storage.ID, Size: v.Size, Since: v.CreatedAt,
+			Command: "pvesm free " + v.ID}
+		i.Certainty, i.Reason = l.sureOfVolume(v, err)
+		l.add(i)
+	}
+	return nil
+}
+
+// scopeOf is the node whose guests alone can use a volume, "" for all.
+func scopeOf(v placed) string {
+	if v.storage.Shared {
+		return ""
+	}
+	return v.node
+}
+
+// sureOfVolume says how sure it is that nobody uses a volume; unseen is why the guests that could were not all read.
+func (l *look) sureOfVolume(v placed, unseen error) (Certainty, string) {
+	none := fmt.Sprintf("no guest has the id %d", v.VMID)
+	clones := l.basedOn(v)
+	switch {
+	case unseen != nil:
+		return Unknown, fmt.Sprintf("%s; whether a guest with another id uses the volume could not be looked at: %v", none, unseen)
+	case l.unseen != nil:
+		return Unknown, fmt.Sprintf("%s; whether a guest with another id uses the volume cannot be told: %v", none, l.unseen)
+	case len(clones) > 0:
+		return Unknown, fmt.Sprintf("%s; linked clones are based on the volume: %s", none, strings.Join(clones, ", "))
+	case v.storage.Shared && !slices.Contains(l.options.Exclusive, v.storage.ID):
+		return Unknown, fmt.Sprintf("%s, and no guest of this cluster uses the volume; storage %s is shared, and another cluster "+
+			"may use it "+
+			"(exclusive_storages says that none does)", none, v.storage.ID)
+	case !v.CreatedAt.IsZero() && l.guests.Now().Sub(v.CreatedAt) < fresh:
+		return Unknown, none + ", and no guest uses the volume; it is so new that whoever made it may still be at work"
+	}
+	return Certain, none + ", and no guest uses the volume"
+}
+
+// basedOn are the volumes that are linked clones of another, by their ids or their parents (pve-storage, parse_volname and list_images
+// of the plugins).
+func (l *look) basedOn(base placed) []string {
+	var clones []string
+	for _, v := range l.volumes {
+		parent, _, _ := strings.Cut(v.Parent, "@")
+		named := parent != "" && usage.LastPart(parent) == usage.LastPart(base.ID)
+		if v.ID != base.ID && v.storage.ID == base.storage.ID && scopeOf(v) == scopeOf(base) && (named || strings.HasPrefix(v.ID, base.ID+"/")) {
+			clones = append(clones, v.ID)
+		}
+	}
+	return clones
+}
+
+// sizeOf is that of all volumes which carry an id, and how many there are.
+func (l *look) sizeOf(vmid int) (bytes int64, count int) {
+	for _, v := range l.volumes {
+		if v.VMID == vmid {
+			bytes, count = bytes+v.Size, count+1
+		}
+	}
+	return bytes, count
+}
+
+// shared says which guest besides vmid uses a volume of its configuration, as an error; nil: none does.
+func (l *look) shared(vmid int, config map[string]string) error {
+	for _, option := range config {
+		volume, _, _ := strings.Cut(option, ",")
+		volume = strings.TrimPrefix(volume, "file=")
+		if owner, ok := vm.VolumeOwner(volume); !ok || owner != vmid {
+			continue
+		}
+		others, err := l.of("")
+		if err != nil {
+			return fmt.Errorf("whether another guest uses %s could not be looked at: %w", volume, err)
+		}
+		if users := others.UsersOf(volume, vmid); len(users) > 0 {
+			return fmt.Errorf("%s is also used by %s", volume, users[0])
+		}
+	}
+	return l.unseen
+}

@@ -1,0 +1,162 @@
+package orphan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+func TestOrphansOfACleanCluster(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.vm(300, nil)
+	report := r.find()
+	r.mustFind("a clean cluster", report)
+	r.mustMiss("a clean cluster", report)
+}
+
+// guestThat is a guest of somebody, with a use for the volume of the test.
+func guestThat(vmid int, typ string, config map[string]string) func(r *rig) {
+	return func(r *rig) {
+		r.change(func(w *state.World) {
+			w.Guests[vmid] = &state.Guest{VMID: vmid, Type: typ, Node: "pve1", Config: config}
+			if typ == "qemu" {
+				config["smbios1"], config["onboot"] = "uuid=1", "1"
+			}
+		})
+	}
+}
+
+// TestOrphansAmongVolumes: a volume whose id no guest has is one, unless a guest uses it under its own id.
+func TestOrphansAmongVolumes(t *testing.T) {
+	t.Parallel()
+	const volume = "local-zfs:vm-300-disk-0"
+	free := []string{"volume " + volume + " certain pvesm free " + volume}
+	for name, c := range map[string]struct {
+		happens func(r *rig)
+		want    []string
+	}{
+		"nobody has the id":         {want: free},
+		"a guest elsewhere":         {happens: guestThat(600, "qemu", map[string]string{"scsi5": "local-zfs:vm-600-disk-0"}), want: free},
+		"a container has the id":    {happens: guestThat(300, "lxc", map[string]string{"arch": "amd64"})},
+		"the disk of a VM":          {happens: guestThat(600, "qemu", map[string]string{"scsi5": volume + ",size=1G"})},
+		"a detached disk of a VM":   {happens: guestThat(600, "qemu", map[string]string{"unused0": volume})},
+		"a mount point":             {happens: guestThat(600, "lxc", map[string]string{"arch": "amd64", "mp0": volume + ",mp=/x"})},
+		"a disk of a VM, by a path": {happens: guestThat(600, "qemu", map[string]string{"scsi5": "/dev/zvol/rpool/data/vm-300-disk-0"})},
+		"a snapshot": {happens: func(r *rig) {
+			r.vm(600, nil)
+			r.change(func(w *state.World) {
+				w.Guests[600].Snaps = map[string]map[string]string{"one": {"scsi5": volume, "snaptime": "1"}}
+			})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.volume("local-zfs", "vm-300-disk-0", 300)
+			if c.happens != nil {
+				c.happens(r)
+			}
+			report := r.find()
+			r.mustFind(name, report, c.want...)
+			r.mustMiss(name, report)
+		})
+	}
+}
+
+// TestOrphansTellAll: what, where, size, since.
+func TestOrphansTellAll(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.volume("local-lvm", "vm-300-disk-0", 300)
+	report := r.find()
+	r.mustFind("a thin volume", report, "volume local-lvm:vm-300-disk-0 certain pvesm free local-lvm:vm-300-disk-0")
+	i := report.Items[0]
+	if i.VMID != 300 || i.Node != "pve1" || i.Storage != "local-lvm" || i.Size != 1<<30 || !i.Since.Before(r.s.guests.Now().Add(-47*time.Hour)) || i.Reason == "" {
+		t.Errorf("%+v", i)
+	}
+}
+
+// TestOrphansThatAreNotSure: a volume of which somebody may need something has no command, and says why.
+func TestOrphansThatAreNotSure(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.change(func(w *state.World) {
+		w.Put(&state.Volume{Storage: "local-lvm", Node: "pve1", Name: "vm-301-disk-0", VMID: 301, Content: "images", Format: "raw", Size: 1})
+		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "base-302-disk-0", VMID: 302, Content: "images", Format: "raw", Size: 1})
+		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "base-302-disk-0/vm-303-disk-0", VMID: 303, Content: "images", Format: "raw",
+			Size: 1, Parent: "base-302-disk-0"})
+	})
+	r.volume("shared-nfs", "300/vm-300-disk-0.raw", 300)
+	report := r.find()
+	r.mustFind("not sure", report, "volume shared-nfs:300/vm-300-disk-0.raw unknown", "volume local-lvm:vm-301-disk-0 unknown",
+		"volume local-zfs:base-302-disk-0 unknown", "volume local-zfs:base-302-disk-0/vm-303-disk-0 certain pvesm free "+
+			"local-zfs:base-302-disk-0/vm-303-disk-0")
+	for n, says := range []string{"another cluster may use it", "so new", "linked clones are based on the volume: " +
+		"local-zfs:base-302-disk-0/vm-303-disk-0"} {
+		if n < len(report.Items) && !strings.Contains(report.Items[n].Reason, says) {
+			t.Errorf("%s: %s", report.Items[n].ID, report.Items[n].Reason)
+		}
+	}
+	r.later(2 * fresh)
+	report = r.find(Options{Exclusive: []string{"shared-nfs"}})
+	if got, want := line(report.Items[0]), "volume shared-nfs:300/vm-300-disk-0.raw certain pvesm free "+
+		"shared-nfs:300/vm-300-disk-0.raw"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if report.Items[1].Certainty != Certain {
+		t.Errorf("%+v is not sure any more", report.Items[1])
+	}
+}
+
+// TestOrphansWithoutALook: what could not be looked at is said, and makes nothing certain.
+func TestOrphansWithoutALook(t *testing.T) {
+	t.Parallel()
+	const shared, local = "volume shared-nfs:300/vm-300-disk-0.raw ", "volume local-zfs:vm-300-disk-0 "
+	sharedSure, localSure := shared+"certain pvesm free shared-nfs:300/vm-300-disk-0.raw", local+"certain pvesm free "+
+		"local-zfs:vm-300-disk-0"
+	for name, c := range map[string]struct {
+		happens func(r *rig)
+		want    []string
+		misses  []string
+	}{
+		"nothing in the way": {want: []string{localSure, sharedSure}},
+		"a node is " +
+			"away": {happens: func(r *rig) { r.sim.SetNode("pve2", false); r.later(time.Minute) }, want: []string{localSure, shared + "unknown"},
+			misses: []string{"node pve2: it is not online"}},
+		"a storage is disabled": {happens: func(r *rig) { r.change(func(w *state.World) { w.Storages["local-zfs"].Disabled = true }) },
+			want: []string{sharedSure}, misses: []string{"local-zfs on node pve1: it is disabled", "local-zfs on node pve2: it is " +
+				"disabled"}},
+		"a shared storage is away": {happens: func(r *rig) { r.change(func(w *state.World) { w.Storages["shared-nfs"].Offline = true }) },
+			want: []string{localSure}, misses: []string{"storage shared-nfs: it is not available"}},
+		"a storage for " +
+			"containers": {happens: func(r *rig) { r.change(func(w *state.World) { w.Storages["local-lvm"].Content = []string{"rootdir"} }) },
+			want: []string{localSure, sharedSure}, misses: []string{"local-lvm on node pve1: it holds disks of " +
+				"containers", "local-lvm on node pve2: it"}},
+		"without VM.Audit": {happens: func(r *rig) { r.without("VM.Audit") }, want: []string{local + "unknown", shared + "unknown"},
+			misses: []string{"guests that are not listed: this identity does not see all guests", "members of pools: "}},
+		"without Datastore.Audit": {happens: func(r *rig) { r.without("Datastore.Audit", "Datastore.AllocateSpace", "Datastore.Allocate") },
+			misses: []string{"storages that are not listed: "}},
+		"without Datastore.Allocate and VM.Config.Disk": {happens: func(r *rig) { r.without("Datastore.Allocate", "VM.Config.Disk") },
+			misses: []string{"disks on storage local:", "disks on storage local-lvm:", "disks on storage local-zfs: needs " +
+				"Datastore.Allocate",
+				"disks on storage local2:", "disks on storage shared-nfs:"}},
+		"without Sys.Audit": {happens: func(r *rig) { r.without("Sys.Audit") }, want: []string{localSure, sharedSure},
+			misses: []string{"entries of HA: ", "permissions on guests: ", "members of pools: "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.volume("local-zfs", "vm-300-disk-0", 300)
+			r.volume("shared-nfs", "300/vm-300-disk-0.raw", 300)
+			if c.happens != nil {
+				c.happens(r)
+			}
+			report := r.find(Options{Exclusive: []string{"shared-nfs"}})
+			r.mustFind(name, report, c.want...)
+			r.mustMiss(name, report, c.misses...)
+		})
+	}
+}

@@ -1,0 +1,205 @@
+package tfdata
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// Files is the data source proxmox_files.
+type Files struct{ tfkit.DataSourceBase }
+
+var _ datasource.DataSourceWithConfigure = &Files{}
+
+// NewFiles makes the data source.
+func NewFiles() datasource.DataSource { return &Files{} }
+
+type filesModel struct {
+	Storage   string      `tfsdk:"storage"`
+	Node      *string     `tfsdk:"node"`
+	Content   *string     `tfsdk:"content"`
+	VMID      *int64      `tfsdk:"vmid"`
+	Volumes   []string    `tfsdk:"volumes"`
+	Files     []fileEntry `tfsdk:"files"`
+	Unchecked []string    `tfsdk:"unchecked"`
+}
+
+type fileEntry struct {
+	Volume  string  `tfsdk:"volume"`
+	Name    string  `tfsdk:"name"`
+	Content string  `tfsdk:"content"`
+	Format  *string `tfsdk:"format"`
+	Size    *int64  `tfsdk:"size"`
+	VMID    *int64  `tfsdk:"vmid"`
+	Parent  *string `tfsdk:"parent"`
+	Created *string `tfsdk:"created"`
+}
+
+// Metadata names the data source.
+func (d *Files) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_files"
+}
+
+// Schema is the shape of the data source.
+func (d *Files) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "What is on a storage: ISO images, images to import, snippets, container templates, backups, and the " +
+			"disks of " +
+			"guests. It needs `Datastore.Audit` on the storage; what takes more to be seen stands in `unchecked`.",
+		Attributes: map[string]schema.Attribute{
+			"storage": schema.StringAttribute{Required: true, Validators: []validator.String{tfkit.StorageID()},
+				MarkdownDescription: "Id of the storage."},
+			"node": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.NodeName()},
+				MarkdownDescription: "Node that looks. Default: the first one on which a shared storage is available; a storage " +
+					"that is not shared and " +
+					"that several nodes have holds something else on each, so the node must be given."},
+			"content": schema.StringAttribute{Optional: true, Validators: []validator.String{contentTypes()},
+				MarkdownDescription: "Only this: `iso`, `import`, `snippets`, `vztmpl`, `backup`, `images` (disks of VMs, and " +
+					"those that nobody owns) or " +
+					"`rootdir` (disks of containers)."},
+			"vmid": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{tfkit.VMID()},
+				MarkdownDescription: "Only disks and backups that carry this id."},
+			"volumes": schema.ListAttribute{Computed: true, ElementType: types.StringType,
+				MarkdownDescription: "Volume ids, sorted: what `cdroms.*.file` and `disks.*.import_from` of a VM take."},
+			"files": schema.ListNestedAttribute{Computed: true, MarkdownDescription: "The files and volumes, sorted by volume id.",
+				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+					"volume":  tfkit.ComputedString("Volume id: `local:iso/debian.iso`."),
+					"name":    tfkit.ComputedString("Last part of the volume id: `debian.iso`."),
+					"content": tfkit.ComputedString("What it is, as for `content`."),
+					"format":  tfkit.ComputedString("Format, such as `raw`, `qcow2`, `iso`."),
+					"size": tfkit.ComputedInt64("Size in bytes, of a disk as its guest sees it; null where the storage knows it " +
+						"only roughly."),
+					"vmid":    tfkit.ComputedInt64("Id of the guest that it belongs to by its name, whether there is such a guest or not."),
+					"parent":  tfkit.ComputedString("Base of a linked clone, in the words of the storage."),
+					"created": tfkit.ComputedString("When it was made, in UTC (RFC 3339); null where the storage does not know."),
+				}}},
+			"unchecked": schema.ListAttribute{Computed: true, ElementType: types.StringType,
+				MarkdownDescription: "What may be there without being listed, since the identity may not see all of it, and which " +
+					"privilege shows it. Empty: " +
+					"nothing was left out."},
+		},
+	}
+}
+
+// Read lists what is on the storage.
+func (d *Files) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	var m filesModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	attempt := tfkit.Attempt{Verb: "list", Thing: "what is on storage " + m.Storage, As: d.Session.User()}
+	if !d.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
+	defer cancel()
+	if err := d.fill(ctx, &m); err != nil {
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+		return
+	}
+	if len(m.Unchecked) > 0 {
+		resp.Diagnostics.AddWarning("Not all of storage "+m.Storage+" was seen",
+			"PVE leaves out what this identity may not see:\n  "+strings.Join(m.Unchecked, "\n  "))
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+}
+
+func (d *Files) fill(ctx context.Context, m *filesModel) error {
+	listed, err := d.Session.API.SharedResources(ctx)
+	if err != nil {
+		return err
+	}
+	at, err := lookFrom(listed, m.Storage, value(m.Node))
+	if err != nil {
+		return err
+	}
+	found, err := d.Session.API.Content(ctx, at.Node, m.Storage, value(m.Content), int(value(m.VMID)))
+	if err != nil {
+		return err
+	}
+	kinds := contentOf(at)
+	if m.Content != nil {
+		kinds = []string{*m.Content}
+	}
+	if m.Unchecked, err = d.Session.API.Hidden(ctx, m.Storage, kinds); err != nil {
+		return err
+	}
+	m.Unchecked = append([]string{}, m.Unchecked...)
+	m.Node, m.Volumes, m.Files = &at.Node, []string{}, []fileEntry{}
+	slices.SortFunc(found, func(a, b pve.Volume) int { return cmp.Compare(a.ID, b.ID) })
+	for _, v := range found {
+		if m.VMID != nil && v.VMID != int(*m.VMID) {
+			continue // PVE filters disks and backups only (pve-storage Plugin.pm list_volumes)
+		}
+		m.Volumes = append(m.Volumes, v.ID)
+		m.Files = append(m.Files, fileOf(v))
+	}
+	return nil
+}
+
+// lookFrom chooses the node from which a storage is looked at.
+func lookFrom(listed pve.Resources, storage, node string) (pve.Resource, error) {
+	if node != "" {
+		if err := guest.CheckNode(listed, node); err != nil {
+			return pve.Resource{}, err
+		}
+	}
+	var on []pve.Resource
+	var nodes []string
+	for _, n := range listed.Nodes() {
+		if s, ok := listed.Storage(n.Node, storage); ok && (node == "" || node == n.Node) {
+			nodes = append(nodes, n.Node)
+			if n.Status == "online" {
+				on = append(on, s)
+			}
+		}
+	}
+	slices.Sort(nodes)
+	slices.SortFunc(on, func(a, b pve.Resource) int { return cmp.Compare(a.Node, b.Node) })
+	switch {
+	case len(nodes) == 0:
+		return pve.Resource{}, fmt.Errorf("there is no storage %s%s, or it is disabled, or this identity may not see it "+
+			"(Datastore.Audit)", storage,
+			onNode(node))
+	case len(on) == 0:
+		return pve.Resource{}, fmt.Errorf("storage %s is only on nodes that are not online: %s", storage, strings.Join(nodes, ", "))
+	case len(nodes) > 1 && !on[0].Shared:
+		return pve.Resource{}, fmt.Errorf("storage %s is not shared, and several nodes have one: set node to one of %s", storage,
+			strings.Join(nodes, ", "))
+	}
+	if i := slices.IndexFunc(on, func(s pve.Resource) bool { return s.Status == "available" }); i >= 0 {
+		return on[i], nil
+	}
+	return on[0], nil // its state may be old; the node says what is wrong
+}
+
+func onNode(node string) string {
+	if node == "" {
+		return ""
+	}
+	return " on node " + node
+}
+
+func fileOf(v pve.Volume) fileEntry {
+	f := fileEntry{Volume: v.ID, Name: v.ID[strings.LastIndexAny(v.ID, ":/")+1:], Content: v.Content, Format: tfkit.NonZero(v.Format),
+		Size: tfkit.NonZero(v.Size), Parent: tfkit.NonZero(v.Parent), VMID: tfkit.NonZero(int64(v.VMID))}
+	if !v.CreatedAt.IsZero() {
+		created := v.CreatedAt.UTC().Format(time.RFC3339)
+		f.Created = &created
+	}
+	return f
+}

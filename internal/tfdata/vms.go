@@ -1,0 +1,153 @@
+package tfdata
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// VMs is the data source proxmox_vms.
+type VMs struct{ tfkit.DataSourceBase }
+
+var _ datasource.DataSourceWithConfigure = &VMs{}
+
+// NewVMs makes the data source.
+func NewVMs() datasource.DataSource { return &VMs{} }
+
+type vmsModel struct {
+	Name     *string   `tfsdk:"name"`
+	Node     *string   `tfsdk:"node"`
+	Pool     *string   `tfsdk:"pool"`
+	Tag      *string   `tfsdk:"tag"`
+	Status   *string   `tfsdk:"status"`
+	Template *bool     `tfsdk:"template"`
+	VMIDs    []int64   `tfsdk:"vmids"`
+	VMs      []vmEntry `tfsdk:"vms"`
+}
+
+func (m *vmsModel) filter() pve.Filter {
+	return pve.Filter{Name: value(m.Name), Node: value(m.Node), Pool: value(m.Pool), Tag: value(m.Tag), Status: value(m.Status),
+		Template: m.Template}
+}
+
+// vmEntry is a VM as the cluster's listing has it, less what changes by itself all the time.
+type vmEntry struct {
+	VMID     int64    `tfsdk:"vmid"`
+	Name     *string  `tfsdk:"name"`
+	Node     string   `tfsdk:"node"`
+	Status   string   `tfsdk:"status"`
+	Template bool     `tfsdk:"template"`
+	Tags     []string `tfsdk:"tags"`
+	Pool     *string  `tfsdk:"pool"`
+	Lock     *string  `tfsdk:"lock"`
+	HAState  *string  `tfsdk:"ha_state"`
+	MaxCPU   *int64   `tfsdk:"maxcpu"`
+	MaxMem   *int64   `tfsdk:"maxmem"`
+	MaxDisk  *int64   `tfsdk:"maxdisk"`
+}
+
+func entryOf(r pve.Resource) vmEntry {
+	e := vmEntry{VMID: int64(r.VMID), Name: tfkit.NonZero(r.Name), Node: r.Node, Status: r.Status, Template: r.Template, Tags: r.TagList(),
+		Pool: tfkit.NonZero(r.Pool), Lock: tfkit.NonZero(r.Lock), HAState: tfkit.NonZero(r.HAState),
+		MaxCPU: tfkit.NonZero(r.MaxCPU), MaxMem: tfkit.NonZero(r.MaxMem), MaxDisk: tfkit.NonZero(r.MaxDisk)}
+	if e.Tags == nil {
+		e.Tags = []string{}
+	}
+	return e
+}
+
+// Metadata names the data source.
+func (d *VMs) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_vms"
+}
+
+// Schema is the shape of the data source.
+func (d *VMs) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "The VMs of the cluster, templates included, containers not. It asks for the cluster's list once, whatever " +
+			"is filtered. PVE leaves out, without a word, what the identity may not see: all VMs need `VM.Audit` on `/vms`. The list is " +
+			"up to 10 seconds old where it says whether a VM runs and what its name is.",
+		Attributes: map[string]schema.Attribute{
+			"name": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+				MarkdownDescription: "Only VMs of this name. `*` stands for any characters, `?` for one: `web-*`."},
+			"node": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.NodeName()},
+				MarkdownDescription: "Only VMs on this node."},
+			"pool": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.PoolID()},
+				MarkdownDescription: "Only VMs in this resource pool, and not in the pools below it."},
+			"tag": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.Tag()},
+				MarkdownDescription: "Only VMs with this tag. Upper and lower case differ only where the datacenter says so."},
+			"status": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("running", "stopped", "unknown")},
+				MarkdownDescription: "Only VMs that are `running`, `stopped` or, since their node is away, `unknown`."},
+			"template": schema.BoolAttribute{Optional: true,
+				MarkdownDescription: "`true`: only templates; `false`: only VMs that are none. Default: both."},
+			"vmids": schema.ListAttribute{Computed: true, ElementType: types.Int64Type, MarkdownDescription: "Ids of the VMs, ascending."},
+			"vms": schema.ListNestedAttribute{Computed: true, MarkdownDescription: "The VMs, sorted by id.",
+				NestedObject: schema.NestedAttributeObject{Attributes: listedAttributes()}},
+		},
+	}
+}
+
+// listedAttributes are what the listing tells of a VM.
+func listedAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"vmid":   tfkit.ComputedInt64("Id."),
+		"name":   tfkit.ComputedString("Name; null for a VM that the list has no name of yet."),
+		"node":   tfkit.ComputedString("Node that the VM is on."),
+		"status": tfkit.ComputedString("`running`, `stopped` or `unknown`."), "template": tfkit.ComputedBool("Whether it is a template."),
+		"tags":     schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "Tags, sorted."},
+		"pool":     tfkit.ComputedString("Resource pool, if it is in one that the identity may see."),
+		"lock":     tfkit.ComputedString("Lock of its configuration, such as `backup` or `migrate`."),
+		"ha_state": tfkit.ComputedString("State that HA has it in, if it is under HA."), "maxcpu": tfkit.ComputedInt64("Virtual CPUs."),
+		"maxmem": tfkit.ComputedInt64("Memory, in bytes."), "maxdisk": tfkit.ComputedInt64("Size of the first disk, in bytes."),
+	}
+}
+
+// Read lists the VMs.
+func (d *VMs) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
+	var m vmsModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
+	attempt := tfkit.Attempt{Verb: "list", Thing: "the VMs of the cluster", As: d.Session.User()}
+	if !d.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
+	defer cancel()
+	found, err := d.list(ctx, m.filter())
+	if err != nil {
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+		return
+	}
+	m.VMIDs, m.VMs = []int64{}, []vmEntry{}
+	for _, r := range found {
+		m.VMIDs = append(m.VMIDs, int64(r.VMID))
+		m.VMs = append(m.VMs, entryOf(r))
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+}
+
+// list asks for the datacenter's idea of tags only where it makes a difference.
+func (d *VMs) list(ctx context.Context, f pve.Filter) ([]pve.Resource, error) {
+	listed, err := d.Session.API.SharedResources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	loose, strict := listed.VMs(f, false), listed.VMs(f, true)
+	if len(loose) == len(strict) {
+		return strict, nil
+	}
+	exact, err := d.Session.API.TagsAreCaseSensitive(ctx)
+	if err != nil || exact {
+		return strict, err
+	}
+	return loose, nil
+}
