@@ -99,7 +99,7 @@ func TestAccCluster(t *testing.T) {
 		}
 		t.Cleanup(func() { w.MustBeClean(t) })
 	}
-	c, err := lab.Open(t.Context(), lab.Options{Getenv: os.Getenv, CLI: true})
+	c, err := lab.Open(t.Context(), lab.Options{Getenv: os.Getenv, WithProgram: true})
 	if err != nil {
 		t.Fatal(err)
 	}

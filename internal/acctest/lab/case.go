@@ -10,6 +10,24 @@ type Case struct {
 	Steps []Step
 }
 
+// Need is something that not every cluster has.
+type Need string
+
+// What cases ask for beside a node, a storage and a bridge.
+const (
+	SecondStorage Need = "a second storage"
+	Directory     Need = "a directory storage with images"
+	ThickLVM      Need = "a storage of type lvm"
+	LinkedClones  Need = "a storage with linked clones"
+	ISO           Need = "an ISO image"
+	ImportImage   Need = "a disk image for import"
+	PCIMapping    Need = "a PCI mapping"
+	Guest         Need = "a template whose guest obeys"
+	RootPassword  Need = "a password of root@pam"
+	HA            Need = "high availability"
+	Program       Need = "a Terraform program"
+)
+
 // Act is what a step does with Terraform.
 type Act string
 

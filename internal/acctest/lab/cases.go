@@ -1,12 +1,5 @@
 package lab
 
-import "slices"
-
-// Cases are all but those of the documentation's examples, by what they are about. Each has the range of VMIDs for itself.
-func Cases() []Case {
-	return slices.Concat(lifeCases(), optionCases(), diskCases(), neighbourCases(), failureCases())
-}
-
 const oneDisk = `disks = { scsi0 = { storage = "<storage>", size = "1G" } }`
 
 const oneNIC = `networks = { net0 = { model = "virtio", bridge = "<bridge>" } }`
@@ -47,7 +40,7 @@ const cloned = `
   protection = false
 `
 
-const template = `
+const golden = `
 resource "proxmox_vm" "template" {
   node       = "<node>"
   vmid       = <vmid+1>
@@ -90,7 +83,7 @@ func lifeCases() []Case {
 				Looks: []Look{config("ciuser", "ops"), config("ipconfig0", "gw=10.0.0.1,ip=10.0.0.5/24|ip=10.0.0.5/24,gw=10.0.0.1")}},
 		}},
 		{Name: "linked clones go before their template", Needs: []Need{LinkedClones, Program}, Steps: []Step{
-			{Config: template + acc("name = \"acc-clone\"\nclone = { vmid = proxmox_vm.template.vmid, full = false }"), Looks: []Look{running()}},
+			{Config: golden + acc("name = \"acc-clone\"\nclone = { vmid = proxmox_vm.template.vmid, full = false }"), Looks: []Look{running()}},
 			{Act: Replace, Address: "proxmox_vm.template", Looks: []Look{running(), {"<vmid+1>/config", "template", "1"}}},
 		}},
 		{Name: "a VM becomes a template", Steps: []Step{

@@ -1,5 +1,12 @@
 package lab
 
+import "slices"
+
+// Cases are all but those of the documentation's examples, by what they are about. Each has the range of VMIDs for itself.
+func Cases() []Case {
+	return slices.Concat(lifeCases(), optionCases(), diskCases(), neighbourCases(), failureCases())
+}
+
 // neighbourCases: what the cluster has beside the VM, and what others do to it.
 func neighbourCases() []Case {
 	firewall := func(rules string) string {
@@ -78,12 +85,12 @@ func failureCases() []Case {
 			{Config: acc(oneDisk), Power: Steady},
 		}},
 		{Name: "a locked template is waited for", Needs: []Need{RootPassword}, Steps: []Step{
-			{Config: template},
+			{Config: golden},
 			{Before: []Request{{Method: "PUT", Path: "<vmid+1>/config", Params: map[string]string{"lock": "backup"}, AsRoot: true}},
-				Config: template + acc("clone = { vmid = proxmox_vm.template.vmid, full = true }\ntimeouts = { create = \"20s\" }"),
+				Config: golden + acc("clone = { vmid = proxmox_vm.template.vmid, full = true }\ntimeouts = { create = \"20s\" }"),
 				Fails:  "(?i)lock", Looks: []Look{gone(), {"<vmid+1>/config", "lock", "backup"}}},
 			{Before: []Request{{Method: "PUT", Path: "<vmid+1>/config", Params: map[string]string{"delete": "lock", "skiplock": "1"}, AsRoot: true}},
-				Config: template + acc("clone = { vmid = proxmox_vm.template.vmid, full = true }"), Looks: []Look{running()}},
+				Config: golden + acc("clone = { vmid = proxmox_vm.template.vmid, full = true }"), Looks: []Look{running()}},
 		}},
 		{Name: "an interrupt takes everything back", Needs: []Need{Program, ImportImage}, Steps: []Step{
 			{Config: acc("disks = { scsi0 = { storage = \"<storage>\", import_from = \"<import>\" } }"), Act: Stop, Address: accAddress, Fails: "(?i)interrupt|cancel"},

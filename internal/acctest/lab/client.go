@@ -23,8 +23,8 @@ type Options struct {
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 	// Sleep waits on the cluster's clock; nil is the machine's.
 	Sleep func(context.Context, time.Duration) error
-	// CLI tells that the cases run with a Terraform program, which can do some things that the protocol alone cannot.
-	CLI bool
+	// WithProgram tells that the cases run with a Terraform program, which can do some things that the protocol alone cannot.
+	WithProgram bool
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -9,34 +9,16 @@ import (
 	"strings"
 )
 
-// Need is something that not every cluster has.
-type Need string
-
-// What cases ask for beside a node, a storage and a bridge.
-const (
-	SecondStorage Need = "a second storage"
-	Directory     Need = "a directory storage with images"
-	ThickLVM      Need = "a storage of type lvm"
-	LinkedClones  Need = "a storage with linked clones"
-	ISO           Need = "an ISO image"
-	ImportImage   Need = "a disk image for import"
-	PCIMapping    Need = "a PCI mapping"
-	Guest         Need = "a template whose guest obeys"
-	RootPassword  Need = "a password of root@pam"
-	HA            Need = "high availability"
-	Program       Need = "a Terraform program"
-)
-
 // Cluster is where the cases run, and what they may use there: a range of VMIDs, a pool and a template of their own.
 type Cluster struct {
 	Node        string
 	First, Last int // the range of VMIDs, inclusive
 
-	names    map[string]string // what stands for <name> in the cases
-	lacks    map[Need]string   // what the cluster has not, and why
-	client   *Client
-	pool     string
-	template int // made by Open; 0 is one that was there
+	names  map[string]string // what stands for <name> in the cases
+	lacks  map[Need]string   // what the cluster has not, and why
+	client *Client
+	pool   string
+	made   int // the template that Open has made; 0: one was there
 }
 
 // VMIDRange reads "990000-990999"; "" is that.

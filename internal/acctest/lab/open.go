@@ -63,7 +63,7 @@ func (c *Cluster) look(ctx context.Context, o Options) error {
 	c.lack(PCIMapping, c.names["mapping"] == "", "PROXMOX_VE_TEST_MAPPING names none")
 	c.lack(HA, env("HA", "") == "", "PROXMOX_VE_TEST_HA is not set")
 	c.lack(RootPassword, !c.client.hasRoot(), "PROXMOX_VE_USERNAME and _PASSWORD do not give it")
-	c.lack(Program, !o.CLI, "the cases run over the plugin protocol")
+	c.lack(Program, !o.WithProgram, "the cases run over the plugin protocol")
 	return c.lookAtStorages(ctx)
 }
 
@@ -160,14 +160,14 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	if c.names["template"] != "" {
 		return nil
 	}
-	c.template = c.Last
-	c.names["template"] = strconv.Itoa(c.template)
+	c.made = c.Last
+	c.names["template"] = strconv.Itoa(c.made)
 	err := c.client.do(ctx, false, http.MethodPost, "/nodes/"+c.Node+"/qemu", map[string]string{
 		"vmid": c.names["template"], "name": "acc-template", "memory": "512", "ostype": "l26", "scsihw": "virtio-scsi-single",
 		"scsi0": c.names["storage"] + ":1", "ide2": c.names["storage"] + ":cloudinit", "net0": "virtio,bridge=" + c.names["bridge"], "boot": "order=scsi0",
 	})
 	if err == nil {
-		err = c.client.do(ctx, false, http.MethodPost, c.guestPath(c.Node, c.template)+"/template", nil)
+		err = c.client.do(ctx, false, http.MethodPost, c.guestPath(c.Node, c.made)+"/template", nil)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("make the template of the tests: %w", err), c.Close(ctx))
@@ -181,8 +181,8 @@ func (c *Cluster) Close(ctx context.Context) error {
 	if len(leaks) > 0 {
 		err = errors.Join(err, errors.New("left on the cluster: "+strings.Join(leaks, ", ")))
 	}
-	if c.template != 0 {
-		err = errors.Join(err, c.remove(ctx, c.Node, c.template))
+	if c.made != 0 {
+		err = errors.Join(err, c.remove(ctx, c.Node, c.made))
 	}
 	err = errors.Join(err, c.client.do(ctx, false, http.MethodDelete, "/pools/"+c.pool, nil))
 	c.client.http.CloseIdleConnections()

@@ -41,7 +41,7 @@ func (c *Cluster) Leaks(ctx context.Context) ([]string, error) {
 func (c *Cluster) leaked(ctx context.Context) ([]object, error) {
 	objects, err := c.objects(ctx)
 	return slices.DeleteFunc(objects, func(o object) bool {
-		return c.template != 0 && o.vmid == c.template && (o.kind == "guest" || o.kind == "volume") || o.kind == "pool" && o.name == c.pool
+		return c.made != 0 && o.vmid == c.made && (o.kind == "guest" || o.kind == "volume") || o.kind == "pool" && o.name == c.pool
 	}), err
 }
 
@@ -208,7 +208,7 @@ func (c *Cluster) Sweep(ctx context.Context) (removed []string, err error) {
 	volumes, err := c.volumes(ctx, []string{c.Node})
 	failed = append(failed, err)
 	for _, v := range volumes {
-		if v.vmid != c.template || c.template == 0 {
+		if v.vmid != c.made || c.made == 0 {
 			storage, _, _ := strings.Cut(v.name, ":")
 			failed = append(failed, c.client.do(ctx, false, http.MethodDelete, "/nodes/"+v.node+"/storage/"+storage+"/content/"+url.PathEscape(v.name), nil))
 		}
