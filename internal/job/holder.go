@@ -76,6 +76,30 @@ func (h Holder) MayHold(task pve.UPID) bool {
 	return own && (len(types) == 0 || slices.Contains(types, task.Type())) || elsewhere && slices.Contains(types, task.Type())
 }
 
+// Died finds the task that took a configuration's lock and ended without giving it back: the last one of its kind on some nodes, where
+// it was killed, or its node crashed. Without such a one, which is no error, the lock may have been set by hand, or by a program
+// outside PVE. Without Sys.Audit only this identity's own tasks are seen.
+func (s *Runner) Died(ctx context.Context, h Holder, nodes ...string) (pve.Task, error) {
+	var last pve.Task
+	for _, node := range nodes {
+		for _, typ := range Holders(h.Lock) {
+			tasks, err := s.API.Tasks(ctx, node, pve.TaskFilter{Type: typ})
+			if err != nil {
+				return pve.Task{}, err
+			}
+			for _, t := range tasks {
+				if h.MayHold(t.UPID) && t.StartTime.After(last.StartTime) {
+					last = t
+				}
+			}
+		}
+	}
+	if ended := (&pve.TaskError{UPID: last.UPID, ExitStatus: last.Status}); !ended.Killed() {
+		return pve.Task{}, nil
+	}
+	return last, nil
+}
+
 // String says what is locked and by whom: "VM 100 is locked (backup) by vzdump of root@pam since …".
 func (h Holder) String() string {
 	text := h.subject()

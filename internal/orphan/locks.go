@@ -90,33 +90,11 @@ func (l *look) runs(ctx context.Context, g pve.Resource, lock string) (bool, err
 	return false, nil
 }
 
-// died finds the task that took a VM's lock and was killed before it gave it back: the last one of its kind. Without such a one the
-// lock may have been set by hand, or by a program outside PVE.
+// died finds the task that took a VM's lock and was killed before it gave it back.
 func (l *look) died(ctx context.Context, g pve.Resource, lock string) (pve.Task, error) {
-	var last pve.Task
-	if g.Type != "qemu" {
-		return last, nil
-	}
 	nodes, err := l.nodesOf(g, lock)
-	if err != nil {
-		return last, err
+	if err != nil || g.Type != "qemu" {
+		return pve.Task{}, err
 	}
-	holder := job.Holder{VMID: g.VMID, Lock: lock}
-	for _, node := range nodes {
-		for _, typ := range job.Holders(lock) {
-			tasks, err := l.api.Tasks(ctx, node, pve.TaskFilter{Type: typ})
-			if err != nil {
-				return last, err
-			}
-			for _, t := range tasks {
-				if holder.MayHold(t.UPID) && t.StartTime.After(last.StartTime) {
-					last = t
-				}
-			}
-		}
-	}
-	if ended := (&pve.TaskError{UPID: last.UPID, ExitStatus: last.Status}); !ended.Killed() {
-		return pve.Task{}, nil
-	}
-	return last, nil
+	return l.jobs.Died(ctx, job.Holder{Node: g.Node, VMID: g.VMID, Lock: lock}, nodes...)
 }

@@ -84,28 +84,17 @@ func (d *destruction) nodesOf(lock string) []pve.Resource {
 	return slices.DeleteFunc(d.resources.Nodes(), func(n pve.Resource) bool { return n.Node != d.node && lock != "migrate" })
 }
 
-// died finds the task that took a lock and ended without giving it back. It is the last one of its kind, and it was killed,
-// or its node crashed; without such a one the lock may have been set by hand, or by a program outside PVE.
+// died finds the task that took a lock and ended without giving it back.
 func (d *destruction) died(ctx context.Context, lock string) (pve.Task, error) {
-	var last pve.Task
-	h := job.Holder{Node: d.node, VMID: d.r.Ref.VMID, Lock: lock}
-	for _, node := range d.nodesOf(lock) {
-		for _, typ := range job.Holders(lock) {
-			tasks, err := d.s.api.Tasks(ctx, node.Node, pve.TaskFilter{Type: typ})
-			if err != nil {
-				return last, fmt.Errorf("look which task left VM %d locked (%s): %w", h.VMID, lock, err)
-			}
-			for _, t := range tasks {
-				if h.MayHold(t.UPID) && t.StartTime.After(last.StartTime) {
-					last = t
-				}
-			}
-		}
+	var nodes []string
+	for _, n := range d.nodesOf(lock) {
+		nodes = append(nodes, n.Node)
 	}
-	if ended := (&pve.TaskError{UPID: last.UPID, ExitStatus: last.Status}); !ended.Killed() {
-		return pve.Task{}, nil
+	dead, err := d.s.jobs.Died(ctx, job.Holder{Node: d.node, VMID: d.r.Ref.VMID, Lock: lock}, nodes...)
+	if err != nil {
+		return dead, fmt.Errorf("look which task left VM %d locked (%s): %w", d.r.Ref.VMID, lock, err)
 	}
-	return last, nil
+	return dead, nil
 }
 
 // deadLocks are the locks that a destroy may take away from its own VM when the task behind them is proven dead. What such a
