@@ -16,7 +16,7 @@ import (
 // It speaks protocol 6 to a provider in the same process and holds it to the rules that Terraform core enforces; a broken
 // rule is an error whose Diagnostic has Violation set. Operations of one Session must not overlap.
 //
-// Known differences to Terraform: one provider without aliases and one module; no moved, removed, import or check blocks,
+// Known differences to Terraform: one provider without aliases and one module; no moved (see Move), removed, import or check blocks,
 // no create_before_destroy; a replacement destroys and creates in one go without replacing dependents first.
 type Session struct {
 	Caller
