@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"internal/remove"},
 	{"internal/guest", "internal/remove/usage"},
 	{"internal/guest/agent", "internal/job"},
-	{"internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/tfvalue"},
+	{"internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/tfvalue", "internal/foreign"},
 }
 
 // others are the packages beside the layers, and what each may import. The simulator imports nothing of the provider:

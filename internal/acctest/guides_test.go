@@ -132,7 +132,8 @@ func TestGuidesAreComplete(t *testing.T) {
 	}
 }
 
-// TestMigrationNames wants every attribute of this provider that the migration guide names to be in the schema.
+// TestMigrationNames wants every attribute of this provider that the migration guides name to be in the schema, and every argument that
+// the other provider's state has to be in its guide.
 func TestMigrationNames(t *testing.T) {
 	t.Parallel()
 	server, err := NewWorld(t).Factory()()
@@ -140,18 +141,29 @@ func TestMigrationNames(t *testing.T) {
 	schema, err := server.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{})
 	must(t, err)
 	vm := schema.ResourceSchemas["proxmox_vm"].Block.Attributes
-	count := 0
-	_, table, _ := strings.Cut(read(t, "../../templates/guides/migrate.md.tmpl"), "\n## The VM\n")
-	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(table, -1) {
-		for _, name := range regexp.MustCompile("`([a-z][^` ]*)").FindAllStringSubmatch(row[1], -1) {
-			count++
-			if !inSchema(vm, strings.Split(name[1], ".")) {
-				t.Errorf("there is no attribute %s", name[1])
+	for _, peer := range peers() {
+		_, page, _ := strings.Cut(read(t, "../../templates/guides/migrate-from-"+peer+".md.tmpl"), "\n## The VM\n")
+		table, _, _ := strings.Cut(page, "\n## ")
+		count, theirs := 0, ""
+		for _, row := range regexp.MustCompile("(?m)^\\| ([^|]*`[^|]*) \\| ([^|]*) \\|").FindAllStringSubmatch(table, -1) {
+			theirs += row[1]
+			for _, name := range regexp.MustCompile("`([a-z][a-z0-9_.<>]*)`").FindAllStringSubmatch(row[2], -1) {
+				count++
+				if path := strings.Split(name[1], "."); !inSchema(vm, path) {
+					t.Errorf("%s: there is no attribute %s", peer, name[1])
+				}
 			}
 		}
-	}
-	if count < 100 {
-		t.Errorf("the guide names %d attributes", count)
+		if count < 80 {
+			t.Errorf("%s: the guide names %d attributes", peer, count)
+		}
+		for _, f := range readExodus(t, peer).theirs {
+			for name := range f.attributes {
+				if name != "id" && !regexp.MustCompile("\\b"+strings.TrimSuffix(name, "0")).MatchString(theirs) {
+					t.Errorf("%s: the guide says nothing of %s", peer, name)
+				}
+			}
+		}
 	}
 }
 

@@ -99,6 +99,14 @@ func given(ctx context.Context) answers {
 	return a
 }
 
+// MoveState takes states of other types over, which the fast path leaves to the framework.
+func (b begun) MoveState(ctx context.Context) []resource.StateMover {
+	if m, ok := b.full.(resource.ResourceWithMoveState); ok {
+		return m.MoveState(ctx)
+	}
+	return nil
+}
+
 // Read refreshes the state.
 func (b begun) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	if a := given(ctx).read; a != nil {

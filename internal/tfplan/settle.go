@@ -42,7 +42,7 @@ func (s Shape) Refresh(prior, server tftypes.Value) tftypes.Value {
 	return s.root.refresh(prior, server, false)
 }
 
-// Fill is Refresh for a state that has not seen the server yet: it takes every slot.
+// Fill is Refresh for a state that has not seen the server yet: it takes every slot and every value.
 func (s Shape) Fill(prior, server tftypes.Value) tftypes.Value {
 	return s.root.refresh(prior, server, true)
 }
@@ -60,12 +60,12 @@ func (n *node) refresh(prior, server tftypes.Value, all bool) tftypes.Value {
 		}
 		return null(typ)
 	case n.kind == leaf:
-		if n.same(prior, server) || !n.computed && prior.IsNull() {
+		if n.same(prior, server) || !n.computed && !all && prior.IsNull() {
 			return prior
 		}
 		return server
 	case prior.IsNull():
-		if n.computed || all && n.kind == slots {
+		if n.computed || all {
 			return server
 		}
 		return prior

@@ -25,6 +25,9 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 		return
 	}
 	attempt := r.attempt("destroy", &state, nil)
+	if resp.Diagnostics.Append(state.unread(attempt, private)...); resp.Diagnostics.HasError() {
+		return
+	}
 	if r.machines == nil {
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return

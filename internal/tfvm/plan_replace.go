@@ -18,7 +18,8 @@ func (p *planning) replaceDestroyed(ctx context.Context) {
 }
 
 // planReplacement lists what cannot change in place: the id, and the sources. A source that was not known before is only
-// recorded, as is one that is no longer said.
+// recorded, as is one that is no longer said, and one that differs from what another provider's state said: how that is written
+// here is a translation, and a slip in it is no reason to destroy a VM.
 func (p *planning) planReplacement() {
 	prior, plan := p.prior, p.plan
 	if vmid := tfplan.At(p.value, "vmid"); prior.VMID != nil && (!vmid.IsKnown() || plan.VMID != nil && *plan.VMID != *prior.VMID) {
@@ -27,7 +28,7 @@ func (p *planning) planReplacement() {
 	if value(prior.Template) && !value(plan.Template) && tfplan.At(p.value, "template").IsKnown() { // PVE has no way back
 		p.replace.Append(path.Root("template"))
 	}
-	if was, is := prior.Clone, plan.Clone; was != nil && is != nil {
+	if was, is := prior.Clone, plan.Clone; was != nil && is != nil && p.managed("clone") {
 		p.replace.Append(changedSource(was, is)...)
 		if was.SourceVMID != nil && !tfplan.At(p.value, "clone", "vmid").IsKnown() { // the source is replaced itself
 			p.replace.Append(path.Root("clone").AtName("vmid"))
@@ -40,7 +41,7 @@ func (p *planning) planReplacement() {
 func (p *planning) planNewImages() {
 	prior, plan := p.prior, p.plan
 	for _, slot := range sortedSlots(plan.Disks) {
-		if was, ok := prior.Disks[slot]; ok && differ(was.ImportFrom, plan.Disks[slot].ImportFrom) {
+		if was, ok := prior.Disks[slot]; ok && differ(was.ImportFrom, plan.Disks[slot].ImportFrom) && p.managed("disks."+slot+".import_from") {
 			p.replace.Append(path.Root("disks").AtMapKey(slot).AtName("import_from"))
 		}
 	}

@@ -38,7 +38,8 @@ func (r *Resource) PlansAlone() {}
 
 // PrivateKeys are what a VM notes in private state (package fastpath).
 func (r *Resource) PrivateKeys() []string {
-	return []string{keyManaged, keyIdentity, keyResidues, keyProof, keyFailed, keySilent, keyGone, keyReplaces}
+	return []string{keyManaged, keyIdentity, keyResidues, keyProof, keyFailed, keySilent, keyGone, keyGrown, keyMoved,
+		keyReplaces}
 }
 
 // ModifyPlan computes the whole plan from configuration, state and private state, and checks it against the server.
@@ -50,6 +51,13 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	p.diags.Append(diags...)
 	p.private, diags = readPrivateState(ctx, req.Private)
 	p.diags.Append(diags...)
+	if !req.State.Raw.IsNull() && !p.diags.HasError() {
+		verb := "change"
+		if req.Plan.Raw.IsNull() {
+			verb = "destroy"
+		}
+		p.diags.Append(p.prior.unread(r.attempt(verb, &p.prior, nil), p.private)...)
+	}
 	switch {
 	case p.diags.HasError():
 	case req.Plan.Raw.IsNull():

@@ -22,6 +22,7 @@ const (
 	keySilent   = "silent"   // the guest agent did not answer the last refresh
 	keyGone     = "gone"     // the last refresh found no VM any more, only what a destroy left of it
 	keyGrown    = "grown"    // the sizes that disks had in state before somebody else grew them, by slot
+	keyMoved    = "moved"    // the state came from another provider, and the server was not asked since; null: it was
 	keyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
 
@@ -43,6 +44,7 @@ type privateState struct {
 	Silent   bool
 	Gone     bool
 	Grown    map[string]string
+	Moved    *moved
 }
 
 // readPrivateState reads it. What is missing is zero.
@@ -67,6 +69,7 @@ func readPrivateState(ctx context.Context, private keyReader) (privateState, dia
 	read(keySilent, func(raw []byte) error { return json.Unmarshal(raw, &m.Silent) })
 	read(keyGone, func(raw []byte) error { return json.Unmarshal(raw, &m.Gone) })
 	read(keyGrown, func(raw []byte) error { return json.Unmarshal(raw, &m.Grown) })
+	read(keyMoved, func(raw []byte) error { return json.Unmarshal(raw, &m.Moved) })
 	read(keyReplaces, func(raw []byte) error { return json.Unmarshal(raw, &m.Replaces) })
 	return m, diags
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
@@ -25,6 +24,10 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		return
 	}
 	attempt := r.attempt("read", &state, nil)
+	if state.VMID == nil {
+		resp.Diagnostics.Append(state.unread(attempt, private)...)
+		return
+	}
 	if r.machines == nil {
 		resp.Diagnostics.AddWarning(attempt.Thing+" was not refreshed",
 			"The provider's configuration depends on values that are not known yet, so the state was left as it is.")
@@ -46,8 +49,12 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			"Its destroy was interrupted while it removed a volume, for which it had made an empty VM of the same id. "+
 				"\"terraform destroy\" and the next apply remove both.")
 	case seen == guest.Found:
+		if resp.Diagnostics.Append(private.refuse(attempt, found)...); resp.Diagnostics.HasError() {
+			return
+		}
 		resp.Diagnostics.Append(writeAgent(ctx, resp.Private, found, private)...)
-		r.withTagStyle(ctx, v, state.Tags, found.Spec.Tags).refresh(ctx, req, resp, state.withKnownAddresses(found), private)
+		r.withTagStyle(ctx, v, state.Tags, found.Spec.Tags).refresh(ctx, req, resp, state.withKnownAddresses(found), private,
+			state.isUnseen(private))
 		resp.Diagnostics.Append(noteGrown(ctx, resp.Private, state.Disks, resp.State.Raw, private)...)
 	}
 	left := r.recheckResidues(ctx, state.ref(private), private.Residues, attempt, resp)
@@ -72,20 +79,22 @@ func whyNotRead(a tfkit.Attempt, seen guest.Seen, err error) diag.Diagnostics {
 
 // refresh writes what the server says into state, and notes the identity of a VM that has none yet, or another since a restart.
 func (v values) refresh(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse, guest guest.Guest,
-	private privateState) {
-	server, diags := v.server(ctx, guest)
+	private privateState, unseen bool) {
+	server, diags := v.raw(ctx, private.Moved.named(fromGuest(guest)))
 	resp.Diagnostics.Append(diags...)
 	if diags.HasError() {
 		return
 	}
 	server = withoutPinnedMachine(req.State.Raw, server)
-	unseen := tfplan.At(req.State.Raw, "uuid").IsNull() && len(private.Managed) == 0
 	if unseen {
-		resp.State.Raw = v.shape.Fill(req.State.Raw, server)
+		resp.State.Raw = v.adopt(req.State.Raw, server)
 	} else {
 		resp.State.Raw = v.shape.Refresh(req.State.Raw, server)
 	}
 	resp.Diagnostics.Append(private.noteIdentity(ctx, resp.Private, guest.Identity)...)
+	if private.Moved != nil {
+		resp.Diagnostics.Append(writeMoved(ctx, resp.Private, nil)...)
+	}
 }
 
 // recheckResidues looks whether what an earlier failure left is still there.

@@ -51,6 +51,7 @@ var (
 	_ resource.ResourceWithConfigure      = &Resource{}
 	_ resource.ResourceWithImportState    = &Resource{}
 	_ resource.ResourceWithModifyPlan     = &Resource{}
+	_ resource.ResourceWithMoveState      = &Resource{}
 	_ resource.ResourceWithValidateConfig = &Resource{}
 	_ machines                            = &provision.Service{}
 )
@@ -162,7 +163,7 @@ func maskPassword(ctx context.Context, password *string) context.Context {
 
 // ref is the VM in state.
 func (m *model) ref(private privateState) guest.Ref {
-	unseen := m.UUID == nil && len(private.Managed) == 0 // the refresh fills everything in
+	unseen := m.isUnseen(private)
 	identity := private.Identity
 	if identity.IsZero() && private.Proof == nil { // Terraform hands the destroy of a tainted resource no private state
 		identity.UUID = value(m.UUID)
@@ -176,6 +177,11 @@ func (m *model) ref(private privateState) guest.Ref {
 		Agent: agent.Memory{Enabled: m.Agent != nil && value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"),
 			Silent: private.Silent},
 		Firewall: m.Firewall != nil || private.Managed["firewall"] || unseen, HA: m.HA != nil || private.Managed["ha"]}
+}
+
+// isUnseen reports whether the server was never asked about a VM in state: the next refresh fills everything in.
+func (m *model) isUnseen(private privateState) bool {
+	return private.Moved != nil || m.UUID == nil && len(private.Managed) == 0
 }
 
 // timeouts are the configured timeouts.

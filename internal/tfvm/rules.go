@@ -4,6 +4,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
@@ -23,6 +24,8 @@ func rules() map[string]tfplan.Rule {
 	add(tfplan.Rule{OnlyInState: true}, "clone", "nodes", "timeouts", "wait_for", "on_failure", "on_orphaned_volumes", "on_destroy",
 		"reboot_policy", "shutdown_timeout", "removed_disks", "cloud_init_password_wo_version",
 		"disks.*.import_from", "efi_disk.import_from", "tpm_state.import_from")
+	add(tfplan.Rule{OnlyInState: true, Same: sameDuration}, "timeouts.create", "timeouts.read", "timeouts.update", "timeouts.delete",
+		"on_destroy.timeout")
 	add(tfplan.Rule{KeepOnRemoval: true}, "disks.*.storage", "efi_disk.storage", "tpm_state.storage", "cloud_init.storage")
 	add(tfplan.Rule{KeepOnRemoval: true, ServerChooses: true}, "vmid", "node", "disks.*.volume", "networks.*.model", "efi_disk.ms_cert",
 		"ha.state", "cloud_init.slot")
@@ -122,6 +125,13 @@ func sameNumber(a, b tftypes.Value) bool {
 	p, _ := x.Float64()
 	q, _ := y.Float64()
 	return p == q
+}
+
+// sameDuration compares times in whatever units.
+func sameDuration(a, b tftypes.Value) bool {
+	x, errX := time.ParseDuration(stringOf(a))
+	y, errY := time.ParseDuration(stringOf(b))
+	return errX == nil && errY == nil && x == y
 }
 
 // sameUnits compares a weight with what PVE made of it: a node with cgroup v1 has no weight below 2, one with cgroup v2 none above
