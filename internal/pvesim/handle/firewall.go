@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -41,15 +42,16 @@ func (r *Request) firewallFile() *state.FirewallFile {
 	return &state.FirewallFile{}
 }
 
-// writableFirewall is the file to change, made if there is none; the VM itself must exist.
-func (r *Request) writableFirewall() (*state.FirewallFile, error) {
+// writableFirewall is the file to change, made if there is none; the VM itself must exist. digest is that of what is to be changed,
+// nil where PVE takes one and compares it with nothing.
+func (r *Request) writableFirewall(digest func(*state.FirewallFile) string) (*state.FirewallFile, error) {
 	if _, err := r.guest(); err != nil {
 		return nil, err
 	}
 	if err := r.Server.lockFirewall(r.vmid()); err != nil {
 		return nil, err
 	}
-	if want := r.Params["digest"]; want != "" && want != firewallDigest(r.firewallFile()) {
+	if want := r.Params["digest"]; want != "" && digest != nil && want != digest(r.firewallFile()) {
 		return nil, Die("detected modified configuration - file changed by other user? Try again.")
 	}
 	f := r.firewallFile()
@@ -60,7 +62,23 @@ func (r *Request) writableFirewall() (*state.FirewallFile, error) {
 	return f, nil
 }
 
-// firewallDigest is the SHA1 of the file's text; that of an empty file if there is none.
+// optionsDigest and rulesDigest are made of the options alone, or of the rules alone, whatever else the file has and whose it is
+// (pve-firewall Firewall.pm copy_opject_with_digest, copy_list_with_digest).
+func optionsDigest(f *state.FirewallFile) string { return objectsDigest(f.Options) }
+
+func rulesDigest(f *state.FirewallFile) string { return objectsDigest(f.Rules...) }
+
+func objectsDigest(objects ...map[string]string) string {
+	sum := sha1.New()
+	for _, object := range objects {
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			_, _ = fmt.Fprintf(sum, "%s:%s\n", name, object[name]) // never fails
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// firewallDigest is the SHA1 of the file's text, for aliases and sets; that of an empty file if there is none.
 func firewallDigest(f *state.FirewallFile) string {
 	var text []byte
 	if len(f.Options)+len(f.Rules)+len(f.Aliases)+len(f.IPSets) > 0 {
@@ -93,7 +111,7 @@ func firewallOptions(r *Request) (any, error) {
 	}
 	f := r.firewallFile()
 	out := typed(f.Options)
-	out["digest"] = firewallDigest(f)
+	out["digest"] = optionsDigest(f)
 	return out, nil
 }
 
@@ -106,7 +124,7 @@ func (r *Request) bodyParams() map[string]string {
 }
 
 func firewallSetOptions(r *Request) (any, error) {
-	f, err := r.writableFirewall()
+	f, err := r.writableFirewall(optionsDigest)
 	if err != nil {
 		return nil, err
 	}

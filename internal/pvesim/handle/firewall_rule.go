@@ -15,7 +15,7 @@ import (
 func (r *Request) ruleAnswer(f *state.FirewallFile, pos int) map[string]any {
 	out := typed(f.Rules[pos])
 	out["pos"] = pos
-	out["digest"] = firewallDigest(f)
+	out["digest"] = rulesDigest(f)
 	if v := ruleIPVersion(f.Rules[pos]); v != 0 {
 		out["ipversion"] = v
 	}
@@ -56,9 +56,9 @@ func firewallRules(r *Request) (any, error) {
 	return list, nil
 }
 
-// firewallAddRule puts a rule at the top, whatever "pos" says (pve-firewall API2/Firewall/Rules.pm, create_rule).
+// firewallAddRule puts a rule at the top, whatever "pos" and "digest" say (pve-firewall API2/Firewall/Rules.pm, create_rule).
 func firewallAddRule(r *Request) (any, error) {
-	f, err := r.writableFirewall()
+	f, err := r.writableFirewall(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func firewallRule(r *Request) (any, error) {
 }
 
 func firewallSetRule(r *Request) (any, error) {
-	f, err := r.writableFirewall()
+	f, err := r.writableFirewall(rulesDigest)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func firewallSetRule(r *Request) (any, error) {
 }
 
 func firewallDeleteRule(r *Request) (any, error) {
-	f, err := r.writableFirewall()
+	f, err := r.writableFirewall(rulesDigest)
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func (r *Request) aliasValues(name string) map[string]string {
 }
 
 func createAlias(r *Request) (any, error) {
-	f, err := r.writableFirewall()
+	f, err := r.writableFirewall(firewallDigest)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func readAlias(r *Request) (any, error) {
 }
 
 func updateAlias(r *Request) (any, error) {
-	f, err := r.writableFirewall()
+	f, err := r.writableFirewall(firewallDigest)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func updateAlias(r *Request) (any, error) {
 }
 
 func deleteAlias(r *Request) (any, error) {
-	f, err := r.writableFirewall()
+	f, err := r.writableFirewall(firewallDigest)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func listIPSets(r *Request) (any, error) {
 
 // createIPSet is POST ipset: a new set, or, with "rename", another name and comment for the set of that name.
 func createIPSet(r *Request) (any, error) {
-	f, err := r.writableFirewall()
+	f, err := r.writableFirewall(firewallDigest)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func createIPSet(r *Request) (any, error) {
 
 // ipset finds the set of the path in a file that may be changed.
 func (r *Request) ipset() (*state.FirewallFile, *state.IPSet, error) {
-	f, err := r.writableFirewall()
+	f, err := r.writableFirewall(firewallDigest)
 	if err != nil {
 		return nil, nil, err
 	}

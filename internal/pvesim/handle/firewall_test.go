@@ -47,6 +47,34 @@ func TestFirewallRules(t *testing.T) {
 	}
 }
 
+// TestFirewallDigests: a digest is that of the options alone, or of the rules alone, whosever they are; a new rule is compared with none.
+func TestFirewallDigests(t *testing.T) {
+	g := newRig(t, nil)
+	const rules, options, none = "/qemu/8000/firewall/rules", "/qemu/8000/firewall/options", "da39a3ee5e6b4b0d3255bfef95601890afd80709"
+	digest := func(vmid string) (ofOptions, ofRules any) {
+		ofOptions = g.do("root@pam!tf", "GET", "/nodes/pve1/qemu/"+vmid+"/firewall/options", "").object(t)["digest"]
+		for _, rule := range g.do("root@pam!tf", "GET", "/nodes/pve1/qemu/"+vmid+"/firewall/rules", "").list() {
+			ofRules = rule["digest"]
+		}
+		return ofOptions, ofRules
+	}
+	g.steps([]step{{"", "POST", "/qemu", "vmid=100", "OK"}, {"", "POST", rules, "type=in&action=ACCEPT&enable=1&digest=" + none[1:] + "0", "OK"}})
+	empty, first := digest("8000")
+	if empty != none || first == none {
+		t.Errorf("without options %v, with a rule %v", empty, first)
+	}
+	const changed = "detected modified configuration - file changed by other user? Try again."
+	g.steps([]step{
+		{"", "PUT", options, "enable=1&digest=" + none, "OK"}, {"", "PUT", options, "dhcp=1&digest=" + none, changed},
+		{"", "PUT", rules + "/0", "comment=x&digest=" + none, changed}, {"", "DELETE", rules + "/0", "digest=" + none, changed},
+		{"", "PUT", "/qemu/100/firewall/options", "enable=1", "OK"}, {"", "POST", "/qemu/100/firewall/rules", "type=in&action=ACCEPT&enable=1", "OK"},
+	})
+	ofOptions, ofRules := digest("8000")
+	if hisOptions, hisRules := digest("100"); hisOptions != ofOptions || hisRules != ofRules || ofRules != first {
+		t.Errorf("VM 8000 has %v and %v, VM 100 with the same %v and %v", ofOptions, ofRules, hisOptions, hisRules)
+	}
+}
+
 func TestFirewallAliasesAndIPSets(t *testing.T) {
 	g := newRig(t, nil)
 	before := string(g.s.Snapshot())
