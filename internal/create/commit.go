@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -26,7 +27,7 @@ func (c *creation) commit(ctx context.Context) error {
 		config := *c.read
 		c.read = nil
 		final := c.finalOptions()
-		known, err := c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, final, config.Digest)
+		known, err := c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, final, job.Bound{Digest: config.Digest})
 		if pve.IsKind(err, pve.DigestMismatch) && try < tries && c.s.jobs.Pause(ctx, try-1) == nil {
 			continue
 		}

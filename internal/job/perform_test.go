@@ -243,7 +243,7 @@ func TestApply(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.sim.ResetOps()
-			known, err := w.Apply(t.Context(), &Tasks{}, "pve1", 8000, c.change, config.Digest)
+			known, err := w.Apply(t.Context(), &Tasks{}, "pve1", 8000, c.change, Bound{Digest: config.Digest})
 			if err != nil || known != c.known {
 				t.Errorf("%v; what was changed is known: %t", err, known)
 			}
@@ -262,7 +262,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestPutIsSettled: an answer that was lost is followed by a second try, which the digest that the first has changed does not stop.
+// TestPutIsSettled: an answer that was lost is followed by a second try, which the digest that the first has changed does not stop: it
+// bears the one that there is by then, where somebody looks, and none otherwise. Where another VM has the id there is no second try.
 func TestPutIsSettled(t *testing.T) {
 	for _, phase := range []fault.Phase{fault.Before, fault.After} {
 		w := newWorld(t)
@@ -270,16 +271,71 @@ func TestPutIsSettled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT"}, Phase: phase, Status: map[fault.Phase]int{fault.Before: 596}[phase]}})
+		lost := []fault.Rule{{Match: fault.Match{Method: "PUT"}, Phase: phase, Status: map[fault.Phase]int{fault.Before: 596}[phase]}}
+		w.sim.SetFaults(lost)
 		w.sim.ResetOps()
-		params := pve.Params{"name": "b", "digest": config.Digest}
-		if err := w.Put(t.Context(), "pve1", 8000, params); err != nil || params["digest"] == "" {
-			t.Errorf("%s: %v, parameters %v", phase, err, params)
+		params, first := pve.Params{"name": "b"}, "PUT /config name=b digest="+config.Digest
+		if err := w.SetBound(t.Context(), "pve1", 8000, params, Bound{Digest: config.Digest}); err != nil {
+			t.Errorf("%s: %v", phase, err)
 		}
-		if diff := cmp.Diff([]string{"PUT /config name=b digest=" + config.Digest,
-			"PUT /config name=b"}, w.writes("name", "digest")); diff != "" {
+		if diff := cmp.Diff([]string{first, "PUT /config name=b"}, w.writes("name", "digest")); diff != "" {
 			t.Error(diff)
 		}
+		config, err = w.API.CurrentConfig(t.Context(), "pve1", 8000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.sim.SetFaults(lost)
+		w.sim.ResetOps()
+		params, first = pve.Params{"name": "c"}, "PUT /config name=c digest="+config.Digest
+		digest := ""
+		again := func(ctx context.Context) (string, error) {
+			now, err := w.API.CurrentConfig(ctx, "pve1", 8000)
+			digest = now.Digest
+			return digest, err
+		}
+		if err := w.SetBound(t.Context(), "pve1", 8000, params, Bound{config.Digest, again}); err != nil || digest == "" {
+			t.Errorf("%s: %v", phase, err)
+		}
+		if diff := cmp.Diff([]string{first, "PUT /config name=c digest=" + digest}, w.writes("name", "digest")); diff != "" {
+			t.Error(diff)
+		}
+		w.sim.SetFaults(lost)
+		w.sim.ResetOps()
+		his := errors.New("somebody else's")
+		err = w.SetBound(t.Context(), "pve1", 8000, params, Bound{digest, func(context.Context) (string, error) { return "", his }})
+		if len(w.writes()) != 1 || !errors.Is(err, his) {
+			t.Errorf("%s: sent %v: %v", phase, w.writes(), err)
+		}
+	}
+}
+
+// TestPutIsSettledOnce: the first try may take effect when it was looked already what the digest is.
+func TestPutIsSettledOnce(t *testing.T) {
+	w := newWorld(t)
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT"}, Phase: fault.Before, Status: 596}})
+	looks := 0
+	again := func(ctx context.Context) (string, error) {
+		now, err := w.API.CurrentConfig(ctx, "pve1", 8000)
+		if looks++; looks == 1 && err == nil {
+			err = w.API.UpdateConfig(ctx, "pve1", 8000, pve.Params{"name": "b"})
+		}
+		return now.Digest, err
+	}
+	if err := w.SetBound(t.Context(), "pve1", 8000, pve.Params{"name": "b"}, Bound{Again: again}); err != nil || looks != 2 {
+		t.Errorf("%d looks: %v", looks, err)
+	}
+}
+
+// TestApplyIsBoundThroughout: so is what follows the request that empties slots.
+func TestApplyIsBoundThroughout(t *testing.T) {
+	w := newWorld(t)
+	his := errors.New("somebody else's")
+	change := vm.Change{DeleteFirst: []string{"tags"}, Set: map[string]string{"name": "b"}}
+	w.sim.ResetOps()
+	_, err := w.Apply(t.Context(), &Tasks{}, "pve1", 8000, change, Bound{Again: func(context.Context) (string, error) { return "", his }})
+	if diff := cmp.Diff([]string{"PUT /config delete=tags"}, w.writes("delete", "name")); diff != "" || !errors.Is(err, his) {
+		t.Errorf("%v %s", err, diff)
 	}
 }
 
@@ -313,13 +369,13 @@ func TestBootOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if known, err := w.SetBootOrder(t.Context(), "pve1", 8000, []string{"net0", "scsi0"}, has.Digest); err != nil || !known {
+	if known, err := w.SetBootOrder(t.Context(), "pve1", 8000, []string{"net0", "scsi0"}, Bound{Digest: has.Digest}); err != nil || !known {
 		t.Errorf("known %v: %v", known, err)
 	}
 	if diff := cmp.Diff([]string{"PUT /config boot=order=net0;scsi0"}, w.writes("boot")); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := w.SetBootOrder(t.Context(), "pve1", 8000, []string{"net0"}, has.Digest); !pve.IsKind(err, pve.DigestMismatch) {
+	if _, err := w.SetBootOrder(t.Context(), "pve1", 8000, []string{"net0"}, Bound{Digest: has.Digest}); !pve.IsKind(err, pve.DigestMismatch) {
 		t.Errorf("a configuration that was changed since: %v", err)
 	}
 	err = Problems("update", 8000, vm.Change{Problems: []vm.Problem{{Option: "scsi0", Text: "too small"}}})
@@ -338,7 +394,7 @@ func TestRevert(t *testing.T) {
 	g.Running = &state.Running{QMPStatus: "running", StartedAt: world.Clock.Now(), Booted: g.Config, PID: 8000}
 	g.Pending = map[string]string{"cores": "4", "memory": "2048"}
 	world.Unlock()
-	if err := w.Revert(t.Context(), "pve1", 8000, []string{"cores"}, ""); err != nil {
+	if err := w.Revert(t.Context(), "pve1", 8000, []string{"cores"}, Bound{}); err != nil {
 		t.Fatal(err)
 	}
 	config, err := w.API.PendingConfig(t.Context(), "pve1", 8000)

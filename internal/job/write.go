@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,10 +25,10 @@ func AppendsToBootOrder(change vm.Change, order []string) bool {
 	return false
 }
 
-// SetBootOrder writes the boot order that is wanted in the place of the one that PVE has made, into the configuration with this digest.
-// It reports whether that was what PVE changed, as setRead does.
-func (s *Runner) SetBootOrder(ctx context.Context, node string, vmid int, order []string, digest string) (known bool, err error) {
-	return s.setRead(ctx, node, vmid, pve.Params{"boot": vm.Encode(vm.Spec{Options: vm.Options{BootOrder: order}})["boot"], "digest": digest})
+// SetBootOrder writes the boot order that is wanted in the place of the one that PVE has made. It reports whether the configuration that
+// it is bound to was what PVE changed, as setRead does.
+func (s *Runner) SetBootOrder(ctx context.Context, node string, vmid int, order []string, b Bound) (known bool, err error) {
+	return s.setRead(ctx, node, vmid, pve.Params{"boot": vm.Encode(vm.Spec{Options: vm.Options{BootOrder: order}})["boot"]}, b)
 }
 
 // Problems is what cannot be done in place, worded like a refusal of the options concerned by PVE, so that it is shown on
@@ -40,21 +41,50 @@ func Problems(verb string, vmid int, change vm.Change) error {
 	return &pve.Error{Op: fmt.Sprintf("%s VM %d", verb, vmid), Kind: pve.Invalid, Message: "nothing was changed", Params: params}
 }
 
+// Bound says of which configuration a request is meant, so that PVE carries it out on no other.
+type Bound struct {
+	// Digest is that of the configuration which was read; "" is any.
+	Digest string
+	// Again looks once more, where a request of this one has changed the digest, or may have since its answer was lost: it gives the
+	// one that there is now, or an error where the id has another VM. Without it the request that follows is bound to nothing.
+	Again func(context.Context) (string, error)
+}
+
+func (b Bound) params(params pve.Params) pve.Params {
+	if b.Digest == "" {
+		return params
+	}
+	params = maps.Clone(params)
+	params["digest"] = b.Digest
+	return params
+}
+
+// next is the Bound for a request that follows.
+func (b Bound) next(ctx context.Context) (Bound, error) {
+	b.Digest = ""
+	if b.Again == nil {
+		return b, nil
+	}
+	var err error
+	b.Digest, err = b.Again(ctx)
+	return b, err
+}
+
 // Apply sends the options of a change: through a task where a volume is allocated, since a request may only take 30 s. It reports
-// whether the configuration with this digest was what PVE changed, as setRead does.
-func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, change vm.Change, digest string) (known bool, err error) {
+// whether the configuration that it is bound to was what PVE changed, as setRead does.
+func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, change vm.Change, b Bound) (known bool, err error) {
 	if len(change.DeleteFirst) > 0 {
-		params := pve.Params{"delete": strings.Join(change.DeleteFirst, ",")}
-		if digest != "" {
-			params["digest"] = digest
-		}
-		if err := s.Set(ctx, node, vmid, params); err != nil {
+		if err := s.SetBound(ctx, node, vmid, pve.Params{"delete": strings.Join(change.DeleteFirst, ",")}, b); err != nil {
 			return false, err
 		}
-		digest = "" // the request has just changed it
 	}
 	if len(change.Set)+len(change.Delete) == 0 {
 		return false, nil
+	}
+	if len(change.DeleteFirst) > 0 {
+		if b, err = b.next(ctx); err != nil {
+			return false, err
+		}
 	}
 	params := pve.Params{}
 	for option, value := range change.Set {
@@ -63,12 +93,10 @@ func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, cha
 	if len(change.Delete) > 0 {
 		params["delete"] = strings.Join(change.Delete, ",")
 	}
-	if digest != "" {
-		params["digest"] = digest
-	}
 	if !change.Allocates() {
-		return s.setRead(ctx, node, vmid, params)
+		return s.setRead(ctx, node, vmid, params, b)
 	}
+	params = b.params(params)
 	_, err = s.Perform(ctx, l, Request{Node: node, Type: "qmconfig", ID: vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) { return s.API.UpdateConfigTask(ctx, node, vmid, params) }})
 	return false, err
@@ -76,39 +104,54 @@ func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, cha
 
 // Set changes options that allocate nothing, as soon as nobody holds the VM.
 func (s *Runner) Set(ctx context.Context, node string, vmid int, params pve.Params) error {
-	return s.Contend(ctx, node, vmid, func(ctx context.Context) error { return s.Put(ctx, node, vmid, params) })
+	return s.SetBound(ctx, node, vmid, params, Bound{})
 }
 
-// setRead is Set for a configuration that was just read, whose digest is in params. It reports whether that was what PVE changed,
-// which is not known without a digest, nor once an answer was lost.
-func (s *Runner) setRead(ctx context.Context, node string, vmid int, params pve.Params) (known bool, err error) {
+// SetBound is Set for a configuration that was read.
+func (s *Runner) SetBound(ctx context.Context, node string, vmid int, params pve.Params, b Bound) error {
+	_, err := s.setRead(ctx, node, vmid, params, b)
+	return err
+}
+
+// setRead is SetBound. It reports whether the configuration that was read was what PVE changed, which is not known without a digest,
+// nor once an answer was lost.
+func (s *Runner) setRead(ctx context.Context, node string, vmid int, params pve.Params, b Bound) (known bool, err error) {
 	err = s.Contend(ctx, node, vmid, func(ctx context.Context) error {
-		resent, err := s.put(ctx, node, vmid, params)
-		known = !resent && params["digest"] != ""
+		resent, err := s.put(ctx, node, vmid, params, b)
+		known = !resent && b.Digest != ""
 		return err
 	})
 	return known, err
 }
 
 // Put changes options that allocate nothing. Such a request means the same when it is sent twice, so a lost answer is
-// followed by a second try, without the digest, which the first may have changed.
+// followed by a second try.
 func (s *Runner) Put(ctx context.Context, node string, vmid int, params pve.Params) error {
-	_, err := s.put(ctx, node, vmid, params)
+	_, err := s.put(ctx, node, vmid, params, Bound{})
 	return err
 }
 
-// put is Put, and reports whether it had to send more than once.
-func (s *Runner) put(ctx context.Context, node string, vmid int, params pve.Params) (resent bool, err error) {
-	err = s.API.UpdateConfig(ctx, node, vmid, params)
+// put is Put for a configuration that was read, and reports whether it had to send more than once. The first try may have changed the
+// digest, also while it is looked at what it is now.
+func (s *Runner) put(ctx context.Context, node string, vmid int, params pve.Params, b Bound) (resent bool, err error) {
+	err = s.API.UpdateConfig(ctx, node, vmid, b.params(params))
 	if !pve.IsKind(err, pve.Ambiguous) {
 		return false, err
 	}
 	late, cancel := s.LookAfter(ctx) // an interrupt may have cut the line: a second try settles what is true
 	defer cancel()
-	params = maps.Clone(params)
-	delete(params, "digest")
-	for attempt := 1; attempt < 3 && pve.IsKind(err, pve.Ambiguous) && s.Pause(late, attempt) == nil; attempt++ {
-		err = s.API.UpdateConfig(late, node, vmid, params)
+	again := func(err error) bool {
+		return pve.IsKind(err, pve.Ambiguous) || b.Again != nil && pve.IsKind(err, pve.DigestMismatch)
+	}
+	for attempt := 1; attempt < 3 && again(err) && s.Pause(late, attempt) == nil; attempt++ {
+		now, lookErr := b.next(late)
+		switch {
+		case pve.IsKind(lookErr, pve.Unavailable), pve.IsKind(lookErr, pve.Ambiguous):
+			continue
+		case lookErr != nil:
+			return true, errors.Join(lookErr, err)
+		}
+		err = s.API.UpdateConfig(late, node, vmid, now.params(params))
 	}
 	return true, err
 }
@@ -132,11 +175,7 @@ func (s *Runner) Convert(ctx context.Context, l *Tasks, node string, vmid int) e
 	return err
 }
 
-// Revert drops options that wait for a restart, of the configuration with this digest; "" is any.
-func (s *Runner) Revert(ctx context.Context, node string, vmid int, options []string, digest string) error {
-	params := pve.Params{"revert": strings.Join(options, ",")}
-	if digest != "" {
-		params["digest"] = digest
-	}
-	return s.Set(ctx, node, vmid, params)
+// Revert drops options that wait for a restart.
+func (s *Runner) Revert(ctx context.Context, node string, vmid int, options []string, b Bound) error {
+	return s.SetBound(ctx, node, vmid, pve.Params{"revert": strings.Join(options, ",")}, b)
 }
