@@ -101,8 +101,7 @@ func TestSetFirewall(t *testing.T) {
 // PVE refuses leads back to the rules that there were.
 func TestSetFirewallLeavesOthersAlone(t *testing.T) {
 	for name, at := range map[string]struct{ method, path string }{
-		"before the look": {"GET", "/firewall/options"}, "between look and request": {"GET", "/firewall/rules"},
-		"after a request": {"POST", "/firewall/rules"},
+		"between look and request": {"GET", "/firewall/rules"}, "after a request": {"POST", "/firewall/rules"},
 	} {
 		w := newWorld(t, nil)
 		w.once(at.method, at.path, func() {
@@ -158,6 +157,45 @@ func TestFirewallIsGuarded(t *testing.T) {
 			if op.Method != http.MethodGet {
 				t.Errorf("%s: sent %s %s", name, op.Method, op.Path)
 			}
+		}
+	}
+}
+
+// TestFirewallIsGuardedOnTheWay: a rule that is added bears no digest, and one that is sent again after a wait may meet the same rules on
+// another VM. When the guard knows that for somebody else's nothing more is sent, nor put back.
+func TestFirewallIsGuardedOnTheWay(t *testing.T) {
+	busy := fault.Rule{Match: fault.Match{Method: "DELETE", Nth: 1}, Phase: fault.Before, Status: 500,
+		Reason: "cfs-lock 'firewall-vm-400' error: got lock request timeout"}
+	for name, c := range map[string]struct {
+		faults      []fault.Rule
+		prior, want []string
+		sent        []string
+	}{
+		"a second rule":     {want: []string{"22", "80"}, sent: []string{"POST"}},
+		"a lock in between": {faults: []fault.Rule{busy}, prior: []string{"22", "80"}, sent: []string{"DELETE"}},
+	} {
+		w := newWorld(t, nil)
+		prior := &Firewall{Rules: accepting(c.prior...)}
+		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, nobody); err != nil {
+			t.Fatal(err)
+		}
+		w.sim.SetFaults(c.faults)
+		w.sim.ResetOps()
+		his, looks := errors.New("somebody else's"), 0
+		err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &Firewall{Rules: accepting(c.want...)}, false, func(context.Context) error {
+			if looks++; looks == 2 {
+				return his
+			}
+			return nil
+		})
+		var sent []string
+		for _, op := range w.sim.Ops() {
+			if op.Method != http.MethodGet {
+				sent = append(sent, op.Method)
+			}
+		}
+		if diff := cmp.Diff(c.sent, sent); diff != "" || !errors.Is(err, his) {
+			t.Errorf("%s: %v (-want +got)\n%s", name, err, diff)
 		}
 	}
 }

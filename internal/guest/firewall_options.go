@@ -20,6 +20,27 @@ type firewallOf struct {
 	guard func(context.Context) error
 }
 
+// guardError says that a request was not sent, since the VM is somebody else's, or whose it is was not seen.
+type guardError struct{ err error }
+
+func (e *guardError) Error() string { return e.err.Error() }
+
+func (e *guardError) Unwrap() error { return e.err }
+
+// send sends a request as soon as nobody holds the lock of the firewall. guarded: it is looked whose VM it is right before; so it is
+// in any case before it is sent again, since it took its time until the lock was free.
+func (w firewallOf) send(ctx context.Context, guarded bool, try func(context.Context) error) error {
+	return w.s.jobs.Contend(ctx, w.node, w.vmid, func(ctx context.Context) error {
+		if guarded {
+			if err := w.guard(ctx); err != nil {
+				return &guardError{err}
+			}
+		}
+		guarded = true
+		return try(ctx)
+	})
+}
+
 // readFirewall reads a VM's firewall.
 func (s *Guests) readFirewall(ctx context.Context, node string, vmid int) (*Firewall, error) {
 	options, err := s.api.FirewallOptions(ctx, node, vmid)
@@ -71,10 +92,7 @@ func (w firewallOf) set(ctx context.Context, prior, want map[string]string, clea
 			params["delete"] = strings.Join(gone, ",")
 		}
 		params["digest"] = has.Digest
-		if err := w.guard(ctx); err != nil {
-			return err
-		}
-		err = w.s.jobs.Contend(ctx, w.node, w.vmid, func(ctx context.Context) error {
+		err = w.send(ctx, true, func(ctx context.Context) error {
 			return w.s.api.SetFirewallOptions(ctx, w.node, w.vmid, params)
 		})
 		if err == nil {

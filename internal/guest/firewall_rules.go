@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,8 +13,10 @@ import (
 )
 
 // SetFirewall brings the firewall of a VM from what state knows to what is planned. clean: options that are not planned go. guard
-// looks whose VM it is: it is asked when the firewall was read that is to be changed, before the first request and before what there
-// was is put back. The digest alone is no proof: that of a file without rules is everybody's.
+// looks whose VM it is: before options are set, before the first of a series of requests about rules, before each that adds one, and
+// before one is sent again. Digests are no proof of that: PVE makes them of the options alone, or of the rules alone, so VMs that have
+// the same have the same one (pve-firewall Firewall.pm copy_opject_with_digest, copy_list_with_digest), and asks for none when it adds
+// a rule (API2/Firewall/Rules.pm create_rule).
 func (s *Guests) SetFirewall(ctx context.Context, node string, vmid int, prior, want *Firewall, clean bool,
 	guard func(context.Context) error) error {
 	return firewallOf{s, node, vmid, guard}.change(ctx, prior, want, clean)
@@ -57,12 +60,12 @@ func (w firewallOf) setRules(ctx context.Context, prior, want *Firewall) error {
 }
 
 // arrange makes the rules the ones that are wanted, one request after the other. It looks before each, since positions shift:
-// the digest refuses a change from outside that comes between the look and the request, and a list that is not what our last
-// request made of it is somebody else's work and is left alone. So is one that is not what state knows, if it knows any. Where
-// a request is refused, the rules that state knows come back.
+// the digest refuses a change from outside that comes between the look and the request, unless that adds a rule, and a list that is
+// not what our last request made of it is somebody else's work and is left alone. So is one that is not what state knows, if it
+// knows any. Where a request is refused, the rules that state knows come back.
 func (w firewallOf) arrange(ctx context.Context, prior *Firewall, rules []FirewallRule, plan planner) error {
 	want := ruleValues(rules)
-	has, err := w.look(ctx, len(want) > 0)
+	has, err := w.s.api.FirewallRules(ctx, w.node, w.vmid)
 	if err != nil {
 		return w.refused("Cannot read the firewall rules of VM %d", notAll, err)
 	}
@@ -100,18 +103,17 @@ const (
 // carryOut sends edits, beginning with a list that was just read. Of a request that failed it returns the edit, and how many
 // were made before; an error without an edit says it all.
 func (w firewallOf) carryOut(ctx context.Context, has pve.FirewallRules, edits []ruleEdit) (failed *ruleEdit, done int, err error) {
-	if len(edits) > 0 {
-		if err := w.guard(ctx); err != nil {
-			return nil, 0, err
-		}
-	}
-	for lost := 0; done < len(edits); {
+	for first, lost := true, 0; done < len(edits); first = false {
 		edit, before := &edits[done], has.Rules
-		err := w.s.jobs.Contend(ctx, w.node, w.vmid, func(ctx context.Context) error { return w.do(ctx, edit, has) })
+		err := w.send(ctx, first || lost > 0 || edit.verb == "add", func(ctx context.Context) error { return w.do(ctx, edit, has) })
+		var stranger *guardError
+		if errors.As(err, &stranger) {
+			return nil, done, stranger.err
+		}
 		if err != nil && (!pve.IsKind(err, pve.Ambiguous) || lost == 2 || w.s.jobs.Pause(ctx, lost+1) != nil) {
 			return edit, done, err
 		}
-		now, lookErr := w.look(ctx, err != nil || done+1 < len(edits))
+		now, lookErr := w.s.api.FirewallRules(ctx, w.node, w.vmid)
 		has = now
 		switch {
 		case lookErr != nil:
@@ -129,7 +131,7 @@ func (w firewallOf) carryOut(ctx context.Context, has pve.FirewallRules, edits [
 
 // putBack brings the rules back that there were.
 func (w firewallOf) putBack(ctx context.Context, began []rule, plan planner) error {
-	has, err := w.look(ctx, true)
+	has, err := w.s.api.FirewallRules(ctx, w.node, w.vmid)
 	if err != nil {
 		return err
 	}
@@ -147,23 +149,6 @@ func ruleValues(rules []FirewallRule) []map[string]string {
 	return all
 }
 
-// look reads the rules with the digest that they have at that moment. Only rules carry it, so where there are none it is taken
-// from the options, which are read first then.
-func (w firewallOf) look(ctx context.Context, toChange bool) (pve.FirewallRules, error) {
-	has, err := w.s.api.FirewallRules(ctx, w.node, w.vmid)
-	if err != nil || has.Digest != "" || !toChange {
-		return has, err
-	}
-	options, err := w.s.api.FirewallOptions(ctx, w.node, w.vmid)
-	if err != nil {
-		return has, err
-	}
-	if has, err = w.s.api.FirewallRules(ctx, w.node, w.vmid); err == nil && has.Digest == "" {
-		has.Digest = options.Digest
-	}
-	return has, err
-}
-
 func (w firewallOf) refused(summary, detail string, err error) error {
 	return &FieldError{Path: "firewall.rules", Summary: fmt.Sprintf(summary, w.vmid), Detail: detail, Err: err}
 }
@@ -172,13 +157,14 @@ func (w firewallOf) refused(summary, detail string, err error) error {
 func (w firewallOf) do(ctx context.Context, edit *ruleEdit, has pve.FirewallRules) error {
 	params := pve.Params{}
 	maps.Copy(params, edit.set)
-	params["digest"] = has.Digest
 	switch edit.verb {
 	case "delete":
 		return w.s.api.DeleteFirewallRule(ctx, w.node, w.vmid, edit.at, has.Digest)
 	case "add":
 		return w.s.api.AddFirewallRule(ctx, w.node, w.vmid, params)
-	case "move":
+	}
+	params["digest"] = has.Digest
+	if edit.verb == "move" {
 		params["moveto"] = strconv.Itoa(edit.to)
 		return w.s.api.UpdateFirewallRule(ctx, w.node, w.vmid, edit.at, params)
 	}
