@@ -65,11 +65,7 @@ func (u *update) regenerateCloudInit(ctx context.Context, isOld bool) error {
 	if err != nil || vm.Decode(config.Current()).CloudInit.Volume == "" {
 		return err
 	}
-	err = u.view.Send(ctx, func(ctx context.Context) error {
-		return u.s.jobs.Contend(ctx, u.view.node, u.vmid, func(ctx context.Context) error {
-			return u.s.api.RegenerateCloudInit(ctx, u.view.node, u.vmid)
-		})
-	})
+	err = u.view.Contend(ctx, u.view.node, func(ctx context.Context) error { return u.s.api.RegenerateCloudInit(ctx, u.view.node, u.vmid) })
 	if err != nil {
 		u.warn(fmt.Sprintf("The cloud-init drive of VM %d has old data", u.vmid),
 			"PVE did not write it anew: "+err.Error()+"\n\nThe guest gets the new data at its next stop and start.")

@@ -107,6 +107,25 @@ func TestFound14LateRestart(t *testing.T) {
 	}
 }
 
+// TestFound14InterruptedRestart: so is one that goes off when the apply is interrupted; that it runs on is not said without a look.
+func TestFound14InterruptedRestart(t *testing.T) {
+	w := newWorld(t, pve.Params{"cores": "1"})
+	w.start()
+	r := w.request()
+	r.Planned.CPU.Cores, r.StopTimeout = new(int64(2)), 30*time.Second
+	before := w.running()
+	w.ignoreShutdown()
+	ctx, cancel := context.WithCancel(t.Context())
+	w.when(2*time.Minute, func() {
+		w.sim.EndGuest(theVM)
+		cancel()
+	})
+	_, _, err := w.changer.Update(ctx, r)
+	if now := w.running(); now == nil || now == before || now.Booted["cores"] != "2" {
+		t.Errorf("%v, runs %+v", err, now)
+	}
+}
+
 // TestFound14LateStop: so is a guest that is to be off and goes off late.
 func TestFound14LateStop(t *testing.T) {
 	w := newWorld(t, nil)

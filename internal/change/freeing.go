@@ -85,23 +85,29 @@ func (u *update) ownVolumes(config pve.PendingConfig) []string {
 
 // destroyEntry destroys a detached volume that nobody else uses.
 func (u *update) destroyEntry(ctx context.Context, config pve.PendingConfig, entry string) error {
-	e, err := u.s.remover.ProveInState(ctx, u.view.inState(), []string{guest.VolumeOf(config.Current()[entry])})
-	if err != nil {
-		return err
-	}
+	return u.destroyEntries(ctx, config, []string{entry}, func(ctx context.Context) (remove.Evidence, error) {
+		return u.s.remover.ProveInState(ctx, u.view.inState(), []string{guest.VolumeOf(config.Current()[entry])})
+	})
+}
+
+// destroyEntries destroys detached volumes, with evidence that is made before each try.
+func (u *update) destroyEntries(ctx context.Context, config pve.PendingConfig, entries []string,
+	prove func(context.Context) (remove.Evidence, error)) error {
 	return u.view.Send(ctx, func(ctx context.Context) error {
-		return u.s.remover.DestroyUnused(ctx, &u.view.tasks, e, config, []string{entry})
+		return u.s.jobs.Contend(ctx, u.view.node, u.vmid, func(ctx context.Context) error {
+			e, err := prove(ctx)
+			if err != nil {
+				return err
+			}
+			return u.s.remover.DestroyUnused(ctx, &u.view.tasks, e, config, entries)
+		})
 	})
 }
 
 // destroyMade destroys detached volumes that this update has made.
 func (u *update) destroyMade(ctx context.Context, config pve.PendingConfig, made, entries []string) error {
-	e, err := u.s.remover.ProveMade(ctx, u.view.inState(), made)
-	if err != nil {
-		return err
-	}
-	return u.view.Send(ctx, func(ctx context.Context) error {
-		return u.s.remover.DestroyUnused(ctx, &u.view.tasks, e, config, entries)
+	return u.destroyEntries(ctx, config, entries, func(ctx context.Context) (remove.Evidence, error) {
+		return u.s.remover.ProveMade(ctx, u.view.inState(), made)
 	})
 }
 

@@ -53,12 +53,9 @@ func (u *update) sendMigration(ctx context.Context, status pve.GuestStatus, stor
 	if status.HAManaged {
 		typ = "hamigrate"
 	}
-	if err := u.checkLocalDisks(ctx); err != nil {
-		return err
-	}
 	since, from := u.s.api.ServerTime(), u.view.node
 	_, err := u.view.Perform(ctx, job.Request{Type: typ, Done: u.arrived,
-		Send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.Migrate(ctx, from, u.vmid, params) }})
+		Send: func(ctx context.Context) (pve.UPID, error) { return u.s.api.Migrate(ctx, from, u.vmid, params) }}, u.checkLocalDisks)
 	if err == nil && status.HAManaged {
 		err = u.awaitArrival(ctx, since)
 	}

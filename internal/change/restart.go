@@ -121,20 +121,21 @@ func (u *update) afterReboot(ctx context.Context, before pve.GuestStatus, due []
 		return u.notRestarted(fmt.Sprintf("The guest did not shut down within %s", timeout), due, cause)
 	}
 	again := u.isNewProcess(before)
-	ended, err := u.watchDisobedient(ctx, func(ctx context.Context) (bool, error) {
+	ended, _ := u.watchDisobedient(ctx, func(ctx context.Context) (bool, error) {
 		if started, err := again(ctx); started || err != nil {
 			return started, err
 		}
 		return u.s.guests.IsStopped(u.view.node, u.vmid)(ctx)
 	})
-	if !ended && err == nil {
-		ended, err = u.isOff(ctx)
+	if !ended { // its time is over, or it could not be seen, or somebody has interrupted us
+		off, err := u.isOff(ctx)
+		if err != nil {
+			return u.notRestarted(fmt.Sprintf("The guest did not shut down within %s", timeout), due, errors.Join(cause, err))
+		}
+		ended = off
 	}
-	switch {
-	case ended:
+	if ended {
 		return u.startAgain(ctx, before)
-	case err != nil && ctx.Err() == nil:
-		return errors.Join(u.notRestarted(fmt.Sprintf("The guest did not shut down within %s", timeout), due, cause), err)
 	}
 	return u.notRestarted(fmt.Sprintf("The guest did not shut down within %s; it runs on. It was asked to, so it may go off "+
 		"later, and then stays off "+

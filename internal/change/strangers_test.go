@@ -130,10 +130,10 @@ func tooLate(ops []pvesim.Op, deed stranger.Deed) bool {
 	return false
 }
 
-// takesDigest tells whether PVE lets a request be bound to what was read, of the VM itself: not of who else uses its disks.
+// takesDigest tells whether PVE lets a request be bound to what was read, of the VM itself: not of who else uses its disks, nor to
+// what stands in its firewall, which may be the same of another.
 func takesDigest(path string) bool {
-	return strings.HasSuffix(path, "/config") || strings.HasSuffix(path, "/resize") || strings.HasSuffix(path, "/move_disk") ||
-		strings.Contains(path, "/firewall/")
+	return strings.HasSuffix(path, "/config") || strings.HasSuffix(path, "/resize") || strings.HasSuffix(path, "/move_disk")
 }
 
 // written are the requests that change something, with the moment of the deed.

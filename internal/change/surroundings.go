@@ -7,6 +7,8 @@ import (
 	"reflect"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
 // changePool moves the VM from one pool to another. It returns the one that it is in.
@@ -15,13 +17,8 @@ func (u *update) changePool(ctx context.Context) (string, error) {
 	if from == to {
 		return from, nil
 	}
-	if _, err := u.view.Fresh(ctx); err != nil { // not of another VM that has the id
-		return from, err
-	}
 	contend := func(change func(context.Context, string, int) error, pool string) error {
-		return u.view.Send(ctx, func(ctx context.Context) error {
-			return u.s.jobs.Contend(ctx, "", u.vmid, func(ctx context.Context) error { return change(ctx, pool, u.vmid) })
-		})
+		return u.view.Contend(ctx, "", func(ctx context.Context) error { return change(ctx, pool, u.vmid) })
 	}
 	if from != "" {
 		if err := contend(u.s.api.RemoveFromPool, from); err != nil {
@@ -60,31 +57,41 @@ func (u *update) enterHA(ctx context.Context) error {
 	if u.r.HA == nil || u.r.PriorHA != nil && maps.Equal(u.r.PriorHA.Options(), u.r.HA.Options()) {
 		return nil
 	}
-	if _, err := u.view.Fresh(ctx); err != nil {
-		return err
-	}
 	return u.changeHA(ctx)
 }
 
 // changeHA makes HA's entry the one that is planned. HA starts and stops the guest.
 func (u *update) changeHA(ctx context.Context) error {
 	u.view.powered = true
-	return u.view.Send(ctx, func(ctx context.Context) error { return u.s.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, u.r.HA) })
+	return u.view.beforeEach(u.view.isThere, func(ctx context.Context) error {
+		return u.s.guests.ChangeHA(ctx, u.vmid, u.r.PriorHA, u.r.HA)
+	})(ctx)
 }
 
 func (u *update) convertToTemplate(ctx context.Context, t todo) error {
 	if !t.convert {
 		return nil
 	}
+	_, err := u.view.Perform(ctx, job.Request{Type: "qmtemplate",
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return u.s.api.ConvertToTemplate(ctx, u.view.node, u.vmid)
+		}}, u.checkTemplate)
+	return err
+}
+
+// checkTemplate refuses to convert a VM to a template whose disks another guest uses: PVE renames them.
+func (u *update) checkTemplate(ctx context.Context) error {
 	config, err := u.view.Fresh(ctx)
 	if err != nil {
 		return err
 	}
-	if volumes := u.ownVolumes(config); len(volumes) > 0 {
-		if err := u.s.remover.CheckTaken(ctx, u.view.inState(), volumes); err != nil {
-			return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("VM %d was not made a template", u.vmid),
-				Detail: "PVE renames the disks of a template, and another guest that uses one would lose it", Err: err}
-		}
+	volumes := u.ownVolumes(config)
+	if len(volumes) == 0 {
+		return nil
 	}
-	return u.view.Send(ctx, func(ctx context.Context) error { return u.s.jobs.Convert(ctx, &u.view.tasks, u.view.node, u.vmid) })
+	if err := u.s.remover.CheckTaken(ctx, u.view.inState(), volumes); err != nil {
+		return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("VM %d was not made a template", u.vmid),
+			Detail: "PVE renames the disks of a template, and another guest that uses one would lose it", Err: err}
+	}
+	return nil
 }

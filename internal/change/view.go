@@ -25,6 +25,7 @@ type view struct {
 	config  pve.PendingConfig
 	stale   bool   // something was sent since config was read
 	known   bool   // but config is what came of it, digest aside
+	waited  bool   // it may be what it was, but a task was waited for since: by now the id may have another VM
 	powered bool   // something may have started or stopped the guest
 	status  string // of the guest when it was last seen, "" if it was not
 	current string // that is at work, until it has sent something
@@ -56,7 +57,7 @@ func (v *view) Fresh(ctx context.Context) (pve.PendingConfig, error) {
 	if err := guest.Guard(v.ref, v.node, config.Current()); err != nil && v.isOurs(guest.IdentityOf(config.Current())) != nil {
 		return pve.PendingConfig{}, err
 	}
-	v.config, v.stale, v.known = config, false, false
+	v.config, v.stale, v.known, v.waited = config, false, false, false
 	return config, nil
 }
 

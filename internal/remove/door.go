@@ -182,7 +182,8 @@ func (s *Remover) StopHard(ctx context.Context, l *job.Tasks, e Evidence) error 
 }
 
 // DestroyUnused destroys detached volumes by their unusedN entries, bound to the digest of what was seen: deleting an entry does
-// so at once (qemu-server API2/Qemu.pm update_vm_api). It is a task, since a large volume takes its time.
+// so at once (qemu-server API2/Qemu.pm update_vm_api). It is a task, since a large volume takes its time. It is sent once: what was
+// proved before a lock was waited for is no evidence.
 func (s *Remover) DestroyUnused(ctx context.Context, l *job.Tasks, e Evidence, config pve.PendingConfig, entries []string) error {
 	current := config.Current()
 	for _, entry := range entries {
@@ -190,7 +191,7 @@ func (s *Remover) DestroyUnused(ctx context.Context, l *job.Tasks, e Evidence, c
 			return errNoEvidence
 		}
 	}
-	_, err := s.jobs.Perform(ctx, l, job.Request{Node: e.node, Type: "qmconfig", ID: e.vmid,
+	_, err := s.jobs.Once(ctx, l, job.Request{Node: e.node, Type: "qmconfig", ID: e.vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return s.api.DeleteUnused(ctx, e.node, e.vmid, entries, config.Digest)
 		},
@@ -214,9 +215,10 @@ func (s *Remover) FreeInState(ctx context.Context, l *job.Tasks, v InState, volu
 // MoveInState moves disks of a VM in state to other storages, one after the other, and frees where they were.
 func (s *Remover) MoveInState(ctx context.Context, l *job.Tasks, v InState, moves []vm.Move) error {
 	for _, m := range moves {
-		err := s.moveInState(ctx, l, v, m)
+		move := func(ctx context.Context) error { return s.moveInState(ctx, l, v, m) } // proved before each try
+		err := s.jobs.Contend(ctx, v.Node, v.VMID, move)
 		for attempt := 1; attempt < 3 && pve.IsKind(err, pve.DigestMismatch); attempt++ { // a snapshot came while a lock was waited for
-			err = s.moveInState(ctx, l, v, m)
+			err = s.jobs.Contend(ctx, v.Node, v.VMID, move)
 		}
 		if err != nil {
 			return err
@@ -234,7 +236,7 @@ func (s *Remover) moveInState(ctx context.Context, l *job.Tasks, v InState, m vm
 	if err != nil {
 		return fmt.Errorf("%s was not moved to %s: %w", m.Slot, m.Storage, err)
 	}
-	return s.move(ctx, l, e, m)
+	return s.move(ctx, s.jobs.Once, l, e, m)
 }
 
 // MoveUncommitted does the same with a VM that a create has made and not committed.
@@ -242,7 +244,7 @@ func (s *Remover) MoveUncommitted(ctx context.Context, l *job.Tasks, node string
 	for _, m := range moves {
 		e, err := s.proveUncommitted(ctx, node, stamp)
 		if err == nil {
-			err = s.move(ctx, l, e, m)
+			err = s.move(ctx, s.jobs.Perform, l, e, m)
 		}
 		if err != nil {
 			return err
@@ -252,7 +254,7 @@ func (s *Remover) MoveUncommitted(ctx context.Context, l *job.Tasks, node string
 }
 
 // move moves a disk, and frees where it was.
-func (s *Remover) move(ctx context.Context, l *job.Tasks, e Evidence, m vm.Move) error {
+func (s *Remover) move(ctx context.Context, send sending, l *job.Tasks, e Evidence, m vm.Move) error {
 	if !e.ours || !e.volumes[guest.VolumeOf(e.config.Values[m.Slot])] {
 		return errNoEvidence
 	}
@@ -260,7 +262,7 @@ func (s *Remover) move(ctx context.Context, l *job.Tasks, e Evidence, m vm.Move)
 	if m.Format != "" {
 		params["format"] = m.Format
 	}
-	_, err := s.jobs.Perform(ctx, l, job.Request{Node: e.node, Type: "qmmove", ID: e.vmid,
+	_, err := send(ctx, l, job.Request{Node: e.node, Type: "qmmove", ID: e.vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.MoveDiskAndFree(ctx, e.node, e.vmid, params) }})
 	if err != nil {
 		return fmt.Errorf("move %s to %s: %w", m.Slot, m.Storage, err)
