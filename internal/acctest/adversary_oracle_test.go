@@ -285,7 +285,7 @@ func (a *aftermath) unavoidable() bool {
 	d := a.decisive()
 	harm := slices.IndexFunc(a.ops, func(op pvesim.Op) bool { return op.Seq >= d.Seq && op.Method != http.MethodGet && op.Status == 200 })
 	attached := d.Act == stranger.Attach || d.Act == stranger.AttachContainer
-	if harm < 0 || a.ops[harm].Params["digest"] != "" && !attached {
+	if harm < 0 || isBound(a.ops[harm]) && !attached {
 		return false
 	}
 	for _, op := range slices.Backward(a.ops[:harm]) {
@@ -297,6 +297,13 @@ func (a *aftermath) unavoidable() bool {
 		}
 	}
 	return false
+}
+
+// isBound tells whether a request bears a digest that is the VM's own. That of a firewall is the same for all that have the same rules
+// (pve-firewall Firewall.pm copy_list_with_digest), that of HA is of all entries.
+func isBound(op pvesim.Op) bool {
+	ends := func(suffix string) bool { return strings.HasSuffix(op.Path, suffix) }
+	return op.Params["digest"] != "" && slices.ContainsFunc([]string{"/config", "/resize", "/move_disk"}, ends)
 }
 
 // decisive is the deed that a look would have had to show: the last, or else the attaching before it.

@@ -19,6 +19,7 @@ type scene struct {
 	offs          []state.PowerKind
 	faults        []fault.Rule // of an undo: what makes the apply fail
 	do            func(context.Context, *adversaryBench) error
+	fails         bool // also when nobody comes between
 	reads         bool // nothing is written
 }
 
@@ -31,7 +32,7 @@ func scenes() []scene {
 		list = append(list, scene{name: l.name, vmid: lifeVMID, before: l.before, after: l.after, prepare: l.prepare, ticket: l.ticket,
 			offs: l.offs, do: applies})
 	}
-	return append(list,
+	return append(append(list, updateScenes()...),
 		scene{name: "plan", vmid: lifeVMID, before: inhabited, after: with(inhabited, "cores = 2", "cores = 4", `"4G"`, `"5G"`), reads: true,
 			do: func(ctx context.Context, b *adversaryBench) error {
 				_, err := b.s.Plan(ctx)

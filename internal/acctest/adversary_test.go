@@ -115,7 +115,7 @@ func (b *adversaryBench) spots(t *testing.T) []spot {
 	b.reset(t)
 	b.w.Sim.SetFaults(b.scene.faults)
 	err := b.scene.do(t.Context(), b)
-	if (err != nil) != (len(b.scene.faults) > 0) {
+	if (err != nil) != (b.scene.fails || len(b.scene.faults) > 0) {
 		t.Fatalf("%s, %s: without a stranger: %v", b.id, b.scene.name, err)
 	}
 	var list []spot

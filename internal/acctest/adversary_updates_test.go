@@ -1,0 +1,42 @@
+package acctest_test
+
+import "github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+
+// updateScenes are changes that the sweeps do not make: those that destroy, that cut off, and that wait for a guest which does not obey.
+func updateScenes() []scene {
+	const destroying, hard = "removed_disks = \"destroy\"\n  ", "reboot_policy = \"force\"\n  "
+	const uuid = "smbios = { uuid = \"11111111-2222-3333-4444-555555555555\" }\n  "
+	const hurry = "shutdown_timeout = \"30s\"\n  "
+	without := func(config string) string {
+		return with(config, "    scsi1 = { storage = \"local-lvm\", size = \"2G\" }\n", "")
+	}
+	more := func(config string) string { return with(config, "cores = 2", "cores = 4, type = \"host\"") }
+	impatient := with(inhabited, poweredOn, hurry+poweredOn)
+	forced := with(inhabited, poweredOn, hard+hurry+poweredOn)
+	removing := with(inhabited, poweredOn, destroying+poweredOn)
+	rules := with(inhabited, `macro = "SSH" }`,
+		`macro = "SSH" }, { type = "in", action = "ACCEPT", macro = "HTTP" }, { type = "in", action = "DROP" }`)
+	off := with(inhabited, poweredOn, poweredOff)
+	list := []scene{
+		{name: "destroy a removed disk", before: removing, after: without(removing)},
+		{name: "change the slot of a disk", before: inhabited, after: with(inhabited,
+			"scsi1 = { storage", "scsi5 = { volume = \"local-lvm:vm-101-disk-0\", storage")},
+		{name: "new cloud-init data", before: inhabited, after: with(inhabited, `user = "ops"`, `user = "admin"`)},
+		{name: "move the cloud-init drive", before: inhabited, after: with(inhabited,
+			`{ storage = "local-zfs", user`, `{ storage = "local-lvm", user`)},
+		{name: "firewall rules", before: inhabited, after: rules},
+		{name: "fewer firewall rules", before: rules, after: inhabited},
+		{name: "change of the uuid", before: off, after: with(off, poweredOff, uuid+poweredOn, "cores = 2", "cores = 4",
+			`pool     = "web"`, `pool     = "db"`)},
+		{name: "force a restart", before: forced, after: more(forced), prepare: deaf, offs: []state.PowerKind{state.PowerStop}},
+		{name: "restart of a deaf guest", before: impatient, after: more(impatient), prepare: deaf, fails: true},
+		{name: "power off, of a deaf guest", before: impatient, after: with(impatient, poweredOn, poweredOff), prepare: deaf, fails: true},
+	}
+	for n := range list {
+		list[n].vmid, list[n].do = lifeVMID, applies
+	}
+	return list
+}
+
+// deaf has the guest not react when it is asked to shut down.
+func deaf(world *state.World) { world.Guests[lifeVMID].Ignores = []string{"shutdown"} }
