@@ -2,6 +2,7 @@ package change
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -65,8 +66,12 @@ func (u *update) regenerateCloudInit(ctx context.Context, isOld bool) error {
 	if err != nil || vm.Decode(config.Current()).CloudInit.Volume == "" {
 		return err
 	}
+	var another *guest.IdentityError
 	err = u.view.Contend(ctx, u.view.node, func(ctx context.Context) error { return u.s.api.RegenerateCloudInit(ctx, u.view.node, u.vmid) })
-	if err != nil {
+	switch {
+	case errors.As(err, &another):
+		return err
+	case err != nil:
 		u.warn(fmt.Sprintf("The cloud-init drive of VM %d has old data", u.vmid),
 			"PVE did not write it anew: "+err.Error()+"\n\nThe guest gets the new data at its next stop and start.")
 	}

@@ -120,12 +120,12 @@ func (u *update) freeVolume(ctx context.Context, volume string) error {
 
 // stopHard cuts the guest off.
 func (u *update) stopHard(ctx context.Context) error {
-	e, err := u.s.remover.ProveInState(ctx, u.view.inState(), nil)
-	if err != nil {
-		return err
-	}
 	u.view.powered = true
-	return u.view.Send(ctx, func(ctx context.Context) error { return u.s.remover.StopHard(ctx, &u.view.tasks, e) })
+	return u.view.Send(ctx, func(ctx context.Context) error {
+		return u.s.remover.StopHard(ctx, &u.view.tasks, u.view.node, u.vmid, func(ctx context.Context) (remove.Evidence, error) {
+			return u.s.remover.ProveInState(ctx, u.view.inState(), nil)
+		})
+	})
 }
 
 // movedFrom are the volumes that moved disks have left, by slot.
@@ -170,8 +170,8 @@ func (u *update) freeMoved(ctx context.Context, moved map[string]string, isLeft 
 				fmt.Sprintf("Its disk was moved away, and PVE left it where it was: %s.", err))
 		case err != nil:
 			u.warn(fmt.Sprintf("Volume %s of VM %d is left over", volume, u.vmid),
-				fmt.Sprintf("Its disk was moved away, and PVE did not free it: %s\n\nOnce the VM was stopped, `pvesm free %s` on node %s removes it.",
-					err, volume, u.view.node))
+				fmt.Sprintf("Its disk was moved away, and PVE did not free it: %s\n\nOnce the VM was stopped, %s removes it.",
+					err, u.freeCommand(ctx, volume, u.view.node)))
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -27,7 +28,7 @@ func (u *update) nameLeftovers(ctx context.Context, t todo, failed error) {
 		return
 	}
 	u.warn(fmt.Sprintf("The failed task has left volumes of VM %d behind", u.vmid),
-		fmt.Sprintf("They carry its id, and no configuration names them. If no other task is at work on VM %d, clear up:\n  %s",
+		fmt.Sprintf("They carry its id, and its configuration does not name them. If no other task is at work on VM %d, clear up:\n  %s",
 			u.vmid, strings.Join(commands, "\n  ")))
 }
 
@@ -60,7 +61,7 @@ func (u *update) leftovers(ctx context.Context, t todo) ([]string, error) {
 			}
 			for _, v := range volumes {
 				if at != node || !named[v.ID] {
-					commands = append(commands, remedy(config, v.ID, u.vmid, at))
+					commands = append(commands, u.remedy(ctx, config, v.ID, at))
 				}
 			}
 		}
@@ -81,13 +82,29 @@ func (u *update) nodes() []string {
 
 // remedy removes a volume; or names it in the configuration again, where it is a disk that a conversion to a template has
 // renamed before it died (qemu-server QemuServer.pm template_create).
-func remedy(config pve.PendingConfig, volume string, vmid int, node string) string {
+func (u *update) remedy(ctx context.Context, config pve.PendingConfig, volume, node string) string {
 	was := strings.Replace(volume, "base-", "vm-", 1)
 	for _, e := range config.Entries {
 		if rest, ok := strings.CutPrefix(e.Value+",", was+","); ok && was != volume {
 			return fmt.Sprintf("`qm set %d --%s %s` on node %s; the unused entry that comes of it names no volume",
-				vmid, e.Key, strings.TrimSuffix(volume+","+rest, ","), node)
+				u.vmid, e.Key, strings.TrimSuffix(volume+","+rest, ","), node)
 		}
+	}
+	return u.freeCommand(ctx, volume, node)
+}
+
+// freeCommand is how an operator frees a volume. Nobody is told to free one that another guest uses; where that cannot be told, the
+// command asks.
+func (u *update) freeCommand(ctx context.Context, volume, node string) string {
+	where := u.view.inState()
+	where.VolumesAt = node
+	_, err := u.s.remover.ProveInState(ctx, where, []string{volume})
+	var inUse *remove.InUseError
+	switch {
+	case errors.As(err, &inUse):
+		return fmt.Sprintf("on node %s %s; detach it there first", node, err)
+	case err != nil:
+		return fmt.Sprintf("`grep -r %s /etc/pve/nodes || pvesm free %s` on node %s", volume, volume, node)
 	}
 	return fmt.Sprintf("`pvesm free %s` on node %s", volume, node)
 }

@@ -123,6 +123,8 @@ type InState struct {
 	Node       string
 	VMID       int
 	Identities []guest.Identity
+	// VolumesAt is the node of the volumes in question, if it is another.
+	VolumesAt string
 }
 
 // owns is the rule of ownership of a VM in state.
@@ -139,7 +141,7 @@ func (v InState) owns(config pve.GuestConfig) error {
 // ProveInState makes evidence for volumes of a VM in state that are to be freed while it stays: nobody else uses them.
 // Without volumes it says of the VM alone that it is the one in state.
 func (s *Remover) ProveInState(ctx context.Context, v InState, volumes []string) (Evidence, error) {
-	return s.prove(ctx, claim{node: v.Node, vmid: v.VMID, guest: v.owns, volumes: volumes})
+	return s.prove(ctx, claim{node: v.Node, place: v.VolumesAt, vmid: v.VMID, guest: v.owns, volumes: volumes})
 }
 
 // CheckTaken makes sure that no other guest uses volumes which are to go away under their names together with their VM in state: a
@@ -172,11 +174,17 @@ func (s *Remover) proveUncommitted(ctx context.Context, node string, stamp guest
 	}})
 }
 
-// StopHard cuts a guest's power and waits until it is off.
-func (s *Remover) StopHard(ctx context.Context, l *job.Tasks, e Evidence) error {
-	err := s.stopHard(ctx, s.jobs.Perform, l, e, pve.Params{})
+// StopHard cuts a guest's power and waits until it is off. prove is asked before each try.
+func (s *Remover) StopHard(ctx context.Context, l *job.Tasks, node string, vmid int, prove func(context.Context) (Evidence, error)) error {
+	err := s.jobs.Contend(ctx, node, vmid, func(ctx context.Context) error {
+		e, err := prove(ctx)
+		if err == nil {
+			err = s.stopHard(ctx, s.jobs.Once, l, e, pve.Params{})
+		}
+		return err
+	})
 	if err == nil {
-		err = s.guests.AwaitStop(ctx, e.node, e.vmid, time.Minute)
+		err = s.guests.AwaitStop(ctx, node, vmid, time.Minute)
 	}
 	return err
 }

@@ -151,11 +151,8 @@ func (d *destruction) cutOff(ctx context.Context, timeout time.Duration) error {
 	if err := d.lookAgain(ctx); err != nil || d.gone {
 		return err
 	}
-	e, err := d.proveSelf(ctx, false)
-	if err == nil {
-		err = d.s.StopHard(ctx, &d.tasks, e)
-	}
-	if err != nil {
+	prove := func(ctx context.Context) (Evidence, error) { return d.proveSelf(ctx, false) }
+	if err := d.s.StopHard(ctx, &d.tasks, d.node, d.r.Ref.VMID, prove); err != nil {
 		return fmt.Errorf("VM %d did not shut down within %s, and was not cut off either: %w", d.r.Ref.VMID, timeout, err)
 	}
 	d.warnings = append(d.warnings, guest.Warning{Summary: fmt.Sprintf("VM %d was cut off", d.r.Ref.VMID),

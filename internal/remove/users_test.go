@@ -96,7 +96,7 @@ func TestCouldNotLookIsNotNobody(t *testing.T) {
 	for what, err := range map[string]error{
 		"destroy": func() error { _, _, err := r.s.Delete(t.Context(), Request{Ref: ref}); return err }(),
 		"in state": func() error {
-			_, err := r.s.ProveInState(t.Context(), InState{"pve1", 300, []guest.Identity{ref.Identity}}, []string{contested})
+			_, err := r.s.ProveInState(t.Context(), InState{Node: "pve1", VMID: 300, Identities: []guest.Identity{ref.Identity}}, []string{contested})
 			return err
 		}(),
 	} {
@@ -117,7 +117,7 @@ func TestCouldNotLookIsNotNobody(t *testing.T) {
 			}
 		}
 	})
-	if _, err := r.s.ProveInState(t.Context(), InState{"pve1", 300, []guest.Identity{ref.Identity}}, []string{contested}); !errors.Is(err, usage.ErrUnseen) {
+	if _, err := r.s.ProveInState(t.Context(), InState{Node: "pve1", VMID: 300, Identities: []guest.Identity{ref.Identity}}, []string{contested}); !errors.Is(err, usage.ErrUnseen) {
 		t.Errorf("who sees one guest only: %v", err)
 	}
 }
@@ -131,7 +131,7 @@ func TestNoEvidenceNoRequest(t *testing.T) {
 	_, shutErr := r.s.shutDownOrStop(t.Context(), l, none, 0)
 	for what, err := range map[string]error{
 		"delete": err, "shutdown": shutErr, "free": r.s.freeVolume(t.Context(), l, none, contested), "unlock": r.s.takeLock(t.Context(), none, ""),
-		"stop": r.s.StopHard(t.Context(), l, none), "HA": r.s.dropHA(t.Context(), none), "shell": r.s.freeByShell(t.Context(), none, contested),
+		"stop": r.s.stopHard(t.Context(), r.s.jobs.Once, l, none, nil), "HA": r.s.dropHA(t.Context(), none), "shell": r.s.freeByShell(t.Context(), none, contested),
 	} {
 		if !errors.Is(err, errNoEvidence) {
 			t.Errorf("%s: %v", what, err)
