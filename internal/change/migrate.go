@@ -30,6 +30,10 @@ func (u *update) migrate(ctx context.Context, t todo) (todo, error) {
 		return t, err
 	}
 	if err := u.sendMigration(ctx, status, targetStorages(merged, t.planned)); err != nil {
+		var another *guest.IdentityError
+		if errors.As(err, &another) {
+			return t, err
+		}
 		u.follow(context.WithoutCancel(ctx))
 		if u.view.node != u.r.Node {
 			return t, &guest.FieldError{Path: "node", Summary: fmt.Sprintf("VM %d was not migrated to node %s", u.vmid, u.r.Node),
