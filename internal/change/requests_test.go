@@ -72,7 +72,7 @@ func TestRequestsOfAnUpdate(t *testing.T) {
 	}
 }
 
-// TestOutcomeIsLookedAt where it is not certain: the answer to the request was lost, and it was sent again without a digest; or
+// TestOutcomeIsLookedAt where it is not certain: the answer to the request was lost, and it was sent again, after a look for whom; or
 // something waited on a stopped guest, which PVE puts in force with any request.
 func TestOutcomeIsLookedAt(t *testing.T) {
 	w := newWorld(t, nil)
@@ -81,7 +81,7 @@ func TestOutcomeIsLookedAt(t *testing.T) {
 	put := fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"}
 	w.sim.SetFaults([]fault.Rule{{Match: put, Phase: fault.After}})
 	g, _, err := w.update(r)
-	if got := w.requests(); err != nil || w.sim.FaultsFired() != 1 || got != "GET pending, PUT config, PUT config, GET pending" {
+	if got := w.requests(); err != nil || w.sim.FaultsFired() != 1 || got != "GET pending, PUT config, GET pending, PUT config, GET pending" {
 		t.Errorf("%v, requests %s", err, got)
 	}
 	if g.Spec.Description == nil || *g.Spec.Description != "new" {
