@@ -23,21 +23,13 @@ func openFaults() []knownFault {
 		taken    = `delete and (?:take|make)_id|restore_his|delete and take_id|unlock and delete`
 		attached = `(?:snapshot and )?attach(?:_container| and detach)?`
 		his      = `a stranger's \w+ .* (?:is gone|has changed)|something is new among a stranger's`
-		updates  = `many options|grow disks|move|power|restart|import a disk|detach|leave|become`
 		creates  = `create|full clone|linked clone|undo`
-		runs     = `"It runs on" is untrue`
 	)
 	return []knownFault{
-		fault("a disk of a stranger's grows, his VM is started or gets firewall rules after he took the id in an update",
-			updates, taken, his),
 		fault("a stranger's VM is started or gets firewall rules after he took the id in a create", creates, taken, his),
-		fault("a migration, or a conversion to a template, takes a disk away that a stranger has attached",
-			`migrate|become`, attached, his),
 		fault("a destroy does not look again after its shutdown who has attached a disk", `destroy`, attached, his),
 		fault("a stub of ours is taken for a stranger's when it is locked during an undo", `undo`, `.*lock.*`, `is untrue|is left`),
 		fault("an undo frees a volume that a stranger made under our id", creates, `plant|delete and plant`, his),
-		fault("a volume under a name that a move gave up is freed", `move|migrate`, `plant`, his),
-		fault("that a guest runs on is said without a look", `power off`, `.*`, runs),
 		fault("a command is printed for a VM that is being made", creates, `make_id.*|delete and make_id`, `after the command|broken`),
 		fault("a command is printed for disks that a stranger has attached", creates, attached, `after the command`),
 		fault("a create whose node is away for a while says that nothing is left", creates, `node_(?:crash|offline).*`, `is untrue|is left|is there, and`),

@@ -18,7 +18,7 @@ func updateScenes() []scene {
 		`macro = "SSH" }, { type = "in", action = "ACCEPT", macro = "HTTP" }, { type = "in", action = "DROP" }`)
 	off := with(inhabited, poweredOn, poweredOff)
 	list := []scene{
-		{name: "destroy a removed disk", before: removing, after: without(removing)},
+		{name: "remove a disk with its volume", before: removing, after: without(removing)},
 		{name: "change the slot of a disk", before: inhabited, after: with(inhabited,
 			"scsi1 = { storage", "scsi5 = { volume = \"local-lvm:vm-101-disk-0\", storage")},
 		{name: "new cloud-init data", before: inhabited, after: with(inhabited, `user = "ops"`, `user = "admin"`)},
