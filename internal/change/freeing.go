@@ -58,15 +58,6 @@ func droppedCloudInit(current map[string]string, c vm.Change, vmid int) []string
 	return drives
 }
 
-// inState is the VM as package remove knows it.
-func (v *view) inState() remove.InState {
-	identities := []guest.Identity{v.ref.Identity}
-	if v.next != nil {
-		identities = append(identities, *v.next)
-	}
-	return remove.InState{Node: v.node, VMID: v.vmid, Identities: identities}
-}
-
 // ownVolumes are the volumes of the VM's id that its configuration names, detached ones too.
 func (u *update) ownVolumes(config pve.PendingConfig) []string {
 	held, own := guest.HoldingsOf(config), map[string]bool{}

@@ -7,6 +7,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -91,6 +92,15 @@ func (v *view) isOurs(seen guest.Identity) error {
 		return nil
 	}
 	return &guest.IdentityError{VMID: v.vmid, Node: v.node, State: v.ref.Identity, Server: seen}
+}
+
+// inState is the VM as package remove knows it.
+func (v *view) inState() remove.InState {
+	identities := []guest.Identity{v.ref.Identity}
+	if v.next != nil {
+		identities = append(identities, *v.next)
+	}
+	return remove.InState{Node: v.node, VMID: v.vmid, Identities: identities}
 }
 
 // Status is the guest's state now.
