@@ -144,7 +144,7 @@ func (b *adversaryBench) cells(t *testing.T, seed string, share uint32) []cell {
 		for _, d := range deeds() {
 			h := fnv.New32a()
 			_, _ = fmt.Fprint(h, seed, b.id, b.scene.name, at, d.name) // never fails
-			if only := os.Getenv("ADVERSARY_CASE"); only != "" && !strings.Contains(fmt.Sprint(d.name, " ", at), only) {
+			if !isPicked(fmt.Sprint(d.name, " ", at), os.Getenv("ADVERSARY_CASE")) {
 				continue
 			}
 			if h.Sum32()%share == 0 {
@@ -153,6 +153,11 @@ func (b *adversaryBench) cells(t *testing.T, seed string, share uint32) []cell {
 		}
 	}
 	return list
+}
+
+// isPicked tells whether a text has one of those that are asked for, "migrate|become", or none is.
+func isPicked(text, asked string) bool {
+	return slices.ContainsFunc(strings.Split(asked, "|"), func(part string) bool { return strings.Contains(text, part) })
 }
 
 // play is one case. It is not effective when PVE would have refused what the stranger wanted, or his moment never came.
@@ -204,7 +209,8 @@ func (b *adversaryBench) bounded(parent context.Context) (context.Context, conte
 // Whatever he does, nothing of his is changed, nothing of ours is left unnamed, every sentence is true, at once and ten minutes
 // later, and no command that was printed does him harm.
 //
-// ADVERSARY=1 plays every cell, 6 one in six; ADVERSARY_SEED draws other ones; ADVERSARY_ONLY and ADVERSARY_CASE pick scenes and cases.
+// ADVERSARY=1 plays every cell, 6 one in six; ADVERSARY_SEED draws other ones; ADVERSARY_ONLY and ADVERSARY_CASE pick scenes and cases by
+// parts of their names ("migrate|become").
 func TestAdversary(t *testing.T) {
 	t.Parallel()
 	started, seed, share := time.Now(), os.Getenv("ADVERSARY_SEED"), uint64(adversaryShare)
@@ -224,7 +230,7 @@ func TestAdversary(t *testing.T) {
 		for n, sc := range scenes() {
 			for m, id := range acctest.Identities() {
 				whole := share < adversaryShare || n%len(acctest.Identities()) == m || sc.ticket // else one identity a scene: the set-up costs most
-				if sc.ticket && id != acctest.RootTicket || !whole || !strings.Contains(sc.name+", "+string(id), os.Getenv("ADVERSARY_ONLY")) {
+				if sc.ticket && id != acctest.RootTicket || !whole || !isPicked(sc.name+", "+string(id), os.Getenv("ADVERSARY_ONLY")) {
 					continue
 				}
 				t.Run(sc.name+", "+string(id), func(t *testing.T) {
