@@ -3,6 +3,7 @@ package orphan
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -51,8 +52,12 @@ func (l *look) judgeGuest(ctx context.Context, r usage.Reading) error {
 			return err
 		}
 		if !stamped {
-			l.add(l.lockedItem(i, r, lock, how, dead))
-			return nil
+			i = l.lockedItem(i, r, lock, how, dead)
+			if lock == "clone" && i.Certainty == Certain {
+				i, err = l.doubtClone(ctx, i, r)
+			}
+			l.add(i)
+			return err
 		}
 		if how != deadTask || !guest.IsOwnLock(lock) {
 			i.Kind, i.Certainty, i.Since = ExpiredCreate, Unknown, mark.Deadline
@@ -102,6 +107,18 @@ func (l *look) lockedItem(i Item, r usage.Reading, lock string, how held, dead p
 		i.Reason += "; " + err.Error()
 	}
 	return i
+}
+
+// doubtClone looks whether a VM that is locked like a clone has ever been more than that: the task of a clone names its source only, so
+// the one that was killed may have made another VM, and somebody may have set this lock.
+func (l *look) doubtClone(ctx context.Context, i Item, r usage.Reading) (Item, error) {
+	tasks, err := l.api.Tasks(ctx, i.Node, pve.TaskFilter{VMID: i.VMID})
+	lived := slices.ContainsFunc(tasks, func(t pve.Task) bool { return t.UPID.Type() != "qmdestroy" })
+	if err != nil || lived || len(r.Snapshots) > 0 {
+		i.Certainty = Unknown
+		i.Reason += "; but it may be another VM's, since this one has snapshots, or tasks of its own"
+	}
+	return i, err
 }
 
 // judgeStamp judges a VM with the mark of a create of this provider. That of one that lives is nobody else's business, nor is what a

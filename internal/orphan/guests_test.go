@@ -98,6 +98,20 @@ func TestOrphansHalfMadeAndHalfDestroyed(t *testing.T) {
 	}
 }
 
+// TestOrphansLockedLikeAClone: the task that was killed over a clone does not say which VM it was making.
+func TestOrphansLockedLikeAClone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.make(pve.Params{"vmid": "301", "name": "mine", "scsi0": "local-zfs:1"})
+	r.killed("POST", "/nodes/{node}/qemu/{vmid}/clone", func() (pve.UPID, error) {
+		return r.api.CloneVM(t.Context(), "pve1", 9000, pve.Params{"newid": "302", "full": "1"})
+	})
+	r.sim.StaleLock(301, "clone", "") // by hand
+	report := r.find()
+	r.mustFind("two that are locked", report, "half_made 301 unknown",
+		"half_made 302 certain qm unlock 302 && qm set 302 --protection 0 && qm destroy 302 --purge")
+}
+
 // TestOrphansWithTheMarkOfACreate: a VM with the mark of a create of this provider is left over when the create is over, and nothing
 // shows that the VM is complete.
 func TestOrphansWithTheMarkOfACreate(t *testing.T) {
