@@ -153,7 +153,7 @@ func TestNodeThatIsNone(t *testing.T) {
 }
 
 func TestWithoutServer(t *testing.T) {
-	for _, d := range []datasource.DataSourceWithConfigure{&Node{}, &Nodes{}} {
+	for _, d := range []datasource.DataSourceWithConfigure{&Node{}, &Nodes{}, &Version{}} {
 		if _, diags := read(t, d, &tfkit.Session{}, "pve1"); !diags.HasError() {
 			t.Errorf("%T answers without a server", d)
 		}
@@ -174,5 +174,25 @@ func TestNodes(t *testing.T) {
 	}
 	if one, two := m.Nodes[0], m.Nodes[1]; *one.MaxMem != 20 || *one.Uptime != 60 || two.MaxMem != nil || *two.Online {
 		t.Errorf("%+v", m.Nodes)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	state, diags := read(t, &Version{}, session(t, answers{"/version": `{"version":"9.0.1","release":"9.0","repoid":"abc"}`}), "")
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	var m versionModel
+	if diags := state.Get(t.Context(), &m); diags.HasError() {
+		t.Fatal(diags)
+	}
+	if *m.Version != "9.0.1" || *m.Release != "9.0" || *m.RepoID != "abc" || *m.Major != 9 || *m.Minor != 0 {
+		t.Errorf("%+v", m)
+	}
+	if v, _ := m.Capabilities.Attributes()["ha_rules"].(types.Bool); !v.ValueBool() {
+		t.Error("9.0 has no HA rules")
+	}
+	if _, diags = read(t, &Version{}, session(t, answers{}), ""); !diags.HasError() {
+		t.Error("it knows the version of a server that does not tell")
 	}
 }
