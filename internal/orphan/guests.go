@@ -86,6 +86,12 @@ func (l *look) lockedItem(i Item, r usage.Reading, lock string, how held, dead p
 		i.Reason = fmt.Sprintf("it is locked (%s), and task %s of %s (%s), which took the lock, was "+
 			"killed", lock, dead.UPID.Type(), dead.UPID.User(), dead.UPID)
 		i.Command = fmt.Sprintf("qm unlock %d", i.VMID)
+		switch lock { // which the lock's end does not mend
+		case "rollback":
+			i.Reason += "; its disks may be rolled back or not"
+		case "import":
+			i.Reason += "; its disks may not be complete"
+		}
 	}
 	if r.Guest.Type != "qemu" || !guest.IsOwnLock(lock) {
 		return i

@@ -48,6 +48,19 @@ func TestOrphansAmongLocks(t *testing.T) {
 	}
 }
 
+// TestOrphansThatWereBeingRolledBack: what the end of the lock does not mend is said.
+func TestOrphansThatWereBeingRolledBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.vm(300, nil)
+	r.sim.StaleLock(300, "rollback", "somebody@pam")
+	report := r.find()
+	r.mustFind("a roll-back that died", report, "lock 300 certain qm unlock 300")
+	if i := report.Items[0]; !strings.HasSuffix(i.Reason, "its disks may be rolled back or not") || i.Size != 1<<30 || i.Name != "vm300" {
+		t.Errorf("%+v", i)
+	}
+}
+
 // killed has the worker of a request of ours killed.
 func (r *rig) killed(method, path string, send func() (pve.UPID, error)) pve.UPID {
 	r.t.Helper()
