@@ -296,22 +296,12 @@ func withoutAddress(s *drive.Session) []string {
 	return slices.DeleteFunc(s.Addresses(), func(address string) bool { return !s.Attr(address, "ipv4_address").IsNull() })
 }
 
-// mustGetAddresses refreshes until every VM has an address. Some of the first ten do not get theirs at once: they do not wait for an
-// agent that is late, and the first one is when the workers have the ten reads to do before. Who they are is up to the scheduler, so that
-// one refresh must reach nearly all, and the few must not be the same ones for ever.
+// mustGetAddresses refreshes twice: who does not wait for an agent that is late has the address the next time.
 func mustGetAddresses(t *testing.T, s *drive.Session, d *daemons, what string) {
 	t.Helper()
-	for again := range 5 {
-		refreshTime(t, s, d, fmt.Sprintf("%s (%d)", what, again+1))
-		missing := withoutAddress(s)
-		if len(missing) == 0 {
-			return
-		}
-		if len(missing) > 10 {
-			t.Fatalf("%s: %d addresses do not come: %s", what, len(missing), strings.Join(missing, ", "))
-		}
-	}
-	t.Errorf("%s: some addresses do not come in five refreshes", what)
+	refreshTime(t, s, d, what)
+	refreshTime(t, s, d, "the same again")
+	mustHaveAddresses(t, s)
 }
 
 // flagSilent makes the state one in which every agent was silent the last time. The keys of private state are the

@@ -10,11 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -93,38 +95,45 @@ func named(r Request, name string) Request {
 }
 
 // TestFound08KilledDuringTheTask: a run is killed while its create task runs, and started again at once. The VM of that task has
-// no name and no mark yet; it is waited for and taken back, and no second VM is made.
+// no name and no mark yet; it is waited for and taken back, and no second VM is made. The time is that of a bubble, so that the task runs
+// until somebody waits for it.
 func TestFound08KilledDuringTheTask(t *testing.T) {
-	for _, clones := range []bool{false, true} {
-		b, killed := newBench(t, token), named(onZFS(), "web")
-		if clones {
-			killed = named(ofTemplate(), "web")
-		}
-		b.sim.SetTaskTime(40 * time.Second)
-		other := creatorOf(t, b.sim, token)
-		mark := guest.NewStamp("pve1,pve2", 100, b.guests.Deadline(0))
-		mark.Process = deadProcess(t, b.Creator)
-		var err error
-		if clones {
-			_, err = other.api.CloneVM(t.Context(), "pve1", 9000, pve.Params{"newid": "100", "full": "1", "name": "web", "description": mark.String()})
-		} else {
-			_, err = other.api.CreateVM(t.Context(), "pve1", pve.Params{"vmid": "100", "name": "web", "description": mark.String(), "scsi0": "local-zfs:1"})
-		}
-		if err != nil {
+	for what, killed := range map[string]Request{"create": onZFS(), "clone": ofTemplate()} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { killedDuringTheTask(t, what, named(killed, "web")) })
+		})
+	}
+}
+
+func killedDuringTheTask(t *testing.T, what string, killed Request) {
+	b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+	b.sim.SetTaskTime(40 * time.Second)
+	other := creatorOf(t, b.sim, token)
+	mark := guest.NewStamp("pve1,pve2", 100, b.guests.Deadline(0))
+	mark.Process = deadProcess(t, b.Creator)
+	var err error
+	if what == "clone" {
+		_, err = other.api.CloneVM(t.Context(), "pve1", 9000, pve.Params{"newid": "100", "full": "1", "name": "web", "description": mark.String()})
+	} else {
+		_, err = other.api.CreateVM(t.Context(), "pve1", pve.Params{"vmid": "100", "name": "web", "description": mark.String(), "scsi0": "local-zfs:1"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(b.vms()) == 0 { // PVE waits for the source's lock before it writes the target's configuration
+		if err := b.jobs.Pause(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		for len(b.vms()) == 0 { // PVE waits for the source's lock before it writes the target's configuration
-			if err := b.jobs.Pause(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		created, err := b.Create(t.Context(), killed)
-		if err != nil {
-			t.Errorf("clone %t: %v", clones, err)
-		}
-		if all := b.vms(); len(all) != 1 || all[created.Guest.VMID]["name"] != "web" {
-			t.Errorf("clone %t: the cluster has %v", clones, all)
-		}
+	}
+	if half := b.vms()[100]; half["lock"] != what || strings.Contains(half["description"], "Terraform") {
+		t.Fatalf("the task is over before the next run begins: %v", half)
+	}
+	created, err := b.Create(t.Context(), killed)
+	if err != nil || len(created.Warnings) > 0 {
+		t.Errorf("%v, %v", err, created.Warnings)
+	}
+	if all := b.vms(); len(all) != 1 || all[created.Guest.VMID]["name"] != "web" {
+		t.Errorf("the cluster has %v", all)
 	}
 }
 
