@@ -1,6 +1,7 @@
 package handle
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -20,10 +21,7 @@ func listMachines(r *Request) (any, error) {
 	full := r.W.QEMUVersion()
 	newest := full[:strings.LastIndexByte(full, '.')]
 	for _, kind := range []string{"i440fx", "q35"} {
-		for _, version := range []string{newest, "8.0", "6.0"} {
-			if version == "8.0" && newest == "8.0" {
-				continue
-			}
+		for _, version := range slices.Compact([]string{newest, "8.0", "6.0"}) {
 			list = append(list, map[string]any{"id": "pc-" + kind + "-" + version, "type": kind, "version": version})
 		}
 	}

@@ -2,7 +2,9 @@ package release_test
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +16,36 @@ var (
 	version = regexp.MustCompile(`^\d+(\.\d+)+(-\d+)?$`)
 	commit  = regexp.MustCompile(`\b[0-9a-f]{7,8}\b`)
 )
+
+// readProduct is the simulator's code without its tests.
+func readProduct(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	err := fs.WalkDir(os.DirFS(".."), ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		code, err := os.ReadFile(filepath.Join("..", path))
+		all.Write(code)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}
+
+// TestNothingElseTellsReleasesApart: what differs between releases is a fact, never a comparison with a release's name.
+func TestNothingElseTellsReleasesApart(t *testing.T) {
+	compares := regexp.MustCompile(`(?i)(?:[^.]\bversion|\bs\.version|profile|release)\s*(?:[<>]=?|[!=]=)\s*"\d[^"]*"`)
+	code := readProduct(t)
+	if len(code) < 400_000 {
+		t.Fatalf("%d bytes of code were read", len(code))
+	}
+	for _, found := range compares.FindAllString(code, -1) {
+		t.Errorf("a release is compared by its name: %s", found)
+	}
+}
 
 // simulatorsFacts are the simulator's, by name or place.
 func simulatorsFacts(t *testing.T) map[string]release.Fact {
@@ -37,6 +69,9 @@ func simulatorsFacts(t *testing.T) map[string]release.Fact {
 	}
 	if len(facts) != strings.Count(string(code), "Fact{") {
 		t.Errorf("%d of the facts were read", len(facts))
+	}
+	for _, m := range regexp.MustCompile(`release\.Fact\{(Package: [^}]*)\}`).FindAllStringSubmatch(readProduct(t), -1) {
+		facts[m[1]] = release.Fact{Package: field(m[1], "Package"), Since: field(m[1], "Since"), Source: field(m[1], "Source")}
 	}
 	rules, err := os.ReadFile("../schema/profiles.json")
 	if err != nil {

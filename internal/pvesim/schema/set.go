@@ -90,7 +90,7 @@ func LoadVersion(version string) *Set {
 		if r.Permissions != nil {
 			route.Permissions = permission(f.Permissions[*r.Permissions])
 		}
-		if p := guestAgent(r.Path); p != nil && version >= "9" {
+		if p := guestAgent(r.Method, r.Path); p != nil && splitMonitor().Has(version) {
 			route.Permissions = p
 		}
 		for name, n := range r.Params {

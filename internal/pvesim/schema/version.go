@@ -143,26 +143,32 @@ func put(properties map[string]*Param, key string, rule *Param) bool {
 	return properties != nil
 }
 
-// guestAgent is who may use the guest agent since 9.0, which split VM.Monitor (qemu-server API2/Qemu/Agent.pm): the command's
-// own privilege or the unrestricted one. nil for other routes.
-func guestAgent(template string) *Permission {
-	_, command, ok := strings.Cut(template, "/nodes/{node}/qemu/{vmid}/agent/")
-	if !ok {
+// splitMonitor is since when the commands of the guest agent have privileges of their own in the place of VM.Monitor.
+func splitMonitor() release.Fact {
+	return release.Fact{Package: "qemu-server", Since: "9.0.3", Source: "API2/Qemu/Agent.pm, register_command (b92a40ce)"}
+}
+
+// guestAgent is who may use the guest agent since then: the command's own privilege or the unrestricted one. nil for other routes.
+func guestAgent(method, template string) *Permission {
+	path, command, _ := strings.Cut(strings.TrimPrefix(template, "/nodes/{node}/qemu/{vmid}/"), "/")
+	if path != "agent" || command == "" && method != "POST" {
 		return nil
 	}
-	priv := "VM.GuestAgent.Audit"
+	privs := []string{"VM.GuestAgent.Audit"}
 	switch {
-	case command == "exec" || command == "exec-status" || command == "set-user-password":
-		priv = ""
+	case command == "" || command == "exec" || command == "exec-status" || command == "set-user-password":
+		privs = nil
 	case command == "file-read":
-		priv = "VM.GuestAgent.FileRead"
+		privs = []string{"VM.GuestAgent.FileRead"}
 	case command == "file-write":
-		priv = "VM.GuestAgent.FileWrite"
+		privs = []string{"VM.GuestAgent.FileWrite"}
+	case command == "fsfreeze-status":
+		privs = append(privs, "VM.GuestAgent.FileSystemMgmt")
 	case strings.HasPrefix(command, "fs"):
-		priv = "VM.GuestAgent.FileSystemMgmt"
+		privs = []string{"VM.GuestAgent.FileSystemMgmt"}
 	case command == "shutdown" || strings.HasPrefix(command, "suspend-"):
-		priv = "VM.PowerMgmt"
+		privs = []string{"VM.PowerMgmt"}
 	}
-	privs := slices.DeleteFunc([]string{priv, "VM.GuestAgent.Unrestricted"}, func(p string) bool { return p == "" })
+	privs = append(privs, "VM.GuestAgent.Unrestricted")
 	return &Permission{Check: &Check{Op: "perm", Path: "/vms/{vmid}", Privs: privs, Any: len(privs) > 1, Options: map[string]string{}}}
 }

@@ -84,6 +84,8 @@ func TestAgentPermissions(t *testing.T) {
 		{"GET file-read", "VM.Monitor", "VM.GuestAgent.FileRead VM.GuestAgent.Unrestricted"},
 		{"POST fstrim", "VM.Monitor", "VM.GuestAgent.FileSystemMgmt VM.GuestAgent.Unrestricted"},
 		{"POST shutdown", "VM.Monitor", "VM.PowerMgmt VM.GuestAgent.Unrestricted"},
+		{"POST fsfreeze-status", "VM.Monitor", "VM.GuestAgent.Audit VM.GuestAgent.FileSystemMgmt VM.GuestAgent.Unrestricted"},
+		{"POST ", "VM.Monitor", "VM.GuestAgent.Unrestricted"},
 	} {
 		for _, version := range Versions() {
 			want := row.old
