@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -47,14 +49,34 @@ func changesAmongStrangers() map[string]func(*Request) {
 				Rules: []guest.FirewallRule{rule("22"), rule("80"), rule("443")}}
 			r.PowerState = guest.Running
 		},
-		"migrate":         func(r *Request) { r.Node = "pve2" },
-		"become template": func(r *Request) { r.Planned.Template = new(true) },
+		"cloud-init":                func(r *Request) { r.Planned.CloudInit.User = new("root") },
+		"move the cloud-init drive": func(r *Request) { r.Planned.CloudInit.Storage = "local-lvm" },
+		"uuid and pool": func(r *Request) {
+			r.Planned.SMBIOS.UUID, r.Pool = new("11111111-2222-3333-4444-555555555555"), "web"
+		},
+		"destroy a removed disk": func(r *Request) {
+			disk(r, "scsi0", func(*vm.Disk) {})
+			delete(r.Planned.Disks, "scsi0")
+			r.DestroyRemoved = true
+		},
+		"force a restart": func(r *Request) {
+			r.Planned.CPU.Type, r.Restart, r.StopTimeout = new("host"), RestartForcibly, 30*time.Second
+		},
+		"shut down, and migrate": func(r *Request) { r.PowerState, r.Node = guest.Stopped, "pve2" },
+		"migrate":                func(r *Request) { r.Node = "pve2" },
+		"become template":        func(r *Request) { r.Planned.Template = new(true) },
 	}
+}
+
+// ofARunningGuest are those of the changes that are made while it runs. It does not obey when it is asked to restart.
+func ofARunningGuest() []string {
+	return []string{"cloud-init", "move the cloud-init drive", "force a restart", "shut down, and migrate"}
 }
 
 // amongStrangers is a cluster with a stopped VM 400 that has disks and a firewall.
 func amongStrangers(t *testing.T) *world {
-	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "scsihw": "virtio-scsi-pci"})
+	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "scsihw": "virtio-scsi-pci",
+		"ide2": "local-zfs:cloudinit", "ciuser": "ops"})
 	rule := pve.Params{"type": "in", "action": "ACCEPT", "proto": "tcp", "dport": "22", "enable": "1"}
 	if err := w.api.AddFirewallRule(t.Context(), "pve1", theVM, rule); err != nil {
 		t.Fatal(err)
@@ -71,6 +93,12 @@ func TestNothingOfAStrangersChanges(t *testing.T) {
 	for name, alter := range changesAmongStrangers() {
 		t.Run(name, func(t *testing.T) {
 			w := amongStrangers(t)
+			if slices.Contains(ofARunningGuest(), name) {
+				w.start()
+			}
+			if name == "force a restart" {
+				w.ignoreShutdown()
+			}
 			base := w.sim.Snapshot()
 			r := w.request()
 			alter(&r)
@@ -78,8 +106,9 @@ func TestNothingOfAStrangersChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			spots, played := w.sim.Ops(), 0
-			for _, acts := range [][]stranger.Act{{stranger.Delete, stranger.TakeID}, {stranger.Attach}, {stranger.AttachContainer}} {
-				if name == "grow" && acts[0] != stranger.Delete {
+			for _, acts := range [][]stranger.Act{{stranger.Delete, stranger.TakeID}, {stranger.Delete, stranger.MakeID}, {stranger.RestoreHis},
+				{stranger.Attach}, {stranger.AttachContainer}} {
+				if name == "grow" && isAttaching(acts[0]) {
 					continue // the disk is ours, and he has got it larger
 				}
 				for n, spot := range spots {
@@ -124,10 +153,15 @@ func tooLate(ops []pvesim.Op, deed stranger.Deed) bool {
 		case op.Seq < deed.Seq && (strings.HasSuffix(op.Path, "/pending") || strings.HasSuffix(op.Path, "/config")):
 			looked = true
 		case op.Seq >= deed.Seq && write:
-			return looked && (deed.Act != stranger.TakeID || !takesDigest(op.Path))
+			return looked && (isAttaching(deed.Act) || !takesDigest(op.Path))
 		}
 	}
 	return false
+}
+
+// isAttaching tells whether an act is about a disk of ours. Of that no digest tells.
+func isAttaching(act stranger.Act) bool {
+	return act == stranger.Attach || act == stranger.AttachContainer
 }
 
 // takesDigest tells whether PVE lets a request be bound to what was read, of the VM itself: not of who else uses its disks, nor to

@@ -161,8 +161,7 @@ func TestFirewallIsGuarded(t *testing.T) {
 	}
 }
 
-// TestFirewallIsGuardedOnTheWay: a rule that is added bears no digest, and one that is sent again after a wait may meet the same rules on
-// another VM. When the guard knows that for somebody else's nothing more is sent, nor put back.
+// TestFirewallIsGuardedOnTheWay: a rule that is added bears no digest, and another VM may have the same rules. When the guard knows that for somebody else's nothing more is sent, nor put back.
 func TestFirewallIsGuardedOnTheWay(t *testing.T) {
 	busy := fault.Rule{Match: fault.Match{Method: "DELETE", Nth: 1}, Phase: fault.Before, Status: 500,
 		Reason: "cfs-lock 'firewall-vm-400' error: got lock request timeout"}
@@ -171,8 +170,9 @@ func TestFirewallIsGuardedOnTheWay(t *testing.T) {
 		prior, want []string
 		sent        []string
 	}{
-		"a second rule":     {want: []string{"22", "80"}, sent: []string{"POST"}},
-		"a lock in between": {faults: []fault.Rule{busy}, prior: []string{"22", "80"}, sent: []string{"DELETE"}},
+		"a second rule to go": {prior: []string{"22", "80", "443"}, sent: []string{"DELETE"}},
+		"a second rule":       {want: []string{"22", "80"}, sent: []string{"POST"}},
+		"a lock in between":   {faults: []fault.Rule{busy}, prior: []string{"22", "80"}, sent: []string{"DELETE"}},
 	} {
 		w := newWorld(t, nil)
 		prior := &Firewall{Rules: accepting(c.prior...)}

@@ -27,16 +27,12 @@ func (e *guardError) Error() string { return e.err.Error() }
 
 func (e *guardError) Unwrap() error { return e.err }
 
-// send sends a request as soon as nobody holds the lock of the firewall. guarded: it is looked whose VM it is right before; so it is
-// in any case before it is sent again, since it took its time until the lock was free.
-func (w firewallOf) send(ctx context.Context, guarded bool, try func(context.Context) error) error {
+// send sends a request as soon as nobody holds the lock of the firewall. Right before each try it looks whose VM it is.
+func (w firewallOf) send(ctx context.Context, try func(context.Context) error) error {
 	return w.s.jobs.Contend(ctx, w.node, w.vmid, func(ctx context.Context) error {
-		if guarded {
-			if err := w.guard(ctx); err != nil {
-				return &guardError{err}
-			}
+		if err := w.guard(ctx); err != nil {
+			return &guardError{err}
 		}
-		guarded = true
 		return try(ctx)
 	})
 }
@@ -92,7 +88,7 @@ func (w firewallOf) set(ctx context.Context, prior, want map[string]string, clea
 			params["delete"] = strings.Join(gone, ",")
 		}
 		params["digest"] = has.Digest
-		err = w.send(ctx, true, func(ctx context.Context) error {
+		err = w.send(ctx, func(ctx context.Context) error {
 			return w.s.api.SetFirewallOptions(ctx, w.node, w.vmid, params)
 		})
 		if err == nil {

@@ -13,10 +13,9 @@ import (
 )
 
 // SetFirewall brings the firewall of a VM from what state knows to what is planned. clean: options that are not planned go. guard
-// looks whose VM it is: before options are set, before the first of a series of requests about rules, before each that adds one, and
-// before one is sent again. Digests are no proof of that: PVE makes them of the options alone, or of the rules alone, so VMs that have
-// the same have the same one (pve-firewall Firewall.pm copy_opject_with_digest, copy_list_with_digest), and asks for none when it adds
-// a rule (API2/Firewall/Rules.pm create_rule).
+// looks whose VM it is, before each request. Digests are no proof of that: PVE makes them of the options alone, or of the rules alone, so
+// VMs that have the same have the same one (pve-firewall Firewall.pm copy_opject_with_digest, copy_list_with_digest), such as one that was
+// restored over the id, where the file stays; and it asks for none when it adds a rule (API2/Firewall/Rules.pm create_rule).
 func (s *Guests) SetFirewall(ctx context.Context, node string, vmid int, prior, want *Firewall, clean bool,
 	guard func(context.Context) error) error {
 	return firewallOf{s, node, vmid, guard}.change(ctx, prior, want, clean)
@@ -103,9 +102,9 @@ const (
 // carryOut sends edits, beginning with a list that was just read. Of a request that failed it returns the edit, and how many
 // were made before; an error without an edit says it all.
 func (w firewallOf) carryOut(ctx context.Context, has pve.FirewallRules, edits []ruleEdit) (failed *ruleEdit, done int, err error) {
-	for first, lost := true, 0; done < len(edits); first = false {
+	for lost := 0; done < len(edits); {
 		edit, before := &edits[done], has.Rules
-		err := w.send(ctx, first || lost > 0 || edit.verb == "add", func(ctx context.Context) error { return w.do(ctx, edit, has) })
+		err := w.send(ctx, func(ctx context.Context) error { return w.do(ctx, edit, has) })
 		var stranger *guardError
 		if errors.As(err, &stranger) {
 			return nil, done, stranger.err
