@@ -20,21 +20,15 @@ func openFaults() []knownFault {
 			regexp.MustCompile(wrong)}
 	}
 	const (
-		taken    = `delete and (?:take|make)_id|restore_his|delete and take_id|unlock and delete`
-		attached = `(?:snapshot and )?attach(?:_container| and detach)?`
-		his      = `a stranger's \w+ .* (?:is gone|has changed)|something is new among a stranger's`
-		creates  = `create|full clone|linked clone|undo`
+		taken   = `delete and (?:take|make)_id|restore_his|delete and take_id|unlock and delete`
+		his     = `a stranger's \w+ .* (?:is gone|has changed)|something is new among a stranger's`
+		creates = `create|full clone|linked clone|undo`
 	)
 	return []knownFault{
 		fault("a stranger's VM is started or gets firewall rules after he took the id in a create", creates, taken, his),
-		fault("a destroy does not look again after its shutdown who has attached a disk", `destroy`, attached, his),
-		fault("a stub of ours is taken for a stranger's when it is locked during an undo", `undo`, `.*lock.*`, `is untrue|is left`),
 		fault("an undo frees a volume that a stranger made under our id", creates, `plant|delete and plant`, his),
 		fault("a command is printed for a VM that is being made", creates, `make_id.*|delete and make_id`, `after the command|broken`),
-		fault("a command is printed for disks that a stranger has attached", creates, attached, `after the command`),
 		fault("a create whose node is away for a while says that nothing is left", creates, `node_(?:crash|offline).*`, `is untrue|is left|is there, and`),
-		fault("replicas are left unnamed when the VM is migrated during a destroy",
-			`destroy, with jobs`, `migrate`, `is left, and neither`),
 	}
 }
 

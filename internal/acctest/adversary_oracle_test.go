@@ -288,7 +288,12 @@ func (a *aftermath) unavoidable() bool {
 	if harm < 0 || isBound(a.ops[harm]) && !attached {
 		return false
 	}
-	for _, op := range slices.Backward(a.ops[:harm]) {
+	return lookedBefore(a.ops[:harm], d)
+}
+
+// lookedBefore tells whether a deed came right after a look that would have shown it: only reads lie between that and the end.
+func lookedBefore(ops []pvesim.Op, d stranger.Deed) bool {
+	for _, op := range slices.Backward(ops) {
 		switch {
 		case shows(op, d):
 			return op.Seq < d.Seq

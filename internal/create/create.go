@@ -118,7 +118,11 @@ func (c *creation) steps() []tx.Step {
 		name = fmt.Sprintf("clone VM %d to VM %d on node %s", c.from.vmid, c.vmid, c.node)
 		first = c.clone
 	}
-	steps := []tx.Step{{Name: name, Do: first, Undo: c.undo}}
+	var steps []tx.Step
+	if c.r.HA != nil {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("look whether HA knows VM %d", c.vmid), Do: c.refuseForeignHA})
+	}
+	steps = append(steps, tx.Step{Name: name, Do: first, Undo: c.undo})
 	if c.from != nil && c.from.migrates {
 		steps = append(steps, tx.Step{Name: fmt.Sprintf("migrate VM %d to node %s", c.vmid, c.node), Do: c.migrate})
 	}

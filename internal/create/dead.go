@@ -160,7 +160,7 @@ func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, u unf
 	}
 	f.Release(u.config, listed.VMID)
 	dead := remove.Target{VMID: listed.VMID, Nodes: []string{listed.Node}, Fence: f, Tasks: &job.Tasks{}, Stub: remove.NewStub("", nil),
-		Stamp: u.mark, Pool: listed.Pool}
+		Stamp: u.mark, Pool: listed.Pool, Managed: listed.HAState != ""}
 	if err := s.remover.Remove(ctx, dead); err != nil {
 		return &guest.FieldError{Path: path, Summary: fmt.Sprintf("Cannot remove what a dead create left of VM %d", listed.VMID),
 			Detail: fmt.Sprintf("Its run is over, or its lease, which ended %s", u.mark.Deadline.Format(time.RFC3339)), Err: err}

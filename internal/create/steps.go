@@ -190,9 +190,7 @@ func (c *creation) addToHA(ctx context.Context) error {
 			return nil
 		case pve.IsKind(err, pve.Exists):
 			c.managed = false
-			return &guest.FieldError{Path: "ha", Summary: fmt.Sprintf("HA has an entry for VM %d already", c.vmid),
-				Detail: fmt.Sprintf("An earlier VM of this id, or somebody else, left it. Look at `ha-manager status`, "+
-					"and remove it with `ha-manager remove vm:%d`", c.vmid), Err: err}
+			return c.hasHA(err)
 		case pve.IsKind(err, pve.Denied):
 			c.managed = lost > 0
 			return guest.RefusedHA(c.vmid, err)

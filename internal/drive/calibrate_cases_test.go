@@ -148,7 +148,8 @@ func tell(name string, all map[string]turns, last func(*step)) story {
 
 // stories are those that a CLI is asked to play. Where OpenTofu is known to differ from Terraform, and the driver with it, it is not
 // asked: it refuses an answer that holds something write-only as no answer at all, before anything comes of it
-// (internal/plugin6/validation), and an import or a refresh may answer with what is unknown.
+// (internal/plugin6/validation); it reads what is to be destroyed before it plans that, and need not plan it then; and an import or a
+// refresh may answer with what is unknown.
 func stories(opentofu bool) []story {
 	planOnly := func(s *step) { s.planOnly = true }
 	alive := tell("lives", told(lives(), opentofu), nil)
@@ -165,7 +166,8 @@ func tellsSecret(order string) bool { return strings.HasSuffix(order, "-secret")
 // told leaves out what OpenTofu is not asked.
 func told(all map[string]turns, opentofu bool) map[string]turns {
 	maps.DeleteFunc(all, func(label string, t turns) bool {
-		return opentofu && (strings.HasSuffix(label, "read-unknown") || slices.ContainsFunc(t, tellsSecret))
+		return opentofu && (label == "delete_gone" || label == "destroy" || strings.HasSuffix(label, "read-unknown") ||
+			slices.ContainsFunc(t, tellsSecret))
 	})
 	return all
 }

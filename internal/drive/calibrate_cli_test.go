@@ -49,18 +49,6 @@ func binaries(t *testing.T) []string {
 	return found
 }
 
-// version is what a CLI says of itself, such as 1.11.4.
-func version(t *testing.T, binary string) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), binary, "version", "-json").Output()
-	must(t, err)
-	var said struct {
-		Version string `json:"terraform_version"`
-	}
-	must(t, json.Unmarshal(out, &said))
-	return said.Version
-}
-
 // command is a working directory of a real CLI, with the toy in this process as its provider.
 type command struct {
 	t           *testing.T

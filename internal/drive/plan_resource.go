@@ -111,31 +111,25 @@ func (w *walk) planOrphans(ctx context.Context, o planOptions, pl *Plan, wanted 
 	}
 }
 
-// planOrphan plans a destroy. An object that the refresh misses needs none; before 1.12 Terraform asked for its plan all the same.
+// planOrphan plans a destroy, as Terraform does before it refreshes; an object that the refresh misses needs none.
 func (w *walk) planOrphan(ctx context.Context, address string, i *instance, o planOptions, pl *Plan) Diagnostics {
 	prior, ds := w.load(ctx, i)
 	if ds.err() != nil {
 		return ds
 	}
-	read := func() bool {
-		next, now, more := w.readFrom(ctx, i, prior)
-		prior, ds = now, append(ds, more...)
-		if ds.err() == nil && now.IsNull() {
-			w.lose(address, next.private)
-			return false
-		}
-		w.keep(address, next)
-		i = next
-		return ds.err() == nil
-	}
-	readsFirst := w.isSince(1, 12)
-	if readsFirst && !o.noRefresh && !read() {
-		return ds
-	}
 	null := cty.NullVal(w.resources[i.typ].typ())
 	res, more := w.plan(ctx, address, i.typ, prior, null, i.private, i.identity)
-	if ds = append(ds, more...); ds.err() != nil || !readsFirst && !o.noRefresh && !read() {
+	if ds = append(ds, more...); ds.err() != nil {
 		return ds
+	}
+	if !o.noRefresh {
+		var next *instance
+		next, prior, more = w.readFrom(ctx, i, prior)
+		if ds = append(ds, more...); ds.err() == nil && prior.IsNull() {
+			w.lose(address, next.private)
+			return ds
+		}
+		w.keep(address, next)
 	}
 	c := &Change{Address: address, Type: i.typ, Action: Delete, Prior: prior, Config: null, block: i.block, Diagnostics: ds}
 	c.take(res)

@@ -3,7 +3,6 @@ package drive
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
@@ -39,7 +38,7 @@ type schemas struct {
 
 // Caller starts and calls providers. As Terraform does in one command, it asks for the schemas once.
 type Caller struct {
-	// TerraformVersion is what providers are told, and the version whose rules are played.
+	// TerraformVersion is what providers are told.
 	TerraformVersion string
 	// Around is called before each RPC, and what it returns after it.
 	Around func(rpc, address string) func()
@@ -50,13 +49,6 @@ type Caller struct {
 
 	factory Factory
 	known   *schemas
-}
-
-// isSince reports whether the Terraform that is played is of a version or later; rules of its core have changed.
-func (c *Caller) isSince(major, minor int) bool {
-	var is [2]int
-	_, err := fmt.Sscanf(c.TerraformVersion, "%d.%d", &is[0], &is[1])
-	return err == nil && slices.Compare(is[:], []int{major, minor}) >= 0
 }
 
 // start makes a process.

@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -41,7 +42,10 @@ func (d *destruction) destroyInState(ctx context.Context) ([]tx.Residue, error) 
 	surveyed, done := d.s.surveyor.Begin(d.r.Ref.VMID)
 	defer done()
 	d.copied = map[string]string{}
-	end := func(ctx context.Context) error { return together(ctx, d.shutDown, d.learnRights) }
+	end := func(ctx context.Context) error {
+		f := guest.OwnFence(d.node, d.r.Ref.VMID, ownVolumes(d.r.Ref.VMID, d.config.Current(), d.config.Merged()))
+		return together(ctx, d.shutDown, func(ctx context.Context) error { return d.learnRights(ctx, f) })
+	}
 	survey := func(ctx context.Context) error { defer surveyed(); return d.survey(ctx) }
 	for _, step := range []func(context.Context) error{survey, d.refuse, d.unlocked, end} {
 		if err := step(ctx); err != nil || d.gone {
@@ -58,9 +62,13 @@ func (d *destruction) removeStopped(ctx context.Context) ([]tx.Residue, error) {
 	if err != nil {
 		return nil, err
 	}
+	fresh := d.others
+	if d.acted {
+		fresh = d.surveyAgain(ctx, volumes)
+	}
 	f := guest.OwnFence(d.node, vmid, volumes)
 	f.Resources = d.resources
-	gone := &removal{s: d.s, others: d.others, committed: true, off: d.off, force: d.r.ForceStop, keep: d.r.KeepReferences,
+	gone := &removal{s: d.s, others: d.others, unspent: fresh, committed: true, off: d.off, force: d.r.ForceStop, keep: d.r.KeepReferences,
 		identity: d.r.Ref.Identity, known: d.config.Digest, ended: map[pve.UPID]ending{},
 		Target: Target{VMID: vmid, Nodes: []string{d.node}, Fence: f, Tasks: &d.tasks, Stub: NewStub("", nil), Pool: d.pool, Owns: d.mine,
 			Stamp: guest.NewStamp(guest.ClusterName(d.resources), vmid, d.s.guests.Deadline(0))}}
@@ -72,8 +80,26 @@ func (d *destruction) removeStopped(ctx context.Context) ([]tx.Residue, error) {
 	err = gone.run(ctx)
 	left, warnings, err := report(vmid, gone.notes, err)
 	d.warnings = append(d.warnings, warnings...)
+	for _, node := range gone.leftFrom {
+		d.copied[node] = wasThere
+	}
 	d.warnings = append(d.warnings, d.remains(ctx, gone, left)...)
 	return left, err
+}
+
+// surveyAgain looks who uses the volumes by now: the guest took its time to shut down. Where that fails, nil, the removal asks.
+func (d *destruction) surveyAgain(ctx context.Context, volumes []string) *usage.Survey {
+	if len(volumes) == 0 {
+		return nil
+	}
+	surveyed, _ := d.s.surveyor.Begin(d.r.Ref.VMID)
+	defer surveyed()
+	d.asked = d.s.surveyor.Ask()
+	if d.s.surveyor.Gather(ctx) != nil {
+		return nil
+	}
+	others, _ := d.s.surveyor.Since(ctx, d.asked, scopeOf(d.resources, d.node, volumes))
+	return others
 }
 
 // volumes are those that go with the VM: of its configuration, its pending changes and its snapshots. PVE destroys the memory
@@ -90,8 +116,7 @@ func (d *destruction) volumes(ctx context.Context) ([]string, error) {
 
 // learnRights asks, while the guest shuts down, for the privileges by which it is told later whether the volumes are gone. They are
 // kept; where that fails the question is asked again.
-func (d *destruction) learnRights(ctx context.Context) error {
-	f := guest.OwnFence(d.node, d.r.Ref.VMID, ownVolumes(d.r.Ref.VMID, d.config.Current(), d.config.Merged()))
+func (d *destruction) learnRights(ctx context.Context, f *guest.Fence) error {
 	_ = f.Sees(ctx, d.s.guests)
 	return nil
 }

@@ -29,26 +29,21 @@ func (r *removal) destroy(ctx context.Context, found sighting) error {
 		return r.blocked
 	}
 	if lock := config["lock"]; lock != "" && lock != job.Suspended {
-		fresh = false
 		if r.committed && !guest.IsStub(config) {
 			_, r.blocked = r.s.guests.FindUnlocked(ctx, guest.Ref{VMID: r.VMID, Node: node, Identity: r.identity})
 			return r.blocked // nil: the next pass goes on
 		}
-		if err := r.unlock(ctx, node, lock); err != nil {
-			if errors.Is(err, errCannotUnlock) {
-				r.freeAll(ctx, node)
-			}
-			return err
+		err := r.unlock(ctx, node, lock)
+		if errors.Is(err, errCannotUnlock) {
+			r.freeAll(ctx, node)
 		}
+		return err // nil: the next pass goes on
 	}
 	if config["protection"] == "1" {
-		fresh = false
-		if err := r.s.jobs.Put(ctx, node, r.VMID, r.marked(pve.Params{"protection": "0"}, config)); err != nil {
-			return err
-		}
+		return r.change(ctx, found, pve.Params{"protection": "0"}) // the next pass goes on
 	}
 	fresh = fresh && !r.hasUnattached(config)
-	if err := r.attach(ctx, node, config); err != nil {
+	if err := r.attach(ctx, found); err != nil {
 		return err
 	}
 	whole := r.ours(node)
@@ -73,6 +68,9 @@ func (r *removal) hasUnattached(config map[string]string) bool {
 
 // follow keeps up with a VM of ours that its user still had hold of a moment ago: where it is, and which volumes it has.
 func (r *removal) follow(ctx context.Context, found sighting) error {
+	if r.Fence.Node != found.node {
+		r.leftFrom = append(r.leftFrom, r.Fence.Node)
+	}
 	r.Fence.Node = found.node
 	if found.config.Digest == r.known && r.known != "" {
 		return nil
@@ -127,11 +125,7 @@ func (r *removal) deleteGuest(ctx context.Context, whole claim) error {
 	if err != nil {
 		return r.refusal(err)
 	}
-	send := r.s.jobs.Once // a rollback has its own loop, and takes the locks of its own dead tasks away
-	if r.committed {
-		send = r.s.jobs.Perform
-	}
-	result, err := r.s.deleteGuest(ctx, send, r.Tasks, e, !r.keep)
+	result, err := r.s.deleteGuest(ctx, r.Tasks, e, r.committed && !r.keep || r.purge)
 	if pve.IsKind(err, pve.NotFound) {
 		return nil
 	}
@@ -162,6 +156,10 @@ func (r *removal) stop(ctx context.Context, node string) error {
 		return nil
 	}
 	status, err := r.s.api.GuestStatus(ctx, node, r.VMID)
+	if err == nil && status.HAManaged && !r.committed && !r.purge { // its manager would start the guest again, and note that it is to be off
+		r.blocked = r.managedByOthers(nil)
+		return r.blocked
+	}
 	if err != nil || status.Status != "running" {
 		return err
 	}
@@ -177,7 +175,7 @@ func (r *removal) stop(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	return r.s.stopHard(ctx, r.s.jobs.Once, r.Tasks, e, params)
+	return r.s.stopHard(ctx, r.Tasks, e, params)
 }
 
 // refusal keeps what no further pass can change: another guest uses a volume of ours. A guest that is gone is what was wanted.
@@ -229,7 +227,8 @@ func (r *removal) noteUnlocked(ctx context.Context, node string) error {
 }
 
 // leaveHA removes the HA entry of a create of ours that failed: HA would start the guest again that we stop. Where it cannot
-// be removed by itself it goes with the VM, whose removal purges it.
+// be removed by itself it goes with the VM, whose removal then purges it. Any other removal of what was never committed purges nothing:
+// what names its id in HA, and in replication and backup jobs, is somebody else's.
 func (r *removal) leaveHA(ctx context.Context, node string) error {
 	if !r.Managed {
 		return nil
@@ -240,7 +239,7 @@ func (r *removal) leaveHA(ctx context.Context, node string) error {
 	}
 	err = r.s.dropHA(ctx, e)
 	if r.haFails++; err == nil || pve.IsKind(err, pve.Denied) || r.haFails > 1 {
-		r.Managed = false
+		r.Managed, r.purge = false, err != nil
 		return nil
 	}
 	return fmt.Errorf("take VM %d out of HA: %w", r.VMID, err)

@@ -45,11 +45,16 @@ type destruction struct {
 	// gone: there is no such VM any more. stub: all that is left of its configuration is the lock of a destroy.
 	gone, stub bool
 	off        bool // the guest is known to be off
+	acted      bool // something has been done since the others were surveyed
 	status     *pve.GuestStatus
 	// copied are nodes that may have copies of its volumes, and why.
 	copied   map[string]string
 	warnings []guest.Warning
 }
+
+// wasThere is why a node may have volumes of the VM: of one that is replicated the copies stay where it was before, and its job turns
+// round (qemu-server QemuMigrate.pm phase3_cleanup, not_replicated_volumes; switch_replication_job_target).
+const wasThere = "the VM was there before"
 
 // survey is the look before anything is done. The survey of the guests, which is needed anyway, reads the VM last.
 func (d *destruction) survey(ctx context.Context) error {
@@ -148,6 +153,9 @@ func (d *destruction) locate(ctx context.Context) error {
 
 // take makes sure that what was found is the VM in state, and that it may be destroyed.
 func (d *destruction) take(node string, config pve.PendingConfig, at time.Time) error {
+	if d.node != "" && d.node != node {
+		d.copied[d.node] = wasThere
+	}
 	d.node, d.config, d.seenAt = node, config, at
 	if listed, ok := d.resources.Guest(d.r.Ref.VMID); ok && listed.Pool != "" {
 		d.pool = listed.Pool

@@ -23,11 +23,11 @@ var errNoEvidence = errors.New("there is no evidence that this may be destroyed;
 type sending func(context.Context, *job.Tasks, job.Request) (pve.TaskResult, error)
 
 // deleteGuest removes a VM with the volumes that its configuration names.
-func (s *Remover) deleteGuest(ctx context.Context, send sending, l *job.Tasks, e Evidence, purge bool) (pve.TaskResult, error) {
+func (s *Remover) deleteGuest(ctx context.Context, l *job.Tasks, e Evidence, purge bool) (pve.TaskResult, error) {
 	if !e.ours {
 		return pve.TaskResult{}, errNoEvidence
 	}
-	return send(ctx, l, job.Request{Node: e.node, Type: "qmdestroy", ID: e.vmid,
+	return s.jobs.Once(ctx, l, job.Request{Node: e.node, Type: "qmdestroy", ID: e.vmid,
 		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.DeleteVM(ctx, e.node, e.vmid, purge) }})
 }
 
@@ -90,11 +90,11 @@ func (s *Remover) unlockByShell(ctx context.Context, e Evidence) error {
 var errCannotUnlock = errors.New("only the user root@pam with a password may unlock it over the API, and no SSH is configured")
 
 // stopHard cuts a guest's power.
-func (s *Remover) stopHard(ctx context.Context, send sending, l *job.Tasks, e Evidence, params pve.Params) error {
+func (s *Remover) stopHard(ctx context.Context, l *job.Tasks, e Evidence, params pve.Params) error {
 	if !e.ours {
 		return errNoEvidence
 	}
-	_, err := send(ctx, l, job.Request{Node: e.node, Type: "qmstop", ID: e.vmid, Done: s.guests.IsStopped(e.node, e.vmid),
+	_, err := s.jobs.Once(ctx, l, job.Request{Node: e.node, Type: "qmstop", ID: e.vmid, Done: s.guests.IsStopped(e.node, e.vmid),
 		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.StopVM(ctx, e.node, e.vmid, params) }})
 	return err
 }
@@ -104,7 +104,7 @@ func (s *Remover) shutDownOrStop(ctx context.Context, l *job.Tasks, e Evidence, 
 	if !e.ours {
 		return pve.TaskResult{}, errNoEvidence
 	}
-	return s.jobs.Perform(ctx, l, job.Request{Node: e.node, Type: "qmshutdown", ID: e.vmid, Done: s.guests.IsStopped(e.node, e.vmid),
+	return s.jobs.Once(ctx, l, job.Request{Node: e.node, Type: "qmshutdown", ID: e.vmid, Done: s.guests.IsStopped(e.node, e.vmid),
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return s.api.ShutdownOrStopVM(ctx, e.node, e.vmid, timeout)
 		}})
@@ -179,7 +179,7 @@ func (s *Remover) StopHard(ctx context.Context, l *job.Tasks, node string, vmid 
 	err := s.jobs.Contend(ctx, node, vmid, func(ctx context.Context) error {
 		e, err := prove(ctx)
 		if err == nil {
-			err = s.stopHard(ctx, s.jobs.Once, l, e, pve.Params{})
+			err = s.stopHard(ctx, l, e, pve.Params{})
 		}
 		return err
 	})

@@ -62,9 +62,9 @@ type claim struct {
 	seen *pve.GuestConfig
 }
 
-// surveyLife is how long a survey of the other guests serves the one who asked for it, from its end. It covers the time in which
-// a guest mostly shuts down: else of fifty that are destroyed together, and end at fifty moments, each would have all guests read again.
-const surveyLife = 30 * time.Second
+// surveyLife is how long a survey of the other guests serves the one who asked for it, from its end, while he only looks. What is done
+// takes its time, and afterwards the guests are read again.
+const surveyLife = 10 * time.Second
 
 // InUseError says that another guest uses a volume that was to be freed.
 type InUseError struct {

@@ -13,7 +13,8 @@ import (
 
 // attach gives our VM the volumes of its id that it does not know of, so that they are destroyed with it. Those that
 // outlived it once are first freed by themselves, as are those that cannot be attached, while it keeps the id.
-func (r *removal) attach(ctx context.Context, node string, config map[string]string) error {
+func (r *removal) attach(ctx context.Context, found sighting) error {
+	node, config := found.node, found.config.Values
 	params, next := pve.Params{}, 0
 	for _, v := range r.left {
 		if guest.Uses(config, v) || r.tried[v] > 0 && r.free(ctx, r.ours(node), v) == nil { // the next look tells
@@ -26,7 +27,10 @@ func (r *removal) attach(ctx context.Context, node string, config map[string]str
 	}
 	alone := false
 	if len(params) > 0 {
-		if err := r.s.jobs.Put(ctx, node, r.VMID, r.marked(params, config)); err != nil {
+		if err := r.change(ctx, found, params); err != nil {
+			if pve.IsKind(err, pve.DigestMismatch) {
+				return err
+			}
 			if r.attachFails++; r.attachFails < 2 {
 				return err
 			}
@@ -77,12 +81,14 @@ func (r *removal) free(ctx context.Context, c claim, volume string) error {
 	return err
 }
 
-// marked adds to a change of a VM that nobody has committed the mark that says whose it is, which a stub does not have.
-func (r *removal) marked(params pve.Params, config map[string]string) pve.Params {
-	if !r.committed && guest.HalfMade(config) {
+// change sets options of what was found, and of nothing that has come in its place since. One that nobody has committed gets the mark
+// that says whose it is, which a stub does not have. What a lost answer has done the next look tells.
+func (r *removal) change(ctx context.Context, found sighting, params pve.Params) error {
+	if !r.committed && guest.HalfMade(found.config.Values) {
 		params["description"] = r.Stamp.String()
 	}
-	return params
+	r.unspent, params["digest"] = nil, found.config.Digest
+	return r.s.api.UpdateConfig(ctx, found.node, r.VMID, params)
 }
 
 // maxReclaims is how often the id is taken again to remove volumes that outlived their VM.

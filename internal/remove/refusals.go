@@ -2,6 +2,7 @@ package remove
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -102,7 +103,7 @@ func linked(vmid int, clones []string, err error) error {
 func (d *destruction) unreferenced(ctx context.Context) error {
 	vmid := d.r.Ref.VMID
 	if d.r.Ref.Node != d.node {
-		d.copied[d.r.Ref.Node] = "the VM was there before"
+		d.copied[d.r.Ref.Node] = wasThere
 	}
 	if !d.isCluster() {
 		return nil
@@ -137,6 +138,18 @@ func named(vmid int, names []string, err error) error {
 	return &guest.FieldError{Path: "on_destroy.purge", Summary: fmt.Sprintf("VM %d is still named elsewhere", vmid), Err: err,
 		Detail: fmt.Sprintf("PVE refuses to destroy it while HA or a replication job names it, and on_destroy.purge = false leaves these: %s. "+
 			"The VM was not removed. Remove them yourself, or set on_destroy.purge = true and apply, then destroy", strings.Join(names, "; "))}
+}
+
+// managedByOthers is why an uncommitted VM stays that HA, or a replication job, names: no request of the create's has made that
+// entry, and PVE removes the VM only together with it (qemu-server API2/Qemu.pm destroy_vm, purge).
+func (r *removal) managedByOthers(err error) error {
+	text := fmt.Sprintf("VM %d on node %s was not removed: HA or a replication job names it, and this create has made no such entry. "+
+		"PVE would remove that together with the VM. Look at `ha-manager config` and `pvesr list`, and take the VM out there first",
+		r.VMID, r.Fence.Node)
+	if err != nil {
+		return fmt.Errorf("%s: %w", text, err)
+	}
+	return errors.New(text)
 }
 
 // reachable refuses to destroy a VM whose volumes PVE cannot remove now: it would log that, remove the configuration all
@@ -177,6 +190,8 @@ func (r *removal) refused(ctx context.Context, err error) error {
 	switch {
 	case strings.Contains(said, "still in use by linked clone"):
 		return linked(r.VMID, r.s.basedOn(ctx, r.VMID), err)
+	case !r.committed && (strings.Contains(said, "purge parameter not set") || strings.Contains(said, "There is a replication job")):
+		return r.managedByOthers(err)
 	case strings.Contains(said, "purge parameter not set"), strings.Contains(said, "There is a replication job"):
 		return named(r.VMID, []string{"see what PVE says"}, err)
 	}

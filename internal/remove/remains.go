@@ -19,11 +19,12 @@ func (d *destruction) remains(ctx context.Context, gone *removal, left []tx.Resi
 	if gone.taken || gone.unseen {
 		return nil // they are of whoever has the id now
 	}
+	d.asked = d.s.surveyor.Ask()
 	seen := map[string]string{} // by what people read: why it may be the VM's
 	var lines []string
 	if gone.gone {
 		for _, volume := range gone.Fence.Others { // as likely somebody's, so no command is given that frees it
-			lines = append(lines, fmt.Sprintf("  %s on node %s, which its configuration did not name", volume, d.node))
+			lines = append(lines, fmt.Sprintf("  %s on node %s, which its configuration did not name", volume, gone.Fence.Node))
 		}
 	}
 	var unseen []string
@@ -33,20 +34,32 @@ func (d *destruction) remains(ctx context.Context, gone *removal, left []tx.Resi
 			unseen = append(unseen, fmt.Sprintf("  on node %s, storage %s could not be looked at: %v", at.node, at.storage, err))
 		}
 		for _, v := range volumes {
-			if !slices.ContainsFunc(left, func(r tx.Residue) bool { return r.ID == v.ID && r.Node == at.node }) {
-				seen[v.ID+" on node "+at.node] = at.why
+			named := slices.ContainsFunc(left, func(r tx.Residue) bool { return r.ID == v.ID && r.Node == at.node })
+			if !named && !(gone.at == at.node && guest.Uses(gone.has, v.ID)) { // else it is the VM's, which stands
+				seen[v.ID+" on node "+at.node] = fmt.Sprintf("(%s)%s", at.why, d.freeing(ctx, at.node, v.ID))
 			}
 		}
 	}
 	for _, volume := range slices.Sorted(maps.Keys(seen)) {
-		id, _, _ := strings.Cut(volume, " ")
-		lines = append(lines, fmt.Sprintf("  %s (%s): `pvesm free %s` there removes it", volume, seen[volume], id))
+		lines = append(lines, fmt.Sprintf("  %s %s", volume, seen[volume]))
 	}
 	if lines = append(lines, unseen...); len(lines) == 0 {
 		return nil
 	}
 	return []guest.Warning{{Summary: fmt.Sprintf("Volumes with the id of VM %d are left, and may be its own", d.r.Ref.VMID),
 		Detail: "Nothing proves whose they are, so they were not touched:\n" + strings.Join(lines, "\n")}}
+}
+
+// freeing says how a volume that nobody proves to be ours is removed, unless somebody uses it, or may.
+func (d *destruction) freeing(ctx context.Context, node, volume string) string {
+	others, err := d.s.surveyor.Since(ctx, d.asked, scopeOf(d.resources, node, []string{volume}))
+	if err != nil {
+		return fmt.Sprintf(", and whether somebody uses it could not be looked at: %v", err)
+	}
+	if err := inUse(others, []string{volume}, 0); err != nil {
+		return fmt.Sprintf(": %v", err)
+	}
+	return fmt.Sprintf(": `pvesm free %s` there removes it", volume)
 }
 
 // location is a storage on a node on which the VM may have left volumes.

@@ -186,6 +186,7 @@ func (r *removal) lastLook(ctx context.Context, failed error) error {
 	case r.Fence.Only != nil: // any of them may be there, and nobody else would remember them
 		r.left = slices.Sorted(maps.Keys(r.Fence.Only))
 	}
+	r.surveyLeft(ctx)
 	left := r.residues(failed)
 	if len(left) > 0 {
 		return &tx.LeftError{Left: left, Err: failed}

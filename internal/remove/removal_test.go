@@ -61,9 +61,9 @@ func TestCommandsOfResidues(t *testing.T) {
 	mark := guest.NewStamp("pve1", 100, time.Unix(0, 0))
 	seen := removal{Target: Target{VMID: 100, Stamp: mark, Nodes: []string{"pve1"}}, at: "pve1", looked: true}
 	for lock, want := range map[string]string{
-		"":       "qm destroy 100 --purge",
-		"backup": "qm destroy 100 --purge",
-		"create": "qm unlock 100 && qm destroy 100 --purge",
+		"":       "qm destroy 100",
+		"backup": "qm destroy 100",
+		"create": "qm unlock 100 && qm destroy 100",
 	} {
 		r := seen
 		r.has = map[string]string{"lock": lock}

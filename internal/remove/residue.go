@@ -1,7 +1,12 @@
 package remove
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
@@ -34,12 +39,34 @@ func (r *removal) residues(failed error) []tx.Residue {
 	return left
 }
 
+// surveyLeft looks, last of all, who else uses what is left: no command is printed that would take it from him.
+func (r *removal) surveyLeft(ctx context.Context) {
+	r.users, r.unsurveyed = map[string]string{}, false
+	volumes := append(ownVolumes(r.VMID, r.has), r.left...)
+	if len(volumes) == 0 {
+		return
+	}
+	scope, err := r.s.scope(ctx, r.others, r.Fence.Node, volumes)
+	if err == nil {
+		r.others, err = r.s.surveyor.Since(ctx, r.s.surveyor.Ask(), scope)
+	}
+	if r.unsurveyed = err != nil; r.unsurveyed {
+		return
+	}
+	for _, volume := range volumes {
+		var used *InUseError
+		if errors.As(inUse(r.others, []string{volume}, r.VMID), &used) {
+			r.users[volume] = strings.Join(used.Users, "; ")
+		}
+	}
+}
+
 const notSeen = "; it could not be looked at, and may be gone already"
 
 // guestResidue is a VM of ours that was seen. Only the lock of a dead worker is to be taken away: behind any other a task
 // is at work.
 func (r *removal) guestResidue(node, reason string) tx.Residue {
-	command := fmt.Sprintf("qm destroy %d --purge", r.VMID)
+	command := r.destroyCommand()
 	if r.has["protection"] == "1" && !r.committed {
 		command = fmt.Sprintf("qm set %d --protection 0 && %s", r.VMID, command)
 	}
@@ -48,8 +75,38 @@ func (r *removal) guestResidue(node, reason string) tx.Residue {
 	} else if guest.IsOwnLock(r.has["lock"]) {
 		command = fmt.Sprintf("qm unlock %d && %s", r.VMID, command)
 	}
-	return tx.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.VMID), Reason: reason, Command: command,
+	left := tx.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.VMID), Reason: reason, Command: command,
 		What: fmt.Sprintf("VM %d on node %s", r.VMID, node)}
+	for _, volume := range slices.Sorted(maps.Keys(r.users)) {
+		if guest.Uses(r.has, volume) {
+			left.Reason = alsoUsed(left.Reason, volume, r.users[volume])
+			left.Command = ""
+		}
+	}
+	if r.unsurveyed && len(ownVolumes(r.VMID, r.has)) > 0 {
+		left.Reason += notSurveyed
+		left.Command = fmt.Sprintf("grep -r -- -%d- /etc/pve/nodes", r.VMID)
+	}
+	return left
+}
+
+// alsoUsed adds to a reason, unless it says so, who would lose a volume.
+func alsoUsed(reason, volume, users string) string {
+	if !strings.Contains(reason, volume+" is also used by "+users) {
+		reason += fmt.Sprintf("; volume %s is also used by %s", volume, users)
+	}
+	return reason + "; detach it there first"
+}
+
+const notSurveyed = "; whether somebody else uses its disks could not be looked at"
+
+// destroyCommand destroys the VM. One that was never committed is named nowhere by us, and what others name is theirs.
+func (r *removal) destroyCommand() string {
+	command := fmt.Sprintf("qm destroy %d", r.VMID)
+	if r.committed && !r.keep || r.purge {
+		command += " --purge"
+	}
+	return command
 }
 
 // unseenResidue is a VM that could not be looked for. It may be gone, and somebody else's may have its id by now, so its
@@ -57,8 +114,8 @@ func (r *removal) guestResidue(node, reason string) tx.Residue {
 func (r *removal) unseenResidue(reason string) tx.Residue {
 	left := r.guestResidue(r.Nodes[0], reason)
 	if !r.committed {
-		left.Command = fmt.Sprintf("grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && qm destroy %d --purge", r.Stamp.TX, r.Nodes[0], r.VMID,
-			r.VMID)
+		left.Command = fmt.Sprintf("grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && %s", r.Stamp.TX, r.Nodes[0], r.VMID,
+			r.destroyCommand())
 	}
 	left.Reason += notSeen
 	return left
@@ -72,12 +129,16 @@ func (r *removal) volumeResidue(volume, reason string) tx.Residue {
 	if r.partly {
 		left.Reason += notSeen
 	}
-	if r.unseen || r.partly {
+	if r.unseen || r.partly || r.unsurveyed {
 		left.Command = fmt.Sprintf("grep -r %s /etc/pve/nodes || pvesm free %s", volume, volume)
 	}
 	if r.taken { // he may have a volume of that name by now
 		left.Reason += "; somebody else has the id, and it may be his"
 		left.Command = fmt.Sprintf("pvesm list %s --vmid %d", vm.VolumeStorage(volume), r.VMID)
+	}
+	if users := r.users[volume]; users != "" {
+		left.Reason = alsoUsed(left.Reason, volume, users)
+		left.Command = ""
 	}
 	return left
 }

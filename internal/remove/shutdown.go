@@ -66,6 +66,7 @@ func (d *destruction) shutDownFromHA(ctx context.Context) error {
 	if err == nil {
 		var e Evidence
 		if e, err = d.proveSelf(ctx, false); err == nil {
+			d.seenAt = time.Time{} // a deed, and what follows has to look again
 			err = d.s.dropHA(ctx, e)
 		}
 	}
@@ -96,6 +97,7 @@ const asks = 2
 
 // powerOff asks the guest to shut down, and stops it hard afterwards unless the policy forbids that: its disks are about to go.
 func (d *destruction) powerOff(ctx context.Context) error {
+	d.acted = true // and others go on while the guest shuts down
 	timeout, times := guest.StopTimeout(d.r.StopTimeout), asks
 	if d.r.ForceStop {
 		times = 1
@@ -161,17 +163,36 @@ func (d *destruction) cutOff(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-func (d *destruction) askToShutDown(ctx context.Context, timeout time.Duration) (pve.TaskResult, error) {
-	if d.r.ForceStop {
-		e, err := d.proveSelf(ctx, false)
-		if err != nil {
-			return pve.TaskResult{}, err
+// askToShutDown asks once, or again while somebody else's lock proves that nobody was asked. Unless the VM has been looked at just now
+// it is looked at first, each time: nobody's guest is asked to end since it has the id by then.
+func (d *destruction) askToShutDown(ctx context.Context, timeout time.Duration) (result pve.TaskResult, err error) {
+	looked := d.s.clock.Now().Sub(d.seenAt) <= recent && !d.r.ForceStop
+	d.seenAt = time.Time{}
+	err = d.s.jobs.Contend(ctx, d.node, d.r.Ref.VMID, func(ctx context.Context) error {
+		var e Evidence
+		if !looked {
+			if e, err = d.proveSelf(ctx, false); err != nil {
+				return err
+			}
 		}
-		return d.s.shutDownOrStop(ctx, &d.tasks, e, timeout)
-	}
-	params, vmid := guest.Within(timeout), d.r.Ref.VMID
-	return d.s.jobs.Perform(ctx, &d.tasks, job.Request{Node: d.node, Type: "qmshutdown", ID: vmid, Done: d.s.guests.IsStopped(d.node, vmid),
-		Send: func(ctx context.Context) (pve.UPID, error) { return d.s.api.ShutdownVM(ctx, d.node, vmid, params) }})
+		looked = false
+		if d.r.ForceStop {
+			result, err = d.s.shutDownOrStop(ctx, &d.tasks, e, timeout)
+		} else {
+			result, err = d.s.jobs.Once(ctx, &d.tasks, d.request(timeout))
+		}
+		return err
+	})
+	return result, err
+}
+
+// request asks the guest to shut down, and no more.
+func (d *destruction) request(timeout time.Duration) job.Request {
+	node, vmid := d.node, d.r.Ref.VMID
+	return job.Request{Node: node, Type: "qmshutdown", ID: vmid, Done: d.s.guests.IsStopped(node, vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return d.s.api.ShutdownVM(ctx, node, vmid, guest.Within(timeout))
+		}}
 }
 
 // proveSelf makes evidence that the VM is the one in state, and if it is to be unlocked, that no task holds it.

@@ -87,10 +87,15 @@ type removal struct {
 	off              bool           // its guest is known to be off
 	known            string         // the digest of the configuration whose volumes and snapshots the fence knows
 	others           *usage.Survey  // the last one that was made for this removal
+	unspent          *usage.Survey  // the same, while nothing has been done since
+	leftFrom         []string       // nodes that the VM was moved away from meanwhile
 
 	ended       map[pve.UPID]ending // tasks of ours that have ended, and how
 	tried       map[string]int      // volumes that were to go with the VM, and how often
 	why         map[string]string   // why they did not
+	users       map[string]string   // of what is left, who else uses it
+	unsurveyed  bool                // that could not be looked at
+	purge       bool                // an HA entry of ours is to go with the VM, since it cannot be removed by itself
 	reclaims    int                 // times the id was taken again to remove them
 	attachFails int                 // attempts to attach them that failed
 	haFails     int                 // times the HA entry could not be removed
@@ -226,9 +231,10 @@ func (r *removal) ours(node string) claim {
 	}}
 }
 
-// prove makes evidence for a claim of this removal. One survey of the other guests serves all of its claims for a while.
+// prove makes evidence for a claim of this removal, upon which something is done: for the next claim the other guests are read again.
 func (r *removal) prove(ctx context.Context, c claim) (Evidence, error) {
-	c.vmid, c.own, c.tasks, c.others = r.VMID, true, r.Tasks.UPIDs, r.others
+	c.vmid, c.own, c.tasks, c.others = r.VMID, true, r.Tasks.UPIDs, r.unspent
+	r.unspent = nil
 	e, err := r.s.prove(ctx, c)
 	if e.others != nil {
 		r.others = e.others

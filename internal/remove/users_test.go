@@ -127,11 +127,11 @@ func TestNoEvidenceNoRequest(t *testing.T) {
 	r := newRig(t, asRoot)
 	r.vm(300)
 	l, none := &job.Tasks{}, Evidence{node: "pve1", place: "pve1", vmid: 300}
-	_, err := r.s.deleteGuest(t.Context(), r.s.jobs.Once, l, none, true)
+	_, err := r.s.deleteGuest(t.Context(), l, none, true)
 	_, shutErr := r.s.shutDownOrStop(t.Context(), l, none, 0)
 	for what, err := range map[string]error{
 		"delete": err, "shutdown": shutErr, "free": r.s.freeVolume(t.Context(), l, none, contested), "unlock": r.s.takeLock(t.Context(), none, ""),
-		"stop": r.s.stopHard(t.Context(), r.s.jobs.Once, l, none, nil), "HA": r.s.dropHA(t.Context(), none), "shell": r.s.freeByShell(t.Context(), none, contested),
+		"stop": r.s.stopHard(t.Context(), l, none, nil), "HA": r.s.dropHA(t.Context(), none), "shell": r.s.freeByShell(t.Context(), none, contested),
 	} {
 		if !errors.Is(err, errNoEvidence) {
 			t.Errorf("%s: %v", what, err)
