@@ -126,6 +126,25 @@ func TestFound14InterruptedRestart(t *testing.T) {
 	}
 }
 
+// TestForcedRestart: a guest that does not obey is cut off and started again, and that is said only where it was done.
+func TestForcedRestart(t *testing.T) {
+	for name, another := range map[string]bool{"ours": false, "another's by then": true} {
+		w := newWorld(t, pve.Params{"cores": "1"})
+		w.start()
+		r := w.request()
+		r.Planned.CPU.Cores, r.StopTimeout, r.Restart = new(int64(2)), 30*time.Second, RestartForcibly
+		w.ignoreShutdown()
+		if another {
+			w.when(20*time.Second, w.becomeAnother)
+		}
+		_, warnings, err := w.update(r)
+		said := strings.Contains(text(warnings), "was cut off")
+		if cut := w.sent("/status/stop") > 0; cut == another || said == another || (err != nil) != another {
+			t.Errorf("%s: cut off %t, says so %t: %v", name, cut, said, err)
+		}
+	}
+}
+
 // TestFound14LateStop: so is a guest that is to be off and goes off late.
 func TestFound14LateStop(t *testing.T) {
 	w := newWorld(t, nil)

@@ -40,10 +40,12 @@ func (u *update) restart(ctx context.Context, sent []string) (restarted bool, er
 			"They take effect at its next stop and start; a restart from inside the guest is not one. reboot_policy = \"never\" left it running.")
 		return false, nil
 	}
-	err = u.reboot(ctx, status, due)
-	if err != nil && u.r.Restart == RestartForcibly && ctx.Err() == nil {
-		u.warn(fmt.Sprintf("VM %d was cut off and started again", u.vmid), "It did not restart when it was asked to: "+err.Error())
-		err = u.cutOff(ctx)
+	refused := u.reboot(ctx, status, due)
+	if refused == nil || u.r.Restart != RestartForcibly || ctx.Err() != nil {
+		return true, refused
+	}
+	if err = u.cutOff(ctx); err == nil {
+		u.warn(fmt.Sprintf("VM %d was cut off and started again", u.vmid), "It did not restart when it was asked to: "+refused.Error())
 	}
 	return true, err
 }
@@ -116,9 +118,12 @@ func (u *update) afterReboot(ctx context.Context, before pve.GuestStatus, due []
 	if again, err := u.isNewProcess(before)(ctx); again && err == nil {
 		return nil
 	}
-	timeout := guest.StopTimeout(u.r.StopTimeout)
-	if !disobeyed(cause) || u.r.Restart == RestartForcibly {
-		return u.notRestarted(fmt.Sprintf("The guest did not shut down within %s", timeout), due, cause)
+	late := fmt.Sprintf("The guest did not shut down within %s", guest.StopTimeout(u.r.StopTimeout))
+	switch {
+	case !disobeyed(cause):
+		return u.notRestarted("PVE did not restart it", due, cause)
+	case u.r.Restart == RestartForcibly:
+		return u.notRestarted(late, due, cause)
 	}
 	again := u.isNewProcess(before)
 	ended, _ := u.watchDisobedient(ctx, func(ctx context.Context) (bool, error) {
@@ -130,16 +135,15 @@ func (u *update) afterReboot(ctx context.Context, before pve.GuestStatus, due []
 	if !ended { // its time is over, or it could not be seen, or somebody has interrupted us
 		off, err := u.isOff(ctx)
 		if err != nil {
-			return u.notRestarted(fmt.Sprintf("The guest did not shut down within %s", timeout), due, errors.Join(cause, err))
+			return u.notRestarted(late, due, errors.Join(cause, err))
 		}
 		ended = off
 	}
 	if ended {
 		return u.startAgain(ctx, before)
 	}
-	return u.notRestarted(fmt.Sprintf("The guest did not shut down within %s; it runs on. It was asked to, so it may go off "+
-		"later, and then stays off "+
-		"until it is started. Restart it yourself, give it a guest agent or ACPI, or set reboot_policy = \"force\"", timeout), due, cause)
+	return u.notRestarted(late+"; it runs on. It was asked to, so it may go off later, and then stays off until it is started. Restart it "+
+		"yourself, give it a guest agent or ACPI, or set reboot_policy = \"force\"", due, cause)
 }
 
 // startAgain starts a guest that went off after PVE had given up its restart, also after an interrupt.
