@@ -38,17 +38,17 @@ func SnapshotDiff(before, after []byte) []string {
 
 // things names every object of a snapshot, "volumes local-zfs pve1 vm-100-disk-0", and flattens its fields.
 func things(snapshot []byte) (map[string]map[string]string, error) {
-	var sections map[string][]json.RawMessage
+	var sections map[string]json.RawMessage
 	if err := json.Unmarshal(snapshot, &sections); err != nil {
 		return nil, err
 	}
 	out := map[string]map[string]string{}
-	for section, objs := range sections {
-		for _, raw := range objs {
-			fields := map[string]string{}
-			if err := flatten("", raw, fields); err != nil {
-				return nil, err
-			}
+	for section, raw := range sections {
+		objs, err := objects(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", section, err)
+		}
+		for _, fields := range objs {
 			name := strings.TrimSuffix(section, "s")
 			for _, key := range []string{"storage", "vmid", "id", "sid", "node", "name", "path", "subject", "role", "type", "user"} {
 				if v := fields[key]; v != "" && (section != "guests" || key == "vmid") {
@@ -62,6 +62,36 @@ func things(snapshot []byte) (map[string]map[string]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// objects are those of a section, flattened: of a list, or of an object that has them by their ids.
+func objects(section json.RawMessage) ([]map[string]string, error) {
+	var list []json.RawMessage
+	ids := map[int]string{}
+	if trimmed := bytes.TrimSpace(section); len(trimmed) > 0 && trimmed[0] == '{' {
+		var byID map[string]json.RawMessage
+		if err := json.Unmarshal(section, &byID); err != nil {
+			return nil, err
+		}
+		for id, raw := range byID {
+			ids[len(list)] = id
+			list = append(list, raw)
+		}
+	} else if err := json.Unmarshal(section, &list); err != nil {
+		return nil, err
+	}
+	var all []map[string]string
+	for n, raw := range list {
+		fields := map[string]string{}
+		if err := flatten("", raw, fields); err != nil {
+			return nil, err
+		}
+		if id, ok := ids[n]; ok {
+			fields["id"] = id
+		}
+		all = append(all, fields)
+	}
+	return all, nil
 }
 
 // flatten turns nested JSON into dotted keys.
