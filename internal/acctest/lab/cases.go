@@ -108,6 +108,7 @@ resource "proxmox_vm" "many" {
 			{Config: acc(scratchChanged)},
 			{Act: Forget, Address: accAddress},
 			{Act: Generate, Address: accAddress, ID: "<vmid+0>", Says: "1 imported, 0 added, 0 changed, 0 destroyed", Power: Steady},
+			{Config: acc(scratchChanged), Power: Steady},
 		}},
 		{Name: "a VM made by hand is imported", Steps: []Step{
 			{Before: []Request{{Method: "POST", Path: "/nodes/<node>/qemu", Params: map[string]string{"vmid": "<vmid+0>", "name": "acc-by-hand", "memory": "256",

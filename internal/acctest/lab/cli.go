@@ -42,6 +42,9 @@ type workspace struct {
 // source says where the provider is from, in configurations that do not.
 const source = "terraform {\n  required_providers {\n    proxmox = { source = \"terraform-proxmox/proxmox\" }\n  }\n}\n"
 
+// What Generate writes, and Terraform for it.
+const importFile, generatedFile = "import.tf", "generated.tf"
+
 func (w *workspace) Configure(config string, variables map[string]string) error {
 	values, err := json.Marshal(variables)
 	if err != nil {
@@ -49,6 +52,11 @@ func (w *workspace) Configure(config string, variables map[string]string) error 
 	}
 	if !strings.Contains(config, "required_providers") {
 		config = source + config
+	}
+	for _, name := range []string{importFile, generatedFile} {
+		if err := os.RemoveAll(filepath.Join(w.dir, name)); err != nil {
+			return err
+		}
 	}
 	return errors.Join(w.write("main.tf", config), w.write("terraform.tfvars.json", string(values)))
 }
@@ -110,10 +118,10 @@ func (w *workspace) Forget(ctx context.Context, address string) Outcome {
 
 func (w *workspace) Generate(ctx context.Context, address, id string) Outcome {
 	block := fmt.Sprintf("import {\n  to = %s\n  id = %q\n}\n", address, id)
-	if err := w.write("import.tf", block); err != nil {
+	if err := w.write(importFile, block); err != nil {
 		return Outcome{Text: err.Error()}
 	}
-	if planned := w.run(ctx, "plan", "-generate-config-out=generated.tf"); !planned.OK {
+	if planned := w.run(ctx, "plan", "-generate-config-out="+generatedFile); !planned.OK {
 		return planned
 	}
 	return w.Apply(ctx)
