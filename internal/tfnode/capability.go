@@ -49,7 +49,7 @@ func capabilities() []capability {
 		{"import_disk_images", 8, 4, "`import` takes qcow2, raw and vmdk images.",
 			"pve-storage 8.3.6: API2/Storage/Status.pm, upload and download_url (76f695f)"},
 		{"message_body", 8, 4, "Errors have a `message` in the body.",
-			"pve-http-server 5.2.0: APIServer/AnyEvent.pm, error (9a2112e)"},
+			"pve-http-server 5.2.0: APIServer/Formatter/Standard.pm, prepare_response_data (9a2112e)"},
 		{"virtiofs", 8, 4, "`virtiofs`.",
 			"qemu-server 8.3.11: QemuServer/Virtiofs.pm (87b22e38)"},
 		{"guest_agent_privileges", 9, 0, "`VM.GuestAgent.*` take the place of `VM.Monitor`.",

@@ -57,7 +57,7 @@ func (s *Server) failure(err error) *answer {
 		e = Die("%s", err.Error())
 	}
 	members := map[string]any{}
-	if s.world.Has(state.ErrorsHaveBodies) {
+	if s.world.Has(state.ErrorsHaveMessages) {
 		members["message"] = e.Message
 		if e.Status != 501 && !strings.HasSuffix(e.Message, "\n") {
 			members["message"] = e.Message + "\n" // Perl's die texts end in one; the routing error is not a die

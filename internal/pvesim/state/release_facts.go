@@ -16,7 +16,9 @@ var (
 
 // Of the HTTP layer.
 var (
-	ErrorsHaveBodies = Fact{Package: "pve-http-server", Since: "5.2.0", Source: "PVE/APIServer/AnyEvent.pm, error (9a2112e)"}
+	ErrorsHaveMessages = Fact{Package: "pve-http-server", Since: "5.2.0",
+		Source: "PVE/APIServer/Formatter/Standard.pm, prepare_response_data (9a2112e)"}
+	ErrorsHaveBodies = Fact{Package: "pve-http-server", Since: "5.2.0", Source: "PVE/APIServer/AnyEvent.pm, error (9b59e1f, 169d42e)"}
 	LargerBodies     = Fact{Package: "pve-http-server", Since: "5.2.1", Source: "PVE/APIServer/AnyEvent.pm, limit_max_post (2650923)"}
 	OneRefusalText   = Fact{Package: "pve-manager", Since: "9.1.5", Backport: "8.4.17",
 		Source: "PVE/HTTPServer.pm, auth_handler (26c10a2e; 8.4: d3973e63)"}
