@@ -32,11 +32,10 @@ func haRoutes() Routes {
 // parse_sid).
 func (r *Request) sid() (string, error) {
 	sid := r.Params["sid"]
-	id, err := strconv.Atoi(sid)
-	if err != nil {
+	if strings.Contains(sid, ":") {
 		return sid, nil
 	}
-	if g := r.W.Guests[id]; g != nil {
+	if g := r.W.Guests[number(sid)]; g != nil {
 		return haType(g) + ":" + sid, nil
 	}
 	return "", Die("unable do detect SID from VMID - VM/CT %s does not exist", sid)
