@@ -1,7 +1,6 @@
 package handle
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -17,16 +16,8 @@ func accessRoutes() Routes {
 		"GET /access/domains":     listDomains,
 		"GET /access/groups":      emptyList,
 		"GET /access/tfa":         emptyList,
-		"GET /access/roles":       listRoles,
-		"GET /access/roles/{roleid}": func(r *Request) (any, error) {
-			privs, ok := r.W.Roles[r.Params["roleid"]]
-			if !ok {
-				return nil, Die("role '%s' does not exist", r.Params["roleid"])
-			}
-			return ones(visible(r.W, privs)), nil
-		},
-		"GET /access/acl": listACL,
-		"PUT /access/acl": updateACL,
+		"GET /access/acl":         listACL,
+		"PUT /access/acl":         updateACL,
 	}
 }
 
@@ -43,43 +34,11 @@ func subdirIndex(key string, names ...string) Func {
 
 func emptyList(*Request) (any, error) { return []any{}, nil }
 
-func ones(names []string) map[string]any {
-	m := map[string]any{}
-	for _, name := range names {
-		m[name] = 1
-	}
-	return m
-}
-
-func visible(w *state.World, privs []string) []string {
-	out := []string{}
-	for _, p := range privs {
-		if knowsPrivilege(w, p) {
-			out = append(out, p)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 func listDomains(*Request) (any, error) {
 	return []any{
 		map[string]any{"realm": "pam", "type": "pam", "comment": "Linux PAM standard authentication"},
 		map[string]any{"realm": "pve", "type": "pve", "comment": "Proxmox VE authentication server"},
 	}, nil
-}
-
-func listRoles(r *Request) (any, error) {
-	list := []any{}
-	for _, id := range slices.Sorted(maps.Keys(r.W.Roles)) {
-		special := 0
-		if strings.HasPrefix(id, "PVE") || id == "Administrator" || id == "NoAccess" {
-			special = 1
-		}
-		privs := strings.Join(visible(r.W, r.W.Roles[id]), ",")
-		list = append(list, map[string]any{"roleid": id, "privs": privs, "special": special})
-	}
-	return list, nil
 }
 
 // listACL shows the entries on whose path the caller may change permissions, or all to who has Sys.Audit on /access.

@@ -37,3 +37,46 @@ func TestRefusalsOfConfigurations(t *testing.T) {
 		t.Errorf("ha: %v", ha)
 	}
 }
+
+// TestRolesAndStoragesChange: roles are made, changed and deleted, and storages changed, as access-control's API2/Role.pm and
+// pve-storage's API2/Storage/Config.pm do it.
+func TestRolesAndStoragesChange(t *testing.T) {
+	g := newRig(t, nil)
+	const roles, local2 = "/access/roles", "/storage/local2"
+	digest := g.do("root@pam!tf", "GET", local2, "").object(t)["digest"].(string)
+	for _, c := range []struct{ method, path, params, want string }{
+		{"POST", roles, "roleid=PveMine&privs=VM.Audit", "cannot use role ID starting with the (case-insensitive) 'PVE' namespace"},
+		{"POST", roles, "roleid=Mine&privs=VM.Audit,VM.PowerMgmt", "OK"},
+		{"POST", roles, "roleid=Mine&privs=VM.Audit", "create role failed: role 'Mine' already exists"},
+		{"PUT", roles + "/Mine", "privs=Sys.Audit&append=1", "OK"},
+		{"PUT", roles + "/Other", "privs=Sys.Audit", "update role failed: role 'Other' does not exist"},
+		{"PUT", roles + "/PVEAuditor", "privs=VM.Allocate", "auto-generated role 'PVEAuditor' cannot be modified"},
+		{"DELETE", roles + "/Administrator", "", "auto-generated role 'Administrator' cannot be deleted"},
+		{"DELETE", roles + "/Other", "", "delete role failed: role 'Other' does not exist"},
+		{"PUT", "/access/acl", "path=/vms/8000&roles=Mine&users=auditor@pve", "OK"},
+		{"PUT", "/storage/nosuch", "disable=1", "update storage failed: storage 'nosuch' does not exist"},
+		{"PUT", local2, "path=/srv", "property is not defined in schema and the schema does not allow additional properties"},
+		{"PUT", local2, "krbd=1", "update storage failed: unexpected property 'krbd'"},
+		{"PUT", local2, "delete=foo", "update storage failed: no such option 'foo'"},
+		{"PUT", local2, "disable=1&delete=disable", "update storage failed: cannot set and delete property 'disable' at the same time!"},
+		{"PUT", local2, "content=images,iso&nodes=pve1&disable=1&digest=" + digest, "OK"},
+		{"PUT", local2, "disable=0&digest=" + digest, "update storage failed: detected modified configuration - file changed by other user? Try again."},
+	} {
+		r := g.do("root@pam!tf", c.method, c.path, c.params)
+		if said := r.reason + " " + r.text; !strings.Contains(said, c.want) || (c.want == "OK") != (r.status == 200) {
+			t.Errorf("%s %s %s: %d %s, want %s", c.method, c.path, c.params, r.status, said, c.want)
+		}
+	}
+	if has := g.do("root@pam!tf", "GET", roles+"/Mine", "").object(t); len(has) != 3 || has["Sys.Audit"] != 1.0 || has["VM.PowerMgmt"] != 1.0 {
+		t.Errorf("the role has %v", has)
+	}
+	s := g.do("root@pam!tf", "GET", local2, "").object(t)
+	if s["content"] != "images,iso" || s["nodes"] != "pve1" || s["disable"] != 1.0 {
+		t.Errorf("the storage is %v", s)
+	}
+	g.steps([]step{{"", "GET", "/storage/local2/content", "", "storage 'local2' is disabled"}})
+	if r := g.do("terraform@pve!prov", "POST", roles, "roleid=Own&privs=VM.Audit"); r.status != 403 {
+		t.Errorf("without Sys.Modify on /access: %d %s", r.status, r.reason)
+	}
+	g.check()
+}

@@ -5,8 +5,8 @@ import "maps"
 // areas are the routes by what they are about.
 func areas() []Routes {
 	return []Routes{
-		accessRoutes(), userRoutes(), clusterRoutes(), nodeRoutes(), taskRoutes(), poolRoutes(), haRoutes(), haGroupRoutes(), haRuleRoutes(),
-		jobRoutes(), backupRoutes(),
+		accessRoutes(), roleRoutes(), userRoutes(), clusterRoutes(), nodeRoutes(), taskRoutes(), poolRoutes(),
+		haRoutes(), haGroupRoutes(), haRuleRoutes(), jobRoutes(), backupRoutes(),
 		qemuRoutes(), containerRoutes(), agentRoutes(), snapshotRoutes(), storageRoutes(), firewallRoutes(), capabilityRoutes(), nodeFileRoutes(),
 		firewallSetRoutes(),
 	}

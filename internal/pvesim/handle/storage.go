@@ -14,6 +14,7 @@ func storageRoutes() Routes {
 		"GET /storage":                                   storageConfigs,
 		"GET /storage/{storage}":                         storageConfig,
 		"POST /storage":                                  createStorage,
+		"PUT /storage/{storage}":                         updateStorage,
 		"DELETE /storage/{storage}":                      deleteStorage,
 		"GET " + base:                                    storageList,
 		"GET " + base + "/{storage}":                     storageIndex,

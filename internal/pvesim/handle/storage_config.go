@@ -124,6 +124,49 @@ func storageProperties(p map[string]string) error {
 	return nil
 }
 
+// updateStorage is PUT /storage/{storage}, of what the simulator knows of every storage: content, nodes, disable, shared.
+func updateStorage(r *Request) (any, error) {
+	s, err := r.W.StorageConfig(r.Params["storage"])
+	if err != nil {
+		return nil, Die("update storage failed: %s", err)
+	}
+	if want := r.Params["digest"]; want != "" && want != r.storageEntry(s)["digest"] {
+		return nil, Die("update storage failed: detected modified configuration - file changed by other user? Try again.")
+	}
+	given := maps.Clone(r.Params)
+	given["type"] = s.Type
+	if err := storageProperties(given); err != nil {
+		return nil, Die("update storage failed: %s", text(err))
+	}
+	next := *s
+	for _, k := range listItems(given["delete"]) {
+		switch _, set := given[k]; {
+		case !slices.Contains([]string{"content", "nodes", "disable", "shared"}, k):
+			return nil, Die("update storage failed: no such option '%s'", k)
+		case set:
+			return nil, Die("update storage failed: cannot set and delete property '%s' at the same time!", k)
+		}
+		given[k] = ""
+	}
+	change := func(k string, do func(value string)) {
+		if v, ok := given[k]; ok {
+			do(v)
+		}
+	}
+	change("content", func(v string) { next.Content = splitList(v) })
+	change("nodes", func(v string) { next.Nodes = splitList(v) })
+	change("disable", func(v string) { next.Disabled = v == "1" })
+	change("shared", func(v string) { next.Shared = v == "1" })
+	if next.Shared != s.Shared {
+		return nil, &Error{Status: 501, Message: "A change of 'shared' not simulated"}
+	}
+	if len(next.Content) == 0 {
+		next.Content = []string{"images", "rootdir"}
+	}
+	*s = next
+	return map[string]any{"storage": s.ID, "type": s.Type}, nil
+}
+
 // deleteStorage is DELETE /storage/{storage}: it only takes the entry out. A volume cannot be without its storage here, so
 // that the simulator forgets what lies there.
 func deleteStorage(r *Request) (any, error) {
