@@ -285,10 +285,25 @@ func (a *aftermath) unavoidable() bool {
 	d := a.decisive()
 	harm := slices.IndexFunc(a.ops, func(op pvesim.Op) bool { return op.Seq >= d.Seq && op.Method != http.MethodGet && op.Status == 200 })
 	attached := d.Act == stranger.Attach || d.Act == stranger.AttachContainer
-	if harm < 0 || isBound(a.ops[harm]) && !attached {
+	switch {
+	case harm < 0:
+		return a.pveActsLater(d)
+	case isBound(a.ops[harm]) && !attached:
 		return false
 	}
 	return lookedBefore(a.ops[:harm], d)
+}
+
+// pveActsLater tells whether the last that was sent before a deed is what PVE itself carries out some time later, and nothing was sent
+// after it: HA's manager migrates (pve-ha-manager HA/Manager.pm), and a guest that was restarted is started when its old process has
+// ended, whosever the id is by then (qemu-server CLI/qm.pm cleanup).
+func (a *aftermath) pveActsLater(d stranger.Deed) bool {
+	for _, op := range slices.Backward(a.ops) {
+		if op.Method != http.MethodGet {
+			return op.Seq < d.Seq && (strings.HasSuffix(op.Path, "/migrate") || strings.HasSuffix(op.Path, "/status/reboot"))
+		}
+	}
+	return false
 }
 
 // lookedBefore tells whether a deed came right after a look that would have shown it: only reads lie between that and the end.

@@ -146,3 +146,17 @@ func TestMovedNameIsTaken(t *testing.T) {
 		t.Errorf("says %q", said)
 	}
 }
+
+// TestLeftVolumeWentWithItsVM: of a volume that could not be freed, since somebody has destroyed it with the VM, nothing is said.
+func TestLeftVolumeWentWithItsVM(t *testing.T) {
+	const volume = "local-lvm:vm-400-cloudinit"
+	w := newWorld(t, nil)
+	w.put("local-lvm", "vm-400-cloudinit", theVM, "")
+	u := w.updating()
+	u.freeMoved(t.Context(), map[string]string{"ide2": volume}, func(context.Context, string) (bool, error) {
+		return w.sim.Stranger(stranger.Order{Act: stranger.Delete, VMID: theVM}).Done, nil
+	})
+	if said := text(u.warnings); slices.Contains(w.everyVolume(), volume) || said != "" {
+		t.Errorf("volumes %v, says %q", w.everyVolume(), said)
+	}
+}

@@ -160,10 +160,22 @@ func (u *update) freeMoved(ctx context.Context, moved map[string]string, isLeft 
 			u.warn(fmt.Sprintf("Volume %s of VM %d was not removed", volume, u.vmid),
 				fmt.Sprintf("Its disk was moved away, and PVE left it where it was: %s.", err))
 		case err != nil:
-			u.warn(fmt.Sprintf("Volume %s of VM %d is left over", volume, u.vmid),
-				fmt.Sprintf("Its disk was moved away, and PVE did not free it: %s\n\nOnce the VM was stopped, %s removes it.",
-					err, u.freeCommand(ctx, volume, u.view.node)))
+			u.nameLeft(ctx, volume, err)
 		}
+	}
+}
+
+// nameLeft names a volume that was not freed, if it is still there: somebody may have destroyed the VM meanwhile.
+func (u *update) nameLeft(ctx context.Context, volume string, cause error) {
+	left, err := u.stillThere(ctx, map[string]string{"": volume})
+	switch {
+	case err != nil:
+		u.warn(fmt.Sprintf("Whether a moved disk of VM %d has left a volume behind was not seen", u.vmid),
+			fmt.Sprintf("It was moved away from %s: %s. Then: %s.", volume, cause, err))
+	case len(left) > 0:
+		u.warn(fmt.Sprintf("Volume %s of VM %d is left over", volume, u.vmid),
+			fmt.Sprintf("Its disk was moved away, and PVE did not free it: %s\n\nOnce the VM was stopped, %s removes it.",
+				cause, u.freeCommand(ctx, volume, u.view.node)))
 	}
 }
 

@@ -161,6 +161,7 @@ func (u *update) follow(ctx context.Context) guest.Seen {
 			return guest.Found
 		}
 		if seen == guest.Gone {
+			u.view.gone = true
 			return seen
 		}
 		result = seen

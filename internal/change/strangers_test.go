@@ -185,3 +185,24 @@ func written(ops []pvesim.Op, deed stranger.Deed) string {
 	}
 	return all.String()
 }
+
+// TestNothingIsSaidOfAVMThatIsGone: what a step that failed said is not true any more when somebody has taken the id since.
+func TestNothingIsSaidOfAVMThatIsGone(t *testing.T) {
+	for name, acts := range map[string][]stranger.Act{"taken": {stranger.Delete, stranger.TakeID}, "gone": {stranger.Delete}} {
+		w := newWorld(t, nil)
+		r := w.request()
+		r.Planned.Description = new("new")
+		w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT"}, Phase: fault.Before, Status: 400, Reason: "the disk is in use"}})
+		w.sim.MarkStrangers(theVM)
+		var orders []stranger.Order
+		for _, act := range acts {
+			before := fault.Match{Method: "GET", Path: "/nodes/{node}/qemu/{vmid}/pending", Nth: 2}
+			orders = append(orders, stranger.Order{Act: act, VMID: theVM, Before: before})
+		}
+		w.sim.SetStrangers(orders)
+		g, _, err := w.update(r)
+		if err == nil || g.VMID != 0 || strings.Contains(err.Error(), "the disk is in use") || w.sim.FaultsFired() != 1 {
+			t.Errorf("%s: VM %d: %v", name, g.VMID, err)
+		}
+	}
+}

@@ -26,7 +26,12 @@ func (s *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	changed, readErr := u.outcome(context.WithoutCancel(ctx), err != nil)
 	changed.Pool = done.pool
 	if readErr != nil {
-		return guest.Guest{}, u.warnings, errors.Join(err, fmt.Errorf("read VM %d back: %w", u.vmid, readErr))
+		readErr = fmt.Errorf("read VM %d back: %w", u.vmid, readErr)
+		var another *guest.IdentityError
+		if !errors.As(readErr, &another) && !u.view.gone { // else what a step said of it is not true any more
+			readErr = errors.Join(err, readErr)
+		}
+		return guest.Guest{}, u.warnings, readErr
 	}
 	if err == nil {
 		err = u.await(ctx, &changed, done.started || done.restarted)

@@ -28,6 +28,7 @@ type view struct {
 	known   bool   // but config is what came of it, digest aside
 	waited  bool   // it may be what it was, but a task was waited for since: by now the id may have another VM
 	powered bool   // something may have started or stopped the guest
+	gone    bool   // the cluster has shown that there is no such VM any more
 	status  string // of the guest when it was last seen, "" if it was not
 	current string // that is at work, until it has sent something
 }
