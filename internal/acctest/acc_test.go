@@ -169,7 +169,8 @@ var planted = map[string]func(*World){
 	},
 	"volume local-zfs:vm-990007-disk-3 on pve2": func(w *World) {
 		w.Change(func(world *state.World) {
-			world.Put(&state.Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-990007-disk-3", Content: "images", VMID: 990007, Format: "raw", Size: 1 << 30})
+			world.Put(&state.Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-990007-disk-3", Content: "images", VMID: 990007, Format: "raw",
+				Size: 1 << 30})
 		})
 	},
 	"pool terraform-acc-990000-2": func(w *World) {
@@ -210,7 +211,8 @@ func TestFound31LeakCheck(t *testing.T) {
 				t.Errorf("the leak check said: %v", err)
 			}
 			before := w.Sim.Snapshot()
-			if _, err := lab.Open(t.Context(), labOptions(w, environment)); err == nil || !strings.Contains(err.Error(), "is not empty") || !strings.Contains(err.Error(), what) {
+			if _, err := lab.Open(t.Context(), labOptions(w, environment)); err == nil || !strings.Contains(err.Error(),
+				"is not empty") || !strings.Contains(err.Error(), what) {
 				t.Errorf("the guard said: %v", err)
 			}
 			if changed := SnapshotDiff(before, w.Sim.Snapshot()); len(changed) > 0 {

@@ -100,7 +100,8 @@ func TestAccRollback(t *testing.T) {
 	useCLI(t)
 	withoutEnvironment(t)
 	w := NewWorld(t, pvesim.Options{RealNetwork: true})
-	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task, Reason: "start failed: no such luck"}})
+	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task,
+		Reason: "start failed: no such luck"}})
 	testWithCLI(t, w,
 		resource.TestStep{Config: scratch, ExpectError: regexp.MustCompile(`start failed: no such luck`)},
 		resource.TestStep{

@@ -71,7 +71,8 @@ func lifeCases() []Case {
 			{Config: acc(scratch), Looks: []Look{config("description", "made by an acceptance test"), running()}, State: map[string]string{
 				accAddress + " id": "<vmid+0>", accAddress + " status": "running", accAddress + " uuid": "[0-9a-f-]{36}",
 				accAddress + " disks.scsi1.volume": "<storage>:.*vm-<vmid+0>-disk-.*", accAddress + " networks.net0.macaddr": "[0-9A-F:]{17}"}},
-			{Config: acc(scratchChanged), Power: Steady, Looks: []Look{config("name", "acc-renamed"), config("onboot", "1"), config("description", ""),
+			{Config: acc(scratchChanged), Power: Steady, Looks: []Look{config("name", "acc-renamed"), config("onboot", "1"),
+				config("description", ""),
 				config("tags", "acc"), config("net0", ".*firewall=1.*")}, State: map[string]string{accAddress + " disks.scsi0.size": "2G"}},
 			{Act: Forget, Address: accAddress},
 			{Act: Import, Address: accAddress, ID: "<node>/<vmid+0>"},
@@ -111,8 +112,9 @@ resource "proxmox_vm" "many" {
 			{Config: acc(scratchChanged), Power: Steady},
 		}},
 		{Name: "a VM made by hand is imported", Steps: []Step{
-			{Before: []Request{{Method: "POST", Path: "/nodes/<node>/qemu", Params: map[string]string{"vmid": "<vmid+0>", "name": "acc-by-hand", "memory": "256",
-				"scsi0": "<storage>:1", "ide2": "none,media=cdrom", "net0": "virtio,bridge=<bridge>", "onboot": "1"}}},
+			{Before: []Request{{Method: "POST", Path: "/nodes/<node>/qemu", Params: map[string]string{"vmid": "<vmid+0>", "name": "acc-by-hand",
+				"memory": "256",
+				"scsi0":  "<storage>:1", "ide2": "none,media=cdrom", "net0": "virtio,bridge=<bridge>", "onboot": "1"}}},
 				Config: acc("name = \"acc-by-hand\"\n" + oneDisk), Act: Import, Address: accAddress, ID: "<vmid+0>"},
 			{Looks: []Look{config("onboot", "1"), config("memory", "256"), config("ide2", "none,media=cdrom"), stopped()}},
 		}},
@@ -136,7 +138,8 @@ func optionCases() []Case {
 	return []Case{
 		{Name: "options that PVE puts in force at once", Steps: []Step{
 			{Config: acc(oneDisk)},
-			{Config: acc("name = \"acc-other\"\ndescription = \"100 % \\\"Zürich\\\" <br/>&amp;\\n\\n# 北京 🙂\"\ntags = [\"b\", \"a\"]\nonboot = true\nmemory = { shares = 500 }\n" +
+			{Config: acc("name = \"acc-other\"\ndescription = \"100 % \\\"Zürich\\\" <br/>&amp;\\n\\n# 北京 🙂\"\ntags = [\"b\", \"a\"]\n" +
+				"onboot = true\nmemory = { shares = 500 }\n" +
 				"migrate_downtime = 0.5\n" + oneDisk), Power: Steady,
 				Looks: []Look{config("name", "acc-other"), config("tags", "a;b"), config("onboot", "1"), config("description", "(?s).*Zürich.*北京.*")}},
 			{Config: acc(oneDisk), Power: Steady, Looks: []Look{config("name", ""), config("tags", ""), config("description", "")}},
@@ -152,31 +155,40 @@ func optionCases() []Case {
 		}},
 		{Name: "a change that waits, with the policy auto and a guest that obeys", Needs: []Need{Guest}, Steps: []Step{
 			{Config: acc(cloned + "cpu = { cores = 1 }\nagent = { enabled = true }\nwait_for = { agent = true, timeout = \"5m\" }")},
-			{Config: acc(cloned + "cpu = { cores = 2 }\nagent = { enabled = true }\nwait_for = { agent = true, timeout = \"5m\" }"), Power: Restarted,
+			{Config: acc(cloned + "cpu = { cores = 2 }\nagent = { enabled = true }\nwait_for = { agent = true, timeout = \"5m\" }"),
+				Power: Restarted,
 				Looks: []Look{config("cores", "2"), running()}},
 		}},
 		{Name: "a change of a VM that is stopped", Steps: []Step{
 			{Config: acc("power_state = \"stopped\"\n" + oneDisk), Looks: []Look{stopped()}},
-			{Config: acc("power_state = \"stopped\"\ncpu = { type = \"x86-64-v2\", cores = 2, numa = true, limit = 1.5, units = 200, flags = [\"+aes\"] }\nmemory = { size = 1024, balloon = 512 }\n" +
-				"machine = \"q35\"\nostype = \"l26\"\nscsihw = \"virtio-scsi-pci\"\n" + oneDisk), Looks: []Look{config("cores", "2"), config("machine", "q35"), stopped()}},
+			{Config: acc("power_state = \"stopped\"\ncpu = { type = \"x86-64-v2\", cores = 2, numa = true, limit = 1.5, units = 200, " +
+				"flags = [\"+aes\"] }\nmemory = { size = 1024, balloon = 512 }\n" +
+				"machine = \"q35\"\nostype = \"l26\"\nscsihw = \"virtio-scsi-pci\"\n" + oneDisk), Looks: []Look{config("cores", "2"),
+				config("machine", "q35"), stopped()}},
 			{Config: acc("power_state = \"running\"\n" + oneDisk), Looks: []Look{config("cores", ""), config("machine", ""), running()}},
 		}},
 		{Name: "devices of every kind", Steps: []Step{
 			{Config: acc("serial = { serial0 = { device = \"socket\" } }\nvga = { type = \"serial0\" }\nrng = { source = \"/dev/urandom\" }\n" +
 				"watchdog = { model = \"i6300esb\", action = \"reset\" }\naudio = { device = \"ich9-intel-hda\", driver = \"none\" }\n" +
-				"usb = { usb0 = { host = \"spice\" } }\ntablet = false\nkeyboard = \"de\"\n" + oneDisk), Looks: []Look{running(), config("rng0", ".*/dev/urandom.*")}},
-			{Config: acc("reboot_policy = \"force\"\nshutdown_timeout = \"5s\"\n" + oneDisk), Looks: []Look{running(), config("rng0", ""), config("serial0", "")}},
+				"usb = { usb0 = { host = \"spice\" } }\ntablet = false\nkeyboard = \"de\"\n" + oneDisk), Looks: []Look{running(),
+				config("rng0", ".*/dev/urandom.*")}},
+			{Config: acc("reboot_policy = \"force\"\nshutdown_timeout = \"5s\"\n" + oneDisk), Looks: []Look{running(), config("rng0", ""),
+				config("serial0", "")}},
 		}},
 		{Name: "network devices of a running VM", Steps: []Step{
 			{Config: acc(oneDisk + "\n" + oneNIC)},
-			{Config: acc(oneDisk + "\nnetworks = { net0 = { model = \"virtio\", bridge = \"<bridge>\", firewall = true, rate = 10 }, net3 = { bridge = \"<bridge>\", link_down = true } }"),
+			{Config: acc(oneDisk +
+				"\nnetworks = { net0 = { model = \"virtio\", bridge = \"<bridge>\", firewall = true, rate = 10 }, net3 = { bridge = \"<bridge>\", " +
+				"link_down = true } }"),
 				Power: Steady, Looks: []Look{config("net0", ".*firewall=1.*"), config("net3", ".*link_down=1.*")}},
 			{Config: acc(oneDisk + "\nnetworks = { net3 = { bridge = \"<bridge>\", macaddr = \"BC:24:11:00:AC:C0\" } }"), Power: Steady,
 				Looks: []Look{config("net0", ""), config("net3", ".*BC:24:11:00:AC:C0.*")}},
 		}},
 		{Name: "cloud-init of a running VM", Steps: []Step{
 			{Config: acc(oneDisk + "\n" + oneNIC + "\ncloud_init = { storage = \"<storage>\", user = \"one\" }")},
-			{Config: acc(oneDisk + "\n" + oneNIC + "\ncloud_init = { storage = \"<storage>\", user = \"two\", addresses = { net0 = { ipv4 = \"dhcp\", ipv6 = \"auto\" } } }"), Power: Steady,
+			{Config: acc(oneDisk + "\n" + oneNIC +
+				"\ncloud_init = { storage = \"<storage>\", user = \"two\", addresses = { net0 = { ipv4 = \"dhcp\", ipv6 = \"auto\" } } }"),
+				Power: Steady,
 				Looks: []Look{config("ciuser", "two"), config("ipconfig0", ".*ip=dhcp.*")}},
 		}},
 		{Name: "a VM is protected", Steps: []Step{
@@ -202,9 +214,11 @@ func diskCases() []Case {
 	return []Case{
 		{Name: "disks come, grow and go while the VM runs", Steps: []Step{
 			{Config: disks(up, `scsi0 = { storage = "<storage>", size = "1G" }`)},
-			{Config: disks(up, `scsi0 = { storage = "<storage>", size = "2G" }, scsi1 = { storage = "<storage>", size = "1G", serial = "data" }`), Power: Steady,
+			{Config: disks(up, `scsi0 = { storage = "<storage>", size = "2G" }, scsi1 = { storage = "<storage>", size = "1G", serial = "data" }`),
+				Power: Steady,
 				Looks: []Look{config("scsi0", ".*size=2G.*"), config("scsi1", ".*serial=data.*")}},
-			{Config: disks(up, `scsi0 = { storage = "<storage>", size = "2G" }`), Power: Steady, Looks: []Look{config("scsi1", ""), config("unused0", ".*vm-<vmid+0>-.*")}},
+			{Config: disks(up, `scsi0 = { storage = "<storage>", size = "2G" }`), Power: Steady, Looks: []Look{config("scsi1", ""),
+				config("unused0", ".*vm-<vmid+0>-.*")}},
 			{Config: disks(up, `scsi0 = { storage = "<storage>", size = "2G" }, virtio2 = { storage = "<storage>", size = "1G" }`), Power: Steady},
 			{Config: disks(up+"\nremoved_disks = \"destroy\"", `scsi0 = { storage = "<storage>", size = "2G" }`), Power: Steady, Says: "destroyed",
 				Looks: []Look{config("virtio2", ""), config("unused0", ".*vm-<vmid+0>-.*"), config("unused1", "")}},
@@ -214,9 +228,11 @@ func diskCases() []Case {
 			{Config: disks(up, `scsi0 = { storage = "<storage>", size = "1G" }`), Act: Plan, Fails: "scsi0"},
 			{Config: disks(up, `scsi0 = { storage = "<storage>", size = "2G" }`), Power: Steady},
 		}},
-		move("a disk moves while the VM runs", up, `scsi0 = { storage = "<storage>", size = "1G" }`, `scsi0 = { storage = "<second>", size = "1G" }`,
+		move("a disk moves while the VM runs", up, `scsi0 = { storage = "<storage>", size = "1G" }`,
+			`scsi0 = { storage = "<second>", size = "1G" }`,
 			"<second>:.*", SecondStorage),
-		move("a disk moves while the VM is stopped", down, `scsi0 = { storage = "<storage>", size = "1G" }`, `scsi0 = { storage = "<second>", size = "2G" }`,
+		move("a disk moves while the VM is stopped", down, `scsi0 = { storage = "<storage>", size = "1G" }`,
+			`scsi0 = { storage = "<second>", size = "2G" }`,
 			"<second>:.*size=2G.*", SecondStorage),
 		move("a disk leaves a directory while the VM runs", up, `scsi0 = { storage = "<dir>", format = "qcow2", size = "1G" }`,
 			`scsi0 = { storage = "<storage>", size = "1G" }`, "<storage>:.*", Directory),
@@ -225,33 +241,40 @@ func diskCases() []Case {
 		move("a disk gets another format", down, `scsi0 = { storage = "<dir>", format = "raw", size = "1G" }`,
 			`scsi0 = { storage = "<dir>", format = "qcow2", size = "1G" }`, `<dir>:.*\.qcow2.*`, Directory),
 		move("a disk gets options", down, `scsi0 = { storage = "<storage>", size = "1G" }`,
-			`scsi0 = { storage = "<storage>", size = "1G", discard = true, ssd = true, iothread = true, backup = false, throttle = { mbps_rd = 100, iops_wr = 500 } }`,
+			`scsi0 = { storage = "<storage>", size = "1G", discard = true, ssd = true, iothread = true, backup = false, `+
+				`throttle = { mbps_rd = 100, iops_wr = 500 } }`,
 			".*iothread=1.*"),
 		{Name: "a detached disk is attached again", Steps: []Step{
 			{Config: disks(down, `scsi0 = { storage = "<storage>", size = "1G" }, scsi1 = { storage = "<storage>", size = "2G" }`)},
 			{Config: disks(down, `scsi0 = { storage = "<storage>", size = "1G" }`), Looks: []Look{config("unused0", ".+")},
 				Keep: map[string]string{"detached": accAddress + " unused_volumes.unused0"}},
-			{Config: "variable \"detached\" {\n  type = string\n}\n" + disks(down, `scsi0 = { storage = "<storage>", size = "1G" }, virtio3 = { volume = var.detached }`),
+			{Config: "variable \"detached\" {\n  type = string\n}\n" + disks(down,
+				`scsi0 = { storage = "<storage>", size = "1G" }, virtio3 = { volume = var.detached }`),
 				Looks: []Look{config("unused0", ""), config("virtio3", ".*vm-<vmid+0>-.*size=2G.*")}},
 		}},
 		{Name: "EFI disk, TPM and cloud-init drive move", Needs: []Need{SecondStorage}, Steps: []Step{
-			{Config: acc(down + "\nbios = \"ovmf\"\nmachine = \"q35\"\nefi_disk = { storage = \"<storage>\", type = \"4m\", pre_enrolled_keys = true }\n" +
+			{Config: acc(down + "\nbios = \"ovmf\"\nmachine = \"q35\"\n" +
+				"efi_disk = { storage = \"<storage>\", type = \"4m\", pre_enrolled_keys = true }\n" +
 				"tpm_state = { storage = \"<storage>\", version = \"v2.0\" }\ncloud_init = { storage = \"<storage>\", user = \"ops\" }")},
-			{Config: acc(down + "\nbios = \"ovmf\"\nmachine = \"q35\"\nefi_disk = { storage = \"<second>\", type = \"4m\", pre_enrolled_keys = true }\n" +
+			{Config: acc(down + "\nbios = \"ovmf\"\nmachine = \"q35\"\n" +
+				"efi_disk = { storage = \"<second>\", type = \"4m\", pre_enrolled_keys = true }\n" +
 				"tpm_state = { storage = \"<second>\", version = \"v2.0\" }\ncloud_init = { storage = \"<second>\", user = \"ops\" }"),
 				Looks: []Look{config("efidisk0", "<second>:.*"), config("tpmstate0", "<second>:.*"), config("ide2", "<second>:.*")}},
 		}},
 		{Name: "the cloud-init drive moves while the VM runs", Needs: []Need{SecondStorage}, Steps: []Step{
 			{Config: acc(oneDisk + "\ncloud_init = { storage = \"<storage>\", user = \"ops\" }")},
-			{Config: acc(oneDisk + "\nreboot_policy = \"force\"\nshutdown_timeout = \"5s\"\ncloud_init = { storage = \"<second>\", user = \"ops\" }"),
+			{Config: acc(oneDisk +
+				"\nreboot_policy = \"force\"\nshutdown_timeout = \"5s\"\ncloud_init = { storage = \"<second>\", user = \"ops\" }"),
 				Looks: []Look{config("ide2", "<second>:.*"), running()}},
 		}},
 		{Name: "a disk is made of an image", Needs: []Need{ImportImage}, Steps: []Step{
-			{Config: disks(up, `scsi0 = { storage = "<storage>", import_from = "<import>" }`), Looks: []Look{running(), config("scsi0", "<storage>:.*")}},
+			{Config: disks(up, `scsi0 = { storage = "<storage>", import_from = "<import>" }`), Looks: []Look{running(),
+				config("scsi0", "<storage>:.*")}},
 		}},
 		{Name: "an ISO image is put in and taken out", Needs: []Need{ISO}, Steps: []Step{
 			{Config: acc(oneDisk + "\ncdroms = { ide2 = { file = \"<iso>\" } }\nboot_order = [\"scsi0\", \"ide2\"]")},
-			{Config: acc(oneDisk + "\ncdroms = { ide2 = { file = \"none\" } }\nboot_order = [\"scsi0\", \"ide2\"]"), Power: Steady, Looks: []Look{config("ide2", "none,media=cdrom")}},
+			{Config: acc(oneDisk + "\ncdroms = { ide2 = { file = \"none\" } }\nboot_order = [\"scsi0\", \"ide2\"]"), Power: Steady,
+				Looks: []Look{config("ide2", "none,media=cdrom")}},
 		}},
 	}
 }

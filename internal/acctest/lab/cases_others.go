@@ -10,14 +10,16 @@ func Cases() []Case {
 // neighbourCases: what the cluster has beside the VM, and what others do to it.
 func neighbourCases() []Case {
 	firewall := func(rules string) string {
-		return acc(oneDisk + "\nnetworks = { net0 = { bridge = \"<bridge>\", firewall = true } }\nfirewall = {\n    enabled = true\n    policy_in = \"DROP\"\n    rules = [" + rules + "]\n  }")
+		return acc(oneDisk + "\nnetworks = { net0 = { bridge = \"<bridge>\", firewall = true } }\nfirewall = {\n    enabled = true\n" +
+			"    policy_in = \"DROP\"\n    rules = [" + rules + "]\n  }")
 	}
 	const ssh = `{ type = "in", action = "ACCEPT", macro = "SSH", source = "10.0.0.0/8", comment = "admins" }`
 	const web = `{ type = "in", action = "ACCEPT", proto = "tcp", dport = "443" }`
 	const ping = `{ type = "out", action = "REJECT", proto = "icmp", icmp_type = "echo-request", log = "info" }`
 	return []Case{
 		{Name: "the firewall's rules", Steps: []Step{
-			{Config: firewall(ssh + ", " + ping), Looks: []Look{{"<vmid+0>/firewall/options", "policy_in", "DROP"}, {"<vmid+0>/firewall/rules", "", ".*SSH.*icmp.*|.*icmp.*SSH.*"}}},
+			{Config: firewall(ssh + ", " + ping), Looks: []Look{{"<vmid+0>/firewall/options", "policy_in", "DROP"}, {"<vmid+0>/firewall/rules", "",
+				".*SSH.*icmp.*|.*icmp.*SSH.*"}}},
 			{Config: firewall(web + ", " + ssh), Power: Steady, Looks: []Look{{"<vmid+0>/firewall/rules", "", ".*443.*"}}},
 			{Config: acc(oneDisk + "\n" + oneNIC), Power: Steady, Looks: []Look{{"<vmid+0>/firewall/options", "enable", "|0"}}},
 		}},
@@ -39,22 +41,27 @@ func neighbourCases() []Case {
 		{Name: "what nobody configured is left to others", Steps: []Step{
 			{Config: acc(oneDisk)},
 			{Before: []Request{set(map[string]string{"tags": "theirs", "onboot": "1", "net5": "virtio,bridge=<bridge>"})}, Power: Steady},
-			{Config: acc("name = \"acc-other\"\n" + oneDisk), Power: Steady, Looks: []Look{config("tags", "theirs"), config("onboot", "1"), config("net5", ".+")}},
+			{Config: acc("name = \"acc-other\"\n" + oneDisk), Power: Steady, Looks: []Look{config("tags", "theirs"), config("onboot", "1"),
+				config("net5", ".+")}},
 		}},
 		{Name: "high availability", Needs: []Need{HA}, Steps: []Step{
-			{Config: acc("ha = { state = \"started\", max_restart = 2, comment = \"acc\" }\n" + oneDisk), Looks: []Look{{"/cluster/ha/resources/vm:<vmid+0>", "max_restart", "2"}}},
-			{Config: acc("ha = { state = \"started\", max_restart = 3 }\n" + oneDisk), Power: Steady, Looks: []Look{{"/cluster/ha/resources/vm:<vmid+0>", "max_restart", "3"}}},
+			{Config: acc("ha = { state = \"started\", max_restart = 2, comment = \"acc\" }\n" + oneDisk),
+				Looks: []Look{{"/cluster/ha/resources/vm:<vmid+0>", "max_restart", "2"}}},
+			{Config: acc("ha = { state = \"started\", max_restart = 3 }\n" + oneDisk), Power: Steady,
+				Looks: []Look{{"/cluster/ha/resources/vm:<vmid+0>", "max_restart", "3"}}},
 			{Config: acc(oneDisk), Power: Steady, Looks: []Look{{"/cluster/ha/resources/vm:<vmid+0>", "sid", ""}, running()}},
 		}},
 		{Name: "an agent that does not answer is no failure", Steps: []Step{
-			{Config: acc("agent = { enabled = true }\nwait_for = { agent = true, timeout = \"5s\", on_timeout = \"warn\" }\n" + oneDisk), Looks: []Look{running()}},
+			{Config: acc("agent = { enabled = true }\nwait_for = { agent = true, timeout = \"5s\", on_timeout = \"warn\" }\n" + oneDisk),
+				Looks: []Look{running()}},
 		}},
 	}
 }
 
 // failureCases: what a server that is in order can be made to refuse. Nothing is left, and what others have is as it was.
 func failureCases() []Case {
-	theirs := Request{Method: "POST", Path: "/nodes/<node>/qemu", Params: map[string]string{"vmid": "<vmid+0>", "name": "acc-theirs", "memory": "128"}}
+	theirs := Request{Method: "POST", Path: "/nodes/<node>/qemu", Params: map[string]string{"vmid": "<vmid+0>", "name": "acc-theirs",
+		"memory": "128"}}
 	volume := Request{Method: "POST", Path: "/nodes/<node>/storage/<storage>/content", Params: map[string]string{
 		"vmid": "<vmid+0>", "filename": "vm-<vmid+0>-disk-0", "size": "1G", "format": "raw"}}
 	destroyed := Request{Method: "DELETE", Path: "<vmid+0>"}
@@ -71,7 +78,8 @@ func failureCases() []Case {
 		}},
 		{Name: "a change that is refused leaves the VM as it was", Steps: []Step{
 			{Config: acc(good)},
-			{Config: acc(oneDisk + "\nnetworks = { net0 = { bridge = \"<bridge>\" }, net1 = { bridge = \"vmbr4093\" } }"), Fails: "vmbr4093", Power: Steady,
+			{Config: acc(oneDisk + "\nnetworks = { net0 = { bridge = \"<bridge>\" }, net1 = { bridge = \"vmbr4093\" } }"), Fails: "vmbr4093",
+				Power: Steady,
 				Looks: []Look{{"<vmid+0>/status/current", "status", "running"}}},
 			{Config: acc(good), Power: Steady, Looks: []Look{config("net1", "")}},
 		}},
@@ -93,13 +101,15 @@ func failureCases() []Case {
 				Config: golden + acc("clone = { vmid = proxmox_vm.template.vmid, full = true }"), Looks: []Look{running()}},
 		}},
 		{Name: "an interrupt takes everything back", Needs: []Need{Program, ImportImage}, Steps: []Step{
-			{Config: acc("disks = { scsi0 = { storage = \"<storage>\", import_from = \"<import>\" } }"), Act: Stop, Address: accAddress, Fails: "(?i)interrupt|cancel"},
+			{Config: acc("disks = { scsi0 = { storage = \"<storage>\", import_from = \"<import>\" } }"), Act: Stop, Address: accAddress,
+				Fails: "(?i)interrupt|cancel"},
 		}},
 		{Name: "an interrupted clone takes everything back", Needs: []Need{Program}, Steps: []Step{
 			{Config: acc(cloned), Act: Stop, Address: accAddress, Fails: "(?i)interrupt|cancel"},
 		}},
 		{Name: "an id that somebody has is not taken", Steps: []Step{
-			{Before: []Request{theirs}, Config: acc("name = \"acc\"\n" + oneDisk), Fails: "<vmid+0>", Looks: []Look{config("name", "acc-theirs"), config("memory", "128")}},
+			{Before: []Request{theirs}, Config: acc("name = \"acc\"\n" + oneDisk), Fails: "<vmid+0>", Looks: []Look{config("name", "acc-theirs"),
+				config("memory", "128")}},
 			{Before: []Request{destroyed}},
 		}},
 		{Name: "a volume that nobody owns is not taken", Steps: []Step{

@@ -68,7 +68,8 @@ func (w *workspace) write(name, text string) error {
 func (w *workspace) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, w.binary, args...)
 	cmd.Dir = w.dir
-	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+w.settings, "TF_IN_AUTOMATION=1", "TF_INPUT=0", "CHECKPOINT_DISABLE=1", "TF_CLI_ARGS=")
+	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+w.settings, "TF_IN_AUTOMATION=1", "TF_INPUT=0", "CHECKPOINT_DISABLE=1",
+		"TF_CLI_ARGS=")
 	cmd.Env = append(cmd.Env, w.env...)
 	return cmd
 }

@@ -154,7 +154,8 @@ func (c *Cluster) firstFile(ctx context.Context, storages []map[string]any, cont
 // prepare makes the pool, which also keeps a second run out of the range, and a template where there is none to use: a VM with
 // an empty disk and a cloud-init drive.
 func (c *Cluster) prepare(ctx context.Context) error {
-	if err := c.client.do(ctx, false, http.MethodPost, "/pools", map[string]string{"poolid": c.pool, "comment": "acceptance tests"}); err != nil {
+	if err := c.client.do(ctx, false, http.MethodPost, "/pools", map[string]string{"poolid": c.pool,
+		"comment": "acceptance tests"}); err != nil {
 		return fmt.Errorf("make the pool of the tests (Pool.Allocate): %w", err)
 	}
 	if c.names["template"] != "" {
@@ -164,7 +165,8 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	c.names["template"] = strconv.Itoa(c.made)
 	err := c.client.do(ctx, false, http.MethodPost, "/nodes/"+c.Node+"/qemu", map[string]string{
 		"vmid": c.names["template"], "name": "acc-template", "memory": "512", "ostype": "l26", "scsihw": "virtio-scsi-single",
-		"scsi0": c.names["storage"] + ":1", "ide2": c.names["storage"] + ":cloudinit", "net0": "virtio,bridge=" + c.names["bridge"], "boot": "order=scsi0",
+		"scsi0": c.names["storage"] + ":1", "ide2": c.names["storage"] + ":cloudinit", "net0": "virtio,bridge=" + c.names["bridge"],
+		"boot": "order=scsi0",
 	})
 	if err == nil {
 		err = c.client.do(ctx, false, http.MethodPost, c.guestPath(c.Node, c.made)+"/template", nil)

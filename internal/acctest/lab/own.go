@@ -92,7 +92,8 @@ func (c *Cluster) guests(ctx context.Context, nodes []string) ([]object, error) 
 	var all []object
 	for _, row := range rows {
 		if id := number(row["vmid"]); c.ours(id) {
-			all = append(all, object{kind: "guest", name: text(row["id"]), node: text(row["node"]), vmid: id, template: text(row["template"]) == "1"})
+			all = append(all, object{kind: "guest", name: text(row["id"]), node: text(row["node"]), vmid: id,
+				template: text(row["template"]) == "1"})
 		}
 	}
 	return all, nil
@@ -210,7 +211,8 @@ func (c *Cluster) Sweep(ctx context.Context) (removed []string, err error) {
 	for _, v := range volumes {
 		if v.vmid != c.made || c.made == 0 {
 			storage, _, _ := strings.Cut(v.name, ":")
-			failed = append(failed, c.client.do(ctx, false, http.MethodDelete, "/nodes/"+v.node+"/storage/"+storage+"/content/"+url.PathEscape(v.name), nil))
+			failed = append(failed, c.client.do(ctx, false, http.MethodDelete,
+				"/nodes/"+v.node+"/storage/"+storage+"/content/"+url.PathEscape(v.name), nil))
 		}
 	}
 	return lines(objects), errors.Join(failed...)
