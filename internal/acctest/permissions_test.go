@@ -153,6 +153,49 @@ func TestRoleMigrates(t *testing.T) {
 	}
 }
 
+// permittedData are the data sources that look further than a plan does, and what they say of what they could not look at.
+const permittedData = `
+data "proxmox_version" "server" {}
+data "proxmox_vms" "all" {}
+data "proxmox_vm" "one" { vmid = 8000 }
+data "proxmox_storages" "all" {}
+data "proxmox_files" "images" {
+  storage = "local"
+  node    = "pve1"
+}
+data "proxmox_orphans" "all" {}
+`
+
+// unlooked says of each privilege of the documented role what the data sources say without it, "" where nothing is said.
+var unlooked = map[string]string{
+	"VM.Audit": "There is no VM 8000|this identity does not see all guests of the cluster: that takes VM.Audit on /vms",
+	"Sys.Audit": "entries of HA: list the HA resources: Permission check failed (/, Sys.Audit)|permissions on guests: this identity does not see " +
+		"all of them: that takes Sys.Audit on /access|members of pools",
+	"Datastore.Audit": "there is no storage local on node pve1, or it is disabled, or this identity may not see it (Datastore.Audit)",
+	"Datastore.Allocate": "snippets on storage local: needs Datastore.Allocate on the storage|" +
+		"backups on storage local: needs Datastore.Allocate on the storage, or Datastore.AllocateSpace there and VM.Backup on /vms",
+}
+
+// TestRoleOfTheDataSources: the role of the guide shows all, and what a privilege less hides is said.
+func TestRoleOfTheDataSources(t *testing.T) {
+	t.Parallel()
+	role := documentedRole(t)
+	for _, missing := range append([]string{""}, role...) {
+		t.Run(missing, func(t *testing.T) {
+			t.Parallel()
+			w := permissionWorld(t, "8.4", slices.DeleteFunc(slices.Clone(role), func(p string) bool { return p == missing }))
+			s := w.Session(t, TokenNoSSH, permittedData)
+			said := attempt(s, func() error { return s.Run(t.Context()) })
+			for _, want := range strings.Split(unlooked[missing], "|") {
+				if want == "" && said != "" || !strings.Contains(strings.ToLower(said), strings.ToLower(want)) {
+					t.Errorf("said %q, want %q", said, want)
+				}
+			}
+			w.MustBeClean(t)
+		})
+	}
+}
+
 // attempt gives everything that an operation says, an error or not.
 func attempt(s *drive.Session, do func() error) string {
 	var said strings.Builder
