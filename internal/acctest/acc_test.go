@@ -2,10 +2,13 @@ package acctest
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,7 +102,8 @@ func TestAccCluster(t *testing.T) {
 		}
 		t.Cleanup(func() { w.MustBeClean(t) })
 	}
-	c, err := lab.Open(t.Context(), lab.Options{Getenv: os.Getenv, WithProgram: true})
+	c, err := lab.Open(t.Context(), lab.Options{Getenv: os.Getenv, WithProgram: true,
+		NoFunctions: noFunctions(t, os.Getenv("TF_ACC_TERRAFORM_PATH"))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +111,41 @@ func TestAccCluster(t *testing.T) {
 	cli, err := lab.NewCLI(t.Context(), t.TempDir(), os.Getenv("TF_ACC_TERRAFORM_PATH"), "PROXMOX_VE_VMID_RANGE="+c.Range())
 	must(t, err)
 	runLab(t, c, func(t *testing.T, _ lab.Case) lab.Terraform { return cli.In(t.TempDir()) })
+}
+
+// noFunctions says why a Terraform program cannot call functions of providers, "" where it can.
+func noFunctions(t *testing.T, program string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), program, "version", "-json").Output()
+	must(t, err)
+	var is struct {
+		Version string `json:"terraform_version"`
+	}
+	must(t, json.Unmarshal(out, &is))
+	return lacksFunctions(strings.Contains(filepath.Base(program), "tofu"), is.Version)
+}
+
+func lacksFunctions(tofu bool, version string) string {
+	name, since := "Terraform", 8
+	if tofu {
+		name, since = "OpenTofu", 7
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil || major > 1 || minor >= since {
+		return ""
+	}
+	return fmt.Sprintf("%s %s has none: they came with 1.%d", name, version, since)
+}
+
+func TestProgramsWithFunctions(t *testing.T) {
+	for version, want := range map[string][2]bool{"1.0.11": {true, true}, "1.7.5": {true, false}, "1.8.0": {false, false}, "1.15.9": {false, false},
+		"2.0.0": {false, false}} {
+		for n, tofu := range []bool{false, true} {
+			if why := lacksFunctions(tofu, version); (why != "") != want[n] {
+				t.Errorf("%s, OpenTofu %t: %q", version, tofu, why)
+			}
+		}
+	}
 }
 
 // TestFound31AcceptanceCases runs the acceptance cases on a cluster of which they know what an operator knows of his: an address,

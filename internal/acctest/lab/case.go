@@ -26,6 +26,7 @@ const (
 	RootPassword  Need = "a password of root@pam"
 	HA            Need = "high availability"
 	Program       Need = "a Terraform program"
+	Functions     Need = "a program that calls functions of providers"
 )
 
 // Act is what a step does with Terraform.

@@ -25,6 +25,8 @@ type Options struct {
 	Sleep func(context.Context, time.Duration) error
 	// WithProgram tells that the cases run with a Terraform program, which can do some things that the protocol alone cannot.
 	WithProgram bool
+	// NoFunctions is why the program cannot call functions of providers, "" where it can.
+	NoFunctions string
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

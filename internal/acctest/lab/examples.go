@@ -73,7 +73,11 @@ func Examples(configs map[string]string) ([]Case, error) {
 			config += "\noutput \"nothing\" {\n  value = \"nothing\"\n}\n"
 		}
 		steps := append([]Step{{Config: config}}, exampleSteps[name]...)
-		cases = append(cases, Case{Name: "example " + strings.TrimPrefix(name, "guides/"), Needs: exampleNeeds[name], Steps: steps})
+		needs := exampleNeeds[name]
+		if computed {
+			needs = []Need{Functions}
+		}
+		cases = append(cases, Case{Name: "example " + strings.TrimPrefix(name, "guides/"), Needs: needs, Steps: steps})
 	}
 	for name := range exampleNeeds {
 		if configs[name] == "" {

@@ -63,6 +63,7 @@ func (c *Cluster) look(ctx context.Context, o Options) error {
 	c.lack(PCIMapping, c.names["mapping"] == "", "PROXMOX_VE_TEST_MAPPING names none")
 	c.lack(HA, env("HA", "") == "", "PROXMOX_VE_TEST_HA is not set")
 	c.lack(RootPassword, !c.client.hasRoot(), "PROXMOX_VE_USERNAME and _PASSWORD do not give it")
+	c.lack(Functions, o.NoFunctions != "", o.NoFunctions)
 	c.lack(Program, !o.WithProgram, "the cases run over the plugin protocol")
 	return c.lookAtStorages(ctx)
 }
