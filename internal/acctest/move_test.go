@@ -7,8 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
@@ -151,6 +154,44 @@ func TestMoveState(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestMoveStateIsAnImport: what a move brings into the state is what an import of the same VM does, but for what only the other
+// provider's state knew, and for devices that it left alone.
+func TestMoveStateIsAnImport(t *testing.T) {
+	t.Parallel()
+	for _, peer := range peers() {
+		t.Run(peer, func(t *testing.T) {
+			t.Parallel()
+			e := readExodus(t, peer)
+			w := e.world(t, pvesim.Options{})
+			s := e.moved(t, w, RootTicket)
+			must(t, s.Refresh(t.Context()))
+			imported := w.Session(t, RootTicket, e.config)
+			for _, f := range e.theirs {
+				ours, err := s.Instance(f.to)
+				must(t, err)
+				must(t, imported.Import(t.Context(), f.to, drive.Text(ours.Value, "id")))
+				theirs, err := imported.Instance(f.to)
+				must(t, err)
+				for _, difference := range drive.Differences(theirs.Value, ours.Value) {
+					if !carried(difference, ours.Value) {
+						t.Errorf("%s: %s", f.from, difference)
+					}
+				}
+			}
+		})
+	}
+}
+
+// carried reports whether a difference to an import is one that a move may make.
+func carried(difference string, moved drive.Value) bool {
+	if slot := regexp.MustCompile(`^(\w+)\["(\w+)"\]`).FindStringSubmatch(difference); len(slot) == 3 && slot[1] != "addresses" {
+		return strings.Contains(difference, "import_from") || drive.At(moved, slot[1]+"."+slot[2]) == cty.NilVal
+	}
+	name := regexp.MustCompile(`^\w+`).FindString(difference)
+	return slices.Contains([]string{"clone", "nodes", "on_destroy", "power_state", "reboot_policy", "timeouts"}, name) ||
+		slices.Contains([]string{"disks: (absent) -> null", "networks: (absent) -> null"}, difference)
 }
 
 // TestAccMoveState does it with a CLI and moved blocks.
