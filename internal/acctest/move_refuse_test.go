@@ -45,7 +45,7 @@ func TestMoveStateRefusals(t *testing.T) {
 	stranger := map[string]string{"name": `"web"`, "mac_addresses": `["BC:24:11:12:34:56"]`}
 	for name, c := range map[string]struct {
 		edits map[string]string
-		world func(*state.World)
+		world func(*World)
 		says  string // "": it is taken over
 	}{
 		"as it was":                       {},
@@ -55,14 +55,14 @@ func TestMoveStateRefusals(t *testing.T) {
 		"another name and another device": {edits: stranger, says: "it is another one"},
 		"another uuid": {edits: map[string]string{"smbios": `[{"uuid": "11111111-1111-4111-8111-111111111111"}]`},
 			says: "is not the VM in state"},
-		"half made":   {world: func(w *state.World) { w.Guests[8000].Config["lock"] = "clone" }, says: "half made"},
+		"half made":   {world: func(w *World) { w.Sim.StaleLock(8000, "clone", "root@pam") }, says: "half made"},
 		"a container": {edits: map[string]string{"vm_id": "8100", "id": `"8100"`}, says: "8100"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := NewWorld(t)
 			if c.world != nil {
-				w.Change(c.world)
+				c.world(w)
 			}
 			var mac, uuid string
 			w.Change(func(world *state.World) {
@@ -168,7 +168,7 @@ func TestMoveStateWithoutAMove(t *testing.T) {
 func TestMoveStateNeverReplaces(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
-	cloned := strings.Replace(existing, "name     =", "clone    = { vmid = 9000 }\n  name     =", 1)
+	cloned := strings.Replace(existing, "name     =", "clone    = { vmid = 9000, full = true }\n  name     =", 1)
 	s := w.Session(t, RootTicket, cloned)
 	must(t, s.Move(t.Context(), "proxmox_vm.it", ofBPG(t, map[string]string{"clone": `[{"vm_id": 9001, "full": true}]`,
 		"disk": `[{"interface": "scsi0", "import_from": "local:import/a.qcow2"}]`})))
@@ -182,8 +182,9 @@ func TestMoveStateNeverReplaces(t *testing.T) {
 		t.Errorf("written: %v", wrote)
 	}
 	w.MustBeClean(t)
-	w.Reconfigure(t, s, RootTicket, strings.Replace(cloned, "vmid = 9000", "vmid = 9002", 1))
-	if pl, err = s.Plan(t.Context(), drive.WithoutRefresh()); pl == nil || !strings.Contains(pl.String(), "replace proxmox_vm.it") {
+	linked := strings.Replace(strings.Replace(cloned, "full = true", "full = false", 1), `storage = "local-lvm", `, "", 1)
+	w.Reconfigure(t, s, RootTicket, linked)
+	if pl, err = s.Plan(t.Context()); pl == nil || !strings.Contains(pl.String(), "replace proxmox_vm.it") {
 		t.Errorf("%v, %v", pl, err)
 	}
 }
