@@ -71,6 +71,19 @@ type update struct {
 	before   pve.PendingConfig // what the server had when the update began
 	view     *view
 	warnings []guest.Warning
+	deaf     *unobeyed
+}
+
+// unobeyed is the error for a guest that did not obey, with what is true only while it runs: that is said if the last look shows it.
+type unobeyed struct {
+	err  *guest.FieldError
+	runs string
+}
+
+// disobedient is an error for a guest that did not obey.
+func (u *update) disobedient(err *guest.FieldError, runs string) error {
+	u.deaf = &unobeyed{err, runs}
+	return err
 }
 
 // warn keeps a warning for the end of the update.

@@ -9,7 +9,9 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
 )
 
 // running is the VM's process.
@@ -183,6 +185,32 @@ func TestFound14Deaf(t *testing.T) {
 				t.Error("it was cut off")
 			}
 		})
+	}
+}
+
+// TestRunsOnIsSaidOfTheEnd: that a guest which did not obey runs on is not said when somebody has stopped it since.
+func TestRunsOnIsSaidOfTheEnd(t *testing.T) {
+	w := newWorld(t, nil)
+	w.start()
+	r := w.request()
+	r.PowerState, r.StopTimeout = guest.Stopped, 30*time.Second
+	w.ignoreShutdown()
+	base, last := w.sim.Snapshot(), fault.Match{Method: "GET", Path: "/nodes/{node}/qemu/{vmid}/pending"}
+	if _, _, err := w.update(r); !strings.Contains(detailOf(err), "It runs on") {
+		t.Errorf("nobody has stopped it: %v", err)
+	}
+	for _, op := range w.sim.Ops() {
+		if op.Method == last.Method && op.Path == last.Path {
+			last.Nth++
+		}
+	}
+	if err := w.sim.Load(base); err != nil {
+		t.Fatal(err)
+	}
+	w.sim.SetStrangers([]stranger.Order{{Act: stranger.Stop, VMID: theVM, Before: last}})
+	_, _, err := w.update(r)
+	if deeds := w.sim.Deeds(); err == nil || strings.Contains(detailOf(err), "runs on") || len(deeds) != 1 || !deeds[0].Done {
+		t.Errorf("he has stopped it (%v): %v, %s", deeds, err, detailOf(err))
 	}
 }
 

@@ -58,10 +58,10 @@ func (u *update) shutDown(ctx context.Context) error {
 	case lookErr != nil: // nobody knows what has become of it
 		return errors.Join(err, lookErr)
 	}
-	return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not shut down", u.vmid),
-		Detail: fmt.Sprintf("It runs on, and was asked to shut down, so it may go off later. Shut it down from inside, give it a "+
-			"guest agent or ACPI, "+
-			"or more time with shutdown_timeout, then apply. `qm stop %d` on node %s would cut it off", u.vmid, u.view.node), Err: err}
+	return u.disobedient(&guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not shut down", u.vmid),
+		Detail: "It was asked to, and nothing else of the plan was done", Err: err},
+		fmt.Sprintf("It runs on, and may go off later. Shut it down from inside, give it a guest agent or ACPI, or more time with "+
+			"shutdown_timeout, then apply. `qm stop %d` on node %s would cut it off", u.vmid, u.view.node))
 }
 
 // isOff looks once more, when a guest did not go off as it was asked to, whose it is and whether it runs: that it runs on is said

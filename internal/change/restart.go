@@ -142,8 +142,8 @@ func (u *update) afterReboot(ctx context.Context, before pve.GuestStatus, due []
 	if ended {
 		return u.startAgain(ctx, before)
 	}
-	return u.notRestarted(late+"; it runs on. It was asked to, so it may go off later, and then stays off until it is started. Restart it "+
-		"yourself, give it a guest agent or ACPI, or set reboot_policy = \"force\"", due, cause)
+	return u.disobedient(u.notRestarted(late, due, cause), "It runs on. It was asked to shut down, so it may go off later, and then stays "+
+		"off until it is started. Restart it yourself, give it a guest agent or ACPI, or set reboot_policy = \"force\"")
 }
 
 // startAgain starts a guest that went off after PVE had given up its restart, also after an interrupt.
@@ -160,7 +160,7 @@ func (u *update) startAgain(ctx context.Context, before pve.GuestStatus) error {
 }
 
 // notRestarted says that a change is made, but not in force.
-func (u *update) notRestarted(detail string, due []string, err error) error {
+func (u *update) notRestarted(detail string, due []string, err error) *guest.FieldError {
 	return &guest.FieldError{Path: "reboot_policy", Summary: fmt.Sprintf("VM %d was changed, but not restarted", u.vmid),
 		Detail: detail + ". Waiting for its restart: " + strings.Join(due, ", "), Err: err}
 }

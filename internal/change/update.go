@@ -25,6 +25,9 @@ func (s *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	}
 	changed, readErr := u.outcome(context.WithoutCancel(ctx), err != nil)
 	changed.Pool = done.pool
+	if u.deaf != nil && readErr == nil && changed.Status == string(guest.Running) {
+		u.deaf.err.Detail += ". " + u.deaf.runs
+	}
 	if readErr != nil {
 		readErr = fmt.Errorf("read VM %d back: %w", u.vmid, readErr)
 		var another *guest.IdentityError
