@@ -198,11 +198,11 @@ func carried(difference string, moved drive.Value) bool {
 func TestAccMoveState(t *testing.T) {
 	useCLI(t)
 	withoutEnvironment(t)
+	dir := t.TempDir()
+	devOverride(t, dir)
 	for _, peer := range peers() {
 		e := readExodus(t, peer)
 		w := e.world(t, pvesim.Options{RealNetwork: true, Clock: clock.Real{}})
-		dir := t.TempDir()
-		devOverride(t, dir)
 		files := map[string]string{"main.tf": e.config, "provider.tf": "terraform {\n  required_providers {\n    proxmox = { source = \"terraform-proxmox/proxmox\" }\n  }\n}\n"}
 		files["moved.tf"], files["terraform.tfstate"] = read(t, filepath.Join(e.dir, "moved.tf")), read(t, filepath.Join(e.dir, "state.json"))
 		ws := newWorkspace(t, w, everyProvider(t, dir), files)
