@@ -170,7 +170,7 @@ func optionCases() []Case {
 		{Name: "devices of every kind", Steps: []Step{
 			{Config: acc("serial = { serial0 = { device = \"socket\" } }\nvga = { type = \"serial0\" }\nrng = { source = \"/dev/urandom\" }\n" +
 				"watchdog = { model = \"i6300esb\", action = \"reset\" }\naudio = { device = \"ich9-intel-hda\", driver = \"none\" }\n" +
-				"usb = { usb0 = { host = \"spice\" } }\ntablet = false\nkeyboard = \"de\"\n" + oneDisk), Looks: []Look{running(),
+				"tablet = false\nkeyboard = \"de\"\n" + oneDisk), Looks: []Look{running(),
 				config("rng0", ".*/dev/urandom.*")}},
 			{Config: acc("reboot_policy = \"force\"\nshutdown_timeout = \"5s\"\n" + oneDisk), Looks: []Look{running(), config("rng0", ""),
 				config("serial0", "")}},
