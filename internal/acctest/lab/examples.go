@@ -10,13 +10,15 @@ import (
 
 // exampleNeeds are what examples need; one that is not here needs nothing special.
 var exampleNeeds = map[string][]Need{
-	"resources/proxmox_vm":   {SecondStorage, ISO},
-	"guides/cloud-image":     {ImportImage},
-	"guides/data-disks":      {SecondStorage, Directory},
-	"guides/gpu-passthrough": {ImportImage, PCIMapping},
-	"guides/talos":           {ISO},
-	"guides/template":        {ImportImage, LinkedClones},
-	"guides/windows-11":      {ISO},
+	"resources/proxmox_vm":        {SecondStorage, ISO},
+	"guides/cloud-image":          {ImportImage},
+	"guides/data-disks":           {SecondStorage, Directory},
+	"guides/gpu-passthrough":      {ImportImage, PCIMapping},
+	"guides/migrate-from-bpg":     {SecondStorage, ImportImage},
+	"guides/migrate-from-telmate": {SecondStorage, Directory},
+	"guides/talos":                {ISO},
+	"guides/template":             {ImportImage, LinkedClones},
+	"guides/windows-11":           {ISO},
 }
 
 // exampleSteps are what the guides say next.
@@ -34,7 +36,7 @@ var adapted = []struct{ pattern, replacement string }{
 	{`"pve\d"`, `"<node>"`},
 	{`"local-zfs"`, `"<storage>"`},
 	{`"local-lvm"`, `"<second>"`},
-	{`"shared-nfs"`, `"<dir>"`},
+	{`"shared-nfs"|"local"`, `"<dir>"`},
 	{`"vmbr\d"`, `"<bridge>"`},
 	{`"local:iso/[^"]*"`, `"<iso>"`},
 	{`"local:import/[^"]*"`, `"<import>"`},
@@ -42,6 +44,8 @@ var adapted = []struct{ pattern, replacement string }{
 	{`default( +)= "gpu"`, `default$1= "<mapping>"`},
 	{`vmid( +)= 9000`, `vmid$1= <template>`},
 	{`(default +)= 9000`, `$1= <template>`},
+	{`clone( +)= \{ name = "template"`, `clone$1= { vmid = <template>`},
+	{`(?m)^  vmid += \d.*\n`, ``}, // the next free one of the range
 	{`"\d{3}G"`, `"3G"`},
 	{`cores( *)= [3-9]\b`, `cores$1= 2`},
 	{`size = \d{4,}`, `size = 1024`},
@@ -53,7 +57,7 @@ var adapted = []struct{ pattern, replacement string }{
 }
 
 // elsewhere finds what has been left of the cluster that the examples are written for.
-var elsewhere = regexp.MustCompile(`"(?:pve\d|local|vmbr|shared)[^"]*"`)
+var elsewhere = regexp.MustCompile(`"(?:pve\d|local|vmbr|shared)[^"]*"|\bname = "template"|vmid += \d.*`)
 
 // Examples makes a case of each of the documentation's examples: applied, with an empty plan after it, and destroyed.
 func Examples(configs map[string]string) ([]Case, error) {
