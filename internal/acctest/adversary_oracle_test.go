@@ -183,6 +183,8 @@ func (a *aftermath) powerOffs() {
 		switch { // he has caused what follows
 		case d.Act == stranger.Start:
 			rest = append(rest, state.PowerShutdown, state.PowerReboot)
+		case d.Act == stranger.AddHA: // whose shutdown is root's task, and forced (pve-ha-manager HA/Resources/PVEVM.pm shutdown)
+			rest = append(rest, state.PowerStop)
 		case (d.Act == stranger.Stop || d.Act == stranger.Delete) && strings.Contains(a.b.scene.name, "HA"): // root's own tasks carry it out
 			rest = append(rest, state.PowerStop)
 		}
