@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -92,6 +93,7 @@ func (p repeating) Resources(ctx context.Context) []func() resource.Resource {
 // whole is all that the resource is.
 type whole interface {
 	resource.ResourceWithConfigure
+	resource.ResourceWithIdentity
 	resource.ResourceWithImportState
 	resource.ResourceWithValidateConfig
 	fastpath.Planner
@@ -173,15 +175,16 @@ func (r reachable) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanRe
 	return r.ProviderServer.PlanResourceChange(ctx, req)
 }
 
-// nothingBeside is the rest of an answer without replacements, deferral and identity.
-const nothingBeside = "[] <nil> <nil>"
+// nothingBeside is the rest of an answer without replacements and deferral.
+const nothingBeside = "[] <nil>"
 
 // answer is what the four answers have in common.
 type answer struct {
-	state, identity *tfprotov6.DynamicValue
-	private         []byte
-	diagnostics     []*tfprotov6.Diagnostic
-	rest            string
+	state       *tfprotov6.DynamicValue
+	identity    *tfprotov6.ResourceIdentityData
+	private     []byte
+	diagnostics []*tfprotov6.Diagnostic
+	rest        string
 }
 
 // both sends a request to both servers.
@@ -216,8 +219,10 @@ func (c *comparison) difference(is, want answer) string {
 		return fmt.Sprintf("%s, want %s", is.rest, want.rest)
 	case !slices.Equal(sorted(is.diagnostics), sorted(want.diagnostics)):
 		return fmt.Sprintf("diagnostics %q, want %q", sorted(is.diagnostics), sorted(want.diagnostics))
-	case (is.state == nil) != (want.state == nil) || is.identity != nil || want.identity != nil:
-		return fmt.Sprintf("state %v, want %v, identities %v and %v", is.state, want.state, is.identity, want.identity)
+	case (is.state == nil) != (want.state == nil):
+		return fmt.Sprintf("state %v, want %v", is.state, want.state)
+	case !reflect.DeepEqual(is.identity, want.identity):
+		return fmt.Sprintf("identity %v, want %v", is.identity, want.identity)
 	case is.state == nil:
 		return ""
 	}
@@ -273,7 +278,7 @@ func (w *twin) ValidateResourceConfig(ctx context.Context, req *tfprotov6.Valida
 func (w *twin) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRequest) (*tfprotov6.ReadResourceResponse, error) {
 	return both(ctx, w, "ReadResource", req, w.ProviderServer.ReadResource, w.plain.ReadResource,
 		func(r *tfprotov6.ReadResourceResponse) answer {
-			return answer{state: r.NewState, identity: nil, private: r.Private, diagnostics: r.Diagnostics, rest: fmt.Sprint([]*tftypes.AttributePath(nil), r.Deferred, r.NewIdentity)}
+			return answer{state: r.NewState, identity: r.NewIdentity, private: r.Private, diagnostics: r.Diagnostics, rest: fmt.Sprint([]*tftypes.AttributePath(nil), r.Deferred)}
 		},
 		func(a answer) bool { return a.silent(req.Private) })
 }
@@ -281,8 +286,8 @@ func (w *twin) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRequ
 func (w *twin) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
 	return both(context.WithValue(ctx, doneKey{}, &done{}), w, "ApplyResourceChange", req, w.ProviderServer.ApplyResourceChange, w.plain.ApplyResourceChange,
 		func(r *tfprotov6.ApplyResourceChangeResponse) answer {
-			return answer{state: r.NewState, private: r.Private, diagnostics: r.Diagnostics,
-				rest: fmt.Sprint([]*tftypes.AttributePath(nil), (*tfprotov6.Deferred)(nil), r.NewIdentity)}
+			return answer{state: r.NewState, identity: r.NewIdentity, private: r.Private, diagnostics: r.Diagnostics,
+				rest: fmt.Sprint([]*tftypes.AttributePath(nil), (*tfprotov6.Deferred)(nil))}
 		},
 		func(a answer) bool { return len(a.diagnostics) == 0 })
 }
@@ -290,8 +295,8 @@ func (w *twin) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyReso
 func (w *twin) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
 	return both(ctx, w, "PlanResourceChange", req, w.ProviderServer.PlanResourceChange, w.plain.PlanResourceChange,
 		func(r *tfprotov6.PlanResourceChangeResponse) answer {
-			return answer{state: r.PlannedState, private: r.PlannedPrivate, diagnostics: r.Diagnostics,
-				rest: fmt.Sprint(r.RequiresReplace, r.Deferred, r.PlannedIdentity)}
+			return answer{state: r.PlannedState, identity: r.PlannedIdentity, private: r.PlannedPrivate, diagnostics: r.Diagnostics,
+				rest: fmt.Sprint(r.RequiresReplace, r.Deferred)}
 		},
 		func(a answer) bool { return a.silent(req.PriorPrivate) })
 }

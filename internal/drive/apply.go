@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 )
@@ -124,37 +123,6 @@ func (s *Session) Refresh(ctx context.Context) error {
 		s.state = w.state
 	}
 	return s.finish(w.diags)
-}
-
-// Import brings the object with an id under an address of the configuration: terraform import.
-func (s *Session) Import(ctx context.Context, address, id string) error {
-	b := s.module.blocks[strings.SplitN(address, "[", 2)[0]]
-	if b == nil || b.data {
-		return s.finish(failure("import", address, "Resource is not in the configuration", errors.New("write its block first")))
-	}
-	w, err := s.newWalk(ctx, s.state)
-	if err != nil {
-		return err
-	}
-	if w.configureProvider(ctx); w.diags.err() != nil {
-		return s.finish(w.diags)
-	}
-	for _, other := range sortedKeys(w.state) { // Terraform reads what it has, too
-		if other != address {
-			_, ds := w.load(ctx, w.state[other])
-			w.report(ds)
-		}
-	}
-	if s.state[address] != nil {
-		return s.finish(append(w.diags, failure("import", address, "Resource already managed by Terraform", errors.New("it is in state"))...))
-	}
-	i, ds := w.importState(ctx, address, b.typ, id)
-	if i != nil {
-		i.block, i.deps = b.addr, b.deps
-		w.keep(address, i)
-		s.state = w.state
-	}
-	return s.finish(append(w.diags, ds...))
 }
 
 // ReadDataSource reads one data source with attributes given as the inside of an HCL block, beside the configuration.

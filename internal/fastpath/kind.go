@@ -23,8 +23,7 @@ type full interface {
 // fullOf is a resource as one that the fast path can serve. Those that do less or more are the framework's alone.
 func fullOf(r resource.Resource) (full, bool) {
 	switch r.(type) {
-	case resource.ResourceWithConfigValidators, resource.ResourceWithIdentity, resource.ResourceWithUpgradeState,
-		resource.ResourceWithUpgradeIdentity:
+	case resource.ResourceWithConfigValidators, resource.ResourceWithUpgradeState, resource.ResourceWithUpgradeIdentity:
 		return nil, false
 	}
 	f, ok := r.(full)
@@ -45,6 +44,7 @@ type kind struct {
 	schema     schema.Schema
 	place      *place // of the whole resource
 	attributes []attribute
+	identities *identities
 }
 
 // newKind describes a type of resource. ok is false if the framework does more for it than the fast path knows.
@@ -62,9 +62,10 @@ func newKind(ctx context.Context, construct func() resource.Resource) (*kind, bo
 	if k.place = newPlace(ctx, k.schema.Type()); k.place == nil {
 		return nil, false
 	}
-	var ok bool
+	var ok, identifies bool
 	k.attributes, ok = newAttributes(k.schema.Attributes, k.place, true)
-	return k, ok
+	k.identities, identifies = newIdentities(ctx, r)
+	return k, ok && identifies
 }
 
 // configured makes a resource for a request; nil if it does not like what it is configured with.
@@ -138,10 +139,11 @@ func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequ
 	resp *resource.ReadResponse, answer *tfprotov6.ReadResourceResponse) {
 	noted, ok := parsePrivate(req.Private)
 	state, fits := k.unpack(req.CurrentState, false)
-	if !ok || !fits || state.IsNull() || !k.isState(state) || req.CurrentIdentity != nil || req.ProviderMeta != nil {
+	was, is, known := k.identities.unpack(req.CurrentIdentity)
+	if !ok || !fits || !known || state.IsNull() || !k.isState(state) || req.ProviderMeta != nil {
 		return nil, nil
 	}
-	ask := resource.ReadRequest{State: tfsdk.State{Raw: state, Schema: k.schema}}
+	ask := resource.ReadRequest{State: tfsdk.State{Raw: state, Schema: k.schema}, Identity: was}
 	if c := req.ClientCapabilities; c != nil {
 		ask.ClientCapabilities.DeferralAllowed = c.DeferralAllowed
 	}
@@ -149,10 +151,11 @@ func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequ
 	if ask.Private, fits = storeIn(ctx, ask.Private, noted); !ok || !fits {
 		return nil, nil
 	}
-	resp = &resource.ReadResponse{State: ask.State, Private: ask.Private}
+	resp = &resource.ReadResponse{State: ask.State, Private: ask.Private, Identity: is}
 	r.Read(ctx, ask, resp)
 	private, kept := privateOf(ctx, r, resp.Private, before, req.Private)
-	if len(resp.Diagnostics) > 0 || resp.Deferred != nil || resp.Identity != nil || !kept || resp.State.Raw.IsNull() {
+	identity, same := k.identities.pack(was, resp.Identity, true)
+	if len(resp.Diagnostics) > 0 || resp.Deferred != nil || !same || !kept || resp.State.Raw.IsNull() {
 		return resp, nil
 	}
 	packed, ok := k.pack(resp.State.Raw, false)
@@ -163,7 +166,7 @@ func (k *kind) read(ctx context.Context, r full, req *tfprotov6.ReadResourceRequ
 	case !k.isState(resp.State.Raw), !k.place.sameDecimals(state, resp.State.Raw):
 		return resp, nil
 	}
-	return resp, &tfprotov6.ReadResourceResponse{NewState: packed, Private: private}
+	return resp, &tfprotov6.ReadResourceResponse{NewState: packed, Private: private, NewIdentity: identity}
 }
 
 // plan has the resource plan, likewise. Where Terraform proposes a change, that is for resources that plan by themselves.
@@ -171,15 +174,18 @@ func (k *kind) plan(ctx context.Context, r full, req *tfprotov6.PlanResourceChan
 	resp *resource.ModifyPlanResponse, answer *tfprotov6.PlanResourceChangeResponse) {
 	ask, proposed, ok := k.planRequest(r, req)
 	noted, fits := parsePrivate(req.PriorPrivate)
-	if !ok || !fits || req.PriorIdentity != nil || req.ProviderMeta != nil {
+	was, is, known := k.identities.unpack(req.PriorIdentity)
+	if !ok || !fits || !known || req.ProviderMeta != nil {
 		return nil, nil
 	}
+	ask.Identity = was
 	before, ok := storeIn(ctx, ask.Private, noted)
 	if ask.Private, fits = storeIn(ctx, ask.Private, noted); !ok || !fits {
 		return nil, nil
 	}
-	resp = &resource.ModifyPlanResponse{Plan: ask.Plan, Private: ask.Private, RequiresReplace: path.Paths{}}
+	resp = &resource.ModifyPlanResponse{Plan: ask.Plan, Private: ask.Private, RequiresReplace: path.Paths{}, Identity: is}
 	r.ModifyPlan(ctx, ask, resp)
+	identity, same := k.identities.pack(was, resp.Identity, false)
 	private, kept := privateOf(ctx, r, resp.Private, before, req.PriorPrivate)
 	packed, ok := k.pack(resp.Plan.Raw, true)
 	switch {
@@ -187,11 +193,11 @@ func (k *kind) plan(ctx context.Context, r full, req *tfprotov6.PlanResourceChan
 		return resp, nil
 	case resp.Diagnostics.HasError() && bytes.Equal(packed.MsgPack, proposed.MsgPack):
 		return nil, nil // it has not come to plan anything, so what the framework proposes stands
-	case len(resp.Diagnostics) > 0, resp.Deferred != nil, resp.Identity != nil, len(resp.RequiresReplace) > 0, !kept,
+	case len(resp.Diagnostics) > 0, resp.Deferred != nil, !same, len(resp.RequiresReplace) > 0, !kept,
 		ask.Plan.Raw.IsNull() != resp.Plan.Raw.IsNull():
 		return resp, nil
 	}
-	return resp, &tfprotov6.PlanResourceChangeResponse{PlannedState: packed, PlannedPrivate: private}
+	return resp, &tfprotov6.PlanResourceChangeResponse{PlannedState: packed, PlannedPrivate: private, PlannedIdentity: identity}
 }
 
 // planRequest is what a resource is asked, and what the framework proposes. ok is false where that is the framework's affair.

@@ -8,7 +8,7 @@
 // resource cannot tell which of the two asks it.
 //
 // It serves only resources for which the framework does nothing else: no defaults, no plan modifiers, no types of their own that
-// compare or validate, no identity. It finds that out by itself.
+// compare or validate. It finds that out by itself.
 package fastpath
 
 import (

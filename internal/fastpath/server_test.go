@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
@@ -377,7 +378,15 @@ func (withUpgrade) UpgradeState(context.Context) map[int64]resource.StateUpgrade
 
 type withIdentity struct{ *thing }
 
-func (withIdentity) IdentitySchema(context.Context, resource.IdentitySchemaRequest, *resource.IdentitySchemaResponse) {
+func (withIdentity) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	resp.IdentitySchema = identityschema.Schema{Attributes: map[string]identityschema.Attribute{
+		"number": identityschema.Int64Attribute{RequiredForImport: true}}}
+}
+
+type withUpgradeOfIdentity struct{ withIdentity }
+
+func (withUpgradeOfIdentity) UpgradeIdentity(context.Context) map[int64]resource.IdentityUpgrader {
+	return nil
 }
 
 // TestOthersAreTheFrameworks: a resource for which the framework does more is not served.
@@ -413,7 +422,8 @@ func TestOthersAreTheFrameworks(t *testing.T) {
 			t.Errorf("%s: served %t", what, served)
 		}
 	}
-	for what, r := range map[string]resource.Resource{"upgrades": withUpgrade{newThing()}, "an identity": withIdentity{newThing()}} {
+	for what, r := range map[string]resource.Resource{"upgrades": withUpgrade{newThing()},
+		"upgrades of an identity": withUpgradeOfIdentity{withIdentity{newThing()}}} {
 		if _, served := newKind(t.Context(), func() resource.Resource { return r }); served {
 			t.Errorf("%s: served", what)
 		}

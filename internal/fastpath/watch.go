@@ -50,10 +50,14 @@ func (w *watched) Resources(ctx context.Context) []func() resource.Resource {
 	for i, construct := range all {
 		all[i] = func() resource.Resource {
 			r := construct()
-			if f, ok := fullOf(r); ok {
-				return begun{f}
+			f, ok := fullOf(r)
+			if !ok {
+				return r
 			}
-			return r
+			if of, ok := r.(resource.ResourceWithIdentity); ok {
+				return identified{begun{f}, of}
+			}
+			return begun{f}
 		}
 	}
 	return all

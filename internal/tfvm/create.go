@@ -55,6 +55,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	}
 	resp.State.Raw, diags = v.newState(ctx, req.Plan.Raw, made.Guest)
 	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(identify(ctx, resp.Identity, new(int64(made.Guest.VMID)))...)
 	private := privateState{Managed: v.shape.Managed(req.Config.Raw), Identity: made.Guest.Identity, Residues: made.Left, Proof: made.Proof}
 	resp.Diagnostics.Append(private.write(ctx, resp.Private)...)
 }

@@ -11,23 +11,24 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
-// ImportState adopts a VM by "node/vmid" or "vmid". Nothing is in state before its configuration was read on the server,
-// and nothing is written there.
+// ImportState adopts a VM by "node/vmid", "vmid" or its identity. Nothing is in state before its configuration was read on the
+// server, and nothing is written there.
 func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	node, vmid, ok := parseID(req.ID)
-	if !ok {
-		resp.Diagnostics.AddError("Cannot import "+strconv.Quote(req.ID),
-			"The id of a VM is its VMID, or its node and its VMID: \"100\", \"pve1/100\".")
+	asked, diags := toImport(ctx, req)
+	if resp.Diagnostics.Append(diags...); resp.Diagnostics.HasError() {
 		return
 	}
-	attempt := tfkit.Attempt{Verb: "import", Thing: thing(int64(vmid), "", node), At: locator{}, As: r.Session.User()}
+	attempt := tfkit.Attempt{Verb: "import", Thing: thing(int64(asked.vmid), "", asked.node), At: locator{}, As: r.Session.User()}
 	if r.machines == nil {
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
 	defer cancel()
-	guest, err := r.machines.Adopt(ctx, node, vmid)
+	guest, err := r.machines.Adopt(ctx, asked.node, asked.vmid)
+	if err == nil {
+		err = asked.refuse(guest)
+	}
 	if err != nil {
 		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
 		return
@@ -35,6 +36,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	adopted := fromGuest(guest)
 	adopted.PowerState = nil // a wish that nobody has expressed yet
 	raw, diags := r.values().raw(ctx, adopted)
+	diags.Append(identify(ctx, resp.Identity, adopted.VMID)...)
 	resp.Diagnostics.Append(diags...)
 	if diags.HasError() {
 		return

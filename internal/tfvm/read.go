@@ -20,6 +20,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	resp.Diagnostics.Append(diags...)
 	private, diags := readPrivateState(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(identify(ctx, resp.Identity, state.VMID)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}

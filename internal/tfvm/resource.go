@@ -49,6 +49,7 @@ type Resource struct {
 
 var (
 	_ resource.ResourceWithConfigure      = &Resource{}
+	_ resource.ResourceWithIdentity       = &Resource{}
 	_ resource.ResourceWithImportState    = &Resource{}
 	_ resource.ResourceWithModifyPlan     = &Resource{}
 	_ resource.ResourceWithMoveState      = &Resource{}

@@ -23,6 +23,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	private, diags := readPrivateState(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
 	password := readPassword(ctx, req.Config, &resp.Diagnostics)
+	resp.Diagnostics.Append(identify(ctx, resp.Identity, prior.VMID)...)
 	attempt := r.attempt("update", &prior, password)
 	attempt.At = plan.locator()
 	switch {
