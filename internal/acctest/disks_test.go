@@ -33,26 +33,26 @@ func TestDisksChangeTheirSlots(t *testing.T) {
 		want          map[string]string
 		running, off  []string // requests
 	}{
-		"move": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi3 = { volume = <scsi1> }, scsi2 = { storage = "local-zfs", size = "3G" } }`,
+		"move": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi3 = { imported_disk = { volume = <scsi1> } }, scsi2 = { storage = "local-zfs", size = "3G" } }`,
 			map[string]string{"scsi0": "scsi0", "scsi3": "scsi1", "scsi2": "scsi2"},
 			[]string{"PUT config delete=scsi1", "PUT config scsi3"}, []string{"PUT config delete=scsi1 scsi3"}},
-		"move with storage and size": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, virtio3 = { volume = <scsi1>, storage = "local-zfs", size = "2G", iothread = true }, scsi2 = { storage = "local-zfs", size = "3G" } }`,
+		"move with storage and size": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, virtio3 = { imported_disk = { volume = <scsi1> }, storage = "local-zfs", size = "2G", iothread = true }, scsi2 = { storage = "local-zfs", size = "3G" } }`,
 			map[string]string{"scsi0": "scsi0", "virtio3": "scsi1", "scsi2": "scsi2"},
 			[]string{"PUT config delete=scsi1", "PUT config virtio3"}, []string{"PUT config delete=scsi1 virtio3"}},
-		"move and grow": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi3 = { volume = <scsi1>, size = "4G" }, scsi2 = { storage = "local-zfs", size = "3G" } }`,
+		"move and grow": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi3 = { imported_disk = { volume = <scsi1> }, size = "4G" }, scsi2 = { storage = "local-zfs", size = "3G" } }`,
 			map[string]string{"scsi0": "scsi0", "scsi3": "scsi1", "scsi2": "scsi2"},
 			[]string{"PUT config delete=scsi1", "PUT config scsi3", "PUT resize disk=scsi3 size=4G"}, []string{"PUT config delete=scsi1 scsi3", "PUT resize disk=scsi3 size=4G"}},
-		"swap": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { volume = <scsi2> }, scsi2 = { volume = <scsi1> } }`,
+		"swap": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { imported_disk = { volume = <scsi2> } }, scsi2 = { imported_disk = { volume = <scsi1> } } }`,
 			map[string]string{"scsi0": "scsi0", "scsi1": "scsi2", "scsi2": "scsi1"},
 			[]string{"PUT config delete=scsi1,scsi2", "PUT config scsi1 scsi2"}, []string{"PUT config scsi1 scsi2"}},
-		"swap and grow one": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { volume = <scsi2>, storage = "local-zfs", size = "5G" }, scsi2 = { volume = <scsi1>, size = "2G" } }`,
+		"swap and grow one": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { imported_disk = { volume = <scsi2> }, storage = "local-zfs", size = "5G" }, scsi2 = { imported_disk = { volume = <scsi1> }, size = "2G" } }`,
 			map[string]string{"scsi0": "scsi0", "scsi1": "scsi2", "scsi2": "scsi1"},
 			[]string{"PUT config delete=scsi1,scsi2", "PUT config scsi1 scsi2", "PUT resize disk=scsi1 size=5G"}, []string{"PUT config scsi1 scsi2", "PUT resize disk=scsi1 size=5G"}},
 		"rotate": {`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local-zfs", size = "2G" }, scsi2 = { storage = "local-lvm", size = "3G" }, virtio4 = { storage = "local", size = "4G", format = "qcow2" } }`,
-			`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { volume = <scsi2> }, scsi2 = { volume = <virtio4> }, virtio4 = { volume = <scsi1> } }`,
+			`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { imported_disk = { volume = <scsi2> } }, scsi2 = { imported_disk = { volume = <virtio4> } }, virtio4 = { imported_disk = { volume = <scsi1> } } }`,
 			map[string]string{"scsi0": "scsi0", "scsi1": "scsi2", "scsi2": "virtio4", "virtio4": "scsi1"},
 			[]string{"PUT config delete=scsi1,scsi2,virtio4", "PUT config scsi1 scsi2 virtio4"}, []string{"PUT config scsi1 scsi2 virtio4"}},
-		"one moves storage, one its slot, one comes": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local-lvm", size = "2G", backup = false }, scsi3 = { volume = <scsi2> }, scsi9 = { storage = "local", size = "1G" } }`,
+		"one moves storage, one its slot, one comes": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local-lvm", size = "2G", backup = false }, scsi3 = { imported_disk = { volume = <scsi2> } }, scsi9 = { storage = "local", size = "1G" } }`,
 			map[string]string{"scsi0": "scsi0", "scsi1": "scsi1", "scsi3": "scsi2", "scsi9": ""},
 			[]string{"POST move_disk delete=1 disk=scsi1 storage=local-lvm", "PUT config delete=scsi2", "POST config scsi3 scsi9"},
 			[]string{"POST move_disk delete=1 disk=scsi1 storage=local-lvm", "POST config delete=scsi2 scsi3 scsi9"}},
@@ -91,16 +91,16 @@ func TestBootAndColdDisksMove(t *testing.T) {
 disks = { scsi0 = { storage = "local-zfs", size = "1G" }, ide0 = { storage = "local-zfs", size = "2G" } }
 `
 	boot := `boot_order = ["virtio0"]
-disks = { virtio0 = { volume = <scsi0> }, ide0 = { storage = "local-zfs", size = "2G" } }
+disks = { virtio0 = { imported_disk = { volume = <scsi0> } }, ide0 = { storage = "local-zfs", size = "2G" } }
 `
 	cold := `boot_order = ["scsi0"]
-disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi5 = { volume = <ide0> } }
+disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi5 = { imported_disk = { volume = <ide0> } } }
 `
 	l := newLife(t, before)
 	l.refuses(l.named(boot), "boot order", "power_state")
 	l.refuses(l.named(cold), "at the next stop only", "power_state")
 	l.to(l.named(`boot_order = ["scsi0"]
-disks = { scsi0 = { storage = "local-zfs", size = "1G" }, sata3 = { volume = <ide0> } }
+disks = { scsi0 = { storage = "local-zfs", size = "1G" }, sata3 = { imported_disk = { volume = <ide0> } } }
 `))
 	l.want(map[string]string{"scsi0": "scsi0", "sata3": "ide0"})
 	if off := l.w.Sim.PowerOffs(); len(off) != 1 || off[0].Kind != state.PowerReboot {
@@ -135,18 +135,18 @@ func TestDetachAndAttachAgain(t *testing.T) {
 	with := func(disk string) string {
 		return strings.Replace(less, "disks = {", "disks = { scsi7 = { "+disk+" },", 1)
 	}
-	l.refuses(with(fmt.Sprintf("volume = %q, size = \"1G\"", volume)), "cannot be shrunk", "2G")
-	l.refuses(with(fmt.Sprintf("volume = %q, storage = \"local-lvm\"", volume)), "is not there", "a move is a change of its own")
-	l.refuses(with(`volume = "local-zfs:vm-400-disk-9"`), "no volume local-zfs:vm-400-disk-9", volume)
-	l.refuses(with(fmt.Sprintf("volume = %q", l.volume("scsi2"))), "which keeps it")
-	l.refuses(with(`volume = "local-zfs:vm-200-disk-0"`), "does not carry the id of this VM")
-	l.refuses(with(fmt.Sprintf("volume = %q, import_from = \"local:import/disk.qcow2\"", volume)), "either a volume that exists or a copy")
+	l.refuses(with(fmt.Sprintf("imported_disk = { volume = %q }, size = \"1G\"", volume)), "cannot be shrunk", "2G")
+	l.refuses(with(fmt.Sprintf("imported_disk = { volume = %q }, storage = \"local-lvm\"", volume)), "is not there", "a move is a change of its own")
+	l.refuses(with(`imported_disk = { volume = "local-zfs:vm-400-disk-9" }`), "no volume local-zfs:vm-400-disk-9", volume)
+	l.refuses(with(fmt.Sprintf("imported_disk = { volume = %q }", l.volume("scsi2"))), "which keeps it")
+	l.refuses(with(`imported_disk = { volume = "local-zfs:vm-200-disk-0" }`), "does not carry the id of this VM")
+	l.refuses(with(fmt.Sprintf("imported_disk = { volume = %q }, import_from = \"local:import/disk.qcow2\"", volume)), "either a volume that exists or a copy")
 
-	l.to(with(fmt.Sprintf("volume = %q, size = \"4G\"", volume)))
+	l.to(with(fmt.Sprintf("imported_disk = { volume = %q }, size = \"4G\"", volume)))
 	l.want(map[string]string{"scsi0": "scsi0", "scsi7": "scsi1", "scsi2": "scsi2"})
 	l.wantSent("PUT config scsi7", "PUT resize disk=scsi7 size=4G")
 
-	l.to(with(fmt.Sprintf("volume = %q, size = \"4G\", storage = \"local-lvm\"", volume)))
+	l.to(with(fmt.Sprintf("imported_disk = { volume = %q }, size = \"4G\", storage = \"local-lvm\"", volume)))
 	l.want(map[string]string{"scsi0": "scsi0", "scsi7": "scsi1", "scsi2": "scsi2"})
 	l.wantSent("POST move_disk delete=1 disk=scsi7 storage=local-lvm")
 	if now := l.volume("scsi7"); !strings.HasPrefix(now, "local-lvm:") || l.attr("disks.scsi7.volume") == "" {
@@ -158,7 +158,7 @@ func TestDetachAndAttachAgain(t *testing.T) {
 	if was, now := l.attr("disks.scsi7.volume"), l.volume("scsi7"); was != now {
 		t.Errorf("after a refresh the state says %s, the server %s", was, now)
 	}
-	l.to(with(fmt.Sprintf("volume = %q, size = \"5G\", storage = \"local-lvm\", discard = true", volume)) + stopped)
+	l.to(with(fmt.Sprintf("imported_disk = { volume = %q }, size = \"5G\", storage = \"local-lvm\", discard = true", volume)) + stopped)
 	l.want(map[string]string{"scsi0": "scsi0", "scsi7": "scsi1", "scsi2": "scsi2"})
 	l.to(with(`size = "5G", storage = "local-lvm", discard = true`) + stopped)
 	l.wantSent()
@@ -168,7 +168,7 @@ func TestDetachAndAttachAgain(t *testing.T) {
 func TestVolumesOfANewVM(t *testing.T) {
 	t.Parallel()
 	w := acctest.NewWorld(t)
-	s := w.Session(t, acctest.TokenNoSSH, lifeBlock(`disks = { scsi0 = { volume = "local-zfs:vm-200-disk-0" } }`))
+	s := w.Session(t, acctest.TokenNoSSH, lifeBlock(`disks = { scsi0 = { imported_disk = { volume = "local-zfs:vm-200-disk-0" } } }`))
 	if _, err := s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "has no volumes") {
 		t.Errorf("plan: %v", err)
 	}
@@ -198,7 +198,7 @@ func TestRemovedDisksDestroyed(t *testing.T) {
 	l.want(map[string]string{"scsi0": "scsi0"})
 
 	l = newLife(t, destroy+threeDisks)
-	l.to(destroy + l.named(`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi5 = { volume = <scsi1> } }`))
+	l.to(destroy + l.named(`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi5 = { imported_disk = { volume = <scsi1> } } }`))
 	l.want(map[string]string{"scsi0": "scsi0", "scsi5": "scsi1"})
 }
 
@@ -285,7 +285,7 @@ func TestANewEmptyDiskWhereOneLeaves(t *testing.T) {
 	l := newLife(t, threeDisks)
 	volume := l.volume("scsi1")
 	l.plan(strings.Replace(threeDisks, "scsi1", "scsi4", 1))
-	l.warned("scsi4", "new, empty disk", fmt.Sprintf("disks.scsi4.volume = %q", volume))
+	l.warned("scsi4", "new, empty disk", fmt.Sprintf("disks.scsi4.imported_disk = { volume = %q }", volume))
 }
 
 // TestDisksChangeInPlace: disks grow and move, with a running guest and their data kept, and nothing else is sent.
@@ -356,11 +356,11 @@ func TestDisksThatOthersChange(t *testing.T) {
 		want          map[string]string
 	}{
 		"the volume that is wanted is gone": {`disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`,
-			`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { volume = "local-zfs:vm-400-disk-7" } }`,
+			`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { imported_disk = { volume = "local-zfs:vm-400-disk-7" } } }`,
 			func(_ *state.World, g *state.Guest) { delete(g.Config, "unused0") },
 			[]string{"The VM has no"}, map[string]string{"scsi0": "scsi0"}},
 		"the slot that is wanted is taken": {`disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`,
-			`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { volume = "local-zfs:vm-400-disk-7" } }`,
+			`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { imported_disk = { volume = "local-zfs:vm-400-disk-7" } } }`,
 			func(world *state.World, g *state.Guest) {
 				world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-9", Content: "images", VMID: 400, Format: "raw", Size: 1 << 30, Data: "hers"})
 				g.Config["scsi1"] = "local-zfs:vm-400-disk-9,size=1G"
@@ -459,7 +459,7 @@ disks = { scsi0 = { storage = "local-zfs", size = "1G" }, ide1 = { storage = "lo
 func TestPlansThatNameVolumes(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, stopped+threeDisks)
-	body := stopped + l.named(`disks = { scsi0 = { volume = <scsi0> }, scsi1 = { volume = <scsi1>, storage = "local-zfs", size = "2G", backup = false }, scsi2 = { volume = <scsi2>, size = "3G" } }
+	body := stopped + l.named(`disks = { scsi0 = { imported_disk = { volume = <scsi0> } }, scsi1 = { imported_disk = { volume = <scsi1> }, storage = "local-zfs", size = "2G", backup = false }, scsi2 = { imported_disk = { volume = <scsi2> }, size = "3G" } }
 `)
 	reads := func(body string) int {
 		l.configure(body)
@@ -487,7 +487,7 @@ func TestPlansThatNameVolumes(t *testing.T) {
 func TestImportWithNamedVolumes(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, stopped+threeDisks)
-	l.configure(stopped + l.named(`disks = { scsi0 = { volume = <scsi0> }, scsi1 = { volume = <scsi1>, size = "2G" }, scsi2 = { volume = <scsi2> } }
+	l.configure(stopped + l.named(`disks = { scsi0 = { imported_disk = { volume = <scsi0> } }, scsi1 = { imported_disk = { volume = <scsi1> }, size = "2G" }, scsi2 = { imported_disk = { volume = <scsi2> } } }
 `))
 	l.s.Forget(lifeAddress)
 	if err := l.s.Import(t.Context(), lifeAddress, "pve1/400"); err != nil {

@@ -35,7 +35,7 @@ vmid = 400
 node = "pve1"
 disks = {
   scsi0 = { storage = "local-zfs", size = "1G" }
-  scsi1 = { volume = "` + device + `"` + more + ` }
+  scsi1 = { imported_disk = { volume = "` + device + `" }` + more + ` }
 }`)
 	}
 	w := acctest.NewWorld(t)

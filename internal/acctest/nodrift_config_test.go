@@ -406,7 +406,7 @@ func TestNoDriftDraws(t *testing.T) {
 				seen[pattern(path)] = true
 			}
 			if reattaches(number) {
-				seen["disks.*.volume"] = true
+				seen["disks.*.imported_disk.volume"] = true
 			}
 			for path := range seen {
 				used[path]++

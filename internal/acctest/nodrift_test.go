@@ -175,7 +175,7 @@ func (d *drifter) reattach(ctx context.Context, s *drive.Session, config flat) e
 	}
 	with := maps.Clone(without)
 	for _, volume := range volumes.AsValueMap() {
-		with["disks.scsi1.volume"] = volume
+		with["disks.scsi1.imported_disk.volume"] = volume
 	}
 	d.note(with)
 	return d.converge(ctx, s, with)
@@ -316,8 +316,8 @@ func fixed(pattern string) bool {
 }
 
 // unreachable are the attributes that the newest version does not have for a VM: CPU models are reported by custom types
-// only, and PVE 9 has rules in the place of HA groups. And disks.*.volume is no wish of its own: it names what the VM has.
-func unreachable() []string { return []string{"cpu.reported_model", "ha.group", "disks.*.volume"} }
+// only, and PVE 9 has rules in the place of HA groups. And disks.*.imported_disk.volume is no wish of its own: it names what the VM has.
+func unreachable() []string { return []string{"cpu.reported_model", "ha.group", "disks.*.imported_disk.volume"} }
 
 // String is the configuration for people.
 func (f flat) String() string {

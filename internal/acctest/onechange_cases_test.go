@@ -46,7 +46,7 @@ func noChange() map[string]string {
 	return map[string]string{
 		"cpu.reported_model": "for CPU models of the datacenter's own only, which the simulated cluster has none of",
 		"intel_tdx.type":     "PVE has one type only",
-		"disks.*.volume":     "names a volume that the VM has already: TestNoDrift and the tests of disks that change slots",
+		"disks.*.imported_disk.volume":     "names a volume that the VM has already: TestNoDrift and the tests of disks that change slots",
 	}
 }
 

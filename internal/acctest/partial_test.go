@@ -112,7 +112,7 @@ reboot_policy = "never"
 	t.Run("a swap that does not begin", func(t *testing.T) {
 		l := begin(t)
 		l.guest(func(_ *state.World, g *state.Guest) { g.Ignores = []string{"unplug"} })
-		after := l.named(strings.NewReplacer(`scsi1 = { storage = "local-zfs", size = "1G" }`, `scsi1 = { volume = <scsi2> }`, `scsi2 = { storage = "local-zfs", size = "1G" }`, `scsi2 = { volume = <scsi1> }`).Replace(before))
+		after := l.named(strings.NewReplacer(`scsi1 = { storage = "local-zfs", size = "1G" }`, `scsi1 = { imported_disk = { volume = <scsi2> } }`, `scsi2 = { storage = "local-zfs", size = "1G" }`, `scsi2 = { imported_disk = { volume = <scsi1> } }`).Replace(before))
 		l.fails(after, "error on hot-unplugging device")
 		l.want(all)
 		l.wantWaiting("cores", "scsihw")
@@ -123,7 +123,7 @@ reboot_policy = "never"
 	})
 	t.Run("a move that stops in the middle", func(t *testing.T) {
 		l := begin(t)
-		after := l.named(strings.Replace(before, `scsi1 = { storage = "local-zfs", size = "1G" }`, `scsi7 = { volume = <scsi1> }`, 1))
+		after := l.named(strings.Replace(before, `scsi1 = { storage = "local-zfs", size = "1G" }`, `scsi7 = { imported_disk = { volume = <scsi1> } }`, 1))
 		l.w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config", Nth: 2}, Phase: fault.Before, Reason: "no quorum"}})
 		l.fails(after, "no quorum")
 		l.want(all)

@@ -16,9 +16,9 @@ func TestSlotsUnderFaults(t *testing.T) {
 	t.Parallel()
 	cases := map[fault.Phase]int{}
 	for name, c := range map[string]struct{ before, after string }{
-		"swap": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { volume = <scsi2>, size = "4G" }, scsi2 = { volume = <scsi1> } }
+		"swap": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { imported_disk = { volume = <scsi2> }, size = "4G" }, scsi2 = { imported_disk = { volume = <scsi1> } } }
 `},
-		"move, add, remove": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "2G" }, scsi5 = { volume = <scsi1> }, scsi6 = { storage = "local", size = "1G" } }
+		"move, add, remove": {threeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "2G" }, scsi5 = { imported_disk = { volume = <scsi1> } }, scsi6 = { storage = "local", size = "1G" } }
 removed_disks = "destroy"
 `},
 		"remove": {threeDisks, `disks = { scsi0 = { storage = "local-lvm", size = "1G" } }

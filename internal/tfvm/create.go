@@ -65,7 +65,7 @@ func (m *model) refuseVolumes() diag.Diagnostics {
 	c := &validation{}
 	for _, slot := range sortedSlots(m.Disks) {
 		if volume := m.Disks[slot].Volume; volume != nil && !vm.IsDevice(*volume) {
-			c.refuse("disks."+slot+".volume", newHasNone, *volume)
+			c.refuse("disks."+slot+".imported_disk.volume", newHasNone, *volume)
 		}
 	}
 	return c.diags

@@ -85,13 +85,19 @@ type cloneModel struct {
 
 // diskModel is a vm.Disk whose storage and volume may be left out and whose size has a unit.
 type diskModel struct {
-	Storage    *string `tfsdk:"storage"`
-	Size       *string `tfsdk:"size"`
-	Format     *string `tfsdk:"format"`
-	ImportFrom *string `tfsdk:"import_from"`
-	Volume     *string `tfsdk:"volume"`
+	Storage    *string       `tfsdk:"storage"`
+	Size       *string       `tfsdk:"size"`
+	Format     *string       `tfsdk:"format"`
+	ImportFrom *string       `tfsdk:"import_from"`
+	Imported   *importedDisk `tfsdk:"imported_disk"`
+	Volume     *string       `tfsdk:"volume"`
 	vm.DiskOptions
 	Throttle *vm.Throttle `tfsdk:"throttle"`
+}
+
+// importedDisk is a volume that is there already.
+type importedDisk struct {
+	Volume *string `tfsdk:"volume"`
 }
 
 type cdromModel struct {

@@ -73,6 +73,9 @@ func unlessEmpty[G any](group *G) *G {
 func fromDisk(d vm.Disk) diskModel {
 	disk := diskModel{Storage: tfkit.NonZero(d.Storage), Format: d.Format, Volume: tfkit.NonZero(d.Volume), DiskOptions: d.DiskOptions,
 		Throttle: unlessEmpty(&d.Throttle)}
+	if vm.IsDevice(d.Volume) { // a configuration that is made of the state is to name it
+		disk.Imported = &importedDisk{Volume: disk.Volume}
+	}
 	if d.Size != nil {
 		disk.Size = new(vm.FormatSize(*d.Size))
 	}

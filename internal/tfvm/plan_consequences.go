@@ -58,10 +58,11 @@ func (p *planning) consequencesForDisks(c consequences, migrates bool) {
 		if !ok || !migrates && !differ(was.Storage, d.Storage) && !differ(was.Format, d.Format) {
 			continue
 		}
-		for _, key := range []string{"volume", "format"} { // a configured volume says where the disk was
-			if at := "disks." + slot + "." + key; p.config.at(at).IsNull() {
-				c.unknown[at] = true
-			}
+		if at := "disks." + slot + ".format"; p.config.at(at).IsNull() {
+			c.unknown[at] = true
+		}
+		if _, attached := p.volumes.attached[slot]; !attached {
+			c.unknown["disks."+slot+".volume"] = true
 		}
 	}
 	if was, is := p.prior.EFIDisk, p.plan.EFIDisk; was != nil && is != nil && (migrates || differ(was.Storage, is.Storage)) {

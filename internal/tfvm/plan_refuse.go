@@ -103,7 +103,7 @@ func (p *planning) refuseDisksWithoutStorage() {
 		if _, existed := p.prior.Disks[slot]; existed || p.plan.Clone != nil || p.plan.Disks[slot].Storage != nil {
 			continue
 		}
-		if p.config.at(at+".storage").IsNull() && p.config.at(at+".volume").IsNull() {
+		if p.config.at(at+".storage").IsNull() && p.config.at(at+".imported_disk").IsNull() {
 			p.refuse(path.Root("disks").AtMapKey(slot).AtName("storage"), "A new disk needs a storage.")
 		}
 	}
@@ -196,7 +196,7 @@ func (p *planning) refuseSlotChanges() {
 				continue
 			}
 			if why := p.whyNotUnplugged(old, slot); why != "" {
-				p.refuse(path.Root("disks").AtMapKey(slot).AtName("volume"), fmt.Sprintf("The VM runs, and %s does not change its slot then: %s. "+
+				p.refuse(path.Root("disks").AtMapKey(slot).AtName("imported_disk"), fmt.Sprintf("The VM runs, and %s does not change its slot then: %s. "+
 					"Stop the VM for it, with power_state = \"stopped\".", volume, why))
 			}
 		}

@@ -68,7 +68,7 @@ func TestSlotChangeWithoutHotplug(t *testing.T) {
 		before.Disks["ide0"] = size("1G")
 		s.apply(before)
 		volume := server.Disks["ide0"].Volume
-		after.Disks["scsi1"] = diskModel{Volume: &volume}
+		after.Disks["scsi1"] = diskModel{Imported: &importedDisk{Volume: &volume}}
 		s.plan(rawOf(t, s.v, after))
 		if s.failed() != c.refused {
 			t.Errorf("%s: refused %t, %q", name, s.failed(), s.texts())

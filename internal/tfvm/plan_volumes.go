@@ -21,22 +21,19 @@ import (
 type volumeNames struct {
 	*planning
 	attached map[string]string // volumes by the slot that gets them
-	present  map[string]string // slots whose volume is called otherwise by now, with its name
 	held     *guest.Holdings
 	asked    bool
 }
 
 // resolveVolumes reads the volumes in the configuration.
 func (p *planning) resolveVolumes(ctx context.Context) *volumeNames {
-	v := &volumeNames{planning: p, attached: map[string]string{}, present: map[string]string{}}
+	v := &volumeNames{planning: p, attached: map[string]string{}}
 	slots, _ := p.config.keys("disks")
 	for _, slot := range slots {
-		volume := p.config.text("disks." + slot + ".volume")
+		volume := p.config.text("disks." + slot + ".imported_disk.volume")
 		has := value(p.prior.Disks[slot].Volume)
 		switch {
-		case volume == "" || volume == has:
-		case has != "" && vm.SameVolume(volume, has):
-			v.present[slot] = has
+		case volume == "", volume == has, has != "" && vm.SameVolume(volume, has): // it is there, if under another name by now
 		case vm.IsDevice(volume): // it is nobody's, and PVE looks whether it is there
 			v.attached[slot] = volume
 		default:
@@ -46,20 +43,31 @@ func (p *planning) resolveVolumes(ctx context.Context) *volumeNames {
 	return v
 }
 
+// volumesOfNewVM reads the volumes in the configuration of a VM that is not there yet.
+func (p *planning) volumesOfNewVM() *volumeNames {
+	v := &volumeNames{planning: p, attached: map[string]string{}}
+	slots, _ := p.config.keys("disks")
+	for _, slot := range slots {
+		if volume := p.config.text("disks." + slot + ".imported_disk.volume"); volume != "" {
+			v.attached[slot] = volume
+		}
+	}
+	return v
+}
+
 // resolve decides about one volume that is not the one in its slot.
 func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
-	was, exists := v.prior.Disks[slot]
+	_, exists := v.prior.Disks[slot]
 	if owner, ok := vm.VolumeOwner(volume); !ok || int64(owner) != value(v.prior.VMID) {
-		v.refuseVolume(slot, "volume", "%s does not carry the id of this VM, and a VM attaches only volumes of its own: "+
+		v.refuseVolume(slot, "imported_disk.volume", "%s does not carry the id of this VM, and a VM attaches only volumes of its own: "+
 			"PVE destroys a volume with the VM whose id it carries. import_from copies a volume of another VM.", volume)
 		return
 	}
 	contradiction, other := v.contradiction(slot, volume), v.otherSlotOf(volume, slot)
 	switch {
 	case other != "" && v.keeps(other, volume):
-		v.refuseVolume(slot, "volume", "%s is in %s, which keeps it. Take %s out of disks, or name another volume for it.", volume, other, other)
-	case other == "" && exists && contradiction != "":
-		v.present[slot] = value(was.Volume)
+		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which keeps it. Take %s out of disks, or name another volume for it.", volume, other, other)
+	case other == "" && exists && contradiction != "": // it is where the disk was
 	case contradiction != "":
 		v.refuseVolume(slot, contradiction, "%s is not there. Attach the volume as it is first, "+
 			"with the storage and the format that it has; a move is a change of its own.", volume)
@@ -97,7 +105,7 @@ func (v *volumeNames) keeps(slot, volume string) bool {
 	if v.config.isNull("disks." + slot) {
 		return false
 	}
-	named := v.config.at("disks." + slot + ".volume")
+	named := v.config.at("disks." + slot + ".imported_disk.volume")
 	return named.IsKnown() && (named.IsNull() || stringOf(named) == volume)
 }
 
@@ -116,21 +124,20 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 	switch {
 	case !exists && occupant == volume: // it is there already
 	case !exists && occupant != "":
-		v.refuseVolume(slot, "volume", "The slot is not empty: %s is in it, which the state does not know. Choose another slot.", occupant)
+		v.refuseVolume(slot, "imported_disk.volume", "The slot is not empty: %s is in it, which the state does not know. Choose another slot.", occupant)
 	case unused && err == nil && size > wanted:
 		v.refuseVolume(slot, "size", "%s has %s and cannot be shrunk.", volume, vm.FormatSize(size))
 	case unused, other != "":
 		v.attached[slot] = volume
 	case there != "":
-		v.refuseVolume(slot, "volume", "%s is in %s, which the state does not know. Take it out there first.", volume, there)
+		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which the state does not know. Take it out there first.", volume, there)
 	case exists:
-		v.present[slot] = value(was.Volume)
-		at, _ := locator{}.Attribute("disks." + slot + ".volume")
+		at, _ := locator{}.Attribute("disks." + slot + ".imported_disk.volume")
 		v.diags.AddAttributeWarning(at, v.prior.thing()+" has no volume "+volume,
 			fmt.Sprintf("%s has %s, and nothing is changed: the name is taken for one that the volume had before. "+
-				"Leave volume out, or name one that the VM has; detached it has %s.", slot, value(was.Volume), detached))
+				"Leave imported_disk out, or name one that the VM has; detached it has %s.", slot, value(was.Volume), detached))
 	default:
-		v.refuseVolume(slot, "volume", "The VM has no volume %s. Detached it has %s.", volume, detached)
+		v.refuseVolume(slot, "imported_disk.volume", "The VM has no volume %s. Detached it has %s.", volume, detached)
 	}
 }
 
@@ -153,7 +160,7 @@ func (v *volumeNames) holdings(ctx context.Context) *guest.Holdings {
 	slots, _ := v.config.keys("disks")
 	for _, slot := range slots {
 		if v.config.isSet("disks." + slot + ".size") {
-			sized = append(sized, v.config.text("disks."+slot+".volume"))
+			sized = append(sized, v.config.text("disks."+slot+".imported_disk.volume"))
 		}
 	}
 	if held, err := v.r.machines.Holdings(ctx, v.prior.ref(v.private), sized); err == nil {
@@ -167,20 +174,17 @@ func (v *volumeNames) refuseVolume(slot, key, format string, args ...string) {
 	v.refuse(at, fill(format, args))
 }
 
-// withPresentNames is the configuration with the present names of the volumes that stay.
-func (v *volumeNames) withPresentNames(config tftypes.Value) tftypes.Value {
+// withAttached is the configuration with the volumes of the slots that get others.
+func (v *volumeNames) withAttached(config tftypes.Value) tftypes.Value {
 	return eachDisk(config, func(slot string, disk map[string]tftypes.Value) {
-		if now, ok := v.present[slot]; ok {
-			disk["volume"] = text(now)
+		if volume, attached := v.attached[slot]; attached {
+			disk["volume"] = text(volume)
 		}
 	})
 }
 
 // withUnknowns is the plan with unknown values for what follows from another volume in a slot.
 func (v *volumeNames) withUnknowns(planned tftypes.Value) tftypes.Value {
-	if v == nil {
-		return planned
-	}
 	return eachDisk(planned, func(slot string, disk map[string]tftypes.Value) {
 		if _, attached := v.attached[slot]; !attached {
 			return

@@ -33,7 +33,7 @@ func (p *planning) warnRemovedDisks() {
 	for _, slot := range sortedSlots(p.plan.Disks) {
 		now, was := value(p.plan.Disks[slot].Volume), value(p.prior.Disks[slot].Volume)
 		if _, attached := p.volumes.attached[slot]; attached && was != "" && now != was && !p.volumes.attaches(was) {
-			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot).AtName("volume"),
+			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot).AtName("imported_disk"),
 				fmt.Sprintf("%s of %s gets another volume", slot, p.prior.thing()),
 				fmt.Sprintf("%s is detached for it and stays with the VM.", was))
 		}
@@ -59,7 +59,7 @@ func (p *planning) warnRemovedVolume(at path.Path, slot string, volume, size *st
 			fmt.Sprintf("The slot leaves the configuration, and removed_disks = \"destroy\": volume %s is destroyed in the apply, for good.", what))
 	default:
 		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s stays with the VM as an unused disk, and is destroyed with the VM. "+
-			"To use it again name it in a slot: volume = %q. removed_disks = \"destroy\" destroys such volumes instead.", what, name))
+			"To use it again name it in a slot: imported_disk = { volume = %q }. removed_disks = \"destroy\" destroys such volumes instead.", what, name))
 	}
 }
 
@@ -68,7 +68,7 @@ func (p *planning) warnRemovedVolume(at path.Path, slot string, volume, size *st
 func (p *planning) warnNewEmptyDisks() {
 	for _, slot := range sortedSlots(p.plan.Disks) {
 		at := "disks." + slot
-		if _, existed := p.prior.Disks[slot]; existed || !p.config.at(at+".volume").IsNull() || !p.config.at(at+".import_from").IsNull() {
+		if _, existed := p.prior.Disks[slot]; existed || !p.config.at(at+".imported_disk").IsNull() || !p.config.at(at+".import_from").IsNull() {
 			continue
 		}
 		for _, old := range sortedSlots(p.prior.Disks) {
@@ -78,7 +78,7 @@ func (p *planning) warnNewEmptyDisks() {
 			volume := *p.prior.Disks[old].Volume
 			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s will be a new, empty disk", slot, p.prior.thing()),
 				fmt.Sprintf("%s leaves the configuration, with %s on the same storage and of the same size. "+
-					"To move that disk with its data from %s to %s instead, name its volume: disks.%s.volume = %q.", old, volume, old, slot, slot, volume))
+					"To move that disk with its data from %s to %s instead, name its volume: disks.%s.imported_disk = { volume = %q }.", old, volume, old, slot, slot, volume))
 			break
 		}
 	}

@@ -82,7 +82,8 @@ func (p *planning) destroy() {
 // create plans a VM that is not there. The second plan of a replacement is one, too.
 func (p *planning) create(ctx context.Context) {
 	p.diags.Append(p.r.run.passFailed(ctx, p.out)...)
-	p.compute(ctx, p.config.raw)
+	p.volumes = p.volumesOfNewVM()
+	p.compute(ctx, p.volumes.withAttached(p.config.raw))
 	if p.diags.HasError() {
 		return
 	}
@@ -101,7 +102,7 @@ func (p *planning) update(ctx context.Context) {
 	// First what makes two values equal that are spelt differently, since everything else follows from the differences.
 	p.useTagStyle(ctx)
 	p.volumes = p.resolveVolumes(ctx)
-	p.compute(ctx, p.withGrownSizes(p.withPinnedMachine(p.volumes.withPresentNames(p.config.raw))))
+	p.compute(ctx, p.withGrownSizes(p.withPinnedMachine(p.volumes.withAttached(p.config.raw))))
 	if p.diags.HasError() {
 		return
 	}

@@ -113,14 +113,8 @@ func diskAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Present the disk as read-only. Only for `scsi` and `virtio`. PVE's default: `false`."},
 		"serial": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.LengthBetween(1, 20)},
 			MarkdownDescription: "Serial number that the guest sees, at most 20 characters."},
-		"volume": schema.StringAttribute{Optional: true, Computed: true,
-			Validators: []validator.String{stringvalidator.Any(tfkit.VolumeID(), tfkit.HostPath())},
-			MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-0`. Set it to put a volume that the VM has already into the slot, " +
-				"with its data: a detached one, or that of another slot which gives it up in the same plan; so disks change or swap their slots. " +
-				"It then needs no `size` and no `storage`. Only volumes that carry the VM's own id, never for a new VM. " +
-				"Once the disk has moved to another storage or format, or was migrated, the id that is configured says where it was and is ignored. " +
-				"A path of the node, `/dev/disk/by-id/…`, passes a device through, for a new VM too, without `size` and `storage`; such a path is " +
-				"**only for `root@pam` with a password**."},
+		"imported_disk": importedDiskAttribute(),
+		"volume":        schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-0`."},
 	})
 	return all
 }

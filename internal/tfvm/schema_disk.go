@@ -4,6 +4,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/float64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
@@ -47,6 +48,22 @@ func throttleAttributes() map[string]schema.Attribute {
 			atLeast(1))
 	}
 	return all
+}
+
+// importedDiskAttribute is the volume that a disk is, where it is there already.
+func importedDiskAttribute() schema.SingleNestedAttribute {
+	return schema.SingleNestedAttribute{Optional: true,
+		MarkdownDescription: "A volume that is there already, instead of a new one: it is put into the slot as it is, with its data. " +
+			"It needs no `size` and no `storage`; `size` grows it.",
+		Attributes: map[string]schema.Attribute{
+			"volume": schema.StringAttribute{Required: true,
+				Validators: []validator.String{stringvalidator.Any(tfkit.VolumeID(), tfkit.HostPath())},
+				MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-7`. Of a VM that is there: one that the VM has, a detached one, or that " +
+					"of another slot which gives it up in the same plan; so disks change or swap their slots. Only volumes that carry the VM's own id. " +
+					"Once the disk has moved to another storage or format, or was migrated, the id that is configured says where it was and is ignored. " +
+					"A path of the node, `/dev/disk/by-id/…`, passes a device through, for a new VM too; such a path is " +
+					"**only for `root@pam` with a password**."},
+		}}
 }
 
 // importAttribute is the source of one of the special disks.

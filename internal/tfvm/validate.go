@@ -117,10 +117,10 @@ func (c *validation) disks() {
 	for _, slot := range slots {
 		at := "disks." + slot
 		if c.isNull("clone") {
-			if c.isNull(at+".storage") && c.isNull(at+".volume") {
+			if c.isNull(at+".storage") && c.isNull(at+".imported_disk") {
 				c.refuse(at+".storage", "The disk %s needs a storage.", slot)
 			}
-			if c.isNull(at+".size") && c.isNull(at+".import_from") && c.isNull(at+".volume") {
+			if c.isNull(at+".size") && c.isNull(at+".import_from") && c.isNull(at+".imported_disk") {
 				c.refuse(at+".size", "The disk %s needs a size, or import_from to take it from an image.", slot)
 			}
 		}
@@ -136,10 +136,10 @@ func (c *validation) disks() {
 func (c *validation) namedVolumes(slots []string) {
 	user := map[string]string{}
 	for _, slot := range slots {
-		at := "disks." + slot + ".volume"
+		at := "disks." + slot + ".imported_disk.volume"
 		volume := c.text(at)
 		if c.isSet(at) && c.isSet("disks."+slot+".import_from") {
-			c.refuse(at, "The disk %s is either a volume that exists or a copy: set volume or import_from.", slot)
+			c.refuse(at, "The disk %s is either a volume that exists or a copy: set imported_disk or import_from.", slot)
 		}
 		if other := user[volume]; volume != "" && other != "" {
 			c.refuse(at, "The volume %s is named twice: for %s and here.", volume, other)

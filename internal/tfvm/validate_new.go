@@ -72,13 +72,13 @@ func (c *validation) bootOrder() {
 func (c *validation) noVolumesOfNewVM() {
 	slots, _ := c.keys("disks")
 	for _, slot := range slots {
-		if at := "disks." + slot + ".volume"; c.isSet(at) && !vm.IsDevice(c.text(at)) {
-			c.refuse("disks."+slot+".volume", newHasNone, c.text("disks."+slot+".volume"))
+		if at := "disks." + slot + ".imported_disk.volume"; c.isSet(at) && !vm.IsDevice(c.text(at)) {
+			c.refuse(at, newHasNone, c.text(at))
 		}
 	}
 }
 
-const newHasNone = "A VM that is to be made has no volumes, so it cannot have %s. Leave volume out: " +
+const newHasNone = "A VM that is to be made has no volumes, so it cannot have %s. Leave imported_disk out: " +
 	"storage and size, or import_from to copy a volume, say what is made."
 
 // agentOfNewVM refuses to wait for a VM without what is needed for it.
