@@ -54,6 +54,7 @@ var (
 	_ provider.ProviderWithFunctions = &Proxmox{}
 	_ fastpath.Planner               = &tfvm.Resource{}
 	_ fastpath.Keeper                = &tfvm.Resource{}
+	_ fastpath.Generator             = &tfvm.Resource{}
 )
 
 // New makes the provider; version is what it calls itself.

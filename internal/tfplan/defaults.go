@@ -43,6 +43,25 @@ func (n *node) defaults(state tftypes.Value) tftypes.Value {
 	return n.each(state, func(_ string, child *node, v tftypes.Value) tftypes.Value { return child.defaults(v) })
 }
 
+// Said is a configuration without what says nothing: the server's defaults, and groups in which nothing is left.
+func (s Shape) Said(config tftypes.Value) tftypes.Value { return s.root.said(config) }
+
+func (n *node) said(config tftypes.Value) tftypes.Value {
+	if n.kind == leaf {
+		if has(n.rule.Default) && config.Equal(n.rule.Default) {
+			return null(config.Type())
+		}
+		return config
+	}
+	return n.each(config, func(_ string, child *node, v tftypes.Value) tftypes.Value {
+		v = child.said(v)
+		if child.kind == group && !child.rule.MayBeAbsent && has(v) && child.isUnset(v) {
+			return null(v.Type())
+		}
+		return v
+	})
+}
+
 // Essence is a plan with the values of the prior state wherever both mean the same to the server because it says nothing.
 func (s Shape) Essence(planned, prior tftypes.Value) tftypes.Value {
 	return s.root.essence(planned, prior)

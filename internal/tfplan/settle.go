@@ -60,7 +60,7 @@ func (n *node) refresh(prior, server tftypes.Value, all bool) tftypes.Value {
 		}
 		return null(typ)
 	case n.kind == leaf:
-		if n.same(prior, server) || !n.computed && !all && prior.IsNull() {
+		if n.same(prior, server) || !all && (!n.computed || n.rule.NullStays) && prior.IsNull() {
 			return prior
 		}
 		return server

@@ -20,6 +20,8 @@ type Rule struct {
 	OnlyInState bool
 	// MayBeUnreported: the server takes the value but need not say it afterwards; then a refresh leaves what is in state.
 	MayBeUnreported bool
+	// NullStays: a refresh leaves it null where state says null, although the server has a value.
+	NullStays bool
 	// MayBeAbsent: a group that as a whole may be missing on the server; its null is told from a group of nulls.
 	MayBeAbsent bool
 	// OneObject: a MayBeAbsent group that is one object on the server, so it is removed as a whole.

@@ -35,6 +35,9 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	}
 	adopted := fromGuest(guest)
 	adopted.PowerState = nil // a wish that nobody has expressed yet
+	if r.Session.Known() && !r.Session.API.Identity().IsRootTicket() {
+		adopted.VMGenID = nil // a configuration that is made of the state could not be applied with it
+	}
 	raw, diags := r.values().raw(ctx, adopted)
 	diags.Append(identify(ctx, resp.Identity, adopted.VMID)...)
 	resp.Diagnostics.Append(diags...)

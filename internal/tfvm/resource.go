@@ -67,6 +67,13 @@ func Factory() func(*Run) resource.Resource {
 	return func(run *Run) resource.Resource { return &Resource{run: run, values: once} }
 }
 
+// GeneratedConfig is what is written down of an imported VM: not PVE's defaults, and not the generation id, which is root's to set and
+// which PVE gives every VM (package fastpath).
+func (r *Resource) GeneratedConfig(all tftypes.Value) tftypes.Value {
+	v := r.values()
+	return tfplan.Replace(v.shape.Said(all), "vmgenid", tftypes.NewValue(tftypes.String, nil))
+}
+
 // Metadata names the resource.
 func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_vm"

@@ -65,7 +65,7 @@ func singleRules() map[string]tfplan.Rule {
 		"tags":                {Same: sameSet(strings.ToLower)},
 		"boot_order":          {ServerChooses: true},
 		"machine":             {ServerChooses: true}, // PVE pins it for Windows (qemu-server API2/Qemu.pm create_vm)
-		"vmgenid":             {KeepOnRemoval: true, ServerChooses: true, Same: sameGeneration},
+		"vmgenid":             {KeepOnRemoval: true, ServerChooses: true, NullStays: true, Same: sameGeneration},
 		"smbios.uuid":         {KeepOnRemoval: true, ServerChooses: true, Same: sameText(strings.ToLower)},
 		"cpu.units":           {Same: sameUnits},
 		"disks.*.size":        {KeepOnRemoval: true, ServerChooses: true, Same: sameSize},

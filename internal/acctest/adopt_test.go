@@ -1,0 +1,259 @@
+package acctest_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// adoption takes over one VM that no state knows.
+type adoption struct {
+	w    *acctest.World
+	as   acctest.Identity
+	vmid int
+	// byProvider: as since Terraform 1.14, when the provider says what is written down.
+	byProvider bool
+	s          *drive.Session
+	generated  string
+}
+
+// take imports the VM, has its configuration generated, and wants the plan of it to be empty. Nothing may be written.
+func (a *adoption) take(ctx context.Context) error {
+	a.s = a.w.NewSession()
+	a.s.TrustPlans = true
+	provider := a.w.ProviderBlock(a.as)
+	if err := a.s.Configure(provider); err != nil {
+		return err
+	}
+	if err := a.s.SetResource(driftAddress, nil); err != nil {
+		return err
+	}
+	before := len(a.w.Sim.Ops())
+	if err := a.s.Import(ctx, driftAddress, strconv.Itoa(a.vmid)); err != nil {
+		return err
+	}
+	var err error
+	if a.generated, err = a.s.Generate(ctx, driftAddress, a.byProvider); err != nil {
+		return fmt.Errorf("generate the configuration: %w", err)
+	}
+	if err := a.s.Configure(provider, a.generated); err != nil {
+		return fmt.Errorf("read the generated configuration: %w\n%s", err, a.generated)
+	}
+	pl, err := a.s.Plan(ctx)
+	if err != nil {
+		return fmt.Errorf("plan the generated configuration: %w\n%s", err, a.generated)
+	}
+	if !pl.Empty() {
+		return fmt.Errorf("the generated configuration is not planned empty: %s\n%s", pl, a.generated)
+	}
+	for _, op := range a.w.Sim.Ops()[before:] {
+		if op.Method != http.MethodGet && op.Path != "/access/ticket" {
+			return fmt.Errorf("taking the VM over wrote: %s %s %v", op.Method, op.Path, op.Params)
+		}
+	}
+	return nil
+}
+
+// remake destroys the VM and makes it again of its generated configuration, which is to say the same of it.
+func (a *adoption) remake(ctx context.Context) error {
+	was := a.described()
+	a.w.Change(func(world *state.World) { delete(world.Guests[a.vmid].Config, "protection") })
+	if err := a.s.Destroy(ctx); err != nil {
+		return fmt.Errorf("destroy: %w\n%s", err, a.generated)
+	}
+	if err := a.s.Run(ctx); err != nil {
+		return fmt.Errorf("make it again: %w\n%s", err, a.generated)
+	}
+	if is := a.described(); !maps.Equal(is, was) {
+		return fmt.Errorf("made again the VM is\n%v\nand was\n%v\n%s", is, was, a.generated)
+	}
+	if pl, err := a.s.Plan(ctx); err != nil || !pl.Empty() {
+		return fmt.Errorf("made again it plans %w: %s\n%s", err, pl, a.generated)
+	}
+	return nil
+}
+
+// described is the configuration of the VM, less what only the server says, and what nobody can read.
+func (a *adoption) described() map[string]string {
+	described := map[string]string{}
+	a.w.Change(func(world *state.World) {
+		guest := world.Guests[a.vmid]
+		if guest == nil {
+			return
+		}
+		all := maps.Clone(guest.Config)
+		maps.Copy(all, guest.Pending)
+		for option, v := range all {
+			switch {
+			case strings.HasPrefix(option, "unused"), slices.Contains([]string{"meta", "vmgenid", "cipassword", "parent", "vmstate"}, option):
+				continue
+			case strings.Contains(v, ":vm-") || strings.Contains(v, ":base-") || strings.Contains(v, fmt.Sprintf(":%d/", a.vmid)):
+				v = "a volume" // another one, or under another name
+			}
+			described[option] = v
+		}
+	})
+	return described
+}
+
+// share is how many of all a run tries: ADOPT of them where that is set, else all; few with -short.
+func share(all int) int {
+	n, err := strconv.Atoi(os.Getenv("ADOPT"))
+	switch {
+	case testing.Short():
+		return min(all, 12)
+	case err == nil:
+		return min(all, n)
+	}
+	return all
+}
+
+// TestAdoptAndGenerated: 300 VMs over all that can be configured are taken over by an import and a generated configuration, which plans
+// nothing and writes nothing; one in three is destroyed and made again of it.
+func TestAdoptAndGenerated(t *testing.T) {
+	t.Parallel()
+	const seed = 20261122
+	vms, workers := share(300), max(2, runtime.GOMAXPROCS(0))
+	var group sync.WaitGroup
+	for worker := range workers {
+		w := driftWorld(t, "pve1")
+		group.Go(func() {
+			for n := worker; n < vms; n += workers {
+				config := drawFlat(rand.New(rand.NewPCG(seed, uint64(n))), n)
+				config["vmid"] = cty.NumberIntVal(int64(1000 + n))
+				a := adoption{w: w, as: acctest.RootTicket, vmid: 1000 + n, byProvider: n%2 == 0}
+				if err := a.made(t.Context(), config); err != nil {
+					t.Errorf("VM %d: %v\n%s", n, err, config)
+				}
+				w.Change(func(world *state.World) { forget(world, 1000+n) })
+				w.ResetCalls()
+			}
+		})
+	}
+	group.Wait()
+}
+
+// made makes a VM, forgets it and takes it over.
+func (a *adoption) made(ctx context.Context, config flat) error {
+	s := a.w.NewSession()
+	s.TrustPlans = true
+	if err := s.Configure(a.w.ProviderBlock(a.as)); err != nil {
+		return err
+	}
+	if err := s.SetResource(driftAddress, config.tree()); err != nil {
+		return err
+	}
+	if err := s.Run(ctx); err != nil {
+		return fmt.Errorf("make it: %w", err)
+	}
+	if err := a.take(ctx); err != nil || a.vmid%3 != 0 {
+		return err
+	}
+	return a.remake(ctx)
+}
+
+// recorded are the configurations of VMs that real nodes showed, and VMs with one value that such a node stored for each option.
+func recorded(t *testing.T) (all []map[string]string) {
+	t.Helper()
+	byOption, most := map[string][]string{}, 0
+	for _, name := range []string{"configs", "values"} {
+		file, err := os.Open("../vm/testdata/" + name + ".jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		for lines := bufio.NewScanner(file); lines.Scan(); {
+			var row []string // option, sent, stored
+			config := map[string]string{}
+			if json.Unmarshal(lines.Bytes(), &config) == nil {
+				all = append(all, config)
+			} else if err := json.Unmarshal(lines.Bytes(), &row); err != nil || len(row) != 3 {
+				t.Fatalf("%s: %s", name, lines.Text())
+			} else if !slices.Contains([]string{"lock", "template", "digest"}, row[0]) {
+				byOption[row[0]] = append(byOption[row[0]], row[2])
+				most = max(most, len(byOption[row[0]]))
+			}
+		}
+	}
+	for i := range most {
+		config := map[string]string{}
+		for option, values := range byOption {
+			if i < len(values) {
+				config[option] = values[i]
+			}
+		}
+		all = append(all, config)
+	}
+	return all
+}
+
+// TestAdoptRecorded: what real nodes have stored is taken over as it is.
+func TestAdoptRecorded(t *testing.T) {
+	t.Parallel()
+	all := recorded(t)
+	if len(all) < 40 {
+		t.Fatalf("only %d recorded configurations", len(all))
+	}
+	w := acctest.NewWorld(t, pvesim.Options{Profile: "9.2", Nodes: []string{"pve1"}})
+	for n, config := range all {
+		vmid := 1000 + n
+		w.Change(func(world *state.World) {
+			world.Guests[vmid] = &state.Guest{VMID: vmid, Type: "qemu", Node: "pve1", Config: maps.Clone(config)}
+		})
+		a := adoption{w: w, as: acctest.RootTicket, vmid: vmid, byProvider: n%2 == 0}
+		err := a.take(t.Context())
+		if half := config["lock"] == "create" || config["lock"] == "clone"; half != (err != nil) || half && !strings.Contains(err.Error(), "half made") {
+			t.Errorf("%v: %v", config, err)
+		}
+		w.Change(func(world *state.World) { delete(world.Guests, vmid) })
+		w.ResetCalls()
+	}
+}
+
+// TestGeneratedForToken: a token's generated configuration has nothing that only root may set, so the token can make the VM again; a
+// passed-through disk is in it, which is root's.
+func TestGeneratedForToken(t *testing.T) {
+	t.Parallel()
+	const device = "/dev/disk/by-id/ata-DISK_1"
+	for _, byProvider := range []bool{false, true} {
+		w := acctest.NewWorld(t)
+		a := adoption{w: w, as: acctest.TokenNoSSH, vmid: 8000, byProvider: byProvider}
+		if err := a.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, never := range []string{"vm-8000-disk-0", `vmgenid = "`} {
+			if strings.Contains(strings.Join(strings.Fields(a.generated), " "), never) {
+				t.Errorf("the generated configuration has %s:\n%s", never, a.generated)
+			}
+		}
+		if lines := strings.Count(a.generated, "\n"); byProvider && strings.Contains(a.generated, "= false") {
+			t.Errorf("the provider writes %d lines with defaults:\n%s", lines, a.generated)
+		}
+		if err := a.remake(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.Change(func(world *state.World) { world.Guests[8000].Config["scsi3"] = device + ",size=100G" })
+		a = adoption{w: w, as: acctest.TokenNoSSH, vmid: 8000, byProvider: byProvider}
+		if err := a.take(t.Context()); err != nil || !strings.Contains(a.generated, device) {
+			t.Errorf("with a passed-through disk: %v\n%s", err, a.generated)
+		}
+	}
+}
