@@ -317,7 +317,9 @@ func fixed(pattern string) bool {
 
 // unreachable are the attributes that the newest version does not have for a VM: CPU models are reported by custom types
 // only, and PVE 9 has rules in the place of HA groups. And disks.*.imported_disk.volume is no wish of its own: it names what the VM has.
-func unreachable() []string { return []string{"cpu.reported_model", "ha.group", "disks.*.imported_disk.volume"} }
+func unreachable() []string {
+	return []string{"cpu.reported_model", "ha.group", "disks.*.imported_disk.volume"}
+}
 
 // String is the configuration for people.
 func (f flat) String() string {

@@ -44,9 +44,9 @@ func (c oneChange) configs(vmid int) (before, after flat) {
 // noChange are the attributes without a change of their own, with the reason.
 func noChange() map[string]string {
 	return map[string]string{
-		"cpu.reported_model": "for CPU models of the datacenter's own only, which the simulated cluster has none of",
-		"intel_tdx.type":     "PVE has one type only",
-		"disks.*.imported_disk.volume":     "names a volume that the VM has already: TestNoDrift and the tests of disks that change slots",
+		"cpu.reported_model":           "for CPU models of the datacenter's own only, which the simulated cluster has none of",
+		"intel_tdx.type":               "PVE has one type only",
+		"disks.*.imported_disk.volume": "names a volume that the VM has already: TestNoDrift and the tests of disks that change slots",
 	}
 }
 

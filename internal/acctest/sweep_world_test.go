@@ -16,7 +16,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 )
 
 // sweepIdentity is who creates, and whether it has SSH to the node.
@@ -48,7 +47,7 @@ type bench struct {
 	root   *host.Shell // what an operator has: root on every node
 	client *pve.Client
 	config pve.Config
-	ssh    remove.Shell // what the identity has beside its API
+	ssh    provision.Shell // what the identity has beside its API
 }
 
 // newBench makes a cluster in which orphan volumes of other ids and of the ids that the cases use stand about.

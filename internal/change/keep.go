@@ -35,7 +35,7 @@ func (u *update) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
 	if config, err = u.view.Fresh(ctx); err != nil {
 		return t, err
 	}
-	return compare(u.vmid, config, t.prior, t.planned)
+	return compare(u.vmid, config, t.prior, t.planned, t.loose)
 }
 
 // canBecome tells whether a disk can become what is wanted without being moved or made anew.

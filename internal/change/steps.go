@@ -120,7 +120,11 @@ func (r *results) takeMoved() map[string]string {
 
 // run does the steps, and what is owed after one that failed.
 func (u *update) run(ctx context.Context, r *results) error {
-	todo, err := compare(u.vmid, u.before, u.r.Prior, u.r.Planned)
+	loose, err := u.adoptable(ctx)
+	if err != nil {
+		return err
+	}
+	todo, err := compare(u.vmid, u.before, u.r.Prior, u.r.Planned, loose)
 	if err == nil {
 		err = u.notSuspended(todo)
 	}

@@ -16,16 +16,17 @@ type todo struct {
 	base           vm.Spec   // what the change begins with
 	change         vm.Change // what turns the one into the other
 	convert        bool      // to a template, by a request of its own
+	loose          map[string]bool
 }
 
 // compare works out what is to be sent, from what the server has now.
-func compare(vmid int, config pve.PendingConfig, prior, planned vm.Spec) (todo, error) {
+func compare(vmid int, config pve.PendingConfig, prior, planned vm.Spec, loose map[string]bool) (todo, error) {
 	server := vm.Decode(config.Merged())
-	if err := checkVolumes(vmid, config, server, prior, planned); err != nil {
+	if err := checkVolumes(vmid, config, server, prior, planned, loose); err != nil {
 		return todo{}, err
 	}
 	base, target := addToServer(server, prior, planned)
-	t := todo{prior: prior, planned: planned, base: base, change: vm.Diff(vm.WithRest(base, server), target)}
+	t := todo{prior: prior, planned: planned, loose: loose, base: base, change: vm.Diff(vm.WithRest(base, server), target)}
 	if len(t.change.Problems) > 0 {
 		return todo{}, job.Problems("change", vmid, t.change)
 	}
@@ -41,7 +42,7 @@ func recompare(ctx context.Context, v *view, t todo, changed func(slot string) b
 		return t, err
 	}
 	planned := withoutOldNames(t.prior, t.planned)
-	next, err := compare(v.vmid, config, withMoved(t.prior, vm.Decode(config.Merged()), changed), planned)
+	next, err := compare(v.vmid, config, withMoved(t.prior, vm.Decode(config.Merged()), changed), planned, t.loose)
 	if err != nil {
 		return t, err
 	}

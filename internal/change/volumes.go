@@ -12,8 +12,9 @@ import (
 )
 
 // checkVolumes refuses volumes that are not this VM's to attach: PVE itself attaches any volume of any guest without a word
-// (qemu-server API2/Qemu.pm create_disks). A slot that somebody else has filled since is not emptied for one either.
-func checkVolumes(vmid int, config pve.PendingConfig, server, prior, planned vm.Spec) error {
+// (qemu-server API2/Qemu.pm create_disks). A slot that somebody else has filled since is not emptied for one either. loose are the
+// volumes that are not in the VM's configuration and were shown to be its to attach all the same.
+func checkVolumes(vmid int, config pve.PendingConfig, server, prior, planned vm.Spec, loose map[string]bool) error {
 	var held guest.Holdings
 	for _, slot := range slices.Sorted(maps.Keys(planned.Disks)) {
 		volume := planned.Disks[slot].Volume
@@ -25,7 +26,7 @@ func checkVolumes(vmid int, config pve.PendingConfig, server, prior, planned vm.
 			held = guest.HoldingsOf(config)
 		}
 		refuse := func(why string) error {
-			return &guest.FieldError{Path: "disks." + slot + ".volume",
+			return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume",
 				Summary: fmt.Sprintf("%s of VM %d cannot get volume %s", slot, vmid, volume), Detail: why}
 		}
 		if owner, ok := vm.VolumeOwner(volume); !ok || owner != vmid {
@@ -34,7 +35,7 @@ func checkVolumes(vmid int, config pve.PendingConfig, server, prior, planned vm.
 		if other := held.Slots[slot]; other != "" && !known {
 			return refuse("The slot is not empty: " + other + " is in it, which this configuration has not put there")
 		}
-		if _, unused := held.Unused[volume]; !unused && held.SlotOf(volume) == "" {
+		if _, unused := held.Unused[volume]; !unused && held.SlotOf(volume) == "" && !loose[volume] {
 			return refuse("The VM has no such volume; detached it has " + listed(slices.Sorted(maps.Keys(held.Unused))))
 		}
 	}

@@ -58,7 +58,7 @@ func creatorOf(t *testing.T, sim *pvesim.Sim, who func(*pve.Config, pvesim.Crede
 	}
 	jobs := job.New(api, here)
 	guests := guest.New(jobs)
-	return New(jobs, guests, remove.New(jobs, guests, nil))
+	return New(jobs, guests, remove.New(jobs, guests, nil), nil)
 }
 
 func (b bench) change(f func(*state.World)) {

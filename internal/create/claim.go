@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,31 +80,38 @@ func (i *idChooser) configured(ctx context.Context) (guest.Fences, error) {
 		}
 	}
 	all, err := i.fence(ctx, vmid)
-	if err != nil || len(all.Orphans()) == 0 {
+	if err == nil {
+		err = i.adoptable(ctx, all)
+	}
+	if err != nil || len(i.leftovers(all)) == 0 {
 		return all, err
 	}
-	orphans := strings.Join(all.Orphans(), ", ")
+	orphans := strings.Join(i.leftovers(all), ", ")
 	if i.request.OnOrphans != DestroyOrphans {
 		return nil, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", vmid),
 			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. "+
 				"They may hold somebody's data, so they were not touched. "+
-				"Remove them (pvesm free VOLUME), choose another vmid, or set on_orphaned_volumes = \"destroy\"", all.Nodes(), orphans)}
+				"Remove them (pvesm free VOLUME), choose another vmid, set on_orphaned_volumes = \"destroy\", or take them over as disks "+
+				"with imported_disk", all.Nodes(), orphans)}
 	}
 	for _, f := range all {
-		if len(f.Before) == 0 {
+		volumes := i.leftovers(guest.Fences{f})
+		if len(volumes) == 0 {
 			continue
 		}
-		if err := i.s.remover.ProveLeftOver(ctx, f.Node, vmid, slices.Sorted(maps.Keys(f.Before))); err != nil {
+		if err := i.s.remover.ProveLeftOver(ctx, f.Node, vmid, volumes); err != nil {
 			return nil, &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
 				Detail: "They were not touched, and VM " + fmt.Sprint(vmid) + " was not created", Err: err}
 		}
 	}
 	for _, f := range all {
-		if len(f.Before) == 0 {
+		volumes := i.leftovers(guest.Fences{f})
+		if len(volumes) == 0 {
 			continue
 		}
-		seen := guest.OwnFence(f.Node, vmid, slices.Sorted(maps.Keys(f.Before))) // and nothing that comes meanwhile
-		seen.Resources, f.Before = f.Resources, map[string]struct{}{}
+		seen := guest.OwnFence(f.Node, vmid, volumes) // and nothing that comes meanwhile
+		seen.Resources = f.Resources
+		maps.DeleteFunc(f.Before, func(volume string, _ struct{}) bool { return !i.adopts(volume) })
 		sweep := remove.Target{VMID: vmid, Nodes: []string{f.Node}, Fence: seen, Tasks: &job.Tasks{}, Stub: remove.NewStub("", nil),
 			Pool:  i.request.Pool,
 			Stamp: guest.NewStamp(guest.ClusterName(i.resources), vmid, i.s.guests.Deadline(0))}

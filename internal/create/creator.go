@@ -24,6 +24,7 @@ type Creator struct {
 	jobs    *job.Runner
 	guests  *guest.Guests
 	remover *remove.Remover
+	hasher  Hasher // nil without SSH
 
 	listing *job.Shared[pve.Resources]
 	nextID  job.Recent[int] // the lowest VMID that is free
@@ -35,9 +36,9 @@ type Creator struct {
 	lowest int               // no VMID below it is free, as far as is known
 }
 
-// New makes a Creator.
-func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover) *Creator {
-	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover,
+// New makes a Creator. hasher may be nil: no SSH.
+func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover, hasher Hasher) *Creator {
+	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover, hasher: hasher,
 		listing: job.NewShared[pve.Resources](), lastID: job.Recent[int]{Life: math.MaxInt64},
 		active: map[string]bool{}, ids: map[int]time.Time{}, lowest: firstID}
 }

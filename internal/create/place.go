@@ -37,6 +37,9 @@ func writtenTo(r Request, from *cloneSource) []string {
 	for _, d := range r.Spec.Disks {
 		ids = append(ids, d.Storage)
 	}
+	for _, a := range r.Adopts {
+		ids = append(ids, vm.VolumeStorage(a.Volume))
+	}
 	if d := r.Spec.EFIDisk; d != nil {
 		ids = append(ids, d.Storage)
 	}

@@ -40,6 +40,7 @@ type Request struct {
 	Start     bool
 	OnFailure OnFailure
 	OnOrphans OnOrphans
+	Adopts    []Adopted // with the configured VMID; they are neither leftovers nor touched
 	Wait      *guest.Wait
 	// UndoTimeout bounds the rollback, which goes on after a cancel. Zero: ten minutes.
 	UndoTimeout time.Duration

@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -126,17 +127,20 @@ func HalfDestroyed(ref Ref, node string, err error) error {
 }
 
 // Holdings tells, for a plan that names volumes, which ones a VM in state has. The sizes of those that are detached are looked
-// up on their storages as far as this identity may (Datastore.Audit); sized are the volumes whose size matters.
-func (s *Guests) Holdings(ctx context.Context, ref Ref, sized []string) (Holdings, error) {
+// up on their storages as far as this identity may (Datastore.Audit), and so are volumes that the VM does not have. sized are the
+// volumes whose size matters, named those that the plan names.
+func (s *Guests) Holdings(ctx context.Context, ref Ref, sized, named []string) (Holdings, error) {
 	at, _, err := s.Find(ctx, ref, nil)
 	if err != nil {
 		return Holdings{}, err
 	}
 	held := HoldingsOf(at.Config)
 	seen := map[string]bool{}
-	for _, volume := range sized {
+	for _, volume := range slices.Concat(sized, named) {
 		storage := vm.VolumeStorage(volume)
-		if _, unused := held.Unused[volume]; !unused || seen[storage] {
+		_, unused := held.Unused[volume]
+		known := held.SlotOf(volume) != "" || unused && !slices.Contains(sized, volume)
+		if known || seen[storage] || vm.IsDevice(volume) {
 			continue
 		}
 		seen[storage] = true
@@ -147,6 +151,8 @@ func (s *Guests) Holdings(ctx context.Context, ref Ref, sized []string) (Holding
 		for _, v := range content {
 			if _, unused := held.Unused[v.ID]; unused {
 				held.Unused[v.ID] = v.Size
+			} else if v.VMID == ref.VMID && slices.Contains(named, v.ID) && held.SlotOf(v.ID) == "" {
+				held.Loose[v.ID] = v.Size
 			}
 		}
 	}

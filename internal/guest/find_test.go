@@ -158,12 +158,15 @@ func TestHoldings(t *testing.T) {
 	w.change(func(all *state.World) { w.volume(all, "local-zfs", "vm-400-disk-3") })
 	w.sim.ResetOps()
 	sized := []string{"local-zfs:vm-400-disk-1", "local-zfs:vm-400-disk-0", "local-zfs:vm-400-disk-9"}
-	held, err := w.s.Holdings(t.Context(), w.ref(), sized)
+	named := append(sized, "local-zfs:vm-400-disk-2", "/dev/sdb")
+	w.change(func(all *state.World) { w.volume(all, "local-zfs", "vm-400-disk-2") })
+	held, err := w.s.Holdings(t.Context(), w.ref(), sized, named)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Holdings{Slots: map[string]string{"scsi0": "local-zfs:vm-400-disk-0", "scsi1": "local-zfs:vm-400-disk-3"},
-		Unused: map[string]int64{"local-zfs:vm-400-disk-1": 1 << 30, "local-lvm:vm-400-disk-2": 0}}
+		Unused: map[string]int64{"local-zfs:vm-400-disk-1": 1 << 30, "local-lvm:vm-400-disk-2": 0},
+		Loose:  map[string]int64{"local-zfs:vm-400-disk-2": 1 << 30}}
 	if diff := cmp.Diff(want, held); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -172,7 +175,7 @@ func TestHoldings(t *testing.T) {
 		t.Error("the slot of a volume")
 	}
 	w.change(func(all *state.World) { delete(all.Guests, theVM) })
-	if _, err := w.s.Holdings(t.Context(), w.ref(), nil); !pve.IsKind(err, pve.NotFound) {
+	if _, err := w.s.Holdings(t.Context(), w.ref(), nil, nil); !pve.IsKind(err, pve.NotFound) {
 		t.Errorf("of a VM that is gone: %v", err)
 	}
 }

@@ -31,11 +31,14 @@ type Holdings struct {
 	Slots map[string]string
 	// Unused are the detached volumes that stay with the VM, with their sizes in bytes; 0: not known.
 	Unused map[string]int64
+	// Loose are volumes that were asked about, carry the VM's id and are on their storages without being in its configuration, with
+	// their sizes.
+	Loose map[string]int64
 }
 
 // HoldingsOf are those that a configuration tells.
 func HoldingsOf(config pve.PendingConfig) Holdings {
-	held := Holdings{Slots: map[string]string{}, Unused: map[string]int64{}}
+	held := Holdings{Slots: map[string]string{}, Unused: map[string]int64{}, Loose: map[string]int64{}}
 	for _, values := range []map[string]string{config.Merged(), config.Current()} {
 		for _, slot := range vm.Slots(values) {
 			held.Slots[slot] = VolumeOf(values[slot])

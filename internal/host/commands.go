@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // volumeForm is what a volume id looks like. It is checked although everything is quoted, because a word that begins with "-"
@@ -35,6 +36,34 @@ func (s *Shell) FreeVolume(ctx context.Context, node, volid string) error {
 	}
 	return err
 }
+
+// SHA256 is the checksum of what a volume holds, in hexadecimal digits: of the file that it is, or of the whole block device (pvesm
+// path, sha256sum). It takes as long as it takes to read the volume.
+func (s *Shell) SHA256(ctx context.Context, node, volid string) (string, error) {
+	op := "compute the checksum of volume " + volid
+	if !volumeForm.MatchString(volid) {
+		return "", refusal(op, node, "this is not a volume id (storage:name)")
+	}
+	out, err := s.run(ctx, request{op: op, node: node, args: []string{"pvesm", "path", volid}, again: true})
+	if err != nil {
+		return "", err
+	}
+	path := strings.TrimSpace(out)
+	if !strings.HasPrefix(path, "/") {
+		return "", refusal(op, node, "the storage has no file and no device for it: "+path)
+	}
+	if out, err = s.run(ctx, request{op: op, node: node, args: []string{"sha256sum", "--", path}, again: true}); err != nil {
+		return "", err
+	}
+	sum, _, _ := strings.Cut(strings.TrimPrefix(out, "\\"), " ") // GNU coreutils escape the line where the name needs it
+	if !checksumForm.MatchString(sum) {
+		return "", refusal(op, node, "sha256sum answered "+strconv.Quote(out))
+	}
+	return sum, nil
+}
+
+// checksumForm is a sha256 in hexadecimal digits.
+var checksumForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // checkVMID holds PVE's bounds of a VMID (pve-common, JSONSchema.pm pve-vmid).
 func checkVMID(op, node string, vmid int) error {

@@ -12,7 +12,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/host"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
@@ -30,7 +29,7 @@ func (p *Proxmox) open(a arguments) (*tfkit.Session, error) {
 	if a.VMIDRange != nil {
 		session.Range = [2]int{int(a.VMIDRange.Min), int(a.VMIDRange.Max)}
 	}
-	var shell remove.Shell // stays nil without SSH
+	var shell provision.Shell // stays nil without SSH
 	if a.SSH != nil {
 		ssh, err := p.shell(*a.SSH, api)
 		if err != nil {

@@ -23,12 +23,23 @@ type Service struct {
 	Orphans *orphan.Finder
 }
 
+// Shell is what is done on the nodes over SSH.
+type Shell interface {
+	remove.Shell
+	create.Hasher
+}
+
 // New makes a Service. shell and clock may be nil: no SSH, the real clock.
-func New(api *pve.Client, shell remove.Shell, clock pve.Clock) *Service {
+func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 	jobs := job.New(api, clock)
 	guests := guest.New(jobs)
-	remover := remove.New(jobs, guests, shell)
-	return &Service{Runner: jobs, Guests: guests, Remover: remover, Creator: create.New(jobs, guests, remover),
+	var removing remove.Shell // nil, and no interface of nothing
+	var hasher create.Hasher
+	if shell != nil {
+		removing, hasher = shell, shell
+	}
+	remover := remove.New(jobs, guests, removing)
+	return &Service{Runner: jobs, Guests: guests, Remover: remover, Creator: create.New(jobs, guests, remover, hasher),
 		Changer: change.New(jobs, guests, remover), Checker: preflight.New(jobs, guests),
 		Orphans: orphan.New(jobs, guests)}
 }

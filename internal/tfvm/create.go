@@ -27,10 +27,6 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	resp.Diagnostics.Append(plan.refuseVolumes()...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
 	attempt := r.attempt("create", &plan, password)
 	if r.machines == nil {
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
@@ -40,9 +36,15 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	ctx, cancel := context.WithTimeout(maskPassword(ctx, password), limit)
 	defer cancel()
 
-	request := plan.createRequest(password, limit)
-	request.Range = r.Session.Range
+	first := plan
+	if len(plan.adopts()) > 0 {
+		first = plan.withoutAdopted()
+	}
+	request := first.createRequest(password, limit)
+	request.Range, request.Adopts = r.Session.Range, plan.adopts()
 	made, err := r.machines.Create(ctx, request)
+	made, diags, err = r.adoptAfter(ctx, plan, made, err)
+	resp.Diagnostics.Append(diags...)
 
 	attempt.Kept, attempt.Doubt = request.OnFailure == create.Keep && made.Guest.VMID != 0, made.Doubt
 	if made.Guest.VMID != 0 {
@@ -58,17 +60,6 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	resp.Diagnostics.Append(identify(ctx, resp.Identity, new(int64(made.Guest.VMID)))...)
 	private := privateState{Managed: v.shape.Managed(req.Config.Raw), Identity: made.Guest.Identity, Residues: made.Left, Proof: made.Proof}
 	resp.Diagnostics.Append(private.write(ctx, resp.Private)...)
-}
-
-// refuseVolumes refuses volumes that were not known in the plan: a new VM has none.
-func (m *model) refuseVolumes() diag.Diagnostics {
-	c := &validation{}
-	for _, slot := range sortedSlots(m.Disks) {
-		if volume := m.Disks[slot].Volume; volume != nil && !vm.IsDevice(*volume) {
-			c.refuse("disks."+slot+".imported_disk.volume", newHasNone, *volume)
-		}
-	}
-	return c.diags
 }
 
 // newState is the state after a create or an update that did what was planned.
@@ -90,6 +81,13 @@ func (m *model) createRequest(password *string, limit time.Duration) create.Requ
 		Firewall: m.Firewall, HA: m.HA,
 		Start: m.startsWhenMade(),
 		Lease: limit, Nodes: m.Nodes, Wait: m.WaitFor.request(),
+	}
+	for slot, d := range m.Disks { // one whose name was not known in the plan
+		if d.Imported != nil && d.Volume == nil {
+			disk := request.Spec.Disks[slot]
+			disk.Volume = value(d.Imported.Volume)
+			request.Spec.Disks[slot] = disk
+		}
 	}
 	request.Spec.CloudInit.PasswordHash = passwordHash(password, value(m.OSType))
 	if m.Clone != nil && m.OSType == nil { // the source's, which may be Windows; the change that sets it on a clone hashes for the others

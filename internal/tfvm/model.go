@@ -98,6 +98,8 @@ type diskModel struct {
 // importedDisk is a volume that is there already.
 type importedDisk struct {
 	Volume *string `tfsdk:"volume"`
+	SHA256 *string `tfsdk:"sha256"`
+	Source *string `tfsdk:"source"`
 }
 
 type cdromModel struct {

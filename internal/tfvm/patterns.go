@@ -4,6 +4,7 @@ import "regexp"
 
 // The forms of values, from PVE's API schema (qemu-server QemuServer.pm, PCI.pm, USB.pm, Drive.pm, Memory.pm).
 var (
+	checksum       = regexp.MustCompile(`^[0-9A-Fa-f]{64}$`)
 	startDate      = regexp.MustCompile(`^(now|\d{4}-\d{1,2}-\d{1,2}(T\d{1,2}:\d{1,2}:\d{1,2})?)$`)
 	machineUUID    = regexp.MustCompile(`^[a-fA-F0-9]{8}(-[a-fA-F0-9]{4}){3}-[a-fA-F0-9]{12}$`)
 	generationID   = regexp.MustCompile(`^([a-fA-F0-9]{8}(-[a-fA-F0-9]{4}){3}-[a-fA-F0-9]{12}|[01])$`)

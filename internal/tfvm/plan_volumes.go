@@ -119,6 +119,9 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 	}
 	occupant, there := held.Slots[slot], slotWith(held, volume)
 	size, unused := held.Unused[volume]
+	if bytes, loose := held.Loose[volume]; loose {
+		size, unused = bytes, true
+	}
 	wanted, err := vm.ParseSize(v.config.text("disks." + slot + ".size"))
 	detached := list(slices.Sorted(maps.Keys(held.Unused)))
 	switch {
@@ -156,14 +159,17 @@ func (v *volumeNames) holdings(ctx context.Context) *guest.Holdings {
 		return v.held
 	}
 	v.asked = true
-	var sized []string
+	var sized, named []string
 	slots, _ := v.config.keys("disks")
 	for _, slot := range slots {
+		if volume := v.config.text("disks." + slot + ".imported_disk.volume"); volume != "" {
+			named = append(named, volume)
+		}
 		if v.config.isSet("disks." + slot + ".size") {
 			sized = append(sized, v.config.text("disks."+slot+".imported_disk.volume"))
 		}
 	}
-	if held, err := v.r.machines.Holdings(ctx, v.prior.ref(v.private), sized); err == nil {
+	if held, err := v.r.machines.Holdings(ctx, v.prior.ref(v.private), sized, named); err == nil {
 		v.held = &held
 	}
 	return v.held

@@ -92,6 +92,7 @@ func (p *planning) create(ctx context.Context) {
 	c := &validation{configuration: p.config}
 	c.newVM()
 	p.diags.Append(c.diags...)
+	p.refuseReplacingAdopted()
 	if !p.diags.HasError() { // a request tells nothing about a plan that is wrong by itself
 		p.checkServer(ctx)
 	}

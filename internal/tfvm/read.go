@@ -53,6 +53,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		if resp.Diagnostics.Append(private.refuse(attempt, found)...); resp.Diagnostics.HasError() {
 			return
 		}
+		r.run.noteHeld(found.VMID, found.Spec.Disks)
 		resp.Diagnostics.Append(writeAgent(ctx, resp.Private, found, private)...)
 		r.withTagStyle(ctx, v, state.Tags, found.Spec.Tags).refresh(ctx, req, resp, state.withKnownAddresses(found), private,
 			state.isUnseen(private))

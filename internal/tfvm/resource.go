@@ -36,7 +36,7 @@ type machines interface {
 	Adopt(ctx context.Context, node string, vmid int) (guest.Guest, error)
 	Check(ctx context.Context, r preflight.Request) preflight.Findings
 	Place(ctx context.Context, nodes []string) string
-	Holdings(ctx context.Context, ref guest.Ref, sized []string) (guest.Holdings, error)
+	Holdings(ctx context.Context, ref guest.Ref, sized, named []string) (guest.Holdings, error)
 }
 
 // Resource is proxmox_vm.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Run is what one provider process has seen of a configuration while it refreshed and planned. Terraform shows a provider
@@ -14,10 +16,13 @@ type Run struct {
 	refreshed map[int]bool
 	planned   []plannedVM
 	failed    map[int]failedVM
+	held      map[int][]string
 }
 
 // NewRun begins one.
-func NewRun() *Run { return &Run{refreshed: map[int]bool{}, failed: map[int]failedVM{}} }
+func NewRun() *Run {
+	return &Run{refreshed: map[int]bool{}, failed: map[int]failedVM{}, held: map[int][]string{}}
+}
 
 // plannedVM is a VM that a plan is going to make.
 type plannedVM struct {
@@ -65,6 +70,28 @@ func (r *Run) allFailed() map[int]failedVM {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.failed)
+}
+
+// noteHeld notes the volumes of a VM that was refreshed.
+func (r *Run) noteHeld(vmid int, disks map[string]vm.Disk) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range disks {
+		r.held[vmid] = append(r.held[vmid], d.Volume)
+	}
+}
+
+// heldBy are the volumes that noteHeld noted.
+func (r *Run) heldBy(vmid int) []string {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held[vmid]
 }
 
 // notePlanned notes a VM that is planned. What depends on it is planned later, and will not find it on the server yet.

@@ -88,7 +88,7 @@ func (f *fake) Adopt(_ context.Context, node string, vmid int) (guest.Guest, err
 
 func (*fake) Place(context.Context, []string) string { return "" }
 
-func (*fake) Holdings(context.Context, guest.Ref, []string) (guest.Holdings, error) {
+func (*fake) Holdings(context.Context, guest.Ref, []string, []string) (guest.Holdings, error) {
 	return guest.Holdings{}, nil
 }
 

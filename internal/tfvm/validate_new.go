@@ -11,7 +11,7 @@ const cpuNeedsType = "PVE takes flags and other details only together with a CPU
 
 // newVM refuses what is wrong with a VM that is not there yet. One that exists may have what the configuration leaves out.
 func (c *validation) newVM() {
-	c.noVolumesOfNewVM()
+	c.importedDisks()
 	if !c.isNull("clone") {
 		return // the source may have it
 	}
@@ -67,19 +67,6 @@ func (c *validation) bootOrder() {
 		}
 	}
 }
-
-// noVolumesOfNewVM refuses volumes for a VM that is not there yet.
-func (c *validation) noVolumesOfNewVM() {
-	slots, _ := c.keys("disks")
-	for _, slot := range slots {
-		if at := "disks." + slot + ".imported_disk.volume"; c.isSet(at) && !vm.IsDevice(c.text(at)) {
-			c.refuse(at, newHasNone, c.text(at))
-		}
-	}
-}
-
-const newHasNone = "A VM that is to be made has no volumes, so it cannot have %s. Leave imported_disk out: " +
-	"storage and size, or import_from to copy a volume, say what is made."
 
 // agentOfNewVM refuses to wait for a VM without what is needed for it.
 func (c *validation) agentOfNewVM() {

@@ -29,7 +29,8 @@ func tools() map[string]tool {
 		"qm disk import": (*Shell).qmImport, "qm stop": (*Shell).qmStop, "qm start": (*Shell).qmStart,
 		"qm set":     (*Shell).qmSet,
 		"pvesm list": (*Shell).pvesmList, "pvesm free": (*Shell).pvesmFree, "pvesm path": (*Shell).pvesmPath,
-		"zfs list": (*Shell).zfsList, "zfs destroy": (*Shell).zfsDestroy,
+		"sha256sum": (*Shell).sha256sum,
+		"zfs list":  (*Shell).zfsList, "zfs destroy": (*Shell).zfsDestroy,
 	}
 }
 
@@ -43,7 +44,7 @@ func Words(args []string) (words string, vmid int, rest []string, known bool) {
 		return "", 0, nil, false
 	}
 	program := path.Base(args[0])
-	for n := min(3, len(args)); n > 1; n-- {
+	for n := min(3, len(args)); n > 0; n-- {
 		words = strings.Join(append([]string{program}, args[1:n]...), " ")
 		if tools()[words] == nil {
 			continue

@@ -1,0 +1,83 @@
+package create
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Adopted is a volume with the configured VMID that is to become a disk of the new VM. The create leaves it alone, as it leaves alone
+// all that was there before: a roll-back removes the VM by its id, and PVE destroys every volume that carries the id and that the
+// configuration names (qemu-server QemuServer.pm destroy_vm), detached ones too. So whoever has the VM made attaches it afterwards.
+type Adopted struct {
+	Slot, Volume string
+	SHA256       string // what its content must have; "" for any
+}
+
+// Hasher computes checksums on the nodes.
+type Hasher interface {
+	// SHA256 is the checksum of what a volume holds, in hexadecimal digits.
+	SHA256(ctx context.Context, node, volume string) (string, error)
+}
+
+// adoptable makes sure, before anything is made, that the volumes to adopt are there, that nobody has them, and that they hold what
+// they should.
+func (i *idChooser) adoptable(ctx context.Context, fences guest.Fences) error {
+	for _, a := range i.request.Adopts {
+		f := fences[0]
+		if _, there := f.Before[a.Volume]; !there {
+			return i.notThere(f, a)
+		}
+		if err := i.s.remover.ProveLeftOver(ctx, f.Node, i.request.VMID, []string{a.Volume}); err != nil {
+			return a.refuse("volume", "cannot be adopted", "It was not touched, and no VM was created", err)
+		}
+		if a.SHA256 == "" {
+			continue
+		}
+		if i.s.hasher == nil {
+			return a.refuse("sha256", "cannot be verified", "A checksum is computed on the node. Give the provider ssh, or leave sha256 out", nil)
+		}
+		sum, err := i.s.hasher.SHA256(ctx, f.Node, a.Volume)
+		if err != nil {
+			return a.refuse("sha256", "cannot be verified", "No VM was created", err)
+		}
+		if !strings.EqualFold(sum, a.SHA256) {
+			return a.refuse("sha256", "does not hold what it should",
+				fmt.Sprintf("Its sha256 on node %s is %s. It was not touched, and no VM was created", f.Node, sum), nil)
+		}
+	}
+	return nil
+}
+
+// notThere refuses a volume that a storage does not list.
+func (i *idChooser) notThere(f *guest.Fence, a Adopted) error {
+	storage := vm.VolumeStorage(a.Volume)
+	if err := f.Blind[storage]; err != nil {
+		return a.refuse("volume", "cannot be looked at", fmt.Sprintf("The volumes of storage %s cannot be listed on node %s. "+
+			"No VM was created", storage, f.Node), err)
+	}
+	has := "none"
+	if orphans := (guest.Fences{f}).Orphans(); len(orphans) > 0 {
+		has = strings.Join(orphans, ", ")
+	}
+	return a.refuse("volume", "is not there", fmt.Sprintf("Of the volumes with the id %d node %s has: %s. No VM was created",
+		i.request.VMID, f.Node, has), nil)
+}
+
+func (a Adopted) refuse(key, what, detail string, err error) error {
+	return &guest.FieldError{Path: "disks." + a.Slot + ".imported_disk." + key, Summary: a.Volume + " " + what, Detail: detail, Err: err}
+}
+
+// leftovers are the volumes under the configured id that nothing says what to do with.
+func (i *idChooser) leftovers(fences guest.Fences) []string {
+	return slices.DeleteFunc(fences.Orphans(), i.adopts)
+}
+
+// adopts reports whether a volume is to be adopted.
+func (i *idChooser) adopts(volume string) bool {
+	return slices.ContainsFunc(i.request.Adopts, func(a Adopted) bool { return a.Volume == volume })
+}
