@@ -192,7 +192,7 @@ func (s *Guests) nodeToAdoptFrom(ctx context.Context, resources pve.Resources, n
 	listed, ok := resources.Guest(vmid)
 	switch {
 	case ok && listed.Type != "qemu":
-		return "", fmt.Errorf("%d is a container (%s, node %s), not a virtual machine", vmid, listed.Name, listed.Node)
+		return "", fmt.Errorf("%d is a container (%s, node %s), not a virtual machine: proxmox_vm takes over none", vmid, listed.Name, listed.Node)
 	case ok && named != "" && named != listed.Node:
 		return "", fmt.Errorf("VM %d is on node %s, not on %s: import %s/%d", vmid, listed.Node, named, listed.Node, vmid)
 	case named != "":
@@ -230,9 +230,13 @@ func (s *Guests) nothing(ctx context.Context, resources pve.Resources, node stri
 	if node != "" {
 		text = fmt.Sprintf("there is no VM %d on node %s: it has no configuration there", vmid, node)
 	}
-	var left []string
+	var left, unseen []string
 	for _, n := range resources.Nodes() {
-		if n.Status != "online" || node != "" && n.Node != node {
+		if node != "" && n.Node != node {
+			continue
+		}
+		if n.Status != "online" {
+			unseen = append(unseen, n.Node)
 			continue
 		}
 		storages, err := s.ImageStorages(ctx, resources, n.Node)
@@ -246,7 +250,12 @@ func (s *Guests) nothing(ctx context.Context, resources pve.Resources, node stri
 		}
 	}
 	if len(left) > 0 {
-		text += ". Volumes with this id are left over: " + strings.Join(left, ", ")
+		text += fmt.Sprintf(". Volumes with this id are left over: %s. An import takes over whole VMs only. A VM that is made with vmid = %d "+
+			"takes one over as a disk with imported_disk, or has them destroyed with on_orphaned_volumes = \"destroy\"",
+			strings.Join(left, ", "), vmid)
+	}
+	if len(unseen) > 0 {
+		text += fmt.Sprintf(". What is on %s cannot be told now: not online", strings.Join(unseen, ", "))
 	}
 	return errors.New(text)
 }

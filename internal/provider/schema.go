@@ -80,7 +80,7 @@ func limitArguments() map[string]schema.Attribute {
 func sshArguments() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"username": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "User on the nodes. Default: `root`. Another user needs a `NOPASSWD` sudo rule for `qm`, `pvesm` and `zfs`. " +
+			MarkdownDescription: "User on the nodes. Default: `root`. Another user needs a `NOPASSWD` sudo rule for `qm`, `pvesm`, `zfs` and `sha256sum`. " +
 				"Variable: `PROXMOX_VE_SSH_USERNAME`."},
 		"private_key": schema.StringAttribute{Optional: true, Sensitive: true,
 			MarkdownDescription: "Private key without passphrase, PEM or OpenSSH form. Variable: `PROXMOX_VE_SSH_PRIVATE_KEY`."},
