@@ -112,8 +112,9 @@ func (u *update) movesBetweenSlots(t todo, current map[string]string) (map[strin
 }
 
 func (u *update) cannotAttach(slot, why string) error {
-	return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: fmt.Sprintf("The volume cannot come into %s of VM %d", slot, u.vmid),
-		Detail: "Nothing was changed: " + why}
+	return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume",
+		Summary: fmt.Sprintf("The volume cannot come into %s of VM %d", slot, u.vmid),
+		Detail:  "Nothing was changed: " + why}
 }
 
 // unplug empties slots of a running guest by hotplug. It returns what was in them.

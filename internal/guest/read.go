@@ -192,7 +192,8 @@ func (s *Guests) nodeToAdoptFrom(ctx context.Context, resources pve.Resources, n
 	listed, ok := resources.Guest(vmid)
 	switch {
 	case ok && listed.Type != "qemu":
-		return "", fmt.Errorf("%d is a container (%s, node %s), not a virtual machine: proxmox_vm takes over none", vmid, listed.Name, listed.Node)
+		return "", fmt.Errorf("%d is a container (%s, node %s), not a virtual machine: proxmox_vm takes over none", vmid,
+			listed.Name, listed.Node)
 	case ok && named != "" && named != listed.Node:
 		return "", fmt.Errorf("VM %d is on node %s, not on %s: import %s/%d", vmid, listed.Node, named, listed.Node, vmid)
 	case named != "":

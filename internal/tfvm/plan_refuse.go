@@ -196,8 +196,8 @@ func (p *planning) refuseSlotChanges() {
 				continue
 			}
 			if why := p.whyNotUnplugged(old, slot); why != "" {
-				p.refuse(path.Root("disks").AtMapKey(slot).AtName("imported_disk"), fmt.Sprintf("The VM runs, and %s does not change its slot then: %s. "+
-					"Stop the VM for it, with power_state = \"stopped\".", volume, why))
+				p.refuse(path.Root("disks").AtMapKey(slot).AtName("imported_disk"), fmt.Sprintf("The VM runs, and %s does not change its slot "+
+					"then: %s. Stop the VM for it, with power_state = \"stopped\".", volume, why))
 			}
 		}
 	}

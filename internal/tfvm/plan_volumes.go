@@ -66,7 +66,8 @@ func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
 	contradiction, other := v.contradiction(slot, volume), v.otherSlotOf(volume, slot)
 	switch {
 	case other != "" && v.keeps(other, volume):
-		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which keeps it. Take %s out of disks, or name another volume for it.", volume, other, other)
+		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which keeps it. Take %s out of disks, or name another volume for it.",
+			volume, other, other)
 	case other == "" && exists && contradiction != "": // it is where the disk was
 	case contradiction != "":
 		v.refuseVolume(slot, contradiction, "%s is not there. Attach the volume as it is first, "+
@@ -127,7 +128,8 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 	switch {
 	case !exists && occupant == volume: // it is there already
 	case !exists && occupant != "":
-		v.refuseVolume(slot, "imported_disk.volume", "The slot is not empty: %s is in it, which the state does not know. Choose another slot.", occupant)
+		v.refuseVolume(slot, "imported_disk.volume", "The slot is not empty: %s is in it, which the state does not know. Choose another slot.",
+			occupant)
 	case unused && err == nil && size > wanted:
 		v.refuseVolume(slot, "size", "%s has %s and cannot be shrunk.", volume, vm.FormatSize(size))
 	case unused, other != "":

@@ -59,7 +59,8 @@ func (p *planning) warnRemovedVolume(at path.Path, slot string, volume, size *st
 			fmt.Sprintf("The slot leaves the configuration, and removed_disks = \"destroy\": volume %s is destroyed in the apply, for good.", what))
 	default:
 		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s stays with the VM as an unused disk, and is destroyed with the VM. "+
-			"To use it again name it in a slot: imported_disk = { volume = %q }. removed_disks = \"destroy\" destroys such volumes instead.", what, name))
+			"To use it again name it in a slot: imported_disk = { volume = %q }. removed_disks = \"destroy\" destroys such volumes "+
+			"instead.", what, name))
 	}
 }
 
@@ -78,7 +79,8 @@ func (p *planning) warnNewEmptyDisks() {
 			volume := *p.prior.Disks[old].Volume
 			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s will be a new, empty disk", slot, p.prior.thing()),
 				fmt.Sprintf("%s leaves the configuration, with %s on the same storage and of the same size. "+
-					"To move that disk with its data from %s to %s instead, name its volume: disks.%s.imported_disk = { volume = %q }.", old, volume, old, slot, slot, volume))
+					"To move that disk with its data from %s to %s instead, name its volume: disks.%s.imported_disk = { volume = %q }.",
+					old, volume, old, slot, slot, volume))
 			break
 		}
 	}

@@ -53,14 +53,15 @@ func throttleAttributes() map[string]schema.Attribute {
 // importedDiskAttribute is the volume that a disk is, where it is there already.
 func importedDiskAttribute() schema.SingleNestedAttribute {
 	return schema.SingleNestedAttribute{Optional: true,
-		MarkdownDescription: "A volume that is there already, instead of a new one: left by a VM that is gone, imported by a migration, detached, " +
-			"or in another slot. It is put into the slot as it is, with its data, and needs no `storage` and no `size`; `size` grows it.",
+		MarkdownDescription: "A volume that is there already, instead of a new one: left by a VM that is gone, imported by a migration, " +
+			"detached, or in another slot. It is put into the slot as it is, with its data, and needs no `storage` and no `size`; `size` grows it.",
 		Attributes: map[string]schema.Attribute{
 			"volume": schema.StringAttribute{Required: true,
 				Validators: []validator.String{stringvalidator.Any(tfkit.VolumeID(), tfkit.HostPath())},
-				MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-7`. Only one that carries the VM's own id, so a new VM needs that `vmid`, " +
-					"and that no other guest uses: a volume without a VM, one that the VM has detached, or that of another slot " +
-					"which gives it up in the same plan; so disks change or swap their slots. PVE destroys it with the VM, but a create that fails leaves it. " +
+				MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-7`. Only one that carries the VM's own id, so a new VM needs " +
+					"that `vmid`, and that no other guest uses: a volume without a VM, one that the VM has detached, or that of another slot " +
+					"which gives it up in the same plan; so disks change or swap their slots. PVE destroys it with the VM, but a create " +
+					"that fails leaves it. " +
 					"Once the disk has moved to another storage or format, or was migrated, the id that is configured says where it was and is ignored. " +
 					"A path of the node, `/dev/disk/by-id/…`, passes a device through, for a new VM too; such a path is " +
 					"**only for `root@pam` with a password**."},
