@@ -248,7 +248,7 @@ func TestGeneratedForToken(t *testing.T) {
 			t.Errorf("the provider writes %d lines with defaults:\n%s", lines, a.generated)
 		}
 		if err := a.remake(t.Context()); err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
 		w.Change(func(world *state.World) { world.Guests[8000].Config["scsi3"] = device + ",size=100G" })
 		a = adoption{w: w, as: acctest.TokenNoSSH, vmid: 8000, byProvider: byProvider}

@@ -2,6 +2,7 @@ package acctest_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -357,7 +358,10 @@ func TestDisksThatOthersChange(t *testing.T) {
 	}{
 		"the volume that is wanted is gone": {`disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`,
 			`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { imported_disk = { volume = "local-zfs:vm-400-disk-7" } } }`,
-			func(_ *state.World, g *state.Guest) { delete(g.Config, "unused0") },
+			func(world *state.World, g *state.Guest) {
+				delete(g.Config, "unused0")
+				maps.DeleteFunc(world.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.Name == "vm-400-disk-7" })
+			},
 			[]string{"The VM has no"}, map[string]string{"scsi0": "scsi0"}},
 		"the slot that is wanted is taken": {`disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`,
 			`disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { imported_disk = { volume = "local-zfs:vm-400-disk-7" } } }`,

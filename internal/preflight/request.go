@@ -23,6 +23,7 @@ type Request struct {
 	Formats  []Format // of new disks
 	CPUs     int64    // with which the VM is started
 	Orphans  bool     // volumes that carry VMID are to be destroyed
+	Adopts   []string // those of them that are to be disks of the VM
 	Nodes    []string // instead of Node, of a create: the first of them that is online
 	Moving   *Moving  // a VM that is to be migrated to Node
 }

@@ -49,7 +49,7 @@ func (c *planCheck) orphans(ctx context.Context, s *Checker, r Request) {
 		storage, there := c.resources.Storage(c.node, id)
 		if there && slices.ContainsFunc(s.volumesOf(ctx, storage, r.VMID), func(volume string) bool {
 			owner, ok := vm.VolumeOwner(volume)
-			return ok && owner == r.VMID
+			return ok && owner == r.VMID && !slices.Contains(r.Adopts, volume)
 		}) {
 			suspect = append(suspect, id)
 		}
@@ -61,10 +61,12 @@ func (c *planCheck) orphans(ctx context.Context, s *Checker, r Request) {
 	if err != nil {
 		return
 	}
-	if left := (guest.Fences{fence}).Orphans(); len(left) > 0 {
+	left := slices.DeleteFunc((guest.Fences{fence}).Orphans(), func(volume string) bool { return slices.Contains(r.Adopts, volume) })
+	if len(left) > 0 {
 		c.found = append(c.found, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", r.VMID),
 			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may hold somebody's data. "+
-				"Choose another vmid, remove them, or set on_orphaned_volumes = \"destroy\"", c.node, strings.Join(left, ", "))})
+				"Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them over as disks "+
+				"with imported_disk", c.node, strings.Join(left, ", "))})
 	}
 }
 

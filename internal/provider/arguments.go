@@ -24,6 +24,12 @@ type arguments struct {
 	VMIDRange      *rangeOfVMIDs `tfsdk:"vmid_range"`
 	RequestTimeout *string       `tfsdk:"request_timeout"`
 	MaxRequests    *int64        `tfsdk:"max_requests"`
+
+	DefaultTags    []string `tfsdk:"default_tags"`
+	DefaultNode    *string  `tfsdk:"default_node"`
+	DefaultStorage *string  `tfsdk:"default_storage"`
+	DefaultBridge  *string  `tfsdk:"default_bridge"`
+	DefaultPool    *string  `tfsdk:"default_pool"`
 }
 
 type rangeOfVMIDs struct {
@@ -130,6 +136,11 @@ func settle(a arguments) (arguments, error) {
 	a.RequestTimeout = e.text(a.RequestTimeout, "REQUEST_TIMEOUT")
 	a.MaxRequests = e.number(a.MaxRequests, "MAX_REQUESTS")
 	a.VMIDRange = e.vmidRange(a.VMIDRange)
+	if tags := e.text(nil, "DEFAULT_TAGS"); a.DefaultTags == nil && tags != nil {
+		a.DefaultTags = strings.FieldsFunc(*tags, func(r rune) bool { return r == ',' || r == ';' || r == ' ' })
+	}
+	a.DefaultNode, a.DefaultStorage = e.text(a.DefaultNode, "DEFAULT_NODE"), e.text(a.DefaultStorage, "DEFAULT_STORAGE")
+	a.DefaultBridge, a.DefaultPool = e.text(a.DefaultBridge, "DEFAULT_BRIDGE"), e.text(a.DefaultPool, "DEFAULT_POOL")
 	a.SSH = e.ssh(a.SSH)
 	switch {
 	case e.err != nil:

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
@@ -20,6 +21,7 @@ func providerSchema() schema.Schema {
 	attributes := map[string]schema.Attribute{}
 	maps.Copy(attributes, serverArguments())
 	maps.Copy(attributes, limitArguments())
+	maps.Copy(attributes, defaultArguments())
 	attributes["ssh"] = schema.SingleNestedAttribute{
 		Optional: true,
 		MarkdownDescription: "SSH to the nodes, optional. A rollback needs it for what PVE's API gives to nobody but `root@pam` with a " +
@@ -55,6 +57,26 @@ func serverArguments() map[string]schema.Attribute {
 			MarkdownDescription: "Do not verify the server's certificate. Default: `false`. Variable: `PROXMOX_VE_INSECURE`."},
 		"min_tls": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("1.2", "1.3")},
 			MarkdownDescription: "Lowest version of TLS: `1.2` (default) or `1.3`. Variable: `PROXMOX_VE_MIN_TLS`."},
+	}
+}
+
+// defaultArguments are what VMs are made with where their configuration says nothing.
+func defaultArguments() map[string]schema.Attribute {
+	const rule = " It stands in the plan as if it were written, and counts for what is made, new VMs and new devices, never for what is there: " +
+		"an imported VM and one that exists keep what they have. "
+	return map[string]schema.Attribute{
+		"default_tags": schema.SetAttribute{Optional: true, ElementType: types.StringType,
+			MarkdownDescription: "Tags of VMs without `tags`." + rule + "Variable: `PROXMOX_VE_DEFAULT_TAGS`, separated by commas."},
+		"default_node": schema.StringAttribute{Optional: true,
+			MarkdownDescription: "Node of VMs without `node` and `nodes`." + rule + "Variable: `PROXMOX_VE_DEFAULT_NODE`."},
+		"default_storage": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.StorageID()},
+			MarkdownDescription: "Storage of disks, EFI disk, TPM state and cloud-init drive without `storage`; not of what a clone takes from its " +
+				"source." + rule + "Variable: `PROXMOX_VE_DEFAULT_STORAGE`."},
+		"default_bridge": schema.StringAttribute{Optional: true,
+			MarkdownDescription: "Bridge of network devices without `bridge`; not of those that a clone takes from its source." + rule +
+				"Variable: `PROXMOX_VE_DEFAULT_BRIDGE`."},
+		"default_pool": schema.StringAttribute{Optional: true,
+			MarkdownDescription: "Pool of VMs without `pool`." + rule + "Variable: `PROXMOX_VE_DEFAULT_POOL`."},
 	}
 }
 

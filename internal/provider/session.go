@@ -25,7 +25,8 @@ func (p *Proxmox) open(a arguments) (*tfkit.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	session := &tfkit.Session{API: api}
+	session := &tfkit.Session{API: api, Defaults: tfkit.Defaults{Tags: a.DefaultTags, Node: text(a.DefaultNode),
+		Storage: text(a.DefaultStorage), Bridge: text(a.DefaultBridge), Pool: text(a.DefaultPool)}}
 	if a.VMIDRange != nil {
 		session.Range = [2]int{int(a.VMIDRange.Min), int(a.VMIDRange.Max)}
 	}

@@ -23,6 +23,19 @@ type Session struct {
 	Shell io.Closer
 	// Range bounds automatic VMIDs, inclusive; zero leaves the choice to PVE's own range.
 	Range [2]int
+	// Defaults are what VMs are made with where their configuration says nothing.
+	Defaults Defaults
+}
+
+// Defaults are values for what is made; empty is none.
+type Defaults struct {
+	Tags                        []string
+	Node, Storage, Bridge, Pool string
+}
+
+// IsZero reports whether there are none.
+func (d Defaults) IsZero() bool {
+	return len(d.Tags) == 0 && d.Node == "" && d.Storage == "" && d.Bridge == "" && d.Pool == ""
 }
 
 // Known reports whether the server can be asked.

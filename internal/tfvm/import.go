@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
@@ -35,7 +36,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	}
 	adopted := fromGuest(guest)
 	adopted.PowerState = nil // a wish that nobody has expressed yet
-	if r.Session.Known() && !r.Session.API.Identity().IsRootTicket() {
+	if !r.mayBeRoot() {
 		adopted.VMGenID = nil // a configuration that is made of the state could not be applied with it
 	}
 	raw, diags := r.values().raw(ctx, adopted)
@@ -44,8 +45,23 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	if diags.HasError() {
 		return
 	}
-	resp.State.Raw = r.values().shape.Defaults(raw) // a configuration that names one is no change
+	resp.State.Raw = r.withDefaults(raw, adopted)
 	resp.Diagnostics.Append(privateState{Managed: tfplan.Managed{}, Identity: guest.Identity}.write(ctx, resp.Private)...)
+}
+
+// mayBeRoot reports whether the provider may set what is root's, as far as that is known.
+func (r *Resource) mayBeRoot() bool {
+	return !r.Session.Known() || r.Session.API.Identity().IsRootTicket()
+}
+
+// withDefaults is the state of an import with PVE's defaults, so that a configuration that names one is no change. Those that only root
+// may name are left out for others.
+func (r *Resource) withDefaults(raw tftypes.Value, adopted model) tftypes.Value {
+	state := r.values().shape.Defaults(raw)
+	if adopted.Memory.KeepHugepages == nil && !r.mayBeRoot() {
+		state = tfplan.Edit(state, nil, map[string]bool{"memory.keephugepages": true})
+	}
+	return state
 }
 
 // parseID takes an import id apart.

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -105,6 +106,11 @@ func (p *planning) refuseDisksWithoutStorage() {
 		}
 		if p.config.at(at+".storage").IsNull() && p.config.at(at+".imported_disk").IsNull() {
 			p.refuse(path.Root("disks").AtMapKey(slot).AtName("storage"), "A new disk needs a storage.")
+		}
+	}
+	for _, group := range []string{"efi_disk", "tpm_state"} {
+		if storage := tfplan.At(p.value, group, "storage"); p.plan.Clone == nil && p.config.isSet(group) && storage.IsKnown() && storage.IsNull() {
+			p.refuse(path.Root(group).AtName("storage"), fill("%s needs a storage.", []string{group}))
 		}
 	}
 }

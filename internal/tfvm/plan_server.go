@@ -76,6 +76,7 @@ func (p *planning) request() preflight.Request {
 		prior = model{Pool: prior.Pool, CDROMs: prior.CDROMs, Options: vm.Options{VMStateStorage: prior.VMStateStorage}}
 	}
 	if creating {
+		q.Adopts = volumesOf(plan.adopts())
 		q.VMID, q.Name, q.Clone = int(value(plan.VMID)), value(plan.Name), plan.Clone.request()
 		if p.private.Replaces == q.VMID || p.r.run.wasRefreshed(q.VMID) {
 			q.VMID = 0 // ours: it is replaced

@@ -58,6 +58,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		}
 		p.diags.Append(p.prior.unread(r.attempt(verb, &p.prior, nil), p.private)...)
 	}
+	p.config.raw = p.withDefaults(p.config.raw)
 	switch {
 	case p.diags.HasError():
 	case req.Plan.Raw.IsNull():

@@ -21,7 +21,7 @@ func (r *Resource) ValidateConfig(_ context.Context, req resource.ValidateConfig
 	c.nodes()
 	c.cloneSource()
 	c.disks()
-	c.efiDiskAndTPM()
+	c.efiDisk()
 	c.cloudInit()
 	c.slotsUsedOnce()
 	c.memory()
@@ -117,9 +117,6 @@ func (c *validation) disks() {
 	for _, slot := range slots {
 		at := "disks." + slot
 		if c.isNull("clone") {
-			if c.isNull(at+".storage") && c.isNull(at+".imported_disk") {
-				c.refuse(at+".storage", "The disk %s needs a storage.", slot)
-			}
 			if c.isNull(at+".size") && c.isNull(at+".import_from") && c.isNull(at+".imported_disk") {
 				c.refuse(at+".size", "The disk %s needs a size, or import_from to take it from an image.", slot)
 			}
@@ -148,12 +145,8 @@ func (c *validation) namedVolumes(slots []string) {
 	}
 }
 
-func (c *validation) efiDiskAndTPM() {
-	for _, group := range []string{"efi_disk", "tpm_state"} {
-		if c.isSet(group) && c.isNull(group+".storage") && c.isNull("clone") {
-			c.refuse(group+".storage", "%s needs a storage.", group)
-		}
-	}
+// efiDisk warns of one without its firmware.
+func (c *validation) efiDisk() {
 	bios := c.at("bios")
 	if c.isSet("efi_disk") && bios.IsKnown() && c.isNull("clone") && c.text("bios") != "ovmf" {
 		c.diags.AddAttributeWarning(path.Root("efi_disk"), "The EFI disk is not used",
@@ -163,9 +156,6 @@ func (c *validation) efiDiskAndTPM() {
 
 // cloudInit ties addresses to network devices, and gateways to addresses.
 func (c *validation) cloudInit() {
-	if c.isSet("cloud_init") && c.isNull("cloud_init.storage") && c.isNull("clone") {
-		c.refuse("cloud_init.storage", "cloud_init needs a storage for its drive.")
-	}
 	nics, known := c.keys("networks")
 	known = known && c.isSet("networks")
 	slots, _ := c.keys("cloud_init.addresses")

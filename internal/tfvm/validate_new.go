@@ -15,6 +15,7 @@ func (c *validation) newVM() {
 	if !c.isNull("clone") {
 		return // the source may have it
 	}
+	c.storages()
 	c.bootOrder()
 	c.optionsThatNeedOthers()
 	c.agentOfNewVM()
@@ -37,6 +38,21 @@ func (c *validation) optionsThatNeedOthers() {
 	}
 	if (c.isSet("agent.type") || c.isSet("agent.fstrim_cloned_disks") || c.isSet("agent.freeze_fs_on_backup")) && c.isNull("agent.enabled") {
 		c.refuse("agent.enabled", "PVE takes the agent's options only together with enabled: set it too.")
+	}
+}
+
+// storages refuses disks that nothing says the storage of: neither the configuration nor the provider's default.
+func (c *validation) storages() {
+	slots, _ := c.keys("disks")
+	for _, slot := range slots {
+		if at := "disks." + slot; c.isNull(at+".storage") && c.isNull(at+".imported_disk") {
+			c.refuse(at+".storage", "The disk %s needs a storage.", slot)
+		}
+	}
+	for _, group := range []string{"efi_disk", "tpm_state", "cloud_init"} {
+		if c.isSet(group) && c.isNull(group+".storage") {
+			c.refuse(group+".storage", "%s needs a storage.", group)
+		}
 	}
 }
 

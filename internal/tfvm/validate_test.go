@@ -132,6 +132,10 @@ func TestValidateConfig(t *testing.T) {
 			var resp resource.ValidateConfigResponse
 			(&Resource{}).ValidateConfig(context.Background(), resource.ValidateConfigRequest{Config: tfsdk.Config{Raw: raw, Schema: v.schema}},
 				&resp)
+			if c := (&validation{configuration: configuration{raw}}); c.isNull("clone") { // the plan does, which knows the provider's defaults
+				c.storages()
+				resp.Diagnostics.Append(c.diags...)
+			}
 			expect(t, resp.Diagnostics, tt.want)
 		})
 	}
