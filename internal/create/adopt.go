@@ -10,20 +10,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// Adopted is a volume with the configured VMID that is to become a disk of the new VM. The create leaves it alone, as it leaves alone
-// all that was there before: a roll-back removes the VM by its id, and PVE destroys every volume that carries the id and that the
-// configuration names (qemu-server QemuServer.pm destroy_vm), detached ones too. So whoever has the VM made attaches it afterwards.
-type Adopted struct {
-	Slot, Volume string
-	SHA256       string // what its content must have; "" for any
-}
-
-// Hasher computes checksums on the nodes.
-type Hasher interface {
-	// SHA256 is the checksum of what a volume holds, in hexadecimal digits.
-	SHA256(ctx context.Context, node, volume string) (string, error)
-}
-
 // adoptable makes sure, before anything is made, that the volumes to adopt are there, that nobody has them, and that they hold what
 // they should.
 func (i *idChooser) adoptable(ctx context.Context, fences guest.Fences) error {
@@ -66,10 +52,6 @@ func (i *idChooser) notThere(f *guest.Fence, a Adopted) error {
 	}
 	return a.refuse("volume", "is not there", fmt.Sprintf("Of the volumes with the id %d node %s has: %s. No VM was created",
 		i.request.VMID, f.Node, has), nil)
-}
-
-func (a Adopted) refuse(key, what, detail string, err error) error {
-	return &guest.FieldError{Path: "disks." + a.Slot + ".imported_disk." + key, Summary: a.Volume + " " + what, Detail: detail, Err: err}
 }
 
 // leftovers are the volumes under the configured id that nothing says what to do with.

@@ -36,6 +36,12 @@ type Creator struct {
 	lowest int               // no VMID below it is free, as far as is known
 }
 
+// Hasher computes checksums on the nodes.
+type Hasher interface {
+	// SHA256 is the checksum of what a volume holds, in hexadecimal digits.
+	SHA256(ctx context.Context, node, volume string) (string, error)
+}
+
 // New makes a Creator. hasher may be nil: no SSH.
 func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover, hasher Hasher) *Creator {
 	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover, hasher: hasher,

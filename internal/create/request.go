@@ -49,6 +49,18 @@ type Request struct {
 	Lease time.Duration
 }
 
+// Adopted is a volume with the configured VMID that is to become a disk of the new VM. The create leaves it alone, as it leaves alone
+// all that was there before: a roll-back removes the VM by its id, and PVE destroys every volume that carries the id and that the
+// configuration names (qemu-server QemuServer.pm destroy_vm), detached ones too. So whoever has the VM made attaches it afterwards.
+type Adopted struct {
+	Slot, Volume string
+	SHA256       string // what its content must have; "" for any
+}
+
+func (a Adopted) refuse(key, what, detail string, err error) error {
+	return &guest.FieldError{Path: "disks." + a.Slot + ".imported_disk." + key, Summary: a.Volume + " " + what, Detail: detail, Err: err}
+}
+
 // Created is the outcome of a create. With an error, a zero Guest.VMID says that nothing is left: state stays empty.
 // Otherwise the guest and the residues belong in state, tainted.
 type Created struct {

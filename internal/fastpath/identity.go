@@ -68,14 +68,3 @@ func (i *identities) none() *tfprotov6.ResourceIdentityData {
 	packed, _ := i.pack(none, none, false)
 	return packed
 }
-
-// identified is a begun resource that has an identity.
-type identified struct {
-	begun
-	of resource.ResourceWithIdentity
-}
-
-// IdentitySchema is the shape of the identity.
-func (i identified) IdentitySchema(ctx context.Context, req resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
-	i.of.IdentitySchema(ctx, req, resp)
-}

@@ -157,3 +157,14 @@ func (b begun) Delete(ctx context.Context, req resource.DeleteRequest, resp *res
 	}
 	b.full.Delete(ctx, req, resp)
 }
+
+// identified is a begun resource that has an identity.
+type identified struct {
+	begun
+	of resource.ResourceWithIdentity
+}
+
+// IdentitySchema is the shape of the identity.
+func (i identified) IdentitySchema(ctx context.Context, req resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	i.of.IdentitySchema(ctx, req, resp)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -158,7 +159,7 @@ func TestHoldings(t *testing.T) {
 	w.change(func(all *state.World) { w.volume(all, "local-zfs", "vm-400-disk-3") })
 	w.sim.ResetOps()
 	sized := []string{"local-zfs:vm-400-disk-1", "local-zfs:vm-400-disk-0", "local-zfs:vm-400-disk-9"}
-	named := append(sized, "local-zfs:vm-400-disk-2", "/dev/sdb")
+	named := slices.Concat(sized, []string{"local-zfs:vm-400-disk-2", "/dev/sdb"})
 	w.change(func(all *state.World) { w.volume(all, "local-zfs", "vm-400-disk-2") })
 	held, err := w.s.Holdings(t.Context(), w.ref(), sized, named)
 	if err != nil {

@@ -62,16 +62,16 @@ func serverArguments() map[string]schema.Attribute {
 
 // defaultArguments are what VMs are made with where their configuration says nothing.
 func defaultArguments() map[string]schema.Attribute {
-	const rule = " It stands in the plan as if it were written, and counts for what is made, new VMs and new devices, never for what is there: " +
-		"an imported VM and one that exists keep what they have. "
+	const rule = " It stands in the plan as if it were written, and counts for what is made, new VMs and new devices, never for what is " +
+		"there: an imported VM and one that exists keep what they have. "
 	return map[string]schema.Attribute{
 		"default_tags": schema.SetAttribute{Optional: true, ElementType: types.StringType,
 			MarkdownDescription: "Tags of VMs without `tags`." + rule + "Variable: `PROXMOX_VE_DEFAULT_TAGS`, separated by commas."},
 		"default_node": schema.StringAttribute{Optional: true,
 			MarkdownDescription: "Node of VMs without `node` and `nodes`." + rule + "Variable: `PROXMOX_VE_DEFAULT_NODE`."},
 		"default_storage": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.StorageID()},
-			MarkdownDescription: "Storage of disks, EFI disk, TPM state and cloud-init drive without `storage`; not of what a clone takes from its " +
-				"source." + rule + "Variable: `PROXMOX_VE_DEFAULT_STORAGE`."},
+			MarkdownDescription: "Storage of disks, EFI disk, TPM state and cloud-init drive without `storage`; not of what a clone takes from " +
+				"its source." + rule + "Variable: `PROXMOX_VE_DEFAULT_STORAGE`."},
 		"default_bridge": schema.StringAttribute{Optional: true,
 			MarkdownDescription: "Bridge of network devices without `bridge`; not of those that a clone takes from its source." + rule +
 				"Variable: `PROXMOX_VE_DEFAULT_BRIDGE`."},
@@ -102,8 +102,8 @@ func limitArguments() map[string]schema.Attribute {
 func sshArguments() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"username": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "User on the nodes. Default: `root`. Another user needs a `NOPASSWD` sudo rule for `qm`, `pvesm`, `zfs` and `sha256sum`. " +
-				"Variable: `PROXMOX_VE_SSH_USERNAME`."},
+			MarkdownDescription: "User on the nodes. Default: `root`. Another user needs a `NOPASSWD` sudo rule for `qm`, `pvesm`, `zfs` and " +
+				"`sha256sum`. Variable: `PROXMOX_VE_SSH_USERNAME`."},
 		"private_key": schema.StringAttribute{Optional: true, Sensitive: true,
 			MarkdownDescription: "Private key without passphrase, PEM or OpenSSH form. Variable: `PROXMOX_VE_SSH_PRIVATE_KEY`."},
 		"private_key_file": schema.StringAttribute{Optional: true,

@@ -109,7 +109,8 @@ func (p *planning) refuseDisksWithoutStorage() {
 		}
 	}
 	for _, group := range []string{"efi_disk", "tpm_state"} {
-		if storage := tfplan.At(p.value, group, "storage"); p.plan.Clone == nil && p.config.isSet(group) && storage.IsKnown() && storage.IsNull() {
+		storage := tfplan.At(p.value, group, "storage")
+		if p.plan.Clone == nil && p.config.isSet(group) && storage.IsKnown() && storage.IsNull() {
 			p.refuse(path.Root(group).AtName("storage"), fill("%s needs a storage.", []string{group}))
 		}
 	}
