@@ -72,9 +72,14 @@ func (a *adoption) take(ctx context.Context) error {
 	return nil
 }
 
-// remake destroys the VM and makes it again of its generated configuration, which is to say the same of it.
+// remake destroys the VM and makes it again of its generated configuration, which is to say the same of it: the same is generated of the
+// VM that is made. Where the provider leaves out what says nothing, the server has the same options of it too, else also defaults.
 func (a *adoption) remake(ctx context.Context) error {
 	was := a.described()
+	said, err := a.s.Generate(ctx, driftAddress, true)
+	if err != nil {
+		return err
+	}
 	a.w.Change(func(world *state.World) { delete(world.Guests[a.vmid].Config, "protection") })
 	if err := a.s.Destroy(ctx); err != nil {
 		return fmt.Errorf("destroy: %w\n%s", err, a.generated)
@@ -82,7 +87,10 @@ func (a *adoption) remake(ctx context.Context) error {
 	if err := a.s.Run(ctx); err != nil {
 		return fmt.Errorf("make it again: %w\n%s", err, a.generated)
 	}
-	if is := a.described(); !maps.Equal(is, was) {
+	if again, err := a.s.Generate(ctx, driftAddress, true); err != nil || again != said {
+		return fmt.Errorf("made again the VM is (%v)\n%s\nand was\n%s", err, again, said)
+	}
+	if is := a.described(); a.byProvider && !maps.Equal(is, was) {
 		return fmt.Errorf("made again the VM is\n%v\nand was\n%v\n%s", is, was, a.generated)
 	}
 	if pl, err := a.s.Plan(ctx); err != nil || !pl.Empty() {

@@ -316,9 +316,11 @@ func fixed(pattern string) bool {
 }
 
 // unreachable are the attributes that the newest version does not have for a VM: CPU models are reported by custom types
-// only, and PVE 9 has rules in the place of HA groups. And disks.*.imported_disk.volume is no wish of its own: it names what the VM has.
+// only, and PVE 9 has rules in the place of HA groups. And disks.*.imported_disk is no wish of its own: it names what the VM has,
+// its checksum and source.
 func unreachable() []string {
-	return []string{"cpu.reported_model", "ha.group", "disks.*.imported_disk.volume"}
+	return []string{"cpu.reported_model", "ha.group", "disks.*.imported_disk.volume", "disks.*.imported_disk.sha256",
+		"disks.*.imported_disk.source"}
 }
 
 // String is the configuration for people.

@@ -47,6 +47,8 @@ func noChange() map[string]string {
 		"cpu.reported_model":           "for CPU models of the datacenter's own only, which the simulated cluster has none of",
 		"intel_tdx.type":               "PVE has one type only",
 		"disks.*.imported_disk.volume": "names a volume that the VM has already: TestNoDrift and the tests of disks that change slots",
+		"disks.*.imported_disk.sha256": "is looked at before a new VM is made: TestAdoptMigratedDisk",
+		"disks.*.imported_disk.source": "is for people: TestAdoptMigratedDisk",
 	}
 }
 
