@@ -2,6 +2,7 @@ package tfvm
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // ImportState adopts a VM by "node/vmid", "vmid" or its identity. Nothing is in state before its configuration was read on the
@@ -39,6 +41,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	if !r.mayBeRoot() {
 		adopted.VMGenID = nil // a configuration that is made of the state could not be applied with it
 	}
+	adopted.dropAddressesOfNothing()
 	raw, diags := r.values().raw(ctx, adopted)
 	diags.Append(identify(ctx, resp.Identity, adopted.VMID)...)
 	resp.Diagnostics.Append(diags...)
@@ -49,6 +52,22 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	resp.Diagnostics.Append(privateState{Managed: tfplan.Managed{}, Identity: guest.Identity}.write(ctx, resp.Private)...)
 }
 
+// dropAddressesOfNothing leaves out what cloud-init would give network devices that the VM does not have: no configuration can say it.
+func (m *model) dropAddressesOfNothing() {
+	if m.CloudInit == nil {
+		return
+	}
+	all := map[string]vm.Address{}
+	for slot, address := range m.CloudInit.Addresses {
+		if _, exists := m.Networks[slot]; exists {
+			all[slot] = address
+		}
+	}
+	if m.CloudInit.Addresses = all; len(all) == 0 {
+		m.CloudInit.Addresses = nil
+	}
+}
+
 // mayBeRoot reports whether the provider may set what is root's, as far as that is known.
 func (r *Resource) mayBeRoot() bool {
 	return !r.Session.Known() || r.Session.API.Identity().IsRootTicket()
@@ -57,11 +76,24 @@ func (r *Resource) mayBeRoot() bool {
 // withDefaults is the state of an import with PVE's defaults, so that a configuration that names one is no change. Those that only root
 // may name are left out for others.
 func (r *Resource) withDefaults(raw tftypes.Value, adopted model) tftypes.Value {
-	state := r.values().shape.Defaults(raw)
+	state := r.values().withDefaults(raw)
 	if adopted.Memory.KeepHugepages == nil && !r.mayBeRoot() {
 		state = tfplan.Edit(state, nil, map[string]bool{"memory.keephugepages": true})
 	}
 	return state
+}
+
+// withDefaults is a state with PVE's defaults, but for options of disks that their buses do not have: no configuration can say those.
+func (v values) withDefaults(state tftypes.Value) tftypes.Value {
+	buses := vm.DiskOptionBuses()
+	return eachDisk(v.shape.Defaults(state), func(slot string, disk map[string]tftypes.Value) {
+		bus, _ := splitSlot(slot)
+		for option, known := range buses {
+			if !slices.Contains(known, bus) {
+				disk[option] = tftypes.NewValue(disk[option].Type(), nil)
+			}
+		}
+	})
 }
 
 // parseID takes an import id apart.

@@ -187,7 +187,7 @@ func only[D any](devices map[string]D, slots []string) map[string]D {
 // adopt is the state of a VM that another provider had, with all that the server says, and of what no server says what that provider did.
 func (v values) adopt(prior, server tftypes.Value) tftypes.Value {
 	power := tfplan.At(prior, "power_state")
-	state := v.shape.Defaults(v.shape.Fill(prior, server)) // a configuration that names one is no change
+	state := v.withDefaults(v.shape.Fill(prior, server)) // a configuration that names one is no change
 	return tfplan.Replace(state, "power_state", power)
 }
 
