@@ -3,6 +3,7 @@ package acctest_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -188,7 +189,7 @@ func TestAdoptNeverLosesTheVolume(t *testing.T) {
 	}
 	tried, failed := 0, 0
 	for n, op := range clean.Sim.Ops() {
-		if op.Method == "GET" {
+		if op.Method == http.MethodGet {
 			continue
 		}
 		for _, phase := range []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask} {

@@ -41,7 +41,6 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	if !r.mayBeRoot() {
 		adopted.VMGenID = nil // a configuration that is made of the state could not be applied with it
 	}
-	adopted.dropAddressesOfNothing()
 	raw, diags := r.values().raw(ctx, adopted)
 	diags.Append(identify(ctx, resp.Identity, adopted.VMID)...)
 	resp.Diagnostics.Append(diags...)
@@ -50,22 +49,6 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	}
 	resp.State.Raw = r.withDefaults(raw, adopted)
 	resp.Diagnostics.Append(privateState{Managed: tfplan.Managed{}, Identity: guest.Identity}.write(ctx, resp.Private)...)
-}
-
-// dropAddressesOfNothing leaves out what cloud-init would give network devices that the VM does not have: no configuration can say it.
-func (m *model) dropAddressesOfNothing() {
-	if m.CloudInit == nil {
-		return
-	}
-	all := map[string]vm.Address{}
-	for slot, address := range m.CloudInit.Addresses {
-		if _, exists := m.Networks[slot]; exists {
-			all[slot] = address
-		}
-	}
-	if m.CloudInit.Addresses = all; len(all) == 0 {
-		m.CloudInit.Addresses = nil
-	}
 }
 
 // mayBeRoot reports whether the provider may set what is root's, as far as that is known.
