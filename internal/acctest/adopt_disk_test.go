@@ -181,7 +181,8 @@ func TestAdoptNeverLosesTheVolume(t *testing.T) {
 		}
 		w.Sim.ResetOps()
 		w.Sim.SetFaults(rules)
-		return w, s, s.Apply(t.Context(), pl)
+		err = s.Apply(t.Context(), pl)
+		return w, s, err
 	}
 	clean, _, err := run()
 	if err != nil {

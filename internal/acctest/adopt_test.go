@@ -88,8 +88,12 @@ func (a *adoption) remake(ctx context.Context) error {
 	if err := a.s.Run(ctx); err != nil {
 		return fmt.Errorf("make it again: %w\n%s", err, a.generated)
 	}
-	if again, err := a.s.Generate(ctx, driftAddress, true); err != nil || again != said {
-		return fmt.Errorf("made again the VM is (%v)\n%s\nand was\n%s", err, again, said)
+	again, err := a.s.Generate(ctx, driftAddress, true)
+	if err != nil {
+		return err
+	}
+	if again != said {
+		return fmt.Errorf("made again the VM is\n%s\nand was\n%s", again, said)
 	}
 	is := a.described()
 	maps.DeleteFunc(is, func(option, _ string) bool { _, before := was[option]; return before })
