@@ -1,6 +1,7 @@
 package create
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestAStrangerTakesTheIDOfANewVM(t *testing.T) {
 		created, err := b.Create(t.Context(), r)
 		if deeds := b.sim.Deeds(); len(deeds) != 2 || !deeds[1].Done {
 			t.Fatalf("%s: the stranger did %d things: %s", name, len(deeds), deeds[0].Why)
-		} else if err == nil || created.Guest.VMID != 0 || string(deeds[1].Is) != string(b.sim.Strangers()) {
+		} else if err == nil || created.Guest.VMID != 0 || !bytes.Equal(deeds[1].Is, b.sim.Strangers()) {
 			t.Errorf("%s: %v; what is the stranger's was\n%s\nand is\n%s", name, err, deeds[1].Is, b.sim.Strangers())
 		}
 	}

@@ -67,8 +67,8 @@ func (s *Guests) OnHalfMade(ctx context.Context, node string, vmid int, lock str
 	if now, err := s.api.CurrentConfig(ctx, node, vmid); err != nil || now.Values["lock"] != lock {
 		return "It has just changed: try again"
 	}
-	return fmt.Sprintf("No task is at work on it, so the one that was has died. `qm unlock %d && qm destroy %d --purge` as root on node %s removes it",
-		vmid, vmid, node)
+	return fmt.Sprintf("No task is at work on it, so the one that was has died. "+
+		"`qm unlock %d && qm destroy %d --purge` as root on node %s removes it", vmid, vmid, node)
 }
 
 // isPlaceholder reports whether a configuration is the empty VM under which a destroy takes away a volume that outlived its VM: it has
