@@ -339,7 +339,7 @@ func (a *aftermath) decisive() stranger.Deed {
 	return last
 }
 
-// shows tells whether a read would tell of a deed: of the guest that it was about, or of the one that it made.
+// shows tells whether a request would tell of a deed: of the guest that it was about, or of the one that it made.
 func shows(op pvesim.Op, d stranger.Deed) bool {
 	if op.Status != 200 {
 		return false
@@ -350,7 +350,11 @@ func shows(op pvesim.Op, d stranger.Deed) bool {
 	case stranger.Attach, stranger.AttachContainer:
 		return op.Path == "/cluster/resources" || d.Made != 0 && op.VMID == d.Made
 	}
-	return op.VMID == d.About && (strings.HasSuffix(op.Path, "/config") || strings.HasSuffix(op.Path, "/pending"))
+	config, resize := strings.HasSuffix(op.Path, "/config"), strings.HasSuffix(op.Path, "/resize")
+	if op.Method != http.MethodGet { // a change that bore the digest of a look, and was carried out, has shown as much as another look
+		return op.VMID == d.About && op.Params["digest"] != "" && (config || resize)
+	}
+	return op.VMID == d.About && (config || strings.HasSuffix(op.Path, "/pending"))
 }
 
 // asks tells what requests are about a VM, answered or not.
