@@ -152,7 +152,8 @@ func (c *creation) undo(ctx context.Context) error {
 	var undos []remove.Target
 	for _, f := range c.fences {
 		undos = append(undos, remove.Target{VMID: c.vmid, Nodes: c.nodes(), Fence: f, Tasks: &c.tasks, Stub: c.stub, Stamp: c.stamp,
-			Lost: c.lost, Owns: c.owns, Managed: c.managed, Pool: c.r.Pool, Made: c.made})
+			Lost: c.lost, Owns: c.owns, Managed: c.managed, Pool: c.r.Pool, Made: c.made,
+			Unmarked: c.done && c.identity.IsZero() && c.uuid == ""})
 	}
 	if c.r.OnFailure == Keep {
 		c.s.remover.NoteStub(ctx, undos[0])

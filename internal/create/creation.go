@@ -26,6 +26,7 @@ type creation struct {
 	sent     bool           // the first request may have had an effect
 	lost     *job.Lost      // it, when its answer was lost and its task was not found
 	taken    bool           // the id was somebody else's
+	done     bool           // the first request was carried out, to its end
 	held     bool           // the first request failed for somebody's lock
 	identity guest.Identity // the VM's, once it was seen
 	uuid     string         // that this create made for its VM, known before the first request; "" where it did not

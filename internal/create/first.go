@@ -103,6 +103,7 @@ func (c *creation) sendFirst(ctx context.Context, j job.Request) error {
 		err = &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", c.vmid),
 			Detail: "Another VM or container has this id; it was not touched. Choose another vmid, or leave it out to get a free one", Err: err}
 	}
+	c.done = err == nil
 	c.warn(fmt.Sprintf("Creation of VM %d ended with warnings", c.vmid), result)
 	return err
 }

@@ -67,6 +67,9 @@ func wanted(r Request, from *cloneSource, vmid int) []remove.Wanted {
 	var all []remove.Wanted
 	for _, d := range r.Spec.Disks {
 		w := remove.Wanted{Storage: d.Storage}
+		if d.Format != nil {
+			w.Format = *d.Format
+		}
 		if d.Size != nil && d.ImportFrom == nil {
 			w.Size = *d.Size
 		}

@@ -158,3 +158,18 @@ func TestTheNodeIsAwayForAWhile(t *testing.T) {
 		}
 	}
 }
+
+// TestSomebodyDescribesAClone: the description of a clone was its only mark. It is not said that the clone is somebody else's.
+func TestSomebodyDescribesAClone(t *testing.T) {
+	b := newBench(t, ticket)
+	b.sim.SetStrangers([]stranger.Order{{Act: stranger.Describe, VMID: 100,
+		Before: fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/tasks/{upid}/status"}}})
+	created, err := b.Create(t.Context(), ofTemplate())
+	said := ""
+	for _, w := range created.Warnings {
+		said += w.Detail
+	}
+	if err == nil || !created.Doubt || !strings.Contains(said, "changed or replaced") || strings.Contains(said, "somebody else's") {
+		t.Errorf("%v; doubt %v, warnings %s", err, created.Doubt, said)
+	}
+}

@@ -151,7 +151,12 @@ func (r *removal) leaveToStranger(ctx context.Context, node string, config map[s
 	if err := r.forgetUsed(ctx, config); err != nil {
 		return false, err
 	}
-	r.notes = append(r.notes, Note{Text: fmt.Sprintf("VM %d on node %s is somebody else's now; it was not touched", r.VMID, node)})
+	note := Note{Text: fmt.Sprintf("VM %d on node %s is somebody else's now; it was not touched", r.VMID, node)}
+	if r.Unmarked {
+		note = Note{Doubt: true, Text: fmt.Sprintf("VM %d on node %s is not marked as this create's any more: somebody has changed "+
+			"or replaced it, and which of both cannot be told. It was left alone", r.VMID, node)}
+	}
+	r.notes = append(r.notes, note)
 	if len(r.left) > 0 && r.blocked == nil {
 		r.blocked = fmt.Errorf("VM %d is somebody else's now", r.VMID)
 	}

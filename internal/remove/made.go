@@ -32,6 +32,7 @@ type Wanted struct {
 	Name    string // "" = PVE chooses
 	Base    string // the volume that it is a linked clone of
 	Size    int64  // 0 = not known
+	Format  string // "" = the storage's
 }
 
 // NewMade is what is known of a create's volumes at first: those that it is known to have made, and all that it asks for.
@@ -127,9 +128,13 @@ func nameOf(volume string) string {
 	return parts[last]
 }
 
-// addUnderWay adds the volume that a killed task was just making.
+// addUnderWay adds the volume that a killed task was just making, once: later what it had made may be gone, and another's in its place.
 func (m *Made) addUnderWay(found []pve.Volume) {
+	if !m.died {
+		return
+	}
 	open := slices.Clone(m.wanted)
+	m.wanted = nil
 	fit := func(v pve.Volume) int { return slices.IndexFunc(open, func(w Wanted) bool { return w.fits(v) }) }
 	for _, v := range found {
 		if n := fit(v); n >= 0 && m.known[v.ID] {
@@ -137,7 +142,7 @@ func (m *Made) addUnderWay(found []pve.Volume) {
 		}
 	}
 	rest := slices.DeleteFunc(m.rest(found), func(v pve.Volume) bool { return fit(v) < 0 })
-	if m.died && len(rest) == 1 {
+	if len(rest) == 1 {
 		m.known[rest[0].ID] = true
 	}
 }
@@ -147,7 +152,8 @@ const extent = 4 << 20
 
 func (w Wanted) fits(v pve.Volume) bool {
 	name, _, _ := strings.Cut(v.ID[strings.LastIndexAny(v.ID, ":/")+1:], ".")
-	return vm.VolumeStorage(v.ID) == w.Storage && (w.Name == "" || w.Name == name) && (w.Base == "" || strings.HasPrefix(v.ID, w.Base+"/")) &&
+	return vm.VolumeStorage(v.ID) == w.Storage && (w.Format == "" || v.Format == "" || w.Format == v.Format) &&
+		(w.Name == "" || w.Name == name) && (w.Base == "" || strings.HasPrefix(v.ID, w.Base+"/")) &&
 		(w.Size == 0 || v.Size == 0 || v.Size >= w.Size && v.Size < w.Size+extent)
 }
 

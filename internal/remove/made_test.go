@@ -62,6 +62,7 @@ func TestUnderWay(t *testing.T) {
 		"as asked for":       {[]Wanted{disk}, nil, pve.Volume{ID: "zfs:vm-100-disk-0", Size: 4 * gib}, true},
 		"rounded up":         {[]Wanted{disk}, nil, pve.Volume{ID: "zfs:vm-100-disk-0", Size: 4*gib + 1<<20}, true},
 		"of another size":    {[]Wanted{disk}, nil, pve.Volume{ID: "zfs:vm-100-disk-0", Size: gib}, false},
+		"in another format":  {[]Wanted{{Storage: "dir", Format: "qcow2"}}, nil, pve.Volume{ID: "dir:100/vm-100-disk-0.raw", Format: "raw"}, false},
 		"elsewhere":          {[]Wanted{disk}, nil, pve.Volume{ID: "lvm:vm-100-disk-0", Size: 4 * gib}, false},
 		"made already":       {[]Wanted{disk}, []pve.Volume{{ID: "zfs:vm-100-disk-0", Size: 4 * gib}}, pve.Volume{ID: "zfs:vm-100-disk-1", Size: 4 * gib}, false},
 		"one of two":         {[]Wanted{disk, disk}, []pve.Volume{{ID: "zfs:vm-100-disk-0", Size: 4 * gib}}, pve.Volume{ID: "zfs:vm-100-disk-1", Size: 4 * gib}, true},
@@ -79,6 +80,9 @@ func TestUnderWay(t *testing.T) {
 		m.died = true
 		if m.addUnderWay(append(c.known, c.v)); m.known[c.v.ID] != c.want {
 			t.Errorf("%s: %v", name, m.known)
+		}
+		if m.addUnderWay([]pve.Volume{{ID: "zfs:vm-100-disk-9", Size: 4 * gib}}); m.known["zfs:vm-100-disk-9"] {
+			t.Errorf("%s: what it had made is gone, and another's is in its place", name)
 		}
 		twin := c.v
 		twin.ID = strings.TrimSuffix(c.v.ID, "0") + "7"

@@ -32,6 +32,9 @@ type Target struct {
 	Managed bool
 	// Stub is what killed tasks of ours have left.
 	Stub *Stub
+	// Unmarked says that our VM was made, and that nothing but the stamp would show that it is ours: whoever changes the description makes
+	// it look like somebody else's.
+	Unmarked bool
 	// Made tells the volumes of a create from others that are new; nil: whatever the fence calls ours is.
 	Made *Made
 }
