@@ -42,7 +42,9 @@ func claims() []claim {
 		{says: `\n +\d+\. (?:VM|guest) (\d+)([^\n]*)`, holds: func(a *aftermath, words []string) string {
 			return a.mustBe(words[1], "there", func(_ *state.World, g *state.Guest) bool { return g != nil || uncertain(words[2]) })
 		}},
-		{says: `Its (?:rules|options) are as they were before`, now: true, holds: func(a *aftermath, _ []string) string { return a.sameFirewall() }},
+		{says: `Its (rules|options) are as they were before`, now: true, holds: func(a *aftermath, words []string) string {
+			return a.sameFirewall(words[1])
+		}},
 		{says: `(UPID:\S+?:)[\w ,()]* still runs`, now: true, holds: func(a *aftermath, words []string) (why string) {
 			a.b.w.Change(func(w *state.World) {
 				why = unless(w.Tasks[words[1]] != nil && w.Tasks[words[1]].Running, "the task does not run")
@@ -192,8 +194,8 @@ func (a *aftermath) volume(volid string) (there bool) {
 	return there
 }
 
-// sameFirewall: the file of the VM at hand is as it was before.
-func (a *aftermath) sameFirewall() (why string) {
+// sameFirewall: the rules, or the options, of the VM at hand are as they were before.
+func (a *aftermath) sameFirewall(part string) (why string) {
 	if a.left().his || a.left().guest == nil {
 		return ""
 	}
@@ -205,7 +207,11 @@ func (a *aftermath) sameFirewall() (why string) {
 	}
 	a.b.w.Change(func(w *state.World) {
 		is := w.Firewall[a.vmid()]
-		why = unless(is != nil && maps.Equal(is.Options, was.Options) && slices.EqualFunc(is.Rules, was.Rules, maps.Equal), "it is %+v", is)
+		if is == nil {
+			is = &state.FirewallFile{}
+		}
+		same := part == "rules" && slices.EqualFunc(is.Rules, was.Rules, maps.Equal) || part == "options" && maps.Equal(is.Options, was.Options)
+		why = unless(same, "it is %+v", is)
 	})
 	return why
 }

@@ -350,11 +350,10 @@ func shows(op pvesim.Op, d stranger.Deed) bool {
 	case stranger.Attach, stranger.AttachContainer:
 		return op.Path == "/cluster/resources" || d.Made != 0 && op.VMID == d.Made
 	}
-	config, resize := strings.HasSuffix(op.Path, "/config"), strings.HasSuffix(op.Path, "/resize")
 	if op.Method != http.MethodGet { // a change that bore the digest of a look, and was carried out, has shown as much as another look
-		return op.VMID == d.About && op.Params["digest"] != "" && (config || resize)
+		return op.VMID == d.About && isBound(op)
 	}
-	return op.VMID == d.About && (config || strings.HasSuffix(op.Path, "/pending"))
+	return op.VMID == d.About && (strings.HasSuffix(op.Path, "/config") || strings.HasSuffix(op.Path, "/pending"))
 }
 
 // asks tells what requests are about a VM, answered or not.

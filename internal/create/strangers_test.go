@@ -173,3 +173,29 @@ func TestSomebodyDescribesAClone(t *testing.T) {
 		t.Errorf("%v; doubt %v, warnings %s", err, created.Doubt, said)
 	}
 }
+
+// TestAStrangerBeginsWhereWeEnded: the worker of a create is killed, and when the rollback has removed what it left a stranger makes a VM
+// under the id, which looks the same at first. It is left alone, and no command is given that would destroy it.
+func TestAStrangerBeginsWhereWeEnded(t *testing.T) {
+	done := 0
+	for _, path := range []string{"/cluster/resources", "/nodes/{node}/storage/{storage}/content"} {
+		for nth := 1; nth < 12; nth++ {
+			b, r := newBench(t, ticket), onZFS()
+			r.VMID = 100
+			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu"}, Phase: fault.KillTask}})
+			b.sim.SetStrangers([]stranger.Order{{Act: stranger.MakeID, VMID: 100, Before: fault.Match{Method: http.MethodGet, Path: path, Nth: nth}}})
+			created, err := b.Create(t.Context(), r)
+			deeds := b.sim.Deeds()
+			if len(deeds) == 0 || !deeds[0].Done || deeds[0].Seq < 5 { // it is not free yet, or we have not begun
+				continue
+			}
+			done++
+			if err == nil || b.vms()[100]["lock"] != "create" || len(created.Left) > 0 && strings.Contains(created.Left[0].Command, "qm destroy") {
+				t.Errorf("%s #%d: the cluster has %v, left %+v: %v", path, nth, b.vms(), created.Left, err)
+			}
+		}
+	}
+	if done == 0 {
+		t.Error("no stranger came")
+	}
+}

@@ -138,6 +138,9 @@ func (r *removal) deleteGuest(ctx context.Context, whole claim) error {
 		return err
 	}
 	r.destroyed, r.had, r.gone = r.lastDestroy(), e.config.Values, true
+	if r.Stub != nil {
+		r.Stub.Digest = "" // a stub that looks the same is another's now
+	}
 	if r.destroyed != "" {
 		r.ended[r.destroyed] = cleanedUp
 	}

@@ -88,6 +88,7 @@ type removal struct {
 	keep             bool           // its entries in jobs and in HA stay
 	identity         guest.Identity // of a committed VM: what holds its id bears it, so that state knows it again
 	off              bool           // its guest is known to be off
+	seen             guest.Identity // of our VM, as it was seen last: whoever describes it anew leaves that, and so does a commit
 	known            string         // the digest of the configuration whose volumes and snapshots the fence knows
 	others           *usage.Survey  // the last one that was made for this removal
 	unspent          *usage.Survey  // the same, while nothing has been done since
@@ -134,8 +135,8 @@ type sighting struct {
 func (r *removal) judge(node string, config pve.GuestConfig, how ending) (sighting, error) {
 	values := config.Values
 	_, stamped := guest.ParseStamp(values["description"])
-	half := !stamped && guest.HalfMade(values)
-	mine := r.Stamp.Proves(r.VMID, values) || r.Owns != nil && r.Owns(values) || half && how == killed && r.isOurStub(config.Digest)
+	half := !stamped && guest.HalfMade(values) && !r.gone
+	mine := r.Stamp.Proves(r.VMID, values) || r.Owns != nil && (r.Owns(values) || r.seen.Proves(values)) || half && how == killed && r.isOurStub(config.Digest)
 	unsure := !mine && half && (how != cleanedUp || r.Lost != nil)
 	r.ambiguous = unsure && how == killed
 	if mine || unsure {
@@ -154,6 +155,7 @@ func (r *removal) judge(node string, config pve.GuestConfig, how ending) (sighti
 	}
 	r.looked = true
 	if mine {
+		r.seen = guest.IdentityOf(values)
 		r.Made.addNamed(ownVolumes(r.VMID, values))
 		return sighting{node, config, guest.Ours}, nil
 	}
