@@ -136,7 +136,8 @@ func (r *removal) judge(node string, config pve.GuestConfig, how ending) (sighti
 	values := config.Values
 	_, stamped := guest.ParseStamp(values["description"])
 	half := !stamped && guest.HalfMade(values) && !r.gone
-	mine := r.Stamp.Proves(r.VMID, values) || r.Owns != nil && (r.Owns(values) || r.seen.Proves(values)) || half && how == killed && r.isOurStub(config.Digest)
+	mine := r.Stamp.Proves(r.VMID, values) || r.Owns != nil && (r.Owns(values) || r.seen.Proves(values)) ||
+		half && how == killed && r.isOurStub(config.Digest)
 	unsure := !mine && half && (how != cleanedUp || r.Lost != nil)
 	r.ambiguous = unsure && how == killed
 	if mine || unsure {
