@@ -136,8 +136,7 @@ func (r *removal) judge(node string, config pve.GuestConfig, how ending) (sighti
 	values := config.Values
 	_, stamped := guest.ParseStamp(values["description"])
 	half := !stamped && guest.HalfMade(values) && !r.gone
-	mine := r.Stamp.Proves(r.VMID, values) || r.Owns != nil && (r.Owns(values) || r.seen.Proves(values)) ||
-		half && how == killed && r.isOurStub(config.Digest)
+	mine := r.Stamp.Proves(r.VMID, values) || r.isKnown(values) || half && how == killed && r.isOurStub(config.Digest)
 	unsure := !mine && half && (how != cleanedUp || r.Lost != nil)
 	r.ambiguous = unsure && how == killed
 	if mine || unsure {
@@ -161,6 +160,11 @@ func (r *removal) judge(node string, config pve.GuestConfig, how ending) (sighti
 		return sighting{node, config, guest.Ours}, nil
 	}
 	return sighting{node, config, guest.Stranger}, nil
+}
+
+// isKnown tells a VM of ours without a mark by its identity: as the target knows it, or as this removal has seen it.
+func (r *removal) isKnown(config map[string]string) bool {
+	return r.Owns != nil && (r.Owns(config) || r.seen.Proves(config))
 }
 
 // isOurStub compares a half-made configuration with what was seen right after the kill, which may be now.
