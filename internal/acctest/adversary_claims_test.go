@@ -19,6 +19,9 @@ import (
 type claim struct {
 	says  string
 	holds func(a *aftermath, words []string) string // why it is untrue, "" if it is true
+	// shownBy are the ends of the paths of the requests that would show it, nil for a claim that has to be right whoever looks: what is
+	// left is listed as it was when it was looked at last, and each thing is looked at by itself.
+	shownBy []string
 	// now: it is about the moment; ten minutes later it may be otherwise.
 	now bool
 }
@@ -36,10 +39,10 @@ func claims() []claim {
 		{says: `(?:VM|It|resource) (?:is|stays) in state\b`, holds: func(a *aftermath, _ []string) string {
 			return unless(len(a.b.s.Addresses()) > 0, "state is empty")
 		}},
-		{says: `(?:\n +\d+\. volume|Volume|left over:) ([a-z0-9-]+:[\w./-]+)([^\n]*)`, now: true, holds: func(a *aftermath, words []string) string {
+		{says: `(?:\n +\d+\. volume|Volume|left over:) ([a-z0-9-]+:[\w./-]+)([^\n]*)`, now: true, shownBy: []string{"/content"}, holds: func(a *aftermath, words []string) string {
 			return unless(a.volume(words[1]) || uncertain(words[2]), "there is no volume %s", words[1])
 		}},
-		{says: `\n +\d+\. (?:VM|guest) (\d+)([^\n]*)`, holds: func(a *aftermath, words []string) string {
+		{says: `\n +\d+\. (?:VM|guest) (\d+)([^\n]*)`, shownBy: []string{"/config", "/pending"}, holds: func(a *aftermath, words []string) string {
 			return a.mustBe(words[1], "there", func(_ *state.World, g *state.Guest) bool { return g != nil || uncertain(words[2]) })
 		}},
 		{says: `Its (rules|options) are as they were before`, now: true, holds: func(a *aftermath, words []string) string {
@@ -97,6 +100,14 @@ func unless(ok bool, why string, args ...any) string {
 	return fmt.Sprintf(why, args...)
 }
 
+// couldBeKnown tells whether a look at what the claim is about came after the last deed.
+func (c claim) couldBeKnown(a *aftermath) bool {
+	last := a.deeds[len(a.deeds)-1]
+	return c.shownBy == nil || slices.ContainsFunc(a.ops, func(op pvesim.Op) bool {
+		return op.Seq >= last.Seq && slices.ContainsFunc(c.shownBy, func(suffix string) bool { return strings.HasSuffix(op.Path, suffix) })
+	})
+}
+
 // claimsHold finds every sentence that claims something, and looks. It is not untrue when the stranger came after the last request.
 func (a *aftermath) claimsHold(when string, later bool) {
 	if a.err == nil {
@@ -109,7 +120,7 @@ func (a *aftermath) claimsHold(when string, later bool) {
 			}
 			for _, words := range regexp.MustCompile(c.says).FindAllStringSubmatch(d.Summary+"\n"+d.Detail, -1) {
 				a.claimed = append(a.claimed, c.says)
-				if why := c.holds(a, words); why != "" && !a.afterAll() {
+				if why := c.holds(a, words); why != "" && !a.afterAll() && c.couldBeKnown(a) {
 					a.add("%s, %q is untrue: %s", when, words[0], why)
 				}
 			}

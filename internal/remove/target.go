@@ -154,6 +154,9 @@ func (r *removal) judge(node string, config pve.GuestConfig, how ending) (sighti
 			"its answer or the log of its task was lost. Look at the node's task list before removing it", r.VMID, node, values["lock"])
 	}
 	r.looked = true
+	if mine && stamped && r.Stub != nil {
+		r.Stub.Digest = "" // ours bears our mark from now on
+	}
 	if mine {
 		r.seen = guest.IdentityOf(values)
 		r.Made.addNamed(ownVolumes(r.VMID, values))
