@@ -70,8 +70,17 @@ func Factory() func(*Run) resource.Resource {
 // GeneratedConfig is what is written down of an imported VM: not PVE's defaults, and not the generation id, which is root's to set and
 // which PVE gives every VM (package fastpath).
 func (r *Resource) GeneratedConfig(all tftypes.Value) tftypes.Value {
-	v := r.values()
-	return tfplan.Replace(v.shape.Said(all), "vmgenid", tftypes.NewValue(tftypes.String, nil))
+	said := tfplan.Replace(r.values().shape.Said(all), "vmgenid", tftypes.NewValue(tftypes.String, nil))
+	keep := func(group, key string) {
+		said = tfplan.Replace(said, group, tfplan.Replace(tfplan.At(said, group), key, tfplan.At(all, group, key)))
+	}
+	if c := (configuration{said}); c.isSet("agent") { // PVE takes the rest only together with these
+		keep("agent", "enabled")
+	}
+	if c := (configuration{said}); c.hasCPUDetails() {
+		keep("cpu", "type")
+	}
+	return said
 }
 
 // Metadata names the resource.

@@ -23,11 +23,7 @@ func (c *validation) newVM() {
 
 // optionsThatNeedOthers refuses options that PVE knows only together with others.
 func (c *validation) optionsThatNeedOthers() {
-	details := c.isSet("cpu.flags") && len(texts(c.at("cpu.flags"))) > 0
-	for _, key := range []string{"hidden", "hv_vendor_id", "phys_bits", "guest_phys_bits", "level", "reported_model"} {
-		details = details || c.isSet("cpu."+key)
-	}
-	if details && c.isNull("cpu.type") {
+	if c.hasCPUDetails() && c.isNull("cpu.type") {
 		c.refuse("cpu.type", cpuNeedsType)
 	}
 	for _, required := range []string{"efi_disk.type", "efi_disk.pre_enrolled_keys", "tpm_state.version"} {
@@ -54,6 +50,15 @@ func (c *validation) storages() {
 			c.refuse(group+".storage", "%s needs a storage.", group)
 		}
 	}
+}
+
+// hasCPUDetails reports whether there is something about the CPU that PVE takes only together with a model.
+func (c configuration) hasCPUDetails() bool {
+	details := c.isSet("cpu.flags") && len(texts(c.at("cpu.flags"))) > 0
+	for _, key := range []string{"hidden", "hv_vendor_id", "phys_bits", "guest_phys_bits", "level", "reported_model"} {
+		details = details || c.isSet("cpu."+key)
+	}
+	return details
 }
 
 // bootOrder refuses devices that the VM does not have.
