@@ -35,3 +35,13 @@ func (s *server) GenerateResourceConfig(ctx context.Context, req *tfprotov6.Gene
 	}
 	return resp, nil
 }
+
+// GetProviderSchema also says that the provider generates configurations, which the framework can do and does not tell.
+func (s *server) GetProviderSchema(ctx context.Context, req *tfprotov6.GetProviderSchemaRequest) (
+	*tfprotov6.GetProviderSchemaResponse, error) {
+	resp, err := s.ProviderServer.GetProviderSchema(ctx, req)
+	if err == nil && resp.ServerCapabilities != nil {
+		resp.ServerCapabilities.GenerateResourceConfig = true
+	}
+	return resp, err
+}
