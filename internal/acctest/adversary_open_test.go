@@ -14,8 +14,17 @@ type knownFault struct {
 	wrong *regexp.Regexp // every line of what is wrong
 }
 
-// openFaults are none: whatever this test has found is mended.
-func openFaults() []knownFault { return nil }
+// openFaults are what is not mended yet.
+func openFaults() []knownFault {
+	fault := func(name, scene, deed, wrong string) knownFault {
+		return knownFault{name, regexp.MustCompile(`^(?:` + scene + `)`), regexp.MustCompile(`^(?:` + deed + `)$`),
+			regexp.MustCompile(wrong)}
+	}
+	return []knownFault{
+		fault("what a killed clone has left is taken for somebody else's when its mark is overwritten during the undo",
+			`undo of a killed clone`, `describe`, `is untrue|is left`),
+	}
+}
 
 // openFault is the known fault by which a case fails; "" if it does not fail, or by something new as well.
 func openFault(scene, deed string, wrong []string) string {
