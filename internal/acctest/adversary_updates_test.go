@@ -20,7 +20,7 @@ func updateScenes() []scene {
 	list := []scene{
 		{name: "remove a disk with its volume", before: removing, after: without(removing)},
 		{name: "change the slot of a disk", before: inhabited, after: with(inhabited,
-			"scsi1 = { storage", "scsi5 = { volume = \"local-lvm:vm-101-disk-0\", storage")},
+			"scsi1 = { storage", "scsi5 = { imported_disk = { volume = \"local-lvm:vm-101-disk-0\" }, storage")},
 		{name: "new cloud-init data", before: inhabited, after: with(inhabited, `user = "ops"`, `user = "admin"`)},
 		{name: "move the cloud-init drive", before: inhabited, after: with(inhabited,
 			`{ storage = "local-zfs", user`, `{ storage = "local-lvm", user`)},

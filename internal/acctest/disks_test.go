@@ -165,12 +165,12 @@ func TestDetachAndAttachAgain(t *testing.T) {
 	l.wantSent()
 }
 
-// TestVolumesOfANewVM: a VM that is to be made has none to name.
+// TestVolumesOfANewVM: a VM that is to be made adopts volumes of its own id only, so that the id has to be configured.
 func TestVolumesOfANewVM(t *testing.T) {
 	t.Parallel()
 	w := acctest.NewWorld(t)
 	s := w.Session(t, acctest.TokenNoSSH, lifeBlock(`disks = { scsi0 = { imported_disk = { volume = "local-zfs:vm-200-disk-0" } } }`))
-	if _, err := s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "has no volumes") {
+	if _, err := s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "Set vmid = 200") {
 		t.Errorf("plan: %v", err)
 	}
 	w.MustBeClean(t)
@@ -474,11 +474,12 @@ func TestPlansThatNameVolumes(t *testing.T) {
 		}
 		return len(l.w.Sim.Ops())
 	}
-	if plain, named := reads(stopped+threeDisks), reads(body); plain != named {
-		t.Errorf("a plan makes %d requests, one that names its volumes %d", plain, named)
-	}
+	plain := reads(stopped + threeDisks)
 	l.to(body)
 	l.wantSent()
+	if named := reads(body); plain != named {
+		t.Errorf("a plan makes %d requests, one that names its volumes %d", plain, named)
+	}
 	l.to(body + "template = true\n")
 	if volume := l.volume("scsi1"); !strings.Contains(volume, "base-400-disk-") {
 		t.Errorf("the template has %s", volume)

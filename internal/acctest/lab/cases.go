@@ -262,7 +262,7 @@ func diskCases() []Case {
 			{Config: disks(down, `scsi0 = { storage = "<storage>", size = "1G" }`), Looks: []Look{config("unused0", ".+")},
 				Keep: map[string]string{"detached": accAddress + " unused_volumes.unused0"}},
 			{Config: "variable \"detached\" {\n  type = string\n}\n" + disks(down,
-				`scsi0 = { storage = "<storage>", size = "1G" }, virtio3 = { volume = var.detached }`),
+				`scsi0 = { storage = "<storage>", size = "1G" }, virtio3 = { imported_disk = { volume = var.detached } }`),
 				Looks: []Look{config("unused0", ""), config("virtio3", ".*vm-<vmid+0>-.*size=2G.*")}},
 		}},
 		{Name: "EFI disk, TPM and cloud-init drive move", Needs: []Need{SecondStorage}, Steps: []Step{
