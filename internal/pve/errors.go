@@ -246,8 +246,9 @@ func TellsNotFreed(log []string, volume string) bool {
 	})
 }
 
-// VolumesMade are the volumes that the log of a task says it has made, in its order: by id where the line has it ("local-zfs:vm-100-disk-0"),
-// else by name ("vm-100-disk-0", "100/vm-100-disk-0.qcow2"). Which storage a name is of only the other lines may tell.
+// VolumesMade are the volumes that the log of a task says it has made, in its order: by id where the line has it
+// ("local-zfs:vm-100-disk-0"), else by name ("vm-100-disk-0", "100/vm-100-disk-0.qcow2"). Which storage a name
+// is of only the other lines may tell.
 func VolumesMade(log []string) (ids, names []string) {
 	for _, line := range log {
 		for _, before := range []string{

@@ -142,27 +142,33 @@ func (r *removal) judge(node string, config pve.GuestConfig, how ending) (sighti
 	if mine || unsure {
 		r.at, r.has = node, values
 	}
-	switch lock := values["lock"]; {
-	case r.ambiguous && lock != "" && !guest.IsOwnLock(lock): // without it the VM may be as it was
-		return sighting{}, job.LockedBy(lock, fmt.Sprintf("tell whether VM %d on node %s is what our task has left", r.VMID, node))
-	case r.ambiguous:
-		return sighting{}, fmt.Errorf("VM %d on node %s is half made (lock %q), but not as it was right after our task had died: somebody may "+
-			"have removed what that left, and be making a VM of his own. It was not touched. Look at the node's task list before removing it",
-			r.VMID, node, values["lock"])
-	case unsure:
-		return sighting{}, fmt.Errorf("VM %d on node %s is half made (lock %q), and whether our request made it cannot be told: "+
-			"its answer or the log of its task was lost. Look at the node's task list before removing it", r.VMID, node, values["lock"])
+	if unsure {
+		return sighting{}, r.doubt(node, values["lock"])
 	}
 	r.looked = true
-	if mine && stamped && r.Stub != nil {
+	if !mine {
+		return sighting{node, config, guest.Stranger}, nil
+	}
+	if stamped && r.Stub != nil {
 		r.Stub.Digest = "" // ours bears our mark from now on
 	}
-	if mine {
-		r.seen = guest.IdentityOf(values)
-		r.Made.addNamed(ownVolumes(r.VMID, values))
-		return sighting{node, config, guest.Ours}, nil
+	r.seen = guest.IdentityOf(values)
+	r.Made.addNamed(ownVolumes(r.VMID, values))
+	return sighting{node, config, guest.Ours}, nil
+}
+
+// doubt is the error for a half-made VM of which it cannot be told whose it is.
+func (r *removal) doubt(node, lock string) error {
+	switch {
+	case r.ambiguous && lock != "" && !guest.IsOwnLock(lock): // without it the VM may be as it was
+		return job.LockedBy(lock, fmt.Sprintf("tell whether VM %d on node %s is what our task has left", r.VMID, node))
+	case r.ambiguous:
+		return fmt.Errorf("VM %d on node %s is half made (lock %q), but not as it was right after our task had died: somebody may "+
+			"have removed what that left, and be making a VM of his own. It was not touched. Look at the node's task list before removing it",
+			r.VMID, node, lock)
 	}
-	return sighting{node, config, guest.Stranger}, nil
+	return fmt.Errorf("VM %d on node %s is half made (lock %q), and whether our request made it cannot be told: "+
+		"its answer or the log of its task was lost. Look at the node's task list before removing it", r.VMID, node, lock)
 }
 
 // isKnown tells a VM of ours without a mark by its identity: as the target knows it, or as this removal has seen it.
