@@ -199,3 +199,39 @@ func TestAStrangerBeginsWhereWeEnded(t *testing.T) {
 		t.Error("no stranger came")
 	}
 }
+
+// TestAStrangerTakesTheIDOfAMarkedStub: once our rollback has marked what a killed task has left, a half-made VM that looks as that did
+// is another's, and no command is printed that would destroy it.
+func TestAStrangerTakesTheIDOfAMarkedStub(t *testing.T) {
+	const path = "/nodes/{node}/qemu/{vmid}/config"
+	done := 0
+	for nth := 1; nth < 8; nth++ {
+		b, r := newBench(t, ticket), onZFS()
+		r.VMID = 100
+		b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu"}, Phase: fault.KillTask}})
+		before := fault.Match{Method: http.MethodGet, Path: path, Nth: nth}
+		b.sim.SetStrangers([]stranger.Order{{Act: stranger.Delete, VMID: 100, Before: before}, {Act: stranger.MakeID, VMID: 100, Before: before}})
+		created, err := b.Create(t.Context(), r)
+		deeds, marked := b.sim.Deeds(), 0
+		for _, op := range b.sim.Ops() {
+			if op.Method == http.MethodPut && op.Path == path && marked == 0 {
+				marked = op.Seq
+			}
+		}
+		if len(deeds) < 2 || !deeds[1].Done || marked == 0 || deeds[1].Seq <= marked {
+			continue
+		}
+		done++
+		if err == nil || b.vms()[100]["lock"] != "create" {
+			t.Errorf("#%d: the cluster has %v: %v", nth, b.vms(), err)
+		}
+		for _, left := range created.Left {
+			if strings.Contains(left.Command, "qm destroy") {
+				t.Errorf("#%d: %s, while somebody is making VM 100", nth, left.Command)
+			}
+		}
+	}
+	if done == 0 {
+		t.Error("no stranger came")
+	}
+}

@@ -206,11 +206,18 @@ func (r *removal) unlock(ctx context.Context, node, lock string) error {
 	if err == nil {
 		err = r.s.takeLock(ctx, e, r.Stamp.String())
 	}
+	if pve.IsKind(err, pve.Ambiguous) {
+		return nil // the next look tells
+	}
 	var unseen *unseenTasksError
 	if errors.As(err, &unseen) {
 		r.blocked = err
 	}
-	if err == nil && !r.s.api.Identity().IsRootTicket() {
+	if err == nil && r.s.api.Identity().IsRootTicket() { // which has marked it
+		r.forgetStub()
+		return nil
+	}
+	if err == nil {
 		return r.noteUnlocked(ctx, node)
 	}
 	if errors.Is(err, errCannotUnlock) {

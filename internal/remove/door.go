@@ -61,11 +61,7 @@ func (s *Remover) takeLock(ctx context.Context, e Evidence, description string) 
 	case e.held != nil:
 		return e.held
 	case s.api.Identity().IsRootTicket():
-		err := s.api.RemoveLock(ctx, e.node, e.vmid, e.config.Digest, description)
-		if pve.IsKind(err, pve.Ambiguous) {
-			return nil // the next look tells
-		}
-		return err
+		return s.api.RemoveLock(ctx, e.node, e.vmid, e.config.Digest, description)
 	case s.shell != nil:
 		return s.unlockByShell(ctx, e)
 	}

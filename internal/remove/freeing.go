@@ -88,7 +88,11 @@ func (r *removal) change(ctx context.Context, found sighting, params pve.Params)
 		params["description"] = r.Stamp.String()
 	}
 	r.unspent, params["digest"] = nil, found.config.Digest
-	return r.s.api.UpdateConfig(ctx, found.node, r.VMID, params)
+	err := r.s.api.UpdateConfig(ctx, found.node, r.VMID, params)
+	if err == nil && params["description"] != "" {
+		r.forgetStub()
+	}
+	return err
 }
 
 // maxReclaims is how often the id is taken again to remove volumes that outlived their VM.

@@ -120,6 +120,9 @@ func (d *destruction) takeDeadLock(ctx context.Context, lock string, dead pve.Ta
 	e, err := d.proveSelf(ctx, true)
 	if err == nil {
 		err = d.s.takeLock(ctx, e, "")
+		if pve.IsKind(err, pve.Ambiguous) {
+			err = nil // the next look tells
+		}
 	}
 	if errors.Is(err, errCannotUnlock) {
 		return &job.LockedError{Err: cause, Next: next,

@@ -149,12 +149,20 @@ func (r *removal) judge(node string, config pve.GuestConfig, how ending) (sighti
 	if !mine {
 		return sighting{node, config, guest.Stranger}, nil
 	}
-	if stamped && r.Stub != nil {
-		r.Stub.Digest = "" // ours bears our mark from now on
+	if stamped {
+		r.forgetStub()
 	}
 	r.seen = guest.IdentityOf(values)
 	r.Made.addNamed(ownVolumes(r.VMID, values))
 	return sighting{node, config, guest.Ours}, nil
+}
+
+// forgetStub is for when ours bears our mark: a half-made VM without one is another's from then on, also one that looks the same.
+func (r *removal) forgetStub() {
+	r.justKilled = false
+	if r.Stub != nil {
+		r.Stub.Digest = ""
+	}
 }
 
 // doubt is the error for a half-made VM of which it cannot be told whose it is.
