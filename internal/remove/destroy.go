@@ -227,13 +227,19 @@ func (r *removal) unlock(ctx context.Context, node, lock string) error {
 	return err
 }
 
-// noteUnlocked sees what a stub of ours looks like without its lock, which bears no mark.
+// noteUnlocked sees what a stub of ours looks like without its lock, which bears no mark. One that has a lock now is another's.
 func (r *removal) noteUnlocked(ctx context.Context, node string) error {
 	config, err := r.s.api.CurrentConfig(ctx, node, r.VMID)
-	if err == nil && r.Stub != nil && guest.HalfMade(config.Values) && config.Values["lock"] == "" {
+	if err == nil || pve.IsKind(err, pve.NotFound) {
+		r.forgetStub()
+	}
+	if err != nil {
+		return err
+	}
+	if r.Stub != nil && guest.HalfMade(config.Values) && config.Values["lock"] == "" {
 		r.Stub.Digest = config.Digest
 	}
-	return err
+	return nil
 }
 
 // leaveHA removes the HA entry of a create of ours that failed: HA would start the guest again that we stop. Where it cannot
