@@ -27,7 +27,7 @@ func (c *creation) commit(ctx context.Context) error {
 		config := *c.read
 		c.read = nil
 		final := c.finalOptions()
-		known, err := c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, final, job.Bound{Digest: config.Digest})
+		known, err := c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, final, c.bound(config.Digest))
 		if pve.IsKind(err, pve.DigestMismatch) && try < tries && c.s.jobs.Pause(ctx, try-1) == nil {
 			continue
 		}
@@ -64,6 +64,18 @@ func (c *creation) readConfig(ctx context.Context) (pve.GuestConfig, error) {
 		c.identity = guest.IdentityOf(config.Values)
 	}
 	return config, err
+}
+
+// bound binds a change to the configuration that was read, and, where its answer was lost, to the one that there is then, while that is
+// ours: by the stamp, or by the identity once a commit may have taken the stamp away.
+func (c *creation) bound(digest string) job.Bound {
+	return job.Bound{Digest: digest, Again: func(ctx context.Context) (string, error) {
+		config, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
+		if err == nil && !c.stamp.Proves(c.vmid, config.Values) && !c.identity.Proves(config.Values) {
+			err = c.unmarked()
+		}
+		return config.Digest, err
+	}}
 }
 
 // finalOptions are those that only the commit may set. PVE puts them in force at once, on a guest that runs too (qemu-server

@@ -78,7 +78,7 @@ func (c *creation) configureRead(ctx context.Context) error {
 		c.identity = guest.Identity{} // the commit looks again
 	}
 	if len(c.change.DeleteFirst) > 0 && has.Protection != nil && *has.Protection { // inherited; the commit sets it again
-		if err := c.s.jobs.SetBound(ctx, c.node, c.vmid, pve.Params{"protection": "0"}, job.Bound{Digest: config.Digest}); err != nil {
+		if err := c.s.jobs.SetBound(ctx, c.node, c.vmid, pve.Params{"protection": "0"}, c.bound(config.Digest)); err != nil {
 			return err
 		}
 		c.unprotected = true
@@ -86,12 +86,12 @@ func (c *creation) configureRead(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.seen, err = c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, c.change, job.Bound{Digest: config.Digest}); err != nil {
+	if c.seen, err = c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, c.change, c.bound(config.Digest)); err != nil {
 		return err
 	}
 	if order := c.r.Spec.BootOrder; order != nil && job.AppendsToBootOrder(c.change, has.BootOrder) {
 		if config, err = c.readConfig(ctx); err == nil {
-			c.seen, err = c.s.jobs.SetBootOrder(ctx, c.node, c.vmid, order, job.Bound{Digest: config.Digest})
+			c.seen, err = c.s.jobs.SetBootOrder(ctx, c.node, c.vmid, order, c.bound(config.Digest))
 		}
 	}
 	return err

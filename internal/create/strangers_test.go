@@ -235,3 +235,26 @@ func TestAStrangerTakesTheIDOfAMarkedStub(t *testing.T) {
 		t.Error("no stranger came")
 	}
 }
+
+// TestAStrangerAfterALostAnswer: the answer to a change is lost, the VM is destroyed, and a stranger takes its id before the change is
+// sent again. His VM is not changed.
+func TestAStrangerAfterALostAnswer(t *testing.T) {
+	const path = "/nodes/{node}/qemu/{vmid}/config"
+	for name, request := range map[string]func() Request{"the commit": onZFS, "a clone's options": ofTemplate} {
+		for _, phase := range []fault.Phase{fault.Before, fault.After} {
+			b, r := newBench(t, ticket), request()
+			b.change(func(w *state.World) { delete(w.Guests[9000].Config, "protection") })
+			b.sim.MarkStrangers()
+			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: path}, Phase: phase,
+				Status: map[fault.Phase]int{fault.Before: 596}[phase]}})
+			again := fault.Match{Method: http.MethodPut, Path: path, Nth: 2}
+			b.sim.SetStrangers([]stranger.Order{{Act: stranger.Delete, VMID: 100, Before: again}, {Act: stranger.TakeID, VMID: 100, Before: again}})
+			_, err := b.Create(t.Context(), r)
+			if deeds := b.sim.Deeds(); len(deeds) != 2 || !deeds[1].Done {
+				t.Fatalf("%s, %s: the stranger did %d things", name, phase, len(deeds))
+			} else if err == nil || !bytes.Equal(deeds[1].Is, b.sim.Strangers()) {
+				t.Errorf("%s, %s: %v; what is the stranger's was\n%s\nand is\n%s", name, phase, err, deeds[1].Is, b.sim.Strangers())
+			}
+		}
+	}
+}
