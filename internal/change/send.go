@@ -62,7 +62,7 @@ func (v *view) Set(ctx context.Context, params pve.Params) error {
 		return err
 	}
 	return v.bound(ctx, read, sameButLock, func(ctx context.Context, b job.Bound) error {
-		return v.jobs.SetBound(ctx, v.node, v.vmid, params, b)
+		return v.jobs.Set(ctx, v.node, v.vmid, params, b)
 	})
 }
 

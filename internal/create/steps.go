@@ -78,7 +78,7 @@ func (c *creation) configureRead(ctx context.Context) error {
 		c.identity = guest.Identity{} // the commit looks again
 	}
 	if len(c.change.DeleteFirst) > 0 && has.Protection != nil && *has.Protection { // inherited; the commit sets it again
-		if err := c.s.jobs.SetBound(ctx, c.node, c.vmid, pve.Params{"protection": "0"}, c.bound(config.Digest)); err != nil {
+		if err := c.s.jobs.Set(ctx, c.node, c.vmid, pve.Params{"protection": "0"}, c.bound(config.Digest)); err != nil {
 			return err
 		}
 		c.unprotected = true

@@ -178,7 +178,9 @@ func TestPerformWaitsForALock(t *testing.T) {
 	}
 	before := w.Clock.Now()
 	w.sim.ResetOps()
-	if err := w.Convert(t.Context(), &Tasks{}, "pve1", 8000); err != nil {
+	convert := Request{Node: "pve1", Type: "qmtemplate", ID: 8000,
+		Send: func(ctx context.Context) (pve.UPID, error) { return w.API.ConvertToTemplate(ctx, "pve1", 8000) }}
+	if _, err := w.Perform(t.Context(), &Tasks{}, convert); err != nil {
 		t.Fatal(err)
 	}
 	if waited := w.Clock.Now().Sub(before); waited < 40*time.Second || waited > 70*time.Second {
@@ -275,7 +277,7 @@ func TestPutIsSettled(t *testing.T) {
 		w.sim.SetFaults(lost)
 		w.sim.ResetOps()
 		params, first := pve.Params{"name": "b"}, "PUT /config name=b digest="+config.Digest
-		if err := w.SetBound(t.Context(), "pve1", 8000, params, Bound{Digest: config.Digest}); err != nil {
+		if err := w.Set(t.Context(), "pve1", 8000, params, Bound{Digest: config.Digest}); err != nil {
 			t.Errorf("%s: %v", phase, err)
 		}
 		if diff := cmp.Diff([]string{first, "PUT /config name=b"}, w.writes("name", "digest")); diff != "" {
@@ -294,7 +296,7 @@ func TestPutIsSettled(t *testing.T) {
 			digest = now.Digest
 			return digest, err
 		}
-		if err := w.SetBound(t.Context(), "pve1", 8000, params, Bound{config.Digest, again}); err != nil || digest == "" {
+		if err := w.Set(t.Context(), "pve1", 8000, params, Bound{config.Digest, again}); err != nil || digest == "" {
 			t.Errorf("%s: %v", phase, err)
 		}
 		if diff := cmp.Diff([]string{first, "PUT /config name=c digest=" + digest}, w.writes("name", "digest")); diff != "" {
@@ -303,7 +305,7 @@ func TestPutIsSettled(t *testing.T) {
 		w.sim.SetFaults(lost)
 		w.sim.ResetOps()
 		his := errors.New("somebody else's")
-		err = w.SetBound(t.Context(), "pve1", 8000, params, Bound{digest, func(context.Context) (string, error) { return "", his }})
+		err = w.Set(t.Context(), "pve1", 8000, params, Bound{digest, func(context.Context) (string, error) { return "", his }})
 		if len(w.writes()) != 1 || !errors.Is(err, his) {
 			t.Errorf("%s: sent %v: %v", phase, w.writes(), err)
 		}
@@ -322,7 +324,7 @@ func TestPutIsSettledOnce(t *testing.T) {
 		}
 		return now.Digest, err
 	}
-	if err := w.SetBound(t.Context(), "pve1", 8000, pve.Params{"name": "b"}, Bound{Again: again}); err != nil || looks != 2 {
+	if err := w.Set(t.Context(), "pve1", 8000, pve.Params{"name": "b"}, Bound{Again: again}); err != nil || looks != 2 {
 		t.Errorf("%d looks: %v", looks, err)
 	}
 }

@@ -74,7 +74,7 @@ func (b Bound) next(ctx context.Context) (Bound, error) {
 // whether the configuration that it is bound to was what PVE changed, as setRead does.
 func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, change vm.Change, b Bound) (known bool, err error) {
 	if len(change.DeleteFirst) > 0 {
-		if err := s.SetBound(ctx, node, vmid, pve.Params{"delete": strings.Join(change.DeleteFirst, ",")}, b); err != nil {
+		if err := s.Set(ctx, node, vmid, pve.Params{"delete": strings.Join(change.DeleteFirst, ",")}, b); err != nil {
 			return false, err
 		}
 	}
@@ -103,17 +103,12 @@ func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, cha
 }
 
 // Set changes options that allocate nothing, as soon as nobody holds the VM.
-func (s *Runner) Set(ctx context.Context, node string, vmid int, params pve.Params) error {
-	return s.SetBound(ctx, node, vmid, params, Bound{})
-}
-
-// SetBound is Set for a configuration that was read.
-func (s *Runner) SetBound(ctx context.Context, node string, vmid int, params pve.Params, b Bound) error {
+func (s *Runner) Set(ctx context.Context, node string, vmid int, params pve.Params, b Bound) error {
 	_, err := s.setRead(ctx, node, vmid, params, b)
 	return err
 }
 
-// setRead is SetBound. It reports whether the configuration that was read was what PVE changed, which is not known without a digest,
+// setRead is Set. It reports whether the configuration that was read was what PVE changed, which is not known without a digest,
 // nor once an answer was lost.
 func (s *Runner) setRead(ctx context.Context, node string, vmid int, params pve.Params, b Bound) (known bool, err error) {
 	err = s.Contend(ctx, node, vmid, func(ctx context.Context) error {
@@ -124,15 +119,9 @@ func (s *Runner) setRead(ctx context.Context, node string, vmid int, params pve.
 	return known, err
 }
 
-// Put changes options that allocate nothing. Such a request means the same when it is sent twice, so a lost answer is
-// followed by a second try.
-func (s *Runner) Put(ctx context.Context, node string, vmid int, params pve.Params) error {
-	_, err := s.put(ctx, node, vmid, params, Bound{})
-	return err
-}
-
-// put is Put for a configuration that was read, and reports whether it had to send more than once. The first try may have changed the
-// digest, also while it is looked at what it is now.
+// put sends options that allocate nothing, and reports whether it had to send more than once. Such a request means the same when it is
+// sent twice, so a lost answer is followed by a second try. The first may have changed the digest, also while it is looked at what it is
+// now.
 func (s *Runner) put(ctx context.Context, node string, vmid int, params pve.Params, b Bound) (resent bool, err error) {
 	err = s.API.UpdateConfig(ctx, node, vmid, b.params(params))
 	if !pve.IsKind(err, pve.Ambiguous) {
@@ -168,14 +157,7 @@ func (s *Runner) GrowRead(ctx context.Context, l *Tasks, node string, vmid int, 
 	return nil
 }
 
-// Convert makes a VM a template.
-func (s *Runner) Convert(ctx context.Context, l *Tasks, node string, vmid int) error {
-	_, err := s.Perform(ctx, l, Request{Node: node, Type: "qmtemplate", ID: vmid,
-		Send: func(ctx context.Context) (pve.UPID, error) { return s.API.ConvertToTemplate(ctx, node, vmid) }})
-	return err
-}
-
 // Revert drops options that wait for a restart.
 func (s *Runner) Revert(ctx context.Context, node string, vmid int, options []string, b Bound) error {
-	return s.SetBound(ctx, node, vmid, pve.Params{"revert": strings.Join(options, ",")}, b)
+	return s.Set(ctx, node, vmid, pve.Params{"revert": strings.Join(options, ",")}, b)
 }
