@@ -313,3 +313,39 @@ func TestJudge(t *testing.T) {
 		t.Errorf("without the privilege: %d", got)
 	}
 }
+
+// TestFirstComeFirstAsked lets one place after the other become free while eight wait for one. Without an order the last one could
+// lose every race, until the second is over for which a read waits for its turn.
+func TestFirstComeFirstAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l limiter
+		var under []*place
+		for range 2 {
+			p := l.take(t.Context(), "pve1", expected)
+			l.answered(p)
+			under = append(under, p)
+		}
+		for len(under) < 5 {
+			under = append(under, l.take(t.Context(), "pve1", expected))
+		}
+		order := make(chan int, 8)
+		asked := make([]*place, 8)
+		for i := range asked {
+			go func() {
+				asked[i] = l.take(t.Context(), "pve1", expected)
+				order <- i
+			}()
+			synctest.Wait()
+		}
+		var got []int
+		for range asked {
+			l.leave(under[0])
+			i := <-order
+			got, under = append(got, i), append(under[1:], asked[i])
+			synctest.Wait()
+		}
+		if want := []int{0, 1, 2, 3, 4, 5, 6, 7}; !slices.Equal(got, want) {
+			t.Errorf("asked in the order %v", got)
+		}
+	})
+}

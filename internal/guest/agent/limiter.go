@@ -48,16 +48,19 @@ type score struct{ answers, silences int }
 
 // node is what a node is asked at the moment, and how its agents answered.
 type node struct {
+	queue []*place // that wait, in the order in which they came
 	taken []*place
 	score score
 }
 
-// place is that of a question under way.
+// place is that of a question under way, or of one that waits for its turn.
 type place struct {
 	node         *node
 	class        class
 	late, silent bool // without an answer for firstPatience, for patience
 }
+
+func (p *place) is(other *place) bool { return p == other }
 
 func (n *node) count(of func(*place) bool) int {
 	all := 0
@@ -116,10 +119,15 @@ func (l *limiter) take(ctx context.Context, at string, c class) *place {
 		defer cancel()
 		ctx = short
 	}
+	p := l.queue(at, c)
+	defer l.dequeue(p)
 	for ctx.Err() == nil {
-		p, changed := l.try(at, c)
-		if p != nil || changed == nil {
+		verdict, changed := l.try(p)
+		switch verdict {
+		case now:
 			return p
+		case never:
+			return nil
 		}
 		select {
 		case <-changed:
@@ -129,8 +137,8 @@ func (l *limiter) take(ctx context.Context, at string, c class) *place {
 	return nil
 }
 
-// try is take without waiting: the place, or what tells that it is worth another try, or neither.
-func (l *limiter) try(at string, c class) (*place, <-chan struct{}) {
+// queue joins those who wait for their turn on a node.
+func (l *limiter) queue(at string, c class) *place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.nodes == nil {
@@ -139,20 +147,32 @@ func (l *limiter) try(at string, c class) (*place, <-chan struct{}) {
 	if l.nodes[at] == nil {
 		l.nodes[at] = &node{}
 	}
-	n := l.nodes[at]
-	switch l.judge(n, c) {
-	case never:
-		return nil, nil
-	case later:
-		return nil, l.changed
+	p := &place{node: l.nodes[at], class: c}
+	p.node.queue = append(p.node.queue, p)
+	return p
+}
+
+func (l *limiter) dequeue(p *place) {
+	l.note(func() { p.node.queue = slices.DeleteFunc(p.node.queue, p.is) })
+}
+
+// try is take without waiting. Whoever came first asks first: among as many as Terraform reads at once somebody would else wait for a
+// second and go without. changed tells when it is worth another try.
+func (l *limiter) try(p *place) (v verdict, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := slices.IndexFunc(p.node.queue, func(other *place) bool { return other.class == p.class })
+	if v = l.judge(p.node, p.class); v == now && p.node.queue[first] != p {
+		v = later
 	}
-	p := &place{node: n, class: c}
-	n.taken = append(n.taken, p)
-	return p, nil
+	if v == now {
+		p.node.taken = append(p.node.taken, p)
+	}
+	return v, l.changed
 }
 
 func (l *limiter) leave(p *place) {
-	l.note(func() { p.node.taken = slices.DeleteFunc(p.node.taken, func(other *place) bool { return other == p }) })
+	l.note(func() { p.node.taken = slices.DeleteFunc(p.node.taken, p.is) })
 }
 
 // late notes that a question has no answer yet although others wait for it.
