@@ -166,7 +166,11 @@ func (r *removal) look(ctx context.Context) (found sighting, err error) {
 	return found, err
 }
 
-// lastLook looks once more, so that what is named as left is what is there, and names it.
+// looks bounds how often what is left is looked at until it stays the same.
+const looks = 4
+
+// lastLook names what is left. Who else uses it is asked of every guest, which takes its time; so what is named is looked at once more
+// afterwards, until it is what it was before: an administrator may be tidying up at the same time.
 func (r *removal) lastLook(ctx context.Context, failed error) error {
 	if ctx.Err() != nil {
 		late, cancel := r.s.jobs.Grace(ctx)
@@ -174,8 +178,43 @@ func (r *removal) lastLook(ctx context.Context, failed error) error {
 		ctx = late
 	}
 	r.noteEnds(ctx) // where the node was away before
-	found, err := r.find(ctx, r.worst())
-	volumes, listErr := r.listOwn(ctx)
+	var owner guest.Owner
+	var listErr error
+	for before, attempt := "", 0; attempt < looks; attempt++ {
+		owner, listErr = r.lookAtRemains(ctx)
+		now := r.remains()
+		if now == before || r.isClean() {
+			break
+		}
+		before = now
+		r.surveyLeft(ctx)
+	}
+	left := r.residues(failed)
+	if len(left) > 0 {
+		return &tx.LeftError{Left: left, Err: failed}
+	}
+	if listErr != nil && owner != guest.Stranger {
+		return fmt.Errorf("VM %d is gone, but whether volumes of it are left cannot be told: %w. Look at `pvesm list STORAGE --vmid %d` on "+
+			"node %s", r.VMID, listErr, r.VMID, r.Fence.Node)
+	}
+	return nil
+}
+
+// lookAtRemains looks at the guest and the volumes. What was there the last time comes last, so that nothing is named that went while
+// the other was looked at: volumes go with their VM.
+func (r *removal) lookAtRemains(ctx context.Context) (guest.Owner, error) {
+	var found sighting
+	var volumes []string
+	var err, listErr error
+	find := func() { found, err = r.find(ctx, r.worst()) }
+	list := func() { volumes, listErr = r.listOwn(ctx) }
+	if r.at != "" {
+		list()
+		find()
+	} else {
+		find()
+		list()
+	}
 	r.partly = err != nil || listErr != nil
 	switch {
 	case found.owner == guest.Stranger:
@@ -186,14 +225,13 @@ func (r *removal) lastLook(ctx context.Context, failed error) error {
 	case r.Fence.Only != nil: // any of them may be there, and nobody else would remember them
 		r.left = slices.Sorted(maps.Keys(r.Fence.Only))
 	}
-	r.surveyLeft(ctx)
-	left := r.residues(failed)
-	if len(left) > 0 {
-		return &tx.LeftError{Left: left, Err: failed}
-	}
-	if listErr != nil && found.owner != guest.Stranger {
-		return fmt.Errorf("VM %d is gone, but whether volumes of it are left cannot be told: %w. Look at `pvesm list STORAGE --vmid %d` on "+
-			"node %s", r.VMID, listErr, r.VMID, r.Fence.Node)
-	}
-	return nil
+	return found.owner, listErr
+}
+
+// isClean reports whether the last look has seen that nothing of ours is there.
+func (r *removal) isClean() bool { return r.at == "" && (r.looked || r.unseen) && len(r.left) == 0 }
+
+// remains is what the last look has seen of ours, to be compared.
+func (r *removal) remains() string {
+	return fmt.Sprint(r.at, r.has, r.left, r.looked, r.unseen, r.taken, r.partly)
 }

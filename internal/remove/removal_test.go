@@ -10,6 +10,9 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
 // TestJudge: whose a configuration is, by stamp, uuid, lock and the end of our task.
@@ -89,5 +92,44 @@ func TestEndingOf(t *testing.T) {
 		if got := endingOf("UPID:pve1:00000001:00000001:00000001:qmcreate:100:root@pam:", exit); got != want {
 			t.Errorf("%q: got %d, want %d", exit, got, want)
 		}
+	}
+}
+
+// TestNothingIsNamedThatIsGone: PVE refuses to destroy a VM, and an administrator removes it by hand, after whichever answer. Only what he
+// removes after the last one may be named.
+func TestNothingIsNamedThatIsGone(t *testing.T) {
+	named, unnamed := 0, 0
+	for at := 1; ; at++ {
+		r := newRig(t, asToken)
+		target := r.uncommitted()
+		r.vm(301)
+		r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "DELETE", Path: theGuest}, Phase: fault.Before, Times: -1, Reason: "no"}})
+		var asked []string
+		r.answered = func(method, path string) {
+			if asked = append(asked, method+" "+path); len(asked) == at {
+				r.change(func(w *state.World) {
+					delete(w.Guests, 300)
+					_, _ = w.Free("pve1", "local-zfs", strings.TrimPrefix(contested, "local-zfs:"))
+				})
+			}
+		}
+		err := r.s.Remove(t.Context(), target)
+		if len(asked) < at {
+			break
+		}
+		var left *tx.LeftError
+		switch is, kept := r.has(300, contested); {
+		case is || kept:
+			t.Fatalf("VM %t, volume %t", is, kept)
+		case !errors.As(err, &left):
+			unnamed++
+		case len(asked) > at:
+			t.Errorf("removed after %s, %d requests before the end: left %+v", asked[at-1], len(asked)-at, left.Left)
+		default:
+			named++
+		}
+	}
+	if named != 1 || unnamed < 6 {
+		t.Errorf("it was named %d times, and not %d times", named, unnamed)
 	}
 }
