@@ -97,25 +97,18 @@ func (d *Files) Schema(_ context.Context, _ datasource.SchemaRequest, resp *data
 func (d *Files) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	var m filesModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := tfkit.Attempt{Verb: "list", Thing: "what is on storage " + m.Storage, As: d.Session.User()}
-	if !d.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	if err := d.fill(ctx, &m); err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	}
-	if len(m.Unchecked) > 0 {
-		resp.Diagnostics.AddWarning("Not all of storage "+m.Storage+" was seen",
-			"PVE leaves out what this identity may not see:\n  "+strings.Join(m.Unchecked, "\n  "))
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	attempt := tfkit.Attempt{Verb: "list", Thing: "what is on storage " + m.Storage}
+	d.Ask(ctx, resp, tfkit.ReadTimeout, attempt, func(ctx context.Context) error {
+		if err := d.fill(ctx, &m); err != nil {
+			return err
+		}
+		if len(m.Unchecked) > 0 {
+			resp.Diagnostics.AddWarning("Not all of storage "+m.Storage+" was seen",
+				"PVE leaves out what this identity may not see:\n  "+strings.Join(m.Unchecked, "\n  "))
+		}
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
 }
 
 func (d *Files) fill(ctx context.Context, m *filesModel) error {

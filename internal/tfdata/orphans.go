@@ -121,28 +121,21 @@ func orphanAttributes() map[string]schema.Attribute {
 func (d *Orphans) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	var m orphansModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
-	attempt := tfkit.Attempt{Verb: "look for", Thing: "orphans", As: d.Session.User()}
-	if !d.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-	}
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*tfkit.ReadTimeout)
-	defer cancel()
-	report, err := d.Session.VMs.Orphans.Find(ctx, orphan.Options{Exclusive: m.Exclusive})
-	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	}
-	m.Orphans, m.Unchecked = []orphanEntry{}, append([]string{}, report.Unchecked...)
-	for _, i := range report.Items {
-		m.Orphans = append(m.Orphans, orphanOf(i))
-	}
-	if len(m.Unchecked) > 0 {
-		resp.Diagnostics.AddWarning("Not everything was looked at for orphans", "There may be more than is listed. This was not "+
-			"looked at:\n  "+
-			strings.Join(m.Unchecked, "\n  "))
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	attempt := tfkit.Attempt{Verb: "look for", Thing: "orphans"}
+	d.Ask(ctx, resp, 5*tfkit.ReadTimeout, attempt, func(ctx context.Context) error {
+		report, err := d.Session.VMs.Orphans.Find(ctx, orphan.Options{Exclusive: m.Exclusive})
+		if err != nil {
+			return err
+		}
+		m.Orphans, m.Unchecked = []orphanEntry{}, append([]string{}, report.Unchecked...)
+		for _, i := range report.Items {
+			m.Orphans = append(m.Orphans, orphanOf(i))
+		}
+		if len(m.Unchecked) > 0 {
+			resp.Diagnostics.AddWarning("Not everything was looked at for orphans",
+				"There may be more than is listed. This was not looked at:\n  "+strings.Join(m.Unchecked, "\n  "))
+		}
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
 }

@@ -90,22 +90,16 @@ func (d *Storages) Schema(_ context.Context, _ datasource.SchemaRequest, resp *d
 func (d *Storages) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	var m storagesModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
-	attempt := tfkit.Attempt{Verb: "list", Thing: "the storages of the cluster", As: d.Session.User()}
-	if !d.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-	}
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	listed, err := d.Session.API.SharedResources(ctx)
-	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	}
-	m.fill(listed)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	attempt := tfkit.Attempt{Verb: "list", Thing: "the storages of the cluster"}
+	d.Ask(ctx, resp, tfkit.ReadTimeout, attempt, func(ctx context.Context) error {
+		listed, err := d.Session.API.SharedResources(ctx)
+		if err != nil {
+			return err
+		}
+		m.fill(listed)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
 }
 
 func (m *storagesModel) fill(listed pve.Resources) {

@@ -106,25 +106,16 @@ func (d *VM) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasou
 func (d *VM) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	var m vmModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := tfkit.Attempt{Verb: "read", Thing: m.what(), As: d.Session.User()}
-	if !d.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	listed, err := d.find(ctx, &m)
-	if err == nil {
-		err = d.fill(ctx, &m, listed)
-	}
-	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	d.Ask(ctx, resp, tfkit.ReadTimeout, tfkit.Attempt{Verb: "read", Thing: m.what()}, func(ctx context.Context) error {
+		listed, err := d.find(ctx, &m)
+		if err == nil {
+			err = d.fill(ctx, &m, listed)
+		}
+		if err == nil {
+			resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		}
+		return err
+	})
 }
 
 func (m *vmModel) what() string {

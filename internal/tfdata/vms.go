@@ -113,26 +113,20 @@ func listedAttributes() map[string]schema.Attribute {
 func (d *VMs) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
 	var m vmsModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
-	attempt := tfkit.Attempt{Verb: "list", Thing: "the VMs of the cluster", As: d.Session.User()}
-	if !d.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-	}
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	found, err := d.list(ctx, m.filter())
-	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	}
-	m.VMIDs, m.VMs = []int64{}, []vmEntry{}
-	for _, r := range found {
-		m.VMIDs = append(m.VMIDs, int64(r.VMID))
-		m.VMs = append(m.VMs, entryOf(r))
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	attempt := tfkit.Attempt{Verb: "list", Thing: "the VMs of the cluster"}
+	d.Ask(ctx, resp, tfkit.ReadTimeout, attempt, func(ctx context.Context) error {
+		found, err := d.list(ctx, m.filter())
+		if err != nil {
+			return err
+		}
+		m.VMIDs, m.VMs = []int64{}, []vmEntry{}
+		for _, r := range found {
+			m.VMIDs = append(m.VMIDs, int64(r.VMID))
+			m.VMs = append(m.VMs, entryOf(r))
+		}
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
 }
 
 // list asks for the datacenter's idea of tags only where it makes a difference.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -85,6 +86,24 @@ func (b *DataSourceBase) Configure(_ context.Context, req datasource.ConfigureRe
 	if !ok && req.ProviderData != nil {
 		resp.Diagnostics.Append(wrongSession(fmt.Sprintf("%T", req.ProviderData)))
 	}
+}
+
+// Ask does what a data source's read is about, within its time: requests asks the server and sets the state. It is not called where the
+// configuration has an error or the server cannot be asked yet. Its error becomes a diagnostic of the attempt.
+func (b *DataSourceBase) Ask(ctx context.Context, resp *datasource.ReadResponse, within time.Duration, a Attempt,
+	requests func(context.Context) error,
+) {
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if !b.Session.Known() {
+		resp.Diagnostics.Append(NotConfigured(a.Verb, a.Thing))
+		return
+	}
+	a.As = b.Session.User()
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	resp.Diagnostics.Append(Diagnose(a, requests(ctx))...)
 }
 
 func wrongSession(got string) diag.Diagnostic {

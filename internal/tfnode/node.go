@@ -40,28 +40,23 @@ func (d *Node) Read(ctx context.Context, req datasource.ReadRequest, resp *datas
 		return
 	}
 	name := *config.Name
-	attempt := tfkit.Attempt{Verb: "read", Thing: "node " + name, As: d.Session.User()}
-	if !d.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	nodes, err := d.Session.API.Nodes(ctx)
-	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	}
-	node, ok := find(nodes, name)
-	if !ok {
-		resp.Diagnostics.AddAttributeError(path.Root("name"), "Unknown node "+name, "The cluster has the nodes "+names(nodes)+".")
-		return
-	}
-	m := listed(node)
-	if *m.Online {
-		resp.Diagnostics.Append(d.ask(ctx, name, &m)...)
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	d.Ask(ctx, resp, tfkit.ReadTimeout, tfkit.Attempt{Verb: "read", Thing: "node " + name}, func(ctx context.Context) error {
+		nodes, err := d.Session.API.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		node, ok := find(nodes, name)
+		if !ok {
+			resp.Diagnostics.AddAttributeError(path.Root("name"), "Unknown node "+name, "The cluster has the nodes "+names(nodes)+".")
+			return nil
+		}
+		m := listed(node)
+		if *m.Online {
+			resp.Diagnostics.Append(d.ask(ctx, name, &m)...)
+		}
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
 }
 
 // ask gets version and status from the node.

@@ -74,25 +74,21 @@ func (d *Nodes) Schema(_ context.Context, _ datasource.SchemaRequest, resp *data
 
 // Read lists the nodes.
 func (d *Nodes) Read(ctx context.Context, _ datasource.ReadRequest, resp *datasource.ReadResponse) {
-	attempt := tfkit.Attempt{Verb: "list", Thing: "the nodes of the cluster", As: d.Session.User()}
-	if !d.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	nodes, err := d.Session.API.Nodes(ctx)
-	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	}
-	slices.SortFunc(nodes, func(a, b pve.Node) int { return strings.Compare(a.Name, b.Name) })
-	m := nodesModel{Names: []string{}, Nodes: []nodeEntry{}}
-	for _, n := range nodes {
-		m.Names = append(m.Names, n.Name)
-		m.Nodes = append(m.Nodes, entry(n))
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	attempt := tfkit.Attempt{Verb: "list", Thing: "the nodes of the cluster"}
+	d.Ask(ctx, resp, tfkit.ReadTimeout, attempt, func(ctx context.Context) error {
+		nodes, err := d.Session.API.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(nodes, func(a, b pve.Node) int { return strings.Compare(a.Name, b.Name) })
+		m := nodesModel{Names: []string{}, Nodes: []nodeEntry{}}
+		for _, n := range nodes {
+			m.Names = append(m.Names, n.Name)
+			m.Nodes = append(m.Nodes, entry(n))
+		}
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
 }
 
 // entry is one node. Without statistics, of which the number of CPUs is never 0, the numbers are null.

@@ -52,23 +52,19 @@ func (d *Version) Schema(_ context.Context, _ datasource.SchemaRequest, resp *da
 
 // Read asks the server, once per process.
 func (d *Version) Read(ctx context.Context, _ datasource.ReadRequest, resp *datasource.ReadResponse) {
-	attempt := tfkit.Attempt{Verb: "read", Thing: "the version of PVE", As: d.Session.User()}
-	if !d.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	v, err := d.Session.API.Version(ctx)
-	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	}
-	major, minor := int64(v.Major), int64(v.Minor)
-	m := versionModel{Version: tfkit.NonZero(v.Version), Release: tfkit.NonZero(v.Release), RepoID: tfkit.NonZero(v.RepoID),
-		Major: tfkit.NonZero(major), Capabilities: capabilitiesOf(v)}
-	if v.Major > 0 {
-		m.Minor = &minor
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	attempt := tfkit.Attempt{Verb: "read", Thing: "the version of PVE"}
+	d.Ask(ctx, resp, tfkit.ReadTimeout, attempt, func(ctx context.Context) error {
+		v, err := d.Session.API.Version(ctx)
+		if err != nil {
+			return err
+		}
+		major, minor := int64(v.Major), int64(v.Minor)
+		m := versionModel{Version: tfkit.NonZero(v.Version), Release: tfkit.NonZero(v.Release), RepoID: tfkit.NonZero(v.RepoID),
+			Major: tfkit.NonZero(major), Capabilities: capabilitiesOf(v)}
+		if v.Major > 0 {
+			m.Minor = &minor
+		}
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
 }
