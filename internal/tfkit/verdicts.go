@@ -19,30 +19,24 @@ func Warn(warnings []guest.Warning) diag.Diagnostics {
 	return diags
 }
 
-// Refuse turns what the server would certainly refuse of a plan into errors on the attributes.
-func Refuse(a Attempt, problems []*guest.FieldError) diag.Diagnostics {
+// Verdicts turns what the server would certainly refuse of a plan into errors, and what it may refuse into warnings, on the attributes.
+func Verdicts(a Attempt, refused, doubtful []*guest.FieldError) diag.Diagnostics {
 	var diags diag.Diagnostics
-	for _, p := range problems {
-		if where, ok := a.attribute(p.Path); ok {
-			diags.AddAttributeError(where, p.Summary, a.explain(p))
-		} else {
-			diags.AddError(p.Summary, a.explain(p))
-		}
+	for _, p := range refused {
+		diags.Append(a.on(p.Path, diag.NewErrorDiagnostic(p.Summary, a.explain(p))))
+	}
+	for _, p := range doubtful {
+		diags.Append(a.on(p.Path, diag.NewWarningDiagnostic(p.Summary, a.explain(p))))
 	}
 	return diags
 }
 
-// Doubt turns what the server may refuse of a plan into warnings on the attributes.
-func Doubt(a Attempt, problems []*guest.FieldError) diag.Diagnostics {
-	var diags diag.Diagnostics
-	for _, p := range problems {
-		if where, ok := a.attribute(p.Path); ok {
-			diags.AddAttributeWarning(where, p.Summary, a.explain(p))
-		} else {
-			diags.AddWarning(p.Summary, a.explain(p))
-		}
+// on puts a diagnostic on the attribute that it is about, if there is one.
+func (a Attempt) on(dotted string, d diag.Diagnostic) diag.Diagnostic {
+	if where, ok := a.attribute(dotted); ok {
+		return diag.WithPath(where, d)
 	}
-	return diags
+	return d
 }
 
 func (a Attempt) explain(p *guest.FieldError) string {

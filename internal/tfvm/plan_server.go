@@ -44,8 +44,7 @@ func (p *planning) checkServer(ctx context.Context) {
 		found.Refused = slices.DeleteFunc(found.Refused, func(problem *guest.FieldError) bool { return problem.Path == "node" })
 	}
 	attempt := p.r.attempt("plan", &p.plan, nil)
-	p.diags.Append(tfkit.Refuse(attempt, found.Refused)...)
-	p.diags.Append(tfkit.Doubt(attempt, found.Doubtful)...)
+	p.diags.Append(tfkit.Verdicts(attempt, found.Refused, found.Doubtful)...)
 }
 
 // sourcePlanned reports whether the source of the clone is made by the same plan, so that it cannot be there yet.
