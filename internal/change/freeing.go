@@ -58,8 +58,12 @@ func droppedCloudInit(current map[string]string, c vm.Change, vmid int) []string
 	return drives
 }
 
-// ownVolumes are the volumes of the VM's id that its configuration names, detached ones too.
-func (u *update) ownVolumes(config pve.PendingConfig) []string {
+// ownVolumes are the volumes of the VM's id that its configuration names now, detached ones too.
+func (u *update) ownVolumes(ctx context.Context) ([]string, error) {
+	config, err := u.view.Fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
 	held, own := guest.HoldingsOf(config), map[string]bool{}
 	for volume := range held.Unused {
 		own[volume] = true
@@ -71,7 +75,7 @@ func (u *update) ownVolumes(config pve.PendingConfig) []string {
 		owner, ok := vm.VolumeOwner(volume)
 		return !ok || owner != u.vmid
 	})
-	return slices.Sorted(maps.Keys(own))
+	return slices.Sorted(maps.Keys(own)), nil
 }
 
 // destroyEntry destroys a detached volume that nobody else uses.

@@ -69,13 +69,9 @@ func (u *update) sendMigration(ctx context.Context, status pve.GuestStatus, stor
 // checkLocalDisks refuses a migration that would take a disk away from another guest: PVE frees the local ones where they were
 // (qemu-server QemuMigrate.pm phase3_cleanup).
 func (u *update) checkLocalDisks(ctx context.Context) error {
-	config, err := u.view.Fresh(ctx)
-	if err != nil {
+	volumes, err := u.ownVolumes(ctx)
+	if err != nil || len(volumes) == 0 {
 		return err
-	}
-	volumes := u.ownVolumes(config)
-	if len(volumes) == 0 {
-		return nil
 	}
 	resources, err := u.s.api.Resources(ctx)
 	if err != nil {

@@ -81,13 +81,9 @@ func (u *update) convertToTemplate(ctx context.Context, t todo) error {
 
 // checkTemplate refuses to convert a VM to a template whose disks another guest uses: PVE renames them.
 func (u *update) checkTemplate(ctx context.Context) error {
-	config, err := u.view.Fresh(ctx)
-	if err != nil {
+	volumes, err := u.ownVolumes(ctx)
+	if err != nil || len(volumes) == 0 {
 		return err
-	}
-	volumes := u.ownVolumes(config)
-	if len(volumes) == 0 {
-		return nil
 	}
 	if err := u.s.remover.CheckTaken(ctx, u.view.inState(), volumes); err != nil {
 		return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("VM %d was not made a template", u.vmid),
