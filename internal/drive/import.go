@@ -64,9 +64,9 @@ func encodeIdentity(schema *tfprotov6.ResourceIdentitySchema, identity map[strin
 }
 
 func (s *Session) importObject(ctx context.Context, address string, asked tfprotov6.ImportResourceStateRequest) error {
-	b := s.module.blocks[strings.SplitN(address, "[", 2)[0]]
-	if b == nil || b.data {
-		return s.finish(failure("import", address, "Resource is not in the configuration", errors.New("write its block first")))
+	b, missing := s.target("import", address)
+	if missing != nil {
+		return s.finish(missing)
 	}
 	w, err := s.newWalk(ctx, s.state)
 	if err != nil {
@@ -86,12 +86,26 @@ func (s *Session) importObject(ctx context.Context, address string, asked tfprot
 	}
 	asked.TypeName = b.typ
 	i, ds := w.importState(ctx, address, asked)
+	return w.take(b, i, ds)
+}
+
+// target is the block of an address that something is to come under.
+func (s *Session) target(rpc, address string) (*block, Diagnostics) {
+	b := s.module.blocks[strings.SplitN(address, "[", 2)[0]]
+	if b == nil || b.data {
+		return nil, failure(rpc, address, "Resource is not in the configuration", errors.New("write its block first"))
+	}
+	return b, nil
+}
+
+// take keeps what came under the address of a block, if anything did.
+func (w *walk) take(b *block, i *instance, ds Diagnostics) error {
 	if i != nil {
 		i.block, i.deps = b.addr, b.deps
-		w.keep(address, i)
-		s.state = w.state
+		w.keep(i.address, i)
+		w.s.state = w.state
 	}
-	return s.finish(append(w.diags, ds...))
+	return w.s.finish(append(w.diags, ds...))
 }
 
 // importState asks for the object behind an id or an identity and reads it.

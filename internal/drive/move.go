@@ -22,10 +22,10 @@ type Foreign struct {
 // Move takes a resource over from another provider, as a moved block to an address of the configuration does. Terraform asks
 // before it plans, and a provider that it has not configured.
 func (s *Session) Move(ctx context.Context, address string, from Foreign) error {
-	b := s.module.blocks[strings.SplitN(address, "[", 2)[0]]
+	b, missing := s.target("move", address)
 	switch {
-	case b == nil || b.data:
-		return s.finish(failure("move", address, "Resource is not in the configuration", errors.New("write its block first")))
+	case missing != nil:
+		return s.finish(missing)
 	case s.state[address] != nil:
 		return s.finish(failure("move", address, "Resource already exists", errors.New("it is in state")))
 	}
@@ -34,12 +34,7 @@ func (s *Session) Move(ctx context.Context, address string, from Foreign) error 
 		return err
 	}
 	i, ds := w.moveState(ctx, address, b.typ, from)
-	if i != nil {
-		i.block, i.deps = b.addr, b.deps
-		w.keep(address, i)
-		s.state = w.state
-	}
-	return s.finish(ds)
+	return w.take(b, i, ds)
 }
 
 // Put writes an instance into the state as another provider of the same type may have left it: terraform state replace-provider.
