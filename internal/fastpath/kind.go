@@ -3,6 +3,7 @@ package fastpath
 import (
 	"bytes"
 	"context"
+	"maps"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -234,6 +235,7 @@ func (k *kind) withoutSecrets(v tftypes.Value) tftypes.Value {
 	if v.As(&values) != nil {
 		return v
 	}
+	values = maps.Clone(values) // they are the value's own
 	for i := range k.attributes {
 		if a := &k.attributes[i]; a.writeOnly {
 			values[a.name] = tftypes.NewValue(a.place.wire, nil)

@@ -81,11 +81,7 @@ func (n *node) essence(planned, prior tftypes.Value) tftypes.Value {
 	}
 	before := fields(prior)
 	return n.each(planned, func(name string, child *node, v tftypes.Value) tftypes.Value {
-		was, ok := before[name]
-		if !ok {
-			was = null(v.Type())
-		}
-		return child.essence(v, was)
+		return child.essence(v, valueOr(before, name, null(v.Type())))
 	})
 }
 
@@ -94,8 +90,9 @@ func (n *node) each(object tftypes.Value, change func(name string, child *node, 
 	if !has(object) {
 		return object
 	}
-	values := map[string]tftypes.Value{}
-	for name, v := range fields(object) {
+	before := fields(object)
+	values := make(map[string]tftypes.Value, len(before))
+	for name, v := range before {
 		child := n.children[name]
 		if n.kind == slots {
 			child = n.slot()

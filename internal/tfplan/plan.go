@@ -227,24 +227,14 @@ func (n *node) changesServer(planned, prior tftypes.Value) bool {
 
 // withVolatileUnknown makes the volatile attributes of a plan that changes something unknown.
 func (n *node) withVolatileUnknown(value, config tftypes.Value) tftypes.Value {
-	typ := value.Type()
 	if n.rule.Volatile && !has(config) {
-		return unknown(typ)
+		return unknown(value.Type())
 	}
 	if n.kind == leaf || !has(value) {
 		return value
 	}
-	wanted, values := fields(config), fields(value)
-	for name, v := range values {
-		child := n.children[name]
-		if n.kind == slots {
-			child = n.slot()
-		}
-		c, ok := wanted[name]
-		if !ok {
-			c = null(v.Type())
-		}
-		values[name] = child.withVolatileUnknown(v, c)
-	}
-	return tftypes.NewValue(typ, values)
+	wanted := fields(config)
+	return n.each(value, func(name string, child *node, v tftypes.Value) tftypes.Value {
+		return child.withVolatileUnknown(v, valueOr(wanted, name, null(v.Type())))
+	})
 }

@@ -216,6 +216,45 @@ func TestSettleAndRefresh(t *testing.T) {
 	}
 }
 
+// TestNothingIsChangedInPlace: Terraform's prior state, which an error may have to give back, is what it was after every computation.
+func TestNothingIsChangedInPlace(t *testing.T) {
+	shape, typ := toy()
+	texts := map[string]string{
+		"config":  "name=WEB group.a=3 devs.d0.a=x2 devs.d2.a=z",
+		"prior":   "name=WEB wish=w kept=k group.a=1 devs.d0.a=x devs.d1.a=y stat=s id=1",
+		"planned": "name=web wish=new made=? group.a=3 devs.d0.a=x2 devs.d0.vol=? devs.d2.a=z stat=? id=1",
+		"server":  "name=web kept=other made=m group.a=2 group.b=3 devs.d0.a=y devs.d0.vol=v devs.d1.a=w stat=t id=1",
+	}
+	is := map[string]tftypes.Value{}
+	for name, text := range texts {
+		is[name] = build(typ, "", strings.Fields(text))
+	}
+	for name, compute := range map[string]func(){
+		"Plan": func() {
+			shape.Plan(Input{Config: is["config"], Prior: is["prior"], Managed: shape.Managed(is["config"])})
+		},
+		"Settle":       func() { shape.Settle(is["planned"], is["server"]) },
+		"Refresh":      func() { shape.Refresh(is["prior"], is["server"]) },
+		"Fill":         func() { shape.Fill(is["prior"], is["server"]) },
+		"Between":      func() { shape.Between(is["prior"], is["planned"], is["server"]) },
+		"Defaults":     func() { shape.Defaults(is["prior"]) },
+		"Said":         func() { shape.Said(is["config"]) },
+		"Essence":      func() { shape.Essence(is["planned"], is["prior"]) },
+		"ManagedAfter": func() { shape.ManagedAfter(nil, is["config"], is["prior"], is["planned"]) },
+		"Known":        func() { Known(is["planned"]) },
+		"Edit":         func() { Edit(is["prior"], map[string]bool{"name": true}, map[string]bool{"group.a": true}) },
+		"Replace":      func() { Replace(is["prior"], "name", tftypes.NewValue(tftypes.String, "other")) },
+	} {
+		compute()
+		for what, v := range is {
+			if was := build(typ, "", strings.Fields(texts[what])); !v.Equal(was) {
+				t.Errorf("%s changed its %s:\nis  %v\nwas %v", name, what, lines("", v), lines("", was))
+				is[what] = was
+			}
+		}
+	}
+}
+
 func TestManagedSurvivesPrivateState(t *testing.T) {
 	shape, typ := toy()
 	m := shape.Managed(build(typ, "", strings.Fields("name=n group.a=1 devs.d0.a=x devs.d1")))

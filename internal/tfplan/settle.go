@@ -25,15 +25,8 @@ func (n *node) settle(planned, server tftypes.Value) tftypes.Value {
 	case planned.IsNull(), n.kind == leaf:
 		return Known(planned)
 	}
-	values, seen := fields(planned), fields(server)
-	for name, value := range values {
-		child := n.children[name]
-		if n.kind == slots {
-			child = n.slot()
-		}
-		values[name] = child.settle(value, seen[name])
-	}
-	return tftypes.NewValue(typ, values)
+	seen := fields(server)
+	return n.each(planned, func(name string, child *node, v tftypes.Value) tftypes.Value { return child.settle(v, seen[name]) })
 }
 
 // Refresh is the state after a read: what the server says, in the words of the prior state where they mean the same.
@@ -72,11 +65,10 @@ func (n *node) refresh(prior, server tftypes.Value, all bool) tftypes.Value {
 	case n.kind == slots:
 		return n.refreshSlots(prior, server, all)
 	}
-	values, seen := fields(prior), fields(server)
-	for name, value := range values {
-		values[name] = n.children[name].refresh(value, seen[name], all)
-	}
-	return tftypes.NewValue(typ, values)
+	seen := fields(server)
+	return n.each(prior, func(name string, child *node, v tftypes.Value) tftypes.Value {
+		return child.refresh(v, seen[name], all)
+	})
 }
 
 // isDefault reports whether a value in state is what the server means when it says nothing: its default, or a list,
@@ -135,20 +127,17 @@ func (n *node) union(prior, planned tftypes.Value) tftypes.Value {
 	case n.kind == leaf || !has(prior):
 		return Known(planned)
 	}
-	values, after := fields(prior), fields(planned)
-	if n.kind == slots {
-		for key, value := range after {
-			if was, ok := values[key]; ok {
-				values[key] = n.slot().union(was, value)
-			} else {
-				values[key] = Known(value)
-			}
+	after := fields(planned)
+	if n.kind != slots {
+		return n.each(prior, func(name string, child *node, was tftypes.Value) tftypes.Value { return child.union(was, after[name]) })
+	}
+	values := maps.Clone(fields(prior))
+	for key, value := range after {
+		if was, ok := values[key]; ok {
+			values[key] = n.slot().union(was, value)
+		} else {
+			values[key] = Known(value)
 		}
-		return tftypes.NewValue(prior.Type(), values)
 	}
-	merged := maps.Clone(values)
-	for name, was := range values {
-		merged[name] = n.children[name].union(was, after[name])
-	}
-	return tftypes.NewValue(prior.Type(), merged)
+	return tftypes.NewValue(prior.Type(), values)
 }

@@ -99,7 +99,7 @@ func dotted(at *tftypes.AttributePath) string {
 
 // Replace puts a value in the place of a top-level attribute.
 func Replace(v tftypes.Value, name string, by tftypes.Value) tftypes.Value {
-	values := fields(v)
+	values := maps.Clone(fields(v))
 	values[name] = by
 	return tftypes.NewValue(v.Type(), values)
 }
@@ -111,7 +111,8 @@ func join(prefix, name string) string {
 	return prefix + "." + name
 }
 
-// fields are the attributes of an object or the elements of a map; none for null and unknown.
+// fields are the attributes of an object or the elements of a map, to be read only: they are the value's own. There are none for null
+// and unknown.
 func fields(v tftypes.Value) map[string]tftypes.Value {
 	all := map[string]tftypes.Value{}
 	if v.Type() == nil || v.IsNull() || !v.IsKnown() {

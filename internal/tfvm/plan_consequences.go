@@ -151,7 +151,7 @@ func withoutPinnedMachine(wish, server tftypes.Value) tftypes.Value {
 	if !vm.IsWindows(stringOf(tfplan.At(server, "ostype"))) || !isPinned(stringOf(machine), stringOf(tfplan.At(server, "machine"))) {
 		return server
 	}
-	return replaceMachine(server, machine)
+	return tfplan.Replace(server, "machine", machine)
 }
 
 // withPinnedMachine is a configuration with what PVE has pinned already for what it asks for.
@@ -164,7 +164,7 @@ func (p *planning) withPinnedMachine(config tftypes.Value) tftypes.Value {
 	if !ostype.IsKnown() || !vm.IsWindows(stringOf(ostype)) || !isPinned(p.config.text("machine"), stringOf(machine)) {
 		return config
 	}
-	return replaceMachine(config, machine)
+	return tfplan.Replace(config, "machine", machine)
 }
 
 // knowMachineOfNewVM says what is known of a new VM's machine type: nothing is pinned unless it is Windows.
@@ -178,13 +178,4 @@ func (p *planning) knowMachineOfNewVM() {
 // isPinned reports whether a machine type is a version of the one that is wished for.
 func isPinned(wish, machine string) bool {
 	return wish == "q35" && strings.HasPrefix(machine, "pc-q35-") || wish == "pc" && strings.HasPrefix(machine, "pc-i440fx-")
-}
-
-func replaceMachine(v, machine tftypes.Value) tftypes.Value {
-	attributes := map[string]tftypes.Value{}
-	if v.As(&attributes) != nil || attributes == nil {
-		return v
-	}
-	attributes["machine"] = machine
-	return tftypes.NewValue(v.Type(), attributes)
 }
