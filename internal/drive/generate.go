@@ -20,23 +20,28 @@ func (s *Session) Generate(ctx context.Context, address string, byProvider bool)
 	if err != nil {
 		return "", err
 	}
-	schema, v := p.resources[i.Type], i.Value
+	v := i.Value
 	if byProvider {
 		var diags Diagnostics
 		if v, diags = p.generateConfig(ctx, address, i.Type, v); diags.err() != nil {
 			return "", s.finish(diags)
 		}
 	}
-	typ, name, _ := strings.Cut(address, ".")
-	file := hclwrite.NewEmptyFile()
+	return p.write(address, i.Type, v), nil
+}
+
+// write writes the block of a resource.
+func (p *process) write(address, typ string, v cty.Value) string {
+	schema := p.resources[typ]
+	_, name, _ := strings.Cut(address, ".")
+	file, written := hclwrite.NewEmptyFile(), configurable(schema.object, v)
 	body := file.Body().AppendNewBlock("resource", []string{typ, name}).Body()
-	written := configurable(schema.object, v)
 	for _, name := range schema.names {
 		if written.Type().HasAttribute(name) {
 			body.SetAttributeValue(name, written.GetAttr(name))
 		}
 	}
-	return string(file.Bytes()), nil
+	return string(file.Bytes())
 }
 
 // generateConfig asks the provider for the configuration of a state.

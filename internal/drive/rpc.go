@@ -31,6 +31,7 @@ type schemas struct {
 	provider  resourceSchema
 	resources map[string]resourceSchema
 	data      map[string]resourceSchema
+	lists     map[string]resourceSchema // of the config blocks
 	functions map[string]*tfprotov6.Function
 	// planDestroy: the provider wants to be asked for the plan of a destroy.
 	planDestroy bool
@@ -73,7 +74,8 @@ func fetchSchemas(ctx context.Context, server tfprotov6.ProviderServer) (*schema
 	if err := wireDiagnostics("GetProviderSchema", "provider", resp.Diagnostics).err(); err != nil {
 		return nil, err
 	}
-	all := &schemas{resources: map[string]resourceSchema{}, data: map[string]resourceSchema{}, functions: resp.Functions,
+	all := &schemas{resources: map[string]resourceSchema{}, data: map[string]resourceSchema{},
+		lists: map[string]resourceSchema{}, functions: resp.Functions,
 		planDestroy: resp.ServerCapabilities != nil && resp.ServerCapabilities.PlanDestroy}
 	if all.provider, err = newResourceSchema(resp.Provider); err != nil {
 		return nil, fmt.Errorf("schema of the provider: %w", err)
@@ -86,6 +88,11 @@ func fetchSchemas(ctx context.Context, server tfprotov6.ProviderServer) (*schema
 	for name, sch := range resp.DataSourceSchemas {
 		if all.data[name], err = newResourceSchema(sch); err != nil {
 			return nil, fmt.Errorf("schema of data source %s: %w", name, err)
+		}
+	}
+	for name, sch := range resp.ListResourceSchemas {
+		if all.lists[name], err = newResourceSchema(sch); err != nil {
+			return nil, fmt.Errorf("schema of list resource %s: %w", name, err)
 		}
 	}
 	return all, nil

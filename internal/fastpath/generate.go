@@ -17,7 +17,7 @@ type Generator interface {
 // GenerateResourceConfig makes a configuration of a state.
 func (s *server) GenerateResourceConfig(ctx context.Context, req *tfprotov6.GenerateResourceConfigRequest) (
 	*tfprotov6.GenerateResourceConfigResponse, error) {
-	resp, err := s.ProviderServer.GenerateResourceConfig(ctx, req)
+	resp, err := s.backend.GenerateResourceConfig(ctx, req)
 	k := s.kinds()[req.TypeName]
 	if err != nil || k == nil || resp.Config == nil || len(resp.Diagnostics) > 0 {
 		return resp, err
@@ -39,7 +39,7 @@ func (s *server) GenerateResourceConfig(ctx context.Context, req *tfprotov6.Gene
 // GetProviderSchema also says that the provider generates configurations, which the framework can do and does not tell.
 func (s *server) GetProviderSchema(ctx context.Context, req *tfprotov6.GetProviderSchemaRequest) (
 	*tfprotov6.GetProviderSchemaResponse, error) {
-	resp, err := s.ProviderServer.GetProviderSchema(ctx, req)
+	resp, err := s.backend.GetProviderSchema(ctx, req)
 	if err == nil && resp.ServerCapabilities != nil {
 		resp.ServerCapabilities.GenerateResourceConfig = true
 	}

@@ -21,11 +21,18 @@ import (
 	"github.com/hashicorp/terraform-plugin-log/tfsdklog"
 )
 
+// backend is a server that answers all that Terraform may ask of what this provider has. Lists have no place in the library's own
+// interface yet.
+type backend interface {
+	tfprotov6.ProviderServer
+	tfprotov6.ListResourceServer
+}
+
 // server is the framework's with the fast path before it.
 type server struct {
-	tfprotov6.ProviderServer // the framework's
-	watched                  *watched
-	kinds                    func() map[string]*kind
+	backend // the framework's
+	watched *watched
+	kinds   func() map[string]*kind
 
 	mu      sync.Mutex
 	running map[int]context.CancelFunc
@@ -35,10 +42,11 @@ type server struct {
 // New makes the server of a provider. framework makes that of the framework: providerserver.NewProtocol6.
 func New(p provider.Provider, framework func(provider.Provider) func() tfprotov6.ProviderServer) tfprotov6.ProviderServer {
 	w := &watched{Provider: p}
-	if hides(p) {
+	behind, ok := framework(w)().(backend)
+	if !ok || hides(p) {
 		return framework(p)()
 	}
-	return &server{ProviderServer: framework(w)(), watched: w, running: map[int]context.CancelFunc{},
+	return &server{backend: behind, watched: w, running: map[int]context.CancelFunc{},
 		kinds: sync.OnceValue(func() map[string]*kind { return w.kinds(context.Background()) })}
 }
 
@@ -69,7 +77,7 @@ func (s *server) StopProvider(ctx context.Context, req *tfprotov6.StopProviderRe
 		cancel()
 	}
 	s.mu.Unlock()
-	return s.ProviderServer.StopProvider(ctx, req)
+	return s.backend.StopProvider(ctx, req)
 }
 
 // UpgradeResourceState reads a state of the present version.
@@ -80,7 +88,7 @@ func (s *server) UpgradeResourceState(ctx context.Context, req *tfprotov6.Upgrad
 			return &tfprotov6.UpgradeResourceStateResponse{UpgradedState: &tfprotov6.DynamicValue{MsgPack: packed}}, nil
 		}
 	}
-	return s.ProviderServer.UpgradeResourceState(ctx, req)
+	return s.backend.UpgradeResourceState(ctx, req)
 }
 
 // ValidateResourceConfig accepts a configuration with which nothing is wrong.
@@ -97,7 +105,7 @@ func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.Vali
 			return &tfprotov6.ValidateResourceConfigResponse{}, nil
 		}
 	}
-	return s.ProviderServer.ValidateResourceConfig(ctx, req)
+	return s.backend.ValidateResourceConfig(ctx, req)
 }
 
 // ReadResource refreshes a state.
@@ -114,7 +122,7 @@ func (s *server) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRe
 			ctx = handing(ctx, answers{read: resp})
 		}
 	}
-	return s.ProviderServer.ReadResource(ctx, req)
+	return s.backend.ReadResource(ctx, req)
 }
 
 // ApplyResourceChange creates, changes and destroys.
@@ -132,7 +140,7 @@ func (s *server) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyRe
 			ctx = handing(ctx, done)
 		}
 	}
-	return s.ProviderServer.ApplyResourceChange(ctx, req)
+	return s.backend.ApplyResourceChange(ctx, req)
 }
 
 // PlanResourceChange plans.
@@ -150,5 +158,5 @@ func (s *server) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanReso
 			ctx = handing(ctx, answers{plan: resp})
 		}
 	}
-	return s.ProviderServer.PlanResourceChange(ctx, req)
+	return s.backend.PlanResourceChange(ctx, req)
 }

@@ -109,34 +109,40 @@ func (r *thing) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, 
 
 // behind is the framework's server that notes that it was asked.
 type behind struct {
-	tfprotov6.ProviderServer
+	backend
 	asked *[]string
 }
 
 func (b behind) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRequest) (*tfprotov6.ReadResourceResponse, error) {
 	*b.asked = append(*b.asked, "framework")
-	return b.ProviderServer.ReadResource(ctx, req)
+	return b.backend.ReadResource(ctx, req)
 }
 
 func (b behind) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
 	*b.asked = append(*b.asked, "framework")
-	return b.ProviderServer.ApplyResourceChange(ctx, req)
+	return b.backend.ApplyResourceChange(ctx, req)
 }
 
 func (b behind) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
 	*b.asked = append(*b.asked, "framework")
-	return b.ProviderServer.PlanResourceChange(ctx, req)
+	return b.backend.PlanResourceChange(ctx, req)
 }
 
 func (b behind) ValidateResourceConfig(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
 	*b.asked = append(*b.asked, "framework")
-	return b.ProviderServer.ValidateResourceConfig(ctx, req)
+	return b.backend.ValidateResourceConfig(ctx, req)
+}
+
+// framework is the framework's own server.
+func framework(p provider.Provider) backend {
+	s, _ := providerserver.NewProtocol6(p)().(backend)
+	return s
 }
 
 func serve(t *testing.T, r *thing, as resource.Resource) tfprotov6.ProviderServer {
 	t.Helper()
 	s := New(&toy{func() resource.Resource { return as }}, func(p provider.Provider) func() tfprotov6.ProviderServer {
-		return func() tfprotov6.ProviderServer { return behind{providerserver.NewProtocol6(p)(), r.asked} }
+		return func() tfprotov6.ProviderServer { return behind{framework(p), r.asked} }
 	})
 	empty, err := tfprotov6.NewDynamicValue(tftypes.Object{}, tftypes.NewValue(tftypes.Object{}, map[string]tftypes.Value{}))
 	if err != nil {

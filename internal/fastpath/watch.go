@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/terraform-plugin-framework/function"
+	tflist "github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 )
@@ -20,7 +21,7 @@ type watched struct {
 func hides(p provider.Provider) bool {
 	switch p.(type) {
 	case provider.ProviderWithConfigValidators, provider.ProviderWithEphemeralResources,
-		provider.ProviderWithMetaSchema, provider.ProviderWithListResources, provider.ProviderWithActions,
+		provider.ProviderWithMetaSchema, provider.ProviderWithActions,
 		provider.ProviderWithValidateConfig, provider.ProviderWithStateStores:
 		return true
 	}
@@ -31,6 +32,14 @@ func hides(p provider.Provider) bool {
 func (w *watched) Functions(ctx context.Context) []func() function.Function {
 	if p, ok := w.Provider.(provider.ProviderWithFunctions); ok {
 		return p.Functions(ctx)
+	}
+	return nil
+}
+
+// ListResources are the provider's, if it has any.
+func (w *watched) ListResources(ctx context.Context) []func() tflist.ListResource {
+	if p, ok := w.Provider.(provider.ProviderWithListResources); ok {
+		return p.ListResources(ctx)
 	}
 	return nil
 }

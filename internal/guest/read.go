@@ -2,9 +2,7 @@ package guest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -149,114 +147,4 @@ func (g *Guest) takeAnswer(ctx context.Context, q *agent.Question) {
 // AskAgent asks the agent of a guest that was just read.
 func (s *Guests) AskAgent(ctx context.Context, guest *Guest, memory agent.Memory) {
 	guest.takeAnswer(ctx, s.agents.Ask(ctx, guest.Node, guest.VMID, memory))
-}
-
-// Adopt reads a VM for import. It writes nothing, and adopts only what it has really read: a virtual machine, whole, whose
-// configuration the server showed.
-func (s *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error) {
-	resources, err := s.api.Resources(ctx)
-	if err != nil {
-		return Guest{}, fmt.Errorf("list the cluster's guests: %w", err)
-	}
-	listed, _ := resources.Guest(vmid)
-	if node, err = s.nodeToAdoptFrom(ctx, resources, node, vmid); err != nil {
-		return Guest{}, err
-	}
-	config, err := s.api.PendingConfig(ctx, node, vmid)
-	if pve.IsKind(err, pve.NotFound) {
-		return Guest{}, s.nothing(ctx, resources, node, vmid)
-	}
-	if err != nil {
-		return Guest{}, fmt.Errorf("read VM %d on node %s: %w", vmid, node, err)
-	}
-	if err := s.checkWhole(ctx, resources, node, vmid, config.Current()); err != nil {
-		return Guest{}, err
-	}
-	guest := FromConfig(config, node, vmid)
-	guest.Pool = listed.Pool
-	err = s.readStatus(ctx, &guest)
-	if guest.HasAgent() {
-		s.AskAgent(ctx, &guest, agent.Memory{Enabled: true})
-	}
-	if err == nil {
-		err = s.ReadFirewallAndHA(ctx, &guest, true, listed.HAState != "")
-	}
-	if pve.IsKind(err, pve.Denied) {
-		err = nil // what may not be seen is not adopted
-	}
-	return guest, err
-}
-
-// nodeToAdoptFrom is the node of the VM, which may be named.
-func (s *Guests) nodeToAdoptFrom(ctx context.Context, resources pve.Resources, named string, vmid int) (string, error) {
-	listed, ok := resources.Guest(vmid)
-	switch {
-	case ok && listed.Type != "qemu":
-		return "", fmt.Errorf("%d is a container (%s, node %s), not a virtual machine: proxmox_vm takes over none", vmid,
-			listed.Name, listed.Node)
-	case ok && named != "" && named != listed.Node:
-		return "", fmt.Errorf("VM %d is on node %s, not on %s: import %s/%d", vmid, listed.Node, named, listed.Node, vmid)
-	case named != "":
-		return named, CheckNode(resources, named)
-	case ok:
-		return listed.Node, nil
-	}
-	return "", s.nothing(ctx, resources, "", vmid)
-}
-
-// checkWhole refuses what is half made or half destroyed.
-func (s *Guests) checkWhole(ctx context.Context, resources pve.Resources, node string, vmid int, config map[string]string) error {
-	if lock := config["lock"]; lock == "create" || lock == "clone" || lock == "destroyed" {
-		return fmt.Errorf("VM %d on node %s is locked (%s): it is half made, or half destroyed. %s", vmid, node, lock,
-			s.OnHalfMade(ctx, node, vmid, lock))
-	}
-	mark, stamped := ParseStamp(config["description"])
-	if stamped && mark.VMID == vmid && !s.isComplete(ctx, resources, node, mark, config) {
-		return fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it, until %s at the latest",
-			vmid, node, mark.TX, mark.Deadline)
-	}
-	return nil
-}
-
-// isComplete reports whether a stamped VM is known to be more than a create's leftover. Only reading depends on it.
-func (s *Guests) isComplete(ctx context.Context, resources pve.Resources, node string, mark Stamp, config map[string]string) bool {
-	why, err := s.WhyComplete(ctx, resources, node, mark, config)
-	return err == nil && why != ""
-}
-
-// nothing is the refusal to adopt an id without a configuration, with the volumes that carry the id, if there are any.
-func (s *Guests) nothing(ctx context.Context, resources pve.Resources, node string, vmid int) error {
-	text := fmt.Sprintf("there is no VM %d in the cluster: no configuration of it exists on any node that this identity may see "+
-		"(VM.Audit)", vmid)
-	if node != "" {
-		text = fmt.Sprintf("there is no VM %d on node %s: it has no configuration there", vmid, node)
-	}
-	var left, unseen []string
-	for _, n := range resources.Nodes() {
-		if node != "" && n.Node != node {
-			continue
-		}
-		if n.Status != "online" {
-			unseen = append(unseen, n.Node)
-			continue
-		}
-		storages, err := s.ImageStorages(ctx, resources, n.Node)
-		if err != nil {
-			continue
-		}
-		if f, err := s.NewFence(ctx, resources, n.Node, vmid, storages); err == nil {
-			for _, v := range f.orphans() {
-				left = append(left, v+" on node "+n.Node)
-			}
-		}
-	}
-	if len(left) > 0 {
-		text += fmt.Sprintf(". Volumes with this id are left over: %s. An import takes over whole VMs only. A VM that is made with vmid = %d "+
-			"takes one over as a disk with imported_disk, or has them destroyed with on_orphaned_volumes = \"destroy\"",
-			strings.Join(left, ", "), vmid)
-	}
-	if len(unseen) > 0 {
-		text += fmt.Sprintf(". What is on %s cannot be told now: not online", strings.Join(unseen, ", "))
-	}
-	return errors.New(text)
 }

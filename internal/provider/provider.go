@@ -1,5 +1,5 @@
-// Package provider is the composition root: the provider's own schema, the session that its configuration opens, and the
-// list of resources, data sources and functions.
+// Package provider is the composition root: the provider's own schema, the session that its configuration opens, and which resources,
+// lists of resources, data sources and functions there are.
 package provider
 
 import (
@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/function"
+	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
@@ -46,15 +47,16 @@ type Proxmox struct {
 	version string
 	options Options
 	vms     *tfvm.Run // begins with the configuration
-	newVM   func(*tfvm.Run) resource.Resource
+	newVM   func(*tfvm.Run) *tfvm.Resource
 }
 
 var (
-	_ provider.Provider              = &Proxmox{}
-	_ provider.ProviderWithFunctions = &Proxmox{}
-	_ fastpath.Planner               = &tfvm.Resource{}
-	_ fastpath.Keeper                = &tfvm.Resource{}
-	_ fastpath.Generator             = &tfvm.Resource{}
+	_ provider.Provider                  = &Proxmox{}
+	_ provider.ProviderWithFunctions     = &Proxmox{}
+	_ provider.ProviderWithListResources = &Proxmox{}
+	_ fastpath.Planner                   = &tfvm.Resource{}
+	_ fastpath.Keeper                    = &tfvm.Resource{}
+	_ fastpath.Generator                 = &tfvm.Resource{}
 )
 
 // New makes the provider; version is what it calls itself.
@@ -104,7 +106,7 @@ func (p *Proxmox) Configure(ctx context.Context, req provider.ConfigureRequest, 
 }
 
 func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *tfkit.Session) {
-	resp.ResourceData, resp.DataSourceData = session, session
+	resp.ResourceData, resp.DataSourceData, resp.ListResourceData = session, session, session
 	if p.options.Opened != nil {
 		p.options.Opened(session)
 	}
@@ -119,6 +121,11 @@ func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
 func (p *Proxmox) DataSources(context.Context) []func() datasource.DataSource {
 	return []func() datasource.DataSource{tfnode.NewNode, tfnode.NewNodes, tfnode.NewVersion, tfdata.NewVM, tfdata.NewVMs, tfdata.NewStorages,
 		tfdata.NewFiles, tfdata.NewOrphans}
+}
+
+// ListResources lists what can list resources: terraform query.
+func (p *Proxmox) ListResources(context.Context) []func() list.ListResource {
+	return []func() list.ListResource{func() list.ListResource { return tfvm.NewList(p.newVM(p.vms)) }}
 }
 
 // Functions lists the functions.

@@ -66,8 +66,11 @@ func TestSchemasAreValidAndDocumented(t *testing.T) {
 	for name, s := range all.DataSourceSchemas {
 		schemas["data."+name] = s
 	}
+	for name, s := range all.ListResourceSchemas {
+		schemas["list."+name] = s
+	}
 	known := []string{"data.proxmox_files", "data.proxmox_node", "data.proxmox_nodes", "data.proxmox_orphans", "data.proxmox_storages",
-		"data.proxmox_version", "data.proxmox_vm", "data.proxmox_vms", "provider", "proxmox_vm"}
+		"data.proxmox_version", "data.proxmox_vm", "data.proxmox_vms", "list.proxmox_vm", "provider", "proxmox_vm"}
 	if got := slices.Sorted(maps.Keys(schemas)); !slices.Equal(got, known) {
 		t.Errorf("schemas of %v, want %v", got, known)
 	}

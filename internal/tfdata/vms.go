@@ -3,10 +3,8 @@ package tfdata
 import (
 	"context"
 
-	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -22,19 +20,9 @@ var _ datasource.DataSourceWithConfigure = &VMs{}
 func NewVMs() datasource.DataSource { return &VMs{} }
 
 type vmsModel struct {
-	Name     *string   `tfsdk:"name"`
-	Node     *string   `tfsdk:"node"`
-	Pool     *string   `tfsdk:"pool"`
-	Tag      *string   `tfsdk:"tag"`
-	Status   *string   `tfsdk:"status"`
-	Template *bool     `tfsdk:"template"`
-	VMIDs    []int64   `tfsdk:"vmids"`
-	VMs      []vmEntry `tfsdk:"vms"`
-}
-
-func (m *vmsModel) filter() pve.Filter {
-	return pve.Filter{Name: value(m.Name), Node: value(m.Node), Pool: value(m.Pool), Tag: value(m.Tag), Status: value(m.Status),
-		Template: m.Template}
+	tfkit.VMFilter
+	VMIDs []int64   `tfsdk:"vmids"`
+	VMs   []vmEntry `tfsdk:"vms"`
 }
 
 // vmEntry is a VM as the cluster's listing has it, less what changes by itself all the time.
@@ -74,23 +62,11 @@ func (d *VMs) Schema(_ context.Context, _ datasource.SchemaRequest, resp *dataso
 		MarkdownDescription: "The VMs of the cluster, templates included, containers not. It asks for the cluster's list once, whatever " +
 			"is filtered. PVE leaves out, without a word, what the identity may not see: all VMs need `VM.Audit` on `/vms`. The list is " +
 			"up to 10 seconds old where it says whether a VM runs and what its name is.",
-		Attributes: map[string]schema.Attribute{
-			"name": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
-				MarkdownDescription: "Only VMs of this name. `*` stands for any characters, `?` for one: `web-*`."},
-			"node": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.NodeName()},
-				MarkdownDescription: "Only VMs on this node."},
-			"pool": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.PoolID()},
-				MarkdownDescription: "Only VMs in this resource pool, and not in the pools below it."},
-			"tag": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.Tag()},
-				MarkdownDescription: "Only VMs with this tag. Upper and lower case differ only where the datacenter says so."},
-			"status": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("running", "stopped", "unknown")},
-				MarkdownDescription: "Only VMs that are `running`, `stopped` or, since their node is away, `unknown`."},
-			"template": schema.BoolAttribute{Optional: true,
-				MarkdownDescription: "`true`: only templates; `false`: only VMs that are none. Default: both."},
+		Attributes: tfkit.DataSourceFilter(map[string]schema.Attribute{
 			"vmids": schema.ListAttribute{Computed: true, ElementType: types.Int64Type, MarkdownDescription: "Ids of the VMs, ascending."},
 			"vms": schema.ListNestedAttribute{Computed: true, MarkdownDescription: "The VMs, sorted by id.",
 				NestedObject: schema.NestedAttributeObject{Attributes: listedAttributes()}},
-		},
+		}),
 	}
 }
 
@@ -115,7 +91,7 @@ func (d *VMs) Read(ctx context.Context, req datasource.ReadRequest, resp *dataso
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
 	attempt := tfkit.Attempt{Verb: "list", Thing: "the VMs of the cluster"}
 	d.Ask(ctx, resp, tfkit.ReadTimeout, attempt, func(ctx context.Context) error {
-		found, err := d.list(ctx, m.filter())
+		found, _, err := m.List(ctx, d.Session.API)
 		if err != nil {
 			return err
 		}
@@ -127,21 +103,4 @@ func (d *VMs) Read(ctx context.Context, req datasource.ReadRequest, resp *dataso
 		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 		return nil
 	})
-}
-
-// list asks for the datacenter's idea of tags only where it makes a difference.
-func (d *VMs) list(ctx context.Context, f pve.Filter) ([]pve.Resource, error) {
-	listed, err := d.Session.API.SharedResources(ctx)
-	if err != nil {
-		return nil, err
-	}
-	loose, strict := listed.VMs(f, false), listed.VMs(f, true)
-	if len(loose) == len(strict) {
-		return strict, nil
-	}
-	exact, err := d.Session.API.TagsAreCaseSensitive(ctx)
-	if err != nil || exact {
-		return strict, err
-	}
-	return loose, nil
 }

@@ -58,6 +58,11 @@ func NotRefreshed(a Attempt, err error) diag.Diagnostics {
 	return diags
 }
 
+// LeftOut says why a list is without something that is there.
+func LeftOut(a Attempt, err error) diag.Diagnostics {
+	return diag.Diagnostics{diag.NewWarningDiagnostic(a.Thing+" was left out", a.redact(a.plain(err).detail("", "")))}
+}
+
 // Leftovers is the error of a destroy that failed: why, and what is left with its commands.
 func Leftovers(a Attempt, err error, left []tx.Residue) diag.Diagnostics {
 	after := ""

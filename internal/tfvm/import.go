@@ -6,9 +6,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -28,27 +30,36 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	}
 	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
 	defer cancel()
-	guest, err := r.machines.Adopt(ctx, asked.node, asked.vmid)
+	found, err := r.machines.Adopt(ctx, asked.node, asked.vmid)
 	if err == nil {
-		err = asked.refuse(guest)
+		err = asked.refuse(found)
 	}
 	if err != nil {
 		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
 		return
 	}
-	adopted := fromGuest(guest)
-	adopted.PowerState = nil // a wish that nobody has expressed yet
-	if !r.mayBeRoot() {
-		adopted.VMGenID = nil // a configuration that is made of the state could not be applied with it
-	}
-	raw, diags := r.values().raw(ctx, adopted)
-	diags.Append(identify(ctx, resp.Identity, adopted.VMID)...)
+	adopted, diags := r.adopted(ctx, found)
+	diags.Append(identify(ctx, resp.Identity, new(int64(found.VMID)))...)
 	resp.Diagnostics.Append(diags...)
 	if diags.HasError() {
 		return
 	}
-	resp.State.Raw = r.withDefaults(raw, adopted)
-	resp.Diagnostics.Append(privateState{Managed: tfplan.Managed{}, Identity: guest.Identity}.write(ctx, resp.Private)...)
+	resp.State.Raw = adopted
+	resp.Diagnostics.Append(privateState{Managed: tfplan.Managed{}, Identity: found.Identity}.write(ctx, resp.Private)...)
+}
+
+// adopted is the state of a VM that is taken over.
+func (r *Resource) adopted(ctx context.Context, found guest.Guest) (tftypes.Value, diag.Diagnostics) {
+	m := fromGuest(found)
+	m.PowerState = nil // a wish that nobody has expressed yet
+	if !r.mayBeRoot() {
+		m.VMGenID = nil // a configuration that is made of the state could not be applied with it
+	}
+	raw, diags := r.values().raw(ctx, m)
+	if diags.HasError() {
+		return raw, diags
+	}
+	return r.withDefaults(raw, m), diags
 }
 
 // mayBeRoot reports whether the provider may set what is root's, as far as that is known.

@@ -19,6 +19,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
@@ -34,6 +35,7 @@ type machines interface {
 	Update(ctx context.Context, r change.Request) (guest.Guest, []guest.Warning, error)
 	Delete(ctx context.Context, r remove.Request) ([]tx.Residue, []guest.Warning, error)
 	Adopt(ctx context.Context, node string, vmid int) (guest.Guest, error)
+	AdoptListed(ctx context.Context, resources pve.Resources, listed pve.Resource) (guest.Guest, error)
 	Check(ctx context.Context, r preflight.Request) preflight.Findings
 	Place(ctx context.Context, nodes []string) string
 	Holdings(ctx context.Context, ref guest.Ref, sized, named []string) (guest.Holdings, error)
@@ -62,9 +64,9 @@ func New(run *Run) resource.Resource { return Factory()(run) }
 
 // Factory makes a New whose resources share what follows from the schema, built at its first use: Terraform has a new resource
 // made for every request.
-func Factory() func(*Run) resource.Resource {
+func Factory() func(*Run) *Resource {
 	once := sync.OnceValue(func() values { return newValues(context.Background()) })
-	return func(run *Run) resource.Resource { return &Resource{run: run, values: once} }
+	return func(run *Run) *Resource { return &Resource{run: run, values: once} }
 }
 
 // GeneratedConfig is what is written down of an imported VM: not PVE's defaults, and not the generation id, which is root's to set and

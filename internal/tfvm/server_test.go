@@ -16,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
@@ -84,6 +85,10 @@ func (f *fake) Adopt(_ context.Context, node string, vmid int) (guest.Guest, err
 		return guest.Guest{}, nil
 	}
 	return f.adopt(node, vmid)
+}
+
+func (f *fake) AdoptListed(_ context.Context, _ pve.Resources, listed pve.Resource) (guest.Guest, error) {
+	return f.Adopt(context.Background(), listed.Node, listed.VMID)
 }
 
 func (*fake) Place(context.Context, []string) string { return "" }

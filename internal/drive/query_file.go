@@ -1,0 +1,57 @@
+package drive
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// listBlock is a list block of a query.
+type listBlock struct {
+	addr, typ      string
+	limit, include hcl.Expression
+	config         hcl.Attributes
+}
+
+// parseQuery reads a .tfquery.hcl file.
+func parseQuery(text string) ([]listBlock, error) {
+	file, diags := hclsyntax.ParseConfig([]byte(text), "main.tfquery.hcl", hcl.InitialPos)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	body, ok := file.Body.(*hclsyntax.Body)
+	if !ok || len(body.Attributes) > 0 {
+		return nil, errors.New("a query has blocks only")
+	}
+	var all []listBlock
+	for _, block := range body.Blocks {
+		if block.Type != "list" || len(block.Labels) != 2 {
+			return nil, fmt.Errorf("the driver does not know %s blocks with %d labels in a query", block.Type, len(block.Labels))
+		}
+		b := listBlock{addr: "list." + strings.Join(block.Labels, "."), typ: block.Labels[0], config: hcl.Attributes{}}
+		for name, a := range block.Body.Attributes {
+			switch name {
+			case "provider":
+			case "limit":
+				b.limit = a.Expr
+			case "include_resource":
+				b.include = a.Expr
+			default:
+				return nil, fmt.Errorf("%s: the driver does not know %s", b.addr, name)
+			}
+		}
+		for _, inner := range block.Body.Blocks {
+			if inner.Type != "config" {
+				return nil, fmt.Errorf("%s: unexpected block %s", b.addr, inner.Type)
+			}
+			if b.config, diags = inner.Body.JustAttributes(); diags.HasErrors() {
+				return nil, diags
+			}
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}

@@ -1,0 +1,133 @@
+package tfvm
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	tflist "github.com/hashicorp/terraform-plugin-framework/list"
+	"github.com/hashicorp/terraform-plugin-framework/list/schema"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// readsAtOnce is how many VMs of a list are read at the same time, as many as Terraform would import.
+const readsAtOnce = 10
+
+// List lists what is a proxmox_vm, or can become one by an import: terraform query, since 1.14.
+type List struct{ *Resource }
+
+var _ tflist.ListResourceWithConfigure = List{}
+
+// NewList makes the list of a resource.
+func NewList(of *Resource) tflist.ListResource { return List{of} }
+
+// ListResourceConfigSchema is the shape of the config block in a list block.
+func (List) ListResourceConfigSchema(_ context.Context, _ tflist.ListResourceSchemaRequest, resp *tflist.ListResourceSchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "The VMs of the cluster that `terraform query` finds (Terraform 1.14), templates included, containers not. " +
+			"It asks for the cluster's list once. With `include_resource`, which `-generate-config-out` sets, it also reads each VM that is " +
+			"listed, as an import would, but for the addresses, which a guest agent would have to be asked for. PVE leaves out, without " +
+			"a word, what the identity may not see: all VMs need `VM.Audit` on `/vms`. The list is up to 10 seconds old where it says " +
+			"whether a VM runs and what its name is.",
+		Attributes: tfkit.ListFilter(),
+	}
+}
+
+// List asks for the cluster's listing and, where the resources are wanted, reads the VMs, several at once. The results come in the order of
+// the VMIDs, each as soon as it is there. A VM that cannot be told or cannot be imported costs a warning and is left out: Terraform ends a
+// list at the first error.
+func (l List) List(ctx context.Context, req tflist.ListRequest, stream *tflist.ListResultsStream) {
+	attempt := tfkit.Attempt{Verb: "list", Thing: "the VMs of the cluster", As: l.Session.User()}
+	if l.machines == nil {
+		stream.Results = tflist.ListResultsStreamDiagnostics(diag.Diagnostics{tfkit.NotConfigured(attempt.Verb, attempt.Thing)})
+		return
+	}
+	var filter tfkit.VMFilter
+	if diags := req.Config.Get(ctx, &filter); diags.HasError() {
+		stream.Results = tflist.ListResultsStreamDiagnostics(diags)
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
+	defer cancel()
+	meant, all, err := filter.List(within, l.Session.API)
+	if err != nil {
+		stream.Results = tflist.ListResultsStreamDiagnostics(tfkit.Diagnose(attempt, err))
+		return
+	}
+	stream.Results = resultsOf(ctx, attempt, meant, int(req.Limit), func(ctx context.Context, listed pve.Resource) tflist.ListResult {
+		return l.result(ctx, req, all, listed)
+	})
+}
+
+// resultsOf makes the results of what is meant, several at once but no more than the limit leaves room for, and gives them in order. What is
+// left out does not count.
+func resultsOf(ctx context.Context, attempt tfkit.Attempt, meant []pve.Resource, limit int,
+	result func(context.Context, pve.Resource) tflist.ListResult) iter.Seq[tflist.ListResult] {
+	return func(push func(tflist.ListResult) bool) {
+		within, stop := context.WithCancel(ctx)
+		var working sync.WaitGroup
+		defer working.Wait()
+		defer stop()
+		if limit <= 0 || limit > len(meant) {
+			limit = len(meant)
+		}
+		var ahead []chan tflist.ListResult
+		for given := 0; given < limit; {
+			for len(meant) > 0 && len(ahead) < min(readsAtOnce, limit-given) {
+				listed, made := meant[0], make(chan tflist.ListResult, 1)
+				meant, ahead = meant[1:], append(ahead, made)
+				working.Go(func() { made <- result(within, listed) })
+			}
+			if len(ahead) == 0 {
+				return
+			}
+			next := <-ahead[0]
+			ahead = ahead[1:]
+			if err := ctx.Err(); err != nil {
+				push(tflist.ListResult{Diagnostics: tfkit.Diagnose(attempt, err)})
+				return
+			}
+			if !push(next) {
+				return
+			}
+			if next.Identity != nil {
+				given++
+			}
+		}
+	}
+}
+
+// result is one VM of the list, or a warning why it is none. Its identity is what a state has of it, whether it was read or not.
+func (l List) result(ctx context.Context, req tflist.ListRequest, all pve.Resources, listed pve.Resource) tflist.ListResult {
+	named := thing(int64(listed.VMID), "", listed.Node)
+	attempt := tfkit.Attempt{Verb: "list", Thing: named, As: l.Session.User()}
+	result := req.NewListResult(ctx)
+	result.DisplayName = named
+	if listed.Name != "" {
+		result.DisplayName = listed.Name + " on " + listed.Node
+	}
+	if !req.IncludeResource {
+		if err := guest.AdoptableAsListed(listed); err != nil {
+			return tflist.ListResult{Diagnostics: tfkit.LeftOut(attempt, err)}
+		}
+	} else {
+		ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
+		defer cancel()
+		found, err := l.machines.AdoptListed(ctx, all, listed)
+		if err != nil {
+			return tflist.ListResult{Diagnostics: tfkit.LeftOut(attempt, err)}
+		}
+		state, diags := l.adopted(ctx, found)
+		if diags.HasError() {
+			return tflist.ListResult{Diagnostics: tfkit.LeftOut(attempt, errors.New(diags[0].Summary()+": "+diags[0].Detail()))}
+		}
+		result.Resource.Raw = state
+	}
+	result.Diagnostics.Append(identify(ctx, result.Identity, new(int64(listed.VMID)))...)
+	return result
+}
