@@ -98,7 +98,8 @@ func (p *process) validateList(ctx context.Context, server tfprotov6.ListResourc
 	const rpc = "ValidateListResourceConfig"
 	var out Diagnostics
 	err := p.call(ctx, rpc, address, func(ctx context.Context) error {
-		resp, err := server.ValidateListResourceConfig(ctx, &tfprotov6.ValidateListResourceConfigRequest{TypeName: of.TypeName, Config: of.Config})
+		req := &tfprotov6.ValidateListResourceConfigRequest{TypeName: of.TypeName, Config: of.Config}
+		resp, err := server.ValidateListResourceConfig(ctx, req)
 		if err == nil {
 			out = wireDiagnostics(rpc, address, resp.Diagnostics)
 		}

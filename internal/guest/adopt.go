@@ -33,7 +33,8 @@ func (s *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error
 	if guest.HasAgent() {
 		s.AskAgent(ctx, &guest, agent.Memory{Enabled: true})
 	}
-	return guest, s.completeAdopted(ctx, &guest, listed, err)
+	err = s.completeAdopted(ctx, &guest, listed, err)
+	return guest, err
 }
 
 // AdoptListed is Adopt for one of many in a listing: what that tells is not asked again, and no agent is asked.
@@ -50,7 +51,8 @@ func (s *Guests) AdoptListed(ctx context.Context, resources pve.Resources, liste
 	if listed.Status == "" || listed.Status == "unknown" {
 		err = s.readStatus(ctx, &guest)
 	}
-	return guest, s.completeAdopted(ctx, &guest, listed, err)
+	err = s.completeAdopted(ctx, &guest, listed, err)
+	return guest, err
 }
 
 // AdoptableAsListed is why a VM is known not to be adoptable by what a listing says of it alone; nil where nothing is known.

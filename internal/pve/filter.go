@@ -22,6 +22,17 @@ func (rs Resources) VMs(f Filter, caseSensitive bool) []Resource {
 	return all
 }
 
+// Untold are the VMs of which the listing does not tell whether they are meant, and which VMs leaves out: of those that nobody has reported
+// since their node is away, or for the first seconds, PVE knows neither the name nor whether they are templates (pve-manager API2Tools.pm,
+// extract_vm_stats).
+func (rs Resources) Untold(f Filter, caseSensitive bool) []Resource {
+	meant := rs.VMs(f, caseSensitive)
+	f.Name, f.Template = "", nil
+	return slices.DeleteFunc(rs.VMs(f, caseSensitive), func(r Resource) bool {
+		return r.Status != "unknown" || slices.ContainsFunc(meant, func(m Resource) bool { return m.VMID == r.VMID })
+	})
+}
+
 func (f Filter) fits(r Resource, caseSensitive bool) bool {
 	isOrAny := func(want, is string) bool { return want == "" || want == is }
 	named, err := path.Match(f.Name, r.Name)

@@ -91,12 +91,13 @@ func (d *VMs) Read(ctx context.Context, req datasource.ReadRequest, resp *dataso
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
 	attempt := tfkit.Attempt{Verb: "list", Thing: "the VMs of the cluster"}
 	d.Ask(ctx, resp, tfkit.ReadTimeout, attempt, func(ctx context.Context) error {
-		found, _, err := m.List(ctx, d.Session.API)
+		found, err := m.List(ctx, d.Session.API)
 		if err != nil {
 			return err
 		}
+		resp.Diagnostics.Append(found.Warnings()...)
 		m.VMIDs, m.VMs = []int64{}, []vmEntry{}
-		for _, r := range found {
+		for _, r := range found.Meant {
 			m.VMIDs = append(m.VMIDs, int64(r.VMID))
 			m.VMs = append(m.VMs, entryOf(r))
 		}

@@ -2,9 +2,12 @@ package tfkit
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	datasource "github.com/hashicorp/terraform-plugin-framework/datasource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	list "github.com/hashicorp/terraform-plugin-framework/list/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
@@ -58,26 +61,47 @@ func ListFilter() map[string]list.Attribute {
 	return all
 }
 
-// List gives the VMs that are meant, sorted by VMID, and the cluster's listing that they are taken from. It asks for the datacenter's idea
-// of tags only where that makes a difference.
-func (f VMFilter) List(ctx context.Context, api *pve.Client) (meant []pve.Resource, all pve.Resources, err error) {
-	if all, err = api.SharedResources(ctx); err != nil {
-		return nil, nil, err
+// Listing is what a filter finds.
+type Listing struct {
+	All pve.Resources
+	// Meant are the VMs that fit, sorted by VMID; of Untold PVE does not tell whether they do.
+	Meant, Untold []pve.Resource
+}
+
+// List looks for the VMs that are meant. It asks for the datacenter's idea of tags only where that makes a difference.
+func (f VMFilter) List(ctx context.Context, api *pve.Client) (Listing, error) {
+	all, err := api.SharedResources(ctx)
+	if err != nil {
+		return Listing{}, err
 	}
-	filter := pve.Filter{Template: f.Template}
-	for to, from := range map[*string]*string{&filter.Name: f.Name, &filter.Node: f.Node, &filter.Pool: f.Pool, &filter.Tag: f.Tag,
-		&filter.Status: f.Status} {
-		if from != nil {
-			*to = *from
+	filter := pve.Filter{Name: said(f.Name), Node: said(f.Node), Pool: said(f.Pool), Tag: said(f.Tag), Status: said(f.Status),
+		Template: f.Template}
+	exact := true
+	if len(all.VMs(filter, true)) != len(all.VMs(filter, false)) || len(all.Untold(filter, true)) != len(all.Untold(filter, false)) {
+		if exact, err = api.TagsAreCaseSensitive(ctx); err != nil {
+			return Listing{}, err
 		}
 	}
-	loose, strict := all.VMs(filter, false), all.VMs(filter, true)
-	if len(loose) == len(strict) {
-		return strict, all, nil
+	return Listing{All: all, Meant: all.VMs(filter, exact), Untold: all.Untold(filter, exact)}, nil
+}
+
+func said(text *string) string {
+	if text == nil {
+		return ""
 	}
-	exact, err := api.TagsAreCaseSensitive(ctx)
-	if err != nil || exact {
-		return strict, all, err
+	return *text
+}
+
+// Warnings name the VMs that a list may lack.
+func (l Listing) Warnings() (diags diag.Diagnostics) {
+	if len(l.Untold) == 0 {
+		return nil
 	}
-	return loose, all, nil
+	var names []string
+	for _, r := range l.Untold {
+		names = append(names, fmt.Sprintf("%d (node %s)", r.VMID, r.Node))
+	}
+	diags.AddWarning("Some VMs may be missing from the list", "PVE does not tell the names of these VMs, nor whether they are templates, "+
+		"since their nodes are away or have not reported them yet. They were left out: "+strings.Join(names, ", "))
+	return diags
 }

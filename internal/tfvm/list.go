@@ -54,18 +54,23 @@ func (l List) List(ctx context.Context, req tflist.ListRequest, stream *tflist.L
 	}
 	within, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
 	defer cancel()
-	meant, all, err := filter.List(within, l.Session.API)
+	found, err := filter.List(within, l.Session.API)
 	if err != nil {
 		stream.Results = tflist.ListResultsStreamDiagnostics(tfkit.Diagnose(attempt, err))
 		return
 	}
-	stream.Results = resultsOf(ctx, attempt, meant, int(req.Limit), func(ctx context.Context, listed pve.Resource) tflist.ListResult {
-		return l.result(ctx, req, all, listed)
+	results := resultsOf(ctx, attempt, found.Meant, int(req.Limit), func(ctx context.Context, listed pve.Resource) tflist.ListResult {
+		return l.result(ctx, req, found.All, listed)
 	})
+	stream.Results = func(push func(tflist.ListResult) bool) {
+		if said := found.Warnings(); len(said) == 0 || push(tflist.ListResult{Diagnostics: said}) {
+			results(push)
+		}
+	}
 }
 
-// resultsOf makes the results of what is meant, several at once but no more than the limit leaves room for, and gives them in order. What is
-// left out does not count.
+// resultsOf makes the results of what is meant, several at once but no more than the limit leaves room for, and gives them in order. What
+// is left out does not count.
 func resultsOf(ctx context.Context, attempt tfkit.Attempt, meant []pve.Resource, limit int,
 	result func(context.Context, pve.Resource) tflist.ListResult) iter.Seq[tflist.ListResult] {
 	return func(push func(tflist.ListResult) bool) {
