@@ -69,8 +69,20 @@ func TestSchemasAreValidAndDocumented(t *testing.T) {
 	for name, s := range all.ListResourceSchemas {
 		schemas["list."+name] = s
 	}
-	known := []string{"data.proxmox_files", "data.proxmox_node", "data.proxmox_nodes", "data.proxmox_orphans", "data.proxmox_storages",
-		"data.proxmox_version", "data.proxmox_vm", "data.proxmox_vms", "list.proxmox_vm", "provider", "proxmox_vm"}
+	known := []string{
+		"data.proxmox_files",
+		"data.proxmox_node",
+		"data.proxmox_nodes",
+		"data.proxmox_orphans",
+		"data.proxmox_storages",
+		"data.proxmox_version",
+		"data.proxmox_vm",
+		"data.proxmox_vms",
+		"list.proxmox_vm",
+		"provider",
+		"proxmox_vm",
+		"proxmox_vm_snapshot",
+	}
 	if got := slices.Sorted(maps.Keys(schemas)); !slices.Equal(got, known) {
 		t.Errorf("schemas of %v, want %v", got, known)
 	}

@@ -1,4 +1,4 @@
-// Package provision puts together what packages job, guest, remove, create, change, preflight and orphan do with the VMs of one cluster.
+// Package provision puts together what packages job, guest, remove, create, change, preflight, orphan and snapshot do with the VMs of one cluster.
 package provision
 
 import (
@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/snapshot"
 )
 
 // Service creates, reads, changes, adopts and deletes VMs of one cluster.
@@ -20,7 +21,8 @@ type Service struct {
 	*create.Creator
 	*change.Changer
 	*preflight.Checker
-	Orphans *orphan.Finder
+	Orphans   *orphan.Finder
+	Snapshots *snapshot.Snapshots
 }
 
 // Shell is what is done on the nodes over SSH.
@@ -41,5 +43,5 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 	remover := remove.New(jobs, guests, removing)
 	return &Service{Runner: jobs, Guests: guests, Remover: remover, Creator: create.New(jobs, guests, remover, hasher),
 		Changer: change.New(jobs, guests, remover), Checker: preflight.New(jobs, guests),
-		Orphans: orphan.New(jobs, guests)}
+		Orphans: orphan.New(jobs, guests), Snapshots: snapshot.New(jobs, guests, remover)}
 }

@@ -13,7 +13,7 @@ type answer interface {
 	flexInt | guestConfigWire | guestStatusWire | preconditionsWire | nodeStatusWire | versionWire |
 		datacenterWire | idRangeWire | taskStatusWire | logWire |
 		agentWire | poolWire | []poolWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
-		[]storageWire | []volumeWire | volumeWire | []namedWire | []taskWire | map[string]map[string]flexBool |
+		[]storageWire | []volumeWire | volumeWire | []snapshotWire | []namedWire | []taskWire | map[string]map[string]flexBool |
 		map[string]flexString | []map[string]flexString
 }
 

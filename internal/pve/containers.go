@@ -26,7 +26,8 @@ func (c *Client) OptionsOf(ctx context.Context, g Resource) (PendingConfig, erro
 
 // SnapshotsOf lists the names of the snapshots of a guest of the listing, VM or container.
 func (c *Client) SnapshotsOf(ctx context.Context, g Resource) ([]string, error) {
-	return c.snapshots(ctx, "list the snapshots of "+g.describe(), guestOptionsPath(g, "/snapshot"))
+	all, err := c.snapshots(ctx, "list the snapshots of "+g.describe(), guestOptionsPath(g, "/snapshot"))
+	return snapshotNames(all), err
 }
 
 // SnapshotOptionsOf reads what a snapshot of a guest of the listing keeps, VM or container.

@@ -59,6 +59,23 @@ func (c *Client) DeleteUnused(ctx context.Context, node string, vmid int, entrie
 	return c.startOrFinish(ctx, op, http.MethodPost, guestPath(node, vmid, "/config"), Params{"delete": list, "digest": digest})
 }
 
+// DeleteSnapshot starts the removal of a snapshot and of the memory that it keeps. With force it goes from the configuration also where
+// a volume cannot be freed of it.
+func (c *Client) DeleteSnapshot(ctx context.Context, node string, vmid int, name string, force bool) (UPID, error) {
+	p := Params{}
+	if force {
+		p["force"] = "1"
+	}
+	return c.start(ctx, "delete snapshot "+name+" of "+guestName(node, vmid), http.MethodDelete, guestPath(node, vmid, "/snapshot/"+name), p)
+}
+
+// RollBack starts taking a VM back to a snapshot: its options, its disks and, where they were saved, its memory. A guest that runs is
+// cut off. p["start"] starts it afterwards.
+func (c *Client) RollBack(ctx context.Context, node string, vmid int, name string, p Params) (UPID, error) {
+	op := "roll " + guestName(node, vmid) + " back to snapshot " + name
+	return c.start(ctx, op, http.MethodPost, guestPath(node, vmid, "/snapshot/"+name+"/rollback"), p)
+}
+
 // RemoveLock takes a configuration lock away, of a configuration with that digest, and writes the description that says whose
 // the VM is, "" for as it is. It is for root@pam with a ticket only.
 func (c *Client) RemoveLock(ctx context.Context, node string, vmid int, digest, description string) error {

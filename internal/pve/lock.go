@@ -90,7 +90,7 @@ func isQuotedBetween(message, before, after string) bool {
 // (qemu-server API2/Qemu.pm, QemuServer.pm; seen on 8.4). A timeout of any other lock comes from the middle of the work.
 func (e *TaskError) contended() bool {
 	locksFirst := []string{"qmdestroy", "qmstart", "qmstop", "qmshutdown", "qmreboot", "qmreset", "qmsuspend", "qmresume", "qmconfig",
-		"qmmove", "resize", "qmtemplate", "qmsnapshot", "qmdelsnapshot"}
+		"qmmove", "resize", "qmtemplate", "qmsnapshot", "qmdelsnapshot", "qmrollback"}
 	switch typ := e.UPID.Type(); {
 	case slices.Contains(locksFirst, typ):
 		return isConfigLock(e.ExitStatus) || e.ExitStatus == "can't lock file '/var/lock/qemu-server/lock-"+e.UPID.ID()+".conf' - got timeout"

@@ -1,0 +1,210 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+)
+
+// Wanted is a snapshot to be taken.
+type Wanted struct {
+	VMID              int
+	Name, Description string
+	// Memory is to be saved too; the guest has to run.
+	Memory bool
+}
+
+// undoTimeout bounds the taking back of a snapshot. Removing one that has half a terabyte in qcow2 takes minutes.
+const undoTimeout = 15 * time.Minute
+
+// taking is one snapshot that is being taken.
+type taking struct {
+	*Snapshots
+	want  Wanted
+	mark  mark
+	tasks job.Tasks
+	node  string
+	vm    guest.Identity
+	lost  *job.Lost
+	taken Snapshot
+	// sent: the request may have been carried out. isHeld: what it has left is half made, and holds a lock.
+	sent, isHeld bool
+	// memoryBefore are volumes with memory under this name that were there before.
+	memoryBefore []string
+}
+
+// Take takes a snapshot. A failed step is a *tx.Error, which names what is left.
+func (s *Snapshots) Take(ctx context.Context, want Wanted) (Snapshot, error) {
+	t := &taking{Snapshots: s, want: want, mark: newMark(want.VMID)}
+	err := tx.Run(ctx, undoTimeout,
+		tx.Step{Name: fmt.Sprintf("look at VM %d", want.VMID), Do: t.look},
+		tx.Step{Name: fmt.Sprintf("take snapshot %s of VM %d", want.Name, want.VMID), Do: t.take, Undo: t.undo},
+		tx.Step{Name: fmt.Sprintf("read snapshot %s of VM %d", want.Name, want.VMID), Do: t.read},
+		tx.Step{Name: fmt.Sprintf("describe snapshot %s of VM %d", want.Name, want.VMID), Do: t.commit})
+	return t.taken, err
+}
+
+// look finds the VM, waits until nobody holds it, and refuses what PVE would refuse in the task.
+func (t *taking) look(ctx context.Context) error {
+	resources, err := t.api.Resources(ctx)
+	if err != nil {
+		return fmt.Errorf("list the cluster's guests: %w", err)
+	}
+	listed, ok := resources.Guest(t.want.VMID)
+	if ok && listed.Type != "qemu" {
+		return field("vmid", fmt.Sprintf("%d is a container on node %s", t.want.VMID, listed.Node))
+	}
+	if !ok {
+		return field("vmid", fmt.Sprintf("There is no VM %d, or this identity may not see it (VM.Audit)", t.want.VMID))
+	}
+	at, err := t.guests.FindUnlocked(ctx, guest.Ref{VMID: t.want.VMID, Node: listed.Node})
+	if err != nil {
+		return err
+	}
+	t.node, t.vm = at.Node, guest.IdentityOf(at.Config.Current())
+	if why := refuse(at.Config.Current()); why != "" {
+		return field("vmid", fmt.Sprintf("VM %d on node %s %s", t.want.VMID, t.node, why))
+	}
+	if err := t.lookAtName(ctx); err != nil || !t.want.Memory {
+		return err
+	}
+	status, err := t.api.GuestStatus(ctx, t.node, t.want.VMID)
+	if err == nil && !status.IsRunning() { // PVE would leave the memory out without a word (AbstractConfig.pm __snapshot_prepare)
+		err = field("vmstate", fmt.Sprintf("VM %d on node %s does not run, so it has no memory to save. Start it, or leave vmstate out",
+			t.want.VMID, t.node))
+	}
+	if err == nil {
+		t.memoryBefore, err = t.memory(ctx)
+	}
+	return err
+}
+
+// refuse is why no snapshot can be taken of a VM, as its configuration tells.
+func refuse(config map[string]string) string {
+	if config["template"] == "1" {
+		return "is a template, of which there are no snapshots"
+	}
+	if _, unfinished := guest.ParseStamp(config["description"]); unfinished {
+		return "is being made, or was left half made"
+	}
+	return ""
+}
+
+// lookAtName refuses a name that is taken. Whoever has taken it, that snapshot is not this one.
+func (t *taking) lookAtName(ctx context.Context) error {
+	all, err := t.api.ListSnapshots(ctx, t.node, t.want.VMID)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(found pve.Snapshot) bool { return found.Name == t.want.Name })
+	if i < 0 {
+		return nil
+	}
+	text := fmt.Sprintf("VM %d on node %s has a snapshot %s already, taken at %s", t.want.VMID, t.node, t.want.Name, moment(all[i].Taken))
+	if isMarked(all[i].Description) {
+		return field("name", fmt.Sprintf("%s by a run of Terraform that is at work, or was killed. If no task is at work on the VM, "+
+			"`qm delsnapshot %d %s --force` as root on node %s removes it", text, t.want.VMID, t.want.Name, t.node))
+	}
+	return field("name", fmt.Sprintf("%s. Take another name, or take that one over: terraform import proxmox_vm_snapshot.NAME %d/%s", text,
+		t.want.VMID, t.want.Name))
+}
+
+// take sends the request. While it waits for a lock the VM may become another, so that is looked at before each try.
+func (t *taking) take(ctx context.Context) error {
+	params := pve.Params{"snapname": t.want.Name, "description": string(t.mark)}
+	if t.want.Memory {
+		params["vmstate"] = "1"
+	}
+	return t.jobs.Contend(ctx, t.node, t.want.VMID, func(ctx context.Context) error {
+		config, err := t.api.CurrentConfig(ctx, t.node, t.want.VMID)
+		if err == nil {
+			err = t.isSame(config)
+		}
+		if err != nil {
+			return err
+		}
+		request := job.Request{Node: t.node, Type: "qmsnapshot", ID: t.want.VMID,
+			Send: func(ctx context.Context) (pve.UPID, error) {
+				return t.api.TakeSnapshot(ctx, t.node, t.want.VMID, params)
+			}}
+		since := t.api.ServerTime()
+		t.sent = true
+		_, err = t.jobs.Once(ctx, &t.tasks, request)
+		if len(t.tasks.UPIDs) == 0 && pve.IsKind(err, pve.Ambiguous) {
+			t.lost = &job.Lost{Request: request, Since: since, Patience: job.Patience(err)}
+		}
+		return err
+	})
+}
+
+// isSame is an error where the id has another VM than was looked at.
+func (t *taking) isSame(config pve.GuestConfig) error {
+	return guest.Guard(guest.Ref{VMID: t.want.VMID, Node: t.node, Identity: t.vm}, t.node, config.Values)
+}
+
+// read finds the snapshot that was taken, by its mark.
+func (t *taking) read(ctx context.Context) error {
+	found, err := t.ours(ctx)
+	switch {
+	case err != nil:
+		return err
+	case found == nil:
+		return fmt.Errorf("the task has ended well, but VM %d on node %s has no such snapshot of ours", t.want.VMID, t.node)
+	case t.want.Memory && !found.Memory:
+		return field("vmstate", fmt.Sprintf("The guest of VM %d on node %s stopped before its memory was saved", t.want.VMID, t.node))
+	}
+	t.taken = Snapshot{Snapshot: *found, Node: t.node, VM: t.vm}
+	config, err := t.api.CurrentConfig(ctx, t.node, t.want.VMID)
+	if err == nil {
+		err = t.isSame(config)
+	}
+	return err
+}
+
+// ours is the snapshot that bears our mark, or the description by now that the commit has given it; nil for none.
+func (t *taking) ours(ctx context.Context) (*pve.Snapshot, error) {
+	all, err := t.api.ListSnapshots(ctx, t.node, t.want.VMID)
+	if err != nil {
+		return nil, err
+	}
+	for _, found := range all {
+		if found.Name == t.want.Name && (t.mark.isOn(found.Description) || found.Taken == t.taken.Taken) {
+			return &found, nil
+		}
+	}
+	return nil, nil
+}
+
+// commit writes the description that is wanted in the place of the mark.
+func (t *taking) commit(ctx context.Context) error {
+	ref := Ref{VM: guest.Ref{VMID: t.want.VMID, Node: t.node, Identity: t.vm}, Name: t.want.Name, Taken: t.taken.Taken}
+	err := t.describe(ctx, ref, t.node, t.want.Description)
+	if err == nil {
+		t.taken.Description = t.want.Description
+	}
+	return err
+}
+
+func field(at, text string) error { return &guest.FieldError{Path: at, Summary: text} }
+
+// claim is the claim on what bears our mark, whatever VM has the id.
+func (t *taking) claim() remove.SnapshotClaim {
+	return remove.SnapshotClaim{Node: t.node, VMID: t.want.VMID, Name: t.want.Name, Tasks: &t.tasks, Dead: true,
+		Guest: func(pve.GuestConfig) error { return nil },
+		Owns: func(options map[string]string) error {
+			if !t.mark.isOn(options["description"]) && options["snaptime"] != fmt.Sprint(t.taken.Taken) {
+				return fmt.Errorf("%w: another one has its name", remove.ErrNoSnapshot)
+			}
+			return nil
+		}}
+}
+
+var errStays = errors.New("several attempts did not remove it")

@@ -1,0 +1,217 @@
+// Package tfsnapshot is the resource proxmox_vm_snapshot.
+package tfsnapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/snapshot"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+)
+
+// Resource is proxmox_vm_snapshot.
+type Resource struct{ tfkit.ResourceBase }
+
+var (
+	_ resource.ResourceWithConfigure   = &Resource{}
+	_ resource.ResourceWithImportState = &Resource{}
+)
+
+// New makes the resource.
+func New() resource.Resource { return &Resource{} }
+
+// Metadata names the resource.
+func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_vm_snapshot"
+}
+
+// Schema is the shape of the configuration.
+func (r *Resource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = snapshotSchema(ctx)
+}
+
+type model struct {
+	VMID        types.Int64     `tfsdk:"vmid"`
+	Name        types.String    `tfsdk:"name"`
+	Description types.String    `tfsdk:"description"`
+	VMState     types.Bool      `tfsdk:"vmstate"`
+	Node        types.String    `tfsdk:"node"`
+	UUID        types.String    `tfsdk:"uuid"`
+	SnapTime    types.Int64     `tfsdk:"snaptime"`
+	Parent      types.String    `tfsdk:"parent"`
+	Timeouts    *tfkit.Timeouts `tfsdk:"timeouts"`
+}
+
+// take writes what the server says into the model.
+func (m *model) take(s snapshot.Snapshot) {
+	m.Description, m.VMState = types.StringPointerValue(tfkit.NonZero(s.Description)), types.BoolValue(s.Memory)
+	m.Node, m.UUID = types.StringValue(s.Node), types.StringPointerValue(tfkit.NonZero(s.VM.UUID))
+	m.SnapTime, m.Parent = types.Int64Value(s.Taken), types.StringPointerValue(tfkit.NonZero(s.Parent))
+}
+
+func (m *model) vmid() int { return int(m.VMID.ValueInt64()) }
+
+// ref is the snapshot in state.
+func (m *model) ref() snapshot.Ref {
+	return snapshot.Ref{Name: m.Name.ValueString(), Taken: m.SnapTime.ValueInt64(),
+		VM: guest.Ref{VMID: m.vmid(), Node: m.Node.ValueString(), Identity: guest.Identity{UUID: m.UUID.ValueString()}}}
+}
+
+// timeouts are the configured timeouts.
+func (m *model) timeouts() tfkit.Timeouts {
+	if m.Timeouts == nil {
+		return tfkit.Timeouts{}
+	}
+	return *m.Timeouts
+}
+
+// locator finds attributes: each is named as PVE's parameter, but for the name.
+type locator struct{}
+
+// Parameter is the attribute behind a parameter of PVE's API.
+func (locator) Parameter(name string) (path.Path, bool) {
+	if name == "snapname" {
+		name = "name"
+	}
+	return locator{}.Attribute(name)
+}
+
+// Attribute is the path of an attribute.
+func (locator) Attribute(name string) (path.Path, bool) {
+	switch name {
+	case "vmid", "name", "description", "vmstate":
+		return path.Root(name), true
+	}
+	return path.Empty(), false
+}
+
+func (r *Resource) attempt(verb string, m *model) tfkit.Attempt {
+	thing := fmt.Sprintf("snapshot %s of VM %d", m.Name.ValueString(), m.vmid())
+	return tfkit.Attempt{Verb: verb, Thing: thing, At: locator{}, As: r.Session.User()}
+}
+
+// Create takes the snapshot. One that could be taken back only in part is in state, so that the next destroy tries again.
+func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan model
+	if resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...); resp.Diagnostics.HasError() {
+		return
+	}
+	attempt := r.attempt("take", &plan)
+	if !r.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(plan.timeouts().Create, tfkit.CreateTimeout))
+	defer cancel()
+	taken, err := r.Session.VMs.Snapshots.Take(ctx, snapshot.Wanted{VMID: plan.vmid(), Name: plan.Name.ValueString(),
+		Description: plan.Description.ValueString(), Memory: plan.VMState.ValueBool()})
+	resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+	var failed *tx.Error
+	if errors.As(err, &failed) && (len(failed.Left) == 0 || taken.Taken == 0) {
+		return
+	}
+	plan.take(taken)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+}
+
+// Read refreshes the state. A snapshot that is gone, or another by now, leaves it.
+func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var state model
+	if resp.Diagnostics.Append(req.State.Get(ctx, &state)...); resp.Diagnostics.HasError() {
+		return
+	}
+	attempt := r.attempt("read", &state)
+	if !r.Session.Known() {
+		resp.Diagnostics.AddWarning(attempt.Thing+" was not refreshed",
+			"The provider's configuration depends on values that are not known yet, so the state was left as it is.")
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.timeouts().Read, tfkit.ReadTimeout))
+	defer cancel()
+	found, err := r.Session.VMs.Snapshots.Read(ctx, state.ref())
+	switch {
+	case errors.Is(err, snapshot.ErrGone):
+		resp.State.RemoveResource(ctx)
+	case tfkit.LoginRefused(err) || tfkit.Unreachable(err):
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+	case err != nil:
+		resp.Diagnostics.Append(tfkit.NotRefreshed(attempt, err)...)
+	default:
+		state.take(found)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+	}
+}
+
+// Update changes the description.
+func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var plan, state model
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	if resp.Diagnostics.Append(req.State.Get(ctx, &state)...); resp.Diagnostics.HasError() {
+		return
+	}
+	attempt := r.attempt("describe", &state)
+	if !r.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(plan.timeouts().Update, tfkit.UpdateTimeout))
+	defer cancel()
+	found, err := r.Session.VMs.Snapshots.Describe(ctx, state.ref(), plan.Description.ValueString())
+	if err != nil {
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+		return
+	}
+	plan.take(found)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+}
+
+// Delete removes the snapshot. One that is gone is a success.
+func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state model
+	if resp.Diagnostics.Append(req.State.Get(ctx, &state)...); resp.Diagnostics.HasError() {
+		return
+	}
+	attempt := r.attempt("remove", &state)
+	if !r.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.timeouts().Delete, tfkit.DeleteTimeout))
+	defer cancel()
+	resp.Diagnostics.Append(tfkit.Diagnose(attempt, r.Session.VMs.Snapshots.Delete(ctx, state.ref()))...)
+}
+
+// ImportState takes over a snapshot by "vmid/name". Nothing is written to the server.
+func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	id, name, ok := strings.Cut(req.ID, "/")
+	vmid, err := strconv.ParseInt(id, 10, 64)
+	if !ok || err != nil || name == "" || vmid < tfkit.MinVMID || vmid > tfkit.MaxVMID {
+		resp.Diagnostics.AddError("Cannot import "+strconv.Quote(req.ID),
+			"The id of a snapshot is the VMID and its name: \"100/before-upgrade\".")
+		return
+	}
+	m := model{VMID: types.Int64Value(vmid), Name: types.StringValue(name)}
+	attempt := r.attempt("import", &m)
+	if !r.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
+	defer cancel()
+	found, err := r.Session.VMs.Snapshots.Adopt(ctx, int(vmid), name)
+	if err != nil {
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+		return
+	}
+	m.take(found)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+}
