@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -34,6 +35,8 @@ type adoption struct {
 	byProvider bool
 	s          *drive.Session
 	generated  string
+	// leftAlone are the attributes of which the import said that no configuration can say their values.
+	leftAlone []string
 }
 
 // take imports the VM, has its configuration generated, and wants the plan of it to be empty. Nothing may be written.
@@ -50,6 +53,12 @@ func (a *adoption) take(ctx context.Context) error {
 	before := len(a.w.Sim.Ops())
 	if err := a.s.Import(ctx, driftAddress, strconv.Itoa(a.vmid)); err != nil {
 		return err
+	}
+	for _, d := range a.s.Diagnostics() {
+		for _, line := range strings.Split(d.Detail, "\n  ")[1:] {
+			at, _, _ := strings.Cut(line, ": ")
+			a.leftAlone = append(a.leftAlone, at)
+		}
 	}
 	var err error
 	if a.generated, err = a.s.Generate(ctx, driftAddress, a.byProvider); err != nil {
@@ -154,11 +163,6 @@ func TestAdoptAndGenerated(t *testing.T) {
 			for n := worker; n < vms; n += workers {
 				config := drawFlat(rand.New(rand.NewPCG(seed, uint64(n))), n)
 				config["vmid"] = cty.NumberIntVal(int64(1000 + n))
-				for _, slot := range config.slots("cloud_init.addresses") { // of a device that the template has, or nobody: no configuration
-					if !config.has("networks." + slot) { // that names the devices there are can say it
-						config.drop("cloud_init.addresses." + slot)
-					}
-				}
 				a := adoption{w: w, as: acctest.RootTicket, vmid: 1000 + n, byProvider: n%2 == 0}
 				if err := a.made(t.Context(), config); err != nil {
 					t.Errorf("VM %d: %v\n%s", n, err, config)
@@ -206,7 +210,7 @@ func recorded(t *testing.T) (all []map[string]string) {
 				all = append(all, config)
 			} else if err := json.Unmarshal(lines.Bytes(), &row); err != nil || len(row) != 3 {
 				t.Fatalf("%s: %s", name, lines.Text())
-			} else if !saysNothingAlone(row[0], row[2]) {
+			} else if !isNoOption(row[0]) {
 				byOption[row[0]] = append(byOption[row[0]], row[2])
 				most = max(most, len(byOption[row[0]]))
 			}
@@ -224,19 +228,11 @@ func recorded(t *testing.T) (all []map[string]string) {
 	return all
 }
 
-// saysNothingAlone reports whether an option is no part of a VM, or has a value that PVE stores, and that means nothing, or starts no VM,
-// without what it belongs to: the schema refuses it, so no configuration can say it.
-func saysNothingAlone(option, value string) bool {
-	switch {
-	case slices.Contains([]string{"lock", "template", "digest", "hugepages", "numa0", "vga"}, option): // size of the memory; a serial port
-		return true
-	case strings.Contains(value, "=0.000"), strings.Contains(value, "_max"), strings.Contains(value, "vendor=a b"): // limits of nothing
-		return true
-	}
-	return option == "nameserver" && value == "x" || strings.HasPrefix(option, "ipconfig") && (option != "ipconfig0" || !strings.Contains(value, "/"))
-}
+// isNoOption reports whether what a node stored under a name is no part of what a VM is.
+func isNoOption(option string) bool { return slices.Contains([]string{"lock", "digest"}, option) }
 
-// TestAdoptRecorded: what real nodes have stored is taken over as it is.
+// TestAdoptRecorded: what real nodes have stored is taken over as it is, but for what means nothing, or starts no VM, without what it
+// belongs to: no configuration can say that, and the import tells that it is left alone.
 func TestAdoptRecorded(t *testing.T) {
 	t.Parallel()
 	all := recorded(t)
@@ -244,6 +240,7 @@ func TestAdoptRecorded(t *testing.T) {
 		t.Fatalf("only %d recorded configurations", len(all))
 	}
 	w := acctest.NewWorld(t, pvesim.Options{Profile: "9.2", Nodes: []string{"pve1"}})
+	leftAlone, slot := map[string]bool{}, regexp.MustCompile(`\b(ide|sata|scsi|virtio|net)\d+\b`)
 	for n, config := range all {
 		vmid := 1000 + n
 		w.Change(func(world *state.World) {
@@ -254,15 +251,60 @@ func TestAdoptRecorded(t *testing.T) {
 		})
 		a := adoption{w: w, as: acctest.RootTicket, vmid: vmid, byProvider: n%2 == 0}
 		err := a.take(t.Context())
-		if config["memory"] == "20000000" { // more than a VM can have; PVE stores it
-			continue
-		}
 		if half := config["lock"] == "create" || config["lock"] == "clone"; half != (err != nil) || half && !strings.Contains(err.Error(), "half made") {
 			t.Errorf("%v: %v", config, err)
+		}
+		for _, at := range a.leftAlone {
+			leftAlone[slot.ReplaceAllString(at, "*")] = true
 		}
 		w.Change(func(world *state.World) { delete(world.Guests, vmid) })
 		w.ResetCalls()
 	}
+	want := []string{"cloud_init.addresses.*.gateway4", "cloud_init.nameservers", "disks.*.throttle.iops_max", "disks.*.throttle.iops_rd_max",
+		"disks.*.throttle.iops_wr_max", "disks.*.throttle.mbps", "disks.*.throttle.mbps_rd", "disks.*.throttle.mbps_wr", "disks.*.vendor",
+		"memory.hugepages", "numa_nodes", "vga.type"}
+	if is := slices.Sorted(maps.Keys(leftAlone)); !slices.Equal(is, want) {
+		t.Errorf("left alone are\n%s\nand not\n%s", strings.Join(is, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestAdoptLeavesAloneWhatNoConfigurationCanSay: a burst without its limit stays on the server through the changes of its disk, in no
+// state and in no plan; a configuration that says what it belongs to takes it in.
+func TestAdoptLeavesAloneWhatNoConfigurationCanSay(t *testing.T) {
+	t.Parallel()
+	w := acctest.NewWorld(t)
+	w.Change(func(world *state.World) { world.Guests[8000].Config["scsi0"] += ",iops_max=500" })
+	a := adoption{w: w, as: acctest.TokenNoSSH, vmid: 8000}
+	if err := a.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(a.leftAlone, []string{"disks.scsi0.throttle.iops_max"}) {
+		t.Errorf("left alone are %v", a.leftAlone)
+	}
+	change := func(option string, said map[string]string) {
+		t.Helper()
+		block := a.generated
+		for attribute, v := range said {
+			was := block
+			if block = regexp.MustCompile(`\b`+attribute+` += null`).ReplaceAllString(was, attribute+" = "+v); block == was {
+				t.Fatalf("there is no %s in\n%s", attribute, block)
+			}
+		}
+		if err := a.s.Configure(w.ProviderBlock(a.as), block); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.s.Converge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range a.s.Diagnostics() {
+			t.Errorf("with %s: %s", said, d)
+		}
+		if has := guestOf(w, 8000).Config["scsi0"]; !strings.Contains(has, ",iops_max=500") || !strings.Contains(has, option) {
+			t.Errorf("with %s scsi0 is %s", said, has)
+		}
+	}
+	change(",cache=writeback", map[string]string{"cache": `"writeback"`})
+	change(",iops=100", map[string]string{"iops": "100", "iops_max": "500"})
 }
 
 // TestGeneratedForToken: a token's generated configuration has nothing that only root may set, so the token can make the VM again; a

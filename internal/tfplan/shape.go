@@ -45,6 +45,7 @@ type node struct {
 	rule      Rule
 	kind      kind
 	optional  bool // or required
+	required  bool
 	computed  bool
 	writeOnly bool
 	children  map[string]*node
@@ -76,6 +77,7 @@ func nodes(attributes map[string]schema.Attribute, prefix string, rules map[stri
 		n := &node{
 			rule:      rules[at],
 			optional:  attribute.IsOptional() || attribute.IsRequired(),
+			required:  attribute.IsRequired(),
 			computed:  attribute.IsComputed(),
 			writeOnly: attribute.IsWriteOnly(),
 		}

@@ -59,7 +59,8 @@ func (r *Resource) adopted(ctx context.Context, found guest.Guest) (tftypes.Valu
 	if diags.HasError() {
 		return raw, diags
 	}
-	return r.withDefaults(raw, m), diags
+	state, left := r.sayable(ctx, tftypes.NewValue(r.values().typ, nil), r.withDefaults(raw, m))
+	return state, append(diags, leftAlone(thing(int64(found.VMID), "", found.Node), left)...)
 }
 
 // mayBeRoot reports whether the provider may set what is root's, as far as that is known.

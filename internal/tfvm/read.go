@@ -57,6 +57,11 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		resp.Diagnostics.Append(writeAgent(ctx, resp.Private, found, private)...)
 		r.withTagStyle(ctx, v, state.Tags, found.Spec.Tags).refresh(ctx, req, resp, state.withKnownAddresses(found), private,
 			state.isUnseen(private))
+		sayable, left := r.sayable(ctx, req.State.Raw, resp.State.Raw)
+		resp.State.Raw = sayable
+		if private.Moved != nil {
+			resp.Diagnostics.Append(leftAlone(attempt.Thing, left)...)
+		}
 		resp.Diagnostics.Append(noteGrown(ctx, resp.Private, state.Disks, resp.State.Raw, private)...)
 	}
 	left := r.recheckResidues(ctx, state.ref(private), private.Residues, attempt, resp)

@@ -85,7 +85,7 @@ func cpuAttributes() map[string]schema.Attribute {
 
 func memoryAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"size": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(16, 4178944)},
+		"size": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.AtLeast(16)},
 			MarkdownDescription: "Memory in MiB, at least 16. PVE's default: 512."},
 		"balloon": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.AtLeast(0)},
 			MarkdownDescription: "Memory in MiB that the VM keeps when the host is short of it, at most `size`; " +
