@@ -188,7 +188,7 @@ func devOverride(t *testing.T, dir string) (settings string) {
 
 func newWorkspace(t *testing.T, w *World, settings string, files map[string]string) workspace {
 	t.Helper()
-	ws := workspace{dir: t.TempDir(), env: append(os.Environ(), "TF_CLI_CONFIG_FILE="+settings, "TF_IN_AUTOMATION=1")}
+	ws := workspace{dir: t.TempDir(), env: append(os.Environ(), "TF_CLI_CONFIG_FILE="+settings, "TF_IN_AUTOMATION=1", "TF_INPUT=0")}
 	for name, v := range w.environment() {
 		ws.env = append(ws.env, name+"="+v)
 	}
@@ -203,11 +203,19 @@ func newWorkspace(t *testing.T, w *World, settings string, files map[string]stri
 // run calls the CLI, which must succeed.
 func (ws workspace) run(t *testing.T, args ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Getenv("TF_ACC_TERRAFORM_PATH"), append(args, "-no-color", "-input=false")...)
+	ws.says(t, args...)
+}
+
+// says is run, with what the CLI has to say.
+func (ws workspace) says(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Getenv("TF_ACC_TERRAFORM_PATH"), append(args, "-no-color")...)
 	cmd.Dir, cmd.Env = ws.dir, ws.env
-	if text, err := cmd.CombinedOutput(); err != nil {
+	text, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Errorf("%s: %v\n%s", strings.Join(args, " "), err, text)
 	}
+	return string(text)
 }
 
 // cycle applies, wants an empty plan, and destroys, in all workspaces at once.

@@ -29,11 +29,12 @@ func NewList(of *Resource) tflist.ListResource { return List{of} }
 // ListResourceConfigSchema is the shape of the config block in a list block.
 func (List) ListResourceConfigSchema(_ context.Context, _ tflist.ListResourceSchemaRequest, resp *tflist.ListResourceSchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "The VMs of the cluster that `terraform query` finds (Terraform 1.14), templates included, containers not. " +
-			"It asks for the cluster's list once. With `include_resource`, which `-generate-config-out` sets, it also reads each VM that is " +
-			"listed, as an import would, but for the addresses, which a guest agent would have to be asked for. PVE leaves out, without " +
-			"a word, what the identity may not see: all VMs need `VM.Audit` on `/vms`. The list is up to 10 seconds old where it says " +
-			"whether a VM runs and what its name is.",
+		MarkdownDescription: "The VMs of the cluster for `terraform query` (Terraform 1.14), templates included, containers not, in the " +
+			"order of their ids. It asks for the cluster's list once, whatever is filtered; that is up to 10 seconds old where it says whether " +
+			"a VM runs and what its name is, and PVE leaves out of it, without a word, what the identity may not see: all VMs need `VM.Audit` " +
+			"on `/vms`. With `include_resource`, and for `-generate-config-out`, each VM is read besides, as an import does: its " +
+			"configuration, options and rules of its firewall, ten VMs at a time. Its addresses are not asked for. What an import would " +
+			"refuse, and what cannot be read, is left out with a warning. The identity is that of the state, `vmid` alone.",
 		Attributes: tfkit.ListFilter(),
 	}
 }

@@ -19,6 +19,7 @@ type (
 		Provider    schema            `json:"provider"`
 		Resources   map[string]schema `json:"resource_schemas,omitempty"`
 		DataSources map[string]schema `json:"data_source_schemas,omitempty"`
+		Lists       map[string]schema `json:"list_resource_schemas,omitempty"`
 
 		Functions map[string]function `json:"functions,omitempty"`
 	}
@@ -84,8 +85,8 @@ func describe(ctx context.Context, server tfprotov6.ProviderServer) (document, e
 			return document{}, fmt.Errorf("%s: %s", d.Summary, d.Detail)
 		}
 	}
-	if len(response.EphemeralResourceSchemas)+len(response.ListResourceSchemas)+len(response.ActionSchemas) > 0 {
-		return document{}, errors.New("ephemeral resources, list resources and actions are not written yet: extend internal/cmd/schema")
+	if len(response.EphemeralResourceSchemas)+len(response.ActionSchemas) > 0 {
+		return document{}, errors.New("ephemeral resources and actions are not written yet: extend internal/cmd/schema")
 	}
 	var p providerSchema
 	if p.Provider, err = schemaOf(response.Provider); err != nil {
@@ -95,6 +96,9 @@ func describe(ctx context.Context, server tfprotov6.ProviderServer) (document, e
 		return document{}, err
 	}
 	if p.DataSources, err = schemasOf(response.DataSourceSchemas); err != nil {
+		return document{}, err
+	}
+	if p.Lists, err = schemasOf(response.ListResourceSchemas); err != nil {
 		return document{}, err
 	}
 	if p.Functions, err = functionsOf(response.Functions); err != nil {
