@@ -23,6 +23,7 @@ var destructive = map[string][]string{
 	"RemoveLock":         {"internal/remove"},
 	"ShutdownOrStopVM":   {"internal/remove"},
 	"StopVM":             {"internal/remove"},
+	"ResetVM":            {"internal/remove"},
 	"DeleteSnapshot":     {"internal/remove"},
 	"RollBack":           {"internal/remove"},
 	"DeleteHAResource":   {"internal/guest"},

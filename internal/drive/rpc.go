@@ -32,6 +32,7 @@ type schemas struct {
 	resources map[string]resourceSchema
 	data      map[string]resourceSchema
 	lists     map[string]resourceSchema // of the config blocks
+	actions   map[string]resourceSchema
 	functions map[string]*tfprotov6.Function
 	// planDestroy: the provider wants to be asked for the plan of a destroy.
 	planDestroy bool
@@ -75,7 +76,7 @@ func fetchSchemas(ctx context.Context, server tfprotov6.ProviderServer) (*schema
 		return nil, err
 	}
 	all := &schemas{resources: map[string]resourceSchema{}, data: map[string]resourceSchema{},
-		lists: map[string]resourceSchema{}, functions: resp.Functions,
+		lists: map[string]resourceSchema{}, actions: map[string]resourceSchema{}, functions: resp.Functions,
 		planDestroy: resp.ServerCapabilities != nil && resp.ServerCapabilities.PlanDestroy}
 	if all.provider, err = newResourceSchema(resp.Provider); err != nil {
 		return nil, fmt.Errorf("schema of the provider: %w", err)
@@ -93,6 +94,11 @@ func fetchSchemas(ctx context.Context, server tfprotov6.ProviderServer) (*schema
 	for name, sch := range resp.ListResourceSchemas {
 		if all.lists[name], err = newResourceSchema(sch); err != nil {
 			return nil, fmt.Errorf("schema of list resource %s: %w", name, err)
+		}
+	}
+	for name, sch := range resp.ActionSchemas {
+		if all.actions[name], err = newResourceSchema(sch.Schema); err != nil {
+			return nil, fmt.Errorf("schema of action %s: %w", name, err)
 		}
 	}
 	return all, nil

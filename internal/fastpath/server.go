@@ -21,11 +21,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-log/tfsdklog"
 )
 
-// backend is a server that answers all that Terraform may ask of what this provider has. Lists have no place in the library's own
-// interface yet.
+// backend is a server that answers all that Terraform may ask of what this provider has. Lists and actions have no place in the
+// library's own interface yet.
 type backend interface {
 	tfprotov6.ProviderServer
 	tfprotov6.ListResourceServer
+	tfprotov6.ActionServer
 }
 
 // server is the framework's with the fast path before it.

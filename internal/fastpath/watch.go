@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	tflist "github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
@@ -21,7 +22,7 @@ type watched struct {
 func hides(p provider.Provider) bool {
 	switch p.(type) {
 	case provider.ProviderWithConfigValidators, provider.ProviderWithEphemeralResources,
-		provider.ProviderWithMetaSchema, provider.ProviderWithActions,
+		provider.ProviderWithMetaSchema,
 		provider.ProviderWithValidateConfig, provider.ProviderWithStateStores:
 		return true
 	}
@@ -40,6 +41,14 @@ func (w *watched) Functions(ctx context.Context) []func() function.Function {
 func (w *watched) ListResources(ctx context.Context) []func() tflist.ListResource {
 	if p, ok := w.Provider.(provider.ProviderWithListResources); ok {
 		return p.ListResources(ctx)
+	}
+	return nil
+}
+
+// Actions are the provider's, if it has any.
+func (w *watched) Actions(ctx context.Context) []func() action.Action {
+	if p, ok := w.Provider.(provider.ProviderWithActions); ok {
+		return p.Actions(ctx)
 	}
 	return nil
 }

@@ -34,6 +34,13 @@ func New(api *pve.Client, clock pve.Clock) *Runner {
 	return &Runner{API: api, Clock: clock, chance: rand.Float64, tasks: map[pve.UPID]bool{}}
 }
 
+// Tell writes a line for people, where a log is kept.
+func (s *Runner) Tell(ctx context.Context, text string) {
+	if s.Log != nil {
+		s.Log(ctx, text, nil)
+	}
+}
+
 // Pause waits longer before each further attempt: not at all before the first, then 200 ms, doubling up to 3 s.
 func (s *Runner) Pause(ctx context.Context, attempt int) error {
 	if attempt == 0 {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net"
 
+	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/list"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/fastpath"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfaction"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfdata"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tffunction"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
@@ -55,6 +57,7 @@ var (
 	_ provider.Provider                  = &Proxmox{}
 	_ provider.ProviderWithFunctions     = &Proxmox{}
 	_ provider.ProviderWithListResources = &Proxmox{}
+	_ provider.ProviderWithActions       = &Proxmox{}
 	_ fastpath.Planner                   = &tfvm.Resource{}
 	_ fastpath.Keeper                    = &tfvm.Resource{}
 	_ fastpath.Generator                 = &tfvm.Resource{}
@@ -107,7 +110,7 @@ func (p *Proxmox) Configure(ctx context.Context, req provider.ConfigureRequest, 
 }
 
 func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *tfkit.Session) {
-	resp.ResourceData, resp.DataSourceData, resp.ListResourceData = session, session, session
+	resp.ResourceData, resp.DataSourceData, resp.ListResourceData, resp.ActionData = session, session, session, session
 	if p.options.Opened != nil {
 		p.options.Opened(session)
 	}
@@ -131,6 +134,9 @@ func (p *Proxmox) ListResources(context.Context) []func() list.ListResource {
 
 // Functions lists the functions.
 func (p *Proxmox) Functions(context.Context) []func() function.Function { return tffunction.All() }
+
+// Actions lists the actions.
+func (p *Proxmox) Actions(context.Context) []func() action.Action { return tfaction.All() }
 
 // NewServer makes what speaks Terraform's protocol for a provider.
 func NewServer(newProvider func() provider.Provider) func() tfprotov6.ProviderServer {

@@ -1,4 +1,5 @@
-// Package provision puts together what packages job, guest, remove, create, change, preflight, orphan and snapshot do with the VMs of one cluster.
+// Package provision puts together what packages job, guest, remove, create, change, preflight, orphan, snapshot and power do with the VMs of
+// one cluster.
 package provision
 
 import (
@@ -7,6 +8,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/orphan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/power"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
@@ -23,6 +25,7 @@ type Service struct {
 	*preflight.Checker
 	Orphans   *orphan.Finder
 	Snapshots *snapshot.Snapshots
+	Power     *power.Switch
 }
 
 // Shell is what is done on the nodes over SSH.
@@ -43,5 +46,6 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 	remover := remove.New(jobs, guests, removing)
 	return &Service{Runner: jobs, Guests: guests, Remover: remover, Creator: create.New(jobs, guests, remover, hasher),
 		Changer: change.New(jobs, guests, remover), Checker: preflight.New(jobs, guests),
-		Orphans: orphan.New(jobs, guests), Snapshots: snapshot.New(jobs, guests, remover)}
+		Orphans: orphan.New(jobs, guests), Snapshots: snapshot.New(jobs, guests, remover),
+		Power: power.New(jobs, guests, remover)}
 }

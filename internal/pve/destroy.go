@@ -29,6 +29,11 @@ func (c *Client) StopVM(ctx context.Context, node string, vmid int, p Params) (U
 	return c.power(ctx, "stop", "stop", node, vmid, p)
 }
 
+// ResetVM presses a VM's reset button: its operating system loses what it has not written. A stopped VM is Unhealthy.
+func (c *Client) ResetVM(ctx context.Context, node string, vmid int) (UPID, error) {
+	return c.power(ctx, "reset", "reset", node, vmid, nil)
+}
+
 // ShutdownOrStopVM asks the guest to end, and has its power cut when the time is over.
 func (c *Client) ShutdownOrStopVM(ctx context.Context, node string, vmid int, timeout time.Duration) (UPID, error) {
 	p := Params{"timeout": strconv.Itoa(max(1, int(timeout.Seconds()))), "forceStop": "1"}

@@ -89,11 +89,13 @@ func isQuotedBetween(message, before, after string) bool {
 // contended: the tasks that take the lock of their guest, and look for its configuration lock, before they do anything
 // (qemu-server API2/Qemu.pm, QemuServer.pm; seen on 8.4). A timeout of any other lock comes from the middle of the work.
 func (e *TaskError) contended() bool {
-	locksFirst := []string{"qmdestroy", "qmstart", "qmstop", "qmshutdown", "qmreboot", "qmreset", "qmsuspend", "qmresume", "qmconfig",
+	locksFirst := []string{"qmdestroy", "qmstart", "qmstop", "qmshutdown", "qmreboot", "qmreset", "qmpause", "qmresume", "qmconfig",
 		"qmmove", "resize", "qmtemplate", "qmsnapshot", "qmdelsnapshot", "qmrollback"}
 	switch typ := e.UPID.Type(); {
 	case slices.Contains(locksFirst, typ):
 		return isConfigLock(e.ExitStatus) || e.ExitStatus == "can't lock file '/var/lock/qemu-server/lock-"+e.UPID.ID()+".conf' - got timeout"
+	case typ == "qmsuspend": // it takes the file's lock once more when the memory is saved (qemu-server QemuServer.pm vm_suspend)
+		return isConfigLock(e.ExitStatus)
 	case typ == "qmclone": // it locks source and target first; a lock of the cluster is taken when the target is there already
 		return isConfigLock(e.ExitStatus) || isQuotedBetween(e.ExitStatus, "can't lock file '/var/lock/qemu-server/lock-", "' - got timeout")
 	case typ == "qmigrate" && e.ExitStatus == "migration aborted": // the reason stands in the log only (guest-common AbstractMigrate.pm)

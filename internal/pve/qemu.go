@@ -101,6 +101,11 @@ func (c *Client) RebootVM(ctx context.Context, node string, vmid int, p Params) 
 	return c.power(ctx, "reboot", "reboot", node, vmid, p)
 }
 
+// SuspendVM pauses a guest, or with p["todisk"] saves its memory to p["statestorage"] and ends it. A stopped VM is Unhealthy.
+func (c *Client) SuspendVM(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
+	return c.power(ctx, "suspend", "suspend", node, vmid, p)
+}
+
 // ResumeVM lets a paused guest go on, and brings back one that was suspended to disk.
 func (c *Client) ResumeVM(ctx context.Context, node string, vmid int) (UPID, error) {
 	return c.power(ctx, "resume", "resume", node, vmid, nil)

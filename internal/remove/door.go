@@ -95,6 +95,16 @@ func (s *Remover) stopHard(ctx context.Context, l *job.Tasks, e Evidence, params
 	return err
 }
 
+// resetHard presses a guest's reset button.
+func (s *Remover) resetHard(ctx context.Context, l *job.Tasks, e Evidence) error {
+	if !e.ours {
+		return errNoEvidence
+	}
+	_, err := s.jobs.Once(ctx, l, job.Request{Node: e.node, Type: "qmreset", ID: e.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.ResetVM(ctx, e.node, e.vmid) }})
+	return err
+}
+
 // shutDownOrStop asks a guest to shut down, and has it cut off when its time is over.
 func (s *Remover) shutDownOrStop(ctx context.Context, l *job.Tasks, e Evidence, timeout time.Duration) (pve.TaskResult, error) {
 	if !e.ours {
@@ -183,6 +193,17 @@ func (s *Remover) StopHard(ctx context.Context, l *job.Tasks, node string, vmid 
 		err = s.guests.AwaitStop(ctx, node, vmid, time.Minute)
 	}
 	return err
+}
+
+// Reset presses a guest's reset button. prove is asked before each try.
+func (s *Remover) Reset(ctx context.Context, l *job.Tasks, node string, vmid int, prove func(context.Context) (Evidence, error)) error {
+	return s.jobs.Contend(ctx, node, vmid, func(ctx context.Context) error {
+		e, err := prove(ctx)
+		if err == nil {
+			err = s.resetHard(ctx, l, e)
+		}
+		return err
+	})
 }
 
 // DestroyUnused destroys detached volumes by their unusedN entries, bound to the digest of what was seen: deleting an entry does

@@ -1,0 +1,72 @@
+// Package tfaction has the actions, which Terraform 1.14 and later invoke: what is done to a VM once, and leaves no trace in any state.
+// Each is a schema, a plan that refuses what can never work, and one call of the package that does it.
+package tfaction
+
+import (
+	"context"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/action"
+	"github.com/hashicorp/terraform-plugin-framework/action/schema"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// All lists the actions.
+func All() []func() action.Action { return []func() action.Action{NewVMPower} }
+
+// attributes finds an attribute of an action by its name.
+type attributes struct{}
+
+// Parameter says that no parameter of PVE's API is an attribute of an action.
+func (attributes) Parameter(string) (path.Path, bool) { return path.Empty(), false }
+
+// Attribute is the attribute of a name.
+func (attributes) Attribute(name string) (path.Path, bool) {
+	if strings.Contains(name, ".") {
+		return path.Empty(), false
+	}
+	return path.Root(name), true
+}
+
+// reporting has what is said on the way shown to the user.
+func reporting(ctx context.Context, resp *action.InvokeResponse) context.Context {
+	return tfkit.WithProgress(ctx, func(msg string) { resp.SendProgress(action.InvokeProgressEvent{Message: msg}) })
+}
+
+// chosen is the VM of an action.
+type chosen struct {
+	VMID int64   `tfsdk:"vmid"`
+	Node *string `tfsdk:"node"`
+	UUID *string `tfsdk:"uuid"`
+}
+
+func (c chosen) choice() guest.Choice {
+	return guest.Choice{VMID: int(c.VMID), Node: value(c.Node), UUID: value(c.UUID)}
+}
+
+func value(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
+}
+
+// vmAttributes are those by which a VM is named, and more.
+func vmAttributes(more map[string]schema.Attribute) map[string]schema.Attribute {
+	more["vmid"] = schema.Int64Attribute{Required: true, Validators: []validator.Int64{tfkit.VMID()}, MarkdownDescription: "Id of the VM."}
+	more["node"] = schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.NodeName()},
+		MarkdownDescription: "Node that the VM must be on. It is found wherever it is if this is not set."}
+	more["uuid"] = schema.StringAttribute{Optional: true,
+		MarkdownDescription: "SMBIOS uuid that the VM must have, `proxmox_vm.x.uuid`. With it nothing is done to another VM that has got the " +
+			"id since; without it the action is about whichever VM has the id when it is invoked."}
+	return more
+}
+
+// timeout is the attribute that bounds an action.
+func timeout(about string) schema.StringAttribute {
+	return schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.PositiveDuration()}, MarkdownDescription: about}
+}
