@@ -17,6 +17,7 @@ type module struct {
 	variables map[string]hcl.Expression // default, nil for none
 	locals    map[string]hcl.Expression
 	blocks    map[string]*block
+	actions   map[string]*block // by address: action.proxmox_vm_power.off
 	outputs   map[string]hcl.Expression
 }
 
@@ -29,14 +30,15 @@ type block struct {
 	count, forEach hcl.Expression
 	ignore         []hcl.Traversal
 	preventDestroy bool
-	deps           []string // blocks it refers to, also through locals
+	triggers       []hcl.Traversal // actions
+	deps           []string        // blocks it refers to, also through locals
 	explicit       []hcl.Traversal
 }
 
 func newModule() *module {
 	return &module{
 		variables: map[string]hcl.Expression{}, locals: map[string]hcl.Expression{},
-		blocks: map[string]*block{}, outputs: map[string]hcl.Expression{},
+		blocks: map[string]*block{}, actions: map[string]*block{}, outputs: map[string]hcl.Expression{},
 	}
 }
 
@@ -95,6 +97,8 @@ func (m *module) add(b *hclsyntax.Block) error {
 		return nil
 	case (b.Type == "resource" || b.Type == "data") && len(b.Labels) == 2:
 		return m.addBlock(b)
+	case b.Type == "action" && len(b.Labels) == 2:
+		return m.addAction(b)
 	}
 	return fmt.Errorf("the driver does not know %s blocks with %d labels", b.Type, len(b.Labels))
 }
@@ -135,12 +139,36 @@ func (m *module) addBlock(b *hclsyntax.Block) error {
 	return nil
 }
 
-func (b *block) lifecycle(body hcl.Body) error {
-	attrs, diags := body.JustAttributes()
-	if diags.HasErrors() {
-		return diags
+// addAction adds an action. Its arguments stand in a block of their own.
+func (m *module) addAction(b *hclsyntax.Block) error {
+	a := &block{typ: b.Labels[0], name: b.Labels[1], addr: "action." + strings.Join(b.Labels, "."), attrs: hcl.Attributes{}}
+	for name := range b.Body.Attributes {
+		return fmt.Errorf("the driver does not know argument %s in %s", name, a.addr)
 	}
-	for name, a := range attrs {
+	for _, inner := range b.Body.Blocks {
+		attrs, diags := inner.Body.JustAttributes()
+		if inner.Type != "config" || diags.HasErrors() {
+			return fmt.Errorf("the driver does not know this %s block in %s: %w", inner.Type, a.addr, diags)
+		}
+		a.attrs = attrs
+	}
+	m.actions[a.addr] = a
+	return nil
+}
+
+func (b *block) lifecycle(body *hclsyntax.Body) error {
+	for _, inner := range body.Blocks {
+		actions := inner.Body.Attributes["actions"]
+		if inner.Type != "action_trigger" || actions == nil {
+			return fmt.Errorf("the driver does not know this %s block in lifecycle", inner.Type)
+		}
+		ts, err := traversals(actions.Expr)
+		if err != nil {
+			return err
+		}
+		b.triggers = append(b.triggers, ts...)
+	}
+	for name, a := range body.Attributes {
 		switch name {
 		case "ignore_changes":
 			ts, err := traversals(a.Expr)
@@ -179,6 +207,11 @@ func traversals(e hcl.Expression) ([]hcl.Traversal, error) {
 // link finds out which block refers to which.
 func (m *module) link() error {
 	for _, b := range m.blocks {
+		for _, t := range b.triggers {
+			if addr := blockAddr(t); m.actions[addr] == nil {
+				return fmt.Errorf("%s is triggered by %s, and there is none", addr, b.addr)
+			}
+		}
 		found := map[string]bool{}
 		var ts []hcl.Traversal
 		for _, a := range b.attrs {
@@ -243,7 +276,7 @@ func (m *module) undeclared(ts []hcl.Traversal) error {
 func blockAddr(t hcl.Traversal) string {
 	parts := []string{t.RootName()}
 	want := 2
-	if t.RootName() == "data" {
+	if t.RootName() == "data" || t.RootName() == "action" {
 		want = 3
 	}
 	for _, step := range t[1:] {

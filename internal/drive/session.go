@@ -17,6 +17,7 @@ import (
 // rule is an error whose Diagnostic has Violation set. Operations of one Session must not overlap.
 //
 // Known differences to Terraform: one provider without aliases and one module; no moved (see Move), removed, import or check blocks,
+// actions are carried out by Invoke only, never by a trigger;
 // no create_before_destroy; a replacement destroys and creates in one go without replacing dependents first.
 type Session struct {
 	Caller

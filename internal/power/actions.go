@@ -24,10 +24,9 @@ func isRunning(status pve.GuestStatus) bool { return status.IsRunning() && !isDe
 func (u *run) start(ctx context.Context) error {
 	switch {
 	case isDeaf(u.before):
-		return u.refuse("is "+u.before.QMPStatus, "PVE starts no guest that is there already. The action \"resume\" lets it go on")
+		return u.refuse(ctx, "is "+u.before.QMPStatus, "PVE starts no guest that is there already. The action \"resume\" lets it go on")
 	case u.before.IsRunning():
-		u.tell(ctx, u.vm()+" runs already: there is nothing to do")
-		return nil
+		return u.nothing(ctx, " runs already: there is nothing to do")
 	case u.lock == job.Suspended:
 		u.tell(ctx, u.vm()+" was suspended to disk: its start resumes it")
 	}
@@ -52,29 +51,32 @@ func (u *run) startNow(ctx context.Context) error {
 func (u *run) shutDown(ctx context.Context) error {
 	switch {
 	case !u.before.IsRunning():
-		u.tell(ctx, u.vm()+" is off: there is nothing to do")
-		return nil
+		return u.nothing(ctx, " is off: there is nothing to do")
 	case isDeaf(u.before):
-		return u.refuse("is "+u.before.QMPStatus, "A guest that is paused hears no request to shut down. The action \"resume\" lets it go on, "+
+		return u.refuse(ctx, "is "+u.before.QMPStatus, "A guest that is paused hears no request to shut down. The action \"resume\" lets it go on, "+
 			"and \"stop\" cuts it off")
 	case u.before.HAManaged:
 		u.tell(ctx, u.vm()+" is under HA, whose manager shuts it down, and cuts it off if it does not obey")
 	}
 	patience := u.patience()
-	if u.NoWait {
-		params := guest.Within(patience)
-		_, err := u.perform(ctx, job.Request{Type: "qmshutdown",
-			Send: func(ctx context.Context) (pve.UPID, error) { return u.api.ShutdownVM(ctx, u.node, u.VMID, params) }})
+	u.tell(ctx, fmt.Sprintf("Asking %s to shut down within %s", u.vm(), patience))
+	params := guest.Within(patience)
+	_, err := u.perform(ctx, job.Request{Type: "qmshutdown", Done: u.guests.IsStopped(u.node, u.VMID),
+		Send: func(ctx context.Context) (pve.UPID, error) { return u.api.ShutdownVM(ctx, u.node, u.VMID, params) }})
+	var ended *pve.TaskError // also by who cuts it off meanwhile (API2/Qemu.pm vm_stop, overrule-shutdown)
+	if u.NoWait || err != nil && !errors.As(err, &ended) || ctx.Err() != nil {
 		return err
 	}
-	u.tell(ctx, fmt.Sprintf("Waiting until %s has shut down, at most %s", u.vm(), patience))
-	err := u.guests.ShutDown(ctx, u.perform, u.node, u.VMID, patience)
-	if err == nil || !disobeyed(err) {
-		return err
+	until := u.end
+	if err != nil && !disobeyed(err) {
+		until = u.jobs.Clock.Now().Add(10 * time.Second)
 	}
-	off, lookErr := u.await(ctx, u.end, func(now pve.GuestStatus) bool { return !now.IsRunning() })
-	if off || lookErr != nil {
-		return lookErr
+	off, lookErr := u.await(ctx, until, func(now pve.GuestStatus) bool { return !now.IsRunning() })
+	switch {
+	case off:
+		return u.isSame(ctx)
+	case lookErr != nil || !disobeyed(err) && err != nil:
+		return errors.Join(err, lookErr)
 	}
 	return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d did not shut down within %s", u.VMID, u.Timeout), Err: err,
 		Detail: "It was asked to, and ran on when it was looked at last; it may go off later. Shut it down from inside, give it a guest agent " +
@@ -96,8 +98,7 @@ func disobeyed(err error) bool {
 // stop cuts the guest's power.
 func (u *run) stop(ctx context.Context) error {
 	if !u.before.IsRunning() {
-		u.tell(ctx, u.vm()+" is off: there is nothing to do")
-		return nil
+		return u.nothing(ctx, " is off: there is nothing to do")
 	}
 	u.tell(ctx, "Cutting off "+u.vm())
 	return u.hard(ctx, u.remover.StopHard)
@@ -106,7 +107,7 @@ func (u *run) stop(ctx context.Context) error {
 // reset presses the guest's reset button. PVE asks HA nothing.
 func (u *run) reset(ctx context.Context) error {
 	if !u.before.IsRunning() {
-		return u.refuse("is off", "There is nothing to reset. The action \"start\" starts it")
+		return u.refuse(ctx, "is off", "There is nothing to reset. The action \"start\" starts it")
 	}
 	u.tell(ctx, "Resetting "+u.vm())
 	return u.hard(ctx, u.remover.Reset)
@@ -139,9 +140,9 @@ func (u *run) hard(ctx context.Context,
 func (u *run) reboot(ctx context.Context) error {
 	switch {
 	case !u.before.IsRunning():
-		return u.refuse("is off", "There is nothing to restart. The action \"start\" starts it")
+		return u.refuse(ctx, "is off", "There is nothing to restart. The action \"start\" starts it")
 	case isDeaf(u.before):
-		return u.refuse("is "+u.before.QMPStatus, "A guest that is paused hears no request to restart. The action \"resume\" lets it go on, "+
+		return u.refuse(ctx, "is "+u.before.QMPStatus, "A guest that is paused hears no request to restart. The action \"resume\" lets it go on, "+
 			"and \"reset\" presses its reset button")
 	}
 	params := guest.Within(u.patience())
@@ -201,12 +202,11 @@ func (u *run) suspend(ctx context.Context) error {
 	}
 	switch {
 	case is(u.before):
-		u.tell(ctx, u.vm()+" is suspended already: there is nothing to do")
-		return nil
+		return u.nothing(ctx, " is suspended already: there is nothing to do")
 	case !u.before.IsRunning():
-		return u.refuse("is off", "There is nothing to suspend")
+		return u.refuse(ctx, "is off", "There is nothing to suspend")
 	case u.ToDisk && u.before.HAManaged:
-		return u.refuse("is under HA", "PVE suspends no guest to disk that HA manages")
+		return u.refuse(ctx, "is under HA", "PVE suspends no guest to disk that HA manages")
 	}
 	_, err := u.perform(ctx, job.Request{Type: typ,
 		Done: func(ctx context.Context) (bool, error) { now, err := u.status(ctx); return is(now), err },
@@ -225,12 +225,11 @@ func (u *run) suspend(ctx context.Context) error {
 func (u *run) resume(ctx context.Context) error {
 	switch {
 	case isRunning(u.before):
-		u.tell(ctx, u.vm()+" runs: there is nothing to do")
-		return nil
+		return u.nothing(ctx, " runs: there is nothing to do")
 	case !u.before.IsRunning() && u.lock == job.Suspended:
 		return u.startNow(ctx)
 	case !u.before.IsRunning():
-		return u.refuse("is off", "There is nothing to resume. The action \"start\" starts it")
+		return u.refuse(ctx, "is off", "There is nothing to resume. The action \"start\" starts it")
 	}
 	_, err := u.perform(ctx, job.Request{Type: "qmresume",
 		Done: func(ctx context.Context) (bool, error) { now, err := u.status(ctx); return isRunning(now), err },

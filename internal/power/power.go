@@ -124,8 +124,20 @@ func (u *run) tell(ctx context.Context, text string) { u.jobs.Tell(ctx, text) }
 // vm names the VM for people.
 func (u *run) vm() string { return fmt.Sprintf("VM %d on node %s", u.VMID, u.node) }
 
+// nothing says that the guest is as it is to be already. That it is his who is meant is looked at last.
+func (u *run) nothing(ctx context.Context, text string) error {
+	err := u.isSame(ctx)
+	if err == nil {
+		u.tell(ctx, u.vm()+text)
+	}
+	return err
+}
+
 // refuse is the error for what PVE would refuse of a guest as it is now. Nothing was sent.
-func (u *run) refuse(why, next string) error {
+func (u *run) refuse(ctx context.Context, why, next string) error {
+	if err := u.isSame(ctx); err != nil {
+		return err
+	}
 	return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d %s", u.VMID, why), Detail: next + ". Nothing was done"}
 }
 

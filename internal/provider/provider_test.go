@@ -69,7 +69,11 @@ func TestSchemasAreValidAndDocumented(t *testing.T) {
 	for name, s := range all.ListResourceSchemas {
 		schemas["list."+name] = s
 	}
+	for name, s := range all.ActionSchemas {
+		schemas["action."+name] = s.Schema
+	}
 	known := []string{
+		"action.proxmox_vm_power",
 		"data.proxmox_files",
 		"data.proxmox_node",
 		"data.proxmox_nodes",

@@ -20,6 +20,7 @@ type (
 		Resources   map[string]schema `json:"resource_schemas,omitempty"`
 		DataSources map[string]schema `json:"data_source_schemas,omitempty"`
 		Lists       map[string]schema `json:"list_resource_schemas,omitempty"`
+		Actions     map[string]schema `json:"action_schemas,omitempty"`
 
 		Functions map[string]function `json:"functions,omitempty"`
 	}
@@ -85,8 +86,8 @@ func describe(ctx context.Context, server tfprotov6.ProviderServer) (document, e
 			return document{}, fmt.Errorf("%s: %s", d.Summary, d.Detail)
 		}
 	}
-	if len(response.EphemeralResourceSchemas)+len(response.ActionSchemas) > 0 {
-		return document{}, errors.New("ephemeral resources and actions are not written yet: extend internal/cmd/schema")
+	if len(response.EphemeralResourceSchemas) > 0 {
+		return document{}, errors.New("ephemeral resources are not written yet: extend internal/cmd/schema")
 	}
 	var p providerSchema
 	if p.Provider, err = schemaOf(response.Provider); err != nil {
@@ -99,6 +100,13 @@ func describe(ctx context.Context, server tfprotov6.ProviderServer) (document, e
 		return document{}, err
 	}
 	if p.Lists, err = schemasOf(response.ListResourceSchemas); err != nil {
+		return document{}, err
+	}
+	actions := map[string]*tfprotov6.Schema{}
+	for name, s := range response.ActionSchemas {
+		actions[name] = s.Schema
+	}
+	if p.Actions, err = schemasOf(actions); err != nil {
 		return document{}, err
 	}
 	if p.Functions, err = functionsOf(response.Functions); err != nil {

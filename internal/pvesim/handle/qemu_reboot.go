@@ -57,7 +57,9 @@ func qemuReset(r *Request) (any, error) {
 	return r.onRunning("qmreset", func(w *Worker, g *state.Guest) error {
 		r.W.PowerLoss(g, state.PowerReset, w.Task)
 		again := *g.Running // what was asked of the old run is forgotten
-		again.QMPStatus, again.StartedAt = "running", g.Running.StartedAt
+		if again.StartedAt = g.Running.StartedAt; again.QMPStatus != "running" {
+			again.QMPStatus = "prelaunch" // it waits to be resumed (qemu system/runstate.c, main_loop_should_exit)
+		}
 		g.Running = &again
 		return nil
 	})
