@@ -3,6 +3,7 @@ package acctest_test
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,7 +90,7 @@ func invoke(t *testing.T, s *drive.Session, typ, config string, between func()) 
 func (a *actor) writes() (all []string) {
 	for _, call := range a.w.Calls() {
 		for _, op := range call.Ops {
-			if op.Method != "GET" && !strings.HasPrefix(op.Path, "/access/ticket") {
+			if op.Method != http.MethodGet && !strings.HasPrefix(op.Path, "/access/ticket") {
 				all = append(all, op.Method+" "+op.Path)
 			}
 		}

@@ -64,9 +64,7 @@ func (s *Session) actionWalk(ctx context.Context, address string) (*walk, cty.Va
 	if !ok {
 		return nil, cty.NilVal, fmt.Errorf("no action %s", a.typ)
 	}
-	if w.configureProvider(ctx); w.diags.err() != nil {
-		return w, cty.NilVal, nil
-	}
+	w.configureProvider(ctx)
 	for address, i := range s.state { // of blocks without count and for_each
 		if b := s.module.blocks[address]; b != nil {
 			v, ds := w.load(ctx, i)

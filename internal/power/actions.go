@@ -53,7 +53,8 @@ func (u *run) shutDown(ctx context.Context) error {
 	case !u.before.IsRunning():
 		return u.nothing(ctx, " is off: there is nothing to do")
 	case isDeaf(u.before):
-		return u.refuse(ctx, "is "+u.before.QMPStatus, "A guest that is paused hears no request to shut down. The action \"resume\" lets it go on, "+
+		return u.refuse(ctx, "is "+u.before.QMPStatus, "A guest that is paused hears no request to shut down. The action \"resume\" lets "+
+			"it go on, "+
 			"and \"stop\" cuts it off")
 	case u.before.HAManaged:
 		u.tell(ctx, u.vm()+" is under HA, whose manager shuts it down, and cuts it off if it does not obey")
@@ -79,7 +80,8 @@ func (u *run) shutDown(ctx context.Context) error {
 		return errors.Join(err, lookErr)
 	}
 	return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d did not shut down within %s", u.VMID, u.Timeout), Err: err,
-		Detail: "It was asked to, and ran on when it was looked at last; it may go off later. Shut it down from inside, give it a guest agent " +
+		Detail: "It was asked to, and ran on when it was looked at last; it may go off later. Shut it down from inside, give it a guest " +
+			"agent " +
 			"or ACPI, or more time with timeout; the action \"stop\" cuts it off"}
 }
 
@@ -122,7 +124,8 @@ func (u *run) hard(ctx context.Context,
 				"id at this moment, and none of the two is cut off. Nothing was done; `qm %s %d` on node %s does it", u.Action, u.VMID, u.node)}
 	}
 	named := remove.InState{Node: u.node, VMID: u.VMID, Identities: []guest.Identity{u.identity}}
-	err := do(ctx, &u.tasks, u.node, u.VMID, func(ctx context.Context) (remove.Evidence, error) { return u.remover.ProveInState(ctx, named, nil) })
+	prove := func(ctx context.Context) (remove.Evidence, error) { return u.remover.ProveInState(ctx, named, nil) }
+	err := do(ctx, &u.tasks, u.node, u.VMID, prove)
 	if err != nil && ctx.Err() == nil {
 		if other := u.isSame(ctx); other != nil {
 			return other
@@ -142,7 +145,8 @@ func (u *run) reboot(ctx context.Context) error {
 	case !u.before.IsRunning():
 		return u.refuse(ctx, "is off", "There is nothing to restart. The action \"start\" starts it")
 	case isDeaf(u.before):
-		return u.refuse(ctx, "is "+u.before.QMPStatus, "A guest that is paused hears no request to restart. The action \"resume\" lets it go on, "+
+		return u.refuse(ctx, "is "+u.before.QMPStatus, "A guest that is paused hears no request to restart. The action \"resume\" lets it "+
+			"go on, "+
 			"and \"reset\" presses its reset button")
 	}
 	params := guest.Within(u.patience())
@@ -164,7 +168,8 @@ func (u *run) reboot(ctx context.Context) error {
 		return u.awaitStart(ctx)
 	}
 	return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d did not restart within %s", u.VMID, u.Timeout), Err: err,
-		Detail: "It was asked to shut down, and ran on when it was looked at last; it may go off later, and then stays off until it is started. " +
+		Detail: "It was asked to shut down, and ran on when it was looked at last; it may go off later, and then stays off until it is " +
+			"started. " +
 			"Restart it from inside, give it a guest agent or ACPI, or more time with timeout; the action \"reset\" presses its reset button"}
 }
 
