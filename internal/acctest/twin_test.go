@@ -79,13 +79,20 @@ func (c *comparison) report(t *testing.T, atLeast int) {
 	}
 }
 
-// repeating is a provider whose resources do nothing twice: what one did for the first server it tells the second.
+// repeating is a provider whose resources do nothing twice: what one did for the first server it tells the second. Those that the fast
+// path knows nothing of are as they are.
 type repeating struct{ provider.Provider }
 
 func (p repeating) Resources(ctx context.Context) []func() resource.Resource {
 	all := p.Provider.Resources(ctx)
 	for i, construct := range all {
-		all[i] = func() resource.Resource { return repeated{construct().(whole)} }
+		all[i] = func() resource.Resource {
+			made := construct()
+			if planned, ok := made.(whole); ok {
+				return repeated{planned}
+			}
+			return made
+		}
 	}
 	return all
 }
