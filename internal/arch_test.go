@@ -26,10 +26,10 @@ const module = "github.com/terraform-proxmox/terraform-provider-proxmox"
 var layers = [][]string{
 	{"."},
 	{"internal/provider"},
-	{"internal/tfvm", "internal/tfsnapshot", "internal/tfnode", "internal/tfdata", "internal/tffunction", "internal/tfaction", "internal/fastpath"},
+	{"internal/tfvm", "internal/tfimage", "internal/tfsnapshot", "internal/tfnode", "internal/tfdata", "internal/tffunction", "internal/tfaction", "internal/fastpath"},
 	{"internal/tfkit", "internal/tfplan"},
 	{"internal/provision"},
-	{"internal/create", "internal/change", "internal/preflight", "internal/orphan", "internal/snapshot", "internal/power"},
+	{"internal/create", "internal/change", "internal/preflight", "internal/orphan", "internal/snapshot", "internal/power", "internal/image"},
 	{"internal/remove"},
 	{"internal/guest", "internal/remove/usage"},
 	{"internal/guest/agent", "internal/job"},

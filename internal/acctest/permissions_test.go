@@ -38,8 +38,9 @@ var refusals = map[string]string{
 	"VM.Config.Options": `/vms/202, VM.Config.Options`, "VM.Monitor": "", "VM.GuestAgent.Audit": "",
 	"Datastore.AllocateSpace": `/storage/local-zfs, Datastore.AllocateSpace`, "Datastore.Allocate": "", "Datastore.Audit": "",
 	"Pool.Allocate": `/pool/web, Pool.Allocate`, "Pool.Audit": "",
-	"VM.Migrate": "", // TestRoleMigrates
-	"SDN.Use":    `no bridge, as far as this identity may use them (SDN.Use)`, "Sys.Audit": `/nodes/pve1, Sys.Audit`,
+	"VM.Migrate":                 "",                          // TestRoleMigrates
+	"Datastore.AllocateTemplate": "", "Sys.AccessNetwork": "", // TestRoleOfImages
+	"SDN.Use": `no bridge, as far as this identity may use them (SDN.Use)`, "Sys.Audit": `/nodes/pve1, Sys.Audit`,
 }
 
 // documentedRole reads the role from the guide, and wants its table to explain each privilege in it and no other.
@@ -131,6 +132,28 @@ func TestRoleWithoutAPrivilege(t *testing.T) {
 	}
 	if extra := len(refusals) - len(all); extra != 1 {
 		t.Errorf("refusals has %v, the role %v", slices.Sorted(maps.Keys(refusals)), all)
+	}
+}
+
+// TestRoleOfImages: the role is enough to download an image and to remove it, and these are what that takes.
+func TestRoleOfImages(t *testing.T) {
+	t.Parallel()
+	config := "resource \"proxmox_image\" \"mine\" {\n  node = \"pve1\"\n  storage = \"local\"\n  url = \"https://example.org/a.qcow2\"\n  checksum = \"" +
+		webChecksum() + "\"\n}\n"
+	role := documentedRole(t)
+	for missing, want := range map[string]string{"": "", "Datastore.AllocateTemplate": "Datastore.AllocateTemplate on /storage/local",
+		"Sys.AccessNetwork": "Sys.AccessNetwork on /nodes/pve1"} {
+		w := NewWorld(t, pvesim.Options{Web: web{}})
+		w.Change(func(world *state.World) {
+			world.Roles["TerraformProvider"] = slices.DeleteFunc(slices.Clone(role), func(p string) bool { return p == missing })
+		})
+		w.Mark()
+		s := w.Session(t, TokenNoSSH, config)
+		if said := attempt(s, func() error { return s.Converge(t.Context()) }); !strings.Contains(said, want) || want == "" && said != "" {
+			t.Errorf("without %q: said %q", missing, said)
+		}
+		must(t, s.Destroy(t.Context()))
+		w.MustBeClean(t)
 	}
 }
 

@@ -12,11 +12,14 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// blocks are the resources that a page shows in its text.
-func blocks(t *testing.T, page string) (all []string) {
+// blocks are the VMs that a page shows in its text.
+func blocks(t *testing.T, page string) (all []string) { return blocksOf(t, page, "proxmox_vm") }
+
+// blocksOf are the resources of a type that a page shows in its text.
+func blocksOf(t *testing.T, page, typ string) (all []string) {
 	t.Helper()
 	for _, block := range regexp.MustCompile("(?s)```terraform\n(.*?)```").FindAllStringSubmatch(read(t, page), -1) {
-		if strings.HasPrefix(block[1], `resource "proxmox_vm"`) {
+		if strings.HasPrefix(block[1], `resource "`+typ+`"`) {
 			all = append(all, block[1])
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -28,11 +29,12 @@ type interruption struct {
 }
 
 // interrupting says what an interrupt does to a task of a type. One that cleans up after itself is stopped (qemu-server
-// API2/Qemu.pm, guest-common AbstractMigrate.pm; seen on 8.4 for creates and clones). The others would leave half of their
-// work, and are awaited; docs/design/cancel.md has the reasons.
+// API2/Qemu.pm, guest-common AbstractMigrate.pm; seen on 8.4 for creates and clones; pve-common Tools.pm download_file_from_url and
+// pve-storage API2/Storage/Status.pm upload remove what they have of the file). The others would leave half of their work, and are
+// awaited; docs/design/cancel.md has the reasons.
 func interrupting(typ string) interruption {
 	switch typ {
-	case "qmcreate", "qmrestore", "qmclone", "qmmove", "qmigrate", "qmshutdown":
+	case "qmcreate", "qmrestore", "qmclone", "qmmove", "qmigrate", "qmshutdown", "download", "imgcopy":
 		return interruption{stop: true}
 	case "qmconfig": // half of the options; but copying an image takes long, and PVE frees what an interrupted copy made
 		return interruption{await: shortTime, stop: true}
@@ -122,6 +124,8 @@ func (e *InterruptedError) Error() string {
 	case e.Running:
 		return fmt.Sprintf("%s is not safe to stop, and still runs; `pvenode task status %s` on node %s shows when it has ended",
 			what, e.Task, e.Task.Node())
+	case errors.As(e.Err, &ended) && ended.Killed() && slices.Contains([]string{"download", "imgcopy"}, e.Task.Type()):
+		return what + " was stopped, but was killed before it had cleaned up"
 	case errors.As(e.Err, &ended) && ended.Killed():
 		return fmt.Sprintf("%s was stopped, but was killed before it had cleaned up: look for volumes that no configuration names "+
 			"(`pvesm list STORAGE --vmid %s` on node %s)",

@@ -79,6 +79,9 @@ func (s *Runner) Search(ctx context.Context, l *Tasks, j Request, since time.Tim
 		}
 		var own []pve.UPID
 		for _, t := range tasks {
+			if j.Name != "" && t.UPID.ID() != j.Name {
+				continue
+			}
 			if t.UPID.User() == s.API.Identity().User && !slices.Contains(l.UPIDs, t.UPID) && !s.IsKnown(t.UPID) {
 				own = append(own, t.UPID)
 			}

@@ -26,6 +26,7 @@ type Request struct {
 	Node string
 	Type string // task type, "qmcreate"
 	ID   int    // the id that the task carries: the VMID, for a clone that of the source
+	Name string // what it carries in place of a VMID: the name of a file that is downloaded
 	Send func(context.Context) (pve.UPID, error)
 	// Done tells, where it can, from the server's state that the effect is there although no task was found.
 	Done func(context.Context) (bool, error)

@@ -21,6 +21,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfaction"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfdata"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tffunction"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfimage"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfnode"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfsnapshot"
@@ -118,7 +119,7 @@ func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *tfkit.Session)
 
 // Resources lists the resources.
 func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return p.newVM(p.vms) }, tfsnapshot.New}
+	return []func() resource.Resource{func() resource.Resource { return p.newVM(p.vms) }, tfsnapshot.New, tfimage.New}
 }
 
 // DataSources lists the data sources.

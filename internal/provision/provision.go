@@ -1,11 +1,12 @@
 // Package provision puts together what packages job, guest, remove, create, change, preflight, orphan, snapshot and power do with the VMs of
-// one cluster.
+// one cluster, and package image with files.
 package provision
 
 import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/image"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/orphan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/power"
@@ -26,6 +27,7 @@ type Service struct {
 	Orphans   *orphan.Finder
 	Snapshots *snapshot.Snapshots
 	Power     *power.Switch
+	Images    *image.Images
 }
 
 // Shell is what is done on the nodes over SSH.
@@ -47,5 +49,5 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 	return &Service{Runner: jobs, Guests: guests, Remover: remover, Creator: create.New(jobs, guests, remover, hasher),
 		Changer: change.New(jobs, guests, remover), Checker: preflight.New(jobs, guests),
 		Orphans: orphan.New(jobs, guests), Snapshots: snapshot.New(jobs, guests, remover),
-		Power: power.New(jobs, guests, remover)}
+		Power: power.New(jobs, guests, remover), Images: image.New(jobs, remover)}
 }

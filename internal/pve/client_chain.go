@@ -16,6 +16,7 @@ type request struct {
 	params Params
 	header http.Header // put in by the auth link
 	once   bool        // the caller has a patience of its own: no retries
+	file   *fileBody   // sent in place of params
 }
 
 func (r *request) isWrite() bool { return r.method != http.MethodGet }
@@ -42,9 +43,13 @@ func (c *Client) newChain(maxInFlight int) handler {
 }
 
 // withLimit bounds the requests under way at once: a PVE node has three workers for most of them.
+// A file that is uploaded takes its time, and no worker until it is there.
 func (c *Client) withLimit(n int, next handler) handler {
 	slots := make(chan struct{}, n)
 	return func(ctx context.Context, r *request) (*response, error) {
+		if r.file != nil {
+			return next(ctx, r)
+		}
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()

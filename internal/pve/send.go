@@ -76,28 +76,57 @@ func (c *Client) send(ctx context.Context, r *request) (*response, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &sendError{err: err, isClosed: true}
 	}
+	if r.file != nil {
+		return c.sendFile(ctx, r)
+	}
 	reqCtx, cancel := context.WithTimeoutCause(ctx, c.timeout, noAnswerError{after: c.timeout})
 	defer cancel()
 	var sent atomic.Bool
 	reqCtx = httptrace.WithClientTrace(reqCtx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
-	resp, err := c.exchange(reqCtx, r)
+	resp, err := c.exchange(reqCtx, r, nil)
 	if err == nil {
 		return resp, nil
 	}
-	e := &sendError{err: plainError(err), sent: sent.Load()}
+	return nil, failedToSend(ctx, reqCtx, err, sent.Load())
+}
+
+// sendFile sends a body that is read while it is sent. It may take as long as the caller allows, but may not stand still. What was not
+// sent to its last byte the server has not looked at.
+func (c *Client) sendFile(ctx context.Context, r *request) (*response, error) {
+	reqCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	body, err := r.file.begin(reqCtx)
+	if err != nil {
+		return nil, &sendError{err: err}
+	}
+	defer body.Close()
+	defer body.watch(cancel)()
+	resp, err := c.exchange(reqCtx, r, body)
+	if err == nil {
+		return resp, nil
+	}
+	return nil, failedToSend(ctx, reqCtx, err, body.left.Load() <= 0)
+}
+
+func failedToSend(ctx, reqCtx context.Context, err error, sent bool) *sendError {
+	e := &sendError{err: plainError(err), sent: sent}
 	switch {
 	case ctx.Err() != nil:
 		e.err, e.isClosed = ctx.Err(), true
 	case reqCtx.Err() != nil:
 		e.err = context.Cause(reqCtx)
 	}
-	return nil, e
+	return e
 }
 
-func (c *Client) exchange(ctx context.Context, r *request) (*response, error) {
+func (c *Client) exchange(ctx context.Context, r *request, file *sending) (*response, error) {
 	req, err := c.newHTTPRequest(ctx, r)
 	if err != nil {
 		return nil, err
+	}
+	if file != nil {
+		req.Body, req.ContentLength = file, r.file.length
+		req.Header.Set("Content-Type", r.file.contentType)
 	}
 	transport := c.reads
 	if r.isWrite() {
@@ -133,9 +162,12 @@ func (c *Client) newHTTPRequest(ctx context.Context, r *request) (*http.Request,
 	}
 	u := c.origin + (&url.URL{Path: c.basePath + "/api2/json" + r.path}).EscapedPath()
 	var body io.Reader
-	if r.method == http.MethodPost || r.method == http.MethodPut {
+	switch {
+	case r.file != nil:
+		body = http.NoBody // the file takes its place
+	case r.method == http.MethodPost || r.method == http.MethodPut:
 		body = strings.NewReader(values.Encode())
-	} else if len(values) > 0 {
+	case len(values) > 0:
 		u += "?" + values.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, u, body)

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -45,6 +46,8 @@ type Options struct {
 	// Internet lets the nodes download from other machines. Without it they reach this one's loopback interface only, whatever
 	// address they are given, and ask no name server.
 	Internet bool
+	// Web is what the nodes download from in place of any network.
+	Web http.RoundTripper
 	// World is the cluster to start with; nil is state.Default.
 	World *state.World
 	// RealNetwork listens on Listen and SSHListen (empty: free ports of the loopback interface) instead of in memory.
@@ -108,7 +111,8 @@ func New(o Options) (*Sim, error) {
 		o.Latency = DefaultLatency
 	}
 	s.server = handle.New(handle.Config{
-		World: w, Schema: set, TaskTime: o.TaskTime, Latency: o.Latency, Workers: o.Workers, Internet: o.Internet, Violated: o.violated(),
+		World: w, Schema: set, TaskTime: o.TaskTime, Latency: o.Latency, Workers: o.Workers, Internet: o.Internet,
+		Web: o.Web, Violated: o.violated(),
 		TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
 	})
 	if s.ssh, err = sshd.New(s.server); err != nil {

@@ -38,6 +38,8 @@ type Attempt struct {
 	Secrets []string
 	// Kept: a failed create left its VM on purpose (on_failure = "keep").
 	Kept bool
+	// Stateless: what a failed create leaves is named, and not kept in state.
+	Stateless bool
 	// Doubt: nothing is known to be left of a failed create, and yet not all could be looked at.
 	Doubt bool
 }
@@ -50,7 +52,7 @@ func Diagnose(a Attempt, err error) diag.Diagnostics {
 	}
 	var failed *tx.Error
 	if errors.As(err, &failed) {
-		return a.diagnose(failed.Err, failed.Step, afterFailure(a.Kept, a.Doubt, failed))
+		return a.diagnose(failed.Err, failed.Step, a.afterFailure(failed))
 	}
 	return a.diagnose(err, "", "")
 }

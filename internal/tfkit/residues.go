@@ -31,12 +31,12 @@ func ListResidues(left []tx.Residue) string {
 }
 
 // afterFailure says what a failed transaction left, and what to do about it.
-func afterFailure(kept, doubt bool, failed *tx.Error) string {
+func (a Attempt) afterFailure(failed *tx.Error) string {
 	switch {
-	case kept:
+	case a.Kept:
 		return "What was made so far stays on the server, since on_failure is \"keep\". " +
 			"The VM is in state and tainted: the next apply replaces it."
-	case len(failed.Left)+len(failed.Undo) == 0 && doubt:
+	case len(failed.Left)+len(failed.Undo) == 0 && a.Doubt:
 		return "Everything that was found, and is known to be its own, was removed again. A warning says what could not be looked at, " +
 			"or told, and nothing is in state. The next apply starts anew."
 	case len(failed.Left)+len(failed.Undo) == 0:
@@ -51,6 +51,9 @@ func afterFailure(kept, doubt bool, failed *tx.Error) string {
 		fmt.Fprintf(&text, "  %v\n", err)
 	}
 	text.WriteString(ListResidues(failed.Left))
+	if a.Stateless {
+		return text.String() + "Nothing is in state. The next apply starts anew."
+	}
 	text.WriteString("The VM is in state and tainted. \"terraform destroy\" and the next apply try again to remove what is left.")
 	return text.String()
 }

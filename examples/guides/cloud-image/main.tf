@@ -8,10 +8,19 @@ terraform {
 
 provider "proxmox" {} # PROXMOX_VE_ENDPOINT and PROXMOX_VE_API_TOKEN from the environment
 
-# No template is needed: the disk is made from an image in a storage with content type "import".
-resource "proxmox_vm" "ubuntu" {
+# The node downloads the image to a storage with content type "import", and verifies it. The checksum stands beside the image, in
+# SHA512SUMS.
+resource "proxmox_image" "debian" {
+  node     = "pve1"
+  storage  = "local"
+  url      = "https://cloud.debian.org/images/cloud/bookworm/20250814-2204/debian-12-genericcloud-amd64-20250814-2204.qcow2"
+  checksum = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+}
+
+# No template is needed: the disk is made from the image.
+resource "proxmox_vm" "debian" {
   node = "pve1"
-  name = "ubuntu-1"
+  name = "debian-1"
 
   ostype = "l26"
   scsihw = "virtio-scsi-single"
@@ -22,7 +31,7 @@ resource "proxmox_vm" "ubuntu" {
   disks = {
     scsi0 = {
       storage     = "local-zfs"
-      import_from = "local:import/disk.qcow2"
+      import_from = proxmox_image.debian.volume
       size        = "20G" # at least the size of the image
       discard     = true
     }

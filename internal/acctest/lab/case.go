@@ -21,6 +21,7 @@ const (
 	LinkedClones  Need = "a storage with linked clones"
 	ISO           Need = "an ISO image"
 	ImportImage   Need = "a disk image for import"
+	ImageURL      Need = "the address of a disk image"
 	PCIMapping    Need = "a PCI mapping"
 	Guest         Need = "a template whose guest obeys"
 	RootPassword  Need = "a password of root@pam"

@@ -10,8 +10,9 @@ import (
 
 // exampleNeeds are what examples need; one that is not here needs nothing special.
 var exampleNeeds = map[string][]Need{
+	"resources/proxmox_image":     {ImportImage, ImageURL},
 	"resources/proxmox_vm":        {SecondStorage, ISO},
-	"guides/cloud-image":          {ImportImage},
+	"guides/cloud-image":          {ImportImage, ImageURL},
 	"guides/data-disks":           {SecondStorage, Directory},
 	"guides/gpu-passthrough":      {ImportImage, PCIMapping},
 	"guides/migrate-from-bpg":     {SecondStorage, ImportImage},
@@ -36,6 +37,9 @@ var adapted = []struct{ pattern, replacement string }{
 	{`"pve\d"`, `"<node>"`},
 	{`"local-zfs"`, `"<storage>"`},
 	{`"local-lvm"`, `"<second>"`},
+	{`(?s)(resource "proxmox_image" [^}]*?storage +)= "local"`, `$1= "<import storage>"`},
+	{`(url +)= "[^"]*"`, `$1= "<url>"`},
+	{`(?m)^  checksum += .*\n`, ``}, // of another file
 	{`"shared-nfs"|"local"`, `"<dir>"`},
 	{`"vmbr\d"`, `"<bridge>"`},
 	{`"local:iso/[^"]*"`, `"<iso>"`},

@@ -56,11 +56,12 @@ func (c *Cluster) look(ctx context.Context, o Options) error {
 	c.pool = fmt.Sprintf("terraform-acc-%d", c.First)
 	for name, value := range map[string]string{"bridge": env("BRIDGE", "vmbr0"), "pool": c.pool, "mapping": env("MAPPING", ""),
 		"storage": env("STORAGE", "local-zfs"), "second": env("STORAGE2", "local-lvm"), "dir": env("DIR", "local"), "lvm": env("LVM", ""),
-		"iso": env("ISO", ""), "import": env("IMPORT", ""), "template": env("TEMPLATE", "")} {
+		"iso": env("ISO", ""), "import": env("IMPORT", ""), "url": env("URL", ""), "template": env("TEMPLATE", "")} {
 		c.names[name] = value
 	}
 	c.lack(Guest, c.names["template"] == "", "PROXMOX_VE_TEST_TEMPLATE names none")
 	c.lack(PCIMapping, c.names["mapping"] == "", "PROXMOX_VE_TEST_MAPPING names none")
+	c.lack(ImageURL, c.names["url"] == "", "PROXMOX_VE_TEST_URL names none")
 	c.lack(HA, env("HA", "") == "", "PROXMOX_VE_TEST_HA is not set")
 	c.lack(RootPassword, !c.client.hasRoot(), "PROXMOX_VE_USERNAME and _PASSWORD do not give it")
 	c.lack(Functions, o.NoFunctions != "", o.NoFunctions)
@@ -107,6 +108,7 @@ func (c *Cluster) lookAtStorages(ctx context.Context) error {
 			}
 		}
 	}
+	c.names["import storage"], _, _ = strings.Cut(c.names["import"], ":")
 	has := func(name string, types ...string) bool {
 		row := storages[c.names[name]]
 		return row != nil && holds(row, "images") && (len(types) == 0 || slices.Contains(types, text(row["type"])))

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -28,6 +29,8 @@ type Config struct {
 	Workers int
 	// Internet lets downloads leave the machine.
 	Internet bool
+	// Web is what the nodes download from in place of any network; nil: from the network.
+	Web http.RoundTripper
 	// Violated is told when the world's invariants (state.World.Check) do not hold after a request, an SSH command or the
 	// end of a task: a bug of the simulator. It is called with the mutex held. nil looks for none.
 	Violated func(error)
@@ -43,6 +46,7 @@ type Server struct {
 	latency  time.Duration
 	busy     []time.Time // until when each of the limited workers is, see inService
 	internet bool
+	web      http.RoundTripper
 	violated func(error)
 	routes   Routes
 	faults   fault.Set
@@ -74,7 +78,7 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{
 		world: c.World, schema: c.Schema, tls: c.TLS, taskTime: c.TaskTime, latency: c.Latency, busy: make([]time.Time, c.Workers),
-		internet: c.Internet, violated: c.Violated,
+		internet: c.Internet, web: c.Web, violated: c.Violated,
 		routes: routes(), locks: map[string]*fileLock{}, workers: map[string]*Worker{}, forks: 0x1000,
 		key: make([]byte, 32), conns: map[net.Conn]struct{}{},
 	}

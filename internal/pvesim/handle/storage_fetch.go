@@ -20,8 +20,11 @@ const downloadLimit = 256 << 20
 var errOutside = errors.New("the simulated nodes reach this machine only")
 
 // client is what the simulated nodes fetch with. Without Config.Internet it connects to the loopback interface, and asks no name
-// server.
+// server. With Config.Web it connects nowhere.
 func (s *Server) client() *http.Client {
+	if s.web != nil {
+		return &http.Client{Transport: s.web}
+	}
 	transport := &http.Transport{DisableKeepAlives: true} // and no proxy
 	if !s.internet {
 		var dialer net.Dialer

@@ -1,0 +1,18 @@
+# The node downloads the image and verifies it; its name on the storage has the beginning of the checksum in it.
+resource "proxmox_image" "debian" {
+  node     = "pve1"
+  storage  = "local" # with content type "import"
+  url      = "https://cloud.debian.org/images/cloud/bookworm/20250814-2204/debian-12-genericcloud-amd64-20250814-2204.qcow2"
+  checksum = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+}
+
+# A disk is made of it. The VM is made when the image is there.
+resource "proxmox_vm" "web" {
+  node = "pve1"
+  name = "web-1"
+  disks = {
+    scsi0 = { storage = "local-zfs", size = "8G", import_from = proxmox_image.debian.volume }
+  }
+  networks   = { net0 = { model = "virtio", bridge = "vmbr0" } }
+  boot_order = ["scsi0"]
+}

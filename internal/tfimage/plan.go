@@ -1,0 +1,125 @@
+package tfimage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/image"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// ModifyPlan decides whether the plan means the file in state or another one, and asks the server about a new one. The volume of
+// a new one is not known in the plan, although its name is: a VM's plan would look for it in vain.
+func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() {
+		return
+	}
+	var m model
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	var prior model // nothing is in it where there is no state
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	spec, known := r.wanted(ctx, m, prior, resp)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if known && !prior.Volume.IsNull() && prior.Volume.ValueString() == spec.Volume() && prior.Node.Equal(m.Node) {
+		m.Volume, m.Size, m.Owned = prior.Volume, prior.Size, prior.Owned
+		resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
+		r.warnOfAnother(ctx, req, prior, resp)
+		return
+	}
+	m.Volume, m.Size, m.Owned = types.StringUnknown(), types.Int64Unknown(), types.BoolUnknown()
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
+	if !prior.Volume.IsNull() {
+		resp.RequiresReplace = append(resp.RequiresReplace, changed(m, prior)...)
+	}
+	if known && r.Session.Known() {
+		attempt := r.attempt("plan", m)
+		resp.Diagnostics.Append(tfkit.Verdicts(attempt, r.Session.VMs.Images.Check(ctx, spec), nil)...)
+	}
+}
+
+// wanted is the file that a plan means, where that is known.
+func (r *Resource) wanted(ctx context.Context, m, prior model, resp *resource.ModifyPlanResponse) (image.Spec, bool) {
+	if !m.isKnown() || !m.SourceFile.IsNull() && !r.Session.Known() {
+		return image.Spec{}, false
+	}
+	spec, err := r.resolve(ctx, m)
+	missing := (*image.MissingError)(nil)
+	switch {
+	case errors.As(err, &missing) && !prior.Volume.IsNull() && prior.SourceFile.Equal(m.SourceFile) && prior.Checksum.Equal(m.Checksum):
+		return r.asBefore(m, prior, resp), true
+	case err != nil:
+		field := asField("source_file", "The file cannot be uploaded", err)
+		at, _ := locator{}.Attribute(field.Path)
+		resp.Diagnostics.AddAttributeError(at, field.Summary, field.Detail+".")
+		return image.Spec{}, false
+	}
+	return spec, true
+}
+
+// asBefore is the file in state, where the file that it came from is not on this machine: on another one it may be as it was.
+func (r *Resource) asBefore(m, prior model, resp *resource.ModifyPlanResponse) image.Spec {
+	resp.Diagnostics.AddAttributeWarning(path.Root("source_file"), "There is no file "+m.SourceFile.ValueString()+" on this machine",
+		fmt.Sprintf("Whether it differs from %s cannot be told, so the image stays as it is.", prior.Volume.ValueString()))
+	spec := image.Spec{Node: m.Node.ValueString(), Storage: m.Storage.ValueString(), Content: m.Content.ValueString()}
+	if prior.FileName.Equal(m.FileName) {
+		spec.Name = prior.Volume.ValueString()[len(prior.Storage.ValueString()+":"+prior.Content.ValueString()+"/"):]
+	}
+	return spec
+}
+
+// changed are the attributes for which the resource is replaced.
+func changed(m, prior model) path.Paths {
+	var all path.Paths
+	for name, pair := range map[string][2]types.String{
+		"node": {m.Node, prior.Node}, "storage": {m.Storage, prior.Storage}, "content": {m.Content, prior.Content},
+		"url":         {m.URL, prior.URL},
+		"source_file": {m.SourceFile, prior.SourceFile}, "checksum": {m.Checksum, prior.Checksum},
+		"compression": {m.Compression, prior.Compression},
+		"file_name":   {m.FileName, prior.FileName},
+	} {
+		if !pair[0].Equal(pair[1]) {
+			all = append(all, path.Root(name))
+		}
+	}
+	if len(all) == 0 { // the file of this machine has changed
+		all = append(all, path.Root("volume"))
+	}
+	return all
+}
+
+// warnOfAnother says that somebody has put another file in the place of the one that the resource has made. It is no error:
+// Terraform makes such a plan before a destroy, too.
+func (r *Resource) warnOfAnother(ctx context.Context, req resource.ModifyPlanRequest, prior model, resp *resource.ModifyPlanResponse) {
+	made, diags := readMade(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
+	if made == nil || prior.Owned.ValueBool() || made.Size == prior.Size.ValueInt64() {
+		return
+	}
+	resp.Diagnostics.AddAttributeWarning(path.Root("volume"), "Another file is in the place of "+made.Volume,
+		fmt.Sprintf("The file that was put there had %d bytes, this one has %d: it is not what the configuration means. It was "+
+			"not touched. Remove it "+
+			"and apply again, which puts the right one there, or set file_name to another name.", made.Size, prior.Size.ValueInt64()))
+}
+
+// replaced is the error of a destroy that found another file, or nil.
+func replaced(err error) error {
+	if other := (*remove.OtherFileError)(nil); errors.As(err, &other) {
+		return other
+	}
+	return nil
+}
