@@ -132,7 +132,7 @@ func (l List) result(ctx context.Context, req tflist.ListRequest, all pve.Resour
 		if diags.HasError() {
 			return tflist.ListResult{Diagnostics: tfkit.LeftOut(attempt, errors.New(diags[0].Summary()+": "+diags[0].Detail()))}
 		}
-		result.Resource.Raw = state
+		result.Resource.Raw, result.Diagnostics = state, diags
 	}
 	result.Diagnostics.Append(identify(ctx, result.Identity, new(int64(listed.VMID)))...)
 	return result

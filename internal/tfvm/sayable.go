@@ -2,6 +2,7 @@ package tfvm
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
@@ -46,6 +47,7 @@ func (r *Resource) sayable(ctx context.Context, prior, state tftypes.Value) (tft
 func leftAlone(thing string, left []string) diag.Diagnostics {
 	var diags diag.Diagnostics
 	if len(left) > 0 {
+		slices.Sort(left)
 		diags.AddWarning("Some of "+thing+" is left alone",
 			"PVE has values of it that no configuration can say. They are not in the state and stay on the server as they are:\n  "+
 				strings.Join(left, "\n  "))
