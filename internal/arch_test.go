@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"internal/remove"},
 	{"internal/guest", "internal/remove/usage"},
 	{"internal/guest/agent", "internal/job"},
-	{"internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/tfvalue", "internal/foreign"},
+	{"internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/tfvalue", "internal/foreign", "internal/nocloud"},
 }
 
 // others are the packages beside the layers, and what each may import. The simulator imports nothing of the provider:
@@ -93,7 +93,8 @@ var modules = map[string][]string{
 	"github.com/hashicorp/go-plugin":         {"internal/drive tests"}, // what a CLI attaches to
 	"github.com/hashicorp/go-hclog":          {"internal/drive tests"},
 	"github.com/hashicorp/hc-install":        {"internal/cmd/demo"},
-	"go.yaml.in/yaml/v3":                     {"internal/pvesim/state"}, // world files; the YAML library that is still maintained
+	"go.yaml.in/yaml/v3":                     {"internal/pvesim/state", "internal/nocloud"}, // the YAML library that is still maintained
+	"github.com/kdomanski/iso9660":           {"internal/nocloud tests"},                    // reads what we write
 	"github.com/google/go-cmp":               {"tests", "internal/acctest"},
 	"pgregory.net/rapid":                     {"tests"},
 	"go.uber.org/goleak":                     {"tests"},

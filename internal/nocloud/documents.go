@@ -1,0 +1,112 @@
+package nocloud
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Kind is what a document is for.
+type Kind string
+
+// The kinds of documents that cloud-init reads.
+const (
+	User    Kind = "user-data"
+	Meta    Kind = "meta-data"
+	Network Kind = "network-config"
+	Vendor  Kind = "vendor-data"
+)
+
+// Check says what cloud-init would not understand of a document; nil: nothing that can be told from the text.
+func Check(kind Kind, text string) error {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	switch kind {
+	case Meta:
+		_, err := mapping(text)
+		return err
+	case Network:
+		return checkNetwork(text)
+	case User, Vendor:
+	}
+	return checkUserData(text)
+}
+
+// headers are the beginnings that tell cloud-init what it has before it (cloud-init handlers/__init__.py INCLUSION_TYPES_MAP, which
+// is asked without regard to case and leading space).
+func headers() []string {
+	return []string{"#include", "#!", "#cloud-config", "#part-handler", "#cloud-boothook", "## template: jinja"}
+}
+
+// checkUserData wants a beginning that is known, and YAML behind one that says so. cloud-init drops what begins otherwise with no
+// more than a line in its log.
+func checkUserData(text string) error {
+	start := strings.ToLower(strings.TrimSpace(text))
+	if strings.Contains(start[:min(len(start), 4096)], "mime-version:") { // cloud-init user_data.py convert_string
+		return nil
+	}
+	known := headers()
+	if !slices.ContainsFunc(known, func(h string) bool { return strings.HasPrefix(start, h) }) {
+		first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+		if len(first) > 40 {
+			first = strings.ToValidUTF8(first[:40], "") + "…"
+		}
+		return fmt.Errorf("it begins with %q, and cloud-init passes over what begins with none of %s, nor is a MIME message",
+			first, strings.Join(known, ", "))
+	}
+	line, _, _ := strings.Cut(start, "\n")
+	if strings.TrimSpace(line) != "#cloud-config" && !strings.HasPrefix(line, "#cloud-config ") {
+		return nil // a script, a list of addresses, a template …
+	}
+	_, err := mapping(text)
+	return err
+}
+
+// checkNetwork wants a version that there is, at the top or below "network".
+func checkNetwork(text string) error {
+	top, err := mapping(text)
+	if err != nil {
+		return err
+	}
+	if inner, ok := top["network"]; ok && inner.Kind == yaml.MappingNode {
+		top = fields(inner)
+	}
+	version, ok := top["version"]
+	if config, has := top["config"]; has && config.Value == "disabled" { // cloud-init stages.py
+		return nil
+	}
+	if !ok {
+		return errors.New(`it has no "version"`)
+	}
+	if version.Value != "1" && version.Value != "2" {
+		return fmt.Errorf("its version is %s, and there are 1 and 2", version.Value)
+	}
+	return nil
+}
+
+// mapping reads a document that is to be a mapping; an empty one is.
+func mapping(text string) (map[string]*yaml.Node, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		return nil, fmt.Errorf("it is no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(document.Content) == 0 {
+		return nil, nil
+	}
+	if document.Content[0].Kind != yaml.MappingNode {
+		return nil, errors.New("it is YAML, but no mapping of keys to values")
+	}
+	return fields(document.Content[0]), nil
+}
+
+func fields(node *yaml.Node) map[string]*yaml.Node {
+	all := map[string]*yaml.Node{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		all[node.Content[i].Value] = node.Content[i+1]
+	}
+	return all
+}
