@@ -86,6 +86,7 @@ func simulator() []string {
 // cmd/schema.
 var modules = map[string][]string{
 	"golang.org/x/crypto/ssh":                {"internal/host", "internal/pvesim/sshd"},
+	"github.com/pkg/sftp":                    {"internal/host", "internal/pvesim/sshd"},
 	"google.golang.org/grpc":                 {"internal/pvesim", "internal/acctest"}, // a network in memory, test/bufconn
 	"github.com/hashicorp/terraform-plugin-": {"tf*", "internal/fastpath"},
 	"github.com/hashicorp/hcl/v2":            {"internal/drive", "internal/acctest tests"},

@@ -41,6 +41,23 @@ func (s *Shell) FreeVolume(ctx context.Context, node, volid string) error {
 // path, sha256sum). It takes as long as it takes to read the volume.
 func (s *Shell) SHA256(ctx context.Context, node, volid string) (string, error) {
 	op := "compute the checksum of volume " + volid
+	path, err := s.volumePath(ctx, op, node, volid)
+	if err != nil {
+		return "", err
+	}
+	out, err := s.run(ctx, request{op: op, node: node, args: []string{"sha256sum", "--", path}, again: true})
+	if err != nil {
+		return "", err
+	}
+	sum, _, _ := strings.Cut(strings.TrimPrefix(out, "\\"), " ") // GNU coreutils escape the line where the name needs it
+	if !checksumForm.MatchString(sum) {
+		return "", refusal(op, node, "sha256sum answered "+strconv.Quote(out))
+	}
+	return sum, nil
+}
+
+// volumePath is the path of a volume on a node.
+func (s *Shell) volumePath(ctx context.Context, op, node, volid string) (string, error) {
 	if !volumeForm.MatchString(volid) {
 		return "", refusal(op, node, "this is not a volume id (storage:name)")
 	}
@@ -52,14 +69,7 @@ func (s *Shell) SHA256(ctx context.Context, node, volid string) (string, error) 
 	if !strings.HasPrefix(path, "/") {
 		return "", refusal(op, node, "the storage has no file and no device for it: "+path)
 	}
-	if out, err = s.run(ctx, request{op: op, node: node, args: []string{"sha256sum", "--", path}, again: true}); err != nil {
-		return "", err
-	}
-	sum, _, _ := strings.Cut(strings.TrimPrefix(out, "\\"), " ") // GNU coreutils escape the line where the name needs it
-	if !checksumForm.MatchString(sum) {
-		return "", refusal(op, node, "sha256sum answered "+strconv.Quote(out))
-	}
-	return sum, nil
+	return path, nil
 }
 
 // checksumForm is a sha256 in hexadecimal digits.

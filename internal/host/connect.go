@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -67,9 +68,38 @@ func (s *Shell) connect(ctx context.Context, name string) (*connection, error) {
 		}
 		return nil, err
 	}
+	s.keepAlive(c)
 	s.trace(ctx, "SSH connected", map[string]string{"node": name, "address": to.addr, "user": s.cfg.Username,
 		"server": string(c.client.ServerVersion())})
 	return c, nil
+}
+
+// keepAlive asks the node now and then whether it is there, until the connection ends: firewalls forget connections on which nothing
+// is said, and a node that has lost its power does not say so.
+func (s *Shell) keepAlive(c *connection) {
+	ended := make(chan struct{})
+	go func() {
+		_ = c.client.Wait() // why it ended is for those who use it
+		close(ended)
+	}()
+	go func() {
+		ticker := time.NewTicker(s.cfg.KeepAlive)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+			case <-ended:
+				return
+			}
+			unanswered := time.AfterFunc(s.cfg.Timeout, func() { _ = c.close() }) // it is dead
+			_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
+			unanswered.Stop()
+			if err != nil {
+				_ = c.close() // likewise
+				return
+			}
+		}
+	}()
 }
 
 // login opens one SSH connection.

@@ -1,5 +1,5 @@
 // Package host does on a node, as root over SSH, what PVE's API gives to nobody else: taking a lock away, freeing a
-// volume without the right to, destroying a ZFS dataset, importing a disk image by its path. It keeps one connection
+// volume without the right to, reading a volume's checksum, writing snippets. It keeps one connection
 // per node, opened when it is first needed.
 //
 // Host keys are always verified; there is no way to switch that off.
@@ -16,6 +16,9 @@ const DefaultPort = 22
 
 // DefaultTimeout bounds a connection attempt, and the opening of a session, where Config.Timeout is zero.
 const DefaultTimeout = 15 * time.Second
+
+// DefaultKeepAlive is how often an open connection is tried where Config.KeepAlive is zero.
+const DefaultKeepAlive = 30 * time.Second
 
 // Config says how nodes are reached. Username, host keys and a way to authenticate are needed; everything else has a
 // default.
@@ -48,6 +51,9 @@ type Config struct {
 	// Timeout bounds one connection attempt including login. Zero: DefaultTimeout. Commands have no limit but the
 	// caller's context.
 	Timeout time.Duration
+	// KeepAlive is how often it is asked of an open connection whether the node still answers. One that does not within Timeout
+	// is closed, which ends the commands that wait on it. Zero: DefaultKeepAlive.
+	KeepAlive time.Duration
 	// Trace hears of each connection and command. It is never given a key. Nil: nobody listens.
 	Trace func(ctx context.Context, msg string, fields map[string]string)
 }

@@ -24,6 +24,19 @@ func newNode(s *Shell, name string) *node {
 	return &node{shell: s, name: name, sessions: make(chan struct{}, maxSessions), dialing: make(chan struct{}, 1)}
 }
 
+// seat is one of the sessions that a node lets be open at once, until it is released.
+func (s *Shell) seat(ctx context.Context, name string) (n *node, release func(), err error) {
+	if n, err = s.node(name); err != nil {
+		return nil, nil, err
+	}
+	select {
+	case n.sessions <- struct{}{}:
+		return n, func() { <-n.sessions }, nil
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+}
+
 // connection gives the connection to the node and makes one if there is none.
 func (n *node) connection(ctx context.Context) (*connection, error) {
 	select {

@@ -48,18 +48,12 @@ func (s *Shell) run(ctx context.Context, r request) (string, error) {
 		failed.Err = err
 		return "", failed
 	}
-	n, err := s.node(r.node)
+	n, release, err := s.seat(ctx, r.node)
 	if err != nil {
 		failed.Err = err
 		return "", failed
 	}
-	select {
-	case n.sessions <- struct{}{}:
-		defer func() { <-n.sessions }()
-	case <-ctx.Done():
-		failed.Err = context.Cause(ctx)
-		return "", failed
-	}
+	defer release()
 	begin := time.Now()
 	end := s.attempts(ctx, n, line, r.again)
 	failed.Err, failed.ExitStatus, failed.Stderr = end.err, end.status, tidy(end.stderr)

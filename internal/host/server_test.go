@@ -46,6 +46,9 @@ type server struct {
 	running  sync.WaitGroup
 	forward  func(addr string) (net.Conn, error) // direct-tcpip, for bastions
 	mute     bool                                // do not answer channel requests
+	files    bool                                // serve SFTP
+	onFile   func() bool                         // before an answer of SFTP: true cuts the connections in its place
+	deaf     chan struct{}                       // until it is closed, do not answer requests about the connection as a whole
 }
 
 func newServer(t *testing.T, command func(user, line string) reply) *server {
@@ -121,7 +124,12 @@ func (s *server) serve(raw net.Conn) {
 	s.logins++
 	mute := s.mute
 	s.mu.Unlock()
-	s.running.Go(func() { ssh.DiscardRequests(requests) })
+	s.running.Go(func() {
+		if s.deaf != nil {
+			<-s.deaf
+		}
+		ssh.DiscardRequests(requests)
+	})
 	for channel := range channels {
 		switch {
 		case mute:
@@ -152,7 +160,17 @@ func (s *server) session(conn *ssh.ServerConn, raw net.Conn, offered ssh.NewChan
 			}
 			exec = &payload.Line
 			_ = request.Reply(true, nil)
+			if s.files {
+				s.mu.Lock()
+				s.commands = append(s.commands, payload.Line)
+				s.mu.Unlock()
+				s.running.Go(func() { s.transferFiles(channel) })
+				continue
+			}
 			s.running.Go(func() { s.answer(conn.User(), payload.Line, raw, channel, signals) })
+		case "subsystem":
+			_ = request.Reply(s.files, nil)
+			s.running.Go(func() { s.transferFiles(channel) })
 		case "signal":
 			var payload struct{ Name string }
 			_ = ssh.Unmarshal(request.Payload, &payload)

@@ -158,8 +158,7 @@ func record(name string, at, size uint32, dir bool, more []byte) []byte {
 	}
 	b := append([]byte{0, 0}, both32(at)...)
 	b = append(b, both32(size)...)
-	b = append(b, 80, 1, 1, 0, 0, 0, 0) // 1980-01-01: there is no time that is not told here
-	b = append(b, flags, 0, 0)
+	b = append(b, 80, 1, 1, 0, 0, 0, 0, flags, 0, 0) // 1980-01-01: there is no time that is not told here
 	b = append(b, both16(1)...)
 	b = append(b, byte(len(name))) //nolint:gosec // the names are those above
 	b = append(b, name...)

@@ -86,6 +86,9 @@ func options(words string, rest []string) (args []string, opts map[string]string
 	takesValue := []string{"format", "vmid", "content", "delay", "target-disk", "timeout", "o", "t", "d", "s", "S"}
 	for i := 0; i < len(rest); i++ {
 		a := rest[i]
+		if a == "--" { // what follows are no options
+			return append(args, rest[i+1:]...), opts
+		}
 		if !strings.HasPrefix(a, "-") || a == "-" {
 			args = append(args, a)
 			continue

@@ -1,7 +1,7 @@
 // Package sshd is the SSH server of a simulated cluster's nodes: root logs in with a key and runs the command line tools
 // that PVE brings along, on the same state as the API.
 //
-// It knows "exec" only: no shell, no terminal, no file transfer, no forwarding. A command line is split as a shell does it;
+// It knows "exec" and "sftp" only: no shell, no terminal, no forwarding. A command line is split as a shell does it;
 // commands may be joined by "&&".
 package sshd
 
@@ -164,10 +164,24 @@ func (s *Server) connection(c net.Conn) {
 	}
 }
 
-// session runs the one command of a session.
+// session runs the one command of a session, or its file transfer.
 func (s *Server) session(conn *ssh.ServerConn, local string, channel ssh.Channel, requests <-chan *ssh.Request) {
 	defer func() { _ = channel.Close() }()
 	for r := range requests {
+		if r.Type == "subsystem" {
+			var subsystem struct{ Name string }
+			ok := ssh.Unmarshal(r.Payload, &subsystem) == nil && subsystem.Name == "sftp"
+			_ = r.Reply(ok, nil)
+			if ok {
+				var rest sync.WaitGroup
+				rest.Go(func() { ssh.DiscardRequests(requests) }) // until the channel is closed
+				s.transfer(conn, local, channel)
+				_ = channel.Close()
+				rest.Wait()
+				return
+			}
+			continue
+		}
 		if r.Type != "exec" {
 			ok := r.Type == "env" || r.Type == "signal"
 			if r.WantReply {

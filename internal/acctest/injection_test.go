@@ -1,0 +1,63 @@
+package acctest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/host"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// hostileNames are names that a shell would make something else of.
+func hostileNames() []string {
+	return []string{"a b", "it's", `say "x"`, "$(reboot)", "`reboot`", "${HOME}", "a;reboot", "a && reboot", "a | tee b", "a > b", "a\nreboot\n",
+		"a\r\nb", "\ta", "-rf", "--help", "~root", "*", "?[a-z]", "!!", "#", `a\`, `\'`, "a=b", "é日本", "%s%n", "&", "(a)", "{a,b}", "..", "'; reboot; '"}
+}
+
+// shellOf is a Shell on the nodes of a world.
+func shellOf(t *testing.T, w *World) *host.Shell {
+	t.Helper()
+	shell, err := host.New(host.Config{PrivateKeyPEM: w.Sim.SSHPrivateKeyPEM(), KnownHosts: w.Sim.SSHKnownHosts(), Dial: w.Sim.SSHDial})
+	must(t, err)
+	t.Cleanup(func() { must(t, shell.Close()) })
+	return shell
+}
+
+// TestInjection gives the node's programs, and its files, names that a shell would make something else of: each arrives as it is.
+func TestInjection(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t)
+	shell := shellOf(t, w)
+	for _, name := range hostileNames() {
+		_, err := shell.Run(t.Context(), "pve1", "sha256sum", "--", name)
+		var failed *host.Error
+		if want := fmt.Sprintf("sha256sum: %s: No such file or directory", name); !errors.As(err, &failed) || failed.Stderr != strings.TrimSpace(want) {
+			t.Errorf("%q: the program was given %#v", name, failed)
+		}
+		if strings.Contains(name, "/") || name == ".." {
+			continue
+		}
+		path := "/root/" + name
+		must(t, shell.CreateFile(t.Context(), "pve1", path, []byte(name), 0o600))
+		w.Change(func(world *state.World) {
+			if got, ok := world.Nodes["pve1"].Files[path]; !ok || got != name {
+				t.Errorf("%q: the file holds %q", path, got)
+			}
+		})
+		if err := shell.CreateFile(t.Context(), "pve1", path, []byte("other"), 0o600); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%q was made twice: %v", path, err)
+		}
+		must(t, shell.RemoveFile(t.Context(), "pve1", path, host.SHA256Of([]byte(name))))
+	}
+	for _, name := range hostileNames() { // as names of volumes: refused before anything is sent, or taken as they are
+		before := len(w.Sim.Ops())
+		path, err := shell.VolumePath(t.Context(), "pve1", "local:snippets/"+name)
+		if err == nil && path != "/var/lib/vz/snippets/"+name || err != nil && len(w.Sim.Ops()) > before && !strings.Contains(err.Error(), "unable to parse") {
+			t.Errorf("volume %q is at %q, %v", name, path, err)
+		}
+	}
+	w.MustBeClean(t)
+}

@@ -1,0 +1,121 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/pkg/sftp"
+	"golang.org/x/crypto/ssh"
+)
+
+// transfer is a use of SFTP: like a request.
+type transfer struct {
+	op, node string
+	// again says that it may be done twice.
+	again bool
+}
+
+// sftpServer is where Debian has OpenSSH's; a user who is not root runs it by sudo.
+const sftpServer = "/usr/lib/openssh/sftp-server"
+
+// transfer opens SFTP on the node's one connection, for one use. The error is an *Error, or wraps one.
+func (s *Shell) transfer(ctx context.Context, t transfer, use func(*sftp.Client) error) error {
+	n, release, err := s.seat(ctx, t.node)
+	if err != nil {
+		return &Error{Op: t.op, Node: t.node, ExitStatus: -1, Err: err}
+	}
+	defer release()
+	for attempt := 1; ; attempt++ {
+		c, err := n.connection(ctx)
+		if err != nil {
+			return &Error{Op: t.op, Node: t.node, ExitStatus: -1, Err: err}
+		}
+		began, lost, err := s.transferOver(ctx, c, use)
+		s.trace(ctx, "SFTP", map[string]string{"node": t.node, "operation": t.op, "attempt": strconv.Itoa(attempt), "error": textOf(err)})
+		if err == nil {
+			return nil
+		}
+		if lost {
+			n.drop(c)
+		}
+		if !lost || attempt == 2 || ctx.Err() != nil || began && !t.again {
+			return &Error{Op: t.op, Node: t.node, ExitStatus: -1, Err: err}
+		}
+	}
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// transferOver does it over a connection. began: something may have been done; lost: the connection is of no more use.
+func (s *Shell) transferOver(ctx context.Context, c *connection, use func(*sftp.Client) error) (began, lost bool, err error) {
+	session, lost, err := s.openSession(ctx, c)
+	if err != nil {
+		return false, lost, err
+	}
+	defer func() { _ = session.Close() }() // most likely closed by the peer already
+	// Neither the start of SFTP nor its requests know a context; closing the session ends them.
+	stop := context.AfterFunc(ctx, func() { _ = session.Close() })
+	defer stop()
+	client, err := s.startSFTP(session)
+	if err == nil {
+		began = true
+		err = use(client) // what the client has begun ends with the session
+	}
+	if ctx.Err() != nil && err != nil {
+		return began, false, fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	}
+	if errors.Is(err, sftp.ErrSSHFxConnectionLost) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return began, true, errors.Join(errTransferLost, err)
+	}
+	return began, false, wordsOf(err)
+}
+
+var errTransferLost = errors.New("the connection was lost in the middle of it")
+
+// wordsOf says what a refusal without a reason may mean: SFTP's third version has one code for most of them.
+func wordsOf(err error) error {
+	var status *sftp.StatusError
+	if errors.As(err, &status) && strings.Contains(status.Error(), `"Failure"`) {
+		return fmt.Errorf("%w: SFTP gives no reason; it may be a full or a read-only file system", err)
+	}
+	return err
+}
+
+// startSFTP starts SFTP in a session: the subsystem, or for a user who is not root its program by sudo.
+func (s *Shell) startSFTP(session *ssh.Session) (*sftp.Client, error) {
+	in, err := session.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := session.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	said := &tail{}
+	if s.cfg.Username == "root" {
+		err = session.RequestSubsystem("sftp")
+	} else {
+		session.Stderr = said
+		err = session.Start("sudo -n -- " + sftpServer)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start SFTP: %w", err)
+	}
+	client, err := sftp.NewClientPipe(out, in)
+	if err != nil && s.cfg.Username != "root" {
+		_ = session.Wait() // until all that it said is here
+		if words := tidy(said.kept.String()); words != "" {
+			err = fmt.Errorf("sudo -n -- %s: %s", sftpServer, words)
+		}
+	}
+	return client, err
+}
