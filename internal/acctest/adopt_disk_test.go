@@ -74,8 +74,10 @@ func TestAdoptWhatALostConfigurationLeft(t *testing.T) {
 	if data := dataOf(w, "vm-200-cloudinit"); data != "" {
 		t.Errorf("the other leftover holds %q", data)
 	}
-	if size := drive.ShowValue(s.Attr("proxmox_vm.x", "disks.scsi0.size")); size != `"4G"` {
-		t.Errorf("the size is %s", size)
+	for read, want := range map[string]string{"size": `"4G"`, "format": `"raw"`, "volume": `"local-zfs:vm-200-disk-0"`} {
+		if is := drive.ShowValue(s.Attr("proxmox_vm.x", "disks.scsi0."+read)); is != want {
+			t.Errorf("the %s is %s, want %s", read, is, want)
+		}
 	}
 
 	w = leftBehind(t, "vm-200-disk-0", "vm-200-cloudinit")

@@ -63,3 +63,17 @@ func (i *idChooser) leftovers(fences guest.Fences) []string {
 func (i *idChooser) adopts(volume string) bool {
 	return slices.ContainsFunc(i.request.Adopts, func(a Adopted) bool { return a.Volume == volume })
 }
+
+// withoutAdopted says, where an id is taken, what a create that was killed may have left of it: its VM is committed before it is given the
+// volumes that were there.
+func withoutAdopted(adopts []Adopted) string {
+	var volumes []string
+	for _, a := range adopts {
+		volumes = append(volumes, a.Volume)
+	}
+	if len(volumes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(". It may be what a create that was killed has left, without %s: after an import the next apply attaches "+
+		"what is missing. It starts the VM, and boots it from there, where power_state = \"running\" and boot_order are configured", strings.Join(volumes, ", "))
+}

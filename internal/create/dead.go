@@ -70,7 +70,7 @@ func (s *Creator) isDead(u unfinished) bool {
 
 // checkTaken looks at the guest that has a configured id. Only what a dead create of this provider left is removed;
 // everything else is somebody's.
-func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, listed pve.Resource) error {
+func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, listed pve.Resource, adopts []Adopted) error {
 	u := s.readUnfinished(ctx, resources, listed)
 	if !u.stamped && (u.isHalfMade() || listed.Lock == "create" || listed.Lock == "clone") {
 		lock, next := cmp.Or(u.config["lock"], listed.Lock), "Choose another vmid"
@@ -86,7 +86,7 @@ func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, liste
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", listed.VMID),
 			Detail: fmt.Sprintf("%s on node %s has this id; it was not touched. Choose another vmid, leave it out to get a free one, "+
 				"or adopt the VM with terraform import. A VM that is replaced with create_before_destroy cannot keep its id: "+
-				"leave vmid out, or the setting", guest.Named(listed), listed.Node)}
+				"leave vmid out, or the setting%s", guest.Named(listed), listed.Node, withoutAdopted(adopts))}
 	}
 	if s.isDead(u) {
 		err := s.removeDead(ctx, resources, u, "vmid")
