@@ -155,6 +155,11 @@ func TestMoveStateWithoutAMove(t *testing.T) {
 		if d := drive.Differences(before.Value, after.Value); len(d) > 0 || !bytes.Equal(after.Private, before.Private) {
 			t.Errorf("%s: %v, private state %s, was %s", source, d, after.Private, before.Private)
 		}
+		identity, err := s.Identity(t.Context(), address)
+		must(t, err)
+		if is := drive.ShowValue(drive.At(identity, "vmid")); is != "8000" {
+			t.Errorf("%s: the identity is %s", source, is)
+		}
 		s.Forget(address)
 	}
 	if wrote := writes(w); len(wrote) > 0 {

@@ -99,6 +99,11 @@ func (e exodus) moved(t *testing.T, w *World, id Identity) *drive.Session {
 		if said := s.Diagnostics(); len(said) > 0 {
 			t.Errorf("%s: %v", f.from, said)
 		}
+		identity, err := s.Identity(t.Context(), f.to)
+		must(t, err)
+		if is, vmid := drive.At(identity, "vmid"), s.Attr(f.to, "vmid"); vmid.IsNull() || !is.RawEquals(vmid) {
+			t.Errorf("%s: moved, VM %s has the identity %#v", f.from, drive.ShowValue(vmid), identity)
+		}
 	}
 	for _, c := range w.Calls() {
 		if len(c.Ops) > 0 {

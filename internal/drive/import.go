@@ -37,6 +37,23 @@ func (s *Session) ImportIdentity(ctx context.Context, address string, identity m
 	return s.importObject(ctx, address, tfprotov6.ImportResourceStateRequest{Identity: packed})
 }
 
+// Identity is the identity of an instance in state, null while it has none.
+func (s *Session) Identity(ctx context.Context, address string) (cty.Value, error) {
+	i := s.state[address]
+	if i == nil {
+		return cty.NilVal, fmt.Errorf("%s is not in state", address)
+	}
+	p, err := s.start(ctx)
+	if err != nil {
+		return cty.NilVal, err
+	}
+	typ, err := p.identityType(ctx, i.typ)
+	if err != nil || i.identity == nil {
+		return cty.NullVal(typ), err
+	}
+	return decode(i.identity.IdentityData, typ)
+}
+
 // encodeIdentity completes an identity that a configuration names, and holds it to its schema.
 func encodeIdentity(schema *tfprotov6.ResourceIdentitySchema, identity map[string]cty.Value) (*tfprotov6.ResourceIdentityData, error) {
 	all, types := map[string]cty.Value{}, map[string]cty.Type{}

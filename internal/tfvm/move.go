@@ -32,6 +32,8 @@ func (r *Resource) keep(ctx context.Context, req resource.MoveStateRequest, resp
 		return // another provider's has no vmid
 	}
 	resp.TargetState.Raw = req.SourceState.Raw
+	m, diags := r.values().model(ctx, req.SourceState.Raw)
+	resp.Diagnostics.Append(append(diags, identify(ctx, resp.TargetIdentity, m.VMID)...)...)
 	for _, key := range r.PrivateKeys() {
 		noted, diags := req.SourcePrivate.GetKey(ctx, key)
 		resp.Diagnostics.Append(diags...)
@@ -64,6 +66,7 @@ func (r *Resource) move(ctx context.Context, req resource.MoveStateRequest, resp
 		return
 	}
 	resp.TargetState.Raw = raw
+	resp.Diagnostics.Append(identify(ctx, resp.TargetIdentity, &theirs.VMID)...)
 	private := privateState{Managed: tfplan.Managed{}, Identity: guest.Identity{UUID: theirs.UUID},
 		Moved: &moved{From: req.SourceTypeName, Name: theirs.Name, MACs: theirs.MACs, Slots: theirs.Slots}}
 	resp.Diagnostics.Append(private.write(ctx, resp.TargetPrivate)...)
