@@ -209,13 +209,20 @@ func (ws workspace) run(t *testing.T, args ...string) {
 // says is run, with what the CLI has to say.
 func (ws workspace) says(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Getenv("TF_ACC_TERRAFORM_PATH"), append(args, "-no-color")...)
-	cmd.Dir, cmd.Env = ws.dir, ws.env
-	text, err := cmd.CombinedOutput()
+	text, err := ws.try(t, args...)
 	if err != nil {
 		t.Errorf("%s: %v\n%s", strings.Join(args, " "), err, text)
 	}
-	return string(text)
+	return text
+}
+
+// try calls the CLI, which may fail.
+func (ws workspace) try(t *testing.T, args ...string) (text string, err error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Getenv("TF_ACC_TERRAFORM_PATH"), append(args, "-no-color")...)
+	cmd.Dir, cmd.Env = ws.dir, ws.env
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // cycle applies, wants an empty plan, and destroys, in all workspaces at once.
