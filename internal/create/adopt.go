@@ -75,5 +75,6 @@ func withoutAdopted(adopts []Adopted) string {
 		return ""
 	}
 	return fmt.Sprintf(". It may be what a create that was killed has left, without %s: after an import the next apply attaches "+
-		"what is missing. It starts the VM, and boots it from there, where power_state = \"running\" and boot_order are configured", strings.Join(volumes, ", "))
+		"what is missing. It starts the VM, and boots it from there, where power_state = \"running\" and boot_order are configured",
+		strings.Join(volumes, ", "))
 }
