@@ -130,9 +130,8 @@ func (l *look) sureOfVolume(v placed, unseen error) (Certainty, string) {
 	case len(clones) > 0:
 		return Unknown, fmt.Sprintf("%s; linked clones are based on the volume: %s", none, strings.Join(clones, ", "))
 	case v.storage.Shared && !slices.Contains(l.options.Exclusive, v.storage.ID):
-		return Unknown, fmt.Sprintf("%s, and no guest of this cluster uses the volume; storage %s is shared, and another cluster "+
-			"may use it "+
-			"(exclusive_storages says that none does)", none, v.storage.ID)
+		return Unknown, fmt.Sprintf("%s, and no guest of this cluster uses the volume; storage %s is shared, "+
+			"and another cluster may use it (exclusive_storages says that none does)", none, v.storage.ID)
 	case !v.CreatedAt.IsZero() && l.guests.Now().Sub(v.CreatedAt) < fresh:
 		return Unknown, none + ", and no guest uses the volume; it is so new that whoever made it may still be at work"
 	}

@@ -55,20 +55,18 @@ func (d *Files) Metadata(_ context.Context, req datasource.MetadataRequest, resp
 // Schema is the shape of the data source.
 func (d *Files) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "What is on a storage: ISO images, images to import, snippets, container templates, backups, and the " +
-			"disks of " +
-			"guests. It needs `Datastore.Audit` on the storage; what takes more to be seen stands in `unchecked`.",
+		MarkdownDescription: "What is on a storage: ISO images, images to import, snippets, container templates, backups, " +
+			"and the disks of guests. It needs `Datastore.Audit` on the storage; what takes more to be seen stands in `unchecked`.",
 		Attributes: map[string]schema.Attribute{
 			"storage": schema.StringAttribute{Required: true, Validators: []validator.String{tfkit.StorageID()},
 				MarkdownDescription: "Id of the storage."},
 			"node": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.NodeName()},
-				MarkdownDescription: "Node that looks. Default: the first one on which a shared storage is available; a storage " +
-					"that is not shared and " +
-					"that several nodes have holds something else on each, so the node must be given."},
+				MarkdownDescription: "Node that looks. Default: the first one on which a shared storage is available; " +
+					"a storage that is not shared and that several nodes have holds something else on each, " +
+					"so the node must be given."},
 			"content": schema.StringAttribute{Optional: true, Validators: []validator.String{contentTypes()},
-				MarkdownDescription: "Only this: `iso`, `import`, `snippets`, `vztmpl`, `backup`, `images` (disks of VMs, and " +
-					"those that nobody owns) or " +
-					"`rootdir` (disks of containers)."},
+				MarkdownDescription: "Only this: `iso`, `import`, `snippets`, `vztmpl`, `backup`, `images` (disks of VMs, " +
+					"and those that nobody owns) or `rootdir` (disks of containers)."},
 			"vmid": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{tfkit.VMID()},
 				MarkdownDescription: "Only disks and backups that carry this id."},
 			"volumes": schema.ListAttribute{Computed: true, ElementType: types.StringType,

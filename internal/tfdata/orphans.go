@@ -63,21 +63,18 @@ func (d *Orphans) Metadata(_ context.Context, req datasource.MetadataRequest, re
 func (d *Orphans) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "What nobody owns any more: volumes whose guest is gone, VMs that were half made or half destroyed, " +
-			"locks that no task " +
-			"holds, entries of HA, pools and permissions for ids that no guest has. It reads and changes nothing. It reads every " +
-			"guest of the " +
-			"cluster, which takes a request for each, and lists every storage.\n\n" +
-			"It needs `VM.Audit` on `/vms`, `Datastore.Audit` and `Datastore.Allocate` on `/storage`, `Sys.Audit` and `Pool.Audit` " +
-			"on `/`, all " +
-			"propagated. What it could not look at, for want of a privilege or since a node is away, stands in `unchecked` and in " +
-			"a warning: an " +
-			"empty list of orphans says that there are none only where `unchecked` is empty too.",
+			"locks that no task holds, entries of HA, pools and permissions for ids that no guest has. " +
+			"It reads and changes nothing. It reads every guest of the cluster, which takes a request for each, " +
+			"and lists every storage.\n\n" +
+			"It needs `VM.Audit` on `/vms`, `Datastore.Audit` and `Datastore.Allocate` on `/storage`, " +
+			"`Sys.Audit` and `Pool.Audit` on `/`, all propagated. What it could not look at, " +
+			"for want of a privilege or since a node is away, stands in `unchecked` and in a warning: " +
+			"an empty list of orphans says that there are none only where `unchecked` is empty too.",
 		Attributes: map[string]schema.Attribute{
 			"exclusive_storages": schema.SetAttribute{Optional: true, ElementType: types.StringType,
 				Validators: []validator.Set{setvalidator.ValueStringsAre(tfkit.StorageID())},
-				MarkdownDescription: "Shared storages that no other cluster uses. A volume on any other shared storage may be that " +
-					"of a guest of another " +
-					"cluster, which this one cannot see, so its `certainty` is `unknown`."},
+				MarkdownDescription: "Shared storages that no other cluster uses. A volume on any other shared storage may be " +
+					"that of a guest of another cluster, which this one cannot see, so its `certainty` is `unknown`."},
 			"orphans": schema.ListNestedAttribute{Computed: true, MarkdownDescription: "What was found, sorted by kind and id.",
 				NestedObject: schema.NestedAttributeObject{Attributes: orphanAttributes()}},
 			"unchecked": schema.ListAttribute{Computed: true, ElementType: types.StringType,
@@ -88,15 +85,13 @@ func (d *Orphans) Schema(_ context.Context, _ datasource.SchemaRequest, resp *da
 
 func orphanAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"kind": tfkit.ComputedString("`volume`: it carries an id that no guest has, and no guest uses it. `half_made`: a VM that a " +
-			"create, clone or " +
-			"restore that was killed has left locked, or one that was made without a disk, was never started, and has nothing to " +
-			"start from or is one " +
-			"of several of its name. `half_destroyed`: the lock of a destroy that was killed, and nothing else of the VM. " +
-			"`expired_create`: a VM with " +
-			"the mark of a create of this provider that is over. `lock`: a guest that is locked although no task holds the lock. " +
-			"`ha_resource`, " +
-			"`pool_member`, `acl_entry`: an entry for an id that no guest has."),
+		"kind": tfkit.ComputedString("`volume`: it carries an id that no guest has, and no guest uses it. " +
+			"`half_made`: a VM that a create, clone or restore that was killed has left locked, " +
+			"or one that was made without a disk, was never started, and has nothing to start from or is one of several of its " +
+			"name. `half_destroyed`: the lock of a destroy that was killed, and nothing else of the VM. " +
+			"`expired_create`: a VM with the mark of a create of this provider that is over. " +
+			"`lock`: a guest that is locked although no task holds the lock. `ha_resource`, `pool_member`, `acl_entry`: " +
+			"an entry for an id that no guest has."),
 		"id":      tfkit.ComputedString("Volume id, id of the guest, or the entry."),
 		"vmid":    tfkit.ComputedInt64("Id that it carries."),
 		"name":    tfkit.ComputedString("Name of the guest, if there is one."),
@@ -104,13 +99,11 @@ func orphanAttributes() map[string]schema.Attribute {
 		"storage": tfkit.ComputedString("Storage of a volume."),
 		"size": tfkit.ComputedInt64("Size in bytes: of the volume, or of all volumes that carry the guest's id; null where that " +
 			"is not known or there are none."),
-		"since": tfkit.ComputedString("When it was made or left, in UTC (RFC 3339): the volume was made, the task that died began, " +
-			"the time of the " +
-			"create was over. Null where nobody knows."),
+		"since": tfkit.ComputedString("When it was made or left, in UTC (RFC 3339): the volume was made, " +
+			"the task that died began, the time of the create was over. Null where nobody knows."),
 		"certainty": tfkit.ComputedString("`certain`: it is left of something that is proven to be over, and nobody uses it. " +
-			"`likely`: nobody uses it and " +
-			"nothing is in it, but somebody may have made it ahead of what is to come. `unknown`: somebody may use it, or that " +
-			"could not be looked at."),
+			"`likely`: nobody uses it and nothing is in it, but somebody may have made it ahead of what is to come. " +
+			"`unknown`: somebody may use it, or that could not be looked at."),
 		"reason": tfkit.ComputedString("What speaks for it being left over, and what against."),
 		"command": tfkit.ComputedString("Command that removes it, to be run as root on `node`; of a `lock`, the lock alone. Null " +
 			"where it is `unknown` whether somebody uses it. Look again before it is run: it is as old as the plan."),

@@ -19,14 +19,12 @@ func macAddress() pure {
 	return pure{name: "mac_address",
 		definition: function.Definition{
 			Summary: "Makes a MAC address from a name, the same one every time.",
-			MarkdownDescription: "Makes a MAC address from a name, the same one every time, so that an address is known before its " +
-				"VM is made and stays when " +
-				"the VM is replaced. With the prefix `BC:24:11`, which is Proxmox's own and the default, 24 bits come from the " +
-				"name: of 500 names two get " +
-				"the same address in one case of 130, of 5000 about every second time. A shorter prefix leaves more: " +
-				"`mac_address(\"web-1/net0\", \"02\")` " +
-				"is locally administered and has 40 bits from the name. The name is any text: it should hold whatever makes the " +
-				"device unique.",
+			MarkdownDescription: "Makes a MAC address from a name, the same one every time, so that an address is known before " +
+				"its VM is made and stays when the VM is replaced. With the prefix `BC:24:11`, " +
+				"which is Proxmox's own and the default, 24 bits come from the name: of 500 names two get the same address in " +
+				"one case of 130, of 5000 about every second time. A shorter prefix leaves more: " +
+				"`mac_address(\"web-1/net0\", \"02\")` is locally administered and has 40 bits from the name. " +
+				"The name is any text: it should hold whatever makes the device unique.",
 			Parameters: []function.Parameter{text("name", "Text to make the address from, such as `web-1/net0`.")},
 			VariadicParameter: text("prefix",
 				"At most one: the first one to five bytes, such as `02` or `BC:24:11`. A locally administered address begins with "+

@@ -25,8 +25,8 @@ func parseSize() pure {
 		definition: function.Definition{
 			Summary: "Reads a size as PVE writes it.",
 			MarkdownDescription: "Reads a size as PVE writes it (`10G`, `10.5G`, `528K`, `4194304`) and gives it in each unit: " +
-				"`parse_size(\"10G\").gib` is " +
-				"10. The result has `bytes`, `kib`, `mib`, `gib` and `tib`. Units are powers of 1024; a number without a unit is bytes.",
+				"`parse_size(\"10G\").gib` is 10. The result has `bytes`, `kib`, `mib`, `gib` and `tib`. " +
+				"Units are powers of 1024; a number without a unit is bytes.",
 			Parameters: []function.Parameter{text("size", "Number with one of the units `K`, `M`, `G`, `T`, or none.")},
 			Return: function.ObjectReturn{AttributeTypes: map[string]attr.Type{"bytes": types.Int64Type, "kib": types.Float64Type,
 				"mib": types.Float64Type, "gib": types.Float64Type, "tib": types.Float64Type}},
@@ -50,8 +50,7 @@ func formatSize() pure {
 		definition: function.Definition{
 			Summary: "Writes a number of bytes as a size that PVE takes.",
 			MarkdownDescription: "Writes a number of bytes as a size that PVE takes, in the largest unit that holds it exactly: " +
-				"`format_size(10737418240)` is " +
-				"`10G`. `parse_size` is the way back.",
+				"`format_size(10737418240)` is `10G`. `parse_size` is the way back.",
 			Parameters: []function.Parameter{whole("bytes", "Number of bytes, 0 or more.")},
 			Return:     function.StringReturn{},
 		},

@@ -19,9 +19,9 @@ func slots() pure {
 	return pure{name: "slots",
 		definition: function.Definition{
 			Summary: "Lists the slots of a kind of device.",
-			MarkdownDescription: "Lists slots of a kind of device, in order: `slots(\"scsi\", 3)` is `[\"scsi0\", \"scsi1\", " +
-				"\"scsi2\"]`, `slots(\"net\", 2, 4)` " +
-				"begins with `net4`. With `zipmap` a list becomes the map that `disks` or `networks` take: " +
+			MarkdownDescription: "Lists slots of a kind of device, in order: `slots(\"scsi\", 3)` is " +
+				"`[\"scsi0\", \"scsi1\", \"scsi2\"]`, `slots(\"net\", 2, 4)` begins with `net4`. " +
+				"With `zipmap` a list becomes the map that `disks` or `networks` take: " +
 				"`zipmap(slots(\"scsi\", length(var.sizes)), [for size in var.sizes : { storage = \"local-zfs\", size = size }])`. " +
 				"More slots than PVE has are an error.",
 			Parameters: []function.Parameter{text("kind", "One of "+kinds+"."), whole("count", "How many, 0 or more.")},

@@ -18,10 +18,9 @@ func volumeID() pure {
 	return pure{name: "volume_id",
 		definition: function.Definition{
 			Summary: "Puts a volume id together.",
-			MarkdownDescription: "Puts a volume id together: `volume_id(\"local\", \"iso\", \"debian.iso\")` is `local:iso/debian.iso`, " +
-				"`volume_id(\"local-zfs\", \"vm-100-disk-0\")` is `local-zfs:vm-100-disk-0`. It looks at the form only, and asks " +
-				"no server whether " +
-				"there is such a volume.",
+			MarkdownDescription: "Puts a volume id together: `volume_id(\"local\", \"iso\", \"debian.iso\")` is " +
+				"`local:iso/debian.iso`, `volume_id(\"local-zfs\", \"vm-100-disk-0\")` is `local-zfs:vm-100-disk-0`. " +
+				"It looks at the form only, and asks no server whether there is such a volume.",
 			Parameters: []function.Parameter{text("storage", "Id of the storage."), text("name", "Name of the volume, or "+
 				"the first part of it.")},
 			VariadicParameter: text("parts", "Further parts of the name; they are joined by `/`."),
@@ -65,10 +64,9 @@ func parseVolumeID() pure {
 		definition: function.Definition{
 			Summary: "Takes a volume id apart.",
 			MarkdownDescription: "Takes a volume id apart. The result has `storage`; `name`, all that stands behind the colon; " +
-				"`file`, the last part of " +
-				"it; `content` (`iso`, `import`, `snippets`, `vztmpl`, `backup`, or `images` for disks, those of containers too); " +
-				"`format`, null where the " +
-				"id does not tell it; and `vmid`, the id of the guest that a disk belongs to by its name, else null. It asks no server.",
+				"`file`, the last part of it; `content` (`iso`, `import`, `snippets`, `vztmpl`, `backup`, or `images` for disks, " +
+				"those of containers too); `format`, null where the id does not tell it; and `vmid`, " +
+				"the id of the guest that a disk belongs to by its name, else null. It asks no server.",
 			Parameters: []function.Parameter{text("id", "Volume id, such as `local-zfs:vm-100-disk-0`.")},
 			Return: function.ObjectReturn{AttributeTypes: map[string]attr.Type{"storage": types.StringType, "name": types.StringType,
 				"file": types.StringType, "content": types.StringType, "format": types.StringType, "vmid": types.Int64Type}},

@@ -35,9 +35,8 @@ func (d *Version) Metadata(_ context.Context, req datasource.MetadataRequest, re
 // Schema is the shape of the data source.
 func (d *Version) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "The version of PVE on the node that the endpoint names. Every identity may ask for it. The nodes of " +
-			"a cluster may " +
-			"differ while it is upgraded: `proxmox_node` tells each one's.",
+		MarkdownDescription: "The version of PVE on the node that the endpoint names. Every identity may ask for it. " +
+			"The nodes of a cluster may differ while it is upgraded: `proxmox_node` tells each one's.",
 		Attributes: map[string]schema.Attribute{
 			"version": tfkit.ComputedString("Version of the management software (`pve-manager`), such as `8.4.1`."),
 			"release": tfkit.ComputedString("Release, such as `8.4`."),
