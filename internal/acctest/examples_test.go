@@ -140,7 +140,7 @@ func TestExamples(t *testing.T) {
 					}
 				}
 				err := s.Destroy(t.Context())
-				if strings.Contains(config, `resource "proxmox_image"`) && id == TokenNoAllocate { // who may not remove a file says so
+				if removesFiles(config) && id == TokenNoAllocate { // who may not remove a file says so
 					if err == nil || !strings.Contains(err.Error(), "Datastore.Allocate") {
 						t.Errorf("the destroy says %v", err)
 					}
@@ -197,4 +197,9 @@ func TestAccExamples(t *testing.T) {
 			testWithCLI(t, w, resource.TestStep{Config: config})
 		})
 	}
+}
+
+// removesFiles reports whether a configuration puts files onto storages, which only Datastore.Allocate may remove.
+func removesFiles(config string) bool {
+	return strings.Contains(config, `resource "proxmox_image"`) || strings.Contains(config, `resource "proxmox_cloud_init_iso"`)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -83,6 +81,9 @@ func (s Spec) conflict(there []pve.Volume) error {
 	summary := fmt.Sprintf("There is %s on node %s already", found.ID, s.Node)
 	const ways = "Remove it if nobody needs it, adopt it with terraform import, or set file_name to another name"
 	switch {
+	case s.Source != nil && s.Source.Data != nil && found.Size != s.Source.Size:
+		return refused("name", summary, fmt.Sprintf("It has %d bytes, and the new one has %d: it is another file, or a part of one. "+
+			"An upload would overwrite it. Remove it if nobody needs it, or set name to another one", found.Size, s.Source.Size))
 	case s.isVerifiable():
 		return nil
 	case s.Source != nil && found.Size == s.Source.Size:
@@ -145,7 +146,7 @@ func (c *creation) upload(ctx context.Context) (pve.UPID, error) {
 	said := c.clock.Now()
 	return c.api.Upload(ctx, pve.Upload{Node: c.spec.Node, Storage: c.spec.Storage, Content: c.spec.Content, Filename: c.spec.Name,
 		Checksum: source.Checksum.Value, Algorithm: source.Checksum.Algorithm, Size: source.Size,
-		Open: func() (io.ReadCloser, error) { return os.Open(source.Path) },
+		Open: source.open,
 		Sent: func(ctx context.Context, bytes int64) {
 			if now := c.clock.Now(); c.jobs.Log != nil && (bytes == source.Size || now.Sub(said) >= progressTime) {
 				said = now

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"bytes"
 	"context"
 	"crypto/md5"  //nolint:gosec // somebody else's checksum; it secures nothing here
 	"crypto/sha1" //nolint:gosec // likewise
@@ -22,6 +23,21 @@ type Source struct {
 	Size     int64
 	Changed  time.Time
 	Checksum Checksum
+	// Data is what is in it, where it was made by the provider and is no file; then Path is only what it is called.
+	Data []byte
+}
+
+// Of is a Source that is no file: what is to be uploaded is in memory.
+func Of(name string, data []byte) *Source {
+	sum := sha256.Sum256(data)
+	return &Source{Path: name, Size: int64(len(data)), Checksum: Checksum{Algorithm: "sha256", Value: hex.EncodeToString(sum[:])}, Data: data}
+}
+
+func (s *Source) open() (io.ReadCloser, error) {
+	if s.Data != nil {
+		return io.NopCloser(bytes.NewReader(s.Data)), nil
+	}
+	return os.Open(s.Path)
 }
 
 // hashers make checksums, by PVE's name of the algorithm.

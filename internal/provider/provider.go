@@ -19,6 +19,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/fastpath"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfaction"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfcloudinit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfdata"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tffunction"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfimage"
@@ -119,7 +120,8 @@ func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *tfkit.Session)
 
 // Resources lists the resources.
 func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return p.newVM(p.vms) }, tfsnapshot.New, tfimage.New}
+	return []func() resource.Resource{func() resource.Resource { return p.newVM(p.vms) }, tfsnapshot.New, tfimage.New,
+		tfcloudinit.New}
 }
 
 // DataSources lists the data sources.

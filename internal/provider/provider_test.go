@@ -84,6 +84,7 @@ func TestSchemasAreValidAndDocumented(t *testing.T) {
 		"data.proxmox_vms",
 		"list.proxmox_vm",
 		"provider",
+		"proxmox_cloud_init_iso",
 		"proxmox_image",
 		"proxmox_vm",
 		"proxmox_vm_snapshot",

@@ -1,0 +1,211 @@
+package acctest_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nocloud"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// discBlock is a disc whose user data is one line, and discWithVM the same with a VM that has it in a drive.
+func discBlock(line string) string {
+	return fmt.Sprintf("resource \"proxmox_cloud_init_iso\" \"web\" {\n  node = \"pve1\"\n  storage = \"local\"\n  name = \"web-1\"\n"+
+		"  user_data = \"#cloud-config\\n%s\\n\"\n}\n", line)
+}
+
+func discWithVM(line string) string {
+	return discBlock(line) + `
+resource "proxmox_vm" "web" {
+  node   = "pve1"
+  vmid   = 300
+  cdroms = { ide3 = { file = proxmox_cloud_init_iso.web.volume } }
+}
+`
+}
+
+func discOf(line string) (disc []byte, volume string) {
+	disc = nocloud.Seed{UserData: "#cloud-config\n" + line + "\n"}.Image()
+	return disc, "local:iso/web-1-" + sha256Of(disc)[:12] + ".iso"
+}
+
+// TestUploadCloudInitDisc: the disc is made and uploaded, stands in the drive of a running VM, is replaced there by another, and goes.
+// No disc is removed that a guest uses, and none is left. It works with every identity; who may not remove files hears of it.
+func TestUploadCloudInitDisc(t *testing.T) {
+	t.Parallel()
+	for _, who := range acctest.Identities() {
+		t.Run(string(who), func(t *testing.T) {
+			t.Parallel()
+			w := acctest.NewWorld(t)
+			s := w.Session(t, who, discWithVM("hostname: one"))
+			if err := s.Converge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			first, firstVolume := discOf("hostname: one")
+			if v := fileOn(w, firstVolume); v == nil || !bytes.Equal(v.Raw, first) {
+				t.Fatalf("%s is %v", firstVolume, v)
+			}
+			for n, line := range []string{"hostname: two", "hostname: three", "hostname: one"} {
+				w.Reconfigure(t, s, who, discWithVM(line))
+				disc, volume := discOf(line)
+				plan, err := s.Plan(t.Context())
+				if err != nil || !strings.Contains(plan.String(), "update proxmox_cloud_init_iso.web") || !strings.Contains(plan.String(), "update proxmox_vm.web") {
+					t.Fatalf("planned %v, %v", plan, err)
+				}
+				if err := s.Converge(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if !strings.Contains(fmt.Sprint(s.Diagnostics()), "An earlier disc stays for now") {
+					t.Errorf("%d: the earlier disc is not named: %v", n, s.Diagnostics())
+				}
+				if v := fileOn(w, volume); v == nil || !bytes.Equal(v.Raw, disc) {
+					t.Errorf("%s is %v", volume, v)
+				}
+				if has := strings.Trim(drive.ShowValue(s.Attr("proxmox_vm.web", "cdroms.ide3.file")), `"`); has != volume {
+					t.Errorf("the VM has %s, want %s", has, volume)
+				}
+				if discs := discsOn(w); who != acctest.TokenNoAllocate && len(discs) != 2 {
+					t.Errorf("%d: there are %v", n, discs)
+				}
+			}
+			err := s.Destroy(t.Context())
+			if who == acctest.TokenNoAllocate {
+				mustSay(t, err, "Datastore.Allocate")
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.MustBeClean(t)
+		})
+	}
+}
+
+// discsOn are the discs of this test on the storage.
+func discsOn(w *acctest.World) (names []string) {
+	w.Change(func(world *state.World) {
+		for _, v := range world.Volumes {
+			if strings.HasPrefix(v.Name, "iso/web-1-") {
+				names = append(names, v.Name)
+			}
+		}
+	})
+	return names
+}
+
+// TestUploadCloudInitDiscThatIsThere: the same disc is used as it is and stays; a part of one, or another's file, is not written over.
+func TestUploadCloudInitDiscThatIsThere(t *testing.T) {
+	t.Parallel()
+	disc, volume := discOf("hostname: one")
+	put := func(w *acctest.World, data []byte) {
+		w.Change(func(world *state.World) {
+			world.Put(&state.Volume{Storage: "local", Node: "pve1", Name: strings.TrimPrefix(volume, "local:"), Content: "iso", Format: "iso",
+				Size: int64(len(data)), Raw: data})
+		})
+		w.Mark()
+	}
+	w := acctest.NewWorld(t)
+	put(w, disc)
+	s := w.Session(t, acctest.TokenNoSSH, discBlock("hostname: one"))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Destroy(t.Context()); err != nil || !strings.Contains(fmt.Sprint(s.Diagnostics()), "The file stays: "+volume) {
+		t.Errorf("%v, %v", err, s.Diagnostics())
+	}
+	w.MustBeClean(t)
+
+	w = acctest.NewWorld(t)
+	put(w, disc[:4096])
+	s = w.Session(t, acctest.TokenNoSSH, discBlock("hostname: one"))
+	_, err := s.Plan(t.Context())
+	mustSay(t, err, "There is "+volume+" on node pve1 already", "It has 4096 bytes", "set name to another one")
+	w.MustBeClean(t)
+}
+
+// TestUploadCloudInitDiscInUse: a disc that another guest has got hold of stays, and its resource with it.
+func TestUploadCloudInitDiscInUse(t *testing.T) {
+	t.Parallel()
+	_, volume := discOf("hostname: one")
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenNoSSH, discBlock("hostname: one"))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Change(func(world *state.World) { world.Guests[8000].Config["ide3"] = volume + ",media=cdrom" })
+	w.Mark()
+	mustSay(t, s.Destroy(t.Context()), volume, "VM 8000", "(ide3)")
+	if len(s.Addresses()) != 1 {
+		t.Error("the disc is not in state any more")
+	}
+	w.MustBeClean(t)
+	w.Change(func(world *state.World) { delete(world.Guests[8000].Config, "ide3") })
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := discsOn(w); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestUploadCloudInitDiscFaults meets each request of a create with each fault: what is left is in state or named, and the next apply
+// and destroy leave nothing that is not.
+func TestUploadCloudInitDiscFaults(t *testing.T) {
+	t.Parallel()
+	for _, phase := range []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask} {
+		for n := 1; ; n++ {
+			w := acctest.NewWorld(t)
+			w.Sim.ResetOps()
+			w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Seq: n}, Phase: phase}})
+			s := w.Session(t, acctest.TokenNoSSH, discBlock("hostname: one"))
+			err := s.Converge(t.Context())
+			hit, left := len(w.Sim.Ops()) >= n, discsOn(w)
+			said := fmt.Sprint(err, s.Diagnostics())
+			if inState := len(s.Addresses()) == 1; len(left) > 0 && !inState && !strings.Contains(said, left[0][len("iso/"):]) {
+				t.Errorf("%s at %d: %v is left, neither in state nor named: %s", phase, n, left, said)
+			}
+			w.Sim.SetFaults(nil)
+			if err := s.Converge(t.Context()); err != nil {
+				t.Errorf("%s at %d: the next apply: %v", phase, n, err)
+			}
+			if err := s.Destroy(t.Context()); err != nil {
+				t.Errorf("%s at %d: destroy: %v", phase, n, err)
+			}
+			if left = discsOn(w); len(left) > 0 && !strings.Contains(fmt.Sprint(s.Diagnostics()), "The file stays: local:"+left[0]) {
+				t.Errorf("%s at %d: left: %v, said %v", phase, n, left, s.Diagnostics())
+			}
+			if !hit {
+				break
+			}
+		}
+	}
+}
+
+// TestImageCloudInitDocuments: what cloud-init would not understand is refused in the plan, and nothing is sent.
+func TestImageCloudInitDocuments(t *testing.T) {
+	t.Parallel()
+	w := acctest.NewWorld(t)
+	for _, row := range [][2]string{
+		{discBlock("a: [1"), "no YAML"},
+		{strings.Replace(discBlock("a: 1"), "#cloud-config", "# cloud config", 1), `begins with \"# cloud config\"`},
+		{strings.Replace(discBlock("a: 1"), "user_data", "network_config", 1), `no \"version\"`},
+		{strings.Replace(discBlock("a: 1"), "web-1", "../web", 1), "must begin with a letter or a digit"},
+	} {
+		s := w.Session(t, acctest.TokenNoSSH, row[0])
+		_, err := s.Plan(t.Context())
+		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), `"`, `\"`), row[1]) {
+			t.Errorf("%s\nis planned: %v", row[0], err)
+		}
+	}
+	for _, op := range w.Sim.Ops() {
+		if op.Method != http.MethodGet {
+			t.Errorf("sent %s %s", op.Method, op.Path)
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package tfcloudinit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nocloud"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// Resource is proxmox_cloud_init_iso.
+type Resource struct{ tfkit.ResourceBase }
+
+var (
+	_ resource.ResourceWithConfigure      = &Resource{}
+	_ resource.ResourceWithModifyPlan     = &Resource{}
+	_ resource.ResourceWithValidateConfig = &Resource{}
+)
+
+// New makes the resource.
+func New() resource.Resource { return &Resource{} }
+
+// Metadata names the resource.
+func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_cloud_init_iso"
+}
+
+// Schema is the shape of the resource.
+func (r *Resource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = discSchema(ctx)
+}
+
+func (r *Resource) attempt(verb string, m model) tfkit.Attempt {
+	return tfkit.Attempt{Verb: verb, Thing: m.thing(), At: locator{}, As: r.Session.User(), Stateless: true}
+}
+
+// ValidateConfig refuses documents that cloud-init would not understand.
+func (r *Resource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+	var m model
+	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
+		return
+	}
+	for _, d := range m.documents() {
+		if err := nocloud.Check(d.kind, d.text.ValueString()); err != nil {
+			resp.Diagnostics.AddAttributeError(path.Root(d.attribute), "cloud-init would not understand the "+string(d.kind),
+				"As it is now "+err.Error()+".")
+		}
+	}
+}
+
+// ModifyPlan says which disc it will be. Its volume is not known in the plan where it is a new one, although its name is: a VM's
+// plan would look for it in vain.
+func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() {
+		return
+	}
+	var m, prior model // nothing is in prior where there is no state
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	m.SHA256, m.Size, m.Volume = types.StringUnknown(), types.Int64Unknown(), types.StringUnknown()
+	if !m.areDocumentsKnown() {
+		resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
+		return
+	}
+	spec, err := m.spec()
+	m.SHA256, m.Size = types.StringValue(spec.Source.Checksum.Value), types.Int64Value(spec.Source.Size)
+	same := m.isPlaceKnown() && err == nil && prior.Node.Equal(m.Node) && prior.Volume.ValueString() == spec.Volume()
+	if same {
+		m.Volume = prior.Volume
+	}
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
+	switch {
+	case same || !m.isPlaceKnown():
+	case err != nil:
+		resp.Diagnostics.Append(tfkit.Diagnose(r.attempt("plan", m), err)...)
+	case r.Session.Known():
+		resp.Diagnostics.Append(tfkit.Verdicts(r.attempt("plan", m), r.Session.VMs.Images.Check(ctx, spec), nil)...)
+	}
+}
+
+// Create puts the disc onto the storage.
+func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var m model
+	if resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...); resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Create, tfkit.CreateTimeout))
+	defer cancel()
+	made, diags := r.put(ctx, "create", &m)
+	if resp.Diagnostics.Append(diags...); diags.HasError() {
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	resp.Diagnostics.Append(noteMade(ctx, resp.Private, made)...)
+}
+
+// put uploads the disc of a plan, unless it is there, and says which file was made.
+func (r *Resource) put(ctx context.Context, verb string, m *model) ([]remove.MadeFile, diag.Diagnostics) {
+	attempt := r.attempt(verb, *m)
+	if !r.Session.Known() {
+		return nil, diag.Diagnostics{tfkit.NotConfigured(attempt.Verb, attempt.Thing)}
+	}
+	spec, err := m.spec()
+	if err != nil {
+		return nil, tfkit.Diagnose(attempt, err)
+	}
+	file, warnings, err := r.Session.VMs.Images.Create(ctx, spec)
+	if err != nil {
+		return nil, tfkit.Diagnose(attempt, err)
+	}
+	m.SHA256, m.Size, m.Volume = types.StringValue(spec.Source.Checksum.Value), types.Int64Value(file.Size), types.StringValue(file.Volume)
+	if !file.Made {
+		return nil, tfkit.Warn(warnings)
+	}
+	return []remove.MadeFile{file.MadeFile}, tfkit.Warn(warnings)
+}
+
+// Read looks for the disc. One of another size is not it: it is uploaded anew.
+func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var m model
+	if resp.Diagnostics.Append(req.State.Get(ctx, &m)...); resp.Diagnostics.HasError() {
+		return
+	}
+	attempt := r.attempt("read", m)
+	if !r.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
+	defer cancel()
+	file, there, err := r.Session.VMs.Images.Read(ctx, m.Node.ValueString(), m.Storage.ValueString(), "iso", m.Volume.ValueString())
+	switch {
+	case err != nil && tfkit.LoginRefused(err):
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+	case err != nil:
+		resp.Diagnostics.Append(tfkit.NotRefreshed(attempt, err)...)
+	case there && file.Size != m.Size.ValueInt64():
+		resp.Diagnostics.AddWarning("Another file is in the place of "+m.Volume.ValueString(), fmt.Sprintf("It has %d bytes, and the disc that "+
+			"was put there has %d. It was not touched. Remove it and apply again, or set name to another one.", file.Size, m.Size.ValueInt64()))
+	case !there:
+		r.forget(ctx, req, &m, resp)
+	}
+}
+
+// forget drops a disc that is gone. Earlier ones, if there still are some, go with the next.
+func (r *Resource) forget(ctx context.Context, req resource.ReadRequest, m *model, resp *resource.ReadResponse) {
+	made, diags := readMade(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
+	for _, f := range made {
+		if !m.has(f) {
+			m.Volume = types.StringNull() // the resource stays, since it remembers them; the plan puts the disc there again
+			resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+			return
+		}
+	}
+	resp.State.RemoveResource(ctx)
+}
+
+// Update puts another disc onto the storage. The VM that has the earlier one gets the new one after this, so that the earlier one
+// stays until then.
+func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var m, prior model
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	earlier, diags := readMade(ctx, req.Private)
+	if resp.Diagnostics.Append(diags...); resp.Diagnostics.HasError() {
+		return
+	}
+	if !m.Volume.IsUnknown() { // nothing but what only the provider reads
+		resp.State.Raw = req.Plan.Raw
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Update, tfkit.UpdateTimeout))
+	defer cancel()
+	made, diags := r.put(ctx, "update", &m)
+	if resp.Diagnostics.Append(diags...); diags.HasError() {
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	for _, f := range earlier {
+		if m.has(f) { // it is wanted again
+			made = append(made, f)
+			continue
+		}
+		left, err := r.remove(ctx, f)
+		if err != nil {
+			made = append(made, f)
+			left = diag.NewWarningDiagnostic("An earlier disc stays for now: "+f.Volume, "The next change of this resource removes it if no guest "+
+				"uses it by then, and so does its destroy.\n\n"+err.Error())
+		}
+		if left != nil {
+			resp.Diagnostics.Append(left)
+		}
+	}
+	resp.Diagnostics.Append(noteMade(ctx, resp.Private, made)...)
+}
+
+// remove removes a file that this resource has made. One that is another's by now stays, with a warning.
+func (r *Resource) remove(ctx context.Context, f remove.MadeFile) (diag.Diagnostic, error) {
+	err := r.Session.VMs.Images.Delete(ctx, f)
+	if other := (*remove.OtherFileError)(nil); errors.As(err, &other) {
+		return diag.NewWarningDiagnostic("The file stays: "+f.Volume, "Somebody has put another in its place: "+other.Error()+"."), nil
+	}
+	return nil, err
+}
+
+// Delete removes the disc, and earlier ones that are still there, if this resource has put them there and no guest uses them.
+func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var m model
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	made, diags := readMade(ctx, req.Private)
+	if resp.Diagnostics.Append(diags...); resp.Diagnostics.HasError() {
+		return
+	}
+	attempt := r.attempt("destroy", m)
+	if !r.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Delete, tfkit.DeleteTimeout))
+	defer cancel()
+	own := m.Volume.IsNull()
+	for _, f := range made {
+		own = own || m.has(f)
+		left, err := r.remove(ctx, f)
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+		if left != nil {
+			resp.Diagnostics.Append(left)
+		}
+	}
+	if !own {
+		resp.Diagnostics.AddWarning("The file stays: "+m.Volume.ValueString(), fmt.Sprintf("It is on node %s, and this resource has not put "+
+			"it there: it was there before, or the answer to the request was lost. It is not in state any more.", m.Node.ValueString()))
+	}
+}
+
+// keyMade is the key of private state under which stands which files the resource has put onto storages.
+const keyMade = "made"
+
+// madeFile is a remove.MadeFile with its node, which that leaves to its resource.
+type madeFile struct {
+	Node string          `json:"node"`
+	File remove.MadeFile `json:"file"`
+}
+
+type keyReader interface {
+	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+}
+
+type keyWriter interface {
+	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
+}
+
+func readMade(ctx context.Context, private keyReader) ([]remove.MadeFile, diag.Diagnostics) {
+	raw, diags := private.GetKey(ctx, keyMade)
+	if len(raw) == 0 {
+		return nil, diags
+	}
+	var noted []madeFile
+	if err := json.Unmarshal(raw, &noted); err != nil {
+		diags.AddError("Private state is damaged", "The provider cannot read which files it made: "+err.Error())
+	}
+	var all []remove.MadeFile
+	for _, n := range noted {
+		n.File.Node = n.Node
+		all = append(all, n.File)
+	}
+	return all, diags
+}
+
+func noteMade(ctx context.Context, private keyWriter, made []remove.MadeFile) diag.Diagnostics {
+	noted := []madeFile{}
+	for _, f := range made {
+		noted = append(noted, madeFile{Node: f.Node, File: f})
+	}
+	raw, err := json.Marshal(noted)
+	if err != nil {
+		return diag.Diagnostics{diag.NewErrorDiagnostic("Cannot note which file was made", err.Error())}
+	}
+	return private.SetKey(ctx, keyMade, raw)
+}
