@@ -64,6 +64,8 @@ resource "proxmox_vm" "web" {
 			lacks: "onboot"},
 		{row: "`terraform query` with `list \"proxmox_vm\"`", query: "list \"proxmox_vm\" \"all\" {\n  provider = proxmox\n}\n", args: []string{"query"},
 			says: "web-1 on pve1"},
+		{row: "actions, `terraform apply -invoke`", args: []string{"apply", "-auto-approve", "-invoke=action.proxmox_vm_power.stop"}, says: "1 invoked",
+			config: "action \"proxmox_vm_power\" \"stop\" {\n  config {\n    vmid   = 201\n    action = \"stop\"\n  }\n}\n"},
 	}
 }
 
