@@ -3,6 +3,7 @@ package drive
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -32,6 +33,9 @@ func parseQuery(text string) ([]listBlock, error) {
 			return nil, fmt.Errorf("the driver does not know %s blocks with %d labels in a query", block.Type, len(block.Labels))
 		}
 		b := listBlock{addr: "list." + strings.Join(block.Labels, "."), typ: block.Labels[0], config: hcl.Attributes{}}
+		if slices.ContainsFunc(all, func(other listBlock) bool { return other.addr == b.addr }) {
+			return nil, fmt.Errorf("%s is defined twice", b.addr)
+		}
 		for name, a := range block.Body.Attributes {
 			switch name {
 			case "provider":
