@@ -25,7 +25,7 @@ var destructive = map[string][]string{
 	"StopVM":             {"internal/remove"},
 	"ResetVM":            {"internal/remove"},
 	"DeleteSnapshot":     {"internal/remove"},
-	"RollBack":           {"internal/remove"},
+	"RollBackVM":         {"internal/remove"},
 	"DeleteHAResource":   {"internal/guest"},
 	"DeleteFirewallRule": {"internal/guest"},
 	"RemoveFromPool":     {"internal/change"},

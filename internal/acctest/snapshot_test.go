@@ -97,3 +97,62 @@ func TestSnapshotOfSomebodyElse(t *testing.T) {
 		t.Errorf("the stranger's snapshot is gone")
 	}
 }
+
+// TestSnapshotRollbackActions takes a VM back: what is taken back is told, and is taken back; another VM, or another snapshot of the
+// name, is not touched.
+func TestSnapshotRollbackActions(t *testing.T) {
+	t.Parallel()
+	ctx, w := t.Context(), acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenNoSSH, withSnapshot("cpu = { cores = 1 }", ""))
+	if err := s.Converge(ctx); err != nil {
+		t.Fatal(err)
+	}
+	later := withSnapshot("cpu = { cores = 2 }\n  name = \"later\"", "")
+	later = strings.Replace(later, `size = "1G" }`, `size = "1G" }, scsi5 = { storage = "local-zfs", size = "2G" }`, 1)
+	w.Reconfigure(t, s, acctest.TokenNoSSH, later)
+	if err := s.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	const typ, named = "proxmox_vm_snapshot_rollback", "vmid = 200\nname = \"before\"\n"
+	cut := func() int { return len(w.Sim.PowerOffs()) }
+	for config, want := range map[string]string{
+		named + "uuid = \"00000000-0000-0000-0000-000000000000\"": "VM 200 is another VM",
+		named + "snaptime = 77":                                   "Snapshot before of VM 200 is another one",
+		"vmid = 200\nname = \"after\"":                            "VM 200 on node pve1 has no snapshot after",
+		"vmid = 9000\nname = \"before\"":                          "template",
+		named + "node = \"pve2\"":                                 "VM 200 is on another node",
+	} {
+		off := cut()
+		if _, err := invoke(t, s, typ, config, nil); err == nil || !strings.Contains(err.Error(), want) || cut() != off {
+			t.Errorf("%s: %v, want %q; power-offs %d", config, err, want, cut()-off)
+		}
+	}
+	ours := guestOf(w, 200).Config["smbios1"]
+	_, err := invoke(t, s, typ, named+"uuid = proxmox_vm.x.uuid", func() {
+		w.Change(func(world *state.World) {
+			world.Guests[200].Config["smbios1"] = "uuid=99999999-0000-0000-0000-000000000000"
+		})
+	})
+	if err == nil || guestOf(w, 200).Config["cores"] != "2" {
+		t.Errorf("another VM since the plan: %v, %v", err, guestOf(w, 200).Config)
+	}
+	w.Change(func(world *state.World) { world.Guests[200].Config["smbios1"] = ours })
+	w.ExpectPowerOffs(state.PowerRollback)
+	told, err := invoke(t, s, typ, named+"uuid = proxmox_vm.x.uuid\nsnaptime = proxmox_vm_snapshot.s.snaptime\nstart = true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Everything that VM 200 has written to its disks since", "The guest is cut off, and started again",
+		"Options that change: cores, name", "Disks that came later are detached and kept as unusedN: scsi5", "VM 200 is as it was at"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("told:\n%s\nwant %q", told, want)
+		}
+	}
+	after := guestOf(w, 200)
+	if after.Config["cores"] == "2" || after.Config["scsi5"] != "" || after.Config["unused0"] == "" || after.Running == nil {
+		t.Errorf("the VM is %v, running %t", after.Config, after.Running != nil)
+	}
+	if plan, err := s.Plan(ctx); err != nil || plan.Empty() { // the configuration says otherwise, and the plan shows it
+		t.Errorf("the plan is empty, %v", err)
+	}
+}

@@ -74,6 +74,7 @@ func TestSchemasAreValidAndDocumented(t *testing.T) {
 	}
 	known := []string{
 		"action.proxmox_vm_power",
+		"action.proxmox_vm_snapshot_rollback",
 		"data.proxmox_files",
 		"data.proxmox_node",
 		"data.proxmox_nodes",

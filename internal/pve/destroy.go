@@ -74,9 +74,9 @@ func (c *Client) DeleteSnapshot(ctx context.Context, node string, vmid int, name
 	return c.start(ctx, "delete snapshot "+name+" of "+guestName(node, vmid), http.MethodDelete, guestPath(node, vmid, "/snapshot/"+name), p)
 }
 
-// RollBack starts taking a VM back to a snapshot: its options, its disks and, where they were saved, its memory. A guest that runs is
+// RollBackVM starts taking a VM back to a snapshot: its options, its disks and, where they were saved, its memory. A guest that runs is
 // cut off. p["start"] starts it afterwards.
-func (c *Client) RollBack(ctx context.Context, node string, vmid int, name string, p Params) (UPID, error) {
+func (c *Client) RollBackVM(ctx context.Context, node string, vmid int, name string, p Params) (UPID, error) {
 	op := "roll " + guestName(node, vmid) + " back to snapshot " + name
 	return c.start(ctx, op, http.MethodPost, guestPath(node, vmid, "/snapshot/"+name+"/rollback"), p)
 }

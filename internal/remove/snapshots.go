@@ -71,7 +71,7 @@ func (s *Remover) RollBackTo(ctx context.Context, c SnapshotClaim, start bool) (
 		var err error
 		result, err = s.jobs.Once(ctx, c.Tasks, job.Request{Node: c.Node, Type: "qmrollback", ID: c.VMID,
 			Send: func(ctx context.Context) (pve.UPID, error) {
-				return s.api.RollBack(ctx, c.Node, c.VMID, c.Name, params)
+				return s.api.RollBackVM(ctx, c.Node, c.VMID, c.Name, params)
 			}})
 		return err
 	})

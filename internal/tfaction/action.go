@@ -16,7 +16,7 @@ import (
 )
 
 // All lists the actions.
-func All() []func() action.Action { return []func() action.Action{NewVMPower} }
+func All() []func() action.Action { return []func() action.Action{NewVMPower, NewVMSnapshotRollback} }
 
 // attributes finds an attribute of an action by its name.
 type attributes struct{}

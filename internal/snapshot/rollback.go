@@ -1,0 +1,170 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// RollBack is a VM that is to be as it was when a snapshot was taken.
+type RollBack struct {
+	guest.Choice
+	Name string
+	// Taken is when the snapshot must have been taken; zero: whenever.
+	Taken int64
+	// Start starts the guest afterwards. Where the snapshot has its memory PVE does so in any case.
+	Start bool
+}
+
+// Do takes the VM back. What that takes back is told before it is done.
+func (s *Snapshots) Do(ctx context.Context, r RollBack) ([]guest.Warning, error) {
+	at, err := s.guests.Pick(ctx, r.Choice)
+	if err != nil {
+		return nil, err
+	}
+	config := at.Config.Current()
+	if config["template"] == "1" {
+		return nil, guest.IsTemplate(r.VMID)
+	}
+	all, err := s.api.ListSnapshots(ctx, at.Node, r.VMID)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(found pve.Snapshot) bool { return found.Name == r.Name })
+	if err := r.refuse(at.Node, all, i); err != nil {
+		return nil, err
+	}
+	options, err := s.api.SnapshotConfig(ctx, at.Node, r.VMID, r.Name)
+	if err != nil {
+		return nil, err
+	}
+	status, err := s.api.GuestStatus(ctx, at.Node, r.VMID)
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range r.consequences(all[i], config, options, status) {
+		s.jobs.Tell(ctx, line)
+	}
+	result, err := s.remover.RollBackTo(ctx, r.claim(all[i], at), r.Start)
+	if err != nil {
+		return nil, s.explain(ctx, r, at.Node, err)
+	}
+	s.jobs.Tell(ctx, fmt.Sprintf("VM %d is as it was at %s", r.VMID, moment(all[i].Taken)))
+	if result.Warnings > 0 {
+		summary := fmt.Sprintf("The roll-back of VM %d ended with warnings", r.VMID)
+		return []guest.Warning{{Summary: summary, Detail: strings.Join(result.Log, "\n")}}, nil
+	}
+	return nil, nil
+}
+
+// refuse is why the VM cannot be taken back to the i-th of its snapshots, or to none.
+func (r RollBack) refuse(node string, all []pve.Snapshot, i int) error {
+	switch {
+	case i < 0:
+		var names []string
+		for _, one := range all {
+			names = append(names, one.Name)
+		}
+		detail := "It has none at all"
+		if len(names) > 0 {
+			detail = "It has " + strings.Join(names, ", ")
+		}
+		return &guest.FieldError{Path: "name", Summary: fmt.Sprintf("VM %d on node %s has no snapshot %s", r.VMID, node, r.Name), Detail: detail}
+	case r.Taken != 0 && all[i].Taken != r.Taken:
+		return &guest.FieldError{Path: "snaptime", Summary: fmt.Sprintf("Snapshot %s of VM %d is another one", r.Name, r.VMID),
+			Detail: fmt.Sprintf("It was taken at %s, not at %s. Nothing was done", moment(all[i].Taken), moment(r.Taken))}
+	case all[i].State != "":
+		return &guest.FieldError{Path: "name", Summary: fmt.Sprintf("Snapshot %s of VM %d is not whole", r.Name, r.VMID),
+			Detail: fmt.Sprintf("A task is at work on it, or has died (snapstate %s). Nothing was done", all[i].State)}
+	}
+	return nil
+}
+
+// consequences says what a roll-back takes back. Values are not told: there may be secrets among them.
+func (r RollBack) consequences(to pve.Snapshot, config, options map[string]string, status pve.GuestStatus) []string {
+	lines := []string{fmt.Sprintf("Everything that VM %d has written to its disks since %s is lost", r.VMID, moment(to.Taken))}
+	switch {
+	case status.IsRunning() && to.Memory:
+		lines = append(lines, "The guest is cut off, and goes on where it was then")
+	case status.IsRunning() && !r.Start:
+		lines = append(lines, "The guest is cut off, and stays off")
+	case status.IsRunning():
+		lines = append(lines, "The guest is cut off, and started again")
+	case to.Memory:
+		lines = append(lines, "The guest is started, where it was then")
+	}
+	before, after := vm.Decode(config).Disks, vm.Decode(options).Disks
+	var changed, detached []string
+	for _, option := range differing(config, options) {
+		_, was := before[option]
+		if _, is := after[option]; was && !is {
+			detached = append(detached, option)
+		} else {
+			changed = append(changed, option)
+		}
+	}
+	if len(changed) > 0 {
+		lines = append(lines, "Options that change: "+strings.Join(changed, ", "))
+	}
+	if len(detached) > 0 {
+		lines = append(lines, "Disks that came later are detached and kept as unusedN: "+strings.Join(detached, ", "))
+	}
+	return lines
+}
+
+// differing are the options that a roll-back changes, sorted. The description and detached volumes stay (AbstractConfig.pm
+// __snapshot_apply_config), and what a snapshot notes of itself is no option.
+func differing(config, options map[string]string) []string {
+	changes := map[string]bool{}
+	for _, pair := range [][2]map[string]string{{config, options}, {options, config}} {
+		for option, value := range pair[0] {
+			changes[option] = changes[option] || pair[1][option] != value
+		}
+	}
+	own := []string{"description", "digest", "lock", "parent", "snaptime", "snapstate", "vmstate", "runningmachine", "runningcpu"}
+	var all []string
+	for option, changed := range changes {
+		if changed && !slices.Contains(own, option) && !strings.HasPrefix(option, "unused") {
+			all = append(all, option)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// claim is the user's on the VM and the snapshot that he was told of.
+func (r RollBack) claim(to pve.Snapshot, at guest.Location) remove.SnapshotClaim {
+	seen := guest.Ref{VMID: r.VMID, Node: at.Node, Identity: guest.IdentityOf(at.Config.Current())}
+	return remove.SnapshotClaim{Node: at.Node, VMID: r.VMID, Name: r.Name, Tasks: &job.Tasks{},
+		Guest: func(config pve.GuestConfig) error { return guest.Guard(seen, at.Node, config.Values) },
+		Owns: func(options map[string]string) error {
+			if options["snaptime"] != fmt.Sprint(to.Taken) {
+				return fmt.Errorf("%w: another one has its name. Nothing was done", remove.ErrNoSnapshot)
+			}
+			return nil
+		}}
+}
+
+// explain adds to the error of a roll-back where the VM stands. A task that has failed in the middle leaves it locked, with some of its
+// disks taken back and its options not.
+func (s *Snapshots) explain(ctx context.Context, r RollBack, node string, err error) error {
+	look, cancel := s.jobs.LookAfter(ctx)
+	defer cancel()
+	config, lookErr := s.api.CurrentConfig(look, node, r.VMID)
+	switch {
+	case lookErr != nil:
+		return fmt.Errorf("%w. Where VM %d stands could not be looked at: %w", err, r.VMID, lookErr)
+	case config.Values["lock"] == "rollback":
+		return fmt.Errorf("%w. VM %d on node %s is locked (rollback), and stands between then and now: some of its disks may be as they were at "+
+			"the snapshot, and its options are not. If no task is at work on it, `qm unlock %d` as root on node %s, and roll it back again",
+			err, r.VMID, node, r.VMID, node)
+	}
+	return err
+}
