@@ -5,7 +5,6 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // setAddresses is what the agent says, by network device. Devices that the configuration does not name count too.
@@ -68,34 +67,4 @@ func inOrder(found, known []string) []string {
 	found = slices.Clone(found)
 	slices.SortStableFunc(found, func(a, b string) int { return place(a) - place(b) })
 	return found
-}
-
-// addressesUnaffectedBy are the attributes whose change leaves a guest's addresses as they are.
-func addressesUnaffectedBy() []string {
-	return []string{
-		"name", "description", "tags", "onboot", "startup", "protection", "pool", "hookscript", "disks", "cdroms", "boot_order", "firewall",
-		"reboot_policy", "shutdown_timeout", "wait_for", "on_failure", "on_orphaned_volumes", "on_destroy", "timeouts", "removed_disks",
-		"status", "pending_changes", "ipv4_address", "ipv6_address", "addresses",
-	}
-}
-
-// keepAddresses leaves the addresses known in the plan of a change that does not touch them, so that nothing that depends on
-// them is planned anew. What wait_for is to bring stays open.
-func (p *planning) keepAddresses() {
-	if len(p.prior.Addresses) == 0 {
-		return
-	}
-	unaffected := addressesUnaffectedBy()
-	for name, attribute := range p.schema.Attributes {
-		consequence := attribute.IsComputed() && !attribute.IsOptional()
-		if !consequence && !slices.Contains(unaffected, name) && !tfplan.At(p.value, name).Equal(tfplan.At(p.state, name)) {
-			return
-		}
-	}
-	if w := p.plan.WaitFor; w != nil && (value(w.IPv4) && p.prior.IPv4Address == nil || value(w.IPv6) && p.prior.IPv6Address == nil) {
-		return
-	}
-	for _, name := range []string{"addresses", "ipv4_address", "ipv6_address"} {
-		p.value = tfplan.Replace(p.value, name, tfplan.At(p.state, name))
-	}
 }

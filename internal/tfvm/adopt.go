@@ -3,11 +3,9 @@ package tfvm
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
@@ -87,47 +85,6 @@ func volumesOf(adopts []create.Adopted) []string {
 	return all
 }
 
-// importedDisks refuses volumes that a VM which is not there yet cannot take over.
-func (c *validation) importedDisks() {
-	slots, _ := c.keys("disks")
-	for _, slot := range slots {
-		at := "disks." + slot + ".imported_disk.volume"
-		volume := c.text(at)
-		if volume == "" || vm.IsDevice(volume) {
-			continue
-		}
-		owner, ok := vm.VolumeOwner(volume)
-		id := fmt.Sprint(owner)
-		switch {
-		case !ok:
-			c.refuse(at, "%s is no disk of a VM. import_from copies an image.", volume)
-		case c.isNull("vmid") || c.isSet("vmid") && int(c.number("vmid")) != owner:
-			c.refuse(at, "%s carries the id %s, and PVE destroys a volume with the VM whose id it carries: a VM adopts only its own. "+
-				"Set vmid = %s, or copy it with import_from.", volume, id, id)
-		case c.isSet("clone"):
-			c.refuse(at, "A clone gets its disks from its source. Leave clone out, or put %s into a slot once the VM is there.", volume)
-		case c.isTrue("template"):
-			c.refuse(at, "A template cannot be made of a volume that is there already. Adopt %s first, and set template afterwards.", volume)
-		case c.isSet("disks."+slot+".storage") && c.text("disks."+slot+".storage") != vm.VolumeStorage(volume):
-			c.refuse("disks."+slot+".storage", "%s is not there. Adopt the volume as it is first; a move is a change of its own.", volume)
-		case c.isSet("disks."+slot+".format") && c.text("disks."+slot+".format") != vm.VolumeFormat(volume):
-			c.refuse("disks."+slot+".format", "%s is not of that format. Adopt the volume as it is first; a move is a change of its own.", volume)
-		}
-	}
-}
-
-// refuseReplacingAdopted refuses to make a VM of volumes that the VM which it replaces has: they go with that one.
-func (p *planning) refuseReplacingAdopted() {
-	for _, a := range p.plan.adopts() {
-		if held := p.r.run.heldBy(int(value(p.plan.VMID))); slices.Contains(held, a.Volume) {
-			p.diags.AddAttributeError(path.Root("disks").AtMapKey(a.Slot).AtName("imported_disk"), "Cannot replace "+p.plan.thing(),
-				fmt.Sprintf("%s is a disk of the VM that is to be replaced, and PVE would destroy it with that VM. If its create failed, "+
-					"`terraform untaint` with the VM's address keeps it, and the next apply does what is missing. To begin with an empty disk "+
-					"instead, give %s a storage and a size in the place of imported_disk.", a.Volume, a.Slot))
-		}
-	}
-}
-
 // adoptAfter is what becomes of a VM that was made, with the volumes that it adopts, if any.
 func (r *Resource) adoptAfter(ctx context.Context, plan model, made create.Created, err error) (create.Created, diag.Diagnostics, error) {
 	if err != nil || len(plan.adopts()) == 0 {
@@ -136,4 +93,9 @@ func (r *Resource) adoptAfter(ctx context.Context, plan model, made create.Creat
 	whole, warnings, err := r.adopt(ctx, plan, made.Guest)
 	made.Guest = whole
 	return made, tfkit.Warn(warnings), err
+}
+
+// startsWhenMade reports whether a create starts the VM.
+func (m *model) startsWhenMade() bool {
+	return value(m.PowerState) != string(guest.Stopped) && !value(m.Template) && !keepsOff(m.HA)
 }

@@ -80,3 +80,12 @@ func (c configuration) isElementKnown(list string, i int) bool {
 	var elements []tftypes.Value
 	return c.at(list).As(&elements) == nil && i < len(elements) && elements[i].IsFullyKnown()
 }
+
+// hasCPUDetails reports whether there is something about the CPU that PVE takes only together with a model.
+func (c configuration) hasCPUDetails() bool {
+	details := c.isSet("cpu.flags") && len(texts(c.at("cpu.flags"))) > 0
+	for _, key := range []string{"hidden", "hv_vendor_id", "phys_bits", "guest_phys_bits", "level", "reported_model"} {
+		details = details || c.isSet("cpu."+key)
+	}
+	return details
+}

@@ -102,11 +102,6 @@ func (m *model) createRequest(password *string, limit time.Duration) create.Requ
 	return request
 }
 
-// startsWhenMade reports whether a create starts the VM.
-func (m *model) startsWhenMade() bool {
-	return value(m.PowerState) != string(guest.Stopped) && !value(m.Template) && !keepsOff(m.HA)
-}
-
 func (c *cloneModel) request() *guest.Clone {
 	if c == nil {
 		return nil

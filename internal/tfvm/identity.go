@@ -83,3 +83,16 @@ func (w wanted) refuse(found guest.Guest) error {
 	return fmt.Errorf("VM %d on node %s is not the one that the identity describes: its uuid is %s, not %s. Correct uuid or vmid, "+
 		"or leave uuid out", w.vmid, found.Node, has, w.uuid)
 }
+
+// parseID takes an import id apart.
+func parseID(id string) (node string, vmid int, ok bool) {
+	number := id
+	if before, after, found := strings.Cut(id, "/"); found {
+		if before == "" {
+			return "", 0, false
+		}
+		node, number = before, after
+	}
+	vmid, err := strconv.Atoi(number)
+	return node, vmid, err == nil && vmid >= tfkit.MinVMID && vmid <= tfkit.MaxVMID && strconv.Itoa(vmid) == number
+}

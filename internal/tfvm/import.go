@@ -3,8 +3,6 @@ package tfvm
 import (
 	"context"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -89,17 +87,4 @@ func (v values) withDefaults(state tftypes.Value) tftypes.Value {
 			}
 		}
 	})
-}
-
-// parseID takes an import id apart.
-func parseID(id string) (node string, vmid int, ok bool) {
-	number := id
-	if before, after, found := strings.Cut(id, "/"); found {
-		if before == "" {
-			return "", 0, false
-		}
-		node, number = before, after
-	}
-	vmid, err := strconv.Atoi(number)
-	return node, vmid, err == nil && vmid >= tfkit.MinVMID && vmid <= tfkit.MaxVMID && strconv.Itoa(vmid) == number
 }

@@ -163,3 +163,35 @@ type guestAddress struct {
 	IPv4 []string `tfsdk:"ipv4"`
 	IPv6 []string `tfsdk:"ipv6"`
 }
+
+// put adds to a map that may not be there yet.
+func put[V any](all *map[string]V, key string, v V) {
+	if *all == nil {
+		*all = map[string]V{}
+	}
+	(*all)[key] = v
+}
+
+// value is what a pointer points at, or the zero value.
+func value[V any](p *V) V {
+	if p == nil {
+		var zero V
+		return zero
+	}
+	return *p
+}
+
+// powerState is a status in the words of the power_state attribute.
+func powerState(status string) *string {
+	switch status {
+	case "":
+		return nil
+	case string(guest.Running), "paused":
+		return new(string(guest.Running))
+	default:
+		return new(string(guest.Stopped))
+	}
+}
+
+// differ reports whether two known values differ.
+func differ(was, is *string) bool { return was != nil && is != nil && *was != *is }

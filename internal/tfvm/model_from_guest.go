@@ -106,23 +106,3 @@ func fromPorts(devices map[string]string) map[string]portModel {
 	}
 	return ports
 }
-
-// powerState is a status in the words of the power_state attribute.
-func powerState(status string) *string {
-	switch status {
-	case "":
-		return nil
-	case string(guest.Running), "paused":
-		return new(string(guest.Running))
-	default:
-		return new(string(guest.Stopped))
-	}
-}
-
-// put adds to a map that may not be there yet.
-func put[V any](all *map[string]V, key string, v V) {
-	if *all == nil {
-		*all = map[string]V{}
-	}
-	(*all)[key] = v
-}

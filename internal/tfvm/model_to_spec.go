@@ -1,8 +1,6 @@
 package tfvm
 
 import (
-	"strings"
-
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -98,27 +96,4 @@ func ports(models map[string]portModel) map[string]string {
 		put(&devices, slot, value(d.Device))
 	}
 	return devices
-}
-
-// value is what a pointer points at, or the zero value.
-func value[V any](p *V) V {
-	if p == nil {
-		var zero V
-		return zero
-	}
-	return *p
-}
-
-// trimmed drops the line ends that file() leaves on keys. Nil stays nil, which is not the same as no keys.
-func trimmed(list []string) []string {
-	if list == nil {
-		return nil
-	}
-	all := []string{}
-	for _, text := range list {
-		if text = strings.TrimSpace(text); text != "" {
-			all = append(all, text)
-		}
-	}
-	return all
 }

@@ -2,7 +2,6 @@ package tfvm
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -107,26 +106,6 @@ func fromForeign(v foreign.VM) model {
 			Delete: tfkit.NonZero(t.Delete)}
 	}
 	return m
-}
-
-// moved is what a state that came from another provider says of its VM until the server was asked.
-type moved struct {
-	From string   `json:"from"` // type of the resource
-	Name string   `json:"name,omitempty"`
-	MACs []string `json:"macs,omitempty"`
-	// Slots are those of the devices that it was said to have; null: not known.
-	Slots []string `json:"slots"`
-}
-
-// writeMoved notes that the VM was moved, or with nil that the server was asked since.
-func writeMoved(ctx context.Context, out keyWriter, m *moved) diag.Diagnostics {
-	raw, err := json.Marshal(m)
-	if err != nil {
-		var diags diag.Diagnostics
-		diags.AddError("Cannot note where a VM was moved from", err.Error())
-		return diags
-	}
-	return out.SetKey(ctx, keyMoved, raw)
 }
 
 // refuse is the error of a moved VM that is not taken over as the server has it.

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // essence is a plan without what makes no difference on the server. What other parts of an option need to be valid stays.
@@ -132,4 +133,10 @@ func withoutForgotten[V any](prior, plan map[string]V, at string, managed tfplan
 		}
 	}
 	return all
+}
+
+// needsCPUType reports whether there is more than the type in PVE's option cpu.
+func needsCPUType(c *vm.CPU) bool {
+	return len(c.Flags) > 0 || c.Hidden != nil || c.HVVendorID != nil || c.PhysBits != nil || c.GuestPhysBits != nil ||
+		c.Level != nil || c.ReportedModel != nil
 }

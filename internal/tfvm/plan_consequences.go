@@ -110,9 +110,6 @@ func (c *cloudInitModel) hasOnlyDrive() bool {
 		c.Upgrade == nil && c.Addresses == nil && c.Custom == nil
 }
 
-// differ reports whether two known values differ.
-func differ(was, is *string) bool { return was != nil && is != nil && *was != *is }
-
 // sameDevices reports whether the same slots are in use before and after.
 func sameDevices(prior, plan model) bool {
 	before, after := prior.slots(), plan.slots()

@@ -147,12 +147,6 @@ func (p *planning) refuseGrowthOfImport() {
 	}
 }
 
-// needsCPUType reports whether there is more than the type in PVE's option cpu.
-func needsCPUType(c *vm.CPU) bool {
-	return len(c.Flags) > 0 || c.Hidden != nil || c.HVVendorID != nil || c.PhysBits != nil || c.GuestPhysBits != nil ||
-		c.Level != nil || c.ReportedModel != nil
-}
-
 // refuseDifferences refuses the differences of which package vm knows no way to carry them out in place.
 func (p *planning) refuseDifferences() {
 	for _, problem := range vm.Diff(p.before.spec(false), p.after.spec(false)).Problems {

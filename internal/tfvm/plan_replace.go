@@ -2,6 +2,7 @@ package tfvm
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -77,4 +78,16 @@ func changedSource(was, is *cloneModel) path.Paths {
 		all.Append(at.AtName("full"))
 	}
 	return all
+}
+
+// refuseReplacingAdopted refuses to make a VM of volumes that the VM which it replaces has: they go with that one.
+func (p *planning) refuseReplacingAdopted() {
+	for _, a := range p.plan.adopts() {
+		if held := p.r.run.heldBy(int(value(p.plan.VMID))); slices.Contains(held, a.Volume) {
+			p.diags.AddAttributeError(path.Root("disks").AtMapKey(a.Slot).AtName("imported_disk"), "Cannot replace "+p.plan.thing(),
+				fmt.Sprintf("%s is a disk of the VM that is to be replaced, and PVE would destroy it with that VM. If its create failed, "+
+					"`terraform untaint` with the VM's address keeps it, and the next apply does what is missing. To begin with an empty disk "+
+					"instead, give %s a storage and a size in the place of imported_disk.", a.Volume, a.Slot))
+		}
+	}
 }

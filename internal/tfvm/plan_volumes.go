@@ -10,20 +10,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
-
-// volumeNames is what the volumes that a configuration names mean for a VM in state.
-//
-// A volume that the VM has, detached or in another slot that gives it up, is attached. A name that is not where the disk is
-// any more, since the disk has moved to another storage, was converted or migrated, says where it was: it changes nothing.
-type volumeNames struct {
-	*planning
-	attached map[string]string // volumes by the slot that gets them
-	held     *guest.Holdings
-	asked    bool
-}
 
 // resolveVolumes reads the volumes in the configuration.
 func (p *planning) resolveVolumes(ctx context.Context) *volumeNames {
@@ -203,23 +191,6 @@ func (v *volumeNames) withUnknowns(planned tftypes.Value) tftypes.Value {
 			}
 		}
 	})
-}
-
-// eachDisk changes the disks in a configuration or a plan.
-func eachDisk(v tftypes.Value, change func(slot string, disk map[string]tftypes.Value)) tftypes.Value {
-	disks := map[string]tftypes.Value{}
-	if all := tfplan.At(v, "disks"); !all.IsKnown() || all.IsNull() || all.As(&disks) != nil {
-		return v
-	}
-	for slot, d := range disks {
-		fields := map[string]tftypes.Value{}
-		if !d.IsKnown() || d.IsNull() || d.As(&fields) != nil {
-			continue
-		}
-		change(slot, fields)
-		disks[slot] = tftypes.NewValue(d.Type(), fields)
-	}
-	return tfplan.Replace(v, "disks", tftypes.NewValue(tfplan.At(v, "disks").Type(), disks))
 }
 
 // attaches reports whether a volume goes to another slot.

@@ -3,11 +3,13 @@ package tfvm
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
@@ -154,4 +156,53 @@ func writeResidues(ctx context.Context, out keyWriter, left []tx.Residue) diag.D
 		return diags
 	}
 	return out.SetKey(ctx, keyResidues, raw)
+}
+
+// PrivateKeys are what a VM notes in private state (package fastpath).
+func (r *Resource) PrivateKeys() []string {
+	return []string{keyManaged, keyIdentity, keyResidues, keyProof, keyFailed, keySilent, keyGone, keyGrown, keyMoved,
+		keyReplaces}
+}
+
+// moved is what a state that came from another provider says of its VM until the server was asked.
+type moved struct {
+	From string   `json:"from"` // type of the resource
+	Name string   `json:"name,omitempty"`
+	MACs []string `json:"macs,omitempty"`
+	// Slots are those of the devices that it was said to have; null: not known.
+	Slots []string `json:"slots"`
+}
+
+// writeMoved notes that the VM was moved, or with nil that the server was asked since.
+func writeMoved(ctx context.Context, out keyWriter, m *moved) diag.Diagnostics {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		var diags diag.Diagnostics
+		diags.AddError("Cannot note where a VM was moved from", err.Error())
+		return diags
+	}
+	return out.SetKey(ctx, keyMoved, raw)
+}
+
+// ref is the VM in state.
+func (m *model) ref(private privateState) guest.Ref {
+	unseen := m.isUnseen(private)
+	identity := private.Identity
+	if identity.IsZero() && private.Proof == nil { // Terraform hands the destroy of a tainted resource no private state
+		identity.UUID = value(m.UUID)
+	}
+	next := ""
+	if m.SMBIOS != nil && slices.Contains(m.PendingChanges, "smbios1") {
+		next = value(m.SMBIOS.UUID)
+	}
+	return guest.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: identity, NextUUID: next, Proof: private.Proof,
+		Status: value(m.Status),
+		Agent: agent.Memory{Enabled: m.Agent != nil && value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"),
+			Silent: private.Silent},
+		Firewall: m.Firewall != nil || private.Managed["firewall"] || unseen, HA: m.HA != nil || private.Managed["ha"]}
+}
+
+// isUnseen reports whether the server was never asked about a VM in state: the next refresh fills everything in.
+func (m *model) isUnseen(private privateState) bool {
+	return private.Moved != nil || m.UUID == nil && len(private.Managed) == 0
 }

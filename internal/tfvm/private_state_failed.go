@@ -5,19 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
-
-// failedVM is what the destroy of a tainted VM must know and Terraform does not hand it: it plans the replacement as that of
-// a new VM, without state and private state, and gives the destroy what that plan wrote. So the plan passes on what the
-// refresh before it, in the same process, has seen. The VMID in state tells which is meant.
-type failedVM struct {
-	Identity guest.Identity
-	Residues []tx.Residue
-	Proof    *guest.Proof
-}
 
 // noteFailed notes for the plan what a refresh knows of a VM of which something was left.
 func (r *Resource) noteFailed(vmid int, private privateState) {

@@ -3,27 +3,19 @@ package tfvm
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/hashicorp/terraform-plugin-log/tflog"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvalue"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
 
@@ -69,22 +61,6 @@ func Factory() func(*Run) *Resource {
 	return func(run *Run) *Resource { return &Resource{run: run, values: once} }
 }
 
-// GeneratedConfig is what is written down of an imported VM: not PVE's defaults, and not the generation id, which is root's to set and
-// which PVE gives every VM (package fastpath).
-func (r *Resource) GeneratedConfig(all tftypes.Value) tftypes.Value {
-	said := tfplan.Replace(r.values().shape.Said(all), "vmgenid", tftypes.NewValue(tftypes.String, nil))
-	keep := func(group, key string) {
-		said = tfplan.Replace(said, group, tfplan.Replace(tfplan.At(said, group), key, tfplan.At(all, group, key)))
-	}
-	if c := (configuration{said}); c.isSet("agent") { // PVE takes the rest only together with these
-		keep("agent", "enabled")
-	}
-	if c := (configuration{said}); c.hasCPUDetails() {
-		keep("cpu", "type")
-	}
-	return said
-}
-
 // Metadata names the resource.
 func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_vm"
@@ -101,53 +77,6 @@ func (r *Resource) Configure(ctx context.Context, req resource.ConfigureRequest,
 	if r.Session.Known() {
 		r.machines = r.Session.VMs
 	}
-}
-
-// values converts between raw values and models.
-type values struct {
-	schema schema.Schema
-	typ    tftypes.Type
-	shape  tfplan.Shape
-	codec  tfvalue.Codec[model]
-}
-
-func newValues(ctx context.Context) values {
-	s := vmSchema(ctx)
-	v := values{schema: s, typ: s.Type().TerraformType(ctx), shape: tfplan.NewShape(ctx, s, rules())}
-	v.codec, _ = tfvalue.NewCodec[model](v.typ) // a test sees to it that it can be made
-	return v
-}
-
-// model reads a configuration, a plan or a state. Unknown becomes nil, and no state an empty model.
-func (v values) model(ctx context.Context, raw tftypes.Value) (model, diag.Diagnostics) {
-	var m model
-	if raw.IsNull() {
-		return m, nil
-	}
-	raw = tfplan.Known(raw)
-	m, err := v.codec.Decode(raw)
-	if err == nil {
-		return m, nil
-	}
-	m = model{}
-	plan := tfsdk.Plan{Raw: raw, Schema: v.schema} // it says where and why
-	diags := plan.Get(ctx, &m)
-	return m, diags
-}
-
-// raw writes a model.
-func (v values) raw(ctx context.Context, m model) (tftypes.Value, diag.Diagnostics) {
-	if raw, err := v.codec.Encode(m); err == nil {
-		return raw, nil
-	}
-	state := tfsdk.State{Raw: tftypes.NewValue(v.typ, nil), Schema: v.schema} // it says where and why
-	diags := state.Set(ctx, &m)
-	return state.Raw, diags
-}
-
-// server is what the server says about a guest, as a raw value.
-func (v values) server(ctx context.Context, g guest.Guest) (tftypes.Value, diag.Diagnostics) {
-	return v.raw(ctx, fromGuest(g))
 }
 
 // thing names a VM for people.
@@ -178,29 +107,6 @@ func maskPassword(ctx context.Context, password *string) context.Context {
 		return ctx
 	}
 	return tflog.MaskMessageStrings(tflog.MaskAllFieldValuesStrings(ctx, *password), *password)
-}
-
-// ref is the VM in state.
-func (m *model) ref(private privateState) guest.Ref {
-	unseen := m.isUnseen(private)
-	identity := private.Identity
-	if identity.IsZero() && private.Proof == nil { // Terraform hands the destroy of a tainted resource no private state
-		identity.UUID = value(m.UUID)
-	}
-	next := ""
-	if m.SMBIOS != nil && slices.Contains(m.PendingChanges, "smbios1") {
-		next = value(m.SMBIOS.UUID)
-	}
-	return guest.Ref{VMID: int(value(m.VMID)), Node: value(m.Node), Identity: identity, NextUUID: next, Proof: private.Proof,
-		Status: value(m.Status),
-		Agent: agent.Memory{Enabled: m.Agent != nil && value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"),
-			Silent: private.Silent},
-		Firewall: m.Firewall != nil || private.Managed["firewall"] || unseen, HA: m.HA != nil || private.Managed["ha"]}
-}
-
-// isUnseen reports whether the server was never asked about a VM in state: the next refresh fills everything in.
-func (m *model) isUnseen(private privateState) bool {
-	return private.Moved != nil || m.UUID == nil && len(private.Managed) == 0
 }
 
 // timeouts are the configured timeouts.

@@ -77,12 +77,8 @@ func singleRules() map[string]tfplan.Rule {
 	}
 }
 
-func text(s string) tftypes.Value         { return tftypes.NewValue(tftypes.String, s) }
-func truth(b bool) tftypes.Value          { return tftypes.NewValue(tftypes.Bool, b) }
-func number(n int64) tftypes.Value        { return tftypes.NewValue(tftypes.Number, n) }
-func verbatim(s string) string            { return s }
-func trimEnd(s string) string             { return strings.TrimRight(s, " \t\r\n") }
-func stringOf(v tftypes.Value) (s string) { _ = v.As(&s); return s }
+func verbatim(s string) string { return s }
+func trimEnd(s string) string  { return strings.TrimRight(s, " \t\r\n") }
 
 // sameText compares two texts in their normal form.
 func sameText(normal func(string) string) func(a, b tftypes.Value) bool {
@@ -101,16 +97,6 @@ func normalSet(v tftypes.Value, normal func(string) string) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-func texts(v tftypes.Value) []string {
-	var elements []tftypes.Value
-	_ = v.As(&elements)
-	all := make([]string, len(elements))
-	for i, e := range elements {
-		all[i] = stringOf(e)
-	}
-	return all
 }
 
 // sameKeys compares lists of SSH keys: PVE keeps them as lines.
@@ -153,12 +139,16 @@ func sameSize(a, b tftypes.Value) bool {
 	return errX == nil && errY == nil && x == y
 }
 
-// floatOf is a known number; 0 for anything else.
-func floatOf(v tftypes.Value) float64 {
-	var x *big.Float
-	if v.As(&x) != nil || x == nil {
-		return 0
+// trimmed drops the line ends that file() leaves on keys. Nil stays nil, which is not the same as no keys.
+func trimmed(list []string) []string {
+	if list == nil {
+		return nil
 	}
-	f, _ := x.Float64()
-	return f
+	all := []string{}
+	for _, text := range list {
+		if text = strings.TrimSpace(text); text != "" {
+			all = append(all, text)
+		}
+	}
+	return all
 }

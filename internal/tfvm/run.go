@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -122,4 +124,13 @@ func hasTags(all, some []string) bool {
 	return len(some) > 0 && !slices.ContainsFunc(some, func(tag string) bool {
 		return !slices.ContainsFunc(all, func(other string) bool { return strings.EqualFold(tag, other) })
 	})
+}
+
+// failedVM is what the destroy of a tainted VM must know and Terraform does not hand it: it plans the replacement as that of
+// a new VM, without state and private state, and gives the destroy what that plan wrote. So the plan passes on what the
+// refresh before it, in the same process, has seen. The VMID in state tells which is meant.
+type failedVM struct {
+	Identity guest.Identity
+	Residues []tx.Residue
+	Proof    *guest.Proof
 }

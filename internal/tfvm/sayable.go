@@ -12,6 +12,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 )
 
 // PVE stores more than a configuration may say: a burst without its limit, a display on a serial port that is not there, an address for a
@@ -111,4 +113,20 @@ func (alone) DataSources(context.Context) []func() datasource.DataSource { retur
 // Resources are this one.
 func (a alone) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{func() resource.Resource { return &Resource{run: a.r.run, values: a.r.values} }}
+}
+
+// GeneratedConfig is what is written down of an imported VM: not PVE's defaults, and not the generation id, which is root's to set and
+// which PVE gives every VM (package fastpath).
+func (r *Resource) GeneratedConfig(all tftypes.Value) tftypes.Value {
+	said := tfplan.Replace(r.values().shape.Said(all), "vmgenid", tftypes.NewValue(tftypes.String, nil))
+	keep := func(group, key string) {
+		said = tfplan.Replace(said, group, tfplan.Replace(tfplan.At(said, group), key, tfplan.At(all, group, key)))
+	}
+	if c := (configuration{said}); c.isSet("agent") { // PVE takes the rest only together with these
+		keep("agent", "enabled")
+	}
+	if c := (configuration{said}); c.hasCPUDetails() {
+		keep("cpu", "type")
+	}
+	return said
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -33,27 +32,6 @@ func (r *Resource) ValidateConfig(_ context.Context, req resource.ValidateConfig
 	c.firewall()
 	c.ha()
 	resp.Diagnostics.Append(c.diags...)
-}
-
-// validation gathers what is wrong with a configuration.
-type validation struct {
-	configuration
-	diags diag.Diagnostics
-}
-
-const invalid = "Invalid configuration"
-
-func (c *validation) refuse(dotted, format string, args ...string) {
-	at, _ := locator{}.Attribute(dotted)
-	c.diags.AddAttributeError(at, invalid, fill(format, args))
-}
-
-// fill puts texts into the places of a format. They may hold a "%".
-func fill(format string, args []string) string {
-	for _, arg := range args {
-		format = strings.Replace(format, "%s", arg, 1)
-	}
-	return format
 }
 
 // emptyObjects warns of objects that say nothing: most likely their keys are misspelt, which Terraform drops without a word.
@@ -215,11 +193,4 @@ func (c *validation) powerState() {
 	if c.isTrue("template") && c.text("power_state") == "running" {
 		c.refuse("power_state", "A template cannot run. Leave power_state out, or set it to stopped.")
 	}
-}
-
-func list(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }

@@ -1,6 +1,7 @@
 package tfvm
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -52,15 +53,6 @@ func (c *validation) storages() {
 	}
 }
 
-// hasCPUDetails reports whether there is something about the CPU that PVE takes only together with a model.
-func (c configuration) hasCPUDetails() bool {
-	details := c.isSet("cpu.flags") && len(texts(c.at("cpu.flags"))) > 0
-	for _, key := range []string{"hidden", "hv_vendor_id", "phys_bits", "guest_phys_bits", "level", "reported_model"} {
-		details = details || c.isSet("cpu."+key)
-	}
-	return details
-}
-
 // bootOrder refuses devices that the VM does not have.
 func (c *validation) bootOrder() {
 	if !c.isSet("boot_order") || !c.at("boot_order").IsFullyKnown() {
@@ -102,6 +94,35 @@ func (c *validation) agentOfNewVM() {
 	for _, family := range []string{"wait_for.ipv4", "wait_for.ipv6"} {
 		if c.isTrue(family) && known && len(nics) == 0 {
 			c.refuse(family, "The VM has no network device: networks is empty.")
+		}
+	}
+}
+
+// importedDisks refuses volumes that a VM which is not there yet cannot take over.
+func (c *validation) importedDisks() {
+	slots, _ := c.keys("disks")
+	for _, slot := range slots {
+		at := "disks." + slot + ".imported_disk.volume"
+		volume := c.text(at)
+		if volume == "" || vm.IsDevice(volume) {
+			continue
+		}
+		owner, ok := vm.VolumeOwner(volume)
+		id := fmt.Sprint(owner)
+		switch {
+		case !ok:
+			c.refuse(at, "%s is no disk of a VM. import_from copies an image.", volume)
+		case c.isNull("vmid") || c.isSet("vmid") && int(c.number("vmid")) != owner:
+			c.refuse(at, "%s carries the id %s, and PVE destroys a volume with the VM whose id it carries: a VM adopts only its own. "+
+				"Set vmid = %s, or copy it with import_from.", volume, id, id)
+		case c.isSet("clone"):
+			c.refuse(at, "A clone gets its disks from its source. Leave clone out, or put %s into a slot once the VM is there.", volume)
+		case c.isTrue("template"):
+			c.refuse(at, "A template cannot be made of a volume that is there already. Adopt %s first, and set template afterwards.", volume)
+		case c.isSet("disks."+slot+".storage") && c.text("disks."+slot+".storage") != vm.VolumeStorage(volume):
+			c.refuse("disks."+slot+".storage", "%s is not there. Adopt the volume as it is first; a move is a change of its own.", volume)
+		case c.isSet("disks."+slot+".format") && c.text("disks."+slot+".format") != vm.VolumeFormat(volume):
+			c.refuse("disks."+slot+".format", "%s is not of that format. Adopt the volume as it is first; a move is a change of its own.", volume)
 		}
 	}
 }
