@@ -27,6 +27,7 @@ var layers = [][]string{
 	{"."},
 	{"internal/provider"},
 	{"internal/tfvm", "internal/tfimage", "internal/tfcloudinit", "internal/tfsnapshot", "internal/tfnode", "internal/tfdata", "internal/tffunction", "internal/tfaction", "internal/fastpath"},
+	{"internal/tfvm/vmschema"},
 	{"internal/tfkit", "internal/tfplan"},
 	{"internal/provision"},
 	{"internal/create", "internal/change", "internal/preflight", "internal/orphan", "internal/snapshot", "internal/power", "internal/image"},

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvm/vmschema"
 )
 
 // otherNames are the options and sub-keys of PVE whose attribute is called otherwise. Without an attribute stands why.
@@ -106,7 +107,7 @@ func documentedArguments(t *testing.T) map[string]string {
 // TestCoverage: what the codec expresses can be configured.
 func TestCoverage(t *testing.T) {
 	ctx := context.Background()
-	attributes := tfplan.NewShape(ctx, vmSchema(ctx), nil).Rules()
+	attributes := tfplan.NewShape(ctx, vmschema.New(ctx), nil).Rules()
 	options, missing := expressedOptions(t), 0
 	for _, option := range options {
 		path, ok := attributeFor(option)
@@ -135,7 +136,7 @@ func rootOnly() []string {
 // TestRestrictionsNameAttributes: the table and the codec's agree, and every path of it exists.
 func TestRestrictionsNameAttributes(t *testing.T) {
 	ctx := context.Background()
-	attributes := tfplan.NewShape(ctx, vmSchema(ctx), nil).Rules()
+	attributes := tfplan.NewShape(ctx, vmschema.New(ctx), nil).Rules()
 	root := map[string]bool{}
 	for _, r := range restrictions() {
 		if !attributes[strings.TrimSuffix(r.at, ".*")] {

@@ -9,11 +9,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvm/vmschema"
 )
 
 func TestRulesNameAttributes(t *testing.T) {
 	ctx := context.Background()
-	known := tfplan.NewShape(ctx, vmSchema(ctx), nil).Rules()
+	known := tfplan.NewShape(ctx, vmschema.New(ctx), nil).Rules()
 	for path := range rules() {
 		if !known[path] {
 			t.Errorf("there is a rule for %s, which is no attribute", path)
@@ -25,7 +26,7 @@ func TestRulesNameAttributes(t *testing.T) {
 // of must be OnlyInState: else a refresh would drop it.
 func TestWishesAreLocal(t *testing.T) {
 	all := rules()
-	for name, attribute := range vmSchema(context.Background()).Attributes {
+	for name, attribute := range vmschema.New(context.Background()).Attributes {
 		if attribute.IsComputed() || attribute.IsWriteOnly() || all[name].OnlyInState {
 			continue
 		}
@@ -37,7 +38,7 @@ func TestWishesAreLocal(t *testing.T) {
 
 func TestLocatorKnowsAllAttributes(t *testing.T) {
 	ctx := context.Background()
-	s := vmSchema(ctx)
+	s := vmschema.New(ctx)
 	for at := range tfplan.NewShape(ctx, s, nil).Rules() {
 		where, ok := locator{}.Attribute(strings.ReplaceAll(at, "*", "net0"))
 		if _, diags := s.AttributeAtPath(ctx, where); !ok || diags.HasError() {
@@ -78,7 +79,7 @@ func TestLocator(t *testing.T) {
 
 func TestSchemaHasNoStrayChildren(t *testing.T) {
 	// A slot map must be known to the locator, or errors in it lose their place.
-	for name, attribute := range vmSchema(context.Background()).Attributes {
+	for name, attribute := range vmschema.New(context.Background()).Attributes {
 		if nested, ok := attribute.(schema.MapNestedAttribute); ok && nested.IsOptional() && !isBySlot(name) {
 			t.Errorf("%s is no map by slot", name)
 		}

@@ -6,13 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvm/vmschema"
 )
 
-// diskBuses are the buses that disks can be on, cdromBuses those of optical drives.
-func diskBuses() []string  { return []string{"ide", "sata", "scsi", "virtio"} }
-func cdromBuses() []string { return []string{"ide", "sata", "scsi"} }
-
-func isDisk(bus string) bool { return slices.Contains(diskBuses(), bus) }
+func isDisk(bus string) bool { return slices.Contains(vmschema.DiskBuses(), bus) }
 
 // splitSlot takes "scsi10" apart into "scsi" and 10; -1: no number.
 func splitSlot(slot string) (string, int) {

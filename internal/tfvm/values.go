@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvalue"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvm/vmschema"
 )
 
 // values converts between raw values and models.
@@ -22,7 +23,7 @@ type values struct {
 }
 
 func newValues(ctx context.Context) values {
-	s := vmSchema(ctx)
+	s := vmschema.New(ctx)
 	v := values{schema: s, typ: s.Type().TerraformType(ctx), shape: tfplan.NewShape(ctx, s, rules())}
 	v.codec, _ = tfvalue.NewCodec[model](v.typ) // a test sees to it that it can be made
 	return v

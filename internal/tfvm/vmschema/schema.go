@@ -1,4 +1,4 @@
-package tfvm
+package vmschema
 
 import (
 	"context"
@@ -25,8 +25,8 @@ const description = "A virtual machine. `terraform apply` makes it whole or not 
 	"set, on `/vms` or the pool; `Datastore.AllocateSpace` and `Datastore.Audit` on every storage used; `SDN.Use` on the bridges; " +
 	"`VM.Clone` on a template."
 
-// vmSchema is the schema of proxmox_vm.
-func vmSchema(ctx context.Context) schema.Schema {
+// New is the schema of proxmox_vm.
+func New(ctx context.Context) schema.Schema {
 	attributes := map[string]schema.Attribute{}
 	for _, part := range []map[string]schema.Attribute{
 		placeAttributes(), generalAttributes(), behaviourAttributes(), hardwareAttributes(), groupAttributes(), deviceAttributes(),

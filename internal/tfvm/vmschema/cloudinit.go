@@ -1,4 +1,4 @@
-package tfvm
+package vmschema
 
 import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
@@ -31,7 +31,7 @@ func cloudInitGroup() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"storage": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.StorageID()},
 			MarkdownDescription: "Storage of the drive. Required, except for a clone of a source that has a cloud-init drive."},
-		"slot": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{slotName(wantCDROM, cdromBuses()...)},
+		"slot": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{slotName(wantCDROM, CDROMBuses()...)},
 			MarkdownDescription: "Slot of the drive. Default: the template's, or `ide2`."},
 		"format": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("raw", "qcow2")},
 			MarkdownDescription: "Image format of the drive on a file storage. Default: the storage's."},

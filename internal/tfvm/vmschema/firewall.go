@@ -1,4 +1,4 @@
-package tfvm
+package vmschema
 
 import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"

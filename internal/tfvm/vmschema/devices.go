@@ -1,4 +1,4 @@
-package tfvm
+package vmschema
 
 import (
 	"maps"
@@ -29,11 +29,11 @@ func deviceAttributes() map[string]schema.Attribute {
 				"taken as it is and changed as configured; other slots of the template stay untouched. " +
 				"A disk that leaves the configuration is detached: its volume stays with the VM as `unusedN`, and goes with it; `removed_disks` says " +
 				"otherwise. Needs `VM.Config.Disk`.",
-			Validators:   []validator.Map{mapvalidator.KeysAre(slotName(wantDisk, diskBuses()...))},
+			Validators:   []validator.Map{mapvalidator.KeysAre(slotName(wantDisk, DiskBuses()...))},
 			NestedObject: schema.NestedAttributeObject{Attributes: diskAttributes()}},
 		"cdroms": schema.MapNestedAttribute{Optional: true,
 			MarkdownDescription: "CD-ROM drives by slot: `ide0`–`3`, `sata0`–`5`, `scsi0`–`30`. Needs `VM.Config.CDROM`.",
-			Validators:          []validator.Map{mapvalidator.KeysAre(slotName(wantCDROM, cdromBuses()...))},
+			Validators:          []validator.Map{mapvalidator.KeysAre(slotName(wantCDROM, CDROMBuses()...))},
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"file": schema.StringAttribute{Required: true,
 					Validators: []validator.String{stringvalidator.Any(tfkit.VolumeID(), stringvalidator.OneOf("none", "cdrom"))},

@@ -1,4 +1,4 @@
-package tfvm
+package vmschema
 
 import (
 	"fmt"
@@ -146,3 +146,9 @@ func slotName(want string, families ...string) validator.String {
 		return ""
 	}}
 }
+
+// DiskBuses are the buses that disks can be on.
+func DiskBuses() []string { return []string{"ide", "sata", "scsi", "virtio"} }
+
+// CDROMBuses are the buses that optical drives can be on.
+func CDROMBuses() []string { return []string{"ide", "sata", "scsi"} }
