@@ -27,6 +27,8 @@ type SnapshotClaim struct {
 	// with a half-made snapshot.
 	Tasks *job.Tasks
 	Dead  bool
+	// back: what is on the disks goes back, too, which is no business of this VM alone where another guest has one of them attached.
+	back bool
 }
 
 // ErrNoSnapshot says that the snapshot is not there, or is another of the same name, so that nothing is to be removed.
@@ -60,6 +62,7 @@ func (s *Remover) RemoveSnapshot(ctx context.Context, c SnapshotClaim) error {
 // RollBackTo takes a VM back to a snapshot: what came since is lost, as the user has asked for.
 func (s *Remover) RollBackTo(ctx context.Context, c SnapshotClaim, start bool) (pve.TaskResult, error) {
 	var result pve.TaskResult
+	c.back = true
 	err := s.jobs.Contend(ctx, c.Node, c.VMID, func(ctx context.Context) error {
 		if _, _, err := s.proveSnapshot(ctx, c); err != nil {
 			return err
@@ -117,7 +120,9 @@ func (s *Remover) proveSnapshot(ctx context.Context, c SnapshotClaim) (Evidence,
 	return e, now, c.Owns(now)
 }
 
-// checkNamesakes is an error where another guest has a snapshot of the same name on one of the volumes, or may have.
+// checkNamesakes is an error where another guest has a snapshot of the same name on one of the volumes, or may have; and for a roll-back
+// where another guest has the volume itself: a storage takes the whole of it back, whoever writes to it (pve-storage Plugin.pm
+// volume_snapshot_rollback).
 func (s *Remover) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes []string) error {
 	if len(volumes) == 0 {
 		return nil
@@ -132,14 +137,14 @@ func (s *Remover) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes [
 	}
 	for _, volume := range volumes {
 		for _, user := range others.UsersOf(volume, c.VMID) {
-			if user.Where == "snapshot "+c.Name {
+			if user.Where == "snapshot "+c.Name || c.back && !strings.HasPrefix(user.Where, "snapshot ") {
 				used := &InUseError{Volume: volume, Users: []string{user.String()}}
 				return fmt.Errorf("snapshot %s of VM %d was not touched: %w", c.Name, c.VMID, used)
 			}
 		}
 		if owner, ok := vm.VolumeOwner(volume); others.Unseen != nil && (!ok || owner != c.VMID) {
-			return fmt.Errorf("snapshot %s of VM %d was not touched: whether another guest has a snapshot of that name on %s cannot be told: %w",
-				c.Name, c.VMID, volume, others.Unseen)
+			return fmt.Errorf("snapshot %s of VM %d was not touched: whether another guest has %s, or a snapshot of that name on it, cannot be "+
+				"told: %w", c.Name, c.VMID, volume, others.Unseen)
 		}
 	}
 	return nil

@@ -109,6 +109,32 @@ func TestSnapshotNamesake(t *testing.T) {
 	}
 }
 
+// TestFoundSnapshotRollBackOfSharedDisk: another VM has the disk attached, or in the memory of a snapshot: what that VM has written to it
+// since is not ours to take back.
+func TestFoundSnapshotRollBackOfSharedDisk(t *testing.T) {
+	for _, where := range []string{"scsi1", "unused0", "snapshot", ""} {
+		r := newRig(t, false)
+		if _, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"}); err != nil {
+			t.Fatal(err)
+		}
+		r.change(func(w *state.World) {
+			g, disk := w.Guests[theirs], w.Guests[ours].Config["scsi0"]
+			switch where {
+			case "snapshot": // under another name it stays, whatever the disk is taken back to
+				g.Snaps = map[string]map[string]string{"other": {"snaptime": "7", "scsi1": disk}}
+			case "":
+			default:
+				g.Config[where] = disk
+			}
+		})
+		_, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before"})
+		shared := where == "scsi1" || where == "unused0"
+		if refused := err != nil && strings.Contains(err.Error(), "VM 301 (vm301) on node pve1 ("+where+")"); refused != shared || !refused && err != nil {
+			t.Errorf("%q: %v", where, err)
+		}
+	}
+}
+
 // TestSnapshotPrivileges: VM.Snapshot and VM.Audit are enough, and both are needed.
 func TestSnapshotPrivileges(t *testing.T) {
 	for _, c := range []struct {
