@@ -91,11 +91,20 @@ func TestAccQuery(t *testing.T) {
 			t.Errorf("%s says %s, want %s", strings.Join(args, " "), out, want)
 		}
 	}
+	wants("The configuration is valid", "validate", "-query")
 	wants("vmid=201 web-1 on pve1 list.proxmox_vm.web node=<null>,uuid=<null>,vmid=202 web-2 on pve1", "query")
 	wants("Warning: "+leftOut, "query")
 	wants("vmid=9000 template on pve1", "query", "-generate-config-out=found.tf")
 	wants("Plan: 3 to import, 0 to add, 0 to change, 0 to destroy.", "plan")
 	wants("Apply complete! Resources: 3 imported, 0 added, 0 changed, 0 destroyed.", "apply", "-auto-approve")
 	wants("No changes.", "plan")
+	wants("vmid=202 web-2 on pve1", "query") // what it has already is listed, too
+	bad := strings.Replace(read(t, queryExample), `pool     = "web"`, `pool     = "no pool"`, 1)
+	must(t, os.WriteFile(filepath.Join(ws.dir, "find.tfquery.hcl"), []byte(bad), 0o600))
+	for _, args := range [][]string{{"validate", "-query"}, {"query"}} {
+		if out, err := ws.try(t, args...); err == nil || !strings.Contains(out, "must be the name of a resource pool") {
+			t.Errorf("%v with a pool that is none: %v\n%s", args, err, out)
+		}
+	}
 	w.MustBeClean(t)
 }

@@ -61,7 +61,8 @@ func (d *VMs) Schema(_ context.Context, _ datasource.SchemaRequest, resp *dataso
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "The VMs of the cluster, templates included, containers not. It asks for the cluster's list once, whatever " +
 			"is filtered. PVE leaves out, without a word, what the identity may not see: all VMs need `VM.Audit` on `/vms`. The list is " +
-			"up to 10 seconds old where it says whether a VM runs and what its name is.",
+			"up to 10 seconds old where it says whether a VM runs and what its name is. PVE does not know the names of VMs whose node is " +
+			"away, nor whether they are templates: with one of these filters a warning names those that the list may lack.",
 		Attributes: tfkit.DataSourceFilter(map[string]schema.Attribute{
 			"vmids": schema.ListAttribute{Computed: true, ElementType: types.Int64Type, MarkdownDescription: "Ids of the VMs, ascending."},
 			"vms": schema.ListNestedAttribute{Computed: true, MarkdownDescription: "The VMs, sorted by id.",
