@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -57,11 +58,42 @@ func (s *Snapshots) Do(ctx context.Context, r RollBack) ([]guest.Warning, error)
 		return nil, s.explain(ctx, r, at.Node, err)
 	}
 	s.jobs.Tell(ctx, fmt.Sprintf("VM %d is as it was at %s", r.VMID, moment(all[i].Taken)))
+	var warnings []guest.Warning
 	if result.Warnings > 0 {
 		summary := fmt.Sprintf("The roll-back of VM %d ended with warnings", r.VMID)
-		return []guest.Warning{{Summary: summary, Detail: strings.Join(result.Log, "\n")}}, nil
+		warnings = append(warnings, guest.Warning{Summary: summary, Detail: strings.Join(result.Log, "\n")})
 	}
-	return nil, nil
+	if r.Start {
+		warnings = append(warnings, s.awaitStart(ctx, r.VMID, at.Node)...)
+	}
+	return warnings, nil
+}
+
+// startTime is how long a guest is waited for that PVE starts after a roll-back.
+const startTime = time.Minute
+
+// awaitStart warns of a guest that does not run in the end: its start is a task of its own, which that of the roll-back does not await
+// (qemu-server API2/Qemu.pm rollback).
+func (s *Snapshots) awaitStart(ctx context.Context, vmid int, node string) []guest.Warning {
+	end := s.jobs.Clock.Now().Add(startTime)
+	for attempt := 0; ; attempt++ {
+		err := s.jobs.Pause(ctx, attempt)
+		if err == nil {
+			var status pve.GuestStatus
+			if status, err = s.api.GuestStatus(ctx, node, vmid); err == nil && status.IsRunning() {
+				return nil
+			}
+		}
+		switch {
+		case err != nil && (ctx.Err() != nil || !pve.IsKind(err, pve.Unavailable)):
+			return []guest.Warning{{Summary: fmt.Sprintf("Whether VM %d runs is not known", vmid),
+				Detail: fmt.Sprintf("It was rolled back and is to be started by PVE, but could not be looked at: %v", err)}}
+		case !s.jobs.Clock.Now().Before(end):
+			return []guest.Warning{{Summary: fmt.Sprintf("VM %d does not run", vmid),
+				Detail: fmt.Sprintf("It was rolled back, and did not run %s later. PVE starts it in a task of its own (qmstart), "+
+					"whose log says why", startTime)}}
+		}
+	}
 }
 
 // refuse is why the VM cannot be taken back to the i-th of its snapshots, or to none.

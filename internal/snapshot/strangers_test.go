@@ -135,6 +135,34 @@ func TestFoundSnapshotRollBackOfSharedDisk(t *testing.T) {
 	}
 }
 
+// TestFoundSnapshotRollBackStart: PVE's task ends when it has begun the start, which is a task of its own and may fail
+// (qemu-server API2/Qemu.pm rollback, vm_start). That the guest runs is not claimed unseen.
+func TestFoundSnapshotRollBackStart(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		r := newRig(t, false)
+		if _, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"}); err != nil {
+			t.Fatal(err)
+		}
+		sent := false
+		r.answered = func(method, path string) {
+			if sent = sent || method == "POST" && strings.HasSuffix(path, "/rollback"); sent && fails {
+				r.change(func(w *state.World) {
+					if g := w.Guests[ours]; g.Config["lock"] == "" {
+						g.Running = nil
+					}
+				})
+			}
+		}
+		warnings, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before", Start: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if warned := len(warnings) == 1 && strings.Contains(warnings[0].Summary, "VM 300 does not run"); warned != fails {
+			t.Errorf("the start fails %t: %v", fails, warnings)
+		}
+	}
+}
+
 // TestSnapshotPrivileges: VM.Snapshot and VM.Audit are enough, and both are needed.
 func TestSnapshotPrivileges(t *testing.T) {
 	for _, c := range []struct {

@@ -3,6 +3,7 @@ package tfsnapshot
 import (
 	"context"
 	"strings"
+	"unicode"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -67,7 +68,7 @@ func trimmed() validator.String {
 		switch {
 		case value == "", value == "0":
 			return "PVE does not store it."
-		case value != strings.TrimRight(value, " \t\r\n"):
+		case value != strings.TrimRightFunc(value, unicode.IsSpace): // the same characters as Perl's \s
 			return "PVE drops what is blank at its end."
 		}
 		return ""
