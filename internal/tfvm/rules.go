@@ -61,7 +61,7 @@ func singleRules() map[string]tfplan.Rule {
 		"memory.size":         {Default: number(512)},
 		"memory.shares":       {Default: number(1000)},
 		"agent.type":          {Default: text("virtio")},
-		"description":         {Same: sameText(trimEnd), Default: text("")},
+		"description":         {Same: sameText(vm.TrimDescription), Default: text("")},
 		"tags":                {Same: sameSet(strings.ToLower)},
 		"boot_order":          {ServerChooses: true},
 		"machine":             {ServerChooses: true}, // PVE pins it for Windows (qemu-server API2/Qemu.pm create_vm)
@@ -78,7 +78,6 @@ func singleRules() map[string]tfplan.Rule {
 }
 
 func verbatim(s string) string { return s }
-func trimEnd(s string) string  { return strings.TrimRight(s, " \t\r\n") }
 
 // sameText compares two texts in their normal form.
 func sameText(normal func(string) string) func(a, b tftypes.Value) bool {

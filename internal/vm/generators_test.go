@@ -69,7 +69,7 @@ func topRest(t *rapid.T) map[string]string {
 func genSpec(t *rapid.T) Spec {
 	s := Spec{
 		Options: Options{Name: maybe(t, "name", word()),
-			Description: maybe(t, "description", rapid.Map(rapid.String(), func(s string) string { return "x" + trimDescription(s) })),
+			Description: maybe(t, "description", rapid.Map(rapid.String(), func(s string) string { return "x" + TrimDescription(s) })),
 			Tags:        sortedWords(t, "tags", word()),
 			OnBoot:      maybe(t, "onboot", rapid.Bool()),
 			AutoStart:   maybe(t, "autostart", rapid.Bool()),

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // splitList splits one of PVE's lists (pve-common Tools.pm split_list): commas, semicolons and white space separate.
@@ -14,10 +15,16 @@ func splitList(s string) []string {
 
 func joinSpace(l []string) string { return strings.Join(l, " ") }
 
-func parseDescription(s string) (string, bool) { return trimDescription(s), true }
+func parseDescription(s string) (string, bool) { return TrimDescription(s), true }
 
-// trimDescription drops what PVE strips from the end when it reads the description back.
-func trimDescription(s string) string { return strings.TrimRight(s, " \t\r\n") }
+// TrimDescription drops what PVE strips from the end when it reads the description back, by Perl's \s, and the only text that is false
+// to Perl, which it does not write (qemu-server QemuServer.pm parse_vm_config, write_vm_config).
+func TrimDescription(s string) string {
+	if s = strings.TrimRightFunc(s, unicode.IsSpace); s == "0" {
+		return ""
+	}
+	return s
+}
 
 // normalTags reads a tag list: sorted, unique. Their case stands: whether PVE lower-cases them when it stores them is the
 // datacenter's tag style (pve-guest-common, GuestHelpers.pm get_unique_tags).

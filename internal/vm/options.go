@@ -14,7 +14,7 @@ func options() []leaf[Spec] {
 func generalOptions() []leaf[Spec] {
 	return []leaf[Spec]{
 		text("name", func(s *Spec) **string { return &s.Name }),
-		scalar("description", func(s *Spec) **string { return &s.Description }, parseDescription, trimDescription),
+		scalar("description", func(s *Spec) **string { return &s.Description }, parseDescription, TrimDescription),
 		list("tags", func(s *Spec) *[]string { return &s.Tags }, normalTags, showTags),
 		flag("onboot", func(s *Spec) **bool { return &s.OnBoot }),
 		flag("autostart", func(s *Spec) **bool { return &s.AutoStart }),

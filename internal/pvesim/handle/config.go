@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -136,7 +137,7 @@ func (s *Server) writeConfig(g *state.Guest) {
 			delete(conf, "smp")
 		}
 		if d, ok := conf["description"]; ok {
-			if d = strings.TrimRight(d, " \t\r\n"); d == "" {
+			if d = strings.TrimRightFunc(d, unicode.IsSpace); d == "" || d == "0" { // \s, and what is false, of Perl
 				delete(conf, "description")
 			} else {
 				conf["description"] = d
