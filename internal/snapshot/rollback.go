@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func (s *Snapshots) Do(ctx context.Context, r RollBack) ([]guest.Warning, error)
 	}
 	result, err := s.remover.RollBackTo(ctx, r.claim(all[i], at), r.Start)
 	if err != nil {
-		return nil, s.explain(ctx, r, at.Node, err)
+		return nil, s.explain(ctx, r, all[i], at.Node, err)
 	}
 	s.jobs.Tell(ctx, fmt.Sprintf("VM %d is as it was at %s", r.VMID, moment(all[i].Taken)))
 	var warnings []guest.Warning
@@ -185,11 +186,12 @@ func (r RollBack) claim(to pve.Snapshot, at guest.Location) remove.SnapshotClaim
 }
 
 // explain adds to the error of a roll-back where the VM stands. A task that has failed in the middle leaves it locked, with some of its
-// disks taken back and its options not.
-func (s *Snapshots) explain(ctx context.Context, r RollBack, node string, err error) error {
+// disks taken back and its options not. The start from saved memory comes last, when the lock is gone (AbstractConfig.pm snapshot_rollback).
+func (s *Snapshots) explain(ctx context.Context, r RollBack, to pve.Snapshot, node string, err error) error {
 	look, cancel := s.jobs.LookAfter(ctx)
 	defer cancel()
 	config, lookErr := s.api.CurrentConfig(look, node, r.VMID)
+	var ended *pve.TaskError
 	switch {
 	case lookErr != nil:
 		return fmt.Errorf("%w. Where VM %d stands could not be looked at: %w", err, r.VMID, lookErr)
@@ -197,6 +199,9 @@ func (s *Snapshots) explain(ctx context.Context, r RollBack, node string, err er
 		return fmt.Errorf("%w. VM %d on node %s is locked (rollback), and stands between then and now: some of its disks may be as they were at "+
 			"the snapshot, and its options are not. If no task is at work on it, `qm unlock %d` as root on node %s, and roll it back again",
 			err, r.VMID, node, r.VMID, node)
+	case to.Memory && errors.As(err, &ended) && config.Values["parent"] == to.Name && config.Values["lock"] == "":
+		return fmt.Errorf("%w. VM %d on node %s is not locked: either nothing was taken back, or everything was, and only its guest could "+
+			"not be started from the memory that was saved. The action \"start\" of proxmox_vm_power boots it then", err, r.VMID, node)
 	}
 	return err
 }

@@ -163,6 +163,21 @@ func TestFoundSnapshotRollBackStart(t *testing.T) {
 	}
 }
 
+// TestFoundSnapshotRollBackMemory: the start from the memory comes after all else, and its failure undoes nothing: the error must not let
+// the VM stand as it was.
+func TestFoundSnapshotRollBackMemory(t *testing.T) {
+	r := newRig(t, false)
+	r.startGuest()
+	if _, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before", Memory: true}); err != nil {
+		t.Fatal(err)
+	}
+	r.change(func(w *state.World) { w.Guests[ours].Snaps["before"]["net0"] = "virtio=02:00:00:00:00:01,bridge=vmbr99" })
+	_, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before"})
+	if err == nil || !strings.Contains(err.Error(), "either nothing was taken back, or everything was") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestSnapshotPrivileges: VM.Snapshot and VM.Audit are enough, and both are needed.
 func TestSnapshotPrivileges(t *testing.T) {
 	for _, c := range []struct {
