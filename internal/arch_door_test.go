@@ -28,7 +28,9 @@ var destructive = map[string][]string{
 	"RollBackVM":         {"internal/remove"},
 	"DeleteHAResource":   {"internal/guest"},
 	"DeleteFirewallRule": {"internal/guest"},
-	"RemoveFromPool":     {"internal/change"},
+	"RemoveFromPool":     {"internal/change", "internal/remove"},
+	"DeleteHAEntry":      {"internal/remove"},
+	"DeleteACL":          {"internal/remove"},
 	// remove.Shell
 	"Unlock":     {"internal/remove"},
 	"FreeVolume": {"internal/remove"},

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 )
@@ -150,18 +149,8 @@ func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, u unf
 	if why != "" {
 		return &completeError{vmid: listed.VMID, name: listed.Name, node: listed.Node, why: why}
 	}
-	storages, err := s.guests.ImageStorages(ctx, resources, listed.Node)
-	if err != nil {
-		return err
-	}
-	f, err := s.guests.NewFence(ctx, resources, listed.Node, listed.VMID, storages)
-	if err != nil {
-		return err
-	}
-	f.Release(u.config, listed.VMID)
-	dead := remove.Target{VMID: listed.VMID, Nodes: []string{listed.Node}, Fence: f, Tasks: &job.Tasks{}, Stub: remove.NewStub("", nil),
-		Stamp: u.mark, Pool: listed.Pool, Managed: listed.HAState != ""}
-	if err := s.remover.Remove(ctx, dead); err != nil {
+	dead := remove.Unowned{Listed: listed, Resources: resources, Config: u.config, Mark: u.mark}
+	if _, err := s.remover.RemoveDead(ctx, dead); err != nil {
 		return &guest.FieldError{Path: path, Summary: fmt.Sprintf("Cannot remove what a dead create left of VM %d", listed.VMID),
 			Detail: fmt.Sprintf("Its run is over, or its lease, which ended %s", u.mark.Deadline.Format(time.RFC3339)), Err: err}
 	}

@@ -66,14 +66,20 @@ func (l *look) judgeEmpty(ctx context.Context, empty []usage.Reading) error {
 		alike[nameOf(r.Config.Current())]++
 	}
 	for _, r := range empty {
+		if l.only != nil && !l.only.is(r.Guest.VMID) {
+			continue
+		}
 		config := r.Config.Current()
 		name := nameOf(config)
 		why := "it has nothing to start from"
 		if startsFromNetwork(config) {
-			if name == "" || alike[name] < 2 {
-				continue
-			}
 			why = fmt.Sprintf("there are %d of this name that are alike", alike[name])
+			if name == "" || alike[name] < 2 {
+				if !l.only.isPinned() { // the last of several is still what was listed when they were several
+					continue
+				}
+				why = "it is named with the time at which it was listed to be made"
+			}
 		}
 		made, ok, err := l.onlyMade(ctx, r.Guest.VMID)
 		if err != nil {
@@ -92,7 +98,7 @@ func (l *look) judgeEmpty(ctx context.Context, empty []usage.Reading) error {
 			continue
 		}
 		i := Item{Kind: HalfMade, ID: fmt.Sprint(r.Guest.VMID), VMID: r.Guest.VMID, Name: name, Node: r.Guest.Node, Since: made.StartTime,
-			Certainty: Likely, Command: fmt.Sprintf("qm destroy %d --purge", r.Guest.VMID)}
+			Certainty: Likely, Command: fmt.Sprintf("qm destroy %d --purge", r.Guest.VMID), found: foundOf(r)}
 		i.Reason = fmt.Sprintf("%s made it without a disk, no task has started it since, and %s", made.UPID.User(), why)
 		if l.guests.Now().Sub(made.StartTime) < fresh {
 			i.Certainty = Unknown

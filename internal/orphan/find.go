@@ -19,7 +19,7 @@ func (f *Finder) Find(ctx context.Context, options Options) (Report, error) {
 		}
 	}
 	slices.SortFunc(l.report.Items, func(a, b Item) int {
-		return cmp.Or(cmp.Compare(slices.Index(kinds(), a.Kind), slices.Index(kinds(), b.Kind)), cmp.Compare(a.VMID, b.VMID),
+		return cmp.Or(cmp.Compare(slices.Index(Kinds(), a.Kind), slices.Index(Kinds(), b.Kind)), cmp.Compare(a.VMID, b.VMID),
 			cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID))
 	})
 	slices.Sort(l.report.Unchecked)

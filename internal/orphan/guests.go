@@ -23,8 +23,10 @@ func (l *look) judgeGuests(ctx context.Context) error {
 			if !ok {
 				continue
 			}
-			if err := l.judgeGuest(ctx, r); err != nil {
-				l.miss(fmt.Sprintf("%s on node %s", guest.Named(g), g.Node), err)
+			if l.only == nil || l.only.is(g.VMID) {
+				if err := l.judgeGuest(ctx, r); err != nil {
+					l.miss(fmt.Sprintf("%s on node %s", guest.Named(g), g.Node), err)
+				}
 			}
 			if l.isEmpty(r) {
 				empty = append(empty, r)
@@ -43,11 +45,12 @@ func (l *look) judgeGuest(ctx context.Context, r usage.Reading) error {
 	if lock == job.Suspended {
 		lock = ""
 	}
-	i := Item{ID: fmt.Sprint(r.Guest.VMID), VMID: r.Guest.VMID, Name: nameOf(config), Node: r.Guest.Node}
+	i := Item{ID: fmt.Sprint(r.Guest.VMID), VMID: r.Guest.VMID, Name: nameOf(config), Node: r.Guest.Node, found: foundOf(r)}
 	i.Size, _ = l.sizeOf(i.VMID)
 	unlock := ""
 	if lock != "" {
 		how, dead, err := l.lockOf(ctx, r, lock)
+		i.found.dead = dead.UPID
 		if err != nil || how == atWork {
 			return err
 		}
@@ -69,6 +72,7 @@ func (l *look) judgeGuest(ctx context.Context, r usage.Reading) error {
 		unlock = fmt.Sprintf("qm unlock %d && ", i.VMID)
 	}
 	if stamped {
+		i.found.mark = mark
 		return l.judgeStamp(ctx, i, mark, config, unlock)
 	}
 	return nil

@@ -1,6 +1,7 @@
 // Package orphan finds what nobody owns any more: volumes without a guest, guests that were half made or half destroyed, locks that no
 // task holds, entries elsewhere that name an id without a guest. It reads, and judges by the rules of packages guest and
-// remove/usage; it removes nothing.
+// remove/usage. What it removes is one item that somebody names, found
+// once more, by way of package remove.
 package orphan
 
 import (
@@ -30,7 +31,8 @@ const (
 	ACLEntry      Kind = "acl_entry"      // a permission on such an id
 )
 
-func kinds() []Kind {
+// Kinds are all of them, in that order.
+func Kinds() []Kind {
 	return []Kind{HalfMade, ExpiredCreate, HalfDestroyed, DeadLock, Volume, HAResource, PoolMember, ACLEntry}
 }
 
@@ -62,6 +64,18 @@ type Item struct {
 	Reason string
 	// Command removes it, as root on Node; "" unless it is certain that nobody uses it.
 	Command string
+
+	found *found
+}
+
+// found is by what an item was judged, for who removes it.
+type found struct {
+	config    map[string]string
+	digest    string
+	dead      pve.UPID // task
+	mark      guest.Stamp
+	entry     pve.ACLEntry
+	container bool
 }
 
 // Report is what was found, and what could not be looked at.
@@ -102,6 +116,8 @@ type look struct {
 	surveys []survey
 	free    map[int]bool // ids that were asked for
 	volumes []placed
+	listed  int // storages
+	only    *Named
 	report  Report
 }
 

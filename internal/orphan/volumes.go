@@ -28,7 +28,7 @@ func (l *look) listVolumes(ctx context.Context) error {
 			continue
 		}
 		for _, s := range storages {
-			if !s.Holds("images") && !s.Holds("rootdir") {
+			if !s.Holds("images") && !s.Holds("rootdir") || !l.only.mayBeOn(s, node) {
 				continue
 			}
 			if err, again := tried[s.ID]; again && err == nil {
@@ -79,6 +79,9 @@ func (l *look) listStorage(ctx context.Context, node string, s pve.Storage) erro
 	}
 	l.report.Unchecked = append(l.report.Unchecked, hidden...)
 	found, err := l.api.Content(ctx, node, s.ID, "images", 0)
+	if err == nil {
+		l.listed++
+	}
 	for _, v := range found {
 		l.volumes = append(l.volumes, placed{Volume: v, storage: s, node: node})
 	}
@@ -88,8 +91,8 @@ func (l *look) listStorage(ctx context.Context, node string, s pve.Storage) erro
 // judgeVolumes finds the volumes that carry an id which no guest has, and that no guest uses under its own id either.
 func (l *look) judgeVolumes(ctx context.Context) error {
 	for _, v := range l.volumes {
-		if v.VMID == 0 {
-			continue // named by hand: nothing tells whose it was
+		if v.VMID == 0 || l.only != nil && l.only.ID != v.ID {
+			continue // one that was named by hand: nothing tells whose it was
 		}
 		free, err := l.isFree(ctx, v.VMID)
 		if err != nil {

@@ -73,8 +73,10 @@ func TestSchemasAreValidAndDocumented(t *testing.T) {
 		schemas["action."+name] = s.Schema
 	}
 	known := []string{
+		"action.proxmox_orphan_delete",
 		"action.proxmox_vm_power",
 		"action.proxmox_vm_snapshot_rollback",
+		"action.proxmox_vm_unlock",
 		"data.proxmox_files",
 		"data.proxmox_node",
 		"data.proxmox_nodes",

@@ -24,10 +24,12 @@ type Service struct {
 	*create.Creator
 	*change.Changer
 	*preflight.Checker
-	Orphans   *orphan.Finder
-	Snapshots *snapshot.Snapshots
-	Power     *power.Switch
-	Images    *image.Images
+	// Orphans finds what nobody owns, and OrphanDeleter removes one item of it.
+	OrphanDeleter *orphan.Deleter
+	Orphans       *orphan.Finder
+	Snapshots     *snapshot.Snapshots
+	Power         *power.Switch
+	Images        *image.Images
 }
 
 // Shell is what is done on the nodes over SSH.
@@ -46,8 +48,9 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 		removing, hasher = shell, shell
 	}
 	remover := remove.New(jobs, guests, removing)
+	orphans := orphan.New(jobs, guests)
 	return &Service{Runner: jobs, Guests: guests, Remover: remover, Creator: create.New(jobs, guests, remover, hasher),
 		Changer: change.New(jobs, guests, remover), Checker: preflight.New(jobs, guests),
-		Orphans: orphan.New(jobs, guests), Snapshots: snapshot.New(jobs, guests, remover),
+		Orphans: orphans, OrphanDeleter: orphan.NewDeleter(orphans, remover), Snapshots: snapshot.New(jobs, guests, remover),
 		Power: power.New(jobs, guests, remover), Images: image.New(jobs, remover)}
 }

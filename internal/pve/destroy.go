@@ -91,6 +91,17 @@ func (c *Client) RemoveLock(ctx context.Context, node string, vmid int, digest, 
 	return c.change(ctx, "unlock "+guestName(node, vmid), http.MethodPut, guestPath(node, vmid, "/config"), p)
 }
 
+// DeleteHAEntry takes a guest out of HA by HA's name of it, "vm:100" or "ct:100"; the guest stays as it is.
+func (c *Client) DeleteHAEntry(ctx context.Context, sid string) error {
+	return c.change(ctx, "delete the HA resource "+sid, http.MethodDelete, haPath+"/"+sid, nil)
+}
+
+// DeleteACL takes a permission away.
+func (c *Client) DeleteACL(ctx context.Context, e ACLEntry) error {
+	p := Params{"path": e.Path, "roles": e.Role, e.Type + "s": e.Subject, "delete": "1"}
+	return c.change(ctx, "take the role "+e.Role+" on "+e.Path+" from "+e.Subject, http.MethodPut, "/access/acl", p)
+}
+
 // MoveDiskAndFree starts moving p["disk"] to p["storage"]; its volume there is then freed.
 func (c *Client) MoveDiskAndFree(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
 	p = maps.Clone(p)

@@ -66,5 +66,5 @@ func (c *Client) UpdateHAResource(ctx context.Context, vmid int, p Params) error
 
 // DeleteHAResource takes a VM out of HA; the VM stays as it is.
 func (c *Client) DeleteHAResource(ctx context.Context, vmid int) error {
-	return c.change(ctx, haOp("delete", vmid), http.MethodDelete, haPath+"/"+haSID(vmid), nil)
+	return c.DeleteHAEntry(ctx, haSID(vmid))
 }

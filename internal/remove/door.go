@@ -124,6 +124,14 @@ func (s *Remover) dropHA(ctx context.Context, e Evidence) error {
 	return s.guests.DropHA(ctx, e.vmid)
 }
 
+// drop removes an entry elsewhere for an id that nobody has.
+func (e Evidence) drop(ctx context.Context, send func(context.Context) error) error {
+	if !e.free {
+		return errNoEvidence
+	}
+	return send(ctx)
+}
+
 // InState is a VM in state, where it is: with one of these identities, two where a change of ours has just given it another.
 type InState struct {
 	Node       string

@@ -23,6 +23,7 @@ type Evidence struct {
 	place   string // where the volumes are
 	vmid    int
 	ours    bool            // the guest itself may go, or be stopped
+	free    bool            // nobody has the id
 	config  pve.GuestConfig // as it was seen
 	held    error           // a lock that it bears may be a live task's, or that was not asked
 	volumes map[string]bool // that nobody else uses
@@ -128,6 +129,7 @@ func (s *Remover) proveGuest(ctx context.Context, c claim) (Evidence, error) {
 		if err == nil && !free {
 			err = fmt.Errorf("VM or container %d exists, and the volumes may be in use by it", c.vmid)
 		}
+		e.free = err == nil
 		return e, err
 	}
 	config, err := s.configOf(ctx, c)

@@ -16,7 +16,9 @@ import (
 )
 
 // All lists the actions.
-func All() []func() action.Action { return []func() action.Action{NewVMPower, NewVMSnapshotRollback} }
+func All() []func() action.Action {
+	return []func() action.Action{NewVMPower, NewVMUnlock, NewVMSnapshotRollback, NewOrphanDelete}
+}
 
 // attributes finds an attribute of an action by its name.
 type attributes struct{}

@@ -136,6 +136,16 @@ func (c Check) ValidateString(_ context.Context, req validator.StringRequest, re
 	}
 }
 
+// Timestamp accepts a time as RFC 3339 writes it.
+func Timestamp() validator.String {
+	return Check{Want: "must be a time, such as \"2026-01-31T12:00:00Z\"", Wrong: func(value string) string {
+		if _, err := time.Parse(time.RFC3339, value); err != nil {
+			return "It is no time in the form of RFC 3339."
+		}
+		return ""
+	}}
+}
+
 // PositiveDuration accepts a duration above zero.
 func PositiveDuration() validator.String {
 	return Check{Want: "must be a duration, such as \"90s\" or \"5m\"", Wrong: func(value string) string {

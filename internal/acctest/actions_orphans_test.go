@@ -1,0 +1,296 @@
+package acctest_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
+)
+
+// attic is a cluster with things that nobody owns, which a program has left that knows nothing of this provider.
+type attic struct {
+	*testing.T
+	w   *acctest.World
+	api *pve.Client
+	s   *drive.Session
+}
+
+func newAttic(t *testing.T, id acctest.Identity, options ...pvesim.Options) *attic {
+	t.Helper()
+	a := &attic{T: t, w: acctest.NewWorld(t, options...)}
+	var err error
+	a.api, err = pve.New(pve.Config{Endpoint: a.w.Sim.Endpoint(), CACertificate: a.w.Sim.CAPEM(), DialContext: a.w.Sim.DialContext,
+		Clock: clock.Client{Cluster: a.w.Sim.World().Clock}, APIToken: a.w.Sim.Credentials().RootToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.api.Close)
+	a.s = a.w.Session(t, id, "")
+	return a
+}
+
+// make makes a VM under the next free id.
+func (a *attic) make(options string) (vmid int) {
+	a.Helper()
+	var err error
+	if vmid, err = a.api.NextID(a.Context()); err != nil {
+		a.Fatal(err)
+	}
+	parsed, err := url.ParseQuery(options)
+	if err != nil {
+		a.Fatal(err)
+	}
+	params := pve.Params{"vmid": strconv.Itoa(vmid)}
+	for name, values := range parsed {
+		params[name] = values[0]
+	}
+	upid, err := a.api.CreateVM(a.Context(), "pve1", params)
+	if err == nil {
+		_, err = a.api.Wait(a.Context(), upid)
+	}
+	if err != nil {
+		a.Fatal(err)
+	}
+	return vmid
+}
+
+// listed is what proxmox_orphans lists, by id.
+func (a *attic) listed() map[string]drive.Value {
+	a.Helper()
+	v, err := a.s.ReadDataSource(a.Context(), "proxmox_orphans", "")
+	if err != nil {
+		a.Fatal(err)
+	}
+	all := map[string]drive.Value{}
+	for it := drive.At(v, "orphans").ElementIterator(); it.Next(); {
+		_, o := it.Element()
+		all[drive.Text(o, "id")] = o
+	}
+	return all
+}
+
+// remove invokes the action for an item as it is listed.
+func (a *attic) remove(o drive.Value, more string, between func()) (string, error) {
+	config := more
+	for _, name := range []string{"kind", "id", "node", "since"} {
+		if text := drive.Text(o, name); text != "" {
+			config += fmt.Sprintf("\n%s = %q", name, text)
+		}
+	}
+	return invoke(a.T, a.s, "proxmox_orphan_delete", config, between)
+}
+
+const likely = "accept = \"likely\""
+
+// TestActionsOrphansOfAControllerThatRetried: a controller made a VM, asked for its disk by an endpoint that PVE has not, noted nothing and
+// began anew, 66 times. All of them are listed, and nothing of anybody else; the action removes them one by one, also the last one, which
+// looks like somebody's by then, and nothing else changes.
+func TestActionsOrphansOfAControllerThatRetried(t *testing.T) {
+	t.Parallel()
+	a := newAttic(t, acctest.TokenNoSSH)
+	a.make("name=to-be-installed&net0=virtio,bridge=vmbr0") // alone of its name: somebody's
+	a.make("name=db&scsi0=local-zfs:1&net0=virtio,bridge=vmbr0")
+	a.w.Sim.Advance(time.Hour)
+	if found := a.listed(); len(found) > 0 {
+		t.Fatalf("there are none yet: %v", found)
+	}
+	before := string(a.w.Sim.Snapshot())
+	var made []string
+	for range 66 {
+		made = append(made, strconv.Itoa(a.make("name=web&cores=2&memory=2048&net0=virtio,bridge=vmbr0")))
+	}
+	a.w.Sim.Advance(time.Hour)
+	found := a.listed()
+	ids := []string{}
+	for id := range found {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	if slices.Sort(made); !slices.Equal(ids, made) {
+		t.Fatalf("listed are %v, made were %v", ids, made)
+	}
+	if _, err := a.remove(found[made[0]], "", nil); err == nil || !strings.Contains(err.Error(), `accept = "likely" removes it`) {
+		t.Errorf("without accepting what is likely: %v", err)
+	}
+	for i, id := range made {
+		if told, err := a.remove(found[id], likely, nil); err != nil || !strings.Contains(told, "VM "+id+" on node pve1 was removed") {
+			t.Fatalf("%s: told %q, error %v", id, told, err)
+		}
+		if i%22 == 0 {
+			if left := len(a.listed()); left != len(made)-1-i {
+				t.Errorf("after %d there are %d", i+1, left)
+			}
+		}
+	}
+	if after := string(a.w.Sim.Snapshot()); after != before {
+		t.Errorf("the cluster was\n%s\nand is\n%s", before, after)
+	}
+	if told, err := a.remove(found[made[0]], likely, nil); err != nil || !strings.Contains(told, "No guest has the id") {
+		t.Errorf("once more: told %q, error %v", told, err)
+	}
+}
+
+// leave fills the attic with one item of each kind.
+func (a *attic) leave() {
+	a.Helper()
+	a.w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: fault.KillTask}})
+	if upid, err := a.api.CreateVM(a.Context(), "pve1", pve.Params{"vmid": "301", "scsi0": "local-zfs:1"}); err == nil {
+		_, _ = a.api.Wait(a.Context(), upid) // it is killed
+	}
+	a.w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/clone"}, Phase: fault.KillTask}})
+	if upid, err := a.api.CloneVM(a.Context(), "pve1", 9000, pve.Params{"newid": "302", "full": "1"}); err == nil {
+		_, _ = a.api.Wait(a.Context(), upid)
+	}
+	a.w.Sim.SetFaults(nil)
+	a.w.Change(func(world *state.World) {
+		world.Put(&state.Volume{Storage: "local-lvm", Node: "pve1", Name: "vm-303-disk-0", VMID: 303, Content: "images", Format: "raw", Size: 1 << 30})
+		world.HA["vm:305"] = &state.HAResource{SID: "vm:305", State: "ignored"}
+		world.Pools["web"].Guests = append(world.Pools["web"].Guests, 306)
+		world.ACL = append(world.ACL, state.ACLEntry{Path: "/vms/307", Subject: "auditor@pve", Role: "PVEAuditor"})
+	})
+	a.w.Sim.StaleLock(8000, "backup", "root@pam")
+	a.w.Sim.Advance(2 * time.Hour)
+}
+
+// TestActionsOrphansOfEachKind: every kind, as each identity, is removed, or refused with what it takes; whoever takes it on between the plan
+// and the invocation, or right before the request, loses nothing.
+func TestActionsOrphansOfEachKind(t *testing.T) {
+	t.Parallel()
+	unlocks := map[acctest.Identity]bool{acctest.RootTicket: true, acctest.TokenSSH: true}
+	for _, id := range acctest.Identities() {
+		t.Run(string(id), func(t *testing.T) {
+			t.Parallel()
+			a := newAttic(t, id)
+			a.leave()
+			found := a.listed()
+			for item, kind := range map[string]string{"301": "half_made", "302": "half_made", "8000": "lock", "local-lvm:vm-303-disk-0": "volume",
+				"vm:305": "ha_resource", "web/306": "pool_member", "/vms/307 auditor@pve PVEAuditor": "acl_entry"} {
+				o, ok := found[item]
+				if !ok || drive.Text(o, "kind") != kind {
+					t.Errorf("%s %s is not listed, but %v", kind, item, found)
+					continue
+				}
+				says := ""
+				switch {
+				case (kind == "half_made" || kind == "lock") && !unlocks[id]:
+					says = "No way to take a lock away"
+				case kind == "ha_resource" && id != acctest.RootTicket:
+					says = "(/, Sys.Console)"
+				case kind == "volume" && id == acctest.TokenNoAllocate:
+					says = "Datastore.Allocate"
+				}
+				told, err := a.remove(o, likely, nil)
+				if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+					t.Errorf("%s: told %q, error %v", item, told, err)
+				}
+				if _, still := a.listed()[item]; still != (err != nil) {
+					t.Errorf("%s is still listed: %t, error %v", item, still, err)
+				}
+			}
+		})
+	}
+}
+
+// TestActionsOrphansOfStrangers: somebody takes the item on between the plan and the invocation, or at any request of it. Nothing of his
+// changes.
+func TestActionsOrphansOfStrangers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, item, says string
+		deed             func(w *state.World)
+	}{
+		{"a container mounts the volume", "local-lvm:vm-303-disk-0", "is used by container 8100", func(w *state.World) {
+			w.Guests[8100].Config["mp0"] = "local-lvm:vm-303-disk-0,mp=/data"
+		}},
+		{"a VM takes its id", "local-lvm:vm-303-disk-0", "has VM 303", func(w *state.World) {
+			w.Guests[303] = &state.Guest{VMID: 303, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "his"}}
+		}},
+		{"another VM gets the id", "301", "301", func(w *state.World) {
+			w.Guests[301] = &state.Guest{VMID: 301, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "his", "smbios1": "uuid=1"}}
+		}},
+		{"HA's guest comes", "vm:305", "so nothing that names it is left over", func(w *state.World) {
+			w.Guests[305] = &state.Guest{VMID: 305, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "his"}}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			a := newAttic(t, acctest.RootTicket)
+			a.leave()
+			o := a.listed()[c.item]
+			var his string
+			told, err := a.remove(o, likely, func() { a.w.Change(c.deed); his = string(a.w.Sim.Snapshot()) })
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("told %q, error %v", told, err)
+			}
+			if now := string(a.w.Sim.Snapshot()); now != his {
+				t.Errorf("the cluster was\n%s\nand is\n%s", his, now)
+			}
+		})
+	}
+}
+
+// TestActionsOrphansUntilTheLastRequest: while an orphan is looked at for the last time, somebody takes it on, at each request of the
+// invocation in turn. Nothing of his changes, and the error says what he did; where he comes too late there is nothing left to take on.
+func TestActionsOrphansUntilTheLastRequest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		item string
+		vmid int
+		acts []stranger.Act
+	}{
+		{"local-lvm:vm-303-disk-0", 303, []stranger.Act{stranger.TakeID, stranger.AttachContainer, stranger.Attach}},
+		{"301", 301, []stranger.Act{stranger.Delete, stranger.Unlock, stranger.Attach, stranger.AttachContainer}},
+		{"302", 302, []stranger.Act{stranger.Describe, stranger.Unlock, stranger.AttachContainer}},
+		{"308", 308, []stranger.Act{stranger.Describe, stranger.Start, stranger.Delete, stranger.Lock}},
+	} {
+		for _, act := range c.acts {
+			t.Run(c.item+" "+string(act), func(t *testing.T) {
+				t.Parallel()
+				first := newAttic(t, acctest.RootTicket)
+				first.leave()
+				first.make("vmid=308&name=empty&net0=virtio,bridge=vmbr0&boot=order%3Dscsi0")
+				first.w.Sim.Advance(time.Hour)
+				o := first.listed()[c.item]
+				world, before := first.w.Sim.Snapshot(), len(first.w.Sim.Ops())
+				if _, err := first.remove(o, likely, nil); err != nil {
+					t.Fatal(err)
+				}
+				requests := len(first.w.Sim.Ops()) - before
+				done := 0
+				for n := 1; n <= requests; n += 1 + requests/12 {
+					if err := first.w.Sim.Load(world); err != nil {
+						t.Fatal(err)
+					}
+					first.w.Sim.MarkStrangers(300, 301, 302, 303, 308)
+					first.w.Sim.SetStrangers([]stranger.Order{{Act: act, VMID: c.vmid, Before: fault.Match{Nth: n}}})
+					told, err := first.remove(o, likely, nil)
+					for _, deed := range first.w.Sim.Deeds() {
+						if !deed.Done {
+							continue
+						}
+						done++
+						if now := first.w.Sim.Strangers(); !bytes.Equal(now, deed.After) {
+							t.Errorf("request %d: told %q, error %v; his were\n%s\nand are\n%s", n, told, err, deed.After, now)
+						}
+					}
+				}
+				if done == 0 {
+					t.Error("nobody did anything")
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package orphan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+)
+
+// Deleter removes one item at a time.
+type Deleter struct {
+	*Finder
+	remover *remove.Remover
+}
+
+// NewDeleter makes a Deleter.
+func NewDeleter(f *Finder, remover *remove.Remover) *Deleter { return &Deleter{f, remover} }
+
+// Delete looks for an item once more, and removes it if it is certain that nobody needs it, or, where accept says Likely, likely. What is
+// there no more is a success. It says what was done.
+func (d *Deleter) Delete(ctx context.Context, n Named, accept Certainty, options Options) (string, error) {
+	d.jobs.Tell(ctx, fmt.Sprintf("Looking at %s %s", n.Kind, n.ID))
+	l, err := d.lookFor(ctx, n, options)
+	if err != nil {
+		return "", err
+	}
+	if len(l.report.Items) == 0 {
+		return l.absent(ctx)
+	}
+	i := l.report.Items[0]
+	if err := n.check(i, accept); err != nil {
+		return "", err
+	}
+	d.jobs.Tell(ctx, fmt.Sprintf("It is %s that it is left over: %s", i.Certainty, i.Reason))
+	tasks := &job.Tasks{}
+	done, err := d.delete(ctx, l, i, tasks)
+	for _, upid := range tasks.UPIDs {
+		if upid != i.dead() {
+			d.tellLog(ctx, upid)
+		}
+	}
+	if pve.IsKind(err, pve.Ambiguous) || pve.IsKind(err, pve.NotFound) { // an answer was lost, or another was quicker
+		if again, lookErr := d.lookFor(ctx, n, options); lookErr == nil && len(again.report.Items) == 0 {
+			if _, lookErr = again.absent(ctx); lookErr == nil {
+				err = nil
+			}
+		}
+	}
+	return done, err
+}
+
+// check refuses an item that is not what was named, or of which it is not as sure as it must be.
+func (n *Named) check(i Item, accept Certainty) error {
+	refused := func(path, summary, detail string) error {
+		return &guest.FieldError{Path: path, Summary: summary, Detail: detail + ". Nothing was removed"}
+	}
+	if n.isPinned() && !n.Since.Truncate(time.Second).Equal(i.Since.Truncate(time.Second)) {
+		return refused("since", "It is another one", fmt.Sprintf("%s %s was made or left %s, and not %s", n.Kind, n.ID,
+			i.Since.UTC().Format(time.RFC3339), n.Since.UTC().Format(time.RFC3339)))
+	}
+	switch {
+	case i.Certainty == Unknown:
+		return refused("id", "Somebody may use it", i.Reason)
+	case i.Certainty == Likely && accept != Likely:
+		return refused("accept", "It is not certain that nobody needs it", i.Reason+". accept = \"likely\" removes it")
+	}
+	return nil
+}
+
+func (i Item) dead() pve.UPID {
+	if i.found == nil {
+		return ""
+	}
+	return i.found.dead
+}
+
+// NeedsUnlock reports whether items of a kind can be removed only by who can take a lock away.
+func (k Kind) NeedsUnlock() bool { return k == DeadLock || k == HalfDestroyed }
+
+// delete removes an item that was just judged.
+func (d *Deleter) delete(ctx context.Context, l *look, i Item, tasks *job.Tasks) (string, error) {
+	switch i.Kind {
+	case Volume:
+		return "Volume " + i.ID + " was removed", d.remover.FreeUnowned(ctx, tasks, i.Node, i.VMID, i.ID)
+	case HAResource:
+		return i.ID + " was taken out of HA", d.remover.RemoveHAEntry(ctx, i.VMID, i.ID)
+	case ACLEntry:
+		return "The permission " + i.ID + " was taken away", d.remover.RemoveACLEntry(ctx, i.VMID, i.found.entry)
+	case PoolMember:
+		pool := l.only.ID[:max(0, strings.LastIndex(l.only.ID, "/"))]
+		if pool == "" {
+			return "", &guest.FieldError{Path: "id", Summary: "PVE does not tell which pool it is", Detail: i.Reason + ". With its name, as in " +
+				fmt.Sprintf("\"web/%d\", it is removed. Nothing was removed", i.VMID)}
+		}
+		return fmt.Sprintf("%d was taken out of pool %s", i.VMID, pool), d.remover.RemovePoolMember(ctx, i.VMID, pool)
+	case DeadLock:
+		u, err := d.remover.Unlock(ctx, remove.Unlocking{Choice: guest.Choice{VMID: i.VMID, Node: i.Node}, Lock: i.found.config["lock"]})
+		if err == nil && u.Lock == "" {
+			return fmt.Sprintf("VM %d is not locked any more", i.VMID), nil
+		}
+		return fmt.Sprintf("The lock (%s) of VM %d was taken away: %s", u.Lock, i.VMID, u.By), err
+	}
+	return d.deleteGuest(ctx, l, i, tasks)
+}
+
+// deleteGuest removes a guest that is left over.
+func (d *Deleter) deleteGuest(ctx context.Context, l *look, i Item, tasks *job.Tasks) (string, error) {
+	listed, _ := l.before.Guest(i.VMID)
+	listed.Node = i.Node
+	u := remove.Unowned{Listed: listed, Resources: l.before, Config: i.found.config, Digest: i.found.digest, Mark: i.found.mark, Dead: i.found.dead}
+	done := fmt.Sprintf("VM %d on node %s was removed", i.VMID, i.Node)
+	if u.Config["lock"] != "" {
+		if err := d.remover.CanUnlock(); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case i.Kind == ExpiredCreate:
+		taken, err := d.remover.RemoveDead(ctx, u)
+		if err == nil && taken {
+			err = errors.New("somebody else has its id by now; his VM was not touched")
+		}
+		return done, err
+	case u.Config["lock"] != "":
+		return done, d.remover.RemoveStub(ctx, tasks, u)
+	}
+	return done, d.remover.DestroyUnowned(ctx, tasks, u)
+}
+
+// tellLog says what a task has logged.
+func (d *Deleter) tellLog(ctx context.Context, upid pve.UPID) {
+	const lines = 10
+	d.jobs.Tell(ctx, "Task "+string(upid))
+	log, err := d.api.TaskLog(ctx, upid, lines)
+	if err != nil {
+		return // what it did is known without it
+	}
+	for _, line := range log {
+		if line != "TASK OK" {
+			d.jobs.Tell(ctx, line)
+		}
+	}
+}
