@@ -3,10 +3,12 @@ package acctest_test
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -251,10 +253,10 @@ func TestActionsOrphansUntilTheLastRequest(t *testing.T) {
 		vmid int
 		acts []stranger.Act
 	}{
-		{"local-lvm:vm-303-disk-0", 303, []stranger.Act{stranger.TakeID, stranger.AttachContainer, stranger.Attach}},
-		{"301", 301, []stranger.Act{stranger.Delete, stranger.Unlock, stranger.Attach, stranger.AttachContainer}},
-		{"302", 302, []stranger.Act{stranger.Describe, stranger.Unlock, stranger.AttachContainer}},
-		{"308", 308, []stranger.Act{stranger.Describe, stranger.Start, stranger.Delete, stranger.Lock}},
+		{"local-lvm:vm-303-disk-0", 303, []stranger.Act{stranger.TakeID}},
+		{"301", 301, []stranger.Act{stranger.Delete, stranger.Unlock}},
+		{"302", 302, []stranger.Act{stranger.Describe, stranger.Unlock}},
+		{"308", 308, []stranger.Act{stranger.Describe, stranger.Start, stranger.Delete}},
 	} {
 		for _, act := range c.acts {
 			t.Run(c.item+" "+string(act), func(t *testing.T) {
@@ -264,16 +266,18 @@ func TestActionsOrphansUntilTheLastRequest(t *testing.T) {
 				first.make("vmid=308&name=empty&net0=virtio,bridge=vmbr0&boot=order%3Dscsi0")
 				first.w.Sim.Advance(time.Hour)
 				o := first.listed()[c.item]
-				world, before := first.w.Sim.Snapshot(), len(first.w.Sim.Ops())
+				world := first.w.Sim.Snapshot()
+				first.w.Sim.ResetOps()
 				if _, err := first.remove(o, likely, nil); err != nil {
 					t.Fatal(err)
 				}
-				requests := len(first.w.Sim.Ops()) - before
+				requests := len(first.w.Sim.Ops())
 				done := 0
-				for n := 1; n <= requests; n += 1 + requests/12 {
+				for n := 1; n <= requests; n += 1 + requests/8 {
 					if err := first.w.Sim.Load(world); err != nil {
 						t.Fatal(err)
 					}
+					first.w.Sim.ResetOps()
 					first.w.Sim.MarkStrangers(300, 301, 302, 303, 308)
 					first.w.Sim.SetStrangers([]stranger.Order{{Act: act, VMID: c.vmid, Before: fault.Match{Nth: n}}})
 					told, err := first.remove(o, likely, nil)
@@ -282,8 +286,12 @@ func TestActionsOrphansUntilTheLastRequest(t *testing.T) {
 							continue
 						}
 						done++
-						if now := first.w.Sim.Strangers(); !bytes.Equal(now, deed.After) {
-							t.Errorf("request %d: told %q, error %v; his were\n%s\nand are\n%s", n, told, err, deed.After, now)
+						if now := first.w.Sim.Strangers(); !bytes.Equal(now, deed.Is) {
+							t.Errorf("request %d: told %q, error %v; his were\n%s\nand are\n%s", n, told, err, deed.Is, now)
+						}
+						takesOn := act == stranger.Describe || act == stranger.Start
+						if takesOn && first.sent("/pending", c.vmid, deed.Seq) && !first.sent("", c.vmid, deed.Seq+1) && (err == nil || !first.has(c.vmid)) {
+							t.Errorf("request %d: he had taken it on; told %q, error %v", n, told, err)
 						}
 					}
 				}
@@ -293,4 +301,58 @@ func TestActionsOrphansUntilTheLastRequest(t *testing.T) {
 			})
 		}
 	}
+}
+
+// sent reports whether a request about a VM was sent before another: one with that end, or "" for its deletion.
+func (a *attic) sent(end string, vmid, before int) bool {
+	return slices.ContainsFunc(a.w.Sim.Ops(), func(op pvesim.Op) bool {
+		of := op.VMID == vmid && op.Seq < before
+		return of && (end == "" && op.Method == http.MethodDelete || end != "" && strings.HasSuffix(op.Path, end))
+	})
+}
+
+// trap does something when a word comes up in the provider's log for the nth time.
+type trap struct {
+	mu     sync.Mutex
+	word   string
+	nth    int
+	spring func()
+}
+
+func (p *trap) Write(line []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if bytes.Contains(line, []byte(p.word)) {
+		if p.nth--; p.nth == 0 {
+			p.spring()
+		}
+	}
+	return len(line), nil
+}
+
+// TestActionsOrphansAndAContainerInTheLastMoment: a container mounts the volume after it was judged, right before it is to be removed.
+func TestActionsOrphansAndAContainerInTheLastMoment(t *testing.T) {
+	t.Parallel()
+	a := newAttic(t, acctest.TokenNoSSH)
+	a.leave()
+	o := a.listed()["local-lvm:vm-303-disk-0"]
+	sprung := false
+	p := &trap{word: "/cluster/nextid", nth: 2} // the first is that of the look, the second that of the evidence
+	p.spring = func() {
+		sprung = true
+		a.w.Change(func(w *state.World) { w.Guests[8100].Config["mp0"] = "local-lvm:vm-303-disk-0,mp=/data" })
+		a.w.Mark()
+	}
+	a.w.LogTo(p)
+	a.s = a.w.Session(t, acctest.TokenNoSSH, "")
+	told, err := a.remove(o, "", nil)
+	if !sprung || err == nil || !strings.Contains(err.Error(), "is also used by container 8100") {
+		t.Errorf("sprung %t, told %q, error %v", sprung, told, err)
+	}
+	a.w.MustBeClean(t)
+}
+
+func (a *attic) has(vmid int) (there bool) {
+	a.w.Change(func(world *state.World) { there = world.Guests[vmid] != nil })
+	return there
 }

@@ -93,5 +93,6 @@ func noVM(listed pve.Resource) error {
 
 // IsTemplate refuses a template, which has no guest.
 func IsTemplate(vmid int) error {
-	return &FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d is a template", vmid), Detail: "A template has no guest, and nothing was done"}
+	return &FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d is a template", vmid),
+		Detail: "A template has no guest, and nothing was done"}
 }

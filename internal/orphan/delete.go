@@ -113,7 +113,8 @@ func (d *Deleter) delete(ctx context.Context, l *look, i Item, tasks *job.Tasks)
 func (d *Deleter) deleteGuest(ctx context.Context, l *look, i Item, tasks *job.Tasks) (string, error) {
 	listed, _ := l.before.Guest(i.VMID)
 	listed.Node = i.Node
-	u := remove.Unowned{Listed: listed, Resources: l.before, Config: i.found.config, Digest: i.found.digest, Mark: i.found.mark, Dead: i.found.dead}
+	u := remove.Unowned{Listed: listed, Resources: l.before, Config: i.found.config, Digest: i.found.digest, Mark: i.found.mark,
+		Dead: i.found.dead}
 	done := fmt.Sprintf("VM %d on node %s was removed", i.VMID, i.Node)
 	if u.Config["lock"] != "" {
 		if err := d.remover.CanUnlock(); err != nil {

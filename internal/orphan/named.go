@@ -166,7 +166,8 @@ func (l *look) absent(ctx context.Context) (string, error) {
 			return fmt.Sprintf("%s is not locked any more", has), nil
 		}
 	}
-	return "", fmt.Errorf("%s has the id %d, and it is no orphan of the kind %s, or not any more: somebody is at work on it, has finished it, or "+
+	return "", fmt.Errorf("%s has the id %d, and it is no orphan of the kind %s, or not any more: somebody is at work on it, has "+
+		"finished it, or "+
 		"made another one. It was not touched", has, vmid, n.Kind)
 }
 

@@ -84,7 +84,8 @@ func (l *look) judgeACL(ctx context.Context) (named map[int]bool, err error) {
 			return nil, err
 		}
 		if free {
-			l.add(Item{found: &found{entry: e}, Kind: ACLEntry, ID: fmt.Sprintf("%s %s %s", e.Path, e.Subject, e.Role), VMID: vmid, Node: l.anyNode(), Certainty: Likely,
+			l.add(Item{found: &found{entry: e}, Kind: ACLEntry,
+				ID: fmt.Sprintf("%s %s %s", e.Path, e.Subject, e.Role), VMID: vmid, Node: l.anyNode(), Certainty: Likely,
 				Command: fmt.Sprintf("pveum acl delete %s --%ss '%s' --roles %s", e.Path, e.Type, e.Subject, e.Role),
 				Reason: fmt.Sprintf("no guest has the id %d; %s %s has the role %s on it, which somebody may have given ahead of a "+
 					"guest that is to come",

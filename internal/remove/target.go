@@ -23,6 +23,8 @@ type Target struct {
 	// Owns reports whether a configuration without our stamp is ours (identity of a VM in state, or of one whose commit
 	// may have taken effect); nil: the stamp decides.
 	Owns func(config map[string]string) bool
+	// Exactly says that Owns and the stamp alone decide: who has changed anything else has taken it on.
+	Exactly bool
 	// Pool is the one that it is in, "" for none: what holds its id must be in it too, for an identity that may do nothing
 	// elsewhere.
 	Pool string
@@ -181,7 +183,7 @@ func (r *removal) doubt(node, lock string) error {
 
 // isKnown tells a VM of ours without a mark by its identity: as the target knows it, or as this removal has seen it.
 func (r *removal) isKnown(config map[string]string) bool {
-	return r.Owns != nil && (r.Owns(config) || r.seen.Proves(config))
+	return r.Owns != nil && (r.Owns(config) || !r.Exactly && r.seen.Proves(config))
 }
 
 // isOurStub compares a half-made configuration with what was seen right after the kill, which may be now.

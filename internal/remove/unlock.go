@@ -30,7 +30,8 @@ type Unlocked struct {
 // CanUnlock reports whether this identity, or SSH, could take any lock away.
 func (s *Remover) CanUnlock() error {
 	if s.shell == nil && !s.api.Identity().IsRootTicket() {
-		return &guest.FieldError{Summary: "No way to take a lock away", Detail: "PVE lets only the user root@pam with a password do so over its " +
+		return &guest.FieldError{Summary: "No way to take a lock away", Detail: "PVE lets only the user root@pam with a password do so " +
+			"over its " +
 			"API, not even a token of root, and no SSH is configured, by which `qm unlock` would be run"}
 	}
 	return nil
@@ -71,17 +72,18 @@ func (s *Remover) Unlock(ctx context.Context, u Unlocking) (Unlocked, error) {
 	if err != nil {
 		return found, err
 	}
-	if err := d.free(ctx, found.Lock); err != nil {
-		return found, err
-	}
 	dead, err := d.died(ctx, found.Lock)
+	if err == nil {
+		err = d.free(ctx, found.Lock) // the last thing before
+	}
 	switch {
 	case err != nil:
 		return found, err
 	case dead.UPID != "":
 		found.By = describe(dead) + " died and left it"
 	case !u.Unknown:
-		return found, &guest.FieldError{Path: "accept", Summary: fmt.Sprintf("It is not certain that nobody needs the lock (%s) of VM %d", found.Lock, u.VMID),
+		return found, &guest.FieldError{Path: "accept", Summary: fmt.Sprintf("It is not certain that nobody needs the lock (%s) of VM "+
+			"%d", found.Lock, u.VMID),
 			Detail: "No task holds it, but none that died over it is known either: a program outside PVE may have set it, and be at work, or " +
 				"somebody by hand. It was not taken away; accept = \"unknown\" does so"}
 	default:

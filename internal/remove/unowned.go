@@ -31,7 +31,8 @@ type Unowned struct {
 
 // errChanged is for a guest that is not any more what was judged.
 func errChanged(vmid int, node string) error {
-	return fmt.Errorf("VM %d on node %s has changed since it was found to be left over: somebody is at work on it, or has made another one. "+
+	return fmt.Errorf("VM %d on node %s has changed since it was found to be left over: somebody is at work on it, or has made another "+
+		"one. "+
 		"It was not touched", vmid, node)
 }
 
@@ -75,7 +76,8 @@ func (s *Remover) RemoveStub(ctx context.Context, l *job.Tasks, u Unowned) error
 	l.Add(u.Dead)
 	r := &removal{s: s, purge: true, Target: Target{VMID: vmid, Nodes: []string{node}, Tasks: l, Pool: u.Listed.Pool,
 		Fence: guest.OwnFence(node, vmid, ownVolumes(vmid, now.Values)), Stub: NewStub(u.Digest, []pve.UPID{u.Dead}), Owns: likeStub(now.Values),
-		Stamp: guest.NewStamp(guest.ClusterName(u.Resources), vmid, s.guests.Deadline(0))}}
+		Exactly: true,
+		Stamp:   guest.NewStamp(guest.ClusterName(u.Resources), vmid, s.guests.Deadline(0))}}
 	err = r.run(ctx)
 	if err == nil && r.taken { // that is no success here: what was named was not removed
 		return errChanged(vmid, node)

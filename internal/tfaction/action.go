@@ -36,7 +36,12 @@ func (attributes) Attribute(name string) (path.Path, bool) {
 
 // reporting has what is said on the way shown to the user.
 func reporting(ctx context.Context, resp *action.InvokeResponse) context.Context {
-	return tfkit.WithProgress(ctx, func(msg string) { resp.SendProgress(action.InvokeProgressEvent{Message: msg}) })
+	return tfkit.WithProgress(ctx, func(text string) { say(resp, text) })
+}
+
+// say tells the user something.
+func say(resp *action.InvokeResponse, text string) {
+	resp.SendProgress(action.InvokeProgressEvent{Message: text})
 }
 
 // chosen is the VM of an action.

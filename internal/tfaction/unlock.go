@@ -38,7 +38,8 @@ func (a *VMUnlock) Metadata(_ context.Context, req action.MetadataRequest, resp 
 // Schema is the shape of the action.
 func (a *VMUnlock) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Takes the lock of a VM away that a task has left which died, as `qm unlock` does, and says which it was. A VM that " +
+		MarkdownDescription: "Takes the lock of a VM away that a task has left which died, as `qm unlock` does, and says which it was. A " +
+			"VM that " +
 			"is not locked is a success.\n\n" +
 			"**PVE lets only `root@pam` with a password do so**, no token; else `qm unlock` is run over SSH (`ssh` of the provider). Without " +
 			"either the plan is refused. It takes `VM.Audit` on the VM and `Sys.Audit` on the nodes besides: who does not see everybody's " +
@@ -48,11 +49,12 @@ func (a *VMUnlock) Schema(_ context.Context, _ action.SchemaRequest, resp *actio
 			"VM that is suspended to disk, whose memory would be lost; and on one that was half made or half destroyed, which " +
 			"`proxmox_orphan_delete` removes.",
 		Attributes: vmAttributes(map[string]schema.Attribute{
-			"lock": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("backup", "create", "import", "migrate",
-				"rollback", "snapshot", "snapshot-delete", "suspending")},
+			"lock": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("backup", "create", "import",
+				"migrate", "rollback", "snapshot", "snapshot-delete", "suspending")},
 				MarkdownDescription: "Lock that it must be, such as `backup`. Any that is a leftover if this is not set."},
 			"accept": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("certain", "unknown")},
-				MarkdownDescription: "How sure it must be that nobody needs the lock. `certain`: a task that was killed has left it. `unknown`: no task " +
+				MarkdownDescription: "How sure it must be that nobody needs the lock. `certain`: a task that was killed has left it. `unknown`: " +
+					"no task " +
 					"holds it, and that is all; a program outside PVE, which sets a lock of its own while it backs a VM up, may still be at work. " +
 					"Default: `certain`."},
 		}),
@@ -98,9 +100,8 @@ func (a *VMUnlock) Invoke(ctx context.Context, req action.InvokeRequest, resp *a
 	switch {
 	case err != nil:
 	case done.Lock == "":
-		resp.SendProgress(action.InvokeProgressEvent{Message: fmt.Sprintf("VM %d on node %s is not locked: there is nothing to do", m.VMID, done.Node)})
+		say(resp, fmt.Sprintf("VM %d on node %s is not locked: there is nothing to do", m.VMID, done.Node))
 	default:
-		resp.SendProgress(action.InvokeProgressEvent{Message: fmt.Sprintf("The lock (%s) of VM %d on node %s was taken away: %s", done.Lock, m.VMID,
-			done.Node, done.By)})
+		say(resp, fmt.Sprintf("The lock (%s) of VM %d on node %s was taken away: %s", done.Lock, m.VMID, done.Node, done.By))
 	}
 }
