@@ -100,7 +100,7 @@ func (d *Deleter) delete(ctx context.Context, l *look, i Item, tasks *job.Tasks)
 		}
 		return fmt.Sprintf("%d was taken out of pool %s", i.VMID, pool), d.remover.RemovePoolMember(ctx, i.VMID, pool)
 	case DeadLock:
-		u, err := d.remover.Unlock(ctx, remove.Unlocking{Choice: guest.Choice{VMID: i.VMID, Node: i.Node}, Lock: i.found.config["lock"]})
+		u, err := d.remover.ReleaseLock(ctx, remove.Unlocking{Choice: guest.Choice{VMID: i.VMID, Node: i.Node}, Lock: i.found.config["lock"]})
 		if err == nil && u.Lock == "" {
 			return fmt.Sprintf("VM %d is not locked any more", i.VMID), nil
 		}

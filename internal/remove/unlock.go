@@ -37,9 +37,9 @@ func (s *Remover) CanUnlock() error {
 	return nil
 }
 
-// Unlock takes a lock away that no task holds any more: everybody's tasks are seen, before the VM is read again and after it, and the last
+// ReleaseLock takes a lock away that no task holds any more: everybody's tasks are seen, before the VM is read again and after it, and the last
 // of those that take this lock was killed.
-func (s *Remover) Unlock(ctx context.Context, u Unlocking) (Unlocked, error) {
+func (s *Remover) ReleaseLock(ctx context.Context, u Unlocking) (Unlocked, error) {
 	if err := s.CanUnlock(); err != nil {
 		return Unlocked{}, err
 	}
