@@ -69,9 +69,7 @@ func (c *call) read() {
 	if !c.s.world.Has(state.LargerBodies) {
 		limit = oldBodyLimit
 	}
-	if isUpload {
-		c.q.readBody(uploadLimit)
-	} else {
+	if !isUpload { // a file is read while it comes
 		c.q.readBody(limit)
 	}
 	c.params, c.upload, c.refuse = c.q.params(limit, isUpload)

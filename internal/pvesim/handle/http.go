@@ -17,7 +17,7 @@ const (
 	maxHeaderBytes    = 8 << 10
 	bodyLimit         = 512 << 10 // from http-server 5.2.1
 	oldBodyLimit      = 64 << 10
-	uploadLimit       = 256 << 20 // ours: an upload is held in memory
+	controlLimit      = 256 << 20 // of a posted state
 )
 
 // Serve answers connections of l until l is closed.
@@ -130,7 +130,7 @@ func (s *Server) requests(conn net.Conn, plain bool) (cut bool) {
 
 func (s *Server) dispatch(q *httpRequest) *answer {
 	if under(q.path, controlPrefix) {
-		q.readBody(uploadLimit)
+		q.readBody(controlLimit)
 		return s.control(q)
 	}
 	return s.api(q)

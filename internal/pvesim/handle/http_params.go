@@ -4,18 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"mime"
-	"mime/multipart"
 	"strings"
 	"unicode/utf8"
 )
-
-// Upload is the file part of a multipart request.
-type Upload struct {
-	Filename string
-	Data     []byte
-}
 
 // addParam adds a value; repeated ones are joined by NUL, which is how the rules know an array.
 func addParam(params map[string]string, key, value string) {
@@ -102,7 +94,10 @@ func (q *httpRequest) params(limit int64, isUpload bool) (params map[string]stri
 		case q.tooLarge || int64(len(q.body)) > limit && !isUpload:
 			return query, nil, plainError(501, "for data too large")
 		case isUpload && kind == "multipart/form-data" && attributes["boundary"] != "":
-			up = readUpload(params, q.body, attributes["boundary"])
+			var whole bool
+			if up, whole = q.readUpload(params, attributes["boundary"]); !whole {
+				return query, nil, &answer{cut: true} // nobody looks at a request that broke off
+			}
 		case isUpload: // AnyEvent.pm, authenticate_and_handle_request dies
 			return query, nil, plainError(500, "upload 'Content-Type '"+q.header["content-type"]+"' not implemented")
 		case kind == "application/json":
@@ -119,24 +114,4 @@ func (q *httpRequest) params(limit int64, isUpload bool) (params map[string]stri
 		params[key] = value
 	}
 	return params, up, nil
-}
-
-// readUpload reads the fields into params and returns the file part, which the API wants last and named "filename".
-func readUpload(params map[string]string, body []byte, boundary string) *Upload {
-	parts := multipart.NewReader(bytes.NewReader(body), boundary)
-	for {
-		p, err := parts.NextPart()
-		if err != nil {
-			return nil
-		}
-		data, err := io.ReadAll(p)
-		if err != nil {
-			return nil
-		}
-		if p.FormName() == "filename" && p.FileName() != "" {
-			params["filename"] = p.FileName()
-			return &Upload{Filename: p.FileName(), Data: data}
-		}
-		addParam(params, p.FormName(), string(data))
-	}
 }

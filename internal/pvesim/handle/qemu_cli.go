@@ -29,8 +29,8 @@ func tools() map[string]tool {
 		"qm disk import": (*Shell).qmImport, "qm stop": (*Shell).qmStop, "qm start": (*Shell).qmStart,
 		"qm set":     (*Shell).qmSet,
 		"pvesm list": (*Shell).pvesmList, "pvesm free": (*Shell).pvesmFree, "pvesm path": (*Shell).pvesmPath,
-		"sha256sum": (*Shell).sha256sum,
-		"zfs list":  (*Shell).zfsList, "zfs destroy": (*Shell).zfsDestroy,
+		"sha256sum": (*Shell).sha256sum, "rm": (*Shell).rm,
+		"zfs list": (*Shell).zfsList, "zfs destroy": (*Shell).zfsDestroy,
 	}
 }
 

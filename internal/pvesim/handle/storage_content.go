@@ -2,6 +2,7 @@ package handle
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,9 @@ func contentList(r *Request) (any, error) {
 			found = append(found, v)
 		}
 	}
+	if s.Has("import") && (r.Params["content"] == "" || r.Params["content"] == "import") {
+		found = append(found, r.halfDownloaded(s)...)
+	}
 	slices.SortStableFunc(found, func(a, b *state.Volume) int {
 		return strings.Compare(strings.ToLower(a.Volid()), strings.ToLower(b.Volid()))
 	})
@@ -40,6 +44,30 @@ func contentList(r *Request) (any, error) {
 	}
 	return list, nil
 }
+
+// halfDownloaded are temporary files in the import directory, which are listed as what they are to become: the pattern for the names does
+// not end where the name ends (Plugin.pm, get_subdir_files).
+func (r *Request) halfDownloaded(s *state.Storage) (found []*state.Volume) {
+	if !s.IsDir() || r.volumeAccess(0, s.ID+":import/any.raw") != nil {
+		return nil
+	}
+	for path, data := range r.W.Nodes[r.node()].Files {
+		m := halfImport.FindStringSubmatch(strings.TrimPrefix(path, s.Path+"/import/"))
+		if m == nil || !strings.HasPrefix(path, s.Path+"/import/") {
+			continue
+		}
+		v := &state.Volume{Storage: s.ID, Name: "import/" + m[1], Content: "import", Format: m[2], Size: int64(len(data)), Raw: []byte(data)}
+		for _, task := range r.W.Tasks {
+			if pid, err := strconv.Atoi(m[3]); err == nil && strings.Contains(task.UPID, fmt.Sprintf(":%08X:", pid)) {
+				v.Created = task.Start
+			}
+		}
+		found = append(found, v)
+	}
+	return found
+}
+
+var halfImport = regexp.MustCompile(`^([a-zA-Z0-9\-.+=_]+\.(ova|ovf|qcow2|raw|vmdk))\.tmp_d[a-z]+\.(\d+)$`)
 
 func contentItem(w *state.World, s *state.Storage, v *state.Volume) map[string]any {
 	content := w.ContentOf(v)

@@ -9,7 +9,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -65,26 +64,58 @@ func contentUpload(r *Request) (any, error) {
 }
 
 func (r *Request) upload(w *Worker, s *state.Storage, name, temporary string) error {
-	data := r.Upload.Data
+	up := r.Upload
+	files := r.W.Nodes[r.node()].Files
+	files[temporary] = "an upload"
 	w.Logf("starting file import from: %s", temporary)
-	if err := r.verifySum(w, data); err != nil {
-		return err
+	err := r.verifySum(w, func(algorithm string) string { return up.sums[algorithm] })
+	if err == nil {
+		err = w.verifyFile(name, temporary, up.Data)
 	}
-	if err := w.verifyFile(name, temporary, data); err != nil {
+	if err != nil {
+		delete(files, temporary)
 		return err
 	}
 	w.Logf("target node: %s", r.node())
 	w.Logf("target file: %s", s.VolumePath(name))
-	w.Logf("file size is: %d", len(data))
+	w.Logf("file size is: %d", up.Size)
 	w.Logf("command: cp -- %s %s", temporary, s.VolumePath(name))
+	err = r.copyUpload(w, s, name)
+	delete(files, temporary)
+	if err != nil {
+		if !w.CleanupFails() {
+			delete(r.W.Volumes, s.Key(r.node(), name))
+		} else {
+			w.Logf("cleanup failed: Input/output error")
+		}
+		return err
+	}
+	w.Logf("finished file import successfully")
+	return nil
+}
+
+// copyUpload is cp, which begins with a part of the file in the place of what was there.
+func (r *Request) copyUpload(w *Worker, s *state.Storage, name string) error {
+	up := r.Upload
+	if err := r.room(s, up.Size); err != nil {
+		return Die("import failed: cp: error writing '%s': %s", s.VolumePath(name), text(err))
+	}
+	r.store(s, name, up.Data[:len(up.Data)/2], up.Size/2)
 	if err := w.Checkpoint(); err != nil {
 		return err
 	}
 	if s.Offline {
 		return Die("import failed: exit code 1")
 	}
-	r.store(s, name, data)
-	w.Logf("finished file import successfully")
+	r.store(s, name, up.Data, up.Size)
+	return nil
+}
+
+// room reports a storage that is full.
+func (r *Request) room(s *state.Storage, size int64) error {
+	if s.Total-r.W.Used(r.node(), s) < size {
+		return Die("No space left on device")
+	}
 	return nil
 }
 
@@ -107,85 +138,32 @@ func (w *Worker) verifyFile(name, path string, data []byte) error {
 	return nil
 }
 
-// contentDownload is POST download-url: the node fetches the file.
-func contentDownload(r *Request) (any, error) {
-	s, err := r.W.StorageEnabled(r.node(), r.Params["storage"])
-	if err != nil {
-		return nil, err
-	}
-	content := r.Params["content"]
-	switch {
-	case !s.IsDir():
-		return nil, Die("can't upload to storage type '%s', not a file based storage!", s.Type)
-	case !s.Has(content):
-		return nil, Die("storage '%s' is not configured for content-type '%s'", s.ID, content)
-	}
-	name, err := r.contentFile(r.Params["filename"])
-	if err != nil {
-		return nil, err
-	}
-	if _, err := r.W.StorageActive(r.node(), s.ID); err != nil {
-		return nil, err
-	}
-	file := name[strings.IndexByte(name, '/')+1:]
-	return r.taskFor("download", url.QueryEscape(file), func(w *Worker) error { return r.download(w, s, name) }), nil
-}
-
-// download is pve-common's download_file_from_url (Tools.pm).
-func (r *Request) download(w *Worker, s *state.Storage, name string) error {
-	path, sum := s.VolumePath(name), r.Params["checksum"]
-	w.Logf("downloading %s to %s", r.Params["url"], path)
-	if old := w.W.Volume(r.node(), s.ID+":"+name); old != nil {
-		if sum == "" {
-			return Die("refusing to override existing file '%s'", path)
-		}
-		if got := fileSum(r.Params["checksum-algorithm"], old.Raw); !strings.EqualFold(got, sum) {
-			w.Logf("calculating checksum of existing file...")
-			return Die("checksum mismatch: got '%s' != expect '%s', aborting", got, sum)
-		}
-		w.Logf("calculating checksum of existing file...OK, got correct file already, no need to download")
-		return nil
-	}
-	temporary := path + ".tmp_dwnl." + itoa(0x2e9c+w.Server.forks)
-	data, err := w.fetch(r.Params["url"], temporary)
-	if err != nil {
-		return Die("download failed: %s", text(err))
-	}
-	if err := r.verifySum(w, data); err != nil {
-		return err
-	}
-	if err := w.verifyFile(name, temporary, data); err != nil {
-		return Die("failed to verify file: %s", text(err))
-	}
-	if err := w.Checkpoint(); err != nil {
-		return err
-	}
-	r.store(s, name, data)
-	w.Logf("download of '%s' to '%s' finished", r.Params["url"], path)
-	return nil
-}
-
-// store writes the file. A qcow2 image counts with its virtual size.
-func (r *Request) store(s *state.Storage, name string, data []byte) {
+// store writes the file, or that part of it which is known. A qcow2 image counts with its virtual size.
+func (r *Request) store(s *state.Storage, name string, data []byte, length int64) {
 	n, err := s.ParseName(name)
 	if err != nil {
 		return // contentFile has made the name
 	}
-	size := int64(len(data))
+	size := length
 	if n.Format == "qcow2" && n.Content == "import" && len(data) >= 32 {
 		size = int64(binary.BigEndian.Uint64(data[24:32]))
 	}
-	r.W.Put(&state.Volume{Storage: s.ID, Node: s.Key(r.node(), "").Node, Name: name, Content: n.Content, Format: n.Format,
-		Size: size, Data: "sha256:" + fileSum("sha256", data), Raw: slices.Clone(data)})
+	v := &state.Volume{Storage: s.ID, Node: s.Key(r.node(), "").Node, Name: name, Content: n.Content, Format: n.Format, Size: size}
+	if length == int64(len(data)) {
+		v.Data, v.Raw = "sha256:"+fileSum("sha256", data), slices.Clone(data)
+	} else {
+		v.Data, v.Size = "sha256:"+r.Upload.sums["sha256"], length
+	}
+	r.W.Put(v)
 }
 
 // verifySum holds new data against the checksum of the request, if it has one.
-func (r *Request) verifySum(w *Worker, data []byte) error {
+func (r *Request) verifySum(w *Worker, sum func(algorithm string) string) error {
 	want := r.Params["checksum"]
 	if want == "" {
 		return nil
 	}
-	if got := fileSum(r.Params["checksum-algorithm"], data); !strings.EqualFold(got, want) {
+	if got := sum(r.Params["checksum-algorithm"]); !strings.EqualFold(got, want) {
 		w.Logf("calculating checksum...")
 		return Die("checksum mismatch: got '%s' != expect '%s'", got, want)
 	}
@@ -193,22 +171,24 @@ func (r *Request) verifySum(w *Worker, data []byte) error {
 	return nil
 }
 
-func fileSum(algorithm string, data []byte) string {
-	var h hash.Hash
+func newHash(algorithm string) hash.Hash {
 	switch algorithm {
 	case "md5":
-		h = md5.New()
+		return md5.New()
 	case "sha1":
-		h = sha1.New()
+		return sha1.New()
 	case "sha224":
-		h = sha256.New224()
+		return sha256.New224()
 	case "sha384":
-		h = sha512.New384()
+		return sha512.New384()
 	case "sha512":
-		h = sha512.New()
-	default:
-		h = sha256.New()
+		return sha512.New()
 	}
+	return sha256.New()
+}
+
+func fileSum(algorithm string, data []byte) string {
+	h := newHash(algorithm)
 	h.Write(data)
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -20,3 +20,17 @@ func (s *Shell) sha256sum(args []string, _ map[string]string) int {
 	_, _ = fmt.Fprintf(s.err, "sha256sum: %s: No such file or directory\n", args[0])
 	return 1
 }
+
+// rm removes files of the node by their paths.
+func (s *Shell) rm(args []string, opts map[string]string) int {
+	status := 0
+	for _, path := range args {
+		files := s.r.W.Nodes[s.r.node()].Files
+		if _, there := files[path]; !there && opts["f"] == "" {
+			_, _ = fmt.Fprintf(s.err, "rm: cannot remove '%s': No such file or directory\n", path)
+			status = 1
+		}
+		delete(files, path)
+	}
+	return status
+}

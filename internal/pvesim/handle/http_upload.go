@@ -1,0 +1,82 @@
+package handle
+
+import (
+	"bytes"
+	"encoding/hex"
+	"hash"
+	"io"
+	"mime/multipart"
+)
+
+// keptUpload is how much of an upload is kept. Of a larger file it is known how long it is, how it begins and what its checksums are.
+const keptUpload = 16 << 20
+
+// Upload is the file part of a multipart request.
+type Upload struct {
+	Filename string
+	Size     int64
+	Data     []byte // all of it, or its beginning
+
+	sums map[string]string // by algorithm
+}
+
+// readUpload reads the fields into params and returns the file part, which the API wants last and named "filename". It is read as it comes,
+// and not kept. whole is false where the connection ended before the body did (pve-http-server AnyEvent.pm file_upload_multipart).
+func (q *httpRequest) readUpload(params map[string]string, boundary string) (up *Upload, whole bool) {
+	body := &io.LimitedReader{R: q.in, N: q.length()}
+	parts := multipart.NewReader(body, boundary)
+	for up == nil {
+		p, err := parts.NextPart()
+		if err != nil {
+			break
+		}
+		if p.FormName() == "filename" && p.FileName() != "" {
+			params["filename"] = p.FileName()
+			if up, err = receive(p, params["checksum-algorithm"]); err != nil {
+				return nil, false
+			}
+			break
+		}
+		data, err := io.ReadAll(io.LimitReader(p, bodyLimit))
+		if err != nil {
+			break
+		}
+		addParam(params, p.FormName(), string(data))
+	}
+	_, err := io.Copy(io.Discard, body)
+	return up, err == nil && body.N == 0
+}
+
+// receive reads a file.
+func receive(p *multipart.Part, algorithm string) (*Upload, error) {
+	up := &Upload{Filename: p.FileName(), sums: map[string]string{}}
+	hashers := map[string]hash.Hash{"sha256": newHash("sha256")}
+	if algorithm != "" {
+		hashers[algorithm] = newHash(algorithm)
+	}
+	var to []io.Writer
+	for _, h := range hashers {
+		to = append(to, h)
+	}
+	var begin bytes.Buffer
+	sums := io.MultiWriter(to...)
+	_, err := io.CopyN(io.MultiWriter(&begin, sums), p, keptUpload)
+	rest := int64(0)
+	if err == nil {
+		rest, err = io.Copy(sums, p)
+	}
+	if err != nil && err != io.EOF { //nolint:errorlint // as io returns it
+		return nil, err
+	}
+	up.Data, up.Size = begin.Bytes(), int64(begin.Len())+rest
+	if rest > 0 {
+		up.Data = up.Data[: 64<<10 : 64<<10]
+	}
+	for name, h := range hashers {
+		up.sums[name] = hex.EncodeToString(h.Sum(nil))
+	}
+	return up, nil
+}
+
+// isKept reports whether all of the file is there.
+func (u *Upload) isKept() bool { return u.Size == int64(len(u.Data)) }
