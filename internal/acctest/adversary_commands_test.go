@@ -12,7 +12,7 @@ import (
 
 // A command, alone or with the node before or behind it.
 const (
-	quoted = "`((?:qm|pvesm|ha-manager|pvesh|zfs|grep) [^`]+)`"
+	quoted = "`((?:qm|pvesm|ha-manager|pvesh|zfs|grep|rm) [^`]+)`"
 	listed = "as root on ([a-z0-9]+): ([^\n]+)"
 	onNode = "(?: (?:as root )?on node ([a-z0-9]+))?"
 )

@@ -225,7 +225,16 @@ func (c *creation) without(found, before []pve.Volume) []pve.Volume {
 	})
 }
 
-// isOwn reports whether the one task of this create has made the file, and not one that was only taken for it.
+// isOwn reports whether the task of this create has made the file.
 func (c *creation) isOwn() bool {
-	return !c.present && !c.had && c.result == nil && len(c.tasks.UPIDs) == 1 && !c.tasks.Guessed[c.tasks.UPIDs[0]]
+	_, own := c.ownTask()
+	return own && !c.present && !c.had && c.result == nil
+}
+
+// ownTask is the task that answered this create's request, and not one that was only taken for it.
+func (c *creation) ownTask() (pve.UPID, bool) {
+	if len(c.tasks.UPIDs) != 1 || c.tasks.Guessed[c.tasks.UPIDs[0]] {
+		return "", false
+	}
+	return c.tasks.UPIDs[0], true
 }

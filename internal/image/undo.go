@@ -27,7 +27,7 @@ func (c *creation) takeBack(ctx context.Context) error {
 	switch {
 	case errors.As(c.result, &interrupted) && interrupted.Running:
 		return &tx.LeftError{Left: []tx.Residue{c.running(interrupted.Task)}}
-	case failed && ended.Kind == pve.Ambiguous: // killed, or nobody knows how it ended
+	case failed && (ended.Kind == pve.Ambiguous || pve.LeftTemporary(ended.Log)): // killed, or nobody knows how it ended, or it says so
 		return c.afterKill(ctx, ended)
 	case failed:
 		return nil
@@ -44,11 +44,10 @@ func (c *creation) takeBack(ctx context.Context) error {
 // settle ends a task of this create that was lost sight of.
 func (c *creation) settle(ctx context.Context) {
 	ended := (*pve.TaskError)(nil)
-	if len(c.tasks.UPIDs) != 1 || c.tasks.Guessed[c.tasks.UPIDs[0]] || !pve.IsKind(c.result,
-		pve.Ambiguous) || errors.As(c.result, &ended) {
+	task, own := c.ownTask()
+	if !own || !pve.IsKind(c.result, pve.Ambiguous) || errors.As(c.result, &ended) {
 		return
 	}
-	task := c.tasks.UPIDs[0]
 	if err := c.api.StopTask(ctx, task); err != nil {
 		return
 	}
@@ -95,7 +94,7 @@ func (c *creation) afterKill(ctx context.Context, ended *pve.TaskError) error {
 		}
 	}
 	if err != nil && !c.isPhantom(ctx) {
-		left = append(left, c.residue("its task was killed before it was whole, and it could not be removed"))
+		left = append(left, c.residue("its task ended before it was whole, and it could not be removed"))
 	}
 	if len(left) == 0 {
 		return nil
@@ -126,12 +125,12 @@ func (c *creation) temporary(ctx context.Context, task pve.UPID) []tx.Residue {
 	if len(paths) == 0 {
 		return []tx.Residue{{Kind: "file", Node: task.Node(), ID: string(task),
 			What:   "what task " + string(task) + " had of " + c.spec.Name,
-			Reason: "the task was killed before it could remove its temporary file, and its log cannot be read"}}
+			Reason: "the task could not remove its temporary file, and its log cannot be read"}}
 	}
 	var left []tx.Residue
 	for _, path := range paths {
 		left = append(left, tx.Residue{Kind: "file", Node: task.Node(), ID: path, What: "temporary file " + path + ", if it is there",
-			Reason: "the task was killed before it could remove it, and the API does not show it", Command: "rm -f -- " + quote(path)})
+			Reason: "the task could not remove it, and the API does not show it", Command: "rm -f -- " + quote(path)})
 	}
 	return left
 }
@@ -153,6 +152,10 @@ func (c *creation) afterLoss(ctx context.Context) error {
 	found, err := c.made(ctx)
 	if err == nil && len(found) == 0 && c.spec.Source == nil {
 		return nil // no task was found, and no file
+	}
+	if task, own := c.ownTask(); own { // the node cannot be asked
+		left := append(c.temporary(ctx, task), c.residueUnknown(fmt.Sprintf("what became of task %s is not known", task)))
+		return &tx.LeftError{Left: left}
 	}
 	reason := "the answer to the request was lost: it may be of this apply, or somebody else's"
 	if err != nil {

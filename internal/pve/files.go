@@ -48,6 +48,15 @@ func TargetOf(log []string) string {
 	return ""
 }
 
+// LeftTemporary tells whether the log of a download or an upload says that its worker could not remove what it had of the file (the same
+// places).
+func LeftTemporary(log []string) bool {
+	return slices.ContainsFunc(log, func(line string) bool {
+		return strings.Contains(line, "could not cleanup temporary file") || strings.Contains(line, "unable to clean up temporary file") ||
+			strings.HasPrefix(line, "cleanup failed: ")
+	})
+}
+
 // UploadedTo is the path where the node that took an upload keeps it until it is copied; "" where the log does not say (pve-storage
 // API2/Storage/Status.pm upload).
 func UploadedTo(log []string) string {

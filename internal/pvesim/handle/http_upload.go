@@ -9,7 +9,7 @@ import (
 )
 
 // keptUpload is how much of an upload is kept. Of a larger file it is known how long it is, how it begins and what its checksums are.
-const keptUpload = 16 << 20
+const keptUpload = 1 << 20
 
 // Upload is the file part of a multipart request.
 type Upload struct {

@@ -66,7 +66,7 @@ func (r *Request) download(w *Worker, s *state.Storage, name string) error {
 
 // fetchTo downloads to a temporary file, which is removed unless the worker is killed.
 func (r *Request) fetchTo(w *Worker, s *state.Storage, path, name string) (data []byte, err error) {
-	files := r.W.Nodes[r.node()].Files
+	node := r.W.Nodes[r.node()]
 	temporary := fmt.Sprintf("%s.tmp_dwnl.%d", path, w.process())
 	if data, err = w.fetch(r.Params["url"], temporary); err == nil {
 		if err = r.room(s, int64(len(data))); err != nil {
@@ -76,15 +76,15 @@ func (r *Request) fetchTo(w *Worker, s *state.Storage, path, name string) (data 
 	if err != nil {
 		return nil, Die("download failed: %s", text(err))
 	}
-	files[temporary] = string(data)
+	node.WriteFile(temporary, string(data))
 	unpacked := ""
 	err = r.verifySum(w, func(algorithm string) string { return fileSum(algorithm, data) })
 	if packed := r.Params["compression"]; err == nil && packed != "" {
 		unpacked = fmt.Sprintf("%s.tmp_dcom.%d", path, w.process())
 		w.Logf("decompressing %s to %s", temporary, unpacked)
 		if data, err = decompress(packed, data); err == nil {
-			files[unpacked] = string(data)
-			delete(files, temporary)
+			node.WriteFile(unpacked, string(data))
+			delete(node.Files, temporary)
 		}
 	}
 	if err == nil {
@@ -99,8 +99,8 @@ func (r *Request) fetchTo(w *Worker, s *state.Storage, path, name string) (data 
 		w.Logf("could not cleanup temporary file: Input/output error")
 		return nil, err
 	}
-	delete(files, temporary)
-	delete(files, unpacked)
+	delete(node.Files, temporary)
+	delete(node.Files, unpacked)
 	return data, err
 }
 

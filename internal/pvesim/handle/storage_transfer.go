@@ -65,15 +65,15 @@ func contentUpload(r *Request) (any, error) {
 
 func (r *Request) upload(w *Worker, s *state.Storage, name, temporary string) error {
 	up := r.Upload
-	files := r.W.Nodes[r.node()].Files
-	files[temporary] = "an upload"
+	node := r.W.Nodes[r.node()]
+	node.WriteFile(temporary, "an upload")
 	w.Logf("starting file import from: %s", temporary)
 	err := r.verifySum(w, func(algorithm string) string { return up.sums[algorithm] })
 	if err == nil {
 		err = w.verifyFile(name, temporary, up.Data)
 	}
 	if err != nil {
-		delete(files, temporary)
+		delete(node.Files, temporary)
 		return err
 	}
 	w.Logf("target node: %s", r.node())
@@ -81,7 +81,7 @@ func (r *Request) upload(w *Worker, s *state.Storage, name, temporary string) er
 	w.Logf("file size is: %d", up.Size)
 	w.Logf("command: cp -- %s %s", temporary, s.VolumePath(name))
 	err = r.copyUpload(w, s, name)
-	delete(files, temporary)
+	delete(node.Files, temporary)
 	if err != nil {
 		if !w.CleanupFails() {
 			delete(r.W.Volumes, s.Key(r.node(), name))

@@ -239,3 +239,11 @@ func (v *Volume) Rollback(name string) {
 		v.Data, v.Size = was.Data, was.Size
 	}
 }
+
+// WriteFile puts a file onto a node.
+func (n *Node) WriteFile(path, content string) {
+	if n.Files == nil { // a loaded world has none
+		n.Files = map[string]string{}
+	}
+	n.Files[path] = content
+}
