@@ -71,7 +71,8 @@ type imageSweep struct {
 func newImageSweep(t *testing.T, who acctest.Identity, c imageCase) *imageSweep {
 	t.Helper()
 	w := acctest.NewWorld(t)
-	sw := &imageSweep{imageCase: c, t: t, who: who, w: w, s: w.Session(t, who, c.config), root: operator(t, w.Sim), world: w.Sim.Snapshot()}
+	sw := &imageSweep{imageCase: c, t: t, who: who, w: w, s: w.Session(t, who, c.config), root: operator(t, w.Sim),
+		world: w.Sim.Snapshot()}
 	sw.saved = sw.s.SaveState()
 	return sw
 }
@@ -143,7 +144,8 @@ func (sw *imageSweep) create(seq int, phase fault.Phase) {
 	sw.failed(what, err)
 }
 
-// failed checks what a create that failed has left: nothing, or what it names; the commands remove it, and the next apply makes the image.
+// failed checks what a create that failed has left: nothing, or what it names; the commands remove it, and the next apply makes
+// the image.
 func (sw *imageSweep) failed(what string, err error) {
 	t, said := sw.t, sw.said(err)
 	t.Helper()
@@ -254,7 +256,8 @@ func TestSweepImage(t *testing.T) {
 						sw.create(seq+1, phase)
 					}
 				}
-				t.Logf("%d operations, %d faults with an effect: %d made all the same, %d taken back, %d left something and named it; %d not owned",
+				t.Logf("%d operations, %d faults with an effect: %d made all the same, %d taken back, %d left something and "+
+					"named it; %d not owned",
 					n, sw.effective, sw.made, sw.takenBack, sw.named, sw.unowned)
 				if sw.effective < 10 {
 					t.Errorf("only %d faults had an effect", sw.effective)

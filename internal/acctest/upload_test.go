@@ -23,8 +23,8 @@ const (
 	uploadLimit = 64 << 20
 )
 
-// TestUploadInConstantMemory uploads 4 GiB, in a process of its own in which nothing else is at work: plan and apply of the provider, and the
-// simulator at the other end of the line. Both together stay below the limit.
+// TestUploadInConstantMemory uploads 4 GiB, in a process of its own in which nothing else is at work: plan and apply of the
+// provider, and the simulator at the other end of the line. Both together stay below the limit.
 func TestUploadInConstantMemory(t *testing.T) {
 	if os.Getenv("UPLOAD_ALONE") != "" {
 		uploadAlone(t)
@@ -54,7 +54,8 @@ func uploadAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := acctest.NewWorld(t)
-	s := w.Session(t, acctest.TokenNoSSH, imageBlock("disk", `node = "pve1"`, `storage = "local"`, fmt.Sprintf("source_file = %q", path)))
+	s := w.Session(t, acctest.TokenNoSSH, imageBlock("disk", `node = "pve1"`, `storage = "local"`, fmt.Sprintf("source_file = "+
+		"%q", path)))
 	before := memory()
 	peak, stop := watchMemory()
 	begin := time.Now()
@@ -111,7 +112,8 @@ func uploadWorld(t *testing.T, options ...pvesim.Options) (w *acctest.World, con
 	if err := os.WriteFile(path, make([]byte, 8<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return acctest.NewWorld(t, options...), imageBlock("disk", `node = "pve1"`, `storage = "local"`, fmt.Sprintf("source_file = %q", path))
+	return acctest.NewWorld(t, options...), imageBlock("disk", `node = "pve1"`, `storage = "local"`, fmt.Sprintf("source_file = "+
+		"%q", path))
 }
 
 // TestUploadInterrupted: the task of an upload that is interrupted is stopped, and nothing is left.
@@ -137,8 +139,8 @@ func TestUploadInterrupted(t *testing.T) {
 	w.MustBeClean(t)
 }
 
-// TestUploadChangedMeanwhile: a file that changes between the plan and the apply is another one than was planned; one with the wrong checksum is
-// not sent.
+// TestUploadChangedMeanwhile: a file that changes between the plan and the apply is another one than was planned; one with the
+// wrong checksum is not sent.
 func TestUploadChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w, config := uploadWorld(t)
@@ -156,7 +158,8 @@ func TestUploadChangedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := imageAttr(s, "volume")
-	path := strings.Split(config[strings.Index(config, "source_file"):], `"`)[1]
+	_, path, _ := strings.Cut(config, "source_file = \"")
+	path, _, _ = strings.Cut(path, `"`)
 	if err := os.WriteFile(path, []byte(strings.Repeat("another", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}

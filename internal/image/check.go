@@ -99,7 +99,7 @@ func (s Spec) features() []feature {
 			"Use content = \"iso\" and import the disk on the node with `qm disk import`, or a template"})
 	}
 	if s.Compression != "" { // pve-storage 8.0.3: API2/Storage/Status.pm, download_url (2197ff9)
-		all = append(all, feature{"compression", "decompression of downloads", []int{8, 0, 4}, "8.1", "Give the URL of a file " +
+		all = append(all, feature{"compression", "decompression of downloads", []int{8, 0, 5}, "8.1", "Give the URL of a file " +
 			"that is not compressed"})
 	}
 	return all

@@ -25,7 +25,7 @@ type Upload struct {
 func (q *httpRequest) readUpload(params map[string]string, boundary string) (up *Upload, whole bool) {
 	body := &io.LimitedReader{R: q.in, N: q.length()}
 	parts := multipart.NewReader(body, boundary)
-	for up == nil {
+	for {
 		p, err := parts.NextPart()
 		if err != nil {
 			break
@@ -77,6 +77,3 @@ func receive(p *multipart.Part, algorithm string) (*Upload, error) {
 	}
 	return up, nil
 }
-
-// isKept reports whether all of the file is there.
-func (u *Upload) isKept() bool { return u.Size == int64(len(u.Data)) }

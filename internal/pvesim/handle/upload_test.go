@@ -102,8 +102,8 @@ func TestUploadCut(t *testing.T) {
 	}
 }
 
-// TestDownloadUnpacks: compressed ISO content is unpacked, other content refused, and what is killed leaves its temporary file, which the
-// listing of the import directory shows as the file that it was to become.
+// TestDownloadUnpacks: compressed ISO content is unpacked, other content refused, and what is killed leaves its temporary file,
+// which the listing of the import directory shows as the file that it was to become.
 func TestDownloadUnpacks(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
