@@ -3,6 +3,7 @@ package tfvm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sync"
 
@@ -63,8 +64,13 @@ func (l List) List(ctx context.Context, req tflist.ListRequest, stream *tflist.L
 	results := resultsOf(ctx, attempt, found.Meant, int(req.Limit), func(ctx context.Context, listed pve.Resource) tflist.ListResult {
 		return l.result(ctx, req, found.All, listed)
 	})
+	said := found.Warnings()
+	if req.Limit > 0 && int64(len(found.Meant)) > req.Limit { // said first: Terraform hears nothing once it has enough
+		said.AddWarning("The list ends at its limit",
+			fmt.Sprintf("%d VMs are meant, and the limit of the list block is %d.", len(found.Meant), req.Limit))
+	}
 	stream.Results = func(push func(tflist.ListResult) bool) {
-		if said := found.Warnings(); len(said) == 0 || push(tflist.ListResult{Diagnostics: said}) {
+		if len(said) == 0 || push(tflist.ListResult{Diagnostics: said}) {
 			results(push)
 		}
 	}
