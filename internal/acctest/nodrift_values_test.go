@@ -85,7 +85,7 @@ func scalarValues() map[string][]cty.Value {
 		"firewall.rules": ruleLists(),
 		"ha.state":       texts("ignored", "started"), "ha.max_restart": counts(0, 1, 3), "ha.max_relocate": counts(0, 2), "ha.comment": texts("a note", "ünï"), "ha.failback": flags(),
 
-		"cloud_init_password_wo": texts("secret"), "cloud_init_password_wo_version": counts(1, 7),
+		"cloud_init_password_wo": texts("secret"), "cloud_init_password_wo_version": counts(1, 7), "cloud_init_trigger": texts("one", "two"),
 	}
 }
 

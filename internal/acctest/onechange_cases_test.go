@@ -198,6 +198,7 @@ func specialChanges() map[string]oneChange {
 		"cloud_init.format":              {beside: flat{"cloud_init.storage": local}, from: text("qcow2"), to: text("raw"), want: "POST move_disk delete,disk,format,storage"},
 		"cloud_init.slot":                {want: "PUT config ide2; POST config scsi9"},
 		"cloud_init_password_wo":         {beside: flat{"cloud_init_password_wo_version": cty.NumberIntVal(1), "cloud_init.user": text("ops")}, to: text("other"), want: notedOnly},
+		"cloud_init_trigger":             {beside: flat{"cloud_init.user": text("ops")}, from: text("one"), to: text("two"), want: notedOnly},
 		"firewall.rules":                 {from: ruleLists()[1], to: ruleLists()[0], want: "DELETE firewall/rules/{pos} pos"},
 		"cloud_init_password_wo_version": {beside: flat{"cloud_init_password_wo": text("secret"), "cloud_init.user": text("ops")}, want: "PUT config cipassword"},
 	}

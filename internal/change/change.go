@@ -46,6 +46,8 @@ type Request struct {
 	Restart Restart
 	// Due are options of earlier changes that still wait for a restart.
 	Due []string
+	// NewSnippets says that what is in the snippets of the VM has changed, so that its cloud-init drive has old data.
+	NewSnippets bool
 	// StopTimeout bounds a graceful shutdown, also that of a restart. Zero: three minutes.
 	StopTimeout time.Duration
 	Wait        *guest.Wait

@@ -81,7 +81,7 @@ func (u *update) steps(r *results) []step {
 				return err
 			}},
 		{"regenerate the cloud-init drive of VM %d", "PVE takes the options of a running guest at once, and the drive keeps the old data",
-			func(ctx context.Context) error { return u.regenerateCloudInit(ctx, r.hasOldCloudInit()) }},
+			func(ctx context.Context) error { return u.regenerateCloudInit(ctx, r.hasOldCloudInit(u.r.NewSnippets)) }},
 		{"free what disks of VM %d have moved from", "the guest has let go of an old cloud-init drive when the new one is " +
 			"generated, or when it was restarted",
 			func(ctx context.Context) error { u.freeMoved(ctx, r.takeMoved(), u.isLeft); return nil }},
@@ -99,8 +99,8 @@ func (r *results) takeRemoved() map[string]removedDisk {
 }
 
 // hasOldCloudInit tells whether the cloud-init drive has old data: what it is made of has changed, and no start has made it anew.
-func (r *results) hasOldCloudInit() bool {
-	return !r.started && !r.restarted && (r.shaped.redrawn || slices.ContainsFunc(r.sent.options, vm.IsCloudInit))
+func (r *results) hasOldCloudInit(newSnippets bool) bool {
+	return !r.started && !r.restarted && (newSnippets || r.shaped.redrawn || slices.ContainsFunc(r.sent.options, vm.IsCloudInit))
 }
 
 // noteMoved adds volumes that disks have moved from.

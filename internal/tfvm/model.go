@@ -50,6 +50,7 @@ type model struct {
 
 	Password        *string `tfsdk:"cloud_init_password_wo"`
 	PasswordVersion *int64  `tfsdk:"cloud_init_password_wo_version"`
+	SnippetTrigger  *string `tfsdk:"cloud_init_trigger"`
 
 	PowerState        *string         `tfsdk:"power_state"`
 	RebootPolicy      *string         `tfsdk:"reboot_policy"`

@@ -78,7 +78,7 @@ func (v values) afterFailedUpdate(ctx context.Context, req resource.UpdateReques
 func changesNothing(r change.Request, prior model) bool {
 	power := r.PowerState == guest.Unmanaged || string(r.PowerState) == value(powerState(value(prior.Status)))
 	stays := r.Node == "" || r.Node == r.Ref.Node
-	return power && stays && len(r.Due) == 0 && r.Pool == r.PriorPool && reflect.DeepEqual(r.PriorFirewall, r.Firewall) &&
+	return power && stays && len(r.Due) == 0 && !r.NewSnippets && r.Pool == r.PriorPool && reflect.DeepEqual(r.PriorFirewall, r.Firewall) &&
 		reflect.DeepEqual(r.PriorHA, r.HA) && vm.Diff(r.Prior, r.Planned).Empty()
 }
 
@@ -112,6 +112,9 @@ func updateRequest(prior, plan model, private privateState, password *string) ch
 	}
 	if plan.PasswordVersion == nil && prior.PasswordVersion != nil {
 		request.Planned.CloudInit.PasswordHash = new("") // takes it away
+	}
+	if before, now := prior.SnippetTrigger, plan.SnippetTrigger; before != nil && now != nil {
+		request.NewSnippets = *before != *now
 	}
 	request.Planned.ExactTags = slices.Equal(lowered(prior.Tags), lowered(plan.Tags)) // else the plan would have left them alone
 	request.DestroyRemoved = value(plan.RemovedDisks) == "destroy"

@@ -24,6 +24,10 @@ func cloudInitAttributes() map[string]schema.Attribute {
 				"SHA-512 hash of it, except for Windows. It is sent when the VM is made and when `cloud_init_password_wo_version` changes."},
 		"cloud_init_password_wo_version": schema.Int64Attribute{Optional: true,
 			MarkdownDescription: "Any number; a change of it sends `cloud_init_password_wo` again."},
+		"cloud_init_trigger": schema.StringAttribute{Optional: true,
+			MarkdownDescription: "Any text; a change of it from one to another makes the cloud-init drive of a running VM anew, so that the guest " +
+				"finds at its next boot what the snippets in `cloud_init.custom` hold now: `proxmox_snippet.web.sha256`. A VM that is off gets " +
+				"a new drive at its start anyway. It is not restarted for it."},
 	}
 }
 
