@@ -34,6 +34,9 @@ var destructive = map[string][]string{
 	// remove.Shell
 	"Unlock":     {"internal/remove"},
 	"FreeVolume": {"internal/remove"},
+	"RemoveFile": {"internal/remove"},
+	// snippet.Shell; the file must hold what the user's plan has shown
+	"ReplaceFile": {"internal/snippet"},
 	// guest.Guests
 	"DropHA": {"internal/guest", "internal/remove"},
 }

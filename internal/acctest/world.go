@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -193,7 +194,11 @@ func (w *World) sshArgument() string {
 	nodes := ""
 	w.Change(func(world *state.World) {
 		for name := range world.Nodes {
-			nodes += fmt.Sprintf("      %s = { address = %q, port = %s }\n", name, host, port)
+			address := host
+			if first, domain, ok := strings.Cut(host, "."); ok && world.Nodes[first] != nil { // in memory each node has its own
+				address = name + "." + domain
+			}
+			nodes += fmt.Sprintf("      %s = { address = %q, port = %s }\n", name, address, port)
 		}
 	})
 	return fmt.Sprintf("  ssh = {\n    username = \"root\"\n    private_key = <<EOT\n%sEOT\n    known_hosts = <<EOT\n%sEOT\n"+

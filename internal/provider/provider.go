@@ -26,6 +26,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfnode"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfsnapshot"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfsnippet"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvm"
 )
 
@@ -121,7 +122,7 @@ func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *tfkit.Session)
 // Resources lists the resources.
 func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{func() resource.Resource { return p.newVM(p.vms) }, tfsnapshot.New, tfimage.New,
-		tfcloudinit.New}
+		tfcloudinit.New, tfsnippet.New}
 }
 
 // DataSources lists the data sources.

@@ -89,6 +89,7 @@ func TestSchemasAreValidAndDocumented(t *testing.T) {
 		"provider",
 		"proxmox_cloud_init_iso",
 		"proxmox_image",
+		"proxmox_snippet",
 		"proxmox_vm",
 		"proxmox_vm_snapshot",
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/snapshot"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/snippet"
 )
 
 // Service creates, reads, changes, adopts and deletes VMs of one cluster.
@@ -30,12 +31,14 @@ type Service struct {
 	Snapshots     *snapshot.Snapshots
 	Power         *power.Switch
 	Images        *image.Images
+	Snippets      *snippet.Snippets
 }
 
 // Shell is what is done on the nodes over SSH.
 type Shell interface {
 	remove.Shell
 	create.Hasher
+	snippet.Shell
 }
 
 // New makes a Service. shell and clock may be nil: no SSH, the real clock.
@@ -44,13 +47,15 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 	guests := guest.New(jobs)
 	var removing remove.Shell // nil, and no interface of nothing
 	var hasher create.Hasher
+	var files snippet.Shell
 	if shell != nil {
-		removing, hasher = shell, shell
+		removing, hasher, files = shell, shell, shell
 	}
 	remover := remove.New(jobs, guests, removing)
 	orphans := orphan.New(jobs, guests)
 	return &Service{Runner: jobs, Guests: guests, Remover: remover, Creator: create.New(jobs, guests, remover, hasher),
 		Changer: change.New(jobs, guests, remover), Checker: preflight.New(jobs, guests),
 		Orphans: orphans, OrphanDeleter: orphan.NewDeleter(orphans, remover), Snapshots: snapshot.New(jobs, guests, remover),
-		Power: power.New(jobs, guests, remover), Images: image.New(jobs, remover)}
+		Power: power.New(jobs, guests, remover), Images: image.New(jobs, remover),
+		Snippets: snippet.New(jobs, remover, files)}
 }

@@ -52,6 +52,14 @@ func (s *Remover) freeByShell(ctx context.Context, e Evidence, volume string) er
 	return s.shell.FreeVolume(ctx, e.place, volume)
 }
 
+// removeByShell removes a snippet as root on its node, if it holds what it should.
+func (s *Remover) removeByShell(ctx context.Context, e Evidence, f Snippet) error {
+	if !e.mayFree(f.Volume) {
+		return errNoEvidence
+	}
+	return s.shell.RemoveFile(ctx, e.place, f.Path, f.SHA256)
+}
+
 // takeLock takes the lock of a dead task away: with a ticket of root@pam over the API, since PVE lets nobody else skip a lock,
 // not even a token of root, and bound to what was seen; else as root on the node. description, if not "", marks what is left.
 func (s *Remover) takeLock(ctx context.Context, e Evidence, description string) error {

@@ -129,3 +129,25 @@ func (s *Remover) isThere(ctx context.Context, f MadeFile) (bool, error) {
 	}
 	return false, other
 }
+
+// Snippet is a snippet on a storage: where it is, and what it holds.
+type Snippet struct{ Node, Volume, Path, SHA256 string }
+
+// FreeSnippet removes a snippet that holds what it did when it was last seen, and that no guest uses: in cicustom or as its hookscript,
+// now, pending or in a snapshot. An identity that does not see all guests removes none. One that is gone is a success.
+func (s *Remover) FreeSnippet(ctx context.Context, f Snippet) error {
+	return s.freeSnippet(ctx, f, claim{node: f.Node, volumes: []string{f.Volume}})
+}
+
+// FreeNewSnippet does the same for one that a create has just written and takes back at once.
+func (s *Remover) FreeNewSnippet(ctx context.Context, f Snippet) error {
+	return s.freeSnippet(ctx, f, claim{node: f.Node, volumes: []string{f.Volume}, untouched: true})
+}
+
+func (s *Remover) freeSnippet(ctx context.Context, f Snippet, c claim) error {
+	e, err := s.prove(ctx, c)
+	if err != nil {
+		return err
+	}
+	return s.removeByShell(ctx, e, f)
+}

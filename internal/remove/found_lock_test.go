@@ -33,6 +33,11 @@ func (s *shellRecord) FreeVolume(_ context.Context, _, volume string) error {
 	return nil
 }
 
+func (s *shellRecord) RemoveFile(_ context.Context, _, path, _ string) error {
+	s.calls = append(s.calls, "remove "+path)
+	return nil
+}
+
 // killedCreate has the worker of a create of VM 300 killed, and says what the create knows: its task, and its fence.
 func (r *rig) killedCreate() Target {
 	r.t.Helper()

@@ -20,6 +20,8 @@ type Shell interface {
 	Unlock(ctx context.Context, node string, vmid int) error
 	// FreeVolume removes a volume by its id (pvesm free). A volume that does not exist is no error.
 	FreeVolume(ctx context.Context, node, volume string) error
+	// RemoveFile removes a file of the node by its path, if its SHA-256 is the one given. A file that does not exist is no error.
+	RemoveFile(ctx context.Context, node, path, sha256 string) error
 }
 
 // Remover removes VMs of one cluster.

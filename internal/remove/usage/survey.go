@@ -117,6 +117,9 @@ func keysIn(option, value string) []string {
 	var keys []string
 	for _, part := range strings.Split(value, ",") {
 		part = strings.TrimPrefix(strings.TrimPrefix(part, "file="), "volume=")
+		if option == "cicustom" { // user=, network=, meta=, vendor= (qemu-server QemuServer.pm $cicustom_fmt)
+			_, part, _ = strings.Cut(part, "=")
+		}
 		switch {
 		case strings.HasPrefix(part, "/"):
 			keys = append(keys, "/"+LastPart(part))

@@ -24,6 +24,8 @@ func TestKeysIn(t *testing.T) {
 		{"mp0", "zfs:vm-100-disk-0,mp=/data,size=1G", "zfs:vm-100-disk-0"},
 		{"efidisk0", "zfs:vm-100-disk-1,efitype=4m", "zfs:vm-100-disk-1"},
 		{"ide2", "none,media=cdrom", ""},
+		{"cicustom", "user=local:snippets/u.yaml,meta=nfs:snippets/m", "local:u.yaml nfs:m"},
+		{"hookscript", "local:snippets/hook.pl", "local:hook.pl"},
 		{"net0", "virtio=BC:24:11:00:BD:1D,bridge=vmbr0", ""},
 		{"description", "zfs:vm-100-disk-0", ""},
 		{"name", "zfs", ""},

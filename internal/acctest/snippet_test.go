@@ -1,0 +1,371 @@
+package acctest_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// snippetBlock is a snippet on the second node, so that a mistake about nodes shows.
+func snippetBlock(content string, lines ...string) string {
+	return fmt.Sprintf("resource \"proxmox_snippet\" \"web\" {\n  node = \"pve2\"\n  storage = \"local\"\n  name = \"web.yaml\"\n  content = %q\n  %s\n}\n",
+		content, strings.Join(lines, "\n  "))
+}
+
+func snippetWithVM(content string) string {
+	return snippetBlock(content, `kind = "user-data"`) + `
+resource "proxmox_vm" "web" {
+  node = "pve2"
+  vmid = 300
+  cloud_init = { storage = "local-zfs", custom = { user = proxmox_snippet.web.volume } }
+  cloud_init_trigger = proxmox_snippet.web.sha256
+}
+`
+}
+
+// snippetOn is what the snippet of a node holds, "" where it is not there.
+func snippetOn(w *acctest.World, node string) (text string) {
+	w.Change(func(world *state.World) {
+		if v := world.Volume(node, "local:snippets/web.yaml"); v != nil {
+			text = v.Data
+		}
+	})
+	return text
+}
+
+func putSnippet(w *acctest.World, text string) {
+	w.Change(func(world *state.World) {
+		world.Put(&state.Volume{Storage: "local", Node: "pve2", Name: "snippets/web.yaml", Content: "snippets", Format: "snippet",
+			Size: int64(len(text)), Data: text})
+	})
+}
+
+// snippetsLeft are files of nodes that the snippet's writes have left, hidden ones too.
+func snippetsLeft(w *acctest.World) (left []string) {
+	w.Change(func(world *state.World) {
+		for _, n := range world.Nodes {
+			for name := range n.Files {
+				if strings.Contains(name, "web.yaml") {
+					left = append(left, n.Name+":"+name)
+				}
+			}
+			if world.Volume(n.Name, "local:snippets/web.yaml") != nil {
+				left = append(left, n.Name+":web.yaml")
+			}
+		}
+	})
+	return left
+}
+
+// TestSnippet: a snippet is written and stands in a VM of the same apply; a change writes it anew, makes the drive of the running
+// VM anew and does not restart it; both go together.
+func TestSnippet(t *testing.T) {
+	t.Parallel()
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenSSH, snippetWithVM("#cloud-config\nhostname: one\n"))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := snippetOn(w, "pve2"); got != "#cloud-config\nhostname: one\n" || snippetOn(w, "pve1") != "" {
+		t.Errorf("the snippet holds %q", got)
+	}
+	w.Reconfigure(t, s, acctest.TokenSSH, snippetWithVM("#cloud-config\nhostname: two\n"))
+	plan, err := s.Plan(t.Context())
+	if err != nil || !strings.Contains(plan.String(), "update proxmox_snippet.web") || !strings.Contains(plan.String(), "update proxmox_vm.web") {
+		t.Fatalf("planned %v, %v", plan, err)
+	}
+	w.ResetCalls()
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := snippetOn(w, "pve2"); got != "#cloud-config\nhostname: two\n" {
+		t.Errorf("the snippet holds %q", got)
+	}
+	renamed, regenerated := 0, 0
+	for n, op := range w.Sim.Ops() {
+		switch {
+		case op.Path == "sftp posix-rename":
+			renamed = n + 1
+		case op.Method == http.MethodPut && strings.HasSuffix(op.Path, "/cloudinit"):
+			regenerated = n + 1
+		case strings.HasSuffix(op.Path, "/status/reboot") || strings.HasSuffix(op.Path, "/status/shutdown"):
+			t.Errorf("the VM is restarted: %s", op.Path)
+		}
+	}
+	if renamed == 0 || regenerated < renamed {
+		t.Errorf("written at %d, the drive was made anew at %d", renamed, regenerated)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.MustBeClean(t)
+}
+
+// TestSnippetOfSomebodyElse: another file of the name is not touched; the same stays when the resource goes; what somebody changes is
+// shown, written over only after that, and never removed.
+func TestSnippetOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	const ours = "#cloud-config\nhostname: one\n"
+	w := acctest.NewWorld(t)
+	putSnippet(w, "theirs")
+	w.Mark()
+	s := w.Session(t, acctest.TokenSSH, snippetBlock(ours))
+	_, err := s.Plan(t.Context())
+	mustSay(t, err, "There is local:snippets/web.yaml on node pve2 already", "It was not touched", "terraform import")
+	w.MustBeClean(t)
+
+	putSnippet(w, ours)
+	w.Mark()
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Destroy(t.Context()); err != nil || !strings.Contains(fmt.Sprint(s.Diagnostics()), "The snippet stays: local:snippets/web.yaml") {
+		t.Errorf("%v, %v", err, s.Diagnostics())
+	}
+	w.MustBeClean(t)
+
+	w.Change(func(world *state.World) { world.RemoveNodeFile("pve2", "/var/lib/vz/snippets/web.yaml") })
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	putSnippet(w, "changed")
+	w.Mark()
+	mustSay(t, s.Destroy(t.Context()), "Somebody has changed the snippet", "It was not touched")
+	w.MustBeClean(t)
+	plan, err := s.Plan(t.Context())
+	if err != nil || !strings.Contains(plan.String(), "update proxmox_snippet.web") || !strings.Contains(plan.String(), "changed") {
+		t.Errorf("planned %v, %v", plan, err)
+	}
+	putSnippet(w, "changed again") // between plan and apply
+	mustSay(t, s.Apply(t.Context(), plan), "The snippet is not what the plan has shown")
+	if got := snippetOn(w, "pve2"); got != "changed again" {
+		t.Errorf("the snippet holds %q", got)
+	}
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := snippetsLeft(w); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestSnippetInUse: one that a guest uses, now, pending, in a snapshot or as a hook script, is not removed; nor by somebody who does
+// not see all guests.
+func TestSnippetInUse(t *testing.T) {
+	t.Parallel()
+	const volume = "local:snippets/web.yaml"
+	for what, c := range map[string]struct {
+		use   func(world *state.World)
+		words []string
+	}{
+		"cicustom": {func(world *state.World) {
+			world.Guests[8000].Config["cicustom"] = "meta=local:snippets/user.yaml,user=" + volume
+		},
+			[]string{volume, "VM 8000", "cicustom"}},
+		"snapshot": {func(world *state.World) {
+			world.Guests[8000].Snaps = map[string]map[string]string{"old": {"cicustom": "vendor=" + volume, "snaptime": "1"}}
+		}, []string{volume, "VM 8000", "snapshot old"}},
+		"hook script of a container": {func(world *state.World) { world.Guests[8100].Config["hookscript"] = volume },
+			[]string{volume, "container 8100", "hookscript"}},
+		"not to be seen": {func(world *state.World) {
+			world.Roles["TerraformProvider"] = without(world.Roles["TerraformProvider"], "VM.Audit")
+		}, []string{volume, "VM.Audit on /vms"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := acctest.NewWorld(t)
+			w.Change(func(world *state.World) { world.Guests[8000].Node, world.Guests[8100].Node = "pve2", "pve2" })
+			s := w.Session(t, acctest.TokenSSH, snippetBlock("#cloud-config\n"))
+			if err := s.Converge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.Change(c.use)
+			w.Mark()
+			mustSay(t, s.Destroy(t.Context()), c.words...)
+			if len(s.Addresses()) != 1 {
+				t.Error("the snippet is not in state any more")
+			}
+			w.MustBeClean(t)
+		})
+	}
+}
+
+// TestSnippetRefusals: what can be told is said in the plan, and nothing is written.
+func TestSnippetRefusals(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		who    acctest.Identity
+		config string
+		world  func(world *state.World)
+		words  []string
+	}{
+		"no SSH":           {who: acctest.TokenNoSSH, words: []string{"A snippet takes SSH", "proxmox_cloud_init_iso"}},
+		"no such node":     {config: strings.ReplaceAll(snippetBlock("x"), "pve2", "pve7"), words: []string{"pve7"}},
+		"another storage":  {config: strings.ReplaceAll(snippetBlock("x"), `"local"`, `"local2"`), words: []string{"not for snippets", "pvesm set local2"}},
+		"away":             {world: func(world *state.World) { world.Storages["local"].Offline = true }, words: []string{"is not available on node pve2"}},
+		"no YAML":          {config: snippetBlock("#cloud-config\na: [\n", `kind = "user-data"`), words: []string{"The snippet is no user-data", "no YAML"}},
+		"no script":        {config: snippetBlock("echo", `kind = "hookscript"`), words: []string{"does not begin with #!"}},
+		"a path as a name": {config: strings.ReplaceAll(snippetBlock("x"), "web.yaml", "../web.yaml"), words: []string{"must begin with a letter or a digit"}},
+		"a hidden name":    {config: strings.ReplaceAll(snippetBlock("x"), "web.yaml", ".web"), words: []string{"must begin with a letter or a digit"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := acctest.NewWorld(t)
+			if c.world != nil {
+				w.Change(c.world)
+			}
+			w.Mark()
+			if c.who == "" {
+				c.who = acctest.TokenSSH
+			}
+			if c.config == "" {
+				c.config = snippetBlock("x")
+			}
+			_, err := w.Session(t, c.who, c.config).Plan(t.Context())
+			mustSay(t, err, c.words...)
+			w.MustBeClean(t)
+		})
+	}
+}
+
+// TestSnippetFaults meets each operation of a create, a change and a destroy with each fault, a cut connection and a full disk among
+// them: what is left is in state or named, the file is never half, and afterwards all goes.
+func TestSnippetFaults(t *testing.T) {
+	t.Parallel()
+	for _, phase := range []fault.Phase{fault.Before, fault.After} {
+		t.Run(string(phase), func(t *testing.T) {
+			t.Parallel()
+			for n := 1; snippetFault(t, phase, n); n++ {
+				if n > 100 {
+					t.Fatal("it does not end")
+				}
+			}
+		})
+	}
+}
+
+// snippetFault meets the n-th operation with a fault, and goes on from where that was; false: there are not so many.
+func snippetFault(t *testing.T, phase fault.Phase, n int) bool {
+	t.Helper()
+	const one, two = "#cloud-config\nhostname: one\n", "#cloud-config\nhostname: two\n"
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenSSH, snippetBlock(one))
+	w.Sim.ResetOps()
+	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Seq: n}, Phase: phase, Reason: "No space left on device"}})
+	where, err := fmt.Sprintf("%s at %d", phase, n), error(nil)
+	isHit := func() bool { return len(w.Sim.Ops()) >= n }
+	for _, step := range []func() error{
+		func() error { return s.Converge(t.Context()) },
+		func() error {
+			w.Reconfigure(t, s, acctest.TokenSSH, snippetBlock(two))
+			return s.Converge(t.Context())
+		},
+		func() error { return s.Destroy(t.Context()) },
+	} {
+		if isHit() {
+			break
+		}
+		err = step()
+		if text := snippetOn(w, "pve2"); text != "" && text != one && text != two {
+			t.Errorf("%s: the snippet holds %q", where, text)
+		}
+		left, said := snippetsLeft(w), fmt.Sprint(err, s.Diagnostics())
+		if len(left) > 0 && len(s.Addresses()) == 0 && !strings.Contains(said, "web.yaml") {
+			t.Errorf("%s: %v is left, neither in state nor named: %v", where, left, said)
+		}
+	}
+	hit := isHit()
+	w.Sim.SetFaults(nil)
+	if next := s.Converge(t.Context()); next != nil {
+		t.Errorf("%s: %v; the next apply: %v", where, err, next)
+	}
+	if next := s.Destroy(t.Context()); next != nil {
+		t.Errorf("%s: %v; the next destroy: %v", where, err, next)
+	}
+	if left := snippetsLeft(w); len(left) > 0 {
+		t.Errorf("%s: %v; left: %v, %v", where, err, left, s.Diagnostics())
+	}
+	if !hit && n < 20 {
+		t.Errorf("only %d operations", n)
+	}
+	return hit
+}
+
+// TestSnippetImport: a file is adopted as it is, and goes with its resource then.
+func TestSnippetImport(t *testing.T) {
+	t.Parallel()
+	w := acctest.NewWorld(t)
+	putSnippet(w, "#cloud-config\n")
+	s := w.Session(t, acctest.TokenSSH, snippetBlock("#cloud-config\n"))
+	if err := s.Import(t.Context(), "proxmox_snippet.web", "pve2/local:snippets/web.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := s.Plan(t.Context())
+	if err != nil || !plan.Empty() {
+		t.Errorf("planned %v, %v", plan, err)
+	}
+	if got := drive.ShowValue(s.Attr("proxmox_snippet.web", "volume")); got != `"local:snippets/web.yaml"` {
+		t.Errorf("the volume is %s", got)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := snippetsLeft(w); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestSnippetAway: a storage that is away does not make its snippets gone.
+func TestSnippetAway(t *testing.T) {
+	t.Parallel()
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenSSH, snippetBlock("#cloud-config\n"))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Change(func(world *state.World) { world.Storages["local"].Offline = true })
+	plan, err := s.Plan(t.Context())
+	if err != nil || !plan.Empty() || !strings.Contains(fmt.Sprint(s.Diagnostics()), "was not refreshed") {
+		t.Errorf("planned %v, %v, %v", plan, err, s.Diagnostics())
+	}
+	mustSay(t, s.Destroy(t.Context()), "is not available on node pve2")
+	if len(s.Addresses()) != 1 {
+		t.Error("the snippet is not in state any more")
+	}
+}
+
+// TestSnippetReference applies the configuration of the reference, and destroys it.
+func TestSnippetReference(t *testing.T) {
+	t.Parallel()
+	config := ""
+	page, err := os.ReadFile("../../templates/resources/snippet.md.tmpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range regexp.MustCompile("(?s)```terraform\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		config += block[1]
+	}
+	if !strings.Contains(config, "cloud_init_trigger") {
+		t.Fatalf("the page has %q", config)
+	}
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenSSH, config)
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.MustBeClean(t)
+}

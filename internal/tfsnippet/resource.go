@@ -1,0 +1,248 @@
+package tfsnippet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// Resource is proxmox_snippet.
+type Resource struct{ tfkit.ResourceBase }
+
+var (
+	_ resource.ResourceWithConfigure      = &Resource{}
+	_ resource.ResourceWithModifyPlan     = &Resource{}
+	_ resource.ResourceWithValidateConfig = &Resource{}
+	_ resource.ResourceWithImportState    = &Resource{}
+)
+
+// New makes the resource.
+func New() resource.Resource { return &Resource{} }
+
+// Metadata names the resource.
+func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_snippet"
+}
+
+// Schema is the shape of the resource.
+func (r *Resource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = snippetSchema(ctx)
+}
+
+func (r *Resource) attempt(verb string, m model) tfkit.Attempt {
+	return tfkit.Attempt{Verb: verb, Thing: m.thing(), At: locator{}, As: r.Session.User(), Stateless: true}
+}
+
+// ValidateConfig refuses content that is not of its kind.
+func (r *Resource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+	var m model
+	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
+		return
+	}
+	if m.Content.IsUnknown() || m.Kind.IsUnknown() {
+		return
+	}
+	if err := check(m.Kind.ValueString(), m.Content.ValueString()); err != nil {
+		resp.Diagnostics.AddAttributeError(path.Root("content"), "The snippet is no "+m.Kind.ValueString(), "As it is now "+err.Error()+".")
+	}
+}
+
+// ModifyPlan says what it will hold, and asks the server about a new one. The volume of a new one is not known in the plan, although
+// its name is: a VM's plan would look for it in vain.
+func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() {
+		return
+	}
+	var m, prior model // nothing is in prior where there is no state
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	isNew := !m.Node.Equal(prior.Node) || !m.Storage.Equal(prior.Storage) || !m.Name.Equal(prior.Name)
+	m.SHA256 = types.StringUnknown()
+	if !m.Content.IsUnknown() {
+		m.SHA256 = types.StringValue(m.spec().SHA256())
+	}
+	if isNew {
+		m.Volume = types.StringUnknown()
+	}
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
+	if isNew && m.isPlaceKnown() && !m.Content.IsUnknown() && r.Session.Known() {
+		resp.Diagnostics.Append(tfkit.Diagnose(r.attempt("plan", m), r.Session.VMs.Snippets.Check(ctx, m.spec()))...)
+	}
+}
+
+// Create writes the snippet.
+func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var m model
+	if resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...); resp.Diagnostics.HasError() {
+		return
+	}
+	attempt, spec := r.attempt("create", m), m.spec()
+	if !r.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Create, tfkit.CreateTimeout))
+	defer cancel()
+	made, err := r.Session.VMs.Snippets.Create(ctx, spec)
+	if err != nil {
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+		return
+	}
+	m.wrote(spec)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	if made {
+		resp.Diagnostics.Append(noteWritten(ctx, resp.Private, spec.SHA256())...)
+	}
+}
+
+// Read looks what is in the file.
+func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var m model
+	if resp.Diagnostics.Append(req.State.Get(ctx, &m)...); resp.Diagnostics.HasError() {
+		return
+	}
+	attempt := r.attempt("read", m)
+	if !r.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
+	defer cancel()
+	content, there, err := r.Session.VMs.Snippets.Read(ctx, m.spec())
+	switch {
+	case err != nil && tfkit.LoginRefused(err):
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+	case err != nil:
+		resp.Diagnostics.Append(tfkit.NotRefreshed(attempt, err)...)
+	case !there:
+		resp.State.RemoveResource(ctx)
+	case content.SHA256 != m.SHA256.ValueString():
+		m.found(m.spec(), content)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	}
+}
+
+// Update writes the snippet anew. It must hold what the plan has shown.
+func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var m, prior model
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	if resp.Diagnostics.Append(req.State.Get(ctx, &prior)...); resp.Diagnostics.HasError() {
+		return
+	}
+	attempt, spec := r.attempt("update", m), m.spec()
+	if !r.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Update, tfkit.UpdateTimeout))
+	defer cancel()
+	isOther := prior.SHA256.ValueString() != spec.SHA256() || prior.spec().Executable != spec.Executable
+	if isOther {
+		if err := r.Session.VMs.Snippets.Update(ctx, spec, prior.SHA256.ValueString()); err != nil {
+			resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+			return
+		}
+	}
+	m.wrote(spec)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	if isOther {
+		resp.Diagnostics.Append(noteWritten(ctx, resp.Private, spec.SHA256())...)
+	}
+}
+
+// Delete removes the snippet, if this resource has written it.
+func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var m model
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	written, diags := readWritten(ctx, req.Private)
+	if resp.Diagnostics.Append(diags...); resp.Diagnostics.HasError() {
+		return
+	}
+	attempt := r.attempt("destroy", m)
+	if !r.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	if written == "" {
+		resp.Diagnostics.AddWarning("The snippet stays: "+m.Volume.ValueString(), fmt.Sprintf("It is on node %s, and was there with this very "+
+			"content before the resource. It is not in state any more.", m.Node.ValueString()))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Delete, tfkit.DeleteTimeout))
+	defer cancel()
+	resp.Diagnostics.Append(tfkit.Diagnose(attempt, r.Session.VMs.Snippets.Delete(ctx, m.spec(), written))...)
+}
+
+// ImportState adopts a snippet by "node/volume": "pve1/local:snippets/web.yaml". From then on it is the resource's own.
+func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	node, volume, ok := strings.Cut(req.ID, "/")
+	storage, rest, colon := strings.Cut(volume, ":")
+	name, isSnippet := strings.CutPrefix(rest, "snippets/")
+	if !ok || !colon || !isSnippet || !fileName.MatchString(name) {
+		resp.Diagnostics.AddError("Cannot import "+req.ID, "The id is node/volume, such as pve1/local:snippets/web.yaml.")
+		return
+	}
+	m := model{Node: types.StringValue(node), Storage: types.StringValue(storage), Name: types.StringValue(name)}
+	attempt := r.attempt("import", m)
+	if !r.Session.Known() {
+		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
+	defer cancel()
+	content, there, err := r.Session.VMs.Snippets.Read(ctx, m.spec())
+	if err == nil && !there {
+		err = fmt.Errorf("there is no %s on node %s", volume, node)
+	}
+	if err != nil {
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+		return
+	}
+	m.found(m.spec(), content)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	resp.Diagnostics.Append(noteWritten(ctx, resp.Private, content.SHA256)...)
+}
+
+// keyWritten is the key of private state under which stands the checksum of what the resource has written; without it somebody else
+// has written the file.
+const keyWritten = "written"
+
+type keyReader interface {
+	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+}
+
+type keyWriter interface {
+	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
+}
+
+func readWritten(ctx context.Context, private keyReader) (sha256 string, diags diag.Diagnostics) {
+	raw, diags := private.GetKey(ctx, keyWritten)
+	if len(raw) == 0 {
+		return "", diags
+	}
+	if err := json.Unmarshal(raw, &sha256); err != nil {
+		diags.AddError("Private state is damaged", "The provider cannot read what it has written: "+err.Error())
+	}
+	return sha256, diags
+}
+
+func noteWritten(ctx context.Context, private keyWriter, sha256 string) diag.Diagnostics {
+	raw, err := json.Marshal(sha256)
+	if err != nil {
+		return diag.Diagnostics{diag.NewErrorDiagnostic("Cannot note what was written", err.Error())}
+	}
+	return private.SetKey(ctx, keyWritten, raw)
+}
