@@ -101,3 +101,14 @@ func (n *node) each(object tftypes.Value, change func(name string, child *node, 
 	}
 	return tftypes.NewValue(object.Type(), values)
 }
+
+// isUnset reports whether nothing that can be configured is left in a group.
+func (n *node) isUnset(value tftypes.Value) bool {
+	values := fields(value)
+	for name, child := range n.children {
+		if child.optional && !values[name].IsNull() {
+			return false
+		}
+	}
+	return true
+}

@@ -139,17 +139,6 @@ func (p *planner) group(a spot) tftypes.Value {
 	return value
 }
 
-// isUnset reports whether nothing that can be configured is left in a group.
-func (n *node) isUnset(value tftypes.Value) bool {
-	values := fields(value)
-	for name, child := range n.children {
-		if child.optional && !values[name].IsNull() {
-			return false
-		}
-	}
-	return true
-}
-
 func (p *planner) slots(a spot) tftypes.Value {
 	typ := a.config.Type()
 	if a.config.IsNull() && a.computed {
