@@ -108,7 +108,7 @@ func TestQueryRefusesFilters(t *testing.T) {
 	w := queryWorld(t)
 	for _, config := range []string{`name = ""`, `node = "no node"`, `pool = "a/b/c/d"`, `tag = "-"`, `status = "paused"`, `vmid = 100`} {
 		s := w.Session(t, acctest.TokenNoSSH, "")
-		if found, err := s.Query(t.Context(), "list \"proxmox_vm\" \"a\" {\n  config {\n"+config+"\n}\n}\n", false); err == nil || len(found) > 0 {
+		if found, err := s.Query(t.Context(), "list \"proxmox_vm\" \"a\" {\n  provider = proxmox\n  config {\n"+config+"\n}\n}\n", false); err == nil || len(found) > 0 {
 			t.Errorf("%s: %v, %v", config, vmids(found), err)
 		}
 	}
@@ -175,7 +175,7 @@ func TestQueryGenerates(t *testing.T) {
 	w.Mark()
 	s := w.Session(t, acctest.RootTicket, "")
 	s.TrustPlans = true
-	found, err := s.Query(t.Context(), `list "proxmox_vm" "all" { limit = 1000 }`, true)
+	found, err := s.Query(t.Context(), "list \"proxmox_vm\" \"all\" {\n  provider = proxmox\n  limit = 1000\n}", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,14 +328,14 @@ func TestQueryCannotList(t *testing.T) {
 	w := queryWorld(t)
 	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/cluster/resources"}, Phase: fault.Before, Times: -1, Status: 500, Reason: "no quorum"}})
 	s := w.Session(t, acctest.TokenNoSSH, "")
-	if found, err := s.Query(t.Context(), `list "proxmox_vm" "all" {}`, false); err == nil || !strings.Contains(err.Error(), "no quorum") || len(found) > 0 {
+	if found, err := s.Query(t.Context(), `list "proxmox_vm" "all" { provider = proxmox }`, false); err == nil || !strings.Contains(err.Error(), "no quorum") || len(found) > 0 {
 		t.Errorf("%v, %v", found, err)
 	}
 	if err := s.Configure("variable \"endpoint\" {}\nprovider \"proxmox\" { endpoint = var.endpoint }"); err != nil {
 		t.Fatal(err)
 	}
 	s.SetVariable("endpoint", cty.UnknownVal(cty.String))
-	if found, err := s.Query(t.Context(), `list "proxmox_vm" "all" {}`, false); err == nil || !strings.Contains(err.Error(), "not known yet") || len(found) > 0 {
+	if found, err := s.Query(t.Context(), `list "proxmox_vm" "all" { provider = proxmox }`, false); err == nil || !strings.Contains(err.Error(), "not known yet") || len(found) > 0 {
 		t.Errorf("%v, %v", found, err)
 	}
 }
@@ -354,7 +354,7 @@ func TestQueryEndsWhenInterrupted(t *testing.T) {
 	const config = "/nodes/{node}/qemu/{vmid}/pending"
 	w.LogTo(&interrupter{w: w, at: fault.Match{Method: http.MethodGet, Path: config, Nth: 3}, press: press})
 	s := w.Session(t, acctest.TokenNoSSH, "")
-	found, err := s.Query(ctx, `list "proxmox_vm" "all" { include_resource = true }`, false)
+	found, err := s.Query(ctx, "list \"proxmox_vm\" \"all\" {\n  provider = proxmox\n  include_resource = true\n}", false)
 	if err == nil || len(found) == 66 || len(s.Diagnostics()) != 1 {
 		t.Errorf("found %s, %v", vmids(found), s.Diagnostics())
 	}

@@ -60,6 +60,14 @@ type command struct {
 func newCommand(t *testing.T, binary string) *command {
 	t.Helper()
 	toy := newGadgets()
+	c := commandWith(t, binary, toy)
+	c.toy = toy
+	return c
+}
+
+// commandWith is a working directory of a real CLI, with a server in this process as its provider.
+func commandWith(t *testing.T, binary string, toy tfprotov6.ProviderServer) *command {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	ready, closed := make(chan *plugin.ReattachConfig), make(chan struct{})
 	go func() {
@@ -77,7 +85,7 @@ func newCommand(t *testing.T, binary string) *command {
 	settings := filepath.Join(dir, "cli.tfrc")
 	must(t, os.WriteFile(settings, nil, 0o600))
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "TF_") })
-	c := &command{t: t, binary: binary, dir: dir, toy: toy, env: append(env, "TF_REATTACH_PROVIDERS="+string(reattach),
+	c := &command{t: t, binary: binary, dir: dir, env: append(env, "TF_REATTACH_PROVIDERS="+string(reattach),
 		"TF_CLI_CONFIG_FILE="+settings, "TF_IN_AUTOMATION=1", "CHECKPOINT_DISABLE=1", "GOGC=400")}
 	c.write(requirements)
 	if out, err := c.try("init", "-no-color"); err != nil {

@@ -30,15 +30,17 @@ func parseQuery(text string) ([]listBlock, error) {
 	var all []listBlock
 	for _, block := range body.Blocks {
 		if block.Type != "list" || len(block.Labels) != 2 {
-			return nil, fmt.Errorf("the driver does not know %s blocks with %d labels in a query", block.Type, len(block.Labels))
+			return nil, fmt.Errorf("%s blocks with %d labels are not expected here", block.Type, len(block.Labels))
 		}
 		b := listBlock{addr: "list." + strings.Join(block.Labels, "."), typ: block.Labels[0], config: hcl.Attributes{}}
 		if slices.ContainsFunc(all, func(other listBlock) bool { return other.addr == b.addr }) {
-			return nil, fmt.Errorf("%s is defined twice", b.addr)
+			return nil, fmt.Errorf("the query already has a list block %s", b.addr)
 		}
+		named := false
 		for name, a := range block.Body.Attributes {
 			switch name {
 			case "provider":
+				named = true
 			case "limit":
 				b.limit = a.Expr
 			case "include_resource":
@@ -46,6 +48,9 @@ func parseQuery(text string) ([]listBlock, error) {
 			default:
 				return nil, fmt.Errorf("%s: the driver does not know %s", b.addr, name)
 			}
+		}
+		if !named {
+			return nil, fmt.Errorf("%s: a list block names its provider", b.addr)
 		}
 		for _, inner := range block.Body.Blocks {
 			if inner.Type != "config" {
