@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
@@ -300,6 +301,51 @@ func snippetFault(t *testing.T, phase fault.Phase, n int) bool {
 		t.Errorf("only %d operations", n)
 	}
 	return hit
+}
+
+// TestSnippetOfTwoProcesses: two providers that want the same file at the same time get it whole, and one of them alone counts as its
+// maker; the other's goes without it. Of two that want different content under one name one is refused.
+func TestSnippetOfTwoProcesses(t *testing.T) {
+	t.Parallel()
+	for _, same := range []bool{true, false} {
+		for range 5 {
+			w := acctest.NewWorld(t)
+			texts := []string{"#cloud-config\nhostname: one\n", "#cloud-config\nhostname: two\n"}
+			if same {
+				texts[1] = texts[0]
+			}
+			var sessions [2]*drive.Session
+			var errs [2]error
+			var both sync.WaitGroup
+			for i := range sessions {
+				sessions[i] = w.Session(t, acctest.TokenSSH, snippetBlock(texts[i]))
+			}
+			for i, s := range sessions {
+				both.Go(func() { errs[i] = s.Converge(t.Context()) })
+			}
+			both.Wait()
+			made := 0
+			for i, err := range errs {
+				if err == nil {
+					made++
+					if got := snippetOn(w, "pve2"); got != texts[i] {
+						t.Errorf("it holds %q, and %q was written", got, texts[i])
+					}
+				}
+			}
+			if made == 0 || !same && made == 2 {
+				t.Errorf("same=%t: %d of two were made: %v", same, made, errs)
+			}
+			for _, s := range sessions {
+				if err := s.Destroy(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if left := snippetsLeft(w); len(left) > 0 {
+				t.Errorf("same=%t: left: %v", same, left)
+			}
+		}
+	}
 }
 
 // TestSnippetImport: a file is adopted as it is, and goes with its resource then.

@@ -34,8 +34,9 @@ const hookScript = "hookscript"
 func snippetSchema(ctx context.Context) schema.Schema {
 	replaces := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	return schema.Schema{
-		MarkdownDescription: "A snippet on a storage: a document for cloud-init (`cloud_init.custom` of a VM) or a hook script. PVE has no request " +
-			"that writes one, in no version, so it takes `ssh` in the provider's configuration. User data without SSH: `proxmox_cloud_init_iso`.\n\n" +
+		MarkdownDescription: "A snippet on a storage: a document for cloud-init (`cloud_init.custom` of a VM) or a hook script. PVE has no " +
+			"request that writes one, in no version, so it takes `ssh` in the provider's configuration. User data without SSH: " +
+			"`proxmox_cloud_init_iso`.\n\n" +
 			"A change of `content` writes the file anew, whole or not at all, under the same name. A VM gets it when its cloud-init drive is made " +
 			"anew: at its next start, or at once with `cloud_init_trigger = proxmox_snippet.x.sha256`. It is neither replaced nor restarted.\n\n" +
 			"A file of that name that holds something else is not written over; one that holds the same is used as it is, and stays when the " +
@@ -47,7 +48,8 @@ func snippetSchema(ctx context.Context) schema.Schema {
 			"storage": schema.StringAttribute{Required: true, Validators: []validator.String{tfkit.StorageID()}, PlanModifiers: replaces,
 				MarkdownDescription: "Storage of files with content type `snippets`, which none has by default."},
 			"name": schema.StringAttribute{Required: true, PlanModifiers: replaces, Validators: []validator.String{
-				stringvalidator.RegexMatches(fileName, "must begin with a letter or a digit, and have only these, \"_\", \".\" and \"-\", 200 at most")},
+				stringvalidator.RegexMatches(fileName,
+					"must begin with a letter or a digit, and have only these, \"_\", \".\" and \"-\", 200 at most")},
 				MarkdownDescription: "Name of the file: `web.yaml`."},
 			"content": schema.StringAttribute{Required: true, Validators: []validator.String{stringvalidator.LengthAtMost(maxContent)},
 				MarkdownDescription: "What is in it, a mebibyte at most: PVE reads no more."},
