@@ -186,7 +186,8 @@ func (r RollBack) claim(to pve.Snapshot, at guest.Location) remove.SnapshotClaim
 }
 
 // explain adds to the error of a roll-back where the VM stands. A task that has failed in the middle leaves it locked, with some of its
-// disks taken back and its options not. The start from saved memory comes last, when the lock is gone (AbstractConfig.pm snapshot_rollback).
+// disks taken back and its options not. The start from saved memory comes last, when the lock is gone (AbstractConfig.pm
+// snapshot_rollback).
 func (s *Snapshots) explain(ctx context.Context, r RollBack, to pve.Snapshot, node string, err error) error {
 	look, cancel := s.jobs.LookAfter(ctx)
 	defer cancel()

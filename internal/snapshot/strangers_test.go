@@ -171,7 +171,9 @@ func TestFoundSnapshotRollBackMemory(t *testing.T) {
 	if _, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before", Memory: true}); err != nil {
 		t.Fatal(err)
 	}
-	r.change(func(w *state.World) { w.Guests[ours].Snaps["before"]["net0"] = "virtio=02:00:00:00:00:01,bridge=vmbr99" })
+	r.change(func(w *state.World) {
+		w.Guests[ours].Snaps["before"]["net0"] = "virtio=02:00:00:00:00:01,bridge=vmbr99"
+	})
 	_, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before"})
 	if err == nil || !strings.Contains(err.Error(), "either nothing was taken back, or everything was") {
 		t.Errorf("%v", err)
