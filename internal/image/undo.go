@@ -79,19 +79,27 @@ func (c *creation) made(ctx context.Context) ([]pve.Volume, error) {
 }
 
 // afterKill deals with what a worker leaves that is killed: an upload, that part of the file which it has copied; a download,
-// its temporary file, which the API does not show, and the file itself if it was just put in its place.
+// its temporary file, which the API does not show. A file that is whole is named and stays: it is there all but never by a worker that was
+// killed, and may be that of another run, which gives the same file the same name.
 func (c *creation) afterKill(ctx context.Context, ended *pve.TaskError) error {
 	guessed := c.tasks.Guessed[ended.UPID]
 	left := c.temporary(ctx, ended.UPID)
 	found, err := c.made(ctx)
+	whole := false
 	for _, v := range found {
 		switch {
 		case err != nil:
 		case guessed || v.CreatedAt.Before(ended.UPID.Start().Add(-job.Skew)):
 			left = append(left, c.residueUnknown("the answer to the request was lost, so it may be somebody else's"))
+		case c.spec.Source == nil || v.Size == c.spec.Source.Size:
+			whole = true
 		default:
 			err = c.remover.FreeNewFile(ctx, &job.Tasks{}, fileOf(c.spec.Node, v).MadeFile)
 		}
+	}
+	if whole && !c.isPhantom(ctx) {
+		left = append(left, c.residueUnknown("it is whole, although the task that was to put it there did not end well, so it may be "+
+			"somebody else's"))
 	}
 	if err != nil && !c.isPhantom(ctx) {
 		left = append(left, c.residue("its task ended before it was whole, and it could not be removed"))
