@@ -71,6 +71,7 @@ var testEdges = map[string][]string{
 	"internal/preflight":    simulator(),
 	"internal/orphan":       simulator(),
 	"internal/snapshot":     simulator(),
+	"internal/image":        simulator(),
 	"internal/tfdata":       simulator(),
 	"internal/guest":        simulator(),
 	"internal/guest/agent":  simulator(),
