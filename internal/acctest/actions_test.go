@@ -375,7 +375,7 @@ func TestActionsExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := acctest.NewWorld(t)
-		w.ExpectPowerOffs(state.PowerReboot, state.PowerSuspend)
+		w.ExpectPowerOffs(state.PowerReboot, state.PowerSuspend, state.PowerRollback)
 		s := w.Session(t, acctest.RootTicket, string(text))
 		if err := s.Converge(t.Context()); err != nil {
 			t.Fatal(err)
