@@ -258,7 +258,7 @@ func TestAdversary(t *testing.T) {
 		t.Error("want at least 3,000 effective cases")
 	}
 	for _, c := range claims() {
-		if counts.cells["sentence "+c.says] == 0 {
+		if counts.cells["sentence "+c.says] == 0 && c.seldom == "" {
 			t.Errorf("%q: no case says it", c.says)
 		}
 	}
