@@ -54,14 +54,20 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 
 // wanted is the file that a plan means, where that is known.
 func (r *Resource) wanted(ctx context.Context, m, prior model, resp *resource.ModifyPlanResponse) (image.Spec, bool) {
-	if !m.isKnown() || !m.SourceFile.IsNull() && !r.Session.Known() {
+	if !m.isKnown() {
 		return image.Spec{}, false
+	}
+	isSame := !prior.Volume.IsNull() && prior.SourceFile.Equal(m.SourceFile) && prior.Checksum.Equal(m.Checksum)
+	if !m.SourceFile.IsNull() && !r.Session.Known() { // the next plan looks at the file
+		return asBefore(m, prior), isSame
 	}
 	spec, err := r.resolve(ctx, m)
 	missing := (*image.MissingError)(nil)
 	switch {
-	case errors.As(err, &missing) && !prior.Volume.IsNull() && prior.SourceFile.Equal(m.SourceFile) && prior.Checksum.Equal(m.Checksum):
-		return r.asBefore(m, prior, resp), true
+	case errors.As(err, &missing) && isSame:
+		resp.Diagnostics.AddAttributeWarning(path.Root("source_file"), "There is no file "+m.SourceFile.ValueString()+" on this machine",
+			fmt.Sprintf("Whether it differs from %s cannot be told, so the image stays as it is.", prior.Volume.ValueString()))
+		return asBefore(m, prior), true
 	case err != nil:
 		field := asField("source_file", "The file cannot be uploaded", err)
 		at, _ := locator{}.Attribute(field.Path)
@@ -71,12 +77,10 @@ func (r *Resource) wanted(ctx context.Context, m, prior model, resp *resource.Mo
 	return spec, true
 }
 
-// asBefore is the file in state, where the file that it came from is not on this machine: on another one it may be as it was.
-func (r *Resource) asBefore(m, prior model, resp *resource.ModifyPlanResponse) image.Spec {
-	resp.Diagnostics.AddAttributeWarning(path.Root("source_file"), "There is no file "+m.SourceFile.ValueString()+" on this machine",
-		fmt.Sprintf("Whether it differs from %s cannot be told, so the image stays as it is.", prior.Volume.ValueString()))
+// asBefore is the file in state, where the file that it came from cannot be looked at: it may be as it was.
+func asBefore(m, prior model) image.Spec {
 	spec := image.Spec{Node: m.Node.ValueString(), Storage: m.Storage.ValueString(), Content: m.Content.ValueString()}
-	if prior.FileName.Equal(m.FileName) {
+	if !prior.Volume.IsNull() && prior.FileName.Equal(m.FileName) {
 		spec.Name = prior.Volume.ValueString()[len(prior.Storage.ValueString()+":"+prior.Content.ValueString()+"/"):]
 	}
 	return spec
