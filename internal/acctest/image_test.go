@@ -343,3 +343,50 @@ func TestImageRefusals(t *testing.T) {
 		})
 	}
 }
+
+// TestImageOfAVM: the volume of a new image is known in the plan, so a VM whose disk was made of another is planned to be
+// replaced, and is; with ignore_changes it stays as it is.
+func TestImageOfAVM(t *testing.T) {
+	t.Parallel()
+	one, two := qcow2("one"), qcow2("two")
+	url := served(t, map[string][]byte{"/one.qcow2": one, "/two.qcow2": two})
+	config := func(name string, data []byte, lifecycle string) string {
+		return downloaded(url+"/"+name+".qcow2", sha256Of(data)) + `
+resource "proxmox_vm" "web" {
+  node  = "pve1"
+  vmid  = 300
+  disks = { scsi0 = { storage = "local-zfs", size = "2G", import_from = proxmox_image.disk.volume } }
+` + lifecycle + "}\n"
+	}
+	for _, lifecycle := range []string{"", "  lifecycle {\n    ignore_changes = [disks[\"scsi0\"].import_from]\n  }\n"} {
+		w := acctest.NewWorld(t)
+		s := w.Session(t, acctest.TokenNoSSH, config("one", one, lifecycle))
+		if err := s.Converge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Reconfigure(t, s, acctest.TokenNoSSH, config("two", two, lifecycle))
+		plan, err := s.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		volume := "local:import/two-" + sha256Of(two)[:12] + ".qcow2"
+		if text := plan.String(); !strings.Contains(text, volume) || strings.Contains(text,
+			"replace proxmox_vm.web") != (lifecycle == "") {
+			t.Errorf("planned %s", text)
+		}
+		if err := s.Apply(t.Context(), plan); err != nil {
+			t.Fatal(err)
+		}
+		if plan, err = s.Plan(t.Context()); err != nil || !plan.Empty() {
+			t.Errorf("planned then: %v, %v", plan, err)
+		}
+		s.Taint("proxmox_image.disk") // the same file again
+		if err := s.Converge(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := s.Destroy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.MustBeClean(t)
+	}
+}

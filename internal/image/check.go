@@ -12,8 +12,7 @@ import (
 )
 
 // Check tells at plan time what the server would certainly refuse. What it may not see it does not report.
-func (s *Images) Check(ctx context.Context, spec Spec) []*guest.FieldError {
-	var found []*guest.FieldError
+func (s *Images) Check(ctx context.Context, spec Spec) (found []*guest.FieldError) {
 	add := func(err error) bool {
 		field := (*guest.FieldError)(nil)
 		if errors.As(err, &field) {
@@ -31,7 +30,7 @@ func (s *Images) Check(ctx context.Context, spec Spec) []*guest.FieldError {
 	}
 	add(s.version(ctx, spec))
 	add(s.privileges(ctx, spec))
-	if add(storage(resources, spec)) || len(found) > 0 {
+	if add(storage(resources, spec)) || len(found) > 0 || s.isReplaced(spec) {
 		return found
 	}
 	there, err := s.find(ctx, spec.Node, spec.Storage, spec.Content, spec.Volume())
@@ -39,6 +38,20 @@ func (s *Images) Check(ctx context.Context, spec Spec) []*guest.FieldError {
 		add(spec.conflict(there))
 	}
 	return found
+}
+
+// Owned notes a file that a resource in state has made. Should the resource be replaced, it goes before the new one comes; the plan of the
+// new one does not know of the old one.
+func (s *Images) Owned(node, volume string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owned[node+" "+volume] = true
+}
+
+func (s *Images) isReplaced(spec Spec) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owned[spec.Node+" "+spec.Volume()]
 }
 
 // storage reports one that cannot take the file.

@@ -56,12 +56,13 @@ type Images struct {
 	mu      sync.Mutex
 	turns   map[string]chan struct{} // by node and volume
 	sources map[string]Source        // those that were read, by path
+	owned   map[string]bool          // files of resources in state, by node and volume
 }
 
 // New makes Images.
 func New(jobs *job.Runner, remover *remove.Remover) *Images {
 	return &Images{api: jobs.API, clock: jobs.Clock, jobs: jobs, remover: remover, turns: map[string]chan struct{}{},
-		sources: map[string]Source{}}
+		sources: map[string]Source{}, owned: map[string]bool{}}
 }
 
 // Read is the file as it is now; false: it is gone.

@@ -6,10 +6,12 @@ package preflight
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Checker checks the plans for one cluster.
@@ -20,11 +22,31 @@ type Checker struct {
 
 	networks job.Recent[[]pve.Network] // of nodes
 	names    job.Recent[[]string]      // what there is of a kind
+
+	mu      sync.Mutex
+	planned map[string]bool // files that this run is to make: by node and volume, or by volume on a shared storage
 }
 
 // New makes a Checker.
 func New(jobs *job.Runner, guests *guest.Guests) *Checker {
-	return &Checker{api: jobs.API, clock: jobs.Clock, guests: guests}
+	return &Checker{api: jobs.API, clock: jobs.Clock, guests: guests, planned: map[string]bool{}}
+}
+
+// WillHave notes that the run makes a file on a storage. The plans of VMs that use it come after that of the file, and before it is there.
+func (s *Checker) WillHave(ctx context.Context, node, volume string) {
+	resources, err := s.api.SharedResources(ctx)
+	if storage, ok := resources.Storage(node, vm.VolumeStorage(volume)); err == nil && ok && storage.Shared {
+		node = ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.planned[node+" "+volume] = true
+}
+
+func (s *Checker) willHave(node, volume string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.planned[node+" "+volume] || s.planned[" "+volume]
 }
 
 // nodeNetworks are the bridges of a node, asked once for the plans of one run.

@@ -35,6 +35,9 @@ func (c *planCheck) need(ctx context.Context, s *Checker, n Need) *guest.FieldEr
 			Detail: fmt.Sprintf("PVE imports disks of VMs and files of the content type import. Have the file on a storage as import "+
 				"content, such as %s:import/debian.qcow2; this one is of type %s", vm.VolumeStorage(n.Value), n.Kind)}
 	}
+	if n.Kind.isVolume() && s.willHave(c.node, n.Value) {
+		return nil
+	}
 	names, err := s.names.Get(ctx, s.clock, c.listed(n), func(ctx context.Context) ([]string, error) { return s.list(ctx, c.node, n) })
 	if err != nil || n.Kind.isVolume() && !c.holds(n) || !s.certain(ctx, n) {
 		return nil //nolint:nilerr // who cannot look does not judge

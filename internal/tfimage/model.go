@@ -29,6 +29,7 @@ type model struct {
 	OnDestroy          types.String    `tfsdk:"on_destroy"`
 	Volume             types.String    `tfsdk:"volume"`
 	Size               types.Int64     `tfsdk:"size"`
+	Created            types.String    `tfsdk:"created"`
 	Owned              types.Bool      `tfsdk:"owned"`
 	Timeouts           *tfkit.Timeouts `tfsdk:"timeouts"`
 }

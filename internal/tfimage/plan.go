@@ -15,7 +15,7 @@ import (
 )
 
 // ModifyPlan decides whether the plan means the file in state or another one, and asks the server about a new one. The volume of
-// a new one is not known in the plan, although its name is: a VM's plan would look for it in vain.
+// a new one is known before it is there, so that what is made of it is planned as it will be: a VM is replaced if its image is.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() {
 		return
@@ -36,19 +36,20 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		return
 	}
 	if known && !prior.Volume.IsNull() && prior.Volume.ValueString() == spec.Volume() && prior.Node.Equal(m.Node) {
-		m.Volume, m.Size, m.Owned = prior.Volume, prior.Size, prior.Owned
+		m.Volume, m.Size, m.Created, m.Owned = prior.Volume, prior.Size, prior.Created, prior.Owned
 		resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
 		r.warnOfAnother(ctx, req, prior, resp)
 		return
 	}
-	m.Volume, m.Size, m.Owned = types.StringUnknown(), types.Int64Unknown(), types.BoolUnknown()
+	m.Volume, m.Size, m.Created, m.Owned = types.StringUnknown(), types.Int64Unknown(), types.StringUnknown(), types.BoolUnknown()
+	if known && r.Session.Known() {
+		resp.Diagnostics.Append(tfkit.Verdicts(r.attempt("plan", m), r.Session.VMs.Images.Check(ctx, spec), nil)...)
+		m.Volume = types.StringValue(spec.Volume())
+		r.Session.VMs.WillHave(ctx, spec.Node, spec.Volume())
+	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
 	if !prior.Volume.IsNull() {
 		resp.RequiresReplace = append(resp.RequiresReplace, changed(m, prior)...)
-	}
-	if known && r.Session.Known() {
-		attempt := r.attempt("plan", m)
-		resp.Diagnostics.Append(tfkit.Verdicts(attempt, r.Session.VMs.Images.Check(ctx, spec), nil)...)
 	}
 }
 

@@ -125,6 +125,9 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		return
 	}
 	file.Made = made != nil && made.Size == file.Size && made.CreatedAt.Equal(file.CreatedAt)
+	if file.Made {
+		r.Session.VMs.Images.Owned(file.Node, file.Volume)
+	}
 	m.found(file)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 }
@@ -147,6 +150,9 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	if !r.Session.Known() {
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
+	}
+	if made == nil && m.Owned.ValueBool() { // Terraform forgets the private state of what is tainted
+		made = m.made()
 	}
 	if made == nil {
 		resp.Diagnostics.AddWarning("The file stays: "+m.Volume.ValueString(), fmt.Sprintf("It is on node %s, and this resource "+
@@ -212,8 +218,18 @@ func (m model) limit() tfkit.Timeouts {
 	return *m.Timeouts
 }
 
+// made is the file in state, if it is known when it was made.
+func (m model) made() *remove.MadeFile {
+	created, err := time.Parse(time.RFC3339, m.Created.ValueString())
+	if err != nil {
+		return nil
+	}
+	return &remove.MadeFile{Volume: m.Volume.ValueString(), Size: m.Size.ValueInt64(), CreatedAt: created}
+}
+
 func (m *model) found(f image.File) {
 	m.Volume, m.Size, m.Owned = types.StringValue(f.Volume), types.Int64Value(f.Size), types.BoolValue(f.Made)
+	m.Created = types.StringValue(f.CreatedAt.UTC().Format(time.RFC3339))
 }
 
 // ValidateConfig refuses what no server takes.

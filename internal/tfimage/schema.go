@@ -82,6 +82,8 @@ func attributes(ctx context.Context) map[string]schema.Attribute {
 			"`cdroms.*.file` of a VM: " +
 			"`local:import/debian-12-3f2a9c1b7d04.qcow2`."},
 		"size": schema.Int64Attribute{Computed: true, MarkdownDescription: "Size of the file in bytes."},
+		"created": schema.StringAttribute{Computed: true, MarkdownDescription: "When the file was put there or last changed, in " +
+			"UTC (RFC 3339)."},
 		"owned": schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether this resource put the file there, and " +
 			"nobody has replaced it since. One " +
 			"that was there already stays when the resource is destroyed."},
