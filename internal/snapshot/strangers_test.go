@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -177,6 +178,20 @@ func TestFoundSnapshotRollBackMemory(t *testing.T) {
 	_, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before"})
 	if err == nil || !strings.Contains(err.Error(), "either nothing was taken back, or everything was") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestFoundSnapshotLeftIdentity: what is left of a snapshot goes into state with the VM that has it: without its identity the next destroy
+// would take any VM of the id for it.
+func TestFoundSnapshotLeftIdentity(t *testing.T) {
+	r := newRig(t, false)
+	r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST"}, Phase: fault.KillTask}})
+	taken, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"})
+	if left, _ := residues(err); len(left) != 1 || taken.Taken == 0 {
+		t.Fatalf("%v, %v", taken, err)
+	}
+	if taken.VM.UUID != uuidOf(ours) || taken.Node != "pve1" {
+		t.Errorf("node %q, VM %v", taken.Node, taken.VM)
 	}
 }
 

@@ -73,7 +73,7 @@ func (t *taking) remove(ctx context.Context) (gone bool, err error) {
 	if found == nil {
 		return true, nil
 	}
-	t.taken.Snapshot, t.isHeld = *found, found.State != ""
+	t.taken, t.isHeld = Snapshot{Snapshot: *found, Node: t.node, VM: t.vm}, found.State != ""
 	err = t.remover.RemoveSnapshot(ctx, t.claim())
 	if errors.Is(err, remove.ErrNoSnapshot) {
 		return true, nil
