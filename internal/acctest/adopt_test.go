@@ -64,6 +64,11 @@ func (a *adoption) take(ctx context.Context) error {
 	if a.generated, err = a.s.Generate(ctx, driftAddress, a.byProvider); err != nil {
 		return fmt.Errorf("generate the configuration: %w", err)
 	}
+	if a.byProvider {
+		if err := a.listed(ctx); err != nil {
+			return err
+		}
+	}
 	if err := a.s.Configure(provider, a.generated); err != nil {
 		return fmt.Errorf("read the generated configuration: %w\n%s", err, a.generated)
 	}
@@ -78,6 +83,22 @@ func (a *adoption) take(ctx context.Context) error {
 		if op.Method != http.MethodGet && op.Path != "/access/ticket" {
 			return fmt.Errorf("taking the VM over wrote: %s %s %v", op.Method, op.Path, op.Params)
 		}
+	}
+	return nil
+}
+
+// listed wants what a query generates of the VM to be what the import does.
+func (a *adoption) listed(ctx context.Context) error {
+	found, err := a.s.Query(ctx, "list \"proxmox_vm\" \"all\" {\n  provider = proxmox\n  limit = 1000\n}", true)
+	if err != nil {
+		return err
+	}
+	n := slices.IndexFunc(found, func(f drive.Listed) bool { return drive.Text(f.Identity, "vmid") == strconv.Itoa(a.vmid) })
+	if n < 0 {
+		return fmt.Errorf("a query does not find it: %s", a.s.Diagnostics())
+	}
+	if generated, err := a.s.GenerateListed(ctx, found[n], driftAddress); err != nil || generated != a.generated {
+		return fmt.Errorf("a query generates %w\n%s\nand an import\n%s", err, generated, a.generated)
 	}
 	return nil
 }
