@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -126,6 +127,33 @@ func TestFilesCutAnywhere(t *testing.T) {
 			if err != nil || cut < 5 {
 				t.Errorf("%d requests, %v", n.Load(), err)
 			}
+			return
+		}
+	}
+}
+
+// TestFilesInterrupted ends the caller's context at each request of a write: the file is whole or not there, and nothing else is left.
+func TestFilesInterrupted(t *testing.T) {
+	for at := int64(1); ; at++ {
+		srv, dir := fileServer(t)
+		name, n := filepath.Join(dir, "a"), atomic.Int64{}
+		ctx, cancel := context.WithCancel(t.Context())
+		srv.onFile = func() bool {
+			if n.Add(1) == at {
+				cancel()
+			}
+			return false
+		}
+		err := srv.shell(nil).CreateFile(ctx, "pve1", name, []byte("text"), 0o600)
+		cancel()
+		if data, readErr := os.ReadFile(name); readErr == nil && string(data) != "text" {
+			t.Errorf("interrupted at %d: the file has %q", at, data)
+		}
+		names := namesIn(t, dir)
+		if len(names) > 1 || len(names) == 1 && names[0] != "a" || err == nil && len(names) == 0 || err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("interrupted at %d: the directory has %q after %v", at, names, err)
+		}
+		if n.Load() < at {
 			return
 		}
 	}
