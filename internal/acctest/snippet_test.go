@@ -391,6 +391,27 @@ func TestSnippetAway(t *testing.T) {
 	}
 }
 
+// TestSnippetWithImage is a configuration that takes another provider where there are VMs alone: an image, a snippet, and a VM of both.
+func TestSnippetWithImage(t *testing.T) {
+	t.Parallel()
+	data := qcow2("cloud image")
+	url := served(t, map[string][]byte{"/debian.qcow2": data})
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenSSH, strings.ReplaceAll(downloaded(url+"/debian.qcow2", sha256Of(data)), "pve1", "pve2")+
+		strings.Replace(snippetWithVM("#cloud-config\nhostname: one\n"), "vmid = 300", "vmid = 300\n  disks = { scsi0 = { storage = \"local-zfs\", "+
+			"size = \"2G\", import_from = proxmox_image.disk.volume } }", 1))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if status := drive.ShowValue(s.Attr("proxmox_vm.web", "status")); status != `"running"` {
+		t.Errorf("the VM is %s", status)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.MustBeClean(t)
+}
+
 // TestSnippetReference applies the configuration of the reference, and destroys it.
 func TestSnippetReference(t *testing.T) {
 	t.Parallel()
