@@ -2,6 +2,7 @@ package acctest_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -385,5 +386,32 @@ func TestActionsExamples(t *testing.T) {
 				t.Errorf("%s: told %q, error %v", address, told, err)
 			}
 		}
+	}
+}
+
+// TestActionsPowerInterrupted: an interrupt ends the wait for a guest that does not shut down, and leaves no task behind; PVE was told to stop
+// its own.
+func TestActionsPowerInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, action := range []string{"shutdown", "reboot"} {
+		a := newActor(t, acctest.TokenNoSSH)
+		a.w.ExpectPowerOffs(state.PowerShutdown, state.PowerReboot)
+		a.w.Change(func(world *state.World) { world.Guests[500].Ignores = []string{"shutdown"} })
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a.w.LogTo(&trap{word: "qm" + action, nth: 2, spring: cancel})
+		s := a.w.Session(t, acctest.TokenNoSSH, "")
+		_, err := s.Invoke(ctx, "action.proxmox_vm_power.it", nil,
+			fmt.Sprintf("action \"proxmox_vm_power\" \"it\" {\nconfig {\nvmid = 500\naction = %q\n}\n}\n", action))
+		if err == nil || ctx.Err() == nil || !strings.Contains(err.Error(), "interrupted") || a.guest() != "running" {
+			t.Errorf("%s: it is %s, error %v", action, a.guest(), err)
+		}
+		a.w.Change(func(world *state.World) {
+			for _, task := range world.Tasks {
+				if task.Running {
+					t.Errorf("%s runs on", task.UPID)
+				}
+			}
+		})
 	}
 }

@@ -37,8 +37,8 @@ func (s *Remover) CanUnlock() error {
 	return nil
 }
 
-// ReleaseLock takes a lock away that no task holds any more: everybody's tasks are seen, before the VM is read again and after it, and the last
-// of those that take this lock was killed.
+// ReleaseLock takes a lock away that no task holds any more: everybody's tasks are seen, before the VM is read again and after it, and the
+// last of those that take this lock was killed.
 func (s *Remover) ReleaseLock(ctx context.Context, u Unlocking) (Unlocked, error) {
 	if err := s.CanUnlock(); err != nil {
 		return Unlocked{}, err

@@ -95,7 +95,8 @@ func (a *VMUnlock) Invoke(ctx context.Context, req action.InvokeRequest, resp *a
 	}
 	ctx, cancel := context.WithTimeout(reporting(ctx, resp), tfkit.ReadTimeout)
 	defer cancel()
-	done, err := a.Session.VMs.ReleaseLock(ctx, remove.Unlocking{Choice: m.choice(), Lock: value(m.Lock), Unknown: value(m.Accept) == "unknown"})
+	wanted := remove.Unlocking{Choice: m.choice(), Lock: value(m.Lock), Unknown: value(m.Accept) == "unknown"}
+	done, err := a.Session.VMs.ReleaseLock(ctx, wanted)
 	resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
 	switch {
 	case err != nil:

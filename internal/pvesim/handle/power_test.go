@@ -112,6 +112,20 @@ func TestRebootStartsInATaskOfItsOwn(t *testing.T) {
 	}
 }
 
+// TestResetOfAPausedGuest: it stays where it is, before its first instruction, and hears no shutdown until it is resumed.
+func TestResetOfAPausedGuest(t *testing.T) {
+	g := newRig(t, nil)
+	const id = "/qemu/8000/status/"
+	g.steps([]step{{"", "POST", id + "start", "", "OK"}, {"", "POST", id + "suspend", "", "OK"}, {"", "POST", id + "reset", "", "OK"}})
+	g.s.Do(func(w *state.World) {
+		if got := w.Guests[8000].Running.QMPStatus; got != "prelaunch" {
+			t.Errorf("it is %s", got)
+		}
+	})
+	g.steps([]step{{"", "POST", id + "shutdown", "", "VM is paused - cannot shutdown"}, {"", "POST", id + "resume", "", "OK"},
+		{"", "POST", id + "shutdown", "", "OK"}})
+}
+
 func TestGuestThatDoesNotObey(t *testing.T) {
 	g := newRig(t, nil)
 	const timeout = "VM quit/powerdown failed - got timeout"

@@ -192,6 +192,9 @@ func (p process) ask(g *state.Guest, how stopping) (obeyed bool, err error) {
 	return false, nil
 }
 
+// isPaused is QemuServer.pm's vm_is_paused.
+func isPaused(run *state.Running) bool { return run.QMPStatus == "paused" || run.QMPStatus == "prelaunch" }
+
 // reaction is how long the operating system takes to shut down, and whether it hears the request at all: one that is paused or
 // still booting does not.
 func (p process) reaction(g *state.Guest) (need time.Duration, hears bool) {
@@ -199,7 +202,7 @@ func (p process) reaction(g *state.Guest) (need time.Duration, hears bool) {
 		return 0, false
 	}
 	up := g.Running.StartedAt.Add(time.Duration(g.BootSeconds) * time.Second)
-	deaf := slices.Contains(g.Ignores, "shutdown") || g.Running.QMPStatus == "paused" || g.BootSeconds > 0 && p.W.Clock.Now().Before(up)
+	deaf := slices.Contains(g.Ignores, "shutdown") || isPaused(g.Running) || g.BootSeconds > 0 && p.W.Clock.Now().Before(up)
 	return time.Duration(g.ShutdownSeconds) * time.Second, !deaf
 }
 
@@ -230,7 +233,7 @@ func qemuShutdown(r *Request) (any, error) {
 		return nil, err
 	}
 	how := stopping{ask: true, force: r.flag("forceStop"), seconds: r.patience(-1), skiplock: skiplock, obeyed: state.PowerShutdown}
-	if g := r.W.Guests[r.vmid()]; g != nil && g.Running != nil && g.Running.QMPStatus == "paused" {
+	if g := r.W.Guests[r.vmid()]; g != nil && g.Running != nil && isPaused(g.Running) {
 		if !how.force {
 			return nil, Die("VM is paused - cannot shutdown")
 		}

@@ -71,7 +71,7 @@ const rebootGap = 3 * time.Second
 // qemuReboot is POST reboot. It is never handed to HA. The task ends with the guest; what starts it again is a task of
 // root's own, which nobody reports (qemu-server CLI/qm.pm cleanup, called by qmeventd).
 func qemuReboot(r *Request) (any, error) {
-	if g := r.W.Guests[r.vmid()]; g != nil && g.Running != nil && g.Running.QMPStatus == "paused" {
+	if g := r.W.Guests[r.vmid()]; g != nil && g.Running != nil && isPaused(g.Running) {
 		return nil, Die("VM is paused - cannot shutdown")
 	}
 	if err := r.running(); err != nil {
