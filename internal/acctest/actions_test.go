@@ -394,12 +394,11 @@ func TestActionsExamples(t *testing.T) {
 func TestActionsPowerInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"shutdown", "reboot"} {
-		a := newActor(t, acctest.TokenNoSSH)
-		a.w.ExpectPowerOffs(state.PowerShutdown, state.PowerReboot)
+		a := newActor(t, acctest.TokenNoSSH, pvesim.Options{Clock: fast{time.Now()}})
 		a.w.Change(func(world *state.World) { world.Guests[500].Ignores = []string{"shutdown"} })
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		a.w.LogTo(&trap{word: "qm" + action, nth: 2, spring: cancel})
+		a.w.LogTo(&interrupter{w: a.w, press: cancel, at: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/" + action, Nth: 1}})
 		s := a.w.Session(t, acctest.TokenNoSSH, "")
 		_, err := s.Invoke(ctx, "action.proxmox_vm_power.it", nil,
 			fmt.Sprintf("action \"proxmox_vm_power\" \"it\" {\nconfig {\nvmid = 500\naction = %q\n}\n}\n", action))
