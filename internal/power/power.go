@@ -71,18 +71,6 @@ type run struct {
 	warnings []guest.Warning
 }
 
-// Do carries an action out. What it says on the way goes to the log of the jobs.
-func (s *Switch) Do(ctx context.Context, r Request) ([]guest.Warning, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
-	defer cancel()
-	u := &run{Switch: s, Request: r, end: s.jobs.Clock.Now().Add(r.Timeout)}
-	err := u.look(ctx)
-	if err == nil {
-		err = u.act()(ctx)
-	}
-	return u.warnings, err
-}
-
 // look finds the VM, and what its guest does now.
 func (u *run) look(ctx context.Context) error {
 	at, err := u.guests.Pick(ctx, u.Choice)
@@ -96,26 +84,6 @@ func (u *run) look(ctx context.Context) error {
 	}
 	u.before, err = u.api.GuestStatus(ctx, u.node, u.VMID)
 	return err
-}
-
-func (u *run) act() func(context.Context) error {
-	switch u.Action {
-	case Start:
-		return u.start
-	case Shutdown:
-		return u.shutDown
-	case Stop:
-		return u.stop
-	case Reboot:
-		return u.reboot
-	case Reset:
-		return u.reset
-	case Suspend:
-		return u.suspend
-	case Resume:
-		return u.resume
-	}
-	return func(context.Context) error { return fmt.Errorf("there is no action %q", u.Action) }
 }
 
 // tell says something on the way.

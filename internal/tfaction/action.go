@@ -1,5 +1,3 @@
-// Package tfaction has the actions, which Terraform 1.14 and later invoke: what is done to a VM once, and leaves no trace in any state.
-// Each is a schema, a plan that refuses what can never work, and one call of the package that does it.
 package tfaction
 
 import (
@@ -14,11 +12,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
-
-// All lists the actions.
-func All() []func() action.Action {
-	return []func() action.Action{NewVMPower, NewVMUnlock, NewVMSnapshotRollback, NewOrphanDelete}
-}
 
 // attributes finds an attribute of an action by its name.
 type attributes struct{}

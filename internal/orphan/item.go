@@ -1,0 +1,87 @@
+package orphan
+
+import (
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
+)
+
+// Kind is what an item is.
+type Kind string
+
+// The kinds of items, in the order of a report.
+const (
+	HalfMade      Kind = "half_made"      // a VM that was begun and never finished
+	ExpiredCreate Kind = "expired_create" // a VM with the mark of a create of this provider that is over
+	HalfDestroyed Kind = "half_destroyed" // the lock of a destroy, and nothing else
+	DeadLock      Kind = "lock"           // a guest that is locked although no task is at work on it
+	Volume        Kind = "volume"         // a volume that carries an id which no guest has
+	HAResource    Kind = "ha_resource"    // an entry of HA for such an id
+	PoolMember    Kind = "pool_member"    // a pool's member of such an id
+	ACLEntry      Kind = "acl_entry"      // a permission on such an id
+)
+
+// Kinds are all of them, in that order.
+func Kinds() []Kind {
+	return []Kind{HalfMade, ExpiredCreate, HalfDestroyed, DeadLock, Volume, HAResource, PoolMember, ACLEntry}
+}
+
+// Certainty is how sure it is that an item is left over.
+type Certainty string
+
+// The degrees of certainty. An item that is unknown has no command: somebody may use it.
+const (
+	Certain Certainty = "certain" // what is left of something that is proven to be over; nobody uses it
+	Likely  Certainty = "likely"  // nobody uses it, but somebody may have made it for what is to come
+	Unknown Certainty = "unknown" // somebody may use it, or it could not be looked at
+)
+
+// Item is something that nobody owns, as far as can be told.
+type Item struct {
+	Kind Kind
+	// ID names it: a volume id, a VMID, "vm:100", "/vms/100".
+	ID   string
+	VMID int
+	// Name is a guest's; Node where it is, and where the command is to be run.
+	Name, Node string
+	// Storage and Size, in bytes, are a volume's; Size is also that of all volumes of a guest.
+	Storage string
+	Size    int64
+	// Since is when it was made or left, zero where that is not known.
+	Since     time.Time
+	Certainty Certainty
+	// Reason is what speaks for it, and what against.
+	Reason string
+	// Command removes it, as root on Node; "" unless it is certain that nobody uses it.
+	Command string
+
+	found *found
+}
+
+// found is by what an item was judged, for who removes it.
+type found struct {
+	config    map[string]string
+	digest    string
+	dead      pve.UPID // task
+	mark      guest.Stamp
+	entry     pve.ACLEntry
+	container bool
+}
+
+// Report is what was found, and what could not be looked at.
+type Report struct {
+	Items     []Item
+	Unchecked []string
+}
+
+// Options say what is known besides.
+type Options struct {
+	// Exclusive are shared storages that no other cluster uses.
+	Exclusive []string
+}
+
+func foundOf(r usage.Reading) *found {
+	return &found{config: r.Config.Current(), digest: r.Config.Digest, container: r.Guest.Type == "lxc"}
+}
