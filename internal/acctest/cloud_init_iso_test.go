@@ -55,7 +55,7 @@ func TestUploadCloudInitDisc(t *testing.T) {
 				w.Reconfigure(t, s, who, discWithVM(line))
 				disc, volume := discOf(line)
 				plan, err := s.Plan(t.Context())
-				if err != nil || !strings.Contains(plan.String(), "update proxmox_cloud_init_iso.web") || !strings.Contains(plan.String(), "update proxmox_vm.web") {
+				if err != nil || !strings.Contains(plan.String(), "update proxmox_cloud_init_iso.web") || !strings.Contains(plan.String(), "update proxmox_vm.web") || strings.Count(plan.String(), volume) < 2 {
 					t.Fatalf("planned %v, %v", plan, err)
 				}
 				if err := s.Converge(t.Context()); err != nil {

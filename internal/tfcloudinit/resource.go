@@ -55,8 +55,7 @@ func (r *Resource) ValidateConfig(ctx context.Context, req resource.ValidateConf
 	}
 }
 
-// ModifyPlan says which disc it will be. Its volume is not known in the plan where it is a new one, although its name is: a VM's
-// plan would look for it in vain.
+// ModifyPlan says which disc it will be, and asks the server about a new one.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() {
 		return
@@ -76,16 +75,16 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	}
 	spec, err := m.spec()
 	m.SHA256, m.Size = types.StringValue(spec.Source.Checksum.Value), types.Int64Value(spec.Source.Size)
-	same := m.isPlaceKnown() && err == nil && prior.Node.Equal(m.Node) && prior.Volume.ValueString() == spec.Volume()
-	if same {
-		m.Volume = prior.Volume
+	if m.isPlaceKnown() && err == nil {
+		m.Volume = types.StringValue(spec.Volume())
 	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
 	switch {
-	case same || !m.isPlaceKnown():
+	case !m.isPlaceKnown() || m.isAsBefore(prior):
 	case err != nil:
 		resp.Diagnostics.Append(tfkit.Diagnose(r.attempt("plan", m), err)...)
 	case r.Session.Known():
+		r.Session.VMs.WillHave(ctx, spec.Node, spec.Volume())
 		resp.Diagnostics.Append(tfkit.Verdicts(r.attempt("plan", m), r.Session.VMs.Images.Check(ctx, spec), nil)...)
 	}
 }
@@ -178,7 +177,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	if resp.Diagnostics.Append(diags...); resp.Diagnostics.HasError() {
 		return
 	}
-	if !m.Volume.IsUnknown() { // nothing but what only the provider reads
+	if m.isAsBefore(prior) { // nothing but what only the provider reads
 		resp.State.Raw = req.Plan.Raw
 		return
 	}

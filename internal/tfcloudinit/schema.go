@@ -112,6 +112,11 @@ func (m model) spec() (image.Spec, error) {
 	return image.Spec{Node: m.Node.ValueString(), Storage: m.Storage.ValueString(), Content: "iso", Name: name, Source: source}, err
 }
 
+// isAsBefore reports whether a plan means the very file that is in state.
+func (m model) isAsBefore(prior model) bool {
+	return !m.Volume.IsUnknown() && m.Volume.Equal(prior.Volume) && m.Node.Equal(prior.Node)
+}
+
 // has reports whether a file is the disc in state.
 func (m model) has(f remove.MadeFile) bool {
 	return f.Node == m.Node.ValueString() && f.Volume == m.Volume.ValueString()

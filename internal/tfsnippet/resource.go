@@ -55,8 +55,7 @@ func (r *Resource) ValidateConfig(ctx context.Context, req resource.ValidateConf
 	}
 }
 
-// ModifyPlan says what it will hold, and asks the server about a new one. The volume of a new one is not known in the plan, although
-// its name is: a VM's plan would look for it in vain.
+// ModifyPlan says what it will hold, and asks the server about a new one.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() {
 		return
@@ -74,10 +73,13 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	if !m.Content.IsUnknown() {
 		m.SHA256 = types.StringValue(m.spec().SHA256())
 	}
-	if isNew {
-		m.Volume = types.StringUnknown()
+	if m.isPlaceKnown() {
+		m.Volume = types.StringValue(m.spec().Volume())
 	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
+	if isNew && m.isPlaceKnown() && r.Session.Known() {
+		r.Session.VMs.WillHave(ctx, m.Node.ValueString(), m.Volume.ValueString())
+	}
 	if isNew && m.isPlaceKnown() && !m.Content.IsUnknown() && r.Session.Known() {
 		resp.Diagnostics.Append(tfkit.Diagnose(r.attempt("plan", m), r.Session.VMs.Snippets.Check(ctx, m.spec()))...)
 	}
