@@ -4,11 +4,11 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
@@ -119,9 +119,30 @@ func (s *Images) turn(ctx context.Context, key string) (give func(), err error) 
 	}
 }
 
+// Local reads a file of this machine and its checksum. It is read once, unless it changes meanwhile. wanted is the checksum that it must
+// have, if it is known: another is a *SumError. The error of a file that is not there is a *MissingError.
+func (s *Images) Local(ctx context.Context, path string, wanted Checksum) (Source, error) {
+	is, err := sourceAt(path, cmp.Or(wanted.Algorithm, "sha256"))
+	if err != nil {
+		return Source{}, err
+	}
+	key := is.Checksum.Algorithm + " " + path
+	s.mu.Lock()
+	known := s.sources[key]
+	s.mu.Unlock()
+	if known.Size == is.Size && known.Changed.Equal(is.Changed) {
+		is = known
+	} else if is.Checksum.Value, err = sumOf(ctx, path, is.Checksum.Algorithm); err != nil {
+		return Source{}, err
+	}
+	s.mu.Lock()
+	s.sources[key] = is
+	s.mu.Unlock()
+	if wanted.Value != "" && wanted.Value != is.Checksum.Value {
+		return Source{}, &SumError{Path: path, Wanted: wanted, Is: is.Checksum}
+	}
+	return is, nil
+}
+
 // undoTime bounds what is done after a create has failed.
 const undoTime = 5 * time.Minute
-
-func refused(path, summary, detail string) error {
-	return &guest.FieldError{Path: path, Summary: summary, Detail: detail}
-}

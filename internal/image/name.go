@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 )
 
 // Checksum is what a file must have.
@@ -110,4 +112,8 @@ func badExtension(content, base string) error {
 func Identity(address, compression string) Checksum {
 	sum := sha256.Sum256([]byte(address + "\n" + compression))
 	return Checksum{Value: hex.EncodeToString(sum[:])}
+}
+
+func refused(path, summary, detail string) error {
+	return &guest.FieldError{Path: path, Summary: summary, Detail: detail}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/image"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
@@ -119,12 +118,4 @@ func (r *Resource) warnOfAnother(ctx context.Context, req resource.ModifyPlanReq
 		fmt.Sprintf("The file that was put there had %d bytes, this one has %d: it is not what the configuration means. It was "+
 			"not touched. Remove it "+
 			"and apply again, which puts the right one there, or set file_name to another name.", made.Size, prior.Size.ValueInt64()))
-}
-
-// replaced is the error of a destroy that found another file, or nil.
-func replaced(err error) error {
-	if other := (*remove.OtherFileError)(nil); errors.As(err, &other) {
-		return other
-	}
-	return nil
 }

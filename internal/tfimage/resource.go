@@ -2,19 +2,16 @@ package tfimage
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
 	"time"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/image"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
@@ -33,9 +30,6 @@ func New() resource.Resource { return &Resource{} }
 
 // createTimeout is the time that a create may take by default: files are large.
 const createTimeout = time.Hour
-
-// keyMade is the key of private state under which stands which file the resource has put there; null: none.
-const keyMade = "made"
 
 // Metadata names the resource.
 func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -218,15 +212,6 @@ func (m model) limit() tfkit.Timeouts {
 	return *m.Timeouts
 }
 
-// made is the file in state, if it is known when it was made.
-func (m model) made() *remove.MadeFile {
-	created, err := time.Parse(time.RFC3339, m.Created.ValueString())
-	if err != nil {
-		return nil
-	}
-	return &remove.MadeFile{Volume: m.Volume.ValueString(), Size: m.Size.ValueInt64(), CreatedAt: created}
-}
-
 func (m *model) found(f image.File) {
 	m.Volume, m.Size, m.Owned = types.StringValue(f.Volume), types.Int64Value(f.Size), types.BoolValue(f.Made)
 	m.Created = types.StringValue(f.CreatedAt.UTC().Format(time.RFC3339))
@@ -265,33 +250,4 @@ func (r *Resource) ValidateConfig(ctx context.Context, req resource.ValidateConf
 			refuse(field.Path, field.Summary, field.Detail+".")
 		}
 	}
-}
-
-type keyReader interface {
-	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
-}
-
-type keyWriter interface {
-	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
-}
-
-func readMade(ctx context.Context, private keyReader) (*remove.MadeFile, diag.Diagnostics) {
-	raw, diags := private.GetKey(ctx, keyMade)
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, diags
-	}
-	var made remove.MadeFile
-	if err := json.Unmarshal(raw, &made); err != nil {
-		diags.AddError("Private state is damaged", "The provider cannot read which file it made: "+err.Error())
-		return nil, diags
-	}
-	return &made, diags
-}
-
-func noteMade(ctx context.Context, private keyWriter, made remove.MadeFile) diag.Diagnostics {
-	raw, err := json.Marshal(made)
-	if err != nil {
-		return diag.Diagnostics{diag.NewErrorDiagnostic("Cannot note which file was made", err.Error())}
-	}
-	return private.SetKey(ctx, keyMade, raw)
 }
