@@ -1,6 +1,7 @@
 package acctest_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -185,4 +186,24 @@ func TestUploadChangedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.MustBeClean(t)
+}
+
+// TestUploadProgress: the log says how far an upload has come, and which requests it was.
+func TestUploadProgress(t *testing.T) {
+	t.Parallel()
+	w, config := uploadWorld(t)
+	var log bytes.Buffer
+	w.LogTo(&log)
+	s := w.Session(t, acctest.TokenNoSSH, config)
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"uploading ", `"percent":"100"`, fmt.Sprintf(`"of":"%d"`, 8<<20)} {
+		if !strings.Contains(log.String(), words) {
+			t.Errorf("the log does not say %s", words)
+		}
+	}
+	if strings.Contains(log.String(), w.Sim.Credentials().Token) {
+		t.Error("the log has the token")
+	}
 }
