@@ -47,7 +47,7 @@ func (u *uploader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // TestUploadBrokenOff: an upload that breaks off before its last byte has done nothing and is sent again; after it nobody knows, and it is not.
 func TestUploadBrokenOff(t *testing.T) {
-	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<18) // 4 MiB
+	data := bytes.Repeat([]byte("0123456789abcdef"), 3<<20) // 48 MiB: more than the buffers of two sockets hold, which count as sent
 	for name, c := range map[string]struct {
 		cut   int32
 		whole bool
