@@ -13,6 +13,14 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
+// dialer finds the way to the nodes of one cluster, and logs in there.
+type dialer struct {
+	cfg     Config
+	keys    *hostKeys
+	signers []ssh.Signer // from PrivateKeyPEM
+	bastion []ssh.Signer // from Bastion.PrivateKeyPEM
+}
+
 // connection is a login on a node, through a bastion or not.
 type connection struct {
 	client *ssh.Client
@@ -36,54 +44,54 @@ func closed(err error) error {
 }
 
 // connect logs in on a node. It takes at most Config.Timeout.
-func (s *Shell) connect(ctx context.Context, name string) (*connection, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout,
-		fmt.Errorf("no SSH connection within %s", s.cfg.Timeout))
+func (d *dialer) connect(ctx context.Context, name string) (*connection, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, d.cfg.Timeout,
+		fmt.Errorf("no SSH connection within %s", d.cfg.Timeout))
 	defer cancel()
-	to, err := s.target(ctx, name)
+	to, err := d.target(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	c := &connection{}
-	dial := s.cfg.Dial
-	if b := s.cfg.Bastion; b != nil {
+	dial := d.cfg.Dial
+	if b := d.cfg.Bastion; b != nil {
 		via := target{what: "bastion " + b.Host, addr: net.JoinHostPort(b.Host, strconv.Itoa(firstPort(b.Port, DefaultPort)))}
-		user, signers := b.Username, s.bastion
+		user, signers := b.Username, d.bastion
 		if user == "" {
-			user = s.cfg.Username
+			user = d.cfg.Username
 		}
 		if len(signers) == 0 {
-			signers = s.signers
+			signers = d.signers
 		}
-		client, err := s.login(ctx, via, dial, user, signers)
+		client, err := d.login(ctx, via, dial, user, signers)
 		if err != nil {
 			return nil, err
 		}
 		c.behind = append(c.behind, client)
 		dial = client.DialContext
 	}
-	if c.client, err = s.login(ctx, to, dial, s.cfg.Username, s.signers); err != nil {
+	if c.client, err = d.login(ctx, to, dial, d.cfg.Username, d.signers); err != nil {
 		for _, behind := range c.behind {
 			err = errors.Join(err, closed(behind.Close()))
 		}
 		return nil, err
 	}
-	s.keepAlive(c)
-	s.trace(ctx, "SSH connected", map[string]string{"node": name, "address": to.addr, "user": s.cfg.Username,
+	d.keepAlive(c)
+	d.trace(ctx, "SSH connected", map[string]string{"node": name, "address": to.addr, "user": d.cfg.Username,
 		"server": string(c.client.ServerVersion())})
 	return c, nil
 }
 
 // keepAlive asks the node now and then whether it is there, until the connection ends: firewalls forget connections on which nothing
 // is said, and a node that has lost its power does not say so.
-func (s *Shell) keepAlive(c *connection) {
+func (d *dialer) keepAlive(c *connection) {
 	ended := make(chan struct{})
 	go func() {
 		_ = c.client.Wait() // why it ended is for those who use it
 		close(ended)
 	}()
 	go func() {
-		ticker := time.NewTicker(s.cfg.KeepAlive)
+		ticker := time.NewTicker(d.cfg.KeepAlive)
 		defer ticker.Stop()
 		for {
 			select {
@@ -91,7 +99,7 @@ func (s *Shell) keepAlive(c *connection) {
 			case <-ended:
 				return
 			}
-			unanswered := time.AfterFunc(s.cfg.Timeout, func() { _ = c.close() }) // it is dead
+			unanswered := time.AfterFunc(d.cfg.Timeout, func() { _ = c.close() }) // it is dead
 			_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
 			unanswered.Stop()
 			if err != nil {
@@ -103,9 +111,9 @@ func (s *Shell) keepAlive(c *connection) {
 }
 
 // login opens one SSH connection.
-func (s *Shell) login(ctx context.Context, to target, dial func(context.Context, string, string) (net.Conn, error),
+func (d *dialer) login(ctx context.Context, to target, dial func(context.Context, string, string) (net.Conn, error),
 	user string, signers []ssh.Signer) (*ssh.Client, error) {
-	auth, release, err := s.authMethods(ctx, signers)
+	auth, release, err := d.authMethods(ctx, signers)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +125,7 @@ func (s *Shell) login(ctx context.Context, to target, dial func(context.Context,
 	// The handshake knows no context; closing the connection ends it.
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	var refused error // the key's verdict, which the package wraps without its type
-	verify := s.keys.verify(to)
+	verify := d.keys.verify(to)
 	conn, channels, requests, err := ssh.NewClientConn(raw, to.addr, &ssh.ClientConfig{
 		User: user,
 		Auth: auth,
@@ -125,7 +133,7 @@ func (s *Shell) login(ctx context.Context, to target, dial func(context.Context,
 			refused = verify(hostname, remote, key)
 			return refused
 		},
-		HostKeyAlgorithms: s.keys.algorithms(to),
+		HostKeyAlgorithms: d.keys.algorithms(to),
 	})
 	if err == nil && !stop() { // ended between the handshake and here
 		err = errors.Join(context.Cause(ctx), closed(conn.Close()))
@@ -145,11 +153,11 @@ func (s *Shell) login(ctx context.Context, to target, dial func(context.Context,
 
 // authMethods offers the keys, then the agent's, as one method: servers count methods, and the library tries each name
 // once. The agent's connection is needed until the login is over.
-func (s *Shell) authMethods(ctx context.Context, signers []ssh.Signer) ([]ssh.AuthMethod, func(), error) {
+func (d *dialer) authMethods(ctx context.Context, signers []ssh.Signer) ([]ssh.AuthMethod, func(), error) {
 	release := func() {}
 	all := append([]ssh.Signer(nil), signers...)
-	if s.cfg.UseAgent {
-		socket, err := (&net.Dialer{}).DialContext(ctx, "unix", s.cfg.AgentSocket)
+	if d.cfg.UseAgent {
+		socket, err := (&net.Dialer{}).DialContext(ctx, "unix", d.cfg.AgentSocket)
 		if err != nil {
 			return nil, nil, fmt.Errorf("connect to the SSH agent: %w", err)
 		}
@@ -174,4 +182,35 @@ func cause(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return err
+}
+
+// target finds where a node is.
+func (d *dialer) target(ctx context.Context, name string) (target, error) {
+	address := d.cfg.Nodes[name]
+	host, port := address.Host, firstPort(address.Port, d.cfg.Port, DefaultPort)
+	if host == "" && d.cfg.Resolve != nil {
+		var err error
+		if host, err = d.cfg.Resolve(ctx, name); err != nil {
+			return target{}, fmt.Errorf("find the address of node %s: %w", name, err)
+		}
+	}
+	if host == "" {
+		host = name
+	}
+	return target{what: "node " + name, alias: name, addr: net.JoinHostPort(host, strconv.Itoa(port))}, nil
+}
+
+func firstPort(ports ...int) int {
+	for _, port := range ports {
+		if port != 0 {
+			return port
+		}
+	}
+	return 0
+}
+
+func (d *dialer) trace(ctx context.Context, msg string, fields map[string]string) {
+	if d.cfg.Trace != nil {
+		d.cfg.Trace(ctx, msg, fields)
+	}
 }

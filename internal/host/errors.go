@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// ErrClosed is the cause of every failure after Close.
-var ErrClosed = errors.New("the SSH connections are closed")
-
 // errLost is the cause when a connection ended before the command's exit status arrived: the command may or may not
 // have been carried out.
 var errLost = errors.New("the connection was lost before the command ended")

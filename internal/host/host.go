@@ -7,6 +7,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"net"
 	"time"
 )
@@ -72,3 +73,6 @@ type Bastion struct {
 	// PrivateKeyPEM is the key for the bastion. Nil: the same authentication as for the nodes.
 	PrivateKeyPEM []byte
 }
+
+// ErrClosed is the cause of every failure after Close.
+var ErrClosed = errors.New("the SSH connections are closed")

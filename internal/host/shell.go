@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"sync"
 
 	"golang.org/x/crypto/ssh"
@@ -14,10 +13,7 @@ import (
 
 // Shell runs commands on the nodes of one cluster. It may be used by many goroutines at once.
 type Shell struct {
-	cfg     Config
-	keys    *hostKeys
-	signers []ssh.Signer // from PrivateKeyPEM
-	bastion []ssh.Signer // from Bastion.PrivateKeyPEM
+	dialer
 
 	mu     sync.Mutex
 	nodes  map[string]*node
@@ -44,7 +40,7 @@ func New(cfg Config) (*Shell, error) {
 	if err := checkPorts(cfg); err != nil {
 		return nil, err
 	}
-	s := &Shell{cfg: cfg, nodes: map[string]*node{}}
+	s := &Shell{dialer: dialer{cfg: cfg}, nodes: map[string]*node{}}
 	var err error
 	if s.keys, err = newHostKeys(cfg.KnownHosts, cfg.HostKeyFingerprint); err != nil {
 		return nil, fmt.Errorf("SSH: %w", err)
@@ -85,22 +81,6 @@ func checkPorts(cfg Config) error {
 	return nil
 }
 
-func parseKey(what string, pem []byte) ([]ssh.Signer, error) {
-	if len(pem) == 0 {
-		return nil, nil
-	}
-	signer, err := ssh.ParsePrivateKey(pem)
-	var encrypted *ssh.PassphraseMissingError
-	if errors.As(err, &encrypted) {
-		return nil, fmt.Errorf("SSH: the %s is encrypted: add it to an SSH agent and use the agent, or give an unencrypted key", what)
-	}
-	if err != nil {
-		// The parser's own words may quote the input, which is a secret.
-		return nil, fmt.Errorf("SSH: the %s is no private key in PEM or OpenSSH format", what)
-	}
-	return []ssh.Signer{signer}, nil
-}
-
 // Close ends all connections, and with them the commands under way. Later calls fail with ErrClosed.
 func (s *Shell) Close() error {
 	s.mu.Lock()
@@ -130,33 +110,106 @@ func (s *Shell) node(name string) (*node, error) {
 	return n, nil
 }
 
-// target finds where a node is.
-func (s *Shell) target(ctx context.Context, name string) (target, error) {
-	address := s.cfg.Nodes[name]
-	host, port := address.Host, firstPort(address.Port, s.cfg.Port, DefaultPort)
-	if host == "" && s.cfg.Resolve != nil {
-		var err error
-		if host, err = s.cfg.Resolve(ctx, name); err != nil {
-			return target{}, fmt.Errorf("find the address of node %s: %w", name, err)
-		}
+func parseKey(what string, pem []byte) ([]ssh.Signer, error) {
+	if len(pem) == 0 {
+		return nil, nil
 	}
-	if host == "" {
-		host = name
+	signer, err := ssh.ParsePrivateKey(pem)
+	var encrypted *ssh.PassphraseMissingError
+	if errors.As(err, &encrypted) {
+		return nil, fmt.Errorf("SSH: the %s is encrypted: add it to an SSH agent and use the agent, or give an unencrypted key", what)
 	}
-	return target{what: "node " + name, alias: name, addr: net.JoinHostPort(host, strconv.Itoa(port))}, nil
+	if err != nil {
+		// The parser's own words may quote the input, which is a secret.
+		return nil, fmt.Errorf("SSH: the %s is no private key in PEM or OpenSSH format", what)
+	}
+	return []ssh.Signer{signer}, nil
 }
 
-func firstPort(ports ...int) int {
-	for _, port := range ports {
-		if port != 0 {
-			return port
-		}
-	}
-	return 0
+// maxSessions is how many commands run at once over one connection; sshd allows 10 (sshd_config, MaxSessions).
+const maxSessions = 8
+
+// node is a node and the connection to it, if there is one.
+type node struct {
+	shell    *Shell
+	name     string
+	sessions chan struct{} // one token per command under way
+	dialing  chan struct{} // one token: who holds it may connect
+
+	mu     sync.Mutex
+	conn   *connection
+	closed bool
 }
 
-func (s *Shell) trace(ctx context.Context, msg string, fields map[string]string) {
-	if s.cfg.Trace != nil {
-		s.cfg.Trace(ctx, msg, fields)
+func newNode(s *Shell, name string) *node {
+	return &node{shell: s, name: name, sessions: make(chan struct{}, maxSessions), dialing: make(chan struct{}, 1)}
+}
+
+// seat is one of the sessions that a node lets be open at once, until it is released.
+func (s *Shell) seat(ctx context.Context, name string) (n *node, release func(), err error) {
+	if n, err = s.node(name); err != nil {
+		return nil, nil, err
 	}
+	select {
+	case n.sessions <- struct{}{}:
+		return n, func() { <-n.sessions }, nil
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+}
+
+// connection gives the connection to the node and makes one if there is none.
+func (n *node) connection(ctx context.Context) (*connection, error) {
+	select {
+	case n.dialing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-n.dialing }()
+	if c, err := n.current(); c != nil || err != nil {
+		return c, err
+	}
+	c, err := n.shell.connect(ctx, n.name)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		_ = c.close()
+		return nil, ErrClosed
+	}
+	n.conn = c
+	return c, nil
+}
+
+func (n *node) current() (*connection, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, ErrClosed
+	}
+	return n.conn, nil
+}
+
+// drop forgets a dead connection, unless another caller has replaced it already.
+func (n *node) drop(dead *connection) {
+	n.mu.Lock()
+	if n.conn == dead {
+		n.conn = nil
+	}
+	n.mu.Unlock()
+	_ = dead.close() // it is dead
+}
+
+func (n *node) close() error {
+	n.mu.Lock()
+	n.closed = true
+	c := n.conn
+	n.conn = nil
+	n.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	return c.close()
 }
