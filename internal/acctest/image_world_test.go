@@ -165,3 +165,35 @@ func TestImageFull(t *testing.T) {
 	mustSay(t, s.Converge(t.Context()), "download failed: exit code 8", "ERROR 404: Not Found", "nothing is left on the server")
 	w.MustBeClean(t)
 }
+
+// TestImageOnASharedStorage: of the resources of several nodes one puts the file onto a storage that they share, and the others use it.
+func TestImageOnASharedStorage(t *testing.T) {
+	t.Parallel()
+	data := qcow2("one")
+	url := served(t, map[string][]byte{"/debian.qcow2": data})
+	w := acctest.NewWorld(t, pvesim.Options{Nodes: []string{"pve1", "pve2", "pve3"}})
+	w.Change(func(world *state.World) {
+		world.Storages["nfs"] = &state.Storage{ID: "nfs", Type: "nfs", Path: "/mnt/pve/nfs", Shared: true, Total: 1 << 40,
+			Content: []string{"import"}}
+	})
+	w.Mark()
+	s := w.Session(t, acctest.TokenNoSSH, imageBlock("disk", `for_each = toset(["pve1", "pve2", "pve3"])`, "node = each.key",
+		`storage = "nfs"`,
+		fmt.Sprintf("url = %q", url+"/debian.qcow2"), fmt.Sprintf("checksum = %q", sha256Of(data))))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	owned := 0
+	for _, node := range []string{"pve1", "pve2", "pve3"} {
+		if strings.Contains(drive.ShowValue(s.Attr(fmt.Sprintf("proxmox_image.disk[%q]", node), "owned")), "true") {
+			owned++
+		}
+	}
+	if owned != 1 {
+		t.Errorf("%d of three own the file", owned)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.MustBeClean(t)
+}

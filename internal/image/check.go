@@ -40,8 +40,8 @@ func (s *Images) Check(ctx context.Context, spec Spec) (found []*guest.FieldErro
 	return found
 }
 
-// Owned notes a file that a resource in state has made. Should the resource be replaced, it goes before the new one comes; the plan of the
-// new one does not know of the old one.
+// Owned notes a file that a resource in state has made. Should the resource be replaced, it goes before the new one comes; the
+// plan of the new one does not know of the old one.
 func (s *Images) Owned(node, volume string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

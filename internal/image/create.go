@@ -10,7 +10,7 @@ import (
 // Create puts a file onto a storage: it is whole and verified there, or nothing of it is; what could not be removed the
 // *tx.Error names. The same file is used if it is there already, and another one of its name is refused.
 func (s *Images) Create(ctx context.Context, spec Spec) (File, []guest.Warning, error) {
-	give, err := s.turn(ctx, spec.Node+" "+spec.Volume())
+	give, err := s.turn(ctx, spec.Node, spec.Volume())
 	if err != nil {
 		return File{}, nil, err
 	}

@@ -57,7 +57,8 @@ func TestFoundImageOfARival(t *testing.T) {
 				w.Lock()
 				defer w.Unlock()
 				came = true
-				w.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "iso/" + spec.Name, Content: "iso", Format: "iso", Size: int64(len(data)),
+				w.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "iso/" + spec.Name, Content: "iso", Format: "iso",
+					Size: int64(len(data)),
 					Data: "theirs", Raw: data})
 			}})
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Spec is a file that is wanted on a storage of a node. It comes from URL or from Source.
@@ -94,7 +95,7 @@ func fileOf(node string, v pve.Volume) File {
 
 // Delete removes a file that a create has made, unless a guest uses it.
 func (s *Images) Delete(ctx context.Context, f remove.MadeFile) error {
-	give, err := s.turn(ctx, f.Node+" "+f.Volume)
+	give, err := s.turn(ctx, f.Node, f.Volume)
 	if err != nil {
 		return err
 	}
@@ -102,8 +103,17 @@ func (s *Images) Delete(ctx context.Context, f remove.MadeFile) error {
 	return s.remover.FreeFile(ctx, &job.Tasks{}, f)
 }
 
-// turn lets one at a time of this process be at work on a file: the second of two that want the same finds it there.
-func (s *Images) turn(ctx context.Context, key string) (give func(), err error) {
+// turn lets one at a time of this process be at work on a file: the second of two that want the same finds it there. On a shared
+// storage it is the same file for all nodes.
+func (s *Images) turn(ctx context.Context, node, volume string) (give func(), err error) {
+	resources, err := s.api.SharedResources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key := node + " " + volume
+	if storage, ok := resources.Storage(node, vm.VolumeStorage(volume)); ok && storage.Shared {
+		key = volume
+	}
 	s.mu.Lock()
 	turn := s.turns[key]
 	if turn == nil {
@@ -119,8 +129,8 @@ func (s *Images) turn(ctx context.Context, key string) (give func(), err error) 
 	}
 }
 
-// Local reads a file of this machine and its checksum. It is read once, unless it changes meanwhile. wanted is the checksum that it must
-// have, if it is known: another is a *SumError. The error of a file that is not there is a *MissingError.
+// Local reads a file of this machine and its checksum. It is read once, unless it changes meanwhile. wanted is the checksum that
+// it must have, if it is known: another is a *SumError. The error of a file that is not there is a *MissingError.
 func (s *Images) Local(ctx context.Context, path string, wanted Checksum) (Source, error) {
 	is, err := sourceAt(path, cmp.Or(wanted.Algorithm, "sha256"))
 	if err != nil {

@@ -40,7 +40,8 @@ func TestFileName(t *testing.T) {
 func TestParseChecksum(t *testing.T) {
 	for n, want := range algorithms() {
 		for _, digit := range []string{"a", "F"} {
-			if sum, err := ParseChecksum(strings.Repeat(digit, n)); err != nil || sum.Algorithm != want || sum.Value != strings.Repeat(strings.ToLower(digit), n) {
+			if sum, err := ParseChecksum(strings.Repeat(digit,
+				n)); err != nil || sum.Algorithm != want || sum.Value != strings.Repeat(strings.ToLower(digit), n) {
 				t.Errorf("%d digits: %+v, %v", n, sum, err)
 			}
 		}
@@ -78,7 +79,8 @@ func TestLocal(t *testing.T) {
 	if _, err := s.Local(ended, path, Checksum{}); err != nil {
 		t.Errorf("a file that was read is read again: %v", err)
 	}
-	if _, err := s.Local(t.Context(), path, Checksum{"md5", strings.Repeat("0", 32)}); !errors.As(err, &wrong) || !strings.Contains(err.Error(), md5) {
+	if _, err := s.Local(t.Context(), path, Checksum{"md5", strings.Repeat("0", 32)}); !errors.As(err,
+		&wrong) || !strings.Contains(err.Error(), md5) {
 		t.Errorf("another checksum: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("abcd"), 0o600); err != nil {

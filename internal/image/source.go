@@ -30,7 +30,8 @@ type Source struct {
 // Of is a Source that is no file: what is to be uploaded is in memory.
 func Of(name string, data []byte) *Source {
 	sum := sha256.Sum256(data)
-	return &Source{Path: name, Size: int64(len(data)), Checksum: Checksum{Algorithm: "sha256", Value: hex.EncodeToString(sum[:])}, Data: data}
+	return &Source{Path: name, Size: int64(len(data)), Checksum: Checksum{Algorithm: "sha256",
+		Value: hex.EncodeToString(sum[:])}, Data: data}
 }
 
 func (s *Source) open() (io.ReadCloser, error) {

@@ -79,8 +79,8 @@ func (c *creation) made(ctx context.Context) ([]pve.Volume, error) {
 }
 
 // afterKill deals with what a worker leaves that is killed: an upload, that part of the file which it has copied; a download,
-// its temporary file, which the API does not show. A file that is whole is named and stays: it is there all but never by a worker that was
-// killed, and may be that of another run, which gives the same file the same name.
+// its temporary file, which the API does not show. A file that is whole is named and stays: it is there all but never by a
+// worker that was killed, and may be that of another run, which gives the same file the same name.
 func (c *creation) afterKill(ctx context.Context, ended *pve.TaskError) error {
 	guessed := c.tasks.Guessed[ended.UPID]
 	left := c.temporary(ctx, ended.UPID)
