@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -39,9 +38,9 @@ func (d *Deleter) Delete(ctx context.Context, n Named, accept Certainty, options
 	}
 	d.jobs.Tell(ctx, fmt.Sprintf("It is %s that it is left over: %s", i.Certainty, i.Reason))
 	tasks := &job.Tasks{}
-	done, err := d.delete(ctx, l, i, tasks)
+	done, err := d.remove(ctx, l, i, tasks)
 	for _, upid := range tasks.UPIDs {
-		if upid != i.dead() {
+		if i.found == nil || upid != i.found.dead { // that is not ours
 			d.tellLog(ctx, upid)
 		}
 	}
@@ -55,36 +54,8 @@ func (d *Deleter) Delete(ctx context.Context, n Named, accept Certainty, options
 	return done, err
 }
 
-// check refuses an item that is not what was named, or of which it is not as sure as it must be.
-func (n *Named) check(i Item, accept Certainty) error {
-	refused := func(path, summary, detail string) error {
-		return &guest.FieldError{Path: path, Summary: summary, Detail: detail + ". Nothing was removed"}
-	}
-	if n.isPinned() && !n.Since.Truncate(time.Second).Equal(i.Since.Truncate(time.Second)) {
-		return refused("since", "It is another one", fmt.Sprintf("%s %s was made or left %s, and not %s", n.Kind, n.ID,
-			i.Since.UTC().Format(time.RFC3339), n.Since.UTC().Format(time.RFC3339)))
-	}
-	switch {
-	case i.Certainty == Unknown:
-		return refused("id", "Somebody may use it", i.Reason)
-	case i.Certainty == Likely && accept != Likely:
-		return refused("accept", "It is not certain that nobody needs it", i.Reason+". accept = \"likely\" removes it")
-	}
-	return nil
-}
-
-func (i Item) dead() pve.UPID {
-	if i.found == nil {
-		return ""
-	}
-	return i.found.dead
-}
-
-// NeedsUnlock reports whether items of a kind can be removed only by who can take a lock away.
-func (k Kind) NeedsUnlock() bool { return k == DeadLock || k == HalfDestroyed }
-
-// delete removes an item that was just judged.
-func (d *Deleter) delete(ctx context.Context, l *look, i Item, tasks *job.Tasks) (string, error) {
+// remove removes an item that was just judged.
+func (d *Deleter) remove(ctx context.Context, l *look, i Item, tasks *job.Tasks) (string, error) {
 	switch i.Kind {
 	case Volume:
 		return "Volume " + i.ID + " was removed", d.remover.FreeUnowned(ctx, tasks, i.Node, i.VMID, i.ID)

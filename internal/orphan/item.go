@@ -28,6 +28,9 @@ func Kinds() []Kind {
 	return []Kind{HalfMade, ExpiredCreate, HalfDestroyed, DeadLock, Volume, HAResource, PoolMember, ACLEntry}
 }
 
+// NeedsUnlock reports whether items of a kind can be removed only by who can take a lock away.
+func (k Kind) NeedsUnlock() bool { return k == DeadLock || k == HalfDestroyed }
+
 // Certainty is how sure it is that an item is left over.
 type Certainty string
 

@@ -1,11 +1,13 @@
 package orphan
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -85,4 +87,22 @@ func (n *Named) matches(i Item) bool {
 	}
 	elsewhere := n.Node != "" && n.Node != i.Node && slices.Contains([]Kind{HalfMade, ExpiredCreate, HalfDestroyed, DeadLock}, n.Kind)
 	return i.Kind == n.Kind && id && !elsewhere
+}
+
+// check refuses an item that is not what was named, or of which it is not as sure as it must be.
+func (n *Named) check(i Item, accept Certainty) error {
+	refused := func(path, summary, detail string) error {
+		return &guest.FieldError{Path: path, Summary: summary, Detail: detail + ". Nothing was removed"}
+	}
+	if n.isPinned() && !n.Since.Truncate(time.Second).Equal(i.Since.Truncate(time.Second)) {
+		return refused("since", "It is another one", fmt.Sprintf("%s %s was made or left %s, and not %s", n.Kind, n.ID,
+			i.Since.UTC().Format(time.RFC3339), n.Since.UTC().Format(time.RFC3339)))
+	}
+	switch {
+	case i.Certainty == Unknown:
+		return refused("id", "Somebody may use it", i.Reason)
+	case i.Certainty == Likely && accept != Likely:
+		return refused("accept", "It is not certain that nobody needs it", i.Reason+". accept = \"likely\" removes it")
+	}
+	return nil
 }
