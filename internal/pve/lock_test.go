@@ -59,7 +59,7 @@ func TestContendedTask(t *testing.T) {
 		{"qmstart", own, nil, true},
 		{"qmpause", own, nil, true},
 		{"qmsuspend", "VM is locked (backup)", nil, true},
-		{"qmsuspend", own, nil, false}, // taken again when the memory is saved
+		{"qmsuspend", own, nil, false},   // taken again when the memory is saved
 		{"qmstart", storage, nil, false}, // from the middle: it allocates the cloud-init drive
 		{"qmdestroy", own, nil, true},
 		{"qmdestroy", "cfs-lock 'file-user_cfg' error: got lock request timeout", nil, false}, // after the volumes are gone

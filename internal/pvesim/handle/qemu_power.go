@@ -193,7 +193,9 @@ func (p process) ask(g *state.Guest, how stopping) (obeyed bool, err error) {
 }
 
 // isPaused is QemuServer.pm's vm_is_paused.
-func isPaused(run *state.Running) bool { return run.QMPStatus == "paused" || run.QMPStatus == "prelaunch" }
+func isPaused(run *state.Running) bool {
+	return run.QMPStatus == "paused" || run.QMPStatus == "prelaunch"
+}
 
 // reaction is how long the operating system takes to shut down, and whether it hears the request at all: one that is paused or
 // still booting does not.
