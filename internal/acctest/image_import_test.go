@@ -47,7 +47,7 @@ func TestImageImport(t *testing.T) {
 	if err := s.Converge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Destroy(t.Context()); err != nil || !strings.Contains(fmt.Sprint(s.Diagnostics()), "The file stays: " +
+	if err := s.Destroy(t.Context()); err != nil || !strings.Contains(fmt.Sprint(s.Diagnostics()), "The file stays: "+
 		"local:import/"+name) {
 		t.Errorf("%v, %v", err, s.Diagnostics())
 	}
