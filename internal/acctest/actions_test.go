@@ -397,7 +397,7 @@ func TestActionsPowerInterrupted(t *testing.T) {
 		a := newActor(t, acctest.TokenNoSSH, pvesim.Options{Clock: fast{time.Now()}})
 		a.w.Change(func(world *state.World) { world.Guests[500].Ignores = []string{"shutdown"} })
 		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
+		t.Cleanup(cancel)
 		a.w.LogTo(&interrupter{w: a.w, press: cancel, at: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/" + action, Nth: 1}})
 		s := a.w.Session(t, acctest.TokenNoSSH, "")
 		_, err := s.Invoke(ctx, "action.proxmox_vm_power.it", nil,

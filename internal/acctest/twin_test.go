@@ -47,7 +47,11 @@ func newComparison(t *testing.T) *comparison {
 func (c *comparison) serve(newProvider func() provider.Provider) tfprotov6.ProviderServer {
 	fast := fastpath.New(repeating{newProvider()}, func(p provider.Provider) func() tfprotov6.ProviderServer {
 		return func() tfprotov6.ProviderServer {
-			return reachable{providerserver.NewProtocol6(p)()}
+			whole, ok := providerserver.NewProtocol6(p)().(framework)
+			if !ok {
+				return nil // another version of the framework; the fast path is off then, and the test fails
+			}
+			return reachable{whole}
 		}
 	})
 	return &twin{ProviderServer: fast, plain: providerserver.NewProtocol6(repeating{newProvider()})(), found: c}
@@ -148,8 +152,15 @@ func (r repeated) Delete(ctx context.Context, req resource.DeleteRequest, resp *
 
 type reachedKey struct{}
 
+// framework is all that the framework's server answers.
+type framework interface {
+	tfprotov6.ProviderServer
+	tfprotov6.ListResourceServer
+	tfprotov6.ActionServer
+}
+
 // reachable is the framework's server; it notes that it was asked.
-type reachable struct{ tfprotov6.ProviderServer }
+type reachable struct{ framework }
 
 func reach(ctx context.Context) {
 	if reached, ok := ctx.Value(reachedKey{}).(*bool); ok {
@@ -159,27 +170,27 @@ func reach(ctx context.Context) {
 
 func (r reachable) UpgradeResourceState(ctx context.Context, req *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
 	reach(ctx)
-	return r.ProviderServer.UpgradeResourceState(ctx, req)
+	return r.framework.UpgradeResourceState(ctx, req)
 }
 
 func (r reachable) ValidateResourceConfig(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest) (*tfprotov6.ValidateResourceConfigResponse, error) {
 	reach(ctx)
-	return r.ProviderServer.ValidateResourceConfig(ctx, req)
+	return r.framework.ValidateResourceConfig(ctx, req)
 }
 
 func (r reachable) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRequest) (*tfprotov6.ReadResourceResponse, error) {
 	reach(ctx)
-	return r.ProviderServer.ReadResource(ctx, req)
+	return r.framework.ReadResource(ctx, req)
 }
 
 func (r reachable) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
 	reach(ctx)
-	return r.ProviderServer.ApplyResourceChange(ctx, req)
+	return r.framework.ApplyResourceChange(ctx, req)
 }
 
 func (r reachable) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
 	reach(ctx)
-	return r.ProviderServer.PlanResourceChange(ctx, req)
+	return r.framework.PlanResourceChange(ctx, req)
 }
 
 // nothingBeside is the rest of an answer without replacements and deferral.

@@ -1,5 +1,5 @@
-// Package provision puts together what packages job, guest, remove, create, change, preflight, orphan, snapshot and power do with the VMs of
-// one cluster, and package image with files.
+// Package provision puts together what the packages below it do with the VMs of one cluster: job, guest, remove, create, change,
+// preflight, orphan, snapshot and power, and package image with files.
 package provision
 
 import (

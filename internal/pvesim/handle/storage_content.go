@@ -95,8 +95,8 @@ func contentItem(w *state.World, s *state.Storage, v *state.Volume) map[string]a
 		out["ctime"] = strconv.FormatInt(v.Ctime(), 10) // as lvs printed it (LVMPlugin.pm, lvm_list_volumes)
 	default:
 		out["ctime"] = v.Ctime()
-		if len(v.Raw) > 0 {
-			out["size"] = len(v.Raw) // of the file; only GET of the volume itself tells an image's virtual size
+		if length := max(v.Length, int64(len(v.Raw))); length > 0 {
+			out["size"] = length // of the file; only GET of the volume itself tells an image's virtual size
 		}
 	}
 	if content == "backup" {

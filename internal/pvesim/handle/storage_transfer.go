@@ -152,7 +152,7 @@ func (r *Request) store(s *state.Storage, name string, data []byte, length int64
 	if length == int64(len(data)) {
 		v.Data, v.Raw = "sha256:"+fileSum("sha256", data), slices.Clone(data)
 	} else {
-		v.Data, v.Size = "sha256:"+r.Upload.sums["sha256"], length
+		v.Data, v.Length = "sha256:"+r.Upload.sums["sha256"], length
 	}
 	r.W.Put(v)
 }

@@ -164,6 +164,7 @@ type Volume struct {
 	Data    string    `json:"data,omitempty"` // what identifies the content: tests compare it to see that nobody wrote here
 	Created time.Time `json:"-"`
 	Raw     []byte    `json:"-"` // of an upload or a download: the bytes
+	Length  int64     `json:"-"` // of an upload whose bytes are not kept: how many there were
 	// Busy makes freeing it fail with this text (a dataset in use …).
 	Busy string `json:"busy,omitempty"`
 	// Backup is what an archive of content backup holds.
