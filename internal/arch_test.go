@@ -4,6 +4,7 @@
 package internal_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -116,6 +117,14 @@ const (
 	maxSchemaFunction = 120
 	maxTestFunction   = 120
 )
+
+// maxFiles is how many files of product code a package has: more than one can keep in mind want a seam. PVE's API, a VM's options and
+// the attributes of proxmox_vm are wide by nature, with files that know nothing of each other.
+const maxFiles = 20
+
+func isWide(pkg string) bool {
+	return slices.Contains([]string{"internal/pve", "internal/vm", "internal/tfvm"}, pkg)
+}
 
 // source is one parsed file.
 type source struct {
@@ -389,6 +398,37 @@ func TestLengths(t *testing.T) {
 				t.Errorf("%s: func %s has %d lines, %d are allowed (a table may be a package-level variable)", m.fset.Position(f.Pos()), f.Name.Name, lines, limit)
 			}
 		}
+	}
+}
+
+func TestPackagesAreSmall(t *testing.T) { report(t, load(t).crowded()) }
+
+func (m tree) crowded() (found []string) {
+	count := map[string]int{}
+	for _, s := range m.files {
+		if !s.test && !support(s.pkg) {
+			count[s.pkg]++
+		}
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(count)) {
+		if count[pkg] > maxFiles && !isWide(pkg) {
+			found = append(found, fmt.Sprintf("%s has %d files, %d are allowed: cut it where there is a seam", pkg, count[pkg], maxFiles))
+		}
+	}
+	return found
+}
+
+// TestCrowdedPackagesAreFound shows the rule a package with one file too many, one that is wide, and one of tests.
+func TestCrowdedPackagesAreFound(t *testing.T) {
+	var m tree
+	for _, pkg := range []string{"internal/remove", "internal/pve", "internal/pvesim/handle"} {
+		for range maxFiles + 1 {
+			m.files = append(m.files, source{pkg: pkg})
+		}
+		m.files = append(m.files, source{pkg: "internal/job"}, source{pkg: "internal/job", test: true})
+	}
+	if found := m.crowded(); len(found) != 1 || !strings.HasPrefix(found[0], "internal/remove has 21 files") {
+		t.Errorf("found %q", found)
 	}
 }
 
