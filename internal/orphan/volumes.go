@@ -135,7 +135,10 @@ func (l *look) sureOfVolume(v placed, unseen error) (Certainty, string) {
 	case v.storage.Shared && !slices.Contains(l.options.Exclusive, v.storage.ID):
 		return Unknown, fmt.Sprintf("%s, and no guest of this cluster uses the volume; storage %s is shared, "+
 			"and another cluster may use it (exclusive_storages says that none does)", none, v.storage.ID)
-	case !v.CreatedAt.IsZero() && l.guests.Now().Sub(v.CreatedAt) < fresh:
+	case v.CreatedAt.IsZero(): // ZFS and RBD list no time (pve-storage, list_images of the plugins)
+		return Likely, none + ", and no guest uses the volume; its storage does not say when it was made, " +
+			"so whoever made it may still be at work"
+	case l.guests.Now().Sub(v.CreatedAt) < fresh:
 		return Unknown, none + ", and no guest uses the volume; it is so new that whoever made it may still be at work"
 	}
 	return Certain, none + ", and no guest uses the volume"
