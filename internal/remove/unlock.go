@@ -31,8 +31,7 @@ type Unlocked struct {
 func (s *Remover) CanUnlock() error {
 	if s.shell == nil && !s.api.Identity().IsRootTicket() {
 		return &guest.FieldError{Summary: "No way to take a lock away", Detail: "PVE lets only the user root@pam with a password do so " +
-			"over its " +
-			"API, not even a token of root, and no SSH is configured, by which `qm unlock` would be run"}
+			"over its API, not even a token of root, and no SSH is configured, by which `qm unlock` would be run"}
 	}
 	return nil
 }
@@ -82,8 +81,8 @@ func (s *Remover) ReleaseLock(ctx context.Context, u Unlocking) (Unlocked, error
 	case dead.UPID != "":
 		found.By = describe(dead) + " died and left it"
 	case !u.Unknown:
-		return found, &guest.FieldError{Path: "accept", Summary: fmt.Sprintf("It is not certain that nobody needs the lock (%s) of VM "+
-			"%d", found.Lock, u.VMID),
+		return found, &guest.FieldError{Path: "accept",
+			Summary: fmt.Sprintf("It is not certain that nobody needs the lock (%s) of VM %d", found.Lock, u.VMID),
 			Detail: "No task holds it, but none that died over it is known either: a program outside PVE may have set it, and be at work, or " +
 				"somebody by hand. It was not taken away; accept = \"unknown\" does so"}
 	default:

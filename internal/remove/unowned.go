@@ -31,8 +31,7 @@ type Unowned struct {
 
 // errChanged is for a guest that is not any more what was judged.
 func errChanged(vmid int, node string) error {
-	return fmt.Errorf("VM %d on node %s has changed since it was found to be left over: somebody is at work on it, or has made another "+
-		"one. "+
+	return fmt.Errorf("VM %d on node %s has changed since it was found to be left over: somebody is at work on it, or has made another one. "+
 		"It was not touched", vmid, node)
 }
 

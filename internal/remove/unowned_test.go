@@ -1,0 +1,96 @@
+package remove
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// unowned puts VM 300 into the cluster, and says how it was judged to be left over.
+func (r *rig) unowned() Unowned {
+	r.t.Helper()
+	r.vm(300)
+	resources, err := r.s.api.Resources(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	config, err := r.s.api.CurrentConfig(r.t.Context(), "pve1", 300)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	listed, _ := resources.Guest(300)
+	return Unowned{Listed: listed, Resources: resources, Config: config.Values, Digest: config.Digest}
+}
+
+// TestDestroyUnowned: a VM goes that is what was judged, and stays after whatever change, whenever that comes before the request.
+func TestDestroyUnowned(t *testing.T) {
+	r := newRig(t, asToken)
+	u := r.unowned()
+	if err := r.s.DestroyUnowned(t.Context(), &job.Tasks{}, u); err != nil {
+		t.Fatal(err)
+	}
+	if is, kept := r.has(300, contested); is || kept {
+		t.Errorf("VM %t, volume %t", is, kept)
+	}
+	stayed := 0
+	for at := 1; ; at++ {
+		r := newRig(t, asToken)
+		u := r.unowned()
+		var asked []string
+		r.answered = func(method, _ string) {
+			if asked = append(asked, method); len(asked) == at {
+				r.change(func(w *state.World) {
+					if g := w.Guests[300]; g != nil {
+						g.Config["onboot"] = "1"
+					}
+				})
+			}
+		}
+		err := r.s.DestroyUnowned(t.Context(), &job.Tasks{}, u)
+		if len(asked) < at {
+			break
+		}
+		is, kept := r.has(300, contested)
+		late := slices.Contains(asked[:min(at+1, len(asked))], http.MethodDelete) // nothing was asked any more before the request was sent
+		if is != kept || !is && !late {
+			t.Errorf("changed after answer %d of %d: VM %t, volume %t, %v", at, len(asked), is, kept, err)
+		}
+		if is {
+			stayed++
+		}
+	}
+	if stayed < 2 {
+		t.Errorf("it stayed %d times", stayed)
+	}
+}
+
+// TestFreeUnowned: a volume goes whose id nobody has and that nobody uses.
+func TestFreeUnowned(t *testing.T) {
+	const volume = "local-zfs:vm-400-disk-0"
+	for name, c := range map[string]struct {
+		happens func(w *state.World)
+		want    string
+	}{
+		"nobody's": {happens: func(*state.World) {}},
+		"an id again": {happens: func(w *state.World) {
+			w.Guests[400] = &state.Guest{VMID: 400, Type: "qemu", Node: "pve2", Config: map[string]string{"memory": "512", "smbios1": "uuid=" + uuidOf(400)}}
+		}, want: "VM or container 400 exists"},
+		"used": {happens: func(w *state.World) { w.Guests[300].Config["scsi7"] = volume + ",size=1G" }, want: "is also used by VM 300"},
+	} {
+		r := newRig(t, asRoot)
+		r.vm(300)
+		r.change(func(w *state.World) {
+			w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-0", VMID: 400, Content: "images", Format: "raw", Size: 1 << 30})
+			c.happens(w)
+		})
+		err := r.s.FreeUnowned(t.Context(), &job.Tasks{}, "pve1", 400, volume)
+		_, kept := r.has(400, volume)
+		if c.want == "" && (err != nil || kept) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !kept) {
+			t.Errorf("%s: %v; the volume is there %t", name, err, kept)
+		}
+	}
+}
