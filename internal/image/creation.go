@@ -146,9 +146,8 @@ func (c *creation) explain(err error) error {
 		if strings.HasSuffix(ended.ExitStatus, "aborting") {
 			return &guest.FieldError{Path: "checksum", Summary: fmt.Sprintf("There is %s on node %s already", c.spec.Volume(),
 				c.spec.Node),
-				Detail: "It has another checksum, so it is another file, or a part of one. It was not touched. Remove it if " +
-					"nobody needs it, " +
-					"or set file_name to another name", Err: err}
+				Detail: "It has another checksum, so it is another file, or a part of one. It was not touched. " +
+					"Remove it if nobody needs it, or set file_name to another name", Err: err}
 		}
 		path := "checksum"
 		if c.spec.Source != nil {

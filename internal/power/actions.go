@@ -80,9 +80,8 @@ func (u *run) shutDown(ctx context.Context) error {
 		return errors.Join(err, lookErr)
 	}
 	return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d did not shut down within %s", u.VMID, u.Timeout), Err: err,
-		Detail: "It was asked to, and ran on when it was looked at last; it may go off later. Shut it down from inside, give it a guest " +
-			"agent " +
-			"or ACPI, or more time with timeout; the action \"stop\" cuts it off"}
+		Detail: "It was asked to, and ran on when it was looked at last; it may go off later. " +
+			"Shut it down from inside, give it a guest agent or ACPI, or more time with timeout; the action \"stop\" cuts it off"}
 }
 
 // patience is how long a guest is given to shut down: some of the time is left for one that obeys late.
@@ -169,8 +168,8 @@ func (u *run) reboot(ctx context.Context) error {
 	}
 	return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d did not restart within %s", u.VMID, u.Timeout), Err: err,
 		Detail: "It was asked to shut down, and ran on when it was looked at last; it may go off later, and then stays off until it is " +
-			"started. " +
-			"Restart it from inside, give it a guest agent or ACPI, or more time with timeout; the action \"reset\" presses its reset button"}
+			"started. Restart it from inside, give it a guest agent or ACPI, or more time with timeout; " +
+			"the action \"reset\" presses its reset button"}
 }
 
 // isNew tells whether another process runs the guest than at first.

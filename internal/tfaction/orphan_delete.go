@@ -59,16 +59,15 @@ func (a *OrphanDelete) Schema(_ context.Context, _ action.SchemaRequest, resp *a
 		kinds = append(kinds, string(k))
 	}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Removes one item that [`proxmox_orphans`](../data-sources/orphans.md) lists: its `kind`, `id`, `node` and " +
-			"`since` are " +
-			"the arguments. The item is looked for once more, by the same rules, and once more right before it is removed: **what somebody " +
-			"uses by " +
-			"then, or may use, is not touched**, and that is an error. What is there no more is a success.\n\n" +
+		MarkdownDescription: "Removes one item that [`proxmox_orphans`](../data-sources/orphans.md) lists: its `kind`, `id`, `node` " +
+			"and `since` are the arguments. The item is looked for once more, by the same rules, and once more right before it is " +
+			"removed: **what somebody uses by then, or may use, is not touched**, and that is an error. " +
+			"What is there no more is a success.\n\n" +
 			"`certain` items are removed; `likely` ones only with `accept = \"likely\"`; `unknown` ones never.\n\n" +
-			"It takes the privileges of `proxmox_orphans`, and those of the deed: `Datastore.Allocate` on the storage of a volume, or SSH; " +
-			"`VM.Allocate` on a VM; `Sys.Console` on `/` for HA; `Pool.Allocate` on the pool and `VM.Allocate` on `/vms`; " +
-			"`Permissions.Modify` or `VM.Allocate` on the path of a permission. Where a lock has to be taken away first, PVE lets " +
-			"only `root@pam` with a password do so, or SSH does: `lock`, `half_destroyed`, and a `half_made` VM that is locked.",
+			"It takes the privileges of `proxmox_orphans`, and those of the deed: `Datastore.Allocate` on the storage of a volume, or " +
+			"SSH; `VM.Allocate` on a VM; `Sys.Console` on `/` for HA; `Pool.Allocate` on the pool and `VM.Allocate` on `/vms`; " +
+			"`Permissions.Modify` or `VM.Allocate` on the path of a permission. Where a lock has to be taken away first, PVE lets only " +
+			"`root@pam` with a password do so, or SSH does: `lock`, `half_destroyed`, and a `half_made` VM that is locked.",
 		Attributes: map[string]schema.Attribute{
 			"kind": schema.StringAttribute{Required: true, Validators: []validator.String{stringvalidator.OneOf(kinds...)},
 				MarkdownDescription: "Kind of the item: `" + strings.Join(kinds, "`, `") + "`."},
@@ -77,16 +76,15 @@ func (a *OrphanDelete) Schema(_ context.Context, _ action.SchemaRequest, resp *a
 			"node": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.NodeName()},
 				MarkdownDescription: "Node that it must be on. A volume of a storage that several nodes have by itself is on one of them: name it."},
 			"since": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.Timestamp()},
-				MarkdownDescription: "When it must have been made or left, as it is listed (RFC 3339). With it another item that has the id by " +
-					"now is not " +
-					"removed. Of several VMs of one name without a disk, the last one shows by it that it was one of them."},
+				MarkdownDescription: "When it must have been made or left, as it is listed (RFC 3339). " +
+					"With it another item that has the id by now is not removed. Of several VMs of one name without a disk, the last " +
+					"one shows by it that it was one of them."},
 			"accept": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("certain", "likely")},
 				MarkdownDescription: "How sure it must be that nobody needs the item: `certain` or `likely`. Default: `certain`."},
 			"exclusive_storages": schema.SetAttribute{Optional: true, ElementType: types.StringType,
 				Validators: []validator.Set{setvalidator.ValueStringsAre(tfkit.StorageID())},
 				MarkdownDescription: "Shared storages that no other cluster uses. Without its storage here a volume on a shared one is " +
-					"`unknown`, and is " +
-					"not removed."},
+					"`unknown`, and is not removed."},
 			"timeout": timeout("How long the action may take. Default: `15m`."),
 		},
 	}

@@ -63,27 +63,22 @@ func (a *VMPower) Schema(_ context.Context, _ action.SchemaRequest, resp *action
 			"Where a `proxmox_vm` has `power_state` in its configuration, the next apply brings that back.",
 		Attributes: vmAttributes(map[string]schema.Attribute{
 			"action": schema.StringAttribute{Required: true, Validators: []validator.String{stringvalidator.OneOf(names...)},
-				MarkdownDescription: "`start`; `shutdown` asks the guest, by ACPI or its agent, and never cuts it off; `stop` cuts it off, as " +
-					"pulling " +
-					"the plug does; `reboot` asks the guest to shut down and starts it again, with what waits for a restart; `reset` presses the " +
-					"reset " +
-					"button; `suspend` pauses it, or saves it to disk (`to_disk`); `resume` lets it go on. `stop` and `reset` lose what the guest " +
-					"has not " +
-					"written."},
-			"to_disk": schema.BoolAttribute{Optional: true, MarkdownDescription: "Whether `suspend` saves the guest's memory to a volume and " +
-				"ends it: the " +
-				"next `start` or `resume` takes it up. PVE refuses that for a guest with passed-through PCI devices, and for one under HA. It " +
-				"takes " +
-				"`VM.Config.Disk` on the VM and `Datastore.AllocateSpace` on the storage. Default: `false`, the guest stays in memory."},
+				MarkdownDescription: "`start`; `shutdown` asks the guest, by ACPI or its agent, and never cuts it off; " +
+					"`stop` cuts it off, as pulling the plug does; `reboot` asks the guest to shut down and starts it again, with what " +
+					"waits for a restart; `reset` presses the reset button; `suspend` pauses it, or saves it to disk (`to_disk`); " +
+					"`resume` lets it go on. `stop` and `reset` lose what the guest has not written."},
+			"to_disk": schema.BoolAttribute{Optional: true, MarkdownDescription: "Whether `suspend` saves the guest's memory to a " +
+				"volume and ends it: the next `start` or `resume` takes it up. PVE refuses that for a guest with passed-through PCI " +
+				"devices, and for one under HA. It takes `VM.Config.Disk` on the VM and `Datastore.AllocateSpace` on the storage. " +
+				"Default: `false`, the guest stays in memory."},
 			"state_storage": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.StorageID()},
 				MarkdownDescription: "Storage for the memory with `to_disk`. Default: the VM's `vmstatestorage`, else PVE chooses one of its " +
 					"disks'."},
-			"timeout": timeout("How long the action may take. A guest that is asked to shut down has three quarters of it, and is watched " +
-				"for the rest. " +
-				"Default: `5m`."),
-			"wait": schema.BoolAttribute{Optional: true, MarkdownDescription: "Whether to wait until it is done. With `false` the action " +
-				"ends when PVE has " +
-				"taken the request, and what becomes of it is not told; `stop` and `reset` are awaited all the same. Default: `true`."},
+			"timeout": timeout("How long the action may take. A guest that is asked to shut down has three quarters of it, and is " +
+				"watched for the rest. Default: `5m`."),
+			"wait": schema.BoolAttribute{Optional: true, MarkdownDescription: "Whether to wait until it is done. " +
+				"With `false` the action ends when PVE has taken the request, and what becomes of it is not told; " +
+				"`stop` and `reset` are awaited all the same. Default: `true`."},
 		}),
 	}
 }

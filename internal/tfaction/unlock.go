@@ -38,25 +38,23 @@ func (a *VMUnlock) Metadata(_ context.Context, req action.MetadataRequest, resp 
 // Schema is the shape of the action.
 func (a *VMUnlock) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Takes the lock of a VM away that a task has left which died, as `qm unlock` does, and says which it was. A " +
-			"VM that " +
-			"is not locked is a success.\n\n" +
-			"**PVE lets only `root@pam` with a password do so**, no token; else `qm unlock` is run over SSH (`ssh` of the provider). Without " +
-			"either the plan is refused. It takes `VM.Audit` on the VM and `Sys.Audit` on the nodes besides: who does not see everybody's " +
-			"tasks cannot tell whether one holds the lock.\n\n" +
-			"The lock is taken away only when no task that may hold it runs, looked at twice, and the last task of those that set this lock " +
-			"was killed. It stays, with an error, while a task is at work; where no such task is known, unless `accept` says otherwise; on a " +
-			"VM that is suspended to disk, whose memory would be lost; and on one that was half made or half destroyed, which " +
-			"`proxmox_orphan_delete` removes.",
+		MarkdownDescription: "Takes the lock of a VM away that a task has left which died, as `qm unlock` does, and says which it was. " +
+			"A VM that is not locked is a success.\n\n" +
+			"**PVE lets only `root@pam` with a password do so**, no token; else `qm unlock` is run over SSH (`ssh` of the provider). " +
+			"Without either the plan is refused. It takes `VM.Audit` on the VM and `Sys.Audit` on the nodes besides: who does not see " +
+			"everybody's tasks cannot tell whether one holds the lock.\n\n" +
+			"The lock is taken away only when no task that may hold it runs, looked at twice, and the last task of those that set this " +
+			"lock was killed. It stays, with an error, while a task is at work; where no such task is known, unless `accept` says " +
+			"otherwise; on a VM that is suspended to disk, whose memory would be lost; " +
+			"and on one that was half made or half destroyed, which `proxmox_orphan_delete` removes.",
 		Attributes: vmAttributes(map[string]schema.Attribute{
 			"lock": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("backup", "create", "import",
 				"migrate", "rollback", "snapshot", "snapshot-delete", "suspending")},
 				MarkdownDescription: "Lock that it must be, such as `backup`. Any that is a leftover if this is not set."},
 			"accept": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("certain", "unknown")},
-				MarkdownDescription: "How sure it must be that nobody needs the lock. `certain`: a task that was killed has left it. `unknown`: " +
-					"no task " +
-					"holds it, and that is all; a program outside PVE, which sets a lock of its own while it backs a VM up, may still be at work. " +
-					"Default: `certain`."},
+				MarkdownDescription: "How sure it must be that nobody needs the lock. `certain`: a task that was killed has left it. " +
+					"`unknown`: no task holds it, and that is all; a program outside PVE, which sets a lock of its own while it backs " +
+					"a VM up, may still be at work. Default: `certain`."},
 		}),
 	}
 }

@@ -65,8 +65,7 @@ func (d *Storages) Schema(_ context.Context, _ datasource.SchemaRequest, resp *d
 				MarkdownDescription: "Only storages of this node."},
 			"content": schema.StringAttribute{Optional: true, Validators: []validator.String{contentTypes()},
 				MarkdownDescription: "Only storages that may hold this: `images` (disks of VMs), `rootdir` (disks of containers), " +
-					"`iso`, `import`, " +
-					"`snippets`, `vztmpl` or `backup`."},
+					"`iso`, `import`, `snippets`, `vztmpl` or `backup`."},
 			"type": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
 				MarkdownDescription: "Only storages of this type, such as `zfspool` or `dir`."},
 			"ids": schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "Ids of the storages, " +

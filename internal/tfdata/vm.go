@@ -63,9 +63,8 @@ func (d *VM) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasou
 		return schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: about}
 	}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "One VM or template that is there, whoever made it, found by its id or its name. It needs `VM.Audit` " +
-			"on the VM, " +
-			"and for addresses `VM.Monitor` (PVE 9: `VM.GuestAgent.Audit`).",
+		MarkdownDescription: "One VM or template that is there, whoever made it, found by its id or its name. " +
+			"It needs `VM.Audit` on the VM, and for addresses `VM.Monitor` (PVE 9: `VM.GuestAgent.Audit`).",
 		Attributes: map[string]schema.Attribute{
 			"vmid": schema.Int64Attribute{Optional: true, Computed: true, MarkdownDescription: "Id. Exactly one of `vmid` and " +
 				"`name` is given.",
