@@ -293,7 +293,7 @@ func TestCheckIsSilentOnWhatItMayNotSee(t *testing.T) {
 	if all := found(w.Check(t.Context(), r)); len(all) > 0 {
 		t.Errorf("%q", all)
 	}
-	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/network"}, Phase: fault.Before, Status: 403, Reason: "no"}})
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/network"}, Phase: fault.Before, Times: -1, Status: 403, Reason: "no"}})
 	if all := found(w.Check(t.Context(), Request{Node: "pve1", Bridges: map[string]string{"networks.net0.bridge": "none"}})); len(all) > 0 {
 		t.Errorf("%q", all)
 	}

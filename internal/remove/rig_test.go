@@ -3,6 +3,7 @@ package remove
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,8 +20,9 @@ type rig struct {
 	t   *testing.T
 	sim *pvesim.Sim
 	s   *Remover
-	// answered, if set, is called with each answer that the Remover got.
+	// answered, if set, is called with each answer that the Remover got, one at a time.
 	answered func(method, path string)
+	one      sync.Mutex
 	// behind is how far this machine's clock is behind the cluster's.
 	behind time.Duration
 }
@@ -51,6 +53,8 @@ func newRig(t *testing.T, auth func(*pve.Config, pvesim.Credentials)) *rig {
 	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: world}
 	config.Trace = func(_ context.Context, message string, fields map[string]string) {
 		if message == "PVE request" {
+			r.one.Lock()
+			defer r.one.Unlock()
 			r.answered(fields["method"], fields["path"])
 		}
 	}

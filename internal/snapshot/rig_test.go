@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,8 +27,9 @@ type rig struct {
 	sim  *pvesim.Sim
 	s    *Snapshots
 	base []byte
-	// answered, if set, is called with each answer that the provider got.
+	// answered, if set, is called with each answer that the provider got, one at a time.
 	answered func(method, path string)
+	one      sync.Mutex
 }
 
 func newRig(t *testing.T, root bool) *rig {
@@ -56,6 +58,8 @@ func (r *rig) connect(root bool) {
 	}
 	config.Trace = func(_ context.Context, message string, fields map[string]string) {
 		if r.answered != nil && message == "PVE request" {
+			r.one.Lock()
+			defer r.one.Unlock()
 			r.answered(fields["method"], fields["path"])
 		}
 	}

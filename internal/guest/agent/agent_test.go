@@ -254,11 +254,16 @@ func TestNobodyAsksInVain(t *testing.T) {
 			t.Error("an interrupted read waits, or notes a silence")
 		}
 		synctest.Wait()
-		if len(s.limiter.nodes["pve1"].taken) != 1 {
+		taken := func() int {
+			s.limiter.mu.Lock()
+			defer s.limiter.mu.Unlock()
+			return len(s.limiter.nodes["pve1"].taken)
+		}
+		if taken() != 1 {
 			t.Error("the place is given back while the agent holds the worker")
 		}
 		time.Sleep(5 * time.Second)
-		if len(s.limiter.nodes["pve1"].taken) != 0 {
+		if taken() != 0 {
 			t.Error("the place is not given back")
 		}
 	})
