@@ -95,7 +95,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	if resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...); resp.Diagnostics.HasError() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Create, tfkit.CreateTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Create, tfkit.CreateTimeout))
 	defer cancel()
 	made, diags := r.put(ctx, "create", &m)
 	if resp.Diagnostics.Append(diags...); diags.HasError() {
@@ -181,7 +181,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		resp.State.Raw = req.Plan.Raw
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Update, tfkit.UpdateTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Update, tfkit.UpdateTimeout))
 	defer cancel()
 	made, diags := r.put(ctx, "update", &m)
 	if resp.Diagnostics.Append(diags...); diags.HasError() {
@@ -228,7 +228,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Delete, tfkit.DeleteTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Delete, tfkit.DeleteTimeout))
 	defer cancel()
 	own := m.Volume.IsNull()
 	for _, f := range made {

@@ -126,13 +126,6 @@ func (m model) thing() string {
 	return "cloud-init disc " + m.Name.ValueString() + " on storage " + m.Storage.ValueString() + " of " + m.Node.ValueString()
 }
 
-func (m model) limit() tfkit.Timeouts {
-	if m.Timeouts == nil {
-		return tfkit.Timeouts{}
-	}
-	return *m.Timeouts
-}
-
 // locator finds attributes for errors.
 type locator struct{}
 

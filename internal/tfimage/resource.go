@@ -57,7 +57,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Create, createTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Create, createTimeout))
 	defer cancel()
 	spec, err := r.resolve(ctx, m)
 	if err != nil {
@@ -156,7 +156,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 			m.Node.ValueString()))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Delete, tfkit.DeleteTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Delete, tfkit.DeleteTimeout))
 	defer cancel()
 	made.Node = m.Node.ValueString()
 	err := r.Session.VMs.Images.Delete(ctx, *made)
@@ -203,13 +203,6 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	}
 	m.found(file)
 	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
-}
-
-func (m model) limit() tfkit.Timeouts {
-	if m.Timeouts == nil {
-		return tfkit.Timeouts{}
-	}
-	return *m.Timeouts
 }
 
 func (m *model) found(f image.File) {

@@ -47,6 +47,14 @@ type Timeouts struct {
 	Delete *string `tfsdk:"delete"`
 }
 
+// Limits are the time limits of a group that may not be configured.
+func (t *Timeouts) Limits() Timeouts {
+	if t == nil {
+		return Timeouts{}
+	}
+	return *t
+}
+
 // TimeoutsAttribute is the group of them. It refuses a time that is over before it begins.
 func TimeoutsAttribute(ctx context.Context, operations timeouts.Opts) resourceschema.Attribute {
 	group, ok := timeouts.Attributes(ctx, operations).(resourceschema.SingleNestedAttribute)

@@ -66,14 +66,6 @@ func (m *model) ref() snapshot.Ref {
 		VM: guest.Ref{VMID: m.vmid(), Node: m.Node.ValueString(), Identity: guest.Identity{UUID: m.UUID.ValueString()}}}
 }
 
-// timeouts are the configured timeouts.
-func (m *model) timeouts() tfkit.Timeouts {
-	if m.Timeouts == nil {
-		return tfkit.Timeouts{}
-	}
-	return *m.Timeouts
-}
-
 // locator finds attributes: each is named as PVE's parameter, but for the name.
 type locator struct{}
 
@@ -110,7 +102,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(plan.timeouts().Create, tfkit.CreateTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(plan.Timeouts.Limits().Create, tfkit.CreateTimeout))
 	defer cancel()
 	taken, err := r.Session.VMs.Snapshots.Take(ctx, snapshot.Wanted{VMID: plan.vmid(), Name: plan.Name.ValueString(),
 		Description: plan.Description.ValueString(), Memory: plan.VMState.ValueBool()})
@@ -135,7 +127,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			"The provider's configuration depends on values that are not known yet, so the state was left as it is.")
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.timeouts().Read, tfkit.ReadTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.Timeouts.Limits().Read, tfkit.ReadTimeout))
 	defer cancel()
 	found, err := r.Session.VMs.Snapshots.Read(ctx, state.ref())
 	switch {
@@ -163,7 +155,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(plan.timeouts().Update, tfkit.UpdateTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(plan.Timeouts.Limits().Update, tfkit.UpdateTimeout))
 	defer cancel()
 	found, err := r.Session.VMs.Snapshots.Describe(ctx, state.ref(), plan.Description.ValueString())
 	if err != nil {
@@ -185,7 +177,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.timeouts().Delete, tfkit.DeleteTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.Timeouts.Limits().Delete, tfkit.DeleteTimeout))
 	defer cancel()
 	resp.Diagnostics.Append(tfkit.Diagnose(attempt, r.Session.VMs.Snapshots.Delete(ctx, state.ref()))...)
 }

@@ -96,7 +96,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Create, tfkit.CreateTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Create, tfkit.CreateTimeout))
 	defer cancel()
 	made, err := r.Session.VMs.Snippets.Create(ctx, spec)
 	if err != nil {
@@ -149,7 +149,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Update, tfkit.UpdateTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Update, tfkit.UpdateTimeout))
 	defer cancel()
 	isOther := prior.SHA256.ValueString() != spec.SHA256() || prior.spec().Executable != spec.Executable
 	if isOther {
@@ -183,7 +183,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 			"content before the resource. It is not in state any more.", m.Node.ValueString()))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.limit().Delete, tfkit.DeleteTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Delete, tfkit.DeleteTimeout))
 	defer cancel()
 	resp.Diagnostics.Append(tfkit.Diagnose(attempt, r.Session.VMs.Snippets.Delete(ctx, m.spec(), written))...)
 }

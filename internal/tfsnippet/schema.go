@@ -119,13 +119,6 @@ func (m *model) found(spec snippet.Spec, c snippet.Content) {
 
 func (m model) thing() string { return "snippet " + m.spec().Volume() + " on " + m.Node.ValueString() }
 
-func (m model) limit() tfkit.Timeouts {
-	if m.Timeouts == nil {
-		return tfkit.Timeouts{}
-	}
-	return *m.Timeouts
-}
-
 // locator finds attributes for errors.
 type locator struct{}
 

@@ -32,7 +32,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	limit := tfkit.Duration(plan.timeouts().Create, tfkit.CreateTimeout)
+	limit := tfkit.Duration(plan.Timeouts.Limits().Create, tfkit.CreateTimeout)
 	ctx, cancel := context.WithTimeout(maskPassword(ctx, password), limit)
 	defer cancel()
 

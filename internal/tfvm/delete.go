@@ -32,7 +32,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.timeouts().Delete, tfkit.DeleteTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.Timeouts.Limits().Delete, tfkit.DeleteTimeout))
 	defer cancel()
 
 	left, warnings, err := r.machines.Delete(ctx, state.deleteRequest(private))

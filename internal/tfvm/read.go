@@ -36,7 +36,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	}
 	r.run.noteRefreshed(int(value(state.VMID)))
 	r.noteFailed(int(value(state.VMID)), private)
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.timeouts().Read, tfkit.ReadTimeout))
+	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.Timeouts.Limits().Read, tfkit.ReadTimeout))
 	defer cancel()
 
 	found, seen, err := r.machines.Read(ctx, state.ref(private))

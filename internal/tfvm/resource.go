@@ -108,11 +108,3 @@ func maskPassword(ctx context.Context, password *string) context.Context {
 	}
 	return tflog.MaskMessageStrings(tflog.MaskAllFieldValuesStrings(ctx, *password), *password)
 }
-
-// timeouts are the configured timeouts.
-func (m *model) timeouts() tfkit.Timeouts {
-	if m.Timeouts == nil {
-		return tfkit.Timeouts{}
-	}
-	return *m.Timeouts
-}

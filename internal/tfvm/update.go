@@ -33,7 +33,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	ctx, cancel := context.WithTimeout(maskPassword(ctx, password), tfkit.Duration(plan.timeouts().Update, tfkit.UpdateTimeout))
+	ctx, cancel := context.WithTimeout(maskPassword(ctx, password), tfkit.Duration(plan.Timeouts.Limits().Update, tfkit.UpdateTimeout))
 	defer cancel()
 
 	request := updateRequest(prior, plan, private, password)
