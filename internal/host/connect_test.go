@@ -60,7 +60,7 @@ func TestHostKeys(t *testing.T) {
 	other := newSigner(t).PublicKey()
 	for name, test := range map[string]struct {
 		change func(*server, *Config)
-		want   string // part of the error, "" = accepted; FP stands for the server's fingerprint
+		want   string // part of the error, "" = accepted; {FP} stands for the server's fingerprint
 	}{
 		"known by name":    {func(*server, *Config) {}, ""},
 		"known by address": {func(s *server, c *Config) { c.KnownHosts = s.knownAs("10.0.0.1") }, ""},
@@ -73,13 +73,13 @@ func TestHostKeys(t *testing.T) {
 			c.KnownHosts, c.HostKeyFingerprint = nil, ssh.FingerprintSHA256(other)+", "+ssh.FingerprintSHA256(s.host.PublicKey())
 		}, ""},
 		"nothing known": {func(_ *server, c *Config) { c.KnownHosts = nil },
-			"the host key of node pve1 (10.0.0.1:22) is not known: it is ssh-ed25519 FP;"},
-		"not listed": {func(s *server, c *Config) { c.KnownHosts = s.knownAs("pve2") }, "is not known: it is ssh-ed25519 FP;"},
+			"the host key of node pve1 (10.0.0.1:22) is not known: it is ssh-ed25519 {FP};"},
+		"not listed": {func(s *server, c *Config) { c.KnownHosts = s.knownAs("pve2") }, "is not known: it is ssh-ed25519 {FP};"},
 		"wrong fingerprint": {func(_ *server, c *Config) {
 			c.KnownHosts, c.HostKeyFingerprint = nil, ssh.FingerprintSHA256(other)
-		}, "is not known: it is ssh-ed25519 FP;"},
+		}, "is not known: it is ssh-ed25519 {FP};"},
 		"another key": {func(_ *server, c *Config) { c.KnownHosts = []byte(knownhosts.Line([]string{"pve1"}, other)) },
-			"is ssh-ed25519 FP, but known_hosts has ssh-ed25519 " + ssh.FingerprintSHA256(other)},
+			"is ssh-ed25519 {FP}, but known_hosts has ssh-ed25519 " + ssh.FingerprintSHA256(other)},
 		"another key by address, though the name is right": {func(s *server, c *Config) {
 			c.KnownHosts = append(s.knownAs("pve1"), knownhosts.Line([]string{"10.0.0.1"}, other)...)
 		}, "but known_hosts has"},
@@ -95,7 +95,7 @@ func TestHostKeys(t *testing.T) {
 				test.change(srv, c)
 			})
 			err := shell.Unlock(t.Context(), "pve1", 100)
-			want := strings.ReplaceAll(test.want, "FP", ssh.FingerprintSHA256(srv.host.PublicKey()))
+			want := strings.ReplaceAll(test.want, "{FP}", ssh.FingerprintSHA256(srv.host.PublicKey()))
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("got %v, want %q", err, want)
 			}
