@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/action/schema"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
@@ -27,14 +28,21 @@ func (attributes) Attribute(name string) (path.Path, bool) {
 	return path.Root(name), true
 }
 
-// reporting has what is said on the way shown to the user.
-func reporting(ctx context.Context, resp *action.InvokeResponse) context.Context {
-	return tfkit.WithProgress(ctx, func(text string) { say(resp, text) })
+// planned reads what a plan says of an action, if all of it and the server are known.
+func planned[M any](ctx context.Context, session *tfkit.Session, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) (m M, ok bool) {
+	if !session.Known() || !req.Config.Raw.IsFullyKnown() {
+		return m, false
+	}
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
+	return m, !resp.Diagnostics.HasError()
 }
 
-// say tells the user something.
-func say(resp *action.InvokeResponse, text string) {
-	resp.SendProgress(action.InvokeProgressEvent{Message: text})
+// refuseVM refuses a VM of which the plan knows already that the action cannot be done to it. One that is not there may be made, or
+// moved, by the same apply, before the action is invoked: that is no reason, nor is anything that could not be looked at.
+func refuseVM(ctx context.Context, session *tfkit.Session, attempt tfkit.Attempt, choice guest.Choice) diag.Diagnostics {
+	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
+	defer cancel()
+	return tfkit.Diagnose(attempt, session.VMs.Guests.Never(ctx, choice))
 }
 
 // chosen is the VM of an action.

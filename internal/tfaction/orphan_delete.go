@@ -110,14 +110,7 @@ func (a *OrphanDelete) attempt(m orphanModel) tfkit.Attempt {
 
 // ModifyPlan refuses what can never work.
 func (a *OrphanDelete) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
-	if !a.Session.Known() || !req.Config.Raw.IsFullyKnown() {
-		return
-	}
-	var m orphanModel
-	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
-		return
-	}
-	if orphan.Kind(m.Kind).NeedsUnlock() {
+	if m, ok := planned[orphanModel](ctx, a.Session, req, resp); ok && orphan.Kind(m.Kind).NeedsUnlock() {
 		resp.Diagnostics.Append(tfkit.Diagnose(a.attempt(m), a.Session.VMs.CanUnlock())...)
 	}
 }
@@ -125,25 +118,18 @@ func (a *OrphanDelete) ModifyPlan(ctx context.Context, req action.ModifyPlanRequ
 // Invoke removes the item.
 func (a *OrphanDelete) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
 	var m orphanModel
-	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
-		return
-	}
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
 	attempt := a.attempt(m)
-	if !a.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(reporting(ctx, resp), tfkit.Duration(m.Timeout, tfkit.DeleteTimeout))
-	defer cancel()
-	done, err := a.Session.VMs.OrphanDeleter.Delete(ctx, m.named(), orphan.Certainty(value(m.Accept)), orphan.Options{Exclusive: m.Exclusive})
-	if err == nil {
-		say(resp, done)
-		return
-	}
-	var left *tx.LeftError
-	if errors.As(err, &left) {
-		resp.Diagnostics.AddError("Cannot remove "+attempt.Thing+" completely", err.Error()+"\n\n"+tfkit.ListResidues(left.Left))
-		return
-	}
-	resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+	a.Do(ctx, resp, tfkit.Duration(m.Timeout, tfkit.DeleteTimeout), attempt, func(ctx context.Context) error {
+		done, err := a.Session.VMs.OrphanDeleter.Delete(ctx, m.named(), orphan.Certainty(value(m.Accept)), orphan.Options{Exclusive: m.Exclusive})
+		var left *tx.LeftError
+		switch {
+		case err == nil:
+			tfkit.Inform(ctx, done, nil)
+		case errors.As(err, &left):
+			resp.Diagnostics.AddError("Cannot remove "+attempt.Thing+" completely", err.Error()+"\n\n"+tfkit.ListResidues(left.Left))
+			return nil
+		}
+		return err
+	})
 }

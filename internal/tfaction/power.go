@@ -8,12 +8,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/action/schema"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/power"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
@@ -105,14 +103,9 @@ func (a *VMPower) ValidateConfig(ctx context.Context, req action.ValidateConfigR
 
 // ModifyPlan refuses what can never work.
 func (a *VMPower) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
-	if !a.Session.Known() || !req.Config.Raw.IsFullyKnown() {
-		return
+	if m, ok := planned[powerModel](ctx, a.Session, req, resp); ok {
+		resp.Diagnostics.Append(refuseVM(ctx, a.Session, a.attempt(m), m.choice())...)
 	}
-	var m powerModel
-	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
-		return
-	}
-	resp.Diagnostics.Append(refuseVM(ctx, a.Session, a.attempt(m), m.choice())...)
 }
 
 func (a *VMPower) attempt(m powerModel) tfkit.Attempt {
@@ -122,25 +115,12 @@ func (a *VMPower) attempt(m powerModel) tfkit.Attempt {
 // Invoke switches the VM.
 func (a *VMPower) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
 	var m powerModel
-	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := a.attempt(m)
-	if !a.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	warnings, err := a.Session.VMs.Power.Do(reporting(ctx, resp), power.Request{Choice: m.choice(), Action: power.Action(m.Action),
-		ToDisk: m.ToDisk != nil && *m.ToDisk, StateStorage: value(m.StateStorage), NoWait: m.Wait != nil && !*m.Wait,
-		Timeout: tfkit.Duration(m.Timeout, powerTimeout)})
-	resp.Diagnostics.Append(tfkit.Warn(warnings)...)
-	resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-}
-
-// refuseVM refuses a VM of which the plan knows already that the action cannot be done to it. One that is not there may be made, or
-// moved, by the same apply, before the action is invoked: that is no reason, nor is anything that could not be looked at.
-func refuseVM(ctx context.Context, session *tfkit.Session, attempt tfkit.Attempt, choice guest.Choice) diag.Diagnostics {
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	return tfkit.Diagnose(attempt, session.VMs.Guests.Never(ctx, choice))
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
+	limit := tfkit.Duration(m.Timeout, powerTimeout)
+	a.Do(ctx, resp, limit, a.attempt(m), func(ctx context.Context) error {
+		warnings, err := a.Session.VMs.Power.Do(ctx, power.Request{Choice: m.choice(), Action: power.Action(m.Action), Timeout: limit,
+			ToDisk: m.ToDisk != nil && *m.ToDisk, StateStorage: value(m.StateStorage), NoWait: m.Wait != nil && !*m.Wait})
+		resp.Diagnostics.Append(tfkit.Warn(warnings)...)
+		return err
+	})
 }

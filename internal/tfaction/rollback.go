@@ -60,14 +60,9 @@ func (a *VMSnapshotRollback) Schema(_ context.Context, _ action.SchemaRequest, r
 
 // ModifyPlan refuses what can never work.
 func (a *VMSnapshotRollback) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
-	if !a.Session.Known() || !req.Config.Raw.IsFullyKnown() {
-		return
+	if m, ok := planned[rollbackModel](ctx, a.Session, req, resp); ok {
+		resp.Diagnostics.Append(refuseVM(ctx, a.Session, a.attempt(m), m.choice())...)
 	}
-	var m rollbackModel
-	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
-		return
-	}
-	resp.Diagnostics.Append(refuseVM(ctx, a.Session, a.attempt(m), m.choice())...)
 }
 
 func (a *VMSnapshotRollback) attempt(m rollbackModel) tfkit.Attempt {
@@ -77,22 +72,14 @@ func (a *VMSnapshotRollback) attempt(m rollbackModel) tfkit.Attempt {
 // Invoke takes the VM back.
 func (a *VMSnapshotRollback) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
 	var m rollbackModel
-	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := a.attempt(m)
-	if !a.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeout, tfkit.UpdateTimeout))
-	defer cancel()
-	taken := int64(0)
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
+	wanted := snapshot.RollBack{Choice: m.choice(), Name: m.Name, Start: m.Start != nil && *m.Start}
 	if m.SnapTime != nil {
-		taken = *m.SnapTime
+		wanted.Taken = *m.SnapTime
 	}
-	warnings, err := a.Session.VMs.Snapshots.Do(reporting(ctx, resp), snapshot.RollBack{Choice: m.choice(), Name: m.Name, Taken: taken,
-		Start: m.Start != nil && *m.Start})
-	resp.Diagnostics.Append(tfkit.Warn(warnings)...)
-	resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+	a.Do(ctx, resp, tfkit.Duration(m.Timeout, tfkit.UpdateTimeout), a.attempt(m), func(ctx context.Context) error {
+		warnings, err := a.Session.VMs.Snapshots.Do(ctx, wanted)
+		resp.Diagnostics.Append(tfkit.Warn(warnings)...)
+		return err
+	})
 }

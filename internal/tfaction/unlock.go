@@ -61,19 +61,13 @@ func (a *VMUnlock) Schema(_ context.Context, _ action.SchemaRequest, resp *actio
 
 // ModifyPlan refuses what can never work.
 func (a *VMUnlock) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
-	if !a.Session.Known() {
-		return
+	if a.Session.Known() {
+		attempt := tfkit.Attempt{Verb: "unlock", Thing: "a VM", At: attributes{}, As: a.Session.User()}
+		resp.Diagnostics.Append(tfkit.Diagnose(attempt, a.Session.VMs.CanUnlock())...)
 	}
-	attempt := tfkit.Attempt{Verb: "unlock", Thing: "a VM", At: attributes{}, As: a.Session.User()}
-	resp.Diagnostics.Append(tfkit.Diagnose(attempt, a.Session.VMs.CanUnlock())...)
-	if resp.Diagnostics.HasError() || !req.Config.Raw.IsFullyKnown() {
-		return
+	if m, ok := planned[unlockModel](ctx, a.Session, req, resp); ok {
+		resp.Diagnostics.Append(refuseVM(ctx, a.Session, a.attempt(m), m.choice())...)
 	}
-	var m unlockModel
-	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
-		return
-	}
-	resp.Diagnostics.Append(refuseVM(ctx, a.Session, a.attempt(m), m.choice())...)
 }
 
 func (a *VMUnlock) attempt(m unlockModel) tfkit.Attempt {
@@ -83,24 +77,18 @@ func (a *VMUnlock) attempt(m unlockModel) tfkit.Attempt {
 // Invoke takes the lock away.
 func (a *VMUnlock) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
 	var m unlockModel
-	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := a.attempt(m)
-	if !a.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(reporting(ctx, resp), tfkit.ReadTimeout)
-	defer cancel()
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
 	wanted := remove.Unlocking{Choice: m.choice(), Lock: value(m.Lock), Unknown: value(m.Accept) == "unknown"}
-	done, err := a.Session.VMs.ReleaseLock(ctx, wanted)
-	resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-	switch {
-	case err != nil:
-	case done.Lock == "":
-		say(resp, fmt.Sprintf("VM %d on node %s is not locked: there is nothing to do", m.VMID, done.Node))
-	default:
-		say(resp, fmt.Sprintf("The lock (%s) of VM %d on node %s was taken away: %s", done.Lock, m.VMID, done.Node, done.By))
-	}
+	a.Do(ctx, resp, tfkit.ReadTimeout, a.attempt(m), func(ctx context.Context) error {
+		done, err := a.Session.VMs.ReleaseLock(ctx, wanted)
+		switch {
+		case err != nil:
+			return err
+		case done.Lock == "":
+			tfkit.Inform(ctx, fmt.Sprintf("VM %d on node %s is not locked: there is nothing to do", m.VMID, done.Node), nil)
+		default:
+			tfkit.Inform(ctx, fmt.Sprintf("The lock (%s) of VM %d on node %s was taken away: %s", done.Lock, m.VMID, done.Node, done.By), nil)
+		}
+		return nil
+	})
 }

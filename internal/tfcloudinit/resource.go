@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nocloud"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
@@ -92,65 +93,55 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 // Create puts the disc onto the storage.
 func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var m model
-	if resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...); resp.Diagnostics.HasError() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Create, tfkit.CreateTimeout))
-	defer cancel()
-	made, diags := r.put(ctx, "create", &m)
-	if resp.Diagnostics.Append(diags...); diags.HasError() {
-		return
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
-	resp.Diagnostics.Append(noteMade(ctx, resp.Private, made)...)
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	limit := tfkit.Duration(m.Timeouts.Limits().Create, tfkit.CreateTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("create", m), func(ctx context.Context) error {
+		made, warnings, err := r.put(ctx, &m)
+		if err != nil {
+			return err
+		}
+		resp.Diagnostics.Append(tfkit.Warn(warnings)...)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		resp.Diagnostics.Append(noteMade(ctx, resp.Private, made)...)
+		return nil
+	})
 }
 
 // put uploads the disc of a plan, unless it is there, and says which file was made.
-func (r *Resource) put(ctx context.Context, verb string, m *model) ([]remove.MadeFile, diag.Diagnostics) {
-	attempt := r.attempt(verb, *m)
-	if !r.Session.Known() {
-		return nil, diag.Diagnostics{tfkit.NotConfigured(attempt.Verb, attempt.Thing)}
-	}
+func (r *Resource) put(ctx context.Context, m *model) ([]remove.MadeFile, []guest.Warning, error) {
 	spec, err := m.spec()
 	if err != nil {
-		return nil, tfkit.Diagnose(attempt, err)
+		return nil, nil, err
 	}
 	file, warnings, err := r.Session.VMs.Images.Create(ctx, spec)
 	if err != nil {
-		return nil, tfkit.Diagnose(attempt, err)
+		return nil, nil, err
 	}
 	m.SHA256, m.Size, m.Volume = types.StringValue(spec.Source.Checksum.Value), types.Int64Value(file.Size), types.StringValue(file.Volume)
 	if !file.Made {
-		return nil, tfkit.Warn(warnings)
+		return nil, warnings, nil
 	}
-	return []remove.MadeFile{file.MadeFile}, tfkit.Warn(warnings)
+	return []remove.MadeFile{file.MadeFile}, warnings, nil
 }
 
 // Read looks for the disc. One of another size is not it: it is uploaded anew.
 func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var m model
-	if resp.Diagnostics.Append(req.State.Get(ctx, &m)...); resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := r.attempt("read", m)
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	file, there, err := r.Session.VMs.Images.Read(ctx, m.Node.ValueString(), m.Storage.ValueString(), "iso", m.Volume.ValueString())
-	switch {
-	case err != nil && tfkit.LoginRefused(err):
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-	case err != nil:
-		resp.Diagnostics.Append(tfkit.NotRefreshed(attempt, err)...)
-	case there && file.Size != m.Size.ValueInt64():
-		resp.Diagnostics.AddWarning("Another file is in the place of "+m.Volume.ValueString(), fmt.Sprintf("It has %d bytes, and the disc that "+
-			"was put there has %d. It was not touched. Remove it and apply again, or set name to another one.", file.Size, m.Size.ValueInt64()))
-	case !there:
-		r.forget(ctx, req, &m, resp)
-	}
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	r.Refresh(ctx, &resp.Diagnostics, tfkit.ReadTimeout, r.attempt("read", m), func(ctx context.Context) error {
+		file, there, err := r.Session.VMs.Images.Read(ctx, m.Node.ValueString(), m.Storage.ValueString(), "iso", m.Volume.ValueString())
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			r.forget(ctx, req, &m, resp)
+		case file.Size != m.Size.ValueInt64():
+			resp.Diagnostics.AddWarning("Another file is in the place of "+m.Volume.ValueString(), fmt.Sprintf("It has %d bytes, and the disc "+
+				"that was put there has %d. It was not touched. Remove it and apply again, or set name to another one.", file.Size,
+				m.Size.ValueInt64()))
+		}
+		return nil
+	})
 }
 
 // forget drops a disc that is gone. Earlier ones, if there still are some, go with the next.
@@ -181,38 +172,36 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		resp.State.Raw = req.Plan.Raw
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Update, tfkit.UpdateTimeout))
-	defer cancel()
-	made, diags := r.put(ctx, "update", &m)
-	if resp.Diagnostics.Append(diags...); diags.HasError() {
-		return
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
-	for _, f := range earlier {
-		if m.has(f) { // it is wanted again
-			made = append(made, f)
-			continue
-		}
-		left, err := r.remove(ctx, f)
+	limit := tfkit.Duration(m.Timeouts.Limits().Update, tfkit.UpdateTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("update", m), func(ctx context.Context) error {
+		made, warnings, err := r.put(ctx, &m)
 		if err != nil {
-			made = append(made, f)
-			left = diag.NewWarningDiagnostic("An earlier disc stays for now: "+f.Volume, "The next change of this resource removes it if no guest "+
-				"uses it by then, and so does its destroy.\n\n"+err.Error())
+			return err
 		}
-		if left != nil {
-			resp.Diagnostics.Append(left)
+		resp.Diagnostics.Append(tfkit.Warn(warnings)...)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		for _, f := range earlier {
+			if m.has(f) { // it is wanted again
+				made = append(made, f)
+			} else if err := r.remove(ctx, f, &resp.Diagnostics); err != nil {
+				made = append(made, f)
+				resp.Diagnostics.AddWarning("An earlier disc stays for now: "+f.Volume, "The next change of this resource removes it if no guest "+
+					"uses it by then, and so does its destroy.\n\n"+err.Error())
+			}
 		}
-	}
-	resp.Diagnostics.Append(noteMade(ctx, resp.Private, made)...)
+		resp.Diagnostics.Append(noteMade(ctx, resp.Private, made)...)
+		return nil
+	})
 }
 
 // remove removes a file that this resource has made. One that is another's by now stays, with a warning.
-func (r *Resource) remove(ctx context.Context, f remove.MadeFile) (diag.Diagnostic, error) {
+func (r *Resource) remove(ctx context.Context, f remove.MadeFile, diags *diag.Diagnostics) error {
 	err := r.Session.VMs.Images.Delete(ctx, f)
 	if other := (*remove.OtherFileError)(nil); errors.As(err, &other) {
-		return diag.NewWarningDiagnostic("The file stays: "+f.Volume, "Somebody has put another in its place: "+other.Error()+"."), nil
+		diags.AddWarning("The file stays: "+f.Volume, "Somebody has put another in its place: "+other.Error()+".")
+		return nil
 	}
-	return nil, err
+	return err
 }
 
 // Delete removes the disc, and earlier ones that are still there, if this resource has put them there and no guest uses them.
@@ -220,27 +209,18 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	var m model
 	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
 	made, diags := readMade(ctx, req.Private)
-	if resp.Diagnostics.Append(diags...); resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := r.attempt("destroy", m)
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Delete, tfkit.DeleteTimeout))
-	defer cancel()
-	own := m.Volume.IsNull()
-	for _, f := range made {
-		own = own || m.has(f)
-		left, err := r.remove(ctx, f)
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		if left != nil {
-			resp.Diagnostics.Append(left)
+	resp.Diagnostics.Append(diags...)
+	limit := tfkit.Duration(m.Timeouts.Limits().Delete, tfkit.DeleteTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("destroy", m), func(ctx context.Context) error {
+		own, failed := m.Volume.IsNull(), error(nil)
+		for _, f := range made {
+			own = own || m.has(f)
+			failed = errors.Join(failed, r.remove(ctx, f, &resp.Diagnostics))
 		}
-	}
-	if !own {
-		resp.Diagnostics.AddWarning("The file stays: "+m.Volume.ValueString(), fmt.Sprintf("It is on node %s, and this resource has not put "+
-			"it there: it was there before, or the answer to the request was lost. It is not in state any more.", m.Node.ValueString()))
-	}
+		if !own {
+			resp.Diagnostics.AddWarning("The file stays: "+m.Volume.ValueString(), fmt.Sprintf("It is on node %s, and this resource has not put "+
+				"it there: it was there before, or the answer to the request was lost. It is not in state any more.", m.Node.ValueString()))
+		}
+		return failed
+	})
 }

@@ -109,7 +109,7 @@ func changed(m, prior model) path.Paths {
 // warnOfAnother says that somebody has put another file in the place of the one that the resource has made. It is no error:
 // Terraform makes such a plan before a destroy, too.
 func (r *Resource) warnOfAnother(ctx context.Context, req resource.ModifyPlanRequest, prior model, resp *resource.ModifyPlanResponse) {
-	made, diags := readMade(ctx, req.Private)
+	made, diags := noted.Read(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
 	if made == nil || prior.Owned.ValueBool() || made.Size == prior.Size.ValueInt64() {
 		return

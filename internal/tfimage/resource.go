@@ -2,6 +2,7 @@ package tfimage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/image"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
@@ -49,32 +51,24 @@ func (r *Resource) attempt(verb string, m model) tfkit.Attempt {
 func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var m model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := r.attempt("create", m)
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Create, createTimeout))
-	defer cancel()
-	spec, err := r.resolve(ctx, m)
-	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, asField("source_file", "The file cannot be uploaded", err))...)
-		return
-	}
-	file, warnings, err := r.Session.VMs.Images.Create(ctx, spec)
-	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	}
-	resp.Diagnostics.Append(tfkit.Warn(warnings)...)
-	m.found(file)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
-	if file.Made {
-		resp.Diagnostics.Append(noteMade(ctx, resp.Private, file.MadeFile)...)
-	}
+	limit := tfkit.Duration(m.Timeouts.Limits().Create, createTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("create", m), func(ctx context.Context) error {
+		spec, err := r.resolve(ctx, m)
+		if err != nil {
+			return asField("source_file", "The file cannot be uploaded", err)
+		}
+		file, warnings, err := r.Session.VMs.Images.Create(ctx, spec)
+		if err != nil {
+			return err
+		}
+		resp.Diagnostics.Append(tfkit.Warn(warnings)...)
+		m.found(file)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		if file.Made {
+			resp.Diagnostics.Append(noted.Write(ctx, resp.Private, &file.MadeFile)...)
+		}
+		return nil
+	})
 }
 
 // resolve reads the file that is to be uploaded, if one is, and gives the file its name.
@@ -93,37 +87,26 @@ func (r *Resource) resolve(ctx context.Context, m model) (image.Spec, error) {
 func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var m model
 	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
-	made, diags := readMade(ctx, req.Private)
+	made, diags := noted.Read(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := r.attempt("read", m)
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	file, there, err := r.Session.VMs.Images.Read(ctx, m.Node.ValueString(), m.Storage.ValueString(), m.Content.ValueString(),
-		m.Volume.ValueString())
-	switch {
-	case err != nil && tfkit.LoginRefused(err):
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	case err != nil:
-		resp.Diagnostics.Append(tfkit.NotRefreshed(attempt, err)...)
-		return
-	case !there:
-		resp.State.RemoveResource(ctx)
-		return
-	}
-	file.Made = made != nil && made.Size == file.Size && made.CreatedAt.Equal(file.CreatedAt)
-	if file.Made {
-		r.Session.VMs.Images.Owned(file.Node, file.Volume)
-	}
-	m.found(file)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	r.Refresh(ctx, &resp.Diagnostics, tfkit.ReadTimeout, r.attempt("read", m), func(ctx context.Context) error {
+		file, there, err := r.Session.VMs.Images.Read(ctx, m.Node.ValueString(), m.Storage.ValueString(), m.Content.ValueString(),
+			m.Volume.ValueString())
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			resp.State.RemoveResource(ctx)
+			return nil
+		}
+		file.Made = made != nil && made.Size == file.Size && made.CreatedAt.Equal(file.CreatedAt)
+		if file.Made {
+			r.Session.VMs.Images.Owned(file.Node, file.Volume)
+		}
+		m.found(file)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
 }
 
 // Update changes what only the provider reads: anything else replaces the resource.
@@ -135,37 +118,31 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var m model
 	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
-	made, diags := readMade(ctx, req.Private)
+	made, diags := noted.Read(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() || m.OnDestroy.ValueString() == onDestroyKeep {
-		return
-	}
-	attempt := r.attempt("destroy", m)
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
+	if m.OnDestroy.ValueString() == onDestroyKeep {
 		return
 	}
 	if made == nil && m.Owned.ValueBool() { // Terraform forgets the private state of what is tainted
 		made = m.made()
 	}
-	if made == nil {
-		resp.Diagnostics.AddWarning("The file stays: "+m.Volume.ValueString(), fmt.Sprintf("It is on node %s, and this resource "+
-			"has not put it there: it "+
-			"was there before, or the answer to the request was lost. It is not in state any more. on_destroy = \"keep\" says "+
-			"the same without a warning.",
-			m.Node.ValueString()))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Delete, tfkit.DeleteTimeout))
-	defer cancel()
-	made.Node = m.Node.ValueString()
-	err := r.Session.VMs.Images.Delete(ctx, *made)
-	if other := replaced(err); other != nil {
-		resp.Diagnostics.AddWarning("The file stays: "+m.Volume.ValueString(), "Somebody has put another in its place: "+other.Error()+
-			". It is not in state any more.")
-		return
-	}
-	resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
+	limit := tfkit.Duration(m.Timeouts.Limits().Delete, tfkit.DeleteTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("destroy", m), func(ctx context.Context) error {
+		if made == nil {
+			resp.Diagnostics.AddWarning("The file stays: "+m.Volume.ValueString(), fmt.Sprintf("It is on node %s, and this resource "+
+				"has not put it there: it was there before, or the answer to the request was lost. It is not in state any more. "+
+				"on_destroy = \"keep\" says the same without a warning.", m.Node.ValueString()))
+			return nil
+		}
+		made.Node = m.Node.ValueString()
+		err := r.Session.VMs.Images.Delete(ctx, *made)
+		if other := (*remove.OtherFileError)(nil); errors.As(err, &other) {
+			resp.Diagnostics.AddWarning("The file stays: "+m.Volume.ValueString(), "Somebody has put another in its place: "+other.Error()+
+				". It is not in state any more.")
+			return nil
+		}
+		return err
+	})
 }
 
 // madeName is how names of files look that this resource makes.
@@ -186,23 +163,30 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	}
 	m := model{Node: types.StringValue(node), Storage: types.StringValue(storage), Content: types.StringValue(content),
 		Volume: types.StringValue(volume), VerifyCertificates: types.BoolValue(true), OnDestroy: types.StringValue(onDestroyDelete)}
-	attempt := r.attempt("import", m)
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	file, there, err := r.Session.VMs.Images.Read(ctx, node, storage, content, volume)
-	if err == nil && !there {
-		err = fmt.Errorf("there is no %s on node %s", volume, node)
-	}
+	r.Do(ctx, &resp.Diagnostics, tfkit.ReadTimeout, r.attempt("import", m), func(ctx context.Context) error {
+		file, there, err := r.Session.VMs.Images.Read(ctx, node, storage, content, volume)
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			return fmt.Errorf("there is no %s on node %s", volume, node)
+		}
+		m.found(file)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
+}
+
+// noted is which file the resource has put there.
+const noted tfkit.Note[*remove.MadeFile] = "made"
+
+// made is the file in state, if it is known when it was made.
+func (m *model) made() *remove.MadeFile {
+	created, err := time.Parse(time.RFC3339, m.Created.ValueString())
 	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
+		return nil
 	}
-	m.found(file)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	return &remove.MadeFile{Volume: m.Volume.ValueString(), Size: m.Size.ValueInt64(), CreatedAt: created}
 }
 
 func (m *model) found(f image.File) {

@@ -8,8 +8,8 @@ import (
 
 type progressKey struct{}
 
-// WithProgress has everything that is written by Inform told to a user too, who waits for an action.
-func WithProgress(ctx context.Context, tell func(msg string)) context.Context {
+// withProgress has everything that is written by Inform told to a user too, who waits for an action.
+func withProgress(ctx context.Context, tell func(msg string)) context.Context {
 	return context.WithValue(ctx, progressKey{}, tell)
 }
 

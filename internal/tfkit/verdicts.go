@@ -58,6 +58,12 @@ func NotRefreshed(a Attempt, err error) diag.Diagnostics {
 	return diags
 }
 
+// NotYetRefreshed is the warning of a refresh while the provider's configuration is not known; the state stays as it is.
+func NotYetRefreshed(a Attempt) diag.Diagnostic {
+	return diag.NewWarningDiagnostic(a.Thing+" was not refreshed",
+		"The provider's configuration depends on values that are not known yet, so the state was left as it is.")
+}
+
 // LeftOut says why a list is without something that is there.
 func LeftOut(a Attempt, err error) diag.Diagnostics {
 	return diag.Diagnostics{diag.NewWarningDiagnostic(a.Thing+" was left out", a.redact(a.plain(err).detail("", "")))}

@@ -94,92 +94,66 @@ func (r *Resource) attempt(verb string, m *model) tfkit.Attempt {
 // Create takes the snapshot. One that could be taken back only in part is in state, so that the next destroy tries again.
 func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var plan model
-	if resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...); resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := r.attempt("take", &plan)
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(plan.Timeouts.Limits().Create, tfkit.CreateTimeout))
-	defer cancel()
-	taken, err := r.Session.VMs.Snapshots.Take(ctx, snapshot.Wanted{VMID: plan.vmid(), Name: plan.Name.ValueString(),
-		Description: plan.Description.ValueString(), Memory: plan.VMState.ValueBool()})
-	resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-	var failed *tx.Error
-	if errors.As(err, &failed) && (len(failed.Left) == 0 || taken.Taken == 0) {
-		return
-	}
-	plan.take(taken)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	limit := tfkit.Duration(plan.Timeouts.Limits().Create, tfkit.CreateTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("take", &plan), func(ctx context.Context) error {
+		taken, err := r.Session.VMs.Snapshots.Take(ctx, snapshot.Wanted{VMID: plan.vmid(), Name: plan.Name.ValueString(),
+			Description: plan.Description.ValueString(), Memory: plan.VMState.ValueBool()})
+		var failed *tx.Error
+		if errors.As(err, &failed) && (len(failed.Left) == 0 || taken.Taken == 0) {
+			return err
+		}
+		plan.take(taken)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+		return err
+	})
 }
 
 // Read refreshes the state. A snapshot that is gone, or another by now, leaves it.
 func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state model
-	if resp.Diagnostics.Append(req.State.Get(ctx, &state)...); resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := r.attempt("read", &state)
-	if !r.Session.Known() {
-		resp.Diagnostics.AddWarning(attempt.Thing+" was not refreshed",
-			"The provider's configuration depends on values that are not known yet, so the state was left as it is.")
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.Timeouts.Limits().Read, tfkit.ReadTimeout))
-	defer cancel()
-	found, err := r.Session.VMs.Snapshots.Read(ctx, state.ref())
-	switch {
-	case errors.Is(err, snapshot.ErrGone):
-		resp.State.RemoveResource(ctx)
-	case tfkit.LoginRefused(err) || tfkit.Unreachable(err):
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-	case err != nil:
-		resp.Diagnostics.Append(tfkit.NotRefreshed(attempt, err)...)
-	default:
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	limit := tfkit.Duration(state.Timeouts.Limits().Read, tfkit.ReadTimeout)
+	r.Refresh(ctx, &resp.Diagnostics, limit, r.attempt("read", &state), func(ctx context.Context) error {
+		found, err := r.Session.VMs.Snapshots.Read(ctx, state.ref())
+		switch {
+		case errors.Is(err, snapshot.ErrGone):
+			resp.State.RemoveResource(ctx)
+			return nil
+		case err != nil:
+			return err
+		}
 		state.take(found)
 		resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
-	}
+		return nil
+	})
 }
 
 // Update changes the description.
 func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var plan, state model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	if resp.Diagnostics.Append(req.State.Get(ctx, &state)...); resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := r.attempt("describe", &state)
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(plan.Timeouts.Limits().Update, tfkit.UpdateTimeout))
-	defer cancel()
-	found, err := r.Session.VMs.Snapshots.Describe(ctx, state.ref(), plan.Description.ValueString())
-	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	}
-	plan.take(found)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	limit := tfkit.Duration(plan.Timeouts.Limits().Update, tfkit.UpdateTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("describe", &state), func(ctx context.Context) error {
+		found, err := r.Session.VMs.Snapshots.Describe(ctx, state.ref(), plan.Description.ValueString())
+		if err != nil {
+			return err
+		}
+		plan.take(found)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+		return nil
+	})
 }
 
 // Delete removes the snapshot. One that is gone is a success.
 func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var state model
-	if resp.Diagnostics.Append(req.State.Get(ctx, &state)...); resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := r.attempt("remove", &state)
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.Timeouts.Limits().Delete, tfkit.DeleteTimeout))
-	defer cancel()
-	resp.Diagnostics.Append(tfkit.Diagnose(attempt, r.Session.VMs.Snapshots.Delete(ctx, state.ref()))...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	limit := tfkit.Duration(state.Timeouts.Limits().Delete, tfkit.DeleteTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("remove", &state), func(ctx context.Context) error {
+		return r.Session.VMs.Snapshots.Delete(ctx, state.ref())
+	})
 }
 
 // ImportState takes over a snapshot by "vmid/name". Nothing is written to the server.
@@ -192,18 +166,13 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		return
 	}
 	m := model{VMID: types.Int64Value(vmid), Name: types.StringValue(name)}
-	attempt := r.attempt("import", &m)
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	found, err := r.Session.VMs.Snapshots.Adopt(ctx, int(vmid), name)
-	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	}
-	m.take(found)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+	r.Do(ctx, &resp.Diagnostics, tfkit.ReadTimeout, r.attempt("import", &m), func(ctx context.Context) error {
+		found, err := r.Session.VMs.Snapshots.Adopt(ctx, int(vmid), name)
+		if err != nil {
+			return err
+		}
+		m.take(found)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
 }

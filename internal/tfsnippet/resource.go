@@ -2,11 +2,9 @@ package tfsnippet
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -88,104 +86,77 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 // Create writes the snippet.
 func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	var m model
-	if resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...); resp.Diagnostics.HasError() {
-		return
-	}
-	attempt, spec := r.attempt("create", m), m.spec()
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Create, tfkit.CreateTimeout))
-	defer cancel()
-	made, err := r.Session.VMs.Snippets.Create(ctx, spec)
-	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	}
-	m.wrote(spec)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
-	if made {
-		resp.Diagnostics.Append(noteWritten(ctx, resp.Private, spec.SHA256())...)
-	}
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	limit := tfkit.Duration(m.Timeouts.Limits().Create, tfkit.CreateTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("create", m), func(ctx context.Context) error {
+		spec := m.spec()
+		made, err := r.Session.VMs.Snippets.Create(ctx, spec)
+		if err != nil {
+			return err
+		}
+		m.wrote(spec)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		if made {
+			resp.Diagnostics.Append(written.Write(ctx, resp.Private, spec.SHA256())...)
+		}
+		return nil
+	})
 }
 
 // Read looks what is in the file.
 func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var m model
-	if resp.Diagnostics.Append(req.State.Get(ctx, &m)...); resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := r.attempt("read", m)
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	content, there, err := r.Session.VMs.Snippets.Read(ctx, m.spec())
-	switch {
-	case err != nil && tfkit.LoginRefused(err):
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-	case err != nil:
-		resp.Diagnostics.Append(tfkit.NotRefreshed(attempt, err)...)
-	case !there:
-		resp.State.RemoveResource(ctx)
-	case content.SHA256 != m.SHA256.ValueString():
-		m.found(m.spec(), content)
-		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
-	}
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	r.Refresh(ctx, &resp.Diagnostics, tfkit.ReadTimeout, r.attempt("read", m), func(ctx context.Context) error {
+		content, there, err := r.Session.VMs.Snippets.Read(ctx, m.spec())
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			resp.State.RemoveResource(ctx)
+		case content.SHA256 != m.SHA256.ValueString():
+			m.found(m.spec(), content)
+			resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		}
+		return nil
+	})
 }
 
 // Update writes the snippet anew. It must hold what the plan has shown.
 func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var m, prior model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
-	if resp.Diagnostics.Append(req.State.Get(ctx, &prior)...); resp.Diagnostics.HasError() {
-		return
-	}
-	attempt, spec := r.attempt("update", m), m.spec()
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Update, tfkit.UpdateTimeout))
-	defer cancel()
-	isOther := prior.SHA256.ValueString() != spec.SHA256() || prior.spec().Executable != spec.Executable
-	if isOther {
-		if err := r.Session.VMs.Snippets.Update(ctx, spec, prior.SHA256.ValueString()); err != nil {
-			resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-			return
+	resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	limit := tfkit.Duration(m.Timeouts.Limits().Update, tfkit.UpdateTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("update", m), func(ctx context.Context) error {
+		spec := m.spec()
+		if prior.SHA256.ValueString() != spec.SHA256() || prior.spec().Executable != spec.Executable {
+			if err := r.Session.VMs.Snippets.Update(ctx, spec, prior.SHA256.ValueString()); err != nil {
+				return err
+			}
+			resp.Diagnostics.Append(written.Write(ctx, resp.Private, spec.SHA256())...)
 		}
-	}
-	m.wrote(spec)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
-	if isOther {
-		resp.Diagnostics.Append(noteWritten(ctx, resp.Private, spec.SHA256())...)
-	}
+		m.wrote(spec)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
 }
 
 // Delete removes the snippet, if this resource has written it.
 func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var m model
 	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
-	written, diags := readWritten(ctx, req.Private)
-	if resp.Diagnostics.Append(diags...); resp.Diagnostics.HasError() {
-		return
-	}
-	attempt := r.attempt("destroy", m)
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	if written == "" {
-		resp.Diagnostics.AddWarning("The snippet stays: "+m.Volume.ValueString(), fmt.Sprintf("It is on node %s, and was there with this very "+
-			"content before the resource. It is not in state any more.", m.Node.ValueString()))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(m.Timeouts.Limits().Delete, tfkit.DeleteTimeout))
-	defer cancel()
-	resp.Diagnostics.Append(tfkit.Diagnose(attempt, r.Session.VMs.Snippets.Delete(ctx, m.spec(), written))...)
+	last, diags := written.Read(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
+	limit := tfkit.Duration(m.Timeouts.Limits().Delete, tfkit.DeleteTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("destroy", m), func(ctx context.Context) error {
+		if last == "" {
+			resp.Diagnostics.AddWarning("The snippet stays: "+m.Volume.ValueString(), fmt.Sprintf("It is on node %s, and was there with this very "+
+				"content before the resource. It is not in state any more.", m.Node.ValueString()))
+			return nil
+		}
+		return r.Session.VMs.Snippets.Delete(ctx, m.spec(), last)
+	})
 }
 
 // ImportState adopts a snippet by "node/volume": "pve1/local:snippets/web.yaml". From then on it is the resource's own.
@@ -198,53 +169,20 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		return
 	}
 	m := model{Node: types.StringValue(node), Storage: types.StringValue(storage), Name: types.StringValue(name)}
-	attempt := r.attempt("import", m)
-	if !r.Session.Known() {
-		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
-	defer cancel()
-	content, there, err := r.Session.VMs.Snippets.Read(ctx, m.spec())
-	if err == nil && !there {
-		err = fmt.Errorf("there is no %s on node %s", volume, node)
-	}
-	if err != nil {
-		resp.Diagnostics.Append(tfkit.Diagnose(attempt, err)...)
-		return
-	}
-	m.found(m.spec(), content)
-	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
-	resp.Diagnostics.Append(noteWritten(ctx, resp.Private, content.SHA256)...)
+	r.Do(ctx, &resp.Diagnostics, tfkit.ReadTimeout, r.attempt("import", m), func(ctx context.Context) error {
+		content, there, err := r.Session.VMs.Snippets.Read(ctx, m.spec())
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			return fmt.Errorf("there is no %s on node %s", volume, node)
+		}
+		m.found(m.spec(), content)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		resp.Diagnostics.Append(written.Write(ctx, resp.Private, content.SHA256)...)
+		return nil
+	})
 }
 
-// keyWritten is the key of private state under which stands the checksum of what the resource has written; without it somebody else
-// has written the file.
-const keyWritten = "written"
-
-type keyReader interface {
-	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
-}
-
-type keyWriter interface {
-	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
-}
-
-func readWritten(ctx context.Context, private keyReader) (sha256 string, diags diag.Diagnostics) {
-	raw, diags := private.GetKey(ctx, keyWritten)
-	if len(raw) == 0 {
-		return "", diags
-	}
-	if err := json.Unmarshal(raw, &sha256); err != nil {
-		diags.AddError("Private state is damaged", "The provider cannot read what it has written: "+err.Error())
-	}
-	return sha256, diags
-}
-
-func noteWritten(ctx context.Context, private keyWriter, sha256 string) diag.Diagnostics {
-	raw, err := json.Marshal(sha256)
-	if err != nil {
-		return diag.Diagnostics{diag.NewErrorDiagnostic("Cannot note what was written", err.Error())}
-	}
-	return private.SetKey(ctx, keyWritten, raw)
-}
+// written is the checksum of what the resource has written; without it somebody else has written the file.
+const written tfkit.Note[string] = "written"

@@ -2,7 +2,6 @@ package tfvm
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -19,7 +19,7 @@ import (
 // another thing and refused: so the size before the growth is kept.
 
 // noteGrown notes which disks a refresh finds larger than the state had them.
-func noteGrown(ctx context.Context, out keyWriter, was map[string]diskModel, is tftypes.Value, private privateState) diag.Diagnostics {
+func noteGrown(ctx context.Context, out tfkit.PrivateWriter, was map[string]diskModel, is tftypes.Value, private privateState) diag.Diagnostics {
 	grown := map[string]string{}
 	for slot, disk := range was {
 		before, after := value(disk.Size), stringOf(tfplan.At(is, "disks", slot, "size"))
@@ -34,17 +34,11 @@ func noteGrown(ctx context.Context, out keyWriter, was map[string]diskModel, is 
 }
 
 // writeGrown writes the sizes before, where they are news.
-func writeGrown(ctx context.Context, out keyWriter, grown map[string]string, private privateState) diag.Diagnostics {
+func writeGrown(ctx context.Context, out tfkit.PrivateWriter, grown map[string]string, private privateState) diag.Diagnostics {
 	if maps.Equal(grown, private.Grown) {
 		return nil
 	}
-	raw, err := json.Marshal(grown)
-	if err != nil {
-		var diags diag.Diagnostics
-		diags.AddError("Cannot note the sizes of disks", err.Error())
-		return diags
-	}
-	return out.SetKey(ctx, keyGrown, raw)
+	return tfkit.Note[map[string]string](keyGrown).Write(ctx, out, grown)
 }
 
 // stillGrown are those of which the configuration says the old size still.

@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
 // planning is the plan of one VM in the making: what it is made from, and how far it is. Its three ways are create, update
@@ -17,7 +18,7 @@ type planning struct {
 	state   tftypes.Value // before; null for a VM that is to be made
 	prior   model         // the state
 	private privateState
-	out     keyWriter // where the next step of Terraform finds what this one notes
+	out     tfkit.PrivateWriter // where the next step of Terraform finds what this one notes
 
 	volumes   *volumeNames  // what the volumes that the configuration names mean
 	value     tftypes.Value // what is planned

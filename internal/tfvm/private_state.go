@@ -2,7 +2,6 @@ package tfvm
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
@@ -28,14 +28,6 @@ const (
 	keyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
 
-type keyReader interface {
-	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
-}
-
-type keyWriter interface {
-	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
-}
-
 // privateState is what the provider keeps about a VM beside its state.
 type privateState struct {
 	Managed  tfplan.Managed
@@ -50,52 +42,47 @@ type privateState struct {
 }
 
 // readPrivateState reads it. What is missing is zero.
-func readPrivateState(ctx context.Context, private keyReader) (privateState, diag.Diagnostics) {
-	var m privateState
-	var diags diag.Diagnostics
-	read := func(key string, parse func([]byte) error) {
-		raw, found := private.GetKey(ctx, key)
-		diags.Append(found...)
-		if len(raw) == 0 || string(raw) == "null" {
-			return
+func readPrivateState(ctx context.Context, private tfkit.PrivateReader) (privateState, diag.Diagnostics) {
+	m, diags := privateState{Managed: tfplan.Managed{}}, diag.Diagnostics{}
+	raw, found := private.GetKey(ctx, keyManaged)
+	if diags.Append(found...); len(raw) > 0 {
+		managed, err := tfplan.ParseManaged(raw)
+		if err != nil {
+			diags.AddError("Private state is damaged", "The provider cannot read what it noted under "+keyManaged+": "+err.Error())
 		}
-		if err := parse(raw); err != nil {
-			diags.AddError("Private state is damaged", "The provider cannot read what it noted under "+key+" about this VM: "+err.Error())
-		}
+		m.Managed = managed
 	}
-	m.Managed = tfplan.Managed{}
-	read(keyManaged, func(raw []byte) (err error) { m.Managed, err = tfplan.ParseManaged(raw); return err })
-	read(keyIdentity, func(raw []byte) error { return json.Unmarshal(raw, &m.Identity) })
-	read(keyResidues, func(raw []byte) error { return json.Unmarshal(raw, &m.Residues) })
-	read(keyProof, func(raw []byte) error { return json.Unmarshal(raw, &m.Proof) })
-	read(keySilent, func(raw []byte) error { return json.Unmarshal(raw, &m.Silent) })
-	read(keyGone, func(raw []byte) error { return json.Unmarshal(raw, &m.Gone) })
-	read(keyGrown, func(raw []byte) error { return json.Unmarshal(raw, &m.Grown) })
-	read(keyMoved, func(raw []byte) error { return json.Unmarshal(raw, &m.Moved) })
-	read(keyReplaces, func(raw []byte) error { return json.Unmarshal(raw, &m.Replaces) })
+	readNote(ctx, private, keyIdentity, &m.Identity, &diags)
+	readNote(ctx, private, keyResidues, &m.Residues, &diags)
+	readNote(ctx, private, keyProof, &m.Proof, &diags)
+	readNote(ctx, private, keySilent, &m.Silent, &diags)
+	readNote(ctx, private, keyGone, &m.Gone, &diags)
+	readNote(ctx, private, keyGrown, &m.Grown, &diags)
+	readNote(ctx, private, keyMoved, &m.Moved, &diags)
+	readNote(ctx, private, keyReplaces, &m.Replaces, &diags)
 	return m, diags
 }
 
+func readNote[T any](ctx context.Context, private tfkit.PrivateReader, key tfkit.Note[T], into *T, diags *diag.Diagnostics) {
+	value, found := key.Read(ctx, private)
+	*into = value
+	diags.Append(found...)
+}
+
 // write writes that of a VM that was just created, adopted or recognised.
-func (m privateState) write(ctx context.Context, out keyWriter) diag.Diagnostics {
+func (m privateState) write(ctx context.Context, out tfkit.PrivateWriter) diag.Diagnostics {
 	var diags diag.Diagnostics
 	diags.Append(out.SetKey(ctx, keyManaged, m.Managed.JSON())...)
 	diags.Append(writeResidues(ctx, out, m.Residues)...)
 	diags.Append(writeIdentity(ctx, out, m.Identity)...)
-	if m.Proof == nil {
-		return diags
+	if m.Proof != nil {
+		diags.Append(tfkit.Note[*guest.Proof](keyProof).Write(ctx, out, m.Proof)...)
 	}
-	proof, err := json.Marshal(m.Proof)
-	if err != nil {
-		diags.AddError("Cannot note what proves that a VM is ours", err.Error())
-		return diags
-	}
-	diags.Append(out.SetKey(ctx, keyProof, proof)...)
 	return diags
 }
 
 // noteIdentity writes the identity of the VM in state as it was seen now, where that is news: a change of its uuid gives it another.
-func (m privateState) noteIdentity(ctx context.Context, out keyWriter, seen guest.Identity) diag.Diagnostics {
+func (m privateState) noteIdentity(ctx context.Context, out tfkit.PrivateWriter, seen guest.Identity) diag.Diagnostics {
 	if seen.IsZero() || m.Identity.Matches(seen) {
 		return nil
 	}
@@ -103,19 +90,13 @@ func (m privateState) noteIdentity(ctx context.Context, out keyWriter, seen gues
 }
 
 // writeIdentity writes the identity alone.
-func writeIdentity(ctx context.Context, out keyWriter, identity guest.Identity) diag.Diagnostics {
-	raw, err := json.Marshal(identity)
-	if err != nil {
-		var diags diag.Diagnostics
-		diags.AddError("Cannot note the identity of a VM", err.Error())
-		return diags
-	}
-	return out.SetKey(ctx, keyIdentity, raw)
+func writeIdentity(ctx context.Context, out tfkit.PrivateWriter, identity guest.Identity) diag.Diagnostics {
+	return tfkit.Note[guest.Identity](keyIdentity).Write(ctx, out, identity)
 }
 
 // writeAgent writes whether the agent of a guest that was asked answered, where that is news. A silent agent costs the node a
 // worker for seconds, so those that are known for it are asked last.
-func writeAgent(ctx context.Context, out keyWriter, guest guest.Guest, private privateState) diag.Diagnostics {
+func writeAgent(ctx context.Context, out tfkit.PrivateWriter, guest guest.Guest, private privateState) diag.Diagnostics {
 	switch {
 	case guest.Silent && !private.Silent:
 		return out.SetKey(ctx, keySilent, []byte("true"))
@@ -126,7 +107,7 @@ func writeAgent(ctx context.Context, out keyWriter, guest guest.Guest, private p
 }
 
 // writeGone writes whether the VM itself is gone while something of it is left, where that is news.
-func writeGone(ctx context.Context, out keyWriter, gone bool, private privateState) diag.Diagnostics {
+func writeGone(ctx context.Context, out tfkit.PrivateWriter, gone bool, private privateState) diag.Diagnostics {
 	if gone == private.Gone {
 		return nil
 	}
@@ -134,28 +115,16 @@ func writeGone(ctx context.Context, out keyWriter, gone bool, private privateSta
 }
 
 // writeReplaced tells the second plan of a replacement, which knows no prior state, what is replaced.
-func writeReplaced(ctx context.Context, out keyWriter, prior model) diag.Diagnostics {
-	vmid, err := json.Marshal(value(prior.VMID))
-	if err != nil {
-		var diags diag.Diagnostics
-		diags.AddError("Cannot note the VMID of a VM that is replaced", err.Error())
-		return diags
-	}
-	return out.SetKey(ctx, keyReplaces, vmid)
+func writeReplaced(ctx context.Context, out tfkit.PrivateWriter, prior model) diag.Diagnostics {
+	return tfkit.Note[int64](keyReplaces).Write(ctx, out, value(prior.VMID))
 }
 
 // writeResidues writes the residues alone.
-func writeResidues(ctx context.Context, out keyWriter, left []tx.Residue) diag.Diagnostics {
+func writeResidues(ctx context.Context, out tfkit.PrivateWriter, left []tx.Residue) diag.Diagnostics {
 	if left == nil {
 		left = []tx.Residue{}
 	}
-	raw, err := json.Marshal(left)
-	if err != nil {
-		var diags diag.Diagnostics
-		diags.AddError("Cannot note what is left of a VM", err.Error())
-		return diags
-	}
-	return out.SetKey(ctx, keyResidues, raw)
+	return tfkit.Note[[]tx.Residue](keyResidues).Write(ctx, out, left)
 }
 
 // PrivateKeys are what a VM notes in private state (package fastpath).
@@ -174,14 +143,8 @@ type moved struct {
 }
 
 // writeMoved notes that the VM was moved, or with nil that the server was asked since.
-func writeMoved(ctx context.Context, out keyWriter, m *moved) diag.Diagnostics {
-	raw, err := json.Marshal(m)
-	if err != nil {
-		var diags diag.Diagnostics
-		diags.AddError("Cannot note where a VM was moved from", err.Error())
-		return diags
-	}
-	return out.SetKey(ctx, keyMoved, raw)
+func writeMoved(ctx context.Context, out tfkit.PrivateWriter, m *moved) diag.Diagnostics {
+	return tfkit.Note[*moved](keyMoved).Write(ctx, out, m)
 }
 
 // ref is the VM in state.

@@ -30,8 +30,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		return
 	}
 	if r.machines == nil {
-		resp.Diagnostics.AddWarning(attempt.Thing+" was not refreshed",
-			"The provider's configuration depends on values that are not known yet, so the state was left as it is.")
+		resp.Diagnostics.Append(tfkit.NotYetRefreshed(attempt))
 		return
 	}
 	r.run.noteRefreshed(int(value(state.VMID)))

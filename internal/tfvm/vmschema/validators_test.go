@@ -7,8 +7,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
+// TestValidators holds those of package tfkit too.
 func TestValidators(t *testing.T) {
 	disks := slotName("must be a slot", "scsi", "ide")
 	for name, tt := range map[string]struct {
@@ -23,11 +26,18 @@ func TestValidators(t *testing.T) {
 		"machine":  {machineType(), []string{"q35", "pc", "pc-q35-9.0", "pc-i440fx-9.2+pve1"}, []string{"x", "q35,viommu=intel"}},
 		"mac": {macAddress(), []string{"BC:24:11:00:00:01", "bc:24:11:00:00:01"},
 			[]string{"01:00:5e:00:00:01", "BC-24-11-00-00-01", "x", "BC:24:11:00:00:01:02:03"}},
-		"ipv4":    {networkAddress(false, false, "dhcp"), []string{"10.0.0.5/24", "dhcp"}, []string{"10.0.0.5", "2001:db8::1/64", "auto", ""}},
-		"ipv6":    {networkAddress(true, false, "auto"), []string{"2001:db8::5/64", "auto"}, []string{"10.0.0.5/24", "2001:db8::5"}},
-		"gateway": {networkAddress(false, true), []string{"10.0.0.1"}, []string{"10.0.0.1/24", "fe80::1", "dhcp"}},
-		"ip":      {ipAddress(), []string{"10.0.0.1", "::1"}, []string{"x", "10.0.0.1/8"}},
-		"slot":    {disks, []string{"scsi0", "scsi30", "ide3"}, []string{"scsi31", "ide4", "scsi", "scsi01", "sata0", "net0", "", "scsi100"}},
+		"ipv4":     {networkAddress(false, false, "dhcp"), []string{"10.0.0.5/24", "dhcp"}, []string{"10.0.0.5", "2001:db8::1/64", "auto", ""}},
+		"ipv6":     {networkAddress(true, false, "auto"), []string{"2001:db8::5/64", "auto"}, []string{"10.0.0.5/24", "2001:db8::5"}},
+		"gateway":  {networkAddress(false, true), []string{"10.0.0.1"}, []string{"10.0.0.1/24", "fe80::1", "dhcp"}},
+		"ip":       {ipAddress(), []string{"10.0.0.1", "::1"}, []string{"x", "10.0.0.1/8"}},
+		"slot":     {disks, []string{"scsi0", "scsi30", "ide3"}, []string{"scsi31", "ide4", "scsi", "scsi01", "sata0", "net0", "", "scsi100"}},
+		"node":     {tfkit.NodeName(), []string{"pve1", "a-b", "9"}, []string{"", "a_b", "-a", "a.b"}},
+		"storage":  {tfkit.StorageID(), []string{"local", "local-zfs", "a.b_1"}, []string{"1a", "local:x", "a-", "x"}},
+		"tag":      {tfkit.Tag(), []string{"prod", "a_b", "v1.2+x"}, []string{"", "a b", "-a", "a;b"}},
+		"pool":     {tfkit.PoolID(), []string{"web", "a/b/c"}, []string{"", "a/b/c/d", "a b"}},
+		"size":     {tfkit.Size(), []string{"32G", "10.5G", "528K", "1T"}, []string{"32", "32g", "G", "32 G", "-1G"}},
+		"volume":   {tfkit.VolumeID(), []string{"local:iso/x.iso", "local-zfs:vm-1-disk-0"}, []string{"x", "/etc/passwd", "local:", "local:a b"}},
+		"duration": {tfkit.PositiveDuration(), []string{"90s", "1h30m"}, []string{"90", "-1s", "0s", "x"}},
 	} {
 		for _, value := range tt.good {
 			if diags := validate(tt.v, value); diags != "" {

@@ -1,0 +1,43 @@
+package tfkit
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+)
+
+// PrivateReader gives what a resource has noted beside its state.
+type PrivateReader interface {
+	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+}
+
+// PrivateWriter takes what a resource notes beside its state.
+type PrivateWriter interface {
+	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
+}
+
+// Note is a value of which a resource's private state has the JSON, under a key.
+type Note[T any] string
+
+// Read gives what was noted; nothing, or null, is the zero value.
+func (n Note[T]) Read(ctx context.Context, from PrivateReader) (T, diag.Diagnostics) {
+	var value T
+	raw, diags := from.GetKey(ctx, string(n))
+	if len(raw) == 0 {
+		return value, diags
+	}
+	if err := json.Unmarshal(raw, &value); err != nil {
+		diags.AddError("Private state is damaged", "The provider cannot read what it noted under "+string(n)+": "+err.Error())
+	}
+	return value, diags
+}
+
+// Write notes a value.
+func (n Note[T]) Write(ctx context.Context, to PrivateWriter, value T) diag.Diagnostics {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return diag.Diagnostics{diag.NewErrorDiagnostic("Private state cannot be written", "The provider cannot note "+string(n)+": "+err.Error())}
+	}
+	return to.SetKey(ctx, string(n), raw)
+}
