@@ -271,7 +271,7 @@ func TestActionsOrphansUntilTheLastRequest(t *testing.T) {
 				if _, err := first.remove(o, likely, nil); err != nil {
 					t.Fatal(err)
 				}
-				requests := len(first.w.Sim.Ops())
+				requests := first.w.Sim.LastOp()
 				done := 0
 				for n := 1; n <= requests; n += 1 + requests/8 {
 					if err := first.w.Sim.Load(world); err != nil {

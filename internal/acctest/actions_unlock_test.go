@@ -83,7 +83,7 @@ func TestActionsUnlockStrangers(t *testing.T) {
 		if _, err := invoke(t, first.s, "proxmox_vm_unlock", "vmid = 500", nil); err != nil {
 			t.Fatal(err)
 		}
-		requests := len(first.w.Sim.Ops())
+		requests := first.w.Sim.LastOp()
 		last := requests - 2 // the last look at the tasks; the request and a look follow, and before that by SSH another one at the VM
 		if id == acctest.TokenSSH {
 			last--

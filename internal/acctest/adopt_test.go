@@ -50,7 +50,7 @@ func (a *adoption) take(ctx context.Context) error {
 	if err := a.s.SetResource(driftAddress, nil); err != nil {
 		return err
 	}
-	before := len(a.w.Sim.Ops())
+	before := a.w.Sim.LastOp()
 	if err := a.s.Import(ctx, driftAddress, strconv.Itoa(a.vmid)); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (a *adoption) take(ctx context.Context) error {
 	if !pl.Empty() {
 		return fmt.Errorf("the generated configuration is not planned empty: %s\n%s", pl, a.generated)
 	}
-	for _, op := range a.w.Sim.Ops()[before:] {
+	for _, op := range a.w.Sim.OpsAfter(before) {
 		if op.Method != http.MethodGet && op.Path != "/access/ticket" {
 			return fmt.Errorf("taking the VM over wrote: %s %s %v", op.Method, op.Path, op.Params)
 		}

@@ -165,7 +165,7 @@ func TestUploadCloudInitDiscFaults(t *testing.T) {
 			w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Seq: n}, Phase: phase}})
 			s := w.Session(t, acctest.TokenNoSSH, discBlock("hostname: one"))
 			err := s.Converge(t.Context())
-			hit, left := len(w.Sim.Ops()) >= n, discsOn(w)
+			hit, left := w.Sim.LastOp() >= n, discsOn(w)
 			said := fmt.Sprint(err, s.Diagnostics())
 			if inState := len(s.Addresses()) == 1; len(left) > 0 && !inState && !strings.Contains(said, left[0][len("iso/"):]) {
 				t.Errorf("%s at %d: %v is left, neither in state nor named: %s", phase, n, left, said)

@@ -154,7 +154,7 @@ func (h *hooked) mustBeDoneOnce(t *testing.T, name string, since time.Time) {
 		}
 	})
 	if h.sent(http.MethodPost, "/move_disk")+h.sent(http.MethodPut, "/resize") > 20 {
-		t.Errorf("%s: the waiting took %d requests", name, len(h.sim.Ops()))
+		t.Errorf("%s: the waiting took %d requests", name, h.sim.LastOp())
 	}
 }
 

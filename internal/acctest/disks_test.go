@@ -472,7 +472,7 @@ func TestPlansThatNameVolumes(t *testing.T) {
 		if err != nil || !pl.Empty() {
 			t.Errorf("%v\n%v", err, pl)
 		}
-		return len(l.w.Sim.Ops())
+		return l.w.Sim.LastOp()
 	}
 	plain := reads(stopped + threeDisks)
 	l.to(body)

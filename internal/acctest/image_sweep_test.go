@@ -250,7 +250,7 @@ func TestSweepImage(t *testing.T) {
 				if err := sw.s.Run(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				n := len(sw.w.Sim.Ops())
+				n := sw.w.Sim.LastOp()
 				for seq, op := range sw.w.Sim.Ops() {
 					for _, phase := range phasesOf(op) {
 						sw.create(seq+1, phase)
@@ -284,7 +284,7 @@ func TestSweepImageDestroy(t *testing.T) {
 			if err := sw.s.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			n := len(sw.w.Sim.Ops())
+			n := sw.w.Sim.LastOp()
 			for at, op := range sw.w.Sim.Ops() {
 				for _, phase := range phasesOf(op) {
 					seq := at + 1

@@ -53,9 +53,9 @@ func TestInjection(t *testing.T) {
 		must(t, shell.RemoveFile(t.Context(), "pve1", path, host.SHA256Of([]byte(name))))
 	}
 	for _, name := range hostileNames() { // as names of volumes: refused before anything is sent, or taken as they are
-		before := len(w.Sim.Ops())
+		before := w.Sim.LastOp()
 		path, err := shell.VolumePath(t.Context(), "pve1", "local:snippets/"+name)
-		if err == nil && path != "/var/lib/vz/snippets/"+name || err != nil && len(w.Sim.Ops()) > before && !strings.Contains(err.Error(), "unable to parse") {
+		if err == nil && path != "/var/lib/vz/snippets/"+name || err != nil && w.Sim.LastOp() > before && !strings.Contains(err.Error(), "unable to parse") {
 			t.Errorf("volume %q is at %q, %v", name, path, err)
 		}
 	}

@@ -211,10 +211,10 @@ func TestAccMoveState(t *testing.T) {
 		files := map[string]string{"main.tf": e.config, "provider.tf": "terraform {\n  required_providers {\n    proxmox = { source = \"terraform-proxmox/proxmox\" }\n  }\n}\n"}
 		files["moved.tf"], files["terraform.tfstate"] = read(t, filepath.Join(e.dir, "moved.tf")), read(t, filepath.Join(e.dir, "state.json"))
 		ws := newWorkspace(t, w, everyProvider(t, dir), files)
-		before := len(w.Sim.Ops())
+		before := w.Sim.LastOp()
 		ws.run(t, "apply", "-auto-approve")
 		ws.run(t, "plan", "-detailed-exitcode")
-		for _, op := range w.Sim.Ops()[before:] {
+		for _, op := range w.Sim.OpsAfter(before) {
 			if op.Method != http.MethodGet {
 				t.Errorf("%s: %s %s", peer, op.Method, op.Path)
 			}

@@ -248,7 +248,7 @@ func (d *drifter) adopt(ctx context.Context, config flat) error {
 	if err != nil || pl.Empty() {
 		return err
 	}
-	before := len(d.w.Sim.Ops())
+	before := d.w.Sim.LastOp()
 	d.applies.Add(1)
 	if err := s.Apply(ctx, pl); err != nil {
 		return err
@@ -260,7 +260,7 @@ func (d *drifter) adopt(ctx context.Context, config flat) error {
 	if !pl.Empty() {
 		return fmt.Errorf("the plan after one that only notes is not empty:\n%s", pl)
 	}
-	for _, op := range d.w.Sim.Ops()[before:] {
+	for _, op := range d.w.Sim.OpsAfter(before) {
 		if op.Method != http.MethodGet && op.Path != "/access/ticket" {
 			return fmt.Errorf("the plan %s was not only noted: %s %s %v", noted, op.Method, op.Path, op.Params)
 		}

@@ -265,7 +265,7 @@ func snippetFault(t *testing.T, phase fault.Phase, n int) bool {
 	w.Sim.ResetOps()
 	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Seq: n}, Phase: phase, Reason: "No space left on device"}})
 	where, err := fmt.Sprintf("%s at %d", phase, n), error(nil)
-	isHit := func() bool { return len(w.Sim.Ops()) >= n }
+	isHit := func() bool { return w.Sim.LastOp() >= n }
 	for _, step := range []func() error{
 		func() error { return s.Converge(t.Context()) },
 		func() error {

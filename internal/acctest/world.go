@@ -208,12 +208,12 @@ func (w *World) sshArgument() string {
 
 // record notes the requests of one RPC.
 func (w *World) record(rpc, address string) func() {
-	before := len(w.Sim.Ops())
+	before := w.Sim.LastOp()
 	return func() {
-		ops := w.Sim.Ops()
+		ops := w.Sim.OpsAfter(before)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.calls = append(w.calls, Call{RPC: rpc, Address: address, Ops: ops[min(before, len(ops)):]})
+		w.calls = append(w.calls, Call{RPC: rpc, Address: address, Ops: ops})
 	}
 }
 

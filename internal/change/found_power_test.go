@@ -76,8 +76,8 @@ func TestFound28GoneEndsTheWait(t *testing.T) {
 	w.task(w.api.DeleteVM(t.Context(), "pve1", theVM, false))
 	w.sim.ResetOps()
 	err := u.awaitStart(t.Context(), before)
-	if err == nil || !strings.Contains(err.Error(), "is gone") || w.sent("/status/start") != 0 || len(w.sim.Ops()) > 3 {
-		t.Errorf("%v after %d requests", err, len(w.sim.Ops()))
+	if err == nil || !strings.Contains(err.Error(), "is gone") || w.sent("/status/start") != 0 || w.sim.LastOp() > 3 {
+		t.Errorf("%v after %d requests", err, w.sim.LastOp())
 	}
 }
 

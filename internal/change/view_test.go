@@ -38,7 +38,7 @@ func TestViewReadsWhatIsStale(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(w.sim.Ops()); n != 0 {
+	if n := w.sim.LastOp(); n != 0 {
 		t.Errorf("%d requests for what is known", n)
 	}
 	if err := v.Set(t.Context(), pve.Params{"description": "new"}); err != nil {
@@ -50,7 +50,7 @@ func TestViewReadsWhatIsStale(t *testing.T) {
 			t.Errorf("%v, description %q", err, config.Current()["description"])
 		}
 	}
-	if n := len(w.sim.Ops()); n != 2 {
+	if n := w.sim.LastOp(); n != 2 {
 		t.Errorf("%d requests, want the change and one look", n)
 	}
 }

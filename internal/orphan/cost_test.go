@@ -29,7 +29,7 @@ func TestOrphansCostOneRequestForEachGuest(t *testing.T) {
 				t.Errorf("%s is asked %d times", what, times)
 			}
 		}
-		return len(r.sim.Ops())
+		return r.sim.LastOp()
 	}
 	none, some := cost(0), cost(20)
 	t.Logf("%d requests without guests, %d with 20", none, some)

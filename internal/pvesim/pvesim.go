@@ -288,6 +288,12 @@ func (s *Sim) Load(snapshot []byte) error { return s.server.Load(snapshot) }
 // Ops are the operations since the last reset, in order.
 func (s *Sim) Ops() []Op { return s.server.Ops() }
 
+// OpsAfter are the operations with a greater number, in order.
+func (s *Sim) OpsAfter(seq int) []Op { return s.server.OpsAfter(seq) }
+
+// LastOp is the number of the last operation; 0 before the first.
+func (s *Sim) LastOp() int { return s.server.LastOp() }
+
 // ResetOps starts the numbering of operations anew.
 func (s *Sim) ResetOps() { s.server.ResetOps() }
 

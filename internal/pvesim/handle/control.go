@@ -148,14 +148,25 @@ func (s *Server) Reset() error {
 }
 
 // Ops are the operations since the last reset, in order.
-func (s *Server) Ops() []Op {
+func (s *Server) Ops() []Op { return s.OpsAfter(0) }
+
+// OpsAfter are the operations with a greater number.
+func (s *Server) OpsAfter(seq int) []Op {
 	s.world.Lock()
 	defer s.world.Unlock()
-	list := make([]Op, 0, len(s.ops))
-	for _, op := range s.ops {
+	later := s.ops[min(seq, len(s.ops)):]
+	list := make([]Op, 0, len(later))
+	for _, op := range later {
 		list = append(list, *op)
 	}
 	return list
+}
+
+// LastOp is the number of the last operation; 0 before the first.
+func (s *Server) LastOp() int {
+	s.world.Lock()
+	defer s.world.Unlock()
+	return len(s.ops)
 }
 
 // ResetOps starts the numbering of operations anew.
