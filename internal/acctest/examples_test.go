@@ -1,12 +1,8 @@
 package acctest
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,40 +57,14 @@ func examples(t *testing.T) map[string]string {
 // anyChecksum finds the checksums of the examples' images, in whose place nodes download another one.
 var anyChecksum = regexp.MustCompile(`(\bchecksum += )"[0-9a-f]+"`)
 
-// web is what the nodes of the examples download: an image in qcow2 format, whatever the address.
-type web struct{}
+// webChecksum is that of what the nodes of the examples download.
+func webChecksum() string { return fmt.Sprintf("%x", sha256.Sum256(pvesim.StandIn())) }
 
-func webImage() []byte {
-	data := append([]byte("QFI\xfb\x00\x00\x00\x03"), make([]byte, 4088)...)
-	binary.BigEndian.PutUint64(data[24:], 2<<30)
-	return data
-}
-
-func webChecksum() string { return fmt.Sprintf("%x", sha256.Sum256(webImage())) }
-
-// RoundTrip answers a request.
-func (web) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", ContentLength: int64(len(webImage())), Header: http.Header{},
-		Body: io.NopCloser(bytes.NewReader(webImage())), Request: r}, nil
-}
-
-// exampleWorld is a cluster with the ISO images that the guides name.
+// exampleWorld is the cluster that `make sim` starts: with all that the guides name.
 func exampleWorld(t *testing.T, options ...pvesim.Options) *World {
 	t.Helper()
-	if len(options) == 0 {
-		options = []pvesim.Options{{}}
-	}
-	options[0].Web = web{}
-	w := NewWorld(t, options...)
-	w.Change(func(world *state.World) {
-		for node := range world.Nodes {
-			for _, name := range []string{"windows-11", "virtio-win", "talos-nocloud-amd64"} {
-				world.Put(&state.Volume{Storage: "local", Node: node, Name: "iso/" + name + ".iso", Content: "iso", Format: "iso", Size: 1 << 20})
-			}
-		}
-	})
-	w.Mark()
-	return w
+	options = append(options, pvesim.Options{})
+	return NewWorld(t, options[0].ForGuides())
 }
 
 func read(t *testing.T, name string) string {

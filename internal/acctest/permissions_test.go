@@ -143,7 +143,7 @@ func TestRoleOfImages(t *testing.T) {
 	role := documentedRole(t)
 	for missing, want := range map[string]string{"": "", "Datastore.AllocateTemplate": "Datastore.AllocateTemplate on /storage/local",
 		"Sys.AccessNetwork": "Sys.AccessNetwork on /nodes/pve1"} {
-		w := NewWorld(t, pvesim.Options{Web: web{}})
+		w := NewWorld(t, pvesim.Options{}.ForGuides())
 		w.Change(func(world *state.World) {
 			world.Roles["TerraformProvider"] = slices.DeleteFunc(slices.Clone(role), func(p string) bool { return p == missing })
 		})

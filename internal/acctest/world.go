@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -84,20 +82,9 @@ func OpenWorld(o pvesim.Options) (*World, error) {
 		return nil, err
 	}
 	w := &World{Sim: sim}
-	w.Change(addMappings)
+	w.Change((*state.World).AddMappings)
 	return &World{Sim: sim, base: sim.Snapshot(),
 		power: powerWatch{asked: map[pvesim.PowerOff]bool{}, unasked: map[pvesim.PowerOff]bool{}}}, nil
-}
-
-// addMappings makes the resource mappings that the tests' configurations name: PVE starts no VM with one that is not there.
-func addMappings(world *state.World) {
-	if len(world.Mappings) > 0 {
-		return
-	}
-	for _, m := range []state.Mapping{{Kind: "pci", ID: "gpu"}, {Kind: "usb", ID: "stick"}, {Kind: "dir", ID: "share"}} {
-		m.Nodes = slices.Sorted(maps.Keys(world.Nodes))
-		world.Mappings = append(world.Mappings, &m)
-	}
 }
 
 // Close ends the cluster.

@@ -128,7 +128,7 @@ func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
 // DataSources lists the data sources.
 func (p *Proxmox) DataSources(context.Context) []func() datasource.DataSource {
 	return []func() datasource.DataSource{tfnode.NewNode, tfnode.NewNodes, tfnode.NewVersion, tfdata.NewVM, tfdata.NewVMs, tfdata.NewStorages,
-		tfdata.NewFiles, tfdata.NewOrphans}
+		tfdata.NewFiles, tfdata.NewImportMetadata, tfdata.NewOrphans}
 }
 
 // ListResources lists what can list resources: terraform query.

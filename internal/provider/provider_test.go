@@ -78,6 +78,7 @@ func TestSchemasAreValidAndDocumented(t *testing.T) {
 		"action.proxmox_vm_snapshot_rollback",
 		"action.proxmox_vm_unlock",
 		"data.proxmox_files",
+		"data.proxmox_import_metadata",
 		"data.proxmox_node",
 		"data.proxmox_nodes",
 		"data.proxmox_orphans",

@@ -14,7 +14,7 @@ type answer interface {
 		datacenterWire | idRangeWire | taskStatusWire | logWire |
 		agentWire | poolWire | []poolWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
 		[]storageWire | []volumeWire | volumeWire | []snapshotWire | []namedWire | []taskWire | map[string]map[string]flexBool |
-		map[string]flexString | []map[string]flexString
+		map[string]flexString | []map[string]flexString | importWire
 }
 
 // fetch sends a read and decodes its data.

@@ -135,14 +135,17 @@ func New(o Options) (*Sim, error) {
 	return s, nil
 }
 
+func (o Options) nodes() []string {
+	if len(o.Nodes) == 0 {
+		return []string{"pve1", "pve2"}
+	}
+	return o.Nodes
+}
+
 func (o Options) world() *state.World {
 	w := o.World
 	if w == nil {
-		nodes := o.Nodes
-		if len(nodes) == 0 {
-			nodes = []string{"pve1", "pve2"}
-		}
-		w = state.Default(nodes)
+		w = state.Default(o.nodes())
 	}
 	if o.Profile != "" {
 		w.Profile = o.Profile

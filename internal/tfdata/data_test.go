@@ -369,10 +369,13 @@ func TestWhatIsNotSeen(t *testing.T) {
 // TestWithoutServer: while the provider's configuration is not known nothing is made up.
 func TestWithoutServer(t *testing.T) {
 	t.Parallel()
-	for _, construct := range []func() datasource.DataSource{NewVM, NewVMs, NewStorages, NewFiles, NewOrphans} {
+	for _, construct := range []func() datasource.DataSource{NewVM, NewVMs, NewStorages, NewFiles, NewImportMetadata, NewOrphans} {
 		c := config{}
 		if fmt.Sprintf("%T", construct()) == "*tfdata.Files" {
 			c["storage"] = text("local")
+		}
+		if fmt.Sprintf("%T", construct()) == "*tfdata.ImportMetadata" {
+			c["volume"] = text(machines + "web/web.vmx")
 		}
 		if _, diags := read(t, construct, &tfkit.Session{}, c); !diags.HasError() {
 			t.Errorf("%T answers without a server", construct())

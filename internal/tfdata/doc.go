@@ -1,5 +1,5 @@
 // Package tfdata holds the data sources that show what is there beside nodes: proxmox_vm and proxmox_vms, proxmox_storages,
-// proxmox_files and proxmox_orphans.
+// proxmox_files, proxmox_import_metadata and proxmox_orphans.
 package tfdata
 
 // value is what a pointer points at, or the zero value.

@@ -168,7 +168,7 @@ func lookFrom(listed pve.Resources, storage, node string) (pve.Resource, error) 
 			onNode(node))
 	case len(on) == 0:
 		return pve.Resource{}, fmt.Errorf("storage %s is only on nodes that are not online: %s", storage, strings.Join(nodes, ", "))
-	case len(nodes) > 1 && !on[0].Shared:
+	case len(nodes) > 1 && !on[0].Shared && on[0].PluginType != "esxi": // whose host all nodes see
 		return pve.Resource{}, fmt.Errorf("storage %s is not shared, and several nodes have one: set node to one of %s", storage,
 			strings.Join(nodes, ", "))
 	}

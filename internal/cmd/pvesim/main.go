@@ -118,6 +118,9 @@ func options(args []string) (pvesim.Options, error) {
 	if len(o.Nodes) == 0 {
 		return o, errors.New("no nodes given")
 	}
+	if o = o.ForGuides(); o.Internet {
+		o.Web = nil
+	}
 	return o, nil
 }
 

@@ -195,10 +195,16 @@ func (m *diskMaker) importSource(src string) (*state.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.Content == "images" {
+	v := m.W.Volume(m.node, src)
+	switch {
+	case s.Type == "esxi" && v == nil:
+		m.logf("failed to stat '%s'", s.VolumePath(name))
+		return nil, Die("cannot import from '%s' - could not get size of %s", src, src)
+	case s.Type == "esxi" && v.Busy != "": // its machine runs, and the host does not let go of it
+		return &state.Volume{Storage: id, Name: name, Format: v.Format, Size: v.Size, Data: tornData}, nil
+	case n.Content == "images":
 		return m.activate(m.node, src)
 	}
-	v := m.W.Volume(m.node, src)
 	if v == nil {
 		return nil, Die("failed to stat '%s'", s.VolumePath(name))
 	}

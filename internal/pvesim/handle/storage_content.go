@@ -27,6 +27,7 @@ func contentList(r *Request) (any, error) {
 		case r.Params["content"] != "" && r.Params["content"] != content:
 		case vmid != 0 && vmid != v.VMID && !others:
 		case !s.Has(content):
+		case s.Type == "esxi" && v.Format != "vmx": // the host's machines are listed, not their disks
 		case r.volumeAccess(0, v.Volid()) != nil:
 		default:
 			found = append(found, v)
@@ -86,6 +87,8 @@ func contentItem(w *state.World, s *state.Storage, v *state.Volume) map[string]a
 		if v.Parent != "" {
 			out["parent"] = v.Parent[strings.LastIndexByte(v.Parent, '/')+1:] + "@__base__"
 		}
+	case s.Type == "esxi": // ESXiPlugin.pm, list_volumes
+		out["size"], out["name"] = int64(0), strings.TrimSuffix(v.Name[strings.LastIndexByte(v.Name, '/')+1:], ".vmx")
 	case image && s.IsDir():
 		out["ctime"], out["used"], out["parent"] = v.Ctime(), v.Size, nil
 		if v.Parent != "" {

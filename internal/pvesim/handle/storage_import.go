@@ -142,6 +142,9 @@ func importMetadata(r *Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Type == "esxi" {
+		return r.esxiMetadata(s, name)
+	}
 	if !s.IsDir() {
 		return nil, Die("storage does not support the importer API")
 	}
@@ -201,9 +204,9 @@ func (e *envelope) metadata(storage, name string, packed bool) map[string]any {
 	for _, item := range e.System.Items {
 		switch item.ResourceType {
 		case "3":
-			args["cores"] = item.VirtualQuantity
+			first(args, "cores", item.VirtualQuantity)
 		case "4":
-			args["memory"] = item.VirtualQuantity
+			first(args, "memory", item.VirtualQuantity)
 		case "10":
 			model := strings.ToLower(item.ResourceSubType)
 			if !slices.Contains([]string{"e1000", "e1000e", "vmxnet3"}, model) {
@@ -233,23 +236,24 @@ func (e *envelope) metadata(storage, name string, packed bool) map[string]any {
 	return map[string]any{"type": "vm", "source": name, "create-args": args, "disks": disks, "warnings": warnings, "net": nets}
 }
 
-// ovfType is the ostype of a CIM operating system's number.
+// first sets what no item before has set.
+func first(args map[string]any, key, value string) {
+	if args[key] == "" {
+		args[key] = value
+	}
+}
+
+// ovfType is the ostype of a CIM operating system's number (OVF.pm, ostype_ids; winxp is no ostype, though it stands there).
 func ovfType(id int) string {
-	switch {
-	case id == 36 || id == 79 || id == 80 || id >= 82 && id <= 96 && id != 86 && id != 88 || id >= 99 && id <= 101 || id >= 106 && id <= 109:
-		return "l26"
-	case id == 97 || id == 98:
-		return "l24"
-	case id == 29 || id == 81:
-		return "solaris"
-	case id == 103 || id == 105:
-		return "win7"
-	case id >= 111 && id <= 115 || id == 117 || id == 118:
-		return "win8"
-	case id == 116 || id >= 119 && id <= 121:
-		return "win10"
-	case id == 122 || id == 123:
-		return "win11"
+	for ostype, ids := range map[string][]int{
+		"winxp": {18}, "w2k": {58}, "wxp": {67, 71, 72, 75}, "w2k3": {69, 70}, "wvista": {73, 74}, "w2k8": {76, 77},
+		"solaris": {29, 81}, "l24": {97, 98}, "win7": {103, 105}, "win8": {111, 112, 113, 114, 115, 117, 118},
+		"win10": {116, 119, 120, 121}, "win11": {122, 123},
+		"l26": {36, 79, 80, 82, 83, 84, 85, 87, 89, 90, 91, 92, 93, 94, 95, 96, 99, 100, 101, 106, 107, 108, 109},
+	} {
+		if slices.Contains(ids, id) {
+			return ostype
+		}
 	}
 	return "other"
 }

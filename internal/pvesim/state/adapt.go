@@ -1,9 +1,18 @@
 package state
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
-// Adapt takes away what the profile's release does not know: content of type import.
+// Adapt takes away what the profile's release does not know: storages of type esxi, content of type import.
 func (w *World) Adapt() {
+	for id, s := range w.Storages {
+		if s.Type == "esxi" && !w.Has(ESXiStorage) {
+			maps.DeleteFunc(w.Volumes, func(at VolumeKey, _ *Volume) bool { return at.Storage == id })
+			delete(w.Storages, id)
+		}
+	}
 	if w.Has(ImportContent) {
 		return
 	}

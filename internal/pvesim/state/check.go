@@ -34,8 +34,8 @@ func (w *World) checkVolume(key VolumeKey, v *Volume) error {
 	if s == nil {
 		return fmt.Errorf("volume %s: storage does not exist", v.Volid())
 	}
-	if s.Shared != (v.Node == "") {
-		return fmt.Errorf("volume %s: node %q, but shared is %v", v.Volid(), v.Node, s.Shared)
+	if s.IsEverywhere() != (v.Node == "") {
+		return fmt.Errorf("volume %s: node %q, but shared is %v", v.Volid(), v.Node, s.IsEverywhere())
 	}
 	if v.Node != "" && w.Nodes[v.Node] == nil {
 		return fmt.Errorf("volume %s: node %s does not exist", v.Volid(), v.Node)

@@ -18,7 +18,7 @@ type VolumeName struct {
 	Format  string // raw, qcow2, vmdk, iso …
 }
 
-// The patterns follow the plugins' parse_volname (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm, LVMPlugin.pm, Plugin.pm).
+// The patterns follow the plugins' parse_volname (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm, LVMPlugin.pm, Plugin.pm, ESXiPlugin.pm).
 var (
 	zfsName   = regexp.MustCompile(`^(?:(base-\d+-[^\s/]+)/)?((base|vm|subvol)-(\d+)-[^\s/]+)$`)
 	thinName  = regexp.MustCompile(`^((vm|base)-(\d+)-[^\s/]+)$`)
@@ -29,6 +29,7 @@ var (
 	template  = regexp.MustCompile(`(?i)^[^/]+\.tar\.(gz|xz|zst|bz2)$`)
 	backup    = regexp.MustCompile(`^[^/]+\.(tgz|(?:tar|vma)(?:\.(?:gz|lzo|zst|bz2))?)$`)
 	dumped    = regexp.MustCompile(`^vzdump-(?:openvz|lxc|qemu)-(\d+)-`)
+	esxiName  = regexp.MustCompile(`^[^/]+/[^/]+/(.+)$`)
 	volid     = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9\-_.]*[A-Za-z0-9]):(.+)$`)
 )
 
@@ -39,6 +40,9 @@ func (s *Storage) IsDir() bool {
 
 // Has reports whether the storage is configured for the content type.
 func (s *Storage) Has(content string) bool { return slices.Contains(s.Content, content) }
+
+// IsEverywhere reports whether each node has the same volumes on it. An ESXi host's are, though nothing says shared.
+func (s *Storage) IsEverywhere() bool { return s.Shared || s.Type == "esxi" }
 
 // VG is the volume group of an LVM storage; Path is "vg" or "vg/thinpool".
 func (s *Storage) VG() string {
@@ -72,8 +76,24 @@ func (s *Storage) ParseName(name string) (VolumeName, error) {
 			return VolumeName{Content: "images", VMID: atoi(m[2]), File: m[1], Format: "raw"}, nil
 		}
 		return VolumeName{}, fmt.Errorf("unable to parse lvm volume name '%s'", name)
+	case s.Type == "esxi":
+		return parseESXiName(name)
 	}
 	return parseDirName(name)
+}
+
+// parseESXiName reads a path on an ESXi host: a machine is something to import, and everything else an image without an owner.
+func parseESXiName(name string) (VolumeName, error) {
+	m := esxiName.FindStringSubmatch(name)
+	switch {
+	case m == nil:
+		return VolumeName{}, fmt.Errorf("failed to parse volname '%s'", name)
+	case strings.HasSuffix(name, ".vmx"):
+		return VolumeName{Content: "import", File: m[1], Format: "vmx"}, nil
+	case strings.HasSuffix(name, ".vmdk"):
+		return VolumeName{Content: "images", File: m[1], Format: "vmdk"}, nil
+	}
+	return VolumeName{Content: "images", File: m[1], Format: "raw"}, nil
 }
 
 func parseDirName(name string) (VolumeName, error) {
@@ -137,6 +157,8 @@ func (s *Storage) VolumePath(name string) string {
 		return "rbd:" + s.Path + "/" + n.File
 	case s.Type == "lvm" || s.Type == "lvmthin":
 		return "/dev/" + s.VG() + "/" + n.File
+	case s.Type == "esxi":
+		return "/run/pve/import/esxi/" + s.ID + "/mnt/" + name
 	}
 	sub := map[string]string{"iso": "template/iso", "vztmpl": "template/cache", "backup": "dump"}[n.Content]
 	switch {
@@ -159,7 +181,7 @@ func SplitVolid(full string) (storage, name string, ok bool) {
 
 // Key is where a volume of that storage lies when it is made on node.
 func (s *Storage) Key(node, name string) VolumeKey {
-	if s.Shared {
+	if s.IsEverywhere() {
 		node = ""
 	}
 	return VolumeKey{Storage: s.ID, Node: node, Name: name}

@@ -64,7 +64,7 @@ func (b *worldBuilder) nodes() {
 var nodeName = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?$`)
 
 // knownTypes are the storage types whose naming of volumes is modelled.
-var knownTypes = []string{"dir", "nfs", "cifs", "cephfs", "btrfs", "glusterfs", "zfspool", "rbd", "lvmthin", "lvm"}
+var knownTypes = []string{"dir", "nfs", "cifs", "cephfs", "btrfs", "glusterfs", "zfspool", "rbd", "lvmthin", "lvm", "esxi"}
 
 func (b *worldBuilder) storages() {
 	if b.file.Storages == nil {
@@ -127,7 +127,7 @@ func (b *worldBuilder) volume(node, volid string, size int64, data string) {
 		b.fault("volume %s: %w", volid, err)
 		return
 	}
-	if !s.Shared {
+	if !s.IsEverywhere() {
 		if _, err := b.w.StorageEnabled(node, id); err != nil || b.w.Nodes[node] == nil {
 			b.fault("volume %s: node %q does not exist or has no storage %s", volid, node, id)
 			return
