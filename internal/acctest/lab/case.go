@@ -3,7 +3,7 @@ package lab
 import "fmt"
 
 // Case is one story of a user, told as data. Texts may hold the cluster's names: <node>, <storage>, <second>, <dir>, <lvm>, <bridge>,
-// <template>, <pool>, <iso>, <import>, <mapping>, <too much> and <vmid+n>.
+// <template>, <pool>, <iso>, <import>, <mapping>, <esxi>, <appliance>, <too much> and <vmid+n>.
 type Case struct {
 	Name  string
 	Needs []Need
@@ -22,6 +22,8 @@ const (
 	ISO           Need = "an ISO image"
 	ImportImage   Need = "a disk image for import"
 	ImageURL      Need = "the address of a disk image"
+	ESXi          Need = "a machine on an ESXi host"
+	Appliance     Need = "an appliance"
 	PCIMapping    Need = "a PCI mapping"
 	Guest         Need = "a template whose guest obeys"
 	RootPassword  Need = "a password of root@pam"

@@ -10,18 +10,19 @@ import (
 
 // exampleNeeds are what examples need; one that is not here needs nothing special.
 var exampleNeeds = map[string][]Need{
-	"resources/proxmox_image":          {ImportImage, ImageURL},
-	"resources/proxmox_cloud_init_iso": {Directory},
-	"resources/proxmox_vm":             {SecondStorage, ISO},
-	"guides/cloud-image":               {ImportImage, ImageURL},
-	"guides/data-disks":                {SecondStorage, Directory},
-	"guides/gpu-passthrough":           {ImportImage, PCIMapping},
-	"guides/migrate-from-bpg":          {SecondStorage, ImportImage},
-	"guides/migrate-from-telmate":      {SecondStorage, Directory},
-	"guides/talos":                     {ISO},
-	"guides/template":                  {ImportImage, LinkedClones},
-	"guides/user-data":                 {ImportImage, ImageURL, Directory},
-	"guides/windows-11":                {ISO},
+	"data-sources/proxmox_import_metadata": {SecondStorage, ESXi},
+	"resources/proxmox_image":              {ImportImage, ImageURL},
+	"resources/proxmox_cloud_init_iso":     {Directory},
+	"resources/proxmox_vm":                 {SecondStorage, ISO},
+	"guides/cloud-image":                   {ImportImage, ImageURL},
+	"guides/data-disks":                    {SecondStorage, Directory},
+	"guides/gpu-passthrough":               {ImportImage, PCIMapping},
+	"guides/migrate-from-bpg":              {SecondStorage, ImportImage},
+	"guides/migrate-from-telmate":          {SecondStorage, Directory},
+	"guides/talos":                         {ISO},
+	"guides/template":                      {ImportImage, LinkedClones},
+	"guides/user-data":                     {ImportImage, ImageURL, Directory},
+	"guides/windows-11":                    {ISO},
 }
 
 // exampleSteps are what the guides say next.
@@ -45,6 +46,8 @@ var adapted = []struct{ pattern, replacement string }{
 	{`"shared-nfs"|"local"`, `"<dir>"`},
 	{`"vmbr\d"`, `"<bridge>"`},
 	{`"local:iso/[^"]*"`, `"<iso>"`},
+	{`"esxi:[^"]*"`, `"<esxi>"`},
+	{`"local:import/[^"]*\.ova"`, `"<appliance>"`},
 	{`"local:import/[^"]*"`, `"<import>"`},
 	{`(pool +)= "[^"]*"`, `$1= "<pool>"`},
 	{`default( +)= "gpu"`, `default$1= "<mapping>"`},
