@@ -139,8 +139,10 @@ func (d *ImportMetadata) Schema(_ context.Context, _ datasource.SchemaRequest, r
 				MarkdownDescription: "What is lost or different, as far as PVE knows; none does not mean that all goes well. They are shown " +
 					"as warnings, too, but for `ova-needs-extracting`.",
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-					"type": tfkit.ComputedString("PVE's word for it, such as `guest-is-running`."), "key": tfkit.ComputedString("Option that it is about."),
-					"value": tfkit.ComputedString("Value that it is about."), "message": tfkit.ComputedString("What it means, and what to do."),
+					"type":    tfkit.ComputedString("PVE's word for it, such as `guest-is-running`."),
+					"key":     tfkit.ComputedString("Option that it is about."),
+					"value":   tfkit.ComputedString("Value that it is about."),
+					"message": tfkit.ComputedString("What it means, and what to do."),
 				}}},
 		},
 	}

@@ -109,7 +109,8 @@ func (x vmx) metadata(runs bool) map[string]any {
 func (x vmx) present(kind string) []string {
 	found := map[string]bool{}
 	for key := range x.keys {
-		if m := vmxDevice.FindStringSubmatch(key); m != nil && m[1] == kind && x.keys[kind+m[2]+".present"] == "TRUE" {
+		m := vmxDevice.FindStringSubmatch(key)
+		if len(m) > 0 && m[1] == kind && x.keys[kind+m[2]+".present"] == "TRUE" {
 			found[m[2]] = true
 		}
 	}
@@ -225,8 +226,8 @@ func esxiGuest(guest string) (ostype string, windows bool) {
 	if strings.HasPrefix(guest, "solaris") {
 		return "solaris", false
 	}
-	others := regexp.MustCompile(`^(?:darwin.*|freeBSD(?:1[1-4])?(?:-64)?|other(?:-64)?|os2|netware[56]|openserver[56]|unixware7|eComStation2?` +
-		`|vmkernel(?:5|6|65|7|8)?)$`)
+	others := regexp.MustCompile(`^(?:darwin.*|freeBSD(?:1[1-4])?(?:-64)?|other(?:-64)?|os2|netware[56]|openserver[56]|unixware7` +
+		`|eComStation2?|vmkernel(?:5|6|65|7|8)?)$`)
 	if others.MatchString(guest) {
 		return "other", false
 	}

@@ -16,7 +16,8 @@ func (w *World) Furnish() {
 			w.Put(&Volume{Storage: "local", Node: node, Name: "iso/" + name + ".iso", Content: "iso", Format: "iso", Size: mib})
 		}
 		raw := appliance()
-		w.Put(&Volume{Storage: "local", Node: node, Name: "import/appliance.ova", Content: "import", Format: "ova", Size: int64(len(raw)), Raw: raw})
+		w.Put(&Volume{Storage: "local", Node: node, Name: "import/appliance.ova", Content: "import", Format: "ova",
+			Size: int64(len(raw)), Raw: raw})
 	}
 	w.AddMappings()
 	w.Storages["esxi"] = &Storage{ID: "esxi", Type: "esxi", Path: "esxi.example.org", Content: []string{"import"}}
@@ -115,12 +116,15 @@ const applianceOVF = `<?xml version="1.0"?>
   <VirtualSystem ovf:id="appliance"><Info>a machine</Info><Name>appliance</Name>
     <OperatingSystemSection ovf:id="96"><Info>Debian</Info></OperatingSystemSection>
     <VirtualHardwareSection><Info>hardware</Info>
-      <Item><rasd:InstanceID>1</rasd:InstanceID><rasd:ResourceType>3</rasd:ResourceType><rasd:VirtualQuantity>2</rasd:VirtualQuantity></Item>
-      <Item><rasd:InstanceID>2</rasd:InstanceID><rasd:ResourceType>4</rasd:ResourceType><rasd:VirtualQuantity>2048</rasd:VirtualQuantity></Item>
+      <Item><rasd:InstanceID>1</rasd:InstanceID><rasd:ResourceType>3</rasd:ResourceType>
+        <rasd:VirtualQuantity>2</rasd:VirtualQuantity></Item>
+      <Item><rasd:InstanceID>2</rasd:InstanceID><rasd:ResourceType>4</rasd:ResourceType>
+        <rasd:VirtualQuantity>2048</rasd:VirtualQuantity></Item>
       <Item><rasd:InstanceID>3</rasd:InstanceID><rasd:ResourceType>6</rasd:ResourceType></Item>
       <Item><rasd:InstanceID>4</rasd:InstanceID><rasd:ResourceType>17</rasd:ResourceType><rasd:Parent>3</rasd:Parent>
         <rasd:AddressOnParent>0</rasd:AddressOnParent><rasd:HostResource>ovf:/disk/disk1</rasd:HostResource></Item>
-      <Item><rasd:InstanceID>5</rasd:InstanceID><rasd:ResourceType>10</rasd:ResourceType><rasd:ResourceSubType>VmxNet3</rasd:ResourceSubType></Item>
+      <Item><rasd:InstanceID>5</rasd:InstanceID><rasd:ResourceType>10</rasd:ResourceType>
+        <rasd:ResourceSubType>VmxNet3</rasd:ResourceSubType></Item>
     </VirtualHardwareSection>
   </VirtualSystem>
 </Envelope>
