@@ -27,10 +27,11 @@ const module = "github.com/terraform-proxmox/terraform-provider-proxmox"
 var layers = [][]string{
 	{"."},
 	{"internal/provider"},
-	{"internal/tfvm", "internal/tfimage", "internal/tfcloudinit", "internal/tfsnippet", "internal/tfsnapshot", "internal/tfnode", "internal/tfdata", "internal/tffunction", "internal/tfaction", "internal/fastpath"},
+	{"internal/tfvm", "internal/tfimage", "internal/tfcloudinit", "internal/tfsnippet", "internal/tfsnapshot", "internal/tfdisk", "internal/tfnode", "internal/tfdata", "internal/tffunction", "internal/tfaction", "internal/fastpath"},
 	{"internal/tfvm/vmschema"},
 	{"internal/tfkit", "internal/tfplan"},
 	{"internal/provision"},
+	{"internal/disk"},
 	{"internal/create", "internal/change", "internal/preflight", "internal/orphan", "internal/snapshot", "internal/power", "internal/image", "internal/snippet"},
 	{"internal/remove"},
 	{"internal/guest", "internal/remove/usage"},

@@ -21,6 +21,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfaction"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfcloudinit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfdata"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfdisk"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tffunction"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfimage"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
@@ -122,7 +123,7 @@ func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *tfkit.Session)
 // Resources lists the resources.
 func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{func() resource.Resource { return p.newVM(p.vms) }, tfsnapshot.New, tfimage.New,
-		tfcloudinit.New, tfsnippet.New}
+		tfcloudinit.New, tfsnippet.New, tfdisk.New}
 }
 
 // DataSources lists the data sources.

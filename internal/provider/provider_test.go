@@ -89,6 +89,7 @@ func TestSchemasAreValidAndDocumented(t *testing.T) {
 		"list.proxmox_vm",
 		"provider",
 		"proxmox_cloud_init_iso",
+		"proxmox_disk",
 		"proxmox_image",
 		"proxmox_snippet",
 		"proxmox_vm",

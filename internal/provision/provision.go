@@ -1,10 +1,11 @@
 // Package provision puts together what the packages below it do with the VMs of one cluster: job, guest, remove, create, change,
-// preflight, orphan, snapshot and power, and package image with files.
+// preflight, orphan, snapshot, power and disk, and package image with files.
 package provision
 
 import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/disk"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/image"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -31,6 +32,7 @@ type Service struct {
 	Snapshots     *snapshot.Snapshots
 	Power         *power.Switch
 	Images        *image.Images
+	Disks         *disk.Disks
 	Snippets      *snippet.Snippets
 }
 
@@ -53,8 +55,9 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 	}
 	remover := remove.New(jobs, guests, removing)
 	orphans := orphan.New(jobs, guests)
-	return &Service{Runner: jobs, Guests: guests, Remover: remover, Creator: create.New(jobs, guests, remover, hasher),
-		Changer: change.New(jobs, guests, remover), Checker: preflight.New(jobs, guests),
+	creator, changer := create.New(jobs, guests, remover, hasher), change.New(jobs, guests, remover)
+	return &Service{Runner: jobs, Guests: guests, Remover: remover, Creator: creator, Changer: changer,
+		Disks: disk.New(jobs, guests, remover, creator, changer), Checker: preflight.New(jobs, guests),
 		Orphans: orphans, OrphanDeleter: orphan.NewDeleter(orphans, remover), Snapshots: snapshot.New(jobs, guests, remover),
 		Power: power.New(jobs, guests, remover), Images: image.New(jobs, remover),
 		Snippets: snippet.New(jobs, remover, files)}

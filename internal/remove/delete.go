@@ -68,8 +68,8 @@ func (d *destruction) removeStopped(ctx context.Context) ([]tx.Residue, error) {
 	}
 	f := guest.OwnFence(d.node, vmid, volumes)
 	f.Resources = d.resources
-	gone := &removal{s: d.s, others: d.others, unspent: fresh, committed: true, off: d.off, force: d.r.ForceStop, keep: d.r.KeepReferences,
-		identity: d.r.Ref.Identity, known: d.config.Digest, ended: map[pve.UPID]ending{},
+	gone := &removal{s: d.s, others: d.others, unspent: fresh, committed: true, off: d.off, force: d.r.ForceStop, holder: d.r.Holder,
+		keep: d.r.KeepReferences, identity: d.r.Ref.Identity, known: d.config.Digest, ended: map[pve.UPID]ending{},
 		Target: Target{VMID: vmid, Nodes: []string{d.node}, Fence: f, Tasks: &d.tasks, Stub: NewStub("", nil), Pool: d.pool, Owns: d.mine,
 			Stamp: guest.NewStamp(guest.ClusterName(d.resources), vmid, d.s.guests.Deadline(0))}}
 	if d.off { // by a task of ours that was awaited, if there was one
@@ -78,6 +78,9 @@ func (d *destruction) removeStopped(ctx context.Context) ([]tx.Residue, error) {
 		}
 	}
 	err = gone.run(ctx)
+	if err != nil && gone.lifted {
+		d.protectAgain(ctx)
+	}
 	left, warnings, err := report(vmid, gone.notes, err)
 	d.warnings = append(d.warnings, warnings...)
 	for _, node := range gone.leftFrom {

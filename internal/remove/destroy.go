@@ -24,7 +24,7 @@ func (r *removal) destroy(ctx context.Context, found sighting) error {
 	if err := r.stop(ctx, node); err != nil {
 		return err
 	}
-	if config["protection"] == "1" && r.committed {
+	if config["protection"] == "1" && r.committed && !r.holder {
 		r.blocked = fmt.Errorf("VM %d on node %s is protected since a moment ago; its protection was left alone", r.VMID, node)
 		return r.blocked
 	}
@@ -38,6 +38,9 @@ func (r *removal) destroy(ctx context.Context, found sighting) error {
 			r.freeAll(ctx, node)
 		}
 		return err // nil: the next pass goes on
+	}
+	if config["protection"] == "1" && r.holder {
+		return r.unprotect(ctx, node)
 	}
 	if config["protection"] == "1" {
 		return r.change(ctx, found, pve.Params{"protection": "0"}) // the next pass goes on
@@ -179,6 +182,36 @@ func (r *removal) stop(ctx context.Context, node string) error {
 		return err
 	}
 	return r.s.stopHard(ctx, r.Tasks, e, params)
+}
+
+// unprotect switches off the protection of a VM that holds a disk, when nothing speaks against its end any more: the next pass goes on.
+func (r *removal) unprotect(ctx context.Context, node string) error {
+	whole := r.ours(node)
+	whole.whole, whole.place, whole.volumes = true, r.Fence.Node, slices.Sorted(maps.Keys(r.Fence.Only))
+	e, err := r.prove(ctx, whole)
+	if err != nil {
+		return r.refusal(err)
+	}
+	r.lifted = true
+	return r.s.unprotect(ctx, e)
+}
+
+// protectAgain protects a VM whose disk stays after all, as it was before. Whoever has the id by then is left alone.
+func (d *destruction) protectAgain(ctx context.Context) {
+	late, cancel := d.s.jobs.LookAfter(ctx)
+	defer cancel()
+	now, err := d.s.api.CurrentConfig(late, d.node, d.r.Ref.VMID)
+	if pve.IsKind(err, pve.NotFound) || err == nil && (!d.mine(now.Values) || now.Values["protection"] == "1") {
+		return
+	}
+	if err == nil {
+		err = d.s.api.UpdateConfig(late, d.node, d.r.Ref.VMID, pve.Params{"protection": "1", "digest": now.Digest})
+	}
+	if err != nil {
+		d.warnings = append(d.warnings, guest.Warning{Summary: fmt.Sprintf("VM %d may not be protected any more", d.r.Ref.VMID),
+			Detail: fmt.Sprintf("Its protection was switched off for a destroy that failed, and could not be switched on again: %v. "+
+				"`qm set %d --protection 1` on node %s does that.", err, d.r.Ref.VMID, d.node)})
+	}
 }
 
 // refusal keeps what no further pass can change: another guest uses a volume of ours. A guest that is gone is what was wanted.

@@ -27,6 +27,9 @@ type Request struct {
 	// KeepReferences leaves the VM's entries in backup and replication jobs and in HA; PVE refuses to destroy a VM that
 	// HA or a replication job names (qemu-server API2/Qemu.pm destroy_vm).
 	KeepReferences bool
+	// Holder says that the VM holds a disk for others (vm.HolderText): its protection, which is ours, is lifted right before it goes, and
+	// it goes only where all guests can be seen, since its volume is there to be attached to others.
+	Holder bool
 }
 
 // destruction is the destroy of a VM in state: everything that can speak against it is asked before anything is touched.
@@ -171,7 +174,7 @@ func (d *destruction) take(node string, config pve.PendingConfig, at time.Time) 
 		return fmt.Errorf("state does not know which VM %d it means: it has no uuid. It was not touched; run terraform refresh first",
 			d.r.Ref.VMID)
 	}
-	if current["protection"] == "1" {
+	if current["protection"] == "1" && !d.r.Holder {
 		return &guest.FieldError{Path: "protection", Summary: fmt.Sprintf("VM %d is protected", d.r.Ref.VMID),
 			Detail: "It was not touched. Set protection = false and apply, then destroy"}
 	}

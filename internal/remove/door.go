@@ -31,6 +31,14 @@ func (s *Remover) deleteGuest(ctx context.Context, l *job.Tasks, e Evidence, pur
 		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.DeleteVM(ctx, e.node, e.vmid, purge) }})
 }
 
+// unprotect switches off the protection of a guest that is about to go with its volumes, bound to what was seen.
+func (s *Remover) unprotect(ctx context.Context, e Evidence) error {
+	if !e.ours || len(ownVolumes(e.vmid, e.config.Values)) > len(e.volumes) {
+		return errNoEvidence
+	}
+	return s.api.UpdateConfig(ctx, e.node, e.vmid, pve.Params{"protection": "0", "digest": e.config.Digest})
+}
+
 // freeVolume removes a volume over the API, which takes Datastore.Allocate.
 func (s *Remover) freeVolume(ctx context.Context, l *job.Tasks, e Evidence, volume string) error {
 	if !e.mayFree(volume) {

@@ -5,6 +5,7 @@ package remove
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -42,6 +43,38 @@ func New(jobs *job.Runner, guests *guest.Guests, shell Shell) *Remover {
 	order := &job.Order{}
 	return &Remover{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, shell: shell, surveyor: usage.New(jobs, order),
 		replication: job.NewSharedIn[[]pve.ReplicationJob](order), storages: job.NewSharedBy[string, []pve.Storage](order)}
+}
+
+// MayBorrow is nil where a VM on a node may attach a volume that another VM holds for it, by a look at the guests made now. vmid is that
+// VM, 0 if it is not there yet. ErrNotHeld and BorrowedError of package usage are what the look has shown; any other error is that it
+// could not be looked.
+func (s *Remover) MayBorrow(ctx context.Context, node string, vmid int, volume string) error {
+	resources, err := s.api.SharedResources(ctx)
+	if err != nil {
+		return fmt.Errorf("list the cluster's guests: %w", err)
+	}
+	survey, err := s.surveyor.Since(ctx, s.surveyor.Ask(), scopeOf(resources, node, []string{volume}))
+	if err != nil {
+		return fmt.Errorf("look who uses %s: %w", volume, err)
+	}
+	return survey.Borrow(volume, vmid)
+}
+
+// UsersOf are the guests but vmid that use a volume on a node, by a look made now. An identity that may not see all of them cannot
+// tell, which is an error.
+func (s *Remover) UsersOf(ctx context.Context, node string, vmid int, volume string) ([]usage.User, error) {
+	resources, err := s.api.SharedResources(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the cluster's guests: %w", err)
+	}
+	survey, err := s.surveyor.Since(ctx, s.surveyor.Ask(), scopeOf(resources, node, []string{volume}))
+	if err == nil {
+		err = survey.Unseen
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look who uses %s: %w", volume, err)
+	}
+	return survey.UsersOf(volume, vmid), nil
 }
 
 // together does several things at the same time, and gives the first of them that failed in the order given.

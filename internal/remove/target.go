@@ -87,6 +87,8 @@ type removal struct {
 	// committed says that the VM is its user's, and was shut down before: its protection counts, and it is not stopped
 	// hard unless force says so.
 	committed, force bool
+	holder           bool           // it holds a disk for others (Request.Holder)
+	lifted           bool           // its protection was switched off
 	keep             bool           // its entries in jobs and in HA stay
 	identity         guest.Identity // of a committed VM: what holds its id bears it, so that state knows it again
 	off              bool           // its guest is known to be off
@@ -262,7 +264,7 @@ func (r *removal) ours(node string) claim {
 
 // prove makes evidence for a claim of this removal, upon which something is done: for the next claim the other guests are read again.
 func (r *removal) prove(ctx context.Context, c claim) (Evidence, error) {
-	c.vmid, c.own, c.tasks, c.others = r.VMID, true, r.Tasks.UPIDs, r.unspent
+	c.vmid, c.own, c.tasks, c.others = r.VMID, !r.holder, r.Tasks.UPIDs, r.unspent
 	r.unspent = nil
 	e, err := r.s.prove(ctx, c)
 	if e.others != nil {

@@ -49,6 +49,12 @@ func slotRank(key string) (int, bool) {
 	return 0, false
 }
 
+// IsSlot reports whether an option is that of a drive.
+func IsSlot(option string) bool {
+	_, ok := slotRank(option)
+	return ok
+}
+
 // Slots lists the drives of a configuration in PVE's order: ide, scsi, virtio, sata, each by number, then efidisk0 and
 // tpmstate0. Optical and cloud-init drives count, unusedN does not.
 func Slots(config map[string]string) []string {

@@ -1,0 +1,154 @@
+package acctest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+func diskBlock(more ...string) string {
+	return "resource \"proxmox_disk\" \"data\" {\n  node = \"pve1\"\n  vmid = 300\n  " + strings.Join(more, "\n  ") + "\n}\n"
+}
+
+const diskAddress = "proxmox_disk.data"
+
+// dataDisk is a world with the disk of VM 300 in it, whose content is marked.
+type dataDisk struct {
+	*testing.T
+	w *acctest.World
+	s *drive.Session
+}
+
+func newDataDisk(t *testing.T, hcl string) *dataDisk {
+	t.Helper()
+	d := &dataDisk{T: t, w: acctest.NewWorld(t)}
+	d.w.Mark()
+	d.s = d.w.Session(t, acctest.TokenNoSSH, hcl)
+	d.converge()
+	d.w.Change(func(world *state.World) {
+		for _, v := range world.Volumes {
+			if v.VMID == 300 {
+				v.Data = "of the database"
+			}
+		}
+	})
+	return d
+}
+
+func (d *dataDisk) converge() {
+	d.Helper()
+	if err := d.s.Converge(d.Context()); err != nil {
+		d.Fatal(err)
+	}
+}
+
+func (d *dataDisk) configure(hcl string) {
+	d.Helper()
+	d.w.Reconfigure(d.T, d.s, acctest.TokenNoSSH, hcl)
+}
+
+func (d *dataDisk) to(hcl string) {
+	d.Helper()
+	d.configure(hcl)
+	d.converge()
+}
+
+// volume is the one that carries the id of VM 300.
+func (d *dataDisk) volume() (found state.Volume) {
+	d.w.Change(func(world *state.World) {
+		for _, v := range world.Volumes {
+			if v.VMID == 300 {
+				found = *v
+			}
+		}
+	})
+	return found
+}
+
+// survives wants the disk to hold what was written, and its VM to be protected and off.
+func (d *dataDisk) survives() {
+	d.Helper()
+	if v := d.volume(); v.Data != "of the database" {
+		d.Errorf("the disk %s holds %q", v.Volid(), v.Data)
+	}
+	if g := guestOf(d.w, 300); g.Config["protection"] != "1" || g.Running != nil || !strings.HasPrefix(g.Config["scsi0"], d.attr("volume")) {
+		d.Errorf("the VM that holds it: %v", g)
+	}
+}
+
+func (d *dataDisk) attr(name string) string {
+	return strings.Trim(drive.ShowValue(d.s.Attr(diskAddress, name)), `"`)
+}
+
+// TestDiskSurvivesItsOwnLife makes a disk, grows, describes, moves, imports and destroys it, on each kind of storage; each plan after is
+// empty, and nothing is left.
+func TestDiskSurvivesItsOwnLife(t *testing.T) {
+	t.Parallel()
+	for _, storage := range []string{"local-zfs", "local-lvm", "local2"} {
+		t.Run(storage, func(t *testing.T) {
+			t.Parallel()
+			on := fmt.Sprintf("storage = %q", storage)
+			d := newDataDisk(t, diskBlock(on, `size = "1G"`))
+			d.survives()
+			volume := d.attr("volume")
+			d.to(diskBlock(on, `size = "3G"`, `name = "database"`, `description = "two\nlines"`))
+			d.survives()
+			if v := d.volume(); v.Size != 3<<30 || d.attr("volume") != volume || d.attr("size") != "3G" {
+				t.Errorf("the disk is %s of %d bytes, in state %s of %s", v.Volid(), v.Size, d.attr("volume"), d.attr("size"))
+			}
+			d.s.Forget(diskAddress)
+			if err := d.s.Import(t.Context(), diskAddress, "pve1/300"); err != nil {
+				t.Fatal(err)
+			}
+			d.converge()
+			d.to(diskBlock(`storage = "shared-nfs"`, `size = "3G"`, `format = "qcow2"`))
+			d.survives()
+			if d.attr("volume") != "shared-nfs:300/vm-300-disk-0.qcow2" {
+				t.Errorf("the disk is %s", d.attr("volume"))
+			}
+			if err := d.s.Destroy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			d.w.MustBeClean(t)
+		})
+	}
+}
+
+// TestDiskSurvivesPlans: what would lose the disk, or cannot be done, is refused in the plan.
+func TestDiskSurvivesPlans(t *testing.T) {
+	t.Parallel()
+	d := newDataDisk(t, diskBlock(`storage = "local-zfs"`, `size = "2G"`))
+	for want, hcl := range map[string]string{
+		"PVE shrinks no disk":     diskBlock(`storage = "local-zfs"`, `size = "1G"`),
+		"keeps its id":            strings.Replace(diskBlock(`storage = "local-zfs"`, `size = "2G"`), "300", "301", 1),
+		"does not end with a bla": diskBlock(`storage = "local-zfs"`, `size = "2G"`, `description = "a "`),
+		"must be a DNS name":      diskBlock(`storage = "local-zfs"`, `size = "2G"`, `name = "a_b"`),
+	} {
+		d.configure(hcl)
+		if _, err := d.s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	d.survives()
+	whole := diskBlock(`storage = "local-zfs"`, `size = "2G"`)
+	d.w.Change(func(world *state.World) { world.Guests[300].Config["description"] = "mine" })
+	d.to(whole)
+	if text := guestOf(d.w, 300).Config["description"]; !strings.Contains(text, "proxmox_disk") {
+		t.Errorf("the VM is not marked again: %q", text)
+	}
+	d.w.Change(func(world *state.World) {
+		g := world.Guests[300]
+		g.Config["unused0"] = strings.Split(g.Config["scsi0"], ",")[0]
+		delete(g.Config, "scsi0")
+	})
+	if _, err := d.s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "does not have it in scsi0 any more") {
+		t.Errorf("the disk was detached: %v", err)
+	}
+	if v := d.volume(); v.Data != "of the database" {
+		t.Errorf("the disk %s holds %q", v.Volid(), v.Data)
+	}
+}

@@ -1,0 +1,146 @@
+// Package disk makes, grows and removes disks that outlive the VMs which use them. Each is held by a VM of its own that is never
+// started, and that other packages create, change and remove like any other.
+package disk
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Disks are those of one cluster.
+type Disks struct {
+	api     *pve.Client
+	jobs    *job.Runner
+	guests  *guest.Guests
+	remover *remove.Remover
+	creator *create.Creator
+	changer *change.Changer
+}
+
+// New makes Disks.
+func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover, creator *create.Creator, changer *change.Changer) *Disks {
+	return &Disks{api: jobs.API, jobs: jobs, guests: guests, remover: remover, creator: creator, changer: changer}
+}
+
+// Wanted is a disk as it is configured.
+type Wanted struct {
+	Node, Storage, Format string // "": the only node; the storage's format
+	Size                  int64  // bytes
+	Name, Description     string
+	Pool                  string
+}
+
+// Disk is a disk as the server has it.
+type Disk struct {
+	VMID     int // of the VM that holds it
+	Node     string
+	Identity guest.Identity
+	// Volume is "" where that VM does not have it any more.
+	Volume, Format    string
+	Size              int64 // bytes
+	Name, Description string
+	Pool              string
+	// Marked: the description says that the VM holds a disk. Without that no further VM is given it.
+	Marked bool
+}
+
+// Storage is where it is.
+func (d Disk) Storage() string { return vm.VolumeStorage(d.Volume) }
+
+// memory of the VM that holds a disk, in MiB: the least that PVE takes (qemu-server QemuServer/Memory.pm).
+const memory = 16
+
+// spec is the VM that holds a disk.
+func (w Wanted) spec(volume string) vm.Spec {
+	d := vm.Disk{Storage: w.Storage, Volume: volume, Size: &w.Size}
+	if w.Format != "" {
+		d.Format = &w.Format
+	}
+	least, protected, description := int64(memory), true, vm.HolderDescription(w.Description)
+	s := vm.Spec{Options: vm.Options{Description: &description, Protection: &protected}, Memory: vm.Memory{Size: &least},
+		Disks: map[string]vm.Disk{vm.HolderSlot: d}}
+	if w.Name != "" {
+		s.Name = &w.Name
+	}
+	return s
+}
+
+// Create makes a disk whole, or leaves nothing of it: see create.Created for what an error means.
+func (s *Disks) Create(ctx context.Context, w Wanted, r create.Request) (Disk, create.Created, error) {
+	r.Node, r.Spec, r.Pool = w.Node, w.spec(""), w.Pool
+	made, err := s.creator.Create(ctx, r)
+	return of(made.Guest, w.Pool), made, err
+}
+
+// of is the disk that a VM holds.
+func of(g guest.Guest, pool string) Disk {
+	is := g.Spec.Disks[vm.HolderSlot]
+	d := Disk{VMID: g.VMID, Node: g.Node, Identity: g.Identity, Pool: cmp.Or(g.Pool, pool)}
+	if owner, ok := vm.VolumeOwner(is.Volume); ok && owner == g.VMID {
+		d.Volume, d.Format = is.Volume, vm.VolumeFormat(is.Volume)
+		if is.Size != nil {
+			d.Size = *is.Size
+		}
+	}
+	if g.Spec.Name != nil {
+		d.Name = *g.Spec.Name
+	}
+	if text := g.Spec.Description; text != nil {
+		d.Description, d.Marked = vm.HolderText(*text)
+	}
+	return d
+}
+
+// Read looks at a disk in state. Gone and Unknown are as guest.Guests.Read has them.
+func (s *Disks) Read(ctx context.Context, ref guest.Ref) (Disk, guest.Seen, error) {
+	found, seen, err := s.guests.Read(ctx, ref)
+	if err != nil || seen != guest.Found || found.Placeholder {
+		return Disk{}, seen, err
+	}
+	d := of(found, "")
+	return s.measured(ctx, d), seen, nil
+}
+
+// measured is a disk with the size that its storage knows: a VM that has it attached may have grown it, which the configuration of the
+// one that holds it does not learn. Where the storage does not tell, that has to do.
+func (s *Disks) measured(ctx context.Context, d Disk) Disk {
+	if d.Volume == "" {
+		return d
+	}
+	content, err := s.api.Content(ctx, d.Node, d.Storage(), "images", d.VMID)
+	for _, v := range content {
+		if err == nil && v.ID == d.Volume && v.Size > d.Size {
+			d.Size = v.Size
+		}
+	}
+	return d
+}
+
+// Adopt reads a disk for import. It writes nothing.
+func (s *Disks) Adopt(ctx context.Context, node string, vmid int) (Disk, error) {
+	found, err := s.guests.Adopt(ctx, node, vmid)
+	if err != nil {
+		return Disk{}, err
+	}
+	d := of(found, "")
+	if !d.Marked || d.Volume == "" {
+		return Disk{}, fmt.Errorf("VM %d on node %s holds no disk for others: only what a proxmox_disk has made is taken over, which is told "+
+			"by its description and its disk %s", vmid, found.Node, vm.HolderSlot)
+	}
+	return s.measured(ctx, d), nil
+}
+
+// Delete destroys a disk that no guest uses.
+func (s *Disks) Delete(ctx context.Context, ref guest.Ref, pool string) ([]tx.Residue, []guest.Warning, error) {
+	return s.remover.Delete(ctx, remove.Request{Ref: ref, Pool: pool, Holder: true, GracefulOnly: true})
+}

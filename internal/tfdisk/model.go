@@ -1,0 +1,119 @@
+package tfdisk
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/disk"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+type model struct {
+	VMID        types.Int64     `tfsdk:"vmid"`
+	Node        types.String    `tfsdk:"node"`
+	Storage     types.String    `tfsdk:"storage"`
+	Size        types.String    `tfsdk:"size"`
+	Format      types.String    `tfsdk:"format"`
+	Name        types.String    `tfsdk:"name"`
+	Description types.String    `tfsdk:"description"`
+	Pool        types.String    `tfsdk:"pool"`
+	Volume      types.String    `tfsdk:"volume"`
+	UUID        types.String    `tfsdk:"uuid"`
+	Timeouts    *tfkit.Timeouts `tfsdk:"timeouts"`
+}
+
+func (m *model) vmid() int { return int(m.VMID.ValueInt64()) }
+
+// thing names the disk for people.
+func (m *model) thing() string {
+	if m.vmid() == 0 {
+		return "disk on storage " + m.Storage.ValueString()
+	}
+	return fmt.Sprintf("disk of VM %d", m.vmid())
+}
+
+// bytes is a size of the configuration; what does not parse a validator has refused.
+func bytes(size types.String) int64 {
+	n, _ := vm.ParseSize(size.ValueString())
+	return n
+}
+
+// wanted is the disk that a plan means.
+func (m *model) wanted() disk.Wanted {
+	return disk.Wanted{Node: m.Node.ValueString(), Storage: m.Storage.ValueString(), Format: m.Format.ValueString(), Size: bytes(m.Size),
+		Name: m.Name.ValueString(), Description: m.Description.ValueString(), Pool: m.Pool.ValueString()}
+}
+
+// ref is the VM that holds the disk in state.
+func (m *model) ref() guest.Ref {
+	return guest.Ref{VMID: m.vmid(), Node: m.Node.ValueString(), Identity: guest.Identity{UUID: m.UUID.ValueString()}}
+}
+
+// unmarked is the description in state of a VM that does not say any more that it holds a disk. No configuration can have it.
+const unmarked = ""
+
+// known is the disk in state.
+func (m *model) known() disk.Disk {
+	return disk.Disk{VMID: m.vmid(), Node: m.Node.ValueString(), Identity: guest.Identity{UUID: m.UUID.ValueString()},
+		Volume: m.Volume.ValueString(), Format: m.Format.ValueString(), Size: bytes(m.Size), Name: m.Name.ValueString(),
+		Description: m.Description.ValueString(), Pool: m.Pool.ValueString(),
+		Marked: m.Description.IsNull() || m.Description.ValueString() != unmarked}
+}
+
+// take writes what the server says into the model.
+func (m *model) take(d disk.Disk) {
+	text := func(s string) types.String { return types.StringPointerValue(tfkit.NonZero(s)) }
+	m.VMID, m.Node = types.Int64Value(int64(d.VMID)), types.StringValue(d.Node)
+	m.Name, m.Description, m.Pool = text(d.Name), text(d.Description), text(d.Pool)
+	if !d.Marked {
+		m.Description = types.StringValue(unmarked)
+	}
+	m.Volume, m.Format, m.Storage = text(d.Volume), text(d.Format), text(d.Storage())
+	if d.Volume == "" {
+		m.Size = types.StringNull()
+	} else if bytes(m.Size) != d.Size { // else as it is written in the configuration
+		m.Size = types.StringValue(vm.FormatSize(d.Size))
+	}
+	if d.Identity.UUID != "" {
+		m.UUID = types.StringValue(d.Identity.UUID)
+	}
+}
+
+// leave writes what a failed create has left: a VM whose uuid was chosen before it was made, by which the destroy knows it.
+func (m *model) leave(c create.Created) {
+	m.VMID, m.Node = types.Int64Value(int64(c.Guest.VMID)), types.StringValue(c.Guest.Node)
+	m.Volume, m.UUID = types.StringNull(), types.StringNull()
+	if m.Format.IsUnknown() {
+		m.Format = types.StringNull()
+	}
+	if c.Proof != nil {
+		m.UUID = types.StringPointerValue(tfkit.NonZero(c.Proof.Identity.UUID))
+	}
+}
+
+// locator finds attributes: each is named as PVE's parameter, but for those of the drive.
+type locator struct{}
+
+// Parameter is the attribute behind a parameter of PVE's API.
+func (locator) Parameter(name string) (path.Path, bool) {
+	if name == vm.HolderSlot {
+		return path.Root("storage"), true
+	}
+	return locator{}.Attribute(name)
+}
+
+// Attribute is the path of an attribute.
+func (locator) Attribute(name string) (path.Path, bool) {
+	switch name {
+	case "vmid", "node", "storage", "size", "format", "name", "description", "pool":
+		return path.Root(name), true
+	case "disks." + vm.HolderSlot + ".storage", "disks." + vm.HolderSlot + ".size", "disks." + vm.HolderSlot + ".format":
+		return path.Root(name[len("disks."+vm.HolderSlot+"."):]), true
+	}
+	return path.Empty(), false
+}
