@@ -25,7 +25,7 @@ func (s *Creator) Create(ctx context.Context, r Request) (Created, error) {
 		}
 		if q == nil {
 			q = s.jobs.Queue(c.node, c.vmid)
-			if c.from != nil {
+			if c.from != nil && c.from.vmid != 0 {
 				q = s.jobs.Queue(c.from.node, c.from.vmid)
 			}
 		}
@@ -115,8 +115,8 @@ func (c *creation) steps() []tx.Step {
 	name := fmt.Sprintf("create VM %d on node %s", c.vmid, c.node)
 	first := c.create
 	if c.from != nil {
-		name = fmt.Sprintf("clone VM %d to VM %d on node %s", c.from.vmid, c.vmid, c.node)
-		first = c.clone
+		name = fmt.Sprintf("%s to VM %d on node %s", c.from.what, c.vmid, c.node)
+		first = func(ctx context.Context) error { return c.from.copies(c, ctx) }
 	}
 	var steps []tx.Step
 	if c.r.HA != nil {

@@ -29,7 +29,7 @@ func TestWhatIsKeptIsNeverTakenBack(t *testing.T) {
 func TestFencedStorages(t *testing.T) {
 	r := Request{Clone: &guest.Clone{Storage: "c"}, Spec: vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Storage: "a"}, "scsi1": {}},
 		EFIDisk: &vm.EFIDisk{Storage: "hidden"}, TPMState: &vm.TPMState{Storage: "a"}}}
-	from := &cloneSource{node: "pve1", storages: storagesOf(map[string]string{"scsi0": "bb:vm-1-disk-0,size=1G", "ide2": "iso:iso/a.iso,media=cdrom", "name": "bb:x"})}
+	from := &source{node: "pve1", storages: storagesOf(map[string]string{"scsi0": "bb:vm-1-disk-0,size=1G", "ide2": "iso:iso/a.iso,media=cdrom", "name": "bb:x"})}
 	if got := strings.Join(writtenTo(r, from), " "); got != "a bb c hidden" {
 		t.Errorf("got %q", got)
 	}

@@ -15,7 +15,7 @@ type creation struct {
 	s      *Creator
 	r      Request
 	node   string // where the VM is to be
-	from   *cloneSource
+	from   *source
 	vmid   int
 	fences guest.Fences
 	stamp  guest.Stamp

@@ -14,7 +14,7 @@ type findings struct {
 	resources pve.Resources
 	at        time.Time // when resources were asked for
 	node      string    // where the VM is to be
-	from      *cloneSource
+	from      *source
 }
 
 // find looks where the VM is to be, and what it is cloned from. The listing that the plan was checked with does, unless afresh

@@ -71,7 +71,7 @@ func (c *creation) owns(config map[string]string) bool {
 
 // clone claims the id with a copy of the source.
 func (c *creation) clone(ctx context.Context) error {
-	params := c.from.params(c.vmid, c.r, c.node)
+	params := c.from.cloneParams(c.vmid, c.r, c.node)
 	params["description"] = c.stamp.String()
 	return c.sendFirst(ctx, job.Request{Node: c.from.node, Type: "qmclone", ID: c.from.vmid, Done: c.cloned,
 		Send: func(ctx context.Context) (pve.UPID, error) {
@@ -113,7 +113,7 @@ func (c *creation) sendFirst(ctx context.Context, j job.Request) error {
 func (c *creation) verify(ctx context.Context) error {
 	var mine bool
 	var err error
-	if c.from != nil {
+	if c.from != nil && c.from.vmid != 0 {
 		mine, err = c.cloned(ctx)
 	} else {
 		var config pve.GuestConfig

@@ -32,7 +32,7 @@ func placesOf(found findings, r Request) []place {
 
 // writtenTo are the storages that the create can make volumes on: the ones that the configuration names, and the source's, where a
 // clone's are made unless it says otherwise.
-func writtenTo(r Request, from *cloneSource) []string {
+func writtenTo(r Request, from *source) []string {
 	ids := []string{r.Spec.CloudInit.Storage}
 	for _, d := range r.Spec.Disks {
 		ids = append(ids, d.Storage)
@@ -47,7 +47,7 @@ func writtenTo(r Request, from *cloneSource) []string {
 		ids = append(ids, d.Storage)
 	}
 	if from != nil {
-		ids = append(append(ids, r.Clone.Storage), from.storages...)
+		ids = append(ids, from.storages...)
 	}
 	return sortedIDs(ids)
 }
@@ -59,7 +59,7 @@ func sortedIDs(ids []string) []string {
 }
 
 // wanted are the volumes that the request is to make which makes the VM.
-func wanted(r Request, from *cloneSource, vmid int) []remove.Wanted {
+func wanted(r Request, from *source, vmid int) []remove.Wanted {
 	cloudInit := fmt.Sprintf("vm-%d-cloudinit", vmid) // qemu-server API2/Qemu.pm create_disks, QemuServer.pm clone_disk
 	if from != nil {
 		return from.wanted(cloudInit)
@@ -88,8 +88,8 @@ func wanted(r Request, from *cloneSource, vmid int) []remove.Wanted {
 }
 
 // wanted are those of a clone.
-func (f *cloneSource) wanted(cloudInit string) []remove.Wanted {
-	full := f.request.Full != nil && *f.request.Full || f.request.Full == nil && !f.template
+func (f *source) wanted(cloudInit string) []remove.Wanted {
+	full := f.request.Full != nil && *f.request.Full || f.request.Full == nil && f.config["template"] != "1"
 	var all []remove.Wanted
 	for _, slot := range vm.Slots(f.config) {
 		volume := guest.VolumeOf(f.config[slot])

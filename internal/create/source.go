@@ -12,17 +12,18 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// cloneSource is the source of a clone, as it was when the create began.
-type cloneSource struct {
-	vmid        int
-	node        string
-	template    bool
-	description string
-	storages    []string // that its volumes are on
+// source is what a new VM is a copy of, as it was when the create began. What is made from scratch has none.
+type source struct {
+	what        string                                 // in the name of the first step: "clone VM 100"
+	copies      func(*creation, context.Context) error // the first step
+	vmid        int                                    // of the VM that is cloned
+	node        string                                 // where the copy is made
+	config      map[string]string                      // that is copied
+	description string                                 // that the commit sets unless the configuration has one
+	storages    []string                               // that volumes of the copy can be on, besides those that the configuration names
+	migrates    bool                                   // the copy is made on this node, and then goes to its own
 	request     *guest.Clone
-	listed      pve.Resource
-	config      map[string]string
-	migrates    bool // the clone is made on this node, and then goes to its own
+	listed      pve.Resource // of the VM that is cloned
 }
 
 // resolve finds the source of a clone in the cluster's listing and reads what the commit must restore from it. A source that
@@ -31,7 +32,7 @@ type cloneSource struct {
 // it did not.
 func (s *Creator) resolve(
 	ctx context.Context, resources pve.Resources, clone *guest.Clone, afresh bool,
-) (*cloneSource, pve.Resources, error) {
+) (*source, pve.Resources, error) {
 	if clone == nil {
 		return nil, resources, nil
 	}
@@ -41,7 +42,7 @@ func (s *Creator) resolve(
 	}
 	var q *job.Queue
 	for {
-		from, lock, err := s.source(ctx, resources, clone, read)
+		from, lock, err := s.cloned(ctx, resources, clone, read)
 		if err != nil || lock == "" || lock == job.Suspended {
 			return from, resources, err
 		}
@@ -66,9 +67,9 @@ func (s *Creator) readSource(ctx context.Context, node string, vmid int) (map[st
 	return config.Values, err
 }
 
-// source looks at the source of a clone, and at the lock on it.
-func (s *Creator) source(ctx context.Context, resources pve.Resources, clone *guest.Clone,
-	read func(ctx context.Context, node string, vmid int) (map[string]string, error)) (*cloneSource, string, error) {
+// cloned looks at the source of a clone, and at the lock on it.
+func (s *Creator) cloned(ctx context.Context, resources pve.Resources, clone *guest.Clone,
+	read func(ctx context.Context, node string, vmid int) (map[string]string, error)) (*source, string, error) {
 	found, err := guest.FindSource(resources, clone)
 	if err != nil {
 		return nil, "", err
@@ -78,9 +79,8 @@ func (s *Creator) source(ctx context.Context, resources pve.Resources, clone *gu
 		return nil, "", &guest.FieldError{Path: "clone", Summary: fmt.Sprintf("Cannot read VM %d to clone it", found.VMID),
 			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 	}
-	from := &cloneSource{vmid: found.VMID, node: found.Node, template: config["template"] == "1",
-		description: strings.TrimRight(config["description"], " \n"),
-		storages:    storagesOf(config), request: clone, listed: found, config: config}
+	from := &source{what: fmt.Sprintf("clone VM %d", found.VMID), copies: (*creation).clone, vmid: found.VMID, node: found.Node,
+		config: config, description: descriptionOf(config), storages: append(storagesOf(config), clone.Storage), request: clone, listed: found}
 	if clone.Snapshot != "" { // its volumes may be elsewhere by now than its VM's
 		old, err := s.api.SnapshotConfig(ctx, found.Node, found.VMID, clone.Snapshot)
 		if err != nil {
@@ -91,6 +91,15 @@ func (s *Creator) source(ctx context.Context, resources pve.Resources, clone *gu
 		from.storages = append(from.storages, storagesOf(old)...)
 	}
 	return from, config["lock"], nil
+}
+
+// descriptionOf is the description in a configuration that is copied. The mark of a create is none: it says nothing of the copy.
+func descriptionOf(config map[string]string) string {
+	description := strings.TrimRight(config["description"], " \n")
+	if _, stamp := guest.ParseStamp(description); stamp {
+		return ""
+	}
+	return description
 }
 
 // storagesOf are the storages of the guest volumes in a configuration; an ISO image's is none, since it is not copied.
@@ -105,8 +114,8 @@ func storagesOf(config map[string]string) []string {
 	return ids
 }
 
-// params are the clone request's, but for the description.
-func (f *cloneSource) params(vmid int, r Request, node string) pve.Params {
+// cloneParams are the clone request's, but for the description.
+func (f *source) cloneParams(vmid int, r Request, node string) pve.Params {
 	p := pve.Params{"newid": strconv.Itoa(vmid)}
 	if f.request.Full != nil {
 		p["full"] = map[bool]string{true: "1", false: "0"}[*f.request.Full]
