@@ -2,6 +2,7 @@ package create
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -49,6 +50,12 @@ func (s *Creator) creation(r Request, found findings, id claimed) *creation {
 		stub: remove.NewStub("", nil), status: string(guest.Stopped)}
 	c.stamp = guest.NewStamp(guest.ClusterName(found.resources), c.vmid, r.until(s.guests.Deadline(r.Lease)))
 	c.stamp.Process = s.guests.Process
+	if r.Restore != nil {
+		c.stamp.Restore = s.guests.Now().UTC().Truncate(time.Second)
+		for _, f := range c.fences {
+			f.Narrow(writtenTo(r, c.from))
+		}
+	}
 	c.made = remove.NewMade(nil, wanted(r, c.from, c.vmid))
 	return c
 }
@@ -78,7 +85,8 @@ func (c *creation) unmarked() error {
 // proof is what this create can prove.
 func (c *creation) proof() *guest.Proof {
 	p := &guest.Proof{VMID: c.vmid, Nodes: c.nodes(), Cluster: c.stamp.Cluster, TX: c.stamp.TX, Deadline: c.stamp.Deadline,
-		Lost: c.lost != nil, Identity: c.identity, HA: c.managed, Pool: c.r.Pool, Stub: c.stub.Digest}
+		Lost: c.lost != nil, Identity: c.identity, HA: c.managed, Pool: c.r.Pool, Stub: c.stub.Digest,
+		Restore: c.stamp.Restore}
 	if p.Identity.IsZero() {
 		p.Identity.UUID = c.uuid
 	}

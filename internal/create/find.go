@@ -58,7 +58,13 @@ func (s *Creator) findIn(ctx context.Context, r Request, resources pve.Resources
 	if found.from != nil {
 		source = found.from.node
 	}
-	if found.node, err = guest.Target(found.resources, r.Node, source); err != nil || found.from == nil {
+	if found.node, err = guest.Target(found.resources, r.Node, source); err != nil {
+		return found, err
+	}
+	if r.Restore != nil {
+		found.from, err = s.archive(ctx, found.resources, found.node, r)
+	}
+	if r.Clone == nil || err != nil {
 		return found, err
 	}
 	found.from.migrates, err = r.Clone.Migrates(found.resources, found.from.listed, found.from.config, found.node)

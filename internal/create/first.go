@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -45,9 +44,14 @@ func (c *creation) sendCreate(ctx context.Context, params pve.Params) (pve.UPID,
 	if vm.UUID(params) != "" {
 		return c.s.api.CreateVM(ctx, c.node, params)
 	}
+	return c.sendWithUUID(ctx, params, params["smbios1"])
+}
+
+// sendWithUUID sends it with a uuid of our own making in an SMBIOS table.
+func (c *creation) sendWithUUID(ctx context.Context, params pve.Params, smbios string) (pve.UPID, error) {
 	c.uuid = newUUID()
 	with := maps.Clone(params)
-	with["smbios1"] = strings.TrimSuffix("uuid="+c.uuid+","+params["smbios1"], ",")
+	with["smbios1"] = uuidIn(smbios, c.uuid)
 	upid, err := c.s.api.CreateVM(ctx, c.node, with)
 	if params["smbios1"] == "" && pve.IsKind(err, pve.Denied) {
 		c.uuid = ""

@@ -21,6 +21,9 @@ type place struct {
 func placesOf(found findings, r Request) []place {
 	storages := writtenTo(r, found.from)
 	if found.from == nil || found.from.node == found.node {
+		if found.from != nil {
+			storages = sortedIDs(append(storages, found.from.searched...))
+		}
 		return []place{{node: found.node, storages: storages}}
 	}
 	landing := slices.DeleteFunc(slices.Clone(storages), func(id string) bool {
@@ -46,6 +49,9 @@ func writtenTo(r Request, from *source) []string {
 	if d := r.Spec.TPMState; d != nil {
 		ids = append(ids, d.Storage)
 	}
+	if r.Clone != nil {
+		ids = append(ids, r.Clone.Storage)
+	}
 	if from != nil {
 		ids = append(ids, from.storages...)
 	}
@@ -62,7 +68,7 @@ func sortedIDs(ids []string) []string {
 func wanted(r Request, from *source, vmid int) []remove.Wanted {
 	cloudInit := fmt.Sprintf("vm-%d-cloudinit", vmid) // qemu-server API2/Qemu.pm create_disks, QemuServer.pm clone_disk
 	if from != nil {
-		return from.wanted(cloudInit)
+		return from.wanted(from, cloudInit)
 	}
 	var all []remove.Wanted
 	for _, d := range r.Spec.Disks {
@@ -87,8 +93,8 @@ func wanted(r Request, from *source, vmid int) []remove.Wanted {
 	return all
 }
 
-// wanted are those of a clone.
-func (f *source) wanted(cloudInit string) []remove.Wanted {
+// ofClone are those of a clone.
+func (f *source) ofClone(cloudInit string) []remove.Wanted {
 	full := f.request.Full != nil && *f.request.Full || f.request.Full == nil && f.config["template"] != "1"
 	var all []remove.Wanted
 	for _, slot := range vm.Slots(f.config) {

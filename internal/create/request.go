@@ -37,6 +37,7 @@ type Request struct {
 	Firewall  *guest.Firewall // nil: left alone
 	HA        *guest.HA       // nil: none
 	Clone     *guest.Clone
+	Restore   *guest.Restore // instead of Clone
 	Start     bool
 	OnFailure OnFailure
 	OnOrphans OnOrphans

@@ -9,19 +9,22 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // source is what a new VM is a copy of, as it was when the create began. What is made from scratch has none.
 type source struct {
-	what        string                                 // in the name of the first step: "clone VM 100"
-	copies      func(*creation, context.Context) error // the first step
-	vmid        int                                    // of the VM that is cloned
-	node        string                                 // where the copy is made
-	config      map[string]string                      // that is copied
-	description string                                 // that the commit sets unless the configuration has one
-	storages    []string                               // that volumes of the copy can be on, besides those that the configuration names
-	migrates    bool                                   // the copy is made on this node, and then goes to its own
+	what        string                                            // in the name of the first step: "clone VM 100"
+	copies      func(*creation, context.Context) error            // the first step
+	wanted      func(f *source, cloudInit string) []remove.Wanted // volumes that it makes
+	vmid        int                                               // of the VM that is cloned
+	node        string                                            // where the copy is made
+	config      map[string]string                                 // that is copied
+	description string                                            // that the commit sets unless the configuration has one
+	storages    []string                                          // that volumes of the copy can be on, besides those that the configuration names
+	searched    []string                                          // that are looked at for what carries the id, besides
+	migrates    bool                                              // the copy is made on this node, and then goes to its own
 	request     *guest.Clone
 	listed      pve.Resource // of the VM that is cloned
 }
@@ -79,8 +82,8 @@ func (s *Creator) cloned(ctx context.Context, resources pve.Resources, clone *gu
 		return nil, "", &guest.FieldError{Path: "clone", Summary: fmt.Sprintf("Cannot read VM %d to clone it", found.VMID),
 			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 	}
-	from := &source{what: fmt.Sprintf("clone VM %d", found.VMID), copies: (*creation).clone, vmid: found.VMID, node: found.Node,
-		config: config, description: descriptionOf(config), storages: append(storagesOf(config), clone.Storage), request: clone, listed: found}
+	from := &source{what: fmt.Sprintf("clone VM %d", found.VMID), copies: (*creation).clone, wanted: (*source).ofClone, vmid: found.VMID, node: found.Node,
+		config: config, description: descriptionOf(config), storages: storagesOf(config), request: clone, listed: found}
 	if clone.Snapshot != "" { // its volumes may be elsewhere by now than its VM's
 		old, err := s.api.SnapshotConfig(ctx, found.Node, found.VMID, clone.Snapshot)
 		if err != nil {

@@ -158,6 +158,13 @@ func (f *Fence) OwnVolumes(ctx context.Context, s *Guests) ([]pve.Volume, error)
 	return slices.CompactFunc(own, func(a, b pve.Volume) bool { return a.ID == b.ID }), nil
 }
 
+// Narrow keeps of the storages that were looked at those on which volumes of ours can be.
+func (f *Fence) Narrow(storages []string) {
+	other := func(id string) bool { return !slices.Contains(storages, id) }
+	f.Storages = slices.DeleteFunc(f.Storages, other)
+	maps.DeleteFunc(f.Blind, func(id string, _ error) bool { return other(id) })
+}
+
 // Release opens the fence for the volumes that a configuration of ours owns: those that carry its own id. A volume of
 // another id is somebody else's, and PVE only detaches it.
 func (f *Fence) Release(config map[string]string, vmid int) {

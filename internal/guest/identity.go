@@ -92,7 +92,9 @@ type Proof struct {
 	Stub string `json:"stub,omitempty"`
 	Lost bool   `json:"lost,omitempty"`
 	Pool string `json:"pool,omitempty"`
-	HA   bool   `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
+	// Restore is when the create began to restore a backup; zero if it did not.
+	Restore time.Time `json:"restore,omitzero"`
+	HA      bool      `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
 	// Identity is the VM's own, where the create came to see it: once the commit may have taken effect the stamp is gone.
 	Identity Identity `json:"identity,omitzero"`
 }
@@ -112,7 +114,7 @@ func (p *Proof) RestoreFences() Fences {
 
 // Stamp is the mark that the create put on its VM.
 func (p *Proof) Stamp() Stamp {
-	return Stamp{Cluster: p.Cluster, VMID: p.VMID, TX: p.TX, Deadline: p.Deadline.UTC()}
+	return Stamp{Cluster: p.Cluster, VMID: p.VMID, TX: p.TX, Deadline: p.Deadline.UTC(), Restore: p.Restore.UTC()}
 }
 
 // Whose judges the configuration that has our id now: ours, somebody else's, or, while it is locked and unmarked, unknown.

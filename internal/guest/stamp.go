@@ -15,6 +15,9 @@ import (
 // stampTitle opens the description of a VM whose create has not been committed yet.
 const stampTitle = "Terraform is creating this VM. Do not touch it."
 
+// restoreKey begins the last line of the stamp of a VM that is made of a backup.
+const restoreKey = "restore: "
+
 // Stamp marks a VM as uncommitted work of one transaction. It is the whole description until the commit puts the wanted
 // one in its place. Clones and backups copy descriptions, so it counts only on the VMID that it names.
 type Stamp struct {
@@ -24,6 +27,8 @@ type Stamp struct {
 	Deadline time.Time // on the server's clock
 	// Process is the one that makes the VM, "" if that is not known.
 	Process string
+	// Restore is when the restore of a backup began that makes it, also on the server's clock; zero if none does.
+	Restore time.Time
 }
 
 // NewStamp marks the VM of a new transaction.
@@ -40,12 +45,23 @@ func (s Stamp) String() string {
 	if s.Process != "" {
 		text += "\nprocess: " + s.Process
 	}
+	if !s.Restore.IsZero() {
+		text += "\n" + restoreKey + s.Restore.Format(time.RFC3339)
+	}
 	return text
 }
 
 // ParseStamp reads a stamp back. It is false for any description that is not entirely one.
 func ParseStamp(description string) (Stamp, bool) {
 	lines := strings.Split(strings.TrimRight(description, "\n"), "\n")
+	var restore time.Time
+	if last, ok := strings.CutPrefix(lines[len(lines)-1], restoreKey); ok {
+		var err error
+		if restore, err = time.Parse(time.RFC3339, last); err != nil {
+			return Stamp{}, false
+		}
+		lines = lines[:len(lines)-1]
+	}
 	if len(lines) < 6 || len(lines) > 7 || lines[0] != stampTitle || lines[1] != "" {
 		return Stamp{}, false
 	}
@@ -72,7 +88,7 @@ func ParseStamp(description string) (Stamp, bool) {
 			return Stamp{}, false
 		}
 	}
-	return Stamp{Cluster: values[0], VMID: vmid, TX: values[2], Deadline: deadline, Process: process}, true
+	return Stamp{Cluster: values[0], VMID: vmid, TX: values[2], Deadline: deadline, Process: process, Restore: restore}, true
 }
 
 // Proves reports whether a configuration that was read under vmid is the one this stamp marks.

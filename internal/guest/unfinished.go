@@ -90,7 +90,7 @@ func isPlaceholder(vmid int, config map[string]string) bool {
 // does. What cannot be seen is an error.
 //   - Somebody has taken snapshots of it, or rolled it back.
 //   - It runs, and has done so for longer than a create may take.
-//   - The last task that made it was a restore; or none is known that could be the create, since PVE keeps its list of tasks
+//   - The last task that made it was a restore, and not the create's own; or none is known that could be the create, since PVE keeps its list of tasks
 //     for some time only. That of a VM without disks, in which nothing can be lost, is not asked for. An identity sees the
 //     tasks of others with Sys.Audit (pve-manager API2/Tasks.pm).
 func (s *Guests) WhyComplete(ctx context.Context, resources pve.Resources, node string, mark Stamp, config map[string]string,
@@ -121,7 +121,7 @@ func (s *Guests) WhyComplete(ctx context.Context, resources pve.Resources, node 
 // madeOtherwise looks for the task that made a VM last. It may have moved since, and a clone is made on its source's node.
 func (s *Guests) madeOtherwise(ctx context.Context, resources pve.Resources, mark Stamp) (string, error) {
 	var last pve.Task
-	cloned := false
+	cloned, restores := false, 0
 	for _, node := range resources.Nodes() {
 		audits, err := s.jobs.Audits(ctx, node.Node)
 		if err != nil {
@@ -135,18 +135,25 @@ func (s *Guests) madeOtherwise(ctx context.Context, resources pve.Resources, mar
 			return "", err
 		}
 		for _, t := range tasks {
-			switch typ, own := t.UPID.Type(), t.UPID.ID() == strconv.Itoa(mark.VMID); {
+			typ, own := t.UPID.Type(), t.UPID.ID() == strconv.Itoa(mark.VMID)
+			switch {
 			case typ == "qmclone" && !t.StartTime.After(mark.Deadline): // it names its source only
 				cloned = true
 			case own && (typ == "qmcreate" || typ == "qmrestore" || typ == "qmrollback") && !t.StartTime.Before(last.StartTime):
 				last = t
 			}
+			if own && typ == "qmrestore" && !t.StartTime.Before(mark.Restore) {
+				restores++
+			}
 		}
 	}
+	restore := !mark.Restore.IsZero() // the first one since then is the create's own; another may have brought its mark back
 	switch typ := last.UPID.Type(); {
-	case last.UPID == "" && !cloned:
+	case last.UPID == "" && (!cloned || restore):
 		return "no task is known any more that made it", nil
-	case last.UPID != "" && typ != "qmcreate":
+	case typ == "qmrestore" && restore && restores == 1 && !last.StartTime.After(mark.Deadline):
+		return "", nil
+	case last.UPID != "" && (typ != "qmcreate" || restore):
 		return fmt.Sprintf("task %s of %s (%s) has made it what it is", typ, last.UPID.User(), last.UPID), nil
 	}
 	return "", nil

@@ -10,7 +10,7 @@ import (
 
 // answer lists every shape that the data of an answer is decoded into.
 type answer interface {
-	flexInt | guestConfigWire | guestStatusWire | preconditionsWire | nodeStatusWire | versionWire |
+	flexInt | flexString | guestConfigWire | guestStatusWire | preconditionsWire | nodeStatusWire | versionWire |
 		datacenterWire | idRangeWire | taskStatusWire | logWire |
 		agentWire | poolWire | []poolWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
 		[]storageWire | []volumeWire | volumeWire | []snapshotWire | []namedWire | []taskWire | map[string]map[string]flexBool |

@@ -248,15 +248,24 @@ func TellsNotFreed(log []string, volume string) bool {
 
 // VolumesMade are the volumes that the log of a task says it has made, in its order: by id where the line has it
 // ("local-zfs:vm-100-disk-0"), else by name ("vm-100-disk-0", "100/vm-100-disk-0.qcow2"). Which storage a name
-// is of only the other lines may tell.
+// is of only the other lines may tell. What it says it has removed again is not among them.
 func VolumesMade(log []string) (ids, names []string) {
 	for _, line := range log {
 		for _, before := range []string{
 			": successfully created disk '", // qemu-server API2/Qemu.pm create_disks
 			"allocated target volume '",     // qemu-server QemuServer.pm clone_disk, since 473b6774 (April 2026)
+			"new volume ID is '",            // qemu-server QemuServer.pm, restore_allocate_devices
 		} {
 			if _, rest, ok := strings.Cut(line, before); ok {
 				ids = append(ids, rest[:strings.IndexAny(rest+"'", ",'")])
+			}
+		}
+		if _, rest, ok := strings.Cut(line, "temporary volume '"); ok && strings.HasSuffix(line, "' successfully removed") { // restore_destroy_volumes
+			gone, _, _ := strings.Cut(rest, "'")
+			_, name, _ := strings.Cut(gone, ":")
+			ids = slices.DeleteFunc(ids, func(id string) bool { return id == gone })
+			if n := slices.Index(names, name); n >= 0 {
+				names = slices.Delete(names, n, n+1)
 			}
 		}
 		if rest, ok := strings.CutPrefix(line, "Formatting '"); ok { // qemu-img create, pve-storage Plugin.pm alloc_image

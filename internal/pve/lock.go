@@ -106,8 +106,12 @@ func (e *TaskError) contended() bool {
 
 // LeavesHalf reports whether a task that failed has left a half-made guest behind, although it was not killed: a clone writes the
 // target's configuration, and then copies the firewall's file under a lock of the cluster before anything would clean up
-// (qemu-server API2/Qemu.pm clone_vm; pve-firewall Firewall.pm clone_vmfw_conf).
+// (qemu-server API2/Qemu.pm clone_vm; pve-firewall Firewall.pm clone_vmfw_conf). A restore takes its lock away, and nothing else
+// (API2/Qemu.pm create_vm, "state is NOT cleaned up").
 func (e *TaskError) LeavesHalf() bool {
+	if e.UPID.Type() == "qmrestore" {
+		return e.ExitStatus != "" && e.ExitStatus != "OK" && !strings.HasPrefix(e.ExitStatus, "WARNINGS: ")
+	}
 	return e.UPID.Type() == "qmclone" && strings.HasPrefix(e.ExitStatus, "cfs-lock 'firewall-vm-")
 }
 

@@ -107,3 +107,9 @@ func (c *Client) Content(ctx context.Context, node, storage, content string, vmi
 	}
 	return out, nil
 }
+
+// ArchiveConfig is the text of the configuration in a backup of a guest, as PVE keeps configurations.
+func (c *Client) ArchiveConfig(ctx context.Context, node, archive string) (string, error) {
+	text, err := fetch[flexString](ctx, c, "read the configuration in "+archive, "/nodes/"+node+"/vzdump/extractconfig", Params{"volume": archive})
+	return string(text), err
+}

@@ -18,6 +18,9 @@ import (
 func (r *removal) destroy(ctx context.Context, found sighting) error {
 	node, config := found.node, found.config.Values
 	fresh := r.off // nothing is asked between the look and the deletion
+	if err := r.refuseAdopted(ctx, config); err != nil {
+		return err
+	}
 	if err := r.leaveHA(ctx, node); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package remove
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -157,7 +158,12 @@ func (r *removal) judge(node string, config pve.GuestConfig, how ending) (sighti
 		r.forgetStub()
 	}
 	r.seen = guest.IdentityOf(values)
-	r.Made.addNamed(ownVolumes(r.VMID, values))
+	named := ownVolumes(r.VMID, values)
+	if !r.Stamp.Restore.IsZero() {
+		adopted := Adopted(r.VMID, values)
+		named = slices.DeleteFunc(named, func(volume string) bool { return slices.Contains(adopted, volume) })
+	}
+	r.Made.addNamed(named)
 	return sighting{node, config, guest.Ours}, nil
 }
 

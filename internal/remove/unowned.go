@@ -105,6 +105,9 @@ func likeStub(stub map[string]string) func(map[string]string) bool {
 // the id had somebody else's VM by then, which was not touched.
 func (s *Remover) RemoveDead(ctx context.Context, u Unowned) (taken bool, err error) {
 	node, vmid := u.Listed.Node, u.Listed.VMID
+	if foreign := Adopted(vmid, u.Config); !u.Mark.Restore.IsZero() && len(foreign) > 0 {
+		return false, errAdopted(vmid, foreign)
+	}
 	storages, err := s.guests.ImageStorages(ctx, u.Resources, node)
 	if err != nil {
 		return false, err

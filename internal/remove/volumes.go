@@ -1,6 +1,8 @@
 package remove
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -205,4 +207,49 @@ type Note struct {
 	Text string
 	// Doubt: something of ours may be there all the same.
 	Doubt bool
+}
+
+// Adopted are the detached volumes of a VM's own id. In one that was just restored they are not from the archive (qemu-server
+// QemuServer.pm, restore_update_config_line): PVE has scanned all storages when the data was there, and made whatever carries the id an
+// unused disk (rescan). It would destroy that with the VM.
+func Adopted(vmid int, config map[string]string) []string {
+	unused := map[string]string{}
+	for option, value := range config {
+		if strings.HasPrefix(option, "unused") {
+			unused[option] = value
+		}
+	}
+	return ownVolumes(vmid, unused)
+}
+
+// refuseAdopted refuses to remove a restored VM that was not committed while it has volumes which nothing shows that the create made.
+func (r *removal) refuseAdopted(ctx context.Context, config map[string]string) error {
+	if r.Stamp.Restore.IsZero() || r.committed || r.reclaims > 0 {
+		return nil
+	}
+	foreign := Adopted(r.VMID, config)
+	if len(foreign) == 0 {
+		return nil
+	}
+	for _, upid := range r.Tasks.UPIDs {
+		log, err := r.s.api.TaskLog(ctx, upid, makerLines)
+		if err != nil {
+			return fmt.Errorf("look which volumes task %s has made: %w", upid, err)
+		}
+		made, _ := pve.VolumesMade(log)
+		foreign = slices.DeleteFunc(foreign, func(volume string) bool { return slices.Contains(made, volume) })
+	}
+	if r.Made != nil {
+		foreign = slices.DeleteFunc(foreign, func(volume string) bool { return r.Made.known[volume] })
+	}
+	if len(foreign) > 0 {
+		r.blocked = errAdopted(r.VMID, foreign)
+	}
+	return r.blocked
+}
+
+func errAdopted(vmid int, volumes []string) error {
+	return fmt.Errorf("PVE has made volumes with the id of VM %d unused disks of it, and nothing shows that its create has made them: %s. "+
+		"It would destroy them with the VM, so the VM was not removed. Give them to another VM first (`qm disk move %d unused0 --target-vmid ID "+
+		"--target-disk unused0`), or remove the VM with them yourself", vmid, strings.Join(volumes, ", "), vmid)
 }

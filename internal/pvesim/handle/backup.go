@@ -181,6 +181,9 @@ func extractConfig(r *Request) (any, error) {
 		return nil, err
 	}
 	v, err := r.backupVolume(volid)
+	if v != nil {
+		err = r.Check(fmt.Sprintf("/vms/%d", v.Backup.VMID), "VM.Backup")
+	}
 	if err != nil {
 		return nil, err
 	}

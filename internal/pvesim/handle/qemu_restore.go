@@ -17,7 +17,9 @@ type restoring struct {
 	process
 	override map[string]string
 	backup   *state.Backup
-	done     bool // the data is there
+	// fromServer: the archive is on a Proxmox Backup Server.
+	fromServer bool
+	done       bool // the data is there
 }
 
 // restore is POST /nodes/{node}/qemu with archive.
@@ -36,7 +38,7 @@ func (r *Request) restore(conf map[string]string) (any, error) {
 		x := &restoring{process: process{r, w}, override: conf}
 		problem := err
 		if problem == nil {
-			x.backup = volume.Backup
+			x.backup, x.fromServer = volume.Backup, volume.Format == "pbs-vm"
 			problem = x.run(prefix)
 		}
 		if problem != nil {
@@ -136,16 +138,14 @@ func (x *restoring) run(prefix string) error {
 	if x.backup.Firewall != nil {
 		x.W.Firewall[g.VMID] = x.backup.Firewall.Clone()
 	}
-	if len(g.Config) > 1 {
-		x.cleanUpOld(g, devices)
-		g.Config, g.Snaps, g.Pending, g.Deletes = map[string]string{"memory": "128"}, nil, nil, nil
-	}
+	x.cleanUpOld(g, devices)
+	x.empty(g)
 	volumes, err := x.allocate(devices)
 	if err == nil {
 		err = x.worker.Checkpoint()
 	}
 	if err != nil {
-		x.cleanUp(g.Node, slices.Collect(maps.Values(volumes)))
+		x.destroyVolumes(g.Node, volumes)
 		return err
 	}
 	x.write(g, volumes)
@@ -154,6 +154,33 @@ func (x *restoring) run(prefix string) error {
 		p.Guests = append(p.Guests, g.VMID)
 	}
 	return nil
+}
+
+// empty puts a configuration in the old one's place that stands there while the data is read. For an archive in a file it has no lock
+// (restore_vma_archive), for one on a backup server it has (restore_proxmox_backup_archive).
+func (x *restoring) empty(g *state.Guest) {
+	cause := g.LockCause
+	g.Config, g.Snaps, g.Pending, g.Deletes, g.LockCause = map[string]string{"memory": "128"}, nil, nil, nil, ""
+	if x.fromServer {
+		g.SetLock("create", cause)
+	}
+	x.Server.writeConfig(g)
+}
+
+// destroyVolumes takes back what was made (restore_destroy_volumes).
+func (x *restoring) destroyVolumes(node string, volumes map[string]string) {
+	for _, opt := range slices.Sorted(maps.Keys(volumes)) {
+		volid := volumes[opt]
+		if x.worker.CleanupFails() {
+			x.logf("unable to cleanup '%s' - unable to free volume", volid)
+			continue
+		}
+		if err := x.free(node, volid); err != nil {
+			x.logf("unable to cleanup '%s' - %s", volid, text(err))
+			continue
+		}
+		x.logf("temporary volume '%s' successfully removed", volid)
+	}
 }
 
 // devices are the volumes to make: of every drive in the archive, and the cloud-init image.

@@ -30,6 +30,7 @@ var (
 	backup    = regexp.MustCompile(`^[^/]+\.(tgz|(?:tar|vma)(?:\.(?:gz|lzo|zst|bz2))?)$`)
 	dumped    = regexp.MustCompile(`^vzdump-(?:openvz|lxc|qemu)-(\d+)-`)
 	esxiName  = regexp.MustCompile(`^[^/]+/[^/]+/(.+)$`)
+	pbsName   = regexp.MustCompile(`^backup/((vm|ct|host)/(\S+)/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)$`) // PBSPlugin.pm
 	volid     = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9\-_.]*[A-Za-z0-9]):(.+)$`)
 )
 
@@ -78,6 +79,11 @@ func (s *Storage) ParseName(name string) (VolumeName, error) {
 		return VolumeName{}, fmt.Errorf("unable to parse lvm volume name '%s'", name)
 	case s.Type == "esxi":
 		return parseESXiName(name)
+	case s.Type == "pbs":
+		if m := pbsName.FindStringSubmatch(name); m != nil {
+			return VolumeName{Content: "backup", File: m[1], VMID: atoi(m[3]), Format: "pbs-" + m[2]}, nil
+		}
+		return VolumeName{}, fmt.Errorf("unable to parse PBS volume name '%s'", name)
 	}
 	return parseDirName(name)
 }

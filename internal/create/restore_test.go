@@ -1,0 +1,139 @@
+package create
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+const theArchive = "local:backup/vzdump-qemu-700-2026_01_01-00_00_00.vma.zst"
+
+// backedUp puts a backup of VM 700 on the storage local of pve1.
+func (b bench) backedUp(config map[string]string) {
+	full := map[string]string{"name": "old", "memory": "1024", "description": "the old one", "onboot": "1", "vmgenid": "11111111-0000-0000-0000-000000000000",
+		"scsi0": "local-zfs:vm-700-disk-0,size=2G", "scsi1": "local-lvm:vm-700-disk-1,size=1G", "net0": "virtio=BC:24:11:00:07:00,bridge=vmbr0",
+		"smbios1": "uuid=11111111-2222-3333-4444-000000000700,manufacturer=ACME", "meta": "creation-qemu=9.0.0,ctime=7"}
+	maps.Copy(full, config)
+	b.change(func(w *state.World) {
+		_, name, _ := strings.Cut(theArchive, ":")
+		w.Put(&state.Volume{Storage: "local", Node: "pve1", Name: name, Content: "backup", VMID: 700, Format: "vma.zst", Size: 1 << 20,
+			Backup: &state.Backup{VMID: 700, Config: full, Drives: map[string]state.BackupDrive{
+				"scsi0": {Storage: "local-zfs", Format: "raw", Size: 2 << 30, Data: "root"},
+				"scsi1": {Storage: "local-lvm", Format: "raw", Size: 1 << 30, Data: "data"}}}})
+	})
+}
+
+// volumesOf are the volumes that carry an id, with what they hold.
+func (b bench) volumesOf(vmid int) map[string]string {
+	all := map[string]string{}
+	b.change(func(w *state.World) {
+		for _, v := range w.Volumes {
+			if v.VMID == vmid && v.Content == "images" {
+				all[v.Volid()] = v.Data
+			}
+		}
+	})
+	return all
+}
+
+func aRestore() Request {
+	grown, on := int64(4<<30), true
+	return Request{Node: "pve1", Start: true, Restore: &guest.Restore{Archive: theArchive},
+		Spec: vm.Spec{Options: vm.Options{OnBoot: new(bool)}, Disks: map[string]vm.Disk{
+			"scsi0": {Size: &grown, DiskOptions: vm.DiskOptions{Discard: &on}}, "scsi1": {Storage: "local-zfs"}}}}
+}
+
+// TestRestore makes a VM of a backup, with what is configured enforced and the rest as it was backed up, and an identity of its own.
+func TestRestore(t *testing.T) {
+	b := newBench(t, token)
+	b.backedUp(nil)
+	created, err := b.Create(t.Context(), aRestore())
+	if err != nil || len(created.Warnings) > 0 {
+		t.Fatal(err, created.Warnings)
+	}
+	config := b.vms()[created.Guest.VMID]
+	for option, want := range map[string]string{"name": "old", "memory": "1024", "description": "the old one", "onboot": "0",
+		"scsi0": "local-zfs:vm-100-disk-0,discard=on,size=4G"} {
+		if config[option] != want {
+			t.Errorf("%s is %q, want %q", option, config[option], want)
+		}
+	}
+	if !strings.HasPrefix(config["scsi1"], "local-zfs:vm-100-disk-") || strings.Contains(config["net0"], "BC:24:11:00:07:00") ||
+		!strings.Contains(config["smbios1"], "manufacturer=ACME") || strings.Contains(config["smbios1"], "000000000700") ||
+		config["vmgenid"] == "11111111-0000-0000-0000-000000000000" || created.Guest.Status != "running" {
+		t.Errorf("%v, %s", config, created.Guest.Status)
+	}
+	if !created.Guest.Identity.Proves(config) {
+		t.Errorf("the identity is %v", created.Guest.Identity)
+	}
+	if data := slices.Sorted(maps.Values(b.volumesOf(100))); !slices.Equal(data, []string{"data", "root"}) {
+		t.Errorf("the volumes hold %v", data)
+	}
+}
+
+// TestRestoreOldStamp: the mark of a create that comes back with a backup says nothing: it does not go into the new VM's description, and a
+// restore of somebody else that brings it back is not taken away by a create that wants the id.
+func TestRestoreOldStamp(t *testing.T) {
+	b := newBench(t, token)
+	old := guest.NewStamp("pve1,pve2", 100, b.sim.World().Clock.Now().Add(-time.Hour))
+	b.backedUp(map[string]string{"description": old.String()})
+	created, err := b.Create(t.Context(), aRestore())
+	if config := b.vms()[100]; err != nil || created.Guest.VMID != 100 || config["description"] != "" {
+		t.Fatalf("%v: VM %d has the description %q", err, created.Guest.VMID, config["description"])
+	}
+	b.change(func(w *state.World) { w.Guests[100].Config["description"] = old.String() })
+	r := aRestore()
+	r.VMID = 100
+	if _, err := b.Create(t.Context(), r); err == nil || len(b.volumesOf(100)) != 2 {
+		t.Errorf("%v, and the volumes are %v", err, b.volumesOf(100))
+	}
+}
+
+// TestRestoreProtectedTemplate: a template's backup becomes a VM unless the configuration wants a template, and one of a protected VM is
+// protected from the commit on, so that a failure before it can be taken back.
+func TestRestoreProtectedTemplate(t *testing.T) {
+	b := newBench(t, token)
+	b.backedUp(map[string]string{"template": "1", "protection": "1"})
+	r := aRestore()
+	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task, Times: 9}})
+	if created, err := b.Create(t.Context(), r); err == nil || created.Guest.VMID != 0 || len(b.vms()) > 0 || len(b.volumesOf(100)) > 0 {
+		t.Fatalf("%v: %v, %v", err, b.vms(), b.volumesOf(100))
+	}
+	b.sim.SetFaults(nil)
+	created, err := b.Create(t.Context(), r)
+	if config := b.vms()[created.Guest.VMID]; err != nil || config["template"] == "1" || config["protection"] != "1" {
+		t.Errorf("%v, %v", err, config)
+	}
+	yes := true
+	r.Spec.Template = &yes
+	created, err = b.Create(t.Context(), r)
+	if config := b.vms()[created.Guest.VMID]; err != nil || config["template"] != "1" {
+		t.Errorf("%v, %v", err, config)
+	}
+}
+
+// TestRestoreTakesNobodysVolume: what carries the id on any storage of the node, also on one that the restore does not write to, PVE would
+// make a disk of the restored VM.
+func TestRestoreTakesNobodysVolume(t *testing.T) {
+	b := newBench(t, token)
+	b.backedUp(nil)
+	b.change(func(w *state.World) {
+		w.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: "100/vm-100-disk-0.raw", VMID: 100, Content: "images", Format: "raw", Size: 1 << 30, Data: "theirs"})
+	})
+	created, err := b.Create(t.Context(), aRestore())
+	if err != nil || created.Guest.VMID == 100 || b.volumesOf(100)["local2:100/vm-100-disk-0.raw"] != "theirs" {
+		t.Errorf("VM %d, %v", created.Guest.VMID, err)
+	}
+	r := aRestore()
+	r.VMID = 100
+	if _, err := b.Create(t.Context(), r); err == nil || !strings.Contains(err.Error(), "local2:100/vm-100-disk-0.raw") {
+		t.Errorf("with the id configured: %v", err)
+	}
+}
