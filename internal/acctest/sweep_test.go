@@ -99,7 +99,7 @@ func (n tally) print(t *testing.T, title string) int {
 }
 
 // eachIdentity sweeps with every identity, each on a cluster of its own, several at once, and adds up what they count.
-func eachIdentity(t *testing.T, title string, want int, sweep func(t *testing.T, b *bench, who sweepIdentity, sc scenario, counts tally)) {
+func eachIdentity(t *testing.T, title string, want int, scenarios func(sweepIdentity) []scenario, sweep func(t *testing.T, b *bench, who sweepIdentity, sc scenario, counts tally)) {
 	t.Helper()
 	all := make(chan tally, len(sweepIdentities()))
 	t.Run("identities", func(t *testing.T) {
@@ -107,7 +107,7 @@ func eachIdentity(t *testing.T, title string, want int, sweep func(t *testing.T,
 			t.Run(who.name, func(t *testing.T) {
 				t.Parallel()
 				counts, b := tally{}, newBench(t, who)
-				for _, sc := range sweepScenarios(who) {
+				for _, sc := range scenarios(who) {
 					sweep(t, b, who, sc, counts)
 				}
 				all <- counts
@@ -127,35 +127,39 @@ func eachIdentity(t *testing.T, title string, want int, sweep func(t *testing.T,
 // TestSweepCreate fails every operation of every create in every way, for every identity.
 func TestSweepCreate(t *testing.T) {
 	t.Parallel()
-	eachIdentity(t, "creates", 300, func(t *testing.T, b *bench, who sweepIdentity, sc scenario, counts tally) {
-		for _, seq := range b.cleanRun(sc) {
-			for _, phase := range phases {
-				c := &sweepCase{bench: b, who: who, sc: sc, faults: []fault.Rule{{Match: fault.Match{Seq: seq.Seq}, Phase: phase}}, op: opName(seq)}
-				if o, effective := c.run(t); effective {
-					counts.add(fmt.Sprintf("%-32s %s", who.name, phase), o)
-				}
+	eachIdentity(t, "creates", 300, sweepScenarios, sweepCreate)
+}
+
+func sweepCreate(t *testing.T, b *bench, who sweepIdentity, sc scenario, counts tally) {
+	for _, seq := range b.cleanRun(sc) {
+		for _, phase := range phases {
+			c := &sweepCase{bench: b, who: who, sc: sc, faults: []fault.Rule{{Match: fault.Match{Seq: seq.Seq}, Phase: phase}}, op: opName(seq)}
+			if o, effective := c.run(t); effective {
+				counts.add(fmt.Sprintf("%-32s %s", who.name, phase), o)
 			}
 		}
-	})
+	}
 }
 
 // TestSweepUndo fails every operation of the undo as well. The create is made to fail where the most is to be undone: at
 // the start, at the commit, and by a killed worker.
 func TestSweepUndo(t *testing.T) {
 	t.Parallel()
-	eachIdentity(t, "undos", 100, func(t *testing.T, b *bench, who sweepIdentity, sc scenario, counts tally) {
-		for _, first := range b.triggers(b.cleanRun(sc)) {
-			for _, op := range b.undoOf(t, who, sc, first) {
-				for _, phase := range phases {
-					second := fault.Rule{Match: fault.Match{Seq: op.Seq}, Phase: phase}
-					c := &sweepCase{bench: b, who: who, sc: sc, faults: []fault.Rule{first, second}, op: opName(op), undo: true}
-					if o, effective := c.run(t); effective {
-						counts.add(fmt.Sprintf("%-32s %s", who.name, phase), o)
-					}
+	eachIdentity(t, "undos", 100, sweepScenarios, sweepUndo)
+}
+
+func sweepUndo(t *testing.T, b *bench, who sweepIdentity, sc scenario, counts tally) {
+	for _, first := range b.triggers(b.cleanRun(sc)) {
+		for _, op := range b.undoOf(t, who, sc, first) {
+			for _, phase := range phases {
+				second := fault.Rule{Match: fault.Match{Seq: op.Seq}, Phase: phase}
+				c := &sweepCase{bench: b, who: who, sc: sc, faults: []fault.Rule{first, second}, op: opName(op), undo: true}
+				if o, effective := c.run(t); effective {
+					counts.add(fmt.Sprintf("%-32s %s", who.name, phase), o)
 				}
 			}
 		}
-	})
+	}
 }
 
 // triggers are the faults that begin an undo.

@@ -32,6 +32,7 @@ type creation struct {
 	identity guest.Identity // the VM's, once it was seen
 	uuid     string         // that this create made for its VM, known before the first request; "" where it did not
 	change   vm.Change
+	moving   []remove.Wanted // what its moves of disks are to make
 	// unprotected: the protection that a clone inherits is off until the commit.
 	unprotected bool
 	cloudInit   bool               // the VM has a cloud-init drive

@@ -93,6 +93,19 @@ func wanted(r Request, from *source, vmid int) []remove.Wanted {
 	return all
 }
 
+// targets are the volumes that moves of disks are to make.
+func targets(moves []vm.Move, has vm.Spec) []remove.Wanted {
+	var all []remove.Wanted
+	for _, m := range moves {
+		w := remove.Wanted{Storage: m.Storage, Format: m.Format}
+		if d := has.Disks[m.Slot]; d.Size != nil {
+			w.Size = *d.Size
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
 // ofClone are those of a clone.
 func (f *source) ofClone(cloudInit string) []remove.Wanted {
 	full := f.request.Full != nil && *f.request.Full || f.request.Full == nil && f.config["template"] != "1"

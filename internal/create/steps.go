@@ -77,6 +77,7 @@ func (c *creation) configureRead(ctx context.Context) error {
 	if _, renewed := c.change.Set["smbios1"]; renewed {
 		c.identity = guest.Identity{} // the commit looks again
 	}
+	c.moving = targets(c.change.Moves, has)
 	if len(c.change.DeleteFirst) > 0 && has.Protection != nil && *has.Protection { // inherited; the commit sets it again
 		if err := c.s.jobs.Set(ctx, c.node, c.vmid, pve.Params{"protection": "0"}, c.bound(config.Digest)); err != nil {
 			return err
@@ -101,6 +102,7 @@ func (c *creation) configureRead(ctx context.Context) error {
 func (c *creation) shape(ctx context.Context) error {
 	if len(c.change.Moves) > 0 {
 		c.seen = false
+		c.made.Want(c.moving)
 	}
 	if err := c.s.remover.MoveUncommitted(ctx, &c.tasks, c.node, c.stamp, c.change.Moves); err != nil {
 		return err

@@ -87,6 +87,9 @@ func NewMade(known []string, wanted []Wanted) *Made {
 	return m
 }
 
+// Want adds volumes that the create's next tasks are to make.
+func (m *Made) Want(more []Wanted) { m.wanted = append(m.wanted, more...) }
+
 func (m *Made) add(volumes []string) {
 	for _, volume := range volumes {
 		m.known[volume] = true
