@@ -72,6 +72,7 @@ func (c *planCheck) look(ctx context.Context, s *Checker, r Request) {
 		return
 	}
 	c.clone(ctx, s, r)
+	c.restore(ctx, s, r)
 	c.moving(ctx, s, r.Moving)
 	c.storages(r.Storages)
 	c.volumes(r.Needs)
@@ -120,7 +121,7 @@ func (c *planCheck) clone(ctx context.Context, s *Checker, r Request) {
 		c.add(err)
 	}
 	if r.Spec != nil {
-		c.cloned(config, *r.Spec)
+		c.copied(config, *r.Spec, fmt.Sprintf("VM %d cannot be cloned like this", c.origin.VMID))
 	}
 }
 
@@ -165,15 +166,14 @@ func (c *planCheck) source(clone *guest.Clone) {
 	}
 }
 
-// cloned reports what cannot be made of the source: disks that would have to shrink, new ones without a storage or a size.
-func (c *planCheck) cloned(config map[string]string, wanted vm.Spec) {
+// copied reports what cannot be made of the source: disks that would have to shrink, new ones without a storage or a size.
+func (c *planCheck) copied(config map[string]string, wanted vm.Spec, summary string) {
 	has := vm.Decode(config)
 	want := vm.Merge(has, wanted)
 	want.Template = has.Template
 	vm.Complete(&want)
 	for _, p := range vm.Diff(has, want).Problems {
-		c.found = append(c.found, &guest.FieldError{Path: p.Option, Summary: fmt.Sprintf("VM %d cannot be cloned like this", c.origin.VMID),
-			Detail: p.Text})
+		c.found = append(c.found, &guest.FieldError{Path: p.Option, Summary: summary, Detail: p.Text})
 	}
 }
 

@@ -15,10 +15,11 @@ type Request struct {
 	VMID     int
 	Name     string // of a create
 	Clone    *guest.Clone
+	Restore  *guest.Restore
 	Storages map[string]string // attribute path -> storage id
 	Bridges  map[string]string // attribute path -> bridge
 	Pool     string
-	Spec     *vm.Spec // of a clone, if all of it is known
+	Spec     *vm.Spec // of a clone or a restore, if all of it is known
 	Needs    []Need   // what has to be there besides
 	Formats  []Format // of new disks
 	CPUs     int64    // with which the VM is started

@@ -29,10 +29,13 @@ func (c configuration) isSet(dotted string) bool {
 	return c.at(dotted).IsKnown() && !c.at(dotted).IsNull()
 }
 
-// isDecided reports whether the configuration decides a value: it is known, and if it is left out no template decides.
+// isDecided reports whether the configuration decides a value: it is known, and if it is left out no source decides.
 func (c configuration) isDecided(dotted string) bool {
-	return c.isSet(dotted) || c.isNull(dotted) && c.isNull("clone")
+	return c.isSet(dotted) || c.isNull(dotted) && !c.copies()
 }
+
+// copies reports whether the VM is, or may be, a copy of another one or of a backup, which has what the configuration leaves out.
+func (c configuration) copies() bool { return !c.isNull("clone") || !c.isNull("restore") }
 
 // isTrue reports whether a flag is known to be true.
 func (c configuration) isTrue(dotted string) bool {

@@ -75,8 +75,8 @@ func (v values) newState(ctx context.Context, planned tftypes.Value, g guest.Gue
 func (m *model) createRequest(password *string, limit time.Duration) create.Request {
 	request := create.Request{
 		Node: value(m.Node), VMID: int(value(m.VMID)), Pool: value(m.Pool),
-		Spec:  m.spec(m.Clone != nil),
-		Clone: m.Clone.request(),
+		Spec:  m.spec(m.copies()),
+		Clone: m.Clone.request(), Restore: m.Restore.request(),
 
 		Firewall: m.Firewall, HA: m.HA,
 		Start: m.startsWhenMade(),
@@ -90,7 +90,7 @@ func (m *model) createRequest(password *string, limit time.Duration) create.Requ
 		}
 	}
 	request.Spec.CloudInit.PasswordHash = passwordHash(password, value(m.OSType))
-	if m.Clone != nil && m.OSType == nil { // the source's, which may be Windows; the change that sets it on a clone hashes for the others
+	if m.copies() && m.OSType == nil { // the source's, which may be Windows; the change that sets it on a copy hashes for the others
 		request.Spec.CloudInit.PasswordHash = tfkit.NonZero(value(password))
 	}
 	if value(m.OnFailure) == "keep" {
@@ -108,6 +108,13 @@ func (c *cloneModel) request() *guest.Clone {
 	}
 	return &guest.Clone{VMID: int(value(c.VMID)), Name: value(c.Name), Tags: c.Tags, Node: value(c.Node), Full: c.Full,
 		Snapshot: value(c.Snapshot), Storage: value(c.Storage), Format: value(c.Format), BWLimit: c.BWLimit}
+}
+
+func (r *restoreModel) request() *guest.Restore {
+	if r == nil {
+		return nil
+	}
+	return &guest.Restore{Archive: value(r.Archive), Storage: value(r.Storage), BWLimit: r.BWLimit}
 }
 
 // readPassword reads the write-only password, which stands in the configuration only.

@@ -27,7 +27,7 @@ func (p *planning) withDefaults(config tftypes.Value) tftypes.Value {
 			all["tags"] = setOf(d.Tags)
 		}
 	}
-	if p.creating() && !c.isNull("clone") {
+	if p.creating() && c.copies() {
 		return tftypes.NewValue(config.Type(), all)
 	}
 	all["disks"] = eachNew(all["disks"], tfplan.At(p.state, "disks"), func(disk map[string]tftypes.Value) {

@@ -15,12 +15,13 @@ import (
 type locator struct {
 	cdroms    map[string]cdromModel
 	cloudInit string // slot of the cloud-init drive
+	restores  bool   // it is made of a backup
 }
 
 var _ tfkit.Locator = locator{}
 
 func (m *model) locator() locator {
-	l := locator{cdroms: m.CDROMs}
+	l := locator{cdroms: m.CDROMs, restores: m.Restore != nil}
 	if c := m.CloudInit; c != nil {
 		l.cloudInit = value(c.Slot)
 		if c.Slot == nil && c.Storage != nil {
@@ -43,6 +44,7 @@ func otherwiseNamed() map[string]string {
 		"sshkeys": "cloud_init.ssh_keys", "nameserver": "cloud_init.nameservers", "searchdomain": "cloud_init.searchdomain",
 		"ciupgrade": "cloud_init.upgrade", "cicustom": "cloud_init.custom",
 		"snapname": "clone.snapshot", "full": "clone.full", "storage": "clone.storage", "format": "clone.format", "bwlimit": "clone.bwlimit",
+		"archive": "restore.archive",
 	}
 }
 
@@ -65,6 +67,9 @@ func attributeOf(parameter string) (string, bool) {
 // Parameter is the attribute behind a parameter of PVE's API.
 func (l locator) Parameter(name string) (path.Path, bool) {
 	if dotted, ok := attributeOf(name); ok {
+		if option, ok := strings.CutPrefix(dotted, "clone."); ok && l.restores {
+			dotted = "restore." + option
+		}
 		return l.Attribute(dotted)
 	}
 	bus, number := splitSlot(name)

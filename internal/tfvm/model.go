@@ -45,6 +45,7 @@ type model struct {
 	Parallel  map[string]portModel   `tfsdk:"parallel"`
 
 	Clone    *cloneModel     `tfsdk:"clone"`
+	Restore  *restoreModel   `tfsdk:"restore"`
 	Firewall *guest.Firewall `tfsdk:"firewall"`
 	HA       *guest.HA       `tfsdk:"ha"`
 
@@ -83,6 +84,15 @@ type cloneModel struct {
 	BWLimit    *int64   `tfsdk:"bwlimit"`
 	SourceVMID *int64   `tfsdk:"source_vmid"`
 }
+
+type restoreModel struct {
+	Archive *string `tfsdk:"archive"`
+	Storage *string `tfsdk:"storage"`
+	BWLimit *int64  `tfsdk:"bwlimit"`
+}
+
+// copies reports whether the VM is made of another one or of a backup.
+func (m *model) copies() bool { return m.Clone != nil || m.Restore != nil }
 
 // diskModel is a vm.Disk whose storage and volume may be left out and whose size has a unit.
 type diskModel struct {

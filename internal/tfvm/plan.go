@@ -119,7 +119,7 @@ func (p *planning) update(ctx context.Context) {
 
 // compute plans attribute by attribute.
 func (p *planning) compute(ctx context.Context, config tftypes.Value) {
-	planned := p.shape.Plan(tfplan.Input{Config: config, Prior: p.state, Managed: p.private.Managed, Inherits: !p.config.at("clone").IsNull()})
+	planned := p.shape.Plan(tfplan.Input{Config: config, Prior: p.state, Managed: p.private.Managed, Inherits: p.config.copies()})
 	p.value, p.changed, p.forgotten = p.volumes.withUnknowns(planned.Value), planned.Changed, planned.Forgotten
 	var diags diag.Diagnostics
 	p.plan, diags = p.model(ctx, p.value)

@@ -166,7 +166,7 @@ func (p *planning) withPinnedMachine(config tftypes.Value) tftypes.Value {
 
 // knowMachineOfNewVM says what is known of a new VM's machine type: nothing is pinned unless it is Windows.
 func (p *planning) knowMachineOfNewVM() {
-	if p.config.at("ostype").IsKnown() && !vm.IsWindows(p.config.text("ostype")) && p.config.at("clone").IsNull() &&
+	if p.config.at("ostype").IsKnown() && !vm.IsWindows(p.config.text("ostype")) && !p.config.copies() &&
 		p.config.at("machine").IsNull() {
 		p.value = tfplan.Edit(p.value, nil, map[string]bool{"machine": true})
 	}

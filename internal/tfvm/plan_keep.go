@@ -67,7 +67,7 @@ func (p *planning) onlySizesOfDisks() bool {
 // knowDefaultsOfNewVM says what is known of a VM that is made from scratch: it has no detached volumes, and its network devices are of
 // the model that the provider chooses.
 func (p *planning) knowDefaultsOfNewVM() {
-	if !p.config.isNull("clone") {
+	if p.config.copies() {
 		return
 	}
 	p.value = tfplan.Edit(p.value, nil, map[string]bool{"unused_volumes": true})

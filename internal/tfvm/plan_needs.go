@@ -172,7 +172,7 @@ func (p *planning) datacenterRefs(addresses *string) []string {
 		one = strings.TrimSpace(one)
 		_, err := netip.ParseAddr(one)
 		scoped := strings.Contains(one, "dc/")
-		if err == nil || !named.MatchString(one) || !scoped && (!p.creating() || p.plan.Clone != nil) || strings.HasPrefix(one, "+ipfilter-") {
+		if err == nil || !named.MatchString(one) || !scoped && (!p.creating() || p.plan.copies()) || strings.HasPrefix(one, "+ipfilter-") {
 			continue
 		}
 		all = append(all, strings.Replace(one, "dc/", "", 1))

@@ -101,7 +101,7 @@ func (p *planning) refuseProtectedDrives() {
 func (p *planning) refuseDisksWithoutStorage() {
 	for _, slot := range sortedSlots(p.plan.Disks) {
 		at := "disks." + slot
-		if _, existed := p.prior.Disks[slot]; existed || p.plan.Clone != nil || p.plan.Disks[slot].Storage != nil {
+		if _, existed := p.prior.Disks[slot]; existed || p.plan.copies() || p.plan.Disks[slot].Storage != nil {
 			continue
 		}
 		if p.config.at(at+".storage").IsNull() && p.config.at(at+".imported_disk").IsNull() {
@@ -110,7 +110,7 @@ func (p *planning) refuseDisksWithoutStorage() {
 	}
 	for _, group := range []string{"efi_disk", "tpm_state"} {
 		storage := tfplan.At(p.value, group, "storage")
-		if p.plan.Clone == nil && p.config.isSet(group) && storage.IsKnown() && storage.IsNull() {
+		if !p.plan.copies() && p.config.isSet(group) && storage.IsKnown() && storage.IsNull() {
 			p.refuse(path.Root(group).AtName("storage"), fill("%s needs a storage.", []string{group}))
 		}
 	}
@@ -151,7 +151,7 @@ func (p *planning) refuseGrowthOfImport() {
 func (p *planning) refuseDifferences() {
 	for _, problem := range vm.Diff(p.before.spec(false), p.after.spec(false)).Problems {
 		_, planned := p.plan.Disks[problem.Option]
-		if _, existed := p.prior.Disks[problem.Option]; planned && !existed && p.plan.Clone != nil {
+		if _, existed := p.prior.Disks[problem.Option]; planned && !existed && p.plan.copies() {
 			continue // the clone may have it from its template; the update looks
 		}
 		if at, ok := p.plan.locator().Parameter(problem.Option); ok {

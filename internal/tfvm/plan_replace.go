@@ -35,6 +35,9 @@ func (p *planning) planReplacement() {
 			p.replace.Append(path.Root("clone").AtName("vmid"))
 		}
 	}
+	if was, is := prior.Restore, plan.Restore; was != nil && is != nil && p.managed("restore") && differ(was.Archive, is.Archive) {
+		p.replace.Append(path.Root("restore").AtName("archive"))
+	}
 	p.planNewImages()
 }
 

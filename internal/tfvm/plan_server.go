@@ -34,6 +34,9 @@ func (p *planning) checkServer(ctx context.Context) {
 	if !p.sourceKnown() || p.creating() && p.sourcePlanned() {
 		request.Clone, request.Spec, chosen = nil, nil, false
 	}
+	if !p.config.at("restore").IsFullyKnown() {
+		request.Restore = nil
+	}
 	if p.creating() {
 		p.r.run.notePlanned(plannedVM{VMID: int(value(p.plan.VMID)), Name: value(p.plan.Name), Tags: p.plan.Tags})
 	}
@@ -82,6 +85,12 @@ func (p *planning) request() preflight.Request {
 		}
 		if plan.Clone != nil {
 			addChanged(q.Storages, "clone.storage", nil, plan.Clone.Storage)
+			if p.config.raw.IsFullyKnown() {
+				q.Spec = new(plan.spec(true))
+			}
+		}
+		if q.Restore = plan.Restore.request(); q.Restore != nil {
+			addChanged(q.Storages, "restore.storage", nil, plan.Restore.Storage)
 			if p.config.raw.IsFullyKnown() {
 				q.Spec = new(plan.spec(true))
 			}

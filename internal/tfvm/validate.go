@@ -19,6 +19,7 @@ func (r *Resource) ValidateConfig(_ context.Context, req resource.ValidateConfig
 	c.emptyObjects()
 	c.nodes()
 	c.cloneSource()
+	c.backup()
 	c.disks()
 	c.efiDisk()
 	c.cloudInit()
@@ -89,17 +90,36 @@ func (c *validation) cloneSource() {
 	}
 }
 
-// disks demands what a new disk cannot be made without. With clone the source may give it.
+// backup sees to it that a restore has an archive of a VM, and is no clone too.
+func (c *validation) backup() {
+	if c.isSet("restore") && c.isSet("clone") {
+		c.refuse("restore", "A VM is a clone or made of a backup: set clone or restore.")
+	}
+	at := "restore.archive"
+	storage, name, ok := strings.Cut(c.text(at), ":")
+	_, file, _ := strings.Cut(name, "/")
+	switch {
+	case !c.isSet(at):
+	case !ok || storage == "" || !strings.HasPrefix(name, "backup/") || file == "":
+		c.refuse(at, "It is no backup on a storage, such as local:backup/vzdump-qemu-100-2026_01_01-00_00_00.vma.zst or pbs:backup/vm/100/2026-01-01T00:00:00Z.")
+	case strings.HasPrefix(file, "ct/"), strings.HasPrefix(file, "vzdump-lxc-"), strings.HasPrefix(file, "vzdump-openvz-"):
+		c.refuse(at, "It is a backup of a container, of which no VM can be made.")
+	case strings.HasPrefix(file, "host/"):
+		c.refuse(at, "It is a backup of a host, of which no VM can be made.")
+	}
+}
+
+// disks demands what a new disk cannot be made without. The source of a copy may give it.
 func (c *validation) disks() {
 	slots, _ := c.keys("disks")
 	for _, slot := range slots {
 		at := "disks." + slot
-		if c.isNull("clone") {
+		if !c.copies() {
 			if c.isNull(at+".size") && c.isNull(at+".import_from") && c.isNull(at+".imported_disk") {
 				c.refuse(at+".size", "The disk %s needs a size, or import_from to take it from an image.", slot)
 			}
 		}
-		if c.isSet(at+".import_from") && c.isNull(at+".storage") && !c.isNull("clone") {
+		if c.isSet(at+".import_from") && c.isNull(at+".storage") && c.copies() {
 			c.refuse(at+".storage", "The disk %s needs a storage: import_from makes a new disk.", slot)
 		}
 		c.diskOptions(at, slot)
@@ -126,7 +146,7 @@ func (c *validation) namedVolumes(slots []string) {
 // efiDisk warns of one without its firmware.
 func (c *validation) efiDisk() {
 	bios := c.at("bios")
-	if c.isSet("efi_disk") && bios.IsKnown() && c.isNull("clone") && c.text("bios") != "ovmf" {
+	if c.isSet("efi_disk") && bios.IsKnown() && !c.copies() && c.text("bios") != "ovmf" {
 		c.diags.AddAttributeWarning(path.Root("efi_disk"), "The EFI disk is not used",
 			"Only the firmware ovmf uses it. Set bios = \"ovmf\", or leave efi_disk out.")
 	}
@@ -168,7 +188,7 @@ func (c *validation) slotsUsedOnce() {
 		}
 	}
 	slot := c.text("cloud_init.slot")
-	if slot == "" && c.isSet("cloud_init.storage") && c.isNull("cloud_init.slot") && c.isNull("clone") {
+	if slot == "" && c.isSet("cloud_init.storage") && c.isNull("cloud_init.slot") && !c.copies() {
 		slot = vm.DefaultCloudInitSlot
 	}
 	if other := user[slot]; slot != "" && other != "" {

@@ -13,7 +13,7 @@ const cpuNeedsType = "PVE takes flags and other details only together with a CPU
 // newVM refuses what is wrong with a VM that is not there yet. One that exists may have what the configuration leaves out.
 func (c *validation) newVM() {
 	c.importedDisks()
-	if !c.isNull("clone") {
+	if c.copies() {
 		return // the source may have it
 	}
 	c.storages()
@@ -115,6 +115,9 @@ func (c *validation) importedDisks() {
 		case c.isNull("vmid") || c.isSet("vmid") && int(c.number("vmid")) != owner:
 			c.refuse(at, "%s carries the id %s, and PVE destroys a volume with the VM whose id it carries: a VM adopts only its own. "+
 				"Set vmid = %s, or copy it with import_from.", volume, id, id)
+		case c.isSet("restore"):
+			c.refuse(at, "A restore makes whatever carries the id an unused disk of the VM, which a failed create would destroy. Leave restore out, or "+
+				"take %s out of the id's reach first.", volume)
 		case c.isSet("clone"):
 			c.refuse(at, "A clone gets its disks from its source. Leave clone out, or put %s into a slot once the VM is there.", volume)
 		case c.isTrue("template"):

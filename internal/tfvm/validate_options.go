@@ -32,7 +32,7 @@ func (c *validation) throttle(at string) {
 			if direction != "" && c.isSet(at+"."+limit) && c.isSet(at+"."+unit) {
 				c.refuse(at+"."+limit, "%s limits both directions already: set it, or %s_rd and %s_wr.", unit, unit, unit)
 			}
-			inherits := !c.isNull("clone") // the rest may be the template's
+			inherits := c.copies() // the rest may be the template's
 			if c.isSet(at+"."+limit+"_max") && c.isNull(at+"."+limit) && !inherits {
 				c.refuse(at+"."+limit+"_max", "%s_max is what a burst may reach and needs %s, the limit itself.", limit, limit)
 			}
@@ -59,7 +59,7 @@ func (c *validation) processors() {
 // numaNodes refuses NUMA nodes with which PVE starts no VM (qemu-server QemuServer/Memory.pm config).
 func (c *validation) numaNodes() {
 	slots, known := c.keys("numa_nodes")
-	if !known || len(slots) == 0 || !c.isNull("clone") || !c.isTrue("cpu.numa") || !c.isDecided("memory.size") {
+	if !known || len(slots) == 0 || c.copies() || !c.isTrue("cpu.numa") || !c.isDecided("memory.size") {
 		return
 	}
 	sum, whole := 0.0, max(c.number("memory.size"), 0)
@@ -85,18 +85,18 @@ func (c *validation) numaNodes() {
 func (c *validation) groups() {
 	for _, required := range []string{"audio.device", "rng.source", "ivshmem.size", "amd_sev.type", "intel_tdx.type"} {
 		group, key, _ := strings.Cut(required, ".")
-		if c.isSet(group) && c.isNull(required) && c.isNull("clone") {
+		if c.isSet(group) && c.isNull(required) && !c.copies() {
 			c.refuse(required, "%s needs a %s.", group, key)
 		}
 	}
 	if c.text("machine_options.viommu") == "intel" && c.isDecided("machine") && !isQ35(c.text("machine")) {
 		c.refuse("machine_options.viommu", "The virtual IOMMU of Intel is only for machine = \"q35\".")
 	}
-	if c.isSet("machine_options.aw_bits") && c.isNull("machine_options.viommu") && c.isNull("clone") {
+	if c.isSet("machine_options.aw_bits") && c.isNull("machine_options.viommu") && !c.copies() {
 		c.refuse("machine_options.aw_bits", "aw_bits is the address width of the virtual IOMMU: set machine_options.viommu too.")
 	}
 	display := c.text("vga.type")
-	if ports, known := c.keys("serial"); known && strings.HasPrefix(display, "serial") && c.isNull("clone") &&
+	if ports, known := c.keys("serial"); known && strings.HasPrefix(display, "serial") && !c.copies() &&
 		!slices.Contains(ports, display) {
 		c.refuse("vga.type", "There is no serial port %s: serial has %s.", display, list(ports))
 	}
@@ -121,7 +121,7 @@ func (c *validation) hostDevices() {
 			switch {
 			case c.isSet(at+".mapping") && c.isSet(at+".host"):
 				c.refuse(at+".host", "%s is named twice: set either mapping or host.", slot)
-			case c.isNull(at+".mapping") && c.isNull(at+".host") && c.isNull("clone"):
+			case c.isNull(at+".mapping") && c.isNull(at+".host") && !c.copies():
 				c.refuse(at, "%s names no device: set either mapping or host.", slot)
 			}
 		}
@@ -139,7 +139,7 @@ func (c *validation) hostDevices() {
 	slots, _ = c.keys("numa_nodes")
 	for _, slot := range slots {
 		at := "numa_nodes." + slot
-		if c.isSet(at+".hostnodes") && c.isNull(at+".policy") && c.isNull("clone") {
+		if c.isSet(at+".hostnodes") && c.isNull(at+".policy") && !c.copies() {
 			c.refuse(at+".policy", "hostnodes needs a policy: preferred, bind or interleave.")
 		}
 	}

@@ -132,7 +132,7 @@ func TestValidateConfig(t *testing.T) {
 			var resp resource.ValidateConfigResponse
 			(&Resource{}).ValidateConfig(context.Background(), resource.ValidateConfigRequest{Config: tfsdk.Config{Raw: raw, Schema: v.schema}},
 				&resp)
-			if c := (&validation{configuration: configuration{raw}}); c.isNull("clone") { // the plan does, which knows the provider's defaults
+			if c := (&validation{configuration: configuration{raw}}); !c.copies() { // the plan does, which knows the provider's defaults
 				c.storages()
 				resp.Diagnostics.Append(c.diags...)
 			}

@@ -23,7 +23,7 @@ const description = "A virtual machine. `terraform apply` makes it whole or not 
 	"a device that the configuration never named is not touched.\n\n" +
 	"Needs PVE 8.0 or later. Privileges: `VM.Allocate`, `VM.Audit`, `VM.PowerMgmt` and the `VM.Config.*` privileges of the options that are " +
 	"set, on `/vms` or the pool; `Datastore.AllocateSpace` and `Datastore.Audit` on every storage used; `SDN.Use` on the bridges; " +
-	"`VM.Clone` on a template."
+	"`VM.Clone` on a template; `VM.Backup` on a VM whose backup is restored."
 
 // New is the schema of proxmox_vm.
 func New(ctx context.Context) schema.Schema {
@@ -69,6 +69,13 @@ func placeAttributes() map[string]schema.Attribute {
 				"Needs `VM.Clone` on the source. On an imported VM setting this only records it.",
 			Attributes: cloneAttributes(),
 		},
+		"restore": schema.SingleNestedAttribute{
+			Optional: true,
+			MarkdownDescription: "Make the VM of a backup of one, whole or not at all. Everything that is not configured is as it was backed up, " +
+				"except that the network devices get new MAC addresses, and the VM a new uuid, and that it is a template only where `template` says so. " +
+				"Needs `VM.Backup` on the VM that was backed up. On a VM that is there setting this only records it.",
+			Attributes: restoreAttributes(),
+		},
 	}
 }
 
@@ -99,6 +106,19 @@ func cloneAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Limit for copying, in KiB/s; 0 = none. Default: the datacenter's."},
 		"source_vmid": schema.Int64Attribute{Computed: true,
 			MarkdownDescription: "Id of the VM that was really cloned."},
+	}
+}
+
+func restoreAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"archive": schema.StringAttribute{Required: true, Validators: []validator.String{tfkit.Printable(), stringvalidator.LengthBetween(1, 255)},
+			MarkdownDescription: "The backup: a file of vzdump (`local:backup/vzdump-qemu-100-2026_01_01-00_00_00.vma.zst`), or a snapshot on a " +
+				"Proxmox Backup Server (`pbs:backup/vm/100/2026-01-01T00:00:00Z`). A change replaces the VM."},
+		"storage": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.StorageID()},
+			MarkdownDescription: "Storage for all disks. Default: each disk goes to the storage that it was on. `storage` of a disk in `disks` " +
+				"moves that one afterwards."},
+		"bwlimit": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.AtLeast(0)},
+			MarkdownDescription: "Limit for reading and writing, in KiB/s; 0 = none. Default: the datacenter's or the storage's."},
 	}
 }
 
