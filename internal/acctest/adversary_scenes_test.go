@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -80,8 +81,23 @@ resource "proxmox_vm" "x" {
   power_state = "running"
 }
 `
+	const restored = `
+resource "proxmox_vm" "x" {
+  vmid        = 200
+  name        = "web-3"
+  node        = "pve1"
+  pool        = "web"
+  restore     = { archive = "local:backup/vzdump-qemu-700-2026_01_01-00_00_00.vma.zst" }
+  protection  = false
+  cpu         = { cores = 4 }
+  disks       = { scsi0 = { size = "4G" } }
+  power_state = "running"
+}
+`
+	backup := func(w *state.World) { w.Put(acctest.Backup()) }
 	commit := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task}}
 	killed := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: fault.KillTask}}
+	failed := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: fault.Partial}}
 	stuck := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/clone"}, Phase: fault.KillTask}}
 	return []scene{
 		{name: "create", vmid: 200, after: scratchBy(200), do: applies},
@@ -91,5 +107,9 @@ resource "proxmox_vm" "x" {
 		{name: "undo after a start that failed", vmid: 200, after: scratchBy(200), faults: commit, do: applies},
 		{name: "undo of a killed create", vmid: 200, after: scratchBy(200), faults: killed, do: applies},
 		{name: "undo of a killed clone", vmid: 200, after: fmt.Sprintf(cloned, true), faults: stuck, do: applies},
+		{name: "restore", vmid: 200, after: restored, prepare: backup, do: applies},
+		{name: "undo of a restore after a start that failed", vmid: 200, after: restored, prepare: backup, faults: commit, do: applies},
+		{name: "undo of a killed restore", vmid: 200, after: restored, prepare: backup, faults: killed, do: applies},
+		{name: "undo of a failed restore", vmid: 200, after: restored, prepare: backup, faults: failed, do: applies},
 	}
 }

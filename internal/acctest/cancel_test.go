@@ -94,7 +94,10 @@ func interruptedVM(options string) string {
 func newStage(t *testing.T, id acctest.Identity, options string) *stage {
 	t.Helper()
 	w := acctest.NewWorld(t, pvesim.Options{Clock: fast{time.Now()}})
-	w.Change(func(world *state.World) { world.Pools["other"] = &state.Pool{ID: "other"} })
+	w.Change(func(world *state.World) {
+		world.Pools["other"] = &state.Pool{ID: "other"}
+		world.Put(acctest.Backup())
+	})
 	w.Mark()
 	st := &stage{t: t, w: w, id: id, keys: &interrupter{w: w}, ended: map[string]int{}}
 	w.LogTo(st.keys)
@@ -345,6 +348,10 @@ func TestCancelCreate(t *testing.T) {
   pool = "web"`,
 		"clone": `node = "pve1"
   clone = { vmid = 9000 }
+  protection = false
+  disks = { scsi0 = { size = "4G" } }`,
+		"restore": `node = "pve1"
+  restore = { archive = "` + acctest.BackupID + `" }
   protection = false
   disks = { scsi0 = { size = "4G" } }`,
 	} {
