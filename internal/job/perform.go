@@ -62,6 +62,26 @@ func (s *Runner) lookUp(ctx context.Context, l *Tasks, j Request, since time.Tim
 	return s.outcome(ctx, l, found)
 }
 
+// Settle is Once for a request that nothing is looked at after, so that its error has to say what became of it: where the answer was lost
+// and no task was found it looks on, as long as PVE may take to begin one.
+func (s *Runner) Settle(ctx context.Context, l *Tasks, j Request) (pve.TaskResult, error) {
+	since, before := s.API.ServerTime(), len(l.UPIDs)
+	result, err := s.Once(ctx, l, j)
+	if !pve.IsKind(err, pve.Ambiguous) || len(l.UPIDs) > before {
+		return result, err
+	}
+	found, lookErr := s.Search(ctx, l, j, since, Patience(err))
+	switch {
+	case lookErr != nil:
+		return pve.TaskResult{}, fmt.Errorf("%w. Whether it was done could not be looked up: %w", err, lookErr)
+	case found == "": // no longer an answer that was lost
+		return pve.TaskResult{}, fmt.Errorf("%s. Node %s has begun no task %s of %s since, so it was not done",
+			err.Error(), j.Node, j.Type, s.API.Identity().User)
+	}
+	l.Guess(found)
+	return s.outcome(ctx, l, found)
+}
+
 // Skew is how far the clock of the node that began a task may be behind that of the node which answers us.
 const Skew = 3 * time.Second
 

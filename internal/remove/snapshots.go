@@ -51,7 +51,7 @@ func (s *Remover) RemoveSnapshot(ctx context.Context, c SnapshotClaim) error {
 				return err
 			}
 		}
-		_, err = s.jobs.Once(ctx, c.Tasks, job.Request{Node: c.Node, Type: "qmdelsnapshot", ID: c.VMID, Done: s.isWithout(c),
+		_, err = s.jobs.Settle(ctx, c.Tasks, job.Request{Node: c.Node, Type: "qmdelsnapshot", ID: c.VMID, Done: s.isWithout(c),
 			Send: func(ctx context.Context) (pve.UPID, error) {
 				return s.api.DeleteSnapshot(ctx, c.Node, c.VMID, c.Name, force)
 			}})
@@ -72,7 +72,7 @@ func (s *Remover) RollBackTo(ctx context.Context, c SnapshotClaim, start bool) (
 			params["start"] = "1"
 		}
 		var err error
-		result, err = s.jobs.Once(ctx, c.Tasks, job.Request{Node: c.Node, Type: "qmrollback", ID: c.VMID,
+		result, err = s.jobs.Settle(ctx, c.Tasks, job.Request{Node: c.Node, Type: "qmrollback", ID: c.VMID,
 			Send: func(ctx context.Context) (pve.UPID, error) {
 				return s.api.RollBackVM(ctx, c.Node, c.VMID, c.Name, params)
 			}})

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -20,11 +22,19 @@ type Snapshots struct {
 	jobs    *job.Runner
 	guests  *guest.Guests
 	remover *remove.Remover
+	seen    job.Recent[sighting]
+}
+
+// sighting is where a VM was found, what of its configuration tells which VM it is, and its snapshots.
+type sighting struct {
+	node   string
+	config map[string]string
+	all    []pve.Snapshot
 }
 
 // New gives access to them.
 func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover) *Snapshots {
-	return &Snapshots{api: jobs.API, jobs: jobs, guests: guests, remover: remover}
+	return &Snapshots{api: jobs.API, jobs: jobs, guests: guests, remover: remover, seen: job.Recent[sighting]{Life: math.MaxInt64}}
 }
 
 // Ref is a snapshot in state. PVE gives none an id of its own, so it is known by its VM, its name and the second in which it was taken.
@@ -47,30 +57,59 @@ var ErrGone = errors.New("the snapshot is gone")
 
 // Read reads a snapshot in state. ErrGone is certain; any other error says why it could not be told.
 func (s *Snapshots) Read(ctx context.Context, ref Ref) (Snapshot, error) {
-	at, seen, err := s.guests.Find(ctx, ref.VM, nil)
-	if err == nil {
-		err = guest.Guard(ref.VM, at.Node, at.Config.Current())
+	seen, err := s.look(ctx, ref.VM)
+	if err != nil {
+		return Snapshot{}, err
 	}
-	var other *guest.IdentityError
+	return seen.find(ref)
+}
+
+// Refresh is Read for a refresh, which says what was true when it began: all snapshots of a VM share one look at it, until this process
+// changes something about it. It is no basis for a change.
+func (s *Snapshots) Refresh(ctx context.Context, ref Ref) (Snapshot, error) {
+	key := fmt.Sprintf("%s/%d/%d", ref.VM.Node, ref.VM.VMID, s.api.Changes(ref.VM.VMID))
+	seen, err := s.seen.Get(ctx, s.jobs.Clock, key, func(ctx context.Context) (sighting, error) { return s.look(ctx, ref.VM) })
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return seen.find(ref)
+}
+
+// look finds the VM that has the id of one in state, and its snapshots.
+func (s *Snapshots) look(ctx context.Context, vm guest.Ref) (sighting, error) {
+	at, seen, err := s.guests.Find(ctx, vm, nil)
+	var other *guest.IdentityError // a container has the id
 	switch {
 	case seen == guest.Gone || errors.As(err, &other):
+		return sighting{}, fmt.Errorf("%w: %w", ErrGone, err)
+	case err != nil:
+		return sighting{}, err
+	}
+	all, err := s.api.ListSnapshots(ctx, at.Node, vm.VMID)
+	config := at.Config.Current()
+	maps.DeleteFunc(config, func(option, _ string) bool { return option != "smbios1" && option != "meta" && option != "lock" })
+	return sighting{node: at.Node, config: config, all: all}, err
+}
+
+// find finds the snapshot in state, if the VM is the one in state.
+func (s sighting) find(ref Ref) (Snapshot, error) {
+	err := guest.Guard(ref.VM, s.node, s.config)
+	var other *guest.IdentityError
+	switch {
+	case errors.As(err, &other):
 		return Snapshot{}, fmt.Errorf("%w: %w", ErrGone, err)
 	case err != nil:
 		return Snapshot{}, err
 	}
-	all, err := s.api.ListSnapshots(ctx, at.Node, ref.VM.VMID)
-	if err != nil {
-		return Snapshot{}, err
-	}
-	i := slices.IndexFunc(all, func(found pve.Snapshot) bool { return found.Name == ref.Name })
+	i := slices.IndexFunc(s.all, func(found pve.Snapshot) bool { return found.Name == ref.Name })
 	switch {
 	case i < 0:
-		return Snapshot{}, fmt.Errorf("%w: VM %d on node %s has no snapshot %s", ErrGone, ref.VM.VMID, at.Node, ref.Name)
-	case ref.Taken != 0 && all[i].Taken != ref.Taken:
-		return Snapshot{}, fmt.Errorf("%w: snapshot %s of VM %d on node %s is another one, taken at %s", ErrGone, ref.Name, ref.VM.VMID, at.Node,
-			moment(all[i].Taken))
+		return Snapshot{}, fmt.Errorf("%w: VM %d on node %s has no snapshot %s", ErrGone, ref.VM.VMID, s.node, ref.Name)
+	case ref.Taken != 0 && s.all[i].Taken != ref.Taken:
+		return Snapshot{}, fmt.Errorf("%w: snapshot %s of VM %d on node %s is another one, taken at %s", ErrGone, ref.Name, ref.VM.VMID, s.node,
+			moment(s.all[i].Taken))
 	}
-	return Snapshot{Snapshot: all[i], Node: at.Node, VM: guest.IdentityOf(at.Config.Current())}, nil
+	return Snapshot{Snapshot: s.all[i], Node: s.node, VM: guest.IdentityOf(s.config)}, nil
 }
 
 // Describe changes the description of a snapshot in state.
@@ -91,7 +130,15 @@ func (s *Snapshots) describe(ctx context.Context, ref Ref, node, description str
 		if err != nil {
 			return err
 		}
-		return s.api.DescribeSnapshot(ctx, now.Node, ref.VM.VMID, ref.Name, description)
+		err = s.api.DescribeSnapshot(ctx, now.Node, ref.VM.VMID, ref.Name, description)
+		if pve.IsKind(err, pve.Ambiguous) {
+			look, cancel := s.jobs.LookAfter(ctx)
+			defer cancel()
+			if now, lookErr := s.Read(look, ref); lookErr == nil && now.Description == description {
+				return nil
+			}
+		}
+		return err
 	})
 }
 

@@ -29,7 +29,8 @@ func (attributes) Attribute(name string) (path.Path, bool) {
 }
 
 // planned reads what a plan says of an action, if all of it and the server are known.
-func planned[M any](ctx context.Context, session *tfkit.Session, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) (m M, ok bool) {
+func planned[M any](ctx context.Context, session *tfkit.Session, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse,
+) (m M, ok bool) {
 	if !session.Known() || !req.Config.Raw.IsFullyKnown() {
 		return m, false
 	}

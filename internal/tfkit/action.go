@@ -22,7 +22,9 @@ func (b *ActionBase) Configure(_ context.Context, req action.ConfigureRequest, r
 
 // Do does what an action is about, within its time: requests asks the server, and what it says by Inform the user is shown. It is not
 // called where there is an error already or the server cannot be asked yet. Its error becomes a diagnostic of the attempt.
-func (b *ActionBase) Do(ctx context.Context, resp *action.InvokeResponse, within time.Duration, a Attempt, requests func(context.Context) error) {
+func (b *ActionBase) Do(ctx context.Context, resp *action.InvokeResponse, within time.Duration, a Attempt,
+	requests func(context.Context) error,
+) {
 	ctx = withProgress(ctx, func(text string) { resp.SendProgress(action.InvokeProgressEvent{Message: text}) })
 	b.Session.do(ctx, &resp.Diagnostics, within, a, requests)
 }

@@ -37,7 +37,8 @@ func (n Note[T]) Read(ctx context.Context, from PrivateReader) (T, diag.Diagnost
 func (n Note[T]) Write(ctx context.Context, to PrivateWriter, value T) diag.Diagnostics {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return diag.Diagnostics{diag.NewErrorDiagnostic("Private state cannot be written", "The provider cannot note "+string(n)+": "+err.Error())}
+		return diag.Diagnostics{diag.NewErrorDiagnostic("Private state cannot be written",
+			"The provider cannot note what belongs under "+string(n)+": "+err.Error())}
 	}
 	return to.SetKey(ctx, string(n), raw)
 }

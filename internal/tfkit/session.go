@@ -78,13 +78,17 @@ func (b *ResourceBase) Configure(_ context.Context, req resource.ConfigureReques
 
 // Do does what a create, an update, a destroy or an import is about, within its time: requests asks the server and sets the state. It is
 // not called where there is an error already or the server cannot be asked yet. Its error becomes a diagnostic of the attempt.
-func (b *ResourceBase) Do(ctx context.Context, diags *diag.Diagnostics, within time.Duration, a Attempt, requests func(context.Context) error) {
+func (b *ResourceBase) Do(ctx context.Context, diags *diag.Diagnostics, within time.Duration, a Attempt,
+	requests func(context.Context) error,
+) {
 	b.Session.do(ctx, diags, within, a, requests)
 }
 
 // Refresh does what a read is about, within its time: look asks the server and sets the state. Where the server cannot be asked yet, or
 // cannot tell, the state stays as it is, with a warning; that it is not there or does not let the provider in is an error.
-func (b *ResourceBase) Refresh(ctx context.Context, diags *diag.Diagnostics, within time.Duration, a Attempt, look func(context.Context) error) {
+func (b *ResourceBase) Refresh(ctx context.Context, diags *diag.Diagnostics, within time.Duration, a Attempt,
+	look func(context.Context) error,
+) {
 	if !diags.HasError() && !b.Session.Known() {
 		diags.Append(NotYetRefreshed(a))
 		return
@@ -120,7 +124,9 @@ func (b *DataSourceBase) Ask(ctx context.Context, resp *datasource.ReadResponse,
 }
 
 // do calls requests within a time, unless there is an error already or the server cannot be asked yet, and tells its error.
-func (s *Session) do(ctx context.Context, diags *diag.Diagnostics, within time.Duration, a Attempt, requests func(context.Context) error) {
+func (s *Session) do(ctx context.Context, diags *diag.Diagnostics, within time.Duration, a Attempt,
+	requests func(context.Context) error,
+) {
 	if diags.HasError() {
 		return
 	}

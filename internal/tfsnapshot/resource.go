@@ -115,7 +115,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	limit := tfkit.Duration(state.Timeouts.Limits().Read, tfkit.ReadTimeout)
 	r.Refresh(ctx, &resp.Diagnostics, limit, r.attempt("read", &state), func(ctx context.Context) error {
-		found, err := r.Session.VMs.Snapshots.Read(ctx, state.ref())
+		found, err := r.Session.VMs.Snapshots.Refresh(ctx, state.ref())
 		switch {
 		case errors.Is(err, snapshot.ErrGone):
 			resp.State.RemoveResource(ctx)
