@@ -61,15 +61,15 @@ func TestNotImplementedMeansNoSuchRoute(t *testing.T) {
 // TestRoutesOfReleases: routes that came or went, in their own words.
 func TestRoutesOfReleases(t *testing.T) {
 	for _, c := range []struct{ route, releases string }{
-		{"PUT /pools", "8.4 9.0 9.2"},
-		{"PUT /pools/{poolid}", "7.4 8.0 8.4 9.0 9.2"},
-		{"GET /cluster/mapping/pci", "7.4 8.0 8.4 9.0 9.2"},
+		{"PUT /pools", "8.2 8.4 9.0 9.2"},
+		{"PUT /pools/{poolid}", "7.4 8.0 8.2 8.4 9.0 9.2"},
+		{"GET /cluster/mapping/pci", "7.4 8.0 8.2 8.4 9.0 9.2"},
 		{"GET /cluster/mapping/dir", "8.4 9.0 9.2"},
-		{"GET /cluster/notifications/matchers", "8.4 9.0 9.2"},
+		{"GET /cluster/notifications/matchers", "8.2 8.4 9.0 9.2"},
 		{"GET /cluster/sdn/vnets/{vnet}/firewall/rules/{pos}", "8.4 9.0 9.2"},
-		{"GET /nodes/{node}/lxc/{vmid}/interfaces", "8.4 9.0 9.2"},
-		{"GET /nodes/{node}/scan/glusterfs", "7.4 8.0 8.4"},
-		{"GET /cluster/ha/groups", "7.4 8.0 8.4 9.0 9.2"},
+		{"GET /nodes/{node}/lxc/{vmid}/interfaces", "8.2 8.4 9.0 9.2"},
+		{"GET /nodes/{node}/scan/glusterfs", "7.4 8.0 8.2 8.4"},
+		{"GET /cluster/ha/groups", "7.4 8.0 8.2 8.4 9.0 9.2"},
 		{"GET /cluster/ha/rules", "9.0 9.2"},
 		{"POST /cluster/ha/status/disarm-ha", "9.2"},
 		{"DELETE /cluster/sdn/fabrics/node/{fabric_id}/{node_id}", "9.0 9.2"},
@@ -80,7 +80,7 @@ func TestRoutesOfReleases(t *testing.T) {
 		{"POST /nodes/{node}/qemu/{vmid}/dbus-vmstate", "9.0 9.2"},
 		{"POST /cluster/qemu/custom-cpu-models", "9.2"},
 		{"POST /nodes/{node}/storage/{storage}/oci-registry-pull", "9.2"},
-		{"GET /nodes/{node}/storage/{storage}/import-metadata", "8.4 9.0 9.2"},
+		{"GET /nodes/{node}/storage/{storage}/import-metadata", "8.2 8.4 9.0 9.2"},
 	} {
 		var has []string
 		for _, version := range schema.Versions() {

@@ -53,7 +53,7 @@ func TestStartOptionsOfRoot(t *testing.T) {
 
 // TestMachineIsPinned: a Windows guest keeps the machine that it was made with (QemuServer/Machine.pm, check_and_pin_machine_string).
 func TestMachineIsPinned(t *testing.T) {
-	newest := map[string]string{"7.4": "8.0", "8.0": "8.0", "8.4": "9.2+pve1", "9.0": "10.0+pve1", "9.2": "11.0+pve2"}
+	newest := map[string]string{"7.4": "8.0", "8.0": "8.0", "8.2": "8.1", "8.4": "9.2+pve1", "9.0": "10.0+pve1", "9.2": "11.0+pve2"}
 	eachProfile(t, func(t *testing.T, profile string, g *rig) {
 		machine := "pc-i440fx-" + newest[profile]
 		g.steps([]step{{"", "POST", "/qemu", "vmid=100&ostype=win11", "OK"}})

@@ -9,7 +9,7 @@ import (
 )
 
 // releases are the versions of the packages that the releases consist of, by their debian/changelog: those of the last point
-// release of 8.0 but for what was already meant for 8.1, of 8.4.21, of 9.0.11 on 10 October 2025, before 9.1 was prepared, of 9.2.11.
+// release of 8.0 but for what was already meant for 8.1, of 8.2.2 on 24 April 2024, of 8.4.21, of 9.0.11 on 10 October 2025, before 9.1 was prepared, of 9.2.11.
 var releases = map[string]map[string]string{
 	"7.4": {"qemu-server": "7.4-7"},
 	"8.0": {
@@ -17,6 +17,12 @@ var releases = map[string]map[string]string{
 		"pve-cluster": "8.0.4", "pve-container": "5.0.5",
 		"pve-ha-manager": "4.0.2", "pve-http-server": "5.0.4", "pve-network": "0.8.1", "pve-qemu-kvm": "8.0.2", "pve-common": "8.0.9",
 		"pve-guest-common": "5.0.5",
+	},
+	"8.2": {
+		"proxmox-kernel": "6.8.4-2", "pve-manager": "8.2.2", "qemu-server": "8.2.1", "pve-storage": "8.2.1", "pve-access-control": "8.1.4",
+		"pve-cluster": "8.0.6", "pve-container": "5.0.11",
+		"pve-ha-manager": "4.0.4", "pve-http-server": "5.1.0", "pve-network": "0.9.8", "pve-qemu-kvm": "8.1.5", "pve-common": "8.2.1",
+		"pve-guest-common": "5.1.1",
 	},
 	"8.4": {
 		"proxmox-kernel": "6.8.12-9", "pve-manager": "8.4.21", "qemu-server": "8.4.10", "pve-storage": "8.3.8", "pve-access-control": "8.2.3",

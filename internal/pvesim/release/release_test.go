@@ -188,8 +188,8 @@ func TestHas(t *testing.T) {
 		fact release.Fact
 		has  string
 	}{
-		{release.Fact{Package: "qemu-server", Since: "6.1-7"}, "7.4 8.0 8.4 9.0 9.2"},
-		{release.Fact{Package: "qemu-server", Since: "8.0.8"}, "8.4 9.0 9.2"},
+		{release.Fact{Package: "qemu-server", Since: "6.1-7"}, "7.4 8.0 8.2 8.4 9.0 9.2"},
+		{release.Fact{Package: "qemu-server", Since: "8.0.8"}, "8.2 8.4 9.0 9.2"},
 		{release.Fact{Package: "qemu-server", Since: "8.4.10"}, "8.4 9.0 9.2"},
 		{release.Fact{Package: "qemu-server", Since: "8.4.11"}, "9.0 9.2"},
 		{release.Fact{Package: "qemu-server", Since: "9.0.27", Backport: "8.4.6"}, "8.4 9.2"},
