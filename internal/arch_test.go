@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"internal/provision"},
 	{"internal/disk"},
 	{"internal/create", "internal/change", "internal/preflight", "internal/orphan", "internal/snapshot", "internal/power", "internal/image", "internal/snippet"},
-	{"internal/remove"},
+	{"internal/remove", "internal/source"},
 	{"internal/guest", "internal/remove/usage"},
 	{"internal/guest/agent", "internal/job"},
 	{"internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/tfvalue", "internal/foreign", "internal/nocloud"},
@@ -57,7 +57,7 @@ var others = map[string][]string{
 	"internal/drive":           {},
 	"internal/acctest/lab":     {"internal/drive"}, // no simulator: its cases are about any cluster
 	"internal/acctest": {"internal/acctest/lab", "internal/drive", "internal/provider", "internal/fastpath", "internal/tfvm", "internal/provision", "internal/create",
-		"internal/change", "internal/remove", "internal/guest", "internal/job", "internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/nocloud", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/pvesim/stranger"},
+		"internal/change", "internal/remove", "internal/source", "internal/guest", "internal/job", "internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/nocloud", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/pvesim/stranger"},
 	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
 	"internal/cmd/schema": {"internal/provider"},
 	"internal/cmd/bench":  {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},

@@ -18,7 +18,7 @@ func thingsThatAreMissing() map[string]struct{ hcl, at, says string } {
 	return map[string]struct{ hcl, at, says string }{
 		"ISO image":               {`cdroms = { ide2 = { file = "local:iso/nope.iso" } }`, `cdroms["ide2"].file`, "local:iso/debian.iso"},
 		"import image":            {image(`import_from = "local:import/nope.qcow2"`), `disks["scsi0"].import_from`, "local:import/disk.qcow2"},
-		"image of the wrong kind": {image(`import_from = "local:iso/debian.iso"`), `disks["scsi0"].import_from`, "of type iso"},
+		"image of the wrong kind": {image(`import_from = "local:snippets/user.yaml"`), `disks["scsi0"].import_from`, "of type snippets"},
 		"another VM's disk":       {image(`import_from = "local-lvm:vm-8000-disk-7"`), `disks["scsi0"].import_from`, "local-lvm:vm-8000-disk-0"},
 		"size below the image's":  {image(`import_from = "local:import/disk.qcow2", size = "1G"`), `disks["scsi0"].size`, "has 2G"},
 		"format of a storage":     {image(`size = "1G", format = "qcow2"`), `disks["scsi0"].format`, "raw disks only"},

@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -20,11 +21,12 @@ type Changer struct {
 	jobs    *job.Runner
 	guests  *guest.Guests
 	remover *remove.Remover
+	sources *source.Sources
 }
 
 // New makes a Changer.
-func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover) *Changer {
-	return &Changer{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, remover: remover}
+func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover, sources *source.Sources) *Changer {
+	return &Changer{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, remover: remover, sources: sources}
 }
 
 // Request changes a VM in place from Prior (state) to Planned (plan). Only what differs between the two is sent.

@@ -17,6 +17,9 @@ func (s *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	if err != nil {
 		return guest.Guest{}, nil, err
 	}
+	if r.Planned, err = s.sources.Resolve(ctx, cmp.Or(r.Node, at.Node), r.Prior, r.Planned); err != nil {
+		return guest.Guest{}, nil, err
+	}
 	u := &update{s: s, r: r, vmid: r.Ref.VMID, before: at.Config, view: newView(s.jobs, s.guests, r.Ref, at.Node, at.Config)}
 	done := results{pool: r.PriorPool}
 	err = u.run(ctx, &done)

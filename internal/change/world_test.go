@@ -15,6 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -62,7 +63,7 @@ func newWorld(t *testing.T, options pve.Params) *world {
 	t.Cleanup(w.api.Close)
 	jobs := job.New(w.api, here)
 	guests := guest.New(jobs)
-	w.changer = New(jobs, guests, remove.New(jobs, guests, nil))
+	w.changer = New(jobs, guests, remove.New(jobs, guests, nil), source.New(w.api, false))
 	params := pve.Params{"vmid": "400", "name": "ours", "memory": "512"}
 	for option, value := range options {
 		params[option] = value

@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	disksource "github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
 )
 
 // The identities that a Creator works as.
@@ -58,7 +59,7 @@ func creatorOf(t *testing.T, sim *pvesim.Sim, who func(*pve.Config, pvesim.Crede
 	}
 	jobs := job.New(api, here)
 	guests := guest.New(jobs)
-	return New(jobs, guests, remove.New(jobs, guests, nil), nil)
+	return New(jobs, guests, remove.New(jobs, guests, nil), disksource.New(api, false), nil)
 }
 
 func (b bench) change(f func(*state.World)) {

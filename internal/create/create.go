@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Create makes a VM whole, or leaves nothing of it. See Created for what an error means. A create that fails at once for a
@@ -42,6 +43,10 @@ func (s *Creator) create(ctx context.Context, r Request, again bool) (*creation,
 	if err != nil {
 		return nil, Created{}, err
 	}
+	spec, err := s.sources.Resolve(ctx, found.node, vm.Spec{}, r.Spec)
+	if err != nil {
+		return nil, Created{}, err
+	}
 	var warnings []guest.Warning
 	if r.VMID == 0 && r.Spec.Name != nil {
 		if warnings, err = s.removeDeadNamed(ctx, found.resources, *r.Spec.Name); err != nil {
@@ -55,6 +60,7 @@ func (s *Creator) create(ctx context.Context, r Request, again bool) (*creation,
 			return nil, Created{}, err
 		}
 		c := s.creation(r, found, id)
+		c.spec = spec
 		c.warnings = slices.Clone(warnings)
 		created, err := c.run(ctx)
 		id.done()
@@ -70,6 +76,7 @@ func (s *Creator) create(ctx context.Context, r Request, again bool) (*creation,
 // run does the steps, and reads the VM back once they are committed.
 func (c *creation) run(ctx context.Context) (Created, error) {
 	defer c.s.begin(c.stamp.TX, c.vmid)()
+	c.compare()
 	err := tx.Run(ctx, c.r.undoTimeout(), c.steps()...)
 	if err != nil {
 		return c.failed(err)
@@ -128,6 +135,9 @@ func (c *creation) steps() []tx.Step {
 	}
 	if c.from != nil {
 		steps = append(steps, tx.Step{Name: fmt.Sprintf("configure VM %d", c.vmid), Do: c.configure})
+	}
+	if c.from == nil && len(c.late.Set) > 0 {
+		steps = append(steps, tx.Step{Name: fmt.Sprintf("import disks of VM %d as root on node %s", c.vmid, c.node), Do: c.importDisks})
 	}
 	steps = append(steps, tx.Step{Name: fmt.Sprintf("place and grow the disks of VM %d", c.vmid), Do: c.shape})
 	if c.r.Firewall != nil {

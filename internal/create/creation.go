@@ -15,7 +15,8 @@ import (
 type creation struct {
 	s      *Creator
 	r      Request
-	node   string // where the VM is to be
+	spec   vm.Spec // what is wanted, with the paths of the files that PVE takes by path
+	node   string  // where the VM is to be
 	from   *source
 	vmid   int
 	fences guest.Fences
@@ -32,6 +33,7 @@ type creation struct {
 	identity guest.Identity // the VM's, once it was seen
 	uuid     string         // that this create made for its VM, known before the first request; "" where it did not
 	change   vm.Change
+	late     vm.Change       // what the first request leaves to root on the node
 	moving   []remove.Wanted // what its moves of disks are to make
 	// unprotected: the protection that a clone inherits is off until the commit.
 	unprotected bool

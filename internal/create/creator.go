@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	disksource "github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
 )
 
 // firstID is the lowest VMID of all (pve-common JSONSchema.pm, pve-vmid).
@@ -24,6 +25,7 @@ type Creator struct {
 	jobs    *job.Runner
 	guests  *guest.Guests
 	remover *remove.Remover
+	sources *disksource.Sources
 	hasher  Hasher // nil without SSH
 
 	listing *job.Shared[pve.Resources]
@@ -43,8 +45,8 @@ type Hasher interface {
 }
 
 // New makes a Creator. hasher may be nil: no SSH.
-func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover, hasher Hasher) *Creator {
-	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover, hasher: hasher,
+func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover, sources *disksource.Sources, hasher Hasher) *Creator {
+	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover, sources: sources, hasher: hasher,
 		listing: job.NewShared[pve.Resources](), lastID: job.Recent[int]{Life: math.MaxInt64},
 		active: map[string]bool{}, ids: map[int]time.Time{}, lowest: firstID}
 }

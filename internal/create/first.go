@@ -20,7 +20,6 @@ var committedLater = []string{"description", "protection", "template"}
 // create claims the id with a new VM. Everything but description, protection and the sizes of imported disks is in it.
 func (c *creation) create(ctx context.Context) error {
 	c.cloudInit = c.r.Spec.CloudInit.Storage != ""
-	c.change = vm.Diff(vm.Spec{}, c.r.Spec)
 	if len(c.change.Problems) > 0 {
 		return job.Problems("create", c.vmid, c.change)
 	}

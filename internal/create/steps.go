@@ -66,7 +66,7 @@ func (c *creation) configureRead(ctx context.Context) error {
 		return err
 	}
 	has := vm.Decode(config.Values)
-	want := vm.Merge(has, c.r.Spec)
+	want := vm.Merge(has, c.spec)
 	want.Description, want.Protection, want.Template = has.Description, has.Protection, has.Template
 	vm.Complete(&want)
 	c.cloudInit = want.CloudInit.Slot != ""

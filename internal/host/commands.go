@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,6 +24,29 @@ func (s *Shell) Unlock(ctx context.Context, node string, vmid int) error {
 	}
 	_, err := s.run(ctx, request{op: op, node: node, args: []string{"qm", "unlock", strconv.Itoa(vmid)}, again: true})
 	return err
+}
+
+// optionForm is what an option of a VM is called.
+var optionForm = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+
+// SetVM sets options of a VM as root, if its configuration has that digest (qm set): it may name files by their paths, which PVE's API
+// takes from root@pam with a password only. It holds the lock of the VM until a copy is done, and prints what a task would log.
+func (s *Shell) SetVM(ctx context.Context, node string, vmid int, options map[string]string, digest string) (string, error) {
+	op := fmt.Sprintf("set options of VM %d", vmid)
+	if err := checkVMID(op, node, vmid); err != nil {
+		return "", err
+	}
+	args := []string{"qm", "set", strconv.Itoa(vmid)}
+	for _, option := range slices.Sorted(maps.Keys(options)) {
+		if !optionForm.MatchString(option) || options[option] == "" || strings.HasPrefix(options[option], "-") {
+			return "", refusal(op, node, "this is no option of a VM: "+strconv.Quote(option+"="+options[option]))
+		}
+		args = append(args, "--"+option, options[option])
+	}
+	if digest != "" {
+		args = append(args, "--digest", digest)
+	}
+	return s.run(ctx, request{op: op, node: node, args: args})
 }
 
 // FreeVolume removes a volume by its id (pvesm free). A volume that does not exist is success.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
 )
 
 // Check tells at plan time what the server would certainly refuse. What it may not see it does not report.
@@ -104,12 +105,14 @@ func (s Spec) features() []feature {
 	var all []feature
 	ext := s.Name[strings.LastIndexByte(s.Name, '.')+1:]
 	switch {
-	case s.Content == "import" && ext == "ova": // pve-storage 8.2.8: API2/Storage/Status.pm, upload and download_url (40df25d)
-		all = append(all, feature{"content", "import content", []int{8, 2, 8}, "8.3",
-			"Use a template, or import the disk on the node with `qm disk import`"})
-	case s.Content == "import": // pve-storage 8.3.6: Storage.pm, UPLOAD_IMPORT_EXT_RE_1
-		all = append(all, feature{"content", "upload and download of disk images", []int{8, 3, 5}, "8.4",
-			"Use content = \"iso\" and import the disk on the node with `qm disk import`, or a template"})
+	case s.Content == "import" && ext == "ova": // with pve-storage 8.2.8: API2/Storage/Status.pm, upload and download_url (40df25d)
+		since := source.ImportContent()
+		all = append(all, feature{"content", "import content", since.Manager, since.String(),
+			"Use a template, or have the disk in it as an image with content = \"iso\""})
+	case s.Content == "import":
+		since := source.ImportImages()
+		all = append(all, feature{"content", "upload and download of disk images", since.Manager, since.String(),
+			"Use content = \"iso\", which import_from takes with the provider's ssh or as root@pam, or a template"})
 	}
 	if s.Compression != "" { // pve-storage 8.0.3: API2/Storage/Status.pm, download_url (2197ff9)
 		all = append(all, feature{"compression", "decompression of downloads", []int{8, 0, 5}, "8.1", "Give the URL of a file " +

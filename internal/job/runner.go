@@ -19,7 +19,9 @@ type Runner struct {
 	// Clock is what everything that waits waits on.
 	Clock pve.Clock
 	// Log, if set before the Runner is used, gets a line for people while something is waited for.
-	Log    func(ctx context.Context, message string, fields map[string]string)
+	Log func(ctx context.Context, message string, fields map[string]string)
+	// Root, if set before the Runner is used, is root on the nodes.
+	Root   Root
 	chance func() float64 // in [0,1), spreads those who wait
 
 	mu    sync.Mutex

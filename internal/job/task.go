@@ -39,6 +39,8 @@ type Tasks struct {
 	// task, so such a one may belong to another process that works with the same identity: it is awaited, never stopped,
 	// and what came of it is believed only when our stamp is on it.
 	Guessed map[pve.UPID]bool
+	// Commands are what was done over SSH and failed.
+	Commands []Command
 }
 
 // Add notes a task that PVE named in its answer.

@@ -70,7 +70,8 @@ func (b Bound) next(ctx context.Context) (Bound, error) {
 	return b, err
 }
 
-// Apply sends the options of a change: through a task where a volume is allocated, since a request may only take 30 s. It reports
+// Apply sends the options of a change: through a task where a volume is allocated, since a request may only take 30 s, and before that
+// over SSH what only root on the node may. It reports
 // whether the configuration that it is bound to was what PVE changed, as setRead does.
 func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, change vm.Change, b Bound) (known bool, err error) {
 	if len(change.DeleteFirst) > 0 {
@@ -85,6 +86,16 @@ func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, cha
 		if b, err = b.next(ctx); err != nil {
 			return false, err
 		}
+	}
+	for _, slot := range s.ByRoot(change) {
+		if b, err = s.setAsRoot(ctx, l, node, vmid, slot, change.Set[slot], b); err != nil {
+			return false, err
+		}
+		change.Set = maps.Clone(change.Set)
+		delete(change.Set, slot)
+	}
+	if len(change.Set)+len(change.Delete) == 0 {
+		return false, nil
 	}
 	params := pve.Params{}
 	for option, value := range change.Set {

@@ -18,6 +18,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -51,7 +52,7 @@ func (w *world) as(secret string) {
 	}
 	w.t.Cleanup(api.Close)
 	jobs := job.New(api, here)
-	w.Checker = New(jobs, guest.New(jobs))
+	w.Checker = New(jobs, guest.New(jobs), source.New(api, false))
 }
 
 // change alters the cluster behind everybody's back.

@@ -11,14 +11,16 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Checker checks the plans for one cluster.
 type Checker struct {
-	api    *pve.Client
-	clock  pve.Clock
-	guests *guest.Guests
+	api     *pve.Client
+	clock   pve.Clock
+	guests  *guest.Guests
+	sources *source.Sources
 
 	networks job.Recent[[]pve.Network] // of nodes
 	names    job.Recent[[]string]      // what there is of a kind
@@ -28,8 +30,8 @@ type Checker struct {
 }
 
 // New makes a Checker.
-func New(jobs *job.Runner, guests *guest.Guests) *Checker {
-	return &Checker{api: jobs.API, clock: jobs.Clock, guests: guests, planned: map[string]bool{}}
+func New(jobs *job.Runner, guests *guest.Guests, sources *source.Sources) *Checker {
+	return &Checker{api: jobs.API, clock: jobs.Clock, guests: guests, sources: sources, planned: map[string]bool{}}
 }
 
 // WillHave notes that the run makes a file on a storage. The plans of VMs that use it come after that of the file, and before it is there.

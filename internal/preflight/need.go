@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -30,10 +31,10 @@ func (c *planCheck) needs(ctx context.Context, s *Checker, needs []Need) {
 
 // need reports one thing that is missing; nil: it is there, or that cannot be told.
 func (c *planCheck) need(ctx context.Context, s *Checker, n Need) *guest.FieldError {
-	if strings.HasSuffix(n.Path, ".import_from") && n.Kind != Import && n.Kind != Image { // qemu-server API2/Qemu.pm, import-from
-		return &guest.FieldError{Path: n.Path, Summary: n.Value + " is not for import",
-			Detail: fmt.Sprintf("PVE imports disks of VMs and files of the content type import. Have the file on a storage as import "+
-				"content, such as %s:import/debian.qcow2; this one is of type %s", vm.VolumeStorage(n.Value), n.Kind)}
+	if strings.HasSuffix(n.Path, ".import_from") {
+		if refused := s.sources.Check(ctx, c.resources, c.node, source.Named{Path: n.Path, Volume: n.Value, Work: n.Work}); refused != nil {
+			return refused
+		}
 	}
 	if n.Kind.isVolume() && s.willHave(c.node, n.Value) {
 		return nil

@@ -51,7 +51,8 @@ type Need struct {
 	Path  string
 	Kind  Kind
 	Value string
-	Size  int64 // bytes that the disk made of an image is to have; 0: as many as the image
+	Work  string // the storage on which an import is unpacked; "": its own
+	Size  int64  // bytes that the disk made of an image is to have; 0: as many as the image
 }
 
 // Kind is what sort of thing a Need is.

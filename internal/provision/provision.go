@@ -16,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/snapshot"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/snippet"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
 )
 
 // Service creates, reads, changes, adopts and deletes VMs of one cluster.
@@ -41,6 +42,7 @@ type Shell interface {
 	remove.Shell
 	create.Hasher
 	snippet.Shell
+	job.Root
 }
 
 // New makes a Service. shell and clock may be nil: no SSH, the real clock.
@@ -51,13 +53,14 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 	var hasher create.Hasher
 	var files snippet.Shell
 	if shell != nil {
-		removing, hasher, files = shell, shell, shell
+		removing, hasher, files, jobs.Root = shell, shell, shell, shell
 	}
+	sources := source.New(api, shell != nil)
 	remover := remove.New(jobs, guests, removing)
 	orphans := orphan.New(jobs, guests)
-	creator, changer := create.New(jobs, guests, remover, hasher), change.New(jobs, guests, remover)
+	creator, changer := create.New(jobs, guests, remover, sources, hasher), change.New(jobs, guests, remover, sources)
 	return &Service{Runner: jobs, Guests: guests, Remover: remover, Creator: creator, Changer: changer,
-		Disks: disk.New(jobs, guests, remover, creator, changer), Checker: preflight.New(jobs, guests),
+		Disks: disk.New(jobs, guests, remover, creator, changer), Checker: preflight.New(jobs, guests, sources),
 		Orphans: orphans, OrphanDeleter: orphan.NewDeleter(orphans, remover), Snapshots: snapshot.New(jobs, guests, remover),
 		Power: power.New(jobs, guests, remover), Images: image.New(jobs, remover),
 		Snippets: snippet.New(jobs, remover, files)}

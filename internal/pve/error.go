@@ -42,6 +42,11 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// Said is what a tool of PVE on a node said when it refused something, as an answer of the API would be.
+func Said(op, message string) *Error {
+	return &Error{Op: op, Kind: kindOfMessage(message), Message: message}
+}
+
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 

@@ -74,3 +74,10 @@ func (c *Client) VolumeSize(ctx context.Context, node, volume string) (int64, er
 	w, err := fetch[volumeWire](ctx, c, "read the size of "+volume, "/nodes/"+node+"/storage/"+storage+"/content/"+volume, nil)
 	return int64(w.Size), err
 }
+
+// VolumePath is the path of a volume on a node, as its storage says.
+func (c *Client) VolumePath(ctx context.Context, node, volume string) (string, error) {
+	storage, _, _ := strings.Cut(volume, ":")
+	w, err := fetch[volumeWire](ctx, c, "look where "+volume+" is", "/nodes/"+node+"/storage/"+storage+"/content/"+volume, nil)
+	return string(w.Path), err
+}

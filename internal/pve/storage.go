@@ -77,6 +77,7 @@ type volumeWire struct {
 	Format  flexString `json:"format"`
 	Parent  flexString `json:"parent"`
 	Content flexString `json:"content"`
+	Path    flexString `json:"path"` // of one that is asked for by itself
 	Size    flexInt    `json:"size"`
 	Used    flexInt    `json:"used"`
 	CTime   flexInt    `json:"ctime"`

@@ -218,11 +218,21 @@ func (r *removal) readMakers(ctx context.Context, found []pve.Volume) {
 		}
 		r.Made.read[upid] = true
 		r.Made.died = r.Made.died || how == killed
-		made := logged(log, found, r.Fence)
-		for _, v := range found {
-			if how == killed && made[v.ID] || tellsNotFreed(log, v.ID, made[v.ID]) {
-				r.Made.known[v.ID] = true
-			}
+		r.readMaker(log, how == killed, found)
+	}
+	for _, c := range r.Tasks.Commands[r.Made.commands:] {
+		r.Made.commands++
+		r.Made.died = r.Made.died || c.Died
+		r.readMaker(c.Log, c.Died, found)
+	}
+}
+
+// readMaker reads one log.
+func (r *removal) readMaker(log []string, died bool, found []pve.Volume) {
+	made := logged(log, found, r.Fence)
+	for _, v := range found {
+		if died && made[v.ID] || tellsNotFreed(log, v.ID, made[v.ID]) {
+			r.Made.known[v.ID] = true
 		}
 	}
 }

@@ -68,7 +68,8 @@ type Made struct {
 	known      map[string]bool
 	configured []string          // named by a configuration of the create's VM
 	read       map[pve.UPID]bool // whose log was read
-	died       bool              // one of the tasks was killed
+	commands   int               // how many of those that failed were read
+	died       bool              // one of the tasks, or commands, was killed
 }
 
 // Wanted is a volume that the task is to make which makes the VM.

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
@@ -36,18 +37,18 @@ func capabilities() []capability {
 			"qemu-server 8.0.8: QemuServer/Memory.pm, memory (7f8c8087)"},
 		{"nested_pools", 8, 1, "Resource pools in pools.",
 			"pve-access-control 8.0.7: AccessControl.pm, verify_poolname (e7224f6)"},
-		{"esxi_import", 8, 2, "Storages of type ESXi.",
-			"pve-storage 8.1.1: Storage/ESXiPlugin.pm (a171036)"},
+		{"esxi_import", source.ESXiStorages().Major, source.ESXiStorages().Minor, "Storages of type ESXi.",
+			source.ESXiStorages().Source},
 		{"overrule_shutdown", 8, 2, "A stop can take the place of a shutdown that hangs.",
 			"qemu-server 8.1.2: API2/Qemu.pm, vm_stop (50b5893b)"},
-		{"import_content", 8, 3, "Storages with content `import` (OVA).",
-			"pve-storage 8.2.8: Storage/DirPlugin.pm, plugindata (d955a46)"},
+		{"import_content", source.ImportContent().Major, source.ImportContent().Minor, "Storages with content `import` (OVA).",
+			source.ImportContent().Source},
 		{"amd_sev", 8, 3, "`amd-sev`.",
 			"qemu-server 8.2.7: QemuServer.pm, confdesc (5d7288a4)"},
 		{"node_ha_state", 8, 3, "The maintenance state of nodes is in the cluster's listing.",
 			"pve-manager 8.2.9: API2/Cluster.pm, resources (993d05ab)"},
-		{"import_disk_images", 8, 4, "`import` takes qcow2, raw and vmdk images.",
-			"pve-storage 8.3.6: API2/Storage/Status.pm, upload and download_url (76f695f)"},
+		{"import_disk_images", source.ImportImages().Major, source.ImportImages().Minor, "`import` takes qcow2, raw and vmdk images.",
+			source.ImportImages().Source},
 		{"message_body", 8, 4, "Errors have a `message` in the body.",
 			"pve-http-server 5.2.0: APIServer/Formatter/Standard.pm, prepare_response_data (9a2112e)"},
 		{"virtiofs", 8, 4, "`virtiofs`.",

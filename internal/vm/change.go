@@ -62,6 +62,13 @@ func (c Change) Allocates() bool {
 	return false
 }
 
+// ImportsPath tells whether an option is a drive that is to be made of a file which is named by its path.
+func ImportsPath(option, value string) bool {
+	_, isDrive := slotRank(option)
+	_, properties, ok := parseDrive(value)
+	return isDrive && ok && strings.HasPrefix(properties["import-from"], "/")
+}
+
 func (c *Change) problem(option, text string) {
 	c.Problems = append(c.Problems, Problem{Option: option, Text: text})
 }

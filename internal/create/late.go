@@ -1,0 +1,56 @@
+package create
+
+import (
+	"context"
+	"maps"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// compare works out what a VM that is made from scratch consists of, and what of it the first request leaves to root on the node: drives
+// that are made of files which are named by their paths, and the boot order, which may name them.
+func (c *creation) compare() {
+	if c.from != nil {
+		return // configure does
+	}
+	c.change = vm.Diff(vm.Spec{}, c.spec)
+	c.late = vm.Change{Set: map[string]string{}}
+	slots := c.s.jobs.ByRoot(c.change)
+	if len(slots) == 0 {
+		return
+	}
+	c.change.Set = maps.Clone(c.change.Set)
+	for _, option := range append(slots, "boot") {
+		if value, ok := c.change.Set[option]; ok {
+			c.late.Set[option] = value
+			delete(c.change.Set, option)
+		}
+	}
+}
+
+// importDisks adds what the first request has left to root on the node. Without a configured boot order it writes the one that PVE would
+// have made, had the disks been there. Somebody else may change the VM meanwhile: then what is still missing is sent again.
+func (c *creation) importDisks(ctx context.Context) error {
+	c.read = nil
+	for try := 1; ; try++ {
+		config, err := c.readConfig(ctx)
+		if err != nil {
+			return err
+		}
+		rest := vm.Change{Set: map[string]string{}}
+		for option, value := range c.late.Set {
+			if option == "boot" || config.Values[option] == "" {
+				rest.Set[option] = value
+			}
+		}
+		if rest.Set["boot"] == "" {
+			order := vm.BootOrderWith(vm.BootOrder(config.Values), c.spec.Disks)
+			rest.Set["boot"] = vm.Encode(vm.Spec{Options: vm.Options{BootOrder: order}})["boot"]
+		}
+		c.seen, err = c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, rest, c.bound(config.Digest))
+		if try == tries || !pve.IsKind(err, pve.DigestMismatch) || c.s.jobs.Pause(ctx, try) != nil {
+			return err
+		}
+	}
+}
