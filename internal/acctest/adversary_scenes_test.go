@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -94,7 +93,7 @@ resource "proxmox_vm" "x" {
   power_state = "running"
 }
 `
-	backup := func(w *state.World) { w.Put(acctest.Backup()) }
+	backup := func(w *state.World) { w.Put(state.WebBackup("pve1")) }
 	commit := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task}}
 	killed := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: fault.KillTask}}
 	failed := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: fault.Partial}}

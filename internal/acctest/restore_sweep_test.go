@@ -3,7 +3,6 @@ package acctest_test
 import (
 	"testing"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -14,12 +13,12 @@ import (
 // `make test` does each with one identity of two; CANCEL_ALL=1 each with all.
 func restoreScenarios(who sweepIdentity) []scenario {
 	all := []scenario{
-		{name: "restore", vmid: 101, request: create.Request{Node: "pve1", Start: true, Pool: "web", Restore: &guest.Restore{Archive: acctest.BackupID},
+		{name: "restore", vmid: 101, request: create.Request{Node: "pve1", Start: true, Pool: "web", Restore: &guest.Restore{Archive: theBackup},
 			Spec: vm.Spec{Options: vm.Options{Name: to("web-4"), OnBoot: to(false)}, Disks: map[string]vm.Disk{
 				"scsi0": {Size: to(int64(4 << 30)), DiskOptions: vm.DiskOptions{Discard: to(true)}},
 				"scsi1": {Storage: "local-zfs", Size: to(int64(1 << 30))}}}}},
 		{name: "restore to one storage", vmid: 200, request: create.Request{VMID: 200, Node: "pve1", Start: true,
-			Restore: &guest.Restore{Archive: acctest.BackupID, Storage: "local-lvm"}, Spec: vm.Spec{
+			Restore: &guest.Restore{Archive: theBackup, Storage: "local-lvm"}, Spec: vm.Spec{
 				Options: vm.Options{Name: to("web-5"), Protection: to(false)}, CPU: vm.CPU{Cores: to(int64(2))}}}},
 	}
 	switch {

@@ -11,11 +11,14 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
+// theBackup is the volume of state.WebBackup.
+const theBackup = "local:backup/vzdump-qemu-700-2026_01_01-00_00_00.vma.zst"
+
 func restoreWorld(t *testing.T, change func(*state.World)) *acctest.World {
 	t.Helper()
 	w := acctest.NewWorld(t)
 	w.Change(func(world *state.World) {
-		world.Put(acctest.Backup())
+		world.Put(state.WebBackup("pve1"))
 		if change != nil {
 			change(world)
 		}
@@ -25,7 +28,7 @@ func restoreWorld(t *testing.T, change func(*state.World)) *acctest.World {
 }
 
 func restoredVM(body string) string {
-	return vmBlock("node = \"pve1\"\nrestore = { archive = \"" + acctest.BackupID + "\" }\n" + body)
+	return vmBlock("node = \"pve1\"\nrestore = { archive = \"" + theBackup + "\" }\n" + body)
 }
 
 // TestRestoreLife makes a VM of a backup, changes it and destroys it, as every identity.
@@ -87,7 +90,7 @@ func TestRestorePlan(t *testing.T) {
 			w.Roles["TerraformProvider"] = without(w.Roles["TerraformProvider"], "VM.Backup")
 		}},
 		"its storage is gone": {want: "Set restore.storage", change: func(w *state.World) {
-			v := acctest.Backup()
+			v := state.WebBackup("pve1")
 			v.Backup.Config["scsi1"] = "gone:vm-700-disk-1,size=1G"
 			w.Put(v)
 		}},
@@ -99,7 +102,7 @@ func TestRestorePlan(t *testing.T) {
 			w := restoreWorld(t, c.change)
 			config := restoredVM(c.body)
 			if c.archive != "" {
-				config = strings.Replace(config, acctest.BackupID, c.archive, 1)
+				config = strings.Replace(config, theBackup, c.archive, 1)
 			}
 			s := w.Session(t, acctest.TokenNoSSH, config)
 			if err := s.Run(t.Context()); err == nil || !strings.Contains(strings.Join(strings.Fields(err.Error()), " "), c.want) {
@@ -115,11 +118,11 @@ func TestRestoreFromServer(t *testing.T) {
 	t.Parallel()
 	w := restoreWorld(t, func(w *state.World) {
 		w.Storages["pbs"] = &state.Storage{ID: "pbs", Type: "pbs", Shared: true, Content: []string{"backup"}, Total: 1 << 40}
-		v := acctest.Backup()
+		v := state.WebBackup("pve1")
 		v.Storage, v.Node, v.Name, v.Format = "pbs", "", "backup/vm/700/2026-01-01T00:00:00Z", "pbs-vm"
 		w.Put(v)
 	})
-	config := strings.Replace(restoredVM("protection = false"), acctest.BackupID, "pbs:backup/vm/700/2026-01-01T00:00:00Z", 1)
+	config := strings.Replace(restoredVM("protection = false"), theBackup, "pbs:backup/vm/700/2026-01-01T00:00:00Z", 1)
 	s := w.Session(t, acctest.RootTicket, config)
 	for _, phase := range []fault.Phase{fault.KillTask, fault.Task} {
 		w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: phase}})

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/host"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -124,7 +123,7 @@ func (b *bench) populate() {
 		v.Content, v.Format, v.Size, v.Data = "images", "raw", 1<<30, "a stranger's data in "+v.Name
 		w.Put(&v)
 	}
-	w.Put(acctest.Backup())
+	w.Put(state.WebBackup("pve1"))
 	w.Firewall[8000] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
 	w.Firewall[9000] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
 	w.HA["vm:8000"] = &state.HAResource{SID: "vm:8000", State: "ignored", Options: map[string]string{"comment": "a stranger's"}}

@@ -37,7 +37,7 @@ func (s *Creator) readUnfinished(ctx context.Context, resources pve.Resources, l
 }
 
 func (u unfinished) isHalfMade() bool {
-	return u.config["lock"] == "create" || u.config["lock"] == "clone"
+	return u.config["lock"] == "create" || u.config["lock"] == "clone" || guest.IsRestoring(u.config)
 }
 
 // isMadeByUs reports whether a task of this identity that no request of this process began may be making a guest. A clone's task
@@ -45,7 +45,8 @@ func (u unfinished) isHalfMade() bool {
 func (s *Creator) isMadeByUs(ctx context.Context, listed pve.Resource) bool {
 	tasks, err := s.api.Tasks(ctx, listed.Node, pve.TaskFilter{RunningOnly: true})
 	return err == nil && slices.ContainsFunc(tasks, func(t pve.Task) bool {
-		makes := t.UPID.Type() == "qmcreate" && t.UPID.ID() == fmt.Sprint(listed.VMID) || t.UPID.Type() == "qmclone"
+		typ := t.UPID.Type()
+		makes := (typ == "qmcreate" || typ == "qmrestore") && t.UPID.ID() == fmt.Sprint(listed.VMID) || typ == "qmclone"
 		return makes && t.UPID.User() == s.api.Identity().User && !s.jobs.IsKnown(t.UPID)
 	})
 }
@@ -73,13 +74,17 @@ func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, liste
 	u := s.readUnfinished(ctx, resources, listed)
 	if !u.stamped && (u.isHalfMade() || listed.Lock == "create" || listed.Lock == "clone") {
 		lock, next := cmp.Or(u.config["lock"], listed.Lock), "Choose another vmid"
+		looks := "locked (" + lock + ")"
+		if lock == "" {
+			looks = "empty, as one is that is made of a backup"
+		}
 		if listed.Type == "qemu" {
 			next = s.guests.OnHalfMade(ctx, listed.Node, listed.VMID, lock)
 		}
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a half-made VM", listed.VMID),
-			Detail: fmt.Sprintf("%s %d on node %s is locked (%s): a task is making it, or died over it. "+
+			Detail: fmt.Sprintf("%s %d on node %s is %s: a task is making it, or died over it. "+
 				"It bears no mark of this provider and was not touched. %s",
-				guest.KindName(listed.Type), listed.VMID, listed.Node, lock, next)}
+				guest.KindName(listed.Type), listed.VMID, listed.Node, looks, next)}
 	}
 	if !u.stamped {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", listed.VMID),

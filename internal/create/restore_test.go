@@ -2,14 +2,20 @@ package create
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -135,5 +141,68 @@ func TestRestoreTakesNobodysVolume(t *testing.T) {
 	r.VMID = 100
 	if _, err := b.Create(t.Context(), r); err == nil || !strings.Contains(err.Error(), "local2:100/vm-100-disk-0.raw") {
 		t.Errorf("with the id configured: %v", err)
+	}
+}
+
+// TestRestoreKilled: what a run that was killed during its restore left is taken back by the next one, which awaits the end of the task
+// first; but not once somebody has restored a backup of it, which brings the mark back.
+func TestRestoreKilled(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		t.Run(map[bool]string{false: "at work", true: "restored by somebody since"}[again], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { killedDuringTheRestore(t, again) })
+		})
+	}
+}
+
+func killedDuringTheRestore(t *testing.T, again bool) {
+	b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+	b.backedUp(nil)
+	b.sim.SetTaskTime(40 * time.Second)
+	other := creatorOf(t, b.sim, token)
+	mark := guest.NewStamp("pve1,pve2", 100, b.guests.Deadline(0))
+	mark.Process, mark.Restore = deadProcess(t, b.Creator), b.guests.Now().UTC().Truncate(time.Second)
+	params := pve.Params{"vmid": "100", "name": "web", "unique": "1", "archive": theArchive, "description": mark.String()}
+	upid, err := other.api.CreateVM(t.Context(), "pve1", params)
+	if err == nil && again {
+		if _, err = other.api.Wait(t.Context(), upid); err == nil {
+			params["force"] = "1"
+			upid, err = other.api.CreateVM(t.Context(), "pve1", params)
+		}
+		if err == nil {
+			_, err = other.api.Wait(t.Context(), upid)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := aRestore()
+	r.VMID = 100
+	created, err := b.Create(t.Context(), named(r, "web"))
+	if again {
+		if err == nil || !strings.Contains(err.Error(), "qmrestore") || len(b.volumesOf(100)) != 2 {
+			t.Errorf("%v, the volumes are %v", err, b.volumesOf(100))
+		}
+		return
+	}
+	if err != nil || len(created.Warnings) > 0 || b.vms()[100]["description"] != "the old one" || len(b.volumesOf(100)) != 2 {
+		t.Errorf("%v, %v, the VM is %v, the volumes are %v", err, created.Warnings, b.vms()[100], b.volumesOf(100))
+	}
+}
+
+// TestRestoreAdopts: a volume that comes under the id while the restore runs, and that PVE makes a disk of the restored VM, is not
+// destroyed with it: the create fails, and what it cannot take back is named.
+func TestRestoreAdopts(t *testing.T) {
+	b := newBench(t, ticket)
+	b.backedUp(nil)
+	const theirs = "local2:100/vm-100-disk-0.raw"
+	b.sim.SetStrangers([]stranger.Order{{Act: stranger.Plant, VMID: 100, Storage: "local2",
+		Before: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu"}}})
+	created, err := b.Create(t.Context(), aRestore())
+	volumes := b.volumesOf(100)
+	if deeds := b.sim.Deeds(); len(deeds) != 1 || !deeds[0].Done {
+		t.Fatalf("%v", deeds)
+	}
+	if err == nil || created.Guest.VMID != 100 || len(created.Left) == 0 || !strings.Contains(err.Error(), theirs) || len(volumes) != 3 {
+		t.Errorf("%v: %v is left, the volumes are %v", err, created.Left, volumes)
 	}
 }

@@ -76,6 +76,17 @@ func HalfMade(config map[string]string) bool {
 	return IsOwnLock(config["lock"]) || config["smbios1"] == "" && config["meta"] == ""
 }
 
+// IsRestoring reports whether a configuration may be the one that PVE puts there while it reads a backup (qemu-server QemuServer.pm,
+// restore_vma_archive): it has no lock, and says nothing.
+func IsRestoring(config map[string]string) bool {
+	for option := range config {
+		if option != "memory" && option != "digest" {
+			return false
+		}
+	}
+	return config["memory"] == "128"
+}
+
 // Proof is what a create that failed and left something knew of what is its own. It is kept in private state, so that a
 // later destroy acts under the same rules as the rollback did, and not on whoever has the id by then.
 type Proof struct {

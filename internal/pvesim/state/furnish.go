@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Furnish adds to a world what the guides of the provider name: media of Windows, its drivers and Talos, resource mappings, an appliance,
+// Furnish adds to a world what the guides of the provider name: media of Windows, its drivers and Talos, resource mappings, an appliance, a backup,
 // and a host of another hypervisor with machines on it.
 func (w *World) Furnish() {
 	for _, node := range slices.Sorted(maps.Keys(w.Nodes)) {
@@ -18,6 +18,9 @@ func (w *World) Furnish() {
 		raw := appliance()
 		w.Put(&Volume{Storage: "local", Node: node, Name: "import/appliance.ova", Content: "import", Format: "ova",
 			Size: int64(len(raw)), Raw: raw})
+	}
+	for _, node := range slices.Sorted(maps.Keys(w.Nodes))[:1] {
+		w.Put(WebBackup(node))
 	}
 	w.AddMappings()
 	w.Storages["esxi"] = &Storage{ID: "esxi", Type: "esxi", Path: "esxi.example.org", Content: []string{"import"}}
