@@ -206,3 +206,18 @@ func TestRestoreAdopts(t *testing.T) {
 		t.Errorf("%v: %v is left, the volumes are %v", err, created.Left, volumes)
 	}
 }
+
+// TestRestoreFails: PVE leaves a restore half made that failed or was killed; nothing of it is left.
+func TestRestoreFails(t *testing.T) {
+	for name, who := range map[string]func(*pve.Config, pvesim.Credentials){"token": token, "ticket": ticket} {
+		for _, phase := range []fault.Phase{fault.Task, fault.KillTask, fault.Partial} {
+			b := newBench(t, who)
+			b.backedUp(nil)
+			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu"}, Phase: phase}})
+			created, err := b.Create(t.Context(), aRestore())
+			if err == nil || created.Guest.VMID != 0 || len(created.Warnings) > 0 || len(b.vms()) > 0 || len(b.volumesOf(100)) > 0 {
+				t.Errorf("%s, %s: %v, %v: %v, %v", name, phase, err, created.Warnings, b.vms(), b.volumesOf(100))
+			}
+		}
+	}
+}
