@@ -22,7 +22,7 @@ type source struct {
 	node        string                                            // where the copy is made
 	config      map[string]string                                 // that is copied
 	description string                                            // that the commit sets unless the configuration has one
-	storages    []string                                          // that volumes of the copy can be on, besides those that the configuration names
+	storages    []string                                          // that volumes of it can be on, besides those that are configured
 	searched    []string                                          // that are looked at for what carries the id, besides
 	migrates    bool                                              // the copy is made on this node, and then goes to its own
 	request     *guest.Clone
@@ -82,8 +82,8 @@ func (s *Creator) cloned(ctx context.Context, resources pve.Resources, clone *gu
 		return nil, "", &guest.FieldError{Path: "clone", Summary: fmt.Sprintf("Cannot read VM %d to clone it", found.VMID),
 			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 	}
-	from := &source{what: fmt.Sprintf("clone VM %d", found.VMID), copies: (*creation).clone, wanted: (*source).ofClone, vmid: found.VMID, node: found.Node,
-		config: config, description: descriptionOf(config), storages: storagesOf(config), request: clone, listed: found}
+	from := &source{what: fmt.Sprintf("clone VM %d", found.VMID), copies: (*creation).clone, wanted: (*source).ofClone,
+		vmid: found.VMID, node: found.Node, config: config, description: descriptionOf(config), storages: storagesOf(config), request: clone, listed: found}
 	if clone.Snapshot != "" { // its volumes may be elsewhere by now than its VM's
 		old, err := s.api.SnapshotConfig(ctx, found.Node, found.VMID, clone.Snapshot)
 		if err != nil {

@@ -90,9 +90,9 @@ func isPlaceholder(vmid int, config map[string]string) bool {
 // does. What cannot be seen is an error.
 //   - Somebody has taken snapshots of it, or rolled it back.
 //   - It runs, and has done so for longer than a create may take.
-//   - The last task that made it was a restore, and not the create's own; or none is known that could be the create, since PVE keeps its list of tasks
-//     for some time only. That of a VM without disks, in which nothing can be lost, is not asked for. An identity sees the
-//     tasks of others with Sys.Audit (pve-manager API2/Tasks.pm).
+//   - The last task that made it was a restore, and not the create's own; or none is known that could be the create, since PVE
+//     keeps its list of tasks for some time only. That of a VM without disks, in which nothing can be lost, is not asked for. An
+//     identity sees the tasks of others with Sys.Audit (pve-manager API2/Tasks.pm).
 func (s *Guests) WhyComplete(ctx context.Context, resources pve.Resources, node string, mark Stamp, config map[string]string,
 ) (string, error) {
 	snapshots, err := s.api.Snapshots(ctx, node, mark.VMID)
@@ -118,10 +118,32 @@ func (s *Guests) WhyComplete(ctx context.Context, resources pve.Resources, node 
 	return s.madeOtherwise(ctx, resources, mark)
 }
 
+// makers are the tasks that may have made a VM.
+type makers struct {
+	last     pve.Task // of those that name it
+	cloned   bool     // a clone may have, which names its source only
+	restores int      // since the create began its own
+}
+
+func (m *makers) add(t pve.Task, mark Stamp) {
+	typ, own := t.UPID.Type(), t.UPID.ID() == strconv.Itoa(mark.VMID)
+	if typ == "qmclone" && !t.StartTime.After(mark.Deadline) {
+		m.cloned = true
+	}
+	if !own || typ != "qmcreate" && typ != "qmrestore" && typ != "qmrollback" {
+		return
+	}
+	if !t.StartTime.Before(m.last.StartTime) {
+		m.last = t
+	}
+	if typ == "qmrestore" && !t.StartTime.Before(mark.Restore) {
+		m.restores++
+	}
+}
+
 // madeOtherwise looks for the task that made a VM last. It may have moved since, and a clone is made on its source's node.
 func (s *Guests) madeOtherwise(ctx context.Context, resources pve.Resources, mark Stamp) (string, error) {
-	var last pve.Task
-	cloned, restores := false, 0
+	var m makers
 	for _, node := range resources.Nodes() {
 		audits, err := s.jobs.Audits(ctx, node.Node)
 		if err != nil {
@@ -135,26 +157,17 @@ func (s *Guests) madeOtherwise(ctx context.Context, resources pve.Resources, mar
 			return "", err
 		}
 		for _, t := range tasks {
-			typ, own := t.UPID.Type(), t.UPID.ID() == strconv.Itoa(mark.VMID)
-			switch {
-			case typ == "qmclone" && !t.StartTime.After(mark.Deadline): // it names its source only
-				cloned = true
-			case own && (typ == "qmcreate" || typ == "qmrestore" || typ == "qmrollback") && !t.StartTime.Before(last.StartTime):
-				last = t
-			}
-			if own && typ == "qmrestore" && !t.StartTime.Before(mark.Restore) {
-				restores++
-			}
+			m.add(t, mark)
 		}
 	}
 	restore := !mark.Restore.IsZero() // the first one since then is the create's own; another may have brought its mark back
-	switch typ := last.UPID.Type(); {
-	case last.UPID == "" && (!cloned || restore):
+	switch typ := m.last.UPID.Type(); {
+	case m.last.UPID == "" && (!m.cloned || restore):
 		return "no task is known any more that made it", nil
-	case typ == "qmrestore" && restore && restores == 1 && !last.StartTime.After(mark.Deadline):
+	case typ == "qmrestore" && restore && m.restores == 1 && !m.last.StartTime.After(mark.Deadline):
 		return "", nil
-	case last.UPID != "" && (typ != "qmcreate" || restore):
-		return fmt.Sprintf("task %s of %s (%s) has made it what it is", typ, last.UPID.User(), last.UPID), nil
+	case m.last.UPID != "" && (typ != "qmcreate" || restore):
+		return fmt.Sprintf("task %s of %s (%s) has made it what it is", typ, m.last.UPID.User(), m.last.UPID), nil
 	}
 	return "", nil
 }

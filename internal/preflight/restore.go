@@ -75,7 +75,8 @@ func (c *planCheck) storagesInside(node string, config map[string]string) {
 		}
 	}
 	if len(there) > 0 && len(lacks) > 0 {
-		c.found = append(c.found, &guest.FieldError{Path: "restore.storage", Summary: "The disks in the backup were on storages that are not on node " + node,
+		c.found = append(c.found, &guest.FieldError{Path: "restore.storage",
+			Summary: "The disks in the backup were on storages that are not on node " + node,
 			Detail: fmt.Sprintf("They were on %s; the node has %s, as far as this identity may see them (Datastore.Audit). Set restore.storage",
 				strings.Join(lacks, ", "), strings.Join(there, ", "))})
 	}

@@ -111,6 +111,7 @@ func (c *Client) Content(ctx context.Context, node, storage, content string, vmi
 
 // ArchiveConfig is the text of the configuration in a backup of a guest, as PVE keeps configurations.
 func (c *Client) ArchiveConfig(ctx context.Context, node, archive string) (string, error) {
-	text, err := fetch[flexString](ctx, c, "read the configuration in "+archive, "/nodes/"+node+"/vzdump/extractconfig", Params{"volume": archive})
+	text, err := fetch[flexString](ctx, c, "read the configuration in "+archive, "/nodes/"+node+"/vzdump/extractconfig",
+		Params{"volume": archive})
 	return string(text), err
 }

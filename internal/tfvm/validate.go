@@ -101,7 +101,8 @@ func (c *validation) backup() {
 	switch {
 	case !c.isSet(at):
 	case !ok || storage == "" || !strings.HasPrefix(name, "backup/") || file == "":
-		c.refuse(at, "It is no backup on a storage, such as local:backup/vzdump-qemu-100-2026_01_01-00_00_00.vma.zst or pbs:backup/vm/100/2026-01-01T00:00:00Z.")
+		c.refuse(at, "It is no backup on a storage, such as local:backup/vzdump-qemu-100-2026_01_01-00_00_00.vma.zst or "+
+			"pbs:backup/vm/100/2026-01-01T00:00:00Z.")
 	case strings.HasPrefix(file, "ct/"), strings.HasPrefix(file, "vzdump-lxc-"), strings.HasPrefix(file, "vzdump-openvz-"):
 		c.refuse(at, "It is a backup of a container, of which no VM can be made.")
 	case strings.HasPrefix(file, "host/"):

@@ -116,8 +116,8 @@ func (c *validation) importedDisks() {
 			c.refuse(at, "%s carries the id %s, and PVE destroys a volume with the VM whose id it carries: a VM adopts only its own. "+
 				"Set vmid = %s, or copy it with import_from.", volume, id, id)
 		case c.isSet("restore"):
-			c.refuse(at, "A restore makes whatever carries the id an unused disk of the VM, which a failed create would destroy. Leave restore out, or "+
-				"take %s out of the id's reach first.", volume)
+			c.refuse(at, "A restore makes whatever carries the id an unused disk of the VM, which a create that fails would destroy: %s cannot "+
+				"be taken over beside it.", volume)
 		case c.isSet("clone"):
 			c.refuse(at, "A clone gets its disks from its source. Leave clone out, or put %s into a slot once the VM is there.", volume)
 		case c.isTrue("template"):

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Furnish adds to a world what the guides of the provider name: media of Windows, its drivers and Talos, resource mappings, an appliance, a backup,
-// and a host of another hypervisor with machines on it.
+// Furnish adds to a world what the guides of the provider name: media of Windows, its drivers and Talos, resource mappings, an appliance,
+// a backup, and a host of another hypervisor with machines on it.
 func (w *World) Furnish() {
 	for _, node := range slices.Sorted(maps.Keys(w.Nodes)) {
 		for _, name := range []string{"windows-11", "virtio-win", "talos-nocloud-amd64"} {

@@ -72,7 +72,8 @@ func placeAttributes() map[string]schema.Attribute {
 		"restore": schema.SingleNestedAttribute{
 			Optional: true,
 			MarkdownDescription: "Make the VM of a backup of one, whole or not at all. Everything that is not configured is as it was backed up, " +
-				"except that the network devices get new MAC addresses, and the VM a new uuid, and that it is a template only where `template` says so. " +
+				"except that the network devices get new MAC addresses, and the VM a new uuid, and that it is a template only where `template` " +
+				"says so. " +
 				"Needs `VM.Backup` on the VM that was backed up. On a VM that is there setting this only records it.",
 			Attributes: restoreAttributes(),
 		},
@@ -111,7 +112,8 @@ func cloneAttributes() map[string]schema.Attribute {
 
 func restoreAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"archive": schema.StringAttribute{Required: true, Validators: []validator.String{tfkit.Printable(), stringvalidator.LengthBetween(1, 255)},
+		"archive": schema.StringAttribute{Required: true,
+			Validators: []validator.String{tfkit.Printable(), stringvalidator.LengthBetween(1, 255)},
 			MarkdownDescription: "The backup: a file of vzdump (`local:backup/vzdump-qemu-100-2026_01_01-00_00_00.vma.zst`), or a snapshot on a " +
 				"Proxmox Backup Server (`pbs:backup/vm/100/2026-01-01T00:00:00Z`). A change replaces the VM."},
 		"storage": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.StorageID()},
