@@ -83,7 +83,8 @@ func (s *Creator) cloned(ctx context.Context, resources pve.Resources, clone *gu
 			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 	}
 	from := &source{what: fmt.Sprintf("clone VM %d", found.VMID), copies: (*creation).clone, wanted: (*source).ofClone,
-		vmid: found.VMID, node: found.Node, config: config, description: descriptionOf(config), storages: storagesOf(config), request: clone, listed: found}
+		vmid: found.VMID, node: found.Node, config: config, description: descriptionOf(config), storages: storagesOf(config),
+		request: clone, listed: found}
 	if clone.Snapshot != "" { // its volumes may be elsewhere by now than its VM's
 		old, err := s.api.SnapshotConfig(ctx, found.Node, found.VMID, clone.Snapshot)
 		if err != nil {
