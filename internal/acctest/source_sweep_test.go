@@ -1,0 +1,67 @@
+package acctest_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// fromISO is a VM with two disks that are made of a file which PVE takes by its path only, and one that is not.
+func fromISO() scenario {
+	iso := func(storage string) vm.Disk {
+		return vm.Disk{Storage: storage, Size: to(int64(4 << 30)), ImportFrom: to("local:iso/debian.iso"), DiskOptions: vm.DiskOptions{Discard: to(true)}}
+	}
+	return scenario{name: "from an ISO file", vmid: 101, request: create.Request{Node: "pve1", Start: true, Spec: vm.Spec{
+		Options: vm.Options{Name: to("web-1"), Description: to("web server"), Protection: to(true)},
+		Disks: map[string]vm.Disk{"scsi0": iso("local-zfs"), "scsi1": {Storage: "local-lvm", Size: to(int64(2 << 30))},
+			"scsi2": iso("local2")},
+		Networks: map[string]vm.NIC{"net0": {Model: "virtio", NICOptions: vm.NICOptions{Bridge: to("vmbr0")}}},
+	}}}
+}
+
+// TestSweepSource fails every request and every command of a create whose disks are named by their paths, in every way, and then every
+// one of the undo of an import that was killed or whose end nobody heard of.
+func TestSweepSource(t *testing.T) {
+	t.Parallel()
+	for _, who := range sweepIdentities() {
+		if !who.ticket && !who.ssh {
+			continue // the plan refuses it, and so does the create: TestSourceMatrix
+		}
+		t.Run(who.name, func(t *testing.T) {
+			t.Parallel()
+			b, counts, sc := newBench(t, who), tally{}, fromISO()
+			ops := b.cleanRun(sc)
+			isCommand := func(op pvesim.Op) bool { return op.Method == "SSH" && op.Path == "qm set" }
+			if n := len(slices.DeleteFunc(slices.Clone(ops), func(op pvesim.Op) bool { return !isCommand(op) })); n != 2 && who.ssh || n != 0 && !who.ssh {
+				t.Fatalf("%d disks were imported over SSH", n)
+			}
+			for _, op := range ops {
+				for _, phase := range phases {
+					first := fault.Rule{Match: fault.Match{Seq: op.Seq}, Phase: phase}
+					c := &sweepCase{bench: b, who: who, sc: sc, faults: []fault.Rule{first}, op: opName(op)}
+					o, effective := c.run(t)
+					if effective {
+						counts.add(fmt.Sprintf("%-16s %-10s %s", who.name, phase, opName(op)), o)
+					}
+					if effective && o == rolledBack && isCommand(op) {
+						for _, undo := range b.undoOf(t, who, sc, first) {
+							c := &sweepCase{bench: b, who: who, sc: sc, faults: []fault.Rule{first, {Match: fault.Match{Seq: undo.Seq},
+								Phase: fault.After}}, op: opName(undo), undo: true}
+							if o, effective := c.run(t); effective {
+								counts.add(fmt.Sprintf("%-16s %-10s %s", who.name, "undo of "+phase, opName(op)), o)
+							}
+						}
+					}
+				}
+			}
+			if total := counts.print(t, "sources"); total < 20 {
+				t.Errorf("only %d effective cases", total)
+			}
+		})
+	}
+}
