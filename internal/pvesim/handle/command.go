@@ -1,6 +1,11 @@
 package handle
 
-import "strings"
+import (
+	"errors"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+)
 
 // Command is an SSH command line, reduced to what faults and tests see of it.
 type Command struct {
@@ -14,7 +19,7 @@ type Command struct {
 type Outcome struct {
 	Exit    int
 	Refusal string // phase before: for stderr; nothing was done
-	Cut     bool   // phase after: done, but the connection must be dropped before the client learns of it
+	Cut     bool   // phase after, and a command that was killed: the connection must be dropped before the client learns of its end
 }
 
 // Run carries out an SSH command as an operation of the cluster: numbered, and met by faults like a request. f is called as
@@ -42,7 +47,8 @@ func (s *Server) Run(c Command, f func(r *Request) int) Outcome {
 		W: s.world, Method: "SSH", Template: c.Path, Params: params, Auth: Auth{ID: rootUser, User: rootUser}, Server: s,
 		strike: strike.Task, synchronous: true,
 	}
-	out := Outcome{Exit: f(r)}
+	var out Outcome
+	out.Exit, out.Cut = survive(r, f)
 	op.Status = out.Exit
 	s.inspectOp(op)
 	if k := strike.After; k != nil && k.Fire() {
@@ -51,4 +57,31 @@ func (s *Server) Run(c Command, f func(r *Request) int) Outcome {
 		out.Cut = true
 	}
 	return out
+}
+
+// survive runs a command, and tells of one that was killed.
+func survive(r *Request, f func(r *Request) int) (status int, died bool) {
+	defer func() {
+		if err := recover(); err != nil {
+			if _, died = err.(killed); !died {
+				panic(err)
+			}
+			status = 137
+		}
+	}()
+	return f(r), false
+}
+
+// struck is where a fault meets a command that makes a volume by itself, without a task. One that is killed there cleans up after nothing.
+func (r *Request) struck() error {
+	k := r.strike
+	if k == nil || !r.synchronous || k.Phase != fault.Task && k.Phase != fault.KillTask || !k.Fire() {
+		return nil
+	}
+	r.Server.Wait(k.Delay(), nil)
+	k.Took()
+	if k.Phase == fault.KillTask {
+		panic(killed{})
+	}
+	return errors.New(k.Text("injected failure"))
 }

@@ -236,6 +236,9 @@ func (u *update) setDrive(p process, g *state.Guest, opt string, order *[]string
 			m.cleanUp(g.Node, m.made)
 			return err
 		}
+	} else if err := u.struck(); err != nil {
+		m.cleanUp(g.Node, m.made)
+		return err
 	}
 	maps.Copy(g.Pending, made)
 	if len(*order) > 0 && d.isMedia() && !slices.Contains(*order, opt) {
