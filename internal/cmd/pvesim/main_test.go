@@ -94,6 +94,31 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestForGuides: without a world of one's own the cluster is the one on which the guides are tested, whose nodes download a stand-in.
+func TestForGuides(t *testing.T) {
+	world := filepath.Join(t.TempDir(), "world.yaml")
+	if err := os.WriteFile(world, []byte("nodes: [{name: a}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args             []string
+		furnished, apart bool // with what the guides name; without a way to other machines
+	}{
+		{nil, true, true}, {[]string{"--nodes", "a"}, true, true}, {[]string{"--internet"}, true, false}, {[]string{"--world", world}, false, false},
+	} {
+		o, err := options(c.args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is := o.World.Storages["esxi"] != nil && len(o.World.Mappings) > 0; is != c.furnished || (o.Web != nil) != c.apart {
+			t.Errorf("%v: furnished %v, web %v", c.args, is, o.Web)
+		}
+		if want := o.ForGuides().World; c.furnished && (len(o.World.Volumes) != len(want.Volumes) || len(o.World.Nodes) != len(want.Nodes)) {
+			t.Errorf("%v: %d volumes, the guides' world has %d", c.args, len(o.World.Volumes), len(want.Volumes))
+		}
+	}
+}
+
 func TestBadArguments(t *testing.T) {
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "broken.yaml")
