@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -41,17 +42,35 @@ func examples(t *testing.T) map[string]string {
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s holds no configuration (%v)", dir, err)
 		}
-		var text strings.Builder
+		var all strings.Builder
 		for _, name := range files {
-			text.WriteString(read(t, name))
+			all.WriteString(read(t, name))
 		}
 		name := filepath.ToSlash(strings.TrimPrefix(dir, examplesDir+"/"))
+		text := besideThem(t, dir, all.String())
 		if !strings.HasPrefix(name, "guides/") {
-			text.WriteString("\n" + settings)
+			text += "\n" + settings
 		}
-		out[name] = withoutProvider(t, text.String())
+		out[name] = withoutProvider(t, text)
 	}
 	return out
+}
+
+// besideThem gives the files that lie beside a configuration, which runs there, the paths by which the tests find them.
+func besideThem(t *testing.T, dir, config string) string {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		path, err := filepath.Abs(filepath.Join(dir, file.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config = strings.ReplaceAll(config, strconv.Quote(file.Name()), strconv.Quote(path))
+	}
+	return config
 }
 
 // webChecksum is that of what the nodes of the examples download.

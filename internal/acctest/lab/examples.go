@@ -16,6 +16,8 @@ var exampleNeeds = map[string][]Need{
 	"resources/proxmox_vm":                 {SecondStorage, ISO},
 	"guides/cloud-image":                   {ImportImage, ImageURL},
 	"guides/data-disks":                    {SecondStorage, Directory},
+	"guides/from-libvirt":                  {SecondStorage, ImportImage},
+	"guides/from-vsphere":                  {SecondStorage, ESXi, Appliance},
 	"guides/gpu-passthrough":               {ImportImage, PCIMapping},
 	"guides/migrate-from-bpg":              {SecondStorage, ImportImage},
 	"guides/migrate-from-telmate":          {SecondStorage, Directory},

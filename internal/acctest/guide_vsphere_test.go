@@ -1,0 +1,134 @@
+package acctest
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// TestGuideFromVSphere: the machines of the guide are made as they were; then the host goes, and with it the data source, and nothing
+// changes.
+func TestGuideFromVSphere(t *testing.T) {
+	t.Parallel()
+	w := exampleWorld(t)
+	config := examples(t)["guides/from-vsphere"]
+	s := w.Session(t, TokenNoSSH, config)
+	must(t, s.Converge(t.Context()))
+	for path, want := range map[string]string{
+		"name": `"web"`, "cpu.cores": "2", "cpu.sockets": "2", "memory.size": "4096", "disks.scsi0.size": `"16G"`, "disks.scsi1.size": `"100G"`,
+		"networks.net0.macaddr": `"00:0C:29:6B:C3:F9"`, "uuid": `"564d1c2f-88aa-0b31-9c5e-7d20416bc3f9"`, "status": `"running"`,
+	} {
+		if got := drive.ShowValue(s.Attr("proxmox_vm.web", path)); !strings.EqualFold(got, want) {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
+	}
+	w.Change(func(world *state.World) {
+		for _, g := range world.Guests {
+			if g.Config["name"] != "web" {
+				continue
+			}
+			if v := world.Volume(g.Node, strings.Split(g.Config["scsi0"], ",")[0]); v == nil || v.Data != "web on ESXi" {
+				t.Errorf("its disk is %v", v)
+			}
+		}
+		world.Storages["esxi"].Offline = true
+	})
+	if _, err := s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "storage 'esxi' is not activated") {
+		t.Errorf("without the host the plan says %v", err)
+	}
+	frozen := regexp.MustCompile(`(?s)data "proxmox_import_metadata" "web".*?\n}\n`).ReplaceAllString(config, "")
+	frozen = regexp.MustCompile(`(?s)  name       = data.proxmox_import_metadata.web.name.*?\n}\n`).ReplaceAllString(frozen, `
+  name       = "web"
+  ostype     = "l26"
+  bios       = "seabios"
+  cpu        = { cores = 2, sockets = 2, type = "x86-64-v2-AES" }
+  memory     = { size = 4096 }
+  smbios     = { uuid = "564d1c2f-88aa-0b31-9c5e-7d20416bc3f9" }
+  boot_order = ["scsi0", "scsi1"]
+  scsihw     = "virtio-scsi-single"
+  disks = {
+    scsi0 = { storage = "local-lvm", discard = true, size = "16G" }
+    scsi1 = { storage = "local-lvm", discard = true, size = "100G", import_from = "esxi:ha-datacenter/datastore1/web/web_1.vmdk" }
+  }
+  networks = { net0 = { bridge = "vmbr0", model = "virtio", macaddr = "00:0C:29:6B:C3:F9" } }
+}
+`)
+	if strings.Contains(frozen, "metadata.web") {
+		t.Fatal(frozen)
+	}
+	w.Reconfigure(t, s, TokenNoSSH, frozen)
+	w.Sim.ResetOps()
+	must(t, s.Converge(t.Context()))
+	for _, op := range w.Sim.Ops() {
+		if op.Method != "GET" {
+			t.Errorf("sent %s %s", op.Method, op.Path)
+		}
+	}
+	w.Change(func(world *state.World) { world.Storages["esxi"].Offline = false })
+	must(t, s.Destroy(t.Context()))
+	w.MustBeClean(t)
+}
+
+// windowsOfVSphere are the two configurations of the guide for Windows: as it is imported, and with its drivers.
+func windowsOfVSphere(t *testing.T) (imported, driven string) {
+	t.Helper()
+	var found []string
+	for _, block := range regexp.MustCompile("(?s)```terraform\n(.*?)```").FindAllStringSubmatch(read(t, "../../templates/guides/from-vsphere.md.tmpl"), -1) {
+		if strings.Contains(block[1], `resource "proxmox_vm" "desktop"`) {
+			found = append(found, block[1])
+		}
+	}
+	if len(found) != 2 {
+		t.Fatalf("%d configurations", len(found))
+	}
+	return found[0], found[1]
+}
+
+// TestGuideWindowsFromVSphere lives through what the guide says of Windows: the plan says what is lost, the disk is a SATA disk first, and
+// takes the other slot with what is on it once the guest is shut down.
+func TestGuideWindowsFromVSphere(t *testing.T) {
+	t.Parallel()
+	w := exampleWorld(t)
+	imported, driven := windowsOfVSphere(t)
+	s := w.Session(t, TokenNoSSH, imported)
+	_, err := s.Plan(t.Context())
+	must(t, err)
+	if said := fmt.Sprint(s.Diagnostics()); !strings.Contains(said, "the firmware's variables are not imported") || strings.Contains(said, "It is running") {
+		t.Errorf("said %s", said)
+	}
+	const disk = "esxi:ha-datacenter/datastore1/desktop/desktop."
+	power := func(how string) {
+		w.Change(func(world *state.World) {
+			world.Volume("", disk+"vmx").Busy, world.Volume("", disk+"vmdk").Busy = how, how
+		})
+	}
+	power("poweredOn")
+	if err := s.Converge(t.Context()); err == nil || !strings.Contains(err.Error(), "desktop.vmdk") {
+		t.Errorf("a machine that runs is imported: %v", err)
+	}
+	if said := fmt.Sprint(s.Diagnostics()); !strings.Contains(said, "It is running. Shut it down") {
+		t.Errorf("said %s", said)
+	}
+	power("")
+	w.MustBeClean(t)
+	must(t, s.Converge(t.Context()))
+	volume := drive.ShowValue(s.Attr("proxmox_vm.desktop", "disks.sata0.volume"))
+	w.Change(func(world *state.World) {
+		for _, g := range world.Guests {
+			if g.Config["name"] == "desktop" {
+				g.Running = nil // shut down in Windows
+			}
+		}
+	})
+	w.Reconfigure(t, s, TokenNoSSH, regexp.MustCompile(`"local-zfs:vm-100-disk-\d"`).ReplaceAllString(driven, volume))
+	must(t, s.Converge(t.Context()))
+	if is := drive.ShowValue(s.Attr("proxmox_vm.desktop", "disks.scsi0.volume")); is != volume {
+		t.Errorf("the disk was %s and is %s", volume, is)
+	}
+	must(t, s.Destroy(t.Context()))
+	w.MustBeClean(t)
+}
