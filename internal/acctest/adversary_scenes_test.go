@@ -93,7 +93,7 @@ resource "proxmox_vm" "x" {
   power_state = "running"
 }
 `
-	backup := func(w *state.World) { w.Put(state.WebBackup("pve1")) }
+	backup := func(w *state.World) { w.AddBackup("pve1") }
 	commit := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task}}
 	killed := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: fault.KillTask}}
 	failed := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: fault.Partial}}

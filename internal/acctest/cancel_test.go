@@ -96,7 +96,7 @@ func newStage(t *testing.T, id acctest.Identity, options string) *stage {
 	w := acctest.NewWorld(t, pvesim.Options{Clock: fast{time.Now()}})
 	w.Change(func(world *state.World) {
 		world.Pools["other"] = &state.Pool{ID: "other"}
-		world.Put(state.WebBackup("pve1"))
+		world.AddBackup("pve1")
 	})
 	w.Mark()
 	st := &stage{t: t, w: w, id: id, keys: &interrupter{w: w}, ended: map[string]int{}}

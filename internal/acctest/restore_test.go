@@ -18,7 +18,7 @@ func restoreWorld(t *testing.T, change func(*state.World)) *acctest.World {
 	t.Helper()
 	w := acctest.NewWorld(t)
 	w.Change(func(world *state.World) {
-		world.Put(state.WebBackup("pve1"))
+		world.AddBackup("pve1")
 		if change != nil {
 			change(world)
 		}

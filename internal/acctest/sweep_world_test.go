@@ -123,7 +123,7 @@ func (b *bench) populate() {
 		v.Content, v.Format, v.Size, v.Data = "images", "raw", 1<<30, "a stranger's data in "+v.Name
 		w.Put(&v)
 	}
-	w.Put(state.WebBackup("pve1"))
+	w.AddBackup("pve1")
 	w.Firewall[8000] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
 	w.Firewall[9000] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
 	w.HA["vm:8000"] = &state.HAResource{SID: "vm:8000", State: "ignored", Options: map[string]string{"comment": "a stranger's"}}

@@ -29,6 +29,7 @@ func (b bench) backedUp(config map[string]string) {
 	maps.Copy(full, config)
 	b.change(func(w *state.World) {
 		_, name, _ := strings.Cut(theArchive, ":")
+		w.AllowRestores()
 		w.Put(&state.Volume{Storage: "local", Node: "pve1", Name: name, Content: "backup", VMID: 700, Format: "vma.zst", Size: 1 << 20,
 			Backup: &state.Backup{VMID: 700, Config: full, Drives: map[string]state.BackupDrive{
 				"scsi0": {Storage: "local-zfs", Format: "raw", Size: 2 << 30, Data: "root"},

@@ -1,6 +1,9 @@
 package state
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // Backup is what an archive of a virtual machine holds: its configuration without lock, snapshots, pending changes and unused
 // volumes, the content of its drives, and its firewall file.
@@ -17,6 +20,19 @@ type BackupDrive struct {
 	Format  string `json:"format"`
 	Size    int64  `json:"size"`
 	Data    string `json:"data,omitempty"`
+}
+
+// AddBackup adds WebBackup, and lets the provider's roles restore it.
+func (w *World) AddBackup(node string) {
+	w.Put(WebBackup(node))
+	w.AllowRestores()
+}
+
+// AllowRestores gives the provider's roles the privilege that a restore takes and that is not in the documented role.
+func (w *World) AllowRestores() {
+	for _, role := range []string{"TerraformProvider", "TerraformLite"} {
+		w.Roles[role] = append(slices.Clone(w.Roles[role]), "VM.Backup")
+	}
 }
 
 // WebBackup is a backup of VM 700, which is gone by now: protected, with a disk on each of two storages, a cloud-init drive and a firewall.

@@ -20,7 +20,7 @@ func (w *World) Furnish() {
 			Size: int64(len(raw)), Raw: raw})
 	}
 	for _, node := range slices.Sorted(maps.Keys(w.Nodes))[:1] {
-		w.Put(WebBackup(node))
+		w.AddBackup(node)
 	}
 	w.AddMappings()
 	w.Storages["esxi"] = &Storage{ID: "esxi", Type: "esxi", Path: "esxi.example.org", Content: []string{"import"}}

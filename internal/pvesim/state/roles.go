@@ -23,7 +23,7 @@ func defaultRoles() map[string][]string {
 	user := []string{"Group.Allocate", "Permissions.Modify", "Realm.Allocate", "Realm.AllocateUser", "User.Modify"}
 	userAdmin := []string{"Group.Allocate", "Realm.AllocateUser", "User.Modify"}
 	provider := slices.Concat(vmConfig, []string{
-		"VM.Allocate", "VM.Audit", "VM.Backup", "VM.Clone", "VM.GuestAgent.Audit", "VM.Migrate", "VM.Monitor", "VM.PowerMgmt",
+		"VM.Allocate", "VM.Audit", "VM.Clone", "VM.GuestAgent.Audit", "VM.Migrate", "VM.Monitor", "VM.PowerMgmt",
 		"VM.Snapshot", "VM.Snapshot.Rollback", "Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit",
 		"Mapping.Use", "Pool.Allocate", "Pool.Audit", "SDN.Audit", "SDN.Use", "Sys.AccessNetwork", "Sys.Audit",
 	})
