@@ -123,7 +123,9 @@ func (c *creation) steps() []tx.Step {
 	first := c.create
 	if c.from != nil {
 		name = fmt.Sprintf("%s to VM %d on node %s", c.from.what, c.vmid, c.node)
-		first = func(ctx context.Context) error { return c.from.copies(c, ctx) }
+		if first = c.clone; c.r.Restore != nil {
+			first = c.restore
+		}
 	}
 	var steps []tx.Step
 	if c.r.HA != nil {

@@ -68,7 +68,7 @@ func sortedIDs(ids []string) []string {
 func wanted(r Request, from *source, vmid int) []remove.Wanted {
 	cloudInit := fmt.Sprintf("vm-%d-cloudinit", vmid) // qemu-server API2/Qemu.pm create_disks, QemuServer.pm clone_disk
 	if from != nil {
-		return from.wanted(from, cloudInit)
+		return from.wanted(cloudInit)
 	}
 	var all []remove.Wanted
 	for _, d := range r.Spec.Disks {
@@ -106,8 +106,11 @@ func targets(moves []vm.Move, has vm.Spec) []remove.Wanted {
 	return all
 }
 
-// ofClone are those of a clone.
-func (f *source) ofClone(cloudInit string) []remove.Wanted {
+// wanted are those of a copy. The log of a restore names each as it is made.
+func (f *source) wanted(cloudInit string) []remove.Wanted {
+	if f.request == nil {
+		return nil
+	}
 	full := f.request.Full != nil && *f.request.Full || f.request.Full == nil && f.config["template"] != "1"
 	var all []remove.Wanted
 	for _, slot := range vm.Slots(f.config) {

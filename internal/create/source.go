@@ -9,24 +9,21 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // source is what a new VM is a copy of, as it was when the create began. What is made from scratch has none.
 type source struct {
-	what        string                                            // in the name of the first step: "clone VM 100"
-	copies      func(*creation, context.Context) error            // the first step
-	wanted      func(f *source, cloudInit string) []remove.Wanted // volumes that it makes
-	vmid        int                                               // of the VM that is cloned
-	node        string                                            // where the copy is made
-	config      map[string]string                                 // that is copied
-	description string                                            // that the commit sets unless the configuration has one
-	storages    []string                                          // that volumes of it can be on, besides those that are configured
-	searched    []string                                          // that are looked at for what carries the id, besides
-	migrates    bool                                              // the copy is made on this node, and then goes to its own
-	request     *guest.Clone
-	listed      pve.Resource // of the VM that is cloned
+	what        string            // in the name of the first step: "clone VM 100"
+	vmid        int               // of the VM that is cloned
+	node        string            // where the copy is made
+	config      map[string]string // that is copied
+	description string            // that the commit sets unless the configuration has one
+	storages    []string          // that volumes of it can be on, besides those that are configured
+	searched    []string          // that are looked at for what carries the id, besides
+	migrates    bool              // the copy is made on this node, and then goes to its own
+	request     *guest.Clone      // of a clone
+	listed      pve.Resource      // of the VM that is cloned
 }
 
 // resolve finds the source of a clone in the cluster's listing and reads what the commit must restore from it. A source that
@@ -82,7 +79,7 @@ func (s *Creator) cloned(ctx context.Context, resources pve.Resources, clone *gu
 		return nil, "", &guest.FieldError{Path: "clone", Summary: fmt.Sprintf("Cannot read VM %d to clone it", found.VMID),
 			Detail: fmt.Sprintf("The source of the clone is on node %s", found.Node), Err: err}
 	}
-	from := &source{what: fmt.Sprintf("clone VM %d", found.VMID), copies: (*creation).clone, wanted: (*source).ofClone,
+	from := &source{what: fmt.Sprintf("clone VM %d", found.VMID),
 		vmid: found.VMID, node: found.Node, config: config, description: descriptionOf(config), storages: storagesOf(config),
 		request: clone, listed: found}
 	if clone.Snapshot != "" { // its volumes may be elsewhere by now than its VM's
@@ -104,6 +101,27 @@ func descriptionOf(config map[string]string) string {
 		return ""
 	}
 	return description
+}
+
+// archive is a backup as the source of a VM. All images storages of the node are looked at for what carries the id already: when the
+// data is there PVE scans them, and takes whatever carries the id for an unused disk of the VM (qemu-server QemuServer.pm, rescan).
+func (s *Creator) archive(ctx context.Context, resources pve.Resources, node string, r Request) (*source, error) {
+	config, err := s.guests.ArchiveConfig(ctx, node, r.Restore.Archive)
+	if err != nil {
+		return nil, &guest.FieldError{Path: "restore.archive", Summary: "Cannot read the backup " + r.Restore.Archive,
+			Detail: "The configuration in it says what the VM is, and where its disks are to go. That takes Datastore.AllocateSpace on the " +
+				"storage of the backup and VM.Backup on the VM that was backed up. Nothing was made", Err: err}
+	}
+	storages, err := s.guests.ImageStorages(ctx, resources, node)
+	if err != nil {
+		return nil, err
+	}
+	from := &source{what: "restore " + r.Restore.Archive, node: node, config: config,
+		description: descriptionOf(config), searched: storages, storages: []string{r.Restore.Storage}}
+	if r.Restore.Storage == "" {
+		from.storages = storagesOf(config)
+	}
+	return from, nil
 }
 
 // storagesOf are the storages of the guest volumes in a configuration; an ISO image's is none, since it is not copied.

@@ -166,17 +166,6 @@ func (c *planCheck) source(clone *guest.Clone) {
 	}
 }
 
-// copied reports what cannot be made of the source: disks that would have to shrink, new ones without a storage or a size.
-func (c *planCheck) copied(config map[string]string, wanted vm.Spec, summary string) {
-	has := vm.Decode(config)
-	want := vm.Merge(has, wanted)
-	want.Template = has.Template
-	vm.Complete(&want)
-	for _, p := range vm.Diff(has, want).Problems {
-		c.found = append(c.found, &guest.FieldError{Path: p.Option, Summary: summary, Detail: p.Text})
-	}
-}
-
 // volumes reports those that are on storages which are not there.
 func (c *planCheck) volumes(needs []Need) {
 	storages := map[string]string{}
@@ -186,35 +175,6 @@ func (c *planCheck) volumes(needs []Need) {
 		}
 	}
 	c.storages(storages)
-}
-
-// storages reports storages that the node does not have. Where the listing shows none at all the identity lacks
-// Datastore.Audit, and nothing can be said.
-func (c *planCheck) storages(wanted map[string]string) {
-	visible := map[string]bool{}
-	anywhere := map[string][]string{}
-	for _, r := range c.resources {
-		if r.Type == "storage" {
-			anywhere[r.Storage] = append(anywhere[r.Storage], r.Node)
-			visible[r.Storage] = visible[r.Storage] || r.Node == c.node
-		}
-	}
-	if len(anywhere) == 0 {
-		return
-	}
-	for _, path := range slices.Sorted(maps.Keys(wanted)) {
-		id := wanted[path]
-		switch {
-		case c.isReported(path): // said before, with the way out
-		case len(anywhere[id]) == 0:
-			c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("Unknown storage %q", id),
-				Detail: "The cluster has the storages " + strings.Join(slices.Sorted(maps.Keys(anywhere)), ", ") +
-					", as far as this identity may see them (Datastore.Audit)"})
-		case c.node != "" && !visible[id]:
-			c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("Storage %s is not on node %s", id, c.node),
-				Detail: "It is available on " + strings.Join(anywhere[id], ", ")})
-		}
-	}
 }
 
 func (c *planCheck) pool(pool string) {

@@ -81,3 +81,14 @@ func (c *planCheck) storagesInside(node string, config map[string]string) {
 				strings.Join(lacks, ", "), strings.Join(there, ", "))})
 	}
 }
+
+// copied reports what cannot be made of the source: disks that would have to shrink, new ones without a storage or a size.
+func (c *planCheck) copied(config map[string]string, wanted vm.Spec, summary string) {
+	has := vm.Decode(config)
+	want := vm.Merge(has, wanted)
+	want.Template = has.Template
+	vm.Complete(&want)
+	for _, p := range vm.Diff(has, want).Problems {
+		c.found = append(c.found, &guest.FieldError{Path: p.Option, Summary: summary, Detail: p.Text})
+	}
+}

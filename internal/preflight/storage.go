@@ -82,3 +82,32 @@ func (s *Checker) volumesOf(ctx context.Context, storage pve.Resource, vmid int)
 	}) // who cannot look does not judge
 	return names
 }
+
+// storages reports storages that the node does not have. Where the listing shows none at all the identity lacks
+// Datastore.Audit, and nothing can be said.
+func (c *planCheck) storages(wanted map[string]string) {
+	visible := map[string]bool{}
+	anywhere := map[string][]string{}
+	for _, r := range c.resources {
+		if r.Type == "storage" {
+			anywhere[r.Storage] = append(anywhere[r.Storage], r.Node)
+			visible[r.Storage] = visible[r.Storage] || r.Node == c.node
+		}
+	}
+	if len(anywhere) == 0 {
+		return
+	}
+	for _, path := range slices.Sorted(maps.Keys(wanted)) {
+		id := wanted[path]
+		switch {
+		case c.isReported(path): // said before, with the way out
+		case len(anywhere[id]) == 0:
+			c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("Unknown storage %q", id),
+				Detail: "The cluster has the storages " + strings.Join(slices.Sorted(maps.Keys(anywhere)), ", ") +
+					", as far as this identity may see them (Datastore.Audit)"})
+		case c.node != "" && !visible[id]:
+			c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("Storage %s is not on node %s", id, c.node),
+				Detail: "It is available on " + strings.Join(anywhere[id], ", ")})
+		}
+	}
+}

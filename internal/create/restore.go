@@ -13,28 +13,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 )
 
-// archive is a backup as the source of a VM. All images storages of the node are looked at for what carries the id already: when the
-// data is there PVE scans them, and takes whatever carries the id for an unused disk of the VM (qemu-server QemuServer.pm, rescan).
-func (s *Creator) archive(ctx context.Context, resources pve.Resources, node string, r Request) (*source, error) {
-	config, err := s.guests.ArchiveConfig(ctx, node, r.Restore.Archive)
-	if err != nil {
-		return nil, &guest.FieldError{Path: "restore.archive", Summary: "Cannot read the backup " + r.Restore.Archive,
-			Detail: "The configuration in it says what the VM is, and where its disks are to go. That takes Datastore.AllocateSpace on the " +
-				"storage of the backup and VM.Backup on the VM that was backed up. Nothing was made", Err: err}
-	}
-	storages, err := s.guests.ImageStorages(ctx, resources, node)
-	if err != nil {
-		return nil, err
-	}
-	from := &source{what: "restore " + r.Restore.Archive, copies: (*creation).restore, node: node, config: config,
-		wanted:      func(*source, string) []remove.Wanted { return nil }, // its log names each volume as it is made
-		description: descriptionOf(config), searched: storages, storages: []string{r.Restore.Storage}}
-	if r.Restore.Storage == "" {
-		from.storages = storagesOf(config)
-	}
-	return from, nil
-}
-
 // restore claims the id with the VM in the archive. The description is the stamp from the moment on in which PVE writes the
 // configuration, when the data is there; before that it writes one that says nothing (qemu-server QemuServer.pm, restore_vma_archive,
 // restore_merge_config). The VM is no template and not protected until it is whole, whatever the archive says.
