@@ -152,3 +152,56 @@ func TestDiskSurvivesPlans(t *testing.T) {
 		t.Errorf("the disk %s holds %q", v.Volid(), v.Data)
 	}
 }
+
+// having is a VM with the disk, which is another resource's or named by its volume.
+func having(name string, vmid int, volume string, more ...string) string {
+	return fmt.Sprintf("resource \"proxmox_vm\" %q {\n  node = \"pve1\"\n  vmid = %d\n  name = %q\n  disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" }, "+
+		"scsi1 = { imported_disk = { volume = %s } } }\n  networks = { net0 = { bridge = \"vmbr0\" } }\n  %s\n}\n", name, vmid, name, volume, strings.Join(more, "\n  "))
+}
+
+// without is such a VM without the disk.
+func letGo(name string, vmid int, more ...string) string {
+	return strings.Replace(having(name, vmid, "", more...), ", scsi1 = { imported_disk = { volume =  } }", "", 1)
+}
+
+const ofDisk = diskAddress + ".volume"
+
+// TestDiskSurvivesVMs: a disk goes from VM to VM with what is on it. It grows under the VM that has it, stays when that is replaced,
+// destroyed, or lets go of it with removed_disks = "destroy", and is not destroyed while a guest has it.
+func TestDiskSurvivesVMs(t *testing.T) {
+	t.Parallel()
+	disk := diskBlock(`storage = "local-zfs"`, `size = "1G"`)
+	d := newDataDisk(t, disk+having("a", 400, ofDisk))
+	d.survives()
+	has := func(vmid int, slot string) bool { return strings.Contains(guestOf(d.w, vmid).Config[slot], "vm-300-disk-0") }
+	if !has(400, "scsi1") || guestOf(d.w, 400).Running == nil {
+		t.Fatalf("VM 400 is %v", guestOf(d.w, 400).Config)
+	}
+	grown := diskBlock(`storage = "local-zfs"`, `size = "2G"`)
+	d.to(grown + having("a", 400, ofDisk, "cpu = { cores = 2 }"))
+	d.survives()
+	for vmid, slot := range map[int]string{300: "scsi0", 400: "scsi1"} {
+		if is := guestOf(d.w, vmid).Config[slot]; !strings.Contains(is, "size=2G") {
+			t.Errorf("%s of VM %d is %s", slot, vmid, is)
+		}
+	}
+	d.to(grown + having("a", 401, ofDisk)) // another vmid replaces the VM
+	d.survives()
+	if !has(401, "scsi1") || len(guestOf(d.w, 400).Config) != 0 {
+		t.Errorf("VM 401 is %v, VM 400 %v", guestOf(d.w, 401).Config, guestOf(d.w, 400).Config)
+	}
+	d.configure(having("a", 401, `"local-zfs:vm-300-disk-0"`))
+	mustRefuse(t, d.s.Run(t.Context()), []string{"VM 401 (a) on node pve1 (scsi1)", "was not touched"})
+	d.survives()
+	d.to(grown + letGo("a", 401, `removed_disks = "destroy"`) + having("b", 402, ofDisk, "depends_on = [proxmox_vm.a]"))
+	d.survives()
+	if has(401, "scsi1") || has(401, "unused0") || !has(402, "scsi1") {
+		t.Errorf("VM 401 is %v, VM 402 %v", guestOf(d.w, 401).Config, guestOf(d.w, 402).Config)
+	}
+	d.to(grown + letGo("a", 401))
+	d.survives()
+	if err := d.s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.w.MustBeClean(t)
+}

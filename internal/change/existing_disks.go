@@ -1,13 +1,16 @@
 package change
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -20,7 +23,17 @@ func (u *update) adoptable(ctx context.Context) (map[string]bool, error) {
 		volume := u.r.Planned.Disks[slot].Volume
 		_, unused := held.Unused[volume]
 		owner, owned := vm.VolumeOwner(volume)
-		if volume == "" || volume == u.r.Prior.Disks[slot].Volume || unused || held.SlotOf(volume) != "" || !owned || owner != u.vmid {
+		if volume == "" || volume == u.r.Prior.Disks[slot].Volume || held.SlotOf(volume) != "" || !owned {
+			continue
+		}
+		if unused && owner == u.vmid {
+			continue
+		}
+		if owner != u.vmid {
+			if err := u.mayBorrow(ctx, slot, volume); err != nil {
+				return nil, err
+			}
+			loose[volume] = true
 			continue
 		}
 		there, err := u.s.api.Content(ctx, u.view.node, vm.VolumeStorage(volume), "images", u.vmid)
@@ -37,6 +50,52 @@ func (u *update) adoptable(ctx context.Context) (map[string]bool, error) {
 		loose[volume] = true
 	}
 	return loose, nil
+}
+
+// mayBorrow refuses a volume that carries the id of another VM, unless that one holds it for others and nobody has it: PVE gives one volume
+// to two VMs without a word (qemu-server API2/Qemu.pm create_disks).
+func (u *update) mayBorrow(ctx context.Context, slot, volume string) error {
+	refused := &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " cannot be attached"}
+	var taken *usage.BorrowedError
+	switch err := u.s.remover.MayBorrow(ctx, cmp.Or(u.r.Node, u.view.node), u.vmid, volume); {
+	case err == nil:
+		return nil
+	case errors.Is(err, usage.ErrNotHeld):
+		refused.Detail = "A VM attaches volumes that carry its own id, and disks of proxmox_disk. Nothing was changed"
+		refused.Err = err
+	case errors.As(err, &taken):
+		refused.Detail, refused.Err = "Two guests on one disk destroy what is on it. Nothing was changed; detach it there first", err
+	default:
+		refused.Detail, refused.Err = "Whether another guest has it could not be looked at. Nothing was changed", err
+	}
+	return refused
+}
+
+// keepBorrowed looks once more who has the volumes that were attached, and gives back those that somebody else has attached at the same
+// time: he does the same.
+func (u *update) keepBorrowed(ctx context.Context, attached map[string]string) error {
+	for _, slot := range slices.Sorted(maps.Keys(attached)) {
+		volume := attached[slot]
+		if owner, ok := vm.VolumeOwner(volume); !ok || owner == u.vmid {
+			continue
+		}
+		err := u.s.remover.MayBorrow(ctx, u.view.node, u.vmid, volume)
+		var taken *usage.BorrowedError
+		if !errors.As(err, &taken) {
+			if err != nil {
+				u.warn(volume+" was attached, and not looked at again", "Whether another guest was given it at the same time cannot be told: "+err.Error())
+			}
+			continue
+		}
+		late := context.WithoutCancel(ctx)
+		config, readErr := u.view.Fresh(late)
+		if readErr == nil && guest.HoldingsOf(config).Slots[slot] == volume {
+			readErr = u.apply(late, vm.Change{Delete: []string{slot}}, config)
+		}
+		return errors.Join(&guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " was given back",
+			Detail: "It was attached to another guest at the same time, and two guests on one disk destroy what is on it", Err: err}, readErr)
+	}
+	return nil
 }
 
 // keepPendingDisks takes back the removal of disks that waits for the guest's stop, where the same disk is wanted in its slot

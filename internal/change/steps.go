@@ -59,6 +59,8 @@ func (u *update) steps(r *results) []step {
 				r.sent, r.unplugged, err = u.setOptions(ctx, r.todo, r.unplugged)
 				return err
 			}},
+		{"look who else has the disks that VM %d was given", "who looked before may have attached one at the same time",
+			func(ctx context.Context) error { return u.keepBorrowed(ctx, r.sent.attached) }},
 		{"keep the boot order of VM %d", "PVE adds a new optical drive to it by itself",
 			func(ctx context.Context) error { return u.keepBootOrder(ctx, r.sent) }},
 		{"grow new disks of VM %d", "an import takes no size, and the size of an attached volume shows in its slot",

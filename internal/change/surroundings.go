@@ -9,6 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // changePool moves the VM from one pool to another. It returns the one that it is in.
@@ -82,8 +83,15 @@ func (u *update) convertToTemplate(ctx context.Context, t todo) error {
 // checkTemplate refuses to convert a VM to a template whose disks another guest uses: PVE renames them.
 func (u *update) checkTemplate(ctx context.Context) error {
 	volumes, err := u.ownVolumes(ctx)
-	if err != nil || len(volumes) == 0 {
+	if err != nil {
 		return err
+	}
+	disks := vm.Decode(u.view.config.Current()).Disks
+	for _, slot := range vm.Borrowed(u.vmid, disks) { // PVE renames these likewise (qemu-server QemuServer.pm template_create)
+		volumes = append(volumes, disks[slot].Volume)
+	}
+	if len(volumes) == 0 {
+		return nil
 	}
 	if err := u.s.remover.CheckTaken(ctx, u.view.inState(), volumes); err != nil {
 		return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("VM %d was not made a template", u.vmid),

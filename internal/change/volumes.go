@@ -29,7 +29,7 @@ func checkVolumes(vmid int, config pve.PendingConfig, server, prior, planned vm.
 			return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume",
 				Summary: fmt.Sprintf("%s of VM %d cannot get volume %s", slot, vmid, volume), Detail: why}
 		}
-		if owner, ok := vm.VolumeOwner(volume); !ok || owner != vmid {
+		if owner, ok := vm.VolumeOwner(volume); !ok || owner != vmid && !loose[volume] && held.SlotOf(volume) == "" {
 			return refuse("A VM attaches only volumes that carry its own id")
 		}
 		if other := held.Slots[slot]; other != "" && !known {

@@ -131,6 +131,9 @@ func (c *creation) steps() []tx.Step {
 	if c.r.HA != nil {
 		steps = append(steps, tx.Step{Name: fmt.Sprintf("look whether HA knows VM %d", c.vmid), Do: c.refuseForeignHA})
 	}
+	if len(c.borrows()) > 0 {
+		steps = append(steps, tx.Step{Name: c.borrowStep(), Do: c.mayBorrow})
+	}
 	steps = append(steps, tx.Step{Name: name, Do: first, Undo: c.undo})
 	if c.from != nil && c.from.migrates {
 		steps = append(steps, tx.Step{Name: fmt.Sprintf("migrate VM %d to node %s", c.vmid, c.node), Do: c.migrate})
@@ -140,6 +143,9 @@ func (c *creation) steps() []tx.Step {
 	}
 	if c.from == nil && len(c.late.Set) > 0 {
 		steps = append(steps, tx.Step{Name: fmt.Sprintf("import disks of VM %d as root on node %s", c.vmid, c.node), Do: c.importDisks})
+	}
+	if len(c.borrows()) > 0 {
+		steps = append(steps, tx.Step{Name: c.borrowStep() + ", now that it has them", Do: c.mayBorrow})
 	}
 	steps = append(steps, tx.Step{Name: fmt.Sprintf("place and grow the disks of VM %d", c.vmid), Do: c.shape})
 	if c.r.Firewall != nil {

@@ -72,6 +72,9 @@ func wanted(r Request, from *source, vmid int) []remove.Wanted {
 	}
 	var all []remove.Wanted
 	for _, d := range r.Spec.Disks {
+		if d.Volume != "" {
+			continue
+		}
 		w := remove.Wanted{Storage: d.Storage}
 		if d.Format != nil {
 			w.Format = *d.Format

@@ -23,7 +23,7 @@ func (m *model) adopts() []create.Adopted {
 	var all []create.Adopted
 	for _, slot := range sortedSlots(m.Disks) {
 		is := m.Disks[slot].Imported
-		if is == nil || is.Volume == nil || vm.IsDevice(*is.Volume) {
+		if is == nil || is.Volume == nil || vm.IsDevice(*is.Volume) || m.borrows(*is.Volume) {
 			continue
 		}
 		all = append(all, create.Adopted{Slot: slot, Volume: *is.Volume, SHA256: value(is.SHA256)})
@@ -31,11 +31,17 @@ func (m *model) adopts() []create.Adopted {
 	return all
 }
 
+// borrows reports whether a volume carries the id of another VM than this, which may have none yet.
+func (m *model) borrows(volume string) bool {
+	owner, ok := vm.VolumeOwner(volume)
+	return ok && int64(owner) != value(m.VMID)
+}
+
 // withoutAdopted is the VM that the create makes where volumes are adopted: stopped, without them and what needs them.
 func (m model) withoutAdopted() model {
 	disks := map[string]diskModel{}
 	for slot, d := range m.Disks {
-		if d.Imported == nil || vm.IsDevice(value(d.Imported.Volume)) {
+		if d.Imported == nil || vm.IsDevice(value(d.Imported.Volume)) || m.borrows(value(d.Imported.Volume)) {
 			disks[slot] = d
 		}
 	}

@@ -54,14 +54,14 @@ func (p *planning) destroy() {
 // create plans a VM that is not there. The second plan of a replacement is one, too.
 func (p *planning) create(ctx context.Context) {
 	p.diags.Append(p.r.run.passFailed(ctx, p.out)...)
-	p.volumes = p.volumesOfNewVM()
+	p.volumes = p.volumesOfNewVM(ctx)
 	p.compute(ctx, p.volumes.withAttached(p.config.raw))
 	if p.diags.HasError() {
 		return
 	}
 	p.knowMachineOfNewVM()
 	p.knowDefaultsOfNewVM()
-	c := &validation{configuration: p.config}
+	c := &validation{configuration: p.config, borrowed: p.volumes.borrowed}
 	c.newVM()
 	p.diags.Append(c.diags...)
 	p.refuseReplacingAdopted()

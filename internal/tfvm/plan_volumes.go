@@ -15,11 +15,14 @@ import (
 
 // resolveVolumes reads the volumes in the configuration.
 func (p *planning) resolveVolumes(ctx context.Context) *volumeNames {
-	v := &volumeNames{planning: p, attached: map[string]string{}}
+	v := &volumeNames{planning: p, attached: map[string]string{}, borrowed: map[string]bool{}}
 	slots, _ := p.config.keys("disks")
 	for _, slot := range slots {
 		volume := p.config.text("disks." + slot + ".imported_disk.volume")
 		has := value(p.prior.Disks[slot].Volume)
+		if volume != "" && p.prior.borrows(volume) && v.refuseOwnership(slot, volume) {
+			continue
+		}
 		switch {
 		case volume == "", volume == has, has != "" && vm.SameVolume(volume, has): // it is there, if under another name by now
 		case vm.IsDevice(volume): // it is nobody's, and PVE looks whether it is there
@@ -32,12 +35,19 @@ func (p *planning) resolveVolumes(ctx context.Context) *volumeNames {
 }
 
 // volumesOfNewVM reads the volumes in the configuration of a VM that is not there yet.
-func (p *planning) volumesOfNewVM() *volumeNames {
-	v := &volumeNames{planning: p, attached: map[string]string{}}
+func (p *planning) volumesOfNewVM(ctx context.Context) *volumeNames {
+	v := &volumeNames{planning: p, attached: map[string]string{}, borrowed: map[string]bool{}}
 	slots, _ := p.config.keys("disks")
 	for _, slot := range slots {
-		if volume := p.config.text("disks." + slot + ".imported_disk.volume"); volume != "" {
-			v.attached[slot] = volume
+		volume := p.config.text("disks." + slot + ".imported_disk.volume")
+		if volume == "" {
+			continue
+		}
+		v.attached[slot] = volume
+		owner, ok := vm.VolumeOwner(volume)
+		other := p.config.isNull("vmid") || p.config.isSet("vmid") && int(p.config.number("vmid")) != owner
+		if ok && other && !v.refuseOwnership(slot, volume) {
+			v.borrow(ctx, slot, volume, p.config.text("node"))
 		}
 	}
 	return v
@@ -46,12 +56,19 @@ func (p *planning) volumesOfNewVM() *volumeNames {
 // resolve decides about one volume that is not the one in its slot.
 func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
 	_, exists := v.prior.Disks[slot]
-	if owner, ok := vm.VolumeOwner(volume); !ok || int64(owner) != value(v.prior.VMID) {
-		v.refuseVolume(slot, "imported_disk.volume", "%s does not carry the id of this VM, and a VM attaches only volumes of its own: "+
-			"PVE destroys a volume with the VM whose id it carries. import_from copies a volume of another VM.", volume)
+	contradiction, other := v.contradiction(slot, volume), v.otherSlotOf(volume, slot)
+	_, owned := vm.VolumeOwner(volume)
+	borrows := v.prior.borrows(volume) && other == ""
+	if !owned || borrows && !v.borrow(ctx, slot, volume, value(v.prior.Node)) {
+		v.refuseVolume(slot, "imported_disk.volume", "%s does not carry the id of this VM, and a VM attaches only volumes of its own, "+
+			"and disks of proxmox_disk: PVE destroys a volume with the VM whose id it carries. import_from copies a volume of another VM.",
+			volume)
 		return
 	}
-	contradiction, other := v.contradiction(slot, volume), v.otherSlotOf(volume, slot)
+	if borrows {
+		v.attached[slot] = volume
+		return
+	}
 	switch {
 	case other != "" && v.keeps(other, volume):
 		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which keeps it. Take %s out of disks, or name another volume for it.",
@@ -182,8 +199,12 @@ func (v *volumeNames) withAttached(config tftypes.Value) tftypes.Value {
 // withUnknowns is the plan with unknown values for what follows from another volume in a slot.
 func (v *volumeNames) withUnknowns(planned tftypes.Value) tftypes.Value {
 	return eachDisk(planned, func(slot string, disk map[string]tftypes.Value) {
-		if _, attached := v.attached[slot]; !attached {
+		unknown := !v.config.at("disks." + slot + ".imported_disk.volume").IsKnown()
+		if _, attached := v.attached[slot]; !attached && !unknown {
 			return
+		}
+		if unknown { // another resource makes it: the apply learns which it is, and what it is like
+			disk["volume"] = tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
 		}
 		for _, key := range []string{"storage", "format", "size"} {
 			if v.config.isNull("disks." + slot + "." + key) {

@@ -49,6 +49,7 @@ func (p *planning) managed(at string) bool { return p.private.Managed[at] }
 type volumeNames struct {
 	*planning
 	attached map[string]string // volumes by the slot that gets them
+	borrowed map[string]bool   // volumes that another VM holds for this one
 	held     *guest.Holdings
 	asked    bool
 }

@@ -31,6 +31,7 @@ type machines interface {
 	Check(ctx context.Context, r preflight.Request) preflight.Findings
 	Place(ctx context.Context, nodes []string) string
 	Holdings(ctx context.Context, ref guest.Ref, sized, named []string) (guest.Holdings, error)
+	MayBorrow(ctx context.Context, node string, vmid int, volume string) error
 }
 
 // Resource is proxmox_vm.

@@ -18,6 +18,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
@@ -92,6 +93,8 @@ func (f *fake) AdoptListed(_ context.Context, _ pve.Resources, listed pve.Resour
 }
 
 func (*fake) Place(context.Context, []string) string { return "" }
+
+func (*fake) MayBorrow(context.Context, string, int, string) error { return usage.ErrNotHeld }
 
 func (*fake) Holdings(context.Context, guest.Ref, []string, []string) (guest.Holdings, error) {
 	return guest.Holdings{}, nil

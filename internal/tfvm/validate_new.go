@@ -104,7 +104,7 @@ func (c *validation) importedDisks() {
 	for _, slot := range slots {
 		at := "disks." + slot + ".imported_disk.volume"
 		volume := c.text(at)
-		if volume == "" || vm.IsDevice(volume) {
+		if volume == "" || vm.IsDevice(volume) || c.borrowed[volume] {
 			continue
 		}
 		owner, ok := vm.VolumeOwner(volume)

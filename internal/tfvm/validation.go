@@ -9,7 +9,8 @@ import (
 // validation gathers what is wrong with a configuration.
 type validation struct {
 	configuration
-	diags diag.Diagnostics
+	borrowed map[string]bool // volumes that another VM holds for this one
+	diags    diag.Diagnostics
 }
 
 const invalid = "Invalid configuration"

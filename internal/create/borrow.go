@@ -1,0 +1,54 @@
+package create
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// A volume that another VM holds (vm.HeldVolume) is attached by the create itself: the roll-back removes the VM, and PVE destroys with it
+// what carries its own id only (qemu-server QemuServer.pm destroy_vm).
+
+// borrows are the slots that get such volumes.
+func (c *creation) borrows() []string { return vm.Borrowed(c.vmid, c.r.Spec.Disks) }
+
+// mayBorrow makes sure that nobody has the volumes: before anything is made, and again when they are attached, since PVE gives one volume
+// to two VMs without a word, and others may have looked at the same time.
+func (c *creation) mayBorrow(ctx context.Context) error {
+	for _, slot := range c.borrows() {
+		d := c.r.Spec.Disks[slot]
+		at := "disks." + slot
+		if d.Size != nil {
+			return &guest.FieldError{Path: at + ".size", Summary: d.Volume + " is not this VM's to size",
+				Detail: "It is the disk of a proxmox_disk, which says how large it is. Leave size out here; no VM was made"}
+		}
+		if c.r.Spec.Template != nil && *c.r.Spec.Template {
+			return &guest.FieldError{Path: "template", Summary: "A template cannot have " + d.Volume,
+				Detail: "PVE renames the disks of a template, and the VM that holds this one would lose it. No VM was made"}
+		}
+		if err := c.s.remover.MayBorrow(ctx, c.node, c.vmid, d.Volume); err != nil {
+			return &guest.FieldError{Path: at + ".imported_disk.volume", Summary: d.Volume + " cannot be attached", Detail: whyNotBorrowed(err), Err: err}
+		}
+	}
+	return nil
+}
+
+func whyNotBorrowed(err error) string {
+	var taken *usage.BorrowedError
+	switch {
+	case errors.Is(err, usage.ErrNotHeld):
+		return "A VM attaches volumes of its own, and disks of proxmox_disk; import_from copies a volume of another VM"
+	case errors.As(err, &taken):
+		return "Two guests on one disk destroy what is on it. Detach it there first"
+	}
+	return "Whether another guest has it could not be looked at"
+}
+
+// borrowStep looks who has the volumes.
+func (c *creation) borrowStep() string {
+	return fmt.Sprintf("look who else has the disks that VM %d is given", c.vmid)
+}
