@@ -98,7 +98,7 @@ var modules = map[string][]string{
 	"github.com/hashicorp/go-plugin":         {"internal/drive tests"}, // what a CLI attaches to
 	"github.com/hashicorp/go-hclog":          {"internal/drive tests"},
 	"github.com/hashicorp/hc-install":        {"internal/cmd/demo"},
-	"go.yaml.in/yaml/v3":                     {"internal/pvesim/state", "internal/nocloud"}, // the YAML library that is still maintained
+	"go.yaml.in/yaml/v3":                     {"internal/pvesim/state", "internal/nocloud", "internal/acctest tests"}, // the YAML library that is still maintained
 	"github.com/kdomanski/iso9660":           {"internal/nocloud tests"},                    // reads what we write
 	"github.com/google/go-cmp":               {"tests", "internal/acctest"},
 	"pgregory.net/rapid":                     {"tests"},

@@ -152,13 +152,7 @@ func TestExamples(t *testing.T) {
 // key file.
 func TestREADMEExample(t *testing.T) {
 	t.Parallel()
-	blocks := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindAllStringSubmatch(read(t, "../../README.md"), -1)
-	if len(blocks) == 0 {
-		t.Fatal("README.md has no configuration")
-	}
-	config := regexp.MustCompile(`file\("[^"]*"\)`).ReplaceAllString(blocks[0][1],
-		`"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICsjKYAEI8qGZjK1JlLRFZe0ZBjR50JXu61U95pNVXRN ops@example.org"`)
-	config = regexp.MustCompile(`(?m)^provider "proxmox" \{\}.*$`).ReplaceAllString(config, emptyProvider)
+	config := readmeConfig(t)
 	w := NewWorld(t)
 	w.Change(func(world *state.World) { delete(world.Guests[9000].Config, "protection") })
 	w.Mark()
@@ -169,6 +163,18 @@ func TestREADMEExample(t *testing.T) {
 	}
 	must(t, s.Destroy(t.Context()))
 	w.MustBeClean(t)
+}
+
+// readmeConfig is the configuration that the README begins with, with a key in the place of the file that has it.
+func readmeConfig(t *testing.T) string {
+	t.Helper()
+	blocks := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindAllStringSubmatch(read(t, "../../README.md"), -1)
+	if len(blocks) == 0 {
+		t.Fatal("README.md has no configuration")
+	}
+	config := regexp.MustCompile(`file\("[^"]*"\)`).ReplaceAllString(blocks[0][1],
+		`"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICsjKYAEI8qGZjK1JlLRFZe0ZBjR50JXu61U95pNVXRN ops@example.org"`)
+	return regexp.MustCompile(`(?m)^provider "proxmox" \{\}.*$`).ReplaceAllString(config, emptyProvider)
 }
 
 // TestAccExamples does the same as TestExamples with a CLI, which also finds what is not formatted or does not validate.

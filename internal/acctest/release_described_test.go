@@ -1,0 +1,151 @@
+package acctest
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// releaseDescription is .goreleaser.yml, as far as it counts here.
+type releaseDescription struct {
+	Project string `yaml:"project_name"`
+	Builds  []struct {
+		Binary              string
+		Env, Flags, Ldflags []string
+		Targets             []string
+	}
+	Archives []struct {
+		Formats []string
+		Name    string `yaml:"name_template"`
+	}
+	Checksum struct {
+		Name  string `yaml:"name_template"`
+		Extra []extraFile
+	}
+	Release struct{ Extra []extraFile }
+}
+
+type extraFile struct {
+	Glob string
+	Name string `yaml:"name_template"`
+}
+
+const projectDir = "../.."
+
+// describedRelease reads it, whose names are filled in for a version and a platform.
+func describedRelease(t *testing.T, version, platform string) releaseDescription {
+	t.Helper()
+	goos, arch, _ := strings.Cut(platform, "_")
+	text := read(t, filepath.Join(projectDir, ".goreleaser.yml"))
+	var d releaseDescription
+	must(t, yaml.Unmarshal([]byte(strings.ReplaceAll(text, "extra_files:", "extra:")), &d))
+	if len(d.Builds) != 1 || len(d.Archives) != 1 {
+		t.Fatalf("%d builds and %d archives are described", len(d.Builds), len(d.Archives))
+	}
+	fill := func(s *string) {
+		var out strings.Builder
+		parsed, err := template.New("").Option("missingkey=error").Parse(*s)
+		must(t, err)
+		must(t, parsed.Execute(&out, map[string]string{"ProjectName": d.Project, "Version": version, "Os": goos, "Arch": arch}))
+		*s = out.String()
+	}
+	fill(&d.Builds[0].Binary)
+	for i := range d.Builds[0].Ldflags {
+		fill(&d.Builds[0].Ldflags[i])
+	}
+	fill(&d.Archives[0].Name)
+	fill(&d.Checksum.Name)
+	for _, extra := range [][]extraFile{d.Checksum.Extra, d.Release.Extra} {
+		for i := range extra {
+			fill(&extra[i].Name)
+		}
+	}
+	return d
+}
+
+// TestReleaseDescribed holds the description to what the registries read, and the platforms to those that Terraform and OpenTofu are
+// published for.
+func TestReleaseDescribed(t *testing.T) {
+	t.Parallel()
+	d := describedRelease(t, "1.2.3", "linux_arm64")
+	const name = "terraform-provider-proxmox_1.2.3"
+	build, archive := d.Builds[0], d.Archives[0]
+	for what, got := range map[string][2]string{
+		"binary": {build.Binary, "terraform-provider-proxmox_v1.2.3"}, "archive": {archive.Name, name + "_linux_arm64"},
+		"formats": {fmt.Sprint(archive.Formats), "[zip]"}, "sums": {d.Checksum.Name, name + "_SHA256SUMS"},
+		"manifest, summed": {fmt.Sprint(d.Checksum.Extra), "[{terraform-registry-manifest.json " + name + "_manifest.json}]"},
+		"manifest":         {fmt.Sprint(d.Release.Extra), "[{terraform-registry-manifest.json " + name + "_manifest.json}]"},
+		"ldflags":          {fmt.Sprint(build.Ldflags), "[-s -w -X main.version=1.2.3]"},
+	} {
+		if got[0] != got[1] {
+			t.Errorf("%s: %s, want %s", what, got[0], got[1])
+		}
+	}
+	if !slices.Contains(build.Flags, "-trimpath") || !slices.Contains(build.Env, "CGO_ENABLED=0") {
+		t.Errorf("the build is not reproducible: %v %v", build.Flags, build.Env)
+	}
+	want := strings.Fields(`darwin_amd64 darwin_arm64 freebsd_386 freebsd_amd64 freebsd_arm linux_386 linux_amd64 linux_arm linux_arm64
+		openbsd_386 openbsd_amd64 solaris_amd64 windows_386 windows_amd64`)
+	if !slices.Equal(build.Targets, want) {
+		t.Errorf("platforms %v, want %v", build.Targets, want)
+	}
+	var manifest struct {
+		Version  int
+		Metadata struct {
+			Protocols []string `json:"protocol_versions"`
+		}
+	}
+	must(t, json.Unmarshal([]byte(read(t, filepath.Join(projectDir, "terraform-registry-manifest.json"))), &manifest))
+	if manifest.Version != 1 || !slices.Equal(manifest.Metadata.Protocols, []string{"6.0"}) {
+		t.Errorf("the manifest says %+v", manifest)
+	}
+}
+
+// TestReleaseWorkflows: what the workflows call is there, from elsewhere at a commit that nobody can move, and they try the CLIs that the
+// README names.
+func TestReleaseWorkflows(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(projectDir, ".github/workflows/*.yml"))
+	must(t, err)
+	if len(files) < 3 {
+		t.Fatalf("workflows: %v", files)
+	}
+	makefile, workflows := read(t, filepath.Join(projectDir, "GNUmakefile")), ""
+	for _, file := range files {
+		text := read(t, file)
+		var parsed struct{ Jobs map[string]yaml.Node }
+		must(t, yaml.Unmarshal([]byte(text), &parsed))
+		if len(parsed.Jobs) == 0 {
+			t.Errorf("%s has no jobs", file)
+		}
+		workflows += text
+	}
+	pinned := regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	for _, m := range regexp.MustCompile(`uses: (.*)`).FindAllStringSubmatch(workflows, -1) {
+		if !pinned.MatchString(m[1]) {
+			t.Errorf("%s is not pinned by its commit, with its version beside it", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile(`\bmake ((?:[a-z-]+ ?)+)`).FindAllStringSubmatch(workflows, -1) {
+		for _, target := range strings.Fields(m[1]) {
+			if !strings.Contains(makefile, "\n"+target+":") {
+				t.Errorf("there is no make %s", target)
+			}
+		}
+	}
+	readme := read(t, filepath.Join(projectDir, "README.md"))
+	for _, m := range regexp.MustCompile(`\| tested: ([0-9., ]+);`).FindAllStringSubmatch(readme, -1) {
+		for _, version := range strings.Split(m[1], ", ") {
+			if !strings.Contains(workflows, `"`+version+`"`) {
+				t.Errorf("the README says that %s is tested, and no workflow does", version)
+			}
+		}
+	}
+}
