@@ -59,6 +59,7 @@ var others = map[string][]string{
 	"internal/acctest": {"internal/acctest/lab", "internal/drive", "internal/provider", "internal/fastpath", "internal/tfvm", "internal/provision", "internal/create",
 		"internal/change", "internal/remove", "internal/source", "internal/guest", "internal/job", "internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/nocloud", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/pvesim/stranger"},
 	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
+	"internal/cmd/sbom":   {},
 	"internal/cmd/schema": {"internal/provider"},
 	"internal/cmd/bench":  {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
 	"internal/cmd/demo":   {"internal/acctest", "internal/drive", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
@@ -99,7 +100,7 @@ var modules = map[string][]string{
 	"github.com/hashicorp/go-hclog":          {"internal/drive tests"},
 	"github.com/hashicorp/hc-install":        {"internal/cmd/demo"},
 	"go.yaml.in/yaml/v3":                     {"internal/pvesim/state", "internal/nocloud", "internal/acctest tests"}, // the YAML library that is still maintained
-	"github.com/kdomanski/iso9660":           {"internal/nocloud tests"},                    // reads what we write
+	"github.com/kdomanski/iso9660":           {"internal/nocloud tests"},                                              // reads what we write
 	"github.com/google/go-cmp":               {"tests", "internal/acctest"},
 	"pgregory.net/rapid":                     {"tests"},
 	"go.uber.org/goleak":                     {"tests"},
