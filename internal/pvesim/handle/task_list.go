@@ -2,17 +2,20 @@ package handle
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// tasksOf are a node's tasks, latest first.
-func tasksOf(w *state.World, node string) []*state.Task {
-	list := slices.Collect(maps.Values(w.Tasks))
-	list = slices.DeleteFunc(list, func(t *state.Task) bool { return node != "" && t.Node != node })
+// tasksThat are the tasks that are kept, latest first. A long life has thousands, of which a list shows few: only those are sorted.
+func tasksThat(w *state.World, keep func(*state.Task) bool) []*state.Task {
+	list := []*state.Task{}
+	for _, t := range w.Tasks {
+		if keep(t) {
+			list = append(list, t)
+		}
+	}
 	slices.SortFunc(list, func(a, b *state.Task) int {
 		if c := b.Start.Compare(a.Start); c != 0 {
 			return c
@@ -24,12 +27,9 @@ func tasksOf(w *state.World, node string) []*state.Task {
 
 func listTasks(r *Request) (any, error) {
 	audit := r.Check("/nodes/"+r.Params["node"], "Sys.Audit") == nil
-	found := []*state.Task{}
-	for _, t := range tasksOf(r.W, r.Params["node"]) {
-		if (audit || ownTask(r.Auth, t)) && r.selects(t) {
-			found = append(found, t)
-		}
-	}
+	found := tasksThat(r.W, func(t *state.Task) bool {
+		return t.Node == r.Params["node"] && (audit || ownTask(r.Auth, t)) && r.selects(t)
+	})
 	r.Extra = map[string]any{"total": len(found)}
 	start, limit := number(r.Params["start"]), 50
 	if v, ok := r.Params["limit"]; ok {
@@ -102,11 +102,9 @@ func clusterTasks(r *Request) (any, error) {
 	for _, t := range r.W.Tasks {
 		left[t.Node] += flag(t.Running)
 	}
-	for _, t := range tasksOf(r.W, "") {
-		// The user is split off the token already when the two are compared, so a token does not see its own here.
-		if !audit && t.User != r.Auth.ID || r.Auth.IsToken && !audit {
-			continue
-		}
+	// The user is split off the token already when the two are compared, so a token does not see its own here.
+	visible := func(t *state.Task) bool { return audit || t.User == r.Auth.ID && !r.Auth.IsToken }
+	for _, t := range tasksThat(r.W, visible) {
 		data := listedTask(t)
 		delete(data, "pstart")
 		if t.Running {
