@@ -103,10 +103,48 @@ func mapping(text string) (map[string]*yaml.Node, error) {
 	return fields(document.Content[0]), nil
 }
 
+// fields are the keys of a mapping, with what it merges (<<) and what aliases stand for.
 func fields(node *yaml.Node) map[string]*yaml.Node {
 	all := map[string]*yaml.Node{}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		all[node.Content[i].Value] = node.Content[i+1]
-	}
+	merge(all, node, map[*yaml.Node]bool{})
 	return all
+}
+
+// merge adds the keys of a mapping, or of a list of them, that are not there yet. One that merges itself is met once.
+func merge(all map[string]*yaml.Node, node *yaml.Node, met map[*yaml.Node]bool) {
+	if node = meant(node); met[node] {
+		return
+	}
+	met[node] = true
+	if node.Kind == yaml.SequenceNode {
+		for _, each := range node.Content {
+			merge(all, each, met)
+		}
+		return
+	}
+	var merged []*yaml.Node
+	own := map[string]*yaml.Node{} // the last of two that are the same counts
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if key, value := node.Content[i], node.Content[i+1]; key.Tag == "!!merge" {
+			merged = append(merged, value)
+		} else {
+			own[key.Value] = meant(value)
+		}
+	}
+	for key, value := range own {
+		if all[key] == nil {
+			all[key] = value
+		}
+	}
+	for _, each := range merged {
+		merge(all, each, met)
+	}
+}
+
+// meant is the node that an alias stands for, or the node itself.
+func meant(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
 }

@@ -8,12 +8,12 @@ terraform {
 
 provider "proxmox" {} # PROXMOX_VE_ENDPOINT and PROXMOX_VE_API_TOKEN from the environment
 
-# The node downloads the image to a storage with content type "import", and verifies it. The checksum stands beside the image, in
-# SHA512SUMS.
+# The node downloads the image to a storage with content type "import", and verifies it.
 resource "proxmox_image" "debian" {
-  node     = "pve1"
-  storage  = "local"
-  url      = "https://cloud.debian.org/images/cloud/bookworm/20250814-2204/debian-12-genericcloud-amd64-20250814-2204.qcow2"
+  node    = "pve1"
+  storage = "local"
+  url     = "https://cloud.debian.org/images/cloud/bookworm/20250814-2204/debian-12-genericcloud-amd64-20250814-2204.qcow2"
+  # From SHA512SUMS beside the image. This one is of what "make sim" has in its place: write the published one here.
   checksum = "a13e960839f8478057ac50f4e64a22b50a82711ba7d0a8d5448c8b08b84cbd7c593a00ad065a6d67330cfc188ddedee054bc6a747359770fc2a7808b20e97aaa"
 }
 

@@ -222,3 +222,23 @@ func TestNewTokenWorks(t *testing.T) {
 		t.Errorf("delete: %d", r.status)
 	}
 }
+
+// TestDeleteOfContentTakes: one privilege for each content type but the backup of a guest, for which it is neither enough nor needed
+// (pve-storage API2/Storage/Content.pm delete).
+func TestDeleteOfContentTakes(t *testing.T) {
+	const allocate, backup = "Datastore.Allocate", "Datastore.AllocateSpace VM.Backup"
+	for name, takes := range map[string]string{"iso/a.iso": allocate, "import/a.qcow2": allocate, "snippets/a.yaml": allocate,
+		"777/vm-777-disk-0.raw": allocate, "backup/vzdump-qemu-777-2026_01_01-00_00_00.vma.zst": backup} {
+		for _, has := range []string{allocate, backup, "Datastore.AllocateSpace", "Datastore.Audit Datastore.AllocateSpace Datastore.AllocateTemplate"} {
+			g := newRig(t, nil)
+			g.w.Roles["R"] = strings.Fields(has)
+			g.w.Users["u@pve"] = &state.User{ID: "u@pve"}
+			g.w.Tokens["u@pve!t"] = &state.Token{ID: "u@pve!t", Secret: "secret"}
+			g.w.ACL = []state.ACLEntry{{Path: "/", Subject: "u@pve", Role: "R", Propagate: true}}
+			r := g.do("u@pve!t", "DELETE", "/nodes/pve1/storage/local/content/local:"+name, "")
+			if want := map[bool]int{true: 200, false: 403}[has == takes]; r.status != want {
+				t.Errorf("%s with %s: %d %s", name, has, r.status, r.text)
+			}
+		}
+	}
+}

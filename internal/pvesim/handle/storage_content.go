@@ -236,10 +236,14 @@ func contentDelete(r *Request) (any, error) {
 	return upid, nil
 }
 
-// mayDelete: Datastore.Allocate, or for backups AllocateSpace and VM.Backup.
+// mayDelete: Datastore.Allocate, whatever the content type, but for the backup of a guest AllocateSpace and VM.Backup: there Allocate
+// is neither enough nor needed (pve-storage API2/Storage/Content.pm delete).
 func (r *Request) mayDelete(storage string, n state.VolumeName) error {
 	path := "/storage/" + storage
-	if n.Content == "backup" && n.VMID != 0 && r.Check(path, "Datastore.AllocateSpace") == nil {
+	if n.Content == "backup" && n.VMID != 0 {
+		if err := r.Check(path, "Datastore.AllocateSpace"); err != nil {
+			return err
+		}
 		return r.checkVM(n.VMID, "", "VM.Backup")
 	}
 	return r.Check(path, "Datastore.Allocate")
