@@ -23,6 +23,7 @@ type creation struct {
 	tasks    job.Tasks
 	result   error // how the task ended
 	had      bool  // PVE had the file already
+	target   string
 	file     File
 	warnings []guest.Warning
 }
@@ -91,7 +92,7 @@ func (c *creation) put(ctx context.Context) error {
 		return c.explain(err)
 	}
 	log := c.log(ctx)
-	c.had = pve.HadAlready(log)
+	c.had, c.target = pve.HadAlready(log), pve.TargetOf(log)
 	return nil
 }
 
@@ -163,7 +164,7 @@ func (c *creation) log(ctx context.Context) []string {
 	if len(c.tasks.UPIDs) == 0 {
 		return nil
 	}
-	lines, err := c.api.TaskLog(ctx, c.tasks.UPIDs[len(c.tasks.UPIDs)-1], 500)
+	lines, err := c.api.TaskLog(ctx, c.tasks.UPIDs[len(c.tasks.UPIDs)-1], logLines)
 	if err != nil {
 		return nil
 	}
@@ -187,7 +188,7 @@ func (c *creation) readBack(ctx context.Context) error {
 		return fmt.Errorf("the task ended well, and %s is not there", c.spec.Volume())
 	}
 	c.file = fileOf(c.spec.Node, found[len(found)-1])
-	c.file.Made = c.isOwn() && len(found) == 1
+	c.file.Made = c.isOwn() && len(found) == 1 && !c.hasRival(ctx)
 	if !c.file.Made && !c.present && !c.had {
 		c.warnings = append(c.warnings, guest.Warning{Summary: "Not known whose " + c.spec.Volume() + " is",
 			Detail: fmt.Sprintf("The file is on node %s as it should be. But the answer to the request was lost, or somebody "+
@@ -196,6 +197,36 @@ func (c *creation) readBack(ctx context.Context) error {
 	}
 	return nil
 }
+
+// hasRival reports whether a task of somebody else was at work on the same file while this create's was, or may have been. Each of two
+// downloads renames its own over the other's and ends well, and the second in which that was done does not tell whose the last one was.
+func (c *creation) hasRival(ctx context.Context) bool {
+	own, _ := c.ownTask()
+	var tasks []pve.Task
+	err := error(nil)
+	for attempt := range 3 {
+		if err = c.jobs.Pause(ctx, attempt); err != nil {
+			return true
+		}
+		if tasks, err = c.api.Tasks(ctx, c.spec.Node, pve.TaskFilter{Type: own.Type()}); err == nil {
+			break
+		}
+	}
+	for _, t := range tasks {
+		over := !t.Running() && t.EndTime.Before(own.Start())
+		if over || t.UPID.ID() != own.ID() || c.jobs.IsKnown(t.UPID) {
+			continue
+		}
+		log, err := c.api.TaskLog(ctx, t.UPID, logLines)
+		if target := pve.TargetOf(log); err != nil || target == "" || c.target == "" || target == c.target {
+			return true
+		}
+	}
+	return err != nil
+}
+
+// logLines is as much of a task's log as says what it did.
+const logLines = 500
 
 // without is what there is of a listing that was not in an earlier one.
 func (c *creation) without(found, before []pve.Volume) []pve.Volume {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -85,6 +87,83 @@ func TestFoundImageOfARival(t *testing.T) {
 		}
 		if !named {
 			t.Errorf("%s: it is not named: %v", way, failed.Left)
+		}
+	}
+}
+
+// TestFoundTwoDownloadsAtOnce: two runs download the same file at the same time, and both downloads end well: each has renamed its own over
+// the other's. Neither may take it for its own alone, since the destroy of the one would take it from the other. One after the other each
+// owns what it made.
+func TestFoundTwoDownloadsAtOnce(t *testing.T) {
+	data := []byte("an image of some bytes")
+	spec := Spec{Node: "pve1", Storage: "local", Content: "iso", URL: "http://mirror.example/disc.iso", Checksum: Of("disc", data).Checksum}
+	var err error
+	if spec.Name, err = FileName(spec.Content, "disc.iso", spec.Checksum); err != nil {
+		t.Fatal(err)
+	}
+	for _, atOnce := range []bool{true, false} {
+		sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1"}, Web: web(data), TaskTime: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(sim.Close)
+		here, cred := clock.Client{Cluster: sim.World().Clock}, sim.Credentials()
+		run := func(answered func(path string)) *Images {
+			api, err := pve.New(pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: here,
+				APIToken: cred.Token, Trace: func(_ context.Context, message string, fields map[string]string) {
+					if message == "PVE request" {
+						answered(fields["path"])
+					}
+				}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(api.Close)
+			jobs := job.New(api, here)
+			return New(jobs, remove.New(jobs, guest.New(jobs), nil))
+		}
+		var theirs File
+		var theirErr error
+		var rival sync.WaitGroup
+		sent := make(chan struct{})
+		begin := sync.OnceFunc(func() {
+			rival.Go(func() {
+				theirs, _, theirErr = run(func(path string) {
+					if strings.HasSuffix(path, "/download-url") {
+						close(sent)
+					}
+				}).Create(t.Context(), spec)
+			})
+			<-sent
+		})
+		mine := run(func(path string) {
+			if atOnce && strings.HasSuffix(path, "/download-url") {
+				w := sim.World()
+				w.Lock()
+				for key, v := range w.Volumes {
+					if v.Volid() == spec.Volume() { // the simulator's task does at once what takes its time
+						delete(w.Volumes, key)
+					}
+				}
+				w.Unlock()
+				begin()
+			}
+		})
+		ours, warnings, err := mine.Create(t.Context(), spec)
+		if err == nil && !atOnce {
+			if !ours.Made {
+				t.Error("a file that nobody else was at work on is nobody's")
+			}
+			err = mine.Delete(t.Context(), ours.MadeFile)
+			sim.Advance(time.Minute)
+			begin()
+		}
+		rival.Wait()
+		if err != nil || theirErr != nil {
+			t.Fatal(err, theirErr)
+		}
+		if ours.Made == atOnce || theirs.Made == atOnce || atOnce && len(warnings) != 1 {
+			t.Errorf("at once %t: ours is made %t (%s), theirs %t (%s), %v", atOnce, ours.Made, ours.CreatedAt, theirs.Made, theirs.CreatedAt, warnings)
 		}
 	}
 }

@@ -58,7 +58,8 @@ func (d *Deleter) Delete(ctx context.Context, n Named, accept Certainty, options
 func (d *Deleter) remove(ctx context.Context, l *look, i Item, tasks *job.Tasks) (string, error) {
 	switch i.Kind {
 	case Volume:
-		return "Volume " + i.ID + " was removed", d.remover.FreeUnowned(ctx, tasks, i.Node, i.VMID, i.ID)
+		return "Volume " + i.ID + " was removed", d.remover.FreeUnowned(ctx, tasks, i.VMID, remove.MadeFile{Node: i.Node, Volume: i.ID,
+			Size: i.Size, CreatedAt: i.Since})
 	case HAResource:
 		return i.ID + " was taken out of HA", d.remover.RemoveHAEntry(ctx, i.VMID, i.ID)
 	case ACLEntry:

@@ -165,6 +165,7 @@ type Task struct {
 	// Status is "" or "RUNNING" while it runs, then as TaskStatus.ExitStatus.
 	Status    string
 	StartTime time.Time
+	EndTime   time.Time // zero while it runs
 }
 
 // Running tells whether the task had not ended.
@@ -174,6 +175,7 @@ type taskWire struct {
 	UPID      flexString `json:"upid"`
 	Status    flexString `json:"status"`
 	StartTime flexInt    `json:"starttime"`
+	EndTime   flexInt    `json:"endtime"`
 }
 
 // maxTasks is more than a node keeps. Not 0: for this call that means none (pve-manager API2/Tasks.pm node_tasks).
@@ -203,7 +205,8 @@ func (c *Client) Tasks(ctx context.Context, node string, f TaskFilter) ([]Task, 
 	}
 	tasks := make([]Task, 0, len(wire))
 	for _, w := range wire {
-		tasks = append(tasks, Task{UPID: UPID(w.UPID), Status: c.exitText(string(w.Status)), StartTime: unixTime(w.StartTime)})
+		tasks = append(tasks, Task{UPID: UPID(w.UPID), Status: c.exitText(string(w.Status)), StartTime: unixTime(w.StartTime),
+			EndTime: unixTime(w.EndTime)})
 	}
 	if f.RunningOnly {
 		// "active" is a file that also holds tasks which ended a moment ago.

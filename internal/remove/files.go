@@ -2,6 +2,7 @@ package remove
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,6 +70,9 @@ func (s *Remover) freeFile(ctx context.Context, l *job.Tasks, f MadeFile, c clai
 	if err != nil {
 		return err
 	}
+	if err := s.isNotElsewhere(ctx, e, f); err != nil {
+		return err
+	}
 	if there, err := s.isThere(ctx, f); err != nil || !there {
 		return err
 	}
@@ -88,6 +92,28 @@ func (s *Remover) freeFile(ctx context.Context, l *job.Tasks, f MadeFile, c clai
 		return fmt.Errorf("whether %s is gone from node %s: %w", f.Volume, f.Node, lookErr)
 	}
 	return fmt.Errorf("%s is still on node %s, although PVE says that it was removed", f.Volume, f.Node)
+}
+
+// isNotElsewhere is an error where a guest uses the file by the name that it has on another storage, which is the same directory or the same
+// export: PVE knows nothing of that. There it has the same size and the same time; a copy that has the same is taken for it, too.
+func (s *Remover) isNotElsewhere(ctx context.Context, e Evidence, f MadeFile) error {
+	for storage, users := range e.others.Namesakes(f.Volume) {
+		for _, user := range users {
+			_, name, _ := strings.Cut(f.Volume, ":")
+			twin := MadeFile{Node: user.Guest.Node, Volume: storage + ":" + name, Size: f.Size, CreatedAt: f.CreatedAt}
+			same, err := s.isThere(ctx, twin)
+			if other := (*OtherFileError)(nil); errors.As(err, &other) {
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("whether %s is the same file as %s, which %s uses, cannot be told: %w", f.Volume, twin.Volume, user, err)
+			}
+			if same {
+				return &InUseError{Volume: f.Volume + " (as " + twin.Volume + ")", Users: []string{user.String()}}
+			}
+		}
+	}
+	return nil
 }
 
 // Files lists the files of a content type on a storage. Of a type that the storage is not configured for PVE lists none, though

@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // This file removes what nobody owns any more, when somebody names it: package orphan has just found out that it is left over, and here
@@ -123,10 +124,15 @@ func (s *Remover) RemoveDead(ctx context.Context, u Unowned) (taken bool, err er
 	return r.taken, err
 }
 
-// FreeUnowned frees a volume that carries an id which nobody has, and that no guest uses: over the API, else over SSH.
-func (s *Remover) FreeUnowned(ctx context.Context, l *job.Tasks, node string, vmid int, volume string) error {
+// FreeUnowned frees a volume that carries an id which nobody has, and that no guest uses: over the API, else over SSH. Right before it is
+// looked whether it is still as it was listed when that was judged.
+func (s *Remover) FreeUnowned(ctx context.Context, l *job.Tasks, vmid int, was MadeFile) error {
+	node, volume := was.Node, was.Volume
 	free := func(send func(Evidence) error) error {
 		e, err := s.prove(ctx, claim{node: node, vmid: vmid, nobody: true, volumes: []string{volume}})
+		if err == nil {
+			err = s.isAsListed(ctx, vmid, was)
+		}
 		if err != nil {
 			return err
 		}
@@ -147,6 +153,19 @@ func (s *Remover) FreeUnowned(ctx context.Context, l *job.Tasks, node string, vm
 		return errors.Join(err, fmt.Errorf("volume %s is still there after PVE removed it, or cannot be seen", volume))
 	}
 	return nil
+}
+
+// isAsListed is an error where another volume has the place of one that was listed, or somebody has written to it. Of one that is not
+// listed any more the request is no harm, and the look after it tells whether it is gone.
+func (s *Remover) isAsListed(ctx context.Context, vmid int, was MadeFile) error {
+	volumes, err := s.api.Content(ctx, was.Node, vm.VolumeStorage(was.Volume), "images", vmid)
+	for _, v := range volumes {
+		if v.ID == was.Volume && (v.Size != was.Size || !v.CreatedAt.Equal(was.CreatedAt)) {
+			return fmt.Errorf("volume %s on node %s has changed since it was found to be left over: somebody is at work on it, or has made "+
+				"another one. It was not touched", was.Volume, was.Node)
+		}
+	}
+	return err
 }
 
 // RemoveHAEntry takes an id that no guest has out of HA.

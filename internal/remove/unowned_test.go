@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -87,10 +88,59 @@ func TestFreeUnowned(t *testing.T) {
 			w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-400-disk-0", VMID: 400, Content: "images", Format: "raw", Size: 1 << 30})
 			c.happens(w)
 		})
-		err := r.s.FreeUnowned(t.Context(), &job.Tasks{}, "pve1", 400, volume)
+		err := r.s.FreeUnowned(t.Context(), &job.Tasks{}, 400, MadeFile{Node: "pve1", Volume: volume, Size: 1 << 30})
 		_, kept := r.has(400, volume)
 		if c.want == "" && (err != nil || kept) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !kept) {
 			t.Errorf("%s: %v; the volume is there %t", name, err, kept)
+		}
+	}
+}
+
+// TestFoundFreeUnownedReplaced: after whichever answer somebody puts another volume in the place of the one that was judged, or writes to it,
+// it stays; but after the last look, right before the request.
+func TestFoundFreeUnownedReplaced(t *testing.T) {
+	const volume = "local:400/vm-400-disk-0.qcow2"
+	was := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, act := range map[string]func(*state.Volume){
+		"another size": func(v *state.Volume) { v.Size = 2 << 30 },
+		"written to":   func(v *state.Volume) { v.Created = was.Add(time.Hour) },
+	} {
+		came := 0
+		for at := 0; ; at++ {
+			r := newRig(t, asRoot)
+			put := func(change func(*state.Volume)) {
+				r.change(func(w *state.World) {
+					v := &state.Volume{Storage: "local", Node: "pve1", Name: "400/vm-400-disk-0.qcow2", VMID: 400, Content: "images", Format: "qcow2",
+						Size: 1 << 30}
+					w.Put(v)
+					v.Created = was
+					change(v)
+				})
+			}
+			put(func(*state.Volume) {})
+			var asked []string
+			r.answered = func(method, _ string) {
+				if asked = append(asked, method); len(asked) == at {
+					put(act)
+				}
+			}
+			if at == 0 {
+				put(act)
+			}
+			err := r.s.FreeUnowned(t.Context(), &job.Tasks{}, 400, MadeFile{Node: "pve1", Volume: volume, Size: 1 << 30, CreatedAt: was})
+			if len(asked) < at || len(asked) > at && asked[at] == "DELETE" {
+				if _, kept := r.has(400, volume); err != nil || kept {
+					t.Errorf("%s: as it was judged it is not removed: %v", name, err)
+				}
+				break
+			}
+			came++
+			if _, kept := r.has(400, volume); !kept || err == nil || !strings.Contains(err.Error(), "has changed since it was found to be left over") {
+				t.Errorf("%s after answer %d: %v; it is there %t", name, at, err, kept)
+			}
+		}
+		if came < 2 {
+			t.Errorf("%s: somebody came %d times", name, came)
 		}
 	}
 }

@@ -67,6 +67,22 @@ func (s *Survey) UsersOf(volume string, vmid int) []User {
 	return all
 }
 
+// Namesakes are the guests that use a volume of the same name on another storage, by that storage: it is the same file where both
+// storages are one directory.
+func (s *Survey) Namesakes(volume string) map[string][]User {
+	all := map[string][]User{}
+	if s == nil {
+		return all
+	}
+	for key, users := range s.users {
+		storage, name, ok := strings.Cut(key, ":")
+		if ok && name == LastPart(volume) && storage != vm.VolumeStorage(volume) {
+			all[storage] = users
+		}
+	}
+	return all
+}
+
 // Of is what was read of a guest, if there is a survey, and the guest in it.
 func (s *Survey) Of(vmid int) (Reading, bool) {
 	if s == nil {
