@@ -34,8 +34,8 @@ func (c *creation) takeBack(ctx context.Context) error {
 	case c.result != nil && !pve.IsKind(c.result, pve.Ambiguous):
 		return nil // the request was refused, or not sent to its end
 	case c.isOwn() && c.hasRival(ctx):
-		return &tx.LeftError{Left: []tx.Residue{c.residueUnknown("somebody else was, or may have been, at work on the same file at the same time, " +
-			"so it may be his")}}
+		return &tx.LeftError{Left: []tx.Residue{c.residueUnknown("somebody else was, or may have been, at work on the same file at the same " +
+			"time, so it may be his")}}
 	case c.isOwn():
 		return c.remove(ctx)
 	case c.had:

@@ -94,8 +94,8 @@ func (s *Remover) freeFile(ctx context.Context, l *job.Tasks, f MadeFile, c clai
 	return fmt.Errorf("%s is still on node %s, although PVE says that it was removed", f.Volume, f.Node)
 }
 
-// isNotElsewhere is an error where a guest uses the file by the name that it has on another storage, which is the same directory or the same
-// export: PVE knows nothing of that. There it has the same size and the same time; a copy that has the same is taken for it, too.
+// isNotElsewhere is an error where a guest uses the file by the name that it has on another storage, which is the same directory or the
+// same export: PVE knows nothing of that. There it has the same size and the same time; a copy that has the same is taken for it, too.
 func (s *Remover) isNotElsewhere(ctx context.Context, e Evidence, f MadeFile) error {
 	for storage, users := range e.others.Namesakes(f.Volume) {
 		for _, user := range users {
