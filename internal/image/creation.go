@@ -188,7 +188,10 @@ func (c *creation) readBack(ctx context.Context) error {
 		return fmt.Errorf("the task ended well, and %s is not there", c.spec.Volume())
 	}
 	c.file = fileOf(c.spec.Node, found[len(found)-1])
-	c.file.Made = c.isOwn() && len(found) == 1 && !c.hasRival(ctx)
+	if c.isOwn() && len(found) == 1 {
+		rival, err := c.hasRival(ctx, c.tasks.UPIDs[0], c.target)
+		c.file.Made = !rival && err == nil
+	}
 	if !c.file.Made && !c.present && !c.had {
 		c.warnings = append(c.warnings, guest.Warning{Summary: "Not known whose " + c.spec.Volume() + " is",
 			Detail: fmt.Sprintf("The file is on node %s as it should be. But the answer to the request was lost, or somebody "+
@@ -197,36 +200,6 @@ func (c *creation) readBack(ctx context.Context) error {
 	}
 	return nil
 }
-
-// hasRival reports whether a task of somebody else was at work on the same file while this create's was, or may have been. Each of two
-// downloads renames its own over the other's and ends well, and the second in which that was done does not tell whose the last one was.
-func (c *creation) hasRival(ctx context.Context) bool {
-	own, _ := c.ownTask()
-	var tasks []pve.Task
-	err := error(nil)
-	for attempt := range 3 {
-		if err = c.jobs.Pause(ctx, attempt); err != nil {
-			return true
-		}
-		if tasks, err = c.api.Tasks(ctx, c.spec.Node, pve.TaskFilter{Type: own.Type()}); err == nil {
-			break
-		}
-	}
-	for _, t := range tasks {
-		over := !t.Running() && t.EndTime.Before(own.Start())
-		if over || t.UPID.ID() != own.ID() || c.jobs.IsKnown(t.UPID) {
-			continue
-		}
-		log, err := c.api.TaskLog(ctx, t.UPID, logLines)
-		if target := pve.TargetOf(log); err != nil || target == "" || c.target == "" || target == c.target {
-			return true
-		}
-	}
-	return err != nil
-}
-
-// logLines is as much of a task's log as says what it did.
-const logLines = 500
 
 // without is what there is of a listing that was not in an earlier one.
 func (c *creation) without(found, before []pve.Volume) []pve.Volume {

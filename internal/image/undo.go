@@ -33,9 +33,6 @@ func (c *creation) takeBack(ctx context.Context) error {
 		return nil
 	case c.result != nil && !pve.IsKind(c.result, pve.Ambiguous):
 		return nil // the request was refused, or not sent to its end
-	case c.isOwn() && c.hasRival(ctx):
-		return &tx.LeftError{Left: []tx.Residue{c.residueUnknown("somebody else was, or may have been, at work on the same file at the same " +
-			"time, so it may be his")}}
 	case c.isOwn():
 		return c.remove(ctx)
 	case c.had:
@@ -62,7 +59,13 @@ func (c *creation) settle(ctx context.Context) {
 
 // remove takes away the file that the task of this create has made.
 func (c *creation) remove(ctx context.Context) error {
-	found, err := c.made(ctx)
+	rival, err := c.hasRival(ctx, c.tasks.UPIDs[0], c.target)
+	if rival {
+		return &tx.LeftError{Left: []tx.Residue{c.residueUnknown("somebody else was at work on the same file at the same time, so it may be " +
+			"his")}}
+	}
+	found, lookErr := c.made(ctx)
+	err = errors.Join(err, lookErr)
 	for _, v := range found {
 		if err == nil {
 			err = c.remover.FreeNewFile(ctx, &job.Tasks{}, fileOf(c.spec.Node, v).MadeFile)
