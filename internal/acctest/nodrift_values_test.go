@@ -46,7 +46,7 @@ func scalarValues() map[string][]cty.Value {
 		"shutdown_timeout": texts("90s"), "removed_disks": texts("detach", "destroy"), "wait_for.agent": flags(), "wait_for.ipv4": flags(), "wait_for.ipv6": flags(),
 		"wait_for.timeout": texts("1m"), "wait_for.on_timeout": texts("warn"), "on_destroy.purge": flags(),
 
-		"power_state": texts("running", "stopped"), "on_failure": texts("rollback", "keep"), "on_orphaned_volumes": texts("fail", "destroy"),
+		"power_state": texts("running", "stopped"), "on_failure": texts("rollback", "keep"), "on_orphaned_volumes": texts("fail", "destroy"), "import_working_storage": texts("local", "local2"),
 		"on_destroy.power_off": texts("force"), "on_destroy.timeout": texts("1m", "90s"),
 		"timeouts.create": texts("20m"), "timeouts.read": texts("3m"), "timeouts.update": texts("25m"), "timeouts.delete": texts("11m"),
 

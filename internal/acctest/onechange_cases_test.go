@@ -222,7 +222,7 @@ func specialChanges() map[string]oneChange {
 	for path, to := range map[string]cty.Value{
 		"nodes": cty.ListVal(texts("pve1")), "reboot_policy": text("force"), "shutdown_timeout": text("2m"), "removed_disks": text("destroy"), "wait_for.agent": no, "wait_for.ipv4": no, "wait_for.ipv6": no,
 		"wait_for.timeout": text("2m"), "wait_for.on_timeout": text("fail"), "on_destroy.purge": no, "on_destroy.power_off": text("graceful"), "on_destroy.timeout": text("2m"), "on_failure": text("keep"),
-		"on_orphaned_volumes": text("destroy"), "timeouts.create": text("1h"), "timeouts.read": text("1h"), "timeouts.update": text("1h"), "timeouts.delete": text("1h"),
+		"on_orphaned_volumes": text("destroy"), "import_working_storage": text("local2"), "timeouts.create": text("1h"), "timeouts.read": text("1h"), "timeouts.update": text("1h"), "timeouts.delete": text("1h"),
 	} {
 		all[path] = oneChange{to: to, want: notedOnly}
 	}

@@ -29,7 +29,7 @@ func optionOf(path string) string {
 		"cloud_init.type": "citype", "cloud_init.user": "ciuser", "cloud_init.ssh_keys": "sshkeys", "cloud_init.nameservers": "nameserver",
 		"cloud_init.searchdomain": "searchdomain", "cloud_init.upgrade": "ciupgrade", "cloud_init.custom": "cicustom"}
 	switch {
-	case slices.Contains([]string{"vmid", "node", "pool", "clone", "timeouts", "on_destroy", "on_failure", "on_orphaned_volumes", "power_state", "template", "firewall", "ha",
+	case slices.Contains([]string{"vmid", "node", "pool", "clone", "timeouts", "on_destroy", "on_failure", "on_orphaned_volumes", "import_working_storage", "power_state", "template", "firewall", "ha",
 		"efi_disk", "tpm_state", "cloud_init_password_wo", "cloud_init_password_wo_version", "cloud_init_trigger"}, group):
 		return ""
 	case group == "cloud_init" && strings.HasPrefix(key, "addresses."):

@@ -2,6 +2,7 @@ package acctest_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -68,5 +70,39 @@ func TestSweepSource(t *testing.T) {
 				t.Errorf("only %d effective cases", total)
 			}
 		})
+	}
+}
+
+// TestSweepSourceInOVA fails the request that makes a VM of a disk in an OVA, which PVE unpacks to a volume of the VM's id first, on a storage
+// that the VM has nothing on.
+func TestSweepSourceInOVA(t *testing.T) {
+	t.Parallel()
+	who, counts := sweepIdentities()[0], tally{}
+	b := newBench(t, who)
+	b.also = func(world *state.World) {
+		world.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "import/web.ova", Content: "import", Format: "ova", Size: 71680, Raw: appliance()})
+	}
+	b.reset()
+	b.base = b.sim.Snapshot()
+	sc := fromISO()
+	sc.name, sc.request.ImportStorage = "from an OVA", "local2"
+	sc.request.Spec.Disks = map[string]vm.Disk{
+		"scsi0": {Storage: "local-zfs", Size: to(int64(4 << 30)), ImportFrom: to("local:import/web.ova/disk1.vmdk")}}
+	for _, op := range b.cleanRun(sc) {
+		if op.Method == http.MethodPost && op.Path == "/nodes/{node}/qemu" && op.Params["import-working-storage"] != "local2" {
+			t.Errorf("sent %v", op.Params)
+		}
+		for _, phase := range phases {
+			if op.Method != http.MethodPost {
+				continue
+			}
+			c := &sweepCase{bench: b, who: who, sc: sc, faults: []fault.Rule{{Match: fault.Match{Seq: op.Seq}, Phase: phase}}, op: opName(op)}
+			if o, effective := c.run(t); effective {
+				counts.add(fmt.Sprintf("%-10s %s", phase, opName(op)), o)
+			}
+		}
+	}
+	if total := counts.print(t, "OVA"); total < 8 {
+		t.Errorf("only %d effective cases", total)
 	}
 }

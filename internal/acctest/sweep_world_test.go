@@ -47,7 +47,8 @@ type bench struct {
 	root   *host.Shell // what an operator has: root on every node
 	client *pve.Client
 	config pve.Config
-	ssh    provision.Shell // what the identity has beside its API
+	ssh    provision.Shell    // what the identity has beside its API
+	also   func(*state.World) // what every case begins with besides, that a snapshot does not keep
 }
 
 // newBench makes a cluster in which orphan volumes of other ids and of the ids that the cases use stand about.
@@ -136,6 +137,12 @@ func (b *bench) reset() {
 	b.sim.SetFaults(nil)
 	if err := b.sim.Load(b.base); err != nil {
 		b.t.Fatal(err)
+	}
+	if b.also != nil {
+		w := b.sim.World()
+		w.Lock()
+		b.also(w)
+		w.Unlock()
 	}
 	b.connect()
 	b.sim.ResetOps()

@@ -53,6 +53,8 @@ type Request struct {
 	// StopTimeout bounds a graceful shutdown, also that of a restart. Zero: three minutes.
 	StopTimeout time.Duration
 	Wait        *guest.Wait
+	// ImportStorage is where a disk of an OVA is unpacked; "" is the storage of the OVA.
+	ImportStorage string
 	// DestroyRemoved destroys the volumes of drives that leave the VM, which stay with it as unusedN otherwise.
 	DestroyRemoved bool
 }

@@ -33,6 +33,7 @@ func (u *update) setOptions(ctx context.Context, t todo, unplugged map[string]st
 	if len(c.Set)+len(c.Delete) == 0 {
 		return sent{}, unplugged, nil
 	}
+	c.ImportStorage = u.r.ImportStorage
 	t.change = c
 	done := sent{options: slices.Concat(slices.Sorted(maps.Keys(c.Set)), c.Delete), attached: t.attached(),
 		removed: u.removedDisks(t, config.Current()), appends: job.AppendsToBootOrder(c, vm.BootOrder(config.Current()))}

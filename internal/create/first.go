@@ -29,6 +29,9 @@ func (c *creation) create(ctx context.Context) error {
 		delete(params, option)
 	}
 	params["vmid"], params["description"] = strconv.Itoa(c.vmid), c.stamp.String()
+	if c.r.ImportStorage != "" && c.change.Unpacks() {
+		params["import-working-storage"] = c.r.ImportStorage
+	}
 	if c.r.Pool != "" {
 		params["pool"] = c.r.Pool
 	}

@@ -38,7 +38,7 @@ func placesOf(found findings, r Request) []place {
 func writtenTo(r Request, from *source) []string {
 	ids := []string{r.Spec.CloudInit.Storage}
 	for _, d := range r.Spec.Disks {
-		ids = append(ids, d.Storage)
+		ids = append(ids, d.Storage, r.unpacksOn(d))
 	}
 	for _, a := range r.Adopts {
 		ids = append(ids, vm.VolumeStorage(a.Volume))
@@ -56,6 +56,18 @@ func writtenTo(r Request, from *source) []string {
 		ids = append(ids, from.storages...)
 	}
 	return sortedIDs(ids)
+}
+
+// unpacksOn is the storage on which a new disk is unpacked before it is copied, under the id of the VM (pve-storage GuestImport.pm,
+// extract_disk_from_import_file); "" where it is not.
+func (r Request) unpacksOn(d vm.Disk) string {
+	switch {
+	case d.ImportFrom == nil || !vm.IsInOVA(*d.ImportFrom):
+		return ""
+	case r.ImportStorage != "":
+		return r.ImportStorage
+	}
+	return vm.VolumeStorage(*d.ImportFrom)
 }
 
 // sortedIDs sorts ids and drops repeated and empty ones.
@@ -83,6 +95,9 @@ func wanted(r Request, from *source, vmid int) []remove.Wanted {
 			w.Size = *d.Size
 		}
 		all = append(all, w)
+		if storage := r.unpacksOn(d); storage != "" {
+			all = append(all, remove.Wanted{Storage: storage})
+		}
 	}
 	if d := r.Spec.EFIDisk; d != nil { // some hundred KiB, by its type
 		all = append(all, remove.Wanted{Storage: d.Storage, Size: 1})

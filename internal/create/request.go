@@ -28,21 +28,23 @@ const (
 
 // Request is everything a create needs.
 type Request struct {
-	Node      string   // "" = the template's node, or the only one
-	Nodes     []string // instead of Node: the first of them that is online
-	VMID      int      // 0 = automatic
-	Range     [2]int   // inclusive bounds of automatic ids; zero = PVE's
-	Spec      vm.Spec  // only what is configured
-	Pool      string
-	Firewall  *guest.Firewall // nil: left alone
-	HA        *guest.HA       // nil: none
-	Clone     *guest.Clone
-	Restore   *guest.Restore // instead of Clone
-	Start     bool
-	OnFailure OnFailure
-	OnOrphans OnOrphans
-	Adopts    []Adopted // with the configured VMID; they are neither leftovers nor touched
-	Wait      *guest.Wait
+	Node     string   // "" = the template's node, or the only one
+	Nodes    []string // instead of Node: the first of them that is online
+	VMID     int      // 0 = automatic
+	Range    [2]int   // inclusive bounds of automatic ids; zero = PVE's
+	Spec     vm.Spec  // only what is configured
+	Pool     string
+	Firewall *guest.Firewall // nil: left alone
+	HA       *guest.HA       // nil: none
+	Clone    *guest.Clone
+	Restore  *guest.Restore // instead of Clone
+	Start    bool
+	// ImportStorage is where a disk of an OVA is unpacked; "" is the storage of the OVA.
+	ImportStorage string
+	OnFailure     OnFailure
+	OnOrphans     OnOrphans
+	Adopts        []Adopted // with the configured VMID; they are neither leftovers nor touched
+	Wait          *guest.Wait
 	// UndoTimeout bounds the rollback, which goes on after a cancel. Zero: ten minutes.
 	UndoTimeout time.Duration
 	// Lease is how long the create may take; it is written into the stamp so that another process can tell a running

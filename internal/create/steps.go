@@ -71,6 +71,7 @@ func (c *creation) configureRead(ctx context.Context) error {
 	vm.Complete(&want)
 	c.cloudInit = want.CloudInit.Slot != ""
 	c.change = vm.Diff(has, want)
+	c.change.ImportStorage = c.r.ImportStorage
 	if len(c.change.Problems) > 0 {
 		return job.Problems("configure", c.vmid, c.change)
 	}

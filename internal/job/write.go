@@ -104,6 +104,9 @@ func (s *Runner) Apply(ctx context.Context, l *Tasks, node string, vmid int, cha
 	if len(change.Delete) > 0 {
 		params["delete"] = strings.Join(change.Delete, ",")
 	}
+	if change.ImportStorage != "" && change.Unpacks() {
+		params["import-working-storage"] = change.ImportStorage
+	}
 	if !change.Allocates() {
 		return s.setRead(ctx, node, vmid, params, b)
 	}

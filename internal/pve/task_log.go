@@ -34,6 +34,9 @@ func VolumesMade(log []string) (ids, names []string) {
 				ids = append(ids, rest[:strings.IndexAny(rest+"'", ",'")])
 			}
 		}
+		if volume, ok := strings.CutPrefix(line, "finished extracting to "); ok { // qemu-server API2/Qemu.pm create_disks
+			ids = append(ids, volume)
+		}
 		if gone := removedAgain(line); gone != "" {
 			ids, names = less(ids, gone), less(names, gone[strings.Index(gone, ":")+1:])
 		}
@@ -51,8 +54,11 @@ func VolumesMade(log []string) (ids, names []string) {
 }
 
 // removedAgain is the volume that a line of a failed restore's log says it has removed (qemu-server QemuServer.pm,
-// restore_destroy_volumes).
+// restore_destroy_volumes), or that of an import out of an OVA (API2/Qemu.pm, create_disks).
 func removedAgain(line string) string {
+	if volume, ok := strings.CutPrefix(line, "cleaned up extracted image "); ok {
+		return volume
+	}
 	_, rest, _ := strings.Cut(line, "temporary volume '")
 	volume, ok := strings.CutSuffix(rest, "' successfully removed")
 	if !ok {

@@ -5,6 +5,8 @@ package source
 import (
 	"fmt"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Kind is what sort of thing a disk is made of.
@@ -105,7 +107,7 @@ func KindOf(volume, storageType string) Kind {
 		return ESXi
 	case content == "iso":
 		return ISO
-	case content == "import" && strings.Contains(file, ".ova/"):
+	case vm.IsInOVA(volume):
 		return Member
 	case content == "import" && (strings.HasSuffix(file, ".ova") || strings.HasSuffix(file, ".ovf")):
 		return Appliance

@@ -79,8 +79,9 @@ func (m *model) createRequest(password *string, limit time.Duration) create.Requ
 		Clone: m.Clone.request(), Restore: m.Restore.request(),
 
 		Firewall: m.Firewall, HA: m.HA,
-		Start: m.startsWhenMade(),
-		Lease: limit, Nodes: m.Nodes, Wait: m.WaitFor.request(),
+		Start:         m.startsWhenMade(),
+		ImportStorage: value(m.ImportStorage),
+		Lease:         limit, Nodes: m.Nodes, Wait: m.WaitFor.request(),
 	}
 	for slot, d := range m.Disks { // one whose name was not known in the plan
 		if d.Imported != nil && d.Volume == nil {

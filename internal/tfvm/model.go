@@ -58,6 +58,7 @@ type model struct {
 	ShutdownTimeout   *string         `tfsdk:"shutdown_timeout"`
 	WaitFor           *waitForModel   `tfsdk:"wait_for"`
 	RemovedDisks      *string         `tfsdk:"removed_disks"`
+	ImportStorage     *string         `tfsdk:"import_working_storage"`
 	OnFailure         *string         `tfsdk:"on_failure"`
 	OnOrphanedVolumes *string         `tfsdk:"on_orphaned_volumes"`
 	OnDestroy         *onDestroyModel `tfsdk:"on_destroy"`

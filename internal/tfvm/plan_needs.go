@@ -71,7 +71,8 @@ func (p *planning) sources() []preflight.Need {
 			return
 		}
 		bytes, _ := vm.ParseSize(value(size)) // none is 0
-		all = append(all, preflight.Need{Path: at + ".import_from", Kind: preflight.KindOfSource(*source), Value: *source, Size: bytes})
+		all = append(all, preflight.Need{Path: at + ".import_from", Kind: preflight.KindOfSource(*source), Value: *source, Size: bytes,
+			Work: value(p.plan.ImportStorage)})
 	}
 	for _, slot := range sortedSlots(p.plan.Disks) {
 		if was, d := p.prior.Disks[slot], p.plan.Disks[slot]; was.Volume == nil {

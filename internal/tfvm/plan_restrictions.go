@@ -70,6 +70,7 @@ func restrictions() []restriction {
 
 		{at: "disks.*.volume", root: true, only: vm.IsDevice, instead: "attach the device on the node with qm set and leave the slot out"},
 
+		{at: "import_working_storage", since: from(8, 2, 8, "8.3", "qemu-server 8.2.7: API2/Qemu.pm, create_vm (95ae60c8)")},
 		{at: "vga.clipboard", since: from(8, 0, 9, "8.1", "qemu-server 8.0.9: QemuServer.pm, vga_fmt (b62997a1)")},
 		{at: "machine_options.viommu", since: from(8, 1, 10, "8.2", "qemu-server 8.1.2: QemuServer.pm, machine_fmt (2db4c272)")},
 		{at: "disks.*.vendor", since: from(8, 1, 4, "8.2", "qemu-server 8.1.0: QemuServer/Drive.pm, scsi_fmt (d1feab4a)")},

@@ -103,6 +103,7 @@ func (p *planning) request() preflight.Request {
 	for slot, n := range plan.Networks {
 		addChanged(q.Bridges, "networks."+slot+".bridge", prior.Networks[slot].Bridge, n.Bridge)
 	}
+	addChanged(q.Storages, "import_working_storage", prior.ImportStorage, plan.ImportStorage)
 	before := prior.specialStorages()
 	for at, storage := range plan.specialStorages() {
 		addChanged(q.Storages, at, before[at], storage)

@@ -22,7 +22,7 @@ func rules() map[string]tfplan.Rule {
 	}
 	add(tfplan.Rule{Volatile: true}, "status", "ipv4_address", "ipv6_address", "addresses", "unused_volumes", "pending_changes")
 	add(tfplan.Rule{OnlyInState: true}, "clone", "restore", "nodes", "timeouts", "wait_for", "on_failure", "on_orphaned_volumes", "on_destroy",
-		"reboot_policy", "shutdown_timeout", "removed_disks", "cloud_init_password_wo_version", "cloud_init_trigger",
+		"reboot_policy", "shutdown_timeout", "removed_disks", "import_working_storage", "cloud_init_password_wo_version", "cloud_init_trigger",
 		"disks.*.imported_disk", "disks.*.import_from", "efi_disk.import_from", "tpm_state.import_from")
 	add(tfplan.Rule{OnlyInState: true, Same: sameDuration}, "timeouts.create", "timeouts.read", "timeouts.update", "timeouts.delete",
 		"on_destroy.timeout")

@@ -95,8 +95,9 @@ func updateRequest(prior, plan model, private privateState, password *string) ch
 		PriorPool: value(prior.Pool), Pool: value(plan.Pool),
 		PriorHA: prior.HA, HA: plan.HA,
 		PriorFirewall: prior.Firewall, Firewall: plan.Firewall,
-		BootOrder:  plan.BootOrder,
-		PowerState: guest.PowerState(value(plan.PowerState)), Due: pendingRestart(prior, plan, private.Managed),
+		ImportStorage: value(plan.ImportStorage),
+		BootOrder:     plan.BootOrder,
+		PowerState:    guest.PowerState(value(plan.PowerState)), Due: pendingRestart(prior, plan, private.Managed),
 	}
 	if differ(prior.Node, plan.Node) { // one that is somewhere else by now for another reason is followed
 		request.Node = *plan.Node

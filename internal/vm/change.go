@@ -18,6 +18,8 @@ type Change struct {
 	Moves  []Move
 	// Grow holds the sizes that disks must have; one that has it already is left alone.
 	Grow []Growth
+	// ImportStorage is where a disk of an OVA is unpacked; "" is the storage of the OVA.
+	ImportStorage string
 	// Problems are differences that cannot be made in place. They are in none of the other fields.
 	Problems []Problem
 }
@@ -60,6 +62,23 @@ func (c Change) Allocates() bool {
 		}
 	}
 	return false
+}
+
+// Unpacks says that Set imports a disk of an OVA, which PVE unpacks first.
+func (c Change) Unpacks() bool {
+	for option, value := range c.Set {
+		_, isDrive := slotRank(option)
+		if _, properties, ok := parseDrive(value); isDrive && ok && IsInOVA(properties["import-from"]) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsInOVA tells whether a volume is a disk in an OVA: "local:import/web.ova/disk1.vmdk" (pve-storage DirPlugin.pm, parse_volname).
+func IsInOVA(volume string) bool {
+	_, name, _ := strings.Cut(volume, ":")
+	return strings.HasPrefix(name, "import/") && strings.Contains(name, ".ova/")
 }
 
 // ImportsPath tells whether an option is a drive that is to be made of a file which is named by its path.

@@ -105,7 +105,7 @@ func requestArguments() map[string]requestArgument {
 		"bwlimit":                {"", "limit of a restore or a live import; clone.bwlimit is that of a clone"},
 		"force":                  {"", "overwrites a VM by a restore, or destroys detached volumes at once; never sent"},
 		"background_delay":       {"", "how long the answer waits for the task; the provider watches the task instead"},
-		"import-working-storage": {"", "storage for unpacking an OVA that is imported"},
+		"import-working-storage": {"import_working_storage", "storage for unpacking a disk of an OVA"},
 	}
 }
 

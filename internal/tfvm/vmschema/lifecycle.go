@@ -53,6 +53,9 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 				"`detach` (default): it stays with the VM as `unusedN`. `destroy`: it is destroyed in the same apply, " +
 				"with its data, which the plan announces; where a snapshot needs it, the apply fails before it changes anything. " +
 				"A volume that carries another VM's id is only ever detached. Needs `Datastore.AllocateSpace`."},
+		"import_working_storage": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.StorageID()},
+			MarkdownDescription: "Storage on which PVE unpacks a disk that `import_from` takes out of an OVA, before it copies it: one of files, " +
+				"with the content type `images`. Default: the storage of the OVA. Needs `Datastore.AllocateSpace`. PVE 8.3 or later."},
 		"on_failure": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("rollback", "keep")},
 			MarkdownDescription: "What a create that fails does with what it made: `rollback` (default) removes everything; " +
 				"`keep` leaves the VM, tainted, to be looked at."},
