@@ -140,3 +140,43 @@ func TestRestoreFromServer(t *testing.T) {
 	}
 	w.MustBeClean(t)
 }
+
+// TestRestoreReplaces: another backup is another VM; on a VM that is there already restore is only recorded.
+func TestRestoreReplaces(t *testing.T) {
+	t.Parallel()
+	const later = "local:backup/vzdump-qemu-700-2026_02_01-00_00_00.vma.zst"
+	w := restoreWorld(t, func(w *state.World) {
+		v := state.WebBackup("pve1")
+		_, v.Name, _ = strings.Cut(later, ":")
+		v.Backup.Config["description"] = "later"
+		w.Put(v)
+	})
+	s := w.Session(t, acctest.TokenNoSSH, restoredVM("vmid = 200\nprotection = false"))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	was := guestOf(w, 200).Config["smbios1"]
+	w.Reconfigure(t, s, acctest.TokenNoSSH, strings.Replace(restoredVM("vmid = 200\nprotection = false"), theBackup, later, 1))
+	if pl, err := s.Plan(t.Context()); err != nil || !strings.Contains(pl.String(), "replace proxmox_vm.x") {
+		t.Errorf("%v, %v", pl, err)
+	}
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	is := guestOf(w, 200).Config
+	if is["smbios1"] == was || is["description"] != "later" {
+		t.Errorf("the VM is %v", is)
+	}
+	s.Forget("proxmox_vm.x")
+	w.Reconfigure(t, s, acctest.TokenNoSSH, restoredVM("vmid = 200\nprotection = false"))
+	if err := s.Import(t.Context(), "proxmox_vm.x", "pve1/200"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Converge(t.Context()); err != nil || guestOf(w, 200).Config["smbios1"] != is["smbios1"] {
+		t.Errorf("%v, and the VM is %v", err, guestOf(w, 200).Config)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.MustBeClean(t)
+}
