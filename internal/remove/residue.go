@@ -77,6 +77,9 @@ func (r *removal) guestResidue(node, reason string) tx.Residue {
 	}
 	left := tx.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.VMID), Reason: reason, Command: command,
 		What: fmt.Sprintf("VM %d on node %s", r.VMID, node)}
+	if r.mayAdopt() && len(Adopted(r.VMID, r.has)) > 0 { // they would go with it
+		left.Command = ""
+	}
 	for _, volume := range slices.Sorted(maps.Keys(r.users)) {
 		if guest.Uses(r.has, volume) {
 			left.Reason = alsoUsed(left.Reason, volume, r.users[volume])
@@ -116,6 +119,9 @@ func (r *removal) unseenResidue(reason string) tx.Residue {
 	if !r.committed {
 		left.Command = fmt.Sprintf("grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && %s", r.Stamp.TX, r.Nodes[0], r.VMID,
 			r.destroyCommand())
+	}
+	if r.mayAdopt() {
+		left.Command = fmt.Sprintf("qm config %d", r.VMID)
 	}
 	left.Reason += notSeen
 	return left

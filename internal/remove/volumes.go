@@ -226,9 +226,12 @@ func Adopted(vmid int, config map[string]string) []string {
 	return ownVolumes(vmid, unused)
 }
 
+// mayAdopt reports whether the VM may have volumes that PVE has adopted.
+func (r *removal) mayAdopt() bool { return !r.Stamp.Restore.IsZero() && !r.committed && r.reclaims == 0 }
+
 // refuseAdopted refuses to remove a restored VM that was not committed while it has volumes which nothing shows that the create made.
 func (r *removal) refuseAdopted(ctx context.Context, config map[string]string) error {
-	if r.Stamp.Restore.IsZero() || r.committed || r.reclaims > 0 {
+	if !r.mayAdopt() {
 		return nil
 	}
 	foreign := Adopted(r.VMID, config)
@@ -254,6 +257,6 @@ func (r *removal) refuseAdopted(ctx context.Context, config map[string]string) e
 
 func errAdopted(vmid int, volumes []string) error {
 	return fmt.Errorf("PVE has made volumes with the id of VM %d unused disks of it, and nothing shows that its create has made them: %s. "+
-		"It would destroy them with the VM, so the VM was not removed. Give them to another VM first (`qm disk move %d unused0 --target-vmid ID "+
-		"--target-disk unused0`), or remove the VM with them yourself", vmid, strings.Join(volumes, ", "), vmid)
+		"It would destroy them with the VM, so the VM was not removed. Give them to another VM first (in PVE's interface: Hardware, Disk Action, "+
+		"Reassign Owner), then destroy again", vmid, strings.Join(volumes, ", "))
 }
