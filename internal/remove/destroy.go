@@ -249,6 +249,8 @@ func (r *removal) unlock(ctx context.Context, node, lock string) error {
 	if errors.As(err, &unseen) {
 		r.blocked = err
 	}
+	var atWork *atWorkError
+	r.othersWork = errors.As(err, &atWork)
 	if err == nil && r.s.api.Identity().IsRootTicket() { // which has marked it
 		r.forgetStub()
 		return nil

@@ -215,12 +215,25 @@ func (s *Remover) holds(ctx context.Context, c claim, lock string) error {
 	runs := slices.DeleteFunc(held.Runs, func(task pve.UPID) bool { return slices.Contains(c.tasks, task) || s.jobs.IsKnown(task) })
 	switch {
 	case len(runs) > 0:
-		return fmt.Errorf("task %s is running and may hold the lock of VM %d: %w", runs[0], c.vmid, cause)
+		return &atWorkError{task: runs[0], vmid: c.vmid, err: cause}
 	case !held.Audit:
 		return &unseenTasksError{node: c.node, vmid: c.vmid, lock: lock}
 	}
 	return nil
 }
+
+// atWorkError says that a lock stays since a task that is not ours may hold it.
+type atWorkError struct {
+	task pve.UPID
+	vmid int
+	err  error
+}
+
+func (e *atWorkError) Error() string {
+	return fmt.Sprintf("task %s is running and may hold the lock of VM %d: %v", e.task, e.vmid, e.err)
+}
+
+func (e *atWorkError) Unwrap() error { return e.err }
 
 // unseenTasksError says that a lock stays since its holder cannot be seen.
 type unseenTasksError struct {

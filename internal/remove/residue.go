@@ -70,7 +70,7 @@ func (r *removal) guestResidue(node, reason string) tx.Residue {
 	if r.has["protection"] == "1" && !r.committed {
 		command = fmt.Sprintf("qm set %d --protection 0 && %s", r.VMID, command)
 	}
-	if r.ambiguous { // may be somebody's who is making it
+	if r.ambiguous || r.othersWork { // may be somebody's who is making it
 		command = fmt.Sprintf("qm config %d && pvenode task list --vmid %d --source all", r.VMID, r.VMID)
 	} else if guest.IsOwnLock(r.has["lock"]) {
 		command = fmt.Sprintf("qm unlock %d && %s", r.VMID, command)

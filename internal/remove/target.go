@@ -118,6 +118,7 @@ type removal struct {
 	at         string            // node where our configuration was last seen, "" when it is gone
 	has        map[string]string // that configuration
 	ambiguous  bool              // it is half made, and not as our killed task left it
+	othersWork bool              // a task that is not ours may hold its lock
 	partly     bool              // the last look was not answered in full
 	destroyed  pve.UPID          // our destroy that ended well
 	had        map[string]string // the configuration that it destroyed

@@ -227,7 +227,9 @@ func Adopted(vmid int, config map[string]string) []string {
 }
 
 // mayAdopt reports whether the VM may have volumes that PVE has adopted.
-func (r *removal) mayAdopt() bool { return !r.Stamp.Restore.IsZero() && !r.committed && r.reclaims == 0 }
+func (r *removal) mayAdopt() bool {
+	return !r.Stamp.Restore.IsZero() && !r.committed && r.reclaims == 0
+}
 
 // refuseAdopted refuses to remove a restored VM that was not committed while it has volumes which nothing shows that the create made.
 func (r *removal) refuseAdopted(ctx context.Context, config map[string]string) error {
