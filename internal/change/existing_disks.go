@@ -83,7 +83,8 @@ func (u *update) keepBorrowed(ctx context.Context, attached map[string]string) e
 		var taken *usage.BorrowedError
 		if !errors.As(err, &taken) {
 			if err != nil {
-				u.warn(volume+" was attached, and not looked at again", "Whether another guest was given it at the same time cannot be told: "+err.Error())
+				u.warn(volume+" was attached, and not looked at again",
+					"Whether another guest was given it at the same time cannot be told: "+err.Error())
 			}
 			continue
 		}

@@ -31,7 +31,8 @@ func (c *creation) mayBorrow(ctx context.Context) error {
 				Detail: "PVE renames the disks of a template, and the VM that holds this one would lose it. No VM was made"}
 		}
 		if err := c.s.remover.MayBorrow(ctx, c.node, c.vmid, d.Volume); err != nil {
-			return &guest.FieldError{Path: at + ".imported_disk.volume", Summary: d.Volume + " cannot be attached", Detail: whyNotBorrowed(err), Err: err}
+			return &guest.FieldError{Path: at + ".imported_disk.volume", Summary: d.Volume + " cannot be attached",
+				Detail: whyNotBorrowed(err), Err: err}
 		}
 	}
 	return nil

@@ -21,7 +21,8 @@ const defaultName = "data-disk"
 func diskSchema(ctx context.Context) schema.Schema {
 	return schema.Schema{
 		MarkdownDescription: "A disk that outlives the VMs which use it, and moves between them with its data. " +
-			"A VM attaches it with `imported_disk = { volume = proxmox_disk.NAME.volume }`.\n\n" +
+			"A VM attaches it with `imported_disk = { volume = proxmox_disk.NAME.volume }`: the guide " +
+			"[a data disk that survives](../guides/data-disk-that-survives.md) shows how, and what such a disk cannot do.\n\n" +
 			"PVE destroys every volume that carries a VM's id together with that VM. So the disk is held by a VM of its own, which is protected, " +
 			"never started, has 16 MiB of memory configured, and says in its description what it is there for.\n\n" +
 			"It is destroyed only while no other guest has it: not in its configuration, not pending, and in no snapshot. " +
