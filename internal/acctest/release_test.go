@@ -37,7 +37,7 @@ func TestRelease(t *testing.T) {
 	version, archive := snapshotArchive(t)
 	if archive == "" {
 		t.Log("dist/ has no snapshot: the archive is made here")
-		version, archive = "0.0.0", makeArchive(t, dir, "0.0.0")
+		version, archive = "0.0.1", makeArchive(t, dir, "0.0.1")
 	}
 	t.Logf("%s, installed with %s", filepath.Base(archive), os.Getenv("TF_ACC_TERRAFORM_PATH"))
 	home := filepath.Join(dir, "home")
