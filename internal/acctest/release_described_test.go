@@ -112,7 +112,7 @@ func TestReleaseDescribed(t *testing.T) {
 // README names.
 func TestReleaseWorkflows(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob(filepath.Join(projectDir, ".github/workflows/*.yml"))
+	files, err := filepath.Glob(filepath.Join(projectDir, ".github", "workflows", "*.yml"))
 	must(t, err)
 	if len(files) < 3 {
 		t.Fatalf("workflows: %v", files)

@@ -56,7 +56,7 @@ func TestRelease(t *testing.T) {
 		w := processWorldOf(t, nil)
 		files := map[string]string{"terraform.tfvars.json": demoVariables(t, w)}
 		for _, name := range []string{"provider.tf", "web.tf"} {
-			files[name] = read(t, filepath.Join("../cmd/demo/configs", name))
+			files[name] = read(t, filepath.Join("..", "cmd", "demo", "configs", name))
 		}
 		lifeOfRelease(t, w, newWorkspace(t, w, settings, files), version)
 	})
