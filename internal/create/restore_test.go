@@ -222,3 +222,23 @@ func TestRestoreFails(t *testing.T) {
 		}
 	}
 }
+
+// TestRestoreStubOfSomebodyElse: while our restore is killed somebody removes what it leaves, and begins to make a VM of his own under the
+// id. That is not ours, though it is as bare.
+func TestRestoreStubOfSomebodyElse(t *testing.T) {
+	b := newBench(t, ticket)
+	b.backedUp(nil)
+	b.sim.MarkStrangers()
+	ended := fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/tasks/{upid}/status"}
+	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu"}, Phase: fault.KillTask}})
+	b.sim.SetStrangers([]stranger.Order{{Act: stranger.Delete, VMID: 100, Before: ended}, {Act: stranger.MakeID, VMID: 100, Before: ended}})
+	r := aRestore()
+	r.VMID = 100
+	created, err := b.Create(t.Context(), r)
+	if deeds := b.sim.Deeds(); len(deeds) != 2 || !deeds[1].Done {
+		t.Fatalf("the stranger did %v", deeds)
+	}
+	if err == nil || created.Guest.VMID != 0 || len(created.Left) > 0 || b.vms()[100]["lock"] != "create" {
+		t.Errorf("%v: left %v, VM 100 is %v", err, created.Left, b.vms()[100])
+	}
+}

@@ -118,6 +118,7 @@ type removal struct {
 	at         string            // node where our configuration was last seen, "" when it is gone
 	has        map[string]string // that configuration
 	ambiguous  bool              // it is half made, and not as our killed task left it
+	restoring  bool              // a restore of ours got as far as its volumes, for which it has written memory into the configuration
 	othersWork bool              // a task that is not ours may hold its lock
 	partly     bool              // the last look was not answered in full
 	destroyed  pve.UPID          // our destroy that ended well
@@ -141,7 +142,7 @@ type sighting struct {
 func (r *removal) judge(node string, config pve.GuestConfig, how ending) (sighting, error) {
 	values := config.Values
 	_, stamped := guest.ParseStamp(values["description"])
-	half := !stamped && guest.HalfMade(values) && !r.gone
+	half := !stamped && guest.HalfMade(values) && !r.gone && (!r.restoring || values["memory"] != "")
 	mine := r.Stamp.Proves(r.VMID, values) || r.isKnown(values) || half && how == killed && r.isOurStub(config.Digest)
 	unsure := !mine && half && (how != cleanedUp || r.Lost != nil)
 	r.ambiguous = unsure && how == killed

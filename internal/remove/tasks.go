@@ -89,7 +89,25 @@ func (r *removal) endTask(ctx context.Context, upid pve.UPID) error {
 		}
 		status, err = r.s.api.TaskStatus(ctx, upid)
 	}
-	return r.noteEnd(upid, status, err)
+	if err := r.noteEnd(upid, status, err); err != nil {
+		return err
+	}
+	return r.noteRestore(ctx, upid)
+}
+
+// noteRestore notes whether a restore of ours that ended half-way had begun to make volumes. Before that its configuration says even less,
+// as that of a VM does which somebody else begins to make under the id (qemu-server QemuServer.pm, restore_vma_archive).
+func (r *removal) noteRestore(ctx context.Context, upid pve.UPID) error {
+	if upid.Type() != "qmrestore" || r.ended[upid] != killed {
+		return nil
+	}
+	log, err := r.s.api.TaskLog(ctx, upid, makerLines)
+	if err != nil && !pve.IsKind(err, pve.NotFound) {
+		delete(r.ended, upid) // it is asked once more
+		return fmt.Errorf("look how far task %s came: %w", upid, err)
+	}
+	r.restoring = slices.ContainsFunc(log, func(line string) bool { return strings.Contains(line, "new volume ID is '") })
+	return nil
 }
 
 // noteEnd notes how a task has ended, as its status, or why that cannot be had, tells.
