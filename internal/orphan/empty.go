@@ -130,7 +130,7 @@ func (l *look) onlyMade(ctx context.Context, vmid int) (made pve.Task, ok bool, 
 			switch typ := t.UPID.Type(); {
 			case t.Running():
 				return made, false, nil
-			case typ == "qmcreate":
+			case typ == "qmcreate" || typ == "qmrestore":
 				if t.StartTime.After(made.StartTime) {
 					made = t
 				}
