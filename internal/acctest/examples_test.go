@@ -118,7 +118,7 @@ func TestExamples(t *testing.T) {
 				s := w.Session(t, id, config)
 				err := s.Converge(t.Context())
 				if strings.Contains(config, `"esxi:`) && id == TokenNoAllocate { // nor import from a storage of type ESXi
-					if err == nil || !strings.Contains(err.Error(), "missing privileges to access esxi:") {
+					if err == nil || !strings.Contains(err.Error(), "Datastore.Allocate on /storage/esxi") {
 						t.Errorf("the apply says %v", err)
 					}
 					must(t, s.Destroy(t.Context()))

@@ -2,7 +2,11 @@ package acctest
 
 import (
 	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -64,7 +68,7 @@ func TestGuideFromVSphere(t *testing.T) {
 	w.Sim.ResetOps()
 	must(t, s.Converge(t.Context()))
 	for _, op := range w.Sim.Ops() {
-		if op.Method != "GET" {
+		if op.Method != http.MethodGet {
 			t.Errorf("sent %s %s", op.Method, op.Path)
 		}
 	}
@@ -73,13 +77,112 @@ func TestGuideFromVSphere(t *testing.T) {
 	w.MustBeClean(t)
 }
 
+// TestImportFromESXi: machines have blanks in their names, and nobody but who may allocate on the storage imports from it. A comma is
+// refused in the plan: PVE could not be told of it.
+func TestImportFromESXi(t *testing.T) {
+	t.Parallel()
+	w := exampleWorld(t)
+	const dir = "ha-datacenter/store 1/"
+	machine := func(name string) string {
+		w.Change(func(world *state.World) {
+			world.Put(&state.Volume{Storage: "esxi", Name: dir + name + "/" + name + ".vmx", Content: "import", Format: "vmx",
+				Data: "displayName = \"" + name + "\"\nmemSize = \"512\"\nscsi0:0.fileName = \"" + name + ".vmdk\"\n"})
+			world.Put(&state.Volume{Storage: "esxi", Name: dir + name + "/" + name + ".vmdk", Content: "images", Format: "vmdk", Size: 1 << 30,
+				Data: "from elsewhere"})
+		})
+		return `data "proxmox_import_metadata" "mine" {
+  volume = "esxi:` + dir + name + "/" + name + `.vmx"
+}
+
+resource "proxmox_vm" "mine" {
+  node        = "pve1"
+  name        = "mine"
+  power_state = "stopped"
+  memory      = data.proxmox_import_metadata.mine.memory
+  disks       = { for slot, d in data.proxmox_import_metadata.mine.disks : slot => merge(d, { storage = "local-lvm" }) }
+}
+`
+	}
+	good, bad := machine("My Web (old)"), machine("Web, old")
+	w.Mark()
+	s := w.Session(t, TokenNoSSH, good)
+	must(t, s.Converge(t.Context()))
+	w.Change(func(world *state.World) {
+		v := world.Volume("pve1", strings.Trim(drive.ShowValue(s.Attr("proxmox_vm.mine", "disks.scsi0.volume")), `"`))
+		if v == nil || v.Data != "from elsewhere" || v.Size != 1<<30 {
+			t.Errorf("the disk is %+v", v)
+		}
+	})
+	must(t, s.Destroy(t.Context()))
+	for _, refused := range []struct {
+		id           Identity
+		config, says string
+	}{
+		{TokenNoSSH, bad, "PVE takes no name with a comma"}, {RootTicket, bad, "PVE takes no name with a comma"},
+		{TokenNoAllocate, good, "PVE lets only who has Datastore.Allocate on /storage/esxi"},
+	} {
+		s := w.Session(t, refused.id, refused.config)
+		if _, err := s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), refused.says) {
+			t.Errorf("%s: the plan says %v, want %q", refused.id, err, refused.says)
+		}
+	}
+	w.MustBeClean(t)
+}
+
+// TestGuideFilesFromVSphere: the guide's machines are listed, and its appliance is uploaded and read, in one run too.
+func TestGuideFilesFromVSphere(t *testing.T) {
+	t.Parallel()
+	w := exampleWorld(t)
+	file := filepath.Join(t.TempDir(), "web.ova")
+	w.Change(func(world *state.World) {
+		must(t, os.WriteFile(file, world.Volume("pve1", "local:import/appliance.ova").Raw, 0o600))
+	})
+	var config strings.Builder
+	for _, block := range vsphereBlocks(t) {
+		if strings.Contains(block, "proxmox_files") || strings.Contains(block, "proxmox_image") {
+			config.WriteString(strings.Replace(block, `"web.ova"`, strconv.Quote(file), 1) + "\n")
+		}
+	}
+	s := w.Session(t, TokenNoSSH, config.String()+`
+data "proxmox_import_metadata" "web" {
+  node   = proxmox_image.web.node
+  volume = proxmox_image.web.volume
+}
+
+resource "proxmox_vm" "web" {
+  node   = "pve1"
+  name   = "web"
+  memory = data.proxmox_import_metadata.web.memory
+  disks  = { for slot, disk in data.proxmox_import_metadata.web.disks : slot => merge(disk, { storage = "local-zfs" }) }
+}
+`)
+	must(t, s.Converge(t.Context()))
+	if machines := drive.ShowValue(s.Output("machines")); !strings.Contains(machines, "esxi:ha-datacenter/datastore1/web/web.vmx") {
+		t.Errorf("machines: %s", machines)
+	}
+	if size := drive.ShowValue(s.Attr("proxmox_vm.web", "disks.scsi0.size")); size != `"8G"` {
+		t.Errorf("the disk has %s", size)
+	}
+	must(t, s.Destroy(t.Context()))
+	w.MustBeClean(t)
+}
+
+// vsphereBlocks are the configurations in the text of the guide.
+func vsphereBlocks(t *testing.T) (all []string) {
+	t.Helper()
+	for _, block := range regexp.MustCompile("(?s)```terraform\n(.*?)```").FindAllStringSubmatch(read(t, "../../templates/guides/from-vsphere.md.tmpl"), -1) {
+		all = append(all, block[1])
+	}
+	return all
+}
+
 // windowsOfVSphere are the two configurations of the guide for Windows: as it is imported, and with its drivers.
 func windowsOfVSphere(t *testing.T) (imported, driven string) {
 	t.Helper()
 	var found []string
-	for _, block := range regexp.MustCompile("(?s)```terraform\n(.*?)```").FindAllStringSubmatch(read(t, "../../templates/guides/from-vsphere.md.tmpl"), -1) {
-		if strings.Contains(block[1], `resource "proxmox_vm" "desktop"`) {
-			found = append(found, block[1])
+	for _, block := range vsphereBlocks(t) {
+		if strings.Contains(block, `resource "proxmox_vm" "desktop"`) {
+			found = append(found, block)
 		}
 	}
 	if len(found) != 2 {

@@ -33,7 +33,7 @@ func (s *Sources) identity() Identity {
 }
 
 // Check refuses a source of which PVE, or this provider with this identity, certainly makes no disk on the node; nil where it does, or
-// where that cannot be told. It makes no request unless something is wrong.
+// where that cannot be told. It makes no request unless something is wrong, but for the privileges that a disk on an ESXi host takes.
 func (s *Sources) Check(ctx context.Context, resources pve.Resources, node string, n Named) *guest.FieldError {
 	storage, listed := resources.Storage(node, vm.VolumeStorage(n.Volume))
 	kind := KindOf(n.Volume, storage.PluginType)
@@ -52,6 +52,12 @@ func (s *Sources) Check(ctx context.Context, resources pve.Resources, node strin
 			when = tooOldESXi
 		}
 		return s.refuse(ctx, node, n, storage, when)
+	}
+	switch {
+	case kind == ESXi && strings.Contains(n.Volume, ","):
+		return s.refuse(ctx, node, n, storage, commaESXi)
+	case kind == ESXi && !s.mayAllocate(ctx, storage.Storage):
+		return s.refuse(ctx, node, n, storage, mayNotESXi)
 	}
 	if kind == Member && !canUnpack(resources, node, n) {
 		return s.refuse(ctx, node, n, storage, noUnpacking)
@@ -77,6 +83,12 @@ func canUnpack(resources pve.Resources, node string, n Named) bool {
 	storage, listed := resources.Storage(node, n.working())
 	return !listed || holds(storage, "images") &&
 		slices.Contains([]string{"dir", "nfs", "cifs", "cephfs", "btrfs", "glusterfs"}, storage.PluginType)
+}
+
+// mayAllocate reports whether this identity may allocate on a storage, or that cannot be told.
+func (s *Sources) mayAllocate(ctx context.Context, storage string) bool {
+	held, err := s.api.Privileges(ctx, "/storage/"+storage)
+	return s.identity().RootTicket || err != nil || held["Datastore.Allocate"]
 }
 
 // contentOf is the content type that a volume's name begins with.

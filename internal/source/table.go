@@ -146,6 +146,8 @@ const (
 	hasComma    = "ISO content with a comma in its name"
 	tooOld      = "import content before PVE 8.3"
 	tooOldESXi  = "a disk on an ESXi host before PVE 8.2"
+	mayNotESXi  = "a disk on an ESXi host, without `Datastore.Allocate` on its storage"
+	commaESXi   = "the same with a comma in its name"
 	isAppliance = "an OVA or OVF as a whole"
 	noUnpacking = "a disk in an OVA, without a storage to unpack it"
 	isOther     = "anything else"
@@ -164,6 +166,9 @@ func Refusals() []Refusal {
 			"ISO content, such as {storage}:iso/debian.img, and give the provider ssh, clone a template, or upgrade the node"},
 		{tooOldESXi, "{volume} cannot be imported on node {node}", "PVE has storages of type esxi since 8.2, and the node has {version}. " +
 			"Upgrade the node"},
+		{mayNotESXi, "This identity may not import {volume}", "PVE lets only who has Datastore.Allocate on /storage/{storage} import from a " +
+			"storage of type esxi"},
+		{commaESXi, "{volume} cannot be imported", "PVE takes no name with a comma. Rename the files on the host"},
 		{isAppliance, "{volume} is no disk", "It describes a machine with its disks. Name one of these: {volume}/disk1.vmdk for what an OVA " +
 			"holds, {storage}:import/disk1.vmdk for what lies beside an OVF"},
 		{noUnpacking, "There is no room to unpack {volume}", "PVE unpacks a disk of an OVA on a storage of files with the content type " +

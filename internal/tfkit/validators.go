@@ -23,6 +23,8 @@ var (
 	pool      = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$`)
 	size      = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?[KMGT]$`)
 	volumeID  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._-]*:\S+$`)
+	// Machines of other hypervisors have blanks in their names (pve-storage Plugin.pm parse_volume_id takes anything).
+	importSource = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._-]*:[^\s](?:[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$`)
 	// PVE takes 2 to 40 characters.
 	hostPath     = regexp.MustCompile(`^/[^,\s]+$`)
 	snapshotName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{1,39}$`)
@@ -74,6 +76,11 @@ func Size() validator.String {
 // VolumeID accepts the id of a volume.
 func VolumeID() validator.String {
 	return stringvalidator.RegexMatches(volumeID, "must be a volume id, such as \"local:import/ubuntu.qcow2\"")
+}
+
+// ImportSource accepts the id of a volume to import, which may have blanks within.
+func ImportSource() validator.String {
+	return stringvalidator.RegexMatches(importSource, "must be a volume id, such as \"local:import/ubuntu.qcow2\"")
 }
 
 // HostPath accepts the path of a device or a file of a node.

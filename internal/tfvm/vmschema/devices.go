@@ -88,7 +88,7 @@ func diskAttributes() map[string]schema.Attribute {
 		"format": schema.StringAttribute{Optional: true, Computed: true,
 			Validators:          []validator.String{stringvalidator.OneOf("raw", "qcow2", "vmdk")},
 			MarkdownDescription: "Image format on a file storage: `raw`, `qcow2`, `vmdk`. Default: the storage's. A change converts the disk."},
-		"import_from": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.VolumeID()},
+		"import_from": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.ImportSource()},
 			MarkdownDescription: "Volume to copy the disk from, once, when it is made: " +
 				"an image of content type `import` (`local:import/ubuntu.qcow2`, PVE 8.3 or later), a disk in an OVA of it " +
 				"(`local:import/web.ova/disk1.vmdk`), another VM's disk, a disk on a storage of type `esxi` (PVE 8.2 or later), or a disk image that " +

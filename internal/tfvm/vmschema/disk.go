@@ -76,7 +76,7 @@ func importedDiskAttribute() schema.SingleNestedAttribute {
 // importAttribute is the source of one of the special disks.
 func importAttribute(what string) schema.StringAttribute {
 	attribute := textOption("Volume to copy the "+what+" from, once, when it is made, such as another VM's. A change replaces the VM. On an "+
-		"imported VM setting this only records it.", tfkit.VolumeID())
+		"imported VM setting this only records it.", tfkit.ImportSource())
 	attribute.Computed = false
 	return attribute
 }

@@ -37,6 +37,8 @@ func TestValidators(t *testing.T) {
 		"pool":     {tfkit.PoolID(), []string{"web", "a/b/c"}, []string{"", "a/b/c/d", "a b"}},
 		"size":     {tfkit.Size(), []string{"32G", "10.5G", "528K", "1T"}, []string{"32", "32g", "G", "32 G", "-1G"}},
 		"volume":   {tfkit.VolumeID(), []string{"local:iso/x.iso", "local-zfs:vm-1-disk-0"}, []string{"x", "/etc/passwd", "local:", "local:a b"}},
+		"source": {tfkit.ImportSource(), []string{"local:import/x.qcow2", "esxi:ha-datacenter/store 1/My Web/My Web.vmdk", "a:b"},
+			[]string{"x", "/etc/passwd", "local:", "local: a", "local:a ", "local:a\nb", "local:a\x00b"}},
 		"duration": {tfkit.PositiveDuration(), []string{"90s", "1h30m"}, []string{"90", "-1s", "0s", "x"}},
 	} {
 		for _, value := range tt.good {
