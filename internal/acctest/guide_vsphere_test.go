@@ -107,8 +107,9 @@ resource "proxmox_vm" "mine" {
 	w.Mark()
 	s := w.Session(t, TokenNoSSH, good)
 	must(t, s.Converge(t.Context()))
+	disk := strings.Trim(drive.ShowValue(s.Attr("proxmox_vm.mine", "disks.scsi0.volume")), `"`)
 	w.Change(func(world *state.World) {
-		v := world.Volume("pve1", strings.Trim(drive.ShowValue(s.Attr("proxmox_vm.mine", "disks.scsi0.volume")), `"`))
+		v := world.Volume("pve1", disk)
 		if v == nil || v.Data != "from elsewhere" || v.Size != 1<<30 {
 			t.Errorf("the disk is %+v", v)
 		}
