@@ -1,6 +1,8 @@
 package handle
 
 import (
+	"cmp"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -30,6 +32,10 @@ func qemuSuspend(r *Request) (any, error) {
 			return nil, Die("cannot suspend VM to disk due to passed-through PCI device(s), which lack the possibility to save/restore their " +
 				"internal state")
 		}
+	}
+	storage := cmp.Or(r.Params["statestorage"], process{r, nil}.stateStorage(r.W.Guests[r.vmid()]))
+	if err := r.Check("/storage/"+storage, "Datastore.AllocateSpace"); err != nil { // qemu-server API2/Qemu.pm vm_suspend
+		return nil, err
 	}
 	return r.onGuest("qmsuspend", func(w *Worker, g *state.Guest) error {
 		switch {
