@@ -36,20 +36,7 @@ type unit struct {
 func terragruntUnits(t *testing.T, endpoint string) []unit {
 	t.Helper()
 	live := filepath.Join(examplesDir, "terragrunt", "live")
-	cluster := map[string]cty.Value{}
-	for _, b := range parseFile(t, filepath.Join(live, "lab", "cluster.hcl")).Blocks {
-		for name, a := range b.Body.Attributes {
-			cluster[name] = evaluate(t, a.Expr, nil)
-		}
-	}
-	if cluster["endpoint"] == cty.NilVal {
-		t.Fatal("cluster.hcl says no endpoint")
-	}
-	cluster["endpoint"] = cty.StringVal(endpoint)
-	scope := &hcl.EvalContext{Variables: map[string]cty.Value{"local": cty.ObjectVal(map[string]cty.Value{"cluster": cty.ObjectVal(cluster)})}}
-	root := parseFile(t, filepath.Join(live, "root.hcl"))
-	provider := evaluate(t, blockOf(t, root, "generate", "provider").Attributes["contents"].Expr, scope).AsString()
-	common := evaluate(t, root.Attributes["inputs"].Expr, scope).AsValueMap()
+	provider, common := rootOf(t, "lab", endpoint)
 	dirs, err := filepath.Glob(filepath.Join(live, "lab", "*", "terragrunt.hcl"))
 	if err != nil || len(dirs) < 3 {
 		t.Fatalf("%d units: %v", len(dirs), err)

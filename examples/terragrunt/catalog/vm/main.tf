@@ -8,9 +8,10 @@ terraform {
 
 resource "proxmox_vm" "this" {
   # No vmid: every unit runs at the same time as the others, and each takes the next free one.
-  name  = var.name
-  tags  = var.tags
-  clone = { vmid = var.template, full = true, storage = var.storage }
+  name        = var.name
+  description = var.description
+  tags        = var.tags
+  clone       = { vmid = var.template, full = true, storage = var.storage }
 
   cpu    = { cores = var.cores }
   memory = { size = var.memory }
@@ -27,4 +28,8 @@ resource "proxmox_vm" "this" {
 
 output "vmid" {
   value = proxmox_vm.this.vmid
+}
+
+output "address" {
+  value = var.address
 }

@@ -3,6 +3,12 @@ variable "name" {
   type        = string
 }
 
+variable "description" {
+  description = "What the VM is for."
+  type        = string
+  default     = null
+}
+
 variable "tags" {
   description = "Tags of the VM."
   type        = set(string)
