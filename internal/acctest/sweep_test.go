@@ -149,9 +149,18 @@ func TestSweepUndo(t *testing.T) {
 }
 
 func sweepUndo(t *testing.T, b *bench, who sweepIdentity, sc scenario, counts tally) {
+	sweepUndoOf(t, b, who, sc, counts, 1)
+}
+
+// sweepUndoOf plays one case in so many.
+func sweepUndoOf(t *testing.T, b *bench, who sweepIdentity, sc scenario, counts tally, share int) {
+	n := 0
 	for _, first := range b.triggers(b.cleanRun(sc)) {
 		for _, op := range b.undoOf(t, who, sc, first) {
 			for _, phase := range phases {
+				if n++; n%share != 0 {
+					continue
+				}
 				second := fault.Rule{Match: fault.Match{Seq: op.Seq}, Phase: phase}
 				c := &sweepCase{bench: b, who: who, sc: sc, faults: []fault.Rule{first, second}, op: opName(op), undo: true}
 				if o, effective := c.run(t); effective {
