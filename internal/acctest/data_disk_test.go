@@ -173,7 +173,9 @@ func TestDiskSurvivesVMs(t *testing.T) {
 	disk := diskBlock(`storage = "local-zfs"`, `size = "1G"`)
 	d := newDataDisk(t, disk+having("a", 400, ofDisk))
 	d.survives()
-	has := func(vmid int, slot string) bool { return strings.Contains(guestOf(d.w, vmid).Config[slot], "vm-300-disk-0") }
+	has := func(vmid int, slot string) bool {
+		return strings.Contains(guestOf(d.w, vmid).Config[slot], "vm-300-disk-0")
+	}
 	if !has(400, "scsi1") || guestOf(d.w, 400).Running == nil {
 		t.Fatalf("VM 400 is %v", guestOf(d.w, 400).Config)
 	}

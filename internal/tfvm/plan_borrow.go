@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // A disk of proxmox_disk carries the id of the VM that holds it. Its size, storage and format are that resource's; a VM attaches it, with
@@ -29,25 +28,21 @@ func (v *volumeNames) refuseOwnership(slot, volume string) bool {
 	return true
 }
 
-// borrow asks whether another VM holds a volume for others. False: the server says that none does.
-func (v *volumeNames) borrow(ctx context.Context, slot, volume, node string) bool {
-	if _, owned := vm.VolumeOwner(volume); !owned {
-		return false
-	}
+// borrow asks whether another VM holds a volume for others. An error says that none does, and why.
+func (v *volumeNames) borrow(ctx context.Context, slot, volume, node string) error {
 	if v.r.machines == nil { // the apply looks
-		v.borrowed[volume] = true
-		return true
+		return nil
 	}
 	err := v.r.machines.MayBorrow(ctx, node, int(value(v.prior.VMID)), volume)
 	if errors.Is(err, usage.ErrNotHeld) {
-		return false
+		return err
 	}
-	v.borrowed[volume] = true
 	var taken *usage.BorrowedError
-	if errors.As(err, &taken) {
+	if errors.As(err, &taken) { // what could not be looked at the apply looks at again
 		at, _ := locator{}.Attribute("disks." + slot + ".imported_disk.volume")
 		v.diags.AddAttributeWarning(at, volume+" is somebody's now", taken.Error()+". Two guests on one disk destroy what is on it, so the "+
-			"apply attaches it only if it is free by then: where the same apply takes it from the other VM, let this one depend on that one (depends_on).")
+			"apply attaches it only if it is free by then: where the same apply takes it from the other VM, let this one depend on that one "+
+			"(depends_on).")
 	}
-	return true
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -46,9 +47,16 @@ func (p *planning) volumesOfNewVM(ctx context.Context) *volumeNames {
 		v.attached[slot] = volume
 		owner, ok := vm.VolumeOwner(volume)
 		other := p.config.isNull("vmid") || p.config.isSet("vmid") && int(p.config.number("vmid")) != owner
-		if ok && other && !v.refuseOwnership(slot, volume) {
-			v.borrow(ctx, slot, volume, p.config.text("node"))
+		if !ok || !other || v.refuseOwnership(slot, volume) {
+			continue
 		}
+		if err := v.borrow(ctx, slot, volume, p.config.text("node")); err != nil {
+			at, _ := locator{}.Attribute("disks." + slot + ".imported_disk.volume")
+			v.diags.AddAttributeError(at, invalid, fmt.Sprintf("%s carries the id %d, and PVE destroys a volume with the VM whose id it carries: a "+
+				"VM adopts only its own, and disks of proxmox_disk, which this is not: %v. Set vmid = %d, or copy it with import_from.",
+				volume, owner, err, owner))
+		}
+		v.borrowed[volume] = true
 	}
 	return v
 }
@@ -59,10 +67,14 @@ func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
 	contradiction, other := v.contradiction(slot, volume), v.otherSlotOf(volume, slot)
 	_, owned := vm.VolumeOwner(volume)
 	borrows := v.prior.borrows(volume) && other == ""
-	if !owned || borrows && !v.borrow(ctx, slot, volume, value(v.prior.Node)) {
+	err := usage.ErrNotHeld
+	if owned && borrows {
+		err = v.borrow(ctx, slot, volume, value(v.prior.Node))
+	}
+	if !owned || borrows && err != nil {
 		v.refuseVolume(slot, "imported_disk.volume", "%s does not carry the id of this VM, and a VM attaches only volumes of its own, "+
-			"and disks of proxmox_disk: PVE destroys a volume with the VM whose id it carries. import_from copies a volume of another VM.",
-			volume)
+			"and disks of proxmox_disk: PVE destroys a volume with the VM whose id it carries. import_from copies a volume of another VM. (%s)",
+			volume, err.Error())
 		return
 	}
 	if borrows {
