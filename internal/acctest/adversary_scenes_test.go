@@ -16,6 +16,7 @@ type scene struct {
 	before, after string
 	prepare       func(*state.World)
 	ticket        bool
+	ssh           bool // with a token and SSH alone
 	offs          []state.PowerKind
 	faults        []fault.Rule // of an undo: what makes the apply fail
 	do            func(context.Context, *adversaryBench) error
@@ -29,7 +30,7 @@ func applies(ctx context.Context, b *adversaryBench) error { return b.s.Apply(ct
 func scenes() []scene {
 	list := createScenes()
 	for _, l := range turns() {
-		list = append(list, scene{name: l.name, vmid: lifeVMID, before: l.before, after: l.after, prepare: l.prepare, ticket: l.ticket,
+		list = append(list, scene{name: l.name, vmid: lifeVMID, before: l.before, after: l.after, prepare: l.prepare, ticket: l.ticket, ssh: l.ssh,
 			offs: l.offs, do: applies})
 	}
 	return append(append(list, updateScenes()...),
@@ -98,8 +99,11 @@ resource "proxmox_vm" "x" {
 	killed := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: fault.KillTask}}
 	failed := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: fault.Partial}}
 	stuck := []fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/clone"}, Phase: fault.KillTask}}
+	torn := []fault.Rule{{Match: fault.Match{Method: "SSH", Path: "qm set"}, Phase: fault.KillTask}}
 	return []scene{
 		{name: "create", vmid: 200, after: scratchBy(200), do: applies},
+		{name: "create from an ISO file", vmid: 200, after: withISODisk(scratchBy(200)), ssh: true, do: applies},
+		{name: "undo of a killed import", vmid: 200, after: withISODisk(scratchBy(200)), ssh: true, faults: torn, do: applies},
 		{name: "create, next free id", vmid: 100, after: scratchBy(0), do: applies},
 		{name: "linked clone", vmid: 200, after: fmt.Sprintf(cloned, false), do: applies},
 		{name: "full clone", vmid: 200, after: fmt.Sprintf(cloned, true), do: applies},

@@ -229,8 +229,8 @@ func TestAdversary(t *testing.T) {
 	t.Run("scenes", func(t *testing.T) {
 		for n, sc := range scenes() {
 			for m, id := range acctest.Identities() {
-				whole := share < adversaryShare || n%len(acctest.Identities()) == m || sc.ticket // else one identity a scene: the set-up costs most
-				if sc.ticket && id != acctest.RootTicket || !whole || !isPicked(sc.name+", "+string(id), os.Getenv("ADVERSARY_ONLY")) {
+				whole := share < adversaryShare || n%len(acctest.Identities()) == m || sc.ticket || sc.ssh // else one identity a scene: the set-up costs most
+				if sc.ticket && id != acctest.RootTicket || sc.ssh && id != acctest.TokenSSH || !whole || !isPicked(sc.name+", "+string(id), os.Getenv("ADVERSARY_ONLY")) {
 					continue
 				}
 				t.Run(sc.name+", "+string(id), func(t *testing.T) {

@@ -61,3 +61,32 @@ func TestInjection(t *testing.T) {
 	}
 	w.MustBeClean(t)
 }
+
+// TestInjectionOfSources: files of such names are imported as they are called.
+func TestInjectionOfSources(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t)
+	shell, imported := shellOf(t, w), 0
+	for n, name := range hostileNames() {
+		if strings.ContainsAny(name, ",\r\n\t") { // PVE takes no such path in an option
+			continue
+		}
+		path, slot := "/root/"+name+".img", fmt.Sprintf("scsi%d", n+1)
+		w.Change(func(world *state.World) { world.Nodes["pve1"].Files[path] = "the file " + name })
+		_, err := shell.SetVM(t.Context(), "pve1", 8000, map[string]string{slot: "local-zfs:0,import-from=" + path}, "")
+		if err != nil {
+			t.Errorf("%q: %v", name, err)
+			continue
+		}
+		imported++
+		w.Change(func(world *state.World) {
+			volid, _, _ := strings.Cut(world.Guests[8000].Config[slot], ",")
+			if v := world.Volume("pve1", volid); v == nil || v.Data != "the file "+name {
+				t.Errorf("%q: %s is %+v", name, slot, v)
+			}
+		})
+	}
+	if imported < 20 {
+		t.Errorf("only %d files were imported", imported)
+	}
+}

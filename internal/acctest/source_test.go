@@ -117,7 +117,9 @@ disks = { scsi0 = { storage = "local-zfs", size = "1G" } }
 }
 
 // mustBeAsBefore applies with a source that is there and cannot be read.
-func mustBeAsBefore(t *testing.T, w *acctest.World, s interface{ Run(ctx context.Context) error }, who acctest.Identity) {
+func mustBeAsBefore(t *testing.T, w *acctest.World, s interface {
+	Run(ctx context.Context) error
+}, who acctest.Identity) {
 	t.Helper()
 	set := func(data string) (was string) {
 		w.Change(func(world *state.World) {

@@ -36,6 +36,12 @@ resource "proxmox_vm" "x" {
 }
 `
 
+// withISODisk adds a disk that is made of a file which PVE takes by its path only.
+func withISODisk(config string) string {
+	const last = "format = \"qcow2\" }\n"
+	return with(config, last, last+"    scsi4 = { storage = \"local-lvm\", size = \"5G\", import_from = \"local:iso/debian.iso\" }\n")
+}
+
 // with replaces parts of a configuration, which must be there.
 func with(config string, pairs ...string) string {
 	for i := 0; i < len(pairs); i += 2 {
@@ -71,6 +77,7 @@ func turns() []turn {
 		{name: "move disks online", before: inhabited, after: with(inhabited, `storage = "local-zfs", size = "4G"`, `storage = "local-lvm", size = "4G"`, `storage = "local", size = "1G", format = "qcow2"`, `storage = "local2", size = "1G", format = "raw"`)},
 		{name: "move and grow, stopped", before: with(firmware, poweredOn, poweredOff), after: with(firmware, poweredOn, poweredOff, `efi_disk = { storage = "local-zfs"`, `efi_disk = { storage = "local-lvm"`, `tpm_state = { storage = "local-zfs"`, `tpm_state = { storage = "local-lvm"`, `storage = "local-lvm", size = "2G"`, `storage = "local-zfs", size = "3G"`)},
 		{name: "grow disks", before: inhabited, after: with(inhabited, `"4G"`, `"6G"`, `"2G"`, `"3G"`, `"1G"`, `"1536M"`), prepare: zfsSnapshot},
+		{name: "import a disk by its path", ssh: true, before: inhabited, after: withISODisk(inhabited)},
 		{name: "import a disk", before: inhabited, after: with(inhabited, "format = \"qcow2\" }\n", "format = \"qcow2\" }\n    scsi4 = { storage = \"local-lvm\", size = \"5G\", import_from = \"local:import/disk.qcow2\" }\n")},
 		{name: "detach a disk", before: inhabited, after: with(inhabited, "    scsi1 = { storage = \"local-lvm\", size = \"2G\" }\n", "")},
 		{name: "migrate online", before: inhabited, after: with(inhabited, onPVE1, onPVE2)},

@@ -30,6 +30,8 @@ type turn struct {
 	prepare func(*state.World)
 	// ticket marks what the documented role is not enough for.
 	ticket bool
+	// ssh marks what is about commands on the node.
+	ssh bool
 	// offs are the power-offs that the change asks for, by kind and in any order; no fault may make one more of them.
 	offs []state.PowerKind
 }
@@ -315,7 +317,7 @@ func TestSweepLife(t *testing.T) {
 	t.Run("lives", func(t *testing.T) {
 		for _, l := range turns() {
 			for _, id := range lifeIdentities() {
-				if l.ticket && id != acctest.RootTicket || !strings.Contains(l.name, os.Getenv("SWEEP_ONLY")) {
+				if l.ticket && id != acctest.RootTicket || l.ssh && id != acctest.TokenSSH || !strings.Contains(l.name, os.Getenv("SWEEP_ONLY")) {
 					continue
 				}
 				t.Run(l.name+", "+string(id), func(t *testing.T) {

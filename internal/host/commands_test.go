@@ -25,6 +25,22 @@ func TestCommands(t *testing.T) {
 			"unlock VM 100 on node pve1: qm unlock 100: exit status 2: Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist"},
 		{"unlock no VMID", func(s *Shell) (any, error) { return nil, s.Unlock(ctx, "pve1", 99) },
 			reply{}, "", nil, "between 100 and 999999999"},
+		{"set", func(s *Shell) (any, error) {
+			return s.SetVM(ctx, "pve1", 100, map[string]string{"scsi1": "local-zfs:0,import-from=/iso/it's $(x).img", "boot": "order=scsi1"}, "ab12")
+		}, reply{stdout: "update VM 100: …\n"},
+			`qm set 100 --boot 'order=scsi1' --scsi1 'local-zfs:0,import-from=/iso/it'\''s $(x).img' --digest ab12`, "update VM 100: …\n", ""},
+		{"set, refused", func(s *Shell) (any, error) { return s.SetVM(ctx, "pve1", 100, map[string]string{"scsi1": "a:0"}, "") },
+			reply{status: 255, stderr: "storage 'a' does not exist\n"}, "qm set 100 --scsi1 a:0", "", "storage 'a' does not exist"},
+		{"set no option", func(s *Shell) (any, error) {
+			return s.SetVM(ctx, "pve1", 100, map[string]string{"--delete x": "a"}, "")
+		},
+			reply{}, "", "", "no option of a VM"},
+		{"set an option in place of a value", func(s *Shell) (any, error) {
+			return s.SetVM(ctx, "pve1", 100, map[string]string{"scsi1": "--force"}, "")
+		},
+			reply{}, "", "", "no option of a VM"},
+		{"set no VMID", func(s *Shell) (any, error) { return s.SetVM(ctx, "pve1", 1, map[string]string{"scsi1": "a:0"}, "") },
+			reply{}, "", "", "between 100 and 999999999"},
 		{"free", func(s *Shell) (any, error) { return nil, s.FreeVolume(ctx, "pve1", "local-zfs:vm-100-disk-0") },
 			reply{stdout: "Removed volume 'local-zfs:vm-100-disk-0'\n"}, "pvesm free local-zfs:vm-100-disk-0", nil, ""},
 		{"free a missing volume", func(s *Shell) (any, error) { return nil, s.FreeVolume(ctx, "pve1", "lvm:vm-100-disk-0") },
