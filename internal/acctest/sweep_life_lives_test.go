@@ -118,6 +118,7 @@ func strandings() []stranding {
 		{op: "/migrate", phases: both, commands: []string{"pvesm free"}, reason: copies},
 		{op: "/move_disk", phases: both, commands: []string{"pvesm free"}, reason: copies},
 		{op: "POST /nodes/{node}/qemu/{vmid}/config", phases: both, commands: []string{"pvesm free"}, reason: copies},
+		{op: "SSH qm set", phases: killed, commands: []string{"pvesm free"}, reason: copies},
 		{op: "/template", phases: killed, commands: []string{"qm set"}, reason: "the disk was renamed and the configuration not yet written; PVE converts no template again"},
 	}
 }

@@ -316,8 +316,12 @@ func TestSweepLife(t *testing.T) {
 	results := make(chan result, 20000)
 	t.Run("lives", func(t *testing.T) {
 		for _, l := range turns() {
-			for _, id := range lifeIdentities() {
-				if l.ticket && id != acctest.RootTicket || l.ssh && id != acctest.TokenSSH || !strings.Contains(l.name, os.Getenv("SWEEP_ONLY")) {
+			identities := lifeIdentities()
+			if l.ssh {
+				identities = []acctest.Identity{acctest.TokenSSH}
+			}
+			for _, id := range identities {
+				if l.ticket && id != acctest.RootTicket || !strings.Contains(l.name, os.Getenv("SWEEP_ONLY")) {
 					continue
 				}
 				t.Run(l.name+", "+string(id), func(t *testing.T) {

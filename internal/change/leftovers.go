@@ -18,7 +18,8 @@ import (
 // import by hand that is under way looks just the same.
 func (u *update) nameLeftovers(ctx context.Context, t todo, failed error) {
 	var task *pve.TaskError
-	if !errors.As(failed, &task) || !slices.Contains([]string{"qmmove", "qmconfig", "qmigrate", "qmtemplate"}, task.UPID.Type()) {
+	made := errors.As(failed, &task) && slices.Contains([]string{"qmmove", "qmconfig", "qmigrate", "qmtemplate"}, task.UPID.Type())
+	if !made && len(u.view.tasks.Commands) == 0 {
 		return
 	}
 	late, cancel := u.s.jobs.LookAfter(ctx)
@@ -27,8 +28,13 @@ func (u *update) nameLeftovers(ctx context.Context, t todo, failed error) {
 	if err != nil || len(commands) == 0 {
 		return
 	}
-	u.warn(fmt.Sprintf("The failed task has left volumes of VM %d behind", u.vmid),
-		fmt.Sprintf("They carry its id, and its configuration does not name them. If no other task is at work on VM %d, clear up:\n  %s",
+	what := "task"
+	if !made {
+		what = "command"
+	}
+	u.warn(fmt.Sprintf("The failed %s has left volumes of VM %d behind", what, u.vmid),
+		fmt.Sprintf("They carry its id, and its configuration does not name them. If no other task or command is at work on VM %d, "+
+			"clear up:\n  %s",
 			u.vmid, strings.Join(commands, "\n  ")))
 }
 
@@ -48,7 +54,7 @@ func (u *update) leftovers(ctx context.Context, t todo) ([]string, error) {
 		return nil, err
 	}
 	merged, node := vm.Decode(config.Merged()), u.view.node
-	involved := slices.Concat(merged.Storages(), t.planned.Storages())
+	involved := slices.Concat(merged.Storages(), t.planned.Storages(), []string{u.r.ImportStorage})
 	var commands []string
 	for _, at := range u.nodes() {
 		for _, storage := range resources.Storages(at) {

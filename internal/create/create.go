@@ -109,6 +109,7 @@ func (c *creation) failed(err error) (Created, error) {
 	if errors.As(err, &failed) {
 		created.Left = failed.Left
 	}
+	created.Warnings = append(created.Warnings, c.unheardOf(created.Left)...)
 	kept := c.r.OnFailure == Keep && c.sent && !c.taken
 	if kept || !tx.RolledBack(err) {
 		created.Guest = guest.Guest{VMID: c.vmid, Node: c.node, Spec: c.r.Spec, Pool: c.r.Pool, Firewall: c.r.Firewall, HA: c.r.HA}

@@ -2,9 +2,15 @@ package create
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -53,4 +59,33 @@ func (c *creation) importDisks(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// unheardOf warns of volumes that a command may have left whose end nobody heard of, where the undo has left the VM, and names none: it may
+// not have come to look at all storages.
+func (c *creation) unheardOf(left []tx.Residue) []guest.Warning {
+	died := slices.ContainsFunc(c.tasks.Commands, func(command job.Command) bool { return command.Died })
+	named := slices.ContainsFunc(left, func(r tx.Residue) bool { return r.Kind == "volume" })
+	storages := c.lateStorages()
+	if !died || named || len(left) == 0 || len(storages) == 0 {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("An import for VM %d may have left a volume", c.vmid),
+		Detail: fmt.Sprintf("The end of a command that was to import disks on %s was not heard of. If it was killed, it has left a volume with "+
+			"the id %d that no configuration names, and whether there is one cannot be told before the rollback is done. Look for it on node %s with "+
+			"`pvesm list %s --vmid %d`", strings.Join(storages, ", "), c.vmid, c.node, storages[0], c.vmid)}}
+}
+
+// lateStorages are those that root on the node makes disks on.
+func (c *creation) lateStorages() []string {
+	on := map[string]bool{}
+	for _, set := range []map[string]string{c.late.Set, c.change.Set} {
+		for option, value := range set {
+			if vm.ImportsPath(option, value) {
+				storage, _, _ := strings.Cut(value, ":")
+				on[strings.TrimPrefix(storage, "file=")] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(on))
 }

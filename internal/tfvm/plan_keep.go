@@ -91,7 +91,8 @@ func (p *planning) knowDefaultsOfNewVM() {
 func addressesUnaffectedBy() []string {
 	return []string{
 		"name", "description", "tags", "onboot", "startup", "protection", "pool", "hookscript", "disks", "cdroms", "boot_order", "firewall",
-		"reboot_policy", "shutdown_timeout", "wait_for", "on_failure", "on_orphaned_volumes", "on_destroy", "timeouts", "removed_disks", "import_working_storage",
+		"reboot_policy", "shutdown_timeout", "wait_for", "on_failure", "on_orphaned_volumes", "on_destroy", "timeouts", "removed_disks",
+		"import_working_storage",
 		"cloud_init_trigger",
 		"status", "pending_changes", "ipv4_address", "ipv6_address", "addresses",
 	}
