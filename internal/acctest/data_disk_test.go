@@ -207,3 +207,17 @@ func TestDiskSurvivesVMs(t *testing.T) {
 	}
 	d.w.MustBeClean(t)
 }
+
+// TestFoundUnknownVolumeOfAVM: a slot gets another disk, whose volume another resource makes in the same apply. What follows for the VM is
+// open in the plan already; a plan that said it stays as it is would be refused once the volume is known.
+func TestFoundUnknownVolumeOfAVM(t *testing.T) {
+	t.Parallel()
+	disk := diskBlock(`storage = "local-zfs"`, `size = "1G"`)
+	d := newDataDisk(t, disk+having("a", 400, ofDisk))
+	other := strings.NewReplacer(`"data"`, `"other"`, "300", "301").Replace(disk)
+	d.to(disk + other + having("a", 400, "proxmox_disk.other.volume"))
+	d.survives()
+	if has := guestOf(d.w, 400).Config; !strings.HasPrefix(has["scsi1"], "local-zfs:vm-301-disk-0,") || has["unused0"] != "" {
+		t.Errorf("VM 400 is %v", has)
+	}
+}

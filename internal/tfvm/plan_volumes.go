@@ -199,11 +199,14 @@ func (v *volumeNames) refuseVolume(slot, key, format string, args ...string) {
 	v.refuse(at, fill(format, args))
 }
 
-// withAttached is the configuration with the volumes of the slots that get others.
+// withAttached is the configuration with the volumes of the slots that get others. One that is not known yet may be another: what
+// follows from a change of the VM is open by then, not only once the volume is known.
 func (v *volumeNames) withAttached(config tftypes.Value) tftypes.Value {
 	return eachDisk(config, func(slot string, disk map[string]tftypes.Value) {
 		if volume, attached := v.attached[slot]; attached {
 			disk["volume"] = text(volume)
+		} else if !v.config.at("disks." + slot + ".imported_disk.volume").IsKnown() {
+			disk["volume"] = tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
 		}
 	})
 }
@@ -211,13 +214,10 @@ func (v *volumeNames) withAttached(config tftypes.Value) tftypes.Value {
 // withUnknowns is the plan with unknown values for what follows from another volume in a slot.
 func (v *volumeNames) withUnknowns(planned tftypes.Value) tftypes.Value {
 	return eachDisk(planned, func(slot string, disk map[string]tftypes.Value) {
-		unknown := !v.config.at("disks." + slot + ".imported_disk.volume").IsKnown()
-		if _, attached := v.attached[slot]; !attached && !unknown {
+		if _, attached := v.attached[slot]; !attached && v.config.at("disks."+slot+".imported_disk.volume").IsKnown() {
 			return
 		}
-		if unknown { // another resource makes it: the apply learns which it is, and what it is like
-			disk["volume"] = tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
-		}
+		// Another resource makes an unknown one: the apply learns which it is, and what it is like.
 		for _, key := range []string{"storage", "format", "size"} {
 			if v.config.isNull("disks." + slot + "." + key) {
 				disk[key] = tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
