@@ -215,6 +215,9 @@ func TestCheckMigration(t *testing.T) {
 			}},
 		"a medium of the node": {alter: func(config map[string]string, _ *Moving) { config["ide2"] = "local:iso/debian.iso,media=cdrom" },
 			want: []string{`ide2: VM 400 cannot be migrated to node pve2: …Eject it (file = "none")`}},
+		"a volume with the id of another VM": {then: func(w *world, _ *Request) {
+			w.change(func(all *state.World) { all.Guests[400].Config["scsi3"] = "local-lvm:vm-8000-disk-0,size=4G" })
+		}, want: []string{"scsi3: VM 400 cannot be migrated to node pve2: …carries the id of VM 8000, and PVE migrates only a VM's own"}},
 		"a device of the node": {alter: func(config map[string]string, _ *Moving) { config["hostpci0"] = "0000:01:00" },
 			want: []string{"hostpci0: VM 400 cannot be migrated to node pve2: …is a device of node pve1"}},
 		"a bridge that goes": {alter: func(_ map[string]string, m *Moving) { m.Running = true },
