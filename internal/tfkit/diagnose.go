@@ -111,6 +111,16 @@ type cause struct {
 	hints []string
 }
 
+// inWords is an error with whose words they are: what PVE answered, or what was concluded from its answers.
+func inWords(err error) string {
+	var answer *pve.Error
+	var task *pve.TaskError
+	if errors.As(err, &answer) || errors.As(err, &task) {
+		return "PVE says: " + err.Error()
+	}
+	return "Because: " + err.Error()
+}
+
 func (c cause) detail(step, after string) string {
 	text := c.text
 	if step != "" && !strings.Contains(text, step) {
@@ -140,7 +150,7 @@ func (a Attempt) causes(err error) []cause {
 			c.text = strings.ReplaceAll(c.text, "..", ".")
 		}
 		if field.Err != nil {
-			c.text += "\nPVE says: " + field.Err.Error()
+			c.text += "\n" + inWords(field.Err)
 		}
 		if at, ok := a.attribute(field.Path); ok {
 			c.path = at

@@ -71,6 +71,8 @@ func diagnoses() map[string]struct {
 		"04 a diagnostic per parameter": {create, &tx.Error{Step: step, Err: refused}},
 		"05 an error of one attribute": {create, &guest.FieldError{Path: "vmid", Summary: "VMID 101 is taken", Detail: "VM web has it",
 			Err: &pve.Error{Op: step, Status: 500, Kind: pve.Exists, Message: "VM 101 already exists"}}},
+		"16 its cause is a conclusion": {create, &guest.FieldError{Path: "vmid", Summary: "VMID 101 is taken", Detail: "VM web has it",
+			Err: errors.New("it was made a moment ago")}},
 		"06 several causes": {create, errors.Join(&pve.Error{Op: "a", Status: 403, Kind: pve.Denied,
 			Message: "Permission check failed (/vms/101, VM.Allocate)"}, errors.New("b"))},
 		"07 another VM": {Attempt{Verb: "read", Thing: "VM 101 on pve1"},

@@ -42,7 +42,7 @@ func (a Attempt) on(dotted string, d diag.Diagnostic) diag.Diagnostic {
 func (a Attempt) explain(p *guest.FieldError) string {
 	parts := []string{strings.TrimSuffix(p.Detail, ".") + "."}
 	if p.Err != nil {
-		parts = append(append(parts, "PVE says: "+p.Err.Error()), a.hints(p.Err)...)
+		parts = append(append(parts, inWords(p.Err)), a.hints(p.Err)...)
 	}
 	return strings.Join(parts, "\n\n")
 }

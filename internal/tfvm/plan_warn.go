@@ -33,9 +33,13 @@ func (p *planning) warnRemovedDisks() {
 	for _, slot := range sortedSlots(p.plan.Disks) {
 		now, was := value(p.plan.Disks[slot].Volume), value(p.prior.Disks[slot].Volume)
 		if _, attached := p.volumes.attached[slot]; attached && was != "" && now != was && !p.volumes.attaches(was) {
+			stays := "with the VM"
+			if p.prior.borrows(was) {
+				stays = "on its storage: it carries the id of another VM"
+			}
 			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot).AtName("imported_disk"),
 				fmt.Sprintf("%s of %s gets another volume", slot, p.prior.thing()),
-				fmt.Sprintf("%s is detached for it and stays with the VM.", was))
+				fmt.Sprintf("%s is detached for it and stays %s.", was, stays))
 		}
 	}
 }
