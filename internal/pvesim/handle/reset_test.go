@@ -11,7 +11,9 @@ import (
 
 // TestResetResetsEverything: whatever happened, a client finds the cluster as it was at the start.
 func TestResetResetsEverything(t *testing.T) {
-	g := newRig(t, nil)
+	g := newRig(t, func(c *Config) {
+		c.World.Volume("pve1", "local:import/disk.qcow2").Raw = []byte("of the start")
+	})
 	users, tokens, roles, entries := len(g.w.Users), len(g.w.Tokens), len(g.w.Roles), len(g.w.ACL)
 	before := g.s.Snapshot()
 	g.steps([]step{{"", "POST", "/qemu", "vmid=100", "OK"}})
@@ -40,6 +42,9 @@ func TestResetResetsEverything(t *testing.T) {
 	}
 	if w.CaseSensitiveTags || w.NextID.Lower != 0 || len(w.Mappings) != 0 || w.HARound != 0 || len(w.HALog)+len(w.HARules)+len(w.PowerOffs)+len(w.Tasks) != 0 {
 		t.Errorf("left: %v %v %v %v %v %v", w.CaseSensitiveTags, w.NextID, w.Mappings, w.HARound, w.HALog, w.HARules)
+	}
+	if raw := w.Volume("pve1", "local:import/disk.qcow2").Raw; string(raw) != "of the start" {
+		t.Errorf("a file has %q", raw)
 	}
 	if len(g.s.Ops())+len(g.s.Faults().List())+len(g.s.Strangers().Deeds())+len(w.Strange.Guests)+len(g.s.locks) != 0 {
 		t.Error("operations, faults, strangers or locks are left")

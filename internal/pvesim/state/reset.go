@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Remember returns a function that puts back what no snapshot holds: identities and their rights, roles, the datacenter's options,
+// Remember returns a function that puts back what no snapshot holds: the bytes of files that are there again, identities and their rights, roles, the datacenter's options,
 // mappings, the HA manager's pace and log, and who is a stranger. It leaves the clock, and what the world draws at random goes on,
 // so that nothing is drawn twice.
 func (w *World) Remember() (restore func()) {
@@ -15,11 +15,18 @@ func (w *World) Remember() (restore func()) {
 		roles[id] = slices.Clone(privs)
 	}
 	acl, mappings := slices.Clone(w.ACL), slices.Clone(w.Mappings)
+	raw := map[VolumeKey][]byte{}
+	for at, v := range w.Volumes {
+		raw[at] = v.Raw
+	}
 	next, tags, round := w.NextID, w.CaseSensitiveTags, w.HARound
 	return func() {
 		w.Users, w.Tokens, w.Roles = pointers(users), pointers(tokens), map[string][]string{}
 		for id, privs := range roles {
 			w.Roles[id] = slices.Clone(privs)
+		}
+		for at, v := range w.Volumes {
+			v.Raw = raw[at]
 		}
 		w.ACL, w.Mappings = slices.Clone(acl), slices.Clone(mappings)
 		w.NextID, w.CaseSensitiveTags, w.HARound = next, tags, round
