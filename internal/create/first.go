@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -60,6 +62,12 @@ func (c *creation) sendWithUUID(ctx context.Context, params pve.Params, smbios s
 		return c.s.api.CreateVM(ctx, c.node, params)
 	}
 	return upid, err
+}
+
+// uuidIn is the SMBIOS table in an option, with another uuid.
+func uuidIn(smbios, uuid string) string {
+	fields := slices.DeleteFunc(strings.Split(smbios, ","), func(f string) bool { return f == "" || strings.HasPrefix(f, "uuid=") })
+	return strings.Join(append([]string{"uuid=" + uuid}, fields...), ",")
 }
 
 // newUUID is a random one (RFC 9562, version 4).

@@ -3,7 +3,6 @@ package create
 import (
 	"context"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -56,10 +55,4 @@ func (c *creation) refuseAdopted(ctx context.Context) error {
 				strings.Join(foreign, ", ") + ". They may be somebody's"}
 	}
 	return nil
-}
-
-// uuidIn is the SMBIOS table in an option, with another uuid.
-func uuidIn(smbios, uuid string) string {
-	fields := slices.DeleteFunc(strings.Split(smbios, ","), func(f string) bool { return f == "" || strings.HasPrefix(f, "uuid=") })
-	return strings.Join(append([]string{"uuid=" + uuid}, fields...), ",")
 }

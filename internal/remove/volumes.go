@@ -259,6 +259,6 @@ func (r *removal) refuseAdopted(ctx context.Context, config map[string]string) e
 
 func errAdopted(vmid int, volumes []string) error {
 	return fmt.Errorf("PVE has made volumes with the id of VM %d unused disks of it, and nothing shows that its create has made them: %s. "+
-		"It would destroy them with the VM, so the VM was not removed. Give them to another VM first (in PVE's interface: Hardware, Disk Action, "+
-		"Reassign Owner), then destroy again", vmid, strings.Join(volumes, ", "))
+		"It would destroy them with the VM, so the VM was not removed. Give them to another VM first (in PVE's interface: Hardware, Disk "+
+		"Action, Reassign Owner), then destroy again", vmid, strings.Join(volumes, ", "))
 }
