@@ -16,16 +16,8 @@ import (
 // ModifyPlan decides whether the plan means the file in state or another one, and asks the server about a new one. The volume of
 // a new one is known before it is there, so that what is made of it is planned as it will be: a VM is replaced if its image is.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	if req.Plan.Raw.IsNull() {
-		return
-	}
-	var m model
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
-	var prior model // nothing is in it where there is no state
-	if !req.State.Raw.IsNull() {
-		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
-	}
-	if resp.Diagnostics.HasError() {
+	m, prior, ok := tfkit.Planned[model](ctx, req, resp)
+	if !ok {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)

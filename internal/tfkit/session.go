@@ -151,3 +151,16 @@ func NotConfigured(verb, thing string) diag.Diagnostic {
 		"The provider's configuration depends on values that are not known yet, so the server cannot be asked. "+
 			"Apply the resources that the provider block refers to first, for example with -target.")
 }
+
+// Planned reads a plan and the state before it; prior has nothing in it where there is none. ok is false where nothing is planned, or an
+// error says that it cannot be read.
+func Planned[M any](ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) (m, prior M, ok bool) {
+	if req.Plan.Raw.IsNull() {
+		return m, prior, false
+	}
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	}
+	return m, prior, !resp.Diagnostics.HasError()
+}

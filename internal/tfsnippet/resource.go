@@ -55,15 +55,8 @@ func (r *Resource) ValidateConfig(ctx context.Context, req resource.ValidateConf
 
 // ModifyPlan says what it will hold, and asks the server about a new one.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	if req.Plan.Raw.IsNull() {
-		return
-	}
-	var m, prior model // nothing is in prior where there is no state
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
-	if !req.State.Raw.IsNull() {
-		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
-	}
-	if resp.Diagnostics.HasError() {
+	m, prior, ok := tfkit.Planned[model](ctx, req, resp)
+	if !ok {
 		return
 	}
 	isNew := !m.Node.Equal(prior.Node) || !m.Storage.Equal(prior.Storage) || !m.Name.Equal(prior.Name)
