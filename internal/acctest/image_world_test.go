@@ -22,7 +22,8 @@ func TestImageVersions(t *testing.T) {
 	cases := append(imageCases(t), imageCase{name: "ISO image"})
 	cases[3].config = strings.Replace(cases[0].config, "url =", "content = \"iso\"\n  file_name = \"debian.iso\"\n  url =", 1)
 	cases[3].volume, cases[3].data = "iso/debian-"+sha256Of(cases[0].data)[:12]+".iso", cases[0].data
-	lacks := map[string]map[string]string{"8.0": {"download": "since 8.4", "upload": "since 8.4", "compressed download": "since 8.1"}}
+	lacks := map[string]map[string]string{"8.0": {"download": "since 8.4", "upload": "since 8.4", "compressed download": "since 8.1"},
+		"8.2": {"download": "since 8.4", "upload": "since 8.4"}}
 	made, refused := 0, 0
 	for _, version := range pvesim.Profiles() {
 		if version == "7.4" {
