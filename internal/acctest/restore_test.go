@@ -180,3 +180,27 @@ func TestRestoreReplaces(t *testing.T) {
 	}
 	w.MustBeClean(t)
 }
+
+// TestRestorePlanCannotLook: a backup that cannot be read at the moment is no reason to refuse the plan, and one that is gone by the time of
+// the apply makes nothing.
+func TestRestorePlanCannotLook(t *testing.T) {
+	t.Parallel()
+	w := restoreWorld(t, nil)
+	s := w.Session(t, acctest.TokenNoSSH, restoredVM("protection = false"))
+	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "GET", Path: "/nodes/{node}/vzdump/extractconfig"}, Phase: fault.Before, Times: -1}})
+	if _, err := s.Plan(t.Context()); err != nil {
+		t.Errorf("the plan says %v", err)
+	}
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "Cannot read the backup") {
+		t.Errorf("the apply says %v", err)
+	}
+	w.MustBeClean(t)
+	w.Sim.SetFaults(nil)
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.MustBeClean(t)
+}

@@ -242,3 +242,16 @@ func TestRestoreStubOfSomebodyElse(t *testing.T) {
 		t.Errorf("%v: left %v, VM 100 is %v", err, created.Left, b.vms()[100])
 	}
 }
+
+// TestRestoreOnAFullStorage: the second of two disks finds no room, and nothing of the first is left.
+func TestRestoreOnAFullStorage(t *testing.T) {
+	b := newBench(t, token)
+	b.backedUp(nil)
+	if d := b.sim.Stranger(stranger.Order{Act: stranger.Fill, Storage: "local-lvm"}); !d.Done {
+		t.Fatal(d.Why)
+	}
+	created, err := b.Create(t.Context(), aRestore())
+	if err == nil || created.Guest.VMID != 0 || len(b.vms()) > 0 || len(b.volumesOf(100)) > 0 {
+		t.Errorf("%v: %v, %v", err, b.vms(), b.volumesOf(100))
+	}
+}
