@@ -114,9 +114,14 @@ func TestImportWarnings(t *testing.T) {
 	}
 }
 
-// TestImportMetadataOfOldReleases: before 8.2 there is none, and the error says so.
-func TestImportMetadataOfOldReleases(t *testing.T) {
+// TestImportMetadataOfReleases: machines of ESXi are read since 8.2, appliances since 8.3; before 8.2 the error says so.
+func TestImportMetadataOfReleases(t *testing.T) {
 	t.Parallel()
+	for _, profile := range []string{"8.2", "9.2"} {
+		sim := furnished(t, profile)
+		got, diags := read(t, NewImportMetadata, session(t, sim, sim.Credentials().Token), config{"volume": text(machines + "web/web.vmx")})
+		mustShow(t, profile, attributeOf(t, got, diags, "cpu"), "{cores=2 sockets=2}")
+	}
 	sim := furnished(t, "8.0")
 	got, diags := read(t, NewImportMetadata, session(t, sim, sim.Credentials().RootToken),
 		config{"volume": text("local:import/appliance.ova"), "node": text("pve1")})

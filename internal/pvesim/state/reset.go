@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Remember returns a function that puts back what no snapshot holds: the bytes of files that are there again, identities and their rights, roles, the datacenter's options,
-// mappings, the HA manager's pace and log, and who is a stranger. It leaves the clock, and what the world draws at random goes on,
-// so that nothing is drawn twice.
+// Remember returns a function that puts back what no snapshot holds: the bytes of files that are there again, identities and their
+// rights, roles, the datacenter's options, mappings, the HA manager's pace and log, and who is a stranger. It leaves the clock, and what
+// the world draws at random goes on, so that nothing is drawn twice.
 func (w *World) Remember() (restore func()) {
 	users, tokens := values(w.Users), values(w.Tokens)
 	roles := map[string][]string{}
