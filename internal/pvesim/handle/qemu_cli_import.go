@@ -36,7 +36,7 @@ func (s *Shell) qmImport(args []string, opts map[string]string) int {
 	if st, err := s.r.W.StorageEnabled(s.r.node(), storage); err != nil {
 		return s.fail(err)
 	} else if !st.Has("images") {
-		return s.fail(Die("storage '%s' does not support content type 'images'", storage))
+		return s.fail(Die("storage %s does not support vm images", storage))
 	}
 	_, _ = fmt.Fprintf(s.out, "importing disk '%s' to VM %d ...\n", source, vmid)
 	d := drive{"format": opts["format"]}
