@@ -13,6 +13,10 @@ func TestStampProvesOnlyItsOwnVM(t *testing.T) {
 		cluster := rapid.StringMatching(`pve[0-9](,pve[0-9]){0,2}`).Draw(t, "cluster")
 		vmid := rapid.IntRange(100, 999999999).Draw(t, "vmid")
 		s := NewStamp(cluster, vmid, time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "deadline"), 0))
+		s.Process = rapid.SampledFrom([]string{"", "host boot ns 1 2"}).Draw(t, "process")
+		if rapid.Bool().Draw(t, "restore") {
+			s.Restore = time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "begun"), 0).UTC()
+		}
 		back, ok := ParseStamp(s.String())
 		if !ok || back != s {
 			t.Fatalf("%q reads back as %+v, %t", s.String(), back, ok)
@@ -39,7 +43,7 @@ func TestStampProvesOnlyItsOwnVM(t *testing.T) {
 func TestParseStampRefuses(t *testing.T) {
 	good := NewStamp("pve1", 100, time.Unix(0, 0)).String()
 	for _, text := range []string{"", "golden image", stampTitle, strings.Replace(good, "vmid: 100", "vmid: x", 1),
-		strings.Replace(good, "deadline: ", "deadline: never ", 1), strings.Replace(good, "cluster", "Cluster", 1)} {
+		strings.Replace(good, "deadline: ", "deadline: never ", 1), strings.Replace(good, "cluster", "Cluster", 1), good + "\nrestore: never"} {
 		if _, ok := ParseStamp(text); ok {
 			t.Errorf("took %q for a stamp", text)
 		}
