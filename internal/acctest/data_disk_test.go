@@ -221,3 +221,38 @@ func TestFoundUnknownVolumeOfAVM(t *testing.T) {
 		t.Errorf("VM 400 is %v", has)
 	}
 }
+
+// TestFoundGrownDataDisk: a disk that somebody else has grown stays as it is, and stops neither a plan nor its destroy. A size that is
+// lowered in the configuration is refused.
+func TestFoundGrownDataDisk(t *testing.T) {
+	t.Parallel()
+	block := func(size string) string { return diskBlock(`storage = "local-zfs"`, `size = "`+size+`"`) }
+	d := newDataDisk(t, block("1G"))
+	grow := func(gib int64) {
+		d.w.Change(func(world *state.World) {
+			for _, v := range world.Volumes {
+				if v.VMID == 300 {
+					v.Size = gib << 30
+				}
+			}
+			world.Guests[300].Config["scsi0"] = fmt.Sprintf("local-zfs:vm-300-disk-0,size=%dG", gib)
+		})
+	}
+	for _, gib := range []int64{2, 3} { // twice, with a state that is written between
+		grow(gib)
+		d.converge()
+		d.survives()
+	}
+	if size := d.attr("size"); size != "3G" {
+		t.Errorf("in state the disk has %s", size)
+	}
+	d.to(diskBlock(`storage = "local-zfs"`, `size = "3G"`, `description = "grown"`))
+	d.configure(block("1G"))
+	mustRefuse(t, d.s.Run(t.Context()), []string{"It has 3G, and PVE shrinks no disk"})
+	d.configure(block("3G"))
+	grow(4)
+	if err := d.s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.w.MustBeClean(t)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -23,6 +24,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		return
 	}
 	keepUnconfigured(&plan, state)
+	resp.Diagnostics.Append(keepGrown(ctx, req.Private, resp.Private, &plan, state)...)
 	refuse := func(at, text string) {
 		resp.Diagnostics.AddAttributeError(path.Root(at), "Cannot change "+state.thing(), text)
 	}
@@ -47,6 +49,35 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		err := r.Session.VMs.Disks.CheckMove(ctx, state.known(), plan.wanted())
 		resp.Diagnostics.Append(tfkit.Diagnose(r.attempt("move", &state), err)...)
 	}
+}
+
+// keyGrown notes the size before somebody else has grown the disk.
+const keyGrown tfkit.Note[string] = "grown"
+
+// noteGrown notes that a refresh finds the disk larger than the state had it. A size that is lowered in the configuration is refused; one
+// that stays as it was must not be, or the disk that somebody has grown would stop every plan, and its destroy.
+func noteGrown(ctx context.Context, from tfkit.PrivateReader, to tfkit.PrivateWriter, was, is types.String) diag.Diagnostics {
+	noted, diags := keyGrown.Read(ctx, from)
+	if noted == "" && bytes(was) > 0 && bytes(is) > bytes(was) {
+		diags.Append(keyGrown.Write(ctx, to, was.ValueString())...)
+	}
+	return diags
+}
+
+// keepGrown plans the size that the disk has where the configuration says the one before somebody has grown it.
+func keepGrown(ctx context.Context, from tfkit.PrivateReader, to tfkit.PrivateWriter, plan *model, state model) diag.Diagnostics {
+	noted, diags := keyGrown.Read(ctx, from)
+	switch {
+	case noted == "" || plan.Size.IsUnknown():
+	case bytes(plan.Size) == bytes(types.StringValue(noted)) && bytes(plan.Size) < bytes(state.Size):
+		diags.AddAttributeWarning(path.Root("size"), fmt.Sprintf("The %s has %s, not %s", state.thing(), state.Size.ValueString(), noted),
+			fmt.Sprintf("It has grown outside of Terraform, and PVE shrinks no disk: it stays as it is. Write size = %q, or leave its size to "+
+				"others with lifecycle { ignore_changes = [size] }.", state.Size.ValueString()))
+		plan.Size = state.Size
+	default: // what the configuration says now is its own
+		diags.Append(keyGrown.Write(ctx, to, "")...)
+	}
+	return diags
 }
 
 // keepUnconfigured plans what the configuration does not say as it is. Another storage may have another format.

@@ -88,8 +88,10 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		case seen == guest.Unknown || found.VMID == 0:
 			resp.Diagnostics.Append(tfkit.NotRefreshed(attempt, nil)...)
 		default:
+			was := state.Size
 			state.take(found)
 			resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+			resp.Diagnostics.Append(noteGrown(ctx, req.Private, resp.Private, was, state.Size)...)
 		}
 		return nil
 	})
