@@ -29,6 +29,12 @@ func newDataDisk(t *testing.T, hcl string) *dataDisk {
 	d.w.Mark()
 	d.s = d.w.Session(t, acctest.TokenNoSSH, hcl)
 	d.converge()
+	d.mark()
+	return d
+}
+
+// mark gives the disk a content.
+func (d *dataDisk) mark() {
 	d.w.Change(func(world *state.World) {
 		for _, v := range world.Volumes {
 			if v.VMID == 300 {
@@ -36,7 +42,6 @@ func newDataDisk(t *testing.T, hcl string) *dataDisk {
 			}
 		}
 	})
-	return d
 }
 
 func (d *dataDisk) converge() {

@@ -94,8 +94,8 @@ func (s *Guests) NewFence(ctx context.Context, resources pve.Resources, node str
 	f := &Fence{Node: node, vmid: vmid, Blind: map[string]error{}, Before: map[string]struct{}{}, Resources: resources}
 	for _, storage := range storages {
 		volumes, err := s.volumes(ctx, resources, node, storage, vmid)
-		if ctx.Err() != nil {
-			return nil, err
+		if interrupted := ctx.Err(); interrupted != nil { // also right after the answer
+			return nil, errors.Join(err, interrupted)
 		}
 		if err != nil {
 			f.Blind[storage] = err
