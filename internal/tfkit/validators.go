@@ -24,7 +24,7 @@ var (
 	size      = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?[KMGT]$`)
 	volumeID  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._-]*:\S+$`)
 	// Machines of other hypervisors have blanks in their names (pve-storage Plugin.pm parse_volume_id takes anything).
-	importSource = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._-]*:[^\s](?:[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$`)
+	importSource = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._-]*:[^\x00-\x20\x7f](?:[^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?$`)
 	// PVE takes 2 to 40 characters.
 	hostPath     = regexp.MustCompile(`^/[^,\s]+$`)
 	snapshotName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{1,39}$`)

@@ -9,7 +9,8 @@ import (
 )
 
 // releases are the versions of the packages that the releases consist of, by their debian/changelog: those of the last point
-// release of 8.0 but for what was already meant for 8.1, of 8.2.2 on 24 April 2024, of 8.4.21, of 9.0.11 on 10 October 2025, before 9.1 was prepared, of 9.2.11.
+// release of 8.0 but for what was already meant for 8.1, of 8.2.2 on 24 April 2024, of 8.4.21, of 9.0.11 on 10 October 2025,
+// before 9.1 was prepared, of 9.2.11.
 var releases = map[string]map[string]string{
 	"7.4": {"qemu-server": "7.4-7"},
 	"8.0": {
