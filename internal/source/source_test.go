@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
 // TestDocumented: the page of the documentation has the table, word for word.
@@ -60,5 +62,14 @@ func TestEveryWayHasItsWords(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		seen[r.When] = true
+	}
+}
+
+// TestFoundContentTwice: the command that makes a storage one of import content names each content type once.
+func TestFoundContentTwice(t *testing.T) {
+	for has, want := range map[string]string{"": "iso,import", "iso,images": "iso,images,import", "import,iso": "import,iso"} {
+		if got := withImport(pve.Resource{Content: has}); got != want {
+			t.Errorf("%q becomes %q, want %q", has, got, want)
+		}
 	}
 }

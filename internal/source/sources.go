@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -115,6 +116,15 @@ func (s *Sources) isTooOld(ctx context.Context, node string, since Release) bool
 	return err == nil && version.Major > 0 && !version.AtLeast(since.Manager...)
 }
 
+// withImport is what a storage of ISO files is for, and import content.
+func withImport(storage pve.Resource) string {
+	content := cmp.Or(storage.Content, "iso")
+	if holds(storage, "import") {
+		return content
+	}
+	return content + ",import"
+}
+
 func (s *Sources) refuse(ctx context.Context, node string, n Named, storage pve.Resource, when string) *guest.FieldError {
 	all := Refusals()
 	said := all[slices.IndexFunc(all, func(r Refusal) bool { return r.When == when })]
@@ -124,12 +134,8 @@ func (s *Sources) refuse(ctx context.Context, node string, n Named, storage pve.
 			version = v.Version
 		}
 	}
-	content := storage.Content
-	if content == "" {
-		content = "iso"
-	}
 	fill := strings.NewReplacer("{volume}", n.Volume, "{storage}", vm.VolumeStorage(n.Volume), "{node}", node, "{version}", version,
-		"{content}", content, "{type}", contentOf(n.Volume), "{working}", n.working())
+		"{content}", withImport(storage), "{type}", contentOf(n.Volume), "{working}", n.working())
 	return &guest.FieldError{Path: n.Path, Summary: fill.Replace(said.Summary), Detail: fill.Replace(said.Detail)}
 }
 

@@ -158,7 +158,7 @@ func Refusals() []Refusal {
 	return []Refusal{
 		{isISO, "{volume} is not for import", "PVE imports disks of VMs and files of the content type import for an API token; this one is of " +
 			"type iso. Have the file as import content, such as {storage}:import/debian.qcow2 (as root: `pvesm set {storage} --content " +
-			"{content},import`), clone a template, or give the provider ssh, which imports it as root on the node"},
+			"{content}`), clone a template, or give the provider ssh, which imports it as root on the node"},
 		{isISOOld, "{volume} is not for import", "PVE {version} imports disks of VMs for an API token; this one is of type iso, and import " +
 			"content came with 8.3. Give the provider ssh, which imports it as root on the node, clone a template, or upgrade the node"},
 		{hasComma, "{volume} cannot be imported", "PVE takes a file of the content type iso by its path, and no path with a comma. Rename it"},
