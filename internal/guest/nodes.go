@@ -27,6 +27,14 @@ func Named(g pve.Resource) string {
 	return text + " (" + g.Name + ")"
 }
 
+// OtherThan says what to do about a VMID that a listed guest has. No container can be adopted as a VM.
+func OtherThan(g pve.Resource) string {
+	if g.Type != "qemu" {
+		return "Choose another vmid, or leave it out to get a free one"
+	}
+	return "Choose another vmid, leave it out to get a free one, or adopt the VM with terraform import"
+}
+
 // Target is the node for the VM: the configured one, that of the source, or the only one.
 func Target(resources pve.Resources, node, source string) (string, error) {
 	if node == "" {

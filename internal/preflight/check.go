@@ -140,8 +140,7 @@ func (c *planCheck) vmid(ctx context.Context, s *Checker, vmid int, name string)
 		return
 	}
 	c.found = append(c.found, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", vmid),
-		Detail: fmt.Sprintf("%s on node %s has this id. Choose another vmid, leave it out to get a free one, "+
-			"or adopt the VM with terraform import", guest.Named(listed), listed.Node)})
+		Detail: fmt.Sprintf("%s on node %s has this id. %s", guest.Named(listed), listed.Node, guest.OtherThan(listed))})
 }
 
 func (c *planCheck) source(clone *guest.Clone) {

@@ -115,7 +115,7 @@ func TestCheck(t *testing.T) {
 		"taken by a VM": {request: Request{Creating: true, Node: "pve1", VMID: 8000},
 			want: []string{"vmid: VMID 8000 is taken: …VM 8000 (existing) on node pve1"}},
 		"taken by a container": {request: Request{Creating: true, Node: "pve1", VMID: 8100},
-			want: []string{"vmid: VMID 8100 is taken: …Container 8100"}},
+			want: []string{"vmid: VMID 8100 is taken: …Choose another vmid, or leave it out to get a free one"}},
 		"taken by what it is to replace": {request: Request{Creating: true, Node: "pve1", VMID: 8000, Name: "existing"}},
 		"taken, but not created":         {request: Request{Node: "pve1", VMID: 8000}},
 		"unknown storages": {request: Request{Node: "pve1",
