@@ -24,9 +24,10 @@ func providerSchema() schema.Schema {
 	maps.Copy(attributes, defaultArguments())
 	attributes["ssh"] = schema.SingleNestedAttribute{
 		Optional: true,
-		MarkdownDescription: "SSH to the nodes, optional. A rollback needs it for what PVE's API gives to nobody but `root@pam` with a " +
-			"password: to unlock a half-made VM, and to free a volume without `Datastore.Allocate`. " +
-			"Nothing else uses it. It counts as configured when this is set, or one of the variables for the user name, the key or the agent.",
+		MarkdownDescription: "SSH to the nodes, optional, for what PVE's API gives to nobody, or to nobody but `root@pam` with a " +
+			"password: in a rollback to unlock a half-made VM, and to free a volume without `Datastore.Allocate`; `proxmox_snippet`; " +
+			"the action `proxmox_vm_unlock`; `import_from` of ISO content; `imported_disk.sha256`. " +
+			"It counts as configured when this is set, or one of the variables for the user name, the key or the agent.",
 		Attributes: sshArguments(),
 	}
 	return schema.Schema{MarkdownDescription: description, Attributes: attributes}
