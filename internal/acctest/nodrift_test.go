@@ -320,7 +320,7 @@ func fixed(pattern string) bool {
 // its checksum and source.
 func unreachable() []string {
 	return []string{"cpu.reported_model", "ha.group", "disks.*.imported_disk.volume", "disks.*.imported_disk.sha256",
-		"disks.*.imported_disk.source"}
+		"disks.*.imported_disk.source", "restore.archive", "restore.storage", "restore.bwlimit"} // TestRestoreOptions, TestRestoreReplaces
 }
 
 // String is the configuration for people.

@@ -49,6 +49,9 @@ func noChange() map[string]string {
 		"disks.*.imported_disk.volume": "names a volume that the VM has already: TestNoDrift and the tests of disks that change slots",
 		"disks.*.imported_disk.sha256": "is looked at before a new VM is made: TestAdoptMigratedDisk",
 		"disks.*.imported_disk.source": "is for people: TestAdoptMigratedDisk",
+		"restore.archive":              "names a backup, and another one is another VM: TestRestoreReplaces",
+		"restore.storage":              "counts only when a VM is made of a backup: TestRestoreOptions",
+		"restore.bwlimit":              "counts only when a VM is made of a backup: TestRestoreOptions",
 	}
 }
 
