@@ -90,6 +90,24 @@ func (d *destruction) removeStopped(ctx context.Context) ([]tx.Residue, error) {
 	return left, err
 }
 
+// protectAgain protects a VM whose disk stays after all, as it was before. Whoever has the id by then is left alone.
+func (d *destruction) protectAgain(ctx context.Context) {
+	late, cancel := d.s.jobs.LookAfter(ctx)
+	defer cancel()
+	now, err := d.s.api.CurrentConfig(late, d.node, d.r.Ref.VMID)
+	if pve.IsKind(err, pve.NotFound) || err == nil && (!d.mine(now.Values) || now.Values["protection"] == "1") {
+		return
+	}
+	if err == nil {
+		err = d.s.api.UpdateConfig(late, d.node, d.r.Ref.VMID, pve.Params{"protection": "1", "digest": now.Digest})
+	}
+	if err != nil {
+		d.warnings = append(d.warnings, guest.Warning{Summary: fmt.Sprintf("VM %d may not be protected any more", d.r.Ref.VMID),
+			Detail: fmt.Sprintf("Its protection was switched off for a destroy that failed, and could not be switched on again: %v. "+
+				"`qm set %d --protection 1` on node %s does that.", err, d.r.Ref.VMID, d.node)})
+	}
+}
+
 // surveyAgain looks who uses the volumes by now: the guest took its time to shut down. Where that fails, nil, the removal asks.
 func (d *destruction) surveyAgain(ctx context.Context, volumes []string) *usage.Survey {
 	if len(volumes) == 0 {

@@ -199,24 +199,6 @@ func (r *removal) unprotect(ctx context.Context, node string) error {
 	return r.s.unprotect(ctx, e)
 }
 
-// protectAgain protects a VM whose disk stays after all, as it was before. Whoever has the id by then is left alone.
-func (d *destruction) protectAgain(ctx context.Context) {
-	late, cancel := d.s.jobs.LookAfter(ctx)
-	defer cancel()
-	now, err := d.s.api.CurrentConfig(late, d.node, d.r.Ref.VMID)
-	if pve.IsKind(err, pve.NotFound) || err == nil && (!d.mine(now.Values) || now.Values["protection"] == "1") {
-		return
-	}
-	if err == nil {
-		err = d.s.api.UpdateConfig(late, d.node, d.r.Ref.VMID, pve.Params{"protection": "1", "digest": now.Digest})
-	}
-	if err != nil {
-		d.warnings = append(d.warnings, guest.Warning{Summary: fmt.Sprintf("VM %d may not be protected any more", d.r.Ref.VMID),
-			Detail: fmt.Sprintf("Its protection was switched off for a destroy that failed, and could not be switched on again: %v. "+
-				"`qm set %d --protection 1` on node %s does that.", err, d.r.Ref.VMID, d.node)})
-	}
-}
-
 // refusal keeps what no further pass can change: another guest uses a volume of ours. A guest that is gone is what was wanted.
 func (r *removal) refusal(err error) error {
 	var inUse *InUseError

@@ -97,6 +97,29 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	})
 }
 
+// ModifyPlan plans a change of a disk that is there, and asks the server whether it can move.
+func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() || req.State.Raw.IsNull() {
+		return
+	}
+	var plan, state model
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	keepUnconfigured(&plan, state)
+	resp.Diagnostics.Append(keepGrown(ctx, req.Private, resp.Private, &plan, state)...)
+	moves, diags := planChange(&plan, state)
+	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
+	known := !plan.Node.IsUnknown() && !plan.Storage.IsUnknown() && !plan.Format.IsUnknown()
+	if moves && known && !resp.Diagnostics.HasError() && r.Session.Known() {
+		err := r.Session.VMs.Disks.CheckMove(ctx, state.known(), plan.wanted())
+		resp.Diagnostics.Append(tfkit.Diagnose(r.attempt("move", &state), err)...)
+	}
+}
+
 // Update changes the disk in place.
 func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var plan, state model
