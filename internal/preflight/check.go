@@ -75,6 +75,7 @@ func (c *planCheck) look(ctx context.Context, s *Checker, r Request) {
 	c.restore(ctx, s, r)
 	c.moving(ctx, s, r.Moving)
 	c.storages(r.Storages)
+	c.images(r)
 	c.volumes(r.Needs)
 	c.pool(r.Pool)
 	c.cpus(r.CPUs)

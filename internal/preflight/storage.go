@@ -111,3 +111,19 @@ func (c *planCheck) storages(wanted map[string]string) {
 		}
 	}
 }
+
+// images reports disks that are to be made on a storage that is certainly not for disks (qemu-server API2/Qemu.pm check_storage_access,
+// "does not support vm images"). A volume that is there is attached wherever it is; the two other storages are used in other ways.
+func (c *planCheck) images(r Request) {
+	for _, path := range slices.Sorted(maps.Keys(r.Storages)) {
+		id := r.Storages[path]
+		storage, ok := c.resources.Storage(c.node, id)
+		if !ok || storage.Content == "" || slices.Contains(strings.Split(storage.Content, ","), "images") || c.isReported(path) ||
+			path == "vmstatestorage" || path == "import_working_storage" ||
+			slices.ContainsFunc(r.Adopts, func(volume string) bool { return vm.VolumeStorage(volume) == id }) {
+			continue
+		}
+		c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("Storage %s is not for disks", id),
+			Detail: "PVE makes disks on storages with the content type images only. Choose another one, or add images to what this one is for"})
+	}
+}
