@@ -89,7 +89,8 @@ func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, liste
 	if !u.stamped {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", listed.VMID),
 			Detail: fmt.Sprintf("%s on node %s has this id; it was not touched. %s. A VM that is replaced with create_before_destroy "+
-				"cannot keep its id: leave vmid out, or the setting%s", guest.Named(listed), listed.Node, guest.OtherThan(listed), withoutAdopted(adopts))}
+				"cannot keep its id: leave vmid out, or the setting%s",
+				guest.Named(listed), listed.Node, guest.OtherThan(listed), withoutAdopted(adopts))}
 	}
 	if s.isDead(u) {
 		err := s.removeDead(ctx, resources, u, "vmid")

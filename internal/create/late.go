@@ -72,8 +72,8 @@ func (c *creation) unheardOf(left []tx.Residue) []guest.Warning {
 	}
 	return []guest.Warning{{Summary: fmt.Sprintf("An import for VM %d may have left a volume", c.vmid),
 		Detail: fmt.Sprintf("The end of a command that was to import disks on %s was not heard of. If it was killed, it has left a volume with "+
-			"the id %d that no configuration names, and whether there is one cannot be told before the rollback is done. Look for it on node %s with "+
-			"`pvesm list %s --vmid %d`", strings.Join(storages, ", "), c.vmid, c.node, storages[0], c.vmid)}}
+			"the id %d that no configuration names, and whether there is one cannot be told before the rollback is done. "+
+			"Look for it on node %s with `pvesm list %s --vmid %d`", strings.Join(storages, ", "), c.vmid, c.node, storages[0], c.vmid)}}
 }
 
 // lateStorages are those that root on the node makes disks on.

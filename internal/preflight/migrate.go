@@ -64,8 +64,8 @@ func (c *planCheck) moving(ctx context.Context, s *Checker, m *Moving) {
 		owner, owned := vm.VolumeOwner(disk.Volume)
 		switch {
 		case owned && owner != m.VMID: // QemuMigrate.pm scan_local_volumes: "owned by other VM"
-			refuse(path, fmt.Sprintf("The volume %s is on a storage of node %s alone and carries the id of VM %d, and PVE migrates only a VM's own. "+
-				"Detach it in an apply of its own, or have it on a shared storage.", disk.Volume, m.From, owner))
+			refuse(path, fmt.Sprintf("The volume %s is on a storage of node %s alone and carries the id of VM %d, and PVE migrates only "+
+				"a VM's own. Detach it in an apply of its own, or have it on a shared storage.", disk.Volume, m.From, owner))
 		case disk.CDROM && !strings.Contains(disk.Volume, "-cloudinit"):
 			refuse(path, fmt.Sprintf("The medium %s is on a storage of node %s alone. Eject it (file = \"none\") in an apply of its own, or use a "+
 				"shared storage.", disk.Volume, m.From))

@@ -19,7 +19,9 @@ import (
 // another thing and refused: so the size before the growth is kept.
 
 // noteGrown notes which disks a refresh finds larger than the state had them.
-func noteGrown(ctx context.Context, out tfkit.PrivateWriter, was map[string]diskModel, is tftypes.Value, private privateState) diag.Diagnostics {
+func noteGrown(
+	ctx context.Context, out tfkit.PrivateWriter, was map[string]diskModel, is tftypes.Value, private privateState,
+) diag.Diagnostics {
 	grown := map[string]string{}
 	for slot, disk := range was {
 		before, after := value(disk.Size), stringOf(tfplan.At(is, "disks", slot, "size"))
