@@ -58,11 +58,12 @@ func importedDiskAttribute() schema.SingleNestedAttribute {
 		Attributes: map[string]schema.Attribute{
 			"volume": schema.StringAttribute{Required: true,
 				Validators: []validator.String{stringvalidator.Any(tfkit.VolumeID(), tfkit.HostPath())},
-				MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-7`. Only one that carries the VM's own id, so a new VM " +
-					"needs that `vmid`, and that no other guest uses: a volume without a VM, one that the VM has detached, or that of " +
+				MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-7`. The `volume` of a `proxmox_disk`, which outlives the VM, " +
+					"or one that carries the VM's own id, so a new VM needs that `vmid`, and that no other guest uses: a volume without a VM, " +
+					"one that the VM has detached, or that of " +
 					"another slot which gives it up in the same plan; so disks change or swap their slots. " +
-					"PVE destroys it with the VM, but a create that fails leaves it. Once the disk has moved to another storage or " +
-					"format, or was migrated, the id that is configured says where it was and is ignored. " +
+					"PVE destroys a volume with the VM whose id it carries, but a create that fails leaves it. " +
+					"Once the disk has moved to another storage or format, or was migrated, the id that is configured says where it was and is ignored. " +
 					"A path of the node, `/dev/disk/by-id/…`, passes a device through, for a new VM too; " +
 					"such a path is **only for `root@pam` with a password**."},
 			"sha256": schema.StringAttribute{Optional: true,

@@ -180,7 +180,7 @@ func computedAttributes() map[string]schema.Attribute {
 			}}},
 		"unused_volumes": schema.MapAttribute{Computed: true, ElementType: types.StringType,
 			MarkdownDescription: "Volumes that were detached and stay with the VM, by PVE's `unusedN`: `{ unused0 = \"local-zfs:vm-101-disk-1\" " +
-				"}`. `disks.*.volume` puts one into a slot again. Null if there are none."},
+				"}`. `disks.*.imported_disk.volume` puts one into a slot again. Null if there are none."},
 		"pending_changes": schema.ListAttribute{Computed: true, ElementType: types.StringType,
 			MarkdownDescription: "Options of PVE that were changed and wait for the next stop and start of the VM."},
 	}
