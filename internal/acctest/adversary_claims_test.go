@@ -35,10 +35,10 @@ func claims() []claim {
 			return unless(l.guest == nil && len(l.orphans)+len(l.others) == 0, "something of ours is left")
 		}},
 		{says: `nothing is in state`, holds: func(a *aftermath, _ []string) string {
-			return unless(len(a.b.s.Addresses()) == 0, "state has %v", a.b.s.Addresses())
+			return unless(len(a.b.inState()) == 0, "state has %v", a.b.inState())
 		}},
 		{says: `(?:VM|It|resource) (?:is|stays) in state\b`, holds: func(a *aftermath, _ []string) string {
-			return unless(len(a.b.s.Addresses()) > 0, "state is empty")
+			return unless(len(a.b.inState()) > 0, "state is empty")
 		}},
 		{says: `(?:\n +\d+\. volume|Volume|left over:) ([a-z0-9-]+:[\w./-]+)([^\n]*)`, now: true, shownBy: []string{"/content"}, holds: func(a *aftermath, words []string) string {
 			return unless(a.volume(words[1]) || uncertain(words[2]), "there is no volume %s", words[1])
@@ -131,10 +131,10 @@ func (a *aftermath) claimsHold(when string, later bool) {
 // successHolds: what was destroyed is not there, and what state holds is no stranger's that was there before the last look.
 func (a *aftermath) successHolds(when string) {
 	l := a.left()
-	if a.b.scene.after == "" && l.guest != nil {
+	if a.b.scene.destroys() && l.guest != nil {
 		a.add("%s, VM %d was destroyed, and is there", when, a.vmid())
 	}
-	if a.b.scene.after != "" && !a.b.scene.reads && l.his && len(a.b.s.Addresses()) > 0 && a.seenAfter() {
+	if !a.b.scene.destroys() && !a.b.scene.reads && l.his && len(a.b.inState()) > 0 && a.seenAfter() {
 		a.add("%s, it ended well, and state has VM %d, which is a stranger's", when, a.vmid())
 	}
 }

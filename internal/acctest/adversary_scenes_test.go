@@ -3,6 +3,7 @@ package acctest_test
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -24,6 +25,13 @@ type scene struct {
 	reads         bool // nothing is written
 }
 
+func (s scene) isDisk() bool { return !strings.Contains(s.before+s.after, "proxmox_vm\"") }
+
+// destroys tells whether what is at hand is not to be there afterwards.
+func (s scene) destroys() bool {
+	return s.after == "" || !s.isDisk() && !strings.Contains(s.after, "proxmox_vm\"")
+}
+
 func applies(ctx context.Context, b *adversaryBench) error { return b.s.Apply(ctx, b.plan) }
 
 // scenes are those of the sweeps: creates, undos, changes and destroys, and what only reads.
@@ -33,6 +41,7 @@ func scenes() []scene {
 		list = append(list, scene{name: l.name, vmid: lifeVMID, before: l.before, after: l.after, prepare: l.prepare, ticket: l.ticket, ssh: l.ssh,
 			offs: l.offs, do: applies})
 	}
+	list = append(list, heldDiskScenes()...)
 	return append(append(list, updateScenes()...),
 		scene{name: "plan", vmid: lifeVMID, before: inhabited, after: with(inhabited, "cores = 2", "cores = 4", `"4G"`, `"5G"`), reads: true,
 			do: func(ctx context.Context, b *adversaryBench) error {

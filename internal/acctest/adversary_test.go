@@ -108,6 +108,11 @@ func (b *adversaryBench) ours() []int {
 	return []int{b.scene.vmid}
 }
 
+// inState are the addresses in state, but for that of a disk which the VM at hand only has.
+func (b *adversaryBench) inState() []string {
+	return slices.DeleteFunc(b.s.Addresses(), func(address string) bool { return address == diskAddress && !b.scene.isDisk() })
+}
+
 // spots lists where somebody may come between: before every request of a run without strangers, but for logins and the polls of a
 // task after the first.
 func (b *adversaryBench) spots(t *testing.T) []spot {

@@ -40,3 +40,27 @@ func updateScenes() []scene {
 
 // deaf has the guest not react when it is asked to shut down.
 func deaf(world *state.World) { world.Guests[lifeVMID].Ignores = []string{"shutdown"} }
+
+// heldDiskScenes are about the disk of a proxmox_disk. What is done to a VM that has it is no affair of the VM that holds it: among the
+// strangers' things, it and its volume stay as they are.
+func heldDiskScenes() []scene {
+	const attached = "    scsi6 = { imported_disk = { volume = proxmox_disk.data.volume } }\n"
+	disk := diskBlock(`storage = "local-lvm"`, `size = "2G"`)
+	has := func(config string) string {
+		return disk + with(config, "format = \"qcow2\" }\n", "format = \"qcow2\" }\n"+attached)
+	}
+	off := with(inhabited, poweredOn, poweredOff)
+	undone := []state.PowerKind{state.PowerStop, state.PowerStop} // by an undo
+	return []scene{
+		{name: "make a disk", vmid: 300, after: disk, do: applies},
+		{name: "grow a disk", vmid: 300, before: disk, after: diskBlock(`storage = "local-lvm"`, `size = "3G"`), do: applies},
+		{name: "move a disk", vmid: 300, before: disk, after: diskBlock(`storage = "local-zfs"`, `size = "2G"`), do: applies},
+		{name: "destroy a disk", vmid: 300, before: disk, do: applies},
+		{name: "attach a held disk", vmid: lifeVMID, before: disk + inhabited, after: has(inhabited), do: applies},
+		{name: "attach a held disk, stopped", vmid: lifeVMID, before: disk + off, after: has(off), do: applies},
+		{name: "let go of a held disk", vmid: lifeVMID, before: has(inhabited), after: disk + inhabited, do: applies},
+		{name: "create with a held disk", vmid: 200, before: disk, after: has(scratchBy(200)), offs: undone, do: applies},
+		{name: "destroy, with a held disk", vmid: lifeVMID, before: has(inhabited), after: disk, do: applies,
+			offs: []state.PowerKind{state.PowerShutdown}},
+	}
+}
