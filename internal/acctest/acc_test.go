@@ -36,7 +36,8 @@ func labEnvironment(w *World) map[string]string {
 		"PROXMOX_VE_ENDPOINT": w.Sim.Endpoint(), "PROXMOX_VE_CA_CERTIFICATE": w.Sim.CAPEM(), "PROXMOX_VE_API_TOKEN": c.Token,
 		"PROXMOX_VE_USERNAME": c.RootUsername, "PROXMOX_VE_PASSWORD": c.RootPassword,
 		"PROXMOX_VE_TEST_TEMPLATE": "9000", "PROXMOX_VE_TEST_LVM": "thick", "PROXMOX_VE_TEST_MAPPING": "gpu",
-		"PROXMOX_VE_TEST_ESXI": "esxi:ha-datacenter/datastore1/web/web.vmx", "PROXMOX_VE_TEST_OVA": "local:import/appliance.ova", "PROXMOX_VE_TEST_URL": "https://example.org/disk.qcow2", "PROXMOX_VE_TEST_HA": "1",
+		"PROXMOX_VE_TEST_ESXI": "esxi:ha-datacenter/datastore1/web/web.vmx", "PROXMOX_VE_TEST_OVA": "local:import/appliance.ova",
+		"PROXMOX_VE_TEST_BACKUP": "local:backup/vzdump-qemu-700-2026_01_01-00_00_00.vma.zst", "PROXMOX_VE_TEST_URL": "https://example.org/disk.qcow2", "PROXMOX_VE_TEST_HA": "1",
 	}
 }
 

@@ -2,11 +2,13 @@ package acctest_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -144,42 +146,55 @@ func TestDiskSurvivesSnapshots(t *testing.T) {
 	d.w.MustBeClean(t)
 }
 
-// TestDiskSurvivesWhereItCanBe makes, attaches, grows and removes a disk with each version of PVE and on each kind of storage, on the
-// node of the disk, and from another node where the storage is shared.
+// TestDiskSurvivesWhereItCanBe makes, attaches, grows and removes a disk as each identity, on each kind of storage and with one version of
+// PVE for each of the pairs; with DESTROY_ALL=1 with every version.
 func TestDiskSurvivesWhereItCanBe(t *testing.T) {
 	t.Parallel()
-	for _, id := range acctest.Identities() {
-		for _, storage := range []string{"local-zfs", "local-lvm", "local2", "shared-nfs"} {
-			t.Run(fmt.Sprintf("%s/%s", id, storage), func(t *testing.T) {
-				t.Parallel()
-				ctx, w := t.Context(), acctest.NewWorld(t)
-				w.Mark()
-				d := &dataDisk{T: t, w: w}
-				disk := func(size string) string { return diskBlock(fmt.Sprintf("storage = %q", storage), "size = "+size) }
-				vm := having("a", 400, ofDisk)
-				if storage == "shared-nfs" {
-					vm = strings.Replace(vm, `node = "pve1"`, `node = "pve2"`, 1)
+	profiles := []string{"8.0", "8.2", "8.4", "9.2"}
+	for n, id := range acctest.Identities() {
+		for m, storage := range []string{"local-zfs", "local-lvm", "local2", "shared-nfs", "ceph"} {
+			for i, profile := range profiles {
+				if i != (n+m)%len(profiles) && os.Getenv("DESTROY_ALL") == "" {
+					continue
 				}
-				s := w.Session(t, id, disk(`"1G"`)+vm)
-				d.must(s.Converge(ctx))
-				w.Reconfigure(t, s, id, disk(`"2G"`)+vm)
-				d.must(s.Converge(ctx))
-				d.must(s.Refresh(ctx))
-				if size := drive.ShowValue(s.Attr("proxmox_vm.a", "disks.scsi1.size")); size != `"2G"` {
-					t.Errorf("the VM has a disk of %s", size)
-				}
-				d.must(s.Destroy(ctx))
-				w.MustBeClean(t)
-				if storage == "shared-nfs" {
-					return
-				}
-				w.Reconfigure(t, s, id, disk(`"1G"`)+strings.Replace(vm, `node = "pve1"`, `node = "pve2"`, 1))
-				mustRefuse(t, s.Run(ctx), []string{"is not among the guests that can use it"})
-				mustRefuse(t, s.Run(ctx), []string{"is not among the guests that can use it"}) // now in the plan
-				w.Reconfigure(t, s, id, disk(`"1G"`))
-				d.must(s.Destroy(ctx))
-				w.MustBeClean(t)
-			})
+				t.Run(fmt.Sprintf("%s/%s/%s", id, storage, profile), func(t *testing.T) {
+					t.Parallel()
+					w := acctest.NewWorld(t, pvesim.Options{Profile: profile})
+					w.Change(addMatrixSources)
+					(&dataDisk{T: t, w: w}).lives(id, storage, storage == "shared-nfs" || storage == "ceph")
+				})
+			}
 		}
 	}
+}
+
+// lives makes a disk and a VM that has it, on the disk's node or on the other one where its storage is shared, grows it and removes both.
+func (d *dataDisk) lives(id acctest.Identity, storage string, shared bool) {
+	ctx, w := d.Context(), d.w
+	w.Mark()
+	disk := func(size string) string { return diskBlock(fmt.Sprintf("storage = %q", storage), "size = "+size) }
+	vm := having("a", 400, ofDisk)
+	elsewhere := strings.Replace(vm, `node = "pve1"`, `node = "pve2"`, 1)
+	if shared {
+		vm = elsewhere
+	}
+	s := w.Session(d.T, id, disk(`"1G"`)+vm)
+	d.must(s.Converge(ctx))
+	w.Reconfigure(d.T, s, id, disk(`"2G"`)+vm)
+	d.must(s.Converge(ctx))
+	d.must(s.Refresh(ctx))
+	if size := drive.ShowValue(s.Attr("proxmox_vm.a", "disks.scsi1.size")); size != `"2G"` {
+		d.Errorf("the VM has a disk of %s", size)
+	}
+	d.must(s.Destroy(ctx))
+	w.MustBeClean(d.T)
+	if shared {
+		return
+	}
+	w.Reconfigure(d.T, s, id, disk(`"1G"`)+elsewhere)
+	mustRefuse(d.T, s.Run(ctx), []string{"is not among the guests that can use it"})
+	mustRefuse(d.T, s.Run(ctx), []string{"is not among the guests that can use it"}) // now in the plan
+	w.Reconfigure(d.T, s, id, disk(`"1G"`))
+	d.must(s.Destroy(ctx))
+	w.MustBeClean(d.T)
 }

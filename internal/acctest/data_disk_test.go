@@ -171,6 +171,36 @@ func letGo(name string, vmid int, more ...string) string {
 
 const ofDisk = diskAddress + ".volume"
 
+// TestDiskSurvivesNothingToMake: what the server would refuse of a new disk, or of one that is to go elsewhere, is refused in the plan.
+func TestDiskSurvivesNothingToMake(t *testing.T) {
+	t.Parallel()
+	d := newDataDisk(t, diskBlock(`storage = "local-zfs"`, `size = "1G"`))
+	d.w.Change(func(world *state.World) { world.Storages["local2"].Content = []string{"iso"} })
+	other := func(lines ...string) string {
+		return diskBlock(`storage = "local-zfs"`, `size = "1G"`) +
+			"resource \"proxmox_disk\" \"other\" {\n  size = \"1G\"\n  " + strings.Join(lines, "\n  ") + "\n}\n"
+	}
+	for hcl, want := range map[string]string{
+		other(`node = "pve1"`, `storage = "local2"`):                                          "Storage local2 is not for disks",
+		other(`node = "pve1"`, `storage = "none"`):                                            `Unknown storage "none"`,
+		other(`node = "pve9"`, `storage = "local-zfs"`):                                       "pve9",
+		other(`node = "pve1"`, `storage = "local-zfs"`, `pool = "nobody"`):                    "nobody",
+		other(`node = "pve1"`, `storage = "local-zfs"`, `format = "qcow2"`):                   "There is no format qcow2 on storage local-zfs",
+		other(`storage = "local-zfs"`):                                                        "node",
+		strings.Replace(diskBlock(`storage = "local-zfs"`, `size = "1G"`), "pve1", "pve9", 1): "pve9",
+		diskBlock(`storage = "local2"`, `size = "1G"`):                                        "Storage local2 is not for disks",
+		diskBlock(`storage = "local-lvm"`, `size = "1G"`, `format = "qcow2"`):                 "There is no format qcow2 on storage local-lvm",
+	} {
+		d.w.Mark()
+		d.configure(hcl)
+		if _, err := d.s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: want %q, got %v", hcl, want, err)
+		}
+		d.w.MustBeClean(t)
+	}
+	d.survives()
+}
+
 // TestDiskSurvivesVMs: a disk goes from VM to VM with what is on it. It grows under the VM that has it, stays when that is replaced,
 // destroyed, or lets go of it with removed_disks = "destroy", and is not destroyed while a guest has it.
 func TestDiskSurvivesVMs(t *testing.T) {

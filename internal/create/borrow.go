@@ -44,7 +44,7 @@ func whyNotBorrowed(err error) string {
 	case errors.Is(err, usage.ErrNotHeld):
 		return "A VM attaches volumes of its own, and disks of proxmox_disk; import_from copies a volume of another VM"
 	case errors.As(err, &taken):
-		return "Two guests on one disk destroy what is on it. Detach it there first"
+		return "Two guests on one disk destroy what is on it. Detach it there first, or delete the snapshot"
 	}
 	return "Whether another guest has it could not be looked at"
 }

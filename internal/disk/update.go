@@ -36,7 +36,8 @@ func (s *Disks) CheckMove(ctx context.Context, was Disk, w Wanted) error {
 		at = "format"
 	}
 	return &guest.FieldError{Path: at, Summary: fmt.Sprintf("The disk of VM %d is in use", was.VMID),
-		Detail: fmt.Sprintf("Moved, the volume %s has another name, and would be gone for %s. Nothing was changed. Detach it there first",
+		Detail: fmt.Sprintf("Moved, the volume %s has another name, and would be gone for %s. Nothing was changed. Detach it there first, "+
+			"or delete the snapshot",
 			was.Volume, named(users))}
 }
 

@@ -48,7 +48,7 @@ func (d *destruction) unshared(ctx context.Context) error {
 		}
 	}
 	if err := inUse(d.others, volumes, vmid); err != nil {
-		return fmt.Errorf("VM %d was not touched: %w. Detach it there, then destroy again", vmid, err)
+		return fmt.Errorf("VM %d was not touched: %w. Detach it there, or delete the snapshot, then destroy again", vmid, err)
 	}
 	if d.r.Holder && d.others.Unseen != nil {
 		return fmt.Errorf("VM %d was not touched: whether another guest uses its disk cannot be told: %w", vmid, d.others.Unseen)

@@ -9,6 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/disk"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -47,6 +48,22 @@ func bytes(size types.String) int64 {
 func (m *model) wanted() disk.Wanted {
 	return disk.Wanted{Node: m.Node.ValueString(), Storage: m.Storage.ValueString(), Format: m.Format.ValueString(), Size: bytes(m.Size),
 		Name: m.Name.ValueString(), Description: m.Description.ValueString(), Pool: m.Pool.ValueString()}
+}
+
+// request is what of a plan the server can be asked about: what is not as it was. Whether an id is taken is left to the apply, which may
+// have to put another disk in the place of this one.
+func (m *model) request(was model) preflight.Request {
+	q := preflight.Request{Creating: was.VMID.IsNull(), Node: m.Node.ValueString(), Storages: map[string]string{}}
+	if !m.Storage.IsUnknown() && !(m.Storage.Equal(was.Storage) && m.Node.Equal(was.Node)) {
+		q.Storages["storage"] = m.Storage.ValueString()
+	}
+	if !m.Storage.IsUnknown() && m.Format.ValueString() != "" && !(m.Format.Equal(was.Format) && m.Storage.Equal(was.Storage)) {
+		q.Formats = []preflight.Format{{Path: "format", Storage: m.Storage.ValueString(), Format: m.Format.ValueString()}}
+	}
+	if !m.Pool.Equal(was.Pool) {
+		q.Pool = m.Pool.ValueString()
+	}
+	return q
 }
 
 // ref is the VM that holds the disk in state.

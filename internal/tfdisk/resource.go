@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -99,13 +101,23 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 
 // ModifyPlan plans a change of a disk that is there, and asks the server whether it can move.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	if req.Plan.Raw.IsNull() || req.State.Raw.IsNull() {
+	if req.Plan.Raw.IsNull() {
 		return
 	}
 	var plan, state model
+	var node types.String
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("node"), &node)...)
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	}
 	if resp.Diagnostics.HasError() {
+		return
+	}
+	if !node.IsUnknown() {
+		defer func() { r.check(ctx, plan, state, &resp.Diagnostics) }()
+	}
+	if req.State.Raw.IsNull() {
 		return
 	}
 	keepUnconfigured(&plan, state)
@@ -118,6 +130,16 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		err := r.Session.VMs.Disks.CheckMove(ctx, state.known(), plan.wanted())
 		resp.Diagnostics.Append(tfkit.Diagnose(r.attempt("move", &state), err)...)
 	}
+}
+
+// check asks the server whether it would refuse what is new in a plan.
+func (r *Resource) check(ctx context.Context, plan, state model, diags *diag.Diagnostics) {
+	q := plan.request(state)
+	if diags.HasError() || !r.Session.Known() || len(q.Storages)+len(q.Formats)+len(q.Pool) == 0 {
+		return
+	}
+	found := r.Session.VMs.Check(ctx, q)
+	diags.Append(tfkit.Verdicts(r.attempt("plan", &plan), found.Refused, found.Doubtful)...)
 }
 
 // Update changes the disk in place.

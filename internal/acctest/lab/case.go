@@ -3,7 +3,7 @@ package lab
 import "fmt"
 
 // Case is one story of a user, told as data. Texts may hold the cluster's names: <node>, <storage>, <second>, <dir>, <lvm>, <bridge>,
-// <template>, <pool>, <iso>, <import>, <mapping>, <esxi>, <appliance>, <too much> and <vmid+n>.
+// <template>, <pool>, <iso>, <import>, <mapping>, <esxi>, <appliance>, <backup>, <too much> and <vmid+n>.
 type Case struct {
 	Name  string
 	Needs []Need
@@ -24,6 +24,7 @@ const (
 	ImageURL      Need = "the address of a disk image"
 	ESXi          Need = "a machine on an ESXi host"
 	Appliance     Need = "an appliance"
+	Backup        Need = "a backup of a small VM"
 	PCIMapping    Need = "a PCI mapping"
 	Guest         Need = "a template whose guest obeys"
 	RootPassword  Need = "a password of root@pam"

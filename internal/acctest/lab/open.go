@@ -55,7 +55,7 @@ func (c *Cluster) look(ctx context.Context, o Options) error {
 	}
 	c.pool = fmt.Sprintf("terraform-acc-%d", c.First)
 	for name, value := range map[string]string{"bridge": env("BRIDGE", "vmbr0"), "pool": c.pool, "mapping": env("MAPPING", ""),
-		"esxi": env("ESXI", ""), "appliance": env("OVA", ""),
+		"esxi": env("ESXI", ""), "appliance": env("OVA", ""), "backup": env("BACKUP", ""),
 		"storage": env("STORAGE", "local-zfs"), "second": env("STORAGE2", "local-lvm"), "dir": env("DIR", "local"), "lvm": env("LVM", ""),
 		"iso": env("ISO", ""), "import": env("IMPORT", ""), "url": env("URL", ""), "template": env("TEMPLATE", "")} {
 		c.names[name] = value
@@ -64,6 +64,7 @@ func (c *Cluster) look(ctx context.Context, o Options) error {
 	c.lack(PCIMapping, c.names["mapping"] == "", "PROXMOX_VE_TEST_MAPPING names none")
 	c.lack(ESXi, c.names["esxi"] == "", "PROXMOX_VE_TEST_ESXI names none")
 	c.lack(Appliance, c.names["appliance"] == "", "PROXMOX_VE_TEST_OVA names none")
+	c.lack(Backup, c.names["backup"] == "", "PROXMOX_VE_TEST_BACKUP names none")
 	c.lack(ImageURL, c.names["url"] == "", "PROXMOX_VE_TEST_URL names none")
 	c.lack(HA, env("HA", "") == "", "PROXMOX_VE_TEST_HA is not set")
 	c.lack(RootPassword, !c.client.hasRoot(), "PROXMOX_VE_USERNAME and _PASSWORD do not give it")
