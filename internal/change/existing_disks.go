@@ -55,20 +55,12 @@ func (u *update) adoptable(ctx context.Context) (map[string]bool, error) {
 // mayBorrow refuses a volume that carries the id of another VM, unless that one holds it for others and nobody has it: PVE gives one volume
 // to two VMs without a word (qemu-server API2/Qemu.pm create_disks).
 func (u *update) mayBorrow(ctx context.Context, slot, volume string) error {
-	refused := &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " cannot be attached"}
-	var taken *usage.BorrowedError
-	switch err := u.s.remover.MayBorrow(ctx, cmp.Or(u.r.Node, u.view.node), u.vmid, volume); {
-	case err == nil:
+	err := u.s.remover.MayBorrow(ctx, cmp.Or(u.r.Node, u.view.node), u.vmid, volume)
+	if err == nil {
 		return nil
-	case errors.Is(err, usage.ErrNotHeld):
-		refused.Detail = "A VM attaches volumes that carry its own id, and disks of proxmox_disk. Nothing was changed"
-		refused.Err = err
-	case errors.As(err, &taken):
-		refused.Detail, refused.Err = "Two guests on one disk destroy what is on it. Nothing was changed; detach it there first", err
-	default:
-		refused.Detail, refused.Err = "Whether another guest has it could not be looked at. Nothing was changed", err
 	}
-	return refused
+	return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " cannot be attached",
+		Detail: usage.WhyNotBorrowed(err) + ". Nothing was changed", Err: err}
 }
 
 // keepBorrowed looks once more who has the volumes that were attached, and gives back those that somebody else has attached at the same

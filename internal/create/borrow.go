@@ -2,7 +2,6 @@ package create
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -32,21 +31,10 @@ func (c *creation) mayBorrow(ctx context.Context) error {
 		}
 		if err := c.s.remover.MayBorrow(ctx, c.node, c.vmid, d.Volume); err != nil {
 			return &guest.FieldError{Path: at + ".imported_disk.volume", Summary: d.Volume + " cannot be attached",
-				Detail: whyNotBorrowed(err), Err: err}
+				Detail: usage.WhyNotBorrowed(err), Err: err}
 		}
 	}
 	return nil
-}
-
-func whyNotBorrowed(err error) string {
-	var taken *usage.BorrowedError
-	switch {
-	case errors.Is(err, usage.ErrNotHeld):
-		return "A VM attaches volumes of its own, and disks of proxmox_disk; import_from copies a volume of another VM"
-	case errors.As(err, &taken):
-		return "Two guests on one disk destroy what is on it. Detach it there first, or delete the snapshot"
-	}
-	return "Whether another guest has it could not be looked at"
 }
 
 // borrowStep looks who has the volumes.

@@ -49,13 +49,9 @@ func New(jobs *job.Runner, guests *guest.Guests, shell Shell) *Remover {
 // VM, 0 if it is not there yet. ErrNotHeld and BorrowedError of package usage are what the look has shown; any other error is that it
 // could not be looked.
 func (s *Remover) MayBorrow(ctx context.Context, node string, vmid int, volume string) error {
-	resources, err := s.api.SharedResources(ctx)
+	survey, err := s.usersNow(ctx, node, volume)
 	if err != nil {
-		return fmt.Errorf("list the cluster's guests: %w", err)
-	}
-	survey, err := s.surveyor.Since(ctx, s.surveyor.Ask(), scopeOf(resources, node, []string{volume}))
-	if err != nil {
-		return fmt.Errorf("look who uses %s: %w", volume, err)
+		return err
 	}
 	return survey.Borrow(volume, vmid)
 }
@@ -63,18 +59,27 @@ func (s *Remover) MayBorrow(ctx context.Context, node string, vmid int, volume s
 // UsersOf are the guests but vmid that use a volume on a node, by a look made now. An identity that may not see all of them cannot
 // tell, which is an error.
 func (s *Remover) UsersOf(ctx context.Context, node string, vmid int, volume string) ([]usage.User, error) {
+	survey, err := s.usersNow(ctx, node, volume)
+	if err == nil && survey.Unseen != nil {
+		err = fmt.Errorf("look who uses %s: %w", volume, survey.Unseen)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return survey.UsersOf(volume, vmid), nil
+}
+
+// usersNow looks at the guests that can use a volume on a node.
+func (s *Remover) usersNow(ctx context.Context, node, volume string) (*usage.Survey, error) {
 	resources, err := s.api.SharedResources(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list the cluster's guests: %w", err)
 	}
 	survey, err := s.surveyor.Since(ctx, s.surveyor.Ask(), scopeOf(resources, node, []string{volume}))
-	if err == nil {
-		err = survey.Unseen
-	}
 	if err != nil {
 		return nil, fmt.Errorf("look who uses %s: %w", volume, err)
 	}
-	return survey.UsersOf(volume, vmid), nil
+	return survey, nil
 }
 
 // together does several things at the same time, and gives the first of them that failed in the order given.

@@ -114,17 +114,23 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	if resp.Diagnostics.HasError() {
 		return
 	}
+	if !req.State.Raw.IsNull() {
+		r.planChange(ctx, req, resp, &plan, state)
+	}
 	if !node.IsUnknown() {
-		defer func() { r.check(ctx, plan, state, &resp.Diagnostics) }()
+		r.check(ctx, plan, state, &resp.Diagnostics)
 	}
-	if req.State.Raw.IsNull() {
-		return
-	}
-	keepUnconfigured(&plan, state)
-	resp.Diagnostics.Append(keepGrown(ctx, req.Private, resp.Private, &plan, state)...)
-	moves, diags := planChange(&plan, state)
+}
+
+// planChange plans for a disk that is there.
+func (r *Resource) planChange(
+	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, plan *model, state model,
+) {
+	keepUnconfigured(plan, state)
+	resp.Diagnostics.Append(keepGrown(ctx, req.Private, resp.Private, plan, state)...)
+	moves, diags := planChange(plan, state)
 	resp.Diagnostics.Append(diags...)
-	resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan)...)
 	known := !plan.Node.IsUnknown() && !plan.Storage.IsUnknown() && !plan.Format.IsUnknown()
 	if moves && known && !resp.Diagnostics.HasError() && r.Session.Known() {
 		err := r.Session.VMs.Disks.CheckMove(ctx, state.known(), plan.wanted())

@@ -2,7 +2,6 @@ package tfdisk
 
 import (
 	"context"
-	"regexp"
 	"strings"
 	"unicode"
 
@@ -50,7 +49,7 @@ func attributes(ctx context.Context) map[string]schema.Attribute {
 			Validators:          []validator.String{stringvalidator.OneOf("raw", "qcow2", "vmdk")},
 			MarkdownDescription: "`raw`, `qcow2` or `vmdk`. Default: the storage's. Another one converts the disk, while no VM has it."},
 		"name": schema.StringAttribute{Optional: true, Computed: true, Default: stringdefault.StaticString(defaultName),
-			Validators:          []validator.String{dnsName()},
+			Validators:          []validator.String{tfkit.DNSName()},
 			MarkdownDescription: "Name of the VM that holds the disk. Default: `" + defaultName + "`."},
 		"description": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.Printable(), trimmed()},
 			MarkdownDescription: "Text in the notes of that VM, after the sentence that says what it is."},
@@ -63,13 +62,6 @@ func attributes(ctx context.Context) map[string]schema.Attribute {
 			MarkdownDescription: "`uuid` of the VM that holds the disk. A VM with another one is another VM, though it has the id."},
 		"timeouts": tfkit.TimeoutsAttribute(ctx, timeouts.Opts{Create: true, Read: true, Update: true, Delete: true}),
 	}
-}
-
-// dnsName accepts what PVE takes for the name of a VM (pve-common JSONSchema.pm, dns-name).
-func dnsName() validator.String {
-	const label = `[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?`
-	return stringvalidator.RegexMatches(regexp.MustCompile(`^`+label+`(\.`+label+`)*$`),
-		"must be a DNS name: letters, digits and hyphens, parts separated by dots")
 }
 
 // trimmed refuses what PVE would not store as it is written: it drops what is blank at the end of a description (qemu-server

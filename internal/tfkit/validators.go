@@ -15,10 +15,13 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
+const dnsLabel = `([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)`
+
 // The formats of PVE's names, from its JSON schema (pve-common JSONSchema.pm, pve-storage, qemu-server).
 var (
 	nodeName  = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?$`)
 	storageID = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._-]*[a-zA-Z0-9]$`)
+	dnsName   = regexp.MustCompile(`^` + dnsLabel + `(\.` + dnsLabel + `)*$`)
 	tag       = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
 	pool      = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$`)
 	size      = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?[KMGT]$`)
@@ -161,4 +164,10 @@ func PositiveDuration() validator.String {
 		}
 		return ""
 	}}
+}
+
+// DNSName accepts what PVE takes as the name of a guest (pve-common JSONSchema.pm, dns-name).
+func DNSName() validator.String {
+	return stringvalidator.RegexMatches(dnsName, "must be a DNS name: "+
+		"letters, digits and hyphens in parts of at most 63 characters, separated by dots")
 }

@@ -57,3 +57,15 @@ func (s *Survey) on() string {
 	}
 	return " (its storage is that of node " + s.scope + ")"
 }
+
+// WhyNotBorrowed says for people why a volume cannot be attached, by the error of Borrow, or of a look that failed.
+func WhyNotBorrowed(err error) string {
+	var taken *BorrowedError
+	switch {
+	case errors.Is(err, ErrNotHeld):
+		return "A VM attaches volumes that carry its own id, and disks of proxmox_disk; import_from copies a volume of another VM"
+	case errors.As(err, &taken):
+		return "Two guests on one disk destroy what is on it. Detach it there first, or delete the snapshot"
+	}
+	return "Whether another guest has it could not be looked at"
+}

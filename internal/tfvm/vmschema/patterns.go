@@ -28,7 +28,6 @@ var (
 	physBits       = regexp.MustCompile(`^([89]|[1-5][0-9]|6[0-4]|host)$`)
 
 	bridgePattern  = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,15}$`)
-	dnsNamePattern = regexp.MustCompile(`^` + dnsLabel + `(\.` + dnsLabel + `)*$`)
 	trunkPattern   = regexp.MustCompile(`^[0-9]{1,4}(-[0-9]{1,4})?$`)
 	cpuFlagPattern = regexp.MustCompile(`^[+-][a-zA-Z0-9_.-]+$`)
 	cpuTypePattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
@@ -38,5 +37,3 @@ var (
 )
 
 const pciAddress = `([a-f0-9]{4,}:)?[a-f0-9]{2}:[a-f0-9]{2}(\.[a-f0-9])?`
-
-const dnsLabel = `([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)`

@@ -127,7 +127,7 @@ func restoreAttributes() map[string]schema.Attribute {
 // generalAttributes describe the VM to people and to the cluster.
 func generalAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"name": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{dnsName()},
+		"name": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{tfkit.DNSName()},
 			MarkdownDescription: "Name, a DNS name. It need not be unique. Cloud-init makes it the host name. " +
 				"Default: none; PVE names a clone `Copy-of-VM-<source>`."},
 		"description": schema.StringAttribute{Optional: true, Computed: true,

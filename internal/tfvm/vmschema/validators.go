@@ -20,12 +20,6 @@ func bridgeName() validator.String {
 	return stringvalidator.RegexMatches(bridgePattern, "must be the name of a bridge or VNet, such as \"vmbr0\"")
 }
 
-// dnsName accepts what PVE takes as the name of a guest.
-func dnsName() validator.String {
-	return stringvalidator.RegexMatches(dnsNamePattern, "must be a DNS name: "+
-		"letters, digits and hyphens in parts of at most 63 characters, separated by dots")
-}
-
 // vlanTrunk accepts a VLAN id or a range of them.
 func vlanTrunk() validator.String {
 	return tfkit.Check{Want: "must be a VLAN id or a range, such as \"5\" or \"10-20\"", Wrong: func(value string) string {

@@ -19,7 +19,7 @@ func TestValidators(t *testing.T) {
 		good, bad []string
 	}{
 		"bridge":   {bridgeName(), []string{"vmbr0", "vnet1"}, []string{"", "a b", "averyverylongbridgename"}},
-		"dns name": {dnsName(), []string{"web-1", "a.b.c", "Web"}, []string{"bad_name!", "-a", "a..b", "", "a."}},
+		"dns name": {tfkit.DNSName(), []string{"web-1", "a.b.c", "Web"}, []string{"bad_name!", "-a", "a..b", "", "a."}},
 		"trunk":    {vlanTrunk(), []string{"5", "10-20"}, []string{"a", "5;6", "10-"}},
 		"flag":     {cpuFlag(), []string{"+aes", "-pcid"}, []string{"aes", "+"}},
 		"cpus":     {hostCPUs(), []string{"0", "0,4-7"}, []string{"", "a", "0,"}},
