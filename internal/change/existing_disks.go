@@ -80,15 +80,38 @@ func (u *update) keepBorrowed(ctx context.Context, attached map[string]string) e
 			}
 			continue
 		}
-		late := context.WithoutCancel(ctx)
-		config, readErr := u.view.Fresh(late)
-		if readErr == nil && guest.HoldingsOf(config).Slots[slot] == volume {
-			readErr = u.apply(late, vm.Change{Delete: []string{slot}}, config)
+		back := u.giveBack(ctx, slot, volume)
+		refused := &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " was given back",
+			Detail: "It was attached to another guest at the same time, and two guests on one disk destroy what is on it", Err: err}
+		if back != nil {
+			refused.Summary = volume + " is attached to two guests"
+			refused.Detail = fmt.Sprintf("It was attached to another guest at the same time, and could not be given back: %v. Two guests on "+
+				"one disk destroy what is on it: start neither, and detach it from one (`qm unlink %d --idlist %s`)", back, u.vmid, slot)
 		}
-		return errors.Join(&guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " was given back",
-			Detail: "It was attached to another guest at the same time, and two guests on one disk destroy what is on it", Err: err}, readErr)
+		return refused
 	}
 	return nil
+}
+
+// giveBack detaches a volume that was attached a moment ago. Where it is afterwards the configuration tells: an answer may be lost, and a
+// slot without hotplug lets go at the next stop only.
+func (u *update) giveBack(ctx context.Context, slot, volume string) error {
+	ctx, cancel := u.s.jobs.Grace(ctx)
+	defer cancel()
+	config, err := u.view.Fresh(ctx)
+	if err != nil || guest.HoldingsOf(config).Slots[slot] != volume {
+		return err
+	}
+	failed := u.apply(ctx, vm.Change{Delete: []string{slot}}, config)
+	switch config, err = u.view.Fresh(ctx); {
+	case err != nil:
+		return errors.Join(failed, err)
+	case guest.HoldingsOf(config).Slots[slot] != volume:
+		return nil
+	case failed != nil:
+		return failed
+	}
+	return fmt.Errorf("%s lets go of it at the next stop of VM %d", slot, u.vmid)
 }
 
 // keepPendingDisks takes back the removal of disks that waits for the guest's stop, where the same disk is wanted in its slot

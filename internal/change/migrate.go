@@ -34,7 +34,9 @@ func (u *update) migrate(ctx context.Context, t todo) (todo, error) {
 		if errors.As(err, &another) {
 			return t, err
 		}
-		u.follow(context.WithoutCancel(ctx))
+		grace, cancel := u.s.jobs.Grace(ctx)
+		defer cancel()
+		u.follow(grace)
 		if u.view.node != u.r.Node {
 			return t, &guest.FieldError{Path: "node", Summary: fmt.Sprintf("VM %d was not migrated to node %s", u.vmid, u.r.Node),
 				Detail: fmt.Sprintf("It is on node %s, and nothing else of the plan was done", u.view.node), Err: err}

@@ -67,7 +67,8 @@ func (u *update) shutDown(ctx context.Context) error {
 // isOff looks once more, when a guest did not go off as it was asked to, whose it is and whether it runs: that it runs on is said
 // of nothing else, nor is a command named for another VM.
 func (u *update) isOff(ctx context.Context) (bool, error) {
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := u.s.jobs.Grace(ctx)
+	defer cancel()
 	if err := u.view.Guard(ctx); err != nil {
 		return false, err
 	}

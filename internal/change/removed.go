@@ -118,7 +118,8 @@ func (u *update) destroyRemoved(ctx context.Context, removed map[string]removedD
 
 // restore attaches a volume that could not be destroyed where it was, if it is still there.
 func (u *update) restore(ctx context.Context, slot string, d removedDisk, cause error) error {
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := u.s.jobs.Grace(ctx)
+	defer cancel()
 	config, err := u.view.Fresh(ctx)
 	if err != nil {
 		return errors.Join(cause, err)

@@ -53,7 +53,9 @@ func (u *update) emptyFirst(ctx context.Context, c vm.Change, slots []string) er
 		}
 		refusal := u.secondCloudInitDrive(slot)
 		late := slices.DeleteFunc(now.Waiting(), func(option string) bool { return slices.Contains(before.Waiting(), option) })
-		if err := u.view.Revert(context.WithoutCancel(ctx), late); err != nil {
+		grace, cancel := u.s.jobs.Grace(ctx)
+		defer cancel()
+		if err := u.view.Revert(grace, late); err != nil {
 			refusal.Detail += ". The change could not be taken back either and happens at the next stop"
 			refusal.Err = err
 		}
@@ -140,7 +142,8 @@ func (u *update) putBack(ctx context.Context, unplugged map[string]string, cause
 	if len(unplugged) == 0 {
 		return cause
 	}
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := u.s.jobs.Grace(ctx)
+	defer cancel()
 	config, err := u.view.Fresh(ctx)
 	if err != nil {
 		return errors.Join(cause, err)

@@ -20,7 +20,8 @@ func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingCo
 	if !pve.RefusedAtHotplug(cause) && !pve.DiedMidway(cause) {
 		return cause
 	}
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := u.s.jobs.Grace(ctx)
+	defer cancel()
 	now, err := u.view.Fresh(ctx)
 	if err != nil {
 		return errors.Join(cause, err)

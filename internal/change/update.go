@@ -26,7 +26,9 @@ func (s *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	if err != nil || u.view.powered {
 		u.view.Forget()
 	}
-	changed, readErr := u.outcome(context.WithoutCancel(ctx), err != nil)
+	grace, cancel := s.jobs.Grace(ctx)
+	defer cancel()
+	changed, readErr := u.outcome(grace, err != nil)
 	changed.Pool = done.pool
 	if u.deaf != nil && readErr == nil && changed.Status == string(guest.Running) {
 		u.deaf.err.Detail += ". " + u.deaf.runs

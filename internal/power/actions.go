@@ -218,7 +218,9 @@ func (u *run) suspend(ctx context.Context) error {
 	if err == nil || !u.ToDisk || u.NoWait {
 		return err
 	}
-	if now, lookErr := u.api.GuestStatus(context.WithoutCancel(ctx), u.node, u.VMID); lookErr == nil && now.Lock == "suspending" {
+	look, cancel := u.jobs.LookAfter(ctx)
+	defer cancel()
+	if now, lookErr := u.api.GuestStatus(look, u.node, u.VMID); lookErr == nil && now.Lock == "suspending" {
 		return errors.Join(err, fmt.Errorf("VM %d is locked (suspending), which PVE leaves when the memory could not be saved. "+
 			"When its task has ended, the action proxmox_vm_unlock takes the lock away", u.VMID))
 	}
