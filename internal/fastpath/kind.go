@@ -24,7 +24,7 @@ type full interface {
 // fullOf is a resource as one that the fast path can serve. Those that do less or more are the framework's alone.
 func fullOf(r resource.Resource) (full, bool) {
 	switch r.(type) {
-	case resource.ResourceWithConfigValidators, resource.ResourceWithUpgradeState, resource.ResourceWithUpgradeIdentity:
+	case resource.ResourceWithConfigValidators, resource.ResourceWithUpgradeIdentity:
 		return nil, false
 	}
 	f, ok := r.(full)

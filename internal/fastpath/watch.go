@@ -129,6 +129,14 @@ func (b begun) MoveState(ctx context.Context) []resource.StateMover {
 	return nil
 }
 
+// UpgradeState reads states of older versions, which the fast path leaves to the framework, too.
+func (b begun) UpgradeState(ctx context.Context) map[int64]resource.StateUpgrader {
+	if u, ok := b.full.(resource.ResourceWithUpgradeState); ok {
+		return u.UpgradeState(ctx)
+	}
+	return nil
+}
+
 // Read refreshes the state.
 func (b begun) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	if a := given(ctx).read; a != nil {
