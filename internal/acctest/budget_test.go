@@ -154,6 +154,42 @@ resource "proxmox_vm" "many" {
 	}
 }
 
+// TestRequestBudgetOfDisks: a refresh of N disks takes N + 2 requests, and fewer listings of their storage than there are disks.
+func TestRequestBudgetOfDisks(t *testing.T) {
+	t.Parallel()
+	const n = 40
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenNoSSH, fmt.Sprintf(`
+resource "proxmox_disk" "many" {
+  count   = %d
+  node    = "pve1"
+  vmid    = 300 + count.index
+  storage = "local-zfs"
+  size    = "1G"
+}
+`, n))
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Sim.Advance(20e9)
+	w.Sim.ResetOps()
+	s.Parallelism = 10
+	if pl, err := s.Plan(t.Context()); err != nil || !pl.Empty() {
+		t.Errorf("the plan after the apply: %v\n%s", err, pl)
+	}
+	listings := 0
+	for _, op := range w.Sim.Ops() {
+		if op.Path == "/nodes/{node}/storage/{storage}/content" {
+			listings++
+		}
+	}
+	used := counted(w.Sim.Ops())
+	t.Logf("refresh and plan of %d disks: %d requests, %d listings", n, len(used), listings)
+	if len(used) > n+2 || listings >= n {
+		t.Errorf("%d requests, want at most %d, and %d listings:\n%s", len(used), n+2, listings, strings.Join(used, "\n"))
+	}
+}
+
 // TestRequestBudgetOfASmallUpdate: the description of one of ten VMs takes what a refresh of all takes, the look at whose VM it is, and
 // the request.
 func TestRequestBudgetOfASmallUpdate(t *testing.T) {

@@ -103,6 +103,7 @@ func of(g guest.Guest, pool string) Disk {
 
 // Read looks at a disk in state. Gone and Unknown are as guest.Guests.Read has them.
 func (s *Disks) Read(ctx context.Context, ref guest.Ref) (Disk, guest.Seen, error) {
+	ref.Status = string(guest.Stopped) // as a VM that holds a disk is; where the listing says so it need not be asked
 	found, seen, err := s.guests.Read(ctx, ref)
 	if err != nil || seen != guest.Found || found.Placeholder {
 		return Disk{}, seen, err
@@ -117,7 +118,7 @@ func (s *Disks) measured(ctx context.Context, d Disk) Disk {
 	if d.Volume == "" {
 		return d
 	}
-	content, err := s.api.Content(ctx, d.Node, d.Storage(), "images", d.VMID)
+	content, err := s.guests.Volumes(ctx, d.Node, d.Storage(), d.VMID)
 	for _, v := range content {
 		if err == nil && v.ID == d.Volume && v.Size > d.Size {
 			d.Size = v.Size

@@ -129,6 +129,15 @@ func (s *Guests) volumes(ctx context.Context, resources pve.Resources, node, sto
 	return slices.DeleteFunc(slices.Clone(all), func(v pve.Volume) bool { return v.VMID != vmid }), nil
 }
 
+// Volumes are those on a storage that carry a VMID, read after this call; many who ask at once share an answer where one serves them.
+func (s *Guests) Volumes(ctx context.Context, node, storage string, vmid int) ([]pve.Volume, error) {
+	resources, _, err := s.api.RecentResources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.volumes(ctx, resources, node, storage, vmid)
+}
+
 // orphans are the volumes that carried the id although no guest had it, sorted.
 func (f *Fence) orphans() []string { return slices.Sorted(maps.Keys(f.Before)) }
 
