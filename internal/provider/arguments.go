@@ -12,6 +12,7 @@ import (
 // arguments is the provider block; nil is not set.
 type arguments struct {
 	Endpoint       *string       `tfsdk:"endpoint"`
+	Endpoints      []string      `tfsdk:"endpoints"`
 	APIToken       *string       `tfsdk:"api_token"`
 	Username       *string       `tfsdk:"username"`
 	Password       *string       `tfsdk:"password"`
@@ -129,7 +130,7 @@ func settle(a arguments) (arguments, error) {
 		a.Username, a.Password = e.text(a.Username, "USERNAME"), e.text(a.Password, "PASSWORD")
 		a.TOTPSecret, a.OTP = e.text(a.TOTPSecret, "TOTP_SECRET"), e.text(a.OTP, "OTP")
 	}
-	a.Endpoint = e.text(a.Endpoint, "ENDPOINT")
+	a.Endpoint, a.Endpoints = e.endpoints(a.Endpoint, a.Endpoints)
 	a.CACertificate = e.text(a.CACertificate, "CA_CERTIFICATE")
 	a.Insecure = e.truth(a.Insecure, "INSECURE")
 	a.MinTLS = e.text(a.MinTLS, "MIN_TLS")
@@ -153,6 +154,21 @@ func settle(a arguments) (arguments, error) {
 		}
 	}
 	return a, nil
+}
+
+// endpoints are the one endpoint or the several. The block's push both of the environment aside.
+func (e *environment) endpoints(one *string, several []string) (*string, []string) {
+	if set(one) || several != nil {
+		return one, several
+	}
+	one = e.text(nil, "ENDPOINT")
+	if list := e.text(nil, "ENDPOINTS"); list != nil {
+		several = strings.FieldsFunc(*list, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if one != nil && len(several) > 0 {
+		e.wrong("ENDPOINTS", "is set beside "+prefix+"ENDPOINT; one of them is enough")
+	}
+	return one, several
 }
 
 func set(p *string) bool { return p != nil && *p != "" }

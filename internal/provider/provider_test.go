@@ -131,6 +131,14 @@ func block(t *testing.T, set map[string]tftypes.Value) tfsdk.Config {
 	return tfsdk.Config{Raw: tftypes.NewValue(typ, values), Schema: s}
 }
 
+func strs(all ...string) tftypes.Value {
+	var values []tftypes.Value
+	for _, s := range all {
+		values = append(values, str(s))
+	}
+	return tftypes.NewValue(tftypes.List{ElementType: tftypes.String}, values)
+}
+
 func str(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
 
 // opened configures a provider and returns the session, or the first error.
@@ -175,6 +183,21 @@ func TestArgumentsAndEnvironment(t *testing.T) {
 			block: map[string]tftypes.Value{"api_token": str(tokenB)}, user: "b@pve!t"},
 		"the environment's token wins over its user": {
 			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "USERNAME": "root@pam", "PASSWORD": "x"}, user: "a@pve!t"},
+		"several endpoints from the environment": {
+			env: map[string]string{"ENDPOINTS": "https://h:8006, https://i:8006", "API_TOKEN": tokenA}, user: "a@pve!t"},
+		"several endpoints in the block push the one aside": {
+			env:   map[string]string{"ENDPOINT": "https://other:8006", "API_TOKEN": tokenA},
+			block: map[string]tftypes.Value{"endpoints": strs("https://h:8006", "https://i:8006")}, user: "a@pve!t"},
+		"one endpoint in the block pushes the several aside": {
+			env:   map[string]string{"ENDPOINTS": "https://other:8006,https://i:8006", "API_TOKEN": tokenA},
+			block: map[string]tftypes.Value{"endpoint": str("https://h:8006")}, user: "a@pve!t"},
+		"one endpoint and several in the environment": {
+			env: map[string]string{"ENDPOINT": "https://h:8006", "ENDPOINTS": "https://i:8006", "API_TOKEN": tokenA}, errors: "PROXMOX_VE_ENDPOINTS"},
+		"one endpoint and several in the block": {
+			env:   map[string]string{"API_TOKEN": tokenA},
+			block: map[string]tftypes.Value{"endpoint": str("https://h:8006"), "endpoints": strs("https://i:8006")}, errors: "not both"},
+		"an endpoint that is there twice": {
+			env: map[string]string{"ENDPOINTS": "https://h:8006,https://h:8006/", "API_TOKEN": tokenA}, errors: "twice"},
 		"no endpoint": {
 			env: map[string]string{"API_TOKEN": tokenA}, errors: "PROXMOX_VE_ENDPOINT"},
 		"no credentials": {
@@ -223,7 +246,7 @@ func TestArgumentsAndEnvironment(t *testing.T) {
 
 func clearEnvironment(t *testing.T) {
 	t.Helper()
-	for _, variable := range []string{"ENDPOINT", "API_TOKEN", "USERNAME", "PASSWORD", "TOTP_SECRET", "OTP", "CA_CERTIFICATE", "INSECURE", "MIN_TLS",
+	for _, variable := range []string{"ENDPOINT", "ENDPOINTS", "API_TOKEN", "USERNAME", "PASSWORD", "TOTP_SECRET", "OTP", "CA_CERTIFICATE", "INSECURE", "MIN_TLS",
 		"REQUEST_TIMEOUT", "MAX_REQUESTS", "VMID_RANGE", "SSH_USERNAME", "SSH_PRIVATE_KEY", "SSH_PRIVATE_KEY_FILE", "SSH_AGENT", "SSH_AUTH_SOCK",
 		"SSH_PORT", "SSH_KNOWN_HOSTS", "SSH_KNOWN_HOSTS_FILE", "SSH_HOST_KEY_FINGERPRINT", "SSH_BASTION_HOST"} {
 		t.Setenv(prefix+variable, "")
@@ -243,9 +266,18 @@ func TestRangeFromEnvironment(t *testing.T) {
 }
 
 func TestUnknownConfigurationOpensNoClient(t *testing.T) {
-	clearEnvironment(t)
-	session, failed := opened(t, map[string]tftypes.Value{"endpoint": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)})
-	if failed != "" || session == nil || session.Known() {
-		t.Fatalf("session %+v, %s", session, failed)
+	unknown := tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
+	for name, block := range map[string]map[string]tftypes.Value{
+		"endpoint":         {"endpoint": unknown},
+		"one of endpoints": {"endpoints": tftypes.NewValue(tftypes.List{ElementType: tftypes.String}, []tftypes.Value{str("https://h"), unknown})},
+		"all endpoints":    {"endpoints": tftypes.NewValue(tftypes.List{ElementType: tftypes.String}, tftypes.UnknownValue)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clearEnvironment(t)
+			session, failed := opened(t, block)
+			if failed != "" || session == nil || session.Known() {
+				t.Fatalf("session %+v, %s", session, failed)
+			}
+		})
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"maps"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -38,6 +40,13 @@ func serverArguments() map[string]schema.Attribute {
 		"endpoint": schema.StringAttribute{Optional: true,
 			MarkdownDescription: "URL of the API: `https://pve1.example.com:8006`. Any node of the cluster will do. Variable: " +
 				"`PROXMOX_VE_ENDPOINT`."},
+		"endpoints": schema.ListAttribute{Optional: true, ElementType: types.StringType,
+			Validators: []validator.List{listvalidator.SizeAtLeast(1), listvalidator.ConflictsWith(path.MatchRoot("endpoint"))},
+			MarkdownDescription: "Several nodes of one cluster instead of `endpoint`: `[\"https://pve1.example.com:8006\", " +
+				"\"https://pve2.example.com:8006\"]`. " +
+				"Requests go to the first that answers; when it fails they go on through the next, and stay there. No change is ever sent twice. " +
+				"Endpoints of different clusters are refused. `ca_certificate`, `insecure` and the credentials are those of all. Variable: " +
+				"`PROXMOX_VE_ENDPOINTS`, separated by commas."},
 		"api_token": schema.StringAttribute{Optional: true, Sensitive: true,
 			MarkdownDescription: "API token: `user@realm!name=uuid`. Instead of `username` and `password`; when the environment has both, the " +
 				"token is used. Variable: `PROXMOX_VE_API_TOKEN`."},

@@ -17,9 +17,9 @@ import (
 
 // open makes the session of a settled configuration.
 func (p *Proxmox) open(a arguments) (*tfkit.Session, error) {
-	if !set(a.Endpoint) {
+	if !set(a.Endpoint) && len(a.Endpoints) == 0 {
 		return nil, &argumentError{"endpoint", errors.New("the endpoint is not set: write endpoint = \"https://pve1.example.com:8006\", " +
-			"or set the environment variable PROXMOX_VE_ENDPOINT")}
+			"or several nodes of one cluster as endpoints, or set the environment variable PROXMOX_VE_ENDPOINT or PROXMOX_VE_ENDPOINTS")}
 	}
 	api, err := pve.New(p.client(a))
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *Proxmox) open(a arguments) (*tfkit.Session, error) {
 
 func (p *Proxmox) client(a arguments) pve.Config {
 	c := pve.Config{
-		Endpoint: text(a.Endpoint), APIToken: text(a.APIToken), Username: text(a.Username), Password: text(a.Password),
+		Endpoint: text(a.Endpoint), Endpoints: a.Endpoints, APIToken: text(a.APIToken), Username: text(a.Username), Password: text(a.Password),
 		TOTPSecret: text(a.TOTPSecret), OTP: text(a.OTP), CACertificate: text(a.CACertificate), MinTLS: text(a.MinTLS),
 		Insecure: a.Insecure != nil && *a.Insecure, MaxInFlight: int(number(a.MaxRequests)),
 		DialContext: p.options.DialContext, Clock: p.options.Clock, Trace: tfkit.Trace,
@@ -141,8 +141,8 @@ func where(err error) string {
 	}
 	var field *pve.ConfigError
 	if errors.As(err, &field) {
-		return map[string]string{"Endpoint": "endpoint", "APIToken": "api_token", "Username": "username", "TOTPSecret": "totp_secret",
-			"CACertificate": "ca_certificate", "MinTLS": "min_tls"}[field.Field]
+		return map[string]string{"Endpoint": "endpoint", "Endpoints": "endpoints", "APIToken": "api_token", "Username": "username",
+			"TOTPSecret": "totp_secret", "CACertificate": "ca_certificate", "MinTLS": "min_tls"}[field.Field]
 	}
 	return ""
 }

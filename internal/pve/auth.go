@@ -150,7 +150,7 @@ func (c *Client) loginOp() string { return "log in as " + c.creds.identity.User 
 func (c *Client) postTicket(ctx context.Context, p Params) (ticketAnswer, error) {
 	r := &request{op: c.loginOp(), method: http.MethodPost, path: ticketPath, params: p}
 	c.redact.learn(p)
-	resp, err := c.send(ctx, r)
+	resp, err := c.exchanges(ctx, r)
 	if failure := c.judge(r, resp, err); failure != nil {
 		if failure.Kind == Ambiguous {
 			failure.Kind, failure.Message = Unavailable, "no answer to the login"

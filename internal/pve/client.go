@@ -10,20 +10,20 @@ import (
 // (pve-common JSONSchema.pm check_type).
 type Params map[string]string
 
-// Client talks to one PVE cluster through one of its nodes. It is safe for concurrent use. Close it when done.
+// Client talks to one PVE cluster through one of its nodes, or the next when that one fails. It is safe for concurrent use.
+// Close it when done.
 type Client struct {
-	endpoint string
-	basePath string
-	origin   string
-	agent    string
-	timeout  time.Duration
-	clock    Clock
-	trace    TraceFunc
-	creds    credentials
-	redact   *redactor
+	endpoints *endpoints
+	agent     string
+	timeout   time.Duration
+	clock     Clock
+	trace     TraceFunc
+	creds     credentials
+	redact    *redactor
 
 	reads, writes *http.Transport
 	chain         handler
+	exchanges     handler // the chain's last links, for logins
 	session       session
 
 	offset     atomic.Pointer[time.Duration] // server clock minus ours
@@ -37,7 +37,7 @@ type Client struct {
 
 // New makes a Client and checks the configuration. It makes no request: a wrong password shows with the first call.
 func New(cfg Config) (*Client, error) {
-	base, err := cfg.baseURL()
+	ways, err := cfg.endpoints()
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +53,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		endpoint:   base.String(),
-		basePath:   base.Path,
-		origin:     base.Scheme + "://" + base.Host,
+		endpoints:  newEndpoints(ways),
 		agent:      cfg.UserAgent,
 		timeout:    cfg.RequestTimeout,
 		clock:      cfg.Clock,
@@ -75,8 +73,8 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Endpoint is the server's URL without a trailing slash and without /api2/json.
-func (c *Client) Endpoint() string { return c.endpoint }
+// Endpoint is the URL that requests go to, without a trailing slash and without /api2/json.
+func (c *Client) Endpoint() string { return c.endpoints.current().url }
 
 // Identity is who this Client acts as.
 func (c *Client) Identity() Identity { return c.creds.identity }

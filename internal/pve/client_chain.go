@@ -15,6 +15,7 @@ type request struct {
 	path   string // below /api2/json, unescaped
 	params Params
 	header http.Header // put in by the auth link
+	at     *endpoint   // put in by the failover link
 	once   bool        // the caller has a patience of its own: no retries
 	file   *fileBody   // sent in place of params
 }
@@ -32,10 +33,11 @@ type response struct {
 // handler is one link of the chain that a request passes through.
 type handler func(ctx context.Context, r *request) (*response, error)
 
-// newChain is the one place where the chain is put together: limit -> trace -> retry -> auth -> http. From the retry
+// newChain is the one place where the chain is put together: limit -> trace -> retry -> auth -> failover -> http. From the retry
 // link outwards every error is an *Error.
 func (c *Client) newChain(maxInFlight int) handler {
-	h := c.send
+	h := c.withFailover(c.send)
+	c.exchanges = h
 	h = c.withAuth(h)
 	h = c.withRetry(h)
 	h = c.withTrace(h)

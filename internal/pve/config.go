@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,8 @@ type TraceFunc func(ctx context.Context, msg string, fields map[string]string)
 type Config struct {
 	// Endpoint is https://host:8006; a trailing "/" or "/api2/json" is accepted.
 	Endpoint string
+	// Endpoints are several nodes of one cluster instead, in the order in which they are tried: https://host:8006 each.
+	Endpoints []string
 	// APIToken is user@realm!id=uuid.
 	APIToken string
 	// Username is user@realm; it and Password are used to get a ticket, which is renewed before it expires.
@@ -132,27 +135,52 @@ func isUserID(s string) bool {
 	return i > 0 && i < len(s)-1 && !strings.ContainsAny(s, " \t\r\n!:/=")
 }
 
-// baseURL gives the endpoint in its plain form: https://host:port, without a path's trailing slash.
-func (cfg Config) baseURL() (*url.URL, error) {
-	if strings.TrimSpace(cfg.Endpoint) == "" {
-		return nil, wrongField("Endpoint", "the endpoint is not set; it is a URL like https://pve.example.com:8006")
+// endpoints are the checked forms of the URLs.
+func (cfg Config) endpoints() ([]*endpoint, error) {
+	if len(cfg.Endpoints) == 0 {
+		e, err := parseEndpoint("Endpoint", cfg.Endpoint)
+		return []*endpoint{e}, err
 	}
-	u, err := url.Parse(strings.TrimSpace(cfg.Endpoint))
+	if cfg.Endpoint != "" {
+		return nil, wrongField("Endpoints", "set either an endpoint or endpoints, not both")
+	}
+	var all []*endpoint
+	for _, text := range cfg.Endpoints {
+		e, err := parseEndpoint("Endpoints", text)
+		switch {
+		case err != nil:
+			return nil, err
+		case e.basePath != "":
+			return nil, wrongField("Endpoints", "endpoint %q must not have a path where there are several", text)
+		case slices.ContainsFunc(all, func(other *endpoint) bool { return other.url == e.url }):
+			return nil, wrongField("Endpoints", "endpoint %q is there twice", text)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// parseEndpoint gives an endpoint in its plain form: https://host:port, without a path's trailing slash.
+func parseEndpoint(field, text string) (*endpoint, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, wrongField(field, "the endpoint is not set; it is a URL like https://pve.example.com:8006")
+	}
+	u, err := url.Parse(strings.TrimSpace(text))
 	switch {
 	case err != nil || u.Host == "" && u.Scheme != "https" && u.Scheme != "http":
-		return nil, wrongField("Endpoint", "endpoint %q is not a URL like https://pve.example.com:8006", redactURL(cfg.Endpoint))
+		return nil, wrongField(field, "endpoint %q is not a URL like https://pve.example.com:8006", redactURL(text))
 	case u.User != nil:
-		return nil, wrongField("Endpoint", "the endpoint must not hold a user name or a password")
+		return nil, wrongField(field, "the endpoint must not hold a user name or a password")
 	case u.Scheme != "https":
-		return nil, wrongField("Endpoint", "endpoint %q must begin with https://, credentials are never sent in the clear", cfg.Endpoint)
+		return nil, wrongField(field, "endpoint %q must begin with https://, credentials are never sent in the clear", text)
 	case u.Hostname() == "":
-		return nil, wrongField("Endpoint", "endpoint %q has no host name", cfg.Endpoint)
+		return nil, wrongField(field, "endpoint %q has no host name", text)
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, wrongField("Endpoint", "endpoint %q must not have a query or a fragment", cfg.Endpoint)
+		return nil, wrongField(field, "endpoint %q must not have a query or a fragment", text)
 	}
 	u.Path = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api2/json"), "/")
-	u.RawPath = ""
-	return u, nil
+	u.RawPath, u.Host = "", strings.ToLower(u.Host)
+	return &endpoint{url: u.String(), origin: u.Scheme + "://" + u.Host, basePath: u.Path}, nil
 }
 
 func (cfg *Config) setDefaults() error {

@@ -18,6 +18,8 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
+	// shortDial is the patience with one of several endpoints: two repeated SYNs fit in.
+	shortDial = 5 * time.Second
 	// headerTimeout lies a bit above the 30 s after which pveproxy itself answers 596 (pve-http-server AnyEvent.pm proxy_request).
 	headerTimeout = 35 * time.Second
 	// idleTimeout lies below the 5 s after which PVE closes an idle connection (AnyEvent.pm, timeout).
@@ -33,13 +35,17 @@ const (
 // have to be reported as Ambiguous. And net/http repeats requests only on reused connections: on a fresh one a POST
 // goes out at most once. The price is a resumed TLS handshake for each write.
 func (cfg Config) transports(t *tls.Config) (reads, writes *http.Transport) {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	patience := dialTimeout
+	if len(cfg.Endpoints) > 1 {
+		patience = shortDial
+	}
+	dialer := &net.Dialer{Timeout: patience, KeepAlive: 30 * time.Second}
 	newTransport := func() *http.Transport {
 		tr := &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           dialer.DialContext,
 			TLSClientConfig:       t.Clone(),
-			TLSHandshakeTimeout:   dialTimeout,
+			TLSHandshakeTimeout:   patience,
 			ResponseHeaderTimeout: headerTimeout,
 			IdleConnTimeout:       idleTimeout,
 			MaxIdleConnsPerHost:   cfg.MaxInFlight,
@@ -59,6 +65,7 @@ type sendError struct {
 	err      error
 	sent     bool // the server may have seen it
 	isClosed bool // the caller's context ended
+	isLocal  bool // it failed on this machine
 }
 
 func (e *sendError) Error() string { return e.err.Error() }
@@ -97,7 +104,7 @@ func (c *Client) sendFile(ctx context.Context, r *request) (*response, error) {
 	defer cancel(nil)
 	body, err := r.file.begin(reqCtx)
 	if err != nil {
-		return nil, &sendError{err: err}
+		return nil, &sendError{err: err, isLocal: true}
 	}
 	defer body.Close()
 	defer body.watch(cancel)()
@@ -160,7 +167,7 @@ func (c *Client) newHTTPRequest(ctx context.Context, r *request) (*http.Request,
 	for k, v := range r.params {
 		values.Set(k, v)
 	}
-	u := c.origin + (&url.URL{Path: c.basePath + "/api2/json" + r.path}).EscapedPath()
+	u := r.at.origin + (&url.URL{Path: r.at.basePath + "/api2/json" + r.path}).EscapedPath()
 	var body io.Reader
 	switch {
 	case r.file != nil:
