@@ -130,7 +130,8 @@ func thisProcess() string {
 }
 
 // startOf is when a process began, in ticks since the boot (proc(5), /proc/PID/stat field 22). The name of its program may
-// contain anything but comes second, in parentheses.
+// contain anything but comes second, in parentheses, and the state third. One that has ended stays in the list until its parent asks
+// how; the first process of a container, which adopts those whose parent was killed, may never do.
 func startOf(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -140,6 +141,9 @@ func startOf(pid int) (string, error) {
 	const start = 22 - 3
 	if len(fields) <= start {
 		return "", fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields)+2)
+	}
+	if state := fields[0]; state == "Z" || state == "X" {
+		return "", os.ErrProcessDone
 	}
 	return fields[start], nil
 }
@@ -163,6 +167,8 @@ func (s Stamp) life(process string) Life {
 		return Dead
 	}
 	switch start, err := startOf(pid); {
+	case errors.Is(err, os.ErrProcessDone):
+		return Dead
 	case err != nil:
 		return Unsure
 	case start != theirs[4]:
