@@ -1,0 +1,231 @@
+package acctest
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+)
+
+// gate stands between a provider that is a process of its own and a cluster in memory. It counts the requests, has somebody killed at
+// one of them, and lets time pass on the cluster's clock while the client waits: who sends a request again has waited for it.
+type gate struct {
+	server  *httptest.Server
+	forward *http.Transport
+	advance func(time.Duration)
+	origin  *url.URL
+
+	mu       sync.Mutex
+	log      []moment            // the requests since begin, in the order of their arrival
+	seen     map[string]int      // how many of each kind
+	answered time.Time           // when the last one was
+	at       moment              // when to kill; none if its request is empty
+	kill     func()              // ends the processes, and returns when they are gone
+	dead     bool                // it has
+	rewrite  func(string) string // of what the client sends of itself; nil: nothing
+	flying   map[int]time.Time   // when those came that are being served
+}
+
+// moment is the n-th request of a kind, and whether it is served.
+type moment struct {
+	request string // "POST /nodes/pve1/qemu"; a task goes by its type
+	nth     int
+	served  bool // the cluster has done it, and the answer is lost
+}
+
+func (m moment) String() string {
+	if m.served {
+		return fmt.Sprintf("after %s #%d", m.request, m.nth)
+	}
+	return fmt.Sprintf("before %s #%d", m.request, m.nth)
+}
+
+func (m moment) isWrite() bool { return !strings.HasPrefix(m.request, http.MethodGet) }
+
+// How much faster the cluster's time passes for a client that waits than the machine's; at most killStep at a time, since a busy machine
+// is no reason for it to pass.
+const (
+	killSpeed = 20
+	killStep  = 4 * time.Second
+)
+
+func newGate(t *testing.T, w *World) *gate {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(w.Sim.CAPEM()))
+	origin, err := url.Parse(w.Sim.Endpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{advance: w.Sim.Advance, origin: origin, seen: map[string]int{}, flying: map[int]time.Time{},
+		forward: &http.Transport{DialContext: w.Sim.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	g.server = httptest.NewUnstartedServer(g)
+	g.server.Config.ErrorLog = nil
+	g.server.StartTLS()
+	ctx, stop := context.WithCancel(context.Background())
+	ticking := make(chan struct{})
+	go func() {
+		defer close(ticking)
+		g.tick(ctx)
+	}()
+	t.Cleanup(func() {
+		g.server.CloseClientConnections()
+		g.server.Close()
+		g.forward.CloseIdleConnections()
+		stop()
+		<-ticking
+	})
+	return g
+}
+
+// authority is what the gate's certificate is signed by.
+func (g *gate) authority() string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.server.Certificate().Raw}))
+}
+
+// begin forgets the last client and opens for the next.
+func (g *gate) begin(at moment, kill func(), rewrite func(string) string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.log, g.answered, g.at, g.kill, g.dead, g.rewrite = nil, time.Time{}, at, kill, false, rewrite
+	clear(g.seen)
+}
+
+// moments are the requests since begin.
+func (g *gate) moments() []moment {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return append([]moment(nil), g.log...)
+}
+
+// killed reports whether the moment came.
+func (g *gate) killed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.dead
+}
+
+// tick lets time pass for those who are being served for long: they wait for a lock.
+func (g *gate) tick(ctx context.Context) {
+	const step = 10 * time.Millisecond
+	for {
+		clock.Real{}.SleepContext(ctx, step)
+		if ctx.Err() != nil {
+			return
+		}
+		g.mu.Lock()
+		waits := false
+		for _, since := range g.flying {
+			waits = waits || time.Since(since) > 30*step
+		}
+		g.mu.Unlock()
+		if waits {
+			g.advance(killSpeed * step)
+		}
+	}
+}
+
+var upidIn = regexp.MustCompile(`UPID:[^:/]*:[^:/]*:[^:/]*:[^:/]*:([^:/]*):[^/]*`)
+
+// arrive notes a request and tells whether it is the one at which to kill.
+func (g *gate) arrive(r *http.Request) (id int, struck, dead bool) {
+	g.mu.Lock()
+	request := r.Method + " " + upidIn.ReplaceAllString(strings.TrimPrefix(r.URL.Path, "/api2/json"), "($1)")
+	g.seen[request]++
+	m := moment{request: request, nth: g.seen[request]}
+	g.log = append(g.log, m)
+	passed := 100 * time.Millisecond
+	if m.nth > 1 && !g.answered.IsZero() && !m.isWrite() {
+		passed += min(killSpeed*time.Since(g.answered), killStep)
+	}
+	id, dead = len(g.log), g.dead
+	struck = !dead && g.at.request == m.request && g.at.nth == m.nth
+	g.dead = g.dead || struck
+	if !g.dead {
+		g.flying[id] = time.Now()
+	}
+	g.mu.Unlock()
+	if !dead {
+		g.advance(passed)
+	}
+	return id, struck, dead
+}
+
+func (g *gate) leave(id int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.flying, id)
+	g.answered = time.Now()
+}
+
+// ServeHTTP passes a request on, and kills the client before or after that if its moment has come.
+func (g *gate) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	id, struck, dead := g.arrive(r)
+	defer g.leave(id)
+	body, err := io.ReadAll(r.Body)
+	switch {
+	case err != nil || dead:
+		panic(http.ErrAbortHandler)
+	case struck && !g.at.served:
+		g.kill()
+		panic(http.ErrAbortHandler)
+	}
+	answer, err := g.pass(r, body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer answer.Body.Close()
+	if struck {
+		g.kill()
+		panic(http.ErrAbortHandler)
+	}
+	g.reply(out, answer)
+}
+
+// pass sends a request to the cluster, to the end even if the client dies.
+func (g *gate) pass(r *http.Request, body []byte) (*http.Response, error) {
+	if g.rewrite != nil && len(body) > 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		values, err := url.ParseQuery(string(body))
+		if err != nil {
+			return nil, err
+		}
+		for name := range values {
+			values.Set(name, g.rewrite(values.Get(name)))
+		}
+		body = []byte(values.Encode())
+	}
+	target := *r.URL
+	target.Scheme, target.Host = g.origin.Scheme, g.origin.Host
+	onward, err := http.NewRequestWithContext(context.WithoutCancel(r.Context()), r.Method, target.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	onward.Header = r.Header.Clone()
+	return g.forward.RoundTrip(onward)
+}
+
+// reply sends an answer as it is, with PVE's words in the status line, which net/http's server would put its own in the place of.
+func (g *gate) reply(out http.ResponseWriter, answer *http.Response) {
+	conn, buffer, err := http.NewResponseController(out).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer conn.Close()
+	answer.Close = true
+	if answer.Write(buffer) == nil {
+		_ = buffer.Flush() // the client may be gone
+	}
+}

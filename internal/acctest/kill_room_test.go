@@ -1,0 +1,272 @@
+package acctest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// killTools is what all rooms share: the CLI, and the provider built from this source.
+type killTools struct{ cli, plugins, settings string }
+
+// newKillTools needs a CLI, and a system that tells which processes there are.
+func newKillTools(t *testing.T) killTools {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs a CLI")
+	}
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("this system does not tell by files which processes there are")
+	}
+	names := []string{"terraform", "tofu"}
+	if cli := os.Getenv("TF_CLI"); cli != "" {
+		names = []string{cli}
+	}
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			dir := t.TempDir()
+			return killTools{cli: path, plugins: dir, settings: devOverride(t, dir)}
+		}
+	}
+	if os.Getenv("TF_CLI") != "" {
+		t.Fatalf("TF_CLI=%s is no program", os.Getenv("TF_CLI"))
+	}
+	t.Skip("neither terraform nor tofu on PATH, and TF_CLI names none")
+	return killTools{}
+}
+
+// killRoom is a cluster with one user, who has a CLI, a provider and a configuration, and whose processes get killed.
+type killRoom struct {
+	tools killTools
+	w     *World
+	gate  *gate
+	dir   string
+	env   []string
+	clock *clock.Virtual
+
+	mu      sync.Mutex
+	running *exec.Cmd
+}
+
+// killTaskTime is how long the cluster's tasks take.
+const killTaskTime = 3 * time.Second
+
+func newKillRoom(t *testing.T, tools killTools, config string) *killRoom {
+	t.Helper()
+	// The cluster is an hour behind this machine, so that its time is the one that counts (guest.Guests.Now) when it is moved on.
+	ticks := clock.NewManual(time.Now().Add(-time.Hour).Truncate(time.Second))
+	w := NewWorld(t, pvesim.Options{Clock: ticks, TaskTime: killTaskTime, Latency: -1})
+	w.ExpectPowerOffs(state.PowerStop) // of what dead runs have started
+	w.Sim.MarkStrangers()
+	w.Mark()
+	r := &killRoom{tools: tools, w: w, gate: newGate(t, w), dir: t.TempDir(), clock: ticks}
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); !strings.HasPrefix(name, "PROXMOX_VE_") && !strings.HasPrefix(name, "TF_") {
+			r.env = append(r.env, kv)
+		}
+	}
+	r.env = append(r.env, "TF_CLI_CONFIG_FILE="+tools.settings, "TF_IN_AUTOMATION=1", "TF_INPUT=0", "CHECKPOINT_DISABLE=1",
+		"PROXMOX_VE_ENDPOINT="+r.gate.server.URL, "PROXMOX_VE_CA_CERTIFICATE="+r.gate.authority(),
+		"PROXMOX_VE_API_TOKEN="+w.Sim.Credentials().Token)
+	r.configure(t, config)
+	return r
+}
+
+func (r *killRoom) configure(t *testing.T, config string) {
+	t.Helper()
+	text := "terraform {\n  required_providers {\n    proxmox = { source = \"terraform-proxmox/proxmox\" }\n  }\n}\n" +
+		"provider \"proxmox\" {}\n" + config
+	if err := os.WriteFile(filepath.Join(r.dir, "main.tf"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run calls the CLI to its end, or until it is killed.
+func (r *killRoom) run(t *testing.T, args ...string) (text string, err error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), r.tools.cli, append(args, "-no-color")...)
+	var out bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = r.dir, r.env, &out, &out
+	cmd.WaitDelay = 10 * time.Second
+	r.mu.Lock()
+	r.running = cmd
+	err = cmd.Start()
+	r.mu.Unlock()
+	if err == nil {
+		err = cmd.Wait()
+	}
+	return out.String(), err
+}
+
+// apply is an apply that nobody kills. A lock that a killed CLI has left on the state is taken away as the CLI says.
+func (r *killRoom) apply(t *testing.T, args ...string) (text string, err error) {
+	t.Helper()
+	r.gate.begin(moment{}, nil, nil)
+	text, err = r.run(t, append([]string{"apply", "-auto-approve"}, args...)...)
+	if id := lockedState.FindStringSubmatch(text); err != nil && id != nil {
+		if text, err := r.run(t, "force-unlock", "-force", id[1]); err != nil {
+			t.Fatalf("force-unlock: %v\n%s", err, text)
+		}
+		text, err = r.run(t, append([]string{"apply", "-auto-approve"}, args...)...)
+	}
+	return text, err
+}
+
+var lockedState = regexp.MustCompile(`(?s)Error acquiring the state lock.*?ID:\s+(\S+)`)
+
+// victim is who is killed.
+type victim int
+
+const (
+	providerOnly victim = iota // Terraform stays, and says that the plugin crashed
+	bothOfThem                 // as by a job that is cancelled, or the machine that ran out of memory
+)
+
+func (v victim) String() string { return [...]string{"provider", "both"}[v] }
+
+// killed runs the CLI and kills it, or its provider, at a moment. What a run elsewhere sends of itself names another machine.
+func (r *killRoom) killed(t *testing.T, at moment, who victim, elsewhere bool, args ...string) (text string) {
+	t.Helper()
+	var rewrite func(string) string
+	if elsewhere {
+		rewrite = ofAnotherMachine
+	}
+	r.gate.begin(at, func() { r.slay(t, who) }, rewrite)
+	text, err := r.run(t, args...)
+	if r.gate.killed() && err == nil {
+		t.Errorf("%v: terraform ended well although its provider was killed:\n%s", at, text)
+	}
+	return text
+}
+
+var processLine = regexp.MustCompile(`(?m)^process: \S+ \S+ `)
+
+// ofAnotherMachine is a stamp (guest.Stamp) as another host's process writes it: the same but for host and boot.
+func ofAnotherMachine(text string) string {
+	return processLine.ReplaceAllString(text, "process: elsewhere 00000000-0000-4000-8000-000000000000 ")
+}
+
+// slay ends processes by SIGKILL and returns when they are gone, or are at least nothing that can still send a request.
+func (r *killRoom) slay(t *testing.T, who victim) {
+	r.mu.Lock()
+	cli := r.running.Process.Pid
+	r.mu.Unlock()
+	victims := childrenOf(cli)
+	if len(victims) == 0 {
+		t.Errorf("process %d has no provider to kill", cli)
+	}
+	if who == bothOfThem {
+		victims = append([]int{cli}, victims...)
+	}
+	for _, pid := range victims {
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Kill() // it may have ended
+		}
+	}
+	for _, pid := range victims {
+		for lives(pid) {
+			clock.Real{}.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// statOf are the fields of a process after its name: state, parent and so on (proc(5)).
+func statOf(pid int) []string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	_, rest, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')'):]), ") ")
+	return strings.Fields(rest)
+}
+
+func lives(pid int) bool {
+	stat := statOf(pid)
+	return len(stat) > 0 && stat[0] != "Z" && stat[0] != "X"
+}
+
+func childrenOf(pid int) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var children []int
+	for _, entry := range entries {
+		if id, err := strconv.Atoi(entry.Name()); err == nil {
+			if stat := statOf(id); len(stat) > 1 && stat[0] != "Z" && stat[1] == strconv.Itoa(pid) {
+				children = append(children, id)
+			}
+		}
+	}
+	return children
+}
+
+// addresses are the resources that the user's state knows.
+func (r *killRoom) addresses(t *testing.T) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.dir, "terraform.tfstate"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var saved struct {
+		Resources []struct {
+			Type      string            `json:"type"`
+			Name      string            `json:"name"`
+			Instances []json.RawMessage `json:"instances"`
+		} `json:"resources"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &saved)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, resource := range saved.Resources {
+		if len(resource.Instances) > 0 {
+			all = append(all, resource.Type+"."+resource.Name)
+		}
+	}
+	return all
+}
+
+// numbersIn is what differs between two VMs that are alike: ids, uuids, addresses, times.
+var numbersIn = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:[0-9A-F]{2}:){5}[0-9A-F]{2}|ctime=\d+|\d{10,}`)
+
+// changes are how the cluster differs from the beginning, with N for the id of the VM and x for what no two VMs share.
+func (r *killRoom) changes(vmid int) []string {
+	lines := r.w.Leaks()
+	id := regexp.MustCompile(fmt.Sprintf(`\b%d\b`, vmid))
+	for i, line := range lines {
+		lines[i] = numbersIn.ReplaceAllString(id.ReplaceAllString(line, "N"), "x")
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// guests are the ids of those that were not there at the beginning.
+func (r *killRoom) guests() []int {
+	var ids []int
+	r.w.Change(func(world *state.World) {
+		for id, g := range world.Guests {
+			if !world.Strange.Guests[g] {
+				ids = append(ids, id)
+			}
+		}
+	})
+	return slices.Sorted(slices.Values(ids))
+}
