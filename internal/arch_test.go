@@ -27,7 +27,7 @@ const module = "github.com/terraform-proxmox/terraform-provider-proxmox"
 var layers = [][]string{
 	{"."},
 	{"internal/provider"},
-	{"internal/tfvm", "internal/tfimage", "internal/tfcloudinit", "internal/tfsnippet", "internal/tfsnapshot", "internal/tfdisk", "internal/tfnode", "internal/tfdata", "internal/tffunction", "internal/tfaction", "internal/fastpath"},
+	{"internal/tfvm", "internal/tfimage", "internal/tfcloudinit", "internal/tfsnippet", "internal/tfsnapshot", "internal/tfdisk", "internal/tfnode", "internal/tfdata", "internal/tffunction", "internal/tfaction", "internal/fastpath", "internal/tfaccount"},
 	{"internal/tfvm/vmschema"},
 	{"internal/tfkit", "internal/tfplan"},
 	{"internal/provision"},
@@ -37,6 +37,7 @@ var layers = [][]string{
 	{"internal/guest", "internal/remove/usage"},
 	{"internal/guest/agent", "internal/job"},
 	{"internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/tfvalue", "internal/foreign", "internal/nocloud"},
+	{"internal/account"},
 }
 
 // others are the packages beside the layers, and what each may import. The simulator imports nothing of the provider:

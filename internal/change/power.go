@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -89,6 +90,8 @@ func disobeyed(err error) bool {
 // has given up by then, and dropped a reboot (qemu-server QemuServer.pm vm_reboot, clear_reboot_request), but the guest has
 // been asked and may still obey.
 func (u *update) watchDisobedient(ctx context.Context, ended func(context.Context) (bool, error)) (bool, error) {
+	ctx, over := account.Wait(ctx, account.Guest, fmt.Sprintf("VM %d to go off after all", u.vmid))
+	defer over()
 	end := u.s.clock.Now().Add(job.Remaining(ctx))
 	for u.s.clock.Now().Add(watchPause).Before(end) {
 		if err := u.s.clock.Sleep(ctx, watchPause); err != nil {

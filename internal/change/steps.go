@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -136,8 +137,11 @@ func (u *update) run(ctx context.Context, r *results) error {
 	r.todo = todo
 	for _, step := range u.steps(r) {
 		u.view.current = fmt.Sprintf(step.name, u.vmid)
-		if err := step.do(ctx); err != nil {
-			return &tx.StepError{Step: fmt.Sprintf(step.name, u.vmid), Err: u.afterFailure(ctx, r, err)}
+		within, ended := account.Step(ctx, u.view.current)
+		err := step.do(within)
+		ended(err)
+		if err != nil {
+			return &tx.StepError{Step: u.view.current, Err: u.afterFailure(ctx, r, err)}
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
@@ -46,6 +47,8 @@ func (s *Guests) ShutDown(ctx context.Context, perform Performer, node string, v
 // AwaitStop waits until the guest is off. For one that HA manages, PVE only files the request: its task ends at once
 // (qemu-server API2/Qemu.pm, hastop).
 func (s *Guests) AwaitStop(ctx context.Context, node string, vmid int, timeout time.Duration) error {
+	ctx, over := account.Wait(ctx, account.Guest, fmt.Sprintf("VM %d to shut down", vmid))
+	defer over()
 	deadline := s.clock.Now().Add(timeout)
 	for attempt := 0; ; attempt++ {
 		if err := s.jobs.Pause(ctx, attempt); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
@@ -104,6 +105,8 @@ func (w *waiting) impossible() *WaitError {
 }
 
 func (w *waiting) run(ctx context.Context) *WaitError {
+	ctx, over := account.Wait(ctx, account.Agent, fmt.Sprintf("what the guest agent of VM %d says", w.guest.VMID))
+	defer over()
 	deadline := w.s.clock.Now().Add(w.w.Timeout)
 	for attempt := 0; ; attempt++ {
 		done, fatal := w.look(ctx)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 )
 
 // maxOutput is how many bytes of a command's output are kept.
@@ -55,7 +57,9 @@ func (s *Shell) run(ctx context.Context, r request) (string, error) {
 	}
 	defer release()
 	begin := time.Now()
+	ctx, ran := account.Run(ctx, r.node, r.op)
 	end := s.attempts(ctx, n, line, r.again)
+	ran(end.err == nil && end.status == 0)
 	failed.Err, failed.ExitStatus, failed.Stderr = end.err, end.status, tidy(end.stderr)
 	if end.started {
 		failed.Command = line

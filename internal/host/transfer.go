@@ -10,6 +10,8 @@ import (
 
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 )
 
 // transfer is a use of SFTP: like a request.
@@ -23,12 +25,14 @@ type transfer struct {
 const sftpServer = "/usr/lib/openssh/sftp-server"
 
 // transfer opens SFTP on the node's one connection, for one use. The error is an *Error, or wraps one.
-func (s *Shell) transfer(ctx context.Context, t transfer, use func(*sftp.Client) error) error {
+func (s *Shell) transfer(ctx context.Context, t transfer, use func(*sftp.Client) error) (err error) {
 	n, release, err := s.seat(ctx, t.node)
 	if err != nil {
 		return &Error{Op: t.op, Node: t.node, ExitStatus: -1, Err: err}
 	}
 	defer release()
+	ctx, ran := account.Run(ctx, t.node, t.op)
+	defer func() { ran(err == nil) }()
 	for attempt := 1; ; attempt++ {
 		c, err := n.connection(ctx)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
@@ -64,10 +65,21 @@ func (q *Queue) Wait(ctx context.Context, cause error) error {
 		held, err := q.s.Holder(ctx, q.Node, q.vmid, cause)
 		q.s.say(ctx, fmt.Sprintf("%s; trying again", held), err, q.tries, pause)
 	}
-	if err := q.s.Clock.Sleep(ctx, pause); err != nil {
+	if err := q.sleep(ctx, pause); err != nil {
 		return q.locked(ctx, cause, err)
 	}
+	account.From(ctx).Retry()
 	return nil
+}
+
+func (q *Queue) sleep(ctx context.Context, pause time.Duration) error {
+	what := "a lock"
+	if q.vmid != 0 {
+		what = fmt.Sprintf("a lock of VM %d", q.vmid)
+	}
+	ctx, over := account.Wait(ctx, account.Lock, what)
+	defer over()
+	return q.s.Clock.Sleep(ctx, pause)
 }
 
 // Remaining is the time that a context leaves, less what it takes to say what was in the way.

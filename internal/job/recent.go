@@ -32,11 +32,9 @@ type answer[V any] struct {
 // Get is the answer about key. Those who come while it is fetched wait for it; an error is the answer of nobody else.
 func (r *Recent[V]) Get(ctx context.Context, clock pve.Clock, key string, ask func(context.Context) (V, error)) (V, error) {
 	a := r.answer(key)
-	select {
-	case a.turn <- struct{}{}:
-	case <-ctx.Done():
+	if err := take(ctx, a.turn); err != nil {
 		var zero V
-		return zero, ctx.Err()
+		return zero, err
 	}
 	defer func() { <-a.turn }()
 	life := r.Life

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
@@ -48,5 +49,7 @@ func (s *Runner) Pause(ctx context.Context, attempt int) error {
 	if attempt == 0 {
 		return ctx.Err()
 	}
+	ctx, over := account.Wait(ctx, account.Pause, "the moment to look again")
+	defer over()
 	return s.Clock.Sleep(ctx, min(100*time.Millisecond<<attempt, 3*time.Second))
 }

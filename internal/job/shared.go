@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 )
 
 // Order counts questions and fetches, in the order in which they come.
@@ -38,11 +40,9 @@ func (s *Shared[T]) Get(ctx context.Context, fetch func(context.Context) (T, err
 
 // Since is the answer to a question that was asked at a place of the order.
 func (s *Shared[T]) Since(ctx context.Context, asked uint64, fetch func(context.Context) (T, error)) (T, error) {
-	select {
-	case s.turn <- struct{}{}:
-	case <-ctx.Done():
+	if err := take(ctx, s.turn); err != nil {
 		var none T
-		return none, ctx.Err()
+		return none, err
 	}
 	defer func() { <-s.turn }()
 	if s.began > asked {
@@ -54,6 +54,23 @@ func (s *Shared[T]) Since(ctx context.Context, asked uint64, fetch func(context.
 		s.began, s.value, s.err = began, value, err
 	}
 	return value, err
+}
+
+// take takes the one place there is, or waits for it.
+func take(ctx context.Context, turn chan struct{}) error {
+	select {
+	case turn <- struct{}{}:
+		return nil
+	default:
+	}
+	ctx, over := account.Wait(ctx, account.Shared, "what another operation is asking the server")
+	defer over()
+	select {
+	case turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // SharedBy is a Shared for each of several questions, which have one order.

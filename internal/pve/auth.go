@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 )
 
 const (
@@ -148,7 +150,7 @@ func (c *Client) loginOp() string { return "log in as " + c.creds.identity.User 
 // postTicket makes one request for a ticket, past the chain. Whatever it gives back is a secret from then on. A lost
 // answer here is no ambiguity: a ticket that nobody has does nothing.
 func (c *Client) postTicket(ctx context.Context, p Params) (ticketAnswer, error) {
-	r := &request{op: c.loginOp(), method: http.MethodPost, path: ticketPath, params: p}
+	r := &request{id: account.From(ctx).RequestID(), op: c.loginOp(), method: http.MethodPost, path: ticketPath, params: p}
 	c.redact.learn(p)
 	resp, err := c.exchanges(ctx, r)
 	if failure := c.judge(r, resp, err); failure != nil {

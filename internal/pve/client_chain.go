@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 )
 
 // request is one call of the API, before it knows who makes it.
 type request struct {
+	id     string // of the operation's account
 	op     string // what the caller is doing, for errors: "create VM 100 on node pve1"
 	method string
 	path   string // below /api2/json, unescaped
@@ -36,7 +39,7 @@ type handler func(ctx context.Context, r *request) (*response, error)
 // newChain is the one place where the chain is put together: limit -> trace -> retry -> auth -> failover -> http. From the retry
 // link outwards every error is an *Error.
 func (c *Client) newChain(maxInFlight int) handler {
-	h := c.withFailover(c.send)
+	h := c.withFailover(c.sendCounted)
 	c.exchanges = h
 	h = c.withAuth(h)
 	h = c.withRetry(h)
@@ -52,13 +55,11 @@ func (c *Client) withLimit(n int, next handler) handler {
 		if r.file != nil {
 			return next(ctx, r)
 		}
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-			return next(ctx, r)
-		case <-ctx.Done():
-			return nil, &Error{Op: r.op, Method: r.method, Path: r.path, Message: "not sent: " + ctx.Err().Error(), Err: ctx.Err()}
+		if err := take(ctx, slots, account.Limit, "the turn to send a request"); err != nil {
+			return nil, &Error{Op: r.op, Method: r.method, Path: r.path, Message: "not sent: " + err.Error(), Err: err}
 		}
+		defer func() { <-slots }()
+		return next(ctx, r)
 	}
 }
 
@@ -76,6 +77,9 @@ func (c *Client) withTrace(next handler) handler {
 			"path":        r.path,
 			"params":      c.redact.params(r.params),
 			"duration_ms": strconv.FormatInt(c.clock.Now().Sub(start).Milliseconds(), 10),
+		}
+		if r.id != "" {
+			fields["request"] = r.id
 		}
 		if resp != nil {
 			fields["status"] = strconv.Itoa(resp.status)
@@ -113,6 +117,7 @@ func (c *Client) do(ctx context.Context, r *request) (envelope, error) {
 		return envelope{}, &Error{Op: r.op, Method: r.method, Path: r.path, Kind: Invalid,
 			Message: "a name in the path is empty or not a name; nothing was sent"}
 	}
+	r.id = account.From(ctx).RequestID()
 	c.redact.learn(r.params)
 	if r.isWrite() {
 		// Before and after: a listing that was fetched meanwhile may show either state.

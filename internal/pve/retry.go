@@ -9,6 +9,8 @@ import (
 	"net"
 	"strconv"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 )
 
 const (
@@ -33,14 +35,25 @@ func (c *Client) withRetry(next handler) handler {
 				return resp, failure
 			}
 			c.log(ctx, "PVE request failed, trying again", map[string]string{
-				"operation": r.op, "method": r.method, "path": r.path, "error": failure.Error(),
+				"request": r.id, "operation": r.op, "method": r.method, "path": r.path, "error": failure.Error(),
 				"try": strconv.Itoa(try), "pause": pause.String(),
 			})
-			if c.clock.Sleep(ctx, pause) != nil {
+			if c.pause(ctx, r, pause) != nil {
 				return resp, failure
 			}
 		}
 	}
+}
+
+// pause lets the time before another try of a request pass.
+func (c *Client) pause(ctx context.Context, r *request, pause time.Duration) error {
+	ctx, over := account.Wait(ctx, account.Retry, "another try of "+r.method+" "+r.path)
+	defer over()
+	if err := c.clock.Sleep(ctx, pause); err != nil {
+		return err
+	}
+	account.From(ctx).Retry()
+	return nil
 }
 
 // retryPause says whether a failure may be tried again, and after how long. The jitter keeps parallel callers apart.

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 )
 
 const (
@@ -78,6 +80,19 @@ func (e noAnswerError) Error() string   { return "no answer within " + e.after.S
 func (e noAnswerError) Timeout() bool   { return true }
 func (e noAnswerError) Temporary() bool { return true }
 
+// sendCounted is send on the operation's account: each try of a request is one there.
+func (c *Client) sendCounted(ctx context.Context, r *request) (*response, error) {
+	ctx, answered := account.Send(ctx, account.Request{ID: r.id, Method: r.method, Path: r.path, Write: r.isWrite()})
+	resp, err := c.send(ctx, r)
+	if err != nil {
+		answered(0)
+		return nil, err
+	}
+	answered(resp.status)
+	account.From(ctx).Received(int64(len(resp.body)))
+	return resp, nil
+}
+
 // send is the last link: one HTTP exchange. Its errors are *sendError.
 func (c *Client) send(ctx context.Context, r *request) (*response, error) {
 	if err := ctx.Err(); err != nil {
@@ -109,6 +124,7 @@ func (c *Client) sendFile(ctx context.Context, r *request) (*response, error) {
 	defer body.Close()
 	defer body.watch(cancel)()
 	resp, err := c.exchange(reqCtx, r, body)
+	account.From(ctx).Sent(r.file.length - body.left.Load())
 	if err == nil {
 		return resp, nil
 	}
@@ -134,6 +150,8 @@ func (c *Client) exchange(ctx context.Context, r *request, file *sending) (*resp
 	if file != nil {
 		req.Body, req.ContentLength = file, r.file.length
 		req.Header.Set("Content-Type", r.file.contentType)
+	} else {
+		account.From(ctx).Sent(req.ContentLength)
 	}
 	transport := c.reads
 	if r.isWrite() {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 )
 
 // TaskStatus is the state of one task.
@@ -62,6 +64,7 @@ func (c *Client) taskStatus(ctx context.Context, upid UPID, once bool) (TaskStat
 		return TaskStatus{}, &Error{Op: op, Kind: Invalid, Message: "not a UPID"}
 	}
 	r := &request{op: op, method: http.MethodGet, path: taskPath(upid, "/status"), once: once}
+	account.From(ctx).Poll()
 	w, err := read[taskStatusWire](ctx, c, r)
 	if err != nil {
 		return TaskStatus{}, err

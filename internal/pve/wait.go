@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 )
 
 const (
@@ -36,6 +38,9 @@ func (c *Client) Wait(ctx context.Context, upid UPID) (TaskResult, error) {
 	if !upid.Valid() {
 		return TaskResult{}, &Error{Op: "wait for " + upid.describe(), Kind: Invalid, Message: "not a UPID"}
 	}
+	ctx, over := account.Wait(ctx, account.Task, "task "+string(upid), account.Text("pve.upid", string(upid)),
+		account.Text("pve.node", upid.Node()))
+	defer over()
 	defer c.waits.begin(upid)()
 	defer c.noteTask(upid)
 	begin, lost := c.clock.Now(), 0

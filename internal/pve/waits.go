@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 )
 
 const (
@@ -117,6 +119,7 @@ func (c *Client) listed(ctx context.Context, upid UPID, due time.Time) (TaskStat
 	if node.at.Before(due) {
 		now := c.clock.Now()
 		user, _, _ := strings.Cut(c.creds.identity.User, "!")
+		account.From(ctx).Poll()
 		tasks, err := c.Tasks(ctx, upid.Node(), TaskFilter{Since: since, User: user})
 		if ctx.Err() != nil {
 			return TaskStatus{}, false

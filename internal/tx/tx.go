@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 )
 
 // Step is one thing to do, and how to take it back.
@@ -91,7 +93,7 @@ func Run(ctx context.Context, undoTimeout time.Duration, steps ...Step) error {
 	for i, step := range steps {
 		err := ctx.Err()
 		if err == nil {
-			err = step.Do(ctx)
+			err = do(ctx, step)
 		} else {
 			i--
 		}
@@ -104,6 +106,20 @@ func Run(ctx context.Context, undoTimeout time.Duration, steps ...Step) error {
 	return nil
 }
 
+func do(ctx context.Context, step Step) error {
+	ctx, ended := account.Step(ctx, step.Name)
+	err := step.Do(ctx)
+	ended(err)
+	return err
+}
+
+func undo(ctx context.Context, step Step) error {
+	ctx, ended := account.Undo(ctx, step.Name)
+	err := step.Undo(ctx)
+	ended(err)
+	return err
+}
+
 func unwind(ctx context.Context, timeout time.Duration, done []Step, failed *Error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
@@ -111,7 +127,7 @@ func unwind(ctx context.Context, timeout time.Duration, done []Step, failed *Err
 		if done[i].Undo == nil {
 			continue
 		}
-		err := done[i].Undo(ctx)
+		err := undo(ctx, done[i])
 		var left *LeftError
 		switch {
 		case err == nil:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
@@ -115,6 +116,13 @@ func after(ctx context.Context, limit time.Duration, do func()) (stop func() boo
 // Answer waits for the answer, but not for long. Interfaces are nil without one; silent says that the agent was asked and did not
 // answer, which is no error: agents start late, and stop.
 func (q *Question) Answer(ctx context.Context) (interfaces []Interface, silent bool) {
+	select {
+	case a := <-q.answer: // it was faster than the caller
+		return a.interfaces, a.silent
+	default:
+	}
+	ctx, over := account.Wait(ctx, account.Agent, "the answer of a guest agent")
+	defer over()
 	select {
 	case a := <-q.answer:
 		return a.interfaces, a.silent

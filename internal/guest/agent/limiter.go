@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 )
 
 // What bounds a question is its context's time: a clock that moves by itself would outrun the request.
@@ -121,6 +123,8 @@ func (l *limiter) take(ctx context.Context, at string, c class) *place {
 	}
 	p := l.queue(at, c)
 	defer l.dequeue(p)
+	ctx, over := account.Wait(ctx, account.Agent, "the turn to ask a guest agent on node "+at)
+	defer over()
 	for ctx.Err() == nil {
 		verdict, changed := l.try(p)
 		switch verdict {

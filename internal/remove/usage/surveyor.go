@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
@@ -78,6 +79,8 @@ const gatherTime = time.Second
 // Gather waits a moment for others, if others are at work on guests that are about to go: who follows them, as Terraform begins the
 // next as soon as one has ended, asks within that time, and one survey serves all. Whoever is alone does not wait.
 func (s *Surveyor) Gather(ctx context.Context) error {
+	ctx, over := account.Wait(ctx, account.Shared, "others that are to go, so that one look at the guests serves all")
+	defer over()
 	for end := s.clock.Now().Add(gatherTime); s.isAtWork() && s.clock.Now().Before(end); {
 		if err := s.clock.Sleep(ctx, gatherTime/30); err != nil {
 			return err
