@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
@@ -76,6 +77,7 @@ func (s *Creator) create(ctx context.Context, r Request, again bool) (*creation,
 // run does the steps, and reads the VM back once they are committed.
 func (c *creation) run(ctx context.Context) (Created, error) {
 	defer c.s.begin(c.stamp.TX, c.vmid)()
+	account.From(ctx).About(c.vmid, c.node)
 	c.compare()
 	err := tx.Run(ctx, c.r.undoTimeout(), c.steps()...)
 	if err != nil {

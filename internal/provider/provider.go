@@ -5,6 +5,7 @@ package provider
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
@@ -16,8 +17,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/fastpath"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfaccount"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfaction"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfcloudinit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfdata"
@@ -45,6 +48,11 @@ type Options struct {
 	SSHDial Dialer
 	// Clock is the time that the API client lives in.
 	Clock pve.Clock
+	// Tracer is told what every operation does, and whether somebody Keeps that, or the log, so that errors may name an operation.
+	Tracer account.Tracer
+	Keeps  bool
+	// StillEvery is how often the log says what an operation waits for; zero for half a minute.
+	StillEvery time.Duration
 	// Opened is told of each session that a configuration opened, so that a test can close it.
 	Opened func(*tfkit.Session)
 }
@@ -145,5 +153,21 @@ func (p *Proxmox) Actions(context.Context) []func() action.Action { return tfact
 
 // NewServer makes what speaks Terraform's protocol for a provider.
 func NewServer(newProvider func() provider.Provider) func() tfprotov6.ProviderServer {
-	return func() tfprotov6.ProviderServer { return fastpath.New(newProvider(), providerserver.NewProtocol6) }
+	return func() tfprotov6.ProviderServer {
+		p := newProvider()
+		return tfaccount.New(fastpath.New(p, providerserver.NewProtocol6), accounts(p))
+	}
+}
+
+// accounts says how a provider's operations are accounted for.
+func accounts(p provider.Provider) tfaccount.Options {
+	own, ok := p.(*Proxmox)
+	if !ok {
+		return tfaccount.Options{}
+	}
+	o := tfaccount.Options{Tracer: own.options.Tracer, Kept: own.options.Keeps, Every: own.options.StillEvery}
+	if own.options.Clock != nil {
+		o.Now = own.options.Clock.Now
+	}
+	return o
 }

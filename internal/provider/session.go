@@ -49,7 +49,7 @@ func (p *Proxmox) client(a arguments) pve.Config {
 		Endpoint: text(a.Endpoint), Endpoints: a.Endpoints, APIToken: text(a.APIToken), Username: text(a.Username), Password: text(a.Password),
 		TOTPSecret: text(a.TOTPSecret), OTP: text(a.OTP), CACertificate: text(a.CACertificate), MinTLS: text(a.MinTLS),
 		Insecure: a.Insecure != nil && *a.Insecure, MaxInFlight: int(number(a.MaxRequests)),
-		DialContext: p.options.DialContext, Clock: p.options.Clock, Trace: tfkit.Trace,
+		DialContext: p.options.DialContext, Clock: p.options.Clock, Trace: tfkit.TracePVE,
 		UserAgent: "terraform-provider-proxmox/" + p.version,
 	}
 	if d, err := time.ParseDuration(text(a.RequestTimeout)); err == nil {
@@ -71,7 +71,7 @@ func (p *Proxmox) shell(s sshArgument, api *pve.Client) (*host.Shell, error) {
 	c := host.Config{
 		Username: text(s.Username), PrivateKeyPEM: key, UseAgent: s.Agent != nil && *s.Agent, AgentSocket: text(s.AgentSocket),
 		Port: int(number(s.Port)), KnownHosts: known, HostKeyFingerprint: text(s.HostKeyFingerprint),
-		Nodes: map[string]host.Address{}, Resolve: resolver(api), Dial: p.options.SSHDial, Trace: tfkit.Trace,
+		Nodes: map[string]host.Address{}, Resolve: resolver(api), Dial: p.options.SSHDial, Trace: tfkit.TraceSSH,
 	}
 	for name, n := range s.Nodes {
 		c.Nodes[name] = host.Address{Host: n.Address, Port: int(number(n.Port))}

@@ -109,7 +109,7 @@ func (a *VMPower) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest, 
 }
 
 func (a *VMPower) attempt(m powerModel) tfkit.Attempt {
-	return tfkit.Attempt{Verb: m.Action, Thing: fmt.Sprintf("VM %d", m.VMID), At: attributes{}, As: a.Session.User()}
+	return tfkit.Attempt{Verb: m.Action, Thing: fmt.Sprintf("VM %d", m.VMID), VMID: int(m.VMID), At: attributes{}, As: a.Session.User()}
 }
 
 // Invoke switches the VM.

@@ -71,7 +71,7 @@ func (a *VMUnlock) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest,
 }
 
 func (a *VMUnlock) attempt(m unlockModel) tfkit.Attempt {
-	return tfkit.Attempt{Verb: "unlock", Thing: fmt.Sprintf("VM %d", m.VMID), At: attributes{}, As: a.Session.User()}
+	return tfkit.Attempt{Verb: "unlock", Thing: fmt.Sprintf("VM %d", m.VMID), VMID: int(m.VMID), At: attributes{}, As: a.Session.User()}
 }
 
 // Invoke takes the lock away.

@@ -42,7 +42,7 @@ func (r *Resource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *r
 }
 
 func (r *Resource) attempt(verb string, m *model) tfkit.Attempt {
-	return tfkit.Attempt{Verb: verb, Thing: m.thing(), At: locator{}, As: r.Session.User()}
+	return tfkit.Attempt{Verb: verb, Thing: m.thing(), VMID: m.vmid(), At: locator{}, As: r.Session.User()}
 }
 
 // Create makes the disk whole. When it fails, nothing is left, or the VM that holds it is in state and tainted, or the error names a

@@ -30,6 +30,7 @@ type Locator interface {
 type Attempt struct {
 	Verb  string // create, read, update, destroy, import
 	Thing string // "VM 101 on pve1"
+	VMID  int    // the VM that it is about; 0 for none
 	At    Locator
 	// As is the identity that PVE knew the provider by.
 	As string

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
@@ -135,6 +136,8 @@ func (s *Session) do(ctx context.Context, diags *diag.Diagnostics, within time.D
 		return
 	}
 	a.As = s.User()
+	account.From(ctx).Thing(a.Thing)
+	account.From(ctx).About(a.VMID, "")
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	diags.Append(Diagnose(a, requests(ctx))...)

@@ -88,7 +88,7 @@ func (locator) Attribute(name string) (path.Path, bool) {
 
 func (r *Resource) attempt(verb string, m *model) tfkit.Attempt {
 	thing := fmt.Sprintf("snapshot %s of VM %d", m.Name.ValueString(), m.vmid())
-	return tfkit.Attempt{Verb: verb, Thing: thing, At: locator{}, As: r.Session.User()}
+	return tfkit.Attempt{Verb: verb, Thing: thing, VMID: m.vmid(), At: locator{}, As: r.Session.User()}
 }
 
 // Create takes the snapshot. One that could be taken back only in part is in state, so that the next destroy tries again.

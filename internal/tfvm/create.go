@@ -27,6 +27,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	if resp.Diagnostics.HasError() {
 		return
 	}
+	plan.about(ctx)
 	attempt := r.attempt("create", &plan, password)
 	if r.machines == nil {
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))

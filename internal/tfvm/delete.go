@@ -24,6 +24,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	if resp.Diagnostics.HasError() {
 		return
 	}
+	state.about(ctx)
 	attempt := r.attempt("destroy", &state, nil)
 	if resp.Diagnostics.Append(state.unread(attempt, private)...); resp.Diagnostics.HasError() {
 		return

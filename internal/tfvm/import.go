@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfplan"
@@ -22,6 +23,8 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		return
 	}
 	attempt := tfkit.Attempt{Verb: "import", Thing: thing(int64(asked.vmid), "", asked.node), At: locator{}, As: r.Session.User()}
+	account.From(ctx).About(asked.vmid, asked.node)
+	account.From(ctx).Thing(attempt.Thing)
 	if r.machines == nil {
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return

@@ -22,6 +22,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	p.diags.Append(diags...)
 	p.private, diags = readPrivateState(ctx, req.Private)
 	p.diags.Append(diags...)
+	p.prior.about(ctx)
 	if !req.State.Raw.IsNull() && !p.diags.HasError() {
 		verb := "change"
 		if req.Plan.Raw.IsNull() {

@@ -24,6 +24,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	if resp.Diagnostics.HasError() {
 		return
 	}
+	state.about(ctx)
 	attempt := r.attempt("read", &state, nil)
 	if state.VMID == nil {
 		resp.Diagnostics.Append(state.unread(attempt, private)...)

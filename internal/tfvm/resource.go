@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
-	"github.com/hashicorp/terraform-plugin-log/tflog"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -97,6 +97,13 @@ func thing(vmid int64, name, node string) string {
 
 func (m *model) thing() string { return thing(value(m.VMID), value(m.Name), value(m.Node)) }
 
+// about notes in the account of the operation which VM it is about.
+func (m *model) about(ctx context.Context) {
+	o := account.From(ctx)
+	o.About(int(value(m.VMID)), value(m.Node))
+	o.Thing(m.thing())
+}
+
 // attempt is what is tried with a VM. The password stands neither in state nor in the plan, so it is given.
 func (r *Resource) attempt(verb string, m *model, password *string) tfkit.Attempt {
 	return tfkit.Attempt{Verb: verb, Thing: m.thing(), At: m.locator(), As: r.Session.User(), Secrets: []string{value(password)}}
@@ -107,5 +114,5 @@ func maskPassword(ctx context.Context, password *string) context.Context {
 	if value(password) == "" {
 		return ctx
 	}
-	return tflog.MaskMessageStrings(tflog.MaskAllFieldValuesStrings(ctx, *password), *password)
+	return tfkit.Mask(ctx, *password)
 }

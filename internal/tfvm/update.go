@@ -24,6 +24,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	resp.Diagnostics.Append(diags...)
 	password := readPassword(ctx, req.Config, &resp.Diagnostics)
 	resp.Diagnostics.Append(identify(ctx, resp.Identity, prior.VMID)...)
+	prior.about(ctx)
 	attempt := r.attempt("update", &prior, password)
 	attempt.At = plan.locator()
 	switch {

@@ -1,0 +1,125 @@
+// Package tfaccount keeps the account of everything that Terraform asks the provider for, in front of the server that answers: each
+// create, refresh, plan, action and so on is an operation, which ends with one line in the log that says what it has cost and where
+// its time went. One place does it for every resource, whichever way it is answered, so none can be forgotten.
+package tfaccount
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// Backend is a server that answers all that Terraform may ask of this provider. Lists and actions have no place in the library's own
+// interface yet.
+type Backend interface {
+	tfprotov6.ProviderServer
+	tfprotov6.ListResourceServer
+	tfprotov6.ActionServer
+}
+
+// Options say who hears of an operation beside the log.
+type Options struct {
+	// Now is nil for the real time.
+	Now func() time.Time
+	// Tracer is nil for none.
+	Tracer account.Tracer
+	// Kept says that somebody keeps what is told, so that an error may name its operation.
+	Kept bool
+	// Every is how often a line says what is waited for; zero for account.StillEvery.
+	Every time.Duration
+}
+
+// server is the server behind it with an account before it.
+type server struct {
+	Backend
+	options Options
+}
+
+// New makes the server. One that cannot answer everything is given back as it is.
+func New(behind tfprotov6.ProviderServer, o Options) tfprotov6.ProviderServer {
+	all, ok := behind.(Backend)
+	if !ok {
+		return behind
+	}
+	return &server{Backend: all, options: o}
+}
+
+func (s *server) begin(ctx context.Context, name, resource string) (context.Context, *account.Operation) {
+	ctx = tfkit.WithSubsystems(ctx)
+	return account.Begin(ctx, account.Config{Name: name, Type: resource, Now: s.options.Now, Log: tfkit.Log, Tracer: s.options.Tracer,
+		Every: s.options.Every})
+}
+
+// ask has a request answered as an operation. said is what an answer says.
+func ask[Request, Response any](ctx context.Context, s *server, name, resource string, req *Request,
+	answer func(context.Context, *Request) (*Response, error), said func(*Response) []*tfprotov6.Diagnostic) (*Response, error) {
+	ctx, o := s.begin(ctx, name, resource)
+	resp, err := answer(ctx, req)
+	if resp == nil {
+		s.close(ctx, o, nil, err)
+		return resp, err
+	}
+	s.close(ctx, o, said(resp), err)
+	return resp, err
+}
+
+// ReadResource refreshes a state.
+func (s *server) ReadResource(ctx context.Context, req *tfprotov6.ReadResourceRequest) (*tfprotov6.ReadResourceResponse, error) {
+	return ask(ctx, s, "read", req.TypeName, req, s.Backend.ReadResource,
+		func(resp *tfprotov6.ReadResourceResponse) []*tfprotov6.Diagnostic { return resp.Diagnostics })
+}
+
+// PlanResourceChange plans.
+func (s *server) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (
+	*tfprotov6.PlanResourceChangeResponse, error) {
+	return ask(ctx, s, "plan", req.TypeName, req, s.Backend.PlanResourceChange,
+		func(resp *tfprotov6.PlanResourceChangeResponse) []*tfprotov6.Diagnostic { return resp.Diagnostics })
+}
+
+// ApplyResourceChange creates, changes and destroys.
+func (s *server) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (
+	*tfprotov6.ApplyResourceChangeResponse, error) {
+	return ask(ctx, s, verb(req), req.TypeName, req, s.Backend.ApplyResourceChange,
+		func(resp *tfprotov6.ApplyResourceChangeResponse) []*tfprotov6.Diagnostic { return resp.Diagnostics })
+}
+
+// verb is what an apply does.
+func verb(req *tfprotov6.ApplyResourceChangeRequest) string {
+	isNull := func(v *tfprotov6.DynamicValue) bool {
+		if v == nil {
+			return true
+		}
+		null, err := v.IsNull()
+		return err == nil && null
+	}
+	switch {
+	case isNull(req.PriorState):
+		return "create"
+	case isNull(req.PlannedState):
+		return "delete"
+	}
+	return "update"
+}
+
+// ImportResourceState takes over what exists.
+func (s *server) ImportResourceState(ctx context.Context, req *tfprotov6.ImportResourceStateRequest) (
+	*tfprotov6.ImportResourceStateResponse, error) {
+	return ask(ctx, s, "import", req.TypeName, req, s.Backend.ImportResourceState,
+		func(resp *tfprotov6.ImportResourceStateResponse) []*tfprotov6.Diagnostic { return resp.Diagnostics })
+}
+
+// ReadDataSource reads a data source.
+func (s *server) ReadDataSource(ctx context.Context, req *tfprotov6.ReadDataSourceRequest) (*tfprotov6.ReadDataSourceResponse, error) {
+	return ask(ctx, s, "read", "data."+req.TypeName, req, s.Backend.ReadDataSource,
+		func(resp *tfprotov6.ReadDataSourceResponse) []*tfprotov6.Diagnostic { return resp.Diagnostics })
+}
+
+// PlanAction plans an action.
+func (s *server) PlanAction(ctx context.Context, req *tfprotov6.PlanActionRequest) (*tfprotov6.PlanActionResponse, error) {
+	return ask(ctx, s, "plan", "action."+req.ActionType, req, s.Backend.PlanAction,
+		func(resp *tfprotov6.PlanActionResponse) []*tfprotov6.Diagnostic { return resp.Diagnostics })
+}

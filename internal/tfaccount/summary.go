@@ -1,0 +1,92 @@
+package tfaccount
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+)
+
+// close ends an operation, writes its summary, and has its errors name it where somebody keeps what was told of it.
+func (s *server) close(ctx context.Context, o *account.Operation, said []*tfprotov6.Diagnostic, err error) {
+	result, first := outcome(ctx, said, err)
+	sum := o.Close(result)
+	if sum.Name == "plan" && !sum.HasWork() && result == "ok" {
+		return // it has only compared
+	}
+	fields := Fields(sum)
+	fields["outcome"] = result
+	if first != "" {
+		fields["error"] = first
+	}
+	tfkit.Log(ctx, "", slog.LevelInfo, "Operation ended", fields)
+	if s.options.Kept {
+		name(said, sum.ID)
+	}
+}
+
+// outcome is how an operation went in one word, and the first error in its first line.
+func outcome(ctx context.Context, said []*tfprotov6.Diagnostic, err error) (result, first string) {
+	result = "ok"
+	if err != nil {
+		return "error", "" // what it is the caller writes
+	}
+	for _, d := range said {
+		switch {
+		case d.Severity == tfprotov6.DiagnosticSeverityWarning && result == "ok":
+			result = "warning"
+		case d.Severity == tfprotov6.DiagnosticSeverityError && result != "error":
+			result, first = "error", d.Summary
+		}
+	}
+	if result == "error" && ctx.Err() != nil {
+		result = "interrupted"
+	}
+	return result, first
+}
+
+// name has each error say which operation's lines belong to it.
+func name(said []*tfprotov6.Diagnostic, id string) {
+	for _, d := range said {
+		if d.Severity == tfprotov6.DiagnosticSeverityError {
+			d.Detail += "\n\nOperation " + id + " in the log."
+		}
+	}
+}
+
+// Fields are a summary as the log has it: what is zero and seldom is otherwise is left out.
+func Fields(sum account.Summary) map[string]string {
+	fields := map[string]string{
+		"operation_id": sum.ID, "operation": sum.Name, "resource": sum.Type,
+		"duration_ms": milliseconds(sum.Took),
+		"reads":       strconv.Itoa(sum.Reads), "writes": strconv.Itoa(sum.Writes),
+		"polls": strconv.Itoa(sum.Polls), "retries": strconv.Itoa(sum.Retries),
+		"steps_done": strconv.Itoa(sum.StepsDone), "steps_undone": strconv.Itoa(sum.StepsUndone),
+		"bytes_sent": strconv.FormatInt(sum.BytesSent, 10), "bytes_received": strconv.FormatInt(sum.BytesReceived, 10),
+	}
+	if sum.VMID != 0 {
+		fields["vmid"] = strconv.Itoa(sum.VMID)
+	}
+	if sum.Node != "" {
+		fields["node"] = sum.Node
+	}
+	if sum.Thing != "" {
+		fields["thing"] = sum.Thing
+	}
+	if sum.Commands > 0 {
+		fields["ssh_commands"] = strconv.Itoa(sum.Commands)
+	}
+	for _, kind := range account.Kinds() {
+		if waited := sum.Waited[kind]; waited >= time.Millisecond {
+			fields["wait_"+kind.String()+"_ms"] = milliseconds(waited)
+		}
+	}
+	return fields
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
