@@ -41,7 +41,7 @@ func (b *book) has(t *testing.T, want ...string) {
 }
 
 func send(ctx context.Context, method string, took time.Duration) {
-	_, answered := account.Send(ctx, account.Request{Method: method, Path: "/version", Write: method != "GET"})
+	_, answered := account.Send(ctx, account.Request{ID: "x", Method: method, Path: "/version", Write: method != "GET"})
 	time.Sleep(took)
 	answered(200)
 }

@@ -8,9 +8,10 @@ import (
 
 // Request is one that is about to be sent.
 type Request struct {
-	ID     string // of RequestID
+	ID     string // of RequestID; "" takes the next
 	Method string
 	Path   string // below /api2/json
+	Server string // the endpoint's URL
 	Write  bool
 }
 
@@ -27,12 +28,15 @@ func Send(ctx context.Context, r Request) (context.Context, func(status int)) {
 			o.sum.Reads++
 		}
 	})
-	o.log(ctx, PVE, LevelTrace, "PVE request sent", map[string]string{"request": r.ID, "method": r.Method, "path": r.Path})
+	if r.ID == "" {
+		r.ID = o.RequestID()
+	}
+	o.log(ctx, PVE, LevelTrace, "PVE request sent", map[string]string{"request": r.ID, "method": r.Method, "path": r.Path, "endpoint": r.Server})
 	w := o.begin(Answer, "an answer to "+r.Method+" "+r.Path)
 	var span Span
 	if o.config.Tracer != nil {
 		ctx, span = o.config.Tracer.Begin(ctx, r.Method+" "+route(r.Path), append(places(r.Path), Text("request.id", r.ID),
-			Text("http.request.method", r.Method), Text("url.path", r.Path))...)
+			Text("http.request.method", r.Method), Text("url.path", r.Path), Text("server.address", r.Server))...)
 	}
 	return ctx, func(status int) {
 		o.end(w)

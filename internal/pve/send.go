@@ -82,7 +82,7 @@ func (e noAnswerError) Temporary() bool { return true }
 
 // sendCounted is send on the operation's account: each try of a request is one there.
 func (c *Client) sendCounted(ctx context.Context, r *request) (*response, error) {
-	ctx, answered := account.Send(ctx, account.Request{ID: r.id, Method: r.method, Path: r.path, Write: r.isWrite()})
+	ctx, answered := account.Send(ctx, account.Request{ID: r.id, Method: r.method, Path: r.path, Server: r.at.url, Write: r.isWrite()})
 	resp, err := c.send(ctx, r)
 	if err != nil {
 		answered(0)
