@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -32,28 +31,36 @@ func (i *idChooser) next(ctx context.Context) (claimed, error) {
 		}
 		return claimed{vmid: vmid, fences: fences, done: done}, err
 	}
-	var tried []string
-	for len(tried) < collisions {
+	for i.lost < collisions && len(i.tried) < leftovers {
 		vmid, done, err := i.choose(ctx)
 		if err != nil {
 			return claimed{}, err
 		}
 		all, free, err := i.claim(ctx, vmid)
+		leftOver := err == nil && free && len(all.Orphans()) > 0
+		if leftOver { // or somebody has made a VM there since
+			free, err = i.s.api.IsFreeID(ctx, vmid)
+		}
 		switch {
 		case err != nil:
 			done()
 			return claimed{}, err
+		case leftOver && free: // it stays occupied: the next create here need not look at the same leftovers
+			i.tried = append(i.tried, vmid)
+		case leftOver:
+			done()
+			i.collide(vmid)
 		case !free:
 			done()
-		case len(all.Orphans()) > 0: // it stays occupied: the next create here need not look at the same leftovers
-			tried = append(tried, strconv.Itoa(vmid))
 		default:
 			return claimed{vmid: vmid, fences: all, done: done}, nil
 		}
 		i.taken[vmid] = true
 	}
-	return claimed{}, fmt.Errorf("no free VMID: the last %d tried all have volumes left over from other VMs (%s)",
-		collisions, strings.Join(tried, ", "))
+	if i.lost == collisions {
+		return claimed{}, fmt.Errorf("no free VMID: %d ids in a row were taken by others between the look and the create", collisions)
+	}
+	return claimed{}, fmt.Errorf("no free VMID: the last %d tried all have volumes left over from other VMs (%s)", leftovers, i.triedIDs())
 }
 
 // claim fences an id that was chosen, and asks meanwhile what PVE tells of the ids that are free.

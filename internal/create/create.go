@@ -55,7 +55,7 @@ func (s *Creator) create(ctx context.Context, r Request, again bool) (*creation,
 		}
 	}
 	ids := s.chooser(found, r)
-	for range collisions {
+	for {
 		id, err := ids.next(ctx)
 		if err != nil {
 			return nil, Created{}, err
@@ -71,7 +71,6 @@ func (s *Creator) create(ctx context.Context, r Request, again bool) (*creation,
 		}
 		return c, created, err
 	}
-	return nil, Created{}, fmt.Errorf("no free VMID: %d ids in a row were taken by others between the look and the create", collisions)
 }
 
 // run does the steps, and reads the VM back once they are committed.

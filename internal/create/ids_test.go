@@ -297,3 +297,65 @@ func TestFreedIDs(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+// TestFound13VolumesOfAnotherRunsVMs: another run has just made VMs that the listing of a moment ago does not show. Their disks are not
+// left over, and their ids are lost like any others, however many they are.
+func TestFound13VolumesOfAnotherRunsVMs(t *testing.T) {
+	b := newBench(t, token)
+	if _, _, err := b.api.RecentResources(t.Context()); err != nil { // as the plan does
+		t.Fatal(err)
+	}
+	r := onZFS()
+	r.Range = [2]int{100, 500}
+	theirs := many(t, 40, creatorOf(t, b.sim, token), r)
+	b.sim.ResetOps()
+	ours := many(t, 3, b.Creator, r)
+	for _, id := range ours {
+		if slices.Contains(theirs, id) || id < 140 || id >= 140+16+64 {
+			t.Errorf("got %v beside %v", ours, theirs)
+		}
+	}
+	kinds := map[string]int{}
+	for _, op := range b.sim.Ops() {
+		kinds[op.Method+" "+op.Path]++
+	}
+	if kinds["GET /cluster/resources"] > 6 || kinds["GET /nodes/{node}/storage/{storage}/content"] > 15 {
+		t.Errorf("the ids of three VMs took %v", kinds)
+	}
+}
+
+// TestFound13ManyLeftovers: volumes are left over under more ids in a row than anybody wants to try one by one.
+func TestFound13ManyLeftovers(t *testing.T) {
+	b := newBench(t, token)
+	b.change(func(w *state.World) {
+		for vmid := 100; vmid < 140; vmid++ {
+			name := fmt.Sprintf("vm-%d-disk-0", vmid)
+			w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: name, VMID: vmid, Content: "images", Format: "raw", Size: 1 << 30})
+		}
+	})
+	if got := many(t, 1, b.Creator, onZFS()); got[0] < 140 || got[0] >= 140+256 {
+		t.Errorf("got %v", got)
+	}
+	r := onZFS()
+	r.Range = [2]int{110, 120}
+	var field *guest.FieldError
+	if _, err := b.Create(t.Context(), r); !errors.As(err, &field) || field.Path != "vmid" || !strings.Contains(err.Error(), "volumes left over") {
+		t.Errorf("volumes are left over under the whole range, and the create says %v", err)
+	}
+}
+
+// TestFound13LastIDOfARange: an id that another run has freed since the listing is used rather than none.
+func TestFound13LastIDOfARange(t *testing.T) {
+	b := newBench(t, token)
+	r := onZFS()
+	r.Range = [2]int{3000, 3001}
+	many(t, 2, b.Creator, r)
+	other := creatorOf(t, b.sim, token)
+	if _, _, err := other.api.RecentResources(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.change(func(w *state.World) { destroyed(w, 3001) })
+	if got := many(t, 1, other, r); !slices.Equal(got, []int{3001}) {
+		t.Errorf("got %v", got)
+	}
+}
