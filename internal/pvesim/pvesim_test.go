@@ -19,13 +19,10 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var rules = sync.OnceValue(schema.Load)
 
 // cluster is a Sim and an independent HTTP client for it.
 type cluster struct {
@@ -36,7 +33,6 @@ type cluster struct {
 
 func start(t *testing.T, o pvesim.Options) *cluster {
 	t.Helper()
-	o.Schema = rules()
 	sim, err := pvesim.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package handle
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -123,10 +122,16 @@ func clusterResources(r *Request) (any, error) {
 		}
 	}
 	if want("vm") {
-		may := r.auditor()
+		may, pools := r.auditor(), poolsOf(r.W)
+		list = slices.Grow(list, len(r.W.Guests))
 		for _, id := range slices.Sorted(maps.Keys(r.W.Guests)) {
 			if may(id) {
-				list = append(list, r.Server.guestRow(r.W, r.W.Guests[id], true))
+				row := r.Server.guestRow(r.W, r.W.Guests[id])
+				row.live, row.pool = true, pools[id]
+				if ha := r.W.HA[haType(row.guest)+":"+itoa(id)]; ha != nil {
+					row.ha = ha.State
+				}
+				list = append(list, row)
 			}
 		}
 	}
@@ -149,57 +154,33 @@ func clusterResources(r *Request) (any, error) {
 
 // auditor tells which guests the caller may see. Most have no entry of their own, so their common answer is found once.
 func (r *Request) auditor() func(vmid int) bool {
-	own := map[string]bool{}
+	own := map[int]bool{}
 	for _, e := range r.W.ACL {
-		own[normalize(e.Path)] = true
-	}
-	for _, p := range r.W.Pools {
-		for _, id := range p.Guests {
-			own[fmt.Sprintf("/vms/%d", id)] = true
+		if id, ok := strings.CutPrefix(normalize(e.Path), "/vms/"); ok {
+			own[number(id)] = true
 		}
+	}
+	for id := range poolsOf(r.W) {
+		own[id] = true
 	}
 	common := r.Check("/vms/0", "VM.Audit") == nil
 	return func(vmid int) bool {
-		path := "/vms/" + itoa(vmid)
-		if !own[path] {
+		if !own[vmid] {
 			return common
 		}
-		return r.Check(path, "VM.Audit") == nil
+		return r.Check("/vms/"+itoa(vmid), "VM.Audit") == nil
 	}
 }
 
-// guestRow is a guest as pvestatd last saw it (pve-manager API2Tools.pm, extract_vm_stats). One that it has not seen, or
-// whose node is down, is "unknown" and has no name.
-func (s *Server) guestRow(w *state.World, g *state.Guest, live bool) map[string]any {
-	row := map[string]any{"id": fmt.Sprintf("%s/%d", g.Type, g.VMID), "vmid": g.VMID, "node": g.Node, "type": g.Type, "status": "unknown"}
-	if live {
-		for _, key := range []string{"lock", "tags"} {
-			if v := g.Config[key]; v != "" {
-				row[key] = v
-			}
-		}
-		if pool := poolOf(w, "/vms/"+itoa(g.VMID)); pool != "" {
-			row["pool"] = pool
-		}
-		if ha := w.HA[haType(g)+":"+itoa(g.VMID)]; ha != nil {
-			row["hastate"] = ha.State
+// poolsOf are the pools that guests are in, by VMID.
+func poolsOf(w *state.World) map[int]string {
+	pools := map[int]string{}
+	for _, p := range w.Pools {
+		for _, id := range p.Guests {
+			pools[id] = p.ID
 		}
 	}
-	st, seen := s.stats.guests[g.VMID]
-	if n := w.Nodes[g.Node]; !seen || n == nil || !n.Online {
-		return row
-	}
-	row["name"], row["status"], row["template"] = st.name, "stopped", flag(st.template)
-	row["maxcpu"], row["maxmem"], row["maxdisk"] = st.cpus, st.memory, st.disk
-	for _, key := range []string{"cpu", "mem", "disk", "diskread", "diskwrite", "netin", "netout", "uptime"} {
-		row[key] = 0
-	}
-	if st.running {
-		row["status"] = "running"
-		row["mem"], row["cpu"] = st.memory/2, 0.01
-		row["uptime"] = max(0, int(w.Clock.Now().Sub(st.startedAt).Seconds()))
-	}
-	return row
+	return pools
 }
 
 func haType(g *state.Guest) string { return strings.ToLower(kind(g)) }

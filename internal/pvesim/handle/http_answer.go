@@ -3,7 +3,6 @@ package handle
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -41,13 +40,11 @@ func document(status int, reason string, members map[string]any) *answer {
 	if _, ok := members["data"]; !ok {
 		members["data"] = nil
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(members); err != nil {
-		return plainError(500, "encode answer: "+err.Error())
+	body, err := encode(members)
+	if err != nil {
+		return plainError(500, err.Error())
 	}
-	return &answer{status: status, reason: reason, contentType: typeJSON, body: bytes.TrimRight(b.Bytes(), "\n")}
+	return &answer{status: status, reason: reason, contentType: typeJSON, body: body}
 }
 
 // failure turns a handler's error into an answer. The body has the text only from http-server 5.2.0 on.
@@ -107,7 +104,7 @@ func (s *Server) gzip(body []byte) []byte {
 	var b bytes.Buffer
 	z, ok := s.gzips.Get().(*gzip.Writer)
 	if !ok {
-		z = gzip.NewWriter(&b)
+		z, _ = gzip.NewWriterLevel(&b, gzip.BestSpeed) // a level that exists
 	}
 	z.Reset(&b)
 	_, _ = z.Write(body) // into memory

@@ -35,20 +35,54 @@ func (w *Worker) Check(path string, privs ...string) error {
 
 // Has reports whether somebody has a privilege on an ACL path.
 func (s *Server) Has(w *state.World, a Auth, path, priv string) bool {
-	if a.IsRoot() {
-		return true
+	return a.IsRoot() || s.rights(w, a, path)(priv)
+}
+
+// rights answers for single privileges what permissions says of all: it is asked some times in each request.
+func (s *Server) rights(w *state.World, a Auth, path string) func(priv string) bool {
+	path = normalize(path)
+	user := s.grants(w, a.User, path)
+	if !a.IsToken {
+		return s.grants(w, a.ID, path)
 	}
-	_, has := s.permissions(w, a, path)[priv]
-	return has
+	token := w.Tokens[a.ID]
+	switch {
+	case token == nil:
+		return func(string) bool { return false }
+	case !token.Separated:
+		return user
+	}
+	own := s.grants(w, a.ID, path)
+	return func(priv string) bool { return own(priv) && user(priv) }
+}
+
+// grants is privileges as a question.
+func (s *Server) grants(w *state.World, subject, path string) func(priv string) bool {
+	if subject == rootUser {
+		return func(priv string) bool { return slices.Contains(allPrivileges(w), priv) }
+	}
+	roles := rolesWithPool(w, subject, path)
+	_, none := roles["NoAccess"]
+	return func(priv string) bool {
+		if none || !knowsPrivilege(w, priv) {
+			return false
+		}
+		for role := range roles {
+			if slices.Contains(w.Roles[role], priv) {
+				return true
+			}
+		}
+		return false
+	}
 }
 
 func (s *Server) check(w *state.World, a Auth, path string, privs []string) error {
 	if a.IsRoot() {
 		return nil
 	}
-	have := s.permissions(w, a, path)
+	has := s.rights(w, a, path)
 	for _, priv := range privs {
-		if _, ok := have[priv]; !ok {
+		if !has(priv) {
 			return denied(normalize(path) + ", " + priv)
 		}
 	}
@@ -59,9 +93,9 @@ func (s *Server) checkAny(w *state.World, a Auth, path string, privs []string) e
 	if a.IsRoot() {
 		return nil
 	}
-	have := s.permissions(w, a, path)
+	has := s.rights(w, a, path)
 	for _, priv := range privs {
-		if _, ok := have[priv]; ok {
+		if has(priv) {
 			return nil
 		}
 	}
@@ -78,6 +112,9 @@ func (r *Request) CheckPool(pool string) error {
 
 // normalize is access-control's normalize_path.
 func normalize(path string) string {
+	if strings.HasPrefix(path, "/") && !strings.Contains(path, "//") && (len(path) == 1 || !strings.HasSuffix(path, "/")) {
+		return path
+	}
 	parts := strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
 	return "/" + strings.Join(parts, "/")
 }
@@ -115,14 +152,7 @@ func (s *Server) privileges(w *state.World, subject, path string) map[string]boo
 		}
 		return set
 	}
-	roles := rolesOn(w, subject, path)
-	if pool := poolOf(w, path); pool != "" {
-		for role, propagate := range rolesOn(w, subject, "/pool/"+pool) {
-			if _, ok := roles[role]; !ok {
-				roles[role] = propagate
-			}
-		}
-	}
+	roles := rolesWithPool(w, subject, path)
 	if _, none := roles["NoAccess"]; none {
 		return set
 	}
@@ -138,18 +168,35 @@ func (s *Server) privileges(w *state.World, subject, path string) map[string]boo
 
 const rootUser = "root@pam"
 
+// rolesWithPool are the roles of a subject on a path, and those on the pool that it is in.
+func rolesWithPool(w *state.World, subject, path string) map[string]bool {
+	roles := rolesOn(w, subject, path)
+	if pool := poolOf(w, path); pool != "" {
+		for role, propagate := range rolesOn(w, subject, "/pool/"+pool) {
+			if _, ok := roles[role]; !ok {
+				roles[role] = propagate
+			}
+		}
+	}
+	return roles
+}
+
 // rolesOn walks down the path: on each level an entry replaces what was inherited, and one that does not propagate counts
 // on its own level only (AccessControl.pm, roles).
 func rolesOn(w *state.World, subject, path string) map[string]bool {
 	found := map[string]bool{}
 	level := func(at string) {
-		here := map[string]bool{}
+		var here map[string]bool
 		for _, e := range w.ACL {
-			if e.Subject == subject && normalize(e.Path) == at && (e.Propagate || at == path) {
-				here[e.Role] = e.Propagate
+			if e.Subject != subject || normalize(e.Path) != at || !e.Propagate && at != path {
+				continue
 			}
+			if here == nil {
+				here = map[string]bool{}
+			}
+			here[e.Role] = e.Propagate
 		}
-		if len(here) > 0 {
+		if here != nil {
 			found = here
 		}
 	}
@@ -165,8 +212,9 @@ func rolesOn(w *state.World, subject, path string) map[string]bool {
 // poolOf is the pool that lends its roles to /vms/<id> or /storage/<id>.
 func poolOf(w *state.World, path string) string {
 	if id, ok := strings.CutPrefix(path, "/vms/"); ok {
+		vmid := number(id)
 		for _, p := range w.Pools {
-			if slices.ContainsFunc(p.Guests, func(n int) bool { return fmt.Sprint(n) == id }) {
+			if itoa(vmid) == id && slices.Contains(p.Guests, vmid) {
 				return p.ID
 			}
 		}

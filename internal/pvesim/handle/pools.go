@@ -66,7 +66,7 @@ func (r *Request) describePool(id string) (map[string]any, error) {
 	for _, vmid := range slices.Sorted(slices.Values(p.Guests)) {
 		// A member without a configuration stays in user.cfg, but is not shown.
 		if g := r.W.Guests[vmid]; g != nil && (r.Params["type"] == "" || r.Params["type"] == g.Type) {
-			members = append(members, r.Server.guestRow(r.W, g, false))
+			members = append(members, r.Server.guestRow(r.W, g))
 		}
 	}
 	if t := r.Params["type"]; t == "" || t == "storage" {

@@ -41,8 +41,9 @@ func (s *Server) status(w *state.World, g *state.Guest) map[string]any {
 // qemuList is GET /nodes/{node}/qemu: the VMs of the node that the caller may see.
 func qemuList(r *Request) (any, error) {
 	var guests []*state.Guest
+	may, node := r.auditor(), r.node()
 	for _, g := range r.W.Guests {
-		if g.Type == "qemu" && g.Node == r.node() && r.Server.Has(r.W, r.Auth, "/vms/"+strconv.Itoa(g.VMID), "VM.Audit") {
+		if g.Type == "qemu" && g.Node == node && may(g.VMID) {
 			guests = append(guests, g)
 		}
 	}

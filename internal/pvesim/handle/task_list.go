@@ -27,8 +27,9 @@ func tasksThat(w *state.World, keep func(*state.Task) bool) []*state.Task {
 
 func listTasks(r *Request) (any, error) {
 	audit := r.Check("/nodes/"+r.Params["node"], "Sys.Audit") == nil
+	node, wanted := r.Params["node"], r.selection()
 	found := tasksThat(r.W, func(t *state.Task) bool {
-		return t.Node == r.Params["node"] && (audit || ownTask(r.Auth, t)) && r.selects(t)
+		return wanted(t) && t.Node == node && (audit || ownTask(r.Auth, t))
 	})
 	r.Extra = map[string]any{"total": len(found)}
 	start, limit := number(r.Params["start"]), 50
@@ -52,31 +53,25 @@ func listedTask(t *state.Task) map[string]any {
 	return data
 }
 
-// selects applies the list's filters. The source is archive by default: running tasks do not show.
-func (r *Request) selects(t *state.Task) bool {
+// selection are the list's filters, what leaves out most first: a long life has thousands of tasks. The source is archive by default:
+// running tasks do not show.
+func (r *Request) selection() func(t *state.Task) bool {
 	p := r.Params
-	switch p["source"] {
-	case "active":
-		if !t.Running {
+	vmid, typ, user, source := p["vmid"], p["typefilter"], strings.ToLower(p["userfilter"]), p["source"]
+	since, until, faulty, classes := int64(number(p["since"])), int64(number(p["until"])), p["errors"] == "1", p["statusfilter"]
+	return func(t *state.Task) bool {
+		switch {
+		case vmid != "" && t.ID != vmid,
+			typ != "" && t.Type != typ,
+			source != "all" && t.Running != (source == "active"),
+			user != "" && !strings.Contains(strings.ToLower(t.User), user),
+			faulty && (t.Running || succeeded(t)),
+			p["since"] != "" && t.Start.Unix() < since,
+			p["until"] != "" && t.Start.Unix() > until:
 			return false
 		}
-	case "all":
-	default:
-		if t.Running {
-			return false
-		}
+		return classes == "" || slices.Contains(listItems(classes), statusClass(t))
 	}
-	start := t.Start.Unix()
-	switch {
-	case p["userfilter"] != "" && !strings.Contains(strings.ToLower(t.User), strings.ToLower(p["userfilter"])),
-		p["typefilter"] != "" && t.Type != p["typefilter"],
-		p["vmid"] != "" && t.ID != p["vmid"],
-		p["errors"] == "1" && (t.Running || succeeded(t)),
-		p["since"] != "" && start < int64(number(p["since"])),
-		p["until"] != "" && start > int64(number(p["until"])):
-		return false
-	}
-	return p["statusfilter"] == "" || slices.Contains(listItems(p["statusfilter"]), statusClass(t))
 }
 
 func succeeded(t *state.Task) bool { return statusClass(t) == "ok" || statusClass(t) == "warning" }

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 //go:generate sh -c "go run gen.go \"$PVE_API_SCHEMA\" > routes.json"
@@ -55,12 +56,28 @@ type fileRoute struct {
 	Params      map[string]int `json:"params"`
 }
 
-// LoadVersion parses the embedded rules and brings them to one of Versions: some milliseconds, so a program calls it once
-// and passes the Set on. It panics if the embedded files are damaged, which no input can cause, and on another version.
+// sets are the rules of all Versions, each parsed when it is first asked for: nobody changes a Set, so one does for all clusters of a
+// process, of which tests have many.
+var sets = func() map[string]func() *Set {
+	all := map[string]func() *Set{}
+	for _, version := range Versions() {
+		all[version] = sync.OnceValue(func() *Set { return parse(version) })
+	}
+	return all
+}()
+
+// LoadVersion gives the rules of one of Versions, to the same Set each time. It panics if the embedded files are damaged, which no input
+// can cause, and on another version.
 func LoadVersion(version string) *Set {
-	if !contains(Versions(), version) {
+	load := sets[version]
+	if load == nil {
 		panic("schema: no rules of version " + version)
 	}
+	return load()
+}
+
+// parse reads the embedded rules and brings them to a version: some milliseconds, a megabyte and a half.
+func parse(version string) *Set {
 	var f file
 	if err := json.Unmarshal(routesJSON, &f); err != nil {
 		panic(fmt.Sprintf("schema: routes.json: %v", err))

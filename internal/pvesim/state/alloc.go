@@ -188,8 +188,10 @@ func (w *World) Put(v *Volume) { w.put(v) }
 // Used is what the volumes of a storage take up, in bytes.
 func (w *World) Used(node string, s *Storage) int64 {
 	var sum int64
-	for _, v := range w.VolumesOn(node, s) {
-		sum += v.Size
+	for k, v := range w.Volumes {
+		if k.Storage == s.ID && (k.Node == "" || k.Node == node) {
+			sum += v.Size
+		}
 	}
 	return sum
 }

@@ -1,0 +1,105 @@
+package handle
+
+import (
+	"strconv"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// guestRow is a guest as pvestatd last saw it (pve-manager API2Tools.pm, extract_vm_stats). It is no table, because a listing has
+// thousands of them.
+type guestRow struct {
+	guest  *state.Guest
+	stats  *guestStats // nil for one that pvestatd has not seen, or whose node is down: it is "unknown" and has no name
+	uptime int64
+	// live is for a listing that adds the lock and the tags, which come from the configuration file. pool and ha do not stand in it.
+	live     bool
+	pool, ha string
+}
+
+func (s *Server) guestRow(w *state.World, g *state.Guest) *guestRow {
+	row := &guestRow{guest: g}
+	if st, seen := s.stats.guests[g.VMID]; seen && w.Nodes[g.Node] != nil && w.Nodes[g.Node].Online {
+		row.stats = &st
+		if st.running {
+			row.uptime = max(0, int64(w.Clock.Now().Sub(st.startedAt).Seconds()))
+		}
+	}
+	return row
+}
+
+// appendJSON writes the row with its keys in order, as encode does with a table.
+func (r *guestRow) appendJSON(b []byte) []byte {
+	w, st, status := rowWriter{b: append(b, '{')}, r.stats, "unknown"
+	var mem int64
+	cpu := "0"
+	if st != nil {
+		status = "stopped"
+		if st.running {
+			status, cpu, mem = "running", "0.01", st.memory/2
+		}
+		w.raw("cpu", cpu)
+		w.number("disk", 0)
+		w.number("diskread", 0)
+		w.number("diskwrite", 0)
+	}
+	w.text("hastate", r.ha)
+	w.text("id", r.guest.Type+"/"+itoa(r.guest.VMID))
+	if r.live {
+		w.text("lock", r.guest.Config["lock"])
+	}
+	if st != nil {
+		w.number("maxcpu", int64(st.cpus))
+		w.number("maxdisk", st.disk)
+		w.number("maxmem", st.memory)
+		w.number("mem", mem)
+		w.text("name", st.name)
+		w.number("netin", 0)
+		w.number("netout", 0)
+	}
+	w.text("node", r.guest.Node)
+	w.text("pool", r.pool)
+	w.text("status", status)
+	if r.live {
+		w.text("tags", r.guest.Config["tags"])
+	}
+	if st != nil {
+		w.number("template", int64(flag(st.template)))
+	}
+	w.text("type", r.guest.Type)
+	if st != nil {
+		w.number("uptime", r.uptime)
+	}
+	w.number("vmid", int64(r.guest.VMID))
+	return append(w.b, '}')
+}
+
+// rowWriter writes the members of an object. An empty text is left out.
+type rowWriter struct {
+	b     []byte
+	begun bool
+}
+
+func (w *rowWriter) raw(key, value string) {
+	if w.begun {
+		w.b = append(w.b, ',')
+	}
+	w.begun = true
+	w.b = append(w.b, '"')
+	w.b = append(w.b, key...)
+	w.b = append(w.b, '"', ':')
+	w.b = append(w.b, value...)
+}
+
+func (w *rowWriter) number(key string, n int64) {
+	w.raw(key, "")
+	w.b = strconv.AppendInt(w.b, n, 10)
+}
+
+func (w *rowWriter) text(key, value string) {
+	if value == "" {
+		return
+	}
+	w.raw(key, "")
+	w.b = appendText(w.b, value)
+}
