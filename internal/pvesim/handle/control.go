@@ -2,8 +2,10 @@ package handle
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
+	"io"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -130,6 +132,32 @@ func (s *Server) killWorkers() {
 	}
 }
 
+// largeSnapshot is from how many bytes on a snapshot is kept packed: that of ten thousand guests is as large as the guests themselves.
+const largeSnapshot = 1 << 20
+
+func packed(snapshot []byte) []byte {
+	if len(snapshot) < largeSnapshot {
+		return snapshot
+	}
+	var b bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // a level that exists
+	_, _ = z.Write(snapshot)                        // into memory
+	_ = z.Close()
+	return b.Bytes()
+}
+
+// unpacked undoes packed. A snapshot begins with a brace, as nothing packed does.
+func unpacked(b []byte) ([]byte, error) {
+	if len(b) > 0 && b[0] == '{' {
+		return b, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
+}
+
 // Reset goes back to the state the server started with, forgets tasks and operations and removes all faults.
 func (s *Server) Reset() error {
 	s.enter()
@@ -138,7 +166,11 @@ func (s *Server) Reset() error {
 	defer s.world.Unlock()
 	s.faults.Clear()
 	_ = s.strangers.Put(nil) // no order is an invalid one
-	if err := s.load(s.initial); err != nil {
+	initial, err := unpacked(s.initial)
+	if err != nil {
+		return err
+	}
+	if err := s.load(initial); err != nil {
 		return err
 	}
 	s.restore()

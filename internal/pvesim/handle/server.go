@@ -52,7 +52,7 @@ type Server struct {
 	faults   fault.Set
 	// strangers are who comes between two operations.
 	strangers stranger.Set
-	initial   []byte // snapshot to go back to on reset
+	initial   []byte // snapshot to go back to on reset, packed
 	restore   func() // puts back what the snapshot does not hold
 	key       []byte // signs tickets and CSRF tokens
 
@@ -87,7 +87,7 @@ func New(c Config) *Server {
 	_, _ = rand.Read(s.key) // crypto/rand.Read never fails
 	s.world.Lock()
 	defer s.world.Unlock()
-	s.initial, s.restore = s.world.Snapshot(), s.world.Remember()
+	s.initial, s.restore = packed(s.world.Snapshot()), s.world.Remember()
 	s.stats.sample(s.world)
 	return s
 }
