@@ -31,6 +31,26 @@ func (w *World) Check() error {
 	return errors.Join(errs...)
 }
 
+// parseName is ParseName, remembered.
+func (w *World) parseName(s *Storage, name string) (VolumeName, error) {
+	key := parsedName{s.Type, name}
+	if n, ok := w.names[key]; ok {
+		return n, nil
+	}
+	n, err := s.ParseName(name)
+	if err != nil {
+		return n, err
+	}
+	if w.names == nil || len(w.names) > 4*len(w.Volumes)+spareNames {
+		w.names = map[parsedName]VolumeName{}
+	}
+	w.names[key] = n
+	return n, nil
+}
+
+// spareNames is how many names are remembered beyond those that are there.
+const spareNames = 1024
+
 func (w *World) checkVolume(key VolumeKey, v *Volume) error {
 	if key != (VolumeKey{v.Storage, v.Node, v.Name}) {
 		return fmt.Errorf("volume %s on node %q is filed under %v", v.Volid(), v.Node, key)
@@ -45,7 +65,7 @@ func (w *World) checkVolume(key VolumeKey, v *Volume) error {
 	if v.Node != "" && w.Nodes[v.Node] == nil {
 		return fmt.Errorf("volume %s: node %s does not exist", v.Volid(), v.Node)
 	}
-	n, err := s.ParseName(v.Name)
+	n, err := w.parseName(s, v.Name)
 	if err != nil {
 		return fmt.Errorf("volume %s: %w", v.Volid(), err)
 	}

@@ -54,7 +54,11 @@ type World struct {
 	Strange Strangers
 
 	rng *rand.Rand
+	// names are volume names that were taken apart, since Check asks for the same ones after every request.
+	names map[parsedName]VolumeName
 }
+
+type parsedName struct{ storageType, name string }
 
 // Node is one member of the cluster.
 type Node struct {
