@@ -51,8 +51,8 @@ type code struct {
 	uses    map[*ast.Ident]types.Object
 }
 
-// constant are calls whose result nobody can change.
-var constant = []string{"errors.New", "regexp.MustCompile", "strings.NewReplacer", "time.Date"}
+// constant are calls whose result nobody can change. What sync.OnceValue gives has to be read-only, too.
+var constant = []string{"errors.New", "regexp.MustCompile", "strings.NewReplacer", "sync.OnceValue", "time.Date"}
 
 // TestNoPackageState: a package-level variable is allowed if it is
 //   - the blank identifier (a compile-time assertion), or embedded (go:embed), or main's version, which the linker sets;

@@ -58,18 +58,18 @@ type fileRoute struct {
 
 // sets are the rules of all Versions, each parsed when it is first asked for: nobody changes a Set, so one does for all clusters of a
 // process, of which tests have many.
-var sets = func() map[string]func() *Set {
+var sets = sync.OnceValue(func() map[string]func() *Set {
 	all := map[string]func() *Set{}
 	for _, version := range Versions() {
 		all[version] = sync.OnceValue(func() *Set { return parse(version) })
 	}
 	return all
-}()
+})
 
 // LoadVersion gives the rules of one of Versions, to the same Set each time. It panics if the embedded files are damaged, which no input
 // can cause, and on another version.
 func LoadVersion(version string) *Set {
-	load := sets[version]
+	load := sets()[version]
 	if load == nil {
 		panic("schema: no rules of version " + version)
 	}
