@@ -49,6 +49,13 @@ func creatorOf(t *testing.T, sim *pvesim.Sim, who func(*pve.Config, pvesim.Crede
 	here := clock.Client{Cluster: sim.World().Clock}
 	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: here}
 	who(&config, sim.Credentials())
+	return creatorWith(t, config)
+}
+
+// creatorWith is a Creator with that configuration.
+func creatorWith(t *testing.T, config pve.Config) *Creator {
+	t.Helper()
+	here := config.Clock
 	api, err := pve.New(config)
 	if err != nil {
 		t.Fatal(err)

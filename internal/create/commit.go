@@ -48,7 +48,7 @@ func (c *creation) readMarked(ctx context.Context, node string) error {
 	}
 	current := config.Current()
 	if !c.stamp.Proves(c.vmid, current) {
-		return c.unmarked()
+		return c.unmarked(current)
 	}
 	c.read, c.identity = &config, guest.IdentityOf(current)
 	return nil
@@ -58,7 +58,7 @@ func (c *creation) readMarked(ctx context.Context, node string) error {
 func (c *creation) readConfig(ctx context.Context) (pve.GuestConfig, error) {
 	config, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
 	if err == nil && !c.stamp.Proves(c.vmid, config.Values) {
-		err = c.unmarked()
+		err = c.unmarked(config.Values)
 	}
 	if err == nil {
 		c.identity = guest.IdentityOf(config.Values)
@@ -72,7 +72,7 @@ func (c *creation) bound(digest string) job.Bound {
 	return job.Bound{Digest: digest, Again: func(ctx context.Context) (string, error) {
 		config, err := c.s.api.CurrentConfig(ctx, c.node, c.vmid)
 		if err == nil && !c.stamp.Proves(c.vmid, config.Values) && !c.identity.Proves(config.Values) {
-			err = c.unmarked()
+			err = c.unmarked(config.Values)
 		}
 		return config.Digest, err
 	}}

@@ -1,6 +1,7 @@
 package create
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -51,8 +52,10 @@ type creation struct {
 func (s *Creator) creation(r Request, found findings, id claimed) *creation {
 	c := &creation{s: s, r: r, node: found.node, from: found.from, vmid: id.vmid, fences: id.fences,
 		stub: remove.NewStub("", nil), status: string(guest.Stopped)}
-	c.stamp = guest.NewStamp(guest.ClusterName(found.resources), c.vmid, r.until(s.guests.Deadline(r.Lease)))
-	c.stamp.Process = s.guests.Process
+	c.stamp = s.guests.NewStamp(guest.ClusterName(found.resources), c.vmid)
+	if !c.stamp.Leased || r.OnFailure == Keep {
+		c.stamp.Deadline, c.stamp.Leased = r.until(s.guests.Deadline(r.Lease)).UTC().Truncate(time.Second), false
+	}
 	if r.Restore != nil {
 		c.stamp.Restore = s.guests.Now().UTC().Truncate(time.Second)
 		for _, f := range c.fences {
@@ -81,7 +84,34 @@ func (c *creation) warn(summary string, result pve.TaskResult) {
 	}
 }
 
-func (c *creation) unmarked() error {
+// mark is the description for the first request, which begins the lease.
+func (c *creation) mark() string {
+	if c.stamp.Leased {
+		c.stamp = c.s.guests.Renewed(c.stamp)
+	}
+	return c.stamp.String()
+}
+
+// renew goes on with the lease of the VM that has just been read, where little of it is left: this run has waited, or a task has taken
+// its time. Whoever sees a VM that is locked sees what is waited for.
+func (c *creation) renew(ctx context.Context, node string) error {
+	if !c.s.guests.IsToRenew(c.stamp) || c.read == nil || c.read.Current()["lock"] != "" {
+		return nil
+	}
+	fresh := c.s.guests.Renewed(c.stamp)
+	params := pve.Params{"description": fresh.String(), "digest": c.read.Digest}
+	if c.s.api.UpdateConfig(ctx, node, c.vmid, params) == nil {
+		c.stamp = fresh
+	}
+	return c.readMarked(ctx, node) // it has another digest now, and tells what has come of a request that failed
+}
+
+// unmarked says what has become of our mark.
+func (c *creation) unmarked(config map[string]string) error {
+	if other, ok := guest.ParseStamp(config["description"]); ok && other.VMID == c.vmid {
+		return fmt.Errorf("another run (transaction %s) has taken VM %d on node %s back, or has its id: it took this one for dead, "+
+			"of which the server had seen nothing for %s", other.TX, c.vmid, c.node, guest.Lease)
+	}
 	return fmt.Errorf("VM %d on node %s is not marked as this create's any more: somebody changed or replaced it", c.vmid, c.node)
 }
 

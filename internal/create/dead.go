@@ -18,6 +18,7 @@ type unfinished struct {
 	listed pve.Resource
 	mark   guest.Stamp
 	config map[string]string
+	digest string
 	// stamped: mark is the create's. Without it a task is still making the guest, or died over it.
 	stamped bool
 }
@@ -29,7 +30,9 @@ func (s *Creator) readUnfinished(ctx context.Context, resources pve.Resources, l
 	end := s.jobs.Clock.Now().Add(patience)
 	for attempt := 0; ; attempt++ {
 		u := unfinished{listed: listed}
-		u.mark, u.config, u.stamped = s.guests.Unfinished(ctx, resources, listed)
+		var config pve.GuestConfig
+		u.mark, config, u.stamped = s.guests.Unfinished(ctx, resources, listed)
+		u.config, u.digest = config.Values, config.Digest
 		if u.stamped || !u.isHalfMade() || !s.jobs.Clock.Now().Before(end) || !s.isMadeByUs(ctx, listed) || s.jobs.Pause(ctx, attempt+1) != nil {
 			return u
 		}
@@ -51,66 +54,104 @@ func (s *Creator) isMadeByUs(ctx context.Context, listed pve.Resource) bool {
 	})
 }
 
-// isDead reports whether the run that made a stamped guest is over: its process is gone, or, where that cannot be told, its lease.
-// What is to be kept is nobody's to take, and has no end.
-func (s *Creator) isDead(u unfinished) bool {
-	now := s.guests.Now()
+// judge says whether the run that made a stamped guest is over. One of this process that is not under way here is of another provider.
+func (s *Creator) judge(ctx context.Context, resources pve.Resources, u unfinished) (guest.Verdict, error) {
 	life := s.guests.LifeOf(u.mark)
 	if life == guest.Alive && u.mark.Process == s.guests.Process && !s.isActive(u.mark.TX) {
-		life = guest.Unsure // of another provider in this process
+		life = guest.Unsure
 	}
-	switch kept := u.mark.Deadline.After(now.AddDate(100, 0, 0)); {
-	case kept || life == guest.Alive:
-		return false
-	case life == guest.Dead:
-		return true
-	}
-	return !u.mark.Deadline.After(now)
+	return s.guests.Judge(ctx, resources, life, u.mark, u.config)
 }
 
 // checkTaken looks at the guest that has a configured id. Only what a dead create of this provider left is removed;
-// everything else is somebody's.
+// everything else is somebody's. A run that would have shown by then that it lives is waited for.
 func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, listed pve.Resource, adopts []Adopted) error {
-	u := s.readUnfinished(ctx, resources, listed)
-	if !u.stamped && (u.isHalfMade() || listed.Lock == "create" || listed.Lock == "clone") {
-		lock, next := cmp.Or(u.config["lock"], listed.Lock), "Choose another vmid"
-		looks := "locked (" + lock + ")"
-		if lock == "" {
-			looks = "empty, as one is that is made of a backup"
+	for changed, waited := 0, false; ; {
+		u := s.readUnfinished(ctx, resources, listed)
+		if !u.stamped {
+			return s.takenBy(ctx, u, adopts)
 		}
-		if listed.Type == "qemu" {
-			next = s.guests.OnHalfMade(ctx, listed.Node, listed.VMID, lock)
+		v, err := s.judge(ctx, resources, u)
+		left := v.Until.Sub(s.api.ServerTime())
+		switch {
+		case v.Dead:
+			err := s.removeDead(ctx, resources, u, "vmid")
+			var complete *completeError
+			if errors.As(err, &complete) {
+				return &guest.FieldError{Path: "vmid", Summary: complete.summary(), Detail: complete.detail()}
+			}
+			if changed++; !errors.Is(err, remove.ErrChanged) || changed == tries {
+				return err
+			}
+			left = 0
+		case waited || err != nil || v.Until.IsZero() || left > guest.Lease+slack:
+			return s.heldBy(u, v, err)
+		default:
+			waited = true
+			s.jobs.Tell(ctx, fmt.Sprintf("VM %d on node %s is another run's, which may have died: %s. It counts as dead at %s, and is waited for",
+				listed.VMID, listed.Node, v.Seen, v.Until.Format(time.RFC3339)))
 		}
-		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a half-made VM", listed.VMID),
-			Detail: fmt.Sprintf("%s %d on node %s is %s: a task is making it, or died over it. "+
-				"It bears no mark of this provider and was not touched. %s",
-				guest.KindName(listed.Type), listed.VMID, listed.Node, looks, next)}
+		if s.jobs.Clock.Sleep(ctx, left+slack) != nil {
+			return s.heldBy(u, v, err)
+		}
+		if resources, err = s.api.Resources(ctx); err != nil {
+			return fmt.Errorf("list the cluster's guests: %w", err)
+		}
+		now, there := resources.Guest(listed.VMID)
+		if !there {
+			return nil
+		}
+		listed = now
 	}
-	if !u.stamped {
+}
+
+// slack is what the server's time may be off, which it tells in seconds.
+const slack = 2 * time.Second
+
+// takenBy refuses an id that a guest has which is not marked as a create's.
+func (s *Creator) takenBy(ctx context.Context, u unfinished, adopts []Adopted) error {
+	listed := u.listed
+	if !u.isHalfMade() && listed.Lock != "create" && listed.Lock != "clone" {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", listed.VMID),
 			Detail: fmt.Sprintf("%s on node %s has this id; it was not touched. %s. A VM that is replaced with create_before_destroy "+
 				"cannot keep its id: leave vmid out, or the setting%s",
 				guest.Named(listed), listed.Node, guest.OtherThan(listed), withoutAdopted(adopts))}
 	}
-	if s.isDead(u) {
-		err := s.removeDead(ctx, resources, u, "vmid")
-		var complete *completeError
-		if errors.As(err, &complete) {
-			return &guest.FieldError{Path: "vmid", Summary: complete.summary(), Detail: complete.detail()}
-		}
-		return err
+	lock, next := cmp.Or(u.config["lock"], listed.Lock), "Choose another vmid"
+	looks := "locked (" + lock + ")"
+	if lock == "" {
+		looks = "empty, as one is that is made of a backup"
 	}
-	held := fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s until %s. ",
-		u.mark.TX, listed.VMID, listed.Name, listed.Node, u.mark.Deadline.Format(time.RFC3339))
-	if s.guests.LifeOf(u.mark) == guest.Alive {
-		held += "The run is at work on this host. Wait for it, or choose another vmid"
-	} else {
-		held += fmt.Sprintf("If that run is dead, "+
-			"`grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && (qm unlock %d; qm stop %d; qm destroy %d --purge)` "+
-			"as root on the node removes what it left, or wait: after that time the next create removes it by itself",
-			u.mark.TX, listed.Node, listed.VMID, listed.VMID, listed.VMID, listed.VMID)
+	if listed.Type == "qemu" {
+		next = s.guests.OnHalfMade(ctx, listed.Node, listed.VMID, lock)
 	}
-	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d is being created by another run", listed.VMID), Detail: held}
+	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a half-made VM", listed.VMID),
+		Detail: fmt.Sprintf("%s %d on node %s is %s: a task is making it, or died over it. "+
+			"It bears no mark of this provider and was not touched. %s",
+			guest.KindName(listed.Type), listed.VMID, listed.Node, looks, next)}
+}
+
+// heldBy refuses an id that a create has which lives, or may live, or that was told to keep what it left.
+func (s *Creator) heldBy(u unfinished, v guest.Verdict, err error) error {
+	listed := u.listed
+	held := fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s: %s. ", u.mark.TX, listed.VMID, listed.Name, listed.Node,
+		v.Seen)
+	command := fmt.Sprintf("`grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && (qm unlock %d; qm stop %d; qm destroy %d --purge)` "+
+		"as root on the node", u.mark.TX, listed.Node, listed.VMID, listed.VMID, listed.VMID, listed.VMID)
+	summary := fmt.Sprintf("VM %d is being created by another run", listed.VMID)
+	switch {
+	case v.Kept:
+		summary = fmt.Sprintf("VM %d was kept when its create failed", listed.VMID)
+		held += "It goes with the resource in whose state it is. If there is none any more, " + command + " removes it"
+	case s.guests.LifeOf(u.mark) == guest.Alive:
+		held += "Wait for it, or choose another vmid"
+	case err == nil && !v.Until.IsZero():
+		held += fmt.Sprintf("It counts as dead at %s, unless more is seen of it, and then this create removes what it left. "+
+			"If you know that it is dead, %s does the same", v.Until.Format(time.RFC3339), command)
+	default:
+		held += "Whether it lives cannot be told. If you know that it is dead, " + command + " removes what it left"
+	}
+	return &guest.FieldError{Path: "vmid", Summary: summary, Detail: held, Err: err}
 }
 
 // removeDeadNamed looks for what a dead create of a VM with this name left under an automatic id. A name may be used twice, so
@@ -131,17 +172,37 @@ func (s *Creator) removeDeadNamed(ctx context.Context, resources pve.Resources, 
 					"Should it belong to a run of this configuration that was killed, the next create of its name or id takes the VM away",
 					s.api.Identity().User, listed.Node, listed.VMID)})
 		case !u.stamped || u.config["name"] != name:
-		case s.isDead(u):
-			var complete *completeError
-			switch err := s.removeDead(ctx, resources, u, "name"); {
-			case errors.As(err, &complete): // a name may be used twice
-				warnings = append(warnings, guest.Warning{Summary: complete.summary(), Detail: complete.detail()})
-			case err != nil:
+		default:
+			warning, err := s.removeDeadOf(ctx, resources, u, "name")
+			warnings = append(warnings, warning...)
+			if err != nil {
 				return warnings, err
 			}
 		}
 	}
 	return warnings, nil
+}
+
+// removeDeadOf removes a stamped VM of which nobody needs the id, if its run is dead. Of what cannot be told, or may be more, it warns.
+func (s *Creator) removeDeadOf(ctx context.Context, resources pve.Resources, u unfinished, path string) ([]guest.Warning, error) {
+	v, err := s.judge(ctx, resources, u)
+	switch {
+	case err != nil:
+		return []guest.Warning{{Summary: fmt.Sprintf("VM %d (%s) on node %s was not touched", u.listed.VMID, u.config["name"], u.listed.Node),
+			Detail: fmt.Sprintf("Transaction %s of this provider was making it, and whether its run lives cannot be told: %v",
+				u.mark.TX, err)}}, nil
+	case !v.Dead:
+		return nil, nil
+	}
+	err = s.removeDead(ctx, resources, u, path)
+	var complete *completeError
+	switch {
+	case errors.As(err, &complete): // a name may be used twice
+		return []guest.Warning{{Summary: complete.summary(), Detail: complete.detail()}}, nil
+	case errors.Is(err, remove.ErrChanged): // it lives, or somebody else takes it back
+		return nil, nil
+	}
+	return nil, err
 }
 
 // removeDead removes what a dead create left.
@@ -154,10 +215,11 @@ func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, u unf
 	if why != "" {
 		return &completeError{vmid: listed.VMID, name: listed.Name, node: listed.Node, why: why}
 	}
-	dead := remove.Unowned{Listed: listed, Resources: resources, Config: u.config, Mark: u.mark}
+	dead := remove.Unowned{Listed: listed, Resources: resources, Config: u.config, Digest: u.digest, Mark: u.mark,
+		Gone: s.guests.LifeOf(u.mark) == guest.Dead}
 	if _, err := s.remover.RemoveDead(ctx, dead); err != nil {
 		return &guest.FieldError{Path: path, Summary: fmt.Sprintf("Cannot remove what a dead create left of VM %d", listed.VMID),
-			Detail: fmt.Sprintf("Its run is over, or its lease, which ended %s", u.mark.Deadline.Format(time.RFC3339)), Err: err}
+			Detail: fmt.Sprintf("Transaction %s of this provider was making it, and its run is over", u.mark.TX), Err: err}
 	}
 	return nil
 }

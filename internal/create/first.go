@@ -30,7 +30,7 @@ func (c *creation) create(ctx context.Context) error {
 	for _, option := range committedLater {
 		delete(params, option)
 	}
-	params["vmid"], params["description"] = strconv.Itoa(c.vmid), c.stamp.String()
+	params["vmid"], params["description"] = strconv.Itoa(c.vmid), c.mark()
 	if c.r.ImportStorage != "" && c.change.Unpacks() {
 		params["import-working-storage"] = c.r.ImportStorage
 	}
@@ -86,7 +86,7 @@ func (c *creation) owns(config map[string]string) bool {
 // clone claims the id with a copy of the source.
 func (c *creation) clone(ctx context.Context) error {
 	params := c.from.cloneParams(c.vmid, c.r, c.node)
-	params["description"] = c.stamp.String()
+	params["description"] = c.mark()
 	return c.sendFirst(ctx, job.Request{Node: c.from.node, Type: "qmclone", ID: c.from.vmid, Done: c.cloned,
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return c.s.api.CloneVM(ctx, c.from.node, c.from.vmid, params)

@@ -16,7 +16,7 @@ import (
 // configuration, when the data is there; before that it writes one that says nothing (qemu-server QemuServer.pm, restore_vma_archive,
 // restore_merge_config). The VM is no template and not protected until it is whole, whatever the archive says.
 func (c *creation) restore(ctx context.Context) error {
-	params := pve.Params{"vmid": strconv.Itoa(c.vmid), "archive": c.r.Restore.Archive, "unique": "1", "description": c.stamp.String()}
+	params := pve.Params{"vmid": strconv.Itoa(c.vmid), "archive": c.r.Restore.Archive, "unique": "1", "description": c.mark()}
 	optional := map[string]string{"storage": c.r.Restore.Storage, "pool": c.r.Pool}
 	if c.r.Spec.Name != nil {
 		optional["name"] = *c.r.Spec.Name

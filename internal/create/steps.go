@@ -17,7 +17,7 @@ func (c *creation) act(ctx context.Context, r job.Request) (pve.TaskResult, erro
 	var result pve.TaskResult
 	err := c.s.jobs.Contend(ctx, r.Node, r.ID, func(ctx context.Context) error {
 		if !c.seen {
-			if err := c.readMarked(ctx, r.Node); err != nil {
+			if err := c.look(ctx, r.Node); err != nil {
 				return err
 			}
 		}
@@ -34,6 +34,14 @@ func (c *creation) alter(ctx context.Context, r job.Request) (pve.TaskResult, er
 	result, err := c.act(ctx, r)
 	c.read = nil
 	return result, err
+}
+
+// look looks whose the VM is before a request about it, and renews its lease.
+func (c *creation) look(ctx context.Context, node string) error {
+	if err := c.readMarked(ctx, node); err != nil {
+		return err
+	}
+	return c.renew(ctx, node)
 }
 
 // migrate takes a clone that was made beside its source to its own node, with its disks.
@@ -174,7 +182,7 @@ func (c *creation) setFirewall(ctx context.Context) error {
 	}
 	c.seen = false
 	return c.s.guests.SetFirewall(ctx, c.node, c.vmid, nil, &want, c.from == nil, func(ctx context.Context) error {
-		return c.readMarked(ctx, c.node)
+		return c.look(ctx, c.node)
 	})
 }
 
@@ -182,7 +190,7 @@ func (c *creation) setFirewall(ctx context.Context) error {
 // entry that was there before is not ours.
 func (c *creation) addToHA(ctx context.Context) error {
 	for lost := 0; ; lost++ {
-		err := c.readMarked(ctx, c.node)
+		err := c.look(ctx, c.node)
 		if err != nil {
 			return err
 		}

@@ -112,8 +112,8 @@ func (s *Guests) checkWhole(ctx context.Context, resources pve.Resources, node s
 	}
 	mark, stamped := ParseStamp(config["description"])
 	if stamped && mark.VMID == vmid && !s.isComplete(ctx, resources, node, mark, config) {
-		return fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it, until %s at the latest",
-			vmid, node, mark.TX, mark.Deadline)
+		return fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it, or died over it",
+			vmid, node, mark.TX)
 	}
 	return nil
 }

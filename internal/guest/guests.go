@@ -4,11 +4,13 @@
 package guest
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Guests are those of one cluster.
@@ -73,3 +75,101 @@ func (s *Guests) OccupyIdle(vmid int) (done func(), ok bool) {
 	o.add(vmid, 1)
 	return func() { o.leave(vmid) }, true
 }
+
+// Ref is a VM in state.
+type Ref struct {
+	VMID int
+	Node string
+	// Identity is what proves that the VM is still the one in state; zero proves nothing and is filled by Read.
+	Identity Identity
+	// NextUUID is the uuid that the VM gets when it is restarted, where a change of it waited for that when state was written.
+	NextUUID string
+	// Status is the power status in state; a listing that says the same is believed, another is asked about.
+	Status string
+	// Agent is what state knows of the guest's agent.
+	Agent agent.Memory
+	// Firewall and HA say that state knows of them; without that they are not read.
+	Firewall, HA bool
+	// Proof stands in for the identity while a failed create of ours is all that state has.
+	Proof *Proof
+}
+
+// Guest is a VM as it was read from the server.
+type Guest struct {
+	VMID     int
+	Node     string
+	Spec     vm.Spec // pending values merged
+	Identity Identity
+	Status   string // running, stopped
+	Lock     string
+	Pool     string
+	Firewall *Firewall // nil: not asked
+	HA       *HA       // nil: none, or not asked
+	Pending  []string  // options that wait for a restart
+	Source   int       // VMID of the clone source, create only
+	// Interfaces is what the agent said; nil if it was not asked or silent.
+	Interfaces []agent.Interface
+	Silent     bool // the agent was asked and did not answer
+	// Placeholder: there is only the empty VM under which a destroy takes a volume away, and no VM any more.
+	Placeholder bool
+}
+
+// HasAgent reports whether the guest can have an agent that answers. One that was enabled while the guest ran gets its device
+// at the next start.
+func (g Guest) HasAgent() bool {
+	return g.Status == string(Running) && g.Spec.Agent.Enabled != nil && *g.Spec.Agent.Enabled && !slices.Contains(g.Pending, "agent")
+}
+
+// Addresses are the addresses by network device; nil if the agent did not answer.
+func (g Guest) Addresses() map[string]agent.Address {
+	return agent.Addresses(g.Spec.Networks, g.Interfaces)
+}
+
+// NICs are the slots of network devices in the order of their numbers.
+func (g Guest) NICs() []string { return agent.NICs(g.Spec.Networks) }
+
+func (g Guest) startedByHA() bool {
+	return g.HA != nil && (g.HA.State == nil || *g.HA.State == "started")
+}
+
+// PowerState is what the configuration wants of a guest's power; "" leaves it alone.
+type PowerState string
+
+// The power states that can be asked for.
+const (
+	Unmanaged PowerState = ""
+	Running   PowerState = "running"
+	Stopped   PowerState = "stopped"
+)
+
+// Seen is what Read found out.
+type Seen int
+
+// The outcomes of a read.
+const (
+	Found   Seen = iota
+	Gone         // no such VM anywhere in the cluster, and the whole cluster could be seen
+	Unknown      // cannot be told now (node offline, no permission): state is kept, with a warning
+)
+
+// Warning is something the operator should know although the operation succeeded.
+type Warning struct{ Summary, Detail string }
+
+// FieldError is an error that belongs to one attribute. Path is in terms of the resource: "vmid", "clone.vmid",
+// "disks.scsi0.storage".
+type FieldError struct {
+	Path            string
+	Summary, Detail string
+	Err             error // what the server said, or nil
+}
+
+// Error is the detail, with what the server said behind it.
+func (e *FieldError) Error() string {
+	if e.Err == nil {
+		return e.Summary + ": " + e.Detail
+	}
+	return e.Summary + ": " + e.Detail + ": " + e.Err.Error()
+}
+
+// Unwrap gives what the server said.
+func (e *FieldError) Unwrap() error { return e.Err }

@@ -15,8 +15,9 @@ import (
 // stampTitle opens the description of a VM whose create has not been committed yet.
 const stampTitle = "Terraform is creating this VM. Do not touch it."
 
-// restoreKey begins the last line of the stamp of a VM that is made of a backup.
-const restoreKey = "restore: "
+// Lease is how long a create that shows no other sign of life counts as alive. While it works it renews its stamp, or a task of its
+// VM runs.
+const Lease = 2 * time.Minute
 
 // Stamp marks a VM as uncommitted work of one transaction. It is the whole description until the commit puts the wanted
 // one in its place. Clones and backups copy descriptions, so it counts only on the VMID that it names.
@@ -25,8 +26,13 @@ type Stamp struct {
 	VMID     int
 	TX       string
 	Deadline time.Time // on the server's clock
+	// Leased: the deadline is the end of a lease, which a run that lives renews. Otherwise it is when all is over, as earlier releases
+	// wrote it, and as it is where the VM is to be kept.
+	Leased bool
 	// Process is the one that makes the VM, "" if that is not known.
 	Process string
+	// User is the identity that makes it, without its token; "" if that is not known.
+	User string
 	// Restore is when the restore of a backup began that makes it, also on the server's clock; zero if none does.
 	Restore time.Time
 }
@@ -38,58 +44,98 @@ func NewStamp(cluster string, vmid int, deadline time.Time) Stamp {
 	return Stamp{Cluster: cluster, VMID: vmid, TX: hex.EncodeToString(id), Deadline: deadline.UTC().Truncate(time.Second)}
 }
 
+// The keys of a stamp's lines, in their order.
+const (
+	clusterKey  = "cluster: "
+	vmidKey     = "vmid: "
+	txKey       = "transaction: "
+	deadlineKey = "deadline: "
+	leaseKey    = "lease: " // in the place of deadline
+	processKey  = "process: "
+	userKey     = "user: "
+	restoreKey  = "restore: "
+)
+
 // String is the description to send.
 func (s Stamp) String() string {
-	text := fmt.Sprintf("%s\n\ncluster: %s\nvmid: %d\ntransaction: %s\ndeadline: %s",
-		stampTitle, s.Cluster, s.VMID, s.TX, s.Deadline.Format(time.RFC3339))
+	until := deadlineKey
+	if s.Leased {
+		until = leaseKey
+	}
+	lines := []string{stampTitle, "", clusterKey + s.Cluster, vmidKey + strconv.Itoa(s.VMID), txKey + s.TX,
+		until + s.Deadline.Format(time.RFC3339)}
 	if s.Process != "" {
-		text += "\nprocess: " + s.Process
+		lines = append(lines, processKey+s.Process)
+	}
+	if s.User != "" {
+		lines = append(lines, userKey+s.User)
 	}
 	if !s.Restore.IsZero() {
-		text += "\n" + restoreKey + s.Restore.Format(time.RFC3339)
+		lines = append(lines, restoreKey+s.Restore.Format(time.RFC3339))
 	}
-	return text
+	return strings.Join(lines, "\n")
+}
+
+// stampReader takes the lines of a stamp one after the other.
+type stampReader struct {
+	lines []string
+	bad   bool
+}
+
+// optional is the value of the next line if it has this key.
+func (r *stampReader) optional(key string) (string, bool) {
+	if len(r.lines) == 0 {
+		return "", false
+	}
+	value, ok := strings.CutPrefix(r.lines[0], key)
+	if !ok {
+		return "", false
+	}
+	r.lines = r.lines[1:]
+	return value, true
+}
+
+func (r *stampReader) must(key string) string {
+	value, ok := r.optional(key)
+	r.bad = r.bad || !ok
+	return value
+}
+
+func (r *stampReader) time(value string) time.Time {
+	at, err := time.Parse(time.RFC3339, value)
+	r.bad = r.bad || err != nil
+	return at
 }
 
 // ParseStamp reads a stamp back. It is false for any description that is not entirely one.
 func ParseStamp(description string) (Stamp, bool) {
-	lines := strings.Split(strings.TrimRight(description, "\n"), "\n")
-	var restore time.Time
-	if last, ok := strings.CutPrefix(lines[len(lines)-1], restoreKey); ok {
-		var err error
-		if restore, err = time.Parse(time.RFC3339, last); err != nil {
-			return Stamp{}, false
-		}
-		lines = lines[:len(lines)-1]
-	}
-	if len(lines) < 6 || len(lines) > 7 || lines[0] != stampTitle || lines[1] != "" {
+	text, ok := strings.CutPrefix(strings.TrimRight(description, "\n"), stampTitle+"\n\n")
+	if !ok {
 		return Stamp{}, false
 	}
-	var values [4]string
-	for i, key := range []string{"cluster: ", "vmid: ", "transaction: ", "deadline: "} {
-		value, ok := strings.CutPrefix(lines[i+2], key)
-		if !ok {
-			return Stamp{}, false
-		}
-		values[i] = value
+	r := &stampReader{lines: strings.Split(text, "\n")}
+	s := Stamp{Cluster: r.must(clusterKey)}
+	var err error
+	s.VMID, err = strconv.Atoi(r.must(vmidKey))
+	s.TX = r.must(txKey)
+	until, leased := r.optional(leaseKey)
+	if s.Leased = leased; !leased {
+		until = r.must(deadlineKey)
 	}
-	vmid, err := strconv.Atoi(values[1])
-	if err != nil {
+	s.Deadline = r.time(until)
+	s.Process, _ = r.optional(processKey)
+	s.User, _ = r.optional(userKey)
+	if began, ok := r.optional(restoreKey); ok {
+		s.Restore = r.time(began)
+	}
+	if r.bad || err != nil || len(r.lines) > 0 {
 		return Stamp{}, false
 	}
-	deadline, err := time.Parse(time.RFC3339, values[3])
-	if err != nil {
-		return Stamp{}, false
-	}
-	process := ""
-	if len(lines) == 7 {
-		var ok bool
-		if process, ok = strings.CutPrefix(lines[6], "process: "); !ok {
-			return Stamp{}, false
-		}
-	}
-	return Stamp{Cluster: values[0], VMID: vmid, TX: values[2], Deadline: deadline, Process: process, Restore: restore}, true
+	return s, true
 }
+
+// IsKept reports whether what a failed create left is to stay, for somebody to look at: then it has no end.
+func (s Stamp) IsKept(now time.Time) bool { return s.Deadline.After(now.AddDate(100, 0, 0)) }
 
 // Proves reports whether a configuration that was read under vmid is the one this stamp marks.
 func (s Stamp) Proves(vmid int, config map[string]string) bool {

@@ -14,6 +14,8 @@ func TestStampProvesOnlyItsOwnVM(t *testing.T) {
 		vmid := rapid.IntRange(100, 999999999).Draw(t, "vmid")
 		s := NewStamp(cluster, vmid, time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "deadline"), 0))
 		s.Process = rapid.SampledFrom([]string{"", "host boot ns 1 2"}).Draw(t, "process")
+		s.User = rapid.SampledFrom([]string{"", "terraform@pve"}).Draw(t, "user")
+		s.Leased = rapid.Bool().Draw(t, "leased")
 		if rapid.Bool().Draw(t, "restore") {
 			s.Restore = time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "begun"), 0).UTC()
 		}
@@ -43,7 +45,8 @@ func TestStampProvesOnlyItsOwnVM(t *testing.T) {
 func TestParseStampRefuses(t *testing.T) {
 	good := NewStamp("pve1", 100, time.Unix(0, 0)).String()
 	for _, text := range []string{"", "golden image", stampTitle, strings.Replace(good, "vmid: 100", "vmid: x", 1),
-		strings.Replace(good, "deadline: ", "deadline: never ", 1), strings.Replace(good, "cluster", "Cluster", 1), good + "\nrestore: never"} {
+		strings.Replace(good, "deadline: ", "deadline: never ", 1), strings.Replace(good, "cluster", "Cluster", 1), good + "\nrestore: never", good + "\nmore",
+		good + "\nuser: a\nprocess: b", strings.Replace(good, "deadline: ", "lease: 1", 1), good + "\nlease: 1970-01-01T00:00:00Z"} {
 		if _, ok := ParseStamp(text); ok {
 			t.Errorf("took %q for a stamp", text)
 		}

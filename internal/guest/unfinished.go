@@ -16,10 +16,10 @@ import (
 // its commit brings it back, with the right VMID, and so does whoever copies it. So a stamp alone does not say that a VM is
 // anybody's leftover.
 
-// lease is how long a create may take before others may take its leftovers for dead.
+// lease is how long a create takes, unless it is given more time. One whose stamp is not leased may be taken for dead after that.
 const lease = 30 * time.Minute
 
-// Deadline is when a create that begins now may be taken for dead, on the server's clock.
+// Deadline is when a create that begins now is over, on the server's clock.
 func (s *Guests) Deadline(wanted time.Duration) time.Time {
 	if wanted <= 0 {
 		wanted = lease
@@ -38,16 +38,16 @@ func (s *Guests) Now() time.Time {
 }
 
 // Unfinished reads the stamp of a guest that a create of this provider, dead or alive, has not committed.
-func (s *Guests) Unfinished(ctx context.Context, resources pve.Resources, guest pve.Resource) (Stamp, map[string]string, bool) {
+func (s *Guests) Unfinished(ctx context.Context, resources pve.Resources, guest pve.Resource) (Stamp, pve.GuestConfig, bool) {
 	if guest.Type != "qemu" {
-		return Stamp{}, nil, false
+		return Stamp{}, pve.GuestConfig{}, false
 	}
 	config, err := s.api.CurrentConfig(ctx, guest.Node, guest.VMID)
 	if err != nil {
-		return Stamp{}, nil, false
+		return Stamp{}, pve.GuestConfig{}, false
 	}
 	mark, ok := ParseStamp(config.Values["description"])
-	return mark, config.Values, ok && mark.VMID == guest.VMID && mark.Cluster == ClusterName(resources)
+	return mark, config, ok && mark.VMID == guest.VMID && mark.Cluster == ClusterName(resources)
 }
 
 // LifeOf tells what is known of the process that made a stamp.

@@ -120,7 +120,7 @@ func TestUnfinished(t *testing.T) {
 	w := newWorld(t, map[string]string{"description": NewStamp("pve1,pve2", theVM, time.Unix(1e9, 0)).String()})
 	resources := w.resources()
 	ours, _ := resources.Guest(theVM)
-	if mark, config, ok := w.s.Unfinished(t.Context(), resources, ours); !ok || mark.VMID != theVM || config["name"] != "web" {
+	if mark, config, ok := w.s.Unfinished(t.Context(), resources, ours); !ok || mark.VMID != theVM || config.Values["name"] != "web" {
 		t.Errorf("%+v, %v, %t", mark, config, ok)
 	}
 	for vmid, what := range map[int]string{8000: "without a stamp", 8100: "a container"} {

@@ -122,6 +122,12 @@ func (s *Runner) Set(ctx context.Context, node string, vmid int, params pve.Para
 	return err
 }
 
+// SetNow is Set, but for a VM that somebody holds: that is an error at once.
+func (s *Runner) SetNow(ctx context.Context, node string, vmid int, params pve.Params, b Bound) error {
+	_, err := s.put(ctx, node, vmid, params, b)
+	return err
+}
+
 // setRead is Set. It reports whether the configuration that was read was what PVE changed, which is not known without a digest,
 // nor once an answer was lost.
 func (s *Runner) setRead(ctx context.Context, node string, vmid int, params pve.Params, b Bound) (known bool, err error) {

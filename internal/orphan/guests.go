@@ -134,17 +134,13 @@ func (l *look) doubtClone(ctx context.Context, i Item, r usage.Reading) (Item, e
 // judgeStamp judges a VM with the mark of a create of this provider. That of one that lives is nobody else's business, nor is what a
 // failed create was told to keep.
 func (l *look) judgeStamp(ctx context.Context, i Item, mark guest.Stamp, config map[string]string, unlock string) error {
-	now, life := l.guests.Now(), l.guests.LifeOf(mark)
-	kept := mark.Deadline.After(now.AddDate(100, 0, 0))
-	if kept || life == guest.Alive || life == guest.Unsure && mark.Deadline.After(now) {
-		return nil
+	v, err := l.guests.Judge(ctx, l.before, l.guests.LifeOf(mark), mark, config)
+	if err != nil || !v.Dead {
+		return err
 	}
 	i.Kind, i.Certainty = ExpiredCreate, Certain
-	i.Reason = fmt.Sprintf("transaction %s of this provider was making it, and its time is over", mark.TX)
-	if life == guest.Dead {
-		i.Reason = fmt.Sprintf("transaction %s of this provider was making it, and its process is gone", mark.TX)
-	}
-	if !mark.Deadline.After(now) {
+	i.Reason = fmt.Sprintf("transaction %s of this provider was making it, and its run is over: %s", mark.TX, v.Seen)
+	if !mark.Deadline.After(l.guests.Now()) {
 		i.Since = mark.Deadline
 	}
 	status, err := l.api.GuestStatus(ctx, i.Node, i.VMID)

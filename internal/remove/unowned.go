@@ -26,14 +26,19 @@ type Unowned struct {
 	Digest string
 	// Mark is the stamp that it bears, if it does.
 	Mark guest.Stamp
+	// Gone says that the process of the create is gone: a task that it began may still be at work, and its end is awaited.
+	Gone bool
 	// Dead is the task that died over it, if one did.
 	Dead pve.UPID
 }
 
+// ErrChanged is for a guest that somebody is at work on, or that is another by now.
+var ErrChanged = errors.New("it was not touched")
+
 // errChanged is for a guest that is not any more what was judged.
 func errChanged(vmid int, node string) error {
-	return fmt.Errorf("VM %d on node %s has changed since it was found to be left over: somebody is at work on it, or has made another one. "+
-		"It was not touched", vmid, node)
+	return fmt.Errorf("VM %d on node %s has changed since it was found to be left over, somebody is at work on it, or has made another "+
+		"one: %w", vmid, node, ErrChanged)
 }
 
 // DestroyUnowned destroys a VM that is not locked, exactly as it was judged, with what names it elsewhere. One that runs PVE refuses.
@@ -102,8 +107,36 @@ func likeStub(stub map[string]string) func(map[string]string) bool {
 	return func(config map[string]string) bool { return maps.Equal(whole(config), left) }
 }
 
-// RemoveDead removes what a dead create of this provider has left: what bears its stamp, with the volumes of its id that it names. taken:
-// the id had somebody else's VM by then, which was not touched.
+// takeBack puts a stamp of this run in the place of a dead one's, on the very configuration that was judged: a run that is not dead after
+// all finds that out before it does anything else, and of two that find the leftover one takes it. A run that holds the VM's file,
+// over SSH,
+// where no task shows it, is not dead (qemu-server API2/Qemu.pm, update_vm_api locks, and then compares the digest).
+func (s *Remover) takeBack(ctx context.Context, u Unowned) (guest.Stamp, error) {
+	node, vmid := u.Listed.Node, u.Listed.VMID
+	mark := s.guests.NewStamp(u.Mark.Cluster, vmid)
+	mark.Restore = u.Mark.Restore
+	params := pve.Params{"description": mark.String()}
+	was := job.Bound{Digest: u.Digest, Again: func(ctx context.Context) (string, error) {
+		now, err := s.api.CurrentConfig(ctx, node, vmid)
+		if err == nil && now.Digest != u.Digest && !mark.Proves(vmid, now.Values) {
+			err = errChanged(vmid, node)
+		}
+		return now.Digest, err
+	}}
+	set := s.jobs.Set
+	if !u.Gone {
+		set = s.jobs.SetNow
+	}
+	err := set(ctx, node, vmid, params, was)
+	if pve.IsKind(err, pve.DigestMismatch) || pve.IsKind(err, pve.NotFound) || !u.Gone && pve.Contended(err) {
+		err = errors.Join(errChanged(vmid, node), err)
+	}
+	return mark, err
+}
+
+// RemoveDead removes what a dead create of this provider has left: what bears its stamp, with the volumes of its id that it names. What is
+// locked is removed under the old stamp, since PVE changes nothing of it. taken: the id had somebody else's VM by then, which was not
+// touched.
 func (s *Remover) RemoveDead(ctx context.Context, u Unowned) (taken bool, err error) {
 	node, vmid := u.Listed.Node, u.Listed.VMID
 	if foreign := Adopted(vmid, u.Config); !u.Mark.Restore.IsZero() && len(foreign) > 0 {
@@ -118,7 +151,13 @@ func (s *Remover) RemoveDead(ctx context.Context, u Unowned) (taken bool, err er
 		return false, err
 	}
 	f.Release(u.Config, vmid)
-	r := &removal{s: s, Target: Target{VMID: vmid, Nodes: []string{node}, Fence: f, Tasks: &job.Tasks{}, Stub: NewStub("", nil), Stamp: u.Mark,
+	mark := u.Mark
+	if u.Config["lock"] == "" {
+		if mark, err = s.takeBack(ctx, u); err != nil {
+			return false, err
+		}
+	}
+	r := &removal{s: s, Target: Target{VMID: vmid, Nodes: []string{node}, Fence: f, Tasks: &job.Tasks{}, Stub: NewStub("", nil), Stamp: mark,
 		Pool: u.Listed.Pool, Managed: u.Listed.HAState != ""}}
 	err = r.run(ctx)
 	return r.taken, err
