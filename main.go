@@ -2,12 +2,14 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6/tf6server"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/otlp"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
 )
 
@@ -32,13 +34,30 @@ func main() {
 			os.Exit(1)
 		}
 	}
-	var options []tf6server.ServeOpt
-	if *debug {
-		options = append(options, tf6server.WithManagedDebug())
-	}
-	err := tf6server.Serve(address, provider.NewServer(provider.New(version)), options...)
-	if err != nil {
+	if err := serve(*debug); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// serve answers Terraform until it has no more questions. Terraform ends a provider by closing the connection, and kills it two seconds
+// later (go-plugin client.go, Kill): that is the time to send the last traces in.
+func serve(debug bool) error {
+	var options []tf6server.ServeOpt
+	if debug {
+		options = append(options, tf6server.WithManagedDebug())
+	}
+	o := provider.Options{Keeps: isLogged(osEnvironment())}
+	traces, err := otlp.New(context.Background(), version, os.Getenv)
+	switch {
+	case err != nil: // an apply is worth more than its traces
+		fmt.Fprintln(os.Stderr, err)
+	case traces != nil:
+		o.Tracer, o.Keeps = traces, true
+	}
+	err = tf6server.Serve(address, provider.NewServer(provider.NewWith(version, o)), options...)
+	if sent := traces.Close(); sent != nil {
+		fmt.Fprintln(os.Stderr, "the last traces were not sent:", sent)
+	}
+	return err
 }

@@ -56,6 +56,16 @@ func quieten(env environment) error {
 	return nil
 }
 
+// isLogged tells whether the lines that sum operations up, at INFO, are shown to anybody.
+func isLogged(env environment) bool {
+	for _, level := range []string{shown(env), env.get("TF_LOG_PROVIDER_PROXMOX")} {
+		if slices.Contains([]string{"WARN", "ERROR", "OFF"}, strings.ToUpper(level)) {
+			return false
+		}
+	}
+	return true
+}
+
 // shown is the lowest level of a provider's lines that Terraform and OpenTofu show (internal/logging), "" for all.
 func shown(env environment) string {
 	level := env.get("TF_LOG_PROVIDER")

@@ -43,3 +43,27 @@ func TestQuieten(t *testing.T) {
 		})
 	}
 }
+
+func TestIsLogged(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		set  map[string]string
+		want bool
+	}{
+		"nothing is asked for":     {nil, false},
+		"everything":               {map[string]string{"TF_LOG": "TRACE"}, true},
+		"as JSON":                  {map[string]string{"TF_LOG": "JSON"}, true},
+		"summaries":                {map[string]string{"TF_LOG_PROVIDER": "info"}, true},
+		"warnings":                 {map[string]string{"TF_LOG": "WARN"}, false},
+		"Terraform's own":          {map[string]string{"TF_LOG_CORE": "TRACE"}, false},
+		"everything but ours":      {map[string]string{"TF_LOG": "TRACE", "TF_LOG_PROVIDER_PROXMOX": "off"}, false},
+		"ours, and less of others": {map[string]string{"TF_LOG": "TRACE", "TF_LOG_PROVIDER_PROXMOX": "INFO"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := isLogged(fake(c.set)); got != c.want {
+				t.Errorf("%t", got)
+			}
+		})
+	}
+}

@@ -26,7 +26,7 @@ const module = "github.com/terraform-proxmox/terraform-provider-proxmox"
 // own row or of earlier ones. "." is main.
 var layers = [][]string{
 	{"."},
-	{"internal/provider"},
+	{"internal/provider", "internal/otlp"},
 	{"internal/tfvm", "internal/tfimage", "internal/tfcloudinit", "internal/tfsnippet", "internal/tfsnapshot", "internal/tfdisk", "internal/tfnode", "internal/tfdata", "internal/tffunction", "internal/tfaction", "internal/fastpath", "internal/tfaccount"},
 	{"internal/tfvm/vmschema"},
 	{"internal/tfkit", "internal/tfplan"},
@@ -58,7 +58,7 @@ var others = map[string][]string{
 	"internal/drive":           {},
 	"internal/acctest/lab":     {"internal/drive"}, // no simulator: its cases are about any cluster
 	"internal/acctest": {"internal/acctest/lab", "internal/drive", "internal/provider", "internal/fastpath", "internal/tfvm", "internal/provision", "internal/create",
-		"internal/change", "internal/remove", "internal/source", "internal/guest", "internal/job", "internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/nocloud", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/pvesim/stranger"},
+		"internal/change", "internal/remove", "internal/source", "internal/guest", "internal/job", "internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/nocloud", "internal/otlp", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/pvesim/stranger"},
 	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
 	"internal/cmd/sbom":   {},
 	"internal/cmd/schema": {"internal/provider"},
@@ -93,6 +93,9 @@ func simulator() []string {
 var modules = map[string][]string{
 	"golang.org/x/crypto/ssh":                {"internal/host", "internal/pvesim/sshd"},
 	"github.com/pkg/sftp":                    {"internal/host", "internal/pvesim/sshd"},
+	"go.opentelemetry.io/otel":               {"internal/otlp"},
+	"go.opentelemetry.io/proto/otlp":         {"internal/otlp tests", "internal/acctest tests"}, // reads what was sent
+	"google.golang.org/protobuf":             {"internal/otlp tests", "internal/acctest tests"},
 	"google.golang.org/grpc":                 {"internal/pvesim", "internal/acctest"}, // a network in memory, test/bufconn
 	"github.com/hashicorp/terraform-plugin-": {"tf*", "internal/fastpath"},
 	"github.com/hashicorp/hcl/v2":            {"internal/drive", "internal/acctest tests"},

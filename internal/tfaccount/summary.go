@@ -54,7 +54,7 @@ func outcome(ctx context.Context, said []*tfprotov6.Diagnostic, err error) (resu
 func name(said []*tfprotov6.Diagnostic, id string) {
 	for _, d := range said {
 		if d.Severity == tfprotov6.DiagnosticSeverityError {
-			d.Detail += "\n\nOperation " + id + " in the log."
+			d.Detail += "\n\nOperation ID: " + id
 		}
 	}
 }
