@@ -96,6 +96,9 @@ func (c *creation) configureRead(ctx context.Context) error {
 			return err
 		}
 	}
+	if config, err = c.growFirst(ctx, config); err != nil {
+		return err
+	}
 	if c.seen, err = c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, c.change, c.bound(config.Digest)); err != nil {
 		return err
 	}
@@ -117,25 +120,57 @@ func (c *creation) shape(ctx context.Context) error {
 		return err
 	}
 	for _, g := range c.change.Grow {
-		if err := c.grow(ctx, g.Slot, vm.FormatSize(g.Size)); err != nil {
-			return fmt.Errorf("grow %s to %s: %w", g.Slot, vm.FormatSize(g.Size), err)
+		if err := c.grow(ctx, g, ""); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// grow grows a disk of the configuration that the look before has shown.
-func (c *creation) grow(ctx context.Context, slot, size string) error {
+// growFirst grows disks before the options are set, and gives the configuration that the VM has then. The digest of that can be told
+// beforehand, and binds the setting of the options: so whose the VM is shows right before the start, without a look after the growing.
+// Where it cannot be told, or setting the options shows nothing, the disks are grown afterwards.
+func (c *creation) growFirst(ctx context.Context, config pve.GuestConfig) (pve.GuestConfig, error) {
+	if len(c.change.Moves)+len(c.change.DeleteFirst) > 0 || len(c.change.Set) == 0 || c.change.Allocates() {
+		return config, nil
+	}
+	var after []pve.GuestConfig
+	last := config
+	for _, g := range c.change.Grow {
+		if _, set := c.change.Set[g.Slot]; set {
+			return config, nil
+		}
+		if last = last.Foretell(g.Slot, vm.Resized(last.Values[g.Slot], g.Size)); last.Digest == "" {
+			return config, nil
+		}
+		after = append(after, last)
+	}
+	for i, g := range c.change.Grow {
+		c.seen = true
+		if err := c.grow(ctx, g, config.Digest); err != nil {
+			return config, err
+		}
+		config = after[i]
+	}
+	c.change.Grow = nil
+	return config, nil
+}
+
+// grow grows a disk of the configuration with this digest, or, where there was a look since, of the one that it has shown.
+func (c *creation) grow(ctx context.Context, g vm.Growth, digest string) error {
+	size := vm.FormatSize(g.Size)
 	for try := 1; ; try++ {
 		_, err := c.alter(ctx, job.Request{Node: c.node, Type: "resize", ID: c.vmid, Send: func(ctx context.Context) (pve.UPID, error) {
-			digest := ""
 			if c.read != nil {
 				digest = c.read.Digest
 			}
-			return c.s.api.Resize(ctx, c.node, c.vmid, slot, size, digest)
+			return c.s.api.Resize(ctx, c.node, c.vmid, g.Slot, size, digest)
 		}})
+		if err == nil {
+			return nil
+		}
 		if try == tries || !pve.IsKind(err, pve.DigestMismatch) || c.s.jobs.Pause(ctx, try) != nil {
-			return err
+			return fmt.Errorf("grow %s to %s: %w", g.Slot, size, err)
 		}
 	}
 }

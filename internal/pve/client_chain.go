@@ -124,9 +124,13 @@ func (c *Client) do(ctx context.Context, r *request) (envelope, error) {
 		c.noteWrite(r.leaves(), r.changes())
 		defer c.noteWrite(r.leaves(), r.changes())
 	}
+	began := c.clock.Now()
 	resp, err := c.chain(ctx, r)
 	if err != nil {
 		return envelope{}, err
+	}
+	if !r.isWrite() {
+		c.waits.answered(c.clock.Now().Sub(began))
 	}
 	var env envelope
 	if err := json.Unmarshal(resp.body, &env); err != nil {

@@ -56,3 +56,27 @@ func TestMayHaveSnapshots(t *testing.T) {
 		}
 	}
 }
+
+// TestForetell: the digest that a file will have is known where the one that it has is that of the options shown.
+func TestForetell(t *testing.T) {
+	sum := func(file string) string {
+		s := sha1.Sum([]byte(file))
+		return hex.EncodeToString(s[:])
+	}
+	config := GuestConfig{Digest: sum("#stamp\nmemory: 64\nscsi0: a:vm-1-disk-0,size=1G\n"),
+		Values: map[string]string{"scsi0": "a:vm-1-disk-0,size=1G", "memory": "64", "description": "stamp"}}
+	after := config.Foretell("scsi0", "a:vm-1-disk-0,size=2G")
+	if want := sum("#stamp\nmemory: 64\nscsi0: a:vm-1-disk-0,size=2G\n"); after.Digest != want || after.Values["scsi0"] != "a:vm-1-disk-0,size=2G" {
+		t.Errorf("got %+v, want digest %s", after, want)
+	}
+	if config.Values["scsi0"] != "a:vm-1-disk-0,size=1G" {
+		t.Error("what was read has changed")
+	}
+	config.Values["cipassword"] = "**********"
+	if after := config.Foretell("scsi0", "a:vm-1-disk-0,size=2G"); after.Digest != "" {
+		t.Errorf("foretold of a file that is not wholly shown: %s", after.Digest)
+	}
+	if after := (GuestConfig{Values: config.Values}).Foretell("memory", "1"); after.Digest != "" {
+		t.Errorf("foretold without a digest: %s", after.Digest)
+	}
+}

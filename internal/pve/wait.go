@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// firstPause is the one before the first look at a task of a type that this Client has not seen end yet. A worker that has
+	// firstPause is how old a task of a type that this Client has not seen end yet is when it is looked at first. A worker that has
 	// to be forked, loaded and locked is never faster.
 	firstPause   = 200 * time.Millisecond
 	shortPause   = 100 * time.Millisecond
@@ -53,7 +53,7 @@ func (c *Client) Wait(ctx context.Context, upid UPID) (TaskResult, error) {
 		switch {
 		case err == nil && !status.Running:
 			if status.ExitStatus == "OK" {
-				c.waits.learn(upid.Type(), due.Sub(begin), look)
+				c.waits.learn(upid.Type(), due.Sub(begin)+c.waits.lead(), look)
 			}
 			return c.result(ctx, status)
 		case err == nil:
@@ -72,8 +72,8 @@ func (c *Client) Wait(ctx context.Context, upid UPID) (TaskResult, error) {
 	}
 }
 
-// untilDue waits for the next look at a task and says for when it was due. The first one is when tasks of this type have mostly
-// ended; later ones come after a share of the time that has passed, so that a task of any length costs few looks and is
+// untilDue waits for the next look at a task and says for when it was due. The first one is sent so that PVE makes it when tasks of this
+// type have mostly ended; later ones come after a share of the time that has passed, so that a task of any length costs few looks and is
 // noticed soon after its end.
 func (c *Client) untilDue(ctx context.Context, upid UPID, begin time.Time, look int) (time.Time, error) {
 	usual, known := c.waits.usual(upid.Type())
@@ -83,7 +83,7 @@ func (c *Client) untilDue(ctx context.Context, upid UPID, begin time.Time, look 
 	case look == 0 && c.ServerTime().Sub(upid.Start()) > longPause: // it runs since long, or has ended
 		pause = 0
 	case look == 0:
-		pause = min(usual, longPause)
+		pause = max(min(usual, longPause)-c.waits.lead(), 0)
 	case known:
 		pause = max(min(pause, usual/8), pause/4, shortPause)
 	default:

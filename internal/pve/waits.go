@@ -13,7 +13,7 @@ const (
 	// manyWaits is from how many tasks on a node on they are looked at by a listing of the node's tasks instead of one by one.
 	manyWaits = 3
 	// togetherEach is how far apart such listings are.
-	togetherEach = 150 * time.Millisecond
+	togetherEach = 120 * time.Millisecond
 	// ownLook is which look of each task is at the task itself all the same. The listing says that a task runs until the process
 	// that started it, which may be busy, has noticed its end (pve-common RESTEnvironment.pm, worker_reaper).
 	ownLook = 3
@@ -24,6 +24,7 @@ type taskWaits struct {
 	mu    sync.Mutex // guards the maps and nodeWaits.tasks
 	nodes map[string]*nodeWaits
 	took  map[string]time.Duration // how long tasks of a type mostly take
+	quick time.Duration            // what the quickest read has taken so far
 }
 
 // nodeWaits are those of one node.
@@ -90,6 +91,23 @@ func (w *taskWaits) usual(typ string) (took time.Duration, known bool) {
 	return firstPause, false
 }
 
+// answered notes how long a read took.
+func (w *taskWaits) answered(took time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.quick == 0 || took < w.quick {
+		w.quick = took
+	}
+}
+
+// lead is how long before PVE is to make a look it is sent. PVE looks near the end of the time that a request takes; a look that comes a
+// little late costs less than one that comes too early.
+func (w *taskWaits) lead() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return min(w.quick-w.quick/8, firstPause/2)
+}
+
 // learn takes in that a task had ended after a time, at the latest. One that had ended at the first look may have been over long
 // before, so the next one of its type is looked at a little earlier than is usual: how late that look was, since it was taken
 // together with others, says nothing about the task.
@@ -105,7 +123,7 @@ func (w *taskWaits) learn(typ string, took time.Duration, look int) {
 	case known:
 		took = (was + took) / 2
 	}
-	w.took[typ] = max(took, shortPause)
+	w.took[typ] = max(took, firstPause)
 }
 
 // listed finds a task in a listing that was asked for at due or later, and makes one if there is none. It says nothing about a

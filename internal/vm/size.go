@@ -61,3 +61,15 @@ func parseSizeOption(s string) (int64, bool) {
 func formatGiB(bytes int64) string {
 	return strconv.FormatFloat(float64(bytes)/gib, 'f', -1, 64)
 }
+
+// Resized is the value of a drive's option as PVE writes it once the disk has another size (qemu-server API2/Qemu.pm resize_vm, Drive.pm
+// print_drive). One that names no size stays as it is.
+func Resized(drive string, bytes int64) string {
+	fields := strings.Split(drive, ",")
+	for i, field := range fields {
+		if strings.HasPrefix(field, "size=") {
+			fields[i] = "size=" + FormatSize(bytes)
+		}
+	}
+	return strings.Join(fields, ",")
+}

@@ -41,6 +41,7 @@ type options struct {
 	provider  string
 	peer      string
 	json      bool
+	explain   bool
 }
 
 func parse(args []string, help io.Writer) (options, error) {
@@ -53,6 +54,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.Func("created", "comma-separated `counts` of VMs to create on a server that answers at once (default 50,200)", counts(&o.created))
 	flags.Func("slow", "comma-separated `counts` of VMs to create, clone and destroy on a slow server (default 1,10,50)", counts(&o.slow))
 	flags.StringVar(&o.provider, "provider", "", "`file` of the provider to measure; default is to build this source")
+	flags.BoolVar(&o.explain, "explain", false, "print every request of the provider's with its times, and what each command's time went into")
 	flags.BoolVar(&o.json, "json", false, "print one line of JSON per row")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -100,7 +102,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 		return err
 	}
 	fmt.Fprintf(progress, "Driven by %s (%s).\n", cli.version, cli.binary)
-	b := &bench{terraform: cli, sides: sides, progress: progress, runs: o.runs}
+	b := &bench{terraform: cli, sides: sides, progress: progress, runs: o.runs, explain: o.explain}
 	report := writeTable
 	if o.json {
 		report = writeJSON

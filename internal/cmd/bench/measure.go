@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
@@ -51,6 +49,7 @@ type bench struct {
 	sides     []*side
 	progress  io.Writer
 	runs      int
+	explain   bool // print where the time went
 	rows      rows
 }
 
@@ -144,9 +143,13 @@ func (b *bench) createdVMs(ctx context.Context, s *side, n int) error {
 // measure runs an operation and notes what it took.
 func (b *bench) measure(ctx context.Context, sim *pvesim.Sim, s *side, op string, n int) error {
 	sim.ResetOps()
+	begin := time.Now()
 	c, err := b.terraform.run(ctx, s, commands[op]...)
 	if err != nil {
 		return err
+	}
+	if b.explain && s.who == whoProvider {
+		explain(b.progress, fmt.Sprintf("%s of %d", op, n), sim, begin, c.Wall)
 	}
 	m := measured{cost: c}
 	m.count(sim.Ops())
@@ -162,7 +165,7 @@ func (b *bench) note(op string, n int, who string, m measured) {
 // count takes the requests in, apart those that only ask whether a task has ended.
 func (m *measured) count(ops []pvesim.Op) {
 	for _, op := range ops {
-		if op.Method == http.MethodGet && (strings.HasPrefix(op.Path, "/nodes/{node}/tasks") || op.Path == "/cluster/tasks") {
+		if isPoll(op) {
 			m.Polls++
 		} else {
 			m.Requests++

@@ -49,7 +49,7 @@ func (s *Server) api(q *httpRequest) *answer {
 	if a.status == 401 {
 		s.Wait(unauthorizedDelay, nil)
 	}
-	c.op.Status = a.status
+	c.op.Status, c.op.Left = a.status, s.world.Clock.Now()
 	s.inspectOp(c.op)
 	return a
 }

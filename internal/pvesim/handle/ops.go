@@ -3,6 +3,7 @@ package handle
 import (
 	"maps"
 	"strconv"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 )
@@ -17,11 +18,13 @@ type Op struct {
 	Status   int               `json:"status"` // HTTP status, or the command's exit status; 0 while it runs
 	Node     string            `json:"node,omitempty"`
 	Identity string            `json:"identity,omitempty"`
+	// Came and Left are when the request came and when it was answered, on the cluster's clock; Left is zero while it runs.
+	Came, Left time.Time `json:"-"`
 }
 
 // begin numbers an operation, lets strangers come before it, and finds the faults that it meets.
 func (s *Server) begin(method, path string, params map[string]string, node string) (*Op, fault.Strikes) {
-	op := &Op{Seq: len(s.ops) + 1, Method: method, Path: path, Params: redacted(params), Node: params["node"]}
+	op := &Op{Seq: len(s.ops) + 1, Method: method, Path: path, Params: redacted(params), Node: params["node"], Came: s.world.Clock.Now()}
 	if op.Node == "" && method == "SSH" {
 		op.Node = node
 	}
