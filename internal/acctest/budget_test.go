@@ -122,6 +122,57 @@ resource "proxmox_vm" "many" {
 	}
 }
 
+// TestFoundRefreshWithoutANode: the VMs on a node that is away cost no request each, stay in state as they are, and a warning names each.
+func TestFoundRefreshWithoutANode(t *testing.T) {
+	t.Parallel()
+	const n = 12
+	w := acctest.NewWorld(t)
+	s := w.Session(t, acctest.TokenNoSSH, fmt.Sprintf(`
+resource "proxmox_vm" "many" {
+  count = %d
+  name  = "vm-${count.index}"
+  node  = count.index %% 2 == 0 ? "pve1" : "pve2"
+  disks = { scsi0 = { storage = "local-zfs", size = "1G" } }
+}
+`, n))
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Sim.Advance(20e9) // pvestatd has seen them all
+	states := func() (text string) {
+		for _, address := range s.Addresses() {
+			i, err := s.Instance(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += address + i.Value.GoString() + string(i.Private)
+		}
+		return text
+	}
+	before := states()
+	w.Sim.SetNode("pve2", false)
+	w.ResetCalls()
+	if err := s.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	used := counted(w.Sim.Ops())
+	if len(used) > n/2+3 {
+		t.Errorf("%d requests:\n%s", len(used), strings.Join(used, "\n"))
+	}
+	if after := states(); after != before || len(s.Addresses()) != n {
+		t.Errorf("the state has changed; it has %d VMs", len(s.Addresses()))
+	}
+	warned := 0
+	for _, d := range s.Diagnostics() {
+		if strings.Contains(d.Summary+d.Detail, "node pve2: the node is offline") {
+			warned++
+		}
+	}
+	if warned != n/2 {
+		t.Errorf("%d warnings, want one for each VM that could not be looked at: %v", warned, s.Diagnostics())
+	}
+}
+
 // TestRequestBudgetOfARefresh: N VMs take N + 1 requests.
 func TestRequestBudgetOfARefresh(t *testing.T) {
 	t.Parallel()

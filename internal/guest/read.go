@@ -19,6 +19,10 @@ func (s *Guests) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 	var resources pve.Resources
 	if ok {
 		resources = pve.Resources{listed}
+		// Each VM of such a node would cost several requests that fail; of a thousand VMs that is the time of the refresh.
+		if away, err := s.api.SharedAway(ctx, listed.Node); err == nil && away {
+			return Guest{}, Unknown, fmt.Errorf("read VM %d on node %s: the node is offline", ref.VMID, listed.Node)
+		}
 	}
 	var asked *agent.Question
 	if ref.Agent.Enabled && listed.Type == "qemu" && listed.Status == string(Running) {

@@ -22,6 +22,7 @@ type sharedResources struct {
 	turn   turn          // guards everything below
 	list   Resources
 	guests map[int]Resource // of the list, by VMID
+	away   map[string]bool  // nodes that the list says are offline
 	at     time.Time
 	seen   uint64 // writes when the listing was asked for
 	left   uint64 // leaves then
@@ -102,6 +103,16 @@ func (c *Client) SharedGuest(ctx context.Context, vmid int) (Resource, bool, err
 	return guest, ok, nil
 }
 
+// SharedAway reports whether a node is offline, as that listing says.
+func (c *Client) SharedAway(ctx context.Context, node string) (bool, error) {
+	s := &c.shared
+	if err := c.listing(ctx, math.MaxInt64, s.isCurrent); err != nil {
+		return false, err
+	}
+	defer s.turn.give()
+	return s.away[node], nil
+}
+
 // listing takes the turn of the shared listing and sees to it that it is valid and not older than life. The turn is given
 // back if there is an error, else by the caller.
 func (c *Client) listing(ctx context.Context, life time.Duration, valid func() bool) error {
@@ -121,7 +132,11 @@ func (c *Client) listing(ctx context.Context, life time.Duration, valid func() b
 	}
 	s.list, s.guests, s.at, s.filled = list, make(map[int]Resource, len(list)), now, true
 	s.seen, s.left = seen, left
+	s.away = map[string]bool{}
 	for _, r := range list {
+		if r.Type == "node" && r.Status == "offline" { // by the cluster's membership (pve-manager API2Tools.pm, extract_node_stats)
+			s.away[r.Node] = true
+		}
 		if _, twice := s.guests[r.VMID]; r.IsGuest() && !twice {
 			s.guests[r.VMID] = r
 		}
