@@ -93,6 +93,28 @@ func (c *bareClient) cloneAll(ctx context.Context, n int) error {
 	})
 }
 
+// updateAll sets other tags on what was made last, and reads each VM before that: it has to be the one that is meant, and is changed as it
+// was read.
+func (c *bareClient) updateAll(ctx context.Context, _ int) error {
+	return c.each(ctx, len(c.made), func(ctx context.Context, i int) error {
+		data, err := c.call(ctx, http.MethodGet, c.guest(c.made[i])+"/config", nil)
+		if err != nil {
+			return err
+		}
+		var config struct{ Name, Digest string }
+		if err := json.Unmarshal(data, &config); err != nil {
+			return err
+		}
+		if name := fmt.Sprintf("plain-%d", i); config.Name != name {
+			return fmt.Errorf("VM %d is not %s", c.made[i], name)
+		}
+		_, err = c.call(ctx, http.MethodPut, c.guest(c.made[i])+"/config", url.Values{
+			"tags": {"bench;again"}, "digest": {config.Digest},
+		})
+		return err
+	})
+}
+
 // destroyAll shuts down and removes what was made last, and looks once whether all of it is gone.
 func (c *bareClient) destroyAll(ctx context.Context, _ int) error {
 	gone := c.made

@@ -106,7 +106,7 @@ func TestMultiply(t *testing.T) {
 	if err := c.createAll(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	twins, err := multiplyGuest(sim.World(), 4)
+	twins, err := multiplyGuest(sim.World(), 4, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,19 +40,24 @@ type options struct {
 	slow      []int // how many are created, cloned and destroyed on the slow one
 	provider  string
 	peer      string
+	offline   []int // how many are refreshed while half of them are on a node that is away
 	json      bool
 	explain   bool
+	baseline  string // the directory to keep what is measured in
 }
 
 func parse(args []string, help io.Writer) (options, error) {
-	o := options{unchanged: []int{10, 100, 1000}, created: []int{50, 200}, slow: []int{1, 10, 50}, peer: os.Getenv("BENCH_PEER")}
+	o := options{unchanged: []int{10, 100, 1000}, created: []int{50, 200}, slow: []int{1, 10, 50, 100}, offline: []int{1000}, peer: os.Getenv("BENCH_PEER")}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(help)
 	flags.IntVar(&o.runs, "n", 3, "`runs` of each measurement, of which the median is printed")
 	flags.Func("unchanged", "comma-separated `counts` of VMs to plan, refresh and apply without a change (default 10,100,1000)",
 		counts(&o.unchanged))
 	flags.Func("created", "comma-separated `counts` of VMs to create on a server that answers at once (default 50,200)", counts(&o.created))
-	flags.Func("slow", "comma-separated `counts` of VMs to create, clone and destroy on a slow server (default 1,10,50)", counts(&o.slow))
+	flags.Func("slow", "comma-separated `counts` of VMs to create, update, clone and destroy on a slow server (default 1,10,50,100)", counts(&o.slow))
+	flags.Func("offline", "comma-separated `counts` of VMs to refresh while half of them are on a node that is away (default 1000)",
+		counts(&o.offline))
+	flags.StringVar(&o.baseline, "baseline", "", "`directory` to keep the figures in as the new baselines, in place of comparing with them")
 	flags.StringVar(&o.provider, "provider", "", "`file` of the provider to measure; default is to build this source")
 	flags.BoolVar(&o.explain, "explain", false, "print every request of the provider's with its times, and what each command's time went into")
 	flags.BoolVar(&o.json, "json", false, "print one line of JSON per row")
@@ -108,7 +113,22 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 		report = writeJSON
 	}
 	// What was measured before something failed is worth seeing, too.
-	return errors.Join(b.quickPart(ctx, o), b.slowPart(ctx, o.slow), report(out, b.rows))
+	return errors.Join(b.quickPart(ctx, o), b.slowPart(ctx, o.slow), report(out, b.rows), b.compare(o, out))
+}
+
+// compare sets what was measured beside the baselines, or keeps it as the new ones.
+func (b *bench) compare(o options, out io.Writer) error {
+	base, err := embedded()
+	if err != nil {
+		return err
+	}
+	if o.baseline != "" {
+		return write(o.baseline, b.rows, base)
+	}
+	if o.json {
+		out = b.progress
+	}
+	return compare(out, b.rows, base)
 }
 
 // prepare makes a directory for each of the sides that are compared.

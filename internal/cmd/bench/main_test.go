@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestOptions(t *testing.T) {
-	o, err := parse([]string{"-n", "2", "-unchanged", "5, 7", "-slow", "", "-json"}, io.Discard)
+	o, err := parse([]string{"-n", "2", "-unchanged", "5, 7", "-slow", "", "-offline", "", "-json"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,10 +88,10 @@ func TestRun(t *testing.T) {
 	}
 	t.Setenv("BENCH_PEER", "")
 	var out, progress bytes.Buffer
-	if err := run(t.Context(), []string{"-json", "-n", "1", "-unchanged", "3", "-created", "", "-slow", ""}, &out, &progress); err != nil {
+	if err := run(t.Context(), []string{"-json", "-n", "1", "-unchanged", "3", "-created", "", "-slow", "", "-offline", "4"}, &out, &progress); err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
-	planned := false
+	planned, refreshed := false, false
 	for text := range strings.Lines(out.String()) {
 		var l line
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
@@ -100,8 +100,14 @@ func TestRun(t *testing.T) {
 		if l.Target != "" || l.Who != whoProvider {
 			continue
 		}
-		if l.ProviderCPU <= 0 || l.TerraformCPU <= 0 || l.ProviderRSS <= 0 || l.Wall <= 0 || l.VMs != 3 {
+		if l.ProviderCPU <= 0 || l.TerraformCPU <= 0 || l.ProviderRSS <= 0 || l.Wall <= 0 {
 			t.Errorf("not measured: %s", text)
+		}
+		if l.Operation == opOffline { // the two that are there, and the listing
+			refreshed = true
+			if l.VMs != 4 || l.Requests != 3 {
+				t.Errorf("%d requests for a refresh of %d half of which are on a node that is away", l.Requests, l.VMs)
+			}
 		}
 		if l.Operation == opPlan {
 			planned = true
@@ -110,7 +116,7 @@ func TestRun(t *testing.T) {
 			}
 		}
 	}
-	if !planned {
-		t.Errorf("no plan in %s", out.String())
+	if !planned || !refreshed {
+		t.Errorf("no plan or no refresh in %s", out.String())
 	}
 }

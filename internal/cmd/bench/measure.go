@@ -20,7 +20,11 @@ const (
 
 	opSlowCreate  = "create, slow server"
 	opSlowClone   = "clone, slow server"
+	opSlowUpdate  = "update, slow server"
 	opSlowDestroy = "destroy, slow server"
+	opSlowNothing = "apply of no VM, slow server"
+
+	opOffline = "refresh-only, half on a node that is away"
 )
 
 // commands are Terraform's for an operation. A plan that is not empty has another exit status than 0.
@@ -32,6 +36,9 @@ var commands = map[string][]string{
 	opCreate:      {"apply", "-no-color", "-auto-approve"},
 	opSlowCreate:  {"apply", "-no-color", "-auto-approve"},
 	opSlowClone:   {"apply", "-no-color", "-auto-approve"},
+	opSlowUpdate:  {"apply", "-no-color", "-auto-approve"},
+	opSlowNothing: {"apply", "-no-color", "-auto-approve"},
+	opOffline:     {"apply", "-no-color", "-refresh-only", "-auto-approve"},
 	opSlowDestroy: {"destroy", "-no-color", "-auto-approve"},
 }
 
@@ -73,6 +80,15 @@ func (b *bench) quickPart(ctx context.Context, o options) error {
 		for range b.runs {
 			for _, s := range b.sides {
 				if err := b.unchangedVMs(ctx, s, n); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, n := range o.offline {
+		for range b.runs {
+			for _, s := range b.sides {
+				if err := b.refreshWithoutNode(ctx, s, n); err != nil {
 					return err
 				}
 			}
@@ -151,7 +167,8 @@ func (b *bench) measure(ctx context.Context, sim *pvesim.Sim, s *side, op string
 	if b.explain && s.who == whoProvider {
 		explain(b.progress, fmt.Sprintf("%s of %d", op, n), sim, begin, c.Wall)
 	}
-	m := measured{cost: c}
+	share := sharesOf(sim, begin, c.Wall)
+	m := measured{cost: c, Server: share.asking + share.tasks}
 	m.count(sim.Ops())
 	b.note(op, n, s.who, m)
 	return nil
@@ -206,10 +223,16 @@ func (b *bench) slowPart(ctx context.Context, counts []int) error {
 }
 
 func (b *bench) slowVMs(ctx context.Context, sim *pvesim.Sim, s *side, n int) error {
+	if s.provider {
+		defer s.unwrap()()
+	}
 	for _, step := range []struct {
 		op            string
 		plain, clones int
-	}{{opSlowCreate, n, 0}, {opSlowDestroy, n, 0}, {opSlowClone, 0, n}} {
+	}{{opSlowNothing, 0, 0}, {opSlowCreate, n, 0}, {opSlowUpdate, n, 0}, {opSlowDestroy, n, 0}, {opSlowClone, 0, n}} {
+		if step.op == opSlowUpdate {
+			s.generation++
+		}
 		if err := s.configure(sim, step.plain, step.clones); err != nil {
 			return err
 		}
@@ -230,14 +253,17 @@ func (b *bench) slowBare(ctx context.Context, sim *pvesim.Sim, n int) error {
 	for _, step := range []struct {
 		op string
 		do func(ctx context.Context, n int) error
-	}{{opSlowCreate, c.createAll}, {opSlowDestroy, c.destroyAll}, {opSlowClone, c.cloneAll}} {
+	}{{opSlowCreate, c.createAll}, {opSlowUpdate, c.updateAll}, {opSlowDestroy, c.destroyAll}, {opSlowClone, c.cloneAll}} {
 		sim.ResetOps()
 		begin := time.Now()
 		if err := step.do(ctx, n); err != nil {
 			return err
 		}
-		m := measured{cost: cost{Wall: time.Since(begin)}}
+		wall := time.Since(begin)
+		share := sharesOf(sim, begin, wall)
+		m := measured{cost: cost{Wall: wall}, Server: share.asking + share.tasks}
 		m.count(sim.Ops())
+		b.rows.add(step.op, n, whoLimit, limit(step.op, n))
 		b.note(step.op, n, whoBare, m)
 	}
 	return nil

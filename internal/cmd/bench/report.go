@@ -30,9 +30,9 @@ func (r rows) groups() (all []group) {
 
 // writeTable prints each group with the verdicts on it.
 func writeTable(out io.Writer, r rows) error {
-	const form = "  %-14s  %9s %9s %9s  %8s  %9s %9s  %8s %6s  %6s\n"
-	if _, err := fmt.Fprintf(out, form+form, "", "CPU in s:", "", "", "wall", "MiB:", "", "", "", "of the",
-		"", "provider", "Terraform", "both", "in s", "provider", "Terraform", "requests", "polls", "bare"); err != nil {
+	const form = "  %-14s  %9s %9s %9s  %8s %8s  %9s %9s  %8s %6s  %6s\n"
+	if _, err := fmt.Fprintf(out, form+form, "", "CPU in s:", "", "", "wall", "server", "MiB:", "", "", "", "of the",
+		"", "provider", "Terraform", "both", "in s", "in s", "provider", "Terraform", "requests", "polls", "bare"); err != nil {
 		return err
 	}
 	for _, g := range r.groups() {
@@ -40,21 +40,21 @@ func writeTable(out io.Writer, r rows) error {
 		for _, row := range g.rows {
 			m := row.median()
 			fmt.Fprintf(out, form, row.who, seconds(m.Provider.CPU), seconds(m.Terraform.CPU), seconds(m.both()), seconds(m.Wall),
-				mebibytes(m.Provider.RSS), mebibytes(m.Terraform.RSS), count(m.Requests), count(m.Polls), r.ratio(row.key, m))
+				seconds(m.Server), mebibytes(m.Provider.RSS), mebibytes(m.Terraform.RSS), count(m.Requests), count(m.Polls), r.ratio(row.key, m))
 		}
 		for _, v := range r.verdicts(g.op, g.vms) {
 			result := "ok"
 			if !v.ok() {
 				result = "MISSED"
 			}
-			fmt.Fprintf(out, "    %-34s %10.2f %-3s  at most %g: %s\n", v.what, v.value, v.unit, v.limit, result)
+			fmt.Fprintf(out, "    %-44s %10.2f %-3s  at most %g: %s\n", v.what, v.value, v.unit, v.limit, result)
 		}
 	}
 	return nil
 }
 
 func (r rows) ratio(k key, m measured) string {
-	if value, ok := r.ofBare(k.op, k.vms, m); ok && k.who != whoBare && k.who != whoFloor {
+	if value, ok := r.ofBare(k.op, k.vms, m); ok && k.who != whoBare && k.who != whoFloor && k.who != whoLimit {
 		return fmt.Sprintf("%.2f", value)
 	}
 	return ""
@@ -92,6 +92,7 @@ type line struct {
 	ProviderCPU  float64 `json:"provider_cpu_seconds,omitempty"`
 	TerraformCPU float64 `json:"terraform_cpu_seconds,omitempty"`
 	Wall         float64 `json:"wall_seconds,omitempty"`
+	Server       float64 `json:"server_seconds,omitempty"`
 	ProviderRSS  int64   `json:"provider_peak_bytes,omitempty"`
 	TerraformRSS int64   `json:"terraform_peak_bytes,omitempty"`
 	Requests     int     `json:"requests,omitempty"`
@@ -112,10 +113,10 @@ func writeJSON(out io.Writer, r rows) error {
 			m := row.median()
 			l := line{
 				Operation: row.op, VMs: row.vms, Who: row.who, Runs: len(row.runs),
-				ProviderCPU: m.Provider.CPU.Seconds(), TerraformCPU: m.Terraform.CPU.Seconds(), Wall: m.Wall.Seconds(),
+				ProviderCPU: m.Provider.CPU.Seconds(), TerraformCPU: m.Terraform.CPU.Seconds(), Wall: m.Wall.Seconds(), Server: m.Server.Seconds(),
 				ProviderRSS: m.Provider.RSS, TerraformRSS: m.Terraform.RSS, Requests: m.Requests, Polls: m.Polls,
 			}
-			if value, ok := r.ofBare(row.op, row.vms, m); ok && row.who != whoBare && row.who != whoFloor {
+			if value, ok := r.ofBare(row.op, row.vms, m); ok && row.who != whoBare && row.who != whoFloor && row.who != whoLimit {
 				l.OfBare = value
 			}
 			if err := encoder.Encode(l); err != nil {

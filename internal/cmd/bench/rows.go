@@ -9,8 +9,9 @@ import (
 // measured is one run of an operation.
 type measured struct {
 	cost
-	Requests int // at the simulator, without polls
-	Polls    int // requests that ask whether a task has ended
+	Server   time.Duration // in which a request was under way, or a task ran
+	Requests int           // at the simulator, without polls
+	Polls    int           // requests that ask whether a task has ended
 }
 
 // key names a row.
@@ -63,6 +64,7 @@ func (r row) median() measured {
 			},
 			Wall: middle(r.runs, func(m measured) time.Duration { return m.Wall }),
 		},
+		Server:   middle(r.runs, func(m measured) time.Duration { return m.Server }),
 		Requests: middle(r.runs, func(m measured) int { return m.Requests }),
 		Polls:    middle(r.runs, func(m measured) int { return m.Polls }),
 	}

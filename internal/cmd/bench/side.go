@@ -22,6 +22,7 @@ const (
 	whoPeer     = "bpg"
 	whoFloor    = "terraform_data"
 	whoBare     = "bare client"
+	whoLimit    = "limit"
 )
 
 // configs has a configuration per side, all of the same VMs.
@@ -39,6 +40,10 @@ type side struct {
 	dir       string // with configuration and state
 	plugins   string
 	cliConfig string
+	binary    string // the provider's own
+
+	spread     bool // every other VM is on the node that will be away
+	generation int  // of what an update changes
 }
 
 // build makes the provider from this source.
@@ -96,11 +101,37 @@ func (s *side) wrapProvider(binary string) error {
 	if err := os.WriteFile(filepath.Join(s.plugins, wrappedFile), []byte(absolute), 0o600); err != nil {
 		return err
 	}
+	s.binary = absolute
+	return s.wrap()
+}
+
+// wrap has Terraform find this program in the place of the provider.
+func (s *side) wrap() error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	return os.Symlink(self, filepath.Join(s.plugins, pluginName))
+	return s.link(self)
+}
+
+// unwrap has Terraform find the provider itself: where time is measured, another process in between would count. Its CPU is then told
+// together with Terraform's. The function that it returns takes that back.
+func (s *side) unwrap() (back func()) {
+	if s.link(s.binary) != nil {
+		return func() {}
+	}
+	s.provider = false
+	return func() {
+		s.provider = s.wrap() == nil
+	}
+}
+
+func (s *side) link(to string) error {
+	at := filepath.Join(s.plugins, pluginName)
+	if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(to, at)
 }
 
 // sshKey is a public key for cloud-init.
@@ -115,6 +146,8 @@ type variables struct {
 	SSHKey        string `json:"ssh_key"`
 	Plain         int    `json:"plain"`
 	Clones        int    `json:"clones"`
+	Spread        bool   `json:"spread"`
+	Generation    int    `json:"generation"`
 }
 
 // configure tells the configuration where the cluster is and how many VMs of each kind there are.
@@ -122,6 +155,7 @@ func (s *side) configure(sim *pvesim.Sim, plain, clones int) error {
 	text, err := json.Marshal(variables{
 		Endpoint: sim.Endpoint(), APIToken: sim.Credentials().Token, CACertificate: sim.CAPEM(),
 		SSHPrivateKey: string(sim.SSHPrivateKeyPEM()), SSHKey: sshKey, Plain: plain, Clones: clones,
+		Spread: s.spread, Generation: s.generation,
 	})
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 // terraform is a Terraform or OpenTofu binary.
 type terraform struct {
 	binary, version string
+	said            string // by the last command
 }
 
 func newTerraform(ctx context.Context) (*terraform, error) {
@@ -81,6 +82,7 @@ func (t *terraform) run(ctx context.Context, s *side, args ...string) (cost, err
 	err := cmd.Wait()
 	c := cost{Wall: time.Since(begin)}
 	c.Terraform.RSS = peak()
+	t.said = text.String()
 	if err != nil {
 		return c, fmt.Errorf("%s: terraform %s: %w\n%s", s.who, strings.Join(args, " "), err, tail(text.String()))
 	}

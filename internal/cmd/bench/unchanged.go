@@ -21,14 +21,14 @@ import (
 
 // twin is a VM with the marks by which another one differs from it.
 type twin struct {
-	vmid                     int
-	index                    int // of count
-	name, uuid, vmgenid, mac string
+	vmid                           int
+	index                          int // of count
+	name, node, uuid, vmgenid, mac string
 }
 
 // renaming turns texts about one VM into texts about another.
 func (t twin) renaming(to twin) *strings.Replacer {
-	pairs := []string{t.name, to.name, fmt.Sprintf("vm-%d-", t.vmid), fmt.Sprintf("vm-%d-", to.vmid)}
+	pairs := []string{t.name, to.name, t.node, to.node, fmt.Sprintf("vm-%d-", t.vmid), fmt.Sprintf("vm-%d-", to.vmid)}
 	for from, to := range map[string]string{t.uuid: to.uuid, t.vmgenid: to.vmgenid, t.mac: to.mac} {
 		if from != "" {
 			pairs = append(pairs, from, to)
@@ -39,7 +39,7 @@ func (t twin) renaming(to twin) *strings.Replacer {
 
 // multiply makes n VMs of the one that a side has just created.
 func (s *side) multiply(sim *pvesim.Sim, n int) error {
-	twins, err := multiplyGuest(sim.World(), n)
+	twins, err := multiplyGuest(sim.World(), n, s.spread)
 	if err != nil || len(twins) < 2 {
 		return err
 	}
@@ -56,8 +56,9 @@ func (s *side) multiply(sim *pvesim.Sim, n int) error {
 	return os.WriteFile(s.stateFile(), text, 0o600)
 }
 
-// multiplyGuest makes n guests of the one that is called plain-0, itself included, and returns them all, it first.
-func multiplyGuest(w *state.World, n int) ([]twin, error) {
+// multiplyGuest makes n guests of the one that is called plain-0, itself included, and returns them all, it first. With spread every
+// other one is on the node that will be away.
+func multiplyGuest(w *state.World, n int, spread bool) ([]twin, error) {
 	w.Lock()
 	defer w.Unlock()
 	var first *state.Guest
@@ -70,24 +71,27 @@ func multiplyGuest(w *state.World, n int) ([]twin, error) {
 		return nil, nil // terraform_data
 	}
 	original := twin{
-		vmid: first.VMID, name: first.Config["name"], uuid: between(first.Config["smbios1"], "uuid="),
+		vmid: first.VMID, name: first.Config["name"], node: first.Node, uuid: between(first.Config["smbios1"], "uuid="),
 		vmgenid: first.Config["vmgenid"], mac: between(first.Config["net0"], "virtio="),
 	}
 	twins := []twin{original}
 	for i := 1; i < n; i++ {
-		t := twin{vmid: original.vmid + i, index: i, name: fmt.Sprintf("plain-%d", i), uuid: w.UUID(), vmgenid: w.UUID(), mac: w.MAC()}
+		t := twin{vmid: original.vmid + i, index: i, name: fmt.Sprintf("plain-%d", i), node: first.Node, uuid: w.UUID(), vmgenid: w.UUID(), mac: w.MAC()}
 		if w.Guests[t.vmid] != nil {
 			return nil, fmt.Errorf("VMID %d is taken", t.vmid)
 		}
+		if spread && i%2 == 1 {
+			t.node = away
+		}
 		rename := original.renaming(t)
 		g := first.Clone()
-		g.VMID = t.vmid
+		g.VMID, g.Node = t.vmid, t.node
 		for key, value := range g.Config {
 			g.Config[key] = rename.Replace(value)
 		}
 		w.Guests[g.VMID] = g
 		for _, v := range volumesOf(w, original.vmid) {
-			v.VMID, v.Name = t.vmid, rename.Replace(v.Name)
+			v.VMID, v.Node, v.Name = t.vmid, t.node, rename.Replace(v.Name)
 			w.Put(&v)
 		}
 		twins = append(twins, t)

@@ -25,3 +25,11 @@ variable "plain" {
 variable "clones" {
   type = number
 }
+
+variable "spread" { # every other VM is on the second node
+  type = bool
+}
+
+variable "generation" {
+  type = number
+}

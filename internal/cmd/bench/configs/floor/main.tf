@@ -1,6 +1,6 @@
 resource "terraform_data" "plain" {
   count = var.plain
-  input = "plain-${count.index}"
+  input = "plain-${count.index} ${var.generation}"
 }
 
 resource "terraform_data" "clone" {

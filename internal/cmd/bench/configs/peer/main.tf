@@ -19,7 +19,7 @@ resource "proxmox_virtual_environment_vm" "plain" {
   count         = var.plain
   node_name     = "pve1"
   name          = "plain-${count.index}"
-  tags          = ["bench"]
+  tags          = var.generation == 0 ? ["bench"] : ["again-${var.generation}", "bench"]
   on_boot       = false
   scsi_hardware = "virtio-scsi-single"
   operating_system {

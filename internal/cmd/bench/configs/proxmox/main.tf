@@ -12,9 +12,9 @@ provider "proxmox" {
 
 resource "proxmox_vm" "plain" {
   count    = var.plain
-  node     = "pve1"
+  node     = var.spread && count.index % 2 == 1 ? "pve2" : "pve1"
   name     = "plain-${count.index}"
-  tags     = ["bench"]
+  tags     = var.generation == 0 ? ["bench"] : ["again-${var.generation}", "bench"]
   ostype   = "l26"
   scsihw   = "virtio-scsi-single"
   cpu      = { type = "x86-64-v2-AES", cores = 2 }
