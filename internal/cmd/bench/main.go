@@ -47,14 +47,16 @@ type options struct {
 }
 
 func parse(args []string, help io.Writer) (options, error) {
-	o := options{unchanged: []int{10, 100, 1000}, created: []int{50, 200}, slow: []int{1, 10, 50, 100}, offline: []int{1000}, peer: os.Getenv("BENCH_PEER")}
+	o := options{unchanged: []int{10, 100, 1000}, created: []int{50, 200}, slow: []int{1, 10, 50, 100}, offline: []int{1000},
+		peer: os.Getenv("BENCH_PEER")}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(help)
 	flags.IntVar(&o.runs, "n", 3, "`runs` of each measurement, of which the median is printed")
 	flags.Func("unchanged", "comma-separated `counts` of VMs to plan, refresh and apply without a change (default 10,100,1000)",
 		counts(&o.unchanged))
 	flags.Func("created", "comma-separated `counts` of VMs to create on a server that answers at once (default 50,200)", counts(&o.created))
-	flags.Func("slow", "comma-separated `counts` of VMs to create, update, clone and destroy on a slow server (default 1,10,50,100)", counts(&o.slow))
+	flags.Func("slow", "comma-separated `counts` of VMs to create, update, clone and destroy on a slow server (default 1,10,50,100)",
+		counts(&o.slow))
 	flags.Func("offline", "comma-separated `counts` of VMs to refresh while half of them are on a node that is away (default 1000)",
 		counts(&o.offline))
 	flags.StringVar(&o.baseline, "baseline", "", "`directory` to keep the figures in as the new baselines, in place of comparing with them")

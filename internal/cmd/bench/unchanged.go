@@ -76,7 +76,8 @@ func multiplyGuest(w *state.World, n int, spread bool) ([]twin, error) {
 	}
 	twins := []twin{original}
 	for i := 1; i < n; i++ {
-		t := twin{vmid: original.vmid + i, index: i, name: fmt.Sprintf("plain-%d", i), node: first.Node, uuid: w.UUID(), vmgenid: w.UUID(), mac: w.MAC()}
+		t := twin{vmid: original.vmid + i, index: i, name: fmt.Sprintf("plain-%d", i), node: first.Node,
+			uuid: w.UUID(), vmgenid: w.UUID(), mac: w.MAC()}
 		if w.Guests[t.vmid] != nil {
 			return nil, fmt.Errorf("VMID %d is taken", t.vmid)
 		}
