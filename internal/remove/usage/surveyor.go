@@ -112,12 +112,18 @@ func (s *Surveyor) make(ctx context.Context, node string) (*Survey, error) {
 	asked := s.asked
 	s.mu.Unlock()
 	made := &Survey{scope: node, readings: map[int]Reading{}, users: map[string][]User{}}
-	var err error
-	if made.Unseen, err = s.Sight(ctx, asked); err != nil {
-		return nil, err
+	var seeing sync.WaitGroup
+	var sightErr error
+	seeing.Go(func() { made.Unseen, sightErr = s.Sight(ctx, asked) })
+	resources, err := s.Listing(ctx, asked)
+	if seeing.Wait(); sightErr != nil {
+		return nil, sightErr
 	}
 	for attempt := 0; ; attempt++ {
-		if made.Resources, err = s.Listing(ctx, asked); err != nil {
+		if attempt > 0 {
+			resources, err = s.Listing(ctx, asked)
+		}
+		if made.Resources = resources; err != nil {
 			return nil, err
 		}
 		first, last := s.toRead(made)
