@@ -136,12 +136,13 @@ func (u *update) run(ctx context.Context, r *results) error {
 	}
 	r.todo = todo
 	for _, step := range u.steps(r) {
-		u.view.current = fmt.Sprintf(step.name, u.vmid)
-		within, ended := account.Step(ctx, u.view.current)
+		name := fmt.Sprintf(step.name, u.vmid)
+		u.view.current = name
+		within, ended := account.Step(ctx, name)
 		err := step.do(within)
 		ended(err)
-		if err != nil {
-			return &tx.StepError{Step: u.view.current, Err: u.afterFailure(ctx, r, err)}
+		if err != nil { // what is looked at then is another step
+			return &tx.StepError{Step: name, Err: u.afterFailure(ctx, r, err)}
 		}
 	}
 	return nil
