@@ -66,6 +66,9 @@ func isLogged(env environment) bool {
 	return true
 }
 
+// isSilent tells whether Terraform shows no line of a provider's.
+func isSilent(env environment) bool { return shown(env) == "OFF" }
+
 // shown is the lowest level of a provider's lines that Terraform and OpenTofu show (internal/logging), "" for all.
 func shown(env environment) string {
 	level := env.get("TF_LOG_PROVIDER")

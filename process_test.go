@@ -57,12 +57,16 @@ func TestIsLogged(t *testing.T) {
 		"warnings":                 {map[string]string{"TF_LOG": "WARN"}, false},
 		"Terraform's own":          {map[string]string{"TF_LOG_CORE": "TRACE"}, false},
 		"everything but ours":      {map[string]string{"TF_LOG": "TRACE", "TF_LOG_PROVIDER_PROXMOX": "off"}, false},
+		"nothing of providers":     {map[string]string{"TF_LOG": "TRACE", "TF_LOG_PROVIDER": "off"}, false},
 		"ours, and less of others": {map[string]string{"TF_LOG": "TRACE", "TF_LOG_PROVIDER_PROXMOX": "INFO"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := isLogged(fake(c.set)); got != c.want {
 				t.Errorf("%t", got)
+			}
+			if isSilent(fake(c.set)) && c.want {
+				t.Error("nobody reads what is written")
 			}
 		})
 	}

@@ -75,16 +75,19 @@ func newKillRoom(t *testing.T, tools killTools, config string) *killRoom {
 	w.Sim.MarkStrangers()
 	w.Mark()
 	r := &killRoom{tools: tools, w: w, gate: newGate(t, w), dir: t.TempDir(), clock: ticks}
-	for _, kv := range os.Environ() {
-		if name, _, _ := strings.Cut(kv, "="); !strings.HasPrefix(name, "PROXMOX_VE_") && !strings.HasPrefix(name, "TF_") {
-			r.env = append(r.env, kv)
-		}
-	}
-	r.env = append(r.env, "TF_CLI_CONFIG_FILE="+tools.settings, "TF_IN_AUTOMATION=1", "TF_INPUT=0", "CHECKPOINT_DISABLE=1",
+	r.env = append(withoutProviders(os.Environ()), "TF_CLI_CONFIG_FILE="+tools.settings, "TF_IN_AUTOMATION=1", "TF_INPUT=0", "CHECKPOINT_DISABLE=1",
 		"PROXMOX_VE_ENDPOINT="+r.gate.server.URL, "PROXMOX_VE_CA_CERTIFICATE="+r.gate.authority(),
 		"PROXMOX_VE_API_TOKEN="+w.Sim.Credentials().Token)
 	r.configure(t, config)
 	return r
+}
+
+// withoutProviders is an environment without what is meant for the CLI or for the provider.
+func withoutProviders(all []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return strings.HasPrefix(name, "PROXMOX_VE_") || strings.HasPrefix(name, "TF_")
+	})
 }
 
 func (r *killRoom) configure(t *testing.T, config string) {

@@ -51,6 +51,8 @@ type Options struct {
 	// Tracer is told what every operation does, and whether somebody Keeps that, or the log, so that errors may name an operation.
 	Tracer account.Tracer
 	Keeps  bool
+	// Silent says that nobody reads the log.
+	Silent bool
 	// StillEvery is how often the log says what an operation waits for; zero for half a minute.
 	StillEvery time.Duration
 	// Opened is told of each session that a configuration opened, so that a test can close it.
@@ -165,7 +167,7 @@ func accounts(p provider.Provider) tfaccount.Options {
 	if !ok {
 		return tfaccount.Options{}
 	}
-	o := tfaccount.Options{Tracer: own.options.Tracer, Kept: own.options.Keeps, Every: own.options.StillEvery}
+	o := tfaccount.Options{Tracer: own.options.Tracer, Kept: own.options.Keeps, Silent: own.options.Silent, Every: own.options.StillEvery}
 	if own.options.Clock != nil {
 		o.Now = own.options.Clock.Now
 	}

@@ -49,8 +49,11 @@ func (p *Proxmox) client(a arguments) pve.Config {
 		Endpoint: text(a.Endpoint), Endpoints: a.Endpoints, APIToken: text(a.APIToken), Username: text(a.Username), Password: text(a.Password),
 		TOTPSecret: text(a.TOTPSecret), OTP: text(a.OTP), CACertificate: text(a.CACertificate), MinTLS: text(a.MinTLS),
 		Insecure: a.Insecure != nil && *a.Insecure, MaxInFlight: int(number(a.MaxRequests)),
-		DialContext: p.options.DialContext, Clock: p.options.Clock, Trace: tfkit.TracePVE,
+		DialContext: p.options.DialContext, Clock: p.options.Clock,
 		UserAgent: "terraform-provider-proxmox/" + p.version,
+	}
+	if !p.options.Silent {
+		c.Trace = tfkit.TracePVE
 	}
 	if d, err := time.ParseDuration(text(a.RequestTimeout)); err == nil {
 		c.RequestTimeout = d

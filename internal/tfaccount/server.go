@@ -27,6 +27,8 @@ type Options struct {
 	Now func() time.Time
 	// Tracer is nil for none.
 	Tracer account.Tracer
+	// Silent says that nobody reads the log, so that nothing need be written.
+	Silent bool
 	// Kept says that somebody keeps what is told, so that an error may name its operation.
 	Kept bool
 	// Every is how often a line says what is waited for; zero for account.StillEvery.
@@ -49,9 +51,11 @@ func New(behind tfprotov6.ProviderServer, o Options) tfprotov6.ProviderServer {
 }
 
 func (s *server) begin(ctx context.Context, name, resource string) (context.Context, *account.Operation) {
-	ctx = tfkit.WithSubsystems(ctx)
-	return account.Begin(ctx, account.Config{Name: name, Type: resource, Now: s.options.Now, Log: tfkit.Log, Tracer: s.options.Tracer,
-		Every: s.options.Every})
+	c := account.Config{Name: name, Type: resource, Now: s.options.Now, Tracer: s.options.Tracer, Every: s.options.Every}
+	if !s.options.Silent {
+		ctx, c.Log = tfkit.WithSubsystems(ctx), tfkit.Log
+	}
+	return account.Begin(ctx, c)
 }
 
 // ask has a request answered as an operation. said is what an answer says.

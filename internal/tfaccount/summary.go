@@ -19,15 +19,18 @@ func (s *server) close(ctx context.Context, o *account.Operation, said []*tfprot
 	if sum.Name == "plan" && !sum.HasWork() && result == "ok" {
 		return // it has only compared
 	}
+	if s.options.Kept {
+		name(said, sum.ID)
+	}
+	if s.options.Silent {
+		return
+	}
 	fields := Fields(sum)
 	fields["outcome"] = result
 	if first != "" {
 		fields["error"] = first
 	}
 	tfkit.Log(ctx, "", slog.LevelInfo, "Operation ended", fields)
-	if s.options.Kept {
-		name(said, sum.ID)
-	}
 }
 
 // outcome is how an operation went in one word, and the first error in its first line.
