@@ -51,9 +51,14 @@ func Target(resources pve.Resources, node, source string) (string, error) {
 	return node, CheckNode(resources, node)
 }
 
-// FirstOnline is the first of several nodes that is online.
+// FirstOnline is the first of several nodes that is online; if none is, the first that does not report and may be.
 func FirstOnline(resources pve.Resources, nodes []string) (string, error) {
 	var why []string
+	for _, node := range nodes {
+		if found, ok := resources.Node(node); ok && found.Status == "online" {
+			return node, nil
+		}
+	}
 	for _, node := range nodes {
 		err := CheckNode(resources, node)
 		if err == nil {
@@ -67,7 +72,9 @@ func FirstOnline(resources pve.Resources, nodes []string) (string, error) {
 	return "", &FieldError{Path: "nodes", Summary: "None of the nodes is online", Detail: strings.Join(why, ". ")}
 }
 
-// CheckNode reports a node that the cluster does not have, or that is not online.
+// CheckNode reports a node that the cluster does not have, or that is offline. One whose status is unknown is a member of the cluster
+// whose pvestatd has not reported for minutes, mostly since a storage hangs; it does what it is told (pve-manager API2Tools.pm,
+// extract_node_stats).
 func CheckNode(resources pve.Resources, node string) error {
 	found, ok := resources.Node(node)
 	if !ok {
@@ -79,7 +86,7 @@ func CheckNode(resources pve.Resources, node string) error {
 		return &FieldError{Path: "node", Summary: fmt.Sprintf("Unknown node %q", node),
 			Detail: "The cluster has the nodes " + strings.Join(names, ", ")}
 	}
-	if found.Status != "online" {
+	if found.Status != "online" && found.Status != "unknown" {
 		return &FieldError{Path: "node", Summary: fmt.Sprintf("Node %s is not online", node),
 			Detail: fmt.Sprintf("Its status is %q", found.Status)}
 	}

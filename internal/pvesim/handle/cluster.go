@@ -76,13 +76,9 @@ func clusterStatus(r *Request) (any, error) {
 	list := []any{}
 	names := nodeNames(r.W)
 	if len(names) > 1 {
-		online := 0
-		for _, n := range r.W.Nodes {
-			online += flag(n.Online)
-		}
 		list = append(list, map[string]any{
 			"type": "cluster", "id": "cluster", "name": clusterName, "nodes": len(names),
-			"quorate": flag(2*online > len(names) || online == len(names)), "version": len(names),
+			"quorate": flag(isQuorate(r.W)), "version": len(names),
 		})
 	}
 	for i, name := range names {
@@ -96,6 +92,15 @@ func clusterStatus(r *Request) (any, error) {
 		})
 	}
 	return list, nil
+}
+
+// isQuorate reports whether more than half of the nodes are there.
+func isQuorate(w *state.World) bool {
+	online := 0
+	for _, n := range w.Nodes {
+		online += flag(n.Online)
+	}
+	return 2*online > len(w.Nodes)
 }
 
 func clusterOptions(r *Request) (any, error) {

@@ -63,7 +63,9 @@ func (s *Server) turnNode(k knob, exists bool) (any, error) {
 	if !exists {
 		return nil, fmt.Errorf("no node %q", k.Node)
 	}
+	s.Do(func(w *state.World) { w.Nodes[k.Node].Maintenance = k.State == "maintenance" })
 	switch k.State {
+	case "maintenance": // its guests that HA does not know stay where they are
 	case "online", "offline":
 		s.SetNode(k.Node, k.State == "online")
 	case "crashed":
@@ -71,7 +73,7 @@ func (s *Server) turnNode(k knob, exists bool) (any, error) {
 	case "fenced":
 		s.Fence(k.Node)
 	default:
-		return nil, fmt.Errorf("state %q is not one of online, offline, crashed, fenced", k.State)
+		return nil, fmt.Errorf("state %q is not one of online, offline, crashed, fenced, maintenance", k.State)
 	}
 	return map[string]any{"ok": true}, nil
 }

@@ -214,7 +214,11 @@ func deleteHA(r *Request) (any, error) {
 
 func haStatus(r *Request) (any, error) {
 	node := home(r.W)
-	list := []any{map[string]any{"id": "quorum", "type": "quorum", "status": "OK", "quorate": 1, "node": node}}
+	status := "OK"
+	if !isQuorate(r.W) {
+		status = "No quorum on node '" + node + "'!"
+	}
+	list := []any{map[string]any{"id": "quorum", "type": "quorum", "status": status, "quorate": flag(isQuorate(r.W)), "node": node}}
 	for _, sid := range slices.Sorted(maps.Keys(r.W.HA)) {
 		h := r.W.HA[sid]
 		on := node

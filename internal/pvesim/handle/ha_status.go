@@ -3,6 +3,7 @@ package handle
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -32,9 +33,9 @@ func (s *Server) serviceState(h *state.HAResource, g *state.Guest) string {
 func managerStatus(r *Request) (any, error) {
 	nodes, services, lrm := map[string]any{}, map[string]any{}, map[string]any{}
 	for _, name := range nodeNames(r.W) {
-		status, mode := "online", "active"
-		if !r.W.Nodes[name].Online {
-			status, mode = "unknown", "unknown"
+		status, mode := nodeHAState(r.W.Nodes[name]), "active"
+		if status != "online" {
+			mode = status
 		}
 		nodes[name], lrm[name] = status, map[string]any{"mode": mode, "state": mode, "timestamp": r.W.Clock.Now().Unix()}
 	}
@@ -51,6 +52,6 @@ func managerStatus(r *Request) (any, error) {
 		"manager_status": map[string]any{
 			"master_node": home(r.W), "node_status": nodes, "service_status": services, "timestamp": r.W.Clock.Now().Unix(),
 		},
-		"lrm_status": lrm, "quorum": map[string]any{"node": home(r.W), "quorate": "1"},
+		"lrm_status": lrm, "quorum": map[string]any{"node": home(r.W), "quorate": strconv.Itoa(flag(isQuorate(r.W)))},
 	}, nil
 }

@@ -53,6 +53,9 @@ func nodeRow(r *Request, name string, fingerprint bool) map[string]any {
 		return row
 	}
 	row["status"], row["level"] = "online", ""
+	if !fingerprint && r.W.Has(state.NodeHAState) { // whoever lists the cluster sees it
+		row["hastate"] = nodeHAState(n)
+	}
 	if r.Check("/nodes/"+name, "Sys.Audit") != nil {
 		return row
 	}
@@ -64,11 +67,19 @@ func nodeRow(r *Request, name string, fingerprint bool) map[string]any {
 		if n.CGroupV1 {
 			row["cgroup-mode"] = 1
 		}
-		if r.W.Has(state.NodeHAState) {
-			row["hastate"] = "online"
-		}
 	}
 	return row
+}
+
+// nodeHAState is how the HA manager calls a node (pve-ha-manager NodeStatus.pm).
+func nodeHAState(n *state.Node) string {
+	switch {
+	case !n.Online:
+		return "unknown"
+	case n.Maintenance:
+		return "maintenance"
+	}
+	return "online"
 }
 
 func fingerprintOf(name string) string {

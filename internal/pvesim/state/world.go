@@ -70,6 +70,8 @@ type Node struct {
 	Bridges []string `json:"bridges"` // interface names of type bridge
 	// VLANAware are those of the bridges that tell VLANs apart.
 	VLANAware []string `json:"vlan_aware,omitempty"`
+	// Maintenance is for a node that HA's manager takes its services from (ha-manager crm-command node-maintenance).
+	Maintenance bool `json:"maintenance,omitempty"`
 	// NoUplink is for a node whose bridges have neither a network card nor an address.
 	NoUplink bool `json:"no_uplink,omitempty"`
 	// Lacks are programs that the node has not: "sendmail", without which it makes no backup.
