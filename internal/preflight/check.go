@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -50,8 +51,9 @@ func (s *Checker) askBridges(ctx context.Context, r Request) (end func()) {
 }
 
 func cannotLook(err error) Findings {
-	return Findings{Refused: []*guest.FieldError{{Path: "", Summary: "Cannot look at the cluster",
-		Detail: "The plan needs the list of nodes, storages and guests", Err: err}}}
+	report := finding(cannotLookAtAll, "", "The plan needs the list of nodes, storages and guests")
+	report.Err = err
+	return Findings{Refused: []*guest.FieldError{report}}
 }
 
 // check is Check by a listing.
@@ -122,7 +124,7 @@ func (c *planCheck) clone(ctx context.Context, s *Checker, r Request) {
 		c.add(err)
 	}
 	if r.Spec != nil {
-		c.copied(config, *r.Spec, fmt.Sprintf("VM %d cannot be cloned like this", c.origin.VMID))
+		c.copied(config, *r.Spec, notLikeThis, strconv.Itoa(c.origin.VMID))
 	}
 }
 
@@ -140,8 +142,7 @@ func (c *planCheck) vmid(ctx context.Context, s *Checker, vmid int, name string)
 	if _, _, dead := s.guests.Unfinished(ctx, c.resources, listed); dead {
 		return
 	}
-	c.found = append(c.found, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", vmid),
-		Detail: fmt.Sprintf("%s on node %s has this id. %s", guest.Named(listed), listed.Node, guest.OtherThan(listed))})
+	c.say(vmidTaken, "vmid", fmt.Sprintf("%s on node %s has this id. %s", guest.Named(listed), listed.Node, guest.OtherThan(listed)), strconv.Itoa(vmid))
 }
 
 func (c *planCheck) source(clone *guest.Clone) {
@@ -160,8 +161,8 @@ func (c *planCheck) source(clone *guest.Clone) {
 	linked := clone.Full == nil && found.Template
 	for path, value := range map[string]string{"clone.storage": clone.Storage, "clone.format": clone.Format} {
 		if linked && value != "" {
-			c.found = append(c.found, &guest.FieldError{Path: path, Summary: "A linked clone stays where its template is",
-				Detail: fmt.Sprintf("VM %d is a template, of which PVE makes linked clones unless told otherwise: set clone.full = true", found.VMID)})
+			c.say(linkedElsewhere, path, fmt.Sprintf("VM %d is a template, of which PVE makes linked clones unless told otherwise: set "+
+				"clone.full = true", found.VMID))
 		}
 	}
 }
@@ -206,14 +207,12 @@ func (c *planCheck) bridges(ctx context.Context, s *Checker, r Request, networks
 		if slices.Contains(names, bridge) {
 			continue
 		}
-		report := &guest.FieldError{Path: path, Summary: fmt.Sprintf("Unknown bridge %q", bridge),
-			Detail: fmt.Sprintf("Node %s has %s, as far as this identity may use them (SDN.Use)", c.node, bridgeList(names))}
+		detail := fmt.Sprintf("Node %s has %s, as far as this identity may use them (SDN.Use)", c.node, bridgeList(names))
 		if r.Moving == nil && s.mayUseBridge(ctx, bridge) {
-			report.Detail += ". Where the bridge is in the node's kernel only, PVE does not list it and starts the VM all the same; otherwise the " +
-				"start fails"
-			c.doubts = append(c.doubts, report)
+			c.say(bridgeUnlisted, path, detail+". Where the bridge is in the node's kernel only, PVE does not list it and starts the VM all the "+
+				"same; otherwise the start fails", bridge)
 		} else {
-			c.found = append(c.found, report)
+			c.say(bridgeUnknown, path, detail, bridge)
 		}
 	}
 }

@@ -65,6 +65,22 @@ type planCheck struct {
 	doubts    []*guest.FieldError
 }
 
+// say reports what a rule is about; values are those of its summary.
+func (c *planCheck) say(name, path, detail string, values ...string) *guest.FieldError {
+	report := finding(name, path, detail, values...)
+	if rule(name).Severity == Doubtful {
+		c.doubts = append(c.doubts, report)
+	} else {
+		c.found = append(c.found, report)
+	}
+	return report
+}
+
+// finding is what a rule says.
+func finding(name, path, detail string, values ...string) *guest.FieldError {
+	return &guest.FieldError{Path: path, Summary: rule(name).about(values), Detail: detail}
+}
+
 func (c *planCheck) add(err error) {
 	if field, ok := err.(*guest.FieldError); ok { //nolint:errorlint // made by this package, never wrapped
 		c.found = append(c.found, field)

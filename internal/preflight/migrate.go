@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -32,10 +33,7 @@ func (c *planCheck) moving(ctx context.Context, s *Checker, m *Moving) {
 	if err != nil {
 		return
 	}
-	refuse := func(path, detail string) {
-		c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("VM %d cannot be migrated to node %s", m.VMID, c.node),
-			Detail: detail})
-	}
+	refuse := func(path, detail string) { c.say(notMigrated, path, detail, strconv.Itoa(m.VMID), c.node) }
 	pairs := vm.StorageMap(m.Prior, m.Planned)
 	for _, storage := range slices.Sorted(slices.Values(p.Refused[c.node])) {
 		if to, planned := pairs[storage]; planned && to != storage {
@@ -95,10 +93,8 @@ func (c *planCheck) crossing(ctx context.Context, s *Checker, m *Moving) {
 			}
 		}
 		if !slices.ContainsFunc(networks, func(n pve.Network) bool { return n.Name == *was }) {
-			c.found = append(c.found, &guest.FieldError{Path: "networks." + slot + ".bridge",
-				Summary: fmt.Sprintf("VM %d cannot be migrated to node %s", m.VMID, c.node),
-				Detail: fmt.Sprintf("The VM runs with %s on bridge %s, which node %s does not have. Move the device to a bridge that both nodes have "+
-					"in an apply of its own, or shut the VM down first.", slot, *was, c.node)})
+			c.say(notMigrated, "networks."+slot+".bridge", fmt.Sprintf("The VM runs with %s on bridge %s, which node %s does not have. Move the "+
+				"device to a bridge that both nodes have in an apply of its own, or shut the VM down first.", slot, *was, c.node), strconv.Itoa(m.VMID), c.node)
 		}
 	}
 }

@@ -50,9 +50,8 @@ func (c *planCheck) need(ctx context.Context, s *Checker, n Need) *guest.FieldEr
 	if err != nil || size <= n.Size {
 		return nil //nolint:nilerr // likewise
 	}
-	return &guest.FieldError{Path: strings.TrimSuffix(n.Path, "import_from") + "size", Summary: "The image is larger than the disk",
-		Detail: fmt.Sprintf("%s has %s, and PVE cannot shrink a disk to %s. Set size to that at least, or leave it out",
-			n.Value, vm.FormatSize(size), vm.FormatSize(n.Size))}
+	return finding(imageTooLarge, strings.TrimSuffix(n.Path, "import_from")+"size", fmt.Sprintf("%s has %s, and PVE cannot shrink a disk to %s. "+
+		"Set size to that at least, or leave it out", n.Value, vm.FormatSize(size), vm.FormatSize(n.Size)))
 }
 
 // listed names the listing that a thing would be in.
@@ -140,15 +139,12 @@ func missing(n Need, names []string, node string) *guest.FieldError {
 	if slices.ContainsFunc(names, is) {
 		return nil
 	}
-	report := &guest.FieldError{Path: n.Path, Summary: fmt.Sprintf("Unknown %s %q", what, value)}
 	if n.Kind.isVolume() {
-		where = fmt.Sprintf("Storage %s of node %s", vm.VolumeStorage(value), node)
-		report.Summary = fmt.Sprintf("There is no %s", value)
+		return finding(volumeMissing, n.Path, fmt.Sprintf("Storage %s of node %s has %s", vm.VolumeStorage(value), node, some(names)), value)
 	} else if n.Kind == CPUType || n.Kind == Machine {
 		where = "Node " + node
 	}
-	report.Detail = where + " has " + some(names)
-	return report
+	return finding(nameUnknown, n.Path, where+" has "+some(names), what, value)
 }
 
 // isTooNew reports whether a machine type is of a later version than all that a node has, so that its QEMU does not start it.

@@ -30,9 +30,8 @@ func (c *planCheck) restore(ctx context.Context, s *Checker, r Request) {
 	switch {
 	case err == nil:
 	case pve.IsKind(err, pve.Denied):
-		c.found = append(c.found, &guest.FieldError{Path: path, Summary: "This identity may not read the backup " + archive, Err: err,
-			Detail: fmt.Sprintf("A restore takes Datastore.AllocateSpace on /storage/%s and VM.Backup on the VM that was backed up",
-				vm.VolumeStorage(archive))})
+		c.say(backupDenied, path, fmt.Sprintf("A restore takes Datastore.AllocateSpace on /storage/%s and VM.Backup on the VM that was backed up",
+			vm.VolumeStorage(archive)), archive).Err = err
 		return
 	default:
 		c.unreadable(ctx, s, node, archive, err)
@@ -42,7 +41,7 @@ func (c *planCheck) restore(ctx context.Context, s *Checker, r Request) {
 		c.storagesInside(node, config)
 	}
 	if r.Spec != nil {
-		c.copied(config, *r.Spec, "The backup cannot be restored like this")
+		c.copied(config, *r.Spec, notRestored)
 	}
 }
 
@@ -53,12 +52,12 @@ func (c *planCheck) unreadable(ctx context.Context, s *Checker, node, archive st
 	volumes, err := s.api.Content(ctx, node, storage, "backup", 0)
 	is := func(v pve.Volume) bool { return v.ID == archive }
 	if err == nil && !slices.ContainsFunc(volumes, is) {
-		c.found = append(c.found, &guest.FieldError{Path: "restore.archive", Summary: fmt.Sprintf("There is no %s", archive),
-			Detail: fmt.Sprintf("Storage %s of node %s has %d other backups, as far as this identity may see them", storage, node, len(volumes))})
+		c.say(volumeMissing, "restore.archive", fmt.Sprintf("Storage %s of node %s has %d other backups, as far as this identity may see them",
+			storage, node, len(volumes)), archive)
 		return
 	}
-	c.doubts = append(c.doubts, &guest.FieldError{Path: "restore.archive", Summary: "The backup could not be read", Err: cause,
-		Detail: "What is in it was not checked. If it cannot be read by the time of the apply either, nothing is made"})
+	c.say(backupUnread, "restore.archive", "What is in it was not checked. If it cannot be read by the time of the apply either, nothing is "+
+		"made").Err = cause
 }
 
 // storagesInside reports storages that the disks in a backup were on and that the node does not have.
@@ -75,20 +74,18 @@ func (c *planCheck) storagesInside(node string, config map[string]string) {
 		}
 	}
 	if len(there) > 0 && len(lacks) > 0 {
-		c.found = append(c.found, &guest.FieldError{Path: "restore.storage",
-			Summary: "The disks in the backup were on storages that are not on node " + node,
-			Detail: fmt.Sprintf("They were on %s; the node has %s, as far as this identity may see them (Datastore.Audit). Set restore.storage",
-				strings.Join(lacks, ", "), strings.Join(there, ", "))})
+		c.say(backupStorages, "restore.storage", fmt.Sprintf("They were on %s; the node has %s, as far as this identity may see them "+
+			"(Datastore.Audit). Set restore.storage", strings.Join(lacks, ", "), strings.Join(there, ", ")), node)
 	}
 }
 
 // copied reports what cannot be made of the source: disks that would have to shrink, new ones without a storage or a size.
-func (c *planCheck) copied(config map[string]string, wanted vm.Spec, summary string) {
+func (c *planCheck) copied(config map[string]string, wanted vm.Spec, rule string, source ...string) {
 	has := vm.Decode(config)
 	want := vm.Merge(has, wanted)
 	want.Template = has.Template
 	vm.Complete(&want)
 	for _, p := range vm.Diff(has, want).Problems {
-		c.found = append(c.found, &guest.FieldError{Path: p.Option, Summary: summary, Detail: p.Text})
+		c.say(rule, p.Option, p.Text, source...)
 	}
 }

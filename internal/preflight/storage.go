@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -17,10 +18,8 @@ func (c *planCheck) formats(wanted []Format) {
 	for _, f := range wanted {
 		storage, ok := c.resources.Storage(c.node, f.Storage)
 		if ok && f.Format != "raw" && slices.Contains([]string{"zfspool", "lvmthin"}, storage.PluginType) && !c.isReported(f.Path) {
-			c.found = append(c.found, &guest.FieldError{Path: f.Path,
-				Summary: fmt.Sprintf("There is no format %s on storage %s", f.Format, f.Storage),
-				Detail: fmt.Sprintf("A storage of type %s has raw disks only, so the disk has no format %s on storage %s. Leave format out",
-					storage.PluginType, f.Format, f.Storage)})
+			c.say(storageFormat, f.Path, fmt.Sprintf("A storage of type %s has raw disks only, so the disk has no format %s on storage %s. Leave "+
+				"format out", storage.PluginType, f.Format, f.Storage), f.Format, f.Storage)
 		}
 	}
 }
@@ -29,8 +28,8 @@ func (c *planCheck) formats(wanted []Format) {
 func (c *planCheck) cpus(wanted int64) {
 	node, ok := c.resources.Node(c.node)
 	if ok && node.MaxCPU > 0 && wanted > node.MaxCPU {
-		c.found = append(c.found, &guest.FieldError{Path: "cpu.cores", Summary: fmt.Sprintf("Node %s has %d CPUs", c.node, node.MaxCPU),
-			Detail: fmt.Sprintf("PVE starts no VM with more CPUs than its node has, and sockets × cores are %d", wanted)})
+		c.say(nodeCPUs, "cpu.cores", fmt.Sprintf("PVE starts no VM with more CPUs than its node has, and sockets × cores are %d", wanted),
+			c.node, strconv.FormatInt(node.MaxCPU, 10))
 	}
 }
 
@@ -63,10 +62,9 @@ func (c *planCheck) orphans(ctx context.Context, s *Checker, r Request) {
 	}
 	left := slices.DeleteFunc((guest.Fences{fence}).Orphans(), func(volume string) bool { return slices.Contains(r.Adopts, volume) })
 	if len(left) > 0 {
-		c.found = append(c.found, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", r.VMID),
-			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may hold somebody's data. "+
-				"Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them over as disks "+
-				"with imported_disk", c.node, strings.Join(left, ", "))})
+		c.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may hold somebody's data. "+
+			"Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them over as disks "+
+			"with imported_disk", c.node, strings.Join(left, ", ")), strconv.Itoa(r.VMID))
 	}
 }
 
@@ -102,12 +100,10 @@ func (c *planCheck) storages(wanted map[string]string) {
 		switch {
 		case c.isReported(path): // said before, with the way out
 		case len(anywhere[id]) == 0:
-			c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("Unknown storage %q", id),
-				Detail: "The cluster has the storages " + strings.Join(slices.Sorted(maps.Keys(anywhere)), ", ") +
-					", as far as this identity may see them (Datastore.Audit)"})
+			c.say(storageUnknown, path, "The cluster has the storages "+strings.Join(slices.Sorted(maps.Keys(anywhere)), ", ")+
+				", as far as this identity may see them (Datastore.Audit)", id)
 		case c.node != "" && !visible[id]:
-			c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("Storage %s is not on node %s", id, c.node),
-				Detail: "It is available on " + strings.Join(anywhere[id], ", ")})
+			c.say(storageElsewhere, path, "It is available on "+strings.Join(anywhere[id], ", "), id, c.node)
 		}
 	}
 }
@@ -123,7 +119,7 @@ func (c *planCheck) images(r Request) {
 			slices.ContainsFunc(r.Adopts, func(volume string) bool { return vm.VolumeStorage(volume) == id }) {
 			continue
 		}
-		c.found = append(c.found, &guest.FieldError{Path: path, Summary: fmt.Sprintf("Storage %s is not for disks", id),
-			Detail: "PVE makes disks on storages with the content type images only. Choose another one, or add images to what this one is for"})
+		c.say(storageNoDisks, path, "PVE makes disks on storages with the content type images only. Choose another one, or add images to what "+
+			"this one is for", id)
 	}
 }

@@ -1,0 +1,146 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Severity is what a finding does to a plan.
+type Severity string
+
+// Refused is for what the server would certainly refuse, or what would certainly fail; Doubtful for what may.
+const (
+	Refused  Severity = "error"
+	Doubtful Severity = "warning"
+)
+
+// Rule is one thing that is wrong with a plan: how bad it is, how it is said, where it is read and why that suffices.
+type Rule struct {
+	Name     string
+	Severity Severity
+	Summary  string // with "…" for what is meant
+	Read     string
+	Because  string
+}
+
+// The names of the rules that this package says itself.
+const (
+	cannotLookAtAll  = "cluster"
+	noQuorum         = "quorum"
+	nodeSilent       = "silent node"
+	nodeMaintained   = "maintenance"
+	nodeCPUs         = "CPUs"
+	nodeMemory       = "memory"
+	vmidTaken        = "VMID"
+	vmidVolumes      = "orphans"
+	linkedElsewhere  = "linked clone"
+	notLikeThis      = "clone's shape"
+	notRestored      = "restored shape"
+	notMigrated      = "migration"
+	storageUnknown   = "unknown storage"
+	storageElsewhere = "storage elsewhere"
+	storageDown      = "inactive storage"
+	storageNoDisks   = "content type"
+	storageFormat    = "format"
+	storageTooSmall  = "disks too large"
+	storageSpace     = "space"
+	poolUnknown      = "pool"
+	bridgeUnknown    = "unusable bridge"
+	bridgeUnlisted   = "unlisted bridge"
+	volumeMissing    = "volume"
+	nameUnknown      = "name"
+	imageTooLarge    = "image"
+	backupDenied     = "denied backup"
+	backupUnread     = "unread backup"
+	backupStorages   = "backup's storages"
+	privilegeMissing = "privilege"
+)
+
+// Rules is the table, in the order of the documentation. The rows without a name are said by package guest.
+func Rules() []Rule {
+	const listing, network, content = "the listing", "`GET /nodes/N/network`", "`GET …/storage/S/content`"
+	return []Rule{
+		{cannotLookAtAll, Refused, "Cannot look at the cluster", listing, "nothing can be planned without it"},
+		{noQuorum, Refused, "The cluster has no quorum", "`GET /cluster/status`, where the listing has a node that is not online",
+			"PVE writes nothing without (pve-cluster Cluster.pm, check_cfs_quorum)"},
+		{"", Refused, "Unknown node \"…\"", listing, "it shows everybody all nodes"},
+		{"", Refused, "Node … is not online", listing, "PVE hands on no request to a node that the cluster does not see"},
+		{"", Refused, "None of the nodes is online", listing, "the same"},
+		{"", Refused, "No node given", listing, "the cluster has several"},
+		{nodeSilent, Doubtful, "Node … does not report", listing,
+			"its status service is stuck, mostly since a storage hangs; it does what it is told"},
+		{nodeMaintained, Doubtful, "Node … is in maintenance", "the listing, since PVE 8.3",
+			"PVE runs VMs there all the same; HA takes those that it manages elsewhere"},
+		{nodeCPUs, Refused, "Node … has … CPUs", "the listing, with `Sys.Audit` on the node", "PVE starts no VM with more"},
+		{nodeMemory, Doubtful, "Node … may run out of memory", "the listing, with `Sys.Audit` on the node",
+			"memory may be given twice over, and what the node's caches use becomes free"},
+
+		{vmidTaken, Refused, "VMID … is taken", listing, "unless the VM there may be the one that is replaced"},
+		{vmidVolumes, Refused, "Volumes of another VM … are still there", content, "the create would refuse them"},
+		{"", Refused, "No VM to clone", listing, "who does not see the source cannot read what it is"},
+		{"", Refused, "Several VMs to clone", listing, "one is meant"},
+		{"", Refused, "VM … cannot be cloned to node …", "the listing, the source's configuration",
+			"PVE clones neither way (qemu-server API2/Qemu.pm, clone_vm)"},
+		{linkedElsewhere, Refused, "A linked clone stays where its template is", listing, "PVE refuses storage and format"},
+		{notLikeThis, Refused, "VM … cannot be cloned like this", "the source's configuration", "a disk would shrink, or has no storage"},
+		{notRestored, Refused, "The backup cannot be restored like this", "the configuration in the backup", "the same"},
+		{backupDenied, Refused, "This identity may not read the backup …", "the configuration in the backup", "a restore takes the same"},
+		{backupUnread, Doubtful, "The backup could not be read", "the configuration in the backup", "it may be there by the time of the apply"},
+		{backupStorages, Refused, "The disks in the backup were on storages that are not on node …", "the configuration in the backup",
+			"PVE puts them where they were"},
+		{notMigrated, Refused, "VM … cannot be migrated to node …", "`GET …/qemu/N/migrate`", "PVE's own list of what stands in the way"},
+
+		{storageUnknown, Refused, "Unknown storage \"…\"", "the listing, with `Datastore.Audit` on the storage", "who holds that would see it"},
+		{storageElsewhere, Refused, "Storage … is not on node …", listing,
+			"it is disabled there, or not for that node, and seen on others"},
+		{storageDown, Refused, "Storage … does not work on node …",
+			"`GET /nodes/N/storage`, where the listing has no figures of it", "the node has just tried, and PVE makes no disk there"},
+		{storageNoDisks, Refused, "Storage … is not for disks", listing, "PVE makes disks only where the content type is images"},
+		{storageFormat, Refused, "There is no format … on storage …", listing, "its type has raw disks only"},
+		{storageTooSmall, Refused, "The disks are larger than storage …", listing,
+			"its type sets the space aside at once, and one VM wants more than it has in all"},
+		{storageSpace, Doubtful, "Storage … may run out of space", listing,
+			"most types take space when it is written to, and something may be freed before"},
+		{poolUnknown, Refused, "Unknown pool \"…\"", "the listing, with `Pool.Audit` on the pool", "who holds that would see it"},
+
+		{bridgeUnknown, Refused, "Unknown bridge \"…\"", network, "the identity lacks `SDN.Use` on it, or a VM is to migrate there"},
+		{bridgeUnlisted, Doubtful, "Unknown bridge \"…\"", network, "PVE starts a VM on a bridge that only the kernel has"},
+		{volumeMissing, Refused, "There is no …", content, "who holds what lists them sees all"},
+		{nameUnknown, Refused, "Unknown … \"…\"", "the list of its kind, above", "likewise"},
+		{imageTooLarge, Refused, "The image is larger than the disk", content, "PVE shrinks no disk"},
+		{privilegeMissing, Refused, "No permission to …", "`GET /access/permissions`, of which PVE tells everybody his own",
+			"PVE asks for it on that path; it is asked for once more, on that path alone"},
+	}
+}
+
+// rule is the row of a name.
+func rule(name string) Rule {
+	all := Rules()
+	if i := slices.IndexFunc(all, func(r Rule) bool { return r.Name == name }); i >= 0 {
+		return all[i]
+	}
+	return Rule{Name: name, Severity: Refused, Summary: name}
+}
+
+// about is the summary of a rule with what is meant.
+func (r Rule) about(values []string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(r.Summary, "…") {
+		if i > 0 && i <= len(values) {
+			b.WriteString(values[i-1])
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// Markdown is the table as docs/design/plan.md has it.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString("| finding | what it is | read in | because |\n| --- | --- | --- | --- |\n")
+	for _, r := range Rules() {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.Summary, r.Severity, r.Read, r.Because)
+	}
+	return b.String()
+}
