@@ -17,7 +17,12 @@ import (
 // Check tells at plan time what the server would refuse at apply time. It costs one listing of the cluster, one list
 // of bridges of each node and the configuration of each template. What the identity may not see is not reported.
 func (s *Checker) Check(ctx context.Context, r Request) Findings {
-	defer s.askBridges(ctx, r)()
+	if r.onlyTakesPrivileges() {
+		c := &planCheck{node: r.Node}
+		c.privileges(ctx, s, r)
+		return Findings{Refused: c.found, Doubtful: c.doubts}
+	}
+	defer s.askAhead(ctx, r)()
 	// Terraform plans each new VM again right before it makes it, while others are being made: what those change is no matter.
 	// Only what seems to be wrong by a listing that may lack something is held against another one.
 	if r.Creating && r.VMID == 0 {
@@ -25,25 +30,36 @@ func (s *Checker) Check(ctx context.Context, r Request) Findings {
 		if err != nil {
 			return cannotLook(err)
 		}
-		if found := s.check(ctx, r, resources); len(found.Refused) == 0 {
-			return found
+		if c := s.check(ctx, r, resources); len(c.found) == 0 {
+			return c.findings(s, r)
 		}
 	}
 	resources, err := s.api.SharedResources(ctx)
 	if err != nil {
 		return cannotLook(err)
 	}
-	return s.check(ctx, r, resources)
+	return s.check(ctx, r, resources).findings(s, r)
 }
 
-// askBridges asks for the bridges of a node while the cluster is listed. The function that it returns ends that.
-func (s *Checker) askBridges(ctx context.Context, r Request) (end func()) {
-	if r.Node == "" || len(r.Bridges) == 0 {
-		return func() {}
+// findings are what is wrong with the plan, by itself or with all others.
+func (c *planCheck) findings(s *Checker, r Request) Findings {
+	if len(c.found) == 0 {
+		c.addUp(s, r)
 	}
+	return Findings{Refused: c.found, Doubtful: c.doubts}
+}
+
+// askAhead asks for the bridges of a node and the privileges of the identity while the cluster is listed. The function that it returns
+// ends that. Whoever needs an answer asks again, and hears the error.
+func (s *Checker) askAhead(ctx context.Context, r Request) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var asked sync.WaitGroup
-	asked.Go(func() { _, _ = s.nodeNetworks(ctx, r.Node) }) // whoever needs the answer asks again, and hears the error
+	if r.Node != "" && len(r.Bridges) > 0 {
+		asked.Go(func() { _, _ = s.nodeNetworks(ctx, r.Node) })
+	}
+	if !s.api.Identity().IsRootTicket() {
+		asked.Go(func() { _, _ = s.permissions(ctx) })
+	}
 	return func() {
 		cancel()
 		asked.Wait()
@@ -57,15 +73,16 @@ func cannotLook(err error) Findings {
 }
 
 // check is Check by a listing.
-func (s *Checker) check(ctx context.Context, r Request, resources pve.Resources) Findings {
+func (s *Checker) check(ctx context.Context, r Request, resources pve.Resources) *planCheck {
 	c := &planCheck{resources: resources, node: r.Node}
 	c.look(ctx, s, r)
-	return Findings{Refused: c.found, Doubtful: c.doubts}
+	return c
 }
 
 // look makes all the checks.
 func (c *planCheck) look(ctx context.Context, s *Checker, r Request) {
 	c.place(r)
+	c.quorum(ctx, s)
 	if r.Creating {
 		c.vmid(ctx, s, r.VMID, r.Name)
 		c.source(r.Clone)
@@ -73,13 +90,15 @@ func (c *planCheck) look(ctx context.Context, s *Checker, r Request) {
 	if len(c.found) > 0 && (c.found[0].Path == "node" || c.found[0].Path == "nodes") {
 		return
 	}
+	c.nodeState(r)
 	c.clone(ctx, s, r)
 	c.restore(ctx, s, r)
-	c.moving(ctx, s, r.Moving)
-	c.storages(r.Storages)
+	c.moving(ctx, s, r)
+	c.storages(ctx, s, r.Storages)
 	c.images(r)
-	c.volumes(r.Needs)
-	c.pool(r.Pool)
+	c.storagesDown(ctx, s, r.Storages)
+	c.volumes(ctx, s, r.Needs)
+	c.pool(ctx, s, r.Pool)
 	c.cpus(r.CPUs)
 	c.formats(r.Formats)
 	if c.node != "" && len(r.Bridges) > 0 {
@@ -91,6 +110,7 @@ func (c *planCheck) look(ctx context.Context, s *Checker, r Request) {
 		c.needs(ctx, s, r.Needs)
 		c.orphans(ctx, s, r)
 	}
+	c.privileges(ctx, s, r)
 }
 
 // place finds the node, or says why there is none.
@@ -111,20 +131,20 @@ func (c *planCheck) place(r Request) {
 
 // clone asks whether the source can become what is wanted, where it is wanted. A source that cannot be read now is the apply's affair.
 func (c *planCheck) clone(ctx context.Context, s *Checker, r Request) {
-	elsewhere := c.node != "" && c.node != c.origin.Node
-	if c.origin.VMID == 0 || r.Spec == nil && !elsewhere {
+	if c.origin.VMID == 0 {
 		return
 	}
 	config, err := s.guests.SourceConfig(ctx, c.origin.Node, c.origin.VMID)
 	if err != nil {
 		return
 	}
-	if elsewhere {
+	c.copy = vm.Decode(config)
+	if c.node != "" && c.node != c.origin.Node {
 		_, err := r.Clone.Migrates(c.resources, c.origin, config, c.node)
 		c.add(err)
 	}
-	if r.Spec != nil {
-		c.copied(config, *r.Spec, notLikeThis, strconv.Itoa(c.origin.VMID))
+	if r.Whole {
+		c.copied(config, r.Planned, notLikeThis, strconv.Itoa(c.origin.VMID))
 	}
 }
 
@@ -168,17 +188,17 @@ func (c *planCheck) source(clone *guest.Clone) {
 }
 
 // volumes reports those that are on storages which are not there.
-func (c *planCheck) volumes(needs []Need) {
+func (c *planCheck) volumes(ctx context.Context, s *Checker, needs []Need) {
 	storages := map[string]string{}
 	for _, need := range needs {
 		if need.Kind.isVolume() {
 			storages[need.Path] = vm.VolumeStorage(need.Value)
 		}
 	}
-	c.storages(storages)
+	c.storages(ctx, s, storages)
 }
 
-func (c *planCheck) pool(pool string) {
+func (c *planCheck) pool(ctx context.Context, s *Checker, pool string) {
 	if pool == "" {
 		return
 	}
@@ -188,9 +208,8 @@ func (c *planCheck) pool(pool string) {
 			names = append(names, r.Pool)
 		}
 	}
-	if len(names) > 0 && !slices.Contains(names, pool) {
-		c.found = append(c.found, &guest.FieldError{Path: "pool", Summary: fmt.Sprintf("Unknown pool %q", pool),
-			Detail: "The cluster has the pools " + strings.Join(names, ", ")})
+	if !slices.Contains(names, pool) && s.mustHold(ctx, "/pool/"+pool, "Pool.Audit") {
+		c.say(poolUnknown, "pool", "The cluster has the pools "+some(names)+", as far as this identity may see them (Pool.Audit)", pool)
 	}
 }
 

@@ -105,10 +105,10 @@ func TestCheck(t *testing.T) {
 		"unknown node":      {request: Request{Node: "pve9", Pool: "none"}, want: []string{`node: Unknown node "pve9": …pve1, pve2`}},
 		"no node given":     {request: Request{Creating: true}, want: []string{"node: No node given: …2 nodes"}},
 		"one node suffices": {happens: func(w *state.World) { without(w, "pve2") }, request: Request{Creating: true}},
-		"node not online": {happens: func(w *state.World) { w.Nodes["pve2"].Online = false }, request: Request{Node: "pve2"},
+		"node not online": {happens: func(w *state.World) { w.Nodes["pve2"].Online = false }, request: Request{Creating: true, Node: "pve2"},
 			want: []string{"node: Node pve2 is not online"}},
 		"none of the nodes": {happens: func(w *state.World) { w.Nodes["pve2"].Online = false },
-			request: Request{Nodes: []string{"pve2", "pve9"}},
+			request: Request{Creating: true, Nodes: []string{"pve2", "pve9"}},
 			want:    []string{"nodes: None of the nodes is online: …Node pve2 is not online. Unknown node"}},
 		"the first that is": {happens: func(w *state.World) { w.Nodes["pve1"].Online = false },
 			request: Request{Nodes: []string{"pve1", "pve2"}}},
@@ -146,9 +146,9 @@ func TestCheck(t *testing.T) {
 			want: []string{"clone.storage: A linked clone stays where its template is: …clone.full = true"}},
 		"linked, on another node": {request: Request{Creating: true, Node: "pve2", Clone: golden},
 			want: []string{"clone.full: VM 9000 cannot be cloned to node pve2"}},
-		"a disk that shrinks": {request: Request{Creating: true, Node: "pve1", Clone: golden, Spec: &smaller},
+		"a disk that shrinks": {request: Request{Creating: true, Node: "pve1", Clone: golden, Planned: smaller, Whole: true},
 			want: []string{"scsi0: VM 9000 cannot be cloned like this"}},
-		"a clone": {request: Request{Creating: true, Clone: golden, Spec: &vm.Spec{}}},
+		"a clone": {request: Request{Creating: true, Clone: golden, Whole: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -169,12 +169,12 @@ func TestCheck(t *testing.T) {
 }
 
 // moved is a VM on pve1, with a disk and a network device, and the request to migrate it to pve2.
-func (w *world) moved(alter func(config map[string]string, m *Moving)) Request {
+func (w *world) moved(alter func(config map[string]string, m *Request)) Request {
 	config := map[string]string{"name": "web", "smbios1": "uuid=11111111-2222-3333-4444-000000000400",
 		"scsi0": "shared-nfs:400/vm-400-disk-0.raw,size=1G",
 		"net0":  "virtio=BC:24:11:00:00:01,bridge=vmbr0"}
-	m := &Moving{VMID: 400, From: "pve1"}
-	alter(config, m)
+	r := Request{Node: "pve2", ID: 400, Moving: &Moving{From: "pve1"}}
+	alter(config, &r)
 	w.change(func(all *state.World) {
 		for _, value := range config {
 			id, _, _ := strings.Cut(value, ",")
@@ -187,20 +187,20 @@ func (w *world) moved(alter func(config map[string]string, m *Moving)) Request {
 			}
 		}
 		g := &state.Guest{VMID: 400, Type: "qemu", Node: "pve1", Config: config}
-		if m.Running {
+		if r.Running {
 			g.Running = &state.Running{QMPStatus: "running", StartedAt: all.Clock.Now(), Booted: maps.Clone(config), PID: 4000}
 		}
 		all.Guests[400] = g
 	})
-	m.Prior, m.Planned = vm.Decode(config), vm.Decode(config)
-	return Request{Node: "pve2", Moving: m}
+	r.Prior, r.Planned = vm.Decode(config), vm.Decode(config)
+	return r
 }
 
 // TestCheckMigration: what stands in the way of a migration is reported where it can be changed, unless the same plan changes it.
 func TestCheckMigration(t *testing.T) {
-	onLocal2 := func(config map[string]string, _ *Moving) { config["scsi0"] = "local2:400/vm-400-disk-0.raw,size=1G" }
+	onLocal2 := func(config map[string]string, _ *Request) { config["scsi0"] = "local2:400/vm-400-disk-0.raw,size=1G" }
 	for name, c := range map[string]struct {
-		alter func(config map[string]string, m *Moving)
+		alter func(config map[string]string, m *Request)
 		then  func(w *world, r *Request)
 		want  []string
 	}{
@@ -213,33 +213,33 @@ func TestCheckMigration(t *testing.T) {
 		"one that the plan leaves": {alter: onLocal2,
 			then: func(w *world, r *Request) {
 				w.change(func(all *state.World) { all.Storages["local2"].Nodes = []string{"pve1"} })
-				disk := r.Moving.Planned.Disks["scsi0"]
+				disk := r.Planned.Disks["scsi0"]
 				disk.Storage = "shared-nfs"
-				r.Moving.Planned.Disks["scsi0"] = disk
+				r.Planned.Disks["scsi0"] = disk
 			}},
-		"a medium of the node": {alter: func(config map[string]string, _ *Moving) { config["ide2"] = "local:iso/debian.iso,media=cdrom" },
+		"a medium of the node": {alter: func(config map[string]string, _ *Request) { config["ide2"] = "local:iso/debian.iso,media=cdrom" },
 			want: []string{`ide2: VM 400 cannot be migrated to node pve2: …Eject it (file = "none")`}},
 		"a volume with the id of another VM": {then: func(w *world, _ *Request) {
 			w.change(func(all *state.World) { all.Guests[400].Config["scsi3"] = "local-lvm:vm-8000-disk-0,size=4G" })
 		}, want: []string{"scsi3: VM 400 cannot be migrated to node pve2: …carries the id of VM 8000, and PVE migrates only a VM's own"}},
-		"a device of the node": {alter: func(config map[string]string, _ *Moving) { config["hostpci0"] = "0000:01:00" },
+		"a device of the node": {alter: func(config map[string]string, _ *Request) { config["hostpci0"] = "0000:01:00" },
 			want: []string{"hostpci0: VM 400 cannot be migrated to node pve2: …is a device of node pve1"}},
-		"a bridge that goes": {alter: func(_ map[string]string, m *Moving) { m.Running = true },
+		"a bridge that goes": {alter: func(_ map[string]string, m *Request) { m.Running = true },
 			then: func(w *world, r *Request) {
 				w.change(func(all *state.World) { all.Nodes["pve2"].Bridges = []string{"vmbr1"} })
-				nic := r.Moving.Planned.Networks["net0"]
+				nic := r.Planned.Networks["net0"]
 				nic.Bridge = to("vmbr1")
-				r.Moving.Planned.Networks["net0"] = nic
+				r.Planned.Networks["net0"] = nic
 			}, want: []string{"networks.net0.bridge: VM 400 cannot be migrated to node pve2: …runs with net0 on bridge vmbr0"}},
 		"a bridge that goes, of a guest that is off": {then: func(w *world, r *Request) {
 			w.change(func(all *state.World) { all.Nodes["pve2"].Bridges = []string{"vmbr1"} })
-			nic := r.Moving.Planned.Networks["net0"]
+			nic := r.Planned.Networks["net0"]
 			nic.Bridge = to("vmbr1")
-			r.Moving.Planned.Networks["net0"] = nic
+			r.Planned.Networks["net0"] = nic
 		}},
-		"no move at all": {alter: func(config map[string]string, _ *Moving) { config["hostpci0"] = "0000:01:00" },
+		"no move at all": {alter: func(config map[string]string, _ *Request) { config["hostpci0"] = "0000:01:00" },
 			then: func(_ *world, r *Request) { r.Node = "pve1" }},
-		"a server that does not say": {alter: func(config map[string]string, _ *Moving) { config["hostpci0"] = "0000:01:00" },
+		"a server that does not say": {alter: func(config map[string]string, _ *Request) { config["hostpci0"] = "0000:01:00" },
 			then: func(w *world, _ *Request) {
 				w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/migrate"},
 					Phase: fault.Before, Status: 403, Reason: "no"}})
@@ -249,7 +249,7 @@ func TestCheckMigration(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			if c.alter == nil {
-				c.alter = func(map[string]string, *Moving) {}
+				c.alter = func(map[string]string, *Request) {}
 			}
 			r := w.moved(c.alter)
 			if c.then != nil {
@@ -263,12 +263,12 @@ func TestCheckMigration(t *testing.T) {
 	}
 }
 
-// TestCheckCosts: one listing, one list of bridges of each node, one of volumes and one configuration of each template serve the plans of many VMs.
+// TestCheckCosts: one list of the identity's permissions, one listing, one list of bridges of each node, one of volumes and one configuration of each template serve the plans of many VMs.
 func TestCheckCosts(t *testing.T) {
 	w := newWorld(t)
 	w.sim.ResetOps()
 	for n := range 20 {
-		r := Request{Creating: true, Node: "pve1", VMID: 100 + n, Clone: &guest.Clone{VMID: 9000}, Spec: &vm.Spec{},
+		r := Request{Creating: true, Node: "pve1", VMID: 100 + n, Clone: &guest.Clone{VMID: 9000}, Whole: true,
 			Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}, Bridges: map[string]string{"networks.net0.bridge": "vmbr0"}}
 		if all := w.Check(t.Context(), r); len(all.Refused) > 0 {
 			t.Errorf("%q", found(all))
@@ -282,7 +282,7 @@ func TestCheckCosts(t *testing.T) {
 		asked = append(asked, op.Path)
 	}
 	slices.Sort(asked)
-	want := []string{"/cluster/resources", "/nodes/{node}/network", "/nodes/{node}/qemu/{vmid}/config",
+	want := []string{"/access/permissions", "/cluster/resources", "/nodes/{node}/network", "/nodes/{node}/qemu/{vmid}/config",
 		"/nodes/{node}/storage/{storage}/content"} // what lies under the configured ids
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -294,7 +294,7 @@ func TestCheckCosts(t *testing.T) {
 func TestCheckIsSilentOnWhatItMayNotSee(t *testing.T) {
 	w := newWorld(t)
 	w.change(func(all *state.World) {
-		all.Roles["TerraformProvider"] = []string{"VM.Audit", "VM.Allocate", "Sys.Audit"}
+		all.Roles["TerraformProvider"] = []string{"VM.Audit", "VM.Allocate", "Sys.Audit", "Pool.Allocate"}
 		delete(all.Pools, "web")
 	})
 	r := Request{Node: "pve1", Storages: map[string]string{"disks.scsi0.storage": "none"}, Pool: "none"}
@@ -307,7 +307,7 @@ func TestCheckIsSilentOnWhatItMayNotSee(t *testing.T) {
 	}
 	w = newWorld(t)
 	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/cluster/resources"}, Phase: fault.Before, Times: -1, Reason: "no quorum"}})
-	all := w.Check(t.Context(), Request{Node: "pve1"})
+	all := w.Check(t.Context(), Request{Creating: true, Node: "pve1"})
 	if len(all.Refused) != 1 || all.Refused[0].Path != "" || all.Refused[0].Summary != "Cannot look at the cluster" ||
 		!strings.Contains(all.Refused[0].Error(), "no quorum") {
 		t.Errorf("%q", found(all))

@@ -24,6 +24,11 @@ type Checker struct {
 
 	networks job.Recent[[]pve.Network] // of nodes
 	names    job.Recent[[]string]      // what there is of a kind
+	storages job.Recent[[]pve.Storage] // of nodes, as they find them now
+	quorate  job.Recent[bool]
+	access   job.Recent[permissions] // of the identity
+	held     job.Recent[permissions] // on one path
+	total    tally
 
 	mu      sync.Mutex
 	planned map[string]bool // files that this run is to make: by node and volume, or by volume on a shared storage
@@ -31,7 +36,8 @@ type Checker struct {
 
 // New makes a Checker.
 func New(jobs *job.Runner, guests *guest.Guests, sources *source.Sources) *Checker {
-	return &Checker{api: jobs.API, clock: jobs.Clock, guests: guests, sources: sources, planned: map[string]bool{}}
+	return &Checker{api: jobs.API, clock: jobs.Clock, guests: guests, sources: sources, planned: map[string]bool{},
+		access: job.Recent[permissions]{Life: accessLife}}
 }
 
 // WillHave notes that the run makes a file on a storage. The plans of VMs that use it come after that of the file, and before it is there.
@@ -61,6 +67,7 @@ type planCheck struct {
 	resources pve.Resources
 	node      string
 	origin    pve.Resource // what is cloned, if it was found
+	copy      vm.Spec      // what a clone or a restore begins with
 	found     []*guest.FieldError
 	doubts    []*guest.FieldError
 }

@@ -100,13 +100,7 @@ func (c *planCheck) holds(n Need) bool {
 // certain reports whether the identity would see the thing if it were there (pve-storage Storage.pm check_volume_access; a mapping
 // is listed for who may use it; custom CPU types for who has Sys.Audit on /nodes).
 func (s *Checker) certain(ctx context.Context, n Need) bool {
-	if s.api.Identity().IsRootTicket() {
-		return true
-	}
-	may := func(path, privilege string) bool {
-		held, err := s.api.Privileges(ctx, path)
-		return err == nil && held[privilege]
-	}
+	may := func(path, privilege string) bool { return s.mustHold(ctx, path, privilege) }
 	switch n.Kind {
 	case Image, Snippet:
 		return may("/storage/"+vm.VolumeStorage(n.Value), "Datastore.Allocate")

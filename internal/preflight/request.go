@@ -19,7 +19,6 @@ type Request struct {
 	Storages map[string]string // attribute path -> storage id
 	Bridges  map[string]string // attribute path -> bridge
 	Pool     string
-	Spec     *vm.Spec // of a clone or a restore, if all of it is known
 	Needs    []Need   // what has to be there besides
 	Formats  []Format // of new disks
 	CPUs     int64    // with which the VM is started
@@ -27,15 +26,24 @@ type Request struct {
 	Adopts   []string // those of them that are to be disks of the VM
 	Nodes    []string // instead of Node, of a create: the first of them that is online
 	Moving   *Moving  // a VM that is to be migrated to Node
+
+	Prior   vm.Spec // the VM in state
+	Planned vm.Spec // the VM as far as it is known; what is not known is not set
+	Whole   bool    // all of Planned is known
+	Space   []Space // what a disk takes that is in no Planned
+	ID      int     // the VM in state, or that of a create which it may be known by
+	Running bool    // the VM runs, and goes on running
+	Stopped bool    // the apply stops it
+	Started bool    // the apply starts it
+	Who     string  // names the VM for whoever adds up what a run plans; "": nothing does
+	Acting  bool    // the apply has begun
+
+	Firewall bool   // the apply changes its firewall
+	LeftPool string // the pool that it leaves
 }
 
 // Moving is a VM in state that a plan takes to another node.
-type Moving struct {
-	VMID           int
-	From           string
-	Running        bool // it does, and is not shut down first
-	Prior, Planned vm.Spec
-}
+type Moving struct{ From string }
 
 // Format is the format that a disk is to have on a storage.
 type Format struct{ Path, Storage, Format string }
@@ -85,3 +93,14 @@ func KindOfSource(volume string) Kind {
 }
 
 func (k Kind) isVolume() bool { return slices.Contains([]Kind{Medium, Import, Image, Snippet}, k) }
+
+// onlyTakesPrivileges reports whether nothing is to be looked for but what the identity may do.
+func (r Request) onlyTakesPrivileges() bool {
+	return !r.Creating && r.Moving == nil && r.Pool == "" && r.CPUs == 0 && !r.Started &&
+		len(r.Storages)+len(r.Bridges)+len(r.Needs)+len(r.Formats)+len(r.Space) == 0 && !r.grows()
+}
+
+// grows reports whether disks or memory of a VM in state are to be larger.
+func (r Request) grows() bool {
+	return len(vm.Diff(r.Prior, r.Planned).Grow) > 0 || r.Running && memoryOf(r.Planned) > memoryOf(r.Prior)
+}

@@ -23,7 +23,7 @@ func (c *planCheck) restore(ctx context.Context, s *Checker, r Request) {
 	}
 	const path = "restore.archive"
 	archive := r.Restore.Archive
-	if c.storages(map[string]string{path: vm.VolumeStorage(archive)}); c.isReported(path) {
+	if c.storages(ctx, s, map[string]string{path: vm.VolumeStorage(archive)}); c.isReported(path) {
 		return
 	}
 	config, err := s.guests.ArchiveConfig(ctx, node, archive)
@@ -37,11 +37,12 @@ func (c *planCheck) restore(ctx context.Context, s *Checker, r Request) {
 		c.unreadable(ctx, s, node, archive, err)
 		return
 	}
+	c.copy = vm.Decode(config)
 	if r.Restore.Storage == "" {
 		c.storagesInside(node, config)
 	}
-	if r.Spec != nil {
-		c.copied(config, *r.Spec, notRestored)
+	if r.Whole {
+		c.copied(config, r.Planned, notRestored)
 	}
 }
 
@@ -80,12 +81,12 @@ func (c *planCheck) storagesInside(node string, config map[string]string) {
 }
 
 // copied reports what cannot be made of the source: disks that would have to shrink, new ones without a storage or a size.
-func (c *planCheck) copied(config map[string]string, wanted vm.Spec, rule string, source ...string) {
+func (c *planCheck) copied(config map[string]string, wanted vm.Spec, name string, source ...string) {
 	has := vm.Decode(config)
 	want := vm.Merge(has, wanted)
 	want.Template = has.Template
 	vm.Complete(&want)
 	for _, p := range vm.Diff(has, want).Problems {
-		c.say(rule, p.Option, p.Text, source...)
+		c.say(name, p.Option, p.Text, source...)
 	}
 }

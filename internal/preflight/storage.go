@@ -81,9 +81,8 @@ func (s *Checker) volumesOf(ctx context.Context, storage pve.Resource, vmid int)
 	return names
 }
 
-// storages reports storages that the node does not have. Where the listing shows none at all the identity lacks
-// Datastore.Audit, and nothing can be said.
-func (c *planCheck) storages(wanted map[string]string) {
+// storages reports storages that the node does not have. One that is listed nowhere is unknown if the identity would see it.
+func (c *planCheck) storages(ctx context.Context, s *Checker, wanted map[string]string) {
 	visible := map[string]bool{}
 	anywhere := map[string][]string{}
 	for _, r := range c.resources {
@@ -92,15 +91,13 @@ func (c *planCheck) storages(wanted map[string]string) {
 			visible[r.Storage] = visible[r.Storage] || r.Node == c.node
 		}
 	}
-	if len(anywhere) == 0 {
-		return
-	}
 	for _, path := range slices.Sorted(maps.Keys(wanted)) {
 		id := wanted[path]
 		switch {
 		case c.isReported(path): // said before, with the way out
+		case len(anywhere[id]) == 0 && !s.mustHold(ctx, "/storage/"+id, "Datastore.Audit"):
 		case len(anywhere[id]) == 0:
-			c.say(storageUnknown, path, "The cluster has the storages "+strings.Join(slices.Sorted(maps.Keys(anywhere)), ", ")+
+			c.say(storageUnknown, path, "The cluster has the storages "+some(slices.Collect(maps.Keys(anywhere)))+
 				", as far as this identity may see them (Datastore.Audit)", id)
 		case c.node != "" && !visible[id]:
 			c.say(storageElsewhere, path, "It is available on "+strings.Join(anywhere[id], ", "), id, c.node)

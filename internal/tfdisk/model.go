@@ -60,6 +60,9 @@ func (m *model) request(was model) preflight.Request {
 	if !m.Storage.IsUnknown() && m.Format.ValueString() != "" && !(m.Format.Equal(was.Format) && m.Storage.Equal(was.Storage)) {
 		q.Formats = []preflight.Format{{Path: "format", Storage: m.Storage.ValueString(), Format: m.Format.ValueString()}}
 	}
+	if more := bytes(m.Size) - bytes(was.Size); !m.Size.IsUnknown() && !m.Storage.IsUnknown() && more > 0 {
+		q.Space = []preflight.Space{{Path: "size", Storage: m.Storage.ValueString(), Bytes: more}}
+	}
 	if !m.Pool.Equal(was.Pool) {
 		q.Pool = m.Pool.ValueString()
 	}

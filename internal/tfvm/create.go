@@ -20,6 +20,7 @@ import (
 // Create makes the VM whole. When it fails, either nothing is left and the state stays empty, or the state holds the VM,
 // which makes Terraform taint it, and the private state remembers what is left.
 func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	r.run.act()
 	v := r.values()
 	plan, diags := v.model(ctx, req.Plan.Raw)
 	resp.Diagnostics.Append(diags...)

@@ -15,6 +15,7 @@ import (
 // Delete destroys the VM, and retries what an earlier failure left. The resource leaves the state only when nothing of it
 // is left on the server.
 func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	r.run.act()
 	v := r.values()
 	state, diags := v.model(ctx, req.State.Raw)
 	resp.Diagnostics.Append(diags...)

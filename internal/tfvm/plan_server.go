@@ -1,8 +1,10 @@
 package tfvm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -25,17 +27,13 @@ func (p *planning) checkServer(ctx context.Context) {
 	p.refuseNoBridge()
 	p.checkRestrictions(ctx)
 	request := p.request()
-	if !p.creating() && request.Moving == nil && len(request.Storages)+len(request.Bridges)+len(request.Needs)+len(request.Formats) == 0 &&
-		request.Pool == "" && request.CPUs == 0 {
-		return
-	}
 	// The node is the server's to choose while the source or the configured node is not known.
 	chosen := p.config.at("node").IsKnown() && p.config.at("nodes").IsFullyKnown()
 	if !p.sourceKnown() || p.creating() && p.sourcePlanned() {
-		request.Clone, request.Spec, chosen = nil, nil, false
+		request.Clone, request.Whole, request.Planned, chosen = nil, false, vm.Spec{}, false
 	}
 	if !p.config.at("restore").IsFullyKnown() {
-		request.Restore = nil
+		request.Restore, request.Planned = nil, vm.Spec{}
 	}
 	if p.creating() {
 		p.r.run.notePlanned(plannedVM{VMID: int(value(p.plan.VMID)), Name: value(p.plan.Name), Tags: p.plan.Tags})
@@ -71,10 +69,11 @@ func (p *planning) request() preflight.Request {
 	plan, prior, creating := p.plan, p.prior, p.creating()
 	q := preflight.Request{Creating: creating, Node: value(plan.Node), Nodes: plan.Nodes,
 		Storages: map[string]string{}, Bridges: map[string]string{}, Needs: p.needs(), Formats: p.formats(), CPUs: p.startedCPUs(),
-		Orphans: value(plan.OnOrphanedVolumes) == "destroy"}
+		Orphans: value(plan.OnOrphanedVolumes) == "destroy", Who: p.who(), Acting: p.r.run.acts(),
+		Whole: p.config.raw.IsFullyKnown(), Started: p.isStarted() && !p.runs(), Running: p.runs()}
+	p.describe(&q)
 	if differ(prior.Node, plan.Node) { // everything is asked of the node that it goes to
-		q.Moving = &preflight.Moving{VMID: int(value(prior.VMID)), From: *prior.Node, Running: p.runs(),
-			Prior: p.before.spec(false), Planned: p.after.spec(false)}
+		q.Moving = &preflight.Moving{From: *prior.Node}
 		prior = model{Pool: prior.Pool, CDROMs: prior.CDROMs, Options: vm.Options{VMStateStorage: prior.VMStateStorage}}
 	}
 	if creating {
@@ -85,15 +84,9 @@ func (p *planning) request() preflight.Request {
 		}
 		if plan.Clone != nil {
 			addChanged(q.Storages, "clone.storage", nil, plan.Clone.Storage)
-			if p.config.raw.IsFullyKnown() {
-				q.Spec = new(plan.spec(true))
-			}
 		}
 		if q.Restore = plan.Restore.request(); q.Restore != nil {
 			addChanged(q.Storages, "restore.storage", nil, plan.Restore.Storage)
-			if p.config.raw.IsFullyKnown() {
-				q.Spec = new(plan.spec(true))
-			}
 		}
 	}
 	if value(plan.Pool) != value(prior.Pool) {
@@ -109,6 +102,40 @@ func (p *planning) request() preflight.Request {
 		addChanged(q.Storages, at, before[at], storage)
 	}
 	return q
+}
+
+// describe notes the VM as it is and is to be.
+func (p *planning) describe(q *preflight.Request) {
+	plan, prior := p.plan, p.prior
+	q.ID = int(cmp.Or(value(prior.VMID), value(plan.VMID)))
+	is, was := plan.Firewall, prior.Firewall
+	q.Firewall = is != nil && !reflect.DeepEqual(is, was) && (len(is.Rules) > 0 || was != nil && len(was.Rules) > 0)
+	if p.creating() {
+		q.Planned = plan.spec(plan.copies())
+		for slot, d := range plan.Disks {
+			if d.Imported != nil && d.Volume == nil { // adopted, if it is not known yet which
+				delete(q.Planned.Disks, slot)
+			}
+		}
+		return
+	}
+	q.Prior, q.Planned = p.before.spec(false), p.after.spec(false)
+	q.Stopped = value(prior.Status) == "running" && value(plan.PowerState) == string(guest.Stopped) && plan.HA == nil
+	q.Started = q.Started && plan.HA == nil
+	if value(plan.Pool) != value(prior.Pool) {
+		q.LeftPool = value(prior.Pool)
+	}
+}
+
+// who tells the VM of this plan from the others of the run: Terraform tells no provider a resource's address.
+func (p *planning) who() string {
+	if id := cmp.Or(value(p.plan.VMID), value(p.prior.VMID)); id != 0 {
+		return fmt.Sprintf("VM %d", id)
+	}
+	if name := value(p.plan.Name); name != "" {
+		return value(p.plan.Node) + " " + name
+	}
+	return ""
 }
 
 // addChangedDisks notes the storages of disks that are new or change them.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
@@ -19,12 +20,22 @@ type Run struct {
 	planned   []plannedVM
 	failed    map[int]failedVM
 	held      map[int][]string
+	acting    atomic.Bool
 }
 
 // NewRun begins one.
 func NewRun() *Run {
 	return &Run{refreshed: map[int]bool{}, failed: map[int]failedVM{}, held: map[int][]string{}}
 }
+
+// act notes that the apply has begun: Terraform plans each change once more in it.
+func (r *Run) act() {
+	if r != nil {
+		r.acting.Store(true)
+	}
+}
+
+func (r *Run) acts() bool { return r != nil && r.acting.Load() }
 
 // plannedVM is a VM that a plan is going to make.
 type plannedVM struct {

@@ -15,6 +15,7 @@ import (
 
 // Update changes the VM in place. When it fails in the middle the state says what is true on the server by then.
 func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	r.run.act()
 	v := r.values()
 	prior, diags := v.model(ctx, req.State.Raw)
 	resp.Diagnostics.Append(diags...)

@@ -94,13 +94,17 @@ func clusterStatus(r *Request) (any, error) {
 	return list, nil
 }
 
-// isQuorate reports whether more than half of the nodes are there.
+// isQuorate reports whether more than half of the votes are there. A cluster with an even number of nodes has a QDevice, as PVE advises,
+// which has one.
 func isQuorate(w *state.World) bool {
-	online := 0
+	votes, there := len(w.Nodes), 0
 	for _, n := range w.Nodes {
-		online += flag(n.Online)
+		there += flag(n.Online)
 	}
-	return 2*online > len(w.Nodes)
+	if votes%2 == 0 {
+		votes, there = votes+1, there+1
+	}
+	return 2*there > votes
 }
 
 func clusterOptions(r *Request) (any, error) {
