@@ -29,15 +29,17 @@ var permittedChange = strings.NewReplacer(
 ).Replace(permitted)
 
 // refusals says what goes wrong without a privilege of the documented role: a text in what an apply or an update says,
-// "" where nothing is said.
+// "" where nothing is said. What begins with "It takes" the plan says, before anything is changed.
 var refusals = map[string]string{
-	"VM.Allocate": "Permission check failed", "VM.Audit": `No VM to clone`, "VM.Clone": `/vms/9000, VM.Clone`,
-	"VM.PowerMgmt": `/vms/202, VM.PowerMgmt`, "VM.Config.CDROM": `/vms/201, VM.Config.CDROM`, "VM.Config.CPU": `/vms/201, VM.Config.CPU`,
-	"VM.Config.Cloudinit": "", "VM.Config.Disk": `/vms/202, VM.Config.Disk`, "VM.Config.HWType": `/vms/201, VM.Config.HWType`,
-	"VM.Config.Memory": `/vms/202, VM.Config.Memory`, "VM.Config.Network": `/vms/201, VM.Config.Network`,
-	"VM.Config.Options": `/vms/202, VM.Config.Options`, "VM.Monitor": "", "VM.GuestAgent.Audit": "",
-	"Datastore.AllocateSpace": `/storage/local-zfs, Datastore.AllocateSpace`, "Datastore.Allocate": "", "Datastore.Audit": "",
-	"Pool.Allocate": `/pool/web, Pool.Allocate`, "Pool.Audit": "",
+	"VM.Allocate": "It takes VM.Allocate on /vms/202", "VM.Audit": `No VM to clone`, "VM.Clone": `It takes VM.Clone on /vms/9000`,
+	"VM.PowerMgmt": `It takes VM.PowerMgmt on /vms/202`, "VM.Config.CDROM": `It takes VM.Config.CDROM on /vms/201`,
+	"VM.Config.CPU": `It takes VM.Config.CPU on /vms/201 or /pool/web`, "VM.Config.Cloudinit": "",
+	"VM.Config.Disk":   `It takes VM.Config.Disk on /vms/202`,
+	"VM.Config.HWType": `It takes VM.Config.HWType on /vms/201`, "VM.Config.Memory": `It takes VM.Config.Memory on /vms/202`,
+	"VM.Config.Network": `It takes VM.Config.Network on /vms/201`, "VM.Config.Options": `It takes VM.Config.Options on /vms/202`,
+	"VM.Monitor": "", "VM.GuestAgent.Audit": "",
+	"Datastore.AllocateSpace": `It takes Datastore.AllocateSpace on /storage/local-zfs`, "Datastore.Allocate": "", "Datastore.Audit": "",
+	"Pool.Allocate": `It takes Pool.Allocate on /pool/web`, "Pool.Audit": "",
 	"VM.Migrate":                 "",                          // TestRoleMigrates
 	"Datastore.AllocateTemplate": "", "Sys.AccessNetwork": "", // TestRoleOfImages
 	"SDN.Use": `no bridge, as far as this identity may use them (SDN.Use)`, "Sys.Audit": `/nodes/pve1, Sys.Audit`,
@@ -123,6 +125,12 @@ func TestRoleWithoutAPrivilege(t *testing.T) {
 			said += attempt(s, func() error { return s.Converge(t.Context()) })
 			if want == "" && said != "" || want != "" && !strings.Contains(said, want) {
 				t.Errorf("said %q, want %q", said, want)
+			}
+			if strings.HasPrefix(want, "It takes") {
+				if _, err := s.Plan(t.Context()); err == nil {
+					t.Error("the plan does not refuse it")
+				}
+				w.Reconfigure(t, s, TokenNoSSH, permitted) // a plan that is refused stands in the way of a destroy, too
 			}
 			said = attempt(s, func() error { return s.Destroy(t.Context()) })
 			if left := w.Leaks(); len(left) > 0 {

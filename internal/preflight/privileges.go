@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,7 +52,6 @@ func (c *planCheck) privileges(ctx context.Context, s *Checker, r Request) {
 	if s.api.Identity().IsRootTicket() {
 		return
 	}
-	missing := map[string][]string{} // by the path on which they are to be given
 	var lacks []use
 	for _, u := range c.uses(r) {
 		held := false
@@ -63,10 +61,6 @@ func (c *planCheck) privileges(ctx context.Context, s *Checker, r Request) {
 		}
 		if !held && !c.mayChoose(ctx, s, u) {
 			lacks = append(lacks, u)
-			at := u.on[len(u.on)-1]
-			if !slices.Contains(missing[at], u.anyOf[0]) {
-				missing[at] = append(missing[at], u.anyOf[0])
-			}
 		}
 	}
 	said := map[string]bool{}
@@ -76,27 +70,47 @@ func (c *planCheck) privileges(ctx context.Context, s *Checker, r Request) {
 			continue
 		}
 		said[key] = true
-		at := u.on[len(u.on)-1]
-		held, _ := s.exactly(ctx, at)
 		c.say(privilegeMissing, u.path, fmt.Sprintf("It takes %s on %s, which %s does not have. %s", strings.Join(u.anyOf, " or "),
-			strings.ReplaceAll(strings.Join(u.on, " or "), anyVM, "/vms"), s.api.Identity().User,
-			grant(at, s.api.Identity().User, slices.Concat(slices.Collect(maps.Keys(held)), missing[at]))), u.what)
+			strings.ReplaceAll(strings.Join(u.on, " or "), anyVM, "/vms"), s.api.Identity().User, s.grant(ctx, u, lacks)), u.what)
 	}
 }
 
-// grant is how root gives what is missing. An entry on a path takes the place of what is inherited there, so it is given with what is held.
-func grant(at, who string, privileges []string) string {
-	at = strings.ReplaceAll(at, anyVM, "/vms")
-	slices.Sort(privileges)
-	role := "terraform" + regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(at, "-")
-	text := fmt.Sprintf("As root, with what it has there already, since an entry on a path takes the place of what is inherited: "+
-		"`pveum role add %s --privs %q`, `pveum acl modify %s ", role, strings.Join(slices.Compact(privileges), " "), at)
-	user, _, isToken := strings.Cut(who, "!")
-	if !isToken {
-		return text + fmt.Sprintf("--users %s --roles %s`", who, role)
+// grant is how root gives what is missing on a path. An entry there takes the place of what is inherited, so it is given with what is held.
+func (s *Checker) grant(ctx context.Context, u use, lacks []use) string {
+	at := u.on[len(u.on)-1]
+	all, _ := s.permissions(ctx) // who is here has them
+	given := at
+	if strings.HasPrefix(at, "/vms/") && len(all[at]) == 0 { // nothing is said of this VM alone
+		given = "/vms"
 	}
-	return text + fmt.Sprintf("--tokens '%s' --roles %s`. A token without privilege separation has what its user has: then it is given to %s "+
-		"with --users; with it both need it", who, role, user)
+	held, err := s.exactly(ctx, given)
+	if err != nil {
+		return "Grant it"
+	}
+	// What counts on a path is what such paths are asked for (pve-access-control RPCEnvironment.pm, compute_api_permission).
+	families := map[string]string{"vms": "VM.", "storage": "Datastore.", "pool": "VM. Pool. Datastore."}[strings.Split(given, "/")[1]]
+	var privileges []string
+	for _, privilege := range slices.Sorted(maps.Keys(held)) {
+		if family, _, _ := strings.Cut(privilege, "."); slices.Contains(strings.Fields(families), family+".") || family == "Permissions" {
+			privileges = append(privileges, privilege)
+		}
+	}
+	for _, other := range lacks {
+		if other.on[len(other.on)-1] == at {
+			privileges = append(privileges, other.anyOf[0])
+		}
+	}
+	slices.Sort(privileges)
+	who := s.api.Identity()
+	role, user, to := "terraform"+strings.ReplaceAll(given, "/", "-"), who.User, "--users "+who.User
+	instead := ""
+	if who.IsToken {
+		user, _, _ = strings.Cut(user, "!")
+		to = "--tokens '" + who.User + "'"
+		instead = fmt.Sprintf("; to a token without privilege separation it is given with --users %s instead, and with it both need it", user)
+	}
+	return fmt.Sprintf("As root: `pveum role add %s --privs %q`, `pveum acl modify %s %s --roles %s`. The role has what is held there too, since "+
+		"an entry takes the place of what is inherited%s", role, strings.Join(slices.Compact(privileges), " "), given, to, role, instead)
 }
 
 // anyVM is the path of a VM whose id is not chosen yet: no entry names it (pve-access-control AccessControl.pm, roles).
