@@ -99,6 +99,7 @@ func (p *planning) update(ctx context.Context) {
 	if len(p.replace) > 0 { // Terraform plans again, without the state
 		p.refuseProtected("replace")
 		p.diags.Append(writeReplaced(ctx, p.out, p.prior)...)
+		p.warnOfReplacement(ctx)
 		return
 	}
 	// Then what is wrong with it by itself, and what the reader is to know. The server is asked last.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -129,13 +131,29 @@ func (p *planning) describe(q *preflight.Request) {
 
 // who tells the VM of this plan from the others of the run: Terraform tells no provider a resource's address.
 func (p *planning) who() string {
-	if id := cmp.Or(value(p.plan.VMID), value(p.prior.VMID)); id != 0 {
+	id := value(p.prior.VMID)
+	if p.creating() && p.config.isSet("vmid") {
+		id = int64(p.config.number("vmid"))
+	}
+	if id != 0 {
 		return fmt.Sprintf("VM %d", id)
 	}
 	if name := value(p.plan.Name); name != "" {
 		return value(p.plan.Node) + " " + name
 	}
 	return ""
+}
+
+// warnOfReplacement says what the server may say of the VM that takes the place of another one: of the plan of that VM, which Terraform
+// asks for next, it shows errors alone.
+func (p *planning) warnOfReplacement(ctx context.Context) {
+	next := *p
+	next.state, next.prior, next.diags = tftypes.NewValue(p.state.Type(), nil), model{}, nil
+	next.volumes = next.volumesOfNewVM(ctx)
+	if next.compute(ctx, next.volumes.withAttached(next.config.raw)); !next.diags.HasError() {
+		next.checkServer(ctx)
+	}
+	p.diags.Append(next.diags.Warnings()...)
 }
 
 // addChangedDisks notes the storages of disks that are new or change them.

@@ -53,10 +53,13 @@ func nodeRow(r *Request, name string, fingerprint bool) map[string]any {
 		return row
 	}
 	row["status"], row["level"] = "online", ""
+	if n.Silent {
+		row["status"] = "unknown"
+	}
 	if !fingerprint && r.W.Has(state.NodeHAState) { // whoever lists the cluster sees it
 		row["hastate"] = nodeHAState(n)
 	}
-	if r.Check("/nodes/"+name, "Sys.Audit") != nil {
+	if n.Silent || r.Check("/nodes/"+name, "Sys.Audit") != nil {
 		return row
 	}
 	used, total := rootDisk(r.W, n)

@@ -72,6 +72,8 @@ type Node struct {
 	VLANAware []string `json:"vlan_aware,omitempty"`
 	// Maintenance is for a node that HA's manager takes its services from (ha-manager crm-command node-maintenance).
 	Maintenance bool `json:"maintenance,omitempty"`
+	// Silent is for a node whose pvestatd hangs: it does what it is told, and nothing of it is in listings.
+	Silent bool `json:"silent,omitempty"`
 	// NoUplink is for a node whose bridges have neither a network card nor an address.
 	NoUplink bool `json:"no_uplink,omitempty"`
 	// Lacks are programs that the node has not: "sendmail", without which it makes no backup.
