@@ -73,14 +73,16 @@ type planCheck struct {
 }
 
 // say reports what a rule is about; values are those of its summary.
-func (c *planCheck) say(name, path, detail string, values ...string) *guest.FieldError {
-	report := finding(name, path, detail, values...)
+func (c *planCheck) say(name, path, detail string, values ...string) {
+	c.report(name, finding(name, path, detail, values...))
+}
+
+func (c *planCheck) report(name string, report *guest.FieldError) {
 	if rule(name).Severity == Doubtful {
 		c.doubts = append(c.doubts, report)
 	} else {
 		c.found = append(c.found, report)
 	}
-	return report
 }
 
 // finding is what a rule says.

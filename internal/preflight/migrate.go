@@ -95,7 +95,8 @@ func (c *planCheck) crossing(ctx context.Context, s *Checker, r Request) {
 		}
 		if !slices.ContainsFunc(networks, func(n pve.Network) bool { return n.Name == *was }) {
 			c.say(notMigrated, "networks."+slot+".bridge", fmt.Sprintf("The VM runs with %s on bridge %s, which node %s does not have. Move the "+
-				"device to a bridge that both nodes have in an apply of its own, or shut the VM down first.", slot, *was, c.node), strconv.Itoa(r.ID), c.node)
+				"device to a bridge that both nodes have in an apply of its own, or shut the VM down first.", slot, *was, c.node),
+				strconv.Itoa(r.ID), c.node)
 		}
 	}
 }

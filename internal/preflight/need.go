@@ -50,8 +50,8 @@ func (c *planCheck) need(ctx context.Context, s *Checker, n Need) *guest.FieldEr
 	if err != nil || size <= n.Size {
 		return nil //nolint:nilerr // likewise
 	}
-	return finding(imageTooLarge, strings.TrimSuffix(n.Path, "import_from")+"size", fmt.Sprintf("%s has %s, and PVE cannot shrink a disk to %s. "+
-		"Set size to that at least, or leave it out", n.Value, vm.FormatSize(size), vm.FormatSize(n.Size)))
+	return finding(imageTooLarge, strings.TrimSuffix(n.Path, "import_from")+"size", fmt.Sprintf("%s has %s, and PVE cannot shrink a disk to "+
+		"%s. Set size to that at least, or leave it out", n.Value, vm.FormatSize(size), vm.FormatSize(n.Size)))
 }
 
 // listed names the listing that a thing would be in.

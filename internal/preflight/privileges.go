@@ -36,7 +36,8 @@ func optionPrivilege(option string) []string {
 		{[]string{"VM.PowerMgmt"}, "freeze", ""},
 		{[]string{"VM.Config.Disk"}, "boot bootdisk vmstatestorage", "virtiofs"},
 		{[]string{"VM.Config.Network"}, "", "net"},
-		{[]string{"VM.Config.Cloudinit", "VM.Config.Network"}, "cicustom cipassword citype ciuser ciupgrade nameserver searchdomain sshkeys", "ipconfig"},
+		{[]string{"VM.Config.Cloudinit", "VM.Config.Network"},
+			"cicustom cipassword citype ciuser ciupgrade nameserver searchdomain sshkeys", "ipconfig"},
 	}
 	family := strings.TrimRight(option, "0123456789")
 	for _, g := range groups {
@@ -109,8 +110,8 @@ func (s *Checker) grant(ctx context.Context, u use, lacks []use) string {
 		to = "--tokens '" + who.User + "'"
 		instead = fmt.Sprintf("; to a token without privilege separation it is given with --users %s instead, and with it both need it", user)
 	}
-	return fmt.Sprintf("As root: `pveum role add %s --privs %q`, `pveum acl modify %s %s --roles %s`. The role has what is held there too, since "+
-		"an entry takes the place of what is inherited%s", role, strings.Join(slices.Compact(privileges), " "), given, to, role, instead)
+	return fmt.Sprintf("As root: `pveum role add %s --privs %q`, `pveum acl modify %s %s --roles %s`. The role has what is held there too, "+
+		"since an entry takes the place of what is inherited%s", role, strings.Join(slices.Compact(privileges), " "), given, to, role, instead)
 }
 
 // anyVM is the path of a VM whose id is not chosen yet: no entry names it (pve-access-control AccessControl.pm, roles).

@@ -30,8 +30,10 @@ func (c *planCheck) restore(ctx context.Context, s *Checker, r Request) {
 	switch {
 	case err == nil:
 	case pve.IsKind(err, pve.Denied):
-		c.say(backupDenied, path, fmt.Sprintf("A restore takes Datastore.AllocateSpace on /storage/%s and VM.Backup on the VM that was backed up",
-			vm.VolumeStorage(archive)), archive).Err = err
+		denied := finding(backupDenied, path, fmt.Sprintf("A restore takes Datastore.AllocateSpace on /storage/%s and VM.Backup on the VM that was "+
+			"backed up", vm.VolumeStorage(archive)), archive)
+		denied.Err = err
+		c.report(backupDenied, denied)
 		return
 	default:
 		c.unreadable(ctx, s, node, archive, err)
@@ -57,8 +59,10 @@ func (c *planCheck) unreadable(ctx context.Context, s *Checker, node, archive st
 			storage, node, len(volumes)), archive)
 		return
 	}
-	c.say(backupUnread, "restore.archive", "What is in it was not checked. If it cannot be read by the time of the apply either, nothing is "+
-		"made").Err = cause
+	unread := finding(backupUnread, "restore.archive", "What is in it was not checked. If it cannot be read by the time of the apply either, "+
+		"nothing is made")
+	unread.Err = cause
+	c.report(backupUnread, unread)
 }
 
 // storagesInside reports storages that the disks in a backup were on and that the node does not have.

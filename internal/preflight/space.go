@@ -104,7 +104,7 @@ func (c *planCheck) after(r Request) vm.Spec {
 	}
 	is := vm.Merge(c.copy, r.Planned)
 	is.Disks = maps.Clone(is.Disks)
-	to := ""
+	var to string
 	if r.Clone != nil {
 		to = r.Clone.Storage
 	} else {
@@ -176,8 +176,8 @@ func (c *planCheck) space(s *Checker, r Request, id string, wanted []Space) {
 	if !first {
 		return
 	}
-	then := "Most storages of type " + storage.PluginType + " take space only as disks are written to: the apply may succeed, and guests stop when " +
-		"the storage is full"
+	then := "Most storages of type " + storage.PluginType + " take space only as disks are written to: the apply may succeed, and guests " +
+		"stop when the storage is full"
 	if thick {
 		then = "A storage of type lvm sets the whole of a disk aside when it is made, so the apply fails where nothing is freed before"
 	}
