@@ -162,7 +162,8 @@ func (c *planCheck) vmid(ctx context.Context, s *Checker, vmid int, name string)
 	if _, _, dead := s.guests.Unfinished(ctx, c.resources, listed); dead {
 		return
 	}
-	c.say(vmidTaken, "vmid", fmt.Sprintf("%s on node %s has this id. %s", guest.Named(listed), listed.Node, guest.OtherThan(listed)), strconv.Itoa(vmid))
+	c.say(vmidTaken, "vmid", fmt.Sprintf("%s on node %s has this id. %s", guest.Named(listed), listed.Node, guest.OtherThan(listed)),
+		strconv.Itoa(vmid))
 }
 
 func (c *planCheck) source(clone *guest.Clone) {

@@ -22,8 +22,8 @@ func (c *planCheck) quorum(ctx context.Context, s *Checker) {
 	}
 	quorate, err := s.quorate.Get(ctx, s.clock, "", s.api.Quorate)
 	if err == nil && !quorate { // who may not look leaves it to the apply
-		c.say(noQuorum, "", fmt.Sprintf("Of its %d nodes these are offline: %s. Until more than half of the votes are back PVE changes nothing in "+
-			"the whole cluster", len(c.resources.Nodes()), some(lost)))
+		c.say(noQuorum, "", fmt.Sprintf("Of its %d nodes these are offline: %s. Until more than half of the votes are back PVE "+
+			"changes nothing in the whole cluster", len(c.resources.Nodes()), some(lost)))
 	}
 }
 
@@ -38,12 +38,12 @@ func (c *planCheck) nodeState(r Request) {
 		path = "nodes"
 	}
 	if node.Status == "unknown" {
-		c.say(nodeSilent, path, "The cluster sees the node, but its pvestatd has reported nothing for minutes, mostly since a storage hangs. What "+
-			"this plan needs there was not looked at", c.node)
+		c.say(nodeSilent, path, "The cluster sees the node, but its pvestatd has reported nothing for minutes, mostly since a storage hangs. "+
+			"What this plan needs there was not looked at", c.node)
 	}
 	if node.HAState == "maintenance" && (r.Creating || r.Moving != nil) {
-		c.say(nodeMaintained, path, "Somebody is about to work on it: a VM under HA is moved away from it at once, and any other may be switched off "+
-			"with it", c.node)
+		c.say(nodeMaintained, path, "Somebody is about to work on it: a VM under HA is moved away from it at once, and any other may be "+
+			"switched off with it", c.node)
 	}
 }
 

@@ -30,8 +30,8 @@ func (c *planCheck) restore(ctx context.Context, s *Checker, r Request) {
 	switch {
 	case err == nil:
 	case pve.IsKind(err, pve.Denied):
-		denied := finding(backupDenied, path, fmt.Sprintf("A restore takes Datastore.AllocateSpace on /storage/%s and VM.Backup on the VM that was "+
-			"backed up", vm.VolumeStorage(archive)), archive)
+		denied := finding(backupDenied, path, fmt.Sprintf("A restore takes Datastore.AllocateSpace on /storage/%s and VM.Backup on the VM "+
+			"that was backed up", vm.VolumeStorage(archive)), archive)
 		denied.Err = err
 		c.report(backupDenied, denied)
 		return

@@ -181,8 +181,8 @@ func (c *planCheck) space(s *Checker, r Request, id string, wanted []Space) {
 	if thick {
 		then = "A storage of type lvm sets the whole of a disk aside when it is made, so the apply fails where nothing is freed before"
 	}
-	c.say(storageSpace, path, fmt.Sprintf("With this VM the plan so far has %s whose new disks may take %s of it, and %s of its %s are free. What "+
-		"the same apply destroys is not counted, since it may be destroyed afterwards. %s", vms(all.vms), gib(all.sum), gib(left),
+	c.say(storageSpace, path, fmt.Sprintf("With this VM the plan so far has %s whose new disks may take %s of it, and %s of its %s are free. "+
+		"What the same apply destroys is not counted, since it may be destroyed afterwards. %s", vms(all.vms), gib(all.sum), gib(left),
 		gib(storage.MaxDisk), then), id)
 }
 
@@ -202,9 +202,9 @@ func (c *planCheck) memory(s *Checker, r Request, is vm.Spec) {
 	}
 	left := max(node.MaxMem-node.Mem, 0)
 	if all, first := s.total.add("memory "+c.node, r.Who, bytes, left); first {
-		c.say(nodeMemory, "memory.size", fmt.Sprintf("With this VM the plan so far starts %s with %s of memory there, and %s of the node's %s are free "+
-			"now. Caches count as used, such as that of ZFS. Where more is used than there is, the node ends guests", vms(all.vms), gib(all.sum),
-			gib(left), gib(node.MaxMem)), c.node)
+		c.say(nodeMemory, "memory.size", fmt.Sprintf("With this VM the plan so far starts %s with %s of memory there, and %s of the node's %s "+
+			"are free now. Caches count as used, such as that of ZFS. Where more is used than there is, the node ends guests",
+			vms(all.vms), gib(all.sum), gib(left), gib(node.MaxMem)), c.node)
 	}
 }
 

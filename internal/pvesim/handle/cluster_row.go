@@ -17,9 +17,12 @@ type guestRow struct {
 	pool, ha string
 }
 
+// reports tells whether the statistics of a node are in listings.
+func reports(n *state.Node) bool { return n != nil && n.Online && !n.Silent }
+
 func (s *Server) guestRow(w *state.World, g *state.Guest) *guestRow {
 	row := &guestRow{guest: g}
-	if st, seen := s.stats.guests[g.VMID]; seen && w.Nodes[g.Node] != nil && w.Nodes[g.Node].Online {
+	if st, seen := s.stats.guests[g.VMID]; seen && reports(w.Nodes[g.Node]) {
 		row.stats = &st
 		if st.running {
 			row.uptime = max(0, int64(w.Clock.Now().Sub(st.startedAt).Seconds()))
