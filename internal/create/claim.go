@@ -52,6 +52,7 @@ func (i *idChooser) next(ctx context.Context) (claimed, error) {
 			i.collide(vmid)
 		case !free:
 			done()
+			i.passed[vmid] = true
 		default:
 			return claimed{vmid: vmid, fences: all, done: done}, nil
 		}
@@ -63,14 +64,19 @@ func (i *idChooser) next(ctx context.Context) (claimed, error) {
 	return claimed{}, fmt.Errorf("no free VMID: the last %d tried all have volumes left over from other VMs (%s)", leftovers, i.triedIDs())
 }
 
-// claim fences an id that was chosen, and asks meanwhile what PVE tells of the ids that are free.
+// claim fences an id that was chosen, and asks meanwhile what PVE tells of the ids that are free and of this one.
 func (i *idChooser) claim(ctx context.Context, vmid int) (all guest.Fences, free bool, err error) {
-	var fencing sync.WaitGroup
-	var failed error
-	fencing.Go(func() { all, failed = i.fence(ctx, vmid) })
+	var asking sync.WaitGroup
+	var notFenced, notAsked error
+	var spokenFor []int
+	asking.Go(func() { all, notFenced = i.fence(ctx, vmid) })
+	asking.Go(func() { spokenFor, notAsked = i.spokenFor(ctx, vmid) })
 	free, err = i.isGiven(ctx, vmid)
-	fencing.Wait()
-	return all, free, errors.Join(err, failed)
+	asking.Wait()
+	for _, other := range spokenFor {
+		i.passed[other], i.named = true, true
+	}
+	return all, free && len(spokenFor) == 0, errors.Join(err, notFenced, notAsked)
 }
 
 // configured fences the id that the user chose. What lies under it is refused, or destroyed where the user says so.

@@ -32,6 +32,9 @@ type Creator struct {
 	nextID  job.Recent[int] // the lowest VMID that is free
 	lastID  job.Recent[int] // the last one that the datacenter gives
 
+	named    job.Recent[map[int]bool] // VMIDs that permissions and pools speak of
+	namedNow *job.Shared[map[int]bool]
+
 	mu     sync.Mutex
 	active map[string]bool   // transactions under way here
 	ids    map[int]time.Time // VMIDs that creates here chose, and when those ended
@@ -47,7 +50,8 @@ type Hasher interface {
 // New makes a Creator. hasher may be nil: no SSH.
 func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover, sources *disksource.Sources, hasher Hasher) *Creator {
 	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover, sources: sources, hasher: hasher,
-		listing: job.NewShared[pve.Resources](), lastID: job.Recent[int]{Life: math.MaxInt64},
+		listing: job.NewShared[pve.Resources](), namedNow: job.NewShared[map[int]bool](), lastID: job.Recent[int]{Life: math.MaxInt64},
+		named: job.Recent[map[int]bool]{Life: time.Minute},
 		active: map[string]bool{}, ids: map[int]time.Time{}, lowest: firstID}
 }
 

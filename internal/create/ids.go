@@ -31,7 +31,9 @@ type idChooser struct {
 	places    []place
 	at        time.Time    // when the listing was asked for
 	taken     map[int]bool // ids that cannot be used
-	tried     []int        // those among them under which volumes are left over
+	passed    map[int]bool // ids that are free and not for us: PVE would not give them, or somebody is spoken of in them
+	named     bool         // the latter
+	tried     []int        // ids under which volumes are left over
 	lost      int          // how many of them others took first, after we chose them
 	last      int          // the last of these, 0 once a listing was asked for since
 	unseen    bool         // guests have ids that no listing shows to this identity
@@ -39,7 +41,7 @@ type idChooser struct {
 
 // chooser makes an idChooser.
 func (s *Creator) chooser(found findings, r Request) *idChooser {
-	i := &idChooser{s: s, request: r, places: placesOf(found, r), taken: map[int]bool{}}
+	i := &idChooser{s: s, request: r, places: placesOf(found, r), taken: map[int]bool{}, passed: map[int]bool{}}
 	i.learn(found.resources, found.at)
 	return i
 }
@@ -156,6 +158,9 @@ func (i *idChooser) bounds(ctx context.Context) (lower, upper int, err error) {
 // exhausted says that no id is left of those from lower to upper.
 func (i *idChooser) exhausted(lower, upper int) error {
 	detail := fmt.Sprintf("Every id tried from %d to %d is taken", lower, upper)
+	if i.named {
+		detail += ", or permissions, a pool or a firewall speak of it, though no guest has it"
+	}
 	if len(i.tried) > 0 {
 		detail += fmt.Sprintf(", or has volumes left over from other VMs (%s)", i.triedIDs())
 	}
@@ -180,7 +185,7 @@ func (i *idChooser) spread() int {
 func (i *idChooser) occupy(lower, upper int) (vmid int, done func(), ok bool) {
 	var free []int
 	for vmid := lower; vmid <= upper && len(free) < i.spread(); vmid++ {
-		if i.taken[vmid] || i.s.madeSince(vmid, i.at) {
+		if i.taken[vmid] || i.passed[vmid] || i.s.madeSince(vmid, i.at) {
 			continue
 		}
 		if done, ok := i.s.guests.OccupyIdle(vmid); ok {

@@ -105,10 +105,8 @@ func typed(values map[string]string) map[string]any {
 	return out
 }
 
+// firewallOptions reads the file, whether there is a guest or not (pve-firewall API2/Firewall/VM.pm get_options).
 func firewallOptions(r *Request) (any, error) {
-	if _, err := r.guest(); err != nil {
-		return nil, err
-	}
 	f := r.firewallFile()
 	out := typed(f.Options)
 	out["digest"] = optionsDigest(f)
