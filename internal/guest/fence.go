@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -92,8 +93,14 @@ func (fs Fences) Nodes() string {
 // volumes of ours can be on; resources tell what they are.
 func (s *Guests) NewFence(ctx context.Context, resources pve.Resources, node string, vmid int, storages []string) (*Fence, error) {
 	f := &Fence{Node: node, vmid: vmid, Blind: map[string]error{}, Before: map[string]struct{}{}, Resources: resources}
-	for _, storage := range storages {
-		volumes, err := s.volumes(ctx, resources, node, storage, vmid)
+	listings := make([]listing, len(storages))
+	var looks sync.WaitGroup
+	for i, storage := range storages {
+		looks.Go(func() { listings[i].volumes, listings[i].err = s.volumes(ctx, resources, node, storage, vmid) })
+	}
+	looks.Wait()
+	for i, storage := range storages {
+		err := listings[i].err
 		if interrupted := ctx.Err(); interrupted != nil { // also right after the answer
 			return nil, errors.Join(err, interrupted)
 		}
@@ -102,11 +109,17 @@ func (s *Guests) NewFence(ctx context.Context, resources pve.Resources, node str
 			continue
 		}
 		f.Storages = append(f.Storages, storage)
-		for _, v := range volumes {
+		for _, v := range listings[i].volumes {
 			f.Before[v.ID] = struct{}{}
 		}
 	}
 	return f, nil
+}
+
+// listing is what is on a storage, or why that cannot be told.
+type listing struct {
+	volumes []pve.Volume
+	err     error
 }
 
 // volumes lists, never from a cache, the volumes on a storage that carry a VMID. On a storage whose plugin lists all of them
