@@ -35,6 +35,9 @@ type Creator struct {
 	named    job.Recent[map[int]bool] // VMIDs that permissions and pools speak of
 	namedNow *job.Shared[map[int]bool]
 
+	sweeping sweeping
+	taking   chan struct{} // has room for the one who takes back what a dead create left
+
 	mu     sync.Mutex
 	active map[string]bool   // transactions under way here
 	ids    map[int]time.Time // VMIDs that creates here chose, and when those ended
@@ -52,6 +55,7 @@ func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover, source
 	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover, sources: sources, hasher: hasher,
 		listing: job.NewShared[pve.Resources](), namedNow: job.NewShared[map[int]bool](), lastID: job.Recent[int]{Life: math.MaxInt64},
 		named: job.Recent[map[int]bool]{Life: time.Minute},
+		sweeping: sweeping{known: map[int]bool{}, names: map[string]bool{}}, taking: make(chan struct{}, 1),
 		active: map[string]bool{}, ids: map[int]time.Time{}, lowest: firstID}
 }
 

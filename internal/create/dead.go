@@ -208,6 +208,18 @@ func (s *Creator) removeDeadOf(ctx context.Context, resources pve.Resources, u u
 // removeDead removes what a dead create left.
 func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, u unfinished, path string) error {
 	listed := u.listed
+	select { // one after the other: several here may have found it
+	case s.taking <- struct{}{}:
+		defer func() { <-s.taking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	switch now, err := s.api.CurrentConfig(ctx, listed.Node, listed.VMID); {
+	case pve.IsKind(err, pve.NotFound):
+		return nil
+	case err == nil && now.Digest != u.digest:
+		return remove.ErrChanged
+	}
 	why, err := s.guests.WhyComplete(ctx, resources, listed.Node, u.mark, u.config)
 	if err != nil {
 		why = err.Error()

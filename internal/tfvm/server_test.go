@@ -94,6 +94,10 @@ func (f *fake) AdoptListed(_ context.Context, _ pve.Resources, listed pve.Resour
 
 func (*fake) Place(context.Context, []string) string { return "" }
 
+func (*fake) Sweep(context.Context, int, string) func() []guest.Warning {
+	return func() []guest.Warning { return nil }
+}
+
 func (*fake) MayBorrow(context.Context, string, int, string) error { return usage.ErrNotHeld }
 
 func (*fake) Holdings(context.Context, guest.Ref, []string, []string) (guest.Holdings, error) {
