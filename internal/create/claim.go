@@ -83,7 +83,7 @@ func (i *idChooser) claim(ctx context.Context, vmid int) (all guest.Fences, free
 func (i *idChooser) configured(ctx context.Context) (guest.Fences, error) {
 	vmid := i.request.VMID
 	if guest, ok := i.resources.Guest(vmid); ok {
-		if err := i.s.checkTaken(ctx, i.resources, guest, i.request.Adopts); err != nil {
+		if err := i.s.checkTaken(ctx, i.resources, guest, i.request); err != nil {
 			return nil, err
 		}
 	}

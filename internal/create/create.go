@@ -50,7 +50,7 @@ func (s *Creator) create(ctx context.Context, r Request, again bool) (*creation,
 	}
 	var warnings []guest.Warning
 	if r.VMID == 0 && r.Spec.Name != nil {
-		if warnings, err = s.removeDeadNamed(ctx, found.resources, *r.Spec.Name); err != nil {
+		if warnings, err = s.removeDeadNamed(ctx, found.resources, r); err != nil {
 			return nil, Created{}, err
 		}
 	}

@@ -41,7 +41,7 @@ type creation struct {
 	cloudInit   bool               // the VM has a cloud-init drive
 	status      string             // of the guest, as we made it
 	read        *pve.PendingConfig // for the commit, if it was read before that
-	seen        bool               // a change of ours that bore a digest has just shown whose the VM is
+	seen        time.Time          // when a change of ours that bore a digest has shown whose the VM is; zero: another request came since
 	committed   *pve.PendingConfig // what the commit has made of the VM, where that is known without a look
 	managed     bool               // HA may have an entry for the VM, made by us
 	warnings    []guest.Warning
@@ -82,6 +82,22 @@ func (c *creation) warn(summary string, result pve.TaskResult) {
 		}
 		c.warnings = append(c.warnings, guest.Warning{Summary: summary, Detail: detail})
 	}
+}
+
+// note notes of a change whether it has shown whose the VM is.
+func (c *creation) note(shown bool, err error) error {
+	c.seen = time.Time{}
+	if shown {
+		c.seen = c.s.jobs.Clock.Now()
+	}
+	return err
+}
+
+// hasJustSeen reports whether that is a moment ago. A machine may have slept since.
+func (c *creation) hasJustSeen() bool {
+	const moment = 10 * time.Second
+	age := c.s.jobs.Clock.Now().Sub(c.seen)
+	return age >= 0 && age < moment
 }
 
 // mark is the description for the first request, which begins the lease.

@@ -65,17 +65,17 @@ func (s *Creator) judge(ctx context.Context, resources pve.Resources, u unfinish
 
 // checkTaken looks at the guest that has a configured id. Only what a dead create of this provider left is removed;
 // everything else is somebody's. A run that would have shown by then that it lives is waited for.
-func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, listed pve.Resource, adopts []Adopted) error {
+func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, listed pve.Resource, r Request) error {
 	for changed, waited := 0, false; ; {
 		u := s.readUnfinished(ctx, resources, listed)
 		if !u.stamped {
-			return s.takenBy(ctx, u, adopts)
+			return s.takenBy(ctx, u, r.Adopts)
 		}
 		v, err := s.judge(ctx, resources, u)
 		left := v.Until.Sub(s.api.ServerTime())
 		switch {
 		case v.Dead:
-			err := s.removeDead(ctx, resources, u, "vmid")
+			err := s.removeDead(ctx, resources, u, "vmid", &r)
 			var complete *completeError
 			if errors.As(err, &complete) {
 				return &guest.FieldError{Path: "vmid", Summary: complete.summary(), Detail: complete.detail()}
@@ -158,8 +158,9 @@ func (s *Creator) heldBy(u unfinished, v guest.Verdict, err error) error {
 // only uncommitted work of this provider counts, and a run that lives, or may live, has as much right to the name as this one.
 // The listing learns a name some 10 s late, and whoever kills a run and starts it again is quicker: the guests without a name are
 // read, but for those that this process made.
-func (s *Creator) removeDeadNamed(ctx context.Context, resources pve.Resources, name string) ([]guest.Warning, error) {
+func (s *Creator) removeDeadNamed(ctx context.Context, resources pve.Resources, r Request) ([]guest.Warning, error) {
 	var warnings []guest.Warning
+	name := *r.Spec.Name
 	for _, listed := range append(resources.GuestsNamed(name), resources.Unnamed()...) {
 		if s.made(listed.VMID) {
 			continue
@@ -173,7 +174,7 @@ func (s *Creator) removeDeadNamed(ctx context.Context, resources pve.Resources, 
 					s.api.Identity().User, listed.Node, listed.VMID)})
 		case !u.stamped || u.config["name"] != name:
 		default:
-			warning, err := s.removeDeadOf(ctx, resources, u, "name")
+			warning, err := s.removeDeadOf(ctx, resources, u, r)
 			warnings = append(warnings, warning...)
 			if err != nil {
 				return warnings, err
@@ -184,7 +185,7 @@ func (s *Creator) removeDeadNamed(ctx context.Context, resources pve.Resources, 
 }
 
 // removeDeadOf removes a stamped VM of which nobody needs the id, if its run is dead. Of what cannot be told, or may be more, it warns.
-func (s *Creator) removeDeadOf(ctx context.Context, resources pve.Resources, u unfinished, path string) ([]guest.Warning, error) {
+func (s *Creator) removeDeadOf(ctx context.Context, resources pve.Resources, u unfinished, r Request) ([]guest.Warning, error) {
 	v, err := s.judge(ctx, resources, u)
 	switch {
 	case err != nil:
@@ -194,7 +195,7 @@ func (s *Creator) removeDeadOf(ctx context.Context, resources pve.Resources, u u
 	case !v.Dead:
 		return nil, nil
 	}
-	err = s.removeDead(ctx, resources, u, path)
+	err = s.removeDead(ctx, resources, u, "name", &r)
 	var complete *completeError
 	switch {
 	case errors.As(err, &complete): // a name may be used twice
@@ -205,8 +206,8 @@ func (s *Creator) removeDeadOf(ctx context.Context, resources pve.Resources, u u
 	return nil, err
 }
 
-// removeDead removes what a dead create left.
-func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, u unfinished, path string) error {
+// removeDead removes what a dead create left, unless it is what a request wants.
+func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, u unfinished, path string, r *Request) error {
 	listed := u.listed
 	select { // one after the other: several here may have found it
 	case s.taking <- struct{}{}:
@@ -226,6 +227,9 @@ func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, u unf
 	}
 	if why != "" {
 		return &completeError{vmid: listed.VMID, name: listed.Name, node: listed.Node, why: why}
+	}
+	if r != nil && s.lacksCommit(ctx, *r, u) {
+		return offer(u, path)
 	}
 	dead := remove.Unowned{Listed: listed, Resources: resources, Config: u.config, Digest: u.digest, Mark: u.mark,
 		Gone: s.guests.LifeOf(u.mark) == guest.Dead}

@@ -99,6 +99,7 @@ func named(r Request, name string) Request {
 // until somebody waits for it.
 func TestFound08KilledDuringTheTask(t *testing.T) {
 	for what, killed := range map[string]Request{"create": onZFS(), "clone": ofTemplate()} {
+		killed.Spec.CPU.Cores = to(int64(3)) // else what is found is complete
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { killedDuringTheTask(t, what, named(killed, "web")) })
 		})

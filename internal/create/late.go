@@ -54,7 +54,7 @@ func (c *creation) importDisks(ctx context.Context) error {
 			order := vm.BootOrderWith(vm.BootOrder(config.Values), c.spec.Disks)
 			rest.Set["boot"] = vm.Encode(vm.Spec{Options: vm.Options{BootOrder: order}})["boot"]
 		}
-		c.seen, err = c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, rest, c.bound(config.Digest))
+		err = c.note(c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, rest, c.bound(config.Digest)))
 		if try == tries || !pve.IsKind(err, pve.DigestMismatch) || c.s.jobs.Pause(ctx, try) != nil {
 			return err
 		}

@@ -3,7 +3,9 @@ package create
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -16,12 +18,12 @@ import (
 func (c *creation) act(ctx context.Context, r job.Request) (pve.TaskResult, error) {
 	var result pve.TaskResult
 	err := c.s.jobs.Contend(ctx, r.Node, r.ID, func(ctx context.Context) error {
-		if !c.seen {
+		if !c.hasJustSeen() {
 			if err := c.look(ctx, r.Node); err != nil {
 				return err
 			}
 		}
-		c.seen = false
+		c.seen = time.Time{}
 		var err error
 		result, err = c.s.jobs.Once(ctx, &c.tasks, r)
 		return err
@@ -99,12 +101,18 @@ func (c *creation) configureRead(ctx context.Context) error {
 	if config, err = c.growFirst(ctx, config); err != nil {
 		return err
 	}
-	if c.seen, err = c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, c.change, c.bound(config.Digest)); err != nil {
+	change := c.change
+	if c.s.guests.IsToRenew(c.stamp) { // the copy took its time
+		c.stamp, change.Set = c.s.guests.Renewed(c.stamp), map[string]string{}
+		maps.Copy(change.Set, c.change.Set)
+		change.Set["description"] = c.stamp.String()
+	}
+	if err = c.note(c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, change, c.bound(config.Digest))); err != nil {
 		return err
 	}
 	if order := c.r.Spec.BootOrder; order != nil && job.AppendsToBootOrder(c.change, has.BootOrder) {
 		if config, err = c.readConfig(ctx); err == nil {
-			c.seen, err = c.s.jobs.SetBootOrder(ctx, c.node, c.vmid, order, c.bound(config.Digest))
+			err = c.note(c.s.jobs.SetBootOrder(ctx, c.node, c.vmid, order, c.bound(config.Digest)))
 		}
 	}
 	return err
@@ -113,7 +121,7 @@ func (c *creation) configureRead(ctx context.Context) error {
 // shape moves and grows disks.
 func (c *creation) shape(ctx context.Context) error {
 	if len(c.change.Moves) > 0 {
-		c.seen = false
+		c.seen = time.Time{}
 		c.made.Want(c.moving)
 	}
 	if err := c.s.remover.MoveUncommitted(ctx, &c.tasks, c.node, c.stamp, c.change.Moves); err != nil {
@@ -146,7 +154,7 @@ func (c *creation) growFirst(ctx context.Context, config pve.GuestConfig) (pve.G
 		after = append(after, last)
 	}
 	for i, g := range c.change.Grow {
-		c.seen = true
+		_ = c.note(true, nil)
 		if err := c.grow(ctx, g, config.Digest); err != nil {
 			return config, err
 		}
@@ -215,7 +223,7 @@ func (c *creation) setFirewall(ctx context.Context) error {
 	if c.from == nil && want.Rules == nil {
 		want.Rules = []guest.FirewallRule{}
 	}
-	c.seen = false
+	c.seen = time.Time{}
 	return c.s.guests.SetFirewall(ctx, c.node, c.vmid, nil, &want, c.from == nil, func(ctx context.Context) error {
 		return c.look(ctx, c.node)
 	})

@@ -111,11 +111,24 @@ func (s *Guests) checkWhole(ctx context.Context, resources pve.Resources, node s
 			s.OnHalfMade(ctx, node, vmid, lock))
 	}
 	mark, stamped := ParseStamp(config["description"])
-	if stamped && mark.VMID == vmid && !s.isComplete(ctx, resources, node, mark, config) {
-		return fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it, or died over it",
-			vmid, node, mark.TX)
+	if !stamped || mark.VMID != vmid || s.isComplete(ctx, resources, node, mark, config) {
+		return nil
 	}
-	return nil
+	v, err := s.Judge(ctx, resources, s.LifeOf(mark), mark, config)
+	if v.Dead || v.Kept { // what it lacks an apply makes
+		return nil
+	}
+	return errors.Join(fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it: %s", vmid, node, mark.TX,
+		v.Seen), err)
+}
+
+// IsUnfinished reports whether a create was killed before it put the description of a VM right.
+func (g Guest) IsUnfinished() bool {
+	if g.Spec.Description == nil {
+		return false
+	}
+	mark, ok := ParseStamp(*g.Spec.Description)
+	return ok && mark.VMID == g.VMID
 }
 
 // isComplete reports whether a stamped VM is known to be more than a create's leftover. Only reading depends on it.

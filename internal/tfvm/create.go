@@ -34,7 +34,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		resp.Diagnostics.Append(tfkit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	defer r.sweep(ctx, 0, value(plan.Name))(&resp.Diagnostics)
+	defer r.sweep(ctx, &plan, true)(&resp.Diagnostics)
 	limit := tfkit.Duration(plan.Timeouts.Limits().Create, tfkit.CreateTimeout)
 	ctx, cancel := context.WithTimeout(maskPassword(ctx, password), limit)
 	defer cancel()

@@ -67,7 +67,7 @@ func (p *planning) create(ctx context.Context) {
 	p.diags.Append(c.diags...)
 	p.refuseReplacingAdopted()
 	if !p.diags.HasError() { // a request tells nothing about a plan that is wrong by itself
-		defer p.r.sweep(ctx, 0, value(p.plan.Name))(&p.diags)
+		defer p.r.sweep(ctx, &p.plan, true)(&p.diags)
 		p.checkServer(ctx)
 	}
 }

@@ -34,7 +34,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		resp.Diagnostics.Append(tfkit.NotYetRefreshed(attempt))
 		return
 	}
-	defer r.sweep(ctx, value(state.VMID), value(state.Name))(&resp.Diagnostics)
+	defer r.sweep(ctx, &state, false)(&resp.Diagnostics)
 	r.run.noteRefreshed(int(value(state.VMID)))
 	r.noteFailed(int(value(state.VMID)), private)
 	ctx, cancel := context.WithTimeout(ctx, tfkit.Duration(state.Timeouts.Limits().Read, tfkit.ReadTimeout))

@@ -24,7 +24,7 @@ import (
 type machines interface {
 	Create(ctx context.Context, r create.Request) (create.Created, error)
 	Read(ctx context.Context, ref guest.Ref) (guest.Guest, guest.Seen, error)
-	Sweep(ctx context.Context, vmid int, name string) (end func() []guest.Warning)
+	Sweep(ctx context.Context, about create.Attended) (end func() []guest.Warning)
 	Recheck(ctx context.Context, ref guest.Ref, left []tx.Residue) ([]tx.Residue, error)
 	Update(ctx context.Context, r change.Request) (guest.Guest, []guest.Warning, error)
 	Delete(ctx context.Context, r remove.Request) ([]tx.Residue, []guest.Warning, error)
@@ -119,12 +119,12 @@ func maskPassword(ctx context.Context, password *string) context.Context {
 	return tfkit.Mask(ctx, *password)
 }
 
-// sweep accompanies a request about a VM, 0 for one without an id: beside the first one what dead creates left is taken back, and what
-// there is to be said of that is a warning of this request.
-func (r *Resource) sweep(ctx context.Context, vmid int64, name string) (end func(*diag.Diagnostics)) {
+// sweep accompanies a request about a VM, which is to be made or is in state: beside the first one what dead creates left is taken back, and
+// what there is to be said of that is a warning of this request.
+func (r *Resource) sweep(ctx context.Context, about *model, wanted bool) (end func(*diag.Diagnostics)) {
 	if r.machines == nil {
 		return func(*diag.Diagnostics) {}
 	}
-	swept := r.machines.Sweep(ctx, int(vmid), name)
+	swept := r.machines.Sweep(ctx, create.Attended{VMID: int(value(about.VMID)), Name: value(about.Name), Wanted: wanted})
 	return func(diags *diag.Diagnostics) { diags.Append(tfkit.Warn(swept())...) }
 }

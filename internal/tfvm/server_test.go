@@ -94,7 +94,7 @@ func (f *fake) AdoptListed(_ context.Context, _ pve.Resources, listed pve.Resour
 
 func (*fake) Place(context.Context, []string) string { return "" }
 
-func (*fake) Sweep(context.Context, int, string) func() []guest.Warning {
+func (*fake) Sweep(context.Context, create.Attended) func() []guest.Warning {
 	return func() []guest.Warning { return nil }
 }
 
