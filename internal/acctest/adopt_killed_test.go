@@ -27,7 +27,7 @@ func TestAdoptAfterAKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Sim.ResetOps()
-		died := regexp.MustCompile(`(process: .* )\d+$`)
+		died := regexp.MustCompile(`(?m)(process: .* )\d+$`)
 		if from > 0 {
 			w.Sim.SetFaults(nothingFrom(from))
 		}

@@ -54,7 +54,7 @@ type Hasher interface {
 func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover, sources *disksource.Sources, hasher Hasher) *Creator {
 	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover, sources: sources, hasher: hasher,
 		listing: job.NewShared[pve.Resources](), namedNow: job.NewShared[map[int]bool](), lastID: job.Recent[int]{Life: math.MaxInt64},
-		named: job.Recent[map[int]bool]{Life: time.Minute},
+		named:    job.Recent[map[int]bool]{Life: time.Minute},
 		sweeping: sweeping{known: map[int]bool{}, names: map[string]bool{}}, taking: make(chan struct{}, 1),
 		active: map[string]bool{}, ids: map[int]time.Time{}, lowest: firstID}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -118,8 +119,12 @@ func (s *Guests) checkWhole(ctx context.Context, resources pve.Resources, node s
 	if v.Dead || v.Kept { // what it lacks an apply makes
 		return nil
 	}
-	return errors.Join(fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it: %s", vmid, node, mark.TX,
-		v.Seen), err)
+	until := ""
+	if !v.Until.IsZero() {
+		until = ", until " + v.Until.Format(time.RFC3339) + " unless more is seen of it"
+	}
+	return errors.Join(fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it%s (%s)",
+		vmid, node, mark.TX, until, v.Seen), err)
 }
 
 // IsUnfinished reports whether a create was killed before it put the description of a VM right.

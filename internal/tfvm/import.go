@@ -50,8 +50,9 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	if found.IsUnfinished() { // also where the configuration says nothing of the description, the next update takes the mark away
 		managed["description"] = true
 		resp.Diagnostics.AddWarning(attempt.Thing+" was not finished by the run that made it",
-			"Its description is still the mark of a create that was killed. The next apply writes the one that is configured, or none, and changes "+
-				"what else is not as it is configured. Until then whoever makes a VM of this name or id with another configuration takes it for a leftover.")
+			"Its description is still the mark of a create that was killed. The next apply writes the one that is configured, or none, and "+
+				"changes what else is not as it is configured. Until then whoever makes a VM of this name or id with another configuration takes "+
+				"it for a leftover.")
 	}
 	resp.Diagnostics.Append(privateState{Managed: managed, Identity: found.Identity}.write(ctx, resp.Private)...)
 }

@@ -119,8 +119,8 @@ func maskPassword(ctx context.Context, password *string) context.Context {
 	return tfkit.Mask(ctx, *password)
 }
 
-// sweep accompanies a request about a VM, which is to be made or is in state: beside the first one what dead creates left is taken back, and
-// what there is to be said of that is a warning of this request.
+// sweep accompanies a request about a VM, which is to be made or is in state: beside the first one what dead creates left is taken back,
+// and what there is to be said of that is a warning of this request.
 func (r *Resource) sweep(ctx context.Context, about *model, wanted bool) (end func(*diag.Diagnostics)) {
 	if r.machines == nil {
 		return func(*diag.Diagnostics) {}
