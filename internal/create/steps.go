@@ -107,7 +107,7 @@ func (c *creation) configureRead(ctx context.Context) error {
 		maps.Copy(change.Set, c.change.Set)
 		change.Set["description"] = c.stamp.String()
 	}
-	if err = c.note(c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, change, c.bound(config.Digest))); err != nil {
+	if err := c.note(c.s.jobs.Apply(ctx, &c.tasks, c.node, c.vmid, change, c.bound(config.Digest))); err != nil {
 		return err
 	}
 	if order := c.r.Spec.BootOrder; order != nil && job.AppendsToBootOrder(c.change, has.BootOrder) {
