@@ -10,10 +10,10 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// spokenFor are ids that no guest has and of which permissions, a pool or a firewall speak, if the chosen one is of them: PVE keeps them by
-// id, and a new VM would be handed to whoever they name (access-control AccessControl.pm, pve-firewall Firewall.pm load_vmfw_conf). It takes
-// them away when it destroys a guest, before the id is free (qemu-server API2/Qemu.pm destroy_vm); what is there was left by hand, or is
-// meant for a guest to come.
+// spokenFor are ids that no guest has and of which permissions, a pool or a firewall speak, if the chosen one is of them. PVE keeps these
+// by id, and a new VM would be handed to whoever they name (access-control AccessControl.pm, pve-firewall Firewall.pm load_vmfw_conf). It
+// takes them away when it destroys a guest, before the id is free (qemu-server API2/Qemu.pm destroy_vm); what is there was left by hand,
+// or is meant for a guest to come.
 func (i *idChooser) spokenFor(ctx context.Context, vmid int) ([]int, error) {
 	named, err := i.s.named.Get(ctx, i.s.jobs.Clock, "", i.s.askNamed)
 	if err == nil && named[vmid] { // or a guest had the id until a moment ago
