@@ -39,6 +39,8 @@ type World struct {
 	Sim *pvesim.Sim
 	// Serve makes what speaks the protocol for a provider; nil: what the product has.
 	Serve func(newProvider func() frameworkprovider.Provider) tfprotov6.ProviderServer
+	// Dial opens the connections to the API; nil: what goes straight to the cluster.
+	Dial provider.Dialer
 
 	mu    sync.Mutex
 	base  []byte
@@ -137,8 +139,12 @@ func (w *World) NewSession() *drive.Session {
 
 // Factory starts providers whose network ends in this cluster.
 func (w *World) Factory() drive.Factory {
+	dial := provider.Dialer(w.Sim.DialContext)
+	if w.Dial != nil {
+		dial = w.Dial
+	}
 	newProvider := provider.NewWith("test", provider.Options{
-		DialContext: w.Sim.DialContext, SSHDial: w.Sim.SSHDial, Clock: clock.Client{Cluster: w.Sim.World().Clock},
+		DialContext: dial, SSHDial: w.Sim.SSHDial, Clock: clock.Client{Cluster: w.Sim.World().Clock},
 	})
 	return func() (tfprotov6.ProviderServer, error) {
 		if w.Serve != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -77,9 +76,6 @@ func (u *update) isOff(ctx context.Context) (bool, error) {
 	return err == nil && !status.IsRunning(), err
 }
 
-// watchPause is how often a guest that did not obey is looked at.
-const watchPause = 10 * time.Second
-
 // disobeyed tells whether PVE asked the guest to go off and it did not in time.
 func disobeyed(err error) bool {
 	var task *pve.TaskError
@@ -93,8 +89,8 @@ func (u *update) watchDisobedient(ctx context.Context, ended func(context.Contex
 	ctx, over := account.Wait(ctx, account.Guest, fmt.Sprintf("VM %d to go off after all", u.vmid))
 	defer over()
 	end := u.s.clock.Now().Add(job.Remaining(ctx))
-	for u.s.clock.Now().Add(watchPause).Before(end) {
-		if err := u.s.clock.Sleep(ctx, watchPause); err != nil {
+	for pause := pve.ForGuest.Pause(1, 0); u.s.clock.Now().Add(pause).Before(end); {
+		if err := u.s.clock.Sleep(ctx, pause); err != nil {
 			return false, err
 		}
 		over, err := ended(ctx)

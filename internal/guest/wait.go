@@ -120,7 +120,7 @@ func (w *waiting) run(ctx context.Context) *WaitError {
 		case !w.s.clock.Now().Before(deadline):
 			return w.failed(nil, w.late())
 		}
-		pause := min(500*time.Millisecond<<min(attempt, 2), deadline.Sub(w.s.clock.Now()))
+		pause := min(pve.ForAgent.Pause(attempt+1, 0), deadline.Sub(w.s.clock.Now()))
 		if err := w.s.clock.Sleep(ctx, pause); err != nil {
 			return w.interrupted(ctx)
 		}

@@ -10,14 +10,11 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-const (
-	// firstTurn is the first pause after a lock was not got; it doubles. Where PVE waits for a lock it has waited already,
-	// 1 s for the source of a clone and 10 s for most others.
-	firstTurn = 500 * time.Millisecond
-	lastTurn  = 10 * time.Second
-	// patient is how long a lock is waited for where the caller's context has no end.
-	patient = 30 * time.Minute
-)
+// patient is how long a lock is waited for where the caller's context has no end.
+const patient = 30 * time.Minute
+
+// tellFrom is from which pause on it is worth its requests to say each time who holds a lock.
+const tellFrom = 5 * time.Second
 
 // Contend tries something that a lock may stand in the way of, and tries again while somebody else holds one and the answer
 // proves that nothing was done. It gives up with a *LockedError when ctx is about to end. Every write goes through it: vmid
@@ -37,31 +34,40 @@ func (s *Runner) Contend(ctx context.Context, node string, vmid int, try func(co
 
 // Queue is one wait for locks that somebody else holds on a guest.
 type Queue struct {
-	s     *Runner
-	Node  string // "" = not known
-	vmid  int    // 0 = no guest's
-	tries int
-	since time.Time // of the first refusal
-	end   time.Time // when to give up, on the Runner's clock
+	s        *Runner
+	Node     string // "" = not known
+	Destroys bool   // what is tried is to destroy something
+	vmid     int    // 0 = no guest's
+	tries    int
+	since    time.Time // of the first refusal
+	end      time.Time // when to give up, on the Runner's clock
 }
 
 // Queue begins a wait for the locks of a guest. It costs nothing until one stands in the way.
 func (s *Runner) Queue(node string, vmid int) *Queue { return &Queue{s: s, Node: node, vmid: vmid} }
 
 // Wait lets some time pass, longer each time, and says in the log what holds the lock that caused it. When the context has
-// ended, or will before the next turn, it returns what is to be said in the end.
+// ended, or is about to, it returns what is to be said in the end.
 func (q *Queue) Wait(ctx context.Context, cause error) error {
 	now := q.s.Clock.Now()
 	if q.tries == 0 {
 		q.since, q.end = now, now.Add(Remaining(ctx))
 	}
-	pause := min(firstTurn<<min(q.tries, 10), lastTurn)
-	pause = pause/2 + time.Duration(q.s.chance()*float64(pause)) // spread, so that those who wait do not come back together
+	policy := pve.ForLock
+	var task *pve.TaskError
+	switch {
+	case q.Destroys:
+		policy = pve.ForLockToDestroy
+	case errors.As(cause, &task):
+		policy = pve.ForLockInTask
+	}
 	q.tries++
-	if ctx.Err() != nil || now.Add(pause).After(q.end) {
+	left := q.end.Sub(now)
+	pause := min(policy.Pause(q.tries, q.s.chance()), left) // the last try is at the end
+	if ctx.Err() != nil || left <= 0 {
 		return q.locked(ctx, cause, ctx.Err())
 	}
-	if q.tries == 1 || pause > lastTurn/2 { // who holds it costs requests; short waits are not worth them
+	if q.tries == 1 || pause > tellFrom { // who holds it costs requests; short waits are not worth them
 		held, err := q.s.Holder(ctx, q.Node, q.vmid, cause)
 		q.s.say(ctx, fmt.Sprintf("%s; trying again", held), err, q.tries, pause)
 	}

@@ -132,7 +132,7 @@ func Patience(err error) int {
 	if errors.As(err, &answer) && answer.Status == 0 && answer.Err != nil && !isTimeout(answer.Err) {
 		return 8 // about 15 s
 	}
-	return 45 // about two minutes
+	return 25 // about two minutes
 }
 
 func isTimeout(err error) bool {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -44,12 +43,12 @@ func (s *Runner) Tell(ctx context.Context, text string) {
 	}
 }
 
-// Pause waits longer before each further attempt: not at all before the first, then 200 ms, doubling up to 3 s.
+// Pause waits longer before each further attempt, and not at all before the first.
 func (s *Runner) Pause(ctx context.Context, attempt int) error {
 	if attempt == 0 {
 		return ctx.Err()
 	}
 	ctx, over := account.Wait(ctx, account.Pause, "the moment to look again")
 	defer over()
-	return s.Clock.Sleep(ctx, min(100*time.Millisecond<<attempt, 3*time.Second))
+	return s.Clock.Sleep(ctx, pve.ForEffect.Pause(attempt, s.chance()))
 }

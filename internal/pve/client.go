@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type Client struct {
 	trace     TraceFunc
 	creds     credentials
 	redact    *redactor
+	chance    func() float64 // in [0,1), spreads those who wait
 
 	reads, writes *http.Transport
 	chain         handler
@@ -60,6 +62,7 @@ func New(cfg Config) (*Client, error) {
 		trace:      cfg.Trace,
 		creds:      creds,
 		redact:     newRedactor(creds, cfg),
+		chance:     rand.Float64,
 		session:    session{turn: newTurn()},
 		waits:      taskWaits{nodes: map[string]*nodeWaits{}, took: map[string]time.Duration{}},
 		shared:     sharedResources{turn: newTurn()},

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"strconv"
 	"time"
@@ -16,8 +15,6 @@ import (
 const (
 	readTries  = 3
 	writeTries = 5
-	// readPause is the first pause after a failed read; it doubles.
-	readPause = 200 * time.Millisecond
 )
 
 // withRetry repeats what may be repeated and turns every failure into an *Error. A write is repeated only if no connection
@@ -30,8 +27,9 @@ func (c *Client) withRetry(next handler) handler {
 			if failure == nil {
 				return resp, nil
 			}
-			pause, again := retryPause(r, failure, try)
+			pause, again := c.retryPause(r, failure, try)
 			if !again || ctx.Err() != nil || !leavesTime(ctx, pause) {
+				c.noteUnreached(r, failure)
 				return resp, failure
 			}
 			c.log(ctx, "PVE request failed, trying again", map[string]string{
@@ -56,11 +54,18 @@ func (c *Client) pause(ctx context.Context, r *request, pause time.Duration) err
 	return nil
 }
 
-// retryPause says whether a failure may be tried again, and after how long. The jitter keeps parallel callers apart.
-func retryPause(r *request, e *Error, try int) (time.Duration, bool) {
-	tries, pause := readTries, readPause
+// noteUnreached notes that a node could not be reached until the end, so that the next requests for it are not tried again each.
+func (c *Client) noteUnreached(r *request, e *Error) {
+	if e.Status == statusNoNode && r.node() != "" && !r.once && !r.isWrite() {
+		c.endpoints.noteOffline(r.node(), c.clock.Now())
+	}
+}
+
+// retryPause says whether a failure may be tried again, and after how long.
+func (c *Client) retryPause(r *request, e *Error, try int) (time.Duration, bool) {
+	tries := readTries
 	switch {
-	case r.once:
+	case r.once, e.Status == statusNoNode && c.endpoints.isOffline(r.node(), c.clock.Now()):
 		return 0, false
 	case r.isWrite():
 		if !e.unsent || e.Kind != Unavailable || !isTransient(e.Err) {
@@ -79,8 +84,7 @@ func retryPause(r *request, e *Error, try int) (time.Duration, bool) {
 	if try >= tries {
 		return 0, false
 	}
-	pause <<= try - 1
-	return pause/2 + rand.N(pause), true //nolint:gosec // jitter needs no secrecy
+	return AfterFailure.Pause(try, c.chance()), true
 }
 
 // leavesTime tells whether a pause ends before the caller's deadline. Deadlines are in real time, whatever the Clock.

@@ -89,7 +89,7 @@ func TestReadThatSucceedsLater(t *testing.T) {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	for i, d := range s.clock.sleeps {
-		base := readPause << i
+		base := 200 * time.Millisecond << i
 		if d < base/2 || d >= base*3/2 {
 			t.Errorf("pause %d was %s, want around %s", i+1, d, base)
 		}
@@ -250,7 +250,7 @@ func TestRequestTimeout(t *testing.T) {
 
 func TestNoPauseBeyondTheDeadline(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, 595, "No route to host", "") })
-	ctx, cancel := context.WithTimeout(t.Context(), readPause/4)
+	ctx, cancel := context.WithTimeout(t.Context(), AfterFailure.Pause(1, 0)/2)
 	defer cancel()
 	_, err := s.client(t).NodeVersion(ctx, "pve1")
 	if len(s.clock.sleeps) != 0 || err == nil {

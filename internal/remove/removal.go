@@ -74,6 +74,7 @@ func (r *removal) run(ctx context.Context) error {
 func (r *removal) work(ctx context.Context) error {
 	var failed error
 	q := r.s.jobs.Queue(r.Fence.Node, r.VMID)
+	q.Destroys = true
 	began := r.s.clock.Now()
 	for attempt, failures := 0, 0; attempt < passes && failures < 5; attempt++ {
 		clean, err := r.pass(ctx)
