@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -196,7 +197,7 @@ func oneOfEach(t *testing.T, ops []pvesim.Op, what string) {
 	t.Helper()
 	made := 0
 	for _, op := range ops {
-		if op.Method == "POST" && (op.Path == "/nodes/{node}/qemu" || op.Path == "/nodes/{node}/qemu/{vmid}/clone") {
+		if op.Method == http.MethodPost && (op.Path == "/nodes/{node}/qemu" || op.Path == "/nodes/{node}/qemu/{vmid}/clone") {
 			made++
 		}
 	}
