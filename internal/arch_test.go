@@ -50,6 +50,7 @@ var others = map[string][]string{
 	"internal/pvesim/fault": {},
 	"internal/pvesim/handle": {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/schema", "internal/pvesim/state",
 		"internal/pvesim/stranger"},
+	"internal/pvesim/capture":  {"internal/pvesim/release", "internal/pvesim/state"},
 	"internal/pvesim/release":  {},
 	"internal/pvesim/schema":   {"internal/pvesim/release"},
 	"internal/pvesim/sshd":     {"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/handle", "internal/pvesim/state"},
@@ -59,7 +60,7 @@ var others = map[string][]string{
 	"internal/acctest/lab":     {"internal/drive"}, // no simulator: its cases are about any cluster
 	"internal/acctest": {"internal/acctest/lab", "internal/drive", "internal/provider", "internal/fastpath", "internal/tfvm", "internal/provision", "internal/create",
 		"internal/change", "internal/remove", "internal/source", "internal/guest", "internal/job", "internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/nocloud", "internal/otlp", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/pvesim/stranger"},
-	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
+	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/capture", "internal/pvesim/clock", "internal/pvesim/state"},
 	"internal/cmd/sbom":   {},
 	"internal/cmd/schema": {"internal/provider"},
 	"internal/cmd/bench":  {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
@@ -68,19 +69,20 @@ var others = map[string][]string{
 
 // testEdges are imports that only the tests of a package may have.
 var testEdges = map[string][]string{
-	"internal/create":       simulator(),
-	"internal/remove":       simulator(),
-	"internal/remove/usage": simulator(),
-	"internal/change":       simulator(),
-	"internal/preflight":    simulator(),
-	"internal/orphan":       simulator(),
-	"internal/snapshot":     simulator(),
-	"internal/image":        simulator(),
-	"internal/tfdata":       simulator(),
-	"internal/guest":        simulator(),
-	"internal/guest/agent":  simulator(),
-	"internal/job":          simulator(),
-	"internal/pvesim/sshd":  {"internal/pvesim/schema"},
+	"internal/create":         simulator(),
+	"internal/remove":         simulator(),
+	"internal/remove/usage":   simulator(),
+	"internal/change":         simulator(),
+	"internal/preflight":      simulator(),
+	"internal/orphan":         simulator(),
+	"internal/snapshot":       simulator(),
+	"internal/image":          simulator(),
+	"internal/tfdata":         simulator(),
+	"internal/guest":          simulator(),
+	"internal/guest/agent":    simulator(),
+	"internal/job":            simulator(),
+	"internal/pvesim/sshd":    {"internal/pvesim/schema"},
+	"internal/pvesim/capture": simulator(),
 }
 
 func simulator() []string {

@@ -1,4 +1,5 @@
-// Command pvesim runs a simulated Proxmox VE cluster: HTTPS API, SSH server and a control plane for tests.
+// Command pvesim runs a simulated Proxmox VE cluster: HTTPS API, SSH server and a control plane for tests. "pvesim capture" makes a world
+// for it of a real cluster.
 //
 // When it is ready it prints one line of JSON on stdout that says how to reach it, and runs until it is interrupted.
 package main
@@ -27,12 +28,19 @@ import (
 func main() {
 	debug.SetGCPercent(gcPercent)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	err := command(ctx, os.Args[1:])
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "pvesim:", err)
 		os.Exit(1)
 	}
+}
+
+func command(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "capture" {
+		return runCapture(ctx, args[1:], os.Getenv, os.Stdout, os.Stderr)
+	}
+	return run(ctx, args, os.Stdout)
 }
 
 // gcPercent lets the heap grow by half before it is swept, not to twice its size: a world of ten thousand guests is read in less than

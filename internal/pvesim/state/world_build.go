@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -8,9 +9,9 @@ import (
 	"strings"
 )
 
-// worldBuilder turns a worldFile into a World and collects what is wrong with it.
+// worldBuilder turns a File into a World and collects what is wrong with it.
 type worldBuilder struct {
-	file   worldFile
+	file   File
 	w      *World
 	faults []error
 }
@@ -26,6 +27,7 @@ func (b *worldBuilder) build() *World {
 	b.w = Default(nil)
 	b.w.Pools = map[string]*Pool{}
 	b.w.Profile = b.file.Profile
+	b.w.CaseSensitiveTags = b.file.CaseSensitiveTags
 	b.w.NextID.Lower, b.w.NextID.Upper = b.file.NextID.Lower, b.file.NextID.Upper
 	b.nodes()
 	b.storages()
@@ -40,7 +42,7 @@ func (b *worldBuilder) nodes() {
 	for i, n := range b.file.Nodes {
 		node := &Node{
 			Name: n.Name, Address: n.Address, Online: !n.Offline, CPUs: n.CPUs, Memory: int64(n.Memory), Bridges: n.Bridges,
-			Files: map[string]string{},
+			VLANAware: n.VLANAware, Files: map[string]string{},
 		}
 		if !nodeName.MatchString(n.Name) || b.w.Nodes[n.Name] != nil {
 			b.fault("node %q: not a name, or it stands twice", n.Name)
@@ -63,11 +65,13 @@ func (b *worldBuilder) nodes() {
 
 var nodeName = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?$`)
 
-// knownTypes are the storage types whose naming of volumes is modelled.
-var knownTypes = []string{"dir", "nfs", "cifs", "cephfs", "btrfs", "glusterfs", "zfspool", "rbd", "lvmthin", "lvm", "esxi"}
+// StorageTypes are the storage types whose naming of volumes is modelled.
+func StorageTypes() []string { return slices.Clone(knownTypes) }
+
+var knownTypes = []string{"dir", "nfs", "cifs", "cephfs", "btrfs", "glusterfs", "zfspool", "rbd", "lvmthin", "lvm", "esxi", "pbs"}
 
 func (b *worldBuilder) storages() {
-	if b.file.Storages == nil {
+	if b.file.Storages == nil && b.file.Captured == nil {
 		return
 	}
 	b.w.Storages = map[string]*Storage{}
@@ -97,7 +101,7 @@ func (b *worldBuilder) storages() {
 		if s.Path == "" {
 			s.Path = "/mnt/pve/" + s.ID
 		}
-		if s.Total == 0 {
+		if s.Total == 0 && b.file.Captured == nil {
 			s.Total = 500 * gib
 		}
 		b.w.Storages[s.ID] = s
@@ -140,8 +144,11 @@ func (b *worldBuilder) volume(node, volid string, size int64, data string) {
 	if strings.HasPrefix(n.File, "subvol-") {
 		v.Content, v.Format = "rootdir", "subvol"
 	}
-	if v.Size == 0 {
+	if v.Size == 0 && b.file.Captured == nil {
 		v.Size = gib
+	}
+	if b.file.Captured != nil && n.Base != "" && b.w.Volumes[s.Key(node, n.Base)] == nil { // seen before its base, or without it
+		b.volume(node, id+":"+n.Base, size, "")
 	}
 	b.w.Put(v)
 }
@@ -149,7 +156,7 @@ func (b *worldBuilder) volume(node, volid string, size int64, data string) {
 func (b *worldBuilder) guests() {
 	for _, f := range b.file.Guests {
 		g := &Guest{VMID: f.VMID, Type: f.Type, Node: f.Node, Config: map[string]string{}, Ignores: f.Ignores,
-			ShutdownSeconds: f.ShutdownSeconds, StopWarning: f.StopWarning}
+			ShutdownSeconds: f.ShutdownSeconds, StopWarning: f.StopWarning, Pending: f.Pending, Deletes: f.Deletes, Snaps: f.Snapshots}
 		maps.Copy(g.Config, f.Config)
 		if f.Running {
 			g.Running = &Running{}
@@ -173,13 +180,32 @@ func (b *worldBuilder) guests() {
 			b.fault("guest %d: node %q does not exist", g.VMID, g.Node)
 		}
 		b.w.Guests[g.VMID] = g
-		b.complete(g)
-		b.disks(g)
+		if b.file.Captured == nil {
+			b.complete(g)
+			b.disks(g)
+		}
+		b.snapshots(g)
+	}
+}
+
+// snapshots gives the volumes the snapshots that their guest says it has, the oldest first.
+func (b *worldBuilder) snapshots(g *Guest) {
+	names := slices.SortedFunc(maps.Keys(g.Snaps), func(a, c string) int {
+		return cmp.Or(cmp.Compare(atoi(g.Snaps[a]["snaptime"]), atoi(g.Snaps[c]["snaptime"])), cmp.Compare(a, c))
+	})
+	for _, name := range names {
+		for key, value := range g.Snaps[name] {
+			file, _, _ := strings.Cut(value, ",")
+			v := b.w.Volume(g.Node, strings.TrimPrefix(file, "file="))
+			if diskKey.MatchString(key) && key != "vmstate" && v != nil && !strings.Contains(value, "media=cdrom") && v.VMID == g.VMID {
+				v.TakeSnapshot(name)
+			}
+		}
 	}
 }
 
 // asleep pauses a guest, or saves it to disk: stopped, locked, and with a volume that holds its memory.
-func (b *worldBuilder) asleep(f fileGuest, g *Guest) {
+func (b *worldBuilder) asleep(f FileGuest, g *Guest) {
 	if f.Paused && f.Suspended || f.Suspended && f.Running {
 		b.fault("guest %d: it is paused, or suspended, or just running", f.VMID)
 	}
@@ -245,12 +271,12 @@ func (b *worldBuilder) disks(g *Guest) {
 		if _, _, ok := SplitVolid(volid); !diskKey.MatchString(key) || !ok || b.w.Volume(g.Node, volid) != nil {
 			continue
 		}
-		size := fileSize(0)
+		size := FileSize(0)
 		if strings.HasSuffix(volid, "-cloudinit") || strings.Contains(volid, "-cloudinit.") {
 			size = 4 * mib
 		}
 		for _, part := range strings.Split(rest, ",") {
-			if text, ok := strings.CutPrefix(part, "size="); ok && size.parse(text) != nil {
+			if text, ok := strings.CutPrefix(part, "size="); ok && size.Parse(text) != nil {
 				b.fault("guest %d: %s: %q is not a size", g.VMID, key, text)
 			}
 		}

@@ -11,173 +11,237 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// worldFile is a cluster as a user describes it, in YAML or JSON (which is YAML). A section that is left out is empty,
-// except that storages and identities are then those of the default world: see Read.
-type worldFile struct {
-	Profile  string              `yaml:"profile"`
-	NextID   fileRange           `yaml:"next_id"`
-	Nodes    []fileNode          `yaml:"nodes"`
-	Storages []fileStorage       `yaml:"storages"`
-	Guests   []fileGuest         `yaml:"guests"`
-	Volumes  []fileVolume        `yaml:"volumes"`
-	Pools    []filePool          `yaml:"pools"`
-	HA       []fileHA            `yaml:"ha"`
-	Firewall []fileFirewall      `yaml:"firewall"`
-	Users    []fileUser          `yaml:"users"`
-	Tokens   []fileToken         `yaml:"tokens"`
-	Roles    map[string][]string `yaml:"roles"`
-	ACL      []fileACL           `yaml:"acl"`
+// File is a cluster as a user describes it, in YAML or JSON (which is YAML), or as a look at a real one found it. A section that is left
+// out is empty, except that storages and identities are then those of the default world: see Read.
+type File struct {
+	Captured *FileCapture        `yaml:"captured,omitempty"` // not there in what somebody has written
+	Profile  string              `yaml:"profile,omitempty"`
+	NextID   FileRange           `yaml:"next_id,omitempty"`
+	Nodes    []FileNode          `yaml:"nodes,omitempty"`
+	Storages []FileStorage       `yaml:"storages,omitempty"`
+	Guests   []FileGuest         `yaml:"guests,omitempty"`
+	Volumes  []FileVolume        `yaml:"volumes,omitempty"`
+	Pools    []FilePool          `yaml:"pools,omitempty"`
+	HA       []FileHA            `yaml:"ha,omitempty"`
+	Firewall []FileFirewall      `yaml:"firewall,omitempty"`
+	Users    []FileUser          `yaml:"users,omitempty"`
+	Tokens   []FileToken         `yaml:"tokens,omitempty"`
+	Roles    map[string][]string `yaml:"roles,omitempty"`
+	ACL      []FileACL           `yaml:"acl,omitempty"`
 
-	Mappings       []fileMapping     `yaml:"mappings"`
-	Replication    []fileReplication `yaml:"replication"`
-	Backups        []fileBackup      `yaml:"backups"`
-	HAGroups       []fileHAGroup     `yaml:"ha_groups"`
-	HARoundSeconds float64           `yaml:"ha_round_seconds"`
+	Mappings       []FileMapping     `yaml:"mappings,omitempty"`
+	Replication    []FileReplication `yaml:"replication,omitempty"`
+	Backups        []FileBackup      `yaml:"backups,omitempty"`
+	HAGroups       []FileHAGroup     `yaml:"ha_groups,omitempty"`
+	HARoundSeconds float64           `yaml:"ha_round_seconds,omitempty"`
+
+	HARules           map[string]map[string]string `yaml:"ha_rules,omitempty"`
+	CaseSensitiveTags bool                         `yaml:"case_sensitive_tags,omitempty"`
 }
 
-type fileRange struct {
-	Lower int `yaml:"lower"`
-	Upper int `yaml:"upper"` // exclusive
+// FileCapture says what a world is a picture of. It is taken as it is: what is missing in it is not made up, since a real cluster may have
+// a guest whose volume is gone, and the picture may lack what its maker might not see.
+type FileCapture struct {
+	Format  int      `yaml:"format"`             // FileFormat
+	Release string   `yaml:"release"`            // pve-manager's version
+	Masked  []string `yaml:"masked,omitempty"`   // kinds of words that are pseudonyms
+	NotSeen []string `yaml:"not_seen,omitempty"` // what could not be looked at, or has no place in a world, each with the reason
 }
 
-type fileNode struct {
-	Name    string   `yaml:"name"`
-	Address string   `yaml:"address"`
-	Offline bool     `yaml:"offline"`
-	CPUs    int      `yaml:"cpus"`
-	Memory  fileSize `yaml:"memory"`
-	Bridges []string `yaml:"bridges"`
+// FileFormat is the number of the format that captures have. A reader knows its own and those below.
+const FileFormat = 1
+
+// FileRange is a range of VMIDs.
+type FileRange struct {
+	Lower int `yaml:"lower,omitempty"`
+	Upper int `yaml:"upper,omitempty"` // exclusive
 }
 
-type fileStorage struct {
-	ID       string   `yaml:"id"`
-	Type     string   `yaml:"type"`
-	Content  []string `yaml:"content"`
-	Path     string   `yaml:"path"`
-	Nodes    []string `yaml:"nodes"`
-	Shared   bool     `yaml:"shared"`
-	Disabled bool     `yaml:"disabled"`
-	Offline  bool     `yaml:"offline"`
-	Total    fileSize `yaml:"total"`
+// FileNode is a member of the cluster.
+type FileNode struct {
+	Name    string   `yaml:"name,omitempty"`
+	Address string   `yaml:"address,omitempty"`
+	Offline bool     `yaml:"offline,omitempty"`
+	CPUs    int      `yaml:"cpus,omitempty"`
+	Memory  FileSize `yaml:"memory,omitempty"`
+	Bridges []string `yaml:"bridges,omitempty"`
 
-	BusyFrees int `yaml:"busy_frees"`
+	VLANAware []string `yaml:"vlan_aware,omitempty"` // of the bridges, those that tell VLANs apart
 }
 
-type fileGuest struct {
-	VMID    int               `yaml:"vmid"`
-	Type    string            `yaml:"type"` // qemu (default) or lxc
-	Node    string            `yaml:"node"`
-	Running bool              `yaml:"running"`
-	Config  map[string]string `yaml:"config"`
-	Agent   *fileAgent        `yaml:"agent"`
-	Ignores []string          `yaml:"ignores"`
+// FileStorage is an entry of storage.cfg.
+type FileStorage struct {
+	ID       string   `yaml:"id,omitempty"`
+	Type     string   `yaml:"type,omitempty"`
+	Content  []string `yaml:"content,omitempty"`
+	Path     string   `yaml:"path,omitempty"`
+	Nodes    []string `yaml:"nodes,omitempty"`
+	Shared   bool     `yaml:"shared,omitempty"`
+	Disabled bool     `yaml:"disabled,omitempty"`
+	Offline  bool     `yaml:"offline,omitempty"`
+	Total    FileSize `yaml:"total,omitempty"`
 
-	Paused          bool   `yaml:"paused"`    // runs, but its processors stand still
-	Suspended       bool   `yaml:"suspended"` // saved to disk
-	ShutdownSeconds int    `yaml:"shutdown_seconds"`
-	StopWarning     string `yaml:"stop_warning"`
+	BusyFrees int `yaml:"busy_frees,omitempty"`
 }
 
-type fileAgent struct {
-	Silent       bool            `yaml:"silent"`
-	DelaySeconds int             `yaml:"delay_seconds"`
-	Interfaces   []fileInterface `yaml:"interfaces"`
+// FileGuest is a virtual machine or a container.
+type FileGuest struct {
+	VMID    int               `yaml:"vmid,omitempty"`
+	Type    string            `yaml:"type,omitempty"` // qemu (default) or lxc
+	Node    string            `yaml:"node,omitempty"`
+	Running bool              `yaml:"running,omitempty"`
+	Config  map[string]string `yaml:"config,omitempty"`
+	Agent   *FileAgent        `yaml:"agent,omitempty"`
+	Ignores []string          `yaml:"ignores,omitempty"`
+
+	Paused          bool   `yaml:"paused,omitempty"`    // runs, but its processors stand still
+	Suspended       bool   `yaml:"suspended,omitempty"` // saved to disk
+	ShutdownSeconds int    `yaml:"shutdown_seconds,omitempty"`
+	StopWarning     string `yaml:"stop_warning,omitempty"`
+
+	Pending   map[string]string            `yaml:"pending,omitempty"`   // values that wait for the next start
+	Deletes   map[string]int               `yaml:"deletes,omitempty"`   // options that go then: 1, or 2 with their volume
+	Snapshots map[string]map[string]string `yaml:"snapshots,omitempty"` // configurations by name
 }
 
-type fileInterface struct {
-	Name      string   `yaml:"name"`
-	MAC       string   `yaml:"mac"`
-	Addresses []string `yaml:"addresses"`
-
-	NoStatistics bool `yaml:"no_statistics"`
+// FileAgent is what a guest's agent answers.
+type FileAgent struct {
+	Silent       bool            `yaml:"silent,omitempty"`
+	DelaySeconds int             `yaml:"delay_seconds,omitempty"`
+	Interfaces   []FileInterface `yaml:"interfaces,omitempty"`
 }
 
-type fileVolume struct {
-	Volume string   `yaml:"volume"` // storage:name
-	Node   string   `yaml:"node"`   // not on a shared storage
-	Size   fileSize `yaml:"size"`
-	Data   string   `yaml:"data"`
+// FileInterface is a network interface as the agent tells it.
+type FileInterface struct {
+	Name      string   `yaml:"name,omitempty"`
+	MAC       string   `yaml:"mac,omitempty"`
+	Addresses []string `yaml:"addresses,omitempty"`
+
+	NoStatistics bool `yaml:"no_statistics,omitempty"`
 }
 
-type filePool struct {
-	ID       string   `yaml:"id"`
-	Comment  string   `yaml:"comment"`
-	Guests   []int    `yaml:"guests"`
-	Storages []string `yaml:"storages"`
+// FileVolume is a volume, whose name says what it is.
+type FileVolume struct {
+	Volume string   `yaml:"volume,omitempty"` // storage:name
+	Node   string   `yaml:"node,omitempty"`   // not on a shared storage
+	Size   FileSize `yaml:"size,omitempty"`
+	Data   string   `yaml:"data,omitempty"`
 }
 
-type fileHA struct {
-	SID   string `yaml:"sid"`
-	State string `yaml:"state"`
-	Group string `yaml:"group"`
+// FilePool is a resource pool.
+type FilePool struct {
+	ID       string   `yaml:"id,omitempty"`
+	Comment  string   `yaml:"comment,omitempty"`
+	Guests   []int    `yaml:"guests,omitempty"`
+	Storages []string `yaml:"storages,omitempty"`
 }
 
-type fileHAGroup struct {
-	ID         string   `yaml:"id"`
-	Nodes      []string `yaml:"nodes"`
-	Restricted bool     `yaml:"restricted"`
-	NoFailback bool     `yaml:"nofailback"`
+// FileHA is a resource of the HA manager.
+type FileHA struct {
+	SID   string `yaml:"sid,omitempty"`
+	State string `yaml:"state,omitempty"`
+	Group string `yaml:"group,omitempty"`
+
+	Options map[string]string `yaml:"options,omitempty"` // max_restart, max_relocate, comment …
 }
 
-type fileMapping struct {
-	Kind          string   `yaml:"kind"` // pci, usb, dir
-	ID            string   `yaml:"id"`
-	Nodes         []string `yaml:"nodes"`
-	LiveMigration bool     `yaml:"live_migration"`
+// FileHAGroup is a group of nodes for such.
+type FileHAGroup struct {
+	ID         string   `yaml:"id,omitempty"`
+	Nodes      []string `yaml:"nodes,omitempty"`
+	Restricted bool     `yaml:"restricted,omitempty"`
+	NoFailback bool     `yaml:"nofailback,omitempty"`
 }
 
-type fileReplication struct {
-	ID       string `yaml:"id"` // <guest>-<number>
-	Target   string `yaml:"target"`
-	Schedule string `yaml:"schedule"`
+// FileMapping is a resource mapping.
+type FileMapping struct {
+	Kind          string   `yaml:"kind,omitempty"` // pci, usb, dir
+	ID            string   `yaml:"id,omitempty"`
+	Nodes         []string `yaml:"nodes,omitempty"`
+	LiveMigration bool     `yaml:"live_migration,omitempty"`
 }
 
-type fileBackup struct {
-	ID       string `yaml:"id"`
-	VMIDs    []int  `yaml:"vmids"`
-	All      bool   `yaml:"all"`
-	Exclude  []int  `yaml:"exclude"`
-	Storage  string `yaml:"storage"`
-	Schedule string `yaml:"schedule"`
+// FileReplication is a replication job.
+type FileReplication struct {
+	ID       string `yaml:"id,omitempty"` // <guest>-<number>
+	Target   string `yaml:"target,omitempty"`
+	Schedule string `yaml:"schedule,omitempty"`
 }
 
-type fileFirewall struct {
-	VMID    int                 `yaml:"vmid"`
-	Options map[string]string   `yaml:"options"`
-	Rules   []map[string]string `yaml:"rules"`
+// FileBackup is a backup job.
+type FileBackup struct {
+	ID       string `yaml:"id,omitempty"`
+	VMIDs    []int  `yaml:"vmids,omitempty"`
+	All      bool   `yaml:"all,omitempty"`
+	Exclude  []int  `yaml:"exclude,omitempty"`
+	Storage  string `yaml:"storage,omitempty"`
+	Schedule string `yaml:"schedule,omitempty"`
 }
 
-type fileUser struct {
-	ID       string `yaml:"id"`
-	Password string `yaml:"password"`
-	TOTP     string `yaml:"totp"` // secret, base32
+// FileFirewall is the firewall file of a virtual machine.
+type FileFirewall struct {
+	VMID    int                 `yaml:"vmid,omitempty"`
+	Options map[string]string   `yaml:"options,omitempty"`
+	Rules   []map[string]string `yaml:"rules,omitempty"`
+
+	Aliases map[string]map[string]string `yaml:"aliases,omitempty"` // by lower-case name: name, cidr, comment
+	IPSets  map[string]FileIPSet         `yaml:"ipsets,omitempty"`
 }
 
-type fileToken struct {
-	ID       string `yaml:"id"`
-	Secret   string `yaml:"secret"` // a UUID
-	Separate bool   `yaml:"privilege_separation"`
+// FileIPSet is a named list of addresses.
+type FileIPSet struct {
+	Comment string              `yaml:"comment,omitempty"`
+	Entries []map[string]string `yaml:"entries,omitempty"` // cidr, comment, nomatch
 }
 
-type fileACL struct {
-	Path      string `yaml:"path"`
-	Subject   string `yaml:"subject"`
-	Role      string `yaml:"role"`
-	Propagate *bool  `yaml:"propagate"` // default true
+// FileUser is an account.
+type FileUser struct {
+	ID       string `yaml:"id,omitempty"`
+	Password string `yaml:"password,omitempty"`
+	TOTP     string `yaml:"totp,omitempty"` // secret, base32
+	Disabled bool   `yaml:"disabled,omitempty"`
+	Expire   int64  `yaml:"expire,omitempty"` // seconds since the epoch, 0: never
 }
 
-// fileSize is bytes: a number, or one with the unit K, M, G or T (powers of 1024).
-type fileSize int64
+// FileToken is an API token.
+type FileToken struct {
+	ID       string `yaml:"id,omitempty"`
+	Secret   string `yaml:"secret,omitempty"` // a UUID
+	Separate bool   `yaml:"privilege_separation,omitempty"`
+	Expire   int64  `yaml:"expire,omitempty"`
+}
+
+// FileACL is an entry of the access list.
+type FileACL struct {
+	Path      string `yaml:"path,omitempty"`
+	Subject   string `yaml:"subject,omitempty"`
+	Role      string `yaml:"role,omitempty"`
+	Propagate *bool  `yaml:"propagate,omitempty"` // default true
+}
+
+// FileSize is bytes, written as a number, or as one with the unit K, M, G or T (powers of 1024).
+type FileSize int64
 
 // UnmarshalYAML reads "32G" and 34359738368 alike.
-func (s *fileSize) UnmarshalYAML(n *yaml.Node) error {
-	if err := s.parse(n.Value); err != nil || n.Kind != yaml.ScalarNode {
+func (s *FileSize) UnmarshalYAML(n *yaml.Node) error {
+	if err := s.Parse(n.Value); err != nil || n.Kind != yaml.ScalarNode {
 		return fmt.Errorf("line %d: %q is not a size: a whole number, perhaps with K, M, G or T", n.Line, n.Value)
 	}
 	return nil
 }
 
-func (s *fileSize) parse(text string) error {
+// MarshalYAML writes "32G" rather than 34359738368.
+func (s FileSize) MarshalYAML() (any, error) {
+	for i, unit := range []string{"T", "G", "M", "K"} {
+		if factor := FileSize(1) << (10 * (4 - i)); s != 0 && s%factor == 0 {
+			return strconv.FormatInt(int64(s/factor), 10) + unit, nil
+		}
+	}
+	return int64(s), nil
+}
+
+// Parse reads what UnmarshalYAML reads.
+func (s *FileSize) Parse(text string) error {
 	factor := int64(1)
 	for i, unit := range []string{"K", "M", "G", "T"} {
 		if digits, ok := strings.CutSuffix(text, unit); ok {
@@ -188,7 +252,7 @@ func (s *fileSize) parse(text string) error {
 	if err != nil || v < 0 || v > (1<<62)/factor {
 		return errors.New("not a size")
 	}
-	*s = fileSize(v * factor)
+	*s = FileSize(v * factor)
 	return nil
 }
 
@@ -197,7 +261,7 @@ func (s *fileSize) parse(text string) error {
 // the document does not list them. What does not fit together is refused: the error names every fault. The caller sets
 // Clock.
 func Read(document []byte) (*World, error) {
-	var f worldFile
+	var f File
 	dec := yaml.NewDecoder(bytes.NewReader(document))
 	dec.KnownFields(true)
 	if err := dec.Decode(&f); err != nil {
@@ -205,6 +269,24 @@ func Read(document []byte) (*World, error) {
 			err = errors.New("the document is empty")
 		}
 		return nil, fmt.Errorf("read world: %w", err)
+	}
+	return f.World()
+}
+
+// Write is the document that Read reads.
+func (f File) Write(out io.Writer) error {
+	enc := yaml.NewEncoder(out)
+	enc.SetIndent(2)
+	if err := enc.Encode(f); err != nil {
+		return fmt.Errorf("write world: %w", err)
+	}
+	return enc.Close()
+}
+
+// World makes the cluster that a file describes.
+func (f File) World() (*World, error) {
+	if c := f.Captured; c != nil && (c.Format < 1 || c.Format > FileFormat) {
+		return nil, fmt.Errorf("read world: it was captured in format %d, and this is a simulator of format %d", c.Format, FileFormat)
 	}
 	b := worldBuilder{file: f}
 	w := b.build()

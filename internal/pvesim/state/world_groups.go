@@ -38,11 +38,19 @@ func (b *worldBuilder) groups() {
 		if f.State == "" {
 			f.State = "started"
 		}
-		b.w.HA[f.SID] = &HAResource{SID: f.SID, State: f.State, Group: f.Group}
+		b.w.HA[f.SID] = &HAResource{SID: f.SID, State: f.State, Group: f.Group, Options: f.Options}
 	}
 	b.jobs()
+	b.w.HARules = b.file.HARules
 	for _, f := range b.file.Firewall {
-		b.w.Firewall[f.VMID] = &FirewallFile{Options: f.Options, Rules: f.Rules}
+		w := &FirewallFile{Options: f.Options, Rules: f.Rules, Aliases: f.Aliases}
+		for name, set := range f.IPSets {
+			if w.IPSets == nil {
+				w.IPSets = map[string]*IPSet{}
+			}
+			w.IPSets[name] = &IPSet{Comment: set.Comment, Entries: set.Entries}
+		}
+		b.w.Firewall[f.VMID] = w
 	}
 }
 
@@ -92,14 +100,14 @@ func (b *worldBuilder) identities() {
 		if !strings.Contains(f.ID, "@") {
 			b.fault("user %q: not name@realm", f.ID)
 		}
-		b.w.Users[f.ID] = &User{ID: f.ID, Password: f.Password, TOTPSecret: f.TOTP}
+		b.w.Users[f.ID] = &User{ID: f.ID, Password: f.Password, TOTPSecret: f.TOTP, Disabled: f.Disabled, Expire: f.Expire}
 	}
 	for _, f := range b.file.Tokens {
 		user, _, ok := strings.Cut(f.ID, "!")
 		if !ok || b.w.Users[user] == nil || f.Secret == "" {
 			b.fault("token %q: not user@realm!name of a user that exists, or without a secret", f.ID)
 		}
-		b.w.Tokens[f.ID] = &Token{ID: f.ID, Secret: f.Secret, Separated: f.Separate}
+		b.w.Tokens[f.ID] = &Token{ID: f.ID, Secret: f.Secret, Separated: f.Separate, Expire: f.Expire}
 	}
 	for _, f := range b.file.ACL {
 		if b.w.Roles[f.Role] == nil {

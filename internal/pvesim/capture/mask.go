@@ -1,0 +1,297 @@
+package capture
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// MaskKinds are the kinds of words that can be replaced by pseudonyms; "all" stands for all of them.
+func MaskKinds() []string {
+	return []string{"addresses", "descriptions", "macs", "names", "sshkeys", "tags"}
+}
+
+// mask replaces words by pseudonyms: the same word by the same one wherever it stands, so that what refers to each other still does.
+type mask struct {
+	kinds map[string]bool
+	words map[string]map[string]string // by sort of word: pseudonyms by word
+	nets  map[string]int
+}
+
+func newMask(kinds []string) (*mask, error) {
+	m := &mask{kinds: map[string]bool{}, words: map[string]map[string]string{}, nets: map[string]int{}}
+	for _, kind := range kinds {
+		switch {
+		case kind == "all":
+			for _, k := range MaskKinds() {
+				m.kinds[k] = true
+			}
+		case slices.Contains(MaskKinds(), kind):
+			m.kinds[kind] = true
+		default:
+			return nil, fmt.Errorf("%q cannot be masked: it is not one of all, %s", kind, strings.Join(MaskKinds(), ", "))
+		}
+	}
+	return m, nil
+}
+
+// hidden is what PVE itself shows in the place of a password.
+const hidden = "**********"
+
+// secretWord finds what somebody has written into free text or arguments of QEMU; tokenSecret an API token with its secret.
+var (
+	secretWord  = regexp.MustCompile(`(?i)(pass(?:word|wd|phrase)?|secret|token|api[-_]?key)(\s*[=:]\s*)[^\s,;]+`)
+	tokenSecret = regexp.MustCompile(`(![A-Za-z][\w.-]*=)[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`)
+)
+
+func scrub(text string) string {
+	return tokenSecret.ReplaceAllString(secretWord.ReplaceAllString(text, "${1}${2}"+hidden), "${1}"+hidden)
+}
+
+// word is the pseudonym of a word: its sort and a number.
+func (m *mask) word(sort, word, form string) string {
+	if word == "" {
+		return ""
+	}
+	if m.words[sort] == nil {
+		m.words[sort] = map[string]string{}
+	}
+	if m.words[sort][word] == "" {
+		m.words[sort][word] = fmt.Sprintf(form, len(m.words[sort])+1)
+	}
+	return m.words[sort][word]
+}
+
+func (m *mask) node(name string) string { return m.word("node", name, "node%d") }
+
+func (m *mask) storage(id string) string { return m.word("storage", id, "storage%d") }
+
+// pool keeps how pools are nested.
+func (m *mask) pool(id string) string {
+	parts := strings.Split(id, "/")
+	for i := range parts {
+		parts[i] = m.word("pool", parts[i], "pool%d")
+	}
+	return strings.Join(parts, "/")
+}
+
+// subject is a user, or a token of one. root@pam is on every server.
+func (m *mask) subject(id string) string {
+	user, token, isToken := strings.Cut(id, "!")
+	name, realm, _ := strings.Cut(user, "@")
+	if user != "root@pam" {
+		user = m.word("user", name, "user%d") + "@" + realm
+	}
+	if isToken {
+		return user + "!" + m.word("token", token, "token%d")
+	}
+	return user
+}
+
+// role leaves PVE's own roles, and those of the simulator, under their names.
+func (m *mask) role(id string) string {
+	if _, known := state.Default(nil).Roles[id]; known {
+		return id
+	}
+	return m.word("role", id, "role%d")
+}
+
+// apply masks a whole file.
+func (m *mask) apply(f *state.File) {
+	f.Captured.Masked = slices.Sorted(maps.Keys(m.kinds))
+	for _, s := range f.Storages { // known before a configuration names one
+		m.storage(s.ID)
+	}
+	for i := range f.Guests {
+		g := &f.Guests[i]
+		for _, conf := range append([]map[string]string{g.Config, g.Pending}, ordered(g.Snapshots)...) {
+			m.config(conf)
+		}
+		m.interfaces(g.Agent)
+	}
+	for i := range f.Firewall {
+		m.firewall(&f.Firewall[i])
+	}
+	if m.kinds["addresses"] {
+		for i := range f.Nodes {
+			f.Nodes[i].Address = m.addresses(f.Nodes[i].Address)
+		}
+	}
+	if m.kinds["descriptions"] {
+		for i := range f.Pools {
+			f.Pools[i].Comment = m.description(f.Pools[i].Comment)
+		}
+		for _, h := range f.HA {
+			m.comment(h.Options)
+		}
+		for _, r := range f.HARules {
+			m.comment(r)
+		}
+	}
+	if m.kinds["names"] {
+		m.names(f)
+	}
+}
+
+// ordered are the values of a map in the order of their keys: the numbers in pseudonyms depend on it.
+func ordered[T any](all map[string]T) []T {
+	out := make([]T, 0, len(all))
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, all[key])
+	}
+	return out
+}
+
+func (m *mask) description(text string) string { return m.word("description", text, "description %d") }
+
+func (m *mask) comment(values map[string]string) {
+	if c, ok := values["comment"]; ok {
+		values["comment"] = m.description(c)
+	}
+}
+
+// names masks what things are called, and wherever they are referred to by it, but for the guests' configurations.
+func (m *mask) names(f *state.File) {
+	each := func(list []string, name func(string) string) {
+		for i := range list {
+			list[i] = name(list[i])
+		}
+	}
+	for i := range f.Nodes {
+		f.Nodes[i].Name = m.node(f.Nodes[i].Name)
+	}
+	for i := range f.Storages {
+		s := &f.Storages[i]
+		s.ID = m.storage(s.ID)
+		each(s.Nodes, m.node)
+		if s.Path != "" {
+			s.Path = m.path(s.Type, s.Path)
+		}
+	}
+	for i := range f.Volumes {
+		f.Volumes[i].Volume, f.Volumes[i].Node = m.volume(f.Volumes[i].Volume), m.node(f.Volumes[i].Node)
+	}
+	for i := range f.Guests {
+		f.Guests[i].Node = m.node(f.Guests[i].Node)
+	}
+	for i := range f.Pools {
+		f.Pools[i].ID = m.pool(f.Pools[i].ID)
+		each(f.Pools[i].Storages, m.storage)
+	}
+	for i := range f.HAGroups {
+		f.HAGroups[i].ID = m.word("HA group", f.HAGroups[i].ID, "group%d")
+		each(f.HAGroups[i].Nodes, m.node)
+	}
+	for i := range f.HA {
+		f.HA[i].Group = m.word("HA group", f.HA[i].Group, "group%d")
+	}
+	m.haRules(f)
+	for i := range f.Mappings {
+		f.Mappings[i].ID = m.mapping(f.Mappings[i].ID)
+		each(f.Mappings[i].Nodes, m.node)
+	}
+	for i := range f.Replication {
+		f.Replication[i].Target = m.node(f.Replication[i].Target)
+	}
+	for i := range f.Backups {
+		f.Backups[i].Storage = m.storage(f.Backups[i].Storage)
+	}
+	m.identities(f)
+	m.notes(f.Captured)
+}
+
+func (m *mask) mapping(id string) string { return m.word("mapping", id, "mapping%d") }
+
+// path keeps the form that a storage's path has.
+func (m *mask) path(storageType, path string) string {
+	parts := strings.Split(path, "/")
+	for i := range parts {
+		parts[i] = m.word("path", parts[i], "path%d")
+	}
+	if storageType == "lvm" {
+		return parts[0]
+	}
+	return strings.Join(parts, "/")
+}
+
+func (m *mask) haRules(f *state.File) {
+	rules := map[string]map[string]string{}
+	for _, id := range slices.Sorted(maps.Keys(f.HARules)) {
+		rule := f.HARules[id]
+		if nodes, ok := rule["nodes"]; ok {
+			list := strings.Split(nodes, ",")
+			for i := range list {
+				name, priority, has := strings.Cut(list[i], ":")
+				if list[i] = m.node(name); has {
+					list[i] += ":" + priority
+				}
+			}
+			rule["nodes"] = strings.Join(list, ",")
+		}
+		rules[m.word("HA rule", id, "rule%d")] = rule
+	}
+	if len(rules) > 0 {
+		f.HARules = rules
+	}
+}
+
+func (m *mask) identities(f *state.File) {
+	for i := range f.Users {
+		f.Users[i].ID = m.subject(f.Users[i].ID)
+	}
+	for i := range f.Tokens {
+		f.Tokens[i].ID = m.subject(f.Tokens[i].ID)
+	}
+	roles := map[string][]string{}
+	for _, id := range slices.Sorted(maps.Keys(f.Roles)) {
+		roles[m.role(id)] = f.Roles[id]
+	}
+	if len(roles) > 0 {
+		f.Roles = roles
+	}
+	for i := range f.ACL {
+		e := &f.ACL[i]
+		e.Subject, e.Role = m.subject(e.Subject), m.role(e.Role)
+		parts := strings.SplitN(strings.TrimPrefix(e.Path, "/"), "/", 2)
+		if len(parts) < 2 {
+			continue
+		}
+		switch parts[0] {
+		case "nodes":
+			e.Path = "/nodes/" + m.node(parts[1])
+		case "storage":
+			e.Path = "/storage/" + m.storage(parts[1])
+		case "pool":
+			e.Path = "/pool/" + m.pool(parts[1])
+		case "mapping":
+			if kind, id, ok := strings.Cut(parts[1], "/"); ok {
+				e.Path = "/mapping/" + kind + "/" + m.mapping(id)
+			}
+		}
+	}
+}
+
+// notes replaces every known word in what could not be seen, the longest first; the words that follow a route are the server's own.
+func (m *mask) notes(c *state.FileCapture) {
+	var pairs []string
+	for _, sort := range ordered(m.words) {
+		for word, pseudonym := range sort {
+			pairs = append(pairs, word+"\x00"+pseudonym)
+		}
+	}
+	slices.SortFunc(pairs, func(a, b string) int { return len(b) - len(a) })
+	var list []string
+	for _, pair := range pairs {
+		word, pseudonym, _ := strings.Cut(pair, "\x00")
+		list = append(list, word, pseudonym)
+	}
+	replacer := strings.NewReplacer(list...)
+	for i := range c.NotSeen {
+		c.NotSeen[i] = replacer.Replace(c.NotSeen[i])
+	}
+	slices.Sort(c.NotSeen)
+}
