@@ -60,7 +60,7 @@ var others = map[string][]string{
 	"internal/acctest/lab":     {"internal/drive"}, // no simulator: its cases are about any cluster
 	"internal/acctest": {"internal/acctest/lab", "internal/drive", "internal/provider", "internal/fastpath", "internal/tfvm", "internal/provision", "internal/create",
 		"internal/change", "internal/remove", "internal/source", "internal/guest", "internal/job", "internal/tx", "internal/vm", "internal/pve", "internal/host", "internal/nocloud", "internal/otlp", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/pvesim/stranger"},
-	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/capture", "internal/pvesim/clock", "internal/pvesim/state"},
+	"internal/cmd/pvesim": {"internal/pvesim", "internal/pvesim/capture", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state"},
 	"internal/cmd/sbom":   {},
 	"internal/cmd/schema": {"internal/provider"},
 	"internal/cmd/bench":  {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/state"},
@@ -83,6 +83,7 @@ var testEdges = map[string][]string{
 	"internal/job":            simulator(),
 	"internal/pvesim/sshd":    {"internal/pvesim/schema"},
 	"internal/pvesim/capture": simulator(),
+	"internal/acctest":        {"internal/pvesim/capture"},
 }
 
 func simulator() []string {

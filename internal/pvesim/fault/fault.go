@@ -6,6 +6,8 @@
 package fault
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -48,6 +50,22 @@ type Rule struct {
 	Reason  string `json:"reason,omitempty"`   // reason phrase, or the text the task fails with
 	DelayMS int    `json:"delay_ms,omitempty"` // on the cluster's clock, before the fault takes effect
 	AwayMS  int    `json:"away_ms,omitempty"`  // phase offline: when the node is back, on the cluster's clock; 0 means never
+}
+
+// Read reads rules from a JSON document, a list of them, and refuses what they could not mean.
+func Read(document []byte) ([]Rule, error) {
+	var rules []Rule
+	dec := json.NewDecoder(bytes.NewReader(document))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&rules); err != nil {
+		return nil, err
+	}
+	for i, r := range rules {
+		if err := r.Validate(); err != nil {
+			return nil, fmt.Errorf("rule %d: %w", i, err)
+		}
+	}
+	return rules, nil
 }
 
 // Validate refuses rules that could never fire.

@@ -48,7 +48,7 @@ func (s *Server) control(q *httpRequest) *answer {
 	case "GET /faults":
 		return reply(s.faults.List(), nil)
 	case "PUT /faults":
-		rules, err := decoded[[]fault.Rule](q.body)
+		rules, err := fault.Read(q.body)
 		if err != nil {
 			return reply(nil, err)
 		}

@@ -36,11 +36,14 @@ func appendJSON(b []byte, v any) ([]byte, error) {
 	return appendOther(b, v)
 }
 
+// lineLength is about what an item of a list takes.
+const lineLength = 256
+
 func appendList(b []byte, list []any) (_ []byte, err error) {
 	if list == nil {
 		return append(b, "null"...), nil
 	}
-	b = append(b, '[')
+	b = append(slices.Grow(b, lineLength*len(list)), '[')
 	for i, item := range list {
 		if i > 0 {
 			b = append(b, ',')
