@@ -46,7 +46,7 @@ resource "proxmox_vm" "bare" {
   name        = "bare"
   node        = "pve2"
   power_state = "stopped"
-  disks       = { scsi0 = { storage = "shared-nfs", size = "8G" } }
+  disks       = { scsi0 = { storage = "local-zfs", size = "8G" } }
 }
 
 resource "proxmox_vm_snapshot" "before" {

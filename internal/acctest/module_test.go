@@ -9,12 +9,28 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
+// TestBadDay runs the example of a module on a bad day: a create that fails and one whose answer is lost, ordered by a file, in
+// `terraform test`.
+func TestBadDay(t *testing.T) {
+	document := read(t, filepath.Join(examplesDir, "simulator", "bad-day", "faults.json"))
+	rules, err := fault.Read([]byte(document))
+	must(t, err)
+	w := testModule(t, "bad-day", "5 passed, 0 failed", rules)
+	if fired := w.Sim.FaultsFired(); fired != len(rules) {
+		t.Errorf("%d of %d faults had an effect", fired, len(rules))
+	}
+}
+
 // TestModule runs the example of a user's own module with `terraform test` as the documentation says: on a cluster of the
 // example world, with the provider built from this source, and without a registry.
-func TestModule(t *testing.T) {
+func TestModule(t *testing.T) { testModule(t, "web", "3 passed, 0 failed", nil) }
+
+func testModule(t *testing.T, name, want string, faults []fault.Rule) *World {
+	t.Helper()
 	useCLI(t)
 	withoutEnvironment(t)
 	examples, err := filepath.Abs(filepath.Join(examplesDir, "simulator"))
@@ -25,26 +41,31 @@ func TestModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWorld(t, pvesim.Options{World: world, RealNetwork: true, Clock: clock.Real{}, Violated: func(err error) { t.Error(err) }})
+	w := NewWorld(t, pvesim.Options{World: world, RealNetwork: true, Faults: faults, Clock: clock.Real{}, Violated: func(err error) { t.Error(err) }})
 	dir := t.TempDir()
 	settings := devOverride(t, dir)
-	module := filepath.Join(dir, "web")
-	if err := os.CopyFS(module, os.DirFS(filepath.Join(examples, "web"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(examples)))
+	module := filepath.Join(dir, "examples", name)
 	token := ""
 	w.Change(func(world *state.World) {
 		for id, one := range world.Tokens {
 			token = id + "=" + one.Secret
 		}
 	})
-	test := exec.CommandContext(t.Context(), os.Getenv("TF_ACC_TERRAFORM_PATH"), "test", "-no-color")
-	test.Dir = module
-	test.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+settings, "TF_IN_AUTOMATION=1",
-		"PROXMOX_VE_ENDPOINT="+w.Sim.Endpoint(), "PROXMOX_VE_CA_CERTIFICATE="+w.Sim.CAPEM(), "PROXMOX_VE_API_TOKEN="+token)
-	text, err := test.CombinedOutput()
-	if err != nil || !strings.Contains(string(text), "3 passed, 0 failed") {
-		t.Errorf("terraform test: %v\n%s", err, text)
+	cli := os.Getenv("TF_ACC_TERRAFORM_PATH")
+	var text []byte
+	for _, args := range [][]string{{"get", "-no-color"}, {"test", "-no-color"}} {
+		run := exec.CommandContext(t.Context(), cli, args...)
+		run.Dir = module
+		run.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+settings, "TF_IN_AUTOMATION=1", "TF_VAR_cli="+cli,
+			"PROXMOX_VE_ENDPOINT="+w.Sim.Endpoint(), "PROXMOX_VE_CA_CERTIFICATE="+w.Sim.CAPEM(), "PROXMOX_VE_API_TOKEN="+token)
+		if text, err = run.CombinedOutput(); err != nil {
+			t.Fatalf("%s %s: %v\n%s", cli, args[0], err, text)
+		}
+	}
+	if !strings.Contains(string(text), want) {
+		t.Errorf("%s test has not said %q:\n%s", cli, want, text)
 	}
 	w.MustBeClean(t)
+	return w
 }

@@ -17,11 +17,12 @@ import (
 type releaseDescription struct {
 	Project string `yaml:"project_name"`
 	Builds  []struct {
-		Binary              string
+		ID, Main, Binary    string
 		Env, Flags, Ldflags []string
 		Targets             []string
 	}
 	Archives []struct {
+		IDs     []string
 		Formats []string
 		Name    string `yaml:"name_template"`
 	}
@@ -46,8 +47,8 @@ func describedRelease(t *testing.T, version, platform string) releaseDescription
 	text := read(t, filepath.Join(projectDir, ".goreleaser.yml"))
 	var d releaseDescription
 	must(t, yaml.Unmarshal([]byte(strings.ReplaceAll(text, "extra_files:", "extra:")), &d))
-	if len(d.Builds) != 1 || len(d.Archives) != 1 {
-		t.Fatalf("%d builds and %d archives are described", len(d.Builds), len(d.Archives))
+	if len(d.Builds) != 2 || len(d.Archives) != 2 || d.Builds[0].ID != "provider" || d.Builds[1].ID != "pvesim" {
+		t.Fatalf("%d builds and %d archives are described, of the provider and the simulator", len(d.Builds), len(d.Archives))
 	}
 	fill := func(s *string) {
 		var out strings.Builder
@@ -56,11 +57,16 @@ func describedRelease(t *testing.T, version, platform string) releaseDescription
 		must(t, parsed.Execute(&out, map[string]string{"ProjectName": d.Project, "Version": version, "Os": goos, "Arch": arch}))
 		*s = out.String()
 	}
-	fill(&d.Builds[0].Binary)
-	for i := range d.Builds[0].Ldflags {
-		fill(&d.Builds[0].Ldflags[i])
+	for b := range d.Builds {
+		fill(&d.Builds[b].Binary)
+		for i := range d.Builds[b].Ldflags {
+			fill(&d.Builds[b].Ldflags[i])
+		}
+		fill(&d.Archives[b].Name)
+		if !slices.Equal(d.Archives[b].IDs, []string{d.Builds[b].ID}) {
+			t.Errorf("archive %s is of the builds %v", d.Archives[b].Name, d.Archives[b].IDs)
+		}
 	}
-	fill(&d.Archives[0].Name)
 	fill(&d.Checksum.Name)
 	for _, extra := range [][]extraFile{d.Checksum.Extra, d.Release.Extra} {
 		for i := range extra {
@@ -88,8 +94,13 @@ func TestReleaseDescribed(t *testing.T) {
 			t.Errorf("%s: %s, want %s", what, got[0], got[1])
 		}
 	}
-	if !slices.Contains(build.Flags, "-trimpath") || !slices.Contains(build.Env, "CGO_ENABLED=0") {
-		t.Errorf("the build is not reproducible: %v %v", build.Flags, build.Env)
+	for _, build := range d.Builds {
+		if !slices.Contains(build.Flags, "-trimpath") || !slices.Contains(build.Env, "CGO_ENABLED=0") {
+			t.Errorf("the build of %s is not reproducible: %v %v", build.ID, build.Flags, build.Env)
+		}
+	}
+	if sim := d.Builds[1]; sim.Main != "./internal/cmd/pvesim" || sim.Binary != "pvesim" || d.Archives[1].Name != "pvesim_1.2.3_linux_arm64" {
+		t.Errorf("the simulator is built as %+v in %s", sim, d.Archives[1].Name)
 	}
 	want := strings.Fields(`darwin_amd64 darwin_arm64 freebsd_386 freebsd_amd64 freebsd_arm linux_386 linux_amd64 linux_arm linux_arm64
 		openbsd_386 openbsd_amd64 solaris_amd64 windows_386 windows_amd64`)

@@ -156,10 +156,12 @@ func snapshotArchive(t *testing.T) (version, archive string) {
 		listed[name] = sum
 	}
 	want := []string{describedRelease(t, version, releasePlatform()).Checksum.Extra[0].Name}
-	for _, platform := range describedRelease(t, version, releasePlatform()).Builds[0].Targets {
-		d := describedRelease(t, version, platform)
-		want = append(want, d.Archives[0].Name+".zip")
-		holdsOnly(t, filepath.Join(dist, d.Archives[0].Name+".zip"), d.Builds[0].Binary, platform)
+	for i, build := range describedRelease(t, version, releasePlatform()).Builds {
+		for _, platform := range build.Targets {
+			d := describedRelease(t, version, platform)
+			want = append(want, d.Archives[i].Name+".zip")
+			holdsOnly(t, filepath.Join(dist, d.Archives[i].Name+".zip"), d.Builds[i].Binary, platform)
+		}
 	}
 	for _, name := range want {
 		file := filepath.Join(dist, name)
@@ -172,7 +174,7 @@ func snapshotArchive(t *testing.T) (version, archive string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
 		if !slices.Contains(want, name) && !strings.HasSuffix(name, ".cdx.json") {
-			t.Errorf("%s is listed in the sums, and no registry knows what it is", name)
+			t.Errorf("%s is listed in the sums, and is in no description", name)
 		}
 	}
 	return version, filepath.Join(dist, describedRelease(t, version, releasePlatform()).Archives[0].Name+".zip")

@@ -26,6 +26,9 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
+// version is set by the linker of a release.
+var version = "dev"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := command(ctx, os.Args[1:])
@@ -37,6 +40,10 @@ func main() {
 }
 
 func command(ctx context.Context, args []string) error {
+	if len(args) == 1 && strings.TrimLeft(args[0], "-") == "version" {
+		_, err := fmt.Fprintln(os.Stdout, "pvesim", version)
+		return err
+	}
 	if len(args) > 0 && args[0] == "capture" {
 		return runCapture(ctx, args[1:], os.Getenv, os.Stdout, os.Stderr)
 	}
@@ -90,9 +97,19 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return nil
 }
 
+const usage = `Usage: pvesim [flags]          a simulated Proxmox VE cluster, until it is interrupted
+       pvesim capture [flags]  a look at a real cluster, as a world for it
+       pvesim version
+
+`
+
 func options(args []string) (pvesim.Options, error) {
 	o := pvesim.Options{RealNetwork: true, Clock: clock.Real{}}
 	flags := flag.NewFlagSet("pvesim", flag.ContinueOnError)
+	flags.Usage = func() {
+		_, _ = fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:0", "`address` of the HTTPS API; port 0 takes a free one")
 	flags.StringVar(&o.SSHListen, "ssh-listen", "127.0.0.1:0", "`address` of the SSH server")
 	nodes := flags.String("nodes", "pve1,pve2", "comma-separated `names` of the cluster's nodes")

@@ -231,6 +231,47 @@ func TestHostileUse(t *testing.T) {
 	}
 }
 
+// TestUsageDocumented: the documentation names the flags that there are.
+func TestUsageDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/design/simulator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "Flags: ")
+	list, _, _ = strings.Cut(list, "\n\n")
+	documented := map[string]bool{}
+	for _, m := range regexp.MustCompile("`--([a-z-]+)`").FindAllStringSubmatch(list, -1) {
+		documented[m[1]] = true
+	}
+	_, captures, _ := strings.Cut(string(text), "\n## A picture of a real cluster\n")
+	captures, _, _ = strings.Cut(captures, "\n## ")
+	for args, is := range map[string]func(name string) bool{
+		"": func(name string) bool { return documented[name] },
+		"capture": func(name string) bool {
+			return name == "endpoint" || regexp.MustCompile("(?:`| )-"+name+"\\b").MatchString(captures) // the endpoint is in the environment
+		},
+	} {
+		cmd := process(t, append(strings.Fields(args), "-h")...)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "Usage: pvesim") {
+			t.Fatalf("%v: %s", err, out)
+		}
+		flags := regexp.MustCompile(`(?m)^  -([a-z-]+)`).FindAllStringSubmatch(string(out), -1)
+		if len(flags) < 4 {
+			t.Fatalf("flags %v in %s", flags, out)
+		}
+		for _, m := range flags {
+			if !is(m[1]) {
+				t.Errorf("pvesim %s: -%s is not documented", args, m[1])
+			}
+			delete(documented, m[1])
+		}
+	}
+	if len(documented) > 0 {
+		t.Errorf("documented, and no flags: %v", documented)
+	}
+}
+
 // TestTerm: SIGTERM ends the process at once and well, also with clients connected, and takes its files along.
 func TestTerm(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -29,6 +30,11 @@ const (
 	FirewallLock Phase = "firewall_lock"
 	Offline      Phase = "offline" // the node crashes in the middle of the task, or before the answer if there is none
 )
+
+// Phases are all of them.
+func Phases() []Phase {
+	return []Phase{Before, After, Task, KillTask, Partial, FirewallLock, Rival, Offline}
+}
 
 // Match selects operations. Fields that are zero match everything; the others are ANDed.
 type Match struct {
@@ -70,10 +76,8 @@ func Read(document []byte) ([]Rule, error) {
 
 // Validate refuses rules that could never fire.
 func (r Rule) Validate() error {
-	switch r.Phase {
-	case Before, After, Task, KillTask, Partial, Rival, Offline, FirewallLock:
-	default:
-		return fmt.Errorf("phase %q is not one of before, after, task, kill_task, partial, rival, offline, firewall_lock", r.Phase)
+	if !slices.Contains(Phases(), r.Phase) {
+		return fmt.Errorf("phase %q is not one of %v", r.Phase, Phases())
 	}
 	if r.Status != 0 && (r.Status < 400 || r.Status > 599) {
 		return fmt.Errorf("status %d is not an error status (400 to 599)", r.Status)

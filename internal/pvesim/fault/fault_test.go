@@ -1,6 +1,11 @@
 package fault_test
 
 import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -103,6 +108,64 @@ func TestAwayIsForNodes(t *testing.T) {
 	} {
 		if err := c.rule.Validate(); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c.rule, err)
+		}
+	}
+}
+
+// TestDocumented: the documentation has a row for each phase and for each member of a rule, and no others; its examples are rules.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/design/simulator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Faults\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	table := func(head string) (words []string) {
+		_, rows, _ := strings.Cut(section, "| "+head+" |")
+		rows, _, _ = strings.Cut(rows, "\n\n")
+		for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\|").FindAllStringSubmatch(rows, -1) {
+			words = append(words, m[1])
+		}
+		return words
+	}
+	var phases []string
+	for _, p := range fault.Phases() {
+		phases = append(phases, string(p))
+	}
+	if got := table("phase"); !slices.Equal(got, phases) {
+		t.Errorf("phases documented: %v, there are %v", got, phases)
+	}
+	whole := fault.Rule{Match: fault.Match{Seq: 1, Method: "m", Path: "p", VMID: 1, Nth: 1}, Phase: "p", Times: 1, Status: 1, Reason: "r", DelayMS: 1, AwayMS: 1}
+	encoded, err := json.Marshal(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members map[string]any
+	if err := json.Unmarshal(encoded, &members); err != nil {
+		t.Fatal(err)
+	}
+	match, _ := members["match"].(map[string]any)
+	delete(members, "match")
+	var names []string
+	for name := range members {
+		names = append(names, name)
+	}
+	for name := range match {
+		names = append(names, "match."+name)
+	}
+	got := table("member")
+	slices.Sort(got)
+	slices.Sort(names)
+	if !slices.Equal(got, names) {
+		t.Errorf("members documented: %v, there are %v", got, names)
+	}
+	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(section, -1)
+	if len(blocks) == 0 {
+		t.Error("no example")
+	}
+	for _, block := range blocks {
+		if _, err := fault.Read([]byte(block[1])); err != nil {
+			t.Errorf("%s: %v", block[1], err)
 		}
 	}
 }
