@@ -2,29 +2,12 @@ package capture
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/release"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
-
-// atOnce is how many requests are under way: what three workers of pvedaemon serve beside their other work.
-const atOnce = 3
-
-// look is one look at a cluster.
-type look struct {
-	client *client
-	file   state.File
-
-	mu      sync.Mutex // guards notSeen
-	notSeen map[string]bool
-}
 
 // Run looks at a cluster. It fails if it may not even see which nodes there are; what else it may not see is noted in the file.
 func Run(ctx context.Context, c Config) (*state.File, error) {
@@ -57,164 +40,92 @@ func Run(ctx context.Context, c Config) (*state.File, error) {
 	return &l.file, nil
 }
 
-// note writes down what could not be seen, or has no place in a world.
-func (l *look) note(format string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.notSeen[fmt.Sprintf(format, args...)] = true
-}
-
-// ask asks for what may be missing: ok is false if the server refuses, which is noted. Another error ends the look: a world of which
-// half is missing because the network broke is none.
-func (l *look) ask(ctx context.Context, path string) (data any, ok bool, err error) {
-	data, err = l.client.get(ctx, path)
-	var r *refused
-	if errors.As(err, &r) && r.status != http.StatusUnauthorized {
-		if r.status != http.StatusNotImplemented { // a route that the release has not
-			l.note("%s: %s", path, r)
+// fit gives volumes to guests that refer to storages whose content could not be seen.
+func (l *look) fit() {
+	unseen := map[string]bool{}
+	for note := range l.notSeen {
+		if path, _, ok := strings.Cut(note, "/content: "); ok {
+			unseen[path[strings.LastIndexByte(path, '/')+1:]] = true
 		}
-		return nil, false, nil
 	}
-	if err != nil {
-		return nil, false, fmt.Errorf("GET %s: %w", path, err)
+	known := map[string]bool{}
+	for _, v := range l.file.Volumes {
+		known[v.Node+" "+v.Volume] = true
 	}
-	return data, true, nil
+	for _, g := range l.file.Guests {
+		for _, value := range g.Config {
+			volid, rest, _ := strings.Cut(value, ",")
+			id, _, ok := state.SplitVolid(strings.TrimPrefix(volid, "file="))
+			s := l.storage(id)
+			listed := ok && s != nil && !unseen[id] && !s.Offline && !s.Disabled && slices.Contains(s.Content, "images") && !l.isOffline(g.Node)
+			if !ok || s == nil || listed {
+				continue
+			}
+			node := g.Node
+			if everywhere(s) {
+				node = ""
+			}
+			if volid = strings.TrimPrefix(volid, "file="); !known[node+" "+volid] {
+				known[node+" "+volid] = true
+				l.volume(s, node, volid, sizeOf(rest))
+			}
+		}
+	}
 }
 
-// list is ask for a list of objects.
-func (l *look) list(ctx context.Context, path string) ([]row, error) {
-	data, _, err := l.ask(ctx, path)
-	return rows(data), err
+// tokenSecrets gives the tokens secrets that are as public as their place in the file.
+func (l *look) tokenSecrets() {
+	for i := range l.file.Tokens {
+		l.file.Tokens[i].Secret = fmt.Sprintf("00000000-0000-4000-8000-%012d", i+1)
+	}
 }
 
-// object is ask for one object.
-func (l *look) object(ctx context.Context, path string) (row, bool, error) {
-	data, ok, err := l.ask(ctx, path)
-	r, _ := data.(map[string]any)
-	return r, ok, err
+// sort puts the file into the order of the names that stand in it, so that the same cluster gives the same file.
+func (l *look) sort() {
+	f := &l.file
+	order(f.Nodes, func(n state.FileNode) string { return n.Name })
+	order(f.Storages, func(s state.FileStorage) string { return s.ID })
+	order(f.Volumes, func(v state.FileVolume) string { return v.Volume + " " + v.Node })
+	order(f.Pools, func(p state.FilePool) string { return p.ID })
+	order(f.HAGroups, func(g state.FileHAGroup) string { return g.ID })
+	order(f.Mappings, func(m state.FileMapping) string { return m.Kind + " " + m.ID })
+	order(f.Users, func(u state.FileUser) string { return u.ID })
+	order(f.Tokens, func(t state.FileToken) string { return t.ID })
+	order(f.ACL, func(e state.FileACL) string { return e.Path + " " + e.Subject + " " + e.Role })
 }
 
-// each does something for every item, some at a time.
-func each[T any](ctx context.Context, items []T, do func(context.Context, T) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var wg sync.WaitGroup
-	work := make(chan T)
-	for range atOnce {
-		wg.Go(func() {
-			for item := range work {
-				if ctx.Err() == nil {
-					if err := do(ctx, item); err != nil {
-						cancel(err)
-					}
+func order[T any](list []T, key func(T) string) {
+	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(key(a), key(b)) })
+}
+
+// secrets takes out what must not leave the cluster, whether a release hides it or not.
+func (l *look) secrets() {
+	for i := range l.file.Guests {
+		g := &l.file.Guests[i]
+		for _, conf := range append([]map[string]string{g.Config, g.Pending}, ordered(g.Snapshots)...) {
+			for _, key := range []string{"args", "description"} {
+				if value, ok := conf[key]; ok {
+					conf[key] = scrub(value)
 				}
 			}
-		})
-	}
-	for _, item := range items {
-		work <- item
-	}
-	close(work)
-	wg.Wait()
-	return context.Cause(ctx)
-}
-
-// version finds the release to act as: its own, or the one below it that the simulator knows.
-func (l *look) version(ctx context.Context) error {
-	data, err := l.client.get(ctx, "/version")
-	if err != nil {
-		return fmt.Errorf("GET /version: %w", err)
-	}
-	r, _ := data.(map[string]any)
-	is := row(r).text("release")
-	l.file.Captured = &state.FileCapture{Format: state.FileFormat, Release: row(r).text("version")}
-	for _, known := range release.Versions() {
-		if known == is || older(known, is) {
-			l.file.Profile = known
-		}
-	}
-	if l.file.Profile == "" {
-		return fmt.Errorf("the server is %q, which is older than all that the simulator can act as", row(r).text("version"))
-	}
-	if l.file.Profile != is {
-		l.note("the release %s: the world acts as %s", is, l.file.Profile)
-	}
-	return nil
-}
-
-// older compares releases, "8.4" and the like.
-func older(a, b string) bool {
-	var x, y [2]int
-	_, _ = fmt.Sscanf(a, "%d.%d", &x[0], &x[1])
-	_, _ = fmt.Sscanf(b, "%d.%d", &y[0], &y[1])
-	return slices.Compare(x[:], y[:]) < 0
-}
-
-func (l *look) nodes(ctx context.Context) error {
-	data, err := l.client.get(ctx, "/nodes")
-	if err != nil {
-		return fmt.Errorf("GET /nodes: %w", err)
-	}
-	status, err := l.list(ctx, "/cluster/status")
-	if err != nil {
-		return err
-	}
-	addresses := map[string]string{}
-	for _, r := range status {
-		if r.text("type") == "node" {
-			addresses[r.text("name")] = r.text("ip")
-		}
-	}
-	for _, r := range by("node", rows(data)) {
-		l.file.Nodes = append(l.file.Nodes, state.FileNode{Name: r.text("node"), Address: addresses[r.text("node")],
-			Offline: r.text("status") != "online", CPUs: int(r.number("maxcpu")), Memory: state.FileSize(r.number("maxmem"))})
-	}
-	if len(l.file.Nodes) == 0 {
-		return errors.New("GET /nodes: the cluster shows no node to this identity")
-	}
-	for i := range l.file.Nodes {
-		n := &l.file.Nodes[i]
-		if n.Offline {
-			continue
-		}
-		list, err := l.list(ctx, "/nodes/"+n.Name+"/network?type=any_bridge")
-		if err != nil {
-			return err
-		}
-		for _, r := range by("iface", list) {
-			n.Bridges = append(n.Bridges, r.text("iface"))
-			if r.flag("bridge_vlan_aware") {
-				n.VLANAware = append(n.VLANAware, r.text("iface"))
+			if _, ok := conf["cipassword"]; ok {
+				conf["cipassword"] = hidden
 			}
 		}
 	}
-	return nil
-}
-
-// options are those of the datacenter that matter to guests.
-func (l *look) options(ctx context.Context) error {
-	r, _, err := l.object(ctx, "/cluster/options")
-	if err != nil {
-		return err
-	}
-	next, tags := property(r["next-id"]), property(r["tag-style"])
-	l.file.NextID = state.FileRange{Lower: int(next.number("lower")), Upper: int(next.number("upper"))}
-	l.file.CaseSensitiveTags = tags.flag("case-sensitive")
-	return nil
-}
-
-// property reads a property string, which some releases answer taken apart and others not.
-func property(v any) row {
-	if r, ok := v.(map[string]any); ok {
-		return r
-	}
-	out := row{}
-	for _, part := range strings.Split(text(v), ",") {
-		if key, value, ok := strings.Cut(part, "="); ok {
-			out[key] = value
+	for _, f := range l.file.Firewall {
+		for _, table := range append(slices.Clone(f.Rules), ordered(f.Aliases)...) {
+			if c, ok := table["comment"]; ok {
+				table["comment"] = scrub(c)
+			}
 		}
 	}
-	return out
+	for i := range l.file.Pools {
+		l.file.Pools[i].Comment = scrub(l.file.Pools[i].Comment)
+	}
+	for i := range l.file.HA {
+		if c, ok := l.file.HA[i].Options["comment"]; ok {
+			l.file.HA[i].Options["comment"] = scrub(c)
+		}
+	}
 }
-
-func escaped(part string) string { return url.PathEscape(part) }

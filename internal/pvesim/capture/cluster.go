@@ -2,17 +2,12 @@ package capture
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
-
-func (l *look) hasGuest(vmid int) bool {
-	return slices.ContainsFunc(l.file.Guests, func(g state.FileGuest) bool { return g.VMID == vmid })
-}
 
 func (l *look) pools(ctx context.Context) error {
 	list, err := l.list(ctx, "/pools")
@@ -183,13 +178,6 @@ func (l *look) identities(ctx context.Context) error {
 // Password is that of all users of a captured world.
 const Password = "simulated"
 
-// tokenSecrets gives the tokens secrets that are as public as their place in the file.
-func (l *look) tokenSecrets() {
-	for i := range l.file.Tokens {
-		l.file.Tokens[i].Secret = fmt.Sprintf("00000000-0000-4000-8000-%012d", i+1)
-	}
-}
-
 func (l *look) roles(ctx context.Context) error {
 	list, err := l.list(ctx, "/access/roles")
 	if err != nil {
@@ -237,24 +225,6 @@ func (l *look) acl(ctx context.Context) error {
 		l.file.ACL = append(l.file.ACL, e)
 	}
 	return nil
-}
-
-// sort puts the file into the order of the names that stand in it, so that the same cluster gives the same file.
-func (l *look) sort() {
-	f := &l.file
-	order(f.Nodes, func(n state.FileNode) string { return n.Name })
-	order(f.Storages, func(s state.FileStorage) string { return s.ID })
-	order(f.Volumes, func(v state.FileVolume) string { return v.Volume + " " + v.Node })
-	order(f.Pools, func(p state.FilePool) string { return p.ID })
-	order(f.HAGroups, func(g state.FileHAGroup) string { return g.ID })
-	order(f.Mappings, func(m state.FileMapping) string { return m.Kind + " " + m.ID })
-	order(f.Users, func(u state.FileUser) string { return u.ID })
-	order(f.Tokens, func(t state.FileToken) string { return t.ID })
-	order(f.ACL, func(e state.FileACL) string { return e.Path + " " + e.Subject + " " + e.Role })
-}
-
-func order[T any](list []T, key func(T) string) {
-	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(key(a), key(b)) })
 }
 
 func (l *look) hasSubject(id string) bool {

@@ -21,10 +21,10 @@ func (l *look) guests(ctx context.Context) error {
 		return err
 	}
 	l.file.Guests = make([]state.FileGuest, len(list))
-	numbers := make([]int, len(list))
+	places := make([]int, len(list))
 	firewalls := make([]*state.FileFirewall, len(list))
 	for i, r := range list {
-		numbers[i] = i
+		places[i] = i
 		g := &l.file.Guests[i]
 		g.VMID, g.Type, g.Node = int(r.number("vmid")), r.text("type"), r.text("node")
 		mode := modes[g.VMID]
@@ -33,7 +33,7 @@ func (l *look) guests(ctx context.Context) error {
 			g.Running, g.Paused = false, true
 		}
 	}
-	if err := each(ctx, numbers, func(ctx context.Context, i int) (err error) {
+	if err := each(ctx, places, func(ctx context.Context, i int) (err error) {
 		firewalls[i], err = l.guest(ctx, &l.file.Guests[i])
 		return err
 	}); err != nil {
@@ -236,36 +236,4 @@ func (l *look) ipsets(ctx context.Context, f *state.FileFirewall, base string) e
 		f.IPSets[r.text("name")] = set
 	}
 	return nil
-}
-
-// secrets takes out what must not leave the cluster, whether a release hides it or not.
-func (l *look) secrets() {
-	for i := range l.file.Guests {
-		g := &l.file.Guests[i]
-		for _, conf := range append([]map[string]string{g.Config, g.Pending}, ordered(g.Snapshots)...) {
-			for _, key := range []string{"args", "description"} {
-				if value, ok := conf[key]; ok {
-					conf[key] = scrub(value)
-				}
-			}
-			if _, ok := conf["cipassword"]; ok {
-				conf["cipassword"] = hidden
-			}
-		}
-	}
-	for _, f := range l.file.Firewall {
-		for _, table := range append(slices.Clone(f.Rules), ordered(f.Aliases)...) {
-			if c, ok := table["comment"]; ok {
-				table["comment"] = scrub(c)
-			}
-		}
-	}
-	for i := range l.file.Pools {
-		l.file.Pools[i].Comment = scrub(l.file.Pools[i].Comment)
-	}
-	for i := range l.file.HA {
-		if c, ok := l.file.HA[i].Options["comment"]; ok {
-			l.file.HA[i].Options["comment"] = scrub(c)
-		}
-	}
 }

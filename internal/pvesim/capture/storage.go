@@ -68,19 +68,6 @@ func (l *look) storageSizes(ctx context.Context) error {
 	return nil
 }
 
-func (l *look) hasNode(name string) bool {
-	return slices.ContainsFunc(l.file.Nodes, func(n state.FileNode) bool { return n.Name == name })
-}
-
-func (l *look) storage(id string) *state.FileStorage {
-	for i := range l.file.Storages {
-		if l.file.Storages[i].ID == id {
-			return &l.file.Storages[i]
-		}
-	}
-	return nil
-}
-
 // volumes are what lies on the storages; a shared one is looked at from one node.
 func (l *look) volumes(ctx context.Context) error {
 	for i := range l.file.Storages {
@@ -123,43 +110,6 @@ func (l *look) volume(s *state.FileStorage, node, volid string, size int64) {
 		return
 	}
 	l.file.Volumes = append(l.file.Volumes, state.FileVolume{Volume: volid, Node: node, Size: state.FileSize(size)})
-}
-
-// fit gives volumes to guests that refer to storages whose content could not be seen.
-func (l *look) fit() {
-	unseen := map[string]bool{}
-	for note := range l.notSeen {
-		if path, _, ok := strings.Cut(note, "/content: "); ok {
-			unseen[path[strings.LastIndexByte(path, '/')+1:]] = true
-		}
-	}
-	known := map[string]bool{}
-	for _, v := range l.file.Volumes {
-		known[v.Node+" "+v.Volume] = true
-	}
-	for _, g := range l.file.Guests {
-		for _, value := range g.Config {
-			volid, rest, _ := strings.Cut(value, ",")
-			id, _, ok := state.SplitVolid(strings.TrimPrefix(volid, "file="))
-			s := l.storage(id)
-			listed := ok && s != nil && !unseen[id] && !s.Offline && !s.Disabled && slices.Contains(s.Content, "images") && !l.isOffline(g.Node)
-			if !ok || s == nil || listed {
-				continue
-			}
-			node := g.Node
-			if everywhere(s) {
-				node = ""
-			}
-			if volid = strings.TrimPrefix(volid, "file="); !known[node+" "+volid] {
-				known[node+" "+volid] = true
-				l.volume(s, node, volid, sizeOf(rest))
-			}
-		}
-	}
-}
-
-func (l *look) isOffline(node string) bool {
-	return slices.ContainsFunc(l.file.Nodes, func(n state.FileNode) bool { return n.Name == node && n.Offline })
 }
 
 // sizeOf is the size in the options of a drive, 0 if it has none.
