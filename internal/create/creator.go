@@ -32,8 +32,7 @@ type Creator struct {
 	nextID  job.Recent[int] // the lowest VMID that is free
 	lastID  job.Recent[int] // the last one that the datacenter gives
 
-	named    job.Recent[map[int]bool] // VMIDs that permissions and pools speak of
-	namedNow *job.Shared[map[int]bool]
+	namedNow *job.Shared[map[int]bool] // VMIDs that permissions and pools speak of
 
 	sweeping sweeping
 	taking   chan struct{} // has room for the one who takes back what a dead create left
@@ -54,7 +53,6 @@ type Hasher interface {
 func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover, sources *disksource.Sources, hasher Hasher) *Creator {
 	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover, sources: sources, hasher: hasher,
 		listing: job.NewShared[pve.Resources](), namedNow: job.NewShared[map[int]bool](), lastID: job.Recent[int]{Life: math.MaxInt64},
-		named:    job.Recent[map[int]bool]{Life: time.Minute},
 		sweeping: sweeping{known: map[int]bool{}, names: map[string]bool{}}, taking: make(chan struct{}, 1),
 		active: map[string]bool{}, ids: map[int]time.Time{}, lowest: firstID}
 }

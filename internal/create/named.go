@@ -15,7 +15,8 @@ import (
 // takes them away when it destroys a guest, before the id is free (qemu-server API2/Qemu.pm destroy_vm); what is there was left by hand,
 // or is meant for a guest to come.
 func (i *idChooser) spokenFor(ctx context.Context, vmid int) ([]int, error) {
-	named, err := i.s.named.Get(ctx, i.s.jobs.Clock, "", i.s.askNamed)
+	paths, err := i.s.guests.Permissions(ctx)
+	named := namedIn(paths)
 	if err == nil && named[vmid] { // or a guest had the id until a moment ago
 		if named, err = i.s.namedNow.Get(ctx, i.s.askNamed); err == nil && named[vmid] {
 			return slices.DeleteFunc(slices.Collect(maps.Keys(named)), i.isGuest), nil
@@ -58,8 +59,12 @@ func (i *idChooser) inheritsFirewall() bool {
 // get_effective_permissions). It gives no ids to an identity that may not create VMs at large: there an entry for the id is what lets it.
 func (s *Creator) askNamed(ctx context.Context) (map[int]bool, error) {
 	paths, err := s.api.Permissions(ctx, "")
-	if err != nil || !paths["/vms"]["VM.Allocate"] {
-		return nil, err
+	return namedIn(paths), err
+}
+
+func namedIn(paths map[string]map[string]bool) map[int]bool {
+	if !paths["/vms"]["VM.Allocate"] {
+		return nil
 	}
 	named := map[int]bool{}
 	for path := range paths {
@@ -69,5 +74,5 @@ func (s *Creator) askNamed(ctx context.Context) (map[int]bool, error) {
 			}
 		}
 	}
-	return named, nil
+	return named
 }

@@ -4,8 +4,10 @@
 package guest
 
 import (
+	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
@@ -23,14 +25,16 @@ type Guests struct {
 	jobs   *job.Runner
 	agents *agent.Agents
 
-	occupied occupied
-	lists    volumeLists
-	sources  job.Recent[map[string]string] // configurations of what is cloned
+	occupied    occupied
+	lists       volumeLists
+	sources     job.Recent[map[string]string]          // configurations of what is cloned
+	permissions job.Recent[map[string]map[string]bool] // of the identity
 }
 
 // New makes Guests.
 func New(jobs *job.Runner) *Guests {
-	return &Guests{Process: thisProcess(), api: jobs.API, clock: jobs.Clock, jobs: jobs, agents: agent.New(jobs.API)}
+	return &Guests{Process: thisProcess(), api: jobs.API, clock: jobs.Clock, jobs: jobs, agents: agent.New(jobs.API),
+		permissions: job.Recent[map[string]map[string]bool]{Life: time.Minute}}
 }
 
 // occupied are the VMIDs that creates and destroys of this process are at work on. PVE reserves no id that it gives as the next
@@ -173,3 +177,11 @@ func (e *FieldError) Error() string {
 
 // Unwrap gives what the server said.
 func (e *FieldError) Unwrap() error { return e.Err }
+
+// Permissions are the privileges of the identity, by the paths that somebody has named in an access control entry or by a pool, of at most
+// a minute ago: the plan of a create asks for them, and the create right after it need not again.
+func (s *Guests) Permissions(ctx context.Context) (map[string]map[string]bool, error) {
+	return s.permissions.Get(ctx, s.clock, "", func(ctx context.Context) (map[string]map[string]bool, error) {
+		return s.api.Permissions(ctx, "")
+	})
+}

@@ -40,7 +40,7 @@ func (p permissions) hold(at, privilege string) bool {
 
 // permissions are those of the identity, asked once for a run.
 func (s *Checker) permissions(ctx context.Context) (permissions, error) {
-	return s.access.Get(ctx, s.clock, "", func(ctx context.Context) (permissions, error) { return s.api.Permissions(ctx, "") })
+	return s.access.Get(ctx, s.clock, "", func(ctx context.Context) (permissions, error) { return s.guests.Permissions(ctx) })
 }
 
 // accessLife is how long a run believes that a privilege is held; PVE decides again.

@@ -58,7 +58,12 @@ func (s *Checker) askAhead(ctx context.Context, r Request) (end func()) {
 		asked.Go(func() { _, _ = s.nodeNetworks(ctx, r.Node) })
 	}
 	if !s.api.Identity().IsRootTicket() {
-		asked.Go(func() { _, _ = s.permissions(ctx) })
+		asked.Go(func() {
+			if r.Clone != nil { // the listing goes first, since the source is looked for in it
+				_, _, _ = s.api.RecentResources(ctx)
+			}
+			_, _ = s.permissions(ctx)
+		})
 	}
 	return func() {
 		cancel()

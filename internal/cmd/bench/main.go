@@ -115,7 +115,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 		report = writeJSON
 	}
 	// What was measured before something failed is worth seeing, too.
-	return errors.Join(b.quickPart(ctx, o), b.slowPart(ctx, o.slow), report(out, b.rows), b.compare(o, out))
+	err = errors.Join(b.quickPart(ctx, o), b.slowPart(ctx, o.slow))
+	if err != nil && o.baseline != "" { // half of it is no baseline
+		return errors.Join(err, report(out, b.rows))
+	}
+	return errors.Join(err, report(out, b.rows), b.compare(o, out))
 }
 
 // compare sets what was measured beside the baselines, or keeps it as the new ones.
