@@ -1,7 +1,6 @@
 package create
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,52 +107,6 @@ func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, liste
 // slack is what the server's time may be off, which it tells in seconds.
 const slack = 2 * time.Second
 
-// takenBy refuses an id that a guest has which is not marked as a create's.
-func (s *Creator) takenBy(ctx context.Context, u unfinished, adopts []Adopted) error {
-	listed := u.listed
-	if !u.isHalfMade() && listed.Lock != "create" && listed.Lock != "clone" {
-		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", listed.VMID),
-			Detail: fmt.Sprintf("%s on node %s has this id; it was not touched. %s. A VM that is replaced with create_before_destroy "+
-				"cannot keep its id: leave vmid out, or the setting%s",
-				guest.Named(listed), listed.Node, guest.OtherThan(listed), withoutAdopted(adopts))}
-	}
-	lock, next := cmp.Or(u.config["lock"], listed.Lock), "Choose another vmid"
-	looks := "locked (" + lock + ")"
-	if lock == "" {
-		looks = "empty, as one is that is made of a backup"
-	}
-	if listed.Type == "qemu" {
-		next = s.guests.OnHalfMade(ctx, listed.Node, listed.VMID, lock)
-	}
-	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a half-made VM", listed.VMID),
-		Detail: fmt.Sprintf("%s %d on node %s is %s: a task is making it, or died over it. "+
-			"It bears no mark of this provider and was not touched. %s",
-			guest.KindName(listed.Type), listed.VMID, listed.Node, looks, next)}
-}
-
-// heldBy refuses an id that a create has which lives, or may live, or that was told to keep what it left.
-func (s *Creator) heldBy(u unfinished, v guest.Verdict, err error) error {
-	listed := u.listed
-	held := fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s: %s. ", u.mark.TX, listed.VMID, listed.Name, listed.Node,
-		v.Seen)
-	command := fmt.Sprintf("`grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && (qm unlock %d; qm stop %d; qm destroy %d --purge)` "+
-		"as root on the node", u.mark.TX, listed.Node, listed.VMID, listed.VMID, listed.VMID, listed.VMID)
-	summary := fmt.Sprintf("VM %d is being created by another run", listed.VMID)
-	switch {
-	case v.Kept:
-		summary = fmt.Sprintf("VM %d was kept when its create failed", listed.VMID)
-		held += "It goes with the resource in whose state it is. If there is none any more, " + command + " removes it"
-	case s.guests.LifeOf(u.mark) == guest.Alive:
-		held += "Wait for it, or choose another vmid"
-	case err == nil && !v.Until.IsZero():
-		held += fmt.Sprintf("It counts as dead at %s, unless more is seen of it, and then this create removes what it left. "+
-			"If you know that it is dead, %s does the same", v.Until.Format(time.RFC3339), command)
-	default:
-		held += "Whether it lives cannot be told. If you know that it is dead, " + command + " removes what it left"
-	}
-	return &guest.FieldError{Path: "vmid", Summary: summary, Detail: held, Err: err}
-}
-
 // removeDeadNamed looks for what a dead create of a VM with this name left under an automatic id. A name may be used twice, so
 // only uncommitted work of this provider counts, and a run that lives, or may live, has as much right to the name as this one.
 // The listing learns a name some 10 s late, and whoever kills a run and starts it again is quicker: the guests without a name are
@@ -192,6 +145,10 @@ func (s *Creator) removeDeadOf(ctx context.Context, resources pve.Resources, u u
 		return []guest.Warning{{Summary: fmt.Sprintf("VM %d (%s) on node %s was not touched", u.listed.VMID, u.config["name"], u.listed.Node),
 			Detail: fmt.Sprintf("Transaction %s of this provider was making it, and whether its run lives cannot be told: %v",
 				u.mark.TX, err)}}, nil
+	case v.Kept:
+		return []guest.Warning{{Summary: fmt.Sprintf("VM %d has the name %s, too", u.listed.VMID, u.config["name"]),
+			Detail: fmt.Sprintf("It is on node %s, and was kept when its create failed (transaction %s, on_failure = \"keep\"). It goes with the "+
+				"resource whose state has it, and was not touched", u.listed.Node, u.mark.TX)}}, nil
 	case !v.Dead:
 		return nil, nil
 	}
@@ -239,22 +196,3 @@ func (s *Creator) removeDead(ctx context.Context, resources pve.Resources, u unf
 	}
 	return nil
 }
-
-// completeError says that a VM has the mark of a dead create, and that it may be more than what that left.
-type completeError struct {
-	vmid            int
-	name, node, why string
-}
-
-func (e *completeError) summary() string {
-	return fmt.Sprintf("VM %d (%s) on node %s was not touched", e.vmid, e.name, e.node)
-}
-
-func (e *completeError) detail() string {
-	return fmt.Sprintf("Its description is the mark of a create that died, but it may be complete: %s. A restored backup and a copied "+
-		"description bear such a mark too. Write another description if it is to stay (`qm set %d --description …`), or remove the VM "+
-		"yourself", e.why, e.vmid)
-}
-
-// Error is what the configured id is refused with.
-func (e *completeError) Error() string { return e.summary() + ": " + e.detail() }

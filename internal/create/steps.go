@@ -38,12 +38,20 @@ func (c *creation) alter(ctx context.Context, r job.Request) (pve.TaskResult, er
 	return result, err
 }
 
-// look looks whose the VM is before a request about it, and renews its lease.
+// look looks whose the VM is right before a request about it, and renews its lease. It looks again where that took so long that the machine
+// must have slept.
 func (c *creation) look(ctx context.Context, node string) error {
-	if err := c.readMarked(ctx, node); err != nil {
-		return err
+	for range tries {
+		c.seen = c.s.jobs.Clock.Now()
+		err := c.readMarked(ctx, node)
+		if err == nil {
+			err = c.renew(ctx, node)
+		}
+		if err != nil || c.hasJustSeen() {
+			return err
+		}
 	}
-	return c.renew(ctx, node)
+	return nil
 }
 
 // migrate takes a clone that was made beside its source to its own node, with its disks.
@@ -223,7 +231,7 @@ func (c *creation) setFirewall(ctx context.Context) error {
 	if c.from == nil && want.Rules == nil {
 		want.Rules = []guest.FirewallRule{}
 	}
-	c.seen = time.Time{}
+	defer func() { c.seen = time.Time{} }()
 	return c.s.guests.SetFirewall(ctx, c.node, c.vmid, nil, &want, c.from == nil, func(ctx context.Context) error {
 		return c.look(ctx, c.node)
 	})
@@ -237,7 +245,7 @@ func (c *creation) addToHA(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.managed = true
+		c.seen, c.managed = time.Time{}, true
 		err = c.s.guests.EnterHA(ctx, c.vmid, c.r.HA.Options())
 		switch {
 		case err == nil, lost > 0 && pve.IsKind(err, pve.Exists):
@@ -255,20 +263,4 @@ func (c *creation) addToHA(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// refuseForeignHA looks, before the first write, whether HA has an entry for the id of a VM that is to have one: PVE would refuse
-// another, and removes no VM that HA names without the entry (qemu-server API2/Qemu.pm destroy_vm), which is not ours to take away.
-func (c *creation) refuseForeignHA(ctx context.Context) error {
-	if there, err := c.s.guests.ReadHA(ctx, c.vmid); err == nil && there != nil {
-		return c.hasHA(nil)
-	}
-	return nil // who may not look is told when he makes the entry
-}
-
-// hasHA says that HA has an entry for the VM that the create has not made.
-func (c *creation) hasHA(err error) error {
-	return &guest.FieldError{Path: "ha", Summary: fmt.Sprintf("HA has an entry for VM %d already", c.vmid),
-		Detail: fmt.Sprintf("An earlier VM of this id, or somebody else, left it. Look at `ha-manager status`, "+
-			"and remove it with `ha-manager remove vm:%d`", c.vmid), Err: err}
 }

@@ -1,0 +1,114 @@
+package create
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
+)
+
+// sleeper is a run whose machine sleeps after the answer to its request n, while others go on.
+type sleeper struct {
+	n      int64
+	seen   atomic.Int64
+	asleep func()
+}
+
+func (s *sleeper) answered(context.Context, string, map[string]string) {
+	if s.seen.Add(1) == s.n {
+		time.Sleep(guest.Lease + time.Minute)
+		s.asleep()
+	}
+}
+
+// TestKillTakenBackAsleep: the machine of a run sleeps after any of its requests, others take back what it has made, and a stranger has a VM
+// of his under the id. The run fails when it is awake again, says what has happened, and touches nothing of the stranger's.
+func TestKillTakenBackAsleep(t *testing.T) {
+	step, slept := 5, 0
+	if os.Getenv("CANCEL_ALL") != "" {
+		step = 1
+	}
+	for name, request := range map[string]func() Request{"create": onZFS, "clone": ofTemplate, "restore": aRestore} {
+		for n, more := 1, true; more; n += step {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+				b.backedUp(nil)
+				b.sim.MarkStrangers()
+				r := request()
+				r.VMID, r.Start, r.Firewall = 150, true, &guest.Firewall{Enabled: to(true)}
+				var his []byte
+				took := false
+				s := &sleeper{n: int64(n), asleep: func() {
+					next := creatorOf(t, b.sim, token)
+					_ = next.Sweep(t.Context(), Attended{Name: "old"})()
+					if took = len(b.vms()) == 0; took {
+						if d := b.sim.Stranger(stranger.Order{Act: stranger.TakeID, VMID: 150}); !d.Done {
+							t.Fatalf("%s #%d: the stranger did nothing: %s", name, n, d.Why)
+						}
+						his = b.sim.Strangers()
+					}
+				}}
+				config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialContext: b.sim.DialContext, Clock: b.jobs.Clock,
+					Trace: s.answered}
+				token(&config, b.sim.Credentials())
+				created, err := creatorWith(t, config).Create(t.Context(), r)
+				more = s.seen.Load() >= s.n
+				if !took {
+					return
+				}
+				slept++
+				if err == nil || created.Guest.VMID != 0 || len(created.Left) > 0 || !bytes.Equal(his, b.sim.Strangers()) {
+					t.Errorf("%s, asleep after request %d: %v; left %v; what is the stranger's was\n%s\nand is\n%s", name, n, err, created.Left, his,
+						b.sim.Strangers())
+				}
+			})
+		}
+	}
+	t.Logf("%d times asleep while the VM was taken back", slept)
+	if slept == 0 {
+		t.Error("nobody slept")
+	}
+}
+
+// TestKillKept: what a create was told to keep is in nobody's way but that of its own id, and is named.
+func TestKillKept(t *testing.T) {
+	b := newBench(t, token)
+	r := named(onZFS(), "web")
+	r.OnFailure, r.Start = Keep, true
+	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task}})
+	kept, err := b.Create(t.Context(), r)
+	if err == nil || kept.Guest.VMID != 100 {
+		t.Fatalf("%+v, %v", kept.Guest, err)
+	}
+	b.sim.SetFaults(nil)
+	b.sim.Advance(24 * time.Hour)
+	next := creatorOf(t, b.sim, token)
+	end := next.Sweep(t.Context(), Attended{Name: "web"})
+	created, err := next.Create(t.Context(), named(onZFS(), "web"))
+	if swept := end(); err != nil || created.Guest.VMID != 101 || len(swept) > 0 {
+		t.Errorf("%+v, %v; swept: %v", created.Guest, err, swept)
+	}
+	if len(created.Warnings) != 1 || created.Warnings[0].Summary != "VM 100 has the name web, too" {
+		t.Errorf("said: %v", created.Warnings)
+	}
+	r = onZFS()
+	r.VMID = 100
+	if _, err := next.Create(t.Context(), r); err == nil || !strings.Contains(err.Error(), "VM 100 was kept when its create failed") {
+		t.Errorf("its id: %v", err)
+	}
+	if len(b.vms()) != 2 {
+		t.Errorf("the cluster has %v", b.vms())
+	}
+}
