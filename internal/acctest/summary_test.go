@@ -28,7 +28,7 @@ func (l *logLines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// said gives the fields of the lines with a message.
+// said gives the fields of the lines with a message, of all with "".
 func (l *logLines) said(t testing.TB, message string) (found []map[string]string) {
 	t.Helper()
 	l.mu.Lock()
@@ -38,7 +38,7 @@ func (l *logLines) said(t testing.TB, message string) (found []map[string]string
 		if err := json.Unmarshal([]byte(line), &all); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
-		if all["@message"] != message {
+		if message != "" && all["@message"] != message {
 			continue
 		}
 		fields := map[string]string{}

@@ -36,8 +36,8 @@ type response struct {
 // handler is one link of the chain that a request passes through.
 type handler func(ctx context.Context, r *request) (*response, error)
 
-// newChain is the one place where the chain is put together: limit -> trace -> retry -> auth -> failover -> http. From the retry
-// link outwards every error is an *Error.
+// newChain is the one place where the chain is put together: limit -> trace -> retry -> auth -> failover -> account ->
+// http. From the retry link outwards every error is an *Error.
 func (c *Client) newChain(maxInFlight int) handler {
 	h := c.withFailover(c.sendCounted)
 	c.exchanges = h

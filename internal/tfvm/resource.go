@@ -103,7 +103,9 @@ func (m *model) thing() string { return thing(value(m.VMID), value(m.Name), valu
 func (m *model) about(ctx context.Context) {
 	o := account.From(ctx)
 	o.About(int(value(m.VMID)), value(m.Node))
-	o.Thing(m.thing())
+	if m.VMID != nil || m.Name != nil {
+		o.Thing(m.thing())
+	}
 }
 
 // attempt is what is tried with a VM. The password stands neither in state nor in the plan, so it is given.
