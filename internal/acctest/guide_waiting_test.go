@@ -117,11 +117,11 @@ action "proxmox_vm_power" "stop" {
 }`)
 		must(t, s.Run(t.Context()))
 		w.ExpectPowerOffs(state.PowerStop)
-		w.Sim.SetTaskTime(70 * time.Second)
+		w.Sim.SetTaskTime(150 * time.Second)
 		progress, err := s.Invoke(t.Context(), "action.proxmox_vm_power.stop", nil)
 		must(t, err)
-		told := slices.DeleteFunc(progress, func(line string) bool { return !strings.HasPrefix(line, "Still at it") })
-		if len(told) != 2 || !strings.HasPrefix(told[1], "Still at it after 1m0s. Waiting for task UPID:pve1:") {
+		told := slices.DeleteFunc(slices.Clone(progress), func(line string) bool { return !strings.HasPrefix(line, "Still at it") })
+		if len(told) < 2 || !strings.HasPrefix(told[1], "Still at it after 1m0s. Waiting for task UPID:pve1:") {
 			t.Errorf("told %q", progress)
 		}
 	})
