@@ -39,6 +39,7 @@ type look struct {
 	options Options
 	before  pve.Resources
 	unseen  error // why there may be guests that this identity does not see
+	apart   error // why not all guests could be read at once although all nodes are online
 	surveys []survey
 	free    map[int]bool // ids that were asked for
 	volumes []placed
@@ -74,7 +75,8 @@ func (l *look) add(i Item) {
 	l.report.Items = append(l.report.Items, i)
 }
 
-// survey reads all guests that can be read: at once where all nodes are there, else node by node.
+// survey reads all guests that can be read: at once where all nodes are there, else node by node, so that one which is not
+// reached hides nothing of the others.
 func (l *look) survey(ctx context.Context) error {
 	var err error
 	if l.unseen, err = l.surveyor.Sight(ctx, l.surveyor.Ask()); err != nil {
@@ -84,18 +86,32 @@ func (l *look) survey(ctx context.Context) error {
 		l.miss("guests that are not listed", l.unseen)
 	}
 	if len(l.offline()) == 0 {
-		l.surveyNode(ctx, "", "the guests of the cluster")
-		return ctx.Err()
+		all := l.surveyNode(ctx, "")
+		if all.err == nil || len(l.nodes()) == 1 || !notReached(all.err) {
+			l.take(all, "the guests of the cluster")
+			return ctx.Err()
+		}
+		l.apart = all.err
 	}
 	for _, n := range l.nodes() {
-		l.surveyNode(ctx, n, "the guests of node "+n)
+		l.take(l.surveyNode(ctx, n), "the guests of node "+n)
 	}
 	return ctx.Err()
 }
 
-func (l *look) surveyNode(ctx context.Context, node, what string) {
+// notReached reports whether a node did not answer.
+func notReached(err error) bool {
+	return pve.IsKind(err, pve.Unavailable) || pve.IsKind(err, pve.Ambiguous)
+}
+
+func (l *look) surveyNode(ctx context.Context, node string) survey {
 	s := survey{node: node}
-	if s.Survey, s.err = l.surveyor.Since(ctx, l.surveyor.Ask(), node); s.err != nil {
+	s.Survey, s.err = l.surveyor.Since(ctx, l.surveyor.Ask(), node)
+	return s
+}
+
+func (l *look) take(s survey, what string) {
+	if s.err != nil {
 		l.miss(what, s.err)
 	}
 	l.surveys = append(l.surveys, s)
@@ -107,6 +123,9 @@ func (l *look) of(node string) (*usage.Survey, error) {
 		if s.node == "" || s.node == node {
 			return s.Survey, s.err
 		}
+	}
+	if l.apart != nil {
+		return nil, l.apart
 	}
 	return nil, fmt.Errorf("guests of the nodes %v, which are not online, may use it", l.offline())
 }

@@ -114,11 +114,13 @@ func (d *Files) fill(ctx context.Context, m *filesModel) error {
 	if err != nil {
 		return err
 	}
-	at, err := lookFrom(listed, m.Storage, value(m.Node))
+	from, err := lookFrom(listed, m.Storage, value(m.Node))
 	if err != nil {
 		return err
 	}
-	found, err := d.Session.API.Content(ctx, at.Node, m.Storage, value(m.Content), int(value(m.VMID)))
+	at, found, err := fromAny(from, func(node string) ([]pve.Volume, error) {
+		return d.Session.API.Content(ctx, node, m.Storage, value(m.Content), int(value(m.VMID)))
+	})
 	if err != nil {
 		return err
 	}
@@ -142,11 +144,21 @@ func (d *Files) fill(ctx context.Context, m *filesModel) error {
 	return nil
 }
 
-// lookFrom chooses the node from which a storage is looked at.
-func lookFrom(listed pve.Resources, storage, node string) (pve.Resource, error) {
+// fromAny looks at a storage from the first node that answers.
+func fromAny[T any](from []pve.Resource, look func(node string) (T, error)) (at pve.Resource, found T, err error) {
+	for _, at = range from {
+		if found, err = look(at.Node); !pve.IsKind(err, pve.Unavailable) {
+			break
+		}
+	}
+	return at, found, err
+}
+
+// lookFrom chooses the nodes from which a storage is looked at, the best first; there is one if the storage is not shared.
+func lookFrom(listed pve.Resources, storage, node string) ([]pve.Resource, error) {
 	if node != "" {
 		if err := guest.CheckNode(listed, node); err != nil {
-			return pve.Resource{}, err
+			return nil, err
 		}
 	}
 	var on []pve.Resource
@@ -163,19 +175,25 @@ func lookFrom(listed pve.Resources, storage, node string) (pve.Resource, error) 
 	slices.SortFunc(on, func(a, b pve.Resource) int { return cmp.Compare(a.Node, b.Node) })
 	switch {
 	case len(nodes) == 0:
-		return pve.Resource{}, fmt.Errorf("there is no storage %s%s, or it is disabled, or this identity may not see it "+
+		return nil, fmt.Errorf("there is no storage %s%s, or it is disabled, or this identity may not see it "+
 			"(Datastore.Audit)", storage,
 			onNode(node))
 	case len(on) == 0:
-		return pve.Resource{}, fmt.Errorf("storage %s is only on nodes that are not online: %s", storage, strings.Join(nodes, ", "))
+		return nil, fmt.Errorf("storage %s is only on nodes that are not online: %s", storage, strings.Join(nodes, ", "))
 	case len(nodes) > 1 && !on[0].Shared && on[0].PluginType != "esxi": // whose host all nodes see
-		return pve.Resource{}, fmt.Errorf("storage %s is not shared, and several nodes have one: set node to one of %s", storage,
+		return nil, fmt.Errorf("storage %s is not shared, and several nodes have one: set node to one of %s", storage,
 			strings.Join(nodes, ", "))
 	}
-	if i := slices.IndexFunc(on, func(s pve.Resource) bool { return s.Status == "available" }); i >= 0 {
-		return on[i], nil
+	// The states may be old; the nodes say what is wrong.
+	slices.SortStableFunc(on, func(a, b pve.Resource) int { return cmp.Compare(unavailable(a), unavailable(b)) })
+	return on, nil
+}
+
+func unavailable(s pve.Resource) int {
+	if s.Status == "available" {
+		return 0
 	}
-	return on[0], nil // its state may be old; the node says what is wrong
+	return 1
 }
 
 func onNode(node string) string {

@@ -178,11 +178,13 @@ func (d *ImportMetadata) fill(ctx context.Context, m *importModel) error {
 	if err != nil {
 		return err
 	}
-	at, err := lookFrom(listed, storage, value(m.Node))
+	from, err := lookFrom(listed, storage, value(m.Node))
 	if err != nil {
 		return err
 	}
-	found, err := d.Session.API.ImportMetadata(ctx, at.Node, storage, name)
+	at, found, err := fromAny(from, func(node string) (pve.ImportMetadata, error) {
+		return d.Session.API.ImportMetadata(ctx, node, storage, name)
+	})
 	if pve.IsKind(err, pve.Unsupported) {
 		return fmt.Errorf("PVE reads ESXi machines from 8.2 on, and appliances from 8.3 on: %w", err)
 	}

@@ -203,8 +203,11 @@ func (c *call) toNode() *answer {
 	if node == nil {
 		return c.s.failure(unknownNode(name))
 	}
-	if !node.Online {
+	switch {
+	case !node.Online:
 		return bare(595, "No route to host")
+	case node.Unreached:
+		return bare(595, "Connection refused")
 	}
 	return nil
 }

@@ -74,6 +74,8 @@ type Node struct {
 	Maintenance bool `json:"maintenance,omitempty"`
 	// Silent is for a node whose pvestatd hangs: it does what it is told, and nothing of it is in listings.
 	Silent bool `json:"silent,omitempty"`
+	// Unreached is for a node whose pveproxy hangs or is stopped: the cluster counts it as online, and nobody gets through to it.
+	Unreached bool `json:"unreached,omitempty"`
 	// NoUplink is for a node whose bridges have neither a network card nor an address.
 	NoUplink bool `json:"no_uplink,omitempty"`
 	// Lacks are programs that the node has not: "sendmail", without which it makes no backup.
