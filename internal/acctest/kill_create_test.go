@@ -22,7 +22,7 @@ type killPlan struct {
 	name, config string
 	fixed        bool // its VMID
 	plan         string
-	moments      []moment
+	moments      []Moment
 	want         []string // how the cluster differs afterwards
 }
 
@@ -65,20 +65,11 @@ func (p *killPlan) rehearse(t *testing.T, tools killTools, dir string) {
 	if text, err := r.run(t, "plan", "-out="+p.plan); err != nil {
 		t.Fatalf("%s: %v\n%s", p.name, err, text)
 	}
-	r.gate.begin(moment{}, nil, nil)
+	r.gate.Begin(Moment{}, nil, nil)
 	if text, err := r.run(t, "apply", p.plan); err != nil {
 		t.Fatalf("%s: %v\n%s", p.name, err, text)
 	}
-	for _, m := range r.gate.moments() {
-		if m.nth > 1 && strings.Contains(m.request, "/tasks/") {
-			continue // polls come in any number
-		}
-		p.moments = append(p.moments, m)
-		if m.isWrite() {
-			m.served = true
-			p.moments = append(p.moments, m)
-		}
-	}
+	p.moments = r.gate.Moments()
 	ids := r.guests()
 	if len(ids) != 1 {
 		t.Fatalf("%s has made %v", p.name, ids)
@@ -100,7 +91,7 @@ func (k killReturn) String() string { return [...]string{"at once", "after the t
 // killCell is one kill.
 type killCell struct {
 	plan  *killPlan
-	at    moment
+	at    Moment
 	who   victim
 	comes killReturn
 }
@@ -111,7 +102,7 @@ func (c killCell) String() string {
 
 // What a kill may cost.
 const (
-	killPatience = 2*time.Minute + 2*time.Second // after which a run elsewhere counts as dead
+	KillPatience = 2*time.Minute + 2*time.Second // after which a run elsewhere counts as dead
 	killLimit    = 150 * time.Second
 )
 
@@ -133,7 +124,7 @@ func (c killCell) play(t *testing.T, tools killTools) (o killOutcome) {
 	r := newKillRoom(t, tools, c.plan.config)
 	theirs := r.w.Sim.Strangers()
 	o.said = append(o.said, afterThePlan(r.killed(t, c.at, c.who, c.comes == killedElsewhere, "apply", c.plan.plan)))
-	if !r.gate.killed() {
+	if !r.gate.Killed() {
 		o.add("the moment never came")
 		return o
 	}
@@ -143,7 +134,7 @@ func (c killCell) play(t *testing.T, tools killTools) (o killOutcome) {
 	}
 	for o.applies < 2 {
 		if o.applies == 1 {
-			r.w.Sim.Advance(killPatience - r.clock.Now().Sub(died))
+			r.w.Sim.Advance(KillPatience - r.clock.Now().Sub(died))
 		}
 		o.applies++
 		text, err := r.apply(t)
@@ -217,8 +208,8 @@ func (r *killRoom) differences(p *killPlan) []string {
 	return strings.Split(cmp.Diff(p.want, got), "\n")
 }
 
-// killShare is the share of the cells that is played: the whole with KILL_ALL=1, one in N with KILL_ALL=N; 0 where it is not set.
-func killShare(t *testing.T) uint32 {
+// KillShare is the share of the cells that is played: the whole with KILL_ALL=1, one in N with KILL_ALL=N; 0 where it is not set.
+func KillShare(t *testing.T) uint32 {
 	t.Helper()
 	text := os.Getenv("KILL_ALL")
 	if text == "" {
@@ -256,7 +247,7 @@ func drawKills(plans []*killPlan, returns []killReturn, share uint32) (cells []k
 // `make test` plays some cells of two of the eight, KILL_ALL=1 all, KILL_ALL=N one in N.
 func TestKillCreate(t *testing.T) {
 	t.Parallel()
-	tools, plans, share := newKillTools(t), killPlans(), killShare(t)
+	tools, plans, share := newKillTools(t), killPlans(), KillShare(t)
 	returns := []killReturn{killedNow, killedBefore, killedElsewhere}
 	if share == 0 {
 		plans, returns, share = []*killPlan{plans[0], plans[5]}, returns[:2], 12

@@ -20,40 +20,42 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 )
 
-// gate stands between a provider that is a process of its own and a cluster in memory. It counts the requests, has somebody killed at
+// Gate stands between a provider that is a process of its own and a cluster in memory. It counts the requests, has somebody killed at
 // one of them, and lets time pass on the cluster's clock while the client waits: who sends a request again has waited for it.
-type gate struct {
+type Gate struct {
 	server  *httptest.Server
 	forward *http.Transport
 	advance func(time.Duration)
 	origin  *url.URL
 
 	mu       sync.Mutex
-	log      []moment            // the requests since begin, in the order of their arrival
+	log      []Moment            // the requests since Begin, in the order of their arrival
 	seen     map[string]int      // how many of each kind
 	answered time.Time           // when the last one was
-	at       moment              // when to kill; none if its request is empty
+	at       Moment              // when to kill; none if its request is empty
 	kill     func()              // ends the processes, and returns when they are gone
 	dead     bool                // it has
 	rewrite  func(string) string // of what the client sends of itself; nil: nothing
 	flying   map[int]time.Time   // when those came that are being served
+	// Patience is after which time a request that is still being served counts as one that waits.
+	Patience time.Duration
 }
 
-// moment is the n-th request of a kind, and whether it is served.
-type moment struct {
-	request string // "POST /nodes/pve1/qemu"; a task goes by its type
-	nth     int
-	served  bool // the cluster has done it, and the answer is lost
+// Moment is the n-th request of a kind, and whether it is served.
+type Moment struct {
+	Request string // "POST /nodes/pve1/qemu"; a task goes by its type
+	Nth     int
+	Served  bool // the cluster has done it, and the answer is lost
 }
 
-func (m moment) String() string {
-	if m.served {
-		return fmt.Sprintf("after %s #%d", m.request, m.nth)
+func (m Moment) String() string {
+	if m.Served {
+		return fmt.Sprintf("after %s #%d", m.Request, m.Nth)
 	}
-	return fmt.Sprintf("before %s #%d", m.request, m.nth)
+	return fmt.Sprintf("before %s #%d", m.Request, m.Nth)
 }
 
-func (m moment) isWrite() bool { return !strings.HasPrefix(m.request, http.MethodGet) }
+func (m Moment) IsWrite() bool { return !strings.HasPrefix(m.Request, http.MethodGet) }
 
 // How much faster the cluster's time passes for a client that waits than the machine's; at most killStep at a time, since a busy machine
 // is no reason for it to pass.
@@ -62,7 +64,7 @@ const (
 	killStep  = 4 * time.Second
 )
 
-func newGate(t *testing.T, w *World) *gate {
+func NewGate(t *testing.T, w *World) *Gate {
 	t.Helper()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(w.Sim.CAPEM()))
@@ -70,7 +72,7 @@ func newGate(t *testing.T, w *World) *gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{advance: w.Sim.Advance, origin: origin, seen: map[string]int{}, flying: map[int]time.Time{},
+	g := &Gate{advance: w.Sim.Advance, origin: origin, seen: map[string]int{}, flying: map[int]time.Time{}, Patience: 300 * time.Millisecond,
 		forward: &http.Transport{DialContext: w.Sim.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
 	g.server = httptest.NewUnstartedServer(g)
 	g.server.Config.ErrorLog = nil
@@ -91,35 +93,35 @@ func newGate(t *testing.T, w *World) *gate {
 	return g
 }
 
-// authority is what the gate's certificate is signed by.
-func (g *gate) authority() string {
+// Authority is what the gate's certificate is signed by.
+func (g *Gate) Authority() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.server.Certificate().Raw}))
 }
 
-// begin forgets the last client and opens for the next.
-func (g *gate) begin(at moment, kill func(), rewrite func(string) string) {
+// Begin forgets the last client and opens for the next.
+func (g *Gate) Begin(at Moment, kill func(), rewrite func(string) string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.log, g.answered, g.at, g.kill, g.dead, g.rewrite = nil, time.Time{}, at, kill, false, rewrite
 	clear(g.seen)
 }
 
-// moments are the requests since begin.
-func (g *gate) moments() []moment {
+// arrived are the requests since Begin.
+func (g *Gate) arrived() []Moment {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return append([]moment(nil), g.log...)
+	return append([]Moment(nil), g.log...)
 }
 
-// killed reports whether the moment came.
-func (g *gate) killed() bool {
+// Killed reports whether the moment came.
+func (g *Gate) Killed() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.dead
 }
 
 // tick lets time pass for those who are being served for long: they wait for a lock.
-func (g *gate) tick(ctx context.Context) {
+func (g *Gate) tick(ctx context.Context) {
 	const step = 10 * time.Millisecond
 	for {
 		clock.Real{}.SleepContext(ctx, step)
@@ -129,7 +131,7 @@ func (g *gate) tick(ctx context.Context) {
 		g.mu.Lock()
 		waits := false
 		for _, since := range g.flying {
-			waits = waits || time.Since(since) > 30*step
+			waits = waits || time.Since(since) > g.Patience
 		}
 		g.mu.Unlock()
 		if waits {
@@ -141,18 +143,18 @@ func (g *gate) tick(ctx context.Context) {
 var upidIn = regexp.MustCompile(`UPID:[^:/]*:[^:/]*:[^:/]*:[^:/]*:([^:/]*):[^/]*`)
 
 // arrive notes a request and tells whether it is the one at which to kill.
-func (g *gate) arrive(r *http.Request) (id int, struck, dead bool) {
+func (g *Gate) arrive(r *http.Request) (id int, struck, dead bool) {
 	g.mu.Lock()
 	request := r.Method + " " + upidIn.ReplaceAllString(strings.TrimPrefix(r.URL.Path, "/api2/json"), "($1)")
 	g.seen[request]++
-	m := moment{request: request, nth: g.seen[request]}
+	m := Moment{Request: request, Nth: g.seen[request]}
 	g.log = append(g.log, m)
 	passed := 100 * time.Millisecond
-	if m.nth > 1 && !g.answered.IsZero() && !m.isWrite() {
+	if m.Nth > 1 && !g.answered.IsZero() && !m.IsWrite() {
 		passed += min(killSpeed*time.Since(g.answered), killStep)
 	}
 	id, dead = len(g.log), g.dead
-	struck = !dead && g.at.request == m.request && g.at.nth == m.nth
+	struck = !dead && g.at.Request == m.Request && g.at.Nth == m.Nth
 	g.dead = g.dead || struck
 	if !g.dead {
 		g.flying[id] = time.Now()
@@ -164,7 +166,7 @@ func (g *gate) arrive(r *http.Request) (id int, struck, dead bool) {
 	return id, struck, dead
 }
 
-func (g *gate) leave(id int) {
+func (g *Gate) leave(id int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.flying, id)
@@ -172,14 +174,14 @@ func (g *gate) leave(id int) {
 }
 
 // ServeHTTP passes a request on, and kills the client before or after that if its moment has come.
-func (g *gate) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+func (g *Gate) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	id, struck, dead := g.arrive(r)
 	defer g.leave(id)
 	body, err := io.ReadAll(r.Body)
 	switch {
 	case err != nil || dead:
 		panic(http.ErrAbortHandler)
-	case struck && !g.at.served:
+	case struck && !g.at.Served:
 		g.kill()
 		panic(http.ErrAbortHandler)
 	}
@@ -196,7 +198,7 @@ func (g *gate) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 }
 
 // pass sends a request to the cluster, to the end even if the client dies.
-func (g *gate) pass(r *http.Request, body []byte) (*http.Response, error) {
+func (g *Gate) pass(r *http.Request, body []byte) (*http.Response, error) {
 	if g.rewrite != nil && len(body) > 0 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
 		values, err := url.ParseQuery(string(body))
 		if err != nil {
@@ -218,7 +220,7 @@ func (g *gate) pass(r *http.Request, body []byte) (*http.Response, error) {
 }
 
 // reply sends an answer as it is, with PVE's words in the status line, which net/http's server would put its own in the place of.
-func (g *gate) reply(out http.ResponseWriter, answer *http.Response) {
+func (g *Gate) reply(out http.ResponseWriter, answer *http.Response) {
 	conn, buffer, err := http.NewResponseController(out).Hijack()
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -228,4 +230,25 @@ func (g *gate) reply(out http.ResponseWriter, answer *http.Response) {
 	if answer.Write(buffer) == nil {
 		_ = buffer.Flush() // the client may be gone
 	}
+}
+
+// isPoll tells requests that ask how tasks are doing.
+func (m Moment) isPoll() bool { return !m.IsWrite() && strings.Contains(m.Request, "/tasks") }
+
+// URL is the address.
+func (g *Gate) URL() string { return g.server.URL }
+
+// Moments are the requests of a run at which it can be killed, before they are served and, if they change something, after.
+func (g *Gate) Moments() (all []Moment) {
+	for _, m := range g.arrived() {
+		if m.Nth > 1 && m.isPoll() {
+			continue // polls come in any number
+		}
+		all = append(all, m)
+		if m.IsWrite() {
+			m.Served = true
+			all = append(all, m)
+		}
+	}
+	return all
 }

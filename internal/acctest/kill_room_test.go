@@ -16,13 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest/lab"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 // killTools is what all rooms share: the CLI, and the provider built from this source.
-type killTools struct{ cli, plugins, settings string }
+type killTools struct{ cli, settings string }
 
 // newKillTools needs a CLI, and a system that tells which processes there are.
 func newKillTools(t *testing.T) killTools {
@@ -40,7 +41,10 @@ func newKillTools(t *testing.T) killTools {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
 			dir := t.TempDir()
-			return killTools{cli: path, plugins: dir, settings: devOverride(t, dir)}
+			if _, err := lab.NewCLI(t.Context(), dir, path); err != nil {
+				t.Fatal(err)
+			}
+			return killTools{cli: path, settings: filepath.Join(dir, "cli.tfrc")}
 		}
 	}
 	if os.Getenv("TF_CLI") != "" {
@@ -54,7 +58,7 @@ func newKillTools(t *testing.T) killTools {
 type killRoom struct {
 	tools killTools
 	w     *World
-	gate  *gate
+	gate  *Gate
 	dir   string
 	env   []string
 	clock *clock.Virtual
@@ -63,20 +67,20 @@ type killRoom struct {
 	running *exec.Cmd
 }
 
-// killTaskTime is how long the cluster's tasks take.
-const killTaskTime = 3 * time.Second
+// KillTaskTime is how long the cluster's tasks take.
+const KillTaskTime = 3 * time.Second
 
 func newKillRoom(t *testing.T, tools killTools, config string) *killRoom {
 	t.Helper()
 	// The cluster is an hour behind this machine, so that its time is the one that counts (guest.Guests.Now) when it is moved on.
 	ticks := clock.NewManual(time.Now().Add(-time.Hour).Truncate(time.Second))
-	w := NewWorld(t, pvesim.Options{Clock: ticks, TaskTime: killTaskTime, Latency: -1})
+	w := NewWorld(t, pvesim.Options{Clock: ticks, TaskTime: KillTaskTime, Latency: -1})
 	w.ExpectPowerOffs(state.PowerStop) // of what dead runs have started
 	w.Sim.MarkStrangers()
 	w.Mark()
-	r := &killRoom{tools: tools, w: w, gate: newGate(t, w), dir: t.TempDir(), clock: ticks}
+	r := &killRoom{tools: tools, w: w, gate: NewGate(t, w), dir: t.TempDir(), clock: ticks}
 	r.env = append(withoutProviders(os.Environ()), "TF_CLI_CONFIG_FILE="+tools.settings, "TF_IN_AUTOMATION=1", "TF_INPUT=0", "CHECKPOINT_DISABLE=1",
-		"PROXMOX_VE_ENDPOINT="+r.gate.server.URL, "PROXMOX_VE_CA_CERTIFICATE="+r.gate.authority(),
+		"PROXMOX_VE_ENDPOINT="+r.gate.URL(), "PROXMOX_VE_CA_CERTIFICATE="+r.gate.Authority(),
 		"PROXMOX_VE_API_TOKEN="+w.Sim.Credentials().Token)
 	r.configure(t, config)
 	return r
@@ -119,7 +123,7 @@ func (r *killRoom) run(t *testing.T, args ...string) (text string, err error) {
 // apply is an apply that nobody kills. A lock that a killed CLI has left on the state is taken away as the CLI says.
 func (r *killRoom) apply(t *testing.T, args ...string) (text string, err error) {
 	t.Helper()
-	r.gate.begin(moment{}, nil, nil)
+	r.gate.Begin(Moment{}, nil, nil)
 	text, err = r.run(t, append([]string{"apply", "-auto-approve"}, args...)...)
 	if id := lockedState.FindStringSubmatch(text); err != nil && id != nil {
 		if text, err := r.run(t, "force-unlock", "-force", id[1]); err != nil {
@@ -143,21 +147,24 @@ const (
 func (v victim) String() string { return [...]string{"provider", "both"}[v] }
 
 // killed runs the CLI and kills it, or its provider, at a moment. What a run elsewhere sends of itself names another machine.
-func (r *killRoom) killed(t *testing.T, at moment, who victim, elsewhere bool, args ...string) (text string) {
+func (r *killRoom) killed(t *testing.T, at Moment, who victim, elsewhere bool, args ...string) (text string) {
 	t.Helper()
 	var rewrite func(string) string
 	if elsewhere {
 		rewrite = ofAnotherMachine
 	}
-	r.gate.begin(at, func() { r.slay(t, who) }, rewrite)
+	r.gate.Begin(at, func() { r.slay(t, who) }, rewrite)
 	text, err := r.run(t, args...)
-	if r.gate.killed() && err == nil {
+	if r.gate.Killed() && err == nil {
 		t.Errorf("%v: terraform ended well although its provider was killed:\n%s", at, text)
 	}
 	return text
 }
 
-var processLine = regexp.MustCompile(`(?m)^process: \S+ \S+ `)
+var (
+	processLine  = regexp.MustCompile(`(?m)^process: \S+ \S+ `)
+	ProcessStart = regexp.MustCompile(`(?m)^(process: .* )\d+$`)
+)
 
 // ofAnotherMachine is a stamp (guest.Stamp) as another host's process writes it: the same but for host and boot.
 func ofAnotherMachine(text string) string {

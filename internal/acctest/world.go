@@ -164,6 +164,11 @@ func (w *World) Reconfigure(t testing.TB, s *drive.Session, id Identity, hcl str
 
 // ProviderBlock is the provider's configuration for an identity.
 func (w *World) ProviderBlock(id Identity) string {
+	return w.ProviderBlockAt(id, w.Sim.Endpoint(), w.Sim.CAPEM())
+}
+
+// ProviderBlockAt is the same for who reaches the cluster through something else.
+func (w *World) ProviderBlockAt(id Identity, endpoint, authority string) string {
 	c := w.Sim.Credentials()
 	var auth string
 	switch id {
@@ -179,7 +184,7 @@ func (w *World) ProviderBlock(id Identity) string {
 		ssh = w.sshArgument()
 	}
 	return fmt.Sprintf("provider \"proxmox\" {\n  endpoint = %q\n  %s\n  ca_certificate = <<EOT\n%sEOT\n%s}\n",
-		w.Sim.Endpoint(), auth, w.Sim.CAPEM(), ssh)
+		endpoint, auth, authority, ssh)
 }
 
 func (w *World) sshArgument() string {

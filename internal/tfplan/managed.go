@@ -3,7 +3,9 @@ package tfplan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
@@ -64,6 +66,24 @@ func (s Shape) ManagedAfter(before Managed, config, prior, planned tftypes.Value
 		}
 	}
 	return after
+}
+
+// Doubtful are the values that a plan leaves alone, and that it would reset if all that the state has had been configured. Sorted.
+func (s Shape) Doubtful(in Input) []string {
+	left := s.Plan(in).Value
+	in.Managed = in.Managed.Union(s.Managed(in.Prior))
+	differing := Managed{}
+	s.root.note("", left, s.Plan(in).Value, differing)
+	var paths []string
+	maps.DeleteFunc(differing, func(path string, _ bool) bool { return !in.Managed[path] })
+	for path := range differing {
+		isInside := func(other string) bool { return strings.HasPrefix(other, path+".") }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(differing)), isInside) {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
 }
 
 // note notes what differs between a state and a plan, and the groups and slots that it is in.

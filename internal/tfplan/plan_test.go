@@ -282,3 +282,33 @@ func TestAt(t *testing.T) {
 		t.Error("At is wrong")
 	}
 }
+
+// TestDoubtful: what stays only because it is not known to have been configured; not what would stay anyway, nor what is configured.
+func TestDoubtful(t *testing.T) {
+	shape, typ := toy()
+	words := func(text string) tftypes.Value { return build(typ, "", strings.Fields(text)) }
+	prior := words("name=n made=m kept=k id=1 stat=up group.a=2 group.b=3 whole.a=4")
+	for config, want := range map[string]string{
+		"":                        "group.a group.b made name whole",
+		"name=n group.a=2":        "group.b made whole",
+		"name=x made=y whole.a=4": "group.a group.b",
+		"name=n made=m group.a=2 group.b=3 whole.a=4": "",
+	} {
+		c := words(config)
+		if config == "" {
+			c = tftypes.NewValue(typ, nullsOf(typ))
+		}
+		got := strings.Join(shape.Doubtful(Input{Config: c, Prior: prior, Managed: shape.Managed(c)}), " ")
+		if got != want {
+			t.Errorf("configured %q: %q, want %q", config, got, want)
+		}
+	}
+}
+
+func nullsOf(typ tftypes.Object) map[string]tftypes.Value {
+	values := map[string]tftypes.Value{}
+	for name, t := range typ.AttributeTypes {
+		values[name] = tftypes.NewValue(t, nil)
+	}
+	return values
+}

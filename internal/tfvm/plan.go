@@ -29,6 +29,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 			verb = "destroy"
 		}
 		p.diags.Append(p.prior.unread(r.attempt(verb, &p.prior, nil), p.private)...)
+		p.noteAnew(ctx)
 	}
 	p.config.raw = p.withDefaults(p.config.raw)
 	switch {
@@ -84,6 +85,7 @@ func (p *planning) update(ctx context.Context) {
 	// Then what is a change although no attribute of the configuration differs.
 	p.chooseNode(ctx)
 	p.planPendingChanges()
+	p.planNotes()
 	if p.private.Gone {
 		p.replaceDestroyed(ctx)
 		return
@@ -124,6 +126,9 @@ func (p *planning) update(ctx context.Context) {
 func (p *planning) compute(ctx context.Context, config tftypes.Value) {
 	planned := p.shape.Plan(tfplan.Input{Config: config, Prior: p.state, Managed: p.private.Managed, Inherits: p.config.copies()})
 	p.value, p.changed, p.forgotten = p.volumes.withUnknowns(planned.Value), planned.Changed, planned.Forgotten
+	if p.private.Lost {
+		p.doubtful = p.shape.Doubtful(tfplan.Input{Config: config, Prior: p.state, Managed: p.private.Managed, Inherits: p.config.copies()})
+	}
 	var diags diag.Diagnostics
 	p.plan, diags = p.model(ctx, p.value)
 	p.diags.Append(diags...)

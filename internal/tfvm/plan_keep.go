@@ -31,7 +31,9 @@ func (p *planning) keepUnconcerned() {
 	}
 	if only(atOnce...) && len(pendingRestart(p.prior, p.plan, p.private.Managed)) == 0 {
 		keep("status")
-		keep("pending_changes")
+		if !p.private.Lost {
+			keep("pending_changes")
+		}
 	}
 }
 

@@ -237,7 +237,10 @@ func (p *planning) warnForgotten() {
 		slot, isDisk := strings.CutPrefix(at, "disks.")
 		return isDisk && p.volumes.attaches(value(p.prior.Disks[slot].Volume))
 	})
-	if len(forgotten) > 0 {
+	switch {
+	case p.private.Lost:
+		p.warnLost(forgotten)
+	case len(forgotten) > 0:
 		p.diags.AddWarning("Devices that the configuration does not name are forgotten",
 			"In state but not in the configuration, and never configured: "+strings.Join(forgotten, ", ")+
 				". They stay on the VM as they are and leave the state. Name them in the configuration to manage them.")

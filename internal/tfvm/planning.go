@@ -25,6 +25,7 @@ type planning struct {
 	plan      model         // the same, as far as it is known
 	changed   bool          // the plan differs from the state
 	forgotten []string      // devices that leave the state and stay on the server
+	doubtful  []string      // values that stay since nobody knows any more whether they were configured
 	before    model         // the state without what is no difference to the server
 	after     model         // the plan, likewise
 	replace   path.Paths    // what cannot change in place

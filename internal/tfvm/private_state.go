@@ -39,13 +39,17 @@ type privateState struct {
 	Gone     bool
 	Grown    map[string]string
 	Moved    *moved
+	// Lost: there is a state, and nothing that was noted beside it. Terraform writes none when a provider is killed in an update
+	// (terraform internal/terraform, node_resource_abstract_instance.go, apply: the private data of an answer that never came).
+	Lost bool
 }
 
 // readPrivateState reads it. What is missing is zero.
 func readPrivateState(ctx context.Context, private tfkit.PrivateReader) (privateState, diag.Diagnostics) {
 	m, diags := privateState{Managed: tfplan.Managed{}}, diag.Diagnostics{}
 	raw, found := private.GetKey(ctx, keyManaged)
-	if diags.Append(found...); len(raw) > 0 {
+	m.Lost = len(raw) == 0
+	if diags.Append(found...); !m.Lost {
 		managed, err := tfplan.ParseManaged(raw)
 		if err != nil {
 			diags.AddError("Private state is damaged", "The provider cannot read what it noted under "+keyManaged+": "+err.Error())
