@@ -1,0 +1,318 @@
+package acctest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// soakRun is a configuration with a state, and who applies it.
+type soakRun struct {
+	soak *soak
+	n    int
+	id   Identity
+	rng  *rand.Rand
+	s    *drive.Session
+	line *lifeline
+	vms  []soakVM
+
+	made      int      // how many VMs there ever were
+	everNamed []string // and how they were called
+	killed    bool     // an apply was killed, and what it made is in no state
+	said      string   // all that was ever said
+}
+
+// soakVM is a VM of a configuration.
+type soakVM struct {
+	name, source, node, storage string
+	cores, size                 int
+	snapshot, isOff             bool
+}
+
+// newSoakRun draws one.
+func newSoakRun(s *soak, n int) *soakRun {
+	r := &soakRun{soak: s, n: n, id: Identities()[s.rng.IntN(4)], rng: rand.New(rand.NewPCG(s.rng.Uint64(), 2))}
+	for range 1 + r.rng.IntN(4) {
+		r.add()
+	}
+	r.connect()
+	return r
+}
+
+func (r *soakRun) add() {
+	r.made++
+	vm := soakVM{name: fmt.Sprintf("vm-%d-%d", r.n, r.made), cores: 1 + r.rng.IntN(3), size: 1 + r.rng.IntN(3), isOff: r.rng.IntN(2) == 0,
+		node:    []string{"pve1", "pve2"}[r.rng.IntN(2)],
+		storage: []string{"local-zfs", "local-lvm", "local", "shared-nfs"}[r.rng.IntN(4)]}
+	if r.rng.IntN(3) == 0 {
+		vm.source, vm.node, vm.size = "clone", "pve1", 5
+	}
+	r.vms, r.everNamed = append(r.vms, vm), append(r.everNamed, vm.name)
+}
+
+func (vm soakVM) hcl(n int) string {
+	text := fmt.Sprintf("resource \"proxmox_vm\" %q {\n  name = %q\n  node = %q\n  cpu = { cores = %d }\n", vm.name, vm.name, vm.node, vm.cores)
+	if vm.source == "" {
+		text += fmt.Sprintf("  disks = { scsi0 = { storage = %q, size = \"%dG\" } }\n", vm.storage, vm.size)
+	} else {
+		text += fmt.Sprintf("  clone = { vmid = 9000, full = true }\n  protection = false\n  disks = { scsi0 = { size = \"%dG\" } }\n", vm.size)
+	}
+	if vm.isOff {
+		text += "  power_state = \"stopped\"\n"
+	}
+	text += "}\n"
+	if vm.snapshot {
+		text += fmt.Sprintf("resource \"proxmox_vm_snapshot\" %q {\n  vmid = proxmox_vm.%s.vmid\n  name = \"soak%d\"\n}\n", vm.name, vm.name, n)
+	}
+	return text
+}
+
+func (r *soakRun) config() string {
+	var all strings.Builder
+	for _, vm := range r.vms {
+		all.WriteString(vm.hcl(r.n))
+	}
+	return all.String()
+}
+
+func (r *soakRun) describe() string { return fmt.Sprintf("%+v", r.vms) }
+
+// connect starts a provider process, so to speak, with the state that there is.
+func (r *soakRun) connect() {
+	line := &lifeline{dial: r.soak.w.Sim.DialContext}
+	newProvider := provider.NewWith("test", provider.Options{DialContext: line.DialContext, SSHDial: r.soak.w.Sim.SSHDial,
+		Clock: clock.Client{Cluster: r.soak.w.Sim.World().Clock}})
+	s := drive.NewSession(func() (tfprotov6.ProviderServer, error) { return provider.NewServer(newProvider)(), nil })
+	if r.s != nil {
+		s.RestoreState(r.s.SaveState())
+	}
+	s.Parallelism = 4
+	r.s, r.line = s, line
+}
+
+// draw changes the configuration and says what is to be done with it.
+func (r *soakRun) draw() string {
+	for range r.rng.IntN(3) {
+		switch n := r.rng.IntN(7); {
+		case n == 0 || len(r.vms) == 0:
+			r.add()
+		case n == 1:
+			i := r.rng.IntN(len(r.vms))
+			r.vms = slices.Delete(slices.Clone(r.vms), i, i+1)
+		default:
+			vm := &r.vms[r.rng.IntN(len(r.vms))]
+			switch n {
+			case 2:
+				vm.cores = 1 + r.rng.IntN(4)
+			case 3:
+				vm.size++
+			case 4:
+				vm.snapshot = !vm.snapshot && (vm.storage == "local-zfs" || vm.source != "")
+			case 5:
+				vm.isOff = !vm.isOff
+			case 6:
+				if vm.storage == "shared-nfs" && vm.source == "" {
+					vm.node = map[string]string{"pve1": "pve2", "pve2": "pve1"}[vm.node]
+				}
+			}
+		}
+	}
+	return []string{"apply", "apply", "apply", "apply", "refresh", "interrupted apply", "cut off apply", "killed apply", "destroy"}[r.rng.IntN(9)]
+}
+
+// do does it. It may fail, as long as it says what is left, and breaks no rule of Terraform.
+func (r *soakRun) do(ctx context.Context, what string) {
+	if err := r.s.Configure(r.soak.w.ProviderBlock(r.id), r.config()); err != nil {
+		r.soak.t.Errorf("run %d: %v\n%s", r.n, err, r.config())
+		return
+	}
+	switch what {
+	case "destroy":
+		r.listen(r.s.Destroy(ctx))
+	case "refresh":
+		r.listen(r.s.Refresh(ctx))
+	case "apply":
+		r.listen(r.s.Run(ctx))
+	case "interrupted apply":
+		ctx, interrupt := context.WithCancel(ctx)
+		defer r.after(interrupt)()
+		r.listen(r.s.Run(ctx))
+		interrupt()
+	case "cut off apply":
+		defer r.after(r.line.cut)()
+		r.listen(r.s.Run(ctx))
+		r.line.mend()
+	case "killed apply":
+		before := r.s.SaveState()
+		ctx, interrupt := context.WithCancel(ctx)
+		stop := r.after(func() { r.line.cut(); interrupt() })
+		err := r.s.Run(ctx)
+		stop()
+		interrupt()
+		if !r.line.isCut() {
+			r.listen(err)
+			return
+		}
+		r.killed = true
+		r.s.RestoreState(before)
+		r.connect()
+	}
+}
+
+// after has something happen after a few of the cluster's next requests.
+func (r *soakRun) after(do func()) (stop func()) {
+	sim, done := r.soak.w.Sim, make(chan struct{})
+	at := sim.LastOp() + 5 + r.rng.IntN(60)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+			if sim.LastOp() >= at {
+				do()
+				return
+			}
+		}
+	})
+	return func() { close(done); watching.Wait() }
+}
+
+// listen keeps what was said.
+func (r *soakRun) listen(err error) {
+	for _, d := range r.s.Diagnostics() {
+		r.said += d.String() + "\n"
+	}
+	if err != nil {
+		r.said += err.Error() + "\n"
+	}
+	if broken := r.s.Diagnostics().Violations(); len(broken) > 0 {
+		r.soak.t.Errorf("run %d has broken a rule of Terraform: %v", r.n, broken)
+	}
+}
+
+var soakNumber = regexp.MustCompile(`\d+`)
+
+// ids are those of the VMs in its state.
+func (r *soakRun) ids() (all []int) {
+	for _, address := range r.s.Addresses() {
+		var id int
+		if _, err := fmt.Sscan(soakNumber.FindString(drive.ShowValue(r.s.Attr(address, "vmid"))), &id); err == nil {
+			all = append(all, id)
+		}
+	}
+	return all
+}
+
+// beStranger makes VMs under the next free id, and removes some again, which nobody else may do.
+func (s *soak) beStranger(ctx context.Context, rng *rand.Rand) {
+	clock := clock.Client{Cluster: s.w.Sim.World().Clock}
+	for clock.Sleep(ctx, time.Duration(500+rng.IntN(3000))*time.Millisecond) == nil {
+		s.w.Change(func(world *state.World) {
+			if len(s.theirs) >= 6 {
+				for id := range s.theirs {
+					delete(world.Guests, id)
+					delete(s.theirs, id)
+					return
+				}
+			}
+			id := 100
+			for world.Guests[id] != nil {
+				id++
+			}
+			g := &state.Guest{VMID: id, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "theirs", "cores": "2"}}
+			world.Guests[id] = g
+			s.theirs[id] = fmt.Sprint(g.Type, g.Node, g.Config, g.Pending)
+		})
+	}
+}
+
+// settle ends the troubles: everything converges, and is destroyed.
+func (s *soak) settle() {
+	s.w.Sim.Advance(20 * time.Minute) // leases end, tasks that died are known to be dead
+	for _, r := range s.runs {
+		var err error
+		for range 3 {
+			must(s.t, r.s.Configure(s.w.ProviderBlock(r.id), r.config()))
+			err = r.s.Run(s.t.Context())
+			if r.listen(err); err == nil {
+				break
+			}
+		}
+		if err != nil && !strings.Contains(err.Error(), "` as root") && !strings.Contains(err.Error(), "half-made") {
+			s.t.Errorf("run %d (%s) does not converge: %v", r.n, r.id, err)
+		}
+	}
+	s.strangersUnchanged("after all has converged")
+	s.nothingUnnamed("after all has converged")
+	for _, r := range s.runs {
+		if err := r.s.Destroy(s.t.Context()); err != nil && !strings.Contains(err.Error(), "` as root") {
+			s.t.Errorf("run %d (%s) cannot be destroyed: %v", r.n, r.id, err)
+		}
+		r.listen(nil)
+	}
+	s.strangersUnchanged("after all is destroyed")
+	s.nothingUnnamed("after all is destroyed")
+}
+
+// lifeline is a provider's network, which can be cut.
+type lifeline struct {
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	mu    sync.Mutex
+	down  bool
+	conns []net.Conn
+}
+
+func (l *lifeline) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.down {
+		return nil, errors.New("network is unreachable")
+	}
+	conn, err := l.dial(ctx, network, address)
+	if err == nil {
+		l.conns = append(l.conns, conn)
+	}
+	return conn, err
+}
+
+func (l *lifeline) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = true
+	for _, conn := range l.conns {
+		_ = conn.Close() // whatever it says
+	}
+	l.conns = nil
+}
+
+func (l *lifeline) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = false
+}
+
+func (l *lifeline) isCut() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.down
+}
