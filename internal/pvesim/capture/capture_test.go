@@ -76,6 +76,13 @@ func full() *state.World {
 	return w
 }
 
+// away is a world whose first node, with all its guests, is offline.
+func away() *state.World {
+	w := full()
+	w.Nodes["pve1"].Online = false
+	return w
+}
+
 func document(t *testing.T, f *state.File) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -215,6 +222,11 @@ func TestMask(t *testing.T) {
 			}
 		}
 		_ = list
+	}
+	_, config := start(t, pvesim.Options{World: away()})
+	config.Mask = []string{"names"}
+	if f, err := capture.Run(t.Context(), config); err != nil || len(f.Captured.NotSeen) < 2 || strings.Contains(document(t, f), "pve1") {
+		t.Errorf("what could not be seen: %v %q", err, f.Captured.NotSeen)
 	}
 	f, text := look("all")
 	vm := f.Guests[slices.IndexFunc(f.Guests, func(g state.FileGuest) bool { return g.VMID == 8000 })]

@@ -184,7 +184,7 @@ func (l *look) roles(ctx context.Context) error {
 		return err
 	}
 	for _, r := range list {
-		if r.flag("special") { // PVE's own
+		if r.flag("special") && builtIn(r.text("roleid")) {
 			continue
 		}
 		if l.file.Roles == nil {
@@ -197,21 +197,22 @@ func (l *look) roles(ctx context.Context) error {
 	return nil
 }
 
+// builtIn reports whether a role is one that PVE makes itself, and that every world has.
+func builtIn(role string) bool { return state.IsSpecial(role) && state.Default(nil).Roles[role] != nil }
+
 func (l *look) acl(ctx context.Context) error {
 	list, err := l.list(ctx, "/access/acl")
 	if err != nil {
 		return err
 	}
-	known := state.Default(nil).Roles
 	for _, r := range list {
 		path, who, role := r.text("path"), r.text("ugid"), r.text("roleid")
 		_, own := l.file.Roles[role]
-		_, builtIn := known[role]
 		switch {
 		case r.text("type") == "group":
 			l.note("access to %s: group %s has the role %s, and the simulator has no groups", path, who, role)
 			continue
-		case !own && !builtIn:
+		case !own && !builtIn(role):
 			l.note("access to %s: the role %s cannot be seen", path, role)
 			continue
 		case !l.hasSubject(who):

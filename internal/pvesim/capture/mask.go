@@ -2,6 +2,7 @@ package capture
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -164,23 +165,19 @@ func (m *mask) identities(f *state.File) {
 	}
 }
 
-// notes replaces every known word in what could not be seen, the longest first; the words that follow a route are the server's own.
+// notes replaces the names in what could not be seen, word by word; a word that is no name is the server's own.
 func (m *mask) notes(c *state.FileCapture) {
-	var pairs []string
-	for _, sort := range ordered(m.words) {
-		for word, pseudonym := range sort {
-			pairs = append(pairs, word+"\x00"+pseudonym)
-		}
-	}
-	slices.SortFunc(pairs, func(a, b string) int { return len(b) - len(a) })
-	var list []string
-	for _, pair := range pairs {
-		word, pseudonym, _ := strings.Cut(pair, "\x00")
-		list = append(list, word, pseudonym)
-	}
-	replacer := strings.NewReplacer(list...)
 	for i := range c.NotSeen {
-		c.NotSeen[i] = replacer.Replace(c.NotSeen[i])
+		c.NotSeen[i] = noteWord.ReplaceAllStringFunc(c.NotSeen[i], func(word string) string {
+			for _, sort := range []string{"node", "storage", "pool", "user", "token", "role", "HA group", "mapping", "file"} {
+				if pseudonym := m.words[sort][word]; pseudonym != "" {
+					return pseudonym
+				}
+			}
+			return word
+		})
 	}
 	slices.Sort(c.NotSeen)
 }
+
+var noteWord = regexp.MustCompile(`[\w.-]+`)

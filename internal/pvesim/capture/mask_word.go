@@ -92,9 +92,9 @@ func (m *mask) subject(id string) string {
 	return user
 }
 
-// role leaves PVE's own roles, and those of the simulator, under their names.
+// role leaves PVE's own roles under their names.
 func (m *mask) role(id string) string {
-	if _, known := state.Default(nil).Roles[id]; known {
+	if state.IsSpecial(id) {
 		return id
 	}
 	return m.word("role", id, "role%d")

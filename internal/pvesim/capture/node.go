@@ -66,7 +66,11 @@ func (l *look) nodes(ctx context.Context) error {
 	for i := range l.file.Nodes {
 		n := &l.file.Nodes[i]
 		if n.Offline {
+			l.note("node %s is offline: its processors, memory and bridges cannot be seen", n.Name)
 			continue
+		}
+		if n.CPUs == 0 {
+			l.note("node %s: its processors and memory cannot be seen, and are those of any other world", n.Name)
 		}
 		list, err := l.list(ctx, "/nodes/"+n.Name+"/network?type=any_bridge")
 		if err != nil {

@@ -36,16 +36,11 @@ func visible(w *state.World, privs []string) []string {
 	return out
 }
 
-// isSpecial tells the roles that PVE makes itself.
-func isSpecial(role string) bool {
-	return strings.HasPrefix(role, "PVE") || role == "Administrator" || role == "NoAccess"
-}
-
 func listRoles(r *Request) (any, error) {
 	list := []any{}
 	for _, id := range slices.Sorted(maps.Keys(r.W.Roles)) {
 		privs := strings.Join(visible(r.W, r.W.Roles[id]), ",")
-		list = append(list, map[string]any{"roleid": id, "privs": privs, "special": flag(isSpecial(id))})
+		list = append(list, map[string]any{"roleid": id, "privs": privs, "special": flag(state.IsSpecial(id))})
 	}
 	return list, nil
 }
@@ -73,7 +68,7 @@ func updateRole(r *Request) (any, error) {
 	id := r.Params["roleid"]
 	has, ok := r.W.Roles[id]
 	switch {
-	case isSpecial(id):
+	case state.IsSpecial(id):
 		return nil, Die("auto-generated role '%s' cannot be modified", id)
 	case !ok:
 		return nil, Die("update role failed: role '%s' does not exist", id)
@@ -100,7 +95,7 @@ func (r *Request) setRole(failed string, has []string) error {
 // deleteRole leaves the access list as it is: a role that does not exist gives nothing.
 func deleteRole(r *Request) (any, error) {
 	id := r.Params["roleid"]
-	if isSpecial(id) {
+	if state.IsSpecial(id) {
 		return nil, Die("auto-generated role '%s' cannot be deleted", id)
 	}
 	if _, ok := r.W.Roles[id]; !ok {

@@ -1,6 +1,9 @@
 package state
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // defaultRoles are the built-in roles of access-control (AccessControl.pm) that anybody is likely to ask for, and two
 // of our own: what a Terraform provider needs, and the same without Datastore.Allocate.
@@ -49,4 +52,9 @@ func defaultRoles() map[string][]string {
 		"TerraformProvider": append([]string{"Datastore.Allocate"}, provider...),
 		"TerraformLite":     provider,
 	}
+}
+
+// IsSpecial tells the roles that PVE makes itself.
+func IsSpecial(role string) bool {
+	return strings.HasPrefix(role, "PVE") || role == "Administrator" || role == "NoAccess"
 }

@@ -56,7 +56,7 @@ func (b *worldBuilder) nodes() {
 		if node.Memory == 0 {
 			node.Memory = 64 * gib
 		}
-		if node.Bridges == nil {
+		if node.Bridges == nil && b.file.Captured == nil {
 			node.Bridges = []string{"vmbr0"}
 		}
 		b.w.Nodes[n.Name] = node

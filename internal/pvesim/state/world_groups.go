@@ -1,6 +1,7 @@
 package state
 
 import (
+	"maps"
 	"strings"
 	"time"
 )
@@ -86,6 +87,9 @@ func (b *worldBuilder) jobs() {
 // identities replaces the default users, tokens and access entries as soon as the document names users. Roles are added
 // to the built-in ones.
 func (b *worldBuilder) identities() {
+	if b.file.Captured != nil {
+		maps.DeleteFunc(b.w.Roles, func(id string, _ []string) bool { return !IsSpecial(id) })
+	}
 	for name, privileges := range b.file.Roles {
 		b.w.Roles[name] = privileges
 	}
