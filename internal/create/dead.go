@@ -65,7 +65,8 @@ func (s *Creator) judge(ctx context.Context, resources pve.Resources, u unfinish
 // checkTaken looks at the guest that has a configured id. Only what a dead create of this provider left is removed;
 // everything else is somebody's. A run that would have shown by then that it lives is waited for.
 func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, listed pve.Resource, r Request) error {
-	for changed, waited := 0, false; ; {
+	var was guest.Stamp // as it was when it was waited for
+	for changed, waits := 0, 0; ; {
 		u := s.readUnfinished(ctx, resources, listed)
 		if !u.stamped {
 			return s.takenBy(ctx, u, r.Adopts)
@@ -83,10 +84,10 @@ func (s *Creator) checkTaken(ctx context.Context, resources pve.Resources, liste
 				return err
 			}
 			left = 0
-		case waited || err != nil || v.Until.IsZero() || left > guest.Lease+slack:
+		case waits == tries || waits > 0 && u.mark != was || err != nil || v.Until.IsZero() || left > guest.Lease+slack:
 			return s.heldBy(u, v, err)
 		default:
-			waited = true
+			waits, was = waits+1, u.mark
 			s.jobs.Tell(ctx, fmt.Sprintf("VM %d on node %s is another run's, which may have died: %s. It counts as dead at %s, and is waited for",
 				listed.VMID, listed.Node, v.Seen, v.Until.Format(time.RFC3339)))
 		}

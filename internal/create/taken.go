@@ -11,8 +11,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// This file says what a create is told of a VM that has the id or the name which it wants. One that lacks nothing but its commit is what the
-// configuration wants already: it is offered for import, which costs nothing, instead of being destroyed and made again.
+// This file says what a create is told of a VM that has the id or the name which it wants. One that lacks nothing but its commit is what
+// the configuration wants already: it is offered for import, which costs nothing, instead of being destroyed and made again.
 
 // lacksCommit reports whether the VM that a dead create left is, as far as an update would look, what this one is to make. What its disks
 // hold is compared by nobody. Volumes to adopt are attached after the commit, so they are missing.
