@@ -74,8 +74,11 @@ func describe(info *debug.BuildInfo, version string) (document, error) {
 		}
 		all = append(all, of("library", m.Path, m.Version))
 	}
-	return document{Format: "CycloneDX", SpecVersion: "1.5", Version: 1,
-		Metadata: metadata{of("application", info.Main.Path, "v"+version)}, Components: all}, nil
+	program := of("application", info.Main.Path, "v"+version)
+	if below, ok := strings.CutPrefix(info.Path, info.Main.Path+"/"); ok { // one of several programs of the module
+		program.Name, program.PURL = info.Path, program.PURL+"#"+below
+	}
+	return document{Format: "CycloneDX", SpecVersion: "1.5", Version: 1, Metadata: metadata{program}, Components: all}, nil
 }
 
 func of(kind, path, version string) component {

@@ -28,6 +28,16 @@ func TestOfAProgram(t *testing.T) {
 	}
 }
 
+// TestOfOneOfSeveral: a program that is not the module's own is told from it.
+func TestOfOneOfSeveral(t *testing.T) {
+	made, err := describe(&debug.BuildInfo{GoVersion: "go1.26.1", Path: "example.org/a/cmd/b", Main: debug.Module{Path: "example.org/a"},
+		Deps: []*debug.Module{{Path: "example.org/c", Version: "v0.1.0"}}}, "1.0.0")
+	want := component{"application", "example.org/a/cmd/b", "v1.0.0", "pkg:golang/example.org/a@v1.0.0#cmd/b"}
+	if err != nil || made.Metadata.Component != want {
+		t.Errorf("%+v %v, want %+v", made.Metadata.Component, err, want)
+	}
+}
+
 func TestOfNoProgram(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sbom.json")
 	if err := write("main.go", "1.0.0", file); err == nil {
