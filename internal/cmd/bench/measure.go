@@ -10,23 +10,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 )
 
-// The operations.
-const (
-	opStart   = "start-up"
-	opPlan    = "plan"
-	opRefresh = "refresh-only"
-	opApply   = "apply, no changes"
-	opCreate  = "create"
-
-	opSlowCreate  = "create, slow server"
-	opSlowClone   = "clone, slow server"
-	opSlowUpdate  = "update, slow server"
-	opSlowDestroy = "destroy, slow server"
-	opSlowNothing = "apply of no VM, slow server"
-
-	opOffline = "refresh-only, half on a node that is away"
-)
-
 // commands are Terraform's for an operation. A plan that is not empty has another exit status than 0.
 var commands = map[string][]string{
 	opStart:       {"validate", "-no-color"},
@@ -41,14 +24,6 @@ var commands = map[string][]string{
 	opOffline:     {"apply", "-no-color", "-refresh-only", "-auto-approve"},
 	opSlowDestroy: {"destroy", "-no-color", "-auto-approve"},
 }
-
-// The slow server: PVE's daemons have three workers each, and 50 ms is what a Perl handler takes on a node that has other things
-// to do.
-const (
-	slowTask    = 200 * time.Millisecond
-	slowRequest = 50 * time.Millisecond
-	slowWorkers = 3
-)
 
 // bench is one run of the program.
 type bench struct {

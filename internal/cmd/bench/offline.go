@@ -11,9 +11,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 )
 
-// away is the node that is not there in opOffline.
-const away = "pve2"
-
 // refreshWithoutNode measures the refresh of VMs half of which are on a node that is not there: they have to stay in state, with a warning.
 func (b *bench) refreshWithoutNode(ctx context.Context, s *side, n int) error {
 	if s.who == whoPeer {

@@ -16,15 +16,6 @@ import (
 
 const mainPackage = "github.com/terraform-proxmox/terraform-provider-proxmox"
 
-// The sides of a comparison.
-const (
-	whoProvider = "proxmox"
-	whoPeer     = "bpg"
-	whoFloor    = "terraform_data"
-	whoBare     = "bare client"
-	whoLimit    = "limit"
-)
-
 // configs has a configuration per side, all of the same VMs.
 //
 //go:embed configs
