@@ -96,6 +96,7 @@ func TestTenThousandGuestsInAProcess(t *testing.T) {
 	t.Logf("ready after %v, with %d bytes of YAML", time.Since(begin).Round(time.Millisecond), document.Len())
 	client := clientOf(t, line)
 	var took []time.Duration
+	before := processorTime(t, cmd.Process.Pid)
 	for range 10 {
 		begin := time.Now()
 		if body := get(t, client, line["endpoint"]+"/api2/json/cluster/resources", line["api_token"]); !strings.Contains(body, `"vmid":10099`) {
@@ -103,6 +104,7 @@ func TestTenThousandGuestsInAProcess(t *testing.T) {
 		}
 		took = append(took, time.Since(begin))
 	}
+	each := (processorTime(t, cmd.Process.Pid) - before) / time.Duration(len(took))
 	slices.Sort(took)
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
 	if err != nil {
@@ -110,14 +112,34 @@ func TestTenThousandGuestsInAProcess(t *testing.T) {
 	}
 	most := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindStringSubmatch(string(status))
 	now := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindStringSubmatch(string(status))
-	t.Logf("listing: fastest %v, median %v; resident: %s KiB now, %s KiB at most", took[0], took[len(took)/2], now[1], most[1])
+	t.Logf("listing: fastest %v, median %v, processor time %v; resident: %s KiB now, %s KiB at most",
+		took[0], took[len(took)/2], each, now[1], most[1])
 	var kib int
 	if _, err := fmt.Sscan(now[1], &kib); err != nil || kib > 150<<10 {
 		t.Errorf("%d KiB are resident, limit %d", kib, 150<<10)
 	}
-	if took[0] > 100*time.Millisecond {
-		t.Errorf("the listing takes %v at best, limit 100ms", took[0])
+	if each > 100*time.Millisecond { // other tests run beside this one, so it is not held to the time on the wall
+		t.Errorf("a listing takes %v of the processor, limit 100ms", each)
 	}
+}
+
+// processorTime is what a process has used, in user and system time: the fields 14 and 15 of /proc/PID/stat, in hundredths of a second
+// (proc(5)).
+func processorTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	var user, system int
+	if _, err := fmt.Sscan(fields[11], &user); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(fields[12], &system); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
 // TestCaptureCommand: two captures at once of a running simulator, to standard output and to a file; and what is served from that file.
