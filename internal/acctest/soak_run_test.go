@@ -249,6 +249,7 @@ func (s *soak) beStranger(ctx context.Context, rng *rand.Rand) {
 func (s *soak) settle() {
 	s.w.Sim.Advance(20 * time.Minute) // leases end, tasks that died are known to be dead
 	for _, r := range s.runs {
+		r.forgetReplaced()
 		var err error
 		for range 3 {
 			must(s.t, r.s.Configure(s.w.ProviderBlock(r.id), r.config()))
@@ -271,6 +272,18 @@ func (s *soak) settle() {
 	}
 	s.strangersUnchanged("after all is destroyed")
 	s.nothingUnnamed("after all is destroyed")
+}
+
+// forgetReplaced does what the provider says when a VM in state is somebody else's now: a killed run has destroyed its own, and could not say
+// so, and the stranger has taken the id.
+func (r *soakRun) forgetReplaced() {
+	for _, address := range r.s.Addresses() {
+		var id int
+		_, err := fmt.Sscan(soakNumber.FindString(drive.ShowValue(r.s.Attr(address, "vmid"))), &id)
+		if _, theirs := r.soak.theirs[id]; err == nil && theirs && r.killed {
+			r.s.Forget(address)
+		}
+	}
 }
 
 // lifeline is a provider's network, which can be cut.
