@@ -28,6 +28,11 @@ func (s *Runner) Perform(ctx context.Context, l *Tasks, j Request) (pve.TaskResu
 // Once sends a job and awaits its task. When the answer was lost, it looks before it goes on: exactly one task of our
 // own, begun since the request, is the one; with none, the job counts as not begun and the lost answer is the error.
 func (s *Runner) Once(ctx context.Context, l *Tasks, j Request) (pve.TaskResult, error) {
+	over, err := s.turnToBegin(ctx, j)
+	if err != nil {
+		return pve.TaskResult{}, err
+	}
+	defer over()
 	since := s.API.ServerTime()
 	upid, err := j.Send(ctx)
 	if pve.IsKind(err, pve.Ambiguous) {

@@ -24,6 +24,8 @@ type Runner struct {
 	Root   Root
 	chance func() float64 // in [0,1), spreads those who wait
 
+	begins begins
+
 	mu    sync.Mutex
 	tasks map[pve.UPID]bool // that answered a request of ours
 }

@@ -47,22 +47,6 @@ func (c *Client) newChain(maxInFlight int) handler {
 	return c.withLimit(maxInFlight, h)
 }
 
-// withLimit bounds the requests under way at once: a PVE node has three workers for most of them.
-// A file that is uploaded takes its time, and no worker until it is there.
-func (c *Client) withLimit(n int, next handler) handler {
-	slots := make(chan struct{}, n)
-	return func(ctx context.Context, r *request) (*response, error) {
-		if r.file != nil {
-			return next(ctx, r)
-		}
-		if err := take(ctx, slots, account.Limit, "the turn to send a request"); err != nil {
-			return nil, &Error{Op: r.op, Method: r.method, Path: r.path, Message: "not sent: " + err.Error(), Err: err}
-		}
-		defer func() { <-slots }()
-		return next(ctx, r)
-	}
-}
-
 // withTrace reports each request once, with what became of it.
 func (c *Client) withTrace(next handler) handler {
 	if c.trace == nil {

@@ -285,6 +285,46 @@ func TestIdleCloseIsSurvived(t *testing.T) {
 	}
 }
 
+// TestLimitOfWritesAtANode: six at once, and they are in nobody's way: a read of the node and a write to another one go on.
+func TestLimitOfWritesAtANode(t *testing.T) {
+	arrived, answer := make(chan string, 100), make(chan struct{})
+	s := newServer(t, func(w http.ResponseWriter, r seen, _ int) {
+		arrived <- r.method + " " + r.path
+		if r.path == "/nodes/a/qemu/100/config" && r.method == http.MethodPut {
+			<-answer
+		}
+		data(w, "null")
+	})
+	cfg := s.config()
+	cfg.MaxInFlight = nodeWrites + 1 // those who wait take none of it
+	c := newClient(t, cfg)
+	const all = 3 * nodeWrites
+	done := make(chan error)
+	for range all {
+		go func() { done <- c.change(t.Context(), "write", http.MethodPut, "/nodes/a/qemu/100/config", nil) }()
+	}
+	for range nodeWrites {
+		<-arrived
+	}
+	for _, other := range [][2]string{{http.MethodGet, "/nodes/a/qemu/100/config"}, {http.MethodPut, "/nodes/b/qemu/100/config"}, {http.MethodPut, "/pools"}} {
+		if err := c.change(t.Context(), "other", other[0], other[1], nil); err != nil {
+			t.Error(err)
+		}
+		if got := <-arrived; got != other[0]+" "+other[1] {
+			t.Errorf("%s came before %s", got, other)
+		}
+	}
+	close(answer)
+	for range all {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := len(arrived); got != all-nodeWrites {
+		t.Errorf("%d more writes, want %d", got, all-nodeWrites)
+	}
+}
+
 func TestLimitOfRequestsUnderWay(t *testing.T) {
 	var now, most atomic.Int64
 	s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) {
