@@ -457,3 +457,25 @@ func TestFailoverConfiguration(t *testing.T) {
 		})
 	}
 }
+
+// An endpoint whose certificate is refused gets nothing, and the next one is used.
+func TestFailoverPastARefusedCertificate(t *testing.T) {
+	r := newRing(t, slices.Repeat([]answerFunc{nodesOf("a", "c1", version("8.4.1"))}, 2)...)
+	cfg := r.servers[0].config() // trusts both; the certificate is that of example.com
+	cfg.Endpoint, cfg.Endpoints = "", []string{"https://node0.test:8006", "https://example.com:8006"}
+	cfg.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return r.dial(ctx, network, strings.Replace(addr, "example.com", "node1.test", 1))
+	}
+	c := newClient(t, cfg)
+	if err := c.change(t.Context(), "write", http.MethodPut, "/pools", nil); err != nil {
+		t.Fatal(err)
+	}
+	if one, two := r.servers[0].requests(), asked(r.servers[1]); len(one) != 0 || len(two) != 1 {
+		t.Errorf("the endpoints got %v and %v", one, two)
+	}
+	r.set(1, wayRefused)
+	err := c.change(t.Context(), "write", http.MethodPut, "/pools", nil)
+	if !IsKind(err, Unavailable) || !strings.Contains(err.Error(), "certificate") || len(r.servers[0].requests()) != 0 {
+		t.Errorf("%v", err)
+	}
+}
