@@ -5,9 +5,13 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
+
+// StillEvery is how often a line says what an operation waits for.
+const StillEvery = 30 * time.Second
 
 // Config says what an operation is, and who hears of it.
 type Config struct {
@@ -55,36 +59,12 @@ type Operation struct {
 	ended    bool
 }
 
-// Summary is an account that was closed.
-type Summary struct {
-	// ID is in every line of the operation's.
-	ID string
-	// Name and Type are as in Config; Thing is what it was about, "VM 101 on pve1".
-	Name, Type, Thing string
-	// Node and VMID are where that is, if it has such.
-	Node string
-	VMID int
-	// StepsDone are the steps that asked the server something and went well; StepsUndone those that were taken back.
-	StepsDone, StepsUndone int
-	// Reads and Writes are the requests that were sent, each try of one counted.
-	Reads, Writes int
-	// Polls are those of the Reads that only asked whether a task has ended.
-	Polls int
-	// Retries is how often something was sent once more: for want of an answer, or for a lock.
-	Retries int
-	// Commands is how many were run on nodes over SSH.
-	Commands int
-	// BytesSent and BytesReceived are those of the bodies of requests and answers.
-	BytesSent, BytesReceived int64
-	// Took is from the beginning to the end.
-	Took time.Duration
-	// Waited is how long something of a kind was waited for, by Kind. What goes on at the same time is counted once within a kind,
-	// and in each of several kinds.
-	Waited [kinds]time.Duration
+// wait is one of an operation's.
+type wait struct {
+	kind  Kind
+	what  string
+	since time.Time
 }
-
-// HasWork reports whether the operation did more than think.
-func (s Summary) HasWork() bool { return s.Reads+s.Writes+s.Commands > 0 }
 
 type operationKey struct{}
 
@@ -210,4 +190,57 @@ func (o *Operation) log(ctx context.Context, subsystem string, level slog.Level,
 	if o.config.Log != nil {
 		o.config.Log(ctx, subsystem, level, message, fields)
 	}
+}
+
+func (o *Operation) span(ctx context.Context, name string, about ...Attribute) (context.Context, Span) {
+	if o.config.Tracer == nil {
+		return ctx, nil
+	}
+	return o.config.Tracer.Begin(ctx, name, about...)
+}
+
+// Tell has the lines that say what is waited for told to somebody who waits, too.
+func (o *Operation) Tell(tell func(message string)) { o.note(func() { o.tell = tell }) }
+
+// watch says in the log again and again what is waited for, until the operation is closed. It is by the real time, which is what
+// somebody who looks at a terminal lives in.
+func (o *Operation) watch(ctx context.Context) {
+	o.mu.Lock() // whoever is told waits until there is something to tell
+	defer o.mu.Unlock()
+	o.still = time.AfterFunc(o.config.Every, func() {
+		if message, fields, tell := o.status(); message != "" {
+			o.log(ctx, "", slog.LevelInfo, message, fields)
+			if tell != nil {
+				tell(message)
+			}
+			o.still.Reset(o.config.Every)
+		}
+	})
+}
+
+// status is what is to be said now, nothing after the end.
+func (o *Operation) status() (message string, fields map[string]string, tell func(string)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return "", nil, nil
+	}
+	now := o.config.Now()
+	since := func(t time.Time) string { return now.Sub(t).Round(time.Second).String() }
+	message = "Still at it after " + since(o.began)
+	if len(o.steps) > 0 {
+		message += ", at the step: " + o.steps[len(o.steps)-1]
+	}
+	waits := make([]string, len(o.active))
+	for i, w := range o.active {
+		waits[i] = w.what + " (" + since(w.since) + ")"
+	}
+	if len(waits) > 0 {
+		message += ". Waiting for " + strings.Join(waits, ", for ")
+	}
+	fields = map[string]string{"operation_id": o.id, "operation": o.config.Name, "resource": o.config.Type}
+	if o.sum.Thing != "" {
+		fields["thing"] = o.sum.Thing
+	}
+	return message, fields, o.tell
 }

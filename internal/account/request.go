@@ -31,7 +31,8 @@ func Send(ctx context.Context, r Request) (context.Context, func(status int)) {
 	if r.ID == "" {
 		r.ID = o.RequestID()
 	}
-	o.log(ctx, PVE, LevelTrace, "PVE request sent", map[string]string{"request": r.ID, "method": r.Method, "path": r.Path, "endpoint": r.Server})
+	o.log(ctx, PVE, LevelTrace, "PVE request sent",
+		map[string]string{"request": r.ID, "method": r.Method, "path": r.Path, "endpoint": r.Server})
 	w := o.begin(Answer, "an answer to "+r.Method+" "+r.Path)
 	var span Span
 	if o.config.Tracer != nil {

@@ -28,32 +28,8 @@ func Text(key, value string) Attribute { return Attribute{Key: key, Text: value,
 // Number is an Attribute.
 func Number(key string, value int64) Attribute { return Attribute{Key: key, Number: value} }
 
-func (o *Operation) span(ctx context.Context, name string, about ...Attribute) (context.Context, Span) {
-	if o.config.Tracer == nil {
-		return ctx, nil
-	}
-	return o.config.Tracer.Begin(ctx, name, about...)
-}
-
 func finish(s Span, failed string, about ...Attribute) {
 	if s != nil {
 		s.End(failed, about...)
 	}
-}
-
-func (s Summary) attributes() []Attribute {
-	all := []Attribute{Number("reads", int64(s.Reads)), Number("writes", int64(s.Writes)), Number("polls", int64(s.Polls)),
-		Number("retries", int64(s.Retries)), Number("steps_done", int64(s.StepsDone)), Number("steps_undone", int64(s.StepsUndone))}
-	if s.VMID != 0 {
-		all = append(all, Number("pve.vmid", int64(s.VMID)))
-	}
-	if s.Node != "" {
-		all = append(all, Text("pve.node", s.Node))
-	}
-	for kind, waited := range s.Waited {
-		if waited > 0 {
-			all = append(all, Number("wait_"+Kind(kind).String()+"_ms", waited.Milliseconds()))
-		}
-	}
-	return all
 }

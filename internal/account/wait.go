@@ -6,45 +6,6 @@ import (
 	"time"
 )
 
-// Kind is what can be waited for.
-type Kind int
-
-// What can be waited for.
-const (
-	Answer  Kind = iota // the server's to a request
-	Task                // the end of a task, with the requests that ask for it
-	Lock                // one that somebody else holds on a guest
-	Agent               // a guest's agent, or the turn to ask it
-	Guest               // a guest that is to go off
-	Limit               // the turn to send a request: there are only so many at once
-	Retry               // the pause before a request is sent again
-	Pause               // the pause before something is looked at again
-	Shared              // something that another operation is fetching for all
-	Command             // a command on a node, over SSH
-	kinds
-)
-
-// Kinds lists them.
-func Kinds() []Kind {
-	all := make([]Kind, kinds)
-	for i := range all {
-		all[i] = Kind(i)
-	}
-	return all
-}
-
-// String names it as the log does.
-func (k Kind) String() string {
-	return [kinds]string{"answer", "task", "lock", "agent", "guest", "limit", "retry", "pause", "shared", "command"}[k]
-}
-
-// wait is one of an operation's.
-type wait struct {
-	kind  Kind
-	what  string
-	since time.Time
-}
-
 // Wait notes that something is waited for, in words, until the function that it returns is called. The context is for what is asked
 // meanwhile.
 func Wait(ctx context.Context, kind Kind, what string, about ...Attribute) (context.Context, func()) {

@@ -163,7 +163,7 @@ func withoutNumbers(text string) string {
 func TestGuideWaitingIsComplete(t *testing.T) {
 	t.Parallel()
 	guide := read(t, waitingGuide)
-	names := regexp.MustCompile(`\[kinds\]string\{(.*)\}\[k\]`).FindStringSubmatch(read(t, "../account/wait.go"))
+	names := regexp.MustCompile(`\[kinds\]string\{(.*)\}\[k\]`).FindStringSubmatch(read(t, "../account/summary.go"))
 	if names == nil {
 		t.Fatal("the kinds of waits are written in another way")
 	}
@@ -178,7 +178,8 @@ func TestGuideWaitingIsComplete(t *testing.T) {
 			t.Errorf("there is no wait for %s", kind[1])
 		}
 	}
-	for _, field := range regexp.MustCompile(`"([a-z][a-z_]+)"\]?(?::| =)`).FindAllStringSubmatch(read(t, "../tfaccount/summary.go"), -1) {
+	for _, field := range regexp.MustCompile(`"([a-z][a-z_]+)"\]?(?::| =)`).FindAllStringSubmatch(
+		read(t, "../tfaccount/summary.go")+read(t, "../tfaccount/server.go"), -1) {
 		if !strings.Contains(guide, "`"+field[1]+"`") {
 			t.Errorf("the guide does not explain %s", field[1])
 		}

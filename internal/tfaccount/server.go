@@ -5,6 +5,7 @@ package tfaccount
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
@@ -56,6 +57,27 @@ func (s *server) begin(ctx context.Context, name, resource string) (context.Cont
 		ctx, c.Log = tfkit.WithSubsystems(ctx), tfkit.Log
 	}
 	return account.Begin(ctx, c)
+}
+
+// close ends an operation, writes its summary, and has its errors name it where somebody keeps what was told of it.
+func (s *server) close(ctx context.Context, o *account.Operation, said []*tfprotov6.Diagnostic, err error) {
+	result, first := outcome(ctx, said, err)
+	sum := o.Close(result)
+	if sum.Name == "plan" && !sum.HasWork() && result == "ok" {
+		return // it has only compared
+	}
+	if s.options.Kept {
+		name(said, sum.ID)
+	}
+	if s.options.Silent {
+		return
+	}
+	fields := Fields(sum)
+	fields["outcome"] = result
+	if first != "" {
+		fields["error"] = first
+	}
+	tfkit.Log(ctx, "", slog.LevelInfo, "Operation ended", fields)
 }
 
 // ask has a request answered as an operation. said is what an answer says.

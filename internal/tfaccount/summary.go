@@ -2,36 +2,13 @@ package tfaccount
 
 import (
 	"context"
-	"log/slog"
 	"strconv"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
-
-// close ends an operation, writes its summary, and has its errors name it where somebody keeps what was told of it.
-func (s *server) close(ctx context.Context, o *account.Operation, said []*tfprotov6.Diagnostic, err error) {
-	result, first := outcome(ctx, said, err)
-	sum := o.Close(result)
-	if sum.Name == "plan" && !sum.HasWork() && result == "ok" {
-		return // it has only compared
-	}
-	if s.options.Kept {
-		name(said, sum.ID)
-	}
-	if s.options.Silent {
-		return
-	}
-	fields := Fields(sum)
-	fields["outcome"] = result
-	if first != "" {
-		fields["error"] = first
-	}
-	tfkit.Log(ctx, "", slog.LevelInfo, "Operation ended", fields)
-}
 
 // outcome is how an operation went in one word, and the first error in its first line.
 func outcome(ctx context.Context, said []*tfprotov6.Diagnostic, err error) (result, first string) {
