@@ -35,7 +35,7 @@ resource "proxmox_vm" "x" {
 
 // waits are the ways to wait that the guide quotes, each as what an apply meets that begins with a VM or with none.
 func waits() map[string]func(t *testing.T, w *World, run func(memory int, more string)) {
-	lost := fault.Match{Method: "GET", Path: "/cluster/resources"}
+	read := fault.Match{Method: "GET", Path: "/nodes/{node}/qemu/{vmid}/pending"}
 	create := fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}
 	return map[string]func(t *testing.T, w *World, run func(int, string)){
 		"nothing": func(_ *testing.T, _ *World, run func(int, string)) { run(512, "") },
@@ -58,7 +58,8 @@ func waits() map[string]func(t *testing.T, w *World, run func(memory int, more s
 			run(512, `wait_for = { agent = true, timeout = "3m", on_timeout = "warn" }`)
 		},
 		"an answer": func(_ *testing.T, w *World, run func(int, string)) {
-			w.Sim.SetFaults([]fault.Rule{{Match: lost, Phase: fault.Before, Times: 1, Status: 500, DelayMS: 34000, Reason: "busy"}})
+			run(512, "")
+			w.Sim.SetFaults([]fault.Rule{{Match: read, Phase: fault.Before, Times: 1, Status: 500, DelayMS: 34000, Reason: "busy"}})
 			run(512, "")
 		},
 	}

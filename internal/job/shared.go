@@ -63,7 +63,7 @@ func take(ctx context.Context, turn chan struct{}) error {
 		return nil
 	default:
 	}
-	ctx, over := account.Wait(ctx, account.Shared, "what another operation is asking the server")
+	ctx, over := account.Wait(ctx, account.Shared, "what the server is being asked for all already")
 	defer over()
 	select {
 	case turn <- struct{}{}:

@@ -16,7 +16,7 @@ func (t turn) take(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return take(ctx, t, account.Shared, "what another operation is asking the server")
+	return take(ctx, t, account.Shared, "what the server is being asked for all already")
 }
 
 // take takes a place, and waits for it where none is free.
