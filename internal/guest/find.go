@@ -21,8 +21,8 @@ type Location struct {
 // Find reads the configuration of a VM in state, wherever it is by now: it may be moving to another node at this moment. listed
 // says where to look first; without it that is where state has it. Whose VM it is Guard says.
 //
-// Gone needs proof: its configuration is missing, the cluster does not list it, and all of the cluster could be seen; PVE's answer
-// is the error. When that cannot be had the VM is Unknown, with the reason as error. An id that has a container by now is an
+// Gone needs proof: its configuration is missing, the cluster does not list it, all of the cluster could be seen, and it is that of the
+// state; PVE's answer is the error. When that cannot be had the VM is Unknown, with the reason as error. An id that has a container by now is an
 // *IdentityError.
 func (s *Guests) Find(ctx context.Context, ref Ref, listed pve.Resources) (Location, Seen, error) {
 	for attempt := range 3 {
@@ -63,10 +63,16 @@ func missing(ref Ref, resources pve.Resources, node string, absent error) (Seen,
 		}
 		return Unknown, fmt.Errorf("VM %d is listed on node %s, but its configuration is not there", ref.VMID, node)
 	}
+	known := ref.Node == ""
 	for _, n := range resources.Nodes() {
 		if n.Status != "online" {
 			return Unknown, fmt.Errorf("VM %d was not found, but node %s is %s and may have it", ref.VMID, n.Node, n.Status)
 		}
+		known = known || n.Node == ref.Node
+	}
+	if !known { // a wrong endpoint must not empty a state
+		return Unknown, fmt.Errorf("VM %d was not found, but this cluster has no node %s, where the state has it: this may be another cluster. "+
+			"If that node was removed, and the VM with it, take it out of the state (terraform state rm)", ref.VMID, ref.Node)
 	}
 	return Gone, absent
 }

@@ -28,7 +28,8 @@ func TestFind(t *testing.T) {
 	refused := func(w *world) { fails(w, fault.Rule{Status: 403, Reason: "Permission check failed"}) }
 	for name, c := range map[string]struct {
 		happens func(*world)
-		listed  bool // Find is given a listing
+		listed  bool   // Find is given a listing
+		at      string // the node that the state has, if another
 		node    string
 		seen    Seen
 		kind    pve.Kind
@@ -49,6 +50,8 @@ func TestFind(t *testing.T) {
 		"refused": {happens: refused, seen: Unknown, kind: pve.Denied, asks: []string{pendingPath, nextIDPath}},
 		"gone from the pool that gave the right to read it": {happens: func(w *world) { removed(w); refused(w) },
 			seen: Gone, kind: pve.Denied, asks: []string{pendingPath, nextIDPath, listPath}},
+		"not in this cluster, which has no such node": {happens: func(w *world) { removed(w); refused(w) }, at: "elsewhere",
+			seen: Unknown, says: []string{"this cluster has no node elsewhere"}, asks: []string{pendingPath, nextIDPath, listPath}},
 		"a server that fails": {happens: func(w *world) { fails(w, fault.Rule{Times: -1, Reason: "out of order"}) }, seen: Unknown,
 			says: []string{"read VM 400 on node pve1", "out of order"},
 			asks: []string{pendingPath, pendingPath, pendingPath}},
@@ -64,7 +67,11 @@ func TestFind(t *testing.T) {
 				listed = w.resources()
 			}
 			w.sim.ResetOps()
-			at, seen, err := w.s.Find(t.Context(), w.ref(), listed)
+			ref := w.ref()
+			if c.at != "" {
+				ref.Node = c.at
+			}
+			at, seen, err := w.s.Find(t.Context(), ref, listed)
 			if at.Node != c.node || seen != c.seen || (err != nil) != (c.node == "") {
 				t.Errorf("on %q, seen %d, %v", at.Node, seen, err)
 			}
