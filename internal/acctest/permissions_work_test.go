@@ -45,10 +45,11 @@ func invoked(typ, config string) func(*testing.T, *acctest.World, acctest.Identi
 
 func works() []work {
 	const where, vm = "\n  node = \"pve1\"\n  storage = \"local\"\n", "vmid = 500\n"
-	const noStorage, cannotTell, noVM = "has no storage local", "cannot be told: this identity does not see all guests", "VM 500 cannot be seen"
+	const noStorage, cannotTell = "has no storage local", "cannot be told: this identity does not see all guests"
 	lacks := func(path, privilege string) string {
 		return "Permission check failed (" + path + ", " + privilege + ")"
 	}
+	plan := func(privilege, path string) string { return "It takes " + privilege + " on " + path + "," }
 	return []work{
 		{"resource `proxmox_image`", acctest.TokenNoSSH, lifeOf("resource \"proxmox_image\" \"x\" {" + where +
 			"  url = \"http://mirror.example/disc.qcow2\"\n}\n"), map[string]string{"Datastore.Audit": noStorage, "VM.Audit": cannotTell,
@@ -61,18 +62,18 @@ func works() []work {
 		{"resource `proxmox_snippet`", acctest.TokenSSH, lifeOf("resource \"proxmox_snippet\" \"x\" {" + where +
 			"  name = \"x.yaml\"\n  content = \"#cloud-config\\n\"\n}\n"), map[string]string{"Datastore.Audit": noStorage, "VM.Audit": cannotTell}},
 		{"resource `proxmox_vm_snapshot`", acctest.TokenNoSSH, lifeOf("resource \"proxmox_vm_snapshot\" \"x\" {\n  " + vm + "  name = \"mine\"\n}\n"),
-			map[string]string{"VM.Snapshot": lacks("/vms/500", "VM.Snapshot"), "VM.Audit": "may not see it (VM.Audit)"}},
+			map[string]string{"VM.Snapshot": plan("VM.Snapshot", "/vms/500"), "VM.Audit": plan("VM.Audit", "/vms/500")}},
 		{"action `proxmox_vm_power`", acctest.TokenNoSSH, invoked("proxmox_vm_power", vm+"action = \"suspend\"\nto_disk = true\n"+
-			"state_storage = \"local-zfs\""), map[string]string{"VM.PowerMgmt": lacks("/vms/500", "VM.PowerMgmt"), "VM.Audit": noVM,
-			"VM.Config.Disk":          lacks("/vms/500", "VM.Config.Disk"),
-			"Datastore.AllocateSpace": lacks("/storage/local-zfs", "Datastore.AllocateSpace")}},
-		{"action `proxmox_vm_unlock`", acctest.TokenSSH, invoked("proxmox_vm_unlock", vm), map[string]string{"VM.Audit": noVM,
+			"state_storage = \"local-zfs\""), map[string]string{"VM.PowerMgmt": plan("VM.PowerMgmt", "/vms/500"),
+			"VM.Audit": plan("VM.Audit", "/vms/500"), "VM.Config.Disk": plan("VM.Config.Disk", "/vms/500"),
+			"Datastore.AllocateSpace": plan("Datastore.AllocateSpace", "/storage/local-zfs")}},
+		{"action `proxmox_vm_unlock`", acctest.TokenSSH, invoked("proxmox_vm_unlock", vm), map[string]string{"VM.Audit": plan("VM.Audit", "/vms/500"),
 			"Sys.Audit": "cannot be seen without Sys.Audit on /nodes/pve1"}},
 		{"action `proxmox_vm_snapshot_rollback`", acctest.TokenNoSSH, invoked("proxmox_vm_snapshot_rollback", vm+"name = \"theirs\""),
-			map[string]string{"VM.Snapshot": lacks("/vms/500", "VM.Snapshot|VM.Snapshot.Rollback"), "VM.Audit": noVM}},
+			map[string]string{"VM.Snapshot": plan("VM.Snapshot or VM.Snapshot.Rollback", "/vms/500"), "VM.Audit": plan("VM.Audit", "/vms/500")}},
 		{"action `proxmox_orphan_delete` of a volume", acctest.TokenNoSSH, invoked("proxmox_orphan_delete", "kind = \"volume\"\nnode = \"pve1\"\n"+
-			"id = \"local:777/vm-777-disk-0.raw\""), map[string]string{"VM.Audit": cannotTell, "Datastore.Audit": "takes Datastore.Audit on /storage",
-			"Datastore.Allocate": "needs Datastore.Allocate on the storage"}},
+			"id = \"local:777/vm-777-disk-0.raw\""), map[string]string{"VM.Audit": plan("VM.Audit", "/vms"), "Datastore.Audit": plan("Datastore.Audit", "/storage"),
+			"Datastore.Allocate": plan("Datastore.Allocate", "/storage/local")}},
 	}
 }
 

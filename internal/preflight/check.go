@@ -19,7 +19,7 @@ import (
 func (s *Checker) Check(ctx context.Context, r Request) Findings {
 	if r.onlyTakesPrivileges() {
 		c := &planCheck{node: r.Node}
-		c.privileges(ctx, s, r)
+		c.privileges(ctx, s, c.uses(r))
 		return Findings{Refused: c.found, Doubtful: c.doubts}
 	}
 	defer s.askAhead(ctx, r)()
@@ -115,7 +115,7 @@ func (c *planCheck) look(ctx context.Context, s *Checker, r Request) {
 		c.needs(ctx, s, r.Needs)
 		c.orphans(ctx, s, r)
 	}
-	c.privileges(ctx, s, r)
+	c.privileges(ctx, s, c.uses(r))
 }
 
 // place finds the node, or says why there is none.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -48,13 +49,52 @@ func optionPrivilege(option string) []string {
 	return nil
 }
 
-// privileges reports those that the apply takes and the identity does not have. The server would refuse in the middle of it what it lacks.
-func (c *planCheck) privileges(ctx context.Context, s *Checker, r Request) {
+// Take is a privilege that something beside VMs takes on a path; one of several suffices.
+type Take struct {
+	Path  string // the attribute for which
+	What  string // what for: "switch the VM"
+	On    string
+	AnyOf []string
+}
+
+// Permit refuses what takes a privilege that the identity does not have. A VM may be made in a pool before, where its privileges are others.
+func (s *Checker) Permit(ctx context.Context, takes ...Take) []*guest.FieldError {
+	var all []use
+	for _, t := range takes {
+		u := use{t.Path, t.What, []string{t.On}, t.AnyOf}
+		if !strings.HasPrefix(t.On, "/vms/") || !s.inAnyPool(ctx, u) {
+			all = append(all, u)
+		}
+	}
+	c := &planCheck{}
+	c.privileges(ctx, s, all)
+	return c.found
+}
+
+// inAnyPool reports whether a privilege is held in some pool, or that cannot be told.
+func (s *Checker) inAnyPool(ctx context.Context, u use) bool {
+	if s.api.Identity().IsRootTicket() {
+		return false
+	}
+	all, err := s.permissions(ctx)
+	for at, held := range all {
+		for _, privilege := range u.anyOf {
+			if _, has := held[privilege]; has && strings.HasPrefix(at, "/pool") {
+				return true
+			}
+		}
+	}
+	return err != nil
+}
+
+// privileges reports those that are taken and that the identity does not have. The server would refuse in the middle of an apply what it
+// lacks.
+func (c *planCheck) privileges(ctx context.Context, s *Checker, uses []use) {
 	if s.api.Identity().IsRootTicket() {
 		return
 	}
 	var lacks []use
-	for _, u := range c.uses(r) {
+	for _, u := range uses {
 		held := false
 		for _, at := range u.on {
 			may, err := s.holds(ctx, at, u.anyOf...)
@@ -144,7 +184,7 @@ func (c *planCheck) uses(r Request) []use {
 	if id := cmp.Or(r.ID, r.VMID); id != 0 {
 		at = []string{"/vms/" + strconv.Itoa(id)}
 	}
-	if r.Creating && r.Pool != "" {
+	if r.Pool != "" { // before or after which requests a VM changes its pool does not matter here
 		at = append(at, "/pool/"+r.Pool)
 	}
 	var all []use

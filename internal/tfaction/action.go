@@ -2,6 +2,7 @@ package tfaction
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/action"
@@ -11,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
@@ -40,10 +42,20 @@ func planned[M any](ctx context.Context, session *tfkit.Session, req action.Modi
 
 // refuseVM refuses a VM of which the plan knows already that the action cannot be done to it. One that is not there may be made, or
 // moved, by the same apply, before the action is invoked: that is no reason, nor is anything that could not be looked at.
-func refuseVM(ctx context.Context, session *tfkit.Session, attempt tfkit.Attempt, choice guest.Choice) diag.Diagnostics {
+func refuseVM(ctx context.Context, session *tfkit.Session, attempt tfkit.Attempt, choice guest.Choice, takes ...preflight.Take,
+) diag.Diagnostics {
 	ctx, cancel := context.WithTimeout(ctx, tfkit.ReadTimeout)
 	defer cancel()
-	return tfkit.Diagnose(attempt, session.VMs.Guests.Never(ctx, choice))
+	if err := session.VMs.Guests.Never(ctx, choice); err != nil {
+		return tfkit.Diagnose(attempt, err)
+	}
+	takes = append(takes, onVM(choice, "see", "VM.Audit"))
+	return tfkit.Verdicts(attempt, session.VMs.Permit(ctx, takes...), nil)
+}
+
+// onVM is a privilege that an action takes on its VM.
+func onVM(choice guest.Choice, verb string, anyOf ...string) preflight.Take {
+	return preflight.Take{Path: "vmid", What: fmt.Sprintf("%s VM %d", verb, choice.VMID), On: fmt.Sprintf("/vms/%d", choice.VMID), AnyOf: anyOf}
 }
 
 // chosen is the VM of an action.

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/orphan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
 )
@@ -110,8 +111,18 @@ func (a *OrphanDelete) attempt(m orphanModel) tfkit.Attempt {
 
 // ModifyPlan refuses what can never work.
 func (a *OrphanDelete) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
-	if m, ok := planned[orphanModel](ctx, a.Session, req, resp); ok && orphan.Kind(m.Kind).NeedsUnlock() {
+	m, ok := planned[orphanModel](ctx, a.Session, req, resp)
+	switch {
+	case !ok:
+	case orphan.Kind(m.Kind).NeedsUnlock():
 		resp.Diagnostics.Append(tfkit.Diagnose(a.attempt(m), a.Session.VMs.CanUnlock())...)
+	case orphan.Kind(m.Kind) == orphan.Volume:
+		storage, _, _ := strings.Cut(m.ID, ":")
+		resp.Diagnostics.Append(tfkit.Verdicts(a.attempt(m), a.Session.VMs.Permit(ctx,
+			preflight.Take{Path: "id", What: "tell whether a guest uses " + m.ID, On: "/vms", AnyOf: []string{"VM.Audit"}},
+			preflight.Take{Path: "id", What: "see all storages", On: "/storage", AnyOf: []string{"Datastore.Audit"}},
+			preflight.Take{Path: "id", What: "remove volumes of storage " + storage, On: "/storage/" + storage,
+				AnyOf: []string{"Datastore.Allocate"}}), nil)...)
 	}
 }
 

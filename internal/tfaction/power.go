@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/power"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 )
 
@@ -104,8 +105,21 @@ func (a *VMPower) ValidateConfig(ctx context.Context, req action.ValidateConfigR
 // ModifyPlan refuses what can never work.
 func (a *VMPower) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
 	if m, ok := planned[powerModel](ctx, a.Session, req, resp); ok {
-		resp.Diagnostics.Append(refuseVM(ctx, a.Session, a.attempt(m), m.choice())...)
+		resp.Diagnostics.Append(refuseVM(ctx, a.Session, a.attempt(m), m.choice(), m.takes()...)...)
 	}
+}
+
+// takes are the privileges that the action takes (qemu-server API2/Qemu.pm, vm_suspend: for the memory what a disk takes).
+func (m powerModel) takes() []preflight.Take {
+	takes := []preflight.Take{onVM(m.choice(), m.Action, "VM.PowerMgmt")}
+	if m.ToDisk != nil && *m.ToDisk {
+		takes = append(takes, onVM(m.choice(), "save the memory of", "VM.Config.Disk"))
+	}
+	if storage := value(m.StateStorage); storage != "" {
+		takes = append(takes, preflight.Take{Path: "state_storage", What: "save memory on storage " + storage, On: "/storage/" + storage,
+			AnyOf: []string{"Datastore.AllocateSpace"}})
+	}
+	return takes
 }
 
 func (a *VMPower) attempt(m powerModel) tfkit.Attempt {

@@ -61,7 +61,8 @@ func (a *VMSnapshotRollback) Schema(_ context.Context, _ action.SchemaRequest, r
 // ModifyPlan refuses what can never work.
 func (a *VMSnapshotRollback) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
 	if m, ok := planned[rollbackModel](ctx, a.Session, req, resp); ok {
-		resp.Diagnostics.Append(refuseVM(ctx, a.Session, a.attempt(m), m.choice())...)
+		resp.Diagnostics.Append(refuseVM(ctx, a.Session, a.attempt(m), m.choice(),
+			onVM(m.choice(), "roll back", "VM.Snapshot", "VM.Snapshot.Rollback"))...)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/snapshot"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
@@ -24,6 +25,7 @@ type Resource struct{ tfkit.ResourceBase }
 var (
 	_ resource.ResourceWithConfigure   = &Resource{}
 	_ resource.ResourceWithImportState = &Resource{}
+	_ resource.ResourceWithModifyPlan  = &Resource{}
 )
 
 // New makes the resource.
@@ -89,6 +91,20 @@ func (locator) Attribute(name string) (path.Path, bool) {
 func (r *Resource) attempt(verb string, m *model) tfkit.Attempt {
 	thing := fmt.Sprintf("snapshot %s of VM %d", m.Name.ValueString(), m.vmid())
 	return tfkit.Attempt{Verb: verb, Thing: thing, VMID: m.vmid(), At: locator{}, As: r.Session.User()}
+}
+
+// ModifyPlan refuses to take or to describe a snapshot without the privilege for it. One that is to be removed may be gone by then.
+func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	m, _, ok := tfkit.Planned[model](ctx, req, resp)
+	if !ok || !r.Session.Known() || m.VMID.IsUnknown() || req.Plan.Raw.Equal(req.State.Raw) {
+		return
+	}
+	take := func(what, privilege string) preflight.Take {
+		return preflight.Take{Path: "vmid", What: fmt.Sprintf("%s VM %d", what, m.vmid()), On: fmt.Sprintf("/vms/%d", m.vmid()),
+			AnyOf: []string{privilege}}
+	}
+	lacks := r.Session.VMs.Permit(ctx, take("see", "VM.Audit"), take("take a snapshot of", "VM.Snapshot"))
+	resp.Diagnostics.Append(tfkit.Verdicts(r.attempt("plan", &m), lacks, nil)...)
 }
 
 // Create takes the snapshot. One that could be taken back only in part is in state, so that the next destroy tries again.
