@@ -279,3 +279,82 @@ func TestPreflightGrant(t *testing.T) {
 		}
 	}
 }
+
+// TestPreflightNarrowPaths: entries that are enough for PVE, on whatever paths, are enough for the plan; what is missing on one of them is
+// found, also where an entry above has it.
+func TestPreflightNarrowPaths(t *testing.T) {
+	t.Parallel()
+	const options = "VM.Allocate VM.Audit VM.PowerMgmt VM.Config.CPU VM.Config.Memory VM.Config.Options VM.Config.Network VM.Config.HWType VM.Config.Disk"
+	scratch := func(more string) string {
+		return "resource \"proxmox_vm\" \"one\" {\n  name = \"one\"\n  node = \"pve1\"\n  cpu = { cores = 2 }\n  disks = { scsi0 = { storage = " +
+			"\"local-zfs\", size = \"1G\" } }\n" + more + "}\n"
+	}
+	storage := entry{"/storage/local-zfs", "Datastore.AllocateSpace Datastore.Audit", true}
+	for name, c := range map[string]struct {
+		entries []entry
+		config  string
+		refused string
+	}{
+		"the pool alone":             {[]entry{{"/pool/web", options, true}, storage}, scratch("  pool = \"web\"\n"), ""},
+		"the pool, not below":        {[]entry{{"/pool/web", options, false}, storage}, scratch("  pool = \"web\"\n"), ""},
+		"a VM that is not there":     {[]entry{{"/vms/300", options, false}, storage}, scratch("  vmid = 300\n"), ""},
+		"another VM":                 {[]entry{{"/vms/301", options, false}, storage}, scratch("  vmid = 300\n"), "VM.Allocate on /vms/300"},
+		"all VMs":                    {[]entry{{"/vms", options, true}, storage}, scratch(""), ""},
+		"the path of all VMs alone":  {[]entry{{"/vms", options, false}, storage}, scratch(""), "VM.Allocate on /vms"},
+		"replaced by less":           {[]entry{{"/", options, true}, {"/vms", "VM.Audit", true}, storage}, scratch(""), "VM.Allocate on /vms"},
+		"replaced on the way only":   {[]entry{{"/", options, true}, {"/vms", "VM.Audit", false}, storage}, scratch(""), ""},
+		"all but the storage":        {[]entry{{"/vms", options, true}, {"/storage", "Datastore.Audit", true}}, scratch(""), "Datastore.AllocateSpace on /storage/local-zfs"},
+		"another storage":            {[]entry{{"/vms", options, true}, {"/storage/local-lvm", "Datastore.AllocateSpace", true}}, scratch(""), "Datastore.AllocateSpace on /storage/local-zfs"},
+		"a storage that is not seen": {[]entry{{"/vms", options, true}, {"/storage/local-zfs", "Datastore.AllocateSpace", true}, {"/storage/local", "Datastore.Audit", true}}, scratch(""), ""},
+		"an id that somebody keeps":  {[]entry{{"/vms/100", options, true}, storage}, scratch(""), ""},
+		"a clone without its bridge": {[]entry{{"/vms/9000", "VM.Clone VM.Audit", true}, {"/pool/web", options, true}, storage},
+			"resource \"proxmox_vm\" \"one\" {\n  node = \"pve1\"\n  pool = \"web\"\n  protection = false\n  clone = { vmid = 9000 }\n}\n", "SDN.Use on /sdn/zones/localnetwork/vmbr0"},
+		"a clone": {[]entry{{"/vms/9000", "VM.Clone VM.Audit", true}, {"/pool/web", options, true}, storage, {"/sdn/zones/localnetwork/vmbr0", "SDN.Use", true}},
+			"resource \"proxmox_vm\" \"one\" {\n  node = \"pve1\"\n  pool = \"web\"\n  protection = false\n  clone = { vmid = 9000 }\n}\n", ""},
+		"a clone of what may not be": {[]entry{{"/vms/9000", "VM.Audit", true}, {"/pool/web", options, true}, storage},
+			"resource \"proxmox_vm\" \"one\" {\n  node = \"pve1\"\n  pool = \"web\"\n  protection = false\n  clone = { vmid = 9000 }\n}\n", "VM.Clone on /vms/9000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := acctest.NewWorld(t)
+			token, _, _ := strings.Cut(w.Sim.Credentials().Token, "=")
+			user, _, _ := strings.Cut(token, "!")
+			w.Change(func(world *state.World) {
+				world.ACL = nil
+				for i, e := range c.entries {
+					role := fmt.Sprint("role", i)
+					world.Roles[role] = strings.Fields(e.privileges)
+					for _, who := range []string{user, token} {
+						world.ACL = append(world.ACL, state.ACLEntry{Path: e.path, Subject: who, Role: role, Propagate: e.below})
+					}
+				}
+			})
+			w.Mark()
+			s := w.Session(t, acctest.TokenNoSSH, c.config)
+			_, err := planned(t, s)
+			if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), "It takes "+c.refused) {
+				t.Fatalf("the plan: %v, want %q", err, c.refused)
+			}
+			if c.refused != "" {
+				return
+			}
+			if err := s.Run(t.Context()); err != nil {
+				t.Errorf("the apply: %v", err)
+			}
+			if err := s.Destroy(t.Context()); err != nil {
+				t.Error(err)
+			}
+			for _, line := range w.Leaks() {
+				if !strings.HasPrefix(line, "gone: acl /vms/") { // PVE removes what was said of the VM with it
+					t.Error(line)
+				}
+			}
+		})
+	}
+}
+
+// entry is one of an access control list.
+type entry struct {
+	path, privileges string
+	below            bool
+}

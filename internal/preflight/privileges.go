@@ -2,24 +2,14 @@ package preflight
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
-
-// use is a privilege that the apply takes.
-type use struct {
-	path  string   // the attribute for which
-	what  string   // what for
-	on    []string // the paths on which it may be held: one suffices
-	anyOf []string // the privileges of which one suffices
-}
 
 // optionPrivilege is what it takes to change an option of a VM (qemu-server API2/Qemu.pm, check_vm_modify_config_perm, and the checks
 // of serial, usb, hostpci, rng and virtiofs beside it). Options of root@pam alone are not here: restrictions of the plan have them.
@@ -49,135 +39,6 @@ func optionPrivilege(option string) []string {
 	return nil
 }
 
-// Take is a privilege that something beside VMs takes on a path; one of several suffices.
-type Take struct {
-	Path  string // the attribute for which
-	What  string // what for: "switch the VM"
-	On    string
-	AnyOf []string
-}
-
-// Permit refuses what takes a privilege that the identity does not have. A VM may be made in a pool before, where its privileges are others.
-func (s *Checker) Permit(ctx context.Context, takes ...Take) []*guest.FieldError {
-	var all []use
-	for _, t := range takes {
-		u := use{t.Path, t.What, []string{t.On}, t.AnyOf}
-		if !strings.HasPrefix(t.On, "/vms/") || !s.inAnyPool(ctx, u) {
-			all = append(all, u)
-		}
-	}
-	c := &planCheck{}
-	c.privileges(ctx, s, all)
-	return c.found
-}
-
-// inAnyPool reports whether a privilege is held in some pool, or that cannot be told.
-func (s *Checker) inAnyPool(ctx context.Context, u use) bool {
-	if s.api.Identity().IsRootTicket() {
-		return false
-	}
-	all, err := s.permissions(ctx)
-	for at, held := range all {
-		for _, privilege := range u.anyOf {
-			if _, has := held[privilege]; has && strings.HasPrefix(at, "/pool") {
-				return true
-			}
-		}
-	}
-	return err != nil
-}
-
-// privileges reports those that are taken and that the identity does not have. The server would refuse in the middle of an apply what it
-// lacks.
-func (c *planCheck) privileges(ctx context.Context, s *Checker, uses []use) {
-	if s.api.Identity().IsRootTicket() {
-		return
-	}
-	var lacks []use
-	for _, u := range uses {
-		held := false
-		for _, at := range u.on {
-			may, err := s.holds(ctx, at, u.anyOf...)
-			held = held || may || err != nil // who cannot look does not judge
-		}
-		if !held && !c.mayChoose(ctx, s, u) {
-			lacks = append(lacks, u)
-		}
-	}
-	said := map[string]bool{}
-	for _, u := range lacks {
-		key := strings.Join(u.anyOf, "|") + " " + strings.Join(u.on, " ")
-		if said[key] || c.isReported(u.path) && u.path != "" {
-			continue
-		}
-		said[key] = true
-		c.say(privilegeMissing, u.path, fmt.Sprintf("It takes %s on %s, which %s does not have. %s", strings.Join(u.anyOf, " or "),
-			strings.ReplaceAll(strings.Join(u.on, " or "), anyVM, "/vms"), s.api.Identity().User, s.grant(ctx, u, lacks)), u.what)
-	}
-}
-
-// grant is how root gives what is missing on a path. An entry there takes the place of what is inherited, so it is given with what is held.
-func (s *Checker) grant(ctx context.Context, u use, lacks []use) string {
-	at := u.on[len(u.on)-1]
-	all, _ := s.permissions(ctx) // who is here has them
-	given := at
-	if strings.HasPrefix(at, "/vms/") && len(all[at]) == 0 { // nothing is said of this VM alone
-		given = "/vms"
-	}
-	held, err := s.exactly(ctx, given)
-	if err != nil {
-		return "Grant it"
-	}
-	// What counts on a path is what such paths are asked for (pve-access-control RPCEnvironment.pm, compute_api_permission).
-	families := map[string]string{"vms": "VM.", "storage": "Datastore.", "pool": "VM. Pool. Datastore."}[strings.Split(given, "/")[1]]
-	var privileges []string
-	for _, privilege := range slices.Sorted(maps.Keys(held)) {
-		if family, _, _ := strings.Cut(privilege, "."); slices.Contains(strings.Fields(families), family+".") || family == "Permissions" {
-			privileges = append(privileges, privilege)
-		}
-	}
-	for _, other := range lacks {
-		if other.on[len(other.on)-1] == at {
-			privileges = append(privileges, other.anyOf[0])
-		}
-	}
-	slices.Sort(privileges)
-	who := s.api.Identity()
-	role, user, to := "terraform"+strings.ReplaceAll(given, "/", "-"), who.User, "--users "+who.User
-	instead := ""
-	if who.IsToken {
-		user, _, _ = strings.Cut(user, "!")
-		to = "--tokens '" + who.User + "'"
-		instead = fmt.Sprintf("; to a token without privilege separation it is given with --users %s instead, and with it both need it", user)
-	}
-	return fmt.Sprintf("As root: `pveum role add %s --privs %q`, `pveum acl modify %s %s --roles %s`. The role has what is held there too, "+
-		"since an entry takes the place of what is inherited%s", role, strings.Join(slices.Compact(privileges), " "), given, to, role, instead)
-}
-
-// anyVM is the path of a VM whose id is not chosen yet: no entry names it (pve-access-control AccessControl.pm, roles).
-const anyVM = "/vms/999999999"
-
-// mayChoose reports whether a privilege that is held on single VMs that are not there yet may turn out to be held on the id that is chosen.
-func (c *planCheck) mayChoose(ctx context.Context, s *Checker, u use) bool {
-	if !slices.Contains(u.on, anyVM) {
-		return false
-	}
-	all, err := s.permissions(ctx)
-	for at, held := range all {
-		id, isVM := strings.CutPrefix(at, "/vms/")
-		vmid, _ := strconv.Atoi(id)
-		if _, there := c.resources.Guest(vmid); !isVM || there {
-			continue
-		}
-		for _, privilege := range u.anyOf {
-			if _, ok := held[privilege]; ok {
-				return true
-			}
-		}
-	}
-	return err != nil
-}
-
 // uses are the privileges that the apply of a plan takes.
 func (c *planCheck) uses(r Request) []use {
 	at := []string{anyVM}
@@ -188,10 +49,13 @@ func (c *planCheck) uses(r Request) []use {
 		at = append(at, "/pool/"+r.Pool)
 	}
 	var all []use
-	on := func(path, what string, anyOf ...string) { all = append(all, use{path, what, at, anyOf}) }
+	on := func(path, what string, anyOf ...string) {
+		all = append(all, use{path: path, what: what, on: at, anyOf: anyOf})
+	}
 	storage := func(path, id string) {
 		if id != "" {
-			all = append(all, use{path, "make disks on storage " + id, []string{"/storage/" + id}, []string{"Datastore.AllocateSpace"}})
+			all = append(all, use{path: path, what: "make disks on storage " + id, on: []string{"/storage/" + id},
+				anyOf: []string{"Datastore.AllocateSpace"}})
 		}
 	}
 	if r.Creating {
@@ -200,8 +64,7 @@ func (c *planCheck) uses(r Request) []use {
 		on("", "mark the VM, by its description", "VM.Config.Options")
 	}
 	if c.origin.VMID != 0 {
-		all = append(all, use{r.Clone.Path(), fmt.Sprintf("clone VM %d", c.origin.VMID), []string{"/vms/" + strconv.Itoa(c.origin.VMID)},
-			[]string{"VM.Clone"}})
+		all = append(all, c.cloneUses(r)...)
 		for _, slot := range slices.Sorted(maps.Keys(c.copy.Disks)) {
 			storage("disks."+slot+".storage", c.after(r).Disks[slot].Storage)
 		}
@@ -225,10 +88,31 @@ func (c *planCheck) uses(r Request) []use {
 	}
 	for _, pool := range slices.Compact(slices.Sorted(slices.Values([]string{r.Pool, r.LeftPool}))) {
 		if pool != "" && !r.Creating { // who makes a VM in it needs none (qemu-server API2/Qemu.pm, create_vm)
-			all = append(all, use{"pool", "change the members of pool " + pool, []string{"/pool/" + pool}, []string{"Pool.Allocate"}})
+			all = append(all, use{path: "pool", what: "change the members of pool " + pool, on: []string{"/pool/" + pool},
+				anyOf: []string{"Pool.Allocate"}})
 		}
 	}
 	c.changes(r, on, storage)
+	return all
+}
+
+// cloneUses are those on the source of a clone, and on the bridges that it has (qemu-server API2/Qemu.pm, clone_vm; guest-common
+// GuestHelpers.pm, check_vnet_access). A bridge may be a VNet of another zone.
+func (c *planCheck) cloneUses(r Request) []use {
+	source := strconv.Itoa(c.origin.VMID)
+	all := []use{{path: r.Clone.Path(), what: "clone VM " + source, on: []string{"/vms/" + source}, anyOf: []string{"VM.Clone"}}}
+	for _, slot := range slices.Sorted(maps.Keys(c.copy.Networks)) {
+		nic := c.copy.Networks[slot]
+		if nic.Bridge == nil {
+			continue
+		}
+		u := use{path: r.Clone.Path(), what: fmt.Sprintf("clone VM %s with its %s", source, slot), below: "/sdn",
+			on: []string{"/sdn/zones/localnetwork/" + *nic.Bridge}, anyOf: []string{"SDN.Use"}}
+		if nic.Tag != nil {
+			u.on = append(u.on, u.on[0]+"/"+strconv.FormatInt(*nic.Tag, 10))
+		}
+		all = append(all, u)
+	}
 	return all
 }
 

@@ -55,7 +55,8 @@ func refuseVM(ctx context.Context, session *tfkit.Session, attempt tfkit.Attempt
 
 // onVM is a privilege that an action takes on its VM.
 func onVM(choice guest.Choice, verb string, anyOf ...string) preflight.Take {
-	return preflight.Take{Path: "vmid", What: fmt.Sprintf("%s VM %d", verb, choice.VMID), On: fmt.Sprintf("/vms/%d", choice.VMID), AnyOf: anyOf}
+	return preflight.Take{Path: "vmid", What: fmt.Sprintf("%s VM %d", verb, choice.VMID), On: fmt.Sprintf("/vms/%d", choice.VMID),
+		AnyOf: anyOf}
 }
 
 // chosen is the VM of an action.
