@@ -62,6 +62,7 @@ func (m Moment) IsWrite() bool { return !strings.HasPrefix(m.Request, http.Metho
 const (
 	killSpeed = 20
 	killStep  = 4 * time.Second
+	killLong  = 6 // who has asked so often waits for something
 )
 
 func NewGate(t *testing.T, w *World) *Gate {
@@ -151,7 +152,11 @@ func (g *Gate) arrive(r *http.Request) (id int, struck, dead bool) {
 	g.log = append(g.log, m)
 	passed := 100 * time.Millisecond
 	if m.Nth > 1 && !g.answered.IsZero() && !m.IsWrite() {
-		passed += min(killSpeed*time.Since(g.answered), killStep)
+		waited := killSpeed * time.Since(g.answered)
+		if m.Nth < killLong {
+			waited = min(waited, killStep)
+		}
+		passed += waited
 	}
 	id, dead = len(g.log), g.dead
 	struck = !dead && g.at.Request == m.Request && g.at.Nth == m.Nth

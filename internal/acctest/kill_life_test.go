@@ -80,7 +80,7 @@ func (b *killedTurn) play(t *testing.T, at acctest.Moment, after time.Duration, 
 	t.Helper()
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	b.reset(t)
-	if !b.kill(t, at, b.apply) {
+	if !b.kill(t, at, func() error { return b.apply(t.Context()) }) {
 		if !at.IsWrite() && at.Nth > 1 {
 			return 0, nil // who waits asks more or less often
 		}

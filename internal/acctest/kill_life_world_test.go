@@ -124,7 +124,7 @@ func (b *killBench) unkilled() { b.gate.Begin(acctest.Moment{}, nil, nil) }
 
 // kill runs something whose provider is killed at a moment; false: the moment did not come. What the session knows then is what Terraform
 // knows: what it knew before.
-func (b *killBench) kill(t *testing.T, at acctest.Moment, run func(context.Context) error) bool {
+func (b *killBench) kill(t *testing.T, at acctest.Moment, run func() error) bool {
 	t.Helper()
 	saved := b.s.SaveState()
 	b.gate.Begin(at, func() {
@@ -132,7 +132,7 @@ func (b *killBench) kill(t *testing.T, at acctest.Moment, run func(context.Conte
 		defer b.mu.Unlock()
 		b.last.die()
 	}, ofADeadProcess)
-	_ = run(t.Context()) // it tells of its death at best
+	_ = run() // it tells of its death at best
 	killed := b.gate.Killed()
 	if killed {
 		b.s.RestoreState(saved)

@@ -17,6 +17,11 @@ import (
 // lacksCommit reports whether the VM that a dead create left is, as far as an update would look, what this one is to make. What its disks
 // hold is compared by nobody. Volumes to adopt are attached after the commit, so they are missing.
 func (s *Creator) lacksCommit(ctx context.Context, r Request, u unfinished) bool {
+	if text := r.Spec.Description; text != nil {
+		if _, isHolder := vm.HolderText(*text); isHolder { // it is known by its description, which it has from the commit: no import takes it
+			return false
+		}
+	}
 	has := vm.Decode(u.config)
 	want := vm.Merge(has, r.Spec)
 	want.Description, want.Protection, want.Template = has.Description, has.Protection, r.Spec.Template
