@@ -127,7 +127,7 @@ func (i *idChooser) configured(ctx context.Context) (guest.Fences, error) {
 		maps.DeleteFunc(f.Before, func(volume string, _ struct{}) bool { return !i.adopts(volume) })
 		sweep := remove.Target{VMID: vmid, Nodes: []string{f.Node}, Fence: seen, Tasks: &job.Tasks{}, Stub: remove.NewStub("", nil),
 			Pool:  i.request.Pool,
-			Stamp: guest.NewStamp(guest.ClusterName(i.resources), vmid, i.s.guests.Deadline(0))}
+			Stamp: i.s.guests.NewStamp(guest.ClusterName(i.resources), vmid)}
 		if err := i.s.remover.Remove(ctx, sweep); err != nil {
 			return nil, &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
 				Detail: "The volumes " + orphans + " could not be removed", Err: err}

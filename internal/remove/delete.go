@@ -71,7 +71,7 @@ func (d *destruction) removeStopped(ctx context.Context) ([]tx.Residue, error) {
 	gone := &removal{s: d.s, others: d.others, unspent: fresh, committed: true, off: d.off, force: d.r.ForceStop, holder: d.r.Holder,
 		keep: d.r.KeepReferences, identity: d.r.Ref.Identity, known: d.config.Digest, ended: map[pve.UPID]ending{},
 		Target: Target{VMID: vmid, Nodes: []string{d.node}, Fence: f, Tasks: &d.tasks, Stub: NewStub("", nil), Pool: d.pool, Owns: d.mine,
-			Stamp: guest.NewStamp(guest.ClusterName(d.resources), vmid, d.s.guests.Deadline(0))}}
+			Stamp: d.s.guests.NewStamp(guest.ClusterName(d.resources), vmid)}}
 	if d.off { // by a task of ours that was awaited, if there was one
 		for _, upid := range d.tasks.UPIDs {
 			gone.ended[upid] = cleanedUp
@@ -207,7 +207,7 @@ func (s *Remover) clearVolume(ctx context.Context, r Request, residue tx.Residue
 	f.Unremoved = map[string]string{residue.ID: residue.Reason}
 	sweep := &removal{s: s, identity: r.Ref.Identity, Target: Target{VMID: vmid, Nodes: []string{residue.Node}, Fence: f, Tasks: &job.Tasks{},
 		Stub: NewStub("", nil), Pool: r.Pool,
-		Stamp: guest.NewStamp(guest.ClusterName(resources), vmid, s.guests.Deadline(0))}}
+		Stamp: s.guests.NewStamp(guest.ClusterName(resources), vmid)}}
 	return sweep.run(ctx)
 }
 

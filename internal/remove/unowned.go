@@ -82,7 +82,7 @@ func (s *Remover) RemoveStub(ctx context.Context, l *job.Tasks, u Unowned) error
 	r := &removal{s: s, purge: true, Target: Target{VMID: vmid, Nodes: []string{node}, Tasks: l, Pool: u.Listed.Pool,
 		Fence: guest.OwnFence(node, vmid, ownVolumes(vmid, now.Values)), Stub: NewStub(u.Digest, []pve.UPID{u.Dead}), Owns: likeStub(now.Values),
 		Exactly: true,
-		Stamp:   guest.NewStamp(guest.ClusterName(u.Resources), vmid, s.guests.Deadline(0))}}
+		Stamp:   s.guests.NewStamp(guest.ClusterName(u.Resources), vmid)}}
 	err = r.run(ctx)
 	if err == nil && r.taken { // that is no success here: what was named was not removed
 		return errChanged(vmid, node)
