@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,6 +91,8 @@ func isPlaceholder(vmid int, config map[string]string) bool {
 // does. What cannot be seen is an error.
 //   - Somebody has taken snapshots of it, or rolled it back.
 //   - It runs, and has done so for longer than a create may take.
+//   - Another identity has started, changed, destroyed … what has its id since the create last showed that it lives: it is in use, or another
+//     VM, which bears the stamp since it was cloned of a clone of the first.
 //   - The last task that made it was a restore, and not the create's own; or none is known that could be the create, since PVE
 //     keeps its list of tasks for some time only. That of a VM without disks, in which nothing can be lost, is not asked for. An
 //     identity sees the tasks of others with Sys.Audit (pve-manager API2/Tasks.pm).
@@ -123,12 +126,16 @@ type makers struct {
 	last     pve.Task // of those that name it
 	cloned   bool     // a clone may have, which names its source only
 	restores int      // since the create began its own
+	others   pve.Task // the last of another identity that names it, since the create last showed that it lives
 }
 
 func (m *makers) add(t pve.Task, mark Stamp) {
 	typ, own := t.UPID.Type(), t.UPID.ID() == strconv.Itoa(mark.VMID)
 	if typ == "qmclone" && !t.StartTime.After(mark.Deadline) {
 		m.cloned = true
+	}
+	if own && mark.isAnothers(t) && t.StartTime.After(m.others.StartTime) {
+		m.others = t
 	}
 	if !own || typ != "qmcreate" && typ != "qmrestore" && typ != "qmrollback" {
 		return
@@ -139,6 +146,15 @@ func (m *makers) add(t pve.Task, mark Stamp) {
 	if typ == "qmrestore" && !t.StartTime.Before(mark.Restore) {
 		m.restores++
 	}
+}
+
+// isAnothers reports whether a task shows that somebody else has taken to a stamped VM, or has removed it and put another there, since its
+// create last showed that it lives. Who backs it up or looks at its console has not.
+func (s Stamp) isAnothers(t pve.Task) bool {
+	if slices.Contains([]string{"vzdump", "vncproxy", "spiceproxy"}, t.UPID.Type()) {
+		return false
+	}
+	return s.Leased && s.User != "" && userOf(t.UPID.User()) != s.User && !t.StartTime.Before(s.Deadline.Add(-Lease))
 }
 
 // madeOtherwise looks for the task that made a VM last. It may have moved since, and a clone is made on its source's node.
@@ -168,6 +184,8 @@ func (s *Guests) madeOtherwise(ctx context.Context, resources pve.Resources, mar
 		return "", nil
 	case m.last.UPID != "" && (typ != "qmcreate" || restore):
 		return fmt.Sprintf("task %s of %s (%s) has made it what it is", typ, m.last.UPID.User(), m.last.UPID), nil
+	case m.others.UPID != "":
+		return fmt.Sprintf("since then %s has begun %s on VM %d (%s)", m.others.UPID.User(), m.others.UPID.Type(), mark.VMID, m.others.UPID), nil
 	}
 	return "", nil
 }

@@ -105,6 +105,39 @@ func TestWhyComplete(t *testing.T) {
 	}
 }
 
+// TestFound20SomebodyUsesALeftover: what somebody else has started, changed or replaced is no leftover any more, although it bears the stamp.
+func TestFound20SomebodyUsesALeftover(t *testing.T) {
+	const begun = 5 * time.Minute
+	for name, c := range map[string]struct {
+		typ, id string
+		ago     time.Duration
+		user    string
+		why     string
+	}{
+		"started":                {"qmstart", "400", time.Minute, "terraform@pve", "since then somebody@pve has begun qmstart on VM 400"},
+		"changed":                {"qmconfig", "400", time.Minute, "terraform@pve", "since then somebody@pve has begun qmconfig on VM 400"},
+		"removed, and another":   {"qmdestroy", "400", time.Minute, "terraform@pve", "since then somebody@pve has begun qmdestroy on VM 400"},
+		"by the create's own":    {"qmstart", "400", time.Minute, "somebody@pve", ""},
+		"by nobody knows whom":   {"qmstart", "400", time.Minute, "", ""},
+		"another VM":             {"qmstart", "4000", time.Minute, "terraform@pve", ""},
+		"before there was this":  {"qmdestroy", "400", begun + time.Minute, "terraform@pve", ""},
+		"backed up":              {"vzdump", "400", time.Minute, "terraform@pve", ""},
+		"looked at, the console": {"vncproxy", "400", time.Minute, "terraform@pve", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.done("qmclone", "9000", begun)
+			w.done(c.typ, c.id, c.ago)
+			mark := NewStamp("pve1,pve2", theVM, w.s.Now().Add(Lease-begun))
+			mark.Leased, mark.User = true, c.user
+			why, err := w.s.WhyComplete(t.Context(), w.resources(), "pve1", mark, map[string]string{"scsi0": "local-zfs:vm-400-disk-0,size=1G"})
+			if err != nil || !strings.HasPrefix(why, c.why) || (why == "") != (c.why == "") {
+				t.Errorf("%q, %v", why, err)
+			}
+		})
+	}
+}
+
 // TestWhyCompleteMayNotBeSeen: whoever does not see the tasks of others cannot tell that none was a restore.
 func TestWhyCompleteMayNotBeSeen(t *testing.T) {
 	w := newWorld(t, nil)
