@@ -53,9 +53,18 @@ func offer(u unfinished, path string) error {
 	return &guest.FieldError{Path: path,
 		Summary: fmt.Sprintf("VM %d (%s) is complete but for its last request", u.listed.VMID, u.config["name"]),
 		Detail: fmt.Sprintf("A run of this provider that is over (transaction %s) has made it on node %s, as this configuration wants it, and "+
-			"has only not put its description right. Take it over with `terraform import ADDRESS %d`, or with an import block, and apply: that "+
-			"finishes it. If it is not to stay, `qm stop %d; qm destroy %d --purge` as root on the node removes it, and the next apply makes "+
-			"another", u.mark.TX, u.listed.Node, u.listed.VMID, u.listed.VMID, u.listed.VMID)}
+			"has only not put its description right, or its protection. Take it over with `terraform import ADDRESS %d`, or with an import "+
+			"block, and apply: that finishes it. If it is not to stay, `%s` as root on the node removes it, and the next apply makes another",
+			u.mark.TX, u.listed.Node, u.listed.VMID, u.destruction())}
+}
+
+// destruction is what removes an unlocked VM. A clone has its template's protection until its commit.
+func (u unfinished) destruction() string {
+	command := fmt.Sprintf("qm stop %d; qm destroy %d --purge", u.listed.VMID, u.listed.VMID)
+	if u.config["protection"] == "1" {
+		command = fmt.Sprintf("qm set %d --protection 0; %s", u.listed.VMID, command)
+	}
+	return command
 }
 
 // takenBy refuses an id that a guest has which is not marked as a create's.
@@ -86,8 +95,8 @@ func (s *Creator) heldBy(u unfinished, v guest.Verdict, err error) error {
 	listed := u.listed
 	held := fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s: %s. ", u.mark.TX, listed.VMID, listed.Name, listed.Node,
 		v.Seen)
-	command := fmt.Sprintf("`grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && (qm unlock %d; qm stop %d; qm destroy %d --purge)` "+
-		"as root on the node", u.mark.TX, listed.Node, listed.VMID, listed.VMID, listed.VMID, listed.VMID)
+	command := fmt.Sprintf("`grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && (qm unlock %d; %s)` as root on the node",
+		u.mark.TX, listed.Node, listed.VMID, listed.VMID, u.destruction())
 	summary := fmt.Sprintf("VM %d is being created by another run", listed.VMID)
 	switch {
 	case v.Kept:

@@ -112,3 +112,24 @@ func TestKillKept(t *testing.T) {
 		t.Errorf("the cluster has %v", b.vms())
 	}
 }
+
+// TestFound20ProtectedLeftovers: the commands that remove what a run left of a protected template's clone take its protection away first.
+func TestFound20ProtectedLeftovers(t *testing.T) {
+	b := newBench(t, token)
+	const destroy = "qm stop 102; qm destroy 102 --purge"
+	for protection, want := range map[string]string{"1": "qm set 102 --protection 0; " + destroy, "": destroy} {
+		u := unfinished{listed: pve.Resource{VMID: 102, Node: "pve1"}, mark: guest.Stamp{TX: "abc"},
+			config: map[string]string{"protection": protection}}
+		for where, c := range map[string]struct {
+			err           error
+			before, after string
+		}{
+			"complete": {offer(u, "name"), "`", "`"},
+			"kept":     {b.heldBy(u, guest.Verdict{Kept: true}, nil), "(qm unlock 102; ", ")`"},
+		} {
+			if !strings.Contains(c.err.Error(), c.before+want+c.after) {
+				t.Errorf("%s, protection %q: %v", where, protection, c.err)
+			}
+		}
+	}
+}
