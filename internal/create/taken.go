@@ -17,11 +17,6 @@ import (
 // lacksCommit reports whether the VM that a dead create left is, as far as an update would look, what this one is to make. What its disks
 // hold is compared by nobody. Volumes to adopt are attached after the commit, so they are missing.
 func (s *Creator) lacksCommit(ctx context.Context, r Request, u unfinished) bool {
-	if text := r.Spec.Description; text != nil {
-		if _, isHolder := vm.HolderText(*text); isHolder { // it is known by its description, which it has from the commit: no import takes it
-			return false
-		}
-	}
 	has := vm.Decode(u.config)
 	want := vm.Merge(has, r.Spec)
 	want.Description, want.Protection, want.Template = has.Description, has.Protection, r.Spec.Template
@@ -29,7 +24,7 @@ func (s *Creator) lacksCommit(ctx context.Context, r Request, u unfinished) bool
 	vm.Complete(&want)
 	node := r.Node == "" && len(r.Nodes) == 0 || r.Node == u.listed.Node || slices.Contains(r.Nodes, u.listed.Node)
 	sameKind := len(r.Adopts) == 0 && r.Pool == u.listed.Pool && (r.Restore != nil) != u.mark.Restore.IsZero()
-	if u.config["lock"] != "" || !node || !sameKind || !vm.Diff(has, want).Empty() {
+	if u.config["lock"] != "" || holdsDisk(r) || !node || !sameKind || !vm.Diff(has, want).Empty() {
 		return false
 	}
 	isTemplate := r.Spec.Template != nil && *r.Spec.Template
@@ -46,6 +41,16 @@ func (s *Creator) lacksCommit(ctx context.Context, r Request, u unfinished) bool
 	}
 	entry, err := s.guests.ReadHA(ctx, u.listed.VMID)
 	return err == nil && entry != nil
+}
+
+// holdsDisk reports whether the VM is to hold a disk for others. It is known by its description, which it has from the commit: before
+// that no import takes it.
+func holdsDisk(r Request) bool {
+	if r.Spec.Description == nil {
+		return false
+	}
+	_, holds := vm.HolderText(*r.Spec.Description)
+	return holds
 }
 
 // offer says how a VM is taken over that lacks nothing but its commit.
