@@ -148,8 +148,9 @@ func (s *Creator) removeDeadOf(ctx context.Context, resources pve.Resources, u u
 				u.mark.TX, err)}}, nil
 	case v.Kept:
 		return []guest.Warning{{Summary: fmt.Sprintf("VM %d has the name %s, too", u.listed.VMID, u.config["name"]),
-			Detail: fmt.Sprintf("It is on node %s, and was kept when its create failed (transaction %s, on_failure = \"keep\"). It goes with the "+
-				"resource whose state has it, and was not touched", u.listed.Node, u.mark.TX)}}, nil
+			Detail: fmt.Sprintf("It is on node %s, and was not touched (transaction %s, on_failure = \"keep\"): %s. It goes with the resource "+
+				"whose state has it. If none has it, `terraform import` takes it over, or %s removes it",
+				u.listed.Node, u.mark.TX, v.Seen, u.removal())}}, nil
 	case !v.Dead:
 		return nil, nil
 	}

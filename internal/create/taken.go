@@ -72,6 +72,12 @@ func (u unfinished) destruction() string {
 	return command
 }
 
+// removal is the command that removes what a run left, as long as it bears the run's mark.
+func (u unfinished) removal() string {
+	return fmt.Sprintf("`grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && (qm unlock %d; %s)` as root on the node",
+		u.mark.TX, u.listed.Node, u.listed.VMID, u.listed.VMID, u.destruction())
+}
+
 // takenBy refuses an id that a guest has which is not marked as a create's.
 func (s *Creator) takenBy(ctx context.Context, u unfinished, adopts []Adopted) error {
 	listed := u.listed
@@ -100,12 +106,11 @@ func (s *Creator) heldBy(u unfinished, v guest.Verdict, err error) error {
 	listed := u.listed
 	held := fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s: %s. ", u.mark.TX, listed.VMID, listed.Name, listed.Node,
 		v.Seen)
-	command := fmt.Sprintf("`grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && (qm unlock %d; %s)` as root on the node",
-		u.mark.TX, listed.Node, listed.VMID, listed.VMID, u.destruction())
+	command := u.removal()
 	summary := fmt.Sprintf("VM %d is being created by another run", listed.VMID)
 	switch {
 	case v.Kept:
-		summary = fmt.Sprintf("VM %d was kept when its create failed", listed.VMID)
+		summary = fmt.Sprintf("VM %d is kept as a create left it", listed.VMID)
 		held += "It goes with the resource in whose state it is. If there is none any more, " + command + " removes it"
 	case s.guests.LifeOf(u.mark) == guest.Alive:
 		held += "Wait for it, or choose another vmid"

@@ -105,7 +105,7 @@ func TestKillKept(t *testing.T) {
 	}
 	r = onZFS()
 	r.VMID = 100
-	if _, err := next.Create(t.Context(), r); err == nil || !strings.Contains(err.Error(), "VM 100 was kept when its create failed") {
+	if _, err := next.Create(t.Context(), r); err == nil || !strings.Contains(err.Error(), "VM 100 is kept as a create left it") {
 		t.Errorf("its id: %v", err)
 	}
 	if len(b.vms()) != 2 {

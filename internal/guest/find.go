@@ -22,8 +22,8 @@ type Location struct {
 // says where to look first; without it that is where state has it. Whose VM it is Guard says.
 //
 // Gone needs proof: its configuration is missing, the cluster does not list it, all of the cluster could be seen, and it is that of the
-// state; PVE's answer is the error. When that cannot be had the VM is Unknown, with the reason as error. An id that has a container by now is an
-// *IdentityError.
+// state; PVE's answer is the error. When that cannot be had the VM is Unknown, with the reason as error. An id that has a container by now
+// is an *IdentityError.
 func (s *Guests) Find(ctx context.Context, ref Ref, listed pve.Resources) (Location, Seen, error) {
 	for attempt := range 3 {
 		if err := s.jobs.Pause(ctx, attempt); err != nil {

@@ -61,10 +61,12 @@ type Verdict struct {
 // server only where the process is not known and the lease is over. What could not be looked at is an error.
 func (s *Guests) Judge(ctx context.Context, resources pve.Resources, life Life, mark Stamp, config map[string]string) (Verdict, error) {
 	switch now := s.Now(); {
-	case mark.IsKept(now):
-		return Verdict{Kept: true, Seen: "a create that failed was told to keep it"}, nil
 	case life == Alive:
 		return Verdict{Seen: "its process is at work on this host"}, nil
+	case mark.IsKept(now) && life == Dead:
+		return Verdict{Kept: true, Seen: "its create was told to keep it, and has failed or was killed"}, nil
+	case mark.IsKept(now):
+		return Verdict{Kept: true, Seen: "its create was told to keep it, and has failed or was killed, if it is not at work elsewhere"}, nil
 	case life == Dead:
 		return Verdict{Dead: true, Seen: "its process is gone"}, nil
 	case !mark.Leased:

@@ -91,8 +91,8 @@ func isPlaceholder(vmid int, config map[string]string) bool {
 // does. What cannot be seen is an error.
 //   - Somebody has taken snapshots of it, or rolled it back.
 //   - It runs, and has done so for longer than a create may take.
-//   - Another identity has started, changed, destroyed … what has its id since the create last showed that it lives: it is in use, or another
-//     VM, which bears the stamp since it was cloned of a clone of the first.
+//   - Another identity has started, changed, destroyed … what has its id since the create last showed that it lives: it is in use, or
+//     another VM, which bears the stamp since it was cloned of a clone of the first.
 //   - The last task that made it was a restore, and not the create's own; or none is known that could be the create, since PVE
 //     keeps its list of tasks for some time only. That of a VM without disks, in which nothing can be lost, is not asked for. An
 //     identity sees the tasks of others with Sys.Audit (pve-manager API2/Tasks.pm).
