@@ -193,7 +193,7 @@ func TestGuideWaitingIsComplete(t *testing.T) {
 		}
 	}
 	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(guide)
-	if block == nil || yaml.Unmarshal([]byte(block[1]), &collector) != nil || collector.Receivers.OTLP.Protocols.HTTP.Endpoint == "" ||
+	if len(block) == 0 || yaml.Unmarshal([]byte(block[1]), &collector) != nil || collector.Receivers.OTLP.Protocols.HTTP.Endpoint == "" ||
 		!strings.Contains(guide, "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+collector.Receivers.OTLP.Protocols.HTTP.Endpoint+" ") {
 		t.Errorf("the collector: %v %+v", block, collector)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,7 +64,7 @@ func counted(ops []pvesim.Op) map[string]int {
 		switch {
 		case op.Method == "SSH":
 			n["ssh_commands"]++
-		case op.Method != "GET":
+		case op.Method != http.MethodGet:
 			n["writes"]++
 		default:
 			n["reads"]++

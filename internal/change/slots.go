@@ -47,21 +47,19 @@ func (u *update) emptyFirst(ctx context.Context, c vm.Change, slots []string) er
 	if err != nil {
 		return err
 	}
-	for _, slot := range slots {
-		if !slices.Contains(now.Waiting(), slot) {
-			continue
-		}
-		refusal := u.secondCloudInitDrive(slot)
-		late := slices.DeleteFunc(now.Waiting(), func(option string) bool { return slices.Contains(before.Waiting(), option) })
-		grace, cancel := u.s.jobs.Grace(ctx)
-		defer cancel()
-		if err := u.view.Revert(grace, late); err != nil {
-			refusal.Detail += ". The change could not be taken back either and happens at the next stop"
-			refusal.Err = err
-		}
-		return refusal
+	waits := slices.IndexFunc(slots, func(slot string) bool { return slices.Contains(now.Waiting(), slot) })
+	if waits < 0 {
+		return nil
 	}
-	return nil
+	refusal := u.secondCloudInitDrive(slots[waits])
+	late := slices.DeleteFunc(now.Waiting(), func(option string) bool { return slices.Contains(before.Waiting(), option) })
+	grace, cancel := u.s.jobs.Grace(ctx)
+	defer cancel()
+	if err := u.view.Revert(grace, late); err != nil {
+		refusal.Detail += ". The change could not be taken back either and happens at the next stop"
+		refusal.Err = err
+	}
+	return refusal
 }
 
 // unpluggable are the slots of a running guest whose disks go to other slots at once. No volume is ever in two slots of a

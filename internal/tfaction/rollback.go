@@ -67,7 +67,8 @@ func (a *VMSnapshotRollback) ModifyPlan(ctx context.Context, req action.ModifyPl
 }
 
 func (a *VMSnapshotRollback) attempt(m rollbackModel) tfkit.Attempt {
-	return tfkit.Attempt{Verb: "roll back", Thing: fmt.Sprintf("VM %d to snapshot %s", m.VMID, m.Name), VMID: int(m.VMID), At: attributes{}, As: a.Session.User()}
+	return tfkit.Attempt{Verb: "roll back", Thing: fmt.Sprintf("VM %d to snapshot %s", m.VMID, m.Name), VMID: int(m.VMID),
+		At: attributes{}, As: a.Session.User()}
 }
 
 // Invoke takes the VM back.

@@ -3,7 +3,7 @@ package lab
 import "fmt"
 
 // Case is one story of a user, told as data. Texts may hold the cluster's names: <node>, <storage>, <second>, <dir>, <lvm>, <bridge>,
-// <template>, <pool>, <iso>, <import>, <mapping>, <esxi>, <appliance>, <backup>, <too much> and <vmid+n>.
+// <template>, <pool>, <iso>, <import>, <mapping>, <esxi>, <appliance>, <backup>, <more than half> (of what is free on <lvm>) and <vmid+n>.
 type Case struct {
 	Name  string
 	Needs []Need

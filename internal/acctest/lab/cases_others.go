@@ -66,7 +66,10 @@ func failureCases() []Case {
 		"vmid": "<vmid+0>", "filename": "vm-<vmid+0>-disk-0", "size": "1G", "format": "raw"}}
 	destroyed := Request{Method: "DELETE", Path: "<vmid+0>"}
 	const good = oneDisk + "\n" + oneNIC
-	const huge = `disks = { scsi0 = { storage = "<storage>", size = "1G" }, scsi1 = { storage = "<lvm>", size = "<too much>" } }`
+	const huge = `disks = { scsi0 = { storage = "<storage>", size = "1G" }, scsi1 = { storage = "<lvm>", size = "<more than half>" } }`
+	taken := Request{Method: "POST", Path: "/nodes/<node>/storage/<lvm>/content", Params: map[string]string{
+		"vmid": "<vmid+3>", "filename": "vm-<vmid+3>-disk-0", "size": "<more than half>", "format": "raw"}}
+	freed := Request{Method: "DELETE", Path: "/nodes/<node>/storage/<lvm>/content/vm-<vmid+3>-disk-0"}
 	return []Case{
 		{Name: "a start that fails takes everything back", Steps: []Step{
 			{Config: acc(oneDisk + "\nnetworks = { net0 = { bridge = \"vmbr4093\" } }"), Fails: "vmbr4093", Looks: []Look{gone()}},
@@ -84,13 +87,13 @@ func failureCases() []Case {
 			{Config: acc(good), Power: Steady, Looks: []Look{config("net1", "")}},
 		}},
 		{Name: "a create without space takes everything back", Needs: []Need{ThickLVM}, Steps: []Step{
-			{Config: acc(huge), Fails: "(?i)space|extents", Looks: []Look{gone()}},
-			{Config: acc(good), Looks: []Look{running()}},
+			{Before: []Request{taken}, Config: acc(huge), Fails: "(?i)space|extents", Looks: []Look{gone()}},
+			{Before: []Request{freed}, Config: acc(good), Looks: []Look{running()}},
 		}},
 		{Name: "a new disk without space leaves the VM as it was", Needs: []Need{ThickLVM}, Steps: []Step{
-			{Config: acc(oneDisk)},
+			{Before: []Request{taken}, Config: acc(oneDisk)},
 			{Config: acc(huge), Fails: "(?i)space|extents", Power: Steady, Looks: []Look{config("scsi1", ""), running()}},
-			{Config: acc(oneDisk), Power: Steady},
+			{Before: []Request{freed}, Config: acc(oneDisk), Power: Steady},
 		}},
 		{Name: "a locked template is waited for", Needs: []Need{RootPassword}, Steps: []Step{
 			{Config: golden},

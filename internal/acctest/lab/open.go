@@ -134,7 +134,7 @@ func (c *Cluster) lookAtStorages(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("space on %s: %w", c.names["lvm"], err)
 		}
-		c.names["too much"] = fmt.Sprintf("%.0fG", free/(1<<30)+100)
+		c.names["more than half"] = fmt.Sprintf("%.0fG", free/(1<<30)*0.6)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package usage
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -98,8 +99,10 @@ func (s *Survey) Answers(node string, now time.Time, life time.Duration) bool {
 	return s != nil && (s.scope == "" || s.scope == node) && now.Sub(s.at) <= life
 }
 
-// add takes in what was read of a guest.
+// add takes in what was read of a guest. Its configuration knows its name; a listing learns it late.
 func (s *Survey) add(r Reading) {
+	config := r.Config.Current()
+	r.Guest.Name = cmp.Or(config["name"], config["hostname"], r.Guest.Name)
 	s.readings[r.Guest.VMID] = r
 	note := func(option, value, where string) {
 		for _, key := range keysIn(option, value) {
