@@ -58,11 +58,12 @@ func (m Moment) String() string {
 func (m Moment) IsWrite() bool { return !strings.HasPrefix(m.Request, http.MethodGet) }
 
 // How much faster the cluster's time passes for a client that waits than the machine's; at most killStep at a time, since a busy machine
-// is no reason for it to pass.
+// is no reason for it to pass. Who asks nothing for killNap sleeps by his own clock, which the cluster's then follows.
 const (
 	killSpeed = 20
 	killStep  = 4 * time.Second
 	killLong  = 6 // who has asked so often waits for something
+	killNap   = 5 * time.Second
 )
 
 func NewGate(t *testing.T, w *World) *Gate {
@@ -150,14 +151,7 @@ func (g *Gate) arrive(r *http.Request) (id int, struck, dead bool) {
 	g.seen[request]++
 	m := Moment{Request: request, Nth: g.seen[request]}
 	g.log = append(g.log, m)
-	passed := 100 * time.Millisecond
-	if m.Nth > 1 && !g.answered.IsZero() && !m.IsWrite() {
-		waited := killSpeed * time.Since(g.answered)
-		if m.Nth < killLong {
-			waited = min(waited, killStep)
-		}
-		passed += waited
-	}
+	passed := 100*time.Millisecond + g.waited(m)
 	id, dead = len(g.log), g.dead
 	struck = !dead && g.at.Request == m.Request && g.at.Nth == m.Nth
 	g.dead = g.dead || struck
@@ -169,6 +163,22 @@ func (g *Gate) arrive(r *http.Request) (id int, struck, dead bool) {
 		g.advance(passed)
 	}
 	return id, struck, dead
+}
+
+// waited is the cluster's time for which the client has waited before a request.
+func (g *Gate) waited(m Moment) time.Duration {
+	since := time.Since(g.answered)
+	switch {
+	case g.answered.IsZero():
+		return 0
+	case since > killNap:
+		return since
+	case m.Nth == 1 || m.IsWrite():
+		return 0
+	case m.Nth < killLong:
+		return min(killSpeed*since, killStep)
+	}
+	return killSpeed * since
 }
 
 func (g *Gate) leave(id int) {
