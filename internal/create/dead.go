@@ -140,6 +140,22 @@ func (s *Creator) removeDeadNamed(ctx context.Context, resources pve.Resources, 
 
 // removeDeadOf removes a stamped VM of which nobody needs the id, if its run is dead. Of what cannot be told, or may be more, it warns.
 func (s *Creator) removeDeadOf(ctx context.Context, resources pve.Resources, u unfinished, r Request) ([]guest.Warning, error) {
+	for changed := 1; ; changed++ {
+		warnings, err := s.tryRemoveDeadOf(ctx, resources, u, r)
+		if !errors.Is(err, remove.ErrChanged) {
+			return warnings, err
+		}
+		// Its run lives, somebody else takes it back, or only the task has ended that was making it while others were taken back.
+		again := s.readUnfinished(ctx, resources, u.listed)
+		if changed == tries || !again.stamped || again.mark.TX != u.mark.TX {
+			return nil, nil
+		}
+		u = again
+	}
+}
+
+// tryRemoveDeadOf is removeDeadOf for a VM that has not changed since it was read.
+func (s *Creator) tryRemoveDeadOf(ctx context.Context, resources pve.Resources, u unfinished, r Request) ([]guest.Warning, error) {
 	v, err := s.judge(ctx, resources, u)
 	switch {
 	case err != nil:
@@ -156,11 +172,8 @@ func (s *Creator) removeDeadOf(ctx context.Context, resources pve.Resources, u u
 	}
 	err = s.removeDead(ctx, resources, u, "name", &r)
 	var complete *completeError
-	switch {
-	case errors.As(err, &complete): // a name may be used twice
+	if errors.As(err, &complete) { // a name may be used twice
 		return []guest.Warning{{Summary: complete.summary(), Detail: complete.detail()}}, nil
-	case errors.Is(err, remove.ErrChanged): // it lives, or somebody else takes it back
-		return nil, nil
 	}
 	return nil, err
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -250,4 +251,38 @@ func killSparesTheLiving(t *testing.T) {
 		}
 		refused++
 	}
+}
+
+// TestFound20KillManyClones: of several clones that were killed while the server made them, each is taken back by the next create of its
+// name, also those whose task ends while another one is taken back.
+func TestFound20KillManyClones(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+		b.sim.SetTaskTime(12 * time.Second)
+		gone := deadProcess(t, b.Creator)
+		names := []string{"web-0", "web-1", "web-2"}
+		wanted := func(name string) Request {
+			r := named(ofTemplate(), name)
+			r.Spec.CPU.Cores = to(int64(4))
+			return r
+		}
+		for i, name := range names {
+			for n := 1; len(b.vms()) == i; n++ {
+				b.kill(t, gone, wanted(name), n)
+			}
+		}
+		next := creatorOf(t, b.sim, token)
+		var all sync.WaitGroup
+		for _, name := range names {
+			all.Go(func() {
+				if _, err := next.Create(t.Context(), wanted(name)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if vms := b.vms(); len(vms) != len(names) {
+			t.Errorf("the cluster has %d VMs: %v", len(vms), vms)
+		}
+	})
 }
