@@ -72,10 +72,24 @@ func (w *watched) Resources(ctx context.Context) []func() resource.Resource {
 			if !ok {
 				return r
 			}
-			if of, ok := r.(resource.ResourceWithIdentity); ok {
-				return identified{begun{f}, of}
+			of, identifies := r.(resource.ResourceWithIdentity)
+			old, upgrades := r.(resource.ResourceWithUpgradeState)
+			switch b := (begun{f}); {
+			case identifies && upgrades:
+				return struct {
+					identified
+					upgrading
+				}{identified{b, of}, upgrading{old}}
+			case identifies:
+				return identified{b, of}
+			case upgrades:
+				return struct {
+					begun
+					upgrading
+				}{b, upgrading{old}}
+			default:
+				return b
 			}
-			return begun{f}
 		}
 	}
 	return all
@@ -125,14 +139,6 @@ func given(ctx context.Context) answers {
 func (b begun) MoveState(ctx context.Context) []resource.StateMover {
 	if m, ok := b.full.(resource.ResourceWithMoveState); ok {
 		return m.MoveState(ctx)
-	}
-	return nil
-}
-
-// UpgradeState reads states of older versions, which the fast path leaves to the framework, too.
-func (b begun) UpgradeState(ctx context.Context) map[int64]resource.StateUpgrader {
-	if u, ok := b.full.(resource.ResourceWithUpgradeState); ok {
-		return u.UpgradeState(ctx)
 	}
 	return nil
 }
@@ -193,4 +199,14 @@ type identified struct {
 // IdentitySchema is the shape of the identity.
 func (i identified) IdentitySchema(ctx context.Context, req resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
 	i.of.IdentitySchema(ctx, req, resp)
+}
+
+// upgrading is what a resource does that upgrades states of older versions, which the fast path leaves to the framework.
+type upgrading struct {
+	of resource.ResourceWithUpgradeState
+}
+
+// UpgradeState reads them.
+func (u upgrading) UpgradeState(ctx context.Context) map[int64]resource.StateUpgrader {
+	return u.of.UpgradeState(ctx)
 }
