@@ -281,3 +281,36 @@ func TestUnknownConfigurationOpensNoClient(t *testing.T) {
 		})
 	}
 }
+
+// TestFound20NullAmongTheEndpoints: an endpoint that is null is refused in the user's words, one that is not known yet is waited for.
+func TestFound20NullAmongTheEndpoints(t *testing.T) {
+	server, err := providerserver.NewProtocol6WithError(New("test")())()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		second tftypes.Value
+		said   string
+	}{
+		"null":          {tftypes.NewValue(tftypes.String, nil), "Null List Value"},
+		"not known yet": {tftypes.NewValue(tftypes.String, tftypes.UnknownValue), ""},
+	} {
+		config := block(t, map[string]tftypes.Value{
+			"endpoints": tftypes.NewValue(tftypes.List{ElementType: tftypes.String}, []tftypes.Value{str("https://h:8006"), c.second})})
+		value, err := tfprotov6.NewDynamicValue(config.Raw.Type(), config.Raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := server.ValidateProviderConfig(t.Context(), &tfprotov6.ValidateProviderConfigRequest{Config: &value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, d := range resp.Diagnostics {
+			said += d.Summary
+		}
+		if said != c.said {
+			t.Errorf("%s: %q", name, said)
+		}
+	}
+}

@@ -41,7 +41,8 @@ func serverArguments() map[string]schema.Attribute {
 			MarkdownDescription: "URL of the API: `https://pve1.example.com:8006`. Any node of the cluster will do. Variable: " +
 				"`PROXMOX_VE_ENDPOINT`."},
 		"endpoints": schema.ListAttribute{Optional: true, ElementType: types.StringType,
-			Validators: []validator.List{listvalidator.SizeAtLeast(1), listvalidator.ConflictsWith(path.MatchRoot("endpoint"))},
+			Validators: []validator.List{listvalidator.SizeAtLeast(1), listvalidator.NoNullValues(),
+				listvalidator.ConflictsWith(path.MatchRoot("endpoint"))},
 			MarkdownDescription: "Several nodes of one cluster instead of `endpoint`: `[\"https://pve1.example.com:8006\", " +
 				"\"https://pve2.example.com:8006\"]`. " +
 				"Requests go to the first that answers; when it fails they go on through the next, and stay there. No change is ever sent twice. " +
