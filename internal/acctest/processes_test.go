@@ -158,12 +158,25 @@ type workspace struct {
 	env []string
 }
 
-// devOverride builds the provider into dir and gives the CLI's settings that make it use that.
+// builtProvider is the provider of this source, built once for all tests, beside what they add up: that goes when they have ended.
+var builtProvider = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(filepath.Dir(os.Getenv(PowerTally)), "terraform-provider-proxmox")
+	build := exec.CommandContext(context.Background(), "go", "build", "-o", path, "../..")
+	if text, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the provider: %w\n%s", err, text)
+	}
+	return path, nil
+})
+
+// devOverride puts the provider into dir and gives the CLI's settings that make it use that.
 func devOverride(t *testing.T, dir string) (settings string) {
 	t.Helper()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "terraform-provider-proxmox"), "../..")
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the provider: %v\n%s", err, text)
+	built, err := builtProvider()
+	if err == nil {
+		err = os.Link(built, filepath.Join(dir, "terraform-provider-proxmox"))
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	settings = filepath.Join(dir, "dev.tfrc")
 	text := fmt.Sprintf("provider_installation {\n  dev_overrides {\n    \"terraform-proxmox/proxmox\" = %q\n  }\n  direct {}\n}\n", dir)
