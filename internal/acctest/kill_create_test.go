@@ -104,7 +104,7 @@ func (c killCell) String() string {
 // What a kill may cost.
 const (
 	// KillPatience is after which time a run elsewhere counts as dead: two minutes after the last task that it began, which may have gone on.
-	KillPatience = 2*time.Minute + 20*time.Second
+	KillPatience = 2*time.Minute + 8*time.Second
 	killLimit    = 150 * time.Second
 )
 
@@ -174,7 +174,7 @@ func (c killCell) play(t *testing.T, tools killTools) (o killOutcome) {
 
 var (
 	commandToImport = regexp.MustCompile(`terraform import \S+ '?(\d+)`)
-	adviceToImport  = regexp.MustCompile(`VMID (\d+) is taken\. .* adopt the VM with terraform import`)
+	adviceToImport  = regexp.MustCompile(`VMID (\d+) is taken\.? .* adopt the VM with terraform import`)
 )
 
 // offersImport is the id of the VM that is to be imported, if an apply says so.

@@ -60,7 +60,7 @@ func (m Moment) IsWrite() bool { return !strings.HasPrefix(m.Request, http.Metho
 // How much faster the cluster's time passes for a client that waits than the machine's; at most killStep at a time, since a busy machine
 // is no reason for it to pass. Who asks nothing for killNap sleeps by his own clock, which the cluster's then follows.
 const (
-	killSpeed = 20
+	killSpeed = 5
 	killStep  = 4 * time.Second
 	killLong  = 6 // who has asked so often waits for something
 	killNap   = 5 * time.Second
