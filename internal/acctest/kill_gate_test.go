@@ -152,6 +152,9 @@ func (g *Gate) arrive(r *http.Request) (id int, struck, dead bool) {
 	m := Moment{Request: request, Nth: g.seen[request]}
 	g.log = append(g.log, m)
 	passed := 100*time.Millisecond + g.waited(m)
+	if !g.answered.IsZero() {
+		g.answered = time.Now() // of several that come at once one has waited
+	}
 	id, dead = len(g.log), g.dead
 	struck = !dead && g.at.Request == m.Request && g.at.Nth == m.Nth
 	g.dead = g.dead || struck
