@@ -276,6 +276,8 @@ func (s *soak) settle() {
 	s.nothingUnnamed("after all is destroyed")
 }
 
+var soakTaken = regexp.MustCompile(`VM or container (\d+) exists, and the volumes may be in use by it`)
+
 var soakComplete = regexp.MustCompile(`VM (\d+) \(([\w-]+)\) is complete but for its last request`)
 
 // removeComplete does what the provider says of a VM that a killed run has made whole, as root on the node. (It says how to import it, too; but
@@ -295,9 +297,14 @@ func (r *soakRun) removeComplete(err error) {
 }
 
 // needsRoot reports whether an error is that something is left which only root on the node may remove, by the command that is named: the lock of
-// a worker that died, without SSH and without root's password.
+// a worker that died, without SSH and without root's password, or a volume whose id a stranger has taken before it could be held.
 func (r *soakRun) needsRoot(err error) bool {
-	return (r.id == TokenNoSSH || r.id == TokenNoAllocate) && strings.Contains(err.Error(), "as root on ")
+	var id int
+	if found := soakTaken.FindStringSubmatch(err.Error()); found != nil {
+		_, _ = fmt.Sscan(found[1], &id)
+	}
+	_, theirs := r.soak.theirs[id]
+	return (theirs || r.id == TokenNoSSH || r.id == TokenNoAllocate) && strings.Contains(err.Error(), "as root on ")
 }
 
 // forgetReplaced does what the provider says when a VM in state is somebody else's now: a killed run has destroyed its own, and could not say
