@@ -106,25 +106,36 @@ func (s *Guests) judgeLease(ctx context.Context, resources pve.Resources, mark S
 // (pve-manager API2/Tasks.pm), which are those of the run if it was of the same identity; of another's it cannot judge.
 func (s *Guests) lastTask(ctx context.Context, resources pve.Resources, mark Stamp) (pve.Task, error) {
 	var last pve.Task
-	for _, node := range resources.Nodes() {
-		audits, err := s.jobs.Audits(ctx, node.Node)
-		if err == nil && !audits && !s.IsOurs(mark) {
-			err = fmt.Errorf("whether a task of VM %d runs cannot be seen without Sys.Audit on /nodes/%s", mark.VMID, node.Node)
-		}
-		if err != nil {
-			return last, err
-		}
-		tasks, err := s.api.Tasks(ctx, node.Node, pve.TaskFilter{})
-		if err != nil {
-			return last, err
-		}
-		for _, t := range tasks {
-			if mark.mayBeOf(t) && (last.UPID == "" || t.Running() || !last.Running() && t.EndTime.After(last.EndTime)) {
-				last = t
-			}
+	tasks, err := s.tasksOf(ctx, resources, s.IsOurs(mark), fmt.Sprintf("whether a task of VM %d runs", mark.VMID))
+	if err != nil {
+		return last, err
+	}
+	for _, t := range tasks {
+		if mark.mayBeOf(t) && (last.UPID == "" || t.Running() || !last.Running() && t.EndTime.After(last.EndTime)) {
+			last = t
 		}
 	}
 	return last, nil
+}
+
+// tasksOf are the tasks of all nodes. Unless those of this identity are enough it has to see everybody's; where it does not, the error says
+// what cannot be told.
+func (s *Guests) tasksOf(ctx context.Context, resources pve.Resources, ownAreEnough bool, what string) (all []pve.Task, err error) {
+	for _, node := range resources.Nodes() {
+		audits, err := s.jobs.Audits(ctx, node.Node)
+		if err != nil {
+			return nil, err
+		}
+		if !audits && !ownAreEnough {
+			return nil, fmt.Errorf("%s cannot be seen without Sys.Audit on /nodes/%s", what, node.Node)
+		}
+		tasks, err := s.api.Tasks(ctx, node.Node, pve.TaskFilter{})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tasks...)
+	}
+	return all, nil
 }
 
 // mayBeOf reports whether a task may be of the run that made the stamp, or have held it up. The clone that made the VM names its source

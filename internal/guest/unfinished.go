@@ -160,21 +160,12 @@ func (s Stamp) isAnothers(t pve.Task) bool {
 // madeOtherwise looks for the task that made a VM last. It may have moved since, and a clone is made on its source's node.
 func (s *Guests) madeOtherwise(ctx context.Context, resources pve.Resources, mark Stamp) (string, error) {
 	var m makers
-	for _, node := range resources.Nodes() {
-		audits, err := s.jobs.Audits(ctx, node.Node)
-		if err != nil {
-			return "", err
-		}
-		if !audits {
-			return "", fmt.Errorf("whether VM %d was restored from a backup cannot be seen without Sys.Audit on /nodes/%s", mark.VMID, node.Node)
-		}
-		tasks, err := s.api.Tasks(ctx, node.Node, pve.TaskFilter{})
-		if err != nil {
-			return "", err
-		}
-		for _, t := range tasks {
-			m.add(t, mark)
-		}
+	tasks, err := s.tasksOf(ctx, resources, false, fmt.Sprintf("whether VM %d was restored from a backup", mark.VMID))
+	if err != nil {
+		return "", err
+	}
+	for _, t := range tasks {
+		m.add(t, mark)
 	}
 	restore := !mark.Restore.IsZero() // the first one since then is the create's own; another may have brought its mark back
 	switch typ := m.last.UPID.Type(); {
