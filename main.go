@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6/tf6server"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/otlp"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog/otlp"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
 )
 
@@ -40,8 +40,8 @@ func main() {
 	}
 }
 
-// serve answers Terraform until it has no more questions. Terraform ends a provider by closing the connection, and kills it two seconds
-// later (go-plugin client.go, Kill): that is the time to send the last traces in.
+// serve answers Terraform until it has no more questions. Terraform ends a provider by closing the connection, and
+// kills it two seconds later (go-plugin client.go, Kill): that is the time to send the last traces in.
 func serve(debug bool) error {
 	var options []tf6server.ServeOpt
 	if debug {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// What the garbage collector may use. A plan makes some hundred kilobytes of garbage for every VM and keeps next to nothing
-// of it, so with Go's own target (100 %) the collector runs for every few VMs and takes a fifth of the processor time. With
-// this one the heap grows to five times of what lives, a few dozen megabytes, but the limit binds: near it the collector
-// runs as often as it must.
+// These bound the garbage collector. A plan makes some hundred kilobytes of garbage for every VM and keeps next to
+// nothing of it. With Go's own target (100 %) the collector runs for every few VMs and takes a fifth of the processor
+// time. With this one the heap grows to five times the live data, a few dozen megabytes. The limit takes precedence:
+// near it the collector runs as often as it must.
 const (
 	garbageTarget = 400       // percent of what lives
 	memoryLimit   = 256 << 20 // bytes; a soft limit, so a cluster that needs more gets it
@@ -33,9 +33,9 @@ func boundGarbage(env environment) {
 	debug.SetMemoryLimit(memoryLimit)
 }
 
-// quieten keeps the plugin libraries from writing log lines that Terraform would throw away. With no level set they write
-// everything, TF_LOG or not: 1,200 lines for an unchanged VM, which Terraform parses before it drops them. So the level that
-// Terraform shows becomes theirs, off if it shows none. Whoever sets a library's own variable gets what he asked for.
+// quieten keeps the plugin libraries from writing log lines that Terraform would throw away. With no level set they
+// write everything, TF_LOG or not: 1,200 lines for an unchanged VM, which Terraform parses before it drops them. So the
+// level that Terraform shows becomes theirs, off if it shows none. A library's own variable takes precedence.
 func quieten(env environment) error {
 	level := shown(env)
 	if level == "" {

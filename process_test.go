@@ -66,7 +66,7 @@ func TestIsLogged(t *testing.T) {
 				t.Errorf("%t", got)
 			}
 			if isSilent(fake(c.set)) && c.want {
-				t.Error("nobody reads what is written")
+				t.Error("the output is not read")
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // noImports makes the type checker do without the packages that a file imports: what it can say about the package's own
-// names and about the universe is all that is asked.
+// names and about the universe is enough.
 type noImports struct{}
 
 func (noImports) Import(name string) (*types.Package, error) {
@@ -22,9 +22,9 @@ func (noImports) Import(name string) (*types.Package, error) {
 }
 
 // packages gives the non-test files of each package with what the type checker knows about their names.
-func (m tree) packages() map[string]*code {
+func (t tree) packages() map[string]*code {
 	all := map[string]*code{}
-	for _, s := range m.files {
+	for _, s := range t.files {
 		if s.test || ignored(s) {
 			continue
 		}
@@ -39,7 +39,7 @@ func (m tree) packages() map[string]*code {
 			files[i] = s.file
 		}
 		config := types.Config{Error: func(error) {}, Importer: noImports{}}
-		c.pkg, _ = config.Check(name, m.fset, files, &types.Info{Uses: c.uses, Defs: c.uses}) // complains of every import
+		c.pkg, _ = config.Check(name, t.fset, files, &types.Info{Uses: c.uses, Defs: c.uses}) // complains of every import
 	}
 	return all
 }
@@ -51,7 +51,7 @@ type code struct {
 	uses    map[*ast.Ident]types.Object
 }
 
-// constant are calls whose result nobody can change. What sync.OnceValue gives has to be read-only, too.
+// constant are calls with an unchangeable result. The value of sync.OnceValue has to be read-only, too.
 var constant = []string{"errors.New", "regexp.MustCompile", "strings.NewReplacer", "sync.OnceValue", "time.Date"}
 
 // TestNoPackageState: a package-level variable is allowed if it is
@@ -61,8 +61,8 @@ var constant = []string{"errors.New", "regexp.MustCompile", "strings.NewReplacer
 //     ever assigned, deleted, cleared or has its address taken. (That a method changes it would not be noticed.)
 func TestNoPackageState(t *testing.T) { report(t, load(t).packageState()) }
 
-func (m tree) packageState() (found []string) {
-	for _, c := range m.packages() {
+func (t tree) packageState() (found []string) {
+	for _, c := range t.packages() {
 		touched := c.touched()
 		for _, s := range c.sources {
 			for _, d := range s.file.Decls {
@@ -80,7 +80,7 @@ func (m tree) packageState() (found []string) {
 						allowed := name.Name == "_" || embedded || (s.pkg == "." || s.pkg == "internal/cmd/pvesim") && name.Name == "version"
 						if !allowed && (i >= len(spec.Values) || !fixed(spec.Values[i]) || touched[c.uses[name]]) {
 							found = append(found, fmt.Sprintf("%s: var %s is package state: see the rule at TestNoPackageState",
-								m.fset.Position(name.Pos()), name.Name))
+								t.fset.Position(name.Pos()), name.Name))
 						}
 					}
 				}
@@ -170,8 +170,8 @@ func root(e ast.Expr) *ast.Ident {
 // TestNoAny: product code has types. A type parameter may be constrained by any: there it is no type of a value.
 func TestNoAny(t *testing.T) { report(t, load(t).empties()) }
 
-func (m tree) empties() (found []string) {
-	for pkg, c := range m.packages() {
+func (t tree) empties() (found []string) {
+	for pkg, c := range t.packages() {
 		for _, s := range c.sources {
 			if support(pkg) || anyAllowed[s.path] != "" {
 				continue
@@ -192,7 +192,7 @@ func (m tree) empties() (found []string) {
 					empty = n.Methods.NumFields() == 0
 				}
 				if empty {
-					found = append(found, fmt.Sprintf("%s: the empty interface: say what it is, or use a type parameter", m.fset.Position(n.Pos())))
+					found = append(found, fmt.Sprintf("%s: the empty interface: say what it is, or use a type parameter", t.fset.Position(n.Pos())))
 				}
 				return true
 			})
@@ -204,14 +204,14 @@ func (m tree) empties() (found []string) {
 // TestNoSleep: product code waits for a context, with an injected clock, or not at all.
 func TestNoSleep(t *testing.T) { report(t, load(t).sleeps()) }
 
-func (m tree) sleeps() (found []string) {
-	for _, s := range m.files {
+func (t tree) sleeps() (found []string) {
+	for _, s := range t.files {
 		if s.test || support(s.pkg) {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if used, ok := n.(*ast.SelectorExpr); ok && types.ExprString(used) == "time.Sleep" {
-				found = append(found, fmt.Sprintf("%s: time.Sleep cannot be cancelled", m.fset.Position(n.Pos())))
+				found = append(found, fmt.Sprintf("%s: time.Sleep cannot be cancelled", t.fset.Position(n.Pos())))
 			}
 			return true
 		})

@@ -7,27 +7,28 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// adoptable makes sure, before anything is made, that the volumes to adopt are there, that nobody has them, and that they hold what
-// they should.
-func (i *idChooser) adoptable(ctx context.Context, fences guest.Fences) error {
+// adoptable makes sure, before anything is made, that the volumes to adopt exist, that no guest uses them, and that
+// they hold the expected content.
+func (i *idChooser) adoptable(ctx context.Context, baselines guest.Baselines) error {
 	for _, a := range i.request.Adopts {
-		f := fences[0]
+		f := baselines[0]
 		if _, there := f.Before[a.Volume]; !there {
 			return i.notThere(f, a)
 		}
-		if err := i.s.remover.ProveLeftOver(ctx, f.Node, i.request.VMID, []string{a.Volume}); err != nil {
+		if err := i.creator.destroyer.ProveLeftOver(ctx, f.Node, i.request.VMID, []string{a.Volume}); err != nil {
 			return a.refuse("volume", "cannot be adopted", "It was not touched, and no VM was created", err)
 		}
 		if a.SHA256 == "" {
 			continue
 		}
-		if i.s.hasher == nil {
-			return a.refuse("sha256", "cannot be verified", "A checksum is computed on the node. Give the provider ssh, or leave sha256 out", nil)
+		if i.creator.hasher == nil {
+			return a.refuse("sha256", "cannot be verified", "A checksum is computed on the node. Give the provider ssh, or "+
+				"leave sha256 out", nil)
 		}
-		sum, err := i.s.hasher.SHA256(ctx, f.Node, a.Volume)
+		sum, err := i.creator.hasher.SHA256(ctx, f.Node, a.Volume)
 		if err != nil {
 			return a.refuse("sha256", "cannot be verified", "No VM was created", err)
 		}
@@ -40,23 +41,24 @@ func (i *idChooser) adoptable(ctx context.Context, fences guest.Fences) error {
 }
 
 // notThere refuses a volume that a storage does not list.
-func (i *idChooser) notThere(f *guest.Fence, a Adopted) error {
-	storage := vm.VolumeStorage(a.Volume)
-	if err := f.Blind[storage]; err != nil {
-		return a.refuse("volume", "cannot be looked at", fmt.Sprintf("The volumes of storage %s cannot be listed on node %s. "+
-			"No VM was created", storage, f.Node), err)
+func (i *idChooser) notThere(f *guest.Baseline, a Adopted) error {
+	storage := volid.Storage(a.Volume)
+	if err := f.Unlisted[storage]; err != nil {
+		return a.refuse("volume", "cannot be looked at", fmt.Sprintf("The volumes of storage %s cannot be listed on node "+
+			"%s. No VM was created", storage, f.Node), err)
 	}
 	has := "none"
-	if orphans := (guest.Fences{f}).Orphans(); len(orphans) > 0 {
+	if orphans := (guest.Baselines{f}).Orphans(); len(orphans) > 0 {
 		has = strings.Join(orphans, ", ")
 	}
-	return a.refuse("volume", "is not there", fmt.Sprintf("Of the volumes with the id %d node %s has: %s. No VM was created",
+	return a.refuse("volume", "is not there", fmt.Sprintf("Of the volumes with the id %d node %s has: %s. No VM "+
+		"was created",
 		i.request.VMID, f.Node, has), nil)
 }
 
-// leftovers are the volumes under the configured id that nothing says what to do with.
-func (i *idChooser) leftovers(fences guest.Fences) []string {
-	return slices.DeleteFunc(fences.Orphans(), i.adopts)
+// leftovers are the volumes under the configured VMID that the configuration does not mention.
+func (i *idChooser) leftovers(baselines guest.Baselines) []string {
+	return slices.DeleteFunc(baselines.Orphans(), i.adopts)
 }
 
 // adopts reports whether a volume is to be adopted.
@@ -64,8 +66,8 @@ func (i *idChooser) adopts(volume string) bool {
 	return slices.ContainsFunc(i.request.Adopts, func(a Adopted) bool { return a.Volume == volume })
 }
 
-// withoutAdopted says, where an id is taken, what a create that was killed may have left of it: its VM is committed before it is given the
-// volumes that were there.
+// withoutAdopted adds to the error for a taken VMID that a killed create may have left the VM without the volumes to
+// adopt: they are attached after the commit.
 func withoutAdopted(adopts []Adopted) string {
 	var volumes []string
 	for _, a := range adopts {
@@ -74,7 +76,8 @@ func withoutAdopted(adopts []Adopted) string {
 	if len(volumes) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(". It may be what a create that was killed has left, without %s: after an import the next apply attaches "+
-		"what is missing. It starts the VM, and boots it from there, where power_state = \"running\" and boot_order are configured",
+	return fmt.Sprintf(". It may be what a create that was killed has left, without %s: after an import the next apply "+
+		"attaches what is missing. It starts the VM, and boots it from there, where power_state = \"running\" and "+
+		"boot_order are configured",
 		strings.Join(volumes, ", "))
 }

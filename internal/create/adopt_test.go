@@ -17,7 +17,8 @@ const lost = "local-zfs:vm-200-disk-7"
 func (b bench) leave(names ...string) {
 	b.change(func(w *state.World) {
 		for _, name := range names {
-			w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: name, Content: "images", VMID: 200, Format: "raw", Size: 1 << 30, Data: name})
+			w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: name, Content: "images", VMID: 200, Format: "raw",
+				Size: 1 << 30, Data: name})
 		}
 	})
 }
@@ -35,7 +36,8 @@ func (b bench) holds() (names []string) {
 }
 
 func adoption(more ...Adopted) Request {
-	return Request{Node: "pve1", VMID: 200, Spec: vm.Spec{Options: vm.Options{Name: new("x")}}, Adopts: append([]Adopted{{Slot: "scsi0", Volume: lost}}, more...)}
+	return Request{Node: "pve1", VMID: 200, Spec: vm.Spec{Options: vm.Options{Name: new("x")}},
+		Adopts: append([]Adopted{{Slot: "scsi0", Volume: lost}}, more...)}
 }
 
 // sums is a node on which every volume has one checksum.
@@ -46,8 +48,8 @@ type sums struct {
 
 func (s sums) SHA256(context.Context, string, string) (string, error) { return s.sum, s.err }
 
-// TestAdoptedIsLeftAlone: a volume to adopt is neither a leftover that forbids the create, nor one that is destroyed with the others, nor
-// part of the new VM.
+// TestAdoptedIsLeftAlone: a volume to adopt is neither a leftover that forbids the create, nor one that is destroyed
+// with the others, nor part of the new VM.
 func TestAdoptedIsLeftAlone(t *testing.T) {
 	b := newBench(t, token)
 	b.leave("vm-200-disk-7", "vm-200-disk-8")
@@ -74,7 +76,8 @@ func TestAdoptedIsLeftAlone(t *testing.T) {
 func TestAdoptedSurvivesTheRollback(t *testing.T) {
 	b := newBench(t, token)
 	b.leave("vm-200-disk-7")
-	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.Before, Times: 4, Reason: "no quorum"}})
+	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config"},
+		Phase: fault.Before, Times: 4, Reason: "no quorum"}})
 	if _, err := b.Create(t.Context(), adoption()); err == nil {
 		t.Fatal("the create went well")
 	}
@@ -83,7 +86,8 @@ func TestAdoptedSurvivesTheRollback(t *testing.T) {
 	}
 }
 
-// TestAdoptedIsLookedAt: a volume that is not there, that somebody uses, or that holds something else is refused before anything is made.
+// TestAdoptedIsLookedAt: a volume that is not there, that a third party uses, or that holds something else is refused
+// before anything is made.
 func TestAdoptedIsLookedAt(t *testing.T) {
 	right := strings.Repeat("a", 64)
 	for what, c := range map[string]struct {
@@ -92,15 +96,21 @@ func TestAdoptedIsLookedAt(t *testing.T) {
 		used    bool
 		words   string // "" where it is to go well
 	}{
-		"it is there":        {request: adoption()},
-		"it is not there":    {request: adoption(Adopted{Slot: "scsi1", Volume: "local-zfs:vm-200-disk-3"}), words: "vm-200-disk-3 is not there"},
-		"on no storage":      {request: adoption(Adopted{Slot: "scsi1", Volume: "nowhere:vm-200-disk-3"}), words: "vm-200-disk-3 cannot be looked at"},
+		"it is there": {request: adoption()},
+		"it is not there": {request: adoption(Adopted{Slot: "scsi1", Volume: "local-zfs:vm-200-disk-3"}),
+			words: "vm-200-disk-3 is not there"},
+		"on no storage": {request: adoption(Adopted{Slot: "scsi1", Volume: "nowhere:vm-200-disk-3"}),
+			words: "vm-200-disk-3 cannot be looked at"},
 		"another VM uses it": {request: adoption(), used: true, words: "8000"},
-		"without SSH":        {request: adoption(Adopted{Slot: "scsi1", Volume: lost, SHA256: right}), words: "Give the provider ssh"},
-		"another checksum":   {request: adoption(Adopted{Slot: "scsi1", Volume: lost, SHA256: right}), hasher: sums{sum: strings.Repeat("b", 64)}, words: "bbbb"},
-		"the checksum":       {request: adoption(Adopted{Slot: "scsi1", Volume: lost, SHA256: strings.ToUpper(right)}), hasher: sums{sum: right}},
-		"no checksum to be had": {request: adoption(Adopted{Slot: "scsi1", Volume: lost, SHA256: right}), hasher: sums{err: errors.New("host unreachable")},
-			words: "host unreachable"},
+		"without SSH": {request: adoption(Adopted{Slot: "scsi1", Volume: lost, SHA256: right}),
+			words: "Give the provider ssh"},
+		"another checksum": {request: adoption(Adopted{Slot: "scsi1", Volume: lost, SHA256: right}),
+			hasher: sums{sum: strings.Repeat("b", 64)}, words: "bbbb"},
+		"the checksum": {request: adoption(Adopted{Slot: "scsi1", Volume: lost, SHA256: strings.ToUpper(right)}),
+			hasher: sums{sum: right}},
+		"no checksum to be had": {request: adoption(Adopted{Slot: "scsi1", Volume: lost, SHA256: right}),
+			hasher: sums{err: errors.New("host unreachable")},
+			words:  "host unreachable"},
 	} {
 		b := newBench(t, token)
 		b.leave("vm-200-disk-7")

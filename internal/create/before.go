@@ -5,55 +5,55 @@ import (
 	"fmt"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
-// A volume that another VM holds (vm.HeldVolume) is attached by the create itself: the roll-back removes the VM, and PVE destroys with it
-// what carries its own id only (qemu-server QemuServer.pm destroy_vm).
+// borrows are the slots that get a volume which another VM holds (vm.HeldVolume). The create itself attaches such a
+// volume: the undo removes the VM, and PVE destroys only volumes with the VM's own VMID (qemu-server QemuServer.pm
+// destroy_vm).
+func (p plan) borrows() []string { return vm.Borrowed(p.vmid, p.r.Spec.Disks) }
 
-// borrows are the slots that get such volumes.
-func (c *creation) borrows() []string { return vm.Borrowed(c.vmid, c.r.Spec.Disks) }
-
-// mayBorrow makes sure that nobody has the volumes: before anything is made, and again when they are attached, since PVE gives one volume
-// to two VMs without a word, and others may have looked at the same time.
-func (c *creation) mayBorrow(ctx context.Context) error {
-	for _, slot := range c.borrows() {
-		d := c.r.Spec.Disks[slot]
+// mayBorrow makes sure that no other guest uses the volumes: before anything is made, and again once they are attached.
+// PVE attaches one volume to two VMs without a word, and another operation may have looked at the same time.
+func (a *attempt) mayBorrow(ctx context.Context) error {
+	for _, slot := range a.borrows() {
+		d := a.r.Spec.Disks[slot]
 		at := "disks." + slot
 		if d.Size != nil {
 			return &guest.FieldError{Path: at + ".size", Summary: d.Volume + " is not this VM's to size",
 				Detail: "It is the disk of a proxmox_disk, which says how large it is. Leave size out here; no VM was made"}
 		}
-		if c.r.Spec.Template != nil && *c.r.Spec.Template {
+		if a.r.Spec.Template != nil && *a.r.Spec.Template {
 			return &guest.FieldError{Path: "template", Summary: "A template cannot have " + d.Volume,
 				Detail: "PVE renames the disks of a template, and the VM that holds this one would lose it. No VM was made"}
 		}
-		if err := c.s.remover.MayBorrow(ctx, c.node, c.vmid, d.Volume); err != nil {
+		if err := a.creator.destroyer.MayBorrow(ctx, a.node, a.vmid, d.Volume); err != nil {
 			return &guest.FieldError{Path: at + ".imported_disk.volume", Summary: d.Volume + " cannot be attached",
-				Detail: usage.WhyNotBorrowed(err), Err: err}
+				Detail: volumeuse.WhyNotBorrowed(err), Err: err}
 		}
 	}
 	return nil
 }
 
-// borrowStep looks who has the volumes.
-func (c *creation) borrowStep() string {
-	return fmt.Sprintf("look who else has the disks that VM %d is given", c.vmid)
+// borrowStep is the name of that step.
+func (p plan) borrowStep() string {
+	return fmt.Sprintf("look who else has the disks that VM %d is given", p.vmid)
 }
 
-// refuseForeignHA looks, before the first write, whether HA has an entry for the id of a VM that is to have one: PVE would refuse
-// another, and removes no VM that HA names without the entry (qemu-server API2/Qemu.pm destroy_vm), which is not ours to take away.
-func (c *creation) refuseForeignHA(ctx context.Context) error {
-	if there, err := c.s.guests.ReadHA(ctx, c.vmid); err == nil && there != nil {
-		return c.hasHA(nil)
+// refuseForeignHA looks, before the first write, for an HA entry with the VMID of a VM that is to have one. PVE would
+// refuse a second entry. It also removes no VM that has an entry while keeping the entry (qemu-server API2/Qemu.pm
+// destroy_vm), and that entry is not ours to remove.
+func (a *attempt) refuseForeignHA(ctx context.Context) error {
+	if there, err := a.creator.guests.ReadHA(ctx, a.vmid); err == nil && there != nil {
+		return hasHA(a.vmid, nil)
 	}
 	return nil // who may not look is told when he makes the entry
 }
 
-// hasHA says that HA has an entry for the VM that the create has not made.
-func (c *creation) hasHA(err error) error {
-	return &guest.FieldError{Path: "ha", Summary: fmt.Sprintf("HA has an entry for VM %d already", c.vmid),
-		Detail: fmt.Sprintf("An earlier VM of this id, or somebody else, left it. Look at `ha-manager status`, "+
-			"and remove it with `ha-manager remove vm:%d`", c.vmid), Err: err}
+// hasHA is the error for an HA entry that the create has not made.
+func hasHA(vmid int, err error) error {
+	return &guest.FieldError{Path: "ha", Summary: fmt.Sprintf("HA has an entry for VM %d already", vmid),
+		Detail: fmt.Sprintf("An earlier VM of this id left it, or a third party made it. Look at `ha-manager status`, "+
+			"and remove it with `ha-manager remove vm:%d`", vmid), Err: err}
 }

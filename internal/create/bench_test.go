@@ -4,14 +4,14 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	disksource "github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
-	disksource "github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
 )
 
 // The identities that a Creator works as.
@@ -47,7 +47,8 @@ func benchOf(t *testing.T, o pvesim.Options, who func(*pve.Config, pvesim.Creden
 func creatorOf(t *testing.T, sim *pvesim.Sim, who func(*pve.Config, pvesim.Credentials)) *Creator {
 	t.Helper()
 	here := clock.Client{Cluster: sim.World().Clock}
-	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialContext: sim.DialContext, Clock: here}
+	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialTLSContext: sim.DialTLSContext,
+		Clock: here}
 	who(&config, sim.Credentials())
 	return creatorWith(t, config)
 }
@@ -61,12 +62,12 @@ func creatorWith(t *testing.T, config pve.Config) *Creator {
 		t.Fatal(err)
 	}
 	t.Cleanup(api.Close)
-	if _, err := api.Version(t.Context()); err != nil { // tells the server's time
+	if _, err := api.Cluster().Version(t.Context()); err != nil { // tells the server's time
 		t.Fatal(err)
 	}
-	jobs := job.New(api, here)
+	jobs := request.New(api, here)
 	guests := guest.New(jobs)
-	return New(jobs, guests, remove.New(jobs, guests, nil), disksource.New(api, false), nil)
+	return New(jobs, guests, destroy.New(jobs, guests, nil), disksource.New(api.Reader(), false), nil)
 }
 
 func (b bench) change(f func(*state.World)) {
@@ -76,7 +77,7 @@ func (b bench) change(f func(*state.World)) {
 	f(w)
 }
 
-// guests are the VMs of the cluster whose ids are in the range of automatic ones.
+// vms are the VMs of the cluster whose ids are in the range of automatic ones.
 func (b bench) vms() map[int]map[string]string {
 	all := map[int]map[string]string{}
 	b.change(func(w *state.World) {

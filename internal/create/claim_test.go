@@ -17,7 +17,8 @@ import (
 func (b bench) orphan(storage string, vmid int) {
 	b.change(func(w *state.World) {
 		name := fmt.Sprintf("vm-%d-disk-7", vmid)
-		w.Put(&state.Volume{Storage: storage, Node: "pve1", Name: name, VMID: vmid, Content: "images", Format: "raw", Size: 1 << 30, Data: "old"})
+		w.Put(&state.Volume{Storage: storage, Node: "pve1", Name: name, VMID: vmid, Content: "images", Format: "raw",
+			Size: 1 << 30, Data: "old"})
 	})
 }
 
@@ -34,8 +35,8 @@ func (b bench) orphans(vmid int) (ids []string) {
 	return ids
 }
 
-// TestConfiguredIDWithOrphans: volumes that carry a configured id are named and left alone, or destroyed, on all storages, where the
-// user says so. Those on storages that the create does not write to are in nobody's way.
+// TestConfiguredIDWithOrphans: volumes that carry a configured id are named and left alone, or destroyed, on all
+// storages, where the user says so. Those on storages that the create does not write to are in no create's way.
 func TestConfiguredIDWithOrphans(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -47,7 +48,7 @@ func TestConfiguredIDWithOrphans(t *testing.T) {
 		{"refused", "local-zfs", FailOnOrphans, true, 1},
 		{"destroyed", "local-zfs", DestroyOrphans, false, 0},
 		{"destroyed elsewhere", "local-lvm", DestroyOrphans, false, 0},
-		{"in nobody's way", "local-lvm", FailOnOrphans, false, 1},
+		{"in no create's way", "local-lvm", FailOnOrphans, false, 1},
 	} {
 		b := newBench(t, ticket)
 		b.orphan(c.storage, 150)
@@ -55,7 +56,8 @@ func TestConfiguredIDWithOrphans(t *testing.T) {
 		r.VMID, r.OnOrphans = 150, c.orphans
 		created, err := b.Create(t.Context(), r)
 		var field *guest.FieldError
-		if refused := errors.As(err, &field) && field.Path == "vmid" && strings.Contains(err.Error(), "vm-150-disk-7"); refused != c.refused {
+		if refused := errors.As(err, &field) && field.Path == "vmid" &&
+			strings.Contains(err.Error(), "vm-150-disk-7"); refused != c.refused {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if (created.Guest.VMID == 150) == c.refused || (len(b.vms()) == 1) == c.refused {
@@ -83,9 +85,11 @@ func TestOrphansThatSomebodyUses(t *testing.T) {
 	}
 }
 
-// TestLostFirstAnswers: the request that makes the VM took effect and no answer came, or none and it did not. Never are there two.
+// TestLostFirstAnswers: the request that makes the VM took effect and no answer came, or none and it did not. Never are
+// there two.
 func TestLostFirstAnswers(t *testing.T) {
-	for name, r := range map[string]Request{"create": onZFS(), "clone": ofTemplate(), "clone to another node": {Node: "pve2", Clone: ofTemplate().Clone}} {
+	for name, r := range map[string]Request{"create": onZFS(), "clone": ofTemplate(),
+		"clone to another node": {Node: "pve2", Clone: ofTemplate().Clone}} {
 		path := "/nodes/{node}/qemu"
 		if r.Clone != nil {
 			path = "/nodes/{node}/qemu/{vmid}/clone"

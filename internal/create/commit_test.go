@@ -9,13 +9,14 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 )
 
 // afterCommit is which requests were made after the last change of a configuration.
 func (b bench) afterCommit() (after []string) {
 	for _, op := range b.sim.Ops() {
-		if after = append(after, op.Method+" "+op.Path); op.Method == http.MethodPut && strings.HasSuffix(op.Path, "/config") {
+		if after = append(after, op.Method+" "+op.Path); op.Method == http.MethodPut &&
+			strings.HasSuffix(op.Path, "/config") {
 			after = nil
 		}
 	}
@@ -55,20 +56,22 @@ func TestCommittedIsWhatARead(t *testing.T) {
 	}
 }
 
-// TestCommitSeesWhatOthersChange: the commit changes the very configuration that was read. Whatever came between is read, too.
+// TestCommitSeesWhatOthersChange: the commit changes the very configuration that was read. Whatever came between is
+// read, too.
 func TestCommitSeesWhatOthersChange(t *testing.T) {
 	commit := fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"}
-	for act, complete := range map[stranger.Act]bool{stranger.Rename: true, stranger.Lock: true, stranger.Describe: false, stranger.Delete: false} {
+	for act, complete := range map[thirdparty.Act]bool{thirdparty.Rename: true, thirdparty.Lock: true,
+		thirdparty.Describe: false, thirdparty.Delete: false} {
 		b := newBench(t, token)
-		b.sim.SetStrangers([]stranger.Order{{Act: act, Name: "renamed", Before: commit, ForMS: 5000}})
+		b.sim.SetThirdParties([]thirdparty.Order{{Act: act, Name: "renamed", Before: commit, ForMS: 5000}})
 		r := named(onZFS(), "web")
 		r.Start = true
 		created, err := b.Create(t.Context(), r)
-		if deeds := b.sim.Deeds(); len(deeds) == 0 || !deeds[0].Done {
+		if reports := b.sim.Reports(); len(reports) == 0 || !reports[0].Done {
 			t.Fatalf("%s was not done", act)
 		}
 		if !complete {
-			if err == nil || act == stranger.Delete && created.Guest.VMID != 0 {
+			if err == nil || act == thirdparty.Delete && created.Guest.VMID != 0 {
 				t.Errorf("%s: %+v, %v", act, created, err)
 			}
 			continue
@@ -106,7 +109,7 @@ func TestHAKeepsThePowerToItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := b.api.GuestStatus(t.Context(), "pve1", created.Guest.VMID)
+	status, err := b.api.QEMU("pve1", created.Guest.VMID).Status(t.Context())
 	if err != nil || status.Status != created.Guest.Status {
 		t.Errorf("the guest is %s, and said to be %s: %v", status.Status, created.Guest.Status, err)
 	}

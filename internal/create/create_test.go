@@ -19,17 +19,19 @@ func TestWhatIsKeptIsNeverTakenBack(t *testing.T) {
 	if got := (Request{UndoTimeout: time.Minute}).until(end); got != end.Add(time.Minute) {
 		t.Errorf("the lease of a create and its undo ends %s", got)
 	}
-	s := guest.NewStamp("pve1", 100, (Request{OnFailure: Keep}).until(end))
-	if back, ok := guest.ParseStamp(s.String()); !ok || back != s {
-		t.Errorf("the stamp does not survive: %v", back)
+	s := guest.NewMark("pve1", 100, (Request{OnFailure: Keep}).until(end))
+	if back, ok := guest.ParseMark(s.String()); !ok || back != s {
+		t.Errorf("the mark does not survive: %v", back)
 	}
 }
 
-// TestFencedStorages: those that the configuration names, and a source's, and no other.
-func TestFencedStorages(t *testing.T) {
-	r := Request{Clone: &guest.Clone{Storage: "c"}, Spec: vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Storage: "a"}, "scsi1": {}},
+// TestBaselineStorages: those that the configuration names, and a source's, and no other.
+func TestBaselineStorages(t *testing.T) {
+	r := Request{Clone: &guest.Clone{Storage: "c"}, Spec: vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Storage: "a"},
+		"scsi1": {}},
 		EFIDisk: &vm.EFIDisk{Storage: "hidden"}, TPMState: &vm.TPMState{Storage: "a"}}}
-	from := &source{node: "pve1", storages: storagesOf(map[string]string{"scsi0": "bb:vm-1-disk-0,size=1G", "ide2": "iso:iso/a.iso,media=cdrom", "name": "bb:x"})}
+	from := &source{node: "pve1", storages: storagesOf(map[string]string{"scsi0": "bb:vm-1-disk-0,size=1G",
+		"ide2": "iso:iso/a.iso,media=cdrom", "name": "bb:x"})}
 	if got := strings.Join(writtenTo(r, from), " "); got != "a bb c hidden" {
 		t.Errorf("got %q", got)
 	}

@@ -1,6 +1,6 @@
-// Package create makes a VM whole, or leaves nothing of it: the table of its steps, where its id and its source come from,
-// the first write that claims the id, and what dead creates left under an id or a name. What is to be undone, package
-// remove undoes.
+// Package create makes a whole VM, or nothing. It holds the table of the steps, the choice of the VMID and the
+// source, and the first write that claims the VMID. It also handles the VMs that dead creates left under a VMID or a
+// name. Package destroy does the undo.
 package create
 
 import (
@@ -9,30 +9,33 @@ import (
 	"sync"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	disksource "github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
-	disksource "github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
+
+// tries is how often a look that took too long is repeated, and how often a VM that changed meanwhile is judged again.
+const tries = 5
 
 // firstID is the lowest VMID of all (pve-common JSONSchema.pm, pve-vmid).
 const firstID = 100
 
 // Creator creates VMs in one cluster.
 type Creator struct {
-	api     *pve.Client
-	jobs    *job.Runner
-	guests  *guest.Guests
-	remover *remove.Remover
-	sources *disksource.Sources
-	hasher  Hasher // nil without SSH
+	api       *pve.Client
+	jobs      *request.Runner
+	guests    *guest.Guests
+	destroyer *destroy.Destroyer
+	sources   *disksource.Sources
+	hasher    Hasher // nil without SSH
 
-	listing *job.Shared[pve.Resources]
-	nextID  job.Recent[int] // the lowest VMID that is free
-	lastID  job.Recent[int] // the last one that the datacenter gives
+	listing *request.Shared[pve.Resources]
+	nextID  request.Recent[int] // the lowest VMID that is free
+	lastID  request.Recent[int] // the last one that the datacenter gives
 
-	namedNow *job.Shared[map[int]bool] // VMIDs that permissions and pools speak of
+	namedNow *request.Shared[map[int]bool] // VMIDs that permissions and pools speak of
 
 	sweeping sweeping
 	taking   chan struct{} // has room for the one who takes back what a dead create left
@@ -50,63 +53,65 @@ type Hasher interface {
 }
 
 // New makes a Creator. hasher may be nil: no SSH.
-func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover, sources *disksource.Sources, hasher Hasher) *Creator {
-	return &Creator{api: jobs.API, jobs: jobs, guests: guests, remover: remover, sources: sources, hasher: hasher,
-		listing: job.NewShared[pve.Resources](), namedNow: job.NewShared[map[int]bool](), lastID: job.Recent[int]{Life: math.MaxInt64},
+func New(jobs *request.Runner, guests *guest.Guests, destroyer *destroy.Destroyer, sources *disksource.Sources,
+	hasher Hasher) *Creator {
+	return &Creator{api: jobs.API, jobs: jobs, guests: guests, destroyer: destroyer, sources: sources, hasher: hasher,
+		listing: request.NewShared[pve.Resources](), namedNow: request.NewShared[map[int]bool](),
+		lastID:   request.Recent[int]{Life: math.MaxInt64},
 		sweeping: sweeping{known: map[int]bool{}, names: map[string]bool{}}, taking: make(chan struct{}, 1),
 		active: map[string]bool{}, ids: map[int]time.Time{}, lowest: firstID}
 }
 
-// begin notes a transaction as under way here, until the returned function is called, and its VMID for good.
-func (s *Creator) begin(tx string, vmid int) (end func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.active[tx], s.ids[vmid] = true, time.Time{}
+// begin notes that a create is under way here until the returned function is called, and notes its VMID for good.
+func (c *Creator) begin(tx string, vmid int) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.active[tx], c.ids[vmid] = true, time.Time{}
 	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.active, tx)
-		s.ids[vmid] = s.jobs.Clock.Now()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.active, tx)
+		c.ids[vmid] = c.jobs.Clock.Now()
 	}
 }
 
-// made reports whether a create here chose that VMID.
-func (s *Creator) made(vmid int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, made := s.ids[vmid]
+// made reports whether a create of this process chose that VMID.
+func (c *Creator) made(vmid int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, made := c.ids[vmid]
 	return made
 }
 
-// madeSince reports whether a create here chose that VMID which ended after a time.
-func (s *Creator) madeSince(vmid int, at time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ids[vmid].After(at)
+// madeSince reports whether a create of this process that ended after a time chose that VMID.
+func (c *Creator) madeSince(vmid int, at time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ids[vmid].After(at)
 }
 
 // floor is the lowest VMID that may be free.
-func (s *Creator) floor() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lowest
+func (c *Creator) floor() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lowest
 }
 
-// learnFloor asks PVE for the lowest VMID that is free, unless it has said so a moment ago.
-func (s *Creator) learnFloor(ctx context.Context) (int, error) {
-	lowest, err := s.nextID.Get(ctx, s.jobs.Clock, "", s.api.NextID)
+// learnFloor asks PVE for the lowest free VMID, unless it was asked a moment ago.
+func (c *Creator) learnFloor(ctx context.Context) (int, error) {
+	lowest, err := c.nextID.Get(ctx, c.jobs.Clock, "", c.api.Cluster().NextID)
 	if err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.lowest = lowest
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.lowest = lowest
 	}
 	return lowest, err
 }
 
-// ceiling is the end of the datacenter's own range, where PVE tells it, else that of all ids.
-func (s *Creator) ceiling(ctx context.Context, free int) (int, error) {
-	return s.lastID.Get(ctx, s.jobs.Clock, "", func(ctx context.Context) (int, error) {
-		_, last, err := s.api.IDRange(ctx)
+// ceiling is the end of the datacenter's own range, if PVE tells it, else the highest VMID of all.
+func (c *Creator) ceiling(ctx context.Context, free int) (int, error) {
+	return c.lastID.Get(ctx, c.jobs.Clock, "", func(ctx context.Context) (int, error) {
+		_, last, err := c.api.Cluster().IDRange(ctx)
 		if err != nil || last < free {
 			last = 999_999_999
 		}
@@ -114,14 +119,14 @@ func (s *Creator) ceiling(ctx context.Context, free int) (int, error) {
 	})
 }
 
-// forget has the next create look at the cluster anew: PVE has refused an id that nothing here knew to be taken.
-func (s *Creator) forget() {
-	s.nextID.Forget()
-	s.api.ForgetResources()
+// forget makes the next create list the cluster again: PVE has refused a VMID that nothing here knew to be taken.
+func (c *Creator) forget() {
+	c.nextID.Forget()
+	c.api.Listing().Forget()
 }
 
-func (s *Creator) isActive(tx string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.active[tx]
+func (c *Creator) isActive(tx string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.active[tx]
 }

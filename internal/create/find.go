@@ -17,36 +17,37 @@ type findings struct {
 	from      *source
 }
 
-// find looks where the VM is to be, and what it is cloned from. The listing that the plan was checked with does, unless afresh
-// says that it did not, or what it shows would make the create fail or concern a configured id: whatever else came since, PVE
-// tells.
-func (s *Creator) find(ctx context.Context, r Request, afresh bool) (findings, error) {
+// find determines the node and the source of the new VM. It uses the listing that the plan was checked with, unless
+// afresh is set, the create would fail by it, or it shows a guest with the configured VMID. PVE reports all later
+// changes.
+func (c *Creator) find(ctx context.Context, r Request, afresh bool) (findings, error) {
 	if !afresh && (r.Clone == nil || r.Clone.VMID != 0) {
-		resources, at, err := s.api.RecentResources(ctx)
+		resources, at, err := c.api.Listing().Recent(ctx)
 		if err != nil {
 			return findings{}, fmt.Errorf("list the cluster's guests: %w", err)
 		}
 		if _, taken := resources.Guest(r.VMID); !taken {
-			found, err := s.findIn(ctx, r, resources, false)
+			found, err := c.findIn(ctx, r, resources, false)
 			found.at = at
 			if err == nil || ctx.Err() != nil || pve.IsKind(err, pve.Locked) { // waited for in vain
 				return found, err
 			}
 		}
 	}
-	at := s.jobs.Clock.Now()
-	resources, err := s.listing.Get(ctx, s.api.Resources)
+	at := c.jobs.Clock.Now()
+	resources, err := c.listing.Get(ctx, c.api.Cluster().Resources)
 	if err != nil {
 		return findings{}, fmt.Errorf("list the cluster's guests: %w", err)
 	}
-	found, err := s.findIn(ctx, r, resources, true)
+	found, err := c.findIn(ctx, r, resources, true)
 	found.at = at
 	return found, err
 }
 
 // findIn is find in a listing.
-func (s *Creator) findIn(ctx context.Context, r Request, resources pve.Resources, afresh bool) (found findings, err error) {
-	if found.from, found.resources, err = s.resolve(ctx, resources, r.Clone, afresh); err != nil {
+func (c *Creator) findIn(ctx context.Context, r Request, resources pve.Resources, afresh bool) (found findings,
+	err error) {
+	if found.from, found.resources, err = c.resolve(ctx, resources, r.Clone, afresh); err != nil {
 		return found, err
 	}
 	if r.Node == "" && len(r.Nodes) > 0 {
@@ -62,7 +63,7 @@ func (s *Creator) findIn(ctx context.Context, r Request, resources pve.Resources
 		return found, err
 	}
 	if r.Restore != nil {
-		found.from, err = s.archive(ctx, found.resources, found.node, r)
+		found.from, err = c.archive(ctx, found.resources, found.node, r)
 	}
 	if r.Clone == nil || err != nil {
 		return found, err

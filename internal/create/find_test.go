@@ -26,7 +26,7 @@ func (b bench) asked(method, path string, vmid int) (n int) {
 // TestFindUsesWhatThePlanHasRead: the listing and the source's configuration of a moment ago are not asked for again.
 func TestFindUsesWhatThePlanHasRead(t *testing.T) {
 	b := newBench(t, token)
-	if _, _, err := b.api.RecentResources(t.Context()); err != nil {
+	if _, _, err := b.api.Listing().Recent(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.guests.SourceConfig(t.Context(), "pve1", 9000); err != nil {
@@ -37,14 +37,14 @@ func TestFindUsesWhatThePlanHasRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := b.asked("GET", "/cluster/resources", 0) + b.asked("GET", "/nodes/{node}/qemu/{vmid}/config", 9000); n != 0 {
-		t.Errorf("%d requests for what was known", n)
+		t.Errorf("%d requests for known facts", n)
 	}
 }
 
-// TestFindLooksAgain: what the plan's listing lacks, or what was changed since by this process, is looked for anew.
+// TestFindLooksAgain: what the plan's listing lacks, or what was changed since by this process, is looked for again.
 func TestFindLooksAgain(t *testing.T) {
 	b := newBench(t, ticket)
-	if _, _, err := b.api.RecentResources(t.Context()); err != nil {
+	if _, _, err := b.api.Listing().Recent(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.change(func(w *state.World) {
@@ -58,7 +58,7 @@ func TestFindLooksAgain(t *testing.T) {
 	if _, err := b.guests.SourceConfig(t.Context(), "pve1", 9000); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.api.UpdateConfig(t.Context(), "pve1", 9000, pve.Params{"description": "changed since"}); err != nil {
+	if err := b.api.QEMU("pve1", 9000).UpdateConfig(t.Context(), pve.Params{"description": "changed since"}); err != nil {
 		t.Fatal(err)
 	}
 	created, err := b.Create(t.Context(), ofTemplate())
@@ -67,8 +67,8 @@ func TestFindLooksAgain(t *testing.T) {
 	}
 }
 
-// TestFindWaitsForALockedSource: a lock that was read a moment ago is looked at again, and one that came since makes the create
-// begin anew.
+// TestFindWaitsForALockedSource: a lock that was read a moment ago is looked at again, and one that came since makes
+// the create start again.
 func TestFindWaitsForALockedSource(t *testing.T) {
 	for name, before := range map[string]bool{"known": true, "not known": false} {
 		b := newBench(t, ticket)
@@ -88,12 +88,13 @@ func TestFindWaitsForALockedSource(t *testing.T) {
 	}
 }
 
-// TestFindRefuses: what is not there is refused for the argument that names it, by a listing that was asked for just now.
+// TestFindRefuses: what is not there is refused for the argument that names it, by a listing that was asked for just
+// now.
 func TestFindRefuses(t *testing.T) {
 	b := newBench(t, token)
 	for path, r := range map[string]Request{
 		"clone.vmid": {Clone: &guest.Clone{VMID: 4711}},
-		"clone.name": {Clone: &guest.Clone{Name: "nobody"}},
+		"clone.name": {Clone: &guest.Clone{Name: "missing"}},
 		"node":       {Node: "pve9"},
 		"nodes":      {Nodes: []string{"pve8", "pve9"}},
 		"vmid":       {Node: "pve1", VMID: 8000},

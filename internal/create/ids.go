@@ -15,23 +15,25 @@ import (
 )
 
 const (
-	// collisions bounds how many automatic ids are tried when others take them first. Of as many creates at once as there are ids left
-	// some two in five lose each round.
+	// collisions bounds how many automatic ids are tried when others take them first. Of as many creates at once as there
+	// are ids left some two in five lose each round.
 	collisions = 30
-	// leftovers bounds how many are tried under which volumes are left over; the first few in a row, then wherever there is room.
+	// leftovers bounds how many are tried under which volumes are left over; the first few in a row, then wherever there
+	// is room.
 	leftovers = 30
 	inARow    = 3
 )
 
-// idChooser chooses VMIDs for a create and fences each: no id is used whose leftovers could be mistaken for ours.
+// idChooser chooses VMIDs for a create and takes the baseline of each. It uses no VMID whose leftovers could be
+// mistaken for ours.
 type idChooser struct {
-	s         *Creator
+	creator   *Creator
 	resources pve.Resources
 	request   Request
 	places    []place
 	at        time.Time    // when the listing was asked for
 	taken     map[int]bool // ids that cannot be used
-	passed    map[int]bool // ids that are free and not for us: PVE would not give them, or somebody is spoken of in them
+	passed    map[int]bool // free ids that are not used: PVE would not give them, or permissions mention them
 	named     bool         // the latter
 	tried     []int        // ids under which volumes are left over
 	lost      int          // how many of them others took first, after we chose them
@@ -40,13 +42,13 @@ type idChooser struct {
 }
 
 // chooser makes an idChooser.
-func (s *Creator) chooser(found findings, r Request) *idChooser {
-	i := &idChooser{s: s, request: r, places: placesOf(found, r), taken: map[int]bool{}, passed: map[int]bool{}}
+func (c *Creator) chooser(found findings, r Request) *idChooser {
+	i := &idChooser{creator: c, request: r, places: placesOf(found, r), taken: map[int]bool{}, passed: map[int]bool{}}
 	i.learn(found.resources, found.at)
 	return i
 }
 
-// learn excludes the ids that a listing shows.
+// learn excludes the VMIDs that a listing shows.
 func (i *idChooser) learn(resources pve.Resources, at time.Time) {
 	i.resources, i.at = resources, at
 	for _, g := range resources.Guests() {
@@ -54,19 +56,19 @@ func (i *idChooser) learn(resources pve.Resources, at time.Time) {
 	}
 }
 
-// collide excludes an id that somebody else took first.
+// collide excludes a VMID that another user took first.
 func (i *idChooser) collide(vmid int) {
 	i.taken[vmid] = true
 	i.lost++
 	i.last = vmid
-	i.s.forget()
+	i.creator.forget()
 }
 
-// relearn looks who has which id now. One that is refused and that nobody seems to have is a guest's that this identity does not see, or
-// that of a create which has failed meanwhile.
+// relearn lists the guests again. If a VMID that PVE refused is not in the listing, either this identity does not see
+// its guest, or a create that had it has failed meanwhile.
 func (i *idChooser) relearn(ctx context.Context) error {
-	at := i.s.jobs.Clock.Now()
-	resources, err := i.s.listing.Get(ctx, i.s.api.Resources)
+	at := i.creator.jobs.Clock.Now()
+	resources, err := i.creator.listing.Get(ctx, i.creator.api.Cluster().Resources)
 	if err != nil {
 		return fmt.Errorf("list the cluster's guests: %w", err)
 	}
@@ -78,26 +80,28 @@ func (i *idChooser) relearn(ctx context.Context) error {
 	return nil
 }
 
-// isGiven reports whether PVE itself would give an id to a new VM: it is not below the lowest free one, nor above the datacenter's
-// range. Between them it is free as far as the listing shows; for the rest PVE refuses the create, which is a collision.
+// isGiven reports whether PVE itself would give a VMID to a new VM: it is not below the lowest free one, nor above the
+// datacenter's range. Between them it is free as far as the listing shows; otherwise PVE refuses the create, which is a
+// collision.
 func (i *idChooser) isGiven(ctx context.Context, vmid int) (bool, error) {
 	if i.request.Range[1] != 0 || i.lost > 0 {
 		return true, nil
 	}
-	lowest, err := i.s.learnFloor(ctx)
+	lowest, err := i.creator.learnFloor(ctx)
 	if err != nil || vmid <= lowest {
 		return vmid == lowest, err
 	}
-	last, err := i.s.ceiling(ctx, lowest)
+	last, err := i.creator.ceiling(ctx, lowest)
 	if err == nil && vmid > last {
 		err = i.exhausted(lowest, last)
 	}
 	return true, err
 }
 
-// choose takes the lowest id that the listing does not show and no create or destroy of this process is or was at work on. After
-// a collision with somebody else the listing is a new one, and the id one of the next few at random, so that processes which create many
-// at once do not follow each other from id to id. Where the listing does not show all, PVE is asked whether it is free.
+// choose takes the lowest VMID that the listing does not show and no create or destroy of this process works or worked
+// on. After a collision it lists the guests again and takes one of the next few at random, so that processes that
+// create many VMs at once do not follow each other from VMID to VMID. If the listing does not show all guests, it asks
+// PVE whether the VMID is free.
 func (i *idChooser) choose(ctx context.Context) (vmid int, done func(), err error) {
 	fresh := i.last != 0
 	if fresh {
@@ -127,7 +131,7 @@ func (i *idChooser) choose(ctx context.Context) (vmid int, done func(), err erro
 		case !i.unseen:
 			return vmid, done, nil
 		}
-		free, err := i.s.api.IsFreeID(ctx, vmid)
+		free, err := i.creator.api.Cluster().IsFreeID(ctx, vmid)
 		if free && err == nil {
 			return vmid, done, nil
 		}
@@ -139,23 +143,23 @@ func (i *idChooser) choose(ctx context.Context) (vmid int, done func(), err erro
 	return 0, nil, i.exhausted(lower, upper)
 }
 
-// bounds are the lowest and the highest id that may be chosen.
+// bounds are the lowest and the highest VMID that may be chosen.
 func (i *idChooser) bounds(ctx context.Context) (lower, upper int, err error) {
 	lower, upper = i.request.Range[0], i.request.Range[1]
 	switch {
 	case upper != 0:
 		return lower, upper, nil
 	case i.lost == 0:
-		return i.s.floor(), math.MaxInt, nil
+		return i.creator.floor(), math.MaxInt, nil
 	}
-	if lower, err = i.s.learnFloor(ctx); err != nil {
+	if lower, err = i.creator.learnFloor(ctx); err != nil {
 		return 0, 0, err
 	}
-	upper, err = i.s.ceiling(ctx, lower)
+	upper, err = i.creator.ceiling(ctx, lower)
 	return lower, upper, err
 }
 
-// exhausted says that no id is left of those from lower to upper.
+// exhausted is the error if no VMID from lower to upper is left.
 func (i *idChooser) exhausted(lower, upper int) error {
 	detail := fmt.Sprintf("Every id tried from %d to %d is taken", lower, upper)
 	if i.named {
@@ -167,13 +171,14 @@ func (i *idChooser) exhausted(lower, upper int) error {
 	return &guest.FieldError{Path: "vmid", Summary: "No free VMID", Detail: detail, Err: errors.New("range exhausted")}
 }
 
-// triedIDs are those under which volumes are left over, for people.
+// triedIDs lists the VMIDs under which volumes are left over, for people.
 func (i *idChooser) triedIDs() string {
 	slices.Sort(i.tried)
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(i.tried), "[]"), " ", ", ")
 }
 
-// spread is among how many of the lowest free ids one is chosen: 1, then 16, 64, 256 … after each collision, or each few leftovers.
+// spread is the number of the lowest free VMIDs among which one is chosen: 1, then 16, 64 and so on after each
+// collision, or each few leftovers.
 func (i *idChooser) spread() int {
 	if level := max(i.lost, len(i.tried)/inARow); level > 0 {
 		return 4 << min(2*level, 10)
@@ -181,22 +186,24 @@ func (i *idChooser) spread() int {
 	return 1
 }
 
-// occupy takes an id that the listing does not show and nothing here is or was at work on: any of the lowest few.
+// occupy takes one of the lowest few VMIDs that the listing does not show and nothing here works or worked on. If other
+// creates of this process take those between the look and the choice, it looks again: only ok = false says that none is
+// left.
 func (i *idChooser) occupy(lower, upper int) (vmid int, done func(), ok bool) {
-	var free []int
-	for vmid := lower; vmid <= upper && len(free) < i.spread(); vmid++ {
-		if i.taken[vmid] || i.passed[vmid] || i.s.madeSince(vmid, i.at) {
-			continue
+	for {
+		var free []int
+		for vmid := lower; vmid <= upper && len(free) < i.spread(); vmid++ {
+			if !i.taken[vmid] && !i.passed[vmid] && !i.creator.madeSince(vmid, i.at) && i.creator.guests.IsIdle(vmid) {
+				free = append(free, vmid)
+			}
 		}
-		if done, ok := i.s.guests.OccupyIdle(vmid); ok {
-			done()
-			free = append(free, vmid)
+		if len(free) == 0 {
+			return 0, nil, false
+		}
+		for _, n := range rand.Perm(len(free)) { //nolint:gosec // spreads processes, guards nothing
+			if done, ok := i.creator.guests.OccupyIdle(free[n]); ok {
+				return free[n], done, true
+			}
 		}
 	}
-	for _, n := range rand.Perm(len(free)) { //nolint:gosec // spreads processes, guards nothing
-		if done, ok := i.s.guests.OccupyIdle(free[n]); ok {
-			return free[n], done, true
-		}
-	}
-	return 0, nil, false
 }

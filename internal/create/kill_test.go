@@ -38,12 +38,14 @@ func (m mortal) Sleep(ctx context.Context, d time.Duration) error {
 // elsewhere names a process of another machine.
 const elsewhere = "elsewhere 00000000-0000-0000-0000-000000000000 pid:[1] 1 1"
 
-// kill has a run with that process end before its request n, as far as the server can tell, and reports whether it came that far.
+// kill has a run with that process end before its request n, as far as the server can tell, and reports whether it came
+// that far.
 func (b bench) kill(t *testing.T, process string, r Request, n int) bool {
 	t.Helper()
 	b.guests.Process = process
 	here := mortal{b.jobs.Clock, b.sim}
-	config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialContext: b.sim.DialContext, Clock: here}
+	config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+		Clock: here}
 	token(&config, b.sim.Credentials())
 	doomed := creatorWith(t, config)
 	doomed.guests.Process = process
@@ -90,7 +92,8 @@ func killedWays(t *testing.T) (all []killed) {
 	}
 	linked := func() Request { return Request{Node: "pve1", Clone: &guest.Clone{VMID: 9000}} }
 	other := func() Request { r := clone(); r.Node = "pve2"; return r }
-	requests := map[string]func() Request{"create": onZFS, "clone": clone, "linked clone": linked, "restore": aRestore, "clone and migrate": other}
+	requests := map[string]func() Request{"create": onZFS, "clone": clone, "linked clone": linked, "restore": aRestore,
+		"clone and migrate": other}
 	places := map[string]string{"here": gone, "elsewhere": elsewhere}
 	for _, what := range slices.Sorted(maps.Keys(requests)) {
 		request := requests[what]
@@ -98,7 +101,8 @@ func killedWays(t *testing.T) (all []killed) {
 			process := places[where]
 			for _, fixed := range []bool{false, true} {
 				for _, named := range []bool{false, true} {
-					all = append(all, killed{fmt.Sprintf("%s, %s, fixed %t, named %t", what, where, fixed, named), request, fixed, named, process})
+					all = append(all, killed{fmt.Sprintf("%s, %s, fixed %t, named %t", what, where, fixed, named), request, fixed,
+						named, process})
 				}
 			}
 		}
@@ -106,9 +110,9 @@ func killedWays(t *testing.T) (all []killed) {
 	return all
 }
 
-// TestKillACreate: a run is killed before each of its requests. The next create of the same id, at once, takes back what it left, or waits
-// until it would have shown that it lives. What was left under an automatic id is taken back meanwhile, or by the refresh that comes two
-// minutes after the kill. What is anybody else's is never touched.
+// TestKillACreate: a run is killed before each of its requests. The next create of the same id, at once, takes back
+// the leftovers, or waits until the run would have shown that it lives. Leftovers under an automatic id are taken
+// back meanwhile, or by the refresh that comes two minutes after the kill. A third party's objects are never touched.
 func TestKillACreate(t *testing.T) {
 	kills, left, offers, step := 0, 0, 0, 13
 	if os.Getenv("CANCEL_ALL") != "" {
@@ -125,11 +129,11 @@ func TestKillACreate(t *testing.T) {
 				b.backedUp(nil)
 				slow := time.Duration(n%2) * 12 * time.Second // the server may still be at work
 				b.sim.SetTaskTime(slow)
-				strangers := len(b.everything())
+				foreign := len(b.everything())
 				if died = b.kill(t, k.process, k.of(), n); died {
 					kills++
 					left += min(1, len(b.vms()))
-					if b.converges(t, fmt.Sprintf("%s, killed before request %d", k.name, n), k, strangers, slow) {
+					if b.converges(t, fmt.Sprintf("%s, killed before request %d", k.name, n), k, foreign, slow) {
 						offers++
 					}
 				}
@@ -155,10 +159,10 @@ func (b bench) everything() (all []string) {
 	return all
 }
 
-// converges has another run make the VM at once, and then another one refresh it after the lease. offered: what was left was complete, and
-// can be imported. A task of the server takes slow, of which the create makes several, and a clone that
-// another run makes in the same minute counts as one of the dead run.
-func (b bench) converges(t *testing.T, what string, k killed, strangers int, slow time.Duration) (offered bool) {
+// converges has another run make the VM at once, and then another one refresh it after the lease. offered: what was
+// left was complete, and can be imported. A task of the server takes slow, of which the create makes several, and a
+// clone that another run makes in the same minute counts as one of the dead run.
+func (b bench) converges(t *testing.T, what string, k killed, foreign int, slow time.Duration) (offered bool) {
 	t.Helper()
 	died := b.jobs.Clock.Now()
 	next := creatorOf(t, b.sim, token)
@@ -177,7 +181,8 @@ func (b bench) converges(t *testing.T, what string, k killed, strangers int, slo
 		time.Sleep(left)
 	}
 	again := creatorOf(t, b.sim, token)
-	said = append(said, again.Sweep(t.Context(), Attended{VMID: created.Guest.VMID, Name: value(created.Guest.Spec.Name)})()...)
+	said = append(said, again.Sweep(t.Context(), Attended{VMID: created.Guest.VMID,
+		Name: value(created.Guest.Spec.Name)})()...)
 	for _, w := range said {
 		if !strings.Contains(w.Summary, "was taken back") {
 			t.Errorf("%s: %v", what, w)
@@ -191,8 +196,8 @@ func (b bench) converges(t *testing.T, what string, k killed, strangers int, slo
 		t.Errorf("%s: the cluster has %v", what, vms)
 	}
 	all := b.everything()
-	if own := 1 + len(b.volumesOf(created.Guest.VMID)); len(all)-own != strangers {
-		t.Errorf("%s: %d things of others became %d: %v", what, strangers, len(all)-own, all)
+	if own := 1 + len(b.volumesOf(created.Guest.VMID)); len(all)-own != foreign {
+		t.Errorf("%s: %d things of others became %d: %v", what, foreign, len(all)-own, all)
 	}
 	return false
 }
@@ -218,14 +223,15 @@ func value(name *string) string {
 	return *name
 }
 
-// TestKillSparesTheLiving: a run on another machine waits six minutes for a lock, in which no task of it runs. Others that want its id
-// meanwhile are told that it lives, and it ends well.
+// TestKillSparesTheLiving: a run on another machine waits six minutes for a lock, in which no task of it runs. Others
+// that want its id meanwhile are told that it lives, and it ends well.
 func TestKillSparesTheLiving(t *testing.T) { synctest.Test(t, killSparesTheLiving) }
 
 func killSparesTheLiving(t *testing.T) {
 	b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, ticket)
 	b.guests.Process = elsewhere
-	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Before,
+	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost,
+		Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Before,
 		Status: 500, Reason: "can't lock file '/var/lock/qemu-server/lock-150.conf' - got timeout", Times: 40}})
 	r := onZFS()
 	r.VMID, r.Start = 150, true
@@ -247,15 +253,15 @@ func killSparesTheLiving(t *testing.T) {
 		default:
 		}
 		if err == nil || !strings.Contains(err.Error(), "being created by another run") {
-			t.Fatalf("somebody else got the VM of a run that lives, or is told something else: %v", err)
+			t.Fatalf("another run got the VM of a run that lives, or is told something else: %v", err)
 		}
 		refused++
 	}
 }
 
-// TestFound20KillManyClones: of several clones that were killed while the server made them, each is taken back by the next create of its
-// name, also those whose task ends while another one is taken back.
-func TestFound20KillManyClones(t *testing.T) {
+// TestKillManyClones: of several clones that were killed while the server made them, each is taken back by the
+// next create of its name, also those whose task ends while another one is taken back.
+func TestKillManyClones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
 		b.sim.SetTaskTime(12 * time.Second)

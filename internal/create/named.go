@@ -10,22 +10,23 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// spokenFor are ids that no guest has and of which permissions, a pool or a firewall speak, if the chosen one is of them. PVE keeps these
-// by id, and a new VM would be handed to whoever they name (access-control AccessControl.pm, pve-firewall Firewall.pm load_vmfw_conf). It
-// takes them away when it destroys a guest, before the id is free (qemu-server API2/Qemu.pm destroy_vm); what is there was left by hand,
-// or is meant for a guest to come.
+// spokenFor returns VMIDs without a guest that permissions, a pool or a firewall mention, if the chosen one is among
+// them. PVE keeps these by VMID, and a new VM would be handed to the users that they name (access-control
+// AccessControl.pm, pve-firewall Firewall.pm load_vmfw_conf). PVE removes them when it destroys a guest, before the
+// VMID is free (qemu-server API2/Qemu.pm destroy_vm). Those that remain were left by hand, or are meant for a future
+// guest.
 func (i *idChooser) spokenFor(ctx context.Context, vmid int) ([]int, error) {
-	paths, err := i.s.guests.Permissions(ctx)
+	paths, err := i.creator.guests.Permissions(ctx)
 	named := namedIn(paths)
 	if err == nil && named[vmid] { // or a guest had the id until a moment ago
-		if named, err = i.s.namedNow.Get(ctx, i.s.askNamed); err == nil && named[vmid] {
+		if named, err = i.creator.namedNow.Get(ctx, i.creator.askNamed); err == nil && named[vmid] {
 			return slices.DeleteFunc(slices.Collect(maps.Keys(named)), i.isGuest), nil
 		}
 	}
 	if err != nil || !i.inheritsFirewall() {
 		return nil, err
 	}
-	left, err := i.s.api.FirewallOptions(ctx, i.places[0].node, vmid)
+	left, err := i.creator.api.Firewall(i.places[0].node, vmid).Options(ctx)
 	switch {
 	case pve.IsKind(err, pve.Denied): // nothing says that there is one
 		return nil, nil
@@ -40,8 +41,9 @@ func (i *idChooser) isGuest(vmid int) bool {
 	return ok
 }
 
-// inheritsFirewall reports whether rules that are left under the id would hold for the new VM: it has an interface with a firewall, none of
-// its own is configured, and it is no clone, whose file PVE writes anew (pve-firewall Helpers.pm clone_vmfw_conf).
+// inheritsFirewall reports whether firewall rules left under the VMID would apply to the new VM. They do if it has an
+// interface with a firewall, no firewall of its own is configured, and it is no clone, whose file PVE rewrites
+// (pve-firewall Helpers.pm clone_vmfw_conf).
 func (i *idChooser) inheritsFirewall() bool {
 	if i.request.Firewall != nil || i.request.Clone != nil {
 		return false
@@ -54,11 +56,12 @@ func (i *idChooser) inheritsFirewall() bool {
 	return false
 }
 
-// askNamed asks for the ids that permissions of anybody and pools name. PVE tells them to everybody who may do something with them: the
-// paths of an identity's own privileges are those of all entries and of all members of pools (access-control RPCEnvironment.pm
-// get_effective_permissions). It gives no ids to an identity that may not create VMs at large: there an entry for the id is what lets it.
-func (s *Creator) askNamed(ctx context.Context) (map[int]bool, error) {
-	paths, err := s.api.Permissions(ctx, "")
+// askNamed asks for the VMIDs that permissions and pools of any user name. PVE tells them to every user with a
+// privilege on them: the paths of an identity's own privileges are those of all entries and of all members of pools
+// (access-control RPCEnvironment.pm get_effective_permissions). It returns none for an identity that may not create VMs
+// everywhere: such an identity needs an entry for the VMID.
+func (c *Creator) askNamed(ctx context.Context) (map[int]bool, error) {
+	paths, err := c.api.Access().Permissions(ctx, "")
 	return namedIn(paths), err
 }
 

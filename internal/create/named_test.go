@@ -12,12 +12,13 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// aclFor gives somebody a role on an id.
+// aclFor gives a third party a role on an id.
 func aclFor(vmid int, who, role string) state.ACLEntry {
 	return state.ACLEntry{Path: fmt.Sprintf("/vms/%d", vmid), Subject: who, Role: role, Propagate: true}
 }
 
-// TestIDsThatPermissionsName: an id on which somebody has a role, or which a pool has as a member, is no automatic one, though it is free.
+// TestIDsThatPermissionsName: an id on which a third party has a role, or which a pool has as a member, is no automatic
+// one, though it is free.
 func TestIDsThatPermissionsName(t *testing.T) {
 	b := newBench(t, token)
 	b.change(func(w *state.World) {
@@ -40,7 +41,8 @@ func TestIDsThatPermissionsName(t *testing.T) {
 	r := onZFS()
 	r.Range = [2]int{102, 103}
 	var field *guest.FieldError
-	if _, err := b.Create(t.Context(), r); !errors.As(err, &field) || field.Path != "vmid" || !strings.Contains(err.Error(), "permissions") {
+	if _, err := b.Create(t.Context(), r); !errors.As(err, &field) || field.Path != "vmid" ||
+		!strings.Contains(err.Error(), "permissions") {
 		t.Errorf("all of the range is spoken for, and the create says %v", err)
 	}
 	r.Range, r.VMID = [2]int{}, 103
@@ -49,11 +51,14 @@ func TestIDsThatPermissionsName(t *testing.T) {
 	}
 }
 
-// TestIDsThatOnlyPermissionsAllow: whoever may create under certain ids alone is named by their entries himself.
+// TestIDsThatOnlyPermissionsAllow: an identity that may create only under certain ids is itself named by their entries.
 func TestIDsThatOnlyPermissionsAllow(t *testing.T) {
 	b := newBench(t, token)
 	b.change(func(w *state.World) {
-		w.ACL = slices.DeleteFunc(w.ACL, func(e state.ACLEntry) bool { return e.Path == "/" && strings.HasPrefix(e.Subject, "terraform@pve") })
+		w.ACL = slices.DeleteFunc(w.ACL, func(e state.ACLEntry) bool {
+			return e.Path == "/" &&
+				strings.HasPrefix(e.Subject, "terraform@pve")
+		})
 		for _, who := range []string{"terraform@pve", "terraform@pve!prov"} {
 			for _, path := range []string{"/storage", "/nodes", "/sdn", "/mapping", "/access"} {
 				w.ACL = append(w.ACL, state.ACLEntry{Path: path, Subject: who, Role: "TerraformProvider", Propagate: true})
@@ -72,7 +77,8 @@ func TestIDsThatOnlyPermissionsAllow(t *testing.T) {
 func TestIDsWithAFirewall(t *testing.T) {
 	yes, bridge := true, "vmbr0"
 	guarded := onZFS()
-	guarded.Spec.Networks = map[string]vm.NIC{"net0": {Model: "virtio", NICOptions: vm.NICOptions{Bridge: &bridge, Firewall: &yes}}}
+	guarded.Spec.Networks = map[string]vm.NIC{"net0": {Model: "virtio",
+		NICOptions: vm.NICOptions{Bridge: &bridge, Firewall: &yes}}}
 	for name, c := range map[string]struct {
 		r    Request
 		want int
@@ -87,7 +93,8 @@ func TestIDsWithAFirewall(t *testing.T) {
 	}
 }
 
-// TestIDOfAVMThatIsReplaced: permissions and pools of a VM go with it, before its id is free, so that id is given again at once.
+// TestIDOfAVMThatIsReplaced: permissions and pools of a VM go with it, before its id is free, so that id is given again
+// at once.
 func TestIDOfAVMThatIsReplaced(t *testing.T) {
 	b := newBench(t, token)
 	r := onZFS()
@@ -97,7 +104,7 @@ func TestIDOfAVMThatIsReplaced(t *testing.T) {
 		destroyed(w, 100)
 		w.Pools["web"].Guests = slices.DeleteFunc(w.Pools["web"].Guests, func(m int) bool { return m == 100 })
 	})
-	b.api.ForgetResources()
+	b.api.Listing().Forget()
 	if got := many(t, 1, b.Creator, r); !slices.Equal(got, []int{100}) {
 		t.Errorf("got %v", got)
 	}

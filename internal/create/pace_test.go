@@ -14,9 +14,9 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// TestPace holds how long creates take on a server whose tasks last 200 ms and which serves three requests at a time for 50 ms each, on
-// a clock that moves when all have said their word: what `make bench` measures, without Terraform and without the machine. With CREATE_TRACE
-// set it prints each request with when it came and when it was answered.
+// TestPace holds how long creates take on a server whose tasks last 200 ms and which serves three requests at a time
+// for 50 ms each, on a clock that moves when all have said their word: what `make bench` measures, without Terraform
+// and without the machine. With CREATE_TRACE set it prints each request with when it came and when it was answered.
 func TestPace(t *testing.T) {
 	for _, c := range []struct {
 		what     string
@@ -32,7 +32,8 @@ func TestPace(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s %d", c.what, c.n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: 50 * time.Millisecond, Workers: 3, TaskTime: 200 * time.Millisecond}, token)
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: 50 * time.Millisecond, Workers: 3,
+					TaskTime: 200 * time.Millisecond}, token)
 				b.sim.ResetOps()
 				begin := time.Now()
 				var all sync.WaitGroup
@@ -51,7 +52,8 @@ func TestPace(t *testing.T) {
 				t.Logf("%s of %d: %d ms, %d requests", c.what, c.n, took.Milliseconds(), requests)
 				if os.Getenv("CREATE_TRACE") != "" {
 					for _, op := range b.sim.Ops() {
-						t.Logf("%5d %5d ms  %-6s %s (%d)", op.Came.Sub(begin).Milliseconds(), op.Left.Sub(begin).Milliseconds(), op.Method, op.Path, op.VMID)
+						t.Logf("%5d %5d ms  %-6s %s (%d)", op.Came.Sub(begin).Milliseconds(), op.Left.Sub(begin).Milliseconds(),
+							op.Method, op.Path, op.VMID)
 					}
 				}
 				if took > c.most || requests > c.requests {
@@ -64,7 +66,8 @@ func TestPace(t *testing.T) {
 
 func plain() Request {
 	size := int64(8 << 30)
-	return Request{Node: "pve1", Start: true, Spec: vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Storage: "local-lvm", Size: &size}}}}
+	return Request{Node: "pve1", Start: true, Spec: vm.Spec{Disks: map[string]vm.Disk{"scsi0": {Storage: "local-lvm",
+		Size: &size}}}}
 }
 
 func cloned() Request {

@@ -5,19 +5,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// place is a node on which the create can make volumes, and the storages that they can be on.
+// place is a node on which the create can make volumes, with the storages that they can be on.
 type place struct {
 	node     string
 	storages []string
 }
 
-// placesOf are those of a create on a node: the node itself, or, for a clone, its source's node, and what the volumes can be on
-// that only the other node has.
+// placesOf are the places of a create: its node or, for a clone, the node of the source, and the storages that only the
+// target node has.
 func placesOf(found findings, r Request) []place {
 	storages := writtenTo(r, found.from)
 	if found.from == nil || found.from.node == found.node {
@@ -33,15 +34,15 @@ func placesOf(found findings, r Request) []place {
 	return []place{{node: found.from.node, storages: storages}, {node: found.node, storages: landing}}
 }
 
-// writtenTo are the storages that the create can make volumes on: the ones that the configuration names, and the source's, where a
-// clone's are made unless it says otherwise.
+// writtenTo are the storages that the create can make volumes on: those that the configuration names, and the source's,
+// on which a clone's volumes are made by default.
 func writtenTo(r Request, from *source) []string {
 	ids := []string{r.Spec.CloudInit.Storage}
 	for _, d := range r.Spec.Disks {
 		ids = append(ids, d.Storage, r.unpacksOn(d))
 	}
 	for _, a := range r.Adopts {
-		ids = append(ids, vm.VolumeStorage(a.Volume))
+		ids = append(ids, volid.Storage(a.Volume))
 	}
 	if d := r.Spec.EFIDisk; d != nil {
 		ids = append(ids, d.Storage)
@@ -58,16 +59,16 @@ func writtenTo(r Request, from *source) []string {
 	return sortedIDs(ids)
 }
 
-// unpacksOn is the storage on which a new disk is unpacked before it is copied, under the id of the VM (pve-storage GuestImport.pm,
-// extract_disk_from_import_file); "" where it is not.
+// unpacksOn is the storage on which a new disk is unpacked before it is copied, under the VMID (pve-storage
+// GuestImport.pm, extract_disk_from_import_file); "" if it is not unpacked.
 func (r Request) unpacksOn(d vm.Disk) string {
 	switch {
-	case d.ImportFrom == nil || !vm.IsInOVA(*d.ImportFrom):
+	case d.ImportFrom == nil || !volid.IsInOVA(*d.ImportFrom):
 		return ""
 	case r.ImportStorage != "":
 		return r.ImportStorage
 	}
-	return vm.VolumeStorage(*d.ImportFrom)
+	return volid.Storage(*d.ImportFrom)
 }
 
 // sortedIDs sorts ids and drops repeated and empty ones.
@@ -77,17 +78,17 @@ func sortedIDs(ids []string) []string {
 }
 
 // wanted are the volumes that the request is to make which makes the VM.
-func wanted(r Request, from *source, vmid int) []remove.Wanted {
+func wanted(r Request, from *source, vmid int) []destroy.Wanted {
 	cloudInit := fmt.Sprintf("vm-%d-cloudinit", vmid) // qemu-server API2/Qemu.pm create_disks, QemuServer.pm clone_disk
 	if from != nil {
 		return from.wanted(cloudInit)
 	}
-	var all []remove.Wanted
+	var all []destroy.Wanted
 	for _, d := range r.Spec.Disks {
 		if d.Volume != "" {
 			continue
 		}
-		w := remove.Wanted{Storage: d.Storage}
+		w := destroy.Wanted{Storage: d.Storage}
 		if d.Format != nil {
 			w.Format = *d.Format
 		}
@@ -96,26 +97,26 @@ func wanted(r Request, from *source, vmid int) []remove.Wanted {
 		}
 		all = append(all, w)
 		if storage := r.unpacksOn(d); storage != "" {
-			all = append(all, remove.Wanted{Storage: storage})
+			all = append(all, destroy.Wanted{Storage: storage})
 		}
 	}
 	if d := r.Spec.EFIDisk; d != nil { // some hundred KiB, by its type
-		all = append(all, remove.Wanted{Storage: d.Storage, Size: 1})
+		all = append(all, destroy.Wanted{Storage: d.Storage, Size: 1})
 	}
 	if d := r.Spec.TPMState; d != nil {
-		all = append(all, remove.Wanted{Storage: d.Storage, Size: 4 << 20})
+		all = append(all, destroy.Wanted{Storage: d.Storage, Size: 4 << 20})
 	}
 	if storage := r.Spec.CloudInit.Storage; storage != "" {
-		all = append(all, remove.Wanted{Storage: storage, Name: cloudInit})
+		all = append(all, destroy.Wanted{Storage: storage, Name: cloudInit})
 	}
 	return all
 }
 
 // targets are the volumes that moves of disks are to make.
-func targets(moves []vm.Move, has vm.Spec) []remove.Wanted {
-	var all []remove.Wanted
+func targets(moves []vm.Move, has vm.Spec) []destroy.Wanted {
+	var all []destroy.Wanted
 	for _, m := range moves {
-		w := remove.Wanted{Storage: m.Storage, Format: m.Format}
+		w := destroy.Wanted{Storage: m.Storage, Format: m.Format}
 		if d := has.Disks[m.Slot]; d.Size != nil {
 			w.Size = *d.Size
 		}
@@ -124,21 +125,21 @@ func targets(moves []vm.Move, has vm.Spec) []remove.Wanted {
 	return all
 }
 
-// wanted are those of a copy. The log of a restore names each as it is made.
-func (f *source) wanted(cloudInit string) []remove.Wanted {
-	if f.request == nil {
+// wanted are the volumes of a copy. The log of a restore names each as it is made.
+func (s *source) wanted(cloudInit string) []destroy.Wanted {
+	if s.request == nil {
 		return nil
 	}
-	full := f.request.Full != nil && *f.request.Full || f.request.Full == nil && f.config["template"] != "1"
-	var all []remove.Wanted
-	for _, slot := range vm.Slots(f.config) {
-		volume := guest.VolumeOf(f.config[slot])
-		if _, owned := vm.VolumeOwner(volume); !owned {
+	full := s.request.Full != nil && *s.request.Full || s.request.Full == nil && s.config["template"] != "1"
+	var all []destroy.Wanted
+	for _, slot := range vm.Slots(s.config) {
+		volume := guest.VolumeOf(s.config[slot])
+		if _, owned := volid.Owner(volume); !owned {
 			continue
 		}
-		w := remove.Wanted{Storage: vm.VolumeStorage(volume)}
-		if full && f.request.Storage != "" {
-			w.Storage = f.request.Storage
+		w := destroy.Wanted{Storage: volid.Storage(volume)}
+		if full && s.request.Storage != "" {
+			w.Storage = s.request.Storage
 		}
 		switch {
 		case strings.Contains(volume, "-cloudinit"):
@@ -146,7 +147,7 @@ func (f *source) wanted(cloudInit string) []remove.Wanted {
 		case !full:
 			w.Base = volume
 		default:
-			if d, ok := vm.Decode(f.config).Disks[slot]; ok && d.Size != nil {
+			if d, ok := vm.Decode(s.config).Disks[slot]; ok && d.Size != nil {
 				w.Size = *d.Size
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -23,21 +23,24 @@ const theArchive = "local:backup/vzdump-qemu-700-2026_01_01-00_00_00.vma.zst"
 
 // backedUp puts a backup of VM 700 on the storage local of pve1.
 func (b bench) backedUp(config map[string]string) {
-	full := map[string]string{"name": "old", "memory": "1024", "description": "the old one", "onboot": "1", "vmgenid": "11111111-0000-0000-0000-000000000000",
-		"scsi0": "local-zfs:vm-700-disk-0,size=2G", "scsi1": "local-lvm:vm-700-disk-1,size=1G", "net0": "virtio=BC:24:11:00:07:00,bridge=vmbr0",
+	full := map[string]string{"name": "old", "memory": "1024", "description": "the old one", "onboot": "1",
+		"vmgenid": "11111111-0000-0000-0000-000000000000",
+		"scsi0":   "local-zfs:vm-700-disk-0,size=2G", "scsi1": "local-lvm:vm-700-disk-1,size=1G",
+		"net0":    "virtio=BC:24:11:00:07:00,bridge=vmbr0",
 		"smbios1": "uuid=11111111-2222-3333-4444-000000000700,manufacturer=ACME", "meta": "creation-qemu=9.0.0,ctime=7"}
 	maps.Copy(full, config)
 	b.change(func(w *state.World) {
 		_, name, _ := strings.Cut(theArchive, ":")
 		w.AllowRestores()
-		w.Put(&state.Volume{Storage: "local", Node: "pve1", Name: name, Content: "backup", VMID: 700, Format: "vma.zst", Size: 1 << 20,
+		w.Put(&state.Volume{Storage: "local", Node: "pve1", Name: name, Content: "backup", VMID: 700, Format: "vma.zst",
+			Size: 1 << 20,
 			Backup: &state.Backup{VMID: 700, Config: full, Drives: map[string]state.BackupDrive{
 				"scsi0": {Storage: "local-zfs", Format: "raw", Size: 2 << 30, Data: "root"},
 				"scsi1": {Storage: "local-lvm", Format: "raw", Size: 1 << 30, Data: "data"}}}})
 	})
 }
 
-// volumesOf are the volumes that carry an id, with what they hold.
+// volumesOf are the volumes that carry an id, with their content.
 func (b bench) volumesOf(vmid int) map[string]string {
 	all := map[string]string{}
 	b.change(func(w *state.World) {
@@ -57,7 +60,8 @@ func aRestore() Request {
 			"scsi0": {Size: &grown, DiskOptions: vm.DiskOptions{Discard: &on}}, "scsi1": {Storage: "local-zfs"}}}}
 }
 
-// TestRestore makes a VM of a backup, with what is configured enforced and the rest as it was backed up, and an identity of its own.
+// TestRestore: a create makes a VM of a backup, with the configured settings enforced and the rest as it was backed
+// up, and an identity of its own.
 func TestRestore(t *testing.T) {
 	b := newBench(t, token)
 	b.backedUp(nil)
@@ -66,13 +70,15 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err, created.Warnings)
 	}
 	config := b.vms()[created.Guest.VMID]
-	for option, want := range map[string]string{"name": "old", "memory": "1024", "description": "the old one", "onboot": "0",
-		"scsi0": "local-zfs:vm-100-disk-0,discard=on,size=4G"} {
+	for option, want := range map[string]string{"name": "old", "memory": "1024", "description": "the old one",
+		"onboot": "0",
+		"scsi0":  "local-zfs:vm-100-disk-0,discard=on,size=4G"} {
 		if config[option] != want {
 			t.Errorf("%s is %q, want %q", option, config[option], want)
 		}
 	}
-	if !strings.HasPrefix(config["scsi1"], "local-zfs:vm-100-disk-") || strings.Contains(config["net0"], "BC:24:11:00:07:00") ||
+	if !strings.HasPrefix(config["scsi1"], "local-zfs:vm-100-disk-") ||
+		strings.Contains(config["net0"], "BC:24:11:00:07:00") ||
 		!strings.Contains(config["smbios1"], "manufacturer=ACME") || strings.Contains(config["smbios1"], "000000000700") ||
 		config["vmgenid"] == "11111111-0000-0000-0000-000000000000" || created.Guest.Status != "running" {
 		t.Errorf("%v, %s", config, created.Guest.Status)
@@ -85,11 +91,11 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreOldStamp: the mark of a create that comes back with a backup says nothing: it does not go into the new VM's description, and a
-// restore of somebody else that brings it back is not taken away by a create that wants the id.
-func TestRestoreOldStamp(t *testing.T) {
+// TestRestoreOldMark: the mark of a create that comes back with a backup says nothing: it does not go into the new
+// VM's description, and a restore of a third party that brings it back is not taken away by a create that wants the id.
+func TestRestoreOldMark(t *testing.T) {
 	b := newBench(t, token)
-	old := guest.NewStamp("pve1,pve2", 100, b.sim.World().Clock.Now().Add(-time.Hour))
+	old := guest.NewMark("pve1,pve2", 100, b.sim.World().Clock.Now().Add(-time.Hour))
 	b.backedUp(map[string]string{"description": old.String()})
 	created, err := b.Create(t.Context(), aRestore())
 	if config := b.vms()[100]; err != nil || created.Guest.VMID != 100 || config["description"] != "" {
@@ -103,14 +109,16 @@ func TestRestoreOldStamp(t *testing.T) {
 	}
 }
 
-// TestRestoreProtectedTemplate: a template's backup becomes a VM unless the configuration wants a template, and one of a protected VM is
-// protected from the commit on, so that a failure before it can be taken back.
+// TestRestoreProtectedTemplate: a template's backup becomes a VM unless the configuration wants a template, and one of
+// a protected VM is protected from the commit on, so that a failure before it can be taken back.
 func TestRestoreProtectedTemplate(t *testing.T) {
 	b := newBench(t, token)
 	b.backedUp(map[string]string{"template": "1", "protection": "1"})
 	r := aRestore()
-	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task, Times: 9}})
-	if created, err := b.Create(t.Context(), r); err == nil || created.Guest.VMID != 0 || len(b.vms()) > 0 || len(b.volumesOf(100)) > 0 {
+	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task,
+		Times: 9}})
+	if created, err := b.Create(t.Context(), r); err == nil || created.Guest.VMID != 0 || len(b.vms()) > 0 ||
+		len(b.volumesOf(100)) > 0 {
 		t.Fatalf("%v: %v, %v", err, b.vms(), b.volumesOf(100))
 	}
 	b.sim.SetFaults(nil)
@@ -126,13 +134,14 @@ func TestRestoreProtectedTemplate(t *testing.T) {
 	}
 }
 
-// TestRestoreTakesNobodysVolume: what carries the id on any storage of the node, also on one that the restore does not write to, PVE would
-// make a disk of the restored VM.
+// TestRestoreTakesNobodysVolume: what carries the id on any storage of the node, also on one that the restore does not
+// write to, PVE would make a disk of the restored VM.
 func TestRestoreTakesNobodysVolume(t *testing.T) {
 	b := newBench(t, token)
 	b.backedUp(nil)
 	b.change(func(w *state.World) {
-		w.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: "100/vm-100-disk-0.raw", VMID: 100, Content: "images", Format: "raw", Size: 1 << 30, Data: "theirs"})
+		w.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: "100/vm-100-disk-0.raw", VMID: 100, Content: "images",
+			Format: "raw", Size: 1 << 30, Data: "theirs"})
 	})
 	created, err := b.Create(t.Context(), aRestore())
 	if err != nil || created.Guest.VMID == 100 || b.volumesOf(100)["local2:100/vm-100-disk-0.raw"] != "theirs" {
@@ -145,11 +154,11 @@ func TestRestoreTakesNobodysVolume(t *testing.T) {
 	}
 }
 
-// TestRestoreKilled: what a run that was killed during its restore left is taken back by the next one, which awaits the end of the task
-// first; but not once somebody has restored a backup of it, which brings the mark back.
+// TestRestoreKilled: what a run that was killed during its restore left is taken back by the next one, which awaits the
+// end of the task first; but not once a third party has restored a backup of it, which brings the mark back.
 func TestRestoreKilled(t *testing.T) {
 	for _, again := range []bool{false, true} {
-		t.Run(map[bool]string{false: "at work", true: "restored by somebody since"}[again], func(t *testing.T) {
+		t.Run(map[bool]string{false: "at work", true: "restored by a third party since"}[again], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { killedDuringTheRestore(t, again) })
 		})
 	}
@@ -160,17 +169,17 @@ func killedDuringTheRestore(t *testing.T, again bool) {
 	b.backedUp(nil)
 	b.sim.SetTaskTime(40 * time.Second)
 	other := creatorOf(t, b.sim, token)
-	mark := guest.NewStamp("pve1,pve2", 100, b.guests.Deadline(0))
+	mark := guest.NewMark("pve1,pve2", 100, b.guests.Deadline(0))
 	mark.Process, mark.Restore = deadProcess(t, b.Creator), b.guests.Now().UTC().Truncate(time.Second)
 	params := pve.Params{"vmid": "100", "name": "web", "unique": "1", "archive": theArchive, "description": mark.String()}
-	upid, err := other.api.CreateVM(t.Context(), "pve1", params)
+	upid, err := other.api.Node("pve1").CreateVM(t.Context(), params)
 	if err == nil && again {
-		if _, err = other.api.Wait(t.Context(), upid); err == nil {
+		if _, err = other.api.Tasks().Wait(t.Context(), upid); err == nil {
 			params["force"] = "1"
-			upid, err = other.api.CreateVM(t.Context(), "pve1", params)
+			upid, err = other.api.Node("pve1").CreateVM(t.Context(), params)
 		}
 		if err == nil {
-			_, err = other.api.Wait(t.Context(), upid)
+			_, err = other.api.Tasks().Wait(t.Context(), upid)
 		}
 	}
 	if err != nil {
@@ -185,25 +194,27 @@ func killedDuringTheRestore(t *testing.T, again bool) {
 		}
 		return
 	}
-	if err != nil || len(created.Warnings) > 0 || b.vms()[100]["description"] != "the old one" || len(b.volumesOf(100)) != 2 {
+	if err != nil || len(created.Warnings) > 0 || b.vms()[100]["description"] != "the old one" ||
+		len(b.volumesOf(100)) != 2 {
 		t.Errorf("%v, %v, the VM is %v, the volumes are %v", err, created.Warnings, b.vms()[100], b.volumesOf(100))
 	}
 }
 
-// TestRestoreAdopts: a volume that comes under the id while the restore runs, and that PVE makes a disk of the restored VM, is not
-// destroyed with it: the create fails, and what it cannot take back is named.
+// TestRestoreAdopts: a volume that comes under the id while the restore runs, and that PVE makes a disk of the
+// restored VM, is not destroyed with it: the create fails, and names the objects that it cannot take back.
 func TestRestoreAdopts(t *testing.T) {
 	b := newBench(t, ticket)
 	b.backedUp(nil)
 	const theirs = "local2:100/vm-100-disk-0.raw"
-	b.sim.SetStrangers([]stranger.Order{{Act: stranger.Plant, VMID: 100, Storage: "local2",
+	b.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Plant, VMID: 100, Storage: "local2",
 		Before: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu"}}})
 	created, err := b.Create(t.Context(), aRestore())
 	volumes := b.volumesOf(100)
-	if deeds := b.sim.Deeds(); len(deeds) != 1 || !deeds[0].Done {
-		t.Fatalf("%v", deeds)
+	if reports := b.sim.Reports(); len(reports) != 1 || !reports[0].Done {
+		t.Fatalf("%v", reports)
 	}
-	if err == nil || created.Guest.VMID != 100 || len(created.Left) == 0 || !strings.Contains(err.Error(), theirs) || len(volumes) != 3 {
+	if err == nil || created.Guest.VMID != 100 || len(created.Left) == 0 || !strings.Contains(err.Error(), theirs) ||
+		len(volumes) != 3 {
 		t.Errorf("%v: %v is left, the volumes are %v", err, created.Left, volumes)
 	}
 }
@@ -214,29 +225,33 @@ func TestRestoreFails(t *testing.T) {
 		for _, phase := range []fault.Phase{fault.Task, fault.KillTask, fault.Partial} {
 			b := newBench(t, who)
 			b.backedUp(nil)
-			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu"}, Phase: phase}})
+			b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu"},
+				Phase: phase}})
 			created, err := b.Create(t.Context(), aRestore())
-			if err == nil || created.Guest.VMID != 0 || len(created.Warnings) > 0 || len(b.vms()) > 0 || len(b.volumesOf(100)) > 0 {
+			if err == nil || created.Guest.VMID != 0 || len(created.Warnings) > 0 || len(b.vms()) > 0 ||
+				len(b.volumesOf(100)) > 0 {
 				t.Errorf("%s, %s: %v, %v: %v, %v", name, phase, err, created.Warnings, b.vms(), b.volumesOf(100))
 			}
 		}
 	}
 }
 
-// TestRestoreStubOfSomebodyElse: while our restore is killed somebody removes what it leaves, and begins to make a VM of his own under the
-// id. That is not ours, though it is as bare.
-func TestRestoreStubOfSomebodyElse(t *testing.T) {
+// TestRestoreLeavesTheVMOfAThirdParty: while our restore is killed a third party removes what it leaves, and begins to
+// make a VM of his own under the id. That is not ours, though it is as bare.
+func TestRestoreLeavesTheVMOfAThirdParty(t *testing.T) {
 	b := newBench(t, ticket)
 	b.backedUp(nil)
-	b.sim.MarkStrangers()
+	b.sim.MarkThirdParties()
 	ended := fault.Match{Method: http.MethodGet, Path: "/nodes/{node}/tasks/{upid}/status"}
-	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu"}, Phase: fault.KillTask}})
-	b.sim.SetStrangers([]stranger.Order{{Act: stranger.Delete, VMID: 100, Before: ended}, {Act: stranger.MakeID, VMID: 100, Before: ended}})
+	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu"},
+		Phase: fault.KillTask}})
+	b.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Delete, VMID: 100, Before: ended},
+		{Act: thirdparty.MakeID, VMID: 100, Before: ended}})
 	r := aRestore()
 	r.VMID = 100
 	created, err := b.Create(t.Context(), r)
-	if deeds := b.sim.Deeds(); len(deeds) != 2 || !deeds[1].Done {
-		t.Fatalf("the stranger did %v", deeds)
+	if reports := b.sim.Reports(); len(reports) != 2 || !reports[1].Done {
+		t.Fatalf("the third party did %v", reports)
 	}
 	if err == nil || created.Guest.VMID != 0 || len(created.Left) > 0 || b.vms()[100]["lock"] != "create" {
 		t.Errorf("%v: left %v, VM 100 is %v", err, created.Left, b.vms()[100])
@@ -247,7 +262,7 @@ func TestRestoreStubOfSomebodyElse(t *testing.T) {
 func TestRestoreOnAFullStorage(t *testing.T) {
 	b := newBench(t, token)
 	b.backedUp(nil)
-	if d := b.sim.Stranger(stranger.Order{Act: stranger.Fill, Storage: "local-lvm"}); !d.Done {
+	if d := b.sim.ThirdParty(thirdparty.Order{Act: thirdparty.Fill, Storage: "local-lvm"}); !d.Done {
 		t.Fatal(d.Why)
 	}
 	created, err := b.Create(t.Context(), aRestore())

@@ -14,8 +14,8 @@ import (
 
 func to[T any](v T) *T { return &v }
 
-// TestCloneIsConfigured: what the configuration says is so in the clone, the rest is the template's, and its protection, which
-// would be in the way of its configuration and its removal, is on again in the end.
+// TestCloneIsConfigured: what the configuration says is so in the clone, the rest is the template's, and its
+// protection, which would be in the way of its configuration and its removal, is on again in the end.
 func TestCloneIsConfigured(t *testing.T) {
 	b := newBench(t, token)
 	b.change(func(w *state.World) { w.Guests[9000].Config["protection"] = "1" })
@@ -24,7 +24,8 @@ func TestCloneIsConfigured(t *testing.T) {
 	r.Spec.Disks = map[string]vm.Disk{"scsi0": {Size: to(int64(8 << 30))}}
 	created, err := b.Create(t.Context(), r)
 	config := b.vms()[created.Guest.VMID]
-	if err != nil || config["name"] != "web" || config["cores"] != "4" || config["protection"] != "1" || !strings.Contains(config["scsi0"], "size=8G") {
+	if err != nil || config["name"] != "web" || config["cores"] != "4" || config["protection"] != "1" ||
+		!strings.Contains(config["scsi0"], "size=8G") {
 		t.Errorf("%v: %v", err, config)
 	}
 	if created.Guest.Status != "running" || created.Guest.Source != 9000 {
@@ -37,16 +38,19 @@ func TestCloneIsConfigured(t *testing.T) {
 	}
 }
 
-// TestFirewallOfANewVM: the rules are those that are configured, in their order, and none that an earlier VM of the id has left.
+// TestFirewallOfANewVM: the rules are those that are configured, in their order, and none that an earlier VM of the id
+// has left.
 func TestFirewallOfANewVM(t *testing.T) {
 	b := newBench(t, ticket)
 	r := onZFS()
 	rule := func(action, macro string) guest.FirewallRule {
 		return guest.FirewallRule{Type: to("in"), Action: to(action), Macro: to(macro)}
 	}
-	r.Firewall = &guest.Firewall{Enabled: to(true), Rules: []guest.FirewallRule{rule("ACCEPT", "SSH"), rule("DROP", "Ping")}}
+	r.Firewall = &guest.Firewall{Enabled: to(true), Rules: []guest.FirewallRule{rule("ACCEPT", "SSH"),
+		rule("DROP", "Ping")}}
 	created, err := b.Create(t.Context(), r)
-	if err != nil || created.Guest.Firewall == nil || len(created.Guest.Firewall.Rules) != 2 || *created.Guest.Firewall.Rules[0].Macro != "SSH" {
+	if err != nil || created.Guest.Firewall == nil || len(created.Guest.Firewall.Rules) != 2 ||
+		*created.Guest.Firewall.Rules[0].Macro != "SSH" {
 		t.Fatalf("%+v, %v", created.Guest.Firewall, err)
 	}
 	b.change(func(w *state.World) { destroyed(w, 100) }) // PVE keeps the file

@@ -11,12 +11,13 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// This file says what a create is told of a VM that has the id or the name which it wants. One that lacks nothing but its commit is what
-// the configuration wants already: it is offered for import, which costs nothing, instead of being destroyed and made again.
+// A VM under a wanted VMID or name that lacks only its commit is what the configuration wants. It is offered for
+// import, which costs nothing, instead of being destroyed and made again.
 
-// lacksCommit reports whether the VM that a dead create left is, as far as an update would look, what this one is to make. What its disks
-// hold is compared by nobody. Volumes to adopt are attached after the commit, so they are missing.
-func (s *Creator) lacksCommit(ctx context.Context, r Request, u unfinished) bool {
+// lacksCommit reports whether the VM that a dead create left is, as far as an update would look, the one that this
+// create is to make. The content of its disks is not compared. Volumes to adopt are attached after the commit, so they
+// are missing.
+func (c *Creator) lacksCommit(ctx context.Context, r Request, u unfinished) bool {
 	has := vm.Decode(u.config)
 	want := vm.Merge(has, r.Spec)
 	want.Description, want.Protection, want.Template = has.Description, has.Protection, r.Spec.Template
@@ -29,7 +30,7 @@ func (s *Creator) lacksCommit(ctx context.Context, r Request, u unfinished) bool
 	}
 	isTemplate := r.Spec.Template != nil && *r.Spec.Template
 	if r.Start && !isTemplate {
-		status, err := s.api.GuestStatus(ctx, u.listed.Node, u.listed.VMID)
+		status, err := c.api.QEMU(u.listed.Node, u.listed.VMID).Status(ctx)
 		if err != nil || !status.IsRunning() {
 			return false
 		}
@@ -39,12 +40,12 @@ func (s *Creator) lacksCommit(ctx context.Context, r Request, u unfinished) bool
 	if r.HA == nil {
 		return true
 	}
-	entry, err := s.guests.ReadHA(ctx, u.listed.VMID)
+	entry, err := c.guests.ReadHA(ctx, u.listed.VMID)
 	return err == nil && entry != nil
 }
 
-// holdsDisk reports whether the VM is to hold a disk for others. It is known by its description, which it has from the commit: before
-// that no import takes it.
+// holdsDisk reports whether the VM is to hold a disk for others. Its description identifies it, and it gets that with
+// the commit: before that no import takes it.
 func holdsDisk(r Request) bool {
 	if r.Spec.Description == nil {
 		return false
@@ -53,17 +54,18 @@ func holdsDisk(r Request) bool {
 	return holds
 }
 
-// offer says how a VM is taken over that lacks nothing but its commit.
+// offer tells how to import a VM that lacks nothing but its commit.
 func offer(u unfinished, path string) error {
 	return &guest.FieldError{Path: path,
 		Summary: fmt.Sprintf("VM %d (%s) is complete but for its last request", u.listed.VMID, u.config["name"]),
-		Detail: fmt.Sprintf("A run of this provider that is over (transaction %s) has made it on node %s, as this configuration wants it, and "+
-			"has only not put its description right, or its protection. Take it over with `terraform import ADDRESS %d`, or with an import "+
-			"block, and apply: that finishes it. If it is not to stay, `%s` as root on the node removes it, and the next apply makes another",
-			u.mark.TX, u.listed.Node, u.listed.VMID, u.destruction())}
+		Detail: fmt.Sprintf("A run of this provider that is over (transaction %s) has made it on node %s, as this "+
+			"configuration wants it, and has only not put its description right, or its protection. Take it over with "+
+			"`terraform import ADDRESS %d`, or with an import block, and apply: that finishes it. If it is not to stay, `%s` "+
+			"as root on the node removes it, and the next apply makes another",
+			u.mark.Saga, u.listed.Node, u.listed.VMID, u.destruction())}
 }
 
-// destruction is what removes an unlocked VM. A clone has its template's protection until its commit.
+// destruction is the command that removes an unlocked VM. A clone has its template's protection until its commit.
 func (u unfinished) destruction() string {
 	command := fmt.Sprintf("qm stop %d; qm destroy %d --purge", u.listed.VMID, u.listed.VMID)
 	if u.config["protection"] == "1" {
@@ -75,16 +77,16 @@ func (u unfinished) destruction() string {
 // removal is the command that removes what a run left, as long as it bears the run's mark.
 func (u unfinished) removal() string {
 	return fmt.Sprintf("`grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && (qm unlock %d; %s)` as root on the node",
-		u.mark.TX, u.listed.Node, u.listed.VMID, u.listed.VMID, u.destruction())
+		u.mark.Saga, u.listed.Node, u.listed.VMID, u.listed.VMID, u.destruction())
 }
 
-// takenBy refuses an id that a guest has which is not marked as a create's.
-func (s *Creator) takenBy(ctx context.Context, u unfinished, adopts []Adopted) error {
+// takenBy is the error for a VMID whose guest has no mark.
+func (c *Creator) takenBy(ctx context.Context, u unfinished, adopts []Adopted) error {
 	listed := u.listed
 	if !u.isHalfMade() && listed.Lock != "create" && listed.Lock != "clone" {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", listed.VMID),
-			Detail: fmt.Sprintf("%s on node %s has this id; it was not touched. %s. A VM that is replaced with create_before_destroy "+
-				"cannot keep its id: leave vmid out, or the setting%s",
+			Detail: fmt.Sprintf("%s on node %s has this id; it was not touched. %s. A VM that is replaced with "+
+				"create_before_destroy cannot keep its id: leave vmid out, or the setting%s",
 				guest.Named(listed), listed.Node, guest.OtherThan(listed), withoutAdopted(adopts))}
 	}
 	lock, next := cmp.Or(u.config["lock"], listed.Lock), "Choose another vmid"
@@ -93,7 +95,7 @@ func (s *Creator) takenBy(ctx context.Context, u unfinished, adopts []Adopted) e
 		looks = "empty, as one is that is made of a backup"
 	}
 	if listed.Type == "qemu" {
-		next = s.guests.OnHalfMade(ctx, listed.Node, listed.VMID, lock)
+		next = c.guests.OnHalfMade(ctx, listed.Node, listed.VMID, lock)
 	}
 	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a half-made VM", listed.VMID),
 		Detail: fmt.Sprintf("%s %d on node %s is %s: a task is making it, or died over it. "+
@@ -101,10 +103,11 @@ func (s *Creator) takenBy(ctx context.Context, u unfinished, adopts []Adopted) e
 			guest.KindName(listed.Type), listed.VMID, listed.Node, looks, next)}
 }
 
-// heldBy refuses an id that a create has which lives, or may live, or that was told to keep what it left.
-func (s *Creator) heldBy(u unfinished, v guest.Verdict, err error) error {
+// heldBy is the error for a VMID of a create that lives, or may live, or that was told to keep what it left.
+func (c *Creator) heldBy(u unfinished, v guest.Verdict, err error) error {
 	listed := u.listed
-	held := fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s: %s. ", u.mark.TX, listed.VMID, listed.Name, listed.Node,
+	held := fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s: %s. ", u.mark.Saga, listed.VMID,
+		listed.Name, listed.Node,
 		v.Seen)
 	command := u.removal()
 	summary := fmt.Sprintf("VM %d is being created by another run", listed.VMID)
@@ -112,7 +115,7 @@ func (s *Creator) heldBy(u unfinished, v guest.Verdict, err error) error {
 	case v.Kept:
 		summary = fmt.Sprintf("VM %d is kept as a create left it", listed.VMID)
 		held += "It goes with the resource in whose state it is. If there is none any more, " + command + " removes it"
-	case s.guests.LifeOf(u.mark) == guest.Alive:
+	case c.guests.LifeOf(u.mark) == guest.Alive:
 		held += "Wait for it, or choose another vmid"
 	case err == nil && !v.Until.IsZero():
 		held += fmt.Sprintf("It counts as dead at %s, unless more is seen of it, and then this create removes what it left. "+
@@ -123,21 +126,21 @@ func (s *Creator) heldBy(u unfinished, v guest.Verdict, err error) error {
 	return &guest.FieldError{Path: "vmid", Summary: summary, Detail: held, Err: err}
 }
 
-// completeError says that a VM has the mark of a dead create, and that it may be more than what that left.
+// completeError is a VM that has the mark of a dead create but may be complete.
 type completeError struct {
 	vmid            int
 	name, node, why string
 }
 
-func (e *completeError) summary() string {
-	return fmt.Sprintf("VM %d (%s) on node %s was not touched", e.vmid, e.name, e.node)
+func (c *completeError) summary() string {
+	return fmt.Sprintf("VM %d (%s) on node %s was not touched", c.vmid, c.name, c.node)
 }
 
-func (e *completeError) detail() string {
-	return fmt.Sprintf("Its description is the mark of a create that died, but it may be complete: %s. A restored backup and a copied "+
-		"description bear such a mark too. Write another description if it is to stay (`qm set %d --description …`), or remove the VM "+
-		"yourself", e.why, e.vmid)
+func (c *completeError) detail() string {
+	return fmt.Sprintf("Its description is the mark of a create that died, but it may be complete: %s. A restored "+
+		"backup and a copied description bear such a mark too. Write another description if it is to stay (`qm set %d "+
+		"--description …`), or remove the VM yourself", c.why, c.vmid)
 }
 
 // Error is what the configured id is refused with.
-func (e *completeError) Error() string { return e.summary() + ": " + e.detail() }
+func (c *completeError) Error() string { return c.summary() + ": " + c.detail() }

@@ -16,7 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/stranger"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 )
 
 // sleeper is a run whose machine sleeps after the answer to its request n, while others go on.
@@ -33,8 +33,9 @@ func (s *sleeper) answered(context.Context, string, map[string]string) {
 	}
 }
 
-// TestKillTakenBackAsleep: the machine of a run sleeps after any of its requests, others take back what it has made, and a stranger has a VM
-// of his under the id. The run fails when it is awake again, says what has happened, and touches nothing of the stranger's.
+// TestKillTakenBackAsleep: the machine of a run sleeps after any of its requests, others take back the objects that
+// it made, and a third party has a VM under the id. The run fails when it is awake again, says what has happened, and
+// touches nothing of the third party's.
 func TestKillTakenBackAsleep(t *testing.T) {
 	step, slept := 5, 0
 	if os.Getenv("CANCEL_ALL") != "" {
@@ -45,7 +46,7 @@ func TestKillTakenBackAsleep(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
 				b.backedUp(nil)
-				b.sim.MarkStrangers()
+				b.sim.MarkThirdParties()
 				r := request()
 				r.VMID, r.Start, r.Firewall = 150, true, &guest.Firewall{Enabled: to(true)}
 				var his []byte
@@ -54,13 +55,14 @@ func TestKillTakenBackAsleep(t *testing.T) {
 					next := creatorOf(t, b.sim, token)
 					_ = next.Sweep(t.Context(), Attended{Name: "old"})()
 					if took = len(b.vms()) == 0; took {
-						if d := b.sim.Stranger(stranger.Order{Act: stranger.TakeID, VMID: 150}); !d.Done {
-							t.Fatalf("%s #%d: the stranger did nothing: %s", name, n, d.Why)
+						if d := b.sim.ThirdParty(thirdparty.Order{Act: thirdparty.TakeID, VMID: 150}); !d.Done {
+							t.Fatalf("%s #%d: the third party did nothing: %s", name, n, d.Why)
 						}
-						his = b.sim.Strangers()
+						his = b.sim.ThirdParties()
 					}
 				}}
-				config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialContext: b.sim.DialContext, Clock: b.jobs.Clock,
+				config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+					Clock: b.jobs.Clock,
 					Trace: s.answered}
 				token(&config, b.sim.Credentials())
 				created, err := creatorWith(t, config).Create(t.Context(), r)
@@ -69,25 +71,27 @@ func TestKillTakenBackAsleep(t *testing.T) {
 					return
 				}
 				slept++
-				if err == nil || created.Guest.VMID != 0 || len(created.Left) > 0 || !bytes.Equal(his, b.sim.Strangers()) {
-					t.Errorf("%s, asleep after request %d: %v; left %v; what is the stranger's was\n%s\nand is\n%s", name, n, err, created.Left, his,
-						b.sim.Strangers())
+				if err == nil || created.Guest.VMID != 0 || len(created.Left) > 0 || !bytes.Equal(his, b.sim.ThirdParties()) {
+					t.Errorf("%s, asleep after request %d: %v; left %v; the third party's was\n%s\nand is\n%s", name, n, err,
+						created.Left, his,
+						b.sim.ThirdParties())
 				}
 			})
 		}
 	}
 	t.Logf("%d times asleep while the VM was taken back", slept)
 	if slept == 0 {
-		t.Error("nobody slept")
+		t.Error("no run slept")
 	}
 }
 
-// TestKillKept: what a create was told to keep is in nobody's way but that of its own id, and is named.
+// TestKillKept: what a create was told to keep is in the way of its own id only, and is named.
 func TestKillKept(t *testing.T) {
 	b := newBench(t, token)
 	r := named(onZFS(), "web")
 	r.OnFailure, r.Start = Keep, true
-	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost, Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task}})
+	b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost,
+		Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task}})
 	kept, err := b.Create(t.Context(), r)
 	if err == nil || kept.Guest.VMID != 100 {
 		t.Fatalf("%+v, %v", kept.Guest, err)
@@ -105,7 +109,8 @@ func TestKillKept(t *testing.T) {
 	}
 	r = onZFS()
 	r.VMID = 100
-	if _, err := next.Create(t.Context(), r); err == nil || !strings.Contains(err.Error(), "VM 100 is kept as a create left it") {
+	if _, err := next.Create(t.Context(), r); err == nil ||
+		!strings.Contains(err.Error(), "VM 100 is kept as a create left it") {
 		t.Errorf("its id: %v", err)
 	}
 	if len(b.vms()) != 2 {
@@ -113,12 +118,13 @@ func TestKillKept(t *testing.T) {
 	}
 }
 
-// TestFound20ProtectedLeftovers: the commands that remove what a run left of a protected template's clone take its protection away first.
-func TestFound20ProtectedLeftovers(t *testing.T) {
+// TestProtectedLeftovers: the commands that remove what a run left of a protected template's clone take its
+// protection away first.
+func TestProtectedLeftovers(t *testing.T) {
 	b := newBench(t, token)
 	const destroy = "qm stop 102; qm destroy 102 --purge"
 	for protection, want := range map[string]string{"1": "qm set 102 --protection 0; " + destroy, "": destroy} {
-		u := unfinished{listed: pve.Resource{VMID: 102, Node: "pve1"}, mark: guest.Stamp{TX: "abc"},
+		u := unfinished{listed: pve.Resource{VMID: 102, Node: "pve1"}, mark: guest.Mark{Saga: "abc"},
 			config: map[string]string{"protection": protection}}
 		for where, c := range map[string]struct {
 			err           error

@@ -1,5 +1,5 @@
-// Package disk makes, grows and removes disks that outlive the VMs which use them. Each is held by a VM of its own that is never
-// started, and that other packages create, change and remove like any other.
+// Package disk makes, grows and removes disks that outlive the VMs which use them. Each is held by a VM of its own that
+// is never started, and that other packages create, change and remove like any other.
 package disk
 
 import (
@@ -7,28 +7,30 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // Disks are those of one cluster.
 type Disks struct {
 	api     *pve.Client
-	jobs    *job.Runner
+	jobs    *request.Runner
 	guests  *guest.Guests
-	remover *remove.Remover
+	remover *destroy.Destroyer
 	creator *create.Creator
-	changer *change.Changer
+	changer *update.Changer
 }
 
 // New makes Disks.
-func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover, creator *create.Creator, changer *change.Changer) *Disks {
+func New(jobs *request.Runner, guests *guest.Guests, remover *destroy.Destroyer, creator *create.Creator,
+	changer *update.Changer) *Disks {
 	return &Disks{api: jobs.API, jobs: jobs, guests: guests, remover: remover, creator: creator, changer: changer}
 }
 
@@ -54,8 +56,8 @@ type Disk struct {
 	Marked bool
 }
 
-// Storage is where it is.
-func (d Disk) Storage() string { return vm.VolumeStorage(d.Volume) }
+// Storage is the storage of the disk.
+func (d Disk) Storage() string { return volid.Storage(d.Volume) }
 
 // memory of the VM that holds a disk, in MiB: the least that PVE takes (qemu-server QemuServer/Memory.pm).
 const memory = 16
@@ -75,10 +77,10 @@ func (w Wanted) spec(volume string) vm.Spec {
 	return s
 }
 
-// Create makes a disk whole, or leaves nothing of it: see create.Created for what an error means.
-func (s *Disks) Create(ctx context.Context, w Wanted, r create.Request) (Disk, create.Created, error) {
+// Create makes a whole disk, or nothing: create.Created says what an error means.
+func (d *Disks) Create(ctx context.Context, w Wanted, r create.Request) (Disk, create.Created, error) {
 	r.Node, r.Spec, r.Pool = w.Node, w.spec(""), w.Pool
-	made, err := s.creator.Create(ctx, r)
+	made, err := d.creator.Create(ctx, r)
 	return of(made.Guest, w.Pool), made, err
 }
 
@@ -86,8 +88,8 @@ func (s *Disks) Create(ctx context.Context, w Wanted, r create.Request) (Disk, c
 func of(g guest.Guest, pool string) Disk {
 	is := g.Spec.Disks[vm.HolderSlot]
 	d := Disk{VMID: g.VMID, Node: g.Node, Identity: g.Identity, Pool: cmp.Or(g.Pool, pool)}
-	if owner, ok := vm.VolumeOwner(is.Volume); ok && owner == g.VMID {
-		d.Volume, d.Format = is.Volume, vm.VolumeFormat(is.Volume)
+	if owner, ok := volid.Owner(is.Volume); ok && owner == g.VMID {
+		d.Volume, d.Format = is.Volume, volid.Format(is.Volume)
 		if is.Size != nil {
 			d.Size = *is.Size
 		}
@@ -101,47 +103,47 @@ func of(g guest.Guest, pool string) Disk {
 	return d
 }
 
-// Read looks at a disk in state. Gone and Unknown are as guest.Guests.Read has them.
-func (s *Disks) Read(ctx context.Context, ref guest.Ref) (Disk, guest.Seen, error) {
+// Read reads a disk in state. Gone and Unknown are as in guest.Guests.Read.
+func (d *Disks) Read(ctx context.Context, ref guest.Ref) (Disk, guest.Presence, error) {
 	ref.Status = string(guest.Stopped) // as a VM that holds a disk is; where the listing says so it need not be asked
-	found, seen, err := s.guests.Read(ctx, ref)
+	found, seen, err := d.guests.Read(ctx, ref)
 	if err != nil || seen != guest.Found || found.Placeholder {
 		return Disk{}, seen, err
 	}
-	d := of(found, "")
-	return s.measured(ctx, d), seen, nil
+	held := of(found, "")
+	return d.measured(ctx, held), seen, nil
 }
 
-// measured is a disk with the size that its storage knows: a VM that has it attached may have grown it, which the configuration of the
-// one that holds it does not learn. Where the storage does not tell, that has to do.
-func (s *Disks) measured(ctx context.Context, d Disk) Disk {
-	if d.Volume == "" {
-		return d
+// measured is a disk with the size that its storage knows. A VM that has it attached may have grown it, which the
+// configuration of the holder does not show. If the storage does not tell, the size is that of the configuration.
+func (d *Disks) measured(ctx context.Context, held Disk) Disk {
+	if held.Volume == "" {
+		return held
 	}
-	content, err := s.guests.Volumes(ctx, d.Node, d.Storage(), d.VMID)
+	content, err := d.guests.Volumes(ctx, held.Node, held.Storage(), held.VMID)
 	for _, v := range content {
-		if err == nil && v.ID == d.Volume && v.Size > d.Size {
-			d.Size = v.Size
+		if err == nil && v.ID == held.Volume && v.Size > held.Size {
+			held.Size = v.Size
 		}
 	}
-	return d
+	return held
 }
 
 // Adopt reads a disk for import. It writes nothing.
-func (s *Disks) Adopt(ctx context.Context, node string, vmid int) (Disk, error) {
-	found, err := s.guests.Adopt(ctx, node, vmid)
+func (d *Disks) Adopt(ctx context.Context, node string, vmid int) (Disk, error) {
+	found, err := d.guests.Adopt(ctx, node, vmid)
 	if err != nil {
 		return Disk{}, err
 	}
-	d := of(found, "")
-	if !d.Marked || d.Volume == "" {
-		return Disk{}, fmt.Errorf("VM %d on node %s holds no disk for others: only what a proxmox_disk has made is taken over, which is told "+
-			"by its description and its disk %s", vmid, found.Node, vm.HolderSlot)
+	held := of(found, "")
+	if !held.Marked || held.Volume == "" {
+		return Disk{}, fmt.Errorf("VM %d on node %s holds no disk for others: only what a proxmox_disk has made is taken "+
+			"over, which is told by its description and its disk %s", vmid, found.Node, vm.HolderSlot)
 	}
-	return s.measured(ctx, d), nil
+	return d.measured(ctx, held), nil
 }
 
 // Delete destroys a disk that no guest uses.
-func (s *Disks) Delete(ctx context.Context, ref guest.Ref, pool string) ([]tx.Residue, []guest.Warning, error) {
-	return s.remover.Delete(ctx, remove.Request{Ref: ref, Pool: pool, Holder: true, GracefulOnly: true})
+func (d *Disks) Delete(ctx context.Context, ref guest.Ref, pool string) ([]saga.Residue, []guest.Warning, error) {
+	return d.remover.Delete(ctx, destroy.Request{Ref: ref, Pool: pool, Holder: true, GracefulOnly: true})
 }

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/change"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // moves reports whether a change gives the volume another name.
@@ -19,12 +19,13 @@ func (w Wanted) moves(was Disk) bool {
 	return w.Storage != was.Storage() || w.Format != "" && w.Format != was.Format || w.Node != "" && w.Node != was.Node
 }
 
-// CheckMove refuses to move a disk that a guest has: the volume gets another name, and what that guest has would be gone.
-func (s *Disks) CheckMove(ctx context.Context, was Disk, w Wanted) error {
+// CheckMove refuses to move a disk that a guest has attached: the volume gets another name, and the guest would lose
+// its disk.
+func (d *Disks) CheckMove(ctx context.Context, was Disk, w Wanted) error {
 	if !w.moves(was) {
 		return nil
 	}
-	users, err := s.users(ctx, was)
+	users, err := d.users(ctx, was)
 	if err != nil || len(users) == 0 {
 		return err
 	}
@@ -36,17 +37,17 @@ func (s *Disks) CheckMove(ctx context.Context, was Disk, w Wanted) error {
 		at = "format"
 	}
 	return &guest.FieldError{Path: at, Summary: fmt.Sprintf("The disk of VM %d is in use", was.VMID),
-		Detail: fmt.Sprintf("Moved, the volume %s has another name, and would be gone for %s. Nothing was changed. Detach it there first, "+
-			"or delete the snapshot",
+		Detail: fmt.Sprintf("Moved, the volume %s has another name, and would be gone for %s. Nothing was changed. Detach "+
+			"it there first, or delete the snapshot",
 			was.Volume, named(users))}
 }
 
-// users are the guests that have a disk, but for the VM that holds it.
-func (s *Disks) users(ctx context.Context, d Disk) ([]usage.User, error) {
-	return s.remover.UsersOf(ctx, d.Node, d.VMID, d.Volume)
+// users are the guests that have a disk attached, without the VM that holds it.
+func (d *Disks) users(ctx context.Context, held Disk) ([]volumeuse.User, error) {
+	return d.remover.UsersOf(ctx, held.Node, held.VMID, held.Volume)
 }
 
-func named(users []usage.User) string {
+func named(users []volumeuse.User) string {
 	var all []string
 	for _, u := range users {
 		all = append(all, u.String())
@@ -54,13 +55,13 @@ func named(users []usage.User) string {
 	return strings.Join(all, "; ")
 }
 
-// Update changes a disk in place. What is returned is true, also with an error, unless it has no VMID.
-func (s *Disks) Update(ctx context.Context, ref guest.Ref, was Disk, w Wanted) (Disk, []guest.Warning, error) {
-	if err := s.CheckMove(ctx, was, w); err != nil {
+// Update changes a disk in place. The result is the disk as it is now, even with an error, unless its VMID is zero.
+func (d *Disks) Update(ctx context.Context, ref guest.Ref, was Disk, w Wanted) (Disk, []guest.Warning, error) {
+	if err := d.CheckMove(ctx, was, w); err != nil {
 		return was, nil, err
 	}
 	if w.Size > was.Size {
-		grown, err := s.growAttached(ctx, was, w.Size)
+		grown, err := d.growAttached(ctx, was, w.Size)
 		if err != nil {
 			return was, nil, err
 		}
@@ -68,55 +69,64 @@ func (s *Disks) Update(ctx context.Context, ref guest.Ref, was Disk, w Wanted) (
 			was.Size = w.Size
 		}
 	}
-	prior := Wanted{Storage: was.Storage(), Format: was.Format, Size: was.Size, Name: was.Name, Description: was.Description}
-	request := change.Request{Ref: ref, Prior: prior.spec(was.Volume), Planned: w.spec(was.Volume), PriorPool: was.Pool, Pool: w.Pool,
-		Node: w.Node, Restart: change.RestartNever}
+	prior := Wanted{Storage: was.Storage(), Format: was.Format, Size: was.Size, Name: was.Name,
+		Description: was.Description}
+	request := update.Request{Ref: ref, Prior: prior.spec(was.Volume), Planned: w.spec(was.Volume), PriorPool: was.Pool,
+		Pool: w.Pool,
+		Node: w.Node, Restart: update.RestartNever}
 	if !was.Marked {
 		request.Prior.Description = nil
 	}
-	now, warnings, err := s.changer.Update(ctx, request)
+	now, warnings, err := d.changer.Update(ctx, request)
 	if now.VMID == 0 {
 		return was, warnings, err
 	}
-	return s.measured(ctx, of(now, "")), warnings, err
+	return d.measured(ctx, of(now, "")), warnings, err
 }
 
-// growAttached grows a disk by way of the VM that has it, so that a guest that runs sees it at once, and PVE knows there how large it
-// is. It is false where no guest has it.
-func (s *Disks) growAttached(ctx context.Context, d Disk, size int64) (bool, error) {
-	users, err := s.users(ctx, d)
+// growAttached grows a disk through the VM that has it attached, so that a running guest sees it at once and PVE knows
+// its size there. It is false if no guest has it attached.
+func (d *Disks) growAttached(ctx context.Context, held Disk, size int64) (bool, error) {
+	users, err := d.users(ctx, held)
 	if err != nil || len(users) == 0 {
 		return false, err
 	}
-	by := slices.DeleteFunc(slices.Clone(users), func(u usage.User) bool { return u.Guest.Type != "qemu" || !vm.IsSlot(u.Where) })
+	by := slices.DeleteFunc(slices.Clone(users), func(u volumeuse.User) bool {
+		return u.Guest.Type != "qemu" ||
+			!vm.IsSlot(u.Where)
+	})
 	if len(by) != 1 {
-		return false, &guest.FieldError{Path: "size", Summary: fmt.Sprintf("The disk of VM %d cannot be grown now", d.VMID),
-			Detail: fmt.Sprintf("It was not touched: it grows by way of the one VM that has it in a slot, and it is used by %s", named(users))}
+		return false, &guest.FieldError{Path: "size",
+			Summary: fmt.Sprintf("The disk of VM %d cannot be grown now", held.VMID),
+			Detail: fmt.Sprintf("It was not touched: it grows by way of the one VM that has it in a slot, and it is used by %s",
+				named(users))}
 	}
 	at := by[0]
-	config, err := s.api.CurrentConfig(ctx, at.Guest.Node, at.Guest.VMID)
+	config, err := d.api.QEMU(at.Guest.Node, at.Guest.VMID).Config(ctx)
 	if err != nil {
 		return false, fmt.Errorf("read VM %d, which has the disk: %w", at.Guest.VMID, err)
 	}
-	if guest.VolumeOf(config.Values[at.Where]) != d.Volume {
+	if guest.VolumeOf(config.Values[at.Where]) != held.Volume {
 		return false, fmt.Errorf("VM %d had the disk in %s a moment ago; it was not touched", at.Guest.VMID, at.Where)
 	}
 	grow := vm.Growth{Slot: at.Where, Size: size}
-	if err := s.jobs.GrowRead(ctx, &job.Tasks{}, at.Guest.Node, at.Guest.VMID, grow, config.Digest); err != nil {
+	if err := d.jobs.GrowRead(ctx, &request.Tasks{}, at.Guest.Node, at.Guest.VMID, grow, config.Digest); err != nil {
 		return false, fmt.Errorf("by way of VM %d: %w", at.Guest.VMID, err)
 	}
-	return true, s.tellHolder(ctx, d)
+	return true, d.tellHolder(ctx, held)
 }
 
-// tellHolder has PVE note the size of a volume at the VM that holds it: it looks when a volume is put into a slot (qemu-server
-// API2/Qemu.pm create_disks).
-func (s *Disks) tellHolder(ctx context.Context, d Disk) error {
-	config, err := s.api.CurrentConfig(ctx, d.Node, d.VMID)
-	if err == nil && vm.HeldVolume(d.VMID, config.Values) == d.Volume && d.Identity.Matches(guest.IdentityOf(config.Values)) {
-		err = s.jobs.Set(ctx, d.Node, d.VMID, pve.Params{vm.HolderSlot: d.Volume}, job.Bound{Digest: config.Digest})
+// tellHolder makes PVE record the size of a volume in the VM that holds it: PVE looks when a volume is put into a slot
+// (qemu-server API2/Qemu.pm create_disks).
+func (d *Disks) tellHolder(ctx context.Context, held Disk) error {
+	config, err := d.api.QEMU(held.Node, held.VMID).Config(ctx)
+	if err == nil && vm.HeldVolume(held.VMID, config.Values) == held.Volume &&
+		held.Identity.Matches(guest.IdentityOf(config.Values)) {
+		err = d.jobs.Set(ctx, held.Node, held.VMID, pve.Params{vm.HolderSlot: held.Volume},
+			request.Bound{Digest: config.Digest})
 	}
 	if err != nil {
-		return fmt.Errorf("the disk has grown; note its size at VM %d: %w", d.VMID, err)
+		return fmt.Errorf("the disk has grown; note its size at VM %d: %w", held.VMID, err)
 	}
 	return nil
 }

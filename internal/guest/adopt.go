@@ -11,76 +11,83 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// Adopt reads a VM for import. It writes nothing, and adopts only what it has really read: a virtual machine, whole, whose
-// configuration the server showed.
-func (s *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error) {
-	resources, err := s.api.Resources(ctx)
+// adoption reads VMs for imports.
+type adoption struct{ *Guests }
+
+func (g *Guests) adoption() adoption { return adoption{g} }
+
+// Adopt reads a VM for import. It writes nothing, and adopts only what it has really read: a virtual machine, whole,
+// whose configuration the server showed.
+func (g *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error) {
+	resources, err := g.api.Cluster().Resources(ctx)
 	if err != nil {
 		return Guest{}, fmt.Errorf("list the cluster's guests: %w", err)
 	}
 	listed, _ := resources.Guest(vmid)
-	if node, err = s.nodeToAdoptFrom(ctx, resources, node, vmid); err != nil {
+	if node, err = g.adoption().nodeToAdoptFrom(ctx, resources, node, vmid); err != nil {
 		return Guest{}, err
 	}
-	guest, err := s.readWhole(ctx, resources, node, vmid)
+	guest, err := g.adoption().readWhole(ctx, resources, node, vmid)
 	if pve.IsKind(err, pve.NotFound) {
-		return Guest{}, s.nothing(ctx, resources, node, vmid)
+		return Guest{}, g.adoption().nothing(ctx, resources, node, vmid)
 	}
 	if err != nil {
 		return Guest{}, err
 	}
 	guest.Pool = listed.Pool
-	err = s.readStatus(ctx, &guest)
+	err = g.readStatus(ctx, &guest)
 	if guest.HasAgent() {
-		s.AskAgent(ctx, &guest, agent.Memory{Enabled: true})
+		g.AskAgent(ctx, &guest, agent.Memory{Enabled: true})
 	}
-	err = s.completeAdopted(ctx, &guest, listed, err)
+	err = g.adoption().completeAdopted(ctx, &guest, listed, err)
 	return guest, err
 }
 
 // AdoptListed is Adopt for one of many in a listing: what that tells is not asked again, and no agent is asked.
-func (s *Guests) AdoptListed(ctx context.Context, resources pve.Resources, listed pve.Resource) (Guest, error) {
-	guest, err := s.readWhole(ctx, resources, listed.Node, listed.VMID)
+func (g *Guests) AdoptListed(ctx context.Context, resources pve.Resources, listed pve.Resource) (Guest, error) {
+	guest, err := g.adoption().readWhole(ctx, resources, listed.Node, listed.VMID)
 	if pve.IsKind(err, pve.NotFound) {
-		return Guest{}, fmt.Errorf("VM %d has no configuration on node %s any more: it has moved or was destroyed since the cluster was "+
-			"listed", listed.VMID, listed.Node)
+		return Guest{}, fmt.Errorf("VM %d has no configuration on node %s any more: it has moved or was destroyed since "+
+			"the cluster was listed", listed.VMID, listed.Node)
 	}
 	if err != nil {
 		return Guest{}, err
 	}
 	guest.Pool, guest.Status = listed.Pool, listed.Status
 	if listed.Status == "" || listed.Status == "unknown" {
-		err = s.readStatus(ctx, &guest)
+		err = g.readStatus(ctx, &guest)
 	}
-	err = s.completeAdopted(ctx, &guest, listed, err)
+	err = g.adoption().completeAdopted(ctx, &guest, listed, err)
 	return guest, err
 }
 
-// AdoptableAsListed is why a VM is known not to be adoptable by what a listing says of it alone; nil where nothing is known.
+// AdoptableAsListed is why a VM is known not to be adoptable by what a listing says of it alone; nil where nothing is
+// known.
 func AdoptableAsListed(listed pve.Resource) error {
 	if !IsOwnLock(listed.Lock) {
 		return nil
 	}
-	return fmt.Errorf("VM %d on node %s is locked (%s): it is half made, or half destroyed. An import refuses it, and says what is "+
-		"known of it", listed.VMID, listed.Node, listed.Lock)
+	return fmt.Errorf("VM %d on node %s is locked (%s): it is half made, or half destroyed. An import refuses it, and "+
+		"says what is known of it", listed.VMID, listed.Node, listed.Lock)
 }
 
 // readWhole reads the configuration of a VM that is neither half made nor half destroyed.
-func (s *Guests) readWhole(ctx context.Context, resources pve.Resources, node string, vmid int) (Guest, error) {
-	config, err := s.api.PendingConfig(ctx, node, vmid)
+func (a adoption) readWhole(ctx context.Context, resources pve.Resources, node string, vmid int) (Guest, error) {
+	config, err := a.api.QEMU(node, vmid).Pending(ctx)
 	if err != nil {
 		return Guest{}, fmt.Errorf("read VM %d on node %s: %w", vmid, node, err)
 	}
-	if err := s.checkWhole(ctx, resources, node, vmid, config.Current()); err != nil {
+	if err := a.checkWhole(ctx, resources, node, vmid, config.Current()); err != nil {
 		return Guest{}, err
 	}
 	return FromConfig(config, node, vmid), nil
 }
 
-// completeAdopted reads what stands beside the configuration, unless something has failed already. What may not be seen is not adopted.
-func (s *Guests) completeAdopted(ctx context.Context, guest *Guest, listed pve.Resource, err error) error {
+// completeAdopted reads the settings beside the configuration, unless something has failed already. Settings that the
+// identity may not see are not adopted.
+func (a adoption) completeAdopted(ctx context.Context, guest *Guest, listed pve.Resource, err error) error {
 	if err == nil {
-		err = s.ReadFirewallAndHA(ctx, guest, true, listed.HAState != "")
+		err = a.ReadFirewallAndHA(ctx, guest, true, listed.HAState != "")
 	}
 	if pve.IsKind(err, pve.Denied) {
 		return nil
@@ -89,7 +96,8 @@ func (s *Guests) completeAdopted(ctx context.Context, guest *Guest, listed pve.R
 }
 
 // nodeToAdoptFrom is the node of the VM, which may be named.
-func (s *Guests) nodeToAdoptFrom(ctx context.Context, resources pve.Resources, named string, vmid int) (string, error) {
+func (a adoption) nodeToAdoptFrom(
+	ctx context.Context, resources pve.Resources, named string, vmid int) (string, error) {
 	listed, ok := resources.Guest(vmid)
 	switch {
 	case ok && listed.Type != "qemu":
@@ -102,20 +110,21 @@ func (s *Guests) nodeToAdoptFrom(ctx context.Context, resources pve.Resources, n
 	case ok:
 		return listed.Node, nil
 	}
-	return "", s.nothing(ctx, resources, "", vmid)
+	return "", a.nothing(ctx, resources, "", vmid)
 }
 
 // checkWhole refuses what is half made or half destroyed.
-func (s *Guests) checkWhole(ctx context.Context, resources pve.Resources, node string, vmid int, config map[string]string) error {
+func (a adoption) checkWhole(ctx context.Context, resources pve.Resources, node string, vmid int,
+	config map[string]string) error {
 	if lock := config["lock"]; IsOwnLock(lock) {
 		return fmt.Errorf("VM %d on node %s is locked (%s): it is half made, or half destroyed. %s", vmid, node, lock,
-			s.OnHalfMade(ctx, node, vmid, lock))
+			a.OnHalfMade(ctx, node, vmid, lock))
 	}
-	mark, stamped := ParseStamp(config["description"])
-	if !stamped || mark.VMID != vmid || s.isComplete(ctx, resources, node, mark, config) {
+	mark, marked := ParseMark(config["description"])
+	if !marked || mark.VMID != vmid || a.isComplete(ctx, resources, node, mark, config) {
 		return nil
 	}
-	v, err := s.Judge(ctx, resources, s.LifeOf(mark), mark, config)
+	v, err := a.JudgeRun(ctx, resources, a.LifeOf(mark), mark, config)
 	if v.Dead || v.Kept { // what it lacks an apply makes
 		return nil
 	}
@@ -123,8 +132,9 @@ func (s *Guests) checkWhole(ctx context.Context, resources pve.Resources, node s
 	if !v.Until.IsZero() {
 		until = ", until " + v.Until.Format(time.RFC3339) + " unless more is seen of it"
 	}
-	return errors.Join(fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it%s (%s)",
-		vmid, node, mark.TX, until, v.Seen), err)
+	return errors.Join(fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it%s "+
+		"(%s)",
+		vmid, node, mark.Saga, until, v.Seen), err)
 }
 
 // IsUnfinished reports whether a create was killed before it put the description of a VM right.
@@ -132,20 +142,21 @@ func (g Guest) IsUnfinished() bool {
 	if g.Spec.Description == nil {
 		return false
 	}
-	mark, ok := ParseStamp(*g.Spec.Description)
+	mark, ok := ParseMark(*g.Spec.Description)
 	return ok && mark.VMID == g.VMID
 }
 
-// isComplete reports whether a stamped VM is known to be more than a create's leftover. Only reading depends on it.
-func (s *Guests) isComplete(ctx context.Context, resources pve.Resources, node string, mark Stamp, config map[string]string) bool {
-	why, err := s.WhyComplete(ctx, resources, node, mark, config)
+// isComplete reports whether a marked VM is known to be more than a create's leftover. Only reading depends on it.
+func (a adoption) isComplete(ctx context.Context, resources pve.Resources, node string, mark Mark,
+	config map[string]string) bool {
+	why, err := a.WhyComplete(ctx, resources, node, mark, config)
 	return err == nil && why != ""
 }
 
 // nothing is the refusal to adopt an id without a configuration, with the volumes that carry the id, if there are any.
-func (s *Guests) nothing(ctx context.Context, resources pve.Resources, node string, vmid int) error {
-	text := fmt.Sprintf("there is no VM %d in the cluster: no configuration of it exists on any node that this identity may see "+
-		"(VM.Audit)", vmid)
+func (a adoption) nothing(ctx context.Context, resources pve.Resources, node string, vmid int) error {
+	text := fmt.Sprintf("there is no VM %d in the cluster: no configuration of it exists on any node that this identity "+
+		"may see (VM.Audit)", vmid)
 	if node != "" {
 		text = fmt.Sprintf("there is no VM %d on node %s: it has no configuration there", vmid, node)
 	}
@@ -158,18 +169,19 @@ func (s *Guests) nothing(ctx context.Context, resources pve.Resources, node stri
 			unseen = append(unseen, n.Node)
 			continue
 		}
-		storages, err := s.ImageStorages(ctx, resources, n.Node)
+		storages, err := a.ImageStorages(ctx, resources, n.Node)
 		if err != nil {
 			continue
 		}
-		if f, err := s.NewFence(ctx, resources, n.Node, vmid, storages); err == nil {
+		if f, err := a.NewBaseline(ctx, resources, n.Node, vmid, storages); err == nil {
 			for _, v := range f.orphans() {
 				left = append(left, v+" on node "+n.Node)
 			}
 		}
 	}
 	if len(left) > 0 {
-		text += fmt.Sprintf(". Volumes with this id are left over: %s. An import takes over whole VMs only. A VM that is made with vmid = %d "+
+		text += fmt.Sprintf(". Volumes with this id are left over: %s. An import takes over whole VMs only. A VM that is "+
+			"made with vmid = %d "+
 			"takes one over as a disk with imported_disk, or has them destroyed with on_orphaned_volumes = \"destroy\"",
 			strings.Join(left, ", "), vmid)
 	}

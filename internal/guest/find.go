@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // Location is where a VM in state is by now, and its configuration there.
@@ -18,15 +18,15 @@ type Location struct {
 	Listed pve.Resource // what the cluster's list says of it; zero where that has it on no node
 }
 
-// Find reads the configuration of a VM in state, wherever it is by now: it may be moving to another node at this moment. listed
-// says where to look first; without it that is where state has it. Whose VM it is Guard says.
+// Find reads the configuration of a VM in state, wherever it is by now: it may be moving to another node at this
+// moment. listed says where to look first; without it that is where state has it. Whose VM it is Guard says.
 //
-// Gone needs proof: its configuration is missing, the cluster does not list it, all of the cluster could be seen, and it is that of the
-// state; PVE's answer is the error. When that cannot be had the VM is Unknown, with the reason as error. An id that has a container by now
-// is an *IdentityError.
-func (s *Guests) Find(ctx context.Context, ref Ref, listed pve.Resources) (Location, Seen, error) {
+// Gone needs proof: its configuration is missing, the cluster does not list it, all of the cluster could be seen, and
+// it is that of the state; PVE's answer is the error. When that cannot be had the VM is Unknown, with the reason as
+// error. An id that has a container by now is an *IdentityError.
+func (g *Guests) Find(ctx context.Context, ref Ref, listed pve.Resources) (Location, Presence, error) {
 	for attempt := range 3 {
-		if err := s.jobs.Pause(ctx, attempt); err != nil {
+		if err := g.jobs.Pause(ctx, attempt); err != nil {
 			return Location{}, Unknown, err
 		}
 		at := Location{Node: ref.Node}
@@ -34,26 +34,28 @@ func (s *Guests) Find(ctx context.Context, ref Ref, listed pve.Resources) (Locat
 			at.Node, at.Listed = r.Node, r
 		}
 		var err error
-		if at.Config, err = s.api.PendingConfig(ctx, at.Node, ref.VMID); err == nil {
+		if at.Config, err = g.api.QEMU(at.Node, ref.VMID).Pending(ctx); err == nil {
 			return at, Found, nil
 		}
 		absent := fmt.Errorf("read VM %d on node %s: %w", ref.VMID, at.Node, err)
-		if !pve.IsKind(err, pve.NotFound) && !s.isFree(ctx, ref.VMID, err) {
+		if !pve.IsKind(err, pve.NotFound) && !g.isFree(ctx, ref.VMID, err) {
 			return Location{}, Unknown, absent
 		}
-		if listed, err = s.api.Resources(ctx); err != nil { // the one before may be that of the beginning of a refresh
+		// the one before may be that of the beginning of a refresh
+		if listed, err = g.api.Cluster().Resources(ctx); err != nil {
 			return Location{}, Unknown, fmt.Errorf("list the cluster's guests: %w", err)
 		}
 		if seen, err := missing(ref, listed, at.Node, absent); err != nil {
 			return Location{}, seen, err
 		}
 	}
-	return Location{}, Unknown, fmt.Errorf("VM %d is moving from node to node: try again when its migration has ended", ref.VMID)
+	return Location{}, Unknown, fmt.Errorf("VM %d is moving from node to node: try again when its migration has ended",
+		ref.VMID)
 }
 
-// missing decides what it means that a VM's configuration is not on the node where it was looked for. It is nil where the VM is on
-// another one.
-func missing(ref Ref, resources pve.Resources, node string, absent error) (Seen, error) {
+// missing decides what it means that a VM's configuration is not on the node where it was looked for. It is nil where
+// the VM is on another one.
+func missing(ref Ref, resources pve.Resources, node string, absent error) (Presence, error) {
 	if listed, ok := resources.Guest(ref.VMID); ok {
 		switch {
 		case listed.Type != "qemu":
@@ -71,50 +73,60 @@ func missing(ref Ref, resources pve.Resources, node string, absent error) (Seen,
 		known = known || n.Node == ref.Node
 	}
 	if !known { // a wrong endpoint must not empty a state
-		return Unknown, fmt.Errorf("VM %d was not found, but this cluster has no node %s, where the state has it: this may be another cluster. "+
+		return Unknown, fmt.Errorf("VM %d was not found, but this cluster has no node %s, where the state has it: this may "+
+			"be another cluster. "+
 			"If that node was removed, and the VM with it, take it out of the state (terraform state rm)", ref.VMID, ref.Node)
 	}
 	return Gone, absent
 }
 
-// FindUnlocked finds the VM in state and waits until nobody holds it: the digest of a locked configuration is that of a file with
-// the lock in it, and good for nothing once the lock is gone; and a migration that holds it takes it to another node. A guest
-// that was suspended to disk keeps its lock; it is not waited for.
-func (s *Guests) FindUnlocked(ctx context.Context, ref Ref) (Location, error) {
-	q := s.jobs.Queue(ref.Node, ref.VMID)
+// FindUnlocked finds the VM in state and waits until no task holds it. The digest of a locked configuration is that
+// of a file with the lock in it, and useless once the lock is gone; and a migration that holds the VM takes it to
+// another node. A guest that was suspended to disk keeps its lock; it is not waited for.
+func (g *Guests) FindUnlocked(ctx context.Context, ref Ref) (Location, error) {
+	return g.findUnlocked(ctx, ref, func(node string, config map[string]string) error { return Guard(ref, node, config) })
+}
+
+// findUnlocked is FindUnlocked with another proof of whose VM it is.
+func (g *Guests) findUnlocked(
+	ctx context.Context, ref Ref, check func(node string, config map[string]string) error,
+) (Location, error) {
+	q := g.jobs.Queue(ref.Node, ref.VMID)
 	for {
-		at, _, err := s.Find(ctx, ref, nil)
+		at, _, err := g.Find(ctx, ref, nil)
 		if err == nil {
-			err = Guard(ref, at.Node, at.Config.Current())
+			err = check(at.Node, at.Config.Current())
 		}
 		lock := at.Config.Current()["lock"]
-		if err != nil || lock == "" || lock == job.Suspended {
+		if err != nil || lock == "" || lock == request.Suspended {
 			return at, err
 		}
 		q.Node = at.Node
-		if err := q.Wait(ctx, job.LockedBy(lock, fmt.Sprintf("change VM %d on node %s", ref.VMID, at.Node))); err != nil {
+		if err := q.Wait(ctx, request.LockedBy(lock, fmt.Sprintf("change VM %d on node %s", ref.VMID, at.Node))); err != nil {
 			return at, err
 		}
 	}
 }
 
-// isFree reports whether a VM that may not be read is gone: one that left the pool from which the identity has its privileges is
-// refused before PVE looks for it, but whether an id is free PVE tells everybody (pve-manager API2/Cluster.pm nextid).
-func (s *Guests) isFree(ctx context.Context, vmid int, err error) bool {
+// isFree reports whether a VM that may not be read is gone. PVE refuses a VM that left the pool from which the
+// identity has its privileges before it looks for it. But PVE tells every user whether an id is free (pve-manager
+// API2/Cluster.pm nextid).
+func (g *Guests) isFree(ctx context.Context, vmid int, err error) bool {
 	if !pve.IsKind(err, pve.Denied) {
 		return false
 	}
-	free, err := s.api.IsFreeID(ctx, vmid)
+	free, err := g.api.Cluster().IsFreeID(ctx, vmid)
 	return err == nil && free
 }
 
 // Guard is the check before every read, change and removal of a VM in state.
 func Guard(ref Ref, node string, config map[string]string) error {
 	seen := IdentityOf(config)
-	if ref.Identity.IsZero() || ref.Identity.Matches(seen) || ref.NextUUID != "" && strings.EqualFold(ref.NextUUID, seen.UUID) {
+	if ref.Identity.IsZero() || ref.Identity.Matches(seen) || ref.NextUUID != "" && strings.EqualFold(ref.NextUUID,
+		seen.UUID) {
 		return nil
 	}
-	if IsStub(config) {
+	if IsHalfDestroyed(config) {
 		return HalfDestroyed(ref, node, nil)
 	}
 	return &IdentityError{VMID: ref.VMID, Node: node, State: ref.Identity, Server: seen}
@@ -122,35 +134,36 @@ func Guard(ref Ref, node string, config map[string]string) error {
 
 // HalfDestroyed is the error for a VM of which a destroy that died has left only a lock.
 func HalfDestroyed(ref Ref, node string, err error) error {
-	text := fmt.Sprintf("VM %d on node %s is half destroyed: all that is left of its configuration is the lock of a destroy, "+
-		"so nothing proves that it is the VM in state. "+
-		"It was not touched. If no task is at work on it, `qm unlock %d && qm destroy %d --purge` as root on node %s removes it; "+
-		"volumes that are left over then show in `pvesm list STORAGE --vmid %d`", ref.VMID, node, ref.VMID, ref.VMID, node, ref.VMID)
+	text := fmt.Sprintf("VM %d on node %s is half destroyed: its configuration holds nothing but the lock of a "+
+		"destroy, so nothing proves that it is the VM in state. It was not touched. If no task is at work on it, `qm "+
+		"unlock %d && qm destroy %d --purge` as root on node %s removes it; volumes that are left over then show in `pvesm "+
+		"list STORAGE --vmid %d`", ref.VMID, node, ref.VMID, ref.VMID, node,
+		ref.VMID)
 	if err != nil {
 		return fmt.Errorf("%s: %w", text, err)
 	}
 	return fmt.Errorf("%s", text)
 }
 
-// Holdings tells, for a plan that names volumes, which ones a VM in state has. The sizes of those that are detached are looked
-// up on their storages as far as this identity may (Datastore.Audit), and so are volumes that the VM does not have. sized are the
-// volumes whose size matters, named those that the plan names.
-func (s *Guests) Holdings(ctx context.Context, ref Ref, sized, named []string) (Holdings, error) {
-	at, _, err := s.Find(ctx, ref, nil)
+// Holdings tells, for a plan that names volumes, which ones a VM in state has. The sizes of those that are detached
+// are looked up on their storages as far as this identity may (Datastore.Audit), and so are volumes that the VM does
+// not have. sized are the volumes whose size matters, named those that the plan names.
+func (g *Guests) Holdings(ctx context.Context, ref Ref, sized, named []string) (Holdings, error) {
+	at, _, err := g.Find(ctx, ref, nil)
 	if err != nil {
 		return Holdings{}, err
 	}
 	held := HoldingsOf(at.Config)
 	seen := map[string]bool{}
 	for _, volume := range slices.Concat(sized, named) {
-		storage := vm.VolumeStorage(volume)
+		storage := volid.Storage(volume)
 		_, unused := held.Unused[volume]
 		known := held.SlotOf(volume) != "" || unused && !slices.Contains(sized, volume)
-		if known || seen[storage] || vm.IsDevice(volume) {
+		if known || seen[storage] || volid.IsDevice(volume) {
 			continue
 		}
 		seen[storage] = true
-		content, err := s.api.Content(ctx, ref.Node, storage, "images", ref.VMID)
+		content, err := g.api.Storage(ref.Node, storage).Content(ctx, "images", ref.VMID)
 		if err != nil {
 			continue // the apply tells
 		}
@@ -165,16 +178,109 @@ func (s *Guests) Holdings(ctx context.Context, ref Ref, sized, named []string) (
 	return held, nil
 }
 
-// SnapshotConfigs are the options that snapshots keep, in the order of their names. One that cannot be read is an error: what
-// it alone names would be forgotten.
-func (s *Guests) SnapshotConfigs(ctx context.Context, node string, vmid int, names []string) ([]map[string]string, error) {
+// SnapshotConfigs are the options that snapshots keep, in the order of their names. One that cannot be read is an
+// error: what it alone names would be forgotten.
+func (g *Guests) SnapshotConfigs(ctx context.Context, node string, vmid int, names []string) ([]map[string]string,
+	error) {
 	all := make([]map[string]string, len(names))
 	for i, name := range names {
-		config, err := s.api.SnapshotConfig(ctx, node, vmid, name)
+		config, err := g.api.QEMU(node, vmid).SnapshotConfig(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		all[i] = config
 	}
 	return all, nil
+}
+
+// Choice is a VM that a user names by its VMID, and what else must be true of it; "" is not checked.
+type Choice struct {
+	VMID       int
+	Node, UUID string
+}
+
+// Pick finds the VM, wherever it is, and reads its configuration.
+func (g *Guests) Pick(ctx context.Context, c Choice) (Location, error) {
+	resources, err := g.api.Cluster().Resources(ctx)
+	if err != nil {
+		return Location{}, fmt.Errorf("list the cluster's guests: %w", err)
+	}
+	listed, ok := resources.Guest(c.VMID)
+	switch {
+	case !ok:
+		return Location{}, g.notListed(ctx, c.VMID)
+	case listed.Type != "qemu":
+		return Location{}, noVM(listed)
+	}
+	at, _, err := g.Find(ctx, Ref{VMID: c.VMID, Node: listed.Node}, resources)
+	if err != nil {
+		return at, err
+	}
+	return at, c.Check(at)
+}
+
+// Check refuses a VM that is not the one which was chosen.
+func (c Choice) Check(at Location) error {
+	seen := IdentityOf(at.Config.Current())
+	switch {
+	case c.Node != "" && c.Node != at.Node:
+		return &FieldError{Path: "node", Summary: fmt.Sprintf("VM %d is on another node", c.VMID),
+			Detail: fmt.Sprintf("It is on node %s, not on %s; it was not touched", at.Node, c.Node)}
+	case c.UUID != "" && !strings.EqualFold(c.UUID, seen.UUID):
+		return &FieldError{Path: "uuid", Summary: fmt.Sprintf("VM %d is another VM", c.VMID),
+			Detail: fmt.Sprintf("The VM on node %s that has this id now has %s, not uuid %s; it was not touched", at.Node, seen,
+				c.UUID)}
+	}
+	return nil
+}
+
+// notListed says of an id that has no guest in the list what that means.
+func (g *Guests) notListed(ctx context.Context, vmid int) error {
+	free, err := g.api.Cluster().IsFreeID(ctx, vmid)
+	switch {
+	case err != nil:
+		return err
+	case !free:
+		return &FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d cannot be seen", vmid),
+			Detail: fmt.Sprintf("A guest has this id, but this identity may not see it: that takes VM.Audit on /vms/%d", vmid)}
+	}
+	return &FieldError{Path: "vmid", Summary: fmt.Sprintf("There is no VM %d", vmid),
+		Detail: "No guest of the cluster has this id"}
+}
+
+// Unusable returns why nothing can ever be done to the guest of a chosen VM, as far as that shows now: its VMID has a
+// container, a template or another VM. It is nil for a VM that is not there or could not be read: that may change
+// later.
+func (g *Guests) Unusable(ctx context.Context, c Choice) error {
+	resources, err := g.api.Cluster().Resources(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // the act looks again, and says it
+	}
+	listed, ok := resources.Guest(c.VMID)
+	switch {
+	case !ok:
+		return nil
+	case listed.Type != "qemu":
+		return noVM(listed)
+	}
+	at, _, err := g.Find(ctx, Ref{VMID: c.VMID, Node: listed.Node}, resources)
+	switch {
+	case err != nil:
+		return nil //nolint:nilerr // likewise
+	case at.Config.Current()["template"] == "1":
+		return IsTemplate(c.VMID)
+	}
+	return Choice{VMID: c.VMID, UUID: c.UUID}.Check(at) // it may have moved by then
+}
+
+// noVM refuses a container.
+func noVM(listed pve.Resource) error {
+	return &FieldError{Path: "vmid", Summary: fmt.Sprintf("%d is no VM", listed.VMID),
+		Detail: fmt.Sprintf("%s on node %s has this id; it was not touched", Named(listed), listed.Node)}
+}
+
+// IsTemplate refuses a template, which has no guest.
+func IsTemplate(vmid int) error {
+	return &FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d is a template", vmid),
+		Detail: "A template has no guest, and nothing was done"}
 }

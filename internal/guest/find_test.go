@@ -31,7 +31,7 @@ func TestFind(t *testing.T) {
 		listed  bool   // Find is given a listing
 		at      string // the node that the state has, if another
 		node    string
-		seen    Seen
+		seen    Presence
 		kind    pve.Kind
 		says    []string
 		asks    []string
@@ -90,13 +90,14 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindEnds: one that is always where it was not looked for is looked for three times; an interrupt ends the search at once.
+// TestFindEnds: one that is always where it was not looked for is looked for three times; an interrupt ends the
+// search at once.
 func TestFindEnds(t *testing.T) {
 	w := newWorld(t, nil)
 	node := map[string]string{"pve1": "pve2", "pve2": "pve1"}
 	w.vm(func(g *state.Guest) { g.Node = "pve2" })
 	hop := func() { w.vm(func(g *state.Guest) { g.Node = node[g.Node] }) }
-	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialContext: w.sim.DialContext, Clock: w.s.clock,
+	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialTLSContext: w.sim.DialTLSContext, Clock: w.s.clock,
 		APIToken: w.sim.Credentials().Token, Trace: func(_ context.Context, message string, fields map[string]string) {
 			if message == "PVE request" && fields["path"] == "/cluster/resources" {
 				hop()
@@ -124,7 +125,8 @@ func TestFindEnds(t *testing.T) {
 	}
 }
 
-// TestFindUnlocked waits for whoever holds the VM, follows it where that takes it, and never gives a VM that is another.
+// TestFindUnlocked: it waits for the holder of the VM's lock, follows the VM to another node, and never gives another
+// VM.
 func TestFindUnlocked(t *testing.T) {
 	w := newWorld(t, nil)
 	w.sim.HoldLock(theVM, "backup", time.Minute, "root@pam")
@@ -154,11 +156,12 @@ func TestFindUnlocked(t *testing.T) {
 		g.SetLock("destroyed", "state")
 	})
 	_, err = w.s.FindUnlocked(t.Context(), w.ref())
-	mustSay(t, "a stub", err, "VM 400 on node pve1 is half destroyed", "It was not touched", "`qm unlock 400 && qm destroy 400 --purge`")
+	mustSay(t, "a half-destroyed VM", err, "VM 400 on node pve1 is half destroyed", "It was not touched",
+		"`qm unlock 400 && qm destroy 400 --purge`")
 }
 
-// TestHoldings: what is in which slot, now or after the next restart, and how large what is detached is, from one listing of each
-// storage that matters.
+// TestHoldings: what is in which slot, now or after the next restart, and how large what is detached is, from one
+// listing of each storage that matters.
 func TestHoldings(t *testing.T) {
 	w := newWorld(t, map[string]string{"scsi0": "local-zfs:vm-400-disk-0,size=1G", "unused0": "local-zfs:vm-400-disk-1",
 		"unused1": "local-lvm:vm-400-disk-2"})

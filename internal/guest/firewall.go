@@ -1,12 +1,18 @@
 package guest
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// Firewall is a VM's firewall: its options and its rules. A nil option is one that nothing is said about. The tags are the
-// names of Terraform's attributes.
+// Firewall is a VM's firewall: its options and its rules. A nil option is one that nothing is said about. The tags
+// are the names of Terraform's attributes.
 type Firewall struct {
 	Enabled     *bool   `tfsdk:"enabled"`
 	DHCP        *bool   `tfsdk:"dhcp"`
@@ -70,7 +76,8 @@ func flag(b bool) string {
 // firewallFrom is options and rules as PVE lists them.
 func firewallFrom(options map[string]string, rules []map[string]string) *Firewall {
 	f := &Firewall{
-		Enabled: truth(options, "enable"), DHCP: truth(options, "dhcp"), NDP: truth(options, "ndp"), RADV: truth(options, "radv"),
+		Enabled: truth(options, "enable"), DHCP: truth(options, "dhcp"), NDP: truth(options, "ndp"), RADV: truth(options,
+			"radv"),
 		IPFilter: truth(options, "ipfilter"), MACFilter: truth(options, "macfilter"),
 		LogLevelIn: text(options, "log_level_in"), LogLevelOut: text(options, "log_level_out"),
 		PolicyIn: text(options, "policy_in"), PolicyOut: text(options, "policy_out"),
@@ -79,7 +86,8 @@ func firewallFrom(options map[string]string, rules []map[string]string) *Firewal
 		enabled := r["enable"] == "1"
 		f.Rules = append(f.Rules, FirewallRule{
 			Type: text(r, "type"), Action: text(r, "action"), Enabled: &enabled, Comment: text(r, "comment"),
-			Source: text(r, "source"), Dest: text(r, "dest"), SPort: text(r, "sport"), DPort: text(r, "dport"), Proto: text(r, "proto"),
+			Source: text(r, "source"), Dest: text(r, "dest"), SPort: text(r, "sport"), DPort: text(r, "dport"), Proto: text(r,
+				"proto"),
 			IFace: text(r, "iface"), Log: text(r, "log"), Macro: text(r, "macro"), ICMPType: text(r, "icmp-type"),
 		})
 	}
@@ -103,11 +111,13 @@ func truth(values map[string]string, name string) *bool {
 }
 
 // values is a rule in PVE's names.
-func (r FirewallRule) values() map[string]string {
-	all := map[string]string{"enable": flag(r.Enabled == nil || *r.Enabled)}
-	for name, value := range map[string]*string{"type": r.Type, "action": r.Action, "comment": r.Comment, "source": r.Source,
-		"dest": r.Dest, "sport": r.SPort, "dport": r.DPort, "proto": r.Proto, "iface": r.IFace, "log": r.Log, "macro": r.Macro,
-		"icmp-type": r.ICMPType} {
+func (f FirewallRule) values() map[string]string {
+	all := map[string]string{"enable": flag(f.Enabled == nil || *f.Enabled)}
+	for name, value := range map[string]*string{"type": f.Type, "action": f.Action, "comment": f.Comment,
+		"source": f.Source,
+		"dest":   f.Dest, "sport": f.SPort, "dport": f.DPort, "proto": f.Proto, "iface": f.IFace, "log": f.Log,
+		"macro":     f.Macro,
+		"icmp-type": f.ICMPType} {
 		if value != nil && *value != "" {
 			all[name] = *value
 		}
@@ -127,4 +137,107 @@ func normalRule(values map[string]string) map[string]string {
 	}
 	maps.DeleteFunc(normal, func(_, value string) bool { return value == "" })
 	return normal
+}
+
+// firewallOf changes the firewall of one VM.
+type firewallOf struct {
+	s    *Guests
+	node string
+	vmid int
+	// guard is an error if another VM has the VMID by now.
+	guard func(context.Context) error
+}
+
+// guardError says that a request was not sent, since another VM has the VMID, or since that could not be looked at.
+type guardError struct{ err error }
+
+func (g *guardError) Error() string { return g.err.Error() }
+
+func (g *guardError) Unwrap() error { return g.err }
+
+// send sends a request as soon as no other request holds the lock of the firewall. Right before each try it looks whose
+// VM it is.
+func (f firewallOf) send(ctx context.Context, try func(context.Context) error) error {
+	return f.s.jobs.Contend(ctx, f.node, f.vmid, func(ctx context.Context) error {
+		if err := f.guard(ctx); err != nil {
+			return &guardError{err}
+		}
+		return try(ctx)
+	})
+}
+
+// readFirewall reads a VM's firewall.
+func (g *Guests) readFirewall(ctx context.Context, node string, vmid int) (*Firewall, error) {
+	options, err := g.api.Firewall(node, vmid).Options(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := g.api.Firewall(node, vmid).Rules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return firewallFrom(options.Values, rules.Rules), nil
+}
+
+func (f firewallOf) setOptions(ctx context.Context, prior, want *Firewall, clean bool) error {
+	if err := f.set(ctx, prior.options(), want.options(), clean); err != nil {
+		return &FieldError{Path: "firewall", Summary: fmt.Sprintf("Cannot set the firewall options of VM %d", f.vmid),
+			Detail: "Its options are as they were before", Err: err}
+	}
+	return nil
+}
+
+// set changes the options that differ. A lost answer is looked at before anything is sent again.
+func (f firewallOf) set(ctx context.Context, prior, want map[string]string, clean bool) error {
+	if maps.Equal(prior, want) && !clean {
+		return nil
+	}
+	for attempt := 0; ; attempt++ {
+		has, err := f.s.api.Firewall(f.node, f.vmid).Options(ctx)
+		if err != nil {
+			return err
+		}
+		params, gone := pve.Params{}, []string{}
+		for name, value := range want {
+			if prior[name] != value && has.Values[name] != value {
+				params[name] = value
+			}
+		}
+		for name := range has.Values {
+			_, wanted := want[name]
+			if _, known := prior[name]; !wanted && (known || clean) {
+				gone = append(gone, name)
+			}
+		}
+		if len(params)+len(gone) == 0 {
+			return nil
+		}
+		if len(gone) > 0 {
+			slices.Sort(gone)
+			params["delete"] = strings.Join(gone, ",")
+		}
+		params["digest"] = has.Digest
+		err = f.send(ctx, func(ctx context.Context) error {
+			return f.s.api.Firewall(f.node, f.vmid).SetOptions(ctx, params)
+		})
+		if err == nil {
+			return nil
+		}
+		if attempt == 2 || !pve.IsKind(err, pve.Ambiguous) || f.s.jobs.Pause(ctx, attempt+1) != nil {
+			return err
+		}
+	}
+}
+
+// tightens tells whether options stop something that the ones before let pass (defaults of pve-firewall Firewall.pm).
+func tightens(before, after map[string]string) bool {
+	accepts := func(options map[string]string, policy, otherwise string) bool {
+		return options["enable"] != "1" || cmp.Or(options[policy], otherwise) == "ACCEPT"
+	}
+	for policy, otherwise := range map[string]string{"policy_in": "DROP", "policy_out": "ACCEPT"} {
+		if accepts(before, policy, otherwise) && !accepts(after, policy, otherwise) {
+			return true
+		}
+	}
+	return before["enable"] != "1" && after["enable"] == "1"
 }

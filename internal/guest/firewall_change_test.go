@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -20,7 +20,7 @@ import (
 func (w *world) once(method, path string, f func()) {
 	w.t.Helper()
 	done := false
-	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialContext: w.sim.DialContext, Clock: w.s.clock,
+	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialTLSContext: w.sim.DialTLSContext, Clock: w.s.clock,
 		APIToken: w.sim.Credentials().Token, Trace: func(_ context.Context, message string, fields map[string]string) {
 			if message == "PVE request" && !done && fields["method"] == method && strings.HasSuffix(fields["path"], path) {
 				done = true
@@ -31,7 +31,7 @@ func (w *world) once(method, path string, f func()) {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(api.Close)
-	w.s = New(job.New(api, w.s.clock))
+	w.s = New(request.New(api, w.s.clock))
 }
 
 // rules are those of the VM's firewall: "ACCEPT 22".
@@ -55,14 +55,14 @@ func accepting(ports ...string) []FirewallRule {
 	return all
 }
 
-// TestSetFirewall: options and rules become what is planned; what is so already costs no request, and an answer that was lost is
-// looked at before anything is sent again.
+// TestSetFirewall: options and rules become what is planned; what is so already costs no request, and an answer that
+// was lost is looked at before anything is sent again.
 func TestSetFirewall(t *testing.T) {
 	w := newWorld(t, nil)
 	set := func(prior, want *Firewall, writes ...string) {
 		t.Helper()
 		w.sim.ResetOps()
-		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, want, false, nobody); err != nil {
+		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, want, false, stillOurs); err != nil {
 			t.Error(err)
 		}
 		var has []string
@@ -97,8 +97,8 @@ func TestSetFirewall(t *testing.T) {
 	set(more, &Firewall{Enabled: to(false), Rules: more.Rules}, "PUT /options", "PUT /options")
 }
 
-// TestSetFirewallLeavesOthersAlone: a rule of somebody else that comes at any moment stays, and the change is reported; one that
-// PVE refuses leads back to the rules that there were.
+// TestSetFirewallLeavesOthersAlone: a third party's rule that comes at any moment stays, and the change is reported;
+// one that PVE refuses leads back to the earlier rules.
 func TestSetFirewallLeavesOthersAlone(t *testing.T) {
 	for name, at := range map[string]struct{ method, path string }{
 		"between look and request": {"GET", "/firewall/rules"}, "after a request": {"POST", "/firewall/rules"},
@@ -111,23 +111,26 @@ func TestSetFirewallLeavesOthersAlone(t *testing.T) {
 					f = &state.FirewallFile{}
 					world.Firewall[theVM] = f
 				}
-				f.Rules = slices.Insert(f.Rules, 0, map[string]string{"type": "out", "action": "DROP", "enable": "1", "dport": "his"})
+				f.Rules = slices.Insert(f.Rules, 0, map[string]string{"type": "out", "action": "DROP",
+					"enable": "1", "dport": "theirs"})
 			})
 		})
-		err := w.s.SetFirewall(t.Context(), "pve1", theVM, &Firewall{}, &Firewall{Rules: accepting("22", "80")}, false, nobody)
+		err := w.s.SetFirewall(t.Context(), "pve1", theVM, &Firewall{}, &Firewall{Rules: accepting("22", "80")}, false,
+			stillOurs)
 		var field *FieldError
-		if !errors.As(err, &field) || field.Path != "firewall.rules" || !slices.Contains(w.rules(), "DROP his") {
+		if !errors.As(err, &field) || field.Path != "firewall.rules" || !slices.Contains(w.rules(), "DROP theirs") {
 			t.Errorf("%s: %v, and left are %q", name, err, w.rules())
 		}
 	}
 	w := newWorld(t, nil)
 	prior := &Firewall{Rules: accepting("22")}
-	if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, nobody); err != nil {
+	if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, stillOurs); err != nil {
 		t.Fatal(err)
 	}
 	second := fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/firewall/rules", Nth: 2}
 	w.sim.SetFaults([]fault.Rule{{Match: second, Phase: fault.Before, Status: 400, Reason: "no such macro"}})
-	err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &Firewall{Rules: accepting("443", "80", "22")}, false, nobody)
+	err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &Firewall{Rules: accepting("443", "80", "22")}, false,
+		stillOurs)
 	mustSay(t, "a rule that PVE refuses", err, "Cannot add rule 1 of the firewall of VM 400", "Its rules are as they were before",
 		"no such macro")
 	if diff := cmp.Diff([]string{"ACCEPT 22"}, w.rules()); diff != "" {
@@ -135,22 +138,22 @@ func TestSetFirewallLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// nobody has taken the id meanwhile.
-func nobody(context.Context) error { return nil }
+// stillOurs is a guard that finds the VM unchanged.
+func stillOurs(context.Context) error { return nil }
 
-// TestFirewallIsGuarded: once the guard knows the VM for somebody else's nothing is sent, be it the first request or what puts the rules
-// back after a refusal.
+// TestFirewallIsGuarded: once the guard sees another user's VM nothing is sent, be it the first request or the one
+// that puts the rules back after a refusal.
 func TestFirewallIsGuarded(t *testing.T) {
-	his := errors.New("somebody else's")
+	theirs := errors.New("another user's")
 	w := newWorld(t, nil)
 	prior := &Firewall{Enabled: new(true), Rules: accepting("22")}
-	if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, nobody); err != nil {
+	if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, stillOurs); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]*Firewall{"rules": {Enabled: new(true), Rules: accepting("80")}, "options": {DHCP: new(true), Rules: prior.Rules}} {
 		w.sim.ResetOps()
-		err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, want, false, func(context.Context) error { return his })
-		if !errors.Is(err, his) {
+		err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, want, false, func(context.Context) error { return theirs })
+		if !errors.Is(err, theirs) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, op := range w.sim.Ops() {
@@ -161,7 +164,8 @@ func TestFirewallIsGuarded(t *testing.T) {
 	}
 }
 
-// TestFirewallIsGuardedOnTheWay: a rule that is added bears no digest, and another VM may have the same rules. When the guard knows that for somebody else's nothing more is sent, nor put back.
+// TestFirewallIsGuardedOnTheWay: a rule that is added bears no digest, and another VM may have the same rules. When
+// the guard sees another user's VM nothing more is sent, nor put back.
 func TestFirewallIsGuardedOnTheWay(t *testing.T) {
 	busy := fault.Rule{Match: fault.Match{Method: "DELETE", Nth: 1}, Phase: fault.Before, Status: 500,
 		Reason: "cfs-lock 'firewall-vm-400' error: got lock request timeout"}
@@ -176,15 +180,15 @@ func TestFirewallIsGuardedOnTheWay(t *testing.T) {
 	} {
 		w := newWorld(t, nil)
 		prior := &Firewall{Rules: accepting(c.prior...)}
-		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, nobody); err != nil {
+		if err := w.s.SetFirewall(t.Context(), "pve1", theVM, nil, prior, false, stillOurs); err != nil {
 			t.Fatal(err)
 		}
 		w.sim.SetFaults(c.faults)
 		w.sim.ResetOps()
-		his, looks := errors.New("somebody else's"), 0
+		theirs, looks := errors.New("another user's"), 0
 		err := w.s.SetFirewall(t.Context(), "pve1", theVM, prior, &Firewall{Rules: accepting(c.want...)}, false, func(context.Context) error {
 			if looks++; looks == 2 {
-				return his
+				return theirs
 			}
 			return nil
 		})
@@ -194,7 +198,7 @@ func TestFirewallIsGuardedOnTheWay(t *testing.T) {
 				sent = append(sent, op.Method)
 			}
 		}
-		if diff := cmp.Diff(c.sent, sent); diff != "" || !errors.Is(err, his) {
+		if diff := cmp.Diff(c.sent, sent); diff != "" || !errors.Is(err, theirs) {
 			t.Errorf("%s: %v (-want +got)\n%s", name, err, diff)
 		}
 	}

@@ -26,8 +26,8 @@ func refuses(r rule) bool { return isOn(r) && r["action"] != "ACCEPT" }
 
 func isOn(r rule) bool { return r["enable"] == "1" }
 
-// planPlainly leads from one list to another while the firewall is off: with as few requests as rules differ. PVE puts a new
-// rule on top, so a list grows from its end upwards; rules in excess go from the end.
+// planPlainly leads from one list to another while the firewall is off: with as few requests as rules differ. PVE
+// puts a new rule on top, so a list grows from its end upwards; rules in excess go from the end.
 func planPlainly(has, want []rule) []ruleEdit {
 	p := rulePlan{want: want, nodes: nodesOf(has)}
 	for len(p.nodes) > len(want) {
@@ -46,10 +46,11 @@ func planPlainly(has, want []rule) []ruleEdit {
 	return p.edits
 }
 
-// planSafely leads from one list to another while the firewall is on, so that what passes before and after passes all the time:
-// a rule that refuses never comes before the accepting ones that go before it in its list, and no accepting rule goes before all
-// wanted ones are there. So additions come first, those that refuse last, and deletions after. A new rule that is not to
-// be the first is put on top switched off, moved to its place, and then switched on.
+// planSafely leads from one list to another while the firewall is on, so that traffic that passes before and after
+// passes all the time. A rule that refuses never comes before the accepting ones that go before it in its list. No
+// accepting rule goes before all wanted ones are there. So additions come first, those that refuse last, and
+// deletions after. A new rule that is not to be the first is put on top switched off, moved to its place, and then
+// switched on.
 func planSafely(has, want []rule) []ruleEdit {
 	p := rulePlan{want: want, nodes: nodesOf(has)}
 	p.align()
@@ -84,7 +85,8 @@ type rulePlan struct {
 	edits []ruleEdit
 }
 
-// ruleNode is a rule in the list: want is which wanted one it is, -1 for none; next is the one that takes its place, -1 for none.
+// ruleNode is a rule in the list: want is which wanted one it is, -1 for none; next is the one that takes its place,
+// -1 for none.
 type ruleNode struct {
 	rule       rule
 	want, next int
@@ -175,8 +177,9 @@ func (p *rulePlan) changeWhere(may func(now, next rule) bool) {
 	}
 }
 
-// removeOld takes out the rules that are not wanted, or has the last wanted ones take their places: first what only refuses, then
-// the rest from the end, so that nothing that refuses is ever without what was accepted before it.
+// removeOld takes out the rules that are not wanted, or has the last wanted ones take their places. Rules that only
+// refuse go first, then the rest from the end. So no rule that refuses is ever without the accepting rules that came
+// before it.
 func (p *rulePlan) removeOld() {
 	for _, all := range []bool{false, true} {
 		for at := len(p.nodes) - 1; at >= 0; at-- {
@@ -191,8 +194,9 @@ func (p *rulePlan) removeOld() {
 	}
 }
 
-// replaceAccepting changes accepting rules into other accepting ones, where nothing that the old one let pass waits for another
-// wanted rule, or comes to an old one that refuses; else the new one is put beside the old one, which goes in the end.
+// replaceAccepting changes accepting rules into other accepting ones, where no traffic that the old one let pass
+// waits for another wanted rule, or comes to an old one that refuses. Elsewhere the new rule is put beside the old
+// one, which goes in the end.
 func (p *rulePlan) replaceAccepting() {
 	for {
 		var waiting []int
@@ -222,7 +226,10 @@ func (p *rulePlan) isReplaceable(at int, waiting []int) bool {
 			return false
 		}
 	}
-	return !p.lacksAccepting() && !slices.ContainsFunc(p.nodes[at+1:], func(n ruleNode) bool { return n.want < 0 && refuses(n.rule) })
+	return !p.lacksAccepting() && !slices.ContainsFunc(p.nodes[at+1:], func(n ruleNode) bool {
+		return n.want < 0 &&
+			refuses(n.rule)
+	})
 }
 
 // lacksAccepting tells whether a security group is still to come, which may accept anything.

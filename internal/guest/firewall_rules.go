@@ -12,21 +12,22 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// SetFirewall brings the firewall of a VM from what state knows to what is planned. clean: options that are not planned go. guard
-// looks whose VM it is, before each request. Digests are no proof of that: PVE makes them of the options alone, or of the rules alone, so
-// VMs that have the same have the same one (pve-firewall Firewall.pm copy_opject_with_digest, copy_list_with_digest), such as one that was
-// restored over the id, where the file stays; and it asks for none when it adds a rule (API2/Firewall/Rules.pm create_rule).
-func (s *Guests) SetFirewall(ctx context.Context, node string, vmid int, prior, want *Firewall, clean bool,
+// SetFirewall brings the firewall of a VM from the state to the plan. clean: options that are not planned go. guard
+// looks whose VM it is, before each request. Digests are no proof of that. PVE makes them of the options alone, or of
+// the rules alone, so VMs that have the same have the same one (pve-firewall Firewall.pm copy_opject_with_digest,
+// copy_list_with_digest). An example is a VM that was restored over the id, where the file stays. PVE also asks for
+// no digest when it adds a rule (API2/Firewall/Rules.pm create_rule).
+func (g *Guests) SetFirewall(ctx context.Context, node string, vmid int, prior, want *Firewall, clean bool,
 	guard func(context.Context) error) error {
-	return firewallOf{s, node, vmid, guard}.change(ctx, prior, want, clean)
+	return firewallOf{g, node, vmid, guard}.change(ctx, prior, want, clean)
 }
 
-// change changes options and rules. Options that stop more than before come after the rules, and others go before them: nothing
-// that passes before and after is stopped on the way.
-func (w firewallOf) change(ctx context.Context, prior, want *Firewall, clean bool) error {
+// change changes options and rules. Options that stop more than before come after the rules, and others go before
+// them: nothing that passes before and after is stopped on the way.
+func (f firewallOf) change(ctx context.Context, prior, want *Firewall, clean bool) error {
 	steps := []func() error{
-		func() error { return w.setOptions(ctx, prior, want, clean) },
-		func() error { return w.setRules(ctx, prior, want) },
+		func() error { return f.setOptions(ctx, prior, want, clean) },
+		func() error { return f.setRules(ctx, prior, want) },
 	}
 	if tightens(prior.options(), want.options()) {
 		slices.Reverse(steps)
@@ -39,7 +40,7 @@ func (w firewallOf) change(ctx context.Context, prior, want *Firewall, clean boo
 	return nil
 }
 
-func (w firewallOf) setRules(ctx context.Context, prior, want *Firewall) error {
+func (f firewallOf) setRules(ctx context.Context, prior, want *Firewall) error {
 	var before, after []FirewallRule
 	if prior != nil {
 		before = prior.Rules
@@ -55,32 +56,32 @@ func (w firewallOf) setRules(ctx context.Context, prior, want *Firewall) error {
 	if prior == nil || prior.options()["enable"] != "1" || want.options()["enable"] != "1" {
 		plan = planPlainly // it is off while the rules change
 	}
-	return w.arrange(ctx, prior, after, plan)
+	return f.arrange(ctx, prior, after, plan)
 }
 
-// arrange makes the rules the ones that are wanted, one request after the other. It looks before each, since positions shift:
-// the digest refuses a change from outside that comes between the look and the request, unless that adds a rule, and a list that is
-// not what our last request made of it is somebody else's work and is left alone. So is one that is not what state knows, if it
-// knows any. Where a request is refused, the rules that state knows come back.
-func (w firewallOf) arrange(ctx context.Context, prior *Firewall, rules []FirewallRule, plan planner) error {
+// arrange makes the rules the ones that are wanted, one request after the other. It looks before each, since
+// positions shift. The digest refuses a change from outside that comes between the look and the request, unless that
+// adds a rule. A list other than the one that our last request made is another user's work and is left alone. So is
+// one other than the list in state, if state has any. Where a request is refused, the rules in state come back.
+func (f firewallOf) arrange(ctx context.Context, prior *Firewall, rules []FirewallRule, plan planner) error {
 	want := ruleValues(rules)
-	has, err := w.s.api.FirewallRules(ctx, w.node, w.vmid)
+	has, err := f.s.api.Firewall(f.node, f.vmid).Rules(ctx)
 	if err != nil {
-		return w.refused("Cannot read the firewall rules of VM %d", notAll, err)
+		return f.refused("Cannot read the firewall rules of VM %d", notAll, err)
 	}
 	if prior != nil && !sameRules(has.Rules, ruleValues(prior.Rules)) && !sameRules(has.Rules, want) {
-		return w.refused(changedMeanwhile, notAll, nil)
+		return f.refused(changedMeanwhile, notAll, nil)
 	}
 	began := has.Rules
-	edit, done, err := w.carryOut(ctx, has, plan(began, want))
+	edit, done, err := f.carryOut(ctx, has, plan(began, want))
 	if err == nil || edit == nil {
 		return err
 	}
 	detail := notAll
 	if prior != nil && done > 0 {
-		late, cancel := w.s.jobs.LookAfter(ctx)
+		late, cancel := f.s.jobs.LookAfter(ctx)
 		defer cancel()
-		if w.putBack(late, began, plan) == nil {
+		if f.putBack(late, began, plan) == nil {
 			detail = "Its rules are as they were before"
 		}
 	}
@@ -88,7 +89,7 @@ func (w firewallOf) arrange(ctx context.Context, prior *Firewall, rules []Firewa
 	if edit.rule > 0 {
 		summary = fmt.Sprintf("Cannot %s rule %d of the firewall of VM %%d", edit.verb, edit.rule)
 	}
-	return w.refused(summary, detail, err)
+	return f.refused(summary, detail, err)
 }
 
 // planner works out the requests that lead from one list of rules to another.
@@ -96,31 +97,32 @@ type planner func(has, want []rule) []ruleEdit
 
 const (
 	notAll           = "Not all of its rules are the configured ones"
-	changedMeanwhile = "The firewall rules of VM %d were changed by somebody else meanwhile"
+	changedMeanwhile = "The firewall rules of VM %d were changed by another user meanwhile"
 )
 
-// carryOut sends edits, beginning with a list that was just read. Of a request that failed it returns the edit, and how many
-// were made before; an error without an edit says it all.
-func (w firewallOf) carryOut(ctx context.Context, has pve.FirewallRules, edits []ruleEdit) (failed *ruleEdit, done int, err error) {
+// carryOut sends edits, beginning with a list that was just read. Of a request that failed it returns the edit, and
+// how many were made before; an error without an edit says it all.
+func (f firewallOf) carryOut(ctx context.Context, has pve.FirewallRules, edits []ruleEdit) (failed *ruleEdit, done int,
+	err error) {
 	for lost := 0; done < len(edits); {
 		edit, before := &edits[done], has.Rules
-		err := w.send(ctx, func(ctx context.Context) error { return w.do(ctx, edit, has) })
-		var stranger *guardError
-		if errors.As(err, &stranger) {
-			return nil, done, stranger.err
+		err := f.send(ctx, func(ctx context.Context) error { return f.do(ctx, edit, has) })
+		var refused *guardError
+		if errors.As(err, &refused) {
+			return nil, done, refused.err
 		}
-		if err != nil && (!pve.IsKind(err, pve.Ambiguous) || lost == 2 || w.s.jobs.Pause(ctx, lost+1) != nil) {
+		if err != nil && (!pve.IsKind(err, pve.Ambiguous) || lost == 2 || f.s.jobs.Pause(ctx, lost+1) != nil) {
 			return edit, done, err
 		}
-		now, lookErr := w.s.api.FirewallRules(ctx, w.node, w.vmid)
+		now, lookErr := f.s.api.Firewall(f.node, f.vmid).Rules(ctx)
 		has = now
 		switch {
 		case lookErr != nil:
-			return nil, done, w.refused("Cannot read the firewall rules of VM %d", notAll, lookErr)
+			return nil, done, f.refused("Cannot read the firewall rules of VM %d", notAll, lookErr)
 		case sameRules(has.Rules, edit.after):
 			done, lost = done+1, 0
 		case err == nil || !sameRules(has.Rules, before):
-			return nil, done, w.refused(changedMeanwhile, notAll, nil)
+			return nil, done, f.refused(changedMeanwhile, notAll, nil)
 		default: // the lost request has done nothing
 			lost++
 		}
@@ -129,12 +131,12 @@ func (w firewallOf) carryOut(ctx context.Context, has pve.FirewallRules, edits [
 }
 
 // putBack brings the rules back that there were.
-func (w firewallOf) putBack(ctx context.Context, began []rule, plan planner) error {
-	has, err := w.s.api.FirewallRules(ctx, w.node, w.vmid)
+func (f firewallOf) putBack(ctx context.Context, began []rule, plan planner) error {
+	has, err := f.s.api.Firewall(f.node, f.vmid).Rules(ctx)
 	if err != nil {
 		return err
 	}
-	_, _, err = w.carryOut(ctx, has, plan(has.Rules, began))
+	_, _, err = f.carryOut(ctx, has, plan(has.Rules, began))
 	return err
 }
 
@@ -148,24 +150,24 @@ func ruleValues(rules []FirewallRule) []map[string]string {
 	return all
 }
 
-func (w firewallOf) refused(summary, detail string, err error) error {
-	return &FieldError{Path: "firewall.rules", Summary: fmt.Sprintf(summary, w.vmid), Detail: detail, Err: err}
+func (f firewallOf) refused(summary, detail string, err error) error {
+	return &FieldError{Path: "firewall.rules", Summary: fmt.Sprintf(summary, f.vmid), Detail: detail, Err: err}
 }
 
 // do sends an edit of the rules that the server has.
-func (w firewallOf) do(ctx context.Context, edit *ruleEdit, has pve.FirewallRules) error {
+func (f firewallOf) do(ctx context.Context, edit *ruleEdit, has pve.FirewallRules) error {
 	params := pve.Params{}
 	maps.Copy(params, edit.set)
 	switch edit.verb {
 	case "delete":
-		return w.s.api.DeleteFirewallRule(ctx, w.node, w.vmid, edit.at, has.Digest)
+		return f.s.api.Firewall(f.node, f.vmid).DeleteRule(ctx, edit.at, has.Digest)
 	case "add":
-		return w.s.api.AddFirewallRule(ctx, w.node, w.vmid, params)
+		return f.s.api.Firewall(f.node, f.vmid).AddRule(ctx, params)
 	}
 	params["digest"] = has.Digest
 	if edit.verb == "move" {
 		params["moveto"] = strconv.Itoa(edit.to)
-		return w.s.api.UpdateFirewallRule(ctx, w.node, w.vmid, edit.at, params)
+		return f.s.api.Firewall(f.node, f.vmid).UpdateRule(ctx, edit.at, params)
 	}
 	var gone []string
 	for name := range has.Rules[edit.at] {
@@ -177,5 +179,5 @@ func (w firewallOf) do(ctx context.Context, edit *ruleEdit, has pve.FirewallRule
 		slices.Sort(gone)
 		params["delete"] = strings.Join(gone, ",")
 	}
-	return w.s.api.UpdateFirewallRule(ctx, w.node, w.vmid, edit.at, params)
+	return f.s.api.Firewall(f.node, f.vmid).UpdateRule(ctx, edit.at, params)
 }

@@ -59,8 +59,8 @@ func does(t *rapid.T, now []rule, edit ruleEdit) []rule {
 	return now
 }
 
-// TestEditsLeadToTheWantedRules: whatever rules there are, the edits lead to the wanted ones. While the firewall is off there are
-// no more of them than rules on either side.
+// TestEditsLeadToTheWantedRules: whatever rules there are, the edits lead to the wanted ones. While the firewall is
+// off there are no more of them than rules on either side.
 func TestEditsLeadToTheWantedRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		has, want := drawRules(t, "has"), drawRules(t, "want")
@@ -90,8 +90,9 @@ func passes(rules []rule, port string, policy bool) bool {
 	return policy
 }
 
-// TestFound19NobodyIsLockedOut: what passes before and after a change of the rules passes at every moment of it.
-func TestFound19NobodyIsLockedOut(t *testing.T) {
+// TestFirewallChangeKeepsAccess: traffic that passes before and after a change of the rules passes at every moment of
+// it.
+func TestFirewallChangeKeepsAccess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		has, want := drawRules(t, "has"), drawRules(t, "want")
 		for _, port := range []string{"22", "80", "443", "8006"} {
@@ -110,8 +111,8 @@ func TestFound19NobodyIsLockedOut(t *testing.T) {
 	})
 }
 
-// TestFound19FewRequests: a rule that changes, comes first or goes takes one request.
-func TestFound19FewRequests(t *testing.T) {
+// TestFirewallChangeTakesFewRequests: a rule that changes, comes first or goes takes one request.
+func TestFirewallChangeTakesFewRequests(t *testing.T) {
 	accept := func(port string) rule {
 		return rule{"type": "in", "action": "ACCEPT", "enable": "1", "proto": "tcp", "dport": port}
 	}
@@ -138,8 +139,8 @@ func TestFound19FewRequests(t *testing.T) {
 	}
 }
 
-// TestFound19TighterOptionsComeLast: options that stop more than before wait for the rules.
-func TestFound19TighterOptionsComeLast(t *testing.T) {
+// TestTighterFirewallOptionsComeLast: options that stop more than before wait for the rules.
+func TestTighterFirewallOptionsComeLast(t *testing.T) {
 	options := func(pairs ...string) map[string]string {
 		all := map[string]string{}
 		for i := 0; i < len(pairs); i += 2 {
@@ -176,7 +177,7 @@ func TestOnlyWhatDiffersIsSent(t *testing.T) {
 		"a state is never reset": {map[string]string{"comment": "a", "max_restart": "3"}, before, map[string]string{}},
 		"it is so already": {map[string]string{"state": "ignored", "comment": "a"},
 			map[string]string{"state": "ignored", "comment": "a"}, map[string]string{}},
-		"what somebody else changed is left alone": {map[string]string{"state": "started", "comment": "b", "max_restart": "3"},
+		"a third party's change is left alone": {map[string]string{"state": "started", "comment": "b", "max_restart": "3"},
 			map[string]string{"state": "ignored", "comment": "a"}, map[string]string{"comment": "b"}},
 	} {
 		if got := differing(before, tt.after, tt.has); !maps.Equal(got, tt.want) {

@@ -1,6 +1,6 @@
-// Package guest says what is at an id: whose VM it is (identity, the stamp of a create, proof), where it is, what it is
-// like, and which volumes carry its id. It reads guests, and does what creates, changes and removals need alike: power, HA,
-// the firewall, waiting. It removes nothing.
+// Package guest says what is at an id: whose VM it is (identity, the mark of a create, proof), where it is, what it
+// is like, and which volumes carry its id. It reads guests, and does what creates, changes and removals need alike:
+// power, HA, the firewall, waiting. It removes nothing.
 package guest
 
 import (
@@ -10,35 +10,37 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// Guests are those of one cluster.
+// Guests reads and changes the guests of one cluster.
 type Guests struct {
-	// Process names this process in the stamps of its creates, "" where the system does not tell it from others.
-	Process string
-
+	*Runs
+	*HAEntries
 	api    *pve.Client
 	clock  pve.Clock
-	jobs   *job.Runner
+	jobs   *request.Runner
 	agents *agent.Agents
 
 	occupied    occupied
 	lists       volumeLists
-	sources     job.Recent[map[string]string]          // configurations of what is cloned
-	permissions job.Recent[map[string]map[string]bool] // of the identity
+	sources     request.Recent[map[string]string]          // configurations of the sources of clones
+	permissions request.Recent[map[string]map[string]bool] // of the identity
 }
 
 // New makes Guests.
-func New(jobs *job.Runner) *Guests {
-	return &Guests{Process: thisProcess(), api: jobs.API, clock: jobs.Clock, jobs: jobs, agents: agent.New(jobs.API),
-		permissions: job.Recent[map[string]map[string]bool]{Life: time.Minute}}
+func New(jobs *request.Runner) *Guests {
+	return &Guests{Runs: &Runs{Process: thisProcess(), api: jobs.API, clock: jobs.Clock, jobs: jobs},
+		HAEntries: &HAEntries{api: jobs.API, jobs: jobs},
+		api:       jobs.API, clock: jobs.Clock, jobs: jobs,
+		agents:      agent.New(jobs.API.Reader()),
+		permissions: request.Recent[map[string]map[string]bool]{Life: time.Minute}}
 }
 
-// occupied are the VMIDs that creates and destroys of this process are at work on. PVE reserves no id that it gives as the next
-// free one, and frees one before the volumes that carry it are gone.
+// occupied are the VMIDs that creates and destroys of this process are at work on. PVE reserves no id that it gives
+// as the next free one, and frees one before the volumes that carry it are gone.
 type occupied struct {
 	mu  sync.Mutex
 	ids map[int]int // how many are at work on each
@@ -60,17 +62,25 @@ func (o *occupied) leave(vmid int) {
 }
 
 // Occupy notes that something is at work on an id until the returned function is called.
-func (s *Guests) Occupy(vmid int) (done func()) {
-	o := &s.occupied
+func (g *Guests) Occupy(vmid int) (done func()) {
+	o := &g.occupied
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.add(vmid, 1)
 	return func() { o.leave(vmid) }
 }
 
+// IsIdle reports whether nothing here is at work on a VMID. Another goroutine may occupy it at once.
+func (g *Guests) IsIdle(vmid int) bool {
+	o := &g.occupied
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ids[vmid] == 0
+}
+
 // OccupyIdle is Occupy for an id that nothing here is at work on; ok is false where something is.
-func (s *Guests) OccupyIdle(vmid int) (done func(), ok bool) {
-	o := &s.occupied
+func (g *Guests) OccupyIdle(vmid int) (done func(), ok bool) {
+	o := &g.occupied
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.ids[vmid] > 0 {
@@ -86,7 +96,8 @@ type Ref struct {
 	Node string
 	// Identity is what proves that the VM is still the one in state; zero proves nothing and is filled by Read.
 	Identity Identity
-	// NextUUID is the uuid that the VM gets when it is restarted, where a change of it waited for that when state was written.
+	// NextUUID is the uuid that the VM gets when it is restarted, where a change of it waited for that when state was
+	// written.
 	NextUUID string
 	// Status is the power status in state; a listing that says the same is believed, another is asked about.
 	Status string
@@ -118,10 +129,11 @@ type Guest struct {
 	Placeholder bool
 }
 
-// HasAgent reports whether the guest can have an agent that answers. One that was enabled while the guest ran gets its device
-// at the next start.
+// HasAgent reports whether the guest can have an agent that answers. One that was enabled while the guest ran gets
+// its device at the next start.
 func (g Guest) HasAgent() bool {
-	return g.Status == string(Running) && g.Spec.Agent.Enabled != nil && *g.Spec.Agent.Enabled && !slices.Contains(g.Pending, "agent")
+	return g.Status == string(Running) && g.Spec.Agent.Enabled != nil && *g.Spec.Agent.Enabled &&
+		!slices.Contains(g.Pending, "agent")
 }
 
 // Addresses are the addresses by network device; nil if the agent did not answer.
@@ -146,14 +158,14 @@ const (
 	Stopped   PowerState = "stopped"
 )
 
-// Seen is what Read found out.
-type Seen int
+// Presence is the result of a look for a VM.
+type Presence int
 
 // The outcomes of a read.
 const (
-	Found   Seen = iota
-	Gone         // no such VM anywhere in the cluster, and the whole cluster could be seen
-	Unknown      // cannot be told now (node offline, no permission): state is kept, with a warning
+	Found   Presence = iota
+	Gone             // no such VM anywhere in the cluster, and the whole cluster could be seen
+	Unknown          // cannot be told now (node offline, no permission): state is kept, with a warning
 )
 
 // Warning is something the operator should know although the operation succeeded.
@@ -168,20 +180,21 @@ type FieldError struct {
 }
 
 // Error is the detail, with what the server said behind it.
-func (e *FieldError) Error() string {
-	if e.Err == nil {
-		return e.Summary + ": " + e.Detail
+func (f *FieldError) Error() string {
+	if f.Err == nil {
+		return f.Summary + ": " + f.Detail
 	}
-	return e.Summary + ": " + e.Detail + ": " + e.Err.Error()
+	return f.Summary + ": " + f.Detail + ": " + f.Err.Error()
 }
 
 // Unwrap gives what the server said.
-func (e *FieldError) Unwrap() error { return e.Err }
+func (f *FieldError) Unwrap() error { return f.Err }
 
-// Permissions are the privileges of the identity, by the paths that somebody has named in an access control entry or by a pool, of at most
-// a minute ago: the plan of a create asks for them, and the create right after it need not again.
-func (s *Guests) Permissions(ctx context.Context) (map[string]map[string]bool, error) {
-	return s.permissions.Get(ctx, s.clock, "", func(ctx context.Context) (map[string]map[string]bool, error) {
-		return s.api.Permissions(ctx, "")
+// Permissions are the privileges of the identity, by the paths that access control entries name or that a pool
+// grants. They are at most a minute old: the plan of a create asks for them, and the create right after it need not
+// again.
+func (g *Guests) Permissions(ctx context.Context) (map[string]map[string]bool, error) {
+	return g.permissions.Get(ctx, g.clock, "", func(ctx context.Context) (map[string]map[string]bool, error) {
+		return g.api.Access().Permissions(ctx, "")
 	})
 }

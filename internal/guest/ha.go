@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
 
 // HA is a VM's entry in the HA configuration. Nil options are the entry's defaults.
@@ -50,7 +51,8 @@ func (h *HA) Stops() bool {
 
 func haFrom(options map[string]string) *HA {
 	return &HA{State: text(options, "state"), Group: text(options, "group"), Comment: text(options, "comment"),
-		MaxRestart: count(options, "max_restart"), MaxRelocate: count(options, "max_relocate"), Failback: truth(options, "failback")}
+		MaxRestart: count(options, "max_restart"), MaxRelocate: count(options, "max_relocate"), Failback: truth(options,
+			"failback")}
 }
 
 func count(values map[string]string, name string) *int64 {
@@ -61,9 +63,15 @@ func count(values map[string]string, name string) *int64 {
 	return &n
 }
 
+// HAEntries reads and changes the HA entries of VMs, of one cluster.
+type HAEntries struct {
+	api  *pve.Client
+	jobs *request.Runner
+}
+
 // ReadHA reads a VM's entry; nil if it has none.
-func (s *Guests) ReadHA(ctx context.Context, vmid int) (*HA, error) {
-	entry, err := s.api.HAResource(ctx, vmid)
+func (h *HAEntries) ReadHA(ctx context.Context, vmid int) (*HA, error) {
+	entry, err := h.api.HA().Resource(ctx, vmid)
 	if pve.IsKind(err, pve.NotFound) {
 		return nil, nil
 	}
@@ -74,8 +82,8 @@ func (s *Guests) ReadHA(ctx context.Context, vmid int) (*HA, error) {
 }
 
 // EnterHA makes an entry.
-func (s *Guests) EnterHA(ctx context.Context, vmid int, options pve.Params) error {
-	return s.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return s.api.CreateHAResource(ctx, vmid, options) })
+func (h *HAEntries) EnterHA(ctx context.Context, vmid int, options pve.Params) error {
+	return h.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return h.api.HA().Create(ctx, vmid, options) })
 }
 
 // RefusedHA explains a refusal: HA belongs to the cluster, so a role on VMs is not enough.
@@ -84,47 +92,48 @@ func RefusedHA(vmid int, err error) error {
 		return err
 	}
 	return &FieldError{Path: "ha", Summary: fmt.Sprintf("No permission to change the HA entry of VM %d", vmid),
-		Detail: "It takes the privileges Sys.Console and Sys.Audit on /. Grant them, or leave ha out and manage HA elsewhere", Err: err}
+		Detail: "It takes the privileges Sys.Console and Sys.Audit on /. Grant them, or leave ha out and manage HA " +
+			"elsewhere", Err: err}
 }
 
 // ChangeHA brings the entry from what state knows to what is planned; only what differs is sent.
-func (s *Guests) ChangeHA(ctx context.Context, vmid int, prior, want *HA) error {
+func (h *HAEntries) ChangeHA(ctx context.Context, vmid int, prior, want *HA) error {
 	before, after := prior.Options(), want.Options()
 	var err error
 	switch {
 	case prior == nil && want == nil || prior != nil && want != nil && maps.Equal(before, after):
 		return nil
 	case want == nil:
-		err = s.DropHA(ctx, vmid)
+		err = h.DropHA(ctx, vmid)
 	default:
-		err = s.SetHA(ctx, vmid, before, after)
+		err = h.SetHA(ctx, vmid, before, after)
 	}
 	return RefusedHA(vmid, err)
 }
 
 // DropHA removes the entry. Removing it twice is as good as once.
-func (s *Guests) DropHA(ctx context.Context, vmid int) error {
+func (h *HAEntries) DropHA(ctx context.Context, vmid int) error {
 	for attempt := 0; ; attempt++ {
-		err := s.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return s.api.DeleteHAResource(ctx, vmid) })
+		err := h.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return h.api.HA().RemoveGuest(ctx, vmid) })
 		if err == nil || pve.IsKind(err, pve.NotFound) {
 			return nil
 		}
-		if attempt == 2 || !pve.IsKind(err, pve.Ambiguous) || s.jobs.Pause(ctx, attempt+1) != nil {
+		if attempt == 2 || !pve.IsKind(err, pve.Ambiguous) || h.jobs.Pause(ctx, attempt+1) != nil {
 			return err
 		}
 	}
 }
 
-// SetHA changes the options that differ, or makes the entry if there is none. The digest is that of all entries, so a refusal
-// for its sake is only a conflict if this entry has changed.
-func (s *Guests) SetHA(ctx context.Context, vmid int, before, after map[string]string) error {
+// SetHA changes the options that differ, or makes the entry if there is none. The digest is that of all entries, so a
+// refusal for its sake is only a conflict if this entry has changed.
+func (h *HAEntries) SetHA(ctx context.Context, vmid int, before, after map[string]string) error {
 	var seen map[string]string
 	var last error
 	for attempt := 0; ; attempt++ {
-		entry, err := s.api.HAResource(ctx, vmid)
+		entry, err := h.api.HA().Resource(ctx, vmid)
 		switch {
 		case pve.IsKind(err, pve.NotFound):
-			err = s.EnterHA(ctx, vmid, after)
+			err = h.EnterHA(ctx, vmid, after)
 		case err != nil:
 			return err
 		case pve.IsKind(last, pve.DigestMismatch) && !maps.Equal(seen, entry.Options):
@@ -135,10 +144,10 @@ func (s *Guests) SetHA(ctx context.Context, vmid int, before, after map[string]s
 				return nil
 			}
 			seen, params["digest"] = entry.Options, entry.Digest
-			err = s.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return s.api.UpdateHAResource(ctx, vmid, params) })
+			err = h.jobs.Contend(ctx, "", vmid, func(ctx context.Context) error { return h.api.HA().Update(ctx, vmid, params) })
 		}
 		again := pve.IsKind(err, pve.Ambiguous) || pve.IsKind(err, pve.Exists) || pve.IsKind(err, pve.DigestMismatch)
-		if err == nil || !again || attempt >= 3 || s.jobs.Pause(ctx, attempt+1) != nil {
+		if err == nil || !again || attempt >= 3 || h.jobs.Pause(ctx, attempt+1) != nil {
 			return err
 		}
 		last = err

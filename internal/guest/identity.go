@@ -22,8 +22,9 @@ func IdentityOf(config map[string]string) Identity {
 // IsZero reports whether there is nothing to compare.
 func (i Identity) IsZero() bool { return i.UUID == "" && i.CTime == "" }
 
-// Matches reports whether other can be the same VM. The uuid decides where both have one. The creation time decides only
-// where a uuid is missing, since a clone inherits its template's (qemu-server API2/Qemu.pm keeps meta in clone_vm).
+// Matches reports whether other can be the same VM. The uuid decides where both have one. The creation time decides
+// only where a uuid is missing, since a clone inherits its template's (qemu-server API2/Qemu.pm keeps meta in
+// clone_vm).
 func (i Identity) Matches(other Identity) bool {
 	if i.UUID != "" && other.UUID != "" {
 		return i.UUID == other.UUID
@@ -48,7 +49,7 @@ func (i Identity) String() string {
 	return "no uuid"
 }
 
-// IdentityError says that the VM under an id is not the one in state: somebody destroyed ours and made another.
+// IdentityError says that the VM under a VMID is not the one in state: ours was destroyed, and another VM was made.
 type IdentityError struct {
 	VMID          int
 	Node          string
@@ -56,28 +57,30 @@ type IdentityError struct {
 }
 
 // Error names both identities.
-func (e *IdentityError) Error() string {
+func (i *IdentityError) Error() string {
 	return fmt.Sprintf("VM %d on node %s is not the VM in state: state has %s, the server has %s",
-		e.VMID, e.Node, e.State, e.Server)
+		i.VMID, i.Node, i.State, i.Server)
 }
 
-// IsStub reports whether all that is left of a configuration is the lock of a destroy that died, or is at work: PVE puts it
-// in the configuration's place before it takes the VM out of pools, jobs and HA (qemu-server API2/Qemu.pm destroy_vm).
-func IsStub(config map[string]string) bool {
+// IsHalfDestroyed reports whether a configuration holds nothing but the lock of a destroy that died, or is at work:
+// PVE puts it in the configuration's place before it takes the VM out of pools, jobs and HA (qemu-server API2/Qemu.pm
+// destroy_vm).
+func IsHalfDestroyed(config map[string]string) bool {
 	return config["lock"] == "destroyed" && IdentityOf(config).IsZero()
 }
 
 // IsOwnLock reports whether a lock is one that a dead worker of ours leaves.
 func IsOwnLock(lock string) bool { return lock == "create" || lock == "clone" || lock == "destroyed" }
 
-// HalfMade reports whether a configuration is what a dead worker leaves: locked, or, when the lock was taken away since and whoever
-// has locked it again, without the options that PVE writes into every VM that it finishes (qemu-server API2/Qemu.pm, smbios1 and meta).
+// HalfMade reports whether a configuration looks like a dead worker's. It is locked, or its lock was taken away
+// since, or replaced by another task's. And it lacks the options that PVE writes into every VM that it finishes
+// (qemu-server API2/Qemu.pm, smbios1 and meta).
 func HalfMade(config map[string]string) bool {
 	return IsOwnLock(config["lock"]) || config["smbios1"] == "" && config["meta"] == ""
 }
 
-// IsRestoring reports whether a configuration may be the one that PVE puts there while it reads a backup (qemu-server QemuServer.pm,
-// restore_vma_archive): it has no lock, and says nothing.
+// IsRestoring reports whether a configuration may be the one that PVE puts there while it reads a backup (qemu-server
+// QemuServer.pm, restore_vma_archive): it has no lock, and says nothing.
 func IsRestoring(config map[string]string) bool {
 	for option := range config {
 		if option != "memory" && option != "digest" {
@@ -87,34 +90,37 @@ func IsRestoring(config map[string]string) bool {
 	return config["memory"] == "128"
 }
 
-// Proof is what a create that failed and left something knew of what is its own. It is kept in private state, so that a
-// later destroy acts under the same rules as the rollback did, and not on whoever has the id by then.
+// Proof is what a create that failed and left something knew of its own VM and volumes. It is kept in private state,
+// so that a later destroy acts under the same rules as the roll-back did, and not on another guest that has the VMID
+// by then.
 type Proof struct {
-	VMID     int           `json:"vmid"`
-	Nodes    []string      `json:"nodes"` // where the configuration can be
-	Cluster  string        `json:"cluster"`
-	TX       string        `json:"transaction"`
-	Deadline time.Time     `json:"deadline"`
-	Fences   []FenceRecord `json:"fences"` // where the volumes are
-	Tasks    []string      `json:"tasks"`  // UPIDs
+	VMID      int              `json:"vmid"`
+	Nodes     []string         `json:"nodes"` // where the configuration can be
+	Cluster   string           `json:"cluster"`
+	Saga      string           `json:"transaction"`
+	Deadline  time.Time        `json:"deadline"`
+	Baselines []BaselineRecord `json:"fences"` // where the volumes are
+	Tasks     []string         `json:"tasks"`  // UPIDs
 	// Guessed are those of Tasks that a search found, which may be another process's.
 	Guessed []string `json:"guessed,omitempty"`
-	// Stub is the digest of the unmarked configuration that a killed task of the create left, as it was right after that.
-	Stub string `json:"stub,omitempty"`
-	Lost bool   `json:"lost,omitempty"`
-	Pool string `json:"pool,omitempty"`
+	// HalfMade is the digest of the unmarked configuration that a killed task of the create left, as it was right after
+	// that.
+	HalfMade string `json:"stub,omitempty"`
+	Lost     bool   `json:"lost,omitempty"`
+	Pool     string `json:"pool,omitempty"`
 	// Restore is when the create began to restore a backup; zero if it did not.
 	Restore time.Time `json:"restore,omitzero"`
 	HA      bool      `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
-	// Identity is the VM's own, where the create came to see it: once the commit may have taken effect the stamp is gone.
+	// Identity is the VM's own, where the create came to see it: once the commit may have taken effect the mark is gone.
 	Identity Identity `json:"identity,omitzero"`
 }
 
-// RestoreFences are the create's, as they were before its first write.
-func (p *Proof) RestoreFences() Fences {
-	var all Fences
-	for _, at := range p.Fences {
-		f := &Fence{Node: at.Node, vmid: p.VMID, Storages: slices.Clone(at.Storages), Blind: map[string]error{}, Before: map[string]struct{}{}}
+// RestoreBaselines returns the create's baselines, as they were before its first write.
+func (p *Proof) RestoreBaselines() Baselines {
+	var all Baselines
+	for _, at := range p.Baselines {
+		f := &Baseline{Node: at.Node, vmid: p.VMID, Storages: slices.Clone(at.Storages), Unlisted: map[string]error{},
+			Before: map[string]struct{}{}}
 		for _, volume := range at.Before {
 			f.Before[volume] = struct{}{}
 		}
@@ -123,28 +129,29 @@ func (p *Proof) RestoreFences() Fences {
 	return all
 }
 
-// Stamp is the mark that the create put on its VM.
-func (p *Proof) Stamp() Stamp {
-	return Stamp{Cluster: p.Cluster, VMID: p.VMID, TX: p.TX, Deadline: p.Deadline.UTC(), Restore: p.Restore.UTC()}
+// Mark is the ownership mark that the create put on its VM.
+func (p *Proof) Mark() Mark {
+	return Mark{Cluster: p.Cluster, VMID: p.VMID, Saga: p.Saga, Deadline: p.Deadline.UTC(), Restore: p.Restore.UTC()}
 }
 
-// Whose judges the configuration that has our id now: ours, somebody else's, or, while it is locked and unmarked, unknown.
-func (p *Proof) Whose(config map[string]string) Owner {
-	_, stamped := ParseStamp(config["description"])
+// Owner judges the configuration that has our VMID now: ours, a third party's or, while it is locked and unmarked,
+// unknown (NoGuest).
+func (p *Proof) Owner(config map[string]string) Owner {
+	_, marked := ParseMark(config["description"])
 	switch {
-	case p.Stamp().Proves(p.VMID, config), p.Identity.Proves(config):
+	case p.Mark().Proves(p.VMID, config), p.Identity.Proves(config):
 		return Ours
-	case !stamped && HalfMade(config):
-		return Nobody
+	case !marked && HalfMade(config):
+		return NoGuest
 	}
-	return Stranger
+	return ThirdParty
 }
 
-// Owner is our configuration, or who has the id instead.
+// Owner says whose a configuration is.
 type Owner int
 
 const (
-	Nobody Owner = iota
+	NoGuest Owner = iota
 	Ours
-	Stranger
+	ThirdParty
 )

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestStub: only the lock of a destroy without anything that proves whose it is.
-func TestStub(t *testing.T) {
+// TestIsHalfDestroyed: only the lock of a destroy without anything that proves whose it is.
+func TestIsHalfDestroyed(t *testing.T) {
 	for want, config := range map[bool]map[string]string{true: {"lock": "destroyed"}, false: {"lock": "destroyed", "smbios1": "uuid=a"}} {
-		if IsStub(config) != want {
+		if IsHalfDestroyed(config) != want {
 			t.Errorf("%v: %t", config, !want)
 		}
 	}
@@ -41,14 +41,14 @@ func TestIdentityMatches(t *testing.T) {
 func TestGuard(t *testing.T) {
 	config := map[string]string{"smbios1": "uuid=bbb", "meta": "creation-qemu=9.0,ctime=1"}
 	ref := Ref{VMID: 100, Node: "pve1", Identity: Identity{UUID: "aaa"}}
-	var stranger *IdentityError
-	if err := Guard(ref, "pve1", config); !errors.As(err, &stranger) || !strings.Contains(err.Error(), "aaa") ||
+	var other *IdentityError
+	if err := Guard(ref, "pve1", config); !errors.As(err, &other) || !strings.Contains(err.Error(), "aaa") ||
 		!strings.Contains(err.Error(), "bbb") {
-		t.Errorf("a stranger passed, or is not named: %v", err)
+		t.Errorf("another VM passed, or is not named: %v", err)
 	}
 	ref.NextUUID = "ccc"
-	if err := Guard(ref, "pve1", config); !errors.As(err, &stranger) {
-		t.Errorf("a stranger passed: %v", err)
+	if err := Guard(ref, "pve1", config); !errors.As(err, &other) {
+		t.Errorf("another VM passed: %v", err)
 	}
 	ref.NextUUID = "BBB" // waited for a restart
 	if err := Guard(ref, "pve1", config); err != nil {

@@ -72,9 +72,9 @@ func FirstOnline(resources pve.Resources, nodes []string) (string, error) {
 	return "", &FieldError{Path: "nodes", Summary: "None of the nodes is online", Detail: strings.Join(why, ". ")}
 }
 
-// CheckNode reports a node that the cluster does not have, or that is offline. One whose status is unknown is a member of the cluster
-// whose pvestatd has not reported for minutes, mostly since a storage hangs; it does what it is told (pve-manager API2Tools.pm,
-// extract_node_stats).
+// CheckNode reports a node that the cluster does not have, or that is offline. One whose status is unknown is a
+// member of the cluster whose pvestatd has not reported for minutes, mostly since a storage hangs; it does what it is
+// told (pve-manager API2Tools.pm, extract_node_stats).
 func CheckNode(resources pve.Resources, node string) error {
 	found, ok := resources.Node(node)
 	if !ok {
@@ -105,7 +105,7 @@ func ClusterName(resources pve.Resources) string {
 
 // ImageStorages are the storages of a node that can hold disks. The cluster's listing has them where the identity has
 // Datastore.Audit; otherwise the node is asked.
-func (s *Guests) ImageStorages(ctx context.Context, resources pve.Resources, node string) ([]string, error) {
+func (g *Guests) ImageStorages(ctx context.Context, resources pve.Resources, node string) ([]string, error) {
 	var ids []string
 	for _, r := range resources.Storages(node) {
 		if slices.Contains(strings.Split(r.Content, ","), "images") {
@@ -113,7 +113,7 @@ func (s *Guests) ImageStorages(ctx context.Context, resources pve.Resources, nod
 		}
 	}
 	if len(ids) == 0 {
-		storages, err := s.api.Storages(ctx, node, "images")
+		storages, err := g.api.Node(node).Storages(ctx, "images")
 		if err != nil {
 			return nil, fmt.Errorf("list the storages of node %s: %w", node, err)
 		}

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
 
 // StopTimeout is how long a guest has to shut down: what the request says, else three minutes.
@@ -25,15 +25,15 @@ func Within(limit time.Duration) pve.Params {
 }
 
 // Performer sends a request and awaits its task. It is who asks for it that knows what is to be looked at before.
-type Performer func(context.Context, job.Request) (pve.TaskResult, error)
+type Performer func(context.Context, request.Request) (pve.TaskResult, error)
 
 // ShutDown asks the guest to shut down. It never stops it hard.
-func (s *Guests) ShutDown(ctx context.Context, perform Performer, node string, vmid int, timeout time.Duration) error {
+func (g *Guests) ShutDown(ctx context.Context, perform Performer, node string, vmid int, timeout time.Duration) error {
 	params := Within(timeout)
-	_, err := perform(ctx, job.Request{Node: node, Type: "qmshutdown", ID: vmid, Done: s.IsStopped(node, vmid),
-		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.ShutdownVM(ctx, node, vmid, params) }})
+	_, err := perform(ctx, request.Request{Node: node, Type: "qmshutdown", ID: vmid, Done: g.IsStopped(node, vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.QEMU(node, vmid).Shutdown(ctx, params) }})
 	if err != nil {
-		if stopped, lookErr := s.IsStopped(node, vmid)(ctx); lookErr == nil && stopped {
+		if stopped, lookErr := g.IsStopped(node, vmid)(ctx); lookErr == nil && stopped {
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -41,59 +41,62 @@ func (s *Guests) ShutDown(ctx context.Context, perform Performer, node string, v
 		}
 		return fmt.Errorf("VM %d did not shut down within %s: %w", vmid, timeout, err)
 	}
-	return s.AwaitStop(ctx, node, vmid, timeout)
+	return g.AwaitStop(ctx, node, vmid, timeout)
 }
 
 // AwaitStop waits until the guest is off. For one that HA manages, PVE only files the request: its task ends at once
 // (qemu-server API2/Qemu.pm, hastop).
-func (s *Guests) AwaitStop(ctx context.Context, node string, vmid int, timeout time.Duration) error {
-	ctx, over := account.Wait(ctx, account.Guest, fmt.Sprintf("VM %d to shut down", vmid))
+func (g *Guests) AwaitStop(ctx context.Context, node string, vmid int, timeout time.Duration) error {
+	ctx, over := oplog.Wait(ctx, oplog.Guest, fmt.Sprintf("VM %d to shut down", vmid))
 	defer over()
-	deadline := s.clock.Now().Add(timeout)
+	deadline := g.clock.Now().Add(timeout)
 	for attempt := 0; ; attempt++ {
-		if err := s.jobs.Pause(ctx, attempt); err != nil {
+		if err := g.jobs.Pause(ctx, attempt); err != nil {
 			return fmt.Errorf("wait for VM %d on node %s to shut down: %w", vmid, node, err)
 		}
-		stopped, err := s.IsStopped(node, vmid)(ctx)
+		stopped, err := g.IsStopped(node, vmid)(ctx)
 		switch {
 		case stopped:
 			return nil
 		case err != nil && !pve.IsKind(err, pve.Unavailable):
 			return err
-		case !s.clock.Now().Before(deadline):
-			return fmt.Errorf("VM %d on node %s did not shut down within %s, although PVE accepted the request", vmid, node, timeout)
+		case !g.clock.Now().Before(deadline):
+			return fmt.Errorf("VM %d on node %s did not shut down within %s, although PVE accepted the request", vmid, node,
+				timeout)
 		}
 	}
 }
 
-// IsStopped tells whether a guest is off. It is asked anew each time.
-func (s *Guests) IsStopped(node string, vmid int) func(context.Context) (bool, error) {
+// IsStopped returns a question that asks the server, each time, whether a guest is off.
+func (g *Guests) IsStopped(node string, vmid int) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
-		status, err := s.api.GuestStatus(ctx, node, vmid)
+		status, err := g.api.QEMU(node, vmid).Status(ctx)
 		return err == nil && status.Status == "stopped", err
 	}
 }
 
 // Start starts a VM. One that runs already is what was wanted.
-func (s *Guests) Start(ctx context.Context, l *job.Tasks, node string, vmid int) (pve.TaskResult, error) {
-	return s.StartBy(ctx, func(ctx context.Context, r job.Request) (pve.TaskResult, error) { return s.jobs.Perform(ctx, l, r) }, node, vmid)
+func (g *Guests) Start(ctx context.Context, tasks *request.Tasks, node string, vmid int) (pve.TaskResult, error) {
+	return g.StartBy(ctx, func(ctx context.Context, r request.Request) (pve.TaskResult, error) {
+		return g.jobs.Perform(ctx, tasks, r)
+	}, node, vmid)
 }
 
 // StartBy is Start by way of another.
-func (s *Guests) StartBy(ctx context.Context, perform Performer, node string, vmid int) (pve.TaskResult, error) {
-	result, err := perform(ctx, job.Request{Node: node, Type: "qmstart", ID: vmid, Done: s.isRunning(node, vmid),
-		Send: func(ctx context.Context) (pve.UPID, error) { return s.api.StartVM(ctx, node, vmid, pve.Params{}) }})
+func (g *Guests) StartBy(ctx context.Context, perform Performer, node string, vmid int) (pve.TaskResult, error) {
+	result, err := perform(ctx, request.Request{Node: node, Type: "qmstart", ID: vmid, Done: g.isRunning(node, vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.QEMU(node, vmid).Start(ctx, pve.Params{}) }})
 	if err != nil && ctx.Err() == nil && pve.IsKind(err, pve.Busy) {
-		if running, lookErr := s.isRunning(node, vmid)(ctx); lookErr == nil && running {
+		if running, lookErr := g.isRunning(node, vmid)(ctx); lookErr == nil && running {
 			return result, nil
 		}
 	}
 	return result, err
 }
 
-func (s *Guests) isRunning(node string, vmid int) func(context.Context) (bool, error) {
+func (g *Guests) isRunning(node string, vmid int) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
-		status, err := s.api.GuestStatus(ctx, node, vmid)
+		status, err := g.api.QEMU(node, vmid).Status(ctx)
 		return status.Status == "running", err
 	}
 }

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-func (w *world) perform(ctx context.Context, r job.Request) (pve.TaskResult, error) {
-	return w.s.jobs.Perform(ctx, &job.Tasks{}, r)
+func (w *world) perform(ctx context.Context, r request.Request) (pve.TaskResult, error) {
+	return w.s.jobs.Perform(ctx, &request.Tasks{}, r)
 }
 
 func (w *world) isRunning() (is bool) {
@@ -20,7 +20,8 @@ func (w *world) isRunning() (is bool) {
 	return is
 }
 
-// TestShutDown never stops a guest hard, however long it takes, and looks at what came of it before it calls that a failure.
+// TestShutDown never stops a guest hard, however long it takes, and looks at what came of it before it calls that a
+// failure.
 func TestShutDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		happens func(*world)
@@ -103,7 +104,7 @@ func TestStart(t *testing.T) {
 			if c.happens != nil {
 				c.happens(w)
 			}
-			if _, err := w.s.Start(t.Context(), &job.Tasks{}, "pve1", theVM); (err == nil) != c.runs || w.isRunning() != c.runs {
+			if _, err := w.s.Start(t.Context(), &request.Tasks{}, "pve1", theVM); (err == nil) != c.runs || w.isRunning() != c.runs {
 				t.Errorf("%v, running %t", err, w.isRunning())
 			}
 		})

@@ -9,10 +9,11 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// Read looks at a VM in state: where it is, whether it is still the one in state, and what it is like. Gone and Unknown are as
-// Find has them, but that a VM which is gone is no error. A VM that is another than the one in state is an *IdentityError.
-func (s *Guests) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
-	listed, ok, err := s.api.SharedGuest(ctx, ref.VMID)
+// Read looks at a VM in state: its place, its state, and whether it is still the one in state. Gone and Unknown are
+// as Find has them, but a VM that is gone is no error. A VM that is another than the one in state is an
+// *IdentityError.
+func (g *Guests) Read(ctx context.Context, ref Ref) (Guest, Presence, error) {
+	listed, ok, err := g.api.Listing().Guest(ctx, ref.VMID)
 	if err != nil {
 		return Guest{}, Unknown, fmt.Errorf("list the cluster's guests: %w", err)
 	}
@@ -20,15 +21,15 @@ func (s *Guests) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 	if ok {
 		resources = pve.Resources{listed}
 		// Each VM of such a node would cost several requests that fail; of a thousand VMs that is the time of the refresh.
-		if away, err := s.api.SharedAway(ctx, listed.Node); err == nil && away {
+		if away, err := g.api.Listing().IsAway(ctx, listed.Node); err == nil && away {
 			return Guest{}, Unknown, fmt.Errorf("read VM %d on node %s: the node is offline", ref.VMID, listed.Node)
 		}
 	}
 	var asked *agent.Question
 	if ref.Agent.Enabled && listed.Type == "qemu" && listed.Status == string(Running) {
-		asked = s.agents.Ask(ctx, listed.Node, ref.VMID, ref.Agent)
+		asked = g.agents.Ask(ctx, listed.Node, ref.VMID, ref.Agent)
 	}
-	at, seen, err := s.Find(ctx, ref, resources)
+	at, seen, err := g.Find(ctx, ref, resources)
 	if seen == Gone {
 		return Guest{}, Gone, nil
 	}
@@ -42,18 +43,18 @@ func (s *Guests) Read(ctx context.Context, ref Ref) (Guest, Seen, error) {
 	if err != nil || seen != Found || guest.Placeholder {
 		return guest, seen, err
 	}
-	err = s.complete(ctx, ref, at.Listed, &guest, asked)
+	err = g.complete(ctx, ref, at.Listed, &guest, asked)
 	return guest, Found, err
 }
 
 // judge says what it is that was found in the place of the VM in state.
-func judge(ref Ref, at Location) (Guest, Seen, error) {
+func judge(ref Ref, at Location) (Guest, Presence, error) {
 	config, owner := at.Config.Current(), Ours
 	if ref.Proof != nil {
-		owner = ref.Proof.Whose(config)
+		owner = ref.Proof.Owner(config)
 	}
-	if owner == Stranger {
-		return Guest{}, Gone, nil // what our create left is gone, and somebody else has the id
+	if owner == ThirdParty {
+		return Guest{}, Gone, nil // what our create left is gone, and another guest has the VMID
 	}
 	if err := Guard(ref, at.Node, config); err != nil {
 		return Guest{}, Found, err
@@ -69,18 +70,19 @@ func judge(ref Ref, at Location) (Guest, Seen, error) {
 }
 
 // complete reads what a guest's configuration does not say. asked is the question to its agent, if that has been put.
-func (s *Guests) complete(ctx context.Context, ref Ref, listed pve.Resource, guest *Guest, asked *agent.Question) error {
+func (g *Guests) complete(ctx context.Context, ref Ref, listed pve.Resource, guest *Guest,
+	asked *agent.Question) error {
 	var err error
 	guest.Pool, guest.Status = listed.Pool, listed.Status
 	if listed.Status != ref.Status || listed.Status == "" || listed.Status == "unknown" {
-		err = s.readStatus(ctx, guest)
+		err = g.readStatus(ctx, guest)
 	}
 	if asked == nil && guest.HasAgent() {
-		asked = s.agents.Ask(ctx, guest.Node, guest.VMID, ref.Agent)
+		asked = g.agents.Ask(ctx, guest.Node, guest.VMID, ref.Agent)
 	}
 	if err == nil {
-		err = s.ReadFirewallAndHA(ctx, guest, ref.Firewall, ref.HA || listed.HAState != "")
-		if !ref.HA && pve.IsKind(err, pve.Denied) { // nobody has asked for it
+		err = g.ReadFirewallAndHA(ctx, guest, ref.Firewall, ref.HA || listed.HAState != "")
+		if !ref.HA && pve.IsKind(err, pve.Denied) { // it was not asked for
 			err = nil
 		}
 	}
@@ -91,13 +93,13 @@ func (s *Guests) complete(ctx context.Context, ref Ref, listed pve.Resource, gue
 }
 
 // ReadBack reads a VM that was just created or changed.
-func (s *Guests) ReadBack(ctx context.Context, node string, vmid int) (Guest, error) {
-	config, err := s.api.PendingConfig(ctx, node, vmid)
+func (g *Guests) ReadBack(ctx context.Context, node string, vmid int) (Guest, error) {
+	config, err := g.api.QEMU(node, vmid).Pending(ctx)
 	if err != nil {
 		return Guest{VMID: vmid, Node: node}, err
 	}
 	guest := FromConfig(config, node, vmid)
-	err = s.readStatus(ctx, &guest)
+	err = g.readStatus(ctx, &guest)
 	return guest, err
 }
 
@@ -116,8 +118,8 @@ func FromConfig(config pve.PendingConfig, node string, vmid int) Guest {
 }
 
 // readStatus asks whether the guest runs. The listing is up to ten seconds old and never trusted for it.
-func (s *Guests) readStatus(ctx context.Context, guest *Guest) error {
-	status, err := s.api.GuestStatus(ctx, guest.Node, guest.VMID)
+func (g *Guests) readStatus(ctx context.Context, guest *Guest) error {
+	status, err := g.api.QEMU(guest.Node, guest.VMID).Status(ctx)
 	if err != nil {
 		return fmt.Errorf("read the status of VM %d: %w", guest.VMID, err)
 	}
@@ -126,15 +128,15 @@ func (s *Guests) readStatus(ctx context.Context, guest *Guest) error {
 }
 
 // ReadFirewallAndHA reads what stands beside a guest's configuration, as far as it is wanted.
-func (s *Guests) ReadFirewallAndHA(ctx context.Context, guest *Guest, firewall, ha bool) error {
+func (g *Guests) ReadFirewallAndHA(ctx context.Context, guest *Guest, firewall, ha bool) error {
 	var err error
 	if firewall {
-		if guest.Firewall, err = s.readFirewall(ctx, guest.Node, guest.VMID); err != nil {
+		if guest.Firewall, err = g.readFirewall(ctx, guest.Node, guest.VMID); err != nil {
 			return err
 		}
 	}
 	if ha {
-		guest.HA, err = s.ReadHA(ctx, guest.VMID)
+		guest.HA, err = g.ReadHA(ctx, guest.VMID)
 	}
 	return err
 }
@@ -149,6 +151,6 @@ func (g *Guest) takeAnswer(ctx context.Context, q *agent.Question) {
 }
 
 // AskAgent asks the agent of a guest that was just read.
-func (s *Guests) AskAgent(ctx context.Context, guest *Guest, memory agent.Memory) {
-	guest.takeAnswer(ctx, s.agents.Ask(ctx, guest.Node, guest.VMID, memory))
+func (g *Guests) AskAgent(ctx context.Context, guest *Guest, memory agent.Memory) {
+	guest.takeAnswer(ctx, g.agents.Ask(ctx, guest.Node, guest.VMID, memory))
 }

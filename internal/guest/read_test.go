@@ -62,14 +62,14 @@ func TestReadAsksForWhatMayDiffer(t *testing.T) {
 
 // TestReadJudges: whose VM it is that has the id, by identity, or by the proof of a create that failed.
 func TestReadJudges(t *testing.T) {
-	mark := NewStamp("pve1,pve2", theVM, time.Now())
-	proof := &Proof{VMID: theVM, Cluster: mark.Cluster, TX: mark.TX, Deadline: mark.Deadline}
+	mark := NewMark("pve1,pve2", theVM, time.Now())
+	proof := &Proof{VMID: theVM, Cluster: mark.Cluster, Saga: mark.Saga, Deadline: mark.Deadline}
 	half := func(g *state.Guest) { g.SetLock("create", "state") }
 	for name, c := range map[string]struct {
 		happens  func(*state.Guest)
 		ref      func(*Ref)
-		seen     Seen
-		identity string // of what was read; "" if nothing was, or it is not proven
+		seen     Presence
+		identity string // of the VM that was read; "" if none was, or it is not proven
 		says     string
 	}{
 		"ours": {seen: Found, identity: theUUID},
@@ -78,8 +78,8 @@ func TestReadJudges(t *testing.T) {
 		"state knows no identity": {ref: func(r *Ref) { r.Identity = Identity{} }, seen: Found, identity: theUUID},
 		"our failed create's": {happens: func(g *state.Guest) { g.Config["description"] = mark.String() },
 			ref: func(r *Ref) { r.Identity, r.Proof = Identity{}, proof }, seen: Found, identity: theUUID},
-		"somebody else's since our failed create": {ref: func(r *Ref) { r.Identity, r.Proof = Identity{}, proof }, seen: Gone},
-		"half made, by whom cannot be told":       {happens: half, ref: func(r *Ref) { r.Identity, r.Proof = Identity{}, proof }, seen: Found},
+		"another user's since our failed create": {ref: func(r *Ref) { r.Identity, r.Proof = Identity{}, proof }, seen: Gone},
+		"half made, by whom cannot be told":      {happens: half, ref: func(r *Ref) { r.Identity, r.Proof = Identity{}, proof }, seen: Found},
 		"half destroyed": {happens: func(g *state.Guest) { g.Config = map[string]string{}; g.SetLock("destroyed", "state") },
 			seen: Found, says: "half destroyed"},
 	} {
@@ -178,11 +178,11 @@ func TestAdopt(t *testing.T) {
 		"half made": {happens: func(w *world) { w.vm(func(g *state.Guest) { g.SetLock("create", "state") }) },
 			says: []string{"is locked (create)", "`qm unlock 400 && qm destroy 400 --purge`"}},
 		"that is being created": {happens: func(w *world) {
-			w.vm(func(g *state.Guest) { g.Config["description"] = NewStamp("pve1,pve2", theVM, deadline).String() })
+			w.vm(func(g *state.Guest) { g.Config["description"] = NewMark("pve1,pve2", theVM, deadline).String() })
 		}, says: []string{"is not complete", "of this provider is creating it, until " + deadline.UTC().Format("2006-01-02")}},
-		"that bears a stamp but has snapshots": {happens: func(w *world) {
+		"that bears a mark but has snapshots": {happens: func(w *world) {
 			w.vm(func(g *state.Guest) {
-				g.Config["description"] = NewStamp("pve1,pve2", theVM, deadline).String()
+				g.Config["description"] = NewMark("pve1,pve2", theVM, deadline).String()
 				g.Snaps = map[string]map[string]string{"mine": {"snaptime": "1"}}
 			})
 		}},
@@ -213,7 +213,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestAskAgentNotesSilence: a silent agent is no error, and what it said before stands.
+// TestAskAgentNotesSilence: a silent agent is no error, and its earlier answer stands.
 func TestAskAgentNotesSilence(t *testing.T) {
 	w := newWorld(t, map[string]string{"agent": "1"})
 	w.run(time.Minute)

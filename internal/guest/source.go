@@ -11,6 +11,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // Clone names the source of a clone. Exactly one of VMID, Name and Tags is set.
@@ -26,12 +27,13 @@ type Clone struct {
 	BWLimit  *int64 // KiB/s
 }
 
-// SourceConfig is the configuration of a VM that is cloned, read once for all plans and creates that want it within some seconds,
-// as long as nothing here changes the VM. Whether it is locked by now PVE looks again when it is told to clone it.
-func (s *Guests) SourceConfig(ctx context.Context, node string, vmid int) (map[string]string, error) {
-	key := fmt.Sprintf("%s/%d/%d", node, vmid, s.api.Changes(vmid))
-	return s.sources.Get(ctx, s.clock, key, func(ctx context.Context) (map[string]string, error) {
-		config, err := s.api.CurrentConfig(ctx, node, vmid)
+// SourceConfig is the configuration of a VM that is cloned, read once for all plans and creates that want it within
+// some seconds, as long as nothing here changes the VM. Whether it is locked by now PVE looks again when it is told
+// to clone it.
+func (g *Guests) SourceConfig(ctx context.Context, node string, vmid int) (map[string]string, error) {
+	key := fmt.Sprintf("%s/%d/%d", node, vmid, g.api.Listing().Changes(vmid))
+	return g.sources.Get(ctx, g.clock, key, func(ctx context.Context) (map[string]string, error) {
+		config, err := g.api.QEMU(node, vmid).Config(ctx)
 		return config.Values, err
 	})
 }
@@ -58,7 +60,8 @@ func FindSource(resources pve.Resources, clone *Clone) (pve.Resource, error) {
 	}
 	slices.Sort(names)
 	return pve.Resource{}, &FieldError{Path: clone.Path(), Summary: "Several VMs to clone",
-		Detail: fmt.Sprintf("%d VMs are %s: %s. Name one with clone.vmid or clone.node", len(matches), what, strings.Join(names, ", "))}
+		Detail: fmt.Sprintf("%d VMs are %s: %s. Name one with clone.vmid or clone.node", len(matches), what,
+			strings.Join(names, ", "))}
 }
 
 func (c *Clone) matches(r pve.Resource) bool {
@@ -68,8 +71,12 @@ func (c *Clone) matches(r pve.Resource) bool {
 	case c.Name != "":
 		return r.Name == c.Name
 	}
-	tags := strings.Split(strings.ToLower(r.Tags), ";") // PVE stores tags in lower case unless the datacenter says otherwise
-	return r.Template && !slices.ContainsFunc(c.Tags, func(t string) bool { return !slices.Contains(tags, strings.ToLower(t)) })
+	// PVE stores tags in lower case unless the datacenter says otherwise
+	tags := strings.Split(strings.ToLower(r.Tags), ";")
+	return r.Template && !slices.ContainsFunc(c.Tags, func(t string) bool {
+		return !slices.Contains(tags,
+			strings.ToLower(t))
+	})
 }
 
 // Path is the argument that says which VM is meant.
@@ -97,11 +104,12 @@ func (c *Clone) describe() string {
 	return text
 }
 
-// Migrates reports whether a clone that is to be on another node than its source has to be made beside the source and migrated:
-// PVE clones to another node only from and to storages that the nodes share (qemu-server API2/Qemu.pm clone_vm,
-// check_storage_access_clone). config is the source's. The error says what neither of both ways can do. A storage that the listing
-// does not show counts as shared: PVE tells.
-func (c *Clone) Migrates(resources pve.Resources, source pve.Resource, config map[string]string, node string) (bool, error) {
+// Migrates reports whether a clone that is to be on another node than its source has to be made beside the source and
+// migrated. PVE clones to another node only from and to storages that the nodes share (qemu-server API2/Qemu.pm
+// clone_vm, check_storage_access_clone). config is the source's. The error says why neither way works. A storage that
+// the listing does not show counts as shared: PVE tells.
+func (c *Clone) Migrates(resources pve.Resources, source pve.Resource, config map[string]string, node string) (bool,
+	error) {
 	if node == "" || node == source.Node {
 		return false, nil
 	}
@@ -112,8 +120,8 @@ func (c *Clone) Migrates(resources pve.Resources, source pve.Resource, config ma
 	local, medium := map[string]bool{}, ""
 	for _, slot := range vm.Slots(config) {
 		volume := VolumeOf(config[slot])
-		storage := vm.VolumeStorage(volume)
-		if _, owned := vm.VolumeOwner(volume); !owned {
+		storage := volid.Storage(volume)
+		if _, owned := volid.Owner(volume); !owned {
 			if isLocal(storage) {
 				medium = volume
 			}
@@ -130,21 +138,21 @@ func (c *Clone) Migrates(resources pve.Resources, source pve.Resource, config ma
 		return false, nil
 	}
 	refuse := func(path, detail string) (bool, error) {
-		return false, &FieldError{Path: path, Summary: fmt.Sprintf("VM %d cannot be cloned to node %s", source.VMID, node), Detail: detail}
+		return false, &FieldError{Path: path, Summary: fmt.Sprintf("VM %d cannot be cloned to node %s", source.VMID, node),
+			Detail: detail}
 	}
 	if medium != "" {
-		return refuse("node", fmt.Sprintf("Its medium %s is on a storage of node %s alone. Eject it there, use a shared storage, "+
-			"or leave the clone on node %s", medium, source.Node, source.Node))
+		return refuse("node", fmt.Sprintf("Its medium %s is on a storage of node %s alone. Eject it there, use a shared "+
+			"storage, or leave the clone on node %s", medium, source.Node, source.Node))
 	}
 	if linked := c.Full == nil && source.Template || c.Full != nil && !*c.Full; linked {
-		return refuse("clone.full", fmt.Sprintf("A linked clone stays where its template is, "+
-			"and the template has disks on a storage of node %s alone. "+
-			"Set clone.full = true, or leave the clone on node %s", source.Node, source.Node))
+		return refuse("clone.full", fmt.Sprintf("A linked clone stays where its template is, and the template has disks on "+
+			"a storage of node %s alone. Set clone.full = true, or leave the clone on node %s", source.Node, source.Node))
 	}
 	for _, storage := range slices.Sorted(maps.Keys(local)) {
 		if _, ok := resources.Storage(node, storage); !ok {
-			return refuse("clone.storage", fmt.Sprintf("The clone is made on node %s and then migrated, and node %s has no storage %s. "+
-				"Set clone.storage to one that both nodes have",
+			return refuse("clone.storage", fmt.Sprintf("The clone is made on node %s and then migrated, and node %s has no "+
+				"storage %s. Set clone.storage to one that both nodes have",
 				source.Node, node, storage))
 		}
 	}
@@ -158,18 +166,19 @@ type Restore struct {
 	BWLimit *int64 // KiB/s
 }
 
-// ArchiveConfig is the configuration in a backup of a VM, less what does not come back with it. It is read once for all plans and
-// creates that want it within some seconds: a backup never changes.
-func (s *Guests) ArchiveConfig(ctx context.Context, node, archive string) (map[string]string, error) {
-	return s.sources.Get(ctx, s.clock, node+" "+archive, func(ctx context.Context) (map[string]string, error) {
-		text, err := s.api.ArchiveConfig(ctx, node, archive)
+// ArchiveConfig is the configuration in a backup of a VM, less what does not come back with it. It is read once for
+// all plans and creates that want it within some seconds: a backup never changes.
+func (g *Guests) ArchiveConfig(ctx context.Context, node, archive string) (map[string]string, error) {
+	return g.sources.Get(ctx, g.clock, node+" "+archive, func(ctx context.Context) (map[string]string, error) {
+		text, err := g.api.Volume(node, archive).ArchiveConfig(ctx)
 		return parseArchive(text), err
 	})
 }
 
-// parseArchive reads the text of a configuration as PVE keeps it (qemu-server QemuServer.pm, parse_vm_config): comments are the
-// description, and what comes after the first section belongs to snapshots. Drives with backup=0 are not in the archive, and neither are
-// locks, unused disks and the snapshot that the VM stood on (restore_update_config_line).
+// parseArchive reads the text of a configuration as PVE keeps it (qemu-server QemuServer.pm, parse_vm_config):
+// comments are the description, and what comes after the first section belongs to snapshots. Drives with backup=0 are
+// not in the archive, and neither are locks, unused disks and the snapshot that the VM stood on
+// (restore_update_config_line).
 func parseArchive(text string) map[string]string {
 	config := map[string]string{}
 	var description []string
@@ -190,7 +199,8 @@ func parseArchive(text string) map[string]string {
 		}
 		option, value, ok := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
-		dropped := option == "lock" || option == "parent" || strings.HasPrefix(option, "unused") || strings.Contains(value+",", ",backup=0,")
+		dropped := option == "lock" || option == "parent" || strings.HasPrefix(option, "unused") ||
+			strings.Contains(value+",", ",backup=0,")
 		if ok && !dropped {
 			config[option] = value
 		}

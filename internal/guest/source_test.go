@@ -70,7 +70,8 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// TestClonesThatMigrate: PVE's own way where all is shared, a migration where it is not, and a refusal where that cannot be done.
+// TestClonesThatMigrate: PVE's own way where all is shared, a migration where it is not, and a refusal where that
+// cannot be done.
 func TestClonesThatMigrate(t *testing.T) {
 	resources := pve.Resources{
 		{Type: "storage", Node: "pve1", Storage: "local-zfs"}, {Type: "storage", Node: "pve2", Storage: "local-zfs"},

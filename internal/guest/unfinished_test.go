@@ -12,17 +12,17 @@ import (
 
 // TestIsPlaceholder: a VM with disks or network devices is none, whatever its description says.
 func TestIsPlaceholder(t *testing.T) {
-	mark := NewStamp("pve1", 100, time.Unix(0, 0)).String()
+	mark := NewMark("pve1", 100, time.Unix(0, 0)).String()
 	for name, c := range map[string]struct {
 		config map[string]string
 		want   bool
 	}{
-		"empty":             {map[string]string{"description": mark, "smbios1": "uuid=a", "meta": "ctime=1"}, true},
-		"with what is left": {map[string]string{"description": mark, "unused0": "local-zfs:vm-100-disk-0"}, true},
-		"with a disk":       {map[string]string{"description": mark, "scsi0": "local-zfs:vm-100-disk-0,size=1G"}, false},
-		"with a network":    {map[string]string{"description": mark, "net0": "virtio=BC:24:11:00:00:01"}, false},
-		"of another id":     {map[string]string{"description": NewStamp("pve1", 101, time.Unix(0, 0)).String()}, false},
-		"of its user":       {map[string]string{"description": "web"}, false},
+		"empty":           {map[string]string{"description": mark, "smbios1": "uuid=a", "meta": "ctime=1"}, true},
+		"with a leftover": {map[string]string{"description": mark, "unused0": "local-zfs:vm-100-disk-0"}, true},
+		"with a disk":     {map[string]string{"description": mark, "scsi0": "local-zfs:vm-100-disk-0,size=1G"}, false},
+		"with a network":  {map[string]string{"description": mark, "net0": "virtio=BC:24:11:00:00:01"}, false},
+		"of another id":   {map[string]string{"description": NewMark("pve1", 101, time.Unix(0, 0)).String()}, false},
+		"of its user":     {map[string]string{"description": "web"}, false},
 	} {
 		if got := isPlaceholder(100, c.config); got != c.want {
 			t.Errorf("%s: %t", name, got)
@@ -30,16 +30,16 @@ func TestIsPlaceholder(t *testing.T) {
 	}
 }
 
-// done notes a task of somebody that ended so long ago, on a node where the VM is not.
+// done records a task of another user that ended so long ago, on a node where the VM is not.
 func (w *world) done(typ, id string, ago time.Duration) {
 	w.change(func(all *state.World) {
 		at := all.Clock.Now().Add(-ago)
-		upid := fmt.Sprintf("UPID:pve2:00001000:00002000:%08X:%s:%s:somebody@pve:", at.Unix(), typ, id)
-		all.Tasks[upid] = &state.Task{UPID: upid, Node: "pve2", Type: typ, ID: id, User: "somebody@pve", Start: at, End: at, ExitStatus: "OK"}
+		upid := fmt.Sprintf("UPID:pve2:00001000:00002000:%08X:%s:%s:other@pve:", at.Unix(), typ, id)
+		all.Tasks[upid] = &state.Task{UPID: upid, Node: "pve2", Type: typ, ID: id, User: "other@pve", Start: at, End: at, ExitStatus: "OK"}
 	})
 }
 
-// TestWhyComplete: a stamp is no proof that a VM is anybody's leftover.
+// TestWhyComplete: a mark is no proof that a VM is anybody's leftover.
 func TestWhyComplete(t *testing.T) {
 	for name, c := range map[string]struct {
 		happens func(*world)
@@ -59,12 +59,12 @@ func TestWhyComplete(t *testing.T) {
 		"restored since": {happens: func(w *world) {
 			w.done("qmcreate", "400", time.Hour)
 			w.done("qmrestore", "400", time.Minute)
-		}, why: "task qmrestore of somebody@pve"},
+		}, why: "task qmrestore of other@pve"},
 		"rolled back since, and the snapshot deleted": {happens: func(w *world) {
 			w.done("qmcreate", "400", time.Hour)
 			w.done("qmrollback", "400", 2*time.Minute)
 			w.done("qmdelsnapshot", "400", time.Minute)
-		}, why: "task qmrollback of somebody@pve"},
+		}, why: "task qmrollback of other@pve"},
 		"made again since": {happens: func(w *world) {
 			w.done("qmrestore", "400", time.Hour)
 			w.done("qmcreate", "400", time.Minute)
@@ -96,7 +96,7 @@ func TestWhyComplete(t *testing.T) {
 			if c.lease == 0 {
 				c.lease = -10 * time.Minute
 			}
-			mark := NewStamp("pve1,pve2", theVM, w.s.Now().Add(c.lease))
+			mark := NewMark("pve1,pve2", theVM, w.s.Now().Add(c.lease))
 			why, err := w.s.WhyComplete(t.Context(), w.resources(), "pve1", mark, config)
 			if err != nil || !strings.HasPrefix(why, c.why) || (why != "") != (c.why != "") {
 				t.Errorf("%q, %v", why, err)
@@ -105,8 +105,9 @@ func TestWhyComplete(t *testing.T) {
 	}
 }
 
-// TestFound20SomebodyUsesALeftover: what somebody else has started, changed or replaced is no leftover any more, although it bears the stamp.
-func TestFound20SomebodyUsesALeftover(t *testing.T) {
+// TestLeftoverInUseIsNone: a VM that a third party has started, changed or replaced is no leftover any more, although
+// it bears the mark.
+func TestLeftoverInUseIsNone(t *testing.T) {
 	const begun = 5 * time.Minute
 	for name, c := range map[string]struct {
 		typ, id string
@@ -114,11 +115,11 @@ func TestFound20SomebodyUsesALeftover(t *testing.T) {
 		user    string
 		why     string
 	}{
-		"started":                {"qmstart", "400", time.Minute, "terraform@pve", "since then somebody@pve has begun qmstart on VM 400"},
-		"changed":                {"qmconfig", "400", time.Minute, "terraform@pve", "since then somebody@pve has begun qmconfig on VM 400"},
-		"removed, and another":   {"qmdestroy", "400", time.Minute, "terraform@pve", "since then somebody@pve has begun qmdestroy on VM 400"},
-		"by the create's own":    {"qmstart", "400", time.Minute, "somebody@pve", ""},
-		"by nobody knows whom":   {"qmstart", "400", time.Minute, "", ""},
+		"started":                {"qmstart", "400", time.Minute, "terraform@pve", "since then other@pve has begun qmstart on VM 400"},
+		"changed":                {"qmconfig", "400", time.Minute, "terraform@pve", "since then other@pve has begun qmconfig on VM 400"},
+		"removed, and another":   {"qmdestroy", "400", time.Minute, "terraform@pve", "since then other@pve has begun qmdestroy on VM 400"},
+		"by the create's own":    {"qmstart", "400", time.Minute, "other@pve", ""},
+		"by an unknown user":     {"qmstart", "400", time.Minute, "", ""},
 		"another VM":             {"qmstart", "4000", time.Minute, "terraform@pve", ""},
 		"before there was this":  {"qmdestroy", "400", begun + time.Minute, "terraform@pve", ""},
 		"backed up":              {"vzdump", "400", time.Minute, "terraform@pve", ""},
@@ -128,7 +129,7 @@ func TestFound20SomebodyUsesALeftover(t *testing.T) {
 			w := newWorld(t, nil)
 			w.done("qmclone", "9000", begun)
 			w.done(c.typ, c.id, c.ago)
-			mark := NewStamp("pve1,pve2", theVM, w.s.Now().Add(Lease-begun))
+			mark := NewMark("pve1,pve2", theVM, w.s.Now().Add(Lease-begun))
 			mark.Leased, mark.User = true, c.user
 			why, err := w.s.WhyComplete(t.Context(), w.resources(), "pve1", mark, map[string]string{"scsi0": "local-zfs:vm-400-disk-0,size=1G"})
 			if err != nil || !strings.HasPrefix(why, c.why) || (why == "") != (c.why == "") {
@@ -138,25 +139,25 @@ func TestFound20SomebodyUsesALeftover(t *testing.T) {
 	}
 }
 
-// TestWhyCompleteMayNotBeSeen: whoever does not see the tasks of others cannot tell that none was a restore.
+// TestWhyCompleteMayNotBeSeen: an identity that does not see the tasks of others cannot tell that none was a restore.
 func TestWhyCompleteMayNotBeSeen(t *testing.T) {
 	w := newWorld(t, nil)
 	less := state.ACLEntry{Path: "/nodes", Subject: "terraform@pve!prov", Role: "PVEVMAdmin", Propagate: true}
 	w.change(func(all *state.World) { all.ACL = append(all.ACL, less) })
 	config := map[string]string{"scsi0": "local-zfs:vm-400-disk-0,size=1G"}
-	_, err := w.s.WhyComplete(t.Context(), w.resources(), "pve1", NewStamp("pve1,pve2", theVM, w.s.Now()), config)
+	_, err := w.s.WhyComplete(t.Context(), w.resources(), "pve1", NewMark("pve1,pve2", theVM, w.s.Now()), config)
 	mustSay(t, "without Sys.Audit", err, "whether VM 400 was restored from a backup cannot be seen without Sys.Audit on /nodes/pve")
 }
 
-// TestUnfinished: the stamp of this cluster, for this id, on a virtual machine that can be read.
+// TestUnfinished: the mark of this cluster, for this id, on a virtual machine that can be read.
 func TestUnfinished(t *testing.T) {
-	w := newWorld(t, map[string]string{"description": NewStamp("pve1,pve2", theVM, time.Unix(1e9, 0)).String()})
+	w := newWorld(t, map[string]string{"description": NewMark("pve1,pve2", theVM, time.Unix(1e9, 0)).String()})
 	resources := w.resources()
 	ours, _ := resources.Guest(theVM)
 	if mark, config, ok := w.s.Unfinished(t.Context(), resources, ours); !ok || mark.VMID != theVM || config.Values["name"] != "web" {
 		t.Errorf("%+v, %v, %t", mark, config, ok)
 	}
-	for vmid, what := range map[int]string{8000: "without a stamp", 8100: "a container"} {
+	for vmid, what := range map[int]string{8000: "without a mark", 8100: "a container"} {
 		other, _ := resources.Guest(vmid)
 		if _, _, ok := w.s.Unfinished(t.Context(), resources, other); ok {
 			t.Errorf("%s", what)
@@ -171,7 +172,7 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// TestNow: nobody is taken for dead because one clock is ahead.
+// TestNow: no run is taken for dead because one clock is ahead.
 func TestNow(t *testing.T) {
 	w := newWorld(t, nil)
 	here := w.s.clock.Now()
@@ -179,11 +180,11 @@ func TestNow(t *testing.T) {
 		t.Errorf("before an answer: %s, want %s", got, here)
 	}
 	w.resources()
-	w.s.clock = &steps{now: here.Add(time.Hour)}
+	w.s.Runs.clock = &steps{now: here.Add(time.Hour)}
 	if got := w.s.Now(); got.After(here.Add(time.Minute)) {
 		t.Errorf("a clock that is ahead here: %s", got)
 	}
-	w.s.clock = &steps{now: here.Add(-time.Hour)}
+	w.s.Runs.clock = &steps{now: here.Add(-time.Hour)}
 	if got := w.s.Now(); !got.Equal(here.Add(-time.Hour)) {
 		t.Errorf("a clock that is behind here: %s", got)
 	}
@@ -197,7 +198,7 @@ func TestNow(t *testing.T) {
 
 // TestLifeOf: this process lives; one that has its id and another start is dead; of others nothing is known.
 func TestLifeOf(t *testing.T) {
-	s := &Guests{Process: thisProcess()}
+	s := &Guests{Runs: &Runs{Process: thisProcess()}}
 	if s.Process == "" {
 		t.Skip("this system does not tell its processes apart, so there is nothing to be told")
 	}
@@ -221,14 +222,14 @@ func TestLifeOf(t *testing.T) {
 		"everybody":            {alter(3, "-1"), Unsure},
 		"unknown":              {"", Unsure},
 	} {
-		if got := s.LifeOf(Stamp{Process: c.process}); got != c.want {
+		if got := s.LifeOf(Mark{Process: c.process}); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
 	if _, err := startOf(os.Getpid()); err != nil {
 		t.Error(err)
 	}
-	if s.Process = ""; s.LifeOf(Stamp{Process: strings.Join(own, " ")}) != Unsure {
-		t.Error("who does not know himself knows nobody")
+	if s.Process = ""; s.LifeOf(Mark{Process: strings.Join(own, " ")}) != Unsure {
+		t.Error("a run that does not know its own process knows no other")
 	}
 }

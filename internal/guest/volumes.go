@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -33,8 +33,8 @@ type Holdings struct {
 	Slots map[string]string
 	// Unused are the detached volumes that stay with the VM, with their sizes in bytes; 0: not known.
 	Unused map[string]int64
-	// Loose are volumes that were asked about, carry the VM's id and are on their storages without being in its configuration, with
-	// their sizes.
+	// Loose are volumes that were asked about, carry the VM's id and are on their storages without being in its
+	// configuration, with their sizes.
 	Loose map[string]int64
 }
 
@@ -72,7 +72,7 @@ type volumeLists struct {
 
 // volumeList is the listing of one storage on one node.
 type volumeList struct {
-	*job.Shared[[]pve.Volume]
+	*request.Shared[[]pve.Volume]
 	mu     sync.Mutex
 	wanted map[int]int // VMIDs that are waited for, and by how many
 }
@@ -85,27 +85,27 @@ func (v *volumeLists) of(node, storage string) *volumeList {
 	}
 	at := node + "/" + storage
 	if v.lists[at] == nil {
-		v.lists[at] = &volumeList{Shared: job.NewShared[[]pve.Volume](), wanted: map[int]int{}}
+		v.lists[at] = &volumeList{Shared: request.NewShared[[]pve.Volume](), wanted: map[int]int{}}
 	}
 	return v.lists[at]
 }
 
-func (l *volumeList) want(vmid, n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.wanted[vmid] += n; l.wanted[vmid] == 0 {
-		delete(l.wanted, vmid)
+func (v *volumeList) want(vmid, n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.wanted[vmid] += n; v.wanted[vmid] == 0 {
+		delete(v.wanted, vmid)
 	}
 }
 
 // filter is the one VMID that is wanted, 0 if there are several.
-func (l *volumeList) filter() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.wanted) != 1 {
+func (v *volumeList) filter() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.wanted) != 1 {
 		return 0
 	}
-	for vmid := range maps.Keys(l.wanted) {
+	for vmid := range maps.Keys(v.wanted) {
 		return vmid
 	}
 	return 0

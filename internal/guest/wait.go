@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/backoff"
 )
 
 // Wait is what a create and an update wait for when their work is done. It ends no transaction.
@@ -37,18 +38,18 @@ type WaitError struct {
 }
 
 // Error says that the VM is complete, what was waited for, and why it did not come.
-func (e *WaitError) Error() string {
-	text := fmt.Sprintf("VM %d on node %s is complete: everything that was planned has been done, and nothing was taken back. "+
-		"Only waiting for %s failed: %s",
-		e.VMID, e.Node, e.Wanted, e.Reason)
-	if e.Err != nil {
-		text += ": " + e.Err.Error()
+func (w *WaitError) Error() string {
+	text := fmt.Sprintf("VM %d on node %s is complete: everything that was planned has been done, and nothing was taken "+
+		"back. Only waiting for %s failed: %s",
+		w.VMID, w.Node, w.Wanted, w.Reason)
+	if w.Err != nil {
+		text += ": " + w.Err.Error()
 	}
 	return text
 }
 
 // Unwrap is what ended the waiting, if it was an error.
-func (e *WaitError) Unwrap() error { return e.Err }
+func (w *WaitError) Unwrap() error { return w.Err }
 
 // waiting is the state of one wait.
 type waiting struct {
@@ -61,16 +62,16 @@ type waiting struct {
 	heard   bool      // the agent has answered once
 }
 
-// Await waits until the agent of a guest that was just made or changed says what is wanted, and fills in what it says. A
-// guest that does not run is not waited for, unless HA is about to start it; if it was started just before, that is an error.
-// It never changes anything on the server. A timeout is a *WaitError, or a warning where the request says so; a guest that
-// stops meanwhile is told at once.
-func (s *Guests) Await(ctx context.Context, guest *Guest, w *Wait, started bool) ([]Warning, error) {
+// Await waits until the agent of a guest that was just made or changed says what is wanted, and fills in what it
+// says. A guest that does not run is not waited for, unless HA is about to start it; if it was started just before,
+// that is an error. It never changes anything on the server. A timeout is a *WaitError, or a warning where the
+// request says so; a guest that stops meanwhile is told at once.
+func (g *Guests) Await(ctx context.Context, guest *Guest, w *Wait, started bool) ([]Warning, error) {
 	off := guest.Status != string(Running) && !guest.startedByHA()
 	if w == nil || off && !started {
 		return nil, nil
 	}
-	wait := &waiting{s: s, guest: guest, w: *w, node: guest.Node}
+	wait := &waiting{s: g, guest: guest, w: *w, node: guest.Node}
 	if wait.w.Timeout <= 0 {
 		wait.w.Timeout = defaultWait
 	}
@@ -85,7 +86,8 @@ func (s *Guests) Await(ctx context.Context, guest *Guest, w *Wait, started bool)
 		return nil, nil
 	}
 	if w.Warn && ctx.Err() == nil {
-		return []Warning{{Summary: fmt.Sprintf("Waiting for %s of VM %d failed", failed.Wanted, guest.VMID), Detail: failed.Error()}}, nil
+		return []Warning{{Summary: fmt.Sprintf("Waiting for %s of VM %d failed", failed.Wanted, guest.VMID),
+			Detail: failed.Error()}}, nil
 	}
 	return nil, failed
 }
@@ -97,7 +99,8 @@ func (w *waiting) impossible() *WaitError {
 	case agent == nil || !*agent:
 		return w.failed(nil, "its guest agent is not enabled. Set agent.enabled = true")
 	case slices.Contains(w.guest.Pending, "agent"):
-		return w.failed(nil, "its guest agent was enabled while it ran, and PVE adds the agent's device at the next start only")
+		return w.failed(nil, "its guest agent was enabled while it ran, and PVE adds the agent's device at the next start "+
+			"only")
 	case (w.w.IPv4 || w.w.IPv6) && len(w.guest.Spec.Networks) == 0:
 		return w.failed(nil, "it has no network device")
 	}
@@ -105,7 +108,7 @@ func (w *waiting) impossible() *WaitError {
 }
 
 func (w *waiting) run(ctx context.Context) *WaitError {
-	ctx, over := account.Wait(ctx, account.Agent, fmt.Sprintf("what the guest agent of VM %d says", w.guest.VMID))
+	ctx, over := oplog.Wait(ctx, oplog.Agent, fmt.Sprintf("what the guest agent of VM %d says", w.guest.VMID))
 	defer over()
 	deadline := w.s.clock.Now().Add(w.w.Timeout)
 	for attempt := 0; ; attempt++ {
@@ -120,7 +123,7 @@ func (w *waiting) run(ctx context.Context) *WaitError {
 		case !w.s.clock.Now().Before(deadline):
 			return w.failed(nil, w.late())
 		}
-		pause := min(pve.ForAgent.Pause(attempt+1, 0), deadline.Sub(w.s.clock.Now()))
+		pause := min(backoff.ForAgent.Pause(attempt+1, 0), deadline.Sub(w.s.clock.Now()))
 		if err := w.s.clock.Sleep(ctx, pause); err != nil {
 			return w.interrupted(ctx)
 		}
@@ -151,7 +154,7 @@ func (w *waiting) look(ctx context.Context) (bool, *WaitError) {
 
 // watch sees to it that a guest that has stopped is not waited for.
 func (w *waiting) watch(ctx context.Context) *WaitError {
-	status, err := w.s.api.GuestStatus(ctx, w.node, w.guest.VMID)
+	status, err := w.s.api.QEMU(w.node, w.guest.VMID).Status(ctx)
 	if pve.IsKind(err, pve.NotFound) {
 		return w.follow(ctx, err)
 	}
@@ -170,9 +173,9 @@ func (w *waiting) watch(ctx context.Context) *WaitError {
 	return w.failed(nil, "the guest has stopped while it was waited for")
 }
 
-// follow looks where a guest has gone that somebody, or HA, has moved.
+// follow looks for a guest that another user, or HA, has moved.
 func (w *waiting) follow(ctx context.Context, gone error) *WaitError {
-	resources, err := w.s.api.Resources(ctx)
+	resources, err := w.s.api.Cluster().Resources(ctx)
 	if err != nil {
 		w.last = err.Error()
 		return nil //nolint:nilerr // it is remembered for the end
@@ -180,7 +183,7 @@ func (w *waiting) follow(ctx context.Context, gone error) *WaitError {
 	listed, ok := resources.Guest(w.guest.VMID)
 	switch {
 	case !ok || listed.Type != "qemu":
-		return w.failed(gone, "somebody has removed it")
+		return w.failed(gone, "another user has removed it")
 	case listed.Node != w.node:
 		w.node = listed.Node
 	}
@@ -188,15 +191,15 @@ func (w *waiting) follow(ctx context.Context, gone error) *WaitError {
 	return nil
 }
 
-// satisfied reports whether the agent has said all that is wanted.
+// satisfied reports whether the agent has said everything wanted.
 func (w *waiting) satisfied() bool {
 	four := !w.w.IPv4 || w.has(func(a agent.Address) []string { return a.IPv4 })
 	six := !w.w.IPv6 || w.has(func(a agent.Address) []string { return a.IPv6 })
 	return four && six
 }
 
-// has reports whether a network device has an address. The first device is to win even when another is faster, so when it
-// has none the earlier ones get some time more.
+// has reports whether a network device has an address. The first device is to win even when another is faster, so
+// when it has none the earlier ones get some time more.
 func (w *waiting) has(of func(agent.Address) []string) bool {
 	addresses := w.guest.Addresses()
 	for n, slot := range w.guest.NICs() {

@@ -18,12 +18,12 @@ type steps struct {
 	n    int
 }
 
-func (c *steps) Now() time.Time { return c.now }
+func (s *steps) Now() time.Time { return s.now }
 
-func (c *steps) Sleep(ctx context.Context, d time.Duration) error {
-	c.now = c.now.Add(d)
-	if c.n++; c.each != nil {
-		c.each(c.n)
+func (s *steps) Sleep(ctx context.Context, d time.Duration) error {
+	s.now = s.now.Add(d)
+	if s.n++; s.each != nil {
+		s.each(s.n)
 	}
 	return ctx.Err()
 }
@@ -68,7 +68,7 @@ func TestAwait(t *testing.T) {
 			within: time.Second},
 		"one that is removed": {wait: &Wait{Agent: true},
 			before: func(w *world) { w.change(func(all *state.World) { delete(all.Guests, theVM) }) },
-			within: time.Second, says: []string{"somebody has removed it"}},
+			within: time.Second, says: []string{"another user has removed it"}},
 		"one that has stopped already": {wait: &Wait{Agent: true}, guest: func(g *Guest) { g.Status = "stopped" }, started: true,
 			says: []string{"the guest has stopped right after its start"}},
 		"one that is to be off": {wait: &Wait{Agent: true}, guest: func(g *Guest) { g.Status = "stopped" }},

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -66,13 +66,13 @@ func (w *world) volume(world *state.World, storage, name string) {
 func (w *world) as(who func(pvesim.Credentials) string) *Guests {
 	w.t.Helper()
 	here := clock.Client{Cluster: w.sim.World().Clock}
-	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialContext: w.sim.DialContext, Clock: here,
+	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialTLSContext: w.sim.DialTLSContext, Clock: here,
 		APIToken: who(w.sim.Credentials())})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(api.Close)
-	return New(job.New(api, here))
+	return New(request.New(api, here))
 }
 
 // change alters the cluster behind everybody's back.
@@ -105,7 +105,7 @@ func (w *world) ref() Ref {
 // resources is the cluster's listing.
 func (w *world) resources() pve.Resources {
 	w.t.Helper()
-	all, err := w.s.api.Resources(w.t.Context())
+	all, err := w.s.api.Cluster().Resources(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}

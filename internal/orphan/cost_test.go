@@ -8,8 +8,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// TestOrphansCostOneRequestForEachGuest: nothing is asked twice but the cluster's list, which is read before the
-// volumes and after, and what the identity may on guests.
+// TestOrphansCostOneRequestForEachGuest: nothing is asked twice except the cluster's list, which is read before the
+// volumes and after, and the identity's permissions on guests.
 func TestOrphansCostOneRequestForEachGuest(t *testing.T) {
 	t.Parallel()
 	cost := func(guests int) int {

@@ -6,23 +6,24 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
 
 // Deleter removes one item at a time.
 type Deleter struct {
 	*Finder
-	remover *remove.Remover
+	remover *destroy.Destroyer
 }
 
 // NewDeleter makes a Deleter.
-func NewDeleter(f *Finder, remover *remove.Remover) *Deleter { return &Deleter{f, remover} }
+func NewDeleter(f *Finder, remover *destroy.Destroyer) *Deleter { return &Deleter{f, remover} }
 
-// Delete looks for an item once more, and removes it if it is certain that nobody needs it, or, where accept says Likely, likely. What is
-// there no more is a success. It says what was done.
+// Delete looks for an item once more, and removes it if it is certain that nothing needs it; with accept "likely",
+// also if that is likely.
 func (d *Deleter) Delete(ctx context.Context, n Named, accept Certainty, options Options) (string, error) {
 	d.jobs.Tell(ctx, fmt.Sprintf("Looking at %s %s", n.Kind, n.ID))
 	l, err := d.lookFor(ctx, n, options)
@@ -37,7 +38,7 @@ func (d *Deleter) Delete(ctx context.Context, n Named, accept Certainty, options
 		return "", err
 	}
 	d.jobs.Tell(ctx, fmt.Sprintf("It is %s that it is left over: %s", i.Certainty, i.Reason))
-	tasks := &job.Tasks{}
+	tasks := &request.Tasks{}
 	done, err := d.remove(ctx, l, i, tasks)
 	for _, upid := range tasks.UPIDs {
 		if i.found == nil || upid != i.found.dead { // that is not ours
@@ -55,24 +56,27 @@ func (d *Deleter) Delete(ctx context.Context, n Named, accept Certainty, options
 }
 
 // remove removes an item that was just judged.
-func (d *Deleter) remove(ctx context.Context, l *look, i Item, tasks *job.Tasks) (string, error) {
+func (d *Deleter) remove(ctx context.Context, l *look, i Item, tasks *request.Tasks) (string, error) {
 	switch i.Kind {
 	case Volume:
-		return "Volume " + i.ID + " was removed", d.remover.FreeUnowned(ctx, tasks, i.VMID, remove.MadeFile{Node: i.Node, Volume: i.ID,
-			Size: i.Size, CreatedAt: i.Since})
+		return "Volume " + i.ID + " was removed", d.remover.Orphans().Free(ctx, tasks, i.VMID, guard.MadeFile{Node: i.Node,
+			Volume: i.ID,
+			Size:   i.Size, CreatedAt: i.Since})
 	case HAResource:
-		return i.ID + " was taken out of HA", d.remover.RemoveHAEntry(ctx, i.VMID, i.ID)
+		return i.ID + " was taken out of HA", d.remover.Orphans().LeaveHA(ctx, i.VMID, i.ID)
 	case ACLEntry:
-		return "The permission " + i.ID + " was taken away", d.remover.RemoveACLEntry(ctx, i.VMID, i.found.entry)
+		return "The permission " + i.ID + " was taken away", d.remover.Orphans().DropACL(ctx, i.VMID, i.found.entry)
 	case PoolMember:
 		pool := l.only.ID[:max(0, strings.LastIndex(l.only.ID, "/"))]
 		if pool == "" {
-			return "", &guest.FieldError{Path: "id", Summary: "PVE does not tell which pool it is", Detail: i.Reason + ". With its name, as in " +
+			return "", &guest.FieldError{Path: "id", Summary: "PVE does not tell which pool it is", Detail: i.Reason +
+				". With its name, as in " +
 				fmt.Sprintf("\"web/%d\", it is removed. Nothing was removed", i.VMID)}
 		}
-		return fmt.Sprintf("%d was taken out of pool %s", i.VMID, pool), d.remover.RemovePoolMember(ctx, i.VMID, pool)
+		return fmt.Sprintf("%d was taken out of pool %s", i.VMID, pool), d.remover.Orphans().LeavePool(ctx, i.VMID, pool)
 	case DeadLock:
-		u, err := d.remover.ReleaseLock(ctx, remove.Unlocking{Choice: guest.Choice{VMID: i.VMID, Node: i.Node}, Lock: i.found.config["lock"]})
+		u, err := d.remover.Locks().Release(ctx, guard.Unlocking{Choice: guest.Choice{VMID: i.VMID, Node: i.Node},
+			Lock: i.found.config["lock"]})
 		if err == nil && u.Lock == "" {
 			return fmt.Sprintf("VM %d is not locked any more", i.VMID), nil
 		}
@@ -82,14 +86,15 @@ func (d *Deleter) remove(ctx context.Context, l *look, i Item, tasks *job.Tasks)
 }
 
 // deleteGuest removes a guest that is left over.
-func (d *Deleter) deleteGuest(ctx context.Context, l *look, i Item, tasks *job.Tasks) (string, error) {
+func (d *Deleter) deleteGuest(ctx context.Context, l *look, i Item, tasks *request.Tasks) (string, error) {
 	listed, _ := l.before.Guest(i.VMID)
 	listed.Node = i.Node
-	u := remove.Unowned{Listed: listed, Resources: l.before, Config: i.found.config, Digest: i.found.digest, Mark: i.found.mark,
+	u := guard.Unowned{Listed: listed, Resources: l.before, Config: i.found.config, Digest: i.found.digest,
+		Mark: i.found.mark,
 		Dead: i.found.dead}
 	done := fmt.Sprintf("VM %d on node %s was removed", i.VMID, i.Node)
 	if u.Config["lock"] != "" {
-		if err := d.remover.CanUnlock(); err != nil {
+		if err := d.remover.Locks().CanRelease(); err != nil {
 			return "", err
 		}
 	}
@@ -97,20 +102,20 @@ func (d *Deleter) deleteGuest(ctx context.Context, l *look, i Item, tasks *job.T
 	case i.Kind == ExpiredCreate:
 		taken, err := d.remover.RemoveDead(ctx, u)
 		if err == nil && taken {
-			err = errors.New("somebody else has its id by now; his VM was not touched")
+			err = errors.New("another user has its VMID by now; their VM was not touched")
 		}
 		return done, err
 	case u.Config["lock"] != "":
-		return done, d.remover.RemoveStub(ctx, tasks, u)
+		return done, d.remover.RemoveHalfMade(ctx, tasks, u)
 	}
-	return done, d.remover.DestroyUnowned(ctx, tasks, u)
+	return done, d.remover.Orphans().RemoveVM(ctx, tasks, u)
 }
 
 // tellLog says what a task has logged.
 func (d *Deleter) tellLog(ctx context.Context, upid pve.UPID) {
 	const lines = 10
 	d.jobs.Tell(ctx, "Task "+string(upid))
-	log, err := d.api.TaskLog(ctx, upid, lines)
+	log, err := d.api.Tasks().Log(ctx, upid, lines)
 	if err != nil {
 		return // what it did is known without it
 	}

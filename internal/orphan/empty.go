@@ -8,22 +8,22 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
-// A program that makes a VM first and its disk afterwards leaves, when that fails, a VM without a disk; and one that then begins anew
-// leaves another each time. Nothing marks such a VM. What tells it is that it holds nothing and has never been started, and that it
-// has nothing to start from, or is one of several that are alike.
+// A program that makes a VM first and its disk afterwards leaves, when that fails, a VM without a disk; and one that
+// then begins again leaves another each time. Nothing marks such a VM. It can be told because it holds nothing, has
+// never been started, and has nothing to start from or is one of several that are alike.
 
 // isEmpty reports whether a VM holds nothing that could be lost, and does not run.
-func (l *look) isEmpty(r usage.Reading) bool {
+func (l *look) isEmpty(r volumeuse.Reading) bool {
 	config := r.Config.Current()
-	_, stamped := guest.ParseStamp(config["description"])
+	_, marked := guest.ParseMark(config["description"])
 	switch {
 	case r.Guest.Type != "qemu" || r.Guest.Status == "running" || r.Guest.HAState != "":
 		return false
-	case stamped || config["template"] == "1" || config["protection"] == "1" || config["lock"] != "":
+	case marked || config["template"] == "1" || config["protection"] == "1" || config["lock"] != "":
 		return false
 	case len(r.Snapshots) > 0 || len(r.Config.Waiting()) > 0:
 		return false
@@ -60,7 +60,7 @@ func startsFromNetwork(config map[string]string) bool {
 }
 
 // judgeEmpty judges the VMs that hold nothing.
-func (l *look) judgeEmpty(ctx context.Context, empty []usage.Reading) error {
+func (l *look) judgeEmpty(ctx context.Context, empty []volumeuse.Reading) error {
 	alike := map[string]int{}
 	for _, r := range empty {
 		alike[nameOf(r.Config.Current())]++
@@ -89,7 +89,7 @@ func (l *look) judgeEmpty(ctx context.Context, empty []usage.Reading) error {
 		if !ok {
 			continue
 		}
-		status, err := l.api.GuestStatus(ctx, r.Guest.Node, r.Guest.VMID)
+		status, err := l.api.QEMU(r.Guest.Node, r.Guest.VMID).Status(ctx)
 		if err != nil {
 			l.miss(fmt.Sprintf("%s on node %s", guest.Named(r.Guest), r.Guest.Node), err)
 			continue
@@ -97,12 +97,13 @@ func (l *look) judgeEmpty(ctx context.Context, empty []usage.Reading) error {
 		if status.IsRunning() {
 			continue
 		}
-		i := Item{Kind: HalfMade, ID: fmt.Sprint(r.Guest.VMID), VMID: r.Guest.VMID, Name: name, Node: r.Guest.Node, Since: made.StartTime,
+		i := Item{Kind: HalfMade, ID: fmt.Sprint(r.Guest.VMID), VMID: r.Guest.VMID, Name: name, Node: r.Guest.Node,
+			Since:     made.StartTime,
 			Certainty: Likely, Command: fmt.Sprintf("qm destroy %d --purge", r.Guest.VMID), found: foundOf(r)}
 		i.Reason = fmt.Sprintf("%s made it without a disk, no task has started it since, and %s", made.UPID.User(), why)
 		if l.guests.Now().Sub(made.StartTime) < fresh {
 			i.Certainty = Unknown
-			i.Reason += "; it is so new that whoever made it may still be at work"
+			i.Reason += "; it is so new that its maker may still be at work"
 		}
 		l.add(i)
 	}
@@ -112,7 +113,8 @@ func (l *look) judgeEmpty(ctx context.Context, empty []usage.Reading) error {
 // onlyMade finds the task that made a VM, where no other task but changes of its options is known since.
 func (l *look) onlyMade(ctx context.Context, vmid int) (made pve.Task, ok bool, err error) {
 	if away := l.offline(); len(away) > 0 {
-		return made, false, fmt.Errorf("whether they were ever started cannot be told while the nodes %v are not online", away)
+		return made, false, fmt.Errorf("whether they were ever started cannot be told while the nodes %v are not online",
+			away)
 	}
 	for _, node := range l.nodes() {
 		audits, err := l.jobs.Audits(ctx, node)
@@ -122,7 +124,7 @@ func (l *look) onlyMade(ctx context.Context, vmid int) (made pve.Task, ok bool, 
 		if !audits {
 			return made, false, fmt.Errorf("whether they were ever started cannot be seen without Sys.Audit on /nodes/%s", node)
 		}
-		tasks, err := l.api.Tasks(ctx, node, pve.TaskFilter{VMID: vmid})
+		tasks, err := l.api.Tasks().List(ctx, node, pve.TaskFilter{VMID: vmid})
 		if err != nil {
 			return made, false, err
 		}

@@ -8,17 +8,18 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // Find looks. An error is one that leaves nothing to tell.
 func (f *Finder) Find(ctx context.Context, options Options) (Report, error) {
 	l := &look{Finder: f, options: options, free: map[int]bool{}}
 	var err error
-	if l.before, err = f.api.Resources(ctx); err != nil {
+	if l.before, err = f.api.Cluster().Resources(ctx); err != nil {
 		return Report{}, err
 	}
-	for _, step := range []func(context.Context) error{l.listVolumes, l.survey, l.judgeVolumes, l.judgeGuests, l.judgeReferences} {
+	for _, step := range []func(context.Context) error{l.listVolumes, l.survey, l.judgeVolumes, l.judgeGuests,
+		l.judgeReferences} {
 		if err := step(ctx); err != nil {
 			return Report{}, err
 		}
@@ -36,7 +37,7 @@ func (f *Finder) Find(ctx context.Context, options Options) (Report, error) {
 func (f *Finder) lookFor(ctx context.Context, n Named, options Options) (*look, error) {
 	l := &look{Finder: f, options: options, free: map[int]bool{}, only: &n}
 	var err error
-	if l.before, err = f.api.Resources(ctx); err != nil {
+	if l.before, err = f.api.Cluster().Resources(ctx); err != nil {
 		return nil, err
 	}
 	steps := map[Kind][]func(context.Context) error{
@@ -59,7 +60,7 @@ func (f *Finder) lookFor(ctx context.Context, n Named, options Options) (*look, 
 
 func (l *look) lookAtPools(ctx context.Context) error {
 	var err error
-	if l.unseen, err = l.surveyor.Sight(ctx, l.surveyor.Ask()); err != nil {
+	if l.unseen, err = l.surveyor.Visible(ctx, l.surveyor.Ask()); err != nil {
 		return err
 	}
 	named, err := l.judgeACL(ctx)
@@ -69,12 +70,13 @@ func (l *look) lookAtPools(ctx context.Context) error {
 	return l.judgePools(ctx, named)
 }
 
-// absent says of an item that was not found whether there is no such thing any more; else the error says what there is, or that it
-// could not be looked at.
+// absent says of an item that was not found whether there is no such thing any more; else the error says what there
+// is, or that it could not be looked at.
 func (l *look) absent(ctx context.Context) (string, error) {
 	n, vmid := l.only, l.only.VMID()
 	if len(l.report.Unchecked) > 0 {
-		return "", fmt.Errorf("%s %s was not found, but not everything could be looked at: %s. Nothing was removed", n.Kind, n.ID,
+		return "", fmt.Errorf("%s %s was not found, but not everything could be looked at: %s. Nothing was removed", n.Kind,
+			n.ID,
 			strings.Join(l.report.Unchecked, "; "))
 	}
 	free, err := l.isFree(ctx, vmid)
@@ -99,13 +101,12 @@ func (l *look) absent(ctx context.Context) (string, error) {
 		return fmt.Sprintf("No guest has the id %d any more", vmid), nil
 	}
 	if n.Kind == DeadLock && ok {
-		if config, err := l.api.OptionsOf(ctx, listed); err == nil && config.Current()["lock"] == "" {
+		if config, err := l.api.Guest(listed).Options(ctx); err == nil && config.Current()["lock"] == "" {
 			return fmt.Sprintf("%s is not locked any more", has), nil
 		}
 	}
-	return "", fmt.Errorf("%s has the id %d, and it is no orphan of the kind %s, or not any more: somebody is at work on it, has "+
-		"finished it, or "+
-		"made another one. It was not touched", has, vmid, n.Kind)
+	return "", fmt.Errorf("%s has the id %d, and it is no orphan of the kind %s, or not any more: another user is at "+
+		"work on it, has finished it, or made another one. It was not touched", has, vmid, n.Kind)
 }
 
 func (l *look) absentVolume(free bool, has string) (string, error) {
@@ -113,14 +114,15 @@ func (l *look) absentVolume(free bool, has string) (string, error) {
 	at := slices.IndexFunc(l.volumes, func(v placed) bool { return v.ID == n.ID })
 	switch {
 	case at < 0 && l.listed == 0:
-		return "", fmt.Errorf("there is no storage %s with disks that can be looked at, so whether volume %s is there is not known. "+
-			"Nothing was removed", vm.VolumeStorage(n.ID), n.ID)
+		return "", fmt.Errorf("there is no storage %s with disks that can be looked at, so whether volume %s is there is "+
+			"not known. Nothing was removed", volid.Storage(n.ID), n.ID)
 	case at < 0:
 		return fmt.Sprintf("There is no volume %s any more", n.ID), nil
 	case !free:
-		return "", fmt.Errorf("the id %d of volume %s has %s, and the volume is his by its name. It was not removed", n.VMID(), n.ID, has)
+		return "", fmt.Errorf("the id %d of volume %s has %s, and the volume is his by its name. It was not removed",
+			n.VMID(), n.ID, has)
 	}
-	users := "somebody"
+	users := "a guest"
 	if others, err := l.of(scopeOf(l.volumes[at])); err == nil {
 		if all := others.UsersOf(n.ID, 0); len(all) > 0 {
 			users = all[0].String()

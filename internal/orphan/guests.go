@@ -6,14 +6,14 @@ import (
 	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // judgeGuests looks at every guest that was read.
 func (l *look) judgeGuests(ctx context.Context) error {
-	var empty []usage.Reading
+	var empty []volumeuse.Reading
 	for _, s := range l.surveys {
 		if s.err != nil {
 			continue // noted when it was made
@@ -37,15 +37,16 @@ func (l *look) judgeGuests(ctx context.Context) error {
 }
 
 // judgeGuest judges what was begun and not ended: a guest's lock, and the mark of a create.
-func (l *look) judgeGuest(ctx context.Context, r usage.Reading) error {
+func (l *look) judgeGuest(ctx context.Context, r volumeuse.Reading) error {
 	config := r.Config.Current()
-	mark, stamped := guest.ParseStamp(config["description"])
-	stamped = stamped && r.Guest.Type == "qemu" && mark.VMID == r.Guest.VMID && mark.Cluster == guest.ClusterName(l.before)
+	mark, marked := guest.ParseMark(config["description"])
+	marked = marked && r.Guest.Type == "qemu" && mark.VMID == r.Guest.VMID && mark.Cluster == guest.ClusterName(l.before)
 	lock := config["lock"]
-	if lock == job.Suspended {
+	if lock == request.Suspended {
 		lock = ""
 	}
-	i := Item{ID: fmt.Sprint(r.Guest.VMID), VMID: r.Guest.VMID, Name: nameOf(config), Node: r.Guest.Node, found: foundOf(r)}
+	i := Item{ID: fmt.Sprint(r.Guest.VMID), VMID: r.Guest.VMID, Name: nameOf(config), Node: r.Guest.Node,
+		found: foundOf(r)}
 	i.Size, _ = l.sizeOf(i.VMID)
 	unlock := ""
 	if lock != "" {
@@ -54,7 +55,7 @@ func (l *look) judgeGuest(ctx context.Context, r usage.Reading) error {
 		if err != nil || how == atWork {
 			return err
 		}
-		if !stamped {
+		if !marked {
 			i = l.lockedItem(i, r, lock, how, dead)
 			if lock == "clone" && i.Certainty == Certain {
 				i, err = l.doubtClone(ctx, i, r)
@@ -64,14 +65,14 @@ func (l *look) judgeGuest(ctx context.Context, r usage.Reading) error {
 		}
 		if how != deadTask || !guest.IsOwnLock(lock) {
 			i.Kind, i.Certainty, i.Since = ExpiredCreate, Unknown, mark.Deadline
-			i.Reason = fmt.Sprintf("it has the mark of a create of this provider, and is locked (%s); no task that died over it is "+
-				"known", lock)
+			i.Reason = fmt.Sprintf("it has the mark of a create of this provider, and is locked (%s); no task that died over "+
+				"it is known", lock)
 			l.add(i)
 			return nil
 		}
 		unlock = fmt.Sprintf("qm unlock %d && ", i.VMID)
 	}
-	if stamped {
+	if marked {
 		i.found.mark = mark
 		return l.judgeStamp(ctx, i, mark, config, unlock)
 	}
@@ -79,12 +80,11 @@ func (l *look) judgeGuest(ctx context.Context, r usage.Reading) error {
 }
 
 // lockedItem is a guest whose lock no task holds.
-func (l *look) lockedItem(i Item, r usage.Reading, lock string, how held, dead pve.Task) Item {
+func (l *look) lockedItem(i Item, r volumeuse.Reading, lock string, how held, dead pve.Task) Item {
 	config := r.Config.Current()
 	i.Kind, i.Certainty, i.Since = DeadLock, Unknown, dead.StartTime
-	i.Reason = fmt.Sprintf("it is locked (%s), and no task holds the lock; none that died over it is known, so a program outside "+
-		"PVE may have set it, "+
-		"or somebody by hand", lock)
+	i.Reason = fmt.Sprintf("it is locked (%s), and no task holds the lock; none that died over it is known, so a "+
+		"program outside PVE may have set it, or a person", lock)
 	if how == deadTask {
 		i.Certainty = Certain
 		i.Reason = fmt.Sprintf("it is locked (%s), and task %s of %s (%s), which took the lock, was "+
@@ -102,9 +102,9 @@ func (l *look) lockedItem(i Item, r usage.Reading, lock string, how held, dead p
 	}
 	destroy := fmt.Sprintf("qm unlock %d && %s", i.VMID, destroyOf(i.VMID, config))
 	switch {
-	case guest.IsStub(config):
+	case guest.IsHalfDestroyed(config):
 		i.Kind, i.Command = HalfDestroyed, destroy
-	case lock == "destroyed": // PVE writes the lock alone (qemu-server API2/Qemu.pm destroy_vm): this is somebody's
+	case lock == "destroyed": // PVE writes the lock alone (qemu-server API2/Qemu.pm destroy_vm): this is a third party's
 		i.Certainty = Unknown
 	case lock == "clone", guest.IdentityOf(config).IsZero():
 		i.Kind, i.Command = HalfMade, destroy
@@ -119,10 +119,10 @@ func (l *look) lockedItem(i Item, r usage.Reading, lock string, how held, dead p
 	return i
 }
 
-// doubtClone looks whether a VM that is locked like a clone has ever been more than that: the task of a clone names its source only, so
-// the one that was killed may have made another VM, and somebody may have set this lock.
-func (l *look) doubtClone(ctx context.Context, i Item, r usage.Reading) (Item, error) {
-	tasks, err := l.api.Tasks(ctx, i.Node, pve.TaskFilter{VMID: i.VMID})
+// doubtClone looks whether a VM that is locked like a clone has ever been more than that. The task of a clone names
+// its source only, so the one that was killed may have made another VM. A user may also have set this lock.
+func (l *look) doubtClone(ctx context.Context, i Item, r volumeuse.Reading) (Item, error) {
+	tasks, err := l.api.Tasks().List(ctx, i.Node, pve.TaskFilter{VMID: i.VMID})
 	lived := slices.ContainsFunc(tasks, func(t pve.Task) bool { return t.UPID.Type() != "qmdestroy" })
 	if err != nil || lived || len(r.Snapshots) > 0 {
 		i.Certainty = Unknown
@@ -131,19 +131,19 @@ func (l *look) doubtClone(ctx context.Context, i Item, r usage.Reading) (Item, e
 	return i, err
 }
 
-// judgeStamp judges a VM with the mark of a create of this provider. That of one that lives is nobody else's business, nor is what a
-// failed create was told to keep.
-func (l *look) judgeStamp(ctx context.Context, i Item, mark guest.Stamp, config map[string]string, unlock string) error {
-	v, err := l.guests.Judge(ctx, l.before, l.guests.LifeOf(mark), mark, config)
+// judgeStamp judges a VM with the mark of a create of this provider. The mark of a live run is that run's alone
+// business, nor is what a failed create was told to keep.
+func (l *look) judgeStamp(ctx context.Context, i Item, mark guest.Mark, config map[string]string, unlock string) error {
+	v, err := l.guests.JudgeRun(ctx, l.before, l.guests.LifeOf(mark), mark, config)
 	if err != nil || !v.Dead {
 		return err
 	}
 	i.Kind, i.Certainty = ExpiredCreate, Certain
-	i.Reason = fmt.Sprintf("transaction %s of this provider was making it, and its run is over: %s", mark.TX, v.Seen)
+	i.Reason = fmt.Sprintf("transaction %s of this provider was making it, and its run is over: %s", mark.Saga, v.Seen)
 	if !mark.Deadline.After(l.guests.Now()) {
 		i.Since = mark.Deadline
 	}
-	status, err := l.api.GuestStatus(ctx, i.Node, i.VMID)
+	status, err := l.api.QEMU(i.Node, i.VMID).Status(ctx)
 	if err != nil {
 		return err
 	}

@@ -13,10 +13,11 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// TestOrphansAmongLocks: a lock is left over where the task that took it was killed; where none is known it may be a program's.
+// TestOrphansAmongLocks: a lock is left over where the task that took it was killed; where none is known it may be a
+// program's.
 func TestOrphansAmongLocks(t *testing.T) {
 	t.Parallel()
-	const user = "somebody@pam"
+	const user = "other@pam"
 	for name, c := range map[string]struct {
 		happens func(r *rig)
 		want    []string
@@ -27,7 +28,8 @@ func TestOrphansAmongLocks(t *testing.T) {
 			"qm unlock 300"}},
 		"a migration's": {happens: func(r *rig) { r.sim.StaleLock(300, "migrate", user) }, want: []string{"lock 300 certain " +
 			"qm unlock 300"}},
-		"nobody knows whose":   {happens: func(r *rig) { r.sim.StaleLock(300, "backup", "") }, want: []string{"lock 300 unknown"}},
+		"of an unknown task": {happens: func(r *rig) { r.sim.StaleLock(300, "backup", "") },
+			want: []string{"lock 300 unknown"}},
 		"suspended to disk":    {happens: func(r *rig) { r.sim.StaleLock(300, "suspended", "") }},
 		"of a container":       {happens: func(r *rig) { r.sim.StaleLock(8100, "backup", user) }, want: []string{"lock 8100 unknown"}},
 		"a container's backup": {happens: func(r *rig) { r.sim.HoldLock(8100, "backup", time.Hour, user) }},
@@ -53,7 +55,7 @@ func TestOrphansThatWereBeingRolledBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.vm(300, nil)
-	r.sim.StaleLock(300, "rollback", "somebody@pam")
+	r.sim.StaleLock(300, "rollback", "other@pam")
 	report := r.find()
 	r.mustFind("a roll-back that died", report, "lock 300 certain qm unlock 300")
 	if i := report.Items[0]; !strings.HasSuffix(i.Reason, "its disks may be rolled back or not") || i.Size != 1<<30 || i.Name != "vm300" {
@@ -69,7 +71,7 @@ func (r *rig) killed(method, path string, send func() (pve.UPID, error)) pve.UPI
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if _, err := r.api.Wait(r.t.Context(), upid); err == nil {
+	if _, err := r.api.Tasks().Wait(r.t.Context(), upid); err == nil {
 		r.t.Fatal("the task was not killed")
 	}
 	r.sim.SetFaults(nil)
@@ -82,12 +84,12 @@ func TestOrphansHalfMadeAndHalfDestroyed(t *testing.T) {
 	r := newRig(t)
 	r.vm(303, nil)
 	r.killed("POST", "/nodes/{node}/qemu", func() (pve.UPID, error) {
-		return r.api.CreateVM(t.Context(), "pve1", pve.Params{"vmid": "301", "scsi0": "local-zfs:1"})
+		return r.api.Node("pve1").CreateVM(t.Context(), pve.Params{"vmid": "301", "scsi0": "local-zfs:1"})
 	})
 	r.killed("POST", "/nodes/{node}/qemu/{vmid}/clone", func() (pve.UPID, error) {
-		return r.api.CloneVM(t.Context(), "pve1", 9000, pve.Params{"newid": "302", "full": "1"})
+		return r.api.QEMU("pve1", 9000).Clone(t.Context(), pve.Params{"newid": "302", "full": "1"})
 	})
-	destroy := r.killed("DELETE", "/nodes/{node}/qemu/{vmid}", func() (pve.UPID, error) { return r.api.DeleteVM(t.Context(), "pve1", 303, true) })
+	destroy := r.killed("DELETE", "/nodes/{node}/qemu/{vmid}", func() (pve.UPID, error) { return r.api.QEMU("pve1", 303).Destroy(t.Context(), true) })
 	r.change(func(w *state.World) { // the worker came as far as that
 		w.Guests[303].Config = map[string]string{}
 		w.Guests[303].SetLock("destroyed", string(destroy))
@@ -102,7 +104,7 @@ func TestOrphansHalfMadeAndHalfDestroyed(t *testing.T) {
 			t.Errorf("%+v", i)
 		}
 	}
-	// Somebody has attached the half made VM's volume to his own.
+	// A third party has attached the half-made VM's volume to another VM.
 	r.volume("local-zfs", "vm-302-disk-7", 302)
 	r.change(func(w *state.World) { w.Guests[302].Config["scsi7"] = "local-zfs:vm-302-disk-7,size=1G" })
 	guestThat(600, "qemu", map[string]string{"scsi5": "local-zfs:vm-302-disk-7,size=1G"})(r)
@@ -117,7 +119,7 @@ func TestOrphansLockedLikeAClone(t *testing.T) {
 	r := newRig(t)
 	r.make(pve.Params{"vmid": "301", "name": "mine", "scsi0": "local-zfs:1"})
 	r.killed("POST", "/nodes/{node}/qemu/{vmid}/clone", func() (pve.UPID, error) {
-		return r.api.CloneVM(t.Context(), "pve1", 9000, pve.Params{"newid": "302", "full": "1"})
+		return r.api.QEMU("pve1", 9000).Clone(t.Context(), pve.Params{"newid": "302", "full": "1"})
 	})
 	r.sim.StaleLock(301, "clone", "") // by hand
 	report := r.find()
@@ -125,8 +127,8 @@ func TestOrphansLockedLikeAClone(t *testing.T) {
 		"half_made 302 certain qm unlock 302 && qm set 302 --protection 0 && qm destroy 302 --purge")
 }
 
-// TestOrphansWithTheMarkOfACreate: a VM with the mark of a create of this provider is left over when the create is over, and nothing
-// shows that the VM is complete.
+// TestOrphansWithTheMarkOfACreate: a VM with the mark of a create of this provider is left over when the create is
+// over, and nothing shows that the VM is complete.
 func TestOrphansWithTheMarkOfACreate(t *testing.T) {
 	t.Parallel()
 	const destroy = "qm destroy 300 --purge"
@@ -145,8 +147,8 @@ func TestOrphansWithTheMarkOfACreate(t *testing.T) {
 		"it has snapshots": {lease: -time.Minute, want: []string{"expired_create 300 " +
 			"unknown"}, says: "it has snapshots", happens: func(w *state.World) { w.Guests[300].Snaps = map[string]map[string]string{"one": {"snaptime": "1"}} }},
 		"it is of another " +
-			"id": {lease: -time.Minute, options: map[string]string{"description": strings.ReplaceAll(guest.NewStamp("pve1,pve2", 301, time.Unix(1, 0)).String(), "\n", "%0A")}},
-		"somebody else has it": {lease: -time.Minute, want: []string{"expired_create 300 unknown"}, says: "also used by VM " +
+			"id": {lease: -time.Minute, options: map[string]string{"description": strings.ReplaceAll(guest.NewMark("pve1,pve2", 301, time.Unix(1, 0)).String(), "\n", "%0A")}},
+		"another guest has it": {lease: -time.Minute, want: []string{"expired_create 300 unknown"}, says: "also used by VM " +
 			"600", happens: func(w *state.World) {
 			w.Guests[600] = &state.Guest{VMID: 600, Type: "qemu", Node: "pve1", Config: map[string]string{"smbios1": "uuid=1", "unused0": "local-zfs:vm-300-disk-0"}}
 		}},
@@ -160,7 +162,7 @@ func TestOrphansWithTheMarkOfACreate(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			r.make(pve.Params{"vmid": "300", "name": "x", "scsi0": "local-zfs:1",
-				"description": guest.NewStamp("pve1,pve2", 300, r.s.guests.Now().Add(c.lease)).String()})
+				"description": guest.NewMark("pve1,pve2", 300, r.s.guests.Now().Add(c.lease)).String()})
 			r.change(func(w *state.World) {
 				for option, value := range c.options {
 					w.Guests[300].Config[option] = strings.ReplaceAll(value, "%0A", "\n")
@@ -201,7 +203,8 @@ func TestOrphansWithoutADisk(t *testing.T) {
 		"an empty drive":           {made: pve.Params{"name": "web", "ide2": "none,media=cdrom"}, copies: 1, want: []string{one}},
 		"protected":                {made: pve.Params{"name": "web", "protection": "1"}, copies: 1},
 		"a disk that is not in it": {made: noBoot, copies: 1, happens: func(r *rig) { r.volume("local-zfs", "vm-301-disk-0", 301) }},
-		"nobody knows who made it": {made: noBoot, copies: 1, happens: func(r *rig) { r.change(func(w *state.World) { clear(w.Tasks) }) }},
+		"made by an unknown user": {made: noBoot, copies: 1,
+			happens: func(r *rig) { r.change(func(w *state.World) { clear(w.Tasks) }) }},
 		"its tasks cannot be " +
 			"seen": {made: noBoot, copies: 1, happens: func(r *rig) { r.without("Sys.Audit") }, misses: []string{"VMs without a " +
 			"disk: ", "HA", "permissions", "pools"}},
@@ -231,13 +234,13 @@ func TestOrphansWithoutADisk(t *testing.T) {
 
 func (r *rig) startAndStop(vmid int) {
 	r.t.Helper()
-	upid, err := r.api.StartVM(r.t.Context(), "pve1", vmid, nil)
+	upid, err := r.api.QEMU("pve1", vmid).Start(r.t.Context(), nil)
 	if err == nil {
-		_, err = r.api.Wait(r.t.Context(), upid)
+		_, err = r.api.Tasks().Wait(r.t.Context(), upid)
 	}
 	if err == nil {
-		if upid, err = r.api.StopVM(r.t.Context(), "pve1", vmid, nil); err == nil {
-			_, err = r.api.Wait(r.t.Context(), upid)
+		if upid, err = r.api.QEMU("pve1", vmid).HardStop(r.t.Context(), nil); err == nil {
+			_, err = r.api.Tasks().Wait(r.t.Context(), upid)
 		}
 	}
 	if err != nil {

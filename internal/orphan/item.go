@@ -5,7 +5,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // Kind is what an item is.
@@ -28,20 +28,20 @@ func Kinds() []Kind {
 	return []Kind{HalfMade, ExpiredCreate, HalfDestroyed, DeadLock, Volume, HAResource, PoolMember, ACLEntry}
 }
 
-// NeedsUnlock reports whether items of a kind can be removed only by who can take a lock away.
+// NeedsUnlock reports whether removing an item of a kind takes an identity that can take a lock away.
 func (k Kind) NeedsUnlock() bool { return k == DeadLock || k == HalfDestroyed }
 
 // Certainty is how sure it is that an item is left over.
 type Certainty string
 
-// The degrees of certainty. An item that is unknown has no command: somebody may use it.
+// The degrees of certainty. An item that is unknown has no command: it may be in use.
 const (
-	Certain Certainty = "certain" // what is left of something that is proven to be over; nobody uses it
-	Likely  Certainty = "likely"  // nobody uses it, but somebody may have made it for what is to come
-	Unknown Certainty = "unknown" // somebody may use it, or it could not be looked at
+	Certain Certainty = "certain" // a leftover of something that is proven to be over; nothing uses it
+	Likely  Certainty = "likely"  // nothing uses it, but a user may have made it for later
+	Unknown Certainty = "unknown" // it may be in use, or could not be looked at
 )
 
-// Item is something that nobody owns, as far as can be told.
+// Item is an object that no configuration and no guest owns, as far as can be told.
 type Item struct {
 	Kind Kind
 	// ID names it: a volume id, a VMID, "vm:100", "/vms/100".
@@ -57,7 +57,7 @@ type Item struct {
 	Certainty Certainty
 	// Reason is what speaks for it, and what against.
 	Reason string
-	// Command removes it, as root on Node; "" unless it is certain that nobody uses it.
+	// Command removes it, as root on Node; "" unless it is certain that nothing uses it.
 	Command string
 
 	found *found
@@ -68,7 +68,7 @@ type found struct {
 	config    map[string]string
 	digest    string
 	dead      pve.UPID // task
-	mark      guest.Stamp
+	mark      guest.Mark
 	entry     pve.ACLEntry
 	container bool
 }
@@ -85,6 +85,6 @@ type Options struct {
 	Exclusive []string
 }
 
-func foundOf(r usage.Reading) *found {
+func foundOf(r volumeuse.Reading) *found {
 	return &found{config: r.Config.Current(), digest: r.Config.Digest, container: r.Guest.Type == "lxc"}
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // held is what is known of a lock.
@@ -20,12 +20,12 @@ const (
 	deadTask             // the task that took it was killed
 )
 
-// lockOf finds out what holds a guest's lock. A task that begins while it is looked would be missed by one look: the tasks are listed,
-// then the lock is read again, then the tasks are listed again.
-func (l *look) lockOf(ctx context.Context, r usage.Reading, lock string) (held, pve.Task, error) {
+// lockOf finds out what holds a guest's lock. A task that begins while it is looked would be missed by one look: the
+// tasks are listed, then the lock is read again, then the tasks are listed again.
+func (l *look) lockOf(ctx context.Context, r volumeuse.Reading, lock string) (held, pve.Task, error) {
 	for again := range 2 {
 		if again > 0 {
-			config, err := l.api.OptionsOf(ctx, r.Guest)
+			config, err := l.api.Guest(r.Guest).Options(ctx)
 			if pve.IsKind(err, pve.NotFound) || err == nil && config.Current()["lock"] != lock {
 				return atWork, pve.Task{}, nil
 			}
@@ -59,14 +59,14 @@ func (l *look) nodesOf(g pve.Resource, lock string) ([]string, error) {
 	return l.nodes(), nil
 }
 
-// runs reports whether a task runs that may hold the lock. Of a container it is any that names it, or no guest, or copies one: which
-// lock is whose is known of VMs only.
+// runs reports whether a task runs that may hold the lock. Of a container it is any that names it, or no guest, or
+// copies one: which lock is whose is known of VMs only.
 func (l *look) runs(ctx context.Context, g pve.Resource, lock string) (bool, error) {
 	nodes, err := l.nodesOf(g, lock)
 	if err != nil {
 		return false, err
 	}
-	holder := job.Holder{VMID: g.VMID, Lock: lock}
+	holder := request.Holder{VMID: g.VMID, Lock: lock}
 	for _, node := range nodes {
 		audits, err := l.jobs.Audits(ctx, node)
 		if err != nil {
@@ -75,7 +75,7 @@ func (l *look) runs(ctx context.Context, g pve.Resource, lock string) (bool, err
 		if !audits {
 			return false, fmt.Errorf("which tasks run on node %s cannot be seen without Sys.Audit on /nodes/%s", node, node)
 		}
-		tasks, err := l.api.Tasks(ctx, node, pve.TaskFilter{RunningOnly: true})
+		tasks, err := l.api.Tasks().List(ctx, node, pve.TaskFilter{RunningOnly: true})
 		if err != nil {
 			return false, err
 		}
@@ -96,5 +96,5 @@ func (l *look) died(ctx context.Context, g pve.Resource, lock string) (pve.Task,
 	if err != nil || g.Type != "qemu" {
 		return pve.Task{}, err
 	}
-	return l.jobs.Died(ctx, job.Holder{Node: g.Node, VMID: g.VMID, Lock: lock}, nodes...)
+	return l.jobs.Died(ctx, request.Holder{Node: g.Node, VMID: g.VMID, Lock: lock}, nodes...)
 }

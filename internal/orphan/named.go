@@ -9,10 +9,10 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// Named is an item that somebody names.
+// Named is an item that a user names.
 type Named struct {
 	Kind Kind
 	ID   string
@@ -25,7 +25,7 @@ type Named struct {
 func (n *Named) VMID() int {
 	switch n.Kind {
 	case Volume:
-		id, _ := vm.VolumeOwner(n.ID)
+		id, _ := volid.Owner(n.ID)
 		return id
 	case HAResource:
 		_, id, _ := strings.Cut(n.ID, ":")
@@ -76,7 +76,7 @@ func (n *Named) mayBeOn(s pve.Storage, node string) bool {
 	if n == nil || n.Kind != Volume {
 		return true
 	}
-	return s.ID == vm.VolumeStorage(n.ID) && (s.Shared || n.Node == "" || n.Node == node)
+	return s.ID == volid.Storage(n.ID) && (s.Shared || n.Node == "" || n.Node == node)
 }
 
 // matches reports whether an item is the one.
@@ -85,7 +85,8 @@ func (n *Named) matches(i Item) bool {
 	if n.Kind == PoolMember { // PVE may not tell which pool it is
 		id = id || i.VMID == n.VMID() && !strings.Contains(i.ID, "/")
 	}
-	elsewhere := n.Node != "" && n.Node != i.Node && slices.Contains([]Kind{HalfMade, ExpiredCreate, HalfDestroyed, DeadLock}, n.Kind)
+	elsewhere := n.Node != "" && n.Node != i.Node && slices.Contains([]Kind{HalfMade, ExpiredCreate, HalfDestroyed,
+		DeadLock}, n.Kind)
 	return i.Kind == n.Kind && id && !elsewhere
 }
 
@@ -100,9 +101,9 @@ func (n *Named) check(i Item, accept Certainty) error {
 	}
 	switch {
 	case i.Certainty == Unknown:
-		return refused("id", "Somebody may use it", i.Reason)
+		return refused("id", "It may be in use", i.Reason)
 	case i.Certainty == Likely && accept != Likely:
-		return refused("accept", "It is not certain that nobody needs it", i.Reason+". accept = \"likely\" removes it")
+		return refused("accept", "It is not certain that nothing needs it", i.Reason+". accept = \"likely\" removes it")
 	}
 	return nil
 }

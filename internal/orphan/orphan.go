@@ -1,7 +1,7 @@
-// Package orphan finds what nobody owns any more: volumes without a guest, guests that were half made or half destroyed, locks that no
-// task holds, entries elsewhere that name an id without a guest. It reads, and judges by the rules of packages guest and
-// remove/usage. What it removes is one item that somebody names, found
-// once more, by way of package remove.
+// Package orphan finds objects that no configuration and no guest owns: volumes without a guest, guests that were
+// half made or half destroyed, locks that no task holds, entries elsewhere that name an id without a guest. It reads,
+// and judges by the rules of packages guest and volumeuse. It removes only one item that a user names, found once
+// more, by way of package destroy.
 package orphan
 
 import (
@@ -11,29 +11,30 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // Finder looks for orphans in one cluster.
 type Finder struct {
-	api      *pve.Client
-	jobs     *job.Runner
+	api      pve.Reader
+	jobs     *request.Runner
 	guests   *guest.Guests
-	surveyor *usage.Surveyor
+	surveyor *volumeuse.Reader
 }
 
 // New makes a Finder.
-func New(jobs *job.Runner, guests *guest.Guests) *Finder {
-	return &Finder{api: jobs.API, jobs: jobs, guests: guests, surveyor: usage.New(jobs, &job.Order{})}
+func New(jobs *request.Runner, guests *guest.Guests) *Finder {
+	return &Finder{api: jobs.API.Reader(), jobs: jobs, guests: guests, surveyor: volumeuse.New(jobs, &request.Order{})}
 }
 
-// fresh is how long something that was just made may be waiting for whoever made it. It is a create's lease.
+// fresh is how long an object that was just made may be waiting for its maker. It is a create's lease.
 const fresh = 30 * time.Minute
 
-// look is one look at the cluster. What was there before the volumes were listed is in before: a volume that was listed after its
-// guest is no orphan because the guest has gone meanwhile, and one that is new is none because its guest came with it.
+// look is one look at the cluster. The field before has the state from before the volumes were listed. A volume that
+// was listed after its guest is no orphan because the guest has gone meanwhile. One that is new is none because its
+// guest came with it.
 type look struct {
 	*Finder
 	options Options
@@ -58,7 +59,7 @@ type placed struct {
 // survey is a look at the guests of a node, or of all with node "".
 type survey struct {
 	node string
-	*usage.Survey
+	*volumeuse.Use
 	err error
 }
 
@@ -67,7 +68,7 @@ func (l *look) miss(what string, why error) {
 	l.report.Unchecked = append(l.report.Unchecked, fmt.Sprintf("%s: %v", what, why))
 }
 
-// add notes an item. What is unknown has no command.
+// add records an item. An unknown one has no command.
 func (l *look) add(i Item) {
 	if i.Certainty == Unknown {
 		i.Command = ""
@@ -75,11 +76,11 @@ func (l *look) add(i Item) {
 	l.report.Items = append(l.report.Items, i)
 }
 
-// survey reads all guests that can be read: at once where all nodes are there, else node by node, so that one which is not
-// reached hides nothing of the others.
+// survey reads all guests that can be read: at once where all nodes are there, else node by node, so that one which
+// is not reached hides nothing of the others.
 func (l *look) survey(ctx context.Context) error {
 	var err error
-	if l.unseen, err = l.surveyor.Sight(ctx, l.surveyor.Ask()); err != nil {
+	if l.unseen, err = l.surveyor.Visible(ctx, l.surveyor.Ask()); err != nil {
 		return err
 	}
 	if l.unseen != nil {
@@ -106,7 +107,7 @@ func notReached(err error) bool {
 
 func (l *look) surveyNode(ctx context.Context, node string) survey {
 	s := survey{node: node}
-	s.Survey, s.err = l.surveyor.Since(ctx, l.surveyor.Ask(), node)
+	s.Use, s.err = l.surveyor.Since(ctx, l.surveyor.Ask(), node)
 	return s
 }
 
@@ -118,10 +119,10 @@ func (l *look) take(s survey, what string) {
 }
 
 // of is the survey that has the guests of a node; with node "" that of all guests.
-func (l *look) of(node string) (*usage.Survey, error) {
+func (l *look) of(node string) (*volumeuse.Use, error) {
 	for _, s := range l.surveys {
 		if s.node == "" || s.node == node {
-			return s.Survey, s.err
+			return s.Use, s.err
 		}
 	}
 	if l.apart != nil {
@@ -150,7 +151,8 @@ func (l *look) nodesThat(fits func(status string) bool) []string {
 	return names
 }
 
-// isFree reports whether no guest has an id, nor had it when the look began. PVE tells everybody, also of guests that he does not see.
+// isFree reports whether no guest has an id, nor had it when the look began. PVE tells everybody, also of guests that
+// he does not see.
 func (l *look) isFree(ctx context.Context, vmid int) (bool, error) {
 	if _, ok := l.before.Guest(vmid); ok {
 		return false, nil
@@ -158,7 +160,7 @@ func (l *look) isFree(ctx context.Context, vmid int) (bool, error) {
 	if free, asked := l.free[vmid]; asked {
 		return free, nil
 	}
-	free, err := l.api.IsFreeID(ctx, vmid)
+	free, err := l.api.Cluster().IsFreeID(ctx, vmid)
 	if err == nil {
 		l.free[vmid] = free
 	}

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// judgeReferences finds entries of HA, pools and permissions for ids that no guest has. PVE takes a guest out of all of them when it
-// is destroyed (qemu-server API2/Qemu.pm destroy_vm); they stay when its configuration goes in another way.
+// judgeReferences finds entries of HA, pools and permissions for ids that no guest has. PVE takes a guest out of all
+// of them when it is destroyed (qemu-server API2/Qemu.pm destroy_vm); they stay when its configuration goes in
+// another way.
 func (l *look) judgeReferences(ctx context.Context) error {
 	if err := l.judgeHA(ctx); err != nil {
 		return err
@@ -32,7 +33,7 @@ func (l *look) anyNode() string {
 }
 
 func (l *look) judgeHA(ctx context.Context) error {
-	sids, err := l.api.HAResources(ctx)
+	sids, err := l.api.HA().Resources(ctx)
 	if err != nil {
 		l.miss("entries of HA", err)
 		return ctx.Err()
@@ -48,8 +49,9 @@ func (l *look) judgeHA(ctx context.Context) error {
 			return err
 		}
 		if free {
-			l.add(Item{Kind: HAResource, ID: sid, VMID: vmid, Node: l.anyNode(), Certainty: Certain, Command: "ha-manager remove " + sid,
-				Reason: fmt.Sprintf("no guest has the id %d, and PVE makes no entry before its guest", vmid)})
+			l.add(Item{Kind: HAResource, ID: sid, VMID: vmid, Node: l.anyNode(), Certainty: Certain,
+				Command: "ha-manager remove " + sid,
+				Reason:  fmt.Sprintf("no guest has the id %d, and PVE makes no entry before its guest", vmid)})
 		}
 	}
 	return nil
@@ -58,16 +60,17 @@ func (l *look) judgeHA(ctx context.Context) error {
 // judgeACL finds permissions on guests that are not there, and tells which guests have permissions of their own.
 func (l *look) judgeACL(ctx context.Context) (named map[int]bool, err error) {
 	if !l.api.Identity().IsRootTicket() {
-		held, err := l.api.Privileges(ctx, "/access")
+		held, err := l.api.Access().Privileges(ctx, "/access")
 		if err != nil {
 			return nil, err
 		}
 		if !held["Sys.Audit"] {
-			l.miss("permissions on guests", errors.New("this identity does not see all of them: that takes Sys.Audit on /access"))
+			l.miss("permissions on guests", errors.New("this identity does not see all of them: that takes Sys.Audit on "+
+				"/access"))
 			return nil, nil
 		}
 	}
-	entries, err := l.api.ACL(ctx)
+	entries, err := l.api.Access().ACL(ctx)
 	if err != nil {
 		l.miss("permissions on guests", err)
 		return nil, ctx.Err()
@@ -87,7 +90,7 @@ func (l *look) judgeACL(ctx context.Context) (named map[int]bool, err error) {
 			l.add(Item{found: &found{entry: e}, Kind: ACLEntry,
 				ID: fmt.Sprintf("%s %s %s", e.Path, e.Subject, e.Role), VMID: vmid, Node: l.anyNode(), Certainty: Likely,
 				Command: fmt.Sprintf("pveum acl delete %s --%ss '%s' --roles %s", e.Path, e.Type, e.Subject, e.Role),
-				Reason: fmt.Sprintf("no guest has the id %d; %s %s has the role %s on it, which somebody may have given ahead of a "+
+				Reason: fmt.Sprintf("no guest has the id %d; %s %s has the role %s on it, which a user may have given ahead of a "+
 					"guest that is to come",
 					vmid, e.Type, e.Subject, e.Role)})
 		}
@@ -102,17 +105,18 @@ func guestPath(path string) (int, bool) {
 	return vmid, ok && err == nil
 }
 
-// judgePools finds members of pools that are not there. PVE lists a pool's members without them (pve-manager API2/Pool.pm), but names
-// every member of any pool among the paths on which an identity has privileges (access-control RPCEnvironment.pm
-// get_effective_permissions), as it does what has permissions of its own: those are named.
+// judgePools finds members of pools that are not there. PVE lists a pool's members without them (pve-manager
+// API2/Pool.pm), but names every member of any pool among the paths on which an identity has privileges
+// (access-control RPCEnvironment.pm get_effective_permissions), as it does what has permissions of its own: those are
+// named.
 func (l *look) judgePools(ctx context.Context, named map[int]bool) error {
 	const what = "members of pools"
 	if isBlind := l.unseen != nil || named == nil; isBlind {
-		l.miss(what, errors.New("this identity does not see all of them: that takes VM.Audit on /vms, propagated, and Sys.Audit on "+
-			"/access"))
+		l.miss(what, errors.New("this identity does not see all of them: that takes VM.Audit on /vms, propagated, and "+
+			"Sys.Audit on /access"))
 		return nil
 	}
-	paths, err := l.api.Permissions(ctx, "")
+	paths, err := l.api.Access().Permissions(ctx, "")
 	if err != nil {
 		l.miss(what, err)
 		return ctx.Err()
@@ -147,7 +151,8 @@ func (l *look) judgePools(ctx context.Context, named map[int]bool) error {
 // member is a member of a pool that is not there; pool is "" where PVE does not tell which it is.
 func (l *look) member(vmid int, pool string) Item {
 	i := Item{Kind: PoolMember, ID: strconv.Itoa(vmid), VMID: vmid, Node: l.anyNode(), Certainty: Likely,
-		Reason: fmt.Sprintf("no guest has the id %d; somebody may have put it into the pool ahead of a guest that is to come", vmid)}
+		Reason: fmt.Sprintf("no guest has the id %d; a user may have put it into the pool ahead of a guest that is to "+
+			"come", vmid)}
 	if pool == "" {
 		i.Reason += fmt.Sprintf("; PVE does not tell which pool it is: `grep -w %d /etc/pve/user.cfg` on a node does, and "+
 			"`pveum pool modify POOL --vms %d --delete 1` takes it out", vmid, vmid)
@@ -161,7 +166,7 @@ func (l *look) member(vmid int, pool string) Item {
 // onlyPool is the pool, where there is but one, or "".
 func (l *look) onlyPool(ctx context.Context) (string, error) {
 	if !l.api.Identity().IsRootTicket() {
-		held, err := l.api.Permissions(ctx, "/pool")
+		held, err := l.api.Access().Permissions(ctx, "/pool")
 		if err != nil {
 			return "", err
 		}
@@ -169,7 +174,7 @@ func (l *look) onlyPool(ctx context.Context) (string, error) {
 			return "", errors.New("this identity does not see all pools: that takes Pool.Audit on /pool, propagated")
 		}
 	}
-	pools, err := l.api.Pools(ctx)
+	pools, err := l.api.Pools().List(ctx)
 	if err != nil || len(pools) != 1 {
 		return "", err
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -40,13 +40,13 @@ func newRig(t *testing.T) *rig {
 func (r *rig) as(token string) {
 	r.t.Helper()
 	here := clock.Client{Cluster: r.sim.World().Clock}
-	api, err := pve.New(pve.Config{Endpoint: r.sim.Endpoint(), CACertificate: r.sim.CAPEM(), DialContext: r.sim.DialContext, Clock: here,
+	api, err := pve.New(pve.Config{Endpoint: r.sim.Endpoint(), CACertificate: r.sim.CAPEM(), DialTLSContext: r.sim.DialTLSContext, Clock: here,
 		APIToken: token})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(api.Close)
-	jobs := job.New(api, here)
+	jobs := request.New(api, here)
 	r.api, r.s = api, New(jobs, guest.New(jobs))
 }
 
@@ -101,9 +101,9 @@ func (r *rig) vm(vmid int, options map[string]string) {
 // make has PVE make a VM.
 func (r *rig) make(p pve.Params) {
 	r.t.Helper()
-	upid, err := r.api.CreateVM(r.t.Context(), "pve1", p)
+	upid, err := r.api.Node("pve1").CreateVM(r.t.Context(), p)
 	if err == nil {
-		_, err = r.api.Wait(r.t.Context(), upid)
+		_, err = r.api.Tasks().Wait(r.t.Context(), upid)
 	}
 	if err != nil {
 		r.t.Fatal(err)

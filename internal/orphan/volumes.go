@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // listVolumes lists the disks on all storages, those of a shared one once.
@@ -22,7 +22,7 @@ func (l *look) listVolumes(ctx context.Context) error {
 	}
 	tried := map[string]error{} // of the shared storages; nil: listed
 	for _, node := range l.nodes() {
-		storages, err := l.api.Storages(ctx, node, "")
+		storages, err := l.api.Node(node).Storages(ctx, "")
 		if err != nil {
 			l.miss("the storages of node "+node, err)
 			continue
@@ -56,10 +56,10 @@ func (l *look) seesStorages(ctx context.Context) error {
 	if l.api.Identity().IsRootTicket() {
 		return nil
 	}
-	held, err := l.api.Permissions(ctx, "/storage")
+	held, err := l.api.Access().Permissions(ctx, "/storage")
 	if err == nil && !held["/storage"]["Datastore.Audit"] && !held["/storage"]["Datastore.AllocateSpace"] {
-		l.miss("storages that are not listed", errors.New("this identity does not see all storages: that takes Datastore.Audit on "+
-			"/storage, propagated"))
+		l.miss("storages that are not listed", errors.New("this identity does not see all storages: that takes "+
+			"Datastore.Audit on /storage, propagated"))
 	}
 	return err
 }
@@ -73,12 +73,12 @@ func (l *look) listStorage(ctx context.Context, node string, s pve.Storage) erro
 	case !s.Holds("images"): // pve-storage Plugin.pm list_volumes
 		return errors.New("it holds disks of containers only, and PVE shows no disk there that has no container")
 	}
-	hidden, err := l.api.Hidden(ctx, s.ID, []string{"images"})
+	hidden, err := l.api.Access().Hidden(ctx, s.ID, []string{"images"})
 	if err != nil {
 		return err
 	}
 	l.report.Unchecked = append(l.report.Unchecked, hidden...)
-	found, err := l.api.Content(ctx, node, s.ID, "images", 0)
+	found, err := l.api.Storage(node, s.ID).Content(ctx, "images", 0)
 	if err == nil {
 		l.listed++
 	}
@@ -121,13 +121,14 @@ func scopeOf(v placed) string {
 	return v.node
 }
 
-// sureOfVolume says how sure it is that nobody uses a volume; unseen is why the guests that could were not all read.
+// sureOfVolume says how sure it is that no guest uses a volume; unseen is why not all guests that could were read.
 func (l *look) sureOfVolume(v placed, unseen error) (Certainty, string) {
 	none := fmt.Sprintf("no guest has the id %d", v.VMID)
 	clones := l.basedOn(v)
 	switch {
 	case unseen != nil:
-		return Unknown, fmt.Sprintf("%s; whether a guest with another id uses the volume could not be looked at: %v", none, unseen)
+		return Unknown, fmt.Sprintf("%s; whether a guest with another id uses the volume could not be looked at: %v", none,
+			unseen)
 	case l.unseen != nil:
 		return Unknown, fmt.Sprintf("%s; whether a guest with another id uses the volume cannot be told: %v", none, l.unseen)
 	case len(clones) > 0:
@@ -137,21 +138,22 @@ func (l *look) sureOfVolume(v placed, unseen error) (Certainty, string) {
 			"and another cluster may use it (exclusive_storages says that none does)", none, v.storage.ID)
 	case v.CreatedAt.IsZero(): // ZFS and RBD list no time (pve-storage, list_images of the plugins)
 		return Likely, none + ", and no guest uses the volume; its storage does not say when it was made, " +
-			"so whoever made it may still be at work"
+			"so its maker may still be at work"
 	case l.guests.Now().Sub(v.CreatedAt) < fresh:
-		return Unknown, none + ", and no guest uses the volume; it is so new that whoever made it may still be at work"
+		return Unknown, none + ", and no guest uses the volume; it is so new that its maker may still be at work"
 	}
 	return Certain, none + ", and no guest uses the volume"
 }
 
-// basedOn are the volumes that are linked clones of another, by their ids or their parents (pve-storage, parse_volname and list_images
-// of the plugins).
+// basedOn are the volumes that are linked clones of another, by their ids or their parents (pve-storage,
+// parse_volname and list_images of the plugins).
 func (l *look) basedOn(base placed) []string {
 	var clones []string
 	for _, v := range l.volumes {
 		parent, _, _ := strings.Cut(v.Parent, "@")
-		named := parent != "" && usage.LastPart(parent) == usage.LastPart(base.ID)
-		if v.ID != base.ID && v.storage.ID == base.storage.ID && scopeOf(v) == scopeOf(base) && (named || strings.HasPrefix(v.ID, base.ID+"/")) {
+		named := parent != "" && volumeuse.LastPart(parent) == volumeuse.LastPart(base.ID)
+		if v.ID != base.ID && v.storage.ID == base.storage.ID && scopeOf(v) == scopeOf(base) && (named ||
+			strings.HasPrefix(v.ID, base.ID+"/")) {
 			clones = append(clones, v.ID)
 		}
 	}
@@ -173,7 +175,7 @@ func (l *look) shared(vmid int, config map[string]string) error {
 	for _, option := range config {
 		volume, _, _ := strings.Cut(option, ",")
 		volume = strings.TrimPrefix(volume, "file=")
-		if owner, ok := vm.VolumeOwner(volume); !ok || owner != vmid {
+		if owner, ok := volid.Owner(volume); !ok || owner != vmid {
 			continue
 		}
 		others, err := l.of("")

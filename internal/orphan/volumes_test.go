@@ -17,7 +17,7 @@ func TestOrphansOfACleanCluster(t *testing.T) {
 	r.mustMiss("a clean cluster", report)
 }
 
-// guestThat is a guest of somebody, with a use for the volume of the test.
+// guestThat is another user's guest, with a use for the volume of the test.
 func guestThat(vmid int, typ string, config map[string]string) func(r *rig) {
 	return func(r *rig) {
 		r.change(func(w *state.World) {
@@ -38,7 +38,7 @@ func TestOrphansAmongVolumes(t *testing.T) {
 		happens func(r *rig)
 		want    []string
 	}{
-		"nobody has the id":         {want: free},
+		"no guest has the id":       {want: free},
 		"a guest elsewhere":         {happens: guestThat(600, "qemu", map[string]string{"scsi5": "local-zfs:vm-600-disk-0"}), want: free},
 		"a container has the id":    {happens: guestThat(300, "lxc", map[string]string{"arch": "amd64"})},
 		"the disk of a VM":          {happens: guestThat(600, "qemu", map[string]string{"scsi5": volume + ",size=1G"})},
@@ -79,7 +79,7 @@ func TestOrphansTellAll(t *testing.T) {
 	}
 }
 
-// TestOrphansThatAreNotSure: a volume of which somebody may need something has no command, and says why.
+// TestOrphansThatAreNotSure: a volume that another user may still need has no command, and says why.
 func TestOrphansThatAreNotSure(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
 
-// isDeaf reports whether a guest hears no request to shut down, which PVE refuses to send it (qemu-server QemuServer.pm vm_is_paused).
+// isDeaf reports whether a guest hears no request to shut down, so that PVE refuses to send one (qemu-server
+// QemuServer.pm vm_is_paused).
 func isDeaf(status pve.GuestStatus) bool {
 	return slices.Contains([]string{"paused", "prelaunch", "suspended"}, status.QMPStatus)
 }
@@ -21,224 +22,230 @@ func isDeaf(status pve.GuestStatus) bool {
 func isRunning(status pve.GuestStatus) bool { return status.IsRunning() && !isDeaf(status) }
 
 // start starts the guest. PVE resumes one that was suspended to disk (QemuServer.pm vm_start).
-func (u *run) start(ctx context.Context) error {
+func (r *run) start(ctx context.Context) error {
 	switch {
-	case isDeaf(u.before):
-		return u.refuse(ctx, "is "+u.before.QMPStatus, "PVE starts no guest that is there already. The action \"resume\" lets it go on")
-	case u.before.IsRunning():
-		return u.nothing(ctx, " runs already: there is nothing to do")
-	case u.lock == job.Suspended:
-		u.tell(ctx, u.vm()+" was suspended to disk: its start resumes it")
+	case isDeaf(r.before):
+		return r.refuse(ctx, "is "+r.before.QMPStatus, "PVE starts no guest that is there already. The action \"resume\" "+
+			"lets it go on")
+	case r.before.IsRunning():
+		return r.nothing(ctx, " runs already: there is nothing to do")
+	case r.lock == request.Suspended:
+		r.tell(ctx, r.vm()+" was suspended to disk: its start resumes it")
 	}
-	return u.startNow(ctx)
+	return r.startNow(ctx)
 }
 
-func (u *run) startNow(ctx context.Context) error {
-	if _, err := u.guests.StartBy(ctx, u.perform, u.node, u.VMID); err != nil || u.NoWait {
+func (r *run) startNow(ctx context.Context) error {
+	if _, err := r.guests.StartBy(ctx, r.perform, r.node, r.VMID); err != nil || r.NoWait {
 		return err
 	}
-	if !u.before.HAManaged {
+	if !r.before.HAManaged {
 		return nil
 	}
-	u.tell(ctx, "The start was filed with HA: waiting until "+u.vm()+" runs")
-	if runs, err := u.await(ctx, u.end, isRunning); err != nil || runs {
+	r.tell(ctx, "The start was filed with HA: waiting until "+r.vm()+" runs")
+	if runs, err := r.await(ctx, r.end, isRunning); err != nil || runs {
 		return err
 	}
-	return fmt.Errorf("HA was asked to start VM %d, and within %s it did not run. HA's manager may start it later", u.VMID, u.Timeout)
+	return fmt.Errorf("HA was asked to start VM %d, and within %s it did not run. HA's manager may start it later", r.VMID,
+		r.Timeout)
 }
 
-// shutDown asks the guest to shut down. HA's manager cuts one off that does not obey (pve-ha-manager HA/Resources/PVEVM.pm shutdown).
-func (u *run) shutDown(ctx context.Context) error {
+// shutDown asks the guest to shut down. HA's manager stops a guest hard that does not obey (pve-ha-manager
+// HA/Resources/PVEVM.pm shutdown).
+func (r *run) shutDown(ctx context.Context) error {
 	switch {
-	case !u.before.IsRunning():
-		return u.nothing(ctx, " is off: there is nothing to do")
-	case isDeaf(u.before):
-		return u.refuse(ctx, "is "+u.before.QMPStatus, "A guest that is paused hears no request to shut down. The action \"resume\" lets "+
-			"it go on, "+
-			"and \"stop\" cuts it off")
-	case u.before.HAManaged:
-		u.tell(ctx, u.vm()+" is under HA, whose manager shuts it down, and cuts it off if it does not obey")
+	case !r.before.IsRunning():
+		return r.nothing(ctx, " is off: there is nothing to do")
+	case isDeaf(r.before):
+		return r.refuse(ctx, "is "+r.before.QMPStatus, "A guest that is paused hears no request to shut down. The action "+
+			"\"resume\" lets it go on, and \"stop\" cuts it off")
+	case r.before.HAManaged:
+		r.tell(ctx, r.vm()+" is under HA, whose manager shuts it down, and cuts it off if it does not obey")
 	}
-	patience := u.patience()
-	u.tell(ctx, fmt.Sprintf("Asking %s to shut down within %s", u.vm(), patience))
+	patience := r.patience()
+	r.tell(ctx, fmt.Sprintf("Asking %s to shut down within %s", r.vm(), patience))
 	params := guest.Within(patience)
-	_, err := u.perform(ctx, job.Request{Type: "qmshutdown", Done: u.guests.IsStopped(u.node, u.VMID),
-		Send: func(ctx context.Context) (pve.UPID, error) { return u.api.ShutdownVM(ctx, u.node, u.VMID, params) }})
+	_, err := r.perform(ctx, request.Request{Type: "qmshutdown", Done: r.guests.IsStopped(r.node, r.VMID),
+		Send: func(ctx context.Context) (pve.UPID, error) { return r.api.QEMU(r.node, r.VMID).Shutdown(ctx, params) }})
 	var ended *pve.TaskError // also by who cuts it off meanwhile (API2/Qemu.pm vm_stop, overrule-shutdown)
-	if u.NoWait || err != nil && !errors.As(err, &ended) || ctx.Err() != nil {
+	if r.NoWait || err != nil && !errors.As(err, &ended) || ctx.Err() != nil {
 		return err
 	}
-	until := u.end
+	until := r.end
 	if err != nil && !disobeyed(err) {
-		until = u.jobs.Clock.Now().Add(10 * time.Second)
+		until = r.jobs.Clock.Now().Add(10 * time.Second)
 	}
-	off, lookErr := u.await(ctx, until, func(now pve.GuestStatus) bool { return !now.IsRunning() })
+	off, lookErr := r.await(ctx, until, func(now pve.GuestStatus) bool { return !now.IsRunning() })
 	switch {
 	case off:
-		return u.isSame(ctx)
+		return r.isSame(ctx)
 	case lookErr != nil || !disobeyed(err) && err != nil:
 		return errors.Join(err, lookErr)
 	}
-	return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d did not shut down within %s", u.VMID, u.Timeout), Err: err,
-		Detail: "It was asked to, and ran on when it was looked at last; it may go off later. " +
-			"Shut it down from inside, give it a guest agent or ACPI, or more time with timeout; the action \"stop\" cuts it off"}
+	return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d did not shut down within %s", r.VMID, r.Timeout),
+		Err: err,
+		Detail: "It was asked to, and ran on when it was looked at last; it may go off later. Shut it down from inside, " +
+			"give it a guest agent or ACPI, or more time with timeout; the action \"stop\" cuts it off"}
 }
 
 // patience is how long a guest is given to shut down: some of the time is left for one that obeys late.
-func (u *run) patience() time.Duration {
-	left := u.end.Sub(u.jobs.Clock.Now())
+func (r *run) patience() time.Duration {
+	left := r.end.Sub(r.jobs.Clock.Now())
 	return max(time.Second, (left - left/4).Truncate(time.Second))
 }
 
-// disobeyed tells whether PVE asked the guest to go off and it did not in time.
+// disobeyed reports whether PVE asked the guest to shut down and it did not do so in time.
 func disobeyed(err error) bool {
 	var task *pve.TaskError
 	return errors.As(err, &task) && task.Kind == pve.Busy
 }
 
 // stop cuts the guest's power.
-func (u *run) stop(ctx context.Context) error {
-	if !u.before.IsRunning() {
-		return u.nothing(ctx, " is off: there is nothing to do")
+func (r *run) stop(ctx context.Context) error {
+	if !r.before.IsRunning() {
+		return r.nothing(ctx, " is off: there is nothing to do")
 	}
-	u.tell(ctx, "Cutting off "+u.vm())
-	return u.hard(ctx, u.remover.StopHard)
+	r.tell(ctx, "Cutting off "+r.vm())
+	return r.hard(ctx, r.guard.StopHard)
 }
 
 // reset presses the guest's reset button. PVE asks HA nothing.
-func (u *run) reset(ctx context.Context) error {
-	if !u.before.IsRunning() {
-		return u.refuse(ctx, "is off", "There is nothing to reset. The action \"start\" starts it")
+func (r *run) reset(ctx context.Context) error {
+	if !r.before.IsRunning() {
+		return r.refuse(ctx, "is off", "There is nothing to reset. The action \"start\" starts it")
 	}
-	u.tell(ctx, "Resetting "+u.vm())
-	return u.hard(ctx, u.remover.Reset)
+	r.tell(ctx, "Resetting "+r.vm())
+	return r.hard(ctx, r.guard.Reset)
 }
 
-// hard does what may destroy what the guest has not written yet, by the one door for destruction.
-func (u *run) hard(ctx context.Context,
-	do func(context.Context, *job.Tasks, string, int, func(context.Context) (remove.Evidence, error)) error) error {
-	if u.identity.IsZero() {
-		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d has no identity", u.VMID),
-			Detail: fmt.Sprintf("It has neither an SMBIOS uuid nor the time of its creation, so nothing tells it from another VM that gets its "+
-				"id at this moment, and none of the two is cut off. Nothing was done; `qm %s %d` on node %s does it", u.Action, u.VMID, u.node)}
+// hard sends a request that may destroy data which the guest has not written yet, through the guard.
+func (r *run) hard(ctx context.Context,
+	do func(context.Context, *request.Tasks, string, int, func(context.Context) (guard.Evidence, error)) error) error {
+	if r.identity.IsZero() {
+		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d has no identity", r.VMID),
+			Detail: fmt.Sprintf("It has neither an SMBIOS uuid nor the time of its creation, so nothing tells it from "+
+				"another VM that gets its "+
+				"id at this moment, and none of the two is cut off. Nothing was done; `qm %s %d` on node %s does it", r.Action,
+				r.VMID, r.node)}
 	}
-	named := remove.InState{Node: u.node, VMID: u.VMID, Identities: []guest.Identity{u.identity}}
-	prove := func(ctx context.Context) (remove.Evidence, error) { return u.remover.ProveInState(ctx, named, nil) }
-	err := do(ctx, &u.tasks, u.node, u.VMID, prove)
+	named := guard.InState{Node: r.node, VMID: r.VMID, Identities: []guest.Identity{r.identity}}
+	prove := func(ctx context.Context) (guard.Evidence, error) { return r.guard.ProveInState(ctx, named, nil) }
+	err := do(ctx, &r.tasks, r.node, r.VMID, prove)
 	if err != nil && ctx.Err() == nil {
-		if other := u.isSame(ctx); other != nil {
+		if other := r.isSame(ctx); other != nil {
 			return other
 		}
 	}
-	for _, upid := range u.tasks.UPIDs {
-		u.tell(ctx, "Task "+string(upid))
-		u.tellLog(ctx, upid)
+	for _, upid := range r.tasks.UPIDs {
+		r.tell(ctx, "Task "+string(upid))
+		r.tellLog(ctx, upid)
 	}
 	return err
 }
 
-// reboot has PVE end the guest and start it again. PVE's task ends when it is off; another one of PVE's own starts it (QemuServer.pm
-// vm_reboot, CLI/qm.pm cleanup). HA is not asked.
-func (u *run) reboot(ctx context.Context) error {
+// reboot has PVE end the guest and start it again. PVE's task ends when it is off; another one of PVE's own starts it
+// (QemuServer.pm vm_reboot, CLI/qm.pm cleanup). HA is not asked.
+func (r *run) reboot(ctx context.Context) error {
 	switch {
-	case !u.before.IsRunning():
-		return u.refuse(ctx, "is off", "There is nothing to restart. The action \"start\" starts it")
-	case isDeaf(u.before):
-		return u.refuse(ctx, "is "+u.before.QMPStatus, "A guest that is paused hears no request to restart. The action \"resume\" lets it "+
-			"go on, "+
-			"and \"reset\" presses its reset button")
+	case !r.before.IsRunning():
+		return r.refuse(ctx, "is off", "There is nothing to restart. The action \"start\" starts it")
+	case isDeaf(r.before):
+		return r.refuse(ctx, "is "+r.before.QMPStatus, "A guest that is paused hears no request to restart. The action "+
+			"\"resume\" lets it go on, and \"reset\" presses its reset button")
 	}
-	params := guest.Within(u.patience())
-	_, err := u.perform(ctx, job.Request{Type: "qmreboot",
-		Done: func(ctx context.Context) (bool, error) { now, err := u.status(ctx); return u.isNew(now), err },
-		Send: func(ctx context.Context) (pve.UPID, error) { return u.api.RebootVM(ctx, u.node, u.VMID, params) }})
+	params := guest.Within(r.patience())
+	_, err := r.perform(ctx, request.Request{Type: "qmreboot",
+		Done: func(ctx context.Context) (bool, error) { now, err := r.status(ctx); return r.isNew(now), err },
+		Send: func(ctx context.Context) (pve.UPID, error) { return r.api.QEMU(r.node, r.VMID).Reboot(ctx, params) }})
 	switch {
-	case u.NoWait || err != nil && !disobeyed(err):
+	case r.NoWait || err != nil && !disobeyed(err):
 		return err
 	case err == nil:
-		return u.awaitStart(ctx)
+		return r.awaitStart(ctx)
 	}
-	u.tell(ctx, u.vm()+" did not shut down in the time that PVE gave it; it may still")
-	off, lookErr := u.await(ctx, u.end, func(now pve.GuestStatus) bool { return !now.IsRunning() || u.isNew(now) })
+	r.tell(ctx, r.vm()+" did not shut down in the time that PVE gave it; it may still")
+	off, lookErr := r.await(ctx, r.end, func(now pve.GuestStatus) bool { return !now.IsRunning() || r.isNew(now) })
 	switch {
 	case lookErr != nil:
 		return errors.Join(err, lookErr)
 	case off:
-		return u.awaitStart(ctx)
+		return r.awaitStart(ctx)
 	}
-	return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d did not restart within %s", u.VMID, u.Timeout), Err: err,
-		Detail: "It was asked to shut down, and ran on when it was looked at last; it may go off later, and then stays off until it is " +
-			"started. Restart it from inside, give it a guest agent or ACPI, or more time with timeout; " +
-			"the action \"reset\" presses its reset button"}
+	return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d did not restart within %s", r.VMID, r.Timeout),
+		Err: err,
+		Detail: "It was asked to shut down, and ran on when it was looked at last; it may go off later, and then stays off " +
+			"until it is started. Restart it from inside, give it a guest agent or ACPI, or more time with timeout; the " +
+			"action \"reset\" presses its reset button"}
 }
 
-// isNew tells whether another process runs the guest than at first.
-func (u *run) isNew(now pve.GuestStatus) bool {
-	return now.IsRunning() && (now.PID != u.before.PID || now.Uptime < u.before.Uptime)
+// isNew reports whether another process runs the guest than at first.
+func (r *run) isNew(now pve.GuestStatus) bool {
+	return now.IsRunning() && (now.PID != r.before.PID || now.Uptime < r.before.Uptime)
 }
 
-// awaitStart waits until a guest that went off for its restart runs again, also after an interrupt, which must not leave it off. Where
-// PVE does not start it, it is started here.
-func (u *run) awaitStart(ctx context.Context) error {
-	ctx, cancel := u.jobs.Grace(ctx)
+// awaitStart waits until a guest that went off for its restart runs again, even after an interrupt, which must not
+// leave it off. If PVE does not start it, this does.
+func (r *run) awaitStart(ctx context.Context) error {
+	ctx, cancel := r.jobs.Grace(ctx)
 	defer cancel()
-	u.tell(ctx, "Waiting until "+u.vm()+" runs again")
-	again, err := u.await(ctx, u.jobs.Clock.Now().Add(time.Minute), u.isNew)
+	r.tell(ctx, "Waiting until "+r.vm()+" runs again")
+	again, err := r.await(ctx, r.jobs.Clock.Now().Add(time.Minute), r.isNew)
 	if again || err != nil {
 		return err
 	}
-	if err := u.startNow(ctx); err != nil {
-		return fmt.Errorf("VM %d shut down for its restart and does not start again: %w", u.VMID, err)
+	if err := r.startNow(ctx); err != nil {
+		return fmt.Errorf("VM %d shut down for its restart and does not start again: %w", r.VMID, err)
 	}
 	return nil
 }
 
 // suspend pauses the guest, or saves it to disk and ends it.
-func (u *run) suspend(ctx context.Context) error {
+func (r *run) suspend(ctx context.Context) error {
 	params, typ := pve.Params{}, "qmpause"
 	is := func(now pve.GuestStatus) bool { return now.QMPStatus == "paused" }
-	if u.ToDisk {
+	if r.ToDisk {
 		params, typ = pve.Params{"todisk": "1"}, "qmsuspend"
-		is = func(now pve.GuestStatus) bool { return !now.IsRunning() && now.Lock == job.Suspended }
+		is = func(now pve.GuestStatus) bool { return !now.IsRunning() && now.Lock == request.Suspended }
 	}
-	if u.StateStorage != "" {
-		params["statestorage"] = u.StateStorage
+	if r.StateStorage != "" {
+		params["statestorage"] = r.StateStorage
 	}
 	switch {
-	case is(u.before):
-		return u.nothing(ctx, " is suspended already: there is nothing to do")
-	case !u.before.IsRunning():
-		return u.refuse(ctx, "is off", "There is nothing to suspend")
-	case u.ToDisk && u.before.HAManaged:
-		return u.refuse(ctx, "is under HA", "PVE suspends no guest to disk that HA manages")
+	case is(r.before):
+		return r.nothing(ctx, " is suspended already: there is nothing to do")
+	case !r.before.IsRunning():
+		return r.refuse(ctx, "is off", "There is nothing to suspend")
+	case r.ToDisk && r.before.HAManaged:
+		return r.refuse(ctx, "is under HA", "PVE suspends no guest to disk that HA manages")
 	}
-	_, err := u.perform(ctx, job.Request{Type: typ,
-		Done: func(ctx context.Context) (bool, error) { now, err := u.status(ctx); return is(now), err },
-		Send: func(ctx context.Context) (pve.UPID, error) { return u.api.SuspendVM(ctx, u.node, u.VMID, params) }})
-	if err == nil || !u.ToDisk || u.NoWait {
+	_, err := r.perform(ctx, request.Request{Type: typ,
+		Done: func(ctx context.Context) (bool, error) { now, err := r.status(ctx); return is(now), err },
+		Send: func(ctx context.Context) (pve.UPID, error) { return r.api.QEMU(r.node, r.VMID).Suspend(ctx, params) }})
+	if err == nil || !r.ToDisk || r.NoWait {
 		return err
 	}
-	look, cancel := u.jobs.LookAfter(ctx)
+	look, cancel := r.jobs.LookAfter(ctx)
 	defer cancel()
-	if now, lookErr := u.api.GuestStatus(look, u.node, u.VMID); lookErr == nil && now.Lock == "suspending" {
-		return errors.Join(err, fmt.Errorf("VM %d is locked (suspending), which PVE leaves when the memory could not be saved. "+
-			"When its task has ended, the action proxmox_vm_unlock takes the lock away", u.VMID))
+	if now, lookErr := r.api.QEMU(r.node, r.VMID).Status(look); lookErr == nil && now.Lock == "suspending" {
+		return errors.Join(err, fmt.Errorf("VM %d is locked (suspending), which PVE leaves when the memory could not be "+
+			"saved. When its task has ended, the action proxmox_vm_unlock takes the lock away", r.VMID))
 	}
 	return err
 }
 
-// resume lets a paused guest go on, wakes one that sleeps, and brings one back that was suspended to disk, which PVE does by its start.
-func (u *run) resume(ctx context.Context) error {
+// resume lets a paused guest go on, wakes a sleeping one, and brings back one that was suspended to disk, which PVE
+// does by a start.
+func (r *run) resume(ctx context.Context) error {
 	switch {
-	case isRunning(u.before):
-		return u.nothing(ctx, " runs: there is nothing to do")
-	case !u.before.IsRunning() && u.lock == job.Suspended:
-		return u.startNow(ctx)
-	case !u.before.IsRunning():
-		return u.refuse(ctx, "is off", "There is nothing to resume. The action \"start\" starts it")
+	case isRunning(r.before):
+		return r.nothing(ctx, " runs: there is nothing to do")
+	case !r.before.IsRunning() && r.lock == request.Suspended:
+		return r.startNow(ctx)
+	case !r.before.IsRunning():
+		return r.refuse(ctx, "is off", "There is nothing to resume. The action \"start\" starts it")
 	}
-	_, err := u.perform(ctx, job.Request{Type: "qmresume",
-		Done: func(ctx context.Context) (bool, error) { now, err := u.status(ctx); return isRunning(now), err },
-		Send: func(ctx context.Context) (pve.UPID, error) { return u.api.ResumeVM(ctx, u.node, u.VMID) }})
+	_, err := r.perform(ctx, request.Request{Type: "qmresume",
+		Done: func(ctx context.Context) (bool, error) { now, err := r.status(ctx); return isRunning(now), err },
+		Send: func(ctx context.Context) (pve.UPID, error) { return r.api.QEMU(r.node, r.VMID).Resume(ctx) }})
 	return err
 }

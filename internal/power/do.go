@@ -7,7 +7,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 )
 
-// Do carries an action out. What it says on the way goes to the log of the jobs.
+// Do carries an action out. It logs its progress.
 func (s *Switch) Do(ctx context.Context, r Request) ([]guest.Warning, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
@@ -19,23 +19,23 @@ func (s *Switch) Do(ctx context.Context, r Request) ([]guest.Warning, error) {
 	return u.warnings, err
 }
 
-// act is what is to be done.
-func (u *run) act() func(context.Context) error {
-	switch u.Action {
+// act is the function of the action.
+func (r *run) act() func(context.Context) error {
+	switch r.Action {
 	case Start:
-		return u.start
+		return r.start
 	case Shutdown:
-		return u.shutDown
+		return r.shutDown
 	case Stop:
-		return u.stop
+		return r.stop
 	case Reboot:
-		return u.reboot
+		return r.reboot
 	case Reset:
-		return u.reset
+		return r.reset
 	case Suspend:
-		return u.suspend
+		return r.suspend
 	case Resume:
-		return u.resume
+		return r.resume
 	}
-	return func(context.Context) error { return fmt.Errorf("there is no action %q", u.Action) }
+	return func(context.Context) error { return fmt.Errorf("there is no action %q", r.Action) }
 }

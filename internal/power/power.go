@@ -1,5 +1,5 @@
-// Package power switches VMs that somebody names by their ids: on, off, to sleep and back. What PVE has nothing to do for is a success
-// that says so; what it refuses is refused before anything is sent. It changes nothing but what the guest's process does.
+// Package power switches chosen VMs on, off, to sleep and back. A request that would have no effect succeeds and says
+// so. A request that PVE would refuse is refused before anything is sent. Only the guest's process changes.
 package power
 
 import (
@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
 
-// Action is what is to be done to a guest, by PVE's name of it.
+// Action is what to do to a guest, by PVE's name of it.
 type Action string
 
 // The actions.
@@ -46,15 +46,15 @@ type Request struct {
 
 // Switch switches the VMs of one cluster.
 type Switch struct {
-	api     *pve.Client
-	jobs    *job.Runner
-	guests  *guest.Guests
-	remover *remove.Remover
+	api    *pve.Client
+	jobs   *request.Runner
+	guests *guest.Guests
+	guard  *guard.Guard
 }
 
 // New makes a Switch.
-func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover) *Switch {
-	return &Switch{api: jobs.API, jobs: jobs, guests: guests, remover: remover}
+func New(jobs *request.Runner, guests *guest.Guests, guard *guard.Guard) *Switch {
+	return &Switch{api: jobs.API, jobs: jobs, guests: guests, guard: guard}
 }
 
 // run is one action under way.
@@ -67,139 +67,142 @@ type run struct {
 	lock     string          // as it was seen
 	before   pve.GuestStatus // as it was seen
 	end      time.Time       // of the action's time
-	tasks    job.Tasks
+	tasks    request.Tasks
 	warnings []guest.Warning
 }
 
-// look finds the VM, and what its guest does now.
-func (u *run) look(ctx context.Context) error {
-	at, err := u.guests.Pick(ctx, u.Choice)
+// look finds the VM, and the present state of its guest.
+func (r *run) look(ctx context.Context) error {
+	at, err := r.guests.Pick(ctx, r.Choice)
 	if err != nil {
 		return err
 	}
 	config := at.Config.Current()
-	u.node, u.identity, u.digest, u.lock = at.Node, guest.IdentityOf(config), at.Config.Digest, config["lock"]
+	r.node, r.identity, r.digest, r.lock = at.Node, guest.IdentityOf(config), at.Config.Digest, config["lock"]
 	if config["template"] == "1" {
-		return guest.IsTemplate(u.VMID)
+		return guest.IsTemplate(r.VMID)
 	}
-	u.before, err = u.api.GuestStatus(ctx, u.node, u.VMID)
+	r.before, err = r.api.QEMU(r.node, r.VMID).Status(ctx)
 	return err
 }
 
-// tell says something on the way.
-func (u *run) tell(ctx context.Context, text string) { u.jobs.Tell(ctx, text) }
+// tell logs progress.
+func (r *run) tell(ctx context.Context, text string) { r.jobs.Tell(ctx, text) }
 
 // vm names the VM for people.
-func (u *run) vm() string { return fmt.Sprintf("VM %d on node %s", u.VMID, u.node) }
+func (r *run) vm() string { return fmt.Sprintf("VM %d on node %s", r.VMID, r.node) }
 
-// nothing says that the guest is as it is to be already. That it is his who is meant is looked at last.
-func (u *run) nothing(ctx context.Context, text string) error {
-	err := u.isSame(ctx)
+// nothing says that the guest is already in the wanted state. It first proves that the guest is the one that is meant.
+func (r *run) nothing(ctx context.Context, text string) error {
+	err := r.isSame(ctx)
 	if err == nil {
-		u.tell(ctx, u.vm()+text)
+		r.tell(ctx, r.vm()+text)
 	}
 	return err
 }
 
-// refuse is the error for what PVE would refuse of a guest as it is now. Nothing was sent.
-func (u *run) refuse(ctx context.Context, why, next string) error {
-	if err := u.isSame(ctx); err != nil {
+// refuse is the error for a request that PVE would refuse in the guest's present state. Nothing was sent.
+func (r *run) refuse(ctx context.Context, why, next string) error {
+	if err := r.isSame(ctx); err != nil {
 		return err
 	}
-	return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d %s", u.VMID, why), Detail: next + ". Nothing was done"}
+	return &guest.FieldError{Path: "action", Summary: fmt.Sprintf("VM %d %s", r.VMID, why), Detail: next +
+		". Nothing was done"}
 }
 
-// isSame looks whether the VM is still the one that was seen: somebody may have made another one under its id.
-func (u *run) isSame(ctx context.Context) error {
-	config, err := u.api.CurrentConfig(ctx, u.node, u.VMID)
+// isSame is an error if the VMID has another VM than before.
+func (r *run) isSame(ctx context.Context) error {
+	config, err := r.api.QEMU(r.node, r.VMID).Config(ctx)
 	if err != nil {
 		return err
 	}
 	seen := guest.IdentityOf(config.Values)
-	if u.identity.Matches(seen) || u.identity.IsZero() && u.digest == config.Digest {
+	if r.identity.Matches(seen) || r.identity.IsZero() && r.digest == config.Digest {
 		return nil
 	}
-	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d is another VM by now", u.VMID),
-		Detail: fmt.Sprintf("When the action began it had %s; now the VM on node %s that has its id has %s. That one was not touched",
-			u.identity, u.node, seen)}
+	return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d is another VM by now", r.VMID),
+		Detail: fmt.Sprintf("When the action began it had %s; now the VM on node %s that has its id has %s. That one was "+
+			"not touched",
+			r.identity, r.node, seen)}
 }
 
-// perform sends a request, each time after a look whose VM it is, and awaits its task. It is a guest.Performer.
-func (u *run) perform(ctx context.Context, j job.Request) (result pve.TaskResult, err error) {
-	j.Node, j.ID = u.node, u.VMID
+// perform sends a request and awaits its task. Each try first proves which VM has the VMID. It is a guest.Performer.
+func (r *run) perform(ctx context.Context, j request.Request) (result pve.TaskResult, err error) {
+	j.Node, j.ID = r.node, r.VMID
 	begun, send := pve.UPID(""), j.Send
 	j.Send = func(ctx context.Context) (pve.UPID, error) {
 		upid, err := send(ctx)
 		if begun = upid; err == nil {
-			u.tell(ctx, "Task "+string(upid))
+			r.tell(ctx, "Task "+string(upid))
 		}
 		return upid, err
 	}
-	err = u.jobs.Contend(ctx, u.node, u.VMID, func(ctx context.Context) error {
-		err := u.isSame(ctx)
+	err = r.jobs.Contend(ctx, r.node, r.VMID, func(ctx context.Context) error {
+		err := r.isSame(ctx)
 		switch {
 		case err != nil:
-		case u.NoWait:
+		case r.NoWait:
 			_, err = j.Send(ctx)
 		default:
-			result, err = u.jobs.Once(ctx, &u.tasks, j)
+			result, err = r.jobs.Once(ctx, &r.tasks, j)
 		}
 		return err
 	})
-	if err == nil && !u.NoWait {
-		u.tellLog(ctx, begun)
+	if err == nil && !r.NoWait {
+		r.tellLog(ctx, begun)
 	}
 	if result.Warnings > 0 {
-		u.warnings = append(u.warnings, guest.Warning{Summary: fmt.Sprintf("The %s of VM %d ended with warnings", u.Action, u.VMID),
+		r.warnings = append(r.warnings, guest.Warning{Summary: fmt.Sprintf("The %s of VM %d ended with warnings", r.Action,
+			r.VMID),
 			Detail: strings.Join(result.Log, "\n")})
 	}
 	return result, err
 }
 
-// tellLog says what a task has logged.
-func (u *run) tellLog(ctx context.Context, upid pve.UPID) {
+// tellLog logs what a task has logged.
+func (r *run) tellLog(ctx context.Context, upid pve.UPID) {
 	if upid == "" {
 		return
 	}
 	const lines = 10
-	log, err := u.api.TaskLog(ctx, upid, lines)
+	log, err := r.api.Tasks().Log(ctx, upid, lines)
 	if err != nil {
 		return // what the task did is known without it
 	}
 	for _, line := range log {
 		if line != "TASK OK" {
-			u.tell(ctx, line)
+			r.tell(ctx, line)
 		}
 	}
 }
 
-// status is the guest's state now. HA may have taken it to another node.
-func (u *run) status(ctx context.Context) (pve.GuestStatus, error) {
-	now, err := u.api.GuestStatus(ctx, u.node, u.VMID)
-	if !pve.IsKind(err, pve.NotFound) || !u.before.HAManaged {
+// status is the guest's present state. HA may have taken it to another node.
+func (r *run) status(ctx context.Context) (pve.GuestStatus, error) {
+	now, err := r.api.QEMU(r.node, r.VMID).Status(ctx)
+	if !pve.IsKind(err, pve.NotFound) || !r.before.HAManaged {
 		return now, err
 	}
-	at, err := u.guests.Pick(ctx, guest.Choice{VMID: u.VMID, UUID: u.identity.UUID})
+	at, err := r.guests.Pick(ctx, guest.Choice{VMID: r.VMID, UUID: r.identity.UUID})
 	if err != nil {
 		return now, err
 	}
-	u.node = at.Node
-	return u.api.GuestStatus(ctx, u.node, u.VMID)
+	r.node = at.Node
+	return r.api.QEMU(r.node, r.VMID).Status(ctx)
 }
 
-// await waits until the guest is as it is to be, at most until end.
-func (u *run) await(ctx context.Context, end time.Time, is func(pve.GuestStatus) bool) (bool, error) {
+// await waits until the guest is in the wanted state, at most until end.
+func (r *run) await(ctx context.Context, end time.Time, is func(pve.GuestStatus) bool) (bool, error) {
 	for attempt := 0; ; attempt++ {
-		if err := u.jobs.Pause(ctx, attempt); err != nil {
+		if err := r.jobs.Pause(ctx, attempt); err != nil {
 			return false, err
 		}
-		now, err := u.status(ctx)
+		now, err := r.status(ctx)
 		switch {
 		case err == nil && is(now):
 			return true, nil
 		case err != nil && !pve.IsKind(err, pve.Unavailable):
 			return false, err
-		case !u.jobs.Clock.Now().Before(end):
+		case !r.jobs.Clock.Now().Before(end):
 			return false, nil
 		}
 	}

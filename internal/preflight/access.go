@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// What an identity may do. PVE tells everybody his own privileges: all of them by the paths that somebody has named in an access control
-// entry, or those on one path, computed as it does for a request (pve-access-control API2/AccessControl.pm, permissions). The first
-// answers most questions with one request; it is believed where it says that a privilege is held, and where it seems to lack one the
-// path itself is asked for.
-
-// permissions are privileges, and whether they hold below, by path.
+// permissions are privileges by path, and whether they hold below it. PVE tells every user their own: either for all
+// paths that any access control entry names, or for one path, computed as for a request (pve-access-control
+// API2/AccessControl.pm, permissions). The first answers most questions with one request. It is believed if it says
+// that a privilege is held; if it seems to lack one, the path itself is asked for.
 type permissions map[string]map[string]bool
 
-// hold reports whether a privilege is held on a path, as far as the paths that are listed tell. The nearest one above that has anything
-// that holds below decides (pve-access-control AccessControl.pm, roles: each level replaces what was inherited). A path without any
-// privilege is not listed, so what is forbidden there alone is taken for held.
+// hold reports whether a privilege is held on a path, as far as the listed paths tell. The nearest path above with
+// privileges that hold below decides (pve-access-control AccessControl.pm, roles: each level replaces what was
+// inherited). A path without any privilege is not listed, so a privilege that is forbidden only there is taken for
+// held.
 func (p permissions) hold(at, privilege string) bool {
 	if _, held := p[at][privilege]; held {
 		return true
@@ -38,20 +37,23 @@ func (p permissions) hold(at, privilege string) bool {
 	return false
 }
 
-// permissions are those of the identity, asked once for a run.
-func (s *Checker) permissions(ctx context.Context) (permissions, error) {
-	return s.access.Get(ctx, s.clock, "", func(ctx context.Context) (permissions, error) { return s.guests.Permissions(ctx) })
+// permissions are those of the identity, asked for once per run.
+func (c *Checker) permissions(ctx context.Context) (permissions, error) {
+	return c.access.Get(ctx, c.clock, "", func(ctx context.Context) (permissions,
+		error) {
+		return c.guests.Permissions(ctx)
+	})
 }
 
-// accessLife is how long a run believes that a privilege is held; PVE decides again.
+// accessLife is how long a run believes that a privilege is held. PVE decides again anyway.
 const accessLife = 24 * time.Hour
 
 // holds reports whether the identity holds one of some privileges on a path.
-func (s *Checker) holds(ctx context.Context, at string, anyOf ...string) (bool, error) {
-	if s.api.Identity().IsRootTicket() {
+func (c *Checker) holds(ctx context.Context, at string, anyOf ...string) (bool, error) {
+	if c.api.Identity().IsRootTicket() {
 		return true, nil
 	}
-	all, err := s.permissions(ctx)
+	all, err := c.permissions(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -60,7 +62,7 @@ func (s *Checker) holds(ctx context.Context, at string, anyOf ...string) (bool, 
 			return true, nil
 		}
 	}
-	exactly, err := s.exactly(ctx, at)
+	exactly, err := c.exactly(ctx, at)
 	for _, privilege := range anyOf {
 		if _, held := exactly[privilege]; held {
 			return true, nil
@@ -69,17 +71,20 @@ func (s *Checker) holds(ctx context.Context, at string, anyOf ...string) (bool, 
 	return false, err
 }
 
-// exactly are the privileges on one path.
-func (s *Checker) exactly(ctx context.Context, at string) (map[string]bool, error) {
-	held, err := s.held.Get(ctx, s.clock, at, func(ctx context.Context) (permissions, error) { return s.api.Permissions(ctx, at) })
+// exactly returns the privileges on one path.
+func (c *Checker) exactly(ctx context.Context, at string) (map[string]bool, error) {
+	held, err := c.held.Get(ctx, c.clock, at, func(ctx context.Context) (permissions,
+		error) {
+		return c.api.Access().Permissions(ctx, at)
+	})
 	return held[at], err
 }
 
-// mustHold reports whether the identity certainly holds a privilege on a path, so that it would see what is there.
-func (s *Checker) mustHold(ctx context.Context, at, privilege string) bool {
-	if s.api.Identity().IsRootTicket() {
+// mustHold reports whether the identity certainly holds a privilege on a path, and so would see the objects there.
+func (c *Checker) mustHold(ctx context.Context, at, privilege string) bool {
+	if c.api.Identity().IsRootTicket() {
 		return true
 	}
-	held, err := s.api.Privileges(ctx, at)
+	held, err := c.api.Access().Privileges(ctx, at)
 	return err == nil && held[privilege]
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// bridges reports those that the node does not list. PVE lists what is in the node's interfaces file, and starts a VM on a bridge
-// that only its kernel has as well (pve-manager API2/Network.pm; pve-common Network.pm). So a bridge that the identity may use is
-// no more than doubtful, except for a VM that moves: where it cannot run it is not sent.
-func (c *planCheck) bridges(ctx context.Context, s *Checker, r Request, networks []pve.Network) {
+// bridges reports bridges that the node does not list. PVE lists those in the node's interfaces file, and also starts a
+// VM on a bridge that only its kernel has (pve-manager API2/Network.pm; pve-common Network.pm). So an unlisted bridge
+// that the identity may use is only doubtful, except for a VM that moves: it is not sent to a node where it cannot run.
+func (p *planCheck) bridges(ctx context.Context, c *Checker, r Request, networks []pve.Network) {
 	names := make([]string, len(networks))
 	for i, n := range networks {
 		names[i] = n.Name
@@ -23,23 +23,23 @@ func (c *planCheck) bridges(ctx context.Context, s *Checker, r Request, networks
 		if slices.Contains(names, bridge) {
 			continue
 		}
-		detail := fmt.Sprintf("Node %s has %s, as far as this identity may use them (SDN.Use)", c.node, bridgeList(names))
-		if r.Moving == nil && s.mayUseBridge(ctx, bridge) {
-			c.say(bridgeUnlisted, path, detail+". Where the bridge is in the node's kernel only, PVE does not list it and starts the VM all the "+
-				"same; otherwise the start fails", bridge)
+		detail := fmt.Sprintf("Node %s has %s, as far as this identity may use them (SDN.Use)", p.node, bridgeList(names))
+		if r.Moving == nil && c.mayUseBridge(ctx, bridge) {
+			p.say(bridgeUnlisted, path, detail+". Where the bridge is in the node's kernel only, PVE does not list it and "+
+				"starts the VM all the same; otherwise the start fails", bridge)
 		} else {
-			c.say(bridgeUnknown, path, detail, bridge)
+			p.say(bridgeUnknown, path, detail, bridge)
 		}
 	}
 }
 
-// mayUseBridge reports whether PVE would let the identity use a bridge that is in no zone but that of the node's own (pve-access-control
-// RPCEnvironment.pm check_sdn_bridge). Who cannot be asked may.
-func (s *Checker) mayUseBridge(ctx context.Context, bridge string) bool {
-	if s.api.Identity().IsRootTicket() {
+// mayUseBridge reports whether PVE would let the identity use a bridge that is in no zone but that of the node's own
+// (pve-access-control RPCEnvironment.pm check_sdn_bridge). If this cannot be found out, it may.
+func (c *Checker) mayUseBridge(ctx context.Context, bridge string) bool {
+	if c.api.Identity().IsRootTicket() {
 		return true
 	}
-	held, err := s.api.Privileges(ctx, "/sdn/zones/localnetwork/"+bridge)
+	held, err := c.api.Access().Privileges(ctx, "/sdn/zones/localnetwork/"+bridge)
 	return err != nil || held["SDN.Use"]
 }
 

@@ -10,57 +10,58 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// Check tells at plan time what the server would refuse at apply time. It costs one listing of the cluster, one list
-// of bridges of each node and the configuration of each template. What the identity may not see is not reported.
-func (s *Checker) Check(ctx context.Context, r Request) Findings {
+// Check tells at plan time what the server would refuse at apply time. It costs one listing of the cluster, one list of
+// bridges per node and the configuration of each template. It does not report what the identity may not see.
+func (c *Checker) Check(ctx context.Context, r Request) Findings {
 	if r.onlyTakesPrivileges() {
-		c := &planCheck{node: r.Node}
-		c.privileges(ctx, s, c.uses(r))
-		return Findings{Refused: c.found, Doubtful: c.doubts}
+		p := &planCheck{node: r.Node}
+		p.privileges(ctx, c, p.uses(r))
+		return Findings{Refused: p.found, Doubtful: p.doubts}
 	}
-	defer s.askAhead(ctx, r)()
-	// Terraform plans each new VM again right before it makes it, while others are being made: what those change is no matter.
-	// Only what seems to be wrong by a listing that may lack something is held against another one.
+	defer c.askAhead(ctx, r)()
+	// Terraform plans each new VM again right before it makes it, while others are being made: what those change is no
+	// matter. Only what seems to be wrong by a listing that may lack something is held against another one.
 	if r.Creating && r.VMID == 0 {
-		resources, _, err := s.api.RecentResources(ctx)
+		resources, _, err := c.api.Listing().Recent(ctx)
 		if err != nil {
 			return cannotLook(err)
 		}
-		if c := s.check(ctx, r, resources); len(c.found) == 0 {
-			return c.findings(s, r)
+		if p := c.check(ctx, r, resources); len(p.found) == 0 {
+			return p.findings(c, r)
 		}
 	}
-	resources, err := s.api.SharedResources(ctx)
+	resources, err := c.api.Listing().Shared(ctx)
 	if err != nil {
 		return cannotLook(err)
 	}
-	return s.check(ctx, r, resources).findings(s, r)
+	return c.check(ctx, r, resources).findings(c, r)
 }
 
-// findings are what is wrong with the plan, by itself or with all others.
-func (c *planCheck) findings(s *Checker, r Request) Findings {
-	if len(c.found) == 0 {
-		c.addUp(s, r)
+// findings are the problems of the plan, by itself or together with all others.
+func (p *planCheck) findings(c *Checker, r Request) Findings {
+	if len(p.found) == 0 {
+		demand{p}.addUp(c, r)
 	}
-	return Findings{Refused: c.found, Doubtful: c.doubts}
+	return Findings{Refused: p.found, Doubtful: p.doubts}
 }
 
-// askAhead asks for the bridges of a node and the privileges of the identity while the cluster is listed. The function that it returns
-// ends that. Whoever needs an answer asks again, and hears the error.
-func (s *Checker) askAhead(ctx context.Context, r Request) (end func()) {
+// askAhead asks for the bridges of a node and the privileges of the identity while the cluster is listed. The returned
+// function ends that. A check that needs one of the answers asks again, and gets the error.
+func (c *Checker) askAhead(ctx context.Context, r Request) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var asked sync.WaitGroup
 	if r.Node != "" && len(r.Bridges) > 0 {
-		asked.Go(func() { _, _ = s.nodeNetworks(ctx, r.Node) })
+		asked.Go(func() { _, _ = c.nodeNetworks(ctx, r.Node) })
 	}
-	if !s.api.Identity().IsRootTicket() {
+	if !c.api.Identity().IsRootTicket() {
 		asked.Go(func() {
 			if r.Clone != nil { // the listing goes first, since the source is looked for in it
-				_, _, _ = s.api.RecentResources(ctx)
+				_, _, _ = c.api.Listing().Recent(ctx)
 			}
-			_, _ = s.permissions(ctx)
+			_, _ = c.permissions(ctx)
 		})
 	}
 	return func() {
@@ -75,144 +76,149 @@ func cannotLook(err error) Findings {
 	return Findings{Refused: []*guest.FieldError{report}}
 }
 
-// check is Check by a listing.
-func (s *Checker) check(ctx context.Context, r Request, resources pve.Resources) *planCheck {
-	c := &planCheck{resources: resources, node: r.Node}
-	c.look(ctx, s, r)
-	return c
+// check checks against a listing.
+func (c *Checker) check(ctx context.Context, r Request, resources pve.Resources) *planCheck {
+	p := &planCheck{resources: resources, node: r.Node}
+	p.look(ctx, c, r)
+	return p
 }
 
 // look makes all the checks.
-func (c *planCheck) look(ctx context.Context, s *Checker, r Request) {
-	c.place(r)
-	c.quorum(ctx, s)
+func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
+	p.place(r)
+	p.quorum(ctx, c)
 	if r.Creating {
-		c.vmid(ctx, s, r.VMID, r.Name)
-		c.source(r.Clone)
+		p.vmid(ctx, c, r.VMID, r.Name)
+		p.source(r.Clone)
 	}
-	if len(c.found) > 0 && (c.found[0].Path == "node" || c.found[0].Path == "nodes") {
+	if len(p.found) > 0 && (p.found[0].Path == "node" || p.found[0].Path == "nodes") {
 		return
 	}
-	c.nodeState(r)
-	c.clone(ctx, s, r)
-	c.restore(ctx, s, r)
-	c.moving(ctx, s, r)
-	c.storages(ctx, s, r.Storages)
-	c.images(r)
-	c.storagesDown(ctx, s, r.Storages)
-	c.volumes(ctx, s, r.Needs)
-	c.pool(ctx, s, r.Pool)
-	c.cpus(r.CPUs)
-	c.formats(r.Formats)
-	if c.node != "" && len(r.Bridges) > 0 {
-		if networks, err := s.nodeNetworks(ctx, c.node); err == nil {
-			c.bridges(ctx, s, r, networks)
+	p.nodeState(r)
+	p.clone(ctx, c, r)
+	p.restore(ctx, c, r)
+	p.moving(ctx, c, r)
+	p.storages(ctx, c, r.Storages)
+	p.images(r)
+	p.storagesDown(ctx, c, r.Storages)
+	p.volumes(ctx, c, r.Needs)
+	p.pool(ctx, c, r.Pool)
+	p.cpus(r.CPUs)
+	p.formats(r.Formats)
+	if p.node != "" && len(r.Bridges) > 0 {
+		if networks, err := c.nodeNetworks(ctx, p.node); err == nil {
+			p.bridges(ctx, c, r, networks)
 		}
 	}
-	if c.node != "" {
-		c.needs(ctx, s, r.Needs)
-		c.orphans(ctx, s, r)
+	if p.node != "" {
+		p.needs(ctx, c, r.Needs)
+		p.orphans(ctx, c, r)
 	}
-	c.privileges(ctx, s, c.uses(r))
+	p.privileges(ctx, c, p.uses(r))
 }
 
-// place finds the node, or says why there is none.
-func (c *planCheck) place(r Request) {
+// place finds the node, or reports why there is none.
+func (p *planCheck) place(r Request) {
 	var err error
-	if len(r.Nodes) > 0 && c.node == "" {
-		c.node, err = guest.FirstOnline(c.resources, r.Nodes)
-		c.add(err)
+	if len(r.Nodes) > 0 && p.node == "" {
+		p.node, err = guest.FirstOnline(p.resources, r.Nodes)
+		p.add(err)
 	}
-	if c.node == "" && len(r.Nodes) == 0 && r.Clone == nil && r.Creating && len(c.resources.Nodes()) > 1 {
-		_, err := guest.Target(c.resources, "", "")
-		c.add(err)
+	if p.node == "" && len(r.Nodes) == 0 && r.Clone == nil && r.Creating && len(p.resources.Nodes()) > 1 {
+		_, err := guest.Target(p.resources, "", "")
+		p.add(err)
 	}
-	if c.node != "" {
-		c.add(guest.CheckNode(c.resources, c.node))
+	if p.node != "" {
+		p.add(guest.CheckNode(p.resources, p.node))
 	}
 }
 
-// clone asks whether the source can become what is wanted, where it is wanted. A source that cannot be read now is the apply's affair.
-func (c *planCheck) clone(ctx context.Context, s *Checker, r Request) {
-	if c.origin.VMID == 0 {
+// clone checks whether the source can become the planned VM, on the planned node. A source that cannot be read now is
+// left to the apply.
+func (p *planCheck) clone(ctx context.Context, c *Checker, r Request) {
+	if p.origin.VMID == 0 {
 		return
 	}
-	config, err := s.guests.SourceConfig(ctx, c.origin.Node, c.origin.VMID)
+	config, err := c.guests.SourceConfig(ctx, p.origin.Node, p.origin.VMID)
 	if err != nil {
 		return
 	}
-	c.copy = vm.Decode(config)
-	if c.node != "" && c.node != c.origin.Node {
-		_, err := r.Clone.Migrates(c.resources, c.origin, config, c.node)
-		c.add(err)
+	p.copy = vm.Decode(config)
+	if p.node != "" && p.node != p.origin.Node {
+		_, err := r.Clone.Migrates(p.resources, p.origin, config, p.node)
+		p.add(err)
 	}
 	if r.Whole {
-		c.copied(config, r.Planned, notLikeThis, strconv.Itoa(c.origin.VMID))
+		p.copied(config, r.Planned, notLikeThis, strconv.Itoa(p.origin.VMID))
 	}
 }
 
-// vmid reports an id that is taken, but for what a dead create left, which the apply removes or tells about. A VM of the same
-// name may be the one that this create is to replace: with create_before_destroy Terraform plans the create once more in the
-// apply, without any word of the VM in state, and keeps that VM where the create fails but loses sight of it where the plan does.
-func (c *planCheck) vmid(ctx context.Context, s *Checker, vmid int, name string) {
-	listed, ok := c.resources.Guest(vmid)
+// vmid reports a taken VMID, except for what a dead create left, which the apply removes or reports. A VM of the same
+// name may be the one that this create replaces: with create_before_destroy Terraform plans the create again within the
+// apply, without the VM in state. If the create then fails Terraform keeps that VM; if the plan fails it loses track of
+// it.
+func (p *planCheck) vmid(ctx context.Context, c *Checker, vmid int, name string) {
+	listed, ok := p.resources.Guest(vmid)
 	if name == "" { // as PVE lists one without
 		name = fmt.Sprintf("VM %d", vmid)
 	}
-	if !ok || listed.Lock == "create" || listed.Lock == "clone" || listed.Type == "qemu" && (listed.Name == "" || listed.Name == name) {
+	if !ok || listed.Lock == "create" || listed.Lock == "clone" || listed.Type == "qemu" &&
+		(listed.Name == "" || listed.Name == name) {
 		return
 	}
-	if _, _, dead := s.guests.Unfinished(ctx, c.resources, listed); dead {
+	if _, _, dead := c.guests.Unfinished(ctx, p.resources, listed); dead {
 		return
 	}
-	c.say(vmidTaken, "vmid", fmt.Sprintf("%s on node %s has this id. %s", guest.Named(listed), listed.Node, guest.OtherThan(listed)),
+	p.say(vmidTaken, "vmid", fmt.Sprintf("%s on node %s has this id. %s", guest.Named(listed), listed.Node,
+		guest.OtherThan(listed)),
 		strconv.Itoa(vmid))
 }
 
-func (c *planCheck) source(clone *guest.Clone) {
+func (p *planCheck) source(clone *guest.Clone) {
 	if clone == nil {
 		return
 	}
-	found, err := guest.FindSource(c.resources, clone)
+	found, err := guest.FindSource(p.resources, clone)
 	if err != nil {
-		c.add(err)
+		p.add(err)
 		return
 	}
-	if c.node == "" {
-		c.node = found.Node
+	if p.node == "" {
+		p.node = found.Node
 	}
-	c.origin = found
+	p.origin = found
 	linked := clone.Full == nil && found.Template
 	for path, value := range map[string]string{"clone.storage": clone.Storage, "clone.format": clone.Format} {
 		if linked && value != "" {
-			c.say(linkedElsewhere, path, fmt.Sprintf("VM %d is a template, of which PVE makes linked clones unless told otherwise: set "+
-				"clone.full = true", found.VMID))
+			p.say(linkedElsewhere, path, fmt.Sprintf("VM %d is a template, of which PVE makes linked clones unless told "+
+				"otherwise: set clone.full = true", found.VMID))
 		}
 	}
 }
 
-// volumes reports those that are on storages which are not there.
-func (c *planCheck) volumes(ctx context.Context, s *Checker, needs []Need) {
+// volumes reports volumes on storages that do not exist.
+func (p *planCheck) volumes(ctx context.Context, c *Checker, needs []Need) {
 	storages := map[string]string{}
 	for _, need := range needs {
 		if need.Kind.isVolume() {
-			storages[need.Path] = vm.VolumeStorage(need.Value)
+			storages[need.Path] = volid.Storage(need.Value)
 		}
 	}
-	c.storages(ctx, s, storages)
+	p.storages(ctx, c, storages)
 }
 
-func (c *planCheck) pool(ctx context.Context, s *Checker, pool string) {
+func (p *planCheck) pool(ctx context.Context, c *Checker, pool string) {
 	if pool == "" {
 		return
 	}
 	var names []string
-	for _, r := range c.resources {
+	for _, r := range p.resources {
 		if r.Type == "pool" {
 			names = append(names, r.Pool)
 		}
 	}
-	if !slices.Contains(names, pool) && s.mustHold(ctx, "/pool/"+pool, "Pool.Audit") {
-		c.say(poolUnknown, "pool", "The cluster has the pools "+some(names)+", as far as this identity may see them (Pool.Audit)", pool)
+	if !slices.Contains(names, pool) && c.mustHold(ctx, "/pool/"+pool, "Pool.Audit") {
+		p.say(poolUnknown, "pool", "The cluster has the pools "+some(names)+
+			", as far as this identity may see them (Pool.Audit)", pool)
 	}
 }

@@ -11,27 +11,34 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // world is a simulated cluster and a Checker of its plans.
 type world struct {
 	*Checker
-	t   *testing.T
-	sim *pvesim.Sim
+	t      *testing.T
+	sim    *pvesim.Sim
+	client *pve.Client // of the same identity
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	sim, err := pvesim.New(pvesim.Options{})
+	return newWorldOf(t, "")
+}
+
+// newWorldOf is a world of a release of Proxmox VE.
+func newWorldOf(t *testing.T, release string) *world {
+	t.Helper()
+	sim, err := pvesim.New(pvesim.Options{Profile: release})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,17 +52,18 @@ func newWorld(t *testing.T) *world {
 func (w *world) as(secret string) {
 	w.t.Helper()
 	here := clock.Client{Cluster: w.sim.World().Clock}
-	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(), DialContext: w.sim.DialContext,
-		Clock: here, APIToken: secret})
+	api, err := pve.New(pve.Config{Endpoint: w.sim.Endpoint(), CACertificate: w.sim.CAPEM(),
+		DialTLSContext: w.sim.DialTLSContext,
+		Clock:          here, APIToken: secret})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(api.Close)
-	jobs := job.New(api, here)
-	w.Checker = New(jobs, guest.New(jobs), source.New(api, false))
+	jobs := request.New(api, here)
+	w.client, w.Checker = api, New(jobs, guest.New(jobs), diskimport.New(api.Reader(), false))
 }
 
-// change alters the cluster behind everybody's back.
+// change alters the cluster directly in the simulated cluster.
 func (w *world) change(f func(*state.World)) {
 	world := w.sim.World()
 	world.Lock()
@@ -102,11 +110,13 @@ func TestCheck(t *testing.T) {
 			Storages: map[string]string{"disks.scsi0.storage": "local-zfs"},
 			Bridges:  map[string]string{"networks.net0.bridge": "vmbr0"}, Pool: "web",
 			Needs: []Need{{Path: "cdroms.ide2.file", Kind: Medium, Value: "local:iso/debian.iso"}}}},
-		"unknown node":      {request: Request{Node: "pve9", Pool: "none"}, want: []string{`node: Unknown node "pve9": …pve1, pve2`}},
+		"unknown node": {request: Request{Node: "pve9", Pool: "none"},
+			want: []string{`node: Unknown node "pve9": …pve1, pve2`}},
 		"no node given":     {request: Request{Creating: true}, want: []string{"node: No node given: …2 nodes"}},
 		"one node suffices": {happens: func(w *state.World) { without(w, "pve2") }, request: Request{Creating: true}},
-		"node not online": {happens: func(w *state.World) { w.Nodes["pve2"].Online = false }, request: Request{Creating: true, Node: "pve2"},
-			want: []string{"node: Node pve2 is not online"}},
+		"node not online": {happens: func(w *state.World) { w.Nodes["pve2"].Online = false },
+			request: Request{Creating: true, Node: "pve2"},
+			want:    []string{"node: Node pve2 is not online"}},
 		"none of the nodes": {happens: func(w *state.World) { w.Nodes["pve2"].Online = false },
 			request: Request{Creating: true, Nodes: []string{"pve2", "pve9"}},
 			want:    []string{"nodes: None of the nodes is online: …Node pve2 is not online. Unknown node"}},
@@ -116,19 +126,23 @@ func TestCheck(t *testing.T) {
 			want: []string{"vmid: VMID 8000 is taken: …VM 8000 (existing) on node pve1"}},
 		"taken by a container": {request: Request{Creating: true, Node: "pve1", VMID: 8100},
 			want: []string{"vmid: VMID 8100 is taken: …Choose another vmid, or leave it out to get a free one"}},
-		"taken by what it is to replace": {request: Request{Creating: true, Node: "pve1", VMID: 8000, Name: "existing"}},
-		"taken, but not created":         {request: Request{Node: "pve1", VMID: 8000}},
-		"a storage that is not for disks": {request: Request{Node: "pve1", Storages: map[string]string{"disks.scsi0.storage": "local2",
-			"restore.storage": "local2", "vmstatestorage": "local2", "efi_disk.storage": "local-zfs"}},
+		"taken by the VM to replace": {request: Request{Creating: true, Node: "pve1", VMID: 8000, Name: "existing"}},
+		"taken, but not created":     {request: Request{Node: "pve1", VMID: 8000}},
+		"a storage that is not for disks": {request: Request{Node: "pve1",
+			Storages: map[string]string{"disks.scsi0.storage": "local2",
+				"restore.storage": "local2", "vmstatestorage": "local2", "efi_disk.storage": "local-zfs"}},
 			happens: func(w *state.World) { w.Storages["local2"].Content = []string{"iso"} },
-			want:    []string{"disks.scsi0.storage: Storage local2 is not for disks: …content type images", "restore.storage: Storage local2 is not"}},
+			want: []string{"disks.scsi0.storage: Storage local2 is not for disks: …content type images",
+				"restore.storage: Storage local2 is not"}},
 		"unknown storages": {request: Request{Node: "pve1",
 			Storages: map[string]string{"disks.scsi1.storage": "b", "disks.scsi0.storage": "a"}},
-			want: []string{`disks.scsi0.storage: Unknown storage "a": …local-zfs`, `disks.scsi1.storage: Unknown storage "b"`}},
+			want: []string{`disks.scsi0.storage: Unknown storage "a": …local-zfs`,
+				`disks.scsi1.storage: Unknown storage "b"`}},
 		"storage of another node": {happens: func(w *state.World) { w.Storages["local2"].Nodes = []string{"pve2"} },
 			request: Request{Node: "pve1", Storages: map[string]string{"disks.scsi0.storage": "local2"}},
 			want:    []string{"disks.scsi0.storage: Storage local2 is not on node pve1: It is available on pve2"}},
-		"image on no storage": {request: Request{Node: "pve1", Needs: []Need{{Path: "cdroms.ide2.file", Kind: Medium, Value: "none:iso/a.iso"}}},
+		"image on no storage": {request: Request{Node: "pve1",
+			Needs: []Need{{Path: "cdroms.ide2.file", Kind: Medium, Value: "none:iso/a.iso"}}},
 			want: []string{`cdroms.ide2.file: Unknown storage "none"`}},
 		"unknown pool": {request: Request{Node: "pve1", Pool: "db"}, want: []string{`pool: Unknown pool "db": …web`}},
 		"unknown bridges": {request: Request{Node: "pve1",
@@ -136,8 +150,10 @@ func TestCheck(t *testing.T) {
 			want: []string{`perhaps networks.net0.bridge: Unknown bridge "vmbr9": …vmbr0, vmbr1`,
 				`perhaps networks.net1.bridge: Unknown bridge "vmbr8"…kernel only`}},
 		"volumes under the id": {happens: func(w *state.World) {
-			w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-100-disk-3", VMID: 100, Content: "images", Format: "raw", Size: 1 << 30})
-		}, request: Request{Creating: true, Node: "pve1", VMID: 100, Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}},
+			w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-100-disk-3", VMID: 100, Content: "images",
+				Format: "raw", Size: 1 << 30})
+		}, request: Request{Creating: true, Node: "pve1", VMID: 100,
+			Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}},
 			want: []string{"vmid: Volumes of another VM 100 are still there: …vm-100-disk-3"}},
 		"nothing to clone": {request: Request{Creating: true, Node: "pve1", Clone: &guest.Clone{Name: "gold"}},
 			want: []string{"clone.name: No VM to clone"}},
@@ -179,7 +195,8 @@ func (w *world) moved(alter func(config map[string]string, m *Request)) Request 
 		for _, value := range config {
 			id, _, _ := strings.Cut(value, ",")
 			if storage, name, ok := strings.Cut(id, ":"); ok && strings.Contains(name, "disk-0") {
-				v := &state.Volume{Storage: storage, Node: "pve1", Name: name, VMID: 400, Content: "images", Format: "raw", Size: 1 << 30}
+				v := &state.Volume{Storage: storage, Node: "pve1", Name: name, VMID: 400, Content: "images", Format: "raw",
+					Size: 1 << 30}
 				if all.Storages[storage].Shared {
 					v.Node = ""
 				}
@@ -196,7 +213,8 @@ func (w *world) moved(alter func(config map[string]string, m *Request)) Request 
 	return r
 }
 
-// TestCheckMigration: what stands in the way of a migration is reported where it can be changed, unless the same plan changes it.
+// TestCheckMigration: what stands in the way of a migration is reported where it can be changed, unless the same plan
+// changes it.
 func TestCheckMigration(t *testing.T) {
 	onLocal2 := func(config map[string]string, _ *Request) { config["scsi0"] = "local2:400/vm-400-disk-0.raw,size=1G" }
 	for name, c := range map[string]struct {
@@ -209,7 +227,8 @@ func TestCheckMigration(t *testing.T) {
 			then: func(w *world, _ *Request) {
 				w.change(func(all *state.World) { all.Storages["local2"].Nodes = []string{"pve1"} })
 			},
-			want: []string{"disks.scsi0.storage: VM 400 cannot be migrated to node pve2: …storage local2, which node pve2 does not have"}},
+			want: []string{"disks.scsi0.storage: VM 400 cannot be migrated to node pve2: …storage local2, which node pve2 " +
+				"does not have"}},
 		"one that the plan leaves": {alter: onLocal2,
 			then: func(w *world, r *Request) {
 				w.change(func(all *state.World) { all.Storages["local2"].Nodes = []string{"pve1"} })
@@ -217,11 +236,15 @@ func TestCheckMigration(t *testing.T) {
 				disk.Storage = "shared-nfs"
 				r.Planned.Disks["scsi0"] = disk
 			}},
-		"a medium of the node": {alter: func(config map[string]string, _ *Request) { config["ide2"] = "local:iso/debian.iso,media=cdrom" },
+		"a medium of the node": {alter: func(config map[string]string,
+			_ *Request) {
+			config["ide2"] = "local:iso/debian.iso,media=cdrom"
+		},
 			want: []string{`ide2: VM 400 cannot be migrated to node pve2: …Eject it (file = "none")`}},
 		"a volume with the id of another VM": {then: func(w *world, _ *Request) {
 			w.change(func(all *state.World) { all.Guests[400].Config["scsi3"] = "local-lvm:vm-8000-disk-0,size=4G" })
-		}, want: []string{"scsi3: VM 400 cannot be migrated to node pve2: …carries the id of VM 8000, and PVE migrates only a VM's own"}},
+		}, want: []string{"scsi3: VM 400 cannot be migrated to node pve2: …carries the id of VM 8000, and PVE migrates " +
+			"only a VM's own"}},
 		"a device of the node": {alter: func(config map[string]string, _ *Request) { config["hostpci0"] = "0000:01:00" },
 			want: []string{"hostpci0: VM 400 cannot be migrated to node pve2: …is a device of node pve1"}},
 		"a bridge that goes": {alter: func(_ map[string]string, m *Request) { m.Running = true },
@@ -230,7 +253,8 @@ func TestCheckMigration(t *testing.T) {
 				nic := r.Planned.Networks["net0"]
 				nic.Bridge = to("vmbr1")
 				r.Planned.Networks["net0"] = nic
-			}, want: []string{"networks.net0.bridge: VM 400 cannot be migrated to node pve2: …runs with net0 on bridge vmbr0"}},
+			}, want: []string{
+				"networks.net0.bridge: VM 400 cannot be migrated to node pve2: …runs with net0 on bridge vmbr0"}},
 		"a bridge that goes, of a guest that is off": {then: func(w *world, r *Request) {
 			w.change(func(all *state.World) { all.Nodes["pve2"].Bridges = []string{"vmbr1"} })
 			nic := r.Planned.Networks["net0"]
@@ -239,7 +263,10 @@ func TestCheckMigration(t *testing.T) {
 		}},
 		"no move at all": {alter: func(config map[string]string, _ *Request) { config["hostpci0"] = "0000:01:00" },
 			then: func(_ *world, r *Request) { r.Node = "pve1" }},
-		"a server that does not say": {alter: func(config map[string]string, _ *Request) { config["hostpci0"] = "0000:01:00" },
+		"a server that does not say": {alter: func(config map[string]string,
+			_ *Request) {
+			config["hostpci0"] = "0000:01:00"
+		},
 			then: func(w *world, _ *Request) {
 				w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/migrate"},
 					Phase: fault.Before, Status: 403, Reason: "no"}})
@@ -263,13 +290,15 @@ func TestCheckMigration(t *testing.T) {
 	}
 }
 
-// TestCheckCosts: one list of the identity's permissions, one listing, one list of bridges of each node, one of volumes and one configuration of each template serve the plans of many VMs.
+// TestCheckCosts: one list of the identity's permissions, one listing, one list of bridges of each node, one of volumes
+// and one configuration of each template serve the plans of many VMs.
 func TestCheckCosts(t *testing.T) {
 	w := newWorld(t)
 	w.sim.ResetOps()
 	for n := range 20 {
 		r := Request{Creating: true, Node: "pve1", VMID: 100 + n, Clone: &guest.Clone{VMID: 9000}, Whole: true,
-			Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}, Bridges: map[string]string{"networks.net0.bridge": "vmbr0"}}
+			Storages: map[string]string{"disks.scsi0.storage": "local-zfs"},
+			Bridges:  map[string]string{"networks.net0.bridge": "vmbr0"}}
 		if all := w.Check(t.Context(), r); len(all.Refused) > 0 {
 			t.Errorf("%q", found(all))
 		}
@@ -282,15 +311,16 @@ func TestCheckCosts(t *testing.T) {
 		asked = append(asked, op.Path)
 	}
 	slices.Sort(asked)
-	want := []string{"/access/permissions", "/cluster/resources", "/nodes/{node}/network", "/nodes/{node}/qemu/{vmid}/config",
+	want := []string{"/access/permissions", "/cluster/resources", "/nodes/{node}/network",
+		"/nodes/{node}/qemu/{vmid}/config",
 		"/nodes/{node}/storage/{storage}/content"} // what lies under the configured ids
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
-// TestCheckIsSilentOnWhatItMayNotSee: who sees no storages, pools or bridges is told nothing of them; a cluster that cannot be
-// listed at all is said to be so.
+// TestCheckIsSilentOnWhatItMayNotSee: who sees no storages, pools or bridges is told nothing of them; a cluster that
+// cannot be listed at all is said to be so.
 func TestCheckIsSilentOnWhatItMayNotSee(t *testing.T) {
 	w := newWorld(t)
 	w.change(func(all *state.World) {
@@ -301,12 +331,15 @@ func TestCheckIsSilentOnWhatItMayNotSee(t *testing.T) {
 	if all := found(w.Check(t.Context(), r)); len(all) > 0 {
 		t.Errorf("%q", all)
 	}
-	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/network"}, Phase: fault.Before, Times: -1, Status: 403, Reason: "no"}})
-	if all := found(w.Check(t.Context(), Request{Node: "pve1", Bridges: map[string]string{"networks.net0.bridge": "none"}})); len(all) > 0 {
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/network"}, Phase: fault.Before, Times: -1,
+		Status: 403, Reason: "no"}})
+	if all := found(w.Check(t.Context(), Request{Node: "pve1",
+		Bridges: map[string]string{"networks.net0.bridge": "none"}})); len(all) > 0 {
 		t.Errorf("%q", all)
 	}
 	w = newWorld(t)
-	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/cluster/resources"}, Phase: fault.Before, Times: -1, Reason: "no quorum"}})
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/cluster/resources"}, Phase: fault.Before, Times: -1,
+		Reason: "no quorum"}})
 	all := w.Check(t.Context(), Request{Creating: true, Node: "pve1"})
 	if len(all.Refused) != 1 || all.Refused[0].Path != "" || all.Refused[0].Summary != "Cannot look at the cluster" ||
 		!strings.Contains(all.Refused[0].Error(), "no quorum") {

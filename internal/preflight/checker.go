@@ -1,6 +1,6 @@
-// Package preflight asks at plan time what the server would refuse at apply time: unknown nodes, storages and bridges, ids
-// that are taken, sources that cannot be cloned, migrations that cannot be made. It changes nothing, and what it may not see
-// it does not report.
+// Package preflight asks at plan time what the server would refuse at apply time: unknown nodes, storages and
+// bridges, ids that are taken, sources that cannot be cloned, migrations that cannot be made. It changes nothing, and
+// does not report facts that it may not see.
 package preflight
 
 import (
@@ -8,26 +8,27 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // Checker checks the plans for one cluster.
 type Checker struct {
-	api     *pve.Client
+	api     pve.Reader
 	clock   pve.Clock
 	guests  *guest.Guests
-	sources *source.Sources
+	sources *diskimport.Sources
 
-	networks job.Recent[[]pve.Network] // of nodes
-	names    job.Recent[[]string]      // what there is of a kind
-	storages job.Recent[[]pve.Storage] // of nodes, as they find them now
-	quorate  job.Recent[bool]
-	access   job.Recent[permissions] // of the identity
-	held     job.Recent[permissions] // on one path
+	networks request.Recent[[]pve.Network] // of nodes
+	names    request.Recent[[]string]      // what there is of a kind
+	storages request.Recent[[]pve.Storage] // of nodes, as they find them now
+	quorate  request.Recent[bool]
+	access   request.Recent[permissions] // of the identity
+	held     request.Recent[permissions] // on one path
 	total    tally
 
 	mu      sync.Mutex
@@ -35,34 +36,39 @@ type Checker struct {
 }
 
 // New makes a Checker.
-func New(jobs *job.Runner, guests *guest.Guests, sources *source.Sources) *Checker {
-	return &Checker{api: jobs.API, clock: jobs.Clock, guests: guests, sources: sources, planned: map[string]bool{},
-		access: job.Recent[permissions]{Life: accessLife}}
+func New(jobs *request.Runner, guests *guest.Guests, sources *diskimport.Sources) *Checker {
+	return &Checker{api: jobs.API.Reader(), clock: jobs.Clock, guests: guests, sources: sources,
+		planned: map[string]bool{},
+		access:  request.Recent[permissions]{Life: accessLife}}
 }
 
-// WillHave notes that the run makes a file on a storage. The plans of VMs that use it come after that of the file, and before it is there.
-func (s *Checker) WillHave(ctx context.Context, node, volume string) {
-	resources, err := s.api.SharedResources(ctx)
-	if storage, ok := resources.Storage(node, vm.VolumeStorage(volume)); err == nil && ok && storage.Shared {
+// WillHave notes that the run makes a file on a storage. The plans of VMs that use it come after the plan of the file,
+// and before the file exists.
+func (c *Checker) WillHave(ctx context.Context, node, volume string) {
+	resources, err := c.api.Listing().Shared(ctx)
+	if storage, ok := resources.Storage(node, volid.Storage(volume)); err == nil && ok && storage.Shared {
 		node = ""
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.planned[node+" "+volume] = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.planned[node+" "+volume] = true
 }
 
-func (s *Checker) willHave(node, volume string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.planned[node+" "+volume] || s.planned[" "+volume]
+func (c *Checker) willHave(node, volume string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.planned[node+" "+volume] || c.planned[" "+volume]
 }
 
-// nodeNetworks are the bridges of a node, asked once for the plans of one run.
-func (s *Checker) nodeNetworks(ctx context.Context, node string) ([]pve.Network, error) {
-	return s.networks.Get(ctx, s.clock, node, func(ctx context.Context) ([]pve.Network, error) { return s.api.Networks(ctx, node) })
+// nodeNetworks are the bridges of a node, asked for once per run.
+func (c *Checker) nodeNetworks(ctx context.Context, node string) ([]pve.Network, error) {
+	return c.networks.Get(ctx, c.clock, node, func(ctx context.Context) ([]pve.Network,
+		error) {
+		return c.api.Node(node).Networks(ctx)
+	})
 }
 
-// planCheck gathers what is wrong.
+// planCheck collects the problems of one plan.
 type planCheck struct {
 	resources pve.Resources
 	node      string
@@ -72,30 +78,30 @@ type planCheck struct {
 	doubts    []*guest.FieldError
 }
 
-// say reports what a rule is about; values are those of its summary.
-func (c *planCheck) say(name, path, detail string, values ...string) {
-	c.report(name, finding(name, path, detail, values...))
+// say reports a violated rule. The values are those of its summary.
+func (p *planCheck) say(name, path, detail string, values ...string) {
+	p.report(name, finding(name, path, detail, values...))
 }
 
-func (c *planCheck) report(name string, report *guest.FieldError) {
+func (p *planCheck) report(name string, report *guest.FieldError) {
 	if rule(name).Severity == Doubtful {
-		c.doubts = append(c.doubts, report)
+		p.doubts = append(p.doubts, report)
 	} else {
-		c.found = append(c.found, report)
+		p.found = append(p.found, report)
 	}
 }
 
-// finding is what a rule says.
+// finding is the report of a violated rule.
 func finding(name, path, detail string, values ...string) *guest.FieldError {
 	return &guest.FieldError{Path: path, Summary: rule(name).about(values), Detail: detail}
 }
 
-func (c *planCheck) add(err error) {
+func (p *planCheck) add(err error) {
 	if field, ok := err.(*guest.FieldError); ok { //nolint:errorlint // made by this package, never wrapped
-		c.found = append(c.found, field)
+		p.found = append(p.found, field)
 	}
 }
 
-func (c *planCheck) isReported(path string) bool {
-	return slices.ContainsFunc(c.found, func(f *guest.FieldError) bool { return f.Path == path })
+func (p *planCheck) isReported(path string) bool {
+	return slices.ContainsFunc(p.found, func(f *guest.FieldError) bool { return f.Path == path })
 }

@@ -9,10 +9,11 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// quorum reports a cluster that writes nothing. Only one that has lost nodes can have lost its quorum, so that only then it is asked.
-func (c *planCheck) quorum(ctx context.Context, s *Checker) {
+// quorum reports a cluster that writes nothing. Only a cluster that has lost nodes can have lost its quorum, so only
+// then it is asked.
+func (p *planCheck) quorum(ctx context.Context, c *Checker) {
 	var lost []string
-	for _, n := range c.resources.Nodes() {
+	for _, n := range p.resources.Nodes() {
 		if n.Status == "offline" {
 			lost = append(lost, n.Node)
 		}
@@ -20,16 +21,16 @@ func (c *planCheck) quorum(ctx context.Context, s *Checker) {
 	if len(lost) == 0 {
 		return
 	}
-	quorate, err := s.quorate.Get(ctx, s.clock, "", s.api.Quorate)
+	quorate, err := c.quorate.Get(ctx, c.clock, "", c.api.Cluster().Quorate)
 	if err == nil && !quorate { // who may not look leaves it to the apply
-		c.say(noQuorum, "", fmt.Sprintf("Of its %d nodes these are offline: %s. Until more than half of the votes are back PVE "+
-			"changes nothing in the whole cluster", len(c.resources.Nodes()), some(lost)))
+		p.say(noQuorum, "", fmt.Sprintf("Of its %d nodes these are offline: %s. Until more than half of the votes are back "+
+			"PVE changes nothing in the whole cluster", len(p.resources.Nodes()), some(lost)))
 	}
 }
 
-// nodeState reports a node to which a VM should not go, and one that says nothing of itself.
-func (c *planCheck) nodeState(r Request) {
-	node, ok := c.resources.Node(c.node)
+// nodeState reports a node to which a VM should not go, and one that does not report its state.
+func (p *planCheck) nodeState(r Request) {
+	node, ok := p.resources.Node(p.node)
 	if !ok {
 		return
 	}
@@ -38,31 +39,31 @@ func (c *planCheck) nodeState(r Request) {
 		path = "nodes"
 	}
 	if node.Status == "unknown" {
-		c.say(nodeSilent, path, "The cluster sees the node, but its pvestatd has reported nothing for minutes, mostly since a storage hangs. "+
-			"What this plan needs there was not looked at", c.node)
+		p.say(nodeSilent, path, "The cluster sees the node, but its pvestatd has reported nothing for minutes, mostly "+
+			"since a storage hangs. What this plan needs there was not looked at", p.node)
 	}
 	if node.HAState == "maintenance" && (r.Creating || r.Moving != nil) {
-		c.say(nodeMaintained, path, "Somebody is about to work on it: a VM under HA is moved away from it at once, and any other may be "+
-			"switched off with it", c.node)
+		p.say(nodeMaintained, path, "It is about to be serviced: a VM under HA is moved away from it at once, and any "+
+			"other may be switched off with it", p.node)
 	}
 }
 
-// storagesDown reports storages that do not work now. The listing has no figures of one that the node could not reach for minutes, but
-// none of one that is new or of a node that does not report either: so the node itself is asked.
-func (c *planCheck) storagesDown(ctx context.Context, s *Checker, wanted map[string]string) {
+// storagesDown reports storages that do not work now. The listing has no figures of a storage that the node could not
+// reach for minutes, but neither of a new storage or of a node that does not report. So the node itself is asked.
+func (p *planCheck) storagesDown(ctx context.Context, c *Checker, wanted map[string]string) {
 	for _, path := range slices.Sorted(maps.Keys(wanted)) {
 		id := wanted[path]
-		listed, ok := c.resources.Storage(c.node, id)
-		if !ok || listed.Status == "available" || c.isReported(path) {
+		listed, ok := p.resources.Storage(p.node, id)
+		if !ok || listed.Status == "available" || p.isReported(path) {
 			continue
 		}
-		there, err := s.storages.Get(ctx, s.clock, c.node, func(ctx context.Context) ([]pve.Storage, error) {
-			return s.api.Storages(ctx, c.node, "images")
+		there, err := c.storages.Get(ctx, c.clock, p.node, func(ctx context.Context) ([]pve.Storage, error) {
+			return c.api.Node(p.node).Storages(ctx, "images")
 		})
 		is := func(at pve.Storage) bool { return at.ID == id && at.Enabled && !at.Active }
 		if err == nil && slices.ContainsFunc(there, is) {
-			c.say(storageDown, path, fmt.Sprintf("The node has tried to reach it and could not: it may be switched off, full, or not mounted. "+
-				"`pvesm status --storage %s` on the node says more", id), id, c.node)
+			p.say(storageDown, path, fmt.Sprintf("The node has tried to reach it and could not: it may be switched off, full, "+
+				"or not mounted. `pvesm status --storage %s` on the node says more", id), id, p.node)
 		}
 	}
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // Place is the first of the nodes that is online; "" if none is, or if the cluster cannot be asked.
-func (s *Checker) Place(ctx context.Context, nodes []string) string {
-	resources, err := s.api.SharedResources(ctx)
+func (c *Checker) Place(ctx context.Context, nodes []string) string {
+	resources, err := c.api.Listing().Shared(ctx)
 	if err != nil {
 		return ""
 	}
@@ -23,20 +24,20 @@ func (s *Checker) Place(ctx context.Context, nodes []string) string {
 	return node
 }
 
-// moving reports what stands in the way of a migration: storages that the target does not have, devices and media of the node
-// that the VM is on, disks that depend on a base image there. A server that does not say is not asked again.
-func (c *planCheck) moving(ctx context.Context, s *Checker, r Request) {
+// moving reports obstacles to a migration: storages that the target lacks, devices and media of the present node, disks
+// that depend on a base image there. If the server does not answer, it is not asked again.
+func (p *planCheck) moving(ctx context.Context, c *Checker, r Request) {
 	m := r.Moving
-	if m == nil || m.From == c.node {
+	if m == nil || m.From == p.node {
 		return
 	}
-	p, err := s.api.MigrationPreconditions(ctx, m.From, r.ID, c.node)
+	found, err := c.api.QEMU(m.From, r.ID).MigrationPreconditions(ctx, p.node)
 	if err != nil {
 		return
 	}
-	refuse := func(path, detail string) { c.say(notMigrated, path, detail, strconv.Itoa(r.ID), c.node) }
+	refuse := func(path, detail string) { p.say(notMigrated, path, detail, strconv.Itoa(r.ID), p.node) }
 	pairs := vm.StorageMap(r.Prior, r.Planned)
-	for _, storage := range slices.Sorted(slices.Values(p.Refused[c.node])) {
+	for _, storage := range slices.Sorted(slices.Values(found.Refused[p.node])) {
 		if to, planned := pairs[storage]; planned && to != storage {
 			continue
 		}
@@ -47,37 +48,38 @@ func (c *planCheck) moving(ctx context.Context, s *Checker, r Request) {
 				break
 			}
 		}
-		refuse(path, fmt.Sprintf("Drives of the VM are on storage %s, which node %s does not have. Give the disks a storage there in the same "+
-			"change; they are copied to it on the way.", storage, c.node))
+		refuse(path, fmt.Sprintf("Drives of the VM are on storage %s, which node %s does not have. Give the disks a "+
+			"storage there in the same change; they are copied to it on the way.", storage, p.node))
 	}
-	c.crossing(ctx, s, r)
-	for _, device := range p.LocalResources {
-		refuse(device, fmt.Sprintf("%s is a device of node %s. Take it out in an apply of its own, or use a resource mapping that both nodes "+
-			"have.", device, m.From))
+	p.crossing(ctx, c, r)
+	for _, device := range found.LocalResources {
+		refuse(device, fmt.Sprintf("%s is a device of node %s. Take it out in an apply of its own, or use a resource "+
+			"mapping that both nodes have.", device, m.From))
 	}
-	for _, disk := range p.LocalDisks {
+	for _, disk := range found.LocalDisks {
 		path := "node"
 		if disk.Drive != "" {
 			path = disk.Drive
 		}
-		owner, owned := vm.VolumeOwner(disk.Volume)
+		owner, owned := volid.Owner(disk.Volume)
 		switch {
 		case owned && owner != r.ID: // QemuMigrate.pm scan_local_volumes: "owned by other VM"
-			refuse(path, fmt.Sprintf("The volume %s is on a storage of node %s alone and carries the id of VM %d, and PVE migrates only "+
+			refuse(path, fmt.Sprintf("The volume %s is on a storage of node %s alone and carries the id of VM %d, and PVE "+
+				"migrates only "+
 				"a VM's own. Detach it in an apply of its own, or have it on a shared storage.", disk.Volume, m.From, owner))
 		case disk.CDROM && !strings.Contains(disk.Volume, "-cloudinit"):
-			refuse(path, fmt.Sprintf("The medium %s is on a storage of node %s alone. Eject it (file = \"none\") in an apply of its own, or use a "+
-				"shared storage.", disk.Volume, m.From))
-		case vm.IsLinkedClone(disk.Volume) && !disk.CDROM:
-			refuse(path, fmt.Sprintf("The volume %s is a linked clone of a base image that only node %s has. Make the VM a full clone, or use a "+
-				"shared storage.", disk.Volume, m.From))
+			refuse(path, fmt.Sprintf("The medium %s is on a storage of node %s alone. Eject it (file = \"none\") in an apply "+
+				"of its own, or use a shared storage.", disk.Volume, m.From))
+		case volid.IsLinkedClone(disk.Volume) && !disk.CDROM:
+			refuse(path, fmt.Sprintf("The volume %s is a linked clone of a base image that only node %s has. Make the VM a "+
+				"full clone, or use a shared storage.", disk.Volume, m.From))
 		}
 	}
 }
 
-// crossing reports the bridges that the VM is on now and the target lacks, where the plan has others: the guest arrives with
-// those that it has, and its options change afterwards. One that is off needs none to move.
-func (c *planCheck) crossing(ctx context.Context, s *Checker, r Request) {
+// crossing reports the bridges that the VM is on now and the target lacks, if the plan has others: the guest arrives
+// with its present bridges, and its options change afterwards. A guest that is off needs none to move.
+func (p *planCheck) crossing(ctx context.Context, c *Checker, r Request) {
 	if !r.Running {
 		return
 	}
@@ -89,14 +91,15 @@ func (c *planCheck) crossing(ctx context.Context, s *Checker, r Request) {
 		}
 		if networks == nil {
 			var err error
-			if networks, err = s.nodeNetworks(ctx, c.node); err != nil {
+			if networks, err = c.nodeNetworks(ctx, p.node); err != nil {
 				return
 			}
 		}
 		if !slices.ContainsFunc(networks, func(n pve.Network) bool { return n.Name == *was }) {
-			c.say(notMigrated, "networks."+slot+".bridge", fmt.Sprintf("The VM runs with %s on bridge %s, which node %s does not have. Move the "+
-				"device to a bridge that both nodes have in an apply of its own, or shut the VM down first.", slot, *was, c.node),
-				strconv.Itoa(r.ID), c.node)
+			p.say(notMigrated, "networks."+slot+".bridge", fmt.Sprintf("The VM runs with %s on bridge %s, which node %s "+
+				"does not have. Move the "+
+				"device to a bridge that both nodes have in an apply of its own, or shut the VM down first.", slot, *was, p.node),
+				strconv.Itoa(r.ID), p.node)
 		}
 	}
 }

@@ -7,83 +7,90 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/source"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// needs reports what is certainly not there, all asked for at the same time. What cannot be looked at is not reported.
-func (c *planCheck) needs(ctx context.Context, s *Checker, needs []Need) {
+// needs reports objects that certainly do not exist, all looked up in parallel. It does not report those that it cannot
+// look up.
+func (p *planCheck) needs(ctx context.Context, c *Checker, needs []Need) {
 	reports := make([]*guest.FieldError, len(needs))
 	var asking sync.WaitGroup
 	for i, need := range needs {
-		if !c.isReported(need.Path) {
-			asking.Go(func() { reports[i] = c.need(ctx, s, need) })
+		if !p.isReported(need.Path) {
+			asking.Go(func() { reports[i] = p.need(ctx, c, need) })
 		}
 	}
 	asking.Wait()
 	for _, report := range reports {
 		if report != nil {
-			c.found = append(c.found, report)
+			p.found = append(p.found, report)
 		}
 	}
 }
 
-// need reports one thing that is missing; nil: it is there, or that cannot be told.
-func (c *planCheck) need(ctx context.Context, s *Checker, n Need) *guest.FieldError {
+// need reports one missing object; nil if it exists, or if that cannot be told.
+func (p *planCheck) need(ctx context.Context, c *Checker, n Need) *guest.FieldError {
 	if strings.HasSuffix(n.Path, ".import_from") {
-		if refused := s.sources.Check(ctx, c.resources, c.node, source.Named{Path: n.Path, Volume: n.Value, Work: n.Work}); refused != nil {
+		if refused := c.sources.Check(ctx, p.resources, p.node,
+			diskimport.Named{Path: n.Path, Volume: n.Value, Work: n.Work}); refused != nil {
 			return refused
 		}
 	}
-	if n.Kind.isVolume() && s.willHave(c.node, n.Value) {
+	if n.Kind.isVolume() && c.willHave(p.node, n.Value) {
 		return nil
 	}
-	names, err := s.names.Get(ctx, s.clock, c.listed(n), func(ctx context.Context) ([]string, error) { return s.list(ctx, c.node, n) })
-	if err != nil || n.Kind.isVolume() && !c.holds(n) || !s.certain(ctx, n) {
+	names, err := c.names.Get(ctx, c.clock, p.listed(n), func(ctx context.Context) ([]string,
+		error) {
+		return c.list(ctx, p.node, n)
+	})
+	if err != nil || n.Kind.isVolume() && !p.holds(n) || !c.certain(ctx, n) {
 		return nil //nolint:nilerr // who cannot look does not judge
 	}
-	if report := missing(n, names, c.node); report != nil || n.Size == 0 || n.Kind != Import {
+	if report := missing(n, names, p.node); report != nil || n.Size == 0 || n.Kind != Import {
 		return report
 	}
-	size, err := s.api.VolumeSize(ctx, c.node, n.Value)
+	size, err := c.api.Volume(p.node, n.Value).Size(ctx)
 	if err != nil || size <= n.Size {
 		return nil //nolint:nilerr // likewise
 	}
-	return finding(imageTooLarge, strings.TrimSuffix(n.Path, "import_from")+"size", fmt.Sprintf("%s has %s, and PVE cannot shrink a disk to "+
-		"%s. Set size to that at least, or leave it out", n.Value, vm.FormatSize(size), vm.FormatSize(n.Size)))
+	return finding(imageTooLarge, strings.TrimSuffix(n.Path, "import_from")+"size",
+		fmt.Sprintf("%s has %s, and PVE cannot shrink a disk to "+
+			"%s. Set size to that at least, or leave it out", n.Value, property.FormatSize(size), property.FormatSize(n.Size)))
 }
 
-// listed names the listing that a thing would be in.
-func (c *planCheck) listed(n Need) string {
+// listed names the listing that an object would be in.
+func (p *planCheck) listed(n Need) string {
 	if n.Kind.isVolume() {
-		return strings.Join([]string{string(n.Kind), c.node, vm.VolumeStorage(n.Value)}, " ")
+		return strings.Join([]string{string(n.Kind), p.node, volid.Storage(n.Value)}, " ")
 	}
-	return string(n.Kind) + " " + c.node
+	return string(n.Kind) + " " + p.node
 }
 
-// list asks for the things of a kind.
-func (s *Checker) list(ctx context.Context, node string, n Need) ([]string, error) {
+// list asks for the objects of a kind.
+func (c *Checker) list(ctx context.Context, node string, n Need) ([]string, error) {
 	switch n.Kind {
 	case CPUType:
-		return s.api.CPUModels(ctx, node)
+		return c.api.Node(node).CPUModels(ctx)
 	case Machine:
-		return s.api.Machines(ctx, node)
+		return c.api.Node(node).Machines(ctx)
 	case PCIMapping, USBMapping, DirMapping:
-		return s.api.Mappings(ctx, string(n.Kind))
+		return c.api.Cluster().Mappings(ctx, string(n.Kind))
 	case FirewallRef:
-		return s.api.FirewallRefs(ctx)
+		return c.api.Cluster().FirewallRefs(ctx)
 	case SecurityGroup:
-		return s.api.SecurityGroups(ctx)
+		return c.api.Cluster().SecurityGroups(ctx)
 	case HAGroup:
-		return s.api.HAGroups(ctx)
+		return c.api.HA().Groups(ctx)
 	case Medium, Import, Image, Snippet:
 	}
-	return s.volumeNames(ctx, node, vm.VolumeStorage(n.Value), n.Kind, 0)
+	return c.volumeNames(ctx, node, volid.Storage(n.Value), n.Kind, 0)
 }
 
-func (s *Checker) volumeNames(ctx context.Context, node, storage string, kind Kind, vmid int) ([]string, error) {
-	volumes, err := s.api.Content(ctx, node, storage, string(kind), vmid)
+func (c *Checker) volumeNames(ctx context.Context, node, storage string, kind Kind, vmid int) ([]string, error) {
+	volumes, err := c.api.Storage(node, storage).Content(ctx, string(kind), vmid)
 	names := make([]string, 0, len(volumes))
 	for _, v := range volumes {
 		names = append(names, v.ID)
@@ -91,19 +98,19 @@ func (s *Checker) volumeNames(ctx context.Context, node, storage string, kind Ki
 	return names, err
 }
 
-// holds reports whether a storage is for volumes of the kind: of others it lists none, though it may have some.
-func (c *planCheck) holds(n Need) bool {
-	storage, ok := c.resources.Storage(c.node, vm.VolumeStorage(n.Value))
+// holds reports whether a storage is for volumes of the kind: PVE lists no others, though the storage may have some.
+func (p *planCheck) holds(n Need) bool {
+	storage, ok := p.resources.Storage(p.node, volid.Storage(n.Value))
 	return ok && slices.Contains(strings.Split(storage.Content, ","), string(n.Kind))
 }
 
-// certain reports whether the identity would see the thing if it were there (pve-storage Storage.pm check_volume_access; a mapping
-// is listed for who may use it; custom CPU types for who has Sys.Audit on /nodes).
-func (s *Checker) certain(ctx context.Context, n Need) bool {
-	may := func(path, privilege string) bool { return s.mustHold(ctx, path, privilege) }
+// certain reports whether the identity would see the object if it existed (pve-storage Storage.pm check_volume_access;
+// a mapping is listed for users who may use it; custom CPU types for users with Sys.Audit on /nodes).
+func (c *Checker) certain(ctx context.Context, n Need) bool {
+	may := func(path, privilege string) bool { return c.mustHold(ctx, path, privilege) }
 	switch n.Kind {
 	case Image, Snippet:
-		return may("/storage/"+vm.VolumeStorage(n.Value), "Datastore.Allocate")
+		return may("/storage/"+volid.Storage(n.Value), "Datastore.Allocate")
 	case PCIMapping, USBMapping, DirMapping:
 		return may("/mapping/"+string(n.Kind)+"/"+n.Value, "Mapping.Use")
 	case CPUType:
@@ -113,7 +120,7 @@ func (s *Checker) certain(ctx context.Context, n Need) bool {
 	return true
 }
 
-// missing reports a thing that a listing does not have.
+// missing reports an object that a listing does not have.
 func missing(n Need, names []string, node string) *guest.FieldError {
 	value, what, where := n.Value, string(n.Kind), "The datacenter"
 	is := func(name string) bool { return name == value }
@@ -134,14 +141,16 @@ func missing(n Need, names []string, node string) *guest.FieldError {
 		return nil
 	}
 	if n.Kind.isVolume() {
-		return finding(volumeMissing, n.Path, fmt.Sprintf("Storage %s of node %s has %s", vm.VolumeStorage(value), node, some(names)), value)
+		return finding(volumeMissing, n.Path, fmt.Sprintf("Storage %s of node %s has %s", volid.Storage(value), node,
+			some(names)), value)
 	} else if n.Kind == CPUType || n.Kind == Machine {
 		where = "Node " + node
 	}
 	return finding(nameUnknown, n.Path, where+" has "+some(names), what, value)
 }
 
-// isTooNew reports whether a machine type is of a later version than all that a node has, so that its QEMU does not start it.
+// isTooNew reports whether a machine type is of a later version than all that a node has, so that its QEMU does not
+// start it.
 func isTooNew(machine string, has []string) bool {
 	family, version := machineVersion(machine)
 	newest := [2]int{}
@@ -153,7 +162,7 @@ func isTooNew(machine string, has []string) bool {
 	return newest != [2]int{} && slices.Compare(version[:], newest[:]) > 0
 }
 
-// machineVersion takes a machine type apart: "pc-q35-9.2+pve1" is "pc-q35" and 9, 2.
+// machineVersion splits a machine type: "pc-q35-9.2+pve1" is "pc-q35" and 9, 2.
 func machineVersion(machine string) (family string, version [2]int) {
 	i := strings.LastIndexByte(machine, '-')
 	if i < 0 {
@@ -165,7 +174,7 @@ func machineVersion(machine string) (family string, version [2]int) {
 	return machine[:i], version
 }
 
-// some are names for a sentence, not too many.
+// some lists names for a sentence, not too many.
 func some(names []string) string {
 	const most = 100
 	if len(names) == 0 {

@@ -2,23 +2,26 @@ package preflight
 
 import "testing"
 
-func TestFound17MissingOfListings(t *testing.T) {
+func TestMissingOfListings(t *testing.T) {
 	for name, c := range map[string]struct {
 		need  Need
 		has   []string
 		lacks bool
 	}{
-		"an IP set":                     {Need{Kind: FirewallRef, Value: "+admins"}, []string{"+Admins", "home"}, false},
-		"no such IP set":                {Need{Kind: FirewallRef, Value: "+admins"}, []string{"admins", "+web"}, true},
-		"a security group":              {Need{Kind: SecurityGroup, Value: "web"}, []string{"web"}, false},
-		"no such security group":        {Need{Kind: SecurityGroup, Value: "web"}, nil, true},
-		"a disk of an appliance":        {Need{Kind: Import, Value: "local:import/a.ova/disk.vmdk"}, []string{"local:import/a.ova"}, false},
-		"no such appliance":             {Need{Kind: Import, Value: "local:import/a.ova/disk.vmdk"}, []string{"local:import/b.ova"}, true},
-		"a machine of an older version": {Need{Kind: Machine, Value: "pc-q35-5.1"}, []string{"pc-q35-9.2+pve1", "pc-q35-6.0"}, false},
-		"a machine without a version":   {Need{Kind: Machine, Value: "q35"}, []string{"pc-q35-9.2"}, false},
-		"a newer pin of one version":    {Need{Kind: Machine, Value: "pc-q35-9.2+pve1"}, []string{"pc-q35-9.2"}, false},
-		"a machine that is too new":     {Need{Kind: Machine, Value: "pc-q35-10.0"}, []string{"pc-q35-9.2"}, true},
-		"a machine of another family":   {Need{Kind: Machine, Value: "virt-10.0"}, []string{"pc-q35-9.2"}, false},
+		"an IP set":              {Need{Kind: FirewallRef, Value: "+admins"}, []string{"+Admins", "home"}, false},
+		"no such IP set":         {Need{Kind: FirewallRef, Value: "+admins"}, []string{"admins", "+web"}, true},
+		"a security group":       {Need{Kind: SecurityGroup, Value: "web"}, []string{"web"}, false},
+		"no such security group": {Need{Kind: SecurityGroup, Value: "web"}, nil, true},
+		"a disk of an appliance": {Need{Kind: Import, Value: "local:import/a.ova/disk.vmdk"},
+			[]string{"local:import/a.ova"}, false},
+		"no such appliance": {Need{Kind: Import, Value: "local:import/a.ova/disk.vmdk"},
+			[]string{"local:import/b.ova"}, true},
+		"a machine of an older version": {Need{Kind: Machine, Value: "pc-q35-5.1"}, []string{"pc-q35-9.2+pve1", "pc-q35-6.0"},
+			false},
+		"a machine without a version": {Need{Kind: Machine, Value: "q35"}, []string{"pc-q35-9.2"}, false},
+		"a newer pin of one version":  {Need{Kind: Machine, Value: "pc-q35-9.2+pve1"}, []string{"pc-q35-9.2"}, false},
+		"a machine that is too new":   {Need{Kind: Machine, Value: "pc-q35-10.0"}, []string{"pc-q35-9.2"}, true},
+		"a machine of another family": {Need{Kind: Machine, Value: "virt-10.0"}, []string{"pc-q35-9.2"}, false},
 	} {
 		if report := missing(c.need, c.has, "pve1"); (report != nil) != c.lacks {
 			t.Errorf("%s: %v", name, report)

@@ -6,41 +6,13 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// optionPrivilege is what it takes to change an option of a VM (qemu-server API2/Qemu.pm, check_vm_modify_config_perm, and the checks
-// of serial, usb, hostpci, rng and virtiofs beside it). Options of root@pam alone are not here: restrictions of the plan have them.
-func optionPrivilege(option string) []string {
-	groups := []struct {
-		privileges []string
-		options    string
-		families   string // with a number behind
-	}{
-		{[]string{"VM.Config.CPU"}, "cores cpu cpulimit cpuunits numa smp sockets vcpus", "numa"},
-		{[]string{"VM.Config.Memory"}, "memory balloon shares allow-ksm", ""},
-		{[]string{"VM.Config.HWType"}, "acpi hotplug kvm machine scsihw smbios1 tablet vga watchdog audio0 rng0", "serial usb hostpci"},
-		{[]string{"VM.Config.Options"}, "agent autostart bios description keyboard localtime migrate_downtime migrate_speed name onboot ostype " +
-			"protection reboot startdate startup tags tdf template", ""},
-		{[]string{"VM.PowerMgmt"}, "freeze", ""},
-		{[]string{"VM.Config.Disk"}, "boot bootdisk vmstatestorage", "virtiofs"},
-		{[]string{"VM.Config.Network"}, "", "net"},
-		{[]string{"VM.Config.Cloudinit", "VM.Config.Network"},
-			"cicustom cipassword citype ciuser ciupgrade nameserver searchdomain sshkeys", "ipconfig"},
-	}
-	family := strings.TrimRight(option, "0123456789")
-	for _, g := range groups {
-		if slices.Contains(strings.Fields(g.options), option) || family != option && slices.Contains(strings.Fields(g.families), family) {
-			return g.privileges
-		}
-	}
-	return nil
-}
-
-// uses are the privileges that the apply of a plan takes.
-func (c *planCheck) uses(r Request) []use {
+// uses are the privileges that the apply of a plan needs.
+func (p *planCheck) uses(r Request) []use {
 	at := []string{anyVM}
 	if id := cmp.Or(r.ID, r.VMID); id != 0 {
 		at = []string{"/vms/" + strconv.Itoa(id)}
@@ -63,10 +35,10 @@ func (c *planCheck) uses(r Request) []use {
 		on("", "read the VM", "VM.Audit")
 		on("", "mark the VM, by its description", "VM.Config.Options")
 	}
-	if c.origin.VMID != 0 {
-		all = append(all, c.cloneUses(r)...)
-		for _, slot := range slices.Sorted(maps.Keys(c.copy.Disks)) {
-			storage("disks."+slot+".storage", c.after(r).Disks[slot].Storage)
+	if p.origin.VMID != 0 {
+		all = append(all, p.cloneUses(r)...)
+		for _, slot := range slices.Sorted(maps.Keys(p.copy.Disks)) {
+			storage("disks."+slot+".storage", demand{p}.after(r).Disks[slot].Storage)
 		}
 	}
 	if r.Started || r.Stopped {
@@ -92,17 +64,18 @@ func (c *planCheck) uses(r Request) []use {
 				anyOf: []string{"Pool.Allocate"}})
 		}
 	}
-	c.changes(r, on, storage)
+	p.changes(r, on, storage)
 	return all
 }
 
-// cloneUses are those on the source of a clone, and on the bridges that it has (qemu-server API2/Qemu.pm, clone_vm; guest-common
-// GuestHelpers.pm, check_vnet_access). A bridge may be a VNet of another zone.
-func (c *planCheck) cloneUses(r Request) []use {
-	source := strconv.Itoa(c.origin.VMID)
-	all := []use{{path: r.Clone.Path(), what: "clone VM " + source, on: []string{"/vms/" + source}, anyOf: []string{"VM.Clone"}}}
-	for _, slot := range slices.Sorted(maps.Keys(c.copy.Networks)) {
-		nic := c.copy.Networks[slot]
+// cloneUses are the privileges on the source of a clone, and on its bridges (qemu-server API2/Qemu.pm, clone_vm;
+// guest-common GuestHelpers.pm, check_vnet_access). A bridge may be a VNet of another zone.
+func (p *planCheck) cloneUses(r Request) []use {
+	source := strconv.Itoa(p.origin.VMID)
+	all := []use{{path: r.Clone.Path(), what: "clone VM " + source, on: []string{"/vms/" + source},
+		anyOf: []string{"VM.Clone"}}}
+	for _, slot := range slices.Sorted(maps.Keys(p.copy.Networks)) {
+		nic := p.copy.Networks[slot]
 		if nic.Bridge == nil {
 			continue
 		}
@@ -116,13 +89,13 @@ func (c *planCheck) cloneUses(r Request) []use {
 	return all
 }
 
-// changes notes what the change of a configuration takes.
-func (c *planCheck) changes(r Request, on func(path, what string, anyOf ...string), storage func(path, id string)) {
+// changes adds the privileges that the change of a configuration needs.
+func (p *planCheck) changes(r Request, on func(path, what string, anyOf ...string), storage func(path, id string)) {
 	was, is := r.Prior, r.Planned
-	if copies := r.Creating && (r.Clone != nil || r.Restore != nil); copies && len(c.copy.Disks) == 0 {
+	if copies := r.Creating && (r.Clone != nil || r.Restore != nil); copies && len(p.copy.Disks) == 0 {
 		return // what is copied is not known
 	} else if copies {
-		was, is = c.copy, vm.Merge(c.copy, r.Planned)
+		was, is = p.copy, vm.Merge(p.copy, r.Planned)
 		is.Template = was.Template
 		vm.Complete(&is)
 	}
@@ -149,8 +122,9 @@ func (c *planCheck) changes(r Request, on func(path, what string, anyOf ...strin
 	}
 }
 
-// changePrivileges is what it takes to change an option, with what was and is to be in it: all of these, any of each. What comes with a
-// VM made from scratch takes its storage alone if it is a drive (qemu-server API2/Qemu.pm, create_vm and update_vm_api).
+// changePrivileges are the privileges to change an option from one value to another: all of these, any of each. A drive
+// that comes with a VM made from scratch only needs those on its storage (qemu-server API2/Qemu.pm, create_vm and
+// update_vm_api).
 func changePrivileges(option string, was, is vm.Spec, scratch bool) [][]string {
 	_, isDisk := is.Disks[option]
 	_, wasDisk := was.Disks[option]
@@ -170,26 +144,24 @@ func changePrivileges(option string, was, is vm.Spec, scratch bool) [][]string {
 		return [][]string{{"VM.Config.Cloudinit"}, {"VM.Config.CDROM"}}
 	case isCD:
 		return [][]string{{"VM.Config.CDROM"}}
-	case option == "template": // which is a request of its own
-		return [][]string{{"VM.Allocate"}}
 	}
-	if anyOf := optionPrivilege(option); anyOf != nil {
-		return [][]string{anyOf}
+	if a, _ := vm.AttributeOf(option); a.Privileges != nil { // else it is root's, which the restrictions of the plan say
+		return [][]string{a.Privileges}
 	}
 	return nil
 }
 
-// storagesOf are the storages on which a VM has volumes of its own making, by attribute.
+// storagesOf are the storages on which a VM has volumes of its own, by attribute.
 func storagesOf(s vm.Spec) map[string]string {
 	all := map[string]string{}
 	for slot, d := range s.Disks {
-		all["disks."+slot+".storage"] = cmp.Or(d.Storage, vm.VolumeStorage(d.Volume))
+		all["disks."+slot+".storage"] = cmp.Or(d.Storage, volid.Storage(d.Volume))
 	}
 	if s.EFIDisk != nil {
-		all["efi_disk.storage"] = cmp.Or(s.EFIDisk.Storage, vm.VolumeStorage(s.EFIDisk.Volume))
+		all["efi_disk.storage"] = cmp.Or(s.EFIDisk.Storage, volid.Storage(s.EFIDisk.Volume))
 	}
 	if s.TPMState != nil {
-		all["tpm_state.storage"] = cmp.Or(s.TPMState.Storage, vm.VolumeStorage(s.TPMState.Volume))
+		all["tpm_state.storage"] = cmp.Or(s.TPMState.Storage, volid.Storage(s.TPMState.Volume))
 	}
 	if s.VMStateStorage != nil {
 		all["vmstatestorage"] = *s.VMStateStorage

@@ -35,7 +35,7 @@ type Request struct {
 	Running bool    // the VM runs, and goes on running
 	Stopped bool    // the apply stops it
 	Started bool    // the apply starts it
-	Who     string  // names the VM for whoever adds up what a run plans; "": nothing does
+	Who     string  // names the VM in sums over a run; "": it is in none
 	Acting  bool    // the apply has begun
 
 	Firewall bool   // the apply changes its firewall
@@ -48,13 +48,13 @@ type Moving struct{ From string }
 // Format is the format that a disk is to have on a storage.
 type Format struct{ Path, Storage, Format string }
 
-// Findings are what a check found.
+// Findings are the results of a check.
 type Findings struct {
 	Refused  []*guest.FieldError // the server would certainly refuse it
 	Doubtful []*guest.FieldError // it may
 }
 
-// Need is something that a plan names and that has to be there.
+// Need is an object that a plan names and that must exist.
 type Need struct {
 	Path  string
 	Kind  Kind
@@ -63,7 +63,7 @@ type Need struct {
 	Size  int64  // bytes that the disk made of an image is to have; 0: as many as the image
 }
 
-// Kind is what sort of thing a Need is.
+// Kind is the sort of object that a Need is.
 type Kind string
 
 // The kinds. The first four are volumes, by what PVE calls their content.
@@ -83,7 +83,7 @@ const (
 	HAGroup       Kind = "HA group"
 )
 
-// KindOfSource is what sort of volume a disk is made of.
+// KindOfSource is the sort of volume that a disk is made from.
 func KindOfSource(volume string) Kind {
 	_, name, _ := strings.Cut(volume, ":")
 	if kind, _, ok := strings.Cut(name, "/"); ok && slices.Contains([]Kind{Medium, Import, Snippet}, Kind(kind)) {
@@ -94,7 +94,7 @@ func KindOfSource(volume string) Kind {
 
 func (k Kind) isVolume() bool { return slices.Contains([]Kind{Medium, Import, Image, Snippet}, k) }
 
-// onlyTakesPrivileges reports whether nothing is to be looked for but what the identity may do.
+// onlyTakesPrivileges reports whether only privileges are to be checked.
 func (r Request) onlyTakesPrivileges() bool {
 	return !r.Creating && r.Moving == nil && r.Pool == "" && r.CPUs == 0 && !r.Started &&
 		len(r.Storages)+len(r.Bridges)+len(r.Needs)+len(r.Formats)+len(r.Space) == 0 && !r.grows()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Severity is what a finding does to a plan.
+// Severity is the effect of a finding on a plan.
 type Severity string
 
 // Refused is for what the server would certainly refuse, or what would certainly fail; Doubtful for what may.
@@ -15,11 +15,11 @@ const (
 	Doubtful Severity = "warning"
 )
 
-// Rule is one thing that is wrong with a plan: how bad it is, how it is said, where it is read and why that suffices.
+// Rule is one way in which a plan can be wrong: how bad that is, its message, where it is read and why that suffices.
 type Rule struct {
 	Name     string
 	Severity Severity
-	Summary  string // with "…" for what is meant
+	Summary  string // with "…" for the subject
 	Read     string
 	Because  string
 }
@@ -57,12 +57,13 @@ const (
 	privilegeMissing = "privilege"
 )
 
-// Rules is the table, in the order of the documentation. The rows without a name are said by package guest.
+// Rules is the table, in the order of the documentation. Package guest reports the rows without a name.
 func Rules() []Rule {
 	const listing, network, content = "the listing", "`GET /nodes/N/network`", "`GET …/storage/S/content`"
 	return []Rule{
 		{cannotLookAtAll, Refused, "Cannot look at the cluster", listing, "nothing can be planned without it"},
-		{noQuorum, Refused, "The cluster has no quorum", "`GET /cluster/status`, where the listing has a node that is not online",
+		{noQuorum, Refused, "The cluster has no quorum", "`GET /cluster/status`, where the listing has a node that is " +
+			"not online",
 			"PVE writes nothing without (pve-cluster Cluster.pm, check_cfs_quorum)"},
 		{"", Refused, "Unknown node \"…\"", listing, "it shows everybody all nodes"},
 		{"", Refused, "Node … is not online", listing, "PVE hands on no request to a node that the cluster does not see"},
@@ -71,10 +72,11 @@ func Rules() []Rule {
 		{nodeSilent, Doubtful, "Node … does not report", listing,
 			"its status service is stuck, mostly since a storage hangs; it does what it is told"},
 		{nodeMaintained, Doubtful, "Node … is in maintenance", "the listing, since PVE 8.3",
-			"PVE runs VMs there all the same; HA takes those that it manages elsewhere"},
-		{nodeCPUs, Refused, "Node … has … CPUs", "the listing, with `Sys.Audit` on the node", "PVE starts no VM with more"},
+			"PVE still runs VMs there; HA moves those that it manages elsewhere"},
+		{nodeCPUs, Refused, "Node … has … CPUs", "the listing, with `Sys.Audit` on the node",
+			"PVE starts no VM with more"},
 		{nodeMemory, Doubtful, "Node … may run out of memory", "the listing, with `Sys.Audit` on the node",
-			"memory may be given twice over, and what the node's caches use becomes free"},
+			"memory may be overcommitted, and the node's caches can be freed"},
 
 		{vmidTaken, Refused, "VMID … is taken", listing, "unless the VM there may be the one that is replaced"},
 		{vmidVolumes, Refused, "Volumes of another VM … are still there", content, "the create would refuse them"},
@@ -83,28 +85,38 @@ func Rules() []Rule {
 		{"", Refused, "VM … cannot be cloned to node …", "the listing, the source's configuration",
 			"PVE clones neither way (qemu-server API2/Qemu.pm, clone_vm)"},
 		{linkedElsewhere, Refused, "A linked clone stays where its template is", listing, "PVE refuses storage and format"},
-		{notLikeThis, Refused, "VM … cannot be cloned like this", "the source's configuration", "a disk would shrink, or has no storage"},
+		{notLikeThis, Refused, "VM … cannot be cloned like this", "the source's configuration",
+			"a disk would shrink, or has no storage"},
 		{notRestored, Refused, "The backup cannot be restored like this", "the configuration in the backup", "the same"},
-		{backupDenied, Refused, "This identity may not read the backup …", "the configuration in the backup", "a restore takes the same"},
-		{backupUnread, Doubtful, "The backup could not be read", "the configuration in the backup", "it may be there by the time of the apply"},
-		{backupStorages, Refused, "The disks in the backup were on storages that are not on node …", "the configuration in the backup",
+		{backupDenied, Refused, "This identity may not read the backup …", "the configuration in the backup",
+			"a restore takes the same"},
+		{backupUnread, Doubtful, "The backup could not be read", "the configuration in the backup",
+			"it may be there by the time of the apply"},
+		{backupStorages, Refused, "The disks in the backup were on storages that are not on node …",
+			"the configuration in the backup",
 			"PVE puts them where they were"},
-		{notMigrated, Refused, "VM … cannot be migrated to node …", "`GET …/qemu/N/migrate`", "PVE's own list of what stands in the way"},
+		{notMigrated, Refused, "VM … cannot be migrated to node …", "`GET …/qemu/N/migrate`",
+			"PVE's own list of what stands in the way"},
 
-		{storageUnknown, Refused, "Unknown storage \"…\"", "the listing, with `Datastore.Audit` on the storage", "who holds that would see it"},
+		{storageUnknown, Refused, "Unknown storage \"…\"", "the listing, with `Datastore.Audit` on the storage",
+			"who holds that would see it"},
 		{storageElsewhere, Refused, "Storage … is not on node …", listing,
 			"it is disabled there, or not for that node, and seen on others"},
 		{storageDown, Refused, "Storage … does not work on node …",
-			"`GET /nodes/N/storage`, where the listing has no figures of it", "the node has just tried, and PVE makes no disk there"},
-		{storageNoDisks, Refused, "Storage … is not for disks", listing, "PVE makes disks only where the content type is images"},
+			"`GET /nodes/N/storage`, where the listing has no figures of it",
+			"the node has just tried, and PVE makes no disk there"},
+		{storageNoDisks, Refused, "Storage … is not for disks", listing,
+			"PVE makes disks only where the content type is images"},
 		{storageFormat, Refused, "There is no format … on storage …", listing, "its type has raw disks only"},
 		{storageTooSmall, Refused, "The disks are larger than storage …", listing,
 			"its type sets the space aside at once, and one VM wants more than it has in all"},
 		{storageSpace, Doubtful, "Storage … may run out of space", listing,
 			"most types take space when it is written to, and something may be freed before"},
-		{poolUnknown, Refused, "Unknown pool \"…\"", "the listing, with `Pool.Audit` on the pool", "who holds that would see it"},
+		{poolUnknown, Refused, "Unknown pool \"…\"", "the listing, with `Pool.Audit` on the pool",
+			"who holds that would see it"},
 
-		{bridgeUnknown, Refused, "Unknown bridge \"…\"", network, "the identity lacks `SDN.Use` on it, or a VM is to migrate there"},
+		{bridgeUnknown, Refused, "Unknown bridge \"…\"", network,
+			"the identity lacks `SDN.Use` on it, or a VM is to migrate there"},
 		{bridgeUnlisted, Doubtful, "Unknown bridge \"…\"", network, "PVE starts a VM on a bridge that only the kernel has"},
 		{volumeMissing, Refused, "There is no …", content, "who holds what lists them sees all"},
 		{nameUnknown, Refused, "Unknown … \"…\"", "the list of its kind, above", "likewise"},
@@ -123,7 +135,7 @@ func rule(name string) Rule {
 	return Rule{Name: name, Severity: Refused, Summary: name}
 }
 
-// about is the summary of a rule with what is meant.
+// about is the summary of a rule with its values.
 func (r Rule) about(values []string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(r.Summary, "…") {

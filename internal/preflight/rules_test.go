@@ -25,7 +25,8 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// ruleOf is the rule that says a summary, by its place in the table: the one with most words of its own; -1 if there is none.
+// ruleOf is the rule that says a summary, by its place in the table: the one with most words of its own; -1 if there is
+// none.
 func ruleOf(f *guest.FieldError, severity Severity) int {
 	found, words := -1, 0
 	for i, r := range Rules() {
@@ -52,7 +53,7 @@ func disks(storage string, sizes ...int64) vm.Spec {
 	return s
 }
 
-// cases has a plan for each rule that it breaks, by the beginning of what is said.
+// cases has a plan for each rule that it breaks, by the beginning of the message.
 func cases() map[string]struct {
 	happens func(*world)
 	request Request
@@ -64,7 +65,8 @@ func cases() map[string]struct {
 	alter := func(f func(*state.World)) func(*world) { return func(w *world) { w.change(f) } }
 	fails := func(path, reason string, status int) func(*world) {
 		return func(w *world) {
-			w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: path}, Phase: fault.Before, Times: -1, Status: status, Reason: reason}})
+			w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: path}, Phase: fault.Before, Times: -1, Status: status,
+				Reason: reason}})
 		}
 	}
 	made := func(r Request) Request { r.Creating = true; return r }
@@ -74,25 +76,33 @@ func cases() map[string]struct {
 	return map[string]one{
 		"Cannot look at the cluster": {fails("/cluster/resources", "no luck", 500), here(Request{})},
 		"The cluster has no quorum": {alter(func(w *state.World) {
-			w.Nodes["pve3"], w.Nodes["pve4"], w.Nodes["pve5"] = &state.Node{Name: "pve3"}, &state.Node{Name: "pve4"}, &state.Node{Name: "pve5"}
+			w.Nodes["pve3"], w.Nodes["pve4"], w.Nodes["pve5"] = &state.Node{Name: "pve3"}, &state.Node{Name: "pve4"},
+				&state.Node{Name: "pve5"}
 		}), here(Request{})},
-		"Unknown node":                          {nil, made(Request{Node: "pve9"})},
-		"Node pve2 is not online":               {alter(func(w *state.World) { w.Nodes["pve2"].Online = false }), made(Request{Node: "pve2"})},
-		"None of the nodes":                     {nil, made(Request{Nodes: []string{"pve8", "pve9"}})},
-		"No node given":                         {nil, made(Request{})},
-		"Node pve1 does not report":             {alter(func(w *state.World) { w.Nodes["pve1"].Silent = true }), here(Request{})},
-		"Node pve1 is in maintenance":           {alter(func(w *state.World) { w.Nodes["pve1"].Maintenance = true }), here(Request{})},
-		"Node pve1 has":                         {nil, here(Request{CPUs: 1000})},
-		"Node pve1 may run out of memory":       {nil, here(Request{Started: true, Planned: vm.Spec{Memory: vm.Memory{Size: to(int64(1 << 30))}}})},
-		"VMID 8000 is taken":                    {nil, here(Request{VMID: 8000})},
-		"Volumes of another VM 100":             {alter(orphanOf100), here(Request{VMID: 100, Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}})},
-		"No VM to clone":                        {nil, here(Request{Clone: &guest.Clone{Name: "none"}})},
-		"Several VMs to clone":                  {func(w *world) { w.change(twin); w.sim.Advance(time.Minute) }, here(Request{Clone: &guest.Clone{Name: "existing"}})},
+		"Unknown node": {nil, made(Request{Node: "pve9"})},
+		"Node pve2 is not online": {alter(func(w *state.World) { w.Nodes["pve2"].Online = false }),
+			made(Request{Node: "pve2"})},
+		"None of the nodes": {nil, made(Request{Nodes: []string{"pve8", "pve9"}})},
+		"No node given":     {nil, made(Request{})},
+		"Node pve1 does not report": {alter(func(w *state.World) { w.Nodes["pve1"].Silent = true }),
+			here(Request{})},
+		"Node pve1 is in maintenance": {alter(func(w *state.World) { w.Nodes["pve1"].Maintenance = true }),
+			here(Request{})},
+		"Node pve1 has": {nil, here(Request{CPUs: 1000})},
+		"Node pve1 may run out of memory": {nil, here(Request{Started: true,
+			Planned: vm.Spec{Memory: vm.Memory{Size: to(int64(1 << 30))}}})},
+		"VMID 8000 is taken": {nil, here(Request{VMID: 8000})},
+		"Volumes of another VM 100": {alter(orphanOf100),
+			here(Request{VMID: 100, Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}})},
+		"No VM to clone": {nil, here(Request{Clone: &guest.Clone{Name: "none"}})},
+		"Several VMs to clone": {func(w *world) { w.change(twin); w.sim.Advance(time.Minute) },
+			here(Request{Clone: &guest.Clone{Name: "existing"}})},
 		"VM 9000 cannot be cloned to node pve2": {nil, made(Request{Node: "pve2", Clone: golden})},
 		"A linked clone stays":                  {nil, here(Request{Clone: &guest.Clone{VMID: 9000, Storage: "local-lvm"}})},
 		"VM 9000 cannot be cloned like":         {nil, here(Request{Clone: golden, Planned: disks("", 1), Whole: true})},
-		"The backup cannot be restored like": {alter(backup(archive)), here(Request{Restore: &guest.Restore{Archive: archive, Storage: "local-zfs"},
-			Planned: disks("", 1), Whole: true})},
+		"The backup cannot be restored like": {alter(backup(archive)),
+			here(Request{Restore: &guest.Restore{Archive: archive, Storage: "local-zfs"},
+				Planned: disks("", 1), Whole: true})},
 		"This identity may not read": {func(w *world) {
 			w.change(backup(archive))
 			w.change(func(all *state.World) {
@@ -103,8 +113,10 @@ func cases() map[string]struct {
 			w.change(backup(archive))
 			fails("/nodes/{node}/vzdump/extractconfig", "no luck", 500)(w)
 		}, here(Request{Restore: &guest.Restore{Archive: archive, Storage: "local-zfs"}})},
-		"The disks in the backup were on storages": {alter(backup(archive)), here(Request{Restore: &guest.Restore{Archive: archive}})},
-		"VM 8000 cannot be migrated to node pve2": {alter(func(w *state.World) { w.Guests[8000].Config["hostpci0"] = "0000:01:00" }),
+		"The disks in the backup were on storages": {alter(backup(archive)),
+			here(Request{Restore: &guest.Restore{Archive: archive}})},
+		"VM 8000 cannot be migrated to node pve2": {
+			alter(func(w *state.World) { w.Guests[8000].Config["hostpci0"] = "0000:01:00" }),
 			Request{Node: "pve2", ID: 8000, Moving: &Moving{From: "pve1"}}},
 		"Unknown storage": {nil, here(Request{Storages: map[string]string{"disks.scsi0.storage": "none"}})},
 		"Storage local2 is not on node pve1": {alter(func(w *state.World) { w.Storages["local2"].Nodes = []string{"pve2"} }),
@@ -113,7 +125,8 @@ func cases() map[string]struct {
 			here(Request{Storages: map[string]string{"disks.scsi0.storage": "shared-nfs"}})},
 		"Storage local2 is not for disks": {alter(func(w *state.World) { w.Storages["local2"].Content = []string{"iso"} }),
 			here(Request{Storages: map[string]string{"disks.scsi0.storage": "local2"}})},
-		"There is no format qcow2":         {nil, here(Request{Formats: []Format{{"disks.scsi0.format", "local-zfs", "qcow2"}}})},
+		"There is no format qcow2": {nil, here(Request{Formats: []Format{{"disks.scsi0.format", "local-zfs",
+			"qcow2"}}})},
 		"The disks are larger than":        {alter(group(lvm)), here(Request{Planned: disks(lvm, 60, 60)})},
 		"Storage local-zfs may run out of": {nil, here(Request{Planned: disks("local-zfs", 100_000)})},
 		"Unknown pool":                     {nil, here(Request{Pool: "none"})},
@@ -121,24 +134,30 @@ func cases() map[string]struct {
 			role := w.Roles["TerraformProvider"]
 			w.Roles["TerraformProvider"] = slices.DeleteFunc(slices.Clone(role), func(p string) bool { return p == "SDN.Use" })
 		}), here(Request{Bridges: map[string]string{"networks.net0.bridge": "vmbr9"}})},
-		`Unknown bridge "vmbr9"`:        {nil, here(Request{Bridges: map[string]string{"networks.net0.bridge": "vmbr9"}})},
-		"There is no local:iso/none":    {nil, here(Request{Needs: []Need{{Path: "cdroms.ide2.file", Kind: Medium, Value: "local:iso/none.iso"}}})},
-		"Unknown CPU type":              {nil, here(Request{Needs: []Need{{Path: "cpu.type", Kind: CPUType, Value: "8086"}}})},
-		"The image is larger":           {alter(image), here(Request{Needs: []Need{{Path: "disks.scsi0.import_from", Kind: Import, Value: "local:import/big.qcow2", Size: 1}}})},
+		`Unknown bridge "vmbr9"`: {nil, here(Request{Bridges: map[string]string{"networks.net0.bridge": "vmbr9"}})},
+		"There is no local:iso/none": {nil, here(Request{Needs: []Need{{Path: "cdroms.ide2.file", Kind: Medium,
+			Value: "local:iso/none.iso"}}})},
+		"Unknown CPU type": {nil, here(Request{Needs: []Need{{Path: "cpu.type", Kind: CPUType,
+			Value: "8086"}}})},
+		"The image is larger": {alter(image), here(Request{Needs: []Need{{Path: "disks.scsi0.import_from",
+			Kind: Import, Value: "local:import/big.qcow2", Size: 1}}})},
 		"No permission to clone VM 900": {alter(func(w *state.World) { lose(w, "VM.Clone") }), here(Request{Clone: golden})},
 	}
 }
 
 func lose(w *state.World, privilege string) {
-	w.Roles["TerraformProvider"] = slices.DeleteFunc(slices.Clone(w.Roles["TerraformProvider"]), func(p string) bool { return p == privilege })
+	w.Roles["TerraformProvider"] = slices.DeleteFunc(slices.Clone(w.Roles["TerraformProvider"]),
+		func(p string) bool { return p == privilege })
 }
 
 func orphanOf100(w *state.World) {
-	w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-100-disk-3", VMID: 100, Content: "images", Format: "raw", Size: 1 << 30})
+	w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-100-disk-3", VMID: 100, Content: "images",
+		Format: "raw", Size: 1 << 30})
 }
 
 func image(w *state.World) {
-	w.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "import/big.qcow2", Content: "import", Format: "qcow2", Size: 1 << 40})
+	w.Put(&state.Volume{Storage: "local", Node: "pve1", Name: "import/big.qcow2", Content: "import", Format: "qcow2",
+		Size: 1 << 40})
 }
 
 func twin(w *state.World) {
@@ -158,12 +177,14 @@ func backup(archive string) func(*state.World) {
 		storage, name, _ := strings.Cut(archive, ":")
 		w.Storages[storage].Content = append(w.Storages[storage].Content, "backup")
 		w.Roles["TerraformProvider"] = append(slices.Clone(w.Roles["TerraformProvider"]), "VM.Backup")
-		w.Put(&state.Volume{Storage: storage, Node: "pve1", Name: name, VMID: 8000, Content: "backup", Format: "vma.zst", Size: 1 << 20,
+		w.Put(&state.Volume{Storage: storage, Node: "pve1", Name: name, VMID: 8000, Content: "backup", Format: "vma.zst",
+			Size:   1 << 20,
 			Backup: &state.Backup{VMID: 8000, Config: map[string]string{"name": "old", "scsi0": "gone:vm-8000-disk-0,size=8G"}}})
 	}
 }
 
-// TestRules: every rule of the table is said by a plan that breaks it, as bad as the table has it, and nothing is said that no rule has.
+// TestRules: every rule of the table is said by a plan that breaks it, as bad as the table has it, and nothing is said
+// that no rule has.
 func TestRules(t *testing.T) {
 	said := map[int]bool{}
 	for begins, c := range cases() {

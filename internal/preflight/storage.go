@@ -10,33 +10,36 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// formats reports formats that a storage has no disks of (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm, alloc_image).
-func (c *planCheck) formats(wanted []Format) {
+// formats reports formats that a storage does not support for disks (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm,
+// alloc_image).
+func (p *planCheck) formats(wanted []Format) {
 	for _, f := range wanted {
-		storage, ok := c.resources.Storage(c.node, f.Storage)
-		if ok && f.Format != "raw" && slices.Contains([]string{"zfspool", "lvmthin"}, storage.PluginType) && !c.isReported(f.Path) {
-			c.say(storageFormat, f.Path, fmt.Sprintf("A storage of type %s has raw disks only, so the disk has no format %s on storage %s. Leave "+
-				"format out", storage.PluginType, f.Format, f.Storage), f.Format, f.Storage)
+		storage, ok := p.resources.Storage(p.node, f.Storage)
+		if ok && f.Format != "raw" && slices.Contains([]string{"zfspool", "lvmthin"}, storage.PluginType) &&
+			!p.isReported(f.Path) {
+			p.say(storageFormat, f.Path, fmt.Sprintf("A storage of type %s has raw disks only, so the disk has no format %s "+
+				"on storage %s. Leave format out", storage.PluginType, f.Format, f.Storage), f.Format, f.Storage)
 		}
 	}
 }
 
 // cpus reports more CPUs than a node starts a VM with (qemu-server QemuServer.pm config_to_command).
-func (c *planCheck) cpus(wanted int64) {
-	node, ok := c.resources.Node(c.node)
+func (p *planCheck) cpus(wanted int64) {
+	node, ok := p.resources.Node(p.node)
 	if ok && node.MaxCPU > 0 && wanted > node.MaxCPU {
-		c.say(nodeCPUs, "cpu.cores", fmt.Sprintf("PVE starts no VM with more CPUs than its node has, and sockets × cores are %d", wanted),
-			c.node, strconv.FormatInt(node.MaxCPU, 10))
+		p.say(nodeCPUs, "cpu.cores", fmt.Sprintf("PVE starts no VM with more CPUs than its node has, and sockets × "+
+			"cores are %d", wanted),
+			p.node, strconv.FormatInt(node.MaxCPU, 10))
 	}
 }
 
-// orphans reports volumes that carry the configured id of a new VM, which the create would refuse. What a listing that others have
-// asked for shows is looked at once more: they may have gone with the VM that had them.
-func (c *planCheck) orphans(ctx context.Context, s *Checker, r Request) {
-	if _, taken := c.resources.Guest(r.VMID); taken || r.VMID == 0 || r.Orphans {
+// orphans reports volumes that carry the configured VMID of a new VM, which the create would refuse. Findings in a
+// shared listing are looked up again: the volumes may have gone with the VM that had them.
+func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
+	if _, taken := p.resources.Guest(r.VMID); taken || r.VMID == 0 || r.Orphans {
 		return
 	}
 	storages := map[string]bool{}
@@ -45,9 +48,9 @@ func (c *planCheck) orphans(ctx context.Context, s *Checker, r Request) {
 	}
 	var suspect []string
 	for _, id := range slices.Sorted(maps.Keys(storages)) {
-		storage, there := c.resources.Storage(c.node, id)
-		if there && slices.ContainsFunc(s.volumesOf(ctx, storage, r.VMID), func(volume string) bool {
-			owner, ok := vm.VolumeOwner(volume)
+		storage, there := p.resources.Storage(p.node, id)
+		if there && slices.ContainsFunc(c.volumesOf(ctx, storage, r.VMID), func(volume string) bool {
+			owner, ok := volid.Owner(volume)
 			return ok && owner == r.VMID && !slices.Contains(r.Adopts, volume)
 		}) {
 			suspect = append(suspect, id)
@@ -56,67 +59,71 @@ func (c *planCheck) orphans(ctx context.Context, s *Checker, r Request) {
 	if len(suspect) == 0 {
 		return
 	}
-	fence, err := s.guests.NewFence(ctx, c.resources, c.node, r.VMID, suspect)
+	baseline, err := c.guests.NewBaseline(ctx, p.resources, p.node, r.VMID, suspect)
 	if err != nil {
 		return
 	}
-	left := slices.DeleteFunc((guest.Fences{fence}).Orphans(), func(volume string) bool { return slices.Contains(r.Adopts, volume) })
+	left := slices.DeleteFunc((guest.Baselines{baseline}).Orphans(),
+		func(volume string) bool { return slices.Contains(r.Adopts, volume) })
 	if len(left) > 0 {
-		c.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may hold somebody's data. "+
-			"Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them over as disks "+
-			"with imported_disk", c.node, strings.Join(left, ", ")), strconv.Itoa(r.VMID))
+		p.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may "+
+			"hold another user's data. Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them "+
+			"over as disks with imported_disk", p.node, strings.Join(left, ", ")), strconv.Itoa(r.VMID))
 	}
 }
 
-// volumesOf are the volumes on a storage, at least those of an id. A storage that lists files is asked for the id alone, since PVE
-// opens each file that it lists.
-func (s *Checker) volumesOf(ctx context.Context, storage pve.Resource, vmid int) []string {
+// volumesOf are the volumes on a storage, at least those of a VMID. A storage that lists files is asked for the VMID
+// alone, since PVE opens each file that it lists.
+func (c *Checker) volumesOf(ctx context.Context, storage pve.Resource, vmid int) []string {
 	if slices.Contains([]string{"zfspool", "lvm", "lvmthin", "rbd"}, storage.PluginType) {
 		vmid = 0
 	}
 	key := fmt.Sprintf("volumes %s %s %d", storage.Node, storage.Storage, vmid)
-	names, _ := s.names.Get(ctx, s.clock, key, func(ctx context.Context) ([]string, error) {
-		return s.volumeNames(ctx, storage.Node, storage.Storage, Image, vmid)
+	names, _ := c.names.Get(ctx, c.clock, key, func(ctx context.Context) ([]string, error) {
+		return c.volumeNames(ctx, storage.Node, storage.Storage, Image, vmid)
 	}) // who cannot look does not judge
 	return names
 }
 
-// storages reports storages that the node does not have. One that is listed nowhere is unknown if the identity would see it.
-func (c *planCheck) storages(ctx context.Context, s *Checker, wanted map[string]string) {
+// storages reports storages that the node lacks. One that is listed nowhere does not exist if the identity would see
+// it.
+func (p *planCheck) storages(ctx context.Context, c *Checker, wanted map[string]string) {
 	visible := map[string]bool{}
 	anywhere := map[string][]string{}
-	for _, r := range c.resources {
+	for _, r := range p.resources {
 		if r.Type == "storage" {
 			anywhere[r.Storage] = append(anywhere[r.Storage], r.Node)
-			visible[r.Storage] = visible[r.Storage] || r.Node == c.node
+			visible[r.Storage] = visible[r.Storage] || r.Node == p.node
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(wanted)) {
 		id := wanted[path]
 		switch {
-		case c.isReported(path): // said before, with the way out
-		case len(anywhere[id]) == 0 && !s.mustHold(ctx, "/storage/"+id, "Datastore.Audit"):
+		case p.isReported(path): // said before, with the way out
+		case len(anywhere[id]) == 0 && !c.mustHold(ctx, "/storage/"+id, "Datastore.Audit"):
 		case len(anywhere[id]) == 0:
-			c.say(storageUnknown, path, "The cluster has the storages "+some(slices.Collect(maps.Keys(anywhere)))+
+			p.say(storageUnknown, path, "The cluster has the storages "+some(slices.Collect(maps.Keys(anywhere)))+
 				", as far as this identity may see them (Datastore.Audit)", id)
-		case c.node != "" && !visible[id]:
-			c.say(storageElsewhere, path, "It is available on "+strings.Join(anywhere[id], ", "), id, c.node)
+		case p.node != "" && !visible[id]:
+			p.say(storageElsewhere, path, "It is available on "+strings.Join(anywhere[id], ", "), id, p.node)
 		}
 	}
 }
 
-// images reports disks that are to be made on a storage that is certainly not for disks (qemu-server API2/Qemu.pm check_storage_access,
-// "does not support vm images"). A volume that is there is attached wherever it is; the two other storages are used in other ways.
-func (c *planCheck) images(r Request) {
+// images reports disks that are to be made on a storage that is certainly not for disks (qemu-server API2/Qemu.pm
+// check_storage_access, "does not support vm images"). An existing volume is attached wherever it is; the two other
+// storages are used in other ways.
+func (p *planCheck) images(r Request) {
 	for _, path := range slices.Sorted(maps.Keys(r.Storages)) {
 		id := r.Storages[path]
-		storage, ok := c.resources.Storage(c.node, id)
-		if !ok || storage.Content == "" || slices.Contains(strings.Split(storage.Content, ","), "images") || c.isReported(path) ||
+		storage, ok := p.resources.Storage(p.node, id)
+		if !ok || storage.Content == "" || slices.Contains(strings.Split(storage.Content, ","), "images") ||
+			p.isReported(path) ||
 			path == "vmstatestorage" || path == "import_working_storage" ||
-			slices.ContainsFunc(r.Adopts, func(volume string) bool { return vm.VolumeStorage(volume) == id }) {
+			slices.ContainsFunc(r.Adopts, func(volume string) bool { return volid.Storage(volume) == id }) {
 			continue
 		}
-		c.say(storageNoDisks, path, "PVE makes disks on storages with the content type images only. Choose another one, or add images to what "+
-			"this one is for", id)
+		p.say(storageNoDisks, path, "PVE makes disks on storages with the content type images only. Choose another one, or "+
+			"add images to what this one is for", id)
 	}
 }

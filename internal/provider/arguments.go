@@ -70,16 +70,16 @@ type argumentError struct {
 	err      error
 }
 
-func (e *argumentError) Error() string { return e.err.Error() }
-func (e *argumentError) Unwrap() error { return e.err }
+func (a *argumentError) Error() string { return a.err.Error() }
+func (a *argumentError) Unwrap() error { return a.err }
 
-// environment reads variables and gathers what is wrong with them.
+// environment reads variables and collects their errors.
 type environment struct{ err error }
 
-// prefix is that of all variables; the names are those that users of other providers have already.
+// prefix is the prefix of all variables. The names are those that users of other providers have already.
 const prefix = "PROXMOX_VE_"
 
-// text is the configured value, or that of the variable. Empty counts as not set.
+// text returns the configured value, or that of the variable. An empty value counts as not set.
 func (e *environment) text(configured *string, variable string) *string {
 	if configured != nil && *configured != "" {
 		return configured
@@ -118,8 +118,8 @@ func (e *environment) wrong(variable, how string) {
 	e.err = errors.Join(e.err, fmt.Errorf("the environment variable %s%s %s", prefix, variable, how))
 }
 
-// settle completes the block with the environment. The block's credentials push all of the environment's aside, and a
-// token in the environment a user name beside it.
+// settle completes the block with the environment. Credentials in the block override all those of the environment. A
+// token in the environment overrides a user name beside it.
 func settle(a arguments) (arguments, error) {
 	var e environment
 	hasToken, hasUser := set(a.APIToken), set(a.Username) || set(a.Password)
@@ -156,7 +156,7 @@ func settle(a arguments) (arguments, error) {
 	return a, nil
 }
 
-// endpoints are the one endpoint or the several. The block's push both of the environment aside.
+// endpoints returns the single endpoint or the several. Those of the block override both of the environment.
 func (e *environment) endpoints(one *string, several []string) (*string, []string) {
 	if set(one) || several != nil {
 		return one, several
@@ -187,7 +187,7 @@ func (e *environment) vmidRange(configured *rangeOfVMIDs) *rangeOfVMIDs {
 	return &rangeOfVMIDs{Min: lowest, Max: highest}
 }
 
-// ssh completes the group. Without a block it exists only if the environment says how to log in.
+// ssh completes the group. Without a block it exists only if the environment has a way to log in.
 func (e *environment) ssh(configured *sshArgument) *sshArgument {
 	var s sshArgument
 	if configured != nil {
@@ -205,7 +205,8 @@ func (e *environment) ssh(configured *sshArgument) *sshArgument {
 	s.KnownHostsFile = e.text(s.KnownHostsFile, "SSH_KNOWN_HOSTS_FILE")
 	s.HostKeyFingerprint = e.text(s.HostKeyFingerprint, "SSH_HOST_KEY_FINGERPRINT")
 	s.Bastion = e.bastion(s.Bastion)
-	if configured == nil && s.Username == nil && s.PrivateKey == nil && s.PrivateKeyFile == nil && (s.Agent == nil || !*s.Agent) {
+	if configured == nil && s.Username == nil && s.PrivateKey == nil && s.PrivateKeyFile == nil && (s.Agent == nil ||
+		!*s.Agent) {
 		return nil
 	}
 	return &s

@@ -1,5 +1,5 @@
-// Package provider is the composition root: the provider's own schema, the session that its configuration opens, and which resources,
-// lists of resources, data sources and functions there are.
+// Package provider is the composition root: the provider's own schema, the session that its configuration opens, and
+// the list of resources, list resources, data sources, actions and functions.
 package provider
 
 import (
@@ -17,21 +17,19 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/fastpath"
+	actions "github.com/terraform-proxmox/terraform-provider-proxmox/internal/action"
+	datasources "github.com/terraform-proxmox/terraform-provider-proxmox/internal/datasource"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/fastpath"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog/interceptor"
+	functions "github.com/terraform-proxmox/terraform-provider-proxmox/internal/function"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfaccount"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfaction"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfcloudinit"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfdata"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfdisk"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tffunction"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfimage"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfnode"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfsnapshot"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfsnippet"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfvm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/disk"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/file"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/snapshot"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
 )
 
 // TypeName is the prefix of all types of the provider.
@@ -40,31 +38,34 @@ const TypeName = "proxmox"
 // Dialer opens a network connection, like net.Dialer.DialContext.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Options replace what connects the provider to the world; tests set them. The zero value is the real world.
+// Options replace the provider's connections to the world; tests set them. The zero value is the real world.
 type Options struct {
 	// DialContext opens the connections to the API.
 	DialContext Dialer
+	// DialTLSContext opens them without encryption, to a cluster in memory.
+	DialTLSContext Dialer
 	// SSHDial opens the connections to the nodes.
 	SSHDial Dialer
-	// Clock is the time that the API client lives in.
+	// Clock is the clock of the API client; nil is the real one.
 	Clock pve.Clock
-	// Tracer is told what every operation does, and whether somebody Keeps that, or the log, so that errors may name an operation.
-	Tracer account.Tracer
+	// Tracer receives the spans of every operation; nil for none. Keeps: the trace or the log is kept, so errors name
+	// their operation.
+	Tracer oplog.Tracer
 	Keeps  bool
-	// Silent says that nobody reads the log.
+	// Silent: the log has no reader.
 	Silent bool
-	// StillEvery is how often the log says what an operation waits for; zero for half a minute.
+	// StillEvery is the interval of the lines that say what an operation waits for; zero for half a minute.
 	StillEvery time.Duration
-	// Opened is told of each session that a configuration opened, so that a test can close it.
-	Opened func(*tfkit.Session)
+	// Opened receives each session that a configuration opened, so that a test can close it.
+	Opened func(*kit.Session)
 }
 
 // Proxmox is the provider.
 type Proxmox struct {
 	version string
 	options Options
-	vms     *tfvm.Run // begins with the configuration
-	newVM   func(*tfvm.Run) *tfvm.Resource
+	vms     *planning.Run // begins with the configuration
+	newVM   func(*planning.Run) *vm.Resource
 }
 
 var (
@@ -72,17 +73,17 @@ var (
 	_ provider.ProviderWithFunctions     = &Proxmox{}
 	_ provider.ProviderWithListResources = &Proxmox{}
 	_ provider.ProviderWithActions       = &Proxmox{}
-	_ fastpath.Planner                   = &tfvm.Resource{}
-	_ fastpath.Keeper                    = &tfvm.Resource{}
-	_ fastpath.Generator                 = &tfvm.Resource{}
+	_ fastpath.Planner                   = &vm.Resource{}
+	_ fastpath.Keeper                    = &vm.Resource{}
+	_ fastpath.Generator                 = &vm.Resource{}
 )
 
-// New makes the provider; version is what it calls itself.
+// New makes the provider of a version.
 func New(version string) func() provider.Provider { return NewWith(version, Options{}) }
 
-// NewWith makes the provider with another world around it.
+// NewWith makes the provider with other connections to the world.
 func NewWith(version string, options Options) func() provider.Provider {
-	return func() provider.Provider { return &Proxmox{version: version, options: options, newVM: tfvm.Factory()} }
+	return func() provider.Provider { return &Proxmox{version: version, options: options, newVM: vm.Factory()} }
 }
 
 // Metadata names the provider.
@@ -90,17 +91,17 @@ func (p *Proxmox) Metadata(_ context.Context, _ provider.MetadataRequest, resp *
 	resp.TypeName, resp.Version = TypeName, p.version
 }
 
-// Schema is the shape of the provider block.
+// Schema returns the arguments of the provider block.
 func (p *Proxmox) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = providerSchema()
 }
 
-// Configure opens the session. It makes no request: the server is asked when something needs it. A configuration with
-// values that are not known yet gives a session that knows no server, so that a plan can go on without it.
+// Configure opens the session, without a request to the server. A configuration with unknown values gives a session
+// without a server, so that a plan can go on.
 func (p *Proxmox) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
-	p.vms = tfvm.NewRun()
+	p.vms = planning.NewRun()
 	if !req.Config.Raw.IsFullyKnown() {
-		p.hand(resp, &tfkit.Session{})
+		p.hand(resp, &kit.Session{})
 		return
 	}
 	var configured arguments
@@ -110,7 +111,7 @@ func (p *Proxmox) Configure(ctx context.Context, req provider.ConfigureRequest, 
 	}
 	settled, err := settle(configured)
 	if err == nil {
-		var session *tfkit.Session
+		var session *kit.Session
 		if session, err = p.open(settled); err == nil {
 			p.hand(resp, session)
 			return
@@ -123,51 +124,55 @@ func (p *Proxmox) Configure(ctx context.Context, req provider.ConfigureRequest, 
 	resp.Diagnostics.AddError("The provider cannot be configured", sentence(err))
 }
 
-func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *tfkit.Session) {
+func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *kit.Session) {
 	resp.ResourceData, resp.DataSourceData, resp.ListResourceData, resp.ActionData = session, session, session, session
 	if p.options.Opened != nil {
 		p.options.Opened(session)
 	}
 }
 
-// Resources lists the resources.
+// Resources returns the constructors of all resources.
 func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return p.newVM(p.vms) }, tfsnapshot.New, tfimage.New,
-		tfcloudinit.New, tfsnippet.New, tfdisk.New}
+	return []func() resource.Resource{func() resource.Resource { return p.newVM(p.vms) }, snapshot.New, file.NewImage,
+		file.NewCloudInitISO, file.NewSnippet, disk.New}
 }
 
-// DataSources lists the data sources.
+// DataSources returns the constructors of all data sources.
 func (p *Proxmox) DataSources(context.Context) []func() datasource.DataSource {
-	return []func() datasource.DataSource{tfnode.NewNode, tfnode.NewNodes, tfnode.NewVersion, tfdata.NewVM, tfdata.NewVMs, tfdata.NewStorages,
-		tfdata.NewFiles, tfdata.NewImportMetadata, tfdata.NewOrphans}
+	return []func() datasource.DataSource{datasources.NewNode, datasources.NewNodes, datasources.NewVersion,
+		datasources.NewVM,
+		datasources.NewVMs, datasources.NewStorages, datasources.NewFiles, datasources.NewImportMetadata,
+		datasources.NewOrphans}
 }
 
-// ListResources lists what can list resources: terraform query.
+// ListResources returns the constructors of all list resources, for terraform query.
 func (p *Proxmox) ListResources(context.Context) []func() list.ListResource {
-	return []func() list.ListResource{func() list.ListResource { return tfvm.NewList(p.newVM(p.vms)) }}
+	return []func() list.ListResource{func() list.ListResource { return vm.NewList(p.newVM(p.vms)) }}
 }
 
-// Functions lists the functions.
-func (p *Proxmox) Functions(context.Context) []func() function.Function { return tffunction.All() }
+// Functions returns the constructors of all functions.
+func (p *Proxmox) Functions(context.Context) []func() function.Function { return functions.All() }
 
-// Actions lists the actions.
-func (p *Proxmox) Actions(context.Context) []func() action.Action { return tfaction.All() }
+// Actions returns the constructors of all actions.
+func (p *Proxmox) Actions(context.Context) []func() action.Action { return actions.All() }
 
-// NewServer makes what speaks Terraform's protocol for a provider.
+// NewServer returns a constructor of servers that speak Terraform's protocol for a provider.
 func NewServer(newProvider func() provider.Provider) func() tfprotov6.ProviderServer {
+	known := &fastpath.Types{}
 	return func() tfprotov6.ProviderServer {
 		p := newProvider()
-		return tfaccount.New(fastpath.New(p, providerserver.NewProtocol6), accounts(p))
+		return interceptor.New(fastpath.New(p, known, providerserver.NewProtocol6), oplogs(p))
 	}
 }
 
-// accounts says how a provider's operations are accounted for.
-func accounts(p provider.Provider) tfaccount.Options {
+// oplogs returns the options of a provider's operation logs.
+func oplogs(p provider.Provider) interceptor.Options {
 	own, ok := p.(*Proxmox)
 	if !ok {
-		return tfaccount.Options{}
+		return interceptor.Options{}
 	}
-	o := tfaccount.Options{Tracer: own.options.Tracer, Kept: own.options.Keeps, Silent: own.options.Silent, Every: own.options.StillEvery}
+	o := interceptor.Options{Tracer: own.options.Tracer, Kept: own.options.Keeps, Silent: own.options.Silent,
+		Every: own.options.StillEvery}
 	if own.options.Clock != nil {
 		o.Now = own.options.Clock.Now
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 )
 
 // undocumented lists the attributes without a description.
@@ -142,10 +142,10 @@ func strs(all ...string) tftypes.Value {
 func str(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
 
 // opened configures a provider and returns the session, or the first error.
-func opened(t *testing.T, set map[string]tftypes.Value) (*tfkit.Session, string) {
+func opened(t *testing.T, set map[string]tftypes.Value) (*kit.Session, string) {
 	t.Helper()
-	var session *tfkit.Session
-	p := NewWith("test", Options{Opened: func(s *tfkit.Session) { session = s }})()
+	var session *kit.Session
+	p := NewWith("test", Options{Opened: func(s *kit.Session) { session = s }})()
 	var resp provider.ConfigureResponse
 	p.Configure(context.Background(), provider.ConfigureRequest{Config: block(t, set)}, &resp)
 	t.Cleanup(func() { _ = session.Close() })
@@ -182,7 +182,8 @@ func TestArgumentsAndEnvironment(t *testing.T) {
 			env:   map[string]string{"ENDPOINT": "https://h:8006", "USERNAME": "root@pam", "PASSWORD": "x"},
 			block: map[string]tftypes.Value{"api_token": str(tokenB)}, user: "b@pve!t"},
 		"the environment's token wins over its user": {
-			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "USERNAME": "root@pam", "PASSWORD": "x"}, user: "a@pve!t"},
+			env:  map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "USERNAME": "root@pam", "PASSWORD": "x"},
+			user: "a@pve!t"},
 		"several endpoints from the environment": {
 			env: map[string]string{"ENDPOINTS": "https://h:8006, https://i:8006", "API_TOKEN": tokenA}, user: "a@pve!t"},
 		"several endpoints in the block push the one aside": {
@@ -192,10 +193,12 @@ func TestArgumentsAndEnvironment(t *testing.T) {
 			env:   map[string]string{"ENDPOINTS": "https://other:8006,https://i:8006", "API_TOKEN": tokenA},
 			block: map[string]tftypes.Value{"endpoint": str("https://h:8006")}, user: "a@pve!t"},
 		"one endpoint and several in the environment": {
-			env: map[string]string{"ENDPOINT": "https://h:8006", "ENDPOINTS": "https://i:8006", "API_TOKEN": tokenA}, errors: "PROXMOX_VE_ENDPOINTS"},
+			env:    map[string]string{"ENDPOINT": "https://h:8006", "ENDPOINTS": "https://i:8006", "API_TOKEN": tokenA},
+			errors: "PROXMOX_VE_ENDPOINTS"},
 		"one endpoint and several in the block": {
-			env:   map[string]string{"API_TOKEN": tokenA},
-			block: map[string]tftypes.Value{"endpoint": str("https://h:8006"), "endpoints": strs("https://i:8006")}, errors: "not both"},
+			env:    map[string]string{"API_TOKEN": tokenA},
+			block:  map[string]tftypes.Value{"endpoint": str("https://h:8006"), "endpoints": strs("https://i:8006")},
+			errors: "not both"},
 		"an endpoint that is there twice": {
 			env: map[string]string{"ENDPOINTS": "https://h:8006,https://h:8006/", "API_TOKEN": tokenA}, errors: "twice"},
 		"no endpoint": {
@@ -205,15 +208,20 @@ func TestArgumentsAndEnvironment(t *testing.T) {
 		"an endpoint without TLS": {
 			env: map[string]string{"ENDPOINT": "http://h:8006", "API_TOKEN": tokenA}, errors: "https://"},
 		"a variable that is no truth value": {
-			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "INSECURE": "maybe"}, errors: "PROXMOX_VE_INSECURE"},
+			env:    map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "INSECURE": "maybe"},
+			errors: "PROXMOX_VE_INSECURE"},
 		"a range that is none": {
-			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "VMID_RANGE": "2000"}, errors: "PROXMOX_VE_VMID_RANGE"},
+			env:    map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "VMID_RANGE": "2000"},
+			errors: "PROXMOX_VE_VMID_RANGE"},
 		"a range upside down": {
-			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "VMID_RANGE": "2000-1000"}, errors: "above the highest"},
+			env:    map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "VMID_RANGE": "2000-1000"},
+			errors: "above the highest"},
 		"SSH without a way to log in": {
 			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "SSH_USERNAME": "root"}, errors: "key"},
 		"SSH with a missing key file": {
-			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "SSH_PRIVATE_KEY_FILE": "/does/not/exist"}, errors: "/does/not/exist"},
+			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA,
+				"SSH_PRIVATE_KEY_FILE": "/does/not/exist"},
+			errors: "/does/not/exist"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -246,8 +254,10 @@ func TestArgumentsAndEnvironment(t *testing.T) {
 
 func clearEnvironment(t *testing.T) {
 	t.Helper()
-	for _, variable := range []string{"ENDPOINT", "ENDPOINTS", "API_TOKEN", "USERNAME", "PASSWORD", "TOTP_SECRET", "OTP", "CA_CERTIFICATE", "INSECURE", "MIN_TLS",
-		"REQUEST_TIMEOUT", "MAX_REQUESTS", "VMID_RANGE", "SSH_USERNAME", "SSH_PRIVATE_KEY", "SSH_PRIVATE_KEY_FILE", "SSH_AGENT", "SSH_AUTH_SOCK",
+	for _, variable := range []string{"ENDPOINT", "ENDPOINTS", "API_TOKEN", "USERNAME", "PASSWORD", "TOTP_SECRET", "OTP",
+		"CA_CERTIFICATE", "INSECURE", "MIN_TLS",
+		"REQUEST_TIMEOUT", "MAX_REQUESTS", "VMID_RANGE", "SSH_USERNAME", "SSH_PRIVATE_KEY", "SSH_PRIVATE_KEY_FILE",
+		"SSH_AGENT", "SSH_AUTH_SOCK",
 		"SSH_PORT", "SSH_KNOWN_HOSTS", "SSH_KNOWN_HOSTS_FILE", "SSH_HOST_KEY_FINGERPRINT", "SSH_BASTION_HOST"} {
 		t.Setenv(prefix+variable, "")
 	}
@@ -268,9 +278,10 @@ func TestRangeFromEnvironment(t *testing.T) {
 func TestUnknownConfigurationOpensNoClient(t *testing.T) {
 	unknown := tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
 	for name, block := range map[string]map[string]tftypes.Value{
-		"endpoint":         {"endpoint": unknown},
-		"one of endpoints": {"endpoints": tftypes.NewValue(tftypes.List{ElementType: tftypes.String}, []tftypes.Value{str("https://h"), unknown})},
-		"all endpoints":    {"endpoints": tftypes.NewValue(tftypes.List{ElementType: tftypes.String}, tftypes.UnknownValue)},
+		"endpoint": {"endpoint": unknown},
+		"one of endpoints": {"endpoints": tftypes.NewValue(tftypes.List{ElementType: tftypes.String},
+			[]tftypes.Value{str("https://h"), unknown})},
+		"all endpoints": {"endpoints": tftypes.NewValue(tftypes.List{ElementType: tftypes.String}, tftypes.UnknownValue)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clearEnvironment(t)
@@ -282,8 +293,8 @@ func TestUnknownConfigurationOpensNoClient(t *testing.T) {
 	}
 }
 
-// TestFound20NullAmongTheEndpoints: an endpoint that is null is refused in the user's words, one that is not known yet is waited for.
-func TestFound20NullAmongTheEndpoints(t *testing.T) {
+// TestNullAmongTheEndpoints: a null endpoint is refused on its attribute. With an unknown endpoint the provider waits.
+func TestNullAmongTheEndpoints(t *testing.T) {
 	server, err := providerserver.NewProtocol6WithError(New("test")())()
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +307,8 @@ func TestFound20NullAmongTheEndpoints(t *testing.T) {
 		"not known yet": {tftypes.NewValue(tftypes.String, tftypes.UnknownValue), ""},
 	} {
 		config := block(t, map[string]tftypes.Value{
-			"endpoints": tftypes.NewValue(tftypes.List{ElementType: tftypes.String}, []tftypes.Value{str("https://h:8006"), c.second})})
+			"endpoints": tftypes.NewValue(tftypes.List{ElementType: tftypes.String}, []tftypes.Value{str("https://h:8006"),
+				c.second})})
 		value, err := tfprotov6.NewDynamicValue(config.Raw.Type(), config.Raw)
 		if err != nil {
 			t.Fatal(err)

@@ -11,13 +11,13 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 )
 
-const description = "Virtual machines on Proxmox VE 8.0 and later. An apply makes a whole VM or nothing: a create that fails is " +
-	"rolled back, and what cannot be removed is named with the command that removes it.\n\n" +
-	"Every argument has an environment variable, so the provider block may be empty. An argument in the block wins over its variable. " +
-	"Configuring the provider makes no request."
+const description = "Virtual machines on Proxmox VE 8.0 and later. An apply makes a whole VM or nothing: a create " +
+	"that fails is rolled back, and what cannot be removed is named with the command that removes it.\n\n" +
+	"Every argument has an environment variable, so the provider block may be empty. An argument in the block wins over " +
+	"its variable. Configuring the provider makes no request."
 
 func providerSchema() schema.Schema {
 	attributes := map[string]schema.Attribute{}
@@ -26,10 +26,11 @@ func providerSchema() schema.Schema {
 	maps.Copy(attributes, defaultArguments())
 	attributes["ssh"] = schema.SingleNestedAttribute{
 		Optional: true,
-		MarkdownDescription: "SSH to the nodes, optional, for what PVE's API gives to nobody, or to nobody but `root@pam` with a " +
-			"password: in a rollback to unlock a half-made VM, and to free a volume without `Datastore.Allocate`; `proxmox_snippet`; " +
-			"the action `proxmox_vm_unlock`; `import_from` of ISO content; `imported_disk.sha256`. " +
-			"It counts as configured when this is set, or one of the variables for the user name, the key or the agent.",
+		MarkdownDescription: "SSH to the nodes, optional. It is for operations that PVE's API does not offer, or only to " +
+			"`root@pam` with a password: in a roll-back to unlock a half-made VM, and to free a volume without " +
+			"`Datastore.Allocate`; `proxmox_snippet`; the action `proxmox_vm_unlock`; `import_from` of ISO content; " +
+			"`imported_disk.sha256`. It counts as configured if this is set, or one of the variables for the user name, the " +
+			"key or the agent.",
 		Attributes: sshArguments(),
 	}
 	return schema.Schema{MarkdownDescription: description, Attributes: attributes}
@@ -45,22 +46,23 @@ func serverArguments() map[string]schema.Attribute {
 				listvalidator.ConflictsWith(path.MatchRoot("endpoint"))},
 			MarkdownDescription: "Several nodes of one cluster instead of `endpoint`: `[\"https://pve1.example.com:8006\", " +
 				"\"https://pve2.example.com:8006\"]`. " +
-				"Requests go to the first that answers; when it fails they go on through the next, and stay there. No change is ever sent twice. " +
-				"Endpoints of different clusters are refused. `ca_certificate`, `insecure` and the credentials are those of all. Variable: " +
-				"`PROXMOX_VE_ENDPOINTS`, separated by commas."},
+				"Requests go to the first that answers; when it fails they go on through the next, and stay there. No change is " +
+				"ever sent twice. Endpoints of different clusters are refused. `ca_certificate`, `insecure` and the credentials " +
+				"are those of all. Variable: `PROXMOX_VE_ENDPOINTS`, separated by commas."},
 		"api_token": schema.StringAttribute{Optional: true, Sensitive: true,
-			MarkdownDescription: "API token: `user@realm!name=uuid`. Instead of `username` and `password`; when the environment has both, the " +
-				"token is used. Variable: `PROXMOX_VE_API_TOKEN`."},
+			MarkdownDescription: "API token: `user@realm!name=uuid`. Instead of `username` and `password`; when the " +
+				"environment has both, the token is used. Variable: `PROXMOX_VE_API_TOKEN`."},
 		"username": schema.StringAttribute{Optional: true,
 			MarkdownDescription: "User with realm: `root@pam`. Variable: `PROXMOX_VE_USERNAME`."},
 		"password": schema.StringAttribute{Optional: true, Sensitive: true,
-			MarkdownDescription: "Password of the user. Tickets are renewed before they expire. Variable: `PROXMOX_VE_PASSWORD`."},
+			MarkdownDescription: "Password of the user. Tickets are renewed before they expire. Variable: " +
+				"`PROXMOX_VE_PASSWORD`."},
 		"totp_secret": schema.StringAttribute{Optional: true, Sensitive: true,
 			MarkdownDescription: "Secret of the user's TOTP second factor, base32, as shown when it was set up. Variable: " +
 				"`PROXMOX_VE_TOTP_SECRET`."},
 		"otp": schema.StringAttribute{Optional: true, Sensitive: true,
-			MarkdownDescription: "One-time code of the second factor. It is good for one login only; `totp_secret` is good for all. Variable: " +
-				"`PROXMOX_VE_OTP`."},
+			MarkdownDescription: "One-time code of the second factor. It is good for one login only; `totp_secret` is good " +
+				"for all. Variable: `PROXMOX_VE_OTP`."},
 		"ca_certificate": schema.StringAttribute{Optional: true,
 			MarkdownDescription: "Certificates in PEM form to trust in addition to the system's: the content of the cluster's " +
 				"`/etc/pve/pve-root-ca.pem`. Variable: `PROXMOX_VE_CA_CERTIFICATE`."},
@@ -71,20 +73,22 @@ func serverArguments() map[string]schema.Attribute {
 	}
 }
 
-// defaultArguments are what VMs are made with where their configuration says nothing.
+// defaultArguments are the defaults for attributes of VMs without configuration.
 func defaultArguments() map[string]schema.Attribute {
-	const rule = " It stands in the plan as if it were written, and counts for what is made, new VMs and new devices, never for what is " +
-		"there: an imported VM and one that exists keep what they have. "
+	const rule = " It appears in the plan as if configured. It applies to new VMs and new devices only: an imported " +
+		"or existing VM keeps its values. "
 	return map[string]schema.Attribute{
 		"default_tags": schema.SetAttribute{Optional: true, ElementType: types.StringType,
-			MarkdownDescription: "Tags of VMs without `tags`." + rule + "Variable: `PROXMOX_VE_DEFAULT_TAGS`, separated by commas."},
+			MarkdownDescription: "Tags of VMs without `tags`." + rule + "Variable: `PROXMOX_VE_DEFAULT_TAGS`, separated by " +
+				"commas."},
 		"default_node": schema.StringAttribute{Optional: true,
 			MarkdownDescription: "Node of VMs without `node` and `nodes`." + rule + "Variable: `PROXMOX_VE_DEFAULT_NODE`."},
-		"default_storage": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.StorageID()},
-			MarkdownDescription: "Storage of disks, EFI disk, TPM state and cloud-init drive without `storage`; not of what a clone takes from " +
-				"its source." + rule + "Variable: `PROXMOX_VE_DEFAULT_STORAGE`."},
+		"default_storage": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.StorageID()},
+			MarkdownDescription: "Storage of disks, EFI disk, TPM state and cloud-init drive without `storage`; not for " +
+				"disks that a clone takes from its source." + rule + "Variable: `PROXMOX_VE_DEFAULT_STORAGE`."},
 		"default_bridge": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "Bridge of network devices without `bridge`; not of those that a clone takes from its source." + rule +
+			MarkdownDescription: "Bridge of network devices without `bridge`; not of those that a clone takes from its source." +
+				rule +
 				"Variable: `PROXMOX_VE_DEFAULT_BRIDGE`."},
 		"default_pool": schema.StringAttribute{Optional: true,
 			MarkdownDescription: "Pool of VMs without `pool`." + rule + "Variable: `PROXMOX_VE_DEFAULT_POOL`."},
@@ -94,17 +98,17 @@ func defaultArguments() map[string]schema.Attribute {
 func limitArguments() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"vmid_range": schema.SingleNestedAttribute{Optional: true,
-			MarkdownDescription: "Range that automatic VMIDs are taken from. Default: PVE's own range (datacenter option `next-id`). Variable: " +
-				"`PROXMOX_VE_VMID_RANGE`, in the form `1000-1999`.",
+			MarkdownDescription: "Range that automatic VMIDs are taken from. Default: PVE's own range (datacenter option " +
+				"`next-id`). Variable: `PROXMOX_VE_VMID_RANGE`, in the form `1000-1999`.",
 			Attributes: map[string]schema.Attribute{
-				"min": schema.Int64Attribute{Required: true, Validators: []validator.Int64{tfkit.VMID()},
+				"min": schema.Int64Attribute{Required: true, Validators: []validator.Int64{kit.VMID()},
 					MarkdownDescription: "Lowest id, at least 100."},
-				"max": schema.Int64Attribute{Required: true, Validators: []validator.Int64{tfkit.VMID()},
+				"max": schema.Int64Attribute{Required: true, Validators: []validator.Int64{kit.VMID()},
 					MarkdownDescription: "Highest id, inclusive."},
 			}},
-		"request_timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{tfkit.PositiveDuration()},
-			MarkdownDescription: "Time for one request with its answer, not for the task that it starts: `60s` (default). Variable: " +
-				"`PROXMOX_VE_REQUEST_TIMEOUT`."},
+		"request_timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.PositiveDuration()},
+			MarkdownDescription: "Time for one request with its answer, not for the task that it starts: `60s` (default). " +
+				"Variable: `PROXMOX_VE_REQUEST_TIMEOUT`."},
 		"max_requests": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.Between(1, 256)},
 			MarkdownDescription: "Requests under way at the same time. Default: 16. Variable: `PROXMOX_VE_MAX_REQUESTS`."},
 	}
@@ -113,12 +117,13 @@ func limitArguments() map[string]schema.Attribute {
 func sshArguments() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"username": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "User on the nodes. Default: `root`. Another user needs a `NOPASSWD` sudo rule for `qm`, `pvesm`, `zfs` and " +
-				"`sha256sum`. Variable: `PROXMOX_VE_SSH_USERNAME`."},
+			MarkdownDescription: "User on the nodes. Default: `root`. Another user needs a `NOPASSWD` sudo rule for `qm`, " +
+				"`pvesm`, `zfs` and `sha256sum`. Variable: `PROXMOX_VE_SSH_USERNAME`."},
 		"private_key": schema.StringAttribute{Optional: true, Sensitive: true,
 			MarkdownDescription: "Private key without passphrase, PEM or OpenSSH form. Variable: `PROXMOX_VE_SSH_PRIVATE_KEY`."},
 		"private_key_file": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "File with the private key, instead of `private_key`. Variable: `PROXMOX_VE_SSH_PRIVATE_KEY_FILE`."},
+			MarkdownDescription: "File with the private key, instead of `private_key`. Variable: " +
+				"`PROXMOX_VE_SSH_PRIVATE_KEY_FILE`."},
 		"agent": schema.BoolAttribute{Optional: true,
 			MarkdownDescription: "Use the keys of the SSH agent. Default: `false`. Variable: `PROXMOX_VE_SSH_AGENT`."},
 		"agent_socket": schema.StringAttribute{Optional: true,
@@ -126,17 +131,19 @@ func sshArguments() map[string]schema.Attribute {
 		"port": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.Between(1, 65535)},
 			MarkdownDescription: "Port of the nodes' SSH server. Default: 22. Variable: `PROXMOX_VE_SSH_PORT`."},
 		"known_hosts": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "Content of a `known_hosts` file. Host keys that are in none are refused. Variable: `PROXMOX_VE_SSH_KNOWN_HOSTS`."},
+			MarkdownDescription: "Content of a `known_hosts` file. Host keys that are in none are refused. Variable: " +
+				"`PROXMOX_VE_SSH_KNOWN_HOSTS`."},
 		"known_hosts_file": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "The file itself. Default: `~/.ssh/known_hosts`, when neither `known_hosts` nor `host_key_fingerprint` is set. " +
-				"Variable: `PROXMOX_VE_SSH_KNOWN_HOSTS_FILE`."},
+			MarkdownDescription: "The file itself. Default: `~/.ssh/known_hosts`, when neither `known_hosts` nor " +
+				"`host_key_fingerprint` is set. Variable: `PROXMOX_VE_SSH_KNOWN_HOSTS_FILE`."},
 		"host_key_fingerprint": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "Fingerprints of host keys to accept, `SHA256:…` as `ssh-keygen -l` prints them, separated by commas. Variable: " +
-				"`PROXMOX_VE_SSH_HOST_KEY_FINGERPRINT`."},
+			MarkdownDescription: "Fingerprints of host keys to accept, `SHA256:…` as `ssh-keygen -l` prints them, separated " +
+				"by commas. Variable: `PROXMOX_VE_SSH_HOST_KEY_FINGERPRINT`."},
 		"bastion": schema.SingleNestedAttribute{Optional: true,
 			MarkdownDescription: "Host to jump through. Its key is verified like a node's.",
 			Attributes: map[string]schema.Attribute{
-				"host": schema.StringAttribute{Optional: true, MarkdownDescription: "Name or address. Variable: `PROXMOX_VE_SSH_BASTION_HOST`."},
+				"host": schema.StringAttribute{Optional: true, MarkdownDescription: "Name or address. Variable: " +
+					"`PROXMOX_VE_SSH_BASTION_HOST`."},
 				"port": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.Between(1, 65535)},
 					MarkdownDescription: "Port. Default: 22. Variable: `PROXMOX_VE_SSH_BASTION_PORT`."},
 				"username": schema.StringAttribute{Optional: true,
@@ -145,7 +152,8 @@ func sshArguments() map[string]schema.Attribute {
 					MarkdownDescription: "Private key. Default: that of the nodes. Variable: `PROXMOX_VE_SSH_BASTION_PRIVATE_KEY`."},
 			}},
 		"nodes": schema.MapNestedAttribute{Optional: true,
-			MarkdownDescription: "Addresses of nodes by name. Default: the endpoint's host where the cluster has one node, else the node's name.",
+			MarkdownDescription: "Addresses of nodes by name. Default: the endpoint's host where the cluster has one node, " +
+				"else the node's name.",
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"address": schema.StringAttribute{Required: true, MarkdownDescription: "Name or address."},
 				"port": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.Between(1, 65535)},

@@ -9,28 +9,32 @@ import (
 	"strings"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/host"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provision"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog/interceptor"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tfkit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/service"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ssh"
 )
 
 // open makes the session of a settled configuration.
-func (p *Proxmox) open(a arguments) (*tfkit.Session, error) {
+func (p *Proxmox) open(a arguments) (*kit.Session, error) {
 	if !set(a.Endpoint) && len(a.Endpoints) == 0 {
-		return nil, &argumentError{"endpoint", errors.New("the endpoint is not set: write endpoint = \"https://pve1.example.com:8006\", " +
-			"or several nodes of one cluster as endpoints, or set the environment variable PROXMOX_VE_ENDPOINT or PROXMOX_VE_ENDPOINTS")}
+		return nil, &argumentError{"endpoint", errors.New("the endpoint is not set: write endpoint = " +
+			"\"https://pve1.example.com:8006\", or several nodes of one cluster as endpoints, or set the environment variable " +
+			"PROXMOX_VE_ENDPOINT or PROXMOX_VE_ENDPOINTS")}
 	}
 	api, err := pve.New(p.client(a))
 	if err != nil {
 		return nil, err
 	}
-	session := &tfkit.Session{API: api, Defaults: tfkit.Defaults{Tags: a.DefaultTags, Node: text(a.DefaultNode),
+	session := &kit.Session{API: api.Reader(), Release: api.Close, Defaults: kit.Defaults{Tags: a.DefaultTags,
+		Node:    text(a.DefaultNode),
 		Storage: text(a.DefaultStorage), Bridge: text(a.DefaultBridge), Pool: text(a.DefaultPool)}}
 	if a.VMIDRange != nil {
 		session.Range = [2]int{int(a.VMIDRange.Min), int(a.VMIDRange.Max)}
 	}
-	var shell provision.Shell // stays nil without SSH
+	var shell service.Shell // stays nil without SSH
 	if a.SSH != nil {
 		ssh, err := p.shell(*a.SSH, api)
 		if err != nil {
@@ -39,21 +43,22 @@ func (p *Proxmox) open(a arguments) (*tfkit.Session, error) {
 		}
 		shell, session.Shell = ssh, ssh
 	}
-	session.VMs = provision.New(api, shell, p.options.Clock)
-	session.VMs.Log = tfkit.Inform
+	session.VMs = service.New(api, shell, p.options.Clock)
+	session.VMs.Log = interceptor.Inform
 	return session, nil
 }
 
 func (p *Proxmox) client(a arguments) pve.Config {
 	c := pve.Config{
-		Endpoint: text(a.Endpoint), Endpoints: a.Endpoints, APIToken: text(a.APIToken), Username: text(a.Username), Password: text(a.Password),
+		Endpoint: text(a.Endpoint), Endpoints: a.Endpoints, APIToken: text(a.APIToken), Username: text(a.Username),
+		Password:   text(a.Password),
 		TOTPSecret: text(a.TOTPSecret), OTP: text(a.OTP), CACertificate: text(a.CACertificate), MinTLS: text(a.MinTLS),
 		Insecure: a.Insecure != nil && *a.Insecure, MaxInFlight: int(number(a.MaxRequests)),
-		DialContext: p.options.DialContext, Clock: p.options.Clock,
+		DialContext: p.options.DialContext, DialTLSContext: p.options.DialTLSContext, Clock: p.options.Clock,
 		UserAgent: "terraform-provider-proxmox/" + p.version,
 	}
 	if !p.options.Silent {
-		c.Trace = tfkit.TracePVE
+		c.Trace = interceptor.Trace(oplog.PVE)
 	}
 	if d, err := time.ParseDuration(text(a.RequestTimeout)); err == nil {
 		c.RequestTimeout = d
@@ -61,8 +66,8 @@ func (p *Proxmox) client(a arguments) pve.Config {
 	return c
 }
 
-// shell makes the SSH side. It connects nowhere yet.
-func (p *Proxmox) shell(s sshArgument, api *pve.Client) (*host.Shell, error) {
+// shell makes the SSH side, without a connection.
+func (p *Proxmox) shell(s sshArgument, api *pve.Client) (*ssh.Shell, error) {
 	key, err := content(s.PrivateKey, s.PrivateKeyFile)
 	if err != nil {
 		return nil, err
@@ -71,25 +76,26 @@ func (p *Proxmox) shell(s sshArgument, api *pve.Client) (*host.Shell, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := host.Config{
-		Username: text(s.Username), PrivateKeyPEM: key, UseAgent: s.Agent != nil && *s.Agent, AgentSocket: text(s.AgentSocket),
-		Port: int(number(s.Port)), KnownHosts: known, HostKeyFingerprint: text(s.HostKeyFingerprint),
-		Nodes: map[string]host.Address{}, Resolve: resolver(api), Dial: p.options.SSHDial, Trace: tfkit.TraceSSH,
+	c := ssh.Config{
+		Username: text(s.Username), PrivateKeyPEM: key, UseAgent: s.Agent != nil && *s.Agent,
+		AgentSocket: text(s.AgentSocket),
+		Port:        int(number(s.Port)), KnownHosts: known, HostKeyFingerprint: text(s.HostKeyFingerprint),
+		Nodes: map[string]ssh.Address{}, Resolve: resolver(api), Dial: p.options.SSHDial, Trace: interceptor.Trace(oplog.SSH),
 	}
 	for name, n := range s.Nodes {
-		c.Nodes[name] = host.Address{Host: n.Address, Port: int(number(n.Port))}
+		c.Nodes[name] = ssh.Address{Host: n.Address, Port: int(number(n.Port))}
 	}
 	if b := s.Bastion; b != nil {
-		c.Bastion = &host.Bastion{Host: text(b.Host), Port: int(number(b.Port)), Username: text(b.Username),
+		c.Bastion = &ssh.Bastion{Host: text(b.Host), Port: int(number(b.Port)), Username: text(b.Username),
 			PrivateKeyPEM: []byte(text(b.PrivateKey))}
 	}
-	return host.New(c)
+	return ssh.New(c)
 }
 
 // resolver finds the address of a node. On a single node it is the endpoint's; in a cluster the node's name is tried.
 func resolver(api *pve.Client) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, node string) (string, error) {
-		resources, err := api.SharedResources(ctx)
+		resources, err := api.Listing().Shared(ctx)
 		if err != nil || len(resources.Nodes()) != 1 {
 			return node, nil //nolint:nilerr // a best effort, the name is as good a guess
 		}
@@ -101,7 +107,7 @@ func resolver(api *pve.Client) func(context.Context, string) (string, error) {
 	}
 }
 
-// knownHosts is the configured content, or that of the user's own file where nothing is configured.
+// knownHosts returns the configured content, or that of the user's own file by default.
 func knownHosts(s sshArgument) ([]byte, error) {
 	if set(s.KnownHosts) || set(s.KnownHostsFile) {
 		return content(s.KnownHosts, s.KnownHostsFile)
@@ -117,7 +123,7 @@ func knownHosts(s sshArgument) ([]byte, error) {
 	return known, err
 }
 
-// content is a text, or that of a file; "~/" is the user's home.
+// content returns a text, or that of a file; "~/" is the user's home.
 func content(given, file *string) ([]byte, error) {
 	if set(given) {
 		return []byte(*given), nil
@@ -136,7 +142,7 @@ func content(given, file *string) ([]byte, error) {
 	return os.ReadFile(name) //nolint:gosec // the user named it
 }
 
-// where is the argument that an error belongs to, or "".
+// where returns the argument that an error belongs to, or "".
 func where(err error) string {
 	var argument *argumentError
 	if errors.As(err, &argument) {
@@ -144,13 +150,14 @@ func where(err error) string {
 	}
 	var field *pve.ConfigError
 	if errors.As(err, &field) {
-		return map[string]string{"Endpoint": "endpoint", "Endpoints": "endpoints", "APIToken": "api_token", "Username": "username",
+		return map[string]string{"Endpoint": "endpoint", "Endpoints": "endpoints", "APIToken": "api_token",
+			"Username":   "username",
 			"TOTPSecret": "totp_secret", "CACertificate": "ca_certificate", "MinTLS": "min_tls"}[field.Field]
 	}
 	return ""
 }
 
-// sentence makes an error the detail of a diagnostic.
+// sentence returns an error as the detail of a diagnostic.
 func sentence(err error) string {
 	text := err.Error()
 	if text == "" {

@@ -9,9 +9,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-// TestFoundReadUnconfigured: where the provider's own configuration follows from a resource that is still to be made, a plan of what is in
-// state already goes on: each resource keeps its state, and says that it was not refreshed.
-func TestFoundReadUnconfigured(t *testing.T) {
+// TestRefreshOfAnUnconfiguredProvider: the provider's configuration can depend on a resource that does not exist yet. A
+// plan goes on then: each resource keeps its state, and warns that it was not refreshed.
+func TestRefreshOfAnUnconfiguredProvider(t *testing.T) {
 	ctx := t.Context()
 	server := providerserver.NewProtocol6(New("test")())()
 	schemas, err := server.GetProviderSchema(ctx, &tfprotov6.GetProviderSchemaRequest{})
@@ -24,7 +24,8 @@ func TestFoundReadUnconfigured(t *testing.T) {
 		}
 		return tftypes.NewValue(of, nil)
 	})
-	configured, err := server.ConfigureProvider(ctx, &tfprotov6.ConfigureProviderRequest{TerraformVersion: "1.14.0", Config: config})
+	configured, err := server.ConfigureProvider(ctx, &tfprotov6.ConfigureProviderRequest{TerraformVersion: "1.14.0",
+		Config: config})
 	if err != nil || len(configured.Diagnostics) > 0 {
 		t.Fatal(err, configured.Diagnostics)
 	}
@@ -52,9 +53,11 @@ func TestFoundReadUnconfigured(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			destroyed, err := server.ApplyResourceChange(ctx, &tfprotov6.ApplyResourceChangeRequest{TypeName: name, PriorState: state,
+			destroyed, err := server.ApplyResourceChange(ctx, &tfprotov6.ApplyResourceChangeRequest{TypeName: name,
+				PriorState:   state,
 				PlannedState: &gone, Config: &gone})
-			if err != nil || len(destroyed.Diagnostics) != 1 || destroyed.Diagnostics[0].Severity != tfprotov6.DiagnosticSeverityError ||
+			if err != nil || len(destroyed.Diagnostics) != 1 ||
+				destroyed.Diagnostics[0].Severity != tfprotov6.DiagnosticSeverityError ||
 				!strings.HasPrefix(destroyed.Diagnostics[0].Summary, "Cannot ") || !same(t, schema, destroyed.NewState, state) {
 				t.Errorf("a destroy is not refused: %v %s", err, texts(destroyed.Diagnostics))
 			}
@@ -63,7 +66,8 @@ func TestFoundReadUnconfigured(t *testing.T) {
 }
 
 // pack makes a value of a schema.
-func pack(t *testing.T, s *tfprotov6.Schema, value func(name string, of tftypes.Type) tftypes.Value) *tfprotov6.DynamicValue {
+func pack(t *testing.T, s *tfprotov6.Schema, value func(name string,
+	of tftypes.Type) tftypes.Value) *tfprotov6.DynamicValue {
 	t.Helper()
 	of, ok := s.ValueType().(tftypes.Object)
 	if !ok {

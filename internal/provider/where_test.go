@@ -6,7 +6,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// TestArgumentOfAnError: what the client objects to is shown on the argument that it comes from.
+// TestArgumentOfAnError: an error of the client is shown on the argument that caused it.
 func TestArgumentOfAnError(t *testing.T) {
 	good := func() pve.Config { return pve.Config{Endpoint: "https://h:8006", APIToken: "a@pve!t=x"} }
 	ticket := func() pve.Config { return pve.Config{Endpoint: "https://h:8006", Username: "root@pam", Password: "x"} }

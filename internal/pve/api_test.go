@@ -19,91 +19,91 @@ func TestWrites(t *testing.T) {
 		want   string
 	}{
 		"create": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.CreateVM(ctx, "pve1", Params{"vmid": "100", "boot": "order=scsi0;net0", "net0": "virtio,bridge=vmbr0"}))
+			return upid(c.Node("pve1").CreateVM(ctx, Params{"vmid": "100", "boot": "order=scsi0;net0", "net0": "virtio,bridge=vmbr0"}))
 		}, "POST /nodes/pve1/qemu boot=order%3Dscsi0%3Bnet0&net0=virtio%2Cbridge%3Dvmbr0&vmid=100"},
 		"clone": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.CloneVM(ctx, "pve1", 9000, Params{"newid": "100"}))
+			return upid(c.QEMU("pve1", 9000).Clone(ctx, Params{"newid": "100"}))
 		}, "POST /nodes/pve1/qemu/9000/clone newid=100"},
 		"delete": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.DeleteVM(ctx, "pve1", 100, true))
+			return upid(c.QEMU("pve1", 100).Destroy(ctx, true))
 		}, "DELETE /nodes/pve1/qemu/100 purge=1"},
 		"delete plainly": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.DeleteVM(ctx, "pve1", 100, false))
+			return upid(c.QEMU("pve1", 100).Destroy(ctx, false))
 		}, "DELETE /nodes/pve1/qemu/100 "},
 		"resize": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.Resize(ctx, "pve1", 100, "scsi0", "+2G", ""))
+			return upid(c.QEMU("pve1", 100).ResizeDisk(ctx, "scsi0", "+2G", ""))
 		}, "PUT /nodes/pve1/qemu/100/resize disk=scsi0&size=%2B2G"},
 		"move disk": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.MoveDiskAndFree(ctx, "pve1", 100, Params{"disk": "scsi0", "storage": "lvm"}))
+			return upid(c.QEMU("pve1", 100).MoveDiskAndFree(ctx, Params{"disk": "scsi0", "storage": "lvm"}))
 		}, "POST /nodes/pve1/qemu/100/move_disk delete=1&disk=scsi0&storage=lvm"},
 		"delete detached volumes": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.DeleteUnused(ctx, "pve1", 100, []string{"unused0", "unused3"}, "abc"))
+			return upid(c.QEMU("pve1", 100).DeleteUnused(ctx, []string{"unused0", "unused3"}, "abc"))
 		}, "POST /nodes/pve1/qemu/100/config delete=unused0%2Cunused3&digest=abc"},
 		"unlock": {"null", func(ctx context.Context, c *Client) error {
-			return c.RemoveLock(ctx, "pve1", 100, "abc", "")
+			return c.QEMU("pve1", 100).RemoveLock(ctx, "abc", "")
 		}, "PUT /nodes/pve1/qemu/100/config delete=lock&digest=abc&skiplock=1"},
 		"shut down or stop": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.ShutdownOrStopVM(ctx, "pve1", 100, 20*time.Second))
+			return upid(c.QEMU("pve1", 100).ShutdownOrStop(ctx, 20*time.Second))
 		}, "POST /nodes/pve1/qemu/100/status/shutdown forceStop=1&timeout=20"},
 		"template": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.ConvertToTemplate(ctx, "pve1", 100))
+			return upid(c.QEMU("pve1", 100).ConvertToTemplate(ctx))
 		}, "POST /nodes/pve1/qemu/100/template "},
 		"migrate": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.Migrate(ctx, "pve1", 100, Params{"target": "pve2"}))
+			return upid(c.QEMU("pve1", 100).Migrate(ctx, Params{"target": "pve2"}))
 		}, "POST /nodes/pve1/qemu/100/migrate target=pve2"},
 		"cloud-init": {"null", func(ctx context.Context, c *Client) error {
-			return c.RegenerateCloudInit(ctx, "pve1", 100)
+			return c.QEMU("pve1", 100).RegenerateCloudInit(ctx)
 		}, "PUT /nodes/pve1/qemu/100/cloudinit "},
 		"update": {"null", func(ctx context.Context, c *Client) error {
-			return c.UpdateConfig(ctx, "pve1", 100, Params{"delete": "cores", "name": "x"})
+			return c.QEMU("pve1", 100).UpdateConfig(ctx, Params{"delete": "cores", "name": "x"})
 		}, "PUT /nodes/pve1/qemu/100/config delete=cores&name=x"},
 		"update as a task": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.UpdateConfigTask(ctx, "pve1", 100, Params{"scsi1": "local:1"}))
+			return upid(c.QEMU("pve1", 100).UpdateConfigTask(ctx, Params{"scsi1": "local:1"}))
 		}, "POST /nodes/pve1/qemu/100/config scsi1=local%3A1"},
 		"start": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.StartVM(ctx, "pve1", 100, nil))
+			return upid(c.QEMU("pve1", 100).Start(ctx, nil))
 		}, "POST /nodes/pve1/qemu/100/status/start "},
 		"stop": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.StopVM(ctx, "pve1", 100, Params{"skiplock": "1"}))
+			return upid(c.QEMU("pve1", 100).HardStop(ctx, Params{"skiplock": "1"}))
 		}, "POST /nodes/pve1/qemu/100/status/stop skiplock=1"},
 		"shutdown": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.ShutdownVM(ctx, "pve1", 100, Params{"timeout": "20"}))
+			return upid(c.QEMU("pve1", 100).Shutdown(ctx, Params{"timeout": "20"}))
 		}, "POST /nodes/pve1/qemu/100/status/shutdown timeout=20"},
 		"reboot": {task, func(ctx context.Context, c *Client) error {
-			return upid(c.RebootVM(ctx, "pve1", 100, nil))
+			return upid(c.QEMU("pve1", 100).Reboot(ctx, nil))
 		}, "POST /nodes/pve1/qemu/100/status/reboot "},
 		"delete volume": {"null", func(ctx context.Context, c *Client) error {
-			return upid(c.DeleteVolume(ctx, "pve1", "local2:200/vm-200-disk-7.qcow2"))
+			return upid(c.Volume("pve1", "local2:200/vm-200-disk-7.qcow2").Destroy(ctx))
 		}, "DELETE /nodes/pve1/storage/local2/content/local2:200/vm-200-disk-7.qcow2 delay=5"},
 		"stop task": {"null", func(ctx context.Context, c *Client) error {
-			return c.StopTask(ctx, taskUPID)
+			return c.Tasks().Stop(ctx, taskUPID)
 		}, "DELETE /nodes/pve1/tasks/" + string(taskUPID) + " "},
 		"firewall options": {"null", func(ctx context.Context, c *Client) error {
-			return c.SetFirewallOptions(ctx, "pve1", 100, Params{"enable": "1", "delete": "dhcp", "digest": "d1"})
+			return c.Firewall("pve1", 100).SetOptions(ctx, Params{"enable": "1", "delete": "dhcp", "digest": "d1"})
 		}, "PUT /nodes/pve1/qemu/100/firewall/options delete=dhcp&digest=d1&enable=1"},
 		"add a firewall rule": {"null", func(ctx context.Context, c *Client) error {
-			return c.AddFirewallRule(ctx, "pve1", 100, Params{"type": "in", "action": "ACCEPT"})
+			return c.Firewall("pve1", 100).AddRule(ctx, Params{"type": "in", "action": "ACCEPT"})
 		}, "POST /nodes/pve1/qemu/100/firewall/rules action=ACCEPT&type=in"},
 		"change a firewall rule": {"null", func(ctx context.Context, c *Client) error {
-			return c.UpdateFirewallRule(ctx, "pve1", 100, 2, Params{"delete": "icmp-type"})
+			return c.Firewall("pve1", 100).UpdateRule(ctx, 2, Params{"delete": "icmp-type"})
 		}, "PUT /nodes/pve1/qemu/100/firewall/rules/2 delete=icmp-type"},
 		"delete a firewall rule": {"null", func(ctx context.Context, c *Client) error {
-			return c.DeleteFirewallRule(ctx, "pve1", 100, 3, "d2")
+			return c.Firewall("pve1", 100).DeleteRule(ctx, 3, "d2")
 		}, "DELETE /nodes/pve1/qemu/100/firewall/rules/3 digest=d2"},
 		"add to pool": {"null", func(ctx context.Context, c *Client) error {
-			return c.AddToPool(ctx, "a/b", 100)
+			return c.Pools().AddMember(ctx, "a/b", 100)
 		}, "PUT /pools poolid=a%2Fb&vms=100"},
 		"remove from pool": {"null", func(ctx context.Context, c *Client) error {
-			return c.RemoveFromPool(ctx, "web", 100)
+			return c.Pools().RemoveMember(ctx, "web", 100)
 		}, "PUT /pools delete=1&poolid=web&vms=100"},
 		"create ha": {"null", func(ctx context.Context, c *Client) error {
-			return c.CreateHAResource(ctx, 100, Params{"state": "started"})
+			return c.HA().Create(ctx, 100, Params{"state": "started"})
 		}, "POST /cluster/ha/resources sid=vm%3A100&state=started"},
 		"update ha": {"null", func(ctx context.Context, c *Client) error {
-			return c.UpdateHAResource(ctx, 100, Params{"state": "stopped"})
+			return c.HA().Update(ctx, 100, Params{"state": "stopped"})
 		}, "PUT /cluster/ha/resources/vm:100 state=stopped"},
 		"delete ha": {"null", func(ctx context.Context, c *Client) error {
-			return c.DeleteHAResource(ctx, 100)
+			return c.HA().RemoveGuest(ctx, 100)
 		}, "DELETE /cluster/ha/resources/vm:100 "},
 	}
 	for name, tt := range tests {
@@ -123,19 +123,19 @@ func TestWrites(t *testing.T) {
 func TestAnswersThatCannotBeRead(t *testing.T) {
 	for _, body := range []string{`null`, `"done"`, `{"a":1}`, `[]`} {
 		s := newServer(t, constant(body))
-		if upid, err := s.client(t).CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); !IsKind(err, Ambiguous) || upid != "" || len(s.requests()) != 1 {
+		if upid, err := s.client(t).Node("pve1").CreateVM(t.Context(), Params{"vmid": "100"}); !IsKind(err, Ambiguous) || upid != "" || len(s.requests()) != 1 {
 			t.Errorf("create answered with %s: %q, %v", body, upid, err)
 		}
 	}
 	html := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, 200, "OK", "<html>a login page</html>") })
-	if err := html.client(t).UpdateConfig(t.Context(), "pve1", 100, Params{"name": "x"}); !IsKind(err, Ambiguous) {
+	if err := html.client(t).QEMU("pve1", 100).UpdateConfig(t.Context(), Params{"name": "x"}); !IsKind(err, Ambiguous) {
 		t.Errorf("write: %v", err)
 	}
-	if _, err := html.client(t).Resources(t.Context()); err == nil || KindOf(err) != Unknown {
+	if _, err := html.client(t).Cluster().Resources(t.Context()); err == nil || KindOf(err) != Unknown {
 		t.Errorf("read: %v", err)
 	}
 	null := newServer(t, constant(`null`))
-	if list, err := null.client(t).Content(t.Context(), "pve1", "local", "images", 100); err == nil {
+	if list, err := null.client(t).Storage("pve1", "local").Content(t.Context(), "images", 100); err == nil {
 		t.Errorf("a listing without data is %v", list)
 	}
 }
@@ -145,13 +145,13 @@ func TestReasonPhraseIsTheMessage(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) {
 		reply(w, 500, "Configuration file 'nodes/pve1/qemu-server/999.conf' does not exist", `{"data":null}`)
 	})
-	_, err := s.client(t).CurrentConfig(t.Context(), "pve1", 999)
+	_, err := s.client(t).QEMU("pve1", 999).Config(t.Context())
 	want := "read the config of VM 999 on node pve1: Configuration file 'nodes/pve1/qemu-server/999.conf' does not exist"
 	if !IsKind(err, NotFound) || err.Error() != want {
 		t.Errorf("%s: %v", KindOf(err), err)
 	}
 	missing := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, 404, "Not Found", "") })
-	if _, err := missing.client(t).CurrentConfig(t.Context(), "pve1", 999); KindOf(err) != Unknown {
+	if _, err := missing.client(t).QEMU("pve1", 999).Config(t.Context()); KindOf(err) != Unknown {
 		t.Errorf("a 404, which PVE never sends, is %s: %v", KindOf(err), err)
 	}
 }
@@ -159,10 +159,10 @@ func TestReasonPhraseIsTheMessage(t *testing.T) {
 func TestNamesThatWouldLeadElsewhere(t *testing.T) {
 	s := newServer(t, constant(`{}`))
 	c := s.client(t)
-	_, err1 := c.CurrentConfig(t.Context(), "", 100)
-	_, err2 := c.NodeStatus(t.Context(), "../..")
-	_, err3 := c.DeleteVolume(t.Context(), "pve1", "vm-100-disk-0")
-	_, err4 := c.DeleteVolume(t.Context(), "pve1", "local:../../x")
+	_, err1 := c.QEMU("", 100).Config(t.Context())
+	_, err2 := c.Node("../..").Status(t.Context())
+	_, err3 := c.Volume("pve1", "vm-100-disk-0").Destroy(t.Context())
+	_, err4 := c.Volume("pve1", "local:../../x").Destroy(t.Context())
 	for i, err := range []error{err1, err2, err3, err4} {
 		if !IsKind(err, Invalid) {
 			t.Errorf("%d: %v", i+1, err)
@@ -183,14 +183,14 @@ func TestConfigs(t *testing.T) {
 			{"key":"scsi0","value":"local-zfs:vm-303-disk-0,size=2G","delete":1},{"key":"unused0","value":"local:x","delete":"2"},{"key":"kvm","value":0}]`)
 	})
 	c := s.client(t)
-	cfg, err := c.CurrentConfig(t.Context(), "pve1", 303)
+	cfg, err := c.QEMU("pve1", 303).Config(t.Context())
 	want := GuestConfig{Digest: "6797", Values: map[string]string{
 		"memory": "64", "cores": "2", "cpulimit": "1.5", "boot": " ", "kvm": "0", "tablet": "1", "odd": `{"a":1}`,
 	}}
 	if err != nil || !cmp.Equal(cfg, want) || s.requests()[0].form.Get("current") != "1" {
 		t.Errorf("%v %s", err, cmp.Diff(want, cfg))
 	}
-	pending, err := c.PendingConfig(t.Context(), "pve1", 303)
+	pending, err := c.QEMU("pve1", 303).Pending(t.Context())
 	if err != nil || pending.Digest != "f004" || len(pending.Entries) != 5 {
 		t.Fatalf("%+v, %v", pending, err)
 	}
@@ -218,7 +218,7 @@ func TestGuestStatusAndAgent(t *testing.T) {
 			"ip-addresses":[{"prefix":16,"ip-address":"10.99.2.75","ip-address-type":"ipv4"},{"prefix":"64","ip-address":"fe80::1","ip-address-type":"ipv6"}]}]}`)
 	})
 	c := s.client(t)
-	got, err := c.GuestStatus(t.Context(), "pve1", 323)
+	got, err := c.QEMU("pve1", 323).Status(t.Context())
 	want := GuestStatus{
 		Status: "running", QMPStatus: "paused", Lock: "backup", Uptime: 12, PID: 77,
 		HAManaged: true,
@@ -226,7 +226,7 @@ func TestGuestStatusAndAgent(t *testing.T) {
 	if err != nil || got != want || !got.IsRunning() {
 		t.Errorf("%v %s", err, cmp.Diff(want, got))
 	}
-	nics, err := c.AgentInterfaces(t.Context(), "pve1", 323)
+	nics, err := c.QEMU("pve1", 323).AgentInterfaces(t.Context())
 	wantNICs := []AgentInterface{
 		{Name: "lo", MAC: "00:00:00:00:00:00"},
 		{Name: "eth0", MAC: "bc:24:11:00:00:23", Addresses: []AgentAddress{{"ipv4", "10.99.2.75", 16}, {"ipv6", "fe80::1", 64}}},
@@ -254,11 +254,11 @@ func TestNodesAndStorages(t *testing.T) {
 		}
 	})
 	c := s.client(t)
-	nodes, err := c.Nodes(t.Context())
+	nodes, err := c.Cluster().Nodes(t.Context())
 	if err != nil || len(nodes) != 2 || nodes[0].Uptime != 3589 || nodes[1] != (Node{Name: "pve2", Status: "offline"}) {
 		t.Errorf("%+v, %v", nodes, err)
 	}
-	status, err := c.NodeStatus(t.Context(), "pve1")
+	status, err := c.Node("pve1").Status(t.Context())
 	want := NodeStatus{
 		Uptime: 3594 * time.Second, Wait: 0.25, LoadAverage: []string{"0.18", "0.66", "0.61"}, KernelVersion: "Linux 6.8",
 		Kernel: Kernel{SysName: "Linux", Release: "6.8.12-9-pve"}, BootMode: "efi", SecureBoot: true, PVEVersion: "pve-manager/8.4.21/2606",
@@ -268,15 +268,15 @@ func TestNodesAndStorages(t *testing.T) {
 	if err != nil || !cmp.Equal(status, want) {
 		t.Errorf("%v %s", err, cmp.Diff(want, status))
 	}
-	networks, err := c.Networks(t.Context(), "pve1")
+	networks, err := c.Node("pve1").Networks(t.Context())
 	if err != nil || len(networks) != 1 || networks[0] != (Network{"vmbr0", "bridge", true, true, true, "10.0.0.1/24", "eno1", "main", 9000}) {
 		t.Errorf("%+v, %v", networks, err)
 	}
-	storages, err := c.Storages(t.Context(), "pve1", "images")
+	storages, err := c.Node("pve1").Storages(t.Context(), "images")
 	if err != nil || len(storages) != 2 || !storages[0].Holds("images") || storages[0].Holds("import") || storages[0].Used != 3 || storages[1].Enabled {
 		t.Errorf("%+v, %v", storages, err)
 	}
-	volumes, err := c.Content(t.Context(), "pve1", "local", "images", 200)
+	volumes, err := c.Storage("pve1", "local").Content(t.Context(), "images", 200)
 	wantVolume := Volume{ID: "local:200/vm-200-cloudinit.qcow2", VMID: 200, Format: "qcow2", Content: "images", Size: 4194304, Used: 12, CreatedAt: time.Unix(1795182683, 0)}
 	if err != nil || len(volumes) != 1 || volumes[0] != wantVolume {
 		t.Errorf("%+v, %v", volumes, err)
@@ -290,7 +290,7 @@ func TestNodesAndStorages(t *testing.T) {
 func TestPools(t *testing.T) {
 	member := `{"vmid":303,"type":"qemu","node":"pve1","id":"qemu/303","status":"stopped"}`
 	s := newServer(t, constant(`[{"poolid":"a/b","comment":"x","members":[`+member+`]}]`))
-	pool, err := s.client(t).Pool(t.Context(), "a/b")
+	pool, err := s.client(t).Pools().Get(t.Context(), "a/b")
 	if err != nil || pool.ID != "a/b" || pool.Comment != "x" || !pool.Has(303) || pool.Has(304) {
 		t.Errorf("%+v, %v", pool, err)
 	}
@@ -307,16 +307,16 @@ func TestPools(t *testing.T) {
 		}
 	})
 	c := old.client(t)
-	if pool, err := c.Pool(t.Context(), "web"); err != nil || !pool.Has(303) {
+	if pool, err := c.Pools().Get(t.Context(), "web"); err != nil || !pool.Has(303) {
 		t.Errorf("before 8.1: %+v, %v", pool, err)
 	}
-	if err := c.AddToPool(t.Context(), "web", 303); err != nil {
+	if err := c.Pools().AddMember(t.Context(), "web", 303); err != nil {
 		t.Error(err)
 	}
 	if got := old.requests()[3].String(); got != "PUT /pools/web vms=303" {
 		t.Errorf("sent %s", got)
 	}
-	if err := c.AddToPool(t.Context(), "a/b", 303); !IsKind(err, Unsupported) {
+	if err := c.Pools().AddMember(t.Context(), "a/b", 303); !IsKind(err, Unsupported) {
 		t.Errorf("a nested pool before 8.1: %v", err)
 	}
 }
@@ -330,11 +330,11 @@ func TestPermissionsAndHA(t *testing.T) {
 		die(w, "no such resource 'vm:303'")
 	})
 	c := s.client(t)
-	got, err := c.Permissions(t.Context(), "/vms")
+	got, err := c.Access().Permissions(t.Context(), "/vms")
 	if diff := cmp.Diff(map[string]map[string]bool{"/vms": {"VM.Audit": true, "VM.Allocate": false}}, got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
-	if _, err := c.HAResource(t.Context(), 303); !IsKind(err, NotFound) {
+	if _, err := c.HA().Resource(t.Context(), 303); !IsKind(err, NotFound) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -345,11 +345,11 @@ func TestWhatDestroysHasCallsOfItsOwn(t *testing.T) {
 	c := s.client(t)
 	upid := func(_ UPID, err error) error { return err }
 	for name, err := range map[string]error{
-		"unused": c.UpdateConfig(t.Context(), "pve1", 100, Params{"delete": "cores,unused0"}),
-		"task":   upid(c.UpdateConfigTask(t.Context(), "pve1", 100, Params{"delete": "unused0"})),
-		"lock":   c.UpdateConfig(t.Context(), "pve1", 100, Params{"delete": "name; lock"}),
-		"force":  upid(c.ShutdownVM(t.Context(), "pve1", 100, Params{"forceStop": "1"})),
-		"slot":   upid(c.DeleteUnused(t.Context(), "pve1", 100, []string{"scsi0"}, "")),
+		"unused": c.QEMU("pve1", 100).UpdateConfig(t.Context(), Params{"delete": "cores,unused0"}),
+		"task":   upid(c.QEMU("pve1", 100).UpdateConfigTask(t.Context(), Params{"delete": "unused0"})),
+		"lock":   c.QEMU("pve1", 100).UpdateConfig(t.Context(), Params{"delete": "name; lock"}),
+		"force":  upid(c.QEMU("pve1", 100).Shutdown(t.Context(), Params{"forceStop": "1"})),
+		"slot":   upid(c.QEMU("pve1", 100).DeleteUnused(t.Context(), []string{"scsi0"}, "")),
 	} {
 		if !IsKind(err, Invalid) {
 			t.Errorf("%s: %v", name, err)

@@ -5,160 +5,35 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/transport"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
 )
 
-// Resource is one entry of the cluster's listing. Which fields are filled depends on Type.
-type Resource struct {
-	// ID is "qemu/100", "node/pve1", "storage/pve1/local" …; Type is qemu, lxc, node, storage, pool or sdn.
-	ID, Type string
-	// Node is where it is; Name is a guest's, empty or "VM 100" for a few seconds after its creation.
-	Node, Name string
-	// Status is running, stopped or unknown for guests, online, offline or unknown for nodes, available or unknown for
-	// storages. It lags by about 10 s (pvestatd's cycle).
-	Status string
-	// Pool is the guest's pool; Lock its config lock and Tags its tags, both read live by PVE; HAState of guests and nodes.
-	Pool, Lock, Tags, HAState string
-	// VMID is the guest's id, 0 for others.
-	VMID int
-	// Template is a guest's; Shared a storage's.
-	Template, Shared bool
-	// Storage is the storage's id, PluginType its type, Content its comma-separated content types.
-	Storage, PluginType, Content string
-	// Disk, MaxDisk, Mem and MaxMem are bytes.
-	Disk, MaxDisk, Mem, MaxMem int64
-	// CPU is the load between 0 and 1 (of MaxCPU).
-	CPU float64
-	// MaxCPU is a number of CPUs, Uptime seconds, CgroupMode a node's (1 or 2).
-	MaxCPU, Uptime, CgroupMode int64
-}
-
-type resourceWire struct {
-	ID         flexString `json:"id"`
-	Type       flexString `json:"type"`
-	Node       flexString `json:"node"`
-	Name       flexString `json:"name"`
-	Status     flexString `json:"status"`
-	Pool       flexString `json:"pool"`
-	Lock       flexString `json:"lock"`
-	Tags       flexString `json:"tags"`
-	HAState    flexString `json:"hastate"`
-	VMID       flexInt    `json:"vmid"`
-	Template   flexBool   `json:"template"`
-	Shared     flexBool   `json:"shared"`
-	Storage    flexString `json:"storage"`
-	PluginType flexString `json:"plugintype"`
-	Content    flexString `json:"content"`
-	Disk       flexInt    `json:"disk"`
-	MaxDisk    flexInt    `json:"maxdisk"`
-	Mem        flexInt    `json:"mem"`
-	MaxMem     flexInt    `json:"maxmem"`
-	CPU        flexFloat  `json:"cpu"`
-	MaxCPU     flexInt    `json:"maxcpu"`
-	Uptime     flexInt    `json:"uptime"`
-	CgroupMode flexInt    `json:"cgroup-mode"`
-}
-
-func (w resourceWire) resource() Resource {
-	return Resource{
-		ID: string(w.ID), Type: string(w.Type), Node: string(w.Node), Name: string(w.Name), Status: string(w.Status),
-		Pool: string(w.Pool), Lock: string(w.Lock), Tags: string(w.Tags), HAState: string(w.HAState), VMID: int(w.VMID),
-		Template: bool(w.Template), Shared: bool(w.Shared), Storage: string(w.Storage), PluginType: string(w.PluginType),
-		Content: string(w.Content), Disk: int64(w.Disk), MaxDisk: int64(w.MaxDisk), Mem: int64(w.Mem), MaxMem: int64(w.MaxMem),
-		CPU: float64(w.CPU), MaxCPU: int64(w.MaxCPU), Uptime: int64(w.Uptime), CgroupMode: int64(w.CgroupMode),
-	}
-}
-
-// Resources is the cluster's listing: what this identity may see of it, silently filtered by VM.Audit and its like.
-type Resources []Resource
-
-func (rs Resources) find(match func(Resource) bool) (Resource, bool) {
-	if i := slices.IndexFunc(rs, match); i >= 0 {
-		return rs[i], true
-	}
-	return Resource{}, false
-}
-
-func (rs Resources) filter(match func(Resource) bool) []Resource {
-	var out []Resource
-	for _, r := range rs {
-		if match(r) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// IsGuest tells whether the entry is a VM or a container; both share one space of ids.
-func (r Resource) IsGuest() bool { return r.Type == "qemu" || r.Type == "lxc" }
-
-// Guest is the VM or container with that id.
-func (rs Resources) Guest(vmid int) (Resource, bool) {
-	return rs.find(func(r Resource) bool { return r.IsGuest() && r.VMID == vmid })
-}
-
-// GuestsNamed is every VM and container of that name; PVE does not keep names apart.
-func (rs Resources) GuestsNamed(name string) []Resource {
-	return rs.filter(func(r Resource) bool { return r.IsGuest() && r.Name == name })
-}
-
-// Unnamed is every VM and container that the listing has no name of yet, since pvestatd has not reported it: for about 10 s
-// after its creation. Those of a node that is not online have none either, and are left out.
-func (rs Resources) Unnamed() []Resource {
-	return rs.filter(func(r Resource) bool {
-		if !r.IsGuest() || r.Name != "" && r.Name != "VM "+strconv.Itoa(r.VMID) {
-			return false
-		}
-		node, ok := rs.Node(r.Node)
-		return ok && node.Status == "online"
-	})
-}
-
-// Guests is every VM and container.
-func (rs Resources) Guests() []Resource { return rs.filter(Resource.IsGuest) }
-
-// Node is the node of that name.
-func (rs Resources) Node(name string) (Resource, bool) {
-	return rs.find(func(r Resource) bool { return r.Type == "node" && r.Node == name })
-}
-
-// Nodes is every node.
-func (rs Resources) Nodes() []Resource {
-	return rs.filter(func(r Resource) bool { return r.Type == "node" })
-}
-
-// Storage is a storage as seen on a node.
-func (rs Resources) Storage(node, id string) (Resource, bool) {
-	return rs.find(func(r Resource) bool { return r.Type == "storage" && r.Node == node && r.Storage == id })
-}
-
-// Storages is every storage as seen on a node.
-func (rs Resources) Storages(node string) []Resource {
-	return rs.filter(func(r Resource) bool { return r.Type == "storage" && r.Node == node })
-}
-
 // Resources fetches the whole listing afresh.
-func (c *Client) Resources(ctx context.Context) (Resources, error) {
-	wire, err := fetch[[]resourceWire](ctx, c, "list the cluster's resources", "/cluster/resources", nil)
+func (c ClusterReader) Resources(ctx context.Context) (Resources, error) {
+	list, err := fetch[[]resourceWire](ctx, c.client, "list the cluster's resources", "/cluster/resources", nil)
 	if err != nil {
 		return nil, err
 	}
-	out := make(Resources, 0, len(wire))
-	for _, w := range wire {
+	out := make(Resources, 0, len(list))
+	for _, w := range list {
 		out = append(out, w.resource())
 	}
 	return out, nil
 }
 
-// NextID is the lowest free VMID. Nothing is reserved: two callers get the same one (pve-manager API2/Cluster.pm nextid).
-func (c *Client) NextID(ctx context.Context) (int, error) {
-	id, err := fetch[flexInt](ctx, c, "find the next free VMID", "/cluster/nextid", nil)
+// NextID is the lowest free VMID. Nothing is reserved: two callers get the same one (pve-manager API2/Cluster.pm
+// nextid).
+func (c ClusterReader) NextID(ctx context.Context) (int, error) {
+	id, err := fetch[wire.Int](ctx, c.client, "find the next free VMID", "/cluster/nextid", nil)
 	return int(id), err
 }
 
 // IDRange is the first and the last VMID that NextID gives (datacenter option next-id, whose upper bound is exclusive;
-// pve-manager API2/Cluster.pm nextid). Without Sys.Audit on / PVE tells nobody, and the bounds are 0.
-func (c *Client) IDRange(ctx context.Context) (first, last int, err error) {
-	w, err := fetch[idRangeWire](ctx, c, "read the datacenter's options", "/cluster/options", nil)
+// pve-manager API2/Cluster.pm nextid). Without Sys.Audit on / PVE does not tell, and the bounds are 0.
+func (c ClusterReader) IDRange(ctx context.Context) (first, last int, err error) {
+	w, err := fetch[idRangeWire](ctx, c.client, "read the datacenter's options", "/cluster/options", nil)
 	if err != nil || w.NextID == nil {
 		return 0, 0, err
 	}
@@ -174,15 +49,16 @@ func (c *Client) IDRange(ctx context.Context) (first, last int, err error) {
 
 type idRangeWire struct {
 	NextID *struct {
-		Lower flexInt `json:"lower"`
-		Upper flexInt `json:"upper"`
+		Lower wire.Int `json:"lower"`
+		Upper wire.Int `json:"upper"`
 	} `json:"next-id"`
 }
 
-// IsFreeID tells whether no VM and no container has that id anywhere in the cluster, also none that this identity cannot see.
-func (c *Client) IsFreeID(ctx context.Context, vmid int) (bool, error) {
+// IsFreeID tells whether no VM and no container has that id anywhere in the cluster, also none that this identity
+// cannot see.
+func (c ClusterReader) IsFreeID(ctx context.Context, vmid int) (bool, error) {
 	id := strconv.Itoa(vmid)
-	_, err := fetch[flexInt](ctx, c, "check whether VMID "+id+" is free", "/cluster/nextid", Params{"vmid": id})
+	_, err := fetch[wire.Int](ctx, c.client, "check whether VMID "+id+" is free", "/cluster/nextid", Params{"vmid": id})
 	if IsKind(err, Exists) {
 		return false, nil
 	}
@@ -203,9 +79,9 @@ func (v Version) AtLeast(numbers ...int) bool {
 }
 
 type versionWire struct {
-	Version flexString `json:"version"`
-	Release flexString `json:"release"`
-	RepoID  flexString `json:"repoid"`
+	Version wire.String `json:"version"`
+	Release wire.String `json:"release"`
+	RepoID  wire.String `json:"repoid"`
 }
 
 func (w versionWire) version() Version {
@@ -228,12 +104,153 @@ func (w versionWire) version() Version {
 }
 
 // Version is that of the node which the endpoint names, asked once per Client.
-func (c *Client) Version(ctx context.Context) (Version, error) {
-	return c.version.get(ctx, c)
+func (c ClusterReader) Version(ctx context.Context) (Version, error) {
+	return c.client.version.get(ctx, c.client)
 }
 
-// NodeVersion is that of one node, asked each time.
-func (c *Client) NodeVersion(ctx context.Context, node string) (Version, error) {
-	w, err := fetch[versionWire](ctx, c, "read the version of node "+node, "/nodes/"+node+"/version", nil)
+// Version is that of one node, asked each time.
+func (n NodeReader) Version(ctx context.Context) (Version, error) {
+	w, err := fetch[versionWire](ctx, n.client, "read the version of node "+n.node, "/nodes/"+n.node+"/version", nil)
 	return w.version(), err
+}
+
+// Listings of the objects that a configuration can name. Each shows the objects that the identity may see.
+
+// namedWire is one entry of such a listing; which fields there are depends on it.
+type namedWire struct {
+	ID    wire.String `json:"id"`
+	Name  wire.String `json:"name"`
+	Group wire.String `json:"group"`
+	Type  wire.String `json:"type"`
+}
+
+// names are the texts of the entries of a listing.
+func (c *Client) names(ctx context.Context, op, path string, text func(namedWire) string) ([]string, error) {
+	list, err := fetch[[]namedWire](ctx, c, op, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]string, 0, len(list))
+	for _, w := range list {
+		all = append(all, text(w))
+	}
+	return all, nil
+}
+
+// CPUModels are the CPU types of a node; the custom ones only for an identity with Sys.Audit on /nodes (qemu-server
+// API2/Qemu/CPU.pm).
+func (n NodeReader) CPUModels(ctx context.Context) ([]string, error) {
+	return n.client.names(ctx, "list the CPU types of node "+n.node, "/nodes/"+n.node+"/capabilities/qemu/cpu",
+		func(w namedWire) string { return string(w.Name) })
+}
+
+// Machines are the machine types of a node with their versions: "pc-q35-9.2" (qemu-server API2/Qemu/Machine.pm).
+func (n NodeReader) Machines(ctx context.Context) ([]string, error) {
+	return n.client.names(ctx, "list the machine types of node "+n.node, "/nodes/"+n.node+"/capabilities/qemu/machines",
+		func(w namedWire) string { return string(w.ID) })
+}
+
+// Mappings are the resource mappings of a kind: pci, usb or dir. It shows those on which the identity has a Mapping
+// privilege (pve-manager API2/Cluster/Mapping).
+func (c ClusterReader) Mappings(ctx context.Context, kind string) ([]string, error) {
+	return c.client.names(ctx, "list the "+kind+" mappings", "/cluster/mapping/"+kind,
+		func(w namedWire) string { return string(w.ID) })
+}
+
+// FirewallRefs are the aliases and, with a "+" before them, the IP sets of the datacenter. It needs Sys.Audit on /
+// (pve-firewall API2/Firewall/Cluster.pm).
+func (c ClusterReader) FirewallRefs(ctx context.Context) ([]string, error) {
+	return c.client.names(ctx, "list the aliases and IP sets of the datacenter", "/cluster/firewall/refs",
+		func(w namedWire) string {
+			if w.Type == "ipset" {
+				return "+" + string(w.Name)
+			}
+			return string(w.Name)
+		})
+}
+
+// SecurityGroups are those of the datacenter's firewall, which any identity may list (pve-firewall
+// API2/Firewall/Groups.pm).
+func (c ClusterReader) SecurityGroups(ctx context.Context) ([]string, error) {
+	return c.client.names(ctx, "list the security groups", "/cluster/firewall/groups",
+		func(w namedWire) string { return string(w.Group) })
+}
+
+// Groups are the groups of HA, which 9.x has no more. It needs Sys.Audit on / (pve-ha-manager API2/HA/Groups.pm).
+func (h HAReader) Groups(ctx context.Context) ([]string, error) {
+	return h.client.names(ctx, "list the HA groups", "/cluster/ha/groups",
+		func(w namedWire) string { return string(w.Group) })
+}
+
+// Quorate tells whether the cluster has a quorum, without which it writes nothing. A single node that is in no
+// cluster always has one. It takes Sys.Audit on / (pve-manager API2/Cluster.pm get_status).
+func (c ClusterReader) Quorate(ctx context.Context) (bool, error) {
+	list, err := fetch[[]map[string]wire.String](ctx, c.client, "read the status of the cluster", "/cluster/status", nil)
+	if err != nil {
+		return false, err
+	}
+	for _, w := range list {
+		if quorate, ok := w["quorate"]; ok && w["type"] == "cluster" {
+			return quorate == "1", nil
+		}
+	}
+	return true, nil
+}
+
+// ReplicationJob copies a guest's volumes to another node at intervals.
+type ReplicationJob struct {
+	// ID is "<vmid>-<number>"; Target the node that gets the copies.
+	ID, Target string
+	VMID       int
+}
+
+// ReplicationJobs lists the jobs of the guests that this identity may see (VM.Audit).
+func (c ClusterReader) ReplicationJobs(ctx context.Context) ([]ReplicationJob, error) {
+	list, err := fetch[[]map[string]wire.String](ctx, c.client, "list the replication jobs", "/cluster/replication", nil)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]ReplicationJob, 0, len(list))
+	for _, w := range list {
+		vmid, _ := strconv.Atoi(string(w["guest"])) // 0 is no guest's
+		jobs = append(jobs, ReplicationJob{ID: string(w["id"]), Target: string(w["target"]), VMID: vmid})
+	}
+	return jobs, nil
+}
+
+// TagsAreCaseSensitive tells whether the datacenter takes "Web" and "web" for two tags (tag-style of datacenter.cfg,
+// pve-cluster DataCenterConfig.pm). Any identity may read it. PVE's default is no: it lower-cases tags. It is asked
+// once per Client.
+func (c ClusterReader) TagsAreCaseSensitive(ctx context.Context) (bool, error) {
+	return c.client.tags.get(ctx, c.client)
+}
+
+type datacenterWire struct {
+	TagStyle struct {
+		CaseSensitive wire.Bool `json:"case-sensitive"`
+	} `json:"tag-style"`
+}
+
+// sharedTagStyle keeps the answer.
+type sharedTagStyle struct {
+	turn   transport.Turn // guards everything below
+	exact  bool
+	filled bool
+}
+
+func (s *sharedTagStyle) get(ctx context.Context, c *Client) (bool, error) {
+	const op = "read the datacenter's options"
+	if err := s.turn.Take(ctx); err != nil {
+		return false, &Error{Op: op, Message: err.Error(), Err: err}
+	}
+	defer s.turn.Give()
+	if s.filled {
+		return s.exact, nil
+	}
+	w, err := fetch[datacenterWire](ctx, c, op, "/cluster/options", nil)
+	if err != nil {
+		return false, err
+	}
+	s.exact, s.filled = bool(w.TagStyle.CaseSensitive), true
+	return s.exact, nil
 }

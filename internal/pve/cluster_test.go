@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
 )
 
 const listing = `[{"uptime":0,"node":"pve1","id":"qemu/100","status":"stopped","maxcpu":1,"type":"qemu","name":"tpl","template":1,"vmid":100,"tags":"b;a","lock":"create","pool":"web"},
@@ -19,7 +21,7 @@ const listing = `[{"uptime":0,"node":"pve1","id":"qemu/100","status":"stopped","
 
 func TestResources(t *testing.T) {
 	s := newServer(t, constant(listing))
-	rs, err := s.client(t).Resources(t.Context())
+	rs, err := s.client(t).Cluster().Resources(t.Context())
 	if err != nil || len(rs) != 6 {
 		t.Fatal(rs, err)
 	}
@@ -71,7 +73,7 @@ func TestSharedResources(t *testing.T) {
 	}
 	ask := func(want int) {
 		t.Helper()
-		if _, err := c.SharedResources(t.Context()); err != nil {
+		if _, err := c.Listing().Shared(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := listings(); got != want {
@@ -81,28 +83,28 @@ func TestSharedResources(t *testing.T) {
 	var group sync.WaitGroup
 	for range 20 {
 		group.Go(func() {
-			if rs, err := c.SharedResources(t.Context()); err != nil || len(rs) != 6 {
+			if rs, err := c.Listing().Shared(t.Context()); err != nil || len(rs) != 6 {
 				t.Error(len(rs), err)
 			} else {
-				rs[0].Name = "mine" // what a caller does with its copy is its own business
+				rs[0].Name = "mine" // a caller may change its copy
 			}
 		})
 	}
 	group.Wait()
 	ask(1)
-	if rs, _ := c.SharedResources(t.Context()); rs[0].Name != "tpl" {
+	if rs, _ := c.Listing().Shared(t.Context()); rs[0].Name != "tpl" {
 		t.Error("the copies are not copies")
 	}
 	s.clock.advance(4900 * time.Millisecond)
 	ask(1)
 	s.clock.advance(200 * time.Millisecond)
 	ask(2)
-	if err := c.UpdateConfig(t.Context(), "pve1", 100, Params{"name": "x"}); err != nil {
+	if err := c.QEMU("pve1", 100).UpdateConfig(t.Context(), Params{"name": "x"}); err != nil {
 		t.Fatal(err)
 	}
 	ask(3)
 	ask(3)
-	if _, err := c.Resources(t.Context()); err != nil || listings() != 4 {
+	if _, err := c.Cluster().Resources(t.Context()); err != nil || listings() != 4 {
 		t.Errorf("fresh: %v, %d listings", err, listings())
 	}
 }
@@ -119,7 +121,7 @@ func TestSharedGuest(t *testing.T) {
 	c := s.client(t)
 	ask := func(requests int) {
 		t.Helper()
-		if g, ok, err := c.SharedGuest(t.Context(), 100); err != nil || !ok || g.Name != "tpl" {
+		if g, ok, err := c.Listing().Guest(t.Context(), 100); err != nil || !ok || g.Name != "tpl" {
 			t.Fatal(g, ok, err)
 		}
 		if n := len(s.requests()); n != requests {
@@ -129,14 +131,14 @@ func TestSharedGuest(t *testing.T) {
 	ask(1)
 	s.clock.advance(2 * time.Hour)
 	ask(1)
-	if g, ok, err := c.SharedGuest(t.Context(), 4711); ok || err != nil {
+	if g, ok, err := c.Listing().Guest(t.Context(), 4711); ok || err != nil {
 		t.Errorf("a guest that is not listed: %v, %v", g, err)
 	}
-	if err := c.UpdateConfig(t.Context(), "pve1", 100, Params{"name": "tpl"}); err != nil {
+	if err := c.QEMU("pve1", 100).UpdateConfig(t.Context(), Params{"name": "tpl"}); err != nil {
 		t.Fatal(err)
 	}
 	ask(3)
-	if _, err := c.SharedResources(t.Context()); err != nil {
+	if _, err := c.Listing().Shared(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ask(3)
@@ -152,10 +154,10 @@ func TestEndOfATaskMakesTheListingOld(t *testing.T) {
 	})
 	c := s.client(t)
 	for range 2 {
-		if _, err := c.SharedResources(t.Context()); err != nil {
+		if _, err := c.Listing().Shared(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Wait(t.Context(), taskUPID); err != nil {
+		if _, err := c.Tasks().Wait(t.Context(), taskUPID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,7 +166,7 @@ func TestEndOfATaskMakesTheListingOld(t *testing.T) {
 	}
 }
 
-// One caller who gives up takes nobody with him.
+// One caller that gives up does not end the wait of the others.
 func TestSharedResourcesAndACancelledCaller(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	s := newServer(t, func(w http.ResponseWriter, _ seen, n int) {
@@ -177,9 +179,9 @@ func TestSharedResourcesAndACancelledCaller(t *testing.T) {
 	c := s.client(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { _, err := c.SharedResources(ctx); first <- err }()
+	go func() { _, err := c.Listing().Shared(ctx); first <- err }()
 	<-arrived
-	go func() { _, err := c.SharedResources(t.Context()); second <- err }()
+	go func() { _, err := c.Listing().Shared(t.Context()); second <- err }()
 	cancel()
 	if err := <-first; !errors.Is(err, context.Canceled) {
 		t.Errorf("the one who gave up: %v", err)
@@ -204,15 +206,15 @@ func TestIDs(t *testing.T) {
 		}
 	})
 	c := s.client(t)
-	if id, err := c.NextID(t.Context()); err != nil || id != 100 {
+	if id, err := c.Cluster().NextID(t.Context()); err != nil || id != 100 {
 		t.Error(id, err)
 	}
 	for id, want := range map[int]bool{100: false, 4711: true} {
-		if free, err := c.IsFreeID(t.Context(), id); err != nil || free != want {
+		if free, err := c.Cluster().IsFreeID(t.Context(), id); err != nil || free != want {
 			t.Errorf("%d: %v, %v", id, free, err)
 		}
 	}
-	if free, err := c.IsFreeID(t.Context(), 5); !IsKind(err, Invalid) || free {
+	if free, err := c.Cluster().IsFreeID(t.Context(), 5); !IsKind(err, Invalid) || free {
 		t.Errorf("5: %v, %v", free, err)
 	}
 }
@@ -221,7 +223,7 @@ func TestVersion(t *testing.T) {
 	s := newServer(t, constant(`{"version":"8.4.21","release":"8.4","repoid":"2606ac8500000000"}`))
 	c := s.client(t)
 	for range 3 {
-		v, err := c.Version(t.Context())
+		v, err := c.Cluster().Version(t.Context())
 		if err != nil || v != (Version{"8.4.21", "8.4", "2606ac8500000000", 8, 4, 21}) {
 			t.Fatal(v, err)
 		}
@@ -247,7 +249,7 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	for text, want := range map[string][3]int{"9.0~beta1": {9, 0, 1}, "8.2-4": {8, 2, 4}, "": {0, 0, 0}, "10": {10, 0, 0}, "9.0.0~15": {9, 0, 0}} {
-		got := versionWire{Version: flexString(text)}.version()
+		got := versionWire{Version: wire.String(text)}.version()
 		if [3]int{got.Major, got.Minor, got.Patch} != want {
 			t.Errorf("%q: %d.%d", text, got.Major, got.Minor)
 		}
@@ -264,7 +266,7 @@ func TestServerTime(t *testing.T) {
 	if !c.ServerTime().IsZero() {
 		t.Error("a time before the first answer")
 	}
-	if _, err := c.Version(t.Context()); err != nil {
+	if _, err := c.Cluster().Version(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.clock.advance(time.Minute)
@@ -283,7 +285,7 @@ func TestTagsAreCaseSensitive(t *testing.T) {
 		})
 		c := s.client(t)
 		for range 2 {
-			if got, err := c.TagsAreCaseSensitive(t.Context()); err != nil || got != want {
+			if got, err := c.Cluster().TagsAreCaseSensitive(t.Context()); err != nil || got != want {
 				t.Errorf("%s: %t, %v", answer, got, err)
 			}
 		}

@@ -2,234 +2,243 @@ package pve
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
+	"crypto/sha1" //nolint:gosec // PVE's digest of a configuration
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
-	"net"
-	"net/url"
+	"maps"
+	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
 )
 
-// TraceFunc receives one line about every request. Secrets are taken out before it is called.
-type TraceFunc func(ctx context.Context, msg string, fields map[string]string)
-
-// Config says which server a Client talks to, as whom, and how patiently. Either APIToken or Username and Password.
-type Config struct {
-	// Endpoint is https://host:8006; a trailing "/" or "/api2/json" is accepted.
-	Endpoint string
-	// Endpoints are several nodes of one cluster instead, in the order in which they are tried: https://host:8006 each.
-	Endpoints []string
-	// APIToken is user@realm!id=uuid.
-	APIToken string
-	// Username is user@realm; it and Password are used to get a ticket, which is renewed before it expires.
-	Username, Password string
-	// TOTPSecret (base32, RFC 6238) answers the second-factor challenge; OTP is a one-time code instead, good for one login.
-	TOTPSecret, OTP string
-	// CACertificate is PEM, trusted in addition to the system's authorities.
-	CACertificate string
-	// Insecure switches the verification of the server's certificate off.
-	Insecure bool
-	// MinTLS is "1.2" (default) or "1.3".
-	MinTLS string
-	// RequestTimeout bounds one request with its answer; default 60 s. PVE's own proxy gives up after 30 s.
-	RequestTimeout time.Duration
-	// MaxInFlight bounds the requests under way at once; default 16.
-	MaxInFlight int
-	// DialContext replaces the network in tests. With it no proxy from the environment is used.
-	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Clock is nil for the real one.
-	Clock Clock
-	// Trace is nil for none.
-	Trace TraceFunc
-	// UserAgent is sent with every request when not empty.
-	UserAgent string
+// GuestConfig is a VM's config as PVE prints it.
+type GuestConfig struct {
+	// Values is option -> value, numbers and booleans in their text form. The digest is not among them.
+	Values map[string]string
+	// Digest is the SHA1 of the config file; sent with an update it makes PVE refuse a config that changed meanwhile.
+	Digest string
 }
 
-const (
-	defaultRequestTimeout = 60 * time.Second
-	defaultMaxInFlight    = 16
-)
+type guestConfigWire map[string]json.RawMessage
 
-// Identity is who a Client acts as.
-type Identity struct {
-	// User is "user@realm", or "user@realm!tokenid" for an API token.
-	User string
-	// IsToken tells whether it is an API token.
-	IsToken bool
-}
-
-// IsRootTicket tells whether PVE treats this identity as root: only root@pam with a password is. A token of root@pam is
-// not, since PVE compares the literal name (access-control RPCEnvironment.pm, qemu-server API2/Qemu.pm).
-func (i Identity) IsRootTicket() bool { return i.User == "root@pam" && !i.IsToken }
-
-// credentials is the checked form of what Config says about authentication.
-type credentials struct {
-	identity Identity
-	token    string // whole token, empty for a ticket
-	password string
-	totp     []byte // decoded secret
-	otp      string
-}
-
-// ConfigError says which field of a Config is wrong.
-type ConfigError struct {
-	Field string
-	Err   error
-}
-
-func (e *ConfigError) Error() string { return e.Err.Error() }
-func (e *ConfigError) Unwrap() error { return e.Err }
-
-func wrongField(field, format string, args ...string) *ConfigError {
-	for _, arg := range args {
-		format = strings.Replace(format, "%q", strconv.Quote(arg), 1)
-	}
-	return &ConfigError{Field: field, Err: errors.New(format)}
-}
-
-func (cfg Config) credentials() (credentials, error) {
-	hasToken, hasUser := cfg.APIToken != "", cfg.Username != "" || cfg.Password != ""
-	switch {
-	case hasToken && hasUser:
-		return credentials{}, wrongField("Username", "set either an API token or a username and password, not both")
-	case hasToken:
-		return tokenCredentials(cfg.APIToken)
-	case !hasUser:
-		return credentials{}, errors.New("no credentials: set an API token, or a username and password")
-	case cfg.Username == "":
-		return credentials{}, wrongField("Username", "a password is set but no username")
-	case cfg.Password == "":
-		return credentials{}, wrongField("Username", "a username is set but no password")
-	}
-	if !isUserID(cfg.Username) {
-		return credentials{}, wrongField("Username", "username %q is not of the form user@realm, for example root@pam", cfg.Username)
-	}
-	c := credentials{identity: Identity{User: cfg.Username}, password: cfg.Password, otp: cfg.OTP}
-	if cfg.TOTPSecret != "" {
-		secret, err := decodeTOTPSecret(cfg.TOTPSecret)
-		if err != nil {
-			return credentials{}, &ConfigError{Field: "TOTPSecret", Err: err}
-		}
-		c.totp = secret
-	}
-	return c, nil
-}
-
-// tokenCredentials never repeats the token in its errors: a wrong one may still hold the right secret.
-func tokenCredentials(token string) (credentials, error) {
-	malformed := wrongField("APIToken", "the API token is not of the form user@realm!tokenid=uuid")
-	name, secret, ok := strings.Cut(token, "=")
-	user, id, ok2 := strings.Cut(name, "!")
-	if !ok || !ok2 || id == "" || secret == "" || !isUserID(user) || strings.ContainsAny(token, " \t\r\n;,\"'") {
-		return credentials{}, malformed
-	}
-	return credentials{identity: Identity{User: name, IsToken: true}, token: token}, nil
-}
-
-func isUserID(s string) bool {
-	i := strings.LastIndex(s, "@")
-	return i > 0 && i < len(s)-1 && !strings.ContainsAny(s, " \t\r\n!:/=")
-}
-
-// endpoints are the checked forms of the URLs.
-func (cfg Config) endpoints() ([]*endpoint, error) {
-	if len(cfg.Endpoints) == 0 {
-		e, err := parseEndpoint("Endpoint", cfg.Endpoint)
-		return []*endpoint{e}, err
-	}
-	if cfg.Endpoint != "" {
-		return nil, wrongField("Endpoints", "set either an endpoint or endpoints, not both")
-	}
-	var all []*endpoint
-	for _, text := range cfg.Endpoints {
-		e, err := parseEndpoint("Endpoints", text)
-		switch {
-		case err != nil:
-			return nil, err
-		case e.basePath != "":
-			return nil, wrongField("Endpoints", "endpoint %q must not have a path where there are several", text)
-		case slices.ContainsFunc(all, func(other *endpoint) bool { return other.url == e.url }):
-			return nil, wrongField("Endpoints", "endpoint %q is there twice", text)
-		}
-		all = append(all, e)
-	}
-	return all, nil
-}
-
-// parseEndpoint gives an endpoint in its plain form: https://host:port, without a path's trailing slash.
-func parseEndpoint(field, text string) (*endpoint, error) {
-	if strings.TrimSpace(text) == "" {
-		return nil, wrongField(field, "the endpoint is not set; it is a URL like https://pve.example.com:8006")
-	}
-	u, err := url.Parse(strings.TrimSpace(text))
-	switch {
-	case err != nil || u.Host == "" && u.Scheme != "https" && u.Scheme != "http":
-		return nil, wrongField(field, "endpoint %q is not a URL like https://pve.example.com:8006", redactURL(text))
-	case u.User != nil:
-		return nil, wrongField(field, "the endpoint must not hold a user name or a password")
-	case u.Scheme != "https":
-		return nil, wrongField(field, "endpoint %q must begin with https://, credentials are never sent in the clear", text)
-	case u.Hostname() == "":
-		return nil, wrongField(field, "endpoint %q has no host name", text)
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, wrongField(field, "endpoint %q must not have a query or a fragment", text)
-	}
-	u.Path = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api2/json"), "/")
-	u.RawPath, u.Host = "", strings.ToLower(u.Host)
-	return &endpoint{url: u.String(), origin: u.Scheme + "://" + u.Host, basePath: u.Path}, nil
-}
-
-func (cfg *Config) setDefaults() error {
-	if cfg.RequestTimeout < 0 || cfg.MaxInFlight < 0 {
-		return fmt.Errorf("request timeout (%s) and requests in flight (%d) must not be negative", cfg.RequestTimeout, cfg.MaxInFlight)
-	}
-	if cfg.RequestTimeout == 0 {
-		cfg.RequestTimeout = defaultRequestTimeout
-	}
-	if cfg.MaxInFlight == 0 {
-		cfg.MaxInFlight = defaultMaxInFlight
-	}
-	if cfg.Clock == nil {
-		cfg.Clock = realClock{}
-	}
-	return nil
-}
-
-// redactURL keeps a password that was put into an unparsable URL out of the error.
-func redactURL(s string) string {
-	if i := strings.LastIndex(s, "@"); i >= 0 {
-		return "…" + s[i:]
-	}
-	return s
-}
-
-func (cfg Config) tlsConfig() (*tls.Config, error) {
-	t := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: cfg.Insecure, //nolint:gosec // the user's explicit choice, PVE's certificate is self-signed by default
-		ClientSessionCache: tls.NewLRUClientSessionCache(0),
-	}
-	switch cfg.MinTLS {
-	case "", "1.2":
-	case "1.3":
-		t.MinVersion = tls.VersionTLS13
-	default:
-		return nil, wrongField("MinTLS", "minimum TLS version %q is neither 1.2 nor 1.3", cfg.MinTLS)
-	}
-	if cfg.CACertificate == "" {
-		return t, nil
-	}
-	pool, err := x509.SystemCertPool()
+// Config reads the values that are in force, without pending ones. A VM that does not exist on that node is
+// NotFound; without VM.Audit it is Denied, whether it exists or not.
+func (q QEMUReader) Config(ctx context.Context) (GuestConfig, error) {
+	w, err := fetch[guestConfigWire](ctx, q.client, "read the config of "+q.name(), q.path("/config"),
+		Params{"current": "1"})
 	if err != nil {
-		pool = x509.NewCertPool()
+		return GuestConfig{}, err
 	}
-	if !pool.AppendCertsFromPEM([]byte(cfg.CACertificate)) {
-		return nil, wrongField("CACertificate", "the CA certificate holds no certificate in PEM form")
+	cfg := GuestConfig{Values: make(map[string]string, len(w))}
+	for key, raw := range w {
+		value, ok := configText(raw)
+		switch {
+		case key == "digest":
+			cfg.Digest = value
+		case ok:
+			cfg.Values[key] = value
+		}
 	}
-	t.RootCAs = pool
-	return t, nil
+	return cfg, nil
+}
+
+// configText is one value of a config; null is no value. PVE has no nested ones; should it ever, they stay JSON.
+func configText(raw json.RawMessage) (string, bool) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return "", false
+	}
+	text, err := wire.Text(raw)
+	if err != nil {
+		return string(raw), true
+	}
+	return text, true
+}
+
+// PendingValue is one option with its value in force and the value that waits for a restart.
+type PendingValue struct {
+	Key string
+	// Value is in force if HasValue; Pending will be if HasPending.
+	Value, Pending       string
+	HasValue, HasPending bool
+	// Delete is 0, 1 for an option that will be removed, 2 for one whose volume will be destroyed as well.
+	Delete int
+}
+
+// PendingConfig is a VM's config, current and pending.
+type PendingConfig struct {
+	// Entries are sorted by key. The digest is not among them.
+	Entries []PendingValue
+	// Digest is as in GuestConfig.
+	Digest string
+}
+
+type pendingWire struct {
+	Key     wire.String     `json:"key"`
+	Value   json.RawMessage `json:"value"`
+	Pending json.RawMessage `json:"pending"`
+	Delete  wire.Int        `json:"delete"`
+}
+
+// Pending reads current and pending values in one request. Errors are as for QEMUReader.Config.
+func (q QEMUReader) Pending(ctx context.Context) (PendingConfig, error) {
+	return q.client.pendingConfig(ctx, "read the config of "+q.name(), q.path("/pending"))
+}
+
+func (c *Client) pendingConfig(ctx context.Context, op, path string) (PendingConfig, error) {
+	list, err := fetch[[]pendingWire](ctx, c, op, path, nil)
+	if err != nil {
+		return PendingConfig{}, err
+	}
+	var cfg PendingConfig
+	for _, w := range list {
+		v := PendingValue{Key: string(w.Key), Delete: int(w.Delete)}
+		v.Value, v.HasValue = configText(w.Value)
+		v.Pending, v.HasPending = configText(w.Pending)
+		if v.Key == "digest" { // the list carries it as if it were an option
+			cfg.Digest = v.Value
+			continue
+		}
+		cfg.Entries = append(cfg.Entries, v)
+	}
+	slices.SortFunc(cfg.Entries, func(a, b PendingValue) int {
+		switch {
+		case a.Key < b.Key:
+			return -1
+		case a.Key > b.Key:
+			return 1
+		}
+		return 0
+	})
+	return cfg, nil
+}
+
+// Current is the values in force.
+func (p PendingConfig) Current() map[string]string {
+	out := make(map[string]string, len(p.Entries))
+	for _, v := range p.Entries {
+		if v.HasValue {
+			out[v.Key] = v.Value
+		}
+	}
+	return out
+}
+
+// Merged is the values as they will be after a restart.
+func (p PendingConfig) Merged() map[string]string {
+	out := p.Current()
+	for _, v := range p.Entries {
+		switch {
+		case v.HasPending:
+			out[v.Key] = v.Pending
+		case v.Delete != 0:
+			delete(out, v.Key)
+		}
+	}
+	return out
+}
+
+// With is the configuration after a change of options that PVE puts in force at once. Values that waited for a restart
+// are left out, and the digest is not known.
+func (p PendingConfig) With(set map[string]string, deleted []string) PendingConfig {
+	values := p.Current()
+	maps.Copy(values, set)
+	for _, option := range deleted {
+		delete(values, option)
+	}
+	var config PendingConfig
+	for _, option := range slices.Sorted(maps.Keys(values)) {
+		config.Entries = append(config.Entries, PendingValue{Key: option, Value: values[option], HasValue: true})
+	}
+	return config
+}
+
+// Waiting is the options that wait for a restart, sorted.
+func (p PendingConfig) Waiting() []string {
+	var out []string
+	for _, v := range p.Entries {
+		if v.HasPending || v.Delete != 0 {
+			out = append(out, v.Key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// UpdateConfig changes options at once. Values that a running VM cannot take stay pending; a value that it refuses at
+// hotplug is Invalid and stays pending as well (qemu-server API2/Qemu.pm update_vm_api). Not for changes that allocate
+// or import a disk: PVE's proxy gives up after 30 s. Changes that destroy have calls of their own (destroy.go).
+func (q QEMUClient) UpdateConfig(ctx context.Context, p Params) error {
+	op := "update the config of " + q.name()
+	if err := mayDestroy(op, p); err != nil {
+		return err
+	}
+	return q.client.change(ctx, op, http.MethodPut, q.path("/config"), p)
+}
+
+// UpdateConfigTask is UpdateConfig as a task. With p["background_delay"] the UPID is empty when it has ended well by
+// then.
+func (q QEMUClient) UpdateConfigTask(ctx context.Context, p Params) (UPID, error) {
+	op := "update the config of " + q.name()
+	if err := mayDestroy(op, p); err != nil {
+		return "", err
+	}
+	return q.client.startOrFinish(ctx, op, http.MethodPost, q.path("/config"), p)
+}
+
+// MayHaveSnapshots reports whether there may be snapshots, or anything else that GET pending does not show. The
+// digest is that of the guest's file, all sections of it, as PVE wrote it (qemu-server QemuServer.pm parse_vm_config
+// and write_vm_config, pve-container LXC/Config.pm). So where a file of nothing but the options shown has that
+// digest, there is no further section. Values that PVE hides, pending ones and a file that was written by hand leave
+// it open.
+func (p PendingConfig) MayHaveSnapshots() bool {
+	for _, e := range p.Entries {
+		if e.HasPending || e.Delete != 0 {
+			return true
+		}
+	}
+	return digestOf(p.Current()) != p.Digest
+}
+
+// Foretell is the configuration once PVE has given one option another value and changed nothing else. Its digest is
+// "" where that cannot be told beforehand: the file has something that is not shown.
+func (g GuestConfig) Foretell(option, value string) GuestConfig {
+	after := GuestConfig{Values: maps.Clone(g.Values)}
+	after.Values[option] = value
+	if g.Digest != "" && digestOf(g.Values) == g.Digest {
+		after.Digest = digestOf(after.Values)
+	}
+	return after
+}
+
+// digestOf is the digest of a file that has nothing but these options.
+func digestOf(values map[string]string) string {
+	var file strings.Builder
+	if text := strings.TrimRight(values["description"], "\n"); text != "" {
+		for _, line := range strings.Split(text, "\n") {
+			file.WriteString("#" + encodeText(line) + "\n")
+		}
+	}
+	for _, option := range slices.Sorted(maps.Keys(values)) {
+		if option != "description" {
+			file.WriteString(option + ": " + values[option] + "\n")
+		}
+	}
+	sum := sha1.Sum([]byte(file.String())) //nolint:gosec // PVE's digest of a configuration
+	return hex.EncodeToString(sum[:])
+}
+
+// encodeText is a line of a description as the file has it (pve-common Tools.pm encode_text).
+func encodeText(line string) string {
+	var text strings.Builder
+	for i := range len(line) {
+		if c := line[i]; c < 0x20 || c > 0x7e || c == '%' || c == ':' {
+			fmt.Fprintf(&text, "%%%02X", c)
+		} else {
+			text.WriteByte(c)
+		}
+	}
+	return text.String()
 }

@@ -19,7 +19,8 @@ func shown(digest string, lines ...string) PendingConfig {
 	return p
 }
 
-// TestMayHaveSnapshots: answers of an 8.4.21 with their digests, of a VM and of one with a description; and what must not be taken for a whole file.
+// TestMayHaveSnapshots: answers of an 8.4.21 with their digests, of a VM and of one with a description; and what must
+// not be taken for a whole file.
 func TestMayHaveSnapshots(t *testing.T) {
 	plain := []string{"boot: order=scsi0;ide2;net0", "ide2: local-zfs:vm-301-cloudinit,media=cdrom,size=4M", "kvm: 0", "memory: 64",
 		"meta: creation-qemu=7.2.22,ctime=1795182675", "name: c301", "net0: virtio=BC:24:11:8F:5D:DC,bridge=vmbr0",
@@ -63,10 +64,11 @@ func TestForetell(t *testing.T) {
 		s := sha1.Sum([]byte(file))
 		return hex.EncodeToString(s[:])
 	}
-	config := GuestConfig{Digest: sum("#stamp\nmemory: 64\nscsi0: a:vm-1-disk-0,size=1G\n"),
-		Values: map[string]string{"scsi0": "a:vm-1-disk-0,size=1G", "memory": "64", "description": "stamp"}}
+	config := GuestConfig{Digest: sum("#mark\nmemory: 64\nscsi0: a:vm-1-disk-0,size=1G\n"),
+		Values: map[string]string{"scsi0": "a:vm-1-disk-0,size=1G", "memory": "64", "description": "mark"}}
 	after := config.Foretell("scsi0", "a:vm-1-disk-0,size=2G")
-	if want := sum("#stamp\nmemory: 64\nscsi0: a:vm-1-disk-0,size=2G\n"); after.Digest != want || after.Values["scsi0"] != "a:vm-1-disk-0,size=2G" {
+	want := sum("#mark\nmemory: 64\nscsi0: a:vm-1-disk-0,size=2G\n")
+	if after.Digest != want || after.Values["scsi0"] != "a:vm-1-disk-0,size=2G" {
 		t.Errorf("got %+v, want digest %s", after, want)
 	}
 	if config.Values["scsi0"] != "a:vm-1-disk-0,size=1G" {

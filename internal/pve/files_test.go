@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// uploader is a server that breaks off some uploads, before their last byte or after it, and what it received of the others.
+// uploader is a server that breaks off some uploads, before their last byte or after it, and keeps those that it
+// received.
 type uploader struct {
 	requests atomic.Int32
 	cut      int32 // so many requests are cut
@@ -45,7 +46,8 @@ func (u *uploader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"data":"UPID:pve1:00000001:00000002:6B02DEFB:imgcopy::root@pam!tf:"}`)
 }
 
-// TestUploadBrokenOff: an upload that breaks off before its last byte has done nothing and is sent again; after it nobody knows, and it is not.
+// TestUploadBrokenOff: an upload that breaks off before its last byte has done nothing and is sent again; after that
+// byte the outcome is unknown, and it is not.
 func TestUploadBrokenOff(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789abcdef"), 3<<20) // 48 MiB: more than the buffers of two sockets hold, which count as sent
 	for name, c := range map[string]struct {
@@ -56,7 +58,7 @@ func TestUploadBrokenOff(t *testing.T) {
 	}{
 		"whole":               {sent: 1},
 		"cut twice":           {cut: 2, sent: 3},
-		"cut again and again": {cut: 100, kind: Unavailable, sent: writeTries},
+		"cut again and again": {cut: 100, kind: Unavailable, sent: 5},
 		"cut after the last":  {cut: 1, whole: true, kind: Ambiguous, sent: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +72,7 @@ func TestUploadBrokenOff(t *testing.T) {
 			}
 			defer api.Close()
 			var last int64
-			_, err = api.Upload(t.Context(), Upload{Node: "pve1", Storage: "local", Content: "import", Filename: "a.raw", Checksum: "abc", Algorithm: "sha256",
+			_, err = api.Storage("pve1", "local").Upload(t.Context(), Upload{Content: "import", Filename: "a.raw", Checksum: "abc", Algorithm: "sha256",
 				Size: int64(len(data)), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
 				Sent: func(_ context.Context, n int64) { last = n }})
 			if (err != nil) != (c.kind != 0) || c.kind != 0 && !IsKind(err, c.kind) || u.requests.Load() != c.sent {

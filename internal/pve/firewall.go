@@ -4,9 +4,12 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
 )
 
-// FirewallOptions are the options of a VM's firewall, as far as its file has them; numbers and booleans in their text form.
+// FirewallOptions are the options of a VM's firewall, as far as its file has them; numbers and booleans in their text
+// form.
 type FirewallOptions struct {
 	// Values is option -> value. The digest is not among them.
 	Values map[string]string
@@ -23,27 +26,31 @@ type FirewallRules struct {
 	Digest string
 }
 
-func firewallOp(verb, what, node string, vmid int) string {
-	return verb + " " + what + " of " + guestName(node, vmid)
+// op is what is done to a part of the firewall, for errors.
+func (f FirewallReader) op(verb, what string) string {
+	return verb + " " + what + " of " + guestName(f.node, f.vmid)
 }
 
-// FirewallOptions reads the options of a VM's firewall. It needs VM.Audit (pve-firewall API2/Firewall/VM.pm).
-func (c *Client) FirewallOptions(ctx context.Context, node string, vmid int) (FirewallOptions, error) {
-	w, err := fetch[map[string]flexString](ctx, c, firewallOp("read", "the firewall options", node, vmid),
-		guestPath(node, vmid, "/firewall/options"), nil)
+// path is the API path of a part of the firewall.
+func (f FirewallReader) path(rest string) string { return guestPath(f.node, f.vmid, rest) }
+
+// Options reads the options of a VM's firewall. It needs VM.Audit (pve-firewall API2/Firewall/VM.pm).
+func (f FirewallReader) Options(ctx context.Context) (FirewallOptions, error) {
+	w, err := fetch[map[string]wire.String](ctx, f.client, f.op("read", "the firewall options"),
+		f.path("/firewall/options"), nil)
 	values, digest := firewallValues(w)
 	return FirewallOptions{Values: values, Digest: digest}, err
 }
 
-// SetFirewallOptions changes options of a VM's firewall; p["delete"] resets some. It needs VM.Config.Network.
-func (c *Client) SetFirewallOptions(ctx context.Context, node string, vmid int, p Params) error {
-	return c.change(ctx, firewallOp("set", "the firewall options", node, vmid), http.MethodPut, guestPath(node, vmid, "/firewall/options"), p)
+// SetOptions changes options of a VM's firewall; p["delete"] resets some. It needs VM.Config.Network.
+func (f FirewallClient) SetOptions(ctx context.Context, p Params) error {
+	return f.client.change(ctx, f.op("set", "the firewall options"), http.MethodPut, f.path("/firewall/options"), p)
 }
 
-// FirewallRules reads the rules of a VM's firewall. It needs VM.Audit (pve-firewall API2/Firewall/Rules.pm).
-func (c *Client) FirewallRules(ctx context.Context, node string, vmid int) (FirewallRules, error) {
-	list, err := fetch[[]map[string]flexString](ctx, c, firewallOp("read", "the firewall rules", node, vmid),
-		guestPath(node, vmid, "/firewall/rules"), nil)
+// Rules reads the rules of a VM's firewall. It needs VM.Audit (pve-firewall API2/Firewall/Rules.pm).
+func (f FirewallReader) Rules(ctx context.Context) (FirewallRules, error) {
+	list, err := fetch[[]map[string]wire.String](ctx, f.client, f.op("read", "the firewall rules"),
+		f.path("/firewall/rules"), nil)
 	if err != nil {
 		return FirewallRules{}, err
 	}
@@ -56,33 +63,33 @@ func (c *Client) FirewallRules(ctx context.Context, node string, vmid int) (Fire
 	return all, nil
 }
 
-// AddFirewallRule puts a rule on top of all others, whatever position is asked for (pve-firewall API2/Firewall/Rules.pm
+// AddRule puts a rule on top of all others, whatever position is asked for (pve-firewall API2/Firewall/Rules.pm
 // create_rule).
-func (c *Client) AddFirewallRule(ctx context.Context, node string, vmid int, p Params) error {
-	return c.change(ctx, firewallOp("add", "a firewall rule", node, vmid), http.MethodPost, guestPath(node, vmid, "/firewall/rules"), p)
+func (f FirewallClient) AddRule(ctx context.Context, p Params) error {
+	return f.client.change(ctx, f.op("add", "a firewall rule"), http.MethodPost, f.path("/firewall/rules"), p)
 }
 
-// UpdateFirewallRule changes the rule at a position, counted from 0; p["delete"] takes properties away.
-func (c *Client) UpdateFirewallRule(ctx context.Context, node string, vmid, position int, p Params) error {
-	return c.change(ctx, firewallOp("change", "firewall rule "+strconv.Itoa(position), node, vmid), http.MethodPut,
-		rulePath(node, vmid, position), p)
+// UpdateRule changes the rule at a position, counted from 0; p["delete"] takes properties away.
+func (f FirewallClient) UpdateRule(ctx context.Context, position int, p Params) error {
+	return f.client.change(ctx, f.op("change", "firewall rule "+strconv.Itoa(position)), http.MethodPut,
+		f.rulePath(position), p)
 }
 
-// DeleteFirewallRule takes the rule at a position away; those below it move up.
-func (c *Client) DeleteFirewallRule(ctx context.Context, node string, vmid, position int, digest string) error {
+// DeleteRule takes the rule at a position away; those below it move up.
+func (f FirewallClient) DeleteRule(ctx context.Context, position int, digest string) error {
 	p := Params{}
 	if digest != "" {
 		p["digest"] = digest
 	}
-	return c.change(ctx, firewallOp("delete", "firewall rule "+strconv.Itoa(position), node, vmid), http.MethodDelete,
-		rulePath(node, vmid, position), p)
+	return f.client.change(ctx, f.op("delete", "firewall rule "+strconv.Itoa(position)), http.MethodDelete,
+		f.rulePath(position), p)
 }
 
-func rulePath(node string, vmid, position int) string {
-	return guestPath(node, vmid, "/firewall/rules/"+strconv.Itoa(position))
+func (f FirewallReader) rulePath(position int) string {
+	return f.path("/firewall/rules/" + strconv.Itoa(position))
 }
 
-func firewallValues(w map[string]flexString) (values map[string]string, digest string) {
+func firewallValues(w map[string]wire.String) (values map[string]string, digest string) {
 	values = make(map[string]string, len(w))
 	for name, value := range w {
 		values[name] = string(value)

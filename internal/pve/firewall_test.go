@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What PVE adds to a rule when it lists it is no property of the rule.
+// TestFirewall: the keys that PVE adds to a rule in a listing are no properties of the rule.
 func TestFirewall(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, s seen, _ int) {
 		if strings.HasSuffix(s.path, "/options") {
@@ -19,12 +19,12 @@ func TestFirewall(t *testing.T) {
 			{"pos":1,"type":"group","action":"web","enable":0,"digest":"f2"}]`)
 	})
 	c := s.client(t)
-	options, err := c.FirewallOptions(t.Context(), "pve1", 100)
+	options, err := c.Firewall("pve1", 100).Options(t.Context())
 	want := FirewallOptions{Values: map[string]string{"enable": "1", "policy_in": "DROP", "macfilter": "0"}, Digest: "f1"}
 	if err != nil || !cmp.Equal(options, want) {
 		t.Errorf("%v %s", err, cmp.Diff(want, options))
 	}
-	rules, err := c.FirewallRules(t.Context(), "pve1", 100)
+	rules, err := c.Firewall("pve1", 100).Rules(t.Context())
 	wantRules := FirewallRules{Digest: "f2", Rules: []map[string]string{
 		{"type": "in", "action": "ACCEPT", "enable": "1", "proto": "tcp", "dport": "22"},
 		{"type": "group", "action": "web", "enable": "0"},
@@ -36,7 +36,7 @@ func TestFirewall(t *testing.T) {
 
 func TestHAResource(t *testing.T) {
 	s := newServer(t, constant(`{"sid":"vm:100","type":"vm","state":"started","max_restart":"0","digest":"h1"}`))
-	entry, err := s.client(t).HAResource(t.Context(), 100)
+	entry, err := s.client(t).HA().Resource(t.Context(), 100)
 	want := HAResource{Options: map[string]string{"state": "started", "max_restart": "0"}, Digest: "h1"}
 	if err != nil || !cmp.Equal(entry, want) {
 		t.Errorf("%v %s", err, cmp.Diff(want, entry))

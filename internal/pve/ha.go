@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
 )
 
 // HAResource is a VM's entry in the HA configuration.
@@ -22,9 +24,9 @@ const haPath = "/cluster/ha/resources"
 
 func haOp(verb string, vmid int) string { return verb + " the HA resource " + haSID(vmid) }
 
-// HAResource reads a VM's entry; without one it is NotFound. It needs Sys.Audit on /.
-func (c *Client) HAResource(ctx context.Context, vmid int) (HAResource, error) {
-	w, err := fetch[map[string]flexString](ctx, c, haOp("read", vmid), haPath+"/"+haSID(vmid), nil)
+// Resource reads a VM's entry; without one it is NotFound. It needs Sys.Audit on /.
+func (h HAReader) Resource(ctx context.Context, vmid int) (HAResource, error) {
+	w, err := fetch[map[string]wire.String](ctx, h.client, haOp("read", vmid), haPath+"/"+haSID(vmid), nil)
 	if err != nil {
 		return HAResource{}, err
 	}
@@ -37,34 +39,34 @@ func (c *Client) HAResource(ctx context.Context, vmid int) (HAResource, error) {
 	return entry, nil
 }
 
-// HAResources lists the service ids of the HA configuration, "vm:100" and "ct:101". It needs Sys.Audit on /.
-func (c *Client) HAResources(ctx context.Context) ([]string, error) {
-	wire, err := fetch[[]map[string]flexString](ctx, c, "list the HA resources", haPath, nil)
+// Resources lists the service ids of the HA configuration, "vm:100" and "ct:101". It needs Sys.Audit on /.
+func (h HAReader) Resources(ctx context.Context) ([]string, error) {
+	list, err := fetch[[]map[string]wire.String](ctx, h.client, "list the HA resources", haPath, nil)
 	if err != nil {
 		return nil, err
 	}
-	sids := make([]string, 0, len(wire))
-	for _, w := range wire {
+	sids := make([]string, 0, len(list))
+	for _, w := range list {
 		sids = append(sids, string(w["sid"]))
 	}
 	return sids, nil
 }
 
-// CreateHAResource puts a VM under HA; p holds its options. It needs Sys.Console on /.
-func (c *Client) CreateHAResource(ctx context.Context, vmid int, p Params) error {
+// Create puts a VM under HA; p holds its options. It needs Sys.Console on /.
+func (h HAClient) Create(ctx context.Context, vmid int, p Params) error {
 	all := Params{"sid": haSID(vmid)}
 	for k, v := range p {
 		all[k] = v
 	}
-	return c.change(ctx, haOp("create", vmid), http.MethodPost, haPath, all)
+	return h.client.change(ctx, haOp("create", vmid), http.MethodPost, haPath, all)
 }
 
-// UpdateHAResource changes a VM's entry; p["delete"] resets options.
-func (c *Client) UpdateHAResource(ctx context.Context, vmid int, p Params) error {
-	return c.change(ctx, haOp("update", vmid), http.MethodPut, haPath+"/"+haSID(vmid), p)
+// Update changes a VM's entry; p["delete"] resets options.
+func (h HAClient) Update(ctx context.Context, vmid int, p Params) error {
+	return h.client.change(ctx, haOp("update", vmid), http.MethodPut, haPath+"/"+haSID(vmid), p)
 }
 
-// DeleteHAResource takes a VM out of HA; the VM stays as it is.
-func (c *Client) DeleteHAResource(ctx context.Context, vmid int) error {
-	return c.DeleteHAEntry(ctx, haSID(vmid))
+// RemoveGuest takes a VM out of HA; the VM stays as it is.
+func (h HAClient) RemoveGuest(ctx context.Context, vmid int) error {
+	return h.RemoveEntry(ctx, haSID(vmid))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestImportMetadata: numbers come as numbers or texts, an EFI disk as a bare 1, and what is not known as "" or null.
+// TestImportMetadata: numbers come as numbers or texts, an EFI disk as a bare 1, and unknown values as "" or null.
 func TestImportMetadata(t *testing.T) {
 	answer := `{"type":"vm","source":"esxi","create-args":{"cores":4,"memory":"8192","name":null,"sockets":""},
 		"disks":{"efidisk0":1,"scsi0":{"volid":"esxi:a/b/c.vmdk","size":"17179869184"},"scsi1":{"volid":"esxi:a/b/d.vmdk"}},
@@ -18,7 +18,7 @@ func TestImportMetadata(t *testing.T) {
 		}
 		data(w, answer)
 	})
-	got, err := s.client(t).ImportMetadata(t.Context(), "pve1", "esxi", "a/b/c.vmx")
+	got, err := s.client(t).Storage("pve1", "esxi").ImportMetadata(t.Context(), "a/b/c.vmx")
 	want := ImportMetadata{
 		Options:  map[string]string{"cores": "4", "memory": "8192"},
 		Disks:    map[string]ImportDisk{"scsi0": {"esxi:a/b/c.vmdk", 16 << 30}, "scsi1": {"esxi:a/b/d.vmdk", 0}},
@@ -29,7 +29,7 @@ func TestImportMetadata(t *testing.T) {
 		t.Error(err, diff)
 	}
 	answer = `{"create-args":{},"disks":{"scsi0":{"volid":["x"]}}}`
-	if got, err := s.client(t).ImportMetadata(t.Context(), "pve1", "esxi", "a/b/c.vmx"); err == nil {
+	if got, err := s.client(t).Storage("pve1", "esxi").ImportMetadata(t.Context(), "a/b/c.vmx"); err == nil {
 		t.Errorf("a disk that is none is taken: %v", got)
 	}
 }

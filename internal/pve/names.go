@@ -1,83 +1,61 @@
 package pve
 
 import (
-	"context"
-	"strings"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/transport"
 )
 
-// What there is that a configuration can name. Each listing shows what the identity may see.
+// The names that every caller of the client needs, so that it imports this package alone.
+type (
+	// Params are the values of one request by parameter name.
+	Params = transport.Params
+	// Config says which server a Client talks to, as which identity, and how patiently.
+	Config = transport.Config
+	// ConfigError says which field of a Config is wrong.
+	ConfigError = transport.ConfigError
+	// Identity is the identity that a Client acts as.
+	Identity = transport.Identity
+	// Clock is the time that a Client lives in.
+	Clock = transport.Clock
+	// TraceFunc receives one line about every request.
+	TraceFunc = transport.TraceFunc
+	// UPID identifies a task.
+	UPID = task.UPID
+	// Error is a request that failed.
+	Error = fault.Error
+	// TaskError is a task that PVE accepted and that failed.
+	TaskError = fault.TaskError
+	// Kind is the meaning of an error.
+	Kind = fault.Kind
+)
 
-// namedWire is one entry of such a listing; which fields there are depends on it.
-type namedWire struct {
-	ID    flexString `json:"id"`
-	Name  flexString `json:"name"`
-	Group flexString `json:"group"`
-	Type  flexString `json:"type"`
-}
+// The kinds of errors, as package fault explains them.
+const (
+	Unknown        = fault.Unknown
+	NotFound       = fault.NotFound
+	Exists         = fault.Exists
+	Leftover       = fault.Leftover
+	Locked         = fault.Locked
+	Busy           = fault.Busy
+	Invalid        = fault.Invalid
+	Denied         = fault.Denied
+	Unsupported    = fault.Unsupported
+	Unhealthy      = fault.Unhealthy
+	Capacity       = fault.Capacity
+	Unavailable    = fault.Unavailable
+	Ambiguous      = fault.Ambiguous
+	DigestMismatch = fault.DigestMismatch
+)
 
-// names are the texts of the entries of a listing.
-func (c *Client) names(ctx context.Context, op, path string, text func(namedWire) string) ([]string, error) {
-	wire, err := fetch[[]namedWire](ctx, c, op, path, nil)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]string, 0, len(wire))
-	for _, w := range wire {
-		all = append(all, text(w))
-	}
-	return all, nil
-}
+// KindOf is the Kind of the first *Error or *TaskError in err's chain; Unknown for nil and for every other error.
+func KindOf(err error) Kind { return fault.KindOf(err) }
 
-// CPUModels are the CPU types of a node; the custom ones only for who has Sys.Audit on /nodes (qemu-server API2/Qemu/CPU.pm).
-func (c *Client) CPUModels(ctx context.Context, node string) ([]string, error) {
-	return c.names(ctx, "list the CPU types of node "+node, "/nodes/"+node+"/capabilities/qemu/cpu",
-		func(w namedWire) string { return string(w.Name) })
-}
+// IsKind reports whether err is an error of that Kind. IsKind(nil, …) is false.
+func IsKind(err error, k Kind) bool { return fault.IsKind(err, k) }
 
-// Machines are the machine types of a node with their versions: "pc-q35-9.2" (qemu-server API2/Qemu/Machine.pm).
-func (c *Client) Machines(ctx context.Context, node string) ([]string, error) {
-	return c.names(ctx, "list the machine types of node "+node, "/nodes/"+node+"/capabilities/qemu/machines",
-		func(w namedWire) string { return string(w.ID) })
-}
+// ParseUPID checks that s has the form of a UPID.
+func ParseUPID(s string) (UPID, error) { return task.ParseUPID(s) }
 
-// Mappings are the resource mappings of a kind: pci, usb or dir. It shows those on which the identity has a Mapping privilege
-// (pve-manager API2/Cluster/Mapping).
-func (c *Client) Mappings(ctx context.Context, kind string) ([]string, error) {
-	return c.names(ctx, "list the "+kind+" mappings", "/cluster/mapping/"+kind, func(w namedWire) string { return string(w.ID) })
-}
-
-// FirewallRefs are the aliases and, with a "+" before them, the IP sets of the datacenter. It needs Sys.Audit on /
-// (pve-firewall API2/Firewall/Cluster.pm).
-func (c *Client) FirewallRefs(ctx context.Context) ([]string, error) {
-	return c.names(ctx, "list the aliases and IP sets of the datacenter", "/cluster/firewall/refs", func(w namedWire) string {
-		if w.Type == "ipset" {
-			return "+" + string(w.Name)
-		}
-		return string(w.Name)
-	})
-}
-
-// SecurityGroups are those of the datacenter's firewall, which everybody may list (pve-firewall API2/Firewall/Groups.pm).
-func (c *Client) SecurityGroups(ctx context.Context) ([]string, error) {
-	return c.names(ctx, "list the security groups", "/cluster/firewall/groups", func(w namedWire) string { return string(w.Group) })
-}
-
-// HAGroups are the groups of HA, which 9.x has no more. It needs Sys.Audit on / (pve-ha-manager API2/HA/Groups.pm).
-func (c *Client) HAGroups(ctx context.Context) ([]string, error) {
-	return c.names(ctx, "list the HA groups", "/cluster/ha/groups", func(w namedWire) string { return string(w.Group) })
-}
-
-// VolumeSize is the size that a guest sees of a volume, in bytes. A listing says the size of the file (pve-storage
-// API2/Storage/Content.pm, Storage/Plugin.pm get_subdir_files).
-func (c *Client) VolumeSize(ctx context.Context, node, volume string) (int64, error) {
-	storage, _, _ := strings.Cut(volume, ":")
-	w, err := fetch[volumeWire](ctx, c, "read the size of "+volume, "/nodes/"+node+"/storage/"+storage+"/content/"+volume, nil)
-	return int64(w.Size), err
-}
-
-// VolumePath is the path of a volume on a node, as its storage says.
-func (c *Client) VolumePath(ctx context.Context, node, volume string) (string, error) {
-	storage, _, _ := strings.Cut(volume, ":")
-	w, err := fetch[volumeWire](ctx, c, "look where "+volume+" is", "/nodes/"+node+"/storage/"+storage+"/content/"+volume, nil)
-	return string(w.Path), err
-}
+// RealClock is the machine's clock.
+func RealClock() Clock { return transport.RealClock() }

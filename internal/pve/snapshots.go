@@ -3,6 +3,9 @@ package pve
 import (
 	"context"
 	"net/http"
+	"strconv"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
 )
 
 // Snapshot is what PVE lists of a snapshot.
@@ -19,22 +22,22 @@ type Snapshot struct {
 }
 
 type snapshotWire struct {
-	Name        flexString `json:"name"`
-	Description flexString `json:"description"`
-	Parent      flexString `json:"parent"`
-	State       flexString `json:"snapstate"`
-	Taken       flexInt    `json:"snaptime"`
-	Memory      flexBool   `json:"vmstate"`
+	Name        wire.String `json:"name"`
+	Description wire.String `json:"description"`
+	Parent      wire.String `json:"parent"`
+	State       wire.String `json:"snapstate"`
+	Taken       wire.Int    `json:"snaptime"`
+	Memory      wire.Bool   `json:"vmstate"`
 }
 
-// ListSnapshots lists a VM's snapshots, without "current", which is none.
-func (c *Client) ListSnapshots(ctx context.Context, node string, vmid int) ([]Snapshot, error) {
-	return c.snapshots(ctx, "list the snapshots of "+guestName(node, vmid), guestPath(node, vmid, "/snapshot"))
+// Snapshots lists a VM's snapshots, without "current", which is none.
+func (q QEMUReader) Snapshots(ctx context.Context) ([]Snapshot, error) {
+	return q.client.snapshots(ctx, "list the snapshots of "+q.name(), q.path("/snapshot"))
 }
 
-// Snapshots lists their names.
-func (c *Client) Snapshots(ctx context.Context, node string, vmid int) ([]string, error) {
-	all, err := c.ListSnapshots(ctx, node, vmid)
+// SnapshotNames lists their names.
+func (q QEMUReader) SnapshotNames(ctx context.Context) ([]string, error) {
+	all, err := q.Snapshots(ctx)
 	return snapshotNames(all), err
 }
 
@@ -47,36 +50,38 @@ func snapshotNames(all []Snapshot) []string {
 }
 
 func (c *Client) snapshots(ctx context.Context, op, path string) ([]Snapshot, error) {
-	wire, err := fetch[[]snapshotWire](ctx, c, op, path, nil)
+	list, err := fetch[[]snapshotWire](ctx, c, op, path, nil)
 	if err != nil {
 		return nil, err
 	}
 	var all []Snapshot
-	for _, w := range wire {
+	for _, w := range list {
 		if w.Name != "" && w.Name != "current" {
-			all = append(all, Snapshot{Name: string(w.Name), Description: string(w.Description), Parent: string(w.Parent), State: string(w.State),
+			all = append(all, Snapshot{Name: string(w.Name), Description: string(w.Description), Parent: string(w.Parent),
+				State: string(w.State),
 				Taken: int64(w.Taken), Memory: bool(w.Memory)})
 		}
 	}
 	return all, nil
 }
 
-// TakeSnapshot starts taking the snapshot p["snapname"], with p["vmstate"] that of a running guest's memory. A name that is used
-// already fails in the task. One that fails is removed by PVE itself; a task that is killed leaves it, and the lock.
-func (c *Client) TakeSnapshot(ctx context.Context, node string, vmid int, p Params) (UPID, error) {
-	op := "take snapshot " + p["snapname"] + " of " + guestName(node, vmid)
-	return c.start(ctx, op, http.MethodPost, guestPath(node, vmid, "/snapshot"), p)
+// TakeSnapshot starts taking the snapshot p["snapname"], with p["vmstate"] that of a running guest's memory. A name
+// that is used already fails in the task. One that fails is removed by PVE itself; a task that is killed leaves it,
+// and the lock.
+func (q QEMUClient) TakeSnapshot(ctx context.Context, p Params) (UPID, error) {
+	op := "take snapshot " + p["snapname"] + " of " + q.name()
+	return q.client.start(ctx, op, http.MethodPost, q.path("/snapshot"), p)
 }
 
 // DescribeSnapshot changes the description of a snapshot.
-func (c *Client) DescribeSnapshot(ctx context.Context, node string, vmid int, name, description string) error {
-	return c.change(ctx, "describe snapshot "+name+" of "+guestName(node, vmid), http.MethodPut,
-		guestPath(node, vmid, "/snapshot/"+name+"/config"), Params{"description": description})
+func (q QEMUClient) DescribeSnapshot(ctx context.Context, name, description string) error {
+	return q.client.change(ctx, "describe snapshot "+name+" of "+q.name(), http.MethodPut,
+		q.path("/snapshot/"+name+"/config"), Params{"description": description})
 }
 
 // SnapshotConfig reads the options that a snapshot keeps, its saved memory ("vmstate") among them.
-func (c *Client) SnapshotConfig(ctx context.Context, node string, vmid int, name string) (map[string]string, error) {
-	return c.snapshotConfig(ctx, "read snapshot "+name+" of "+guestName(node, vmid), guestPath(node, vmid, "/snapshot/"+name+"/config"))
+func (q QEMUReader) SnapshotConfig(ctx context.Context, name string) (map[string]string, error) {
+	return q.client.snapshotConfig(ctx, "read snapshot "+name+" of "+q.name(), q.path("/snapshot/"+name+"/config"))
 }
 
 func (c *Client) snapshotConfig(ctx context.Context, op, path string) (map[string]string, error) {
@@ -91,4 +96,37 @@ func (c *Client) snapshotConfig(ctx context.Context, op, path string) (map[strin
 		}
 	}
 	return values, nil
+}
+
+// A container has its options, pending ones and snapshots at the same places as a VM, below another path (pve-container
+// API2/LXC.pm).
+
+func guestOptionsPath(g Resource, rest string) string {
+	return "/nodes/" + g.Node + "/" + g.Type + "/" + strconv.Itoa(g.VMID) + rest
+}
+
+func (r Resource) describe() string {
+	if r.Type == "lxc" {
+		return "container " + strconv.Itoa(r.VMID) + " on node " + r.Node
+	}
+	return guestName(r.Node, r.VMID)
+}
+
+// Options reads the current and pending options of a guest of the listing, VM or container. Errors are as for
+// QEMUReader.Config.
+func (g GuestReader) Options(ctx context.Context) (PendingConfig, error) {
+	return g.client.pendingConfig(ctx, "read the config of "+g.guest.describe(), guestOptionsPath(g.guest, "/pending"))
+}
+
+// SnapshotNames lists the names of the snapshots of a guest of the listing, VM or container.
+func (g GuestReader) SnapshotNames(ctx context.Context) ([]string, error) {
+	all, err := g.client.snapshots(ctx, "list the snapshots of "+g.guest.describe(),
+		guestOptionsPath(g.guest, "/snapshot"))
+	return snapshotNames(all), err
+}
+
+// SnapshotOptions reads what a snapshot of a guest of the listing keeps, VM or container.
+func (g GuestReader) SnapshotOptions(ctx context.Context, name string) (map[string]string, error) {
+	return g.client.snapshotConfig(ctx, "read snapshot "+name+" of "+g.guest.describe(),
+		guestOptionsPath(g.guest, "/snapshot/"+name+"/config"))
 }

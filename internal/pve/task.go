@@ -8,7 +8,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/transport"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
 )
 
 // TaskStatus is the state of one task.
@@ -27,44 +30,44 @@ type TaskStatus struct {
 }
 
 type taskStatusWire struct {
-	UPID       flexString `json:"upid"`
-	Status     flexString `json:"status"`
-	ExitStatus flexString `json:"exitstatus"`
-	User       flexString `json:"user"`
-	TokenID    flexString `json:"tokenid"`
-	Type       flexString `json:"type"`
-	ID         flexString `json:"id"`
-	StartTime  flexInt    `json:"starttime"`
+	UPID       wire.String `json:"upid"`
+	Status     wire.String `json:"status"`
+	ExitStatus wire.String `json:"exitstatus"`
+	User       wire.String `json:"user"`
+	TokenID    wire.String `json:"tokenid"`
+	Type       wire.String `json:"type"`
+	ID         wire.String `json:"id"`
+	StartTime  wire.Int    `json:"starttime"`
 }
 
 func taskPath(upid UPID, rest string) string {
 	return "/nodes/" + upid.Node() + "/tasks/" + string(upid) + rest
 }
 
-// TaskStatus asks the task's node. A task that does not exist is NotFound; a token sees only its own tasks, others are
+// Status asks the task's node. A task that does not exist is NotFound; a token sees only its own tasks, others are
 // Denied without Sys.Audit on the node (pve-manager API2/Tasks.pm).
-func (c *Client) TaskStatus(ctx context.Context, upid UPID) (TaskStatus, error) {
-	status, err := c.taskStatus(ctx, upid, false)
-	status.ExitStatus = c.exitText(status.ExitStatus)
+func (t TaskReader) Status(ctx context.Context, upid UPID) (TaskStatus, error) {
+	status, err := t.client.taskStatus(ctx, upid, false)
+	status.ExitStatus = t.client.exitText(status.ExitStatus)
 	return status, err
 }
 
-// exitText is an exit status without secrets. PVE's own fixed words stay, whatever somebody chose as a password.
+// exitText is an exit status without secrets. PVE's own fixed words stay, whatever the password is.
 func (c *Client) exitText(exitStatus string) string {
-	if exitStatus == killedStatus {
+	if exitStatus == fault.KilledStatus {
 		return exitStatus
 	}
-	return c.redact.text(exitStatus)
+	return c.conn.Redact(exitStatus)
 }
 
 // taskStatus is TaskStatus with the exit status as it came.
 func (c *Client) taskStatus(ctx context.Context, upid UPID, once bool) (TaskStatus, error) {
-	op := "read the status of " + upid.describe()
+	op := "read the status of " + upid.Describe()
 	if !upid.Valid() {
 		return TaskStatus{}, &Error{Op: op, Kind: Invalid, Message: "not a UPID"}
 	}
-	r := &request{op: op, method: http.MethodGet, path: taskPath(upid, "/status"), once: once}
-	account.From(ctx).Poll()
+	r := &transport.Request{Op: op, Method: http.MethodGet, Path: taskPath(upid, "/status"), Once: once}
+	oplog.From(ctx).Poll()
 	w, err := read[taskStatusWire](ctx, c, r)
 	if err != nil {
 		return TaskStatus{}, err
@@ -76,7 +79,7 @@ func (c *Client) taskStatus(ctx context.Context, upid UPID, once bool) (TaskStat
 	}, nil
 }
 
-func unixTime(seconds flexInt) time.Time {
+func unixTime(seconds wire.Int) time.Time {
 	if seconds == 0 {
 		return time.Time{}
 	}
@@ -85,15 +88,15 @@ func unixTime(seconds flexInt) time.Time {
 
 // logLine is one line of a task log, counted from 1.
 type logLine struct {
-	N flexInt    `json:"n"`
-	T flexString `json:"t"`
+	N wire.Int    `json:"n"`
+	T wire.String `json:"t"`
 }
 
 // logWire is a task's log: a list, but a single object when the log file is missing (pve-common Tools.pm dump_logfile).
 type logWire []logLine
 
 // UnmarshalJSON takes a list of lines or a single one.
-func (w *logWire) UnmarshalJSON(b []byte) error {
+func (l *logWire) UnmarshalJSON(b []byte) error {
 	var lines []logLine
 	if err := json.Unmarshal(b, &lines); err != nil {
 		var line logLine
@@ -102,26 +105,26 @@ func (w *logWire) UnmarshalJSON(b []byte) error {
 		}
 		lines = []logLine{line}
 	}
-	*w = lines
+	*l = lines
 	return nil
 }
 
-// TaskLog gives the last lines of a task's log, oldest first, at most limit (1 or more).
-func (c *Client) TaskLog(ctx context.Context, upid UPID, limit int) ([]string, error) {
-	op := "read the log of " + upid.describe()
+// Log gives the last lines of a task's log, oldest first, at most limit (1 or more).
+func (t TaskReader) Log(ctx context.Context, upid UPID, limit int) ([]string, error) {
+	op := "read the log of " + upid.Describe()
 	if !upid.Valid() || limit < 1 {
 		return nil, &Error{Op: op, Kind: Invalid, Message: "not a UPID, or no line wanted"}
 	}
-	r := &request{op: op, method: http.MethodGet, path: taskPath(upid, "/log")}
+	r := &transport.Request{Op: op, Method: http.MethodGet, Path: taskPath(upid, "/log")}
 	var lines logWire
 	for start, try := 0, 0; try < 2; try++ {
-		r.params = Params{"start": strconv.Itoa(start), "limit": strconv.Itoa(limit)}
-		env, err := c.do(ctx, r)
+		r.Params = Params{"start": strconv.Itoa(start), "limit": strconv.Itoa(limit)}
+		env, err := t.client.do(ctx, r)
 		if err != nil {
 			return nil, err
 		}
 		if err := json.Unmarshal(env.Data, &lines); err != nil {
-			return nil, c.badAnswer(r, http.StatusOK, err)
+			return nil, t.client.conn.BadAnswer(r, http.StatusOK, err)
 		}
 		// A log longer than one page is asked for again at its end: "total" counts its lines.
 		if start = int(env.Total) - limit; start <= 0 {
@@ -130,7 +133,7 @@ func (c *Client) TaskLog(ctx context.Context, upid UPID, limit int) ([]string, e
 	}
 	out := make([]string, 0, len(lines))
 	for _, line := range lines {
-		out = append(out, c.redact.text(string(line.T)))
+		out = append(out, t.client.conn.Redact(string(line.T)))
 	}
 	if len(out) == 1 && out[0] == "no content" {
 		return nil, nil
@@ -138,14 +141,14 @@ func (c *Client) TaskLog(ctx context.Context, upid UPID, limit int) ([]string, e
 	return out, nil
 }
 
-// StopTask asks the worker to end and waits up to 5 s for it before PVE kills it (pve-common RESTEnvironment.pm
+// Stop asks the worker to end and waits up to 5 s for it before PVE kills it (pve-common RESTEnvironment.pm
 // check_worker). A worker that ends in time cleans up after itself. Stopping a task that has ended is no error.
-func (c *Client) StopTask(ctx context.Context, upid UPID) error {
-	op := "stop " + upid.describe()
+func (t TaskClient) Stop(ctx context.Context, upid UPID) error {
+	op := "stop " + upid.Describe()
 	if !upid.Valid() {
 		return &Error{Op: op, Kind: Invalid, Message: "not a UPID"}
 	}
-	return c.change(ctx, op, http.MethodDelete, taskPath(upid, ""), nil)
+	return t.client.change(ctx, op, http.MethodDelete, taskPath(upid, ""), nil)
 }
 
 // TaskFilter narrows a list of tasks; zero values do not filter.
@@ -175,17 +178,17 @@ type Task struct {
 func (t Task) Running() bool { return t.Status == "" || t.Status == "RUNNING" }
 
 type taskWire struct {
-	UPID      flexString `json:"upid"`
-	Status    flexString `json:"status"`
-	StartTime flexInt    `json:"starttime"`
-	EndTime   flexInt    `json:"endtime"`
+	UPID      wire.String `json:"upid"`
+	Status    wire.String `json:"status"`
+	StartTime wire.Int    `json:"starttime"`
+	EndTime   wire.Int    `json:"endtime"`
 }
 
 // maxTasks is more than a node keeps. Not 0: for this call that means none (pve-manager API2/Tasks.pm node_tasks).
 const maxTasks = 2000
 
-// Tasks lists tasks of a node that this identity may see: all with Sys.Audit, else its own.
-func (c *Client) Tasks(ctx context.Context, node string, f TaskFilter) ([]Task, error) {
+// List lists tasks of a node that this identity may see: all with Sys.Audit, else its own.
+func (t TaskReader) List(ctx context.Context, node string, f TaskFilter) ([]Task, error) {
 	p := Params{"source": "all", "limit": strconv.Itoa(maxTasks)}
 	if f.RunningOnly {
 		p["source"] = "active"
@@ -202,14 +205,15 @@ func (c *Client) Tasks(ctx context.Context, node string, f TaskFilter) ([]Task, 
 	if f.User != "" {
 		p["userfilter"] = f.User
 	}
-	wire, err := fetch[[]taskWire](ctx, c, "list the tasks of node "+node, "/nodes/"+node+"/tasks", p)
+	list, err := fetch[[]taskWire](ctx, t.client, "list the tasks of node "+node, "/nodes/"+node+"/tasks", p)
 	if err != nil {
 		return nil, err
 	}
-	tasks := make([]Task, 0, len(wire))
-	for _, w := range wire {
-		tasks = append(tasks, Task{UPID: UPID(w.UPID), Status: c.exitText(string(w.Status)), StartTime: unixTime(w.StartTime),
-			EndTime: unixTime(w.EndTime)})
+	tasks := make([]Task, 0, len(list))
+	for _, w := range list {
+		tasks = append(tasks, Task{UPID: UPID(w.UPID), Status: t.client.exitText(string(w.Status)),
+			StartTime: unixTime(w.StartTime),
+			EndTime:   unixTime(w.EndTime)})
 	}
 	if f.RunningOnly {
 		// "active" is a file that also holds tasks which ended a moment ago.

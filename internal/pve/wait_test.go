@@ -35,7 +35,7 @@ func taskServer(t *testing.T, polls int, exit, log string) *server {
 
 func TestWaitSucceeds(t *testing.T) {
 	s := taskServer(t, 8, "OK", "")
-	result, err := s.client(t).Wait(t.Context(), taskUPID)
+	result, err := s.client(t).Tasks().Wait(t.Context(), taskUPID)
 	if err != nil || result.Warnings != 0 || result.Log != nil {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -55,10 +55,10 @@ func TestWaitSucceeds(t *testing.T) {
 
 func TestWaitForNothing(t *testing.T) {
 	s := taskServer(t, 0, "OK", "")
-	if _, err := s.client(t).Wait(t.Context(), ""); err != nil || len(s.requests()) != 0 {
+	if _, err := s.client(t).Tasks().Wait(t.Context(), ""); err != nil || len(s.requests()) != 0 {
 		t.Errorf("%v after %d requests", err, len(s.requests()))
 	}
-	if _, err := s.client(t).Wait(t.Context(), "UPID:x"); !IsKind(err, Invalid) || len(s.requests()) != 0 {
+	if _, err := s.client(t).Tasks().Wait(t.Context(), "UPID:x"); !IsKind(err, Invalid) || len(s.requests()) != 0 {
 		t.Errorf("%v after %d requests", err, len(s.requests()))
 	}
 }
@@ -67,7 +67,7 @@ func TestWaitReportsFailure(t *testing.T) {
 	text := "clone failed: zfs error: cannot create 'rpool/data/vm-302-cloudinit': dataset already exists"
 	log := `{"total":2,"data":[{"n":1,"t":"create full clone of drive ide2 (local-zfs:vm-100-cloudinit)"},{"n":"2","t":"TASK ERROR: ` + text + `"}]}`
 	s := taskServer(t, 1, text, log)
-	_, err := s.client(t).Wait(t.Context(), taskUPID)
+	_, err := s.client(t).Tasks().Wait(t.Context(), taskUPID)
 	var task *TaskError
 	if !errors.As(err, &task) || task.Kind != Leftover || task.Killed() || task.UPID != taskUPID || task.ExitStatus != text {
 		t.Fatalf("got %#v", err)
@@ -93,7 +93,7 @@ func TestWaitTellsKilledWorkers(t *testing.T) {
 		"VM is locked (create)":                     {Locked, false},
 	} {
 		s := taskServer(t, 0, exit, `{"data":{"n":1,"t":"unable to open file - No such file or directory"},"total":1}`)
-		_, err := s.client(t).Wait(t.Context(), taskUPID)
+		_, err := s.client(t).Tasks().Wait(t.Context(), taskUPID)
 		var task *TaskError
 		if !errors.As(err, &task) || task.Kind != want.kind || task.Killed() != want.killed {
 			t.Errorf("%q: %#v", exit, err)
@@ -103,7 +103,7 @@ func TestWaitTellsKilledWorkers(t *testing.T) {
 
 func TestWaitWithWarnings(t *testing.T) {
 	s := taskServer(t, 0, "WARNINGS: 3", `{"total":1,"data":[{"n":1,"t":"WARN: Could not remove disk"}]}`)
-	result, err := s.client(t).Wait(t.Context(), taskUPID)
+	result, err := s.client(t).Tasks().Wait(t.Context(), taskUPID)
 	if err != nil || result.Warnings != 3 || len(result.Log) != 1 {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -114,7 +114,7 @@ func TestWaitWithWarnings(t *testing.T) {
 		}
 		data(w, stoppedTask("WARNINGS: 1"))
 	})
-	if result, err := lost.client(t).Wait(t.Context(), taskUPID); err != nil || result.Warnings != 1 {
+	if result, err := lost.client(t).Tasks().Wait(t.Context(), taskUPID); err != nil || result.Warnings != 1 {
 		t.Errorf("without a log: %+v, %v", result, err)
 	}
 }
@@ -134,7 +134,7 @@ func TestWaitSurvivesLostPolls(t *testing.T) {
 			die(w, "something new")
 		}
 	})
-	if _, err := s.client(t).Wait(t.Context(), taskUPID); err != nil {
+	if _, err := s.client(t).Tasks().Wait(t.Context(), taskUPID); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(s.requests()); n != 40 {
@@ -144,7 +144,7 @@ func TestWaitSurvivesLostPolls(t *testing.T) {
 
 func TestWaitGivesUp(t *testing.T) {
 	down := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, 595, "No route to host", "") })
-	_, err := down.client(t).Wait(t.Context(), taskUPID)
+	_, err := down.client(t).Tasks().Wait(t.Context(), taskUPID)
 	if !IsKind(err, Ambiguous) || len(down.requests()) != maxLostPolls || !strings.Contains(err.Error(), "No route to host") {
 		t.Errorf("%s after %d polls: %v", KindOf(err), len(down.requests()), err)
 	}
@@ -157,7 +157,7 @@ func TestWaitGivesUp(t *testing.T) {
 		"Permission check failed (/nodes/pve1, Sys.Audit)": {403, "", Denied},
 	} {
 		s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, want.status, reason, want.body) })
-		if _, err := s.client(t).Wait(t.Context(), taskUPID); !IsKind(err, want.kind) || len(s.requests()) != 1 {
+		if _, err := s.client(t).Tasks().Wait(t.Context(), taskUPID); !IsKind(err, want.kind) || len(s.requests()) != 1 {
 			t.Errorf("%s: %s after %d polls: %v", reason, KindOf(err), len(s.requests()), err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		}
 		data(w, runningTask)
 	})
-	_, err := s.client(t).Wait(ctx, taskUPID)
+	_, err := s.client(t).Tasks().Wait(ctx, taskUPID)
 	if !errors.Is(err, context.Canceled) || KindOf(err) != Unknown || !strings.Contains(err.Error(), "the task may still run") {
 		t.Errorf("%s: %v", KindOf(err), err)
 	}
@@ -179,7 +179,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 
 func TestRealClock(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	clock := realClock{}
+	clock := RealClock()
 	if err := clock.Sleep(ctx, time.Microsecond); err != nil {
 		t.Error(err)
 	}
@@ -200,7 +200,7 @@ func TestTaskLogIsTheTail(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"total":25,"data":[{"n":24,"t":"almost"},{"n":25,"t":"TASK OK"}]}`)
 	})
-	log, err := s.client(t).TaskLog(t.Context(), taskUPID, 2)
+	log, err := s.client(t).Tasks().Log(t.Context(), taskUPID, 2)
 	if err != nil || strings.Join(log, "|") != "almost|TASK OK" {
 		t.Errorf("%q, %v", log, err)
 	}
@@ -210,7 +210,7 @@ func TestTaskLogIsTheTail(t *testing.T) {
 	empty := newServer(t, func(w http.ResponseWriter, _ seen, _ int) {
 		fmt.Fprint(w, `{"total":1,"data":[{"n":1,"t":"no content"}]}`)
 	})
-	if log, err := empty.client(t).TaskLog(t.Context(), taskUPID, 2); err != nil || len(log) != 0 {
+	if log, err := empty.client(t).Tasks().Log(t.Context(), taskUPID, 2); err != nil || len(log) != 0 {
 		t.Errorf("%q, %v", log, err)
 	}
 }
@@ -220,7 +220,7 @@ func TestTaskList(t *testing.T) {
 		{"upid":"UPID:pve1:00005B1B:0005D728:6B005116:qmcreate:324:root@pam!tf:","starttime":"1795182870","status":"OK","endtime":1795182870}]`))
 	c := s.client(t)
 	since := time.Unix(1795182600, 0)
-	tasks, err := c.Tasks(t.Context(), "pve1", TaskFilter{VMID: 100, Type: "qmclone", Since: since, User: "root@pam"})
+	tasks, err := c.Tasks().List(t.Context(), "pve1", TaskFilter{VMID: 100, Type: "qmclone", Since: since, User: "root@pam"})
 	if err != nil || len(tasks) != 2 || !tasks[0].Running() || tasks[1].Running() || tasks[1].StartTime != time.Unix(1795182870, 0) {
 		t.Errorf("%+v, %v", tasks, err)
 	}
@@ -228,7 +228,7 @@ func TestTaskList(t *testing.T) {
 	if got := s.requests()[0].String(); got != want {
 		t.Errorf("asked %s", got)
 	}
-	running, err := c.Tasks(t.Context(), "pve1", TaskFilter{RunningOnly: true})
+	running, err := c.Tasks().List(t.Context(), "pve1", TaskFilter{RunningOnly: true})
 	if err != nil || len(running) != 1 || s.requests()[1].form.Get("source") != "active" {
 		t.Errorf("%+v, %v, asked %s", running, err, s.requests()[1])
 	}

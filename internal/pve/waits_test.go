@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/transport"
 )
 
 // node is a scripted node whose tasks end at their times. Each request takes 20 ms. Time is the test's bubble's.
@@ -31,7 +32,7 @@ func newNode() *node {
 func (n *node) client(t *testing.T) *Client {
 	t.Helper()
 	c := newClient(t, Config{Endpoint: "https://pve", APIToken: testToken})
-	c.chain = n.answer
+	c.send = n.answer
 	return c
 }
 
@@ -52,21 +53,21 @@ func (n *node) status(upid UPID) (exit string, running bool) {
 	return exit, time.Since(n.begin) < n.ends[upid]
 }
 
-func (n *node) answer(ctx context.Context, r *request) (*response, error) {
+func (n *node) answer(ctx context.Context, r *transport.Request) (transport.Answer, error) {
 	select {
 	case <-time.After(20 * time.Millisecond):
 	case <-ctx.Done():
-		return nil, &Error{Op: r.op, Err: ctx.Err()}
+		return transport.Answer{}, &Error{Op: r.Op, Err: ctx.Err()}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	reply := func(data string) (*response, error) {
-		return &response{status: http.StatusOK, body: []byte(`{"data":` + data + `}`)}, nil
+	reply := func(data string) (transport.Answer, error) {
+		return transport.Answer{Data: []byte(data)}, nil
 	}
-	if strings.HasSuffix(r.path, "/log") {
+	if strings.HasSuffix(r.Path, "/log") {
 		return reply(`[{"n":1,"t":"TASK ERROR: it broke"}]`)
 	}
-	if upid, ok := strings.CutPrefix(strings.TrimSuffix(r.path, "/status"), "/nodes/pve1/tasks/"); ok {
+	if upid, ok := strings.CutPrefix(strings.TrimSuffix(r.Path, "/status"), "/nodes/pve1/tasks/"); ok {
 		n.asked[upid]++
 		if exit, running := n.status(UPID(upid)); !running {
 			return reply(fmt.Sprintf(`{"status":"stopped","exitstatus":%q}`, exit))
@@ -75,7 +76,7 @@ func (n *node) answer(ctx context.Context, r *request) (*response, error) {
 	}
 	n.asked["listing"]++
 	if n.broken {
-		return nil, &Error{Op: r.op, Kind: Unavailable, Message: "No route to host"}
+		return transport.Answer{}, &Error{Op: r.Op, Kind: Unavailable, Message: "No route to host"}
 	}
 	var entries []string
 	for upid := range n.ends {
@@ -100,8 +101,8 @@ func (n *node) looks() (listings, own int) {
 	return listings, own
 }
 
-// TestWaitLearnsHowLongTasksTake: the first task of a type is looked at often, later ones when they have mostly ended, and each is
-// noticed soon after its end.
+// TestWaitLearnsHowLongTasksTake: the first task of a type is looked at often, later ones when they have mostly
+// ended, and each is noticed soon after its end.
 func TestWaitLearnsHowLongTasksTake(t *testing.T) {
 	for _, c := range []struct {
 		takes       time.Duration
@@ -113,7 +114,7 @@ func TestWaitLearnsHowLongTasksTake(t *testing.T) {
 			for i := range 20 {
 				upid := n.task("qmstart", 100+i, c.takes)
 				begin := time.Now()
-				if _, err := client.Wait(t.Context(), upid); err != nil {
+				if _, err := client.Tasks().Wait(t.Context(), upid); err != nil {
 					t.Fatal(err)
 				}
 				late := time.Since(begin) - c.takes
@@ -141,7 +142,7 @@ func waitAll(t *testing.T, n *node, c *Client, tasks int, takes time.Duration) (
 		group.Go(func() {
 			time.Sleep(time.Duration(i) * 17 * time.Millisecond)
 			begin := time.Now()
-			_, err := c.Wait(t.Context(), n.task("qmcreate", 100+i, takes))
+			_, err := c.Tasks().Wait(t.Context(), n.task("qmcreate", 100+i, takes))
 			mu.Lock()
 			defer mu.Unlock()
 			latest = max(latest, time.Since(begin)-takes)
@@ -181,8 +182,8 @@ func TestManyWaitsShareAListing(t *testing.T) {
 	})
 }
 
-// TestLooksTogetherTeachNothingWrong: that a look was late, since it was taken together with others, does not make the next ones
-// later.
+// TestLooksTogetherTeachNothingWrong: that a look was late, since it was taken together with others, does not make
+// the next ones later.
 func TestLooksTogetherTeachNothingWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
@@ -206,7 +207,7 @@ func TestListingThatLags(t *testing.T) {
 	})
 }
 
-// TestListingThatFails: everybody asks for himself.
+// TestListingThatFails: each wait asks for its own task.
 func TestListingThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
@@ -220,7 +221,7 @@ func TestListingThatFails(t *testing.T) {
 	})
 }
 
-// TestFailureAmongMany: what the listing says about a failure is not enough; the task's own words are told.
+// TestFailureAmongMany: the listing's words about a failure are not enough; the task's own words are told.
 func TestFailureAmongMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
@@ -229,7 +230,7 @@ func TestFailureAmongMany(t *testing.T) {
 		n.exits[failing] = "it broke"
 		var group sync.WaitGroup
 		group.Go(func() {
-			_, err := c.Wait(t.Context(), failing)
+			_, err := c.Tasks().Wait(t.Context(), failing)
 			var task *TaskError
 			if !errors.As(err, &task) || task.ExitStatus != "it broke" || len(task.Log) != 1 {
 				t.Errorf("%v", err)
@@ -241,7 +242,8 @@ func TestFailureAmongMany(t *testing.T) {
 	})
 }
 
-// TestWaitAmongManyEndsWithItsContext: who stops waiting, in the middle of a listing too, takes nobody along.
+// TestWaitAmongManyEndsWithItsContext: a caller that stops waiting, also in the middle of a listing, does not end the
+// wait of the others.
 func TestWaitAmongManyEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
@@ -251,14 +253,14 @@ func TestWaitAmongManyEndsWithItsContext(t *testing.T) {
 			group.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(100+20*i)*time.Millisecond)
 				defer cancel()
-				if _, err := c.Wait(ctx, n.task("qmclone", 300+i, time.Hour)); !errors.Is(err, context.DeadlineExceeded) {
+				if _, err := c.Tasks().Wait(ctx, n.task("qmclone", 300+i, time.Hour)); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%v", err)
 				}
 			})
 		}
 		group.Go(func() {
 			begin := time.Now()
-			if _, err := c.Wait(t.Context(), n.task("qmclone", 200, time.Second)); err != nil {
+			if _, err := c.Tasks().Wait(t.Context(), n.task("qmclone", 200, time.Second)); err != nil {
 				t.Error(err)
 			}
 			if late := time.Since(begin) - time.Second; late > 500*time.Millisecond {
@@ -274,11 +276,11 @@ func TestWaitAmongManyEndsWithItsContext(t *testing.T) {
 func TestOldTaskIsLookedAtOnce(t *testing.T) {
 	s := taskServer(t, 0, "OK", "")
 	c := s.client(t)
-	if _, err := c.Resources(t.Context()); err == nil { // learns the server's clock, whatever the answer
+	if _, err := c.Cluster().Resources(t.Context()); err == nil { // learns the server's clock, whatever the answer
 		t.Fatal("the task's status is taken for a listing")
 	}
 	old := UPID(fmt.Sprintf("UPID:pve1:00005720:00058E49:%08X:qmclone:100:root@pam!tf:", c.ServerTime().Add(-time.Minute).Unix()))
-	if _, err := c.Wait(t.Context(), old); err != nil {
+	if _, err := c.Tasks().Wait(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	for _, pause := range s.clock.sleeps {

@@ -26,7 +26,8 @@ func certificate(w *state.World) (cert tls.Certificate, caPEM []byte, err error)
 		return cert, nil, err
 	}
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Proxmox Virtual Environment", OrganizationalUnit: []string{"pvesim"}},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Proxmox Virtual Environment",
+			OrganizationalUnit: []string{"pvesim"}},
 		NotBefore: now.Add(-24 * time.Hour), NotAfter: now.AddDate(10, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}

@@ -45,14 +45,19 @@ type memoryAddr string
 // Network is "memory".
 func (memoryAddr) Network() string { return "memory" }
 
+// String is the address as it was dialled.
 func (a memoryAddr) String() string { return string(a) }
 
 // dialled is the server's end of a connection. It knows the address that the client meant, which tells the SSH server
 // which node it is.
 type dialled struct {
 	net.Conn
-	local memoryAddr
+	local       memoryAddr
+	unencrypted bool
 }
+
+// Unencrypted reports whether the client speaks HTTP where others speak TLS.
+func (d dialled) Unencrypted() bool { return d.unencrypted }
 
 // LocalAddr is the dialled address.
 func (d dialled) LocalAddr() net.Addr { return d.local }
@@ -63,11 +68,11 @@ func (d dialled) Close() error {
 	return d.Conn.Close()
 }
 
-// memoryBuffer is how much either side may write ahead. A pipe without a buffer would not do: in SSH both sides begin by
-// writing, and would wait for each other.
+// memoryBuffer is how much either side may write ahead. A pipe without a buffer would not do: in SSH both sides begin
+// by writing, and would wait for each other.
 const memoryBuffer = 64 << 10
 
-func dial(ctx context.Context, m *memory, network, address string) (net.Conn, error) {
+func dial(ctx context.Context, m *memory, network, address string, unencrypted bool) (net.Conn, error) {
 	if m == nil {
 		var d net.Dialer
 		return d.DialContext(ctx, network, address)
@@ -77,7 +82,7 @@ func dial(ctx context.Context, m *memory, network, address string) (net.Conn, er
 		return nil, err
 	}
 	select {
-	case m.conns <- dialled{server, memoryAddr(address)}:
+	case m.conns <- dialled{server, memoryAddr(address), unencrypted}:
 		return client, nil
 	case <-m.closed:
 		err = &net.OpError{Op: "dial", Net: network, Addr: memoryAddr(address), Err: net.ErrClosed}

@@ -1,9 +1,9 @@
 // Package pvesim is a Proxmox VE cluster in memory, behind the real HTTPS API and a real SSH server.
 //
-// It holds as much of the server's semantics as a client that manages virtual machines can notice, including what hurts:
-// tasks that fail or are killed, locks, leftovers, lagging lists. Faults can be ordered for any operation. It shares no
-// code with the provider it judges. Package state is the cluster as a value, schema its parameter rules, handle its
-// behaviour, fault what goes wrong when, sshd the way over SSH.
+// It holds as much of the server's semantics as a client that manages virtual machines can notice, including what
+// hurts: tasks that fail or are killed, locks, leftovers, lagging lists. Faults can be ordered for any operation. It
+// shares no code with the provider it judges. Package state is the cluster as a value, schema its parameter rules,
+// handle its behaviour, fault what goes wrong when, sshd the way over SSH.
 package pvesim
 
 import (
@@ -20,9 +20,10 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/handle"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/server"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/sshd"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -33,18 +34,18 @@ type Options struct {
 	Nodes []string
 	// Profile is the version that it acts as, one of Profiles. Empty means the world's, "8.4" if it has none.
 	Profile string
-	// Clock is the cluster's clock; nil is one that moves by itself whenever everybody in the cluster waits.
+	// Clock is the cluster's clock; nil is one that moves by itself whenever all goroutines in the cluster wait.
 	Clock state.Clock
 	// TaskTime is how long a worker takes; zero finishes it before the answer with its UPID is sent.
 	TaskTime time.Duration
-	// Latency is added to every API request. Zero means DefaultLatency on the clock that moves by itself, so that time passes
-	// for a client that polls, and none on others; a negative one means none.
+	// Latency is added to every API request. Zero means DefaultLatency on the clock that moves by itself, so that time
+	// passes for a client that polls, and none on others; a negative one means none.
 	Latency time.Duration
 	// Workers is how many requests are in service at a time, for Latency each, while the others queue. pvedaemon has three
 	// (pve-manager PVE/Service/pvedaemon.pm). Zero serves all at once.
 	Workers int
-	// Internet lets the nodes download from other machines. Without it they reach this one's loopback interface only, whatever
-	// address they are given, and ask no name server.
+	// Internet lets the nodes download from other machines. Without it they reach this one's loopback interface only,
+	// whatever address they are given, and ask no name server.
 	Internet bool
 	// Web is what the nodes download from in place of any network.
 	Web http.RoundTripper
@@ -68,7 +69,7 @@ const DefaultLatency = 100 * time.Millisecond
 func Profiles() []string { return schema.Versions() }
 
 // Op is one request or SSH command.
-type Op = handle.Op
+type Op = engine.Op
 
 // Credentials are the identities of the default world.
 type Credentials struct {
@@ -82,7 +83,7 @@ type Credentials struct {
 // Sim is a running cluster.
 type Sim struct {
 	world  *state.World
-	server *handle.Server
+	server *server.Server
 	ssh    *sshd.Server
 	ca     []byte
 
@@ -105,18 +106,20 @@ func New(o Options) (*Sim, error) {
 	if o.Clock == nil && o.Latency == 0 {
 		o.Latency = DefaultLatency
 	}
-	s.server = handle.New(handle.Config{
-		World: w, Schema: schema.LoadVersion(w.Profile), TaskTime: o.TaskTime, Latency: o.Latency, Workers: o.Workers, Internet: o.Internet,
-		Web: o.Web, Violated: o.violated(),
-		TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12,
-			// What the OpenSSL of PVE 8 agrees on, too. The hybrid with ML-KEM, which Go prefers, takes four times as long.
-			CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256}},
+	s.server = server.New(engine.Config{
+		World: w, Schema: schema.LoadVersion(w.Profile), TaskTime: o.TaskTime, Latency: o.Latency, Workers: o.Workers,
+		Internet: o.Internet,
+		Web:      o.Web, Violated: o.violated(),
+	}, &tls.Config{
+		Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12,
+		// The OpenSSL of PVE 8 agrees on these, too. The hybrid with ML-KEM, which Go prefers, takes four times as long.
+		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256},
 	})
 	if err := s.server.Faults().Put(o.Faults); err != nil {
 		s.server.Close()
 		return nil, err
 	}
-	if s.ssh, err = sshd.New(s.server); err != nil {
+	if s.ssh, err = sshd.New(s.server.Engine); err != nil {
 		s.server.Close()
 		return nil, fmt.Errorf("make SSH server: %w", err)
 	}
@@ -219,7 +222,19 @@ func (s *Sim) CAPEM() string { return string(s.ca) }
 
 // DialContext connects to the API, whatever the address, if the cluster listens in memory; else it dials the address.
 func (s *Sim) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	return dial(ctx, s.apiMem, network, address)
+	return dial(ctx, s.apiMem, network, address, false)
+}
+
+// InMemory reports whether the cluster listens in memory.
+func (s *Sim) InMemory() bool { return s.apiMem != nil }
+
+// DialTLSContext connects to the API of a cluster in memory without encryption, for tests whose subject is not TLS: a
+// handshake costs more than most requests.
+func (s *Sim) DialTLSContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if !s.InMemory() {
+		return nil, errors.New("only a cluster in memory serves connections without TLS")
+	}
+	return dial(ctx, s.apiMem, network, address, true)
 }
 
 // SSHAddress is host:port of the SSH server.
@@ -232,7 +247,7 @@ func (s *Sim) SSHAddress() string {
 
 // SSHDial connects to the SSH server as DialContext does to the API.
 func (s *Sim) SSHDial(ctx context.Context, network, address string) (net.Conn, error) {
-	return dial(ctx, s.shellMem, network, address)
+	return dial(ctx, s.shellMem, network, address, false)
 }
 
 // SSHPrivateKeyPEM is the private key that root's account accepts.
@@ -261,11 +276,11 @@ func (s *Sim) Credentials() Credentials {
 	return c
 }
 
-// World is the cluster itself. Whoever touches it while clients are connected holds its mutex.
+// World is the cluster itself. To touch it while clients are connected, hold its mutex.
 func (s *Sim) World() *state.World { return s.world }
 
-// Advance moves the cluster's clock by d if it is one of package clock's virtual clocks, and does nothing otherwise. What is due
-// in this time has happened when it returns.
+// Advance moves the cluster's clock by d if it is one of package clock's virtual clocks, and does nothing otherwise.
+// All events that are due in this time have happened when it returns.
 func (s *Sim) Advance(d time.Duration) {
 	v, ok := s.world.Clock.(*clock.Virtual)
 	if !ok {
@@ -298,10 +313,11 @@ func (s *Sim) OpsAfter(seq int) []Op { return s.server.OpsAfter(seq) }
 // LastOp is the number of the last operation; 0 before the first.
 func (s *Sim) LastOp() int { return s.server.LastOp() }
 
-// ResetOps starts the numbering of operations anew.
+// ResetOps starts the numbering of operations again.
 func (s *Sim) ResetOps() { s.server.ResetOps() }
 
-// SetFaults puts rules in the place of those in force. It panics on a rule that could never fire: that is a broken test.
+// SetFaults puts rules in the place of those in force. It panics on a rule that could never fire: that is a broken
+// test.
 func (s *Sim) SetFaults(rules []fault.Rule) {
 	if err := s.server.Faults().Put(rules); err != nil {
 		panic(fmt.Sprintf("pvesim: %v", err))

@@ -41,7 +41,8 @@ func start(t *testing.T, o pvesim.Options) *cluster {
 	if !pool.AppendCertsFromPEM([]byte(sim.CAPEM())) {
 		t.Fatal("no CA certificate")
 	}
-	transport := &http.Transport{DialContext: sim.DialContext, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
+	transport := &http.Transport{DialContext: sim.DialContext,
+		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		sim.Close()
@@ -126,8 +127,10 @@ func (c *cluster) healthy() {
 
 func create() url.Values {
 	return url.Values{
-		"vmid": {"100"}, "name": {"web"}, "scsi0": {"local-zfs:8"}, "scsi1": {"local-lvm:1"}, "efidisk0": {"local-zfs:1,efitype=4m"},
-		"ide2": {"local-zfs:cloudinit"}, "net0": {"virtio,bridge=vmbr0"}, "bios": {"ovmf"}, "pool": {"web"}, "start": {"1"},
+		"vmid": {"100"}, "name": {"web"}, "scsi0": {"local-zfs:8"}, "scsi1": {"local-lvm:1"},
+		"efidisk0": {"local-zfs:1,efitype=4m"},
+		"ide2":     {"local-zfs:cloudinit"}, "net0": {"virtio,bridge=vmbr0"}, "bios": {"ovmf"}, "pool": {"web"},
+		"start": {"1"},
 	}
 }
 
@@ -259,7 +262,8 @@ func TestSnapshotAndLoad(t *testing.T) {
 func TestCredentials(t *testing.T) {
 	c := start(t, pvesim.Options{})
 	cr := c.Credentials()
-	for token, want := range map[string]bool{cr.Token: true, cr.TokenNoAllocate: false, cr.ReadOnlyToken: false, cr.RootToken: true} {
+	for token, want := range map[string]bool{cr.Token: true, cr.TokenNoAllocate: false, cr.ReadOnlyToken: false,
+		cr.RootToken: true} {
 		_, _, data, err := c.try(token, "GET", "/access/permissions", url.Values{"path": {"/storage/local-zfs"}})
 		m, _ := data.(map[string]any)
 		privs, _ := m["/storage/local-zfs"].(map[string]any)

@@ -26,7 +26,8 @@ func large(guests int) *state.World {
 		}
 		node := nodes[(vmid-100)%3]
 		disk := fmt.Sprintf("vm-%d-disk-0", vmid)
-		w.Put(&state.Volume{Storage: "local-lvm", Node: node, Name: disk, Content: "images", VMID: vmid, Format: "raw", Size: 8 << 30})
+		w.Put(&state.Volume{Storage: "local-lvm", Node: node, Name: disk, Content: "images", VMID: vmid, Format: "raw",
+			Size: 8 << 30})
 		w.Guests[vmid] = &state.Guest{VMID: vmid, Type: "qemu", Node: node, Config: map[string]string{
 			"name": fmt.Sprintf("guest-%d", vmid), "cores": "2", "memory": "2048", "ostype": "l26", "boot": "order=scsi0",
 			"scsi0": "local-lvm:" + disk + ",size=8G", "net0": "virtio=" + w.MAC() + ",bridge=vmbr0", "tags": "a;b",
@@ -43,8 +44,8 @@ type timing struct {
 	holds string
 }
 
-// TestThousandGuests: the large listing takes less than 20 ms and the read of a configuration less than 1 ms, TLS, HTTP and
-// the client's side included.
+// TestThousandGuests: the large listing takes less than 20 ms and the read of a configuration less than 1 ms, TLS, HTTP
+// and the client's side included.
 func TestThousandGuests(t *testing.T) {
 	c := start(t, pvesim.Options{World: large(1000), Latency: -1})
 	c.quick(50, []timing{
@@ -61,8 +62,9 @@ func TestTenThousandGuests(t *testing.T) {
 	w := large(10_000)
 	for i := range 10_000 {
 		upid := fmt.Sprintf("UPID:pve1:%08X:%08X:%08X:qmstart:%d:root@pam:", i+1000, i, 0x69000000+i, 100+i)
-		w.Tasks[upid] = &state.Task{UPID: upid, Node: "pve1", Type: "qmstart", ID: fmt.Sprint(100 + i), User: "root@pam", ExitStatus: "OK",
-			Start: time.Unix(int64(0x69000000+i), 0), End: time.Unix(int64(0x69000000+i), 0)}
+		w.Tasks[upid] = &state.Task{UPID: upid, Node: "pve1", Type: "qmstart", ID: fmt.Sprint(100 + i), User: "root@pam",
+			ExitStatus: "OK",
+			Start:      time.Unix(int64(0x69000000+i), 0), End: time.Unix(int64(0x69000000+i), 0)}
 	}
 	c := start(t, pvesim.Options{World: w, Latency: -1})
 	c.quick(20, []timing{
@@ -78,8 +80,8 @@ func TestTenThousandGuests(t *testing.T) {
 	})
 }
 
-// quick makes each request so many times. The fastest try counts, because a busy machine is not the simulator's fault; the median is
-// printed.
+// quick makes each request so many times. It counts the processor time of this process, not the time on the wall, and
+// the cheapest try: other load on the machine is not the simulator's fault. The median is printed.
 func (c *cluster) quick(tries int, requests []timing) {
 	c.t.Helper()
 	t, factor := c.t, 1
@@ -89,15 +91,15 @@ func (c *cluster) quick(tries int, requests []timing) {
 	for _, m := range requests {
 		var took []time.Duration
 		for range tries {
-			begin := time.Now()
+			begin := processorTime()
 			body := c.body(m.path)
-			took = append(took, time.Since(begin))
+			took = append(took, processorTime()-begin)
 			if !strings.Contains(body, m.holds) {
 				t.Fatalf("GET %s has no %s: %.300s", m.path, m.holds, body)
 			}
 		}
 		slices.Sort(took)
-		t.Logf("GET %-38s fastest %8v, median %8v, limit %v", m.path, took[0], took[len(took)/2], m.limit)
+		t.Logf("GET %-38s cheapest %8v, median %8v, limit %v", m.path, took[0], took[len(took)/2], m.limit)
 		limit := time.Duration(factor) * m.limit
 		if took[0] > limit {
 			t.Errorf("GET %s takes %v at best, limit %v", m.path, took[0], limit)
@@ -124,7 +126,8 @@ func (c *cluster) body(path string) string {
 	return string(text)
 }
 
-// TestThirtyTwoClients: 32 clients that make, list, read, change and destroy at once leave exactly what was there before.
+// TestThirtyTwoClients: 32 clients that make, list, read, change and destroy at once leave exactly what was there
+// before.
 func TestThirtyTwoClients(t *testing.T) {
 	world := large(1000)
 	if raceDetector {
@@ -153,7 +156,8 @@ func (c *cluster) life(vmid int, node string) error {
 		method, path string
 		params       url.Values
 	}{
-		{"POST", base, url.Values{"vmid": {id}, "memory": {"512"}, "scsi0": {"local-lvm:1"}, "net0": {"virtio,bridge=vmbr0"}}},
+		{"POST", base, url.Values{"vmid": {id}, "memory": {"512"}, "scsi0": {"local-lvm:1"},
+			"net0": {"virtio,bridge=vmbr0"}}},
 		{"GET", "/cluster/resources", nil},
 		{"PUT", base + "/" + id + "/config", url.Values{"name": {"concurrent"}, "tags": {"x"}}},
 		{"POST", base + "/" + id + "/status/start", nil},

@@ -10,8 +10,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// ForGuides makes the options those of a cluster on which every guide of the provider works as it stands, offline: the default world,
-// furnished, whose nodes get a stand-in for whatever they download from other machines.
+// ForGuides makes the options those of a cluster on which every guide of the provider works as it stands, offline: the
+// default world, furnished, whose nodes get a stand-in for whatever they download from other machines.
 func (o Options) ForGuides() Options {
 	o.World = state.Default(o.nodes())
 	o.World.Furnish()
@@ -36,6 +36,7 @@ func (s standIn) RoundTrip(r *http.Request) (*http.Response, error) {
 		return s.local.RoundTrip(r)
 	}
 	header := http.Header{"Content-Type": {"application/x-stand-in-of-the-simulator"}}
-	return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", ContentLength: int64(len(StandIn())), Header: header,
-		Body: io.NopCloser(bytes.NewReader(StandIn())), Request: r}, nil
+	return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", ContentLength: int64(len(StandIn())),
+		Header: header,
+		Body:   io.NopCloser(bytes.NewReader(StandIn())), Request: r}, nil
 }

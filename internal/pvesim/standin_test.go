@@ -8,9 +8,13 @@ import (
 	"testing"
 )
 
-// TestStandIn: what is on this machine is fetched, and what is elsewhere is the stand-in, without a look at the network.
+// TestStandIn: a file of this machine is fetched. The stand-in takes the place of a file elsewhere, without a look at
+// the network.
 func TestStandIn(t *testing.T) {
-	here := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("here")) }))
+	here := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = w.Write([]byte("here"))
+	}))
 	t.Cleanup(here.Close)
 	client := http.Client{Transport: Options{}.ForGuides().Web}
 	for url, want := range map[string][]byte{here.URL: []byte("here"), "https://cloud.example.invalid/a.qcow2": StandIn(),

@@ -9,10 +9,12 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// TestFoundSnapshotLostAnswer: the answer to the request is lost that describes, removes or rolls back to a snapshot in state. What was done
-// is a success, what was not is an error that says so, and where it cannot be looked up the error says that.
-func TestFoundSnapshotLostAnswer(t *testing.T) {
-	const tasks, notDone, notSeen = "/nodes/{node}/tasks", "so it was not done", "Whether it was done could not be looked up"
+// TestTakeWhoseAnswerIsLost: the answer to the request is lost that describes, removes or rolls back to a snapshot in
+// state. A request that took effect is a success. One that did not is an error that says so. Where that cannot be
+// looked up the error says that.
+func TestTakeWhoseAnswerIsLost(t *testing.T) {
+	const tasks, notDone, notSeen = "/nodes/{node}/tasks", "so it was not done",
+		"Whether it was done could not be looked up"
 	verbs := map[string]struct {
 		method, path string
 		act          func(*rig, Ref) error
@@ -22,7 +24,8 @@ func TestFoundSnapshotLostAnswer(t *testing.T) {
 			_, err := r.s.Describe(t.Context(), ref, "two")
 			return err
 		}, func(g *state.Guest) bool { return g.Snaps["before"]["description"] == "two" }},
-		"remove": {"DELETE", "/nodes/{node}/qemu/{vmid}/snapshot/{snapname}", func(r *rig, ref Ref) error { return r.s.Delete(t.Context(), ref) },
+		"remove": {"DELETE", "/nodes/{node}/qemu/{vmid}/snapshot/{snapname}",
+			func(r *rig, ref Ref) error { return r.s.Delete(t.Context(), ref) },
 			func(g *state.Guest) bool { return len(g.Snaps) == 0 }},
 		"roll back": {"POST", "/rollback", func(r *rig, _ Ref) error {
 			_, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before"})
@@ -41,8 +44,9 @@ func TestFoundSnapshotLostAnswer(t *testing.T) {
 			done  bool
 			says  map[string]string // by verb; "" is no error
 		}{
-			"done":     {[]fault.Rule{lost}, true, nil},
-			"not done": {[]fault.Rule{never}, false, map[string]string{"describe": "timed out", "remove": notDone, "roll back": notDone}},
+			"done": {[]fault.Rule{lost}, true, nil},
+			"not done": {[]fault.Rule{never}, false, map[string]string{"describe": "timed out", "remove": notDone,
+				"roll back": notDone}},
 			"not done, no task list": {[]fault.Rule{never, unseen}, false,
 				map[string]string{"describe": "timed out", "remove": notSeen, "roll back": notSeen}},
 			"done, no task list": {[]fault.Rule{lost, unseen}, true, map[string]string{"roll back": notSeen}},

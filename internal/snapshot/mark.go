@@ -11,8 +11,8 @@ import (
 // markTitle opens the description of a snapshot that is not committed yet.
 const markTitle = "Terraform is taking this snapshot. Do not touch it."
 
-// mark is the whole description of a snapshot until the commit puts the wanted one in its place. It proves whose a snapshot is whose
-// task was killed, or the answer to whose request was lost.
+// mark is the whole description of a snapshot until the commit replaces it by the wanted one. It proves that a snapshot
+// is ours after its task was killed, or after the answer to its request was lost.
 type mark string
 
 func newMark(vmid int) mark {
@@ -24,10 +24,10 @@ func newMark(vmid int) mark {
 // isOn reports whether a description is this mark.
 func (m mark) isOn(description string) bool { return strings.TrimRight(description, "\n") == string(m) }
 
-// id is the part of a mark that no other has.
+// id is the part of a mark that is unique.
 func (m mark) id() string { return string(m[strings.LastIndex(string(m), " ")+1:]) }
 
-// isMarked reports whether a description is the mark of some create.
+// isMarked reports whether a description is the mark of some run.
 func isMarked(description string) bool { return strings.HasPrefix(description, markTitle) }
 
 // moment says when a snapshot was taken.

@@ -12,9 +12,10 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// TestFoundSnapshotRefresh: the snapshots of one VM, of which a configuration may have many, are refreshed with one look at the VM; a
-// snapshot of each of many VMs takes one look at each. What was changed since is looked at anew.
-func TestFoundSnapshotRefresh(t *testing.T) {
+// TestRefreshSharesOneLook: the snapshots of one VM, of which a configuration may have many, are refreshed with one
+// look at the VM; a snapshot of each of many VMs takes one look at each. A snapshot that was changed since is read
+// again.
+func TestRefreshSharesOneLook(t *testing.T) {
 	const all, atOnce = 1000, 10
 	for _, vms := range []int{1, 100, 1000} {
 		t.Run(fmt.Sprintf("%d VMs", vms), func(t *testing.T) {
@@ -32,7 +33,8 @@ func TestFoundSnapshotRefresh(t *testing.T) {
 			})
 			ref := func(n int) Ref {
 				vmid := 1000 + n%vms
-				return Ref{VM: guest.Ref{VMID: vmid, Node: "pve1", Identity: guest.Identity{UUID: uuidOf(vmid)}}, Name: fmt.Sprintf("s%d", n),
+				return Ref{VM: guest.Ref{VMID: vmid, Node: "pve1", Identity: guest.Identity{UUID: uuidOf(vmid)}},
+					Name:  fmt.Sprintf("s%d", n),
 					Taken: int64(n + 1)}
 			}
 			r.sim.ResetOps()
@@ -41,7 +43,8 @@ func TestFoundSnapshotRefresh(t *testing.T) {
 			for range atOnce {
 				readers.Go(func() {
 					for n := int(next.Add(1)) - 1; n < all; n = int(next.Add(1)) - 1 {
-						if found, err := r.s.Refresh(t.Context(), ref(n)); err != nil || found.Name != fmt.Sprintf("s%d", n) || found.Node != "pve1" {
+						if found, err := r.s.Refresh(t.Context(), ref(n)); err != nil || found.Name != fmt.Sprintf("s%d", n) ||
+							found.Node != "pve1" {
 							t.Errorf("snapshot %d: %v, %v", n, found, err)
 						}
 					}

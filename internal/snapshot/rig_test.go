@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
 )
 
 const (
@@ -52,7 +52,8 @@ func newRig(t *testing.T, root bool) *rig {
 func (r *rig) connect(root bool) {
 	r.t.Helper()
 	here, cred := clock.Client{Cluster: r.sim.World().Clock}, r.sim.Credentials()
-	config := pve.Config{Endpoint: r.sim.Endpoint(), CACertificate: r.sim.CAPEM(), DialContext: r.sim.DialContext, Clock: here, APIToken: cred.Token}
+	config := pve.Config{Endpoint: r.sim.Endpoint(), CACertificate: r.sim.CAPEM(), DialTLSContext: r.sim.DialTLSContext,
+		Clock: here, APIToken: cred.Token}
 	if root {
 		config.APIToken, config.Username, config.Password = "", cred.RootUsername, cred.RootPassword
 	}
@@ -68,12 +69,12 @@ func (r *rig) connect(root bool) {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(api.Close)
-	jobs := job.New(api, here)
+	jobs := request.New(api, here)
 	guests := guest.New(jobs)
-	r.s = New(jobs, guests, remove.New(jobs, guests, nil))
+	r.s = New(jobs, guests, destroy.New(jobs, guests, nil).Guard)
 }
 
-// change alters the cluster behind everybody's back.
+// change alters the cluster directly in the simulated cluster.
 func (r *rig) change(f func(*state.World)) {
 	w := r.sim.World()
 	w.Lock()
@@ -85,9 +86,12 @@ func (r *rig) change(f func(*state.World)) {
 func (r *rig) vm(vmid int) {
 	r.change(func(w *state.World) {
 		name := fmt.Sprintf("vm-%d-disk-0", vmid)
-		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: name, VMID: vmid, Content: "images", Format: "raw", Size: 1 << 30})
-		w.Guests[vmid] = &state.Guest{VMID: vmid, Type: "qemu", Node: "pve1", Config: map[string]string{"name": fmt.Sprintf("vm%d", vmid), "memory": "512",
-			"scsi0": "local-zfs:" + name + ",size=1G", "smbios1": "uuid=" + uuidOf(vmid), "meta": "creation-qemu=9.2.0,ctime=1"}}
+		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: name, VMID: vmid, Content: "images", Format: "raw",
+			Size: 1 << 30})
+		w.Guests[vmid] = &state.Guest{VMID: vmid, Type: "qemu", Node: "pve1",
+			Config: map[string]string{"name": fmt.Sprintf("vm%d", vmid), "memory": "512",
+				"scsi0": "local-zfs:" + name + ",size=1G", "smbios1": "uuid=" + uuidOf(vmid),
+				"meta": "creation-qemu=9.2.0,ctime=1"}}
 	})
 }
 

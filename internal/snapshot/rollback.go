@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// RollBack is a VM that is to be as it was when a snapshot was taken.
+// RollBack takes a VM back to a snapshot.
 type RollBack struct {
 	guest.Choice
 	Name string
@@ -25,7 +25,7 @@ type RollBack struct {
 	Start bool
 }
 
-// Do takes the VM back. What that takes back is told before it is done.
+// Do takes the VM back. Before that it logs what is lost by it.
 func (s *Snapshots) Do(ctx context.Context, r RollBack) ([]guest.Warning, error) {
 	at, err := s.guests.Pick(ctx, r.Choice)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Snapshots) Do(ctx context.Context, r RollBack) ([]guest.Warning, error)
 	if config["template"] == "1" {
 		return nil, guest.IsTemplate(r.VMID)
 	}
-	all, err := s.api.ListSnapshots(ctx, at.Node, r.VMID)
+	all, err := s.api.QEMU(at.Node, r.VMID).Snapshots(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -43,18 +43,18 @@ func (s *Snapshots) Do(ctx context.Context, r RollBack) ([]guest.Warning, error)
 	if err := r.refuse(at.Node, all, i); err != nil {
 		return nil, err
 	}
-	options, err := s.api.SnapshotConfig(ctx, at.Node, r.VMID, r.Name)
+	options, err := s.api.QEMU(at.Node, r.VMID).SnapshotConfig(ctx, r.Name)
 	if err != nil {
 		return nil, err
 	}
-	status, err := s.api.GuestStatus(ctx, at.Node, r.VMID)
+	status, err := s.api.QEMU(at.Node, r.VMID).Status(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, line := range r.consequences(all[i], config, options, status) {
 		s.jobs.Tell(ctx, line)
 	}
-	result, err := s.remover.RollBackTo(ctx, r.claim(all[i], at), r.Start)
+	result, err := s.guard.Snapshots().RollBackTo(ctx, r.claim(all[i], at), r.Start)
 	if err != nil {
 		return nil, s.explain(ctx, r, all[i], at.Node, err)
 	}
@@ -70,18 +70,18 @@ func (s *Snapshots) Do(ctx context.Context, r RollBack) ([]guest.Warning, error)
 	return warnings, nil
 }
 
-// startTime is how long a guest is waited for that PVE starts after a roll-back.
+// startTime is how long to wait for a guest that PVE starts after a roll-back.
 const startTime = time.Minute
 
-// awaitStart warns of a guest that does not run in the end: its start is a task of its own, which that of the roll-back does not await
-// (qemu-server API2/Qemu.pm rollback).
+// awaitStart warns of a guest that does not run in the end. Its start is a task of its own, which the task of the
+// roll-back does not await (qemu-server API2/Qemu.pm rollback).
 func (s *Snapshots) awaitStart(ctx context.Context, vmid int, node string) []guest.Warning {
 	end := s.jobs.Clock.Now().Add(startTime)
 	for attempt := 0; ; attempt++ {
 		err := s.jobs.Pause(ctx, attempt)
 		if err == nil {
 			var status pve.GuestStatus
-			if status, err = s.api.GuestStatus(ctx, node, vmid); err == nil && status.IsRunning() {
+			if status, err = s.api.QEMU(node, vmid).Status(ctx); err == nil && status.IsRunning() {
 				return nil
 			}
 		}
@@ -109,9 +109,11 @@ func (r RollBack) refuse(node string, all []pve.Snapshot, i int) error {
 		if len(names) > 0 {
 			detail = "It has " + strings.Join(names, ", ")
 		}
-		return &guest.FieldError{Path: "name", Summary: fmt.Sprintf("VM %d on node %s has no snapshot %s", r.VMID, node, r.Name), Detail: detail}
+		return &guest.FieldError{Path: "name", Summary: fmt.Sprintf("VM %d on node %s has no snapshot %s", r.VMID, node,
+			r.Name), Detail: detail}
 	case r.Taken != 0 && all[i].Taken != r.Taken:
-		return &guest.FieldError{Path: "snaptime", Summary: fmt.Sprintf("Snapshot %s of VM %d is another one", r.Name, r.VMID),
+		return &guest.FieldError{Path: "snaptime", Summary: fmt.Sprintf("Snapshot %s of VM %d is another one", r.Name,
+			r.VMID),
 			Detail: fmt.Sprintf("It was taken at %s, not at %s. Nothing was done", moment(all[i].Taken), moment(r.Taken))}
 	case all[i].State != "":
 		return &guest.FieldError{Path: "name", Summary: fmt.Sprintf("Snapshot %s of VM %d is not whole", r.Name, r.VMID),
@@ -120,9 +122,10 @@ func (r RollBack) refuse(node string, all []pve.Snapshot, i int) error {
 	return nil
 }
 
-// consequences says what a roll-back takes back. Values are not told: there may be secrets among them.
+// consequences says what a roll-back takes back. It tells no values: there may be secrets among them.
 func (r RollBack) consequences(to pve.Snapshot, config, options map[string]string, status pve.GuestStatus) []string {
-	lines := []string{fmt.Sprintf("Everything that VM %d has written to its disks since %s is lost", r.VMID, moment(to.Taken))}
+	lines := []string{fmt.Sprintf("Everything that VM %d has written to its disks since %s is lost", r.VMID,
+		moment(to.Taken))}
 	switch {
 	case status.IsRunning() && to.Memory:
 		lines = append(lines, "The guest is cut off, and goes on where it was then")
@@ -152,8 +155,8 @@ func (r RollBack) consequences(to pve.Snapshot, config, options map[string]strin
 	return lines
 }
 
-// differing are the options that a roll-back changes, sorted. The description and detached volumes stay (AbstractConfig.pm
-// __snapshot_apply_config), and what a snapshot notes of itself is no option.
+// differing are the options that a roll-back changes, sorted. The description and detached volumes stay
+// (AbstractConfig.pm __snapshot_apply_config), and a snapshot's own entries are no options.
 func differing(config, options map[string]string) []string {
 	changes := map[string]bool{}
 	for _, pair := range [][2]map[string]string{{config, options}, {options, config}} {
@@ -161,7 +164,8 @@ func differing(config, options map[string]string) []string {
 			changes[option] = changes[option] || pair[1][option] != value
 		}
 	}
-	own := []string{"description", "digest", "lock", "parent", "snaptime", "snapstate", "vmstate", "runningmachine", "runningcpu"}
+	own := []string{"description", "digest", "lock", "parent", "snaptime", "snapstate", "vmstate", "runningmachine",
+		"runningcpu"}
 	var all []string
 	for option, changed := range changes {
 		if changed && !slices.Contains(own, option) && !strings.HasPrefix(option, "unused") {
@@ -172,37 +176,40 @@ func differing(config, options map[string]string) []string {
 	return all
 }
 
-// claim is the user's on the VM and the snapshot that he was told of.
-func (r RollBack) claim(to pve.Snapshot, at guest.Location) remove.SnapshotClaim {
+// claim is the user's claim on the VM and on the snapshot that was read.
+func (r RollBack) claim(to pve.Snapshot, at guest.Location) guard.SnapshotClaim {
 	seen := guest.Ref{VMID: r.VMID, Node: at.Node, Identity: guest.IdentityOf(at.Config.Current())}
-	return remove.SnapshotClaim{Node: at.Node, VMID: r.VMID, Name: r.Name, Tasks: &job.Tasks{},
+	return guard.SnapshotClaim{Node: at.Node, VMID: r.VMID, Name: r.Name, Tasks: &request.Tasks{},
 		Guest: func(config pve.GuestConfig) error { return guest.Guard(seen, at.Node, config.Values) },
 		Owns: func(options map[string]string) error {
 			if options["snaptime"] != fmt.Sprint(to.Taken) {
-				return fmt.Errorf("%w: another one has its name. Nothing was done", remove.ErrNoSnapshot)
+				return fmt.Errorf("%w: another one has its name. Nothing was done", guard.ErrNoSnapshot)
 			}
 			return nil
 		}}
 }
 
-// explain adds to the error of a roll-back where the VM stands. A task that has failed in the middle leaves it locked, with some of its
-// disks taken back and its options not. The start from saved memory comes last, when the lock is gone (AbstractConfig.pm
-// snapshot_rollback).
+// explain adds the state of the VM to the error of a roll-back. A task that fails in the middle leaves the VM locked,
+// with some of its disks taken back and its options not. The start from saved memory comes last, when the lock is gone
+// (AbstractConfig.pm snapshot_rollback).
 func (s *Snapshots) explain(ctx context.Context, r RollBack, to pve.Snapshot, node string, err error) error {
 	look, cancel := s.jobs.LookAfter(ctx)
 	defer cancel()
-	config, lookErr := s.api.CurrentConfig(look, node, r.VMID)
+	config, lookErr := s.api.QEMU(node, r.VMID).Config(look)
 	var ended *pve.TaskError
 	switch {
 	case lookErr != nil:
 		return fmt.Errorf("%w. Where VM %d stands could not be looked at: %w", err, r.VMID, lookErr)
 	case config.Values["lock"] == "rollback":
-		return fmt.Errorf("%w. VM %d on node %s is locked (rollback), and stands between then and now: some of its disks may be as they were at "+
-			"the snapshot, and its options are not. If no task is at work on it, `qm unlock %d` as root on node %s, and roll it back again",
+		return fmt.Errorf("%w. VM %d on node %s is locked (rollback), and stands between then and now: some of its disks "+
+			"may be as they were at the snapshot, and its options are not. If no task is at work on it, `qm unlock %d` as "+
+			"root on node %s, and roll it back again",
 			err, r.VMID, node, r.VMID, node)
 	case to.Memory && errors.As(err, &ended) && config.Values["parent"] == to.Name && config.Values["lock"] == "":
-		return fmt.Errorf("%w. VM %d on node %s is not locked: either nothing was taken back, or everything was, and only its guest could "+
-			"not be started from the memory that was saved. The action \"start\" of proxmox_vm_power boots it then", err, r.VMID, node)
+		return fmt.Errorf("%w. VM %d on node %s is not locked: either nothing was taken back, or everything was, and "+
+			"only its guest could "+
+			"not be started from the memory that was saved. The action \"start\" of proxmox_vm_power boots it then", err, r.VMID,
+			node)
 	}
 	return err
 }

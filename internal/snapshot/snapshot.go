@@ -1,5 +1,5 @@
-// Package snapshot takes, describes and removes snapshots of virtual machines. Taking one is a transaction: a failure at any step ends
-// with no snapshot, or with an error that names what is left.
+// Package snapshot takes, describes and removes snapshots of virtual machines. Taking one is a transaction: a failure
+// at any step ends with no snapshot, or with an error that names what is left.
 package snapshot
 
 import (
@@ -10,52 +10,54 @@ import (
 	"math"
 	"slices"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
 
 // Snapshots are those of one cluster's VMs.
 type Snapshots struct {
-	api     *pve.Client
-	jobs    *job.Runner
-	guests  *guest.Guests
-	remover *remove.Remover
-	seen    job.Recent[sighting]
+	api    *pve.Client
+	jobs   *request.Runner
+	guests *guest.Guests
+	guard  *guard.Guard
+	seen   request.Recent[view]
 }
 
-// sighting is where a VM was found, what of its configuration tells which VM it is, and its snapshots.
-type sighting struct {
+// view is where a VM was found, the options that identify it, and its snapshots.
+type view struct {
 	node   string
 	config map[string]string
 	all    []pve.Snapshot
 }
 
-// New gives access to them.
-func New(jobs *job.Runner, guests *guest.Guests, remover *remove.Remover) *Snapshots {
-	return &Snapshots{api: jobs.API, jobs: jobs, guests: guests, remover: remover, seen: job.Recent[sighting]{Life: math.MaxInt64}}
+// New makes Snapshots.
+func New(jobs *request.Runner, guests *guest.Guests, guard *guard.Guard) *Snapshots {
+	return &Snapshots{api: jobs.API, jobs: jobs, guests: guests, guard: guard,
+		seen: request.Recent[view]{Life: math.MaxInt64}}
 }
 
-// Ref is a snapshot in state. PVE gives none an id of its own, so it is known by its VM, its name and the second in which it was taken.
+// Ref is a snapshot in state. PVE gives snapshots no id, so it is known by its VM, its name and the second in which it
+// was taken.
 type Ref struct {
 	VM    guest.Ref
 	Name  string
 	Taken int64
 }
 
-// Snapshot is one as it is on the server, and the VM that has it.
+// Snapshot is a snapshot on the server, and the VM that has it.
 type Snapshot struct {
 	pve.Snapshot
 	Node string
 	VM   guest.Identity
 }
 
-// ErrGone says that the snapshot in state is not there any more: it was removed, with its VM or without, or the VM or the snapshot of
-// that name is another by now.
+// ErrGone says that the snapshot in state does not exist any more: it was removed, with its VM or without, or the VM or
+// the snapshot of that name is another one by now.
 var ErrGone = errors.New("the snapshot is gone")
 
-// Read reads a snapshot in state. ErrGone is certain; any other error says why it could not be told.
+// Read reads a snapshot in state. ErrGone is certain; any other error says why this is unknown.
 func (s *Snapshots) Read(ctx context.Context, ref Ref) (Snapshot, error) {
 	seen, err := s.look(ctx, ref.VM)
 	if err != nil {
@@ -64,35 +66,41 @@ func (s *Snapshots) Read(ctx context.Context, ref Ref) (Snapshot, error) {
 	return seen.find(ref)
 }
 
-// Refresh is Read for a refresh, which says what was true when it began: all snapshots of a VM share one look at it, until this process
-// changes something about it. It is no basis for a change.
+// Refresh is Read for a refresh, whose results are those of its beginning: all snapshots of a VM share one read, until
+// this process changes the VM. Do not change anything by it.
 func (s *Snapshots) Refresh(ctx context.Context, ref Ref) (Snapshot, error) {
-	key := fmt.Sprintf("%s/%d/%d", ref.VM.Node, ref.VM.VMID, s.api.Changes(ref.VM.VMID))
-	seen, err := s.seen.Get(ctx, s.jobs.Clock, key, func(ctx context.Context) (sighting, error) { return s.look(ctx, ref.VM) })
+	key := fmt.Sprintf("%s/%d/%d", ref.VM.Node, ref.VM.VMID, s.api.Listing().Changes(ref.VM.VMID))
+	seen, err := s.seen.Get(ctx, s.jobs.Clock, key, func(ctx context.Context) (view,
+		error) {
+		return s.look(ctx, ref.VM)
+	})
 	if err != nil {
 		return Snapshot{}, err
 	}
 	return seen.find(ref)
 }
 
-// look finds the VM that has the id of one in state, and its snapshots.
-func (s *Snapshots) look(ctx context.Context, vm guest.Ref) (sighting, error) {
+// look finds the VM with the VMID of one in state, and its snapshots.
+func (s *Snapshots) look(ctx context.Context, vm guest.Ref) (view, error) {
 	at, seen, err := s.guests.Find(ctx, vm, nil)
 	var other *guest.IdentityError // a container has the id
 	switch {
 	case seen == guest.Gone || errors.As(err, &other):
-		return sighting{}, fmt.Errorf("%w: %w", ErrGone, err)
+		return view{}, fmt.Errorf("%w: %w", ErrGone, err)
 	case err != nil:
-		return sighting{}, err
+		return view{}, err
 	}
-	all, err := s.api.ListSnapshots(ctx, at.Node, vm.VMID)
+	all, err := s.api.QEMU(at.Node, vm.VMID).Snapshots(ctx)
 	config := at.Config.Current()
-	maps.DeleteFunc(config, func(option, _ string) bool { return option != "smbios1" && option != "meta" && option != "lock" })
-	return sighting{node: at.Node, config: config, all: all}, err
+	maps.DeleteFunc(config, func(option, _ string) bool {
+		return option != "smbios1" && option != "meta" &&
+			option != "lock"
+	})
+	return view{node: at.Node, config: config, all: all}, err
 }
 
 // find finds the snapshot in state, if the VM is the one in state.
-func (s sighting) find(ref Ref) (Snapshot, error) {
+func (s view) find(ref Ref) (Snapshot, error) {
 	err := guest.Guard(ref.VM, s.node, s.config)
 	var other *guest.IdentityError
 	switch {
@@ -106,7 +114,8 @@ func (s sighting) find(ref Ref) (Snapshot, error) {
 	case i < 0:
 		return Snapshot{}, fmt.Errorf("%w: VM %d on node %s has no snapshot %s", ErrGone, ref.VM.VMID, s.node, ref.Name)
 	case ref.Taken != 0 && s.all[i].Taken != ref.Taken:
-		return Snapshot{}, fmt.Errorf("%w: snapshot %s of VM %d on node %s is another one, taken at %s", ErrGone, ref.Name, ref.VM.VMID, s.node,
+		return Snapshot{}, fmt.Errorf("%w: snapshot %s of VM %d on node %s is another one, taken at %s", ErrGone, ref.Name,
+			ref.VM.VMID, s.node,
 			moment(s.all[i].Taken))
 	}
 	return Snapshot{Snapshot: s.all[i], Node: s.node, VM: guest.IdentityOf(s.config)}, nil
@@ -122,15 +131,15 @@ func (s *Snapshots) Describe(ctx context.Context, ref Ref, description string) (
 	return found, err
 }
 
-// describe writes the description as soon as nobody holds the VM. It is bound to nothing by PVE, so it is looked whose the snapshot is
-// before each try.
+// describe writes the description as soon as no lock is on the VM. PVE binds this request to nothing, so each try first
+// proves that the snapshot is the one in state.
 func (s *Snapshots) describe(ctx context.Context, ref Ref, node, description string) error {
 	return s.jobs.Contend(ctx, node, ref.VM.VMID, func(ctx context.Context) error {
 		now, err := s.Read(ctx, ref)
 		if err != nil {
 			return err
 		}
-		err = s.api.DescribeSnapshot(ctx, now.Node, ref.VM.VMID, ref.Name, description)
+		err = s.api.QEMU(now.Node, ref.VM.VMID).DescribeSnapshot(ctx, ref.Name, description)
 		if pve.IsKind(err, pve.Ambiguous) {
 			look, cancel := s.jobs.LookAfter(ctx)
 			defer cancel()
@@ -142,7 +151,7 @@ func (s *Snapshots) describe(ctx context.Context, ref Ref, node, description str
 	})
 }
 
-// Delete removes a snapshot in state. One that is gone is a success.
+// Delete removes a snapshot in state. It succeeds if the snapshot is gone.
 func (s *Snapshots) Delete(ctx context.Context, ref Ref) error {
 	found, err := s.Read(ctx, ref)
 	switch {
@@ -151,26 +160,26 @@ func (s *Snapshots) Delete(ctx context.Context, ref Ref) error {
 	case err != nil:
 		return err
 	}
-	err = s.remover.RemoveSnapshot(ctx, s.claim(ref, found.Node))
-	if errors.Is(err, remove.ErrNoSnapshot) {
+	err = s.guard.Snapshots().Remove(ctx, s.claim(ref, found.Node))
+	if errors.Is(err, guard.ErrNoSnapshot) {
 		return nil
 	}
 	return err
 }
 
 // claim is the claim on a snapshot in state.
-func (s *Snapshots) claim(ref Ref, node string) remove.SnapshotClaim {
-	return remove.SnapshotClaim{Node: node, VMID: ref.VM.VMID, Name: ref.Name, Tasks: &job.Tasks{},
+func (s *Snapshots) claim(ref Ref, node string) guard.SnapshotClaim {
+	return guard.SnapshotClaim{Node: node, VMID: ref.VM.VMID, Name: ref.Name, Tasks: &request.Tasks{},
 		Guest: func(config pve.GuestConfig) error { return guest.Guard(ref.VM, node, config.Values) },
 		Owns: func(options map[string]string) error {
 			if options["snaptime"] != fmt.Sprint(ref.Taken) {
-				return fmt.Errorf("%w: another one has its name", remove.ErrNoSnapshot)
+				return fmt.Errorf("%w: another one has its name", guard.ErrNoSnapshot)
 			}
 			return nil
 		}}
 }
 
-// Adopt reads a snapshot for import. One that is half made or half removed is refused.
+// Adopt reads a snapshot for import. It refuses one that is half made or half removed.
 func (s *Snapshots) Adopt(ctx context.Context, vmid int, name string) (Snapshot, error) {
 	vm, err := s.guests.Adopt(ctx, "", vmid)
 	if err != nil {
@@ -178,8 +187,9 @@ func (s *Snapshots) Adopt(ctx context.Context, vmid int, name string) (Snapshot,
 	}
 	found, err := s.Read(ctx, Ref{VM: guest.Ref{VMID: vmid, Node: vm.Node, Identity: vm.Identity}, Name: name})
 	if err == nil && (found.State != "" || isMarked(found.Description)) {
-		err = fmt.Errorf("snapshot %s of VM %d on node %s is not whole: a task is at work on it, or has died (snapstate %q). "+
-			"If none is, `qm delsnapshot %d %s --force` as root on node %s removes it", name, vmid, found.Node, found.State, vmid, name, found.Node)
+		err = fmt.Errorf("snapshot %s of VM %d on node %s is not whole: a task is at work on it, or has died (snapstate "+
+			"%q). If none is, `qm delsnapshot %d %s --force` as root on node %s removes it", name, vmid, found.Node, found.State,
+			vmid, name, found.Node)
 	}
 	return found, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
 // what is all that snapshots leave in a cluster: sections, locks, and volumes with memory.
@@ -50,8 +50,8 @@ func (r *rig) reset() {
 
 var phases = []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask, fault.Partial, fault.Offline}
 
-// TestSnapshotSweep fails every operation of taking a snapshot in every way, with and without memory, as a token and as root. Then it
-// is there as it was wanted, or nothing of it is, or what is there is named.
+// TestSnapshotSweep fails every operation of taking a snapshot in every way, with and without memory, as a token and
+// as root. Then it is there as it was wanted, or nothing of it is, or the leftover is named.
 func TestSnapshotSweep(t *testing.T) {
 	effective, named, whole := 0, 0, 0
 	for _, root := range []bool{false, true} {
@@ -77,7 +77,7 @@ func TestSnapshotSweep(t *testing.T) {
 					}
 					effective++
 					at := fmt.Sprintf("root %t, memory %t, %s at #%d %s %s", root, memory, phase, op.Seq, op.Method, op.Path)
-					switch left, failed := residues(err); {
+					switch left, failed := leftovers(err); {
 					case err == nil && !slices.Equal(r.what(), good):
 						t.Errorf("%s: it is there, and the cluster has %q", at, r.what())
 					case err == nil:
@@ -86,7 +86,8 @@ func TestSnapshotSweep(t *testing.T) {
 						t.Errorf("%s: %v, and the cluster has %q", at, err, r.what())
 					case failed != nil && len(left) > 0:
 						named++
-						if !strings.Contains(left[0].Reason, "could not be looked at") && !slices.ContainsFunc(r.what(), func(thing string) bool { return strings.Contains(thing, "before") }) {
+						if !strings.Contains(left[0].Reason, "could not be looked at") &&
+							!slices.ContainsFunc(r.what(), func(thing string) bool { return strings.Contains(thing, "before") }) {
 							t.Errorf("%s: %v is named, and the cluster has %q", at, left, r.what())
 						}
 					case failed != nil && len(failed.Undo) == 0 && len(r.what()) > 0:
@@ -96,7 +97,8 @@ func TestSnapshotSweep(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d effective faults: %d times the snapshot came all the same, %d times something was left and named", effective, whole, named)
+	t.Logf("%d effective faults: %d times the snapshot came all the same, %d times something was left and named",
+		effective, whole, named)
 	if effective < 100 || named == 0 || whole == 0 {
 		t.Error("that is not what the sweep is to show")
 	}
@@ -109,8 +111,8 @@ func awayFor(phase fault.Phase) int {
 	return 0
 }
 
-func residues(err error) ([]tx.Residue, *tx.Error) {
-	var failed *tx.Error
+func leftovers(err error) ([]saga.Residue, *saga.Error) {
+	var failed *saga.Error
 	if !errors.As(err, &failed) {
 		return nil, nil
 	}
@@ -124,7 +126,7 @@ func (r *rig) operations() []pvesim.Op {
 // startGuest has VM 300 run.
 func (r *rig) startGuest() {
 	r.t.Helper()
-	if _, err := r.s.api.StartVM(r.t.Context(), "pve1", ours, nil); err != nil {
+	if _, err := r.s.api.QEMU("pve1", ours).Start(r.t.Context(), nil); err != nil {
 		r.t.Fatal(err)
 	}
 	r.sim.Advance(time.Minute)

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/job"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
 // Wanted is a snapshot to be taken.
@@ -22,7 +22,7 @@ type Wanted struct {
 	Memory bool
 }
 
-// undoTimeout bounds the taking back of a snapshot. Removing one that has half a terabyte in qcow2 takes minutes.
+// undoTimeout bounds the undo of a snapshot. Removing half a terabyte in qcow2 takes minutes.
 const undoTimeout = 15 * time.Minute
 
 // taking is one snapshot that is being taken.
@@ -30,10 +30,10 @@ type taking struct {
 	*Snapshots
 	want  Wanted
 	mark  mark
-	tasks job.Tasks
+	tasks request.Tasks
 	node  string
 	vm    guest.Identity
-	lost  *job.Lost
+	lost  *request.Lost
 	taken Snapshot
 	// sent: the request may have been carried out. isHeld: what it has left is half made, and holds a lock.
 	sent, isHeld bool
@@ -41,20 +41,20 @@ type taking struct {
 	memoryBefore []string
 }
 
-// Take takes a snapshot. A failed step is a *tx.Error, which names what is left.
+// Take takes a snapshot. A failed step is a *saga.Error, which names the leftovers.
 func (s *Snapshots) Take(ctx context.Context, want Wanted) (Snapshot, error) {
 	t := &taking{Snapshots: s, want: want, mark: newMark(want.VMID)}
-	err := tx.Run(ctx, undoTimeout,
-		tx.Step{Name: fmt.Sprintf("look at VM %d", want.VMID), Do: t.look},
-		tx.Step{Name: fmt.Sprintf("take snapshot %s of VM %d", want.Name, want.VMID), Do: t.take, Undo: t.undo},
-		tx.Step{Name: fmt.Sprintf("read snapshot %s of VM %d", want.Name, want.VMID), Do: t.read},
-		tx.Step{Name: fmt.Sprintf("describe snapshot %s of VM %d", want.Name, want.VMID), Do: t.commit})
+	err := saga.Run(ctx, undoTimeout,
+		saga.Step{Name: fmt.Sprintf("look at VM %d", want.VMID), Do: t.look},
+		saga.Step{Name: fmt.Sprintf("take snapshot %s of VM %d", want.Name, want.VMID), Do: t.take, Undo: t.undo},
+		saga.Step{Name: fmt.Sprintf("read snapshot %s of VM %d", want.Name, want.VMID), Do: t.read},
+		saga.Step{Name: fmt.Sprintf("describe snapshot %s of VM %d", want.Name, want.VMID), Do: t.commit})
 	return t.taken, err
 }
 
-// look finds the VM, waits until nobody holds it, and refuses what PVE would refuse in the task.
+// look finds the VM, waits until no lock is on it, and refuses what PVE would refuse in the task.
 func (t *taking) look(ctx context.Context) error {
-	resources, err := t.api.Resources(ctx)
+	resources, err := t.api.Cluster().Resources(ctx)
 	if err != nil {
 		return fmt.Errorf("list the cluster's guests: %w", err)
 	}
@@ -76,9 +76,11 @@ func (t *taking) look(ctx context.Context) error {
 	if err := t.lookAtName(ctx); err != nil || !t.want.Memory {
 		return err
 	}
-	status, err := t.api.GuestStatus(ctx, t.node, t.want.VMID)
-	if err == nil && !status.IsRunning() { // PVE would leave the memory out without a word (AbstractConfig.pm __snapshot_prepare)
-		err = field("vmstate", fmt.Sprintf("VM %d on node %s does not run, so it has no memory to save. Start it, or leave vmstate out",
+	status, err := t.api.QEMU(t.node, t.want.VMID).Status(ctx)
+	// PVE would leave the memory out without a word (AbstractConfig.pm __snapshot_prepare)
+	if err == nil && !status.IsRunning() {
+		err = field("vmstate", fmt.Sprintf("VM %d on node %s does not run, so it has no memory to save. Start it, or "+
+			"leave vmstate out",
 			t.want.VMID, t.node))
 	}
 	if err == nil {
@@ -92,15 +94,15 @@ func refuse(config map[string]string) string {
 	if config["template"] == "1" {
 		return "is a template, of which there are no snapshots"
 	}
-	if _, unfinished := guest.ParseStamp(config["description"]); unfinished {
+	if _, unfinished := guest.ParseMark(config["description"]); unfinished {
 		return "is being made, or was left half made"
 	}
 	return ""
 }
 
-// lookAtName refuses a name that is taken. Whoever has taken it, that snapshot is not this one.
+// lookAtName refuses a name that is taken: a snapshot of that name is not this one.
 func (t *taking) lookAtName(ctx context.Context) error {
-	all, err := t.api.ListSnapshots(ctx, t.node, t.want.VMID)
+	all, err := t.api.QEMU(t.node, t.want.VMID).Snapshots(ctx)
 	if err != nil {
 		return err
 	}
@@ -108,49 +110,52 @@ func (t *taking) lookAtName(ctx context.Context) error {
 	if i < 0 {
 		return nil
 	}
-	text := fmt.Sprintf("VM %d on node %s has a snapshot %s already, taken at %s", t.want.VMID, t.node, t.want.Name, moment(all[i].Taken))
+	text := fmt.Sprintf("VM %d on node %s has a snapshot %s already, taken at %s", t.want.VMID, t.node, t.want.Name,
+		moment(all[i].Taken))
 	if isMarked(all[i].Description) {
-		return field("name", fmt.Sprintf("%s by a run of Terraform that is at work, or was killed. If no task is at work on the VM, "+
-			"`qm delsnapshot %d %s --force` as root on node %s removes it", text, t.want.VMID, t.want.Name, t.node))
+		return field("name", fmt.Sprintf("%s by a run of Terraform that is at work, or was killed. If no task is at work "+
+			"on the VM, `qm delsnapshot %d %s --force` as root on node %s removes it", text, t.want.VMID, t.want.Name, t.node))
 	}
-	return field("name", fmt.Sprintf("%s. Take another name, or take that one over: terraform import proxmox_vm_snapshot.NAME %d/%s", text,
+	return field("name", fmt.Sprintf("%s. Take another name, or take that one over: terraform import "+
+		"proxmox_vm_snapshot.NAME %d/%s", text,
 		t.want.VMID, t.want.Name))
 }
 
-// take sends the request. While it waits for a lock the VM may become another, so that is looked at before each try.
+// take sends the request. During a wait for a lock the VMID may get another VM, so each try first proves which VM has
+// it.
 func (t *taking) take(ctx context.Context) error {
 	params := pve.Params{"snapname": t.want.Name, "description": string(t.mark)}
 	if t.want.Memory {
 		params["vmstate"] = "1"
 	}
 	return t.jobs.Contend(ctx, t.node, t.want.VMID, func(ctx context.Context) error {
-		config, err := t.api.CurrentConfig(ctx, t.node, t.want.VMID)
+		config, err := t.api.QEMU(t.node, t.want.VMID).Config(ctx)
 		if err == nil {
 			err = t.isSame(config)
 		}
 		if err != nil {
 			return err
 		}
-		request := job.Request{Node: t.node, Type: "qmsnapshot", ID: t.want.VMID,
+		sent := request.Request{Node: t.node, Type: "qmsnapshot", ID: t.want.VMID,
 			Send: func(ctx context.Context) (pve.UPID, error) {
-				return t.api.TakeSnapshot(ctx, t.node, t.want.VMID, params)
+				return t.api.QEMU(t.node, t.want.VMID).TakeSnapshot(ctx, params)
 			}}
 		since := t.api.ServerTime()
 		t.sent = true
-		_, err = t.jobs.Once(ctx, &t.tasks, request)
+		_, err = t.jobs.Once(ctx, &t.tasks, sent)
 		if len(t.tasks.UPIDs) == 0 && pve.IsKind(err, pve.Ambiguous) {
-			t.lost = &job.Lost{Request: request, Since: since, Patience: job.Patience(err)}
+			t.lost = &request.Lost{Request: sent, Since: since, Patience: request.Patience(err)}
 		}
 		return err
 	})
 }
 
-// isSame is an error where the id has another VM than was looked at.
+// isSame is an error if the VMID has another VM than before.
 func (t *taking) isSame(config pve.GuestConfig) error {
 	return guest.Guard(guest.Ref{VMID: t.want.VMID, Node: t.node, Identity: t.vm}, t.node, config.Values)
 }
 
-// read finds the snapshot that was taken, by its mark. Whose VM it is by now the commit looks at before it writes.
+// read finds the snapshot that was taken, by its mark. The commit proves which VM has it before it writes.
 func (t *taking) read(ctx context.Context) error {
 	found, err := t.ours(ctx)
 	switch {
@@ -159,15 +164,16 @@ func (t *taking) read(ctx context.Context) error {
 	case found == nil:
 		return fmt.Errorf("the task has ended well, but VM %d on node %s has no such snapshot of ours", t.want.VMID, t.node)
 	case t.want.Memory && !found.Memory:
-		return field("vmstate", fmt.Sprintf("The guest of VM %d on node %s stopped before its memory was saved", t.want.VMID, t.node))
+		return field("vmstate", fmt.Sprintf("The guest of VM %d on node %s stopped before its memory was saved", t.want.VMID,
+			t.node))
 	}
 	t.taken = Snapshot{Snapshot: *found, Node: t.node, VM: t.vm}
 	return nil
 }
 
-// ours is the snapshot that bears our mark, or the description by now that the commit has given it; nil for none.
+// ours is the snapshot that bears our mark, or already the description that the commit gave it; nil for none.
 func (t *taking) ours(ctx context.Context) (*pve.Snapshot, error) {
-	all, err := t.api.ListSnapshots(ctx, t.node, t.want.VMID)
+	all, err := t.api.QEMU(t.node, t.want.VMID).Snapshots(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +185,7 @@ func (t *taking) ours(ctx context.Context) (*pve.Snapshot, error) {
 	return nil, nil
 }
 
-// commit writes the description that is wanted in the place of the mark.
+// commit replaces the mark by the wanted description.
 func (t *taking) commit(ctx context.Context) error {
 	ref := Ref{VM: guest.Ref{VMID: t.want.VMID, Node: t.node, Identity: t.vm}, Name: t.want.Name, Taken: t.taken.Taken}
 	err := t.describe(ctx, ref, t.node, t.want.Description)
@@ -191,13 +197,13 @@ func (t *taking) commit(ctx context.Context) error {
 
 func field(at, text string) error { return &guest.FieldError{Path: at, Summary: text} }
 
-// claim is the claim on what bears our mark, whatever VM has the id.
-func (t *taking) claim() remove.SnapshotClaim {
-	return remove.SnapshotClaim{Node: t.node, VMID: t.want.VMID, Name: t.want.Name, Tasks: &t.tasks, Dead: true,
+// claim is the claim on a snapshot with our mark, whatever VM has the VMID.
+func (t *taking) claim() guard.SnapshotClaim {
+	return guard.SnapshotClaim{Node: t.node, VMID: t.want.VMID, Name: t.want.Name, Tasks: &t.tasks, Dead: true,
 		Guest: func(pve.GuestConfig) error { return nil },
 		Owns: func(options map[string]string) error {
 			if !t.mark.isOn(options["description"]) && options["snaptime"] != fmt.Sprint(t.taken.Taken) {
-				return fmt.Errorf("%w: another one has its name", remove.ErrNoSnapshot)
+				return fmt.Errorf("%w: another one has its name", guard.ErrNoSnapshot)
 			}
 			return nil
 		}}

@@ -8,20 +8,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/remove/usage"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/tx"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
-// attempts bounds the undo: each looks anew. While the node is away it is waited for.
+// attempts bounds the undo: each attempt looks again. The undo waits for a node that is away.
 const (
 	attempts = 5
 	away     = 2 * time.Minute
 )
 
-// undo removes what bears our mark, and the memory that a task which was killed may have left beside it.
+// undo removes the snapshot with our mark, and the memory that a killed task may have left beside it.
 func (t *taking) undo(ctx context.Context) error {
 	if !t.sent {
 		return nil
@@ -38,11 +38,12 @@ func (t *taking) undo(ctx context.Context) error {
 			attempt = min(attempt, attempts-2)
 		}
 	}
-	return &tx.LeftError{Err: failed, Left: []tx.Residue{t.residue(failed)}}
+	return &saga.LeftError{Err: failed, Left: []saga.Residue{t.leftover(failed)}}
 }
 
-// residue names the snapshot. Its command removes nothing that somebody else has taken under the name: our mark is looked for first.
-func (t *taking) residue(failed error) tx.Residue {
+// leftover names the snapshot as a leftover. Its command checks for our mark first, so it removes no snapshot that a
+// third party has taken under the name.
+func (t *taking) leftover(failed error) saga.Residue {
 	command := fmt.Sprintf("qm delsnapshot %d %s --force", t.want.VMID, t.want.Name)
 	if t.isHeld {
 		command = fmt.Sprintf("qm unlock %d && %s", t.want.VMID, command)
@@ -52,10 +53,12 @@ func (t *taking) residue(failed error) tx.Residue {
 		reason += "; it could not be looked at, and may not be there"
 	}
 	if t.taken.Taken == 0 || t.mark.isOn(t.taken.Description) {
-		command = fmt.Sprintf("grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && %s", t.mark.id(), t.node, t.want.VMID, command)
+		command = fmt.Sprintf("grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && %s", t.mark.id(), t.node, t.want.VMID,
+			command)
 	}
-	return tx.Residue{Kind: "snapshot", Node: t.node, ID: fmt.Sprintf("%d/%s", t.want.VMID, t.want.Name), Reason: reason, Command: command,
-		What: fmt.Sprintf("snapshot %s of VM %d on node %s", t.want.Name, t.want.VMID, t.node)}
+	return saga.Residue{Kind: "snapshot", Node: t.node, ID: fmt.Sprintf("%d/%s", t.want.VMID, t.want.Name), Reason: reason,
+		Command: command,
+		What:    fmt.Sprintf("snapshot %s of VM %d on node %s", t.want.Name, t.want.VMID, t.node)}
 }
 
 // remove removes our snapshot, if there is one. gone says that there is none any more.
@@ -74,27 +77,27 @@ func (t *taking) remove(ctx context.Context) (gone bool, err error) {
 		return true, nil
 	}
 	t.taken, t.isHeld = Snapshot{Snapshot: *found, Node: t.node, VM: t.vm}, found.State != ""
-	err = t.remover.RemoveSnapshot(ctx, t.claim())
-	if errors.Is(err, remove.ErrNoSnapshot) {
+	err = t.guard.Snapshots().Remove(ctx, t.claim())
+	if errors.Is(err, guard.ErrNoSnapshot) {
 		return true, nil
 	}
 	return err == nil, err
 }
 
-// follow looks where the VM is by now. gone says that nobody has the id.
+// follow finds the node that the VM is on by now. gone says that no guest has the VMID.
 func (t *taking) follow(ctx context.Context) (gone bool, err error) {
-	free, err := t.api.IsFreeID(ctx, t.want.VMID)
+	free, err := t.api.Cluster().IsFreeID(ctx, t.want.VMID)
 	if err != nil || free {
 		return free, err
 	}
-	resources, err := t.api.Resources(ctx)
+	resources, err := t.api.Cluster().Resources(ctx)
 	if err != nil {
 		return false, err
 	}
 	listed, ok := resources.Guest(t.want.VMID)
 	switch {
 	case !ok:
-		return false, fmt.Errorf("somebody has VM %d, but this identity may not see where (VM.Audit)", t.want.VMID)
+		return false, fmt.Errorf("VM %d exists, but this identity may not see where (VM.Audit)", t.want.VMID)
 	case listed.Type != "qemu":
 		return true, nil
 	}
@@ -102,7 +105,7 @@ func (t *taking) follow(ctx context.Context) (gone bool, err error) {
 	return false, fmt.Errorf("VM %d has moved to node %s", t.want.VMID, t.node)
 }
 
-// awaitLost looks for the task of a request whose answer was lost: PVE may be at work on it still.
+// awaitLost looks for the task of a request whose answer was lost: PVE may still be at work on it.
 func (t *taking) awaitLost(ctx context.Context) {
 	if t.lost == nil {
 		return
@@ -112,12 +115,12 @@ func (t *taking) awaitLost(ctx context.Context) {
 	}
 }
 
-// endTasks awaits the tasks of ours that run. None is stopped: what a killed one leaves takes root to unlock.
+// endTasks awaits our running tasks. It stops none: what a killed one leaves takes root to unlock.
 func (t *taking) endTasks(ctx context.Context) error {
 	for _, upid := range t.tasks.UPIDs {
-		status, err := t.api.TaskStatus(ctx, upid)
+		status, err := t.api.Tasks().Status(ctx, upid)
 		if err == nil && status.Running {
-			_, err = t.api.Wait(ctx, upid)
+			_, err = t.api.Tasks().Wait(ctx, upid)
 		}
 		var ended *pve.TaskError
 		if err != nil && !errors.As(err, &ended) && !pve.IsKind(err, pve.NotFound) {
@@ -127,8 +130,8 @@ func (t *taking) endTasks(ctx context.Context) error {
 	return nil
 }
 
-// undoMemory frees the volume of the guest's memory where a task died before the configuration named it (qemu-server QemuConfig.pm
-// __snapshot_save_vmstate allocates it first).
+// undoMemory frees the volume of the guest's memory if a task died before the configuration named it (qemu-server
+// QemuConfig.pm __snapshot_save_vmstate allocates it first).
 func (t *taking) undoMemory(ctx context.Context) error {
 	if !t.want.Memory {
 		return nil
@@ -137,28 +140,30 @@ func (t *taking) undoMemory(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look whether a volume for the memory of VM %d is left: %w", t.want.VMID, err)
 	}
-	var left []tx.Residue
+	var left []saga.Residue
 	var failed error
 	for _, volume := range now {
 		if slices.Contains(t.memoryBefore, volume) {
 			continue
 		}
-		err := t.remover.FreeInState(ctx, &t.tasks, remove.InState{Node: t.node, VMID: t.want.VMID, Identities: []guest.Identity{t.vm}}, volume)
+		err := t.guard.FreeInState(ctx, &t.tasks, guard.InState{Node: t.node, VMID: t.want.VMID,
+			Identities: []guest.Identity{t.vm}}, volume)
 		if err != nil {
 			failed = errors.Join(failed, err)
-			left = append(left, tx.Residue{Kind: "volume", Node: t.node, ID: volume, What: fmt.Sprintf("volume %s on node %s", volume, t.node),
+			left = append(left, saga.Residue{Kind: "volume", Node: t.node, ID: volume,
+				What:   fmt.Sprintf("volume %s on node %s", volume, t.node),
 				Reason: err.Error(), Command: fmt.Sprintf("grep -r %s /etc/pve/nodes || pvesm free %s", volume, volume)})
 		}
 	}
 	if len(left) > 0 {
-		return &tx.LeftError{Left: left, Err: failed}
+		return &saga.LeftError{Left: left, Err: failed}
 	}
 	return nil
 }
 
 // memory lists the volumes that hold memory of this VM under this name (qemu-server QemuServer.pm, vm-N-state-NAME).
 func (t *taking) memory(ctx context.Context) ([]string, error) {
-	resources, err := t.api.Resources(ctx)
+	resources, err := t.api.Cluster().Resources(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -169,12 +174,12 @@ func (t *taking) memory(ctx context.Context) ([]string, error) {
 	name := fmt.Sprintf("vm-%d-state-%s", t.want.VMID, t.want.Name)
 	var all []string
 	for _, storage := range storages {
-		volumes, err := t.api.Content(ctx, t.node, storage, "images", t.want.VMID)
+		volumes, err := t.api.Storage(t.node, storage).Content(ctx, "images", t.want.VMID)
 		if err != nil {
 			return nil, err
 		}
 		for _, v := range volumes {
-			if last := usage.LastPart(v.ID); last == name || strings.TrimSuffix(last, ".raw") == name {
+			if last := volumeuse.LastPart(v.ID); last == name || strings.TrimSuffix(last, ".raw") == name {
 				all = append(all, v.ID)
 			}
 		}

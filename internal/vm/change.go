@@ -3,6 +3,8 @@ package vm
 import (
 	"slices"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // Change is what turns one Spec into another in place. It is to be carried out in this order: DeleteFirst in a request
@@ -48,8 +50,8 @@ func (c Change) Empty() bool {
 	return len(c.DeleteFirst)+len(c.Set)+len(c.Delete)+len(c.Moves)+len(c.Grow)+len(c.Problems) == 0
 }
 
-// Allocates says that Set makes or imports a volume. Such a change must go through POST …/config, which is a task: PUT is
-// cut off by the proxy after 30 s while it goes on.
+// Allocates says that Set makes or imports a volume. Such a change must go through POST …/config, which is a task: PUT
+// is cut off by the proxy after 30 s while it goes on.
 func (c Change) Allocates() bool {
 	for key, value := range c.Set {
 		if _, isDrive := slotRank(key); !isDrive {
@@ -68,17 +70,11 @@ func (c Change) Allocates() bool {
 func (c Change) Unpacks() bool {
 	for option, value := range c.Set {
 		_, isDrive := slotRank(option)
-		if _, properties, ok := parseDrive(value); isDrive && ok && IsInOVA(properties["import-from"]) {
+		if _, properties, ok := parseDrive(value); isDrive && ok && volid.IsInOVA(properties["import-from"]) {
 			return true
 		}
 	}
 	return false
-}
-
-// IsInOVA tells whether a volume is a disk in an OVA: "local:import/web.ova/disk1.vmdk" (pve-storage DirPlugin.pm, parse_volname).
-func IsInOVA(volume string) bool {
-	_, name, _ := strings.Cut(volume, ":")
-	return strings.HasPrefix(name, "import/") && strings.Contains(name, ".ova/")
 }
 
 // ImportsPath tells whether an option is a drive that is to be made of a file which is named by its path.

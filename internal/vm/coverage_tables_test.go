@@ -94,13 +94,13 @@ func requestArguments() map[string]requestArgument {
 		"storage":    {"disks.*.storage", "storage of volumes that name none; every disk names its own"},
 		"ha-managed": {"ha", "whether HA manages the VM; the provider makes the entry in a step of its own"},
 
-		"delete":   {"", "resets options; sent for what leaves the configuration"},
+		"delete":   {"", "resets options; sent for options that leave the configuration"},
 		"digest":   {"", "guards against changes from outside; sent with every change"},
-		"revert":   {"", "takes back what waits for a restart; sent for what PVE refused"},
-		"skiplock": {"", "ignores a lock, for root@pam only; sent to undo what was left locked"},
+		"revert":   {"", "reverts pending changes; sent for options that PVE refused"},
+		"skiplock": {"", "ignores a lock, for root@pam only; sent to undo a locked leftover"},
 
-		"archive":                {"", "the backup that a restore begins with; proxmox_vm restores none"},
-		"unique":                 {"", "makes the MAC addresses of a restore anew; proxmox_vm restores none"},
+		"archive":                {"", "the backup that a restore begins with; sent for a VM with `restore`"},
+		"unique":                 {"", "generates new MAC addresses in a restore; sent with every restore"},
 		"live-restore":           {"", "starts the VM before a restore or an import is done; when that fails, a half-made VM is left"},
 		"bwlimit":                {"", "limit of a restore or a live import; clone.bwlimit is that of a clone"},
 		"force":                  {"", "overwrites a VM by a restore, or destroys detached volumes at once; never sent"},

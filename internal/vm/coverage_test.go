@@ -92,14 +92,14 @@ func schemaNames(t *testing.T) []string {
 // tally is a count of names.
 type tally struct{ total, expressed int }
 
-func (c *tally) add(expressed bool) {
-	c.total++
+func (t *tally) add(expressed bool) {
+	t.total++
 	if expressed {
-		c.expressed++
+		t.expressed++
 	}
 }
 
-func (c *tally) share() float64 { return 100 * float64(c.expressed) / float64(c.total) }
+func (t *tally) share() float64 { return 100 * float64(t.expressed) / float64(t.total) }
 
 // once is a name without its bus: the buses of disks share their sub-keys.
 func once(name string) string {

@@ -1,6 +1,11 @@
 package vm
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
 
 // attached is the part that disks, EFI disk, TPM state and cloud-init drive have in common.
 type attached struct {
@@ -11,8 +16,8 @@ type attached struct {
 // names says that a's volume is meant as it stands. A volume id on another storage or of another format than is asked
 // for is where the volume was before a move.
 func (a attached) names() bool {
-	return a.volume != "" && (a.storage == "" || a.storage == VolumeStorage(a.volume)) &&
-		(a.format == nil || *a.format == volumeFormat(a.volume))
+	return a.volume != "" && (a.storage == "" || a.storage == volid.Storage(a.volume)) &&
+		(a.format == nil || *a.format == volid.Format(a.volume))
 }
 
 // carry gives what to's volume is before moves, and adds the move that is needed. replaced says that to names another
@@ -87,7 +92,7 @@ func (c *Change) grown(slot string, has, want *int64) *int64 {
 	case has == nil || *want > *has:
 		c.Grow = append(c.Grow, Growth{Slot: slot, Size: *want})
 	case *want < *has:
-		c.problem(slot, "the disk has "+FormatSize(*has)+" and cannot be shrunk to "+FormatSize(*want))
+		c.problem(slot, "the disk has "+property.FormatSize(*has)+" and cannot be shrunk to "+property.FormatSize(*want))
 	}
 	return has
 }

@@ -1,10 +1,16 @@
 package vm
 
-import "strings"
+import (
+	"maps"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
 
 // parseDrive splits a drive into its file and its other sub-keys. "volume" is another name of "file".
 func parseDrive(value string) (file string, properties map[string]string, ok bool) {
-	properties, ok = parseProperties(value, "file")
+	properties, ok = property.Parse(value, "file")
 	if !ok {
 		return "", nil, false
 	}
@@ -27,11 +33,11 @@ func allocation(file string) (storage string, bytes int64, ok bool) {
 	if !found || strings.ContainsAny(storage, "/ \t") {
 		return "", 0, false
 	}
-	count, ok := parseDecimal(number)
+	count, ok := property.ParseDecimal(number)
 	if !ok || count > 1<<32 {
 		return "", 0, false
 	}
-	return storage, int64(count * gib), true
+	return storage, int64(count * property.GiB), true
 }
 
 // decodeDrive reads the drive in one of the disk slots into s.
@@ -40,7 +46,7 @@ func decodeDrive(s *Spec, slot, value string) bool {
 	switch {
 	case !ok:
 		return false
-	case isCloudInitVolume(file):
+	case volid.IsCloudInit(file):
 		return decodeCloudInitDrive(s, slot, file, properties)
 	case properties["media"] == "cdrom":
 		delete(properties, "media")
@@ -70,7 +76,7 @@ func decodeCloudInitDrive(s *Spec, slot, file string, properties map[string]stri
 		s.CloudInit.Format = take(properties, "format")
 	} else {
 		s.CloudInit.Volume = file
-		s.CloudInit.Format = new(volumeFormat(file))
+		s.CloudInit.Format = new(volid.Format(file))
 	}
 	s.CloudInit.Rest = nonEmpty(properties)
 	return true
@@ -79,7 +85,7 @@ func decodeCloudInitDrive(s *Spec, slot, file string, properties map[string]stri
 func decodeDisk(file string, properties map[string]string) (Disk, bool) {
 	storage, bytes, isNew := allocation(file)
 	if !isNew {
-		d := Disk{Storage: VolumeStorage(file), Volume: file, Format: new(volumeFormat(file))}
+		d := Disk{Storage: volid.Storage(file), Volume: file, Format: new(volid.Format(file))}
 		ok := diskFormat().readAll(&d, properties)
 		return d, ok
 	}
@@ -99,12 +105,12 @@ func decodeEFIDisk(value string) (*EFIDisk, bool) {
 	if !ok {
 		return nil, false
 	}
-	d := EFIDisk{Storage: VolumeStorage(file), Volume: file}
+	d := EFIDisk{Storage: volid.Storage(file), Volume: file}
 	if storage, _, isNew := allocation(file); isNew {
 		d.Storage, d.Volume, d.Format = storage, "", take(properties, "format")
 		d.ImportFrom = take(properties, "import-from")
 	} else {
-		d.Format = new(volumeFormat(file))
+		d.Format = new(volid.Format(file))
 	}
 	return &d, efiFormat().readAll(&d, properties)
 }
@@ -114,7 +120,7 @@ func decodeTPMState(value string) (*TPMState, bool) {
 	if !ok {
 		return nil, false
 	}
-	d := TPMState{Storage: VolumeStorage(file), Volume: file}
+	d := TPMState{Storage: volid.Storage(file), Volume: file}
 	if storage, _, isNew := allocation(file); isNew {
 		d.Storage, d.Volume, d.ImportFrom = storage, "", take(properties, "import-from")
 	}
@@ -143,4 +149,92 @@ func put[V any](m *map[string]V, key string, v V) {
 		*m = map[string]V{}
 	}
 	(*m)[key] = v
+}
+
+// Resized is the value of a drive's option as PVE writes it once the disk has another size (qemu-server API2/Qemu.pm
+// resize_vm, Drive.pm print_drive). One that names no size stays as it is.
+func Resized(drive string, bytes int64) string {
+	fields := strings.Split(drive, ",")
+	for i, field := range fields {
+		if strings.HasPrefix(field, "size=") {
+			fields[i] = "size=" + property.FormatSize(bytes)
+		}
+	}
+	return strings.Join(fields, ",")
+}
+
+// encodeDisk prints an existing volume as PVE stores it, or the request to allocate or import one. An import takes the
+// size of its source, so Size is left out of the request.
+func encodeDisk(d Disk) string {
+	properties := diskFormat().showAll(&d)
+	properties["file"] = d.Volume
+	if d.Volume == "" {
+		delete(properties, "size")
+		properties["file"] = d.Storage + ":0"
+		if d.ImportFrom != nil {
+			properties["import-from"] = *d.ImportFrom
+		} else if d.Size != nil {
+			properties["file"] = d.Storage + ":" + property.FormatGiB(*d.Size)
+		}
+		setFormat(properties, d.Format)
+	}
+	return property.Print(properties, "file")
+}
+
+func encodeCDROM(c CDROM) string {
+	properties := maps.Clone(c.Rest)
+	if properties == nil {
+		properties = map[string]string{}
+	}
+	properties["file"], properties["media"] = c.File, "cdrom"
+	return property.Print(properties, "file")
+}
+
+// encodeCloudInitDrive prints the drive; PVE itself makes a new one a CD-ROM, and refuses media=cdrom beside format.
+func encodeCloudInitDrive(c CloudInit) string {
+	properties := map[string]string{}
+	maps.Copy(properties, c.Rest)
+	if c.Volume == "" {
+		properties["file"] = c.Storage + ":cloudinit"
+		setFormat(properties, c.Format)
+	} else {
+		properties["file"], properties["media"] = c.Volume, "cdrom"
+	}
+	return property.Print(properties, "file")
+}
+
+// encodeEFIDisk prints the EFI disk. PVE ignores the size asked for: it is that of the OVMF variables.
+func encodeEFIDisk(d EFIDisk) string {
+	properties := efiFormat().showAll(&d)
+	properties["file"] = d.Volume
+	if d.Volume == "" {
+		properties["file"] = d.Storage + ":1"
+		setFormat(properties, d.Format)
+		setImport(properties, d.Storage, d.ImportFrom)
+	}
+	return property.Print(properties, "file")
+}
+
+// encodeTPMState prints the TPM state. PVE ignores the size asked for: it is always 4 MiB, raw.
+func encodeTPMState(d TPMState) string {
+	properties := tpmFormat().showAll(&d)
+	properties["file"] = d.Volume
+	if d.Volume == "" {
+		properties["file"] = d.Storage + ":1"
+		setImport(properties, d.Storage, d.ImportFrom)
+	}
+	return property.Print(properties, "file")
+}
+
+// setImport asks for a copy; PVE wants the size 0 then (qemu-server API2/Qemu.pm).
+func setImport(properties map[string]string, storage string, source *string) {
+	if source != nil {
+		properties["file"], properties["import-from"] = storage+":0", *source
+	}
+}
+
+func setFormat(properties map[string]string, format *string) {
+	if format != nil && *format != "" {
+		properties["format"] = *format
+	}
 }

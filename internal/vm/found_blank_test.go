@@ -1,6 +1,10 @@
 package vm
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+)
 
 // TestFoundDescriptionEndsWithAnyBlank: PVE drops what Perl takes for a blank at the end, a no-break space as well, and writes no "0"; each
 // would be a change in every plan.
@@ -14,7 +18,7 @@ func TestFoundDescriptionEndsWithAnyBlank(t *testing.T) {
 		if got != want {
 			t.Errorf("%q is read as %q, want %q", text, got, want)
 		}
-		if got := TrimDescription(text); got != want {
+		if got := property.TrimDescription(text); got != want {
 			t.Errorf("%q is written as %q, want %q", text, got, want)
 		}
 	}

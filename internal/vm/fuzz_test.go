@@ -5,6 +5,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // FuzzDecode: Decode takes anything, and what it understood once it understands again.
@@ -38,8 +41,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		UUID(config)
 		CTime(config)
-		VolumeOwner(value)
-		IsVolume(value)
+		volid.Owner(value)
+		volid.Valid(value)
 	})
 }
 
@@ -50,11 +53,11 @@ func FuzzProperties(f *testing.F) {
 		f.Add(seed, "")
 	}
 	f.Fuzz(func(t *testing.T, value, defaultKey string) {
-		properties, ok := parseProperties(value, defaultKey)
+		properties, ok := property.Parse(value, defaultKey)
 		if !ok {
 			return
 		}
-		again, ok := parseProperties(printProperties(properties, defaultKey), defaultKey)
+		again, ok := property.Parse(property.Print(properties, defaultKey), defaultKey)
 		if d := cmp.Diff(properties, again); !ok || d != "" {
 			t.Errorf("%q, default %q: %t\n%s", value, defaultKey, ok, d)
 		}
@@ -67,12 +70,12 @@ func FuzzParseSize(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		bytes, err := ParseSize(text)
+		bytes, err := property.ParseSize(text)
 		if err != nil {
 			return
 		}
-		if again, err := ParseSize(FormatSize(bytes)); err != nil || again != bytes {
-			t.Errorf("%q is %d, printed %q, read %d, %v", text, bytes, FormatSize(bytes), again, err)
+		if again, err := property.ParseSize(property.FormatSize(bytes)); err != nil || again != bytes {
+			t.Errorf("%q is %d, printed %q, read %d, %v", text, bytes, property.FormatSize(bytes), again, err)
 		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"pgregory.net/rapid"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
 func maybe[V any](t *rapid.T, label string, g *rapid.Generator[V]) *V {
@@ -69,7 +71,7 @@ func topRest(t *rapid.T) map[string]string {
 func genSpec(t *rapid.T) Spec {
 	s := Spec{
 		Options: Options{Name: maybe(t, "name", word()),
-			Description: maybe(t, "description", rapid.Map(rapid.String(), func(s string) string { return "x" + TrimDescription(s) })),
+			Description: maybe(t, "description", rapid.Map(rapid.String(), func(s string) string { return "x" + property.TrimDescription(s) })),
 			Tags:        sortedWords(t, "tags", word()),
 			OnBoot:      maybe(t, "onboot", rapid.Bool()),
 			AutoStart:   maybe(t, "autostart", rapid.Bool()),
@@ -214,7 +216,7 @@ func genNIC(t *rapid.T) NIC {
 		Model: oneOf("virtio", "e1000", "rtl8139", "futuristic").Draw(t, "model"),
 		NICOptions: NICOptions{MACAddr: maybe(t, "mac", oneOf("BC:24:11:00:00:01", "bc:24:11:aa:bb:cc")),
 			Bridge: maybe(t, "bridge", oneOf("vmbr0", "vmbr1")),
-			Tag:    maybe(t, "tag", number()), Trunks: parseTrunks(strings.Join(someWords(t, "trunks", oneOf("5", "10-20", "100", "7-9")), ";")),
+			Tag:    maybe(t, "tag", number()), Trunks: property.ParseTrunks(strings.Join(someWords(t, "trunks", oneOf("5", "10-20", "100", "7-9")), ";")),
 			Firewall: maybe(t, "firewall", rapid.Bool()), LinkDown: maybe(t, "link_down", rapid.Bool()), MTU: maybe(t, "mtu", number()),
 			Queues: maybe(t, "queues", number()), Rate: maybe(t, "rate", fraction()), HostTunnel: maybe(t, "host-tunnel", rapid.Bool())},
 		Rest: restOf(t, "nic", "later"),

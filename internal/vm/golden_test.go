@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
 // readLines decodes a file of JSON lines.
@@ -102,11 +104,11 @@ func TestConfigsSurvive(t *testing.T) {
 		}
 		delete(config, passwordOption)
 		if tags, ok := config["tags"]; ok { // a create stores them as sent
-			config["tags"] = showTags([]string{tags})
+			config["tags"] = property.ShowTags([]string{tags})
 		}
 		if ip, ok := config["ipconfig0"]; ok { // stored in the order it was sent in
-			properties, _ := parseProperties(ip, "")
-			config["ipconfig0"] = printProperties(properties, "")
+			properties, _ := property.Parse(ip, "")
+			config["ipconfig0"] = property.Print(properties, "")
 		}
 		if d := cmp.Diff(config, Encode(s)); d != "" {
 			t.Errorf("-stored +printed:\n%s", d)

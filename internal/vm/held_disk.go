@@ -3,11 +3,14 @@ package vm
 import (
 	"slices"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// A disk that outlives VMs is held by a VM that is never started: PVE destroys every volume that carries a VM's id together with that
-// VM, and hands an id without a VM, with what still carries it, to the next comer (qemu-server QemuServer.pm destroy_vm, pve-manager
-// API2/Cluster.pm nextid). So the volume has a VM of its own, and the others attach what is not theirs.
+// A disk that outlives VMs is held by a VM that is never started: PVE destroys every volume that carries a VM's id
+// together with that VM, and hands an id without a VM, with what still carries it, to the next comer (qemu-server
+// QemuServer.pm destroy_vm, pve-manager API2/Cluster.pm nextid). So the volume has a VM of its own, and the others
+// attach what is not theirs.
 
 // HolderSlot is where the VM that holds a disk has it.
 const HolderSlot = "scsi0"
@@ -33,7 +36,7 @@ func HolderText(description string) (string, bool) {
 func HeldVolume(vmid int, config map[string]string) string {
 	_, holds := HolderText(config["description"])
 	volume := Decode(config).Disks[HolderSlot].Volume
-	if owner, ok := VolumeOwner(volume); !holds || !ok || owner != vmid || config["template"] == "1" {
+	if owner, ok := volid.Owner(volume); !holds || !ok || owner != vmid || config["template"] == "1" {
 		return ""
 	}
 	return volume
@@ -43,7 +46,7 @@ func HeldVolume(vmid int, config map[string]string) string {
 func Borrowed(vmid int, disks map[string]Disk) []string {
 	var slots []string
 	for slot, d := range disks {
-		if owner, ok := VolumeOwner(d.Volume); ok && owner != vmid {
+		if owner, ok := volid.Owner(d.Volume); ok && owner != vmid {
 			slots = append(slots, slot)
 		}
 	}

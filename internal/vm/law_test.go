@@ -10,6 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 func same(t *rapid.T, what string, got, want Spec) {
@@ -262,15 +265,15 @@ func apply(t *rapid.T, config map[string]string, c Change) map[string]string {
 	for _, m := range c.Moves {
 		file, properties, _ := parseDrive(out[m.Slot])
 		if m.Format == "" {
-			m.Format = volumeFormat(file)
+			m.Format = volid.Format(file)
 		}
 		properties["file"] = volumeOn(m.Storage, m.Format, strings.Contains(file, "cloudinit"), &free)
-		out[m.Slot] = printProperties(properties, "file")
+		out[m.Slot] = property.Print(properties, "file")
 	}
 	for _, g := range c.Grow {
 		file, properties, _ := parseDrive(out[g.Slot])
-		properties["file"], properties["size"] = file, FormatSize(g.Size)
-		out[g.Slot] = printProperties(properties, "file")
+		properties["file"], properties["size"] = file, property.FormatSize(g.Size)
+		out[g.Slot] = property.Print(properties, "file")
 	}
 	return out
 }
@@ -287,7 +290,7 @@ func allocate(value string, free *int) string {
 	case !isNew:
 		return value
 	default:
-		properties["size"] = FormatSize(bytes)
+		properties["size"] = property.FormatSize(bytes)
 	}
 	if properties["import-from"] != "" {
 		properties["size"] = "3G"
@@ -295,7 +298,7 @@ func allocate(value string, free *int) string {
 	properties["file"] = volumeOn(storage, properties["format"], isCloudInit, free)
 	delete(properties, "format")
 	delete(properties, "import-from")
-	return printProperties(properties, "file")
+	return property.Print(properties, "file")
 }
 
 func volumeOn(storage, format string, isCloudInit bool, free *int) string {

@@ -1,10 +1,11 @@
 package vm
 
 import (
+	"cmp"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
 // holder is a struct whose fields stand for options or for sub-keys of a property string.
@@ -21,17 +22,18 @@ type leaf[T holder] struct {
 	show  func(t *T) (value string, ok bool) // canonical; false: not set
 	merge func(dst, want *T)                 // want's value wins if there is one
 
-	restart bool // PVE reads it at the start of a guest only (qemu-server QemuServer.pm vmconfig_hotplug_pending)
+	facts Facts
 
 	keys     func() []string    // the sub-keys of a property string; nil: the option is one value
+	rows     func() []row       // the facts of the sub-keys; nil: the option is one value
 	copyRest func(from, to *T)  // gives to what from has in Rest
 	fillRest func(t, server *T) // puts into t's Rest what server has and t does not say
 }
 
-// atStart marks an option that PVE reads at the start of a guest only.
-func atStart(l leaf[Spec]) leaf[Spec] {
-	l.restart = true
-	return l
+// row is a key with its facts.
+type row struct {
+	key   string
+	facts Facts
 }
 
 // format is a property string: its default key, its leaves, other names of its sub-keys, and where sub-keys go that no
@@ -50,6 +52,17 @@ func (f format[T]) keys() []string {
 		keys = append(keys, l.key)
 	}
 	return keys
+}
+
+// rows are the sub-keys with their facts.
+func (f format[T]) rows() []row {
+	var rows []row
+	for _, l := range f.leaves {
+		facts := l.facts
+		facts.Path = cmp.Or(facts.Path, pathOf(l.key))
+		rows = append(rows, row{l.key, facts})
+	}
+	return rows
 }
 
 // copyRest gives to the sub-keys that from has in Rest.
@@ -122,7 +135,7 @@ func (f format[T]) showAll(t *T) map[string]string {
 }
 
 func (f format[T]) decode(t *T, value string) bool {
-	properties, ok := parseProperties(value, f.defaultKey)
+	properties, ok := property.Parse(value, f.defaultKey)
 	if !ok {
 		return false
 	}
@@ -134,7 +147,7 @@ func (f format[T]) decode(t *T, value string) bool {
 	return true
 }
 
-func (f format[T]) encode(t *T) string { return printProperties(f.showAll(t), f.defaultKey) }
+func (f format[T]) encode(t *T) string { return property.Print(f.showAll(t), f.defaultKey) }
 
 func (f format[T]) merge(dst, want *T) {
 	for _, l := range f.leaves {
@@ -159,18 +172,20 @@ func mergeRest(base, want map[string]string) map[string]string {
 }
 
 // scalar makes a leaf of a pointer field. A value shown as "" counts as not set: PVE cannot store an empty option.
-func scalar[T holder, V comparable](key string, at func(*T) **V, parse func(string) (V, bool), show func(V) string) leaf[T] {
+func scalar[T holder, V comparable](key string, field func(*T) **V, parse func(string) (V, bool), show func(V) string,
+	facts ...Fact,
+) leaf[T] {
 	return leaf[T]{
-		key: key,
+		key: key, facts: collect(facts...),
 		read: func(t *T, value string) bool {
 			v, ok := parse(value)
 			if ok {
-				*at(t) = &v
+				*field(t) = &v
 			}
 			return ok
 		},
 		show: func(t *T) (string, bool) {
-			p := *at(t)
+			p := *field(t)
 			if p == nil {
 				return "", false
 			}
@@ -178,69 +193,49 @@ func scalar[T holder, V comparable](key string, at func(*T) **V, parse func(stri
 			return s, s != ""
 		},
 		merge: func(dst, want *T) {
-			if p := *at(want); p != nil {
-				*at(dst) = p
+			if p := *field(want); p != nil {
+				*field(dst) = p
 			}
 		},
 	}
 }
 
-func text[T holder](key string, at func(*T) **string) leaf[T] {
-	return scalar(key, at, parseText, showText)
+func text[T holder](key string, field func(*T) **string, facts ...Fact) leaf[T] {
+	return scalar(key, field, property.ParseText, property.ShowText, facts...)
 }
 
-func flag[T holder](key string, at func(*T) **bool) leaf[T] {
-	return scalar(key, at, parseBool, showBool)
+func flag[T holder](key string, field func(*T) **bool, facts ...Fact) leaf[T] {
+	return scalar(key, field, property.ParseBool, property.ShowBool, facts...)
 }
 
-func integer[T holder](key string, at func(*T) **int64) leaf[T] {
-	return scalar(key, at, parseInteger, showInteger)
+func integer[T holder](key string, field func(*T) **int64, facts ...Fact) leaf[T] {
+	return scalar(key, field, property.ParseInteger, property.ShowInteger, facts...)
 }
 
-func decimal[T holder](key string, at func(*T) **float64) leaf[T] {
-	return scalar(key, at, parseDecimal, showDecimal)
+func decimal[T holder](key string, field func(*T) **float64, facts ...Fact) leaf[T] {
+	return scalar(key, field, property.ParseDecimal, property.ShowDecimal, facts...)
 }
 
 // list makes a leaf of a slice field. An empty list is the same as none.
-func list[T holder](key string, at func(*T) *[]string, parse func(string) []string, show func([]string) string) leaf[T] {
+func list[T holder](key string, field func(*T) *[]string, parse func(string) []string, show func([]string) string,
+	facts ...Fact,
+) leaf[T] {
 	return leaf[T]{
-		key: key,
+		key: key, facts: collect(facts...),
 		read: func(t *T, value string) bool {
 			if v := parse(value); len(v) > 0 {
-				*at(t) = v
+				*field(t) = v
 			}
 			return true
 		},
 		show: func(t *T) (string, bool) {
-			s := show(*at(t))
+			s := show(*field(t))
 			return s, s != ""
 		},
 		merge: func(dst, want *T) {
-			if v := *at(want); v != nil {
-				*at(dst) = slices.Clone(v)
+			if v := *field(want); v != nil {
+				*field(dst) = slices.Clone(v)
 			}
 		},
 	}
 }
-
-func parseText(s string) (string, bool) { return s, true }
-func showText(s string) string          { return s }
-
-func parseInteger(s string) (int64, bool) {
-	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil
-}
-
-func showInteger(n int64) string { return strconv.FormatInt(n, 10) }
-
-// parseDecimal accepts digits and one point only: no exponents, no NaN, which PVE's number check refuses or which would
-// not compare equal to themselves.
-func parseDecimal(s string) (float64, bool) {
-	if s == "" || strings.Trim(s, "0123456789.") != "" {
-		return 0, false
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	return f, err == nil
-}
-
-func showDecimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

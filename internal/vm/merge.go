@@ -1,9 +1,13 @@
 package vm
 
-import "maps"
+import (
+	"maps"
 
-// Merge lays what want sets over base: leaf by leaf, slot by slot, sub-key by sub-key. What want leaves out stays as base
-// has it. A slot that want uses for another kind of drive is taken over. Neither argument is changed.
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// Merge lays what want sets over base: leaf by leaf, slot by slot, sub-key by sub-key. What want leaves out stays as
+// base has it. A slot that want uses for another kind of drive is taken over. Neither argument is changed.
 //
 // A clone becomes what is configured by Diff(Decode(config), Merge(Decode(config), configured)).
 func Merge(base, want Spec) Spec {
@@ -80,7 +84,7 @@ func mergeDisk(base, want Disk) Disk {
 // the old place says nothing about a new one.
 func mergeVolume(storage, volume *string, format **string, wantStorage, wantVolume string, wantFormat *string) {
 	if wantVolume != "" && wantStorage == "" {
-		wantStorage = VolumeStorage(wantVolume)
+		wantStorage = volid.Storage(wantVolume)
 	}
 	if wantStorage != "" && wantStorage != *storage || wantVolume != "" && wantVolume != *volume {
 		*format = nil
@@ -143,4 +147,86 @@ func mergeCloudInitDrive(c *CloudInit, want CloudInit) {
 	}
 	mergeVolume(&c.Storage, &c.Volume, &c.Format, want.Storage, want.Volume, want.Format)
 	c.Rest = mergeRest(c.Rest, want.Rest)
+}
+
+// WithServerDevices begins with the device that the server has in a slot, where planned adds a slot that prior does not
+// know: such a device is configured as it is, never replaced by a new one. Both come back with it, planned merged onto
+// it.
+func WithServerDevices(server, prior, planned Spec) (before, after Spec) {
+	before, after = prior, planned
+	useServer(server.Disks, &before.Disks, &after.Disks, func(base, want Disk) Disk {
+		want.ImportFrom = nil
+		return mergeDisk(base, want)
+	})
+	useServer(server.CDROMs, &before.CDROMs, &after.CDROMs, func(_, want CDROM) CDROM { return want })
+	for _, f := range families() {
+		f.useServer(&server, &before, &after)
+	}
+	return before, after
+}
+
+func useServer[T any](server map[string]T, prior, planned *map[string]T, merge func(base, want T) T) {
+	known := *prior
+	*prior, *planned = maps.Clone(*prior), maps.Clone(*planned)
+	for slot, want := range *planned {
+		has, there := server[slot]
+		if _, ours := known[slot]; there && !ours {
+			put(prior, slot, has)
+			(*planned)[slot] = merge(has, want)
+		}
+	}
+}
+
+func mergePCI(base, want PCI) PCI {
+	oneName(&base.Mapping, &base.Host, want.Mapping, want.Host)
+	pciFormat().merge(&base, &want)
+	return base
+}
+
+func mergeUSB(base, want USB) USB {
+	oneName(&base.Mapping, &base.Host, want.Mapping, want.Host)
+	usbFormat().merge(&base, &want)
+	return base
+}
+
+// oneName drops one of the two ways to name a device of the host where the other is wanted.
+func oneName(mapping, host **string, wantMapping, wantHost *string) {
+	switch {
+	case wantMapping != nil:
+		*host = nil
+	case wantHost != nil:
+		*mapping = nil
+	}
+}
+
+// MergeDisk is Merge for one disk.
+func MergeDisk(base, want Disk) Disk { return mergeDisk(base, want) }
+
+// WithRest gives a Spec that says less than the server, as one from Terraform's state does, what the server has beyond
+// it, as Rest: the options, sub-keys and verbatim parts that no field expresses, and the sub-keys that s does not say.
+// Diff then keeps them.
+func WithRest(s, server Spec) Spec {
+	s.Rest = server.Rest
+	for _, o := range options() {
+		if o.fillRest != nil {
+			o.fillRest(&s, &server)
+		}
+	}
+	for _, f := range families() {
+		f.fillRest(&s, &server)
+	}
+	s.CloudInit.Rest = server.CloudInit.Rest
+	eachSlot(&s.Disks, server.Disks, diskFormat().fillRest)
+	eachSlot(&s.CDROMs, server.CDROMs, func(d, has *CDROM) { d.Rest = has.Rest })
+	if s.EFIDisk != nil && server.EFIDisk != nil {
+		disk := *s.EFIDisk
+		efiFormat().fillRest(&disk, server.EFIDisk)
+		s.EFIDisk = &disk
+	}
+	if s.TPMState != nil && server.TPMState != nil {
+		disk := *s.TPMState
+		tpmFormat().fillRest(&disk, server.TPMState)
+		s.TPMState = &disk
+	}
+	return s
 }

@@ -3,6 +3,8 @@ package vm
 import (
 	"slices"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
 // models are the NIC models that can stand as a key before the MAC address ("virtio=BC:24:…").
@@ -17,16 +19,17 @@ func nicFormat() format[NIC] {
 	return format[NIC]{
 		defaultKey: "model",
 		leaves: []leaf[NIC]{
-			scalar("macaddr", func(n *NIC) **string { return &n.MACAddr }, parseText, showText),
+			scalar("macaddr", func(n *NIC) **string { return &n.MACAddr }, property.ParseText, property.ShowText),
 			text("bridge", func(n *NIC) **string { return &n.Bridge }),
 			integer("tag", func(n *NIC) **int64 { return &n.Tag }),
-			list("trunks", func(n *NIC) *[]string { return &n.Trunks }, parseTrunks, showTrunks),
-			flag("firewall", func(n *NIC) **bool { return &n.Firewall }),
-			flag("link_down", func(n *NIC) **bool { return &n.LinkDown }),
+			list("trunks", func(n *NIC) *[]string { return &n.Trunks }, property.ParseTrunks, property.ShowTrunks),
+			flag("firewall", func(n *NIC) **bool { return &n.Firewall }, initial("false")),
+			flag("link_down", func(n *NIC) **bool { return &n.LinkDown }, initial("false")),
 			integer("mtu", func(n *NIC) **int64 { return &n.MTU }),
-			integer("queues", func(n *NIC) **int64 { return &n.Queues }),
-			decimal("rate", func(n *NIC) **float64 { return &n.Rate }),
-			flag("host-tunnel", func(n *NIC) **bool { return &n.HostTunnel }),
+			integer("queues", func(n *NIC) **int64 { return &n.Queues }, initial("0")),
+			decimal("rate", func(n *NIC) **float64 { return &n.Rate }, initial("0")),
+			flag("host-tunnel", func(n *NIC) **bool { return &n.HostTunnel }, usually("`false`"),
+				since(9, 2, 3, "9.2", "qemu-server 9.1.18: QemuServer/Network.pm, net_fmt (c180ff75)")),
 		},
 		rest: func(n *NIC) *map[string]string { return &n.Rest },
 	}
@@ -35,7 +38,7 @@ func nicFormat() format[NIC] {
 // decodeNIC accepts "virtio=MAC,…", "model=virtio,macaddr=MAC,…" and "virtio,…".
 func decodeNIC(value string) (NIC, bool) {
 	var n NIC
-	properties, ok := parseProperties(value, "model")
+	properties, ok := property.Parse(value, "model")
 	if !ok {
 		return n, false
 	}
@@ -63,10 +66,10 @@ func encodeNIC(n NIC) string {
 		if n.Model != "" {
 			properties["model"] = n.Model
 		}
-		return printProperties(properties, "model")
+		return property.Print(properties, "model")
 	}
 	delete(properties, "macaddr")
-	return strings.TrimSuffix(n.Model+"="+mac+","+printProperties(properties, ""), ",")
+	return strings.TrimSuffix(n.Model+"="+mac+","+property.Print(properties, ""), ",")
 }
 
 func mergeNIC(base, want NIC) NIC {
@@ -80,9 +83,9 @@ func mergeNIC(base, want NIC) NIC {
 // addressFormat is ipconfigN. Address has no place for unknown sub-keys: with one, the option is left alone.
 func addressFormat() format[Address] {
 	return format[Address]{leaves: []leaf[Address]{
-		text("ip", func(a *Address) **string { return &a.IPv4 }),
-		text("gw", func(a *Address) **string { return &a.Gateway4 }),
-		text("ip6", func(a *Address) **string { return &a.IPv6 }),
-		text("gw6", func(a *Address) **string { return &a.Gateway6 }),
+		text("ip", func(a *Address) **string { return &a.IPv4 }, at("ipv4")),
+		text("gw", func(a *Address) **string { return &a.Gateway4 }, at("gateway4")),
+		text("ip6", func(a *Address) **string { return &a.IPv6 }, at("ipv6")),
+		text("gw6", func(a *Address) **string { return &a.Gateway6 }, at("gateway6")),
 	}}
 }

@@ -3,6 +3,9 @@ package vm
 import (
 	"slices"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/cloudinit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
 // options is the table of PVE's options that are one value or one property string. Slotted devices are in families and
@@ -11,88 +14,119 @@ func options() []leaf[Spec] {
 	return slices.Concat(generalOptions(), machineOptions(), groupOptions(), processorOptions(), cloudInitOptions())
 }
 
+// What an identity can do about an option that only root may set.
+const (
+	withQM      = "leave the attribute out and set the option on the node with qm set"
+	withMapping = "use the attribute mapping: root makes a resource mapping of the datacenter once, " +
+		"and Mapping.Use on it is enough then"
+)
+
 func generalOptions() []leaf[Spec] {
 	return []leaf[Spec]{
-		text("name", func(s *Spec) **string { return &s.Name }),
-		scalar("description", func(s *Spec) **string { return &s.Description }, parseDescription, TrimDescription),
-		list("tags", func(s *Spec) *[]string { return &s.Tags }, normalTags, showTags),
-		flag("onboot", func(s *Spec) **bool { return &s.OnBoot }),
-		flag("autostart", func(s *Spec) **bool { return &s.AutoStart }),
-		flag("protection", func(s *Spec) **bool { return &s.Protection }),
-		flag("template", func(s *Spec) **bool { return &s.Template }),
-		atStart(group("machine", machineFormat(), func(s *Spec) *Spec { return s })),
-		atStart(text("bios", func(s *Spec) **string { return &s.BIOS })),
-		atStart(text("ostype", func(s *Spec) **string { return &s.OSType })),
-		atStart(text("scsihw", func(s *Spec) **string { return &s.SCSIHW })),
-		atStart(bootOption()),
-		text("vmstatestorage", func(s *Spec) **string { return &s.VMStateStorage }),
-		decimal("migrate_downtime", func(s *Spec) **float64 { return &s.MigrateDowntime }),
-		integer("migrate_speed", func(s *Spec) **int64 { return &s.MigrateSpeed }),
-		text("hookscript", func(s *Spec) **string { return &s.HookScript }),
-		atStart(text("args", func(s *Spec) **string { return &s.Args })),
+		text("name", func(s *Spec) **string { return &s.Name }, configOptions, immediate, keepsAddresses),
+		scalar("description", func(s *Spec) **string { return &s.Description }, property.ParseDescription, property.TrimDescription,
+			configOptions, immediate, keepsStatus, keepsAddresses),
+		list("tags", func(s *Spec) *[]string { return &s.Tags }, property.NormalTags, property.ShowTags,
+			configOptions, keepsStatus, keepsAddresses),
+		flag("onboot", func(s *Spec) **bool { return &s.OnBoot },
+			configOptions, immediate, initial("false"), keepsStatus, keepsAddresses),
+		flag("autostart", func(s *Spec) **bool { return &s.AutoStart }, configOptions, initial("false")),
+		flag("protection", func(s *Spec) **bool { return &s.Protection },
+			configOptions, immediate, initial("false"), keepsStatus, keepsAddresses),
+		flag("template", func(s *Spec) **bool { return &s.Template }, needs("VM.Allocate"), initial("false")),
+		group("machine", machineFormat(), func(s *Spec) *Spec { return s }, configHWType, atStart),
+		text("bios", func(s *Spec) **string { return &s.BIOS }, configOptions, atStart, initial("seabios")),
+		text("ostype", func(s *Spec) **string { return &s.OSType }, configOptions, atStart, usually("`other`")),
+		text("scsihw", func(s *Spec) **string { return &s.SCSIHW }, configHWType, atStart, initial("lsi")),
+		bootOption(),
+		text("vmstatestorage", func(s *Spec) **string { return &s.VMStateStorage },
+			configDisk, immediate, usually("chosen when needed")),
+		decimal("migrate_downtime", func(s *Spec) **float64 { return &s.MigrateDowntime },
+			configOptions, immediate, usually("0.1")),
+		integer("migrate_speed", func(s *Spec) **int64 { return &s.MigrateSpeed }, configOptions, immediate, initial("0")),
+		text("hookscript", func(s *Spec) **string { return &s.HookScript }, rootOnly(withQM), immediate, keepsAddresses),
+		text("args", func(s *Spec) **string { return &s.Args }, rootOnly(withQM), atStart),
 	}
 }
 
 func machineOptions() []leaf[Spec] {
 	return []leaf[Spec]{
-		atStart(flag("acpi", func(s *Spec) **bool { return &s.ACPI })),
-		atStart(flag("kvm", func(s *Spec) **bool { return &s.KVM })),
-		flag("tablet", func(s *Spec) **bool { return &s.Tablet }),
-		atStart(flag("localtime", func(s *Spec) **bool { return &s.LocalTime })),
-		atStart(flag("tdf", func(s *Spec) **bool { return &s.TDF })),
-		atStart(flag("reboot", func(s *Spec) **bool { return &s.Reboot })),
-		atStart(flag("freeze", func(s *Spec) **bool { return &s.Freeze })),
-		atStart(text("keyboard", func(s *Spec) **string { return &s.Keyboard })),
+		flag("acpi", func(s *Spec) **bool { return &s.ACPI }, configHWType, atStart, initial("true")),
+		flag("kvm", func(s *Spec) **bool { return &s.KVM }, configHWType, atStart, usually("`true`")),
+		flag("tablet", func(s *Spec) **bool { return &s.Tablet }, configHWType, plugged("usb"), initial("true")),
+		flag("localtime", func(s *Spec) **bool { return &s.LocalTime }, configOptions, atStart,
+			usually("`true` for Windows, else `false`")),
+		flag("tdf", func(s *Spec) **bool { return &s.TDF }, configOptions, atStart, initial("false")),
+		flag("reboot", func(s *Spec) **bool { return &s.Reboot }, configOptions, atStart, initial("true")),
+		flag("freeze", func(s *Spec) **bool { return &s.Freeze }, needs("VM.PowerMgmt"), atStart, initial("false")),
+		text("keyboard", func(s *Spec) **string { return &s.Keyboard }, configOptions, atStart,
+			usually("the datacenter's, which is the best choice with noVNC")),
 		hotplugOption(),
-		atStart(text("startdate", func(s *Spec) **string { return &s.StartDate })),
-		atStart(text("arch", func(s *Spec) **string { return &s.Arch })),
-		atStart(text("vmgenid", func(s *Spec) **string { return &s.VMGenID })),
+		text("startdate", func(s *Spec) **string { return &s.StartDate }, configOptions, atStart, initial("now")),
+		text("arch", func(s *Spec) **string { return &s.Arch }, atStart, usually("the node's"),
+			rootOnly("leave the attribute out: the VM has the architecture of the node then")),
+		text("vmgenid", func(s *Spec) **string { return &s.VMGenID }, atStart,
+			rootOnly("leave the attribute out: PVE gives every VM a generation id")),
 	}
 }
 
 func processorOptions() []leaf[Spec] {
 	return []leaf[Spec]{
-		atStart(group("cpu", cpuFormat(), func(s *Spec) *CPU { return &s.CPU })),
-		atStart(integer("sockets", func(s *Spec) **int64 { return &s.CPU.Sockets })),
-		atStart(integer("cores", func(s *Spec) **int64 { return &s.CPU.Cores })),
-		integer("vcpus", func(s *Spec) **int64 { return &s.CPU.VCPUs }),
-		decimal("cpulimit", func(s *Spec) **float64 { return &s.CPU.Limit }),
-		integer("cpuunits", func(s *Spec) **int64 { return &s.CPU.Units }),
-		atStart(text("affinity", func(s *Spec) **string { return &s.CPU.Affinity })),
-		atStart(flag("numa", func(s *Spec) **bool { return &s.CPU.NUMA })),
+		group("cpu", cpuFormat(), func(s *Spec) *CPU { return &s.CPU }, configCPU, atStart),
+		integer("sockets", func(s *Spec) **int64 { return &s.CPU.Sockets },
+			at("cpu.sockets"), configCPU, atStart, initial("1")),
+		integer("cores", func(s *Spec) **int64 { return &s.CPU.Cores }, at("cpu.cores"), configCPU, atStart, initial("1")),
+		integer("vcpus", func(s *Spec) **int64 { return &s.CPU.VCPUs },
+			at("cpu.vcpus"), configCPU, plugged("cpu"), usually("all")),
+		decimal("cpulimit", func(s *Spec) **float64 { return &s.CPU.Limit }, at("cpu.limit"), configCPU, initial("0")),
+		integer("cpuunits", func(s *Spec) **int64 { return &s.CPU.Units }, at("cpu.units"), configCPU, usually("100")),
+		text("affinity", func(s *Spec) **string { return &s.CPU.Affinity }, at("cpu.affinity"), rootOnly(withQM), atStart),
+		flag("numa", func(s *Spec) **bool { return &s.CPU.NUMA }, at("cpu.numa"), configCPU, atStart, initial("false")),
 		memoryOption(),
-		integer("balloon", func(s *Spec) **int64 { return &s.Memory.Balloon }),
-		integer("shares", func(s *Spec) **int64 { return &s.Memory.Shares }),
-		atStart(text("hugepages", func(s *Spec) **string { return &s.Memory.Hugepages })),
-		atStart(flag("keephugepages", func(s *Spec) **bool { return &s.Memory.KeepHugepages })),
-		atStart(flag("allow-ksm", func(s *Spec) **bool { return &s.Memory.AllowKSM })),
+		integer("balloon", func(s *Spec) **int64 { return &s.Memory.Balloon },
+			at("memory.balloon"), configMemory, usually("`size`")),
+		integer("shares", func(s *Spec) **int64 { return &s.Memory.Shares },
+			at("memory.shares"), configMemory, immediate, initial("1000")),
+		text("hugepages", func(s *Spec) **string { return &s.Memory.Hugepages },
+			at("memory.hugepages"), rootOnly(withQM), atStart),
+		flag("keephugepages", func(s *Spec) **bool { return &s.Memory.KeepHugepages },
+			at("memory.keephugepages"), rootOnly(withQM), atStart, initial("false")),
+		flag("allow-ksm", func(s *Spec) **bool { return &s.Memory.AllowKSM },
+			at("memory.allow_ksm"), configMemory, atStart, usually("`true`"), since(9, 0, 12, "9.1", "qemu-server 9.0.27: QemuServer.pm, confdesc (ae91d137)")),
 	}
 }
 
 func cloudInitOptions() []leaf[Spec] {
 	return []leaf[Spec]{
-		text("citype", func(s *Spec) **string { return &s.CloudInit.Type }),
-		text("ciuser", func(s *Spec) **string { return &s.CloudInit.User }),
-		list("sshkeys", func(s *Spec) *[]string { return &s.CloudInit.SSHKeys }, DecodeSSHKeys, EncodeSSHKeys),
-		list("nameserver", func(s *Spec) *[]string { return &s.CloudInit.Nameservers }, splitList, joinSpace),
-		text("searchdomain", func(s *Spec) **string { return &s.CloudInit.SearchDomain }),
-		flag("ciupgrade", func(s *Spec) **bool { return &s.CloudInit.Upgrade }),
+		text("citype", func(s *Spec) **string { return &s.CloudInit.Type }, at("cloud_init.type"), configCloudInit,
+			usually("`nocloud`, for Windows `configdrive2`")),
+		text("ciuser", func(s *Spec) **string { return &s.CloudInit.User }, at("cloud_init.user"), configCloudInit),
+		list("sshkeys", func(s *Spec) *[]string { return &s.CloudInit.SSHKeys }, cloudinit.DecodeSSHKeys, cloudinit.EncodeSSHKeys,
+			at("cloud_init.ssh_keys"), configCloudInit),
+		list("nameserver", func(s *Spec) *[]string { return &s.CloudInit.Nameservers }, property.SplitList, property.JoinSpace,
+			at("cloud_init.nameservers"), configCloudInit, usually("those of the node")),
+		text("searchdomain", func(s *Spec) **string { return &s.CloudInit.SearchDomain },
+			at("cloud_init.searchdomain"), configCloudInit, usually("that of the node")),
+		flag("ciupgrade", func(s *Spec) **bool { return &s.CloudInit.Upgrade },
+			at("cloud_init.upgrade"), configCloudInit, initial("true")),
 		customOption(),
 	}
 }
 
-// bootOption is boot. A VM that boots from nothing has a blank value (seen on 8.4). What PVE deprecates, letters ("cdn") and
-// bootdisk, is read by legacyBoot and written as an order. An order with unknown sub-keys beside it is left alone.
+// bootOption is boot. A VM that boots from nothing has a blank value (seen on 8.4). What PVE deprecates, letters
+// ("cdn") and bootdisk, is read by legacyBoot and written as an order. An order with unknown sub-keys beside it is left
+// alone.
 func bootOption() leaf[Spec] {
 	return leaf[Spec]{
-		key:  "boot",
-		keys: func() []string { return []string{"order", "legacy"} },
+		key:   "boot",
+		facts: collect(at("boot_order"), configDisk, atStart, keepsAddresses),
+		keys:  func() []string { return []string{"order", "legacy"} },
 		read: func(s *Spec, value string) bool {
 			order, found := strings.CutPrefix(value, "order=")
 			if strings.TrimSpace(value) != "" && !found || strings.Contains(value, ",") {
 				return false
 			}
-			s.BootOrder = append([]string{}, splitList(order)...)
+			s.BootOrder = append([]string{}, property.SplitList(order)...)
 			return true
 		},
 		show: func(s *Spec) (string, bool) {
@@ -110,7 +144,8 @@ func bootOption() leaf[Spec] {
 }
 
 func memoryOption() leaf[Spec] {
-	o := scalar("memory", func(s *Spec) **int64 { return &s.Memory.Size }, parseMemory, showInteger)
+	o := scalar("memory", func(s *Spec) **int64 { return &s.Memory.Size }, property.ParseMemory, property.ShowInteger,
+		at("memory.size"), configMemory, plugged("memory"), initial("512"))
 	o.keys = func() []string { return []string{"current"} }
 	return o
 }
@@ -119,7 +154,8 @@ func memoryOption() leaf[Spec] {
 // parse_hotplug_features).
 func hotplugOption() leaf[Spec] {
 	return leaf[Spec]{
-		key: "hotplug",
+		key:   "hotplug",
+		facts: collect(configHWType, usually("`disk`, `network`, `usb`")),
 		read: func(s *Spec, value string) bool {
 			switch strings.TrimSpace(value) {
 			case "0":
@@ -128,7 +164,7 @@ func hotplugOption() leaf[Spec] {
 			case "1":
 				value = "disk,network,usb"
 			}
-			features := parseFlags(value)
+			features := property.ParseFlags(value)
 			if len(features) == 0 || slices.Contains(features, "0") || slices.Contains(features, "1") {
 				return false
 			}
@@ -139,7 +175,7 @@ func hotplugOption() leaf[Spec] {
 			if s.Hotplug != nil && len(s.Hotplug) == 0 {
 				return "0", true
 			}
-			return strings.Join(parseFlags(strings.Join(s.Hotplug, ",")), ","), s.Hotplug != nil
+			return strings.Join(property.ParseFlags(strings.Join(s.Hotplug, ",")), ","), s.Hotplug != nil
 		},
 		merge: func(dst, want *Spec) {
 			if want.Hotplug != nil {

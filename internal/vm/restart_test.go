@@ -12,7 +12,7 @@ import (
 // TestNeedsRestart holds the forecast against what a live PVE 8.4 did to a running guest: an option that is said to wait
 // did wait in every recorded change.
 func TestNeedsRestart(t *testing.T) {
-	file, err := os.Open("../acctest/testdata/conformance/running.jsonl")
+	file, err := os.Open("../test/conformance/testdata/running.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,12 @@
 package vm
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
 // The slots of drives that stand alone.
@@ -24,7 +27,7 @@ func buses() []bus { return []bus{{"ide", 4}, {"scsi", 31}, {"virtio", 16}, {"sa
 // indexOf gives the number in a slot name ("net0"), or false if name is not prefix plus a number below limit.
 func indexOf(name, prefix string, limit int) (int, bool) {
 	digits, ok := strings.CutPrefix(name, prefix)
-	if !ok || !allDigits(digits) || len(digits) > 1 && digits[0] == '0' {
+	if !ok || !property.AllDigits(digits) || len(digits) > 1 && digits[0] == '0' {
 		return 0, false
 	}
 	n, err := strconv.Atoi(digits)
@@ -70,4 +73,186 @@ func Slots(config map[string]string) []string {
 		return x - y
 	})
 	return slots
+}
+
+// family is a row of numbered slots ("hostpci0" … "hostpci15") that hold devices of one kind.
+type family struct {
+	prefix string
+	slots  int
+	facts  Facts
+	keys   func() []string // sub-keys; nil: the device is one plain value
+	rows   func() []row    // the facts of the sub-keys, or of the one value
+
+	read      func(s *Spec, slot, value string) bool // false: unreadable, the caller keeps the text
+	show      func(s *Spec, config map[string]string)
+	merge     func(out, want *Spec)              // out's map is replaced, never changed
+	useServer func(server, prior, planned *Spec) // see WithServerDevices
+	copyRest  func(from, to *Spec)               // as in leaf, for the slots that both have
+	fillRest  func(s, server *Spec)
+}
+
+// families are the slotted devices that are no drives. How many slots there are: facts of qemu-server QemuServer.pm,
+// PCI.pm, USB.pm, Virtiofs.pm. usb5 and up need a recent machine type.
+func families() []family {
+	return []family{
+		networkFamily(),
+		addressFamily(),
+		devices("hostpci", 16, pciFormat(), func(s *Spec) *map[string]PCI { return &s.PCI }, mergePCI,
+			at("pci"), configHWType, atStart),
+		devices("usb", 14, usbFormat(), func(s *Spec) *map[string]USB { return &s.USB }, mergeUSB, configHWType),
+		devices("numa", 8, numaFormat(), func(s *Spec) *map[string]NUMANode { return &s.NUMANodes }, nil,
+			at("numa_nodes"), configCPU, atStart),
+		devices("virtiofs", 10, virtioFSFormat(), func(s *Spec) *map[string]VirtioFS { return &s.VirtioFS }, nil,
+			at("virtiofs"), configDisk, atStart, since(8, 3, 5, "8.4", "qemu-server 8.3.11: QemuServer/Virtiofs.pm (87b22e38)")),
+		plainDevices("serial", 4, func(s *Spec) *map[string]string { return &s.Serial },
+			collect(rootValues("use device = \"socket\", or "+withQM, allBut("socket"))), configHWType, atStart),
+		plainDevices("parallel", 3, func(s *Spec) *map[string]string { return &s.Parallel }, Facts{}, rootOnly(withQM), atStart),
+	}
+}
+
+// allBut are the values of a device other than one that every identity may set.
+func allBut(free string) func(string) bool {
+	return func(value string) bool { return !strings.EqualFold(value, free) }
+}
+
+// SlotCount is how many slots there are of a kind of device or on a bus: 32 of "net", 31 of "scsi"; 0 for what has
+// none.
+func SlotCount(prefix string) int {
+	for _, f := range families() {
+		if f.prefix == prefix {
+			return f.slots
+		}
+	}
+	for _, b := range buses() {
+		if b.name == prefix {
+			return b.slots
+		}
+	}
+	return 0
+}
+
+// familyOf finds the family of a slot.
+func familyOf(all []family, slot string) (family, bool) {
+	for _, f := range all {
+		if _, ok := indexOf(slot, f.prefix, f.slots); ok {
+			return f, true
+		}
+	}
+	return family{}, false
+}
+
+// devices makes a family of property strings. A nil merge is sub-key by sub-key.
+func devices[T holder](prefix string, slots int, f format[T], field func(*Spec) *map[string]T,
+	merge func(base, want T) T, facts ...Fact,
+) family {
+	if merge == nil {
+		merge = func(base, want T) T {
+			f.merge(&base, &want)
+			return base
+		}
+	}
+	return family{
+		prefix: prefix, slots: slots, facts: collect(facts...), keys: f.keys, rows: f.rows,
+		read: func(s *Spec, slot, value string) bool {
+			var t T
+			if !f.decode(&t, value) || f.encode(&t) == "" {
+				return false
+			}
+			put(field(s), slot, t)
+			return true
+		},
+		show: func(s *Spec, config map[string]string) {
+			for slot, t := range *field(s) {
+				if value := f.encode(&t); value != "" {
+					config[slot] = value
+				}
+			}
+		},
+		merge:     func(out, want *Spec) { *field(out) = mergeSlots(*field(out), *field(want), merge) },
+		useServer: func(server, prior, planned *Spec) { useServer(*field(server), field(prior), field(planned), merge) },
+		copyRest:  func(from, to *Spec) { eachSlot(field(to), *field(from), func(t, has *T) { f.copyRest(has, t) }) },
+		fillRest:  func(s, server *Spec) { eachSlot(field(s), *field(server), f.fillRest) },
+	}
+}
+
+// eachSlot changes the devices of m that other has too, in a copy of m.
+func eachSlot[T any](m *map[string]T, other map[string]T, change func(t, has *T)) {
+	*m = maps.Clone(*m)
+	for slot, t := range *m {
+		if has, ok := other[slot]; ok {
+			change(&t, &has)
+			(*m)[slot] = t
+		}
+	}
+}
+
+// plainDevices makes a family of plain values, which stand in the attribute device.
+func plainDevices(prefix string, slots int, field func(*Spec) *map[string]string, device Facts, facts ...Fact) family {
+	device.Path = "device"
+	return family{
+		prefix: prefix, slots: slots, facts: collect(facts...), rows: func() []row { return []row{{"", device}} },
+		read: func(s *Spec, slot, value string) bool {
+			if value == "" {
+				return false
+			}
+			put(field(s), slot, value)
+			return true
+		},
+		show: func(s *Spec, config map[string]string) {
+			for slot, value := range *field(s) {
+				if value != "" {
+					config[slot] = value
+				}
+			}
+		},
+		merge: func(out, want *Spec) { *field(out) = mergeRest(*field(out), *field(want)) },
+		useServer: func(server, prior, planned *Spec) {
+			useServer(*field(server), field(prior), field(planned), func(_, want string) string { return want })
+		},
+		copyRest: func(_, _ *Spec) {},
+		fillRest: func(_, _ *Spec) {},
+	}
+}
+
+// networkFamily is netN, whose model and MAC address have a syntax of their own.
+func networkFamily() family {
+	f := devices("net", 32, nicFormat(), func(s *Spec) *map[string]NIC { return &s.Networks }, mergeNIC,
+		at("networks"), configNetwork, plugged("network"))
+	f.keys = func() []string { return append(append(nicFormat().keys(), "model"), models()...) }
+	f.read = func(s *Spec, slot, value string) bool {
+		n, ok := decodeNIC(value)
+		if ok {
+			put(&s.Networks, slot, n)
+		}
+		return ok
+	}
+	f.show = func(s *Spec, config map[string]string) {
+		for slot, n := range s.Networks {
+			config[slot] = encodeNIC(n)
+		}
+	}
+	return f
+}
+
+// addressFamily is ipconfigN; Spec keys it by the network device.
+func addressFamily() family {
+	f := devices("ipconfig", 32, addressFormat(), func(s *Spec) *map[string]Address { return &s.CloudInit.Addresses }, nil,
+		at("cloud_init.addresses"), configCloudInit)
+	f.read = func(s *Spec, slot, value string) bool {
+		var a Address
+		ok := addressFormat().decode(&a, value)
+		if ok && a != (Address{}) {
+			n, _ := indexOf(slot, "ipconfig", 32)
+			put(&s.CloudInit.Addresses, "net"+strconv.Itoa(n), a)
+		}
+		return ok
+	}
+	f.show = func(s *Spec, config map[string]string) {
+		for network, a := range s.CloudInit.Addresses {
+			if value := addressFormat().encode(&a); value != "" {
+				config[ipConfigOf(network)] = value
+			}
+		}
+	}
+	return f
 }

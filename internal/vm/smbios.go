@@ -3,11 +3,13 @@ package vm
 import (
 	"encoding/base64"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
 func smbiosOption() leaf[Spec] {
 	f := smbiosFormat()
-	o := group("smbios1", f, func(s *Spec) *SMBIOS { return &s.SMBIOS })
+	o := group("smbios1", f, func(s *Spec) *SMBIOS { return &s.SMBIOS }, at("smbios"), configHWType, atStart)
 	o.keys = func() []string { return append(f.keys(), "base64") }
 	o.read = func(s *Spec, value string) bool { return decodeSMBIOS(&s.SMBIOS, value) }
 	o.show = func(s *Spec) (string, bool) {
@@ -44,13 +46,13 @@ func smbiosFormat() format[SMBIOS] {
 // decodeSMBIOS reads smbios1. A text that PVE would not take, or that is not what base64=1
 // says, makes the whole option unreadable.
 func decodeSMBIOS(b *SMBIOS, value string) bool {
-	properties, ok := parseProperties(value, "")
+	properties, ok := property.Parse(value, "")
 	if !ok {
 		return false
 	}
 	next := *b
 	if flag, found := properties["base64"]; found {
-		if next.Base64, ok = parseBool(flag); !ok {
+		if next.Base64, ok = property.ParseBool(flag); !ok {
 			return false
 		}
 		delete(properties, "base64")
@@ -93,7 +95,7 @@ func encodeSMBIOS(b SMBIOS) string {
 		}
 		properties["base64"] = "1"
 	}
-	return printProperties(properties, "")
+	return property.Print(properties, "")
 }
 
 // isPlainSMBIOS says whether PVE takes a text without base64=1: it wants [A-Za-z0-9+/]+={0,2} in any case.
@@ -103,9 +105,23 @@ func isPlainSMBIOS(s string) bool {
 		return false
 	}
 	for i := range len(body) {
-		if !isLetter(body[i]) && !isDigit(body[i]) && body[i] != '+' && body[i] != '/' {
+		if !property.IsLetter(body[i]) && !property.IsDigit(body[i]) && body[i] != '+' && body[i] != '/' {
 			return false
 		}
 	}
 	return true
+}
+
+// UUID is the machine's SMBIOS uuid in lower case, "" if the configuration has none. It is never base64, whatever
+// smbios1 says about its other fields.
+func UUID(config map[string]string) string {
+	smbios, _ := property.Parse(config["smbios1"], "")
+	return strings.ToLower(smbios["uuid"])
+}
+
+// CTime is the creation time in seconds since 1970 as it stands in the option meta, "" if it has none. Clones keep the
+// time of their source.
+func CTime(config map[string]string) string {
+	meta, _ := property.Parse(config["meta"], "")
+	return meta["ctime"]
 }

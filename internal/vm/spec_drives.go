@@ -1,5 +1,10 @@
 package vm
 
+import (
+	"maps"
+	"slices"
+)
+
 // Disk is a hard disk in a slot. Volume is empty until it exists.
 type Disk struct {
 	Storage    string
@@ -37,9 +42,9 @@ type DiskOptions struct {
 	WError       *string `tfsdk:"werror"` // enospc, ignore, report, stop
 }
 
-// Throttle limits a disk: MBps in MB/s, IOPS in operations per second. Max is what a burst may reach, MaxLength how long
-// it may last, in seconds (bps_max_length, bps_rd_max_length, bps_wr_max_length). A limit of both directions excludes those
-// of one.
+// Throttle limits a disk: MBps in MB/s, IOPS in operations per second. Max is what a burst may reach, MaxLength how
+// long it may last, in seconds (bps_max_length, bps_rd_max_length, bps_wr_max_length). A limit of both directions
+// excludes those of one.
 type Throttle struct {
 	MBps               *float64 `tfsdk:"mbps"`
 	MBpsRead           *float64 `tfsdk:"mbps_rd"`
@@ -152,4 +157,42 @@ type CustomData struct {
 	Network *string `tfsdk:"network"`
 	Meta    *string `tfsdk:"meta"`
 	Vendor  *string `tfsdk:"vendor"`
+}
+
+// StorageMap says where the disks of each storage go. Two disks of one storage cannot part on the way: the first slot
+// decides, and the other is moved afterwards.
+func StorageMap(has, planned Spec) map[string]string {
+	pairs := map[string]string{}
+	note := func(from, to string) {
+		if _, decided := pairs[from]; !decided && from != "" && to != "" {
+			pairs[from] = to
+		}
+	}
+	for _, slot := range slices.Sorted(maps.Keys(has.Disks)) {
+		note(has.Disks[slot].Storage, planned.Disks[slot].Storage)
+	}
+	if has.EFIDisk != nil && planned.EFIDisk != nil {
+		note(has.EFIDisk.Storage, planned.EFIDisk.Storage)
+	}
+	if has.TPMState != nil && planned.TPMState != nil {
+		note(has.TPMState.Storage, planned.TPMState.Storage)
+	}
+	note(has.CloudInit.Storage, planned.CloudInit.Storage)
+	return pairs
+}
+
+// Storages are those that the drives of a VM are on, or are to be on, sorted, each once.
+func (s *Spec) Storages() []string {
+	all := []string{s.CloudInit.Storage}
+	for _, d := range s.Disks {
+		all = append(all, d.Storage)
+	}
+	if s.EFIDisk != nil {
+		all = append(all, s.EFIDisk.Storage)
+	}
+	if s.TPMState != nil {
+		all = append(all, s.TPMState.Storage)
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(id string) bool { return id == "" })
 }

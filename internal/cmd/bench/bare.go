@@ -18,7 +18,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 )
 
-// bareClient is the yardstick: what somebody careful would write as a script for just these VMs. It asks the server nothing that
+// bareClient is the yardstick: a careful author's script for just these VMs. It asks the server nothing that
 // its author knows (which storages there are, whether the bridge exists), takes VMIDs from one listing, awaits each task, reads
 // each VM back once, and before it removes one looks whether that is the one it means. It plans nothing, proves nothing, and has
 // no answer to a failure but to stop.
@@ -54,30 +54,30 @@ func newBareClient(sim *pvesim.Sim) (*bareClient, error) {
 }
 
 // createAll makes n VMs and starts them.
-func (c *bareClient) createAll(ctx context.Context, n int) error {
-	return c.makeAll(ctx, n, func(ctx context.Context, i, vmid int) error {
-		err := c.task(ctx, http.MethodPost, "/nodes/"+c.node+"/qemu", url.Values{
+func (b *bareClient) createAll(ctx context.Context, n int) error {
+	return b.makeAll(ctx, n, func(ctx context.Context, i, vmid int) error {
+		err := b.task(ctx, http.MethodPost, "/nodes/"+b.node+"/qemu", url.Values{
 			"vmid": {strconv.Itoa(vmid)}, "name": {fmt.Sprintf("plain-%d", i)}, "tags": {"bench"}, "ostype": {"l26"},
 			"scsihw": {"virtio-scsi-single"}, "cpu": {"x86-64-v2-AES"}, "cores": {"2"}, "memory": {"2048"},
-			"scsi0": {c.storage + ":8"}, "net0": {"virtio,bridge=vmbr0"}, "boot": {"order=scsi0;net0"},
+			"scsi0": {b.storage + ":8"}, "net0": {"virtio,bridge=vmbr0"}, "boot": {"order=scsi0;net0"},
 		})
 		if err != nil {
 			return err
 		}
-		return c.startAndRead(ctx, vmid)
+		return b.startAndRead(ctx, vmid)
 	})
 }
 
 // cloneAll makes n clones of the template, configures them, grows their disk and starts them.
-func (c *bareClient) cloneAll(ctx context.Context, n int) error {
-	return c.makeAll(ctx, n, func(ctx context.Context, i, vmid int) error {
-		err := c.task(ctx, http.MethodPost, "/nodes/"+c.node+"/qemu/9000/clone", url.Values{
+func (b *bareClient) cloneAll(ctx context.Context, n int) error {
+	return b.makeAll(ctx, n, func(ctx context.Context, i, vmid int) error {
+		err := b.task(ctx, http.MethodPost, "/nodes/"+b.node+"/qemu/9000/clone", url.Values{
 			"newid": {strconv.Itoa(vmid)}, "name": {fmt.Sprintf("clone-%d", i)}, "full": {"1"},
 		})
 		if err != nil {
 			return err
 		}
-		_, err = c.call(ctx, http.MethodPut, c.guest(vmid)+"/config", url.Values{
+		_, err = b.call(ctx, http.MethodPut, b.guest(vmid)+"/config", url.Values{
 			"tags": {"bench"}, "onboot": {"0"}, "agent": {"0"}, "cpu": {"x86-64-v2-AES"}, "cores": {"2"},
 			"memory": {"2048"}, "net0": {"virtio,bridge=vmbr0"}, "delete": {"description"},
 			"ciuser": {"ops"}, "sshkeys": {strings.ReplaceAll(url.QueryEscape(sshKey), "+", "%20")}, "ipconfig0": {"ip=dhcp"},
@@ -86,18 +86,18 @@ func (c *bareClient) cloneAll(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		if err := c.task(ctx, http.MethodPut, c.guest(vmid)+"/resize", url.Values{"disk": {"scsi0"}, "size": {"4G"}}); err != nil {
+		if err := b.task(ctx, http.MethodPut, b.guest(vmid)+"/resize", url.Values{"disk": {"scsi0"}, "size": {"4G"}}); err != nil {
 			return err
 		}
-		return c.startAndRead(ctx, vmid)
+		return b.startAndRead(ctx, vmid)
 	})
 }
 
 // updateAll sets other tags on what was made last, and reads each VM before that: it has to be the one that is meant, and is changed as it
 // was read.
-func (c *bareClient) updateAll(ctx context.Context, _ int) error {
-	return c.each(ctx, len(c.made), func(ctx context.Context, i int) error {
-		data, err := c.call(ctx, http.MethodGet, c.guest(c.made[i])+"/config", nil)
+func (b *bareClient) updateAll(ctx context.Context, _ int) error {
+	return b.each(ctx, len(b.made), func(ctx context.Context, i int) error {
+		data, err := b.call(ctx, http.MethodGet, b.guest(b.made[i])+"/config", nil)
 		if err != nil {
 			return err
 		}
@@ -106,9 +106,9 @@ func (c *bareClient) updateAll(ctx context.Context, _ int) error {
 			return err
 		}
 		if name := fmt.Sprintf("plain-%d", i); config.Name != name {
-			return fmt.Errorf("VM %d is not %s", c.made[i], name)
+			return fmt.Errorf("VM %d is not %s", b.made[i], name)
 		}
-		_, err = c.call(ctx, http.MethodPut, c.guest(c.made[i])+"/config", url.Values{
+		_, err = b.call(ctx, http.MethodPut, b.guest(b.made[i])+"/config", url.Values{
 			"tags": {"bench;again"}, "digest": {config.Digest},
 		})
 		return err
@@ -116,63 +116,63 @@ func (c *bareClient) updateAll(ctx context.Context, _ int) error {
 }
 
 // destroyAll shuts down and removes what was made last, and looks once whether all of it is gone.
-func (c *bareClient) destroyAll(ctx context.Context, _ int) error {
-	gone := c.made
-	err := c.each(ctx, len(gone), func(ctx context.Context, i int) error {
-		data, err := c.call(ctx, http.MethodGet, c.guest(gone[i])+"/config", nil)
+func (b *bareClient) destroyAll(ctx context.Context, _ int) error {
+	gone := b.made
+	err := b.each(ctx, len(gone), func(ctx context.Context, i int) error {
+		data, err := b.call(ctx, http.MethodGet, b.guest(gone[i])+"/config", nil)
 		if err != nil {
 			return err
 		}
 		if name := fmt.Sprintf("plain-%d", i); !strings.Contains(string(data), strconv.Quote(name)) {
 			return fmt.Errorf("VM %d is not %s", gone[i], name)
 		}
-		if err := c.task(ctx, http.MethodPost, c.guest(gone[i])+"/status/shutdown", nil); err != nil {
+		if err := b.task(ctx, http.MethodPost, b.guest(gone[i])+"/status/shutdown", nil); err != nil {
 			return err
 		}
-		return c.task(ctx, http.MethodDelete, c.guest(gone[i])+"?purge=1", nil)
+		return b.task(ctx, http.MethodDelete, b.guest(gone[i])+"?purge=1", nil)
 	})
 	if err != nil {
 		return err
 	}
-	if err := c.list(ctx); err != nil {
+	if err := b.list(ctx); err != nil {
 		return err
 	}
 	for _, vmid := range gone {
-		if c.taken[vmid] {
+		if b.taken[vmid] {
 			return fmt.Errorf("VM %d is still there", vmid)
 		}
 	}
 	return nil
 }
 
-func (c *bareClient) startAndRead(ctx context.Context, vmid int) error {
-	if err := c.task(ctx, http.MethodPost, c.guest(vmid)+"/status/start", nil); err != nil {
+func (b *bareClient) startAndRead(ctx context.Context, vmid int) error {
+	if err := b.task(ctx, http.MethodPost, b.guest(vmid)+"/status/start", nil); err != nil {
 		return err
 	}
-	_, err := c.call(ctx, http.MethodGet, c.guest(vmid)+"/config", nil)
+	_, err := b.call(ctx, http.MethodGet, b.guest(vmid)+"/config", nil)
 	return err
 }
 
-func (c *bareClient) guest(vmid int) string {
-	return "/nodes/" + c.node + "/qemu/" + strconv.Itoa(vmid)
+func (b *bareClient) guest(vmid int) string {
+	return "/nodes/" + b.node + "/qemu/" + strconv.Itoa(vmid)
 }
 
 // makeAll hands out the lowest free VMIDs of one listing.
-func (c *bareClient) makeAll(ctx context.Context, n int, one func(ctx context.Context, i, vmid int) error) error {
-	if err := c.list(ctx); err != nil {
+func (b *bareClient) makeAll(ctx context.Context, n int, one func(ctx context.Context, i, vmid int) error) error {
+	if err := b.list(ctx); err != nil {
 		return err
 	}
-	c.made = nil
-	for vmid := 100; len(c.made) < n; vmid++ {
-		if !c.taken[vmid] {
-			c.made = append(c.made, vmid)
+	b.made = nil
+	for vmid := 100; len(b.made) < n; vmid++ {
+		if !b.taken[vmid] {
+			b.made = append(b.made, vmid)
 		}
 	}
-	return c.each(ctx, n, func(ctx context.Context, i int) error { return one(ctx, i, c.made[i]) })
+	return b.each(ctx, n, func(ctx context.Context, i int) error { return one(ctx, i, b.made[i]) })
 }
 
 // each does n things, as many at a time as Terraform does. The first failure ends it all.
-func (c *bareClient) each(ctx context.Context, n int, one func(ctx context.Context, i int) error) error {
+func (b *bareClient) each(ctx context.Context, n int, one func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	turns := make(chan int, n)
@@ -181,7 +181,7 @@ func (c *bareClient) each(ctx context.Context, n int, one func(ctx context.Conte
 	}
 	close(turns)
 	var workers sync.WaitGroup
-	for range min(n, c.concurrency) {
+	for range min(n, b.concurrency) {
 		workers.Go(func() {
 			for i := range turns {
 				if err := one(ctx, i); err != nil {
@@ -195,8 +195,8 @@ func (c *bareClient) each(ctx context.Context, n int, one func(ctx context.Conte
 	return context.Cause(ctx)
 }
 
-func (c *bareClient) list(ctx context.Context) error {
-	data, err := c.call(ctx, http.MethodGet, "/cluster/resources?type=vm", nil)
+func (b *bareClient) list(ctx context.Context) error {
+	data, err := b.call(ctx, http.MethodGet, "/cluster/resources?type=vm", nil)
 	if err != nil {
 		return err
 	}
@@ -206,16 +206,16 @@ func (c *bareClient) list(ctx context.Context) error {
 	if err := json.Unmarshal(data, &guests); err != nil {
 		return err
 	}
-	c.taken = map[int]bool{}
+	b.taken = map[int]bool{}
 	for _, g := range guests {
-		c.taken[g.VMID] = true
+		b.taken[g.VMID] = true
 	}
 	return nil
 }
 
 // task makes a request that starts a task, and waits until that has ended well.
-func (c *bareClient) task(ctx context.Context, method, path string, params url.Values) error {
-	data, err := c.call(ctx, method, path, params)
+func (b *bareClient) task(ctx context.Context, method, path string, params url.Values) error {
+	data, err := b.call(ctx, method, path, params)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (c *bareClient) task(ctx context.Context, method, path string, params url.V
 	if err := json.Unmarshal(data, &upid); err != nil {
 		return fmt.Errorf("%s %s: no UPID in %s", method, path, data)
 	}
-	tick := time.NewTicker(c.pollEach)
+	tick := time.NewTicker(b.pollEach)
 	defer tick.Stop()
 	for {
 		select {
@@ -231,7 +231,7 @@ func (c *bareClient) task(ctx context.Context, method, path string, params url.V
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if data, err = c.call(ctx, http.MethodGet, "/nodes/"+c.node+"/tasks/"+url.PathEscape(upid)+"/status", nil); err != nil {
+		if data, err = b.call(ctx, http.MethodGet, "/nodes/"+b.node+"/tasks/"+url.PathEscape(upid)+"/status", nil); err != nil {
 			return err
 		}
 		var status struct {
@@ -251,20 +251,20 @@ func (c *bareClient) task(ctx context.Context, method, path string, params url.V
 	}
 }
 
-func (c *bareClient) call(ctx context.Context, method, path string, params url.Values) (json.RawMessage, error) {
+func (b *bareClient) call(ctx context.Context, method, path string, params url.Values) (json.RawMessage, error) {
 	var body io.Reader
 	if params != nil {
 		body = strings.NewReader(params.Encode())
 	}
-	q, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	q, err := http.NewRequestWithContext(ctx, method, b.base+path, body)
 	if err != nil {
 		return nil, err
 	}
-	q.Header.Set("Authorization", "PVEAPIToken="+c.token)
+	q.Header.Set("Authorization", "PVEAPIToken="+b.token)
 	if params != nil {
 		q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	resp, err := c.http.Do(q)
+	resp, err := b.http.Do(q)
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func readBaselines(dir fs.FS) (map[string][]figure, error) {
 	return all, nil
 }
 
-// verdictOn compares what was measured with what was kept.
+// verdictOn compares a measurement with the baseline.
 func (k kept) verdictOn(now, then float64) string {
 	switch {
 	case now > then*(1+k.noise):

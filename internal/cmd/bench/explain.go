@@ -23,7 +23,7 @@ func isPoll(op pvesim.Op) bool {
 // share is what the time of a command went into.
 type share struct {
 	asking   time.Duration // a request was under way
-	tasks    time.Duration // none was, but a task ran, or had just ended and nobody had looked yet
+	tasks    time.Duration // none was, but a task ran, or had just ended without being noticed yet
 	nothing  time.Duration // neither: Terraform and the provider are started, and think
 	starting time.Duration // of that, before the first request
 }

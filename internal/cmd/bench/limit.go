@@ -6,14 +6,14 @@ import (
 )
 
 // The limit is what the slow server needs at least: one listing for all, then for each VM the requests that change something, one after
-// the other with their tasks in between, and nothing else. Whoever keeps to it looks at no task, since he knows when it ends, reads nothing
-// back and proves nothing: it cannot be reached, and shows what any client is to be measured by, the bare one too.
+// the other with their tasks in between, and nothing else. A client at the limit polls no task, since it knows when the task ends, reads
+// nothing back and proves nothing. The limit cannot be reached; every client is measured by it, the bare one too.
 
-// deed is a request that changes something, and how long its task lasts.
-type deed struct{ task time.Duration }
+// change is a request that changes something, and how long its task lasts.
+type change struct{ task time.Duration }
 
-// deeds are those of an operation for each VM.
-var deeds = map[string][]deed{
+// changes are those of an operation for each VM.
+var changes = map[string][]change{
 	opSlowCreate:  {{slowTask}, {slowTask}},                 // POST qemu, start
 	opSlowClone:   {{slowTask}, {}, {slowTask}, {slowTask}}, // clone, options, growth, start
 	opSlowUpdate:  {{}},                                     // options
@@ -22,7 +22,7 @@ var deeds = map[string][]deed{
 
 // limit is how long an operation on n VMs takes at least, and how many requests.
 func limit(op string, n int) measured {
-	steps := deeds[op]
+	steps := changes[op]
 	workers := make([]time.Duration, slowWorkers) // until when each is busy
 	serve := func(came time.Duration) time.Duration {
 		first := slices.Index(workers, slices.Min(workers))
@@ -35,7 +35,7 @@ func limit(op string, n int) measured {
 		turns[i] = turnOf{ready: begin}
 	}
 	left, end := n-len(turns), begin
-	for len(turns) > 0 { // whoever is ready first is served first
+	for len(turns) > 0 { // the first one that is ready is served first
 		next := 0
 		for i, t := range turns {
 			if t.ready < turns[next].ready {

@@ -31,7 +31,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestShares: what a command's time went into. A task that nobody has looked at yet counts as one that runs.
+// TestShares: the parts of a command's time. A task whose end was not noticed yet counts as running.
 func TestShares(t *testing.T) {
 	const ms = time.Millisecond
 	requests := []span{{100 * ms, 150 * ms}, {120 * ms, 160 * ms}, {400 * ms, 450 * ms}, {700 * ms, 750 * ms}}

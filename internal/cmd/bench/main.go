@@ -114,7 +114,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if o.json {
 		report = writeJSON
 	}
-	// What was measured before something failed is worth seeing, too.
+	// The results before a failure are worth seeing, too.
 	err = errors.Join(b.quickPart(ctx, o), b.slowPart(ctx, o.slow))
 	if err != nil && o.baseline != "" { // half of it is no baseline
 		return errors.Join(err, report(out, b.rows))

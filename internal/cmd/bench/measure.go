@@ -218,7 +218,7 @@ func (b *bench) slowVMs(ctx context.Context, sim *pvesim.Sim, s *side, n int) er
 	return s.forget()
 }
 
-// slowBare lets the bare client do the same. What it cloned goes with the next load.
+// slowBare lets the bare client do the same. Its clones go with the next load.
 func (b *bench) slowBare(ctx context.Context, sim *pvesim.Sim, n int) error {
 	c, err := newBareClient(sim)
 	if err != nil {

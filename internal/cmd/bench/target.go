@@ -60,7 +60,7 @@ func allRequests(_ rows, _ string, _ int, ours measured) (float64, bool) {
 	return float64(ours.Requests + ours.Polls), true
 }
 
-// ofBare compares wall times. What the same command takes with as many terraform_data resources is Terraform's own affair (to
+// ofBare compares wall times. The time of the same command with as many terraform_data resources is Terraform's own (to
 // start, to read the configuration, to write the state) and left out.
 func ofBare(r rows, op string, vms int, ours measured) (float64, bool) {
 	return r.ofBare(op, vms, ours)
@@ -79,7 +79,7 @@ func (r rows) ofBare(op string, vms int, m measured) (float64, bool) {
 	return (m.Wall - floor.Wall).Seconds() / bare.Wall.Seconds(), ok && also
 }
 
-// verdict is a target with what was measured.
+// verdict is a target with its measurement.
 type verdict struct {
 	target
 	value float64

@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/hc-install/product"
 	"github.com/hashicorp/hc-install/releases"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
 //go:embed configs/*.tf
@@ -43,7 +43,7 @@ type engine interface {
 }
 
 // chooseEngine takes the first that is to be had: a CLI, an installed CLI, none.
-func chooseEngine(ctx context.Context, out io.Writer, o options, world *acctest.World, dir string) (engine, error) {
+func chooseEngine(ctx context.Context, out io.Writer, o options, world *rig.World, dir string) (engine, error) {
 	if o.inProcess {
 		fmt.Fprintln(out, "Without Terraform: the configurations are driven through the plugin protocol.")
 		return newProtocol(world), nil
@@ -107,7 +107,7 @@ func installCLI(ctx context.Context) (string, error) {
 }
 
 // variables are the values of provider.tf's variables.
-func variables(world *acctest.World) (map[string]string, error) {
+func variables(world *rig.World) (map[string]string, error) {
 	host, port, err := net.SplitHostPort(world.Sim.SSHAddress())
 	if err != nil {
 		return nil, err

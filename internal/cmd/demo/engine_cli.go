@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
 // cli runs a Terraform or OpenTofu binary in a directory of its own, with a provider built from this source. The CLI
@@ -23,7 +23,7 @@ type cli struct {
 
 const mainPackage = "github.com/terraform-proxmox/terraform-provider-proxmox"
 
-func newCLI(ctx context.Context, out io.Writer, world *acctest.World, binary, dir string) (*cli, error) {
+func newCLI(ctx context.Context, out io.Writer, world *rig.World, binary, dir string) (*cli, error) {
 	c := &cli{binary: binary, dir: filepath.Join(dir, "work"), config: filepath.Join(dir, "cli.tfrc")}
 	plugins := filepath.Join(dir, "plugins")
 	for _, d := range []string{c.dir, plugins} {

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/drive"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
 // protocol drives the same files in this process, over the plugin protocol, by Terraform's rules.
 type protocol struct {
-	world   *acctest.World
-	session *drive.Session
+	world   *rig.World
+	session *terraformtest.Session
 }
 
-func newProtocol(world *acctest.World) *protocol {
+func newProtocol(world *rig.World) *protocol {
 	return &protocol{world: world, session: world.NewSession()}
 }
 

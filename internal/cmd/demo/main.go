@@ -15,9 +15,9 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
 func main() {
@@ -40,7 +40,7 @@ type options struct {
 }
 
 func run(ctx context.Context, out io.Writer, o options) (err error) {
-	world, err := acctest.OpenWorld(pvesim.Options{RealNetwork: true, Clock: clock.Real{}, TaskTime: o.taskTime})
+	world, err := rig.OpenWorld(pvesim.Options{RealNetwork: true, Clock: clock.Real{}, TaskTime: o.taskTime})
 	if err != nil {
 		return fmt.Errorf("start the simulated cluster: %w", err)
 	}

@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/acctest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
 // story is the sequence of scenes and what was claimed in them.
 type story struct {
 	out     io.Writer
-	world   *acctest.World
+	world   *rig.World
 	engine  engine
 	verbose bool
 	quoted  string // last, so that several claims on one result do not repeat it
@@ -34,7 +34,7 @@ const (
 func (s *story) tell(ctx context.Context) {
 	s.world.Change(func(w *state.World) {
 		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-4711-disk-0", Content: "images", VMID: 4711, Format: "raw",
-			Size: 1 << 30, Data: "nobody's data"})
+			Size: 1 << 30, Data: "orphaned data"})
 	})
 	s.world.Mark()
 	for _, scene := range []func(context.Context){
@@ -53,7 +53,7 @@ func (s *story) title(text string) {
 	fmt.Fprintf(s.out, "\n%d. %s\n", s.scene, text)
 }
 
-// claim notes a statement and whether it is true. What was said is shown if it is not.
+// claim notes a statement and whether it is true. If it is false, the output is shown.
 func (s *story) claim(text string, holds bool, said result) {
 	s.claims++
 	mark := "ok"
@@ -111,12 +111,12 @@ func (s *story) startFails(ctx context.Context) {
 	s.claim("the start of both failed", fired == 2, r)
 	s.claim("the apply failed, and says why in PVE's words", !r.ok && said(r, "QEMU exited with code 1"), r)
 	s.unchanged("everything was rolled back: no VM, no volume, no pool entry is left", r)
-	s.claim("nothing is in state: the next apply starts anew", len(s.engine.addresses(ctx)) == 0, r)
+	s.claim("nothing is in state: the next apply starts again", len(s.engine.addresses(ctx)) == 0, r)
 	s.show()
 }
 
 func (s *story) taskIsKilled(ctx context.Context) {
-	s.title("Apply again, and the clone's worker is killed half-way: a locked VM with volumes, which the API deletes for nobody but root")
+	s.title("Apply again, and the clone's worker is killed half-way: a locked VM with volumes, which the API deletes for root only")
 	s.world.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/clone"}, Phase: fault.KillTask}})
 	r := s.engine.apply(ctx)
 	fired := s.world.Sim.FaultsFired()
@@ -158,7 +158,7 @@ func (s *story) changeInPlace(ctx context.Context) {
 }
 
 func (s *story) importExisting(ctx context.Context) {
-	s.title("Import: VM 8000, which somebody made by hand")
+	s.title("Import: VM 8000, which was made by hand")
 	before := s.snapshotOf(8000)
 	s.configure(changed(), "web.tf", "existing.tf")
 	r := s.engine.importID(ctx, existing, "pve1/8000")
@@ -171,7 +171,7 @@ func (s *story) importExisting(ctx context.Context) {
 }
 
 func (s *story) importGhost(ctx context.Context) {
-	s.title("Import: id 4711, which has no VM, only a volume that somebody forgot")
+	s.title("Import: id 4711, which has no VM, only a forgotten volume")
 	s.configure(changed(), "web.tf", "ghost.tf")
 	r := s.engine.importID(ctx, "proxmox_vm.ghost", "pve1/4711")
 	s.claim("the import is refused and names the volume", !r.ok && said(r, "vm-4711-disk-0"), r)

@@ -16,14 +16,16 @@ import (
 const captureUsage = `Usage: pvesim capture [flags] > world.yaml
 
 Looks at a Proxmox VE cluster, changes nothing, and writes what it sees as a world for pvesim --world.
-The identity comes from the environment, as the provider's: PROXMOX_VE_API_TOKEN, or PROXMOX_VE_USERNAME and PROXMOX_VE_PASSWORD.
+The identity comes from the environment, as the provider's: PROXMOX_VE_API_TOKEN, or PROXMOX_VE_USERNAME and
+PROXMOX_VE_PASSWORD.
 
 `
 
 // runCapture is the command "capture". notes is where it says what it could not see.
 func runCapture(ctx context.Context, args []string, environment func(string) string, out, notes io.Writer) error {
 	c := capture.Config{
-		Token: environment("PROXMOX_VE_API_TOKEN"), Username: environment("PROXMOX_VE_USERNAME"), Password: environment("PROXMOX_VE_PASSWORD"),
+		Token: environment("PROXMOX_VE_API_TOKEN"), Username: environment("PROXMOX_VE_USERNAME"),
+		Password: environment("PROXMOX_VE_PASSWORD"),
 	}
 	insecure := environment("PROXMOX_VE_INSECURE")
 	flags := flag.NewFlagSet("pvesim capture", flag.ContinueOnError)
@@ -32,7 +34,8 @@ func runCapture(ctx context.Context, args []string, environment func(string) str
 		_, _ = fmt.Fprint(notes, captureUsage)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&c.Endpoint, "endpoint", environment("PROXMOX_VE_ENDPOINT"), "`address` of the API, https://pve1.example.org:8006")
+	flags.StringVar(&c.Endpoint, "endpoint", environment("PROXMOX_VE_ENDPOINT"),
+		"`address` of the API, https://pve1.example.org:8006")
 	flags.StringVar(&c.CACertificate, "ca", "",
 		"`file` with the certificate of the authority that signed the server's; else PROXMOX_VE_CA_CERTIFICATE has it")
 	flags.BoolVar(&c.Insecure, "insecure", insecure == "1" || insecure == "true", "verify no certificate")

@@ -1,5 +1,5 @@
-// Command pvesim runs a simulated Proxmox VE cluster: HTTPS API, SSH server and a control plane for tests. "pvesim capture" makes a world
-// for it of a real cluster.
+// Command pvesim runs a simulated Proxmox VE cluster: HTTPS API, SSH server and a control plane for tests. "pvesim
+// capture" makes a world for it of a real cluster.
 //
 // When it is ready it prints one line of JSON on stdout that says how to reach it, and runs until it is interrupted.
 package main
@@ -50,8 +50,8 @@ func command(ctx context.Context, args []string) error {
 	return run(ctx, args, os.Stdout)
 }
 
-// whileReading lets the heap grow by half before it is swept, not to twice its size: most of what reading a large world takes is not
-// needed any more afterwards.
+// whileReading lets the heap grow by half before it is swept, not to twice its size: most of what reading a large world
+// takes is not needed any more afterwards.
 const whileReading = 50
 
 // ready is the line that tells clients how to reach the cluster.
@@ -116,11 +116,13 @@ func options(args []string) (pvesim.Options, error) {
 	flags.StringVar(&o.Profile, "profile", "8.4", "PVE `version` to act as: "+strings.Join(pvesim.Profiles(), ", "))
 	world := flags.String("world", "", "YAML or JSON `file` that describes the cluster to start with")
 	flags.DurationVar(&o.Latency, "latency", 0, "time added to every request")
-	flags.IntVar(&o.Workers, "workers", 0, "`number` of requests that are in service at a time, like the three workers of pvedaemon; "+
-		"0: no limit")
+	flags.IntVar(&o.Workers, "workers", 0,
+		"`number` of requests that are in service at a time, like the three workers of pvedaemon; "+
+			"0: no limit")
 	flags.BoolVar(&o.Internet, "internet", false, "let downloads leave this machine")
 	flags.DurationVar(&o.TaskTime, "task-time", 0, "time that a task takes")
-	faults := flags.String("faults", "", "JSON `file` with what is to go wrong from the start, as PUT /_sim/faults takes it")
+	faults := flags.String("faults", "",
+		"JSON `file` with faults that are in force from the start, in the form of PUT /_sim/faults")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -189,7 +191,8 @@ func write(dir string, sim *pvesim.Sim) (ready, error) {
 		line.APIToken = firstToken(sim)
 	}
 	for name, content := range map[string][]byte{
-		line.CAFile: []byte(sim.CAPEM()), line.SSHPrivateKeyFile: sim.SSHPrivateKeyPEM(), line.SSHKnownHostsFile: sim.SSHKnownHosts(),
+		line.CAFile: []byte(sim.CAPEM()), line.SSHPrivateKeyFile: sim.SSHPrivateKeyPEM(),
+		line.SSHKnownHostsFile: sim.SSHKnownHosts(),
 	} {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			return line, err

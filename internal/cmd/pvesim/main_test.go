@@ -31,14 +31,16 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%s: %v", text, err)
 	}
 	for _, key := range []string{
-		"endpoint", "ca_file", "api_token", "root_username", "root_password", "ssh_address", "ssh_private_key_file", "ssh_known_hosts_file", "control",
+		"endpoint", "ca_file", "api_token", "root_username", "root_password", "ssh_address", "ssh_private_key_file",
+		"ssh_known_hosts_file", "control",
 	} {
 		if line[key] == "" {
 			t.Errorf("%s is missing: %s", key, text)
 		}
 	}
 	client := clientOf(t, line)
-	if body := get(t, client, line["endpoint"]+"/api2/json/version", line["api_token"]); !strings.Contains(body, `"release":"9.2"`) {
+	if body := get(t, client, line["endpoint"]+"/api2/json/version", line["api_token"]); !strings.Contains(body,
+		`"release":"9.2"`) {
 		t.Errorf("version: %s", body)
 	}
 	if body := get(t, client, line["control"]+"/ops", ""); !strings.Contains(body, `"path":"/version"`) {
@@ -63,7 +65,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestForGuides: without a world of one's own the cluster is the one on which the guides are tested, whose nodes download a stand-in.
+// TestForGuides: without a world of one's own the cluster is the one on which the guides are tested, whose nodes
+// download a stand-in.
 func TestForGuides(t *testing.T) {
 	world := filepath.Join(t.TempDir(), "world.yaml")
 	if err := os.WriteFile(world, []byte("nodes: [{name: a}]\n"), 0o600); err != nil {
@@ -73,16 +76,19 @@ func TestForGuides(t *testing.T) {
 		args             []string
 		furnished, apart bool // with what the guides name; without a way to other machines
 	}{
-		{nil, true, true}, {[]string{"--nodes", "a"}, true, true}, {[]string{"--internet"}, true, false}, {[]string{"--world", world}, false, false},
+		{nil, true, true}, {[]string{"--nodes", "a"}, true, true}, {[]string{"--internet"}, true,
+			false}, {[]string{"--world", world}, false, false},
 	} {
 		o, err := options(c.args)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if is := o.World.Storages["esxi"] != nil && len(o.World.Mappings) > 0; is != c.furnished || (o.Web != nil) != c.apart {
+		if is := o.World.Storages["esxi"] != nil && len(o.World.Mappings) > 0; is != c.furnished ||
+			(o.Web != nil) != c.apart {
 			t.Errorf("%v: furnished %v, web %v", c.args, is, o.Web)
 		}
-		if want := o.ForGuides().World; c.furnished && (len(o.World.Volumes) != len(want.Volumes) || len(o.World.Nodes) != len(want.Nodes)) {
+		if want := o.ForGuides().World; c.furnished && (len(o.World.Volumes) != len(want.Volumes) ||
+			len(o.World.Nodes) != len(want.Nodes)) {
 			t.Errorf("%v: %d volumes, the guides' world has %d", c.args, len(o.World.Volumes), len(want.Volumes))
 		}
 	}
@@ -95,7 +101,8 @@ func TestBadArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"--profile", "6.4"}, {"--nodes", ","}, {"extra"}, {"--listen", "nowhere:x"}, {"--world", filepath.Join(dir, "none.yaml")},
+		{"--profile", "6.4"}, {"--nodes", ","}, {"extra"}, {"--listen", "nowhere:x"}, {"--world",
+			filepath.Join(dir, "none.yaml")},
 		{"--world", broken}, {"--world", broken, "--nodes", "a"},
 	} {
 		if err := run(t.Context(), args, io.Discard); err == nil {
@@ -113,7 +120,8 @@ func clientOf(t *testing.T, line map[string]string) *http.Client {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool,
+		MinVersion: tls.VersionTLS12}}}
 	t.Cleanup(client.CloseIdleConnections)
 	return client
 }

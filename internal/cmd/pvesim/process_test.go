@@ -43,7 +43,8 @@ func process(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self, args...)
-	cmd.Env = append(os.Environ(), "PVESIM_TEST_PROCESS=1", "PROXMOX_VE_ENDPOINT=", "PROXMOX_VE_API_TOKEN=", "PROXMOX_VE_USERNAME=", "TMPDIR="+t.TempDir())
+	cmd.Env = append(os.Environ(), "PVESIM_TEST_PROCESS=1", "PROXMOX_VE_ENDPOINT=", "PROXMOX_VE_API_TOKEN=",
+		"PROXMOX_VE_USERNAME=", "TMPDIR="+t.TempDir())
 	return cmd
 }
 
@@ -67,21 +68,26 @@ func serve(t *testing.T, args ...string) (cmd *exec.Cmd, line map[string]string)
 	return cmd, line
 }
 
-// TestTenThousandGuestsInAProcess: a world of ten thousand guests is read from its file, and listed, in less than 150 MiB.
+// TestTenThousandGuestsInAProcess: a world of ten thousand guests is read from its file, and listed, in less than 150
+// MiB.
 func TestTenThousandGuestsInAProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads the memory of a process from /proc")
 	}
-	f := state.File{Storages: []state.FileStorage{{ID: "thin", Type: "lvmthin", Content: []string{"images"}, Total: 1 << 50}}}
+	f := state.File{Storages: []state.FileStorage{{ID: "thin", Type: "lvmthin", Content: []string{"images"},
+		Total: 1 << 50}}}
 	for n := range 5 {
 		f.Nodes = append(f.Nodes, state.FileNode{Name: fmt.Sprintf("pve%d", n)})
 	}
 	for n := range 10_000 {
 		vmid := 100 + n
-		f.Guests = append(f.Guests, state.FileGuest{VMID: vmid, Type: "qemu", Node: fmt.Sprintf("pve%d", n%5), Running: n%3 > 0, Config: map[string]string{
-			"name": fmt.Sprintf("guest-%d", vmid), "cores": "2", "memory": "2048", "agent": "1", "ostype": "l26", "scsihw": "virtio-scsi-single",
-			"scsi0": fmt.Sprintf("thin:vm-%d-disk-0,size=8G", vmid), "ide2": fmt.Sprintf("thin:vm-%d-cloudinit,media=cdrom", vmid),
-			"net0": "virtio,bridge=vmbr0", "boot": "order=scsi0", "tags": "a;b", "description": "guest of a large cluster"}})
+		f.Guests = append(f.Guests, state.FileGuest{VMID: vmid, Type: "qemu", Node: fmt.Sprintf("pve%d", n%5),
+			Running: n%3 > 0, Config: map[string]string{
+				"name": fmt.Sprintf("guest-%d",
+					vmid), "cores": "2", "memory": "2048", "agent": "1", "ostype": "l26", "scsihw": "virtio-scsi-single",
+				"scsi0": fmt.Sprintf("thin:vm-%d-disk-0,size=8G", vmid), "ide2": fmt.Sprintf("thin:vm-%d-cloudinit,media=cdrom",
+					vmid),
+				"net0": "virtio,bridge=vmbr0", "boot": "order=scsi0", "tags": "a;b", "description": "guest of a large cluster"}})
 	}
 	file := filepath.Join(t.TempDir(), "world.yaml")
 	var document bytes.Buffer
@@ -99,7 +105,8 @@ func TestTenThousandGuestsInAProcess(t *testing.T) {
 	before := processorTime(t, cmd.Process.Pid)
 	for range 10 {
 		begin := time.Now()
-		if body := get(t, client, line["endpoint"]+"/api2/json/cluster/resources", line["api_token"]); !strings.Contains(body, `"vmid":10099`) {
+		if body := get(t, client, line["endpoint"]+"/api2/json/cluster/resources", line["api_token"]); !strings.Contains(body,
+			`"vmid":10099`) {
 			t.Fatalf("the listing lacks a guest: %.200s", body)
 		}
 		took = append(took, time.Since(begin))
@@ -123,8 +130,8 @@ func TestTenThousandGuestsInAProcess(t *testing.T) {
 	}
 }
 
-// processorTime is what a process has used, in user and system time: the fields 14 and 15 of /proc/PID/stat, in hundredths of a second
-// (proc(5)).
+// processorTime is what a process has used, in user and system time: the fields 14 and 15 of /proc/PID/stat, in
+// hundredths of a second (proc(5)).
 func processorTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -142,11 +149,13 @@ func processorTime(t *testing.T, pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// TestCaptureCommand: two captures at once of a running simulator, to standard output and to a file; and what is served from that file.
+// TestCaptureCommand: two captures at once of a running simulator, to standard output and to a file; and what is served
+// from that file.
 func TestCaptureCommand(t *testing.T) {
 	_, line := serve(t, "--nodes", "a,b")
 	file := filepath.Join(t.TempDir(), "world.yaml")
-	environment := []string{"PROXMOX_VE_ENDPOINT=" + line["endpoint"], "PROXMOX_VE_API_TOKEN=", "PROXMOX_VE_USERNAME=" + line["root_username"],
+	environment := []string{"PROXMOX_VE_ENDPOINT=" + line["endpoint"], "PROXMOX_VE_API_TOKEN=",
+		"PROXMOX_VE_USERNAME=" + line["root_username"],
 		"PROXMOX_VE_PASSWORD=" + line["root_password"]}
 	capture := func(args ...string) (string, string, error) {
 		cmd := process(t, append([]string{"capture", "-ca", line["ca_file"]}, args...)...)
@@ -196,7 +205,8 @@ func TestCaptureCommand(t *testing.T) {
 		t.Errorf("%d logins for two captures", posts)
 	}
 	_, copied := serve(t, "--world", file)
-	if body := get(t, clientOf(t, copied), copied["endpoint"]+"/api2/json/cluster/resources?type=vm", copied["api_token"]); !strings.Contains(body, `"name":"template"`) {
+	if body := get(t, clientOf(t, copied), copied["endpoint"]+"/api2/json/cluster/resources?type=vm",
+		copied["api_token"]); !strings.Contains(body, `"name":"template"`) {
 		t.Errorf("the captured world has no template: %s", body)
 	}
 }
@@ -224,7 +234,8 @@ func TestHostileUse(t *testing.T) {
 		{[]string{"--listen", taken.Addr().String()}, "address already in use"},
 		{[]string{"--world", write("binary.yaml", "\x00\xff\xfe")}, "binary.yaml: "},
 		{[]string{"--world", write("empty.yaml", "")}, "the document is empty"},
-		{[]string{"--world", write("later.yaml", "captured: {format: 99, release: x}\nnodes: [{name: a}]\n")}, "captured in format 99"},
+		{[]string{"--world", write("later.yaml", "captured: {format: 99, release: x}\nnodes: [{name: a}]\n")},
+			"captured in format 99"},
 		{[]string{"--world", write("deep.yaml", strings.Repeat("[", 20_000))}, "deep.yaml: "},
 		{[]string{"--world", dir}, "is a directory"},
 		{[]string{"--faults", write("faults.json", `[{"phase": "sometime"}]`)}, `phase "sometime" is not one of`},

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestOfAProgram: modules by what has replaced them, and the standard library by the version of Go.
+// TestOfAProgram: modules by their replacement, and the standard library by the version of Go.
 func TestOfAProgram(t *testing.T) {
 	made, err := describe(&debug.BuildInfo{GoVersion: "go1.26.1 X:nocoverageredesign", Main: debug.Module{Path: "example.org/a", Version: "(devel)"},
 		Deps: []*debug.Module{{Path: "example.org/b", Version: "v0.1.0"},

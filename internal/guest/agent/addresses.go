@@ -20,10 +20,10 @@ type Address struct {
 
 // Addresses are the addresses by network device of what an agent said; nil if it did not answer.
 //
-// An interface of the guest belongs to the device with its MAC address. So a bridge, a bond or a VLAN of the guest counts
-// for the device that it has its MAC address from, and several with one MAC address count together. What the guest has made up
-// itself (lo, docker0, br-*, veth*, virbr*, cni*, flannel*, cali*, tun*, wg*, tailscale*) has a MAC address of its own or
-// none, and does not count.
+// An interface of the guest belongs to the device with its MAC address. So a bridge, a bond or a VLAN of the guest
+// counts for the device that it has its MAC address from, and several with one MAC address count together. An
+// interface that the guest has made up itself (lo, docker0, br-*, veth*, virbr*, cni*, flannel*, cali*, tun*, wg*,
+// tailscale*) has a MAC address of its own or none, and does not count.
 func Addresses(nics map[string]vm.NIC, interfaces []Interface) map[string]Address {
 	if interfaces == nil {
 		return nil

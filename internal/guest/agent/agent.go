@@ -1,5 +1,5 @@
-// Package agent asks the guest agents, and sees to it that the silent ones cost the others nothing: a refresh asks each once
-// and waits for none for long. It knows addresses and network devices, and no guest.
+// Package agent asks the guest agents, and sees to it that the silent ones cost the others nothing: a refresh asks
+// each once and waits for none for long. It knows addresses and network devices, and no guest.
 package agent
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
@@ -18,8 +18,8 @@ type Memory struct {
 	Silent  bool // it did not answer the last question of a refresh
 }
 
-// interfacesFrom leaves out the addresses that nobody else can use: loopback, link-local (169.254.0.0/16, fe80::/10),
-// multicast and the unspecified one.
+// interfacesFrom leaves out the addresses that no other machine can use: loopback, link-local (169.254.0.0/16,
+// fe80::/10), multicast and the unspecified one.
 func interfacesFrom(answer []pve.AgentInterface) []Interface {
 	all := make([]Interface, 0, len(answer))
 	for _, i := range answer {
@@ -46,7 +46,11 @@ type Agents struct {
 }
 
 // New asks the agents of the guests that api can see.
-func New(api *pve.Client) *Agents { return &Agents{request: api.AgentInterfaces} }
+func New(api pve.Reader) *Agents {
+	return &Agents{request: func(ctx context.Context, node string, vmid int) ([]pve.AgentInterface, error) {
+		return api.QEMU(node, vmid).AgentInterfaces(ctx)
+	}}
+}
 
 // Question is one that a read has for an agent.
 type Question struct{ answer chan answer }
@@ -59,46 +63,47 @@ type answer struct {
 
 // Ask asks the agent, beside whatever else the caller has to ask the server; Answer says what became of it.
 //
-// PVE pings the agent first, and a silent one holds one of the three workers of the node's pvedaemon for 3 s, whether we wait
-// or not (qemu-server QemuServer/Agent.pm; pve-manager Service/pvedaemon.pm). See limiter for who is asked.
-func (s *Agents) Ask(ctx context.Context, node string, vmid int, memory Memory) *Question {
+// PVE pings the agent first, and a silent one holds one of the three workers of the node's pvedaemon for 3 s, whether
+// we wait or not (qemu-server QemuServer/Agent.pm; pve-manager Service/pvedaemon.pm). See limiter for the choice of
+// guests.
+func (a *Agents) Ask(ctx context.Context, node string, vmid int, memory Memory) *Question {
 	q, c := &Question{answer: make(chan answer, 1)}, expected
 	if memory.Silent {
 		c = doubtful
 	}
 	go func() {
-		place := s.limiter.take(ctx, node, c)
+		place := a.limiter.take(ctx, node, c)
 		if place == nil {
 			q.answer <- answer{}
 			return
 		}
-		defer s.limiter.leave(place)
-		s.put(ctx, q, place, node, vmid)
+		defer a.limiter.leave(place)
+		a.put(ctx, q, place, node, vmid)
 	}()
 	return q
 }
 
 // put puts a question. The worker is busy until the agent has answered or PVE gives up, so it returns no sooner.
-func (s *Agents) put(ctx context.Context, q *Question, place *place, node string, vmid int) {
+func (a *Agents) put(ctx context.Context, q *Question, place *place, node string, vmid int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	onTime := after(ctx, firstPatience, func() { s.limiter.late(place) })
+	onTime := after(ctx, firstPatience, func() { a.limiter.late(place) })
 	isAwaited := after(ctx, patience, func() {
-		s.limiter.silent(place)
+		a.limiter.silent(place)
 		q.answer <- answer{silent: true}
 	})
-	interfaces, err := s.request(ctx, node, vmid)
+	interfaces, err := a.request(ctx, node, vmid)
 	onTime()
 	switch {
 	case !isAwaited():
 	case err == nil:
-		s.limiter.answered(place)
+		a.limiter.answered(place)
 		q.answer <- answer{interfaces: interfacesFrom(interfaces)}
 	case pve.IsKind(err, pve.Denied):
-		s.limiter.deny()
+		a.limiter.deny()
 		q.answer <- answer{}
 	default:
-		s.limiter.silent(place)
+		a.limiter.silent(place)
 		q.answer <- answer{silent: true}
 	}
 }
@@ -113,15 +118,15 @@ func after(ctx context.Context, limit time.Duration, do func()) (stop func() boo
 	}
 }
 
-// Answer waits for the answer, but not for long. Interfaces are nil without one; silent says that the agent was asked and did not
-// answer, which is no error: agents start late, and stop.
+// Answer waits for the answer, but not for long. Interfaces are nil without one; silent says that the agent was asked
+// and did not answer, which is no error: agents start late, and stop.
 func (q *Question) Answer(ctx context.Context) (interfaces []Interface, silent bool) {
 	select {
 	case a := <-q.answer: // it was faster than the caller
 		return a.interfaces, a.silent
 	default:
 	}
-	ctx, over := account.Wait(ctx, account.Agent, "the answer of a guest agent")
+	ctx, over := oplog.Wait(ctx, oplog.Agent, "the answer of a guest agent")
 	defer over()
 	select {
 	case a := <-q.answer:
@@ -131,17 +136,17 @@ func (q *Question) Answer(ctx context.Context) (interfaces []Interface, silent b
 	}
 }
 
-// AskPatiently asks an agent once, for as long as PVE itself waits for it, and when it is its turn: silent agents are not to
-// hold all workers of a node.
-func (s *Agents) AskPatiently(ctx context.Context, node string, vmid int) ([]Interface, error) {
-	place := s.limiter.take(ctx, node, waited)
+// AskPatiently asks an agent once, for as long as PVE itself waits for it, and when it is its turn: silent agents are
+// not to hold all workers of a node.
+func (a *Agents) AskPatiently(ctx context.Context, node string, vmid int) ([]Interface, error) {
+	place := a.limiter.take(ctx, node, waited)
 	if place == nil {
 		return nil, ctx.Err()
 	}
-	defer s.limiter.leave(place)
+	defer a.limiter.leave(place)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	interfaces, err := s.request(ctx, node, vmid)
+	interfaces, err := a.request(ctx, node, vmid)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func TestAddressesOfANIC(t *testing.T) {
 		want   map[string]Address
 	}{
 		"silent agent": {nil, map[string]Address{}},
-		"what nobody else can use": {
+		"useless for other hosts": {
 			[]pve.AgentInterface{nic("lo", "00:00:00:00:00:00", "127.0.0.1", "::1"),
 				nic("eth0", "bc:24:11:00:00:01", "169.254.7.7", "fe80::1", "224.0.0.1", "0.0.0.0", "nonsense", "10.0.0.1")},
 			map[string]Address{"net2": {MAC: mac0, IPv4: []string{"10.0.0.1"}, IPv6: none}},
@@ -86,8 +86,8 @@ func TestAddressesOfANIC(t *testing.T) {
 // errSilent is what PVE says of an agent that does not answer.
 var errSilent = errors.New("QEMU guest agent is not running")
 
-// reads refreshes VMs, ten at a time, whose agents take so long to answer each; it says how many were heard and how long it
-// took all of them.
+// reads refreshes VMs, ten at a time, whose agents take so long to answer each; it says how many were heard and how
+// long it took all of them.
 func reads(vms int, answerTime func(vm int) time.Duration, memory func(vm int) Memory) (heard int, took time.Duration) {
 	s := &Agents{request: func(_ context.Context, _ string, vm int) ([]pve.AgentInterface, error) {
 		time.Sleep(answerTime(vm))
@@ -124,7 +124,7 @@ func reads(vms int, answerTime func(vm int) time.Duration, memory func(vm int) M
 	return heard, took
 }
 
-// TestLimiter: agents that answer are all heard, and silent ones among them cost little, whoever comes first.
+// TestLimiter: agents that answer are all heard, and silent ones among them cost little, in any order.
 func TestLimiter(t *testing.T) {
 	silent := func(every int) func(int) time.Duration {
 		return func(n int) time.Duration {
@@ -165,8 +165,8 @@ func TestLimiter(t *testing.T) {
 	}
 }
 
-// TestAWorkerIsKeptFree: however many are waited for, two agents of a node are asked at a time, and none of another node waits
-// for them.
+// TestAWorkerIsKeptFree: however many are waited for, two agents of a node are asked at a time, and none of another
+// node waits for them.
 func TestAWorkerIsKeptFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -200,8 +200,8 @@ func TestAWorkerIsKeptFree(t *testing.T) {
 	})
 }
 
-// TestNobodyAsksInVain: who may not ask is told so once; a second silent agent ends the questions, on other nodes too; and an
-// interrupted read waits for nothing, while the worker that it has set to work keeps its place.
+// TestNobodyAsksInVain: who may not ask is told so once; a second silent agent ends the questions, on other nodes
+// too; and an interrupted read waits for nothing, while the worker that it has set to work keeps its place.
 func TestNobodyAsksInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -269,7 +269,7 @@ func TestNobodyAsksInVain(t *testing.T) {
 	})
 }
 
-// TestJudge: what is under way on a node, and what has come of it, decide alone.
+// TestJudge: the questions under way on a node, and their results, decide alone.
 func TestJudge(t *testing.T) {
 	several := func(n int, p place) []*place {
 		all := make([]*place, n)
@@ -319,8 +319,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestFirstComeFirstAsked lets one place after the other become free while eight wait for one. Without an order the last one could
-// lose every race, until the second is over for which a read waits for its turn.
+// TestFirstComeFirstAsked lets one place after the other become free while eight wait for one. Without an order the
+// last one could lose every race, until the second is over for which a read waits for its turn.
 func TestFirstComeFirstAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l limiter

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/account"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
 )
 
-// What bounds a question is its context's time: a clock that moves by itself would outrun the request.
+// A question is bounded by its context's time: a clock that moves by itself would outrun the request.
 const (
 	// patience is how long a read waits for an agent; one that lives answers within some tens of milliseconds.
 	patience = 500 * time.Millisecond
@@ -32,17 +32,18 @@ type class int
 const (
 	expected class = iota // it has answered before, or was never asked
 	doubtful              // it was silent the last time
-	waited                // somebody waits for it, however long
+	waited                // a caller waits for it, however long
 	classes
 )
 
-// limiter decides which agents are asked when, so that the silent ones cost the others nothing. The zero limiter is ready.
+// limiter decides which agents are asked when, so that the silent ones cost the others nothing. The zero limiter is
+// ready.
 type limiter struct {
 	mu      sync.Mutex
 	nodes   map[string]*node
 	denied  bool           // the identity may not ask
 	scores  [classes]score // of all nodes
-	changed chan struct{}  // closed and renewed when somebody who waits may have to ask, or to go
+	changed chan struct{}  // closed and renewed when a waiting caller may have to ask, or to go
 }
 
 // score is how often agents answered, and how often they did not.
@@ -85,10 +86,11 @@ const (
 
 // judge is the rule:
 //
-//   - until agents of a kind answer, one of that kind is asked at a time, and nobody waits for one that is late;
+//   - until agents of a kind answer, one of that kind is asked at a time, and no caller waits for one that is late;
 //   - then each answer makes room for two more at a time on its node, and each silence takes some;
 //   - while two agents of a node are silent, no read asks there;
-//   - reads stop asking when silence prevails: at the second silent agent, or later when more than one in four was silent.
+//   - reads stop asking when silence prevails: at the second silent agent, or later when more than one in four was
+//     silent.
 func (l *limiter) judge(n *node, c class) verdict {
 	score := l.scores[c]
 	isAnswering := n.score.answers > 0
@@ -113,8 +115,8 @@ func (l *limiter) judge(n *node, c class) verdict {
 	return later
 }
 
-// take waits until a question may be put, and leave gives its place back. The place is nil where the question is not to be put: a
-// read does not wait for long, nor where there is nothing to wait for.
+// take waits until a question may be put, and leave gives its place back. The place is nil where the question is not
+// to be put: a read does not wait for long, nor where there is nothing to wait for.
 func (l *limiter) take(ctx context.Context, at string, c class) *place {
 	if c != waited {
 		short, cancel := context.WithTimeout(ctx, turn)
@@ -123,7 +125,7 @@ func (l *limiter) take(ctx context.Context, at string, c class) *place {
 	}
 	p := l.queue(at, c)
 	defer l.dequeue(p)
-	ctx, over := account.Wait(ctx, account.Agent, "the turn to ask a guest agent on node "+at)
+	ctx, over := oplog.Wait(ctx, oplog.Agent, "the turn to ask a guest agent on node "+at)
 	defer over()
 	for ctx.Err() == nil {
 		verdict, changed := l.try(p)
@@ -160,8 +162,8 @@ func (l *limiter) dequeue(p *place) {
 	l.note(func() { p.node.queue = slices.DeleteFunc(p.node.queue, p.is) })
 }
 
-// try is take without waiting. Whoever came first asks first: among as many as Terraform reads at once somebody would else wait for a
-// second and go without. changed tells when it is worth another try.
+// try is take without waiting. The first to come asks first: among as many as Terraform reads at once, one would
+// else wait for a second and go without. changed tells when it is worth another try.
 func (l *limiter) try(p *place) (v verdict, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// recorded serves the answers of testdata, which a PVE 8.4.21 gave. Of guests whose configuration alone was recorded it makes the list of
-// what is pending, key by key. All else is forbidden.
+// recorded serves the answers of testdata, which a PVE 8.4.21 gave. For a guest whose configuration alone was
+// recorded it makes the list of pending changes, key by key. All else is forbidden.
 func recorded(t *testing.T) (capture.Config, map[string]json.RawMessage) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/answers.json")
@@ -61,14 +61,16 @@ func pendingOf(config json.RawMessage) json.RawMessage {
 	return out
 }
 
-// TestRecordedAnswers: everything in the answers of a real server finds its place, and the world that comes of it can be served.
+// TestRecordedAnswers: everything in the answers of a real server finds its place, and the world that comes of it can
+// be served.
 func TestRecordedAnswers(t *testing.T) {
 	config, answers := recorded(t)
 	f, err := capture.Run(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Profile != "8.4" || f.Captured.Release != "8.4.21" || len(f.Nodes) != 1 || f.Nodes[0].Name != "pve1" || f.Nodes[0].CPUs != 2 {
+	if f.Profile != "8.4" || f.Captured.Release != "8.4.21" || len(f.Nodes) != 1 || f.Nodes[0].Name != "pve1" ||
+		f.Nodes[0].CPUs != 2 {
 		t.Errorf("profile %s, release %s, nodes %+v", f.Profile, f.Captured.Release, f.Nodes)
 	}
 	var guests, storages []map[string]any
@@ -80,13 +82,17 @@ func TestRecordedAnswers(t *testing.T) {
 	if len(f.Guests) != len(guests) || len(f.Storages) != len(storages) || len(guests) < 10 {
 		t.Errorf("%d guests of %d, %d storages of %d", len(f.Guests), len(guests), len(f.Storages), len(storages))
 	}
-	for _, path := range []string{"/nodes/pve1/storage/local/content", "/nodes/pve1/storage/local-zfs/content", "/nodes/pve1/storage/local-lvm/content"} {
+	for _, path := range []string{"/nodes/pve1/storage/local/content", "/nodes/pve1/storage/local-zfs/content",
+		"/nodes/pve1/storage/local-lvm/content"} {
 		var list []map[string]any
 		if err := json.Unmarshal(answers[path], &list); err != nil {
 			t.Fatal(err)
 		}
 		for _, item := range list {
-			if !slices.ContainsFunc(f.Volumes, func(v state.FileVolume) bool { return v.Volume == item["volid"] && v.Node == "pve1" }) {
+			if !slices.ContainsFunc(f.Volumes, func(v state.FileVolume) bool {
+				return v.Volume == item["volid"] &&
+					v.Node == "pve1"
+			}) {
 				t.Errorf("%s has no volume %v", path, item["volid"])
 			}
 		}
@@ -103,7 +109,8 @@ func TestRecordedAnswers(t *testing.T) {
 	}
 	sim, again := start(t, pvesim.Options{World: world})
 	again.Token = rootsPassword(sim, &again)
-	if second, err := capture.Run(t.Context(), again); err != nil || len(second.Guests) != len(f.Guests) || len(second.Volumes) != len(f.Volumes) {
+	if second, err := capture.Run(t.Context(), again); err != nil || len(second.Guests) != len(f.Guests) ||
+		len(second.Volumes) != len(f.Volumes) {
 		t.Errorf("served and looked at again: %v", err)
 	}
 }
@@ -114,7 +121,7 @@ func rootsPassword(sim *pvesim.Sim, c *capture.Config) (token string) {
 	return ""
 }
 
-// guestsOf compares some guests with what was recorded of them.
+// guestsOf compares some guests with their recorded answers.
 func guestsOf(t *testing.T, f *state.File, answers map[string]json.RawMessage) {
 	t.Helper()
 	guest := func(vmid int) state.FileGuest {
@@ -123,7 +130,8 @@ func guestsOf(t *testing.T, f *state.File, answers map[string]json.RawMessage) {
 	compared := 0
 	for _, g := range f.Guests {
 		var config map[string]any
-		if raw := answers[fmt.Sprintf("/nodes/pve1/%s/%d/config", g.Type, g.VMID)]; raw == nil || json.Unmarshal(raw, &config) != nil ||
+		if raw := answers[fmt.Sprintf("/nodes/pve1/%s/%d/config", g.Type, g.VMID)]; raw == nil ||
+			json.Unmarshal(raw, &config) != nil ||
 			answers[fmt.Sprintf("/nodes/pve1/%s/%d/pending", g.Type, g.VMID)] != nil {
 			continue
 		}
@@ -148,7 +156,8 @@ func guestsOf(t *testing.T, f *state.File, answers map[string]json.RawMessage) {
 	}
 }
 
-// TestRefused: what an identity may not see is noted, and the world of the rest stands; who may see nothing gets no world.
+// TestRefused: what an identity may not see is noted, and the world of the rest stands; who may see nothing gets no
+// world.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -158,11 +167,15 @@ func TestRefused(t *testing.T) {
 		fails string
 	}{
 		{"auditor", nil, func(c pvesim.Credentials) string { return c.ReadOnlyToken }, nil, ""},
-		{"no rights", func(w *state.World) { w.ACL = nil }, func(c pvesim.Credentials) string { return c.Token }, []string{"/cluster/status: 403 "}, ""},
-		{"wrong token", nil, func(pvesim.Credentials) string { return "root@pam!tf=00000000-0000-0000-0000-000000000000" }, nil, "401 "},
-		{"node off", func(w *state.World) { w.Nodes["pve1"].Online = false }, func(c pvesim.Credentials) string { return c.RootToken },
+		{"no rights", func(w *state.World) { w.ACL = nil }, func(c pvesim.Credentials) string { return c.Token },
+			[]string{"/cluster/status: 403 "}, ""},
+		{"wrong token", nil, func(pvesim.Credentials) string { return "root@pam!tf=00000000-0000-0000-0000-000000000000" },
+			nil, "401 "},
+		{"node off", func(w *state.World) { w.Nodes["pve1"].Online = false },
+			func(c pvesim.Credentials) string { return c.RootToken },
 			[]string{"guest 8000: its node pve1 is offline"}, ""},
-		{"storage off", func(w *state.World) { w.Storages["local-lvm"].Offline = true }, func(c pvesim.Credentials) string { return c.RootToken }, nil, ""},
+		{"storage off", func(w *state.World) { w.Storages["local-lvm"].Offline = true },
+			func(c pvesim.Credentials) string { return c.RootToken }, nil, ""},
 		{"no storage listed", func(w *state.World) {
 			w.ACL = append(w.ACL, state.ACLEntry{Path: "/storage", Subject: "auditor@pve!ro", Role: "NoAccess", Propagate: true})
 		}, func(c pvesim.Credentials) string { return c.ReadOnlyToken }, nil, ""},

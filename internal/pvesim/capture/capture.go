@@ -9,7 +9,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// Run looks at a cluster. It fails if it may not even see which nodes there are; what else it may not see is noted in the file.
+// Run looks at a cluster. It fails if it may not even see which nodes there are; what else it may not see is noted in
+// the file.
 func Run(ctx context.Context, c Config) (*state.File, error) {
 	mask, err := newMask(c.Mask)
 	if err != nil {
@@ -57,7 +58,8 @@ func (l *look) fit() {
 			volid, rest, _ := strings.Cut(value, ",")
 			id, _, ok := state.SplitVolid(strings.TrimPrefix(volid, "file="))
 			s := l.storage(id)
-			listed := ok && s != nil && !unseen[id] && !s.Offline && !s.Disabled && slices.Contains(s.Content, "images") && !l.isOffline(g.Node)
+			listed := ok && s != nil && !unseen[id] && !s.Offline && !s.Disabled && slices.Contains(s.Content, "images") &&
+				!l.isOffline(g.Node)
 			if !ok || s == nil || listed {
 				continue
 			}

@@ -28,7 +28,8 @@ func start(t *testing.T, o pvesim.Options) (*pvesim.Sim, capture.Config) {
 	}
 	t.Cleanup(sim.Close)
 	token := sim.Credentials().RootToken
-	return sim, capture.Config{Endpoint: sim.Endpoint(), Token: token, CACertificate: sim.CAPEM(), DialContext: sim.DialContext}
+	return sim, capture.Config{Endpoint: sim.Endpoint(), Token: token, CACertificate: sim.CAPEM(),
+		DialContext: sim.DialContext}
 }
 
 // full is a world with something in every section of the file.
@@ -40,7 +41,8 @@ func full() *state.World {
 	g := w.Guests[8000]
 	g.Running = &state.Running{QMPStatus: "running", Booted: maps.Clone(g.Config)}
 	g.Config["agent"], g.Running.Booted["agent"] = "1", "1"
-	g.Config["description"] = "erste Zeile: größer\nsecond\twith 'quotes' and \"more\": # no comment\n\n  indented — 日本語 🙂\npassword=hunter2 " +
+	g.Config["description"] = "erste Zeile: größer\nsecond\twith 'quotes' and \"more\": # no comment\n\n  indented — " +
+		"日本語 🙂\npassword=hunter2 " +
 		strings.Repeat("long ", 1500)
 	g.Config["cipassword"], g.Config["sshkeys"] = "$5$secret", "ssh-ed25519%20AAAA%20me%40home"
 	g.Config["ciuser"], g.Config["ipconfig0"], g.Config["tags"] = "susan", "ip=203.0.113.7/24,gw=203.0.113.1", "db;prod"
@@ -49,20 +51,25 @@ func full() *state.World {
 	g.Pending = map[string]string{"memory": "4096", "cipassword": "another"}
 	g.Deletes = map[string]int{"tags": 1}
 	g.Config["parent"] = "before"
-	g.Snaps = map[string]map[string]string{"before": {"name": "existing", "snaptime": "1767225600", "memory": "1024", "description": "first",
-		"scsi0": g.Config["scsi0"], "smbios1": g.Config["smbios1"], "cipassword": "x"}}
+	g.Snaps = map[string]map[string]string{"before": {"name": "existing", "snaptime": "1767225600", "memory": "1024",
+		"description": "first",
+		"scsi0":       g.Config["scsi0"], "smbios1": g.Config["smbios1"], "cipassword": "x"}}
 	w.Volume("pve1", "local-lvm:vm-8000-disk-0").TakeSnapshot("before")
 	w.Pools["web"].Guests, w.Pools["web"].Storages = []int{8000}, []string{"local-zfs"}
 	w.Pools["web/inner"] = &state.Pool{ID: "web/inner", Comment: "token: abc", Guests: []int{8100}}
-	w.HA["vm:8000"] = &state.HAResource{SID: "vm:8000", State: "started", Group: "front", Options: map[string]string{"max_restart": "3", "comment": "c"}}
+	w.HA["vm:8000"] = &state.HAResource{SID: "vm:8000", State: "started", Group: "front",
+		Options: map[string]string{"max_restart": "3", "comment": "c"}}
 	w.HAGroups["front"] = &state.HAGroup{ID: "front", Nodes: []string{"pve1", "pve2"}, Restricted: true}
 	w.Firewall[8000] = &state.FirewallFile{Options: map[string]string{"enable": "1", "policy_in": "DROP"},
-		Rules:   []map[string]string{{"type": "in", "action": "ACCEPT", "source": "203.0.113.0/24", "enable": "1", "comment": "office hours"}},
+		Rules: []map[string]string{{"type": "in", "action": "ACCEPT", "source": "203.0.113.0/24", "enable": "1",
+			"comment": "office hours"}},
 		Aliases: map[string]map[string]string{"office": {"name": "Office", "cidr": "203.0.113.9"}},
-		IPSets:  map[string]*state.IPSet{"friends": {Comment: "of us", Entries: []map[string]string{{"cidr": "203.0.113.10"}, {"cidr": "203.0.113.11", "nomatch": "1"}}}}}
+		IPSets: map[string]*state.IPSet{"friends": {Comment: "of us",
+			Entries: []map[string]string{{"cidr": "203.0.113.10"}, {"cidr": "203.0.113.11", "nomatch": "1"}}}}}
 	w.Replication["8000-0"] = &state.ReplicationJob{ID: "8000-0", Guest: 8000, Target: "pve2", Schedule: "*/15"}
 	w.Backups["nightly"] = &state.BackupJob{ID: "nightly", VMIDs: []int{8000, 9000}, Storage: "local", Schedule: "2:00"}
-	w.Mappings = []*state.Mapping{{Kind: "pci", ID: "gpu", Nodes: []string{"pve1", "pve2"}, LiveMigration: true}, {Kind: "dir", ID: "exports", Nodes: []string{"pve3"}}}
+	w.Mappings = []*state.Mapping{{Kind: "pci", ID: "gpu", Nodes: []string{"pve1", "pve2"}, LiveMigration: true},
+		{Kind: "dir", ID: "exports", Nodes: []string{"pve3"}}}
 	w.Storages["local2"].Disabled = true
 	w.Storages["local-zfs"].Nodes = []string{"pve1", "pve2"}
 	for key := range w.Volumes {
@@ -92,7 +99,8 @@ func document(t *testing.T, f *state.File) string {
 	return b.String()
 }
 
-// TestCaptureOfACapture: a world that was made by looking, served and looked at, is the same file; and the look only reads.
+// TestCaptureOfACapture: a world that was made by looking, served and looked at, is the same file; and the look only
+// reads.
 func TestCaptureOfACapture(t *testing.T) {
 	for _, c := range []struct {
 		profile string
@@ -102,7 +110,8 @@ func TestCaptureOfACapture(t *testing.T) {
 			world := full()
 			if c.profile == "9.2" {
 				world.HA["vm:8000"].Group = ""
-				world.HARules = map[string]map[string]string{"near": {"type": "node-affinity", "resources": "vm:8000", "nodes": "pve1:2,pve2", "strict": "1"}}
+				world.HARules = map[string]map[string]string{"near": {"type": "node-affinity", "resources": "vm:8000",
+					"nodes": "pve1:2,pve2", "strict": "1"}}
 			}
 			sim, config := start(t, pvesim.Options{World: world, Profile: c.profile})
 			before := sim.Snapshot()
@@ -178,7 +187,8 @@ func TestSecrets(t *testing.T) {
 // TestMask: of each kind no word is left, other kinds stand as they were, and what refers to each other still does.
 func TestMask(t *testing.T) {
 	words := map[string][]string{
-		"names": {"pve1", "pve2", "pve3", "local-zfs", "local-lvm", "shared-nfs", "existing", "inner", "desktop", "front", "gpu", "exports", "terraform@pve",
+		"names": {"pve1", "pve2", "pve3", "local-zfs", "local-lvm", "shared-nfs", "existing", "inner", "desktop", "front",
+			"gpu", "exports", "terraform@pve",
 			"auditor", "prov", "susan", "corp.example.net", "debian.iso", "user.yaml", "rpool"},
 		"addresses":    {"203.0.113.", "2001:db8:77::53", "192.0.2.11", "10.0.0."},
 		"macs":         {"BC:24:11:"},
@@ -225,7 +235,8 @@ func TestMask(t *testing.T) {
 	}
 	_, config := start(t, pvesim.Options{World: away()})
 	config.Mask = []string{"names"}
-	if f, err := capture.Run(t.Context(), config); err != nil || len(f.Captured.NotSeen) < 2 || strings.Contains(document(t, f), "pve1") {
+	if f, err := capture.Run(t.Context(), config); err != nil || len(f.Captured.NotSeen) < 2 ||
+		strings.Contains(document(t, f), "pve1") {
 		t.Errorf("what could not be seen: %v %q", err, f.Captured.NotSeen)
 	}
 	f, text := look("all")
@@ -236,10 +247,14 @@ func TestMask(t *testing.T) {
 	}
 	_, mac, _ := strings.Cut(vm.Config["net0"], "=")
 	mac, _, _ = strings.Cut(mac, ",")
-	if !slices.ContainsFunc(vm.Agent.Interfaces, func(i state.FileInterface) bool { return strings.EqualFold(i.MAC, mac) }) {
+	if !slices.ContainsFunc(vm.Agent.Interfaces, func(i state.FileInterface) bool {
+		return strings.EqualFold(i.MAC,
+			mac)
+	}) {
 		t.Errorf("the agent knows no interface with %s: %v", mac, vm.Agent.Interfaces)
 	}
-	if _, err := capture.Run(t.Context(), capture.Config{Mask: []string{"nmes"}}); err == nil || !strings.Contains(err.Error(), `"nmes" cannot be masked`) {
+	if _, err := capture.Run(t.Context(), capture.Config{Mask: []string{"nmes"}}); err == nil ||
+		!strings.Contains(err.Error(), `"nmes" cannot be masked`) {
 		t.Errorf("an unknown kind: %v", err)
 	}
 }

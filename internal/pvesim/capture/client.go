@@ -1,7 +1,7 @@
 // Package capture looks at a Proxmox VE cluster and writes down what it sees as a world for the simulator.
 //
-// It only looks: every request is a GET, except the one that logs in with a password. What it may not see, or what has no place in a
-// world, stands in the file as not seen; secrets never come along.
+// It only looks: every request is a GET, except the one that logs in with a password. The file lists everything that
+// it may not see, or that has no place in a world, as not seen. Secrets never come along.
 package capture
 
 import (
@@ -57,8 +57,9 @@ func newClient(ctx context.Context, c Config) (*client, error) {
 		}
 	}
 	k := &client{base: u.Scheme + "://" + u.Host, header: http.Header{}, http: &http.Client{
-		Timeout:   requestTimeout,
-		Transport: &http.Transport{TLSClientConfig: t, DialContext: c.DialContext, MaxIdleConnsPerHost: atOnce, Proxy: http.ProxyFromEnvironment},
+		Timeout: requestTimeout,
+		Transport: &http.Transport{TLSClientConfig: t, DialContext: c.DialContext, MaxIdleConnsPerHost: atOnce,
+			Proxy: http.ProxyFromEnvironment},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse // a redirected request could carry the token elsewhere
 		},
@@ -77,7 +78,8 @@ func newClient(ctx context.Context, c Config) (*client, error) {
 // login gets a ticket: the only request that is not a GET, and it changes nothing.
 func (k *client) login(ctx context.Context, user, password string) error {
 	form := url.Values{"username": {user}, "password": {password}}
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, k.base+"/api2/json/access/ticket", strings.NewReader(form.Encode()))
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, k.base+"/api2/json/access/ticket",
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		return err
 	}
@@ -112,6 +114,7 @@ type refused struct {
 	reason string
 }
 
+// Error is the status and the reason phrase.
 func (e *refused) Error() string { return fmt.Sprintf("%d %s", e.status, e.reason) }
 
 func (k *client) send(q *http.Request) (any, error) {

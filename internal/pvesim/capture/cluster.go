@@ -25,7 +25,8 @@ func (l *look) pools(ctx context.Context) error {
 			switch {
 			case m.text("vmid") != "" && l.hasGuest(int(m.number("vmid"))):
 				p.Guests = append(p.Guests, int(m.number("vmid")))
-			case m.text("storage") != "" && l.storage(m.text("storage")) != nil && !slices.Contains(p.Storages, m.text("storage")):
+			case m.text("storage") != "" && l.storage(m.text("storage")) != nil &&
+				!slices.Contains(p.Storages, m.text("storage")):
 				p.Storages = append(p.Storages, m.text("storage"))
 			}
 		}
@@ -49,7 +50,8 @@ func (l *look) ha(ctx context.Context) error {
 			continue
 		}
 		options := r.texts("sid", "type", "state", "group", "digest")
-		l.file.HA = append(l.file.HA, state.FileHA{SID: r.text("sid"), State: r.text("state"), Group: r.text("group"), Options: none(options)})
+		l.file.HA = append(l.file.HA, state.FileHA{SID: r.text("sid"), State: r.text("state"), Group: r.text("group"),
+			Options: none(options)})
 	}
 	if strings.HasPrefix(l.file.Profile, "9.") {
 		return l.haRules(ctx)
@@ -107,7 +109,8 @@ func (l *look) jobs(ctx context.Context) error {
 		return err
 	}
 	for _, r := range by("id", backups) {
-		b := state.FileBackup{ID: r.text("id"), All: r.flag("all"), VMIDs: numbers(r.words("vmid")), Exclude: numbers(r.words("exclude")),
+		b := state.FileBackup{ID: r.text("id"), All: r.flag("all"), VMIDs: numbers(r.words("vmid")),
+			Exclude: numbers(r.words("exclude")),
 			Storage: r.text("storage"), Schedule: r.text("schedule")}
 		if b.All == (len(b.VMIDs) > 0) {
 			l.note("backup job %s: it is neither of all guests nor of some by their ids", b.ID)
@@ -148,7 +151,8 @@ func (l *look) mappings(ctx context.Context) error {
 	return nil
 }
 
-// identities are accounts, tokens, roles and the access list. No password and no token's secret can be read, so they have known ones.
+// identities are accounts, tokens, roles and the access list. No password and no token's secret can be read, so they
+// have known ones.
 func (l *look) identities(ctx context.Context) error {
 	list, err := l.list(ctx, "/access/users")
 	if err != nil {

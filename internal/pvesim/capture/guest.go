@@ -49,7 +49,8 @@ func (l *look) guests(ctx context.Context) error {
 	return nil
 }
 
-// modes are the states of QEMU of the virtual machines that run, by VMID: the cluster's listing lags behind, and knows no pause.
+// modes are the states of QEMU of the virtual machines that run, by VMID: the cluster's listing lags behind, and knows
+// no pause.
 func (l *look) modes(ctx context.Context) (map[int]string, error) {
 	modes := map[int]string{}
 	for _, n := range l.file.Nodes {
@@ -173,7 +174,8 @@ func (l *look) agent(ctx context.Context, g *state.FileGuest, base string) error
 	r, _ := data.(map[string]any)
 	g.Agent = &state.FileAgent{}
 	for _, i := range rows(r["result"]) {
-		face := state.FileInterface{Name: i.text("name"), MAC: i.text("hardware-address"), NoStatistics: i["statistics"] == nil}
+		face := state.FileInterface{Name: i.text("name"), MAC: i.text("hardware-address"),
+			NoStatistics: i["statistics"] == nil}
 		for _, a := range rows(i["ip-addresses"]) {
 			face.Addresses = append(face.Addresses, a.text("ip-address")+"/"+a.text("prefix"))
 		}

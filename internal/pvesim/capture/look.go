@@ -32,8 +32,8 @@ func (l *look) note(format string, args ...any) {
 	l.notSeen[fmt.Sprintf(format, args...)] = true
 }
 
-// ask asks for what may be missing: ok is false if the server refuses, which is noted. Another error ends the look: a world of which
-// half is missing because the network broke is none.
+// ask asks for what may be missing: ok is false if the server refuses, which is noted. Another error ends the look: a
+// world of which half is missing because the network broke is none.
 func (l *look) ask(ctx context.Context, path string) (data any, ok bool, err error) {
 	data, err = l.client.get(ctx, path)
 	var r *refused

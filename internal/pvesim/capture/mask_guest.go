@@ -75,7 +75,8 @@ func (m *mask) parts(option, value string) string {
 		switch _, _, isVolume := state.SplitVolid(word); {
 		case isVolume && m.words["storage"][before(word)] != "":
 			word = m.volume(word)
-		case deviceOption.MatchString(option) && (key == "mapping" || key == "dirid" || key == "" && strings.HasPrefix(option, "virtiofs")):
+		case deviceOption.MatchString(option) && (key == "mapping" || key == "dirid" || key == "" &&
+			strings.HasPrefix(option, "virtiofs")):
 			word = m.mapping(word)
 		}
 		if list[i] = word; keyed {
@@ -93,7 +94,7 @@ func before(volid string) string {
 // endings are what a file has to end with to be what it is.
 var endings = []string{".tar.gz", ".tar.xz", ".tar.zst", ".tar.bz2", ".vma.gz", ".vma.lzo", ".vma.zst"}
 
-// volume masks the storage, and the name of a file that somebody has given. Names of images are PVE's.
+// volume masks the storage, and the name of a file that a user has given. Names of images are PVE's.
 func (m *mask) volume(volid string) string {
 	id, name, _ := strings.Cut(volid, ":")
 	kind, file, _ := strings.Cut(name, "/")
@@ -148,11 +149,13 @@ func (m *mask) macs(text string) string {
 	})
 }
 
-// addresses masks every IP address in a text. What shares a network (24 bits, 64 in IPv6) still does; loopback stays.
+// addresses masks every IP address in a text. Addresses that share a network (24
+// bits, 64 in IPv6) still do; loopback stays.
 func (m *mask) addresses(text string) string {
 	return addressWord.ReplaceAllStringFunc(text, func(word string) string {
 		a, err := netip.ParseAddr(word)
-		if err != nil || a.IsLoopback() || a.IsUnspecified() || strings.Count(word, ":") == 0 && strings.Count(word, ".") != 3 {
+		if err != nil || a.IsLoopback() || a.IsUnspecified() || strings.Count(word, ":") == 0 &&
+			strings.Count(word, ".") != 3 {
 			return word
 		}
 		if a.Is4() {

@@ -15,7 +15,8 @@ func MaskKinds() []string {
 	return []string{"addresses", "descriptions", "macs", "names", "sshkeys", "tags"}
 }
 
-// mask replaces words by pseudonyms: the same word by the same one wherever it stands, so that what refers to each other still does.
+// mask replaces words by pseudonyms: the same word by the same one wherever it stands, so that what refers to each
+// other still does.
 type mask struct {
 	kinds map[string]bool
 	words map[string]map[string]string // by sort of word: pseudonyms by word
@@ -42,7 +43,8 @@ func newMask(kinds []string) (*mask, error) {
 // hidden is what PVE itself shows in the place of a password.
 const hidden = "**********"
 
-// secretWord finds what somebody has written into free text or arguments of QEMU; tokenSecret an API token with its secret.
+// secretWord finds secrets that a user has written into free text or arguments of QEMU; tokenSecret an API token with
+// its secret.
 var (
 	secretWord  = regexp.MustCompile(`(?i)(pass(?:word|wd|phrase)?|secret|token|api[-_]?key)(\s*[=:]\s*)[^\s,;]+`)
 	tokenSecret = regexp.MustCompile(`(![A-Za-z][\w.-]*=)[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`)

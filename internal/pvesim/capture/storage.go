@@ -8,15 +8,16 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// storages are those of storage.cfg, with their sizes where one is active. Nothing else of an entry comes along: servers, user names,
-// keys and fingerprints are not asked about in any test.
+// storages are those of storage.cfg, with their sizes where one is active. Nothing else of an entry comes along:
+// servers, user names, keys and fingerprints are not asked about in any test.
 func (l *look) storages(ctx context.Context) error {
 	list, err := l.list(ctx, "/storage")
 	if err != nil {
 		return err
 	}
 	for _, r := range by("storage", list) {
-		s := state.FileStorage{ID: r.text("storage"), Type: r.text("type"), Content: r.words("content"), Nodes: r.words("nodes"),
+		s := state.FileStorage{ID: r.text("storage"), Type: r.text("type"), Content: r.words("content"),
+			Nodes:  r.words("nodes"),
 			Shared: r.flag("shared"), Disabled: r.flag("disable")}
 		slices.Sort(s.Content)
 		slices.Sort(s.Nodes)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Client is a cluster's clock as its clients want it, so that their waits cost as little as the cluster's. On a clock that moves by
-// itself who waits counts as one more member of the cluster.
+// Client is a cluster's clock as its clients want it, so that their waits cost as little as the cluster's. On a clock
+// that moves by itself who waits counts as one more member of the cluster.
 type Client struct {
 	Cluster interface {
 		Now() time.Time

@@ -1,5 +1,6 @@
-// Package clock holds the clocks that a simulated cluster can run on: the machine's, and one that moves by itself whenever
-// everybody waits, so that PVE's waits (3 s after a 401, 10 s for a lock, 300 s for a zvol link) cost nothing in a test.
+// Package clock holds the clocks that a simulated cluster can run on: the machine's, and one that moves by itself
+// whenever all goroutines wait, so that PVE's waits (3 s after a 401, 10 s for a lock, 300 s for a zvol link) cost
+// nothing in a test.
 package clock
 
 import (
@@ -28,15 +29,15 @@ func (Real) SleepContext(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Virtual is a clock of discrete events. Who works in the cluster brackets it with Enter and Leave. When everyone who
-// entered sleeps, the earliest sleeper wakes and the time becomes his: no lock times out only because its holder's
-// goroutine had to wait for a processor.
+// Virtual is a clock of discrete events. A goroutine that works in the cluster calls Enter before and Leave after. When
+// every goroutine that entered sleeps, the earliest sleeper wakes and its time becomes the clock's: no lock times out
+// only because its holder's goroutine had to wait for a processor.
 type Virtual struct {
 	mu       sync.Mutex
 	idle     sync.Cond
 	now      time.Time
 	auto     bool
-	tick     time.Duration // how much time passes whenever somebody looks at the clock
+	tick     time.Duration // how much time passes with each look at the clock
 	active   int
 	seq      int
 	sleepers sleepers
@@ -48,8 +49,8 @@ func NewVirtual(start time.Time) *Virtual { return newVirtual(start, true) }
 // NewManual returns a clock that shows start and moves only by Advance.
 func NewManual(start time.Time) *Virtual { return newVirtual(start, false) }
 
-// NewTicking returns a clock that moves by Advance and by tick whenever somebody reads it: no two looks see the same time, as
-// on a real one.
+// NewTicking returns a clock that moves by Advance and by tick with each reading: no two looks see the same
+// time, as on a real one.
 func NewTicking(start time.Time, tick time.Duration) *Virtual {
 	v := newVirtual(start, false)
 	v.tick = tick
@@ -91,7 +92,7 @@ func (v *Virtual) Leave() {
 	v.rest()
 }
 
-// rest takes the caller out of those who work, and lets time pass if nobody is left.
+// rest takes the caller out of those who work, and lets time pass if none is left.
 func (v *Virtual) rest() {
 	v.active--
 	if v.active > 0 {
@@ -108,7 +109,7 @@ func (v *Virtual) wakeFirst() {
 	if first.at.After(v.now) {
 		v.now = first.at
 	}
-	v.active++ // on behalf of the woken, so that nobody else wakes before he has done his work
+	v.active++ // on behalf of the woken, so that no other wakes before this one has done its work
 	close(first.woken)
 }
 
@@ -139,7 +140,7 @@ func (v *Virtual) SleepContext(ctx context.Context, d time.Duration) {
 }
 
 // Advance moves the clock by d and wakes, one after the other, those whose time has come. It waits until each has
-// finished or sleeps again. Who calls it has not entered.
+// finished or sleeps again. Its caller has not entered.
 func (v *Virtual) Advance(d time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -168,8 +169,10 @@ type sleeper struct {
 // sleepers is a heap, earliest first, first come first where times are equal.
 type sleepers []*sleeper
 
+// Len is for container/heap.
 func (s sleepers) Len() int { return len(s) }
 
+// Less is for container/heap.
 func (s sleepers) Less(i, j int) bool {
 	if s[i].at.Equal(s[j].at) {
 		return s[i].seq < s[j].seq
@@ -177,6 +180,7 @@ func (s sleepers) Less(i, j int) bool {
 	return s[i].at.Before(s[j].at)
 }
 
+// Swap is for container/heap.
 func (s sleepers) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
 	s[i].index, s[j].index = i, j

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
@@ -13,13 +14,13 @@ import (
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// TestOrder: sleepers wake one after the other, in the order of their times, each at his own.
+// TestOrder: sleepers wake one after the other, in the order of their times, each at its own.
 func TestOrder(t *testing.T) {
 	v := clock.NewVirtual(start)
 	var mu sync.Mutex
 	var order []string
 	var wg sync.WaitGroup
-	v.Enter() // nobody wakes before all sleep
+	v.Enter() // none wakes before all sleep
 	for i := 5; i > 0; i-- {
 		wg.Add(1)
 		v.Enter()
@@ -55,21 +56,24 @@ func TestOrder(t *testing.T) {
 }
 
 func TestWorkersHoldTime(t *testing.T) {
-	v := clock.NewVirtual(start)
-	v.Enter() // one works on
-	done := make(chan struct{})
-	v.Enter()
-	go func() { defer close(done); v.Sleep(time.Hour); v.Leave() }()
-	select {
-	case <-done:
-		t.Fatal("time passed while somebody worked")
-	case <-time.After(20 * time.Millisecond):
-	}
-	v.Leave()
-	<-done
-	if got := v.Now().Sub(start); got != time.Hour {
-		t.Errorf("clock moved by %v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := clock.NewVirtual(start)
+		v.Enter() // one works on
+		done := make(chan struct{})
+		v.Enter()
+		go func() { defer close(done); v.Sleep(time.Hour); v.Leave() }()
+		synctest.Wait()
+		select {
+		case <-done:
+			t.Fatal("time passed while a goroutine worked")
+		default:
+		}
+		v.Leave()
+		<-done
+		if got := v.Now().Sub(start); got != time.Hour {
+			t.Errorf("clock moved by %v", got)
+		}
+	})
 }
 
 func TestManual(t *testing.T) {
@@ -93,15 +97,19 @@ func TestCancelledSleep(t *testing.T) {
 	for name, c := range map[string]interface {
 		SleepContext(ctx context.Context, d time.Duration)
 	}{"real": clock.Real{}, "manual": clock.NewManual(start)} {
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); c.SleepContext(ctx, time.Hour) }()
-		cancel()
-		select {
-		case <-done:
-		case <-time.After(5 * time.Second):
-			t.Errorf("%s: still asleep", name)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); c.SleepContext(ctx, time.Hour) }()
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
+			select {
+			case <-done:
+			default:
+				t.Errorf("%s: still asleep", name)
+			}
+		})
 	}
 }
 

@@ -1,8 +1,8 @@
 // Package fault decides which operation of the simulator goes wrong, when and how.
 //
 // A Rule names an operation by what an outsider can see of it (its number, method, path template, VMID) and a Phase.
-// The package knows nothing of HTTP or of tasks: whoever runs an operation asks Set.Strike and reports back whether the
-// fault had an effect, because a test case counts only then.
+// The package knows nothing of HTTP or of tasks: the caller that runs an operation asks Set.Strike and reports back
+// whether the fault had an effect, because a test case counts only then.
 package fault
 
 import (
@@ -24,9 +24,9 @@ const (
 	Task     Phase = "task"      // accepted; the task fails, with PVE's own clean-up
 	KillTask Phase = "kill_task" // the worker dies without clean-up; the config lock and the volumes stay
 	Partial  Phase = "partial"   // the task fails, and PVE's clean-up frees nothing
-	Rival    Phase = "rival"     // after PVE cleaned up, a stranger's create takes the same id at once
-	// FirewallLock fails a clone where it waits for the lock of its firewall file: after the configuration is written, outside of
-	// what cleans up. Other tasks it does not touch.
+	Rival    Phase = "rival"     // after PVE cleaned up, a third party's create takes the same id at once
+	// FirewallLock fails a clone where it waits for the lock of its firewall file: after the configuration is written,
+	// outside of what cleans up. Other tasks it does not touch.
 	FirewallLock Phase = "firewall_lock"
 	Offline      Phase = "offline" // the node crashes in the middle of the task, or before the answer if there is none
 )
@@ -55,7 +55,8 @@ type Rule struct {
 	Status  int    `json:"status,omitempty"`   // of the refusal in phase before; 0 means 500
 	Reason  string `json:"reason,omitempty"`   // reason phrase, or the text the task fails with
 	DelayMS int    `json:"delay_ms,omitempty"` // on the cluster's clock, before the fault takes effect
-	AwayMS  int    `json:"away_ms,omitempty"`  // phase offline: when the node is back, on the cluster's clock; 0 means never
+	// phase offline: when the node is back, on the cluster's clock; 0 means never
+	AwayMS int `json:"away_ms,omitempty"`
 }
 
 // Read reads rules from a JSON document, a list of them, and refuses what they could not mean.
@@ -224,7 +225,7 @@ func (k *Strike) Delay() time.Duration { return time.Duration(k.DelayMS) * time.
 // Away is how long the node of phase offline stays away; zero means for good.
 func (k *Strike) Away() time.Duration { return time.Duration(k.AwayMS) * time.Millisecond }
 
-// Fired reports whether somebody has taken the strike.
+// Fired reports whether the strike was taken.
 func (k *Strike) Fired() bool {
 	k.set.mu.Lock()
 	defer k.set.mu.Unlock()

@@ -42,7 +42,8 @@ func TestNthAndTimes(t *testing.T) {
 		{0, 0, 1, 1}, {3, 0, 3, 3}, {2, 2, 2, 3}, {0, -1, 1, 6}, {4, -1, 4, 6},
 	} {
 		var s fault.Set
-		if err := s.Put([]fault.Rule{{Match: fault.Match{Method: "GET", Nth: row.nth}, Phase: fault.After, Times: row.times}}); err != nil {
+		if err := s.Put([]fault.Rule{{Match: fault.Match{Method: "GET", Nth: row.nth}, Phase: fault.After,
+			Times: row.times}}); err != nil {
 			t.Fatal(err)
 		}
 		for i := 1; i <= 6; i++ {
@@ -78,11 +79,13 @@ func TestUnfiredStrikeIsNotSpent(t *testing.T) {
 
 func TestOneStrikeOfEachKind(t *testing.T) {
 	var s fault.Set
-	if err := s.Put([]fault.Rule{{Phase: fault.Before, Reason: "a"}, {Phase: fault.Before, Reason: "b"}, {Phase: fault.After}, {Phase: fault.Partial}}); err != nil {
+	if err := s.Put([]fault.Rule{{Phase: fault.Before, Reason: "a"}, {Phase: fault.Before, Reason: "b"},
+		{Phase: fault.After}, {Phase: fault.Partial}}); err != nil {
 		t.Fatal(err)
 	}
 	hit := s.Strike(fault.Operation{})
-	if hit.Before == nil || hit.Before.Text("") != "a" || hit.After == nil || hit.Task == nil || hit.Task.Text("none") != "none" {
+	if hit.Before == nil || hit.Before.Text("") != "a" || hit.After == nil || hit.Task == nil ||
+		hit.Task.Text("none") != "none" {
 		t.Errorf("%+v", hit)
 	}
 }
@@ -104,7 +107,8 @@ func TestAwayIsForNodes(t *testing.T) {
 		rule fault.Rule
 		ok   bool
 	}{
-		{fault.Rule{Phase: fault.Offline, AwayMS: 1}, true}, {fault.Rule{Phase: fault.Offline}, true}, {fault.Rule{Phase: fault.Task, AwayMS: 1}, false}, {fault.Rule{Phase: fault.Offline, AwayMS: -1}, false},
+		{fault.Rule{Phase: fault.Offline, AwayMS: 1}, true}, {fault.Rule{Phase: fault.Offline},
+			true}, {fault.Rule{Phase: fault.Task, AwayMS: 1}, false}, {fault.Rule{Phase: fault.Offline, AwayMS: -1}, false},
 	} {
 		if err := c.rule.Validate(); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c.rule, err)
@@ -112,7 +116,8 @@ func TestAwayIsForNodes(t *testing.T) {
 	}
 }
 
-// TestDocumented: the documentation has a row for each phase and for each member of a rule, and no others; its examples are rules.
+// TestDocumented: the documentation has a row for each phase and for each member of a rule, and no others; its examples
+// are rules.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/design/simulator.md")
 	if err != nil {
@@ -135,7 +140,8 @@ func TestDocumented(t *testing.T) {
 	if got := table("phase"); !slices.Equal(got, phases) {
 		t.Errorf("phases documented: %v, there are %v", got, phases)
 	}
-	whole := fault.Rule{Match: fault.Match{Seq: 1, Method: "m", Path: "p", VMID: 1, Nth: 1}, Phase: "p", Times: 1, Status: 1, Reason: "r", DelayMS: 1, AwayMS: 1}
+	whole := fault.Rule{Match: fault.Match{Seq: 1, Method: "m", Path: "p", VMID: 1, Nth: 1}, Phase: "p", Times: 1,
+		Status: 1, Reason: "r", DelayMS: 1, AwayMS: 1}
 	encoded, err := json.Marshal(whole)
 	if err != nil {
 		t.Fatal(err)

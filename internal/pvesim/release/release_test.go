@@ -64,14 +64,16 @@ func simulatorsFacts(t *testing.T) map[string]release.Fact {
 	}
 	for _, m := range regexp.MustCompile(`(?m)^\s*(\w+)\s*= Fact\{([^}]*)\}$`).FindAllStringSubmatch(string(code), -1) {
 		facts[m[1]] = release.Fact{
-			Package: field(m[2], "Package"), Since: field(m[2], "Since"), Backport: field(m[2], "Backport"), Source: field(m[2], "Source"),
+			Package: field(m[2], "Package"), Since: field(m[2], "Since"), Backport: field(m[2], "Backport"), Source: field(m[2],
+				"Source"),
 		}
 	}
 	if len(facts) != strings.Count(string(code), "Fact{") {
 		t.Errorf("%d of the facts were read", len(facts))
 	}
 	for _, m := range regexp.MustCompile(`release\.Fact\{(Package: [^}]*)\}`).FindAllStringSubmatch(readProduct(t), -1) {
-		facts[m[1]] = release.Fact{Package: field(m[1], "Package"), Since: field(m[1], "Since"), Source: field(m[1], "Source")}
+		facts[m[1]] = release.Fact{Package: field(m[1], "Package"), Since: field(m[1], "Since"),
+			Source: field(m[1], "Source")}
 	}
 	rules, err := os.ReadFile("../schema/profiles.json")
 	if err != nil {
@@ -90,15 +92,16 @@ func simulatorsFacts(t *testing.T) map[string]release.Fact {
 	return facts
 }
 
-// TestFactsNameTheirSource: whatever differs between releases says which package brought it, in which version, where in its source
-// and by which commit.
+// TestFactsNameTheirSource: whatever differs between releases says which package brought it, in which version, where in
+// its source and by which commit.
 func TestFactsNameTheirSource(t *testing.T) {
 	facts := simulatorsFacts(t)
 	for _, f := range providersFacts(t) {
 		facts["the provider's "+f.name] = f.Fact
 	}
 	for name, f := range facts {
-		if !version.MatchString(f.Since) || f.Backport != "" && !version.MatchString(f.Backport) || !commit.MatchString(f.Source) {
+		if !version.MatchString(f.Since) || f.Backport != "" && !version.MatchString(f.Backport) ||
+			!commit.MatchString(f.Source) {
 			t.Errorf("%s: %+v", name, f)
 		}
 		if !version.MatchString(release.Package("8.4", f.Package)) {
@@ -113,29 +116,38 @@ type providersFact struct {
 	release.Fact
 }
 
-// providersFacts reads the two tables of the provider that tell releases apart. The simulator shares no code with it.
+// providersFacts reads the tables of the provider that tell releases apart: the options of a VM, the restrictions of other
+// attributes, and the capabilities of a node. The simulator shares no code with them.
 func providersFacts(t *testing.T) []providersFact {
 	t.Helper()
 	const source = `"([\w-]+) ([\d.-]+): ([^"]*)"`
 	var facts []providersFact
-	for file, row := range map[string]*regexp.Regexp{
-		"../../tfvm/plan_restrictions.go": regexp.MustCompile(`at: "([^"]+)"[^{}]*?from\((\d+), (\d+), (\d+), "([^"]*)", ` + source + `\)`),
-		"../../tfnode/capability.go":      regexp.MustCompile(`\{"(\w+)", (\d+), (\d+)(), ("[^"]*"),\s+` + source + `\}`),
+	for _, table := range []struct {
+		folder string
+		begin  *regexp.Regexp // of each row
+		row    *regexp.Regexp // manager's three numbers, release, source
+		named  bool           // the row begins with the name, and "manager" is a release of two numbers
+		least  int            // rows
+	}{
+		{folder: "../../vm", least: 14, begin: regexp.MustCompile(`\bsince\(\d`),
+			row: regexp.MustCompile(`()\bsince\((\d+), (\d+), (\d+), "([^"]*)",\s*` + source + `\)`)},
+		{folder: "../../resource/vm/planning", least: 3, begin: regexp.MustCompile(`Since\{Manager`),
+			row: regexp.MustCompile(`()Since\{Manager: \[3\]int\{(\d+), (\d+), (\d+)\}, Release: "([^"]*)",\s*Source: ` +
+				source + `\}`)},
+		{folder: "../../datasource", least: 3, named: true, begin: regexp.MustCompile(`(?m)^\t+\{"\w+", \d+, \d+`),
+			row: regexp.MustCompile(`\{"(\w+)", (\d+), (\d+)(), ("[^"]*"),\s+` + source + `\}`)},
 	} {
-		code, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := row.FindAllStringSubmatch(string(code), -1)
-		if rows := len(regexp.MustCompile(`(?m)from\(\d|^\t+\{"\w+", \d+, \d+`).FindAllString(string(code), -1)); len(found) != rows || rows == 0 {
-			t.Errorf("%s: %d of %d rows were read", file, len(found), rows)
+		code := productCode(t, table.folder)
+		found := table.row.FindAllStringSubmatch(code, -1)
+		if rows := len(table.begin.FindAllString(code, -1)); len(found) != rows || rows < table.least {
+			t.Errorf("%s: %d of %d rows were read", table.folder, len(found), rows)
 		}
 		for _, m := range found {
 			f := providersFact{name: m[1], release: m[5], Fact: release.Fact{Package: m[6], Since: m[7], Source: m[8]}}
-			if m[4] != "" {
-				f.manager = strings.Join(m[2:5], ".")
-			} else {
+			if table.named {
 				f.release = m[2] + "." + m[3]
+			} else {
+				f.name, f.manager = m[8], strings.Join(m[2:5], ".")
 			}
 			facts = append(facts, f)
 		}
@@ -143,8 +155,26 @@ func providersFacts(t *testing.T) []providersFact {
 	return facts
 }
 
-// TestProvidersFacts: what the provider says of releases has a source, too, and is what the simulator knows by the same commit. A release
-// that it names has it, and so may every one whose pve-manager it does not refuse.
+// productCode is the text of all product files below a folder.
+func productCode(t *testing.T, folder string) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		all.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}
+
+// TestProvidersFacts: what the provider says of releases has a source, too, and is what the simulator knows by the same
+// commit. A release that it names has it, and so may every one whose pve-manager it does not refuse.
 func TestProvidersFacts(t *testing.T) {
 	known := map[string]release.Fact{} // by commit
 	for _, f := range simulatorsFacts(t) {

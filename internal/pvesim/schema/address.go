@@ -16,8 +16,10 @@ func addressVerifiers(v map[string]verifier) {
 	v["CIDRv4"] = cidr("value does not look like a valid IPv4 CIDR network", netip.Addr.Is4)
 	v["CIDRv6"] = cidr("value does not look like a valid IPv6 CIDR network", netip.Addr.Is6)
 	v["CIDR"] = cidr("value does not look like a valid CIDR network", netip.Addr.IsValid)
-	v["pve-ipv4-config"] = or("value does not look like a valid ipv4 network configuration", oneOf("dhcp", "manual"), v["CIDRv4"])
-	v["pve-ipv6-config"] = or("value does not look like a valid ipv6 network configuration", oneOf("auto", "dhcp", "manual"), v["CIDRv6"])
+	v["pve-ipv4-config"] = or("value does not look like a valid ipv4 network configuration", oneOf("dhcp", "manual"),
+		v["CIDRv4"])
+	v["pve-ipv6-config"] = or("value does not look like a valid ipv6 network configuration",
+		oneOf("auto", "dhcp", "manual"), v["CIDRv6"])
 	v["pve-storage-server"] = or("value does not look like a valid server name or IP address", v["ip"], v["dns-name"])
 	v["IPorCIDR"] = or("value does not look like a valid IP address or CIDR network", v["ip"], anyPrefix)
 	v["pve-storage-portal-dns"] = or("value does not look like a valid portal address",

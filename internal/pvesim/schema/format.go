@@ -49,9 +49,9 @@ func (s *Set) Format(option string) (f *Format, ok bool) {
 	return &named, true
 }
 
-// Parse splits and checks a property string. Aliases are resolved (volume=X is file, virtio=MAC is model and macaddr), the
-// bare value is stored under the default key, and booleans become "1" or "0"; a bare boolean must already be one, PVE 8
-// does not translate it (pve-common 9.0.12 does). An error is PVE's text with its line breaks, without the prefix
+// Parse splits and checks a property string. Aliases are resolved (volume=X is file, virtio=MAC is model and macaddr),
+// the bare value is stored under the default key, and booleans become "1" or "0"; a bare boolean must already be one,
+// PVE 8 does not translate it (pve-common 9.0.12 does). An error is PVE's text with its line breaks, without the prefix
 // "invalid format - " that a parameter error has.
 func (f *Format) Parse(value string) (map[string]string, error) { return f.parse(f.option, value) }
 
@@ -140,9 +140,9 @@ func boolean(value string) string {
 	return value
 }
 
-// Print writes a property string the way PVE does when it stores drives and netN: the default key's value first and bare
-// (model and MAC as model=MAC), then required keys, then optional ones, each sorted; sizes in the largest exact unit.
-// A value must not contain a comma: PVE dies there, Print writes what cannot be parsed again.
+// Print writes a property string the way PVE does when it stores drives and netN: the default key's value first and
+// bare (model and MAC as model=MAC), then required keys, then optional ones, each sorted; sizes in the largest exact
+// unit. A value must not contain a comma: PVE dies there, Print writes what cannot be parsed again.
 func (f *Format) Print(m map[string]string) string {
 	var parts []string
 	done := map[string]bool{}
@@ -190,6 +190,7 @@ func (f *Format) text(key, value string) string {
 // dieError is the text of a Perl exception as it is: PVE joins these texts as they come, line breaks included.
 type dieError string
 
+// Error is the text of the die.
 func (d dieError) Error() string { return string(d) }
 
 func die(format string, args ...any) error { return dieError(fmt.Sprintf(format, args...)) }
@@ -206,7 +207,8 @@ func checkCPU(m map[string]string) error {
 	if !contains(builtinCPUs(), cputype) {
 		return die("Built-in cputype '%s' is not defined (missing 'custom-' prefix?)\n", cputype)
 	}
-	names := strings.Split("pcid spec-ctrl ibpb ssbd virt-ssbd amd-ssbd amd-no-ssb pdpe1gb md-clear hv-tlbflush hv-evmcs aes", " ")
+	names := strings.Split("pcid spec-ctrl ibpb ssbd virt-ssbd amd-ssbd amd-no-ssb pdpe1gb md-clear hv-tlbflush "+
+		"hv-evmcs aes", " ")
 	one := "[+-](?:" + strings.Join(names, "|") + ")"
 	if flags := m["flags"]; perlTrue(flags) && !regexp.MustCompile("^"+one+"(?:;"+one+")*$").MatchString(flags) {
 		return die("VM-specific CPU flags must be a subset of: %s\n", strings.Join(names, ", "))

@@ -16,8 +16,10 @@ import (
 // propertyOptions are VM options that are property strings, one of each kind.
 func propertyOptions() []string {
 	return []string{
-		"agent", "amd-sev", "audio0", "boot", "cicustom", "cpu", "efidisk0", "hostpci0", "ide2", "ipconfig0", "ivshmem", "machine",
-		"memory", "net0", "numa0", "rng0", "sata1", "scsi30", "smbios1", "spice_enhancements", "tpmstate0", "unused255", "usb1",
+		"agent", "amd-sev", "audio0", "boot", "cicustom", "cpu", "efidisk0", "hostpci0", "ide2", "ipconfig0", "ivshmem",
+		"machine",
+		"memory", "net0", "numa0", "rng0", "sata1", "scsi30", "smbios1", "spice_enhancements", "tpmstate0", "unused255",
+		"usb1",
 		"vga", "virtio15", "virtiofs0", "watchdog",
 	}
 }
@@ -41,8 +43,9 @@ func TestParse(t *testing.T) {
 		{option: "net0", value: "virtio=bc:24:11:AA:bb:cc,bridge=vmbr0,firewall=ON",
 			want: map[string]string{"model": "virtio", "macaddr": "bc:24:11:AA:bb:cc", "bridge": "vmbr0", "firewall": "1"}},
 		{option: "net0", value: "model=virtio,e1000=BC:24:11:00:00:01", err: "key alias 'model' is already defined\n"},
-		{option: "net3", value: "bridge=v,tag=0", err: "format error\nnet3.model: property is missing and it is not optional\n" +
-			"net3.tag: value must have a minimum value of 1\n"},
+		{option: "net3", value: "bridge=v,tag=0",
+			err: "format error\nnet3.model: property is missing and it is not optional\n" +
+				"net3.tag: value must have a minimum value of 1\n"},
 		{option: "scsi0", value: "volume=local:1,,discard=on,", want: map[string]string{"file": "local:1", "discard": "on"}},
 		{option: "scsi0", value: "local:1,format", err: "duplicate key in comma-separated list property: file\n"},
 		{option: "scsi0", value: "local:1,=x", err: "missing key in comma-separated list property\n"},
@@ -50,20 +53,28 @@ func TestParse(t *testing.T) {
 		{option: "scsi0", value: "", err: "format error\nscsi0.file: property is missing and it is not optional\n"},
 		{option: "scsi0", value: "x", err: "format error\nscsi0.file: invalid format - unable to parse volume ID 'x'\n\n"},
 		{option: "scsi0", value: "none,media=cdrom", want: map[string]string{"file": "none", "media": "cdrom"}},
-		{option: "scsi0", value: "local:1,size=10Q", err: "format error\nscsi0.size: invalid format - value does not look like a valid disk size: 10Q\n\n"},
+		{option: "scsi0", value: "local:1,size=10Q",
+			err: "format error\nscsi0.size: invalid format - value does not look like a valid disk size: 10Q\n\n"},
 		{option: "agent", value: "0", want: map[string]string{"enabled": "0"}},
 		{option: "agent", value: "enabled=off,type=isa", want: map[string]string{"enabled": "0", "type": "isa"}},
 		{option: "agent", value: "yes", err: "format error\nagent.enabled: type check ('boolean') failed - got 'yes'\n"},
 		{option: "cpu", value: "flags=+aes", err: "CPU is missing cputype\n"},
-		{option: "cpu", value: "host,flags=+nope", err: "VM-specific CPU flags must be a subset of: pcid, spec-ctrl, ibpb, ssbd, virt-ssbd, " +
-			"amd-ssbd, amd-no-ssb, pdpe1gb, md-clear, hv-tlbflush, hv-evmcs, aes\n"},
+		{option: "cpu", value: "host,flags=+nope",
+			err: "VM-specific CPU flags must be a subset of: pcid, spec-ctrl, ibpb, ssbd, virt-ssbd, " +
+				"amd-ssbd, amd-no-ssb, pdpe1gb, md-clear, hv-tlbflush, hv-evmcs, aes\n"},
 		{option: "cpu", value: "custom-mine", err: "Custom cputype 'mine' not found\n"},
-		{option: "cpu", value: "host,reported-model=kvm64", err: "Property 'reported-model' not allowed in VM-specific CPU config.\n"},
-		{option: "cpu", value: "host,phys-bits=65", err: "format error\ncpu.phys-bits: invalid format - value must be an integer between 8 and 64 or 'host'\n\n"},
-		{option: "boot", value: "order=scsi0;tpmstate0", err: "format error\nboot.order: invalid format - invalid boot device 'tpmstate0'\n\n"},
-		{option: "ipconfig1", value: "ip=10.0.0.1", err: "format error\nipconfig1.ip: invalid format - value does not look like a valid ipv4 network configuration\n\n"},
-		{option: "prune-backups", value: "keep-all=1,keep-last=2", err: "keep-all cannot be set together with other options.\n"},
-		{option: "prune-backups", value: "keep-all=1,keep-last=0", want: map[string]string{"keep-all": "1", "keep-last": "0"}},
+		{option: "cpu", value: "host,reported-model=kvm64",
+			err: "Property 'reported-model' not allowed in VM-specific CPU config.\n"},
+		{option: "cpu", value: "host,phys-bits=65",
+			err: "format error\ncpu.phys-bits: invalid format - value must be an integer between 8 and 64 or 'host'\n\n"},
+		{option: "boot", value: "order=scsi0;tpmstate0",
+			err: "format error\nboot.order: invalid format - invalid boot device 'tpmstate0'\n\n"},
+		{option: "ipconfig1", value: "ip=10.0.0.1",
+			err: "format error\nipconfig1.ip: invalid format - value does not look like a valid ipv4 network configuration\n\n"},
+		{option: "prune-backups", value: "keep-all=1,keep-last=2",
+			err: "keep-all cannot be set together with other options.\n"},
+		{option: "prune-backups", value: "keep-all=1,keep-last=0",
+			want: map[string]string{"keep-all": "1", "keep-last": "0"}},
 	} {
 		got, err := format(t, set, c.option).Parse(c.value)
 		text := ""
@@ -92,7 +103,8 @@ func TestPrint(t *testing.T) {
 		want   string
 	}{
 		{"net0", map[string]string{"model": "virtio", "bridge": "vmbr0", "tag": "5"}, "virtio,bridge=vmbr0,tag=5"},
-		{"scsi0", map[string]string{"file": "a:b", "ssd": "1", "size": "10.5G", "aio": "native"}, "a:b,aio=native,size=10752M,ssd=1"},
+		{"scsi0", map[string]string{"file": "a:b", "ssd": "1", "size": "10.5G", "aio": "native"},
+			"a:b,aio=native,size=10752M,ssd=1"},
 		{"ivshmem", map[string]string{"name": "x", "size": "32"}, "size=32,name=x"},
 		{"ipconfig0", map[string]string{}, ""},
 	} {
@@ -105,11 +117,15 @@ func TestPrint(t *testing.T) {
 // drawValue makes a value that a key accepts and that can stand in a property string.
 func drawValue(t *rapid.T, key string, p *schema.Param) string {
 	samples := map[string][]string{
-		"pve-volume-id-or-qm-path": {"none", "local-zfs:vm-1-disk-0", "local:32", "/dev/sdb"}, "pve-volume-id": {"local:snippets/a b.yaml"},
-		"pve-volume-id-or-absolute-path": {"/tmp/x.img", "local:import/x.qcow2"}, "disk-size": {"1", "528K", "10752M", "2G", "3T"},
-		"urlencoded": {"a%20b", "~x"}, "mac-addr": {"bc:24:11:00:00:01", "BC:24:11:FF:FF:FE"}, "pve-bridge-id": {"vmbr0", "a.b_c"},
+		"pve-volume-id-or-qm-path": {"none", "local-zfs:vm-1-disk-0", "local:32",
+			"/dev/sdb"}, "pve-volume-id": {"local:snippets/a b.yaml"},
+		"pve-volume-id-or-absolute-path": {"/tmp/x.img", "local:import/x.qcow2"}, "disk-size": {"1", "528K", "10752M", "2G",
+			"3T"},
+		"urlencoded": {"a%20b", "~x"}, "mac-addr": {"bc:24:11:00:00:01", "BC:24:11:FF:FF:FE"}, "pve-bridge-id": {"vmbr0",
+			"a.b_c"},
 		"pve-configid": {"gpu1", "a-_b"}, "pve-qm-bootdev-list": {"scsi0;net0", "ide2"}, "pve-phys-bits": {"host", "40"},
-		"pve-ipv4-config": {"dhcp", "10.0.0.5/24"}, "pve-ipv6-config": {"auto", "fd00::1/64"}, "ipv4": {"10.0.0.1"}, "ipv6": {"fe80::1"},
+		"pve-ipv4-config": {"dhcp", "10.0.0.5/24"}, "pve-ipv6-config": {"auto",
+			"fd00::1/64"}, "ipv4": {"10.0.0.1"}, "ipv6": {"fe80::1"},
 	}[p.Format]
 	switch {
 	case key == "cputype":

@@ -1,8 +1,8 @@
 //go:build ignore
 
 // Gen turns a dump of PVE's API description (a map "METHOD /path" -> rules) into routes.json, the compact form that
-// package schema embeds: every distinct parameter and permission once, routes that refer to them by number, Perl patterns as Go
-// patterns, and none of the prose.
+// package schema embeds: every distinct parameter and permission once, routes that refer to them by number, Perl
+// patterns as Go patterns, and none of the prose.
 //
 //	go run gen.go path/to/api-schema.json > routes.json
 package main
@@ -30,9 +30,10 @@ type rule struct {
 }
 
 type route struct {
-	Method      string         `json:"method"`
-	Template    string         `json:"path"`
-	Flags       string         `json:"flags,omitempty"` // p protected, n proxied to {node}, t tokens allowed, x unknown parameters allowed
+	Method   string `json:"method"`
+	Template string `json:"path"`
+	// p protected, n proxied to {node}, t tokens allowed, x unknown parameters allowed
+	Flags       string         `json:"flags,omitempty"`
 	Permissions *int           `json:"permissions,omitempty"`
 	Params      map[string]int `json:"params,omitempty"`
 }
@@ -101,7 +102,8 @@ func flags(r rule) string {
 		on   bool
 		char string
 	}{
-		{truth(r.Protected), "p"}, {r.ProxyTo == "node", "n"}, {truth(r.AllowToken), "t"}, {truth(r.Parameters.Additional), "x"},
+		{truth(r.Protected), "p"}, {r.ProxyTo == "node", "n"}, {truth(r.AllowToken), "t"}, {truth(r.Parameters.Additional),
+			"x"},
 	} {
 		if flag.on {
 			f += flag.char

@@ -22,9 +22,9 @@ type Route struct {
 	AnyParam bool
 }
 
-// Permission is who may call a method. A caller is let through if User covers him or Check holds.
+// Permission says which callers may call a method. A caller is let through if User covers it or Check holds.
 type Permission struct {
-	// User is "all" (whoever is authenticated), "world" (no credentials needed) or empty.
+	// User is "all" (every authenticated user), "world" (no credentials needed) or empty.
 	User string
 	// Check is nil if User alone decides.
 	Check *Check
@@ -111,8 +111,8 @@ func words(raw any) []string {
 }
 
 // Route finds the rule for a path below /api2/json (decoded, with or without slashes at the ends) and the values of its
-// {variables}. A literal segment wins over a variable, and as in pve-common RESTHandler.pm there is no way back from it;
-// {volume} takes the remainder with its slashes. known is false if the path or the method on it does not exist: PVE
+// {variables}. A literal segment wins over a variable, and as in pve-common RESTHandler.pm there is no way back from
+// it; {volume} takes the remainder with its slashes. known is false if the path or the method on it does not exist: PVE
 // answers 501 then.
 func (s *Set) Route(method, path string) (r *Route, vars map[string]string, known bool) {
 	n := s.root
@@ -177,10 +177,10 @@ func (s *Set) Routes() []*Route {
 	return all
 }
 
-// Validate checks the parameters of a request against the rule and returns PVE's errors{} map, nil if there is nothing to
-// say. vars are the path variables from Set.Route; params those of query and body, which may repeat a path variable with
-// the same value. A parameter given several times is passed as its values joined by NUL. Like PVE it reports all bad
-// parameters, one fault each; several faults of one key are joined by a backslash and an n.
+// Validate checks the parameters of a request against the rule and returns PVE's errors{} map, nil if there is nothing
+// to say. vars are the path variables from Set.Route; params those of query and body, which may repeat a path variable
+// with the same value. A parameter given several times is passed as its values joined by NUL. Like PVE it reports all
+// bad parameters, one fault each; several faults of one key are joined by a backslash and an n.
 func (r *Route) Validate(params map[string]string, vars map[string]string) map[string]string {
 	errs := faults{}
 	for name, value := range vars {

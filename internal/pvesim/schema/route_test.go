@@ -18,11 +18,14 @@ func TestRoute(t *testing.T) {
 		method, path, template string // template "" = unknown
 		vars                   map[string]string
 	}{
-		{"GET", "/nodes/pve1/qemu/100/config/", "/nodes/{node}/qemu/{vmid}/config", map[string]string{"node": "pve1", "vmid": "100"}},
+		{"GET", "/nodes/pve1/qemu/100/config/", "/nodes/{node}/qemu/{vmid}/config",
+			map[string]string{"node": "pve1", "vmid": "100"}},
 		{"GET", "nodes//pve1/qemu", "/nodes/{node}/qemu", map[string]string{"node": "pve1"}},
-		{"DELETE", "/nodes/pve1/storage/local/content/local:100/vm-100-disk-0.qcow2", "/nodes/{node}/storage/{storage}/content/{volume}",
+		{"DELETE", "/nodes/pve1/storage/local/content/local:100/vm-100-disk-0.qcow2",
+			"/nodes/{node}/storage/{storage}/content/{volume}",
 			map[string]string{"node": "pve1", "storage": "local", "volume": "local:100/vm-100-disk-0.qcow2"}},
-		{"GET", "/nodes/pve1/storage/local/content", "/nodes/{node}/storage/{storage}/content", map[string]string{"node": "pve1", "storage": "local"}},
+		{"GET", "/nodes/pve1/storage/local/content", "/nodes/{node}/storage/{storage}/content",
+			map[string]string{"node": "pve1", "storage": "local"}},
 		{"GET", "/cluster/nextid", "/cluster/nextid", map[string]string{}},
 		{"GET", "/", "/", map[string]string{}},
 		{"POST", "/nodes/pve1/qemu/100/importdisk", "", nil},
@@ -78,7 +81,8 @@ func TestRouteFacts(t *testing.T) {
 		{Op: "perm", Path: "/vms/{vmid}", Privs: []string{"VM.Clone"}, Options: map[string]string{}},
 		{Op: "or", Options: map[string]string{}, Args: []*schema.Check{
 			{Op: "perm", Path: "/vms/{newid}", Privs: []string{"VM.Allocate"}, Options: map[string]string{}},
-			{Op: "perm", Path: "/pool/{pool}", Privs: []string{"VM.Allocate"}, Options: map[string]string{"require_param": "pool"}},
+			{Op: "perm", Path: "/pool/{pool}", Privs: []string{"VM.Allocate"},
+				Options: map[string]string{"require_param": "pool"}},
 		}},
 	}}
 	if diff := cmp.Diff(want, find("POST", "/nodes/n/qemu/1/clone").Permissions.Check); diff != "" {
@@ -107,29 +111,36 @@ func TestValidate(t *testing.T) {
 		{put, m{"vmid": "100", "node": "n", "cores": "2"}, nil},
 		{put, m{"vmid": "101"}, m{"vmid": "duplicate parameter (already defined in URI) with conflicting values!"}},
 		{put, m{"force": "1"}, m{"delete": "missing property - 'force' requires this property"}},
-		{create, m{"vmid": "100", "force": "1", "unique": "1"}, m{"archive": "missing property - 'force' requires this property" +
-			`\n` + "missing property - 'unique' requires this property"}},
-		{create, m{"vmid": "100", "cores": "1.5", "cpulimit": "1e3", "kvm": "on", "description": strings.Repeat("é", 8193)}, m{
-			"cores": "type check ('integer') failed - got '1.5'", "cpulimit": "value must have a maximum value of 128",
-			"kvm": "type check ('boolean') failed - got 'on'", "description": "value may only be 8192 characters long"}},
+		{create, m{"vmid": "100", "force": "1", "unique": "1"},
+			m{"archive": "missing property - 'force' requires this property" +
+				`\n` + "missing property - 'unique' requires this property"}},
+		{create, m{"vmid": "100", "cores": "1.5", "cpulimit": "1e3", "kvm": "on", "description": strings.Repeat("é", 8193)},
+			m{
+				"cores": "type check ('integer') failed - got '1.5'", "cpulimit": "value must have a maximum value of 128",
+				"kvm": "type check ('boolean') failed - got 'on'", "description": "value may only be 8192 characters long"}},
 		{create, m{"vmid": "100", "description": strings.Repeat("é", 8192), "cpulimit": ".5", "cores": "+4"}, nil},
 		{create, m{"vmid": "0100", "storage": "x", "pool": "a/b/c/d", "hotplug": "1,x"}, m{
-			"vmid": "invalid format - value does not look like a valid VM ID\n", "storage": "invalid format - storage ID 'x' contains illegal characters\n",
+			"vmid": "invalid format - value does not look like a valid VM ID\n", "storage": "invalid format - storage ID 'x' " +
+				"contains illegal characters\n",
 			"pool":    "invalid format - pool name 'a/b/c/d' nested too deeply (max levels = 3)\n",
 			"hotplug": "invalid format - invalid hotplug feature '1'\n"}},
 		{create, m{"vmid": "100", "startup": "order=a", "affinity": "3-1", "nameserver": "10.0.0.1 _", "tags": "a;b,c d"}, m{
-			"startup": "invalid format - unable to parse startup options\n", "affinity": "invalid format - unable to parse cpuset option\n",
+			"startup": "invalid format - unable to parse startup options\n", "affinity": "invalid format - unable to parse " +
+				"cpuset option\n",
 			"nameserver": "invalid format - value does not look like a valid address: _\n"}},
-		{create, m{"vmid": "100", "net32": "virtio"}, m{"net32": "property is not defined in schema and the schema does not allow additional properties"}},
+		{create, m{"vmid": "100", "net32": "virtio"},
+			m{"net32": "property is not defined in schema and the schema does not allow additional properties"}},
 		// The pattern is not grouped in PVE's match: the first alternative is anchored at the start only.
-		{create, m{"vmid": "100", "parallel0": "/dev/parport0xyz", "parallel1": "x/dev/usb/lp0", "parallel2": "/dev/usb/lpx"}, m{
-			"parallel2": "value does not match the regex pattern"}},
+		{create, m{"vmid": "100", "parallel0": "/dev/parport0xyz", "parallel1": "x/dev/usb/lp0", "parallel2": "/dev/usb/lpx"},
+			m{
+				"parallel2": "value does not match the regex pattern"}},
 		{"GET /nodes/n_/qemu", m{}, m{"node": "invalid format - value does not look like a valid node name\n"}},
 		{"POST /cluster/backup", m{"all": "1", "exclude-path": "/a\x00/b"}, nil},
 		{"POST /cluster/mapping/dir", m{"id": "dir1", "map": "node=n,path=/x\x00path=/y"}, m{
 			"map[1]": "invalid format - format error\nmap[1].node: property is missing and it is not optional\n"}},
 		{"POST /nodes/n/qemu/100/migrate", m{"target": "m", "targetstorage": "a1:b1,a1:_"}, m{
-			"targetstorage": "invalid format - entry 'a1:_' contains invalid ID - storage ID '_' contains illegal characters\n\n\n"}},
+			"targetstorage": "invalid format - entry 'a1:_' contains invalid ID - storage ID '_' contains illegal " +
+				"characters\n\n\n"}},
 		{"POST /access/users", m{"userid": "ab"}, m{"userid": "invalid format - user name 'ab' is too short\n"}},
 		{"POST /access/users", m{"userid": "ops@pve", "email": ""}, nil},
 		{"PUT /access/roles/R", m{"privs": "VM.Audit,VM.Nope"}, m{"privs": "invalid format - invalid privilege 'VM.Nope'\n"}},
@@ -179,19 +190,22 @@ func FuzzValidate(f *testing.F) {
 
 func TestSizes(t *testing.T) {
 	for text, want := range map[string]int64{
-		"0": 0, "1": 1, "1024": 1024, "528K": 528 << 10, "10.5G": 10752 << 20, "1.0000001K": 1024, "2T": 2 << 40, "3GiB": 3 << 30,
+		"0": 0, "1": 1, "1024": 1024, "528K": 528 << 10, "10.5G": 10752 << 20, "1.0000001K": 1024, "2T": 2 << 40,
+		"3GiB": 3 << 30,
 	} {
 		if got, ok := schema.ParseSize(text); !ok || got != want {
 			t.Errorf("ParseSize(%q) = %d, %v, want %d", text, got, ok, want)
 		}
 	}
-	for _, text := range []string{"", "G", "-1", "1.", ".5G", "1g", "1 G", "1P", "1GB", "1Gi", "99999999999999999999", "9999999T", "9999999.5T"} {
+	for _, text := range []string{"", "G", "-1", "1.", ".5G", "1g", "1 G", "1P", "1GB", "1Gi", "99999999999999999999",
+		"9999999T", "9999999.5T"} {
 		if got, ok := schema.ParseSize(text); ok {
 			t.Errorf("ParseSize(%q) = %d", text, got)
 		}
 	}
 	for bytes, want := range map[int64]string{
-		0: "0T", 1: "1", 1023: "1023", 1024: "1K", 1536: "1536", 10752 << 20: "10752M", 1 << 30: "1G", 1024 << 30: "1T", 4096 << 40: "4096T",
+		0: "0T", 1: "1", 1023: "1023", 1024: "1K", 1536: "1536", 10752 << 20: "10752M", 1 << 30: "1G", 1024 << 30: "1T",
+		4096 << 40: "4096T",
 	} {
 		if got := schema.FormatSize(bytes); got != want {
 			t.Errorf("FormatSize(%d) = %q, want %q", bytes, got, want)
@@ -206,7 +220,8 @@ func TestOptionIndex(t *testing.T) {
 			t.Errorf("OptionIndex(%q) = %q, %d, %v", key, base, n, ok)
 		}
 	}
-	for _, key := range []string{"", "scsi", "scsi31", "scsi01", "smbios1", "12", "net-1", "efidisk1", "ide4", "net0x", "unused99999999999999999999"} {
+	for _, key := range []string{"", "scsi", "scsi31", "scsi01", "smbios1", "12", "net-1", "efidisk1", "ide4", "net0x",
+		"unused99999999999999999999"} {
 		if base, n, ok := schema.OptionIndex(key); ok {
 			t.Errorf("OptionIndex(%q) = %q, %d", key, base, n)
 		}
@@ -222,7 +237,7 @@ type recorded struct {
 // seeds reads a table of the conformance suite, which asks a whole server.
 func seeds(f *testing.F, table string, add func(recorded)) {
 	f.Helper()
-	raw, err := os.ReadFile("../../acctest/testdata/conformance/" + table)
+	raw, err := os.ReadFile("../../test/conformance/testdata/" + table)
 	if err != nil {
 		f.Fatal(err)
 	}

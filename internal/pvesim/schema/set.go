@@ -2,9 +2,10 @@
 // of each parameter, and the words in which the server refuses a value.
 //
 // The rules come from two embedded files: routes.json, the facts of the official API description in a compact form
-// (written by gen.go), and formats.json, the property-string formats that the description only names. The algorithms are
-// those of pve-common JSONSchema.pm, order of checks included, because which of several faults is reported is visible.
-// The package judges a request on its own; it knows no state, so "no such VM" and the like are not its business.
+// (written by gen.go), and formats.json, the property-string formats that the description only names. The algorithms
+// are those of pve-common JSONSchema.pm, order of checks included, because which of several faults is reported is
+// visible. The package judges a request on its own; it knows no state, so "no such VM" and the like are not its
+// business.
 package schema
 
 import (
@@ -56,8 +57,8 @@ type fileRoute struct {
 	Params      map[string]int `json:"params"`
 }
 
-// sets are the rules of all Versions, each parsed when it is first asked for: nobody changes a Set, so one does for all clusters of a
-// process, of which tests have many.
+// sets are the rules of all Versions, each parsed when it is first asked for: a Set never changes, so one does for all
+// clusters of a process, of which tests have many.
 var sets = sync.OnceValue(func() map[string]func() *Set {
 	all := map[string]func() *Set{}
 	for _, version := range Versions() {
@@ -66,8 +67,8 @@ var sets = sync.OnceValue(func() map[string]func() *Set {
 	return all
 })
 
-// LoadVersion gives the rules of one of Versions, to the same Set each time. It panics if the embedded files are damaged, which no input
-// can cause, and on another version.
+// LoadVersion gives the rules of one of Versions, to the same Set each time. It panics if the embedded files are
+// damaged, which no input can cause, and on another version.
 func LoadVersion(version string) *Set {
 	load := sets()[version]
 	if load == nil {

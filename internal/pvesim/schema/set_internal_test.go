@@ -26,7 +26,8 @@ func TestFormatsInReach(t *testing.T) {
 	for _, r := range set.Routes() {
 		for _, area := range []string{
 			"/nodes/{node}/qemu", "/nodes/{node}/storage", "/nodes/{node}/tasks", "/nodes/{node}/status", "/pools", "/version",
-			"/cluster/resources", "/cluster/nextid", "/cluster/tasks", "/cluster/status", "/cluster/ha/resources", "/access/users",
+			"/cluster/resources", "/cluster/nextid", "/cluster/tasks", "/cluster/status", "/cluster/ha/resources",
+			"/access/users",
 			"/access/ticket", "/access/acl", "/access/roles", "/access/permissions", "/storage",
 		} {
 			if (r.Template == area || strings.HasPrefix(r.Template, area+"/")) && !strings.Contains(r.Template, "/firewall") {

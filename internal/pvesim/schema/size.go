@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ParseSize reads a disk size in bytes: a number, perhaps with a fraction, and perhaps one of the binary units K, M, G, T
-// (KiB … TiB are understood as well). A fraction of a byte is cut off, as Perl's int does.
+// ParseSize reads a disk size in bytes: a number, perhaps with a fraction, and perhaps one of the binary units K, M, G,
+// T (KiB … TiB are understood as well). A fraction of a byte is cut off, as Perl's int does.
 func ParseSize(s string) (bytes int64, ok bool) {
 	s = strings.TrimSuffix(s, "\n")
 	number := s[:digits(s)]
@@ -52,8 +52,8 @@ func factor(unit string) (int64, bool) {
 	return 1 << (10 * (power + 1)), true
 }
 
-// FormatSize prints bytes in the largest of K, M, G, T that holds them exactly, else as plain bytes. Zero is "0T", as PVE
-// prints it (pve-common JSONSchema.pm format_size).
+// FormatSize prints bytes in the largest of K, M, G, T that holds them exactly, else as plain bytes. Zero is "0T", as
+// PVE prints it (pve-common JSONSchema.pm format_size).
 func FormatSize(bytes int64) string {
 	const units = "KMGT"
 	for i := range len(units) {

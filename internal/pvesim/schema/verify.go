@@ -17,16 +17,18 @@ func verifiers() map[string]verifier {
 	const realm = `[A-Za-z][A-Za-z0-9.\-_]+`
 	const name = `[A-Za-z0-9.\-_]+`
 	v := map[string]verifier{
-		"email":              match(mailbox+`@[a-zA-Z0-9\-]+(?:\.[a-zA-Z0-9\-]+)*`, "value does not look like a valid email address"),
-		"string":             func(string) error { return nil },
-		"urlencoded":         match(`[-%a-zA-Z0-9_.!~*'()]*`, "invalid urlencoded string: %s"),
-		"pve-configid":       match(`(?i:[a-z][a-z0-9_-]+)`, "invalid configuration ID '%s'"),
-		"pve-storage-id":     match(`(?i:[a-z][a-z0-9\-_.]*[a-z0-9])`, "storage ID '%s' contains illegal characters"),
-		"pve-bridge-id":      match(`[-_.\w]+`, "invalid bridge ID '%s'"),
-		"pve-vmid":           match(`[1-9][0-9]{2,8}`, "value does not look like a valid VM ID"),
-		"pve-node":           match(node, "value does not look like a valid node name"),
-		"dns-name":           match(`(?:`+node+`\.)*`+node, "value does not look like a valid DNS name"),
-		"mac-addr":           match(`(?i:[a-f0-9][02468ace](?::[a-f0-9]{2}){5})`, "value does not look like a valid unicast MAC address"),
+		"email": match(mailbox+`@[a-zA-Z0-9\-]+(?:\.[a-zA-Z0-9\-]+)*`,
+			"value does not look like a valid email address"),
+		"string":         func(string) error { return nil },
+		"urlencoded":     match(`[-%a-zA-Z0-9_.!~*'()]*`, "invalid urlencoded string: %s"),
+		"pve-configid":   match(`(?i:[a-z][a-z0-9_-]+)`, "invalid configuration ID '%s'"),
+		"pve-storage-id": match(`(?i:[a-z][a-z0-9\-_.]*[a-z0-9])`, "storage ID '%s' contains illegal characters"),
+		"pve-bridge-id":  match(`[-_.\w]+`, "invalid bridge ID '%s'"),
+		"pve-vmid":       match(`[1-9][0-9]{2,8}`, "value does not look like a valid VM ID"),
+		"pve-node":       match(node, "value does not look like a valid node name"),
+		"dns-name":       match(`(?:`+node+`\.)*`+node, "value does not look like a valid DNS name"),
+		"mac-addr": match(`(?i:[a-f0-9][02468ace](?::[a-f0-9]{2}){5})`,
+			"value does not look like a valid unicast MAC address"),
 		"pve-iface":          match(`(?i:[a-z][a-z0-9_]{1,20}(?:[:.]\d+)?)`, "invalid network interface name '%s'"),
 		"pve-tag":            match(`(?i:[a-z0-9_][a-z0-9_\-+.]*)`, "invalid characters in tag"),
 		"ldap-simple-attr":   match(`[a-zA-Z0-9]+`, "value '%s' does not look like a simple ldap attribute name"),
@@ -49,7 +51,8 @@ func verifiers() map[string]verifier {
 		"pve-storage-path":    matchPrefix(`/[^;()]+`, "value does not look like a valid absolute path"),
 		"pve-storage-vgname":  match(`(?i:[a-z0-9][a-z0-9\-_.]*[a-z0-9])`, "lvm name '%s' contains illegal characters"),
 		"pve-storage-options": match(`\S+`, "invalid options '%s'"),
-		"pve-storage-content": match(`(?:backup|images|import|iso|none|rootdir|snippets|vztmpl)`, "invalid content type '%s'"),
+		"pve-storage-content": match(`(?:backup|images|import|iso|none|rootdir|snippets|vztmpl)`,
+			"invalid content type '%s'"),
 	}
 	v["pve-dir-override"] = dirOverride(match(`[a-z]+=[^.]*(?:\.?[^.]+)+`, ""), v["pve-storage-content"])
 	addressVerifiers(v)

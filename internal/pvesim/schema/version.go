@@ -13,12 +13,13 @@ import (
 //go:embed profiles.json
 var profilesJSON []byte
 
-// change is a fact about versions: what stands at Where exists where the package has the fact, or with Gone where it has it not.
-// With a Rule the 8.4 description lacks it (or has another one), and the rule is put there; without one it is taken away elsewhere.
+// change is a fact about versions: what stands at Where exists where the package has the fact, or with Gone where it
+// has it not. With a Rule the 8.4 description lacks it (or has another one), and the rule is put there; without one it
+// is taken away elsewhere.
 //
 // A place is a route ("POST /access/vncticket"), a parameter of a route ("PUT /pools:allow-move"), an option of a VM on
-// create and on both ways of changing it ("vm:virtiofs[n]"), a key of its property string ("vm:scsi[n].vendor"), or a key
-// of a named format ("format:pve-qm-hostpci.driver").
+// create and on both ways of changing it ("vm:virtiofs[n]"), a key of its property string ("vm:scsi[n].vendor"), or a
+// key of a named format ("format:pve-qm-hostpci.driver").
 type change struct {
 	release.Fact
 	Gone  bool     `json:"gone"`
@@ -43,7 +44,8 @@ func Load() *Set { return LoadVersion("8.4") }
 
 // vmRoutes are the routes that take a VM's options.
 func vmRoutes() []string {
-	return []string{"POST /nodes/{node}/qemu", "POST /nodes/{node}/qemu/{vmid}/config", "PUT /nodes/{node}/qemu/{vmid}/config"}
+	return []string{"POST /nodes/{node}/qemu", "POST /nodes/{node}/qemu/{vmid}/config",
+		"PUT /nodes/{node}/qemu/{vmid}/config"}
 }
 
 // adapt brings the 8.4 description to another release.
@@ -68,8 +70,8 @@ func (f *file) adapt(version string, formats map[string]map[string]*Param) {
 	}
 }
 
-// add makes a route with what another one has. The variables of its path are texts where params say nothing else; one without params
-// takes any, since it has no semantics.
+// add makes a route with what another one has. The variables of its path are texts where params say nothing else; one
+// without params takes any, since it has no semantics.
 func (f *file) add(place, like string, params map[string]*Param) {
 	for _, r := range f.Routes {
 		if r.Method+" "+r.Path != like {
@@ -148,7 +150,8 @@ func splitMonitor() release.Fact {
 	return release.Fact{Package: "qemu-server", Since: "9.0.3", Source: "API2/Qemu/Agent.pm, register_command (b92a40ce)"}
 }
 
-// guestAgent is who may use the guest agent since then: the command's own privilege or the unrestricted one. nil for other routes.
+// guestAgent is who may use the guest agent since then: the command's own privilege or the unrestricted one. nil for
+// other routes.
 func guestAgent(method, template string) *Permission {
 	path, command, _ := strings.Cut(strings.TrimPrefix(template, "/nodes/{node}/qemu/{vmid}/"), "/")
 	if path != "agent" || command == "" && method != "POST" {
@@ -170,5 +173,6 @@ func guestAgent(method, template string) *Permission {
 		privs = []string{"VM.PowerMgmt"}
 	}
 	privs = append(privs, "VM.GuestAgent.Unrestricted")
-	return &Permission{Check: &Check{Op: "perm", Path: "/vms/{vmid}", Privs: privs, Any: len(privs) > 1, Options: map[string]string{}}}
+	return &Permission{Check: &Check{Op: "perm", Path: "/vms/{vmid}", Privs: privs, Any: len(privs) > 1,
+		Options: map[string]string{}}}
 }

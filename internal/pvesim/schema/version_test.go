@@ -101,7 +101,7 @@ func TestAgentPermissions(t *testing.T) {
 	}
 }
 
-// TestUnknownVersion: a set of rules that nobody has is a mistake of the program.
+// TestUnknownVersion: a set of rules that does not exist is a mistake of the program.
 func TestUnknownVersion(t *testing.T) {
 	defer func() {
 		if recover() == nil {

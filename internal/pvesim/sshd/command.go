@@ -10,7 +10,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/handle"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -22,19 +23,19 @@ func (s *Server) run(local, line string, channel ssh.Channel) (status int, cut b
 		return 2, false
 	}
 	for _, args := range commands {
-		words, vmid, rest, known := handle.Words(args)
+		words, vmid, rest, known := shell.Words(args)
 		var out, errs bytes.Buffer
 		node, online := s.place(local, words, vmid, rest)
 		if !online {
 			return 0, true
 		}
-		c := handle.Command{Node: node, Path: words, Line: line, VMID: vmid}
-		end := s.cluster.Run(c, func(r *handle.Request) int {
+		c := engine.Command{Node: node, Path: words, Line: line, VMID: vmid}
+		end := s.cluster.Run(c, func(r *engine.Request) int {
 			if !known {
 				errs.WriteString("bash: line 1: " + args[0] + ": command not found\n")
 				return 127
 			}
-			return handle.NewShell(r, &out, &errs).Execute(words, rest)
+			return shell.New(r, &out, &errs).Execute(words, rest)
 		})
 		if end.Cut {
 			return 0, true
@@ -75,8 +76,8 @@ func (s *Server) place(local, words string, vmid int, rest []string) (found stri
 	return found, online
 }
 
-// holder is the node of the guest that qm names, or of the volume that the other tools name, the first by name if several
-// nodes have one; "" if there is none.
+// holder is the node of the guest that qm names, or of the volume that the other tools name, the first by name if
+// several nodes have one; "" if there is none.
 func holder(w *state.World, words string, vmid int, rest []string) string {
 	if strings.HasPrefix(words, "qm ") {
 		if g := w.Guests[vmid]; g != nil {
@@ -150,7 +151,7 @@ func split(line string) ([][]string, error) {
 			}
 			commands, args = append(commands, args), nil
 			i++
-		case strings.IndexByte("&|;<>()$`*?#~!{}", c) >= 0 && (c != '#' && c != '~' && c != '!' && c != '{' && c != '}' || !open):
+		case strings.IndexByte("&|;<>()$`*?", c) >= 0 || strings.IndexByte("#~!{}", c) >= 0 && !open:
 			return nil, errSyntax
 		default:
 			word.WriteByte(c)

@@ -12,12 +12,12 @@ import (
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/handle"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// files is the file transfer of one session. Each of its requests is an operation of the cluster, "sftp open", "sftp write" …,
-// which faults meet as they meet a command.
+// files is the file transfer of one session. Each of its requests is an operation of the cluster, "sftp open", "sftp
+// write" …, which faults meet as they meet a command.
 type files struct {
 	server *Server
 	node   string
@@ -45,12 +45,13 @@ func (s *Server) transfer(conn ssh.Conn, local string, channel ssh.Channel) {
 // do carries out a request.
 func (f *files) do(what, line string, act func(w *state.World) error) error {
 	var refused error
-	end := f.server.cluster.Run(handle.Command{Node: f.node, Path: "sftp " + what, Line: what + " " + line}, func(r *handle.Request) int {
-		if refused = act(r.W); refused != nil {
-			return 1
-		}
-		return 0
-	})
+	end := f.server.cluster.Run(engine.Command{Node: f.node, Path: "sftp " + what, Line: what + " " + line},
+		func(r *engine.Request) int {
+			if refused = act(r.W); refused != nil {
+				return 1
+			}
+			return 0
+		})
 	switch {
 	case end.Cut:
 		f.cut()
@@ -115,8 +116,8 @@ func (f *writing) WriteAt(p []byte, offset int64) (int, error) {
 	return len(p), err
 }
 
-// Filecmd changes, renames or removes a file. OpenSSH renames by a new link, so that nothing is overwritten (sftp-server.c
-// process_rename).
+// Filecmd changes, renames or removes a file. OpenSSH renames by a new link, so that nothing is overwritten
+// (sftp-server.c process_rename).
 func (f *files) Filecmd(r *sftp.Request) error {
 	switch r.Method {
 	case "Setstat":

@@ -33,7 +33,8 @@ func put(c *sftp.Client, name, text string) error {
 	return errors.Join(err, f.Truncate(int64(len(text))), f.Chmod(0o750), f.Close())
 }
 
-// TestSnippetsAreFiles: a file in the directory of the snippets is a snippet, unless it is hidden; a rename overwrites nothing.
+// TestSnippetsAreFiles: a file in the directory of the snippets is a snippet, unless it is hidden; a rename overwrites
+// nothing.
 func TestSnippetsAreFiles(t *testing.T) {
 	b := newBench(t)
 	c := b.sftp()
@@ -47,7 +48,8 @@ func TestSnippetsAreFiles(t *testing.T) {
 		t.Errorf("a storage without snippets has their directory: %v", err)
 	}
 	b.cluster.Do(func(w *state.World) {
-		if v := w.Volume("pve1", "local:snippets/b.yaml"); v == nil || v.Data != "text of "+dir+"b.yaml" || v.Size != int64(len(v.Data)) {
+		if v := w.Volume("pve1", "local:snippets/b.yaml"); v == nil || v.Data != "text of "+dir+"b.yaml" ||
+			v.Size != int64(len(v.Data)) {
 			t.Errorf("b.yaml is %+v", v)
 		}
 		if w.Volume("pve2", "local:snippets/b.yaml") != nil || w.Volume("pve1", "local:snippets/.a.tmp") != nil {
@@ -103,7 +105,8 @@ func TestTransferFaults(t *testing.T) {
 	for _, op := range b.cluster.Ops() {
 		paths = append(paths, op.Path)
 	}
-	if got := strings.Join(paths, ", "); got != "sftp open, sftp write, sftp setstat, sftp setstat, sftp rename, sftp stat" {
+	if got := strings.Join(paths,
+		", "); got != "sftp open, sftp write, sftp setstat, sftp setstat, sftp rename, sftp stat" {
 		t.Errorf("operations %s", got)
 	}
 }

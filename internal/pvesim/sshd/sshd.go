@@ -1,5 +1,5 @@
-// Package sshd is the SSH server of a simulated cluster's nodes: root logs in with a key and runs the command line tools
-// that PVE brings along, on the same state as the API.
+// Package sshd is the SSH server of a simulated cluster's nodes: root logs in with a key and runs the command line
+// tools that PVE brings along, on the same state as the API.
 //
 // It knows "exec" and "sftp" only: no shell, no terminal, no forwarding. A command line is split as a shell does it;
 // commands may be joined by "&&".
@@ -20,17 +20,17 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/handle"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 // Server answers SSH connections for all nodes of a cluster.
 //
-// A connection is to the node whose name or address its local end has, as connections in memory can tell; for others the
-// loopback addresses 127.0.0.1, 127.0.0.2 … stand for the nodes in the order of their names. If only one address can be
-// reached, a command runs on the node where the guest or volume is that it names, else on the first.
+// A connection is to the node whose name or address its local end has, as connections in memory can tell; for others
+// the loopback addresses 127.0.0.1, 127.0.0.2 … stand for the nodes in the order of their names. If only one address
+// can be reached, a command runs on the node where the guest or volume is that it names, else on the first.
 type Server struct {
-	cluster *handle.Server
+	cluster *engine.Engine
 	config  *ssh.ServerConfig
 	host    ssh.Signer
 	client  []byte // PEM
@@ -42,7 +42,7 @@ type Server struct {
 }
 
 // New makes a server with a host key and a client key of its own.
-func New(cluster *handle.Server) (*Server, error) {
+func New(cluster *engine.Engine) (*Server, error) {
 	s := &Server{cluster: cluster, conns: map[net.Conn]struct{}{}}
 	_, hostKey, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -16,9 +16,10 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/handle"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/server"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type bench struct {
 	t       *testing.T
 	world   *state.World
-	cluster *handle.Server
+	cluster *server.Server
 	server  *Server
 	address string
 }
@@ -36,8 +37,8 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	w := state.Default([]string{"pve1", "pve2"})
 	w.Clock = clock.NewVirtual(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
-	c := handle.New(handle.Config{World: w, Schema: schema.Load()})
-	s, err := New(c)
+	c := server.New(engine.Config{World: w, Schema: schema.Load()}, nil)
+	s, err := New(c.Engine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,8 @@ func (b *bench) run(command string) (out, errs string, status int) {
 
 func (b *bench) put(node, storage, name string, vmid int) {
 	b.cluster.Do(func(w *state.World) {
-		w.Put(&state.Volume{Storage: storage, Node: node, Name: name, Content: "images", VMID: vmid, Format: "raw", Size: 1 << 30})
+		w.Put(&state.Volume{Storage: storage, Node: node, Name: name, Content: "images", VMID: vmid, Format: "raw",
+			Size: 1 << 30})
 	})
 }
 
@@ -112,7 +114,8 @@ func TestCommands(t *testing.T) {
 	b.put("pve2", "local-zfs", "vm-101-disk-0", 101)
 	b.put("pve1", "local-lvm", "vm-100-disk-0", 100)
 	b.cluster.Do(func(w *state.World) {
-		w.Guests[100] = &state.Guest{VMID: 100, Type: "qemu", Node: "pve1", Config: map[string]string{"scsi0": "local-lvm:vm-100-disk-0,size=1G"}}
+		w.Guests[100] = &state.Guest{VMID: 100, Type: "qemu", Node: "pve1",
+			Config: map[string]string{"scsi0": "local-lvm:vm-100-disk-0,size=1G"}}
 		w.Guests[100].SetLock("create", "state")
 		w.Nodes["pve1"].Files["/root/image.raw"] = strings.Repeat("x", 4096)
 	})
@@ -127,18 +130,26 @@ func TestCommands(t *testing.T) {
 		{"qm unlock 999", "", "Configuration file 'nodes/pve1/qemu-server/999.conf' does not exist\n", 255},
 		{"qm unlock", "", "400 not enough arguments\nqm unlock <vmid>\n", 255},
 		{"qm disk import 100 /root/image.raw local2 --format qcow2",
-			"importing disk '/root/image.raw' to VM 100 ...\nunused0: successfully imported disk 'local2:100/vm-100-disk-0.qcow2'\n", "", 0},
+			"importing disk '/root/image.raw' to VM 100 ...\nunused0: successfully imported disk " +
+				"'local2:100/vm-100-disk-0.qcow2'\n", "", 0},
 		{"qm importdisk 100 /root/none.raw local2", "", "/root/none.raw: non-existent or non-regular file\n", 255},
 		{"zfs list -H -o name -t filesystem,volume -d 1 rpool/data",
 			"rpool/data\nrpool/data/base-9000-disk-0\nrpool/data/subvol-8100-disk-0\nrpool/data/vm-100-cloudinit\nrpool/data/vm-100-disk-0\nrpool/data/vm-9000-cloudinit\n", "", 0},
 		{"zfs destroy rpool/data/vm-100-cloudinit", "", "", 0},
-		{"zfs destroy rpool/data/vm-100-cloudinit", "", "cannot open 'rpool/data/vm-100-cloudinit': dataset does not exist\n", 1},
-		{"zfs destroy rpool/data/base-9000-disk-0", "", "cannot destroy 'rpool/data/base-9000-disk-0': volume has children\nuse '-r' to destroy the following datasets:\nrpool/data/base-9000-disk-0@__base__\n", 1},
+		{"zfs destroy rpool/data/vm-100-cloudinit", "", "cannot open 'rpool/data/vm-100-cloudinit': dataset does not exist\n",
+			1},
+		{"zfs destroy rpool/data/base-9000-disk-0", "",
+			"cannot destroy 'rpool/data/base-9000-disk-0': volume has children\nuse '-r' to destroy the following " +
+				"datasets:\nrpool/data/base-9000-disk-0@__base__\n", 1},
 		{"/usr/sbin/zfs destroy rpool/data/vm-101-disk-0", "", "", 0},
 		{"pvesm free local-zfs:vm-100-disk-0", "Removed volume 'local-zfs:vm-100-disk-0'\n", "", 0},
 		{"pvesm path local2:100/vm-100-disk-0.qcow2", "/var/lib/vz2/images/100/vm-100-disk-0.qcow2\n", "", 0},
-		{"pvesm list local-lvm --vmid 100", "Volid                   Format  Type              Size VMID\nlocal-lvm:vm-100-disk-0 raw     images      1073741824 100\n", "", 0},
-		{"qm destroy 100 --purge && qm status 100", "  Logical volume \"vm-100-disk-0\" successfully removed.\npurging VM 100 from related configurations..\n", "Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist\n", 255},
+		{"pvesm list local-lvm --vmid 100",
+			"Volid                   Format  Type              Size VMID\nlocal-lvm:vm-100-disk-0 raw     images      " +
+				"1073741824 100\n", "", 0},
+		{"qm destroy 100 --purge && qm status 100",
+			"  Logical volume \"vm-100-disk-0\" successfully removed.\npurging VM 100 from related configurations..\n",
+			"Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist\n", 255},
 		{"reboot", "", "bash: line 1: reboot: command not found\n", 127},
 		{"qm unlock 8000; reboot", "", "bash: -c: line 1: shell syntax that is not simulated\n", 2},
 		{"qm unlock '8000", "", "bash: -c: line 1: unexpected EOF while looking for matching quote\n", 2},
@@ -176,7 +187,8 @@ func TestFaultsAndOperations(t *testing.T) {
 		t.Errorf("it was done: %d %q", status, errs)
 	}
 	ops := b.cluster.Ops()
-	if len(ops) != 3 || ops[0].Method != "SSH" || ops[0].Path != "zfs destroy" || ops[0].VMID != 100 || ops[0].Status != 1 || ops[0].Node != "pve1" {
+	if len(ops) != 3 || ops[0].Method != "SSH" || ops[0].Path != "zfs destroy" || ops[0].VMID != 100 ||
+		ops[0].Status != 1 || ops[0].Node != "pve1" {
 		t.Errorf("operations: %+v", ops)
 	}
 	if b.cluster.Faults().Effective() != 2 {
@@ -192,11 +204,12 @@ func TestOfflineNodeDropsTheConnection(t *testing.T) {
 	}
 }
 
-func TestStrangersStayOut(t *testing.T) {
+func TestForeignKeysStayOut(t *testing.T) {
 	b := newBench(t)
 	key, _ := ssh.ParsePrivateKey(newBench(t).server.PrivateKeyPEM())
 	for _, user := range []string{"root", "admin"} {
-		_, err := ssh.Dial("tcp", b.address, &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey()})
+		_, err := ssh.Dial("tcp", b.address, &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)},
+			HostKeyCallback: ssh.InsecureIgnoreHostKey()})
 		if err == nil {
 			t.Errorf("%s was let in with a foreign key", user)
 		}
@@ -250,7 +263,8 @@ func TestSplit(t *testing.T) {
 		``:                     nil,
 	} {
 		got, err := split(line)
-		if (err != nil) != (want == nil) || want != nil && !slices.EqualFunc(got, want, func(a, b []string) bool { return cmp.Equal(a, b) }) {
+		if (err != nil) != (want == nil) || want != nil && !slices.EqualFunc(got, want,
+			func(a, b []string) bool { return cmp.Equal(a, b) }) {
 			t.Errorf("%s: %q %v", line, got, err)
 		}
 	}

@@ -50,10 +50,10 @@ func (w *World) StorageActive(node, id string) (*Storage, error) {
 	return s, nil
 }
 
-// freeName is the lowest free disk name of a guest on the storage; vm- and base- names count alike, and on file storages those
-// of every format (pve-storage Plugin.pm get_next_vm_diskname: a directory may be a "subvol", whose name has no suffix, so
-// the pattern asks for none).
-func (w *World) freeName(node string, s *Storage, vmid int, format string) string {
+// freeName is the lowest free disk name of a guest on the storage; vm- and base- names count alike, and on file
+// storages those of every format (pve-storage Plugin.pm get_next_vm_diskname: a directory may be a "subvol", whose name
+// has no suffix, so the pattern asks for none).
+func freeName(w *World, node string, s *Storage, vmid int, format string) string {
 	suffix := ""
 	if s.IsDir() {
 		suffix = "." + format
@@ -99,7 +99,7 @@ func (w *World) Alloc(node, storage string, vmid int, name, format string, size 
 		return nil, err
 	}
 	if name == "" {
-		name = w.freeName(node, s, vmid, format)
+		name = freeName(w, node, s, vmid, format)
 	} else if !strings.HasPrefix(name, fmt.Sprintf("vm-%d-", vmid)) {
 		return nil, fmt.Errorf("illegal name '%s' - should be 'vm-%d-*'", name, vmid)
 	}
@@ -110,42 +110,46 @@ func (w *World) Alloc(node, storage string, vmid int, name, format string, size 
 	if _, err := s.ParseName(full); err != nil {
 		return nil, err
 	}
-	if w.takenName(node, s, full) {
+	if takenName(w, node, s, full) {
 		return nil, s.existsError(full, name)
 	}
 	size = s.roundUp(size)
-	if err := w.checkSpace(node, s, vmid, name, size); err != nil {
+	if err := checkSpace(w, node, s, vmid, name, size); err != nil {
 		return nil, err
 	}
-	v := &Volume{Storage: s.ID, Node: s.Key(node, "").Node, Name: full, Content: "images", VMID: vmid, Format: format, Size: size}
+	v := &Volume{Storage: s.ID, Node: s.Key(node, "").Node, Name: full, Content: "images", VMID: vmid, Format: format,
+		Size: size}
 	w.put(v)
 	return v, nil
 }
 
-// checkSpace refuses what does not fit. A volume group says so in extents: PVE's own check compares bytes with KiB and never
-// fires (LVMPlugin.pm, alloc_image). Thin pools and datasets are sparse, files may grow later.
-func (w *World) checkSpace(node string, s *Storage, vmid int, name string, size int64) error {
+// checkSpace refuses what does not fit. A volume group says so in extents: PVE's own check compares bytes with KiB and
+// never fires (LVMPlugin.pm, alloc_image). Thin pools and datasets are sparse, files may grow later.
+func checkSpace(w *World, node string, s *Storage, vmid int, name string, size int64) error {
 	free := s.Total - w.Used(node, s)
 	switch {
 	case s.Total <= 0 || size <= free:
 		return nil
 	case s.Type == "lvm":
-		return fmt.Errorf("lvcreate '%s/%s' error:   Volume group \"%s\" has insufficient free space (%d extents): %d required.",
+		return fmt.Errorf("lvcreate '%s/%s' error:   Volume group \"%s\" has insufficient free space (%d extents): %d "+
+			"required.",
 			s.VG(), name, s.VG(), max(0, free)/extent, size/extent)
 	case s.Full && s.Type == "zfspool":
 		return fmt.Errorf("zfs error: cannot create '%s/%s': out of space", s.Path, name)
 	case s.Full && s.Type == "lvmthin":
 		_, pool, _ := strings.Cut(s.Path, "/")
-		return fmt.Errorf("lvcreate '%s/%s' error:   Cannot create new thin volume, free space in thin pool %s/%s reached threshold.", s.VG(),
+		return fmt.Errorf("lvcreate '%s/%s' error:   Cannot create new thin volume, free space in thin pool %s/%s reached "+
+			"threshold.", s.VG(),
 			name, s.VG(), pool)
 	case s.Full && s.IsDir():
-		return fmt.Errorf("unable to create image: qemu-img: %s/images/%d/%s: Could not write: No space left on device", s.Path, vmid, name)
+		return fmt.Errorf("unable to create image: qemu-img: %s/images/%d/%s: Could not write: No space left on device",
+			s.Path, vmid, name)
 	}
 	return nil
 }
 
 // takenName also sees linked clones, whose volume name carries their base.
-func (w *World) takenName(node string, s *Storage, full string) bool {
+func takenName(w *World, node string, s *Storage, full string) bool {
 	if w.Volumes[s.Key(node, full)] != nil {
 		return true
 	}
@@ -157,7 +161,8 @@ func (s *Storage) existsError(full, name string) error {
 	case "zfspool":
 		return fmt.Errorf("zfs error: cannot create '%s/%s': dataset already exists", s.Path, name)
 	case "lvm", "lvmthin":
-		return fmt.Errorf("lvcreate '%s/%s' error:   Logical Volume \"%s\" already exists in volume group \"%s\"", s.VG(), name, name, s.VG())
+		return fmt.Errorf("lvcreate '%s/%s' error:   Logical Volume \"%s\" already exists in volume group \"%s\"", s.VG(),
+			name, name, s.VG())
 	case "rbd":
 		return fmt.Errorf("rbd create '%s' error: rbd: create error: (17) File exists", name)
 	}
@@ -212,7 +217,8 @@ func (w *World) Free(node, storage, name string) (warning string, err error) {
 		case s.IsDir():
 			return fmt.Sprintf("disk image '%s' does not exist", s.VolumePath(name)), nil
 		case s.Type == "lvm": // before it removes a volume PVE activates it, to zero it out (LVMPlugin.pm, free_image)
-			return "", fmt.Errorf("can't activate LV '%s/%s' to zero-out its data:   Failed to find logical volume \"%s/%s\"", s.VG(), n.File,
+			return "", fmt.Errorf("can't activate LV '%s/%s' to zero-out its data:   Failed to find logical volume \"%s/%s\"",
+				s.VG(), n.File,
 				s.VG(), n.File)
 		}
 		return "", nil
@@ -227,14 +233,14 @@ func (w *World) Free(node, storage, name string) (warning string, err error) {
 		s.BusyFrees -= max(0, min(1, s.BusyFrees))
 		return "", s.busyError(n)
 	}
-	if w.openedBy(node, v) != 0 && (s.Type == "zfspool" || s.Type == "lvm" || s.Type == "lvmthin") {
+	if openedBy(w, node, v) != 0 && (s.Type == "zfspool" || s.Type == "lvm" || s.Type == "lvmthin") {
 		return "", s.busyError(n)
 	}
 	delete(w.Volumes, s.Key(node, name))
 	return "", nil
 }
 
-// busyError is what the storage's tool says of a volume that somebody has open.
+// busyError is what the storage's tool says of a volume that is open.
 func (s *Storage) busyError(n VolumeName) error {
 	switch s.Type {
 	case "zfspool":

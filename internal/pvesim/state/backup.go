@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Backup is what an archive of a virtual machine holds: its configuration without lock, snapshots, pending changes and unused
-// volumes, the content of its drives, and its firewall file.
+// Backup is what an archive of a virtual machine holds: its configuration without lock, snapshots, pending changes and
+// unused volumes, the content of its drives, and its firewall file.
 type Backup struct {
 	VMID     int                    `json:"vmid"` // whose it was
 	Config   map[string]string      `json:"config"`
@@ -35,14 +35,18 @@ func (w *World) AllowRestores() {
 	}
 }
 
-// WebBackup is a backup of VM 700, which is gone by now: protected, with a disk on each of two storages, a cloud-init drive and a firewall.
+// WebBackup is a backup of VM 700, which is gone by now: protected, with a disk on each of two storages, a cloud-init
+// drive and a firewall.
 func WebBackup(node string) *Volume {
-	return &Volume{Storage: "local", Node: node, Name: "backup/vzdump-qemu-700-2026_01_01-00_00_00.vma.zst", Content: "backup",
-		VMID: 700, Format: "vma.zst", Size: gib, Backup: &Backup{VMID: 700,
+	return &Volume{Storage: "local", Node: node, Name: "backup/vzdump-qemu-700-2026_01_01-00_00_00.vma.zst",
+		Content: "backup",
+		VMID:    700, Format: "vma.zst", Size: gib, Backup: &Backup{VMID: 700,
 			Firewall: &FirewallFile{Options: map[string]string{"enable": "1"}},
-			Config: map[string]string{"name": "old", "memory": "1024", "protection": "1", "ostype": "l26", "scsihw": "virtio-scsi-single",
-				"description": "golden image", "scsi0": "local-zfs:vm-700-disk-0,size=2G", "scsi1": "local-lvm:vm-700-disk-1,size=1G",
-				"net0": "virtio=BC:24:11:00:07:00,bridge=vmbr0", "ide2": "local-zfs:vm-700-cloudinit,media=cdrom",
+			Config: map[string]string{"name": "old", "memory": "1024", "protection": "1", "ostype": "l26",
+				"scsihw":      "virtio-scsi-single",
+				"description": "golden image", "scsi0": "local-zfs:vm-700-disk-0,size=2G",
+				"scsi1": "local-lvm:vm-700-disk-1,size=1G",
+				"net0":  "virtio=BC:24:11:00:07:00,bridge=vmbr0", "ide2": "local-zfs:vm-700-cloudinit,media=cdrom",
 				"smbios1": "uuid=11111111-2222-3333-4444-000000000700", "meta": "creation-qemu=9.0.0,ctime=7"},
 			Drives: map[string]BackupDrive{"scsi0": {Storage: "local-zfs", Format: "raw", Size: 2 * gib, Data: "root"},
 				"scsi1": {Storage: "local-lvm", Format: "raw", Size: gib, Data: "data"}}}}
@@ -53,7 +57,8 @@ func (f *FirewallFile) Clone() *FirewallFile {
 	if f == nil {
 		return nil
 	}
-	c := &FirewallFile{Options: maps.Clone(f.Options), Aliases: map[string]map[string]string{}, IPSets: map[string]*IPSet{}}
+	c := &FirewallFile{Options: maps.Clone(f.Options), Aliases: map[string]map[string]string{},
+		IPSets: map[string]*IPSet{}}
 	for _, r := range f.Rules {
 		c.Rules = append(c.Rules, maps.Clone(r))
 	}

@@ -19,7 +19,7 @@ func (w *World) Children(v *Volume) []*Volume {
 }
 
 // LinkedClone makes a thin copy of a base image for vmid.
-func (w *World) LinkedClone(node string, base *Volume, vmid int) (*Volume, error) {
+func LinkedClone(w *World, node string, base *Volume, vmid int) (*Volume, error) {
 	s, err := w.StorageActive(node, base.Storage)
 	if err != nil {
 		return nil, err
@@ -31,16 +31,17 @@ func (w *World) LinkedClone(node string, base *Volume, vmid int) (*Volume, error
 	if !n.IsBase {
 		return nil, fmt.Errorf("clone_image on wrong vtype '%s'", n.Content)
 	}
-	v := &Volume{Storage: s.ID, Node: base.Node, Content: "images", VMID: vmid, Format: base.Format, Size: base.Size, Data: base.Data}
+	v := &Volume{Storage: s.ID, Node: base.Node, Content: "images", VMID: vmid, Format: base.Format, Size: base.Size,
+		Data: base.Data}
 	switch {
 	case s.IsDir():
 		v.Format, v.Parent = "qcow2", base.Name
-		v.Name = fmt.Sprintf("%s/%d/%s", base.Name, vmid, w.freeName(node, s, vmid, "qcow2"))
+		v.Name = fmt.Sprintf("%s/%d/%s", base.Name, vmid, freeName(w, node, s, vmid, "qcow2"))
 	case s.Type == "lvmthin":
-		v.Name = w.freeName(node, s, vmid, "raw")
+		v.Name = freeName(w, node, s, vmid, "raw")
 	default:
 		v.Parent = base.Name
-		v.Name = n.File + "/" + w.freeName(node, s, vmid, "raw")
+		v.Name = n.File + "/" + freeName(w, node, s, vmid, "raw")
 	}
 	w.put(v)
 	return v, nil
@@ -72,7 +73,7 @@ func (w *World) CreateBase(v *Volume) (*Volume, error) {
 }
 
 // Resize grows an image to size bytes, rounded up as the storage does.
-func (w *World) Resize(v *Volume, size int64) error {
+func Resize(w *World, v *Volume, size int64) error {
 	s, err := w.StorageConfig(v.Storage)
 	if err != nil {
 		return err
@@ -85,7 +86,7 @@ func (w *World) Resize(v *Volume, size int64) error {
 }
 
 // CopyTo copies an image to another node, under its own name if that is free there, as a migration does.
-func (w *World) CopyTo(v *Volume, node, storage string) (*Volume, error) {
+func CopyTo(w *World, v *Volume, node, storage string) (*Volume, error) {
 	s, err := w.StorageActive(node, storage)
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (w *World) CopyTo(v *Volume, node, storage string) (*Volume, error) {
 	if s.IsDir() {
 		full = strconv.Itoa(v.VMID) + "/" + file
 	}
-	if w.takenName(node, s, full) && !strings.Contains(file, "cloudinit") {
+	if takenName(w, node, s, full) && !strings.Contains(file, "cloudinit") {
 		file = ""
 	}
 	c, err := w.Alloc(node, storage, v.VMID, file, format, v.Size)
@@ -137,7 +138,7 @@ func (w *World) Rename(v *Volume, vmid int) error {
 		return err
 	}
 	delete(w.Volumes, VolumeKey{v.Storage, v.Node, v.Name})
-	name := w.freeName(v.Node, s, vmid, v.Format)
+	name := freeName(w, v.Node, s, vmid, v.Format)
 	if s.IsDir() {
 		name = strconv.Itoa(vmid) + "/" + name
 	}

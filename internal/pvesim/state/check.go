@@ -8,7 +8,7 @@ import (
 )
 
 // Check returns what is wrong with the world: a volume without storage or node, a guest without node, a lock that no
-// task holds and nobody is known to have left, a linked clone without its base, a running template.
+// task holds and no recorded cause has left, a linked clone without its base, a running template.
 // Whatever the API, a fault or a posted state does, it must hold; a violation is a bug of the simulator.
 func (w *World) Check() error {
 	var errs []error
@@ -18,21 +18,21 @@ func (w *World) Check() error {
 		}
 	}
 	for key, v := range w.Volumes {
-		note(w.checkVolume(key, v))
+		note(checkVolume(w, key, v))
 	}
 	for id, g := range w.Guests {
 		if id != g.VMID {
 			note(fmt.Errorf("guest %d is filed under %d", g.VMID, id))
 		}
-		note(w.checkGuest(g))
+		note(checkGuest(w, g))
 	}
-	errs = append(errs, w.checkJobs()...)
+	errs = append(errs, checkJobs(w)...)
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	return errors.Join(errs...)
 }
 
 // parseName is ParseName, remembered.
-func (w *World) parseName(s *Storage, name string) (VolumeName, error) {
+func parseName(w *World, s *Storage, name string) (VolumeName, error) {
 	key := parsedName{s.Type, name}
 	if n, ok := w.names[key]; ok {
 		return n, nil
@@ -51,7 +51,7 @@ func (w *World) parseName(s *Storage, name string) (VolumeName, error) {
 // spareNames is how many names are remembered beyond those that are there.
 const spareNames = 1024
 
-func (w *World) checkVolume(key VolumeKey, v *Volume) error {
+func checkVolume(w *World, key VolumeKey, v *Volume) error {
 	if key != (VolumeKey{v.Storage, v.Node, v.Name}) {
 		return fmt.Errorf("volume %s on node %q is filed under %v", v.Volid(), v.Node, key)
 	}
@@ -65,7 +65,7 @@ func (w *World) checkVolume(key VolumeKey, v *Volume) error {
 	if v.Node != "" && w.Nodes[v.Node] == nil {
 		return fmt.Errorf("volume %s: node %s does not exist", v.Volid(), v.Node)
 	}
-	n, err := w.parseName(s, v.Name)
+	n, err := parseName(w, s, v.Name)
 	if err != nil {
 		return fmt.Errorf("volume %s: %w", v.Volid(), err)
 	}
@@ -81,7 +81,7 @@ func (w *World) checkVolume(key VolumeKey, v *Volume) error {
 	return nil
 }
 
-func (w *World) checkGuest(g *Guest) error {
+func checkGuest(w *World, g *Guest) error {
 	if w.Nodes[g.Node] == nil {
 		return fmt.Errorf("guest %d: node %q does not exist", g.VMID, g.Node)
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Furnish adds to a world what the guides of the provider name: media of Windows, its drivers and Talos, resource mappings, an appliance,
-// a backup, and a host of another hypervisor with machines on it.
+// Furnish adds to a world what the guides of the provider name: media of Windows, its drivers and Talos, resource
+// mappings, an appliance, a backup, and a host of another hypervisor with machines on it.
 func (w *World) Furnish() {
 	for _, node := range slices.Sorted(maps.Keys(w.Nodes)) {
 		for _, name := range []string{"windows-11", "virtio-win", "talos-nocloud-amd64"} {
@@ -22,14 +22,15 @@ func (w *World) Furnish() {
 	for _, node := range slices.Sorted(maps.Keys(w.Nodes))[:1] {
 		w.AddBackup(node)
 	}
-	w.AddMappings()
+	AddMappings(w)
 	w.Storages["esxi"] = &Storage{ID: "esxi", Type: "esxi", Path: "esxi.example.org", Content: []string{"import"}}
 	w.machine("web", webVMX, map[string]int64{"web.vmdk": 16 * gib, "web_1.vmdk": 100 * gib})
 	w.machine("desktop", desktopVMX, map[string]int64{"desktop.vmdk": 64 * gib})
 }
 
-// AddMappings makes a resource mapping of each kind, of all nodes, unless there are some: PVE starts no VM with one that is not there.
-func (w *World) AddMappings() {
+// AddMappings makes a resource mapping of each kind, of all nodes, unless there are some: PVE starts no VM with one
+// that is not there.
+func AddMappings(w *World) {
 	if len(w.Mappings) > 0 {
 		return
 	}
@@ -44,7 +45,8 @@ func (w *World) machine(name, description string, disks map[string]int64) {
 	dir := "ha-datacenter/datastore1/" + name + "/"
 	w.Put(&Volume{Storage: "esxi", Name: dir + name + ".vmx", Content: "import", Format: "vmx", Data: description})
 	for file, size := range disks {
-		w.Put(&Volume{Storage: "esxi", Name: dir + file, Content: "images", Format: "vmdk", Size: size, Data: name + " on ESXi"})
+		w.Put(&Volume{Storage: "esxi", Name: dir + file, Content: "images", Format: "vmdk", Size: size,
+			Data: name + " on ESXi"})
 	}
 }
 
@@ -98,8 +100,10 @@ ethernet0.address = "00:50:56:00:00:17"
 func appliance() []byte {
 	var file bytes.Buffer
 	out := tar.NewWriter(&file)
-	for _, part := range []struct{ name, text string }{{"appliance.ovf", applianceOVF}, {"appliance-disk1.vmdk", "KDMV, in place of a disk"}} {
-		h := &tar.Header{Name: part.name, Mode: 0o644, Size: int64(len(part.text)), ModTime: time.Unix(defaultCtime.Unix(), 0)}
+	for _, part := range []struct{ name, text string }{{"appliance.ovf", applianceOVF},
+		{"appliance-disk1.vmdk", "KDMV, in place of a disk"}} {
+		h := &tar.Header{Name: part.name, Mode: 0o644, Size: int64(len(part.text)),
+			ModTime: time.Unix(defaultCtime.Unix(), 0)}
 		if err := out.WriteHeader(h); err != nil {
 			panic(err) // of a buffer
 		}

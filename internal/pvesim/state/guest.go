@@ -87,7 +87,7 @@ func (g *Guest) Digest() string {
 }
 
 // openedBy is the VMID of a running guest on node that uses the volume, 0 if none.
-func (w *World) openedBy(node string, v *Volume) int {
+func openedBy(w *World, node string, v *Volume) int {
 	for _, g := range w.Guests {
 		if g.Running == nil || (g.Node != node && v.Node != "") {
 			continue
@@ -106,7 +106,7 @@ func (w *World) openedBy(node string, v *Volume) int {
 }
 
 // OpenedBy is the VMID of a running guest on node that has the volume open, 0 if none.
-func (w *World) OpenedBy(node string, v *Volume) int { return w.openedBy(node, v) }
+func (w *World) OpenedBy(node string, v *Volume) int { return openedBy(w, node, v) }
 
 // PoolOf names the pool of a guest, "" if it has none.
 func (w *World) PoolOf(vmid int) string {
@@ -120,7 +120,7 @@ func (w *World) PoolOf(vmid int) string {
 
 // ForgetGuest takes a VMID out of all pools and access lists (PVE::AccessControl::remove_vm_access) and removes its
 // firewall file, as a destroy does.
-func (w *World) ForgetGuest(vmid int) {
+func ForgetGuest(w *World, vmid int) {
 	for _, p := range w.Pools {
 		p.Guests = slices.DeleteFunc(p.Guests, func(id int) bool { return id == vmid })
 	}

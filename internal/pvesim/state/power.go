@@ -34,7 +34,7 @@ type PowerOff struct {
 	At       time.Time `json:"at"`
 }
 
-// PowerLoss counts that a guest loses power now. A nil task means that nobody on the cluster did it. Call it before the
+// PowerLoss counts that a guest loses power now. A nil task means that no task did it. Call it before the
 // guest's Running is taken away: of a guest that does not run nothing is counted.
 func (w *World) PowerLoss(g *Guest, kind PowerKind, t *Task) {
 	if g.Running == nil {

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,24 +16,24 @@ type Fact = release.Fact
 func (w *World) Has(f Fact) bool { return f.Has(w.Profile) }
 
 // PackageVersion is the version of one of PVE's packages in the world's release.
-func (w *World) PackageVersion(name string) string { return release.Package(w.Profile, name) }
+func PackageVersion(w *World, name string) string { return release.Package(w.Profile, name) }
 
 // QEMUVersion is that of the release's pve-qemu-kvm: it stands in meta and in pinned machines.
-func (w *World) QEMUVersion() string { return w.PackageVersion("pve-qemu-kvm") }
+func (w *World) QEMUVersion() string { return PackageVersion(w, "pve-qemu-kvm") }
 
 // MachineVersion is what a machine is pinned to: QEMU's version and PVE's revision of it, if there is one.
-func (w *World) MachineVersion() string {
+func MachineVersion(w *World) string {
 	full := w.QEMUVersion()
 	version := full[:strings.LastIndexByte(full, '.')]
-	if n := w.MachineRevision(version); n > 0 {
+	if n := MachineRevision(w, version); n > 0 {
 		return version + "+pve" + strconv.Itoa(n)
 	}
 	return version
 }
 
-// MachineRevision is the highest of PVE's revisions of a machine version, 0 if it has none (qemu-server QemuServer/Machine.pm,
-// PVE_MACHINE_VERSION).
-func (w *World) MachineRevision(version string) int {
+// MachineRevision is the highest of PVE's revisions of a machine version, 0 if it has none (qemu-server
+// QemuServer/Machine.pm, PVE_MACHINE_VERSION).
+func MachineRevision(w *World, version string) int {
 	highest := 0
 	for _, revision := range []struct {
 		version string
@@ -46,4 +48,18 @@ func (w *World) MachineRevision(version string) int {
 		}
 	}
 	return highest
+}
+
+// Adapt takes away what the profile's release does not know: storages of type esxi, content of type import on others.
+func (w *World) Adapt() {
+	for id, s := range w.Storages {
+		switch {
+		case s.Type == "esxi" && !w.Has(ESXiStorage):
+			maps.DeleteFunc(w.Volumes, func(at VolumeKey, _ *Volume) bool { return at.Storage == id })
+			delete(w.Storages, id)
+		case s.Type != "esxi" && !w.Has(ImportContent):
+			s.Content = slices.DeleteFunc(slices.Clone(s.Content), func(c string) bool { return c == "import" })
+			maps.DeleteFunc(w.Volumes, func(at VolumeKey, v *Volume) bool { return at.Storage == id && v.Content == "import" })
+		}
+	}
 }

@@ -1,42 +1,57 @@
 package state
 
-// The facts that differ between the releases, each with the version of the package that brought it and the place in its source.
+// The facts that differ between the releases, each with the version of the package that brought it and the place in its
+// source.
 var (
-	MoreSCSIDrives  = Fact{Package: "qemu-server", Since: "6.1-7", Source: "QemuServer/Machine.pm, PVE_MACHINE_VERSION 4.1+pve2 (b8fb1c03)"}
-	HostTunnelOff   = Fact{Package: "qemu-server", Since: "9.1.18", Source: "QemuServer/Machine.pm, PVE_MACHINE_VERSION 11.0+pve1 (41734ab8)"}
-	SleepStatesOff  = Fact{Package: "qemu-server", Since: "8.3.10", Source: "QemuServer/Machine.pm, PVE_MACHINE_VERSION 9.2+pve1 (57db7085)"}
-	HostMTUAlways   = Fact{Package: "qemu-server", Since: "9.0.20", Source: "QemuServer/Machine.pm, PVE_MACHINE_VERSION 10.0+pve1 (ffa2fd05)"}
-	EnlightenedVMCS = Fact{Package: "qemu-server", Since: "9.2.0", Source: "QemuServer/Machine.pm, PVE_MACHINE_VERSION 11.0+pve2 (30531026)"}
+	MoreSCSIDrives = Fact{Package: "qemu-server", Since: "6.1-7",
+		Source: "QemuServer/Machine.pm, PVE_MACHINE_VERSION 4.1+pve2 (b8fb1c03)"}
+	HostTunnelOff = Fact{Package: "qemu-server", Since: "9.1.18",
+		Source: "QemuServer/Machine.pm, PVE_MACHINE_VERSION 11.0+pve1 (41734ab8)"}
+	SleepStatesOff = Fact{Package: "qemu-server", Since: "8.3.10",
+		Source: "QemuServer/Machine.pm, PVE_MACHINE_VERSION 9.2+pve1 (57db7085)"}
+	HostMTUAlways = Fact{Package: "qemu-server", Since: "9.0.20",
+		Source: "QemuServer/Machine.pm, PVE_MACHINE_VERSION 10.0+pve1 (ffa2fd05)"}
+	EnlightenedVMCS = Fact{Package: "qemu-server", Since: "9.2.0",
+		Source: "QemuServer/Machine.pm, PVE_MACHINE_VERSION 11.0+pve2 (30531026)"}
 
 	CreateStartNeedsPower   = Fact{Package: "qemu-server", Since: "9.1.10", Source: "API2/Qemu.pm, create_vm (5086f472)"}
 	RollbackStartNeedsPower = Fact{Package: "qemu-server", Since: "9.1.10", Source: "API2/Qemu.pm, rollback (7ba9640b)"}
-	PinIsLogged             = Fact{Package: "qemu-server", Since: "8.3.4", Source: "QemuServer/Machine.pm, pinning (55b277d2)"}
-	PinsMachineOnUpdate     = Fact{Package: "qemu-server", Since: "8.3.4", Source: "API2/Qemu.pm, update_vm_api (7a9570f3)"}
+	PinIsLogged             = Fact{Package: "qemu-server", Since: "8.3.4",
+		Source: "QemuServer/Machine.pm, pinning (55b277d2)"}
+	PinsMachineOnUpdate = Fact{Package: "qemu-server", Since: "8.3.4",
+		Source: "API2/Qemu.pm, update_vm_api (7a9570f3)"}
 )
 
 // Of the HTTP layer.
 var (
 	ErrorsHaveMessages = Fact{Package: "pve-http-server", Since: "5.2.0",
 		Source: "PVE/APIServer/Formatter/Standard.pm, prepare_response_data (9a2112e)"}
-	ErrorsHaveBodies = Fact{Package: "pve-http-server", Since: "5.2.0", Source: "PVE/APIServer/AnyEvent.pm, error (9b59e1f, 169d42e)"}
-	LargerBodies     = Fact{Package: "pve-http-server", Since: "5.2.1", Source: "PVE/APIServer/AnyEvent.pm, limit_max_post (2650923)"}
-	OneRefusalText   = Fact{Package: "pve-manager", Since: "9.1.5", Backport: "8.4.17",
+	ErrorsHaveBodies = Fact{Package: "pve-http-server", Since: "5.2.0",
+		Source: "PVE/APIServer/AnyEvent.pm, error (9b59e1f, 169d42e)"}
+	LargerBodies = Fact{Package: "pve-http-server", Since: "5.2.1",
+		Source: "PVE/APIServer/AnyEvent.pm, limit_max_post (2650923)"}
+	OneRefusalText = Fact{Package: "pve-manager", Since: "9.1.5", Backport: "8.4.17",
 		Source: "PVE/HTTPServer.pm, auth_handler (26c10a2e; 8.4: d3973e63)"}
 )
 
 // Of nodes and identities.
 var (
-	CurrentKernel   = Fact{Package: "pve-manager", Since: "8.1.0", Source: "PVE/API2/Nodes.pm, status (20ad4e0e, 81fd95cf)"}
+	CurrentKernel = Fact{Package: "pve-manager", Since: "8.1.0",
+		Source: "PVE/API2/Nodes.pm, status (20ad4e0e, 81fd95cf)"}
 	AvailableMemory = Fact{Package: "pve-manager", Since: "9.0.0", Source: "PVE/API2/Nodes.pm, status (8fd3420b)"}
 	NodeHAState     = Fact{Package: "pve-manager", Since: "8.2.9", Source: "PVE/API2/Cluster.pm, resources (993d05ab)"}
 	MACPrefix       = Fact{Package: "pve-cluster", Since: "8.0.5", Source: "PVE/DataCenterConfig.pm, mac_prefix (f40a6d9)"}
-	ImportContent   = Fact{Package: "pve-storage", Since: "8.2.8", Source: "PVE/Storage/DirPlugin.pm, plugindata (d955a46)"}
-	ESXiStorage     = Fact{Package: "pve-storage", Since: "8.1.1", Source: "PVE/Storage/ESXiPlugin.pm (a171036)"}
-	AccessNetwork   = Fact{Package: "pve-access-control", Since: "8.1.2", Source: "PVE/AccessControl.pm, Sys.AccessNetwork (36c1814)"}
+	ImportContent   = Fact{Package: "pve-storage", Since: "8.2.8",
+		Source: "PVE/Storage/DirPlugin.pm, plugindata (d955a46)"}
+	ESXiStorage   = Fact{Package: "pve-storage", Since: "8.1.1", Source: "PVE/Storage/ESXiPlugin.pm (a171036)"}
+	AccessNetwork = Fact{Package: "pve-access-control", Since: "8.1.2",
+		Source: "PVE/AccessControl.pm, Sys.AccessNetwork (36c1814)"}
 	AgentPrivileges = Fact{Package: "pve-access-control", Since: "9.0.2",
 		Source: "PVE/AccessControl.pm, VM.GuestAgent.* (922f710) for VM.Monitor (0706945)"}
-	NestedPools        = Fact{Package: "pve-access-control", Since: "8.0.7", Source: "PVE/AccessControl.pm, verify_poolname (e7224f6)"}
-	ReplicatePrivilege = Fact{Package: "pve-access-control", Since: "9.0.3", Source: "PVE/AccessControl.pm, VM.Replicate (5f7544f)"}
+	NestedPools = Fact{Package: "pve-access-control", Since: "8.0.7",
+		Source: "PVE/AccessControl.pm, verify_poolname (e7224f6)"}
+	ReplicatePrivilege = Fact{Package: "pve-access-control", Since: "9.0.3",
+		Source: "PVE/AccessControl.pm, VM.Replicate (5f7544f)"}
 )
 
 // Of virtual machines and HA.
@@ -44,11 +59,17 @@ var (
 	MemoryIsText    = Fact{Package: "qemu-server", Since: "8.0.8", Source: "PVE/QemuServer/Memory.pm, memory (7f8c8087)"}
 	DumpChecksGuest = Fact{Package: "qemu-server", Since: "9.1.10",
 		Source: "PVE/API2/Qemu.pm, cloudinit_generated_config_dump (0b36a0ba)"}
-	CreateSortsTags      = Fact{Package: "qemu-server", Since: "9.1.17", Source: "PVE/API2/Qemu.pm, create_vm (492347ae)"}
-	DestroyWarns         = Fact{Package: "qemu-server", Since: "9.1.19", Source: "PVE/QemuServer.pm, destroy_vm (42e450dc)"}
-	MigrateTellsHA       = Fact{Package: "qemu-server", Since: "9.0.14", Source: "PVE/API2/Qemu.pm, migrate_vm_precondition (96607104)"}
-	MigrateTellsVMState  = Fact{Package: "qemu-server", Since: "9.0.10", Source: "PVE/API2/Qemu.pm, migrate_vm_precondition (dc76a590)"}
-	GroupsAreRules       = Fact{Package: "pve-ha-manager", Since: "5.0.2", Source: "PVE/API2/HA/Groups.pm, index (0533db0, 1bc1db5)"}
-	HAChecksType         = Fact{Package: "pve-ha-manager", Since: "5.1.1", Source: "PVE/HA/Resources/PVEVM.pm and PVECT.pm, exists (18b3b09)"}
-	MoveAnswersRequested = Fact{Package: "pve-ha-manager", Since: "5.0.3", Source: "PVE/API2/HA/Resources.pm, migrate (47340b1)"}
+	CreateSortsTags = Fact{Package: "qemu-server", Since: "9.1.17", Source: "PVE/API2/Qemu.pm, create_vm (492347ae)"}
+	DestroyWarns    = Fact{Package: "qemu-server", Since: "9.1.19",
+		Source: "PVE/QemuServer.pm, destroy_vm (42e450dc)"}
+	MigrateTellsHA = Fact{Package: "qemu-server", Since: "9.0.14",
+		Source: "PVE/API2/Qemu.pm, migrate_vm_precondition (96607104)"}
+	MigrateTellsVMState = Fact{Package: "qemu-server", Since: "9.0.10",
+		Source: "PVE/API2/Qemu.pm, migrate_vm_precondition (dc76a590)"}
+	GroupsAreRules = Fact{Package: "pve-ha-manager", Since: "5.0.2",
+		Source: "PVE/API2/HA/Groups.pm, index (0533db0, 1bc1db5)"}
+	HAChecksType = Fact{Package: "pve-ha-manager", Since: "5.1.1",
+		Source: "PVE/HA/Resources/PVEVM.pm and PVECT.pm, exists (18b3b09)"}
+	MoveAnswersRequested = Fact{Package: "pve-ha-manager", Since: "5.0.3",
+		Source: "PVE/API2/HA/Resources.pm, migrate (47340b1)"}
 )

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Remember returns a function that puts back what no snapshot holds: the bytes of files that are there again, identities and their
-// rights, roles, the datacenter's options, mappings, the HA manager's pace and log, and who is a stranger. It leaves the clock, and what
-// the world draws at random goes on, so that nothing is drawn twice.
+// Remember returns a function that puts back what no snapshot holds: the bytes of files that are there again,
+// identities and their rights, roles, the datacenter's options, mappings, the HA manager's pace and log, and the
+// marks of third parties. It leaves the clock. The world's random numbers go on, so that none is drawn twice.
 func (w *World) Remember() (restore func()) {
 	users, tokens := values(w.Users), values(w.Tokens)
 	roles := map[string][]string{}
@@ -30,7 +30,7 @@ func (w *World) Remember() (restore func()) {
 		}
 		w.ACL, w.Mappings = slices.Clone(acl), slices.Clone(mappings)
 		w.NextID, w.CaseSensitiveTags, w.HARound = next, tags, round
-		w.PowerOffs, w.HALog, w.Strange = nil, nil, Strangers{}
+		w.PowerOffs, w.HALog, w.ThirdParties = nil, nil, ThirdParties{}
 		clear(w.Tasks)
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// DefaultHARound is the pause between two rounds of the HA manager (pve-ha-manager CRM.pm and LRM.pm, do_one_iteration).
+// DefaultHARound is the pause between two rounds of the HA manager (pve-ha-manager CRM.pm and LRM.pm,
+// do_one_iteration).
 const DefaultHARound = 10 * time.Second
 
-// HAResource is an entry of ha/resources.cfg, and what the manager's status knows of it.
+// HAResource is an entry of ha/resources.cfg, together with the manager's status of it.
 type HAResource struct {
 	SID     string            `json:"sid"`
 	State   string            `json:"state"` // requested
@@ -22,8 +23,8 @@ type HAResource struct {
 	Command *HACommand `json:"-"`
 	// Busy is the UPID of the task by which the local manager acts, "" if it does not.
 	Busy string `json:"-"`
-	// Failures counts starts that failed, one after the other, on the present node; Tried are the nodes where it was given up.
-	// Failed means that the manager has given up altogether: state "error".
+	// Failures counts starts that failed, one after the other, on the present node; Tried are the nodes where it was given
+	// up. Failed means that the manager has given up altogether: state "error".
 	Failures int      `json:"-"`
 	Tried    []string `json:"-"`
 	Failed   bool     `json:"-"`
@@ -92,7 +93,7 @@ func (w *World) ReplicationOf(vmid int) *ReplicationJob {
 
 // PurgeJobs takes a guest out of the replication and backup jobs (PVE::ReplicationConfig::remove_vmid_jobs,
 // PVE::VZDump::Plugin::remove_vmid_from_backup_jobs). A backup job that names no other guest goes.
-func (w *World) PurgeJobs(vmid int) {
+func PurgeJobs(w *World, vmid int) {
 	for id, j := range w.Replication {
 		if j.Guest == vmid {
 			delete(w.Replication, id)
@@ -109,7 +110,7 @@ func (w *World) PurgeJobs(vmid int) {
 }
 
 // checkJobs finds jobs that do not fit their id, and jobs of guests that were never there.
-func (w *World) checkJobs() []error {
+func checkJobs(w *World) []error {
 	var errs []error
 	for id, j := range w.Replication {
 		guest, n, _ := strings.Cut(id, "-")
@@ -124,3 +125,25 @@ func (w *World) checkJobs() []error {
 	}
 	return errs
 }
+
+// Mapping is a resource mapping of the datacenter: a device or directory under one name on several nodes.
+type Mapping struct {
+	Kind  string   `json:"kind"` // pci, usb, dir
+	ID    string   `json:"id"`
+	Nodes []string `json:"nodes"` // those that have one
+	// LiveMigration is a PCI mapping's live-migration-capable.
+	LiveMigration bool `json:"live_migration,omitempty"`
+}
+
+// Mapping finds a mapping; nil if there is none.
+func (w *World) Mapping(kind, id string) *Mapping {
+	for _, m := range w.Mappings {
+		if m.Kind == kind && m.ID == id {
+			return m
+		}
+	}
+	return nil
+}
+
+// On reports whether the node has the mapped resource. A mapping that does not exist is nowhere.
+func (m *Mapping) On(node string) bool { return m != nil && slices.Contains(m.Nodes, node) }

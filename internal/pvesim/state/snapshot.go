@@ -95,7 +95,7 @@ func (w *World) Snapshot() []byte {
 	for _, id := range slices.Sorted(maps.Keys(w.Firewall)) {
 		doc.Firewall = append(doc.Firewall, snapshotRules{id, *w.Firewall[id]})
 	}
-	doc.ACL, doc.Tasks = w.snapshotACL(doc.ACL), w.snapshotTasks(doc.Tasks)
+	doc.ACL, doc.Tasks = aclOf(w, doc.ACL), snapshotTasks(w, doc.Tasks)
 	out, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
 		panic(err) // plain strings, numbers, maps and slices only
@@ -111,7 +111,7 @@ func sorted[T any](all func(func(T) bool), key func(T) string) []T {
 	return list
 }
 
-func (w *World) snapshotACL(list []snapshotACL) []snapshotACL {
+func aclOf(w *World, list []snapshotACL) []snapshotACL {
 	for _, e := range w.ACL {
 		list = append(list, snapshotACL(e))
 	}
@@ -121,14 +121,15 @@ func (w *World) snapshotACL(list []snapshotACL) []snapshotACL {
 	return list
 }
 
-func (w *World) snapshotTasks(list []snapshotTask) []snapshotTask {
+func snapshotTasks(w *World, list []snapshotTask) []snapshotTask {
 	for _, t := range w.Tasks {
 		if t.Running {
 			list = append(list, snapshotTask{t.Node, t.Type, t.ID, t.User})
 		}
 	}
 	slices.SortFunc(list, func(a, b snapshotTask) int {
-		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID), cmp.Compare(a.User, b.User))
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID),
+			cmp.Compare(a.User, b.User))
 	})
 	return list
 }

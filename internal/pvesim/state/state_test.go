@@ -25,7 +25,8 @@ func TestDefaultWorld(t *testing.T) {
 	if err := w.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if again := world(); !bytes.Equal(w.Snapshot(), again.Snapshot()) || w.Tokens["root@pam!tf"].Secret != again.Tokens["root@pam!tf"].Secret {
+	if again := world(); !bytes.Equal(w.Snapshot(), again.Snapshot()) ||
+		w.Tokens["root@pam!tf"].Secret != again.Tokens["root@pam!tf"].Secret {
 		t.Error("the same nodes must give the same world")
 	}
 	for id, want := range map[int]string{9000: "qemu", 8000: "qemu", 8100: "lxc"} {
@@ -37,12 +38,16 @@ func TestDefaultWorld(t *testing.T) {
 
 func TestSnapshotAndLoadAreAPair(t *testing.T) {
 	w := world()
-	w.Guests[100] = &Guest{VMID: 100, Type: "qemu", Node: "pve2", Running: &Running{QMPStatus: "paused"}, Ignores: []string{"unplug"},
-		Config: map[string]string{"lock": "backup", "scsi0": "local-zfs:vm-100-disk-0,size=1G"}, Pending: map[string]string{"cores": "2"},
+	w.Guests[100] = &Guest{VMID: 100, Type: "qemu", Node: "pve2", Running: &Running{QMPStatus: "paused"},
+		Ignores: []string{"unplug"},
+		Config: map[string]string{"lock": "backup",
+			"scsi0": "local-zfs:vm-100-disk-0,size=1G"}, Pending: map[string]string{"cores": "2"},
 		Deletes: map[string]int{"onboot": 1}, Snaps: map[string]map[string]string{"a": {"snaptime": "1"}}, LockCause: "state",
 		Agent: &Agent{Silent: true}}
-	w.Put(&Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-100-disk-0", Content: "images", VMID: 100, Format: "raw", Size: 1 << 30, Busy: "dataset is busy", Snaps: []string{"a"}})
-	w.Put(&Volume{Storage: "shared-nfs", Name: "300/vm-300-disk-0.qcow2", Content: "images", VMID: 300, Format: "qcow2", Size: 1 << 30})
+	w.Put(&Volume{Storage: "local-zfs", Node: "pve2", Name: "vm-100-disk-0", Content: "images", VMID: 100, Format: "raw",
+		Size: 1 << 30, Busy: "dataset is busy", Snaps: []string{"a"}})
+	w.Put(&Volume{Storage: "shared-nfs", Name: "300/vm-300-disk-0.qcow2", Content: "images", VMID: 300, Format: "qcow2",
+		Size: 1 << 30})
 	w.Firewall[100] = &FirewallFile{Options: map[string]string{"enable": "1"}, Rules: []map[string]string{{"type": "in"}}}
 	w.HA["vm:100"] = &HAResource{SID: "vm:100", State: "started"}
 	w.Pools["web"].Guests = []int{8000, 100}
@@ -108,16 +113,21 @@ func TestAllocate(t *testing.T) {
 		{"local-zfs", "", "", gib, "local-zfs:vm-100-disk-0"},
 		{"local-zfs", "", "raw", gib, "local-zfs:vm-100-disk-1"},
 		{"local-zfs", "vm-100-cloudinit", "raw", 1, "local-zfs:vm-100-cloudinit"},
-		{"local-zfs", "vm-100-cloudinit", "raw", 1, "zfs error: cannot create 'rpool/data/vm-100-cloudinit': dataset already exists"},
-		{"local-zfs", "", "qcow2", 1, "unsupported format 'qcow2' at /usr/share/perl5/PVE/Storage/ZFSPoolPlugin.pm line 240."},
+		{"local-zfs", "vm-100-cloudinit", "raw", 1,
+			"zfs error: cannot create 'rpool/data/vm-100-cloudinit': dataset already exists"},
+		{"local-zfs", "", "qcow2", 1,
+			"unsupported format 'qcow2' at /usr/share/perl5/PVE/Storage/ZFSPoolPlugin.pm line 240."},
 		{"local-zfs", "vm-101-disk-0", "raw", 1, "illegal name 'vm-101-disk-0' - should be 'vm-100-*'"},
 		{"local2", "", "qcow2", gib, "local2:100/vm-100-disk-0.qcow2"},
 		{"local2", "", "raw", gib, "local2:100/vm-100-disk-1.raw"},
 		{"local2", "vm-100-cloudinit.qcow2", "qcow2", 1, "local2:100/vm-100-cloudinit.qcow2"},
-		{"local2", "vm-100-cloudinit.qcow2", "qcow2", 1, "disk image '/var/lib/vz2/images/100/vm-100-cloudinit.qcow2' already exists"},
+		{"local2", "vm-100-cloudinit.qcow2", "qcow2", 1,
+			"disk image '/var/lib/vz2/images/100/vm-100-cloudinit.qcow2' already exists"},
 		{"local-lvm", "vm-100-cloudinit", "raw", 1, "local-lvm:vm-100-cloudinit"},
-		{"local-lvm", "vm-100-cloudinit", "raw", 1, `lvcreate 'pve/vm-100-cloudinit' error:   Logical Volume "vm-100-cloudinit" already exists in volume group "pve"`},
-		{"thick", "", "raw", 2 * gib, `lvcreate 'vg0/vm-100-disk-0' error:   Volume group "vg0" has insufficient free space (256 extents): 512 required.`},
+		{"local-lvm", "vm-100-cloudinit", "raw", 1,
+			`lvcreate 'pve/vm-100-cloudinit' error:   Logical Volume "vm-100-cloudinit" already exists in volume group "pve"`},
+		{"thick", "", "raw", 2 * gib,
+			`lvcreate 'vg0/vm-100-disk-0' error:   Volume group "vg0" has insufficient free space (256 extents): 512 required.`},
 		{"nostore", "", "raw", 1, "storage 'nostore' does not exist"},
 	} {
 		if got := alloc(row.storage, row.name, row.format, row.size); got != row.want {
@@ -129,7 +139,7 @@ func TestAllocate(t *testing.T) {
 func TestFree(t *testing.T) {
 	w := world()
 	base := w.Volume("pve1", "local-zfs:base-9000-disk-0")
-	if _, err := w.LinkedClone("pve1", base, 100); err != nil {
+	if _, err := LinkedClone(w, "pve1", base, 100); err != nil {
 		t.Fatal(err)
 	}
 	if w.Volume("pve1", "local-zfs:base-9000-disk-0/vm-100-disk-0") == nil {
@@ -142,7 +152,8 @@ func TestFree(t *testing.T) {
 		{"local-zfs", "base-9000-disk-0", "", ""},
 		{"local-zfs", "vm-1-disk-0", "", ""},
 		{"local2", "1/vm-1-disk-0.raw", "disk image '/var/lib/vz2/images/1/vm-1-disk-0.raw' does not exist", ""},
-		{"local-lvm", "vm-8000-disk-0", "", "lvremove 'pve/vm-8000-disk-0' error:   Logical volume pve/vm-8000-disk-0 in use."},
+		{"local-lvm", "vm-8000-disk-0", "",
+			"lvremove 'pve/vm-8000-disk-0' error:   Logical volume pve/vm-8000-disk-0 in use."},
 	} {
 		warning, err := w.Free("pve1", row.storage, row.name)
 		text := ""

@@ -18,7 +18,8 @@ type VolumeName struct {
 	Format  string // raw, qcow2, vmdk, iso …
 }
 
-// The patterns follow the plugins' parse_volname (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm, LVMPlugin.pm, Plugin.pm, ESXiPlugin.pm).
+// The patterns follow the plugins' parse_volname (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm, LVMPlugin.pm,
+// Plugin.pm, ESXiPlugin.pm).
 var (
 	zfsName   = regexp.MustCompile(`^(?:(base-\d+-[^\s/]+)/)?((base|vm|subvol)-(\d+)-[^\s/]+)$`)
 	thinName  = regexp.MustCompile(`^((vm|base)-(\d+)-[^\s/]+)$`)
@@ -30,8 +31,9 @@ var (
 	backup    = regexp.MustCompile(`^[^/]+\.(tgz|(?:tar|vma)(?:\.(?:gz|lzo|zst|bz2))?)$`)
 	dumped    = regexp.MustCompile(`^vzdump-(?:openvz|lxc|qemu)-(\d+)-`)
 	esxiName  = regexp.MustCompile(`^[^/]+/[^/]+/(.+)$`)
-	pbsName   = regexp.MustCompile(`^backup/((vm|ct|host)/(\S+)/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)$`) // PBSPlugin.pm
-	volid     = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9\-_.]*[A-Za-z0-9]):(.+)$`)
+	// PBSPlugin.pm
+	pbsName = regexp.MustCompile(`^backup/((vm|ct|host)/(\S+)/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)$`)
+	volid   = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9\-_.]*[A-Za-z0-9]):(.+)$`)
 )
 
 // IsDir reports whether images on the storage are files.
@@ -64,7 +66,8 @@ func (s *Storage) ParseName(name string) (VolumeName, error) {
 	switch {
 	case s.Type == "zfspool" || s.Type == "rbd":
 		if m := zfsName.FindStringSubmatch(name); m != nil {
-			return VolumeName{Content: "images", VMID: atoi(m[4]), File: m[2], Base: m[1], IsBase: m[3] == "base", Format: "raw"}, nil
+			return VolumeName{Content: "images", VMID: atoi(m[4]), File: m[2], Base: m[1], IsBase: m[3] == "base",
+				Format: "raw"}, nil
 		}
 		return VolumeName{}, fmt.Errorf("unable to parse %s volume name '%s'", strings.TrimSuffix(s.Type, "pool"), name)
 	case s.Type == "lvmthin":
@@ -88,7 +91,8 @@ func (s *Storage) ParseName(name string) (VolumeName, error) {
 	return parseDirName(name)
 }
 
-// parseESXiName reads a path on an ESXi host: a machine is something to import, and everything else an image without an owner.
+// parseESXiName reads a path on an ESXi host: a machine is something to import, and everything else an image without an
+// owner.
 func parseESXiName(name string) (VolumeName, error) {
 	m := esxiName.FindStringSubmatch(name)
 	switch {
@@ -108,7 +112,8 @@ func parseDirName(name string) (VolumeName, error) {
 		if f == nil {
 			return VolumeName{}, fmt.Errorf("unable to parse volume filename '%s'", m[3])
 		}
-		return VolumeName{Content: "images", VMID: atoi(m[2]), File: f[1], Base: m[1], IsBase: f[2] == "base", Format: f[4]}, nil
+		return VolumeName{Content: "images", VMID: atoi(m[2]), File: f[1], Base: m[1], IsBase: f[2] == "base",
+			Format: f[4]}, nil
 	}
 	kind, file, ok := strings.Cut(name, "/")
 	if !ok || file == "" || strings.ContainsAny(file, "\t\n") {
@@ -117,7 +122,7 @@ func parseDirName(name string) (VolumeName, error) {
 	return parseFileName(name, kind, file)
 }
 
-// parseFileName reads the names of what is no image of a guest (Plugin.pm parse_volname).
+// parseFileName reads the names of volumes that are no images of a guest (Plugin.pm parse_volname).
 func parseFileName(name, kind, file string) (VolumeName, error) {
 	ext := file[strings.LastIndexByte(file, '.')+1:]
 	switch kind {
@@ -218,9 +223,9 @@ func (w *World) VolumesOn(node string, s *Storage) []*Volume {
 	return list
 }
 
-// ContentOf is what a listing calls a volume: an image is a container's if the guest that its name says is one, whatever
-// mounts it; if there is no such guest, it counts as a virtual machine's (Plugin.pm list_volumes).
-func (w *World) ContentOf(v *Volume) string {
+// ContentOf is what a listing calls a volume: an image is a container's if the guest that its name says is one,
+// whatever mounts it; if there is no such guest, it counts as a virtual machine's (Plugin.pm list_volumes).
+func ContentOf(w *World, v *Volume) string {
 	if v.Content != "images" && v.Content != "rootdir" {
 		return v.Content
 	}

@@ -1,16 +1,18 @@
 // Package state holds a Proxmox VE cluster as a value: nodes, guests, storages, volumes, pools, identities, tasks.
 //
-// It knows no HTTP and no request. Whoever touches a World holds its mutex; package handle does so around every
+// It knows no HTTP and no request. To touch a World, hold its mutex; package engine does so around every
 // request and every step of a task.
 package state
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 )
 
-// Clock tells and passes the cluster's time. Tests inject one that advances by itself, so that PVE's waits cost nothing.
+// Clock tells and passes the cluster's time. Tests inject one that advances by itself, so that PVE's waits cost
+// nothing.
 type Clock interface {
 	Now() time.Time
 	// Sleep returns after d on this clock.
@@ -21,7 +23,7 @@ type Clock interface {
 type World struct {
 	sync.Mutex
 	Clock   Clock
-	Profile string // "8.0", "8.4", "9.0", "9.2": what the version answers and how
+	Profile string // "8.0", "8.4", "9.0", "9.2": the release that it answers as
 
 	Nodes    map[string]*Node
 	Guests   map[int]*Guest      // by VMID, virtual machines and containers alike
@@ -50,8 +52,8 @@ type World struct {
 	HALog []string
 	// PowerOffs are the power-offs and restarts of guests, in order. No snapshot holds them.
 	PowerOffs []PowerOff
-	// Strange says what belongs to strangers. No snapshot holds it.
-	Strange Strangers
+	// ThirdParties says what belongs to third parties. No snapshot holds it.
+	ThirdParties ThirdParties
 
 	rng *rand.Rand
 	// names are volume names that were taken apart, since Check asks for the same ones after every request.
@@ -74,7 +76,8 @@ type Node struct {
 	Maintenance bool `json:"maintenance,omitempty"`
 	// Silent is for a node whose pvestatd hangs: it does what it is told, and nothing of it is in listings.
 	Silent bool `json:"silent,omitempty"`
-	// Unreached is for a node whose pveproxy hangs or is stopped: the cluster counts it as online, and nobody gets through to it.
+	// Unreached is for a node whose pveproxy hangs or is stopped: the cluster counts it as online, and no request gets
+	// through to it.
 	Unreached bool `json:"unreached,omitempty"`
 	// NoUplink is for a node whose bridges have neither a network card nor an address.
 	NoUplink bool `json:"no_uplink,omitempty"`
@@ -163,15 +166,16 @@ type VolumeKey struct{ Storage, Node, Name string }
 
 // Volume is an image, an ISO file, a snippet … Name is the part behind "storage:".
 type Volume struct {
-	Storage string    `json:"storage"`
-	Node    string    `json:"node,omitempty"`
-	Name    string    `json:"name"`    // "vm-100-disk-0", "100/vm-100-disk-0.qcow2", "iso/debian.iso"
-	Content string    `json:"content"` // images, iso, import, snippets …
-	VMID    int       `json:"vmid,omitempty"`
-	Format  string    `json:"format"`
-	Size    int64     `json:"size"` // bytes; for content import the virtual size
-	Parent  string    `json:"parent,omitempty"`
-	Data    string    `json:"data,omitempty"` // what identifies the content: tests compare it to see that nobody wrote here
+	Storage string `json:"storage"`
+	Node    string `json:"node,omitempty"`
+	Name    string `json:"name"`    // "vm-100-disk-0", "100/vm-100-disk-0.qcow2", "iso/debian.iso"
+	Content string `json:"content"` // images, iso, import, snippets …
+	VMID    int    `json:"vmid,omitempty"`
+	Format  string `json:"format"`
+	Size    int64  `json:"size"` // bytes; for content import the virtual size
+	Parent  string `json:"parent,omitempty"`
+	// what identifies the content: tests compare it to see that nothing wrote here
+	Data    string    `json:"data,omitempty"`
 	Created time.Time `json:"-"`
 	Raw     []byte    `json:"-"` // of an upload or a download: the bytes
 	Length  int64     `json:"-"` // of an upload whose bytes are not kept: how many there were
@@ -222,7 +226,8 @@ type User struct {
 	FirstName, LastName, Email, Comment string
 }
 
-// Token is an API token of a user. A privilege-separated one has only the rights its own ACL entries and its user's share.
+// Token is an API token of a user. A privilege-separated one has only the rights its own ACL entries and its user's
+// share.
 type Token struct {
 	ID, Secret string // "user@realm!name", uuid
 	Separated  bool
@@ -248,4 +253,30 @@ type Task struct {
 	ExitStatus string    `json:"exitstatus,omitempty"`
 	Log        []string  `json:"-"`
 	Warnings   int       `json:"-"`
+}
+
+// random is the world's own source: the same world made in the same way draws the same values.
+func random(w *World) *rand.Rand {
+	if w.rng == nil {
+		w.rng = rand.New(rand.NewPCG(0x70766573, 0x696d))
+	}
+	return w.rng
+}
+
+// UUID draws a version 4 UUID.
+func (w *World) UUID() string {
+	a, b := random(w).Uint64(), random(w).Uint64()
+	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x",
+		uint32(a>>32), uint16(a>>16), uint16(a)&0x0fff, 0x8000|uint16(b>>48)&0x3fff, b&0xffffffffffff)
+}
+
+// MAC draws a hardware address, upper case, with Proxmox's prefix, or before there was one any locally administered
+// unicast one (pve-common Tools.pm random_ether_addr).
+func (w *World) MAC() string {
+	r := random(w).Uint32()
+	if !w.Has(MACPrefix) {
+		return fmt.Sprintf("%02X:%02X:%02X:%02X:%02X:%02X", byte(r>>24)&0xfc|0x02, byte(r>>16)^0x5a, byte(r>>12), byte(r>>8),
+			byte(r>>4), byte(r))
+	}
+	return fmt.Sprintf("BC:24:11:%02X:%02X:%02X", byte(r>>16), byte(r>>8), byte(r))
 }

@@ -68,7 +68,8 @@ var nodeName = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?$`)
 // StorageTypes are the storage types whose naming of volumes is modelled.
 func StorageTypes() []string { return slices.Clone(knownTypes) }
 
-var knownTypes = []string{"dir", "nfs", "cifs", "cephfs", "btrfs", "glusterfs", "zfspool", "rbd", "lvmthin", "lvm", "esxi", "pbs"}
+var knownTypes = []string{"dir", "nfs", "cifs", "cephfs", "btrfs", "glusterfs", "zfspool", "rbd", "lvmthin", "lvm",
+	"esxi", "pbs"}
 
 func (b *worldBuilder) storages() {
 	if b.file.Storages == nil && b.file.Captured == nil {
@@ -138,7 +139,8 @@ func (b *worldBuilder) volume(node, volid string, size int64, data string) {
 		}
 	}
 	v := &Volume{
-		Storage: id, Node: s.Key(node, name).Node, Name: name, Content: n.Content, VMID: n.VMID, Format: n.Format, Size: size, Data: data,
+		Storage: id, Node: s.Key(node,
+			name).Node, Name: name, Content: n.Content, VMID: n.VMID, Format: n.Format, Size: size, Data: data,
 		Parent: n.Base,
 	}
 	if strings.HasPrefix(n.File, "subvol-") {
@@ -147,7 +149,8 @@ func (b *worldBuilder) volume(node, volid string, size int64, data string) {
 	if v.Size == 0 && b.file.Captured == nil {
 		v.Size = gib
 	}
-	if b.file.Captured != nil && n.Base != "" && b.w.Volumes[s.Key(node, n.Base)] == nil { // seen before its base, or without it
+	// seen before its base, or without it
+	if b.file.Captured != nil && n.Base != "" && b.w.Volumes[s.Key(node, n.Base)] == nil {
 		b.volume(node, id+":"+n.Base, size, "")
 	}
 	b.w.Put(v)
@@ -156,7 +159,8 @@ func (b *worldBuilder) volume(node, volid string, size int64, data string) {
 func (b *worldBuilder) guests() {
 	for _, f := range b.file.Guests {
 		g := &Guest{VMID: f.VMID, Type: f.Type, Node: f.Node, Config: map[string]string{}, Ignores: f.Ignores,
-			ShutdownSeconds: f.ShutdownSeconds, StopWarning: f.StopWarning, Pending: f.Pending, Deletes: f.Deletes, Snaps: f.Snapshots}
+			ShutdownSeconds: f.ShutdownSeconds, StopWarning: f.StopWarning, Pending: f.Pending, Deletes: f.Deletes,
+			Snaps: f.Snapshots}
 		maps.Copy(g.Config, f.Config)
 		if f.Running {
 			g.Running = &Running{}
@@ -197,7 +201,8 @@ func (b *worldBuilder) snapshots(g *Guest) {
 		for key, value := range g.Snaps[name] {
 			file, _, _ := strings.Cut(value, ",")
 			v := b.w.Volume(g.Node, strings.TrimPrefix(file, "file="))
-			if diskKey.MatchString(key) && key != "vmstate" && v != nil && !strings.Contains(value, "media=cdrom") && v.VMID == g.VMID {
+			if diskKey.MatchString(key) && key != "vmstate" && v != nil && !strings.Contains(value, "media=cdrom") &&
+				v.VMID == g.VMID {
 				v.TakeSnapshot(name)
 			}
 		}

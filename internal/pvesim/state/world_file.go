@@ -11,10 +11,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// File is a cluster as a user describes it, in YAML or JSON (which is YAML), or as a look at a real one found it. A section that is left
-// out is empty, except that storages and identities are then those of the default world: see Read.
+// File is a cluster as a user describes it, in YAML or JSON (which is YAML), or as a look at a real one found it. A
+// section that is left out is empty, except that storages and identities are then those of the default world: see Read.
 type File struct {
-	Captured *FileCapture        `yaml:"captured,omitempty"` // not there in what somebody has written
+	Captured *FileCapture        `yaml:"captured,omitempty"` // absent from a file written by hand
 	Profile  string              `yaml:"profile,omitempty"`
 	NextID   FileRange           `yaml:"next_id,omitempty"`
 	Nodes    []FileNode          `yaml:"nodes,omitempty"`
@@ -39,13 +39,14 @@ type File struct {
 	CaseSensitiveTags bool                         `yaml:"case_sensitive_tags,omitempty"`
 }
 
-// FileCapture says what a world is a picture of. It is taken as it is: what is missing in it is not made up, since a real cluster may have
-// a guest whose volume is gone, and the picture may lack what its maker might not see.
+// FileCapture says what a world is a picture of. It is taken as it is: what is missing in it is not made up, since a
+// real cluster may have a guest whose volume is gone, and the picture may lack what its maker might not see.
 type FileCapture struct {
-	Format  int      `yaml:"format"`             // FileFormat
-	Release string   `yaml:"release"`            // pve-manager's version
-	Masked  []string `yaml:"masked,omitempty"`   // kinds of words that are pseudonyms
-	NotSeen []string `yaml:"not_seen,omitempty"` // what could not be looked at, or has no place in a world, each with the reason
+	Format  int      `yaml:"format"`           // FileFormat
+	Release string   `yaml:"release"`          // pve-manager's version
+	Masked  []string `yaml:"masked,omitempty"` // kinds of words that are pseudonyms
+	// what could not be looked at, or has no place in a world, each with the reason
+	NotSeen []string `yaml:"not_seen,omitempty"`
 }
 
 // FileFormat is the number of the format that captures have. A reader knows its own and those below.
@@ -256,10 +257,10 @@ func (s *FileSize) Parse(text string) error {
 	return nil
 }
 
-// Read makes a world of a YAML or JSON document. The document names the nodes at least; without storages, users, tokens,
-// roles and access entries it has those of the default world. Volumes that a guest's configuration refers to are made if
-// the document does not list them. What does not fit together is refused: the error names every fault. The caller sets
-// Clock.
+// Read makes a world of a YAML or JSON document. The document names the nodes at least; without storages, users,
+// tokens, roles and access entries it has those of the default world. Volumes that a guest's configuration refers to
+// are made if the document does not list them. A document with contradictions is refused: the error names every one.
+// The caller sets Clock.
 func Read(document []byte) (*World, error) {
 	var f File
 	dec := yaml.NewDecoder(bytes.NewReader(document))
@@ -286,7 +287,8 @@ func (f File) Write(out io.Writer) error {
 // World makes the cluster that a file describes.
 func (f File) World() (*World, error) {
 	if c := f.Captured; c != nil && (c.Format < 1 || c.Format > FileFormat) {
-		return nil, fmt.Errorf("read world: it was captured in format %d, and this is a simulator of format %d", c.Format, FileFormat)
+		return nil, fmt.Errorf("read world: it was captured in format %d, and this is a simulator of format %d", c.Format,
+			FileFormat)
 	}
 	b := worldBuilder{file: f}
 	w := b.build()

@@ -49,13 +49,16 @@ func TestReadExample(t *testing.T) {
 			t.Errorf("%s on %s is %+v, want %d bytes of %d below %q", row.volid, row.node, v, row.size, row.vmid, row.parent)
 		}
 	}
-	if n := w.Guests[9000].Config["net0"]; !strings.HasPrefix(n, "virtio=BC:24:11:") || !strings.HasSuffix(n, ",bridge=vmbr0") {
+	if n := w.Guests[9000].Config["net0"]; !strings.HasPrefix(n, "virtio=BC:24:11:") ||
+		!strings.HasSuffix(n, ",bridge=vmbr0") {
 		t.Errorf("net0 is %q, want a generated MAC", n)
 	}
-	if g := w.Guests[101]; g.Running == nil || w.PoolOf(101) != "production" || w.HA["vm:101"].State != "started" || w.Guests[102].Running == nil {
+	if g := w.Guests[101]; g.Running == nil || w.PoolOf(101) != "production" || w.HA["vm:101"].State != "started" ||
+		w.Guests[102].Running == nil {
 		t.Errorf("guest 101 is %+v in pool %q", g, w.PoolOf(101))
 	}
-	if len(w.Users) != 2 || w.Tokens["terraform@pve!example"] == nil || w.Tokens["terraform@pve!prov"] != nil || !w.ACL[0].Propagate {
+	if len(w.Users) != 2 || w.Tokens["terraform@pve!example"] == nil || w.Tokens["terraform@pve!prov"] != nil ||
+		!w.ACL[0].Propagate {
 		t.Errorf("identities: %v %v %v", w.Users, w.Tokens, w.ACL)
 	}
 }
@@ -90,15 +93,17 @@ func TestReadDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := Default([]string{"solo"})
-	if len(w.Guests)+len(w.Pools)+len(w.Volumes) != 0 || len(w.Storages) != len(d.Storages) || len(w.Users) != len(d.Users) {
-		t.Errorf("%d guests, %d pools, %d volumes, %d storages, %d users", len(w.Guests), len(w.Pools), len(w.Volumes), len(w.Storages), len(w.Users))
+	if len(w.Guests)+len(w.Pools)+len(w.Volumes) != 0 || len(w.Storages) != len(d.Storages) ||
+		len(w.Users) != len(d.Users) {
+		t.Errorf("%d guests, %d pools, %d volumes, %d storages, %d users", len(w.Guests), len(w.Pools), len(w.Volumes),
+			len(w.Storages), len(w.Users))
 	}
 	if n := w.Nodes["solo"]; n.CPUs != 8 || n.Memory != 64*gib || n.Address == "" || len(n.Bridges) != 1 {
 		t.Errorf("node %+v", n)
 	}
 }
 
-// TestReadRefuses: what does not fit together is named.
+// TestReadRefuses: each contradiction is named.
 func TestReadRefuses(t *testing.T) {
 	const nodes = "nodes: [{name: a}, {name: b}]\n"
 	for _, row := range []struct{ document, text string }{
@@ -111,16 +116,20 @@ func TestReadRefuses(t *testing.T) {
 		{nodes + "guests: [{vmid: 99, node: a}]", "guest 99: a VMID is 100 to 999999999"},
 		{nodes + "guests: [{vmid: 100, node: a}, {vmid: 100, node: b}]", "guest 100 stands twice"},
 		{nodes + "guests: [{vmid: 100, node: a, type: vm}]", `type "vm" is neither qemu nor lxc`},
-		{nodes + `guests: [{vmid: 100, node: a, config: {scsi0: "nowhere:vm-100-disk-0"}}]`, "volume nowhere:vm-100-disk-0: no such storage"},
-		{nodes + `guests: [{vmid: 100, node: a, config: {scsi0: "local-zfs:disk"}}]`, "unable to parse zfs volume name 'disk'"},
+		{nodes + `guests: [{vmid: 100, node: a, config: {scsi0: "nowhere:vm-100-disk-0"}}]`,
+			"volume nowhere:vm-100-disk-0: no such storage"},
+		{nodes + `guests: [{vmid: 100, node: a, config: {scsi0: "local-zfs:disk"}}]`,
+			"unable to parse zfs volume name 'disk'"},
 		{nodes + `guests: [{vmid: 100, node: a, running: true, config: {template: 1}}]`, "a template runs"},
-		{nodes + `volumes: [{volume: "local-zfs:base-1-a/vm-100-disk-0", node: a}]`, "linked clone without its base base-1-a"},
+		{nodes + `volumes: [{volume: "local-zfs:base-1-a/vm-100-disk-0", node: a}]`,
+			"linked clone without its base base-1-a"},
 		{nodes + `volumes: [{volume: "local-zfs:vm-100-disk-0"}]`, `node "" does not exist or has no storage local-zfs`},
 		{nodes + "storages: [{id: x, type: floppy}]", `type "floppy" is not one of dir, `},
 		{nodes + "storages: [{id: x, type: dir, nodes: [c]}]", `storage x: node "c" does not exist`},
 		{nodes + "pools: [{id: p, guests: [100]}]", "pool p: guest 100 does not exist"},
 		{nodes + `ha: [{sid: "vm:100"}]`, `HA resource "vm:100": no such guest`},
-		{nodes + `users: [{id: a@pve}]` + "\n" + `acl: [{path: /, subject: a@pve, role: King}]`, `role "King" does not exist`},
+		{nodes + `users: [{id: a@pve}]` + "\n" + `acl: [{path: /, subject: a@pve, role: King}]`,
+			`role "King" does not exist`},
 		{nodes + `tokens: [{id: "a@pve!b", secret: x}]`, "need the users that they belong to"},
 	} {
 		if _, err := Read([]byte(row.document)); err == nil || !strings.Contains(err.Error(), row.text) {
@@ -129,7 +138,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRead: no document breaks the reader, and what it accepts is sound.
+// FuzzRead: no document breaks the reader, and every world that it accepts is sound.
 func FuzzRead(f *testing.F) {
 	f.Add("nodes: [{name: a}]\nguests: [{vmid: 100, node: a, config: {scsi0: \"local-zfs:vm-100-disk-0,size=1G\"}}]")
 	f.Add("{\"nodes\": [{\"name\": \"a\", \"memory\": \"9999999999T\"}]}")

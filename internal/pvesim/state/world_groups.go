@@ -80,7 +80,8 @@ func (b *worldBuilder) jobs() {
 		b.w.Replication[f.ID] = &ReplicationJob{ID: f.ID, Guest: atoi(guest), Target: f.Target, Schedule: f.Schedule}
 	}
 	for _, f := range b.file.Backups {
-		b.w.Backups[f.ID] = &BackupJob{ID: f.ID, VMIDs: f.VMIDs, All: f.All, Exclude: f.Exclude, Storage: f.Storage, Schedule: f.Schedule}
+		b.w.Backups[f.ID] = &BackupJob{ID: f.ID, VMIDs: f.VMIDs, All: f.All, Exclude: f.Exclude, Storage: f.Storage,
+			Schedule: f.Schedule}
 	}
 }
 
@@ -120,6 +121,7 @@ func (b *worldBuilder) identities() {
 		if b.w.Users[f.Subject] == nil && b.w.Tokens[f.Subject] == nil {
 			b.fault("access to %s: %q is neither a user nor a token", f.Path, f.Subject)
 		}
-		b.w.ACL = append(b.w.ACL, ACLEntry{Path: f.Path, Subject: f.Subject, Role: f.Role, Propagate: f.Propagate == nil || *f.Propagate})
+		b.w.ACL = append(b.w.ACL, ACLEntry{Path: f.Path, Subject: f.Subject, Role: f.Role,
+			Propagate: f.Propagate == nil || *f.Propagate})
 	}
 }

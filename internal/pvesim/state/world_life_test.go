@@ -25,27 +25,34 @@ func TestReadLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g := w.Guests[100]; g.Running == nil || g.Running.QMPStatus != "paused" || g.ShutdownSeconds != 20 || g.StopWarning != "LV in use" {
+	if g := w.Guests[100]; g.Running == nil || g.Running.QMPStatus != "paused" || g.ShutdownSeconds != 20 ||
+		g.StopWarning != "LV in use" {
 		t.Errorf("guest 100: %+v", g)
 	}
-	for id, volid := range map[int]string{101: "local-zfs:vm-101-state-suspend-2026-01-01", 102: "local:102/vm-102-state-suspend-2026-01-01.raw"} {
-		if g := w.Guests[id]; g.Running != nil || g.Lock() != "suspended" || g.Config["vmstate"] != volid || w.Volume("a", volid) == nil {
+	for id, volid := range map[int]string{101: "local-zfs:vm-101-state-suspend-2026-01-01",
+		102: "local:102/vm-102-state-suspend-2026-01-01.raw"} {
+		if g := w.Guests[id]; g.Running != nil || g.Lock() != "suspended" || g.Config["vmstate"] != volid ||
+			w.Volume("a", volid) == nil {
 			t.Errorf("guest %d: %+v", id, g)
 		}
 	}
-	if w.HADelay() != 2500*time.Millisecond || !w.HAGroups["web"].Restricted || w.ReplicationOf(100).Target != "b" || w.ReplicationOf(101) != nil {
+	if w.HADelay() != 2500*time.Millisecond || !w.HAGroups["web"].Restricted || w.ReplicationOf(100).Target != "b" ||
+		w.ReplicationOf(101) != nil {
 		t.Errorf("round %v, groups %v, replication %v", w.HADelay(), w.HAGroups, w.Replication)
 	}
-	if !w.Mapping("pci", "gpu").On("a") || w.Mapping("pci", "gpu").On("b") || w.Mapping("usb", "gpu").On("a") || !w.Backups["all"].All {
+	if !w.Mapping("pci", "gpu").On("a") || w.Mapping("pci", "gpu").On("b") || w.Mapping("usb", "gpu").On("a") ||
+		!w.Backups["all"].All {
 		t.Errorf("mappings %v, backups %v", w.Mappings, w.Backups)
 	}
 	again := Default([]string{"a", "b"})
-	if err := again.Load(w.Snapshot()); err != nil || len(again.Replication) != 1 || len(again.Backups) != 2 || len(again.HAGroups) != 1 {
+	if err := again.Load(w.Snapshot()); err != nil || len(again.Replication) != 1 || len(again.Backups) != 2 ||
+		len(again.HAGroups) != 1 {
 		t.Errorf("loaded: %v; %v %v %v", err, again.Replication, again.Backups, again.HAGroups)
 	}
-	w.PurgeJobs(100)
-	w.PurgeJobs(101)
-	if len(w.Replication) != 0 || w.Backups["nightly"] != nil || len(w.Backups["all"].Exclude) != 0 || w.Backups["all"] == nil {
+	PurgeJobs(w, 100)
+	PurgeJobs(w, 101)
+	if len(w.Replication) != 0 || w.Backups["nightly"] != nil || len(w.Backups["all"].Exclude) != 0 ||
+		w.Backups["all"] == nil {
 		t.Errorf("purged: %v %v", w.Replication, w.Backups)
 	}
 }
@@ -75,7 +82,8 @@ func TestPowerLoss(t *testing.T) {
 	w.PowerLoss(w.Guests[101], PowerStop, nil)
 	w.PowerLoss(w.Guests[100], PowerShutdown, &Task{UPID: "UPID:x", Type: "qmshutdown", User: "a@pve"})
 	w.PowerLoss(w.Guests[100], PowerStop, nil)
-	want := []PowerOff{{VMID: 100, Node: "a", Kind: PowerShutdown, Task: "UPID:x", TaskType: "qmshutdown", User: "a@pve"}, {VMID: 100, Node: "a", Kind: PowerStop, Hard: true}}
+	want := []PowerOff{{VMID: 100, Node: "a", Kind: PowerShutdown, Task: "UPID:x", TaskType: "qmshutdown", User: "a@pve"},
+		{VMID: 100, Node: "a", Kind: PowerStop, Hard: true}}
 	if len(w.PowerOffs) != 2 || w.PowerOffs[0] != want[0] || w.PowerOffs[1] != want[1] {
 		t.Errorf("%+v", w.PowerOffs)
 	}

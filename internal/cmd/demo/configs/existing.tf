@@ -1,4 +1,4 @@
-# A machine that somebody else made, by hand, long ago. Only what stands here is managed.
+# Another user made this machine by hand, long ago. Only the attributes below are managed.
 
 resource "proxmox_vm" "existing" {
   node   = "pve1"

@@ -1,4 +1,4 @@
-# Nobody has the id 4711, but a volume with that number lies about.
+# No guest has the id 4711, but there is a volume with that number.
 
 resource "proxmox_vm" "ghost" {
   node = "pve1"

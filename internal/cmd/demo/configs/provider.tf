@@ -41,7 +41,7 @@ provider "proxmox" {
   api_token      = var.api_token # a token with a least-privilege role, not root
   ca_certificate = var.ca_certificate
 
-  # Only for what PVE gives to nobody but root on the node: taking the lock off a VM whose task died.
+  # Only for operations that PVE allows root on the node alone: taking the lock off a VM whose task died.
   ssh = {
     username    = "root"
     private_key = var.ssh_private_key

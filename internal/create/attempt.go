@@ -1,0 +1,148 @@
+package create
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// plan is what an attempt is to make. It does not change.
+type plan struct {
+	r         Request
+	spec      vm.Spec // r.Spec, with the paths of the files that PVE takes by path
+	node      string  // where the VM is to be
+	from      *source // nil from scratch
+	vmid      int
+	baselines guest.Baselines
+}
+
+// attempt is one attempt to create a VM under one VMID.
+type attempt struct {
+	plan
+	creator *Creator
+	view    *guest.View
+	mark    guest.Mark
+	first   firstWrite
+
+	// Further facts for the undo.
+	halfMade *destroy.HalfMade // what a killed task has left
+	made     *destroy.Made     // volumes
+	moving   []destroy.Wanted  // volumes that moves of disks are to make
+	managed  bool              // HA may have an entry for the VM, made by this attempt
+
+	change      vm.Change // from what the first write makes to the configuration
+	late        vm.Change // what the first write leaves to root on the node
+	unprotected bool      // the protection that a copy inherits is off until the commit
+	cloudInit   bool      // the VM has a cloud-init drive
+	status      string    // of the guest, as this attempt has left it
+
+	warnings []guest.Warning
+	notes    []destroy.Note // of the undo
+}
+
+// attempt puts together what was found and chosen.
+func (c *Creator) attempt(r Request, spec vm.Spec, found findings, id claimed) *attempt {
+	a := &attempt{creator: c, halfMade: destroy.NewHalfMade("", nil), status: string(guest.Stopped),
+		plan: plan{r: r, spec: spec, node: found.node, from: found.from, vmid: id.vmid, baselines: id.baselines}}
+	a.mark = c.guests.NewMark(guest.ClusterName(found.resources), a.vmid)
+	if !a.mark.Leased || r.OnFailure == Keep {
+		a.mark.Deadline, a.mark.Leased = r.until(c.guests.Deadline(r.Lease)).UTC().Truncate(time.Second), false
+	}
+	if r.Restore != nil {
+		a.mark.Restore = c.guests.Now().UTC().Truncate(time.Second)
+		for _, baseline := range a.baselines {
+			baseline.Narrow(writtenTo(r, a.from))
+		}
+	}
+	a.made = destroy.NewMade(nil, wanted(r, a.from, a.vmid))
+	at := a.node
+	if a.from == nil {
+		a.change, a.late = c.fromScratch(spec)
+	} else if a.from.migrates {
+		at = a.from.node
+	}
+	a.view = c.guests.ViewUnread(a, at, a.vmid)
+	return a
+}
+
+// Check proves by the mark that a configuration is that of our VM. Once a commit may have taken the mark away, the
+// identity proves it too.
+func (a *attempt) Check(_ string, config map[string]string, written bool) error {
+	if a.mark.Proves(a.vmid, config) || written && a.view.Identity().Proves(config) {
+		return nil
+	}
+	if other, ok := guest.ParseMark(config["description"]); ok && other.VMID == a.vmid {
+		return fmt.Errorf("another run (transaction %s) has removed VM %d on node %s, or has its VMID: it took this run "+
+			"for dead, of which the server had seen nothing for %s", other.Saga, a.vmid, a.node, guest.Lease)
+	}
+	return fmt.Errorf("VM %d on node %s no longer has this create's mark: a third party changed or replaced it", a.vmid,
+		a.node)
+}
+
+// moment is how long a proof of whose VM it is lasts. The machine may sleep between the proof and the request.
+const moment = 10 * time.Second
+
+// look proves whose VM it is and renews the lease. It looks again if that took so long that the machine must have
+// slept.
+func (a *attempt) look(ctx context.Context) error {
+	for range tries {
+		err := a.view.Guard(ctx)
+		if err == nil {
+			err = a.renew(ctx)
+		}
+		if err != nil || a.view.SeenWithin(moment) {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookUnlessSeen is look, unless a look or a change that bore its digest has proved a moment ago whose VM it is.
+func (a *attempt) lookUnlessSeen(ctx context.Context) error {
+	if a.view.SeenWithin(moment) {
+		return nil
+	}
+	return a.look(ctx)
+}
+
+// perform sends a request that changes the configuration and takes no digest, right after a proof of whose VM it is.
+func (a *attempt) perform(ctx context.Context, r request.Request) (pve.TaskResult, error) {
+	return a.view.Perform(ctx, r, a.lookUnlessSeen)
+}
+
+// renew extends the lease of the VM that was just read, if little of it is left: this run has waited, or a task took
+// its time. Another run that finds the VM locked sees what is waited for.
+func (a *attempt) renew(ctx context.Context) error {
+	last := a.view.Last()
+	if !a.creator.guests.IsToRenew(a.mark) || last.Current()["lock"] != "" {
+		return nil
+	}
+	renewed := a.creator.guests.Renewed(a.mark)
+	params := pve.Params{"description": renewed.String(), "digest": last.Digest}
+	if a.creator.api.QEMU(a.view.Node(), a.vmid).UpdateConfig(ctx, params) == nil {
+		a.mark = renewed
+	}
+	return a.view.Guard(ctx) // the digest is another one now; this also shows the effect of a request that failed
+}
+
+// firstMark is the description for the first write, which begins the lease.
+func (a *attempt) firstMark() string {
+	if a.mark.Leased {
+		a.mark = a.creator.guests.Renewed(a.mark)
+	}
+	return a.mark.String()
+}
+
+// warn keeps the warnings of a task for the user.
+func (a *attempt) warn(summary string, result pve.TaskResult) {
+	if result.Warnings > 0 {
+		a.warnings = append(a.warnings, guest.Warning{Summary: summary, Detail: strings.Join(append(result.Log, ""), "\n")})
+	}
+}

@@ -1,0 +1,134 @@
+package create
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+)
+
+// configure enforces the configuration on a copy, and leaves the rest as the source has it. It changes what it has
+// read, and starts again if a third party has changed that meanwhile.
+func (a *attempt) configure(ctx context.Context) error {
+	return a.view.Try(ctx, a.configureRead)
+}
+
+func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) error {
+	has := vm.Decode(config.Current())
+	want := vm.Merge(has, a.spec)
+	want.Description, want.Protection, want.Template = has.Description, has.Protection, has.Template
+	vm.Complete(&want)
+	a.cloudInit = want.CloudInit.Slot != ""
+	a.change = vm.Diff(has, want)
+	a.change.ImportStorage = a.r.ImportStorage
+	if len(a.change.Problems) > 0 {
+		return request.Problems("configure", a.vmid, a.change)
+	}
+	a.moving = targets(a.change.Moves, has)
+	if len(a.change.DeleteFirst) > 0 && has.Protection != nil && *has.Protection { // inherited; the commit sets it again
+		err := a.view.Set(ctx, pve.Params{"protection": "0"})
+		if err != nil {
+			return err
+		}
+		a.unprotected = true
+		if config, err = a.view.Fresh(ctx); err != nil {
+			return err
+		}
+	}
+	config, err := a.growFirst(ctx, config)
+	if err != nil {
+		return err
+	}
+	change := a.change
+	if a.creator.guests.IsToRenew(a.mark) { // the copy took its time
+		a.mark, change.Set = a.creator.guests.Renewed(a.mark), map[string]string{}
+		maps.Copy(change.Set, a.change.Set)
+		change.Set["description"] = a.mark.String()
+	}
+	if _, err := a.view.Write(ctx, change, config); err != nil {
+		return err
+	}
+	if order := a.r.Spec.BootOrder; order != nil && request.AppendsToBootOrder(a.change, has.BootOrder) {
+		boot := vm.Encode(vm.Spec{Options: vm.Options{BootOrder: order}})["boot"]
+		if config, err = a.view.Fresh(ctx); err == nil {
+			_, err = a.view.Write(ctx, vm.Change{Set: map[string]string{"boot": boot}}, config)
+		}
+	}
+	return err
+}
+
+// growFirst grows disks before the options are set, and returns the configuration that the VM has then. PVE changes one
+// line of the file for that (API2/Qemu.pm resize_vm), so the new digest is known beforehand and binds the setting of
+// the options. That proves whose VM it is right before the start, without a read after the growth. If the digest cannot
+// be known, or no options are to be set, the disks are grown afterwards.
+func (a *attempt) growFirst(ctx context.Context, config pve.PendingConfig) (pve.PendingConfig, error) {
+	if len(a.change.Moves)+len(a.change.DeleteFirst) > 0 || len(a.change.Set) == 0 || a.change.Allocates() {
+		return config, nil
+	}
+	digests := []string{config.Digest}
+	last := pve.GuestConfig{Values: config.Current(), Digest: config.Digest}
+	for _, g := range a.change.Grow {
+		if _, set := a.change.Set[g.Slot]; set {
+			return config, nil
+		}
+		if last = last.Foretell(g.Slot, vm.Resized(last.Values[g.Slot], g.Size)); last.Digest == "" {
+			return config, nil
+		}
+		digests = append(digests, last.Digest)
+	}
+	for i, g := range a.change.Grow {
+		a.view.NoteSeen(true)
+		if err := a.grow(ctx, g, digests[i]); err != nil {
+			return config, err
+		}
+	}
+	a.change.Grow, config.Digest = nil, digests[len(digests)-1]
+	return config, nil
+}
+
+// grow grows a disk of the configuration with this digest. If a look comes before it, the disk is that of the
+// configuration that the look has shown.
+func (a *attempt) grow(ctx context.Context, g vm.Growth, digest string) error {
+	size := property.FormatSize(g.Size)
+	look := func(ctx context.Context) error {
+		if a.view.SeenWithin(moment) {
+			return nil
+		}
+		err := a.look(ctx)
+		digest = a.view.Last().Digest
+		return err
+	}
+	err := a.creator.jobs.Retry(ctx, request.Conflict(), func(ctx context.Context) error {
+		_, err := a.view.Perform(ctx, request.Request{Type: "resize", Send: func(ctx context.Context) (pve.UPID, error) {
+			return a.creator.api.QEMU(a.node, a.vmid).ResizeDisk(ctx, g.Slot, size, digest)
+		}}, look)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("grow %s to %s: %w", g.Slot, size, err)
+	}
+	return nil
+}
+
+// shape moves and grows disks.
+func (a *attempt) shape(ctx context.Context) error {
+	if len(a.change.Moves) > 0 {
+		a.made.Want(a.moving)
+		a.view.NoteSeen(false)
+		a.view.Forget()
+		err := a.creator.destroyer.MoveUncommitted(ctx, &a.view.Tasks, a.node, a.mark, a.change.Moves)
+		if err != nil {
+			return err
+		}
+	}
+	for _, g := range a.change.Grow {
+		if err := a.grow(ctx, g, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}

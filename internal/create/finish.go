@@ -1,0 +1,171 @@
+package create
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// migrate takes a clone that was made beside its source to its own node, with its disks.
+func (a *attempt) migrate(ctx context.Context) error {
+	params := pve.Params{"target": a.node, "with-local-disks": "1"}
+	result, err := a.perform(ctx, request.Request{Type: "qmigrate",
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return a.creator.api.QEMU(a.from.node, a.vmid).Migrate(ctx, params)
+		},
+		Done: func(ctx context.Context) (bool, error) {
+			there, err := a.creator.api.QEMU(a.node, a.vmid).Config(ctx)
+			return err == nil && a.mark.Proves(a.vmid, there.Values), err
+		}})
+	a.view.Moved(a.node)
+	a.warn(fmt.Sprintf("Migration of VM %d ended with warnings", a.vmid), result)
+	return err
+}
+
+// convert makes the VM a template.
+func (a *attempt) convert(ctx context.Context) error {
+	_, err := a.perform(ctx, request.Request{Type: "qmtemplate",
+		Send: a.creator.api.QEMU(a.node, a.vmid).ConvertToTemplate})
+	return err
+}
+
+// start starts the VM. The commit uses the look that comes before the start; if there was none, the VM is read while it
+// starts. A start with a cloud-init drive changes the configuration (qemu-server Cloudinit.pm, apply_cloudinit_config),
+// so then the commit reads it.
+func (a *attempt) start(ctx context.Context) error {
+	var reading sync.WaitGroup
+	result, err := a.creator.guests.StartBy(ctx, func(ctx context.Context, r request.Request) (pve.TaskResult, error) {
+		send := r.Send
+		r.Send = func(ctx context.Context) (pve.UPID, error) {
+			upid, err := send(ctx)
+			if err == nil && !a.cloudInit && !a.view.IsFresh() {
+				reading.Go(func() { _, _ = a.view.Fresh(ctx) }) // if it fails the commit reads, and reports the error
+			}
+			return upid, err
+		}
+		return a.view.Act(ctx, r, a.lookUnlessSeen)
+	}, a.node, a.vmid)
+	reading.Wait()
+	if a.cloudInit {
+		a.view.Forget()
+	}
+	a.warn(fmt.Sprintf("Start of VM %d ended with warnings", a.vmid), result)
+	if err == nil {
+		a.status = string(guest.Running)
+	}
+	return err
+}
+
+// setFirewall enforces the configured firewall. A clone keeps what its template has beside it. A VM made from scratch
+// may find a file that an earlier VM of its VMID left, which PVE does not remove; it keeps nothing of that.
+func (a *attempt) setFirewall(ctx context.Context) error {
+	want := *a.r.Firewall
+	if a.from == nil && want.Rules == nil {
+		want.Rules = []guest.FirewallRule{}
+	}
+	defer a.view.NoteSeen(false)
+	return a.creator.guests.SetFirewall(ctx, a.node, a.vmid, nil, &want, a.from == nil, a.look)
+}
+
+// addToHA puts a new VM under HA. It notes before the request that there may be an entry, which the undo then removes.
+// An entry that was there before is not ours.
+func (a *attempt) addToHA(ctx context.Context) error {
+	lost := false
+	return a.creator.jobs.Retry(ctx, request.LostAnswer(), func(ctx context.Context) error {
+		if lost {
+			if there, err := a.creator.guests.ReadHA(ctx, a.vmid); err != nil || there != nil {
+				return err
+			}
+		}
+		if err := a.look(ctx); err != nil {
+			return err
+		}
+		a.view.NoteSeen(false)
+		a.managed = true
+		err := a.creator.guests.EnterHA(ctx, a.vmid, a.r.HA.Options())
+		switch {
+		case lost && pve.IsKind(err, pve.Exists):
+			return nil
+		case pve.IsKind(err, pve.Exists):
+			a.managed = false
+			return hasHA(a.vmid, err)
+		case pve.IsKind(err, pve.Denied):
+			a.managed = lost
+			return guest.RefusedHA(a.vmid, err)
+		}
+		lost = lost || pve.IsKind(err, pve.Ambiguous)
+		return err
+	})
+}
+
+// commit is the last write: it replaces the mark by the wanted description, and sets the protection. Before it the VM
+// is ours to remove; after it, it is the user's. It bears the digest of the last reading, so PVE changes this very
+// configuration, with the mark in it, and its result is known without another read.
+func (a *attempt) commit(ctx context.Context) error {
+	final := a.finalOptions()
+	return a.view.Try(ctx, func(ctx context.Context, read pve.PendingConfig) error {
+		exact, err := a.view.Write(ctx, final, read)
+		if exact && len(read.Waiting()) == 0 { // else options that wait may have been applied with ours
+			a.view.Expect(read.With(final.Set, final.Delete))
+		}
+		return err
+	})
+}
+
+// finalOptions are those that only the commit may set. PVE puts them in force at once, on a running guest too
+// (qemu-server QemuServer.pm, fast_plug_option).
+func (a *attempt) finalOptions() vm.Change {
+	final := vm.Change{Set: map[string]string{}}
+	description := a.r.Spec.Description
+	if description == nil && a.from != nil && a.from.description != "" {
+		description = &a.from.description
+	}
+	if description == nil || *description == "" {
+		final.Delete = []string{"description"}
+	} else {
+		final.Set["description"] = *description
+	}
+	if a.unprotected {
+		final.Set["protection"] = "1"
+	}
+	if p := a.r.Spec.Protection; p != nil {
+		final.Set["protection"] = "0"
+		if *p {
+			final.Set["protection"] = "1"
+		}
+	}
+	return final
+}
+
+// readBack returns the committed VM. It is read, even after an interrupt, if the result of the commit is not certain.
+// The identity that proves it ours is known even if that fails.
+func (a *attempt) readBack(ctx context.Context) (guest.Guest, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	var made guest.Guest
+	var err error
+	if !a.view.IsKnown() {
+		made, err = a.creator.guests.ReadBack(ctx, a.node, a.vmid)
+	} else {
+		made = guest.FromConfig(a.view.Last(), a.node, a.vmid)
+		made.Status = a.status
+		if a.r.HA != nil { // HA starts and stops guests by itself
+			var status pve.GuestStatus
+			status, err = a.view.Status(ctx)
+			made.Status = status.Status
+		}
+	}
+	if err == nil {
+		err = a.creator.guests.ReadFirewallAndHA(ctx, &made, a.r.Firewall != nil, a.r.HA != nil)
+	}
+	if made.Identity.IsZero() {
+		made.Identity = a.view.Identity()
+	}
+	return made, err
+}

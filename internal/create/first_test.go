@@ -1,0 +1,307 @@
+package create
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+func ofTemplate() Request {
+	full := true
+	return Request{Node: "pve1", Clone: &guest.Clone{VMID: 9000, Full: &full}}
+}
+
+// TestCloneThatFailsOnTheFirewallLock: a clone writes the target's configuration before it waits for the lock of the
+// firewall, and leaves it where it does not get that. Such a clone is taken back, or named; never is it forgotten and
+// another made.
+func TestCloneThatFailsOnTheFirewallLock(t *testing.T) {
+	b := newBench(t, token)
+	b.sim.HoldFirewall(100, time.Minute)
+	created, err := b.Create(t.Context(), ofTemplate())
+	if err == nil || len(created.Left) == 0 || created.Left[0].ID != "100" {
+		t.Errorf("no run may unlock VM 100, and it is not named: %+v, %v", created.Left, err)
+	}
+	if all := b.vms(); len(all) != 1 || all[100]["lock"] != "clone" {
+		t.Errorf("the cluster has %v", all)
+	}
+
+	b = newBench(t, ticket)
+	b.sim.HoldFirewall(100, time.Minute)
+	if created, err = b.Create(t.Context(), ofTemplate()); err != nil || created.Guest.VMID == 0 {
+		t.Errorf("the lock is gone after a minute: %+v, %v", created, err)
+	}
+	for id, config := range b.vms() {
+		if config["lock"] != "" || strings.Contains(config["description"], "qmclone") || id != created.Guest.VMID {
+			t.Errorf("VM %d is left: %v", id, config)
+		}
+	}
+}
+
+// living is another process of this host, for as long as the test runs.
+func living(t *testing.T) *exec.Cmd {
+	t.Helper()
+	child := exec.Command("sleep", "600")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	})
+	return child
+}
+
+// processOf names a process of this host as its own marks would.
+func processOf(t *testing.T, s *Creator, pid int) string {
+	t.Helper()
+	fields := strings.Fields(s.guests.Process)
+	if len(fields) != 5 {
+		t.Fatalf("this system does not tell processes apart: %q", s.guests.Process)
+	}
+	fields[3] = strconv.Itoa(pid)
+	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
+		fields[4] = strings.Fields(string(stat))[21]
+	}
+	return strings.Join(fields, " ")
+}
+
+// deadProcess names a process of this host that is over.
+func deadProcess(t *testing.T, s *Creator) string {
+	t.Helper()
+	over := exec.Command("true")
+	if err := over.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return processOf(t, s, over.Process.Pid)
+}
+
+func named(r Request, name string) Request {
+	r.Spec.Name = &name
+	return r
+}
+
+// TestKilledDuringTheTask: a run is killed while its create task runs, and started again at once. The VM of that
+// task has no name and no mark yet; it is waited for and taken back, and no second VM is made. The time is that of a
+// bubble, so that the task runs until a third party waits for it.
+func TestKilledDuringTheTask(t *testing.T) {
+	for what, killed := range map[string]Request{"create": onZFS(), "clone": ofTemplate()} {
+		killed.Spec.CPU.Cores = to(int64(3)) // else what is found is complete
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { killedDuringTheTask(t, what, named(killed, "web")) })
+		})
+	}
+}
+
+func killedDuringTheTask(t *testing.T, what string, killed Request) {
+	b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+	b.sim.SetTaskTime(40 * time.Second)
+	other := creatorOf(t, b.sim, token)
+	mark := guest.NewMark("pve1,pve2", 100, b.guests.Deadline(0))
+	mark.Process = deadProcess(t, b.Creator)
+	var err error
+	if what == "clone" {
+		_, err = other.api.QEMU("pve1", 9000).Clone(t.Context(),
+			pve.Params{"newid": "100", "full": "1", "name": "web", "description": mark.String()})
+	} else {
+		_, err = other.api.Node("pve1").CreateVM(t.Context(),
+			pve.Params{"vmid": "100", "name": "web", "description": mark.String(), "scsi0": "local-zfs:1"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(b.vms()) == 0 { // PVE waits for the source's lock before it writes the target's configuration
+		if err := b.jobs.Pause(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if half := b.vms()[100]; half["lock"] != what || strings.Contains(half["description"], "Terraform") {
+		t.Fatalf("the task is over before the next run begins: %v", half)
+	}
+	created, err := b.Create(t.Context(), killed)
+	if err != nil || len(created.Warnings) > 0 {
+		t.Errorf("%v, %v", err, created.Warnings)
+	}
+	if all := b.vms(); len(all) != 1 || all[created.Guest.VMID]["name"] != "web" {
+		t.Errorf("the cluster has %v", all)
+	}
+}
+
+// TestVMsOfTheSameName: a name may be used twice. A run that lives, or may live, or left what is to be kept, is no
+// reason to refuse another VM of its name, and no user is told to destroy it; what a dead one left is taken back at
+// once.
+func TestVMsOfTheSameName(t *testing.T) {
+	b := newBench(t, token)
+	child := living(t)
+	until := b.guests.Deadline(0)
+	for name, c := range map[string]struct {
+		process string
+		until   time.Time
+		left    int
+	}{
+		"another host":           {"elsewhere 1 pid:[1] 1 1", until, 2},
+		"not told":               {"", until, 2},
+		"alive":                  {processOf(t, b.Creator, child.Process.Pid), until.Add(-24 * time.Hour), 2},
+		"dead":                   {deadProcess(t, b.Creator), until, 1},
+		"dead, but to be kept":   {deadProcess(t, b.Creator), until.AddDate(1000, 0, 0), 2},
+		"another host, too long": {"elsewhere 1 pid:[1] 1 1", until.Add(-24 * time.Hour), 1},
+	} {
+		mark := guest.NewMark("pve1,pve2", 900, c.until)
+		mark.Process = c.process
+		b.change(func(w *state.World) {
+			w.Guests = map[int]*state.Guest{900: {VMID: 900, Type: "qemu", Node: "pve1",
+				Config: map[string]string{"name": "web", "memory": "512", "description": mark.String()}}}
+			w.Volumes = map[state.VolumeKey]*state.Volume{}
+		})
+		created, err := b.Create(t.Context(), named(onZFS(), "web"))
+		if err != nil || created.Guest.VMID != 100 {
+			t.Errorf("%s: %+v, %v", name, created, err)
+		}
+		if all := b.vms(); len(all) != c.left {
+			t.Errorf("%s: the cluster has %v", name, all)
+		}
+		delete(b.ids, 100)
+	}
+}
+
+// TestVMIDOfALiveRun: a live run's VM is in the way of another with its id, and no user is told to destroy it.
+func TestVMIDOfALiveRun(t *testing.T) {
+	b := newBench(t, token)
+	child := living(t)
+	mark := guest.NewMark("pve1,pve2", 900, b.guests.Deadline(0))
+	mark.Process = processOf(t, b.Creator, child.Process.Pid)
+	b.change(func(w *state.World) {
+		w.Guests[900] = &state.Guest{VMID: 900, Type: "qemu", Node: "pve1",
+			Config: map[string]string{"name": "web", "description": mark.String()}}
+	})
+	r := onZFS()
+	r.VMID = 900
+	_, err := b.Create(t.Context(), r)
+	if err == nil || !strings.Contains(err.Error(), "being created by another run") ||
+		strings.Contains(err.Error(), "qm ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestUUIDProvesALostCommit: every VM made from scratch has a uuid, and what became of a commit whose answers are lost
+// is known by it.
+func TestUUIDProvesALostCommit(t *testing.T) {
+	for name, who := range map[string]func(*pve.Config, pvesim.Credentials){"token": token, "ticket": ticket} {
+		b, r := newBench(t, who), onZFS()
+		maker := "ACME"
+		r.Spec.SMBIOS.Manufacturer = &maker
+		created, err := b.Create(t.Context(), r)
+		if config := b.vms()[100]; err != nil || created.Guest.Identity.UUID == "" ||
+			!strings.Contains(config["smbios1"], "manufacturer=ACME") {
+			t.Errorf("%s: %v: %v has %v", name, err, created.Guest.Identity, config["smbios1"])
+		}
+
+		b = newBench(t, who)
+		b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", VMID: 100}, Phase: fault.After, Times: 3}})
+		created, err = b.Create(t.Context(), r)
+		if err == nil || len(b.vms()) != 0 || created.Guest.VMID != 0 {
+			t.Errorf("%s: the commit took effect and no answer came: %v, the cluster has %v", name, err, b.vms())
+		}
+	}
+}
+
+// TestWithoutHWType: an identity that may not set smbios1 makes VMs as PVE numbers them.
+func TestWithoutHWType(t *testing.T) {
+	b := newBench(t, token)
+	b.change(func(w *state.World) {
+		for role, privileges := range w.Roles {
+			w.Roles[role] = slices.DeleteFunc(slices.Clone(privileges), func(p string) bool { return p == "VM.Config.HWType" })
+		}
+	})
+	if created, err := b.Create(t.Context(), onZFS()); err != nil || created.Guest.Identity.UUID == "" {
+		t.Errorf("%+v, %v", created.Guest.Identity, err)
+	}
+}
+
+// TestCloneToAnotherNode: PVE clones to another node only between storages that the nodes share. From and to
+// others the clone is made beside its source and migrated, whole or not at all; what cannot be done so is refused
+// before anything is made.
+func TestCloneToAnotherNode(t *testing.T) {
+	full, linked := true, false
+	r := Request{Node: "pve2", Clone: &guest.Clone{VMID: 9000, Full: &full}, Start: true}
+	b := newBench(t, ticket)
+	created, err := b.Create(t.Context(), r)
+	if err != nil || created.Guest.Node != "pve2" || created.Guest.Status != "running" {
+		t.Errorf("%+v, %v", created.Guest, err)
+	}
+	b.change(func(w *state.World) {
+		for _, v := range w.Volumes {
+			if v.VMID == 100 && v.Node != "pve2" && v.Node != "" {
+				t.Errorf("volume %s is on node %s", v.Volid(), v.Node)
+			}
+		}
+	})
+	for name, refused := range map[string]*guest.Clone{"clone.full": {VMID: 9000, Full: &linked},
+		"clone.storage": {VMID: 9000, Full: &full, Storage: "local2"}} {
+		b := newBench(t, ticket)
+		b.change(func(w *state.World) { w.Storages["local2"].Nodes = []string{"pve1"} })
+		b.sim.ResetOps()
+		var field *guest.FieldError
+		if _, err := b.Create(t.Context(), Request{Node: "pve2", Clone: refused}); !errors.As(err, &field) ||
+			field.Path != name {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, op := range b.sim.Ops() {
+			if op.Method != http.MethodGet {
+				t.Errorf("%s: %s %s", name, op.Method, op.Path)
+			}
+		}
+	}
+}
+
+// TestMigrationOfACloneIsUndone: a migration of a clone that fails, before or after it, leaves nothing.
+func TestMigrationOfACloneIsUndone(t *testing.T) {
+	full := true
+	for name, rule := range map[string]fault.Rule{
+		"refused": {Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/migrate"},
+			Phase: fault.Before},
+		"its answer lost": {Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/migrate"},
+			Phase: fault.After},
+		"failed": {Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/migrate"}, Phase: fault.Task},
+		"start failed": {Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/start"},
+			Phase: fault.Task},
+	} {
+		b := newBench(t, ticket)
+		volumes := func() (ids []string) {
+			b.change(func(w *state.World) {
+				for _, v := range w.Volumes {
+					ids = append(ids, v.Node+" "+v.Volid())
+				}
+			})
+			slices.Sort(ids)
+			return ids
+		}
+		before := volumes()
+		b.sim.SetFaults([]fault.Rule{rule})
+		created, err := b.Create(t.Context(), Request{Node: "pve2", Clone: &guest.Clone{VMID: 9000, Full: &full},
+			Start: true})
+		if name == "its answer lost" {
+			if err != nil || created.Guest.Node != "pve2" {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err == nil || created.Guest.VMID != 0 || len(b.vms()) != 0 || !slices.Equal(before, volumes()) {
+			t.Errorf("%s: %v, left: %+v; the cluster has %v and %v", name, err, created.Left, b.vms(), volumes())
+		}
+	}
+}

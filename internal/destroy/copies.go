@@ -1,0 +1,105 @@
+package destroy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// nameCopies warns of volumes with the VMID in places where the VM may have left some, or that were seen on the way.
+// Nothing proves that they are its own, and not of another VM that had the VMID, so they are named and not touched.
+// left is named elsewhere.
+func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Residue) []guest.Warning {
+	if r.taken || r.view.hidden {
+		return nil // they belong to the guest that has the VMID now
+	}
+	d.asked = d.d.use.Ask()
+	seen := map[string]string{} // by volume and node: why it may be the VM's
+	var lines []string
+	if r.deleted.gone {
+		for _, volume := range r.Baseline.Others { // as likely another user's, so no command is given that frees it
+			lines = append(lines, fmt.Sprintf("  %s on node %s, which its configuration did not name", volume, r.Baseline.Node))
+		}
+	}
+	var unseen []string
+	for _, at := range d.locations() {
+		volumes, err := d.d.api.Storage(at.node, at.storage).Content(ctx, "images", d.r.Ref.VMID)
+		if err != nil {
+			unseen = append(unseen, fmt.Sprintf("  on node %s, storage %s could not be looked at: %v", at.node, at.storage, err))
+		}
+		for _, v := range volumes {
+			named := slices.ContainsFunc(left, func(l saga.Residue) bool { return l.ID == v.ID && l.Node == at.node })
+			if !named && !(r.view.at() == at.node && guest.Uses(r.view.has(), v.ID)) { // else it is the VM's, which stands
+				seen[v.ID+" on node "+at.node] = fmt.Sprintf("(%s)%s", at.why, d.howToFree(ctx, at.node, v.ID))
+			}
+		}
+	}
+	for _, volume := range slices.Sorted(maps.Keys(seen)) {
+		lines = append(lines, fmt.Sprintf("  %s %s", volume, seen[volume]))
+	}
+	if lines = append(lines, unseen...); len(lines) == 0 {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("Volumes with the id of VM %d are left, and may be its own",
+		d.r.Ref.VMID),
+		Detail: "Nothing proves whose they are, so they were not touched:\n" + strings.Join(lines, "\n")}}
+}
+
+// howToFree says how to remove a volume that is not proven to be ours, unless a guest uses it, or may.
+func (d *destruction) howToFree(ctx context.Context, node, volume string) string {
+	use, err := d.d.use.Since(ctx, d.asked, guard.ScopeOf(d.resources, node, []string{volume}))
+	if err != nil {
+		return fmt.Sprintf(", and whether a guest uses it could not be looked at: %v", err)
+	}
+	if err := guard.InUse(use, []string{volume}, 0); err != nil {
+		return fmt.Sprintf(": %v", err)
+	}
+	return fmt.Sprintf(": `pvesm free %s` there removes it", volume)
+}
+
+// location is a storage on a node on which the VM may have left volumes.
+type location struct{ node, storage, why string }
+
+// locations are the places to look at: of nodes that may have copies all storages that hold disks and, if the VM has
+// had a cloud-init drive, the block storages of its own node. PVE cannot free such a drive when it moves it off one
+// while the guest runs, and only logs that (qemu-server API2/Qemu.pm move_vm_disk).
+func (d *destruction) locations() []location {
+	var all []location
+	for _, node := range slices.Sorted(maps.Keys(d.copied)) {
+		for _, storage := range d.resources.Storages(node) {
+			if holdsImages(storage) && (!storage.Shared || node == d.node) {
+				all = append(all, location{node, storage.Storage, d.copied[node]})
+			}
+		}
+	}
+	if d.copied[d.node] != "" || !hasCloudInitDrive(d.config) {
+		return all
+	}
+	own := d.ownVolumes()
+	for _, storage := range d.resources.Storages(d.node) {
+		looked := slices.ContainsFunc(own, func(v string) bool { return volid.Storage(v) == storage.Storage })
+		if holdsImages(storage) && !looked && slices.Contains([]string{"zfspool", "zfs", "lvm", "lvmthin", "rbd"},
+			storage.PluginType) {
+			all = append(all, location{d.node, storage.Storage, "PVE leaves a cloud-init drive that is moved while the guest " +
+				"runs"})
+		}
+	}
+	return all
+}
+
+func hasCloudInitDrive(config pve.PendingConfig) bool {
+	for _, value := range config.Current() {
+		if strings.Contains(guest.VolumeOf(value), "-cloudinit") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,115 @@
+package destroy
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+)
+
+// RemoveDead removes the VM that a dead create of this provider has left: the one that bears its mark, with the
+// volumes of its VMID that it names. A locked VM is removed under the old mark, since PVE changes nothing of it.
+// taken: the VMID had a third party's VM by then, which was not touched.
+func (d *Destroyer) RemoveDead(ctx context.Context, u guard.Unowned) (taken bool, err error) {
+	node, vmid := u.Listed.Node, u.Listed.VMID
+	if adopted := Adopted(vmid, u.Config); !u.Mark.Restore.IsZero() && len(adopted) > 0 {
+		return false, errAdopted(vmid, adopted)
+	}
+	storages, err := d.guests.ImageStorages(ctx, u.Resources, node)
+	if err != nil {
+		return false, err
+	}
+	b, err := d.guests.NewBaseline(ctx, u.Resources, node, vmid, storages)
+	if err != nil {
+		return false, err
+	}
+	b.Release(u.Config, vmid)
+	mark := u.Mark
+	if u.Config["lock"] == "" {
+		if mark, err = d.takeBack(ctx, u); err != nil {
+			return false, err
+		}
+	}
+	r := d.newRemoval(Target{VMID: vmid, Nodes: []string{node}, Baseline: b, Tasks: &request.Tasks{},
+		HalfMade: NewHalfMade("", nil),
+		Mark:     mark, Pool: u.Listed.Pool, Managed: u.Listed.HAState != ""}, policy{})
+	err = r.run(ctx)
+	return r.taken, err
+}
+
+// takeBack puts a mark of this run in the place of a dead run's, bound to the configuration that was judged. A run
+// that is not dead after all learns of it before it does anything else, and of two runs that find the leftover one
+// takes it. A run that holds the VM's file over SSH, where no task shows it, is not dead (qemu-server API2/Qemu.pm,
+// update_vm_api locks, and then compares the digest).
+func (d *Destroyer) takeBack(ctx context.Context, u guard.Unowned) (guest.Mark, error) {
+	node, vmid := u.Listed.Node, u.Listed.VMID
+	mark := d.guests.NewMark(u.Mark.Cluster, vmid)
+	mark.Restore = u.Mark.Restore
+	params := pve.Params{"description": mark.String()}
+	was := request.Bound{Digest: u.Digest, Again: func(ctx context.Context) (string, error) {
+		now, err := d.api.QEMU(node, vmid).Config(ctx)
+		if err == nil && now.Digest != u.Digest && !mark.Proves(vmid, now.Values) {
+			err = guard.Changed(vmid, node)
+		}
+		return now.Digest, err
+	}}
+	set := d.jobs.Set
+	if !u.Gone {
+		set = d.jobs.SetNow
+	}
+	err := set(ctx, node, vmid, params, was)
+	if pve.IsKind(err, pve.DigestMismatch) || pve.IsKind(err, pve.NotFound) || !u.Gone && fault.Contended(err) {
+		err = errors.Join(guard.Changed(vmid, node), err)
+	}
+	return mark, err
+}
+
+// RemoveHalfMade removes what a killed task has left: a half-made VM, or a half-destroyed one. It is unlocked and
+// removed only while it is as it was judged, and while nothing else shows that a third party has taken it over.
+func (d *Destroyer) RemoveHalfMade(ctx context.Context, tasks *request.Tasks, u guard.Unowned) error {
+	node, vmid := u.Listed.Node, u.Listed.VMID
+	defer d.guests.Occupy(vmid)()
+	now, err := d.api.QEMU(node, vmid).Config(ctx)
+	if err != nil {
+		return err
+	}
+	if now.Digest == "" || now.Digest != u.Digest {
+		return guard.Changed(vmid, node)
+	}
+	tasks.Add(u.Dead)
+	r := d.newRemoval(Target{VMID: vmid, Nodes: []string{node}, Tasks: tasks, Pool: u.Listed.Pool,
+		Baseline: guest.OwnBaseline(node, vmid, guard.OwnVolumes(vmid, now.Values)), HalfMade: NewHalfMade(u.Digest,
+			[]pve.UPID{u.Dead}),
+		Owns: likeHalfMade(now.Values), Exactly: true, Mark: d.guests.NewMark(guest.ClusterName(u.Resources), vmid)},
+		policy{})
+	r.ha.purge = true
+	err = r.run(ctx)
+	if err == nil && r.taken { // no success here: the VM that was named was not removed
+		return guard.Changed(vmid, node)
+	}
+	return err
+}
+
+// likeHalfMade recognizes without its lock what a killed clone has left, which is all but complete: it is as it was,
+// except for what its removal changes. It is nil for a VM that says next to nothing; that one is known by its digest
+// only.
+func likeHalfMade(halfMade map[string]string) func(map[string]string) bool {
+	whole := func(config map[string]string) map[string]string {
+		config = maps.Clone(config)
+		maps.DeleteFunc(config, func(option, _ string) bool {
+			return option == "lock" || option == "protection" || option == "digest" || strings.HasPrefix(option, "unused")
+		})
+		return config
+	}
+	left := whole(halfMade)
+	if left["meta"] == "" {
+		return nil
+	}
+	return func(config map[string]string) bool { return maps.Equal(whole(config), left) }
+}

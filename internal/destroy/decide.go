@@ -1,0 +1,118 @@
+package destroy
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+)
+
+// suspended is the lock of a guest that was suspended to disk: a state, and no work under way.
+const suspended = request.Suspended
+
+// outcome is how a pass goes on after an act that went well.
+type outcome int
+
+const (
+	decideAgain outcome = iota // what the pass has seen still holds
+	nextPass                   // look first
+	finished                   // nothing of ours is there any more
+)
+
+// rule is a row of the decision table.
+type rule struct {
+	name string
+	why  string // why it stands where it stands
+	when func(f facts, m memory, p policy) bool
+	do   func(r *removal, ctx context.Context, f *facts) (outcome, error)
+}
+
+// decide returns what a removal does next: the first rule that applies. It asks nothing and changes nothing.
+func decide(f facts, m memory, p policy) rule {
+	all := rules()
+	for _, r := range all {
+		if r.when(f, m, p) {
+			return r
+		}
+	}
+	return all[len(all)-1]
+}
+
+// rules is the decision table of every removal, the roll-back of a create and the destroy of a VM in state alike. One
+// pass goes down the table as far as goes well without a new look.
+func rules() []rule {
+	return []rule{
+		{"leave the VMID to a third party", "its VM is never touched; volumes that were ours before it came still are",
+			func(f facts, _ memory, _ policy) bool { return f.owner == guest.ThirdParty }, (*removal).leaveToThirdParty},
+		{"end", "neither a configuration nor a volume of ours is there",
+			func(f facts, _ memory, _ policy) bool { return f.isGone() && len(f.left) == 0 },
+			func(*removal, context.Context, *facts) (outcome, error) { return finished, nil }},
+		{"read why volumes outlived the VM", "the log of the destroy says it, and the error names it; read once",
+			func(f facts, m memory, _ policy) bool {
+				return f.isGone() && f.lastDestroy != "" && f.lastDestroy != m.deleted.explained
+			}, (*removal).explain},
+		{"give up volumes that outlived the VM", "a busy volume may come free, but not for ever",
+			func(f facts, m memory, _ policy) bool { return f.isGone() && m.tries.reclaim == maxReclaims },
+			func(*removal, context.Context, *facts) (outcome, error) {
+				return nextPass, final{fmt.Errorf("%d attempts did not remove it", maxReclaims+1)}
+			}},
+		{"take the VMID again", "an empty VM of ours takes the volumes with it, and keeps their names from third parties",
+			func(f facts, _ memory, _ policy) bool { return f.isGone() }, (*removal).reclaim},
+
+		// From here on the VM is ours.
+		{"check adopted volumes", "a destroy would take volumes of others that PVE has attached to a restored VM (rescan)",
+			func(f facts, _ memory, _ policy) bool { return len(f.adopted) > 0 }, (*removal).checkAdopted},
+		{"take the VM out of HA", "HA would start again a guest that is stopped",
+			func(_ facts, m memory, _ policy) bool { return m.ha.entry }, (*removal).leaveHA},
+		{"ask whether the guest runs", "the destroy of a guest that runs is refused",
+			func(f facts, m memory, _ policy) bool { return !m.off && f.power == nil }, (*removal).askPower},
+		{"refuse a VM under HA of others", "its manager would start the guest again, and note that it is to be off",
+			func(f facts, m memory, p policy) bool {
+				return f.power != nil && f.power.HAManaged && !p.committed && !m.ha.purge
+			},
+			func(r *removal, _ context.Context, _ *facts) (outcome, error) {
+				return nextPass, final{managedByOthers(r.VMID, r.Baseline.Node, nil)}
+			}},
+		{"refuse a VM that runs again", "its user shut it down for this destroy; a third party has started it",
+			func(f facts, _ memory, p policy) bool { return f.runs() && p.committed && !p.force },
+			func(r *removal, _ context.Context, f *facts) (outcome, error) {
+				return nextPass, final{fmt.Errorf("VM %d on node %s runs again after it was shut down: another user or HA "+
+					"started it",
+					r.VMID, f.node)}
+			}},
+		{"stop the guest", "it was never committed, or may be stopped hard",
+			func(f facts, _ memory, _ policy) bool { return f.runs() }, (*removal).stop},
+		{"refuse a protected VM", "its user protects it; the look at the beginning has not seen that",
+			func(f facts, _ memory, p policy) bool { return f.isProtected() && p.committed && !p.holder },
+			func(r *removal, _ context.Context, f *facts) (outcome, error) {
+				return nextPass, final{fmt.Errorf("VM %d on node %s is protected since a moment ago; its protection was left alone",
+					r.VMID, f.node)}
+			}},
+		{"wait for the lock of a committed VM", "a task of its user's is at work; nothing of ours locks it before the " +
+			"destroy",
+			func(f facts, _ memory, p policy) bool {
+				return f.lock() != "" && p.committed && !guest.IsHalfDestroyed(f.config.Values)
+			}, (*removal).awaitUnlocked},
+		{"wait for a lock of others", "only a create, a clone or a destroy of ours may have left a lock",
+			func(f facts, _ memory, _ policy) bool { return f.lock() != "" && !guest.IsOwnLock(f.lock()) },
+			func(r *removal, _ context.Context, f *facts) (outcome, error) {
+				return nextPass, request.LockedBy(f.lock(), fmt.Sprintf("destroy VM %d on node %s", r.VMID, f.node))
+			}},
+		{"unlock", "PVE changes and destroys nothing that is locked, and the task behind this lock is dead",
+			func(f facts, _ memory, _ policy) bool { return f.lock() != "" }, (*removal).unlock},
+		{"lift the protection of a holder", "it is ours, and is lifted only once nothing speaks against the destroy",
+			func(f facts, _ memory, p policy) bool { return f.isProtected() && p.holder }, (*removal).liftProtection},
+		{"switch off the protection", "the create that is taken back has set it",
+			func(f facts, _ memory, _ policy) bool { return f.isProtected() }, (*removal).switchOffProtection},
+		{"attach volumes that the VM does not name", "PVE destroys with a VM what its configuration names",
+			func(f facts, _ memory, _ policy) bool { return len(f.left) > 0 && !f.attached }, (*removal).attach},
+		{"destroy the VM", "nothing speaks against it any more",
+			func(facts, memory, policy) bool { return true }, (*removal).destroy},
+	}
+}
+
+// isGone reports whether no guest has the VMID.
+func (f facts) isGone() bool { return f.owner == guest.NoGuest }
+
+func (f facts) runs() bool { return f.power != nil && f.power.Status == string(guest.Running) }

@@ -1,0 +1,106 @@
+package destroy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+)
+
+// Request destroys a VM, or retries what an earlier create or delete has left.
+type Request struct {
+	Ref  guest.Ref      // with the Proof that the create returned, if it failed
+	Left []saga.Residue // remembered leftovers
+	Pool string         // the VM's, as state knows it
+	// ForceStop has PVE stop the guest hard if it does not shut down in StopTimeout (zero: three minutes), and a paused
+	// guest at once. GracefulOnly forbids a hard stop. With neither, a guest that does not obey is stopped hard, with a
+	// warning.
+	ForceStop, GracefulOnly bool
+
+	StopTimeout time.Duration
+	// KeepReferences leaves the VM's entries in backup and replication jobs and in HA; PVE refuses to destroy a VM that
+	// HA or a replication job names (qemu-server API2/Qemu.pm destroy_vm).
+	KeepReferences bool
+	// Holder: the VM holds a disk for others (vm.HolderText). Its protection, which is ours, is lifted right before it is
+	// destroyed; and all guests must be visible, since its volume is there to be attached to others.
+	Holder bool
+}
+
+// Delete destroys a VM and looks that nothing of it is left, whatever PVE says. A VM that is gone already is a
+// success. Leftovers are returned with the error, to be kept in state.
+func (d *Destroyer) Delete(ctx context.Context, r Request) ([]saga.Residue, []guest.Warning, error) {
+	defer d.guests.Occupy(r.Ref.VMID)() // volumes with the VMID are ours until the last look
+	remove := d.deleteInState
+	if r.Ref.Proof != nil {
+		remove = d.deleteUncommitted
+	}
+	left, warnings, err := remove(ctx, r)
+	if err != nil {
+		return merge(left, r.Left), warnings, err
+	}
+	remembered, err := d.clear(ctx, r)
+	return remembered, warnings, err
+}
+
+func (d *Destroyer) deleteInState(ctx context.Context, r Request) ([]saga.Residue, []guest.Warning, error) {
+	all := &destruction{d: d, r: r, pool: r.Pool}
+	left, err := all.destroyInState(ctx)
+	return left, all.warnings, err
+}
+
+// deleteUncommitted goes on with the roll-back of a create that left something, under the proof that the create had.
+func (d *Destroyer) deleteUncommitted(ctx context.Context, r Request) ([]saga.Residue, []guest.Warning, error) {
+	notes, err := d.RemoveAll(ctx, targetsOf(r.Ref.Proof, r.Left))
+	return outcomeOf(r.Ref.VMID, notes, err)
+}
+
+// outcomeOf turns the notes of a removal into warnings, and its error into leftovers.
+func outcomeOf(vmid int, notes []Note, err error) ([]saga.Residue, []guest.Warning, error) {
+	var warnings []guest.Warning
+	for _, note := range notes {
+		warnings = append(warnings, guest.Warning{Summary: fmt.Sprintf("Destroy of VM %d", vmid), Detail: note.Text})
+	}
+	var left *saga.LeftError
+	if errors.As(err, &left) {
+		return left.Left, warnings, err
+	}
+	return nil, warnings, err
+}
+
+// targetsOf are the leftovers of a create, to go on where its own roll-back gave up. The volumes that the create is
+// known to have made are those that are left.
+func targetsOf(p *guest.Proof, left []saga.Residue) []Target {
+	tasks := &request.Tasks{}
+	for _, upid := range p.Tasks {
+		tasks.Add(pve.UPID(upid))
+	}
+	for _, upid := range p.Guessed {
+		tasks.Guess(pve.UPID(upid))
+	}
+	var all []Target
+	var known []string
+	for _, leftover := range left {
+		if leftover.Kind == "volume" {
+			known = append(known, leftover.ID)
+		}
+	}
+	halfMade, made := NewHalfMade(p.HalfMade, tasks.UPIDs), NewMade(known, nil)
+	for _, b := range p.RestoreBaselines() {
+		t := Target{VMID: p.VMID, Nodes: p.Nodes, Baseline: b, Tasks: tasks, HalfMade: halfMade, Mark: p.Mark(),
+			Owns: p.Identity.Proves, Managed: p.HA, Pool: p.Pool, Made: made}
+		if p.Lost {
+			t.Lost = &request.Lost{}
+		}
+		all = append(all, t)
+	}
+	if !p.Identity.IsZero() { // the VM is where it ended up
+		slices.Reverse(all)
+	}
+	return all
+}

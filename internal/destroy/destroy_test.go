@@ -1,0 +1,65 @@
+package destroy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// TestNotRemoved: the lines are those of qemu-server's destroy_vm, with and without the mark that a counted warning
+// gets.
+func TestNotRemoved(t *testing.T) {
+	got := notRemoved([]string{
+		"zfs error: cannot destroy 'rpool/data/vm-100-disk-0': dataset is busy",
+		"Could not remove disk 'local-zfs:vm-100-disk-0', check manually: zfs error: cannot destroy 'rpool/data/vm-100-disk-0': dataset is busy",
+		"WARN: Could not remove disk 'nfs:100/vm-100-disk-1.qcow2', check manually: unlink failed",
+		"purging VM 100 from related configurations..",
+		"TASK WARNINGS: 1",
+	})
+	if len(got) != 2 || !strings.HasSuffix(got["local-zfs:vm-100-disk-0"], "dataset is busy") || !strings.HasSuffix(got["nfs:100/vm-100-disk-1.qcow2"], "unlink failed") {
+		t.Errorf("got %q", got)
+	}
+	r := (&Destroyer{}).newRemoval(Target{}, policy{})
+	r.remember(got)
+	for volume, why := range got {
+		if r.volumes[volume].why != why {
+			t.Errorf("%s: remembered %q", volume, r.volumes[volume].why)
+		}
+	}
+}
+
+// TestIsBasedOn: volume ids and parents as the plugins of pve-storage print them.
+func TestIsBasedOn(t *testing.T) {
+	for _, c := range []struct {
+		base string
+		v    pve.Volume
+		want bool
+	}{
+		{"zfs:base-900-disk-0", pve.Volume{ID: "zfs:base-900-disk-0/vm-101-disk-0", Parent: "base-900-disk-0@__base__"}, true},
+		{"zfs:base-900-disk-0", pve.Volume{ID: "zfs:vm-101-disk-0", Parent: "base-900-disk-0@__base__"}, true},
+		{"dir:900/base-900-disk-0.qcow2", pve.Volume{ID: "dir:900/base-900-disk-0.qcow2/101/vm-101-disk-0.qcow2", Parent: "../900/base-900-disk-0.qcow2"}, true},
+		{"zfs:base-900-disk-0", pve.Volume{ID: "zfs:base-900-disk-0"}, false},
+		{"zfs:base-900-disk-0", pve.Volume{ID: "zfs:base-900-disk-01/vm-101-disk-0", Parent: "base-900-disk-01@__base__"}, false},
+		{"zfs:base-900-disk-0", pve.Volume{ID: "zfs:vm-101-disk-0"}, false},
+		{"zfs:base-900-disk-0", pve.Volume{ID: "other:vm-101-disk-0", Parent: "base-900-disk-0@__base__"}, false},
+	} {
+		if got := isBasedOn(c.v, c.base); got != c.want {
+			t.Errorf("%s on %s: got %t", c.v.ID, c.base, got)
+		}
+	}
+}
+
+// TestOwnVolumes: those of the current, pending and snapshot sections that carry the id, and no others.
+func TestOwnVolumes(t *testing.T) {
+	got := guard.OwnVolumes(100,
+		map[string]string{"scsi0": "zfs:vm-100-disk-0,size=1G", "scsi1": "zfs:vm-101-disk-0,size=1G", "ide2": "dir:iso/a.iso,media=cdrom", "unused0": "zfs:vm-100-disk-3"},
+		map[string]string{"vmstate": "zfs:vm-100-state-one", "scsi0": "zfs:base-900-disk-0/vm-100-disk-0,size=1G", "name": "zfs"})
+	want := []string{"zfs:base-900-disk-0/vm-100-disk-0", "zfs:vm-100-disk-0", "zfs:vm-100-disk-3", "zfs:vm-100-state-one"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

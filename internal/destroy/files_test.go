@@ -1,0 +1,55 @@
+package destroy
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// TestFileOfTwoStorages: two storages are one directory, and a guest has the file by the name that it has on the
+// other: it is in use. Another file of that name is not it.
+func TestFileOfTwoStorages(t *testing.T) {
+	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		other state.Volume
+		off   bool
+		want  string
+	}{
+		"the same":              {other: state.Volume{Size: 1 << 20, Created: made}, want: "local:iso/disc-0123456789ab.iso (as twin:iso/disc-0123456789ab.iso) is also used by VM 300"},
+		"another":               {other: state.Volume{Size: 1 << 20, Created: made.Add(time.Second)}},
+		"of another size":       {other: state.Volume{Size: 2 << 20, Created: made}},
+		"not to be looked at":   {other: state.Volume{Size: 1 << 20, Created: made}, off: true, want: "cannot be told"},
+		"not in the other, too": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, asRoot)
+			r.vm(300)
+			r.change(func(w *state.World) {
+				twin := *w.Storages["local"]
+				twin.ID, twin.Offline = "twin", c.off
+				w.Storages["twin"] = &twin
+				put := func(storage string, like state.Volume) {
+					v := &state.Volume{Storage: storage, Node: "pve1", Name: "iso/disc-0123456789ab.iso", Content: "iso", Format: "iso", Size: like.Size}
+					w.Put(v)
+					v.Created = like.Created
+				}
+				put("local", state.Volume{Size: 1 << 20, Created: made})
+				if c.other.Size != 0 {
+					put("twin", c.other)
+				}
+				w.Guests[300].Config["ide2"] = "twin:iso/disc-0123456789ab.iso,media=cdrom"
+			})
+			err := r.s.Files().Free(t.Context(), &request.Tasks{}, guard.MadeFile{Node: "pve1", Volume: "local:iso/disc-0123456789ab.iso", Size: 1 << 20, CreatedAt: made})
+			r.change(func(w *state.World) {
+				kept := w.Volume("pve1", "local:iso/disc-0123456789ab.iso") != nil
+				if kept != (c.want != "") || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v; it is there %t", err, kept)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,317 @@
+package destroy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+)
+
+// view is what a look at the VMID has shown: the configuration that has it, and the verdict on that.
+type view struct {
+	verdict
+	node   string
+	config pve.GuestConfig
+	// answered: the look could tell who has the VMID. hidden: a guest has it that this identity may not see, so the
+	// volumes may be that guest's.
+	answered, hidden bool
+}
+
+// standing reports whether there is a configuration that is ours, or may be.
+func (v view) standing() bool { return v.owner == guest.Ours || v.unsure }
+
+// at is the node of a configuration that is ours, or may be; "" if there is none.
+func (v view) at() string {
+	if v.standing() {
+		return v.node
+	}
+	return ""
+}
+
+// has is the configuration that is ours, or may be; nil if there is none.
+func (v view) has() map[string]string {
+	if v.standing() {
+		return v.config.Values
+	}
+	return nil
+}
+
+// facts are what a pass decides by. They end with it.
+type facts struct {
+	view
+	left []string // volumes of ours that are there
+	// lastDestroy is our last destroy task, "" if there was none.
+	lastDestroy pve.UPID
+	// adopted are volumes that PVE may have adopted into the VM. They were not checked yet.
+	adopted []string
+	// power is what PVE says of the guest; nil if it was not asked.
+	power *pve.GuestStatus
+	// attached: the volumes that the configuration does not name were attached to it.
+	attached bool
+}
+
+// lock is a lock on the configuration that something has to be done about. A guest that is suspended to disk goes as
+// it is.
+func (f facts) lock() string {
+	if lock := f.config.Values["lock"]; lock != suspended {
+		return lock
+	}
+	return ""
+}
+
+func (f facts) isProtected() bool { return f.config.Values["protection"] == "1" }
+
+// look finds the guest, and the volumes of ours that are there. Volumes that a VM of ours names go with it, so they
+// are listed only once it is gone. When a third party has the VMID they stay what they were before it came.
+func (r *removal) look(ctx context.Context) (facts, error) {
+	err := r.lookAtAll(ctx)
+	f := facts{view: r.view, left: r.left, lastDestroy: r.tasks.lastDestroy()}
+	if r.view.owner == guest.Ours && r.mayAdopt() {
+		f.adopted = Adopted(r.VMID, r.view.config.Values)
+	}
+	return f, err
+}
+
+func (r *removal) lookAtAll(ctx context.Context) error {
+	find := func(ctx context.Context) error { return r.find(ctx, r.how) }
+	if r.deleted.gone {
+		var volumes []string
+		var listErr error
+		err := together(ctx, find, func(ctx context.Context) error { volumes, listErr = r.listOwn(ctx); return nil })
+		if err != nil || r.view.owner == guest.ThirdParty || listErr != nil {
+			return errors.Join(err, listErr)
+		}
+		r.left = volumes
+		return nil
+	}
+	if err := find(ctx); err != nil || r.view.owner == guest.ThirdParty {
+		return err
+	}
+	if r.committed && r.view.owner == guest.Ours {
+		if err := r.follow(ctx); err != nil {
+			return err
+		}
+		if !hasUnnamed(r.Baseline, r.view.config.Values) {
+			r.left = slices.Sorted(maps.Keys(r.Baseline.Named))
+			return nil
+		}
+	}
+	if r.view.owner == guest.NoGuest && r.tasks.lastDestroy() == "" {
+		r.Made.forgetNamed()
+	}
+	volumes, err := r.listOwn(ctx)
+	r.left = volumes
+	return err
+}
+
+// find reads the configuration that has the VMID, and judges it.
+func (r *removal) find(ctx context.Context, how ending) error {
+	r.view = view{verdict: verdict{ambiguous: r.view.ambiguous}}
+	seesAll := r.use != nil && r.use.Unseen == nil
+	if !r.deleted.gone || !seesAll { // else the listing tells that it is gone, for all who ask
+		for _, node := range r.Nodes {
+			config, err := r.d.api.QEMU(node, r.VMID).Config(ctx)
+			// PVE refuses an identity that may not read a VM before it looks for the VM.
+			if pve.IsKind(err, pve.NotFound) || pve.IsKind(err, pve.Denied) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			r.view, err = r.recognize(node, config, how)
+			return err
+		}
+		free, err := r.d.api.Cluster().IsFreeID(ctx, r.VMID)
+		if err != nil || free {
+			r.view.answered = err == nil
+			return err
+		}
+	}
+	return r.findListed(ctx, how, seesAll)
+}
+
+// findListed looks for the VMID on other nodes: the VM may have been migrated meanwhile, or a third party may have
+// taken the VMID on another node, with volumes on shared storages that look like ours.
+func (r *removal) findListed(ctx context.Context, how ending, seesAll bool) error {
+	resources, err := r.d.use.Listing(ctx, r.d.use.Ask())
+	if err != nil {
+		return err
+	}
+	listed, ok := resources.Guest(r.VMID)
+	switch {
+	case !ok && r.deleted.gone && seesAll:
+		r.view.answered = true
+		return nil
+	case !ok:
+		r.view.hidden = true
+		return fmt.Errorf("another guest has VMID %d, but this identity may not see where (VM.Audit)", r.VMID)
+	case listed.Type != "qemu":
+		r.view = view{node: listed.Node, verdict: verdict{owner: guest.ThirdParty}, answered: true}
+		return nil
+	}
+	config, err := r.d.api.QEMU(listed.Node, r.VMID).Config(ctx)
+	if err == nil {
+		r.view, err = r.recognize(listed.Node, config, how)
+	}
+	return err
+}
+
+// recognize judges a configuration, and remembers what that shows of our VM.
+func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (view, error) {
+	v := view{verdict: r.judge(config, how, &r.memory), node: node, config: config}
+	if v.unsure {
+		return v, r.doubt(v.verdict, node, config.Values["lock"])
+	}
+	v.answered = true
+	if v.owner != guest.Ours {
+		return v, nil
+	}
+	if v.marked {
+		r.forgetHalfMade()
+	}
+	r.seen = guest.IdentityOf(config.Values)
+	named := guard.OwnVolumes(r.VMID, config.Values)
+	if !r.Mark.Restore.IsZero() {
+		adopted := Adopted(r.VMID, config.Values)
+		named = slices.DeleteFunc(named, func(volume string) bool { return slices.Contains(adopted, volume) })
+	}
+	r.Made.addNamed(named)
+	return v, nil
+}
+
+// forgetHalfMade is called once our configuration bears our mark.
+func (r *removal) forgetHalfMade() {
+	r.tasks.justKilled = false
+	r.HalfMade.forget()
+}
+
+// hasUnnamed reports whether volumes of ours may be there that a configuration does not name.
+func hasUnnamed(b *guest.Baseline, config map[string]string) bool {
+	if b.Named == nil {
+		return true
+	}
+	for volume := range b.Named {
+		if !guest.Uses(config, volume) {
+			return true
+		}
+	}
+	return false
+}
+
+// follow keeps up with a committed VM, which its user could still change a moment ago: its node, and its volumes.
+func (r *removal) follow(ctx context.Context) error {
+	node, digest := r.view.node, r.view.config.Digest
+	if r.Baseline.Node != node {
+		r.leftFrom = append(r.leftFrom, r.Baseline.Node)
+	}
+	r.Baseline.Node = node
+	if digest == r.known && r.known != "" {
+		return nil
+	}
+	storages := len(r.Baseline.Storages)
+	config, err := r.d.api.QEMU(node, r.VMID).Pending(ctx)
+	if err != nil {
+		return err
+	}
+	snapshots, err := r.d.use.Snapshots(ctx, pve.Resource{Type: "qemu", Node: node, VMID: r.VMID}, config)
+	if err != nil {
+		return err
+	}
+	r.known = config.Digest
+	configs := []map[string]string{r.view.config.Values, config.Current(), config.Merged()}
+	r.Baseline.Own(guard.OwnVolumes(r.VMID, slices.AppendSeq(configs, maps.Values(snapshots))...))
+	if len(r.Baseline.Storages) != storages {
+		r.checkVisible(ctx)
+	}
+	return nil
+}
+
+// checkVisible finds out on which storages the identity can see volumes without a VM.
+func (r *removal) checkVisible(ctx context.Context) {
+	var err error
+	for attempt := range 3 {
+		if r.d.jobs.Pause(ctx, attempt) != nil {
+			break
+		}
+		if err = r.Baseline.CheckVisible(ctx, r.d.guests); err == nil {
+			return
+		}
+	}
+	if err != nil {
+		for _, storage := range r.Baseline.Storages {
+			r.Baseline.Unlisted[storage] = err
+		}
+		r.Baseline.Storages = nil
+	}
+}
+
+// listOwn lists the volumes of ours that are there now. Other new volumes are remembered, to be named.
+func (r *removal) listOwn(ctx context.Context) ([]string, error) {
+	found, err := r.Baseline.OwnVolumes(ctx, r.d.guests)
+	if err == nil && r.Made != nil {
+		r.remember(r.Made.readDestroyed(ctx, r.d.api, r.deleted, found))
+		if len(r.Made.rest(found)) > 0 {
+			r.Made.readMakers(ctx, r.d.api, r.tasks, found, r.Baseline)
+		}
+		r.Made.addUnderWay(found)
+		r.unproven = idsOf(r.Made.rest(found))
+		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return !r.Made.known[v.ID] })
+	}
+	return idsOf(found), err
+}
+
+// remember keeps why volumes stayed when PVE removed their VM.
+func (m *memory) remember(stayed map[string]string) {
+	for volume, why := range stayed {
+		m.note(volume, why)
+	}
+}
+
+func (m *memory) note(volume, why string) {
+	a := m.volumes[volume]
+	a.why = why
+	m.volumes[volume] = a
+}
+
+// looks bounds the looks at the leftovers until they stay the same.
+const looks = 4
+
+// lastLook names what is left. Reading who else uses it takes its time, and an administrator may be tidying up
+// meanwhile. So what is named is looked at once more afterwards, until it is what it was before.
+func (r *removal) lastLook(ctx context.Context, failed error) error {
+	var last final
+	if errors.As(failed, &last) {
+		failed = last.error
+	}
+	if ctx.Err() != nil {
+		late, cancel := r.d.jobs.Grace(ctx)
+		defer cancel()
+		ctx = late
+	}
+	r.tasks.noteAll(ctx, r.d.api) // where the node was away before
+	rep := &report{removal: r}
+	var listErr error
+	for before, attempt := "", 0; attempt < looks; attempt++ {
+		listErr = rep.look(ctx)
+		now := rep.state()
+		if now == before || rep.isClean() {
+			break
+		}
+		before = now
+		rep.readUse(ctx)
+	}
+	if left := rep.leftovers(failed); len(left) > 0 {
+		return &saga.LeftError{Left: left, Err: failed}
+	}
+	if listErr != nil && r.view.owner != guest.ThirdParty {
+		return fmt.Errorf("VM %d is gone, but whether volumes of it are left cannot be told: %w. Look at `pvesm list "+
+			"STORAGE --vmid %d` on node %s", r.VMID, listErr, r.VMID, r.Baseline.Node)
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package destroy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
+)
+
+// removal removes a VM of ours until nothing of it is left: the roll-back of a create, and the destroy of a VM in
+// state. Each pass looks at the server, decides by the table in decide.go and acts through the guard. Only memory
+// survives a pass.
+type removal struct {
+	Target
+	policy
+	memory
+	d     *Destroyer
+	view  view   // of the last look
+	how   ending // the gravest end of our tasks, as of this pass
+	notes []Note
+}
+
+// policy is what the caller of a removal allows. The zero policy is that of a roll-back.
+type policy struct {
+	// committed: the VM belongs to its user and was shut down before. Its protection counts, and only force stops it hard.
+	committed, force bool
+	holder           bool // it holds a disk for others (Request.Holder)
+	keep             bool // its entries in jobs and in HA stay
+	// of a committed VM: the VM that reserves its VMID bears it, so that state recognizes it
+	identity guest.Identity
+}
+
+// memory is what a removal knows from earlier passes.
+type memory struct {
+	seen     guest.Identity // our VM's, as last seen: it survives a change of the description, and a commit
+	known    string         // digest of the configuration whose volumes and snapshots the baseline knows
+	off      bool           // the guest is known to be off
+	tasks    endings        // of our tasks
+	deleted  deletion       // our last destroy that ended well
+	left     []string       // volumes of ours that are there
+	unproven []string       // new volumes of which nothing shows that they are ours
+	volumes  map[string]attempts
+	ha       haEntry
+	taken    bool           // a third party has the VMID
+	lifted   bool           // the protection was switched off
+	leftFrom []string       // nodes that the VM was moved away from meanwhile
+	use      *volumeuse.Use // as last read for this removal
+	fresh    bool           // nothing was done since
+	tries    struct{ reclaim, attach int }
+}
+
+// attempts is what was done about a volume.
+type attempts struct {
+	tried int    // how often it was to go with the VM
+	why   string // why it did not
+}
+
+// haEntry is what is known of the HA entry that our create made.
+type haEntry struct {
+	entry bool // there may be one
+	fails int  // attempts to remove it
+	purge bool // it is to go with the VM, since it cannot be removed by itself
+}
+
+// deletion is a destroy of ours that ended well.
+type deletion struct {
+	task      pve.UPID
+	config    map[string]string // that it destroyed
+	gone      bool              // and nothing of ours took its place
+	explained pve.UPID          // the destroy whose log was read for leftovers
+}
+
+// final marks an error that no further pass can change.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+// passes bounds a removal. A lost answer, a failed task or a third party in between costs a further pass.
+const passes = 16
+
+// away is how long a roll-back waits for a node that does not answer: no later run takes back what was made there.
+const away = 2 * time.Minute
+
+// Remove removes a VM of ours. A leftover that it could not remove is in a *saga.LeftError.
+func (d *Destroyer) Remove(ctx context.Context, t Target) error {
+	return d.newRemoval(t, policy{}).run(ctx)
+}
+
+// RemoveAll removes a VM of ours whose volumes may be on two nodes, in the order given: the first target has the
+// configuration. notes are for people, also where nothing is left.
+func (d *Destroyer) RemoveAll(ctx context.Context, targets []Target) (notes []Note, err error) {
+	var left []saga.Residue
+	var failed, vague error
+	for _, t := range targets {
+		r := d.newRemoval(t, policy{})
+		err := r.run(ctx)
+		notes = append(notes, r.notes...)
+		var named *saga.LeftError
+		switch {
+		case errors.As(err, &named):
+			left, failed = merge(left, named.Left), errors.Join(failed, named.Err)
+		case err != nil:
+			vague = errors.Join(vague, err)
+		}
+	}
+	if len(left) > 0 {
+		return notes, &saga.LeftError{Left: left, Err: errors.Join(failed, vague)}
+	}
+	return notes, vague
+}
+
+// merge adds the leftovers that are not in the list yet.
+func merge(left, more []saga.Residue) []saga.Residue {
+	for _, m := range more {
+		if !slices.ContainsFunc(left, func(l saga.Residue) bool {
+			return l.Kind == m.Kind && l.Node == m.Node &&
+				l.ID == m.ID
+		}) {
+			left = append(left, m)
+		}
+	}
+	return left
+}
+
+func (d *Destroyer) newRemoval(t Target, p policy) *removal {
+	return &removal{Target: t, policy: p, d: d, memory: memory{volumes: map[string]attempts{},
+		ha:    haEntry{entry: t.Managed},
+		tasks: endings{tasks: t.Tasks, halfMade: t.HalfMade, ended: map[pve.UPID]ending{}}}}
+}
+
+// run removes the VM, and returns what is left of it as an error.
+func (r *removal) run(ctx context.Context) error {
+	r.awaitLost(ctx)
+	r.checkVisible(ctx)
+	err := r.loop(ctx)
+	for _, text := range r.Baseline.Notes() {
+		r.notes = append(r.notes, Note{Text: text, Doubt: true})
+	}
+	if len(r.unproven) > 0 {
+		r.notes = append(r.notes, unprovenNote(r.VMID, r.Baseline.Node, r.unproven))
+	}
+	return err
+}
+
+func (r *removal) loop(ctx context.Context) error {
+	var failed error
+	q := r.d.jobs.Queue(r.Baseline.Node, r.VMID)
+	q.Destroys = true
+	began := r.d.clock.Now()
+	for attempt, failures := 0, 0; attempt < passes && failures < 5; attempt++ {
+		clean, err := r.pass(ctx)
+		if clean {
+			return nil
+		}
+		failed = err
+		if err == nil {
+			continue
+		}
+		var last final
+		if errors.As(err, &last) {
+			break
+		}
+		if pve.IsKind(err, pve.Locked) { // the holder of the lock will have done some time
+			if failed = q.Wait(ctx, err); failed == nil {
+				attempt--
+				continue
+			}
+			break
+		}
+		failures++
+		if isAway(err) && !r.committed && r.d.clock.Now().Sub(began) < away {
+			attempt--
+			failures = min(failures, 4)
+		}
+		if r.d.jobs.Pause(ctx, failures) != nil {
+			break
+		}
+	}
+	return r.lastLook(ctx, failed)
+}
+
+func isAway(err error) bool {
+	return pve.IsKind(err, pve.Unavailable) || pve.IsKind(err, pve.Ambiguous)
+}
+
+// pass looks, and then decides and acts until something was done after which it must look again. It is clean when
+// nothing of ours is there any more.
+func (r *removal) pass(ctx context.Context) (clean bool, err error) {
+	if r.how, err = r.tasks.end(ctx, r.d.api); err != nil {
+		return false, err
+	}
+	f, err := r.look(ctx)
+	if err != nil {
+		return false, err
+	}
+	r.tasks.justKilled = false
+	for {
+		rule := decide(f, r.memory, r.policy)
+		next, err := rule.do(r, ctx, &f)
+		if err != nil || next != decideAgain {
+			return next == finished, err
+		}
+	}
+}
+
+// prove makes evidence for an act of this removal. The next act has the other guests read again.
+func (r *removal) prove(ctx context.Context, c guard.Claim) (guard.Evidence, error) {
+	c.VMID, c.Own, c.Tasks = r.VMID, !r.holder, r.Tasks.UPIDs
+	if r.fresh {
+		c.Use = r.use
+	}
+	r.fresh = false
+	e, err := r.d.Prove(ctx, c)
+	if e.Use() != nil {
+		r.use = e.Use()
+	}
+	return e, err
+}
+
+// ours claims our VM, whose configuration was found on a node.
+func (r *removal) ours(node string) guard.Claim {
+	return guard.Claim{Node: node, Guest: func(config pve.GuestConfig) error {
+		v, err := r.recognize(node, config, r.how)
+		if v.standing() {
+			r.view = v
+		}
+		if err == nil && v.owner != guest.Ours {
+			err = guard.ErrNotOurs
+		}
+		return err
+	}}
+}

@@ -1,0 +1,241 @@
+package destroy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// Made tells the volumes that a create has made from those that others put under its VMID meanwhile. That a volume is
+// outside the create's baseline proves nothing. A volume is the create's if
+//   - a configuration of its VM has named it, and its VM was not destroyed with it since;
+//   - the log of a killed task of the create says that it was made, since nothing has cleaned up after that task;
+//   - the log of a failed task says that it could not be freed;
+//   - it is the only one of the rest that a killed task can have been making: most storages say nothing when they
+//     begin a volume, and the task says it when the volume is filled.
+//
+// Other new volumes are named and left alone.
+type Made struct {
+	wanted     []Wanted
+	known      map[string]bool
+	configured []string          // named by a configuration of the create's VM
+	read       map[pve.UPID]bool // tasks whose log was read
+	commands   int               // how many of the failed commands were read
+	died       bool              // one of the tasks, or commands, was killed
+}
+
+// Wanted is a volume that the task which makes the VM is to make.
+type Wanted struct {
+	Storage string
+	Name    string // "" = PVE chooses
+	Base    string // the volume that it is a linked clone of
+	Size    int64  // bytes; 0 = not known
+	Format  string // "" = the storage's
+}
+
+// NewMade makes a Made from the volumes that a create is known to have made, and all that it asks for.
+func NewMade(known []string, wanted []Wanted) *Made {
+	m := &Made{wanted: wanted, known: map[string]bool{}, read: map[pve.UPID]bool{}}
+	m.add(known)
+	return m
+}
+
+// Want adds volumes that the create's next tasks are to make.
+func (m *Made) Want(more []Wanted) { m.wanted = append(m.wanted, more...) }
+
+func (m *Made) add(volumes []string) {
+	for _, volume := range volumes {
+		m.known[volume] = true
+	}
+}
+
+// addNamed adds the volumes that a configuration of the create's VM names.
+func (m *Made) addNamed(volumes []string) {
+	if m != nil {
+		m.add(volumes)
+		m.configured = append(m.configured, volumes...)
+	}
+}
+
+// forgetNamed forgets those volumes, after a third party has destroyed the VM and its volumes with it.
+func (m *Made) forgetNamed() {
+	if m == nil {
+		return
+	}
+	for _, volume := range m.configured {
+		delete(m.known, volume)
+	}
+	m.configured = nil
+}
+
+// rest returns the volumes that nothing accounts for.
+func (m *Made) rest(found []pve.Volume) []pve.Volume {
+	return slices.DeleteFunc(slices.Clone(found), func(v pve.Volume) bool { return m.known[v.ID] })
+}
+
+func idsOf(volumes []pve.Volume) []string {
+	var ids []string
+	for _, v := range volumes {
+		ids = append(ids, v.ID)
+	}
+	return ids
+}
+
+// readDestroyed forgets the volumes that PVE has destroyed together with our VM: a volume of such a name now belongs
+// to a third party. It returns those that stayed by the log (couldNot), and why.
+func (m *Made) readDestroyed(ctx context.Context, api *pve.Client, d deletion, found []pve.Volume) map[string]string {
+	went := func(v pve.Volume) bool { return guest.Uses(d.config, v.ID) }
+	if d.task == "" || m.read[d.task] || !slices.ContainsFunc(found, went) {
+		return nil
+	}
+	log, err := api.Tasks().Log(ctx, d.task, logLines)
+	if err != nil {
+		return nil
+	}
+	m.read[d.task] = true
+	stayed := notRemoved(log)
+	for volume := range m.known {
+		if guest.Uses(d.config, volume) && stayed[volume] == "" {
+			delete(m.known, volume)
+		}
+	}
+	return stayed
+}
+
+// makerLines is more than a create of many disks says; a copy has a line for each percent, or each second.
+const makerLines = 50_000
+
+// readMakers reads what the logs of our tasks that have ended say of volumes.
+func (m *Made) readMakers(ctx context.Context, api *pve.Client, e endings, found []pve.Volume, b *guest.Baseline) {
+	for _, upid := range e.tasks.UPIDs {
+		how, ended := e.ended[upid]
+		if !ended || how == unknownEnd || upid.Type() == "qmdestroy" || m.read[upid] {
+			continue
+		}
+		log, err := api.Tasks().Log(ctx, upid, makerLines)
+		if err != nil {
+			continue // its volumes are not known to be ours
+		}
+		m.read[upid] = true
+		m.readMaker(log, how == killed, found, b)
+	}
+	for _, c := range e.tasks.Commands[m.commands:] {
+		m.commands++
+		m.readMaker(c.Log, c.Died, found, b)
+	}
+}
+
+// readMaker reads one log.
+func (m *Made) readMaker(log []string, died bool, found []pve.Volume, b *guest.Baseline) {
+	m.died = m.died || died
+	made := logged(log, found, b)
+	for _, v := range found {
+		if died && made[v.ID] || tellsNotFreed(log, v.ID, made[v.ID]) {
+			m.known[v.ID] = true
+		}
+	}
+}
+
+// tellsNotFreed reports whether a task says of a volume that it could not be freed: by name or, of a volume that it
+// has made, by the lock of its storage.
+func tellsNotFreed(log []string, volume string, made bool) bool {
+	if made {
+		return task.TellsNotFreed(log, volume)
+	}
+	name := volume[strings.LastIndexAny(volume, ":/")+1:]
+	return task.TellsNotFreed(slices.DeleteFunc(slices.Clone(log), func(line string) bool {
+		return !strings.Contains(line,
+			name)
+	}), volume)
+}
+
+// logged returns the volumes that a log says were made. A line with nothing but a name stands for one volume of that
+// name; where several have it, none is known to be meant.
+func logged(log []string, found []pve.Volume, b *guest.Baseline) map[string]bool {
+	ids, names := task.VolumesMade(log)
+	made, lines, same := map[string]bool{}, map[string]int{}, map[string][]string{}
+	for _, name := range names {
+		lines[name]++
+	}
+	for _, id := range ids {
+		made[id] = true
+		if listed, _ := b.Resources.Storage(b.Node, volid.Storage(id)); !slices.Contains([]string{"zfspool", "rbd"},
+			listed.PluginType) {
+			lines[nameOf(id)]-- // such a storage has said so itself before
+		}
+	}
+	for _, v := range found {
+		if !made[v.ID] {
+			same[nameOf(v.ID)] = append(same[nameOf(v.ID)], v.ID)
+		}
+	}
+	for name, ids := range same {
+		for _, id := range ids {
+			made[id] = lines[name] >= len(ids)
+		}
+	}
+	return made
+}
+
+// nameOf is the name of a volume as PVE's tools print it: that of the file with its directory, or that of the logical
+// volume.
+func nameOf(volume string) string {
+	_, path, _ := strings.Cut(volume, ":")
+	parts := strings.Split(path, "/")
+	last := len(parts) - 1
+	if last > 0 && strings.Trim(parts[last-1], "0123456789") == "" {
+		return parts[last-1] + "/" + parts[last]
+	}
+	return parts[last]
+}
+
+// addUnderWay adds the volume that a killed task was just making, once: later that volume may be gone, and another's
+// in its place.
+func (m *Made) addUnderWay(found []pve.Volume) {
+	if !m.died {
+		return
+	}
+	open := slices.Clone(m.wanted)
+	m.wanted = nil
+	fit := func(v pve.Volume) int { return slices.IndexFunc(open, func(w Wanted) bool { return w.fits(v) }) }
+	for _, v := range found {
+		if n := fit(v); n >= 0 && m.known[v.ID] {
+			open = slices.Delete(open, n, n+1)
+		}
+	}
+	rest := slices.DeleteFunc(m.rest(found), func(v pve.Volume) bool { return fit(v) < 0 })
+	if len(rest) == 1 {
+		m.known[rest[0].ID] = true
+	}
+}
+
+// extent is how much larger than asked for a volume may be, in bytes: storages round up (4 MiB, LVM).
+const extent = 4 << 20
+
+func (w Wanted) fits(v pve.Volume) bool {
+	name, _, _ := strings.Cut(v.ID[strings.LastIndexAny(v.ID, ":/")+1:], ".")
+	return volid.Storage(v.ID) == w.Storage && (w.Format == "" || v.Format == "" || w.Format == v.Format) &&
+		(w.Name == "" || w.Name == name) && (w.Base == "" || strings.HasPrefix(v.ID, w.Base+"/")) &&
+		(w.Size == 0 || v.Size == 0 || v.Size >= w.Size && v.Size < w.Size+extent)
+}
+
+// Note is a sentence about a removal for people, also where nothing is left.
+type Note struct {
+	Text string
+	// Doubt: something of ours may still be there.
+	Doubt bool
+}
+
+// unprovenNote names the volumes that were left alone since nothing shows whose they are.
+func unprovenNote(vmid int, node string, volumes []string) Note {
+	return Note{Doubt: true, Text: fmt.Sprintf("Volumes with the id of VM %d came to node %s while the VM was made, "+
+		"and nothing shows that this create has made them: %s. They were left alone. "+
+		"Look whose they are (`pvesm list STORAGE --vmid %d`) before you remove any", vmid, node, strings.Join(volumes,
+		", "), vmid)}
+}

@@ -1,0 +1,277 @@
+package destroy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
+)
+
+// refuse finds what makes PVE refuse the destroy, or leave something behind, while nothing has been touched.
+func (d *destruction) refuse(ctx context.Context) error {
+	if d.halfDestroyed {
+		return nil
+	}
+	if err := d.unlinked(ctx); err != nil {
+		return err
+	}
+	if err := d.unreferenced(ctx); err != nil {
+		return err
+	}
+	if err := d.unshared(ctx); err != nil {
+		return err
+	}
+	return d.reachable(ctx)
+}
+
+// unshared refuses to destroy a VM whose volumes another guest uses.
+func (d *destruction) unshared(ctx context.Context) error {
+	vmid := d.r.Ref.VMID
+	volumes := d.ownVolumes()
+	if len(volumes) == 0 {
+		return nil
+	}
+	if scope := guard.ScopeOf(d.resources, d.node, volumes); !d.use.Answers(scope, d.d.clock.Now(), guard.UseLife) {
+		var err error
+		if d.use, err = d.d.use.Since(ctx, d.asked, scope); err != nil {
+			return fmt.Errorf("look whether another guest uses a volume of VM %d; it was not removed, nor was anything else "+
+				"touched: %w", vmid, err)
+		}
+		d.seenAt = time.Time{} // that took its time; but it has read the VM last, too
+		if seen, ok := d.use.Of(vmid); ok && seen.Guest.Node == d.node && seen.Config.Digest == d.config.Digest {
+			d.seenAt = seen.At
+		}
+	}
+	if err := guard.InUse(d.use, volumes, vmid); err != nil {
+		return fmt.Errorf("VM %d was not touched: %w. Detach it there, or delete the snapshot, then destroy again", vmid, err)
+	}
+	if d.r.Holder && d.use.Unseen != nil {
+		return fmt.Errorf("VM %d was not touched: whether another guest uses its disk cannot be told: %w", vmid, d.use.Unseen)
+	}
+	return nil
+}
+
+// unlinked refuses to destroy a template whose volumes are the base of others. Thin LVM does not record that, and its
+// clones do not need their template (pve-storage LvmThinPlugin.pm).
+func (d *destruction) unlinked(ctx context.Context) error {
+	current := d.config.Current()
+	if current["template"] != "1" {
+		return nil
+	}
+	var clones []string
+	for _, base := range guard.OwnVolumes(d.r.Ref.VMID, current) {
+		volumes, err := d.d.api.Storage(d.node, volid.Storage(base)).Content(ctx, "images", 0)
+		if err != nil {
+			return fmt.Errorf("look whether %s has linked clones; template %d was not touched: %w", base, d.r.Ref.VMID, err)
+		}
+		for _, v := range volumes {
+			if isBasedOn(v, base) {
+				clones = append(clones, fmt.Sprintf("%s (%s)", guestName(d.resources, v.VMID), v.ID))
+			}
+		}
+	}
+	if len(clones) == 0 {
+		return nil
+	}
+	slices.Sort(clones)
+	return linked(d.r.Ref.VMID, clones, nil)
+}
+
+func guestName(resources pve.Resources, vmid int) string {
+	guest, ok := resources.Guest(vmid)
+	switch {
+	case !ok:
+		return fmt.Sprintf("VM %d, which is not listed", vmid)
+	case guest.Name == "":
+		return fmt.Sprintf("VM %d", vmid)
+	}
+	return fmt.Sprintf("VM %d, %s", vmid, guest.Name)
+}
+
+func linked(vmid int, clones []string, err error) error {
+	return &guest.FieldError{Path: "template", Summary: fmt.Sprintf("Template %d has linked clones", vmid), Err: err,
+		Detail: fmt.Sprintf("Their disks are based on its own: %s. Nothing was touched. Destroy these VMs first, or make "+
+			"them independent by moving their disks to another storage", strings.Join(clones, "; "))}
+}
+
+// unreferenced refuses, with on_destroy.purge = false, to destroy a VM that HA or replication names: PVE would refuse
+// that after the guest was shut down (qemu-server API2/Qemu.pm destroy_vm). Otherwise it notes where replication has
+// put copies. PVE leaves those: it drops the jobs alone (pve-guest-common ReplicationConfig.pm remove_vmid_jobs).
+func (d *destruction) unreferenced(ctx context.Context) error {
+	vmid := d.r.Ref.VMID
+	if d.r.Ref.Node != d.node {
+		d.copied[d.r.Ref.Node] = wasThere
+	}
+	if !isCluster(d.resources) {
+		return nil
+	}
+	var names []string
+	jobs, err := d.replicationJobs(ctx)
+	if err != nil && !pve.IsKind(err, pve.Denied) && !pve.IsKind(err, pve.Unsupported) {
+		return fmt.Errorf("look whether VM %d is replicated; it was not touched: %w", vmid, err)
+	}
+	for _, job := range jobs {
+		if job.VMID == vmid {
+			names = append(names, fmt.Sprintf("replication job %s to node %s (`pvesr delete %s`)", job.ID, job.Target, job.ID))
+			d.copied[job.Target] = "replication job " + job.ID + " made them, and PVE drops the job but not its copies"
+		}
+	}
+	if !d.r.KeepReferences {
+		return nil
+	}
+	listed, _ := d.resources.Guest(vmid)
+	_, err = d.d.api.HA().Resource(ctx, vmid)
+	if err == nil || listed.HAState != "" && !pve.IsKind(err, pve.NotFound) {
+		names = append(names, fmt.Sprintf("HA resource vm:%d (`ha-manager remove vm:%d`)", vmid, vmid))
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return named(vmid, names, nil)
+}
+
+// named is the refusal of on_destroy.purge = false.
+func named(vmid int, names []string, err error) error {
+	return &guest.FieldError{Path: "on_destroy.purge", Summary: fmt.Sprintf("VM %d is still named elsewhere", vmid),
+		Err: err,
+		Detail: fmt.Sprintf("PVE refuses to destroy it while HA or a replication job names it, and on_destroy.purge = "+
+			"false leaves these: %s. "+
+			"The VM was not removed. Remove them yourself, or set on_destroy.purge = true and apply, then destroy",
+			strings.Join(names, "; "))}
+}
+
+// managedByOthers is why an uncommitted VM stays that HA or a replication job names: no request of the create has
+// made that entry, and PVE removes the VM only together with it (qemu-server API2/Qemu.pm destroy_vm, purge).
+func managedByOthers(vmid int, node string, err error) error {
+	text := fmt.Sprintf("VM %d on node %s was not removed: HA or a replication job names it, and this create has made "+
+		"no such entry. PVE would remove that together with the VM. Look at `ha-manager config` and `pvesr list`, and take "+
+		"the VM out there first",
+		vmid, node)
+	if err != nil {
+		return fmt.Errorf("%s: %w", text, err)
+	}
+	return errors.New(text)
+}
+
+// reachable refuses to destroy a VM whose volumes PVE cannot remove now. PVE would log that, remove the configuration
+// anyway and orphan the volumes (qemu-server QemuServer.pm, destroy_vm). Storages that the identity may not see
+// are not judged.
+func (d *destruction) reachable(ctx context.Context) error {
+	vmid, node := d.r.Ref.VMID, d.node
+	volumes := d.ownVolumes()
+	if len(volumes) == 0 {
+		return nil
+	}
+	storages, err := d.storages(ctx, node)
+	if err != nil {
+		return fmt.Errorf("look whether the volumes of VM %d can be removed; it was not touched: %w", vmid, err)
+	}
+	for _, storage := range storages {
+		for _, volume := range volumes {
+			if volid.Storage(volume) != storage.ID || storage.Enabled && storage.Active {
+				continue
+			}
+			state := "not available"
+			if !storage.Enabled {
+				state = "disabled"
+			}
+			return fmt.Errorf("storage %s, which holds %s, is %s on node %s: PVE would remove VM %d and leave the volume "+
+				"behind. The VM was not touched; bring the storage back, then destroy again", storage.ID, volume, state, node, vmid)
+		}
+	}
+	return nil
+}
+
+// refused explains PVE's refusal of a destroy that the look before could not foresee; nil if it is none.
+func (r *removal) refused(ctx context.Context, err error) error {
+	if !pve.IsKind(err, pve.Busy) {
+		return nil
+	}
+	said := err.Error()
+	switch {
+	case strings.Contains(said, "still in use by linked clone"):
+		return linked(r.VMID, r.d.basedOn(ctx, r.VMID), err)
+	case !r.committed && (strings.Contains(said, "purge parameter not set") || strings.Contains(said,
+		"There is a replication job")):
+		return managedByOthers(r.VMID, r.Baseline.Node, err)
+	case strings.Contains(said, "purge parameter not set"), strings.Contains(said, "There is a replication job"):
+		return named(r.VMID, []string{"see what PVE says"}, err)
+	}
+	return nil
+}
+
+// basedOn looks in all readable configurations for volumes based on those of a template.
+func (d *Destroyer) basedOn(ctx context.Context, vmid int) []string {
+	var clones []string
+	resources, err := d.api.Cluster().Resources(ctx)
+	if err != nil {
+		return []string{"which ones could not be told"}
+	}
+	for _, guest := range resources.Guests() {
+		if guest.Type != "qemu" || guest.VMID == vmid {
+			continue
+		}
+		config, err := d.api.QEMU(guest.Node, guest.VMID).Config(ctx)
+		if err != nil {
+			continue
+		}
+		for _, value := range config.Values {
+			if strings.Contains(value, fmt.Sprintf("base-%d-disk-", vmid)) {
+				clones = append(clones, fmt.Sprintf("VM %d, %s", guest.VMID, guest.Name))
+				break
+			}
+		}
+	}
+	if len(clones) == 0 {
+		return []string{"VMs that this identity may not see"}
+	}
+	slices.Sort(clones)
+	return clones
+}
+
+// mayDestroy refuses a VM that is not the one in state, and a protected one.
+func mayDestroy(r Request, node string, config map[string]string) error {
+	if err := guest.Guard(r.Ref, node, config); err != nil {
+		return err
+	}
+	if r.Ref.Identity.IsZero() {
+		return fmt.Errorf("state does not know which VM %d it means: it has no uuid. It was not touched; run terraform "+
+			"refresh first",
+			r.Ref.VMID)
+	}
+	if config["protection"] == "1" && !r.Holder {
+		return &guest.FieldError{Path: "protection", Summary: fmt.Sprintf("VM %d is protected", r.Ref.VMID),
+			Detail: "It was not touched. Set protection = false and apply, then destroy"}
+	}
+	return nil
+}
+
+// unlocated says what a failed look at the VM leaves open.
+func unlocated(ref guest.Ref, resources pve.Resources, err error) error {
+	node, ok := resources.Node(ref.Node)
+	if !ok || node.Status == "online" {
+		return err
+	}
+	return fmt.Errorf("node %s is %s, so whether VM %d is still there, and what of it, cannot be told. It stays in "+
+		"state; destroy again when the node is back: %w", node.Node, node.Status, ref.VMID, err)
+}
+
+// isBasedOn reports whether a volume is a linked clone of a base: its id begins with the base's and, where the
+// storage says so, its parent is the base (pve-storage, parse_volname and list_images of the plugins).
+func isBasedOn(v pve.Volume, base string) bool {
+	if strings.HasPrefix(v.ID, base+"/") {
+		return true
+	}
+	parent, _, _ := strings.Cut(v.Parent, "@")
+	return parent != "" && v.ID != base && volid.Storage(v.ID) == volid.Storage(base) &&
+		volumeuse.LastPart(parent) == volumeuse.LastPart(base)
+}

@@ -1,0 +1,112 @@
+package destroy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// clear retries remembered leftovers and returns those that are still there. A guest is not removed here: the delete
+// of the VM in state has just tried that, with proof.
+func (d *Destroyer) clear(ctx context.Context, r Request) ([]saga.Residue, error) {
+	var failed error
+	var open []saga.Residue
+	for _, leftover := range r.Left {
+		if leftover.Kind != "volume" {
+			open = append(open, leftover)
+			continue
+		}
+		if err := d.clearVolume(ctx, r, leftover); err != nil {
+			open = append(open, leftover)
+			failed = errors.Join(failed, fmt.Errorf("remove %s: %w", leftover.What, err))
+		}
+	}
+	remaining, err := d.Recheck(ctx, r.Ref, open)
+	if err != nil {
+		return open, err
+	}
+	if len(remaining) > 0 {
+		return remaining, &saga.LeftError{Left: remaining, Err: failed}
+	}
+	return nil, nil
+}
+
+// clearVolume removes a remembered volume, unless a VM has its VMID now: then it may be that VM's.
+func (d *Destroyer) clearVolume(ctx context.Context, r Request, leftover saga.Residue) error {
+	vmid, ok := volid.Owner(leftover.ID)
+	if !ok {
+		return fmt.Errorf("no VMID in %q", leftover.ID)
+	}
+	if err := d.ProveLeftOver(ctx, leftover.Node, vmid, []string{leftover.ID}); err != nil {
+		return err
+	}
+	resources, err := d.api.Listing().Shared(ctx)
+	if err != nil {
+		return err
+	}
+	b := guest.OwnBaseline(leftover.Node, vmid, []string{leftover.ID})
+	b.Unremoved = map[string]string{leftover.ID: leftover.Reason}
+	return d.newRemoval(Target{VMID: vmid, Nodes: []string{leftover.Node}, Baseline: b, Tasks: &request.Tasks{},
+		HalfMade: NewHalfMade("", nil), Pool: r.Pool, Mark: d.guests.NewMark(guest.ClusterName(resources), vmid)},
+		policy{identity: r.Ref.Identity}).run(ctx)
+}
+
+// Recheck returns the remembered leftovers of a VM in state that are still there.
+func (d *Destroyer) Recheck(ctx context.Context, ref guest.Ref, left []saga.Residue) ([]saga.Residue, error) {
+	if len(left) == 0 {
+		return nil, nil
+	}
+	var remaining []saga.Residue
+	has := d.attached(ctx, ref)
+	for _, leftover := range left {
+		if guest.Uses(has, leftover.ID) {
+			continue
+		}
+		there, err := d.exists(ctx, ref, leftover)
+		if err != nil {
+			return nil, fmt.Errorf("look for %s: %w", leftover.What, err)
+		}
+		if there {
+			remaining = append(remaining, leftover)
+		}
+	}
+	return remaining, nil
+}
+
+// attached is the configuration of the VM in state, if it is there. Its volumes are no leftovers, although a destroy
+// that lost sight of the VM took them for some.
+func (d *Destroyer) attached(ctx context.Context, ref guest.Ref) map[string]string {
+	config, err := d.api.QEMU(ref.Node, ref.VMID).Config(ctx)
+	if err != nil || !ref.Identity.Matches(guest.IdentityOf(config.Values)) {
+		return nil
+	}
+	return config.Values
+}
+
+// exists looks for one leftover. A VM of another user that has a leftover's VMID by now is none.
+func (d *Destroyer) exists(ctx context.Context, ref guest.Ref, leftover saga.Residue) (bool, error) {
+	if leftover.Kind != "guest" {
+		return d.HasVolume(ctx, leftover.Node, leftover.ID)
+	}
+	vmid, err := strconv.Atoi(leftover.ID)
+	if err != nil {
+		return false, err
+	}
+	config, err := d.api.QEMU(leftover.Node, vmid).Config(ctx)
+	switch {
+	case pve.IsKind(err, pve.NotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	case ref.Proof != nil:
+		return ref.Proof.Owner(config.Values) != guest.ThirdParty, nil
+	}
+	return ref.Identity.Matches(guest.IdentityOf(config.Values)), nil
+}

@@ -1,0 +1,197 @@
+package destroy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// report names what a removal has left.
+type report struct {
+	*removal
+	partly     bool              // the last look was not answered in full
+	users      map[string]string // by volume, who else uses it
+	useUnknown bool              // that could not be looked at
+}
+
+// look looks at the guest and the volumes. The ones that were there the last time come last, so that nothing is named
+// that went while the other was looked at: volumes go with their VM. It returns why the volumes could not be listed.
+func (r *report) look(ctx context.Context) error {
+	var volumes []string
+	var err, listErr error
+	if r.view.at() != "" {
+		volumes, listErr = r.listOwn(ctx)
+		err = r.find(ctx, r.tasks.worst())
+	} else {
+		err = r.find(ctx, r.tasks.worst())
+		volumes, listErr = r.listOwn(ctx)
+	}
+	r.partly = err != nil || listErr != nil
+	switch {
+	case r.view.owner == guest.ThirdParty:
+		r.taken = true
+		r.forgetDestroyed(ctx)
+	case listErr == nil && (err == nil || r.Baseline.Named != nil):
+		r.left = volumes
+	case r.Baseline.Named != nil: // any of them may be there, and nothing else would remember them
+		r.left = slices.Sorted(maps.Keys(r.Baseline.Named))
+	}
+	return listErr
+}
+
+// isClean reports whether the last look has seen that nothing of ours is there.
+func (r *report) isClean() bool {
+	return r.view.at() == "" && (r.view.answered || r.view.hidden) && len(r.left) == 0
+}
+
+// state is what the last look has seen of ours, to be compared.
+func (r *report) state() string {
+	return fmt.Sprint(r.view.at(), r.view.has(), r.left, r.view.answered, r.view.hidden, r.taken, r.partly)
+}
+
+// readUse reads, last of all, who else uses what is left: no command is printed that would take it from them.
+func (r *report) readUse(ctx context.Context) {
+	r.users, r.useUnknown = map[string]string{}, false
+	volumes := append(guard.OwnVolumes(r.VMID, r.view.has()), r.left...)
+	if len(volumes) == 0 {
+		return
+	}
+	scope, err := r.d.Scope(ctx, r.use, r.Baseline.Node, volumes)
+	if err == nil {
+		r.use, err = r.d.use.Since(ctx, r.d.use.Ask(), scope)
+	}
+	if r.useUnknown = err != nil; r.useUnknown {
+		return
+	}
+	for _, volume := range volumes {
+		var used *guard.InUseError
+		if errors.As(guard.InUse(r.use, []string{volume}, r.VMID), &used) {
+			r.users[volume] = strings.Join(used.Users, "; ")
+		}
+	}
+}
+
+// leftovers names what is left of our VM. failed is why the last pass did not get on.
+func (r *report) leftovers(failed error) []saga.Residue {
+	var left []saga.Residue
+	reason := "several attempts did not remove it"
+	if failed != nil {
+		reason = failed.Error()
+	}
+	switch {
+	case r.view.at() != "":
+		left = append(left, r.guest(r.view.at(), reason))
+	case !r.view.answered && !r.view.hidden:
+		left = append(left, r.unseen(reason))
+	}
+	for _, v := range r.left {
+		if r.committed && r.view.at() != "" && guest.Uses(r.view.has(), v) {
+			continue // it is the VM's, which stands
+		}
+		why := reason
+		if said := r.volumes[v].why; said != "" {
+			why = said
+		}
+		left = append(left, r.volume(v, why))
+	}
+	return left
+}
+
+const (
+	notSeen    = "; it could not be looked at, and may be gone already"
+	useNotSeen = "; whether another guest uses its disks could not be looked at"
+)
+
+// guest is a VM of ours that was seen. Only the lock of a dead task is to be taken away: behind any other a task is
+// at work.
+func (r *report) guest(node, reason string) saga.Residue {
+	has := r.view.has()
+	command := r.destroyCommand()
+	if has["protection"] == "1" && !r.committed {
+		command = fmt.Sprintf("qm set %d --protection 0 && %s", r.VMID, command)
+	}
+	if r.view.ambiguous || r.tasks.othersWork { // another user may be making it
+		command = fmt.Sprintf("qm config %d && pvenode task list --vmid %d --source all", r.VMID, r.VMID)
+	} else if guest.IsOwnLock(has["lock"]) {
+		command = fmt.Sprintf("qm unlock %d && %s", r.VMID, command)
+	}
+	left := saga.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.VMID), Reason: reason, Command: command,
+		What: fmt.Sprintf("VM %d on node %s", r.VMID, node)}
+	if r.mayAdopt() && len(Adopted(r.VMID, has)) > 0 { // they would go with it
+		left.Command = ""
+	}
+	for _, volume := range slices.Sorted(maps.Keys(r.users)) {
+		if guest.Uses(has, volume) {
+			left.Reason = alsoUsed(left.Reason, volume, r.users[volume])
+			left.Command = ""
+		}
+	}
+	if r.useUnknown && len(guard.OwnVolumes(r.VMID, has)) > 0 {
+		left.Reason += useNotSeen
+		left.Command = fmt.Sprintf("grep -r -- -%d- /etc/pve/nodes", r.VMID)
+	}
+	return left
+}
+
+// alsoUsed adds to a reason, unless it says so, who would lose a volume.
+func alsoUsed(reason, volume, users string) string {
+	if !strings.Contains(reason, volume+" is also used by "+users) {
+		reason += fmt.Sprintf("; volume %s is also used by %s", volume, users)
+	}
+	return reason + "; detach it there first"
+}
+
+// destroyCommand destroys the VM. One that was never committed has no entries of ours elsewhere.
+func (r *report) destroyCommand() string {
+	command := fmt.Sprintf("qm destroy %d", r.VMID)
+	if r.committed && !r.keep || r.ha.purge {
+		command += " --purge"
+	}
+	return command
+}
+
+// unseen is a VM that could not be looked for. It may be gone, and another VM may have its VMID by now, so its
+// command looks for our mark first.
+func (r *report) unseen(reason string) saga.Residue {
+	left := r.guest(r.Nodes[0], reason)
+	if !r.committed {
+		left.Command = fmt.Sprintf("grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && %s", r.Mark.Saga, r.Nodes[0], r.VMID,
+			r.destroyCommand())
+	}
+	if r.mayAdopt() {
+		left.Command = fmt.Sprintf("qm config %d", r.VMID)
+	}
+	left.Reason += notSeen
+	return left
+}
+
+// volume is a volume of ours. If a hidden guest has the VMID, or our VM may still be there, the command frees the
+// volume only where no configuration of the cluster mentions it.
+func (r *report) volume(volume, reason string) saga.Residue {
+	left := saga.Residue{Kind: "volume", Node: r.Baseline.Node, ID: volume, Reason: reason, Command: "pvesm free " +
+		volume,
+		What: fmt.Sprintf("volume %s on node %s", volume, r.Baseline.Node)}
+	if r.partly {
+		left.Reason += notSeen
+	}
+	if r.view.hidden || r.partly || r.useUnknown {
+		left.Command = fmt.Sprintf("grep -r %s /etc/pve/nodes || pvesm free %s", volume, volume)
+	}
+	if r.taken { // a volume of that name may belong to the third party by now
+		left.Reason += "; another user has the VMID, and it may be theirs"
+		left.Command = fmt.Sprintf("pvesm list %s --vmid %d", volid.Storage(volume), r.VMID)
+	}
+	if users := r.users[volume]; users != "" {
+		left.Reason = alsoUsed(left.Reason, volume, users)
+		left.Command = ""
+	}
+	return left
+}

@@ -1,0 +1,111 @@
+package destroy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// rig is a simulated cluster with a Destroyer for one identity on it.
+type rig struct {
+	t   *testing.T
+	sim *pvesim.Sim
+	s   *Destroyer
+
+	jobs   *request.Runner
+	guests *guest.Guests
+	// answered, if set, is called with each answer that the Destroyer got, one at a time.
+	answered func(method, path string)
+	one      sync.Mutex
+	// behind is how far this machine's clock is behind the cluster's.
+	behind time.Duration
+}
+
+// skewed is this machine's clock.
+type skewed struct {
+	clock.Client
+	r *rig
+}
+
+func (s skewed) Now() time.Time { return s.Client.Now().Add(-s.r.behind) }
+
+func asToken(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.Token }
+
+func asRoot(c *pve.Config, cred pvesim.Credentials) {
+	c.Username, c.Password = cred.RootUsername, cred.RootPassword
+}
+
+func newRig(t *testing.T, auth func(*pve.Config, pvesim.Credentials)) *rig {
+	t.Helper()
+	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1", "pve2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sim.Close)
+	r := &rig{t: t, sim: sim, answered: func(string, string) {}}
+	world := skewed{clock.Client{Cluster: sim.World().Clock}, r}
+	config := pve.Config{Endpoint: sim.Endpoint(), CACertificate: sim.CAPEM(), DialTLSContext: sim.DialTLSContext, Clock: world}
+	config.Trace = func(_ context.Context, message string, fields map[string]string) {
+		if message == "PVE request" {
+			r.one.Lock()
+			defer r.one.Unlock()
+			r.answered(fields["method"], fields["path"])
+		}
+	}
+	auth(&config, sim.Credentials())
+	client, err := pve.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	r.jobs = request.New(client, world)
+	r.guests = guest.New(r.jobs)
+	r.useShell(nil)
+	return r
+}
+
+// useShell gives the Destroyer a shell on the nodes.
+func (r *rig) useShell(shell guard.Shell) { r.s = New(r.jobs, r.guests, shell) }
+
+// change alters the cluster behind everybody's back.
+func (r *rig) change(f func(*state.World)) {
+	w := r.sim.World()
+	w.Lock()
+	defer w.Unlock()
+	f(w)
+}
+
+// uuidOf is the uuid that the guests of a rig get.
+func uuidOf(vmid int) string { return fmt.Sprintf("11111111-2222-3333-4444-%012d", vmid) }
+
+// vm puts a VM with a disk on local-zfs into the cluster, and says how state would know it.
+func (r *rig) vm(vmid int) guest.Ref {
+	r.change(func(w *state.World) {
+		name := fmt.Sprintf("vm-%d-disk-0", vmid)
+		w.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: name, VMID: vmid, Content: "images", Format: "raw", Size: 1 << 30})
+		w.Guests[vmid] = &state.Guest{VMID: vmid, Type: "qemu", Node: "pve1", Config: map[string]string{"name": fmt.Sprintf("vm%d", vmid), "memory": "512",
+			"scsi0": "local-zfs:" + name + ",size=1G", "smbios1": "uuid=" + uuidOf(vmid), "meta": "creation-qemu=9.2.0,ctime=1"}}
+	})
+	return guest.Ref{VMID: vmid, Node: "pve1", Identity: guest.Identity{UUID: uuidOf(vmid), CTime: "1"}}
+}
+
+// has reports whether a guest and a volume are there.
+func (r *rig) has(vmid int, volume string) (is, kept bool) {
+	r.change(func(w *state.World) {
+		is = w.Guests[vmid] != nil
+		for _, v := range w.Volumes {
+			kept = kept || v.Volid() == volume
+		}
+	})
+	return is, kept
+}

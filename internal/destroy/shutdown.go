@@ -1,0 +1,220 @@
+package destroy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+)
+
+// recent is the greatest age of the look at a guest that is shut down: that of the first look, which has read others
+// at the same time.
+const recent = 2 * time.Second
+
+// shutDown shuts the guest down for good. It looks at the VM once more before, unless it has just done so: reading
+// many other guests takes its time.
+func (d *destruction) shutDown(ctx context.Context) error {
+	if d.d.clock.Now().Sub(d.seenAt) > recent {
+		if err := d.lookAgain(ctx); err != nil || d.gone {
+			return err
+		}
+		d.status = nil
+	}
+	listed, _ := d.resources.Guest(d.r.Ref.VMID)
+	managed := listed.HAState != ""
+	if !d.seemsToRun() {
+		if d.status == nil {
+			if err := d.askStatus(ctx); err != nil {
+				return err
+			}
+		}
+		if d.off = !d.status.IsRunning(); d.off {
+			return nil
+		}
+		if isPaused(*d.status) && !d.r.ForceStop {
+			return pausedError(d.r.Ref.VMID, d.node, nil)
+		}
+		managed = d.status.HAManaged
+	}
+	if managed {
+		return d.shutDownFromHA(ctx)
+	}
+	return d.powerOff(ctx)
+}
+
+// pausedError is the error for a guest that receives no request.
+func pausedError(vmid int, node string, err error) error {
+	return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d is paused", vmid), Err: err,
+		Detail: fmt.Sprintf("A paused guest hears no request to shut down. It was not touched. Resume it with `qm resume "+
+			"%d` on node %s, or set on_destroy.power_off = \"force\" and apply to have it cut off, then destroy", vmid, node)}
+}
+
+// isPaused reports whether PVE refuses a shutdown (qemu-server QemuServer.pm vm_is_paused).
+func isPaused(status pve.GuestStatus) bool {
+	return status.QMPStatus == "paused" || status.QMPStatus == "prelaunch"
+}
+
+// shutDownFromHA takes the guest out of HA, which would start it again, and shuts it down. If the guest does not
+// obey, the entry is put back. An identity that may not change HA can only ask its manager for the stop. That one
+// stops the guest hard when its time is over (pve-ha-manager HA/Resources/PVEVM.pm shutdown, forceStop), so it takes
+// a policy that allows this.
+func (d *destruction) shutDownFromHA(ctx context.Context) error {
+	vmid := d.r.Ref.VMID
+	entry, err := d.d.api.HA().Resource(ctx, vmid)
+	if err == nil {
+		var e guard.Evidence
+		if e, err = d.proveSelf(ctx, false); err == nil {
+			d.seenAt = time.Time{} // an act, after which the next one looks again
+			err = d.d.LeaveHA(ctx, e)
+		}
+	}
+	switch {
+	case pve.IsKind(err, pve.NotFound), pve.IsKind(err, pve.Denied) && d.r.ForceStop:
+		return d.powerOff(ctx)
+	case pve.IsKind(err, pve.Denied):
+		return &guest.FieldError{Path: "on_destroy.power_off",
+			Summary: fmt.Sprintf("VM %d is under HA, and this identity may not take it out", vmid),
+			Detail: "HA would start again what is shut down behind its back, and its own stop cuts the guest off when its " +
+				"time is over. Nothing was touched. Grant Sys.Console and Sys.Audit on /, or set on_destroy.power_off = " +
+				"\"force\" and apply, then destroy", Err: err}
+	case err != nil:
+		return fmt.Errorf("take VM %d out of HA: %w", vmid, err)
+	}
+	if err = d.powerOff(ctx); err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if back := d.d.guests.SetHA(ctx, vmid, nil, entry.Options); back != nil {
+		return errors.Join(err, fmt.Errorf("put VM %d back under HA: %w", vmid, back))
+	}
+	return err
+}
+
+// asks is how often a guest is asked to shut down within its time: one that is still booting misses the first
+// request.
+const asks = 2
+
+// powerOff asks the guest to shut down, and stops it hard afterwards unless the policy forbids that: its disks are
+// about to go.
+func (d *destruction) powerOff(ctx context.Context) error {
+	d.acted = true // and others go on while the guest shuts down
+	timeout, times := guest.StopTimeout(d.r.StopTimeout), asks
+	if d.r.ForceStop {
+		times = 1
+	}
+	var err error
+	for range times {
+		err = d.askOnce(ctx, timeout/time.Duration(times))
+		if err == nil || !pve.IsKind(err, pve.Busy) || ctx.Err() != nil {
+			return err
+		}
+		if status, lookErr := d.d.api.QEMU(d.node, d.r.Ref.VMID).Status(ctx); lookErr == nil && isPaused(status) &&
+			!d.r.ForceStop {
+			return pausedError(d.r.Ref.VMID, d.node, err)
+		}
+	}
+	if d.r.ForceStop || d.r.GracefulOnly {
+		return disobedientError(d.r.Ref.VMID, timeout, err)
+	}
+	return d.cutOff(ctx, timeout)
+}
+
+// askOnce asks the guest to shut down, and waits until it has, or until its time is over.
+func (d *destruction) askOnce(ctx context.Context, timeout time.Duration) error {
+	vmid := d.r.Ref.VMID
+	result, err := d.askToShutDown(ctx, timeout)
+	if result.Warnings > 0 {
+		d.warnings = append(d.warnings, guest.Warning{Summary: fmt.Sprintf("Shutdown of VM %d ended with warnings", vmid),
+			Detail: strings.Join(result.Log, "\n")})
+	}
+	if err == nil && lastType(d.tasks.UPIDs) == "qmshutdown" { // its task ends when the guest has
+		d.off = true
+		return nil
+	}
+	if err == nil {
+		return d.d.guests.AwaitStop(ctx, d.node, vmid, timeout)
+	}
+	if stopped, lookErr := d.d.guests.IsStopped(d.node, vmid)(ctx); lookErr == nil && stopped {
+		return nil
+	}
+	// A hard stop has PVE end the shutdown first (qemu-server API2/Qemu.pm vm_stop, overrule-shutdown).
+	var ended *pve.TaskError
+	if errors.As(err, &ended) && !pve.IsKind(err, pve.Busy) && ctx.Err() == nil &&
+		d.d.guests.AwaitStop(ctx, d.node, vmid, 10*time.Second) == nil {
+		return nil
+	}
+	return err
+}
+
+// lastType is the type of the last task that PVE named. HA's own task only files the request.
+func lastType(tasks []pve.UPID) string {
+	if len(tasks) == 0 {
+		return ""
+	}
+	return tasks[len(tasks)-1].Type()
+}
+
+// cutOff stops a guest hard that has not obeyed, with a warning. It looks at the VM once more before: the wait was
+// long.
+func (d *destruction) cutOff(ctx context.Context, timeout time.Duration) error {
+	if err := d.lookAgain(ctx); err != nil || d.gone {
+		return err
+	}
+	prove := func(ctx context.Context) (guard.Evidence, error) { return d.proveSelf(ctx, false) }
+	if err := d.d.StopHard(ctx, &d.tasks, d.node, d.r.Ref.VMID, prove); err != nil {
+		return fmt.Errorf("VM %d did not shut down within %s, and was not cut off either: %w", d.r.Ref.VMID, timeout, err)
+	}
+	d.warnings = append(d.warnings, guest.Warning{Summary: fmt.Sprintf("VM %d was cut off", d.r.Ref.VMID),
+		Detail: fmt.Sprintf("It was asked %d times to shut down and did not within %s. Its disks are destroyed now. "+
+			"on_destroy.power_off = \"graceful_only\" fails instead, and on_destroy.timeout gives a guest more time", asks,
+			timeout)})
+	return nil
+}
+
+// askToShutDown asks once, or again while a third party's lock proves that the guest was not asked. Unless the VM was
+// looked at just now, it is looked at before each try: another guest may have the VMID by then.
+func (d *destruction) askToShutDown(ctx context.Context, timeout time.Duration) (result pve.TaskResult, err error) {
+	looked := d.d.clock.Now().Sub(d.seenAt) <= recent && !d.r.ForceStop
+	d.seenAt = time.Time{}
+	err = d.d.jobs.Contend(ctx, d.node, d.r.Ref.VMID, func(ctx context.Context) error {
+		var e guard.Evidence
+		if !looked {
+			if e, err = d.proveSelf(ctx, false); err != nil {
+				return err
+			}
+		}
+		looked = false
+		if d.r.ForceStop {
+			result, err = d.d.ShutDownOrStop(ctx, &d.tasks, e, timeout)
+		} else {
+			result, err = d.d.jobs.Once(ctx, &d.tasks, d.request(timeout))
+		}
+		return err
+	})
+	return result, err
+}
+
+// request asks the guest to shut down, and no more.
+func (d *destruction) request(timeout time.Duration) request.Request {
+	node, vmid := d.node, d.r.Ref.VMID
+	return request.Request{Node: node, Type: "qmshutdown", ID: vmid, Done: d.d.guests.IsStopped(node, vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return d.d.api.QEMU(node, vmid).Shutdown(ctx, guest.Within(timeout))
+		}}
+}
+
+// disobedientError is the error for a guest that did not shut down: nothing is lost, and there are two ways out.
+func disobedientError(vmid int, timeout time.Duration, err error) error {
+	return &guest.FieldError{Path: "on_destroy.power_off", Summary: fmt.Sprintf("VM %d did not shut down within %s", vmid,
+		timeout),
+		Detail: "The guest did not obey ACPI or its agent. It runs on, and nothing of it was removed. Shut it down from " +
+			"inside, or give it more time with on_destroy.timeout, and destroy again; or set on_destroy.power_off = " +
+			"\"graceful\" or \"force\" and apply to have it cut off", Err: err}
+}

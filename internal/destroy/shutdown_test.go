@@ -1,0 +1,67 @@
+package destroy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// running starts VM 300 of a rig.
+func (r *rig) running(ignores ...string) {
+	r.change(func(w *state.World) {
+		g := w.Guests[300]
+		g.Ignores = ignores
+		g.Running = &state.Running{QMPStatus: "running", PID: 4711, StartedAt: w.Clock.Now(), Booted: map[string]string{"scsi0": g.Config["scsi0"]}}
+	})
+}
+
+// TestDeafGuestIsCutOff: its disks are about to go, so a guest that was asked twice and did not obey is stopped hard,
+// and the user is told; unless the user wants a graceful end only.
+func TestDeafGuestIsCutOff(t *testing.T) {
+	for _, only := range []bool{false, true} {
+		r := newRig(t, asToken)
+		ref := r.vm(300)
+		r.running("shutdown")
+		_, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref, StopTimeout: 20 * time.Second, GracefulOnly: only})
+		asked := 0
+		for _, op := range r.sim.Ops() {
+			if op.Method == http.MethodPost && strings.HasSuffix(op.Path, "/status/shutdown") {
+				asked++
+			}
+		}
+		is, _ := r.has(300, contested)
+		if asked != asks || (err != nil) != only || is != only || only != (len(r.sim.PowerOffs()) == 0) {
+			t.Errorf("graceful only %t: asked %d times, still there %t: %v", only, asked, is, err)
+		}
+		if !only && !strings.Contains(fmt.Sprint(warnings), "VM 300 was cut off") {
+			t.Errorf("no warning says that it was cut off: %v", warnings)
+		}
+	}
+}
+
+// TestAdministratorInterruptsTheShutdown: the shutdown is interrupted, and the guest is off a moment later.
+func TestAdministratorInterruptsTheShutdown(t *testing.T) {
+	r := newRig(t, asToken)
+	ref := r.vm(300)
+	r.running("shutdown")
+	r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/shutdown"}, Phase: fault.Task, Reason: "received interrupt"}})
+	looks := 0
+	r.answered = func(_, path string) {
+		if strings.HasSuffix(path, "/300/status/current") {
+			if looks++; looks == 3 {
+				r.sim.EndGuest(300)
+			}
+		}
+	}
+	if _, _, err := r.s.Delete(t.Context(), Request{Ref: ref}); err != nil {
+		t.Error(err)
+	}
+	if is, _ := r.has(300, contested); is {
+		t.Error("it is still there")
+	}
+}

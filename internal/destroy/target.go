@@ -1,0 +1,129 @@
+package destroy
+
+import (
+	"fmt"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+)
+
+// Target is a VM of ours that is to be removed, with the proof that it is ours.
+type Target struct {
+	VMID int
+	// Nodes are the nodes on which its configuration can be.
+	Nodes []string
+	// Baseline is the state of the storages before our first write.
+	Baseline *guest.Baseline
+	// Tasks are the tasks that were begun for the VM.
+	Tasks *request.Tasks
+	Mark  guest.Mark
+	// Owns reports whether a configuration without our mark is ours, by the identity of a VM in state or of one whose
+	// commit may have taken effect. Nil: only the mark decides.
+	Owns func(config map[string]string) bool
+	// Exactly: only Owns and the mark decide. A third party that has changed anything else has taken the VM over.
+	Exactly bool
+	// Pool is the pool of the VM, "" for none. A VM that reserves its VMID must be in it too, for an identity that has no
+	// privileges elsewhere.
+	Pool string
+	// Lost is our create if its answer was lost and no task of it was found: a half-made VM may be ours.
+	Lost *request.Lost
+	// Managed: HA may have an entry for the VM, made by our create.
+	Managed bool
+	// HalfMade is the unmarked configuration that killed tasks of ours have left.
+	HalfMade *HalfMade
+	// Unmarked: only the mark identifies this VM. If a third party edits the description, we cannot prove ownership.
+	Unmarked bool
+	// Made tells the volumes of a create from other new volumes. Nil: every volume outside the baseline is ours.
+	Made *Made
+}
+
+// HalfMade is a configuration that a killed task of ours has left, and that nothing marks. It is ours only while it
+// is unchanged since right after the kill. A third party that removes it and begins a VM of its own under the VMID
+// has one that looks the same at first.
+type HalfMade struct {
+	// Digest is that of the configuration right after the kill; "" if it was not seen.
+	Digest string
+	// kills are the tasks whose end was known before, or has been handled.
+	kills map[pve.UPID]bool
+}
+
+// NewHalfMade makes the HalfMade of a removal. digest may be "". ended are the tasks of an earlier run, which ended
+// then.
+func NewHalfMade(digest string, ended []pve.UPID) *HalfMade {
+	h := &HalfMade{Digest: digest, kills: map[pve.UPID]bool{}}
+	for _, upid := range ended {
+		h.kills[upid] = true
+	}
+	return h
+}
+
+// forget is called once our configuration bears our mark, or is gone: from then on a half-made VM without a mark is
+// another's, even if it looks the same.
+func (h *HalfMade) forget() {
+	if h != nil {
+		h.Digest = ""
+	}
+}
+
+// verdict is the judgement of a configuration that has the VMID.
+type verdict struct {
+	owner guest.Owner
+	// unsure: it may be ours, and nothing proves it. owner is NoGuest then.
+	unsure bool
+	// ambiguous: it is half made, and not as our killed task has left it.
+	ambiguous bool
+	// marked: its description is an ownership mark, of whichever run.
+	marked bool
+}
+
+// judge says whose a configuration is: ours by mark or identity. Half made and unmarked, it is ours only if a task of
+// ours was killed, and if it is as it was right after that; a task that ended in any other way has removed its own
+// already. how is the gravest end of our tasks, m what earlier passes have learned.
+func (t *Target) judge(config pve.GuestConfig, how ending, m *memory) verdict {
+	values := config.Values
+	_, marked := guest.ParseMark(values["description"])
+	half := !marked && guest.HalfMade(values) && !m.deleted.gone && (!m.tasks.restoring || values["memory"] != "")
+	mine := t.Mark.Proves(t.VMID, values) || t.isKnown(values, m.seen) ||
+		half && how == killed && t.isOurHalfMade(config.Digest, m.tasks.justKilled)
+	switch {
+	case mine:
+		return verdict{owner: guest.Ours, marked: marked}
+	case half && (how != cleanedUp || t.Lost != nil):
+		return verdict{unsure: true, ambiguous: how == killed}
+	}
+	return verdict{owner: guest.ThirdParty, marked: marked}
+}
+
+// isKnown recognizes a VM of ours without a mark by its identity: as the target knows it, or as this removal has seen
+// it.
+func (t *Target) isKnown(config map[string]string, seen guest.Identity) bool {
+	return t.Owns != nil && (t.Owns(config) || !t.Exactly && seen.Proves(config))
+}
+
+// isOurHalfMade compares a half-made configuration with the one right after the kill. If a task was killed a moment
+// ago, this is the one.
+func (t *Target) isOurHalfMade(digest string, justKilled bool) bool {
+	if t.HalfMade == nil || digest == "" {
+		return false
+	}
+	if justKilled {
+		t.HalfMade.Digest = digest
+	}
+	return t.HalfMade.Digest == digest
+}
+
+// doubt is the error for a half-made VM whose owner is unknown.
+func (t *Target) doubt(v verdict, node, lock string) error {
+	switch {
+	case v.ambiguous && lock != "" && !guest.IsOwnLock(lock): // without it the VM may be as it was
+		return request.LockedBy(lock, fmt.Sprintf("tell whether VM %d on node %s is what our task has left", t.VMID, node))
+	case v.ambiguous:
+		return fmt.Errorf("VM %d on node %s is half made (lock %q), and it has changed since our task died: another user "+
+			"may have "+
+			"removed our VM and be making a new one. It was not touched. Look at the node's task list before removing it",
+			t.VMID, node, lock)
+	}
+	return fmt.Errorf("VM %d on node %s is half made (lock %q), and whether our request made it cannot be told: "+
+		"its answer or the log of its task was lost. Look at the node's task list before removing it", t.VMID, node, lock)
+}

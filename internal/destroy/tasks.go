@@ -1,0 +1,199 @@
+package destroy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+)
+
+// ending is how a task of ours ended, from harmless to grave.
+type ending int
+
+const (
+	cleanedUp  ending = iota // well, or with PVE's own clean-up
+	unknownEnd               // its log is lost, cannot be read, or does not say whether the task cleaned up
+	killed                   // without clean-up
+)
+
+func endingOf(upid pve.UPID, exitStatus string) ending {
+	ended := &pve.TaskError{UPID: upid, ExitStatus: exitStatus}
+	switch {
+	case ended.Killed() || ended.LeavesHalf():
+		return killed
+	case exitStatus == "" || !ended.CleansUp():
+		return unknownEnd
+	}
+	return cleanedUp
+}
+
+// endings are the tasks of a removal, and how they have ended.
+type endings struct {
+	tasks    *request.Tasks
+	halfMade *HalfMade // whose kills were handled
+	ended    map[pve.UPID]ending
+
+	justKilled bool // a task was found killed a moment ago: the configuration that is there now is what it left
+	restoring  bool // a killed restore got as far as its volumes, for which it has written memory into the configuration
+	othersWork bool // a task that is not ours may hold the lock
+}
+
+// end stops our tasks that still run, awaits their end, and returns the gravest.
+func (e *endings) end(ctx context.Context, api *pve.Client) (ending, error) {
+	for _, upid := range e.tasks.UPIDs {
+		if _, known := e.ended[upid]; known {
+			continue
+		}
+		if err := e.endTask(ctx, api, upid); err != nil {
+			return cleanedUp, err
+		}
+	}
+	return e.worst(), nil
+}
+
+// worst is the gravest end of our tasks. A task that could not be looked at counts as unknownEnd.
+func (e *endings) worst() ending {
+	worst := cleanedUp
+	for _, upid := range e.tasks.UPIDs {
+		if how, known := e.ended[upid]; known {
+			worst = max(worst, how)
+		} else {
+			worst = max(worst, unknownEnd)
+		}
+	}
+	return worst
+}
+
+// noteAll notes how those of our tasks have ended of which that is not known yet.
+func (e *endings) noteAll(ctx context.Context, api *pve.Client) {
+	for _, upid := range e.tasks.UPIDs {
+		if _, known := e.ended[upid]; known {
+			continue
+		}
+		if status, err := api.Tasks().Status(ctx, upid); err == nil && !status.Running {
+			_ = e.note(upid, status, nil) // fails only where the status is not known
+		}
+	}
+}
+
+// endTask ends one task. A task that a search took for ours is awaited, not stopped.
+func (e *endings) endTask(ctx context.Context, api *pve.Client, upid pve.UPID) error {
+	status, err := api.Tasks().Status(ctx, upid)
+	if err == nil && status.Running {
+		if !e.tasks.Guessed[upid] && upid.Type() != "qmdestroy" { // a destroy does what we want, and better undisturbed
+			if err := api.Tasks().Stop(ctx, upid); err != nil {
+				return err
+			}
+		}
+		_, err = api.Tasks().Wait(ctx, upid)
+		var ended *pve.TaskError
+		if err != nil && !errors.As(err, &ended) && !pve.IsKind(err, pve.Ambiguous) {
+			return err
+		}
+		status, err = api.Tasks().Status(ctx, upid)
+	}
+	if err := e.note(upid, status, err); err != nil {
+		return err
+	}
+	return e.noteRestore(ctx, api, upid)
+}
+
+// noteRestore notes whether a killed restore of ours had begun to make volumes. Before that its configuration says
+// nothing, as that of a VM does which another user begins to restore under the VMID (qemu-server QemuServer.pm,
+// restore_vma_archive).
+func (e *endings) noteRestore(ctx context.Context, api *pve.Client, upid pve.UPID) error {
+	if upid.Type() != "qmrestore" || e.ended[upid] != killed {
+		return nil
+	}
+	log, err := api.Tasks().Log(ctx, upid, makerLines)
+	if err != nil && !pve.IsKind(err, pve.NotFound) {
+		delete(e.ended, upid) // it is asked once more
+		return fmt.Errorf("look how far task %s came: %w", upid, err)
+	}
+	e.restoring = slices.ContainsFunc(log, func(line string) bool { return strings.Contains(line, "new volume ID is '") })
+	return nil
+}
+
+// note notes how a task has ended, by its status or by why that cannot be had.
+func (e *endings) note(upid pve.UPID, status pve.TaskStatus, err error) error {
+	switch {
+	case pve.IsKind(err, pve.NotFound):
+		e.ended[upid] = unknownEnd
+	case err != nil:
+		return fmt.Errorf("look at task %s: %w", upid, err)
+	default:
+		e.ended[upid] = endingOf(upid, status.ExitStatus)
+		if e.ended[upid] == killed && e.halfMade != nil && !e.halfMade.kills[upid] {
+			e.halfMade.kills[upid], e.justKilled = true, true
+		}
+	}
+	return nil
+}
+
+// lastDestroy is the last destroy among our tasks, "" if there is none.
+func (e *endings) lastDestroy() pve.UPID {
+	for _, upid := range slices.Backward(e.tasks.UPIDs) {
+		if upid.Type() == "qmdestroy" {
+			return upid
+		}
+	}
+	return ""
+}
+
+// awaitLost looks once more, and longer, for the effect of a lost request of ours. An interrupt may have cut the
+// request off, or its handler may still be at work behind a timeout.
+func (r *removal) awaitLost(ctx context.Context) {
+	if r.Lost == nil || r.Lost.Request.Type == "" {
+		return
+	}
+	for attempt := range r.Lost.Patience {
+		if r.d.jobs.Pause(ctx, attempt) != nil {
+			return
+		}
+		if upid, err := r.d.jobs.Search(ctx, r.Tasks, r.Lost.Request, r.Lost.Since, 1); err == nil && upid != "" {
+			r.Tasks.Guess(upid)
+			r.Lost = nil
+			return
+		}
+		if err := r.find(ctx, cleanedUp); err == nil && r.view.owner != guest.NoGuest {
+			return
+		}
+	}
+	r.notes = append(r.notes, Note{Doubt: true, Text: fmt.Sprintf("The answer to the request that was to make VM %d was "+
+		"lost, and nothing of it was found. Should the VM appear after all, its description names transaction %s, and the "+
+		"next create with its id or name removes it", r.VMID, r.Mark.Saga)})
+}
+
+// RecordHalfMade keeps what the configuration looks like that killed tasks of ours have left, right after that:
+// nothing else shows later that it is still the same.
+func (d *Destroyer) RecordHalfMade(ctx context.Context, t Target) {
+	r := d.newRemoval(t, policy{})
+	r.tasks.noteAll(ctx, d.api)
+	if r.tasks.justKilled {
+		_ = r.find(ctx, killed) // an unseen configuration is not recognized later
+	}
+}
+
+// couldNot begins the line in which a destroy says that it could not free a volume; the task still ends well. Until
+// qemu-server 9.1.19 this does not even count as a warning (qemu-server QemuServer.pm destroy_vm).
+const couldNot = "Could not remove disk '"
+
+// logLines is more than a destroy of 256 volumes says.
+const logLines = 500
+
+// notRemoved returns the volumes that stayed by the log of a destroy, and why.
+func notRemoved(log []string) map[string]string {
+	stayed := map[string]string{}
+	for _, line := range log {
+		_, rest, found := strings.Cut(line, couldNot)
+		if volume, why, closed := strings.Cut(rest, "'"); found && closed {
+			stayed[volume] = "PVE removed the VM and said of it: could not remove disk" + why
+		}
+	}
+	return stayed
+}

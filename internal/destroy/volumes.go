@@ -1,0 +1,242 @@
+package destroy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
+)
+
+// attach gives our VM the volumes of its VMID that it does not name, so that they are destroyed with it. Volumes that
+// outlived it once are first freed by themselves, as are those that cannot be attached, while the VM keeps the VMID.
+func (r *removal) attach(ctx context.Context, f *facts) (outcome, error) {
+	f.attached = true
+	config := f.config.Values
+	params, next := pve.Params{}, 0
+	for _, v := range r.left {
+		// The next look tells what free has done.
+		if guest.Uses(config, v) || r.volumes[v].tried > 0 && r.free(ctx, r.ours(f.node), v) == nil {
+			continue
+		}
+		for ; config[fmt.Sprintf("unused%d", next)] != ""; next++ {
+		}
+		params[fmt.Sprintf("unused%d", next)] = v
+		next++
+	}
+	alone := false
+	if len(params) > 0 {
+		if err := r.change(ctx, f, params); err != nil {
+			if pve.IsKind(err, pve.DigestMismatch) {
+				return nextPass, err
+			}
+			if r.tries.attach++; r.tries.attach < 2 {
+				return nextPass, err
+			}
+			alone = true
+		}
+	}
+	for _, v := range r.left {
+		if alone && r.volumes[v].tried == 0 && !guest.Uses(config, v) {
+			_ = r.free(ctx, r.ours(f.node), v) // the next look tells
+		}
+		a := r.volumes[v]
+		a.tried++
+		r.volumes[v] = a
+	}
+	return decideAgain, nil
+}
+
+// freeAll frees the volumes of a VM that cannot be unlocked, while its locked configuration keeps the VMID from others.
+func (r *removal) freeAll(ctx context.Context, node string) {
+	for _, v := range r.left {
+		_ = r.free(ctx, r.ours(node), v) // the next look tells
+	}
+	if now, err := r.listOwn(ctx); err == nil {
+		r.left = now
+	}
+}
+
+// free removes one volume of ours: over the API, which takes Datastore.Allocate, else over SSH. The next pass looks
+// whether it is gone; PVE's answer proves nothing.
+func (r *removal) free(ctx context.Context, c guard.Claim, volume string) error {
+	c.Place, c.Volumes, c.Lock = r.Baseline.Node, []string{volume}, true
+	e, err := r.prove(ctx, c)
+	if err == nil {
+		err = r.d.Free(ctx, r.Tasks, e, volume)
+	}
+	if err == nil && r.volumes[volume].tried < 2 {
+		return nil
+	}
+	switch {
+	case !e.MayFree(volume): // another guest uses it, or may
+		err = errors.Join(err, e.Held())
+	case r.d.HasShell():
+		err = r.d.FreeByRoot(ctx, e, volume)
+	case err == nil:
+		err = errors.New("the volume is still there after PVE removed it")
+	}
+	if err != nil && (r.volumes[volume].why == "" || !pve.IsKind(err, pve.Denied)) {
+		r.note(volume, err.Error())
+	}
+	return err
+}
+
+// maxReclaims is how often the VMID is taken again to remove volumes that outlived their VM.
+const maxReclaims = 4
+
+// reclaim takes the VMID with an empty VM of ours. Its volumes are attached to that one and go with it, and no third
+// party can get the VMID, and with it the volumes' names, in between.
+func (r *removal) reclaim(ctx context.Context, _ *facts) (outcome, error) {
+	if err := r.d.jobs.Pause(ctx, 2*r.tries.reclaim); err != nil { // a busy volume may come free
+		return nextPass, err
+	}
+	r.tries.reclaim++
+	r.deleted.gone = false
+	params := pve.Params{"vmid": fmt.Sprint(r.VMID), "description": r.Mark.String()}
+	if r.Pool != "" {
+		params["pool"] = r.Pool
+	}
+	if r.identity.UUID != "" {
+		params["smbios1"] = "uuid=" + r.identity.UUID
+	}
+	for {
+		_, err := r.d.jobs.Once(ctx, r.Tasks, request.Request{Node: r.Baseline.Node, Type: "qmcreate", ID: r.VMID,
+			Send: func(ctx context.Context) (pve.UPID, error) {
+				return r.d.api.Node(r.Baseline.Node).CreateVM(ctx, params)
+			}})
+		switch {
+		case params["smbios1"] != "" && pve.IsKind(err, pve.Denied):
+			delete(params, "smbios1") // takes VM.Config.HWType
+		case params["pool"] != "" && (pve.IsKind(err, pve.Denied) || pve.IsKind(err, pve.NotFound)):
+			delete(params, "pool") // it is gone, or not ours to fill
+		default:
+			return nextPass, err
+		}
+	}
+}
+
+// leaveToThirdParty leaves the VMID to the third party that has it now. Volumes that were seen here before it came,
+// and that its guest does not use, are still ours: PVE gives no volume a name that exists. They are freed one by one,
+// unless they were to go with a VM of ours before: such a name may have become free, and the third party's, in
+// between.
+func (r *removal) leaveToThirdParty(ctx context.Context, f *facts) (outcome, error) {
+	config := f.config.Values
+	r.forgetDestroyed(ctx)
+	if r.taken = true; len(r.left) > 0 && guest.IsOwnLock(config["lock"]) {
+		return nextPass, request.LockedBy(config["lock"],
+			fmt.Sprintf("tell the volumes of VM %d on node %s, which belongs to another user now, from ours", r.VMID, f.node))
+	}
+	if err := r.forgetUsed(ctx, config); err != nil {
+		return nextPass, err
+	}
+	r.view.hidden = config == nil
+	var failed error
+	for _, v := range r.left {
+		if r.volumes[v].tried == 0 && !r.view.hidden {
+			if err := r.free(ctx, guard.Claim{}, v); err != nil {
+				failed = final{fmt.Errorf("VM %d belongs to another user now, so the volume can only be removed by itself: %w",
+					r.VMID, err)}
+			}
+		}
+	}
+	if err := r.forgetUsed(ctx, config); err != nil {
+		if failed != nil {
+			err = final{err}
+		}
+		return nextPass, err
+	}
+	note := Note{Text: fmt.Sprintf("VM %d on node %s belongs to another user now; it was not touched", r.VMID, f.node)}
+	if r.Unmarked {
+		note = Note{Doubt: true, Text: fmt.Sprintf("VM %d on node %s no longer bears the mark of this create: another user "+
+			"has changed or replaced it, and which of both cannot be told. It was left alone", r.VMID, f.node)}
+	}
+	r.notes = append(r.notes, note)
+	switch {
+	case len(r.left) == 0:
+		return finished, nil
+	case failed == nil:
+		failed = final{fmt.Errorf("VM %d belongs to another user now", r.VMID)}
+	}
+	return nextPass, failed
+}
+
+// forgetDestroyed drops the volumes that PVE has destroyed together with our VM: its task ended well, and its log
+// does not say that one of them could not be removed (couldNot). A volume of such a name now belongs to the VMID's
+// new owner. PVE leaves a volume that only a snapshot named; that is still looked for.
+func (r *removal) forgetDestroyed(ctx context.Context) {
+	if r.deleted.task == "" || len(r.left) == 0 {
+		return
+	}
+	log, err := r.d.api.Tasks().Log(ctx, r.deleted.task, logLines)
+	if err != nil {
+		return // they are told apart by their users
+	}
+	stayed := notRemoved(log)
+	r.remember(stayed)
+	r.left = slices.DeleteFunc(r.left, func(v string) bool { return stayed[v] == "" && guest.Uses(r.deleted.config, v) })
+}
+
+// forgetUsed drops volumes that no longer exist, and volumes that a third party's configuration uses.
+func (r *removal) forgetUsed(ctx context.Context, config map[string]string) error {
+	if len(r.left) == 0 {
+		return nil
+	}
+	now, err := r.listOwn(ctx)
+	if err == nil {
+		r.left = slices.DeleteFunc(r.left, func(v string) bool { return !slices.Contains(now, v) || guest.Uses(config, v) })
+	}
+	return err
+}
+
+// Adopted returns the detached volumes of a VM's own VMID. In a VM that was just restored they are not from the
+// archive (qemu-server QemuServer.pm, restore_update_config_line): PVE has scanned all storages after the restore,
+// and made each volume with the VMID an unused disk (rescan). It would destroy that with the VM.
+func Adopted(vmid int, config map[string]string) []string {
+	unused := map[string]string{}
+	for option, value := range config {
+		if strings.HasPrefix(option, "unused") {
+			unused[option] = value
+		}
+	}
+	return guard.OwnVolumes(vmid, unused)
+}
+
+// mayAdopt reports whether the VM may have volumes that PVE has adopted.
+func (r *removal) mayAdopt() bool {
+	return !r.Mark.Restore.IsZero() && !r.committed && r.tries.reclaim == 0
+}
+
+// checkAdopted refuses to remove a restored VM that was not committed while it has volumes that the create is not
+// known to have made.
+func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
+	adopted := f.adopted
+	f.adopted = nil
+	for _, upid := range r.Tasks.UPIDs {
+		log, err := r.d.api.Tasks().Log(ctx, upid, makerLines)
+		if err != nil {
+			return nextPass, fmt.Errorf("look which volumes task %s has made: %w", upid, err)
+		}
+		made, _ := task.VolumesMade(log)
+		adopted = slices.DeleteFunc(adopted, func(volume string) bool { return slices.Contains(made, volume) })
+	}
+	if r.Made != nil {
+		adopted = slices.DeleteFunc(adopted, func(volume string) bool { return r.Made.known[volume] })
+	}
+	if len(adopted) > 0 {
+		return nextPass, final{errAdopted(r.VMID, adopted)}
+	}
+	return decideAgain, nil
+}
+
+func errAdopted(vmid int, volumes []string) error {
+	return fmt.Errorf("PVE attached volumes %s to VM %d as unused disks (rescan). Nothing shows that this create "+
+		"made them, and a destroy of the VM would destroy them, so the VM was not removed. Give them to another VM first "+
+		"(in PVE's interface: Hardware, Disk Action, Reassign Owner), then destroy again", strings.Join(volumes, ", "), vmid)
+}

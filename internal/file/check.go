@@ -1,0 +1,163 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// Check returns what the server would certainly refuse at apply. It reports nothing that it cannot look up.
+func (f *Files) Check(ctx context.Context, spec Spec) (found []*guest.FieldError) {
+	add := func(err error) bool {
+		field := (*guest.FieldError)(nil)
+		if errors.As(err, &field) {
+			found = append(found, field)
+		}
+		return err != nil
+	}
+	if spec.Content == Snippets && f.shell == nil {
+		add(errNoSSH())
+		return found
+	}
+	resources, err := f.api.Listing().Shared(ctx)
+	if err != nil {
+		return []*guest.FieldError{{Summary: "Cannot look at the cluster", Detail: "The plan needs the list of nodes and " +
+			"storages", Err: err}}
+	}
+	if add(guest.CheckNode(resources, spec.Node)) {
+		return found
+	}
+	if spec.Content == Snippets {
+		add((&writing{Files: f, spec: spec}).look(ctx))
+		return found
+	}
+	add(f.version(ctx, spec))
+	add(f.privileges(ctx, spec))
+	if add(storage(resources, spec)) || len(found) > 0 || f.isReplaced(spec) {
+		return found
+	}
+	there, err := f.find(ctx, spec.Node, spec.Storage, spec.Content, spec.Volume())
+	if err == nil && len(there) > 0 {
+		add(spec.conflict(there))
+	}
+	return found
+}
+
+// storage refuses a storage that cannot take the file.
+func storage(resources pve.Resources, spec Spec) error {
+	at, ok := resources.Storage(spec.Node, spec.Storage)
+	if !ok {
+		return refused("storage", fmt.Sprintf("Node %s has no storage %s", spec.Node, spec.Storage),
+			fmt.Sprintf("It is not there, or disabled, or this identity may not see it (Datastore.Audit). For %s content it "+
+				"has %s",
+				spec.Content, holding(resources, spec)))
+	}
+	if slices.Contains(strings.Split(at.Content, ","), spec.Content) && at.PluginType != "esxi" {
+		return nil
+	}
+	detail := fmt.Sprintf("It is of type %s and configured for %s. On node %s these are for it: %s.", at.PluginType,
+		at.Content,
+		spec.Node, holding(resources, spec))
+	if slices.Contains([]string{"dir", "nfs", "cifs", "cephfs", "btrfs"}, at.PluginType) {
+		detail += fmt.Sprintf(" To use this one, as root: `pvesm set %s --content %s,%s`", spec.Storage, at.Content,
+			spec.Content)
+	} else {
+		detail += " Files can only be on storages of the types dir, nfs, cifs, cephfs and btrfs"
+	}
+	return refused("storage", fmt.Sprintf("Storage %s is not for %s content", spec.Storage, spec.Content), detail)
+}
+
+// holding returns the storages of the node that take such files, or "none".
+func holding(resources pve.Resources, spec Spec) string {
+	var names []string
+	for _, at := range resources.Storages(spec.Node) {
+		if slices.Contains(strings.Split(at.Content, ","), spec.Content) && at.PluginType != "esxi" {
+			names = append(names, at.Storage)
+		}
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// feature is an ability of PVE that came with a version. A node reports the version of pve-manager only. If that is
+// older than the pve-manager of the day on which the feature's own package was released, the node certainly lacks the
+// feature.
+type feature struct {
+	path, what string
+	manager    []int
+	release    string
+	instead    string
+}
+
+func (s Spec) features() []feature {
+	var all []feature
+	ext := s.Name[strings.LastIndexByte(s.Name, '.')+1:]
+	switch {
+	// with pve-storage 8.2.8: API2/Storage/Status.pm, upload and download_url (40df25d)
+	case s.Content == "import" && ext == "ova":
+		since := diskimport.ImportContent()
+		all = append(all, feature{"content", "import content", since.Manager, since.String(),
+			"Use a template, or have the disk in it as an image with content = \"iso\""})
+	case s.Content == "import":
+		since := diskimport.ImportImages()
+		all = append(all, feature{"content", "upload and download of disk images", since.Manager, since.String(),
+			"Use content = \"iso\", which import_from takes with the provider's ssh or as root@pam, or a template"})
+	}
+	if s.Compression != "" { // pve-storage 8.0.3: API2/Storage/Status.pm, download_url (2197ff9)
+		all = append(all, feature{"compression", "decompression of downloads", []int{8, 0, 5}, "8.1",
+			"Give the URL of a file that is not compressed"})
+	}
+	return all
+}
+
+// version refuses what the node is too old for.
+func (f *Files) version(ctx context.Context, spec Spec) error {
+	wanted := spec.features()
+	if len(wanted) == 0 {
+		return nil
+	}
+	version, err := f.api.Node(spec.Node).Version(ctx)
+	if err != nil || version.Major == 0 {
+		return nil //nolint:nilerr // without an answer there is no verdict
+	}
+	for _, w := range wanted {
+		if !version.AtLeast(w.manager...) {
+			return refused(w.path, fmt.Sprintf("Node %s has no %s", spec.Node, w.what),
+				fmt.Sprintf("PVE has it since %s, and the node has %s. %s", w.release, version.Version, w.instead))
+		}
+	}
+	return nil
+}
+
+// privileges refuses a request for which the identity lacks a privilege (pve-storage API2/Storage/Status.pm upload,
+// download_url).
+func (f *Files) privileges(ctx context.Context, spec Spec) error {
+	if f.api.Identity().IsRootTicket() {
+		return nil
+	}
+	at, err := f.api.Access().Privileges(ctx, "/storage/"+spec.Storage)
+	if err == nil && !at["Datastore.AllocateTemplate"] {
+		return refused("storage", fmt.Sprintf("%s may not put files onto storage %s", f.api.Identity().User, spec.Storage),
+			"It takes Datastore.AllocateTemplate on /storage/"+spec.Storage)
+	}
+	if err != nil || spec.Source != nil {
+		return nil //nolint:nilerr // without an answer there is no verdict
+	}
+	node, err := f.api.Access().Privileges(ctx, "/nodes/"+spec.Node)
+	root, rootErr := f.api.Access().Privileges(ctx, "/")
+	if err != nil || rootErr != nil || node["Sys.AccessNetwork"] || root["Sys.Audit"] && root["Sys.Modify"] {
+		return nil //nolint:nilerr // likewise
+	}
+	return refused("url", fmt.Sprintf("%s may not let node %s download", f.api.Identity().User, spec.Node),
+		fmt.Sprintf("It takes Sys.AccessNetwork on /nodes/%s (PVE 8.2 and later), or Sys.Audit and Sys.Modify on /. Without "+
+			"them the file can be uploaded from here, with source_file", spec.Node))
+}

@@ -1,0 +1,186 @@
+// Package file puts files onto storages and removes them again: ISO images, images that disks are imported from, and
+// snippets. A node downloads a file from a URL, the provider uploads it over the API, or it writes a snippet over SSH.
+//
+// The name of an image carries the beginning of its checksum, because PVE keeps no checksums. The same image therefore
+// has the same name, and a different one never has it. A snippet keeps its name, and is compared by its content.
+package file
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// The content types of storages that this package writes.
+const (
+	Import   = "import"
+	ISO      = "iso"
+	Snippets = "snippets"
+)
+
+// Spec is a file that is wanted on a storage of a node. It comes from URL or from Source.
+type Spec struct {
+	Node, Storage string
+	// Content is Import, ISO or Snippets.
+	Content string
+	// Name is the name of the file on the storage. Name makes that of an image.
+	Name string
+
+	URL         string
+	Checksum    Checksum // of the downloaded bytes, before decompression; zero: not verified
+	Compression string   // gz, lzo, zst or bz2: the node decompresses the download
+	Insecure    bool     // the node does not verify certificates
+
+	// Source is the file of this machine; nil with URL. A snippet has its text in Source.Data.
+	Source *Source
+	// Executable is for hook scripts: PVE accepts no others (pve-guest-common GuestHelpers.pm check_hookscript).
+	Executable bool
+}
+
+// Volume returns the volume id of the file.
+func (s Spec) Volume() string { return s.Storage + ":" + s.Content + "/" + s.Name }
+
+// File is a file on a storage.
+type File struct {
+	guard.MadeFile
+	// Made: this create put it there, so its resource may remove it.
+	Made bool
+}
+
+// Files puts files onto the storages of one cluster.
+type Files struct {
+	api    *pve.Client
+	clock  pve.Clock
+	runner *request.Runner
+	guard  guard.Files
+	shell  Shell // nil without SSH
+
+	mu      sync.Mutex
+	turns   map[string]chan struct{} // by node and volume
+	sources map[string]Source        // read so far, by algorithm and path
+	owned   map[string]bool          // files of resources in state, by node and volume
+}
+
+// New makes Files. shell may be nil: without SSH there are no snippets.
+func New(runner *request.Runner, guard *guard.Guard, shell Shell) *Files {
+	return &Files{api: runner.API, clock: runner.Clock, runner: runner, guard: guard.Files(), shell: shell,
+		turns: map[string]chan struct{}{}, sources: map[string]Source{}, owned: map[string]bool{}}
+}
+
+// Read returns an image as the storage lists it now; false: it is gone.
+func (f *Files) Read(ctx context.Context, node, storage, content, volume string) (File, bool, error) {
+	found, err := f.find(ctx, node, storage, content, volume)
+	if err != nil || len(found) == 0 {
+		return File{}, false, err
+	}
+	return listed(node, found[len(found)-1]), true, nil
+}
+
+// find returns the entries that a storage lists under the name of a volume. There can be two: PVE looks for the
+// extension anywhere in the name (pve-storage Plugin.pm get_subdir_files, import). It therefore lists the temporary
+// file of a download under the name of the image as well, while the download runs and after it was killed.
+func (f *Files) find(ctx context.Context, node, storage, content, volume string) ([]pve.Volume, error) {
+	all, err := f.guard.List(ctx, node, storage, content)
+	var found []pve.Volume
+	for _, v := range all {
+		if v.ID == volume {
+			found = append(found, v)
+		}
+	}
+	return found, err
+}
+
+func listed(node string, v pve.Volume) File {
+	return File{MadeFile: guard.MadeFile{Node: node, Volume: v.ID, Size: v.Size, CreatedAt: v.CreatedAt}}
+}
+
+// Delete removes an image that a create has made, unless a guest uses it. Its error is a *guard.OtherFileError if a
+// different file has taken its place.
+func (f *Files) Delete(ctx context.Context, made guard.MadeFile) error {
+	release, err := f.turn(ctx, made.Node, made.Volume)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return f.guard.Free(ctx, &request.Tasks{}, made)
+}
+
+// turn admits one operation of this process at a time to a file: the second of two that want the same file finds it
+// there. On a shared storage it is the same file for all nodes.
+func (f *Files) turn(ctx context.Context, node, volume string) (release func(), err error) {
+	resources, err := f.api.Listing().Shared(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key := node + " " + volume
+	if storage, ok := resources.Storage(node, volid.Storage(volume)); ok && storage.Shared {
+		key = volume
+	}
+	f.mu.Lock()
+	turn := f.turns[key]
+	if turn == nil {
+		turn = make(chan struct{}, 1)
+		f.turns[key] = turn
+	}
+	f.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Local reads a file of this machine and its checksum. It reads the file once, and again only after a change. wanted is
+// the checksum that the configuration demands, if any: a different one is a *SumError. The error of a file that does
+// not exist is a *MissingError.
+func (f *Files) Local(ctx context.Context, path string, wanted Checksum) (Source, error) {
+	is, err := sourceAt(path, cmp.Or(wanted.Algorithm, "sha256"))
+	if err != nil {
+		return Source{}, err
+	}
+	key := is.Checksum.Algorithm + " " + path
+	f.mu.Lock()
+	known := f.sources[key]
+	f.mu.Unlock()
+	if known.Size == is.Size && known.Changed.Equal(is.Changed) {
+		is = known
+	} else if is.Checksum.Value, err = sumOf(ctx, path, is.Checksum.Algorithm); err != nil {
+		return Source{}, err
+	}
+	f.mu.Lock()
+	f.sources[key] = is
+	f.mu.Unlock()
+	if wanted.Value != "" && wanted.Value != is.Checksum.Value {
+		return Source{}, &SumError{Path: path, Wanted: wanted, Is: is.Checksum}
+	}
+	return is, nil
+}
+
+// Owned records a file that a resource in state has made. If that resource is replaced, its file goes before the new
+// one comes. The plan of the new one knows nothing of the old one, and must not report its file as a conflict.
+func (f *Files) Owned(node, volume string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.owned[node+" "+volume] = true
+}
+
+func (f *Files) isReplaced(spec Spec) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.owned[spec.Node+" "+spec.Volume()]
+}
+
+// undoTime bounds the undo of a failed create.
+const undoTime = 5 * time.Minute
+
+func refused(path, summary, detail string) error {
+	return &guest.FieldError{Path: path, Summary: summary, Detail: detail}
+}

@@ -1,0 +1,80 @@
+// Package guard sends every request that destroys something, or that removes what protects it. Each request takes
+// evidence, which only a fresh look at the server can make: the target is ours, no other guest uses its volumes, and no
+// live task holds it. docs/design/destroy.md lists the requests and their senders.
+package guard
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
+)
+
+// Shell does what only root on a node can do; package ssh implements it. A nil Shell means that no SSH is configured.
+type Shell interface {
+	// Unlock takes the configuration lock away (qm unlock).
+	Unlock(ctx context.Context, node string, vmid int) error
+	// FreeVolume removes a volume by its id (pvesm free). A missing volume is no error.
+	FreeVolume(ctx context.Context, node, volume string) error
+	// RemoveFile removes a file of the node by its path if it has this SHA-256. A missing file is no error.
+	RemoveFile(ctx context.Context, node, path, sha256 string) error
+}
+
+// Guard makes evidence and sends the destructive requests of one cluster.
+type Guard struct {
+	api    *pve.Client
+	clock  pve.Clock
+	jobs   *request.Runner
+	guests *guest.Guests
+	shell  Shell
+	use    *volumeuse.Reader
+}
+
+// New makes a Guard. shell may be nil: no SSH. It shares the reader of volume use with package destroy, so that
+// operations which run at the same time read the guests once.
+func New(jobs *request.Runner, guests *guest.Guests, use *volumeuse.Reader, shell Shell) *Guard {
+	return &Guard{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, shell: shell, use: use}
+}
+
+// HasShell reports whether SSH is configured.
+func (g *Guard) HasShell() bool { return g.shell != nil }
+
+// MayBorrow returns nil if a VM on a node may attach a volume that another VM holds for it, by a fresh look at the
+// guests. vmid is that VM, or 0 if it does not exist yet. ErrNotHeld and BorrowedError of package volumeuse are
+// results of the look; any other error means that the look failed.
+func (g *Guard) MayBorrow(ctx context.Context, node string, vmid int, volume string) error {
+	use, err := g.useNow(ctx, node, volume)
+	if err != nil {
+		return err
+	}
+	return use.Borrow(volume, vmid)
+}
+
+// UsersOf returns the guests other than vmid that use a volume on a node, by a fresh look. It is an error if this
+// identity may not see all guests.
+func (g *Guard) UsersOf(ctx context.Context, node string, vmid int, volume string) ([]volumeuse.User, error) {
+	use, err := g.useNow(ctx, node, volume)
+	if err == nil && use.Unseen != nil {
+		err = fmt.Errorf("look who uses %s: %w", volume, use.Unseen)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return use.UsersOf(volume, vmid), nil
+}
+
+// useNow reads the guests that can use a volume on a node.
+func (g *Guard) useNow(ctx context.Context, node, volume string) (*volumeuse.Use, error) {
+	resources, err := g.api.Listing().Shared(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the cluster's guests: %w", err)
+	}
+	use, err := g.use.Since(ctx, g.use.Ask(), ScopeOf(resources, node, []string{volume}))
+	if err != nil {
+		return nil, fmt.Errorf("look who uses %s: %w", volume, err)
+	}
+	return use, nil
+}

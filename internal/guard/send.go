@@ -1,0 +1,338 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// This file sends the destructive requests, each with evidence that permits it.
+
+// ErrNoEvidence is a mistake in this program; nothing was sent.
+var ErrNoEvidence = errors.New("there is no evidence that this may be destroyed; nothing was sent")
+
+// sending is how a request is sent: once, or again while a third party's lock proves that nothing was done.
+type sending func(context.Context, *request.Tasks, request.Request) (pve.TaskResult, error)
+
+// RemoveVM destroys a VM with the volumes that its configuration names.
+func (g *Guard) RemoveVM(ctx context.Context, tasks *request.Tasks, e Evidence, purge bool) (pve.TaskResult, error) {
+	if !e.ours {
+		return pve.TaskResult{}, ErrNoEvidence
+	}
+	return g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmdestroy", ID: e.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.QEMU(e.node, e.vmid).Destroy(ctx, purge) }})
+}
+
+// Unprotect switches off the protection of a guest that is about to go with its volumes, bound to the digest of the
+// evidence.
+func (g *Guard) Unprotect(ctx context.Context, e Evidence) error {
+	if !e.ours || len(OwnVolumes(e.vmid, e.config.Values)) > len(e.volumes) {
+		return ErrNoEvidence
+	}
+	return g.api.QEMU(e.node, e.vmid).UpdateConfig(ctx, pve.Params{"protection": "0", "digest": e.config.Digest})
+}
+
+// Free removes a volume over the API, which takes Datastore.Allocate.
+func (g *Guard) Free(ctx context.Context, tasks *request.Tasks, e Evidence, volume string) error {
+	if !e.MayFree(volume) {
+		return ErrNoEvidence
+	}
+	_, err := g.jobs.Once(ctx, tasks, request.Request{Node: e.place, Type: "imgdel", ID: e.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.Volume(e.place, volume).Destroy(ctx) }})
+	return err
+}
+
+// MayFree reports whether a volume may be freed: no other guest uses it and, if a guest of ours has it, no task holds
+// that guest.
+func (e Evidence) MayFree(volume string) bool { return e.volumes[volume] && e.held == nil }
+
+// FreeByRoot removes a volume as root on its node.
+func (g *Guard) FreeByRoot(ctx context.Context, e Evidence, volume string) error {
+	if !e.MayFree(volume) {
+		return ErrNoEvidence
+	}
+	return g.shell.FreeVolume(ctx, e.place, volume)
+}
+
+// RemoveByRoot removes a snippet as root on its node, if it has the expected content.
+func (g *Guard) RemoveByRoot(ctx context.Context, e Evidence, f Snippet) error {
+	if !e.MayFree(f.Volume) {
+		return ErrNoEvidence
+	}
+	return g.shell.RemoveFile(ctx, e.place, f.Path, f.SHA256)
+}
+
+// TakeLock takes the lock of a dead task away. With a ticket of root@pam it does so over the API, bound to the digest
+// of the evidence: PVE lets no other identity skip a lock, not even a token of root. Otherwise it does so as root on
+// the node. description, if not "", marks what is left.
+func (g *Guard) TakeLock(ctx context.Context, e Evidence, description string) error {
+	switch {
+	case !e.ours:
+		return ErrNoEvidence
+	case e.held != nil:
+		return e.held
+	case g.api.Identity().IsRootTicket():
+		return g.api.QEMU(e.node, e.vmid).RemoveLock(ctx, e.config.Digest, description)
+	case g.shell != nil:
+		return g.unlockByRoot(ctx, e)
+	}
+	return ErrCannotUnlock
+}
+
+// unlockByRoot takes the lock away as root on the node. `qm unlock` takes away any lock, and no digest, so it looks
+// once more whether the lock is still the one of the evidence: finding its holder took requests to several nodes.
+func (g *Guard) unlockByRoot(ctx context.Context, e Evidence) error {
+	now, err := g.api.QEMU(e.node, e.vmid).Config(ctx)
+	switch {
+	case err != nil:
+		return err
+	case now.Digest != e.config.Digest:
+		return &pve.Error{Op: fmt.Sprintf("unlock VM %d on node %s", e.vmid, e.node), Kind: pve.DigestMismatch,
+			Message: "its configuration was changed while it was looked at; it was not touched"}
+	}
+	return g.shell.Unlock(ctx, e.node, e.vmid)
+}
+
+// ErrCannotUnlock says that neither this identity nor SSH can take a lock away.
+var ErrCannotUnlock = errors.New("only the user root@pam with a password may unlock it over the API, and no SSH is " +
+	"configured")
+
+// CutOff stops a guest hard.
+func (g *Guard) CutOff(ctx context.Context, tasks *request.Tasks, e Evidence, params pve.Params) error {
+	if !e.ours {
+		return ErrNoEvidence
+	}
+	_, err := g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmstop", ID: e.vmid,
+		Done: g.guests.IsStopped(e.node, e.vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.QEMU(e.node, e.vmid).HardStop(ctx, params) }})
+	return err
+}
+
+// reset presses a guest's reset button.
+func (g *Guard) reset(ctx context.Context, tasks *request.Tasks, e Evidence) error {
+	if !e.ours {
+		return ErrNoEvidence
+	}
+	_, err := g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmreset", ID: e.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) { return g.api.QEMU(e.node, e.vmid).HardReset(ctx) }})
+	return err
+}
+
+// ShutDownOrStop asks a guest to shut down, and has PVE stop it hard when its time is over.
+func (g *Guard) ShutDownOrStop(ctx context.Context, tasks *request.Tasks, e Evidence,
+	timeout time.Duration) (pve.TaskResult, error) {
+	if !e.ours {
+		return pve.TaskResult{}, ErrNoEvidence
+	}
+	return g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmshutdown", ID: e.vmid,
+		Done: g.guests.IsStopped(e.node, e.vmid),
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return g.api.QEMU(e.node, e.vmid).ShutdownOrStop(ctx, timeout)
+		}})
+}
+
+// LeaveHA takes a VM out of HA.
+func (g *Guard) LeaveHA(ctx context.Context, e Evidence) error {
+	if !e.ours {
+		return ErrNoEvidence
+	}
+	return g.guests.DropHA(ctx, e.vmid)
+}
+
+// drop removes an entry elsewhere for a VMID that no guest has.
+func (e Evidence) drop(ctx context.Context, send func(context.Context) error) error {
+	if !e.free {
+		return ErrNoEvidence
+	}
+	return send(ctx)
+}
+
+// InState is a VM in state on its node. It has one of these identities; there are two if a change of ours has just
+// given it another.
+type InState struct {
+	Node       string
+	VMID       int
+	Identities []guest.Identity
+	// VolumesAt is the node of the volumes in question, if it is another.
+	VolumesAt string
+}
+
+// owns is the rule of ownership of a VM in state.
+func (i InState) owns(config pve.GuestConfig) error {
+	err := error(nil)
+	for _, identity := range i.Identities {
+		if err = HasIdentity(identity)(config); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// ProveInState makes evidence for volumes of a VM in state that are to be freed while it stays: no other guest uses
+// them. Without volumes it proves only that the VM is the one in state.
+func (g *Guard) ProveInState(ctx context.Context, v InState, volumes []string) (Evidence, error) {
+	return g.Prove(ctx, Claim{Node: v.Node, Place: v.VolumesAt, VMID: v.VMID, Guest: v.owns, Volumes: volumes})
+}
+
+// CheckTaken makes sure that no other guest uses volumes which are to lose their names together with their VM in
+// state. A migration frees local ones where they were, a conversion to a template renames all, and a cloud-init drive
+// is freed with its option (qemu-server QemuServer.pm vmconfig_register_unused_drive). PVE does not ask the other
+// guests.
+func (g *Guard) CheckTaken(ctx context.Context, v InState, volumes []string) error {
+	_, err := g.Prove(ctx, Claim{Node: v.Node, VMID: v.VMID, Guest: v.owns, Volumes: volumes, Own: true})
+	return err
+}
+
+// ProveMade does the same for volumes that a change of the VM has made and takes back at once: no other guest has had
+// them.
+func (g *Guard) ProveMade(ctx context.Context, v InState, volumes []string) (Evidence, error) {
+	return g.Prove(ctx, Claim{Node: v.Node, VMID: v.VMID, Guest: v.owns, Volumes: volumes, Untouched: true})
+}
+
+// ProveLeftOver makes sure that no guest has the VMID, and that no guest of any VMID uses volumes that carry it: PVE
+// attaches a volume of another VMID without complaint, and deletes it without complaint.
+func (g *Guard) ProveLeftOver(ctx context.Context, node string, vmid int, volumes []string) error {
+	_, err := g.Prove(ctx, Claim{Node: node, VMID: vmid, NoGuest: true, Volumes: volumes})
+	return err
+}
+
+// proveUncommitted makes evidence for the disks of a VM that a create has made and not committed.
+func (g *Guard) proveUncommitted(ctx context.Context, node string, mark guest.Mark) (Evidence, error) {
+	return g.Prove(ctx, Claim{Node: node, VMID: mark.VMID, Whole: true, Untouched: true,
+		Guest: func(config pve.GuestConfig) error {
+			if !mark.Proves(mark.VMID, config.Values) {
+				return ErrNotOurs
+			}
+			return nil
+		}})
+}
+
+// StopHard stops a guest hard and waits until it is off. prove is called before each try.
+func (g *Guard) StopHard(ctx context.Context, tasks *request.Tasks, node string, vmid int,
+	prove func(context.Context) (Evidence, error)) error {
+	err := g.jobs.Contend(ctx, node, vmid, func(ctx context.Context) error {
+		e, err := prove(ctx)
+		if err == nil {
+			err = g.CutOff(ctx, tasks, e, pve.Params{})
+		}
+		return err
+	})
+	if err == nil {
+		err = g.guests.AwaitStop(ctx, node, vmid, time.Minute)
+	}
+	return err
+}
+
+// Reset presses a guest's reset button. prove is called before each try.
+func (g *Guard) Reset(ctx context.Context, tasks *request.Tasks, node string, vmid int,
+	prove func(context.Context) (Evidence, error)) error {
+	return g.jobs.Contend(ctx, node, vmid, func(ctx context.Context) error {
+		e, err := prove(ctx)
+		if err == nil {
+			err = g.reset(ctx, tasks, e)
+		}
+		return err
+	})
+}
+
+// DestroyUnused destroys detached volumes by their unusedN entries, bound to the digest of config: deleting an entry
+// does so at once (qemu-server API2/Qemu.pm update_vm_api). It is a task, since a large volume takes its time. It is
+// sent once: what was proved before a wait for a lock is no evidence.
+func (g *Guard) DestroyUnused(ctx context.Context, tasks *request.Tasks, e Evidence, config pve.PendingConfig,
+	entries []string) error {
+	current := config.Current()
+	for _, entry := range entries {
+		if !e.ours || !e.volumes[guest.VolumeOf(current[entry])] {
+			return ErrNoEvidence
+		}
+	}
+	_, err := g.jobs.Once(ctx, tasks, request.Request{Node: e.node, Type: "qmconfig", ID: e.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return g.api.QEMU(e.node, e.vmid).DeleteUnused(ctx, entries, config.Digest)
+		},
+		Done: func(ctx context.Context) (bool, error) {
+			now, err := g.api.QEMU(e.node, e.vmid).Config(ctx)
+			gone := func(entry string) bool { return now.Values[entry] != current[entry] }
+			return err == nil && !slices.ContainsFunc(entries, func(entry string) bool { return !gone(entry) }), err
+		}})
+	return err
+}
+
+// FreeInState removes a volume that a VM in state has had, and that no other guest uses.
+func (g *Guard) FreeInState(ctx context.Context, tasks *request.Tasks, v InState, volume string) error {
+	e, err := g.ProveInState(ctx, v, []string{volume})
+	if err == nil {
+		err = g.Free(ctx, tasks, e, volume)
+	}
+	return err
+}
+
+// MoveInState moves disks of a VM in state to other storages, one after the other, and frees the places that they
+// leave.
+func (g *Guard) MoveInState(ctx context.Context, tasks *request.Tasks, v InState, moves []vm.Move) error {
+	for _, m := range moves {
+		move := func(ctx context.Context) error { return g.moveInState(ctx, tasks, v, m) } // proved before each try
+		err := g.jobs.Contend(ctx, v.Node, v.VMID, move)
+		// a snapshot came while a lock was waited for
+		for attempt := 1; attempt < 3 && pve.IsKind(err, pve.DigestMismatch); attempt++ {
+			err = g.jobs.Contend(ctx, v.Node, v.VMID, move)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Guard) moveInState(ctx context.Context, tasks *request.Tasks, v InState, m vm.Move) error {
+	config, err := g.api.QEMU(v.Node, v.VMID).Config(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := g.ProveInState(ctx, v, []string{guest.VolumeOf(config.Values[m.Slot])})
+	if err != nil {
+		return fmt.Errorf("%s was not moved to %s: %w", m.Slot, m.Storage, err)
+	}
+	return g.move(ctx, g.jobs.Once, tasks, e, m)
+}
+
+// MoveUncommitted does the same for a VM that a create has made and not committed.
+func (g *Guard) MoveUncommitted(ctx context.Context, tasks *request.Tasks, node string, mark guest.Mark,
+	moves []vm.Move) error {
+	for _, m := range moves {
+		e, err := g.proveUncommitted(ctx, node, mark)
+		if err == nil {
+			err = g.move(ctx, g.jobs.Perform, tasks, e, m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// move moves a disk, and frees the place that it leaves.
+func (g *Guard) move(ctx context.Context, send sending, tasks *request.Tasks, e Evidence, m vm.Move) error {
+	if !e.ours || !e.volumes[guest.VolumeOf(e.config.Values[m.Slot])] {
+		return ErrNoEvidence
+	}
+	params := pve.Params{"disk": m.Slot, "storage": m.Storage, "digest": e.config.Digest}
+	if m.Format != "" {
+		params["format"] = m.Format
+	}
+	_, err := send(ctx, tasks, request.Request{Node: e.node, Type: "qmmove", ID: e.vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return g.api.QEMU(e.node, e.vmid).MoveDiskAndFree(ctx, params)
+		}})
+	if err != nil {
+		return fmt.Errorf("move %s to %s: %w", m.Slot, m.Storage, err)
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// SnapshotClaim is a snapshot that a caller wants to remove, or to roll its VM back to, and the rules by which the
+// caller may.
+type SnapshotClaim struct {
+	Node string
+	VMID int
+	Name string
+	// Guest judges the configuration that has the VMID: nil if its snapshots may be touched.
+	Guest func(pve.GuestConfig) error
+	// Owns judges the options that the snapshot keeps: nil if it is the one that is meant.
+	Owns func(options map[string]string) error
+	// Tasks are the caller's own, which no longer hold anything. With Dead, the lock is taken away that one of them has
+	// left together with a half-made snapshot.
+	Tasks *request.Tasks
+	Dead  bool
+	// back: the content of the disks goes back, too. That concerns every guest that has one of them attached.
+	back bool
+}
+
+// Snapshots removes snapshots and rolls VMs back.
+type Snapshots struct{ *Guard }
+
+// Snapshots returns the part of the guard that handles snapshots.
+func (g *Guard) Snapshots() Snapshots { return Snapshots{g} }
+
+// ErrNoSnapshot says that the snapshot is not there, or is another of the same name, so that nothing is to be
+// removed.
+var ErrNoSnapshot = errors.New("the snapshot is not there any more")
+
+// Remove removes a snapshot. It is proven before each try: a lock may be waited for, and the VM may be another by
+// then. A half-made or half-removed snapshot goes from the configuration even if PVE cannot free a volume of it.
+func (s Snapshots) Remove(ctx context.Context, c SnapshotClaim) error {
+	return s.jobs.Contend(ctx, c.Node, c.VMID, func(ctx context.Context) error {
+		e, options, err := s.prove(ctx, c)
+		if err != nil {
+			return err
+		}
+		force := options["snapstate"] != ""
+		if lock := e.config.Values["lock"]; lock != "" {
+			if !c.Dead || !force || lock != "snapshot" && lock != "snapshot-delete" {
+				return request.LockedBy(lock, fmt.Sprintf("delete snapshot %s of VM %d on node %s", c.Name, c.VMID, c.Node))
+			}
+			if err := s.TakeLock(ctx, e, ""); err != nil {
+				return err
+			}
+		}
+		_, err = s.jobs.Settle(ctx, c.Tasks, request.Request{Node: c.Node, Type: "qmdelsnapshot", ID: c.VMID,
+			Done: s.isWithout(c),
+			Send: func(ctx context.Context) (pve.UPID, error) {
+				return s.api.QEMU(c.Node, c.VMID).DeleteSnapshot(ctx, c.Name, force)
+			}})
+		return err
+	})
+}
+
+// RollBackTo takes a VM back to a snapshot. All later changes are lost, as the user has asked for.
+func (s Snapshots) RollBackTo(ctx context.Context, c SnapshotClaim, start bool) (pve.TaskResult, error) {
+	var result pve.TaskResult
+	c.back = true
+	err := s.jobs.Contend(ctx, c.Node, c.VMID, func(ctx context.Context) error {
+		if _, _, err := s.prove(ctx, c); err != nil {
+			return err
+		}
+		params := pve.Params{}
+		if start {
+			params["start"] = "1"
+		}
+		var err error
+		result, err = s.jobs.Settle(ctx, c.Tasks, request.Request{Node: c.Node, Type: "qmrollback", ID: c.VMID,
+			Send: func(ctx context.Context) (pve.UPID, error) {
+				return s.api.QEMU(c.Node, c.VMID).RollBackToSnapshot(ctx, c.Name, params)
+			}})
+		return err
+	})
+	return result, err
+}
+
+// isWithout reports whether the snapshot is gone from the configuration.
+func (s Snapshots) isWithout(c SnapshotClaim) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		names, err := s.api.QEMU(c.Node, c.VMID).SnapshotNames(ctx)
+		return err == nil && !slices.Contains(names, c.Name), err
+	}
+}
+
+// prove makes evidence: the VM and the snapshot are those that are meant, and no other guest has a snapshot of the
+// same name on one of the volumes. The storage knows a volume's snapshots by their names alone (pve-storage,
+// volume_snapshot of the plugins), so such a one would go, or come back, with ours. The snapshot is read last:
+// another may have been taken under its name meanwhile.
+func (s Snapshots) prove(ctx context.Context, c SnapshotClaim) (Evidence, map[string]string, error) {
+	before, err := s.api.QEMU(c.Node, c.VMID).SnapshotConfig(ctx, c.Name)
+	if pve.IsKind(err, pve.NotFound) {
+		return Evidence{}, nil, fmt.Errorf("%w: %w", ErrNoSnapshot, err)
+	}
+	if err == nil {
+		err = s.checkNamesakes(ctx, c, volumesOf(before))
+	}
+	if err != nil {
+		return Evidence{}, nil, err
+	}
+	e, err := s.Prove(ctx, Claim{Node: c.Node, VMID: c.VMID, Guest: c.Guest, Lock: c.Dead, Tasks: c.Tasks.UPIDs})
+	if err != nil {
+		return Evidence{}, nil, err
+	}
+	now, err := s.api.QEMU(c.Node, c.VMID).SnapshotConfig(ctx, c.Name)
+	switch {
+	case pve.IsKind(err, pve.NotFound):
+		return Evidence{}, nil, fmt.Errorf("%w: %w", ErrNoSnapshot, err)
+	case err != nil:
+		return Evidence{}, nil, err
+	case !maps.Equal(before, now):
+		return Evidence{}, nil, fmt.Errorf("snapshot %s of VM %d on node %s changed while it was looked at; it was not "+
+			"touched", c.Name, c.VMID,
+			c.Node)
+	}
+	return e, now, c.Owns(now)
+}
+
+// checkNamesakes is an error if another guest has, or may have, a snapshot of the same name on one of the volumes.
+// For a roll-back it is also an error if another guest has the volume itself. A storage takes the whole volume back,
+// whichever guest writes to it (pve-storage Plugin.pm volume_snapshot_rollback).
+func (s Snapshots) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes []string) error {
+	if len(volumes) == 0 {
+		return nil
+	}
+	scope, err := s.Scope(ctx, nil, c.Node, volumes)
+	if err != nil {
+		return err
+	}
+	others, err := s.use.Since(ctx, s.use.Ask(), scope)
+	if err != nil {
+		return err
+	}
+	for _, volume := range volumes {
+		for _, user := range others.UsersOf(volume, c.VMID) {
+			if user.Where == "snapshot "+c.Name || c.back && !strings.HasPrefix(user.Where, "snapshot ") {
+				used := &InUseError{Volume: volume, Users: []string{user.String()}}
+				return fmt.Errorf("snapshot %s of VM %d was not touched: %w", c.Name, c.VMID, used)
+			}
+		}
+		if owner, ok := volid.Owner(volume); others.Unseen != nil && (!ok || owner != c.VMID) {
+			return fmt.Errorf("snapshot %s of VM %d was not touched: whether another guest has %s, or a snapshot of that name "+
+				"on it, cannot be told: %w", c.Name, c.VMID, volume, others.Unseen)
+		}
+	}
+	return nil
+}
+
+// volumesOf are the volumes that a snapshot of the VM is taken of, whichever VMID they carry: its disks, and no
+// medium of a drive (qemu-server QemuConfig.pm __snapshot_create_vol_snapshot).
+func volumesOf(options map[string]string) []string {
+	all := map[string]bool{}
+	for option, value := range options {
+		if volume := guest.VolumeOf(value); option != "description" && volid.Valid(volume) && !strings.Contains(value,
+			",media=cdrom") {
+			all[volume] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}

@@ -1,0 +1,66 @@
+package preflight
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// TestOptionPrivileges compares the privileges of the attribute table with those of the simulated server: each option
+// can be reset with any one of its privileges, and cannot be reset with all other privileges. Only root may set an
+// option that has none.
+func TestOptionPrivileges(t *testing.T) {
+	w := newWorldOf(t, "9.2")
+	all := []string{"VM.Allocate", "VM.Config.CPU", "VM.Config.Cloudinit", "VM.Config.Disk", "VM.Config.HWType",
+		"VM.Config.Memory", "VM.Config.Network", "VM.Config.Options", "VM.PowerMgmt"}
+	const vmid = 9000
+	devices := map[string]string{"hostpci0": "mapping=gpu", "usb0": "spice", "serial0": "socket"}
+	refused := func(option string, held []string) bool {
+		w.change(func(all *state.World) {
+			// The route itself takes any of VM.Config.*, whatever the option.
+			always := []string{"VM.Audit", "VM.Config.CDROM", "Sys.Modify", "Mapping.Use", "SDN.Use"}
+			all.Roles["TerraformProvider"] = slices.Concat(always, held)
+			config := all.Guests[vmid].Config
+			delete(config, "template")
+			if vm.IsSlot(option) {
+				config[option] = "local-zfs:base-9000-disk-0,size=8G"
+			}
+			if device, ok := devices[option]; ok {
+				config[option] = device
+			}
+		})
+		err := w.client.QEMU("pve1", vmid).UpdateConfig(t.Context(), pve.Params{"delete": option})
+		var answer *pve.Error
+		forbidden := errors.As(err, &answer) && answer.Status == http.StatusForbidden
+		if err != nil && !forbidden && !strings.Contains(err.Error(), "only root") {
+			t.Errorf("%s with %v: %v", option, held, err)
+		}
+		return err != nil
+	}
+	for _, a := range vm.Attributes() {
+		option := strings.Replace(a.Option, "[n]", "0", 1)
+		root := a.Root.Instead != "" && a.Root.Values == nil
+		switch {
+		case a.Key != "" || strings.HasSuffix(a.Path, ".*.device"):
+		case root != (len(a.Privileges) == 0):
+			t.Errorf("%s: privileges %v, only root %t: it takes either", option, a.Privileges, root)
+		case option == "template": // which is a request of its own
+		default:
+			others := slices.DeleteFunc(slices.Clone(all), func(p string) bool { return slices.Contains(a.Privileges, p) })
+			if !refused(option, others) {
+				t.Errorf("%s: the server takes it without %v", option, a.Privileges)
+			}
+			for _, privilege := range a.Privileges {
+				if refused(option, []string{privilege}) {
+					t.Errorf("%s: the server refuses it with %s", option, privilege)
+				}
+			}
+		}
+	}
+}

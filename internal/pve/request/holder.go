@@ -1,0 +1,192 @@
+package request
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
+)
+
+// Holder is what holds a lock, as far as it can be seen.
+type Holder struct {
+	Node string
+	VMID int
+	Lock string     // the configuration's lock; "" if it is a file's or the cluster's
+	what string     // the lock in PVE's words, where it is none of a configuration
+	Runs []pve.UPID // tasks that run and may hold it
+	// Audit: the tasks of all identities were seen. Without Sys.Audit an identity sees its own only (pve-manager
+	// API2/Tasks.pm).
+	Audit bool
+}
+
+// guestFile is the beginning of the file that PVE locks while it works on a guest (qemu-server QemuConfig.pm).
+const guestFile = "/var/lock/qemu-server/lock-"
+
+// maxHolders is how many tasks a sentence names.
+const maxHolders = 3
+
+// Holder looks for what holds a lock. The error says why it could not be seen; the rest is told all the same.
+func (r *Runner) Holder(ctx context.Context, node string, vmid int, cause error) (Holder, error) {
+	h := Holder{Node: node, VMID: vmid, Lock: fault.ConfigLock(cause)}
+	if h.Lock == "" {
+		h.what = quoted(cause)
+	}
+	if node == "" {
+		return h, nil
+	}
+	tasks, err := r.API.Tasks().List(ctx, node, pve.TaskFilter{RunningOnly: true})
+	if err != nil {
+		return h, err
+	}
+	for _, t := range tasks {
+		if h.MayHold(t.UPID) {
+			h.Runs = append(h.Runs, t.UPID)
+		}
+	}
+	h.Audit, err = r.Audits(ctx, node)
+	return h, err
+}
+
+// Audits reports whether this identity sees the tasks of all identities on a node.
+func (r *Runner) Audits(ctx context.Context, node string) (bool, error) {
+	held, err := r.API.Access().Privileges(ctx, "/nodes/"+node)
+	return held["Sys.Audit"], err
+}
+
+// Holders are the tasks that set a configuration lock (qemu-server API2/Qemu.pm, QemuConfig.pm, QemuMigrate.pm,
+// VZDump/QemuServer.pm). A backup of many guests carries no id, and a clone that of its source.
+func Holders(lock string) []string {
+	return map[string][]string{
+		"backup": {"vzdump"}, "clone": {"qmclone"}, "create": {"qmcreate", "qmrestore"}, "migrate": {"qmigrate", "hamigrate"},
+		"snapshot": {"qmsnapshot"}, "snapshot-delete": {"qmdelsnapshot"}, "rollback": {"qmrollback"},
+		"suspending": {"qmsuspend"}, "destroyed": {"qmdestroy"}, "import": {"qmrestore", "qmcreate"},
+	}[lock]
+}
+
+// MayHold tells whether a running task may hold the lock.
+func (h Holder) MayHold(task pve.UPID) bool {
+	own := h.VMID != 0 && task.ID() == fmt.Sprint(h.VMID)
+	if h.Lock == "" {
+		return own
+	}
+	types := Holders(h.Lock)
+	elsewhere := task.ID() == "" || h.Lock == "clone"
+	return own && (len(types) == 0 || slices.Contains(types, task.Type())) || elsewhere &&
+		slices.Contains(types, task.Type())
+}
+
+// Died finds the task that took a configuration's lock and ended without giving it back: the last one of its kind on
+// some nodes, where it was killed, or its node crashed. Without such a one, which is no error, the lock may have been
+// set by hand, or by a program outside PVE. Without Sys.Audit only this identity's own tasks are seen.
+func (r *Runner) Died(ctx context.Context, h Holder, nodes ...string) (pve.Task, error) {
+	var last pve.Task
+	for _, node := range nodes {
+		for _, typ := range Holders(h.Lock) {
+			tasks, err := r.API.Tasks().List(ctx, node, pve.TaskFilter{Type: typ})
+			if err != nil {
+				return pve.Task{}, err
+			}
+			for _, t := range tasks {
+				if h.MayHold(t.UPID) && t.StartTime.After(last.StartTime) {
+					last = t
+				}
+			}
+		}
+	}
+	if ended := (&pve.TaskError{UPID: last.UPID, ExitStatus: last.Status}); !ended.Killed() {
+		return pve.Task{}, nil
+	}
+	return last, nil
+}
+
+// String says what is locked and by whom: "VM 100 is locked (backup) by vzdump of root@pam since …".
+func (h Holder) String() string {
+	text := h.subject()
+	for i, upid := range h.Runs {
+		if i == maxHolders {
+			text += fmt.Sprintf(" and %d more", len(h.Runs)-i)
+			break
+		}
+		if i > 0 {
+			text += ","
+		}
+		if upid.ID() != fmt.Sprint(h.VMID) { // its UPID does not say of which guest
+			text += " perhaps"
+		}
+		text += fmt.Sprintf(" by %s of %s since %s (%s)", upid.Type(), upid.User(), upid.Start().UTC().Format(time.RFC3339),
+			upid)
+	}
+	switch {
+	case len(h.Runs) > 0 || h.Node == "" || h.Lock == "" && !strings.Contains(h.what, guestFile):
+		return text
+	case h.Audit:
+		return text + fmt.Sprintf("; no task that runs on node %s is seen to hold it", h.Node)
+	}
+	return text + fmt.Sprintf("; which task holds it cannot be seen without Sys.Audit on /nodes/%s", h.Node)
+}
+
+func (h Holder) subject() string {
+	subject := "The guest"
+	if h.VMID != 0 {
+		subject = fmt.Sprintf("VM %d", h.VMID)
+	}
+	switch {
+	case h.Lock != "":
+		return fmt.Sprintf("%s is locked (%s)", subject, h.Lock)
+	case strings.Contains(h.what, guestFile) || h.what == "":
+		return subject + " is held by another task of PVE"
+	}
+	return fmt.Sprintf("The lock %s is held by a third party", h.what)
+}
+
+// next is the step that helps. err is why the tasks could not be seen.
+func (h Holder) next(err error) string {
+	unlock := fmt.Sprintf("`qm unlock %d`", h.VMID)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("look at the tasks of node %s, which could not be listed (%v), and apply again "+
+			"when they have ended", h.Node, err)
+	case len(h.Runs) > 0:
+		return fmt.Sprintf("wait until task %s has ended (`pvenode task status %s` on node %s), then apply again, "+
+			"or allow more time with the timeouts attribute",
+			h.Runs[0], h.Runs[0], h.Node)
+	case h.Lock == "":
+		return "apply again, or allow more time with the timeouts attribute"
+	case h.Audit:
+		return fmt.Sprintf("a task that died has left the lock, or a program outside PVE set it. If nothing is at work on "+
+			"the guest, %s as root on node %s removes it; then apply again", unlock, h.Node)
+	}
+	return fmt.Sprintf("look whether a task is at work on it (`pvenode task list --vmid %d --source active` on node %s). "+
+		"If none is, %s as root on that node removes the lock; then apply again",
+		h.VMID, h.Node, unlock)
+}
+
+// quoted is the lock that an error is about: its file, or its name in the cluster.
+func quoted(err error) string {
+	if err == nil {
+		return ""
+	}
+	for _, before := range []string{"lock file '", "cfs-lock '"} {
+		if _, rest, ok := strings.Cut(err.Error(), before); ok {
+			name, _, _ := strings.Cut(rest, "'")
+			return name
+		}
+	}
+	return ""
+}
+
+// say writes a line to the log, where one is kept.
+func (r *Runner) say(ctx context.Context, text string, err error, tries int, pause time.Duration) {
+	if r.Log == nil {
+		return
+	}
+	fields := map[string]string{"try": fmt.Sprint(tries), "pause": pause.Round(time.Millisecond).String()}
+	if err != nil {
+		fields["error"] = err.Error()
+	}
+	r.Log(ctx, text, fields)
+}

@@ -1,0 +1,157 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// lookups is how often a lost answer is looked up in the task list before it counts as "nothing happened". A request
+// that PVE's own proxy gave up on (596) goes on in the daemon for as long as it takes.
+const lookups = 5
+
+// Perform sends a request and awaits its task. While a third party's lock proves that nothing was done, it sends the
+// request again.
+func (r *Runner) Perform(ctx context.Context, tasks *Tasks, j Request) (pve.TaskResult, error) {
+	var result pve.TaskResult
+	err := r.Contend(ctx, j.Node, j.ID, func(ctx context.Context) error {
+		var err error
+		result, err = r.Once(ctx, tasks, j)
+		return err
+	})
+	return result, err
+}
+
+// Once sends a job and awaits its task. When the answer was lost, it looks before it goes on: exactly one task of our
+// own, begun since the request, is the one; with none, the job counts as not begun and the lost answer is the error.
+func (r *Runner) Once(ctx context.Context, tasks *Tasks, j Request) (pve.TaskResult, error) {
+	over, err := r.turnToBegin(ctx, j)
+	if err != nil {
+		return pve.TaskResult{}, err
+	}
+	defer over()
+	since := r.API.ServerTime()
+	upid, err := j.Send(ctx)
+	if pve.IsKind(err, pve.Ambiguous) {
+		return r.lookUp(ctx, tasks, j, since, err)
+	}
+	if err != nil || upid == "" {
+		return pve.TaskResult{}, err
+	}
+	tasks.Add(upid)
+	r.known(upid)
+	return r.outcome(ctx, tasks, upid)
+}
+
+// lookUp looks what a request did whose answer was lost, and goes on with its task.
+func (r *Runner) lookUp(ctx context.Context, tasks *Tasks, j Request, since time.Time, lost error) (pve.TaskResult,
+	error) {
+	look, cancel := r.LookAfter(ctx)
+	defer cancel()
+	found, err := r.Search(look, tasks, j, since, lookups)
+	if found == "" && j.Done != nil {
+		ok, doneErr := j.Done(ctx)
+		if ctx.Err() != nil {
+			ok, doneErr = j.Done(look)
+		}
+		if ok && doneErr == nil {
+			return pve.TaskResult{}, nil
+		}
+	}
+	if found == "" {
+		return pve.TaskResult{}, errors.Join(lost, err)
+	}
+	tasks.Guess(found)
+	return r.outcome(ctx, tasks, found)
+}
+
+// Settle is Once for a request that nothing is looked at after, so that its error has to say what became of it: where
+// the answer was lost and no task was found it looks on, as long as PVE may take to begin one.
+func (r *Runner) Settle(ctx context.Context, tasks *Tasks, j Request) (pve.TaskResult, error) {
+	since, before := r.API.ServerTime(), len(tasks.UPIDs)
+	result, err := r.Once(ctx, tasks, j)
+	if !pve.IsKind(err, pve.Ambiguous) || len(tasks.UPIDs) > before {
+		return result, err
+	}
+	found, lookErr := r.Search(ctx, tasks, j, since, Patience(err))
+	switch {
+	case lookErr != nil:
+		return pve.TaskResult{}, fmt.Errorf("%w. Whether it was done could not be looked up: %w", err, lookErr)
+	case found == "": // no longer an answer that was lost
+		return pve.TaskResult{}, fmt.Errorf("%s. Node %s has begun no task %s of %s since, so it was not done",
+			err.Error(), j.Node, j.Type, r.API.Identity().User)
+	}
+	tasks.Guess(found)
+	return r.outcome(ctx, tasks, found)
+}
+
+// Skew is how far the clock of the node that began a task may be behind that of the node which answers us.
+const Skew = 3 * time.Second
+
+// Search finds the task that a request with a lost answer began, or "" if there is none or more than one. Tasks that
+// answered another request of this process are none.
+func (r *Runner) Search(ctx context.Context, l *Tasks, j Request, since time.Time, times int) (pve.UPID, error) {
+	var task pve.UPID
+	var failed error
+	look := func(ctx context.Context) (bool, error) {
+		tasks, err := r.API.Tasks().List(ctx, j.Node, pve.TaskFilter{VMID: j.ID, Type: j.Type, Since: since.Add(-Skew)})
+		if failed = err; err != nil {
+			return false, nil //nolint:nilerr // the next look may succeed; Search returns the last failure
+		}
+		own := r.unclaimed(l, j, tasks)
+		if len(own) > 1 {
+			return false, fmt.Errorf("%d tasks %s of %s began since the request: cannot tell which is this one",
+				len(own), j.Type, r.API.Identity().User)
+		}
+		if len(own) == 1 {
+			task = own[0]
+		}
+		return len(own) == 1, nil
+	}
+	found, err := r.Poll(ctx, Policy{Tries: times}, look)
+	if err == nil && !found {
+		err = failed
+	}
+	return task, err
+}
+
+// unclaimed are the tasks of this identity that may be the answer to a request: it is known of each other one which
+// request it answers.
+func (r *Runner) unclaimed(l *Tasks, j Request, tasks []pve.Task) (own []pve.UPID) {
+	for _, t := range tasks {
+		if j.Name != "" && t.UPID.ID() != j.Name {
+			continue
+		}
+		if t.UPID.User() == r.API.Identity().User && !slices.Contains(l.UPIDs, t.UPID) && !r.IsKnown(t.UPID) {
+			own = append(own, t.UPID)
+		}
+	}
+	return own
+}
+
+// Lost is a first request whose answer was lost and whose task was not found at once.
+type Lost struct {
+	Request  Request
+	Since    time.Time
+	Patience int // lookups until it counts as never done
+}
+
+// Patience is how long to go on looking for what a lost request did. A line that broke leaves a request that PVE either
+// has or has not; behind a timeout its handler may be at work for minutes (596 comes after 30 s, pve-http-server
+// AnyEvent.pm proxy_request).
+func Patience(err error) int {
+	var answer *pve.Error
+	if errors.As(err, &answer) && answer.Status == 0 && answer.Err != nil && !isTimeout(answer.Err) {
+		return 8 // about 15 s
+	}
+	return 25 // about two minutes
+}
+
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
+}

@@ -1,0 +1,192 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+)
+
+// AppendsToBootOrder tells whether PVE will append CD-ROM drives of a change to the boot order: it does so with every
+// one that is written and not in it, in whatever order it takes the options of a request (qemu-server API2/Qemu.pm
+// update_vm_api). So an order that is to be another one has to be written afterwards.
+func AppendsToBootOrder(change vm.Change, order []string) bool {
+	drives := vm.Decode(change.Set).CDROMs
+	for slot := range drives {
+		if !slices.Contains(order, slot) {
+			return true
+		}
+	}
+	return false
+}
+
+// SetBootOrder writes the boot order that is wanted in the place of the one that PVE has made. It reports whether the
+// configuration that it is bound to was what PVE changed, as setRead does.
+func (r *Runner) SetBootOrder(ctx context.Context, node string, vmid int, order []string, b Bound) (known bool,
+	err error) {
+	options := vm.Encode(vm.Spec{Options: vm.Options{BootOrder: order}})
+	return r.setRead(ctx, node, vmid, pve.Params{"boot": options["boot"]}, b)
+}
+
+// Problems is what cannot be done in place, worded like a refusal of the options concerned by PVE, so that it is
+// shown on their attributes.
+func Problems(verb string, vmid int, change vm.Change) error {
+	params := map[string]string{}
+	for _, p := range change.Problems {
+		params[p.Option] = p.Text
+	}
+	return &pve.Error{Op: fmt.Sprintf("%s VM %d", verb, vmid), Kind: pve.Invalid, Message: "nothing was changed",
+		Params: params}
+}
+
+// Bound says of which configuration a request is meant, so that PVE carries it out on no other.
+type Bound struct {
+	// Digest is that of the configuration which was read; "" is any.
+	Digest string
+	// Again looks once more, where a request of this one has changed the digest, or may have since its answer was lost:
+	// it gives the one that there is now, or an error where the id has another VM. Without it the request that follows
+	// is bound to nothing.
+	Again func(context.Context) (string, error)
+}
+
+func (b Bound) params(params pve.Params) pve.Params {
+	if b.Digest == "" {
+		return params
+	}
+	params = maps.Clone(params)
+	params["digest"] = b.Digest
+	return params
+}
+
+// next is the Bound for a request that follows.
+func (b Bound) next(ctx context.Context) (Bound, error) {
+	b.Digest = ""
+	if b.Again == nil {
+		return b, nil
+	}
+	var err error
+	b.Digest, err = b.Again(ctx)
+	return b, err
+}
+
+// Apply sends the options of a change: through a task where a volume is allocated, since a request may only take 30
+// s, and before that over SSH what only root on the node may. It reports whether the configuration that it is bound
+// to was what PVE changed, as setRead does.
+func (r *Runner) Apply(ctx context.Context, tasks *Tasks, node string, vmid int, change vm.Change,
+	b Bound) (known bool, err error) {
+	if len(change.DeleteFirst) > 0 {
+		if err := r.Set(ctx, node, vmid, pve.Params{"delete": strings.Join(change.DeleteFirst, ",")}, b); err != nil {
+			return false, err
+		}
+	}
+	if len(change.Set)+len(change.Delete) == 0 {
+		return false, nil
+	}
+	if len(change.DeleteFirst) > 0 {
+		if b, err = b.next(ctx); err != nil {
+			return false, err
+		}
+	}
+	for _, slot := range r.ByRoot(change) {
+		if b, err = r.setAsRoot(ctx, tasks, node, vmid, slot, change.Set[slot], b); err != nil {
+			return false, err
+		}
+		change.Set = maps.Clone(change.Set)
+		delete(change.Set, slot)
+	}
+	if len(change.Set)+len(change.Delete) == 0 {
+		return false, nil
+	}
+	params := pve.Params{}
+	for option, value := range change.Set {
+		params[option] = value
+	}
+	if len(change.Delete) > 0 {
+		params["delete"] = strings.Join(change.Delete, ",")
+	}
+	if change.ImportStorage != "" && change.Unpacks() {
+		params["import-working-storage"] = change.ImportStorage
+	}
+	if !change.Allocates() {
+		return r.setRead(ctx, node, vmid, params, b)
+	}
+	params = b.params(params)
+	_, err = r.Perform(ctx, tasks, Request{Node: node, Type: "qmconfig", ID: vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return r.API.QEMU(node, vmid).UpdateConfigTask(ctx, params)
+		}})
+	return false, err
+}
+
+// Set changes options that allocate nothing, as soon as no lock is held on the VM.
+func (r *Runner) Set(ctx context.Context, node string, vmid int, params pve.Params, b Bound) error {
+	_, err := r.setRead(ctx, node, vmid, params, b)
+	return err
+}
+
+// SetNow is Set without a wait: a lock that is held on the VM is an error at once.
+func (r *Runner) SetNow(ctx context.Context, node string, vmid int, params pve.Params, b Bound) error {
+	_, err := r.put(ctx, node, vmid, params, b)
+	return err
+}
+
+// setRead is Set. It reports whether the configuration that was read was what PVE changed, which is not known without
+// a digest, nor once an answer was lost.
+func (r *Runner) setRead(ctx context.Context, node string, vmid int, params pve.Params, b Bound) (known bool,
+	err error) {
+	err = r.Contend(ctx, node, vmid, func(ctx context.Context) error {
+		resent, err := r.put(ctx, node, vmid, params, b)
+		known = !resent && b.Digest != ""
+		return err
+	})
+	return known, err
+}
+
+// put sends options that allocate nothing, and reports whether it had to send more than once. Such a request means
+// the same when it is sent twice, so a lost answer is followed by a second try. The first may have changed the
+// digest, also while it is looked at what it is now.
+func (r *Runner) put(ctx context.Context, node string, vmid int, params pve.Params, b Bound) (resent bool, err error) {
+	err = r.API.QEMU(node, vmid).UpdateConfig(ctx, b.params(params))
+	if !pve.IsKind(err, pve.Ambiguous) {
+		return false, err
+	}
+	late, cancel := r.LookAfter(ctx) // an interrupt may have cut the line: a second try settles what is true
+	defer cancel()
+	again := func(err error) bool {
+		return pve.IsKind(err, pve.Ambiguous) || b.Again != nil && pve.IsKind(err, pve.DigestMismatch)
+	}
+	for attempt := 1; attempt < 3 && again(err) && r.Pause(late, attempt) == nil; attempt++ {
+		now, lookErr := b.next(late)
+		switch {
+		case pve.IsKind(lookErr, pve.Unavailable), pve.IsKind(lookErr, pve.Ambiguous):
+			continue
+		case lookErr != nil:
+			return true, errors.Join(lookErr, err)
+		}
+		err = r.API.QEMU(node, vmid).UpdateConfig(late, now.params(params))
+	}
+	return true, err
+}
+
+// GrowRead grows a disk of the configuration with this digest.
+func (r *Runner) GrowRead(ctx context.Context, tasks *Tasks, node string, vmid int, g vm.Growth, digest string) error {
+	_, err := r.Perform(ctx, tasks, Request{Node: node, Type: "resize", ID: vmid,
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return r.API.QEMU(node, vmid).ResizeDisk(ctx, g.Slot, property.FormatSize(g.Size), digest)
+		}})
+	if err != nil {
+		return fmt.Errorf("grow %s to %s: %w", g.Slot, property.FormatSize(g.Size), err)
+	}
+	return nil
+}
+
+// Revert drops options that wait for a restart.
+func (r *Runner) Revert(ctx context.Context, node string, vmid int, options []string, b Bound) error {
+	return r.Set(ctx, node, vmid, pve.Params{"revert": strings.Join(options, ",")}, b)
+}

@@ -1,0 +1,123 @@
+package task
+
+import (
+	"slices"
+	"strings"
+)
+
+// TellsNotFreed tells whether the log of a task says that a volume could not be freed, which some tasks do and end
+// with OK (qemu-server API2/Qemu.pm move_vm_disk). Whatever the storage's tool says, it names the volume, or the lock
+// of the storage that was not had (pve-storage Plugin.pm cluster_lock_storage).
+func TellsNotFreed(log []string, volume string) bool {
+	storage, name, _ := strings.Cut(volume, ":")
+	name = name[strings.LastIndex(name, "/")+1:]
+	return slices.ContainsFunc(log, func(line string) bool {
+		_, rest, about := strings.Cut(line, name)
+		about = about && (rest == "" || rest[0] < '0' || rest[0] > '9') || strings.Contains(line, "storage-"+storage+"'")
+		return about && slices.ContainsFunc([]string{"error", "failed", "busy", "in use", "can't", "cannot", "unable"},
+			func(word string) bool {
+				return strings.Contains(line, word)
+			})
+	})
+}
+
+// VolumesMade are the volumes that the log of a task says it has made, in its order: by id where the line has it
+// ("local-zfs:vm-100-disk-0"), else by name ("vm-100-disk-0", "100/vm-100-disk-0.qcow2"). Which storage a name
+// is of only the other lines may tell. Volumes that it says it has removed again are not among them.
+func VolumesMade(log []string) (ids, names []string) {
+	for _, line := range log {
+		for _, before := range []string{
+			": successfully created disk '", // qemu-server API2/Qemu.pm create_disks
+			"allocated target volume '",     // qemu-server QemuServer.pm clone_disk, since 473b6774 (April 2026)
+			"new volume ID is '",            // qemu-server QemuServer.pm, restore_allocate_devices
+		} {
+			if _, rest, ok := strings.Cut(line, before); ok {
+				ids = append(ids, rest[:strings.IndexAny(rest+"'", ",'")])
+			}
+		}
+		if volume, ok := strings.CutPrefix(line, "finished extracting to "); ok { // qemu-server API2/Qemu.pm create_disks
+			ids = append(ids, volume)
+		}
+		if gone := removedAgain(line); gone != "" {
+			ids, names = less(ids, gone), less(names, gone[strings.Index(gone, ":")+1:])
+		}
+		if rest, ok := strings.CutPrefix(line, "Formatting '"); ok { // qemu-img create, pve-storage Plugin.pm alloc_image
+			path, _, _ := strings.Cut(rest, "'")
+			parts := strings.Split(path, "/")
+			names = append(names, strings.Join(parts[max(0, len(parts)-2):], "/"))
+		}
+		if _, rest, ok := strings.Cut(line, `Logical volume "`); ok && strings.Contains(rest, `" created`) { // lvcreate
+			name, _, _ := strings.Cut(rest, `"`)
+			names = append(names, name)
+		}
+	}
+	return ids, names
+}
+
+// removedAgain is the volume that a line of a failed restore's log says it has removed (qemu-server QemuServer.pm,
+// restore_destroy_volumes), or that of an import out of an OVA (API2/Qemu.pm, create_disks).
+func removedAgain(line string) string {
+	if volume, ok := strings.CutPrefix(line, "cleaned up extracted image "); ok {
+		return volume
+	}
+	_, rest, _ := strings.Cut(line, "temporary volume '")
+	volume, ok := strings.CutSuffix(rest, "' successfully removed")
+	if !ok {
+		return ""
+	}
+	return volume
+}
+
+// less is a list less one entry, once.
+func less(all []string, one string) []string {
+	if n := slices.Index(all, one); n >= 0 {
+		return slices.Delete(all, n, n+1)
+	}
+	return all
+}
+
+// HadAlready tells whether the log of a download says that the file was there with the right checksum, and nothing
+// was downloaded (pve-common Tools.pm download_file_from_url).
+func HadAlready(log []string) bool {
+	return slices.ContainsFunc(log, func(line string) bool {
+		return strings.Contains(line, "OK, got correct file already, no "+
+			"need to download")
+	})
+}
+
+// TargetOf is the path of the file that a download or an upload makes, by the log of its task; "" where it does not
+// say (pve-common Tools.pm download_file_from_url; pve-storage API2/Storage/Status.pm upload).
+func TargetOf(log []string) string {
+	for _, line := range log {
+		if _, path, ok := strings.Cut(line, "target file: "); ok {
+			return path
+		}
+		if rest, ok := strings.CutPrefix(line, "downloading "); ok {
+			if i := strings.LastIndex(rest, " to "); i >= 0 {
+				return rest[i+len(" to "):]
+			}
+		}
+	}
+	return ""
+}
+
+// LeftTemporary tells whether the log of a download or an upload says that its worker could not remove what it had of
+// the file (the same places).
+func LeftTemporary(log []string) bool {
+	return slices.ContainsFunc(log, func(line string) bool {
+		return strings.Contains(line, "could not cleanup temporary file") ||
+			strings.Contains(line, "unable to clean up temporary file") ||
+			strings.HasPrefix(line, "cleanup failed: ")
+	})
+}
+
+// UploadedTo is the path where the node that took an upload keeps it until it is copied; "" where the log does not
+// say (pve-storage API2/Storage/Status.pm upload).
+func UploadedTo(log []string) string {
+	for _, line := range log {
+		if path, ok := strings.CutPrefix(line, "starting file import from: "); ok {
+			return path
+		}
+	}
+	return ""
+}

@@ -1,0 +1,42 @@
+package task
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestRestoredVolumes: volumes that a failed restore has removed again do not count as made.
+func TestRestoredVolumes(t *testing.T) {
+	log := []string{
+		"Formatting '/var/lib/vz/images/100/vm-100-disk-0.qcow2', fmt=qcow2 size=2147483648",
+		"new volume ID is 'local:100/vm-100-disk-0.qcow2'",
+		`  Logical volume "vm-100-disk-0" created.`,
+		"new volume ID is 'local-lvm:vm-100-disk-0'",
+		"new volume ID is 'local-zfs:vm-100-disk-0'",
+		"temporary volume 'local:100/vm-100-disk-0.qcow2' successfully removed",
+		"unable to cleanup 'local-zfs:vm-100-disk-0' - zfs error: cannot destroy 'rpool/data/vm-100-disk-0': dataset is busy",
+	}
+	ids, names := VolumesMade(log)
+	if !slices.Equal(ids, []string{"local-lvm:vm-100-disk-0", "local-zfs:vm-100-disk-0"}) || !slices.Equal(names, []string{"vm-100-disk-0"}) {
+		t.Errorf("made are %v, by name %v", ids, names)
+	}
+}
+
+// TestTellsNotFreed: the lines of storages about a volume that is in use, and the lines that a move adds.
+func TestTellsNotFreed(t *testing.T) {
+	for line, want := range map[string]bool{
+		"zfs error: cannot destroy 'rpool/data/vm-400-disk-1': dataset is busy":                    true,
+		"lvremove 'pve/vm-400-disk-1' error:   Logical volume pve/vm-400-disk-1 in use.":           true,
+		"can't deactivate LV '/dev/pve/vm-400-disk-1':   Logical volume pve/vm-400-disk-1 in use.": true,
+		"can't lock file '/var/lock/pve-manager/pve-storage-local-zfs' - got timeout":              true,
+		"create full clone of drive scsi0 (local-zfs:vm-400-disk-1)":                               false,
+		"zfs error: cannot destroy 'rpool/data/vm-400-disk-10': dataset is busy":                   false,
+		"zfs error: cannot destroy 'rpool/data/vm-400-disk-2': dataset is busy":                    false,
+		"can't lock file '/var/lock/pve-manager/pve-storage-local' - got timeout":                  false,
+		"  Logical volume \"vm-400-disk-1\" successfully removed.":                                 false,
+	} {
+		if got := TellsNotFreed([]string{"drive mirror is starting", line}, "local-zfs:base-9000-disk-0/vm-400-disk-1"); got != want {
+			t.Errorf("%s: %v", line, got)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+// Package firewall has the firewall files of guests.
+package firewall
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// Routes are the routes of a guest's firewall options and rules.
+func Routes() engine.Routes {
+	const base = "/nodes/{node}/qemu/{vmid}/firewall"
+	return engine.Routes{
+		"GET " + base:                     firewallIndex,
+		"GET " + base + "/options":        firewallOptions,
+		"PUT " + base + "/options":        firewallSetOptions,
+		"GET " + base + "/rules":          firewallRules,
+		"POST " + base + "/rules":         firewallAddRule,
+		"GET " + base + "/rules/{pos}":    firewallRule,
+		"PUT " + base + "/rules/{pos}":    firewallSetRule,
+		"DELETE " + base + "/rules/{pos}": firewallDeleteRule,
+	}
+}
+
+func firewallIndex(*engine.Request) (any, error) {
+	list := []any{}
+	for _, n := range []string{"rules", "aliases", "ipset", "refs", "options"} {
+		list = append(list, map[string]any{"name": n})
+	}
+	return list, nil
+}
+
+// firewallFile reads the VM's firewall configuration. A file may outlive its VM, and a VM may have none.
+func firewallFile(r *engine.Request) *state.FirewallFile {
+	if f := r.W.Firewall[r.VMID()]; f != nil {
+		return f
+	}
+	return &state.FirewallFile{}
+}
+
+// writableFirewall is the file to change, made if there is none; the VM itself must exist. digest is that of the part
+// that changes, nil where PVE takes one and compares it with nothing.
+func writableFirewall(r *engine.Request, digest func(*state.FirewallFile) string) (*state.FirewallFile, error) {
+	if _, err := guest.Load(r); err != nil {
+		return nil, err
+	}
+	if err := Lock(r.Engine, r.VMID()); err != nil {
+		return nil, err
+	}
+	if want := r.Params["digest"]; want != "" && digest != nil && want != digest(firewallFile(r)) {
+		return nil, perl.Die("detected modified configuration - file changed by other user? Try again.")
+	}
+	f := firewallFile(r)
+	if f.Options == nil {
+		f.Options = map[string]string{}
+	}
+	r.W.Firewall[r.VMID()] = f
+	return f, nil
+}
+
+// optionsDigest and rulesDigest are made of the options alone, or of the rules alone, whatever else the file has and
+// whose it is (pve-firewall Firewall.pm copy_opject_with_digest, copy_list_with_digest).
+func optionsDigest(f *state.FirewallFile) string { return objectsDigest(f.Options) }
+
+func rulesDigest(f *state.FirewallFile) string { return objectsDigest(f.Rules...) }
+
+func objectsDigest(objects ...map[string]string) string {
+	sum := sha1.New()
+	for _, object := range objects {
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			_, _ = fmt.Fprintf(sum, "%s:%s\n", name, object[name]) // never fails
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// firewallDigest is the SHA1 of the file's text, for aliases and sets; that of an empty file if there is none.
+func firewallDigest(f *state.FirewallFile) string {
+	var text []byte
+	if len(f.Options)+len(f.Rules)+len(f.Aliases)+len(f.IPSets) > 0 {
+		text, _ = json.Marshal(f) // strings and lists of them only
+	}
+	sum := sha1.Sum(text)
+	return hex.EncodeToString(sum[:])
+}
+
+func typed(values map[string]string) map[string]any {
+	out := map[string]any{}
+	for k, v := range values {
+		if n, ok := perl.ParseNumber(v); ok && slices.Contains([]string{"enable", "dhcp", "ipfilter", "macfilter", "ndp",
+			"radv", "pos"}, k) {
+			out[k] = n
+			continue
+		}
+		out[k] = v
+	}
+	return out
+}
+
+// firewallOptions reads the file, whether there is a guest or not (pve-firewall API2/Firewall/VM.pm get_options).
+func firewallOptions(r *engine.Request) (any, error) {
+	f := firewallFile(r)
+	out := typed(f.Options)
+	out["digest"] = optionsDigest(f)
+	return out, nil
+}
+
+func bodyParams(r *engine.Request) map[string]string {
+	p := maps.Clone(r.Params)
+	for _, k := range []string{"node", "vmid", "digest", "pos", "delete", "moveto"} {
+		delete(p, k)
+	}
+	return p
+}
+
+func firewallSetOptions(r *engine.Request) (any, error) {
+	f, err := writableFirewall(r, optionsDigest)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range perl.SplitList(r.Params["delete"]) {
+		delete(f.Options, k)
+	}
+	maps.Copy(f.Options, bodyParams(r))
+	return nil, nil
+}
+
+// Lock waits for that lock; it is never held here, as what the simulator does under it takes no time.
+func Lock(e *engine.Engine, vmid int) error {
+	free := func() bool { return e.Locks[engine.FirewallLock(vmid)] == nil }
+	if free() {
+		return nil
+	}
+	if e.Wait(engine.LockTimeout, free); free() {
+		return nil
+	}
+	return perl.Die("cfs-lock 'firewall-vm-%d' error: got lock request timeout", vmid)
+}

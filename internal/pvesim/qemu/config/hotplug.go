@@ -1,0 +1,290 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/drive"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/volume"
+)
+
+// errSkip leaves a change pending without an error: it needs a restart.
+var errSkip = errors.New("skip\n")
+
+// fastPlug reports options that mean nothing to the running process and become current at once (QemuServer.pm
+// $fast_plug_option).
+func fastPlug(opt string) bool {
+	return isCloudinitOption(opt) || slices.Contains([]string{
+		"description", "hookscript", "lock", "migrate_downtime", "migrate_speed", "name", "onboot", "protection", "shares",
+		"startup", "tags", "vmstatestorage",
+	}, opt)
+}
+
+// Features are the classes of devices that can be hotplugged.
+func Features(conf map[string]string) map[string]bool {
+	value := conf["hotplug"]
+	switch value {
+	case "", "1":
+		value = "network,disk,usb"
+	case "0":
+		value = ""
+	}
+	set := map[string]bool{}
+	for _, f := range perl.SplitList(value) {
+		set[f] = true
+	}
+	return set
+}
+
+// booted is what the guest's process was started with; changes to it are lost on one that has died meanwhile.
+func booted(g *state.Guest) map[string]string {
+	if g.Running == nil {
+		return map[string]string{}
+	}
+	return g.Running.Booted
+}
+
+// hotplug brings the pending section of a running guest into effect as far as that goes without a restart
+// (QemuServer.pm vmconfig_hotplug_pending). A change that fails stays pending and is reported.
+func hotplug(p engine.Process, g *state.Guest, modified map[string]bool, errs map[string]string) {
+	for _, opt := range slices.Sorted(maps.Keys(g.Pending)) {
+		if fastPlug(opt) {
+			setOption(p, g, opt, g.Pending[opt])
+			delete(g.Pending, opt)
+		}
+	}
+	feature := Features(g.Config)
+	note := func(opt string, err error) bool {
+		if err == nil {
+			return true
+		}
+		if !errors.Is(err, errSkip) {
+			errs[opt] = "hotplug problem - " + perl.Message(err) + "\n"
+		}
+		return false
+	}
+	for _, opt := range slices.Sorted(maps.Keys(g.Deletes)) {
+		if modified[opt] && note(opt, unplugOption(p, g, opt, feature, g.Deletes[opt] == 2)) {
+			dropOption(p, g, opt)
+			delete(booted(g), opt)
+			delete(g.Deletes, opt)
+		}
+	}
+	for _, opt := range slices.Sorted(maps.Keys(g.Pending)) {
+		if modified[opt] && note(opt, plugOption(p, g, opt, g.Pending[opt], feature)) {
+			g.Config[opt] = g.Pending[opt]
+			booted(g)[opt] = g.Pending[opt]
+			delete(g.Pending, opt)
+		}
+	}
+	Write(p.Engine, g)
+}
+
+func unplugOption(p engine.Process, g *state.Guest, opt string, feature map[string]bool, force bool) error {
+	switch {
+	case fastPlug(opt), opt == "cpuunits", opt == "cpulimit":
+		return nil
+	case opt == "hotplug":
+		return skipIf(strings.Contains(g.Config["hotplug"], "memory"))
+	case opt == "tablet":
+		return skipIf(!feature["usb"])
+	case drive.HasIndex(opt, "usb"):
+		return skipIf(!feature["usb"] || g.Config["machine"] == "" || g.Config["ostype"] != "l26")
+	case opt == "vcpus":
+		return skipIf(!feature["cpu"])
+	case opt == "balloon":
+		return skipIf(g.Config["balloon"] == "0")
+	case drive.HasIndex(opt, "net"):
+		if !feature["network"] {
+			return errSkip
+		}
+		return unplug(p, g, opt)
+	case drive.IsDrive(opt):
+		if !feature["disk"] || drive.HasIndex(opt, "ide", "sata", "efidisk", "tpmstate") {
+			return errSkip
+		}
+		if slices.Contains(drive.BootOrder(g.Config["boot"]), opt) { // Drive.pm get_bootdisks
+			return perl.Die("can't unplug bootdisk '%s'", opt)
+		}
+		if err := unplug(p, g, opt); err != nil {
+			return err
+		}
+		return detach(p, g, opt, drive.Parse(p.Engine, opt, g.Config[opt]), force)
+	case opt == "memory":
+		return skipIf(!feature["memory"])
+	}
+	return errSkip
+}
+
+func skipIf(skip bool) error {
+	if skip {
+		return errSkip
+	}
+	return nil
+}
+
+// unplug takes a device out of the running machine; the guest's operating system must let go of it.
+func unplug(p engine.Process, g *state.Guest, opt string) error {
+	if slices.Contains(g.Ignores, "unplug") {
+		return perl.Die("error on hot-unplugging device '%s'", opt)
+	}
+	delete(booted(g), opt)
+	return nil
+}
+
+func plugOption(p engine.Process, g *state.Guest, opt, value string, feature map[string]bool) error {
+	switch {
+	case opt == "hotplug":
+		return skipIf(strings.Contains(value, "memory") || strings.Contains(g.Config["hotplug"], "memory"))
+	case opt == "tablet":
+		return skipIf(!feature["usb"])
+	case drive.HasIndex(opt, "usb"):
+		return skipIf(!feature["usb"] || g.Config["machine"] == "" || g.Config["ostype"] != "l26")
+	case opt == "vcpus":
+		return skipIf(!feature["cpu"])
+	case opt == "memory":
+		return skipIf(!feature["memory"])
+	case opt == "balloon":
+		return skipIf((g.Config["balloon"] == "0") != (value == "0"))
+	case opt == "cpuunits", opt == "cpulimit":
+		return nil
+	case opt == "agent":
+		return plugAgent(p, g, value)
+	case drive.HasIndex(opt, "net"):
+		return plugNet(p, g, opt, value, feature["network"])
+	case opt == "efidisk0" || opt == "tpmstate0":
+		return errSkip
+	case drive.IsDrive(opt):
+		return plugDrive(p, g, opt, value, feature["disk"])
+	}
+	return errSkip
+}
+
+// plugAgent lets only fstrim_cloned_disks and freeze-fs-on-backup change while nothing else does (QemuServer.pm
+// vmconfig_update_agent).
+func plugAgent(p engine.Process, g *state.Guest, value string) error {
+	if g.Config["agent"] == "" {
+		return errSkip
+	}
+	f, ok := p.Engine.Config.Schema.Format("agent")
+	if !ok {
+		return errSkip
+	}
+	old, err1 := f.Parse(g.Config["agent"])
+	next, err2 := f.Parse(value)
+	if err1 != nil || err2 != nil {
+		return errSkip
+	}
+	for _, k := range []string{"enabled", "type", "freeze-fs-on-backup"} {
+		if old[k] != next[k] {
+			return errSkip
+		}
+	}
+	return nil
+}
+
+func plugNet(p engine.Process, g *state.Guest, opt, value string, hotplug bool) error {
+	next := drive.ParseNet(p.Engine, p.W, opt, value)
+	if current := g.Config[opt]; current != "" {
+		old := drive.ParseNet(p.Engine, p.W, opt, current)
+		same := next["bridge"] != "" && old["bridge"] != ""
+		for _, k := range []string{"model", "macaddr", "queues", "mtu"} {
+			same = same && old[k] == next[k]
+		}
+		if same {
+			return CheckInterface(p, g.Node, next["bridge"])
+		}
+		if !hotplug {
+			return errSkip
+		}
+		if mtu, _ := strconv.Atoi(next["mtu"]); mtu > bridgeMTU {
+			return mtuError(opt, next["mtu"])
+		}
+		if err := unplug(p, g, opt); err != nil {
+			return err
+		}
+	}
+	if !hotplug {
+		return errSkip
+	}
+	if mtu, _ := strconv.Atoi(next["mtu"]); mtu > bridgeMTU {
+		return mtuError(opt, next["mtu"])
+	}
+	return CheckInterface(p, g.Node, next["bridge"])
+}
+
+const bridgeMTU = 1500
+
+func mtuError(opt, mtu string) error {
+	return perl.Die("netdev %s: MTU '%s' is bigger than the bridge MTU '%d' - adjust the MTU for the network device in "+
+		"the VM configuration, "+
+		"while ensuring that the bridge is configured as desired.\n", opt, mtu, bridgeMTU)
+}
+
+// CheckInterface fails as PVE's bridge script does if a network device cannot be attached to the bridge.
+func CheckInterface(p engine.Process, node, bridge string) error {
+	if bridge == "" || slices.Contains(p.W.Nodes[node].Bridges, bridge) {
+		return nil
+	}
+	return perl.Die("interface %s does not exist", bridge)
+}
+
+// plugDrive changes a drive of a running guest (QemuServer.pm vmconfig_update_disk).
+func plugDrive(p engine.Process, g *state.Guest, opt, value string, hotplug bool) error {
+	next := drive.Parse(p.Engine, opt, value)
+	old := drive.Parse(p.Engine, opt, g.Config[opt])
+	if next == nil {
+		return errSkip
+	}
+	if g.Config[opt] != "" && old != nil {
+		if old.IsCDROM() != next.IsCDROM() {
+			return perl.Die("unable to change media type")
+		}
+		if old.IsCDROM() {
+			if old.IsCloudinit() && old.File() != next.File() {
+				registerUnused(p, g, old)
+			}
+			return nil
+		}
+		if old.File() == next.File() {
+			for _, k := range []string{"aio", "discard", "iothread", "queues", "product", "vendor", "cache", "ssd", "ro"} {
+				if old[k] != next[k] {
+					return errSkip
+				}
+			}
+			return throttle(p, g, next)
+		}
+		if !hotplug || drive.HasIndex(opt, "ide", "sata") {
+			return errSkip
+		}
+		if slices.Contains(drive.BootOrder(g.Config["boot"]), opt) { // Drive.pm get_bootdisks
+			return perl.Die("can't unplug bootdisk '%s'", opt)
+		}
+		if err := unplug(p, g, opt); err != nil {
+			return err
+		}
+		registerUnused(p, g, old)
+	}
+	if !hotplug || drive.HasIndex(opt, "ide", "sata") {
+		return errSkip
+	}
+	_, err := volume.Activate(p, g.Node, next.File())
+	return err
+}
+
+// throttle hands the I/O limits to QEMU, which wants a base for every maximum.
+func throttle(p engine.Process, g *state.Guest, d drive.Drive) error {
+	for _, pair := range [][2]string{{"iops_max", "iops"}, {"iops_rd_max", "iops_rd"}, {"iops_wr_max", "iops_wr"}} {
+		if d[pair[0]] != "" && d[pair[1]] == "" {
+			return perl.Die("VM %d qmp command 'block_set_io_throttle' failed - bps_max/iops_max require corresponding "+
+				"bps/iops values", g.VMID)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package snapshot
+
+import (
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/volume"
+)
+
+// snapshotVolume takes a snapshot of a volume: QEMU does it of an attached qcow2 file, else the storage (QemuServer.pm,
+// qemu_volume_snapshot).
+func snapshotVolume(p engine.Process, g *state.Guest, opt, volid, name string) error {
+	v := p.W.Volume(g.Node, volid)
+	id, file, _ := state.SplitVolid(volid)
+	s := p.W.Storages[id]
+	switch {
+	case s == nil:
+		return perl.Die("storage '%s' does not exist", id)
+	case v == nil:
+		return missingVolume(s, file)
+	case s.IsDir() && v.Format != "qcow2":
+		return perl.Die("can't snapshot this image format")
+	case s.IsDir() && g.Running != nil && slices.Contains(g.Ignores, "snapshot"):
+		return perl.Die("VM %d qmp command 'blockdev-snapshot-internal-sync' failed - Block format 'qcow2' used by device "+
+			"'drive-%s' does not support internal snapshots",
+			g.VMID, opt)
+	case s.Type == "lvmthin":
+		p.Logf("  Logical volume \"snap_%s_%s\" created.", v.Name, name)
+	}
+	v.TakeSnapshot(name)
+	return nil
+}
+
+// missingVolume is what the storage's tool says of a volume that is not there, when asked about its snapshots.
+func missingVolume(s *state.Storage, name string) error {
+	n, err := s.ParseName(name)
+	switch {
+	case err != nil:
+		return err
+	case s.Type == "zfspool":
+		return perl.Die("zfs error: cannot open '%s/%s': dataset does not exist", s.Path, n.File)
+	case volume.IsLVM(s):
+		return perl.Die("lvcreate snapshot error:   Failed to find logical volume \"%s/%s\"", s.VG(), n.File)
+	}
+	return perl.Die("qemu-img: Could not open '%s': Could not open '%s': No such file or directory", s.VolumePath(name),
+		s.VolumePath(name))
+}
+
+// DropVolumeSnapshot removes a snapshot of a volume (the plugins' volume_snapshot_delete).
+func DropVolumeSnapshot(p engine.Process, g *state.Guest, volid, name string) error {
+	id, file, _ := state.SplitVolid(volid)
+	s := p.W.Storages[id]
+	if s == nil {
+		return perl.Die("storage '%s' does not exist", id)
+	}
+	n, err := s.ParseName(file)
+	if err != nil {
+		return err
+	}
+	v := p.W.Volume(g.Node, volid)
+	known := v != nil && slices.Contains(v.Snaps, name)
+	switch {
+	case !known && s.Type == "zfspool":
+		return perl.Die("zfs error: could not find any snapshots to destroy; check snapshot names.")
+	case !known && s.Type == "lvmthin":
+		return perl.Die("lvremove snapshot '%s/snap_%s_%s' error:   Failed to find logical volume \"%s/snap_%s_%s\"", s.VG(),
+			n.File, name, s.VG(),
+			n.File, name)
+	case !known && s.IsDir() && n.Format == "qcow2":
+		return perl.Die("command '/usr/bin/qemu-img snapshot -d %s %s' failed: exit code 1", name, s.VolumePath(file))
+	case !known:
+		return perl.Die("can't delete snapshot for this image format")
+	case s.Type == "lvmthin":
+		p.Logf("  Logical volume \"snap_%s_%s\" successfully removed.", n.File, name)
+	}
+	v.DropSnapshot(name)
+	return nil
+}
+
+// rollbackPossible is the plugins' volume_rollback_is_possible: ZFS goes back to the newest snapshot only.
+func rollbackPossible(p engine.Process, g *state.Guest, volid, name string) error {
+	id, file, _ := state.SplitVolid(volid)
+	s := p.W.Storages[id]
+	switch {
+	case s == nil:
+		return perl.Die("storage '%s' does not exist", id)
+	case s.Type != "zfspool":
+		return nil
+	}
+	v := p.W.Volume(g.Node, volid)
+	if v == nil {
+		return missingVolume(s, file)
+	}
+	switch at := slices.Index(v.Snaps, name); {
+	case at < 0:
+		return perl.Die("can't rollback, snapshot '%s' does not exist on '%s'", name, volid)
+	case at < len(v.Snaps)-1:
+		return perl.Die("can't rollback, '%s' is not most recent snapshot on '%s'", name, volid)
+	}
+	return nil
+}
+
+// rollbackVolume gives a volume the content and size that it had.
+func rollbackVolume(p engine.Process, g *state.Guest, volid, name string) error {
+	v := p.W.Volume(g.Node, volid)
+	id, file, _ := state.SplitVolid(volid)
+	if v == nil || !slices.Contains(v.Snaps, name) {
+		s := p.W.Storages[id]
+		if s == nil {
+			return perl.Die("storage '%s' does not exist", id)
+		}
+		return missingVolume(s, file)
+	}
+	v.Rollback(name)
+	return nil
+}

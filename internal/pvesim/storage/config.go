@@ -1,0 +1,192 @@
+package storage
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// configEntry is an entry of storage.cfg.
+func configEntry(s *state.Storage) map[string]any {
+	out := map[string]any{"storage": s.ID, "type": s.Type, "content": strings.Join(s.Content, ",")}
+	switch s.Type {
+	case "zfspool":
+		out["pool"], out["sparse"] = s.Path, 1
+	case "lvmthin":
+		_, thin, _ := strings.Cut(s.Path, "/")
+		out["vgname"], out["thinpool"] = s.VG(), thin
+	case "lvm":
+		out["vgname"] = s.VG()
+	case "rbd":
+		out["pool"] = s.Path
+	default:
+		out["path"] = s.Path
+	}
+	if s.Shared {
+		out["shared"] = 1
+	}
+	if s.Disabled {
+		out["disable"] = 1
+	}
+	if len(s.Nodes) > 0 {
+		out["nodes"] = strings.Join(s.Nodes, ",")
+	}
+	return out
+}
+
+func storageConfigs(r *engine.Request) (any, error) {
+	list := []any{}
+	for _, id := range slices.Sorted(maps.Keys(r.W.Storages)) {
+		s := r.W.Storages[id]
+		if t := r.Params["type"]; t != "" && t != s.Type {
+			continue
+		}
+		if r.CheckAny("/storage/"+id, "Datastore.Audit", "Datastore.AllocateSpace") == nil {
+			list = append(list, storageEntry(r, s))
+		}
+	}
+	return list, nil
+}
+
+func storageConfig(r *engine.Request) (any, error) {
+	s, err := r.W.StorageConfig(r.Params["storage"])
+	if err != nil {
+		return nil, err
+	}
+	return storageEntry(r, s), nil
+}
+
+// storageEntry is an entry with the digest of the whole file.
+func storageEntry(r *engine.Request, s *state.Storage) map[string]any {
+	sum := sha1.New()
+	for _, id := range slices.Sorted(maps.Keys(r.W.Storages)) {
+		_, _ = fmt.Fprintln(sum, configEntry(r.W.Storages[id])) // fmt prints maps in the order of their keys
+	}
+	out := configEntry(s)
+	out["digest"] = hex.EncodeToString(sum.Sum(nil))
+	return out
+}
+
+// createStorage is POST /storage (API2/Storage/Config.pm) for the types that the simulator knows. It does not look
+// at the disk or share below the storage.
+func createStorage(r *engine.Request) (any, error) {
+	p := r.Params
+	if r.W.Storages[p["storage"]] != nil {
+		return nil, perl.Die("create storage failed: storage ID '%s' already defined", p["storage"])
+	}
+	s := &state.Storage{ID: p["storage"], Type: p["type"], Content: perl.SplitList(p["content"]),
+		Nodes: perl.SplitList(p["nodes"]), Total: 100 << 30,
+		Shared: r.Flag("shared"), Disabled: r.Flag("disable")}
+	if err := storageProperties(p); err != nil {
+		return nil, err
+	}
+	required := map[string]string{"dir": "path", "btrfs": "path", "nfs": "export", "zfspool": "pool", "lvm": "vgname",
+		"lvmthin": "thinpool"}[s.Type]
+	switch {
+	case required == "":
+		return nil, &perl.Error{Status: 501, Message: "Storages of type '" + s.Type + "' not simulated"}
+	case p[required] == "":
+		return nil, perl.Die("missing value for required option '%s'", required)
+	}
+	switch s.Type {
+	case "nfs":
+		s.Path, s.Shared = "/mnt/pve/"+s.ID, true
+	case "lvmthin":
+		s.Path = p["vgname"] + "/" + p["thinpool"]
+	default:
+		s.Path = p[required]
+	}
+	if len(s.Content) == 0 {
+		s.Content = []string{"images", "rootdir"}
+	}
+	r.W.Storages[s.ID] = s
+	return map[string]any{"storage": s.ID, "type": s.Type}, nil
+}
+
+// storageProperties refuses properties that belong to other types, as pve-common's SectionConfig.pm (check_config)
+// does. Those that every type has are not looked at.
+func storageProperties(p map[string]string) error {
+	of := map[string][]string{
+		"path": {"dir", "btrfs", "nfs", "cifs"}, "is_mountpoint": {"dir", "btrfs"}, "mkdir": {"dir", "btrfs", "nfs", "cifs"},
+		"pool": {"zfspool", "rbd", "zfs"}, "sparse": {"zfspool", "zfs"}, "blocksize": {"zfspool",
+			"zfs"}, "mountpoint": {"zfspool"},
+		"vgname": {"lvm", "lvmthin"}, "thinpool": {"lvmthin"}, "saferemove": {"lvm"}, "base": {"lvm"},
+		"export": {"nfs"}, "server": {"nfs", "cifs", "pbs"}, "options": {"nfs",
+			"cifs"}, "share": {"cifs"}, "krbd": {"rbd"}, "monhost": {"rbd"},
+	}
+	for _, k := range slices.Sorted(maps.Keys(p)) {
+		if types, ok := of[k]; ok && !slices.Contains(types, p["type"]) {
+			return perl.Die("unexpected property '%s'", k)
+		}
+	}
+	return nil
+}
+
+// updateStorage is PUT /storage/{storage}, of what the simulator knows of every storage: content, nodes, disable,
+// shared.
+func updateStorage(r *engine.Request) (any, error) {
+	s, err := r.W.StorageConfig(r.Params["storage"])
+	if err != nil {
+		return nil, perl.Die("update storage failed: %s", err)
+	}
+	if want := r.Params["digest"]; want != "" && want != storageEntry(r, s)["digest"] {
+		return nil, perl.Die("update storage failed: detected modified configuration - file changed by other user? Try " +
+			"again.")
+	}
+	given := maps.Clone(r.Params)
+	given["type"] = s.Type
+	if err := storageProperties(given); err != nil {
+		return nil, perl.Die("update storage failed: %s", perl.Message(err))
+	}
+	next := *s
+	for _, k := range perl.ListItems(given["delete"]) {
+		switch _, set := given[k]; {
+		case !slices.Contains([]string{"content", "nodes", "disable", "shared"}, k):
+			return nil, perl.Die("update storage failed: no such option '%s'", k)
+		case set:
+			return nil, perl.Die("update storage failed: cannot set and delete property '%s' at the same time!", k)
+		}
+		given[k] = ""
+	}
+	change := func(k string, do func(value string)) {
+		if v, ok := given[k]; ok {
+			do(v)
+		}
+	}
+	change("content", func(v string) { next.Content = perl.SplitList(v) })
+	change("nodes", func(v string) { next.Nodes = perl.SplitList(v) })
+	change("disable", func(v string) { next.Disabled = v == "1" })
+	change("shared", func(v string) { next.Shared = v == "1" })
+	if next.Shared != s.Shared {
+		return nil, &perl.Error{Status: 501, Message: "A change of 'shared' not simulated"}
+	}
+	if len(next.Content) == 0 {
+		next.Content = []string{"images", "rootdir"}
+	}
+	*s = next
+	return map[string]any{"storage": s.ID, "type": s.Type}, nil
+}
+
+// deleteStorage is DELETE /storage/{storage}: it only takes the entry out. A volume cannot be without its storage here,
+// so that the simulator forgets what lies there.
+func deleteStorage(r *engine.Request) (any, error) {
+	id := r.Params["storage"]
+	if r.W.Storages[id] == nil {
+		return nil, perl.Die("delete storage failed: storage '%s' does not exist", id)
+	}
+	for _, v := range r.W.Volumes {
+		if key := strings.TrimSuffix(v.Parent, "/"); v.Storage == id && key != "" && r.W.Volume(v.Node, id+":"+key) != nil {
+			return nil, perl.Die("delete storage failed: can't remove storage - storage is used as base of another storage")
+		}
+	}
+	maps.DeleteFunc(r.W.Volumes, func(k state.VolumeKey, _ *state.Volume) bool { return k.Storage == id })
+	delete(r.W.Storages, id)
+	return nil, nil
+}

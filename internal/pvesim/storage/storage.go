@@ -1,0 +1,103 @@
+// Package storage has the storages, their contents, uploads and downloads.
+package storage
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// Routes are the routes of storages and their contents.
+func Routes() engine.Routes {
+	const base = "/nodes/{node}/storage"
+	return engine.Routes{
+		"GET /storage":                                   storageConfigs,
+		"GET /storage/{storage}":                         storageConfig,
+		"POST /storage":                                  createStorage,
+		"PUT /storage/{storage}":                         updateStorage,
+		"DELETE /storage/{storage}":                      deleteStorage,
+		"GET " + base:                                    storageList,
+		"GET " + base + "/{storage}":                     storageIndex,
+		"GET " + base + "/{storage}/status":              storageStatus,
+		"GET " + base + "/{storage}/content":             contentList,
+		"POST " + base + "/{storage}/content":            contentAlloc,
+		"GET " + base + "/{storage}/content/{volume}":    contentInfo,
+		"DELETE " + base + "/{storage}/content/{volume}": DeleteContent,
+		"POST " + base + "/{storage}/upload":             contentUpload,
+		"POST " + base + "/{storage}/download-url":       contentDownload,
+		"GET " + base + "/{storage}/import-metadata":     importMetadata,
+	}
+}
+
+func storageIndex(*engine.Request) (any, error) {
+	return engine.Subdirs("content", "download-url", "file-restore", "import-metadata", "prunebackups", "rrd", "rrddata",
+		"status", "upload"), nil
+}
+
+// storageInfo is a storage's state on a node (PVE::Storage::storage_info). An unusable one has no sizes.
+func storageInfo(w *state.World, node string, s *state.Storage) map[string]any {
+	_, off := w.StorageEnabled(node, s.ID)
+	out := map[string]any{
+		"type": s.Type, "content": strings.Join(s.Content,
+			","), "enabled": perl.Flag(off == nil), "shared": perl.Flag(s.Shared),
+		"active": perl.Flag(off == nil && !s.Offline), "total": int64(0), "used": int64(0), "avail": int64(0),
+	}
+	if out["active"] == 1 {
+		used := w.Used(node, s)
+		out["total"], out["used"], out["avail"] = s.Total, used, max(0, s.Total-used)
+	}
+	return out
+}
+
+func storageList(r *engine.Request) (any, error) {
+	node := r.Node()
+	if target := r.Params["target"]; target != "" && target != node && r.W.Nodes[target] == nil {
+		return nil, perl.Die("no such cluster node '%s'", target)
+	}
+	list := []any{}
+	for _, id := range slices.Sorted(maps.Keys(r.W.Storages)) {
+		s := r.W.Storages[id]
+		if want := r.Params["storage"]; want != "" && want != id {
+			continue
+		}
+		if r.CheckAny("/storage/"+id, "Datastore.Audit", "Datastore.AllocateSpace") != nil ||
+			!storageHas(s, r.Params["content"]) {
+			continue
+		}
+		if len(s.Nodes) > 0 && !slices.Contains(s.Nodes, node) {
+			continue
+		}
+		info := storageInfo(r.W, node, s)
+		if r.Flag("enabled") && info["enabled"] == 0 {
+			continue
+		}
+		if target := r.Params["target"]; target != "" {
+			if _, err := r.W.StorageEnabled(target, id); err != nil {
+				continue
+			}
+		}
+		info["storage"] = id
+		if s.Total > 0 && info["active"] == 1 {
+			info["used_fraction"] = float64(r.W.Used(node, s)) / float64(s.Total)
+		}
+		list = append(list, info)
+	}
+	return list, nil
+}
+
+func storageHas(s *state.Storage, contents string) bool {
+	wanted := perl.SplitList(contents)
+	return len(wanted) == 0 || slices.ContainsFunc(wanted, s.Has)
+}
+
+func storageStatus(r *engine.Request) (any, error) {
+	s := r.W.Storages[r.Params["storage"]]
+	if s == nil {
+		return nil, perl.Invalid("storage", "No such storage.")
+	}
+	return storageInfo(r.W, r.Node(), s), nil
+}

@@ -1,0 +1,83 @@
+package disk
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+)
+
+// planChange plans the change of an existing disk, and reports whether the disk moves. It never plans a replacement,
+// which would be an empty disk.
+func planChange(plan *model, state model) (moves bool, diags diag.Diagnostics) {
+	refuse := func(at, text string) { diags.AddAttributeError(path.Root(at), "Cannot change "+state.thing(), text) }
+	switch {
+	case state.Volume.IsNull():
+		refuse("storage", fmt.Sprintf("VM %d does not have it in scsi0 any more: a third party has detached or moved it. "+
+			"It was not "+
+			"touched. Attach it again, or remove the resource from the state (terraform state rm) and from the configuration.",
+			state.vmid()))
+	case !plan.VMID.Equal(state.VMID):
+		refuse("vmid", "The VM that holds the disk keeps its id. Another proxmox_disk is another, empty disk: remove this "+
+			"one from the configuration, or leave vmid as it is.")
+	case !plan.Size.IsUnknown() && bytes(plan.Size) < bytes(state.Size):
+		refuse("size", fmt.Sprintf("It has %s, and PVE shrinks no disk. Write size = %q.", state.Size.ValueString(),
+			state.Size.ValueString()))
+	}
+	moves = !plan.Node.Equal(state.Node) || !plan.Storage.Equal(state.Storage) || !plan.Format.Equal(state.Format)
+	plan.UUID, plan.Volume = state.UUID, state.Volume
+	if moves {
+		plan.Volume = types.StringUnknown()
+	}
+	return moves, diags
+}
+
+// keyGrown is the size before a third party grew the disk.
+const keyGrown kit.Note[string] = "grown"
+
+// noteGrown records that a refresh finds the disk larger than the state has it. A plan refuses a size that the
+// configuration lowers. It must not refuse an unchanged size: a disk that a third party has grown would stop every
+// plan, and its destroy.
+func noteGrown(ctx context.Context, from kit.PrivateReader, to kit.PrivateWriter, was,
+	is types.String) diag.Diagnostics {
+	noted, diags := keyGrown.Read(ctx, from)
+	if noted == "" && bytes(was) > 0 && bytes(is) > bytes(was) {
+		diags.Append(keyGrown.Write(ctx, to, was.ValueString())...)
+	}
+	return diags
+}
+
+// keepGrown plans the present size if the configuration still has the size before a third party grew the disk.
+func keepGrown(ctx context.Context, from kit.PrivateReader, to kit.PrivateWriter, plan *model,
+	state model) diag.Diagnostics {
+	noted, diags := keyGrown.Read(ctx, from)
+	switch {
+	case noted == "" || plan.Size.IsUnknown():
+	case bytes(plan.Size) == bytes(types.StringValue(noted)) && bytes(plan.Size) < bytes(state.Size):
+		diags.AddAttributeWarning(path.Root("size"), fmt.Sprintf("The %s has %s, not %s", state.thing(),
+			state.Size.ValueString(), noted),
+			fmt.Sprintf("It has grown outside Terraform, and PVE shrinks no disk: it stays as it is. Write size = %q, or "+
+				"ignore its size with lifecycle { ignore_changes = [size] }.", state.Size.ValueString()))
+		plan.Size = state.Size
+	default: // the configuration has a size of its own now
+		diags.Append(keyGrown.Write(ctx, to, "")...)
+	}
+	return diags
+}
+
+// keepUnconfigured plans attributes without configuration as they are. A new storage may have another format.
+func keepUnconfigured(plan *model, state model) {
+	if plan.VMID.IsUnknown() {
+		plan.VMID = state.VMID
+	}
+	if plan.Node.IsUnknown() {
+		plan.Node = state.Node
+	}
+	if plan.Format.IsUnknown() && plan.Storage.Equal(state.Storage) {
+		plan.Format = state.Format
+	}
+}

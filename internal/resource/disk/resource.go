@@ -1,0 +1,206 @@
+// Package disk holds the resource proxmox_disk: a disk that outlives the VMs that use it.
+package disk
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+)
+
+// Resource is proxmox_disk.
+type Resource struct{ kit.ResourceBase }
+
+var (
+	_ resource.ResourceWithConfigure   = &Resource{}
+	_ resource.ResourceWithModifyPlan  = &Resource{}
+	_ resource.ResourceWithImportState = &Resource{}
+)
+
+// New makes the resource.
+func New() resource.Resource { return &Resource{} }
+
+// Metadata names the resource.
+func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_disk"
+}
+
+// Schema returns the attributes of the resource.
+func (r *Resource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = diskSchema(ctx)
+}
+
+func (r *Resource) attempt(verb string, m *model) kit.Attempt {
+	return kit.Attempt{Verb: verb, Thing: m.thing(), VMID: m.vmid(), At: locator{}, As: r.Session.User()}
+}
+
+// Create makes the disk. If it fails, one of three holds: nothing is left; the VM that holds the disk is in state and
+// tainted; or the error names a leftover volume.
+func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan model
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	limit, attempt := kit.Duration(plan.Timeouts.Limits().Create, kit.CreateTimeout), r.attempt("create", &plan)
+	r.Do(ctx, &resp.Diagnostics, limit, attempt, func(ctx context.Context) error {
+		request := create.Request{VMID: plan.vmid(), Range: r.Session.Range, Lease: limit}
+		made, created, err := r.Session.VMs.Disks.Create(ctx, plan.wanted(), request)
+		isGuest := func(left saga.Residue) bool { return left.Kind == "guest" }
+		there := created.Guest.VMID != 0 && (err == nil || slices.ContainsFunc(created.Left, isGuest))
+		attempt.Doubt, attempt.Stateless = created.Doubt, !there
+		resp.Diagnostics.Append(kit.Warn(created.Warnings)...)
+		resp.Diagnostics.Append(kit.Diagnose(attempt, err)...)
+		switch {
+		case !there:
+			return nil
+		case err == nil:
+			plan.set(made)
+		default:
+			plan.leave(created)
+		}
+		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+		return nil
+	})
+}
+
+// Read refreshes the state. A disk leaves it only if its VM is proven to be gone.
+func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var state model
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	limit, attempt := kit.Duration(state.Timeouts.Limits().Read, kit.ReadTimeout), r.attempt("read", &state)
+	r.Refresh(ctx, &resp.Diagnostics, limit, attempt, func(ctx context.Context) error {
+		found, seen, err := r.Session.VMs.Disks.Read(ctx, state.ref())
+		var other *guest.IdentityError
+		switch {
+		case errors.As(err, &other):
+			resp.Diagnostics.Append(kit.Diagnose(attempt, err)...)
+		case err != nil:
+			return err
+		case seen == guest.Gone:
+			resp.State.RemoveResource(ctx)
+		case seen == guest.Unknown || found.VMID == 0:
+			resp.Diagnostics.Append(kit.NotRefreshed(attempt, nil)...)
+		default:
+			was := state.Size
+			state.set(found)
+			resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+			resp.Diagnostics.Append(noteGrown(ctx, req.Private, resp.Private, was, state.Size)...)
+		}
+		return nil
+	})
+}
+
+// ModifyPlan plans the change of an existing disk, and asks the server whether the disk can move.
+func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() {
+		return
+	}
+	var plan, state model
+	var node types.String
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("node"), &node)...)
+	if !req.State.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if !req.State.Raw.IsNull() {
+		r.planChange(ctx, req, resp, &plan, state)
+	}
+	if !node.IsUnknown() {
+		r.check(ctx, plan, state, &resp.Diagnostics)
+	}
+}
+
+// planChange plans for an existing disk.
+func (r *Resource) planChange(
+	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, plan *model, state model,
+) {
+	keepUnconfigured(plan, state)
+	resp.Diagnostics.Append(keepGrown(ctx, req.Private, resp.Private, plan, state)...)
+	moves, diags := planChange(plan, state)
+	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan)...)
+	known := !plan.Node.IsUnknown() && !plan.Storage.IsUnknown() && !plan.Format.IsUnknown()
+	if moves && known && !resp.Diagnostics.HasError() && r.Session.Known() {
+		err := r.Session.VMs.Disks.CheckMove(ctx, state.known(), plan.wanted())
+		resp.Diagnostics.Append(kit.Diagnose(r.attempt("move", &state), err)...)
+	}
+}
+
+// check asks the server whether it would refuse the changes of a plan.
+func (r *Resource) check(ctx context.Context, plan, state model, diags *diag.Diagnostics) {
+	q := plan.request(state)
+	if diags.HasError() || !r.Session.Known() || len(q.Storages)+len(q.Formats)+len(q.Pool) == 0 {
+		return
+	}
+	found := r.Session.VMs.Check(ctx, q)
+	diags.Append(kit.Verdicts(r.attempt("plan", &plan), found.Refused, found.Doubtful)...)
+}
+
+// Update changes the disk in place.
+func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var plan, state model
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	limit := kit.Duration(plan.Timeouts.Limits().Update, kit.UpdateTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("change", &state), func(ctx context.Context) error {
+		now, warnings, err := r.Session.VMs.Disks.Update(ctx, state.ref(), state.known(), plan.wanted())
+		resp.Diagnostics.Append(kit.Warn(warnings)...)
+		if err != nil {
+			plan.Size = state.Size
+		}
+		plan.UUID = state.UUID
+		plan.set(now)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+		return err
+	})
+}
+
+// Delete destroys the disk, unless a guest uses it. A disk that is gone is a success.
+func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state model
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	limit, attempt := kit.Duration(state.Timeouts.Limits().Delete, kit.DeleteTimeout), r.attempt("destroy", &state)
+	r.Do(ctx, &resp.Diagnostics, limit, attempt, func(ctx context.Context) error {
+		left, warnings, err := r.Session.VMs.Disks.Delete(ctx, state.ref(), state.Pool.ValueString())
+		resp.Diagnostics.Append(kit.Warn(warnings)...)
+		resp.Diagnostics.Append(kit.Leftovers(attempt, err, left)...)
+		return nil
+	})
+}
+
+// ImportState adopts a disk by the id "vmid" or "node/vmid". It writes nothing to the server.
+func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequest,
+	resp *resource.ImportStateResponse) {
+	node, id, ok := strings.Cut(req.ID, "/")
+	if !ok {
+		node, id = "", req.ID
+	}
+	vmid, err := strconv.ParseInt(id, 10, 64)
+	if err != nil || vmid < kit.MinVMID || vmid > kit.MaxVMID || ok && node == "" {
+		resp.Diagnostics.AddError("Cannot import "+strconv.Quote(req.ID), "The id of a disk is the VMID of the VM that "+
+			"holds it, with or without the node: \"pve1/120\", \"120\".")
+		return
+	}
+	m := model{VMID: types.Int64Value(vmid)}
+	r.Do(ctx, &resp.Diagnostics, kit.ReadTimeout, r.attempt("import", &m), func(ctx context.Context) error {
+		found, err := r.Session.VMs.Disks.Adopt(ctx, node, int(vmid))
+		if err != nil {
+			return err
+		}
+		m.set(found)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
+}

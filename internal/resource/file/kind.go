@@ -1,0 +1,139 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/file"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+)
+
+// kind is the model of one kind of file. It knows what its configuration means, and which requests that takes.
+type kind[M any] interface {
+	*M
+	traits() traits
+	schema(ctx context.Context) schema.Schema
+	// thing is the file in words, for messages.
+	thing() string
+	// limits are the configured time limits.
+	limits() kit.Timeouts
+	// validate reports what no server accepts.
+	validate(refuse func(attribute, summary, detail string))
+	// plan sets the computed attributes, and returns the attributes for which the resource is replaced.
+	plan(ctx context.Context, o operation, prior M) path.Paths
+	// create puts the file onto the storage and sets the computed attributes.
+	create(ctx context.Context, o operation) (memory, error)
+	// read sets the attributes as the server has them; false: the file is gone.
+	read(ctx context.Context, o operation) (bool, error)
+	// isAsBefore reports whether an update needs no request.
+	isAsBefore(prior M) bool
+	update(ctx context.Context, o operation, prior M) (memory, error)
+	// isKept reports whether the file stays when the resource is destroyed.
+	isKept() bool
+	remove(ctx context.Context, o operation) error
+}
+
+// importer is a kind whose files can be imported.
+type importer[M any] interface {
+	kind[M]
+	// accepts reports whether the resource could have made a file of this content type and name.
+	accepts(content, name string) bool
+	// place sets the attributes that the import id tells.
+	place(node, storage, content, name string)
+	// adopted returns what the private state of an imported file needs.
+	adopted() memory
+}
+
+// traits are the constants of a kind.
+type traits struct {
+	name          string        // behind the provider's in the type name: "_image"
+	createTimeout time.Duration // default time limit of a create
+	at            locator
+	importID      string // the form of an import id, in a sentence
+}
+
+// operation is one operation of Terraform on a file.
+type operation struct {
+	session *kit.Session
+	private kit.PrivateReader // nil in a create and an import
+	diags   *diag.Diagnostics
+	attempt func(verb string) kit.Attempt
+}
+
+// files returns the server side. It must be asked for only while the provider is configured.
+func (o operation) files() *file.Files { return o.session.VMs.Files }
+
+// check reports what the server would certainly refuse of a new file.
+func (o operation) check(ctx context.Context, spec file.Spec) {
+	o.diags.Append(kit.Verdicts(o.attempt("plan"), o.files().Check(ctx, spec), nil)...)
+}
+
+// stays warns that a destroy leaves a file in place.
+func (o operation) stays(what, volume, why string) {
+	o.diags.AddWarning("The "+what+" stays: "+volume, why)
+}
+
+// deleteMade removes an image that the resource has made. A different file that has taken its place stays, with a
+// warning.
+func (o operation) deleteMade(ctx context.Context, made guard.MadeFile) error {
+	err := o.files().Delete(ctx, made)
+	if other := (*guard.OtherFileError)(nil); errors.As(err, &other) {
+		o.stays("file", made.Volume, "A third party has put another file in its place: "+other.Error()+
+			". It is not in state any more.")
+		return nil
+	}
+	return err
+}
+
+// notMade warns that a destroy leaves a file that the resource has not made.
+func (o operation) notMade(node, volume, more string) {
+	o.stays("file", volume, fmt.Sprintf("It is on node %s, and this resource has not put it there: it was there before, "+
+		"or the answer to the request was lost. It is not in state any more.%s", node, more))
+}
+
+// memory writes what a resource remembers in its private state; nil writes nothing.
+type memory func(ctx context.Context, to kit.PrivateWriter) diag.Diagnostics
+
+func (m memory) write(ctx context.Context, to kit.PrivateWriter) diag.Diagnostics {
+	if m == nil {
+		return nil
+	}
+	return m(ctx, to)
+}
+
+// remember returns the memory that writes one note.
+func remember[T any](note kit.Note[T], value T) memory {
+	return func(ctx context.Context, to kit.PrivateWriter) diag.Diagnostics { return note.Write(ctx, to, value) }
+}
+
+// recall reads a note; false: it cannot be read, which is reported. Without private state it is the zero value.
+func recall[T any](ctx context.Context, o operation, note kit.Note[T]) (value T, ok bool) {
+	if o.private == nil {
+		return value, true
+	}
+	value, diags := note.Read(ctx, o.private)
+	o.diags.Append(diags...)
+	return value, !diags.HasError()
+}
+
+// locator finds the attribute of a parameter of PVE's API, and of an attribute that package file names.
+type locator struct{ parameters, attributes map[string]string }
+
+// Parameter returns the attribute behind a parameter of PVE's API.
+func (l locator) Parameter(name string) (path.Path, bool) {
+	at, ok := l.parameters[name]
+	return path.Root(at), ok
+}
+
+// Attribute returns the attribute that an error of package file belongs to.
+func (l locator) Attribute(name string) (path.Path, bool) {
+	at, ok := l.attributes[name]
+	return path.Root(at), ok
+}

@@ -1,0 +1,182 @@
+// Package file holds the resources proxmox_image, proxmox_snippet and proxmox_cloud_init_iso: files on a storage.
+// Resource implements all three; a kind says what differs.
+package file
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+)
+
+// Resource is the resource of one kind of file. M is its model.
+type Resource[M any, K kind[M]] struct{ kit.ResourceBase }
+
+// Importable is a Resource whose files Terraform can import.
+type Importable[M any, K importer[M]] struct{ Resource[M, K] }
+
+var (
+	_ resource.ResourceWithConfigure      = &Resource[isoModel, *isoModel]{}
+	_ resource.ResourceWithModifyPlan     = &Resource[isoModel, *isoModel]{}
+	_ resource.ResourceWithValidateConfig = &Resource[isoModel, *isoModel]{}
+	_ resource.ResourceWithImportState    = &Importable[imageModel, *imageModel]{}
+	_ resource.ResourceWithImportState    = &Importable[snippetModel, *snippetModel]{}
+)
+
+// NewImage makes proxmox_image: an image that disks are made of, or an ISO image.
+func NewImage() resource.Resource { return &Importable[imageModel, *imageModel]{} }
+
+// NewSnippet makes proxmox_snippet: a snippet, written over SSH.
+func NewSnippet() resource.Resource { return &Importable[snippetModel, *snippetModel]{} }
+
+// NewCloudInitISO makes proxmox_cloud_init_iso: a disc that a guest's cloud-init reads its data from.
+func NewCloudInitISO() resource.Resource { return &Resource[isoModel, *isoModel]{} }
+
+// Metadata names the resource.
+func (r *Resource[M, K]) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + K(new(M)).traits().name
+}
+
+// Schema returns the attributes of the kind.
+func (r *Resource[M, K]) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = K(new(M)).schema(ctx)
+}
+
+// on prepares an operation on a file.
+func (r *Resource[M, K]) on(m K) operation {
+	return operation{session: r.Session, attempt: func(verb string) kit.Attempt {
+		return kit.Attempt{Verb: verb, Thing: m.thing(), At: m.traits().at, As: r.Session.User(), Stateless: true}
+	}}
+}
+
+// ValidateConfig refuses a configuration that no server accepts.
+func (r *Resource[M, K]) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest,
+	resp *resource.ValidateConfigResponse,
+) {
+	var m M
+	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
+		return
+	}
+	K(&m).validate(func(at, summary, detail string) { resp.Diagnostics.AddAttributeError(path.Root(at), summary, detail) })
+}
+
+// ModifyPlan plans the computed attributes, and asks the server about a file that is to be made. The volume id is known
+// before the file exists, so that resources which use it are planned with their real values.
+func (r *Resource[M, K]) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
+	resp *resource.ModifyPlanResponse) {
+	m, prior, ok := kit.Planned[M](ctx, req, resp)
+	if !ok {
+		return
+	}
+	o := r.on(&m)
+	o.private, o.diags = req.Private, &resp.Diagnostics
+	resp.RequiresReplace = append(resp.RequiresReplace, K(&m).plan(ctx, o, prior)...)
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
+}
+
+// Create puts the file onto the storage.
+func (r *Resource[M, K]) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var m M
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	o, k := r.on(&m), K(&m)
+	o.diags = &resp.Diagnostics
+	limit := kit.Duration(k.limits().Create, k.traits().createTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, o.attempt("create"), func(ctx context.Context) error {
+		remember, err := k.create(ctx, o)
+		if err != nil {
+			return err
+		}
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		resp.Diagnostics.Append(remember.write(ctx, resp.Private)...)
+		return nil
+	})
+}
+
+// Read looks the file up. A file that is gone leaves the state.
+func (r *Resource[M, K]) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var m M
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	o := r.on(&m)
+	o.private, o.diags = req.Private, &resp.Diagnostics
+	r.Refresh(ctx, &resp.Diagnostics, kit.ReadTimeout, o.attempt("read"), func(ctx context.Context) error {
+		there, err := K(&m).read(ctx, o)
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			resp.State.RemoveResource(ctx)
+		default:
+			resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		}
+		return nil
+	})
+}
+
+// Update changes the file, if more has changed than attributes that only the provider reads.
+func (r *Resource[M, K]) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var m, prior M
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	o, k := r.on(&m), K(&m)
+	if !resp.Diagnostics.HasError() && k.isAsBefore(prior) {
+		resp.State.Raw = req.Plan.Raw
+		return
+	}
+	o.private, o.diags = req.Private, &resp.Diagnostics
+	limit := kit.Duration(k.limits().Update, kit.UpdateTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, o.attempt("update"), func(ctx context.Context) error {
+		remember, err := k.update(ctx, o, prior)
+		if err != nil {
+			return err
+		}
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		resp.Diagnostics.Append(remember.write(ctx, resp.Private)...)
+		return nil
+	})
+}
+
+// Delete removes the file, if this resource has put it there and no guest uses it.
+func (r *Resource[M, K]) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var m M
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	o, k := r.on(&m), K(&m)
+	if k.isKept() {
+		return
+	}
+	o.private, o.diags = req.Private, &resp.Diagnostics
+	limit := kit.Duration(k.limits().Delete, kit.DeleteTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, o.attempt("destroy"), func(ctx context.Context) error { return k.remove(ctx, o) })
+}
+
+// ImportState adopts a file by the id "node/volume", such as "pve1/local:snippets/web.yaml".
+func (i *Importable[M, K]) ImportState(ctx context.Context, req resource.ImportStateRequest,
+	resp *resource.ImportStateResponse) {
+	node, volume, ok := strings.Cut(req.ID, "/")
+	storage, rest, colon := strings.Cut(volume, ":")
+	content, name, slash := strings.Cut(rest, "/")
+	var m M
+	k := K(&m)
+	if !ok || !colon || !slash || !k.accepts(content, name) {
+		resp.Diagnostics.AddError("Cannot import "+req.ID, k.traits().importID)
+		return
+	}
+	k.place(node, storage, content, name)
+	o := i.on(&m)
+	o.diags = &resp.Diagnostics
+	i.Do(ctx, &resp.Diagnostics, kit.ReadTimeout, o.attempt("import"), func(ctx context.Context) error {
+		there, err := k.read(ctx, o)
+		switch {
+		case err != nil:
+			return err
+		case !there:
+			return fmt.Errorf("there is no %s on node %s", volume, node)
+		}
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		resp.Diagnostics.Append(k.adopted().write(ctx, resp.Private)...)
+		return nil
+	})
+}

@@ -1,0 +1,186 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/file"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/file/nocloud"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+)
+
+// snippetModel is proxmox_snippet in configuration, plan and state.
+type snippetModel struct {
+	Node     types.String  `tfsdk:"node"`
+	Storage  types.String  `tfsdk:"storage"`
+	Name     types.String  `tfsdk:"name"`
+	Content  types.String  `tfsdk:"content"`
+	Kind     types.String  `tfsdk:"kind"`
+	Volume   types.String  `tfsdk:"volume"`
+	SHA256   types.String  `tfsdk:"sha256"`
+	Timeouts *kit.Timeouts `tfsdk:"timeouts"`
+}
+
+// written is the SHA-256 of the content that the resource has written. Without it the file was there before the
+// resource.
+const written kit.Note[string] = "written"
+
+// hookScript is the kind of a script that the node runs.
+const hookScript = "hookscript"
+
+func snippetKinds() []string {
+	return []string{string(nocloud.User), string(nocloud.Meta), string(nocloud.Network), string(nocloud.Vendor),
+		hookScript}
+}
+
+func (*snippetModel) traits() traits {
+	return traits{name: "_snippet", createTimeout: kit.CreateTimeout,
+		importID: "The id is node/volume, such as pve1/local:snippets/web.yaml.",
+		at: locator{attributes: map[string]string{"node": "node", "storage": "storage", "name": "name",
+			"content": "content"}}}
+}
+
+func (s *snippetModel) limits() kit.Timeouts { return s.Timeouts.Limits() }
+
+func (s *snippetModel) thing() string {
+	return "snippet " + s.spec().Volume() + " on " + s.Node.ValueString()
+}
+
+// isPlaceKnown reports whether node, storage and name are known.
+func (s *snippetModel) isPlaceKnown() bool {
+	return !s.Node.IsUnknown() && !s.Storage.IsUnknown() && !s.Name.IsUnknown()
+}
+
+// spec returns the wanted snippet.
+func (s *snippetModel) spec() file.Spec {
+	return file.Spec{Node: s.Node.ValueString(), Storage: s.Storage.ValueString(), Content: file.Snippets,
+		Name:       s.Name.ValueString(),
+		Source:     file.Of(s.Name.ValueString(), []byte(s.Content.ValueString())),
+		Executable: s.Kind.ValueString() == hookScript}
+}
+
+// validate refuses content that does not fit its kind.
+func (s *snippetModel) validate(refuse func(at, summary, detail string)) {
+	if s.Content.IsUnknown() || s.Kind.IsUnknown() {
+		return
+	}
+	if err := checkSnippet(s.Kind.ValueString(), s.Content.ValueString()); err != nil {
+		refuse("content", "The snippet is no "+s.Kind.ValueString(), "As it is now "+err.Error()+".")
+	}
+}
+
+// checkSnippet returns what is wrong with the content of a kind, as far as the text tells.
+func checkSnippet(kind, content string) error {
+	switch kind {
+	case "":
+		return nil
+	case hookScript:
+		if !strings.HasPrefix(content, "#!") {
+			return errors.New("it does not begin with #! and a program, so the node could not run it")
+		}
+		return nil
+	}
+	return nocloud.Check(nocloud.Kind(kind), content)
+}
+
+// plan plans checksum and volume, and asks the server about a new snippet. The schema says what replaces the resource.
+//
+//nolint:unparam // as kind has it
+func (s *snippetModel) plan(ctx context.Context, o operation, prior snippetModel) path.Paths {
+	isNew := !s.Node.Equal(prior.Node) || !s.Storage.Equal(prior.Storage) || !s.Name.Equal(prior.Name)
+	spec := s.spec()
+	s.SHA256 = types.StringUnknown()
+	if !s.Content.IsUnknown() {
+		s.SHA256 = types.StringValue(spec.Source.Checksum.Value)
+	}
+	if !s.isPlaceKnown() {
+		return nil
+	}
+	s.Volume = types.StringValue(spec.Volume())
+	if isNew && o.session.Known() {
+		o.session.VMs.WillHave(ctx, spec.Node, spec.Volume())
+		if !s.Content.IsUnknown() {
+			o.check(ctx, spec)
+		}
+	}
+	return nil
+}
+
+func (s *snippetModel) create(ctx context.Context, o operation) (memory, error) {
+	spec := s.spec()
+	f, _, err := o.files().Create(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	s.set(spec)
+	if !f.Made {
+		return nil, nil
+	}
+	return remember(written, spec.Source.Checksum.Value), nil
+}
+
+// set sets the computed attributes of a snippet with the content of a spec.
+func (s *snippetModel) set(spec file.Spec) {
+	s.Volume, s.SHA256 = types.StringValue(spec.Volume()), types.StringValue(spec.Source.Checksum.Value)
+}
+
+// read reads the snippet. Content that has changed appears in state, and so in the plan.
+func (s *snippetModel) read(ctx context.Context, o operation) (bool, error) {
+	spec := s.spec()
+	found, there, err := o.files().ReadSnippet(ctx, spec)
+	if err != nil || !there {
+		return false, err
+	}
+	if found.Checksum.Value != s.SHA256.ValueString() {
+		spec.Source = found
+		s.set(spec)
+		s.Content = types.StringValue(strings.ToValidUTF8(string(found.Data), "\uFFFD"))
+	}
+	return true, nil
+}
+
+func (*snippetModel) isAsBefore(snippetModel) bool { return false }
+
+// update replaces the content, which must still be the one that the plan has shown.
+func (s *snippetModel) update(ctx context.Context, o operation, prior snippetModel) (memory, error) {
+	spec := s.spec()
+	s.set(spec)
+	if prior.SHA256.Equal(s.SHA256) && prior.spec().Executable == spec.Executable {
+		return nil, nil
+	}
+	if err := o.files().UpdateSnippet(ctx, spec, prior.SHA256.ValueString()); err != nil {
+		return nil, err
+	}
+	return remember(written, spec.Source.Checksum.Value), nil
+}
+
+func (*snippetModel) isKept() bool { return false }
+
+func (s *snippetModel) remove(ctx context.Context, o operation) error {
+	last, ok := recall(ctx, o, written)
+	switch {
+	case !ok:
+		return nil
+	case last == "":
+		o.stays("snippet", s.Volume.ValueString(), fmt.Sprintf("It is on node %s, and was there with this very content "+
+			"before the resource. It is not in state any more.", s.Node.ValueString()))
+		return nil
+	}
+	return o.files().DeleteSnippet(ctx, s.spec(), last)
+}
+
+func (*snippetModel) accepts(content, name string) bool {
+	return content == file.Snippets && snippetName.MatchString(name)
+}
+
+func (s *snippetModel) place(node, storage, _, name string) {
+	s.Node, s.Storage, s.Name = types.StringValue(node), types.StringValue(storage), types.StringValue(name)
+}
+
+// adopted remembers the content: an imported snippet belongs to the resource from then on.
+func (s *snippetModel) adopted() memory { return remember(written, s.SHA256.ValueString()) }

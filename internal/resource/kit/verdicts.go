@@ -1,0 +1,96 @@
+package kit
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+)
+
+// Warn turns the warnings of an operation that succeeded into diagnostics.
+func Warn(warnings []guest.Warning) diag.Diagnostics {
+	var diags diag.Diagnostics
+	for _, w := range warnings {
+		diags.AddWarning(w.Summary, w.Detail)
+	}
+	return diags
+}
+
+// Verdicts turns the findings about a plan into diagnostics on their attributes: certain refusals into errors, possible
+// ones into warnings.
+func Verdicts(a Attempt, refused, doubtful []*guest.FieldError) diag.Diagnostics {
+	var diags diag.Diagnostics
+	for _, p := range refused {
+		diags.Append(a.on(p.Path, diag.NewErrorDiagnostic(p.Summary, a.explain(p))))
+	}
+	for _, p := range doubtful {
+		diags.Append(a.on(p.Path, diag.NewWarningDiagnostic(p.Summary, a.explain(p))))
+	}
+	return diags
+}
+
+// on puts a diagnostic on its attribute, if there is one.
+func (a Attempt) on(dotted string, d diag.Diagnostic) diag.Diagnostic {
+	if where, ok := a.attribute(dotted); ok {
+		return diag.WithPath(where, d)
+	}
+	return d
+}
+
+func (a Attempt) explain(p *guest.FieldError) string {
+	parts := []string{strings.TrimSuffix(p.Detail, ".") + "."}
+	if p.Err != nil {
+		parts = append(append(parts, inWords(p.Err)), a.hints(p.Err)...)
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// NotRefreshed is the warning of a refresh that could not find out the truth; the state stays as it is.
+func NotRefreshed(a Attempt, err error) diag.Diagnostics {
+	var diags diag.Diagnostics
+	detail := "The server cannot tell now, so the state was left as it is."
+	if err != nil {
+		detail += "\n\n" + a.plain(err).detail("", "")
+	}
+	diags.AddWarning(a.Thing+" was not refreshed", detail)
+	return diags
+}
+
+// NotYetRefreshed is the warning of a refresh while the provider's configuration is unknown; the state stays as it is.
+func NotYetRefreshed(a Attempt) diag.Diagnostic {
+	return diag.NewWarningDiagnostic(a.Thing+" was not refreshed",
+		"The provider's configuration depends on values that are not known yet, so the state was left as it is.")
+}
+
+// LeftOut is the warning that a list omits an existing object.
+func LeftOut(a Attempt, err error) diag.Diagnostics {
+	return diag.Diagnostics{diag.NewWarningDiagnostic(a.Thing+" was left out", a.redact(a.plain(err).detail("", "")))}
+}
+
+// Leftovers is the error of a failed destroy: its cause, and the leftovers with their commands.
+func Leftovers(a Attempt, err error, left []saga.Residue) diag.Diagnostics {
+	after := ""
+	if len(left) > 0 {
+		after = ListResidues(left) + "They are remembered: the resource stays in state, and the next destroy tries again."
+	}
+	if cause := withoutResidues(err); cause != nil {
+		return a.diagnose(cause, "", after)
+	}
+	var diags diag.Diagnostics
+	if after != "" {
+		diags.AddError(a.summary()+" completely", after)
+	}
+	return diags
+}
+
+// withoutResidues returns the cause of a LeftError without its list of leftovers, which is shown once.
+func withoutResidues(err error) error {
+	var left *saga.LeftError
+	if errors.As(err, &left) {
+		return left.Err
+	}
+	return err
+}

@@ -1,0 +1,58 @@
+package snapshot
+
+import (
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/snapshot"
+)
+
+// model is proxmox_vm_snapshot in configuration, plan and state.
+type model struct {
+	VMID        types.Int64   `tfsdk:"vmid"`
+	Name        types.String  `tfsdk:"name"`
+	Description types.String  `tfsdk:"description"`
+	VMState     types.Bool    `tfsdk:"vmstate"`
+	Node        types.String  `tfsdk:"node"`
+	UUID        types.String  `tfsdk:"uuid"`
+	SnapTime    types.Int64   `tfsdk:"snaptime"`
+	Parent      types.String  `tfsdk:"parent"`
+	Timeouts    *kit.Timeouts `tfsdk:"timeouts"`
+}
+
+// set sets the model to the snapshot as the server has it.
+func (m *model) set(s snapshot.Snapshot) {
+	m.Description, m.VMState = types.StringPointerValue(kit.NonZero(s.Description)), types.BoolValue(s.Memory)
+	m.Node, m.UUID = types.StringValue(s.Node), types.StringPointerValue(kit.NonZero(s.VM.UUID))
+	m.SnapTime, m.Parent = types.Int64Value(s.Taken), types.StringPointerValue(kit.NonZero(s.Parent))
+}
+
+func (m *model) vmid() int { return int(m.VMID.ValueInt64()) }
+
+// ref returns the snapshot in state.
+func (m *model) ref() snapshot.Ref {
+	return snapshot.Ref{Name: m.Name.ValueString(), Taken: m.SnapTime.ValueInt64(),
+		VM: guest.Ref{VMID: m.vmid(), Node: m.Node.ValueString(), Identity: guest.Identity{UUID: m.UUID.ValueString()}}}
+}
+
+// locator finds attributes. All but the name have the name of PVE's parameter.
+type locator struct{}
+
+// Parameter returns the attribute behind a parameter of PVE's API.
+func (locator) Parameter(name string) (path.Path, bool) {
+	if name == "snapname" {
+		name = "name"
+	}
+	return locator{}.Attribute(name)
+}
+
+// Attribute returns the path of an attribute.
+func (locator) Attribute(name string) (path.Path, bool) {
+	switch name {
+	case "vmid", "name", "description", "vmstate":
+		return path.Root(name), true
+	}
+	return path.Empty(), false
+}

@@ -1,0 +1,149 @@
+// Package snapshot holds the resource proxmox_vm_snapshot.
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/snapshot"
+)
+
+// Resource is proxmox_vm_snapshot.
+type Resource struct{ kit.ResourceBase }
+
+var (
+	_ resource.ResourceWithConfigure   = &Resource{}
+	_ resource.ResourceWithImportState = &Resource{}
+	_ resource.ResourceWithModifyPlan  = &Resource{}
+)
+
+// New makes the resource.
+func New() resource.Resource { return &Resource{} }
+
+// Metadata names the resource.
+func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_vm_snapshot"
+}
+
+// Schema returns the attributes of the resource.
+func (r *Resource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = snapshotSchema(ctx)
+}
+
+func (r *Resource) attempt(verb string, m *model) kit.Attempt {
+	thing := fmt.Sprintf("snapshot %s of VM %d", m.Name.ValueString(), m.vmid())
+	return kit.Attempt{Verb: verb, Thing: thing, VMID: m.vmid(), At: locator{}, As: r.Session.User()}
+}
+
+// ModifyPlan refuses to take or to describe a snapshot without the privilege for it. It does not check a removal, since
+// the snapshot may be gone by then.
+func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	m, _, ok := kit.Planned[model](ctx, req, resp)
+	if !ok || !r.Session.Known() || m.VMID.IsUnknown() || req.Plan.Raw.Equal(req.State.Raw) {
+		return
+	}
+	take := func(what, privilege string) preflight.Take {
+		return preflight.Take{Path: "vmid", What: fmt.Sprintf("%s VM %d", what, m.vmid()), On: fmt.Sprintf("/vms/%d",
+			m.vmid()),
+			AnyOf: []string{privilege}}
+	}
+	lacks := r.Session.VMs.Permit(ctx, take("see", "VM.Audit"), take("take a snapshot of", "VM.Snapshot"))
+	resp.Diagnostics.Append(kit.Verdicts(r.attempt("plan", &m), lacks, nil)...)
+}
+
+// Create takes the snapshot. A snapshot that could be undone only in part is in state, so that the next destroy tries
+// again.
+func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan model
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	limit := kit.Duration(plan.Timeouts.Limits().Create, kit.CreateTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("take", &plan), func(ctx context.Context) error {
+		taken, err := r.Session.VMs.Snapshots.Take(ctx, snapshot.Wanted{VMID: plan.vmid(), Name: plan.Name.ValueString(),
+			Description: plan.Description.ValueString(), Memory: plan.VMState.ValueBool()})
+		var failed *saga.Error
+		if errors.As(err, &failed) && (len(failed.Left) == 0 || taken.Taken == 0) {
+			return err
+		}
+		plan.set(taken)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+		return err
+	})
+}
+
+// Read refreshes the state. A snapshot that is gone, or that has been replaced, leaves it.
+func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var state model
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	limit := kit.Duration(state.Timeouts.Limits().Read, kit.ReadTimeout)
+	r.Refresh(ctx, &resp.Diagnostics, limit, r.attempt("read", &state), func(ctx context.Context) error {
+		found, err := r.Session.VMs.Snapshots.Refresh(ctx, state.ref())
+		switch {
+		case errors.Is(err, snapshot.ErrGone):
+			resp.State.RemoveResource(ctx)
+			return nil
+		case err != nil:
+			return err
+		}
+		state.set(found)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+		return nil
+	})
+}
+
+// Update changes the description.
+func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var plan, state model
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	limit := kit.Duration(plan.Timeouts.Limits().Update, kit.UpdateTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("describe", &state), func(ctx context.Context) error {
+		found, err := r.Session.VMs.Snapshots.Describe(ctx, state.ref(), plan.Description.ValueString())
+		if err != nil {
+			return err
+		}
+		plan.set(found)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+		return nil
+	})
+}
+
+// Delete removes the snapshot. A snapshot that is gone is a success.
+func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state model
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	limit := kit.Duration(state.Timeouts.Limits().Delete, kit.DeleteTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("remove", &state), func(ctx context.Context) error {
+		return r.Session.VMs.Snapshots.Delete(ctx, state.ref())
+	})
+}
+
+// ImportState adopts a snapshot by the id "vmid/name". It writes nothing to the server.
+func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequest,
+	resp *resource.ImportStateResponse) {
+	id, name, ok := strings.Cut(req.ID, "/")
+	vmid, err := strconv.ParseInt(id, 10, 64)
+	if !ok || err != nil || name == "" || vmid < kit.MinVMID || vmid > kit.MaxVMID {
+		resp.Diagnostics.AddError("Cannot import "+strconv.Quote(req.ID),
+			"The id of a snapshot is the VMID and its name: \"100/before-upgrade\".")
+		return
+	}
+	m := model{VMID: types.Int64Value(vmid), Name: types.StringValue(name)}
+	r.Do(ctx, &resp.Diagnostics, kit.ReadTimeout, r.attempt("import", &m), func(ctx context.Context) error {
+		found, err := r.Session.VMs.Snapshots.Adopt(ctx, int(vmid), name)
+		if err != nil {
+			return err
+		}
+		m.set(found)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
+}

@@ -1,0 +1,64 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// A volume that is there before its VM must outlive the VM's roll-back, and PVE destroys every volume that carries the
+// VM's id together with the VM, detached ones too. So the VM is made and committed without it, is not started, and gets
+// it by a change of its own, which takes nothing back when it fails.
+
+// adopt gives a VM that was just made the volumes that were there before it, and starts it. The guest is as it is then.
+func (r *Resource) adopt(ctx context.Context, plan model.Model, made guest.Guest) (guest.Guest, []guest.Warning, error) {
+	first := plan.WithoutAdopted()
+	request := update.Request{
+		Ref: guest.Ref{VMID: made.VMID, Node: made.Node, Identity: made.Identity, Status: made.Status, Firewall: plan.Firewall != nil,
+			HA: plan.HA != nil},
+		Prior: first.Spec(false), Planned: plan.Spec(false),
+		PriorPool: model.Value(plan.Pool), Pool: model.Value(plan.Pool), PriorFirewall: plan.Firewall, Firewall: plan.Firewall, HA: plan.HA,
+		Wait: plan.WaitFor.Request(),
+	}
+	for _, a := range plan.Adopts() {
+		d := request.Planned.Disks[a.Slot]
+		d.Volume = a.Volume
+		request.Planned.Disks[a.Slot] = d
+	}
+	if request.Planned.BootOrder == nil {
+		request.Planned.BootOrder = vm.BootOrderWith(made.Spec.BootOrder, request.Planned.Disks)
+	}
+	request.BootOrder = request.Planned.BootOrder
+	if plan.StartsWhenMade() {
+		request.PowerState = guest.Running
+	}
+	whole, warnings, err := r.machines.Update(ctx, request)
+	if whole.VMID == 0 {
+		whole = made
+	}
+	if err != nil {
+		err = fmt.Errorf("%w\n\nVM %d was made and stays, since a roll-back would destroy what was there before it: %s. Tell Terraform "+
+			"to keep the VM with `terraform untaint` and its address; the next apply then does what is missing", err, made.VMID,
+			strings.Join(model.VolumesOf(plan.Adopts()), ", "))
+	}
+	return whole, warnings, err
+}
+
+// adoptAfter is what becomes of a VM that was made, with the volumes that it adopts, if any.
+func (r *Resource) adoptAfter(ctx context.Context, plan model.Model, made create.Created, err error) (create.Created, diag.Diagnostics, error) {
+	if err != nil || len(plan.Adopts()) == 0 {
+		return made, nil, err
+	}
+	whole, warnings, err := r.adopt(ctx, plan, made.Guest)
+	made.Guest = whole
+	return made, kit.Warn(warnings), err
+}

@@ -1,0 +1,198 @@
+package model
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+)
+
+// The keys of private state.
+const (
+	KeyManaged  = "managed"  // attribute paths that the configuration of the last create or update set
+	KeyIdentity = "identity" // what proves that the VM is still ours
+	KeyResidues = "residues" // what an undo or a destroy could not remove
+	KeyProof    = "proof"    // what a failed create that left something knew of what is its own
+	// on the way from the plan of a new VM to the destroy of a tainted one: what is known of those that failed
+	KeyFailed   = "failed"
+	KeySilent   = "silent"   // the guest agent did not answer the last refresh
+	KeyGone     = "gone"     // the last refresh found no VM any more, only what a destroy left of it
+	KeyGrown    = "grown"    // the sizes that disks had in state before somebody else grew them, by slot
+	KeyMoved    = "moved"    // the state came from another provider, and the server was not asked since; null: it was
+	KeyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
+)
+
+// PrivateState is what the provider keeps about a VM beside its state.
+type PrivateState struct {
+	Managed  plan.Managed
+	Identity guest.Identity
+	Residues []saga.Residue
+	Proof    *guest.Proof
+	Replaces int
+	Silent   bool
+	Gone     bool
+	Grown    map[string]string
+	Moved    *Moved
+	// Lost: there is a state, and nothing that was noted beside it. Terraform writes none when a provider is killed in an
+	// update (terraform internal/terraform, node_resource_abstract_instance.go, apply: the private data of an answer that
+	// never came).
+	Lost bool
+}
+
+// ReadPrivateState reads it. What is missing is zero.
+func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateState, diag.Diagnostics) {
+	m, diags := PrivateState{Managed: plan.Managed{}}, diag.Diagnostics{}
+	raw, found := private.GetKey(ctx, KeyManaged)
+	m.Lost = len(raw) == 0
+	if diags.Append(found...); !m.Lost {
+		managed, err := plan.ParseManaged(raw)
+		if err != nil {
+			diags.AddError("Private state is damaged", "The provider cannot read what it noted under "+KeyManaged+": "+err.Error())
+		}
+		m.Managed = managed
+	}
+	readNote(ctx, private, KeyIdentity, &m.Identity, &diags)
+	readNote(ctx, private, KeyResidues, &m.Residues, &diags)
+	readNote(ctx, private, KeyProof, &m.Proof, &diags)
+	readNote(ctx, private, KeySilent, &m.Silent, &diags)
+	readNote(ctx, private, KeyGone, &m.Gone, &diags)
+	readNote(ctx, private, KeyGrown, &m.Grown, &diags)
+	readNote(ctx, private, KeyMoved, &m.Moved, &diags)
+	readNote(ctx, private, KeyReplaces, &m.Replaces, &diags)
+	return m, diags
+}
+
+func readNote[T any](ctx context.Context, private kit.PrivateReader, key kit.Note[T], into *T, diags *diag.Diagnostics) {
+	value, found := key.Read(ctx, private)
+	*into = value
+	diags.Append(found...)
+}
+
+// Write writes that of a VM that was just created, adopted or recognised.
+func (p PrivateState) Write(ctx context.Context, out kit.PrivateWriter) diag.Diagnostics {
+	var diags diag.Diagnostics
+	diags.Append(out.SetKey(ctx, KeyManaged, p.Managed.JSON())...)
+	diags.Append(WriteResidues(ctx, out, p.Residues)...)
+	diags.Append(writeIdentity(ctx, out, p.Identity)...)
+	if p.Proof != nil {
+		diags.Append(kit.Note[*guest.Proof](KeyProof).Write(ctx, out, p.Proof)...)
+	}
+	return diags
+}
+
+// NoteIdentity writes the identity of the VM in state as it was seen now, where that is news: a change of its uuid
+// gives it another.
+func (p PrivateState) NoteIdentity(ctx context.Context, out kit.PrivateWriter, seen guest.Identity) diag.Diagnostics {
+	if seen.IsZero() || p.Identity.Matches(seen) {
+		return nil
+	}
+	return writeIdentity(ctx, out, seen)
+}
+
+// writeIdentity writes the identity alone.
+func writeIdentity(ctx context.Context, out kit.PrivateWriter, identity guest.Identity) diag.Diagnostics {
+	return kit.Note[guest.Identity](KeyIdentity).Write(ctx, out, identity)
+}
+
+// WriteAgent writes whether the agent of a guest that was asked answered, where that is news. A silent agent costs the
+// node a worker for seconds, so those that are known for it are asked last.
+func WriteAgent(ctx context.Context, out kit.PrivateWriter, guest guest.Guest, private PrivateState) diag.Diagnostics {
+	switch {
+	case guest.Silent && !private.Silent:
+		return out.SetKey(ctx, KeySilent, []byte("true"))
+	case guest.Interfaces != nil && private.Silent:
+		return out.SetKey(ctx, KeySilent, []byte("false"))
+	}
+	return nil
+}
+
+// WriteGone writes whether the VM itself is gone while something of it is left, where that is news.
+func WriteGone(ctx context.Context, out kit.PrivateWriter, gone bool, private PrivateState) diag.Diagnostics {
+	if gone == private.Gone {
+		return nil
+	}
+	return out.SetKey(ctx, KeyGone, []byte(strconv.FormatBool(gone)))
+}
+
+// WriteReplaced tells the second plan of a replacement, which knows no prior state, what is replaced.
+func WriteReplaced(ctx context.Context, out kit.PrivateWriter, prior Model) diag.Diagnostics {
+	return kit.Note[int64](KeyReplaces).Write(ctx, out, Value(prior.VMID))
+}
+
+// WriteResidues writes the residues alone.
+func WriteResidues(ctx context.Context, out kit.PrivateWriter, left []saga.Residue) diag.Diagnostics {
+	if left == nil {
+		left = []saga.Residue{}
+	}
+	return kit.Note[[]saga.Residue](KeyResidues).Write(ctx, out, left)
+}
+
+// Moved is what a state that came from another provider says of its VM until the server was asked.
+type Moved struct {
+	From string   `json:"from"` // type of the resource
+	Name string   `json:"name,omitempty"`
+	MACs []string `json:"macs,omitempty"`
+	// Slots are those of the devices that it was said to have; null: not known.
+	Slots []string `json:"slots"`
+}
+
+// WriteMoved notes that the VM was moved, or with nil that the server was asked since.
+func WriteMoved(ctx context.Context, out kit.PrivateWriter, m *Moved) diag.Diagnostics {
+	return kit.Note[*Moved](KeyMoved).Write(ctx, out, m)
+}
+
+// Ref is the VM in state.
+func (m *Model) Ref(private PrivateState) guest.Ref {
+	unseen := m.IsUnseen(private)
+	identity := private.Identity
+	if identity.IsZero() && private.Proof == nil { // Terraform hands the destroy of a tainted resource no private state
+		identity.UUID = Value(m.UUID)
+	}
+	next := ""
+	if m.SMBIOS != nil && slices.Contains(m.PendingChanges, "smbios1") {
+		next = Value(m.SMBIOS.UUID)
+	}
+	return guest.Ref{VMID: int(Value(m.VMID)), Node: Value(m.Node), Identity: identity, NextUUID: next, Proof: private.Proof,
+		Status: Value(m.Status),
+		Agent: agent.Memory{Enabled: m.Agent != nil && Value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"),
+			Silent: private.Silent},
+		Firewall: m.Firewall != nil || private.Managed["firewall"] || unseen, HA: m.HA != nil || private.Managed["ha"]}
+}
+
+// IsUnseen reports whether the server was never asked about a VM in state: the next refresh fills everything in.
+func (m *Model) IsUnseen(private PrivateState) bool {
+	return private.Moved != nil || m.UUID == nil && len(private.Managed) == 0
+}
+
+// RestoreFailed gives a destroy back what it is not handed, and notes it again, since the state keeps what the destroy
+// says.
+func (p *PrivateState) RestoreFailed(ctx context.Context, vmid int, store interface {
+	kit.PrivateReader
+	kit.PrivateWriter
+}) diag.Diagnostics {
+	if p.Proof != nil || !p.Identity.IsZero() {
+		return nil
+	}
+	failed, diags := kit.Note[map[int]FailedVM](KeyFailed).Read(ctx, store)
+	if was, ok := failed[vmid]; ok {
+		p.Identity, p.Residues, p.Proof = was.Identity, was.Residues, was.Proof
+		diags.Append(p.Write(ctx, store)...)
+	}
+	return diags
+}
+
+// FailedVM is what the destroy of a tainted VM must know and Terraform does not hand it: it plans the replacement as
+// that of a new VM, without state and private state, and gives the destroy what that plan wrote. So the plan passes on
+// what the refresh before it, in the same process, has seen. The VMID in state tells which is meant.
+type FailedVM struct {
+	Identity guest.Identity
+	Residues []saga.Residue
+	Proof    *guest.Proof
+}

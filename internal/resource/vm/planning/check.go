@@ -1,0 +1,216 @@
+package planning
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// oldest is the first PVE release that the provider works with.
+const oldest = 8
+
+// serverCheck compares a plan with the server.
+type serverCheck struct{ *Planning }
+
+// checkServer holds the plan against the server, as far as its values are known. Only what changes is asked about, so a
+// plan without such changes makes no request.
+func (p serverCheck) checkServer(ctx context.Context) {
+	if p.Machines == nil {
+		return
+	}
+	p.refuseNoBridge()
+	restrictionCheck{p.Planning}.checkRestrictions(ctx)
+	request := p.request()
+	// The node is the server's to choose while the source or the configured node is not known.
+	chosen := p.Config.At("node").IsKnown() && p.Config.At("nodes").IsFullyKnown()
+	if !p.sourceKnown() || p.creating() && p.sourcePlanned() {
+		request.Clone, request.Whole, request.Planned, chosen = nil, false, vm.Spec{}, false
+	}
+	if !p.Config.At("restore").IsFullyKnown() {
+		request.Restore, request.Planned = nil, vm.Spec{}
+	}
+	if p.creating() {
+		p.Run.NotePlanned(PlannedVM{VMID: int(model.Value(p.Plan.VMID)), Name: model.Value(p.Plan.Name), Tags: p.Plan.Tags})
+	}
+	version := p.askVersion(ctx)
+	found := p.Machines.Check(ctx, request)
+	p.refuseOldServer(version())
+	if !chosen {
+		found.Refused = slices.DeleteFunc(found.Refused, func(problem *guest.FieldError) bool { return problem.Path == "node" })
+	}
+	attempt := p.Plan.Attempt(p.Session.User(), "plan", nil)
+	p.diags.Append(kit.Verdicts(attempt, found.Refused, found.Doubtful)...)
+}
+
+// sourcePlanned reports whether the source of the clone is made by the same plan, so that it cannot be there yet.
+func (p serverCheck) sourcePlanned() bool {
+	c := p.Plan.Clone
+	return c != nil && p.Run.IsPlanned(PlannedVM{VMID: int(model.Value(c.VMID)), Name: model.Value(c.Name), Tags: c.Tags})
+}
+
+// sourceKnown reports whether the configuration says which VM is cloned, if any.
+func (p serverCheck) sourceKnown() bool {
+	for _, selector := range []string{"vmid", "name", "tags", "node"} {
+		if !p.Config.At("clone." + selector).IsFullyKnown() {
+			return false
+		}
+	}
+	return true
+}
+
+// request is what the server can be asked about the plan.
+func (p serverCheck) request() preflight.Request {
+	plan, prior, creating := p.Plan, p.Prior, p.creating()
+	needed := requirements{p.Planning}
+	q := preflight.Request{Creating: creating, Node: model.Value(plan.Node), Nodes: plan.Nodes,
+		Storages: map[string]string{}, Bridges: map[string]string{}, Needs: needed.needs(), Formats: needed.formats(), CPUs: needed.startedCPUs(),
+		Orphans: model.Value(plan.OnOrphanedVolumes) == "destroy", Who: p.who(), Acting: p.Run.acts(),
+		Whole: p.Config.Raw.IsFullyKnown(), Started: p.isStarted() && !p.runs(), Running: p.runs()}
+	p.describe(&q)
+	if model.Differ(prior.Node, plan.Node) { // everything is asked of the node that it goes to
+		q.Moving = &preflight.Moving{From: *prior.Node}
+		prior = model.Model{Pool: prior.Pool, CDROMs: prior.CDROMs, Options: vm.Options{VMStateStorage: prior.VMStateStorage}}
+	}
+	if creating {
+		q.Adopts = model.VolumesOf(plan.Adopts())
+		q.VMID, q.Name, q.Clone = int(model.Value(plan.VMID)), model.Value(plan.Name), plan.Clone.Request()
+		if p.private.Replaces == q.VMID || p.Run.WasRefreshed(q.VMID) {
+			q.VMID = 0 // ours: it is replaced
+		}
+		if plan.Clone != nil {
+			addChanged(q.Storages, "clone.storage", nil, plan.Clone.Storage)
+		}
+		if q.Restore = plan.Restore.Request(); q.Restore != nil {
+			addChanged(q.Storages, "restore.storage", nil, plan.Restore.Storage)
+		}
+	}
+	if model.Value(plan.Pool) != model.Value(prior.Pool) {
+		q.Pool = model.Value(plan.Pool)
+	}
+	addChangedDisks(&plan, q, prior)
+	for slot, n := range plan.Networks {
+		addChanged(q.Bridges, "networks."+slot+".bridge", prior.Networks[slot].Bridge, n.Bridge)
+	}
+	addChanged(q.Storages, "import_working_storage", prior.ImportStorage, plan.ImportStorage)
+	before := prior.SpecialStorages()
+	for at, storage := range plan.SpecialStorages() {
+		addChanged(q.Storages, at, before[at], storage)
+	}
+	return q
+}
+
+// describe notes the VM as it is and is to be.
+func (p serverCheck) describe(q *preflight.Request) {
+	plan, prior := p.Plan, p.Prior
+	q.ID = int(cmp.Or(model.Value(prior.VMID), model.Value(plan.VMID)))
+	is, was := plan.Firewall, prior.Firewall
+	q.Firewall = is != nil && !reflect.DeepEqual(is, was) && (len(is.Rules) > 0 || was != nil && len(was.Rules) > 0)
+	if p.creating() {
+		q.Planned = plan.Spec(plan.Copies())
+		for slot, d := range plan.Disks {
+			if d.Imported != nil && d.Volume == nil { // adopted, if it is not known yet which
+				delete(q.Planned.Disks, slot)
+			}
+		}
+		return
+	}
+	q.Prior, q.Planned = p.before.Spec(false), p.after.Spec(false)
+	q.Stopped = model.Value(prior.Status) == "running" && model.Value(plan.PowerState) == string(guest.Stopped) && plan.HA == nil
+	q.Started = q.Started && plan.HA == nil
+	if model.Value(plan.Pool) != model.Value(prior.Pool) {
+		q.LeftPool = model.Value(prior.Pool)
+	}
+}
+
+// who tells the VM of this plan from the others of the run: Terraform tells no provider a resource's address.
+func (p serverCheck) who() string {
+	id := model.Value(p.Prior.VMID)
+	if p.creating() && p.Config.IsSet("vmid") {
+		id = int64(p.Config.Number("vmid"))
+	}
+	if id != 0 {
+		return fmt.Sprintf("VM %d", id)
+	}
+	if name := model.Value(p.Plan.Name); name != "" {
+		return model.Value(p.Plan.Node) + " " + name
+	}
+	return ""
+}
+
+// warnOfReplacement says what the server may say of the VM that takes the place of another one: of the plan of that VM,
+// which Terraform asks for next, it shows errors alone.
+func (p *Planning) warnOfReplacement(ctx context.Context) {
+	next := *p
+	next.State, next.Prior, next.diags = tftypes.NewValue(p.State.Type(), nil), model.Model{}, nil
+	next.volumes = next.volumesOfNewVM(ctx)
+	if next.compute(ctx, next.volumes.withAttached(next.Config.Raw)); !next.diags.HasError() {
+		serverCheck{&next}.checkServer(ctx)
+	}
+	p.diags.Append(next.diags.Warnings()...)
+}
+
+// addChangedDisks notes the storages of disks that are new or change them.
+func addChangedDisks(m *model.Model, q preflight.Request, prior model.Model) {
+	for slot, d := range m.Disks {
+		addChanged(q.Storages, "disks."+slot+".storage", prior.Disks[slot].Storage, d.Storage)
+	}
+}
+
+// addChanged notes a value that is not in state yet.
+func addChanged(all map[string]string, at string, was, is *string) {
+	if is != nil && (was == nil || *was != *is) {
+		all[at] = *is
+	}
+}
+
+// refuseNoBridge refuses network devices without a bridge, which PVE gives to root@pam with a password only
+// (qemu-server API2/Qemu.pm, check_vm_modify_config_perm).
+func (p serverCheck) refuseNoBridge() {
+	session := p.Session
+	if !session.Known() || session.API.Identity().IsRootTicket() {
+		return
+	}
+	for _, slot := range model.SortedSlots(p.Plan.Networks) {
+		was, existed := p.Prior.Networks[slot]
+		at := "networks." + slot + ".bridge"
+		if p.Plan.Networks[slot].Bridge != nil || existed && was.Bridge == nil || !(model.Configuration{Raw: p.Value}).At(at).IsKnown() {
+			continue
+		}
+		where, _ := p.Plan.Locator().Attribute(at)
+		p.diags.AddAttributeError(where, "Only root@pam may attach a network device to no bridge",
+			fmt.Sprintf("PVE lets nobody but the user root@pam with a password make a device without a bridge (\"no sdn vnet ID specified\"); "+
+				"the provider acts as %s. Give %s a bridge, or give the provider username = \"root@pam\" and a password.",
+				session.API.Identity().User, slot))
+	}
+}
+
+// askVersion asks for the server's version, which a create needs, while the rest is looked at. The function that it
+// returns awaits the answer.
+func (p serverCheck) askVersion(ctx context.Context) func() (pve.Version, error) {
+	if !p.creating() || !p.Session.Known() {
+		return func() (pve.Version, error) { return pve.Version{}, nil }
+	}
+	answer := sync.OnceValues(func() (pve.Version, error) { return p.Session.API.Cluster().Version(ctx) })
+	go func() { _, _ = answer() }()
+	return answer
+}
+
+// refuseOldServer refuses servers that are too old. What the server does not tell is left to the requests that need it.
+func (p serverCheck) refuseOldServer(v pve.Version, err error) {
+	if err == nil && v.Major > 0 && !v.AtLeast(oldest, 0) {
+		p.diags.AddError("This Proxmox VE is too old", fmt.Sprintf("The server at %s runs Proxmox VE %s; the provider needs %d.0 or later.",
+			p.Session.API.Endpoint(), v.Version, oldest))
+	}
+}

@@ -1,0 +1,68 @@
+package planning
+
+import (
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+)
+
+// withDefaults is the configuration with the provider's defaults where it says nothing about what is to be made: a VM
+// that is not there yet, or a device that the VM does not have yet. What is there keeps what it has, whether a default,
+// a person or another tool has given it, so a default never makes a difference on an imported VM, nor does a change of
+// it anywhere. What a clone takes from its source is not touched either.
+func (p *Planning) withDefaults(config tftypes.Value) tftypes.Value {
+	if p.Session == nil || p.Session.Defaults.IsZero() || config.IsNull() {
+		return config
+	}
+	d, c := p.Session.Defaults, model.Configuration{Raw: config}
+	all := model.ObjectOf(config)
+	if p.creating() {
+		if c.IsNull("nodes") {
+			model.SetNull(all, "node", d.Node)
+		}
+		model.SetNull(all, "pool", d.Pool)
+		if len(d.Tags) > 0 && c.IsNull("tags") {
+			all["tags"] = model.SetOf(d.Tags)
+		}
+	}
+	if p.creating() && c.Copies() {
+		return tftypes.NewValue(config.Type(), all)
+	}
+	all["disks"] = eachNew(all["disks"], plan.At(p.State, "disks"), func(disk map[string]tftypes.Value) {
+		if imported := disk["imported_disk"]; imported.IsKnown() && imported.IsNull() {
+			model.SetNull(disk, "storage", d.Storage)
+		}
+	})
+	all["networks"] = eachNew(all["networks"], plan.At(p.State, "networks"), func(nic map[string]tftypes.Value) {
+		model.SetNull(nic, "bridge", d.Bridge)
+	})
+	for _, group := range []string{"efi_disk", "tpm_state", "cloud_init"} {
+		if plan.At(p.State, group).IsNull() && c.IsSet(group) {
+			inside := model.ObjectOf(all[group])
+			model.SetNull(inside, "storage", d.Storage)
+			all[group] = tftypes.NewValue(all[group].Type(), inside)
+		}
+	}
+	return tftypes.NewValue(config.Type(), all)
+}
+
+// eachNew changes the devices in a map that the state does not have.
+func eachNew(devices, prior tftypes.Value, change func(device map[string]tftypes.Value)) tftypes.Value {
+	if !devices.IsKnown() || devices.IsNull() {
+		return devices
+	}
+	all, before := model.ObjectOf(devices), map[string]tftypes.Value{}
+	if prior.IsKnown() && !prior.IsNull() {
+		before = model.ObjectOf(prior)
+	}
+	for slot, v := range all {
+		if _, has := before[slot]; has || !v.IsKnown() || v.IsNull() {
+			continue
+		}
+		device := model.ObjectOf(v)
+		change(device)
+		all[slot] = tftypes.NewValue(v.Type(), device)
+	}
+	return tftypes.NewValue(devices.Type(), all)
+}

@@ -1,0 +1,134 @@
+package planning
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
+)
+
+// Plan computes the whole plan from configuration, state and private state, and checks it against the server.
+func Plan(ctx context.Context, server Server, v model.Values, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	p := &Planning{Server: server, Values: v, Config: model.Configuration{Raw: req.Config.Raw}, State: req.State.Raw, Value: req.Plan.Raw,
+		out: resp.Private}
+	var diags diag.Diagnostics
+	p.Prior, diags = p.Model(ctx, req.State.Raw)
+	p.diags.Append(diags...)
+	p.private, diags = model.ReadPrivateState(ctx, req.Private)
+	p.diags.Append(diags...)
+	p.Prior.About(ctx)
+	if !req.State.Raw.IsNull() && !p.diags.HasError() {
+		verb := "change"
+		if req.Plan.Raw.IsNull() {
+			verb = "destroy"
+		}
+		p.diags.Append(p.Prior.Unread(p.Prior.Attempt(server.Session.User(), verb, nil), p.private)...)
+		p.noteAnew(ctx)
+	}
+	p.Config.Raw = p.withDefaults(p.Config.Raw)
+	switch {
+	case p.diags.HasError():
+	case req.Plan.Raw.IsNull():
+		p.destroy()
+	case req.State.Raw.IsNull():
+		p.create(ctx)
+	default:
+		p.update(ctx)
+	}
+	resp.Plan.Raw, resp.RequiresReplace = p.Value, p.replace
+	resp.Diagnostics.Append(p.diags...)
+}
+
+// destroy refuses what PVE would refuse. What a failed create left may have its template's protection; it is removed
+// all the same.
+func (p *Planning) destroy() {
+	if p.private.Proof == nil {
+		refusals{p}.refuseProtected("destroy")
+	}
+}
+
+// create plans a VM that is not there. The second plan of a replacement is one, too.
+func (p *Planning) create(ctx context.Context) {
+	p.diags.Append(p.Run.passFailed(ctx, p.out)...)
+	p.volumes = p.volumesOfNewVM(ctx)
+	p.compute(ctx, p.volumes.withAttached(p.Config.Raw))
+	if p.diags.HasError() {
+		return
+	}
+	p.knowMachineOfNewVM()
+	p.knowDefaultsOfNewVM()
+	c := &validation.Validation{Configuration: p.Config, Borrowed: p.volumes.borrowed}
+	c.NewVM()
+	p.diags.Append(c.Diags...)
+	p.refuseReplacingAdopted()
+	if !p.diags.HasError() { // a request tells nothing about a plan that is wrong by itself
+		defer p.Sweep(ctx, &p.Plan, true)(&p.diags)
+		serverCheck{p}.checkServer(ctx)
+	}
+}
+
+// update plans what becomes of a VM that is there.
+func (p *Planning) update(ctx context.Context) {
+	// First what makes two values equal that are spelt differently, since everything else follows from the differences.
+	p.useTagStyle(ctx)
+	p.volumes = p.resolveVolumes(ctx)
+	p.compute(ctx, p.withGrownSizes(p.withPinnedMachine(p.volumes.withAttached(p.Config.Raw))))
+	if p.diags.HasError() {
+		return
+	}
+	// Then what is a change although no attribute of the configuration differs.
+	p.chooseNode(ctx)
+	p.planPendingChanges()
+	p.planNotes()
+	if p.private.Gone {
+		p.replaceDestroyed(ctx)
+		return
+	}
+	if !p.changed {
+		return
+	}
+	// Then what follows from the changes. From here on the plan is complete.
+	p.planReplacement()
+	p.PlanConsequences()
+	p.keepAddresses()
+	p.keepUnconcerned()
+	p.warnForgotten()
+	if len(p.replace) > 0 { // Terraform plans again, without the state
+		refusals{p}.refuseProtected("replace")
+		p.diags.Append(model.WriteReplaced(ctx, p.out, p.Prior)...)
+		p.warnOfReplacement(ctx)
+		return
+	}
+	// Then what is wrong with it by itself, and what the reader is to know. The server is asked last.
+	essence, diags := p.Essence(ctx, p.Value, p.State)
+	p.diags.Append(diags...)
+	p.before, p.after = model.Normalized(p.Prior, essence, p.private.Managed)
+	refusals{p}.refuseChanges()
+	refusals{p}.refuseSlotChanges()
+	warnings{p}.warnResets()
+	warnings{p}.warnRemovedDisks()
+	warnings{p}.warnNewEmptyDisks()
+	warnings{p}.refuseWaitWithoutAgent()
+	warnings{p}.warnRestart()
+	warnings{p}.warnMigrationUnderHA()
+	if !p.diags.HasError() {
+		serverCheck{p}.checkServer(ctx)
+	}
+}
+
+// compute plans attribute by attribute.
+func (p *Planning) compute(ctx context.Context, config tftypes.Value) {
+	planned := p.Shape.Plan(plan.Input{Config: config, Prior: p.State, Managed: p.private.Managed, Inherits: p.Config.Copies()})
+	p.Value, p.changed, p.forgotten = p.volumes.withUnknowns(planned.Value), planned.Changed, planned.Forgotten
+	if p.private.Lost {
+		p.doubtful = p.Shape.Doubtful(plan.Input{Config: config, Prior: p.State, Managed: p.private.Managed, Inherits: p.Config.Copies()})
+	}
+	var diags diag.Diagnostics
+	p.Plan, diags = p.Model(ctx, p.Value)
+	p.diags.Append(diags...)
+}

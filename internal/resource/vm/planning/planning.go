@@ -1,0 +1,60 @@
+// Package planning plans a VM: it completes the values, derives the consequences of changes, and refuses or warns
+// before the apply.
+package planning
+
+import (
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+)
+
+// Planning is the plan of one VM in the making: what it is made from, and how far it is. Its three ways are create,
+// update and destroy; their steps are in the other files of this package.
+type Planning struct {
+	Server
+	model.Values
+	Config  model.Configuration // as it is written
+	State   tftypes.Value       // before; null for a VM that is to be made
+	Prior   model.Model         // the state
+	private model.PrivateState
+	out     kit.PrivateWriter // where the next step of Terraform finds what this one notes
+
+	volumes   *volumeNames  // what the volumes that the configuration names mean
+	Value     tftypes.Value // what is planned
+	Plan      model.Model   // the same, as far as it is known
+	changed   bool          // the plan differs from the state
+	forgotten []string      // devices that leave the state and stay on the server
+	doubtful  []string      // values that stay since nobody knows any more whether they were configured
+	before    model.Model   // the state without what is no difference to the server
+	after     model.Model   // the plan, likewise
+	replace   path.Paths    // what cannot change in place
+	diags     diag.Diagnostics
+}
+
+// creating reports whether the VM is to be made.
+func (p *Planning) creating() bool { return p.State.IsNull() }
+
+// refuse is the error of a change that cannot be made.
+func (p *Planning) refuse(at path.Path, why string) {
+	p.diags.AddAttributeError(at, "Cannot change "+p.Prior.Thing(), why)
+}
+
+// managed reports whether the configuration of the last create or update set an attribute.
+func (p *Planning) managed(at string) bool { return p.private.Managed[at] }
+
+// volumeNames is what the volumes that a configuration names mean for a VM in state.
+//
+// A volume that the VM has, detached or in another slot that gives it up, is attached. A name that is not where the
+// disk is any more, since the disk has moved to another storage, was converted or migrated, says where it was: it
+// changes nothing.
+type volumeNames struct {
+	*Planning
+	attached map[string]string // volumes by the slot that gets them
+	borrowed map[string]bool   // volumes that another VM holds for this one
+	held     *guest.Holdings
+	asked    bool
+}

@@ -1,0 +1,222 @@
+package planning
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// refusals are the errors of a plan that the state and the configuration show.
+type refusals struct{ *Planning }
+
+// refuseProtected refuses what PVE would refuse at apply.
+func (p refusals) refuseProtected(verb string) {
+	if model.Value(p.Prior.Protection) {
+		p.diags.AddAttributeError(path.Root("protection"), "Cannot "+verb+" "+p.Prior.Thing(),
+			"The VM is protected: PVE refuses to remove it. Set protection = false and apply, then "+verb+" it.")
+	}
+}
+
+// runs reports whether the VM runs, and goes on running as far as the plan says.
+func (p *Planning) runs() bool {
+	return model.Value(p.Prior.Status) == "running" && model.Value(p.Plan.PowerState) != string(guest.Stopped)
+}
+
+// refuseChanges refuses what cannot be changed in place and is no reason to replace the VM either.
+func (p refusals) refuseChanges() {
+	p.refuseTemplate()
+	p.refuseProtectedDisks()
+	p.refuseProtectedDrives()
+	p.refuseDisksWithoutStorage()
+	if p.changesUUID() && model.Value(p.Prior.Status) == "running" {
+		p.refuse(path.Root("smbios").AtName("uuid"),
+			"By its uuid the provider knows the VM again, and PVE changes that of a running VM at its next start only. "+
+				"Stop the VM first, with power_state = \"stopped\" in an apply of its own.")
+	}
+	if p.runs() {
+		p.refuseRemovingBootDisk()
+		p.refuseGrowthOfImport()
+	}
+	if p.diags.HasError() || !p.Config.Raw.IsFullyKnown() {
+		return
+	}
+	if is, was := p.Plan.CPU, p.Prior.CPU; is != nil && is.Type == nil && (was == nil || was.Type == nil) && model.NeedsCPUType(is) {
+		p.refuse(path.Root("cpu").AtName("type"), validation.CPUNeedsType)
+	}
+	p.refuseDifferences()
+}
+
+// refuseTemplate refuses to convert a running VM.
+func (p refusals) refuseTemplate() {
+	if model.Value(p.Plan.Template) && !model.Value(p.Prior.Template) && p.runs() {
+		p.refuse(path.Root("template"),
+			"The VM runs, and PVE makes templates of stopped VMs only. Set power_state = \"stopped\" as well: the VM is then shut down first.")
+	}
+}
+
+// refuseProtectedDisks refuses to take a disk or a CD-ROM drive from a protected VM.
+func (p refusals) refuseProtectedDisks() {
+	if !model.Value(p.Prior.Protection) {
+		return
+	}
+	for _, slot := range model.SortedSlots(p.Prior.Disks) {
+		if p.leaves(slot) {
+			p.refuse(path.Root("disks").AtMapKey(slot),
+				"The VM is protected: PVE refuses to take a disk from it. Set protection = false and apply, then remove the disk.")
+		}
+	}
+	for _, slot := range model.SortedSlots(p.Prior.CDROMs) {
+		if _, stays := p.Plan.CDROMs[slot]; !stays && p.managed("cdroms."+slot) {
+			p.refuse(path.Root("cdroms").AtMapKey(slot),
+				"The VM is protected: PVE refuses to take a drive from it. Set protection = false and apply, then remove the drive; "+
+					"file = \"none\" empties it at once.")
+		}
+	}
+}
+
+// refuseProtectedDrives refuses to take a drive from a protected VM that has no slot in the configuration.
+func (p refusals) refuseProtectedDrives() {
+	if !model.Value(p.Prior.Protection) {
+		return
+	}
+	drive := p.Prior.CloudInit != nil && p.Prior.CloudInit.Slot != nil
+	for _, group := range []struct {
+		name   string
+		leaves bool
+	}{
+		{"cloud_init", drive && (p.Plan.CloudInit == nil || p.Plan.CloudInit.Storage == nil)},
+		{"efi_disk", p.Prior.EFIDisk != nil && p.Plan.EFIDisk == nil},
+		{"tpm_state", p.Prior.TPMState != nil && p.Plan.TPMState == nil},
+	} {
+		if group.leaves {
+			p.refuse(path.Root(group.name),
+				"The VM is protected: PVE refuses to take a drive from it. Set protection = false and apply, then remove "+group.name+".")
+		}
+	}
+}
+
+// refuseDisksWithoutStorage refuses new disks that nothing says the storage of.
+func (p refusals) refuseDisksWithoutStorage() {
+	for _, slot := range model.SortedSlots(p.Plan.Disks) {
+		at := "disks." + slot
+		if _, existed := p.Prior.Disks[slot]; existed || p.Plan.Copies() || p.Plan.Disks[slot].Storage != nil {
+			continue
+		}
+		if p.Config.At(at+".storage").IsNull() && p.Config.At(at+".imported_disk").IsNull() {
+			p.refuse(path.Root("disks").AtMapKey(slot).AtName("storage"), "A new disk needs a storage.")
+		}
+	}
+	for _, group := range []string{"efi_disk", "tpm_state"} {
+		storage := plan.At(p.Value, group, "storage")
+		if !p.Plan.Copies() && p.Config.IsSet(group) && storage.IsKnown() && storage.IsNull() {
+			p.refuse(path.Root(group).AtName("storage"), validation.Fill("%s needs a storage.", []string{group}))
+		}
+	}
+}
+
+// refuseRemovingBootDisk refuses to take a disk from the running VM that it boots from: PVE refuses it.
+func (p refusals) refuseRemovingBootDisk() {
+	for _, slot := range model.SortedSlots(p.Prior.Disks) {
+		if moves := p.Plan.HasVolume(p.Prior.Disks[slot].Volume); p.leaves(slot) && !moves &&
+			slices.Contains(p.Prior.BootOrder, slot) && vm.TakesDisk(slot, p.Prior.Hotplug) {
+			p.refuse(path.Root("disks").AtMapKey(slot), fmt.Sprintf("The VM runs and boots from %s, and PVE takes no such disk from a running VM. "+
+				"Set power_state = \"stopped\" as well, or stop the VM first.", slot))
+		}
+	}
+}
+
+// refuseGrowthOfImport refuses to grow a new disk that is made of an image, where its slot waits for a restart that
+// nobody is to make.
+func (p refusals) refuseGrowthOfImport() {
+	if model.Value(p.Plan.RebootPolicy) != "never" {
+		return
+	}
+	waiting := vm.NeedsRestart(p.before.Spec(false), p.after.Spec(false))
+	for _, slot := range model.SortedSlots(p.Plan.Disks) {
+		if slices.Contains(p.Prior.PendingChanges, slot) { // it may be the disk that waits there; the update looks
+			continue
+		}
+		d := p.Plan.Disks[slot]
+		if _, existed := p.Prior.Disks[slot]; !existed && d.ImportFrom != nil && d.Size != nil && slices.Contains(waiting, slot) {
+			p.refuse(path.Root("disks").AtMapKey(slot).AtName("size"),
+				fmt.Sprintf("PVE imports a disk with the size of its image and grows what is attached, and it attaches %s at the next stop and start, "+
+					"which reboot_policy = \"never\" leaves to you. Stop the VM, or leave size out until then.", slot))
+		}
+	}
+}
+
+// refuseDifferences refuses the differences of which package vm knows no way to carry them out in place.
+func (p refusals) refuseDifferences() {
+	for _, problem := range vm.Diff(p.before.Spec(false), p.after.Spec(false)).Problems {
+		_, planned := p.Plan.Disks[problem.Option]
+		if _, existed := p.Prior.Disks[problem.Option]; planned && !existed && p.Plan.Copies() {
+			continue // the clone may have it from its template; the update looks
+		}
+		if at, ok := p.Plan.Locator().Parameter(problem.Option); ok {
+			p.refuse(at, problem.Text+p.wayOut(problem.Option))
+		} else {
+			p.diags.AddError("Cannot change "+p.Prior.Thing(), problem.Option+": "+problem.Text)
+		}
+	}
+}
+
+// wayOut is what helps where PVE changes no drive in place.
+func (p refusals) wayOut(option string) string {
+	switch option {
+	case "efidisk0":
+		return ". To have another one, take efi_disk out of the configuration, apply, and put it back: " +
+			"it is made anew, and what the firmware has stored on it, such as boot entries and keys, is gone"
+	case "tpmstate0":
+		return ". To have another one, take tpm_state out of the configuration, apply, and put it back: " +
+			"it is made anew, and the keys in it, such as BitLocker's, are gone"
+	}
+	was, is := model.Value(p.Prior.Disks[option].Size), model.Value(p.Plan.Disks[option].Size)
+	if !model.IsLarger(was, is) {
+		return ""
+	}
+	return ". " + waysToKeepSize(option, was)
+}
+
+// refuseSlotChanges refuses what a running VM does not let go of: disks that are to change their slots, and the state
+// of its TPM (qemu-server QemuServer.pm clone_disk).
+func (p refusals) refuseSlotChanges() {
+	if !p.runs() {
+		return
+	}
+	was, is := p.Prior.TPMState, p.Plan.TPMState
+	if was != nil && is != nil && model.Differ(was.Storage, is.Storage) && !model.Differ(p.Prior.Node, p.Plan.Node) {
+		p.refuse(path.Root("tpm_state").AtName("storage"),
+			"The VM runs, and PVE moves the state of a TPM with a stopped VM only. Stop the VM for it, with power_state = \"stopped\".")
+	}
+	for _, slot := range model.SortedSlots(p.Plan.Disks) {
+		volume := p.volumes.attached[slot]
+		for _, old := range model.SortedSlots(p.Prior.Disks) {
+			if volume == "" || old == slot || model.Value(p.Prior.Disks[old].Volume) != volume {
+				continue
+			}
+			if why := p.whyNotUnplugged(old, slot); why != "" {
+				p.refuse(path.Root("disks").AtMapKey(slot).AtName("imported_disk"), fmt.Sprintf("The VM runs, and %s does not change its slot "+
+					"then: %s. Stop the VM for it, with power_state = \"stopped\".", volume, why))
+			}
+		}
+	}
+}
+
+// whyNotUnplugged says why a disk of the running VM cannot go from one slot to another, "" if it can.
+func (p refusals) whyNotUnplugged(old, slot string) string {
+	from, to := vm.TakesDisk(old, p.Prior.Hotplug), vm.TakesDisk(slot, p.Prior.Hotplug)
+	switch {
+	case !from && to:
+		return fmt.Sprintf("PVE takes it out of %s at the next stop only, and puts it into %s at once", old, slot)
+	case from && slices.Contains(p.Prior.BootOrder, old):
+		return fmt.Sprintf("%s is in the boot order, and PVE unplugs no such disk", old)
+	}
+	return ""
+}

@@ -1,0 +1,166 @@
+package planning
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// restriction is a limit on who may set an attribute, or on which servers have it.
+type restriction struct {
+	At      string   // dotted path of the attribute, "*" for every slot
+	Root    vm.Root  // whether only root may set it
+	since   vm.Since // the first server that has it
+	removed vm.Since // the first server that no longer has it; the zero Since means none
+	grant   vm.Grant // a privilege on another object
+}
+
+// Restrictions are the attributes that not every identity may set or not every server has. The privileges on the VM
+// itself are not among them: package preflight checks those.
+func Restrictions() []restriction {
+	all := []restriction{
+		{At: "import_working_storage",
+			since: vm.Since{Manager: [3]int{8, 2, 8}, Release: "8.3", Source: "qemu-server 8.2.7: API2/Qemu.pm, create_vm (95ae60c8)"}},
+		{At: "ha.failback",
+			since: vm.Since{Manager: [3]int{9, 0, 0}, Release: "9.0", Source: "pve-ha-manager 5.0.2: HA/Resources.pm, failback (5c528dd)"}},
+		{At: "ha.group",
+			removed: vm.Since{Manager: [3]int{9, 0, 0}, Release: "9",
+				Source: "pve-ha-manager 5.0.2: API2/HA/Groups.pm, index (0533db0, 1bc1db5)"}},
+		{At: "ha", grant: vm.Grant{Privilege: "Sys.Console", Object: "/", Instead: "leave ha out and manage HA elsewhere"}},
+	}
+	for _, a := range vm.Attributes() {
+		r := restriction{At: a.Path, Root: a.Root, since: a.Since, grant: a.Grant}
+		limited := r.Root.Instead != "" || r.since.Release != "" || r.grant.Privilege != ""
+		// buses share their sub-keys
+		if limited && !slices.ContainsFunc(all, func(other restriction) bool { return other.At == r.At }) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// restrictionCheck compares the changed values of a plan with the restrictions of their attributes.
+type restrictionCheck struct{ *Planning }
+
+// checkRestrictions refuses what this identity may not set and what this server does not have, as far as it changes.
+func (p restrictionCheck) checkRestrictions(ctx context.Context) {
+	if !p.Session.Known() {
+		return
+	}
+	for _, rule := range Restrictions() {
+		for _, dotted := range expand(rule.At, p.Value, p.State) {
+			if is, was, ok := p.changedValue(dotted); ok {
+				p.checkRestriction(ctx, rule, dotted, is, was)
+			}
+		}
+	}
+}
+
+// expand is a path with the slots that are in use for its "*".
+func expand(at string, values ...tftypes.Value) []string {
+	family, rest, starred := strings.Cut(at, ".*")
+	if !starred {
+		return []string{at}
+	}
+	slots := map[string]bool{}
+	for _, v := range values {
+		all := map[string]tftypes.Value{}
+		if m := plan.At(v, family); m.IsKnown() && !m.IsNull() && m.As(&all) == nil {
+			for slot := range all {
+				slots[slot] = true
+			}
+		}
+	}
+	var paths []string
+	for _, slot := range slices.SortedFunc(maps.Keys(slots), model.BySlot) {
+		paths = append(paths, family+"."+slot+rest)
+	}
+	return paths
+}
+
+// changedValue gives a value in plan and state if the plan is known to change it on the server.
+func (p restrictionCheck) changedValue(dotted string) (is, was tftypes.Value, ok bool) {
+	steps := strings.Split(dotted, ".")
+	is, was = plan.At(p.Value, steps...), plan.At(p.State, steps...)
+	switch {
+	case !is.IsKnown(), is.IsNull() && was.IsNull(), is.Equal(was):
+		return is, was, false
+	case is.IsNull() && len(steps) > 1 && model.IsBySlot(steps[0]) && plan.At(p.Value, steps[:2]...).IsNull():
+		return is, was, p.managed(steps[0] + "." + steps[1]) // else the slot is forgotten
+	}
+	return is, was, true
+}
+
+func (p restrictionCheck) checkRestriction(ctx context.Context, rule restriction, dotted string, is, was tftypes.Value) {
+	identity := p.Session.API.Identity()
+	if rule.Root.Instead != "" && !identity.IsRootTicket() && (rule.isRoots(is) || rule.isRoots(was)) {
+		p.refuseRestricted(dotted, "Only root@pam may set "+dotted,
+			fmt.Sprintf("PVE lets only the user root@pam with a password change this option; the provider acts as %s. "+
+				"Give the provider username = \"root@pam\" and a password, or %s.", identity.User, rule.Root.Instead))
+	}
+	if is.IsNull() {
+		return
+	}
+	p.checkVersion(ctx, rule, dotted)
+	if rule.grant.Privilege != "" && !identity.IsRootTicket() {
+		p.checkPrivilege(ctx, rule, dotted, is)
+	}
+}
+
+// isRoots reports whether a value is one that only root may set.
+func (r restriction) isRoots(v tftypes.Value) bool {
+	return !v.IsNull() && (r.Root.Values == nil || r.Root.Values(model.StringOf(v)))
+}
+
+// checkVersion refuses what the release of the server does not have. One that does not tell is left to refuse it
+// itself.
+func (p restrictionCheck) checkVersion(ctx context.Context, rule restriction, dotted string) {
+	if rule.since.Release == "" && rule.removed.Release == "" {
+		return
+	}
+	api := p.Session.API
+	v, err := api.Cluster().Version(ctx)
+	if err != nil || v.Major == 0 {
+		return
+	}
+	if rule.since.Release != "" && !v.AtLeast(rule.since.Manager[:]...) {
+		p.refuseRestricted(dotted, fmt.Sprintf("%s needs Proxmox VE %s or later", dotted, rule.since.Release),
+			fmt.Sprintf("The server at %s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the server.",
+				api.Endpoint(), v.Version))
+	}
+	const instead = "use an HA rule of the datacenter, which names the VM and its nodes"
+	if rule.removed.Release != "" && v.AtLeast(rule.removed.Manager[:]...) {
+		p.refuseRestricted(dotted, fmt.Sprintf("Proxmox VE %s has no %s any more", rule.removed.Release, dotted),
+			fmt.Sprintf("The server at %s runs Proxmox VE %s. Leave the attribute out, and %s.", api.Endpoint(), v.Version, instead))
+	}
+}
+
+// checkPrivilege asks whether the identity holds the privilege. A server that does not tell is left to refuse the
+// change itself.
+func (p restrictionCheck) checkPrivilege(ctx context.Context, rule restriction, dotted string, is tftypes.Value) {
+	api := p.Session.API
+	object := strings.Replace(rule.grant.Object, "%s", model.StringOf(is), 1)
+	held, err := api.Access().Permissions(ctx, object)
+	if _, has := held[object][rule.grant.Privilege]; err != nil || has {
+		return
+	}
+	text := fmt.Sprintf("It takes the privilege %s on %s; the provider acts as %s, which does not have it. Grant it",
+		rule.grant.Privilege, object, api.Identity().User)
+	if rule.grant.Instead != "" {
+		text += ", or " + rule.grant.Instead
+	}
+	p.refuseRestricted(dotted, "No permission to set "+dotted, text+".")
+}
+
+func (p restrictionCheck) refuseRestricted(dotted, summary, detail string) {
+	at, _ := p.Plan.Locator().Attribute(dotted)
+	p.diags.AddAttributeError(at, summary, detail)
+}

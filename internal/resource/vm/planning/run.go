@@ -1,0 +1,151 @@
+package planning
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Run is what one provider process has seen of a configuration while it refreshed and planned. Terraform shows a
+// provider one resource at a time, and some checks against the server are wrong without the others. A nil Run has seen
+// nothing.
+type Run struct {
+	mu        sync.Mutex
+	refreshed map[int]bool
+	planned   []PlannedVM
+	failed    map[int]model.FailedVM
+	held      map[int][]string
+	acting    atomic.Bool
+}
+
+// NewRun begins one.
+func NewRun() *Run {
+	return &Run{refreshed: map[int]bool{}, failed: map[int]model.FailedVM{}, held: map[int][]string{}}
+}
+
+// Act notes that the apply has begun: Terraform plans each change once more in it.
+func (r *Run) Act() {
+	if r != nil {
+		r.acting.Store(true)
+	}
+}
+
+func (r *Run) acts() bool { return r != nil && r.acting.Load() }
+
+// PlannedVM is a VM that a plan is going to make.
+type PlannedVM struct {
+	VMID int // 0 = not known yet
+	Name string
+	Tags []string
+}
+
+// NoteRefreshed notes that the VM with this id is in state.
+func (r *Run) NoteRefreshed(vmid int) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refreshed[vmid] = true
+}
+
+// WasRefreshed reports whether the VM with this id was refreshed before. A plan that creates it anew replaces it, so
+// the id is not a stranger's. Terraform plans the replacement of a tainted resource without its prior state.
+func (r *Run) WasRefreshed(vmid int) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refreshed[vmid]
+}
+
+// NoteFailed notes what is known of a VM that was refreshed and of which a failed create or destroy left something.
+func (r *Run) NoteFailed(vmid int, what model.FailedVM) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed[vmid] = what
+}
+
+// AllFailed is what noteFailed noted, by VMID.
+func (r *Run) AllFailed() map[int]model.FailedVM {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.failed)
+}
+
+// NoteHeld notes the volumes of a VM that was refreshed.
+func (r *Run) NoteHeld(vmid int, disks map[string]vm.Disk) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range disks {
+		r.held[vmid] = append(r.held[vmid], d.Volume)
+	}
+}
+
+// heldBy are the volumes that noteHeld noted.
+func (r *Run) heldBy(vmid int) []string {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held[vmid]
+}
+
+// NotePlanned notes a VM that is planned. What depends on it is planned later, and will not find it on the server yet.
+func (r *Run) NotePlanned(vm PlannedVM) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.planned = append(r.planned, vm)
+}
+
+// IsPlanned reports whether a VM is planned that has this id, or this name, or all of these tags; zero values match
+// nothing.
+func (r *Run) IsPlanned(like PlannedVM) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.planned, func(vm PlannedVM) bool {
+		return like.VMID != 0 && like.VMID == vm.VMID || like.Name != "" && like.Name == vm.Name || hasTags(vm.Tags, like.Tags)
+	})
+}
+
+// hasTags reports whether all has every one of some tags; PVE does not tell upper from lower case in them.
+func hasTags(all, some []string) bool {
+	return len(some) > 0 && !slices.ContainsFunc(some, func(tag string) bool {
+		return !slices.ContainsFunc(all, func(other string) bool { return strings.EqualFold(tag, other) })
+	})
+}
+
+// passFailed writes them into the plan of a new VM.
+func (r *Run) passFailed(ctx context.Context, out kit.PrivateWriter) diag.Diagnostics {
+	failed := r.AllFailed()
+	if len(failed) == 0 {
+		return nil
+	}
+	return kit.Note[map[int]model.FailedVM](model.KeyFailed).Write(ctx, out, failed)
+}

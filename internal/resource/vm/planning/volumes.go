@@ -1,0 +1,252 @@
+package planning
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
+)
+
+// resolveVolumes reads the volumes in the configuration.
+func (p *Planning) resolveVolumes(ctx context.Context) *volumeNames {
+	v := &volumeNames{Planning: p, attached: map[string]string{}, borrowed: map[string]bool{}}
+	slots, _ := p.Config.Keys("disks")
+	for _, slot := range slots {
+		volume := p.Config.Text("disks." + slot + ".imported_disk.volume")
+		has := model.Value(p.Prior.Disks[slot].Volume)
+		if volume != "" && p.Prior.Borrows(volume) && v.refuseOwnership(slot, volume) {
+			continue
+		}
+		switch {
+		case volume == "", volume == has, has != "" && volid.Same(volume, has): // it is there, if under another name by now
+		case volid.IsDevice(volume): // it is nobody's, and PVE looks whether it is there
+			v.attached[slot] = volume
+		default:
+			v.resolve(ctx, slot, volume)
+		}
+	}
+	return v
+}
+
+// volumesOfNewVM reads the volumes in the configuration of a VM that is not there yet.
+func (p *Planning) volumesOfNewVM(ctx context.Context) *volumeNames {
+	v := &volumeNames{Planning: p, attached: map[string]string{}, borrowed: map[string]bool{}}
+	slots, _ := p.Config.Keys("disks")
+	for _, slot := range slots {
+		volume := p.Config.Text("disks." + slot + ".imported_disk.volume")
+		if volume == "" {
+			continue
+		}
+		v.attached[slot] = volume
+		owner, ok := volid.Owner(volume)
+		other := p.Config.IsNull("vmid") || p.Config.IsSet("vmid") && int(p.Config.Number("vmid")) != owner
+		if !ok || !other || v.refuseOwnership(slot, volume) {
+			continue
+		}
+		if err := v.borrow(ctx, slot, volume, p.Config.Text("node")); err != nil {
+			at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
+			v.diags.AddAttributeError(at, validation.Invalid, fmt.Sprintf("%s carries the id %d, and PVE destroys a volume with the VM whose id it carries: a "+
+				"VM adopts only its own, and disks of proxmox_disk, which this is not: %v. Set vmid = %d, or copy it with import_from.",
+				volume, owner, err, owner))
+		}
+		v.borrowed[volume] = true
+	}
+	return v
+}
+
+// resolve decides about one volume that is not the one in its slot.
+func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
+	_, exists := v.Prior.Disks[slot]
+	contradiction, other := v.contradiction(slot, volume), v.otherSlotOf(volume, slot)
+	_, owned := volid.Owner(volume)
+	borrows := v.Prior.Borrows(volume) && other == ""
+	err := volumeuse.ErrNotHeld
+	if owned && borrows {
+		err = v.borrow(ctx, slot, volume, model.Value(v.Prior.Node))
+	}
+	if !owned || borrows && err != nil {
+		v.refuseVolume(slot, "imported_disk.volume", "%s does not carry the id of this VM, and a VM attaches only volumes of its own, "+
+			"and disks of proxmox_disk: PVE destroys a volume with the VM whose id it carries. import_from copies a volume of another VM. (%s)",
+			volume, err.Error())
+		return
+	}
+	if borrows {
+		v.attached[slot] = volume
+		return
+	}
+	switch {
+	case other != "" && v.keeps(other, volume):
+		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which keeps it. Take %s out of disks, or name another volume for it.",
+			volume, other, other)
+	case other == "" && exists && contradiction != "": // it is where the disk was
+	case contradiction != "":
+		v.refuseVolume(slot, contradiction, "%s is not there. Attach the volume as it is first, "+
+			"with the storage and the format that it has; a move is a change of its own.", volume)
+	case other != "" && exists:
+		v.attached[slot] = volume
+	default:
+		v.askServer(ctx, slot, volume, other)
+	}
+}
+
+// otherSlotOf is the slot that has a volume in state, except one.
+func (v *volumeNames) otherSlotOf(volume, except string) string {
+	other := ""
+	for _, slot := range model.SortedSlots(v.Prior.Disks) {
+		if slot != except && model.Value(v.Prior.Disks[slot].Volume) == volume {
+			other = slot
+		}
+	}
+	return other
+}
+
+// contradiction is the attribute that says another storage or format than a volume has.
+func (v *volumeNames) contradiction(slot, volume string) string {
+	if storage := v.Config.Text("disks." + slot + ".storage"); storage != "" && storage != volid.Storage(volume) {
+		return "storage"
+	}
+	if format := v.Config.Text("disks." + slot + ".format"); format != "" && format != volid.Format(volume) {
+		return "format"
+	}
+	return ""
+}
+
+// keeps reports whether a slot stays with the volume that it has.
+func (v *volumeNames) keeps(slot, volume string) bool {
+	if v.Config.IsNull("disks." + slot) {
+		return false
+	}
+	named := v.Config.At("disks." + slot + ".imported_disk.volume")
+	return named.IsKnown() && (named.IsNull() || model.StringOf(named) == volume)
+}
+
+// askServer asks about a volume that the state does not know, or a slot that it does not know.
+func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string) {
+	was, exists := v.Prior.Disks[slot]
+	held := v.holdings(ctx)
+	if held == nil { // it cannot be told now; the update looks again
+		v.attached[slot] = volume
+		return
+	}
+	occupant, there := held.Slots[slot], slotWith(held, volume)
+	size, unused := held.Unused[volume]
+	if bytes, loose := held.Loose[volume]; loose {
+		size, unused = bytes, true
+	}
+	wanted, err := property.ParseSize(v.Config.Text("disks." + slot + ".size"))
+	detached := validation.List(slices.Sorted(maps.Keys(held.Unused)))
+	switch {
+	case !exists && occupant == volume: // it is there already
+	case !exists && occupant != "":
+		v.refuseVolume(slot, "imported_disk.volume", "The slot is not empty: %s is in it, which the state does not know. Choose another slot.",
+			occupant)
+	case unused && err == nil && size > wanted:
+		v.refuseVolume(slot, "size", "%s has %s and cannot be shrunk.", volume, property.FormatSize(size))
+	case unused, other != "":
+		v.attached[slot] = volume
+	case there != "":
+		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which the state does not know. Take it out there first.", volume, there)
+	case exists:
+		at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
+		v.diags.AddAttributeWarning(at, v.Prior.Thing()+" has no volume "+volume,
+			fmt.Sprintf("%s has %s, and nothing is changed: the name is taken for one that the volume had before. "+
+				"Leave imported_disk out, or name one that the VM has; detached it has %s.", slot, model.Value(was.Volume), detached))
+	default:
+		v.refuseVolume(slot, "imported_disk.volume", "The VM has no volume %s. Detached it has %s.", volume, detached)
+	}
+}
+
+func slotWith(held *guest.Holdings, volume string) string {
+	for _, slot := range slices.Sorted(maps.Keys(held.Slots)) {
+		if held.Slots[slot] == volume {
+			return slot
+		}
+	}
+	return ""
+}
+
+// holdings asks once. Nil: the server cannot be asked.
+func (v *volumeNames) holdings(ctx context.Context) *guest.Holdings {
+	if v.asked || v.Machines == nil {
+		return v.held
+	}
+	v.asked = true
+	var sized, named []string
+	slots, _ := v.Config.Keys("disks")
+	for _, slot := range slots {
+		if volume := v.Config.Text("disks." + slot + ".imported_disk.volume"); volume != "" {
+			named = append(named, volume)
+		}
+		if v.Config.IsSet("disks." + slot + ".size") {
+			sized = append(sized, v.Config.Text("disks."+slot+".imported_disk.volume"))
+		}
+	}
+	if held, err := v.Machines.Holdings(ctx, v.Prior.Ref(v.private), sized, named); err == nil {
+		v.held = &held
+	}
+	return v.held
+}
+
+func (v *volumeNames) refuseVolume(slot, key, format string, args ...string) {
+	at, _ := model.Locator{}.Attribute("disks." + slot + "." + key)
+	v.refuse(at, validation.Fill(format, args))
+}
+
+// withAttached is the configuration with the volumes of the slots that get others. One that is not known yet may be
+// another: what follows from a change of the VM is open by then, not only once the volume is known.
+func (v *volumeNames) withAttached(config tftypes.Value) tftypes.Value {
+	return model.EachDisk(config, func(slot string, disk map[string]tftypes.Value) {
+		if volume, attached := v.attached[slot]; attached {
+			disk["volume"] = model.Text(volume)
+		} else if !v.Config.At("disks." + slot + ".imported_disk.volume").IsKnown() {
+			disk["volume"] = tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
+		}
+	})
+}
+
+// withUnknowns is the plan with unknown values for what follows from another volume in a slot.
+func (v *volumeNames) withUnknowns(planned tftypes.Value) tftypes.Value {
+	return model.EachDisk(planned, func(slot string, disk map[string]tftypes.Value) {
+		if _, attached := v.attached[slot]; !attached && v.Config.At("disks."+slot+".imported_disk.volume").IsKnown() {
+			return
+		}
+		// Another resource makes an unknown one: the apply learns which it is, and what it is like.
+		for _, key := range []string{"storage", "format", "size"} {
+			if v.Config.IsNull("disks." + slot + "." + key) {
+				disk[key] = tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
+			}
+		}
+	})
+}
+
+// attaches reports whether a volume goes to another slot.
+func (v *volumeNames) attaches(volume string) bool {
+	return volume != "" && slices.Contains(slices.Collect(maps.Values(v.attached)), volume)
+}
+
+// warnForgotten tells which devices leave the state without being touched. A disk whose volume goes to another slot is
+// none.
+func (p *Planning) warnForgotten() {
+	forgotten := slices.DeleteFunc(slices.Clone(p.forgotten), func(at string) bool {
+		slot, isDisk := strings.CutPrefix(at, "disks.")
+		return isDisk && p.volumes.attaches(model.Value(p.Prior.Disks[slot].Volume))
+	})
+	switch {
+	case p.private.Lost:
+		p.warnLost(forgotten)
+	case len(forgotten) > 0:
+		p.diags.AddWarning("Devices that the configuration does not name are forgotten",
+			"In state but not in the configuration, and never configured: "+strings.Join(forgotten, ", ")+
+				". They stay on the VM as they are and leave the state. Name them in the configuration to manage them.")
+	}
+}

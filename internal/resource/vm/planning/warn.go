@@ -1,0 +1,173 @@
+package planning
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// warnings are the warnings about a change of a VM.
+type warnings struct{ *Planning }
+
+// warnRemovedDisks tells of every drive that leaves the VM, with what becomes of its volume.
+func (p warnings) warnRemovedDisks() {
+	if !p.Config.At("disks").IsKnown() {
+		p.diags.AddAttributeWarning(path.Root("disks"), "The disks of "+p.Prior.Thing()+" are not known yet",
+			"They follow from something else that this apply makes or changes. Whether a disk leaves the VM, only the apply shows; "+
+				"what becomes of its volume is up to removed_disks then.")
+	}
+	for _, slot := range model.SortedSlots(p.Prior.Disks) {
+		disk := p.Prior.Disks[slot]
+		if p.leaves(slot) && !p.volumes.attaches(model.Value(disk.Volume)) {
+			p.warnRemovedVolume(path.Root("disks").AtMapKey(slot), slot, disk.Volume, disk.Size)
+		}
+	}
+	if p.Prior.EFIDisk != nil && p.Plan.EFIDisk == nil {
+		p.warnRemovedVolume(path.Root("efi_disk"), "efidisk0", p.Prior.EFIDisk.Volume, nil)
+	}
+	if p.Prior.TPMState != nil && p.Plan.TPMState == nil {
+		p.warnRemovedVolume(path.Root("tpm_state"), "tpmstate0", p.Prior.TPMState.Volume, nil)
+	}
+	for _, slot := range model.SortedSlots(p.Plan.Disks) {
+		now, was := model.Value(p.Plan.Disks[slot].Volume), model.Value(p.Prior.Disks[slot].Volume)
+		if _, attached := p.volumes.attached[slot]; attached && was != "" && now != was && !p.volumes.attaches(was) {
+			stays := "with the VM"
+			if p.Prior.Borrows(was) {
+				stays = "on its storage: it carries the id of another VM"
+			}
+			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot).AtName("imported_disk"),
+				fmt.Sprintf("%s of %s gets another volume", slot, p.Prior.Thing()),
+				fmt.Sprintf("%s is detached for it and stays %s.", was, stays))
+		}
+	}
+}
+
+func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *string) {
+	if volume == nil {
+		return
+	}
+	name, what := *volume, *volume
+	if size != nil {
+		what += " (" + *size + ")"
+	}
+	detached := fmt.Sprintf("%s of %s is detached", slot, p.Prior.Thing())
+	owner, _ := volid.Owner(name)
+	switch {
+	case int64(owner) != model.Value(p.Prior.VMID):
+		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s carries the id of another VM. It is never destroyed: "+
+			"the VM lets go of it, and it stays on its storage.", what))
+	case model.Value(p.Plan.RemovedDisks) == "destroy":
+		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is destroyed with its data", slot, p.Prior.Thing()),
+			fmt.Sprintf("The slot leaves the configuration, and removed_disks = \"destroy\": volume %s is destroyed in the apply, for good.", what))
+	default:
+		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s stays with the VM as an unused disk, and is destroyed with the VM. "+
+			"To use it again name it in a slot: imported_disk = { volume = %q }. removed_disks = \"destroy\" destroys such volumes "+
+			"instead.", what, name))
+	}
+}
+
+// warnNewEmptyDisks tells where a new, empty disk is to be made although one like it leaves another slot: most likely
+// the disk was to be moved.
+func (p warnings) warnNewEmptyDisks() {
+	for _, slot := range model.SortedSlots(p.Plan.Disks) {
+		at := "disks." + slot
+		if _, existed := p.Prior.Disks[slot]; existed || !p.Config.At(at+".imported_disk").IsNull() || !p.Config.At(at+".import_from").IsNull() {
+			continue
+		}
+		for _, old := range model.SortedSlots(p.Prior.Disks) {
+			if !p.leavesLike(old, p.Plan.Disks[slot]) {
+				continue
+			}
+			volume := *p.Prior.Disks[old].Volume
+			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s will be a new, empty disk", slot, p.Prior.Thing()),
+				fmt.Sprintf("%s leaves the configuration, with %s on the same storage and of the same size. "+
+					"To move that disk with its data from %s to %s instead, name its volume: disks.%s.imported_disk = { volume = %q }.",
+					old, volume, old, slot, slot, volume))
+			break
+		}
+	}
+}
+
+// leaves reports whether it is known that a disk in state leaves the VM.
+func (p *Planning) leaves(slot string) bool {
+	_, stays := p.Plan.Disks[slot]
+	return !stays && p.Config.At("disks").IsKnown() && p.managed("disks."+slot)
+}
+
+// leavesLike reports whether the disk in a slot leaves the VM and is of the storage and size of another one.
+func (p warnings) leavesLike(slot string, is model.Disk) bool {
+	was := p.Prior.Disks[slot]
+	return p.leaves(slot) && was.Volume != nil && !p.volumes.attaches(*was.Volume) &&
+		model.Value(was.Storage) == model.Value(is.Storage) && was.Size != nil && is.Size != nil && model.SameSize(model.Text(*was.Size), model.Text(*is.Size))
+}
+
+// warnResets tells of options without which a guest may not start any more, where they leave the configuration.
+func (p warnings) warnResets() {
+	for _, option := range []struct{ name, byDefault string }{
+		{"bios", "seabios, which starts no guest that was installed for OVMF"},
+		{"machine", "pc (i440fx), where the guest's devices have other addresses"},
+		{"scsihw", "lsi, for which a guest may have no driver"},
+	} {
+		was, is := model.StringOf(plan.At(p.State, option.name)), plan.At(p.Value, option.name)
+		if was != "" && is.IsKnown() && is.IsNull() {
+			p.diags.AddAttributeWarning(path.Root(option.name), fmt.Sprintf("%s of %s is reset", option.name, p.Prior.Thing()),
+				fmt.Sprintf("It leaves the configuration, which has set it: %s becomes PVE's default, %s. Write %s = %q to keep it.",
+					was, option.byDefault, option.name, was))
+		}
+	}
+}
+
+// warnRestart tells before the running VM is restarted, where the plan can know it. What PVE takes from a running guest
+// depends on its hotplug setting and its devices, so not every restart is foreseen; PVE decides.
+func (p warnings) warnRestart() {
+	if model.Value(p.Prior.Status) != "running" || p.Plan.EndsStopped() {
+		return
+	}
+	options := vm.NeedsRestart(p.before.Spec(false), p.after.Spec(false))
+	options = append(options, model.PendingRestart(p.Prior, p.Plan, p.private.Managed)...)
+	if len(options) == 0 {
+		return
+	}
+	slices.Sort(options)
+	what := strings.Join(slices.Compact(options), ", ")
+	policy := model.Value(p.Plan.RebootPolicy)
+	if policy == "never" {
+		p.diags.AddAttributeWarning(path.Root("reboot_policy"), p.Prior.Thing()+" keeps running with the old values",
+			fmt.Sprintf("%s takes effect at the next stop and start of the VM, which reboot_policy = \"never\" leaves to you.", what))
+		return
+	}
+	disobedient := "a guest that does not obey keeps running, and the apply fails"
+	if policy == "force" {
+		disobedient = "a guest that does not obey is cut off"
+	}
+	p.diags.AddWarning(p.Prior.Thing()+" will be restarted", fmt.Sprintf("PVE changes %s on a running VM at its restart only. "+
+		"The apply asks the guest to restart; %s. Set reboot_policy = \"never\" to leave it running.", what, disobedient))
+}
+
+// warnMigrationUnderHA tells of a migration that HA may undo: the node of a guest under HA is HA's to choose.
+func (p warnings) warnMigrationUnderHA() {
+	if model.Differ(p.Prior.Node, p.Plan.Node) && p.Prior.HA != nil && p.Plan.HA != nil {
+		p.diags.AddAttributeWarning(path.Root("node"), p.Prior.Thing()+" is under HA",
+			fmt.Sprintf("It is migrated to %s through the HA manager, which may move it elsewhere again: a group or a rule, "+
+				"a failed node, a rebalance. Then the next plan migrates it back. Leave node out, or set nodes, to follow it instead.", *p.Plan.Node))
+	}
+}
+
+// refuseWaitWithoutAgent refuses to wait for the agent of a VM that exists and has none.
+func (p warnings) refuseWaitWithoutAgent() {
+	what := p.Config.WaitedFor()
+	if what == "" || !p.Config.At("agent.enabled").IsKnown() || p.Plan.Agent != nil && model.Value(p.Plan.Agent.Enabled) {
+		return
+	}
+	c := &validation.Validation{}
+	c.Refuse(what, validation.WaitNeedsAgent)
+	p.diags.Append(c.Diags...)
+}

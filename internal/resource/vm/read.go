@@ -1,0 +1,129 @@
+package vm
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+)
+
+// Read refreshes the state. It drops a VM only when it is proven to be gone and nothing is left of it; where the server
+// cannot tell, the state stays with a warning; a VM that is another under the same id is an error, never a refresh.
+func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	v := r.values()
+	state, diags := v.Model(ctx, req.State.Raw)
+	resp.Diagnostics.Append(diags...)
+	private, diags := model.ReadPrivateState(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(identify(ctx, resp.Identity, state.VMID)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	state.About(ctx)
+	attempt := state.Attempt(r.Session.User(), "read", nil)
+	if state.VMID == nil {
+		resp.Diagnostics.Append(state.Unread(attempt, private)...)
+		return
+	}
+	if r.machines == nil {
+		resp.Diagnostics.Append(kit.NotYetRefreshed(attempt))
+		return
+	}
+	defer r.server().Sweep(ctx, &state, false)(&resp.Diagnostics)
+	r.run.NoteRefreshed(int(model.Value(state.VMID)))
+	r.noteFailed(int(model.Value(state.VMID)), private)
+	ctx, cancel := context.WithTimeout(ctx, kit.Duration(state.Timeouts.Limits().Read, kit.ReadTimeout))
+	defer cancel()
+
+	found, seen, err := r.machines.Read(ctx, state.Ref(private))
+	if diags := whyNotRead(attempt, seen, err); len(diags) > 0 {
+		resp.Diagnostics.Append(diags...)
+		return
+	}
+	switch {
+	case found.Placeholder:
+		resp.Diagnostics.AddWarning(attempt.Thing+" is gone",
+			"Its destroy was interrupted while it removed a volume, for which it had made an empty VM of the same id. "+
+				"\"terraform destroy\" and the next apply remove both.")
+	case seen == guest.Found:
+		if resp.Diagnostics.Append(private.Refuse(attempt, found)...); resp.Diagnostics.HasError() {
+			return
+		}
+		r.run.NoteHeld(found.VMID, found.Spec.Disks)
+		resp.Diagnostics.Append(model.WriteAgent(ctx, resp.Private, found, private)...)
+		refresh(ctx, model.WithTagStyle(ctx, r.Session, v, state.Tags, found.Spec.Tags), req, resp, state.WithKnownAddresses(found), private,
+			state.IsUnseen(private))
+		sayable, left := r.sayable(ctx, req.State.Raw, resp.State.Raw)
+		resp.State.Raw = sayable
+		if private.Moved != nil {
+			resp.Diagnostics.Append(leftAlone(attempt.Thing, left)...)
+		}
+		resp.Diagnostics.Append(planning.NoteGrown(ctx, resp.Private, state.Disks, resp.State.Raw, private)...)
+	}
+	left := r.recheckResidues(ctx, state.Ref(private), private.Residues, attempt, resp)
+	if seen == guest.Gone && len(left) == 0 && !resp.Diagnostics.HasError() {
+		resp.State.RemoveResource(ctx)
+		return
+	}
+	resp.Diagnostics.Append(model.WriteGone(ctx, resp.Private, seen == guest.Gone || found.Placeholder, private)...)
+}
+
+// whyNotRead is what is said where the server does not tell what is true of the VM in state; nothing where it does.
+func whyNotRead(a kit.Attempt, seen guest.Presence, err error) diag.Diagnostics {
+	var other *guest.IdentityError
+	switch {
+	case errors.As(err, &other), kit.LoginRefused(err), kit.Unreachable(err):
+		return kit.Diagnose(a, err)
+	case seen == guest.Unknown || err != nil:
+		return kit.NotRefreshed(a, err)
+	}
+	return nil
+}
+
+// refresh writes what the server says into state, and notes the identity of a VM that has none yet, or another since a
+// restart.
+func refresh(ctx context.Context, v model.Values, req resource.ReadRequest, resp *resource.ReadResponse, guest guest.Guest,
+	private model.PrivateState, unseen bool) {
+	server, diags := v.Raw(ctx, private.Moved.Named(model.FromGuest(guest)))
+	resp.Diagnostics.Append(diags...)
+	if diags.HasError() {
+		return
+	}
+	server = model.WithoutPinnedMachine(req.State.Raw, server)
+	if unseen {
+		resp.State.Raw = v.Adopt(req.State.Raw, server)
+	} else {
+		resp.State.Raw = v.Shape.Refresh(req.State.Raw, server)
+	}
+	resp.Diagnostics.Append(private.NoteIdentity(ctx, resp.Private, guest.Identity)...)
+	if private.Moved != nil {
+		resp.Diagnostics.Append(model.WriteMoved(ctx, resp.Private, nil)...)
+	}
+}
+
+// recheckResidues looks whether what an earlier failure left is still there.
+func (r *Resource) recheckResidues(ctx context.Context, ref guest.Ref, residues []saga.Residue, attempt kit.Attempt,
+	resp *resource.ReadResponse) []saga.Residue {
+	if len(residues) == 0 {
+		return nil
+	}
+	left, err := r.machines.Recheck(ctx, ref, residues)
+	if err != nil {
+		resp.Diagnostics.Append(kit.NotRefreshed(attempt, err)...)
+		return residues
+	}
+	if len(left) > 0 {
+		resp.Diagnostics.AddWarning("Leftovers of "+attempt.Thing,
+			"An earlier operation failed and could not remove everything.\n"+kit.ListResidues(left)+
+				"\"terraform destroy\" and the next apply try again.")
+	}
+	resp.Diagnostics.Append(model.WriteResidues(ctx, resp.Private, left)...)
+	return left
+}

@@ -1,0 +1,117 @@
+package vm
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog/interceptor"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/service"
+)
+
+// Resource is proxmox_vm.
+type Resource struct {
+	kit.ResourceBase
+	machines planning.Machines // nil while the provider's configuration is not known
+	run      *planning.Run
+	values   func() model.Values
+}
+
+var (
+	_ resource.ResourceWithConfigure      = &Resource{}
+	_ resource.ResourceWithIdentity       = &Resource{}
+	_ resource.ResourceWithImportState    = &Resource{}
+	_ resource.ResourceWithModifyPlan     = &Resource{}
+	_ resource.ResourceWithMoveState      = &Resource{}
+	_ resource.ResourceWithValidateConfig = &Resource{}
+	_ planning.Machines                   = &service.Service{}
+)
+
+// New makes the resource, for one run of the provider.
+func New(run *planning.Run) resource.Resource { return Factory()(run) }
+
+// Factory makes a New whose resources share what follows from the schema, built at its first use: Terraform has a new
+// resource made for every request.
+func Factory() func(*planning.Run) *Resource {
+	once := sync.OnceValue(func() model.Values { return model.NewValues(context.Background()) })
+	return func(run *planning.Run) *Resource { return &Resource{run: run, values: once} }
+}
+
+// Metadata names the resource.
+func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_vm"
+}
+
+// Schema is the shape of the configuration.
+func (r *Resource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = r.values().Schema
+}
+
+// Configure takes the session of the configured provider.
+func (r *Resource) Configure(ctx context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
+	r.ResourceBase.Configure(ctx, req, resp)
+	if r.Session.Known() {
+		r.machines = r.Session.VMs
+	}
+}
+
+// maskPassword keeps a password out of the log, should PVE repeat it.
+func maskPassword(ctx context.Context, password *string) context.Context {
+	if model.Value(password) == "" {
+		return ctx
+	}
+	return interceptor.Mask(ctx, *password)
+}
+
+func (r *Resource) server() planning.Server {
+	return planning.Server{Session: r.Session, Machines: r.machines, Run: r.run}
+}
+
+// noteFailed notes for the plan what a refresh knows of a VM of which something was left.
+func (r *Resource) noteFailed(vmid int, private model.PrivateState) {
+	if private.Proof != nil || len(private.Residues) > 0 {
+		r.run.NoteFailed(vmid, model.FailedVM{Identity: private.Identity, Residues: private.Residues, Proof: private.Proof})
+	}
+}
+
+// PrivateKeys are what a VM notes in private state (package fastpath).
+func (r *Resource) PrivateKeys() []string {
+	return []string{model.KeyManaged, model.KeyIdentity, model.KeyResidues, model.KeyProof, model.KeyFailed, model.KeySilent, model.KeyGone, model.KeyGrown, model.KeyMoved,
+		model.KeyReplaces}
+}
+
+// PlansAlone says that ModifyPlan looks at nothing in the plan that it is handed but whether it is null (package
+// fastpath).
+func (r *Resource) PlansAlone() {}
+
+// ModifyPlan plans the resource; see Modify.
+func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	planning.Plan(ctx, r.server(), r.values(), req, resp)
+}
+
+// ValidateConfig refuses what no server could accept, with what is known of the configuration.
+func (r *Resource) ValidateConfig(_ context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+	c := &validation.Validation{Configuration: model.Configuration{Raw: req.Config.Raw}}
+	c.EmptyObjects()
+	c.Nodes()
+	c.CloneSource()
+	c.Backup()
+	c.Disks()
+	c.EfiDisk()
+	c.CloudInit()
+	c.SlotsUsedOnce()
+	c.Memory()
+	c.Processors()
+	c.Groups()
+	c.HostDevices()
+	c.PowerState()
+	c.WaitFor()
+	c.Firewall()
+	c.Ha()
+	resp.Diagnostics.Append(c.Diags...)
+}

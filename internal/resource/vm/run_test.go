@@ -1,0 +1,34 @@
+package vm
+
+import (
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
+)
+
+func TestRun(t *testing.T) {
+	var none *planning.Run
+	none.NoteRefreshed(1)
+	none.NotePlanned(planning.PlannedVM{VMID: 1})
+	none.NoteFailed(1, model.FailedVM{})
+	if none.WasRefreshed(1) || none.IsPlanned(planning.PlannedVM{VMID: 1}) || none.AllFailed() != nil {
+		t.Error("no run has seen something")
+	}
+	r := planning.NewRun()
+	r.NoteRefreshed(101)
+	r.NotePlanned(planning.PlannedVM{VMID: 9000, Name: "tpl", Tags: []string{"Base", "linux"}})
+	if !r.WasRefreshed(101) || r.WasRefreshed(102) {
+		t.Error("refreshed ids are not remembered")
+	}
+	for _, like := range []planning.PlannedVM{{VMID: 9000}, {Name: "tpl"}, {Tags: []string{"base"}}, {Tags: []string{"linux", "base"}}} {
+		if !r.IsPlanned(like) {
+			t.Errorf("%+v is planned", like)
+		}
+	}
+	for _, other := range []planning.PlannedVM{{}, {VMID: 9001}, {Name: "x"}, {Tags: []string{"base", "windows"}}} {
+		if r.IsPlanned(other) {
+			t.Errorf("%+v is not planned", other)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package vm
+
+import (
+	"context"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/planning"
+)
+
+// Update changes the VM in place. When it fails in the middle the state says what is true on the server by then.
+func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	r.run.Act()
+	v := r.values()
+	prior, diags := v.Model(ctx, req.State.Raw)
+	resp.Diagnostics.Append(diags...)
+	plan, diags := v.Essence(ctx, req.Plan.Raw, req.State.Raw)
+	resp.Diagnostics.Append(diags...)
+	private, diags := model.ReadPrivateState(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
+	password := readPassword(ctx, req.Config, &resp.Diagnostics)
+	resp.Diagnostics.Append(identify(ctx, resp.Identity, prior.VMID)...)
+	prior.About(ctx)
+	attempt := prior.Attempt(r.Session.User(), "update", password)
+	attempt.At = plan.Locator()
+	switch {
+	case resp.Diagnostics.HasError():
+		return
+	case r.machines == nil:
+		resp.Diagnostics.Append(kit.NotConfigured(attempt.Verb, attempt.Thing))
+		return
+	}
+	ctx, cancel := context.WithTimeout(maskPassword(ctx, password), kit.Duration(plan.Timeouts.Limits().Update, kit.UpdateTimeout))
+	defer cancel()
+
+	request := model.UpdateRequest(prior, plan, private, password)
+	managed := v.Shape.ManagedAfter(private.Managed, req.Config.Raw, req.State.Raw, req.Plan.Raw)
+	resp.Diagnostics.Append(planning.WriteGrown(ctx, resp.Private, planning.StillGrown(model.Configuration{Raw: req.Config.Raw}, private.Grown), private)...)
+	if model.ChangesNothing(request, prior) {
+		resp.State.Raw = v.Shape.Settle(req.Plan.Raw, req.State.Raw)
+		resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, managed.JSON())...)
+		return
+	}
+	guest, warnings, err := r.machines.Update(ctx, request)
+	resp.Diagnostics.Append(kit.Warn(warnings)...)
+	resp.Diagnostics.Append(kit.Diagnose(model.NamedAfterWaiting(attempt, err), err)...)
+	guest = prior.WithKnownAddresses(guest)
+	if err != nil && !model.IsWaiting(err) {
+		private.Managed = private.Managed.Union(managed)
+		afterFailedUpdate(ctx, v, req, resp, guest, private)
+		return
+	}
+	resp.State.Raw, diags = newState(ctx, v, req.Plan.Raw, guest)
+	resp.Diagnostics.Append(diags...)
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, managed.JSON())...)
+	resp.Diagnostics.Append(private.NoteIdentity(ctx, resp.Private, guest.Identity)...)
+}
+
+// afterFailedUpdate writes what is true by now. Both what was and what was to be set is managed from here on.
+func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateRequest, resp *resource.UpdateResponse,
+	guest guest.Guest, private model.PrivateState) {
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, private.Managed.JSON())...)
+	if guest.VMID == 0 {
+		return // the state stays as it was, and the next refresh tells
+	}
+	resp.Diagnostics.Append(private.NoteIdentity(ctx, resp.Private, guest.Identity)...)
+	server, diags := v.Server(ctx, guest)
+	resp.Diagnostics.Append(diags...)
+	if !diags.HasError() {
+		resp.State.Raw = v.Shape.Between(req.State.Raw, req.Plan.Raw, model.WithoutPinnedMachine(req.Plan.Raw, server))
+	}
+}

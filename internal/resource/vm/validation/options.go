@@ -1,0 +1,149 @@
+package validation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// diskOptions refuses options that the bus of a disk does not have, and limits that contradict each other (qemu-server
+// Drive.pm).
+func (c *Validation) diskOptions(at, slot string) {
+	bus, _ := model.SplitSlot(slot)
+	if bus == "virtio" && c.IsSet(at+".ssd") {
+		c.Refuse(at+".ssd", "A virtio disk cannot be presented as a solid-state disk: ssd is for ide, sata and scsi.")
+	}
+	buses := vm.DiskOptionBuses()
+	for _, option := range slices.Sorted(maps.Keys(buses)) {
+		if option != "ssd" && c.IsSet(at+"."+option) && !slices.Contains(buses[option], bus) {
+			c.Refuse(at+"."+option, "%s is only for %s disks.", option, strings.Join(buses[option], " and "))
+		}
+	}
+	c.throttle(at + ".throttle")
+}
+
+func (c *Validation) throttle(at string) {
+	for _, unit := range []string{"mbps", "iops"} {
+		for _, direction := range []string{"", "_rd", "_wr"} {
+			limit := unit + direction
+			if direction != "" && c.IsSet(at+"."+limit) && c.IsSet(at+"."+unit) {
+				c.Refuse(at+"."+limit, "%s limits both directions already: set it, or %s_rd and %s_wr.", unit, unit, unit)
+			}
+			inherits := c.Copies() // the rest may be the template's
+			if c.IsSet(at+"."+limit+"_max") && c.IsNull(at+"."+limit) && !inherits {
+				c.Refuse(at+"."+limit+"_max", "%s_max is what a burst may reach and needs %s, the limit itself.", limit, limit)
+			}
+			if c.IsSet(at+"."+limit+"_max_length") && c.IsNull(at+"."+limit+"_max") && !inherits {
+				c.Refuse(at+"."+limit+"_max_length", "%s_max_length is how long a burst may last and needs %s_max.", limit, limit)
+			}
+		}
+	}
+}
+
+// Processors refuses what the processor cannot have.
+func (c *Validation) Processors() {
+	if vcpus := c.Number("cpu.vcpus"); vcpus > 0 && c.IsDecided("cpu.sockets") && c.IsDecided("cpu.cores") {
+		if most := max(c.Number("cpu.sockets"), 1) * max(c.Number("cpu.cores"), 1); vcpus > most {
+			c.Refuse("cpu.vcpus", fmt.Sprintf("There are only %.0f processors (sockets × cores) to plug in.", most))
+		}
+	}
+	if c.IsSet("memory.hugepages") && c.Text("memory.hugepages") != "" && c.IsDecided("cpu.numa") && !c.IsTrue("cpu.numa") {
+		c.Refuse("memory.hugepages", "Huge pages need cpu.numa = true.")
+	}
+	c.numaNodes()
+}
+
+// numaNodes refuses NUMA nodes with which PVE starts no VM (qemu-server QemuServer/Memory.pm config).
+func (c *Validation) numaNodes() {
+	slots, known := c.Keys("numa_nodes")
+	if !known || len(slots) == 0 || c.Copies() || !c.IsTrue("cpu.numa") || !c.IsDecided("memory.size") {
+		return
+	}
+	sum, whole := 0.0, max(c.Number("memory.size"), 0)
+	for _, slot := range slots {
+		at := "numa_nodes." + slot + ".memory"
+		if c.IsNull(at) && c.IsNull("power_state") && !c.IsTrue("template") {
+			c.Refuse(at, "With cpu.numa = true PVE starts a VM only if each NUMA node has memory: set it for %s.", slot)
+		}
+		if !c.IsSet(at) {
+			return
+		}
+		sum += c.Number("numa_nodes." + slot + ".memory")
+	}
+	if whole == 0 {
+		whole = 512
+	}
+	if sum != whole {
+		c.Refuse("numa_nodes", fmt.Sprintf("The NUMA nodes have %.0f MiB together and the VM has %.0f MiB: the two must be equal.", sum, whole))
+	}
+}
+
+// Groups demands the sub-keys that PVE wants with each group.
+func (c *Validation) Groups() {
+	for _, required := range []string{"audio.device", "rng.source", "ivshmem.size", "amd_sev.type", "intel_tdx.type"} {
+		group, key, _ := strings.Cut(required, ".")
+		if c.IsSet(group) && c.IsNull(required) && !c.Copies() {
+			c.Refuse(required, "%s needs a %s.", group, key)
+		}
+	}
+	if c.Text("machine_options.viommu") == "intel" && c.IsDecided("machine") && !isQ35(c.Text("machine")) {
+		c.Refuse("machine_options.viommu", "The virtual IOMMU of Intel is only for machine = \"q35\".")
+	}
+	if c.IsSet("machine_options.aw_bits") && c.IsNull("machine_options.viommu") && !c.Copies() {
+		c.Refuse("machine_options.aw_bits", "aw_bits is the address width of the virtual IOMMU: set machine_options.viommu too.")
+	}
+	display := c.Text("vga.type")
+	if ports, known := c.Keys("serial"); known && strings.HasPrefix(display, "serial") && !c.Copies() &&
+		!slices.Contains(ports, display) {
+		c.Refuse("vga.type", "There is no serial port %s: serial has %s.", display, List(ports))
+	}
+	b := vm.SMBIOS{}
+	for key, field := range map[string]**string{"uuid": &b.UUID, "manufacturer": &b.Manufacturer, "product": &b.Product,
+		"version": &b.Version, "serial": &b.Serial, "sku": &b.SKU, "family": &b.Family} {
+		if text := c.Text("smbios." + key); text != "" {
+			*field = &text
+		}
+	}
+	if length := len(vm.Encode(vm.Spec{SMBIOS: b})["smbios1"]); length > 512 {
+		c.Refuse("smbios", fmt.Sprintf("The texts are too long: as PVE stores them they have %d characters, and 512 is the most.", length))
+	}
+}
+
+// HostDevices demands one way to name each device, and the machine that it needs.
+func (c *Validation) HostDevices() {
+	for _, family := range []string{"pci", "usb"} {
+		slots, _ := c.Keys(family)
+		for _, slot := range slots {
+			at := family + "." + slot
+			switch {
+			case c.IsSet(at+".mapping") && c.IsSet(at+".host"):
+				c.Refuse(at+".host", "%s is named twice: set either mapping or host.", slot)
+			case c.IsNull(at+".mapping") && c.IsNull(at+".host") && !c.Copies():
+				c.Refuse(at, "%s names no device: set either mapping or host.", slot)
+			}
+		}
+	}
+	slots, _ := c.Keys("pci")
+	for _, slot := range slots {
+		at := "pci." + slot
+		if c.IsTrue(at+".pcie") && c.IsDecided("machine") && !isQ35(c.Text("machine")) {
+			c.Refuse(at+".pcie", "PCI Express needs machine = \"q35\".")
+		}
+		if c.IsTrue(at+".legacy_igd") && c.IsDecided("machine") && isQ35(c.Text("machine")) {
+			c.Refuse(at+".legacy_igd", "The legacy mode needs machine = \"pc\".")
+		}
+	}
+	slots, _ = c.Keys("numa_nodes")
+	for _, slot := range slots {
+		at := "numa_nodes." + slot
+		if c.IsSet(at+".hostnodes") && c.IsNull(at+".policy") && !c.Copies() {
+			c.Refuse(at+".policy", "hostnodes needs a policy: preferred, bind or interleave.")
+		}
+	}
+}
+
+func isQ35(machine string) bool { return machine == "q35" || strings.HasPrefix(machine, "pc-q35-") }

@@ -1,0 +1,240 @@
+package snapshot
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// retake removes a snapshot of VM 300 and takes another of that name.
+func retake(w *state.World) {
+	g := w.Guests[ours]
+	if g == nil || g.Config["lock"] != "" { // PVE refuses it
+		return
+	}
+	g.Snaps = map[string]map[string]string{"before": {"snaptime": "7", "description": "theirs",
+		"scsi0": g.Config["scsi0"]}}
+	for _, v := range w.Volumes {
+		if v.VMID == ours && strings.Contains(v.Name, "disk") {
+			v.Snaps = []string{"before"}
+		}
+	}
+	g.Config["parent"] = "before"
+}
+
+// replace puts another VM in the place of VM 300, with a snapshot of its own.
+func replace(w *state.World) {
+	if g := w.Guests[ours]; g != nil && g.Config["lock"] == "" {
+		g.Config["smbios1"], g.Config["meta"], g.Config["name"] = "uuid="+uuidOf(9), "creation-qemu=9.2.0,ctime=9", "theirs"
+		retake(w)
+	}
+}
+
+// TestSnapshotOfAThirdParty: after whichever answer a third party takes a snapshot of the same name, or makes another
+// VM of the id with such a snapshot, it stays: while ours is taken, described, and removed. PVE binds none of these
+// requests to what was seen, so the time between the last look and the request itself is left, and nothing more: the
+// looks come right before.
+func TestSnapshotOfAThirdParty(t *testing.T) {
+	acts := map[string]func(*state.World){"retake": retake, "replace": replace}
+	for name, act := range acts {
+		for _, verb := range []string{"take", "describe", "remove"} {
+			came := 0
+			for at := 1; ; at++ {
+				r := newRig(t, false)
+				ref := Ref{VM: guest.Ref{VMID: ours, Node: "pve1", Identity: guest.Identity{UUID: uuidOf(ours)}}, Name: "before"}
+				if verb != "take" {
+					taken, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"})
+					if err != nil {
+						t.Fatal(err)
+					}
+					ref.Taken = taken.Taken
+				}
+				var asked []string
+				did := false
+				r.answered = func(method, _ string) {
+					if asked = append(asked, method); len(asked) == at {
+						r.change(func(w *state.World) {
+							act(w)
+							did = w.Guests[ours] != nil && w.Guests[ours].Snaps["before"]["description"] == "theirs"
+						})
+					}
+				}
+				var err error
+				switch verb {
+				case "take":
+					_, err = r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before", Description: "ours"})
+				case "describe":
+					_, err = r.s.Describe(t.Context(), ref, "ours, too")
+				case "remove":
+					err = r.s.Delete(t.Context(), ref)
+				}
+				if len(asked) < at {
+					break
+				}
+				if !did || len(asked) > at && (asked[at] == "PUT" || asked[at] == "DELETE") {
+					continue
+				}
+				came++
+				r.change(func(w *state.World) {
+					if got := w.Guests[ours].Snaps["before"]["description"]; got != "theirs" {
+						t.Errorf("%s, %s, after answer %d of %d: the third party's snapshot has the description %q; %v", name, verb, at,
+							len(asked), got, err)
+					}
+				})
+			}
+			if came < 2 {
+				t.Errorf("%s, %s: the third party came %d times", name, verb, came)
+			}
+		}
+	}
+}
+
+// TestSnapshotNamesake: another VM has a snapshot of the same name on the same volume, which would go with ours.
+func TestSnapshotNamesake(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		r := newRig(t, false)
+		taken, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.change(func(w *state.World) {
+			g := w.Guests[theirs]
+			g.Config["scsi1"] = w.Guests[ours].Config["scsi0"]
+			name := map[bool]string{true: "before", false: "other"}[same]
+			g.Snaps = map[string]map[string]string{name: {"snaptime": "7", "scsi0": g.Config["scsi0"],
+				"scsi1": g.Config["scsi1"]}}
+		})
+		err = r.s.Delete(t.Context(), Ref{VM: guest.Ref{VMID: ours, Node: "pve1", Identity: taken.VM}, Name: "before",
+			Taken: taken.Taken})
+		if refused := err != nil && strings.Contains(err.Error(), "VM 301 (vm301)"); refused != same {
+			t.Errorf("same name %t: %v", same, err)
+		}
+	}
+}
+
+// TestRollBackOfSharedDisk: another VM has the disk attached, or in the memory of a snapshot: what that VM
+// has written to it since is not ours to take back.
+func TestRollBackOfSharedDisk(t *testing.T) {
+	for _, where := range []string{"scsi1", "unused0", "snapshot", ""} {
+		r := newRig(t, false)
+		if _, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"}); err != nil {
+			t.Fatal(err)
+		}
+		r.change(func(w *state.World) {
+			g, disk := w.Guests[theirs], w.Guests[ours].Config["scsi0"]
+			switch where {
+			case "snapshot": // under another name it stays, whatever the disk is taken back to
+				g.Snaps = map[string]map[string]string{"other": {"snaptime": "7", "scsi1": disk}}
+			case "":
+			default:
+				g.Config[where] = disk
+			}
+		})
+		_, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before"})
+		shared := where == "scsi1" || where == "unused0"
+		if refused := err != nil && strings.Contains(err.Error(), "VM 301 (vm301) on node pve1 ("+where+
+			")"); refused != shared || !refused && err != nil {
+			t.Errorf("%q: %v", where, err)
+		}
+	}
+}
+
+// TestRollBackStart: PVE's task ends when it has begun the start, which is a task of its own and may fail
+// (qemu-server API2/Qemu.pm rollback, vm_start). That the guest runs is not claimed unseen.
+func TestRollBackStart(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		r := newRig(t, false)
+		if _, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"}); err != nil {
+			t.Fatal(err)
+		}
+		sent := false
+		r.answered = func(method, path string) {
+			if sent = sent || method == "POST" && strings.HasSuffix(path, "/rollback"); sent && fails {
+				r.change(func(w *state.World) {
+					if g := w.Guests[ours]; g.Config["lock"] == "" {
+						g.Running = nil
+					}
+				})
+			}
+		}
+		warnings, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before", Start: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if warned := len(warnings) == 1 && strings.Contains(warnings[0].Summary, "VM 300 does not run"); warned != fails {
+			t.Errorf("the start fails %t: %v", fails, warnings)
+		}
+	}
+}
+
+// TestRollBackMemory: the start from the memory comes after all else, and its failure undoes nothing: the
+// error must not let the VM stand as it was.
+func TestRollBackMemory(t *testing.T) {
+	r := newRig(t, false)
+	r.startGuest()
+	if _, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before", Memory: true}); err != nil {
+		t.Fatal(err)
+	}
+	r.change(func(w *state.World) {
+		w.Guests[ours].Snaps["before"]["net0"] = "virtio=02:00:00:00:00:01,bridge=vmbr99"
+	})
+	_, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before"})
+	if err == nil || !strings.Contains(err.Error(), "either nothing was taken back, or everything was") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestLeftoverKeepsTheIdentityOfItsVM: what is left of a snapshot goes into state with the VM that has it: without its
+// identity the next destroy would take any VM of the id for it.
+func TestLeftoverKeepsTheIdentityOfItsVM(t *testing.T) {
+	r := newRig(t, false)
+	r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST"}, Phase: fault.KillTask}})
+	taken, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before"})
+	if left, _ := leftovers(err); len(left) != 1 || taken.Taken == 0 {
+		t.Fatalf("%v, %v", taken, err)
+	}
+	if taken.VM.UUID != uuidOf(ours) || taken.Node != "pve1" {
+		t.Errorf("node %q, VM %v", taken.Node, taken.VM)
+	}
+}
+
+// TestSnapshotPrivileges: VM.Snapshot and VM.Audit are enough, and both are needed.
+func TestSnapshotPrivileges(t *testing.T) {
+	for _, c := range []struct {
+		privileges []string
+		want       string // "" = it works
+	}{
+		{[]string{"VM.Snapshot", "VM.Audit"}, ""},
+		{[]string{"VM.Audit"}, "VM.Snapshot"},
+		{[]string{"VM.Snapshot"}, "There is no VM 300, or this identity may not see it (VM.Audit)"},
+	} {
+		r := newRig(t, false)
+		r.change(func(w *state.World) {
+			for name := range w.Roles {
+				if name != "Administrator" {
+					w.Roles[name] = c.privileges
+				}
+			}
+		})
+		taken, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before", Description: "one"})
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v: %v", c.privileges, err)
+			}
+			continue
+		}
+		ref := Ref{VM: guest.Ref{VMID: ours, Node: "pve1", Identity: taken.VM}, Name: "before", Taken: taken.Taken}
+		if err == nil {
+			_, err = r.s.Describe(t.Context(), ref, "two")
+		}
+		if err == nil {
+			err = r.s.Delete(t.Context(), ref)
+		}
+		if err != nil || len(r.what()) > 0 {
+			t.Errorf("%v: %v; the cluster has %q", c.privileges, err, r.what())
+		}
+	}
+}

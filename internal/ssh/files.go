@@ -1,0 +1,178 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+
+	"github.com/pkg/sftp"
+)
+
+// maxFile is the number of bytes that are read of a file. PVE itself reads no more of a snippet than 1 MiB (qemu-server
+// QemuServer/Cloudinit.pm read_cloudinit_snippets_file).
+const maxFile = 4 << 20
+
+// VolumePath returns the path of a file volume on a node, whether the file exists or not (pvesm path).
+func (s *Shell) VolumePath(ctx context.Context, node, volid string) (string, error) {
+	return s.volumePath(ctx, "find the path of volume "+volid, node, volid)
+}
+
+// ReadFile reads a file of a node, 1 MiB at most. The error of a file that does not exist is fs.ErrNotExist.
+func (s *Shell) ReadFile(ctx context.Context, node, name string) ([]byte, error) {
+	var data []byte
+	err := s.transfer(ctx, transfer{op: "read " + name, node: node, again: true}, func(c *sftp.Client) error {
+		file, err := c.Open(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }() // it was only read
+		data, err = io.ReadAll(io.LimitReader(file, maxFile+1))
+		if err == nil && len(data) > maxFile {
+			err = fmt.Errorf("it is larger than %d bytes", maxFile)
+		}
+		return err
+	})
+	return data, err
+}
+
+// CreateFile makes a file of a node, whole or not at all: no reader sees a part of it. If a file of that name exists,
+// CreateFile changes nothing and the error is fs.ErrExist.
+func (s *Shell) CreateFile(ctx context.Context, node, name string, data []byte, mode fs.FileMode) error {
+	return s.put(ctx, "create "+name, node, name, data, mode, func(c *sftp.Client, temporary string) error {
+		if _, missing := c.Lstat(name); missing == nil {
+			return fs.ErrExist // another SFTP server might rename over it
+		}
+		err := c.Rename(temporary, name) // of OpenSSH, by a new link: it does not overwrite (sftp-server.c process_rename)
+		if err != nil {
+			if _, missing := c.Lstat(name); missing == nil {
+				return fs.ErrExist
+			}
+		}
+		return err
+	})
+}
+
+// ReplaceFile replaces the content of a file of a node, whole or not at all, if its SHA-256 is still the one that the
+// caller has seen. It checks that immediately before the write; a different file is a *ChangedError. A file that is
+// gone is made again.
+func (s *Shell) ReplaceFile(ctx context.Context, node, name, seen string, data []byte, mode fs.FileMode) error {
+	return s.put(ctx, "replace "+name, node, name, data, mode, func(c *sftp.Client, temporary string) error {
+		if err := unchanged(c, name, seen); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		err := c.PosixRename(temporary, name)
+		if errors.Is(err, fs.ErrNotExist) && unchanged(c, name, SHA256Of(data)) == nil {
+			return nil // another process has just written the same content
+		}
+		return err
+	})
+}
+
+// RemoveFile removes a file of a node, under the same condition as ReplaceFile. A file that is gone is a success.
+func (s *Shell) RemoveFile(ctx context.Context, node, name, seen string) error {
+	return s.transfer(ctx, transfer{op: "remove " + name, node: node, again: true}, func(c *sftp.Client) error {
+		err := unchanged(c, name, seen)
+		if err == nil {
+			err = c.Remove(name)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+}
+
+// ChangedError means that a file has other content than the caller has seen. It was not touched.
+type ChangedError struct{ SHA256 string }
+
+// Error gives the present checksum.
+func (c *ChangedError) Error() string {
+	return "a third party has changed it meanwhile: its sha256 is now " + c.SHA256 + "; it was not touched"
+}
+
+func unchanged(c *sftp.Client, name, seen string) error {
+	file, err := c.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()                      // it was only read
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1)) // a larger file is a different one
+	if err != nil {
+		return err
+	}
+	if is := SHA256Of(data); is != seen {
+		return &ChangedError{SHA256: is}
+	}
+	return nil
+}
+
+// SHA256Of returns the SHA-256 of data in hexadecimal digits.
+func SHA256Of(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// TemporaryName returns the name under which a file is written before it gets its own: beside it, and hidden, so that
+// PVE does not list it (pve-storage Plugin.pm get_subdir_files). It follows from the content, so the next try
+// overwrites the leftover of a write that was cut short.
+func TemporaryName(name string, data []byte) string {
+	return path.Join(path.Dir(name), "."+path.Base(name)+"."+SHA256Of(data)[:16]+".tmp")
+}
+
+// put writes a file under its temporary name; finish gives it its own. If that fails, put removes the temporary file
+// again, or names it.
+func (s *Shell) put(ctx context.Context, op, node, name string, data []byte, mode fs.FileMode,
+	finish func(c *sftp.Client, temporary string) error) error {
+	temporary := TemporaryName(name, data)
+	written := false
+	err := s.transfer(ctx, transfer{op: op, node: node}, func(c *sftp.Client) error {
+		written = true
+		err := write(c, temporary, data, mode)
+		if err == nil {
+			err = finish(c, temporary)
+		}
+		if err != nil {
+			gone := c.Remove(temporary)
+			written = gone != nil && !errors.Is(gone, fs.ErrNotExist)
+		}
+		return err
+	})
+	if err == nil || !written {
+		return err
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Timeout)
+	defer cancel()
+	left := s.transfer(clean, transfer{op: "remove " + temporary, node: node, again: true},
+		func(c *sftp.Client) error { return c.Remove(temporary) })
+	if left != nil && !errors.Is(left, fs.ErrNotExist) {
+		return fmt.Errorf("%w; %s may be left on node %s: %w", err, temporary, node, left)
+	}
+	return err
+}
+
+// write makes a file that holds exactly data. It does not truncate an existing file first: another process may be
+// writing the same content, and be about to rename it.
+func write(c *sftp.Client, name string, data []byte, mode fs.FileMode) error {
+	file, err := c.OpenFile(name, os.O_WRONLY|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, bytes.NewReader(data))
+	if err == nil {
+		err = file.Truncate(int64(len(data)))
+	}
+	if err == nil {
+		err = file.Chmod(mode)
+	}
+	if _, ok := c.HasExtension("fsync@openssh.com"); ok && err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,223 @@
+package ssh
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+func rsaSigner(t *testing.T) ssh.Signer {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
+
+// TestOneConnection: many commands at once share one connection, and no more run at a time than sshd allows.
+func TestOneConnection(t *testing.T) {
+	var now, most atomic.Int32
+	srv := newServer(t, func(_, line string) reply {
+		running := now.Add(1)
+		for old := most.Load(); running > old && !most.CompareAndSwap(old, running); old = most.Load() {
+		}
+		time.Sleep(time.Millisecond)
+		now.Add(-1)
+		return reply{stdout: line}
+	})
+	shell := srv.shell(nil)
+	var group sync.WaitGroup
+	for i := range 40 {
+		group.Go(func() {
+			word := fmt.Sprint("n", i)
+			if out, err := shell.Run(t.Context(), "pve1", word); err != nil || out != word {
+				t.Errorf("%s: %q, %v", word, out, err)
+			}
+		})
+	}
+	group.Wait()
+	if logins, commands := srv.seen(); logins != 1 || len(commands) != 40 || most.Load() > maxSessions {
+		t.Errorf("%d logins, %d commands, %d at once", logins, len(commands), most.Load())
+	}
+}
+
+// TestReconnect: a connection that died while nothing ran is replaced without anybody noticing.
+func TestReconnect(t *testing.T) {
+	srv := newServer(t, always(reply{stdout: "x"}))
+	shell := srv.shell(nil)
+	for round := 1; round <= 3; round++ {
+		if _, err := shell.Run(t.Context(), "pve1", "x"); err != nil {
+			t.Fatal(err)
+		}
+		if logins, commands := srv.seen(); logins != round || len(commands) != round {
+			t.Fatalf("round %d: %d logins, %d commands", round, logins, len(commands))
+		}
+		srv.kill()
+	}
+}
+
+// TestLostAnswer: a command whose answer was lost is repeated only if that cannot hurt.
+func TestLostAnswer(t *testing.T) {
+	for name, test := range map[string]struct {
+		do       func(context.Context, *Shell) error
+		commands int
+		fails    bool
+	}{
+		"unlock": {func(ctx context.Context, s *Shell) error { return s.Unlock(ctx, "pve1", 100) }, 2, false},
+		"free": {func(ctx context.Context, s *Shell) error { return s.FreeVolume(ctx, "pve1", "a:vm-100-disk-0") }, 2,
+			false},
+		"run": {func(ctx context.Context, s *Shell) error { _, err := s.Run(ctx, "pve1", "x"); return err }, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var cut atomic.Bool
+			srv := newServer(t, func(string, string) reply { return reply{cut: !cut.Swap(true)} })
+			err := test.do(t.Context(), srv.shell(nil))
+			if test.fails != (err != nil) || err != nil && !errors.Is(err, errLost) {
+				t.Errorf("got %v", err)
+			}
+			var failed *Error
+			if test.fails && (!errors.As(err, &failed) || failed.ExitStatus != -1 || failed.Command == "") {
+				t.Errorf("got %#v", failed)
+			}
+			if _, commands := srv.seen(); len(commands) != test.commands {
+				t.Errorf("the node was given %q", commands)
+			}
+		})
+	}
+}
+
+// TestLostTwice: the second loss is an error.
+func TestLostTwice(t *testing.T) {
+	srv := newServer(t, always(reply{cut: true}))
+	err := srv.shell(nil).Unlock(t.Context(), "pve1", 100)
+	if !errors.Is(err, errLost) {
+		t.Error(err)
+	}
+	if _, commands := srv.seen(); len(commands) != 2 {
+		t.Errorf("the node was given %q", commands)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	for _, deaf := range []bool{false, true} {
+		t.Run(fmt.Sprint("deaf=", deaf), func(t *testing.T) {
+			signalled, started := make(chan ssh.Signal, 1), make(chan struct{}, 1)
+			var calls atomic.Int32
+			srv := newServer(t, func(string, string) reply {
+				if calls.Add(1) > 1 {
+					return reply{}
+				}
+				return reply{block: true, deaf: deaf, signalled: signalled, started: started}
+			})
+			shell := srv.shell(nil)
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { <-started; cancel() }()
+			begin := time.Now()
+			err := shell.Unlock(ctx, "pve1", 100)
+			if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "interrupted") {
+				t.Errorf("got %v", err)
+			}
+			if took := time.Since(begin); !deaf && took > stopGrace {
+				t.Errorf("an obedient command took %s", took)
+			}
+			if signal := <-signalled; signal != ssh.SIGTERM {
+				t.Errorf("the command was sent %s", signal)
+			}
+			if err = shell.Unlock(t.Context(), "pve1", 100); err != nil {
+				t.Errorf("after a cancel: %v", err)
+			}
+			if logins, _ := srv.seen(); logins != 1 {
+				t.Errorf("a cancel cost the connection: %d logins", logins)
+			}
+		})
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	srv := newServer(t, always(reply{}))
+	shell := srv.shell(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := shell.Unlock(ctx, "pve1", 100); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, commands := srv.seen(); len(commands) != 0 {
+		t.Errorf("the node was given %q", commands)
+	}
+}
+
+// TestMuteConnection: a connection that accepts no session any more is given up after the timeout and replaced.
+func TestMuteConnection(t *testing.T) {
+	srv := newServer(t, always(reply{}))
+	srv.mute = true
+	shell := srv.shell(func(c *Config) { c.Timeout = time.Second })
+	err := shell.Unlock(t.Context(), "pve1", 100)
+	if err == nil || !strings.Contains(err.Error(), "did not open an SSH session within 1s") {
+		t.Errorf("got %v", err)
+	}
+	srv.mu.Lock()
+	srv.mute = false
+	srv.mu.Unlock()
+	if err = shell.Unlock(t.Context(), "pve1", 100); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	started := make(chan struct{}, 1)
+	srv := newServer(t, always(reply{block: true, started: started}))
+	shell := srv.shell(nil)
+	ended := make(chan error, 1)
+	go func() { _, err := shell.Run(t.Context(), "pve1", "x"); ended <- err }()
+	<-started
+	if err := shell.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("a command survived the close")
+	}
+	if err := shell.Unlock(t.Context(), "pve1", 100); !errors.Is(err, ErrClosed) {
+		t.Errorf("after the close: %v", err)
+	}
+	if err := shell.Close(); err != nil {
+		t.Errorf("a second close: %v", err)
+	}
+}
+
+// TestTrace: commands can be followed, keys cannot be read.
+func TestTrace(t *testing.T) {
+	srv := newServer(t, always(reply{status: 3, stderr: "why"}))
+	var lines []string
+	shell := srv.shell(func(c *Config) {
+		c.Trace = func(_ context.Context, msg string, fields map[string]string) {
+			lines = append(lines, fmt.Sprint(msg, fields))
+		}
+	})
+	if err := shell.Unlock(t.Context(), "pve1", 100); err == nil {
+		t.Error("status 3 is no error")
+	}
+	all := strings.Join(lines, "\n")
+	for _, want := range []string{"SSH connected", "address:pve1:22", "command:qm unlock 100", "exit_status:3",
+		"stderr:why"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%q is missing in\n%s", want, all)
+		}
+	}
+	if strings.Contains(all, "PRIVATE KEY") {
+		t.Errorf("the key is in\n%s", all)
+	}
+}

@@ -1,0 +1,350 @@
+package terraformtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Apply carries a plan out. Whatever happens, the session's state is then what a state file would hold.
+func (s *Session) Apply(ctx context.Context, pl *Plan) error {
+	w, err := s.newWalk(ctx, pl.state)
+	if err != nil {
+		return err
+	}
+	w.configureProvider(ctx)
+	if err := w.diags.err(); err != nil {
+		return s.finish(w.diags)
+	}
+	w.deleteOrphans(ctx, pl)
+	if pl.destroy {
+		clear(s.outputs)
+	} else {
+		w.unchanged = pl.unchanged()
+		w.eachBlock(ctx, func(b *block) Diagnostics { return w.applyBlock(ctx, b, pl) })
+		w.keepOutputs()
+	}
+	s.state = w.state
+	return s.finish(w.diags)
+}
+
+// unchanged are the blocks with nothing to do.
+func (p *Plan) unchanged() map[string]bool {
+	all := map[string]bool{}
+	for _, c := range p.Changes {
+		was, seen := all[c.block]
+		all[c.block] = c.Action == NoOp && (was || !seen)
+	}
+	return all
+}
+
+// keepOutputs evaluates the outputs, but for those of what failed.
+func (w *walk) keepOutputs() {
+	m := w.s.module
+	for name, e := range m.outputs {
+		from := map[string]bool{}
+		m.follow(e.Variables(), from, map[string]bool{})
+		if slices.ContainsFunc(sortedKeys(from), func(addr string) bool { return w.failed[addr] }) {
+			continue
+		}
+		v, err := w.scope.eval(e, nil)
+		if err != nil {
+			w.diags = append(w.diags, failure("configuration", "output."+name, "Invalid output", err)...)
+			continue
+		}
+		w.s.outputs[name] = v
+	}
+}
+
+// Run plans and applies: terraform apply.
+func (s *Session) Run(ctx context.Context) error {
+	pl, err := s.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	said := s.last
+	err = s.Apply(ctx, pl)
+	s.last = append(slices.Clone(said), s.last...)
+	return err
+}
+
+// Converge plans and applies, and wants the plan after that to be empty: a provider that plans the same change twice
+// has not told the truth the first time.
+func (s *Session) Converge(ctx context.Context) error {
+	if err := s.Run(ctx); err != nil {
+		return err
+	}
+	said := s.last
+	pl, err := s.Plan(ctx)
+	s.last = said
+	if err != nil {
+		return fmt.Errorf("plan after the apply: %w", err)
+	}
+	if !pl.Empty() {
+		return s.finish(append(said, Diagnostic{
+			Error: true, Violation: true, Summary: "The plan after the apply is not empty", Detail: pl.String(), RPC: "PlanResourceChange",
+		}))
+	}
+	return nil
+}
+
+// Destroy destroys everything in state: terraform destroy.
+func (s *Session) Destroy(ctx context.Context) error {
+	pl, err := s.Plan(ctx, ToDestroy())
+	if err != nil {
+		return err
+	}
+	err = s.Apply(ctx, pl)
+	s.last = append(slices.Clone(pl.Diagnostics), s.last...)
+	return err
+}
+
+// Refresh reads everything in state again: terraform apply -refresh-only.
+func (s *Session) Refresh(ctx context.Context) error {
+	valid, err := s.validated(ctx)
+	if err != nil {
+		return err
+	}
+	w, err := s.newWalk(ctx, s.state)
+	if err != nil {
+		return err
+	}
+	w.diags = valid
+	if w.configureProvider(ctx); w.diags.err() == nil {
+		addresses := sortedKeys(w.state)
+		w.each(len(addresses), func(n int) {
+			_, ds := w.refresh(ctx, addresses[n], planOptions{})
+			w.report(ds)
+		})
+		s.state = w.state
+	}
+	return s.finish(w.diags)
+}
+
+// ReadDataSource reads one data source with attributes given as the inside of an HCL block, beside the configuration.
+func (s *Session) ReadDataSource(ctx context.Context, typ, body string) (cty.Value, error) {
+	m := newModule()
+	m.provider, m.variables, m.locals = s.module.provider, s.module.variables, maps.Clone(s.module.locals)
+	if err := m.parse("data.tf", fmt.Sprintf("data %q \"it\" {\n%s\n}\n", typ, body)); err != nil {
+		return cty.NilVal, err
+	}
+	side := &Session{Caller: s.Caller, Parallelism: 1, module: m, variables: s.variables}
+	w, err := side.newWalk(ctx, nil)
+	if err != nil {
+		return cty.NilVal, err
+	}
+	v := cty.NilVal
+	if w.configureProvider(ctx); w.diags.err() == nil {
+		b := m.blocks["data."+typ+".it"]
+		schema, ok := w.data[typ]
+		if !ok {
+			return v, fmt.Errorf("no data source %s", typ)
+		}
+		config, ds := w.scope.object(schema.object, b.attrs, nil)
+		if ds = withAddress(b.addr, ds); ds.err() == nil {
+			var more Diagnostics
+			_, v, more = w.planData(ctx, b, b.addr, config)
+			ds = append(ds, more...)
+		}
+		w.report(ds)
+	}
+	return v, s.finish(w.diags)
+}
+
+// deleteOrphans carries out the planned deletes, dependents first.
+func (w *walk) deleteOrphans(ctx context.Context, pl *Plan) {
+	var todo []*Change
+	for _, c := range pl.Changes {
+		if c.Action == Delete {
+			todo = append(todo, c)
+		}
+	}
+	for len(todo) > 0 {
+		var ready, later []*Change
+		for _, c := range todo {
+			if dependedOn(c, todo, w.state) {
+				later = append(later, c)
+			} else {
+				ready = append(ready, c)
+			}
+		}
+		if len(ready) == 0 { // a circle through renamed blocks: any order will do
+			ready, later = later, nil
+		}
+		failed := len(w.diags.Errors())
+		w.each(len(ready), func(n int) {
+			if ctx.Err() != nil {
+				w.report(failure("walk", ready[n].Address, "Interrupted", ctx.Err()))
+				return
+			}
+			w.report(w.destroy(ctx, ready[n].Address, ready[n].plan))
+		})
+		if len(w.diags.Errors()) > failed {
+			return // the objects that the rest depends on may still exist
+		}
+		todo = later
+	}
+}
+
+func dependedOn(c *Change, among []*Change, state map[string]*instance) bool {
+	return slices.ContainsFunc(among, func(o *Change) bool {
+		i := state[o.Address]
+		return o != c && i != nil && slices.Contains(i.deps, c.block)
+	})
+}
+
+// destroy deletes one instance.
+func (w *walk) destroy(ctx context.Context, address string, pl planned) Diagnostics {
+	i := w.instance(address)
+	prior, ds := w.load(ctx, i)
+	if ds.err() != nil {
+		return ds
+	}
+	schema := w.resources[i.typ]
+	null := cty.NullVal(schema.typ())
+	pl.value = null
+	v, resp, more := w.apply(ctx, address, i.typ, prior, null, pl)
+	ds = append(ds, more...)
+	if v.IsNull() {
+		w.keep(address, nil)
+		return ds
+	}
+	next := i.clone()
+	private := i.private
+	if resp != nil {
+		private = resp.Private
+	}
+	if err := next.store(schema, v, private); err != nil {
+		return append(ds, failure("ApplyResourceChange", address, "Cannot keep the state", err)...)
+	}
+	w.keep(address, next)
+	return ds
+}
+
+// applyBlock carries out the plan for the instances of a block.
+func (w *walk) applyBlock(ctx context.Context, b *block, pl *Plan) Diagnostics {
+	keys, err := w.scope.instances(b)
+	if err != nil {
+		return failure("configuration", b.addr, "Invalid configuration", err)
+	}
+	schema, _ := w.schemaOf(b)
+	vals := make([]cty.Value, len(keys))
+	results := make([]Diagnostics, len(keys))
+	w.each(len(keys), func(n int) {
+		address := b.addr + keys[n].suffix
+		if v, read := pl.data[address]; read {
+			vals[n] = v
+			return
+		}
+		vals[n] = cty.DynamicVal
+		config, ds := w.scope.object(schema.object, b.attrs, keys[n].variables())
+		ds = withAddress(address, ds)
+		if ds.err() == nil {
+			var more Diagnostics
+			if b.data {
+				_, vals[n], more = w.planData(ctx, b, address, config)
+			} else {
+				vals[n], more = w.applyResource(ctx, b, address, config, pl.Change(address))
+			}
+			ds = append(ds, more...)
+		}
+		results[n] = ds
+	})
+	byKey := map[string]cty.Value{}
+	for n, k := range keys {
+		byKey[k.suffix] = vals[n]
+	}
+	w.scope.set(b, keys, byKey)
+	return slices.Concat(results...)
+}
+
+// applyResource carries out one change. As in Terraform, it asks for the plan again, which must only fill the first one's gaps.
+func (w *walk) applyResource(ctx context.Context, b *block, address string, config cty.Value, c *Change) (cty.Value, Diagnostics) {
+	if c == nil {
+		return cty.DynamicVal, failure("ApplyResourceChange", address, "Not in the plan", errors.New("the plan has no such object"))
+	}
+	if c.Action == NoOp {
+		return c.Planned, nil
+	}
+	var ds Diagnostics
+	if c.Action == Replace {
+		// As Terraform does: the private data of the plan of the new one, and no plan for the end of the old one.
+		if ds = w.destroy(ctx, address, planned{private: c.PlannedPrivate}); ds.err() != nil {
+			return cty.DynamicVal, ds
+		}
+	}
+	if w.s.TrustPlans && (c.Action == Update || c.Action == Create && c.Config.IsWhollyKnown()) {
+		return w.carryOut(ctx, b, c)
+	}
+	prior := cty.NilVal
+	if i := w.instance(address); i != nil {
+		var more Diagnostics
+		prior, more = w.load(ctx, i)
+		if ds = append(ds, more...); ds.err() != nil {
+			return prior, ds
+		}
+	}
+	again, more := w.change(ctx, b, address, prior, config)
+	if ds = append(ds, more...); ds.err() != nil {
+		return cty.DynamicVal, ds
+	}
+	ds = append(ds, samePlan(w.resources[b.typ], c, again)...)
+	if ds.err() != nil {
+		return cty.DynamicVal, ds
+	}
+	if again.Action == NoOp {
+		return again.Planned, ds
+	}
+	v, more := w.carryOut(ctx, b, again)
+	return v, append(ds, more...)
+}
+
+// samePlan compares a plan with its repetition during the apply.
+func samePlan(schema resourceSchema, first, again *Change) Diagnostics {
+	const summary = "Provider produced inconsistent final plan"
+	ps := checkCompletes(schema.object, first.Planned, again.Planned)
+	want := first.Action
+	if want == Replace {
+		want = Create
+	}
+	if again.Action != want && (want != Update || again.Action != NoOp) {
+		ps.add(nil, "the planned action changed from %s to %s", string(want), string(again.Action))
+	}
+	return violation("PlanResourceChange", first.Address, summary, ps)
+}
+
+// carryOut applies a create or an update and keeps the result.
+func (w *walk) carryOut(ctx context.Context, b *block, c *Change) (cty.Value, Diagnostics) {
+	schema := w.resources[b.typ]
+	v, resp, ds := w.apply(ctx, c.Address, b.typ, c.Prior, c.Config, c.plan)
+	if v.IsNull() {
+		if ds.err() == nil {
+			const summary = "Provider returned invalid result object after apply"
+			ds = append(ds, violation("ApplyResourceChange", c.Address, summary, problems{{nil, "nothing"}})...)
+		}
+		return cty.DynamicVal, ds
+	}
+	next := w.instance(c.Address)
+	if next == nil {
+		next = &instance{address: c.Address, typ: b.typ}
+	}
+	next = next.clone()
+	next.block, next.deps = b.addr, b.deps
+	private := next.private
+	if resp != nil {
+		private = resp.Private
+		if resp.NewIdentity != nil {
+			next.identity = resp.NewIdentity
+		}
+	}
+	next.tainted = c.Action == Create && ds.err() != nil
+	if err := next.store(schema, v, private); err != nil {
+		return v, append(ds, failure("ApplyResourceChange", c.Address, "Cannot keep the state", err)...)
+	}
+	w.keep(c.Address, next)
+	return v, ds
+}

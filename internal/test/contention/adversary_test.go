@@ -1,0 +1,381 @@
+package contention_test
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ssh"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// adversaryShare is how many of the cells `make test` plays: one in so many. ADVERSARY=1 plays them all.
+const adversaryShare = 24
+
+// adversaryBench is a cluster on which one identity does one thing, again and again, while third parties come between.
+type adversaryBench struct {
+	w     *rig.World
+	s     *terraformtest.Session
+	root  *ssh.Shell // the operator's access: root on every node
+	id    rig.Identity
+	scene scene
+	base  []byte
+	state terraformtest.SavedState
+	plan  *terraformtest.Plan
+}
+
+// cell is one case: an act of a third party, and the request that it precedes.
+type cell struct {
+	at           spot
+	intervention intervention
+}
+
+// spot is a request, identified by its number among equal requests: polls make absolute numbers differ from run to run.
+type spot struct {
+	op   string // "PUT /nodes/{node}/qemu/{vmid}/config"
+	nth  int
+	vmid int
+}
+
+func (s spot) String() string { return fmt.Sprintf("before %s #%d", s.op, s.nth) }
+
+func newAdversaryBench(t *testing.T, id rig.Identity, sc scene) *adversaryBench {
+	t.Helper()
+	b := &adversaryBench{w: rig.NewWorld(t), id: id, scene: sc}
+	b.w.ExpectPowerOffs(state.PowerShutdown, state.PowerStop, state.PowerReboot, state.PowerRollback, state.PowerSuspend)
+	b.root = rig.Operator(t, b.w.Sim)
+	b.w.Change(rig.AddThirdParties)
+	b.s = b.w.Session(t, id, sc.before)
+	b.s.TrustPlans = true
+	if err := b.s.Run(t.Context()); err != nil {
+		t.Fatalf("%s: apply the previous configuration: %v", sc.name, err)
+	}
+	b.w.Change(func(world *state.World) {
+		if world.Guests[rig.ChangedVMID] != nil {
+			rig.Label(world)
+		}
+		if sc.prepare != nil {
+			sc.prepare(world)
+		}
+	})
+	b.w.Sim.Advance(30 * time.Second) // listings have caught up, HA has settled
+	if err := b.s.Refresh(t.Context()); err != nil {
+		t.Fatalf("%s: refresh: %v", sc.name, err)
+	}
+	b.base, b.state = b.w.Sim.Snapshot(), b.s.SaveState()
+	b.w.Reconfigure(t, b.s, id, sc.after)
+	pl, err := b.s.Plan(t.Context())
+	if err != nil {
+		t.Fatalf("%s: plan: %v", sc.name, err)
+	}
+	b.plan = pl
+	b.w.Sim.SetTaskTime(3 * time.Second) // so that there is something between the beginning and the end of a task
+	return b
+}
+
+// reset goes back to the world before the change, in which all but the VM at hand is third parties'.
+func (b *adversaryBench) reset(t *testing.T) {
+	t.Helper()
+	b.w.Sim.SetFaults(nil)
+	b.w.Sim.SetThirdParties(nil)
+	if err := b.w.Sim.Load(b.base); err != nil {
+		t.Fatal(err)
+	}
+	b.s.RestoreState(b.state)
+	b.w.Sim.Advance(time.Minute) // the tasks of the case before are none of this one's
+	b.w.Sim.MarkThirdParties(b.ours()...)
+	b.w.ResetCalls()
+	b.w.Sim.ResetPowerOffs()
+}
+
+// ours is the VM at hand, if it is there before.
+func (b *adversaryBench) ours() []int {
+	if b.scene.before == "" {
+		return nil
+	}
+	return []int{b.scene.vmid}
+}
+
+// inState are the addresses in state, but for that of a disk which the VM at hand only has.
+func (b *adversaryBench) inState() []string {
+	return slices.DeleteFunc(b.s.Addresses(), func(address string) bool { return address == rig.DiskAddress && !b.scene.isDisk() })
+}
+
+// spots lists where a third party may act: before every request of a run without third parties, but for logins and the polls of a
+// task after the first.
+func (b *adversaryBench) spots(t *testing.T) []spot {
+	t.Helper()
+	b.reset(t)
+	b.w.Sim.SetFaults(b.scene.faults)
+	err := b.scene.do(t.Context(), b)
+	if (err != nil) != (b.scene.fails || len(b.scene.faults) > 0) {
+		t.Fatalf("%s, %s: without a third party: %v", b.id, b.scene.name, err)
+	}
+	var list []spot
+	nth := map[string]int{}
+	polled := false
+	for _, op := range b.w.Sim.Ops() {
+		name := rig.OpName(op)
+		nth[name]++
+		poll := strings.HasPrefix(op.Path, "/nodes/{node}/tasks/{upid}")
+		if op.Path != "/access/ticket" && (!poll || !polled) {
+			list = append(list, spot{name, nth[name], op.VMID})
+		}
+		polled = poll
+	}
+	return list
+}
+
+// cells are the cases to play: all of them, or a share that depends on the seed and on their content, not on their order.
+func (b *adversaryBench) cells(t *testing.T, seed string, share uint32) []cell {
+	t.Helper()
+	var list []cell
+	for _, at := range b.spots(t) {
+		if b.id != rig.Identities()[0] && len(b.scene.faults) == 0 && strings.HasPrefix(at.op, http.MethodGet) {
+			continue // the privileges matter to writes and to an undo; one identity tries the rest
+		}
+		for _, d := range interventions() {
+			h := fnv.New32a()
+			_, _ = fmt.Fprint(h, seed, b.id, b.scene.name, at, d.name) // never fails
+			if !isPicked(fmt.Sprint(d.name, " ", at), os.Getenv("ADVERSARY_CASE")) {
+				continue
+			}
+			if h.Sum32()%share == 0 {
+				list = append(list, cell{at, d})
+			}
+		}
+	}
+	return list
+}
+
+// isPicked tells whether a text has one of those that are asked for, "migrate|become", or none is.
+func isPicked(text, asked string) bool {
+	return slices.ContainsFunc(strings.Split(asked, "|"), func(part string) bool { return strings.Contains(text, part) })
+}
+
+// play is one case. It is not effective if PVE would have refused the third party's act, or if the moment never came.
+func (b *adversaryBench) play(t *testing.T, c cell) (*inspection, bool) {
+	t.Helper()
+	b.reset(t)
+	b.w.Sim.SetFaults(b.scene.faults)
+	b.w.Sim.SetThirdParties(c.intervention.orders(b.scene.vmid, c.at))
+	a := &inspection{b: b, cell: c, theirs: b.w.Sim.ThirdParties()}
+	ctx, cancel := b.bounded(t.Context())
+	defer cancel()
+	a.err = b.scene.do(ctx, b)
+	b.w.Sim.SetFaults(nil)
+	a.reports, a.ops = slices.DeleteFunc(b.w.Sim.Reports(), func(d thirdparty.Report) bool { return d.Ends }), b.w.Sim.Ops()
+	if len(a.reports) == 0 || !a.reports[len(a.reports)-1].Done {
+		return a, false
+	}
+	a.look(t)
+	return a, true
+}
+
+// patience is how long an apply may take on the cluster's clock. The configurations' own limits are told by the machine's clock, on
+// which hardly any time passes.
+const patience = 15 * time.Minute
+
+// bounded ends a context when the cluster's clock has moved on by patience.
+func (b *adversaryBench) bounded(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	now := b.w.Sim.World().Clock.Now
+	end := now().Add(patience)
+	go func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if now().After(end) {
+					cancel()
+				}
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
+// TestAdversary lets a third party do one thing between any two requests of everything that the provider does, for every identity.
+// Whatever it does, nothing of theirs is changed, nothing of ours is left unnamed, every sentence is true, at once and ten minutes
+// later, and no command that was printed does them harm.
+//
+// ADVERSARY=1 plays every cell, 6 one in six; ADVERSARY_SEED draws other ones; ADVERSARY_ONLY and ADVERSARY_CASE pick scenes and cases by
+// parts of their names ("migrate|become").
+func TestAdversary(t *testing.T) {
+	t.Parallel()
+	started, seed, share := time.Now(), os.Getenv("ADVERSARY_SEED"), uint64(adversaryShare)
+	if seed == "" {
+		seed = "1"
+	}
+	if text := os.Getenv("ADVERSARY"); text != "" {
+		var err error
+		if share, err = strconv.ParseUint(text, 10, 32); err != nil || share == 0 {
+			t.Fatalf("ADVERSARY is %q, not how many cells one is to be played of", text)
+		}
+	} else if os.Getenv("ADVERSARY_ONLY")+os.Getenv("ADVERSARY_CASE") != "" {
+		share = 1
+	}
+	counts := &adversaryCounts{cells: map[string]int{}}
+	t.Run("scenes", func(t *testing.T) {
+		for n, sc := range scenes() {
+			for m, id := range rig.Identities() {
+				whole := share < adversaryShare || n%len(rig.Identities()) == m || sc.ticket || sc.ssh // else one identity a scene: the set-up costs most
+				if sc.ticket && id != rig.RootTicket || sc.ssh && id != rig.TokenSSH || !whole || !isPicked(sc.name+", "+string(id), os.Getenv("ADVERSARY_ONLY")) {
+					continue
+				}
+				t.Run(sc.name+", "+string(id), func(t *testing.T) {
+					t.Parallel()
+					b := newAdversaryBench(t, id, sc)
+					for _, c := range b.cells(t, seed, uint32(share)) {
+						a, effective := b.play(t, c)
+						counts.add(sc.name, string(id), c.intervention.name, effective)
+						counts.compared(a.claimed)
+						if len(a.wrong) > 0 {
+							t.Errorf("%s, %s: %s %s: %s\n%s", sc.name, id, c.intervention.name, c.at, strings.Join(a.wrong, "\n"), a.writes()+a.said())
+						}
+					}
+				})
+			}
+		}
+	})
+	counts.print(t)
+	t.Logf("seed %s, one cell in %d: %d effective of %d, %s", seed, share, counts.effective, counts.played,
+		time.Since(started).Round(time.Second))
+	if os.Getenv("ADVERSARY") != "1" || os.Getenv("ADVERSARY_ONLY")+os.Getenv("ADVERSARY_CASE") != "" {
+		return
+	}
+	if counts.effective < 3000 {
+		t.Error("want at least 3,000 effective cases")
+	}
+	for _, c := range claims() {
+		if counts.cells["sentence "+c.says] == 0 && c.seldom == "" {
+			t.Errorf("%q: no case says it", c.says)
+		}
+	}
+}
+
+// adversaryCounts adds up the effective cases by scene, act and identity.
+type adversaryCounts struct {
+	mu                sync.Mutex
+	cells             map[string]int
+	played, effective int
+}
+
+func (n *adversaryCounts) add(scene, id, act string, effective bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.played++
+	if !effective {
+		return
+	}
+	n.effective++
+	n.cells[fmt.Sprintf("scene    %s", scene)]++
+	n.cells[fmt.Sprintf("act      %s", act)]++
+	n.cells[fmt.Sprintf("identity %s", id)]++
+	n.cells[fmt.Sprintf("cell     %-34s %-34s %s", scene, id, act)]++
+}
+
+// compared counts the sentences that were compared with the world.
+func (n *adversaryCounts) compared(sentences []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, s := range sentences {
+		n.cells["sentence "+s]++
+	}
+}
+
+// print shows the sums, and with -v every cell.
+func (n *adversaryCounts) print(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(n.cells)) {
+		t.Logf("%6d %s", n.cells[name], name)
+	}
+}
+
+// intervention is one act of a third party, or several at the same moment, after others at the very beginning.
+type intervention struct {
+	name  string
+	first []thirdparty.Order // before the first request
+	then  []thirdparty.Order // at the spot
+}
+
+func (d intervention) orders(vmid int, at spot) []thirdparty.Order {
+	method, path, _ := strings.Cut(at.op, " ")
+	var list []thirdparty.Order
+	for _, o := range d.first {
+		o.VMID, o.Before.Seq = vmid, 1
+		list = append(list, o)
+	}
+	for _, o := range d.then {
+		o.VMID = vmid
+		o.Before.Method, o.Before.Path, o.Before.Nth = method, path, at.nth
+		list = append(list, o)
+	}
+	return list
+}
+
+// interventions are the acts of package thirdparty, and combinations of acts that show more than each alone.
+func interventions() []intervention {
+	order := func(acts ...thirdparty.Act) (list []thirdparty.Order) {
+		for _, a := range acts {
+			list = append(list, thirdparty.Order{Act: a})
+		}
+		return list
+	}
+	prepared := map[thirdparty.Act][]thirdparty.Order{
+		thirdparty.Rollback: order(thirdparty.Snapshot), thirdparty.Unlock: order(thirdparty.StaleLock),
+		thirdparty.Restore: order(thirdparty.Backup), thirdparty.RestoreAside: order(thirdparty.Backup),
+	}
+	var list []intervention
+	for _, a := range thirdparty.Acts() {
+		list = append(list, intervention{name: string(a), first: prepared[a], then: order(a)})
+	}
+	short := thirdparty.Order{ForMS: 20000}
+	for _, a := range []thirdparty.Act{
+		thirdparty.Lock, thirdparty.MakeID, thirdparty.StorageOffline, thirdparty.NodeOffline, thirdparty.NodeCrash, thirdparty.Fill,
+	} {
+		o := short
+		o.Act = a
+		list = append(list, intervention{name: string(a) + " for 20 s", then: []thirdparty.Order{o}})
+	}
+	for _, acts := range [][]thirdparty.Act{
+		{thirdparty.Delete, thirdparty.TakeID}, {thirdparty.Delete, thirdparty.MakeID}, {thirdparty.Delete, thirdparty.Plant},
+		{thirdparty.Unlock, thirdparty.Delete}, {thirdparty.Unlock, thirdparty.Start}, {thirdparty.Attach, thirdparty.Detach},
+		{thirdparty.Snapshot, thirdparty.Attach}, {thirdparty.Stop, thirdparty.Lock}, {thirdparty.Rename, thirdparty.TakeName},
+	} {
+		var names []string
+		for _, a := range acts {
+			names = append(names, string(a))
+		}
+		list = append(list, intervention{name: strings.Join(names, " and "), then: order(acts...)})
+	}
+	return append(list, intervention{name: "backup, delete and restore", first: order(thirdparty.Backup), then: order(thirdparty.Delete, thirdparty.Restore)})
+}
+
+// identityOf is the user whose tasks are the provider's.
+func identityOf(w *rig.World, id rig.Identity) string {
+	c := w.Sim.Credentials()
+	switch id {
+	case rig.RootTicket:
+		return c.RootUsername
+	case rig.TokenNoAllocate:
+		name, _, _ := strings.Cut(c.TokenNoAllocate, "=")
+		return name
+	}
+	name, _, _ := strings.Cut(c.Token, "=")
+	return name
+}

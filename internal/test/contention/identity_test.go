@@ -1,0 +1,170 @@
+package contention_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// recycle destroys the VM in state and makes another under its id, as a person at the console would.
+func recycle(w *rig.World) {
+	w.Change(func(world *state.World) {
+		config := maps.Clone(world.Guests[400].Config)
+		config["name"], config["smbios1"], config["description"] = "the third party's", "uuid="+rig.OtherUUID, "precious"
+		world.Guests[400] = &state.Guest{VMID: 400, Type: "qemu", Node: "pve1", Config: config}
+		for _, v := range world.Volumes {
+			if v.VMID == 400 {
+				v.Data = "the third party's data"
+			}
+		}
+	})
+	w.Mark()
+}
+
+// TestGuard: a VM that was destroyed, and another made under its id, between apply and plan, update and destroy.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	changed := strings.Replace(rig.GuardedVM, "1024", "2048", 1)
+	steps := map[string]func(*testing.T, *rig.World, *terraformtest.Session) error{
+		"plan": func(t *testing.T, w *rig.World, s *terraformtest.Session) error {
+			recycle(w)
+			_, err := s.Plan(t.Context())
+			return err
+		},
+		"update": func(t *testing.T, w *rig.World, s *terraformtest.Session) error {
+			w.Reconfigure(t, s, rig.TokenNoSSH, changed)
+			pl, err := s.Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			recycle(w)
+			return s.Apply(t.Context(), pl)
+		},
+		"update without refresh": func(t *testing.T, w *rig.World, s *terraformtest.Session) error {
+			recycle(w)
+			w.Reconfigure(t, s, rig.TokenNoSSH, changed)
+			pl, err := s.Plan(t.Context(), terraformtest.WithoutRefresh())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Apply(t.Context(), pl)
+		},
+		"destroy": func(t *testing.T, w *rig.World, s *terraformtest.Session) error {
+			pl, err := s.Plan(t.Context(), terraformtest.ToDestroy())
+			if err != nil {
+				t.Fatal(err)
+			}
+			recycle(w)
+			return s.Apply(t.Context(), pl)
+		},
+	}
+	for name, step := range steps {
+		t.Run(name, func(t *testing.T) {
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, rig.GuardedVM)
+			if err := s.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			err := step(t, w, s)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range []string{rig.OtherUUID, "state rm", "import"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error does not say %q:\n%v", want, err)
+				}
+			}
+			w.MustBeClean(t)
+			if diff := cmp.Diff([]string{"proxmox_vm.mine"}, s.Addresses()); diff != "" {
+				t.Errorf("state: %s", diff)
+			}
+		})
+	}
+}
+
+// TestAGoneVMIsPlannedAgain: a VM that is proven to be gone leaves the state; a VM that the identity cannot look for stays.
+func TestAGoneVMIsPlannedAgain(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, rig.GuardedVM)
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Change(func(world *state.World) {
+		delete(world.Guests, 400)
+		maps.DeleteFunc(world.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.VMID == 400 })
+		world.Nodes["pve2"].Online = false
+	})
+	w.Sim.Advance(20e9)
+	pl, err := s.Plan(t.Context())
+	if err != nil || !pl.Empty() {
+		t.Errorf("with a node offline the VM may be there: want an empty plan, got %v\n%v", pl, err)
+	}
+	w.Change(func(world *state.World) { world.Nodes["pve2"].Online = true })
+	w.Sim.Advance(20e9)
+	pl, err = s.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := pl.Change("proxmox_vm.mine"); c == nil || c.Action != terraformtest.Create {
+		t.Errorf("want a create, got:\n%s", pl)
+	}
+}
+
+// TestUUIDThatWaitedForARestart: a third party starts a VM that was off between the plan that changes its uuid and the apply, so that it waits, and
+// then restarts it by hand. It is still the VM in state: its plan is empty, it is changed, and destroyed.
+func TestUUIDThatWaitedForARestart(t *testing.T) {
+	t.Parallel()
+	config := func(uuid, description, policy string) string {
+		return strings.Replace(rig.GuardedVM, "1024 }", "1024 }\n  shutdown_timeout = \"5s\"\n  timeouts = { update = \"1m\" }\n  smbios = { uuid = \""+
+			uuid+"\" }\n  description = \""+description+"\"\n  reboot_policy = \""+policy+"\"", 1)
+	}
+	const old, next = "22222222-2222-3333-4444-555555555555", "33333333-2222-3333-4444-555555555555"
+	for name, policy := range map[string]string{"left waiting": "never", "a restart that failed": "auto"} {
+		t.Run(name, func(t *testing.T) {
+			w := rig.NewWorld(t)
+			s := w.Session(t, rig.TokenNoSSH, config(old, "first", policy))
+			if err := s.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.Change(func(world *state.World) { world.Guests[400].Running = nil })
+			w.Reconfigure(t, s, rig.TokenNoSSH, config(next, "first", policy))
+			pl, err := s.Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Change(func(world *state.World) {
+				g := world.Guests[400]
+				g.Running = &state.Running{QMPStatus: "running", PID: 77, StartedAt: world.Clock.Now(), Booted: maps.Clone(g.Config)}
+				g.Ignores = []string{"shutdown"}
+			})
+			if err := s.Apply(t.Context(), pl); (err != nil) != (policy == "auto") {
+				t.Fatal(err)
+			}
+			w.Change(func(world *state.World) {
+				g := world.Guests[400]
+				if !strings.Contains(g.Pending["smbios1"], next) || !strings.Contains(g.Config["smbios1"], old) {
+					t.Errorf("%v is in force, and %v waits", g.Config, g.Pending)
+				}
+				maps.Copy(g.Config, g.Pending)
+				g.Running.PID, g.Pending, g.Ignores = 78, nil, nil
+			})
+			for _, description := range []string{"first", "second"} {
+				w.Reconfigure(t, s, rig.TokenNoSSH, config(next, description, policy))
+				if err := s.Converge(t.Context()); err != nil {
+					t.Fatalf("%s: %v", description, err)
+				}
+			}
+			if err := s.Destroy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.MustBeClean(t)
+		})
+	}
+}

@@ -1,0 +1,105 @@
+package faults_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// imagePhases are the ways in which an operation can go wrong where no id is to be had.
+var imagePhases = []fault.Phase{fault.Before, fault.After, fault.Task, fault.KillTask, fault.Partial, fault.Offline}
+
+func newImageSweep(t *testing.T, who rig.Identity, c rig.ImageCase) *rig.ImageSweep {
+	t.Helper()
+	w := rig.NewWorld(t)
+	sw := &rig.ImageSweep{ImageCase: c, T: t, Who: who, World: w, Session: w.Session(t, who, c.Config), Root: rig.Operator(t, w.Sim),
+		Snapshot: w.Sim.Snapshot()}
+	sw.Saved = sw.Session.SaveState()
+	return sw
+}
+
+// phasesOf are those that can have an effect on an operation: a read starts no task.
+func phasesOf(op pvesim.Op) []fault.Phase {
+	if op.Method == http.MethodGet {
+		return []fault.Phase{fault.Before, fault.After, fault.Offline}
+	}
+	return imagePhases
+}
+
+// TestSweepImage fails every operation of creates of images in every way, for every identity. Nothing is left that is not named, and no
+// sentence is untrue.
+func TestSweepImage(t *testing.T) {
+	t.Parallel()
+	for _, who := range rig.Identities() {
+		for n, c := range rig.ImageCases(t) {
+			if n > 0 && who != rig.TokenNoSSH && os.Getenv("DESTROY_ALL") == "" { // the rest: make test-full
+				continue
+			}
+			t.Run(string(who)+"/"+c.Name, func(t *testing.T) {
+				t.Parallel()
+				sw := newImageSweep(t, who, c)
+				sw.Reset()
+				if err := sw.Session.Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				n := sw.World.Sim.LastOp()
+				for op, phase := range rig.Cells(sw.World.Sim.Ops(), phasesOf) {
+					sw.Create(op.Seq, phase)
+				}
+				t.Logf("%d operations, %d faults with an effect: %d made all the same, %d taken back, %d left something and "+
+					"named it; %d not owned",
+					n, sw.Effective, sw.Made, sw.TakenBack, sw.Named, sw.Unowned)
+				if sw.Effective < 10 {
+					t.Errorf("only %d faults had an effect", sw.Effective)
+				}
+			})
+		}
+	}
+}
+
+// TestSweepImageDestroy fails every operation of a destroy of an image in every way: the image is gone, or in state, and then the next
+// destroy removes it.
+func TestSweepImageDestroy(t *testing.T) {
+	t.Parallel()
+	for _, who := range []rig.Identity{rig.RootTicket, rig.TokenNoSSH} {
+		t.Run(string(who), func(t *testing.T) {
+			t.Parallel()
+			sw := newImageSweep(t, who, rig.ImageCases(t)[0])
+			if err := sw.Session.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			sw.Saved, sw.Snapshot, sw.File = sw.Session.SaveState(), sw.World.Sim.Snapshot(), rig.VolumeOn(sw.World, "local:"+sw.Volume)
+			sw.Configure("")
+			sw.Reset()
+			if err := sw.Session.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			n := sw.World.Sim.LastOp()
+			for op, phase := range rig.Cells(sw.World.Sim.Ops(), phasesOf) {
+				sw.Reset(rig.FaultAt(op, phase))
+				err := sw.Session.Run(t.Context())
+				if sw.World.Sim.FaultsFired() == 0 {
+					continue
+				}
+				sw.Effective++
+				what := fmt.Sprintf("%s at #%d", phase, op.Seq)
+				sw.Settle()
+				if kept := len(sw.Session.Addresses()) == 1; kept != (err != nil) || !kept && rig.VolumeOn(sw.World, "local:"+sw.Volume) != nil {
+					t.Errorf("%s: in state %t, %v", what, kept, err)
+				}
+				if err := sw.Session.Run(t.Context()); err != nil {
+					t.Errorf("%s: the next destroy says %v", what, err)
+				}
+				for _, line := range sw.World.Leaks() {
+					t.Errorf("%s: %s", what, line)
+				}
+			}
+			t.Logf("%d operations, %d faults with an effect", n, sw.Effective)
+		})
+	}
+}

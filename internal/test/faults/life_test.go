@@ -1,0 +1,108 @@
+package faults_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// newLifeBench applies the previous configuration, once.
+func newLifeBench(t *testing.T, id rig.Identity, l rig.Step) *rig.ChangeBench {
+	t.Helper()
+	b := &rig.ChangeBench{World: rig.NewWorld(t), ID: id, Turn: l}
+	b.Root = rig.Operator(t, b.World.Sim)
+	b.World.Change(rig.AddThirdParties)
+	b.Session = b.World.Session(t, id, l.Before)
+	if err := b.Session.Converge(t.Context()); err != nil {
+		t.Fatalf("%s: apply the previous configuration: %v", l.Name, err)
+	}
+	b.World.Change(func(world *state.World) {
+		rig.Label(world)
+		if l.Prepare != nil {
+			l.Prepare(world)
+		}
+	})
+	b.World.Sim.Advance(30 * time.Second) // listings have caught up, HA has settled
+	if err := b.Session.Refresh(t.Context()); err != nil {
+		t.Fatalf("%s: refresh: %v", l.Name, err)
+	}
+	b.Base, b.State = b.World.Sim.Snapshot(), b.Session.SaveState()
+	b.World.Reconfigure(t, b.Session, id, l.After)
+	b.Session.TrustPlans = true
+	pl, err := b.Session.Plan(t.Context())
+	if err != nil {
+		t.Fatalf("%s: plan: %v", l.Name, err)
+	}
+	b.Plan = pl
+	return b
+}
+
+// TestSweepLife fails every operation of every change and of every destroy in every way: the next plan and apply bring
+// about what the configuration says, nothing of the VM is lost, nothing is left over, and no other guest is touched.
+// SWEEP_ONLY restricts it to the lives whose name contains the text, SWEEP_CASE to such faults.
+func TestSweepLife(t *testing.T) {
+	t.Parallel()
+	started := time.Now()
+	type result struct {
+		cell string
+		o    rig.Outcome
+	}
+	results := make(chan result, 20000)
+	t.Run("lives", func(t *testing.T) {
+		for _, l := range rig.Steps() {
+			identities := rig.ChangeIdentities()
+			if l.SSH {
+				identities = []rig.Identity{rig.TokenSSH}
+			}
+			for _, id := range identities {
+				if l.Ticket && id != rig.RootTicket || !strings.Contains(l.Name, os.Getenv("SWEEP_ONLY")) {
+					continue
+				}
+				t.Run(l.Name+", "+string(id), func(t *testing.T) {
+					t.Parallel()
+					b := newLifeBench(t, id, l)
+					taskless := rig.Fault{} // the last operation that turned out to have no task
+					for _, f := range b.Clean(t) {
+						dead := f.Phase == fault.KillTask || f.Phase == fault.Partial
+						if !strings.Contains(f.String(), os.Getenv("SWEEP_CASE")) || dead && f.Op == taskless.Op && f.Nth == taskless.Nth {
+							continue
+						}
+						o, effective := b.Run(t, f)
+						if f.Phase == fault.Task && !effective {
+							taskless = f
+						}
+						if effective {
+							results <- result{fmt.Sprintf("%-34s %s", l.Name, f.Phase), o}
+						}
+					}
+				})
+			}
+		}
+	})
+	close(results)
+	counts, total := map[string]map[rig.Outcome]int{}, 0
+	for r := range results {
+		if counts[r.cell] == nil {
+			counts[r.cell] = map[rig.Outcome]int{}
+		}
+		counts[r.cell][r.o]++
+		total++
+	}
+	t.Logf("%-46s %18s %18s %18s", "", rig.OutcomeDone, rig.OutcomeConverged, rig.OutcomeAssisted)
+	for _, cell := range slices.Sorted(maps.Keys(counts)) {
+		t.Logf("%-46s %18d %18d %18d", cell, counts[cell][rig.OutcomeDone], counts[cell][rig.OutcomeConverged], counts[cell][rig.OutcomeAssisted])
+	}
+	t.Logf("changes and destroys: %d effective cases, %s", total, time.Since(started).Round(time.Second))
+	if total < 1000 && os.Getenv("SWEEP_ONLY") == "" {
+		t.Error(errors.New("want at least 1,000 effective cases"))
+	}
+}

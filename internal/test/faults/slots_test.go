@@ -1,0 +1,88 @@
+package faults_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestSlotsUnderFaults: whichever request of a change of slots fails, before it takes effect, after it, or in its task, the next
+// apply ends where an undisturbed one does: every disk in its slot with its content, none lost, none twice, none left over.
+func TestSlotsUnderFaults(t *testing.T) {
+	t.Parallel()
+	cases := map[fault.Phase]int{}
+	for name, c := range map[string]struct{ before, after string }{
+		"swap": {rig.ThreeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { imported_disk = { volume = <scsi2> }, size = "4G" }, scsi2 = { imported_disk = { volume = <scsi1> } } }
+`},
+		"move, add, remove": {rig.ThreeDisks, `disks = { scsi0 = { storage = "local-zfs", size = "2G" }, scsi5 = { imported_disk = { volume = <scsi1> } }, scsi6 = { storage = "local", size = "1G" } }
+removed_disks = "destroy"
+`},
+		"remove": {rig.ThreeDisks, `disks = { scsi0 = { storage = "local-lvm", size = "1G" } }
+removed_disks = "destroy"
+`},
+	} {
+		for _, power := range []string{"", rig.Stopped} {
+			if power != "" && name == "remove" { // no other requests than those of the running guest
+				continue
+			}
+			begin := rig.NewVM(t, power+c.before).Again()
+			l := begin(t)
+			after := power + l.Named(c.after)
+			l.To(after)
+			want := l.Contents()
+			l = begin(t)
+			l.Configure(after)
+			pl, err := l.Session.Plan(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.World.ResetCalls()
+			if err := l.Session.Apply(t.Context(), pl); err != nil {
+				t.Fatal(err)
+			}
+			var methods []string
+			for _, op := range l.World.Sim.Ops() {
+				methods = append(methods, op.Method)
+			}
+			for n := 1; n <= len(methods); n++ {
+				for _, phase := range []fault.Phase{fault.Before, fault.After, fault.Task} {
+					if phase != fault.Before && methods[n-1] == http.MethodGet { // one way to get no answer is enough
+						continue
+					}
+					l := begin(t)
+					l.Configure(after)
+					pl, err := l.Session.Plan(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					l.World.ResetCalls()
+					l.World.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Seq: n}, Phase: phase}})
+					failed := l.Session.Apply(t.Context(), pl)
+					fired := l.World.Sim.FaultsFired()
+					l.World.Sim.SetFaults(nil)
+					if fired == 0 {
+						continue
+					}
+					cases[phase]++
+					l.WantDistinctVolumes()
+					if err := l.Session.Converge(t.Context()); err != nil {
+						t.Errorf("%s%s, operation %d %s (%v): the next apply: %v", power, name, n, phase, failed, err)
+						continue
+					}
+					if diff := cmp.Diff(want, l.Contents()); diff != "" {
+						t.Errorf("%s%s, operation %d %s (%v): contents of the slots: %s", power, name, n, phase, failed, diff)
+					}
+					l.WantNoOrphans()
+				}
+			}
+		}
+	}
+	t.Logf("effective cases: %v", cases)
+	if cases[fault.Before] < 50 || cases[fault.After] < 10 || cases[fault.Task] < 7 {
+		t.Errorf("too few effective cases: %v", cases)
+	}
+}

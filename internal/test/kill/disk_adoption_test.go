@@ -1,0 +1,91 @@
+package kill_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestAdoptAfterAKill: the provider dies before any of the requests of a create that adopts a volume, so no state knows of it. The next
+// apply makes the VM, or says that it is there and how it is taken over, and then an import and an apply do what is missing. The volume
+// has its data whatever happens.
+func TestAdoptAfterAKill(t *testing.T) {
+	t.Parallel()
+	config := rig.Adopting(rig.AdoptedDisk, "")
+	died := func(from int) (*rig.World, *terraformtest.Session) {
+		w := rig.DisksWithoutVM(t, "vm-200-disk-0")
+		s := w.Session(t, rig.TokenNoSSH, config)
+		pl, err := s.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Sim.ResetOps()
+		died := regexp.MustCompile(`(?m)(process: .* )\d+$`)
+		if from > 0 {
+			w.Sim.SetFaults(nothingFrom(from))
+		}
+		if err := s.Apply(t.Context(), pl); (err != nil) != (from > 0) {
+			t.Fatalf("killed at request %d: %v", from, err)
+		}
+		w.Sim.SetFaults(nil)
+		w.Change(func(world *state.World) { // another process has the number now
+			if guest := world.Guests[200]; guest != nil {
+				guest.Config["description"] = died.ReplaceAllString(guest.Config["description"], "${1}1")
+			}
+		})
+		s = w.Session(t, rig.TokenNoSSH, config)
+		return w, s
+	}
+	clean, _ := died(0)
+	imported := 0
+	for n, op := range clean.Sim.Ops() {
+		if op.Method == http.MethodGet {
+			continue
+		}
+		t.Run(fmt.Sprintf("%d %s %s", n, op.Method, op.Path), func(t *testing.T) {
+			w, s := died(n + 1)
+			err := s.Run(t.Context())
+			if err != nil {
+				imported++
+				rig.MustRefuse(t, err, []string{"VMID 200 is taken", "terraform import", "local-zfs:vm-200-disk-0", "boot_order", "power_state"})
+				w.Reconfigure(t, s, rig.TokenNoSSH, rig.Adopting(rig.AdoptedDisk, "boot_order = [\"scsi0\", \"net0\"]\npower_state = \"running\""))
+				if err := s.Import(t.Context(), "proxmox_vm.x", "200"); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pl, err := s.Plan(t.Context())
+			if err != nil || !pl.Empty() {
+				t.Errorf("afterwards the plan is %s, %v", pl, err)
+			}
+			guest := rig.GuestOf(w, 200)
+			if !strings.HasPrefix(guest.Config["scsi0"], "local-zfs:vm-200-disk-0") || guest.Config["boot"] != "order=scsi0;net0" || guest.Running == nil {
+				t.Errorf("the VM is %v, running %t", guest.Config, guest.Running != nil)
+			}
+			if data := rig.DataOf(w, "vm-200-disk-0"); data != "data of vm-200-disk-0" {
+				t.Errorf("the disk holds %q", data)
+			}
+		})
+	}
+	if imported == 0 {
+		t.Error("no kill has left a VM that no state knows")
+	}
+}
+
+// nothingFrom has every request fail from one on, as if the process were gone.
+func nothingFrom(n int) []fault.Rule {
+	var rules []fault.Rule
+	for k := range 400 {
+		rules = append(rules, fault.Rule{Match: fault.Match{Nth: n + k}, Phase: fault.Before})
+	}
+	return rules
+}

@@ -1,0 +1,223 @@
+package kill_test
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// killedTurn is a change of a VM, or its end, whose provider gets killed.
+type killedTurn struct {
+	*killBench
+	rig.ChangeBench
+}
+
+func newKilledTurn(t *testing.T, id rig.Identity, l rig.Step) *killedTurn {
+	t.Helper()
+	b := &killedTurn{killBench: newKillBench(t, id)}
+	b.ChangeBench = rig.ChangeBench{World: b.killBench.w, Session: b.killBench.s, ID: id, Turn: l}
+	sim := b.killBench.w.Sim
+	b.killBench.w.ExpectPowerOffs(l.Offs...)
+	b.killBench.w.Change(rig.AddThirdParties)
+	b.unkilled()
+	b.configure(t, l.Before)
+	if err := b.killBench.s.Converge(t.Context()); err != nil {
+		t.Fatalf("%s: apply the previous configuration: %v", l.Name, err)
+	}
+	b.killBench.w.Change(func(world *state.World) {
+		rig.Label(world)
+		if l.Prepare != nil {
+			l.Prepare(world)
+		}
+	})
+	sim.Advance(30 * time.Second) // listings have caught up, HA has settled
+	if err := b.killBench.s.Refresh(t.Context()); err != nil {
+		t.Fatalf("%s: refresh: %v", l.Name, err)
+	}
+	b.Base, b.State = sim.Snapshot(), b.killBench.s.SaveState()
+	b.configure(t, l.After)
+	b.killBench.s.TrustPlans = true
+	pl, err := b.killBench.s.Plan(t.Context())
+	if err != nil {
+		t.Fatalf("%s: plan: %v", l.Name, err)
+	}
+	b.Plan = pl
+	return b
+}
+
+func (b *killedTurn) apply(ctx context.Context) error { return b.killBench.s.Apply(ctx, b.Plan) }
+
+// rehearse makes the change without a kill.
+func (b *killedTurn) rehearse(t *testing.T) []rig.Moment {
+	t.Helper()
+	b.Reset(t)
+	b.unkilled()
+	if err := b.apply(t.Context()); err != nil {
+		t.Fatalf("%s, %s: without a kill: %v", b.killBench.id, b.Turn.Name, err)
+	}
+	moments := b.gate.Moments()
+	b.killBench.w.Sim.Advance(30 * time.Second)
+	b.Want, b.Done = b.Canonical(t), b.killBench.s.SaveState()
+	if pl, err := b.killBench.s.Plan(t.Context()); err != nil || !pl.Empty() {
+		t.Fatalf("%s, %s: without a kill: the plan afterwards: %v\n%v", b.killBench.id, b.Turn.Name, err, pl)
+	}
+	return moments
+}
+
+// play kills, and applies again, twice at most. With forgetful Terraform has lost the private state: that is what it makes of a provider
+// that dies (a CLI that dies with it keeps all).
+func (b *killedTurn) play(t *testing.T, at rig.Moment, after time.Duration, forgetful bool) (rounds int, wrong []string) {
+	t.Helper()
+	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	b.Reset(t)
+	if !b.kill(t, at, func() error { return b.apply(t.Context()) }) {
+		if !at.IsWrite() && at.Nth > 1 {
+			return 0, nil // a waiting provider polls more or less often
+		}
+		return 0, []string{"the moment never came"}
+	}
+	died := b.clock.Now()
+	s := b.killBench.s
+	if forgetful && slices.Contains(s.Addresses(), "proxmox_vm.x") {
+		s.SetPrivate("proxmox_vm.x", nil)
+	}
+	b.killBench.w.Sim.Advance(after)
+	lost := ""
+	for rounds < 2 {
+		pl, err := s.Plan(t.Context())
+		if err == nil && pl.Empty() {
+			wrong = nil
+			break
+		}
+		rounds++
+		if err == nil {
+			lost += lostNotes(pl.Diagnostics)
+			err = s.Apply(t.Context(), pl)
+		}
+		if err == nil {
+			wrong = nil
+			break
+		}
+		add("apply %d: %v", rounds, err)
+		if rounds == 1 {
+			b.killBench.w.Sim.Advance(max(0, KillPatience-b.clock.Now().Sub(died)))
+		}
+	}
+	if forgetful {
+		b.takeOut(t, lost, add)
+	}
+	b.killBench.w.Sim.Advance(30 * time.Second)
+	if text := b.Differs(t, rig.Fault{}); text != "" {
+		add("%s", text)
+	}
+	if dark := b.PowerOffProblem(false); dark != "" {
+		add("%s", dark)
+	}
+	if pl, err := s.Plan(t.Context()); err != nil || !pl.Empty() {
+		add("the plan afterwards: %v\n%v", err, pl)
+	}
+	if took := b.clock.Now().Sub(died); took > 10*time.Minute {
+		add("it took %v of the cluster's time", took)
+	}
+	return rounds, wrong
+}
+
+// lostNotes is a plan's message when Terraform has lost the private state.
+func lostNotes(said terraformtest.Diagnostics) string {
+	for _, d := range said {
+		if strings.Contains(d.Summary, "is lost") {
+			return d.Detail
+		}
+	}
+	return ""
+}
+
+// takeOut does what was said to do with what the configuration does not name any more, if it is not known that it did before: to name a
+// device for one apply, and to change a value on the server.
+func (b *killedTurn) takeOut(t *testing.T, lost string, add func(string, ...any)) {
+	t.Helper()
+	again, path := b.Turn.Before, ""
+	switch b.Turn.Name {
+	case "many options", "many options, HA":
+		path = "networks.net1"
+		again = rig.Replace(b.Turn.After, "    net2 = { bridge", "    net1 = { bridge = \"vmbr1\" }\n    net2 = { bridge", "net2 = { ipv4", "net1 = { ipv4 = \"dhcp\" }, net2 = { ipv4")
+	case "detach a disk":
+		path = "disks.scsi1"
+	case "leave HA":
+		path = "same is not known: ha"
+	}
+	switch {
+	case path == "" || !strings.Contains(lost, path) || b.Differs(t, rig.Fault{}) == "":
+		return
+	case b.Turn.Name == "leave HA":
+		b.killBench.w.Change(func(world *state.World) { delete(world.HA, "vm:101") })
+		if err := b.killBench.s.Refresh(t.Context()); err != nil {
+			add("refresh: %v", err)
+		}
+		return
+	}
+	for _, config := range []string{again, b.Turn.After} {
+		b.configure(t, config)
+		if err := b.killBench.s.Run(t.Context()); err != nil {
+			add("what was said to do with %s: %v", path, err)
+		}
+	}
+}
+
+// TestKillLife kills the provider at every request of every change of a VM and of every destroy, before it is served and before its
+// answer. The next apply, at once or when the cluster has done what it was at, brings about what the configuration says, or the one after
+// that; nothing of the VM is lost, nothing is left over or locked, no other guest is touched, and no guest goes off unasked.
+//
+// `make test` plays some kills of some changes, KILL_ALL=1 all, KILL_ALL=N one in N; KILL_ONLY restricts it to such names.
+func TestKillLife(t *testing.T) {
+	t.Parallel()
+	share := KillShare(t)
+	var mu sync.Mutex
+	tally, kills := map[string]int{}, 0
+	t.Run("turns", func(t *testing.T) {
+		for _, l := range rig.Steps() {
+			if share == 0 && !slices.Contains([]string{"restart", "detach a disk", "destroy, running"}, l.Name) || !strings.Contains(l.Name, os.Getenv("KILL_ONLY")) {
+				continue
+			}
+			id := rig.TokenNoSSH
+			if l.Ticket {
+				id = rig.RootTicket
+			}
+			if l.SSH {
+				id = rig.TokenSSH
+			}
+			t.Run(l.Name, func(t *testing.T) {
+				t.Parallel()
+				b := newKilledTurn(t, id, l)
+				for i, at := range b.rehearse(t) {
+					drawn := fnv.New32a()
+					_, _ = drawn.Write([]byte(l.Name + at.String()))
+					if every := max(share, 1); share == 0 && drawn.Sum32()%6 != 0 || drawn.Sum32()%every != 0 {
+						continue
+					}
+					for n, after := range []time.Duration{0, 30 * time.Second} {
+						rounds, wrong := b.play(t, at, after, (i+n)%2 == 0)
+						for _, line := range wrong {
+							t.Errorf("%s, killed %s, applied after %v: %s", l.Name, at, after, line)
+						}
+						mu.Lock()
+						kills++
+						tally[fmt.Sprintf("%d applies", rounds)]++
+						mu.Unlock()
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d kills: %v", kills, tally)
+}

@@ -1,0 +1,256 @@
+package kill_test
+
+import (
+	"bytes"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// killPlans are creates from scratch and of a template, of VMs with and without a name and an id.
+func killPlans() []*rig.KillPlan {
+	var plans []*rig.KillPlan
+	for _, kind := range []struct{ name, options string }{
+		{"create", "memory = { size = 1024 }\n  disks = { scsi0 = { storage = \"local-zfs\", size = \"2G\" } }\n" +
+			"  networks = { net0 = { bridge = \"vmbr0\", firewall = true } }\n" +
+			"  firewall = { enabled = true, rules = [{ type = \"in\", action = \"ACCEPT\" }] }\n"},
+		{"clone", "clone = { vmid = 9000 }\n  protection = false\n  memory = { size = 2048 }\n  disks = { scsi0 = { size = \"4G\" } }\n"},
+	} {
+		for _, named := range []bool{true, false} {
+			for _, fixed := range []bool{true, false} {
+				p := &rig.KillPlan{Name: kind.name, Fixed: fixed}
+				options := "node = \"pve1\"\n  pool = \"web\"\n  " + kind.options
+				if named {
+					options, p.Name = "name = \"killed\"\n  "+options, p.Name+" named"
+				} else {
+					p.Name += " nameless"
+				}
+				if fixed {
+					options, p.Name = "vmid = 300\n  "+options, p.Name+" fixed"
+				} else {
+					p.Name += " automatic"
+				}
+				p.Config = "resource \"proxmox_vm\" \"x\" {\n  " + options + "}\n"
+				plans = append(plans, p)
+			}
+		}
+	}
+	return plans
+}
+
+// killReturn is when and where the user applies again.
+type killReturn int
+
+const (
+	killedNow       killReturn = iota // while the cluster may still be at work
+	killedBefore                      // half a minute later
+	killedElsewhere                   // at once, but another machine's run was killed
+)
+
+func (k killReturn) String() string { return [...]string{"at once", "after the task", "elsewhere"}[k] }
+
+// killCell is one kill.
+type killCell struct {
+	plan  *rig.KillPlan
+	at    rig.Moment
+	who   rig.KillTarget
+	comes killReturn
+}
+
+func (c killCell) String() string {
+	return fmt.Sprintf("%s/%s/%s killed %s", c.plan.Name, c.comes, c.who, strings.ReplaceAll(c.at.String(), "/", "|"))
+}
+
+// The time that a kill may cost.
+const (
+	// KillPatience is the time after which a run elsewhere counts as dead: two minutes after its last task, which may have gone on.
+	KillPatience = 2*time.Minute + 8*time.Second
+	killLimit    = 150 * time.Second
+)
+
+// killOutcome is the result of a cell.
+type killOutcome struct {
+	applies int
+	took    time.Duration // of the cluster's time
+	said    []string      // by the applies
+	wrong   []string
+}
+
+func (o *killOutcome) add(format string, args ...any) {
+	o.wrong = append(o.wrong, fmt.Sprintf(format, args...))
+}
+
+// play kills and applies again, twice at most.
+func (c killCell) play(t *testing.T, tools rig.KillTools) (o killOutcome) {
+	t.Helper()
+	r := rig.NewKillHost(t, tools, c.plan.Config)
+	theirs := r.World.Sim.ThirdParties()
+	o.said = append(o.said, afterThePlan(r.Killed(t, c.at, c.who, c.comes == killedElsewhere, "apply", c.plan.Plan)))
+	if !r.Gate.Killed() {
+		o.add("the moment never came")
+		return o
+	}
+	died := r.Clock.Now()
+	if c.comes == killedBefore {
+		r.World.Sim.Advance(30 * time.Second)
+	}
+	for o.applies < 2 {
+		if o.applies == 1 {
+			r.World.Sim.Advance(KillPatience - r.Clock.Now().Sub(died))
+		}
+		o.applies++
+		text, err := r.Apply(t)
+		o.said = append(o.said, afterThePlan(text))
+		if id := offersImport(text); err != nil && id != "" {
+			text, imported := r.Run(t, "import", "proxmox_vm.x", id)
+			o.said = append(o.said, text)
+			if imported != nil {
+				o.add("the import that was offered: %v", imported)
+			}
+			continue
+		}
+		if err == nil && len(r.Differences(c.plan)) == 0 {
+			break
+		}
+		if o.applies == 2 && err != nil {
+			o.add("the last apply: %v", err)
+		}
+	}
+	o.took = r.Clock.Now().Sub(died)
+	for _, line := range r.Differences(c.plan) {
+		o.add("%s", line)
+	}
+	if !bytes.Equal(theirs, r.World.Sim.ThirdParties()) {
+		o.add("third parties' objects have changed: %s", cmp.Diff(string(theirs), string(r.World.Sim.ThirdParties())))
+	}
+	if o.took > killLimit {
+		o.add("it took %v of the cluster's time", o.took)
+	}
+	if addresses := r.Addresses(t); !slices.Equal(addresses, []string{"proxmox_vm.x"}) {
+		o.add("in state: %v", addresses)
+	}
+	return o
+}
+
+var (
+	commandToImport = regexp.MustCompile(`terraform import \S+ '?(\d+)`)
+	adviceToImport  = regexp.MustCompile(`VMID (\d+) is taken\.? .* adopt the VM with terraform import`)
+)
+
+// offersImport is the id of the VM that is to be imported, if an apply says so.
+func offersImport(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	for _, words := range []*regexp.Regexp{commandToImport, adviceToImport} {
+		if id := words.FindStringSubmatch(text); id != nil {
+			return id[1]
+		}
+	}
+	return ""
+}
+
+// afterThePlan is what a CLI says but for the plan, and what comes with each run.
+func afterThePlan(text string) string {
+	if _, after, ok := strings.Cut(text, "\nPlan: "); ok {
+		return after
+	}
+	_, after, _ := strings.Cut(text, "published\nreleases.\n")
+	return after
+}
+
+// KillShare is the share of the cells that is played: the whole with KILL_ALL=1, one in N with KILL_ALL=N; 0 where it is not set.
+func KillShare(t *testing.T) uint32 {
+	t.Helper()
+	text := os.Getenv("KILL_ALL")
+	if text == "" {
+		return 0
+	}
+	share, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || share == 0 {
+		t.Fatalf("KILL_ALL=%s: want 1 for every cell, N for one in N", text)
+	}
+	return uint32(share)
+}
+
+// drawKills are the cells of the plans that are played, always the same ones, without those after the commit of a VM that nothing names.
+func drawKills(plans []*rig.KillPlan, returns []killReturn, share uint32) (cells []killCell) {
+	for _, p := range plans {
+		moments := p.Moments
+		if !p.Fixed {
+			moments = moments[:p.Committed()]
+		}
+		for _, at := range moments {
+			for _, comes := range returns {
+				c := killCell{plan: p, at: at, comes: comes}
+				drawn := fnv.New32a()
+				_, _ = drawn.Write([]byte(c.String()))
+				c.who = rig.KillTarget(drawn.Sum32() >> 8 % 2)
+				if drawn.Sum32()%share == 0 {
+					cells = append(cells, c)
+				}
+			}
+		}
+	}
+	return cells
+}
+
+// TestKillCreate kills the provider, or Terraform and the provider, at every request of a create and of a clone, before it is served and
+// before its answer: VMs with a name and without, with an id of their own and without. The next apply of the same configuration, or the one
+// after that, two minutes later, comes to what an undisturbed one does, and to nothing else.
+//
+// `make test` plays some cells of two of the eight, KILL_ALL=1 all, KILL_ALL=N one in N.
+func TestKillCreate(t *testing.T) {
+	t.Parallel()
+	tools, plans, share := rig.NewKillTools(t), killPlans(), KillShare(t)
+	returns := []killReturn{killedNow, killedBefore, killedElsewhere}
+	if share == 0 {
+		plans, returns, share = []*rig.KillPlan{plans[0], plans[5]}, returns[:2], 12
+	}
+	dir := t.TempDir()
+	t.Run("no kill", func(t *testing.T) {
+		for _, p := range plans {
+			t.Run(p.Name, func(t *testing.T) {
+				t.Parallel()
+				p.Rehearse(t, tools, dir)
+			})
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	cells := drawKills(plans, returns, share)
+	var mu sync.Mutex
+	tally, played := map[string]int{}, 0
+	t.Run("killed", func(t *testing.T) {
+		for _, c := range cells {
+			t.Run(c.String(), func(t *testing.T) {
+				t.Parallel()
+				o := c.play(t, tools)
+				for _, line := range o.wrong {
+					t.Error(line)
+				}
+				if t.Failed() {
+					t.Logf("%d applies in %v; what was said:\n%s", o.applies, o.took, strings.Join(o.said, "\n----\n"))
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				tally[fmt.Sprintf("%d applies", o.applies)]++
+				played++
+			})
+		}
+	})
+	t.Logf("%d kills of %d: %v; none after the commit of a VM without a fixed VMID", played, len(cells), tally)
+	if len(cells) < 6 {
+		t.Error("that is no sweep")
+	}
+}

@@ -1,0 +1,148 @@
+package lifecycle_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+const (
+	cloudInitNet = `networks = { net0 = { bridge = "vmbr0" }, net1 = { bridge = "vmbr0" } }
+`
+	cloudInitFull = `cloud_init = { storage = "local-zfs", type = "nocloud", user = "ops", ssh_keys = ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJxyPjCEGMEmwa9rUGOdwDzp5Bk2mTmYXlyCuLp8yVqP a"], nameservers = ["10.0.0.1"], searchdomain = "lan", upgrade = false, custom = { user = "local:snippets/user.yaml" },
+  addresses = { net0 = { ipv4 = "10.0.0.5/24", gateway4 = "10.0.0.1" }, net1 = { ipv4 = "dhcp", ipv6 = "auto" } } }
+`
+)
+
+// TestCloudInitChangesInPlace: every option of cloud-init changes on a running VM, and goes, without a restart and without
+// another drive; the drive is written again. A stopped guest gets the new data at its start.
+func TestCloudInitChangesInPlace(t *testing.T) {
+	t.Parallel()
+	const wo = "cloud_init_password_wo = \"secret\"\ncloud_init_password_wo_version = 1\n"
+	running := rig.NewVM(t, cloudInitNet+cloudInitFull).Again()
+	still := rig.NewVM(t, cloudInitNet+rig.Stopped+cloudInitFull).Again()
+	for name, c := range map[string]struct{ old, to, options string }{
+		"type":               {`"nocloud"`, `"configdrive2"`, "citype"},
+		"no type":            {`type = "nocloud", `, "", "delete=citype"},
+		"user":               {`"ops"`, `"root"`, "ciuser"},
+		"no user":            {`user = "ops", `, "", "delete=ciuser"},
+		"keys":               {` a"]`, ` b"]`, "sshkeys"},
+		"no keys":            {`ssh_keys = ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJxyPjCEGMEmwa9rUGOdwDzp5Bk2mTmYXlyCuLp8yVqP a"], `, "", "delete=sshkeys"},
+		"nameservers":        {`["10.0.0.1"]`, `["10.0.0.1", "10.0.0.2"]`, "nameserver"},
+		"no nameservers":     {`nameservers = ["10.0.0.1"], `, "", "delete=nameserver"},
+		"search domain":      {`"lan"`, `"wan"`, "searchdomain"},
+		"no search domain":   {`searchdomain = "lan", `, "", "delete=searchdomain"},
+		"upgrade":            {`upgrade = false`, `upgrade = true`, "ciupgrade"},
+		"upgrade by default": {`upgrade = false, `, "", "delete=ciupgrade"},
+		"custom data":        {`custom = { user =`, `custom = { vendor =`, "cicustom"},
+		"no custom data":     {` custom = { user = "local:snippets/user.yaml" },`, "", "delete=cicustom"},
+		"an address":         {`10.0.0.5/24`, `10.0.0.6/24`, "ipconfig0"},
+		"no IPv6 of one":     {`, ipv6 = "auto"`, "", "ipconfig1"},
+		"one address less":   {`, net1 = { ipv4 = "dhcp", ipv6 = "auto" }`, "", "delete=ipconfig1"},
+		"no address":         {",\n  addresses = { net0 = { ipv4 = \"10.0.0.5/24\", gateway4 = \"10.0.0.1\" }, net1 = { ipv4 = \"dhcp\", ipv6 = \"auto\" } }", "", "delete=ipconfig0,ipconfig1"},
+		"a password":         {"cloud_init = {", wo + "cloud_init = {", "cipassword"},
+	} {
+		for _, power := range []string{"running", "stopped"} {
+			t.Run(name+", "+power, func(t *testing.T) {
+				with, begin := cloudInitNet, running
+				if power == "stopped" {
+					with, begin = cloudInitNet+rig.Stopped, still
+				}
+				if !strings.Contains(cloudInitFull, c.old) {
+					t.Fatalf("the configuration has no %q", c.old)
+				}
+				l := begin(t)
+				drive := l.Config()["ide2"]
+				l.To(with + strings.Replace(cloudInitFull, c.old, c.to, 1))
+				want := []string{"PUT config " + c.options}
+				if power == "running" {
+					want = append(want, "PUT cloudinit")
+				}
+				l.WantSent(want...)
+				l.Want(map[string]string{"ide2": "ide2"})
+				if now := l.Config()["ide2"]; now != drive {
+					t.Errorf("the drive was %q and is %q", drive, now)
+				}
+				l.WantRunning()
+				if waiting := l.Waiting(); len(waiting) > 0 {
+					t.Errorf("waits for a restart: %v", waiting)
+				}
+			})
+		}
+	}
+}
+
+// TestStaleAddresses: with a NIC goes the address that cloud-init had for it, and with cloud-init all of them.
+func TestStaleAddresses(t *testing.T) {
+	t.Parallel()
+	l := rig.NewVM(t, cloudInitNet+cloudInitFull)
+	l.To(`networks = { net0 = { bridge = "vmbr0" } }
+` + strings.Replace(cloudInitFull, `, net1 = { ipv4 = "dhcp", ipv6 = "auto" }`, "", 1))
+	l.WantSent("PUT config delete=ipconfig1,net1", "PUT cloudinit")
+	l.To(rig.Stopped + `networks = { net0 = { bridge = "vmbr0" } }`)
+	for option := range l.Config() {
+		if strings.HasPrefix(option, "ipconfig") || strings.HasPrefix(option, "ci") || option == "sshkeys" || option == "ide2" {
+			t.Errorf("%s is left", option)
+		}
+	}
+	l.Want(map[string]string{})
+}
+
+// TestCloudInitDriveMoves: another storage is a move of the drive, another slot makes a new one; the options stay.
+func TestCloudInitDriveMoves(t *testing.T) {
+	t.Parallel()
+	elsewhere := strings.Replace(cloudInitFull, `"local-zfs"`, `"local-lvm"`, 1)
+	for _, power := range []string{"", rig.Stopped} {
+		l := rig.NewVM(t, power+cloudInitNet+cloudInitFull)
+		l.To(power + cloudInitNet + elsewhere)
+		if power == "" { // PVE copies no data of it, and the running guest is to get the new one; only then QEMU lets go of the old one
+			l.WantSent("POST move_disk delete=1 disk=ide2 storage=local-lvm", "PUT cloudinit", "DELETE {volume} delay storage=local-zfs volume")
+		} else {
+			l.WantSent("POST move_disk delete=1 disk=ide2 storage=local-lvm")
+		}
+		l.Want(map[string]string{"ide2": "ide2"})
+		l.WantRunning()
+	}
+	const boot = "boot_order = [\"net0\"]\n" // PVE unplugs nothing that is in it
+	l := rig.NewVM(t, boot+cloudInitNet+strings.Replace(cloudInitFull, "cloud_init = {", `cloud_init = { slot = "scsi9",`, 1))
+	ipconfig := l.Config()["ipconfig0"]
+	l.To(boot + cloudInitNet + strings.Replace(cloudInitFull, "cloud_init = {", `cloud_init = { slot = "scsi8",`, 1))
+	l.WantSent("PUT config delete=scsi9", "POST config scsi8")
+	l.Want(map[string]string{"scsi8": ""})
+	if l.Config()["ipconfig0"] != ipconfig {
+		t.Errorf("ipconfig0 is %q", l.Config()["ipconfig0"])
+	}
+	l.WantRunning()
+
+	l = rig.NewVM(t, cloudInitNet+cloudInitFull)
+	l.Fails(cloudInitNet+strings.Replace(cloudInitFull, "cloud_init = {", `cloud_init = { slot = "ide3",`, 1), "cannot leave ide2 while the VM runs")
+	l.Want(map[string]string{"ide2": "ide2"})
+	if waiting := l.Waiting(); len(waiting) > 0 {
+		t.Errorf("waits for a restart: %v", waiting)
+	}
+}
+
+// TestRegenerationRefused: the options are changed, and a warning says that the drive has the old data.
+func TestRegenerationRefused(t *testing.T) {
+	t.Parallel()
+	l := rig.NewVM(t, cloudInitNet+cloudInitFull)
+	l.World.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/cloudinit"}, Phase: fault.Before, Reason: "no space left on device"}})
+	l.To(cloudInitNet + strings.Replace(cloudInitFull, `"ops"`, `"root"`, 1))
+	l.Warned("cloud-init drive of VM 400 has old data", "no space left on device", "next stop and start")
+	if user := l.Config()["ciuser"]; user != "root" {
+		t.Errorf("ciuser is %q", user)
+	}
+	l.World.Sim.SetFaults(nil)
+	l.Guest(func(world *state.World, _ *state.Guest) { // a snippet that is not there: PVE's own refusal
+		for key, v := range world.Volumes {
+			if v.Name == "snippets/user.yaml" {
+				delete(world.Volumes, key)
+			}
+		}
+	})
+	l.To(cloudInitNet + strings.Replace(cloudInitFull, `"ops"`, `"admin"`, 1))
+	l.Warned("has old data", "snippets/user.yaml")
+}

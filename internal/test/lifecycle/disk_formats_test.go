@@ -1,0 +1,57 @@
+package lifecycle_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestDiskMovesToBlockStorage: what moves from a directory with qcow2 to a storage that has raw only, where no configuration has
+// configured a format, moves once. The simulator, as PVE, refuses a second move.
+func TestDiskMovesToBlockStorage(t *testing.T) {
+	t.Parallel()
+	bodies := map[string]string{
+		"disk":             `disks = { scsi0 = { storage = "STORAGE", size = "1G" FORMAT } }`,
+		"EFI disk":         "bios = \"ovmf\"\nefi_disk = { storage = \"STORAGE\" FORMAT }\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }",
+		"cloud-init drive": "cloud_init = { storage = \"STORAGE\", user = \"me\" }\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }",
+	}
+	formats := map[string]string{"disk": `, format = "qcow2"`, "EFI disk": `, format = "qcow2"`}
+	for name, body := range bodies {
+		for _, to := range []string{"local-zfs", "local-lvm"} {
+			for _, power := range []string{"", rig.Stopped} {
+				t.Run(strings.TrimSpace(name+" to "+to+" "+power), func(t *testing.T) {
+					t.Parallel()
+					on := func(storage, format string) string {
+						return power + strings.NewReplacer("STORAGE", storage, " FORMAT", format).Replace(body) + "\n"
+					}
+					l := rig.NewVM(t, on("local", formats[name]))
+					l.To(on(to, ""))
+					moves := 0
+					for _, op := range l.World.Sim.Ops() {
+						if strings.HasSuffix(op.Path, "/move_disk") {
+							moves++
+						}
+					}
+					if moves != 1 {
+						t.Errorf("moved %d times", moves)
+					}
+					l.WantRunning()
+				})
+			}
+		}
+	}
+}
+
+// TestDiskFormatThatTheStorageLacks: a format that is configured and that the storage does not have is an error once the disk
+// is there, never a second move. The next apply without it changes nothing.
+func TestDiskFormatThatTheStorageLacks(t *testing.T) {
+	t.Parallel()
+	disk := func(storage, format string) string {
+		return `disks = { scsi0 = { storage = "` + storage + `", size = "1G"` + format + " } }\n"
+	}
+	l := rig.NewVM(t, disk("local", `, format = "qcow2"`))
+	l.Fails(disk("local-zfs", `, format = "qcow2"`), "has no format qcow2 on storage local-zfs")
+	l.To(disk("local-zfs", ""))
+	l.WantRunning()
+}

@@ -1,0 +1,78 @@
+package lifecycle_test
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestInterrupt: Ctrl-C while the create's task runs is a failed step like any other.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	for name, path := range map[string]string{"scratch": "/nodes/{node}/qemu", "clone": "/nodes/{node}/qemu/{vmid}/clone"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t, pvesim.Options{Clock: clock.Real{}, TaskTime: 300 * time.Millisecond})
+			s := w.Session(t, rig.TokenSSH, map[string]string{"scratch": rig.ScratchVM, "clone": rig.CloneVM}[name])
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			stop := make(chan struct{})
+			defer close(stop)
+			go func() { // the user, who watches the server
+				for tick := time.NewTicker(time.Millisecond); ; {
+					select {
+					case <-stop:
+						tick.Stop()
+						return
+					case <-tick.C:
+					}
+					for _, op := range w.Sim.Ops() {
+						if op.Method == http.MethodPost && op.Path == path {
+							interrupt()
+						}
+					}
+				}
+			}()
+			err := s.Run(ctx)
+			if err == nil || ctx.Err() == nil {
+				t.Fatalf("not interrupted: %v", err)
+			}
+			if len(s.Addresses()) != 0 {
+				t.Errorf("in state: %v, after %v", s.Addresses(), err)
+			}
+			w.MustBeClean(t)
+		})
+	}
+}
+
+// TestManyAtOnce creates, refreshes and destroys several VMs with Terraform's usual parallelism and automatic ids.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	s := w.Session(t, rig.TokenSSH, `resource "proxmox_vm" "many" {
+  count = 12
+  node  = count.index % 2 == 0 ? "pve1" : "pve2"
+  name  = "many-${count.index}"
+  disks = { scsi0 = { storage = "local-zfs", size = "1G" } }
+}`)
+	s.Parallelism = 10
+	rig.Must(t, s.Converge(t.Context()))
+	ids := map[string]bool{}
+	for _, address := range s.Addresses() {
+		ids[terraformtest.ShowValue(s.Attr(address, "id"))] = true
+	}
+	if len(ids) != 12 {
+		t.Errorf("%d different ids: %s", len(ids), strings.Join(slices.Sorted(maps.Keys(ids)), ", "))
+	}
+	rig.Must(t, s.Destroy(t.Context()))
+	w.MustBeClean(t)
+}

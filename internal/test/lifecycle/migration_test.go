@@ -1,0 +1,241 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// movingVM is a VM with volumes of every kind on storages of its node alone. %s: node, storage of the disk, further attributes.
+const movingVM = `
+resource "proxmox_vm" "mine" {
+  name      = "mine"
+  vmid      = 400
+  %s
+  bios      = "ovmf"
+  disks     = {
+    scsi0 = { storage = %q, size = "2G" }
+    scsi1 = { storage = "shared-nfs", size = "1G" }
+  }
+  efi_disk   = { storage = "local-zfs", type = "4m" }
+  networks   = { net0 = { bridge = "vmbr0" }, net1 = { bridge = "vmbr1" } }
+  cloud_init = { storage = "local-zfs", user = "ops", addresses = { net0 = { ipv4 = "10.0.0.5/24" } } }
+  %s
+}
+`
+
+func threeNodes(t *testing.T) *rig.World {
+	t.Helper()
+	return rig.NewWorld(t, pvesim.Options{Nodes: []string{"pve1", "pve2", "pve3"}})
+}
+
+// fill puts content on the volumes of a VM, so that a copy can be told from a new one.
+func fill(w *rig.World, vmid int) {
+	w.Change(func(world *state.World) {
+		for _, v := range world.Volumes {
+			if v.VMID == vmid && !strings.Contains(v.Name, "cloudinit") {
+				v.Data = "data of " + v.Storage
+			}
+		}
+	})
+}
+
+// contents are the data of a VM's volumes by storage and node.
+func contents(w *rig.World, vmid int) map[string]string {
+	all := map[string]string{}
+	w.Change(func(world *state.World) {
+		for _, v := range world.Volumes {
+			if v.VMID == vmid {
+				kind := "disk"
+				if strings.Contains(v.Name, "cloudinit") {
+					kind = "cloudinit"
+				}
+				all[fmt.Sprintf("%s on %s (%s, %d MiB)", v.Storage, v.Node, kind, v.Size>>20)] = v.Data
+			}
+		}
+	})
+	return all
+}
+
+// TestMigrate: a VM moves to the configured node with all its devices, and is not switched off.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		before, after string // power, ha
+		storage       string // of scsi0 afterwards
+		id            rig.Identity
+	}{
+		"running":                      {storage: "local-zfs"},
+		"stopped":                      {before: `power_state = "stopped"`, after: `power_state = "stopped"`, storage: "local-zfs"},
+		"running, to another storage":  {storage: "local-lvm"},
+		"stopped, to another storage":  {before: `power_state = "stopped"`, after: `power_state = "stopped"`, storage: "local-lvm"},
+		"stopped on the way":           {after: `power_state = "stopped"`, storage: "local-zfs"},
+		"started on the other node":    {before: `power_state = "stopped"`, after: `power_state = "running"`, storage: "local-zfs"},
+		"running under HA":             {before: `ha = { state = "started" }`, after: `ha = { state = "started" }`, storage: "local-zfs", id: rig.RootTicket},
+		"taken out of HA":              {before: `ha = { state = "started" }`, storage: "local-zfs", id: rig.RootTicket},
+		"with another option, running": {after: "description = \"moved\"\ncpu = { cores = 2 }\nreboot_policy = \"never\"", storage: "local-zfs"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := threeNodes(t)
+			if c.id == "" {
+				c.id = rig.TokenNoSSH
+			}
+			s := w.Session(t, c.id, fmt.Sprintf(movingVM, `node = "pve1"`, "local-zfs", c.before))
+			if err := s.Converge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			fill(w, 400)
+			before := rig.GuestOf(w, 400)
+			w.Sim.ResetPowerOffs()
+			w.Reconfigure(t, s, c.id, fmt.Sprintf(movingVM, `node = "pve2"`, c.storage, c.after))
+			if err := s.Converge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			after := rig.GuestOf(w, 400)
+			if after.Node != "pve2" {
+				t.Errorf("the VM is on %s", after.Node)
+			}
+			for _, option := range []string{"net0", "net1", "smbios1", "vmgenid", "ipconfig0", "ciuser"} {
+				if before.Config[option] != after.Config[option] {
+					t.Errorf("%s was %q, is %q", option, before.Config[option], after.Config[option])
+				}
+			}
+			want := map[string]string{
+				c.storage + " on pve2 (disk, 2048 MiB)":   "data of local-zfs",
+				"shared-nfs on  (disk, 1024 MiB)":         "data of shared-nfs",
+				"local-zfs on pve2 (disk, 1 MiB)":         "data of local-zfs",
+				"local-zfs on pve2 (disk, 4 MiB)":         "data of local-zfs", // the EFI disk has been on LVM with the other one
+				"local-zfs on pve2 (cloudinit, 4 MiB)":    "",
+				c.storage + " on pve2 (disk, 1 MiB)":      "data of local-zfs",
+				c.storage + " on pve2 (cloudinit, 4 MiB)": "",
+			}
+			got := contents(w, 400)
+			for volume, data := range got {
+				if expected, ok := want[volume]; !ok || data != expected && !strings.Contains(volume, "cloudinit") {
+					t.Errorf("volume %s has %q", volume, data)
+				}
+			}
+			if len(got) != 4 {
+				t.Errorf("volumes: %v", got)
+			}
+			for _, off := range w.Sim.PowerOffs() {
+				if !strings.Contains(c.after, "stopped") || off.Hard {
+					t.Errorf("power-off: %+v", off)
+				}
+			}
+		})
+	}
+}
+
+// TestMigrateRefused: what PVE would refuse is said in the plan, on the attribute, with nothing done.
+func TestMigrateRefused(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		more   string
+		world  func(*state.World)
+		at     string
+		detail string
+	}{
+		"storage not on the target": {world: func(w *state.World) { w.Storages["local-zfs"].Nodes = []string{"pve1", "pve3"} }, at: `disks["scsi0"].storage`, detail: "local-zfs"},
+		"bridge not on the target":  {world: func(w *state.World) { w.Nodes["pve2"].Bridges = []string{"vmbr0"} }, at: `networks["net1"].bridge`, detail: "vmbr1"},
+		"medium of the node":        {more: `cdroms = { ide0 = { file = "local:iso/debian.iso" } }`, at: `cdroms["ide0"]`, detail: "local:iso/debian.iso"},
+		"node that is not there":    {world: func(w *state.World) { w.Nodes["pve2"].Online = false }, at: "node", detail: "offline"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := threeNodes(t)
+			s := w.Session(t, rig.TokenNoSSH, fmt.Sprintf(movingVM, `node = "pve1"`, "local-zfs", c.more))
+			if err := s.Converge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if c.world != nil {
+				w.Change(c.world)
+			}
+			w.Mark()
+			w.Reconfigure(t, s, rig.TokenNoSSH, fmt.Sprintf(movingVM, `node = "pve2"`, "local-zfs", c.more))
+			_, err := s.Plan(t.Context())
+			if err == nil {
+				t.Fatal("the plan does not say it")
+			}
+			found := false
+			for _, d := range s.Diagnostics().Errors() {
+				found = found || strings.HasPrefix(d.Attribute, c.at) && strings.Contains(d.Summary+d.Detail, c.detail)
+			}
+			if !found {
+				t.Errorf("want %s: …%s…; got %v", c.at, c.detail, s.Diagnostics().Errors())
+			}
+			w.MustBeClean(t)
+		})
+	}
+}
+
+// TestNodes: a VM that may be on several nodes is made on the first one that is online, followed among them, and fetched back
+// from elsewhere.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	w := threeNodes(t)
+	w.Change(func(world *state.World) { world.Nodes["pve2"].Online = false })
+	s := w.Session(t, rig.TokenNoSSH, fmt.Sprintf(movingVM, `nodes = ["pve2", "pve3"]`, "local-zfs", ""))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if at := rig.GuestOf(w, 400).Node; at != "pve3" {
+		t.Fatalf("made on %s, want pve3, the first that is online", at)
+	}
+	w.Change(func(world *state.World) { world.Nodes["pve2"].Online = true })
+	for _, move := range []struct{ to, ends string }{{"pve2", "pve2"}, {"pve1", "pve2"}} {
+		rig.MigrateByHand(t, w, 400, move.to)
+		pl, err := s.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pl.Empty() != (move.to == move.ends) {
+			t.Errorf("moved to %s by hand; the plan: %s", move.to, pl)
+		}
+		if err := s.Converge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if at := rig.GuestOf(w, 400).Node; at != move.ends {
+			t.Errorf("moved to %s by hand, it ends on %s, want %s", move.to, at, move.ends)
+		}
+	}
+}
+
+// TestFollow: without a node in the configuration a VM that was moved is followed, for changes as well.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t, pvesim.Options{Nodes: []string{"pve1", "pve2"}})
+	const config = "resource \"proxmox_vm\" \"mine\" {\n  vmid = 400\n  clone = { vmid = 9000, full = true }\n  description = %q\n}\n"
+	s := w.Session(t, rig.TokenNoSSH, fmt.Sprintf(config, "one"))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Sim.ResetPowerOffs()
+	rig.MigrateByHand(t, w, 400, "pve2")
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Reconfigure(t, s, rig.TokenNoSSH, fmt.Sprintf(config, "two"))
+	pl, err := s.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rig.MigrateByHand(t, w, 400, "pve1") // between plan and apply
+	if err := s.Apply(t.Context(), pl); err != nil {
+		t.Fatal(err)
+	}
+	if g := rig.GuestOf(w, 400); g.Config["description"] != "two" || g.Node != "pve1" {
+		t.Errorf("on %s with %q", g.Node, g.Config["description"])
+	}
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if offs := w.Sim.PowerOffs(); len(offs) > 0 {
+		t.Errorf("power-offs: %+v", offs)
+	}
+}

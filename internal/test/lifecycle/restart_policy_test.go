@@ -1,0 +1,98 @@
+package lifecycle_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// coresAndPolicy is a running VM whose cores only a restart changes.
+func coresAndPolicy(cores, policy string) string {
+	return "cpu = { cores = " + cores + " }\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n" +
+		"networks = { net0 = { bridge = \"vmbr0\" } }\nshutdown_timeout = \"30s\"\nreboot_policy = \"" + policy + "\""
+}
+
+// foretells tells whether a plan warns that the VM will be restarted.
+func foretells(pl *terraformtest.Plan) bool {
+	return slices.ContainsFunc(pl.Diagnostics, func(d terraformtest.Diagnostic) bool { return strings.HasSuffix(d.Summary, "will be restarted") })
+}
+
+// TestRestartPolicies: what a user sees of the three policies, from the plan to the plan after.
+func TestRestartPolicies(t *testing.T) {
+	t.Parallel()
+	again := rig.NewVM(t, coresAndPolicy("2", "auto")).Again()
+
+	t.Run("auto", func(t *testing.T) {
+		l := again(t)
+		if !foretells(l.Plan(coresAndPolicy("4", "auto"))) {
+			t.Error("the plan does not say that the VM will be restarted")
+		}
+		l.To(coresAndPolicy("4", "auto"))
+		l.WantOffs(state.PowerReboot)
+		if pending := l.Session.Attr(rig.VMAddress, "pending_changes"); pending.LengthInt() != 0 {
+			t.Errorf("pending_changes is %#v", pending)
+		}
+	})
+
+	t.Run("auto, with what a running guest takes", func(t *testing.T) {
+		l := again(t)
+		body := strings.Replace(coresAndPolicy("2", "auto"), `bridge = "vmbr0"`, `bridge = "vmbr1"`, 1) + "\ndescription = \"x\"\ntags = [\"x\"]"
+		if foretells(l.Plan(body)) {
+			t.Error("the plan says that the VM will be restarted, and it need not be")
+		}
+		l.To(body)
+		l.To(strings.Replace(body, `networks = { net0 = { bridge = "vmbr1" } }`, "networks = {}", 1)) // PVE takes it out of its boot order
+		l.WantOffs()
+	})
+
+	t.Run("auto, and the guest does not obey", func(t *testing.T) {
+		l := again(t)
+		l.Disobeys(true)
+		l.Fails(coresAndPolicy("4", "auto"), "reboot_policy", "cores", "runs on")
+		for range 2 { // the change is made and waits: the restart is what is left to do, and is said again
+			pl := l.Plan(coresAndPolicy("4", "auto"))
+			if pl.Empty() || !foretells(pl) {
+				t.Errorf("the next plan does not show the restart: %s", pl)
+			}
+			l.Fails(coresAndPolicy("4", "auto"), "reboot_policy", "cores")
+		}
+		l.WantOffs()
+		l.Disobeys(false)
+		l.To(coresAndPolicy("4", "auto"))
+		l.WantOffs(state.PowerReboot)
+	})
+
+	t.Run("never", func(t *testing.T) {
+		l := again(t)
+		if foretells(l.Plan(coresAndPolicy("4", "never"))) {
+			t.Error("the plan says that the VM will be restarted")
+		}
+		l.To(coresAndPolicy("4", "never"))
+		l.WantOffs()
+		if text := l.Session.Diagnostics().String(); !strings.Contains(text, "old values of cores") {
+			t.Errorf("no warning that names what waits: %s", text)
+		}
+		want := cty.ListVal([]cty.Value{cty.StringVal("cores")})
+		if pending := l.Session.Attr(rig.VMAddress, "pending_changes"); pending.LengthInt() != 1 || !pending.RawEquals(want) {
+			t.Errorf("pending_changes is %#v", pending)
+		}
+		l.To(coresAndPolicy("4", "auto")) // the policy is another: what waits is put in force
+		l.WantOffs(state.PowerReboot)
+	})
+
+	t.Run("force", func(t *testing.T) {
+		l := again(t)
+		l.Disobeys(true)
+		l.To(coresAndPolicy("4", "force"))
+		l.WantOffs(state.PowerStop)
+		l.Disobeys(false)
+		l.To(coresAndPolicy("2", "force"))
+		l.WantOffs(state.PowerStop, state.PowerReboot)
+	})
+}

@@ -1,0 +1,203 @@
+package lifecycle_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+func restoreWorld(t *testing.T, change func(*state.World)) *rig.World {
+	t.Helper()
+	w := rig.NewWorld(t)
+	w.Change(func(world *state.World) {
+		world.AddBackup("pve1")
+		if change != nil {
+			change(world)
+		}
+	})
+	w.Mark()
+	return w
+}
+
+func restoredVM(body string) string {
+	return rig.VMBlock("node = \"pve1\"\nrestore = { archive = \"" + rig.WebBackup + "\" }\n" + body)
+}
+
+// TestRestoreLife makes a VM of a backup, changes it and destroys it, as every identity.
+func TestRestoreLife(t *testing.T) {
+	t.Parallel()
+	for _, id := range rig.Identities() {
+		t.Run(string(id), func(t *testing.T) {
+			t.Parallel()
+			w := restoreWorld(t, nil)
+			s := w.Session(t, id, restoredVM(`protection = false
+  disks = { scsi0 = { size = "4G", discard = true } }
+  power_state = "running"`))
+			if err := s.Converge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			vmid, err := strconv.Atoi(terraformtest.ShowValue(s.Attr("proxmox_vm.x", "vmid")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := rig.GuestOf(w, vmid)
+			if !strings.HasSuffix(g.Config["scsi0"], "discard=on,size=4G") || g.Config["description"] != "golden image" || g.Running == nil ||
+				strings.Contains(g.Config["net0"], "BC:24:11:00:07:00") {
+				t.Errorf("VM %d is %v", vmid, g.Config)
+			}
+			w.Reconfigure(t, s, id, restoredVM(`protection = false
+  cpu = { cores = 2 }
+  disks = { scsi0 = { size = "5G", discard = true } }
+  description = "restored"
+  power_state = "running"`))
+			if err := s.Converge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if is := rig.GuestOf(w, vmid); !strings.HasSuffix(is.Config["scsi0"], "size=5G") || is.Config["smbios1"] != g.Config["smbios1"] {
+				t.Errorf("VM %d is %v", vmid, is.Config)
+			}
+			if err := s.Destroy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.MustBeClean(t)
+		})
+	}
+}
+
+// TestRestorePlan: a backup that cannot be restored is refused before anything is made.
+func TestRestorePlan(t *testing.T) {
+	t.Parallel()
+	server := &state.Storage{ID: "pbs", Type: "pbs", Shared: true, Content: []string{"backup"}, Total: 1 << 40}
+	for name, c := range map[string]struct {
+		change        func(*state.World)
+		body          string
+		archive, want string
+	}{
+		"no such backup":     {archive: "local:backup/vzdump-qemu-701-2026_01_01-00_00_00.vma.zst", want: "There is no local:backup/vzdump-qemu-701"},
+		"of a container":     {archive: "local:backup/vzdump-lxc-701-2026_01_01-00_00_00.tar.zst", want: "backup of a container"},
+		"no backup":          {archive: "local:iso/debian.iso", want: "no backup on a storage"},
+		"no such storage":    {archive: "nowhere:backup/vm/700/2026-01-01T00:00:00Z", want: `Unknown storage "nowhere"`},
+		"smaller than it is": {body: `disks = { scsi0 = { size = "1G" } }`, want: "scsi0"},
+		"no privilege": {want: "VM.Backup on the VM", change: func(w *state.World) {
+			w.Roles["TerraformProvider"] = rig.Except(w.Roles["TerraformProvider"], "VM.Backup")
+		}},
+		"its storage is gone": {want: "Set restore.storage", change: func(w *state.World) {
+			v := state.WebBackup("pve1")
+			v.Backup.Config["scsi1"] = "gone:vm-700-disk-1,size=1G"
+			w.Put(v)
+		}},
+		"on a backup server, none": {archive: "pbs:backup/vm/700/2026-01-01T00:00:00Z", want: "There is no pbs:backup/vm/700",
+			change: func(w *state.World) { w.Storages["pbs"] = server }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := restoreWorld(t, c.change)
+			config := restoredVM(c.body)
+			if c.archive != "" {
+				config = strings.Replace(config, rig.WebBackup, c.archive, 1)
+			}
+			s := w.Session(t, rig.TokenNoSSH, config)
+			if err := s.Run(t.Context()); err == nil || !strings.Contains(strings.Join(strings.Fields(err.Error()), " "), c.want) {
+				t.Errorf("said %v, want %q", err, c.want)
+			}
+			w.MustBeClean(t)
+		})
+	}
+}
+
+// TestRestoreFromServer: a backup on a Proxmox Backup Server is restored like one in a file, and a killed restore is taken back.
+func TestRestoreFromServer(t *testing.T) {
+	t.Parallel()
+	w := restoreWorld(t, func(w *state.World) {
+		w.Storages["pbs"] = &state.Storage{ID: "pbs", Type: "pbs", Shared: true, Content: []string{"backup"}, Total: 1 << 40}
+		v := state.WebBackup("pve1")
+		v.Storage, v.Node, v.Name, v.Format = "pbs", "", "backup/vm/700/2026-01-01T00:00:00Z", "pbs-vm"
+		w.Put(v)
+	})
+	config := strings.Replace(restoredVM("protection = false"), rig.WebBackup, "pbs:backup/vm/700/2026-01-01T00:00:00Z", 1)
+	s := w.Session(t, rig.RootTicket, config)
+	for _, phase := range []fault.Phase{fault.KillTask, fault.Task} {
+		w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu"}, Phase: phase}})
+		if err := s.Run(t.Context()); err == nil || len(s.Addresses()) > 0 {
+			t.Errorf("%s: said %v, in state %v", phase, err, s.Addresses())
+		}
+		w.MustBeClean(t)
+	}
+	w.Sim.SetFaults(nil)
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.MustBeClean(t)
+}
+
+// TestRestoreReplaces: another backup is another VM; on a VM that is there already restore is only recorded.
+func TestRestoreReplaces(t *testing.T) {
+	t.Parallel()
+	const later = "local:backup/vzdump-qemu-700-2026_02_01-00_00_00.vma.zst"
+	w := restoreWorld(t, func(w *state.World) {
+		v := state.WebBackup("pve1")
+		_, v.Name, _ = strings.Cut(later, ":")
+		v.Backup.Config["description"] = "later"
+		w.Put(v)
+	})
+	s := w.Session(t, rig.TokenNoSSH, restoredVM("vmid = 200\nprotection = false"))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	was := rig.GuestOf(w, 200).Config["smbios1"]
+	w.Reconfigure(t, s, rig.TokenNoSSH, strings.Replace(restoredVM("vmid = 200\nprotection = false"), rig.WebBackup, later, 1))
+	if pl, err := s.Plan(t.Context()); err != nil || !strings.Contains(pl.String(), "replace proxmox_vm.x") {
+		t.Errorf("%v, %v", pl, err)
+	}
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	is := rig.GuestOf(w, 200).Config
+	if is["smbios1"] == was || is["description"] != "later" {
+		t.Errorf("the VM is %v", is)
+	}
+	s.Forget("proxmox_vm.x")
+	w.Reconfigure(t, s, rig.TokenNoSSH, restoredVM("vmid = 200\nprotection = false"))
+	if err := s.Import(t.Context(), "proxmox_vm.x", "pve1/200"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Converge(t.Context()); err != nil || rig.GuestOf(w, 200).Config["smbios1"] != is["smbios1"] {
+		t.Errorf("%v, and the VM is %v", err, rig.GuestOf(w, 200).Config)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.MustBeClean(t)
+}
+
+// TestRestorePlanCannotLook: a backup that cannot be read at the moment is no reason to refuse the plan, and one that is gone by the time of
+// the apply makes nothing.
+func TestRestorePlanCannotLook(t *testing.T) {
+	t.Parallel()
+	w := restoreWorld(t, nil)
+	s := w.Session(t, rig.TokenNoSSH, restoredVM("protection = false"))
+	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "GET", Path: "/nodes/{node}/vzdump/extractconfig"}, Phase: fault.Before, Times: -1}})
+	if _, err := s.Plan(t.Context()); err != nil {
+		t.Errorf("the plan says %v", err)
+	}
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "Cannot read the backup") {
+		t.Errorf("the apply says %v", err)
+	}
+	w.MustBeClean(t)
+	w.Sim.SetFaults(nil)
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.MustBeClean(t)
+}

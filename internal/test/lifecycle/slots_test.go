@@ -1,0 +1,99 @@
+package lifecycle_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestCloneAddsDevices: devices that the template does not have need what PVE needs, and no more from the user.
+func TestCloneAddsDevices(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	w.Change(func(world *state.World) {
+		delete(world.Guests[9000].Config, "ide2")
+		for key, v := range world.Volumes {
+			if v.VMID == 9000 && strings.Contains(v.Name, "cloudinit") {
+				delete(world.Volumes, key)
+			}
+		}
+	})
+	s := w.Session(t, rig.TokenNoSSH, `
+resource "proxmox_vm" "x" {
+  name       = "x"
+  vmid       = 400
+  clone      = { vmid = 9000 }
+  networks   = { net1 = { bridge = "vmbr1" } }
+  cloud_init = { storage = "local-zfs", user = "ops" }
+}
+`)
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Change(func(world *state.World) {
+		config := world.Guests[400].Config
+		if !strings.HasPrefix(config["net1"], "virtio=") || !strings.Contains(config["ide2"], "cloudinit") || config["ciuser"] != "ops" {
+			t.Errorf("net1 %q, ide2 %q, ciuser %q", config["net1"], config["ide2"], config["ciuser"])
+		}
+	})
+}
+
+// TestResizeAndAnotherChangeOfARunningDisk: the resize is at once, the other waits; state tells both.
+func TestResizeAndAnotherChangeOfARunningDisk(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	config := `
+resource "proxmox_vm" "x" {
+  name  = "x"
+  node  = "pve1"
+  disks = { scsi0 = { storage = "local-zfs", size = "4G", discard = false } }
+}
+`
+	s := w.Session(t, rig.TokenNoSSH, config)
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Reconfigure(t, s, rig.TokenNoSSH, strings.NewReplacer("4G", "6G", "discard = false", "discard = true").Replace(config))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Attr("proxmox_vm.x", "disks.scsi0.size"); got.AsString() != "6G" {
+		t.Errorf("size in state: %s", terraformtest.ShowValue(got))
+	}
+}
+
+// TestAddingASlotThatIsThere: a disk that the VM has and state does not know is taken as it is, with its volume and data.
+func TestAddingASlotThatIsThere(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	config := `
+resource "proxmox_vm" "x" {
+  name     = "x"
+  vmid     = 400
+  clone    = { vmid = 9000 }
+  %s
+}
+`
+	s := w.Session(t, rig.TokenNoSSH, strings.Replace(config, "%s", "", 1))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var before map[string]string
+	w.Change(func(world *state.World) { before = world.Guests[400].Config })
+	w.Reconfigure(t, s, rig.TokenNoSSH, strings.Replace(config, "%s", `disks    = { scsi0 = { size = "5G" } }
+  networks = { net0 = { bridge = "vmbr1" } }`, 1))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Change(func(world *state.World) {
+		after := world.Guests[400].Config
+		volume, _, _ := strings.Cut(before["scsi0"], ",")
+		mac, _, _ := strings.Cut(before["net0"], ",")
+		if after["scsi0"] != volume+",size=5G" || !strings.HasPrefix(after["net0"]+",", mac+",") || after["unused0"] != "" {
+			t.Errorf("before %q %q, after %q %q, unused0 %q", before["scsi0"], before["net0"], after["scsi0"], after["net0"], after["unused0"])
+		}
+	})
+}

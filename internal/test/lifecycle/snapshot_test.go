@@ -1,0 +1,158 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+func withSnapshot(vm, more string) string {
+	return "resource \"proxmox_vm\" \"x\" {\n  node = \"pve1\"\n  vmid = 200\n  disks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n" + vm + "\n}\n" +
+		"resource \"proxmox_vm_snapshot\" \"s\" {\n  vmid = proxmox_vm.x.vmid\n  name = \"before\"\n" + more + "\n}\n"
+}
+
+// TestSnapshotLife takes a snapshot of a running VM with its memory, describes it again, imports it and removes it, and each plan after
+// is empty.
+func TestSnapshotLife(t *testing.T) {
+	t.Parallel()
+	ctx, w := t.Context(), rig.NewWorld(t)
+	w.Mark()
+	s := w.Session(t, rig.TokenNoSSH, withSnapshot("", `description = "one"`+"\n  vmstate = true"))
+	if err := s.Converge(ctx); err != nil {
+		t.Fatal(err)
+	}
+	snaps := rig.GuestOf(w, 200).Snaps
+	if snaps["before"]["description"] != "one" || snaps["before"]["vmstate"] == "" {
+		t.Fatalf("the snapshots are %v", snaps)
+	}
+	w.Reconfigure(t, s, rig.TokenNoSSH, withSnapshot("", "vmstate = true"))
+	if err := s.Converge(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := rig.GuestOf(w, 200).Snaps["before"]["description"]; got != "" {
+		t.Errorf("the description is %q", got)
+	}
+	taken := terraformtest.ShowValue(s.Attr("proxmox_vm_snapshot.s", "snaptime"))
+	s.Forget("proxmox_vm_snapshot.s")
+	w.Reconfigure(t, s, rig.TokenNoSSH, withSnapshot("", "")) // what was saved is kept where nothing is said of it
+	if err := s.Import(ctx, "proxmox_vm_snapshot.s", "200/before"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Converge(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if now := terraformtest.ShowValue(s.Attr("proxmox_vm_snapshot.s", "snaptime")); now != taken {
+		t.Errorf("the snapshot of %s is one of %s after an import", taken, now)
+	}
+	if err := s.Destroy(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.MustBeClean(t)
+}
+
+// TestSnapshotRefusals: what PVE would refuse, or do without a word, is told before anything is done.
+func TestSnapshotRefusals(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for name, c := range map[string]struct{ vm, snapshot, want string }{
+		"reserved":   {"", "", "PVE uses this name itself"},
+		"stopped":    {`power_state = "stopped"`, "vmstate = true", "does not run, so it has no memory to save"},
+		"template":   {`template = true` + "\n  power_state = \"stopped\"", "", "is a template, of which there are no snapshots"},
+		"blank end":  {"", `description = "one\n"`, "PVE drops the white space at its end"},
+		"no storage": {"", `description = ""`, "PVE does not store it"},
+	} {
+		w := rig.NewWorld(t)
+		hcl := withSnapshot(c.vm, c.snapshot)
+		if name == "reserved" {
+			hcl = strings.Replace(hcl, `"before"`, `"current"`, 1)
+		}
+		s := w.Session(t, rig.TokenNoSSH, hcl)
+		rig.MustRefuse(t, s.Run(ctx), []string{c.want})
+	}
+}
+
+// TestSnapshotOfAnother: a name that is taken is refused with the way to take it over; one that was taken again under the name of ours
+// leaves the state, and is neither taken for ours nor removed.
+func TestSnapshotOfAnother(t *testing.T) {
+	t.Parallel()
+	ctx, w := t.Context(), rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, withSnapshot("", ""))
+	if err := s.Converge(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.Change(func(world *state.World) { world.Guests[200].Snaps["before"]["snaptime"] = "77" })
+	rig.MustRefuse(t, s.Run(ctx), []string{"has a snapshot before already", "import proxmox_vm_snapshot.NAME 200/before"})
+	if len(rig.GuestOf(w, 200).Snaps) != 1 {
+		t.Errorf("the snapshots are %v", rig.GuestOf(w, 200).Snaps)
+	}
+	w.Reconfigure(t, s, rig.TokenNoSSH, fmt.Sprintln(strings.Split(withSnapshot("", ""), "resource \"proxmox_vm_snapshot\"")[0]))
+	if err := s.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if len(rig.GuestOf(w, 200).Snaps) != 1 {
+		t.Errorf("the third party's snapshot is gone")
+	}
+}
+
+// TestSnapshotRollbackActions takes a VM back: what is taken back is told, and is taken back; another VM, or another snapshot of the
+// name, is not touched.
+func TestSnapshotRollbackActions(t *testing.T) {
+	t.Parallel()
+	ctx, w := t.Context(), rig.NewWorld(t)
+	s := w.Session(t, rig.TokenNoSSH, withSnapshot("cpu = { cores = 1 }", ""))
+	if err := s.Converge(ctx); err != nil {
+		t.Fatal(err)
+	}
+	later := withSnapshot("cpu = { cores = 2 }\n  name = \"later\"", "")
+	later = strings.Replace(later, `size = "1G" }`, `size = "1G" }, scsi5 = { storage = "local-zfs", size = "2G" }`, 1)
+	w.Reconfigure(t, s, rig.TokenNoSSH, later)
+	if err := s.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	const typ, named = "proxmox_vm_snapshot_rollback", "vmid = 200\nname = \"before\"\n"
+	cut := func() int { return len(w.Sim.PowerOffs()) }
+	for config, want := range map[string]string{
+		named + "uuid = \"00000000-0000-0000-0000-000000000000\"": "VM 200 is another VM",
+		named + "snaptime = 77":                                   "Snapshot before of VM 200 is another one",
+		"vmid = 200\nname = \"after\"":                            "VM 200 on node pve1 has no snapshot after",
+		"vmid = 9000\nname = \"before\"":                          "template",
+		named + "node = \"pve2\"":                                 "VM 200 is on another node",
+	} {
+		off := cut()
+		if _, err := rig.Invoke(t, s, typ, config, nil); err == nil || !strings.Contains(err.Error(), want) || cut() != off {
+			t.Errorf("%s: %v, want %q; power-offs %d", config, err, want, cut()-off)
+		}
+	}
+	ours := rig.GuestOf(w, 200).Config["smbios1"]
+	_, err := rig.Invoke(t, s, typ, named+"uuid = proxmox_vm.x.uuid", func() {
+		w.Change(func(world *state.World) {
+			world.Guests[200].Config["smbios1"] = "uuid=99999999-0000-0000-0000-000000000000"
+		})
+	})
+	if err == nil || rig.GuestOf(w, 200).Config["cores"] != "2" {
+		t.Errorf("another VM since the plan: %v, %v", err, rig.GuestOf(w, 200).Config)
+	}
+	w.Change(func(world *state.World) { world.Guests[200].Config["smbios1"] = ours })
+	w.ExpectPowerOffs(state.PowerRollback)
+	told, err := rig.Invoke(t, s, typ, named+"uuid = proxmox_vm.x.uuid\nsnaptime = proxmox_vm_snapshot.s.snaptime\nstart = true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Everything that VM 200 has written to its disks since", "The guest is cut off, and started again",
+		"Options that change: cores, name", "Disks that came later are detached and kept as unusedN: scsi5", "VM 200 is as it was at"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("told:\n%s\nwant %q", told, want)
+		}
+	}
+	after := rig.GuestOf(w, 200)
+	if after.Config["cores"] == "2" || after.Config["scsi5"] != "" || after.Config["unused0"] == "" || after.Running == nil {
+		t.Errorf("the VM is %v, running %t", after.Config, after.Running != nil)
+	}
+	if plan, err := s.Plan(ctx); err != nil || plan.Empty() { // the configuration says otherwise, and the plan shows it
+		t.Errorf("the plan is empty, %v", err)
+	}
+}

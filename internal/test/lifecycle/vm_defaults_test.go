@@ -1,0 +1,109 @@
+package lifecycle_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// withDefaults configures a session whose provider has defaults.
+func withDefaults(t *testing.T, w *rig.World, s *terraformtest.Session, defaults, hcl string) {
+	t.Helper()
+	if err := s.Configure(strings.Replace(w.ProviderBlock(rig.TokenNoSSH), "endpoint =", defaults+"\n  endpoint =", 1), hcl); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const someDefaults = `default_node = "pve2"
+  default_tags = ["lab", "terraform"]
+  default_storage = "local-lvm"
+  default_bridge = "vmbr1"
+  default_pool = "web"`
+
+// TestDefaultsOfTheProvider: what the configuration of a new VM leaves out is planned and made as if it were written; what it says wins.
+func TestDefaultsOfTheProvider(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t, pvesim.Options{Nodes: []string{"pve1", "pve2"}})
+	s := w.NewSession()
+	const body = `name = "x"
+vmid = 400
+cloud_init = { user = "ops" }
+disks = { scsi0 = { size = "1G" }, scsi1 = { storage = "local-zfs", size = "1G" } }
+networks = { net0 = {}, net1 = { bridge = "vmbr0" } }`
+	withDefaults(t, w, s, someDefaults, rig.VMBlock(body))
+	pl, err := s.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned := pl.Change("proxmox_vm.x").Planned
+	for path, want := range map[string]string{"node": `"pve2"`, "pool": `"web"`, "disks.scsi0.storage": `"local-lvm"`, "disks.scsi1.storage": `"local-zfs"`,
+		"networks.net0.bridge": `"vmbr1"`, "networks.net1.bridge": `"vmbr0"`, "cloud_init.storage": `"local-lvm"`} {
+		if got := terraformtest.ShowValue(terraformtest.At(planned, path)); got != want {
+			t.Errorf("%s is planned %s, want %s", path, got, want)
+		}
+	}
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	guest := rig.GuestOf(w, 400)
+	for option, want := range map[string]string{"tags": "lab;terraform", "scsi0": "local-lvm:", "scsi1": "local-zfs:", "ide2": "local-lvm:"} {
+		if has := guest.Config[option]; !strings.HasPrefix(has, want) {
+			t.Errorf("%s is %q, want %q", option, has, want)
+		}
+	}
+	if guest.Node != "pve2" || !strings.Contains(guest.Config["net0"], "bridge=vmbr1") {
+		t.Errorf("on %s with %s", guest.Node, guest.Config["net0"])
+	}
+
+	// Other defaults, or none, change no existing device; a new device takes the present default.
+	withDefaults(t, w, s, `default_storage = "local-zfs"`, rig.VMBlock(body))
+	if pl, err := s.Plan(t.Context()); err != nil || !pl.Empty() {
+		t.Errorf("with other defaults: %v\n%s", err, pl)
+	}
+	more := strings.Replace(body, "scsi1 =", "scsi2 = { size = \"1G\" }, scsi1 =", 1)
+	withDefaults(t, w, s, `default_storage = "local-zfs"`, rig.VMBlock(more))
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if has := rig.GuestOf(w, 400).Config["scsi2"]; !strings.HasPrefix(has, "local-zfs:") {
+		t.Errorf("the new disk is %q", has)
+	}
+	withDefaults(t, w, s, "", rig.VMBlock(body+"\ntpm_state = {}"))
+	if _, err := s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "needs a storage") {
+		t.Errorf("a TPM without a storage: %v", err)
+	}
+	fresh := w.NewSession()
+	withDefaults(t, w, fresh, "", rig.VMBlock("disks = { scsi0 = { size = \"1G\" } }"))
+	if _, err := fresh.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "needs a storage") {
+		t.Errorf("a new disk without a storage: %v", err)
+	}
+}
+
+// TestDefaultsAndImportedVMs: no default makes a difference on a VM that was imported, or on what a clone has from its source.
+func TestDefaultsAndImportedVMs(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t, pvesim.Options{Nodes: []string{"pve1", "pve2"}})
+	s := w.NewSession()
+	withDefaults(t, w, s, someDefaults, rig.VMBlock(`disks = { scsi0 = { size = "4G" } }
+networks = { net0 = {} }`))
+	if err := s.Import(t.Context(), "proxmox_vm.x", "8000"); err != nil {
+		t.Fatal(err)
+	}
+	if pl, err := s.Plan(t.Context()); err != nil || !pl.Empty() {
+		t.Errorf("the import plans %v\n%s", err, pl)
+	}
+	clone := w.NewSession()
+	w.Change(func(world *state.World) { delete(world.Guests[9000].Config, "protection") })
+	withDefaults(t, w, clone, `default_storage = "local-lvm"
+  default_bridge = "vmbr1"`, rig.VMBlock("vmid = 401\nclone = { vmid = 9000, full = true }\ndisks = { scsi0 = {} }\nnetworks = { net0 = {} }"))
+	if err := clone.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if guest := rig.GuestOf(w, 401); !strings.HasPrefix(guest.Config["scsi0"], "local-zfs:") || !strings.Contains(guest.Config["net0"], "bridge=vmbr0") {
+		t.Errorf("the clone has %s and %s", guest.Config["scsi0"], guest.Config["net0"])
+	}
+}

@@ -1,0 +1,2 @@
+// Package oplog proves that summaries, traces and waiting messages agree with the server's record.
+package oplog

@@ -1,0 +1,125 @@
+package rig
+
+import (
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// PopulatedVM is a running VM with a bit of everything; the lives replace parts of it.
+const PopulatedVM = `
+resource "proxmox_vm" "x" {
+  vmid     = 101
+  name     = "web"
+  node     = "pve1"
+  pool     = "web"
+  scsihw   = "virtio-scsi-single"
+  memory   = { size = 1024 }
+  cpu      = { cores = 2 }
+  disks = {
+    scsi0 = { storage = "local-zfs", size = "4G", discard = true }
+    scsi1 = { storage = "local-lvm", size = "2G" }
+    scsi2 = { storage = "local", size = "1G", format = "qcow2" }
+  }
+  networks = {
+    net0 = { bridge = "vmbr0" }
+    net1 = { bridge = "vmbr1" }
+  }
+  cloud_init = { storage = "local-zfs", user = "ops", addresses = { net0 = { ipv4 = "10.0.0.5/24" }, net1 = { ipv4 = "dhcp" } } }
+  firewall = {
+    enabled = true
+    rules   = [{ type = "in", action = "ACCEPT", macro = "SSH" }]
+  }
+  power_state = "running"
+  timeouts    = { update = "3m", delete = "3m" }
+}
+`
+
+// WithISODisk adds a disk that is made of a file which PVE takes by its path only.
+func WithISODisk(config string) string {
+	const last = "format = \"qcow2\" }\n"
+	return Replace(config, last, last+"    scsi4 = { storage = \"local-lvm\", size = \"5G\", import_from = \"local:iso/debian.iso\" }\n")
+}
+
+// Replace replaces parts of a configuration, which must be there.
+func Replace(config string, pairs ...string) string {
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(config, pairs[i]) {
+			panic("no " + pairs[i] + " in " + config)
+		}
+		config = strings.Replace(config, pairs[i], pairs[i+1], 1)
+	}
+	return config
+}
+
+const (
+	PoweredOn  = `power_state = "running"`
+	PoweredOff = `power_state = "stopped"`
+	onPVE1     = `node     = "pve1"`
+	onPVE2     = `node     = "pve2"`
+	underHA    = "ha = { state = \"started\", max_restart = 2 }\n  power_state = \"running\""
+)
+
+// Steps returns the changes and destroys that are swept.
+func Steps() []Step {
+	off := Replace(PopulatedVM, PoweredOn, PoweredOff)
+	firmware := Replace(PopulatedVM, "scsihw ", "bios = \"ovmf\"\n  machine = \"q35\"\n  efi_disk = { storage = \"local-zfs\", type = \"4m\" }\n  tpm_state = { storage = \"local-zfs\", version = \"v2.0\" }\n  scsihw ")
+	moreOptions := Replace(PopulatedVM, "vmid     = 101", "vmid     = 101\n  description = \"the web server\"\n  tags = [\"prod\"]\n  onboot = true",
+		`pool     = "web"`, `pool     = "db"`, `size = "4G"`, `size = "5G"`,
+		"format = \"qcow2\" }\n", "format = \"qcow2\" }\n    scsi3 = { storage = \"local-lvm\", size = \"1G\" }\n",
+		`net1 = { bridge = "vmbr1" }`, `net2 = { bridge = "vmbr1", macaddr = "BC:24:11:00:00:02" }`,
+		`user = "ops"`, `user = "admin"`, `10.0.0.5/24`, `10.0.0.6/24`, `net1 = { ipv4 = "dhcp" }`, `net2 = { ipv4 = "dhcp" }`,
+		`macro = "SSH" }`, `macro = "SSH" }, { type = "in", action = "DROP" }`)
+	list := []Step{
+		{Name: "many options", Before: PopulatedVM, After: moreOptions},
+		{Name: "many options, HA", Ticket: true, Before: PopulatedVM, After: Replace(moreOptions, PoweredOn, underHA)},
+		{Name: "restart", Before: PopulatedVM, After: Replace(PopulatedVM, "cores = 2", "cores = 4, type = \"host\"", `name     = "web"`, `name     = "web-2"`), Offs: []state.PowerKind{state.PowerReboot}},
+		{Name: "move disks online", Before: PopulatedVM, After: Replace(PopulatedVM, `storage = "local-zfs", size = "4G"`, `storage = "local-lvm", size = "4G"`, `storage = "local", size = "1G", format = "qcow2"`, `storage = "local2", size = "1G", format = "raw"`)},
+		{Name: "move and grow, stopped", Before: Replace(firmware, PoweredOn, PoweredOff), After: Replace(firmware, PoweredOn, PoweredOff, `efi_disk = { storage = "local-zfs"`, `efi_disk = { storage = "local-lvm"`, `tpm_state = { storage = "local-zfs"`, `tpm_state = { storage = "local-lvm"`, `storage = "local-lvm", size = "2G"`, `storage = "local-zfs", size = "3G"`)},
+		{Name: "grow disks", Before: PopulatedVM, After: Replace(PopulatedVM, `"4G"`, `"6G"`, `"2G"`, `"3G"`, `"1G"`, `"1536M"`), Prepare: zfsSnapshot},
+		{Name: "import a disk by its path", SSH: true, Before: PopulatedVM, After: WithISODisk(PopulatedVM)},
+		{Name: "import a disk", Before: PopulatedVM, After: Replace(PopulatedVM, "format = \"qcow2\" }\n", "format = \"qcow2\" }\n    scsi4 = { storage = \"local-lvm\", size = \"5G\", import_from = \"local:import/disk.qcow2\" }\n")},
+		{Name: "detach a disk", Before: PopulatedVM, After: Replace(PopulatedVM, "    scsi1 = { storage = \"local-lvm\", size = \"2G\" }\n", "")},
+		{Name: "migrate online", Before: PopulatedVM, After: Replace(PopulatedVM, onPVE1, onPVE2)},
+		{Name: "migrate to other storages", Before: PopulatedVM, After: Replace(PopulatedVM, onPVE1, onPVE2, `storage = "local-lvm", size = "2G"`, `storage = "local-zfs", size = "2G"`, `storage = "local", size`, `storage = "local2", size`)},
+		{Name: "migrate offline, and options", Before: off, After: Replace(off, onPVE1, onPVE2, "cores = 2", "cores = 4", `"4G"`, `"5G"`)},
+		{Name: "migrate with a snapshot", Before: onlyZFS(off), After: onlyZFS(Replace(off, onPVE1, onPVE2)), Prepare: snapshotted},
+		{Name: "migrate under HA", Ticket: true, Before: Replace(PopulatedVM, PoweredOn, underHA), After: Replace(PopulatedVM, PoweredOn, underHA, onPVE1, onPVE2)},
+		{Name: "power off, and options", Before: PopulatedVM, After: Replace(PopulatedVM, PoweredOn, PoweredOff, "cores = 2", "cores = 4"), Offs: []state.PowerKind{state.PowerShutdown}},
+		{Name: "power on, and options", Before: off, After: Replace(off, PoweredOff, PoweredOn, "cores = 2", "cores = 4")},
+		{Name: "leave HA", Ticket: true, Before: Replace(PopulatedVM, PoweredOn, underHA), After: PopulatedVM},
+		{Name: "become a template", Before: off, After: Replace(off, PoweredOff, "template = true")},
+		{Name: "destroy, running", Before: firmware, Offs: []state.PowerKind{state.PowerShutdown}},
+		{Name: "destroy, stopped, with a snapshot", Before: off, Prepare: snapshotted},
+		{Name: "destroy, with jobs", Before: PopulatedVM, Offs: []state.PowerKind{state.PowerShutdown}, Prepare: func(world *state.World) {
+			world.Replication["101-0"] = &state.ReplicationJob{ID: "101-0", Guest: 101, Target: "pve2"}
+			world.Backups["ours"] = &state.BackupJob{ID: "ours", VMIDs: []int{101, 8000}, Storage: "local"}
+		}},
+		{Name: "destroy, under HA", Ticket: true, Before: Replace(PopulatedVM, PoweredOn, underHA), Offs: []state.PowerKind{state.PowerShutdown}},
+	}
+	return list
+}
+
+func onlyZFS(config string) string {
+	return Replace(config, `storage = "local-lvm", size = "2G"`, `storage = "local-zfs", size = "2G"`, `storage = "local", size = "1G", format = "qcow2"`, `storage = "local-zfs", size = "1G"`)
+}
+
+func zfsSnapshot(world *state.World) {
+	snapshotted(world)
+}
+
+// manualRepairs is the table of the operator's tasks.
+func manualRepairs() []manualRepair {
+	killed, both := []fault.Phase{fault.KillTask}, []fault.Phase{fault.KillTask, fault.Partial}
+	const copies = "PVE frees what a failed task has made; where its worker was killed or the storage refused, the copy stays, and cannot be told from " +
+		"one that a third party is making at this moment"
+	return []manualRepair{
+		{op: "/migrate", phases: killed, commands: []string{"qm unlock"}, reason: "the lock of a migration whose worker died says that the guest may be half-way; PVE leaves it to an operator, too"},
+		{op: "/migrate", phases: both, commands: []string{"pvesm free"}, reason: copies},
+		{op: "/move_disk", phases: both, commands: []string{"pvesm free"}, reason: copies},
+		{op: "POST /nodes/{node}/qemu/{vmid}/config", phases: both, commands: []string{"pvesm free"}, reason: copies},
+		{op: "SSH qm set", phases: killed, commands: []string{"pvesm free"}, reason: copies},
+		{op: "/template", phases: killed, commands: []string{"qm set"}, reason: "the disk was renamed and the configuration not yet written; PVE converts no template again"},
+	}
+}

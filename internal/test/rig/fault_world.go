@@ -1,0 +1,111 @@
+package rig
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// ChangedVMID is the VM whose life is swept.
+const ChangedVMID = 101
+
+// ChangedWorld is a snapshot as a comparable value in which the VM's volumes are called by their slots: a number more or less in
+// a volume's name loses nothing.
+type ChangedWorld struct {
+	Guests      []state.Guest          `json:"guests"`
+	Volumes     []state.Volume         `json:"volumes"`
+	Pools       []state.Pool           `json:"pools"`
+	HA          []haEntry              `json:"ha"`
+	Firewall    []fireFile             `json:"firewall"`
+	Replication []state.ReplicationJob `json:"replication"`
+	Backups     []state.BackupJob      `json:"backups"`
+	Tasks       []any                  `json:"tasks"`
+}
+
+// forgetRenamed leaves out unused entries that name no volume: the names of disks before they were renamed.
+func (w ChangedWorld) forgetRenamed() {
+	for _, g := range w.Guests {
+		if g.VMID == ChangedVMID {
+			maps.DeleteFunc(g.Config, func(slot, value string) bool {
+				return strings.HasPrefix(slot, "unused") && !slices.ContainsFunc(w.Volumes, func(v state.Volume) bool { return v.Storage+":"+v.Name == value })
+			})
+		}
+	}
+}
+
+func (w ChangedWorld) json() []byte {
+	text, _ := json.Marshal(w) // plain strings, numbers, maps and slices only
+	return text
+}
+
+// name calls the volumes of a section by their slots, unless they have a name already.
+func name(names, section map[string]string, prefix string) {
+	for _, slot := range slices.Sorted(maps.Keys(section)) {
+		volume, _, _ := strings.Cut(section[slot], ",")
+		_, file, ok := strings.Cut(volume, ":")
+		if !ok || !strings.Contains(file, fmt.Sprintf("-%d-", ChangedVMID)) || names[volume] != "" {
+			continue
+		}
+		names[volume] = prefix + slot
+	}
+}
+
+func rename(names, section map[string]string) {
+	for slot, value := range section {
+		volume, rest, more := strings.Cut(value, ",")
+		if called, ok := names[volume]; ok {
+			storage, _, _ := strings.Cut(volume, ":")
+			section[slot] = storage + ":" + called
+			if more {
+				section[slot] += "," + rest
+			}
+		}
+	}
+}
+
+// Label gives every volume of the VM contents of its own, so that a loss shows.
+func Label(world *state.World) {
+	g := world.Guests[ChangedVMID]
+	for slot, value := range g.Config {
+		volume, _, _ := strings.Cut(value, ",")
+		for _, v := range world.Volumes {
+			if v.VMID == ChangedVMID && v.Storage+":"+v.Name == volume && !strings.HasSuffix(v.Name, "cloudinit") {
+				v.Data = "the data of " + slot
+			}
+		}
+	}
+}
+
+// AddThirdParties puts what belongs to others next to the VM: volumes that carry its id, guests under HA and firewall, jobs.
+func AddThirdParties(world *state.World) {
+	for _, v := range []state.Volume{
+		{Storage: "local-zfs", Node: "pve1", Name: "vm-777-disk-0", VMID: 777},
+		{Storage: "local-lvm", Node: "pve2", Name: "vm-778-disk-0", VMID: 778},
+	} {
+		v.Content, v.Format, v.Size, v.Data = "images", "raw", 1<<30, "a third party's data in "+v.Name
+		world.Put(&v)
+	}
+	world.Pools["db"] = &state.Pool{ID: "db", Guests: []int{8000}}
+	world.Firewall[8000] = &state.FirewallFile{Options: map[string]string{"enable": "1"}}
+	world.HA["vm:8000"] = &state.HAResource{SID: "vm:8000", State: "ignored", Options: map[string]string{"comment": "a third party's"}}
+	world.Replication["8000-0"] = &state.ReplicationJob{ID: "8000-0", Guest: 8000, Target: "pve2"}
+	world.Backups["all"] = &state.BackupJob{ID: "all", VMIDs: []int{8000}, Storage: "local"}
+}
+
+// snapshotted gives the VM a snapshot with all that PVE makes of one.
+func snapshotted(world *state.World) {
+	g := world.Guests[ChangedVMID]
+	section := maps.Clone(g.Config)
+	section["snaptime"], section["description"] = "1767225600", "before the upgrade"
+	g.Snaps = map[string]map[string]string{"before": section}
+	g.Config["parent"] = "before"
+	for _, v := range world.Volumes {
+		if v.VMID == ChangedVMID && !strings.HasSuffix(v.Name, "cloudinit") {
+			v.Snaps = []string{"before"}
+		}
+	}
+}

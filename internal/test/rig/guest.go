@@ -1,0 +1,186 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// MarkOf is the description of a VM that a create of the simulated cluster has not committed.
+func MarkOf(vmid int) string {
+	return fmt.Sprintf("Terraform is creating this VM. Do not touch it.\n\ncluster: pve1,pve2\nvmid: %d\ntransaction: 0123456789abcdef\ndeadline: 2100-01-01T00:00:00Z", vmid)
+}
+
+const (
+	ThreeDisks = `disks = { scsi0 = { storage = "local-zfs", size = "1G" }, scsi1 = { storage = "local-zfs", size = "2G", backup = false }, scsi2 = { storage = "local-zfs", size = "3G" } }
+`
+	Stopped = "power_state = \"stopped\"\n"
+)
+
+// PoolOnly is a bench with an identity whose privileges are all on the pool web.
+func PoolOnly(t *testing.T) *HookedBench {
+	t.Helper()
+	h := NewHookedBench(t, FaultIdentity{Name: "pool", auth: func(c *pve.Config, cred pvesim.Credentials) { c.APIToken = cred.TokenNoAllocate }})
+	id, _, _ := strings.Cut(h.Sim.Credentials().TokenNoAllocate, "=")
+	user, _, _ := strings.Cut(id, "!")
+	h.Change(func(w *state.World) {
+		var kept []state.ACLEntry
+		for _, e := range w.ACL {
+			if e.Subject != id && e.Subject != user {
+				kept = append(kept, e)
+			}
+		}
+		for _, subject := range []string{id, user} {
+			for path, role := range map[string]string{"/pool/web": "TerraformLite", "/storage": "PVEDatastoreUser", "/sdn": "PVESDNUser", "/nodes": "PVEAuditor"} {
+				kept = append(kept, state.ACLEntry{Path: path, Subject: subject, Role: role, Propagate: true})
+			}
+		}
+		w.ACL = kept
+	})
+	h.Base = h.Sim.Snapshot()
+	return h
+}
+
+const GuardedVM = `
+resource "proxmox_vm" "mine" {
+  name   = "mine"
+  vmid   = 400
+  node   = "pve1"
+  memory = { size = 1024 }
+  disks  = { scsi0 = { storage = "local-zfs", size = "1G" } }
+}
+`
+
+const OtherUUID = "11111111-2222-3333-4444-555555555555"
+
+// VMBlock returns VM 400 with the attributes of body.
+func VMBlock(body string) string {
+	return "resource \"proxmox_vm\" \"x\" {\n" + body + "\n}\n"
+}
+
+const OneDisk = `disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`
+
+// GuestOf returns a copy of a guest, the zero value if there is none.
+func GuestOf(w *World, vmid int) (guest state.Guest) {
+	w.Change(func(world *state.World) {
+		if g := world.Guests[vmid]; g != nil {
+			guest = *g
+		}
+	})
+	return guest
+}
+
+// MigrateByHand migrates a VM as a person at the console would.
+func MigrateByHand(t *testing.T, w *World, vmid int, node string) {
+	t.Helper()
+	c := APIClient(t, w)
+	at := GuestOf(w, vmid)
+	params := map[string]string{"target": node, "with-local-disks": "1"}
+	if at.Running != nil {
+		params["online"] = "1"
+	}
+	upid, err := c.QEMU(at.Node, vmid).Migrate(t.Context(), params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Tasks().Wait(t.Context(), upid); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// APIClient is root@pam at the same cluster.
+func APIClient(t *testing.T, w *World) *pve.Client {
+	t.Helper()
+	cred := w.Sim.Credentials()
+	c, err := pve.New(pve.Config{Endpoint: w.Sim.Endpoint(), CACertificate: w.Sim.CAPEM(), DialContext: w.Sim.DialContext,
+		Username: cred.RootUsername, Password: cred.RootPassword, Clock: clock.Client{Cluster: w.Sim.World().Clock}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// PoweredVM is a VM of id 400 with further attributes.
+func PoweredVM(more string) string {
+	return VMBlock("vmid = 400\nnode = \"pve1\"\ndescription = \"one\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n" + more)
+}
+
+// WebBackup is the volume of state.WebBackup.
+const WebBackup = "local:backup/vzdump-qemu-700-2026_01_01-00_00_00.vma.zst"
+
+// GuestCount returns the number of guests in the cluster.
+func GuestCount(w *World) (n int) {
+	w.Change(func(world *state.World) { n = len(world.Guests) })
+	return n
+}
+
+// MakeByNextID makes VMs as a third party does, each under the next free id, one each few seconds of the cluster's time.
+func (w *World) MakeByNextID(ctx context.Context, most int) (ids []int) {
+	clock := clock.Client{Cluster: w.Sim.World().Clock}
+	for len(ids) < most && clock.Sleep(ctx, 300*time.Millisecond) == nil {
+		w.Change(func(world *state.World) {
+			id := 100
+			for world.Guests[id] != nil {
+				id++
+			}
+			world.Guests[id] = &state.Guest{VMID: id, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "theirs"}}
+			ids = append(ids, id)
+		})
+	}
+	return ids
+}
+
+const ScratchVM = `
+resource "proxmox_vm" "scratch" {
+  node        = "pve1"
+  vmid        = 201
+  name        = "scratch"
+  description = "made from scratch"
+  tags        = ["one", "two"]
+  pool        = "web"
+  ostype      = "l26"
+  scsihw      = "virtio-scsi-single"
+  machine     = "q35"
+  bios        = "ovmf"
+  cpu         = { type = "host", cores = 2 }
+  memory      = { size = 2048 }
+  boot_order  = ["scsi0", "net0"]
+  disks = {
+    scsi0 = { storage = "local-zfs", size = "4G", discard = true, ssd = true }
+    scsi1 = { storage = "local-lvm", size = "8G" }
+  }
+  cdroms     = { ide0 = { file = "local:iso/debian.iso" } }
+  efi_disk   = { storage = "local-zfs", type = "4m", pre_enrolled_keys = true }
+  networks   = { net0 = { model = "virtio", bridge = "vmbr0", firewall = true } }
+  cloud_init = {
+    storage   = "local-zfs"
+    user      = "ops"
+    addresses = { net0 = { ipv4 = "10.0.0.5/24", gateway4 = "10.0.0.1" } }
+  }
+}
+`
+
+const CloneVM = `
+resource "proxmox_vm" "clone" {
+  node     = "pve1"
+  vmid     = 202
+  name     = "clone"
+  clone    = { vmid = 9000, full = true }
+  protection = false # the template's is inherited otherwise
+  memory   = { size = 4096 }
+  disks    = { scsi0 = { size = "10G" } }
+  networks = { net0 = { model = "virtio", bridge = "vmbr0" } }
+  cloud_init = {
+    user      = "ops"
+    addresses = { net0 = { ipv4 = "10.0.0.6/24", gateway4 = "10.0.0.1" } }
+  }
+}
+`

@@ -1,0 +1,123 @@
+// Package update takes a VM in place from what state says to what the plan says: exactly what differs is sent, in the
+// order of a table of steps. There is no undo: what was done stays, and the guest that is returned says so. It creates
+// no VM and removes none.
+package update
+
+import (
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Changer changes VMs of one cluster.
+type Changer struct {
+	api       *pve.Client
+	clock     pve.Clock
+	jobs      *request.Runner
+	guests    *guest.Guests
+	destroyer *destroy.Destroyer
+	sources   *diskimport.Sources
+}
+
+// New makes a Changer.
+func New(jobs *request.Runner, guests *guest.Guests, destroyer *destroy.Destroyer,
+	sources *diskimport.Sources) *Changer {
+	return &Changer{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, destroyer: destroyer, sources: sources}
+}
+
+// Request changes a VM in place from Prior (state) to Planned (plan). Only what differs between the two is sent.
+type Request struct {
+	Ref       guest.Ref
+	Prior     vm.Spec
+	Planned   vm.Spec
+	PriorPool string
+	Pool      string
+	// PriorFirewall and PriorHA are what Firewall and HA replace; nil is nothing.
+	PriorFirewall, Firewall *guest.Firewall
+	PriorHA, HA             *guest.HA
+	PowerState              guest.PowerState
+	// BootOrder is enforced; nil leaves it to PVE, which appends CD-ROM drives to it.
+	BootOrder []string
+	// Node is where the VM is to be; "" leaves it where it is. Another node than Ref's means a migration.
+	Node string
+	// Restart says what is done when a change waits for a restart of the running guest.
+	Restart Restart
+	// Due are options of earlier changes that still wait for a restart.
+	Due []string
+	// NewSnippets says that what is in the snippets of the VM has changed, so that its cloud-init drive has old data.
+	NewSnippets bool
+	// StopTimeout bounds a graceful shutdown, also that of a restart. Zero: three minutes.
+	StopTimeout time.Duration
+	Wait        *guest.Wait
+	// ImportStorage is where a disk of an OVA is unpacked; "" is the storage of the OVA.
+	ImportStorage string
+	// DestroyRemoved destroys the volumes of drives that leave the VM, which stay with it as unusedN otherwise.
+	DestroyRemoved bool
+}
+
+// Restart says whether a running guest may be restarted for a change that waits for it.
+type Restart int
+
+// The restart policies.
+const (
+	RestartGracefully Restart = iota // reboot through PVE; a guest that does not obey is an error
+	RestartNever                     // leave the change pending
+	RestartForcibly                  // reboot; cut off a guest that does not obey
+)
+
+// update is one change of a VM: what is wanted, which never changes, and the one view of the server.
+type update struct {
+	changer  *Changer
+	r        Request
+	vmid     int
+	before   pve.PendingConfig // what the server had when the update began
+	view     *guest.View
+	claim    *guest.StateClaim // the VM in state, which the view claims
+	warnings []guest.Warning
+	deaf     *unobeyed
+}
+
+// newUpdate begins with a configuration that was just read.
+func (c *Changer) newUpdate(r Request, at guest.Location) *update {
+	claim := &guest.StateClaim{Ref: r.Ref}
+	return &update{changer: c, r: r, vmid: r.Ref.VMID, before: at.Config, claim: claim,
+		view: c.guests.View(claim, at.Node, at.Config)}
+}
+
+// inState names the VM to package destroy.
+func (u *update) inState() guard.InState {
+	return guard.InState{Node: u.view.Node(), VMID: u.vmid, Identities: u.claim.Identities()}
+}
+
+// The parts of an update: each changes one side of the VM.
+type (
+	power     struct{ *update } // starts, stops and restarts the guest
+	migration struct{ *update } // takes the VM to another node
+	disks     struct{ *update } // moves and grows disks in their slots
+	slots     struct{ *update } // moves volumes between slots, and attaches volumes
+	volumes   struct{ *update } // destroys, frees or names the volumes that disks have left
+)
+
+// unobeyed is the error for a guest that did not obey. runs is true only while the guest runs, so it is added if the
+// last look shows that.
+type unobeyed struct {
+	err  *guest.FieldError
+	runs string
+}
+
+// disobedient keeps the error for a guest that did not obey, and returns it.
+func (u *update) disobedient(err *guest.FieldError, runs string) error {
+	u.deaf = &unobeyed{err, runs}
+	return err
+}
+
+// warn keeps a warning for the end of the update.
+func (u *update) warn(summary, detail string) {
+	u.warnings = append(u.warnings, guest.Warning{Summary: summary, Detail: detail})
+}

@@ -1,0 +1,84 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// secondCloudInitDrive refuses a second cloud-init drive beside one that a running guest has not let go of.
+func (u *update) secondCloudInitDrive(slot string) *guest.FieldError {
+	return &guest.FieldError{Path: "cloud_init.slot",
+		Summary: fmt.Sprintf("The cloud-init drive of VM %d cannot leave %s while the VM runs", u.vmid, slot),
+		Detail: "PVE detaches it at the next stop only, and takes no second cloud-init drive before. Stop the VM, " +
+			"then apply"}
+}
+
+// checkCloudInitDrive refuses a cloud-init drive in another slot while the removal of the old one waits for the guest's
+// stop.
+func (u *update) checkCloudInitDrive(config pve.PendingConfig, t todo, c vm.Change) error {
+	wanted := t.planned.CloudInit.Slot
+	if _, made := c.Set[wanted]; !made {
+		return nil
+	}
+	if is := vm.Decode(config.Current()).CloudInit.Slot; is != "" && is != wanted &&
+		slices.Contains(config.Waiting(), is) {
+		return u.secondCloudInitDrive(is)
+	}
+	return nil
+}
+
+// keepCloudInitDrive takes back the removal of a cloud-init drive that waits for the guest's stop, if a drive on the
+// same storage is wanted in the same slot again. Its volume still exists and has the one name that a new one would get
+// (qemu-server API2/Qemu.pm create_disks).
+func keepCloudInitDrive(c vm.Change, current map[string]string) vm.Change {
+	for slot, value := range c.Set {
+		file, _, _ := strings.Cut(value, ",")
+		storage, isNew := strings.CutSuffix(file, ":cloudinit")
+		if !isNew {
+			continue
+		}
+		has := vm.Decode(map[string]string{slot: current[slot]}).CloudInit
+		if has.Slot == slot && has.Storage == storage && has.Volume != "" {
+			c.Set = maps.Clone(c.Set)
+			c.Set[slot] = current[slot]
+			return c // PVE takes one only
+		}
+	}
+	return c
+}
+
+// regenerateCloudInit rewrites the cloud-init drive of a running guest. PVE takes changed options at once, but the
+// drive keeps the old data until the next start (qemu-server QemuServer/Cloudinit.pm).
+func (u *update) regenerateCloudInit(ctx context.Context, isOld bool) error {
+	if !isOld {
+		return nil
+	}
+	status, err := u.view.Status(ctx)
+	if err != nil || !status.IsRunning() {
+		return err
+	}
+	config, err := u.view.Fresh(ctx)
+	if err != nil || vm.Decode(config.Current()).CloudInit.Volume == "" {
+		return err
+	}
+	var another *guest.IdentityError
+	err = u.view.Contend(ctx, u.view.Node(), func(ctx context.Context) error {
+		return u.changer.api.QEMU(u.view.Node(), u.vmid).RegenerateCloudInit(ctx)
+	})
+	switch {
+	case errors.As(err, &another):
+		return err
+	case err != nil:
+		u.warn(fmt.Sprintf("The cloud-init drive of VM %d has old data", u.vmid),
+			"PVE did not regenerate it: "+err.Error()+"\n\nThe guest gets the new data at its next stop and start.")
+	}
+	return nil
+}

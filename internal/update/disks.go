@@ -1,0 +1,233 @@
+package update
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+)
+
+// shaped is the result of moving disks.
+type shaped struct {
+	redrawn bool              // the cloud-init drive is another one now, and empty
+	moved   map[string]string // volumes that disks have moved from, by slot
+	late    []vm.Move         // moves that wait for the restart
+}
+
+// movesNow splits the moves: a disk of a running guest whose aio changes moves after the restart that puts the new aio
+// in force. PVE moves no running disk with io_uring to storages where that hangs (qemu-server QemuServer.pm
+// clone_disk_check_io_uring).
+func (d disks) movesNow(ctx context.Context, t todo, current map[string]string) (now, late []vm.Move, err error) {
+	changes := func(m vm.Move) bool {
+		disk, written := vm.Decode(t.change.Set).Disks[m.Slot]
+		return written && aioOf(disk) != aioOf(vm.Decode(current).Disks[m.Slot])
+	}
+	if d.r.Restart == RestartNever || d.r.PowerState == guest.Stopped || !slices.ContainsFunc(t.change.Moves, changes) {
+		return t.change.Moves, nil, nil
+	}
+	status, err := d.view.Status(ctx)
+	if err != nil || !status.IsRunning() {
+		return t.change.Moves, nil, err
+	}
+	for _, m := range t.change.Moves {
+		if changes(m) {
+			late = append(late, m)
+		} else {
+			now = append(now, m)
+		}
+	}
+	return now, late, nil
+}
+
+func aioOf(d vm.Disk) string {
+	if d.AIO == nil {
+		return ""
+	}
+	return *d.AIO
+}
+
+// shapeDisks moves and grows existing disks that stay in their slots, before their options change. A move writes the
+// active configuration only. An option of the disk that waits for a restart stands in a pending line with the old
+// volume, which the next boot would restore (qemu-server API2/Qemu.pm move_vm_disk). So pending values of these slots
+// are dropped first, and sent again afterwards.
+func (d disks) shapeDisks(ctx context.Context, t todo) (_ todo, done shaped, err error) {
+	config, err := d.view.Fresh(ctx)
+	if err != nil {
+		return t, shaped{}, err
+	}
+	var shape vm.Change
+	if shape.Moves, done.late, err = d.movesNow(ctx, t, config.Current()); err != nil {
+		return t, done, err
+	}
+	shape.Grow, _ = growable(config, t.growsInPlace())
+	slots := slotsOf(shape)
+	if len(slots) == 0 {
+		return t, done, nil
+	}
+	waiting := slices.DeleteFunc(config.Waiting(), func(option string) bool { return !slots[option] })
+	if len(waiting) > 0 {
+		if err := d.view.Revert(ctx, waiting); err != nil {
+			return t, done, fmt.Errorf("drop what waits for a restart before a disk changes: %w", err)
+		}
+	}
+	done.redrawn = slots[t.base.CloudInit.Slot]
+	done.moved = movedFrom(config.Current(), shape.Moves)
+	if err = d.moveDisks(ctx, shape.Moves); err == nil && len(shape.Grow) > 0 {
+		err = d.view.Grow(ctx, shape.Grow)
+	}
+	if err != nil {
+		return t, done, err
+	}
+	if t, err = recompare(ctx, d.view, t, func(slot string) bool { return slots[slot] }); err == nil {
+		err = d.checkMoved(t, slots)
+	}
+	return t, done, err
+}
+
+// checkMoved refuses to move a drive a second time because it did not get the planned format. A storage may not support
+// that format; PVE then silently takes the storage's own (pve-storage Storage.pm resolve_format_hint), and refuses
+// another move.
+func (d disks) checkMoved(t todo, moved map[string]bool) error {
+	for _, m := range t.change.Moves {
+		if !moved[m.Slot] {
+			continue
+		}
+		return &guest.FieldError{Path: formatPath(t.planned, m.Slot),
+			Summary: fmt.Sprintf("%s of VM %d has no format %s on storage %s", m.Slot, d.vmid, m.Format, m.Storage),
+			Detail: "PVE has moved it there, in the format that the storage has. Leave format out, or take another storage; " +
+				"the rest of the plan was not done"}
+	}
+	return nil
+}
+
+// formatPath is the attribute of a drive's format.
+func formatPath(planned vm.Spec, slot string) string {
+	switch {
+	case slot == "efidisk0":
+		return "efi_disk.format"
+	case slot == planned.CloudInit.Slot:
+		return "cloud_init.format"
+	}
+	return "disks." + slot + ".format"
+}
+
+// growsInPlace are the disks to grow that keep their volume and their slot.
+func (t todo) growsInPlace() []vm.Growth {
+	attached := t.attached()
+	return slices.DeleteFunc(slices.Clone(t.change.Grow), func(g vm.Growth) bool {
+		return !hasDisk(t.base.Disks, g.Slot) || attached[g.Slot] != ""
+	})
+}
+
+func slotsOf(c vm.Change) map[string]bool {
+	slots := map[string]bool{}
+	for _, m := range c.Moves {
+		slots[m.Slot] = true
+	}
+	for _, g := range c.Grow {
+		slots[g.Slot] = true
+	}
+	return slots
+}
+
+// growable splits the disks that are to grow by whether the guest has them already. PVE grows attached disks only;
+// those that wait for the guest's stop come later (qemu-server API2/Qemu.pm resize_vm).
+func growable(config pve.PendingConfig, grow []vm.Growth) (now, later []vm.Growth) {
+	if len(grow) == 0 {
+		return nil, nil
+	}
+	current, merged := vm.Decode(config.Current()), vm.Decode(config.Merged())
+	for _, g := range grow {
+		if is, there := current.Disks[g.Slot]; there && is.Volume == merged.Disks[g.Slot].Volume {
+			now = append(now, g)
+		} else {
+			later = append(later, g)
+		}
+	}
+	return now, later
+}
+
+// growNewDisks grows the disks that were just made, since an import takes no size, and those that were attached. It
+// returns those that the guest does not have yet.
+func (d disks) growNewDisks(ctx context.Context, t todo, attached map[string]string) (late []vm.Growth, err error) {
+	grow := t.change.Grow
+	if len(grow)+len(attached) == 0 {
+		return nil, nil
+	}
+	config, err := d.view.Fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	more, err := d.attachedGrowth(vm.Decode(config.Merged()), t, attached)
+	if err != nil {
+		return nil, err
+	}
+	now, late := growable(config, slices.Concat(grow, more))
+	if len(now) == 0 {
+		return late, nil
+	}
+	return late, d.view.Grow(ctx, now)
+}
+
+// attachedGrowth compares attached volumes with the planned sizes. PVE tells the size of a detached volume only once it
+// is in a slot.
+func (d disks) attachedGrowth(server vm.Spec, t todo, attached map[string]string) (grow []vm.Growth, err error) {
+	for _, slot := range slices.Sorted(maps.Keys(attached)) {
+		want, is := t.planned.Disks[slot].Size, server.Disks[slot].Size
+		switch {
+		case want == nil || is == nil || *want == *is:
+		case *want < *is:
+			return nil, &guest.FieldError{Path: "disks." + slot + ".size",
+				Summary: fmt.Sprintf("Volume %s of VM %d is larger", attached[slot], d.vmid),
+				Detail: fmt.Sprintf("It is in %s now, has %s, and cannot be shrunk to %s", slot, property.FormatSize(*is),
+					property.FormatSize(*want))}
+		case !slices.ContainsFunc(t.change.Grow, func(g vm.Growth) bool { return g.Slot == slot }):
+			grow = append(grow, vm.Growth{Slot: slot, Size: *want})
+		}
+	}
+	return grow, nil
+}
+
+// shapeLateDisks moves and grows the disks that had to wait for the restart.
+func (d disks) shapeLateDisks(ctx context.Context, moves []vm.Move, grow []vm.Growth) (moved map[string]string,
+	err error) {
+	if len(moves)+len(grow) == 0 {
+		return nil, nil
+	}
+	config, err := d.view.Fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, later := growable(config, grow)
+	if len(later) > 0 {
+		return nil, &guest.FieldError{Path: "disks." + later[0].Slot + ".size",
+			Summary: fmt.Sprintf("%s of VM %d cannot be grown yet", later[0].Slot, d.vmid),
+			Detail: "The disk is attached at the next stop and start of the running VM, and PVE grows a disk only then. Stop " +
+				"the VM, and apply again"}
+	}
+	moved = movedFrom(config.Current(), moves)
+	if err = d.moveDisks(ctx, moves); err == nil && len(now) > 0 {
+		err = d.view.Grow(ctx, now)
+	}
+	return moved, err
+}
+
+// checkGrowth refuses to import and grow a disk in a slot that a running guest has not let go of, if the policy allows
+// no restart.
+func (d disks) checkGrowth(config pve.PendingConfig, t todo) error {
+	_, later := growable(config, t.change.Grow)
+	for _, g := range later {
+		if d.r.Restart == RestartNever && slices.Contains(config.Waiting(), g.Slot) {
+			return &guest.FieldError{Path: "disks." + g.Slot, Summary: fmt.Sprintf("VM %d still has another disk in %s", d.vmid,
+				g.Slot),
+				Detail: "Its removal waits for the next stop of the running VM, and a disk that is imported in its place can be " +
+					"grown only then. Stop the VM, then apply"}
+		}
+	}
+	return nil
+}

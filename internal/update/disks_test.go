@@ -1,0 +1,228 @@
+package update
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// with changes a planned disk.
+func with(r *Request, slot string, change func(*vm.Disk)) {
+	disk := r.Planned.Disks[slot]
+	change(&disk)
+	r.Planned.Disks[slot] = disk
+}
+
+// options are what the last write to the configuration had.
+func (w *world) options() map[string]string {
+	var last map[string]string
+	for _, op := range w.sim.Ops() {
+		if strings.HasSuffix(op.Path, "/config") && op.Method != http.MethodGet {
+			last = op.Params
+		}
+	}
+	return last
+}
+
+// TestDiskChangesItsSlot: a running guest gives the disk up first, by hotplug; a stopped one takes it in one request.
+func TestDiskChangesItsSlot(t *testing.T) {
+	for power, writes := range map[string]int{"running": 2, "stopped": 1} {
+		t.Run(power, func(t *testing.T) {
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:2,backup=0", "boot": "order=scsi0"})
+			if power == "running" {
+				w.start()
+			}
+			r := w.request()
+			volume := r.Prior.Disks["scsi1"].Volume
+			r.Planned.Disks["scsi4"] = vm.Disk{Storage: "local-zfs", Volume: volume}
+			delete(r.Planned.Disks, "scsi1")
+			if _, _, err := w.update(r); err != nil {
+				t.Fatal(err)
+			}
+			config := w.config()
+			if len(w.writes()) != writes || guest.VolumeOf(config["scsi4"]) != volume || config["scsi1"] != "" ||
+				unusedEntry(config, volume) != "" {
+				t.Errorf("sent %v; scsi4 is %q", w.writes(), config["scsi4"])
+			}
+		})
+	}
+}
+
+// TestDiskGoesBack: where the new slot is refused, the disk is in its old one again.
+func TestDiskGoesBack(t *testing.T) {
+	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:2", "boot": "order=scsi0"})
+	w.start()
+	r := w.request()
+	volume := r.Prior.Disks["scsi1"].Volume
+	r.Planned.Disks["scsi4"] = vm.Disk{Storage: "local-zfs", Volume: volume}
+	delete(r.Planned.Disks, "scsi1")
+	w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "PUT", Path: "/nodes/{node}/qemu/{vmid}/config", Nth: 2},
+		Phase: fault.Before, Status: 400, Reason: "no room"}})
+	_, _, err := w.update(r)
+	if err == nil || guest.VolumeOf(w.config()["scsi1"]) != volume || w.config()["scsi4"] != "" {
+		t.Errorf("%v; %v", err, w.config())
+	}
+}
+
+// TestSlotsThatCannotChange: what a running guest does not do is refused before anything is sent.
+func TestSlotsThatCannotChange(t *testing.T) {
+	cases := map[string]struct {
+		from, to string
+		hotplug  string
+		says     string
+	}{
+		"out of the boot order": {from: "scsi0", to: "scsi4", says: "boot order"},
+		"out of IDE":            {from: "ide0", to: "scsi4", says: "next stop only"},
+		"within cold slots":     {from: "ide0", to: "sata1"},
+		"without disk hotplug":  {from: "scsi1", to: "scsi4", hotplug: "network"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			options := pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:1", "ide0": "local-zfs:1", "boot": "order=scsi0"}
+			if c.hotplug != "" {
+				options["hotplug"] = c.hotplug
+			}
+			w := newWorld(t, options)
+			w.start()
+			r := w.request()
+			r.Restart = RestartNever
+			r.Planned.Disks[c.to] = vm.Disk{Storage: "local-zfs", Volume: r.Prior.Disks[c.from].Volume}
+			delete(r.Planned.Disks, c.from)
+			_, warnings, err := w.update(r)
+			switch {
+			case c.says != "" && (!strings.Contains(detailOf(err), c.says) || len(w.writes()) > 0):
+				t.Errorf("says %q, sent %v", detailOf(err), w.writes())
+			case c.says == "" && (err != nil || !strings.Contains(text(warnings), "old values")):
+				t.Errorf("it waits for the restart: %v, %s", err, text(warnings))
+			}
+		})
+	}
+}
+
+// TestVolumesThatAreNotOurs: a VM attaches only what it has, into a slot that is its to fill.
+func TestVolumesThatAreNotOurs(t *testing.T) {
+	for name, c := range map[string]struct{ slot, volume, says string }{
+		"another id's":        {"scsi4", "local-lvm:vm-8000-disk-0", "its own id"},
+		"a volume it lacks":   {"scsi4", "local-zfs:vm-400-disk-9", "no such volume"},
+		"into a foreign slot": {"scsi7", "local-zfs:vm-400-disk-0", "which this configuration has not put there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1"})
+			r := w.request()
+			w.alter(func(g *state.Guest) { g.Config["scsi7"] = "none,media=cdrom" })
+			r.Planned.Disks[c.slot] = vm.Disk{Volume: c.volume}
+			_, _, err := w.update(r)
+			if !strings.Contains(detailOf(err), c.says) || len(w.writes()) > 0 {
+				t.Errorf("says %q of %v, sent %v", detailOf(err), err, w.writes())
+			}
+		})
+	}
+}
+
+// TestGrowth: what is there grows at once, what is imported afterwards; what waits for a restart cannot grow before.
+func TestGrowth(t *testing.T) {
+	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1"})
+	r := w.request()
+	with(&r, "scsi0", func(d *vm.Disk) { d.Size = new(int64(3 << 30)) })
+	r.Planned.Disks["scsi1"] = vm.Disk{Storage: "local-zfs", ImportFrom: new("local:import/disk.qcow2"),
+		Size: new(int64(4 << 30))}
+	if _, _, err := w.update(r); err != nil {
+		t.Fatal(err)
+	}
+	if c := w.config(); !strings.Contains(c["scsi0"], "size=3G") || !strings.Contains(c["scsi1"], "size=4G") ||
+		w.sent("/resize") != 2 {
+		t.Errorf("%v, sent %v", c, w.writes())
+	}
+	r = w.request()
+	with(&r, "scsi0", func(d *vm.Disk) { d.Size = new(int64(1 << 30)) })
+	if _, _, err := w.update(r); err == nil || !strings.Contains(err.Error(), "shrunk") || len(w.writes()) > 0 {
+		t.Errorf("shrunk: %v, sent %v", err, w.writes())
+	}
+}
+
+// TestRemovedDisks: a disk that leaves is detached, or destroyed where that is asked for and no snapshot needs it.
+func TestRemovedDisks(t *testing.T) {
+	cases := map[string]struct {
+		destroy, snapshot, refused bool
+		says                       string
+		there, unused              bool
+	}{
+		"detached":               {there: true, unused: true},
+		"destroyed":              {destroy: true},
+		"a snapshot needs it":    {destroy: true, snapshot: true, says: "Snapshot before needs it", there: true},
+		"PVE refuses to free it": {destroy: true, refused: true, says: "PVE refused it", there: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "scsi1": "local-zfs:2"})
+			r := w.request()
+			volume := r.Prior.Disks["scsi1"].Volume
+			if c.snapshot {
+				w.alter(func(g *state.Guest) {
+					g.Snaps = map[string]map[string]string{"before": {"scsi1": g.Config["scsi1"], "snaptime": "1"}}
+					g.Config["parent"] = "before"
+				})
+			}
+			if c.refused {
+				w.occupy(volume)
+			}
+			delete(r.Planned.Disks, "scsi1")
+			r.DestroyRemoved = c.destroy
+			_, _, err := w.update(r)
+			if (err == nil) != (c.says == "") || !strings.Contains(detailOf(err), c.says) {
+				t.Errorf("says %q of %v", detailOf(err), err)
+			}
+			config := w.config()
+			if there := slices.Contains(w.everyVolume(), volume); there != c.there ||
+				(unusedEntry(config, volume) != "") != c.unused {
+				t.Errorf("the volume is there: %v; %v", there, config)
+			}
+			if back := guest.VolumeOf(config["scsi1"]) == volume; back != (c.says != "") {
+				t.Errorf("it is in its slot: %v", back)
+			}
+		})
+	}
+}
+
+// occupy has a third party use a volume.
+func (w *world) occupy(volume string) {
+	all := w.sim.World()
+	all.Lock()
+	defer all.Unlock()
+	for _, v := range all.Volumes {
+		if v.Volid() == volume {
+			v.Busy = "dataset is busy"
+		}
+	}
+}
+
+// TestKeepPendingDisk: a disk that waits to leave, and that is wanted again, is kept.
+func TestKeepPendingDisk(t *testing.T) {
+	w := newWorld(t, pve.Params{"scsi0": "local-zfs:1", "ide0": "local-zfs:1"})
+	w.start()
+	kept := w.request()
+	if err := w.api.QEMU("pve1", theVM).UpdateConfig(t.Context(), pve.Params{"delete": "ide0"}); err != nil {
+		t.Fatal(err)
+	}
+	w.sim.ResetOps()
+	r := kept
+	r.Prior.Disks = maps.Clone(r.Prior.Disks)
+	delete(r.Prior.Disks, "ide0")
+	with(&r, "ide0", func(d *vm.Disk) { d.Volume = "" })
+	if _, _, err := w.update(r); err != nil {
+		t.Fatal(err)
+	}
+	pending, err := w.api.QEMU("pve1", theVM).Pending(t.Context())
+	if err != nil || len(pending.Waiting()) > 0 || pending.Current()["ide0"] == "" ||
+		!strings.HasPrefix(w.options()["revert"], "ide0") {
+		t.Errorf("%v, waits %v, sent %v", err, pending.Waiting(), w.options())
+	}
+}

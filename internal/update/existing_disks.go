@@ -1,0 +1,158 @@
+package update
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
+)
+
+// adoptable returns the planned volumes that no configuration names and that the VM may attach. They carry the VM's
+// VMID: a dead VM of that VMID left them, or a third party put them there. The VM may attach those that exist on their
+// storages and that no guest uses. Others are refused later.
+func (s slots) adoptable(ctx context.Context) (map[string]bool, error) {
+	loose, held := map[string]bool{}, guest.HoldingsOf(s.before)
+	for _, slot := range slices.Sorted(maps.Keys(s.r.Planned.Disks)) {
+		volume := s.r.Planned.Disks[slot].Volume
+		_, unused := held.Unused[volume]
+		owner, owned := volid.Owner(volume)
+		if volume == "" || volume == s.r.Prior.Disks[slot].Volume || held.SlotOf(volume) != "" || !owned {
+			continue
+		}
+		if unused && owner == s.vmid {
+			continue
+		}
+		if owner != s.vmid {
+			if err := s.mayBorrow(ctx, slot, volume); err != nil {
+				return nil, err
+			}
+			loose[volume] = true
+			continue
+		}
+		there, err := s.changer.api.Storage(s.view.Node(), volid.Storage(volume)).Content(ctx, "images", s.vmid)
+		if err != nil {
+			return nil, fmt.Errorf("look for volume %s: %w", volume, err)
+		}
+		if !slices.ContainsFunc(there, func(v pve.Volume) bool { return v.ID == volume }) {
+			continue
+		}
+		if _, err := s.changer.destroyer.ProveInState(ctx, s.inState(), []string{volume}); err != nil {
+			return nil, &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume +
+				" cannot be adopted",
+				Detail: "It was not touched, and nothing was changed", Err: err}
+		}
+		loose[volume] = true
+	}
+	return loose, nil
+}
+
+// mayBorrow refuses a volume with the VMID of another VM, unless that VM holds it for others and no guest uses it. PVE
+// itself attaches one volume to two VMs without a word (qemu-server API2/Qemu.pm create_disks).
+func (s slots) mayBorrow(ctx context.Context, slot, volume string) error {
+	err := s.changer.destroyer.MayBorrow(ctx, cmp.Or(s.r.Node, s.view.Node()), s.vmid, volume)
+	if err == nil {
+		return nil
+	}
+	return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " cannot be attached",
+		Detail: volumeuse.WhyNotBorrowed(err) + ". Nothing was changed", Err: err}
+}
+
+// keepBorrowed looks again for guests that use the attached volumes, and gives back those that another operation has
+// attached at the same time. The other operation does the same.
+func (s slots) keepBorrowed(ctx context.Context, attached map[string]string) error {
+	for _, slot := range slices.Sorted(maps.Keys(attached)) {
+		volume := attached[slot]
+		if owner, ok := volid.Owner(volume); !ok || owner == s.vmid {
+			continue
+		}
+		err := s.changer.destroyer.MayBorrow(ctx, s.view.Node(), s.vmid, volume)
+		var taken *volumeuse.BorrowedError
+		if !errors.As(err, &taken) {
+			if err != nil {
+				s.warn(volume+" was attached, and not looked at again",
+					"Whether another guest was given it at the same time cannot be told: "+err.Error())
+			}
+			continue
+		}
+		back := s.giveBack(ctx, slot, volume)
+		refused := &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume", Summary: volume + " was given back",
+			Detail: "It was attached to another guest at the same time, and two guests on one disk destroy what is on it",
+			Err:    err}
+		if back != nil {
+			refused.Summary = volume + " is attached to two guests"
+			refused.Detail = fmt.Sprintf("It was attached to another guest at the same time, and could not be given back: "+
+				"%v. Two guests on "+
+				"one disk destroy what is on it: start neither, and detach it from one (`qm unlink %d --idlist %s`)", back, s.vmid,
+				slot)
+		}
+		return refused
+	}
+	return nil
+}
+
+// giveBack detaches a volume that was attached a moment ago. The configuration tells whether that worked: an answer may
+// be lost, and a slot without hotplug lets go at the next stop only.
+func (s slots) giveBack(ctx context.Context, slot, volume string) error {
+	ctx, cancel := s.changer.jobs.Grace(ctx)
+	defer cancel()
+	config, err := s.view.Fresh(ctx)
+	if err != nil || guest.HoldingsOf(config).Slots[slot] != volume {
+		return err
+	}
+	failed := s.apply(ctx, vm.Change{Delete: []string{slot}}, config)
+	switch config, err = s.view.Fresh(ctx); {
+	case err != nil:
+		return errors.Join(failed, err)
+	case guest.HoldingsOf(config).Slots[slot] != volume:
+		return nil
+	case failed != nil:
+		return failed
+	}
+	return fmt.Errorf("%s lets go of it at the next stop of VM %d", slot, s.vmid)
+}
+
+// keepPendingDisks takes back the removal of disks that waits for the guest's stop, if the same disk is wanted in its
+// slot again: it is still attached, with its data.
+func (d disks) keepPendingDisks(ctx context.Context, t todo) (todo, error) {
+	current, merged, config, err := d.view.Spec(ctx)
+	if err != nil {
+		return t, err
+	}
+	var slots []string
+	for slot, wanted := range t.planned.Disks {
+		is, there := current.Disks[slot]
+		if there && !hasDisk(t.prior.Disks, slot) && !hasDisk(merged.Disks, slot) && canBecome(is, wanted) {
+			slots = append(slots, slot)
+		}
+	}
+	if len(slots) == 0 {
+		return t, nil
+	}
+	slices.Sort(slots)
+	if slices.Contains(config.Waiting(), "boot") && slices.Equal(t.prior.BootOrder, t.planned.BootOrder) {
+		slots = append(slots, "boot") // PVE takes a drive that goes out of the boot order
+	}
+	if err := d.view.Revert(ctx, slots); err != nil {
+		return t, fmt.Errorf("keep disks that were about to leave VM %d: %w", d.vmid, err)
+	}
+	if config, err = d.view.Fresh(ctx); err != nil {
+		return t, err
+	}
+	return compare(d.vmid, config, t.prior, t.planned, t.loose)
+}
+
+// canBecome reports whether a disk can become the wanted one without being moved or made again.
+func canBecome(is, wanted vm.Disk) bool {
+	return (wanted.Storage == "" || wanted.Storage == is.Storage) &&
+		(wanted.Volume == "" || wanted.Volume == is.Volume) &&
+		(wanted.Format == nil || is.Format != nil && *wanted.Format == *is.Format) &&
+		(wanted.Size == nil || is.Size != nil && *wanted.Size >= *is.Size)
+}

@@ -1,0 +1,248 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// This file has all requests of an update that destroy something or stop the guest hard.
+
+// moveDisks moves disks to other storages or formats, and has PVE free the old volumes.
+func (u *update) moveDisks(ctx context.Context, moves []vm.Move) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	err := u.view.Send(ctx, func(ctx context.Context) error {
+		return u.changer.destroyer.MoveInState(ctx, &u.view.Tasks, u.inState(), moves)
+	})
+	if fault.RefusesIOUring(err) {
+		return &guest.FieldError{Path: "disks",
+			Summary: fmt.Sprintf("A disk of running VM %d cannot be moved with aio = \"io_uring\"", u.vmid),
+			Detail: "That is what a disk without aio has. Set aio = \"native\" or \"threads\" on it as well: then the VM is " +
+				"restarted first, and moved after that. Or stop the VM for the move, with power_state = \"stopped\"",
+			Err: err}
+	}
+	return err
+}
+
+// apply sends a change of the configuration as it was read. PVE frees a cloud-init drive that the change removes
+// without checking for other users, so this checks.
+func (u *update) apply(ctx context.Context, c vm.Change, read pve.PendingConfig) error {
+	if drives := droppedCloudInit(read.Current(), c, u.vmid); len(drives) > 0 {
+		if err := u.changer.destroyer.CheckTaken(ctx, u.inState(), drives); err != nil {
+			return fmt.Errorf("the cloud-init drive of VM %d was not removed: %w", u.vmid, err)
+		}
+	}
+	return u.view.Apply(ctx, c, read)
+}
+
+// droppedCloudInit are the cloud-init volumes of a VM that a change removes.
+func droppedCloudInit(current map[string]string, c vm.Change, vmid int) []string {
+	dropped := slices.Concat(c.DeleteFirst, c.Delete, slices.Collect(maps.Keys(c.Set)))
+	var drives []string
+	for _, slot := range dropped {
+		volume := guest.VolumeOf(current[slot])
+		owner, ok := volid.Owner(volume)
+		if ok && owner == vmid && strings.Contains(volume, "-cloudinit") && guest.VolumeOf(c.Set[slot]) != volume {
+			drives = append(drives, volume)
+		}
+	}
+	return drives
+}
+
+// ownVolumes are the volumes with the VM's VMID that its configuration names now, detached ones too.
+func (u *update) ownVolumes(ctx context.Context) ([]string, error) {
+	config, err := u.view.Fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	held, own := guest.HoldingsOf(config), map[string]bool{}
+	for volume := range held.Unused {
+		own[volume] = true
+	}
+	for _, volume := range held.Slots {
+		own[volume] = true
+	}
+	maps.DeleteFunc(own, func(volume string, _ bool) bool {
+		owner, ok := volid.Owner(volume)
+		return !ok || owner != u.vmid
+	})
+	return slices.Sorted(maps.Keys(own)), nil
+}
+
+// destroyEntry destroys a detached volume that no other guest uses.
+func (u *update) destroyEntry(ctx context.Context, config pve.PendingConfig, entry string) error {
+	return u.destroyEntries(ctx, config, []string{entry}, func(ctx context.Context) (guard.Evidence, error) {
+		return u.changer.destroyer.ProveInState(ctx, u.inState(), []string{guest.VolumeOf(config.Current()[entry])})
+	})
+}
+
+// destroyEntries destroys detached volumes, with evidence that is fresh for each try.
+func (u *update) destroyEntries(ctx context.Context, config pve.PendingConfig, entries []string,
+	prove func(context.Context) (guard.Evidence, error)) error {
+	return u.view.Send(ctx, func(ctx context.Context) error {
+		return u.changer.jobs.Contend(ctx, u.view.Node(), u.vmid, func(ctx context.Context) error {
+			e, err := prove(ctx)
+			if err != nil {
+				return err
+			}
+			return u.changer.destroyer.DestroyUnused(ctx, &u.view.Tasks, e, config, entries)
+		})
+	})
+}
+
+// destroyMade destroys detached volumes that this update has made.
+func (u *update) destroyMade(ctx context.Context, config pve.PendingConfig, made, entries []string) error {
+	return u.destroyEntries(ctx, config, entries, func(ctx context.Context) (guard.Evidence, error) {
+		return u.changer.destroyer.ProveMade(ctx, u.inState(), made)
+	})
+}
+
+// freeVolume removes a volume that the VM's configuration no longer names.
+func (u *update) freeVolume(ctx context.Context, volume string) error {
+	return u.view.Send(ctx, func(ctx context.Context) error {
+		return u.changer.destroyer.FreeInState(ctx, &u.view.Tasks, u.inState(), volume)
+	})
+}
+
+// stopHard stops the guest without asking it.
+func (u *update) stopHard(ctx context.Context) error {
+	u.view.Powered = true
+	return u.view.Send(ctx, func(ctx context.Context) error {
+		return u.changer.destroyer.StopHard(ctx, &u.view.Tasks, u.view.Node(), u.vmid,
+			func(ctx context.Context) (guard.Evidence, error) {
+				return u.changer.destroyer.ProveInState(ctx, u.inState(), nil)
+			})
+	})
+}
+
+// movedFrom are the volumes that moved disks have left, by slot.
+func movedFrom(current map[string]string, moves []vm.Move) map[string]string {
+	all := map[string]string{}
+	for _, m := range moves {
+		if volume := guest.VolumeOf(current[m.Slot]); volid.Valid(volume) {
+			all[m.Slot] = volume
+		}
+	}
+	return all
+}
+
+// freeMoved frees the volumes that disks have moved away from, or names them. PVE frees them at the end of a move. If
+// it cannot, since QEMU still has a cloud-init drive open or a storage is busy, it only logs that and ends with OK
+// (qemu-server API2/Qemu.pm move_vm_disk). By now the guest has let go: PVE gives it the new cloud-init drive when that
+// is regenerated (QemuServer.pm vmconfig_update_cloudinit_drive). Only the task's log proves that the volume is the one
+// that was left: a third party may have made a volume of that name since.
+func (v volumes) freeMoved(ctx context.Context, moved map[string]string,
+	isLeft func(context.Context, string) (bool, error)) {
+	if len(moved) == 0 {
+		return
+	}
+	left, err := v.stillThere(ctx, moved)
+	if err != nil {
+		v.warn(fmt.Sprintf("Whether moved disks of VM %d have left volumes is unknown", v.vmid),
+			fmt.Sprintf("They were moved away from %s: %s.", listed(slices.Sorted(maps.Values(moved))), err))
+		return
+	}
+	for _, volume := range left {
+		ours, err := isLeft(ctx, volume)
+		if ours {
+			err = v.freeVolume(ctx, volume)
+		}
+		var inUse *guard.InUseError
+		switch {
+		case !ours:
+			v.warn(fmt.Sprintf("Volume %s was left as it is", volume),
+				fmt.Sprintf("A disk of VM %d was moved away from a volume of that name. PVE has not reported a failure to free "+
+					"that one, so this volume may be a third party's. Find out whose it is.%s",
+					v.vmid, reason(err)))
+		case errors.As(err, &inUse):
+			v.warn(fmt.Sprintf("Volume %s of VM %d was not removed", volume, v.vmid),
+				fmt.Sprintf("Its disk was moved away, and PVE left it where it was: %s.", err))
+		case err != nil:
+			v.nameLeft(ctx, volume, err)
+		}
+	}
+}
+
+// nameLeft names a volume that was not freed, if it still exists: a third party may have destroyed the VM meanwhile.
+func (v volumes) nameLeft(ctx context.Context, volume string, cause error) {
+	left, err := v.stillThere(ctx, map[string]string{"": volume})
+	switch {
+	case err != nil:
+		v.warn(fmt.Sprintf("Whether a moved disk of VM %d has left a volume is unknown", v.vmid),
+			fmt.Sprintf("It was moved away from %s: %s. Then: %s.", volume, cause, err))
+	case len(left) > 0:
+		v.warn(fmt.Sprintf("Volume %s of VM %d is left over", volume, v.vmid),
+			fmt.Sprintf("Its disk was moved away, and PVE did not free it: %s\n\nAfter a stop of the VM, %s removes it.",
+				cause, v.freeCommand(ctx, volume, v.view.Node())))
+	}
+}
+
+// reason is the cause of a failed look, as one more sentence.
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)", err)
+}
+
+// isLeft reports whether the log of a move of this update says that it could not free a volume.
+func (v volumes) isLeft(ctx context.Context, volume string) (bool, error) {
+	for _, upid := range v.view.Tasks.UPIDs {
+		if upid.Type() != "qmmove" {
+			continue
+		}
+		log, err := v.changer.api.Tasks().Log(ctx, upid, logLines)
+		if err != nil || task.TellsNotFreed(log, volume) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// logLines is enough of the end of a move's log: it frees volumes last.
+const logLines = 20
+
+// stillThere returns those volumes that carry the VM's VMID, exist, and are named neither by its configuration nor by a
+// snapshot.
+func (v volumes) stillThere(ctx context.Context, moved map[string]string) ([]string, error) {
+	var left []string
+	for _, volume := range slices.Sorted(maps.Values(moved)) {
+		if owner, ok := volid.Owner(volume); !ok || owner != v.vmid {
+			continue
+		}
+		content, err := v.changer.api.Storage(v.view.Node(), volid.Storage(volume)).Content(ctx, "images", v.vmid)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(content, func(found pve.Volume) bool { return found.ID == volume }) {
+			left = append(left, volume)
+		}
+	}
+	if len(left) == 0 {
+		return nil, nil
+	}
+	v.view.Forget() // something is about to be freed
+	config, err := v.view.Fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	named, err := v.namedVolumes(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(left, func(volume string) bool { return named[volume] }), nil
+}

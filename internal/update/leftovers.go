@@ -1,0 +1,140 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// nameLeftovers warns of volumes that the task of a failed step has left. PVE frees the volumes of a failed task, but
+// not if its worker was killed or a storage is busy. The volumes are named and not removed: those of an import by hand
+// that is under way look the same.
+func (v volumes) nameLeftovers(ctx context.Context, t todo, failed error) {
+	var task *pve.TaskError
+	made := errors.As(failed, &task) && slices.Contains([]string{"qmmove", "qmconfig", "qmigrate", "qmtemplate"},
+		task.UPID.Type())
+	if !made && len(v.view.Tasks.Commands) == 0 {
+		return
+	}
+	late, cancel := v.changer.jobs.LookAfter(ctx)
+	defer cancel()
+	commands, err := v.leftovers(late, t)
+	if err != nil || len(commands) == 0 {
+		return
+	}
+	what := "task"
+	if !made {
+		what = "command"
+	}
+	v.warn(fmt.Sprintf("The failed %s has left volumes of VM %d behind", what, v.vmid),
+		fmt.Sprintf("They carry its id, and its configuration does not name them. If no other task or command is at work "+
+			"on VM %d, "+
+			"clear up:\n  %s",
+			v.vmid, strings.Join(commands, "\n  ")))
+}
+
+// leftovers returns the commands that remove the volumes of the VM's VMID which no configuration names, on the storages
+// of the change.
+func (v volumes) leftovers(ctx context.Context, t todo) ([]string, error) {
+	config, err := v.view.Fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resources, err := v.changer.api.Cluster().Resources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	named, err := v.namedVolumes(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	merged, node := vm.Decode(config.Merged()), v.view.Node()
+	involved := slices.Concat(merged.Storages(), t.planned.Storages(), []string{v.r.ImportStorage})
+	var commands []string
+	for _, at := range v.nodes() {
+		for _, storage := range resources.Storages(at) {
+			if !slices.Contains(involved, storage.Storage) || storage.Shared && at != node {
+				continue
+			}
+			volumes, err := v.changer.api.Storage(at, storage.Storage).Content(ctx, "images", v.vmid)
+			if err != nil {
+				return nil, err
+			}
+			for _, found := range volumes {
+				if at != node || !named[found.ID] {
+					commands = append(commands, v.remedy(ctx, config, found.ID, at))
+				}
+			}
+		}
+	}
+	return commands, nil
+}
+
+// nodes are those that the VM is or was on, or was to move to.
+func (u *update) nodes() []string {
+	nodes := []string{u.view.Node()}
+	for _, other := range []string{u.r.Ref.Node, u.r.Node} {
+		if other != "" && !slices.Contains(nodes, other) {
+			nodes = append(nodes, other)
+		}
+	}
+	return nodes
+}
+
+// remedy is the command that removes a volume. If a conversion to a template has renamed a disk before it died
+// (qemu-server QemuServer.pm template_create), it is the command that names the disk in the configuration again.
+func (v volumes) remedy(ctx context.Context, config pve.PendingConfig, volume, node string) string {
+	was := strings.Replace(volume, "base-", "vm-", 1)
+	for _, e := range config.Entries {
+		if rest, ok := strings.CutPrefix(e.Value+",", was+","); ok && was != volume {
+			return fmt.Sprintf("`qm set %d --%s %s` on node %s; the unused entry that comes of it names no volume",
+				v.vmid, e.Key, strings.TrimSuffix(volume+","+rest, ","), node)
+		}
+	}
+	return v.freeCommand(ctx, volume, node)
+}
+
+// freeCommand tells an operator how to free a volume. It never tells to free one that another guest uses; if that is
+// unknown, the command checks it.
+func (v volumes) freeCommand(ctx context.Context, volume, node string) string {
+	where := v.inState()
+	where.VolumesAt = node
+	_, err := v.changer.destroyer.ProveInState(ctx, where, []string{volume})
+	var inUse *guard.InUseError
+	switch {
+	case errors.As(err, &inUse):
+		return fmt.Sprintf("on node %s %s; detach it there first", node, err)
+	case err != nil:
+		return fmt.Sprintf("`grep -r %s /etc/pve/nodes || pvesm free %s` on node %s", volume, volume, node)
+	}
+	return fmt.Sprintf("`pvesm free %s` on node %s", volume, node)
+}
+
+// namedVolumes are the volumes that the configuration names, pending values and snapshots included.
+func (u *update) namedVolumes(ctx context.Context, config pve.PendingConfig) (map[string]bool, error) {
+	named := map[string]bool{}
+	for _, e := range config.Entries {
+		named[guest.VolumeOf(e.Value)], named[guest.VolumeOf(e.Pending)] = true, true
+	}
+	snapshots, err := u.changer.api.QEMU(u.view.Node(), u.vmid).SnapshotNames(ctx)
+	if err != nil {
+		return nil, err
+	}
+	configs, err := u.changer.guests.SnapshotConfigs(ctx, u.view.Node(), u.vmid, snapshots)
+	if err != nil {
+		return nil, err
+	}
+	for _, values := range configs {
+		for _, value := range values {
+			named[guest.VolumeOf(value)] = true
+		}
+	}
+	return named, nil
+}

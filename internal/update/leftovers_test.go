@@ -1,0 +1,45 @@
+package update
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// TestNoCommandForAnotherUsersDisk: a volume that another guest uses is named without a command, and where that
+// cannot be told the command asks first.
+func TestNoCommandForAnotherUsersDisk(t *testing.T) {
+	const volume = "local-lvm:vm-400-disk-7"
+	for name, c := range map[string]struct {
+		prepare func(*world)
+		says    string
+	}{
+		"no guest has it": {func(*world) {}, "`pvesm free " + volume + "` on node pve1"},
+		"another guest has it": {
+			func(w *world) { w.others(func(g *state.Guest) { g.Config["scsi7"] = volume + ",size=4M" }) },
+			"volume " + volume + " is also used by"},
+		"unknown": {func(w *world) {
+			w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "GET", VMID: 8000}, Phase: fault.Before, Status: 403,
+				Times: -1}})
+		}, "`grep -r " + volume + " /etc/pve/nodes || pvesm free " + volume + "` on node pve1"},
+	} {
+		w := newWorld(t, nil)
+		w.put("local-lvm", "vm-400-disk-7", theVM, "")
+		u := w.updating()
+		c.prepare(w)
+		if said := (volumes{u}).freeCommand(t.Context(), volume, "pve1"); !strings.Contains(said, c.says) ||
+			name == "another guest has it" && strings.Contains(said, "free") {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+}
+
+// others alters VM 8000, which is a third party's, on the same node.
+func (w *world) others(f func(*state.Guest)) {
+	all := w.sim.World()
+	all.Lock()
+	defer all.Unlock()
+	f(all.Guests[8000])
+}

@@ -1,0 +1,159 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// migrate takes the VM to its planned node: online if it runs, through HA if HA manages it. Its local disks go with it,
+// to the planned storages.
+func (m migration) migrate(ctx context.Context, t todo) (todo, error) {
+	if m.r.Node == "" || m.r.Node == m.view.Node() {
+		return t, nil
+	}
+	status, err := m.view.Status(ctx)
+	if err != nil {
+		return t, err
+	}
+	_, merged, _, err := m.view.Spec(ctx)
+	if err != nil {
+		return t, err
+	}
+	if err := m.sendMigration(ctx, status, targetStorages(merged, t.planned)); err != nil {
+		var another *guest.IdentityError
+		if errors.As(err, &another) {
+			return t, err
+		}
+		grace, cancel := m.changer.jobs.Grace(ctx)
+		defer cancel()
+		m.follow(grace)
+		if m.view.Node() != m.r.Node {
+			return t, &guest.FieldError{Path: "node", Summary: fmt.Sprintf("VM %d was not migrated to node %s", m.vmid,
+				m.r.Node),
+				Detail: fmt.Sprintf("It is on node %s, and nothing else of the plan was done", m.view.Node()), Err: err}
+		}
+		m.warn(fmt.Sprintf("VM %d was migrated to node %s, but not without trouble", m.vmid, m.view.Node()), err.Error())
+	}
+	m.view.Moved(m.r.Node)
+	return recompare(ctx, m.view, t, func(string) bool { return true })
+}
+
+// sendMigration requests the migration and waits for its end.
+func (m migration) sendMigration(ctx context.Context, status pve.GuestStatus, storages string) error {
+	params, typ := pve.Params{"target": m.r.Node, "with-local-disks": "1"}, "qmigrate"
+	if status.IsRunning() {
+		params["online"] = "1"
+	}
+	if storages != "" {
+		params["targetstorage"] = storages
+	}
+	if status.HAManaged {
+		typ = "hamigrate"
+	}
+	since, from := m.changer.api.ServerTime(), m.view.Node()
+	_, err := m.view.Perform(ctx, request.Request{Type: typ, Done: m.arrived,
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return m.changer.api.QEMU(from, m.vmid).Migrate(ctx, params)
+		}}, m.checkLocalDisks)
+	if err == nil && status.HAManaged {
+		err = m.awaitArrival(ctx, since)
+	}
+	return err
+}
+
+// checkLocalDisks refuses a migration that would take a disk away from another guest: PVE frees local disks on the
+// source node (qemu-server QemuMigrate.pm phase3_cleanup).
+func (m migration) checkLocalDisks(ctx context.Context) error {
+	volumes, err := m.ownVolumes(ctx)
+	if err != nil || len(volumes) == 0 {
+		return err
+	}
+	resources, err := m.changer.api.Cluster().Resources(ctx)
+	if err != nil {
+		return err
+	}
+	local := slices.DeleteFunc(volumes, func(volume string) bool {
+		return slices.ContainsFunc(resources.Storages(m.view.Node()), func(r pve.Resource) bool {
+			return r.Storage == volid.Storage(volume) && r.Shared
+		})
+	})
+	if len(local) == 0 {
+		return nil
+	}
+	return m.changer.destroyer.CheckTaken(ctx, m.inState(), local)
+}
+
+// targetStorages is PVE's map from the storages of the disks to the planned ones; "" if all disks stay on theirs.
+func targetStorages(has, planned vm.Spec) string {
+	var list []string
+	changed := false
+	pairs := vm.StorageMap(has, planned)
+	for _, from := range slices.Sorted(maps.Keys(pairs)) {
+		list = append(list, from+":"+pairs[from])
+		changed = changed || from != pairs[from]
+	}
+	if !changed {
+		return ""
+	}
+	return strings.Join(list, ",")
+}
+
+// arrived reports whether the VM is on its new node.
+func (m migration) arrived(ctx context.Context) (bool, error) {
+	_, err := m.changer.api.QEMU(m.r.Node, m.vmid).Config(ctx)
+	return err == nil, err
+}
+
+// awaitArrival waits for HA, whose manager acts on the request some time after it took it (pve-ha-manager
+// HA/Manager.pm). A migration that HA began and that failed ends the wait, whatever HA tries next.
+func (m migration) awaitArrival(ctx context.Context, since time.Time) error {
+	for attempt := 0; ; attempt++ {
+		if err := m.changer.jobs.Pause(ctx, attempt); err != nil {
+			return fmt.Errorf("wait for HA to migrate VM %d from node %s to %s: %w", m.vmid, m.view.Node(), m.r.Node, err)
+		}
+		there, err := m.arrived(ctx)
+		switch {
+		case there:
+			return m.awaitUnlock(ctx)
+		case !pve.IsKind(err, pve.NotFound) && !pve.IsKind(err, pve.Unavailable):
+			return err
+		}
+		tasks, err := m.changer.api.Tasks().List(ctx, m.view.Node(),
+			pve.TaskFilter{VMID: m.vmid, Type: "qmigrate", Since: since.Add(-request.Skew)})
+		if err != nil || len(tasks) == 0 { // HA's tasks are root's: to be seen with Sys.Audit only
+			continue
+		}
+		if _, err := m.changer.api.Tasks().Wait(ctx, tasks[0].UPID); err != nil {
+			return errors.Join(errors.New("HA has tried to migrate it, and failed"), err)
+		}
+	}
+}
+
+// awaitUnlock waits for the end of a migration whose configuration has arrived: the lock goes after that.
+func (m migration) awaitUnlock(ctx context.Context) error {
+	for attempt := 0; ; attempt++ {
+		if err := m.changer.jobs.Pause(ctx, attempt); err != nil {
+			return fmt.Errorf("wait for the end of the migration of VM %d: %w", m.vmid, err)
+		}
+		config, err := m.changer.api.QEMU(m.r.Node, m.vmid).Config(ctx)
+		if err != nil || config.Values["lock"] != "migrate" {
+			return err
+		}
+	}
+}
+
+// follow finds the VM after a failed migration, or after a third party has migrated it.
+func (u *update) follow(ctx context.Context) guest.Presence {
+	return u.view.Follow(ctx, u.r.Ref, u.nodes()...)
+}

@@ -1,0 +1,130 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/backoff"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+)
+
+// notSuspended refuses to change the options of a guest that is suspended to disk, since PVE takes none then. A start
+// resumes a guest that is to run.
+func (p power) notSuspended(t todo) error {
+	if p.before.Current()["lock"] != request.Suspended || t.isEmpty() {
+		return nil
+	}
+	return fmt.Errorf("VM %d is suspended to disk, and PVE changes nothing on it until it runs again. Nothing was "+
+		"changed; resume it with `qm resume %d` on node %s, or drop its saved memory by removing the option vmstate in "+
+		"PVE, then apply", p.vmid, p.vmid, p.view.Node())
+}
+
+// shutDown shuts the guest down if the configuration wants it off.
+func (p power) shutDown(ctx context.Context) error {
+	if p.r.PowerState != guest.Stopped {
+		return nil
+	}
+	status, err := p.view.Status(ctx)
+	if err != nil || !status.IsRunning() {
+		return err
+	}
+	if status.QMPStatus == "paused" {
+		return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d is paused", p.vmid),
+			Detail: fmt.Sprintf("A paused guest hears no request to shut down. Resume it with `qm resume %d` on node %s, or "+
+				"stop it yourself, then apply",
+				p.vmid, p.view.Node())}
+	}
+	timeout := guest.StopTimeout(p.r.StopTimeout)
+	err = p.changer.guests.ShutDown(ctx, p.view.Power, p.view.Node(), p.vmid, timeout)
+	if err == nil || ctx.Err() != nil || pve.IsKind(err, pve.Locked) || pve.IsKind(err, pve.Denied) ||
+		pve.IsKind(err, pve.Unavailable) {
+		return err
+	}
+	if disobeyed(err) {
+		ended, lookErr := p.watchDisobedient(ctx, p.changer.guests.IsStopped(p.view.Node(), p.vmid))
+		if ended {
+			return nil
+		}
+		if lookErr != nil && ctx.Err() == nil {
+			err = errors.Join(err, lookErr)
+		}
+	}
+	switch off, lookErr := p.isOff(ctx); {
+	case off:
+		return nil
+	case lookErr != nil: // its state is unknown
+		return errors.Join(err, lookErr)
+	}
+	return p.disobedient(&guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not shut down", p.vmid),
+		Detail: "It was asked to, and nothing else of the plan was done", Err: err},
+		fmt.Sprintf("It runs on, and may go off later. Shut it down from inside, give it a guest agent or ACPI, or more "+
+			"time with shutdown_timeout, then apply. `qm stop %d` on node %s would cut it off", p.vmid, p.view.Node()))
+}
+
+// isOff looks again, after a guest did not shut down as asked, whose VM it is and whether it runs. An error must not
+// say that it still runs, or print a command, for another VM.
+func (p power) isOff(ctx context.Context) (bool, error) {
+	ctx, cancel := p.changer.jobs.Grace(ctx)
+	defer cancel()
+	if err := p.view.Guard(ctx); err != nil {
+		return false, err
+	}
+	status, err := p.view.Status(ctx)
+	return err == nil && !status.IsRunning(), err
+}
+
+// disobeyed reports whether PVE asked the guest to shut down and it did not do so in time.
+func disobeyed(err error) bool {
+	var task *pve.TaskError
+	return errors.As(err, &task) && task.Kind == pve.Busy
+}
+
+// watchDisobedient waits, until the operation's time is over, for a guest that did not shut down in the time that PVE
+// gave it. PVE has given up by then, and has dropped a reboot (qemu-server QemuServer.pm vm_reboot,
+// clear_reboot_request), but the guest was asked and may still obey.
+func (p power) watchDisobedient(ctx context.Context, ended func(context.Context) (bool, error)) (bool, error) {
+	ctx, over := oplog.Wait(ctx, oplog.Guest, fmt.Sprintf("VM %d to go off after all", p.vmid))
+	defer over()
+	end := p.changer.clock.Now().Add(request.Remaining(ctx))
+	for pause := backoff.ForGuest.Pause(1, 0); p.changer.clock.Now().Add(pause).Before(end); {
+		if err := p.changer.clock.Sleep(ctx, pause); err != nil {
+			return false, err
+		}
+		over, err := ended(ctx)
+		if over || err != nil && !pve.IsKind(err, pve.Unavailable) {
+			return over, err
+		}
+	}
+	return false, nil
+}
+
+// start starts the guest if the configuration wants it to run. A paused guest is resumed.
+func (p power) start(ctx context.Context) (started bool, err error) {
+	if p.r.PowerState != guest.Running {
+		return false, nil
+	}
+	status, err := p.view.Status(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case status.IsRunning() && status.QMPStatus == "paused":
+		_, err := p.view.Power(ctx, request.Request{Type: "qmresume",
+			Send: func(ctx context.Context) (pve.UPID, error) {
+				return p.changer.api.QEMU(p.view.Node(), p.vmid).Resume(ctx)
+			}})
+		return false, err
+	case status.IsRunning():
+		return false, nil
+	}
+	result, err := p.changer.guests.StartBy(ctx, p.view.Power, p.view.Node(), p.vmid)
+	if result.Warnings > 0 {
+		p.warn(fmt.Sprintf("Start of VM %d ended with warnings", p.vmid), strings.Join(result.Log, "\n"))
+	}
+	return true, err
+}

@@ -1,0 +1,144 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// removedDisk is a volume that is to be destroyed, with its drive option and the boot order, so that the removal can be
+// undone.
+type removedDisk struct{ volume, drive, boot string }
+
+// removedVolumes are the volumes of drives that a change removes, by slot, which are this VM's own and still those in
+// state. A volume that moves to another slot is none of them.
+func (t todo) removedVolumes(vmid int, current map[string]string) map[string]string {
+	all, attached := map[string]string{}, slices.Collect(maps.Values(t.attached()))
+	for _, slot := range t.change.Delete {
+		known := t.base.Disks[slot].Volume
+		switch {
+		case slot == "efidisk0" && t.base.EFIDisk != nil:
+			known = t.base.EFIDisk.Volume
+		case slot == "tpmstate0" && t.base.TPMState != nil:
+			known = t.base.TPMState.Volume
+		}
+		owner, _ := volid.Owner(known)
+		if known != "" && !slices.Contains(attached, known) && owner == vmid && guest.VolumeOf(current[slot]) == known {
+			all[slot] = known
+		}
+	}
+	return all
+}
+
+// checkSnapshots refuses, before anything is changed, to destroy volumes that a snapshot needs. PVE would refuse it
+// afterwards (qemu-server QemuServer.pm try_deallocate_drive).
+func (v volumes) checkSnapshots(ctx context.Context, t todo) error {
+	if !v.r.DestroyRemoved {
+		return nil
+	}
+	config, err := v.view.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	removed := t.removedVolumes(v.vmid, config.Current())
+	if len(removed) == 0 {
+		return nil
+	}
+	for _, slot := range slices.Sorted(maps.Keys(removed)) {
+		if _, err := v.changer.destroyer.ProveInState(ctx, v.inState(), []string{removed[slot]}); err != nil {
+			return v.notDestroyed(slot, removed[slot], "Nothing was changed. Make sure that no other guest uses it, or set "+
+				"removed_disks = \"detach\"", err)
+		}
+	}
+	names, err := v.changer.api.QEMU(v.view.Node(), v.vmid).SnapshotNames(ctx)
+	var configs []map[string]string
+	if err == nil {
+		configs, err = v.changer.guests.SnapshotConfigs(ctx, v.view.Node(), v.vmid, names)
+	}
+	if err != nil {
+		return fmt.Errorf("see which volumes the snapshots of VM %d need: %w", v.vmid, err)
+	}
+	for i, values := range configs {
+		for _, slot := range slices.Sorted(maps.Keys(removed)) {
+			if guest.Uses(values, removed[slot]) {
+				why := fmt.Sprintf("Snapshot %s needs it. Nothing was changed. Remove the snapshot, or set removed_disks = "+
+					"\"detach\"", names[i])
+				return v.notDestroyed(slot, removed[slot], why, nil)
+			}
+		}
+	}
+	return nil
+}
+
+func (v volumes) notDestroyed(slot, volume, why string, err error) error {
+	return &guest.FieldError{Path: "removed_disks", Summary: fmt.Sprintf("Volume %s of VM %d is not destroyed", volume,
+		v.vmid),
+		Detail: fmt.Sprintf("It was in %s, which left the configuration. %s", slot, why), Err: err}
+}
+
+// removedDisks returns, right before drives are removed, the volumes that are to be destroyed afterwards.
+func (v volumes) removedDisks(t todo, current map[string]string) map[string]removedDisk {
+	if !v.r.DestroyRemoved {
+		return nil
+	}
+	all := map[string]removedDisk{}
+	for slot, volume := range t.removedVolumes(v.vmid, current) {
+		all[slot] = removedDisk{volume: volume, drive: current[slot], boot: current["boot"]}
+	}
+	return all
+}
+
+// destroyRemoved destroys the volumes of removed drives, each by its unusedN entry and bound to the digest, so that it
+// destroys only a volume that was seen detached. If PVE refuses, the drive is put back, and the next plan shows the
+// removal again.
+func (v volumes) destroyRemoved(ctx context.Context, removed map[string]removedDisk) error {
+	var failed []error
+	for _, slot := range slices.Sorted(maps.Keys(removed)) {
+		d := removed[slot]
+		config, err := v.view.Fresh(ctx)
+		if err != nil {
+			return errors.Join(append(failed, v.notDestroyed(slot, d.volume, "It may be detached", err))...)
+		}
+		entry := unusedEntry(config.Current(), d.volume)
+		switch {
+		case entry != "":
+			if err := v.destroyEntry(ctx, config, entry); err != nil {
+				failed = append(failed, v.restore(ctx, slot, d, v.notDestroyed(slot, d.volume, "PVE refused it", err)))
+			}
+		case slices.Contains(config.Waiting(), slot) && guest.VolumeOf(config.Current()[slot]) == d.volume:
+			v.warn(fmt.Sprintf("Volume %s of VM %d was not destroyed", d.volume, v.vmid),
+				fmt.Sprintf("PVE takes it out of %s at the next stop of the VM only. It stays detached then, as unusedN; "+
+					"`qm unlink %d --idlist unusedN` on the node destroys it.", slot, v.vmid))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// restore attaches a volume that could not be destroyed to its old slot, if it still exists.
+func (v volumes) restore(ctx context.Context, slot string, d removedDisk, cause error) error {
+	ctx, cancel := v.changer.jobs.Grace(ctx)
+	defer cancel()
+	config, err := v.view.Fresh(ctx)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	if unusedEntry(config.Current(), d.volume) == "" || guest.HoldingsOf(config).Slots[slot] != "" {
+		return cause
+	}
+	params := pve.Params{slot: d.drive, "digest": config.Digest}
+	boots := slices.Contains(vm.BootOrder(map[string]string{"boot": d.boot}), slot)
+	if boots && !slices.Contains(vm.BootOrder(config.Merged()), slot) {
+		params["boot"] = d.boot
+	}
+	if err := v.view.Set(ctx, params); err != nil {
+		return errors.Join(cause, fmt.Errorf("put it back into %s: %w", slot, err))
+	}
+	return cause
+}

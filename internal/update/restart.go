@@ -1,0 +1,223 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// restart puts pending changes of a running guest in force, as far as the policy allows. A pending change of another
+// origin is no reason for a restart, but takes part in one: PVE cannot restart for some changes only.
+func (p power) restart(ctx context.Context, sent []string) (restarted bool, err error) {
+	if p.r.PowerState == guest.Stopped || p.r.HA.Stops() || len(sent)+len(p.r.Due) == 0 {
+		return false, nil
+	}
+	config, err := p.view.Known(ctx)
+	if err != nil {
+		return false, err
+	}
+	due := p.due(config, sent)
+	if len(due) == 0 {
+		return false, nil
+	}
+	status, err := p.view.Status(ctx)
+	if err != nil || !status.IsRunning() {
+		return false, err
+	}
+	if due, err = p.resend(ctx, config, due, sent); err != nil || len(due) == 0 {
+		return false, err
+	}
+	if p.r.Restart == RestartNever {
+		p.warn(fmt.Sprintf("VM %d runs with the old values of %s", p.vmid, strings.Join(due, ", ")),
+			"They take effect at its next stop and start; a restart from inside the guest is not one. reboot_policy = "+
+				"\"never\" left it running.")
+		return false, nil
+	}
+	refused := p.reboot(ctx, status, due)
+	if refused == nil || p.r.Restart != RestartForcibly || ctx.Err() != nil {
+		return true, refused
+	}
+	if err = p.cutOff(ctx); err == nil {
+		p.warn(fmt.Sprintf("VM %d was cut off and started again", p.vmid), "It did not restart when it was asked to: "+
+			refused.Error())
+	}
+	return true, err
+}
+
+// resend sends pending options of an earlier change again. They may wait only because the task died that was to hand
+// them to the guest: PVE tries only the options of the current request (qemu-server QemuServer.pm
+// vmconfig_hotplug_pending). It returns the options that still wait.
+func (p power) resend(ctx context.Context, config pve.PendingConfig, due, sent []string) ([]string, error) {
+	params, deletes := pve.Params{}, []string{}
+	hopeless := vm.NeedsRestart(vm.Decode(config.Current()), vm.Decode(config.Merged()))
+	for _, e := range config.Entries {
+		switch {
+		case !slices.Contains(due, e.Key) || slices.Contains(sent, e.Key) || slices.Contains(hopeless, e.Key) ||
+			!canBeResent(e.Key):
+		case e.Delete > 0:
+			deletes = append(deletes, e.Key)
+		case e.HasPending:
+			params[e.Key] = e.Pending
+		}
+	}
+	if len(deletes) > 0 {
+		params["delete"] = strings.Join(deletes, ",")
+	}
+	if len(params) == 0 {
+		return due, nil
+	}
+	if err := p.view.Set(ctx, params); err != nil && !pve.IsKind(err, pve.Invalid) { // refused: it waits on
+		return nil, err
+	}
+	config, err := p.view.Fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.due(config, sent), nil
+}
+
+// canBeResent reports whether a pending option may be sent again. A drive may not: PVE drops the volume of a pending
+// drive when another value replaces it, even the same one (qemu-server API2/Qemu.pm update_vm_api). Nor may a password,
+// which cannot be read.
+func canBeResent(option string) bool {
+	return len(vm.Slots(map[string]string{option: ""})) == 0 && option != "cipassword"
+}
+
+// due are the options of this change that wait for a restart. A boot order from which PVE itself removes a deleted
+// device (qemu-server API2/Qemu.pm update_vm_api) is not one of them: it has no meaning before the next start.
+func (p power) due(config pve.PendingConfig, sent []string) []string {
+	waited := p.before.Waiting()
+	return slices.DeleteFunc(config.Waiting(), func(option string) bool {
+		return (slices.Contains(waited, option) || option == "boot") && !slices.Contains(sent, option) &&
+			!slices.Contains(p.r.Due, option)
+	})
+}
+
+// reboot restarts the guest through PVE, which stops its process and starts a new one. PVE's task ends with the stop;
+// another task starts the guest (qemu-server QemuServer.pm vm_reboot, qmeventd).
+func (p power) reboot(ctx context.Context, before pve.GuestStatus, due []string) error {
+	timeout := guest.StopTimeout(p.r.StopTimeout)
+	if before.QMPStatus == "paused" {
+		return p.notRestarted("A paused guest cannot be restarted. Resume it", due, nil)
+	}
+	params := guest.Within(timeout)
+	_, err := p.view.Power(ctx, request.Request{Type: "qmreboot", Done: p.isNewProcess(before),
+		Send: func(ctx context.Context) (pve.UPID, error) {
+			return p.changer.api.QEMU(p.view.Node(), p.vmid).Reboot(ctx, params)
+		}})
+	if err != nil {
+		return p.afterReboot(ctx, before, due, err)
+	}
+	return p.awaitStart(ctx, before)
+}
+
+// afterReboot handles a failed restart. A guest that did not shut down in time may still do so: then it is started.
+func (p power) afterReboot(ctx context.Context, before pve.GuestStatus, due []string, cause error) error {
+	if again, err := p.isNewProcess(before)(ctx); again && err == nil {
+		return nil
+	}
+	late := fmt.Sprintf("The guest did not shut down within %s", guest.StopTimeout(p.r.StopTimeout))
+	switch {
+	case !disobeyed(cause):
+		return p.notRestarted("PVE did not restart it", due, cause)
+	case p.r.Restart == RestartForcibly:
+		return p.notRestarted(late, due, cause)
+	}
+	again := p.isNewProcess(before)
+	ended, _ := p.watchDisobedient(ctx, func(ctx context.Context) (bool, error) {
+		if started, err := again(ctx); started || err != nil {
+			return started, err
+		}
+		return p.changer.guests.IsStopped(p.view.Node(), p.vmid)(ctx)
+	})
+	if !ended { // the time is over, the guest could not be seen, or the operation was interrupted
+		off, err := p.isOff(ctx)
+		if err != nil {
+			return p.notRestarted(late, due, errors.Join(cause, err))
+		}
+		ended = off
+	}
+	if ended {
+		return p.startAgain(ctx, before)
+	}
+	return p.disobedient(p.notRestarted(late, due, cause),
+		"It runs on. It was asked to shut down, so it may go off later, and then stays "+
+			"off until it is started. Restart it yourself, give it a guest agent or ACPI, or set reboot_policy = \"force\"")
+}
+
+// startAgain starts a guest that went off after PVE had given up its restart, even after an interrupt.
+func (p power) startAgain(ctx context.Context, before pve.GuestStatus) error {
+	ctx, cancel := p.changer.jobs.Grace(ctx)
+	defer cancel()
+	if again, err := p.isNewProcess(before)(ctx); again && err == nil {
+		return nil
+	}
+	if _, err := p.changer.guests.StartBy(ctx, p.view.Power, p.view.Node(), p.vmid); err != nil {
+		return fmt.Errorf("VM %d shut down late for its restart and does not start again: %w", p.vmid, err)
+	}
+	return nil
+}
+
+// notRestarted is the error for a change that is made, but not in force.
+func (p power) notRestarted(detail string, due []string, err error) *guest.FieldError {
+	return &guest.FieldError{Path: "reboot_policy", Summary: fmt.Sprintf("VM %d was changed, but not restarted", p.vmid),
+		Detail: detail + ". Waiting for its restart: " + strings.Join(due, ", "), Err: err}
+}
+
+// isNewProcess reports whether another process runs the guest than before.
+func (p power) isNewProcess(before pve.GuestStatus) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		status, err := p.view.Status(ctx)
+		return status.IsRunning() && (status.PID != before.PID || status.Uptime < before.Uptime), err
+	}
+}
+
+// awaitStart waits until the guest runs again, even after an interrupt, which must not leave it off. If PVE does not
+// start it, this does, so that the error has PVE's reason.
+func (p power) awaitStart(ctx context.Context, before pve.GuestStatus) error {
+	ctx, cancel := p.changer.jobs.Grace(ctx)
+	defer cancel()
+	deadline := p.changer.clock.Now().Add(time.Minute)
+	for attempt := 0; p.changer.clock.Now().Before(deadline); attempt++ {
+		if err := p.changer.jobs.Pause(ctx, attempt); err != nil {
+			return fmt.Errorf("wait for VM %d to start again: %w", p.vmid, err)
+		}
+		switch again, err := p.isNewProcess(before)(ctx); {
+		case again && err == nil:
+			return nil
+		case pve.IsKind(err, pve.NotFound):
+			switch from := p.view.Node(); p.follow(ctx) {
+			case guest.Gone:
+				return fmt.Errorf("VM %d is gone from node %s while its restart was awaited: %w", p.vmid, from, err)
+			case guest.Unknown:
+				return fmt.Errorf("VM %d is not on node %s any more, where its restart was awaited: %w", p.vmid, from, err)
+			}
+		}
+	}
+	if _, err := p.changer.guests.StartBy(ctx, p.view.Power, p.view.Node(), p.vmid); err != nil {
+		return fmt.Errorf("VM %d shut down for its restart and does not start again: %w", p.vmid, err)
+	}
+	return nil
+}
+
+// cutOff stops a guest hard and starts it again, as reboot_policy = "force" asks for.
+func (p power) cutOff(ctx context.Context) error {
+	err := p.stopHard(ctx)
+	if err != nil {
+		return fmt.Errorf("stop VM %d to restart it: %w", p.vmid, err)
+	}
+	late, cancel := p.changer.jobs.Grace(ctx) // an interrupt must not leave it off
+	defer cancel()
+	if _, err = p.changer.guests.StartBy(late, p.view.Power, p.view.Node(), p.vmid); err != nil {
+		return errors.Join(fmt.Errorf("VM %d was stopped for its restart and does not start", p.vmid), err)
+	}
+	return nil
+}

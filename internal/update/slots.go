@@ -1,0 +1,165 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// emptySlots empties the slots that must be empty before the rest of a change is sent. They are those of disks that
+// move to other slots of a running guest, which it returns, and that of a cloud-init drive that changes its slot. A
+// removal that a running guest does not obey would take effect at its next stop, long after the error that follows
+// here, so it is taken back.
+func (s slots) emptySlots(ctx context.Context, t todo) (_ todo, unplugged map[string]string, err error) {
+	config, err := s.view.Fresh(ctx)
+	if err != nil {
+		return t, nil, err
+	}
+	t.change = keepCloudInitDrive(t.change, config.Current())
+	slots, err := s.unpluggable(ctx, t, config.Current())
+	if err == nil && len(slots) > 0 {
+		t, unplugged, err = s.unplug(ctx, t, slots)
+	}
+	if first := t.change.DeleteFirst; err == nil && len(first) > 0 {
+		t.change.DeleteFirst = nil
+		err = s.emptyFirst(ctx, t.change, first)
+	}
+	return t, unplugged, err
+}
+
+// emptyFirst empties slots in a request of its own.
+func (s slots) emptyFirst(ctx context.Context, c vm.Change, slots []string) error {
+	before, err := s.view.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.apply(ctx, vm.Change{DeleteFirst: slots}, before); err != nil {
+		c.DeleteFirst = slots
+		return s.takeBack(ctx, c, before, err)
+	}
+	now, err := s.view.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	waits := slices.IndexFunc(slots, func(slot string) bool { return slices.Contains(now.Waiting(), slot) })
+	if waits < 0 {
+		return nil
+	}
+	refusal := s.secondCloudInitDrive(slots[waits])
+	late := slices.DeleteFunc(now.Waiting(), func(option string) bool { return slices.Contains(before.Waiting(), option) })
+	grace, cancel := s.changer.jobs.Grace(ctx)
+	defer cancel()
+	if err := s.view.Revert(grace, late); err != nil {
+		refusal.Detail += ". The change could not be taken back either and happens at the next stop"
+		refusal.Err = err
+	}
+	return refusal
+}
+
+// unpluggable are the slots of a running guest whose disks go to other slots at once. No volume may be in two slots of
+// a running guest, so the old slots are emptied first, by hotplug. A stopped guest takes everything in one request.
+// Moves that cannot work are refused before anything is sent.
+func (s slots) unpluggable(ctx context.Context, t todo, current map[string]string) ([]string, error) {
+	targets, err := s.movesBetweenSlots(t, current)
+	if err != nil || len(targets) == 0 {
+		return nil, err
+	}
+	status, err := s.view.Status(ctx)
+	if err != nil || !status.IsRunning() {
+		return nil, err
+	}
+	hotplug, order := vm.Decode(current).Hotplug, vm.BootOrder(current)
+	var slots []string
+	for _, old := range slices.Sorted(maps.Keys(targets)) {
+		slot := targets[old]
+		switch gives := vm.TakesDisk(old, hotplug); {
+		case !gives && !vm.TakesDisk(slot, hotplug): // both wait for the restart
+			continue
+		case !gives:
+			return nil, s.cannotAttach(slot, fmt.Sprintf("it is in %s, which PVE empties at the next stop only, while %s "+
+				"takes it at once. Stop the VM first", old, slot))
+		case slices.Contains(order, old): // qemu-server QemuServer/Drive.pm get_bootdisks
+			return nil, s.cannotAttach(slot, fmt.Sprintf("it is in %s, which is in the boot order, and PVE unplugs no such "+
+				"disk while the VM runs. Stop the VM first", old))
+		}
+		slots = append(slots, old)
+	}
+	return slots, nil
+}
+
+// movesBetweenSlots maps the slots whose volume is to be in another slot to that slot.
+func (s slots) movesBetweenSlots(t todo, current map[string]string) (map[string]string, error) {
+	targets, attached := map[string]string{}, t.attached()
+	for _, slot := range slices.Sorted(maps.Keys(attached)) {
+		for _, old := range vm.Slots(current) {
+			if old == slot || guest.VolumeOf(current[old]) != attached[slot] {
+				continue
+			}
+			next, stays := t.change.Set[old]
+			if leaves := slices.Contains(t.change.Delete, old) || stays && guest.VolumeOf(next) != attached[slot]; !leaves {
+				return nil, s.cannotAttach(slot, fmt.Sprintf("it is in %s, which this change leaves as it is", old))
+			}
+			targets[old] = slot
+		}
+	}
+	return targets, nil
+}
+
+func (s slots) cannotAttach(slot, why string) error {
+	return &guest.FieldError{Path: "disks." + slot + ".imported_disk.volume",
+		Summary: fmt.Sprintf("The volume cannot come into %s of VM %d", slot, s.vmid),
+		Detail:  "Nothing was changed: " + why}
+}
+
+// unplug empties slots of a running guest by hotplug. It returns what was in them.
+func (s slots) unplug(ctx context.Context, t todo, slots []string) (_ todo, unplugged map[string]string, err error) {
+	before, err := s.view.Fresh(ctx)
+	if err != nil {
+		return t, nil, err
+	}
+	unplugged = map[string]string{}
+	for _, slot := range slots {
+		unplugged[slot] = before.Current()[slot]
+	}
+	first := vm.Change{DeleteFirst: slots}
+	if err := s.view.Apply(ctx, first, before); err != nil {
+		return t, unplugged, s.takeBack(ctx, first, before, err)
+	}
+	t.change.Delete = slices.DeleteFunc(slices.Clone(t.change.Delete),
+		func(option string) bool { return slices.Contains(slots, option) })
+	return t, unplugged, nil
+}
+
+// putBack puts the disks that were unplugged to change their slots back to their old slots, after a failure.
+func (s slots) putBack(ctx context.Context, unplugged map[string]string, cause error) error {
+	if len(unplugged) == 0 {
+		return cause
+	}
+	ctx, cancel := s.changer.jobs.Grace(ctx)
+	defer cancel()
+	config, err := s.view.Fresh(ctx)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	held, back := guest.HoldingsOf(config), pve.Params{}
+	for slot, value := range unplugged {
+		if held.Slots[slot] == "" && held.SlotOf(guest.VolumeOf(value)) == "" {
+			back[slot] = value
+		}
+	}
+	if len(back) == 0 {
+		return cause
+	}
+	if err := s.view.Set(ctx, back); err != nil {
+		return errors.Join(cause, fmt.Errorf("put %s back where they were: %w",
+			strings.Join(slices.Sorted(maps.Keys(back)), ", "), err))
+	}
+	return cause
+}

@@ -1,0 +1,104 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// takeBack reverts the options that PVE refused at hotplug: they stay pending on the server and would take effect at
+// the next boot, long after the error. Options that were pending before the update stay so. If PVE died in the middle
+// of a request it has noted options as pending without trying them, and all of those are reverted. A volume that was
+// made for a reverted drive is destroyed.
+func (u *update) takeBack(ctx context.Context, c vm.Change, before pve.PendingConfig, cause error) error {
+	if !fault.RefusedAtHotplug(cause) && !fault.DiedMidway(cause) {
+		return cause
+	}
+	ctx, cancel := u.changer.jobs.Grace(ctx)
+	defer cancel()
+	now, err := u.view.Fresh(ctx)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	revert := toRevert(c, before, now, cause)
+	if len(revert) == 0 {
+		return cause
+	}
+	if err := u.view.Revert(ctx, revert); err != nil {
+		return errors.Join(cause, fmt.Errorf("take back the refused changes: %w", err))
+	}
+	made := madeFor(revert, c, before, now)
+	boot := !sends(c, "boot") && !slices.Contains(before.Waiting(), "boot") &&
+		slices.ContainsFunc(revert, func(slot string) bool {
+			return vm.Decode(map[string]string{slot: now.Current()[slot]}).CDROMs != nil
+		})
+	if len(made) == 0 && !boot {
+		return cause
+	}
+	return errors.Join(cause, u.removeMade(ctx, made, boot))
+}
+
+// toRevert are the options of a change that are pending because PVE refused them, or never tried them.
+func toRevert(c vm.Change, before, now pve.PendingConfig, cause error) []string {
+	var revert []string
+	midway, boot := fault.DiedMidway(cause), false
+	for _, option := range now.Waiting() {
+		switch {
+		case slices.Contains(before.Waiting(), option):
+		case fault.Refuses(cause, option), midway && sends(c, option):
+			revert = append(revert, option)
+		case option == "boot" && !sends(c, "boot"):
+			boot = true
+		}
+	}
+	if boot && len(revert) > 0 {
+		revert = append(revert, "boot") // PVE takes a drive that goes out of the boot order
+	}
+	return revert
+}
+
+// madeFor are the volumes that PVE made for drives that are reverted.
+func madeFor(revert []string, c vm.Change, before, now pve.PendingConfig) []string {
+	var made []string
+	for _, slot := range revert {
+		volume := guest.VolumeOf(now.Merged()[slot])
+		asked := vm.Change{Set: map[string]string{slot: c.Set[slot]}}
+		if asked.Allocates() && volid.Valid(volume) && !guest.Uses(before.Current(), volume) &&
+			!guest.Uses(before.Merged(), volume) {
+			made = append(made, volume)
+		}
+	}
+	return made
+}
+
+// removeMade removes the remains of a revert: the volumes that were made, which are detached by then, in a request
+// bound to the digest; and a CD-ROM drive that PVE added to the boot order (qemu-server API2/Qemu.pm update_vm_api).
+func (u *update) removeMade(ctx context.Context, made []string, boot bool) error {
+	config, err := u.view.Fresh(ctx)
+	if err != nil {
+		return fmt.Errorf("see what taking back has left: %w", err)
+	}
+	var entries []string
+	for _, volume := range made {
+		if entry := unusedEntry(config.Current(), volume); entry != "" {
+			entries = append(entries, entry)
+		}
+	}
+	if len(entries) > 0 {
+		if err := u.destroyMade(ctx, config, made, entries); err != nil {
+			return fmt.Errorf("volume %s was made for it and is left, detached: %w", strings.Join(made, ", "), err)
+		}
+	}
+	if boot && slices.Contains(config.Waiting(), "boot") {
+		return u.view.Revert(ctx, []string{"boot"})
+	}
+	return nil
+}

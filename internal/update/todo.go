@@ -1,0 +1,136 @@
+package update
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// todo is the part of the update that is still to be done.
+type todo struct {
+	prior, planned vm.Spec   // what state knows and what is wanted; a drive that has moved since is as the server has it
+	base           vm.Spec   // what the change begins with
+	change         vm.Change // what turns the one into the other
+	convert        bool      // to a template, by a request of its own
+	loose          map[string]bool
+}
+
+// compare works out what to send, from the server's present configuration.
+func compare(vmid int, config pve.PendingConfig, prior, planned vm.Spec, loose map[string]bool) (todo, error) {
+	server := vm.Decode(config.Merged())
+	if err := checkVolumes(vmid, config, server, prior, planned, loose); err != nil {
+		return todo{}, err
+	}
+	base, target := addToServer(server, prior, planned)
+	t := todo{prior: prior, planned: planned, loose: loose, base: base, change: vm.Diff(vm.WithRest(base, server), target)}
+	if len(t.change.Problems) > 0 {
+		return todo{}, request.Problems("change", vmid, t.change)
+	}
+	_, t.convert = t.change.Set["template"]
+	delete(t.change.Set, "template")
+	return t, nil
+}
+
+// recompare compares again after a step has changed drives: the rest of the change begins with where they are now.
+func recompare(ctx context.Context, v *guest.View, t todo, changed func(slot string) bool) (todo, error) {
+	config, err := v.Fresh(ctx)
+	if err != nil {
+		return t, err
+	}
+	planned := withoutOldNames(t.prior, t.planned)
+	next, err := compare(v.VMID, config, withMoved(t.prior, vm.Decode(config.Merged()), changed), planned, t.loose)
+	if err != nil {
+		return t, err
+	}
+	return next, nil
+}
+
+// addToServer is vm.WithServerDevices, with what PVE needs for new devices.
+func addToServer(server, prior, planned vm.Spec) (before, after vm.Spec) {
+	before, after = vm.WithServerDevices(server, prior, planned)
+	for slot, disk := range after.Disks {
+		_, taken := server.Disks[slot]
+		// it brings its options
+		if from := vm.SlotOf(server.Disks, disk.Volume); from != "" && !taken && !hasDisk(prior.Disks, slot) {
+			after.Disks[slot] = vm.FitDisk(slot, vm.MergeDisk(server.Disks[from], disk))
+		}
+	}
+	vm.Complete(&after)
+	return before, after
+}
+
+func hasDisk(disks map[string]vm.Disk, slot string) bool {
+	_, ok := disks[slot]
+	return ok
+}
+
+// withoutOldNames removes the volumes from the plan that are those of the prior state. They may have other names by
+// now, and to name the old one would be to attach it again.
+func withoutOldNames(prior, planned vm.Spec) vm.Spec {
+	planned.Disks = maps.Clone(planned.Disks)
+	for slot, disk := range planned.Disks {
+		if was, ok := prior.Disks[slot]; ok && disk.Volume == was.Volume {
+			disk.Volume = ""
+			planned.Disks[slot] = disk
+		}
+	}
+	if was, is := prior.EFIDisk, planned.EFIDisk; was != nil && is != nil && is.Volume == was.Volume {
+		disk := *is
+		disk.Volume, planned.EFIDisk = "", &disk
+	}
+	if was, is := prior.TPMState, planned.TPMState; was != nil && is != nil && is.Volume == was.Volume {
+		disk := *is
+		disk.Volume, planned.TPMState = "", &disk
+	}
+	if planned.CloudInit.Volume == prior.CloudInit.Volume {
+		planned.CloudInit.Volume = ""
+	}
+	return planned
+}
+
+// withMoved is the known VM, with the changed drives as the server has them now.
+func withMoved(prior, server vm.Spec, changed func(slot string) bool) vm.Spec {
+	prior.Disks = maps.Clone(prior.Disks)
+	for slot := range prior.Disks {
+		if is, ok := server.Disks[slot]; ok && changed(slot) {
+			prior.Disks[slot] = is
+		}
+	}
+	if prior.EFIDisk != nil && server.EFIDisk != nil && changed("efidisk0") {
+		prior.EFIDisk = server.EFIDisk
+	}
+	if prior.TPMState != nil && server.TPMState != nil && changed("tpmstate0") {
+		prior.TPMState = server.TPMState
+	}
+	if now := server.CloudInit; prior.CloudInit.Slot != "" && prior.CloudInit.Slot == now.Slot && changed(now.Slot) {
+		prior.CloudInit.Storage, prior.CloudInit.Volume, prior.CloudInit.Format = now.Storage, now.Volume, now.Format
+	}
+	return prior
+}
+
+// attached are the disks of a change that get an existing volume, by slot.
+func (t todo) attached() map[string]string {
+	all := map[string]string{}
+	for slot, disk := range vm.Decode(t.change.Set).Disks {
+		if disk.Volume != "" && disk.Volume != t.base.Disks[slot].Volume {
+			all[slot] = disk.Volume
+		}
+	}
+	return all
+}
+
+// sends reports whether an option is part of a change.
+func sends(c vm.Change, option string) bool {
+	_, set := c.Set[option]
+	return set || slices.Contains(c.Delete, option) || slices.Contains(c.DeleteFirst, option)
+}
+
+// isEmpty reports whether the configuration stays as it is.
+func (t todo) isEmpty() bool {
+	return len(t.change.Set)+len(t.change.Delete)+len(t.change.DeleteFirst)+len(t.change.Moves)+len(t.change.Grow) == 0
+}

@@ -1,0 +1,95 @@
+package update
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// Update changes a VM in place: exactly what differs between Prior and Planned is sent. On an error the guest, if it
+// has a VMID, is the VM as it is now. A failed step is a *saga.StepError.
+func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.Warning, error) {
+	at, err := c.guests.FindUnlocked(ctx, r.Ref)
+	if err != nil {
+		return guest.Guest{}, nil, err
+	}
+	if r.Planned, err = c.sources.Resolve(ctx, cmp.Or(r.Node, at.Node), r.Prior, r.Planned); err != nil {
+		return guest.Guest{}, nil, err
+	}
+	u := c.newUpdate(r, at)
+	done := results{pool: r.PriorPool}
+	err = u.run(ctx, &done)
+	if err != nil || u.view.Powered {
+		u.view.Forget()
+	}
+	grace, cancel := c.jobs.Grace(ctx)
+	defer cancel()
+	changed, readErr := u.outcome(grace, err != nil)
+	changed.Pool = done.pool
+	if u.deaf != nil && readErr == nil && changed.Status == string(guest.Running) {
+		u.deaf.err.Detail += ". " + u.deaf.runs
+	}
+	if readErr != nil {
+		readErr = fmt.Errorf("read VM %d back: %w", u.vmid, readErr)
+		var another *guest.IdentityError
+		if !errors.As(readErr, &another) && !u.view.Gone { // else what a step said of it is not true any more
+			readErr = errors.Join(err, readErr)
+		}
+		return guest.Guest{}, u.warnings, readErr
+	}
+	if err == nil {
+		err = u.await(ctx, &changed, done.started || done.restarted)
+	}
+	return changed, u.warnings, err
+}
+
+// outcome is the VM as it is now, with its firewall and HA entry. It asks only for what the update has neither seen nor
+// caused: the refresh has told whether the guest runs, unless a step may have changed that. The configuration is read
+// after the firewall and the HA entry, since it tells whose they were.
+func (u *update) outcome(ctx context.Context, failed bool) (guest.Guest, error) {
+	beside, firewall, ha := guest.Guest{}, u.r.Ref.Firewall || u.r.Firewall != nil, u.r.Ref.HA || u.r.HA != nil
+	var besideErr error
+	if firewall || ha {
+		beside = guest.Guest{VMID: u.vmid, Node: u.view.Node()}
+		besideErr = u.changer.guests.ReadFirewallAndHA(ctx, &beside, firewall, ha)
+		u.view.Forget()
+	}
+	config, err := u.view.Known(ctx)
+	if pve.IsKind(err, pve.NotFound) && u.follow(ctx) == guest.Found {
+		beside.Node = u.view.Node()
+		if besideErr = u.changer.guests.ReadFirewallAndHA(ctx, &beside, firewall, ha); besideErr == nil {
+			config, err = u.view.Fresh(ctx)
+		}
+	}
+	if err != nil || besideErr != nil {
+		return guest.Guest{}, cmp.Or(err, besideErr)
+	}
+	g := guest.FromConfig(config, u.view.Node(), u.vmid)
+	g.Firewall, g.HA = beside.Firewall, beside.HA
+	if g.Status = cmp.Or(u.view.LastStatus, u.r.Ref.Status); failed || u.view.Powered || g.Status == "" {
+		status, err := u.view.Status(ctx)
+		if err != nil {
+			return g, err
+		}
+		g.Status = status.Status
+	}
+	return g, nil
+}
+
+// await waits for the guest as far as the request wants that. Otherwise it asks the agent once, as a refresh does,
+// unless the guest has just been started.
+func (u *update) await(ctx context.Context, g *guest.Guest, started bool) error {
+	if u.r.Wait == nil {
+		if g.HasAgent() && !started {
+			u.changer.guests.AskAgent(ctx, g, u.r.Ref.Agent)
+		}
+		return nil
+	}
+	warnings, err := u.changer.guests.Await(ctx, g, u.r.Wait, u.r.PowerState == guest.Running)
+	u.warnings = append(u.warnings, warnings...)
+	return err
+}

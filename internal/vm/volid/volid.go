@@ -1,0 +1,144 @@
+// Package volid reads volume ids: storage, owner, format and kind of the volume that an id names.
+package volid
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
+)
+
+// splitVolume takes a volume id apart (pve-storage, Plugin.pm parse_volume_id). An allocation ("local-zfs:32",
+// "local-zfs:cloudinit") is no volume id.
+func splitVolume(volid string) (storage, name string, ok bool) {
+	storage, name, found := strings.Cut(volid, ":")
+	if !found || name == "" || name == "cloudinit" || !isStorage(storage) {
+		return "", "", false
+	}
+	if _, isSize := property.ParseDecimal(name); isSize {
+		return "", "", false
+	}
+	return storage, name, true
+}
+
+func isStorage(s string) bool {
+	if len(s) < 2 || !property.IsLetter(s[0]) || !property.IsLetter(s[len(s)-1]) && !property.IsDigit(s[len(s)-1]) {
+		return false
+	}
+	for i := range len(s) {
+		if !property.IsLetter(s[i]) && !property.IsDigit(s[i]) && !strings.ContainsRune("-_.", rune(s[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+// Valid says whether s is a volume id ("local-zfs:vm-100-disk-0", "local:iso/debian.iso"), not a path, "none", or a
+// request to allocate ("local-zfs:32").
+func Valid(s string) bool {
+	_, _, ok := splitVolume(s)
+	return ok
+}
+
+// Storage is the storage of a volume id, "" if s is none.
+func Storage(s string) string {
+	storage, _, _ := splitVolume(s)
+	return storage
+}
+
+// IsDevice tells whether what is in a drive is a device or a file of the node, by its path, and no volume of a storage.
+func IsDevice(file string) bool { return strings.HasPrefix(file, "/") }
+
+// Owner is the VMID that a guest volume carries in its name. Linked clones ("base-100-disk-0/vm-303-disk-0",
+// "100/base-100-disk-0.qcow2/101/vm-101-disk-0.qcow2") belong to the last one. ISO images, backups and other files that
+// belong to no guest give false.
+func Owner(volid string) (vmid int, ok bool) {
+	_, name, ok := splitVolume(volid)
+	if !ok {
+		return 0, false
+	}
+	parts := strings.Split(name, "/")
+	last := len(parts) - 1
+	if last > 0 && property.AllDigits(parts[last-1]) { // directory storages: any file name in the directory of the VMID
+		return parseVMID(parts[last-1])
+	}
+	if last > 0 && !strings.HasPrefix(parts[last-1], "base") { // iso/…, backup/…, snippets/…, import/…
+		return 0, false
+	}
+	kind, rest, _ := strings.Cut(parts[last], "-")
+	switch kind {
+	case "vm", "base", "subvol", "basevol":
+		id, _, more := strings.Cut(rest, "-")
+		if more {
+			return parseVMID(id)
+		}
+	}
+	return 0, false
+}
+
+// IsLinkedClone tells whether a volume is named as a clone of a base image. LVM-thin does not record it in names.
+func IsLinkedClone(volid string) bool {
+	_, name, ok := splitVolume(volid)
+	parts := strings.Split(name, "/")
+	return ok && slices.ContainsFunc(parts[:len(parts)-1], func(part string) bool { return strings.HasPrefix(part, "base-") })
+}
+
+func parseVMID(s string) (int, bool) {
+	n, err := strconv.Atoi(s)
+	return n, err == nil && n > 0 && property.AllDigits(s)
+}
+
+// IsCloudInit says whether a drive's file is a cloud-init drive, existing or to be allocated (qemu-server
+// Drive.pm drive_is_cloudinit).
+func IsCloudInit(file string) bool {
+	_, name, found := strings.Cut(file, ":")
+	if !found {
+		return false
+	}
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	name = trimFormat(name)
+	if rest, ok := strings.CutPrefix(name, "vm-"); ok {
+		id, tail, _ := strings.Cut(rest, "-")
+		return property.AllDigits(id) && tail == "cloudinit"
+	}
+	return name == "cloudinit"
+}
+
+func trimFormat(name string) string {
+	for _, ext := range []string{".raw", ".qcow2", ".vmdk"} {
+		if base, ok := strings.CutSuffix(name, ext); ok {
+			return base
+		}
+	}
+	return name
+}
+
+// Same tells whether two ids name one volume: with the conversion to a template "vm-100-disk-0" is renamed to
+// "base-100-disk-0" (pve-storage, create_base).
+func Same(a, b string) bool {
+	plain := func(id string) string {
+		n := strings.LastIndexAny(id, ":/") + 1
+		if rest, ok := strings.CutPrefix(id[n:], "base-"); ok {
+			return id[:n] + "vm-" + rest
+		}
+		return id
+	}
+	return plain(a) == plain(b)
+}
+
+// Format is the image format of an existing volume: the file extension where there is one, else raw, which is all
+// that block storages have.
+func Format(file string) string {
+	if base := trimFormat(file); base != file {
+		return file[len(base)+1:]
+	}
+	return "raw"
+}
+
+// IsInOVA tells whether a volume is a disk in an OVA: "local:import/web.ova/disk1.vmdk" (pve-storage DirPlugin.pm,
+// parse_volname).
+func IsInOVA(volume string) bool {
+	_, name, _ := strings.Cut(volume, ":")
+	return strings.HasPrefix(name, "import/") && strings.Contains(name, ".ova/")
+}

@@ -1,0 +1,75 @@
+package volumeuse
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// ErrNotHeld is why a volume may not be attached to a VM whose id it does not carry: no VM holds it for others.
+var ErrNotHeld = errors.New("no proxmox_disk holds it")
+
+// BorrowedError says that a held volume is attached to a VM already. PVE attaches it anyway, and starts both
+// (qemu-server API2/Qemu.pm create_disks, QemuServer.pm vm_start): two guests on one volume destroy its content.
+type BorrowedError struct {
+	Volume string
+	Users  []string
+}
+
+// Error names the volume and the guests.
+func (b *BorrowedError) Error() string {
+	return fmt.Sprintf("%s has %s", strings.Join(b.Users, "; "), b.Volume)
+}
+
+// Borrow is nil where a VM may attach a volume that another VM holds: that one is there for nothing else and is off,
+// and no other guest has the volume, in force, pending or in a snapshot.
+func (s *Use) Borrow(volume string, vmid int) error {
+	owner, _ := volid.Owner(volume)
+	holder, there := s.Of(owner)
+	switch {
+	case !there:
+		return fmt.Errorf("%w: VM %d, whose id it carries, is not among the guests that can use it%s", ErrNotHeld, owner,
+			s.on())
+	case holder.Guest.Type != "qemu" || key(vm.HeldVolume(owner, holder.Config.Current())) != key(volume):
+		return fmt.Errorf("%w: it is a disk of %s", ErrNotHeld, User{Guest: holder.Guest, Where: "its id"})
+	case s.Unseen != nil:
+		return fmt.Errorf("whether another guest uses %s cannot be told: %w", volume, s.Unseen)
+	case holder.Guest.Status == "running":
+		return &BorrowedError{Volume: volume, Users: []string{fmt.Sprintf("VM %d, which holds it and should be off, runs "+
+			"and", owner)}}
+	}
+	used := &BorrowedError{Volume: volume}
+	for _, user := range s.UsersOf(volume, vmid) {
+		if user.Guest.VMID != owner || user.Where != vm.HolderSlot {
+			used.Users = append(used.Users, user.String())
+		}
+	}
+	if len(used.Users) > 0 {
+		return used
+	}
+	return nil
+}
+
+// on says of which node the guests were read.
+func (s *Use) on() string {
+	if s.scope == "" {
+		return ""
+	}
+	return " (its storage is that of node " + s.scope + ")"
+}
+
+// WhyNotBorrowed says for people why a volume cannot be attached, by the error of Borrow, or of a look that failed.
+func WhyNotBorrowed(err error) string {
+	var taken *BorrowedError
+	switch {
+	case errors.Is(err, ErrNotHeld):
+		return "A VM attaches volumes that carry its own id, and disks of proxmox_disk; import_from copies a volume of " +
+			"another VM"
+	case errors.As(err, &taken):
+		return "Two guests on one disk destroy what is on it. Detach it there first, or delete the snapshot"
+	}
+	return "Whether another guest has it could not be looked at"
+}
