@@ -1,5 +1,5 @@
 // Package tools pins the programs of the development loop in a module of its own, so that their dependencies stay out of
-// the provider's. `go generate` in this folder writes docs/ anew; golangci-lint is run by `make lint`.
+// the provider's. `go generate` in this folder regenerates docs/; `make lint` runs golangci-lint.
 package tools
 
 //go:generate go -C .. run ./internal/cmd/schema .tools/schema.json
