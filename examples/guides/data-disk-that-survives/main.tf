@@ -29,7 +29,7 @@ resource "proxmox_disk" "data" {
   description = "The database of the shop"
 }
 
-# What may be made anew at any time.
+# The VM, which can be replaced at any time.
 resource "proxmox_vm" "database" {
   node  = "pve1"
   name  = var.name

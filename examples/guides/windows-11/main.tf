@@ -46,6 +46,6 @@ resource "proxmox_vm" "desktop" {
   networks   = { net0 = { model = "virtio", bridge = "vmbr0" } }
   boot_order = ["scsi0", "ide0"]
 
-  # Until Windows and its guest tools are installed nobody answers a request to shut down.
+  # Until Windows and its guest tools are installed, the guest ignores a shutdown request.
   on_destroy = { power_off = "force", timeout = "1m" }
 }

@@ -1,4 +1,4 @@
-# What is on the cluster: the team's VMs, and what nobody owns.
+# The objects on the cluster: the team's VMs, and the orphans.
 terraform {
   required_providers {
     proxmox = {
