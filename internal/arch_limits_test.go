@@ -146,13 +146,9 @@ func widthOf(spec ast.Spec) (n int, ok bool) {
 	return n, true
 }
 
-// widePackages still have lines that are too long.
-var widePackages = []string{"internal/vm", "internal/resource/vm"}
-
 func (t tree) lines(test *testing.T, seen map[string]bool) {
 	for _, s := range t.files {
-		isWide := slices.ContainsFunc(widePackages, func(root string) bool { return within(s.pkg, root) })
-		if s.test || s.generated || isWide || support(s.pkg) && room(s.pkg) < 0 {
+		if s.test || s.generated || support(s.pkg) && room(s.pkg) < 0 {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join("..", s.path))

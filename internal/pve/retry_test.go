@@ -352,9 +352,9 @@ func TestLimitOfRequestsUnderWay(t *testing.T) {
 	}
 }
 
-// TestFound09AnswersThatAreNotPVEs: what something in front of PVE answers to a write does not tell whether PVE has
+// TestAnswersThatAreNotPVEsAreAmbiguous: what something in front of PVE answers to a write does not tell whether PVE has
 // seen it.
-func TestFound09AnswersThatAreNotPVEs(t *testing.T) {
+func TestAnswersThatAreNotPVEsAreAmbiguous(t *testing.T) {
 	const html = "<html><body><h1>Sorry</h1></body></html>"
 	for name, c := range map[string]struct {
 		status int

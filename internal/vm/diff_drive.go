@@ -119,7 +119,7 @@ func carryDisk(c *Change, slot string, f, d Disk) Disk {
 	d.ImportFrom = f.ImportFrom
 	sameText(&d.WWN, f.WWN)
 	d.Size = c.grown(slot, f.Size, d.Size)
-	if f.Volume == "" && encodeDisk(d) != encodeDisk(f) { // written anew it would allocate another volume
+	if f.Volume == "" && encodeDisk(d) != encodeDisk(f) { // written again it would allocate another volume
 		c.problem(slot, "the disk's volume is not known yet, so its options cannot be changed")
 		return f
 	}
@@ -142,7 +142,8 @@ func carryEFIDisk(c *Change, f, to *EFIDisk) *EFIDisk {
 		return &d
 	}
 	if d.Type != nil && *d.Type != valueOr(f.Type, "2m") {
-		c.problem(efiSlot, "the EFI disk was made with efitype "+valueOr(f.Type, "2m")+", which cannot be changed to "+*d.Type)
+		c.problem(efiSlot, "the EFI disk was made with efitype "+valueOr(f.Type, "2m")+
+			", which cannot be changed to "+*d.Type)
 	}
 	if d.PreEnrolledKeys != nil && *d.PreEnrolledKeys != valueOr(f.PreEnrolledKeys, false) {
 		c.problem(efiSlot, "pre-enrolled keys are put on the EFI disk when it is made and cannot be changed afterwards")
@@ -164,7 +165,8 @@ func carryTPMState(c *Change, f, to *TPMState) *TPMState {
 		return to
 	}
 	d.Rest = f.Rest
-	a, replaced := c.carry(tpmSlot, attached{storage: f.Storage, volume: f.Volume}, attached{storage: d.Storage, volume: d.Volume})
+	a, replaced := c.carry(tpmSlot, attached{storage: f.Storage, volume: f.Volume},
+		attached{storage: d.Storage, volume: d.Volume})
 	d.Storage, d.Volume = a.storage, a.volume
 	if replaced {
 		return &d
@@ -183,7 +185,7 @@ func carryCloudInitDrive(c *Change, f CloudInit, to *CloudInit) {
 	case to.Slot == "":
 	case f.Slot == "":
 		c.needsStorage(to.Slot, want)
-	case f.Slot != to.Slot: // its content is generated: destroy it and make it anew
+	case f.Slot != to.Slot: // its content is generated: destroy it and make it again
 		c.DeleteFirst = []string{f.Slot}
 		to.Volume, to.Rest = "", nil
 		if to.Storage == "" {

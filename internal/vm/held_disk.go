@@ -16,7 +16,8 @@ import (
 const HolderSlot = "scsi0"
 
 // holderTitle opens the description of a VM that holds a disk. By it the disk may be attached to others.
-const holderTitle = "This VM holds a disk that other VMs use (Terraform, proxmox_disk). It is never started. Removing it destroys the disk."
+const holderTitle = "This VM holds a disk that other VMs use (Terraform, proxmox_disk). It is never started. " +
+	"Removing it destroys the disk."
 
 // HolderDescription is the description of a VM that holds a disk, with what its user says of it.
 func HolderDescription(text string) string {

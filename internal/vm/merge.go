@@ -142,7 +142,7 @@ func either[V EFIDisk | TPMState](base, want *V) *V {
 }
 
 func mergeCloudInitDrive(c *CloudInit, want CloudInit) {
-	if want.Slot != "" && want.Slot != c.Slot { // the drive is made anew there
+	if want.Slot != "" && want.Slot != c.Slot { // the drive is made again there
 		c.Slot, c.Volume, c.Format, c.Rest = want.Slot, "", nil, nil
 	}
 	mergeVolume(&c.Storage, &c.Volume, &c.Format, want.Storage, want.Volume, want.Format)

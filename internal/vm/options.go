@@ -17,14 +17,15 @@ func options() []leaf[Spec] {
 // What an identity can do about an option that only root may set.
 const (
 	withQM      = "leave the attribute out and set the option on the node with qm set"
-	withMapping = "use the attribute mapping: root makes a resource mapping of the datacenter once, " +
-		"and Mapping.Use on it is enough then"
+	withMapping = "use the attribute mapping: root makes a resource mapping of the datacenter once, and Mapping.Use on " +
+		"it is enough then"
 )
 
 func generalOptions() []leaf[Spec] {
 	return []leaf[Spec]{
 		text("name", func(s *Spec) **string { return &s.Name }, configOptions, immediate, keepsAddresses),
-		scalar("description", func(s *Spec) **string { return &s.Description }, property.ParseDescription, property.TrimDescription,
+		scalar("description", func(s *Spec) **string { return &s.Description }, property.ParseDescription,
+			property.TrimDescription,
 			configOptions, immediate, keepsStatus, keepsAddresses),
 		list("tags", func(s *Spec) *[]string { return &s.Tags }, property.NormalTags, property.ShowTags,
 			configOptions, keepsStatus, keepsAddresses),
@@ -92,7 +93,8 @@ func processorOptions() []leaf[Spec] {
 		flag("keephugepages", func(s *Spec) **bool { return &s.Memory.KeepHugepages },
 			at("memory.keephugepages"), rootOnly(withQM), atStart, initial("false")),
 		flag("allow-ksm", func(s *Spec) **bool { return &s.Memory.AllowKSM },
-			at("memory.allow_ksm"), configMemory, atStart, usually("`true`"), since(9, 0, 12, "9.1", "qemu-server 9.0.27: QemuServer.pm, confdesc (ae91d137)")),
+			at("memory.allow_ksm"), configMemory, atStart, usually("`true`"), since(9, 0, 12, "9.1",
+				"qemu-server 9.0.27: QemuServer.pm, confdesc (ae91d137)")),
 	}
 }
 
@@ -101,9 +103,11 @@ func cloudInitOptions() []leaf[Spec] {
 		text("citype", func(s *Spec) **string { return &s.CloudInit.Type }, at("cloud_init.type"), configCloudInit,
 			usually("`nocloud`, for Windows `configdrive2`")),
 		text("ciuser", func(s *Spec) **string { return &s.CloudInit.User }, at("cloud_init.user"), configCloudInit),
-		list("sshkeys", func(s *Spec) *[]string { return &s.CloudInit.SSHKeys }, cloudinit.DecodeSSHKeys, cloudinit.EncodeSSHKeys,
+		list("sshkeys", func(s *Spec) *[]string { return &s.CloudInit.SSHKeys }, cloudinit.DecodeSSHKeys,
+			cloudinit.EncodeSSHKeys,
 			at("cloud_init.ssh_keys"), configCloudInit),
-		list("nameserver", func(s *Spec) *[]string { return &s.CloudInit.Nameservers }, property.SplitList, property.JoinSpace,
+		list("nameserver", func(s *Spec) *[]string { return &s.CloudInit.Nameservers }, property.SplitList,
+			property.JoinSpace,
 			at("cloud_init.nameservers"), configCloudInit, usually("those of the node")),
 		text("searchdomain", func(s *Spec) **string { return &s.CloudInit.SearchDomain },
 			at("cloud_init.searchdomain"), configCloudInit, usually("that of the node")),

@@ -155,7 +155,7 @@ func TestWithRestLaws(t *testing.T) {
 }
 
 // TestLegacyBoot: the deprecated ways to say a boot order are read as the order that they mean, and no change writes them
-// anew unless the order changes.
+// again unless the order changes.
 func TestLegacyBoot(t *testing.T) {
 	devices := map[string]string{"ide2": "local:iso/x.iso,media=cdrom", "sata1": "none,media=cdrom", "scsi0": "a1:vm-1-disk-0",
 		"scsi1": "a1:vm-1-disk-1",

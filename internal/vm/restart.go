@@ -65,7 +65,8 @@ func TakesDisk(slot string, hotplug []string) bool {
 // IsCold tells whether a slot has no hotplug at all: PVE changes what is in it at the next start of a running guest
 // only (qemu-server QemuServer.pm vmconfig_hotplug_pending, vmconfig_update_disk).
 func IsCold(slot string) bool {
-	return slices.ContainsFunc([]string{"ide", "sata", efiSlot, tpmSlot}, func(bus string) bool { return strings.HasPrefix(slot, bus) })
+	return slices.ContainsFunc([]string{"ide", "sata", efiSlot, tpmSlot},
+		func(bus string) bool { return strings.HasPrefix(slot, bus) })
 }
 
 // drivePending tells whether a running guest keeps a drive as it was: a drive that comes or goes needs hotplug, as does

@@ -106,7 +106,8 @@ func families() []family {
 			at("virtiofs"), configDisk, atStart, since(8, 3, 5, "8.4", "qemu-server 8.3.11: QemuServer/Virtiofs.pm (87b22e38)")),
 		plainDevices("serial", 4, func(s *Spec) *map[string]string { return &s.Serial },
 			collect(rootValues("use device = \"socket\", or "+withQM, allBut("socket"))), configHWType, atStart),
-		plainDevices("parallel", 3, func(s *Spec) *map[string]string { return &s.Parallel }, Facts{}, rootOnly(withQM), atStart),
+		plainDevices("parallel", 3, func(s *Spec) *map[string]string { return &s.Parallel }, Facts{}, rootOnly(withQM),
+			atStart),
 	}
 }
 

@@ -20,13 +20,16 @@ import (
 // it by a change of its own, which takes nothing back when it fails.
 
 // adopt gives a VM that was just made the volumes that were there before it, and starts it. The guest is as it is then.
-func (r *Resource) adopt(ctx context.Context, plan model.Model, made guest.Guest) (guest.Guest, []guest.Warning, error) {
+func (r *Resource) adopt(ctx context.Context, plan model.Model, made guest.Guest) (guest.Guest, []guest.Warning,
+	error) {
 	first := plan.WithoutAdopted()
 	request := update.Request{
-		Ref: guest.Ref{VMID: made.VMID, Node: made.Node, Identity: made.Identity, Status: made.Status, Firewall: plan.Firewall != nil,
-			HA: plan.HA != nil},
+		Ref: guest.Ref{VMID: made.VMID, Node: made.Node, Identity: made.Identity, Status: made.Status,
+			Firewall: plan.Firewall != nil,
+			HA:       plan.HA != nil},
 		Prior: first.Spec(false), Planned: plan.Spec(false),
-		PriorPool: model.Value(plan.Pool), Pool: model.Value(plan.Pool), PriorFirewall: plan.Firewall, Firewall: plan.Firewall, HA: plan.HA,
+		PriorPool: model.Value(plan.Pool), Pool: model.Value(plan.Pool), PriorFirewall: plan.Firewall,
+		Firewall: plan.Firewall, HA: plan.HA,
 		Wait: plan.WaitFor.Request(),
 	}
 	for _, a := range plan.Adopts() {
@@ -46,15 +49,17 @@ func (r *Resource) adopt(ctx context.Context, plan model.Model, made guest.Guest
 		whole = made
 	}
 	if err != nil {
-		err = fmt.Errorf("%w\n\nVM %d was made and stays, since a roll-back would destroy what was there before it: %s. Tell Terraform "+
-			"to keep the VM with `terraform untaint` and its address; the next apply then does what is missing", err, made.VMID,
+		err = fmt.Errorf("%w\n\nVM %d was made and stays, since a roll-back would destroy what was there before it: %s. "+
+			"Tell Terraform to keep the VM with `terraform untaint` and its address; the next apply then does what is "+
+			"missing", err, made.VMID,
 			strings.Join(model.VolumesOf(plan.Adopts()), ", "))
 	}
 	return whole, warnings, err
 }
 
 // adoptAfter is what becomes of a VM that was made, with the volumes that it adopts, if any.
-func (r *Resource) adoptAfter(ctx context.Context, plan model.Model, made create.Created, err error) (create.Created, diag.Diagnostics, error) {
+func (r *Resource) adoptAfter(ctx context.Context, plan model.Model, made create.Created, err error) (create.Created,
+	diag.Diagnostics, error) {
 	if err != nil || len(plan.Adopts()) == 0 {
 		return made, nil, err
 	}

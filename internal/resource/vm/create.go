@@ -59,12 +59,14 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	resp.State.Raw, diags = newState(ctx, v, req.Plan.Raw, made.Guest)
 	resp.Diagnostics.Append(diags...)
 	resp.Diagnostics.Append(identify(ctx, resp.Identity, new(int64(made.Guest.VMID)))...)
-	private := model.PrivateState{Managed: v.Shape.Managed(req.Config.Raw), Identity: made.Guest.Identity, Residues: made.Left, Proof: made.Proof}
+	private := model.PrivateState{Managed: v.Shape.Managed(req.Config.Raw), Identity: made.Guest.Identity,
+		Residues: made.Left, Proof: made.Proof}
 	resp.Diagnostics.Append(private.Write(ctx, resp.Private)...)
 }
 
 // newState is the state after a create or an update that did what was planned.
-func newState(ctx context.Context, v model.Values, planned tftypes.Value, g guest.Guest) (tftypes.Value, diag.Diagnostics) {
+func newState(ctx context.Context, v model.Values, planned tftypes.Value, g guest.Guest) (tftypes.Value,
+	diag.Diagnostics) {
 	server, diags := v.Server(ctx, g)
 	if diags.HasError() { // a bug, but the VM exists: its id must not be lost
 		server = tftypes.NewValue(planned.Type(), nil)

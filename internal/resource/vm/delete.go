@@ -43,7 +43,8 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 		return
 	}
 	resp.Diagnostics.Append(kit.Leftovers(attempt, err, left)...)
-	resp.Diagnostics.Append(model.WriteResidues(ctx, resp.Private, worthNoting(left, private, int(model.Value(state.VMID))))...)
+	resp.Diagnostics.Append(model.WriteResidues(ctx, resp.Private, worthNoting(left, private,
+		int(model.Value(state.VMID))))...)
 }
 
 // worthNoting leaves out the VM itself where its identity is known: the resource in state is what remembers it, and a

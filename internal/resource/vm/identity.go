@@ -26,7 +26,8 @@ type identity struct {
 }
 
 // IdentitySchema is the shape of the resource identity, which Terraform knows since 1.12.
-func (r *Resource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+func (r *Resource) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest,
+	resp *resource.IdentitySchemaResponse) {
 	resp.IdentitySchema = identityschema.Schema{Attributes: map[string]identityschema.Attribute{
 		"vmid": identityschema.Int64Attribute{RequiredForImport: true, Description: "VMID of the VM."},
 		"node": identityschema.StringAttribute{OptionalForImport: true,
@@ -81,8 +82,8 @@ func (w wanted) refuse(found guest.Guest) error {
 	if found.Identity.UUID != "" {
 		has = found.Identity.UUID
 	}
-	return fmt.Errorf("VM %d on node %s is not the one that the identity describes: its uuid is %s, not %s. Correct uuid or vmid, "+
-		"or leave uuid out", w.vmid, found.Node, has, w.uuid)
+	return fmt.Errorf("VM %d on node %s is not the one that the identity describes: its uuid is %s, not %s. Correct "+
+		"uuid or vmid, or leave uuid out", w.vmid, found.Node, has, w.uuid)
 }
 
 // parseID takes an import id apart.

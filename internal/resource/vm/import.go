@@ -16,12 +16,14 @@ import (
 
 // ImportState adopts a VM by "node/vmid", "vmid" or its identity. Nothing is in state before its configuration was read
 // on the server, and nothing is written there.
-func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequest,
+	resp *resource.ImportStateResponse) {
 	asked, diags := toImport(ctx, req)
 	if resp.Diagnostics.Append(diags...); resp.Diagnostics.HasError() {
 		return
 	}
-	attempt := kit.Attempt{Verb: "import", Thing: model.Thing(int64(asked.vmid), "", asked.node), At: model.Locator{}, As: r.Session.User()}
+	attempt := kit.Attempt{Verb: "import", Thing: model.Thing(int64(asked.vmid), "", asked.node), At: model.Locator{},
+		As: r.Session.User()}
 	oplog.From(ctx).About(asked.vmid, asked.node)
 	oplog.From(ctx).Thing(attempt.Thing)
 	if r.machines == nil {
@@ -50,9 +52,9 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 	if found.IsUnfinished() {
 		managed["description"] = true
 		resp.Diagnostics.AddWarning(attempt.Thing+" was not finished by the run that made it",
-			"Its description is still the mark of a create that was killed. The next apply writes the one that is configured, or none, and "+
-				"changes what else is not as it is configured. Until then whoever makes a VM of this name or id with another configuration takes "+
-				"it for a leftover.")
+			"Its description is still the mark of a create that was killed. The next apply writes the one that is "+
+				"configured, or none, and changes what else is not as it is configured. Until then a create of a VM of this "+
+				"name or id with another configuration takes it for a leftover.")
 	}
 	resp.Diagnostics.Append(model.PrivateState{Managed: managed, Identity: found.Identity}.Write(ctx, resp.Private)...)
 }
@@ -60,7 +62,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 // adopted is the state of a VM that is taken over.
 func (r *Resource) adopted(ctx context.Context, found guest.Guest) (tftypes.Value, diag.Diagnostics) {
 	m := model.FromGuest(found)
-	m.PowerState = nil // a wish that nobody has expressed yet
+	m.PowerState = nil // a wish that no user has expressed yet
 	if !r.mayBeRoot() {
 		m.VMGenID = nil // a configuration that is made of the state could not be applied with it
 	}

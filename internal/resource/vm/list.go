@@ -29,15 +29,16 @@ var _ tflist.ListResourceWithConfigure = List{}
 func NewList(of *Resource) tflist.ListResource { return List{of} }
 
 // ListResourceConfigSchema is the shape of the config block in a list block.
-func (List) ListResourceConfigSchema(_ context.Context, _ tflist.ListResourceSchemaRequest, resp *tflist.ListResourceSchemaResponse) {
+func (List) ListResourceConfigSchema(_ context.Context, _ tflist.ListResourceSchemaRequest,
+	resp *tflist.ListResourceSchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "The VMs of the cluster for `terraform query` (Terraform 1.14), templates included, containers not, in the " +
-			"order of their ids. It requests the cluster's list once, whatever the filters. A VM's power state and name in " +
-			"it are up to 10 seconds old. PVE silently leaves out VMs that the identity cannot see: all VMs need `VM.Audit` " +
-			"on `/vms`. With `include_resource`, and for `-generate-config-out`, each VM is also read as by an import: its " +
-			"configuration, options and rules of its firewall, ten VMs at a time. Addresses are not read. A VM that an " +
-			"import would refuse, or that cannot be read, is left out with a warning. The identity is the state's, `vmid` " +
-			"alone.",
+		MarkdownDescription: "The VMs of the cluster for `terraform query` (Terraform 1.14), templates included, " +
+			"containers not, in the order of their ids. It requests the cluster's list once, whatever the filters. A VM's " +
+			"power state and name in it are up to 10 seconds old. PVE silently leaves out VMs that the identity cannot see: " +
+			"all VMs need `VM.Audit` on `/vms`. With `include_resource`, and for `-generate-config-out`, each VM is also read " +
+			"as by an import: its configuration, options and rules of its firewall, ten VMs at a time. Addresses are not " +
+			"read. A VM that an import would refuse, or that cannot be read, is left out with a warning. The identity is the " +
+			"state's, `vmid` alone.",
 		Attributes: kit.ListFilter(),
 	}
 }
@@ -63,7 +64,8 @@ func (l List) List(ctx context.Context, req tflist.ListRequest, stream *tflist.L
 		stream.Results = tflist.ListResultsStreamDiagnostics(kit.Diagnose(attempt, err))
 		return
 	}
-	results := resultsOf(ctx, attempt, found.Meant, int(req.Limit), func(ctx context.Context, listed pve.Resource) tflist.ListResult {
+	results := resultsOf(ctx, attempt, found.Meant, int(req.Limit), func(ctx context.Context,
+		listed pve.Resource) tflist.ListResult {
 		return l.result(ctx, req, found.All, listed)
 	})
 	said := found.Warnings()
@@ -118,7 +120,8 @@ func resultsOf(ctx context.Context, attempt kit.Attempt, meant []pve.Resource, l
 
 // result is one VM of the list, or a warning why it is none. Its identity is what a state has of it, whether it was
 // read or not.
-func (l List) result(ctx context.Context, req tflist.ListRequest, all pve.Resources, listed pve.Resource) tflist.ListResult {
+func (l List) result(ctx context.Context, req tflist.ListRequest, all pve.Resources,
+	listed pve.Resource) tflist.ListResult {
 	named := model.Thing(int64(listed.VMID), "", listed.Node)
 	attempt := kit.Attempt{Verb: "list", Thing: named, As: l.Session.User()}
 	result := req.NewListResult(ctx)

@@ -50,13 +50,15 @@ func (r *Resource) move(ctx context.Context, req resource.MoveStateRequest, resp
 	theirs, err := otherstate.Read(req.SourceProviderAddress, req.SourceTypeName, state)
 	if err != nil {
 		resp.Diagnostics.AddError("Cannot move a "+req.SourceTypeName+" to proxmox_vm", sentence(err.Error())+
-			fmt.Sprintf(" Its schema has version %d. Nothing was moved. An import block takes any VM over by its id.", req.SourceSchemaVersion))
+			fmt.Sprintf(" Its schema has version %d. Nothing was moved. An import block takes any VM over by its id.",
+				req.SourceSchemaVersion))
 		return
 	}
 	if len(theirs.Odd) > 0 {
 		resp.Diagnostics.AddWarning(fmt.Sprintf("Some of VM %d was not taken over", theirs.VMID),
-			fmt.Sprintf("The state of the %s has %s in a form that this provider does not know, so what it says is not in the state now. "+
-				"The plan shows what the configuration says of it.", req.SourceTypeName, strings.Join(theirs.Odd, ", ")))
+			fmt.Sprintf("The state of the %s has %s in a form that this provider does not know, so what it says is not in "+
+				"the state now. The plan shows what the configuration says of "+
+				"it.", req.SourceTypeName, strings.Join(theirs.Odd, ", ")))
 	}
 	raw, diags := r.values().Raw(ctx, fromForeign(theirs))
 	resp.Diagnostics.Append(diags...)

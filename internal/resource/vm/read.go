@@ -58,7 +58,8 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		}
 		r.run.NoteHeld(found.VMID, found.Spec.Disks)
 		resp.Diagnostics.Append(model.WriteAgent(ctx, resp.Private, found, private)...)
-		refresh(ctx, model.WithTagStyle(ctx, r.Session, v, state.Tags, found.Spec.Tags), req, resp, state.WithKnownAddresses(found), private,
+		refresh(ctx, model.WithTagStyle(ctx, r.Session, v, state.Tags, found.Spec.Tags), req, resp,
+			state.WithKnownAddresses(found), private,
 			state.IsUnseen(private))
 		sayable, left := r.sayable(ctx, req.State.Raw, resp.State.Raw)
 		resp.State.Raw = sayable
@@ -89,7 +90,8 @@ func whyNotRead(a kit.Attempt, seen guest.Presence, err error) diag.Diagnostics 
 
 // refresh writes what the server says into state, and notes the identity of a VM that has none yet, or another since a
 // restart.
-func refresh(ctx context.Context, v model.Values, req resource.ReadRequest, resp *resource.ReadResponse, guest guest.Guest,
+func refresh(ctx context.Context, v model.Values, req resource.ReadRequest, resp *resource.ReadResponse,
+	guest guest.Guest,
 	private model.PrivateState, unseen bool) {
 	server, diags := v.Raw(ctx, private.Moved.Named(model.FromGuest(guest)))
 	resp.Diagnostics.Append(diags...)

@@ -81,7 +81,8 @@ func (r *Resource) noteFailed(vmid int, private model.PrivateState) {
 
 // PrivateKeys are what a VM notes in private state (package fastpath).
 func (r *Resource) PrivateKeys() []string {
-	return []string{model.KeyManaged, model.KeyIdentity, model.KeyResidues, model.KeyProof, model.KeyFailed, model.KeySilent, model.KeyGone, model.KeyGrown, model.KeyMoved,
+	return []string{model.KeyManaged, model.KeyIdentity, model.KeyResidues, model.KeyProof, model.KeyFailed,
+		model.KeySilent, model.KeyGone, model.KeyGrown, model.KeyMoved,
 		model.KeyReplaces}
 }
 
@@ -95,7 +96,8 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 }
 
 // ValidateConfig refuses what no server could accept, with what is known of the configuration.
-func (r *Resource) ValidateConfig(_ context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+func (r *Resource) ValidateConfig(_ context.Context, req resource.ValidateConfigRequest,
+	resp *resource.ValidateConfigResponse) {
 	c := &validation.Validation{Configuration: model.Configuration{Raw: req.Config.Raw}}
 	c.EmptyObjects()
 	c.Nodes()

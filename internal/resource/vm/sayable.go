@@ -54,7 +54,8 @@ func leftAlone(thing string, left []string) diag.Diagnostics {
 	if len(left) > 0 {
 		slices.Sort(left)
 		diags.AddWarning("Some of "+thing+" is left alone",
-			"PVE has values of it that no configuration can say. They are not in the state and stay on the server as they are:\n  "+
+			"PVE has values of it that no configuration can say. They are not in the state and stay on the server as they "+
+				"are:\n  "+
 				strings.Join(left, "\n  "))
 	}
 	return diags

@@ -33,12 +33,14 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 		resp.Diagnostics.Append(kit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	ctx, cancel := context.WithTimeout(maskPassword(ctx, password), kit.Duration(plan.Timeouts.Limits().Update, kit.UpdateTimeout))
+	ctx, cancel := context.WithTimeout(maskPassword(ctx, password), kit.Duration(plan.Timeouts.Limits().Update,
+		kit.UpdateTimeout))
 	defer cancel()
 
 	request := model.UpdateRequest(prior, plan, private, password)
 	managed := v.Shape.ManagedAfter(private.Managed, req.Config.Raw, req.State.Raw, req.Plan.Raw)
-	resp.Diagnostics.Append(planning.WriteGrown(ctx, resp.Private, planning.StillGrown(model.Configuration{Raw: req.Config.Raw}, private.Grown), private)...)
+	resp.Diagnostics.Append(planning.WriteGrown(ctx, resp.Private,
+		planning.StillGrown(model.Configuration{Raw: req.Config.Raw}, private.Grown), private)...)
 	if model.ChangesNothing(request, prior) {
 		resp.State.Raw = v.Shape.Settle(req.Plan.Raw, req.State.Raw)
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, model.KeyManaged, managed.JSON())...)

@@ -69,7 +69,7 @@ func TestMigrationGuideDefaults(t *testing.T) {
 		guides.WriteString(guide)
 		for _, row := range regexp.MustCompile("(?m)^\\|[^|]*\\| `([a-z][^` ]*)`[^|]*\\| *[^| ][^|]*\\|$").FindAllStringSubmatch(guide, -1) {
 			name := row[1]
-			if strings.HasPrefix(name, "on_destroy.") { // destroy.TestFound32ADeafGuestIsCutOff tests it
+			if strings.HasPrefix(name, "on_destroy.") { // destroy.TestDeafGuestIsCutOff tests it
 				continue
 			}
 			named[name] = true

@@ -81,7 +81,8 @@ func Owner(volid string) (vmid int, ok bool) {
 func IsLinkedClone(volid string) bool {
 	_, name, ok := splitVolume(volid)
 	parts := strings.Split(name, "/")
-	return ok && slices.ContainsFunc(parts[:len(parts)-1], func(part string) bool { return strings.HasPrefix(part, "base-") })
+	return ok && slices.ContainsFunc(parts[:len(parts)-1],
+		func(part string) bool { return strings.HasPrefix(part, "base-") })
 }
 
 func parseVMID(s string) (int, bool) {

@@ -40,7 +40,8 @@ func (m *Model) WithKnownAddresses(g guest.Guest) guest.Guest {
 	case g.Interfaces == nil:
 		for _, slot := range g.NICs() {
 			if was, ok := m.Addresses[slot]; ok {
-				g.Interfaces = append(g.Interfaces, agent.Interface{Name: slot, MAC: Value(was.MAC), IPv4: was.IPv4, IPv6: was.IPv6})
+				g.Interfaces = append(g.Interfaces, agent.Interface{Name: slot, MAC: Value(was.MAC), IPv4: was.IPv4,
+					IPv6: was.IPv6})
 			}
 		}
 		return g

@@ -15,18 +15,22 @@ import (
 func FromGuest(g guest.Guest) Model {
 	s := g.Spec
 	m := Model{
-		ID: new(strconv.Itoa(g.VMID)), VMID: new(int64(g.VMID)), Node: kit.NonZero(g.Node), Pool: kit.NonZero(g.Pool), Options: s.Options,
+		ID: new(strconv.Itoa(g.VMID)), VMID: new(int64(g.VMID)), Node: kit.NonZero(g.Node), Pool: kit.NonZero(g.Pool),
+		Options: s.Options,
 
 		CPU: &s.CPU, Memory: &s.Memory, Agent: &s.Agent, SMBIOS: &s.SMBIOS, // every VM has them
 		MachineOptions: unlessEmpty(&s.MachineOptions), Startup: unlessEmpty(&s.Startup), VGA: unlessEmpty(&s.VGA),
 		Audio: unlessEmpty(&s.Audio), RNG: unlessEmpty(&s.RNG), Watchdog: unlessEmpty(&s.Watchdog),
-		SpiceEnhancements: unlessEmpty(&s.SpiceEnhancements), IVSHMEM: unlessEmpty(&s.IVSHMEM), AMDSEV: unlessEmpty(&s.AMDSEV),
+		SpiceEnhancements: unlessEmpty(&s.SpiceEnhancements), IVSHMEM: unlessEmpty(&s.IVSHMEM),
+		AMDSEV:   unlessEmpty(&s.AMDSEV),
 		IntelTDX: unlessEmpty(&s.IntelTDX),
 
-		PCI: s.PCI, USB: s.USB, NUMANodes: s.NUMANodes, VirtioFS: s.VirtioFS, Serial: fromPorts(s.Serial), Parallel: fromPorts(s.Parallel),
+		PCI: s.PCI, USB: s.USB, NUMANodes: s.NUMANodes, VirtioFS: s.VirtioFS, Serial: fromPorts(s.Serial),
+		Parallel:  fromPorts(s.Parallel),
 		CloudInit: fromCloudInit(s.CloudInit), HA: g.HA,
 
-		UUID: kit.NonZero(g.Identity.UUID), Status: kit.NonZero(g.Status), PowerState: powerState(g.Status), PendingChanges: g.Pending,
+		UUID: kit.NonZero(g.Identity.UUID), Status: kit.NonZero(g.Status), PowerState: powerState(g.Status),
+		PendingChanges: g.Pending,
 	}
 	for slot, d := range s.Disks {
 		Put(&m.Disks, slot, fromDisk(d))
@@ -38,7 +42,8 @@ func FromGuest(g guest.Guest) Model {
 		Put(&m.Networks, slot, NIC{Model: kit.NonZero(n.Model), NICOptions: n.NICOptions})
 	}
 	if e := s.EFIDisk; e != nil {
-		m.EFIDisk = &EFIDisk{Storage: kit.NonZero(e.Storage), Format: e.Format, Volume: kit.NonZero(e.Volume), EFIOptions: e.EFIOptions}
+		m.EFIDisk = &EFIDisk{Storage: kit.NonZero(e.Storage), Format: e.Format, Volume: kit.NonZero(e.Volume),
+			EFIOptions: e.EFIOptions}
 	}
 	if t := s.TPMState; t != nil {
 		m.TPMState = &TPMState{Storage: kit.NonZero(t.Storage), Volume: kit.NonZero(t.Volume), Version: t.Version}
@@ -73,8 +78,9 @@ func unlessEmpty[G any](group *G) *G {
 }
 
 func fromDisk(d vm.Disk) Disk {
-	disk := Disk{Storage: kit.NonZero(d.Storage), Format: d.Format, Volume: kit.NonZero(d.Volume), DiskOptions: d.DiskOptions,
-		Throttle: unlessEmpty(&d.Throttle)}
+	disk := Disk{Storage: kit.NonZero(d.Storage), Format: d.Format, Volume: kit.NonZero(d.Volume),
+		DiskOptions: d.DiskOptions,
+		Throttle:    unlessEmpty(&d.Throttle)}
 	if volid.IsDevice(d.Volume) { // a configuration that is made of the state is to name it
 		disk.Imported = &ImportedDisk{Volume: disk.Volume}
 	}
@@ -89,7 +95,8 @@ func fromCloudInit(c vm.CloudInit) *CloudInit {
 	if c.Slot == "" && unlessEmpty(&c.CloudInitOptions) == nil {
 		return nil
 	}
-	return &CloudInit{Storage: kit.NonZero(c.Storage), Slot: kit.NonZero(c.Slot), Format: c.Format, Volume: kit.NonZero(c.Volume),
+	return &CloudInit{Storage: kit.NonZero(c.Storage), Slot: kit.NonZero(c.Slot), Format: c.Format,
+		Volume:           kit.NonZero(c.Volume),
 		CloudInitOptions: c.CloudInitOptions}
 }
 

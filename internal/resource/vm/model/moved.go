@@ -45,8 +45,8 @@ func (m *Moved) Differs(found guest.Guest) string {
 		return ""
 	}
 	slices.Sort(has)
-	return fmt.Sprintf("It is called %q and has the MAC addresses [%s]. The VM of the %s was called %q and had [%s], so it is another "+
-		"one. ", Value(found.Spec.Name), strings.Join(has, " "), m.From, m.Name, strings.Join(m.MACs, " ")) +
+	return fmt.Sprintf("It is called %q and has the MAC addresses [%s]. The VM of the %s was called %q and had [%s], "+
+		"so it is another one. ", Value(found.Spec.Name), strings.Join(has, " "), m.From, m.Name, strings.Join(m.MACs, " ")) +
 		"If it is the one you mean all the same, \"terraform state rm\" and an import take it over."
 }
 
@@ -87,13 +87,13 @@ func (m *Model) Unread(a kit.Attempt, private PrivateState) diag.Diagnostics {
 	var diags diag.Diagnostics
 	switch {
 	case m.VMID == nil:
-		diags.AddError("The state is another provider's", "The state of this resource has no vmid, so this provider has not written it: "+
-			"Terraform hands a state over as it is where the provider changes, but not the type of the resource, as by \"terraform state "+
-			"replace-provider\". Nothing was done. Go back to the provider that has written it. A moved block to another address takes "+
-			"the VM over, and so do \"terraform state rm\" and an import.")
+		diags.AddError("The state is another provider's", "The state of this resource has no vmid, so this provider has "+
+			"not written it: Terraform hands a state over as it is where the provider changes, but not the type of the "+
+			"resource, as by \"terraform state replace-provider\". Nothing was done. Go back to the provider that has "+
+			"written it. A moved block to another address takes the VM over, and so do \"terraform state rm\" and an import.")
 	case private.Moved != nil:
-		diags.AddError("Cannot "+a.Verb+" "+a.Thing, fmt.Sprintf("It was moved here from a %s, and the server was not asked about it since. "+
-			"Nothing was done. Let Terraform refresh it first (no -refresh=false).", private.Moved.From))
+		diags.AddError("Cannot "+a.Verb+" "+a.Thing, fmt.Sprintf("It was moved here from a %s, and the server was not "+
+			"asked about it since. Nothing was done. Let Terraform refresh it first (no -refresh=false).", private.Moved.From))
 	}
 	return diags
 }

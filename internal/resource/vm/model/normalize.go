@@ -157,7 +157,8 @@ func SameDevices(prior, plan Model) bool {
 // WithoutPinnedMachine is what the server says with the machine type as it is wished for.
 func WithoutPinnedMachine(wish, server tftypes.Value) tftypes.Value {
 	machine := plan.At(wish, "machine")
-	if !vm.IsWindows(StringOf(plan.At(server, "ostype"))) || !IsPinned(StringOf(machine), StringOf(plan.At(server, "machine"))) {
+	if !vm.IsWindows(StringOf(plan.At(server, "ostype"))) || !IsPinned(StringOf(machine),
+		StringOf(plan.At(server, "machine"))) {
 		return server
 	}
 	return plan.Replace(server, "machine", machine)
@@ -165,5 +166,6 @@ func WithoutPinnedMachine(wish, server tftypes.Value) tftypes.Value {
 
 // IsPinned reports whether a machine type is a version of the one that is wished for.
 func IsPinned(wish, machine string) bool {
-	return wish == "q35" && strings.HasPrefix(machine, "pc-q35-") || wish == "pc" && strings.HasPrefix(machine, "pc-i440fx-")
+	return wish == "q35" && strings.HasPrefix(machine, "pc-q35-") || wish == "pc" &&
+		strings.HasPrefix(machine, "pc-i440fx-")
 }

@@ -24,7 +24,7 @@ const (
 	KeyFailed   = "failed"
 	KeySilent   = "silent"   // the guest agent did not answer the last refresh
 	KeyGone     = "gone"     // the last refresh found no VM any more, only what a destroy left of it
-	KeyGrown    = "grown"    // the sizes that disks had in state before somebody else grew them, by slot
+	KeyGrown    = "grown"    // the sizes that disks had in state before a third party grew them, by slot
 	KeyMoved    = "moved"    // the state came from another provider, and the server was not asked since; null: it was
 	KeyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
@@ -54,7 +54,8 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	if diags.Append(found...); !m.Lost {
 		managed, err := plan.ParseManaged(raw)
 		if err != nil {
-			diags.AddError("Private state is damaged", "The provider cannot read what it noted under "+KeyManaged+": "+err.Error())
+			diags.AddError("Private state is damaged",
+				"The provider cannot read what it noted under "+KeyManaged+": "+err.Error())
 		}
 		m.Managed = managed
 	}
@@ -69,7 +70,8 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	return m, diags
 }
 
-func readNote[T any](ctx context.Context, private kit.PrivateReader, key kit.Note[T], into *T, diags *diag.Diagnostics) {
+func readNote[T any](ctx context.Context, private kit.PrivateReader, key kit.Note[T], into *T,
+	diags *diag.Diagnostics) {
 	value, found := key.Read(ctx, private)
 	*into = value
 	diags.Append(found...)
@@ -159,7 +161,8 @@ func (m *Model) Ref(private PrivateState) guest.Ref {
 	if m.SMBIOS != nil && slices.Contains(m.PendingChanges, "smbios1") {
 		next = Value(m.SMBIOS.UUID)
 	}
-	return guest.Ref{VMID: int(Value(m.VMID)), Node: Value(m.Node), Identity: identity, NextUUID: next, Proof: private.Proof,
+	return guest.Ref{VMID: int(Value(m.VMID)), Node: Value(m.Node), Identity: identity, NextUUID: next,
+		Proof:  private.Proof,
 		Status: Value(m.Status),
 		Agent: agent.Memory{Enabled: m.Agent != nil && Value(m.Agent.Enabled) && !slices.Contains(m.PendingChanges, "agent"),
 			Silent: private.Silent},

@@ -83,14 +83,16 @@ func passwordHash(password *string, ostype string) *string {
 func ChangesNothing(r update.Request, prior Model) bool {
 	power := r.PowerState == guest.Unmanaged || string(r.PowerState) == Value(powerState(Value(prior.Status)))
 	stays := r.Node == "" || r.Node == r.Ref.Node
-	return power && stays && len(r.Due) == 0 && !r.NewSnippets && r.Pool == r.PriorPool && reflect.DeepEqual(r.PriorFirewall, r.Firewall) &&
+	return power && stays && len(r.Due) == 0 && !r.NewSnippets && r.Pool == r.PriorPool &&
+		reflect.DeepEqual(r.PriorFirewall, r.Firewall) &&
 		reflect.DeepEqual(r.PriorHA, r.HA) && vm.Diff(r.Prior, r.Planned).Empty()
 }
 
 // UpdateRequest is the difference between state and plan as a request.
 func UpdateRequest(prior, plan Model, private PrivateState, password *string) update.Request {
 	before, after := Normalized(prior, plan, private.Managed)
-	if has := Value(prior.Machine); vm.IsWindows(Value(prior.OSType)) && !vm.IsWindows(Value(plan.OSType)) && (has == "q35" || has == "pc") {
+	if has := Value(prior.Machine); vm.IsWindows(Value(prior.OSType)) && !vm.IsWindows(Value(plan.OSType)) &&
+		(has == "q35" || has == "pc") {
 		before.Machine = nil // what PVE pinned for Windows; the wish holds from now on
 	}
 	request := update.Request{
@@ -113,7 +115,8 @@ func UpdateRequest(prior, plan Model, private PrivateState, password *string) up
 			request.Planned.Networks[slot] = nic
 		}
 	}
-	if version := plan.PasswordVersion; version != nil && (prior.PasswordVersion == nil || *prior.PasswordVersion != *version) {
+	if version := plan.PasswordVersion; version != nil && (prior.PasswordVersion == nil ||
+		*prior.PasswordVersion != *version) {
 		request.Planned.CloudInit.PasswordHash = passwordHash(password, Value(plan.OSType))
 	}
 	if plan.PasswordVersion == nil && prior.PasswordVersion != nil {
@@ -154,8 +157,8 @@ func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 	return request
 }
 
-// Adopts are the volumes that are to become disks of a VM that is not there yet. A device of the node is nobody's to
-// destroy.
+// Adopts are the volumes that are to become disks of a VM that is not there yet. A device of the node is not among
+// them: it belongs to no VM, and no destroy removes it.
 func (m *Model) Adopts() []create.Adopted {
 	var all []create.Adopted
 	for _, slot := range SortedSlots(m.Disks) {

@@ -23,18 +23,24 @@ func Rules() map[string]plan.Rule {
 			all[attribute] = rule
 		}
 	}
-	add(plan.Rule{Volatile: true}, "status", "ipv4_address", "ipv6_address", "addresses", "unused_volumes", "pending_changes")
-	add(plan.Rule{OnlyInState: true}, "clone", "restore", "nodes", "timeouts", "wait_for", "on_failure", "on_orphaned_volumes", "on_destroy",
-		"reboot_policy", "shutdown_timeout", "removed_disks", "import_working_storage", "cloud_init_password_wo_version", "cloud_init_trigger",
+	add(plan.Rule{Volatile: true}, "status", "ipv4_address", "ipv6_address", "addresses", "unused_volumes",
+		"pending_changes")
+	add(plan.Rule{OnlyInState: true}, "clone", "restore", "nodes", "timeouts", "wait_for", "on_failure",
+		"on_orphaned_volumes", "on_destroy",
+		"reboot_policy", "shutdown_timeout", "removed_disks", "import_working_storage", "cloud_init_password_wo_version",
+		"cloud_init_trigger",
 		"disks.*.imported_disk", "disks.*.import_from", "efi_disk.import_from", "tpm_state.import_from")
-	add(plan.Rule{OnlyInState: true, Same: SameDuration}, "timeouts.create", "timeouts.read", "timeouts.update", "timeouts.delete",
+	add(plan.Rule{OnlyInState: true, Same: SameDuration}, "timeouts.create", "timeouts.read", "timeouts.update",
+		"timeouts.delete",
 		"on_destroy.timeout")
 	add(plan.Rule{KeepOnRemoval: true}, "disks.*.storage", "efi_disk.storage", "tpm_state.storage", "cloud_init.storage")
-	add(plan.Rule{KeepOnRemoval: true, ServerChooses: true}, "vmid", "node", "disks.*.volume", "networks.*.model", "efi_disk.ms_cert",
+	add(plan.Rule{KeepOnRemoval: true, ServerChooses: true}, "vmid", "node", "disks.*.volume", "networks.*.model",
+		"efi_disk.ms_cert",
 		"ha.state", "cloud_init.slot")
 	add(plan.Rule{KeepOnRemoval: true, ServerChooses: true, MayBeUnreported: true},
 		"disks.*.format", "efi_disk.format", "cloud_init.format")
-	add(plan.Rule{MayBeAbsent: true}, "machine_options", "startup", "vga", "spice_enhancements", "disks.*.throttle", "firewall",
+	add(plan.Rule{MayBeAbsent: true}, "machine_options", "startup", "vga", "spice_enhancements", "disks.*.throttle",
+		"firewall",
 		"cloud_init", "cloud_init.custom")
 	add(plan.Rule{MayBeAbsent: true, OneObject: true}, // one sub-key is required, or there is one device
 		"audio", "rng", "watchdog", "ivshmem", "amd_sev", "intel_tdx", "efi_disk", "tpm_state", "ha")
@@ -42,7 +48,8 @@ func Rules() map[string]plan.Rule {
 		"pci.*.vendor_id", "pci.*.device_id", "pci.*.sub_vendor_id", "pci.*.sub_device_id", "usb.*.host")
 	add(plan.Rule{Same: sameSet(verbatim)}, "hotplug", "cpu.flags", "networks.*.trunks")
 	add(plan.Rule{Same: sameNumber}, "migrate_downtime", "disks.*.throttle.mbps", "disks.*.throttle.mbps_rd",
-		"disks.*.throttle.mbps_wr", "disks.*.throttle.mbps_max", "disks.*.throttle.mbps_rd_max", "disks.*.throttle.mbps_wr_max")
+		"disks.*.throttle.mbps_wr", "disks.*.throttle.mbps_max", "disks.*.throttle.mbps_rd_max",
+		"disks.*.throttle.mbps_wr_max")
 	add(plan.Rule{Same: sameNumber}, "cpu.limit", "networks.*.rate")
 	for _, a := range vm.Attributes() {
 		if a.Default != "" {

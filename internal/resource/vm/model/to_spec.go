@@ -12,11 +12,14 @@ func (m *Model) Spec(inherits bool) vm.Spec {
 		Options:   m.Options,
 		ExactTags: inherits, // sent as configured, where the template's are not
 
-		CPU: Value(m.CPU), Memory: Value(m.Memory), Agent: Value(m.Agent), MachineOptions: Value(m.MachineOptions), Startup: Value(m.Startup),
-		SMBIOS: Value(m.SMBIOS), VGA: Value(m.VGA), Audio: Value(m.Audio), RNG: Value(m.RNG), Watchdog: Value(m.Watchdog),
-		SpiceEnhancements: Value(m.SpiceEnhancements), IVSHMEM: Value(m.IVSHMEM), AMDSEV: Value(m.AMDSEV), IntelTDX: Value(m.IntelTDX),
+		CPU: Value(m.CPU), Memory: Value(m.Memory), Agent: Value(m.Agent), MachineOptions: Value(m.MachineOptions),
+		Startup: Value(m.Startup),
+		SMBIOS:  Value(m.SMBIOS), VGA: Value(m.VGA), Audio: Value(m.Audio), RNG: Value(m.RNG), Watchdog: Value(m.Watchdog),
+		SpiceEnhancements: Value(m.SpiceEnhancements), IVSHMEM: Value(m.IVSHMEM), AMDSEV: Value(m.AMDSEV),
+		IntelTDX: Value(m.IntelTDX),
 
-		PCI: m.PCI, USB: m.USB, NUMANodes: m.NUMANodes, VirtioFS: m.VirtioFS, Serial: ports(m.Serial), Parallel: ports(m.Parallel),
+		PCI: m.PCI, USB: m.USB, NUMANodes: m.NUMANodes, VirtioFS: m.VirtioFS, Serial: ports(m.Serial),
+		Parallel:  ports(m.Parallel),
 		CloudInit: m.CloudInit.spec(inherits), EFIDisk: m.EFIDisk.spec(), TPMState: m.TPMState.spec(),
 	}
 	for slot, d := range m.Disks {

@@ -36,6 +36,7 @@ func ExplainTaint(err error) error {
 	if !IsWaiting(err) {
 		return err
 	}
-	return fmt.Errorf("%w\n\nThe VM is in state. Terraform takes every create with an error for failed and marks the VM as tainted, "+
-		"so that the next apply replaces it; \"terraform untaint\" of this resource's address keeps it as it is", err)
+	return fmt.Errorf("%w\n\nThe VM is in state. Terraform takes every create with an error for failed and marks the "+
+		"VM as tainted, so that the next apply replaces it; \"terraform untaint\" of this resource's address keeps it as "+
+		"it is", err)
 }

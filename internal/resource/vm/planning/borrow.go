@@ -15,13 +15,15 @@ import (
 func (v *volumeNames) refuseOwnership(slot, volume string) bool {
 	switch at := "disks." + slot; {
 	case v.Config.IsSet(at + ".size"):
-		v.refuseVolume(slot, "size", "%s carries the id of another VM: it is the disk of a proxmox_disk, which says how large it is. Leave size "+
-			"out here, and grow it there.", volume)
+		v.refuseVolume(slot, "size", "%s carries the id of another VM: it is the disk of a proxmox_disk, which says how "+
+			"large it is. Leave size out here, and grow it there.", volume)
 	case v.contradiction(slot, volume) != "":
-		v.refuseVolume(slot, v.contradiction(slot, volume), "%s carries the id of another VM: it is the disk of a proxmox_disk, which says "+
-			"where it is. Leave storage and format out here. It is moved there, while no VM has it.", volume)
+		v.refuseVolume(slot, v.contradiction(slot, volume), "%s carries the id of another VM: it is the disk of a "+
+			"proxmox_disk, which says where it is. Leave storage and format out here. It is moved there, while no VM has "+
+			"it.", volume)
 	case v.Config.IsTrue("template"):
-		v.refuseVolume(slot, "imported_disk.volume", "%s carries the id of another VM, which would lose it: PVE renames the disks of a template.",
+		v.refuseVolume(slot, "imported_disk.volume", "%s carries the id of another VM, which would lose it: PVE renames "+
+			"the disks of a template.",
 			volume)
 	default:
 		return false
@@ -41,9 +43,9 @@ func (v *volumeNames) borrow(ctx context.Context, slot, volume, node string) err
 	var taken *volumeuse.BorrowedError
 	if errors.As(err, &taken) { // what could not be looked at the apply looks at again
 		at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
-		v.diags.AddAttributeWarning(at, volume+" is somebody's now", taken.Error()+". Two guests on one disk destroy what is on it, so the "+
-			"apply attaches it only if it is free by then: where the same apply takes it from the other VM, let this one depend on that one "+
-			"(depends_on).")
+		v.diags.AddAttributeWarning(at, volume+" belongs to another user now",
+			taken.Error()+". Two guests on one disk destroy what is on it, so the apply attaches it only if it is free by "+
+				"then: where the same apply takes it from the other VM, let this one depend on that one (depends_on).")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (p serverCheck) checkServer(ctx context.Context) {
 		return
 	}
 	p.refuseNoBridge()
-	restrictionCheck{p.Planning}.checkRestrictions(ctx)
+	restrictionCheck(p).checkRestrictions(ctx)
 	request := p.request()
 	// The node is the server's to choose while the source or the configured node is not known.
 	chosen := p.Config.At("node").IsKnown() && p.Config.At("nodes").IsFullyKnown()
@@ -48,7 +48,8 @@ func (p serverCheck) checkServer(ctx context.Context) {
 	found := p.Machines.Check(ctx, request)
 	p.refuseOldServer(version())
 	if !chosen {
-		found.Refused = slices.DeleteFunc(found.Refused, func(problem *guest.FieldError) bool { return problem.Path == "node" })
+		found.Refused = slices.DeleteFunc(found.Refused,
+			func(problem *guest.FieldError) bool { return problem.Path == "node" })
 	}
 	attempt := p.Plan.Attempt(p.Session.User(), "plan", nil)
 	p.diags.Append(kit.Verdicts(attempt, found.Refused, found.Doubtful)...)
@@ -73,9 +74,10 @@ func (p serverCheck) sourceKnown() bool {
 // request is what the server can be asked about the plan.
 func (p serverCheck) request() preflight.Request {
 	plan, prior, creating := p.Plan, p.Prior, p.creating()
-	needed := requirements{p.Planning}
+	needed := requirements(p)
 	q := preflight.Request{Creating: creating, Node: model.Value(plan.Node), Nodes: plan.Nodes,
-		Storages: map[string]string{}, Bridges: map[string]string{}, Needs: needed.needs(), Formats: needed.formats(), CPUs: needed.startedCPUs(),
+		Storages: map[string]string{}, Bridges: map[string]string{}, Needs: needed.needs(), Formats: needed.formats(),
+		CPUs:    needed.startedCPUs(),
 		Orphans: model.Value(plan.OnOrphanedVolumes) == "destroy", Who: p.who(), Acting: p.Run.acts(),
 		Whole: p.Config.Raw.IsFullyKnown(), Started: p.isStarted() && !p.runs(), Running: p.runs()}
 	p.describe(&q)
@@ -127,7 +129,8 @@ func (p serverCheck) describe(q *preflight.Request) {
 		return
 	}
 	q.Prior, q.Planned = p.before.Spec(false), p.after.Spec(false)
-	q.Stopped = model.Value(prior.Status) == "running" && model.Value(plan.PowerState) == string(guest.Stopped) && plan.HA == nil
+	q.Stopped = model.Value(prior.Status) == "running" && model.Value(plan.PowerState) == string(guest.Stopped) &&
+		plan.HA == nil
 	q.Started = q.Started && plan.HA == nil
 	if model.Value(plan.Pool) != model.Value(prior.Pool) {
 		q.LeftPool = model.Value(prior.Pool)
@@ -185,13 +188,15 @@ func (p serverCheck) refuseNoBridge() {
 	for _, slot := range model.SortedSlots(p.Plan.Networks) {
 		was, existed := p.Prior.Networks[slot]
 		at := "networks." + slot + ".bridge"
-		if p.Plan.Networks[slot].Bridge != nil || existed && was.Bridge == nil || !(model.Configuration{Raw: p.Value}).At(at).IsKnown() {
+		if p.Plan.Networks[slot].Bridge != nil || existed && was.Bridge == nil ||
+			!(model.Configuration{Raw: p.Value}).At(at).IsKnown() {
 			continue
 		}
 		where, _ := p.Plan.Locator().Attribute(at)
 		p.diags.AddAttributeError(where, "Only root@pam may attach a network device to no bridge",
-			fmt.Sprintf("PVE lets nobody but the user root@pam with a password make a device without a bridge (\"no sdn vnet ID specified\"); "+
-				"the provider acts as %s. Give %s a bridge, or give the provider username = \"root@pam\" and a password.",
+			fmt.Sprintf("PVE lets only the user root@pam with a password make a device without a bridge (\"no sdn vnet "+
+				"ID specified\"); the provider acts as %s. Give %s a bridge, or give the provider username = \"root@pam\" and a "+
+				"password.",
 				session.API.Identity().User, slot))
 	}
 }
@@ -210,7 +215,8 @@ func (p serverCheck) askVersion(ctx context.Context) func() (pve.Version, error)
 // refuseOldServer refuses servers that are too old. What the server does not tell is left to the requests that need it.
 func (p serverCheck) refuseOldServer(v pve.Version, err error) {
 	if err == nil && v.Major > 0 && !v.AtLeast(oldest, 0) {
-		p.diags.AddError("This Proxmox VE is too old", fmt.Sprintf("The server at %s runs Proxmox VE %s; the provider needs %d.0 or later.",
+		p.diags.AddError("This Proxmox VE is too old", fmt.Sprintf("The server at %s runs Proxmox VE %s; the provider "+
+			"needs %d.0 or later.",
 			p.Session.API.Endpoint(), v.Version, oldest))
 	}
 }

@@ -14,7 +14,8 @@ import (
 // chooseNode plans the migration of a VM that is on none of the nodes that the configuration names.
 func (p *Planning) chooseNode(ctx context.Context) {
 	nodes := p.Config.At("nodes")
-	if !nodes.IsFullyKnown() || nodes.IsNull() || p.Prior.Node == nil || slices.Contains(p.Plan.Nodes, *p.Prior.Node) || p.Machines == nil {
+	if !nodes.IsFullyKnown() || nodes.IsNull() || p.Prior.Node == nil || slices.Contains(p.Plan.Nodes, *p.Prior.Node) ||
+		p.Machines == nil {
 		return
 	}
 	if to := p.Machines.Place(ctx, p.Plan.Nodes); to != "" {
@@ -65,11 +66,13 @@ func (p *Planning) consequencesForDisks(c consequences, migrates bool) {
 			c.unknown["disks."+slot+".volume"] = true
 		}
 	}
-	if was, is := p.Prior.EFIDisk, p.Plan.EFIDisk; was != nil && is != nil && (migrates || model.Differ(was.Storage, is.Storage)) {
+	if was, is := p.Prior.EFIDisk, p.Plan.EFIDisk; was != nil && is != nil &&
+		(migrates || model.Differ(was.Storage, is.Storage)) {
 		c.unknown["efi_disk.volume"] = true
 		c.unknown["efi_disk.format"] = p.Config.At("efi_disk.format").IsNull()
 	}
-	if was, is := p.Prior.TPMState, p.Plan.TPMState; was != nil && is != nil && (migrates || model.Differ(was.Storage, is.Storage)) {
+	if was, is := p.Prior.TPMState, p.Plan.TPMState; was != nil && is != nil &&
+		(migrates || model.Differ(was.Storage, is.Storage)) {
 		c.unknown["tpm_state.volume"] = true
 	}
 }
@@ -114,7 +117,8 @@ func (p *Planning) withPinnedMachine(config tftypes.Value) tftypes.Value {
 		ostype = plan.At(p.State, "ostype")
 	}
 	machine := plan.At(p.State, "machine")
-	if !ostype.IsKnown() || !vm.IsWindows(model.StringOf(ostype)) || !model.IsPinned(p.Config.Text("machine"), model.StringOf(machine)) {
+	if !ostype.IsKnown() || !vm.IsWindows(model.StringOf(ostype)) || !model.IsPinned(p.Config.Text("machine"),
+		model.StringOf(machine)) {
 		return config
 	}
 	return plan.Replace(config, "machine", machine)

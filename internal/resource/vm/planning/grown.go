@@ -14,7 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 )
 
-// A disk that somebody else has grown cannot be what the configuration still says, since PVE shrinks none. An error for
+// A disk that a third party has grown cannot be what the configuration still says, since PVE shrinks none. An error for
 // it would stop every plan of the configuration, and its destroy, so the disk stays as it is. A size that is lowered in
 // the configuration is another thing and refused: so the size before the growth is kept.
 
@@ -36,7 +36,8 @@ func NoteGrown(
 }
 
 // WriteGrown writes the sizes before, where they are news.
-func WriteGrown(ctx context.Context, out kit.PrivateWriter, grown map[string]string, private model.PrivateState) diag.Diagnostics {
+func WriteGrown(ctx context.Context, out kit.PrivateWriter, grown map[string]string,
+	private model.PrivateState) diag.Diagnostics {
 	if maps.Equal(grown, private.Grown) {
 		return nil
 	}
@@ -54,7 +55,7 @@ func StillGrown(c model.Configuration, grown map[string]string) map[string]strin
 	return still
 }
 
-// withGrownSizes is a configuration with the present sizes of disks that somebody else has grown.
+// withGrownSizes is a configuration with the present sizes of disks that a third party has grown.
 func (p *Planning) withGrownSizes(config tftypes.Value) tftypes.Value {
 	grown := StillGrown(p.Config, p.private.Grown)
 	for _, slot := range model.SortedSlots(grown) {
@@ -73,5 +74,6 @@ func (p *Planning) withGrownSizes(config tftypes.Value) tftypes.Value {
 
 // waysToKeepSize says how a configuration agrees with a disk that is larger.
 func waysToKeepSize(slot, size string) string {
-	return fmt.Sprintf("Write size = %q, or leave its size to others with lifecycle { ignore_changes = [disks[%q].size] }.", size, slot)
+	return fmt.Sprintf("Write size = %q, or leave its size to others with lifecycle { ignore_changes = "+
+		"[disks[%q].size] }.", size, slot)
 }

@@ -23,7 +23,10 @@ func (p *Planning) keepUnconcerned() {
 	grows := p.onlySizesOfDisks()
 	keep := func(name string) { p.Value = plan.Replace(p.Value, name, plan.At(p.State, name)) }
 	drives := []string{"disks", "efi_disk", "tpm_state", "cloud_init", "cdroms", "node", "template"}
-	if !slices.ContainsFunc(changed, func(name string) bool { return slices.Contains(drives, name) && (name != "disks" || !grows) }) {
+	if !slices.ContainsFunc(changed, func(name string) bool {
+		return slices.Contains(drives, name) &&
+			(name != "disks" || !grows)
+	}) {
 		keep("unused_volumes")
 	}
 	// Changes that a running guest takes at once, whatever the value.
@@ -106,13 +109,14 @@ func options(has func(vm.Facts) bool) []string {
 func addressesUnaffectedBy() []string {
 	return append(options(func(f vm.Facts) bool { return f.KeepsAddresses }),
 		"pool", "disks", "cdroms", "firewall",
-		"reboot_policy", "shutdown_timeout", "wait_for", "on_failure", "on_orphaned_volumes", "on_destroy", "timeouts", "removed_disks",
+		"reboot_policy", "shutdown_timeout", "wait_for", "on_failure", "on_orphaned_volumes", "on_destroy", "timeouts",
+		"removed_disks",
 		"import_working_storage", "cloud_init_trigger",
 		"status", "pending_changes", "ipv4_address", "ipv6_address", "addresses")
 }
 
 // keepAddresses leaves the addresses known in the plan of a change that does not touch them, so that nothing that
-// depends on them is planned anew. What wait_for is to bring stays open.
+// depends on them is planned again. What wait_for is to bring stays open.
 func (p *Planning) keepAddresses() {
 	if len(p.Prior.Addresses) == 0 {
 		return
@@ -124,7 +128,8 @@ func (p *Planning) keepAddresses() {
 			return
 		}
 	}
-	if w := p.Plan.WaitFor; w != nil && (model.Value(w.IPv4) && p.Prior.IPv4Address == nil || model.Value(w.IPv6) && p.Prior.IPv6Address == nil) {
+	if w := p.Plan.WaitFor; w != nil && (model.Value(w.IPv4) && p.Prior.IPv4Address == nil || model.Value(w.IPv6) &&
+		p.Prior.IPv6Address == nil) {
 		return
 	}
 	for _, name := range []string{"addresses", "ipv4_address", "ipv6_address"} {

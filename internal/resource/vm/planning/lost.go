@@ -8,9 +8,9 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 )
 
-// noteAnew takes what is configured for what was configured, where Terraform has lost what was noted of it. What is not
-// configured may have been found by an import, so it is nobody's to remove.
-func (p *Planning) noteAnew(ctx context.Context) {
+// noteAgain takes what is configured for what was configured, where Terraform has lost what was noted of it. What is
+// not configured may have been found by an import, so no update may remove it.
+func (p *Planning) noteAgain(ctx context.Context) {
 	p.private.Lost = p.private.Lost && !p.Value.IsNull() && !p.Prior.IsUnseen(p.private)
 	if p.private.Lost {
 		p.private.Managed = p.Shape.Managed(p.Config.Raw)
@@ -18,24 +18,26 @@ func (p *Planning) noteAnew(ctx context.Context) {
 	}
 }
 
-// planNotes has Terraform keep what is noted anew, which it does of an update only.
+// planNotes has Terraform keep the new notes, which it does of an update only.
 func (p *Planning) planNotes() {
 	if p.private.Lost {
 		p.Value, p.changed = plan.Edit(p.Value, map[string]bool{"pending_changes": true}, nil), true
 	}
 }
 
-// warnLost tells what the update leaves alone since nobody knows whether it was configured.
+// warnLost tells what the update leaves alone since nothing tells whether it was configured.
 func (p *Planning) warnLost(forgotten []string) {
 	text := "Terraform forgets what a provider has noted beside the state when the provider is killed during an update. " +
-		"This apply notes anew what is configured."
+		"This apply notes again what is configured."
 	if len(forgotten) > 0 {
-		text += " Devices that are not configured, and of which it is not known whether they were: " + strings.Join(forgotten, ", ") +
-			". They stay on the VM and leave the state. One that is to go must be in the configuration for one apply, and out of it for the next."
+		text += " Devices that are not configured, and of which it is not known whether they were: " +
+			strings.Join(forgotten, ", ") +
+			". They stay on the VM and leave the state. One that is to go must be in the configuration for one apply, and " +
+			"out of it for the next."
 	}
 	if len(p.doubtful) > 0 {
-		text += " Values of which the same is not known: " + strings.Join(p.doubtful, ", ") + ". They stay as they are. Where one is to be " +
-			"another, say so in the configuration, or change it on the server."
+		text += " Values of which the same is not known: " + strings.Join(p.doubtful, ", ") +
+			". They stay as they are. Where one is to be another, say so in the configuration, or change it on the server."
 	}
 	p.diags.AddWarning("What the provider knew of "+p.Prior.Thing()+" is lost", text)
 }

@@ -76,7 +76,8 @@ func (p requirements) sources() []preflight.Need {
 			return
 		}
 		bytes, _ := property.ParseSize(model.Value(size)) // none is 0
-		all = append(all, preflight.Need{Path: at + ".import_from", Kind: preflight.KindOfSource(*source), Value: *source, Size: bytes,
+		all = append(all, preflight.Need{Path: at + ".import_from", Kind: preflight.KindOfSource(*source), Value: *source,
+			Size: bytes,
 			Work: model.Value(p.Plan.ImportStorage)})
 	}
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
@@ -99,7 +100,8 @@ func (p requirements) formats() []preflight.Format {
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		was, is := p.Prior.Disks[slot], p.Plan.Disks[slot]
 		format := p.Config.Text("disks." + slot + ".format")
-		if format != "" && is.Storage != nil && (model.Value(was.Storage) != *is.Storage || model.Value(was.Format) != format) {
+		if format != "" && is.Storage != nil && (model.Value(was.Storage) != *is.Storage ||
+			model.Value(was.Format) != format) {
 			all = append(all, preflight.Format{Path: "disks." + slot + ".format", Storage: *is.Storage, Format: format})
 		}
 	}
@@ -171,7 +173,8 @@ func (p requirements) datacenterRefs(addresses *string) []string {
 		one = strings.TrimSpace(one)
 		_, err := netip.ParseAddr(one)
 		scoped := strings.Contains(one, "dc/")
-		if err == nil || !named.MatchString(one) || !scoped && (!p.creating() || p.Plan.Copies()) || strings.HasPrefix(one, "+ipfilter-") {
+		if err == nil || !named.MatchString(one) || !scoped && (!p.creating() || p.Plan.Copies()) ||
+			strings.HasPrefix(one, "+ipfilter-") {
 			continue
 		}
 		all = append(all, strings.Replace(one, "dc/", "", 1))

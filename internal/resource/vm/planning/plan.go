@@ -13,9 +13,11 @@ import (
 )
 
 // Plan computes the whole plan from configuration, state and private state, and checks it against the server.
-func Plan(ctx context.Context, server Server, v model.Values, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
-	p := &Planning{Server: server, Values: v, Config: model.Configuration{Raw: req.Config.Raw}, State: req.State.Raw, Value: req.Plan.Raw,
-		out: resp.Private}
+func Plan(ctx context.Context, server Server, v model.Values, req resource.ModifyPlanRequest,
+	resp *resource.ModifyPlanResponse) {
+	p := &Planning{Server: server, Values: v, Config: model.Configuration{Raw: req.Config.Raw}, State: req.State.Raw,
+		Value: req.Plan.Raw,
+		out:   resp.Private}
 	var diags diag.Diagnostics
 	p.Prior, diags = p.Model(ctx, req.State.Raw)
 	p.diags.Append(diags...)
@@ -28,7 +30,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 			verb = "destroy"
 		}
 		p.diags.Append(p.Prior.Unread(p.Prior.Attempt(server.Session.User(), verb, nil), p.private)...)
-		p.noteAnew(ctx)
+		p.noteAgain(ctx)
 	}
 	p.Config.Raw = p.withDefaults(p.Config.Raw)
 	switch {
@@ -123,10 +125,12 @@ func (p *Planning) update(ctx context.Context) {
 
 // compute plans attribute by attribute.
 func (p *Planning) compute(ctx context.Context, config tftypes.Value) {
-	planned := p.Shape.Plan(plan.Input{Config: config, Prior: p.State, Managed: p.private.Managed, Inherits: p.Config.Copies()})
+	planned := p.Shape.Plan(plan.Input{Config: config, Prior: p.State, Managed: p.private.Managed,
+		Inherits: p.Config.Copies()})
 	p.Value, p.changed, p.forgotten = p.volumes.withUnknowns(planned.Value), planned.Changed, planned.Forgotten
 	if p.private.Lost {
-		p.doubtful = p.Shape.Doubtful(plan.Input{Config: config, Prior: p.State, Managed: p.private.Managed, Inherits: p.Config.Copies()})
+		p.doubtful = p.Shape.Doubtful(plan.Input{Config: config, Prior: p.State, Managed: p.private.Managed,
+			Inherits: p.Config.Copies()})
 	}
 	var diags diag.Diagnostics
 	p.Plan, diags = p.Model(ctx, p.Value)

@@ -28,7 +28,7 @@ type Planning struct {
 	Plan      model.Model   // the same, as far as it is known
 	changed   bool          // the plan differs from the state
 	forgotten []string      // devices that leave the state and stay on the server
-	doubtful  []string      // values that stay since nobody knows any more whether they were configured
+	doubtful  []string      // values that stay since nothing tells any more whether they were configured
 	before    model.Model   // the state without what is no difference to the server
 	after     model.Model   // the plan, likewise
 	replace   path.Paths    // what cannot change in place

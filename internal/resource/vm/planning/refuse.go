@@ -47,7 +47,8 @@ func (p refusals) refuseChanges() {
 	if p.diags.HasError() || !p.Config.Raw.IsFullyKnown() {
 		return
 	}
-	if is, was := p.Plan.CPU, p.Prior.CPU; is != nil && is.Type == nil && (was == nil || was.Type == nil) && model.NeedsCPUType(is) {
+	if is, was := p.Plan.CPU, p.Prior.CPU; is != nil && is.Type == nil && (was == nil || was.Type == nil) &&
+		model.NeedsCPUType(is) {
 		p.refuse(path.Root("cpu").AtName("type"), validation.CPUNeedsType)
 	}
 	p.refuseDifferences()
@@ -57,7 +58,8 @@ func (p refusals) refuseChanges() {
 func (p refusals) refuseTemplate() {
 	if model.Value(p.Plan.Template) && !model.Value(p.Prior.Template) && p.runs() {
 		p.refuse(path.Root("template"),
-			"The VM runs, and PVE makes templates of stopped VMs only. Set power_state = \"stopped\" as well: the VM is then shut down first.")
+			"The VM runs, and PVE makes templates of stopped VMs only. Set power_state = \"stopped\" as well: the VM is then "+
+				"shut down first.")
 	}
 }
 
@@ -75,8 +77,8 @@ func (p refusals) refuseProtectedDisks() {
 	for _, slot := range model.SortedSlots(p.Prior.CDROMs) {
 		if _, stays := p.Plan.CDROMs[slot]; !stays && p.managed("cdroms."+slot) {
 			p.refuse(path.Root("cdroms").AtMapKey(slot),
-				"The VM is protected: PVE refuses to take a drive from it. Set protection = false and apply, then remove the drive; "+
-					"file = \"none\" empties it at once.")
+				"The VM is protected: PVE refuses to take a drive from it. Set protection = false and apply, then remove the "+
+					"drive; file = \"none\" empties it at once.")
 		}
 	}
 }
@@ -97,7 +99,8 @@ func (p refusals) refuseProtectedDrives() {
 	} {
 		if group.leaves {
 			p.refuse(path.Root(group.name),
-				"The VM is protected: PVE refuses to take a drive from it. Set protection = false and apply, then remove "+group.name+".")
+				"The VM is protected: PVE refuses to take a drive from it. Set protection = false and apply, "+
+					"then remove "+group.name+".")
 		}
 	}
 }
@@ -126,14 +129,14 @@ func (p refusals) refuseRemovingBootDisk() {
 	for _, slot := range model.SortedSlots(p.Prior.Disks) {
 		if moves := p.Plan.HasVolume(p.Prior.Disks[slot].Volume); p.leaves(slot) && !moves &&
 			slices.Contains(p.Prior.BootOrder, slot) && vm.TakesDisk(slot, p.Prior.Hotplug) {
-			p.refuse(path.Root("disks").AtMapKey(slot), fmt.Sprintf("The VM runs and boots from %s, and PVE takes no such disk from a running VM. "+
-				"Set power_state = \"stopped\" as well, or stop the VM first.", slot))
+			p.refuse(path.Root("disks").AtMapKey(slot), fmt.Sprintf("The VM runs and boots from %s, and PVE takes no such "+
+				"disk from a running VM. Set power_state = \"stopped\" as well, or stop the VM first.", slot))
 		}
 	}
 }
 
 // refuseGrowthOfImport refuses to grow a new disk that is made of an image, where its slot waits for a restart that
-// nobody is to make.
+// that no user is to make.
 func (p refusals) refuseGrowthOfImport() {
 	if model.Value(p.Plan.RebootPolicy) != "never" {
 		return
@@ -144,10 +147,12 @@ func (p refusals) refuseGrowthOfImport() {
 			continue
 		}
 		d := p.Plan.Disks[slot]
-		if _, existed := p.Prior.Disks[slot]; !existed && d.ImportFrom != nil && d.Size != nil && slices.Contains(waiting, slot) {
+		if _, existed := p.Prior.Disks[slot]; !existed && d.ImportFrom != nil && d.Size != nil &&
+			slices.Contains(waiting, slot) {
 			p.refuse(path.Root("disks").AtMapKey(slot).AtName("size"),
-				fmt.Sprintf("PVE imports a disk with the size of its image and grows what is attached, and it attaches %s at the next stop and start, "+
-					"which reboot_policy = \"never\" leaves to you. Stop the VM, or leave size out until then.", slot))
+				fmt.Sprintf("PVE imports a disk with the size of its image and grows what is attached, and it attaches %s at "+
+					"the next stop and start, which reboot_policy = \"never\" leaves to you. Stop the VM, or leave size out until "+
+					"then.", slot))
 		}
 	}
 }
@@ -171,11 +176,11 @@ func (p refusals) refuseDifferences() {
 func (p refusals) wayOut(option string) string {
 	switch option {
 	case "efidisk0":
-		return ". To have another one, take efi_disk out of the configuration, apply, and put it back: " +
-			"it is made anew, and what the firmware has stored on it, such as boot entries and keys, is gone"
+		return ". To have another one, take efi_disk out of the configuration, apply, and put it back: it is replaced, " +
+			"and what the firmware has stored on it, such as boot entries and keys, is gone"
 	case "tpmstate0":
-		return ". To have another one, take tpm_state out of the configuration, apply, and put it back: " +
-			"it is made anew, and the keys in it, such as BitLocker's, are gone"
+		return ". To have another one, take tpm_state out of the configuration, apply, and put it back: it is replaced, " +
+			"and the keys in it, such as BitLocker's, are gone"
 	}
 	was, is := model.Value(p.Prior.Disks[option].Size), model.Value(p.Plan.Disks[option].Size)
 	if !model.IsLarger(was, is) {
@@ -193,7 +198,8 @@ func (p refusals) refuseSlotChanges() {
 	was, is := p.Prior.TPMState, p.Plan.TPMState
 	if was != nil && is != nil && model.Differ(was.Storage, is.Storage) && !model.Differ(p.Prior.Node, p.Plan.Node) {
 		p.refuse(path.Root("tpm_state").AtName("storage"),
-			"The VM runs, and PVE moves the state of a TPM with a stopped VM only. Stop the VM for it, with power_state = \"stopped\".")
+			"The VM runs, and PVE moves the state of a TPM with a stopped VM only. Stop the VM for it, with power_state = "+
+				"\"stopped\".")
 	}
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		volume := p.volumes.attached[slot]
@@ -202,8 +208,9 @@ func (p refusals) refuseSlotChanges() {
 				continue
 			}
 			if why := p.whyNotUnplugged(old, slot); why != "" {
-				p.refuse(path.Root("disks").AtMapKey(slot).AtName("imported_disk"), fmt.Sprintf("The VM runs, and %s does not change its slot "+
-					"then: %s. Stop the VM for it, with power_state = \"stopped\".", volume, why))
+				p.refuse(path.Root("disks").AtMapKey(slot).AtName("imported_disk"),
+					fmt.Sprintf("The VM runs, and %s does not change its slot then: %s. Stop the VM for it, with power_state = "+
+						"\"stopped\".", volume, why))
 			}
 		}
 	}

@@ -24,7 +24,8 @@ func (p *Planning) replaceDestroyed(ctx context.Context) {
 // that is written here is a translation, and a slip in it is no reason to destroy a VM.
 func (p *Planning) planReplacement() {
 	prior, planned := p.Prior, p.Plan
-	if vmid := plan.At(p.Value, "vmid"); prior.VMID != nil && (!vmid.IsKnown() || planned.VMID != nil && *planned.VMID != *prior.VMID) {
+	if vmid := plan.At(p.Value, "vmid"); prior.VMID != nil && (!vmid.IsKnown() || planned.VMID != nil &&
+		*planned.VMID != *prior.VMID) {
 		p.replace.Append(path.Root("vmid"))
 	}
 	// PVE has no way back
@@ -37,7 +38,8 @@ func (p *Planning) planReplacement() {
 			p.replace.Append(path.Root("clone").AtName("vmid"))
 		}
 	}
-	if was, is := prior.Restore, planned.Restore; was != nil && is != nil && p.managed("restore") && model.Differ(was.Archive, is.Archive) {
+	if was, is := prior.Restore, planned.Restore; was != nil && is != nil && p.managed("restore") &&
+		model.Differ(was.Archive, is.Archive) {
 		p.replace.Append(path.Root("restore").AtName("archive"))
 	}
 	p.planNewImages()
@@ -47,7 +49,8 @@ func (p *Planning) planReplacement() {
 func (p *Planning) planNewImages() {
 	prior, plan := p.Prior, p.Plan
 	for _, slot := range model.SortedSlots(plan.Disks) {
-		if was, ok := prior.Disks[slot]; ok && model.Differ(was.ImportFrom, plan.Disks[slot].ImportFrom) && p.managed("disks."+slot+".import_from") {
+		if was, ok := prior.Disks[slot]; ok && model.Differ(was.ImportFrom, plan.Disks[slot].ImportFrom) &&
+			p.managed("disks."+slot+".import_from") {
 			p.replace.Append(path.Root("disks").AtMapKey(slot).AtName("import_from"))
 		}
 	}
@@ -89,10 +92,12 @@ func changedSource(was, is *model.Clone) path.Paths {
 func (p *Planning) refuseReplacingAdopted() {
 	for _, a := range p.Plan.Adopts() {
 		if held := p.Run.heldBy(int(model.Value(p.Plan.VMID))); slices.Contains(held, a.Volume) {
-			p.diags.AddAttributeError(path.Root("disks").AtMapKey(a.Slot).AtName("imported_disk"), "Cannot replace "+p.Plan.Thing(),
-				fmt.Sprintf("%s is a disk of the VM that is to be replaced, and PVE would destroy it with that VM. If its create failed, "+
-					"`terraform untaint` with the VM's address keeps it, and the next apply does what is missing. To begin with an empty disk "+
-					"instead, give %s a storage and a size in the place of imported_disk.", a.Volume, a.Slot))
+			p.diags.AddAttributeError(path.Root("disks").AtMapKey(a.Slot).AtName("imported_disk"),
+				"Cannot replace "+p.Plan.Thing(),
+				fmt.Sprintf("%s is a disk of the VM that is to be replaced, and PVE would destroy it with that VM. If its "+
+					"create failed, `terraform untaint` with the VM's address keeps it, and the next apply does what is missing. "+
+					"To begin with an empty disk instead, give %s a storage and a size in the place of "+
+					"imported_disk.", a.Volume, a.Slot))
 		}
 	}
 }

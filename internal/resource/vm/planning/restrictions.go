@@ -14,8 +14,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// restriction is a limit on who may set an attribute, or on which servers have it.
-type restriction struct {
+// Restriction is a limit on who may set an attribute, or on which servers have it.
+type Restriction struct {
 	At      string   // dotted path of the attribute, "*" for every slot
 	Root    vm.Root  // whether only root may set it
 	since   vm.Since // the first server that has it
@@ -25,22 +25,24 @@ type restriction struct {
 
 // Restrictions are the attributes that not every identity may set or not every server has. The privileges on the VM
 // itself are not among them: package preflight checks those.
-func Restrictions() []restriction {
-	all := []restriction{
+func Restrictions() []Restriction {
+	all := []Restriction{
 		{At: "import_working_storage",
-			since: vm.Since{Manager: [3]int{8, 2, 8}, Release: "8.3", Source: "qemu-server 8.2.7: API2/Qemu.pm, create_vm (95ae60c8)"}},
+			since: vm.Since{Manager: [3]int{8, 2, 8}, Release: "8.3",
+				Source: "qemu-server 8.2.7: API2/Qemu.pm, create_vm (95ae60c8)"}},
 		{At: "ha.failback",
-			since: vm.Since{Manager: [3]int{9, 0, 0}, Release: "9.0", Source: "pve-ha-manager 5.0.2: HA/Resources.pm, failback (5c528dd)"}},
+			since: vm.Since{Manager: [3]int{9, 0, 0}, Release: "9.0",
+				Source: "pve-ha-manager 5.0.2: HA/Resources.pm, failback (5c528dd)"}},
 		{At: "ha.group",
 			removed: vm.Since{Manager: [3]int{9, 0, 0}, Release: "9",
 				Source: "pve-ha-manager 5.0.2: API2/HA/Groups.pm, index (0533db0, 1bc1db5)"}},
 		{At: "ha", grant: vm.Grant{Privilege: "Sys.Console", Object: "/", Instead: "leave ha out and manage HA elsewhere"}},
 	}
 	for _, a := range vm.Attributes() {
-		r := restriction{At: a.Path, Root: a.Root, since: a.Since, grant: a.Grant}
+		r := Restriction{At: a.Path, Root: a.Root, since: a.Since, grant: a.Grant}
 		limited := r.Root.Instead != "" || r.since.Release != "" || r.grant.Privilege != ""
 		// buses share their sub-keys
-		if limited && !slices.ContainsFunc(all, func(other restriction) bool { return other.At == r.At }) {
+		if limited && !slices.ContainsFunc(all, func(other Restriction) bool { return other.At == r.At }) {
 			all = append(all, r)
 		}
 	}
@@ -99,7 +101,8 @@ func (p restrictionCheck) changedValue(dotted string) (is, was tftypes.Value, ok
 	return is, was, true
 }
 
-func (p restrictionCheck) checkRestriction(ctx context.Context, rule restriction, dotted string, is, was tftypes.Value) {
+func (p restrictionCheck) checkRestriction(ctx context.Context, rule Restriction, dotted string, is,
+	was tftypes.Value) {
 	identity := p.Session.API.Identity()
 	if rule.Root.Instead != "" && !identity.IsRootTicket() && (rule.isRoots(is) || rule.isRoots(was)) {
 		p.refuseRestricted(dotted, "Only root@pam may set "+dotted,
@@ -116,13 +119,13 @@ func (p restrictionCheck) checkRestriction(ctx context.Context, rule restriction
 }
 
 // isRoots reports whether a value is one that only root may set.
-func (r restriction) isRoots(v tftypes.Value) bool {
+func (r Restriction) isRoots(v tftypes.Value) bool {
 	return !v.IsNull() && (r.Root.Values == nil || r.Root.Values(model.StringOf(v)))
 }
 
 // checkVersion refuses what the release of the server does not have. One that does not tell is left to refuse it
 // itself.
-func (p restrictionCheck) checkVersion(ctx context.Context, rule restriction, dotted string) {
+func (p restrictionCheck) checkVersion(ctx context.Context, rule Restriction, dotted string) {
 	if rule.since.Release == "" && rule.removed.Release == "" {
 		return
 	}
@@ -133,19 +136,21 @@ func (p restrictionCheck) checkVersion(ctx context.Context, rule restriction, do
 	}
 	if rule.since.Release != "" && !v.AtLeast(rule.since.Manager[:]...) {
 		p.refuseRestricted(dotted, fmt.Sprintf("%s needs Proxmox VE %s or later", dotted, rule.since.Release),
-			fmt.Sprintf("The server at %s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the server.",
+			fmt.Sprintf("The server at %s runs Proxmox VE %s, which does not have this option. Leave it out, or upgrade the "+
+				"server.",
 				api.Endpoint(), v.Version))
 	}
 	const instead = "use an HA rule of the datacenter, which names the VM and its nodes"
 	if rule.removed.Release != "" && v.AtLeast(rule.removed.Manager[:]...) {
 		p.refuseRestricted(dotted, fmt.Sprintf("Proxmox VE %s has no %s any more", rule.removed.Release, dotted),
-			fmt.Sprintf("The server at %s runs Proxmox VE %s. Leave the attribute out, and %s.", api.Endpoint(), v.Version, instead))
+			fmt.Sprintf("The server at %s runs Proxmox VE %s. Leave the attribute out, and %s.", api.Endpoint(), v.Version,
+				instead))
 	}
 }
 
 // checkPrivilege asks whether the identity holds the privilege. A server that does not tell is left to refuse the
 // change itself.
-func (p restrictionCheck) checkPrivilege(ctx context.Context, rule restriction, dotted string, is tftypes.Value) {
+func (p restrictionCheck) checkPrivilege(ctx context.Context, rule Restriction, dotted string, is tftypes.Value) {
 	api := p.Session.API
 	object := strings.Replace(rule.grant.Object, "%s", model.StringOf(is), 1)
 	held, err := api.Access().Permissions(ctx, object)

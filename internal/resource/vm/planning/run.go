@@ -58,7 +58,7 @@ func (r *Run) NoteRefreshed(vmid int) {
 	r.refreshed[vmid] = true
 }
 
-// WasRefreshed reports whether the VM with this id was refreshed before. A plan that creates it anew replaces it, so
+// WasRefreshed reports whether the VM with this id was refreshed before. A plan that creates it again replaces it, so
 // the id is not a stranger's. Terraform plans the replacement of a tainted resource without its prior state.
 func (r *Run) WasRefreshed(vmid int) bool {
 	if r == nil {
@@ -130,7 +130,8 @@ func (r *Run) IsPlanned(like PlannedVM) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.planned, func(vm PlannedVM) bool {
-		return like.VMID != 0 && like.VMID == vm.VMID || like.Name != "" && like.Name == vm.Name || hasTags(vm.Tags, like.Tags)
+		return like.VMID != 0 && like.VMID == vm.VMID || like.Name != "" && like.Name == vm.Name ||
+			hasTags(vm.Tags, like.Tags)
 	})
 }
 

@@ -45,6 +45,7 @@ func (s Server) Sweep(ctx context.Context, about *model.Model, wanted bool) (end
 	if s.Machines == nil {
 		return func(*diag.Diagnostics) {}
 	}
-	swept := s.Machines.Sweep(ctx, create.Attended{VMID: int(model.Value(about.VMID)), Name: model.Value(about.Name), Wanted: wanted})
+	swept := s.Machines.Sweep(ctx, create.Attended{VMID: int(model.Value(about.VMID)), Name: model.Value(about.Name),
+		Wanted: wanted})
 	return func(diags *diag.Diagnostics) { diags.Append(kit.Warn(swept())...) }
 }

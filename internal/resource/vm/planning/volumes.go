@@ -29,7 +29,7 @@ func (p *Planning) resolveVolumes(ctx context.Context) *volumeNames {
 		}
 		switch {
 		case volume == "", volume == has, has != "" && volid.Same(volume, has): // it is there, if under another name by now
-		case volid.IsDevice(volume): // it is nobody's, and PVE looks whether it is there
+		case volid.IsDevice(volume): // no VM owns it, and PVE looks whether it is there
 			v.attached[slot] = volume
 		default:
 			v.resolve(ctx, slot, volume)
@@ -55,8 +55,9 @@ func (p *Planning) volumesOfNewVM(ctx context.Context) *volumeNames {
 		}
 		if err := v.borrow(ctx, slot, volume, p.Config.Text("node")); err != nil {
 			at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
-			v.diags.AddAttributeError(at, validation.Invalid, fmt.Sprintf("%s carries the id %d, and PVE destroys a volume with the VM whose id it carries: a "+
-				"VM adopts only its own, and disks of proxmox_disk, which this is not: %v. Set vmid = %d, or copy it with import_from.",
+			v.diags.AddAttributeError(at, validation.Invalid, fmt.Sprintf("%s carries the id %d, and PVE destroys a volume "+
+				"with the VM whose id it carries: a VM adopts only its own, and disks of proxmox_disk, which this is not: %v. "+
+				"Set vmid = %d, or copy it with import_from.",
 				volume, owner, err, owner))
 		}
 		v.borrowed[volume] = true
@@ -75,8 +76,9 @@ func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
 		err = v.borrow(ctx, slot, volume, model.Value(v.Prior.Node))
 	}
 	if !owned || borrows && err != nil {
-		v.refuseVolume(slot, "imported_disk.volume", "%s does not carry the id of this VM, and a VM attaches only volumes of its own, "+
-			"and disks of proxmox_disk: PVE destroys a volume with the VM whose id it carries. import_from copies a volume of another VM. (%s)",
+		v.refuseVolume(slot, "imported_disk.volume", "%s does not carry the id of this VM, and a VM attaches only volumes "+
+			"of its own, and disks of proxmox_disk: PVE destroys a volume with the VM whose id it carries. import_from "+
+			"copies a volume of another VM. (%s)",
 			volume, err.Error())
 		return
 	}
@@ -86,12 +88,13 @@ func (v *volumeNames) resolve(ctx context.Context, slot, volume string) {
 	}
 	switch {
 	case other != "" && v.keeps(other, volume):
-		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which keeps it. Take %s out of disks, or name another volume for it.",
+		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which keeps it. Take %s out of disks, or name another "+
+			"volume for it.",
 			volume, other, other)
 	case other == "" && exists && contradiction != "": // it is where the disk was
 	case contradiction != "":
-		v.refuseVolume(slot, contradiction, "%s is not there. Attach the volume as it is first, "+
-			"with the storage and the format that it has; a move is a change of its own.", volume)
+		v.refuseVolume(slot, contradiction, "%s is not there. Attach the volume as it is first, with the storage and the "+
+			"format that it has; a move is a change of its own.", volume)
 	case other != "" && exists:
 		v.attached[slot] = volume
 	default:
@@ -148,19 +151,22 @@ func (v *volumeNames) askServer(ctx context.Context, slot, volume, other string)
 	switch {
 	case !exists && occupant == volume: // it is there already
 	case !exists && occupant != "":
-		v.refuseVolume(slot, "imported_disk.volume", "The slot is not empty: %s is in it, which the state does not know. Choose another slot.",
+		v.refuseVolume(slot, "imported_disk.volume", "The slot is not empty: %s is in it, which the state does not know. "+
+			"Choose another slot.",
 			occupant)
 	case unused && err == nil && size > wanted:
 		v.refuseVolume(slot, "size", "%s has %s and cannot be shrunk.", volume, property.FormatSize(size))
 	case unused, other != "":
 		v.attached[slot] = volume
 	case there != "":
-		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which the state does not know. Take it out there first.", volume, there)
+		v.refuseVolume(slot, "imported_disk.volume", "%s is in %s, which the state does not know. Take it out there first.",
+			volume, there)
 	case exists:
 		at, _ := model.Locator{}.Attribute("disks." + slot + ".imported_disk.volume")
 		v.diags.AddAttributeWarning(at, v.Prior.Thing()+" has no volume "+volume,
-			fmt.Sprintf("%s has %s, and nothing is changed: the name is taken for one that the volume had before. "+
-				"Leave imported_disk out, or name one that the VM has; detached it has %s.", slot, model.Value(was.Volume), detached))
+			fmt.Sprintf("%s has %s, and nothing is changed: the name is taken for one that the volume had before. Leave "+
+				"imported_disk out, or name one that the VM has; detached it has %s.", slot, model.Value(was.Volume),
+				detached))
 	default:
 		v.refuseVolume(slot, "imported_disk.volume", "The VM has no volume %s. Detached it has %s.", volume, detached)
 	}

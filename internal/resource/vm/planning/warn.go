@@ -21,8 +21,8 @@ type warnings struct{ *Planning }
 func (p warnings) warnRemovedDisks() {
 	if !p.Config.At("disks").IsKnown() {
 		p.diags.AddAttributeWarning(path.Root("disks"), "The disks of "+p.Prior.Thing()+" are not known yet",
-			"They follow from something else that this apply makes or changes. Whether a disk leaves the VM, only the apply shows; "+
-				"what becomes of its volume is up to removed_disks then.")
+			"They follow from something else that this apply makes or changes. Whether a disk leaves the VM, only the apply "+
+				"shows; what becomes of its volume is up to removed_disks then.")
 	}
 	for _, slot := range model.SortedSlots(p.Prior.Disks) {
 		disk := p.Prior.Disks[slot]
@@ -62,15 +62,16 @@ func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *str
 	owner, _ := volid.Owner(name)
 	switch {
 	case int64(owner) != model.Value(p.Prior.VMID):
-		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s carries the id of another VM. It is never destroyed: "+
-			"the VM lets go of it, and it stays on its storage.", what))
+		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s carries the id of another VM. It is never "+
+			"destroyed: the VM lets go of it, and it stays on its storage.", what))
 	case model.Value(p.Plan.RemovedDisks) == "destroy":
 		p.diags.AddAttributeWarning(at, fmt.Sprintf("%s of %s is destroyed with its data", slot, p.Prior.Thing()),
-			fmt.Sprintf("The slot leaves the configuration, and removed_disks = \"destroy\": volume %s is destroyed in the apply, for good.", what))
+			fmt.Sprintf("The slot leaves the configuration, and removed_disks = \"destroy\": volume %s is destroyed in the "+
+				"apply, for good.", what))
 	default:
-		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s stays with the VM as an unused disk, and is destroyed with the VM. "+
-			"To use it again name it in a slot: imported_disk = { volume = %q }. removed_disks = \"destroy\" destroys such volumes "+
-			"instead.", what, name))
+		p.diags.AddAttributeWarning(at, detached, fmt.Sprintf("Its volume %s stays with the VM as an unused disk, and is "+
+			"destroyed with the VM. To use it again name it in a slot: imported_disk = { volume = %q }. removed_disks = "+
+			"\"destroy\" destroys such volumes instead.", what, name))
 	}
 }
 
@@ -79,7 +80,8 @@ func (p warnings) warnRemovedVolume(at path.Path, slot string, volume, size *str
 func (p warnings) warnNewEmptyDisks() {
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
 		at := "disks." + slot
-		if _, existed := p.Prior.Disks[slot]; existed || !p.Config.At(at+".imported_disk").IsNull() || !p.Config.At(at+".import_from").IsNull() {
+		if _, existed := p.Prior.Disks[slot]; existed || !p.Config.At(at+".imported_disk").IsNull() ||
+			!p.Config.At(at+".import_from").IsNull() {
 			continue
 		}
 		for _, old := range model.SortedSlots(p.Prior.Disks) {
@@ -87,9 +89,10 @@ func (p warnings) warnNewEmptyDisks() {
 				continue
 			}
 			volume := *p.Prior.Disks[old].Volume
-			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s will be a new, empty disk", slot, p.Prior.Thing()),
-				fmt.Sprintf("%s leaves the configuration, with %s on the same storage and of the same size. "+
-					"To move that disk with its data from %s to %s instead, name its volume: disks.%s.imported_disk = { volume = %q }.",
+			p.diags.AddAttributeWarning(path.Root("disks").AtMapKey(slot), fmt.Sprintf("%s of %s will be a new, empty disk",
+				slot, p.Prior.Thing()),
+				fmt.Sprintf("%s leaves the configuration, with %s on the same storage and of the same size. To move that disk "+
+					"with its data from %s to %s instead, name its volume: disks.%s.imported_disk = { volume = %q }.",
 					old, volume, old, slot, slot, volume))
 			break
 		}
@@ -106,7 +109,8 @@ func (p *Planning) leaves(slot string) bool {
 func (p warnings) leavesLike(slot string, is model.Disk) bool {
 	was := p.Prior.Disks[slot]
 	return p.leaves(slot) && was.Volume != nil && !p.volumes.attaches(*was.Volume) &&
-		model.Value(was.Storage) == model.Value(is.Storage) && was.Size != nil && is.Size != nil && model.SameSize(model.Text(*was.Size), model.Text(*is.Size))
+		model.Value(was.Storage) == model.Value(is.Storage) && was.Size != nil && is.Size != nil &&
+		model.SameSize(model.Text(*was.Size), model.Text(*is.Size))
 }
 
 // warnResets tells of options without which a guest may not start any more, where they leave the configuration.
@@ -119,7 +123,8 @@ func (p warnings) warnResets() {
 		was, is := model.StringOf(plan.At(p.State, option.name)), plan.At(p.Value, option.name)
 		if was != "" && is.IsKnown() && is.IsNull() {
 			p.diags.AddAttributeWarning(path.Root(option.name), fmt.Sprintf("%s of %s is reset", option.name, p.Prior.Thing()),
-				fmt.Sprintf("It leaves the configuration, which has set it: %s becomes PVE's default, %s. Write %s = %q to keep it.",
+				fmt.Sprintf("It leaves the configuration, which has set it: %s becomes PVE's default, %s. Write %s = %q to keep "+
+					"it.",
 					was, option.byDefault, option.name, was))
 		}
 	}
@@ -141,15 +146,17 @@ func (p warnings) warnRestart() {
 	policy := model.Value(p.Plan.RebootPolicy)
 	if policy == "never" {
 		p.diags.AddAttributeWarning(path.Root("reboot_policy"), p.Prior.Thing()+" keeps running with the old values",
-			fmt.Sprintf("%s takes effect at the next stop and start of the VM, which reboot_policy = \"never\" leaves to you.", what))
+			fmt.Sprintf("%s takes effect at the next stop and start of the VM, which reboot_policy = \"never\" leaves to you.",
+				what))
 		return
 	}
 	disobedient := "a guest that does not obey keeps running, and the apply fails"
 	if policy == "force" {
 		disobedient = "a guest that does not obey is cut off"
 	}
-	p.diags.AddWarning(p.Prior.Thing()+" will be restarted", fmt.Sprintf("PVE changes %s on a running VM at its restart only. "+
-		"The apply asks the guest to restart; %s. Set reboot_policy = \"never\" to leave it running.", what, disobedient))
+	p.diags.AddWarning(p.Prior.Thing()+" will be restarted",
+		fmt.Sprintf("PVE changes %s on a running VM at its restart only. The apply asks the guest to restart; %s. Set "+
+			"reboot_policy = \"never\" to leave it running.", what, disobedient))
 }
 
 // warnMigrationUnderHA tells of a migration that HA may undo: the node of a guest under HA is HA's to choose.
@@ -157,7 +164,8 @@ func (p warnings) warnMigrationUnderHA() {
 	if model.Differ(p.Prior.Node, p.Plan.Node) && p.Prior.HA != nil && p.Plan.HA != nil {
 		p.diags.AddAttributeWarning(path.Root("node"), p.Prior.Thing()+" is under HA",
 			fmt.Sprintf("It is migrated to %s through the HA manager, which may move it elsewhere again: a group or a rule, "+
-				"a failed node, a rebalance. Then the next plan migrates it back. Leave node out, or set nodes, to follow it instead.", *p.Plan.Node))
+				"a failed node, a rebalance. Then the next plan migrates it back. Leave node out, or set nodes, to follow it "+
+				"instead.", *p.Plan.Node))
 	}
 }
 

@@ -19,7 +19,8 @@ func (c *Validation) Firewall() {
 		}
 		decides := slices.Contains([]string{"ACCEPT", "DROP", "REJECT"}, rule["action"])
 		if rule["type"] != "group" && !decides {
-			c.Refuse("firewall.rules", "Rule %s: the action of a rule of type %s is ACCEPT, DROP or REJECT, not %s.", number, rule["type"],
+			c.Refuse("firewall.rules", "Rule %s: the action of a rule of type %s is ACCEPT, DROP or REJECT, not %s.", number,
+				rule["type"],
 				rule["action"])
 		}
 		for _, ports := range []string{"sport", "dport"} {
@@ -41,6 +42,7 @@ func (c *Validation) Ha() {
 	case power == "running" && off:
 		c.Refuse("power_state", "HA is to keep the VM off (ha.state = %s), so it cannot run. Leave power_state out.", state)
 	case power == "stopped" && (state == "" || state == "started"):
-		c.Refuse("power_state", "HA is to keep the VM running, so it cannot be stopped. Set ha.state = stopped, or leave power_state out.")
+		c.Refuse("power_state", "HA is to keep the VM running, so it cannot be stopped. Set ha.state = stopped, or leave "+
+			"power_state out.")
 	}
 }

@@ -37,7 +37,8 @@ func (c *Validation) optionsThatNeedOthers() {
 			c.Refuse(required, "PVE does not look into what is imported: %s needs %s to say what it is.", group, key)
 		}
 	}
-	if (c.IsSet("agent.type") || c.IsSet("agent.fstrim_cloned_disks") || c.IsSet("agent.freeze_fs_on_backup")) && c.IsNull("agent.enabled") {
+	if (c.IsSet("agent.type") || c.IsSet("agent.fstrim_cloned_disks") || c.IsSet("agent.freeze_fs_on_backup")) &&
+		c.IsNull("agent.enabled") {
 		c.Refuse("agent.enabled", "PVE takes the agent's options only together with enabled: set it too.")
 	}
 }
@@ -117,19 +118,23 @@ func (c *Validation) importedDisks() {
 		case !ok:
 			c.Refuse(at, "%s is no disk of a VM. import_from copies an image.", volume)
 		case c.IsNull("vmid") || c.IsSet("vmid") && int(c.Number("vmid")) != owner:
-			c.Refuse(at, "%s carries the id %s, and PVE destroys a volume with the VM whose id it carries: a VM adopts only its own. "+
-				"Set vmid = %s, or copy it with import_from.", volume, id, id)
+			c.Refuse(at, "%s carries the id %s, and PVE destroys a volume with the VM whose id it carries: a VM adopts only "+
+				"its own. Set vmid = %s, or copy it with import_from.", volume, id, id)
 		case c.IsSet("restore"):
-			c.Refuse(at, "A restore makes whatever carries the id an unused disk of the VM, which a create that fails would destroy: %s cannot "+
-				"be taken over beside it.", volume)
+			c.Refuse(at, "A restore makes whatever carries the id an unused disk of the VM, which a create that fails would "+
+				"destroy: %s cannot be taken over beside it.", volume)
 		case c.IsSet("clone"):
-			c.Refuse(at, "A clone gets its disks from its source. Leave clone out, or put %s into a slot once the VM is there.", volume)
+			c.Refuse(at, "A clone gets its disks from its source. Leave clone out, or put %s into a slot once the VM is there.",
+				volume)
 		case c.IsTrue("template"):
-			c.Refuse(at, "A template cannot be made of a volume that is there already. Adopt %s first, and set template afterwards.", volume)
+			c.Refuse(at, "A template cannot be made of a volume that is there already. Adopt %s first, and set template "+
+				"afterwards.", volume)
 		case c.IsSet("disks."+slot+".storage") && c.Text("disks."+slot+".storage") != volid.Storage(volume):
-			c.Refuse("disks."+slot+".storage", "%s is not there. Adopt the volume as it is first; a move is a change of its own.", volume)
+			c.Refuse("disks."+slot+".storage", "%s is not there. Adopt the volume as it is first; a move is a change of its "+
+				"own.", volume)
 		case c.IsSet("disks."+slot+".format") && c.Text("disks."+slot+".format") != volid.Format(volume):
-			c.Refuse("disks."+slot+".format", "%s is not of that format. Adopt the volume as it is first; a move is a change of its own.", volume)
+			c.Refuse("disks."+slot+".format", "%s is not of that format. Adopt the volume as it is first; a move is a change "+
+				"of its own.", volume)
 		}
 	}
 }

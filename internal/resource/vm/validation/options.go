@@ -51,7 +51,8 @@ func (c *Validation) Processors() {
 			c.Refuse("cpu.vcpus", fmt.Sprintf("There are only %.0f processors (sockets × cores) to plug in.", most))
 		}
 	}
-	if c.IsSet("memory.hugepages") && c.Text("memory.hugepages") != "" && c.IsDecided("cpu.numa") && !c.IsTrue("cpu.numa") {
+	if c.IsSet("memory.hugepages") && c.Text("memory.hugepages") != "" && c.IsDecided("cpu.numa") &&
+		!c.IsTrue("cpu.numa") {
 		c.Refuse("memory.hugepages", "Huge pages need cpu.numa = true.")
 	}
 	c.numaNodes()
@@ -78,7 +79,8 @@ func (c *Validation) numaNodes() {
 		whole = 512
 	}
 	if sum != whole {
-		c.Refuse("numa_nodes", fmt.Sprintf("The NUMA nodes have %.0f MiB together and the VM has %.0f MiB: the two must be equal.", sum, whole))
+		c.Refuse("numa_nodes", fmt.Sprintf("The NUMA nodes have %.0f MiB together and the VM has %.0f MiB: the two must "+
+			"be equal.", sum, whole))
 	}
 }
 
@@ -94,7 +96,8 @@ func (c *Validation) Groups() {
 		c.Refuse("machine_options.viommu", "The virtual IOMMU of Intel is only for machine = \"q35\".")
 	}
 	if c.IsSet("machine_options.aw_bits") && c.IsNull("machine_options.viommu") && !c.Copies() {
-		c.Refuse("machine_options.aw_bits", "aw_bits is the address width of the virtual IOMMU: set machine_options.viommu too.")
+		c.Refuse("machine_options.aw_bits", "aw_bits is the address width of the virtual IOMMU: set "+
+			"machine_options.viommu too.")
 	}
 	display := c.Text("vga.type")
 	if ports, known := c.Keys("serial"); known && strings.HasPrefix(display, "serial") && !c.Copies() &&
@@ -109,7 +112,8 @@ func (c *Validation) Groups() {
 		}
 	}
 	if length := len(vm.Encode(vm.Spec{SMBIOS: b})["smbios1"]); length > 512 {
-		c.Refuse("smbios", fmt.Sprintf("The texts are too long: as PVE stores them they have %d characters, and 512 is the most.", length))
+		c.Refuse("smbios", fmt.Sprintf("The texts are too long: as PVE stores them they have %d characters, and 512 is "+
+			"the most.", length))
 	}
 }
 

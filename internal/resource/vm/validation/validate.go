@@ -15,7 +15,8 @@ import (
 // EmptyObjects warns of objects that say nothing: most likely their keys are misspelt, which Terraform drops without a
 // word.
 func (c *Validation) EmptyObjects() {
-	for _, name := range []string{"cpu", "memory", "agent", "vga", "startup", "smbios", "machine_options", "wait_for", "on_destroy"} {
+	for _, name := range []string{"cpu", "memory", "agent", "vga", "startup", "smbios", "machine_options", "wait_for",
+		"on_destroy"} {
 		values := map[string]tftypes.Value{}
 		if !c.IsSet(name) || c.At(name).As(&values) != nil {
 			continue
@@ -26,15 +27,16 @@ func (c *Validation) EmptyObjects() {
 		}
 		if !says {
 			c.Diags.AddAttributeWarning(path.Root(name), name+" is configured and says nothing",
-				"No attribute of it is set. Terraform drops keys that an object does not have without a word, so one may be misspelt: "+
-					"the documentation lists those that there are.")
+				"No attribute of it is set. Terraform drops keys that an object does not have without a word, so one may be "+
+					"misspelt: the documentation lists those that there are.")
 		}
 	}
 }
 
 // Nodes refuses a node that is none of nodes.
 func (c *Validation) Nodes() {
-	if node := c.Text("node"); node != "" && c.IsSet("nodes") && c.At("nodes").IsFullyKnown() && !slices.Contains(model.Texts(c.At("nodes")), node) {
+	if node := c.Text("node"); node != "" && c.IsSet("nodes") && c.At("nodes").IsFullyKnown() &&
+		!slices.Contains(model.Texts(c.At("nodes")), node) {
 		c.Refuse("nodes", "The VM is to be on %s, which is none of these. Set node or nodes.", node)
 	}
 }
@@ -142,14 +144,16 @@ func (c *Validation) CloudInit() {
 		if known && !slices.Contains(nics, slot) {
 			c.Refuse(at, "There is no network device %s: networks has %s.", slot, List(nics))
 		}
-		if c.IsSet(at) && c.IsNull(at+".ipv4") && c.IsNull(at+".ipv6") && c.IsNull(at+".gateway4") && c.IsNull(at+".gateway6") {
+		if c.IsSet(at) && c.IsNull(at+".ipv4") && c.IsNull(at+".ipv6") && c.IsNull(at+".gateway4") &&
+			c.IsNull(at+".gateway6") {
 			c.Refuse(at, "The entry is empty: set ipv4 or ipv6, or leave %s out.", slot)
 		}
 		for _, family := range []string{"4", "6"} {
 			address := c.Text(at + ".ipv" + family)
 			fixed := strings.Contains(address, "/")
 			if c.IsSet(at+".gateway"+family) && !fixed && c.At(at+".ipv"+family).IsKnown() {
-				c.Refuse(at+".gateway"+family, "A gateway needs a fixed address in ipv%s; with dhcp or auto the network gives it.", family)
+				c.Refuse(at+".gateway"+family, "A gateway needs a fixed address in ipv%s; with dhcp or auto the network gives it.",
+					family)
 			}
 		}
 	}
@@ -172,7 +176,8 @@ func (c *Validation) SlotsUsedOnce() {
 		slot = vm.DefaultCloudInitSlot
 	}
 	if other := user[slot]; slot != "" && other != "" {
-		c.Refuse("cloud_init.slot", "The slot %s is used twice: in %s and for the cloud-init drive. Set cloud_init.slot to another one.", slot,
+		c.Refuse("cloud_init.slot", "The slot %s is used twice: in %s and for the cloud-init drive. Set cloud_init.slot "+
+			"to another one.", slot,
 			other)
 	}
 }

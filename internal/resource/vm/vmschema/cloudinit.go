@@ -16,8 +16,8 @@ import (
 func cloudInitAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"cloud_init": schema.SingleNestedAttribute{Optional: true, Computed: true,
-			MarkdownDescription: "The cloud-init drive and what PVE writes on it. PVE writes it anew at every start. " +
-				"The drive itself needs `VM.Config.Cloudinit` and `VM.Config.CDROM`.",
+			MarkdownDescription: "The cloud-init drive and what PVE writes on it. PVE writes it again at every start. The " +
+				"drive itself needs `VM.Config.Cloudinit` and `VM.Config.CDROM`.",
 			Attributes: cloudInitGroup()},
 		"cloud_init_password_wo": schema.StringAttribute{Optional: true, WriteOnly: true, Sensitive: true,
 			MarkdownDescription: "Password of the cloud-init user. It is never stored in state (Terraform 1.11 or later); " +
@@ -26,8 +26,8 @@ func cloudInitAttributes() map[string]schema.Attribute {
 		"cloud_init_password_wo_version": schema.Int64Attribute{Optional: true,
 			MarkdownDescription: "Any number; a change of it sends `cloud_init_password_wo` again."},
 		"cloud_init_trigger": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "Any text; a change of it from one to another makes the cloud-init drive of a running VM " +
-				"anew, so that the guest finds at its next boot what the snippets in `cloud_init.custom` hold now: " +
+			MarkdownDescription: "Any text; a change of it from one to another writes the cloud-init drive of a running VM " +
+				"again, so that the guest finds at its next boot what the snippets in `cloud_init.custom` hold now: " +
 				"`proxmox_snippet.web.sha256`. A VM that is off gets a new drive at its start anyway. It is not restarted for it."},
 	}
 }
@@ -36,9 +36,11 @@ func cloudInitGroup() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"storage": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{kit.StorageID()},
 			MarkdownDescription: "Storage of the drive. Required, except for a clone of a source that has a cloud-init drive."},
-		"slot": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{slotName(wantCDROM, CDROMBuses()...)},
+		"slot": schema.StringAttribute{Optional: true, Computed: true,
+			Validators:          []validator.String{slotName(wantCDROM, CDROMBuses()...)},
 			MarkdownDescription: "Slot of the drive. Default: the template's, or `ide2`."},
-		"format": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("raw", "qcow2")},
+		"format": schema.StringAttribute{Optional: true, Computed: true,
+			Validators:          []validator.String{stringvalidator.OneOf("raw", "qcow2")},
 			MarkdownDescription: "Image format of the drive on a file storage. Default: the storage's."},
 		"type": schema.StringAttribute{Optional: true, Computed: true,
 			Validators:          []validator.String{stringvalidator.OneOf("nocloud", "configdrive2", "opennebula")},
@@ -62,12 +64,14 @@ func cloudInitGroup() map[string]schema.Attribute {
 				"ipv4": schema.StringAttribute{Optional: true, Computed: true,
 					Validators:          []validator.String{networkAddress(false, false, "dhcp", "manual")},
 					MarkdownDescription: "IPv4 address with prefix length, `10.0.0.5/24`, `dhcp` or `manual`."},
-				"gateway4": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{networkAddress(false, true)},
+				"gateway4": schema.StringAttribute{Optional: true, Computed: true,
+					Validators:          []validator.String{networkAddress(false, true)},
 					MarkdownDescription: "IPv4 gateway. Only with an address in `ipv4`."},
 				"ipv6": schema.StringAttribute{Optional: true, Computed: true,
 					Validators:          []validator.String{networkAddress(true, false, "auto", "dhcp", "manual")},
 					MarkdownDescription: "IPv6 address with prefix length, `auto` (SLAAC), `dhcp` or `manual`."},
-				"gateway6": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{networkAddress(true, true)},
+				"gateway6": schema.StringAttribute{Optional: true, Computed: true,
+					Validators:          []validator.String{networkAddress(true, true)},
 					MarkdownDescription: "IPv6 gateway. Only with an address in `ipv6`."},
 			}}},
 		"custom": schema.SingleNestedAttribute{Optional: true, Computed: true,

@@ -53,7 +53,8 @@ func deviceAttributes() map[string]schema.Attribute {
 				"format": schema.StringAttribute{Optional: true, Computed: true,
 					Validators:          []validator.String{stringvalidator.OneOf("raw", "qcow2", "vmdk")},
 					MarkdownDescription: "Image format on a file storage. Default: the storage's."},
-				"type": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("2m", "4m")},
+				"type": schema.StringAttribute{Optional: true, Computed: true,
+					Validators:          []validator.String{stringvalidator.OneOf("2m", "4m")},
 					MarkdownDescription: "Size of the firmware: `4m` (needed for Secure Boot) or `2m`. It cannot be changed later."},
 				"pre_enrolled_keys": schema.BoolAttribute{Optional: true, Computed: true,
 					MarkdownDescription: "Begin with the distributions' and Microsoft's keys enrolled and Secure Boot on. It " +
@@ -69,7 +70,8 @@ func deviceAttributes() map[string]schema.Attribute {
 			Attributes: map[string]schema.Attribute{
 				"storage": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{kit.StorageID()},
 					MarkdownDescription: "Storage of the disk. Required unless the VM is a clone of a source that has one."},
-				"version": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.OneOf("v1.2", "v2.0")},
+				"version": schema.StringAttribute{Optional: true, Computed: true,
+					Validators:          []validator.String{stringvalidator.OneOf("v1.2", "v2.0")},
 					MarkdownDescription: "TPM version: `v2.0` or `v1.2`. It cannot be changed later."},
 				"import_from": importAttribute("state"),
 				"volume":      schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the volume."},
@@ -97,7 +99,8 @@ func diskAttributes() map[string]schema.Attribute {
 				"(`local:iso/debian.img`), which takes `ssh` in the provider, or `root@pam` with a password. A change replaces " +
 				"the VM. On an imported VM setting this only records it."},
 		"cache": schema.StringAttribute{Optional: true, Computed: true,
-			Validators:          []validator.String{stringvalidator.OneOf("none", "writethrough", "writeback", "unsafe", "directsync")},
+			Validators: []validator.String{stringvalidator.OneOf("none", "writethrough", "writeback", "unsafe",
+				"directsync")},
 			MarkdownDescription: "Cache mode: `none`, `writethrough`, `writeback`, `unsafe`, `directsync`."},
 		"aio": schema.StringAttribute{Optional: true, Computed: true,
 			Validators:          []validator.String{stringvalidator.OneOf("native", "threads", "io_uring")},
@@ -115,11 +118,12 @@ func diskAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Include the disk in storage replication."},
 		"ro": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Present the disk as read-only. Only for `scsi` and `virtio`."},
-		"serial": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{stringvalidator.LengthBetween(1, 20)},
+		"serial": schema.StringAttribute{Optional: true, Computed: true,
+			Validators:          []validator.String{stringvalidator.LengthBetween(1, 20)},
 			MarkdownDescription: "Serial number that the guest sees, at most 20 characters."},
 		"imported_disk": importedDiskAttribute(),
-		"volume": schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the volume: " +
-			"`local-zfs:vm-101-disk-0`."},
+		"volume": schema.StringAttribute{Computed: true,
+			MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-0`."},
 	})
 	return all
 }
@@ -135,7 +139,8 @@ func nicAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Bridge or VNet to attach to. Without one the device uses NAT. Needs `SDN.Use` on it."},
 		"macaddr": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{macAddress()},
 			MarkdownDescription: "MAC address, unicast. Default: PVE makes one, and the device keeps it."},
-		"tag": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(1, 4094)},
+		"tag": schema.Int64Attribute{Optional: true, Computed: true,
+			Validators:          []validator.Int64{int64validator.Between(1, 4094)},
 			MarkdownDescription: "VLAN of the device, 1 to 4094."},
 		"trunks": schema.SetAttribute{Optional: true, Computed: true, ElementType: types.StringType,
 			Validators:          []validator.Set{setvalidator.ValueStringsAre(vlanTrunk())},
@@ -144,11 +149,14 @@ func nicAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Send the traffic through PVE's firewall."},
 		"link_down": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Pull the plug."},
-		"mtu": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(1, 65520)},
+		"mtu": schema.Int64Attribute{Optional: true, Computed: true,
+			Validators:          []validator.Int64{int64validator.Between(1, 65520)},
 			MarkdownDescription: "MTU, only for `virtio`; 1 = the bridge's."},
-		"queues": schema.Int64Attribute{Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(0, 64)},
+		"queues": schema.Int64Attribute{Optional: true, Computed: true,
+			Validators:          []validator.Int64{int64validator.Between(0, 64)},
 			MarkdownDescription: "Packet queues, 0 to 64, for `virtio`."},
-		"rate": schema.Float64Attribute{Optional: true, Computed: true, Validators: []validator.Float64{float64validator.AtLeast(0)},
+		"rate": schema.Float64Attribute{Optional: true, Computed: true,
+			Validators:          []validator.Float64{float64validator.AtLeast(0)},
 			MarkdownDescription: "Limit in MB/s (10⁶ bytes); 0 = none."},
 		"host_tunnel": flagOption("Let the node's network stack handle tunnelled traffic of the device."),
 	}

@@ -12,7 +12,8 @@ import (
 // diskDetails are the rarer options of a disk (qemu-server Drive.pm).
 func diskDetails() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"model": textOption("Model that the guest sees, at most 40 characters. Only for `ide`.", stringvalidator.LengthBetween(1, 40)),
+		"model": textOption("Model that the guest sees, at most 40 characters. Only for `ide`.",
+			stringvalidator.LengthBetween(1, 40)),
 		"wwn": textOption("World wide name that the guest sees: `0x` and 16 hexadecimal digits. Not for `virtio`.",
 			stringvalidator.RegexMatches(worldWideName, "must be 0x and 16 hexadecimal digits")),
 		"vendor": textOption("Vendor that the guest sees, at most 8 letters, digits, `-` and `_`. Only for `scsi`.",
@@ -23,7 +24,7 @@ func diskDetails() map[string]schema.Attribute {
 		"scsiblock": flagOption("Pass SCSI commands through to the host's device. Only for `scsi`; it can damage data " +
 			"when the host runs short of memory."),
 		"snapshot":      flagOption("Throw away what the guest writes when the VM ends."),
-		"shared":        flagOption("Say that the volume is the same on every node, although its storage is not marked shared."),
+		"shared":        flagOption("The volume is the same on every node, although its storage is not marked shared."),
 		"detect_zeroes": flagOption("Find blocks of zeroes and write them efficiently."),
 		"rerror": textOption("What happens at a read error: `ignore`, `report`, `stop`.",
 			oneWord("ignore", "report", "stop")),
@@ -39,7 +40,8 @@ func throttleAttributes() map[string]schema.Attribute {
 	all := map[string]schema.Attribute{}
 	for suffix, direction := range map[string]string{"": "reading and writing", "_rd": "reading", "_wr": "writing"} {
 		all["mbps"+suffix] = decimalOption("Limit for "+direction+" in MB/s.", float64validator.AtLeast(0.001))
-		all["mbps"+suffix+"_max"] = decimalOption("Limit for bursts of "+direction+" in MB/s.", float64validator.AtLeast(0.001))
+		all["mbps"+suffix+"_max"] = decimalOption("Limit for bursts of "+direction+" in MB/s.",
+			float64validator.AtLeast(0.001))
 		all["mbps"+suffix+"_max_length"] = countOption("Longest burst of "+direction+" in seconds, for `mbps"+suffix+"_max`.",
 			atLeast(1))
 		all["iops"+suffix] = countOption("Limit for "+direction+" in operations per second.", atLeast(1))

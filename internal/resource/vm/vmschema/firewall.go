@@ -41,7 +41,8 @@ func firewallAttributes() map[string]schema.Attribute {
 
 func firewallRuleAttributes() map[string]schema.Attribute {
 	part := func(about string, checks ...validator.String) schema.StringAttribute {
-		return schema.StringAttribute{Optional: true, MarkdownDescription: about, Validators: append(checks, stringvalidator.LengthAtLeast(1))}
+		return schema.StringAttribute{Optional: true, MarkdownDescription: about,
+			Validators: append(checks, stringvalidator.LengthAtLeast(1))}
 	}
 	return map[string]schema.Attribute{
 		"type": schema.StringAttribute{Required: true, Validators: []validator.String{oneWord("in", "out", "group")},

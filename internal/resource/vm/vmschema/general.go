@@ -15,8 +15,8 @@ import (
 // $confdesc).
 func behaviourAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
-		"startup": optionGroup("When the node starts and stops the VM in relation to others. It "+
-			"changes what the node does.", map[string]schema.Attribute{
+		"startup": optionGroup("When the node starts and stops the VM in relation to others. It changes what the node "+
+			"does.", map[string]schema.Attribute{
 			"order": countOption("Position, 0 or more: lower ones start first and stop last.", atLeast(0)),
 			"up":    countOption("Seconds to wait before the next VM is started.", atLeast(0)),
 			"down":  countOption("Seconds that the VM has to shut down when the node does.", atLeast(0)),
@@ -34,10 +34,12 @@ func behaviourAttributes() map[string]schema.Attribute {
 		"reboot":    flagOption("Let the guest reboot; `false`: the VM ends instead."),
 		"freeze":    flagOption("Start with the processor halted, for a debugger, until `cont` is sent to the monitor."),
 		"keyboard": textOption("Layout of the keyboard in the VNC console, such as `de` or `en-us`.",
-			oneWord("de", "de-ch", "da", "en-gb", "en-us", "es", "fi", "fr", "fr-be", "fr-ca", "fr-ch", "hu", "is", "it", "ja", "lt", "mk", "nl",
+			oneWord("de", "de-ch", "da", "en-gb", "en-us", "es", "fi", "fr", "fr-be", "fr-ca", "fr-ch", "hu", "is", "it", "ja",
+				"lt", "mk", "nl",
 				"no", "pl", "pt", "pt-br", "sv", "sl", "tr")),
 		"hotplug": schema.SetAttribute{Optional: true, Computed: true, ElementType: types.StringType,
-			Validators: []validator.Set{setvalidator.ValueStringsAre(oneWord("disk", "network", "usb", "cpu", "memory", "cloudinit"))},
+			Validators: []validator.Set{setvalidator.ValueStringsAre(oneWord("disk", "network", "usb", "cpu", "memory",
+				"cloudinit"))},
 			MarkdownDescription: "What can be changed while the VM runs: `disk`, `network`, `usb`, `cpu`, `memory` (with " +
 				"`cpu.numa`), `cloudinit`. An empty set: nothing."},
 		"startdate": textOption("Time that the clock of the VM has at its start: `now`, `2006-06-17` or "+
@@ -50,7 +52,8 @@ func behaviourAttributes() map[string]schema.Attribute {
 		"migrate_speed": countOption("Limit of a live migration in MB/s; 0 = none.", atLeast(0)),
 		"args": textOption("Arguments added to QEMU's command line, for experts; nothing checks them, and a VM with some "+
 			"may fail to migrate.", stringvalidator.LengthAtLeast(1)),
-		"arch": textOption("Architecture of the processor: `x86_64` or `aarch64` (emulated on an x86 node).", oneWord("x86_64", "aarch64")),
+		"arch": textOption("Architecture of the processor: `x86_64` or `aarch64` (emulated on an x86 node).",
+			oneWord("x86_64", "aarch64")),
 		"vmgenid": textOption("Generation id, by which a guest notices that it was restored or cloned: a UUID, `1` (PVE "+
 			"makes one) or `0` (none). PVE makes one with every VM.",
 			stringvalidator.RegexMatches(generationID, "must be a UUID, 1 or 0")),

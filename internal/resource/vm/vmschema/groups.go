@@ -32,7 +32,8 @@ func groupAttributes() map[string]schema.Attribute {
 		"vga": optionGroup("The display.", map[string]schema.Attribute{
 			"type": textOption("`std`, `virtio`, `virtio-gl` (3D), `qxl` (SPICE), `qxl2`–`qxl4` (several monitors), "+
 				"`vmware`, `cirrus`, `serial0`–`serial3` (a text console on that serial port), `none`.",
-				oneWord("std", "cirrus", "qxl", "qxl2", "qxl3", "qxl4", "virtio", "virtio-gl", "vmware", "none", "serial0", "serial1", "serial2",
+				oneWord("std", "cirrus", "qxl", "qxl2", "qxl3", "qxl4", "virtio", "virtio-gl", "vmware", "none", "serial0",
+					"serial1", "serial2",
 					"serial3")),
 			"memory": countOption("Video memory in MiB, 4 to 512. Without effect on serial consoles.", between(4, 512)),
 			"clipboard": textOption("`vnc`: a clipboard shared with noVNC, in the place of SPICE's.",
@@ -42,27 +43,30 @@ func groupAttributes() map[string]schema.Attribute {
 			"device": textOption("`ich9-intel-hda`, `intel-hda` or `AC97`.", oneWord("ich9-intel-hda", "intel-hda", "AC97")),
 			"driver": textOption("Where the sound goes: `spice` or `none`.", oneWord("spice", "none")),
 		}),
-		"rng": optionGroup("A source of random numbers for the guest. `source` is required with it.", map[string]schema.Attribute{
-			"source": textOption("`/dev/urandom`, `/dev/random` or `/dev/hwrng` of the node.",
-				oneWord("/dev/urandom", "/dev/random", "/dev/hwrng")),
-			"max_bytes": countOption("Bytes for the guest in each `period`; 0 = no limit.", atLeast(0)),
-			"period":    countOption("Period in milliseconds.", atLeast(1)),
-		}),
-		"watchdog": optionGroup("A watchdog: when the guest no longer feeds it, something happens.", map[string]schema.Attribute{
-			"model": textOption("`i6300esb` or `ib700`.", oneWord("i6300esb", "ib700")),
-			"action": textOption("`reset`, `shutdown`, `poweroff`, `pause`, `debug` or `none`.",
-				oneWord("reset", "shutdown", "poweroff", "pause", "debug", "none")),
-		}),
+		"rng": optionGroup("A source of random numbers for the guest. `source` is required with it.",
+			map[string]schema.Attribute{
+				"source": textOption("`/dev/urandom`, `/dev/random` or `/dev/hwrng` of the node.",
+					oneWord("/dev/urandom", "/dev/random", "/dev/hwrng")),
+				"max_bytes": countOption("Bytes for the guest in each `period`; 0 = no limit.", atLeast(0)),
+				"period":    countOption("Period in milliseconds.", atLeast(1)),
+			}),
+		"watchdog": optionGroup("A watchdog: when the guest no longer feeds it, something happens.",
+			map[string]schema.Attribute{
+				"model": textOption("`i6300esb` or `ib700`.", oneWord("i6300esb", "ib700")),
+				"action": textOption("`reset`, `shutdown`, `poweroff`, `pause`, `debug` or `none`.",
+					oneWord("reset", "shutdown", "poweroff", "pause", "debug", "none")),
+			}),
 		"spice_enhancements": optionGroup("Extras of SPICE.", map[string]schema.Attribute{
 			"foldersharing": flagOption("Share folders through SPICE; needs the WebDAV daemon in the guest."),
 			"videostreaming": textOption("Compress regions that look like video: `off`, `all`, `filter`.",
 				oneWord("off", "all", "filter")),
 		}),
-		"ivshmem": optionGroup("Memory shared with other VMs and the node. `size` is required with it.", map[string]schema.Attribute{
-			"size": countOption("Size in MiB.", atLeast(1)),
-			"name": textOption("Name of the file under `/dev/shm`, after `pve-shm-`.",
-				stringvalidator.RegexMatches(sharedName, "must be letters, digits and hyphens")),
-		}),
+		"ivshmem": optionGroup("Memory shared with other VMs and the node. `size` is required with it.",
+			map[string]schema.Attribute{
+				"size": countOption("Size in MiB.", atLeast(1)),
+				"name": textOption("Name of the file under `/dev/shm`, after `pve-shm-`.",
+					stringvalidator.RegexMatches(sharedName, "must be letters, digits and hyphens")),
+			}),
 		"amd_sev": optionGroup("Memory encrypted by AMD SEV. `type` is required with it; needs `bios = \"ovmf\"` and "+
 			"`machine = \"q35\"`.", map[string]schema.Attribute{
 			"type":           textOption("`std`, `es` (registers too) or `snp` (integrity too).", oneWord("std", "es", "snp")),

@@ -20,9 +20,10 @@ func haAttributes() map[string]schema.Attribute {
 					oneWord("started", "stopped", "disabled", "ignored")),
 				"group": textOption("HA group, which says on what nodes the VM may run. Until PVE 8; PVE 9 has rules instead. "+
 					"PVE's default: none, all nodes.", stringvalidator.RegexMatches(mappingID, "must be the id of a group")),
-				"max_restart":  countOption("How often HA tries to start the VM on the same node. PVE's default: 1.", atLeast(0)),
-				"max_relocate": countOption("How often HA moves the VM to another node when it does not start. PVE's default: 1.", atLeast(0)),
-				"comment":      textOption("A note at the entry.", stringvalidator.LengthBetween(1, 4096), kit.Printable()),
+				"max_restart": countOption("How often HA tries to start the VM on the same node. PVE's default: 1.", atLeast(0)),
+				"max_relocate": countOption("How often HA moves the VM to another node when it does not start. PVE's default: 1.",
+					atLeast(0)),
+				"comment": textOption("A note at the entry.", stringvalidator.LengthBetween(1, 4096), kit.Printable()),
 				"failback": flagOption("Move the VM back when a node that suits it better is there again. PVE 9.0 or later. " +
 					"PVE's default: `true`."),
 			}),

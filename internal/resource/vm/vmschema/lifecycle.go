@@ -21,10 +21,12 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 		DeleteDescription: "Time for a destroy. Default: 15 minutes.",
 	}
 	return map[string]schema.Attribute{
-		"power_state": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("running", "stopped")},
+		"power_state": schema.StringAttribute{Optional: true,
+			Validators: []validator.String{stringvalidator.OneOf("running", "stopped")},
 			MarkdownDescription: "`running` or `stopped`, enforced by every apply; a VM that runs is shut down, never cut " +
 				"off. Default: the VM is started once when it is made (a template never), and its power is left alone afterwards."},
-		"reboot_policy": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("auto", "never", "force")},
+		"reboot_policy": schema.StringAttribute{Optional: true,
+			Validators: []validator.String{stringvalidator.OneOf("auto", "never", "force")},
 			MarkdownDescription: "What happens after a change when PVE says that something waits for a restart of the " +
 				"running VM. `auto` (default): PVE reboots it, through the agent or ACPI; a guest that does not obey within " +
 				"`shutdown_timeout` is an error, keeps running, and the change stays pending. `never`: a warning, and " +
@@ -33,38 +35,23 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 		"shutdown_timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.PositiveDuration()},
 			MarkdownDescription: "Time that the guest has to shut down, for a restart and for `power_state = \"stopped\"`, " +
 				"such as `90s`. Default: 3 minutes."},
-		"wait_for": schema.SingleNestedAttribute{Optional: true,
-			MarkdownDescription: "What a create, and an update of a VM that runs after it, waits for when its work is done. " +
-				"The VM is complete by then: neither a timeout nor an interrupt removes it. A guest that stops meanwhile is an " +
-				"error at once. Reading never waits. Needs `agent.enabled` and a VM that runs. Default: nothing.",
-			Attributes: map[string]schema.Attribute{
-				"agent": schema.BoolAttribute{Optional: true, MarkdownDescription: "Until the guest agent answers. Default: " +
-					"`false`."},
-				"ipv4": schema.BoolAttribute{Optional: true, MarkdownDescription: "Until the agent reports an IPv4 address for " +
-					"`ipv4_address`. When only a later network device has one, the earlier ones get five seconds more. Default: " +
-					"`false`."},
-				"ipv6": schema.BoolAttribute{Optional: true, MarkdownDescription: "Until the agent reports an IPv6 address for " +
-					"`ipv6_address`, likewise. Default: `false`."},
-				"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.PositiveDuration()},
-					MarkdownDescription: "How long, such as `10m`; it ends with the operation's own timeout at the latest. " +
-						"Default: 5 minutes."},
-				"on_timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("fail", "warn")},
-					MarkdownDescription: "`fail` (default): an error; the VM is kept, after a create tainted (`terraform untaint` " +
-						"keeps the next apply from replacing it). `warn`: a warning, and what is not known is null."},
-			}},
-		"removed_disks": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("detach", "destroy")},
-			MarkdownDescription: "What becomes of the volume of a disk, EFI disk or TPM state that leaves the " +
-				"configuration. `detach` (default): it stays with the VM as `unusedN`. `destroy`: it is destroyed in the same " +
-				"apply, with its data, which the plan announces; where a snapshot needs it, the apply fails before it changes " +
-				"anything. A volume that carries another VM's id is only ever detached. Needs `Datastore.AllocateSpace`."},
+		"wait_for": waitAttribute(),
+		"removed_disks": schema.StringAttribute{Optional: true,
+			Validators: []validator.String{stringvalidator.OneOf("detach", "destroy")},
+			MarkdownDescription: "What becomes of the volume of a disk, EFI disk or TPM state that leaves the configuration. " +
+				"`detach` (default): it stays with the VM as `unusedN`. `destroy`: it is destroyed in the same apply, with its " +
+				"data, which the plan announces; where a snapshot needs it, the apply fails before it changes anything. A volume " +
+				"that carries another VM's id is only ever detached. Needs `Datastore.AllocateSpace`."},
 		"import_working_storage": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.StorageID()},
 			MarkdownDescription: "Storage on which PVE unpacks a disk that `import_from` takes out of an OVA, before it " +
 				"copies it: one of files, with the content type `images`. Default: the storage of the OVA. Needs " +
 				"`Datastore.AllocateSpace`. PVE 8.3 or later."},
-		"on_failure": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("rollback", "keep")},
+		"on_failure": schema.StringAttribute{Optional: true,
+			Validators: []validator.String{stringvalidator.OneOf("rollback", "keep")},
 			MarkdownDescription: "What a create that fails does with what it made: `rollback` (default) removes everything; " +
 				"`keep` leaves the VM, tainted, to be looked at."},
-		"on_orphaned_volumes": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("fail", "destroy")},
+		"on_orphaned_volumes": schema.StringAttribute{Optional: true,
+			Validators: []validator.String{stringvalidator.OneOf("fail", "destroy")},
 			MarkdownDescription: "What a create does about volumes that carry the configured `vmid` although no VM has it: " +
 				"`fail` (default) names those on the storages that it writes to, `destroy` destroys all of them first. An " +
 				"automatic id is never one with such volumes there."},
@@ -86,4 +73,27 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 			}},
 		"timeouts": kit.TimeoutsAttribute(ctx, limits),
 	}
+}
+
+func waitAttribute() schema.Attribute {
+	return schema.SingleNestedAttribute{Optional: true,
+		MarkdownDescription: "What a create, and an update of a VM that runs after it, waits for when its work is done. " +
+			"The VM is complete by then: neither a timeout nor an interrupt removes it. A guest that stops meanwhile is an " +
+			"error at once. Reading never waits. Needs `agent.enabled` and a VM that runs. Default: nothing.",
+		Attributes: map[string]schema.Attribute{
+			"agent": schema.BoolAttribute{Optional: true,
+				MarkdownDescription: "Until the guest agent answers. Default: `false`."},
+			"ipv4": schema.BoolAttribute{Optional: true, MarkdownDescription: "Until the agent reports an IPv4 address for " +
+				"`ipv4_address`. When only a later network device has one, the earlier ones get five seconds more. Default: " +
+				"`false`."},
+			"ipv6": schema.BoolAttribute{Optional: true, MarkdownDescription: "Until the agent reports an IPv6 address for " +
+				"`ipv6_address`, likewise. Default: `false`."},
+			"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.PositiveDuration()},
+				MarkdownDescription: "How long, such as `10m`; it ends with the operation's own timeout at the latest. Default: " +
+					"5 minutes."},
+			"on_timeout": schema.StringAttribute{Optional: true,
+				Validators: []validator.String{stringvalidator.OneOf("fail", "warn")},
+				MarkdownDescription: "`fail` (default): an error; the VM is kept, after a create tainted (`terraform untaint` " +
+					"keeps the next apply from replacing it). `warn`: a warning, and what is not known is null."},
+		}}
 }

@@ -21,8 +21,8 @@ func passthroughAttributes() map[string]schema.Attribute {
 					"(vendor and product) or `1-2.3` (bus and port): only for `root@pam` with a password; others use `mapping`.",
 					stringvalidator.RegexMatches(usbHost, "must be spice, vendor and product such as 1234:abcd, or bus and port "+
 						"such as 1-2.3")),
-				"usb3": flagOption("Attach it to a USB 3 controller; without effect with `usb5` and up and on recent " +
-					"machine versions, which use USB 3 always."),
+				"usb3": flagOption("Attach it to a USB 3 controller; without effect with `usb5` and up and on recent machine " +
+					"versions, which use USB 3 always."),
 			}),
 		"numa_nodes": slotMap("NUMA nodes of the guest by slot: `numa0`–`7`; used with `cpu.numa = true`, and their "+
 			"memory adds up to `memory.size`.",
@@ -34,8 +34,8 @@ func passthroughAttributes() map[string]schema.Attribute {
 				"policy": textOption("How the host allocates it: `preferred`, `bind` or `interleave`; only with `hostnodes`.",
 					oneWord("preferred", "bind", "interleave")),
 			}),
-		"virtiofs": slotMap("Directories of the node that the guest can mount, by slot: `virtiofs0`–`9`. A VM "+
-			"with one cannot migrate while it runs.",
+		"virtiofs": slotMap("Directories of the node that the guest can mount, by slot: `virtiofs0`–`9`. A VM with one "+
+			"cannot migrate while it runs.",
 			"virtiofs", "must be a slot for a shared directory: virtiofs0-9", map[string]schema.Attribute{
 				"dirid": schema.StringAttribute{Required: true, Validators: []validator.String{configID()},
 					MarkdownDescription: "Directory mapping of the datacenter; the guest mounts it by this name."},
@@ -47,15 +47,17 @@ func passthroughAttributes() map[string]schema.Attribute {
 			}),
 		"serial": slotMap("Serial ports by slot: `serial0`–`3`.",
 			"serial", "must be a serial port: serial0-3", map[string]schema.Attribute{
-				"device": schema.StringAttribute{Required: true, Validators: []validator.String{stringvalidator.RegexMatches(serialDevice,
-					"must be socket or a device of the node, such as /dev/ttyS0")},
+				"device": schema.StringAttribute{Required: true,
+					Validators: []validator.String{stringvalidator.RegexMatches(serialDevice,
+						"must be socket or a device of the node, such as /dev/ttyS0")},
 					MarkdownDescription: "`socket`: a socket on the node, for `qm terminal` and the console. `/dev/…`: a device " +
 						"of the node; only for `root@pam` with a password."},
 			}),
 		"parallel": slotMap("Parallel ports by slot: `parallel0`–`2`.",
 			"parallel", "must be a parallel port: parallel0-2", map[string]schema.Attribute{
-				"device": schema.StringAttribute{Required: true, Validators: []validator.String{stringvalidator.RegexMatches(parallelDevice,
-					"must be a parallel port of the node, such as /dev/parport0 or /dev/usb/lp0")},
+				"device": schema.StringAttribute{Required: true,
+					Validators: []validator.String{stringvalidator.RegexMatches(parallelDevice,
+						"must be a parallel port of the node, such as /dev/parport0 or /dev/usb/lp0")},
 					MarkdownDescription: "Device of the node: `/dev/parport0`, `/dev/usb/lp0`."},
 			}),
 	}
@@ -81,7 +83,8 @@ func pciAttributes() map[string]schema.Attribute {
 		"device_id":     textOption("Device id that the guest sees.", pciID()),
 		"sub_vendor_id": textOption("Subsystem vendor id that the guest sees.", pciID()),
 		"sub_device_id": textOption("Subsystem device id that the guest sees.", pciID()),
-		"driver":        textOption("Driver of the node: `vfio` binds the device to vfio-pci, `keep` leaves it with what it has.", oneWord("vfio", "keep")),
+		"driver": textOption("Driver of the node: `vfio` binds the device to vfio-pci, `keep` leaves it with what it "+
+			"has.", oneWord("vfio", "keep")),
 	}
 }
 

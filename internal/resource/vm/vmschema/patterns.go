@@ -32,7 +32,8 @@ var (
 	cpuFlagPattern = regexp.MustCompile(`^[+-][a-zA-Z0-9_.-]+$`)
 	cpuTypePattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 	cpuSetPattern  = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
-	machinePattern = regexp.MustCompile(`^(pc|pc(-i440fx)?-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|q35|pc-q35-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|` +
+	machinePattern = regexp.MustCompile(`^(pc|pc(-i440fx)?-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|` +
+		`q35|pc-q35-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|` +
 		`virt(-\d+(\.\d+)+)?(\+pve\d+)?)$`)
 )
 

@@ -29,8 +29,10 @@ const description = "A virtual machine. `terraform apply` makes it whole or not 
 func New(ctx context.Context) schema.Schema {
 	attributes := map[string]schema.Attribute{}
 	for _, part := range []map[string]schema.Attribute{
-		placeAttributes(), generalAttributes(), behaviourAttributes(), hardwareAttributes(), groupAttributes(), deviceAttributes(),
-		passthroughAttributes(), cloudInitAttributes(), firewallAttributes(), haAttributes(), lifecycleAttributes(ctx), computedAttributes(),
+		placeAttributes(), generalAttributes(), behaviourAttributes(), hardwareAttributes(), groupAttributes(),
+		deviceAttributes(),
+		passthroughAttributes(), cloudInitAttributes(), firewallAttributes(), haAttributes(), lifecycleAttributes(ctx),
+		computedAttributes(),
 	} {
 		maps.Copy(attributes, part)
 	}
@@ -50,9 +52,9 @@ func placeAttributes() map[string]schema.Attribute {
 		"node": schema.StringAttribute{
 			Optional: true, Computed: true,
 			MarkdownDescription: "Node that runs the VM. Configured, it is enforced: a change migrates the VM, and a VM " +
-				"that was moved by hand is moved back. A running VM is migrated online, with its local disks; a disk's " +
-				"`storage` that changes in the same plan says where that disk goes. Not configured, the VM is followed " +
-				"wherever it goes. Default: the template's node, or the only node of the cluster. Needs `VM.Migrate` to change.",
+				"that was moved by hand is moved back. A running VM is migrated online, with its local disks; a disk's `storage` " +
+				"that changes in the same plan says where that disk goes. Not configured, the VM is followed wherever it goes. " +
+				"Default: the template's node, or the only node of the cluster. Needs `VM.Migrate` to change.",
 			Validators: []validator.String{kit.NodeName()},
 		},
 		"nodes": schema.ListAttribute{
@@ -102,7 +104,8 @@ func cloneAttributes() map[string]schema.Attribute {
 		"storage": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.StorageID()},
 			MarkdownDescription: "Storage for all disks of a full clone. Default: each disk stays on the source's storage. " +
 				"Not for linked clones."},
-		"format": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.OneOf("raw", "qcow2", "vmdk")},
+		"format": schema.StringAttribute{Optional: true,
+			Validators: []validator.String{stringvalidator.OneOf("raw", "qcow2", "vmdk")},
 			MarkdownDescription: "Image format of a full clone on a file storage: `raw`, `qcow2` or `vmdk`. Default: the " +
 				"storage's. Not for linked clones."},
 		"bwlimit": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.AtLeast(0)},
@@ -150,8 +153,8 @@ func generalAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Refuse to destroy the VM and to remove its disks. It binds this provider too: a plan that " +
 				"destroys a protected VM is an error."},
 		"template": schema.BoolAttribute{Optional: true, Computed: true,
-			MarkdownDescription: "Convert the VM to a template. There is no way back. A clone of a template is not a " +
-				"template unless this says so."},
+			MarkdownDescription: "Convert the VM to a template. There is no way back. A clone of a template is not a template " +
+				"unless this says so."},
 		"boot_order": schema.ListAttribute{Optional: true, Computed: true, ElementType: types.StringType,
 			Validators: []validator.List{listvalidator.UniqueValues()},
 			MarkdownDescription: "Devices to boot from, first one first: `[\"scsi0\", \"net0\"]`. An empty list: boot from " +
@@ -164,7 +167,7 @@ func computedAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"id": schema.StringAttribute{Computed: true, MarkdownDescription: "The VMID as a text."},
 		"uuid": schema.StringAttribute{Computed: true,
-			MarkdownDescription: "SMBIOS uuid. It is how the provider tells this VM from another that somebody makes later " +
+			MarkdownDescription: "SMBIOS uuid. It is how the provider tells this VM from another that is made later " +
 				"under the same id."},
 		"status": schema.StringAttribute{Computed: true, MarkdownDescription: "`running` or `stopped`."},
 		"ipv4_address": schema.StringAttribute{Computed: true,

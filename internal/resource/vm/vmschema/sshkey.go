@@ -14,14 +14,15 @@ import (
 // (pve-common Tools.pm validate_ssh_public_keys) and says no more than "SSH public key validation error". Blank lines
 // are nothing.
 func sshKey() validator.String {
-	return kit.Check{Want: "must be a public SSH key, such as \"ssh-ed25519 AAAA… ops@example.org\"", Wrong: func(value string) string {
-		for line := range strings.Lines(value) {
-			if wrong := wrongKey(strings.Fields(line)); wrong != "" {
-				return wrong
+	return kit.Check{Want: "must be a public SSH key, such as \"ssh-ed25519 AAAA… ops@example.org\"",
+		Wrong: func(value string) string {
+			for line := range strings.Lines(value) {
+				if wrong := wrongKey(strings.Fields(line)); wrong != "" {
+					return wrong
+				}
 			}
-		}
-		return ""
-	}}
+			return ""
+		}}
 }
 
 // wrongKey says what is wrong with the words of a line: options if any, the type, the key, and a comment.
@@ -30,7 +31,8 @@ func wrongKey(words []string) string {
 		return ""
 	}
 	if strings.Contains(words[0], "PRIVATE") || words[0] == "-----BEGIN" {
-		return "It is a private key, which must never leave your hands. The public one stands in the file with the suffix .pub."
+		return "It is a private key, which must never leave your hands. The public one stands in the file with the suffix " +
+			".pub."
 	}
 	for i, word := range words {
 		if !isKeyType(word) {

@@ -44,8 +44,8 @@ func vlanTrunk() validator.String {
 
 // cpuTypeName accepts the name of a CPU model.
 func cpuTypeName() validator.String {
-	return stringvalidator.RegexMatches(cpuTypePattern, "must be a CPU model without options, such as \"host\" or \"x86-64-v2-AES\"; "+
-		"flags have an attribute of their own")
+	return stringvalidator.RegexMatches(cpuTypePattern, "must be a CPU model without options, such as \"host\" or "+
+		"\"x86-64-v2-AES\"; flags have an attribute of their own")
 }
 
 // cpuFlag accepts a CPU flag with its sign.
@@ -65,16 +65,17 @@ func machineType() validator.String {
 
 // macAddress accepts a unicast MAC address.
 func macAddress() validator.String {
-	return kit.Check{Want: "must be a unicast MAC address, such as \"BC:24:11:00:00:01\"", Wrong: func(value string) string {
-		mac, err := net.ParseMAC(value)
-		switch {
-		case err != nil || len(mac) != 6 || strings.Count(value, ":") != 5:
-			return "It is not six pairs of hexadecimal digits separated by colons."
-		case mac[0]&1 == 1:
-			return "It is a multicast address: the lowest bit of the first byte is set."
-		}
-		return ""
-	}}
+	return kit.Check{Want: "must be a unicast MAC address, such as \"BC:24:11:00:00:01\"",
+		Wrong: func(value string) string {
+			mac, err := net.ParseMAC(value)
+			switch {
+			case err != nil || len(mac) != 6 || strings.Count(value, ":") != 5:
+				return "It is not six pairs of hexadecimal digits separated by colons."
+			case mac[0]&1 == 1:
+				return "It is a multicast address: the lowest bit of the first byte is set."
+			}
+			return ""
+		}}
 }
 
 // networkAddress accepts an address of one family: a CIDR or one of some words; plain addresses only if gateway is set.

@@ -9,8 +9,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 )
 
-// TestFound15UnknownDisks: of disks that are not known yet nobody can say that they leave the VM.
-func TestFound15UnknownDisks(t *testing.T) {
+// TestPlanOfUnknownDisksRemovesNone: of disks that are not known yet no plan can say that they leave the VM.
+func TestPlanOfUnknownDisksRemovesNone(t *testing.T) {
 	f, _ := obedient(t)
 	s := newSession(t, f)
 	config := plain()

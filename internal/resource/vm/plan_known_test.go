@@ -20,9 +20,9 @@ func open(planned tftypes.Value) map[string]bool {
 	return all
 }
 
-// TestFound24Lines: a plan of a new VM leaves open only what the server chooses; one that grows a disk or changes a tag leaves open
+// TestPlanLeavesOpenOnlyWhatTheServerChooses: a plan of a new VM leaves open only what the server chooses; one that grows a disk or changes a tag leaves open
 // nothing.
-func TestFound24Lines(t *testing.T) {
+func TestPlanLeavesOpenOnlyWhatTheServerChooses(t *testing.T) {
 	f, _ := obedient(t)
 	s := newSession(t, f)
 	config := plain()

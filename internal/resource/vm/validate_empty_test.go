@@ -9,8 +9,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// TestFound22ObjectsThatSayNothing: of memory = { dedicated = 4096 } Terraform leaves an empty object.
-func TestFound22ObjectsThatSayNothing(t *testing.T) {
+// TestValidateWarnsOfEmptyObjects: of memory = { dedicated = 4096 } Terraform leaves an empty object.
+func TestValidateWarnsOfEmptyObjects(t *testing.T) {
 	v := model.NewValues(t.Context())
 	config := plain()
 	config.Memory, config.Agent = &vm.Memory{}, &vm.Agent{Enabled: new(true)}

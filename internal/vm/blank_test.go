@@ -6,9 +6,9 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
-// TestFoundDescriptionEndsWithAnyBlank: PVE drops what Perl takes for a blank at the end, a no-break space as well, and writes no "0"; each
+// TestDescriptionEndsWithAnyBlank: PVE drops what Perl takes for a blank at the end, a no-break space as well, and writes no "0"; each
 // would be a change in every plan.
-func TestFoundDescriptionEndsWithAnyBlank(t *testing.T) {
+func TestDescriptionEndsWithAnyBlank(t *testing.T) {
 	for text, want := range map[string]string{"one\u00a0": "one", "one \u2003\n": "one", "one\f": "one", "\u00a0": "", "0": "", "0\n": "",
 		"00": "00", "one\u200b": "one\u200b", "\u00a0one": "\u00a0one"} {
 		got := ""

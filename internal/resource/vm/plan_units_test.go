@@ -7,9 +7,9 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// TestFound15UnitsBeyondTheRange: a node with cgroup v2 makes 10000 of a greater weight. That is no difference, to a VM that was made
+// TestPlanTakesUnitsBeyondTheRangeForTheLimit: a node with cgroup v2 makes 10000 of a greater weight. That is no difference, to a VM that was made
 // so, or is adopted.
-func TestFound15UnitsBeyondTheRange(t *testing.T) {
+func TestPlanTakesUnitsBeyondTheRangeForTheLimit(t *testing.T) {
 	f, server := obedient(t)
 	s := newSession(t, f)
 	f.read = func(guest.Ref) (guest.Guest, guest.Presence, error) {

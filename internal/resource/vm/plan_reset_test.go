@@ -7,9 +7,9 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 )
 
-// TestFound21ResetWithoutHistory: what an import has found and the configuration only repeats is left alone when it leaves the
+// TestPlanResetsOnlyWhatTerraformHasSet: what an import has found and the configuration only repeats is left alone when it leaves the
 // configuration, whether an update of something else came between or not. What Terraform has set is reset.
-func TestFound21ResetWithoutHistory(t *testing.T) {
+func TestPlanResetsOnlyWhatTerraformHasSet(t *testing.T) {
 	for name, between := range map[string]bool{"at once": false, "after another update": true} {
 		f, server := obedient(t)
 		first := newSession(t, f)

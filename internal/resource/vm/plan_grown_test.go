@@ -7,9 +7,9 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 )
 
-// TestFound23GrownByHand: a disk that somebody else has grown stays as it is, and stops no plan. A size that is lowered in the
+// TestPlanKeepsADiskGrownByHand: a disk that a third party has grown stays as it is, and stops no plan. A size that is lowered in the
 // configuration is refused, with the ways out.
-func TestFound23GrownByHand(t *testing.T) {
+func TestPlanKeepsADiskGrownByHand(t *testing.T) {
 	f, server := obedient(t)
 	s := newSession(t, f)
 	config := plain()
@@ -44,8 +44,8 @@ func TestFound23GrownByHand(t *testing.T) {
 	s.quiet()
 }
 
-// TestFound23TemplateAgain: a template that is to be a VM again is replaced, as the guide says; so nothing stops its destroy.
-func TestFound23TemplateAgain(t *testing.T) {
+// TestPlanReplacesATemplateThatIsToBeAVM: a template that is to be a VM again is replaced, as the guide says; so nothing stops its destroy.
+func TestPlanReplacesATemplateThatIsToBeAVM(t *testing.T) {
 	f, _ := obedient(t)
 	s := newSession(t, f)
 	config := plain()

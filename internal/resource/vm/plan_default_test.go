@@ -36,9 +36,9 @@ func with(v tftypes.Value, by tftypes.Value, steps ...string) tftypes.Value {
 	return tftypes.NewValue(v.Type(), fields)
 }
 
-// TestFound33Defaults: a configuration that names a default of PVE which the server does not say is no change of an imported VM.
+// TestPlanTakesPVEsDefaultForAbsent: a configuration that names a default of PVE which the server does not say is no change of an imported VM.
 // Of one that was made without it, it is none that the server hears of, and nothing is restarted for it.
-func TestFound33Defaults(t *testing.T) {
+func TestPlanTakesPVEsDefaultForAbsent(t *testing.T) {
 	tried := 0
 	for _, at := range slices.Sorted(maps.Keys(model.Rules())) {
 		rule := model.Rules()[at]
@@ -87,8 +87,8 @@ func TestFound33Defaults(t *testing.T) {
 	}
 }
 
-// TestFound33OwnAttributes: what only the provider reads makes no request.
-func TestFound33OwnAttributes(t *testing.T) {
+// TestPlanOfOwnAttributesMakesNoRequest: what only the provider reads makes no request.
+func TestPlanOfOwnAttributesMakesNoRequest(t *testing.T) {
 	f, _ := obedient(t)
 	s := newSession(t, f)
 	config := plain()
