@@ -153,12 +153,12 @@ func TestVMsOfTheSameName(t *testing.T) {
 		until   time.Time
 		left    int
 	}{
-		"another host":           {"elsewhere 1 pid:[1] 1 1", until, 2},
+		"another host":           {elsewhere, until, 2},
 		"not told":               {"", until, 2},
 		"alive":                  {processOf(t, b.Creator, child.Process.Pid), until.Add(-24 * time.Hour), 2},
 		"dead":                   {deadProcess(t, b.Creator), until, 1},
 		"dead, but to be kept":   {deadProcess(t, b.Creator), until.AddDate(1000, 0, 0), 2},
-		"another host, too long": {"elsewhere 1 pid:[1] 1 1", until.Add(-24 * time.Hour), 1},
+		"another host, too long": {elsewhere, until.Add(-24 * time.Hour), 1},
 	} {
 		mark := guest.NewMark("pve1,pve2", 900, c.until)
 		mark.Process = c.process

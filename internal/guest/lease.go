@@ -29,7 +29,10 @@ type Runs struct {
 // NewMark makes the mark of a new create of this process.
 func (r *Runs) NewMark(cluster string, vmid int) Mark {
 	mark := NewMark(cluster, vmid, r.Deadline(0))
-	mark.Process, mark.User = r.Process, r.user()
+	mark.Process = r.Process
+	if user := r.user(); userForm.MatchString(user) {
+		mark.User = user
+	}
 	return r.Renewed(mark)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -64,7 +65,7 @@ func (s Mark) String() string {
 		until = leaseKey
 	}
 	lines := []string{markTitle, "", clusterKey + s.Cluster, vmidKey + strconv.Itoa(s.VMID), sagaKey + s.Saga,
-		until + s.Deadline.Format(time.RFC3339)}
+		until + s.Deadline.UTC().Format(time.RFC3339)}
 	if s.Process != "" {
 		lines = append(lines, processKey+s.Process)
 	}
@@ -72,9 +73,25 @@ func (s Mark) String() string {
 		lines = append(lines, userKey+s.User)
 	}
 	if !s.Restore.IsZero() {
-		lines = append(lines, restoreKey+s.Restore.Format(time.RFC3339))
+		lines = append(lines, restoreKey+s.Restore.UTC().Format(time.RFC3339))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// The exact forms of a mark's fields. Each user with VM.Config.Options writes descriptions, and fields of a mark stand
+// in messages and in commands for root. Names of nodes: pve-common JSONSchema.pm, pve_verify_node_name;
+// users: pve-access-control Auth/Plugin.pm, verify_username (1ef6c8f).
+var (
+	sagaForm    = regexp.MustCompile(`^[0-9a-f]{16}$`)
+	clusterForm = regexp.MustCompile(`^[A-Za-z0-9-]+(?:,[A-Za-z0-9-]+)*$`)
+	processForm = regexp.MustCompile(`^[A-Za-z0-9._-]+ [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12} pid:\[\d+\] \d+ \d+$`)
+	userForm    = regexp.MustCompile(`^[^\s:/[:cntrl:]]+@[A-Za-z][A-Za-z0-9._-]+$`)
+)
+
+// isExact reports whether each field has its exact form.
+func (s Mark) isExact() bool {
+	return sagaForm.MatchString(s.Saga) && clusterForm.MatchString(s.Cluster) && s.VMID >= 100 && s.VMID <= 999999999 &&
+		(s.Process == "" || processForm.MatchString(s.Process)) && (s.User == "" || userForm.MatchString(s.User))
 }
 
 // markReader takes the lines of a mark one after the other.
@@ -108,9 +125,11 @@ func (s *markReader) time(value string) time.Time {
 	return at
 }
 
-// ParseMark reads a mark back. It is false for any description that is not entirely one.
+// ParseMark reads a mark back. It is false for any description that is not entirely one, or has a field of another form
+// than the provider writes.
 func ParseMark(description string) (Mark, bool) {
-	text, ok := strings.CutPrefix(strings.TrimRight(description, "\n"), markTitle+"\n\n")
+	description = strings.TrimRight(description, "\n")
+	text, ok := strings.CutPrefix(description, markTitle+"\n\n")
 	if !ok {
 		return Mark{}, false
 	}
@@ -129,7 +148,7 @@ func ParseMark(description string) (Mark, bool) {
 	if began, ok := r.optional(restoreKey); ok {
 		s.Restore = r.time(began)
 	}
-	if r.bad || err != nil || len(r.lines) > 0 {
+	if r.bad || err != nil || len(r.lines) > 0 || !s.isExact() || s.String() != description {
 		return Mark{}, false
 	}
 	return s, true
@@ -174,7 +193,11 @@ func thisProcess() string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("%s %s %s %d %s", host, strings.TrimSpace(string(boot)), space, os.Getpid(), start)
+	name := fmt.Sprintf("%s %s %s %d %s", host, strings.TrimSpace(string(boot)), space, os.Getpid(), start)
+	if !processForm.MatchString(name) {
+		return "" // a mark that bore it could not be read back
+	}
+	return name
 }
 
 // startOf is when a process began, in ticks since the boot (proc(5), /proc/PID/stat field 22). The name of its

@@ -19,7 +19,7 @@ func TestMarkProvesOnlyItsOwnVM(t *testing.T) {
 		cluster := rapid.StringMatching(`pve[0-9](,pve[0-9]){0,2}`).Draw(t, "cluster")
 		vmid := rapid.IntRange(100, 999999999).Draw(t, "vmid")
 		s := NewMark(cluster, vmid, time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "deadline"), 0))
-		s.Process = rapid.SampledFrom([]string{"", "host boot ns 1 2"}).Draw(t, "process")
+		s.Process = rapid.SampledFrom([]string{"", "host 00000000-0000-0000-0000-000000000000 pid:[1] 1 2"}).Draw(t, "process")
 		s.User = rapid.SampledFrom([]string{"", "terraform@pve"}).Draw(t, "user")
 		s.Leased = rapid.Bool().Draw(t, "leased")
 		if rapid.Bool().Draw(t, "restore") {
@@ -55,6 +55,34 @@ func TestParseMarkRefuses(t *testing.T) {
 		good + "\nuser: a\nprocess: b", strings.Replace(good, "deadline: ", "lease: 1", 1), good + "\nlease: 1970-01-01T00:00:00Z"} {
 		if _, ok := ParseMark(text); ok {
 			t.Errorf("took %q for an ownership mark", text)
+		}
+	}
+}
+
+// TestParseMarkTakesExactFieldsOnly: a field of a forged mark cannot carry words of a command, or anything else that the
+// provider does not write there itself.
+func TestParseMarkTakesExactFieldsOnly(t *testing.T) {
+	mark := NewMark("pve1,pve2", 100, time.Unix(0, 0))
+	mark.Process, mark.User = "host 00000000-0000-0000-0000-000000000000 pid:[1] 1 2", "terraform@pve"
+	good := mark.String()
+	if _, ok := ParseMark(good); !ok {
+		t.Fatal("refuses a good mark")
+	}
+	for key, values := range map[string][]string{
+		sagaKey:     {"", "x /dev/null; id >  ; #", "0123456789ABCDEF", "0123456789abcdef0", "0123456789abcde", "$(id)0123456789ab"},
+		clusterKey:  {"", "pve1 pve2", "pve1,", "pve1;id", "pve1\x1b[2J"},
+		vmidKey:     {"0100", "+100", "99", "1000000000", "-100", "1e3"},
+		deadlineKey: {"1970-01-01T01:00:00+01:00", "1970-01-01T00:00:00.5Z", "1970-01-01 00:00:00Z"},
+		processKey: {"", "host", "host boot pid:[1] 1 2", "host 00000000-0000-0000-0000-000000000000 pid:[1] 1 2;id",
+			"host 00000000-0000-0000-0000-000000000000 pid:[1] -1 2", "a\x1bb 00000000-0000-0000-0000-000000000000 pid:[1] 1 2"},
+		userKey: {"", "terraform", "a b@pve", "a:b@pve", "a/b@pve", "a\x1b@pve", "a@pve ", "a@pve\x1b"},
+	} {
+		at := strings.Index(good, "\n"+key) + 1
+		end := at + strings.Index(good[at:]+"\n", "\n")
+		for _, value := range values {
+			if _, ok := ParseMark(good[:at] + key + value + good[end:]); ok {
+				t.Errorf("took %q for the field %q of a mark", value, key)
+			}
 		}
 	}
 }

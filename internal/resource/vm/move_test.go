@@ -21,7 +21,7 @@ func TestMoveStateKnowsItsVM(t *testing.T) {
 	nameless, locked := web, web
 	nameless.Spec.Name, locked.Lock = nil, "clone"
 	stamped := web
-	stamped.Spec.Description = new(guest.Mark{Cluster: "c", VMID: 100, Saga: "t", Deadline: time.Unix(0, 0).UTC()}.String())
+	stamped.Spec.Description = new(guest.Mark{Cluster: "c", VMID: 100, Saga: "0123456789abcdef", Deadline: time.Unix(0, 0).UTC()}.String())
 	for what, c := range map[string]struct {
 		theirs model.Moved
 		is     guest.Guest
