@@ -125,6 +125,7 @@ func (o *OrphanDelete) ModifyPlan(ctx context.Context, req action.ModifyPlanRequ
 		storage, _, _ := strings.Cut(m.ID, ":")
 		resp.Diagnostics.Append(kit.Verdicts(o.attempt(m), o.Session.VMs.Permit(ctx,
 			preflight.Take{Path: "id", What: "tell whether a guest uses " + m.ID, On: "/vms", AnyOf: []string{"VM.Audit"}},
+			preflight.Take{Path: "id", What: "tell whether guests are hidden", On: "/access", AnyOf: []string{"Sys.Audit"}},
 			preflight.Take{Path: "id", What: "see all storages", On: "/storage", AnyOf: []string{"Datastore.Audit"}},
 			preflight.Take{Path: "id", What: "remove volumes of storage " + storage, On: "/storage/" + storage,
 				AnyOf: []string{"Datastore.Allocate"}}), nil)...)

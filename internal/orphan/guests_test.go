@@ -36,7 +36,7 @@ func TestOrphansAmongLocks(t *testing.T) {
 		"a restore over a VM":  {happens: func(r *rig) { r.sim.StaleLock(300, "create", user) }, want: []string{"half_made 300 unknown"}},
 		"whose task cannot be seen": {happens: func(r *rig) { r.sim.StaleLock(300, "backup", user); r.without("Sys.Audit") },
 			misses: []string{"VM 300 on node pve1: which tasks run on node pve1 cannot be seen without " +
-				"Sys.Audit", "HA", "permissions", "pools"}},
+				"Sys.Audit", "HA", "permissions", "pools", "guests that are not listed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -207,7 +207,7 @@ func TestOrphansWithoutADisk(t *testing.T) {
 			happens: func(r *rig) { r.change(func(w *state.World) { clear(w.Tasks) }) }},
 		"its tasks cannot be " +
 			"seen": {made: noBoot, copies: 1, happens: func(r *rig) { r.without("Sys.Audit") }, misses: []string{"VMs without a " +
-			"disk: ", "HA", "permissions", "pools"}},
+			"disk: ", "HA", "permissions", "pools", "guests that are not listed"}},
 		"it was started, and ended": {made: noBoot, copies: 1, happens: func(r *rig) { r.startAndStop(301) }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -79,15 +79,16 @@ func (l *look) add(i Item) {
 // survey reads all guests that can be read: at once where all nodes are there, else node by node, so that one which
 // is not reached hides nothing of the others.
 func (l *look) survey(ctx context.Context) error {
+	asked := l.surveyor.Ask()
 	var err error
-	if l.unseen, err = l.surveyor.Visible(ctx, l.surveyor.Ask()); err != nil {
+	if l.unseen, err = l.surveyor.Visible(ctx, asked); err != nil {
 		return err
 	}
 	if l.unseen != nil {
 		l.miss("guests that are not listed", l.unseen)
 	}
 	if len(l.offline()) == 0 {
-		all := l.surveyNode(ctx, "")
+		all := l.surveyNode(ctx, asked, "")
 		if all.err == nil || len(l.nodes()) == 1 || !notReached(all.err) {
 			l.take(all, "the guests of the cluster")
 			return ctx.Err()
@@ -95,7 +96,7 @@ func (l *look) survey(ctx context.Context) error {
 		l.apart = all.err
 	}
 	for _, n := range l.nodes() {
-		l.take(l.surveyNode(ctx, n), "the guests of node "+n)
+		l.take(l.surveyNode(ctx, asked, n), "the guests of node "+n)
 	}
 	return ctx.Err()
 }
@@ -105,9 +106,9 @@ func notReached(err error) bool {
 	return pve.IsKind(err, pve.Unavailable) || pve.IsKind(err, pve.Ambiguous)
 }
 
-func (l *look) surveyNode(ctx context.Context, node string) survey {
+func (l *look) surveyNode(ctx context.Context, asked uint64, node string) survey {
 	s := survey{node: node}
-	s.Use, s.err = l.surveyor.Since(ctx, l.surveyor.Ask(), node)
+	s.Use, s.err = l.surveyor.Since(ctx, asked, node)
 	return s
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/transport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/wire"
@@ -50,6 +51,30 @@ func (a AccessReader) ACL(ctx context.Context) ([]ACLEntry, error) {
 	for _, w := range list {
 		out = append(out, ACLEntry{Path: string(w["path"]), Type: string(w["type"]), Subject: string(w["ugid"]),
 			Role: string(w["roleid"])})
+	}
+	return out, nil
+}
+
+// Groups lists the groups that a user is in. It takes User.Modify or Sys.Audit on a group of the user, or on
+// /access/groups (access-control API2/User.pm read_user).
+func (a AccessReader) Groups(ctx context.Context, user string) ([]string, error) {
+	found, err := fetch[userWire](ctx, a.client, "read the groups of "+user, "/access/users/"+user, nil)
+	return found.Groups, err
+}
+
+type userWire struct {
+	Groups []string `json:"groups"`
+}
+
+// Roles lists the privileges of each role. Every identity may read them (access-control API2/Role.pm index).
+func (a AccessReader) Roles(ctx context.Context) (map[string][]string, error) {
+	list, err := fetch[[]map[string]wire.String](ctx, a.client, "list the roles", "/access/roles", nil)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string][]string, len(list))
+	for _, w := range list {
+		out[string(w["roleid"])] = strings.Split(string(w["privs"]), ",")
 	}
 	return out, nil
 }

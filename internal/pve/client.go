@@ -84,7 +84,7 @@ func (c *Client) do(ctx context.Context, r *transport.Request) (transport.Answer
 type answer interface {
 	wire.Int | wire.String | guestConfigWire | guestStatusWire | preconditionsWire | nodeStatusWire | versionWire |
 		datacenterWire | idRangeWire | taskStatusWire | logWire |
-		agentWire | poolWire | []poolWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
+		agentWire | poolWire | []poolWire | userWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
 		[]storageWire | []volumeWire | volumeWire | []snapshotWire | []namedWire | []taskWire |
 		map[string]map[string]wire.Bool |
 		map[string]wire.String | []map[string]wire.String | importWire

@@ -14,10 +14,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
 
-// ErrUnseen is why it is unknown whether another guest uses a volume.
-var ErrUnseen = errors.New("this identity does not see all guests of the cluster: that takes VM.Audit on /vms, " +
-	"propagated")
-
 // parallel is how many guests are read at a time.
 const parallel = 4
 
@@ -170,21 +166,6 @@ func (s *Reader) toRead(made *Use) (first, last []pve.Resource) {
 		}
 	}
 	return first, last
-}
-
-// Visible returns why this identity may not see all guests, nil if it does: PVE leaves those without VM.Audit out of
-// the listing, in silence.
-func (s *Reader) Visible(ctx context.Context, asked uint64) (unseen, err error) {
-	if s.api.Identity().IsRootTicket() {
-		return nil, nil
-	}
-	return s.visible.Since(ctx, asked, func(ctx context.Context) (error, error) {
-		all, err := s.api.Access().Permissions(ctx, "/vms")
-		if err == nil && !all["/vms"]["VM.Audit"] { // held, and for all below
-			return ErrUnseen, nil
-		}
-		return nil, err
-	})
 }
 
 // readAll reads guests, a few at a time. moved: one was not where the listing has it.

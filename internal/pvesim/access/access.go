@@ -45,10 +45,14 @@ func listACL(r *engine.Request) (any, error) {
 			continue
 		}
 		kind := "user"
-		if strings.Contains(e.Subject, "!") {
+		group, isGroup := strings.CutPrefix(e.Subject, "@")
+		switch {
+		case isGroup:
+			kind = "group"
+		case strings.Contains(e.Subject, "!"):
 			kind = "token"
 		}
-		list = append(list, map[string]any{"path": e.Path, "ugid": e.Subject, "roleid": e.Role, "type": kind,
+		list = append(list, map[string]any{"path": e.Path, "ugid": group, "roleid": e.Role, "type": kind,
 			"propagate": perl.Flag(e.Propagate)})
 	}
 	return list, nil

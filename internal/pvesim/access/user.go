@@ -67,7 +67,7 @@ func readUser(r *engine.Request) (any, error) {
 	data := describeUser(u)
 	delete(data, "userid")
 	delete(data, "realm-type")
-	data["groups"], data["tokens"] = []any{}, map[string]any{}
+	data["groups"], data["tokens"] = append([]string{}, u.Groups...), map[string]any{}
 	return data, nil
 }
 

@@ -150,19 +150,33 @@ func rolesWithPool(w *state.World, subject, path string) map[string]bool {
 }
 
 // rolesOn walks down the path: on each level an entry replaces what was inherited, and one that does not propagate
-// counts on its own level only (AccessControl.pm, roles).
+// counts on its own level only. Those of a user override those of its groups, which are all in force (AccessControl.pm,
+// roles).
 func rolesOn(w *state.World, subject, path string) map[string]bool {
 	found := map[string]bool{}
-	level := func(at string) {
-		var here map[string]bool
+	var groups []string
+	if u := w.Users[subject]; u != nil {
+		groups = u.Groups
+	}
+	rolesAt := func(at string, has func(subject string) bool) (here map[string]bool) {
 		for _, e := range w.ACL {
-			if e.Subject != subject || Normalize(e.Path) != at || !e.Propagate && at != path {
+			if !has(e.Subject) || Normalize(e.Path) != at || !e.Propagate && at != path {
 				continue
 			}
 			if here == nil {
 				here = map[string]bool{}
 			}
 			here[e.Role] = e.Propagate
+		}
+		return here
+	}
+	level := func(at string) {
+		here := rolesAt(at, func(s string) bool { return s == subject })
+		if here == nil && len(groups) > 0 {
+			here = rolesAt(at, func(s string) bool {
+				group, ok := strings.CutPrefix(s, "@")
+				return ok && slices.Contains(groups, group)
+			})
 		}
 		if here != nil {
 			found = here

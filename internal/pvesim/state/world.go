@@ -224,6 +224,8 @@ type User struct {
 	Expire                   int64
 
 	FirstName, LastName, Email, Comment string
+
+	Groups []string
 }
 
 // Token is an API token of a user. A privilege-separated one has only the rights its own ACL entries and its user's
@@ -236,7 +238,7 @@ type Token struct {
 
 // ACLEntry gives a role to a user or token on a path.
 type ACLEntry struct {
-	Path, Subject, Role string
+	Path, Subject, Role string // a group's subject begins with "@", as in user.cfg
 	Propagate           bool
 }
 

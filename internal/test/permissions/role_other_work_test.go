@@ -46,21 +46,22 @@ func invoked(typ, config string) func(*testing.T, *rig.World, rig.Identity) erro
 func works() []work {
 	const where, vm = "\n  node = \"pve1\"\n  storage = \"local\"\n", "vmid = 500\n"
 	const noStorage, cannotTell = "has no storage local", "cannot be told: this identity does not see all guests"
+	const untold = "cannot be told: this identity does not see all guests of the cluster for certain"
 	lacks := func(path, privilege string) string {
 		return "Permission check failed (" + path + ", " + privilege + ")"
 	}
 	plan := func(privilege, path string) string { return "It takes " + privilege + " on " + path + "," }
 	return []work{
 		{"resource `proxmox_image`", rig.TokenNoSSH, lifeOf("resource \"proxmox_image\" \"x\" {" + where +
-			"  url = \"http://mirror.example/disc.qcow2\"\n}\n"), map[string]string{"Datastore.Audit": noStorage, "VM.Audit": cannotTell,
+			"  url = \"http://mirror.example/disc.qcow2\"\n}\n"), map[string]string{"Datastore.Audit": noStorage, "VM.Audit": cannotTell, "Sys.Audit": untold,
 			"Datastore.AllocateTemplate": "Datastore.AllocateTemplate on /storage/local", "Sys.AccessNetwork": "Sys.AccessNetwork on /nodes/pve1",
 			"Datastore.Allocate": lacks("/storage/local", "Datastore.Allocate")}},
 		{"resource `proxmox_cloud_init_iso`", rig.TokenNoSSH, lifeOf("resource \"proxmox_cloud_init_iso\" \"x\" {" + where +
-			"  name = \"x\"\n  user_data = \"#cloud-config\\n\"\n}\n"), map[string]string{"Datastore.Audit": noStorage, "VM.Audit": cannotTell,
+			"  name = \"x\"\n  user_data = \"#cloud-config\\n\"\n}\n"), map[string]string{"Datastore.Audit": noStorage, "VM.Audit": cannotTell, "Sys.Audit": untold,
 			"Datastore.AllocateTemplate": "Datastore.AllocateTemplate on /storage/local",
 			"Datastore.Allocate":         lacks("/storage/local", "Datastore.Allocate")}},
 		{"resource `proxmox_snippet`", rig.TokenSSH, lifeOf("resource \"proxmox_snippet\" \"x\" {" + where +
-			"  name = \"x.yaml\"\n  content = \"#cloud-config\\n\"\n}\n"), map[string]string{"Datastore.Audit": noStorage, "VM.Audit": cannotTell}},
+			"  name = \"x.yaml\"\n  content = \"#cloud-config\\n\"\n}\n"), map[string]string{"Datastore.Audit": noStorage, "VM.Audit": cannotTell, "Sys.Audit": untold}},
 		{"resource `proxmox_vm_snapshot`", rig.TokenNoSSH, lifeOf("resource \"proxmox_vm_snapshot\" \"x\" {\n  " + vm + "  name = \"mine\"\n}\n"),
 			map[string]string{"VM.Snapshot": plan("VM.Snapshot", "/vms/500"), "VM.Audit": plan("VM.Audit", "/vms/500")}},
 		{"action `proxmox_vm_power`", rig.TokenNoSSH, invoked("proxmox_vm_power", vm+"action = \"suspend\"\nto_disk = true\n"+
@@ -73,7 +74,7 @@ func works() []work {
 			map[string]string{"VM.Snapshot": plan("VM.Snapshot or VM.Snapshot.Rollback", "/vms/500"), "VM.Audit": plan("VM.Audit", "/vms/500")}},
 		{"action `proxmox_orphan_delete` of a volume", rig.TokenNoSSH, invoked("proxmox_orphan_delete", "kind = \"volume\"\nnode = \"pve1\"\n"+
 			"id = \"local:777/vm-777-disk-0.raw\""), map[string]string{"VM.Audit": plan("VM.Audit", "/vms"), "Datastore.Audit": plan("Datastore.Audit", "/storage"),
-			"Datastore.Allocate": plan("Datastore.Allocate", "/storage/local")}},
+			"Datastore.Allocate": plan("Datastore.Allocate", "/storage/local"), "Sys.Audit": plan("Sys.Audit", "/access")}},
 	}
 }
 

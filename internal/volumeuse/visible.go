@@ -1,0 +1,111 @@
+package volumeuse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// ErrUnseen is why it is unknown whether another guest uses a volume.
+var ErrUnseen = errors.New("this identity does not see all guests of the cluster")
+
+// Visible returns why this identity may not see all guests, nil if it does: PVE leaves those without VM.Audit out of
+// the listing, in silence (pve-manager API2/Cluster.pm resources). Every answer that says "no guest" depends on it.
+func (s *Reader) Visible(ctx context.Context, asked uint64) (unseen, err error) {
+	if s.api.Identity().IsRootTicket() {
+		return nil, nil
+	}
+	return s.visible.Since(ctx, asked, s.hidden)
+}
+
+// hidden looks for permissions that hide guests. VM.Audit on /vms, propagated, is not enough: an entry on a deeper path
+// replaces what is inherited (pve-access-control 9.1.1 AccessControl.pm roles), and NoAccess on a guest's pool wins
+// over everything (RPCEnvironment.pm, $compile_acl_path). An identity is not told of the paths that it is denied
+// (get_effective_permissions), so the whole list is read, which PVE shows to Sys.Audit on /access (API2/ACL.pm
+// read_acl).
+func (s *Reader) hidden(ctx context.Context) (unseen, err error) {
+	held, err := s.api.Access().Permissions(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	if !held["/vms"]["VM.Audit"] { // held, and for all below
+		return fmt.Errorf("%w: that takes VM.Audit on /vms, propagated", ErrUnseen), nil
+	}
+	if _, audit := held["/access"]["Sys.Audit"]; !audit {
+		return fmt.Errorf("%w for certain: permissions below /vms and on pools may hide some, and reading them takes "+
+			"Sys.Audit on /access, or on / and propagated", ErrUnseen), nil
+	}
+	entries, err := s.api.Access().ACL(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entries, err = s.ofIdentity(ctx, entries)
+	if len(entries) == 0 || err != nil {
+		return nil, err
+	}
+	roles, err := s.api.Access().Roles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if hides(e, entries, roles) {
+			return fmt.Errorf("%w: role %s of %s %s on %s hides guests, as no VM.Audit comes with it. Give a role with "+
+				"VM.Audit there instead: pveum acl delete %s --%ss '%s' --roles %s", ErrUnseen, e.Role, e.Type, e.Subject,
+				e.Path, e.Path, e.Type, e.Subject, e.Role), nil
+		}
+	}
+	return nil, nil
+}
+
+// noAccess is the role that takes away all other roles on its path, and those on the guests of a pool.
+const noAccess = "NoAccess"
+
+// hides reports whether an entry takes VM.Audit on a guest from its subject. Entries of one subject on one path add up.
+// A role on a pool, or on a path that pools inherit from, only adds to a guest's, unless it is NoAccess.
+func hides(e pve.ACLEntry, all []pve.ACLEntry, roles map[string][]string) bool {
+	return e.Role == noAccess || strings.HasPrefix(e.Path, "/vms/") && !slices.ContainsFunc(all,
+		func(other pve.ACLEntry) bool {
+			return other.Path == e.Path && other.Type == e.Type && other.Subject == e.Subject &&
+				slices.Contains(roles[other.Role], "VM.Audit")
+		})
+}
+
+// ofIdentity returns the entries that count for this identity, on paths that guests or their pools inherit from. Of a
+// token those of its user count too: it has what both have, or what its user has.
+func (s *Reader) ofIdentity(ctx context.Context, all []pve.ACLEntry) ([]pve.ACLEntry, error) {
+	token := s.api.Identity().User
+	user, _, _ := strings.Cut(token, "!")
+	var groups []string
+	var err error
+	asked := false
+	var found []pve.ACLEntry
+	for _, e := range all {
+		below := strings.HasPrefix(e.Path, "/vms/")
+		if !below && (e.Role != noAccess || e.Path != "/" && e.Path != "/pool" && !strings.HasPrefix(e.Path, "/pool/")) {
+			continue
+		}
+		counts := e.Subject == token
+		switch {
+		case user == "root@pam" && e.Type != "token": // its user may do everything, whatever the list says
+		case e.Type == "user":
+			counts = e.Subject == user
+		case e.Type == "group":
+			if !asked {
+				groups, err = s.api.Access().Groups(ctx, user)
+				asked = true
+			}
+			if err != nil && !pve.IsKind(err, pve.Denied) {
+				return nil, err
+			}
+			counts = err != nil || slices.Contains(groups, e.Subject) // who may not ask may be in any
+		}
+		if counts {
+			found = append(found, e)
+		}
+	}
+	return found, nil
+}
