@@ -70,17 +70,18 @@ func (r *removal) unlock(ctx context.Context, f *facts) (outcome, error) {
 	if err == nil {
 		err = r.d.TakeLock(ctx, e, r.Mark.String())
 	}
-	if pve.IsKind(err, pve.Ambiguous) {
+	root, lost := r.d.api.Identity().IsRootTicket(), pve.IsKind(err, pve.Ambiguous)
+	if root && lost {
 		return nextPass, nil // the next look tells
 	}
 	var unseen *guard.UnseenTasksError
 	var atWork *guard.AtWorkError
 	r.tasks.othersWork = errors.As(err, &atWork)
 	switch {
-	case err == nil && r.d.api.Identity().IsRootTicket(): // which has marked it
+	case err == nil && root: // which has marked it
 		r.forgetHalfMade()
-	case err == nil:
-		err = r.rememberUnlocked(ctx, f.node)
+	case err == nil || lost:
+		err = r.rememberUnlocked(ctx, f)
 	case errors.Is(err, guard.ErrCannotUnlock):
 		err = final{fmt.Errorf("VM %d is locked (%s) by a worker that died; %w", r.VMID, f.lock(), err)}
 		r.freeAll(ctx, f.node)
@@ -91,9 +92,12 @@ func (r *removal) unlock(ctx context.Context, f *facts) (outcome, error) {
 }
 
 // rememberUnlocked sees what a half-made VM of ours, which bears no mark, looks like without its lock. One that has a
-// lock now is another's.
-func (r *removal) rememberUnlocked(ctx context.Context, node string) error {
-	config, err := r.d.api.QEMU(node, r.VMID).Config(ctx)
+// lock now is another's, unless its configuration is as it was: then a command whose answer was lost has done nothing.
+func (r *removal) rememberUnlocked(ctx context.Context, f *facts) error {
+	config, err := r.d.api.QEMU(f.node, r.VMID).Config(ctx)
+	if err == nil && config.Digest == f.config.Digest {
+		return nil
+	}
 	if err == nil || pve.IsKind(err, pve.NotFound) {
 		r.forgetHalfMade()
 	}

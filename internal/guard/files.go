@@ -182,10 +182,19 @@ func (f Files) FreeNewSnippet(ctx context.Context, file Snippet) error {
 	return f.freeSnippet(ctx, file, Claim{Node: file.Node, Volumes: []string{file.Volume}, Untouched: true})
 }
 
+// freeSnippet removes a snippet. If the answer is lost, it proves anew and removes what is still there: the removal
+// itself looks at the content first.
 func (f Files) freeSnippet(ctx context.Context, file Snippet, c Claim) error {
-	e, err := f.Prove(ctx, c)
-	if err != nil {
+	remove := func() error {
+		e, err := f.Prove(ctx, c)
+		if err == nil {
+			err = f.RemoveByRoot(ctx, e, file)
+		}
 		return err
 	}
-	return f.RemoveByRoot(ctx, e, file)
+	err := remove()
+	if pve.IsKind(err, pve.Ambiguous) {
+		err = remove()
+	}
+	return err
 }

@@ -199,11 +199,13 @@ func (l Locks) release(ctx context.Context, e Evidence, lock string) error {
 		return err
 	}
 	now, lookErr := l.api.QEMU(e.node, e.vmid).Config(ctx)
-	if lookErr != nil {
+	switch {
+	case lookErr != nil:
 		return cmp.Or(err, lookErr)
+	case now.Values["lock"] != lock:
+		return nil
+	case err != nil:
+		return fmt.Errorf("VM %d is still locked (%s): %w", e.vmid, lock, err)
 	}
-	if now.Values["lock"] == lock {
-		return cmp.Or(err, fmt.Errorf("VM %d on node %s is locked (%s) again, or still", e.vmid, e.node, lock))
-	}
-	return nil
+	return fmt.Errorf("VM %d on node %s is locked (%s) again, or still", e.vmid, e.node, lock)
 }

@@ -93,8 +93,10 @@ func (o Orphans) Free(ctx context.Context, tasks *request.Tasks, vmid int, was M
 	switch {
 	case lookErr != nil:
 		return errors.Join(err, lookErr)
+	case there && err != nil:
+		return fmt.Errorf("volume %s is still there: %w", volume, err)
 	case there:
-		return errors.Join(err, fmt.Errorf("volume %s is still there after PVE removed it, or cannot be seen", volume))
+		return fmt.Errorf("volume %s is still there after PVE removed it, or cannot be seen", volume)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // This file sends the destructive requests, each with evidence that permits it.
@@ -53,12 +54,36 @@ func (g *Guard) Free(ctx context.Context, tasks *request.Tasks, e Evidence, volu
 // that guest.
 func (e Evidence) MayFree(volume string) bool { return e.volumes[volume] && e.held == nil }
 
-// FreeByRoot removes a volume as root on its node.
+// FreeByRoot removes a volume as root on its node. A lost answer is Ambiguous: the caller looks, and proves anew before
+// a second try.
 func (g *Guard) FreeByRoot(ctx context.Context, e Evidence, volume string) error {
 	if !e.MayFree(volume) {
 		return ErrNoEvidence
 	}
-	return g.shell.FreeVolume(ctx, e.place, volume)
+	err := g.shell.FreeVolume(ctx, e.place, volume)
+	if pve.IsKind(err, pve.Ambiguous) {
+		g.awaitFree(ctx, e.place, volume)
+	}
+	return err
+}
+
+// awaitFree waits, as far as this identity sees it, for the worker of a `pvesm free` whose connection was lost. The
+// worker goes on, and is a task (pve-storage 9.1.7, API2/Storage/Content.pm delete). A look before its end would find
+// the volume, and a second free could meet another volume of that name.
+func (g *Guard) awaitFree(ctx context.Context, node, volume string) {
+	id := volid.Storage(volume)
+	if owner, ok := volid.Owner(volume); ok {
+		id = fmt.Sprintf("%d@%s", owner, id)
+	}
+	running, err := g.api.Tasks().List(ctx, node, pve.TaskFilter{RunningOnly: true})
+	if err != nil {
+		return // the caller's look decides
+	}
+	for _, t := range running {
+		if t.UPID.Type() == "imgdel" && t.UPID.ID() == id {
+			_, _ = g.api.Tasks().Wait(ctx, t.UPID) // likewise
+		}
+	}
 }
 
 // RemoveByRoot removes a snippet as root on its node, if it has the expected content.

@@ -55,7 +55,8 @@ func (s Snapshots) Remove(ctx context.Context, c SnapshotClaim) error {
 			if !c.Dead || !force || lock != "snapshot" && lock != "snapshot-delete" {
 				return request.LockedBy(lock, fmt.Sprintf("delete snapshot %s of VM %d on node %s", c.Name, c.VMID, c.Node))
 			}
-			if err := s.TakeLock(ctx, e, ""); err != nil {
+			err := s.TakeLock(ctx, e, "")
+			if err != nil && !pve.IsKind(err, pve.Ambiguous) { // PVE refuses the deletion while the lock is there
 				return err
 			}
 		}

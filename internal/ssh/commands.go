@@ -22,7 +22,7 @@ func (s *Shell) Unlock(ctx context.Context, node string, vmid int) error {
 	if err := checkVMID(op, node, vmid); err != nil {
 		return err
 	}
-	_, err := s.run(ctx, request{op: op, node: node, args: []string{"qm", "unlock", strconv.Itoa(vmid)}, again: true})
+	_, err := s.run(ctx, op, node, "qm", "unlock", strconv.Itoa(vmid))
 	return err
 }
 
@@ -48,7 +48,7 @@ func (s *Shell) SetVM(ctx context.Context, node string, vmid int, options map[st
 	if digest != "" {
 		args = append(args, "--digest", digest)
 	}
-	return s.run(ctx, request{op: op, node: node, args: args})
+	return s.run(ctx, op, node, args...)
 }
 
 // FreeVolume removes a volume by its id (pvesm free). A volume that does not exist is success.
@@ -57,7 +57,7 @@ func (s *Shell) FreeVolume(ctx context.Context, node, volid string) error {
 	if !volumeForm.MatchString(volid) {
 		return refusal(op, node, "this is not a volume id (storage:name)")
 	}
-	_, err := s.run(ctx, request{op: op, node: node, args: []string{"pvesm", "free", volid}, again: true})
+	_, err := s.run(ctx, op, node, "pvesm", "free", volid)
 	if isNoVolume(err) {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (s *Shell) SHA256(ctx context.Context, node, volid string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	out, err := s.run(ctx, request{op: op, node: node, args: []string{"sha256sum", "--", path}, again: true})
+	out, err := s.run(ctx, op, node, "sha256sum", "--", path)
 	if err != nil {
 		return "", err
 	}
@@ -88,13 +88,13 @@ func (s *Shell) volumePath(ctx context.Context, op, node, volid string) (string,
 	if !volumeForm.MatchString(volid) {
 		return "", refusal(op, node, "this is not a volume id (storage:name)")
 	}
-	out, err := s.run(ctx, request{op: op, node: node, args: []string{"pvesm", "path", volid}, again: true})
+	out, err := s.run(ctx, op, node, "pvesm", "path", volid)
 	if err != nil {
 		return "", err
 	}
-	path := strings.TrimSpace(out)
-	if !strings.HasPrefix(path, "/") {
-		return "", refusal(op, node, "the storage has no file and no device for it: "+path)
+	path := strings.TrimSuffix(out, "\n")
+	if !strings.HasPrefix(path, "/") || strings.Contains(path, "\n") {
+		return "", refusal(op, node, "pvesm names no file and no device for it, but "+strconv.Quote(path))
 	}
 	return path, nil
 }

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 )
 
-// errLost means that a connection ended before the command's exit status arrived. The command may or may not have been
-// carried out.
-var errLost = errors.New("the connection was lost before the command ended")
+// errLost means that a connection ended before the answer arrived.
+var errLost = errors.New("the connection was lost in the middle of it: it may have had its effect, or be still at work")
 
 // Error is an operation that failed on a node.
 type Error struct {
@@ -40,6 +41,15 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause of a failure that is not the command's own.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Kind is fault.Ambiguous for a lost answer: the caller looks for the effect, and proves its right anew before a second
+// try.
+func (e *Error) Kind() fault.Kind {
+	if errors.Is(e.Err, errLost) {
+		return fault.Ambiguous
+	}
+	return fault.Unknown
+}
 
 // noVolume matches the messages of storage tools about a missing volume. Most plugins succeed then (dir warns, zfspool
 // and lvmthin look first); LVM and RBD pass on the messages of lvremove and rbd (pve-storage LVMPlugin.pm,

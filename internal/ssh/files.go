@@ -3,6 +3,7 @@ package ssh
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -24,21 +25,34 @@ func (s *Shell) VolumePath(ctx context.Context, node, volid string) (string, err
 	return s.volumePath(ctx, "find the path of volume "+volid, node, volid)
 }
 
-// ReadFile reads a file of a node, 1 MiB at most. The error of a file that does not exist is fs.ErrNotExist.
-func (s *Shell) ReadFile(ctx context.Context, node, name string) ([]byte, error) {
-	var data []byte
-	err := s.transfer(ctx, transfer{op: "read " + name, node: node, again: true}, func(c *sftp.Client) error {
-		file, err := c.Open(name)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }() // it was only read
-		data, err = io.ReadAll(io.LimitReader(file, maxFile+1))
-		if err == nil && len(data) > maxFile {
-			err = fmt.Errorf("it is larger than %d bytes", maxFile)
-		}
+// ReadFile reads a file of a node, of at most maxFile bytes. The error of a file that does not exist is fs.ErrNotExist.
+func (s *Shell) ReadFile(ctx context.Context, node, name string) (data []byte, err error) {
+	err = s.transfer(ctx, "read "+name, node, func(c *sftp.Client) error {
+		data, err = read(c, name)
 		return err
 	})
+	return data, err
+}
+
+// read reads a file. A symbolic link is an error: the server would follow it as root, so a user who may write to the
+// directory could have any file of the node shown.
+func read(c *sftp.Client, name string) ([]byte, error) {
+	info, err := c.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("it is not a regular file (%s); it was not touched", info.Mode())
+	}
+	file, err := c.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("it is larger than %d bytes; it was not touched", maxFile)
+	}
 	return data, err
 }
 
@@ -67,17 +81,13 @@ func (s *Shell) ReplaceFile(ctx context.Context, node, name, seen string, data [
 		if err := unchanged(c, name, seen); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		err := c.PosixRename(temporary, name)
-		if errors.Is(err, fs.ErrNotExist) && unchanged(c, name, SHA256Of(data)) == nil {
-			return nil // another process has just written the same content
-		}
-		return err
+		return c.PosixRename(temporary, name)
 	})
 }
 
 // RemoveFile removes a file of a node, under the same condition as ReplaceFile. A file that is gone is a success.
 func (s *Shell) RemoveFile(ctx context.Context, node, name, seen string) error {
-	return s.transfer(ctx, transfer{op: "remove " + name, node: node, again: true}, func(c *sftp.Client) error {
+	return s.transfer(ctx, "remove "+name, node, func(c *sftp.Client) error {
 		err := unchanged(c, name, seen)
 		if err == nil {
 			err = c.Remove(name)
@@ -98,12 +108,7 @@ func (c *ChangedError) Error() string {
 }
 
 func unchanged(c *sftp.Client, name, seen string) error {
-	file, err := c.Open(name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()                      // it was only read
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1)) // a larger file is a different one
+	data, err := read(c, name)
 	if err != nil {
 		return err
 	}
@@ -119,20 +124,20 @@ func SHA256Of(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TemporaryName returns the name under which a file is written before it gets its own: beside it, and hidden, so that
-// PVE does not list it (pve-storage Plugin.pm get_subdir_files). It follows from the content, so the next try
-// overwrites the leftover of a write that was cut short.
-func TemporaryName(name string, data []byte) string {
-	return path.Join(path.Dir(name), "."+path.Base(name)+"."+SHA256Of(data)[:16]+".tmp")
+// temporaryName returns a name under which a file is written before it gets its own: beside it, and hidden, so that PVE
+// does not list it (pve-storage Plugin.pm get_subdir_files). It cannot be guessed, so no third party has a file or a
+// link of that name.
+func temporaryName(name string) string {
+	return path.Join(path.Dir(name), "."+path.Base(name)+"."+rand.Text()+".tmp")
 }
 
 // put writes a file under its temporary name; finish gives it its own. If that fails, put removes the temporary file
 // again, or names it.
 func (s *Shell) put(ctx context.Context, op, node, name string, data []byte, mode fs.FileMode,
 	finish func(c *sftp.Client, temporary string) error) error {
-	temporary := TemporaryName(name, data)
+	temporary := temporaryName(name)
 	written := false
-	err := s.transfer(ctx, transfer{op: op, node: node}, func(c *sftp.Client) error {
+	err := s.transfer(ctx, op, node, func(c *sftp.Client) error {
 		written = true
 		err := write(c, temporary, data, mode)
 		if err == nil {
@@ -149,27 +154,22 @@ func (s *Shell) put(ctx context.Context, op, node, name string, data []byte, mod
 	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Timeout)
 	defer cancel()
-	left := s.transfer(clean, transfer{op: "remove " + temporary, node: node, again: true},
-		func(c *sftp.Client) error { return c.Remove(temporary) })
+	left := s.transfer(clean, "remove "+temporary, node, func(c *sftp.Client) error { return c.Remove(temporary) })
 	if left != nil && !errors.Is(left, fs.ErrNotExist) {
 		return fmt.Errorf("%w; %s may be left on node %s: %w", err, temporary, node, left)
 	}
 	return err
 }
 
-// write makes a file that holds exactly data. It does not truncate an existing file first: another process may be
-// writing the same content, and be about to rename it.
+// write makes a file. It fails if anything has the name, be it a link. The server makes the file by its umask, mostly
+// readable for all, so the file gets its mode before its first byte.
 func write(c *sftp.Client, name string, data []byte, mode fs.FileMode) error {
-	file, err := c.OpenFile(name, os.O_WRONLY|os.O_CREATE)
+	file, err := c.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, bytes.NewReader(data))
-	if err == nil {
-		err = file.Truncate(int64(len(data)))
-	}
-	if err == nil {
-		err = file.Chmod(mode)
+	if err = file.Chmod(mode); err == nil {
+		_, err = io.Copy(file, bytes.NewReader(data))
 	}
 	if _, ok := c.HasExtension("fsync@openssh.com"); ok && err == nil {
 		err = file.Sync()

@@ -16,6 +16,8 @@ import (
 
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 )
 
 // fileServer is an sshd with SFTP on a directory of this machine.
@@ -88,25 +90,102 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFilesLeftovers: what a write left that was cut short is written over by the next.
-func TestFilesLeftovers(t *testing.T) {
+// TestSSHSnippetIsPrivateFromItsFirstByte looks at the directory before each answer of the server, whose umask makes
+// files that all users may read: nobody but the owner may ever read a byte.
+func TestSSHSnippetIsPrivateFromItsFirstByte(t *testing.T) {
+	for _, mode := range []fs.FileMode{0o600, 0o700} {
+		srv, dir := fileServer(t)
+		name, empty, full := filepath.Join(dir, "a"), 0, 0
+		srv.onFile = func() bool {
+			for _, file := range namesIn(t, dir) {
+				info, err := os.Lstat(filepath.Join(dir, file))
+				switch {
+				case err != nil:
+				case info.Size() == 0:
+					empty++
+				case info.Mode() != mode:
+					t.Errorf("%s is %s when it has %d bytes", file, info.Mode(), info.Size())
+				default:
+					full++
+				}
+			}
+			return false
+		}
+		shell := srv.shell(nil)
+		if err := shell.CreateFile(t.Context(), "pve1", name, []byte("secret"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := shell.ReplaceFile(t.Context(), "pve1", name, SHA256Of([]byte("secret")), []byte("other"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if empty == 0 || full == 0 {
+			t.Errorf("a file was seen %d times empty, %d times not", empty, full)
+		}
+	}
+}
+
+// TestSSHFollowsNoLink plants a symbolic link to another file at the name of a snippet, and at its temporary name: the
+// other file is neither read nor written nor removed, its mode stays, and so does the link.
+func TestSSHFollowsNoLink(t *testing.T) {
 	srv, dir := fileServer(t)
-	name := filepath.Join(dir, "a")
-	left := TemporaryName(name, []byte("short"))
-	if filepath.Dir(left) != dir || !strings.HasPrefix(filepath.Base(left), ".") {
-		t.Errorf("the temporary name is %s", left)
-	}
-	if err := os.WriteFile(left, []byte("much longer than that"), 0o600); err != nil {
+	other, name, shell, ctx := filepath.Join(dir, "other"), filepath.Join(dir, "a"), srv.shell(nil), t.Context()
+	if err := errors.Join(os.WriteFile(other, []byte("theirs"), 0o640), os.Symlink(other, name)); err != nil {
 		t.Fatal(err)
 	}
-	if err := srv.shell(nil).CreateFile(t.Context(), "pve1", name, []byte("short"), 0o600); err != nil {
-		t.Fatal(err)
+	for what, do := range map[string]func() error{
+		"read":   func() error { _, err := shell.ReadFile(ctx, "pve1", name); return err },
+		"create": func() error { return shell.CreateFile(ctx, "pve1", name, []byte("x"), 0o600) },
+		"replace": func() error {
+			return shell.ReplaceFile(ctx, "pve1", name, SHA256Of([]byte("theirs")), []byte("x"), 0o600)
+		},
+		"remove": func() error { return shell.RemoveFile(ctx, "pve1", name, SHA256Of([]byte("theirs"))) },
+		"temporary name": func() error {
+			return shell.transfer(ctx, "write", "pve1", func(c *sftp.Client) error { return write(c, name, []byte("x"), 0o600) })
+		},
+	} {
+		if err := do(); err == nil || what == "create" && !errors.Is(err, fs.ErrExist) ||
+			what != "create" && what != "temporary name" && !strings.Contains(err.Error(), "not a regular file (L") {
+			t.Errorf("%s: %v", what, err)
+		}
+		data, err := os.ReadFile(other)
+		info, statErr := os.Stat(other)
+		if target, linkErr := os.Readlink(name); errors.Join(err, statErr, linkErr) != nil || string(data) != "theirs" ||
+			info.Mode() != 0o640 || target != other {
+			t.Fatalf("%s: the other file has %q, %v; %v, %v, %v", what, data, info, err, statErr, linkErr)
+		}
+		if names := namesIn(t, dir); len(names) != 2 {
+			t.Errorf("%s: the directory has %q", what, names)
+		}
 	}
-	if data, err := os.ReadFile(name); err != nil || string(data) != "short" {
-		t.Errorf("%q, %v", data, err)
+}
+
+// TestSSHTemporaryNames: no name can be guessed from an earlier one, and PVE lists none of them.
+func TestSSHTemporaryNames(t *testing.T) {
+	one, two := temporaryName("/s/a.yaml"), temporaryName("/s/a.yaml")
+	if one == two || filepath.Dir(one) != "/s" || !strings.HasPrefix(filepath.Base(one), ".a.yaml.") {
+		t.Errorf("%s, %s", one, two)
 	}
-	if names := namesIn(t, dir); len(names) != 1 {
-		t.Errorf("the directory has %q", names)
+}
+
+// TestSSHRemovesNothingTwice: a removal whose answer was lost is not repeated by itself.
+func TestSSHRemovesNothingTwice(t *testing.T) {
+	for cut := int64(1); ; cut++ {
+		srv, dir := fileServer(t)
+		name, n := filepath.Join(dir, "a"), atomic.Int64{}
+		if err := os.WriteFile(name, []byte("text"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		srv.onFile = func() bool { return n.Add(1) == cut }
+		err := srv.shell(nil).RemoveFile(t.Context(), "pve1", name, SHA256Of([]byte("text")))
+		if n.Load() < cut {
+			if err != nil || cut < 5 {
+				t.Errorf("%d requests, %v", n.Load(), err)
+			}
+			return
+		}
+		if logins, _ := srv.seen(); cut > 1 && (logins != 1 || !fault.IsKind(err, fault.Ambiguous)) {
+			t.Errorf("cut at %d: %d logins, %v", cut, logins, err)
+		}
 	}
 }
 

@@ -6,14 +6,17 @@ import (
 	"strings"
 )
 
-// plain matches a word that a POSIX shell takes unchanged at any place ("=" would make the first word an assignment).
-var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+:,./-]+$`)
+// plain matches a word that a shell takes unchanged at any place ("=" would make the first word an assignment).
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@+:,./-]+$`)
 
-// quote returns a command line that a POSIX shell splits into exactly args.
+// quote returns a command line that the login shell, be it a POSIX shell, fish or csh, splits into exactly args. Within
+// single quotes fish reads \' and \\ as escapes, and csh replaces "!". These three characters are put outside of them,
+// behind a backslash, where all shells agree. csh refuses a line break within quotes, and runs nothing.
 func quote(args []string) (string, error) {
 	if len(args) == 0 || args[0] == "" {
 		return "", errors.New("no command given")
 	}
+	outside := strings.NewReplacer(`'`, `'\''`, `\`, `'\\'`, `!`, `'\!'`)
 	words := make([]string, len(args))
 	for i, arg := range args {
 		switch {
@@ -22,8 +25,26 @@ func quote(args []string) (string, error) {
 		case plain.MatchString(arg):
 			words[i] = arg
 		default:
-			words[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+			words[i] = "'" + outside.Replace(arg) + "'"
 		}
 	}
 	return strings.Join(words, " "), nil
+}
+
+// begun is the line that a command prints first to each of its outputs. Text before it is the login shell's, whose
+// start-up files may print.
+const begun = "terraform-provider-proxmox:begun"
+
+// framed returns the line that has sh run a quoted command, whatever the login shell is.
+func framed(command string) string {
+	return "sh -c 'echo; echo " + begun + "; echo >&2; echo " + begun + " >&2; exec \"$@\"' sh " + command
+}
+
+// unframed returns what a command itself has printed. Without the frame, which means that the command was not begun,
+// that is all.
+func unframed(output string) (own string, framed bool) {
+	if _, own, framed = strings.Cut(output, "\n"+begun+"\n"); framed {
+		return own, true
+	}
+	return output, false
 }

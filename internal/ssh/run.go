@@ -21,26 +21,18 @@ const stopGrace = 2 * time.Second
 
 // Run runs one command on a node and returns its standard output. Every argument is quoted, so it reaches the command
 // unchanged. The end of ctx ends the command with SIGTERM. The error is an *Error. A command that may have been started
-// is never started again.
+// is never started again: its effect is for the caller to look up (Error.Kind).
 func (s *Shell) Run(ctx context.Context, node string, args ...string) (string, error) {
 	op := "run a command"
 	if len(args) > 0 {
 		op = "run " + args[0]
 	}
-	return s.run(ctx, request{op: op, node: node, args: args})
+	return s.run(ctx, op, node, args...)
 }
 
-// request is a command to run.
-type request struct {
-	op, node string
-	args     []string
-	// again: running the command twice has the effect of running it once, so it may be repeated after a lost connection.
-	again bool
-}
-
-func (s *Shell) run(ctx context.Context, r request) (string, error) {
-	failed := &Error{Op: r.op, Node: r.node, ExitStatus: -1}
-	args := r.args
+// run does the same for an operation op.
+func (s *Shell) run(ctx context.Context, op, node string, args ...string) (string, error) {
+	failed := &Error{Op: op, Node: node, ExitStatus: -1}
 	if s.cfg.Username != "root" && len(args) > 0 {
 		args = append([]string{"sudo", "-n", "--"}, args...)
 	}
@@ -49,21 +41,21 @@ func (s *Shell) run(ctx context.Context, r request) (string, error) {
 		failed.Err = err
 		return "", failed
 	}
-	n, release, err := s.seat(ctx, r.node)
+	n, release, err := s.seat(ctx, node)
 	if err != nil {
 		failed.Err = err
 		return "", failed
 	}
 	defer release()
 	begin := time.Now()
-	ctx, ran := oplog.Run(ctx, r.node, r.op)
-	end := s.attempts(ctx, n, line, r.again)
+	ctx, ran := oplog.Run(ctx, node, op)
+	end := s.attempts(ctx, n, framed(line))
 	ran(end.err == nil && end.status == 0)
 	failed.Err, failed.ExitStatus, failed.Stderr = end.err, end.status, tidy(end.stderr)
 	if end.started {
 		failed.Command = line
 	}
-	s.trace(ctx, "SSH command", map[string]string{"node": r.node, "command": line, "exit_status": strconv.Itoa(end.status),
+	s.trace(ctx, "SSH command", map[string]string{"node": node, "command": line, "exit_status": strconv.Itoa(end.status),
 		"stderr": failed.Stderr, "duration_ms": strconv.FormatInt(time.Since(begin).Milliseconds(), 10)})
 	if end.err != nil || end.status != 0 {
 		return end.stdout, failed
@@ -80,9 +72,9 @@ type outcome struct {
 	err            error
 }
 
-// attempts runs the command, once more over a new connection if the old one turns out to be dead: always if the command
-// was not started, else only if again allows it.
-func (s *Shell) attempts(ctx context.Context, n *node, line string, again bool) outcome {
+// attempts runs the command. If the connection turns out to be dead before the command is started, a new one takes its
+// place.
+func (s *Shell) attempts(ctx context.Context, n *node, line string) outcome {
 	for attempt := 1; ; attempt++ {
 		c, err := n.connection(ctx)
 		if err != nil {
@@ -92,7 +84,7 @@ func (s *Shell) attempts(ctx context.Context, n *node, line string, again bool) 
 		if end.lost {
 			n.drop(c)
 		}
-		if !end.lost || attempt == 2 || ctx.Err() != nil || end.started && !again {
+		if !end.lost || attempt == 2 || ctx.Err() != nil || end.started {
 			return end
 		}
 		s.trace(ctx, "SSH connection lost", map[string]string{"node": n.name, "error": end.err.Error()})
@@ -167,7 +159,10 @@ func runSession(session *ssh.Session, line string) outcome {
 	session.Stdout, session.Stderr = stdout, stderr
 	err := session.Run(line)
 	_ = session.Close() // most likely closed by the peer already
-	end := outcome{stdout: stdout.kept.String(), stderr: stderr.kept.String(), status: -1, started: true}
+	end := outcome{status: -1, started: true}
+	var begun bool
+	end.stdout, begun = unframed(stdout.kept.String())
+	end.stderr, _ = unframed(stderr.kept.String())
 	var exit *ssh.ExitError
 	switch {
 	case err == nil:
@@ -179,8 +174,12 @@ func runSession(session *ssh.Session, line string) outcome {
 	default:
 		end.lost, end.err = true, fmt.Errorf("%w: %w", errLost, err)
 	}
-	if stdout.cut && end.err == nil {
+	switch {
+	case end.err != nil:
+	case stdout.cut:
 		end.err = fmt.Errorf("the command printed more than %d bytes", maxOutput)
+	case !begun && end.status == 0:
+		end.err = fmt.Errorf("the login shell did not run it: it printed %q", tidy(end.stdout))
 	}
 	return end
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -47,6 +48,8 @@ type server struct {
 	forward  func(addr string) (net.Conn, error) // direct-tcpip, for bastions
 	mute     bool                                // do not answer channel requests
 	files    bool                                // serve SFTP
+	banner   string                              // what the login shell prints
+	strange  bool                                // the login shell knows no sh
 	onFile   func() bool                         // before an answer of SFTP: true cuts the connections in its place
 	// until it is closed, do not answer requests about the connection as a whole
 	deaf chan struct{}
@@ -161,16 +164,23 @@ func (s *server) session(conn *ssh.ServerConn, raw net.Conn, offered ssh.NewChan
 			}
 			exec = &payload.Line
 			_ = request.Reply(true, nil)
-			if s.files {
-				s.mu.Lock()
-				s.commands = append(s.commands, payload.Line)
-				s.mu.Unlock()
+			line, framed := strings.CutPrefix(payload.Line, framed(""))
+			s.mu.Lock()
+			s.commands = append(s.commands, line)
+			s.mu.Unlock()
+			_, _ = io.WriteString(channel, s.banner)
+			if s.files && !framed {
 				s.running.Go(func() { s.transferFiles(channel) })
 				continue
 			}
-			s.running.Go(func() { s.answer(conn.User(), payload.Line, raw, channel, signals) })
+			if framed && !s.strange {
+				_, _ = io.WriteString(channel, "\n"+begun+"\n")
+				_, _ = io.WriteString(channel.Stderr(), s.banner+"\n"+begun+"\n")
+			}
+			s.running.Go(func() { s.answer(conn.User(), line, raw, channel, signals) })
 		case "subsystem":
 			_ = request.Reply(s.files, nil)
+			_, _ = io.WriteString(channel, s.banner)
 			s.running.Go(func() { s.transferFiles(channel) })
 		case "signal":
 			var payload struct{ Name string }
@@ -182,9 +192,6 @@ func (s *server) session(conn *ssh.ServerConn, raw net.Conn, offered ssh.NewChan
 }
 
 func (s *server) answer(user, line string, raw net.Conn, channel ssh.Channel, signals <-chan ssh.Signal) {
-	s.mu.Lock()
-	s.commands = append(s.commands, line)
-	s.mu.Unlock()
 	r := s.command(user, line)
 	if r.started != nil {
 		r.started <- struct{}{}

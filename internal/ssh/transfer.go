@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -14,32 +15,25 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
 )
 
-// transfer is one use of SFTP, as request is one command.
-type transfer struct {
-	op, node string
-	// again: it may be done twice.
-	again bool
-}
-
 // sftpServer is the path of OpenSSH's server on Debian. A user other than root runs it by sudo.
 const sftpServer = "/usr/lib/openssh/sftp-server"
 
-// transfer opens SFTP on the node's one connection, for one use. The error is an *Error, or wraps one.
-func (s *Shell) transfer(ctx context.Context, t transfer, use func(*sftp.Client) error) (err error) {
-	n, release, err := s.seat(ctx, t.node)
+// transfer opens SFTP on the node's one connection, for one use, as run does for a command. The error is an *Error.
+func (s *Shell) transfer(ctx context.Context, op, node string, use func(*sftp.Client) error) (err error) {
+	n, release, err := s.seat(ctx, node)
 	if err != nil {
-		return &Error{Op: t.op, Node: t.node, ExitStatus: -1, Err: err}
+		return &Error{Op: op, Node: node, ExitStatus: -1, Err: err}
 	}
 	defer release()
-	ctx, ran := oplog.Run(ctx, t.node, t.op)
+	ctx, ran := oplog.Run(ctx, node, op)
 	defer func() { ran(err == nil) }()
 	for attempt := 1; ; attempt++ {
 		c, err := n.connection(ctx)
 		if err != nil {
-			return &Error{Op: t.op, Node: t.node, ExitStatus: -1, Err: err}
+			return &Error{Op: op, Node: node, ExitStatus: -1, Err: err}
 		}
 		began, lost, err := s.transferOver(ctx, c, use)
-		s.trace(ctx, "SFTP", map[string]string{"node": t.node, "operation": t.op, "attempt": strconv.Itoa(attempt),
+		s.trace(ctx, "SFTP", map[string]string{"node": node, "operation": op, "attempt": strconv.Itoa(attempt),
 			"error": textOf(err)})
 		if err == nil {
 			return nil
@@ -47,8 +41,8 @@ func (s *Shell) transfer(ctx context.Context, t transfer, use func(*sftp.Client)
 		if lost {
 			n.drop(c)
 		}
-		if !lost || attempt == 2 || ctx.Err() != nil || began && !t.again {
-			return &Error{Op: t.op, Node: t.node, ExitStatus: -1, Err: err}
+		if !lost || attempt == 2 || ctx.Err() != nil || began {
+			return &Error{Op: op, Node: node, ExitStatus: -1, Err: err}
 		}
 	}
 }
@@ -79,13 +73,12 @@ func (s *Shell) transferOver(ctx context.Context, c *connection, use func(*sftp.
 	if ctx.Err() != nil && err != nil {
 		return began, false, fmt.Errorf("interrupted: %w", context.Cause(ctx))
 	}
-	if errors.Is(err, sftp.ErrSSHFxConnectionLost) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return began, true, errors.Join(errTransferLost, err)
+	lost = errors.Is(err, sftp.ErrSSHFxConnectionLost) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	if began && lost {
+		err = fmt.Errorf("%w: %w", errLost, err)
 	}
-	return began, false, wordsOf(err)
+	return began, lost, wordsOf(err)
 }
-
-var errTransferLost = errors.New("the connection was lost in the middle of it")
 
 // wordsOf adds the likely reasons to a refusal without a reason: version 3 of SFTP has one code for most of them.
 func wordsOf(err error) error {
@@ -116,7 +109,7 @@ func (s *Shell) startSFTP(session *ssh.Session) (*sftp.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start SFTP: %w", err)
 	}
-	client, err := sftp.NewClientPipe(out, in)
+	client, err := sftp.NewClientPipe(&packets{Reader: bufio.NewReader(out)}, in)
 	if err != nil && s.cfg.Username != "root" {
 		_ = session.Wait() // until its whole output is here
 		if words := tidy(said.kept.String()); words != "" {
@@ -124,4 +117,25 @@ func (s *Shell) startSFTP(session *ssh.Session) (*sftp.Client, error) {
 		}
 	}
 	return client, err
+}
+
+// packets is the output of an SFTP server, which the login shell starts and may print before. A packet begins with its
+// length in four bytes, the first of them 0: none has 16 MiB. No text has that.
+type packets struct {
+	*bufio.Reader
+	begun bool
+}
+
+// Read fails at the first packet if it is text.
+func (p *packets) Read(into []byte) (int, error) {
+	if !p.begun {
+		first, err := p.Peek(1)
+		if err == nil && first[0] != 0 {
+			text, _ := p.Peek(p.Buffered()) // what has come
+			return 0, fmt.Errorf("the login shell prints text: %q. Keep its start-up files (.bashrc) silent in a session "+
+				"without a terminal", tidy(string(text)))
+		}
+		p.begun = true
+	}
+	return p.Reader.Read(into)
 }

@@ -49,7 +49,8 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// KindOf is the Kind of the first *Error or *TaskError in err's chain; Unknown for nil and for everything else.
+// KindOf is the Kind of the first *Error or *TaskError in err's chain, or else of the first error that tells its own;
+// Unknown for nil and for everything else.
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {
@@ -58,6 +59,10 @@ func KindOf(err error) Kind {
 	var t *TaskError
 	if errors.As(err, &t) {
 		return t.Kind
+	}
+	var own interface{ Kind() Kind }
+	if errors.As(err, &own) {
+		return own.Kind()
 	}
 	return Unknown
 }

@@ -21,7 +21,8 @@ type Command struct {
 type Outcome struct {
 	Exit    int
 	Refusal string // phase before: for stderr; nothing was done
-	// phase after, and a command that was killed: the connection must be dropped before the client learns of its end
+	// phase after, phase before without an answer, and a command that was killed: the connection must be dropped before
+	// the client learns of its end
 	Cut bool
 }
 
@@ -44,6 +45,9 @@ func (e *Engine) Run(c Command, f func(r *Request) int) Outcome {
 		e.Wait(k.Delay(), nil)
 		k.Took()
 		op.Status = 1
+		if k.Status >= 595 { // no answer
+			return Outcome{Exit: 1, Cut: true}
+		}
 		return Outcome{Exit: 1, Refusal: strings.TrimRight(k.Text("injected failure"), "\n") + "\n"}
 	}
 	params["node"] = c.Node

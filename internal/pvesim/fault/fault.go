@@ -52,7 +52,7 @@ type Rule struct {
 	Phase Phase `json:"phase"`
 	// Times is how often it fires; 0 means once, a negative value always.
 	Times   int    `json:"times,omitempty"`
-	Status  int    `json:"status,omitempty"`   // of the refusal in phase before; 0 means 500
+	Status  int    `json:"status,omitempty"`   // of the refusal in phase before; 0 means 500; 595 and more: no answer
 	Reason  string `json:"reason,omitempty"`   // reason phrase, or the text the task fails with
 	DelayMS int    `json:"delay_ms,omitempty"` // on the cluster's clock, before the fault takes effect
 	// phase offline: when the node is back, on the cluster's clock; 0 means never

@@ -22,13 +22,24 @@ func (s *Server) run(local, line string, channel ssh.Channel) (status int, cut b
 		_, _ = channel.Stderr().Write([]byte("bash: " + err.Error() + "\n"))
 		return 2, false
 	}
-	for _, args := range commands {
+	for n, args := range commands {
+		script, err := posix(args)
+		if err != nil {
+			_, _ = channel.Stderr().Write([]byte("sh: 1: " + err.Error() + "\n"))
+			return 2, false
+		}
+		args = script.command
 		words, vmid, rest, known := shell.Words(args)
 		var out, errs bytes.Buffer
 		node, online := s.place(local, words, vmid, rest)
 		if !online {
 			return 0, true
 		}
+		if n == 0 {
+			s.greet(node, channel)
+		}
+		_, _ = channel.Write([]byte(script.out))
+		_, _ = channel.Stderr().Write([]byte(script.errs))
 		c := engine.Command{Node: node, Path: words, Line: line, VMID: vmid}
 		end := s.cluster.Run(c, func(r *engine.Request) int {
 			if !known {
@@ -48,6 +59,43 @@ func (s *Server) run(local, line string, channel ssh.Channel) (status int, cut b
 		}
 	}
 	return 0, false
+}
+
+// greet prints what the login shell prints of its own accord: sshd has it run each command and, as Debian configures it,
+// the SFTP server (openssh session.c do_exec, do_child; sshd_config Subsystem).
+func (s *Server) greet(node string, channel ssh.Channel) {
+	s.cluster.Do(func(w *state.World) { _, _ = channel.Write([]byte(w.Nodes[node].LoginText)) })
+}
+
+// script is what sh -c does: it prints, and becomes a command.
+type script struct {
+	out, errs string
+	command   []string
+}
+
+// posix reads a command line of sh -c. It knows echo of plain words, to either output, and exec "$@" after it. Any
+// other command line stands for itself.
+func posix(args []string) (script, error) {
+	if len(args) < 3 || args[0] != "sh" || args[1] != "-c" {
+		return script{command: args}, nil
+	}
+	var does script
+	for part := range strings.SplitSeq(args[2], ";") {
+		words := strings.Fields(part)
+		to := &does.out
+		if n := len(words) - 1; n > 0 && words[n] == ">&2" {
+			to, words = &does.errs, words[:n]
+		}
+		switch {
+		case slices.Equal(words, []string{"exec", `"$@"`}) && len(args) > 4: // the fourth is $0
+			does.command = args[4:]
+			return does, nil
+		case len(words) == 0 || words[0] != "echo" || strings.ContainsAny(part, "'\"$\\`*?<|()#~"):
+			return does, errSyntax
+		}
+		*to += strings.Join(words[1:], " ") + "\n"
+	}
+	return does, errSyntax // a script that runs no command of the node is not simulated
 }
 
 // place finds the node that a command runs on, and whether it is up.

@@ -38,6 +38,7 @@ func (s *Server) transfer(conn ssh.Conn, local string, channel ssh.Channel) {
 		_ = conn.Close()
 		return
 	}
+	s.greet(node, channel)
 	f := &files{server: s, node: node, cut: func() { _ = conn.Close() }}
 	_ = sftp.NewRequestServer(channel, sftp.Handlers{FileGet: f, FilePut: f, FileCmd: f, FileList: f}).Serve()
 }

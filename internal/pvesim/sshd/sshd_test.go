@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pkg/sftp"
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/ssh"
 
@@ -201,6 +202,51 @@ func TestOfflineNodeDropsTheConnection(t *testing.T) {
 	b.cluster.Do(func(w *state.World) { w.Nodes["pve1"].Online = false })
 	if _, _, status := b.run("qm list"); status != -1 {
 		t.Error(status)
+	}
+}
+
+// TestConnectionIsCutBeforeACommand: without an answer the command had no effect.
+func TestConnectionIsCutBeforeACommand(t *testing.T) {
+	b := newBench(t)
+	b.put("pve1", "local-zfs", "vm-100-disk-0", 100)
+	rules := []fault.Rule{{Match: fault.Match{Method: "SSH", Path: "pvesm free", Nth: 2}, Phase: fault.Before, Status: 596}}
+	if err := b.cluster.Faults().Put(rules); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, status := b.run("pvesm free local-zfs:vm-999-disk-0"); status != 255 && status != 0 {
+		t.Errorf("the first: %d", status)
+	}
+	if _, _, status := b.run("pvesm free local-zfs:vm-100-disk-0"); status != -1 {
+		t.Errorf("the second: %d", status)
+	}
+	if out, _, status := b.run("pvesm list local-zfs --vmid 100"); status != 0 || !strings.Contains(out, "vm-100-disk-0") {
+		t.Errorf("it had an effect: %d %q", status, out)
+	}
+}
+
+// TestLoginShell: the login shell prints before a command, and sh is another shell that prints and becomes a command.
+func TestLoginShell(t *testing.T) {
+	b := newBench(t)
+	b.cluster.Do(func(w *state.World) { w.Nodes["pve1"].LoginText = "hello" })
+	for _, row := range []struct {
+		command, out, errs string
+		status             int
+	}{
+		{"qm status 8000", "hellostatus: stopped\n", "", 0},
+		{`sh -c 'echo; echo a b; echo c >&2; exec "$@"' sh qm status 8000`, "hello\na b\nstatus: stopped\n", "c\n", 0},
+		{`sh -c 'exec "$@"' sh pvesm path 'local:snippets/it'\''s'`, "hello/var/lib/vz/snippets/it's\n", "", 0},
+		{`sh -c 'exec "$@"' sh reboot`, "hello", "bash: line 1: reboot: command not found\n", 127},
+		{`sh -c 'reboot; exec "$@"' sh qm status 8000`, "", "sh: 1: -c: line 1: shell syntax that is not simulated\n", 2},
+		{`sh -c 'echo $HOME; exec "$@"' sh qm status 8000`, "", "sh: 1: -c: line 1: shell syntax that is not simulated\n", 2},
+		{`sh -c 'exec "$@"' sh`, "", "sh: 1: -c: line 1: shell syntax that is not simulated\n", 2},
+	} {
+		out, errs, status := b.run(row.command)
+		if out != row.out || errs != row.errs || status != row.status {
+			t.Errorf("%s: %d\nout  %q\nwant %q\nerr  %q\nwant %q", row.command, status, out, row.out, errs, row.errs)
+		}
+	}
+	if _, err := sftp.NewClient(b.client()); err == nil {
+		t.Error("text before its first packet does not disturb SFTP")
 	}
 }
 

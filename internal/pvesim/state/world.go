@@ -84,8 +84,10 @@ type Node struct {
 	// Lacks are programs that the node has not: "sendmail", without which it makes no backup.
 	Lacks []string `json:"lacks,omitempty"`
 	// CGroupV1 is for a node that still uses the old control groups, which bound cpuunits otherwise.
-	CGroupV1 bool              `json:"cgroup_v1,omitempty"`
-	Files    map[string]string `json:"files,omitempty"` // absolute path -> content, for SSH (import sources, snippets)
+	CGroupV1 bool `json:"cgroup_v1,omitempty"`
+	// LoginText is what root's login shell prints before each command, as a .bashrc with an echo does.
+	LoginText string            `json:"login_text,omitempty"`
+	Files     map[string]string `json:"files,omitempty"` // absolute path -> content, for SSH (import sources, snippets)
 }
 
 // Guest is a virtual machine or a container with its configuration file on one node.

@@ -271,7 +271,8 @@ func kindHint(kind pve.Kind) (string, bool) {
 	case pve.Capacity:
 		return "Next step: make room, or choose another storage or node.", true
 	case pve.Ambiguous:
-		return "The answer of the server was lost, so the request may or may not have been carried out.", true
+		return "The answer of the server was lost, so the request may or may not have been carried out. Next step: run " +
+			"Terraform again, which looks first.", true
 	case pve.Leftover:
 		return "Next step: find the owner of the volume. If it is not needed, remove it, or let on_orphaned_volumes = " +
 			"\"destroy\" do it.", true

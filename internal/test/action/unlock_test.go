@@ -102,3 +102,31 @@ func TestActionsUnlockTakenMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// TestSSHUnlockIsSentOnce loses the connection in `qm unlock`, before its effect and after it: the command is not sent again, and the
+// error says what may have happened only if the lock is still there.
+func TestSSHUnlockIsSentOnce(t *testing.T) {
+	t.Parallel()
+	command := fault.Match{Method: "SSH", Path: "qm unlock"}
+	for when, lost := range map[string]fault.Rule{"before": {Match: command, Phase: fault.Before, Status: 596}, "after": {Match: command, Phase: fault.After}} {
+		a := newActor(t, rig.TokenSSH)
+		a.w.Sim.StaleLock(500, "backup", "root@pam")
+		a.w.Sim.SetFaults([]fault.Rule{lost})
+		told, err := rig.Invoke(t, a.s, "proxmox_vm_unlock", "vmid = 500", nil)
+		if when == "after" && (err != nil || !strings.Contains(told, "was removed")) {
+			t.Errorf("%s: told %q, error %v", when, told, err)
+		}
+		if when == "before" {
+			rig.MustSay(t, err, "VM 500 is still locked (backup)", "qm unlock 500", "may have had its effect, or be still at work", "Next step")
+		}
+		sent := 0
+		for _, op := range a.w.Sim.Ops() {
+			if op.Path == "qm unlock" {
+				sent++
+			}
+		}
+		if sent != 1 {
+			t.Errorf("%s: it was sent %d times", when, sent)
+		}
+	}
+}
