@@ -182,7 +182,7 @@ func (f Files) FreeNewSnippet(ctx context.Context, file Snippet) error {
 	return f.freeSnippet(ctx, file, Claim{Node: file.Node, Volumes: []string{file.Volume}, Untouched: true})
 }
 
-// freeSnippet removes a snippet. If the answer is lost, it proves anew and removes what is still there: the removal
+// freeSnippet removes a snippet. If the answer is lost, it proves again and removes what is still there: the removal
 // itself looks at the content first.
 func (f Files) freeSnippet(ctx context.Context, file Snippet, c Claim) error {
 	remove := func() error {

@@ -11,7 +11,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
 // This file sends the destructive requests, each with evidence that permits it.
@@ -53,81 +52,6 @@ func (g *Guard) Free(ctx context.Context, tasks *request.Tasks, e Evidence, volu
 // MayFree reports whether a volume may be freed: no other guest uses it and, if a guest of ours has it, no task holds
 // that guest.
 func (e Evidence) MayFree(volume string) bool { return e.volumes[volume] && e.held == nil }
-
-// FreeByRoot removes a volume as root on its node. A lost answer is Ambiguous: the caller looks, and proves anew before
-// a second try.
-func (g *Guard) FreeByRoot(ctx context.Context, e Evidence, volume string) error {
-	if !e.MayFree(volume) {
-		return ErrNoEvidence
-	}
-	err := g.shell.FreeVolume(ctx, e.place, volume)
-	if pve.IsKind(err, pve.Ambiguous) {
-		g.awaitFree(ctx, e.place, volume)
-	}
-	return err
-}
-
-// awaitFree waits, as far as this identity sees it, for the worker of a `pvesm free` whose connection was lost. The
-// worker goes on, and is a task (pve-storage 9.1.7, API2/Storage/Content.pm delete). A look before its end would find
-// the volume, and a second free could meet another volume of that name.
-func (g *Guard) awaitFree(ctx context.Context, node, volume string) {
-	id := volid.Storage(volume)
-	if owner, ok := volid.Owner(volume); ok {
-		id = fmt.Sprintf("%d@%s", owner, id)
-	}
-	running, err := g.api.Tasks().List(ctx, node, pve.TaskFilter{RunningOnly: true})
-	if err != nil {
-		return // the caller's look decides
-	}
-	for _, t := range running {
-		if t.UPID.Type() == "imgdel" && t.UPID.ID() == id {
-			_, _ = g.api.Tasks().Wait(ctx, t.UPID) // likewise
-		}
-	}
-}
-
-// RemoveByRoot removes a snippet as root on its node, if it has the expected content.
-func (g *Guard) RemoveByRoot(ctx context.Context, e Evidence, f Snippet) error {
-	if !e.MayFree(f.Volume) {
-		return ErrNoEvidence
-	}
-	return g.shell.RemoveFile(ctx, e.place, f.Path, f.SHA256)
-}
-
-// TakeLock takes the lock of a dead task away. With a ticket of root@pam it does so over the API, bound to the digest
-// of the evidence: PVE lets no other identity skip a lock, not even a token of root. Otherwise it does so as root on
-// the node. description, if not "", marks what is left.
-func (g *Guard) TakeLock(ctx context.Context, e Evidence, description string) error {
-	switch {
-	case !e.ours:
-		return ErrNoEvidence
-	case e.held != nil:
-		return e.held
-	case g.api.Identity().IsRootTicket():
-		return g.api.QEMU(e.node, e.vmid).RemoveLock(ctx, e.config.Digest, description)
-	case g.shell != nil:
-		return g.unlockByRoot(ctx, e)
-	}
-	return ErrCannotUnlock
-}
-
-// unlockByRoot takes the lock away as root on the node. `qm unlock` takes away any lock, and no digest, so it looks
-// once more whether the lock is still the one of the evidence: finding its holder took requests to several nodes.
-func (g *Guard) unlockByRoot(ctx context.Context, e Evidence) error {
-	now, err := g.api.QEMU(e.node, e.vmid).Config(ctx)
-	switch {
-	case err != nil:
-		return err
-	case now.Digest != e.config.Digest:
-		return &pve.Error{Op: fmt.Sprintf("unlock VM %d on node %s", e.vmid, e.node), Kind: pve.DigestMismatch,
-			Message: "its configuration was changed while it was looked at; it was not touched"}
-	}
-	return g.shell.Unlock(ctx, e.node, e.vmid)
-}
-
-// ErrCannotUnlock says that neither this identity nor SSH can take a lock away.
-var ErrCannotUnlock = errors.New("only the user root@pam with a password may unlock it over the API, and no SSH is " +
-	"configured")
 
 // CutOff stops a guest hard.
 func (g *Guard) CutOff(ctx context.Context, tasks *request.Tasks, e Evidence, params pve.Params) error {

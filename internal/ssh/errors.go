@@ -42,8 +42,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause of a failure that is not the command's own.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Kind is fault.Ambiguous for a lost answer: the caller looks for the effect, and proves its right anew before a second
-// try.
+// Kind is fault.Ambiguous for a lost answer: the caller looks for the effect, and proves its right again before a
+// second try.
 func (e *Error) Kind() fault.Kind {
 	if errors.Is(e.Err, errLost) {
 		return fault.Ambiguous

@@ -61,10 +61,12 @@ func (s *Server) run(local, line string, channel ssh.Channel) (status int, cut b
 	return 0, false
 }
 
-// greet prints what the login shell prints of its own accord: sshd has it run each command and, as Debian configures it,
-// the SFTP server (openssh session.c do_exec, do_child; sshd_config Subsystem).
+// greet prints the text of the login shell's start-up files: sshd has that shell run each command and, as Debian
+// configures it, the SFTP server (openssh session.c do_exec, do_child; sshd_config Subsystem).
 func (s *Server) greet(node string, channel ssh.Channel) {
-	s.cluster.Do(func(w *state.World) { _, _ = channel.Write([]byte(w.Nodes[node].LoginText)) })
+	text := ""
+	s.cluster.Do(func(w *state.World) { text = w.Nodes[node].LoginText })
+	_, _ = channel.Write([]byte(text))
 }
 
 // script is what sh -c does: it prints, and becomes a command.
@@ -95,7 +97,7 @@ func posix(args []string) (script, error) {
 		}
 		*to += strings.Join(words[1:], " ") + "\n"
 	}
-	return does, errSyntax // a script that runs no command of the node is not simulated
+	return does, errSyntax // a script without a command is not simulated
 }
 
 // place finds the node that a command runs on, and whether it is up.
