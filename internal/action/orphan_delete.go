@@ -88,7 +88,8 @@ func (o *OrphanDelete) Schema(_ context.Context, _ action.SchemaRequest, resp *a
 				MarkdownDescription: "Required certainty that the item is not needed: `certain` or `likely`. Default: `certain`."},
 			"exclusive_storages": schema.SetAttribute{Optional: true, ElementType: types.StringType,
 				Validators: []validator.Set{setvalidator.ValueStringsAre(kit.StorageID())},
-				MarkdownDescription: "Shared storages that no other cluster uses. A volume on any other shared " +
+				MarkdownDescription: "Shared storages that no other cluster uses, besides those that the provider's " +
+					"`exclusive_storages` names. A volume on any other shared " +
 					"storage is `unknown`, and is not removed. Default: none."},
 			"timeout": timeout("Time limit of the action. Default: `15m`."),
 		},

@@ -107,7 +107,7 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 	if i.request.OnOrphans != DestroyOrphans {
 		return nil, &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Volumes of another VM %d are still there", vmid),
 			Detail: fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may hold another user's "+
-				"data, so they were not touched. Remove them (pvesm free VOLUME), choose another vmid, set on_orphaned_volumes = "+
+				"data, so they were not touched. Find their owner and remove them, choose another vmid, set on_orphaned_volumes = "+
 				"\"destroy\", or take them over as disks with imported_disk", all.Nodes(), orphans)}
 	}
 	for _, f := range all {
@@ -115,7 +115,7 @@ func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 		if len(volumes) == 0 {
 			continue
 		}
-		if err := i.creator.destroyer.ProveLeftOver(ctx, f.Node, vmid, volumes); err != nil {
+		if err := i.creator.destroyer.ProveOrphaned(ctx, f.Node, vmid, volumes); err != nil {
 			return nil, &guest.FieldError{Path: "on_orphaned_volumes", Summary: "Cannot destroy orphaned volumes",
 				Detail: "They were not touched, and VM " + fmt.Sprint(vmid) + " was not created", Err: err}
 		}

@@ -73,7 +73,8 @@ func (o *Orphans) Schema(_ context.Context, _ datasource.SchemaRequest, resp *da
 		Attributes: map[string]schema.Attribute{
 			"exclusive_storages": schema.SetAttribute{Optional: true, ElementType: types.StringType,
 				Validators: []validator.Set{setvalidator.ValueStringsAre(kit.StorageID())},
-				MarkdownDescription: "Shared storages that no other cluster uses. A volume on any other shared storage may be " +
+				MarkdownDescription: "Shared storages that no other cluster uses, besides those that the provider's " +
+					"`exclusive_storages` names. A volume on any other shared storage may be " +
 					"that of a guest of another cluster, which this one cannot see, so its `certainty` is `unknown`."},
 			"orphans": schema.ListNestedAttribute{Computed: true, MarkdownDescription: "What was found, sorted by kind and id.",
 				NestedObject: schema.NestedAttributeObject{Attributes: orphanAttributes()}},

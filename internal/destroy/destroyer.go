@@ -27,11 +27,11 @@ type Destroyer struct {
 	storages    *request.SharedBy[string, []pve.Storage] // by node
 }
 
-// New makes a Destroyer. shell may be nil: no SSH.
-func New(jobs *request.Runner, guests *guest.Guests, shell guard.Shell) *Destroyer {
+// New makes a Destroyer. shell may be nil: no SSH. exclusive are the shared storages that no other cluster uses.
+func New(jobs *request.Runner, guests *guest.Guests, shell guard.Shell, exclusive ...string) *Destroyer {
 	order := &request.Order{}
 	use := volumeuse.New(jobs, order)
-	return &Destroyer{Guard: guard.New(jobs, guests, use, shell), api: jobs.API, clock: jobs.Clock, jobs: jobs,
+	return &Destroyer{Guard: guard.New(jobs, guests, use, shell, exclusive), api: jobs.API, clock: jobs.Clock, jobs: jobs,
 		guests: guests,
 		use:    use, replication: request.NewSharedIn[[]pve.ReplicationJob](order),
 		storages: request.NewSharedBy[string, []pve.Storage](order)}

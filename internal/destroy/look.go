@@ -263,6 +263,9 @@ func (r *removal) listOwn(ctx context.Context) ([]string, error) {
 		r.unproven = idsOf(r.Made.rest(found))
 		found = slices.DeleteFunc(found, func(v pve.Volume) bool { return !r.Made.known[v.ID] })
 	}
+	for _, v := range found {
+		r.listed[v.ID] = v
+	}
 	return idsOf(found), err
 }
 

@@ -38,13 +38,14 @@ type policy struct {
 
 // memory is what a removal knows from earlier passes.
 type memory struct {
-	seen     guest.Identity // our VM's, as last seen: it survives a change of the description, and a commit
-	known    string         // digest of the configuration whose volumes and snapshots the baseline knows
-	off      bool           // the guest is known to be off
-	tasks    endings        // of our tasks
-	deleted  deletion       // our last destroy that ended well
-	left     []string       // volumes of ours that are there
-	unproven []string       // new volumes of which nothing shows that they are ours
+	seen     guest.Identity        // our VM's, as last seen: it survives a change of the description, and a commit
+	known    string                // digest of the configuration whose volumes and snapshots the baseline knows
+	off      bool                  // the guest is known to be off
+	tasks    endings               // of our tasks
+	deleted  deletion              // our last destroy that ended well
+	left     []string              // volumes of ours that are there
+	listed   map[string]pve.Volume // as last seen, by id
+	unproven []string              // new volumes of which nothing shows that they are ours
 	volumes  map[string]attempts
 	ha       haEntry
 	taken    bool           // a third party has the VMID
@@ -129,7 +130,7 @@ func merge(left, more []saga.Residue) []saga.Residue {
 }
 
 func (d *Destroyer) newRemoval(t Target, p policy) *removal {
-	return &removal{Target: t, policy: p, d: d, memory: memory{volumes: map[string]attempts{},
+	return &removal{Target: t, policy: p, d: d, memory: memory{volumes: map[string]attempts{}, listed: map[string]pve.Volume{},
 		ha:    haEntry{entry: t.Managed},
 		tasks: endings{tasks: t.Tasks, halfMade: t.HalfMade, ended: map[pve.UPID]ending{}}}}
 }

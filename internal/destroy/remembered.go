@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -44,7 +45,7 @@ func (d *Destroyer) clearVolume(ctx context.Context, r Request, leftover saga.Re
 	if !ok {
 		return fmt.Errorf("no VMID in %q", leftover.ID)
 	}
-	if err := d.ProveLeftOver(ctx, leftover.Node, vmid, []string{leftover.ID}); err != nil {
+	if err := d.proveRemembered(ctx, vmid, leftover); err != nil {
 		return err
 	}
 	resources, err := d.api.Listing().Shared(ctx)
@@ -56,6 +57,28 @@ func (d *Destroyer) clearVolume(ctx context.Context, r Request, leftover saga.Re
 	return d.newRemoval(Target{VMID: vmid, Nodes: []string{leftover.Node}, Baseline: b, Tasks: &request.Tasks{},
 		HalfMade: NewHalfMade("", nil), Pool: r.Pool, Mark: d.guests.NewMark(guest.ClusterName(resources), vmid)},
 		policy{identity: r.Ref.Identity}).run(ctx)
+}
+
+// proveRemembered makes sure that a volume is the one that state remembers, and not a later one of its name: it has the
+// same size and was made at the same time. A storage that tells no time, or a volume that was not seen when it was
+// noted, proves that only as far as no other cluster may use the storage.
+func (d *Destroyer) proveRemembered(ctx context.Context, vmid int, was saga.Residue) error {
+	found, err := d.guests.Volumes(ctx, was.Node, volid.Storage(was.ID), vmid)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(found, func(v pve.Volume) bool { return v.ID == was.ID })
+	if at < 0 || was.Size == 0 {
+		return d.ProveOrphaned(ctx, was.Node, vmid, []string{was.ID})
+	}
+	if now := found[at]; now.Size != was.Size || !now.CreatedAt.Equal(was.CreatedAt) {
+		return fmt.Errorf("another volume has its name now: it has %d bytes and not %d, or was made at another time. It was "+
+			"not touched. Find its owner; `terraform state rm` makes Terraform forget the leftover", now.Size, was.Size)
+	}
+	if was.CreatedAt.IsZero() { // ZFS and RBD list no time (pve-storage, list_images of the plugins)
+		return d.ProveOrphaned(ctx, was.Node, vmid, []string{was.ID})
+	}
+	return d.ProveLeftOver(ctx, was.Node, vmid, []string{was.ID})
 }
 
 // Recheck returns the remembered leftovers of a VM in state that are still there.

@@ -178,7 +178,8 @@ func (r *report) unseen(reason string) saga.Residue {
 func (r *report) volume(volume, reason string) saga.Residue {
 	left := saga.Residue{Kind: "volume", Node: r.Baseline.Node, ID: volume, Reason: reason, Command: "pvesm free " +
 		volume,
-		What: fmt.Sprintf("volume %s on node %s", volume, r.Baseline.Node)}
+		What: fmt.Sprintf("volume %s on node %s", volume, r.Baseline.Node), Size: r.listed[volume].Size,
+		CreatedAt: r.listed[volume].CreatedAt}
 	if r.partly {
 		left.Reason += notSeen
 	}

@@ -31,12 +31,16 @@ type Guard struct {
 	guests *guest.Guests
 	shell  Shell
 	use    *volumeuse.Reader
+	// exclusive are the shared storages that no other cluster uses.
+	exclusive []string
 }
 
 // New makes a Guard. shell may be nil: no SSH. It shares the reader of volume use with package destroy, so that
-// operations which run at the same time read the guests once.
-func New(jobs *request.Runner, guests *guest.Guests, use *volumeuse.Reader, shell Shell) *Guard {
-	return &Guard{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, shell: shell, use: use}
+// operations which run at the same time read the guests once. exclusive are the shared storages that no other cluster
+// uses.
+func New(jobs *request.Runner, guests *guest.Guests, use *volumeuse.Reader, shell Shell, exclusive []string) *Guard {
+	return &Guard{api: jobs.API, clock: jobs.Clock, jobs: jobs, guests: guests, shell: shell, use: use,
+		exclusive: exclusive}
 }
 
 // HasShell reports whether SSH is configured.

@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // This file sends the destructive requests, each with evidence that permits it.
@@ -150,6 +151,15 @@ func (g *Guard) ProveMade(ctx context.Context, v InState, volumes []string) (Evi
 func (g *Guard) ProveLeftOver(ctx context.Context, node string, vmid int, volumes []string) error {
 	_, err := g.Prove(ctx, Claim{Node: node, VMID: vmid, NoGuest: true, Volumes: volumes})
 	return err
+}
+
+// ProveOrphaned makes sure of the same, and that neither another cluster nor a program may have the volumes.
+func (g *Guard) ProveOrphaned(ctx context.Context, node string, vmid int, volumes []string) error {
+	e, err := g.Prove(ctx, Claim{Node: node, VMID: vmid, NoGuest: true, Volumes: volumes})
+	if err != nil {
+		return err
+	}
+	return volumeuse.AnyForeign(e.Use().Resources, node, volumes, g.exclusive)
 }
 
 // proveUncommitted makes evidence for the disks of a VM that a create has made and not committed.

@@ -22,11 +22,14 @@ type Finder struct {
 	jobs     *request.Runner
 	guests   *guest.Guests
 	surveyor *volumeuse.Reader
+	// exclusive are the shared storages that no other cluster uses, by the provider's configuration.
+	exclusive []string
 }
 
-// New makes a Finder.
-func New(jobs *request.Runner, guests *guest.Guests) *Finder {
-	return &Finder{api: jobs.API.Reader(), jobs: jobs, guests: guests, surveyor: volumeuse.New(jobs, &request.Order{})}
+// New makes a Finder. exclusive are the shared storages that no other cluster uses.
+func New(jobs *request.Runner, guests *guest.Guests, exclusive ...string) *Finder {
+	return &Finder{api: jobs.API.Reader(), jobs: jobs, guests: guests, surveyor: volumeuse.New(jobs, &request.Order{}),
+		exclusive: exclusive}
 }
 
 // fresh is how long an object that was just made may be waiting for its maker. It is a create's lease.

@@ -125,6 +125,7 @@ func scopeOf(v placed) string {
 func (l *look) sureOfVolume(v placed, unseen error) (Certainty, string) {
 	none := fmt.Sprintf("no guest has the id %d", v.VMID)
 	clones := l.basedOn(v)
+	foreign := volumeuse.Foreign(v.ID, v.storage.Shared, slices.Concat(l.exclusive, l.options.Exclusive))
 	switch {
 	case unseen != nil:
 		return Unknown, fmt.Sprintf("%s; whether a guest with another id uses the volume could not be looked at: %v", none,
@@ -133,9 +134,8 @@ func (l *look) sureOfVolume(v placed, unseen error) (Certainty, string) {
 		return Unknown, fmt.Sprintf("%s; whether a guest with another id uses the volume cannot be told: %v", none, l.unseen)
 	case len(clones) > 0:
 		return Unknown, fmt.Sprintf("%s; linked clones are based on the volume: %s", none, strings.Join(clones, ", "))
-	case v.storage.Shared && !slices.Contains(l.options.Exclusive, v.storage.ID):
-		return Unknown, fmt.Sprintf("%s, and no guest of this cluster uses the volume; storage %s is shared, "+
-			"and another cluster may use it (exclusive_storages says that none does)", none, v.storage.ID)
+	case foreign != nil:
+		return Unknown, fmt.Sprintf("%s, and no guest of this cluster uses the volume; %v", none, foreign)
 	case v.CreatedAt.IsZero(): // ZFS and RBD list no time (pve-storage, list_images of the plugins)
 		return Likely, none + ", and no guest uses the volume; its storage does not say when it was made, " +
 			"so its maker may still be at work"

@@ -94,7 +94,7 @@ func TestOrphansThatAreNotSure(t *testing.T) {
 	r.mustFind("not sure", report, "volume shared-nfs:300/vm-300-disk-0.raw unknown", "volume local-lvm:vm-301-disk-0 unknown",
 		"volume local-zfs:base-302-disk-0 unknown", "volume local-zfs:base-302-disk-0/vm-303-disk-0 likely pvesm free "+
 			"local-zfs:base-302-disk-0/vm-303-disk-0")
-	for n, says := range []string{"another cluster may use it", "so new", "linked clones are based on the volume: " +
+	for n, says := range []string{"may belong to another cluster", "so new", "linked clones are based on the volume: " +
 		"local-zfs:base-302-disk-0/vm-303-disk-0"} {
 		if n < len(report.Items) && !strings.Contains(report.Items[n].Reason, says) {
 			t.Errorf("%s: %s", report.Items[n].ID, report.Items[n].Reason)
@@ -144,7 +144,7 @@ func TestOrphansWithoutALook(t *testing.T) {
 				"Datastore.Allocate",
 				"disks on storage local2:", "disks on storage shared-nfs:"}},
 		"without Sys.Audit": {happens: func(r *rig) { r.without("Sys.Audit") },
-			want: []string{"volume local-zfs:vm-300-disk-0 unknown", "volume shared-nfs:300/vm-300-disk-0.raw unknown"},
+			want:   []string{"volume local-zfs:vm-300-disk-0 unknown", "volume shared-nfs:300/vm-300-disk-0.raw unknown"},
 			misses: []string{"entries of HA: ", "permissions on guests: ", "members of pools: ", "guests that are not listed: "}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,14 +30,16 @@ type Checker struct {
 	access   request.Recent[permissions] // of the identity
 	held     request.Recent[permissions] // on one path
 	total    tally
+	// exclusive are the shared storages that no other cluster uses.
+	exclusive []string
 
 	mu      sync.Mutex
 	planned map[string]bool // files that this run is to make: by node and volume, or by volume on a shared storage
 }
 
-// New makes a Checker.
-func New(jobs *request.Runner, guests *guest.Guests, sources *diskimport.Sources) *Checker {
-	return &Checker{api: jobs.API.Reader(), clock: jobs.Clock, guests: guests, sources: sources,
+// New makes a Checker. exclusive are the shared storages that no other cluster uses.
+func New(jobs *request.Runner, guests *guest.Guests, sources *diskimport.Sources, exclusive ...string) *Checker {
+	return &Checker{api: jobs.API.Reader(), clock: jobs.Clock, guests: guests, sources: sources, exclusive: exclusive,
 		planned: map[string]bool{},
 		access:  request.Recent[permissions]{Life: accessLife}}
 }

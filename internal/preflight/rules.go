@@ -34,6 +34,7 @@ const (
 	nodeMemory       = "memory"
 	vmidTaken        = "VMID"
 	vmidVolumes      = "orphans"
+	vmidForeign      = "foreign volumes"
 	linkedElsewhere  = "linked clone"
 	notLikeThis      = "clone's shape"
 	notRestored      = "restored shape"
@@ -80,6 +81,8 @@ func Rules() []Rule {
 
 		{vmidTaken, Refused, "VMID … is taken", listing, "unless the VM there may be the one that is replaced"},
 		{vmidVolumes, Refused, "Volumes of another VM … are still there", content, "the create would refuse them"},
+		{vmidForeign, Refused, "Volumes with VMID … may have an owner elsewhere", content,
+			"`on_orphaned_volumes = \"destroy\"` destroys no volume that may be another cluster's or program's"},
 		{"", Refused, "No VM to clone", listing, "who does not see the source cannot read what it is"},
 		{"", Refused, "Several VMs to clone", listing, "one is meant"},
 		{"", Refused, "VM … cannot be cloned to node …", "the listing, the source's configuration",

@@ -94,6 +94,10 @@ func cases() map[string]struct {
 		"VMID 8000 is taken": {nil, here(Request{VMID: 8000})},
 		"Volumes of another VM 100": {alter(orphanOf100),
 			here(Request{VMID: 100, Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}})},
+		"Volumes with VMID 100 may have": {alter(func(w *state.World) {
+			w.Put(&state.Volume{Storage: "shared-nfs", Name: "100/vm-100-disk-3.raw", VMID: 100, Content: "images",
+				Format: "raw", Size: 1 << 30})
+		}), here(Request{VMID: 100, Orphans: true, Storages: map[string]string{"disks.scsi0.storage": "local-zfs"}})},
 		"No VM to clone": {nil, here(Request{Clone: &guest.Clone{Name: "none"}})},
 		"Several VMs to clone": {func(w *world) { w.change(twin); w.sim.Advance(time.Minute) },
 			here(Request{Clone: &guest.Clone{Name: "existing"}})},

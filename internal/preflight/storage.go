@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // formats reports formats that a storage does not support for disks (pve-storage ZFSPoolPlugin.pm, LvmThinPlugin.pm,
@@ -39,12 +40,17 @@ func (p *planCheck) cpus(wanted int64) {
 // orphans reports volumes that carry the configured VMID of a new VM, which the create would refuse. Findings in a
 // shared listing are looked up again: the volumes may have gone with the VM that had them.
 func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
-	if _, taken := p.resources.Guest(r.VMID); taken || r.VMID == 0 || r.Orphans {
+	if _, taken := p.resources.Guest(r.VMID); taken || r.VMID == 0 {
 		return
 	}
 	storages := map[string]bool{}
 	for _, id := range r.Storages {
 		storages[id] = true
+	}
+	for _, s := range p.resources.Storages(p.node) {
+		if r.Orphans && slices.Contains(strings.Split(s.Content, ","), "images") {
+			storages[s.Storage] = true
+		}
 	}
 	var suspect []string
 	for _, id := range slices.Sorted(maps.Keys(storages)) {
@@ -65,6 +71,14 @@ func (p *planCheck) orphans(ctx context.Context, c *Checker, r Request) {
 	}
 	left := slices.DeleteFunc((guest.Baselines{baseline}).Orphans(),
 		func(volume string) bool { return slices.Contains(r.Adopts, volume) })
+	if r.Orphans {
+		if err := volumeuse.AnyForeign(p.resources, p.node, left, c.exclusive); err != nil {
+			p.say(vmidForeign, "on_orphaned_volumes", fmt.Sprintf("On node %s, %v. Nothing would be destroyed, and the VM "+
+				"not created. Choose another vmid, or name the storage in exclusive_storages of the provider if no other "+
+				"cluster uses it", p.node, err), strconv.Itoa(r.VMID))
+		}
+		return
+	}
 	if len(left) > 0 {
 		p.say(vmidVolumes, "vmid", fmt.Sprintf("On node %s there are volumes with this id that no VM owns: %s. They may "+
 			"hold another user's data. Choose another vmid, remove them, set on_orphaned_volumes = \"destroy\", or take them "+

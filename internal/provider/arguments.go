@@ -26,6 +26,8 @@ type arguments struct {
 	RequestTimeout *string       `tfsdk:"request_timeout"`
 	MaxRequests    *int64        `tfsdk:"max_requests"`
 
+	ExclusiveStorages []string `tfsdk:"exclusive_storages"`
+
 	DefaultTags    []string `tfsdk:"default_tags"`
 	DefaultNode    *string  `tfsdk:"default_node"`
 	DefaultStorage *string  `tfsdk:"default_storage"`
@@ -90,6 +92,11 @@ func (e *environment) text(configured *string, variable string) *string {
 	return nil
 }
 
+// splitList splits a variable that is a list.
+func splitList(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' || r == ' ' })
+}
+
 func (e *environment) truth(configured *bool, variable string) *bool {
 	value := os.Getenv(prefix + variable)
 	if configured != nil || value == "" {
@@ -138,7 +145,10 @@ func settle(a arguments) (arguments, error) {
 	a.MaxRequests = e.number(a.MaxRequests, "MAX_REQUESTS")
 	a.VMIDRange = e.vmidRange(a.VMIDRange)
 	if tags := e.text(nil, "DEFAULT_TAGS"); a.DefaultTags == nil && tags != nil {
-		a.DefaultTags = strings.FieldsFunc(*tags, func(r rune) bool { return r == ',' || r == ';' || r == ' ' })
+		a.DefaultTags = splitList(*tags)
+	}
+	if storages := e.text(nil, "EXCLUSIVE_STORAGES"); a.ExclusiveStorages == nil && storages != nil {
+		a.ExclusiveStorages = splitList(*storages)
 	}
 	a.DefaultNode, a.DefaultStorage = e.text(a.DefaultNode, "DEFAULT_NODE"), e.text(a.DefaultStorage, "DEFAULT_STORAGE")
 	a.DefaultBridge, a.DefaultPool = e.text(a.DefaultBridge, "DEFAULT_BRIDGE"), e.text(a.DefaultPool, "DEFAULT_POOL")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
@@ -109,6 +110,12 @@ func limitArguments() map[string]schema.Attribute {
 		"request_timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.PositiveDuration()},
 			MarkdownDescription: "Time for one request with its answer, not for the task that it starts: `60s` (default). " +
 				"Variable: `PROXMOX_VE_REQUEST_TIMEOUT`."},
+		"exclusive_storages": schema.SetAttribute{Optional: true, ElementType: types.StringType,
+			Validators: []validator.Set{setvalidator.ValueStringsAre(kit.StorageID())},
+			MarkdownDescription: "Shared storages that no other cluster uses. On any other shared storage, a volume without " +
+				"a guest may belong to a guest of another cluster. It is not destroyed (`on_orphaned_volumes`), and " +
+				"`proxmox_orphans` lists it as `unknown`. Default: none. Variable: `PROXMOX_VE_EXCLUSIVE_STORAGES`, separated " +
+				"by commas."},
 		"max_requests": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.Between(1, 256)},
 			MarkdownDescription: "Requests under way at the same time. Default: 16. Variable: `PROXMOX_VE_MAX_REQUESTS`."},
 	}

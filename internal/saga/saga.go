@@ -34,6 +34,9 @@ type Residue struct {
 	What    string `json:"what"`    // for people: "volume local-zfs:vm-101-disk-0"
 	Reason  string `json:"reason"`  // why it is still there
 	Command string `json:"command"` // removes it when run as root on the node
+	// Size in bytes and CreatedAt tell a volume from a later one of its name; zero if they are not known.
+	Size      int64     `json:"size,omitempty"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 
 // LeftError is the error of an undo that could not remove everything.

@@ -43,8 +43,9 @@ type Shell interface {
 	request.Root
 }
 
-// New makes a Service. shell and clock may be nil: no SSH, the real clock.
-func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
+// New makes a Service. shell and clock may be nil: no SSH, the real clock. exclusive are the shared storages that no
+// other cluster uses.
+func New(api *pve.Client, shell Shell, clock pve.Clock, exclusive ...string) *Service {
 	jobs := request.New(api, clock)
 	guests := guest.New(jobs)
 	var removing guard.Shell // nil, and no interface of nothing
@@ -54,11 +55,11 @@ func New(api *pve.Client, shell Shell, clock pve.Clock) *Service {
 		removing, hasher, files, jobs.Root = shell, shell, shell, shell
 	}
 	sources := diskimport.New(api.Reader(), shell != nil)
-	remover := destroy.New(jobs, guests, removing)
-	orphans := orphan.New(jobs, guests)
+	remover := destroy.New(jobs, guests, removing, exclusive...)
+	orphans := orphan.New(jobs, guests, exclusive...)
 	creator, changer := create.New(jobs, guests, remover, sources, hasher), update.New(jobs, guests, remover, sources)
 	return &Service{Runner: jobs, Guests: guests, Destroyer: remover, Creator: creator, Changer: changer,
-		Disks: disk.New(jobs, guests, remover, creator, changer), Checker: preflight.New(jobs, guests, sources),
+		Disks: disk.New(jobs, guests, remover, creator, changer), Checker: preflight.New(jobs, guests, sources, exclusive...),
 		Orphans: orphans, OrphanDeleter: orphan.NewDeleter(orphans, remover),
 		Snapshots: snapshot.New(jobs, guests, remover.Guard),
 		Power:     power.New(jobs, guests, remover.Guard), Files: file.New(jobs, remover.Guard, files)}

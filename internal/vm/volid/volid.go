@@ -77,6 +77,32 @@ func Owner(volid string) (vmid int, ok bool) {
 	return 0, false
 }
 
+// IsNameOfPVE tells whether PVE itself gives a volume of its owner such a name: vm-100-disk-0 and its like (pve-storage
+// 9.1.7 Plugin.pm get_next_vm_diskname), a cloud-init drive, saved memory, a fleecing image (qemu-server 9.2.6
+// QemuServer.pm, QemuConfig.pm, VZDump/QemuServer.pm). Other programs choose names of their own.
+func IsNameOfPVE(volid string) bool {
+	owner, ok := Owner(volid)
+	_, name, _ := strings.Cut(volid, ":")
+	name = strings.TrimSuffix(trimFormat(name[strings.LastIndexByte(name, '/')+1:]), ".subvol")
+	kind, rest, _ := strings.Cut(name, "-")
+	id, rest, _ := strings.Cut(rest, "-")
+	if !ok || id != strconv.Itoa(owner) {
+		return false
+	}
+	what, n, _ := strings.Cut(rest, "-")
+	switch {
+	case what == "disk":
+		return slices.Contains([]string{"vm", "base", "subvol", "basevol"}, kind) && property.AllDigits(n)
+	case kind != "vm":
+		return false
+	case what == "state":
+		return n != ""
+	case what == "fleece":
+		return property.AllDigits(n)
+	}
+	return rest == "cloudinit"
+}
+
 // IsLinkedClone tells whether a volume is named as a clone of a base image. LVM-thin does not record it in names.
 func IsLinkedClone(volid string) bool {
 	_, name, ok := splitVolume(volid)

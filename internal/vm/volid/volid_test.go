@@ -30,6 +30,21 @@ func TestVolumes(t *testing.T) {
 			t.Errorf("%s: storage %q, owner %d, %t", v.volid, Storage(v.volid), owner, ok)
 		}
 	}
+	for name, want := range map[string]bool{
+		"local-zfs:vm-100-disk-0": true, "local-zfs:base-100-disk-12": true, "local-zfs:subvol-100-disk-0": true,
+		"local-zfs:basevol-100-disk-0": true, "local-zfs:base-9000-disk-0/vm-303-disk-0": true, "local-zfs:vm-100-cloudinit": true,
+		"local-zfs:vm-100-state-before": true, "local-zfs:vm-100-state-suspend-2026-01-01": true, "local-zfs:vm-100-fleece-0": true,
+		"local:100/vm-100-disk-0.qcow2": true, "local:100/base-100-disk-0.qcow2/101/vm-101-disk-0.qcow2": true,
+		"local:100/vm-100-cloudinit.qcow2": true, "local:100/vm-100-state-a.raw": true, "btrfs:100/subvol-100-disk-0.subvol": true,
+		"local-lvm:vm-9999-pvc-369fa6e3-1e53-4df6-8c9c-6a4a5d0c3c1e": false, "local:9999/vm-9999-pvc-1.raw": false,
+		"local:100/mine.raw": false, "local:100/vm-101-disk-0.raw": false, "local-zfs:vm-100-disk-a": false,
+		"local-zfs:vm-100-disk-": false, "local-zfs:vm-100-disk-0-old": false, "local-zfs:base-100-cloudinit": false,
+		"local-zfs:subvol-100-state-a": false, "local-zfs:vm-0100-disk-0": false, "local:iso/vm-100-disk-0.iso": false,
+	} {
+		if got := IsNameOfPVE(name); got != want {
+			t.Errorf("%s is a name of PVE: %t", name, got)
+		}
+	}
 	for _, s := range []string{"", "none", "cdrom", "/dev/sdb", "local-zfs:32", "local-zfs:10.5", "local-zfs:cloudinit", "local-zfs:", ":32",
 		"-a:vm-1-disk-0", "a:vm-1-disk-0"} {
 		if Valid(s) || Storage(s) != "" {

@@ -53,7 +53,9 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 		"on_orphaned_volumes": schema.StringAttribute{Optional: true,
 			Validators: []validator.String{stringvalidator.OneOf("fail", "destroy")},
 			MarkdownDescription: "What a create does about volumes that carry the configured `vmid` although no VM has it: " +
-				"`fail` (default) names those on the storages that it writes to, `destroy` destroys all of them first. An " +
+				"`fail` (default) names those on the storages that it writes to, `destroy` destroys all of them first, on " +
+				"all storages of the node. A volume that may have an owner elsewhere makes it fail: one on a shared storage " +
+				"that is not in the provider's `exclusive_storages`, and one with a name that PVE itself never gives. An " +
 				"automatic id is never one with such volumes there."},
 		"on_destroy": schema.SingleNestedAttribute{Optional: true,
 			MarkdownDescription: "How the VM is destroyed. It must be applied before the destroy to count.",
