@@ -130,8 +130,8 @@ func merge(left, more []saga.Residue) []saga.Residue {
 }
 
 func (d *Destroyer) newRemoval(t Target, p policy) *removal {
-	return &removal{Target: t, policy: p, d: d, memory: memory{volumes: map[string]attempts{}, listed: map[string]pve.Volume{},
-		ha:    haEntry{entry: t.Managed},
+	return &removal{Target: t, policy: p, d: d, memory: memory{volumes: map[string]attempts{},
+		listed: map[string]pve.Volume{}, ha: haEntry{entry: t.Managed},
 		tasks: endings{tasks: t.Tasks, halfMade: t.HalfMade, ended: map[pve.UPID]ending{}}}}
 }
 
