@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ssh"
 )
 
 const description = "Virtual machines on Proxmox VE 8.0 and later. An apply makes a whole VM or nothing: a create " +
@@ -124,8 +125,9 @@ func limitArguments() map[string]schema.Attribute {
 func sshArguments() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"username": schema.StringAttribute{Optional: true,
-			MarkdownDescription: "User on the nodes. Default: `root`. Another user needs a `NOPASSWD` sudo rule for `qm`, " +
-				"`pvesm`, `zfs` and `sha256sum`. Variable: `PROXMOX_VE_SSH_USERNAME`."},
+			MarkdownDescription: "User on the nodes. Default: `root`. Another user, such as `terraform`, needs the sudo rule `" +
+				ssh.SudoRule + "`. The [permissions guide](guides/permissions.md#the-sudo-rule) says which parts can be left " +
+				"out; with `qm set` or `sftp-server` the user is root in effect. Variable: `PROXMOX_VE_SSH_USERNAME`."},
 		"private_key": schema.StringAttribute{Optional: true, Sensitive: true,
 			MarkdownDescription: "Private key without passphrase, PEM or OpenSSH form. Variable: `PROXMOX_VE_SSH_PRIVATE_KEY`."},
 		"private_key_file": schema.StringAttribute{Optional: true,

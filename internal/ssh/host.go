@@ -21,11 +21,16 @@ const DefaultTimeout = 15 * time.Second
 // DefaultKeepAlive is the interval of keep-alive requests if Config.KeepAlive is zero.
 const DefaultKeepAlive = 30 * time.Second
 
+// SudoRule is the sudo rule of a user other than root, word for word as the documentation has it: each command that
+// this package runs, and no other.
+const SudoRule = "terraform ALL=(root) NOPASSWD: /usr/sbin/qm set *, /usr/sbin/qm unlock *, /usr/sbin/pvesm free *, " +
+	"/usr/sbin/pvesm path *, /usr/bin/sha256sum -- *, " + sftpServer
+
 // Config holds the ways to reach the nodes. Username, host keys and a way to authenticate are needed; everything else
 // has a default.
 type Config struct {
-	// Username logs in on the nodes. "" = root. Any other user runs every command through "sudo -n" and so needs a
-	// NOPASSWD rule for qm, pvesm and zfs.
+	// Username logs in on the nodes. "" = root. Any other user runs every command through "sudo -n" and so needs
+	// SudoRule.
 	Username string
 	// PrivateKeyPEM is an unencrypted private key, PEM or OpenSSH format. An encrypted one belongs in an agent.
 	PrivateKeyPEM []byte

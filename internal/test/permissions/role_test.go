@@ -185,6 +185,69 @@ func TestRoleMigrates(t *testing.T) {
 	}
 }
 
+// narrowPermissions reads the example with narrow paths from the guide: the roles that it makes, and what the user gets on which path.
+func narrowPermissions(t *testing.T) (roles map[string][]string, acl map[string]string) {
+	t.Helper()
+	_, section, _ := strings.Cut(rig.ReadFile(t, "../../../templates/guides/permissions.md.tmpl"), "\n## What else the role allows\n")
+	_, block, _ := strings.Cut(section, "```shell\n")
+	block, _, _ = strings.Cut(block, "```")
+	roles, acl = map[string][]string{"Terraform": documentedRole(t)}, map[string]string{"/": "Terraform"}
+	for line := range strings.Lines(block) {
+		word := strings.Fields(line)
+		switch command := strings.Join(word[:3], " "); {
+		case command == "pveum pool add" && word[3] == "web": // which every world has
+		case command == "pveum role add":
+			roles[word[3]] = strings.Fields(strings.Split(line, `"`)[1])
+		case command == "pveum acl delete" && acl[word[3]] == word[7]:
+			delete(acl, word[3])
+		case command == "pveum acl modify" && roles[word[7]] != nil && word[5] == "terraform@pve":
+			acl[word[3]] = word[7]
+		default:
+			t.Fatalf("%q is not understood", line)
+		}
+	}
+	return roles, acl
+}
+
+// TestRoleOnNarrowPaths creates, changes and destroys VMs with exactly the permissions of the guide's example. On all that is outside
+// of its paths the identity may only look.
+func TestRoleOnNarrowPaths(t *testing.T) {
+	t.Parallel()
+	roles, acl := narrowPermissions(t)
+	for path, role := range acl {
+		if path == "/" && slices.ContainsFunc(roles[role], func(p string) bool { return !strings.HasSuffix(p, ".Audit") }) {
+			t.Errorf("on %s it gets %v", path, roles[role])
+		}
+	}
+	narrow := strings.NewReplacer("local-lvm", "local-zfs", "vmid     = 202", "vmid     = 202\n  pool     = \"web\"").Replace
+	w := permissionWorld(t, "8.4", nil)
+	w.Change(func(world *state.World) {
+		maps.Copy(world.Roles, roles)
+		world.ACL = slices.DeleteFunc(world.ACL, func(e state.ACLEntry) bool { return strings.HasPrefix(e.Subject, "terraform@pve") })
+		for path, role := range acl {
+			for _, subject := range []string{"terraform@pve", "terraform@pve!prov"} {
+				world.ACL = append(world.ACL, state.ACLEntry{Path: path, Subject: subject, Role: role, Propagate: true})
+			}
+		}
+	})
+	w.Mark()
+	s := w.Session(t, rig.TokenNoSSH, narrow(permitted))
+	rig.Must(t, s.Converge(t.Context()))
+	rig.Must(t, s.Refresh(t.Context()))
+	w.Reconfigure(t, s, rig.TokenNoSSH, strings.ReplaceAll(narrow(permittedChange), `tags        = ["one"]`, "tags = [\"one\"]\n  pool = \"web\""))
+	rig.Must(t, s.Converge(t.Context()))
+	rig.Must(t, s.Destroy(t.Context()))
+	w.MustBeClean(t)
+	for outside, says := range map[string]string{
+		`disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`:                       "VM.Allocate",
+		"pool = \"web\"\n  disks = { scsi0 = { storage = \"local-lvm\", size = \"1G\" } }": "Datastore.AllocateSpace on /storage/local-lvm",
+	} {
+		w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock("node = \"pve1\"\nvmid = 300\n"+outside))
+		rig.MustSay(t, s.Run(t.Context()), says)
+		w.MustBeClean(t)
+	}
+}
+
 // permittedData are the data sources that read more than a plan does, and their notes about objects that they could not read.
 const permittedData = `
 data "proxmox_version" "server" {}
