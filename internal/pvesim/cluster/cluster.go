@@ -135,7 +135,7 @@ func clusterResources(r *engine.Request) (any, error) {
 				row := newGuestRow(r.Engine, r.W, r.W.Guests[id])
 				row.live, row.pool = true, pools[id]
 				if ha := r.W.HA[engine.HAType(row.guest)+":"+strconv.Itoa(id)]; ha != nil {
-					row.ha = ha.State
+					row.ha = ha.Listed()
 				}
 				list = append(list, row)
 			}

@@ -194,7 +194,11 @@ func updateHA(r *engine.Request) (any, error) {
 		if h.Failed && s != "disabled" {
 			return nil, perl.Die("service '%s' in error state, must be disabled and fixed first", h.SID)
 		}
-		h.State, h.Failed, h.Failures, h.Tried = haState(s), false, 0, nil
+		was := h.State
+		h.State, h.Failed, h.Failures, h.Tried, h.Leaving = haState(s), false, 0, nil, ""
+		if h.State == "ignored" && was != "ignored" {
+			h.Leaving = was
+		}
 	}
 	if g, ok := r.Params["group"]; ok {
 		h.Group = g
@@ -215,7 +219,7 @@ func deleteHA(r *engine.Request) (any, error) {
 	if r.W.HA[sid] == nil {
 		return nil, perl.Die("cannot delete service '%s', not HA managed!", sid)
 	}
-	delete(r.W.HA, sid)
+	r.W.LeaveHA(sid, r.Params["purge"] == "" || r.Flag("purge"))
 	return nil, nil
 }
 

@@ -23,8 +23,11 @@ func Manage(e *engine.Engine, sid string) {
 	w := e.World
 	kind, id, _ := strings.Cut(sid, ":")
 	h, g := w.HA[sid], w.Guests[perl.Number(id)]
-	if h == nil || g == nil || kind != "vm" || engine.HAType(g) != kind || h.Busy != "" || h.State == "ignored" ||
-		g.IsTemplate() {
+	if h == nil || g == nil || kind != "vm" || engine.HAType(g) != kind || h.Busy != "" || g.IsTemplate() {
+		return
+	}
+	if h.State == "ignored" {
+		forget(e, h, g)
 		return
 	}
 	if !w.Nodes[g.Node].Online {
@@ -49,6 +52,17 @@ func Manage(e *engine.Engine, sid string) {
 			haLog(e.World, "migrate service '%s' to node '%s' (running)", sid, node)
 			moveService(e, h, g, node, true)
 		}
+	}
+}
+
+// forget takes an ignored resource out of the manager's status (Manager.pm, "removing stale service"). The local
+// manager, which may come first, does what that status asks for: it looks whether there is an entry, and not at the
+// state of the entry (LRM.pm, exec_resource_agent).
+func forget(e *engine.Engine, h *state.HAResource, g *state.Guest) {
+	was := h.Leaving
+	h.Leaving = ""
+	if was == "started" && g.Running == nil {
+		act(e, h, g, "qmstart", nil, func(r *engine.Request, w *engine.Worker) error { return power.StartWorker(r, w, false) })
 	}
 }
 

@@ -70,6 +70,10 @@ var (
 		Source: "PVE/API2/HA/Groups.pm, index (0533db0, 1bc1db5)"}
 	HAChecksType = Fact{Package: "pve-ha-manager", Since: "5.1.1",
 		Source: "PVE/HA/Resources/PVEVM.pm and PVECT.pm, exists (18b3b09)"}
+	HAPurgesRules = Fact{Package: "pve-ha-manager", Since: "5.0.7",
+		Source: "PVE/HA/Config.pm, delete_service_from_config (8102199), API2/HA/Resources.pm, delete (c952c63)"}
+	DestroyPurgesRules = Fact{Package: "qemu-server", Since: "9.0.26",
+		Source: "PVE/API2/Qemu.pm, destroy_vm (8da59986)"}
 	MoveAnswersRequested = Fact{Package: "pve-ha-manager", Since: "5.0.3",
 		Source: "PVE/API2/HA/Resources.pm, migrate (47340b1)"}
 )

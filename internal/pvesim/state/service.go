@@ -28,6 +28,38 @@ type HAResource struct {
 	Failures int      `json:"-"`
 	Tried    []string `json:"-"`
 	Failed   bool     `json:"-"`
+	// Leaving is the state that the manager's status still has of an entry that was set to "ignored" since its last
+	// round. Until then the local manager, which goes by that status, starts a guest again that is off.
+	Leaving string `json:"-"`
+}
+
+// Listed is the state in the cluster's listing: that of the manager's status, else that of the entry (pve-manager
+// API2/Cluster.pm, resources).
+func (h *HAResource) Listed() string {
+	switch {
+	case h.Leaving != "":
+		return h.Leaving
+	case h.Failed:
+		return "error"
+	}
+	return h.State
+}
+
+// LeaveHA removes an HA resource. purge also takes it out of the rules, and removes a rule that has no other, where the
+// release does so (pve-ha-manager HA/Config.pm, delete_service_from_config).
+func (w *World) LeaveHA(sid string, purge bool) {
+	delete(w.HA, sid)
+	if !purge || !w.Has(HAPurgesRules) {
+		return
+	}
+	for id, rule := range w.HARules {
+		members := strings.Split(rule["resources"], ",")
+		if members = slices.DeleteFunc(members, func(m string) bool { return m == sid }); len(members) == 0 {
+			delete(w.HARules, id)
+			continue
+		}
+		rule["resources"] = strings.Join(members, ",")
+	}
 }
 
 // HACommand is a line of ha/crm_commands: "migrate", "relocate" to Node, or "stop" with a timeout.
