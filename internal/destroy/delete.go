@@ -51,6 +51,9 @@ func (d *Destroyer) Delete(ctx context.Context, r Request) ([]saga.Residue, []gu
 func (d *Destroyer) deleteInState(ctx context.Context, r Request) ([]saga.Residue, []guest.Warning, error) {
 	all := &destruction{d: d, r: r, pool: r.Pool}
 	left, err := all.destroyInState(ctx)
+	if err != nil {
+		err = errors.Join(err, all.inHA.putBack(ctx, all))
+	}
 	return left, all.warnings, err
 }
 

@@ -36,6 +36,7 @@ type destruction struct {
 	off                 bool // the guest is known to be off
 	acted               bool // something was done since the other guests were read
 	status              *pve.GuestStatus
+	inHA                kept
 	// copied are the nodes that may have copies of its volumes, and why.
 	copied   map[string]string
 	warnings []guest.Warning

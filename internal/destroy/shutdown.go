@@ -60,22 +60,14 @@ func isPaused(status pve.GuestStatus) bool {
 	return status.QMPStatus == "paused" || status.QMPStatus == "prelaunch"
 }
 
-// shutDownFromHA takes the guest out of HA, which would start it again, and shuts it down. If the guest does not
-// obey, the entry is put back. An identity that may not change HA can only ask its manager for the stop. That one
-// stops the guest hard when its time is over (pve-ha-manager HA/Resources/PVEVM.pm shutdown, forceStop), so it takes
-// a policy that allows this.
+// shutDownFromHA has HA ignore the guest, which it would start again, and shuts it down. An identity that may not
+// change HA can only ask its manager for the stop. That one stops the guest hard when its time is over (pve-ha-manager
+// HA/Resources/PVEVM.pm shutdown, forceStop), so it takes a policy that allows this.
 func (d *destruction) shutDownFromHA(ctx context.Context) error {
 	vmid := d.r.Ref.VMID
-	entry, err := d.d.api.HA().Resource(ctx, vmid)
-	if err == nil {
-		var e guard.Evidence
-		if e, err = d.proveSelf(ctx, false); err == nil {
-			d.seenAt = time.Time{} // an act, after which the next one looks again
-			err = d.d.LeaveHA(ctx, e)
-		}
-	}
+	err := d.inHA.ignore(ctx, d)
 	switch {
-	case pve.IsKind(err, pve.NotFound), pve.IsKind(err, pve.Denied) && d.r.ForceStop:
+	case err == nil, pve.IsKind(err, pve.NotFound), pve.IsKind(err, pve.Denied) && d.r.ForceStop:
 		return d.powerOff(ctx)
 	case pve.IsKind(err, pve.Denied):
 		return &guest.FieldError{Path: "on_destroy.power_off",
@@ -83,18 +75,8 @@ func (d *destruction) shutDownFromHA(ctx context.Context) error {
 			Detail: "HA would start again what is shut down behind its back, and its own stop cuts the guest off when its " +
 				"time is over. Nothing was touched. Grant Sys.Console and Sys.Audit on /, or set on_destroy.power_off = " +
 				"\"force\" and apply, then destroy", Err: err}
-	case err != nil:
-		return fmt.Errorf("take VM %d out of HA: %w", vmid, err)
 	}
-	if err = d.powerOff(ctx); err == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	if back := d.d.guests.SetHA(ctx, vmid, nil, entry.Options); back != nil {
-		return errors.Join(err, fmt.Errorf("put VM %d back under HA: %w", vmid, back))
-	}
-	return err
+	return fmt.Errorf("have HA ignore VM %d: %w", vmid, err)
 }
 
 // asks is how often a guest is asked to shut down within its time: one that is still booting misses the first

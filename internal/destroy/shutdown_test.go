@@ -65,3 +65,29 @@ func TestAdministratorInterruptsTheShutdown(t *testing.T) {
 		t.Error("it is still there")
 	}
 }
+
+// TestHARulesWaitForTheManager: HA's local manager starts a guest again that goes off while the manager's status still
+// has it. So the guest is asked to shut down only when that status has let go of it.
+func TestHARulesWaitForTheManager(t *testing.T) {
+	r := newRig(t, asRoot)
+	ref := r.vm(300)
+	r.running()
+	r.change(func(w *state.World) { w.HA["vm:300"] = &state.HAResource{SID: "vm:300", State: "started"} })
+	asked := 0
+	r.answered = func(method, path string) {
+		if method == http.MethodPost && strings.HasSuffix(path, "/300/status/shutdown") {
+			asked++
+			r.change(func(w *state.World) {
+				if h := w.HA["vm:300"]; h == nil || h.Listed() != "ignored" {
+					t.Errorf("asked to shut down while HA has it: %+v", h)
+				}
+			})
+		}
+	}
+	if _, _, err := r.s.Delete(t.Context(), Request{Ref: ref}); err != nil {
+		t.Fatal(err)
+	}
+	if is, _ := r.has(300, contested); is || asked != 1 {
+		t.Errorf("still there %t, asked %d times", is, asked)
+	}
+}

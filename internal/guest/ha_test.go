@@ -22,7 +22,7 @@ func (w *world) writes() []string {
 	for _, op := range w.sim.Ops() {
 		if op.Method != http.MethodGet {
 			text := op.Method
-			for _, name := range []string{"state", "group", "comment", "max_restart", "max_relocate", "delete"} {
+			for _, name := range []string{"state", "group", "comment", "max_restart", "max_relocate", "delete", "purge"} {
 				if value, ok := op.Params[name]; ok {
 					text += " " + name + "=" + value
 				}
@@ -56,7 +56,8 @@ func TestChangeHA(t *testing.T) {
 		"a third party's option": {has: resource("comment", "theirs"), prior: entry("stopped", 1),
 			want:   entry("stopped", 1).with("ours"),
 			writes: []string{"PUT comment=ours"}, left: (&HA{State: to("stopped")}).with("ours")},
-		"none any more": {has: &state.HAResource{State: "stopped"}, prior: entry("stopped", 1), writes: []string{"DELETE"}},
+		"none any more": {has: &state.HAResource{State: "stopped"}, prior: entry("stopped", 1),
+			writes: []string{"DELETE purge=0", "DELETE"}}, // pve-ha-manager knows purge since 5.0.7
 		"removed by others": {prior: entry("stopped", 1), want: entry("stopped", 3),
 			writes: []string{"POST state=stopped max_restart=3"}, left: entry("stopped", 3)},
 	} {

@@ -104,7 +104,7 @@ func TestWrites(t *testing.T) {
 		}, "PUT /cluster/ha/resources/vm:100 state=stopped"},
 		"delete ha": {"null", func(ctx context.Context, c *Client) error {
 			return c.HA().RemoveGuest(ctx, 100)
-		}, "DELETE /cluster/ha/resources/vm:100 "},
+		}, "DELETE /cluster/ha/resources/vm:100 purge=0"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

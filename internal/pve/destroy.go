@@ -2,6 +2,7 @@ package pve
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"strconv"
@@ -92,9 +93,18 @@ func (q QEMUClient) RemoveLock(ctx context.Context, digest, description string) 
 	return q.client.change(ctx, "unlock "+q.name(), http.MethodPut, q.path("/config"), p)
 }
 
-// RemoveEntry takes a guest out of HA by HA's name of it, "vm:100" or "ct:100"; the guest stays as it is.
+// RemoveEntry takes a guest out of HA by HA's name of it, "vm:100" or "ct:100"; the guest stays as it is, and so do the
+// HA rules that name it: since pve-ha-manager 5.0.7 PVE takes it out of them unless it is told not to, before it has no
+// such parameter and changes no rule (API2/HA/Resources.pm, HA/Config.pm delete_service_from_config, c952c63, 8102199).
 func (h HAClient) RemoveEntry(ctx context.Context, sid string) error {
-	return h.client.change(ctx, "delete the HA resource "+sid, http.MethodDelete, haPath+"/"+sid, nil)
+	remove := func(p Params) error {
+		return h.client.change(ctx, "delete the HA resource "+sid, http.MethodDelete, haPath+"/"+sid, p)
+	}
+	err := remove(Params{"purge": "0"})
+	if unknown := (*Error)(nil); errors.As(err, &unknown) && unknown.Kind == Invalid && unknown.Params["purge"] != "" {
+		return remove(nil) // the parameters are verified before anything is done
+	}
+	return err
 }
 
 // DeleteACL takes a permission away.

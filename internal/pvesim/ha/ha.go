@@ -219,7 +219,7 @@ func deleteHA(r *engine.Request) (any, error) {
 	if r.W.HA[sid] == nil {
 		return nil, perl.Die("cannot delete service '%s', not HA managed!", sid)
 	}
-	r.W.LeaveHA(sid, r.Params["purge"] == "" || r.Flag("purge"))
+	state.LeaveHA(r.W, sid, r.Params["purge"] == "" || r.Flag("purge"))
 	return nil, nil
 }
 

@@ -62,7 +62,9 @@ func forget(e *engine.Engine, h *state.HAResource, g *state.Guest) {
 	was := h.Leaving
 	h.Leaving = ""
 	if was == "started" && g.Running == nil {
-		act(e, h, g, "qmstart", nil, func(r *engine.Request, w *engine.Worker) error { return power.StartWorker(r, w, false) })
+		act(e, h, g, "qmstart", nil, func(r *engine.Request, w *engine.Worker) error {
+			return power.StartWorker(r, w, false)
+		})
 	}
 }
 

@@ -47,7 +47,7 @@ func (h *HAResource) Listed() string {
 
 // LeaveHA removes an HA resource. purge also takes it out of the rules, and removes a rule that has no other, where the
 // release does so (pve-ha-manager HA/Config.pm, delete_service_from_config).
-func (w *World) LeaveHA(sid string, purge bool) {
+func LeaveHA(w *World, sid string, purge bool) {
 	delete(w.HA, sid)
 	if !purge || !w.Has(HAPurgesRules) {
 		return

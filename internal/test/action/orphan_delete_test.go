@@ -3,6 +3,7 @@ package action_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -355,4 +356,24 @@ func TestActionsOrphansAndAContainerInTheLastMoment(t *testing.T) {
 func (a *orphanWorld) has(vmid int) (there bool) {
 	a.w.Change(func(world *state.World) { there = world.Guests[vmid] != nil })
 	return there
+}
+
+// TestHARulesSurviveAnOrphansRemoval: the guest of an entry without one may come back from a backup, and find the
+// administrator's rules.
+func TestHARulesSurviveAnOrphansRemoval(t *testing.T) {
+	t.Parallel()
+	a := newOrphanWorld(t, rig.RootTicket, pvesim.Options{Profile: "9.2"})
+	rule := map[string]string{"type": "node-affinity", "resources": "vm:305", "nodes": "pve1"}
+	a.w.Change(func(world *state.World) {
+		world.HA["vm:305"] = &state.HAResource{SID: "vm:305", State: "ignored"}
+		world.HARules = map[string]map[string]string{"licence": maps.Clone(rule)}
+	})
+	if _, err := a.remove(a.listed()["vm:305"], "", nil); err != nil {
+		t.Fatal(err)
+	}
+	a.w.Change(func(world *state.World) {
+		if world.HA["vm:305"] != nil || !maps.Equal(world.HARules["licence"], rule) {
+			t.Errorf("entry %+v, rules %v", world.HA["vm:305"], world.HARules)
+		}
+	})
 }

@@ -77,7 +77,7 @@ func wantBeside(t *testing.T, w *rig.World, wall *state.FirewallFile, ha *state.
 func writes(w *rig.World) []string {
 	var all []string
 	for _, op := range w.Sim.Ops() {
-		if op.Method != http.MethodGet && (strings.Contains(op.Path, "/firewall/") || strings.Contains(op.Path, "/ha/")) {
+		if op.Method != http.MethodGet && op.Status < http.StatusBadRequest && (strings.Contains(op.Path, "/firewall/") || strings.Contains(op.Path, "/ha/")) {
 			all = append(all, op.Method+" "+op.Path)
 		}
 	}
@@ -240,7 +240,7 @@ func TestRollbackOfFirewallAndHA(t *testing.T) {
 	}
 }
 
-// TestDestroyUnderHA: the entry goes before the guest is shut down, and comes back if the guest does not shut down.
+// TestDestroyUnderHA: HA is to ignore the guest before it is shut down, and no longer if it does not shut down.
 func TestDestroyUnderHA(t *testing.T) {
 	t.Parallel()
 	w := rig.NewWorld(t)
@@ -263,11 +263,11 @@ func TestDestroyUnderHA(t *testing.T) {
 	}
 	order := []string{}
 	for _, op := range w.Sim.Ops() {
-		if op.Method != http.MethodGet && op.VMID != 0 || strings.HasPrefix(op.Path, "/cluster/ha") && op.Method == http.MethodDelete {
+		if op.Method != http.MethodGet && op.VMID != 0 || strings.HasPrefix(op.Path, "/cluster/ha") && op.Method == http.MethodPut {
 			order = append(order, op.Method+" "+op.Path)
 		}
 	}
-	if len(order) < 3 || order[0] != "DELETE /cluster/ha/resources/{sid}" || !strings.HasSuffix(order[1], "/status/shutdown") {
+	if len(order) < 3 || order[0] != "PUT /cluster/ha/resources/{sid}" || !strings.HasSuffix(order[1], "/status/shutdown") {
 		t.Errorf("order of the destroy: %v", order)
 	}
 	w.MustBeClean(t)

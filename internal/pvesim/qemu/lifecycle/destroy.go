@@ -76,7 +76,7 @@ func destroyWorker(r *engine.Request, w *engine.Worker, skiplock bool) error {
 		w.Logf("purging VM %d from related configurations..", vmid)
 		state.PurgeJobs(r.W, vmid)
 		if managed {
-			r.W.LeaveHA("vm:"+strconv.Itoa(vmid), r.W.Has(state.DestroyPurgesRules))
+			state.LeaveHA(r.W, "vm:"+strconv.Itoa(vmid), r.W.Has(state.DestroyPurgesRules))
 			w.Logf("NOTE: removed VM %d from HA resource configuration.", vmid)
 		}
 	}

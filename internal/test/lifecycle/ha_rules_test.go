@@ -1,0 +1,156 @@
+package lifecycle_test
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// ruled is a VM under HA, without a firewall.
+var ruled = strings.Replace(bare, "networks = ", `on_destroy = { power_off = "graceful_only" }
+  ha = { state = "started", max_restart = 3, comment = "web" }
+  networks = `, 1)
+
+// ruledVM is a cluster with that VM, which two rules of the administrator name.
+func ruledVM(t *testing.T, profile string, log ...*rig.Interrupter) (*rig.World, *terraformtest.Session) {
+	t.Helper()
+	w := rig.NewWorld(t, pvesim.Options{Profile: profile})
+	for _, keys := range log {
+		keys.World = w
+		w.LogTo(keys)
+	}
+	s := w.Session(t, rig.RootTicket, ruled)
+	if err := s.Converge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Change(func(world *state.World) {
+		world.HA["vm:8000"] = &state.HAResource{SID: "vm:8000", State: "ignored"}
+		world.HARules = map[string]map[string]string{
+			"licence": {"type": "node-affinity", "resources": "vm:400", "nodes": "pve1", "strict": "1"},
+			"apart":   {"type": "resource-affinity", "resources": "vm:400,vm:8000", "affinity": "negative"},
+		}
+	})
+	return w, s
+}
+
+// rulesOf are the HA rules with their resources.
+func rulesOf(w *rig.World) map[string]string {
+	found := map[string]string{}
+	w.Change(func(world *state.World) {
+		for id, rule := range world.HARules {
+			found[id] = rule["resources"]
+		}
+	})
+	return found
+}
+
+var bothRules = map[string]string{"licence": "vm:400", "apart": "vm:400,vm:8000"}
+
+const (
+	shutdownPath = "/nodes/{node}/qemu/{vmid}/status/shutdown"
+	vmPath       = "/nodes/{node}/qemu/{vmid}"
+)
+
+// TestHARulesSurviveAFailedDestroy: a destroy that fails or is cancelled leaves the HA entry and the administrator's
+// rules as they were, wherever it ends; the next one removes the VM, and its own deletion alone takes it out of the rules.
+func TestHARulesSurviveAFailedDestroy(t *testing.T) {
+	t.Parallel()
+	gone := map[string]map[string]string{"8.4": bothRules, "9.0": bothRules, "9.2": {"apart": "vm:8000"}}
+	for profile, after := range gone {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			w, s := ruledVM(t, profile)
+			_, entry := beside(w, 400)
+			for _, rule := range []fault.Rule{
+				{Match: fault.Match{Method: "POST", Path: shutdownPath}, Phase: fault.Before},
+				{Match: fault.Match{Method: "POST", Path: shutdownPath}, Phase: fault.Task},
+				{Match: fault.Match{Method: "DELETE", Path: vmPath}, Phase: fault.Before, Times: -1}, // and the guest is off
+			} {
+				w.Sim.SetFaults([]fault.Rule{rule})
+				if err := s.Destroy(t.Context()); err == nil {
+					t.Fatalf("no error names %+v", rule)
+				}
+				w.Sim.SetFaults(nil)
+				if _, now := beside(w, 400); !cmp.Equal(now, entry) {
+					t.Errorf("%+v: the HA entry is %+v, and was %+v", rule, now, entry)
+				}
+				if now := rulesOf(w); !maps.Equal(now, bothRules) {
+					t.Errorf("%+v: the rules are %v", rule, now)
+				}
+			}
+			if err := s.Destroy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if now := rulesOf(w); !maps.Equal(now, after) {
+				t.Errorf("the VM is gone, and the rules are %v, want %v", now, after)
+			}
+		})
+	}
+}
+
+// TestHARulesSurviveACancelledDestroy: interrupted in the shutdown, a destroy puts the entry back.
+func TestHARulesSurviveACancelledDestroy(t *testing.T) {
+	t.Parallel()
+	keys := &rig.Interrupter{At: fault.Match{Method: "POST", Path: shutdownPath, Nth: 1}}
+	w, s := ruledVM(t, "9.2", keys)
+	_, entry := beside(w, 400)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w.Change(func(world *state.World) { world.Guests[400].Ignores = []string{"shutdown"} })
+	keys.Press = cancel
+	if err := s.Destroy(ctx); err == nil {
+		t.Fatal("cancelled, and no error says so")
+	}
+	if _, now := beside(w, 400); !cmp.Equal(now, entry) || !maps.Equal(rulesOf(w), bothRules) {
+		t.Errorf("the HA entry is %+v, and was %+v; the rules are %v", now, entry, rulesOf(w))
+	}
+}
+
+// TestHARulesSurviveLeavingHA: an update that takes a VM out of HA leaves the rules alone, also where the server does
+// not know how to change them yet.
+func TestHARulesSurviveLeavingHA(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{"8.4", "9.0", "9.2"} {
+		w, s := ruledVM(t, profile)
+		w.Reconfigure(t, s, rig.RootTicket, strings.Replace(ruled, "ha = {", "# ha = {", 1))
+		if err := s.Converge(t.Context()); err != nil {
+			t.Fatalf("%s: %v", profile, err)
+		}
+		if _, now := beside(w, 400); now != nil || !maps.Equal(rulesOf(w), bothRules) {
+			t.Errorf("%s: entry %+v, rules %v", profile, now, rulesOf(w))
+		}
+	}
+}
+
+// TestHARulesOfAServiceInError: HA changes no entry of a service that it has given up, so the entry is made again, and
+// the VM's deletion takes it out of the rules.
+func TestHARulesOfAServiceInError(t *testing.T) {
+	t.Parallel()
+	w, s := ruledVM(t, "9.2")
+	w.Change(func(world *state.World) { world.HA["vm:400"].Failed = true })
+	_, entry := beside(w, 400)
+	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "POST", Path: shutdownPath}, Phase: fault.Before}})
+	if err := s.Destroy(t.Context()); err == nil {
+		t.Fatal("the guest did not shut down, and no error says so")
+	}
+	w.Sim.SetFaults(nil)
+	if _, now := beside(w, 400); !cmp.Equal(now, entry) || !maps.Equal(rulesOf(w), bothRules) {
+		t.Errorf("the HA entry is %+v, and was %+v; the rules are %v", now, entry, rulesOf(w))
+	}
+	w.Change(func(world *state.World) { world.HA["vm:400"].Failed = true })
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if now := rulesOf(w); !maps.Equal(now, map[string]string{"apart": "vm:8000"}) {
+		t.Errorf("the rules are %v", now)
+	}
+}
