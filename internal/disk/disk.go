@@ -62,15 +62,19 @@ func (d Disk) Storage() string { return volid.Storage(d.Volume) }
 // memory of the VM that holds a disk, in MiB: the least that PVE takes (qemu-server QemuServer/Memory.pm).
 const memory = 16
 
-// spec is the VM that holds a disk.
+// spec is the VM that holds a disk. Backups leave the disk out: to back up a VM that is off PVE starts a QEMU on its
+// disks, unless none is to be backed up (qemu-server VZDump/QemuServer.pm enforce_vm_running_for_backup, "backup
+// contains no disks"). Without a boot device nothing boots from it where a third party starts the VM.
 func (w Wanted) spec(volume string) vm.Spec {
-	d := vm.Disk{Storage: w.Storage, Volume: volume, Size: &w.Size}
+	backup := false
+	d := vm.Disk{Storage: w.Storage, Volume: volume, Size: &w.Size,
+		DiskOptions: vm.DiskOptions{Backup: &backup}}
 	if w.Format != "" {
 		d.Format = &w.Format
 	}
 	least, protected, description := int64(memory), true, vm.HolderDescription(w.Description)
-	s := vm.Spec{Options: vm.Options{Description: &description, Protection: &protected}, Memory: vm.Memory{Size: &least},
-		Disks: map[string]vm.Disk{vm.HolderSlot: d}}
+	s := vm.Spec{Options: vm.Options{Description: &description, Protection: &protected, BootOrder: []string{}},
+		Memory: vm.Memory{Size: &least}, Disks: map[string]vm.Disk{vm.HolderSlot: d}}
 	if w.Name != "" {
 		s.Name = &w.Name
 	}

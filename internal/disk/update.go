@@ -77,6 +77,10 @@ func (d *Disks) Update(ctx context.Context, ref guest.Ref, was Disk, w Wanted) (
 	if !was.Marked {
 		request.Prior.Description = nil
 	}
+	// A VM that an earlier version made lacks these.
+	held := request.Prior.Disks[vm.HolderSlot]
+	held.Backup, request.Prior.BootOrder = nil, nil
+	request.Prior.Disks[vm.HolderSlot] = held
 	now, warnings, err := d.changer.Update(ctx, request)
 	if now.VMID == 0 {
 		return was, warnings, err
@@ -122,7 +126,7 @@ func (d *Disks) tellHolder(ctx context.Context, held Disk) error {
 	config, err := d.api.QEMU(held.Node, held.VMID).Config(ctx)
 	if err == nil && vm.HeldVolume(held.VMID, config.Values) == held.Volume &&
 		held.Identity.Matches(guest.IdentityOf(config.Values)) {
-		err = d.jobs.Set(ctx, held.Node, held.VMID, pve.Params{vm.HolderSlot: held.Volume},
+		err = d.jobs.Set(ctx, held.Node, held.VMID, pve.Params{vm.HolderSlot: held.Volume + ",backup=0"},
 			request.Bound{Digest: config.Digest})
 	}
 	if err != nil {

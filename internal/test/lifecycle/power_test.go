@@ -1,15 +1,10 @@
 package lifecycle_test
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -77,27 +72,7 @@ func disobey(g *state.Guest) { g.Ignores = append(g.Ignores, "shutdown") }
 // suspend puts the guest to sleep on disk as a person at the console would.
 func suspend(t *testing.T, w *rig.World) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.Sim.Endpoint()+"/api2/json/nodes/pve1/qemu/400/status/suspend", strings.NewReader("todisk=1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "PVEAPIToken="+w.Sim.Credentials().Token)
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM([]byte(w.Sim.CAPEM()))
-	transport := &http.Transport{DialContext: w.Sim.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}
-	answer, err := (&http.Client{Transport: transport}).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	var body struct{ Data string }
-	if err := json.NewDecoder(answer.Body).Decode(&body); err != nil || body.Data == "" {
-		t.Fatalf("suspend: %s, %v", answer.Status, err)
-	}
-	if _, err := rig.APIClient(t, w).Tasks().Wait(t.Context(), pve.UPID(body.Data)); err != nil {
-		t.Fatal(err)
-	}
+	rig.RunTask(t, w, "/nodes/pve1/qemu/400/status/suspend", "todisk=1")
 }
 
 // TestHAStopsAndAChangeWaits: a guest that HA is about to stop is not restarted before, for a change that waits for the stop.

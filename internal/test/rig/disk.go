@@ -130,7 +130,7 @@ type DataDisk struct {
 func (d *DataDisk) Mark() {
 	d.World.Change(func(world *state.World) {
 		for _, v := range world.Volumes {
-			if v.VMID == 300 {
+			if v.VMID == 300 && v.Content == "images" {
 				v.Data = "of the database"
 			}
 		}
@@ -162,7 +162,7 @@ func (d *DataDisk) To(hcl string) {
 func (d *DataDisk) Volume() (found state.Volume) {
 	d.World.Change(func(world *state.World) {
 		for _, v := range world.Volumes {
-			if v.VMID == 300 {
+			if v.VMID == 300 && v.Content == "images" {
 				found = *v
 			}
 		}

@@ -208,3 +208,41 @@ func TestDataDiskGrownByAnother(t *testing.T) {
 	}
 	d.World.MustBeClean(t)
 }
+
+// TestHolderIsLeftAloneByBackups: a backup of all guests opens no disk that a VM runs on through the VM that holds it,
+// and nothing boots from it. A VM that an earlier version made is set apart by the next change of its disk.
+func TestHolderIsLeftAloneByBackups(t *testing.T) {
+	t.Parallel()
+	disk := func(more ...string) string {
+		return rig.DiskBlock(append([]string{`storage = "local-zfs"`}, more...)...) + rig.DiskAttached("a", 400, rig.DiskVolume)
+	}
+	d := newDataDisk(t, disk(`size = "1G"`))
+	apart := func(when string) {
+		t.Helper()
+		held := rig.GuestOf(d.World, 300).Config
+		if boot, is := held["boot"]; !strings.Contains(held["scsi0"], "backup=0") || !is || strings.TrimSpace(boot) != "" {
+			t.Errorf("%s: scsi0 is %s, boot %q", when, held["scsi0"], boot)
+		}
+		log := strings.Join(rig.RunTask(t, d.World, "/nodes/pve1/vzdump", "all=1&storage=local").Log, "\n")
+		_, of, found := strings.Cut(log, "Starting Backup of VM 300 ")
+		of, _, _ = strings.Cut(of, "Finished Backup of VM 300 ")
+		if !found || strings.Contains(of, "starting kvm") || !strings.Contains(of, "backup contains no disks") {
+			t.Errorf("%s: the backup says:\n%s", when, of)
+		}
+		d.Survives()
+	}
+	apart("made")
+	d.To(disk(`size = "2G"`)) // by way of VM 400
+	apart("grown")
+	d.World.Change(func(world *state.World) {
+		g := world.Guests[300]
+		g.Config["scsi0"] = strings.Replace(g.Config["scsi0"], ",backup=0", "", 1)
+		g.Config["boot"] = "order=scsi0"
+	})
+	d.Converge() // a plan and a refresh write nothing
+	if held := rig.GuestOf(d.World, 300).Config; strings.Contains(held["scsi0"], "backup=0") || held["boot"] != "order=scsi0" {
+		t.Errorf("changed without a change: %v", held)
+	}
+	d.To(disk(`size = "2G"`, `name = "database"`))
+	apart("of an earlier version, and renamed")
+}

@@ -3,6 +3,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/power"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -26,6 +28,9 @@ func BackupRoutes() engine.Routes {
 // qemu-server VZDump/QemuServer.pm).
 func vzdump(r *engine.Request) (any, error) {
 	var ids []int
+	if r.Params["all"] == "1" {
+		ids = allGuests(r)
+	}
 	for _, word := range perl.ListItems(r.Params["vmid"]) {
 		id := perl.Number(word)
 		if err := r.Check("/vms/"+word, "VM.Backup"); err != nil {
@@ -36,9 +41,9 @@ func vzdump(r *engine.Request) (any, error) {
 		}
 	}
 	switch {
-	case r.Params["all"] == "1" || r.Params["pool"] != "":
-		return nil, &perl.Error{Status: 501, Message: "Method 'POST /nodes/{node}/vzdump' with all or pool not simulated"}
-	case len(ids) == 0:
+	case r.Params["pool"] != "":
+		return nil, &perl.Error{Status: 501, Message: "Method 'POST /nodes/{node}/vzdump' with pool not simulated"}
+	case len(ids) == 0 && r.Params["all"] != "1":
 		return "OK", nil // they are elsewhere
 	}
 	storage := r.Params["storage"]
@@ -56,6 +61,20 @@ func vzdump(r *engine.Request) (any, error) {
 		return backupAll(engine.Process{Request: r,
 			Worker: w}, ids, storage)
 	}), nil
+}
+
+// allGuests are the virtual machines of the node that a job of all backs up: those that the identity may not back up
+// are left out (PVE/VZDump.pm, get_included_guests and exec_backup).
+func allGuests(r *engine.Request) (ids []int) {
+	excluded := perl.ListItems(r.Params["exclude"])
+	for _, id := range slices.Sorted(maps.Keys(r.W.Guests)) {
+		word := strconv.Itoa(id)
+		if g := r.W.Guests[id]; g.Node == r.Node() && g.Type == "qemu" && !slices.Contains(excluded, word) &&
+			r.Check("/vms/"+word, "VM.Backup") == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 func backupAll(p engine.Process, ids []int, storage string) error {
@@ -104,12 +123,16 @@ func backup(p engine.Process, id int, s *state.Storage) error {
 	}
 	g.SetLock("backup", p.Worker.Task.UPID)
 	release()
-	if err := p.Worker.Checkpoint(); err != nil {
+	b, err := archive(p.Engine, p.W, g)
+	if err != nil {
 		g.SetLock("", "")
 		return err
 	}
-	b, err := archive(p.Engine, p.W, g)
-	if err != nil {
+	stop, err := openDisks(p, g, len(b.Drives))
+	if err == nil {
+		err = p.Worker.Checkpoint()
+	}
+	if stop(); err != nil {
 		g.SetLock("", "")
 		return err
 	}
@@ -119,6 +142,31 @@ func backup(p engine.Process, id int, s *state.Storage) error {
 		g.SetLock("", "")
 	}
 	return nil
+}
+
+// openDisks has the guest's disks opened for their backup: by its QEMU or, where it is off, by one that is started
+// paused (VZDump/QemuServer.pm, enforce_vm_running_for_backup). Without disks none is started. stop ends that QEMU,
+// unless a user has started the guest meanwhile (restore_vm_power_state).
+func openDisks(p engine.Process, g *state.Guest, disks int) (stop func(), err error) {
+	stop = func() {}
+	switch {
+	case disks == 0:
+		p.Logf("INFO: backup contains no disks")
+		return stop, nil
+	case g.Running != nil:
+		return stop, nil
+	}
+	p.Logf("INFO: starting kvm to execute backup task")
+	if err := power.Boot(p, g); err != nil {
+		return stop, err
+	}
+	g.Running.QMPStatus = "prelaunch"
+	return func() {
+		if g.Running != nil && g.Running.QMPStatus == "prelaunch" {
+			p.Logf("INFO: stopping kvm after backup task")
+			g.Running, g.StatusAt = nil, p.W.Clock.Now()
+		}
+	}, nil
 }
 
 // archive is what a backup of the guest holds; drives with backup=0 are left out.
