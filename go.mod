@@ -27,6 +27,7 @@ require (
 	golang.org/x/crypto v0.58.0
 	google.golang.org/grpc v1.80.0
 	google.golang.org/protobuf v1.36.11
+	mvdan.cc/sh/v3 v3.12.0
 	pgregory.net/rapid v1.3.0
 )
 

@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -129,11 +130,14 @@ func (a *attempt) lostImport(left []saga.Residue) []guest.Warning {
 	if !died || named || len(left) == 0 || len(storages) == 0 {
 		return nil
 	}
+	look := ""
+	if command := shell.VM("pvesm list {} --vmid {vmid}", a.vmid, storages[0]); command != "" {
+		look = " with `" + command + "`"
+	}
 	return []guest.Warning{{Summary: fmt.Sprintf("An import for VM %d may have left a volume", a.vmid),
 		Detail: fmt.Sprintf("A command that was to import disks on %s was cut off. If it was killed, it has left a volume "+
 			"with the id %d that no configuration names. Whether there is one cannot be told before the rollback is done. "+
-			"Look for it on node %s with `pvesm list %s --vmid %d`",
-			strings.Join(storages, ", "), a.vmid, a.node, storages[0], a.vmid)}}
+			"Look for it on node %s%s", strings.Join(storages, ", "), a.vmid, a.node, look)}}
 }
 
 // rootStorages are the storages on which root on the node makes disks for changes.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -67,17 +68,18 @@ func offer(u unfinished, path string) error {
 
 // destruction is the command that removes an unlocked VM. A clone has its template's protection until its commit.
 func (u unfinished) destruction() string {
-	command := fmt.Sprintf("qm stop %d; qm destroy %d --purge", u.listed.VMID, u.listed.VMID)
+	command := shell.VM("qm stop {vmid}; qm destroy {vmid} --purge", u.listed.VMID)
 	if u.config["protection"] == "1" {
-		command = fmt.Sprintf("qm set %d --protection 0; %s", u.listed.VMID, command)
+		command = shell.VM("qm set {vmid} --protection 0; ", u.listed.VMID) + command
 	}
 	return command
 }
 
 // removal is the command that removes what a run left, as long as it bears the run's mark.
 func (u unfinished) removal() string {
-	return fmt.Sprintf("`grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && (qm unlock %d; %s)` as root on the node",
-		u.mark.Saga, u.listed.Node, u.listed.VMID, u.listed.VMID, u.destruction())
+	command := shell.And(shell.IfMarked(u.mark.Saga, u.listed.Node, u.listed.VMID),
+		shell.VM("(qm unlock {vmid}; ", u.listed.VMID)+u.destruction()+")")
+	return shell.Or(command, "a command that you write yourself") + " as root on the node"
 }
 
 // takenBy is the error for a VMID whose guest has no mark.

@@ -106,7 +106,7 @@ func orphanAttributes() map[string]schema.Attribute {
 			"may be in use, or that could not be checked."),
 		"reason": kit.ComputedString("The reasons for and against it being a leftover."),
 		"command": kit.ComputedString("Command that removes it, to be run as root on `node`; of a `lock`, the lock " +
-			"alone. Null for `unknown`. Check again before you run it: it is as old as the plan."),
+			"alone. Null for `unknown`, and where a name is unusual. Check again before you run it: it is as old as the plan."),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -62,7 +63,10 @@ func (d *destruction) howToFree(ctx context.Context, node, volume string) string
 	if err := guard.InUse(use, []string{volume}, 0); err != nil {
 		return fmt.Sprintf(": %v", err)
 	}
-	return fmt.Sprintf(": `pvesm free %s` there removes it", volume)
+	if command := shell.Free(volume); command != "" {
+		return fmt.Sprintf(": `%s` there removes it", command)
+	}
+	return ": " + shell.ByHand
 }
 
 // location is a storage on a node on which the VM may have left volumes.

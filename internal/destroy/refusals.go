@@ -13,6 +13,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -121,7 +122,8 @@ func (d *destruction) unreferenced(ctx context.Context) error {
 	}
 	for _, job := range jobs {
 		if job.VMID == vmid {
-			names = append(names, fmt.Sprintf("replication job %s to node %s (`pvesr delete %s`)", job.ID, job.Target, job.ID))
+			names = append(names, fmt.Sprintf("replication job %s to node %s (%s)", job.ID, job.Target,
+				shell.Or(shell.Command("pvesr delete {}", job.ID), shell.ByHand)))
 			d.copied[job.Target] = "replication job " + job.ID + " made them, and PVE drops the job but not its copies"
 		}
 	}

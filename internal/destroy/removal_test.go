@@ -82,14 +82,34 @@ func TestCommandsOfLeftovers(t *testing.T) {
 		}
 	}
 	left := of(view{}).leftovers(errors.New("connection refused"))
-	if len(left) != 1 || !strings.HasPrefix(left[0].Command, "grep -q "+mark.Saga) || !strings.Contains(left[0].Reason, "connection refused") {
+	if len(left) != 1 || !strings.HasPrefix(left[0].Command, "grep -qF -- "+mark.Saga) || !strings.Contains(left[0].Reason, "connection refused") {
 		t.Errorf("not seen: %+v", left)
 	}
 	hidden := of(view{hidden: true})
 	hidden.left = []string{"nfs:100/vm-100-disk-0.raw"}
 	left = hidden.leftovers(nil)
-	if len(left) != 1 || left[0].Kind != "volume" || !strings.HasPrefix(left[0].Command, "grep -r ") {
+	if len(left) != 1 || left[0].Kind != "volume" || !strings.HasPrefix(left[0].Command, "grep -rF -- ") {
 		t.Errorf("a hidden guest has the VMID: %+v", left)
+	}
+}
+
+// TestLawCommandsOfUnusualLeftovers: a volume whose name a shell would take apart has no command, whatever is known of it.
+func TestLawCommandsOfUnusualLeftovers(t *testing.T) {
+	mark := guest.NewMark("pve1", 100, time.Unix(0, 0))
+	for _, name := range []string{"local:100/vm-100-x;id>${PWD}PWNED;#.raw", "local:$(id)", "local:'a'", "local:a b", "local:ü", "local:a\nb"} {
+		for what, alter := range map[string]func(*report){
+			"seen":        func(*report) {},
+			"hidden":      func(r *report) { r.view.hidden = true },
+			"use unknown": func(r *report) { r.useUnknown = true },
+			"not seen":    func(r *report) { r.partly = true },
+		} {
+			removal := (&Destroyer{}).newRemoval(Target{VMID: 100, Mark: mark, Nodes: []string{"pve1"}, Baseline: &guest.Baseline{Node: "pve1"}}, policy{})
+			r := &report{removal: removal}
+			alter(r)
+			if left := r.volume(name, "it stays"); left.Command != "" || left.ID != name {
+				t.Errorf("%q, %s: %+v", name, what, left)
+			}
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -116,12 +117,12 @@ func (r *report) guest(node, reason string) saga.Residue {
 	has := r.view.has()
 	command := r.destroyCommand()
 	if has["protection"] == "1" && !r.committed {
-		command = fmt.Sprintf("qm set %d --protection 0 && %s", r.VMID, command)
+		command = shell.And(shell.VM("qm set {vmid} --protection 0", r.VMID), command)
 	}
 	if r.view.ambiguous || r.tasks.othersWork { // another user may be making it
-		command = fmt.Sprintf("qm config %d && pvenode task list --vmid %d --source all", r.VMID, r.VMID)
+		command = shell.VM("qm config {vmid} && pvenode task list --vmid {vmid} --source all", r.VMID)
 	} else if guest.IsOwnLock(has["lock"]) {
-		command = fmt.Sprintf("qm unlock %d && %s", r.VMID, command)
+		command = shell.And(shell.VM("qm unlock {vmid}", r.VMID), command)
 	}
 	left := saga.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.VMID), Reason: reason, Command: command,
 		What: fmt.Sprintf("VM %d on node %s", r.VMID, node)}
@@ -136,7 +137,7 @@ func (r *report) guest(node, reason string) saga.Residue {
 	}
 	if r.useUnknown && len(guard.OwnVolumes(r.VMID, has)) > 0 {
 		left.Reason += useNotSeen
-		left.Command = fmt.Sprintf("grep -r -- -%d- /etc/pve/nodes", r.VMID)
+		left.Command = shell.VM("grep -rF -- -{vmid}- /etc/pve/nodes", r.VMID)
 	}
 	return left
 }
@@ -151,7 +152,7 @@ func alsoUsed(reason, volume, users string) string {
 
 // destroyCommand destroys the VM. One that was never committed has no entries of ours elsewhere.
 func (r *report) destroyCommand() string {
-	command := fmt.Sprintf("qm destroy %d", r.VMID)
+	command := shell.VM("qm destroy {vmid}", r.VMID)
 	if r.committed && !r.keep || r.ha.purge {
 		command += " --purge"
 	}
@@ -163,11 +164,10 @@ func (r *report) destroyCommand() string {
 func (r *report) unseen(reason string) saga.Residue {
 	left := r.guest(r.Nodes[0], reason)
 	if !r.committed {
-		left.Command = fmt.Sprintf("grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && %s", r.Mark.Saga, r.Nodes[0], r.VMID,
-			r.destroyCommand())
+		left.Command = shell.And(shell.IfMarked(r.Mark.Saga, r.Nodes[0], r.VMID), r.destroyCommand())
 	}
 	if r.mayAdopt() {
-		left.Command = fmt.Sprintf("qm config %d", r.VMID)
+		left.Command = shell.VM("qm config {vmid}", r.VMID)
 	}
 	left.Reason += notSeen
 	return left
@@ -176,19 +176,18 @@ func (r *report) unseen(reason string) saga.Residue {
 // volume is a volume of ours. If a hidden guest has the VMID, or our VM may still be there, the command frees the
 // volume only where no configuration of the cluster mentions it.
 func (r *report) volume(volume, reason string) saga.Residue {
-	left := saga.Residue{Kind: "volume", Node: r.Baseline.Node, ID: volume, Reason: reason, Command: "pvesm free " +
-		volume,
-		What: fmt.Sprintf("volume %s on node %s", volume, r.Baseline.Node), Size: r.listed[volume].Size,
-		CreatedAt: r.listed[volume].CreatedAt}
+	left := saga.Residue{Kind: "volume", Node: r.Baseline.Node, ID: volume, Reason: reason,
+		Command: shell.Free(volume), What: fmt.Sprintf("volume %s on node %s", volume, r.Baseline.Node),
+		Size: r.listed[volume].Size, CreatedAt: r.listed[volume].CreatedAt}
 	if r.partly {
 		left.Reason += notSeen
 	}
 	if r.view.hidden || r.partly || r.useUnknown {
-		left.Command = fmt.Sprintf("grep -r %s /etc/pve/nodes || pvesm free %s", volume, volume)
+		left.Command = shell.FreeUnused(volume)
 	}
 	if r.taken { // a volume of that name may belong to the third party by now
 		left.Reason += "; another user has the VMID, and it may be theirs"
-		left.Command = fmt.Sprintf("pvesm list %s --vmid %d", volid.Storage(volume), r.VMID)
+		left.Command = shell.VM("pvesm list {} --vmid {vmid}", r.VMID, volid.Storage(volume))
 	}
 	if users := r.users[volume]; users != "" {
 		left.Reason = alsoUsed(left.Reason, volume, users)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -137,9 +138,11 @@ func (s *Sources) refuse(ctx context.Context, node string, n Named, storage pve.
 			version = v.Version
 		}
 	}
-	fill := strings.NewReplacer("{volume}", n.Volume, "{storage}", volid.Storage(n.Volume), "{node}", node, "{version}",
-		version,
-		"{content}", withImport(storage), "{type}", contentOf(n.Volume), "{working}", n.working())
+	storageID, content := volid.Storage(n.Volume), withImport(storage)
+	command := shell.Command("pvesm set {} --content {}", storageID, content)
+	fill := strings.NewReplacer(widening, shell.Or(command, "add the content type to the storage"), "{volume}", n.Volume,
+		"{storage}", storageID, "{node}", node, "{version}", version,
+		"{content}", content, "{type}", contentOf(n.Volume), "{working}", n.working())
 	return &guest.FieldError{Path: n.Path, Summary: fill.Replace(said.Summary), Detail: fill.Replace(said.Detail)}
 }
 

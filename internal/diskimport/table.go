@@ -154,12 +154,15 @@ const (
 	isOther     = "anything else"
 )
 
+// widening is the command in a refusal that has a storage take import content.
+const widening = "`pvesm set {storage} --content {content}`"
+
 // Refusals are all errors that a plan can report about a source.
 func Refusals() []Refusal {
 	return []Refusal{
 		{isISO, "{volume} is not for import", "PVE imports disks of VMs and files of the content type import for an API " +
 			"token; this one is of type iso. Have the file as import content, such as {storage}:import/debian.qcow2 (as root: " +
-			"`pvesm set {storage} --content {content}`). Or clone a template, or give the provider ssh, which imports it as " +
+			widening + "). Or clone a template, or give the provider ssh, which imports it as " +
 			"root on the node"},
 		{isISOOld, "{volume} is not for import", "PVE {version} imports disks of VMs for an API token; this one is of type " +
 			"iso, and releases before 8.3 have no import content. Give the provider ssh, which imports it as root on the " +

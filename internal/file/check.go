@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // Check returns what the server would certainly refuse at apply. It reports nothing that it cannot look up.
@@ -65,8 +66,7 @@ func storage(resources pve.Resources, spec Spec) error {
 		at.Content,
 		spec.Node, holding(resources, spec))
 	if slices.Contains([]string{"dir", "nfs", "cifs", "cephfs", "btrfs"}, at.PluginType) {
-		detail += fmt.Sprintf(" To use this one, as root: `pvesm set %s --content %s,%s`", spec.Storage, at.Content,
-			spec.Content)
+		detail += " To use this one, as root: " + widening(spec.Storage, append(strings.Split(at.Content, ","), spec.Content))
 	} else {
 		detail += " Files can only be on storages of the types dir, nfs, cifs, cephfs and btrfs"
 	}
@@ -160,4 +160,10 @@ func (f *Files) privileges(ctx context.Context, spec Spec) error {
 	return refused("url", fmt.Sprintf("%s may not let node %s download", f.api.Identity().User, spec.Node),
 		fmt.Sprintf("It takes Sys.AccessNetwork on /nodes/%s (PVE 8.2 and later), or Sys.Audit and Sys.Modify on /. Without "+
 			"them the file can be uploaded from here, with source_file", spec.Node))
+}
+
+// widening is the command that has a storage take contents, in a sentence.
+func widening(storage string, contents []string) string {
+	return shell.Or(shell.Command("pvesm set {} --content {}", storage, strings.Join(contents, ",")),
+		"add the content type to the storage")
 }

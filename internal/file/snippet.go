@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ssh"
 )
 
@@ -58,8 +59,8 @@ func (f *Files) ready(ctx context.Context, node, storage string) error {
 			"It is not there, or this identity may not see it (Datastore.Audit)")
 	case !all[i].Holds(Snippets):
 		return refused("storage", fmt.Sprintf("Storage %s is not for snippets", storage), fmt.Sprintf("It is of type %s and "+
-			"configured for %s. As root, for a storage of files: `pvesm set %s --content %s`", all[i].Type,
-			strings.Join(all[i].Content, ","), storage, strings.Join(append(slices.Clone(all[i].Content), Snippets), ",")))
+			"configured for %s. As root, for a storage of files: %s", all[i].Type, strings.Join(all[i].Content, ","),
+			widening(storage, append(slices.Clone(all[i].Content), Snippets))))
 	case !all[i].Enabled || !all[i].Active:
 		return refused("storage", fmt.Sprintf("Storage %s is not available on node %s", storage, node),
 			"It is disabled, or its server cannot be reached. Whether a file is on it cannot be told, and none can be put there")
@@ -162,7 +163,7 @@ func (w *writing) undo(ctx context.Context) error {
 	}
 	return &saga.LeftError{Err: err, Left: []saga.Residue{{Kind: "snippet", Node: w.spec.Node, ID: w.spec.Volume(),
 		What: "snippet " + w.spec.Volume(), Reason: "it may have been written, and could not be removed again",
-		Command: "pvesm free " + w.spec.Volume()}}}
+		Command: shell.Free(w.spec.Volume())}}}
 }
 
 // ReadSnippet returns the content of a snippet; false: it is gone. It is gone only if its storage is available.

@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // undo removes the file that the create has made, and names whatever it cannot remove. After a task that failed by
@@ -148,7 +149,7 @@ func (t *transfer) temporary(ctx context.Context, upid pve.UPID) []saga.Residue 
 	for _, path := range paths {
 		left = append(left, saga.Residue{Kind: "file", Node: upid.Node(), ID: path,
 			What:   "temporary file " + path + ", if it is there",
-			Reason: "the task could not remove it, and the API does not show it", Command: "rm -f -- " + quote(path)})
+			Reason: "the task could not remove it, and the API does not show it", Command: shell.Command("rm -f -- {}", path)})
 	}
 	return left
 }
@@ -162,8 +163,6 @@ func processOf(task pve.UPID) (int64, bool) {
 	pid, err := strconv.ParseInt(parts[2], 16, 64)
 	return pid, err == nil
 }
-
-func quote(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" }
 
 // afterLoss handles a request that was sent and never answered.
 func (t *transfer) afterLoss(ctx context.Context) error {
@@ -187,7 +186,7 @@ func (t *transfer) afterLoss(ctx context.Context) error {
 // left names the file as a leftover of this create, with the command that removes it.
 func (t *transfer) left(reason string) saga.Residue {
 	r := t.leftUnknown(reason)
-	r.Command = "pvesm free " + t.spec.Volume()
+	r.Command = shell.Free(t.spec.Volume())
 	return r
 }
 
@@ -198,8 +197,8 @@ func (t *transfer) leftUnknown(reason string) saga.Residue {
 }
 
 func (t *transfer) leftRunning(task pve.UPID) saga.Residue {
-	r := t.leftUnknown(fmt.Sprintf("task %s still runs, and may yet put it there; `pvenode task status %s` shows when "+
-		"it has ended", task, task))
+	r := t.leftUnknown(fmt.Sprintf("task %s still runs, and may yet put it there; %s shows when "+
+		"it has ended", task, shell.TaskStatus(string(task), task.Node())))
 	r.What = "file " + t.spec.Volume() + ", when its task has ended"
 	return r
 }

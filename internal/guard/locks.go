@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // Unlocking is a user's order to take the lock of a VM away, which stays.
@@ -184,7 +185,7 @@ func (l Locks) checkUnheld(ctx context.Context, lock Lock) error {
 		case len(held.Runs) > 0:
 			return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("A task holds the lock of VM %d", lock.VMID),
 				Detail: fmt.Sprintf("%s. It was not unlocked: wait until the task has ended, or stop it "+
-					"(`pvenode task status %s` on node %s)", held, held.Runs[0], n.Node)}
+					"(%s)", held, shell.TaskStatus(string(held.Runs[0]), n.Node))}
 		case !held.Audit:
 			return &UnseenTasksError{node: n.Node, vmid: lock.VMID, lock: lock.Name}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -70,7 +71,7 @@ func (l *look) judgeGuest(ctx context.Context, r volumeuse.Reading) error {
 			l.add(i)
 			return nil
 		}
-		unlock = fmt.Sprintf("qm unlock %d && ", i.VMID)
+		unlock = shell.VM("qm unlock {vmid} && ", i.VMID)
 	}
 	if marked {
 		i.found.mark = mark
@@ -89,7 +90,7 @@ func (l *look) lockedItem(i Item, r volumeuse.Reading, lock string, how held, de
 		i.Certainty = Certain
 		i.Reason = fmt.Sprintf("it is locked (%s), and task %s of %s (%s), which took the lock, was "+
 			"killed", lock, dead.UPID.Type(), dead.UPID.User(), dead.UPID)
-		i.Command = fmt.Sprintf("qm unlock %d", i.VMID)
+		i.Command = shell.VM("qm unlock {vmid}", i.VMID)
 		switch lock { // which the lock's end does not mend
 		case "rollback":
 			i.Reason += "; its disks may be rolled back or not"
@@ -100,7 +101,7 @@ func (l *look) lockedItem(i Item, r volumeuse.Reading, lock string, how held, de
 	if r.Guest.Type != "qemu" || !guest.IsOwnLock(lock) {
 		return i
 	}
-	destroy := fmt.Sprintf("qm unlock %d && %s", i.VMID, destroyOf(i.VMID, config))
+	destroy := shell.And(i.Command, destroyOf(i.VMID, config))
 	switch {
 	case guest.IsHalfDestroyed(config):
 		i.Kind, i.Command = HalfDestroyed, destroy
@@ -158,7 +159,7 @@ func (l *look) judgeStamp(ctx context.Context, i Item, mark guest.Mark, config m
 		i.Certainty, i.Reason = Unknown, i.Reason+"; but "+err.Error()
 	}
 	if status.IsRunning() {
-		unlock += fmt.Sprintf("qm stop %d && ", i.VMID)
+		unlock += shell.VM("qm stop {vmid} && ", i.VMID)
 	}
 	i.Command = unlock + destroyOf(i.VMID, config)
 	l.add(i)
@@ -167,9 +168,9 @@ func (l *look) judgeStamp(ctx context.Context, i Item, mark guest.Mark, config m
 
 // destroyOf is the command that destroys a VM. A clone has inherited its template's protection.
 func destroyOf(vmid int, config map[string]string) string {
-	command := fmt.Sprintf("qm destroy %d --purge", vmid)
+	command := shell.VM("qm destroy {vmid} --purge", vmid)
 	if config["protection"] == "1" {
-		command = fmt.Sprintf("qm set %d --protection 0 && %s", vmid, command)
+		command = shell.And(shell.VM("qm set {vmid} --protection 0", vmid), command)
 	}
 	return command
 }

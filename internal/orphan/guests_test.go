@@ -265,7 +265,7 @@ func TestOrphansElsewhere(t *testing.T) {
 	report := r.find()
 	elsewhere := []string{"ha_resource vm:301 certain ha-manager remove vm:301"}
 	permissions := []string{
-		"acl_entry /vms/302 auditor@pve PVEAuditor likely pveum acl delete /vms/302 --users 'auditor@pve' --roles PVEAuditor",
+		"acl_entry /vms/302 auditor@pve PVEAuditor likely pveum acl delete /vms/302 --users auditor@pve --roles PVEAuditor",
 		"acl_entry /vms/302 auditor@pve!ro PVEAuditor likely pveum acl delete /vms/302 --tokens 'auditor@pve!ro' --roles PVEAuditor"}
 	r.mustFind("elsewhere", report, append(append(elsewhere, "pool_member web/303 likely pveum pool modify web --vms 303 --delete "+
 		"1"), permissions...)...)

@@ -57,7 +57,7 @@ type Item struct {
 	Certainty Certainty
 	// Reason is what speaks for it, and what against.
 	Reason string
-	// Command removes it, as root on Node; "" unless it is certain that nothing uses it.
+	// Command removes it, as root on Node; "" unless it is certain that nothing uses it, and where a name is unusual.
 	Command string
 
 	found *found

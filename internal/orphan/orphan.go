@@ -8,11 +8,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -73,8 +75,11 @@ func (l *look) miss(what string, why error) {
 
 // add records an item. An unknown one has no command.
 func (l *look) add(i Item) {
-	if i.Certainty == Unknown {
+	switch {
+	case i.Certainty == Unknown:
 		i.Command = ""
+	case i.Command == "" && slices.ContainsFunc(strings.Fields(i.ID), isUnusual):
+		i.Reason += "; " + shell.ByHand
 	}
 	l.report.Items = append(l.report.Items, i)
 }
@@ -178,3 +183,5 @@ func nameOf(config map[string]string) string {
 	}
 	return config["hostname"]
 }
+
+func isUnusual(name string) bool { return !shell.IsPlain(name) }

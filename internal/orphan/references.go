@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // judgeReferences finds entries of HA, pools and permissions for ids that no guest has. PVE takes a guest out of all
@@ -50,7 +52,7 @@ func (l *look) judgeHA(ctx context.Context) error {
 		}
 		if free {
 			l.add(Item{Kind: HAResource, ID: sid, VMID: vmid, Node: l.anyNode(), Certainty: Certain,
-				Command: "ha-manager remove " + sid,
+				Command: shell.Command("ha-manager remove {}", sid),
 				Reason:  fmt.Sprintf("no guest has the id %d, and PVE makes no entry before its guest", vmid)})
 		}
 	}
@@ -89,7 +91,7 @@ func (l *look) judgeACL(ctx context.Context) (named map[int]bool, err error) {
 		if free {
 			l.add(Item{found: &found{entry: e}, Kind: ACLEntry,
 				ID: fmt.Sprintf("%s %s %s", e.Path, e.Subject, e.Role), VMID: vmid, Node: l.anyNode(), Certainty: Likely,
-				Command: fmt.Sprintf("pveum acl delete %s --%ss '%s' --roles %s", e.Path, e.Type, e.Subject, e.Role),
+				Command: shell.Command("pveum acl delete {} --{}s {} --roles {}", e.Path, e.Type, e.Subject, e.Role),
 				Reason: fmt.Sprintf("no guest has the id %d; %s %s has the role %s on it, which a user may have given ahead of a "+
 					"guest that is to come",
 					vmid, e.Type, e.Subject, e.Role)})
@@ -159,7 +161,7 @@ func (l *look) member(vmid int, pool string) Item {
 		return i
 	}
 	i.ID = pool + "/" + i.ID
-	i.Command = fmt.Sprintf("pveum pool modify %s --vms %d --delete 1", pool, vmid)
+	i.Command = shell.VM("pveum pool modify {} --vms {vmid} --delete 1", vmid, pool)
 	return i
 }
 

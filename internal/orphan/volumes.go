@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -106,7 +107,7 @@ func (l *look) judgeVolumes(ctx context.Context) error {
 			continue
 		}
 		i := Item{Kind: Volume, ID: v.ID, VMID: v.VMID, Node: v.node, Storage: v.storage.ID, Size: v.Size, Since: v.CreatedAt,
-			Command: "pvesm free " + v.ID}
+			Command: shell.Free(v.ID)}
 		i.Certainty, i.Reason = l.sureOfVolume(v, err)
 		l.add(i)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // isDeaf reports whether a guest hears no request to shut down, so that PVE refuses to send one (qemu-server
@@ -125,8 +126,8 @@ func (r *run) hard(ctx context.Context,
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VM %d has no identity", r.VMID),
 			Detail: fmt.Sprintf("It has neither an SMBIOS uuid nor the time of its creation, so nothing tells it from "+
 				"another VM that gets its "+
-				"id at this moment, and none of the two is cut off. Nothing was done; `qm %s %d` on node %s does it", r.Action,
-				r.VMID, r.node)}
+				"id at this moment, and none of the two is cut off. Nothing was done; %s on node %s does it",
+				shell.Or(shell.VM("qm {} {vmid}", r.VMID, string(r.Action)), "a command"), r.node)}
 	}
 	named := guard.InState{Node: r.node, VMID: r.VMID, Identities: []guest.Identity{r.identity}}
 	prove := func(ctx context.Context) (guard.Evidence, error) { return r.guard.ProveInState(ctx, named, nil) }

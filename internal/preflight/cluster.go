@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // quorum reports a cluster that writes nothing. Only a cluster that has lost nodes can have lost its quorum, so only
@@ -63,7 +64,8 @@ func (p *planCheck) storagesDown(ctx context.Context, c *Checker, wanted map[str
 		is := func(at pve.Storage) bool { return at.ID == id && at.Enabled && !at.Active }
 		if err == nil && slices.ContainsFunc(there, is) {
 			p.say(storageDown, path, fmt.Sprintf("The node has tried to reach it and could not: it may be switched off, full, "+
-				"or not mounted. `pvesm status --storage %s` on the node says more", id), id, p.node)
+				"or not mounted. %s on the node says more", shell.Or(shell.Command("pvesm status --storage {}", id), "The log")),
+				id, p.node)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // use is a privilege that the apply needs.
@@ -124,18 +125,21 @@ func (c *Checker) grant(ctx context.Context, u use, lacks []use) string {
 	}
 	slices.Sort(privileges)
 	who := c.api.Identity()
-	role, user, to := "terraform"+strings.ReplaceAll(given, "/", "-"), who.User, "--users "+who.User
+	role, user, to := "terraform"+strings.ReplaceAll(given, "/", "-"), who.User, "users"
 	instead := ""
 	if who.IsToken {
 		user, _, _ = strings.Cut(user, "!")
-		to = "--tokens '" + who.User + "'"
+		to = "tokens"
 		instead = fmt.Sprintf("; to a token without privilege separation it is given with --users %s instead, and with "+
 			"it both need it", user)
 	}
-	return fmt.Sprintf("As root: `pveum role add %s --privs %q`, `pveum acl modify %s %s --roles %s`. The role has "+
-		"what is held there too, "+
-		"since an entry replaces the inherited ones%s", role, strings.Join(slices.Compact(privileges), " "), given,
-		to, role, instead)
+	add := shell.Command("pveum role add {} --privs {}", role, strings.Join(slices.Compact(privileges), ","))
+	modify := shell.Command("pveum acl modify {} --{} {} --roles {}", given, to, who.User, role)
+	if add == "" || modify == "" {
+		return "Grant it"
+	}
+	return fmt.Sprintf("As root: `%s`, `%s`. The role has what is held there too, since an entry replaces the inherited "+
+		"ones%s", add, modify, instead)
 }
 
 // anyVM is the path of a VM whose VMID is not chosen yet: no entry names it (pve-access-control AccessControl.pm,

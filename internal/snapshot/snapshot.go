@@ -14,6 +14,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // Snapshots are those of one cluster's VMs.
@@ -188,8 +189,13 @@ func (s *Snapshots) Adopt(ctx context.Context, vmid int, name string) (Snapshot,
 	found, err := s.Read(ctx, Ref{VM: guest.Ref{VMID: vmid, Node: vm.Node, Identity: vm.Identity}, Name: name})
 	if err == nil && (found.State != "" || isMarked(found.Description)) {
 		err = fmt.Errorf("snapshot %s of VM %d on node %s is not whole: a task is at work on it, or has died (snapstate "+
-			"%q). If none is, `qm delsnapshot %d %s --force` as root on node %s removes it", name, vmid, found.Node, found.State,
-			vmid, name, found.Node)
+			"%q). If none is, %s as root on node %s removes it", name, vmid, found.Node, found.State,
+			shell.Or(removal(vmid, name), "a command that you write yourself"), found.Node)
 	}
 	return found, err
+}
+
+// removal is the command that removes a snapshot that is not whole.
+func removal(vmid int, name string) string {
+	return shell.VM("qm delsnapshot {vmid} {} --force", vmid, name)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // Wanted is a snapshot to be taken.
@@ -114,10 +115,11 @@ func (t *taking) lookAtName(ctx context.Context) error {
 		moment(all[i].Taken))
 	if isMarked(all[i].Description) {
 		return field("name", fmt.Sprintf("%s by a run of Terraform that is at work, or was killed. If no task is at work "+
-			"on the VM, `qm delsnapshot %d %s --force` as root on node %s removes it", text, t.want.VMID, t.want.Name, t.node))
+			"on the VM, %s as root on node %s removes it", text,
+			shell.Or(removal(t.want.VMID, t.want.Name), "a command that you write yourself"), t.node))
 	}
-	return field("name", fmt.Sprintf("%s. Take another name, or take that one over: terraform import "+
-		"proxmox_vm_snapshot.NAME %d/%s", text,
+	return field("name", fmt.Sprintf("%s. Take another name, or take that one over: its import id "+
+		"is %d/%s", text,
 		t.want.VMID, t.want.Name))
 }
 

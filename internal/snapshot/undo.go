@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
@@ -44,17 +45,16 @@ func (t *taking) undo(ctx context.Context) error {
 // leftover names the snapshot as a leftover. Its command checks for our mark first, so it removes no snapshot that a
 // third party has taken under the name.
 func (t *taking) leftover(failed error) saga.Residue {
-	command := fmt.Sprintf("qm delsnapshot %d %s --force", t.want.VMID, t.want.Name)
+	command := removal(t.want.VMID, t.want.Name)
 	if t.isHeld {
-		command = fmt.Sprintf("qm unlock %d && %s", t.want.VMID, command)
+		command = shell.And(shell.VM("qm unlock {vmid}", t.want.VMID), command)
 	}
 	reason := failed.Error()
 	if t.taken.Taken == 0 {
 		reason += "; it could not be looked at, and may not be there"
 	}
 	if t.taken.Taken == 0 || t.mark.isOn(t.taken.Description) {
-		command = fmt.Sprintf("grep -q %s /etc/pve/nodes/%s/qemu-server/%d.conf && %s", t.mark.id(), t.node, t.want.VMID,
-			command)
+		command = shell.And(shell.IfMarked(t.mark.id(), t.node, t.want.VMID), command)
 	}
 	return saga.Residue{Kind: "snapshot", Node: t.node, ID: fmt.Sprintf("%d/%s", t.want.VMID, t.want.Name), Reason: reason,
 		Command: command,
@@ -152,7 +152,7 @@ func (t *taking) undoMemory(ctx context.Context) error {
 			failed = errors.Join(failed, err)
 			left = append(left, saga.Residue{Kind: "volume", Node: t.node, ID: volume,
 				What:   fmt.Sprintf("volume %s on node %s", volume, t.node),
-				Reason: err.Error(), Command: fmt.Sprintf("grep -r %s /etc/pve/nodes || pvesm free %s", volume, volume)})
+				Reason: err.Error(), Command: shell.FreeUnused(volume)})
 		}
 	}
 	if len(left) > 0 {

@@ -9,6 +9,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 	"github.com/zclconf/go-cty/cty/msgpack"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/printed"
 )
 
 // Diagnostic is one message of a provider, or of the driver itself where a provider broke one of Terraform's rules.
@@ -90,11 +92,16 @@ func (ds Diagnostics) err() error {
 	return &Error{ds}
 }
 
+// wireDiagnostics takes in what a provider says. It is the one way for that, so each text is judged here: one that a
+// terminal or a shell must not get ends the test.
 func wireDiagnostics(rpc, address string, in []*tfprotov6.Diagnostic) Diagnostics {
 	var out Diagnostics
 	for _, d := range in {
 		if d == nil {
 			continue
+		}
+		if wrong := printed.Unsafe(d.Summary + "\n" + d.Detail); len(wrong) > 0 {
+			panic(fmt.Sprintf("%s of %s: a diagnostic %s: %q, %q", rpc, address, strings.Join(wrong, "; and it "), d.Summary, d.Detail))
 		}
 		out = append(out, Diagnostic{
 			Error: d.Severity != tfprotov6.DiagnosticSeverityWarning, Summary: d.Summary, Detail: d.Detail,

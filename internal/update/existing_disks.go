@@ -10,6 +10,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
@@ -90,8 +91,8 @@ func (s slots) keepBorrowed(ctx context.Context, attached map[string]string) err
 			refused.Summary = volume + " is attached to two guests"
 			refused.Detail = fmt.Sprintf("It was attached to another guest at the same time, and could not be given back: "+
 				"%v. Two guests on "+
-				"one disk destroy what is on it: start neither, and detach it from one (`qm unlink %d --idlist %s`)", back, s.vmid,
-				slot)
+				"one disk destroy what is on it: start neither, and detach it from one (%s)", back,
+				shell.Or(shell.VM("qm unlink {vmid} --idlist {}", s.vmid, slot), slot))
 		}
 		return refused
 	}

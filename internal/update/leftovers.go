@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -94,8 +95,11 @@ func (v volumes) remedy(ctx context.Context, config pve.PendingConfig, volume, n
 	was := strings.Replace(volume, "base-", "vm-", 1)
 	for _, e := range config.Entries {
 		if rest, ok := strings.CutPrefix(e.Value+",", was+","); ok && was != volume {
-			return fmt.Sprintf("`qm set %d --%s %s` on node %s; the unused entry that comes of it names no volume",
-				v.vmid, e.Key, strings.TrimSuffix(volume+","+rest, ","), node)
+			command := shell.VM("qm set {vmid} --{} {}", v.vmid, e.Key, strings.TrimSuffix(volume+","+rest, ","))
+			if command == "" {
+				return shell.ByHand
+			}
+			return fmt.Sprintf("`%s` on node %s; the unused entry that comes of it names no volume", command, node)
 		}
 	}
 	return v.freeCommand(ctx, volume, node)
@@ -111,10 +115,12 @@ func (v volumes) freeCommand(ctx context.Context, volume, node string) string {
 	switch {
 	case errors.As(err, &inUse):
 		return fmt.Sprintf("on node %s %s; detach it there first", node, err)
-	case err != nil:
-		return fmt.Sprintf("`grep -r %s /etc/pve/nodes || pvesm free %s` on node %s", volume, volume, node)
 	}
-	return fmt.Sprintf("`pvesm free %s` on node %s", volume, node)
+	command := shell.Free(volume)
+	if err != nil {
+		command = shell.FreeUnused(volume)
+	}
+	return shell.Or(command, shell.ByHand) + " on node " + node
 }
 
 // namedVolumes are the volumes that the configuration names, pending values and snapshots included.

@@ -4,8 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/printed"
 )
 
 // TestNoCommandForAnotherUsersDisk: a volume that another guest uses is named without a command, and where that
@@ -23,7 +25,7 @@ func TestNoCommandForAnotherUsersDisk(t *testing.T) {
 		"unknown": {func(w *world) {
 			w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "GET", VMID: 8000}, Phase: fault.Before, Status: 403,
 				Times: -1}})
-		}, "`grep -r " + volume + " /etc/pve/nodes || pvesm free " + volume + "` on node pve1"},
+		}, "`grep -rF -- " + volume + " /etc/pve/nodes; [ $? = 1 ] && pvesm free " + volume + "` on node pve1"},
 	} {
 		w := newWorld(t, nil)
 		w.put("local-lvm", "vm-400-disk-7", theVM, "")
@@ -32,6 +34,22 @@ func TestNoCommandForAnotherUsersDisk(t *testing.T) {
 		if said := (volumes{u}).freeCommand(t.Context(), volume, "pve1"); !strings.Contains(said, c.says) ||
 			name == "another guest has it" && strings.Contains(said, "free") {
 			t.Errorf("%s: %s", name, said)
+		}
+	}
+}
+
+// TestLawCommandsOfUnusualVolumes: a volume whose name a shell would take apart is named without a command.
+func TestLawCommandsOfUnusualVolumes(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, name := range []string{"vm-400-x;id>${PWD}PWNED;#", "vm-400-$(id)", "vm-400-x'", "vm-400-x y", "vm-400-x\\", "vm-400-ü"} {
+		volume := "local-lvm:" + name
+		config := pve.PendingConfig{Entries: []pve.PendingValue{{Key: "scsi0", Value: volume}}}
+		v := volumes{w.updating()}
+		for _, said := range []string{v.freeCommand(t.Context(), volume, "pve1"),
+			v.remedy(t.Context(), config, strings.Replace(volume, "vm-", "base-", 1), "pve1")} {
+			if len(printed.Commands(said)) > 0 || !strings.Contains(said, "look at it by hand") {
+				t.Errorf("%q: said %s", volume, said)
+			}
 		}
 	}
 }

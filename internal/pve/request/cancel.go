@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 const (
@@ -117,19 +118,17 @@ func (i *InterruptedError) Error() string {
 	var ended *pve.TaskError
 	switch {
 	case i.Running && i.Err != nil:
-		return fmt.Sprintf("%s could not be stopped (%v) and still runs; `pvenode task status %s` on node %s "+
-			"shows when it has ended",
-			what, i.Err, i.Task, i.Task.Node())
+		return fmt.Sprintf("%s could not be stopped (%v) and still runs; %s shows when it has ended", what, i.Err,
+			shell.TaskStatus(string(i.Task), i.Task.Node()))
 	case i.Running:
-		return fmt.Sprintf("%s is not safe to stop, and still runs; `pvenode task status %s` on node %s "+
-			"shows when it has ended",
-			what, i.Task, i.Task.Node())
+		return fmt.Sprintf("%s is not safe to stop, and still runs; %s shows when it has ended", what,
+			shell.TaskStatus(string(i.Task), i.Task.Node()))
 	case errors.As(i.Err, &ended) && ended.Killed() && slices.Contains([]string{"download", "imgcopy"}, i.Task.Type()):
 		return what + " was stopped, but was killed before it had cleaned up"
 	case errors.As(i.Err, &ended) && ended.Killed():
 		return fmt.Sprintf("%s was stopped, but was killed before it had cleaned up: look for volumes that no "+
-			"configuration names (`pvesm list STORAGE --vmid %s` on node %s)",
-			what, i.Task.ID(), i.Task.Node())
+			"configuration names (%s on node %s)", what,
+			shell.Or(shell.Command("pvesm list STORAGE --vmid {}", i.Task.ID()), "in the lists of the storages"), i.Task.Node())
 	case i.Stopped:
 		return fmt.Sprintf("%s was stopped: %v", what, i.Err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // Holder is what holds a lock, as far as it can be seen.
@@ -151,9 +152,8 @@ func (h Holder) next(err error) string {
 		return fmt.Sprintf("look at the tasks of node %s, which could not be listed (%v), and apply again "+
 			"when they have ended", h.Node, err)
 	case len(h.Runs) > 0:
-		return fmt.Sprintf("wait until task %s has ended (`pvenode task status %s` on node %s), then apply again, "+
-			"or allow more time with the timeouts attribute",
-			h.Runs[0], h.Runs[0], h.Node)
+		return fmt.Sprintf("wait until task %s has ended (%s), then apply again, "+
+			"or allow more time with the timeouts attribute", h.Runs[0], shell.TaskStatus(string(h.Runs[0]), h.Node))
 	case h.Lock == "":
 		return "apply again, or allow more time with the timeouts attribute"
 	case h.Audit:

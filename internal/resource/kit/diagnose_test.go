@@ -17,6 +17,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/printed"
 )
 
 var update = flag.Bool("update", false, "write the golden file again")
@@ -154,5 +155,14 @@ func TestDiagnoseNothing(t *testing.T) {
 	}
 	if diags := Leftovers(Attempt{}, nil, nil); len(diags) != 0 {
 		t.Error(diags)
+	}
+}
+
+// TestLawCommandsOfResidues: a leftover with an unusual name has no command, and the text says why.
+func TestLawCommandsOfResidues(t *testing.T) {
+	said := ListResidues([]saga.Residue{{ID: "local:vm-1-$(id)", Node: "pve1", What: "volume local:vm-1-$(id)"}, {ID: "100", Node: "pve1",
+		What: "VM 100", Command: "qm destroy 100"}, {ID: "101", Node: "pve1", What: "VM 101"}})
+	if strings.Count(said, "look at it by hand") != 1 || len(printed.Unsafe(said)) > 0 || len(printed.Commands(said)) != 1 {
+		t.Errorf("said %s", said)
 	}
 }

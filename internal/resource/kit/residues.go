@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // ListResidues names each leftover with its reason and the command that removes it; "" for none.
@@ -23,8 +24,11 @@ func ListResidues(left []saga.Residue) string {
 			fmt.Fprintf(&text, " (%s)", r.Reason)
 		}
 		text.WriteString("\n")
-		if r.Command != "" {
+		switch {
+		case r.Command != "":
 			fmt.Fprintf(&text, "     as root on %s: %s\n", r.Node, r.Command)
+		case !shell.IsPlain(r.ID):
+			fmt.Fprintf(&text, "     %s\n", shell.ByHand)
 		}
 	}
 	return text.String()

@@ -42,14 +42,14 @@ type server struct {
 	options Options
 }
 
-// New returns a server that keeps operation logs for the calls of another. A server that is no Backend is returned
-// unchanged.
+// New returns a server that keeps operation logs for the calls of another, and cleans what it says. A server that is no
+// Backend is returned unchanged.
 func New(behind tfprotov6.ProviderServer, o Options) tfprotov6.ProviderServer {
 	all, ok := behind.(Backend)
 	if !ok {
 		return behind
 	}
-	return &server{Backend: all, options: o}
+	return &screen{&server{Backend: all, options: o}}
 }
 
 func (s *server) begin(ctx context.Context, name, resource string) (context.Context, *oplog.Operation) {
