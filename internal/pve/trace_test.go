@@ -71,14 +71,14 @@ func TestNoSecretInTraceOrError(t *testing.T) {
 	}
 	all := strings.Join([]string{err.Error(), fmt.Sprintf("%+v", err), taskErr.Error(), strings.Join(task.Log, ""), tr.text()}, "\n")
 	for _, secret := range []string{
-		password, url.QueryEscape(password), totpSecret, cipassword, url.QueryEscape(cipassword), sshkeys, url.QueryEscape(sshkeys),
-		"AAAAC3NzaC1lZDI1", "BBBBB3NzaC1", "c2lnbmF0dXJl", "Y3NyZnRva2Vu", "Y2hhbGxlbmdl",
+		password, url.QueryEscape(password), totpSecret, cipassword, url.QueryEscape(cipassword),
+		"c2lnbmF0dXJl", "Y3NyZnRva2Vu", "Y2hhbGxlbmdl",
 	} {
 		if strings.Contains(all, secret) {
 			t.Errorf("%q can be read in:\n%s", secret, all)
 		}
 	}
-	for _, wanted := range []string{"create VM 100 on node pve1", "name=web-1", "cipassword=(redacted)", "/nodes/pve1/qemu", "POST"} {
+	for _, wanted := range []string{"create VM 100 on node pve1", "name=web-1", "cipassword=(redacted)", "sshkeys=(redacted)", "/nodes/pve1/qemu", "POST"} {
 		if !strings.Contains(tr.text(), wanted) {
 			t.Errorf("%q is missing in the trace:\n%s", wanted, tr.text())
 		}

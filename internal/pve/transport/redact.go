@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"encoding/json"
 	"maps"
 	"net/url"
 	"slices"
@@ -15,38 +16,35 @@ const (
 	// minSecret: a shorter secret is taken out where it stands as a value, after a quote, "=" or ":", so that one letter
 	// does not turn every message into noise.
 	minSecret = 4
-	// maxLearnt bounds how many parameter values are remembered; the oldest go first.
-	maxLearnt = 512
 )
 
-// redactor takes secrets out of text: those of the client, and every sensitive parameter value that was ever sent,
-// since PVE's messages and task logs may repeat what they were given.
+// redactor takes secrets out of text: those of the client, and every one that was ever sent as a parameter, since PVE's
+// messages and task logs may repeat what they were given. It forgets none.
 type redactor struct {
-	mu     sync.RWMutex
-	fixed  []string
-	learnt []string
+	mu      sync.RWMutex
+	secrets []string        // the longest first: a secret must not be cut up by a shorter one inside it
+	known   map[string]bool // the same
 }
 
 func newRedactor(creds credentials, cfg Config) *redactor {
-	r := &redactor{}
+	r := &redactor{known: map[string]bool{}}
 	_, tokenSecret, _ := strings.Cut(creds.token, "=")
 	for _, s := range []string{tokenSecret, cfg.Password, cfg.TOTPSecret, cfg.OTP} {
-		r.fixed = append(r.fixed, variants(s)...)
+		r.remember(s)
 	}
 	return r
 }
 
-// isSecretParam names the parameters whose values are never shown.
+// isSecretParam names the parameters whose values are secrets.
 func isSecretParam(name string) bool {
 	switch name {
-	case "password", "cipassword", "sshkeys", "otp", "tfa-challenge", "ticket", "CSRFPreventionToken",
-		"confirmation-password", "keys":
+	case "password", "cipassword", "otp", "tfa-challenge", "ticket", "CSRFPreventionToken", "confirmation-password", "keys":
 		return true
 	}
 	return false
 }
 
-// variants are the shapes in which a secret may come back: as it is, escaped, unescaped, line by line.
+// variants are the shapes in which a secret may come back: as it is, escaped, unescaped, in JSON, line by line.
 func variants(secret string) []string {
 	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
 	if s, err := url.PathUnescape(secret); err == nil {
@@ -57,45 +55,44 @@ func variants(secret string) []string {
 			all = append(all, lines...)
 		}
 	}
-	var out []string
-	for _, s := range all {
-		if s = strings.TrimSpace(s); s != "" && !slices.Contains(out, s) {
-			out = append(out, s)
-		}
+	for _, s := range slices.Clone(all) {
+		all = append(all, inJSON(s)...)
 	}
-	// The longest first: a secret must not be cut up by a shorter one inside it.
-	slices.SortFunc(out, func(a, b string) int { return len(b) - len(a) })
-	return out
+	return all
 }
 
-// learn remembers the sensitive values among the parameters.
+// inJSON are the shapes of a text in JSON: as Go writes it, and as Perl does, which escapes neither "<" nor what is not
+// ASCII (JSON.pm without ascii); some programs escape "/" as well.
+func inJSON(s string) []string {
+	escaped, err := json.Marshal(s)
+	if err != nil {
+		return nil
+	}
+	perl := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(s)
+	return []string{string(escaped[1 : len(escaped)-1]), perl, strings.ReplaceAll(perl, "/", `\/`)}
+}
+
+// learn remembers the secrets among the parameters. Public keys are none: sshkeys is left out of lines that show
+// parameters, since it is long, and its value may be shown elsewhere.
 func (r *redactor) learn(p Params) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for name, value := range p {
-		if !isSecretParam(name) {
-			continue
-		}
-		for _, s := range variants(value) {
-			if slices.Contains(r.fixed, s) || slices.Contains(r.learnt, s) {
-				continue
-			}
-			if len(r.learnt) >= maxLearnt {
-				r.learnt = r.learnt[1:]
-			}
-			r.learnt = append(r.learnt, s)
+		if isSecretParam(name) {
+			r.remember(value)
 		}
 	}
 }
 
-// remember adds a secret of the client's own for good: a ticket.
+// remember adds a secret for good.
 func (r *redactor) remember(secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range variants(secret) {
-		if !slices.Contains(r.fixed, s) {
-			r.fixed = append(r.fixed, s)
+		if s = strings.TrimSpace(s); s == "" || r.known[s] {
+			continue
 		}
+		r.known[s] = true
+		at, _ := slices.BinarySearchFunc(r.secrets, s, func(a, b string) int { return len(b) - len(a) })
+		r.secrets = slices.Insert(r.secrets, at, s)
 	}
 }
 
@@ -106,10 +103,7 @@ func (r *redactor) text(s string) string {
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, secret := range r.fixed {
-		s = without(s, secret)
-	}
-	for _, secret := range r.learnt {
+	for _, secret := range r.secrets {
 		s = without(s, secret)
 	}
 	return s
@@ -150,7 +144,7 @@ func (r *redactor) params(p Params) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		value := p[name]
-		if isSecretParam(name) {
+		if isSecretParam(name) || name == "sshkeys" {
 			value = redacted
 		}
 		if b.Len() > 0 {

@@ -10,13 +10,54 @@ func TestShortSecretsDoNotEatTheMessage(t *testing.T) {
 	if got := r.text("VM is locked (backup)"); got != "VM is locked (backup)" {
 		t.Errorf("got %q", got)
 	}
-	for i := range 3 * maxLearnt {
-		r.learn(Params{"cipassword": fmt.Sprintf("secret-%d", i), "name": "visible"})
+}
+
+// TestSecretsAreNotForgotten: the password of the first VM of a large run is taken out as surely as that of the last.
+func TestSecretsAreNotForgotten(t *testing.T) {
+	const vms = 3000
+	r := newRedactor(credentials{}, Config{})
+	for i := range vms {
+		r.learn(Params{"cipassword": fmt.Sprintf("secret-of-vm-%d", i), "name": "visible",
+			"sshkeys": fmt.Sprintf("ssh-ed25519 AAAA%d one@host\nssh-ed25519 BBBB%d two@host", i, i)})
 	}
-	if len(r.learnt) > maxLearnt {
-		t.Errorf("%d values remembered", len(r.learnt))
+	for _, i := range []int{0, 1, vms / 2, vms - 1} {
+		if got := r.text(fmt.Sprintf("visible secret-of-vm-%d refused", i)); got != "visible (redacted) refused" {
+			t.Errorf("got %q", got)
+		}
 	}
-	if got := r.text(fmt.Sprintf("visible secret-%d", 3*maxLearnt-1)); got != "visible (redacted)" {
+}
+
+// TestPublicKeysAreNoSecrets: nothing is taken out of a message because it is part of a public key, or a comment of one.
+func TestPublicKeysAreNoSecrets(t *testing.T) {
+	r := newRedactor(credentials{}, Config{})
+	p := Params{"sshkeys": "ssh-ed25519%20AAAA%20admin%0A"}
+	r.learn(p)
+	if got := r.text("ssh-ed25519 AAAA admin"); got != "ssh-ed25519 AAAA admin" || len(r.secrets) > 0 {
+		t.Errorf("got %q, %d secrets", got, len(r.secrets))
+	}
+	if got := r.params(p); got != "sshkeys=(redacted)" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestSecretsInJSON: an answer that was quoted in JSON, by Go or by Perl, shows no part of a secret.
+func TestSecretsInJSON(t *testing.T) {
+	secret := "pa\"ss\\word<&>é/\u2028x"
+	r := newRedactor(credentials{}, Config{Password: secret})
+	r.learn(Params{"cipassword": "two\nlines\"of\tit"})
+	for _, text := range []string{secret, `pa\"ss\\word\u003c\u0026\u003eé/\u2028x`, `pa\"ss\\word<&>é/` + "\u2028x", `pa\"ss\\word<&>é\/` + "\u2028x",
+		"two\nlines\"of\tit", `two\nlines\"of\tit`, `lines\"of\tit`} {
+		if got := r.text(`{"errors":{"password":"` + text + `"}}`); got != `{"errors":{"password":"(redacted)"}}` {
+			t.Errorf("%s became %s", text, got)
+		}
+	}
+}
+
+// TestLongerSecretsGoFirst: a secret is not cut up by a shorter one that is part of it, whichever was known first.
+func TestLongerSecretsGoFirst(t *testing.T) {
+	r := newRedactor(credentials{}, Config{Password: "inner"})
+	r.learn(Params{"cipassword": "outer-inner-outer"})
+	if got := r.text("password outer-inner-outer, or inner"); got != "password (redacted), or (redacted)" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -27,7 +26,6 @@ const (
 	headerTimeout = 35 * time.Second
 	// idleTimeout lies below the 5 s after which PVE closes an idle connection (AnyEvent.pm, timeout).
 	idleTimeout = 4 * time.Second
-	maxAnswer   = 64 << 20
 )
 
 // transports makes the two connection pools.
@@ -169,12 +167,9 @@ func (c *Conn) exchange(ctx context.Context, r *Request, file *sending) (*respon
 		return nil, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	body, err := readAnswer(resp.Body)
 	if err != nil {
-		return nil, fmt.Errorf("the answer broke off: %w", err)
-	}
-	if len(body) > maxAnswer {
-		return nil, fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
+		return nil, err
 	}
 	c.noteDate(resp.Header)
 	return &response{status: resp.StatusCode, reason: reasonOf(resp), header: resp.Header, body: body}, nil

@@ -14,12 +14,12 @@ import (
 )
 
 // known are the programs that a printed command may run.
-var known = []string{"[", "grep", "ha-manager", "pct", "pvenode", "pvesh", "pvesm", "pvesr", "pveum", "qm", "rm", "terraform", "zfs"}
+var known = []string{"[", "grep", "ha-manager", "pct", "pvenode", "pvesh", "pvesm", "pvesr", "pveum", "qemu-img", "qm", "rm", "ssh-keygen", "terraform", "zfs"}
 
 var (
 	quoted  = regexp.MustCompile("`([^`\n]+)`")
 	listed  = regexp.MustCompile(`(?m)^ +as root on [A-Za-z0-9-]+: (.+)$`)
-	setting = regexp.MustCompile(`^[a-z_.]+ = `) // of the configuration: `power_off = "force"`
+	setting = regexp.MustCompile(`^[a-z_.]+ (?:= |\{)`) // of the configuration: `power_off = "force"`
 )
 
 // Commands are the command lines in a text: those in backquotes, and those that a list of leftovers ends in. One word in
