@@ -19,6 +19,9 @@ Looks at a Proxmox VE cluster, changes nothing, and writes what it sees as a wor
 The identity comes from the environment, as the provider's: PROXMOX_VE_API_TOKEN, or PROXMOX_VE_USERNAME and
 PROXMOX_VE_PASSWORD.
 
+Passwords and the secrets of tokens never come along. Descriptions, comments, notes and args may hold secrets in any form,
+so they come along only with -texts, and then secrets in them are masked as a best effort. Read the file before you share it.
+
 `
 
 // runCapture is the command "capture". notes is where it says what it could not see.
@@ -40,6 +43,8 @@ func runCapture(ctx context.Context, args []string, environment func(string) str
 		"`file` with the certificate of the authority that signed the server's; else PROXMOX_VE_CA_CERTIFICATE has it")
 	flags.BoolVar(&c.Insecure, "insecure", insecure == "1" || insecure == "true", "verify no certificate")
 	file := flags.String("out", "", "`file` to write instead of standard output; one that is there is not written over")
+	flags.BoolVar(&c.Texts, "texts", false, "take descriptions, comments, notes and args along; secrets in them are masked "+
+		"as a best\neffort, and some are missed: read the file before you share it")
 	mask := flags.String("mask", "", "comma-separated `kinds` of words to replace by pseudonyms:\nall, "+
 		strings.Join(capture.MaskKinds(), ", "))
 	if err := flags.Parse(args); err != nil {

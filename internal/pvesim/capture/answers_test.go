@@ -42,7 +42,7 @@ func recorded(t *testing.T) (capture.Config, map[string]json.RawMessage) {
 	}))
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	return capture.Config{Endpoint: server.URL, Token: "root@pam!tf=x", CACertificate: string(ca)}, answers
+	return capture.Config{Endpoint: server.URL, Token: "root@pam!tf=x", CACertificate: string(ca), Texts: true}, answers
 }
 
 func pendingOf(config json.RawMessage) json.RawMessage {

@@ -34,7 +34,7 @@ func Run(ctx context.Context, c Config) (*state.File, error) {
 		l.file.Captured.NotSeen = append(l.file.Captured.NotSeen, note)
 	}
 	slices.Sort(l.file.Captured.NotSeen)
-	l.secrets()
+	l.secrets(c.Texts)
 	mask.apply(&l.file)
 	l.sort()
 	l.tokenSecrets()
@@ -100,15 +100,34 @@ func order[T any](list []T, key func(T) string) {
 	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(key(a), key(b)) })
 }
 
-// secrets takes out what must not leave the cluster, whether a release hides it or not.
-func (l *look) secrets() {
+// freeTexts are options of guests in which users write freely. The environment and the start command of a container stand
+// in env and entrypoint, in releases that have them.
+var freeTexts = []string{"args", "description", "entrypoint", "env"}
+
+// secrets takes out what must not leave the cluster, whether a release hides it or not. Free texts may hold any secret in
+// any form, so they stay there unless keep asks for them: then known forms of secrets are masked in them.
+func (l *look) secrets(keep bool) {
+	text := func(values map[string]string, keys ...string) {
+		for _, key := range keys {
+			if value, ok := values[key]; ok && keep {
+				values[key] = scrub(value)
+			} else {
+				delete(values, key)
+			}
+		}
+	}
+	comment := func(value string) string {
+		if !keep {
+			return ""
+		}
+		return scrub(value)
+	}
 	for i := range l.file.Guests {
 		g := &l.file.Guests[i]
 		for _, conf := range append([]map[string]string{g.Config, g.Pending}, ordered(g.Snapshots)...) {
-			for _, key := range []string{"args", "description"} {
-				if value, ok := conf[key]; ok {
-					conf[key] = scrub(value)
-				}
+			text(conf, freeTexts...)
+			if smbios, ok := conf["smbios1"]; ok && !keep {
+				conf["smbios1"] = onlyUUID(smbios)
 			}
 			if _, ok := conf["cipassword"]; ok {
 				conf["cipassword"] = hidden
@@ -117,17 +136,34 @@ func (l *look) secrets() {
 	}
 	for _, f := range l.file.Firewall {
 		for _, table := range append(slices.Clone(f.Rules), ordered(f.Aliases)...) {
-			if c, ok := table["comment"]; ok {
-				table["comment"] = scrub(c)
+			text(table, "comment")
+		}
+		for name, set := range f.IPSets {
+			set.Comment = comment(set.Comment)
+			for _, entry := range set.Entries {
+				text(entry, "comment")
 			}
+			f.IPSets[name] = set
 		}
 	}
 	for i := range l.file.Pools {
-		l.file.Pools[i].Comment = scrub(l.file.Pools[i].Comment)
+		l.file.Pools[i].Comment = comment(l.file.Pools[i].Comment)
 	}
 	for i := range l.file.HA {
-		if c, ok := l.file.HA[i].Options["comment"]; ok {
-			l.file.HA[i].Options["comment"] = scrub(c)
+		text(l.file.HA[i].Options, "comment")
+		l.file.HA[i].Options = none(l.file.HA[i].Options)
+	}
+	for _, rule := range l.file.HARules {
+		text(rule, "comment")
+	}
+}
+
+// onlyUUID leaves out of smbios1 what a user writes into it, in base64 mostly.
+func onlyUUID(smbios string) string {
+	for _, part := range strings.Split(smbios, ",") {
+		if strings.HasPrefix(part, "uuid=") {
+			return part
 		}
 	}
+	return ""
 }

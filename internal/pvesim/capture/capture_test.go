@@ -28,7 +28,7 @@ func start(t *testing.T, o pvesim.Options) (*pvesim.Sim, capture.Config) {
 	}
 	t.Cleanup(sim.Close)
 	token := sim.Credentials().RootToken
-	return sim, capture.Config{Endpoint: sim.Endpoint(), Token: token, CACertificate: sim.CAPEM(),
+	return sim, capture.Config{Endpoint: sim.Endpoint(), Token: token, CACertificate: sim.CAPEM(), Texts: true,
 		DialContext: sim.DialContext}
 }
 

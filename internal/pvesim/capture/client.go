@@ -1,7 +1,8 @@
 // Package capture looks at a Proxmox VE cluster and writes down what it sees as a world for the simulator.
 //
 // It only looks: every request is a GET, except the one that logs in with a password. The file lists everything that
-// it may not see, or that has no place in a world, as not seen. Secrets never come along.
+// it may not see, or that has no place in a world, as not seen. Passwords and the secrets of tokens never come along,
+// and free texts, which may hold any secret, only if they are asked for.
 package capture
 
 import (
@@ -28,6 +29,8 @@ type Config struct {
 	Insecure                  bool   // verify no certificate
 	// Mask are the kinds of words that are replaced by pseudonyms, of MaskKinds.
 	Mask []string
+	// Texts takes descriptions, comments, notes and args along. Secrets in them are masked as a best effort only.
+	Texts bool
 	// DialContext connects; nil is the network.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }

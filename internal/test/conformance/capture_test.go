@@ -66,6 +66,7 @@ func TestCapturedWorldPlansEmpty(t *testing.T) {
 	rig.Must(t, s.Apply(t.Context(), p))
 	f, err := capture.Run(t.Context(), capture.Config{
 		Endpoint: w.Sim.Endpoint(), Token: w.Sim.Credentials().RootToken, CACertificate: w.Sim.CAPEM(), DialContext: w.Sim.DialContext,
+		Texts: true,
 	})
 	if err != nil {
 		t.Fatal(err)
