@@ -38,7 +38,8 @@ func newRedactor(creds credentials, cfg Config) *redactor {
 // isSecretParam names the parameters whose values are secrets.
 func isSecretParam(name string) bool {
 	switch name {
-	case "password", "cipassword", "otp", "tfa-challenge", "ticket", "CSRFPreventionToken", "confirmation-password", "keys":
+	case "password", "cipassword", "otp", "tfa-challenge", "ticket", "CSRFPreventionToken",
+		"confirmation-password", "keys":
 		return true
 	}
 	return false

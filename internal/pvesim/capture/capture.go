@@ -100,12 +100,12 @@ func order[T any](list []T, key func(T) string) {
 	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(key(a), key(b)) })
 }
 
-// freeTexts are options of guests in which users write freely. The environment and the start command of a container stand
-// in env and entrypoint, in releases that have them.
+// freeTexts are options of guests in which users write freely. The environment and the start command of a container
+// stand in env and entrypoint, in releases that have them.
 var freeTexts = []string{"args", "description", "entrypoint", "env"}
 
-// secrets takes out what must not leave the cluster, whether a release hides it or not. Free texts may hold any secret in
-// any form, so they stay there unless keep asks for them: then known forms of secrets are masked in them.
+// secrets takes out what must not leave the cluster, whether a release hides it or not. Free texts may hold any secret
+// in any form, so they stay there unless keep asks for them: then known forms of secrets are masked in them.
 func (l *look) secrets(keep bool) {
 	text := func(values map[string]string, keys ...string) {
 		for _, key := range keys {
