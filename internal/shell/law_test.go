@@ -14,7 +14,7 @@ import (
 )
 
 // byHand is a command that a format or a "+" puts a name into.
-var byHand = regexp.MustCompile("(?:^|[^A-Za-z0-9.-])(?:qm|pvesm|zfs|rm|pvesh|pveum|ha-manager|pvenode|pvesr|pct|grep|terraform import) " +
+var byHand = regexp.MustCompile("(?:^|[^A-Za-z0-9.-])(?:qm|pvesm (?:alloc|free|list|path|set|status)|zfs|rm|pvesh|pveum|ha-manager|pvenode|pvesr|pct|grep|terraform import) " +
 	"[^`]*%[sqv]")
 
 // TestLawCommandsAreMadeInOnePlace: no other package puts names into commands that it prints.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // ErrUnseen is why it is unknown whether another guest uses a volume.
@@ -53,9 +54,10 @@ func (s *Reader) hidden(ctx context.Context) (unseen, err error) {
 	}
 	for _, e := range entries {
 		if hides(e, entries, roles) {
+			instead := shell.Command("pveum acl delete {} --{}s {} --roles {}", e.Path, e.Type, e.Subject, e.Role)
 			return fmt.Errorf("%w: role %s of %s %s on %s hides guests, as no VM.Audit comes with it. Give a role with "+
-				"VM.Audit there instead: pveum acl delete %s --%ss '%s' --roles %s", ErrUnseen, e.Role, e.Type, e.Subject,
-				e.Path, e.Path, e.Type, e.Subject, e.Role), nil
+				"VM.Audit there instead (%s)", ErrUnseen, e.Role, e.Type, e.Subject, e.Path,
+				shell.Or(instead, "and take that one away")), nil
 		}
 	}
 	return nil, nil
