@@ -31,7 +31,7 @@ func TestLawCommandsAreMadeInOnePlace(t *testing.T) {
 			return err
 		}
 		switch filepath.ToSlash(path) {
-		case "../pvesim", "../test", "../terraformtest", "../cmd", "../shell":
+		case "../pvesim", "../test", "../terraformtest", "../cmd", "../shell", "../ssh": // ssh runs commands, and quotes them itself
 			return fs.SkipDir
 		}
 		if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
