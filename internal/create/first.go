@@ -33,7 +33,7 @@ func (a *attempt) clone(ctx context.Context) error {
 
 // sendFirst sends the first write. A VMID that is taken already is a collision, never a success.
 func (a *attempt) sendFirst(ctx context.Context, r request.Request) error {
-	since := a.creator.api.ServerTime()
+	since := a.creator.jobs.Clock.Now()
 	send := r.Send
 	r.Send = func(ctx context.Context) (pve.UPID, error) {
 		upid, err := send(ctx)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 
@@ -88,6 +89,10 @@ func (t *transfer) fresh(ctx context.Context) ([]pve.Volume, error) {
 	return t.since(found), err
 }
 
+// skew is how far the clock that dates a file may be behind that of the node. The date only adds to what speaks against
+// a removal: a file that was there before the request is none of ours in any case.
+const skew = 3 * time.Second
+
 // afterKill handles the leftovers of a killed worker. An upload leaves the part of the file that was copied. A download
 // leaves its temporary file, which the API does not show. A whole file stays and is named: a killed worker hardly ever
 // leaves one, and another run gives the same file the same name.
@@ -99,7 +104,7 @@ func (t *transfer) afterKill(ctx context.Context, ended *pve.TaskError) error {
 	for _, v := range found {
 		switch {
 		case err != nil:
-		case guessed || v.CreatedAt.Before(ended.UPID.Start().Add(-request.Skew)):
+		case guessed || v.CreatedAt.Before(ended.UPID.Start().Add(-skew)):
 			left = append(left, t.leftUnknown("the answer to the request was lost, so it may be a third party's"))
 		case t.spec.Source == nil || v.Size == t.spec.Source.Size:
 			whole = true

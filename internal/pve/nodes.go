@@ -2,6 +2,7 @@ package pve
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -171,6 +172,20 @@ func (n nodeStatusWire) status() NodeStatus {
 		s.LoadAverage = append(s.LoadAverage, string(load))
 	}
 	return s
+}
+
+// Time is the time by the node's own clock, in whole seconds; it needs Sys.Audit on the node.
+func (n NodeReader) Time(ctx context.Context) (time.Time, error) {
+	op := "read the time of node " + n.node
+	w, err := fetch[map[string]wire.String](ctx, n.client, op, "/nodes/"+n.node+"/time", nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	seconds, err := strconv.ParseInt(string(w["time"]), 10, 64)
+	if err != nil {
+		return time.Time{}, &Error{Op: op, Kind: Unknown, Message: "PVE's answer has no time"}
+	}
+	return time.Unix(seconds, 0), nil
 }
 
 // Status asks a node about itself; it needs Sys.Audit on it.

@@ -51,7 +51,7 @@ type call struct {
 // shapes are answers that each method finds one among that it can read.
 func shapes() []string {
 	return []string{`null`, `1`, `"x"`, `[]`, `{}`, `[{}]`, `{"/vms":{"VM.Audit":1}}`, `[{"poolid":"x","members":[]}]`,
-		`{"status":"stopped","exitstatus":"OK"}`, `[{"n":1,"t":"TASK OK"}]`, `"` + string(taskUPID) + `"`}
+		`{"status":"stopped","exitstatus":"OK"}`, `{"time":"1"}`, `[{"n":1,"t":"TASK OK"}]`, `"` + string(taskUPID) + `"`}
 }
 
 // walk calls the methods of a value and of the nouns that they return, with each of the shapes as the answer.

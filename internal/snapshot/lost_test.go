@@ -3,6 +3,7 @@ package snapshot
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -73,6 +74,48 @@ func TestTakeWhoseAnswerIsLost(t *testing.T) {
 					t.Errorf("it says %v, not %q", err, says)
 				}
 			})
+		}
+	}
+}
+
+// TestTimeSkewOfARollBack: whatever the clock of the VM's node shows, a roll-back that was done and whose answer was
+// lost is found, and one that was not done is not taken for an earlier one.
+func TestTimeSkewOfARollBack(t *testing.T) {
+	path := "/nodes/{node}/qemu/{vmid}/snapshot/{snapname}/rollback"
+	for _, ahead := range []time.Duration{0, 4 * time.Second, -4 * time.Second, 3 * time.Minute, -3 * time.Minute} {
+		for _, done := range []bool{true, false} {
+			r := newRig(t, false)
+			r.change(func(w *state.World) {
+				w.Guests[ours].Node, w.Nodes["pve2"].ClockAhead = "pve2", ahead
+				for key, v := range w.Volumes {
+					if v.VMID == ours {
+						delete(w.Volumes, key)
+						v.Node = "pve2"
+						w.Put(v)
+					}
+				}
+			})
+			if _, err := r.s.Take(t.Context(), Wanted{VMID: ours, Name: "before", Description: "one"}); err != nil {
+				t.Fatal(err)
+			}
+			back := func() error {
+				_, err := r.s.Do(t.Context(), RollBack{Choice: guest.Choice{VMID: ours}, Name: "before"})
+				return err
+			}
+			if err := back(); err != nil { // an earlier one
+				t.Fatal(err)
+			}
+			r.connect(false) // of another process
+			r.sim.Advance(time.Minute)
+			rule := fault.Rule{Match: fault.Match{Method: "POST", Path: path}, Phase: fault.After}
+			if !done {
+				rule.Phase, rule.Status, rule.Reason = fault.Before, 596, "Connection timed out"
+			}
+			r.sim.SetFaults([]fault.Rule{rule})
+			err := back()
+			if r.sim.FaultsFired() != 1 || (err == nil) != done || err != nil && !strings.Contains(err.Error(), "so it was not done") {
+				t.Errorf("clock %s ahead, done %t: %v", ahead, done, err)
+			}
 		}
 	}
 }

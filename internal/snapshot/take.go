@@ -142,7 +142,7 @@ func (t *taking) take(ctx context.Context) error {
 			Send: func(ctx context.Context) (pve.UPID, error) {
 				return t.api.QEMU(t.node, t.want.VMID).TakeSnapshot(ctx, params)
 			}}
-		since := t.api.ServerTime()
+		since := t.jobs.Clock.Now()
 		t.sent = true
 		_, err = t.jobs.Once(ctx, &t.tasks, sent)
 		if len(t.tasks.UPIDs) == 0 && pve.IsKind(err, pve.Ambiguous) {

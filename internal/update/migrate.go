@@ -61,7 +61,7 @@ func (m migration) sendMigration(ctx context.Context, status pve.GuestStatus, st
 	if status.HAManaged {
 		typ = "hamigrate"
 	}
-	since, from := m.changer.api.ServerTime(), m.view.Node()
+	since, from := m.changer.jobs.Clock.Now(), m.view.Node()
 	_, err := m.view.Perform(ctx, request.Request{Type: typ, Done: m.arrived,
 		Send: func(ctx context.Context) (pve.UPID, error) {
 			return m.changer.api.QEMU(from, m.vmid).Migrate(ctx, params)
@@ -118,6 +118,7 @@ func (m migration) arrived(ctx context.Context) (bool, error) {
 // awaitArrival waits for HA, whose manager acts on the request some time after it took it (pve-ha-manager
 // HA/Manager.pm). A migration that HA began and that failed ends the wait, whatever HA tries next.
 func (m migration) awaitArrival(ctx context.Context, since time.Time) error {
+	var line time.Time // by the clock of the node
 	for attempt := 0; ; attempt++ {
 		if err := m.changer.jobs.Pause(ctx, attempt); err != nil {
 			return fmt.Errorf("wait for HA to migrate VM %d from node %s to %s: %w", m.vmid, m.view.Node(), m.r.Node, err)
@@ -129,8 +130,14 @@ func (m migration) awaitArrival(ctx context.Context, since time.Time) error {
 		case !pve.IsKind(err, pve.NotFound) && !pve.IsKind(err, pve.Unavailable):
 			return err
 		}
+		if line.IsZero() {
+			if line, err = m.changer.jobs.NodeTime(ctx, m.view.Node(), since); err != nil {
+				line = time.Time{}
+				continue
+			}
+		}
 		tasks, err := m.changer.api.Tasks().List(ctx, m.view.Node(),
-			pve.TaskFilter{VMID: m.vmid, Type: "qmigrate", Since: since.Add(-request.Skew)})
+			pve.TaskFilter{VMID: m.vmid, Type: "qmigrate", Since: line})
 		if err != nil || len(tasks) == 0 { // HA's tasks are root's: to be seen with Sys.Audit only
 			continue
 		}

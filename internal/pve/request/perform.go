@@ -34,7 +34,7 @@ func (r *Runner) Once(ctx context.Context, tasks *Tasks, j Request) (pve.TaskRes
 		return pve.TaskResult{}, err
 	}
 	defer over()
-	since := r.API.ServerTime()
+	since := r.Clock.Now()
 	upid, err := j.Send(ctx)
 	if pve.IsKind(err, pve.Ambiguous) {
 		return r.lookUp(ctx, tasks, j, since, err)
@@ -72,7 +72,7 @@ func (r *Runner) lookUp(ctx context.Context, tasks *Tasks, j Request, since time
 // Settle is Once for a request that nothing is looked at after, so that its error has to say what became of it: where
 // the answer was lost and no task was found it looks on, as long as PVE may take to begin one.
 func (r *Runner) Settle(ctx context.Context, tasks *Tasks, j Request) (pve.TaskResult, error) {
-	since, before := r.API.ServerTime(), len(tasks.UPIDs)
+	since, before := r.Clock.Now(), len(tasks.UPIDs)
 	result, err := r.Once(ctx, tasks, j)
 	if !pve.IsKind(err, pve.Ambiguous) || len(tasks.UPIDs) > before {
 		return result, err
@@ -89,16 +89,34 @@ func (r *Runner) Settle(ctx context.Context, tasks *Tasks, j Request) (pve.TaskR
 	return r.outcome(ctx, tasks, found)
 }
 
-// Skew is how far the clock of the node that began a task may be behind that of the node which answers us.
-const Skew = 3 * time.Second
+// blur is what a time on a node's clock may be wrong by: it and a task's beginning are whole seconds, and time
+// passes while a node tells its time.
+const blur = 2 * time.Second
+
+// NodeTime is what the clock of a node showed at a time of our own clock: its time now, less what has passed here
+// since. So no clock is compared with that of another machine. It needs Sys.Audit on the node. The zero time stays.
+func (r *Runner) NodeTime(ctx context.Context, node string, at time.Time) (time.Time, error) {
+	if at.IsZero() {
+		return at, nil
+	}
+	now, err := r.API.Node(node).Time(ctx)
+	return now.Add(at.Sub(r.Clock.Now()) - blur), err
+}
 
 // Search finds the task that a request with a lost answer began, or "" if there is none or more than one. Tasks that
-// answered another request of this process are none.
+// answered another request of this process are none. since is the time before the request, by our own clock.
 func (r *Runner) Search(ctx context.Context, l *Tasks, j Request, since time.Time, times int) (pve.UPID, error) {
 	var task pve.UPID
 	var failed error
+	var line time.Time
 	look := func(ctx context.Context) (bool, error) {
-		tasks, err := r.API.Tasks().List(ctx, j.Node, pve.TaskFilter{VMID: j.ID, Type: j.Type, Since: since.Add(-Skew)})
+		if line.IsZero() {
+			if line, failed = r.NodeTime(ctx, j.Node, since); failed != nil {
+				line = time.Time{}
+				return false, nil //nolint:nilerr // as below
+			}
+		}
+		tasks, err := r.API.Tasks().List(ctx, j.Node, pve.TaskFilter{VMID: j.ID, Type: j.Type, Since: line})
 		if failed = err; err != nil {
 			return false, nil //nolint:nilerr // the next look may succeed; Search returns the last failure
 		}

@@ -221,6 +221,6 @@ func guestsOn(w *state.World, node, typ string) []*state.Guest {
 }
 
 func nodeTime(r *engine.Request) (any, error) {
-	now := r.W.Clock.Now().Unix()
+	now := state.NodeTime(r.W, r.Params["node"]).Unix()
 	return map[string]any{"time": now, "localtime": now, "timezone": "UTC"}, nil
 }

@@ -15,7 +15,7 @@ import (
 // EndThirdParty ends a third party's task; its locks go with it unless it died.
 func (e *Engine) EndThirdParty(t *state.Task, status string) {
 	w := e.Workers[t.UPID]
-	t.Running, t.End, t.ExitStatus = false, e.World.Clock.Now(), status
+	t.Running, t.End, t.ExitStatus = false, state.NodeTime(e.World, t.Node), status
 	if status == "OK" {
 		t.Log = append(t.Log, "TASK OK")
 	}
@@ -106,7 +106,7 @@ func (w *Worker) Fork(node, typ, id string, work func(*Worker) error) string {
 
 // NewWorker registers a task of typ about id on a node. Its work begins with Start or Beside.
 func (e *Engine) NewWorker(node, typ, id string, auth auth.Identity) *Worker {
-	now := e.World.Clock.Now()
+	now := state.NodeTime(e.World, node)
 	e.Forks++
 	t := &state.Task{Node: node, Type: typ, ID: id, User: auth.ID, Start: now, Running: true}
 	t.UPID = fmt.Sprintf("UPID:%s:%08X:%08X:%08X:%s:%s:%s:", node, e.Forks, e.Forks*0x10, now.Unix(), typ, id, auth.ID)
@@ -157,7 +157,7 @@ func (w *Worker) run(work func(*Worker) error) {
 	defer close(w.ended)
 	err := w.protect(work)
 	w.Task.Running = false
-	w.Task.End = w.W.Clock.Now()
+	w.Task.End = state.NodeTime(w.W, w.Task.Node)
 	delete(w.Engine.Workers, w.Task.UPID)
 	w.Task.ExitStatus = w.exit(err)
 	w.settleRival(err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/encode"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -85,7 +86,10 @@ func (a *answer) write(conn net.Conn, p *Proxy, q *httpRequest, last bool) error
 	} else {
 		b.WriteString("Connection: Keep-Alive\r\n")
 	}
-	now := p.e.World.Clock.Now().UTC().Format(http.TimeFormat)
+	p.e.World.Lock()
+	at := state.NodeTime(p.e.World, engine.Home(p.e.World)) // by the clock of the node that answers
+	now := at.UTC().Format(http.TimeFormat)
+	p.e.World.Unlock()
 	fmt.Fprintf(&b, "Date: %s\r\nPragma: no-cache\r\nServer: pve-api-daemon/3.0\r\nContent-Length: %d\r\n", now, len(body))
 	if a.contentType != "" {
 		fmt.Fprintf(&b, "Content-Type: %s\r\n", a.contentType)

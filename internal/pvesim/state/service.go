@@ -95,6 +95,15 @@ func (w *World) HADelay() time.Duration {
 	return w.HARound
 }
 
+// NodeTime is the time by the clock of a node.
+func NodeTime(w *World, node string) time.Time {
+	now := w.Clock.Now()
+	if n := w.Nodes[node]; n != nil {
+		now = now.Add(n.ClockAhead)
+	}
+	return now
+}
+
 // ReplicationJob is an entry of replication.cfg: the guest's volumes are copied to another node.
 type ReplicationJob struct {
 	ID       string `json:"id"` // guest and number, "100-0"

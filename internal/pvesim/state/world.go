@@ -86,8 +86,11 @@ type Node struct {
 	// CGroupV1 is for a node that still uses the old control groups, which bound cpuunits otherwise.
 	CGroupV1 bool `json:"cgroup_v1,omitempty"`
 	// LoginText is what root's login shell prints before each command, as a .bashrc with an echo does.
-	LoginText string            `json:"login_text,omitempty"`
-	Files     map[string]string `json:"files,omitempty"` // absolute path -> content, for SSH (import sources, snippets)
+	LoginText string `json:"login_text,omitempty"`
+	// ClockAhead is how far the node's clock is ahead of the world's, negative where it is behind.
+	ClockAhead time.Duration `json:"clock_ahead,omitempty"`
+
+	Files map[string]string `json:"files,omitempty"` // absolute path -> content, for SSH (import sources, snippets)
 }
 
 // Guest is a virtual machine or a container with its configuration file on one node.

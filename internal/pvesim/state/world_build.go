@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // worldBuilder turns a File into a World and collects what is wrong with it.
@@ -43,6 +44,7 @@ func (b *worldBuilder) nodes() {
 		node := &Node{
 			Name: n.Name, Address: n.Address, Online: !n.Offline, CPUs: n.CPUs, Memory: int64(n.Memory), Bridges: n.Bridges,
 			VLANAware: n.VLANAware, Files: map[string]string{},
+			ClockAhead: time.Duration(n.ClockAheadSeconds * float64(time.Second)),
 		}
 		if !nodeName.MatchString(n.Name) || b.w.Nodes[n.Name] != nil {
 			b.fault("node %q: not a name, or it stands twice", n.Name)

@@ -68,6 +68,8 @@ type FileNode struct {
 	Bridges []string `yaml:"bridges,omitempty"`
 
 	VLANAware []string `yaml:"vlan_aware,omitempty"` // of the bridges, those that tell VLANs apart
+	// ClockAheadSeconds is how far the clock of the node is ahead of the others.
+	ClockAheadSeconds float64 `yaml:"clock_ahead_seconds,omitempty"`
 }
 
 // FileStorage is an entry of storage.cfg.
