@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // nameCopies warns of volumes with the VMID in places where the VM may have left some, or that were seen on the way.
@@ -56,7 +57,11 @@ func (d *destruction) nameCopies(ctx context.Context, r *removal, left []saga.Re
 
 // howToFree says how to remove a volume that is not proven to be ours, unless a guest uses it, or may.
 func (d *destruction) howToFree(ctx context.Context, node, volume string) string {
-	use, err := d.d.use.Since(ctx, d.asked, guard.ScopeOf(d.resources, node, []string{volume}))
+	scope, err := d.d.use.Scope(ctx, d.resources, node, []string{volume})
+	var use *volumeuse.Use
+	if err == nil {
+		use, err = d.d.use.Since(ctx, d.asked, scope)
+	}
 	if err != nil {
 		return fmt.Sprintf(", and whether a guest uses it could not be looked at: %v", err)
 	}

@@ -28,9 +28,9 @@ func (r *rig) counted() map[string]int {
 // The guests are read twice, before anything is done and after the shutdown.
 func TestRequestsOfADestroy(t *testing.T) {
 	for count, want := range map[int]map[string]int{
-		1: {"GET resources": 3, "GET storage": 1, "GET replication": 1, "GET permissions": 4, "GET pending": 8, "POST shutdown": 1, "GET config": 1,
+		1: {"GET resources": 3, "GET storage": 2, "GET replication": 1, "GET permissions": 4, "GET pending": 8, "POST shutdown": 1, "GET config": 1,
 			"DELETE {vmid}": 1, "GET content": 1},
-		10: {"GET storage": 10, "GET replication": 10, "GET permissions": 12, "POST shutdown": 10, "GET config": 10, "DELETE {vmid}": 10, "GET content": 10},
+		10: {"GET storage": 11, "GET replication": 10, "GET permissions": 12, "POST shutdown": 10, "GET config": 10, "DELETE {vmid}": 10, "GET content": 10},
 	} {
 		r := newRig(t, asToken)
 		var refs []guest.Ref

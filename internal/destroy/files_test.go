@@ -30,7 +30,7 @@ func TestFileOfTwoStorages(t *testing.T) {
 			r.vm(300)
 			r.change(func(w *state.World) {
 				twin := *w.Storages["local"]
-				twin.ID, twin.Offline = "twin", c.off
+				twin.ID, twin.Path, twin.Offline = "twin", "/srv/link", c.off
 				w.Storages["twin"] = &twin
 				put := func(storage string, like state.Volume) {
 					v := &state.Volume{Storage: storage, Node: "pve1", Name: "iso/disc-0123456789ab.iso", Content: "iso", Format: "iso", Size: like.Size}

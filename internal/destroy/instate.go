@@ -146,7 +146,11 @@ func (d *destruction) readUseAgain(ctx context.Context, volumes []string) *volum
 	if d.d.use.Gather(ctx) != nil {
 		return nil
 	}
-	use, _ := d.d.use.Since(ctx, d.asked, guard.ScopeOf(d.resources, d.node, volumes))
+	scope, err := d.d.use.Scope(ctx, d.resources, d.node, volumes)
+	if err != nil {
+		return nil
+	}
+	use, _ := d.d.use.Since(ctx, d.asked, scope)
 	return use
 }
 

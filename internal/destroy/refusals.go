@@ -41,8 +41,11 @@ func (d *destruction) unshared(ctx context.Context) error {
 	if len(volumes) == 0 {
 		return nil
 	}
-	if scope := guard.ScopeOf(d.resources, d.node, volumes); !d.use.Answers(scope, d.d.clock.Now(), guard.UseLife) {
-		var err error
+	scope, err := d.d.use.Scope(ctx, d.resources, d.node, volumes)
+	if err != nil {
+		return err
+	}
+	if !d.use.Answers(scope, d.d.clock.Now(), guard.UseLife) {
 		if d.use, err = d.d.use.Since(ctx, d.asked, scope); err != nil {
 			return fmt.Errorf("look whether another guest uses a volume of VM %d; it was not removed, nor was anything else "+
 				"touched: %w", vmid, err)
@@ -55,8 +58,10 @@ func (d *destruction) unshared(ctx context.Context) error {
 	if err := guard.InUse(d.use, volumes, vmid); err != nil {
 		return fmt.Errorf("VM %d was not touched: %w. Detach it there, or delete the snapshot, then destroy again", vmid, err)
 	}
-	if d.r.Holder && d.use.Unseen != nil {
-		return fmt.Errorf("VM %d was not touched: whether another guest uses its disk cannot be told: %w", vmid, d.use.Unseen)
+	for _, volume := range volumes {
+		if doubt := d.use.Doubt(volume); d.r.Holder && doubt != nil {
+			return fmt.Errorf("VM %d was not touched: whether another guest uses its disk cannot be told: %w", vmid, doubt)
+		}
 	}
 	return nil
 }

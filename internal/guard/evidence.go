@@ -53,6 +53,8 @@ type Claim struct {
 	Own bool
 	// Untouched: a create has just made the volumes, so a third party could use them only after searching for them.
 	Untouched bool
+	// Compares: the caller itself compares the volumes with those of the same name on storages that may be the same place.
+	Compares bool
 	// Lock: the guest may be locked, and is to be unlocked or its volumes freed all the same. Then Prove asks who holds
 	// the lock.
 	Lock bool
@@ -167,9 +169,11 @@ func (e *Evidence) permit(c Claim, volumes []string) error {
 	if e.ours {
 		own = c.VMID
 	}
-	err := InUse(e.use, volumes, own)
-	if err == nil && !c.Own && e.use.Unseen != nil {
-		err = fmt.Errorf("whether another guest uses %s cannot be told: %w", strings.Join(volumes, ", "), e.use.Unseen)
+	err := inUse(e.use, volumes, own, c.Compares)
+	for _, volume := range volumes {
+		if doubt := e.use.Doubt(volume); err == nil && !c.Own && doubt != nil {
+			err = fmt.Errorf("whether another guest uses %s cannot be told: %w", strings.Join(volumes, ", "), doubt)
+		}
 	}
 	if err != nil {
 		*e = Evidence{}
@@ -190,10 +194,17 @@ func (e Evidence) Held() error { return e.held }
 
 // InUse returns an *InUseError if a guest other than vmid uses one of the volumes.
 func InUse(others *volumeuse.Use, volumes []string, vmid int) error {
+	return inUse(others, volumes, vmid, false)
+}
+
+// inUse is the same, if told so without guests of which only a likeness of names says that they use the volume.
+func inUse(others *volumeuse.Use, volumes []string, vmid int, clear bool) error {
 	for _, volume := range volumes {
 		used := &InUseError{Volume: volume}
 		for _, other := range others.UsersOf(volume, vmid) {
-			used.Users = append(used.Users, other.String())
+			if !clear || !other.Unclear {
+				used.Users = append(used.Users, other.String())
+			}
 		}
 		if len(used.Users) > 0 {
 			return used
@@ -206,10 +217,13 @@ func InUse(others *volumeuse.Use, volumes []string, vmid int) error {
 // for the whole cluster, also if the identity does not see the kind of a storage.
 func (g *Guard) Scope(ctx context.Context, others *volumeuse.Use, node string, volumes []string) (string, error) {
 	if others != nil {
-		return ScopeOf(others.Resources, node, volumes), nil // a storage does not change its kind
+		return g.use.Scope(ctx, others.Resources, node, volumes) // a storage does not change its kind
 	}
 	resources, err := g.api.Listing().Shared(ctx)
-	return ScopeOf(resources, node, volumes), err
+	if err != nil {
+		return "", err
+	}
+	return g.use.Scope(ctx, resources, node, volumes)
 }
 
 // holds returns nil if no task holds a lock and the identity sees the tasks of all users.

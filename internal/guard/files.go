@@ -60,7 +60,7 @@ func (g *Guard) Files() Files { return Files{g} }
 // Free removes a file of ours that no guest uses. It reads the disks of all guests, pending ones and snapshots too,
 // also of containers. An identity that does not see all guests removes none. A missing file is a success.
 func (f Files) Free(ctx context.Context, tasks *request.Tasks, file MadeFile) error {
-	return f.free(ctx, tasks, file, Claim{Node: file.Node, Volumes: []string{file.Volume}})
+	return f.free(ctx, tasks, file, Claim{Node: file.Node, Volumes: []string{file.Volume}, Compares: true})
 }
 
 // FreeNew does the same for a file that a create has just made and takes back at once.
@@ -101,25 +101,24 @@ func (f Files) free(ctx context.Context, tasks *request.Tasks, file MadeFile, c 
 	return fmt.Errorf("%s is still on node %s, although PVE says that it was removed", file.Volume, file.Node)
 }
 
-// isNotElsewhere is an error if a guest uses the file by its name on another storage that is the same directory or
-// the same export, which PVE does not know. There the file has the same size and the same time; a copy that has both
-// is taken for it, too.
+// isNotElsewhere is an error if a guest uses the file by its name on another storage that may be the same directory or
+// the same export. There the file has the same size and the same time; a copy that has both is taken for it, too.
 func (f Files) isNotElsewhere(ctx context.Context, e Evidence, file MadeFile) error {
-	for storage, users := range e.use.Namesakes(file.Volume) {
-		for _, user := range users {
-			_, name, _ := strings.Cut(file.Volume, ":")
-			twin := MadeFile{Node: user.Guest.Node, Volume: storage + ":" + name, Size: file.Size, CreatedAt: file.CreatedAt}
-			same, err := f.isThere(ctx, twin)
-			if other := (*OtherFileError)(nil); errors.As(err, &other) {
-				continue
-			}
-			if err != nil {
-				return fmt.Errorf("whether %s is the same file as %s, which %s uses, cannot be told: %w", file.Volume, twin.Volume,
-					user, err)
-			}
-			if same {
-				return &InUseError{Volume: file.Volume + " (as " + twin.Volume + ")", Users: []string{user.String()}}
-			}
+	if e.use == nil { // untouched: nobody has asked
+		return nil
+	}
+	for _, user := range e.use.Namesakes(file.Volume) {
+		twin := MadeFile{Node: user.Guest.Node, Volume: user.As, Size: file.Size, CreatedAt: file.CreatedAt}
+		same, err := f.isThere(ctx, twin)
+		if other := (*OtherFileError)(nil); errors.As(err, &other) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("whether %s is the same file as %s, which %s uses, cannot be told: %w", file.Volume, twin.Volume,
+				user, err)
+		}
+		if same {
+			return &InUseError{Volume: file.Volume + " (as " + twin.Volume + ")", Users: []string{user.String()}}
 		}
 	}
 	return nil
@@ -174,7 +173,7 @@ type Snippet struct{ Node, Volume, Path, SHA256 string }
 // cicustom or as its hookscript, now, pending or in a snapshot. An identity that does not see all guests removes
 // none. A missing snippet is a success.
 func (f Files) FreeSnippet(ctx context.Context, file Snippet) error {
-	return f.freeSnippet(ctx, file, Claim{Node: file.Node, Volumes: []string{file.Volume}})
+	return f.freeSnippet(ctx, file, Claim{Node: file.Node, Volumes: []string{file.Volume}, Compares: true})
 }
 
 // FreeNewSnippet does the same for a snippet that a create has just written and takes back at once.
@@ -188,6 +187,9 @@ func (f Files) freeSnippet(ctx context.Context, file Snippet, c Claim) error {
 	remove := func() error {
 		e, err := f.Prove(ctx, c)
 		if err == nil {
+			err = f.isNoNamesake(ctx, e, file)
+		}
+		if err == nil {
 			err = f.RemoveByRoot(ctx, e, file)
 		}
 		return err
@@ -197,4 +199,21 @@ func (f Files) freeSnippet(ctx context.Context, file Snippet, c Claim) error {
 		err = remove()
 	}
 	return err
+}
+
+// isNoNamesake is an error if a guest uses the snippet by its name on another storage that may be the same directory.
+func (f Files) isNoNamesake(ctx context.Context, e Evidence, file Snippet) error {
+	if e.use == nil || len(e.use.Namesakes(file.Volume)) == 0 {
+		return nil
+	}
+	listed, err := f.List(ctx, file.Node, volid.Storage(file.Volume), "snippets")
+	at := slices.IndexFunc(listed, func(v pve.Volume) bool { return v.ID == file.Volume })
+	switch {
+	case err != nil:
+		return err
+	case at < 0: // hidden, or gone: the file itself is removed by its path
+		return InUse(e.use, []string{file.Volume}, 0)
+	}
+	return f.isNotElsewhere(ctx, e, MadeFile{Node: file.Node, Volume: file.Volume, Size: listed[at].Size,
+		CreatedAt: listed[at].CreatedAt})
 }

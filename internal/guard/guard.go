@@ -50,7 +50,7 @@ func (g *Guard) HasShell() bool { return g.shell != nil }
 // guests. vmid is that VM, or 0 if it does not exist yet. ErrNotHeld and BorrowedError of package volumeuse are
 // results of the look; any other error means that the look failed.
 func (g *Guard) MayBorrow(ctx context.Context, node string, vmid int, volume string) error {
-	use, err := g.useNow(ctx, node, volume)
+	use, err := useNow(ctx, g, node, volume)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (g *Guard) MayBorrow(ctx context.Context, node string, vmid int, volume str
 // UsersOf returns the guests other than vmid that use a volume on a node, by a fresh look. It is an error if this
 // identity may not see all guests.
 func (g *Guard) UsersOf(ctx context.Context, node string, vmid int, volume string) ([]volumeuse.User, error) {
-	use, err := g.useNow(ctx, node, volume)
+	use, err := useNow(ctx, g, node, volume)
 	if err == nil && use.Unseen != nil {
 		err = fmt.Errorf("look who uses %s: %w", volume, use.Unseen)
 	}
@@ -70,13 +70,20 @@ func (g *Guard) UsersOf(ctx context.Context, node string, vmid int, volume strin
 	return use.UsersOf(volume, vmid), nil
 }
 
+// Places reads what the storages are, to compare volumes by.
+func (g *Guard) Places(ctx context.Context) (volumeuse.Places, error) { return g.use.Places(ctx) }
+
 // useNow reads the guests that can use a volume on a node.
-func (g *Guard) useNow(ctx context.Context, node, volume string) (*volumeuse.Use, error) {
+func useNow(ctx context.Context, g *Guard, node, volume string) (*volumeuse.Use, error) {
 	resources, err := g.api.Listing().Shared(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list the cluster's guests: %w", err)
 	}
-	use, err := g.use.Since(ctx, g.use.Ask(), ScopeOf(resources, node, []string{volume}))
+	scope, err := g.use.Scope(ctx, resources, node, []string{volume})
+	if err != nil {
+		return nil, err
+	}
+	use, err := g.use.Since(ctx, g.use.Ask(), scope)
 	if err != nil {
 		return nil, fmt.Errorf("look who uses %s: %w", volume, err)
 	}

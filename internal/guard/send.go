@@ -228,6 +228,9 @@ func (g *Guard) DestroyUnused(ctx context.Context, tasks *request.Tasks, e Evide
 func (g *Guard) FreeInState(ctx context.Context, tasks *request.Tasks, v InState, volume string) error {
 	e, err := g.ProveInState(ctx, v, []string{volume})
 	if err == nil {
+		err = InUse(e.Use(), []string{volume}, 0) // nor the VM itself, under another name
+	}
+	if err == nil {
 		err = g.Free(ctx, tasks, e, volume)
 	}
 	return err

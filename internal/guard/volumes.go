@@ -27,17 +27,6 @@ func OwnVolumes(vmid int, configs ...map[string]string) []string {
 	return slices.Sorted(maps.Keys(own))
 }
 
-// ScopeOf returns the node whose guests alone can use the volumes, because none of their storages is shared. ""
-// stands for the whole cluster.
-func ScopeOf(resources pve.Resources, node string, volumes []string) string {
-	for _, volume := range volumes {
-		if storage, ok := resources.Storage(node, volid.Storage(volume)); !ok || storage.Shared {
-			return ""
-		}
-	}
-	return node
-}
-
 // HasVolume reports whether a volume is on its storage. PVE leaves volumes that the identity may not see out of a
 // listing, in silence, so one that could be hidden counts as there.
 func (g *Guard) HasVolume(ctx context.Context, node, volume string) (bool, error) {

@@ -47,6 +47,7 @@ type look struct {
 	unseen  error // why there may be guests that this identity does not see
 	apart   error // why not all guests could be read at once although all nodes are online
 	surveys []survey
+	places  volumeuse.Places
 	free    map[int]bool // ids that were asked for
 	volumes []placed
 	listed  int // storages

@@ -91,6 +91,10 @@ func (l *look) listStorage(ctx context.Context, node string, s pve.Storage) erro
 
 // judgeVolumes finds the volumes that carry an id which no guest has, and that no guest uses under its own id either.
 func (l *look) judgeVolumes(ctx context.Context) error {
+	var err error
+	if l.places, err = l.surveyor.Places(ctx); err != nil {
+		return err
+	}
 	for _, v := range l.volumes {
 		if v.VMID == 0 || l.only != nil && l.only.ID != v.ID {
 			continue // one that was named by hand: nothing tells whose it was
@@ -102,8 +106,8 @@ func (l *look) judgeVolumes(ctx context.Context) error {
 		if !free {
 			continue
 		}
-		others, err := l.of(scopeOf(v))
-		if err == nil && len(others.UsersOf(v.ID, 0)) > 0 {
+		used, err := isUsed(ctx, l, v)
+		if used {
 			continue
 		}
 		i := Item{Kind: Volume, ID: v.ID, VMID: v.VMID, Node: v.node, Storage: v.storage.ID, Size: v.Size, Since: v.CreatedAt,
@@ -112,6 +116,23 @@ func (l *look) judgeVolumes(ctx context.Context) error {
 		l.add(i)
 	}
 	return nil
+}
+
+// isUsed reports whether a guest uses a volume; the error is why that cannot be told.
+func isUsed(ctx context.Context, l *look, v placed) (bool, error) {
+	scope, err := l.surveyor.Scope(ctx, l.before, v.node, []string{v.ID})
+	if err != nil {
+		return false, err
+	}
+	others, err := l.of(scope)
+	if err != nil {
+		return false, err
+	}
+	users := others.UsersOf(v.ID, 0)
+	if len(users) > 0 && volumeuse.IsUnclear(users) {
+		return false, errors.New(users[0].String())
+	}
+	return len(users) > 0, others.Doubt(v.ID)
 }
 
 // scopeOf is the node whose guests alone can use a volume, "" for all.
@@ -153,7 +174,8 @@ func (l *look) basedOn(base placed) []string {
 	for _, v := range l.volumes {
 		parent, _, _ := strings.Cut(v.Parent, "@")
 		named := parent != "" && volumeuse.LastPart(parent) == volumeuse.LastPart(base.ID)
-		if v.ID != base.ID && v.storage.ID == base.storage.ID && scopeOf(v) == scopeOf(base) && (named ||
+		near := l.places.Compare(v.storage.ID, base.storage.ID) != volumeuse.Apart && scopeOf(v) == scopeOf(base)
+		if v.ID != base.ID && near && (named ||
 			strings.HasPrefix(v.ID, base.ID+"/")) {
 			clones = append(clones, v.ID)
 		}

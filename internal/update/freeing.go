@@ -11,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
@@ -244,5 +245,8 @@ func (v volumes) stillThere(ctx context.Context, moved map[string]string) ([]str
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(left, func(volume string) bool { return named[volume] }), nil
+	places, err := v.places(ctx)
+	return slices.DeleteFunc(left, func(volume string) bool {
+		return places.likest(volume, named) != volumeuse.Apart
+	}), err
 }

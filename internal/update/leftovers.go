@@ -12,6 +12,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // nameLeftovers warns of volumes that the task of a failed step has left. PVE frees the volumes of a failed task, but
@@ -56,6 +57,10 @@ func (v volumes) leftovers(ctx context.Context, t todo) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	places, err := v.places(ctx)
+	if err != nil {
+		return nil, err
+	}
 	merged, node := vm.Decode(config.Merged()), v.view.Node()
 	involved := slices.Concat(merged.Storages(), t.planned.Storages(), []string{v.r.ImportStorage})
 	var commands []string
@@ -69,13 +74,37 @@ func (v volumes) leftovers(ctx context.Context, t todo) ([]string, error) {
 				return nil, err
 			}
 			for _, found := range volumes {
-				if at != node || !named[found.ID] {
+				same := places.likest(found.ID, named)
+				switch {
+				case at == node && same == volumeuse.Unclear:
+					commands = append(commands, fmt.Sprintf("volume %s may be a disk of this VM under another name: leave it until "+
+						"that is known", found.ID))
+				case at != node || same == volumeuse.Apart:
 					commands = append(commands, v.remedy(ctx, config, found.ID, at))
 				}
 			}
 		}
 	}
 	return commands, nil
+}
+
+// places compares volumes with those that the VM names: two storages can be one place.
+type places struct{ volumeuse.Places }
+
+func (v volumes) places(ctx context.Context) (places, error) {
+	all, err := v.changer.destroyer.Places(ctx)
+	return places{all}, err
+}
+
+// likest is how much a volume is like the one of the named that it is most like.
+func (p places) likest(volume string, named map[string]bool) volumeuse.Likeness {
+	best := volumeuse.Apart
+	for other := range named {
+		if other != "" {
+			best = max(best, p.CompareVolumes(other, volume))
+		}
+	}
+	return best
 }
 
 // nodes are those that the VM is or was on, or was to move to.

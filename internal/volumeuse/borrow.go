@@ -29,14 +29,15 @@ func (b *BorrowedError) Error() string {
 func (s *Use) Borrow(volume string, vmid int) error {
 	owner, _ := volid.Owner(volume)
 	holder, there := s.Of(owner)
+	held := vm.HeldVolume(owner, holder.Config.Current())
 	switch {
 	case !there:
 		return fmt.Errorf("%w: VM %d, whose id it carries, is not among the guests that can use it%s", ErrNotHeld, owner,
 			s.on())
-	case holder.Guest.Type != "qemu" || key(vm.HeldVolume(owner, holder.Config.Current())) != key(volume):
+	case holder.Guest.Type != "qemu" || s.places.CompareVolumes(held, volume) != Same:
 		return fmt.Errorf("%w: it is a disk of %s", ErrNotHeld, User{Guest: holder.Guest, Where: "its id"})
-	case s.Unseen != nil:
-		return fmt.Errorf("whether another guest uses %s cannot be told: %w", volume, s.Unseen)
+	case s.Doubt(volume) != nil:
+		return fmt.Errorf("whether another guest uses %s cannot be told: %w", volume, s.Doubt(volume))
 	case holder.Guest.Status == "running":
 		return &BorrowedError{Volume: volume, Users: []string{fmt.Sprintf("VM %d, which holds it and should be off, runs "+
 			"and", owner)}}

@@ -28,6 +28,7 @@ type Reader struct {
 	listing *request.Shared[pve.Resources]
 	uses    *request.SharedBy[string, *Use] // by node
 	visible *request.Shared[error]
+	places  request.Recent[Places]
 
 	mu      sync.Mutex
 	asked   uint64       // the last place that Ask gave away
@@ -44,7 +45,8 @@ func New(jobs *request.Runner, order *request.Order) *Reader {
 	return &Reader{api: jobs.API.Reader(), jobs: jobs, clock: jobs.Clock, order: order,
 		listing: request.NewSharedIn[pve.Resources](order),
 		visible: request.NewSharedIn[error](order), uses: request.NewSharedBy[string, *Use](order),
-		going: map[int]bool{}, waiting: map[int]bool{}, snapshots: map[string]map[string]map[string]string{}}
+		places: request.Recent[Places]{Life: placesLife},
+		going:  map[int]bool{}, waiting: map[int]bool{}, snapshots: map[string]map[string]map[string]string{}}
 }
 
 // Ask notes a place in the order. The caller will want to know later what was true after it.
@@ -112,11 +114,12 @@ func (s *Reader) readUse(ctx context.Context, node string) (*Use, error) {
 	s.mu.Unlock()
 	made := &Use{scope: node, readings: map[int]Reading{}, users: map[string][]User{}}
 	var seeing sync.WaitGroup
-	var sightErr error
+	var sightErr, placesErr error
 	seeing.Go(func() { made.Unseen, sightErr = s.Visible(ctx, asked) })
+	seeing.Go(func() { made.places, placesErr = s.Places(ctx) })
 	resources, err := s.Listing(ctx, asked)
-	if seeing.Wait(); sightErr != nil {
-		return nil, sightErr
+	if seeing.Wait(); sightErr != nil || placesErr != nil {
+		return nil, errors.Join(sightErr, placesErr)
 	}
 	for attempt := 0; ; attempt++ {
 		if attempt > 0 {

@@ -23,7 +23,8 @@ type Use struct {
 	scope    string            // the node whose guests were read, "" for all
 	at       time.Time         // when it ended
 	readings map[int]Reading   // by VMID
-	users    map[string][]User // by key
+	users    map[string][]User // by the last part of the volume's name
+	places   Places
 }
 
 // Reading is a guest as it was read.
@@ -40,6 +41,12 @@ type Reading struct {
 type User struct {
 	Guest pve.Resource
 	Where string
+	// As is how the guest names the volume: by a volume id or, if it begins with "/", by a path or in another form.
+	As string
+	// Unclear: As is on another storage, and whether that is the same place cannot be told.
+	Unclear bool
+	// alias: As is on another storage.
+	alias bool
 }
 
 // String names the guest for people.
@@ -52,36 +59,63 @@ func (u User) String() string {
 	if u.Guest.Name != "" {
 		name = " (" + u.Guest.Name + ")"
 	}
-	return fmt.Sprintf("%s %d%s on node %s (%s)", kind, u.Guest.VMID, name, u.Guest.Node, u.Where)
+	as := ""
+	switch {
+	case u.Unclear:
+		as = ", as " + u.As + ", which may be the same volume"
+	case u.alias:
+		as = ", as " + u.As
+	}
+	return fmt.Sprintf("%s %d%s on node %s (%s%s)", kind, u.Guest.VMID, name, u.Guest.Node, u.Where, as)
 }
 
-// UsersOf are the guests other than vmid that use a volume.
+// UsersOf are the guests other than vmid that use a volume, or may, under whatever name: another storage can be the
+// same place, and a path or an argument of QEMU can name the volume.
 func (s *Use) UsersOf(volume string, vmid int) []User {
 	var all []User
-	for _, by := range [][]User{s.users[key(volume)], s.users["/"+LastPart(volume)]} {
-		for _, other := range by {
-			if other.Guest.VMID != vmid {
-				all = append(all, other)
-			}
+	for _, user := range s.users[nameOf(volume)] {
+		if user.Guest.VMID == vmid {
+			continue
+		}
+		switch s.places.CompareVolumes(volume, user.As) {
+		case Apart:
+			continue
+		case Unclear:
+			user.Unclear = true
+		}
+		user.alias = volid.Valid(user.As) && volid.Storage(user.As) != volid.Storage(volume)
+		all = append(all, user)
+	}
+	return all
+}
+
+// Namesakes are the guests that use a volume of that name on another storage, whatever that is: links and mounts of the
+// node, of which PVE does not know, can make one directory of two.
+func (s *Use) Namesakes(volume string) []User {
+	var all []User
+	for _, user := range s.users[nameOf(volume)] {
+		if storage := volid.Storage(user.As); storage != "" && storage != volid.Storage(volume) {
+			all = append(all, user)
 		}
 	}
 	return all
 }
 
-// Namesakes are the guests that use a volume of the same name on another storage, by that storage: it is the same
-// file where both storages are one directory.
-func (s *Use) Namesakes(volume string) map[string][]User {
-	all := map[string][]User{}
-	if s == nil {
-		return all
+// Doubt returns why nothing that was read proves that no guest uses a volume: guests may be hidden, or one names a
+// device by a number, which may be the volume. Nil: nothing.
+func (s *Use) Doubt(volume string) error {
+	if by := s.users[numberedKey]; s.Unseen == nil && len(by) > 0 && !volid.IsImageFile(volume) {
+		return fmt.Errorf("%s has %s, which may be any volume of its node", by[0], by[0].As)
 	}
-	for key, users := range s.users {
-		storage, name, ok := strings.Cut(key, ":")
-		if ok && name == LastPart(volume) && storage != volid.Storage(volume) {
-			all[storage] = users
-		}
-	}
-	return all
+	return s.Unseen
+}
+
+// numberedKey is no name of a volume.
+const numberedKey = "/"
+
+// IsUnclear reports whether nothing but a likeness of names speaks for all of some users.
+func IsUnclear(users []User) bool {
+	return !slices.ContainsFunc(users, func(u User) bool { return !u.Unclear })
 }
 
 // Of is what was read of a guest, if there is a read, and the guest in it.
@@ -105,8 +139,12 @@ func (s *Use) add(r Reading) {
 	r.Guest.Name = cmp.Or(config["name"], config["hostname"], r.Guest.Name)
 	s.readings[r.Guest.VMID] = r
 	note := func(option, value, where string) {
-		for _, key := range keysIn(option, value) {
-			s.users[key] = append(s.users[key], User{Guest: r.Guest, Where: where})
+		for _, as := range namesIn(option, value) {
+			name := nameOf(as)
+			if isNumbered(as) {
+				name = numberedKey
+			}
+			s.users[name] = append(s.users[name], User{Guest: r.Guest, Where: where, As: as})
 		}
 	}
 	for _, e := range r.Config.Entries {
@@ -123,28 +161,28 @@ func (s *Use) add(r Reading) {
 // LastPart is the name of a volume without directories and storage.
 func LastPart(volume string) string { return volume[strings.LastIndexAny(volume, "/:")+1:] }
 
-// key is what two names of one volume have in common: a linked clone may be named with its base in front or without it
-// (pve-storage ZFSPoolPlugin.pm parse_volname).
-func key(volume string) string { return volid.Storage(volume) + ":" + LastPart(volume) }
-
-// keysIn are the keys of the volumes in an option: volume ids, and block devices or files by path, which are known by
-// the last part of their name.
-func keysIn(option, value string) []string {
+// namesIn are the names of volumes in an option: volume ids, and paths. In the arguments of QEMU everything that may be
+// a name is one, in the form of a path.
+func namesIn(option, value string) []string {
 	if slices.Contains([]string{"description", "name", "hostname", "tags", "cipassword", "sshkeys", "digest"}, option) {
 		return nil
 	}
-	var keys []string
+	var names []string
+	if option == "args" {
+		isBetween := func(r rune) bool { return strings.ContainsRune(" \t,=:\"'{}[]", r) }
+		for _, word := range strings.FieldsFunc(value, isBetween) {
+			names = append(names, "/"+strings.TrimPrefix(word, "/"))
+		}
+		return names
+	}
 	for _, part := range strings.Split(value, ",") {
 		part = strings.TrimPrefix(strings.TrimPrefix(part, "file="), "volume=")
 		if option == "cicustom" { // user=, network=, meta=, vendor= (qemu-server QemuServer.pm $cicustom_fmt)
 			_, part, _ = strings.Cut(part, "=")
 		}
-		switch {
-		case strings.HasPrefix(part, "/"):
-			keys = append(keys, "/"+LastPart(part))
-		case volid.Valid(part):
-			keys = append(keys, key(part))
+		if strings.HasPrefix(part, "/") || volid.Valid(part) {
+			names = append(names, part)
 		}
 	}
-	return keys
+	return names
 }

@@ -10,28 +10,30 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
-// TestKeysIn: what names a volume in an option of a VM or container, and what only looks like it.
-func TestKeysIn(t *testing.T) {
+// TestNamesIn: what names a volume in an option of a VM or container, and what only looks like it.
+func TestNamesIn(t *testing.T) {
 	for _, c := range []struct{ option, value, want string }{
 		{"scsi0", "zfs:vm-100-disk-0,size=1G", "zfs:vm-100-disk-0"},
 		{"scsi0", "file=zfs:vm-100-disk-0,size=1G", "zfs:vm-100-disk-0"},
-		{"scsi0", "zfs:base-9000-disk-0/vm-100-disk-0,size=1G", "zfs:vm-100-disk-0"},
-		{"scsi0", "dir:100/vm-100-disk-0.qcow2,cache=none", "dir:vm-100-disk-0.qcow2"},
-		{"scsi0", "/dev/zvol/rpool/data/vm-100-disk-0,size=1G", "/vm-100-disk-0"},
+		{"scsi0", "zfs:base-9000-disk-0/vm-100-disk-0,size=1G", "zfs:base-9000-disk-0/vm-100-disk-0"},
+		{"scsi0", "dir:100/vm-100-disk-0.qcow2,cache=none", "dir:100/vm-100-disk-0.qcow2"},
+		{"scsi0", "/dev/zvol/rpool/data/vm-100-disk-0,size=1G", "/dev/zvol/rpool/data/vm-100-disk-0"},
 		{"unused0", "zfs:vm-100-disk-0", "zfs:vm-100-disk-0"},
 		{"vmstate", "zfs:vm-100-state-one", "zfs:vm-100-state-one"},
 		{"rootfs", "volume=zfs:subvol-200-disk-0,size=8G", "zfs:subvol-200-disk-0"},
 		{"mp0", "zfs:vm-100-disk-0,mp=/data,size=1G", "zfs:vm-100-disk-0"},
 		{"efidisk0", "zfs:vm-100-disk-1,efitype=4m", "zfs:vm-100-disk-1"},
 		{"ide2", "none,media=cdrom", ""},
-		{"cicustom", "user=local:snippets/u.yaml,meta=nfs:snippets/m", "local:u.yaml nfs:m"},
-		{"hookscript", "local:snippets/hook.pl", "local:hook.pl"},
+		{"cicustom", "user=local:snippets/u.yaml,meta=nfs:snippets/m", "local:snippets/u.yaml nfs:snippets/m"},
+		{"hookscript", "local:snippets/hook.pl", "local:snippets/hook.pl"},
 		{"net0", "virtio=BC:24:11:00:BD:1D,bridge=vmbr0", ""},
 		{"description", "zfs:vm-100-disk-0", ""},
 		{"name", "zfs", ""},
 		{"memory", "512", ""},
+		{"args", "-drive file=/dev/pve/vm-1-disk-0,if=none", "/-drive /file /dev/pve/vm-1-disk-0 /if /none"},
+		{"args", `-blockdev {"driver":"rbd","image":"vm-1-disk-0"}`, "/-blockdev /driver /rbd /image /vm-1-disk-0"},
 	} {
-		if got := strings.Join(keysIn(c.option, c.value), " "); got != c.want {
+		if got := strings.Join(namesIn(c.option, c.value), " "); got != c.want {
 			t.Errorf("%s: %s: got %q, want %q", c.option, c.value, got, c.want)
 		}
 	}
@@ -39,7 +41,8 @@ func TestKeysIn(t *testing.T) {
 
 // TestUsersOf: everything that a guest has counts, but for the guest in question.
 func TestUsersOf(t *testing.T) {
-	s := &Use{readings: map[int]Reading{}, users: map[string][]User{}}
+	s := &Use{readings: map[int]Reading{}, users: map[string][]User{}, places: Places{
+		"zfs": {Type: "zfspool", Pool: "tank"}, "twin": {Type: "zfspool", Pool: "tank"}, "lvm": {Type: "lvm", VGName: "pve"}}}
 	vm := pve.Resource{Type: "qemu", VMID: 600, Node: "pve1", Name: "theirs"}
 	s.add(Reading{Guest: vm, Config: pve.PendingConfig{Entries: []pve.PendingValue{
 		{Key: "scsi0", Value: "zfs:vm-600-disk-0", HasValue: true},
@@ -53,7 +56,10 @@ func TestUsersOf(t *testing.T) {
 		"zfs:vm-300-disk-1":                  "[VM 600 (theirs) on node pve1 (snapshot one)]",
 		"zfs:vm-300-disk-2":                  "[container 700 on node pve2 (mp0)]",
 		"lvm:vm-300-disk-0":                  "[]",
-		"zfs:vm-300-disk-3":                  "[]",
+		"twin:vm-300-disk-0":                 "[VM 600 (theirs) on node pve1 (scsi1, pending, as zfs:vm-300-disk-0)]",
+		"hidden:vm-300-disk-1": "[VM 600 (theirs) on node pve1 (snapshot one, as zfs:vm-300-disk-1, which may be " +
+			"the same volume)]",
+		"zfs:vm-300-disk-3": "[]",
 	} {
 		if got := fmt.Sprint(s.UsersOf(volume, 300)); got != want {
 			t.Errorf("%s: %s, want %s", volume, got, want)

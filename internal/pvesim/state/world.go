@@ -149,10 +149,11 @@ type AgentInterface struct {
 // Storage is an entry of storage.cfg.
 type Storage struct {
 	ID       string   `json:"id"`
-	Type     string   `json:"type"`            // dir, zfspool, lvmthin, lvm, btrfs, nfs, pbs …
-	Content  []string `json:"content"`         // images, iso, snippets, import, vztmpl, backup, rootdir
-	Path     string   `json:"path"`            // dir: path; zfspool: pool; lvmthin: vg/thinpool; lvm: vg
-	Nodes    []string `json:"nodes,omitempty"` // empty: all
+	Type     string   `json:"type"`             // dir, zfspool, lvmthin, lvm, btrfs, nfs, pbs …
+	Content  []string `json:"content"`          // images, iso, snippets, import, vztmpl, backup, rootdir
+	Path     string   `json:"path"`             // dir: path; zfspool: pool; lvmthin: vg/thinpool; lvm: vg
+	Export   string   `json:"export,omitempty"` // nfs: of the server; empty: one of its own
+	Nodes    []string `json:"nodes,omitempty"`  // empty: all
 	Shared   bool     `json:"shared"`
 	Disabled bool     `json:"disabled"`
 	Offline  bool     `json:"offline"` // configured, but not reachable

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
@@ -26,6 +27,8 @@ func configEntry(s *state.Storage) map[string]any {
 		out["vgname"] = s.VG()
 	case "rbd":
 		out["pool"] = s.Path
+	case "nfs":
+		out["path"], out["server"], out["export"] = s.Path, "nas.example", cmp.Or(s.Export, "/export/"+s.ID)
 	default:
 		out["path"] = s.Path
 	}
@@ -97,7 +100,7 @@ func createStorage(r *engine.Request) (any, error) {
 	}
 	switch s.Type {
 	case "nfs":
-		s.Path, s.Shared = "/mnt/pve/"+s.ID, true
+		s.Path, s.Export, s.Shared = "/mnt/pve/"+s.ID, p["export"], true
 	case "lvmthin":
 		s.Path = p["vgname"] + "/" + p["thinpool"]
 	default:

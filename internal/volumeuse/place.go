@@ -1,0 +1,180 @@
+package volumeuse
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// Likeness says whether two storages are one place, so that a volume of one is the volume of that name of the other.
+// PVE permits that, and compares paths (qemu-server 9.2.6 QemuServer.pm update_disk_config).
+type Likeness int
+
+// The degrees of likeness. Unclear counts as "may be the same", never as "is not".
+const (
+	Apart Likeness = iota
+	Unclear
+	Same
+)
+
+// Places are the storages of a cluster as they are configured, by id. A storage that is missing is one that the
+// identity may not see.
+type Places map[string]pve.StorageConfig
+
+// placesLife is long: PVE lets no administrator change what a storage points to (`fixed` in options of the plugins).
+const placesLife = time.Hour
+
+// Places reads what the storages are.
+func (s *Reader) Places(ctx context.Context) (Places, error) {
+	return s.places.Get(ctx, s.clock, "", func(ctx context.Context) (Places, error) {
+		all, err := s.api.Cluster().StorageConfigs(ctx)
+		places := Places{}
+		for _, c := range all {
+			places[c.ID] = c
+		}
+		return places, err
+	})
+}
+
+// Scope returns the node whose guests alone can use the volumes, because none of their storages is shared, under this
+// or another name. "" stands for the whole cluster.
+func (s *Reader) Scope(ctx context.Context, resources pve.Resources, node string, volumes []string) (string, error) {
+	places, err := s.Places(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, volume := range volumes {
+		id := volid.Storage(volume)
+		if storage, ok := resources.Storage(node, id); !ok || storage.Shared {
+			return "", nil
+		}
+		for _, other := range resources.Storages(node) {
+			if other.Shared && places.Compare(id, other.Storage) != Apart {
+				return "", nil
+			}
+		}
+	}
+	return node, nil
+}
+
+// families are the types of storages whose volumes can be the same: a storage of one family holds none of another.
+// Storages of files include those that a node mounts.
+func families() map[string]string {
+	return map[string]string{"dir": "file", "btrfs": "file", "nfs": "file", "cifs": "file", "cephfs": "file",
+		"glusterfs": "file", "lvm": "lvm", "lvmthin": "lvm", "zfspool": "zfs", "zfs": "zfs", "rbd": "rbd"}
+}
+
+// Compare compares two storages by what the plugins of pve-storage 9.1.7 make paths of.
+func (p Places) Compare(a, b string) Likeness {
+	x, known := p[a]
+	y, ok := p[b]
+	switch {
+	case a == b:
+		return Same
+	case !known || !ok:
+		return Unclear
+	}
+	of := families()
+	one, other := of[x.Type], of[y.Type]
+	switch {
+	case one == "" || other == "": // of a plugin that is not known
+		return Unclear
+	case one != other:
+		return Apart
+	case one == "file":
+		return compareFiles(x, y)
+	case one == "lvm": // a logical volume is one of its group, in a pool or not (LVMPlugin.pm filesystem_path)
+		return sameIf(x.VGName == y.VGName)
+	case x.Type == "zfspool" && y.Type == "zfspool":
+		return sameIf(x.Pool == y.Pool)
+	case one == "zfs": // over iSCSI; the portal may be this node, or have other names
+		return unclearUnless(x.Pool != y.Pool, x.Portal == y.Portal && x.Target == y.Target && x.Type == y.Type)
+	}
+	// RBDPlugin.pm get_rbd_path; a cluster of Ceph can be given by any of its monitors, or by none
+	return unclearUnless(x.RBDPool() != y.RBDPool(), x.Monitors == y.Monitors)
+}
+
+// CompareVolumes compares two names of volumes; a path is compared by its last part alone. A linked clone may be named
+// with its base in front or without it (pve-storage ZFSPoolPlugin.pm parse_volname).
+func (p Places) CompareVolumes(a, b string) Likeness {
+	switch {
+	case nameOf(a) != nameOf(b):
+		return Apart
+	case !volid.Valid(a) || !volid.Valid(b):
+		return Same
+	}
+	return p.Compare(volid.Storage(a), volid.Storage(b))
+}
+
+func sameIf(same bool) Likeness {
+	if same {
+		return Same
+	}
+	return Apart
+}
+
+func unclearUnless(apart, same bool) Likeness {
+	switch {
+	case apart:
+		return Apart
+	case same:
+		return Same
+	}
+	return Unclear
+}
+
+// compareFiles compares two storages of files. A directory that an administrator has mounted may be that of any export.
+func compareFiles(x, y pve.StorageConfig) Likeness {
+	network := func(c pve.StorageConfig) bool { return c.Type != "dir" && c.Type != "btrfs" }
+	mounted := func(c pve.StorageConfig) bool { return network(c) || c.IsMountpoint || c.Shared }
+	plain := x.ContentDirs == "" && y.ContentDirs == ""
+	switch {
+	case path.Clean(x.Path) == path.Clean(y.Path),
+		network(x) && x.Type == y.Type && x.Server == y.Server && x.Export == y.Export && x.Subdir == y.Subdir:
+		return unclearUnless(false, plain) // with directories of their own for some content they share the rest
+	case !plain:
+		return Unclear
+	case network(x) && network(y):
+		apart := x.Type == y.Type && x.Server == y.Server && !isWithin(x.Export, y.Export) && !isWithin(y.Export, x.Export)
+		return unclearUnless(apart && x.Type == "nfs", false)
+	case network(x) || network(y):
+		return unclearUnless(!mounted(x) || !mounted(y), false)
+	}
+	return Apart
+}
+
+func isWithin(inner, outer string) bool {
+	return strings.HasPrefix(path.Clean(inner)+"/", strings.TrimSuffix(path.Clean(outer), "/")+"/")
+}
+
+// nameOf is the last part of the name of a volume, as a volume id or a path has it. The device mapper doubles the
+// dashes in the names of a volume group and of a logical volume, and joins them with one.
+func nameOf(file string) string {
+	name := LastPart(file)
+	mapped, ok := strings.CutPrefix(name, "dm-name-") // /dev/disk/by-id
+	if ok || strings.HasPrefix(file, "/dev/mapper/") {
+		const doubled = "\x00"
+		group := strings.ReplaceAll(mapped, "--", doubled)
+		name = strings.ReplaceAll(group[strings.LastIndexByte(group, '-')+1:], doubled, "-")
+	}
+	if at := strings.LastIndex(name, "-part"); at > 0 && strings.Trim(name[at+len("-part"):], "0123456789") == "" {
+		name = name[:at] // a partition of it
+	}
+	return name
+}
+
+// isNumbered reports whether a path names a volume by a number that the kernel gave it, or by an id of LVM's own. It
+// can be any volume.
+func isNumbered(file string) bool {
+	name := LastPart(file)
+	return strings.HasPrefix(file, "/dev/") && (strings.HasPrefix(name, "dm-uuid-") ||
+		slices.ContainsFunc([]string{"dm-", "zd", "rbd"}, func(prefix string) bool {
+			rest, ok := strings.CutPrefix(name, prefix)
+			return ok && rest != "" && strings.Trim(rest, "0123456789") == ""
+		}))
+}

@@ -1,0 +1,133 @@
+package volumeuse
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// TestPlaces: when two storages are one place, by what each type points to.
+func TestPlaces(t *testing.T) {
+	dir := func(path string) pve.StorageConfig { return pve.StorageConfig{Type: "dir", Path: path} }
+	mount := func(path string) pve.StorageConfig {
+		return pve.StorageConfig{Type: "dir", Path: path, IsMountpoint: true}
+	}
+	nfs := func(server, export string) pve.StorageConfig {
+		return pve.StorageConfig{Type: "nfs", Server: server, Export: export, Path: "/mnt/pve/" + server + export}
+	}
+	lvm := func(kind, group string) pve.StorageConfig { return pve.StorageConfig{Type: kind, VGName: group} }
+	rbd := func(pool, space, monitors string) pve.StorageConfig {
+		return pve.StorageConfig{Type: "rbd", Pool: pool, Namespace: space, Monitors: monitors}
+	}
+	zfs := func(kind, pool, portal string) pve.StorageConfig {
+		return pve.StorageConfig{Type: kind, Pool: pool, Portal: portal, Target: "iqn"}
+	}
+	own := dir("/srv/a")
+	own.ContentDirs = `{"images":"disks"}`
+	for name, c := range map[string]struct {
+		a, b pve.StorageConfig
+		want Likeness
+	}{
+		"one directory":                   {dir("/srv/a"), dir("/srv/a/"), Same},
+		"two directories":                 {dir("/srv/a"), dir("/srv/b"), Apart},
+		"one in the other":                {dir("/srv/a"), dir("/srv/a/b"), Apart},
+		"one with directories of its own": {dir("/srv/a"), own, Unclear},
+		"the mount of an export":          {dir("/mnt/pve/nas/tank"), nfs("nas", "/tank"), Same},
+		"an export, mounted by hand":      {mount("/mnt/a"), nfs("nas", "/tank"), Unclear},
+		"an export and a directory":       {dir("/srv/a"), nfs("nas", "/tank"), Apart},
+		"one export":                      {nfs("nas", "/tank"), nfs("nas", "/tank"), Same},
+		"two exports":                     {nfs("nas", "/tank"), nfs("nas", "/pool"), Apart},
+		"an export in the other":          {nfs("nas", "/tank"), nfs("nas", "/tank/a"), Unclear},
+		"an export of another name":       {nfs("nas", "/tank"), nfs("192.0.2.1", "/tank"), Unclear},
+		"two protocols":                   {nfs("nas", "/tank"), pve.StorageConfig{Type: "cifs", Server: "nas", Export: "tank", Path: "/mnt/pve/c"}, Unclear},
+		"one volume group":                {lvm("lvm", "pve"), lvm("lvmthin", "pve"), Same},
+		"two volume groups":               {lvm("lvm", "pve"), lvm("lvm", "san"), Apart},
+		"one dataset":                     {zfs("zfspool", "tank", ""), zfs("zfspool", "tank", ""), Same},
+		"two datasets":                    {zfs("zfspool", "tank/a", ""), zfs("zfspool", "tank/b", ""), Apart},
+		"a dataset over iSCSI":            {zfs("zfspool", "tank", ""), zfs("zfs", "tank", "192.0.2.1"), Unclear},
+		"one target":                      {zfs("zfs", "tank", "192.0.2.1"), zfs("zfs", "tank", "192.0.2.1"), Same},
+		"one pool of Ceph":                {rbd("", "", "a,b"), rbd("rbd", "", "a,b"), Same},
+		"one pool by other monitors":      {rbd("rbd", "", "a,b"), rbd("rbd", "", ""), Unclear},
+		"two namespaces":                  {rbd("rbd", "x", "a"), rbd("rbd", "y", "a"), Apart},
+		"a file and a device":             {dir("/srv/a"), lvm("lvm", "pve"), Apart},
+		"a plugin of another program":     {pve.StorageConfig{Type: "linstor"}, lvm("lvm", "pve"), Unclear},
+	} {
+		places := Places{"a": c.a, "b": c.b}
+		if got, back := places.Compare("a", "b"), places.Compare("b", "a"); got != c.want || back != c.want {
+			t.Errorf("%s: %d and %d, want %d", name, got, back, c.want)
+		}
+	}
+	if got := (Places{}).Compare("a", "b"); got != Unclear {
+		t.Errorf("storages that are not visible: %d", got)
+	}
+}
+
+// TestNameOf: the name of a volume in the paths under which a node has it.
+func TestNameOf(t *testing.T) {
+	for file, want := range map[string]string{
+		"zfs:base-1-disk-0/vm-2-disk-0": "vm-2-disk-0", "dir:2/vm-2-disk-0.raw": "vm-2-disk-0.raw",
+		"/dev/mapper/pve-vm--300--disk--0":                     "vm-300-disk-0",
+		"/dev/mapper/my--group-vm--300--disk--0":               "vm-300-disk-0",
+		"/dev/disk/by-id/dm-name-pve-vm--300--disk--0":         "vm-300-disk-0",
+		"/dev/zvol/rpool/data/vm-300-disk-0":                   "vm-300-disk-0",
+		"/dev/zvol/rpool/data/vm-300-disk-0-part2":             "vm-300-disk-0",
+		"/dev/rbd-pve/fsid/rbd/vm-300-disk-0":                  "vm-300-disk-0",
+		"/dev/pve/vm-300-disk-0":                               "vm-300-disk-0",
+		"/var/lib/vz/images/300/vm-300-disk-0.qcow2":           "vm-300-disk-0.qcow2",
+		"/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_drive-scsi0": "scsi-0QEMU_QEMU_HARDDISK_drive-scsi0",
+	} {
+		if got := nameOf(file); got != want {
+			t.Errorf("%s: %q", file, got)
+		}
+	}
+	for file, want := range map[string]bool{"/dev/dm-4": true, "/dev/zd16": true, "/dev/rbd0": true, "/dev/sda": false,
+		"/dev/disk/by-id/dm-uuid-LVM-x": true, "/dev/disk/by-id/ata-x": false, "zfs:zd16": false} {
+		if got := isNumbered(file); got != want {
+			t.Errorf("%s is a number: %t", file, got)
+		}
+	}
+}
+
+// TestScope: the guests of other nodes count too if a shared storage may be the same place.
+func TestScope(t *testing.T) {
+	w := newWorld(t)
+	scope := func() string {
+		resources, err := w.s.api.Cluster().Resources(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		node, err := w.s.Scope(t.Context(), resources, "pve1", []string{"local2:300/vm-300-disk-0.raw"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return node
+	}
+	if got := scope(); got != "pve1" {
+		t.Errorf("a directory of the node: %q", got)
+	}
+	other := newWorld(t)
+	other.change(func(all *state.World) { all.Storages["local2"].Path = "/mnt/pve/shared-nfs" })
+	w = other
+	if got := scope(); got != "" {
+		t.Errorf("the directory of a share: %q", got)
+	}
+}
+
+// TestDoubt: a device that a guest has by a number may be any volume that is a device.
+func TestDoubt(t *testing.T) {
+	s := &Use{readings: map[int]Reading{}, users: map[string][]User{}}
+	if err := s.Doubt("lvm:vm-300-disk-0"); err != nil {
+		t.Error(err)
+	}
+	s.add(Reading{Guest: pve.Resource{Type: "qemu", VMID: 600, Node: "pve1"}, Config: pve.PendingConfig{
+		Entries: []pve.PendingValue{{Key: "scsi0", Value: "/dev/dm-4", HasValue: true}}}})
+	if s.Doubt("lvm:vm-300-disk-0") == nil || s.Doubt("dir:300/vm-300-disk-0.raw") != nil {
+		t.Errorf("%v, %v", s.Doubt("lvm:vm-300-disk-0"), s.Doubt("dir:300/vm-300-disk-0.raw"))
+	}
+	s.Unseen = ErrUnseen
+	if !errors.Is(s.Doubt("dir:300/vm-300-disk-0.raw"), ErrUnseen) {
+		t.Error("hidden guests may use a file, too")
+	}
+}
