@@ -8,6 +8,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -28,8 +29,10 @@ type attempt struct {
 	plan
 	creator *Creator
 	view    *guest.View
-	mark    guest.Mark
+	mark    ownership.Mark
+	renewed time.Time // when the mark was written last
 	first   firstWrite
+	resumed bool // a run that is dead has begun the VM
 
 	// Further facts for the undo.
 	halfMade *destroy.HalfMade // what a killed task has left
@@ -43,28 +46,32 @@ type attempt struct {
 	cloudInit   bool      // the VM has a cloud-init drive
 	status      string    // of the guest, as this attempt has left it
 
-	warnings []guest.Warning
-	notes    []destroy.Note // of the undo
+	awaited    guest.Guest // what the agent said while it was waited for
+	notReached error       // the wait has failed; the VM is complete all the same
+	warnings   []guest.Warning
+	notes      []destroy.Note // of the undo
 }
 
 // attempt puts together what was found and chosen.
-func (c *Creator) attempt(r Request, spec vm.Spec, found findings, id claimed) *attempt {
-	a := &attempt{creator: c, halfMade: destroy.NewHalfMade("", nil), status: string(guest.Stopped),
-		plan: plan{r: r, spec: spec, node: found.node, from: found.from, vmid: id.vmid, baselines: id.baselines}}
+func (c *Creator) attempt(p plan, found findings) *attempt {
+	a := &attempt{creator: c, halfMade: destroy.NewHalfMade("", nil), status: string(guest.Stopped), plan: p,
+		renewed: c.jobs.Clock.Now()}
 	a.mark = c.guests.NewMark(guest.ClusterName(found.resources), a.vmid)
-	if !a.mark.Leased || r.OnFailure == Keep {
-		a.mark.Deadline, a.mark.Leased = r.until(c.guests.Deadline(r.Lease)).UTC().Truncate(time.Second), false
-	}
-	if r.Restore != nil {
-		a.mark.Restore = c.guests.Now().UTC().Truncate(time.Second)
+	a.mark.Key, a.mark.Kept = c.keyOf(p.r), p.r.OnFailure == Keep
+	switch {
+	case p.r.Restore != nil:
+		a.mark.By = "qmrestore"
 		for _, baseline := range a.baselines {
-			baseline.Narrow(writtenTo(r, a.from))
+			baseline.Narrow(writtenTo(p.r, a.from))
 		}
+	case p.r.Clone != nil:
+		a.mark.By, a.mark.Source = "qmclone", a.from.vmid
 	}
-	a.made = destroy.NewMade(nil, wanted(r, a.from, a.vmid))
+	a.mark = c.guests.Sign(a.mark)
+	a.made = destroy.NewMade(nil, wanted(p.r, a.from, a.vmid))
 	at := a.node
 	if a.from == nil {
-		a.change, a.late = c.fromScratch(spec)
+		a.change, a.late = c.fromScratch(p.spec)
 	} else if a.from.migrates {
 		at = a.from.node
 	}
@@ -78,9 +85,9 @@ func (a *attempt) Check(_ string, config map[string]string, written bool) error 
 	if a.mark.Proves(a.vmid, config) || written && a.view.Identity().Proves(config) {
 		return nil
 	}
-	if other, ok := guest.ParseMark(config["description"]); ok && other.VMID == a.vmid {
-		return fmt.Errorf("another run (transaction %s) has removed VM %d on node %s, or has its VMID: it took this run "+
-			"for dead, of which the server had seen nothing for %s", other.Saga, a.vmid, a.node, guest.Lease)
+	if other, ok := ownership.Parse(config["description"]); ok && other.VMID == a.vmid {
+		return fmt.Errorf("another run (transaction %s) has taken VM %d on node %s over: it took this run for dead, of which "+
+			"it had seen nothing for %s", other.Saga, a.vmid, a.node, guest.Lease)
 	}
 	return fmt.Errorf("VM %d on node %s no longer has this create's mark: a third party changed or replaced it", a.vmid,
 		a.node)
@@ -121,22 +128,24 @@ func (a *attempt) perform(ctx context.Context, r request.Request) (pve.TaskResul
 // its time. Another run that finds the VM locked sees what is waited for.
 func (a *attempt) renew(ctx context.Context) error {
 	last := a.view.Last()
-	if !a.creator.guests.IsToRenew(a.mark) || last.Current()["lock"] != "" {
+	if !a.isToRenew() || last.Current()["lock"] != "" {
 		return nil
 	}
 	renewed := a.creator.guests.Renewed(a.mark)
 	params := pve.Params{"description": renewed.String(), "digest": last.Digest}
 	if a.creator.api.QEMU(a.view.Node(), a.vmid).UpdateConfig(ctx, params) == nil {
-		a.mark = renewed
+		a.mark, a.renewed = renewed, a.creator.jobs.Clock.Now()
 	}
 	return a.view.Guard(ctx) // the digest is another one now; this also shows the effect of a request that failed
 }
 
-// firstMark is the description for the first write, which begins the lease.
-func (a *attempt) firstMark() string {
-	if a.mark.Leased {
-		a.mark = a.creator.guests.Renewed(a.mark)
-	}
+// isToRenew reports whether half of a lease is over since the mark was written.
+func (a *attempt) isToRenew() bool { return a.creator.jobs.Clock.Now().Sub(a.renewed) > guest.Lease/2 }
+
+// firstMark is the description for the first write. uuid is that of the VM, "" if PVE makes it.
+func (a *attempt) firstMark(uuid string) string {
+	a.mark.UUID, a.renewed = uuid, a.creator.jobs.Clock.Now()
+	a.mark = a.creator.guests.Sign(a.mark)
 	return a.mark.String()
 }
 

@@ -86,11 +86,6 @@ func (i *idChooser) claim(ctx context.Context, vmid int) (all guest.Baselines, f
 // wants that.
 func (i *idChooser) configured(ctx context.Context) (guest.Baselines, error) {
 	vmid := i.request.VMID
-	if guest, ok := i.resources.Guest(vmid); ok {
-		if err := i.creator.checkTaken(ctx, i.resources, guest, i.request); err != nil {
-			return nil, err
-		}
-	}
 	if i.request.OnOrphans == DestroyOrphans {
 		if err := i.addAllStorages(ctx); err != nil {
 			return nil, err

@@ -25,6 +25,12 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 	a.cloudInit = want.CloudInit.Slot != ""
 	a.change = vm.Diff(has, want)
 	a.change.ImportStorage = a.r.ImportStorage
+	if a.resumed {
+		var err error
+		if a.change, err = a.missing(ctx, a.change); err != nil {
+			return err
+		}
+	}
 	if len(a.change.Problems) > 0 {
 		return request.Problems("configure", a.vmid, a.change)
 	}
@@ -44,9 +50,12 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 		return err
 	}
 	change := a.change
-	if a.creator.guests.IsToRenew(a.mark) { // the copy took its time
-		a.mark, change.Set = a.creator.guests.Renewed(a.mark), map[string]string{}
-		maps.Copy(change.Set, a.change.Set)
+	if len(change.Set) > 0 || a.isToRenew() { // what is known of the copy by now binds the mark to it
+		a.mark.UUID, a.renewed = a.view.Identity().UUID, a.creator.jobs.Clock.Now()
+		if tasks := a.view.Tasks; len(tasks.UPIDs) > 0 && !tasks.Guessed[tasks.UPIDs[0]] {
+			a.mark.Task = string(tasks.UPIDs[0])
+		}
+		a.mark, change.Set = a.creator.guests.Renewed(a.mark), maps.Clone(a.change.Set)
 		change.Set["description"] = a.mark.String()
 	}
 	if _, err := a.view.Write(ctx, change, config); err != nil {

@@ -47,11 +47,16 @@ func (c *Creator) create(ctx context.Context, r Request, again bool) (*attempt, 
 	if err != nil {
 		return nil, Created{}, err
 	}
-	var warnings []guest.Warning
-	if r.VMID == 0 && r.Spec.Name != nil {
-		if warnings, err = c.removeDeadNamed(ctx, found.resources, r); err != nil {
-			return nil, Created{}, err
-		}
+	p := plan{r: r, spec: spec, node: found.node, from: found.from}
+	a, warnings, err := c.inherit(ctx, p, found)
+	if err != nil {
+		return nil, Created{Warnings: warnings}, err
+	}
+	if a != nil {
+		defer c.guests.Occupy(a.vmid)()
+		a.warnings = append(a.warnings, warnings...)
+		created, err := a.run(ctx)
+		return a, created, err
 	}
 	ids := c.chooser(found, r)
 	for {
@@ -59,7 +64,8 @@ func (c *Creator) create(ctx context.Context, r Request, again bool) (*attempt, 
 		if err != nil {
 			return nil, Created{}, err
 		}
-		a := c.attempt(r, spec, found, id)
+		p.vmid, p.baselines = id.vmid, id.baselines
+		a := c.attempt(p, found)
 		a.warnings = slices.Clone(warnings)
 		created, err := a.run(ctx)
 		id.done()
@@ -91,9 +97,10 @@ func (a *attempt) run(ctx context.Context) (Created, error) {
 		})
 		return created, nil
 	}
-	waited, err := a.creator.guests.Await(ctx, &created.Guest, a.r.Wait, a.r.Start)
-	created.Warnings = append(created.Warnings, waited...)
-	return created, err
+	if heard := a.awaited; heard.VMID != 0 {
+		created.Guest.Interfaces, created.Guest.Silent, created.Guest.Status = heard.Interfaces, heard.Silent, heard.Status
+	}
+	return created, a.notReached
 }
 
 // failed says what a failed attempt has left: nothing, or a guest and leftovers for state.

@@ -37,13 +37,13 @@ type Creator struct {
 
 	namedNow *request.Shared[map[int]bool] // VMIDs that permissions and pools speak of
 
-	sweeping sweeping
-	taking   chan struct{} // has room for the one who takes back what a dead create left
+	taking chan struct{} // has room for the one who takes back what a dead create left
 
-	mu     sync.Mutex
-	active map[string]bool   // transactions under way here
-	ids    map[int]time.Time // VMIDs that creates here chose, and when those ended
-	lowest int               // no VMID below it is free, as far as is known
+	mu       sync.Mutex
+	active   map[string]bool   // transactions under way here
+	finished map[int]bool      // VMs that were seen without a mark
+	ids      map[int]time.Time // VMIDs that creates here chose, and when those ended
+	lowest   int               // no VMID below it is free, as far as is known
 }
 
 // Hasher computes checksums on the nodes.
@@ -57,9 +57,9 @@ func New(jobs *request.Runner, guests *guest.Guests, destroyer *destroy.Destroye
 	hasher Hasher) *Creator {
 	return &Creator{api: jobs.API, jobs: jobs, guests: guests, destroyer: destroyer, sources: sources, hasher: hasher,
 		listing: request.NewShared[pve.Resources](), namedNow: request.NewShared[map[int]bool](),
-		lastID:   request.Recent[int]{Life: math.MaxInt64},
-		sweeping: sweeping{known: map[int]bool{}, names: map[string]bool{}}, taking: make(chan struct{}, 1),
-		active: map[string]bool{}, ids: map[int]time.Time{}, lowest: firstID}
+		lastID: request.Recent[int]{Life: math.MaxInt64},
+		taking: make(chan struct{}, 1),
+		active: map[string]bool{}, finished: map[int]bool{}, ids: map[int]time.Time{}, lowest: firstID}
 }
 
 // begin notes that a create is under way here until the returned function is called, and notes its VMID for good.

@@ -30,6 +30,9 @@ func (a *attempt) migrate(ctx context.Context) error {
 
 // convert makes the VM a template.
 func (a *attempt) convert(ctx context.Context) error {
+	if a.resumed && a.view.Last().Current()["template"] == "1" {
+		return nil
+	}
 	_, err := a.perform(ctx, request.Request{Type: "qmtemplate",
 		Send: a.creator.api.QEMU(a.node, a.vmid).ConvertToTemplate})
 	return err
@@ -39,6 +42,10 @@ func (a *attempt) convert(ctx context.Context) error {
 // starts. A start with a cloud-init drive changes the configuration (qemu-server Cloudinit.pm, apply_cloudinit_config),
 // so then the commit reads it.
 func (a *attempt) start(ctx context.Context) error {
+	if running, err := a.isRunning(ctx); err != nil || running {
+		a.status = string(guest.Running)
+		return err
+	}
 	var reading sync.WaitGroup
 	result, err := a.creator.guests.StartBy(ctx, func(ctx context.Context, r request.Request) (pve.TaskResult, error) {
 		send := r.Send
@@ -90,7 +97,7 @@ func (a *attempt) addToHA(ctx context.Context) error {
 		a.managed = true
 		err := a.creator.guests.EnterHA(ctx, a.vmid, a.r.HA.Options())
 		switch {
-		case lost && pve.IsKind(err, pve.Exists):
+		case (lost || a.resumed) && pve.IsKind(err, pve.Exists): // none was there before the first write
 			return nil
 		case pve.IsKind(err, pve.Exists):
 			a.managed = false
@@ -102,6 +109,22 @@ func (a *attempt) addToHA(ctx context.Context) error {
 		lost = lost || pve.IsKind(err, pve.Ambiguous)
 		return err
 	})
+}
+
+// wait waits for what wait_for asks for. The VM is complete: neither a timeout nor an interrupt takes it back.
+func (a *attempt) wait(ctx context.Context) error {
+	if a.awaited, a.notReached = a.readBack(ctx); a.notReached != nil {
+		return nil //nolint:nilerr // it is reported once the VM is committed
+	}
+	want := *a.r.Wait
+	want.Each = func(ctx context.Context) {
+		if a.isToRenew() {
+			_ = a.look(ctx) // another run learns that this one lives; the commit proves whose VM it is
+		}
+	}
+	warnings, err := a.creator.guests.Await(ctx, &a.awaited, &want, a.r.Start)
+	a.warnings, a.notReached = append(a.warnings, warnings...), err
+	return nil
 }
 
 // commit is the last write: it replaces the mark by the wanted description, and sets the protection. Before it the VM

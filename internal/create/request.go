@@ -47,9 +47,6 @@ type Request struct {
 	Wait          *guest.Wait
 	// UndoTimeout bounds the rollback, which goes on after a cancel. Zero: ten minutes.
 	UndoTimeout time.Duration
-	// Lease is how long the create may take; it is written into the ownership mark so that another process can tell a
-	// running create from a dead one.
-	Lease time.Duration
 }
 
 // Adopted is a volume with the configured VMID that is to become a disk of the new VM. The create leaves it alone, like
@@ -78,16 +75,7 @@ type Created struct {
 	Doubt bool
 }
 
-// until is when other runs may take the create for dead: after its time and that of its undo. It is never if the VM is
-// to be kept after a failure.
-func (r Request) until(deadline time.Time) time.Time {
-	if r.OnFailure == Keep {
-		return deadline.AddDate(1000, 0, 0)
-	}
-	return deadline.Add(r.undoTimeout())
-}
-
-// undoTimeout bounds the undo. The lease covers it, so that no other run takes over a create that is being undone.
+// undoTimeout bounds the undo.
 func (r Request) undoTimeout() time.Duration {
 	if r.UndoTimeout > 0 {
 		return r.UndoTimeout

@@ -34,7 +34,7 @@ func (a *attempt) makeVM(ctx context.Context) error {
 	for _, option := range committedLater {
 		delete(params, option)
 	}
-	params["vmid"], params["description"] = strconv.Itoa(a.vmid), a.firstMark()
+	params["vmid"] = strconv.Itoa(a.vmid)
 	if a.r.ImportStorage != "" && a.change.Unpacks() {
 		params["import-working-storage"] = a.r.ImportStorage
 	}
@@ -49,7 +49,8 @@ func (a *attempt) makeVM(ctx context.Context) error {
 // smbios1 is not sent at all (qemu-server API2/Qemu.pm create_vm), and a uuid that is known beforehand proves what
 // became of a request whose answer was lost. An identity without VM.Config.HWType cannot send one.
 func (a *attempt) sendCreate(ctx context.Context, params pve.Params) (pve.UPID, error) {
-	if vm.UUID(params) != "" {
+	if uuid := vm.UUID(params); uuid != "" {
+		params["description"] = a.firstMark(uuid)
 		return a.creator.api.Node(a.node).CreateVM(ctx, params)
 	}
 	return a.sendWithUUID(ctx, params, params["smbios1"])
@@ -59,10 +60,10 @@ func (a *attempt) sendCreate(ctx context.Context, params pve.Params) (pve.UPID, 
 func (a *attempt) sendWithUUID(ctx context.Context, params pve.Params, smbios string) (pve.UPID, error) {
 	a.first.uuid = newUUID()
 	with := maps.Clone(params)
-	with["smbios1"] = uuidIn(smbios, a.first.uuid)
+	with["smbios1"], with["description"] = uuidIn(smbios, a.first.uuid), a.firstMark(a.first.uuid)
 	upid, err := a.creator.api.Node(a.node).CreateVM(ctx, with)
 	if params["smbios1"] == "" && pve.IsKind(err, pve.Denied) {
-		a.first.uuid = ""
+		a.first.uuid, params["description"] = "", a.firstMark("")
 		return a.creator.api.Node(a.node).CreateVM(ctx, params)
 	}
 	return upid, err
@@ -158,8 +159,7 @@ func rootStorages(changes ...vm.Change) []string {
 // the mark only when the data is there (qemu-server QemuServer.pm, restore_vma_archive, restore_merge_config). Whatever
 // the archive says, the VM is no template and not protected until it is complete.
 func (a *attempt) restore(ctx context.Context) error {
-	params := pve.Params{"vmid": strconv.Itoa(a.vmid), "archive": a.r.Restore.Archive, "unique": "1",
-		"description": a.firstMark()}
+	params := pve.Params{"vmid": strconv.Itoa(a.vmid), "archive": a.r.Restore.Archive, "unique": "1"}
 	optional := map[string]string{"storage": a.r.Restore.Storage, "pool": a.r.Pool}
 	if a.r.Spec.Name != nil {
 		optional["name"] = *a.r.Spec.Name
@@ -193,10 +193,15 @@ func (a *attempt) refuseAdopted(ctx context.Context) error {
 		return err
 	}
 	if foreign := destroy.Adopted(a.vmid, config.Current()); len(foreign) > 0 {
-		return &guest.FieldError{Path: "vmid", Summary: "PVE has attached volumes to the restored VM that are not in " +
-			"the backup",
-			Detail: "They carry its VMID, existed before the restore ended, and are unused disks of the VM now: " +
-				strings.Join(foreign, ", ") + ". They may belong to another user"}
+		return adoptedByRescan(foreign)
 	}
 	return nil
+}
+
+// adoptedByRescan is the error for volumes that PVE has attached to a VM as unused disks (qemu-server QemuServer.pm,
+// rescan).
+func adoptedByRescan(volumes []string) error {
+	return &guest.FieldError{Path: "vmid", Summary: "PVE has attached volumes to the VM that its create did not make",
+		Detail: "They carry its VMID, a rescan of the storages has found them, and they are unused disks of the VM now: " +
+			strings.Join(volumes, ", ") + ". They may belong to another user"}
 }

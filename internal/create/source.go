@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -98,7 +99,7 @@ func (c *Creator) cloned(ctx context.Context, resources pve.Resources, clone *gu
 // copy.
 func descriptionOf(config map[string]string) string {
 	description := strings.TrimRight(config["description"], " \n")
-	if _, marked := guest.ParseMark(description); marked {
+	if _, marked := ownership.Parse(description); marked {
 		return ""
 	}
 	return description

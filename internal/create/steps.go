@@ -20,18 +20,21 @@ func (a *attempt) steps() []saga.Step {
 			first = a.restore
 		}
 	}
+	if a.resumed {
+		first, firstName = a.resume, fmt.Sprintf("go on with VM %d on node %s", a.vmid, a.view.Node())
+	}
 	name := func(format string) string { return fmt.Sprintf(format, a.vmid) }
 	borrows, isTemplate := len(a.borrows()) > 0, a.r.Spec.Template != nil && *a.r.Spec.Template
 	return []saga.Step{
-		{Name: name("look whether HA knows VM %d"), Do: a.refuseForeignHA, Skip: a.r.HA == nil,
+		{Name: name("look whether HA knows VM %d"), Do: a.refuseForeignHA, Skip: a.r.HA == nil || a.resumed,
 			Why: "an entry that an earlier VM left would block the last steps and the undo"},
 		{Name: a.borrowStep(), Do: a.mayBorrow, Skip: !borrows,
 			Why: "a disk that another guest uses is refused before anything is made"},
 		{Name: firstName, Do: first, Undo: a.undo,
 			Why: "the first write claims the VMID and puts the ownership mark on the VM"},
-		{Name: name("migrate VM %d to node ") + a.node, Do: a.migrate, Skip: a.from == nil || !a.from.migrates,
+		{Name: name("migrate VM %d to node ") + a.node, Do: a.migrate, Skip: a.view.Node() == a.node,
 			Why: "before its options, since storages and bridges are those of the node that it goes to"},
-		{Name: name("configure VM %d"), Do: a.configure, Skip: a.from == nil,
+		{Name: name("configure VM %d"), Do: a.configure, Skip: a.from == nil && !a.resumed,
 			Why: "a copy has the options of its source until now"},
 		{Name: name("import disks of VM %d as root on node ") + a.node, Do: a.importDisks, Skip: len(a.late.Set) == 0,
 			Why: "only root may name files by their paths, so the first write leaves them out"},
@@ -47,7 +50,9 @@ func (a *attempt) steps() []saga.Step {
 			Why: "with everything in force"},
 		{Name: name("put VM %d under HA"), Do: a.addToHA, Skip: a.r.HA == nil,
 			Why: "HA starts and stops guests by itself, so all else comes first"},
-		{Name: name("commit VM %d"), Do: a.commit,
+		{Name: name("wait for the guest of VM %d"), Do: a.wait, Skip: a.r.Wait == nil,
+			Why: "a run that is killed while it waits is continued by the next apply"},
+		{Name: name("commit VM %d"), Do: a.commit, Regardless: a.r.Wait != nil,
 			Why: "the last write: before it the VM is ours to remove, after it, it is the user's"},
 	}
 }
@@ -93,10 +98,9 @@ func (p plan) nodes() []string {
 // proof is what a later destroy needs to know of this attempt, to act under the same rules as its undo.
 func (a *attempt) proof() *guest.Proof {
 	p := &guest.Proof{VMID: a.vmid, Nodes: a.nodes(), Cluster: a.mark.Cluster, Saga: a.mark.Saga,
-		Deadline: a.mark.Deadline,
-		Lost:     a.first.lost != nil, Identity: a.view.Identity(), HA: a.managed, Pool: a.r.Pool,
+		Lost: a.first.lost != nil, Identity: a.view.Identity(), HA: a.managed, Pool: a.r.Pool,
 		HalfMade: a.halfMade.Digest,
-		Restore:  a.mark.Restore}
+		Restored: a.mark.By == "qmrestore"}
 	if p.Identity.IsZero() {
 		p.Identity.UUID = a.first.uuid
 	}

@@ -4,87 +4,80 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// A VM under a wanted VMID or name that lacks only its commit is what the configuration wants. It is offered for
-// import, which costs nothing, instead of being destroyed and made again.
-
-// lacksCommit reports whether the VM that a dead create left is, as far as an update would look, the one that this
-// create is to make. The content of its disks is not compared. Volumes to adopt are attached after the commit, so they
-// are missing.
-func (c *Creator) lacksCommit(ctx context.Context, r Request, u unfinished) bool {
-	has := vm.Decode(u.config)
-	want := vm.Merge(has, r.Spec)
-	want.Description, want.Protection, want.Template = has.Description, has.Protection, r.Spec.Template
-	want.CloudInit.PasswordHash = nil // PVE does not show it
-	vm.Complete(&want)
-	node := r.Node == "" && len(r.Nodes) == 0 || r.Node == u.listed.Node || slices.Contains(r.Nodes, u.listed.Node)
-	sameKind := len(r.Adopts) == 0 && r.Pool == u.listed.Pool && (r.Restore != nil) != u.mark.Restore.IsZero()
-	if u.config["lock"] != "" || holdsDisk(r) || !node || !sameKind || !vm.Diff(has, want).Empty() {
-		return false
+// ifConfigured returns an error about the guest under the configured VMID. Under an automatic one the create takes
+// another.
+func ifConfigured(r Request, err error) error {
+	if r.VMID == 0 {
+		return nil
 	}
-	isTemplate := r.Spec.Template != nil && *r.Spec.Template
-	if r.Start && !isTemplate {
-		status, err := c.api.QEMU(u.listed.Node, u.listed.VMID).Status(ctx)
-		if err != nil || !status.IsRunning() {
-			return false
-		}
-	} else if r.Firewall != nil && !isTemplate { // what comes after it shows that it is set
-		return false
-	}
-	if r.HA == nil {
-		return true
-	}
-	entry, err := c.guests.ReadHA(ctx, u.listed.VMID)
-	return err == nil && entry != nil
+	return err
 }
 
-// holdsDisk reports whether the VM is to hold a disk for others. Its description identifies it, and it gets that with
-// the commit: before that no import takes it.
-func holdsDisk(r Request) bool {
-	if r.Spec.Description == nil {
-		return false
+// waysOut tells what a user can do with a VM that no create continues.
+func (u unfinished) waysOut() string {
+	return fmt.Sprintf("`terraform import ADDRESS %d` takes it over as it is. The action proxmox_orphan_delete (kind "+
+		"expired_create, id %d) removes it if nothing shows that a user needs it", u.listed.VMID, u.listed.VMID)
+}
+
+// heldBy is the error for a configured VMID whose VM a run of this very create holds.
+func (c *Creator) heldBy(u unfinished, seen string) error {
+	return &guest.FieldError{Path: "vmid",
+		Summary: fmt.Sprintf("VM %d is being created by another run", u.listed.VMID),
+		Detail: fmt.Sprintf("Transaction %s of this provider holds VM %d on node %s: %s. Wait for it, or choose another "+
+			"vmid", u.mark.Saga, u.listed.VMID, u.listed.Node, seen)}
+}
+
+// untouched says why a VM with the mark of this very create is not continued: an error for a configured VMID, a warning
+// where another one is taken.
+func (c *Creator) untouched(r Request, u unfinished, why string) (*attempt, []guest.Warning, error) {
+	summary := fmt.Sprintf("VM %d (%s) on node %s was not touched", u.listed.VMID, u.config["name"], u.listed.Node)
+	detail := fmt.Sprintf("Its description is the mark of a run of this create (transaction %s), but %s. %s", u.mark.Saga,
+		why, u.waysOut())
+	if r.VMID != 0 {
+		return nil, nil, &guest.FieldError{Path: "vmid", Summary: summary, Detail: detail}
 	}
-	_, holds := vm.HolderText(*r.Spec.Description)
-	return holds
+	return nil, []guest.Warning{{Summary: summary, Detail: detail}}, nil
 }
 
-// offer tells how to import a VM that lacks nothing but its commit.
-func offer(u unfinished, path string) error {
-	return &guest.FieldError{Path: path,
-		Summary: fmt.Sprintf("VM %d (%s) is complete but for its last request", u.listed.VMID, u.config["name"]),
-		Detail: fmt.Sprintf("A run of this provider that is over (transaction %s) has made it on node %s, as this "+
-			"configuration wants it, and has only not put its description right, or its protection. Take it over with "+
-			"`terraform import ADDRESS %d`, or with an import block, and apply: that finishes it. If it is not to stay, `%s` "+
-			"as root on the node removes it, and the next apply makes another",
-			u.mark.Saga, u.listed.Node, u.listed.VMID, u.destruction())}
-}
-
-// destruction is the command that removes an unlocked VM. A clone has its template's protection until its commit.
-func (u unfinished) destruction() string {
-	command := shell.VM("qm stop {vmid}; qm destroy {vmid} --purge", u.listed.VMID)
-	if u.config["protection"] == "1" {
-		command = shell.VM("qm set {vmid} --protection 0; ", u.listed.VMID) + command
+// namesake judges a guest that may have the wanted name under another VMID. A name may be used twice, so it only matters
+// if a run of this provider has left it.
+func (c *Creator) namesake(ctx context.Context, u unfinished, r Request) ([]guest.Warning, error) {
+	c.noteFinished(u)
+	if !u.marked && u.isHalfMade() && c.isMadeByUs(ctx, u.listed) {
+		return []guest.Warning{{Summary: fmt.Sprintf("VM %d is being made by another run", u.listed.VMID),
+			Detail: fmt.Sprintf("A task that user %s began before, and not this run, is still making a VM on node %s, maybe "+
+				"VM %d. Should it belong to a run of this configuration that was killed, proxmox_orphans lists the VM",
+				c.api.Identity().User, u.listed.Node, u.listed.VMID)}}, nil
 	}
-	return command
+	if !u.marked || r.Spec.Name == nil || u.config["name"] != *r.Spec.Name || u.mark.Kept ||
+		c.lifeOf(u.mark) == guest.Alive {
+		return nil, nil
+	}
+	summary := fmt.Sprintf("VM %d (%s) on node %s was not finished", u.listed.VMID, u.config["name"], u.listed.Node)
+	if c.guests.IsGenuine(u.mark) && c.lifeOf(u.mark) == guest.Dead {
+		return nil, &guest.FieldError{Path: "name", Summary: summary,
+			Detail: fmt.Sprintf("A run of this provider that is over (transaction %s) was making it from another "+
+				"configuration, so this create does not continue it. No VM was made. %s", u.mark.Saga, u.waysOut())}
+	}
+	return []guest.Warning{{Summary: summary,
+		Detail: fmt.Sprintf("It bears the mark of a create of this provider (transaction %s) that is not this one, and was "+
+			"not touched. If no run is at work on it: %s", u.mark.Saga, u.waysOut())}}, nil
 }
 
-// removal is the command that removes what a run left, as long as it bears the run's mark.
-func (u unfinished) removal() string {
-	command := shell.And(shell.IfMarked(u.mark.Saga, u.listed.Node, u.listed.VMID),
-		shell.VM("(qm unlock {vmid}; ", u.listed.VMID)+u.destruction()+")")
-	return shell.Or(command, "a command that you write yourself") + " as root on the node"
-}
-
-// takenBy is the error for a VMID whose guest has no mark.
+// takenBy is the error for a configured VMID whose guest no run of this create has made.
 func (c *Creator) takenBy(ctx context.Context, u unfinished, adopts []Adopted) error {
 	listed := u.listed
+	if u.marked {
+		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a VM that was not finished",
+			listed.VMID),
+			Detail: fmt.Sprintf("VM %d (%s) on node %s bears the mark of another create of this provider (transaction %s, by "+
+				"%s), and was not touched. If no run is at work on it: %s", listed.VMID, u.config["name"], listed.Node,
+				u.mark.Saga, u.mark.User, u.waysOut())}
+	}
 	if !u.isHalfMade() && listed.Lock != "create" && listed.Lock != "clone" {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", listed.VMID),
 			Detail: fmt.Sprintf("%s on node %s has this id; it was not touched. %s. A VM that is replaced with "+
@@ -104,45 +97,3 @@ func (c *Creator) takenBy(ctx context.Context, u unfinished, adopts []Adopted) e
 			"It bears no mark of this provider and was not touched. %s",
 			guest.KindName(listed.Type), listed.VMID, listed.Node, looks, next)}
 }
-
-// heldBy is the error for a VMID of a create that lives, or may live, or that was told to keep what it left.
-func (c *Creator) heldBy(u unfinished, v guest.Verdict, err error) error {
-	listed := u.listed
-	held := fmt.Sprintf("Transaction %s of this provider holds VM %d (%s) on node %s: %s. ", u.mark.Saga, listed.VMID,
-		listed.Name, listed.Node,
-		v.Seen)
-	command := u.removal()
-	summary := fmt.Sprintf("VM %d is being created by another run", listed.VMID)
-	switch {
-	case v.Kept:
-		summary = fmt.Sprintf("VM %d is kept as a create left it", listed.VMID)
-		held += "It goes with the resource in whose state it is. If there is none any more, " + command + " removes it"
-	case c.guests.LifeOf(u.mark) == guest.Alive:
-		held += "Wait for it, or choose another vmid"
-	case err == nil && !v.Until.IsZero():
-		held += fmt.Sprintf("It counts as dead at %s, unless more is seen of it, and then this create removes what it left. "+
-			"If you know that it is dead, %s does the same", v.Until.Format(time.RFC3339), command)
-	default:
-		held += "Whether it lives cannot be told. If you know that it is dead, " + command + " removes what it left"
-	}
-	return &guest.FieldError{Path: "vmid", Summary: summary, Detail: held, Err: err}
-}
-
-// completeError is a VM that has the mark of a dead create but may be complete.
-type completeError struct {
-	vmid            int
-	name, node, why string
-}
-
-func (c *completeError) summary() string {
-	return fmt.Sprintf("VM %d (%s) on node %s was not touched", c.vmid, c.name, c.node)
-}
-
-func (c *completeError) detail() string {
-	return fmt.Sprintf("Its description is the mark of a create that died, but it may be complete: %s. A restored "+
-		"backup and a copied description bear such a mark too. Write another description if it is to stay (`qm set %d "+
-		"--description …`), or remove the VM yourself", c.why, c.vmid)
-}
-
-// Error is what the configured id is refused with.
-func (c *completeError) Error() string { return c.summary() + ": " + c.detail() }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
@@ -18,7 +19,7 @@ import (
 // taken: the VMID had a third party's VM by then, which was not touched.
 func (d *Destroyer) RemoveDead(ctx context.Context, u guard.Unowned) (taken bool, err error) {
 	node, vmid := u.Listed.Node, u.Listed.VMID
-	if adopted := Adopted(vmid, u.Config); !u.Mark.Restore.IsZero() && len(adopted) > 0 {
+	if adopted := Adopted(vmid, u.Config); len(adopted) > 0 { // by a rescan: a create attaches no volume as unused
 		return false, errAdopted(vmid, adopted)
 	}
 	storages, err := d.guests.ImageStorages(ctx, u.Resources, node)
@@ -32,7 +33,7 @@ func (d *Destroyer) RemoveDead(ctx context.Context, u guard.Unowned) (taken bool
 	b.Release(u.Config, vmid)
 	mark := u.Mark
 	if u.Config["lock"] == "" {
-		if mark, err = d.takeBack(ctx, u); err != nil {
+		if mark, err = d.TakeOver(ctx, u); err != nil {
 			return false, err
 		}
 	}
@@ -43,14 +44,15 @@ func (d *Destroyer) RemoveDead(ctx context.Context, u guard.Unowned) (taken bool
 	return r.taken, err
 }
 
-// takeBack puts a mark of this run in the place of a dead run's, bound to the configuration that was judged. A run
-// that is not dead after all learns of it before it does anything else, and of two runs that find the leftover one
-// takes it. A run that holds the VM's file over SSH, where no task shows it, is not dead (qemu-server API2/Qemu.pm,
-// update_vm_api locks, and then compares the digest).
-func (d *Destroyer) takeBack(ctx context.Context, u guard.Unowned) (guest.Mark, error) {
+// TakeOver puts a mark of this run in the place of a dead run's, bound to the configuration that was judged. A run that
+// is not dead after all learns of it before it does anything else, and of two runs that find the leftover one takes it.
+// A run that holds the VM's file over SSH, where no task shows it, is not dead (qemu-server API2/Qemu.pm,
+// update_vm_api locks, and then compares the digest). The error wraps guard.ErrChanged if the VM is not as it was.
+func (d *Destroyer) TakeOver(ctx context.Context, u guard.Unowned) (ownership.Mark, error) {
 	node, vmid := u.Listed.Node, u.Listed.VMID
-	mark := d.guests.NewMark(u.Mark.Cluster, vmid)
-	mark.Restore = u.Mark.Restore
+	mark, fresh := u.Mark, d.guests.NewMark(u.Mark.Cluster, vmid)
+	mark.Saga, mark.Process, mark.Renewed = fresh.Saga, fresh.Process, 0
+	mark = d.guests.Sign(mark)
 	params := pve.Params{"description": mark.String()}
 	was := request.Bound{Digest: u.Digest, Again: func(ctx context.Context) (string, error) {
 		now, err := d.api.QEMU(node, vmid).Config(ctx)

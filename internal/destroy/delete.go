@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
@@ -59,7 +60,7 @@ func (d *Destroyer) deleteInState(ctx context.Context, r Request) ([]saga.Residu
 
 // deleteUncommitted goes on with the roll-back of a create that left something, under the proof that the create had.
 func (d *Destroyer) deleteUncommitted(ctx context.Context, r Request) ([]saga.Residue, []guest.Warning, error) {
-	notes, err := d.RemoveAll(ctx, targetsOf(r.Ref.Proof, r.Left))
+	notes, err := d.RemoveAll(ctx, targetsOf(r.Ref.Proof, d.guests.MarkOf(r.Ref.Proof), r.Left))
 	return outcomeOf(r.Ref.VMID, notes, err)
 }
 
@@ -78,7 +79,7 @@ func outcomeOf(vmid int, notes []Note, err error) ([]saga.Residue, []guest.Warni
 
 // targetsOf are the leftovers of a create, to go on where its own roll-back gave up. The volumes that the create is
 // known to have made are those that are left.
-func targetsOf(p *guest.Proof, left []saga.Residue) []Target {
+func targetsOf(p *guest.Proof, mark ownership.Mark, left []saga.Residue) []Target {
 	tasks := &request.Tasks{}
 	for _, upid := range p.Tasks {
 		tasks.Add(pve.UPID(upid))
@@ -95,7 +96,7 @@ func targetsOf(p *guest.Proof, left []saga.Residue) []Target {
 	}
 	halfMade, made := NewHalfMade(p.HalfMade, tasks.UPIDs), NewMade(known, nil)
 	for _, b := range p.RestoreBaselines() {
-		t := Target{VMID: p.VMID, Nodes: p.Nodes, Baseline: b, Tasks: tasks, HalfMade: halfMade, Mark: p.Mark(),
+		t := Target{VMID: p.VMID, Nodes: p.Nodes, Baseline: b, Tasks: tasks, HalfMade: halfMade, Mark: mark,
 			Owns: p.Identity.Proves, Managed: p.HA, Pool: p.Pool, Made: made}
 		if p.Lost {
 			t.Lost = &request.Lost{}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
@@ -17,7 +18,7 @@ type Target struct {
 	Baseline *guest.Baseline
 	// Tasks are the tasks that were begun for the VM.
 	Tasks *request.Tasks
-	Mark  guest.Mark
+	Mark  ownership.Mark
 	// Owns reports whether a configuration without our mark is ours, by the identity of a VM in state or of one whose
 	// commit may have taken effect. Nil: only the mark decides.
 	Owns func(config map[string]string) bool
@@ -82,7 +83,7 @@ type verdict struct {
 // already. how is the gravest end of our tasks, m what earlier passes have learned.
 func (t *Target) judge(config pve.GuestConfig, how ending, m *memory) verdict {
 	values := config.Values
-	_, marked := guest.ParseMark(values["description"])
+	_, marked := ownership.Parse(values["description"])
 	half := !marked && guest.HalfMade(values) && !m.deleted.gone && (!m.tasks.restoring || values["memory"] != "")
 	mine := t.Mark.Proves(t.VMID, values) || t.isKnown(values, m.seen) ||
 		half && how == killed && t.isOurHalfMade(config.Digest, m.tasks.justKilled)

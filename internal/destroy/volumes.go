@@ -210,7 +210,7 @@ func Adopted(vmid int, config map[string]string) []string {
 
 // mayAdopt reports whether the VM may have volumes that PVE has adopted.
 func (r *removal) mayAdopt() bool {
-	return !r.Mark.Restore.IsZero() && !r.committed && r.tries.reclaim == 0
+	return r.Mark.By == "qmrestore" && !r.committed && r.tries.reclaim == 0
 }
 
 // checkAdopted refuses to remove a restored VM that was not committed while it has volumes that the create is not

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -26,7 +26,7 @@ type Unowned struct {
 	Config map[string]string
 	Digest string
 	// Mark is its ownership mark, if it bears one.
-	Mark guest.Mark
+	Mark ownership.Mark
 	// Gone: the process of the create has ended. A task that it began may still run, and its end is awaited.
 	Gone bool
 	// Dead is the task that died over the guest, if one did.

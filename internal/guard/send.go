@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -163,7 +164,7 @@ func (g *Guard) ProveOrphaned(ctx context.Context, node string, vmid int, volume
 }
 
 // proveUncommitted makes evidence for the disks of a VM that a create has made and not committed.
-func (g *Guard) proveUncommitted(ctx context.Context, node string, mark guest.Mark) (Evidence, error) {
+func (g *Guard) proveUncommitted(ctx context.Context, node string, mark ownership.Mark) (Evidence, error) {
 	return g.Prove(ctx, Claim{Node: node, VMID: mark.VMID, Whole: true, Untouched: true,
 		Guest: func(config pve.GuestConfig) error {
 			if !mark.Proves(mark.VMID, config.Values) {
@@ -266,7 +267,7 @@ func (g *Guard) moveInState(ctx context.Context, tasks *request.Tasks, v InState
 }
 
 // MoveUncommitted does the same for a VM that a create has made and not committed.
-func (g *Guard) MoveUncommitted(ctx context.Context, tasks *request.Tasks, node string, mark guest.Mark,
+func (g *Guard) MoveUncommitted(ctx context.Context, tasks *request.Tasks, node string, mark ownership.Mark,
 	moves []vm.Move) error {
 	for _, m := range moves {
 		e, err := g.proveUncommitted(ctx, node, mark)

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
@@ -27,7 +27,7 @@ func (g *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error
 	if node, err = g.adoption().nodeToAdoptFrom(ctx, resources, node, vmid); err != nil {
 		return Guest{}, err
 	}
-	guest, err := g.adoption().readWhole(ctx, resources, node, vmid)
+	guest, err := g.adoption().readWhole(ctx, node, vmid, true)
 	if pve.IsKind(err, pve.NotFound) {
 		return Guest{}, g.adoption().nothing(ctx, resources, node, vmid)
 	}
@@ -44,8 +44,8 @@ func (g *Guests) Adopt(ctx context.Context, node string, vmid int) (Guest, error
 }
 
 // AdoptListed is Adopt for one of many in a listing: what that tells is not asked again, and no agent is asked.
-func (g *Guests) AdoptListed(ctx context.Context, resources pve.Resources, listed pve.Resource) (Guest, error) {
-	guest, err := g.adoption().readWhole(ctx, resources, listed.Node, listed.VMID)
+func (g *Guests) AdoptListed(ctx context.Context, listed pve.Resource) (Guest, error) {
+	guest, err := g.adoption().readWhole(ctx, listed.Node, listed.VMID, false)
 	if pve.IsKind(err, pve.NotFound) {
 		return Guest{}, fmt.Errorf("VM %d has no configuration on node %s any more: it has moved or was destroyed since "+
 			"the cluster was listed", listed.VMID, listed.Node)
@@ -72,12 +72,12 @@ func AdoptableAsListed(listed pve.Resource) error {
 }
 
 // readWhole reads the configuration of a VM that is neither half made nor half destroyed.
-func (a adoption) readWhole(ctx context.Context, resources pve.Resources, node string, vmid int) (Guest, error) {
+func (a adoption) readWhole(ctx context.Context, node string, vmid int, watch bool) (Guest, error) {
 	config, err := a.api.QEMU(node, vmid).Pending(ctx)
 	if err != nil {
 		return Guest{}, fmt.Errorf("read VM %d on node %s: %w", vmid, node, err)
 	}
-	if err := a.checkWhole(ctx, resources, node, vmid, config.Current()); err != nil {
+	if err := a.checkWhole(ctx, node, vmid, config.Current(), watch); err != nil {
 		return Guest{}, err
 	}
 	return FromConfig(config, node, vmid), nil
@@ -113,28 +113,30 @@ func (a adoption) nodeToAdoptFrom(
 	return "", a.nothing(ctx, resources, "", vmid)
 }
 
-// checkWhole refuses what is half made or half destroyed.
-func (a adoption) checkWhole(ctx context.Context, resources pve.Resources, node string, vmid int,
-	config map[string]string) error {
+// checkWhole refuses what is half made or half destroyed. watch: it takes the time to see whether a create still makes
+// the VM.
+func (a adoption) checkWhole(ctx context.Context, node string, vmid int, config map[string]string, watch bool) error {
 	if lock := config["lock"]; IsOwnLock(lock) {
 		return fmt.Errorf("VM %d on node %s is locked (%s): it is half made, or half destroyed. %s", vmid, node, lock,
 			a.OnHalfMade(ctx, node, vmid, lock))
 	}
-	mark, marked := ParseMark(config["description"])
-	if !marked || mark.VMID != vmid || a.isComplete(ctx, resources, node, mark, config) {
+	mark, marked := ownership.Parse(config["description"])
+	if !marked || mark.VMID != vmid || mark.Kept {
 		return nil
 	}
-	v, err := a.JudgeRun(ctx, resources, a.LifeOf(mark), mark, config)
-	if v.Dead || v.Kept { // what it lacks an apply makes
+	life, err := a.LifeOf(mark), error(nil)
+	if watch {
+		life, err = a.Watch(ctx, pve.Resource{Node: node, VMID: vmid}, mark, life)
+	}
+	switch {
+	case life == Dead: // what it lacks an apply makes
 		return nil
+	case life == Unsure && err == nil:
+		return fmt.Errorf("VM %d on node %s may not be complete: transaction %s of this provider was creating it, and "+
+			"whether that run lives is not known. An import watches it to find out", vmid, node, mark.Saga)
 	}
-	until := ""
-	if !v.Until.IsZero() {
-		until = ", until " + v.Until.Format(time.RFC3339) + " unless more is seen of it"
-	}
-	return errors.Join(fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it%s "+
-		"(%s)",
-		vmid, node, mark.Saga, until, v.Seen), err)
+	return errors.Join(fmt.Errorf("VM %d on node %s is not complete: transaction %s of this provider is creating it",
+		vmid, node, mark.Saga), err)
 }
 
 // IsUnfinished reports whether a create was killed before it put the description of a VM right.
@@ -142,15 +144,8 @@ func (g Guest) IsUnfinished() bool {
 	if g.Spec.Description == nil {
 		return false
 	}
-	mark, ok := ParseMark(*g.Spec.Description)
+	mark, ok := ownership.Parse(*g.Spec.Description)
 	return ok && mark.VMID == g.VMID
-}
-
-// isComplete reports whether a marked VM is known to be more than a create's leftover. Only reading depends on it.
-func (a adoption) isComplete(ctx context.Context, resources pve.Resources, node string, mark Mark,
-	config map[string]string) bool {
-	why, err := a.WhyComplete(ctx, resources, node, mark, config)
-	return err == nil && why != ""
 }
 
 // nothing is the refusal to adopt an id without a configuration, with the volumes that carry the id, if there are any.

@@ -3,8 +3,8 @@ package guest
 import (
 	"fmt"
 	"slices"
-	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -98,7 +98,6 @@ type Proof struct {
 	Nodes     []string         `json:"nodes"` // where the configuration can be
 	Cluster   string           `json:"cluster"`
 	Saga      string           `json:"transaction"`
-	Deadline  time.Time        `json:"deadline"`
 	Baselines []BaselineRecord `json:"fences"` // where the volumes are
 	Tasks     []string         `json:"tasks"`  // UPIDs
 	// Guessed are those of Tasks that a search found, which may be another process's.
@@ -108,9 +107,9 @@ type Proof struct {
 	HalfMade string `json:"stub,omitempty"`
 	Lost     bool   `json:"lost,omitempty"`
 	Pool     string `json:"pool,omitempty"`
-	// Restore is when the create began to restore a backup; zero if it did not.
-	Restore time.Time `json:"restore,omitzero"`
-	HA      bool      `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
+	// Restored: the create has begun to restore a backup.
+	Restored bool `json:"restored,omitempty"`
+	HA       bool `json:"ha,omitempty"` // HA may have an entry for the VM, made by the create
 	// Identity is the VM's own, where the create came to see it: once the commit may have taken effect the mark is gone.
 	Identity Identity `json:"identity,omitzero"`
 }
@@ -129,17 +128,27 @@ func (p *Proof) RestoreBaselines() Baselines {
 	return all
 }
 
-// Mark is the ownership mark that the create put on its VM.
-func (p *Proof) Mark() Mark {
-	return Mark{Cluster: p.Cluster, VMID: p.VMID, Saga: p.Saga, Deadline: p.Deadline.UTC(), Restore: p.Restore.UTC()}
+// mark is as much of the create's ownership mark as tells its VM from others.
+func (p *Proof) mark() ownership.Mark {
+	return ownership.Mark{Cluster: p.Cluster, VMID: p.VMID, Saga: p.Saga}
+}
+
+// MarkOf is a mark of the run that left something, with which its removal goes on.
+func (r *Runs) MarkOf(p *Proof) ownership.Mark {
+	mark := r.NewMark(p.Cluster, p.VMID)
+	mark.Saga = p.Saga
+	if p.Restored {
+		mark.By = "qmrestore"
+	}
+	return r.Sign(mark)
 }
 
 // Owner judges the configuration that has our VMID now: ours, a third party's or, while it is locked and unmarked,
 // unknown (NoGuest).
 func (p *Proof) Owner(config map[string]string) Owner {
-	_, marked := ParseMark(config["description"])
+	_, marked := ownership.Parse(config["description"])
 	switch {
-	case p.Mark().Proves(p.VMID, config), p.Identity.Proves(config):
+	case p.mark().Proves(p.VMID, config), p.Identity.Proves(config):
 		return Ours
 	case !marked && HalfMade(config):
 		return NoGuest

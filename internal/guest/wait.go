@@ -20,6 +20,8 @@ type Wait struct {
 	Timeout           time.Duration // zero: five minutes
 	// Warn makes a timeout a warning; otherwise it is an error, with the guest kept.
 	Warn bool
+	// Each is called at each look, if it is set.
+	Each func(context.Context)
 }
 
 const (
@@ -112,6 +114,9 @@ func (w *waiting) run(ctx context.Context) *WaitError {
 	defer over()
 	deadline := w.s.clock.Now().Add(w.w.Timeout)
 	for attempt := 0; ; attempt++ {
+		if w.w.Each != nil {
+			w.w.Each(ctx)
+		}
 		done, fatal := w.look(ctx)
 		switch {
 		case done:

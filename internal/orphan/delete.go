@@ -100,6 +100,14 @@ func (d *Deleter) deleteGuest(ctx context.Context, l *look, i Item, tasks *reque
 	}
 	switch {
 	case i.Kind == ExpiredCreate:
+		life, err := d.guests.Watch(ctx, listed, u.Mark, d.guests.LifeOf(u.Mark))
+		if err == nil && life != guest.Dead {
+			err = fmt.Errorf("transaction %s lives: it has shown so while it was watched. Nothing was removed", u.Mark.Saga)
+		}
+		if err != nil {
+			return "", err
+		}
+		u.Gone = d.guests.LifeOf(u.Mark) == guest.Dead
 		taken, err := d.remover.RemoveDead(ctx, u)
 		if err == nil && taken {
 			err = errors.New("another user has its VMID by now; their VM was not touched")

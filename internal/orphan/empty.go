@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
@@ -20,7 +21,7 @@ import (
 // isEmpty reports whether a VM holds nothing that could be lost, and does not run.
 func (l *look) isEmpty(r volumeuse.Reading) bool {
 	config := r.Config.Current()
-	_, marked := guest.ParseMark(config["description"])
+	_, marked := ownership.Parse(config["description"])
 	switch {
 	case r.Guest.Type != "qemu" || r.Guest.Status == "running" || r.Guest.HAState != "":
 		return false

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
@@ -40,7 +42,7 @@ func (l *look) judgeGuests(ctx context.Context) error {
 // judgeGuest judges what was begun and not ended: a guest's lock, and the mark of a create.
 func (l *look) judgeGuest(ctx context.Context, r volumeuse.Reading) error {
 	config := r.Config.Current()
-	mark, marked := guest.ParseMark(config["description"])
+	mark, marked := ownership.Parse(config["description"])
 	marked = marked && r.Guest.Type == "qemu" && mark.VMID == r.Guest.VMID && mark.Cluster == guest.ClusterName(l.before)
 	lock := config["lock"]
 	if lock == request.Suspended {
@@ -65,7 +67,7 @@ func (l *look) judgeGuest(ctx context.Context, r volumeuse.Reading) error {
 			return err
 		}
 		if how != deadTask || !guest.IsOwnLock(lock) {
-			i.Kind, i.Certainty, i.Since = ExpiredCreate, Unknown, mark.Deadline
+			i.Kind, i.Certainty, i.Since = ExpiredCreate, Unknown, dead.StartTime
 			i.Reason = fmt.Sprintf("it has the mark of a create of this provider, and is locked (%s); no task that died over "+
 				"it is known", lock)
 			l.add(i)
@@ -75,7 +77,7 @@ func (l *look) judgeGuest(ctx context.Context, r volumeuse.Reading) error {
 	}
 	if marked {
 		i.found.mark = mark
-		return l.judgeStamp(ctx, i, mark, config, unlock)
+		return l.judgeMark(ctx, i, mark, config, unlock)
 	}
 	return nil
 }
@@ -132,31 +134,39 @@ func (l *look) doubtClone(ctx context.Context, i Item, r volumeuse.Reading) (Ite
 	return i, err
 }
 
-// judgeStamp judges a VM with the mark of a create of this provider. The mark of a live run is that run's alone
-// business, nor is what a failed create was told to keep.
-func (l *look) judgeStamp(ctx context.Context, i Item, mark guest.Mark, config map[string]string, unlock string) error {
-	v, err := l.guests.JudgeRun(ctx, l.before, l.guests.LifeOf(mark), mark, config)
-	if err != nil || !v.Dead {
-		return err
+// judgeMark judges a VM with the mark of a create of this provider. The mark of a live run is that run's alone business,
+// and so is what a failed create was told to keep.
+func (l *look) judgeMark(ctx context.Context, i Item, mark ownership.Mark, config map[string]string,
+	unlock string) error {
+	life := l.guests.LifeOf(mark)
+	if life == guest.Alive || mark.Kept {
+		return nil
 	}
-	i.Kind, i.Certainty = ExpiredCreate, Certain
-	i.Reason = fmt.Sprintf("transaction %s of this provider was making it, and its run is over: %s", mark.Saga, v.Seen)
-	if !mark.Deadline.After(l.guests.Now()) {
-		i.Since = mark.Deadline
+	v := l.guests.Judge(ctx, l.before, i.Node, mark, config)
+	if v.Maker.Running {
+		return nil
+	}
+	if v.Maker.Start != 0 {
+		i.Since = time.Unix(v.Maker.Start, 0)
+	}
+	i.Kind, i.Certainty = ExpiredCreate, Unknown
+	i.Reason = fmt.Sprintf("it bears the mark of a create of this provider (transaction %s)", mark.Saga)
+	shared := l.shared(i.VMID, config)
+	switch {
+	case v.Owner != ownership.Ours:
+		i.Reason += ", but " + v.Reason
+	case shared != nil:
+		i.Reason += ", but " + shared.Error()
+	case life == guest.Dead:
+		i.Certainty, i.Reason = Certain, i.Reason+", and the process of that run is gone"
+	default:
+		i.Certainty = Likely
+		i.Reason += fmt.Sprintf("; whether that run lives is only seen by watching it for %s, as proxmox_orphan_delete does",
+			guest.Lease)
 	}
 	status, err := l.api.QEMU(i.Node, i.VMID).Status(ctx)
 	if err != nil {
 		return err
-	}
-	why, err := l.guests.WhyComplete(ctx, l.before, i.Node, mark, config)
-	if err == nil {
-		err = l.shared(i.VMID, config)
-	}
-	switch {
-	case why != "":
-		i.Certainty, i.Reason = Unknown, i.Reason+"; but it may be complete, a restored backup or a copied description: "+why
-	case err != nil:
-		i.Certainty, i.Reason = Unknown, i.Reason+"; but "+err.Error()
 	}
 	if status.IsRunning() {
 		unlock += shell.VM("qm stop {vmid} && ", i.VMID)

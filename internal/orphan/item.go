@@ -3,7 +3,7 @@ package orphan
 import (
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
@@ -68,7 +68,7 @@ type found struct {
 	config    map[string]string
 	digest    string
 	dead      pve.UPID // task
-	mark      guest.Mark
+	mark      ownership.Mark
 	entry     pve.ACLEntry
 	container bool
 }

@@ -58,6 +58,10 @@ func (c *Client) Endpoint() string { return c.conn.Endpoint() }
 // Identity is the identity that the Client acts as.
 func (c *Client) Identity() Identity { return c.conn.Identity() }
 
+// Key derives a key for a purpose from the secret of the API token, which does not leave the Client. It is nil for an
+// identity that logs in with a password.
+func (c *Client) Key(purpose string) []byte { return c.conn.Key(purpose) }
+
 // ServerTime is the server's clock, from the Date header of its latest answer; the zero time before the first answer.
 // It is never ahead of the real one and up to about a second behind, so it is safe as the start of a search.
 func (c *Client) ServerTime() time.Time { return c.conn.ServerTime() }

@@ -19,6 +19,8 @@ type Step struct {
 	Why string
 	// Skip leaves the step out.
 	Skip bool
+	// Regardless: the step is done although the context has ended, within a minute.
+	Regardless bool
 	// Do sends the requests of the step.
 	Do func(context.Context) error
 	// Undo takes the step back. It is idempotent, and it also runs for the step whose Do failed, since a failed request
@@ -115,9 +117,13 @@ func Run(ctx context.Context, undoTimeout time.Duration, steps ...Step) error {
 			continue
 		}
 		err := ctx.Err()
-		if err == nil {
+		switch {
+		case err == nil:
 			begun = append(begun, step)
 			err = do(ctx, step)
+		case step.Regardless:
+			begun = append(begun, step)
+			err = doRegardless(ctx, step)
 		}
 		if err != nil {
 			failed := &Error{Step: step.Name, Err: err}
@@ -126,6 +132,12 @@ func Run(ctx context.Context, undoTimeout time.Duration, steps ...Step) error {
 		}
 	}
 	return nil
+}
+
+func doRegardless(ctx context.Context, step Step) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	return do(ctx, step)
 }
 
 func do(ctx context.Context, step Step) error {

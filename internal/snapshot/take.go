@@ -9,6 +9,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
@@ -95,7 +96,7 @@ func refuse(config map[string]string) string {
 	if config["template"] == "1" {
 		return "is a template, of which there are no snapshots"
 	}
-	if _, unfinished := guest.ParseMark(config["description"]); unfinished {
+	if _, unfinished := ownership.Parse(config["description"]); unfinished {
 		return "is being made, or was left half made"
 	}
 	return ""

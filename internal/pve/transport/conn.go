@@ -7,8 +7,11 @@
 package transport
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -75,6 +78,18 @@ func (c *Conn) Endpoint() string { return c.endpoints.current().url }
 
 // Identity is the identity that requests are sent as.
 func (c *Conn) Identity() Identity { return c.creds.identity }
+
+// Key derives a key for a purpose from the secret of the API token. It is nil for an identity that logs in with a
+// password: a password may be weak, and whatever is made with the key must not help to guess it.
+func (c *Conn) Key(purpose string) []byte {
+	_, secret, ok := strings.Cut(c.creds.token, "=")
+	if !ok {
+		return nil
+	}
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = mac.Write([]byte(purpose)) // never fails, see hash.Hash
+	return mac.Sum(nil)
+}
 
 // Clock is the time that the Conn lives in.
 func (c *Conn) Clock() Clock { return c.clock }

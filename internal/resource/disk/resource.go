@@ -52,7 +52,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	limit, attempt := kit.Duration(plan.Timeouts.Limits().Create, kit.CreateTimeout), r.attempt("create", &plan)
 	r.Do(ctx, &resp.Diagnostics, limit, attempt, func(ctx context.Context) error {
-		request := create.Request{VMID: plan.vmid(), Range: r.Session.Range, Lease: limit}
+		request := create.Request{VMID: plan.vmid(), Range: r.Session.Range}
 		made, created, err := r.Session.VMs.Disks.Create(ctx, plan.wanted(), request)
 		isGuest := func(left saga.Residue) bool { return left.Kind == "guest" }
 		there := created.Guest.VMID != 0 && (err == nil || slices.ContainsFunc(created.Left, isGuest))

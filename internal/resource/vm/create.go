@@ -32,7 +32,6 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		resp.Diagnostics.Append(kit.NotConfigured(attempt.Verb, attempt.Thing))
 		return
 	}
-	defer r.server().Sweep(ctx, &plan, true)(&resp.Diagnostics)
 	limit := kit.Duration(plan.Timeouts.Limits().Create, kit.CreateTimeout)
 	ctx, cancel := context.WithTimeout(maskPassword(ctx, password), limit)
 	defer cancel()
@@ -41,7 +40,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	if len(plan.Adopts()) > 0 {
 		first = plan.WithoutAdopted()
 	}
-	request := first.CreateRequest(password, limit)
+	request := first.CreateRequest(password)
 	request.Range, request.Adopts = r.Session.Range, plan.Adopts()
 	made, err := r.machines.Create(ctx, request)
 	made, diags, err = r.adoptAfter(ctx, plan, made, err)

@@ -136,7 +136,7 @@ func (l List) result(ctx context.Context, req tflist.ListRequest, all pve.Resour
 	} else {
 		ctx, cancel := context.WithTimeout(ctx, kit.ReadTimeout)
 		defer cancel()
-		found, err := l.machines.AdoptListed(ctx, all, listed)
+		found, err := l.machines.AdoptListed(ctx, listed)
 		if err != nil {
 			return tflist.ListResult{Diagnostics: kit.LeftOut(attempt, err)}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -30,7 +31,7 @@ func (p PrivateState) Refuse(a kit.Attempt, found guest.Guest) diag.Diagnostics 
 // the other provider knew. Ids are used again; another name and none of its network devices tell another VM where there
 // is no uuid to compare.
 func (m *Moved) Differs(found guest.Guest) string {
-	_, stamped := guest.ParseMark(Value(found.Spec.Description))
+	_, stamped := ownership.Parse(Value(found.Spec.Description))
 	switch {
 	case guest.IsOwnLock(found.Lock), stamped:
 		return "It is half made, or half destroyed. Wait for the task that is at work on it."

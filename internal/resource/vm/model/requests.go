@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
@@ -17,7 +16,7 @@ import (
 )
 
 // CreateRequest is the plan as a request.
-func (m *Model) CreateRequest(password *string, limit time.Duration) create.Request {
+func (m *Model) CreateRequest(password *string) create.Request {
 	request := create.Request{
 		Node: Value(m.Node), VMID: int(Value(m.VMID)), Pool: Value(m.Pool),
 		Spec:  m.Spec(m.Copies()),
@@ -26,7 +25,7 @@ func (m *Model) CreateRequest(password *string, limit time.Duration) create.Requ
 		Firewall: m.Firewall, HA: m.HA,
 		Start:         m.StartsWhenMade(),
 		ImportStorage: Value(m.ImportStorage),
-		Lease:         limit, Nodes: m.Nodes, Wait: m.WaitFor.Request(),
+		Nodes:         m.Nodes, Wait: m.WaitFor.Request(),
 	}
 	for slot, d := range m.Disks { // one whose name was not known in the plan
 		if d.Imported != nil && d.Volume == nil {

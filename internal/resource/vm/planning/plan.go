@@ -69,7 +69,6 @@ func (p *Planning) create(ctx context.Context) {
 	p.diags.Append(c.Diags...)
 	p.refuseReplacingAdopted()
 	if !p.diags.HasError() { // a request tells nothing about a plan that is wrong by itself
-		defer p.Sweep(ctx, &p.Plan, true)(&p.diags)
 		serverCheck{p}.checkServer(ctx)
 	}
 }

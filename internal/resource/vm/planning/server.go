@@ -3,15 +3,12 @@ package planning
 import (
 	"context"
 
-	"github.com/hashicorp/terraform-plugin-framework/diag"
-
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/create"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/update"
 )
@@ -20,12 +17,11 @@ import (
 type Machines interface {
 	Create(ctx context.Context, r create.Request) (create.Created, error)
 	Read(ctx context.Context, ref guest.Ref) (guest.Guest, guest.Presence, error)
-	Sweep(ctx context.Context, about create.Attended) (end func() []guest.Warning)
 	Recheck(ctx context.Context, ref guest.Ref, left []saga.Residue) ([]saga.Residue, error)
 	Update(ctx context.Context, r update.Request) (guest.Guest, []guest.Warning, error)
 	Delete(ctx context.Context, r destroy.Request) ([]saga.Residue, []guest.Warning, error)
 	Adopt(ctx context.Context, node string, vmid int) (guest.Guest, error)
-	AdoptListed(ctx context.Context, resources pve.Resources, listed pve.Resource) (guest.Guest, error)
+	AdoptListed(ctx context.Context, listed pve.Resource) (guest.Guest, error)
 	Check(ctx context.Context, r preflight.Request) preflight.Findings
 	Place(ctx context.Context, nodes []string) string
 	Holdings(ctx context.Context, ref guest.Ref, sized, named []string) (guest.Holdings, error)
@@ -37,15 +33,4 @@ type Server struct {
 	Session  *kit.Session
 	Machines Machines // nil while the provider's configuration is not known
 	Run      *Run
-}
-
-// Sweep accompanies a request about a VM, which is to be made or is in state: beside the first one what dead creates
-// left is taken back, and what there is to be said of that is a warning of this request.
-func (s Server) Sweep(ctx context.Context, about *model.Model, wanted bool) (end func(*diag.Diagnostics)) {
-	if s.Machines == nil {
-		return func(*diag.Diagnostics) {}
-	}
-	swept := s.Machines.Sweep(ctx, create.Attended{VMID: int(model.Value(about.VMID)), Name: model.Value(about.Name),
-		Wanted: wanted})
-	return func(diags *diag.Diagnostics) { diags.Append(kit.Warn(swept())...) }
 }

@@ -1,0 +1,136 @@
+package create
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// keyOf is the idempotency key of a create: a digest of everything that was asked for. Passwords are not part of it,
+// since it can be read where descriptions can; neither is how long to wait.
+func (c *Creator) keyOf(r Request) string {
+	r.Spec.CloudInit.PasswordHash = nil
+	r.Wait, r.UndoTimeout = nil, 0
+	text, err := json.Marshal(r)
+	if err != nil {
+		return guest.NoKey // a create without a key is never continued
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// takeOver makes the VM that a dead run of this create has left this run's. The volumes that its configuration names
+// are ours, all others with its VMID are not.
+func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead guard.Unowned) (*attempt, error) {
+	vmid, at := dead.Listed.VMID, dead.Listed.Node
+	nodes := []string{at}
+	if at != p.node {
+		nodes = append(nodes, p.node)
+	}
+	p.vmid, p.baselines = vmid, nil
+	for _, node := range nodes {
+		storages, err := c.guests.ImageStorages(ctx, found.resources, node)
+		if err != nil {
+			return nil, err
+		}
+		b, err := c.guests.NewBaseline(ctx, found.resources, node, vmid, storages)
+		if err != nil {
+			return nil, err
+		}
+		b.Release(dead.Config, vmid)
+		p.baselines = append(p.baselines, b)
+	}
+	mark, err := c.destroyer.TakeOver(ctx, dead)
+	if err != nil {
+		return nil, err
+	}
+	a := c.attempt(p, found)
+	a.resumed, a.mark = true, mark
+	a.first = firstWrite{sent: true, done: true, uuid: mark.UUID}
+	a.made = destroy.NewMade(guard.OwnVolumes(vmid, dead.Config), wanted(p.r, p.from, vmid))
+	a.view = c.guests.ViewUnread(a, at, vmid)
+	a.unprotected = p.from != nil && p.from.config["protection"] == "1" && dead.Config["protection"] != "1"
+	a.warnings = append(a.warnings, guest.Warning{
+		Summary: fmt.Sprintf("VM %d was begun by a run that did not end, and is completed now", vmid),
+		Detail: fmt.Sprintf("A run of this create (transaction %s) has left it on node %s. Its steps were done as far as "+
+			"they were missing", dead.Mark.Saga, at)})
+	return a, nil
+}
+
+// resume begins where the dead run may have come: the steps that follow converge, so that is the second step.
+func (a *attempt) resume(ctx context.Context) error {
+	config, err := a.view.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	if adopted := destroy.Adopted(a.vmid, config.Current()); len(adopted) > 0 {
+		return adoptedByRescan(adopted)
+	}
+	a.cloudInit = a.r.Spec.CloudInit.Storage != ""
+	return nil
+}
+
+// missing is what a VM that another run began still lacks. What only root may import comes in a step of its own. A
+// guest that runs has been started with its password, which PVE does not show.
+func (a *attempt) missing(ctx context.Context, change vm.Change) (vm.Change, error) {
+	for option := range a.late.Set {
+		delete(change.Set, option)
+	}
+	if change.Set["cipassword"] == "" {
+		return change, nil
+	}
+	status, err := a.view.Status(ctx)
+	if err == nil && status.IsRunning() {
+		delete(change.Set, "cipassword")
+	}
+	return change, err
+}
+
+// isRunning reports whether the guest that another run began is started already.
+func (a *attempt) isRunning(ctx context.Context) (bool, error) {
+	if !a.resumed {
+		return false, nil
+	}
+	status, err := a.view.Status(ctx)
+	return status.IsRunning(), err
+}
+
+// removeDead removes what a dead create has left that cannot be continued: the task that made it failed, or its roll-back
+// was begun.
+func (c *Creator) removeDead(ctx context.Context, dead guard.Unowned) error {
+	select { // one after the other: several here may have found it
+	case c.taking <- struct{}{}:
+		defer func() { <-c.taking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if _, err := c.destroyer.RemoveDead(ctx, dead); err != nil {
+		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Cannot remove what a dead create left of VM %d",
+			dead.Listed.VMID),
+			Detail: fmt.Sprintf("Transaction %s of this provider was making it, and its run is over", dead.Mark.Saga), Err: err}
+	}
+	return nil
+}
+
+// finished are VMs of which this process has seen that they bear no mark.
+func (c *Creator) isFinished(vmid int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.finished[vmid]
+}
+
+func (c *Creator) noteFinished(u unfinished) {
+	if u.marked || u.config == nil || u.isHalfMade() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.finished[u.listed.VMID] = true
+}

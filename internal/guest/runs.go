@@ -1,0 +1,240 @@
+package guest
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// Lease is how long a run that shows no sign of life counts as alive: its mark stays as it is, and no task of its VM
+// runs. It is measured on the observer's own clock. A run that works renews its mark in half that time.
+const Lease = 2 * time.Minute
+
+// NoKey is the idempotency key of a mark that no create continues.
+const NoKey = "00000000000000000000000000000000"
+
+// Runs writes and reads the marks of creates in one cluster, and collects the facts by which package ownership judges
+// them.
+type Runs struct {
+	// Process names this process in the marks of its creates, "" where the system does not tell it from others.
+	Process string
+
+	api   *pve.Client
+	clock pve.Clock
+	jobs  *request.Runner
+}
+
+// NewMark makes the mark of a new run of this process, whose VM a task qmcreate makes. It belongs to no create that a
+// later one continues.
+func (r *Runs) NewMark(cluster string, vmid int) ownership.Mark {
+	saga := make([]byte, 8)
+	_, _ = rand.Read(saga) // never fails, see crypto/rand
+	return r.Sign(ownership.Mark{Cluster: cluster, VMID: vmid, Saga: hex.EncodeToString(saga), Key: NoKey,
+		User: r.api.Identity().User, By: "qmcreate", Process: r.Process})
+}
+
+// Sign signs a mark that was changed.
+func (r *Runs) Sign(mark ownership.Mark) ownership.Mark { return mark.Sign(r.key()) }
+
+// key is that of this identity. One that logs in with a password signs with what only this boot of this host knows: it
+// recognizes what was begun here.
+func (r *Runs) key() []byte {
+	const purpose = "ownership mark 1"
+	if key := r.api.Key(purpose); key != nil {
+		return key
+	}
+	boot := bootOf()
+	if boot == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(purpose + "\n" + r.api.Identity().User + "\n" + boot))
+	return sum[:]
+}
+
+// IsGenuine reports whether this identity has signed a mark.
+func (r *Runs) IsGenuine(mark ownership.Mark) bool {
+	return mark.User == r.api.Identity().User && mark.Verify(r.key())
+}
+
+// Renewed is a mark that shows once more that its run lives.
+func (r *Runs) Renewed(mark ownership.Mark) ownership.Mark {
+	mark.Renewed++
+	return r.Sign(mark)
+}
+
+// Now is the server's time, or this machine's where the server does not tell. It is good for ages of many minutes: no two
+// clocks are alike.
+func (r *Runs) Now() time.Time {
+	if server := r.api.ServerTime(); !server.IsZero() {
+		return server
+	}
+	return r.clock.Now()
+}
+
+// Unfinished reads the mark of a guest that a create of this provider, dead or alive, has not committed.
+func (r *Runs) Unfinished(ctx context.Context, resources pve.Resources, guest pve.Resource) (ownership.Mark,
+	pve.GuestConfig, bool) {
+	if guest.Type != "qemu" {
+		return ownership.Mark{}, pve.GuestConfig{}, false
+	}
+	config, err := r.api.QEMU(guest.Node, guest.VMID).Config(ctx)
+	if err != nil {
+		return ownership.Mark{}, pve.GuestConfig{}, false
+	}
+	mark, ok := ownership.Parse(config.Values["description"])
+	return mark, config, ok && mark.VMID == guest.VMID && mark.Cluster == ClusterName(resources)
+}
+
+// LifeOf tells what is known of the process that made a mark.
+func (r *Runs) LifeOf(mark ownership.Mark) Life { return lifeOf(mark.Process, r.Process) }
+
+// Judge collects what can be seen of a marked VM, and judges whose it is. What cannot be seen is part of the verdict,
+// never an error.
+func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, mark ownership.Mark,
+	config map[string]string) ownership.Verdict {
+	facts := ownership.Guest{VMID: mark.VMID, Cluster: ClusterName(resources), Identity: r.api.Identity().User,
+		Mark: mark, Marked: true, Genuine: r.IsGenuine(mark), UUID: IdentityOf(config).UUID, Clocks: map[string]int64{}}
+	if v := ownership.Judge(facts); !facts.Genuine {
+		return v // no request can change it
+	}
+	snapshots, err := r.api.QEMU(node, mark.VMID).SnapshotNames(ctx)
+	if err != nil {
+		return ownership.Verdict{Reason: fmt.Sprintf("its snapshots cannot be read: %v", err)}
+	}
+	facts.Snapshots = len(snapshots) > 0
+	for _, n := range resources.Nodes() {
+		tasks, err := r.tasksOn(ctx, n, mark)
+		if err != nil {
+			facts.Unseen = err.Error()
+			break
+		}
+		if facts.Tasks = append(facts.Tasks, tasks...); len(tasks) > 0 {
+			if now, err := r.api.Node(n.Node).Time(ctx); err == nil {
+				facts.Clocks[n.Node] = now
+			}
+		}
+	}
+	return ownership.Judge(facts)
+}
+
+// tasksOn returns the tasks of a node that name a marked VM, or may have cloned it. The tasks of all users must be
+// visible.
+func (r *Runs) tasksOn(ctx context.Context, n pve.Resource, mark ownership.Mark) (all []ownership.Task, err error) {
+	audits, err := r.jobs.Audits(ctx, n.Node)
+	switch {
+	case err != nil:
+		return nil, err
+	case !audits:
+		return nil, fmt.Errorf("the tasks of other users on node %s cannot be seen without Sys.Audit on /nodes/%s", n.Node,
+			n.Node)
+	}
+	filters := []pve.TaskFilter{{VMID: mark.VMID}}
+	if mark.Source != 0 {
+		filters = append(filters, pve.TaskFilter{VMID: mark.Source, Type: "qmclone"})
+	}
+	for _, filter := range filters {
+		tasks, err := r.api.Tasks().List(ctx, n.Node, filter)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range tasks {
+			all = append(all, ownership.Task{UPID: string(t.UPID), Type: t.UPID.Type(), ID: t.UPID.ID(), User: t.UPID.User(),
+				Node: n.Node, Start: t.StartTime.Unix(), Running: t.Running(),
+				Well: t.Status == "OK" || strings.HasPrefix(t.Status, "WARNINGS")})
+		}
+	}
+	return all, nil
+}
+
+// Watch observes until it is known whether the run of a mark lives. Of a process on this host that is known at once.
+// Another run is dead when its mark has stayed as it is for one Lease, measured on this machine's clock, and no task of
+// its VM runs. life is what is known of the process. A mark that changes is a sign of life.
+func (r *Runs) Watch(ctx context.Context, listed pve.Resource, mark ownership.Mark, life Life) (Life, error) {
+	const pause = 10 * time.Second
+	if life != Unsure {
+		return life, nil
+	}
+	r.jobs.Tell(ctx, fmt.Sprintf("VM %d on node %s is being made by a run that may have died (transaction %s). It is "+
+		"watched for %s", listed.VMID, listed.Node, mark.Saga, Lease))
+	for began := r.clock.Now(); ; {
+		if err := r.clock.Sleep(ctx, pause); err != nil {
+			return Unsure, err
+		}
+		config, err := r.api.QEMU(listed.Node, listed.VMID).Config(ctx)
+		if pve.IsKind(err, pve.NotFound) {
+			return Alive, nil // it has moved, or is gone: whoever did that is at work
+		}
+		if found, ok := ownership.Parse(config.Values["description"]); err == nil && (!ok || found != mark) {
+			return Alive, nil
+		}
+		if r.clock.Now().Sub(began) < Lease {
+			continue
+		}
+		running, tasksErr := r.isAtWork(ctx, listed.Node, mark)
+		switch {
+		case err != nil:
+			return Unsure, err
+		case tasksErr != nil:
+			return Unsure, tasksErr
+		case !running:
+			return Dead, nil
+		}
+		began = r.clock.Now()
+	}
+}
+
+// isAtWork reports whether a task of a marked VM runs on a node. Those of this identity are visible without Sys.Audit
+// (pve-manager API2/Tasks.pm); only its marks are watched.
+func (r *Runs) isAtWork(ctx context.Context, node string, mark ownership.Mark) (bool, error) {
+	tasks, err := r.api.Tasks().List(ctx, node, pve.TaskFilter{RunningOnly: true})
+	return slices.ContainsFunc(tasks, func(t pve.Task) bool {
+		typ, id := t.UPID.Type(), t.UPID.ID()
+		clones := typ == "qmclone" && mark.By == "qmclone" && id == strconv.Itoa(mark.Source) && mark.Task == ""
+		return clones || id == strconv.Itoa(mark.VMID) && !slices.Contains([]string{"vncproxy", "spiceproxy"}, typ)
+	}), err
+}
+
+// OnHalfMade says of a guest that is locked and not whole what is known of the task that makes it, and what to do.
+// Commands that remove it are given only where everybody's tasks are seen, none is at work, and it is still what it
+// was.
+func (r *Runs) OnHalfMade(ctx context.Context, node string, vmid int, lock string) string {
+	held, err := r.jobs.Holder(ctx, node, vmid, request.LockedBy(lock, "make it"))
+	switch {
+	case len(held.Runs) > 0:
+		return fmt.Sprintf("Task %s is at work on it: wait for its end", held.Runs[0])
+	case err != nil || !held.Audit:
+		return fmt.Sprintf("Whether a task is at work on it cannot be seen without Sys.Audit on /nodes/%s. Look there "+
+			"(`pvenode task list --vmid %d --source active`), and leave it alone while one is", node, vmid)
+	}
+	if now, err := r.api.QEMU(node, vmid).Config(ctx); err != nil || now.Values["lock"] != lock {
+		return "It has just changed: try again"
+	}
+	return fmt.Sprintf("No task is at work on it, so the one that was has died. "+
+		"`qm unlock %d && qm destroy %d --purge` as root on node %s removes it", vmid, vmid, node)
+}
+
+// isPlaceholder reports whether a configuration is the empty VM under which a destroy takes away a volume that
+// outlived its VM: it has the mark, and neither disks, drives nor network devices but the volumes that are to go.
+func isPlaceholder(vmid int, config map[string]string) bool {
+	mark, ok := ownership.Parse(config["description"])
+	if !ok || mark.VMID != vmid || len(vm.Slots(config)) > 0 {
+		return false
+	}
+	for option := range config {
+		if rest, ok := strings.CutPrefix(option, "net"); ok && rest != "" && strings.Trim(rest, "0123456789") == "" {
+			return false
+		}
+	}
+	return true
+}

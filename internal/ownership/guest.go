@@ -1,0 +1,189 @@
+package ownership
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Owner says whose an object is.
+type Owner int
+
+// Owners. The zero value is the one that allows nothing.
+const (
+	Unknown Owner = iota
+	Ours
+	ThirdParty
+)
+
+// Verdict is a judgement with its reason.
+type Verdict struct {
+	Owner Owner
+	// Reason completes the sentence "the VM was not touched, since …", or says why it is ours.
+	Reason string
+	// Whole: the task that made a guest of ours ended well, and no destroy of it was begun.
+	Whole bool
+	// Maker is the task that made a guest of ours.
+	Maker Task
+}
+
+// Task is a task that PVE's task lists show.
+type Task struct {
+	UPID string
+	Type string // qmcreate
+	ID   string // the VMID that it names
+	User string // with the token
+	Node string
+	// Start is when it began, in seconds on its node's own clock. Starts of two nodes are never compared.
+	Start   int64
+	Running bool
+	Well    bool // it ended without an error
+}
+
+// MaxAge is how old the making of a guest may be for its mark to count.
+const MaxAge = 24 * time.Hour
+
+// Guest is what is known of a guest whose description may be a mark.
+type Guest struct {
+	VMID    int
+	Cluster string
+	// Identity is ours, with the token.
+	Identity string
+	// Mark is the mark in the description, if Marked. Genuine: it bears the signature of our secret.
+	Mark    Mark
+	Marked  bool
+	Genuine bool
+	UUID    string
+	// Snapshots: a user has taken some, or rolled the guest back.
+	Snapshots bool
+	// Tasks are those of all nodes that name the guest, or the source of a clone. Unseen says which tasks of other users
+	// could not be seen, "" for none.
+	Tasks  []Task
+	Unseen string
+	// Clocks are the times of the nodes, in seconds on their own clocks. A node that does not tell its time is missing.
+	Clocks map[string]int64
+}
+
+// bystanders are tasks that neither make nor change a guest: a backup, a look at its console.
+var bystanders = []string{"vzdump", "vncproxy", "spiceproxy", "vncshell", "termproxy"}
+
+// makers are the tasks that make a guest what it is, and name it. A guest that is there after a destroy that ended well
+// is another one.
+var makers = []string{"qmcreate", "qmrestore", "qmrollback", "vzcreate", "vzrestore"}
+
+func (t Task) makes() bool { return slices.Contains(makers, t.Type) || t.Type == "qmdestroy" && t.Well }
+
+// Judge says whether a guest is the work of an uncommitted create of this identity.
+func Judge(g Guest) Verdict {
+	unknown := func(format string, args ...any) Verdict {
+		return Verdict{Owner: Unknown, Reason: fmt.Sprintf(format, args...)}
+	}
+	third := func(format string, args ...any) Verdict {
+		return Verdict{Owner: ThirdParty, Reason: fmt.Sprintf(format, args...)}
+	}
+	switch m := g.Mark; {
+	case !g.Marked:
+		return third("it bears no ownership mark of this provider")
+	case m.VMID != g.VMID:
+		return third("its mark was copied from VM %d", m.VMID)
+	case m.Cluster != g.Cluster:
+		return third("its mark was copied from another cluster, of the nodes %s", m.Cluster)
+	case m.User != g.Identity:
+		return unknown("its mark is of %s, and only that identity can tell whether it is genuine", m.User)
+	case !g.Genuine:
+		return unknown("its mark is not signed with the secret of %s: anybody who may edit a description can write one",
+			g.Identity)
+	case m.UUID != "" && !strings.EqualFold(m.UUID, g.UUID):
+		return third("its mark is of a VM with the uuid %s, and it has the uuid %s", m.UUID, g.UUID)
+	case g.Snapshots:
+		return unknown("it has snapshots, which no create takes: a user works with it")
+	case g.Unseen != "":
+		return unknown("another user may have made it: %s", g.Unseen)
+	}
+	maker, found := g.maker()
+	switch {
+	case !found:
+		return unknown("the task that made it is not in PVE's task lists any more")
+	case maker.User != g.Identity:
+		return third("task %s of %s has made it", maker.UPID, maker.User)
+	case maker.Type != g.Mark.By:
+		return unknown("its mark is of a %s, and task %s has made it what it is: a backup brings back descriptions, too",
+			g.Mark.By, maker.UPID)
+	case g.Mark.Task != "" && g.Mark.Task != maker.UPID:
+		return unknown("its mark names task %s, and task %s has made it what it is", g.Mark.Task, maker.UPID)
+	}
+	age, told := g.age(maker)
+	switch other, used := g.usedByOthers(maker); {
+	case !told:
+		return unknown("node %s does not tell its time, so the age of the mark is not known", maker.Node)
+	case age > MaxAge:
+		return unknown("it was made %s ago; a mark counts for %s", age.Round(time.Minute), MaxAge)
+	case used:
+		return unknown("%s has begun %s on it since (%s)", other.User, other.Type, other.UPID)
+	}
+	return Verdict{Owner: Ours, Maker: maker, Whole: maker.Well && !g.destroyedSince(maker),
+		Reason: fmt.Sprintf("its mark is signed, and task %s of %s has made it", maker.UPID, maker.User)}
+}
+
+// maker is the task that made the guest what it is: the last one that names it, or else the clone that the mark names,
+// which PVE lists under its source. A clone that is not known by its UPID is the last one of the source.
+func (g Guest) maker() (Task, bool) {
+	var last Task
+	for _, t := range g.Tasks {
+		if t.ID == strconv.Itoa(g.VMID) && t.makes() && g.isLater(t, last) {
+			last = t
+		}
+	}
+	if g.Mark.By != "qmclone" {
+		return last, last.UPID != ""
+	}
+	var clone Task
+	for _, t := range g.Tasks {
+		if t.Type != "qmclone" || t.ID != strconv.Itoa(g.Mark.Source) || g.Mark.Task != "" && t.UPID != g.Mark.Task {
+			continue
+		}
+		if t.User == g.Identity && g.isLater(t, clone) {
+			clone = t
+		}
+	}
+	if last.UPID != "" && (clone.UPID == "" || g.isLater(last, clone)) {
+		return last, true
+	}
+	return clone, clone.UPID != ""
+}
+
+// isLater reports whether a task began after another one. Of two nodes the ages are compared, each by its own clock.
+func (g Guest) isLater(t, than Task) bool {
+	if than.UPID == "" || t.Node == than.Node {
+		return than.UPID == "" || t.Start > than.Start
+	}
+	age, told := g.age(t)
+	old, alsoTold := g.age(than)
+	return !told || !alsoTold || age < old
+}
+
+// usedByOthers finds a task of another identity that has worked with the guest since it was made.
+func (g Guest) usedByOthers(maker Task) (Task, bool) {
+	for _, t := range g.Tasks {
+		if t.ID == strconv.Itoa(g.VMID) && t.User != g.Identity && !slices.Contains(bystanders, t.Type) &&
+			g.isLater(t, maker) {
+			return t, true
+		}
+	}
+	return Task{}, false
+}
+
+// destroyedSince reports whether a destroy of the guest was begun since it was made, and did not come to its end.
+func (g Guest) destroyedSince(maker Task) bool {
+	return slices.ContainsFunc(g.Tasks, func(t Task) bool {
+		return t.ID == strconv.Itoa(g.VMID) && t.Type == "qmdestroy" && g.isLater(t, maker)
+	})
+}
+
+// age is the time since a task began, by the clock of its node; false if the node does not tell.
+func (g Guest) age(t Task) (time.Duration, bool) {
+	now, told := g.Clocks[t.Node]
+	return time.Duration(max(0, now-t.Start)) * time.Second, told
+}
