@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
@@ -96,7 +97,7 @@ func named(r Request, name string) Request {
 }
 
 // TestKilledDuringTheTask: a run is killed while its create task runs, and started again at once. The VM of that
-// task has no name and no mark yet; it is waited for and taken back, and no second VM is made. The time is that of a
+// task has no name and no mark yet; it is waited for and continued, and no second VM is made. The time is that of a
 // bubble, so that the task runs until a third party waits for it.
 func TestKilledDuringTheTask(t *testing.T) {
 	for what, killed := range map[string]Request{"create": onZFS(), "clone": ofTemplate()} {
@@ -111,8 +112,7 @@ func killedDuringTheTask(t *testing.T, what string, killed Request) {
 	b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
 	b.sim.SetTaskTime(40 * time.Second)
 	other := creatorOf(t, b.sim, token)
-	mark := guest.NewMark("pve1,pve2", 100, b.guests.Deadline(0))
-	mark.Process = deadProcess(t, b.Creator)
+	mark := b.markOf(100, killed, deadProcess(t, b.Creator))
 	var err error
 	if what == "clone" {
 		_, err = other.api.QEMU("pve1", 9000).Clone(t.Context(),
@@ -133,45 +133,62 @@ func killedDuringTheTask(t *testing.T, what string, killed Request) {
 		t.Fatalf("the task is over before the next run begins: %v", half)
 	}
 	created, err := b.Create(t.Context(), killed)
-	if err != nil || len(created.Warnings) > 0 {
+	if err != nil || len(created.Warnings) != 1 || created.Guest.VMID != 100 {
 		t.Errorf("%v, %v", err, created.Warnings)
 	}
-	if all := b.vms(); len(all) != 1 || all[created.Guest.VMID]["name"] != "web" {
+	if all := b.vms(); len(all) != 1 || all[created.Guest.VMID]["name"] != "web" || all[100]["cores"] != "3" {
 		t.Errorf("the cluster has %v", all)
 	}
 }
 
+// markOf is the mark of a run of a create, as a process with that name would have written it.
+func (b bench) markOf(vmid int, r Request, process string) ownership.Mark {
+	mark := b.guests.NewMark("pve1,pve2", vmid)
+	mark.Key, mark.Process = b.keyOf(r), process
+	switch {
+	case r.Restore != nil:
+		mark.By = "qmrestore"
+	case r.Clone != nil:
+		mark.By, mark.Source = "qmclone", r.Clone.VMID
+	}
+	return b.guests.Sign(mark)
+}
+
 // TestVMsOfTheSameName: a name may be used twice. A run that lives, or may live, or left what is to be kept, is no
-// reason to refuse another VM of its name, and no user is told to destroy it; what a dead one left is taken back at
-// once.
+// reason to refuse another VM of its name, and no user is told to destroy it. A dead one of another configuration is an
+// error that names it, if its mark is genuine; nothing is touched.
 func TestVMsOfTheSameName(t *testing.T) {
 	b := newBench(t, token)
 	child := living(t)
-	until := b.guests.Deadline(0)
+	dead := deadProcess(t, b.Creator)
 	for name, c := range map[string]struct {
-		process string
-		until   time.Time
-		left    int
+		process      string
+		kept, forged bool
+		warnings     int
+		refused      bool
 	}{
-		"another host":           {elsewhere, until, 2},
-		"not told":               {"", until, 2},
-		"alive":                  {processOf(t, b.Creator, child.Process.Pid), until.Add(-24 * time.Hour), 2},
-		"dead":                   {deadProcess(t, b.Creator), until, 1},
-		"dead, but to be kept":   {deadProcess(t, b.Creator), until.AddDate(1000, 0, 0), 2},
-		"another host, too long": {elsewhere, until.Add(-24 * time.Hour), 1},
+		"another host":         {process: elsewhere, warnings: 1},
+		"not told":             {warnings: 1},
+		"alive":                {process: processOf(t, b.Creator, child.Process.Pid)},
+		"dead":                 {process: dead, refused: true},
+		"dead, but to be kept": {process: dead, kept: true},
+		"dead, forged":         {process: dead, forged: true, warnings: 1},
 	} {
-		mark := guest.NewMark("pve1,pve2", 900, c.until)
-		mark.Process = c.process
+		mark := b.markOf(900, Request{}, c.process)
+		mark.Kept = c.kept
+		if mark = b.guests.Sign(mark); c.forged {
+			mark.Signature = strings.Repeat("0", 64)
+		}
 		b.change(func(w *state.World) {
 			w.Guests = map[int]*state.Guest{900: {VMID: 900, Type: "qemu", Node: "pve1",
 				Config: map[string]string{"name": "web", "memory": "512", "description": mark.String()}}}
 			w.Volumes = map[state.VolumeKey]*state.Volume{}
 		})
 		created, err := b.Create(t.Context(), named(onZFS(), "web"))
-		if err != nil || created.Guest.VMID != 100 {
+		if (err != nil) != c.refused || !c.refused && (created.Guest.VMID != 100 || len(created.Warnings) != c.warnings) {
 			t.Errorf("%s: %+v, %v", name, created, err)
 		}
-		if all := b.vms(); len(all) != c.left {
+		if all := b.vms(); len(all) != map[bool]int{true: 1, false: 2}[c.refused] || all[900] == nil {
 			t.Errorf("%s: the cluster has %v", name, all)
 		}
 		delete(b.ids, 100)
@@ -182,14 +199,13 @@ func TestVMsOfTheSameName(t *testing.T) {
 func TestVMIDOfALiveRun(t *testing.T) {
 	b := newBench(t, token)
 	child := living(t)
-	mark := guest.NewMark("pve1,pve2", 900, b.guests.Deadline(0))
-	mark.Process = processOf(t, b.Creator, child.Process.Pid)
+	r := onZFS()
+	r.VMID = 900
+	mark := b.markOf(900, r, processOf(t, b.Creator, child.Process.Pid))
 	b.change(func(w *state.World) {
 		w.Guests[900] = &state.Guest{VMID: 900, Type: "qemu", Node: "pve1",
 			Config: map[string]string{"name": "web", "description": mark.String()}}
 	})
-	r := onZFS()
-	r.VMID = 900
 	_, err := b.Create(t.Context(), r)
 	if err == nil || !strings.Contains(err.Error(), "being created by another run") ||
 		strings.Contains(err.Error(), "qm ") {

@@ -110,11 +110,11 @@ func killedWays(t *testing.T) (all []killed) {
 	return all
 }
 
-// TestKillACreate: a run is killed before each of its requests. The next create of the same id, at once, takes back
-// the leftovers, or waits until the run would have shown that it lives. Leftovers under an automatic id are taken
-// back meanwhile, or by the refresh that comes two minutes after the kill. A third party's objects are never touched.
-func TestKillACreate(t *testing.T) {
-	kills, left, offers, step := 0, 0, 0, 13
+// TestResumeACreate: a run is killed before each of its requests. The next create with its configuration, at once,
+// continues its VM or begins, and waits first until the run would have shown that it lives. Nothing is left over or made
+// twice, and a third party's objects are never touched.
+func TestResumeACreate(t *testing.T) {
+	kills, left, resumed, step := 0, 0, 0, 13
 	if os.Getenv("CANCEL_ALL") != "" {
 		step = 1
 	}
@@ -134,17 +134,22 @@ func TestKillACreate(t *testing.T) {
 					kills++
 					left += min(1, len(b.vms()))
 					if b.converges(t, fmt.Sprintf("%s, killed before request %d", k.name, n), k, foreign, slow) {
-						offers++
+						resumed++
 					}
 				}
 			})
 		}
 	}
-	t.Logf("%d kills, of which %d left a VM; %d were complete and offered for import", kills, left, offers)
-	if left == 0 || offers == 0 {
-		t.Error("no kill has left a VM, or none a complete one")
+	t.Logf("%d kills, of which %d left a VM; %d were continued", kills, left, resumed)
+	if left == 0 || resumed == 0 {
+		t.Error("no kill has left a VM, or none was continued")
 	}
 }
+
+// startUp is about what Terraform takes from its start to the first create of an apply. Meanwhile the task of a clone has
+// the lock of its source, for which it waits a second, and has written its VM (qemu-server API2/Qemu.pm, clone_vm). The
+// simulator lets a quarter of a task's time pass before that.
+const startUp = 4 * time.Second
 
 // everything is what there is in the cluster.
 func (b bench) everything() (all []string) {
@@ -159,32 +164,21 @@ func (b bench) everything() (all []string) {
 	return all
 }
 
-// converges has another run make the VM at once, and then another one refresh it after the lease. offered: what was
-// left was complete, and can be imported. A task of the server takes slow, of which the create makes several, and a
-// clone that another run makes in the same minute counts as one of the dead run.
-func (b bench) converges(t *testing.T, what string, k killed, foreign int, slow time.Duration) (offered bool) {
+// converges has another run make the VM at once. resumed: it has continued that of the dead run. A task of the server
+// takes slow, of which the create makes several, and a clone that another run makes in the same minute counts as one of
+// the dead run.
+func (b bench) converges(t *testing.T, what string, k killed, foreign int, slow time.Duration) (resumed bool) {
 	t.Helper()
 	died := b.jobs.Clock.Now()
-	next := creatorOf(t, b.sim, token)
-	end := next.Sweep(t.Context(), Attended{VMID: k.of().VMID, Name: value(k.of().Spec.Name), Wanted: true})
-	created, err := next.Create(t.Context(), k.of())
-	said := append(end(), created.Warnings...)
-	if err != nil && strings.Contains(err.Error(), "complete but for its last request") {
-		b.isWhole(t, what, next)
-		return true
-	}
+	time.Sleep(startUp)
+	created, err := creatorOf(t, b.sim, token).Create(t.Context(), k.of())
 	if err != nil {
 		t.Errorf("%s: %v", what, err)
 		return false
 	}
-	if left := died.Add(guest.Lease + 2*slow + 3*time.Second).Sub(b.jobs.Clock.Now()); left > 0 && len(b.vms()) > 1 {
-		time.Sleep(left)
-	}
-	again := creatorOf(t, b.sim, token)
-	said = append(said, again.Sweep(t.Context(), Attended{VMID: created.Guest.VMID,
-		Name: value(created.Guest.Spec.Name)})()...)
-	for _, w := range said {
-		if !strings.Contains(w.Summary, "was taken back") {
+	for _, w := range created.Warnings {
+		resumed = resumed || strings.Contains(w.Summary, "was begun by a run that did not end")
+		if !resumed {
 			t.Errorf("%s: %v", what, w)
 		}
 	}
@@ -199,28 +193,7 @@ func (b bench) converges(t *testing.T, what string, k killed, foreign int, slow 
 	if own := 1 + len(b.volumesOf(created.Guest.VMID)); len(all)-own != foreign {
 		t.Errorf("%s: %d things of others became %d: %v", what, foreign, len(all)-own, all)
 	}
-	return false
-}
-
-// isWhole looks that the only VM there is has all but its description, and can be imported.
-func (b bench) isWhole(t *testing.T, what string, s *Creator) {
-	t.Helper()
-	for vmid := range b.vms() {
-		g, err := s.guests.Adopt(t.Context(), "", vmid)
-		if err != nil || !g.IsUnfinished() || g.Status != "running" {
-			t.Errorf("%s: VM %d is offered for import, and is %s: %v", what, vmid, g.Status, err)
-		}
-	}
-	if len(b.vms()) != 1 {
-		t.Errorf("%s: the cluster has %v", what, b.vms())
-	}
-}
-
-func value(name *string) string {
-	if name == nil {
-		return ""
-	}
-	return *name
+	return resumed
 }
 
 // TestKillSparesTheLiving: a run on another machine waits six minutes for a lock, in which no task of it runs. Others
@@ -243,7 +216,7 @@ func killSparesTheLiving(t *testing.T) {
 	next := creatorOf(t, b.sim, ticket)
 	for refused := 0; ; {
 		time.Sleep(20 * time.Second)
-		_, err := next.Create(t.Context(), Request{Node: "pve1", VMID: 150})
+		_, err := next.Create(t.Context(), r)
 		select {
 		case failed := <-done:
 			if failed != nil || refused < 2 {

@@ -95,7 +95,7 @@ func TestRestore(t *testing.T) {
 // VM's description, and a restore of a third party that brings it back is not taken away by a create that wants the id.
 func TestRestoreOldMark(t *testing.T) {
 	b := newBench(t, token)
-	old := guest.NewMark("pve1,pve2", 100, b.sim.World().Clock.Now().Add(-time.Hour))
+	old := b.markOf(100, aRestore(), deadProcess(t, b.Creator))
 	b.backedUp(map[string]string{"description": old.String()})
 	created, err := b.Create(t.Context(), aRestore())
 	if config := b.vms()[100]; err != nil || created.Guest.VMID != 100 || config["description"] != "" {
@@ -169,13 +169,15 @@ func killedDuringTheRestore(t *testing.T, again bool) {
 	b.backedUp(nil)
 	b.sim.SetTaskTime(40 * time.Second)
 	other := creatorOf(t, b.sim, token)
-	mark := guest.NewMark("pve1,pve2", 100, b.guests.Deadline(0))
-	mark.Process, mark.Restore = deadProcess(t, b.Creator), b.guests.Now().UTC().Truncate(time.Second)
+	r := named(aRestore(), "web")
+	r.VMID = 100
+	mark := b.markOf(100, r, deadProcess(t, b.Creator))
 	params := pve.Params{"vmid": "100", "name": "web", "unique": "1", "archive": theArchive, "description": mark.String()}
 	upid, err := other.api.Node("pve1").CreateVM(t.Context(), params)
 	if err == nil && again {
 		if _, err = other.api.Tasks().Wait(t.Context(), upid); err == nil {
 			params["force"] = "1"
+			other = creatorOf(t, b.sim, ticket)
 			upid, err = other.api.Node("pve1").CreateVM(t.Context(), params)
 		}
 		if err == nil {
@@ -185,16 +187,14 @@ func killedDuringTheRestore(t *testing.T, again bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := aRestore()
-	r.VMID = 100
-	created, err := b.Create(t.Context(), named(r, "web"))
+	created, err := b.Create(t.Context(), r)
 	if again {
 		if err == nil || !strings.Contains(err.Error(), "qmrestore") || len(b.volumesOf(100)) != 2 {
 			t.Errorf("%v, the volumes are %v", err, b.volumesOf(100))
 		}
 		return
 	}
-	if err != nil || len(created.Warnings) > 0 || b.vms()[100]["description"] != "the old one" ||
+	if err != nil || len(created.Warnings) != 1 || b.vms()[100]["description"] != "the old one" ||
 		len(b.volumesOf(100)) != 2 {
 		t.Errorf("%v, %v, the VM is %v, the volumes are %v", err, created.Warnings, b.vms()[100], b.volumesOf(100))
 	}

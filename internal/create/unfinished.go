@@ -1,11 +1,12 @@
 package create
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
@@ -37,7 +38,7 @@ func (c *Creator) readUnfinished(ctx context.Context, resources pve.Resources, l
 		var config pve.GuestConfig
 		u.mark, config, u.marked = c.guests.Unfinished(ctx, resources, listed)
 		u.config, u.digest = config.Values, config.Digest
-		if u.marked || !u.isHalfMade() || !c.jobs.Clock.Now().Before(end) || !c.isMadeByUs(ctx, listed) ||
+		if !u.isHalfMade() || !c.jobs.Clock.Now().Before(end) || !c.isMadeByUs(ctx, listed) ||
 			c.jobs.Pause(ctx, attempt+1) != nil {
 			return u
 		}
@@ -74,11 +75,15 @@ func (c *Creator) lifeOf(mark ownership.Mark) guest.Life {
 func (c *Creator) inherit(ctx context.Context, p plan, found findings) (*attempt, []guest.Warning, error) {
 	var warnings []guest.Warning
 	key := c.keyOf(p.r)
-	for _, listed := range c.candidates(found.resources, p.r) {
+	for _, listed := range candidates(found.resources, p) {
 		if p.r.VMID == 0 && (c.made(listed.VMID) || c.isFinished(listed.VMID)) {
 			continue
 		}
 		u := c.readUnfinished(ctx, found.resources, listed)
+		if u.config == nil && listed.Node != p.node { // the dead run has migrated it since it was listed
+			listed.Node = p.node
+			u = c.readUnfinished(ctx, found.resources, listed)
+		}
 		mine := u.marked && u.mark.Key == key && c.guests.IsGenuine(u.mark)
 		switch {
 		case mine:
@@ -101,24 +106,33 @@ func (c *Creator) inherit(ctx context.Context, p plan, found findings) (*attempt
 
 // candidates are the listed guests that a run of this create may have left: the one with the configured VMID, or those
 // with its name and those without any. The listing learns a name some 10 s late, and a run that was killed may start
-// again sooner. PVE gives a clone without a name one of its own (qemu-server API2/Qemu.pm, clone_vm).
-func (c *Creator) candidates(resources pve.Resources, r Request) []pve.Resource {
-	if r.VMID != 0 {
-		if listed, ok := resources.Guest(r.VMID); ok {
+// again sooner.
+func candidates(resources pve.Resources, p plan) []pve.Resource {
+	if p.r.VMID != 0 {
+		if listed, ok := resources.Guest(p.r.VMID); ok {
 			return []pve.Resource{listed}
 		}
 		return nil
 	}
 	found := resources.Unnamed()
-	switch {
-	case r.Spec.Name != nil:
-		found = append(found, resources.GuestsNamed(*r.Spec.Name)...)
-	case r.Clone != nil:
-		found = append(found, slices.DeleteFunc(resources.Guests(), func(g pve.Resource) bool {
-			return g.Type != "qemu" || !strings.HasPrefix(g.Name, "Copy-of-VM-")
-		})...)
+	if name := p.name(); name != "" {
+		found = append(found, resources.GuestsNamed(name)...)
 	}
 	return found
+}
+
+// name is that of the VM before its options are set; "" if it has none. PVE gives a clone without a name one of its own
+// (qemu-server API2/Qemu.pm, clone_vm), and a restored VM has the archive's.
+func (p plan) name() string {
+	switch {
+	case p.r.Spec.Name != nil:
+		return *p.r.Spec.Name
+	case p.r.Clone != nil:
+		return "Copy-of-VM-" + cmp.Or(p.from.config["name"], strconv.Itoa(p.from.vmid))
+	case p.r.Restore != nil:
+		return p.from.config["name"]
+	}
+	return ""
 }
 
 // continued continues the VM that a run of this create has left, if that run is dead and everything shows that the VM
@@ -131,12 +145,33 @@ func (c *Creator) continued(ctx context.Context, p plan, found findings, u unfin
 			return a, warnings, err
 		}
 		// Its run lives, another one continues it, or the task that was making it has ended meanwhile.
-		again := c.readUnfinished(ctx, found.resources, u.listed)
-		if tried == tries || !again.marked || again.mark.Key != u.mark.Key {
+		again, err := c.relist(ctx, &found, u.listed.VMID)
+		switch {
+		case err != nil || again.config == nil: // it is gone
+			return nil, nil, err
+		case tried == tries || !again.marked || again.mark.Key != u.mark.Key:
 			return nil, nil, ifConfigured(p.r, c.heldBy(again, "it changes while it is looked at"))
 		}
 		u = again
 	}
+}
+
+// relist reads a guest again, wherever it is by now. A listing is up to ten seconds old.
+func (c *Creator) relist(ctx context.Context, found *findings, vmid int) (unfinished, error) {
+	const lag = 10 * time.Second
+	if err := c.jobs.Clock.Sleep(ctx, lag); err != nil {
+		return unfinished{}, err
+	}
+	resources, err := c.api.Cluster().Resources(ctx)
+	if err != nil {
+		return unfinished{}, fmt.Errorf("list the cluster's guests: %w", err)
+	}
+	found.resources = resources
+	listed, ok := resources.Guest(vmid)
+	if !ok {
+		return unfinished{}, nil
+	}
+	return c.readUnfinished(ctx, resources, listed), nil
 }
 
 func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unfinished) (*attempt, []guest.Warning,
@@ -147,23 +182,32 @@ func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unf
 	if u.mark.Kept {
 		return c.untouched(p.r, u, "on_failure = \"keep\" keeps it")
 	}
+	life := c.lifeOf(u.mark)
+	if life == guest.Alive {
+		return nil, nil, ifConfigured(p.r, c.heldBy(u, "its process is at work on this host"))
+	}
 	v := c.guests.Judge(ctx, found.resources, u.listed.Node, u.mark, u.config)
 	if v.Owner != ownership.Ours {
 		return c.untouched(p.r, u, v.Reason)
 	}
-	switch life, err := c.guests.Watch(ctx, u.listed, u.mark, c.lifeOf(u.mark)); {
+	switch seen, err := c.guests.Watch(ctx, u.listed, u.mark, life); {
+	case pve.IsKind(err, pve.NotFound):
+		return nil, nil, guard.Changed(u.listed.VMID, u.listed.Node)
 	case err != nil:
 		return c.untouched(p.r, u, fmt.Sprintf("whether its run lives cannot be told: %v", err))
-	case life != guest.Dead:
-		return nil, nil, ifConfigured(p.r, c.heldBy(u, "its run lives"))
+	case seen != guest.Dead:
+		return nil, nil, ifConfigured(p.r, c.heldBy(u, "its run has shown that it lives"))
 	}
 	// A task that was at work may have ended since, and a third party may have come.
-	now, err := c.api.QEMU(u.listed.Node, u.listed.VMID).Config(ctx)
-	if pve.IsKind(err, pve.NotFound) {
-		return nil, nil, nil
+	if v.Maker.Running && (v.Maker.Type != "qmclone" || u.config["lock"] != "") {
+		_, _ = c.api.Tasks().Wait(ctx, pve.UPID(v.Maker.UPID)) // how it ended is asked next
 	}
-	if err != nil || now.Digest != u.digest || v.Maker.Running {
-		return nil, nil, errors.Join(guard.Changed(u.listed.VMID, u.listed.Node), err, c.jobs.Pause(ctx, 1))
+	mark := u.mark
+	if u = c.readUnfinished(ctx, found.resources, u.listed); !u.marked || u.mark != mark {
+		return nil, nil, errors.Join(guard.Changed(u.listed.VMID, u.listed.Node), c.jobs.Pause(ctx, 1))
+	}
+	if v = c.guests.Judge(ctx, found.resources, u.listed.Node, u.mark, u.config); v.Owner != ownership.Ours {
+		return c.untouched(p.r, u, v.Reason)
 	}
 	dead := guard.Unowned{Listed: u.listed, Resources: found.resources, Config: u.config, Digest: u.digest, Mark: u.mark,
 		Gone: c.lifeOf(u.mark) == guest.Dead}

@@ -172,8 +172,8 @@ func (r *Runs) Watch(ctx context.Context, listed pve.Resource, mark ownership.Ma
 			return Unsure, err
 		}
 		config, err := r.api.QEMU(listed.Node, listed.VMID).Config(ctx)
-		if pve.IsKind(err, pve.NotFound) {
-			return Alive, nil // it has moved, or is gone: whoever did that is at work
+		if pve.IsKind(err, pve.NotFound) { // it has moved, or is gone
+			return Unsure, err
 		}
 		if found, ok := ownership.Parse(config.Values["description"]); err == nil && (!ok || found != mark) {
 			return Alive, nil

@@ -123,7 +123,7 @@ func Judge(g Guest) Verdict {
 	case used:
 		return unknown("%s has begun %s on it since (%s)", other.User, other.Type, other.UPID)
 	}
-	return Verdict{Owner: Ours, Maker: maker, Whole: maker.Well && !g.destroyedSince(maker),
+	return Verdict{Owner: Ours, Maker: maker, Whole: (maker.Well || g.isClonedAtLast()) && !g.destroyedSince(maker),
 		Reason: fmt.Sprintf("its mark is signed, and task %s of %s has made it", maker.UPID, maker.User)}
 }
 
@@ -174,6 +174,11 @@ func (g Guest) usedByOthers(maker Task) (Task, bool) {
 	}
 	return Task{}, false
 }
+
+// isClonedAtLast reports whether nothing but the lock tells whether the clone is done: of several clones of one source it
+// is not known which task was this one's. PVE takes the lock away when everything is copied (qemu-server API2/Qemu.pm,
+// clone_vm).
+func (g Guest) isClonedAtLast() bool { return g.Mark.By == "qmclone" && g.Mark.Task == "" }
 
 // destroyedSince reports whether a destroy of the guest was begun since it was made, and did not come to its end.
 func (g Guest) destroyedSince(maker Task) bool {

@@ -150,5 +150,5 @@ func (m Mark) signature(key []byte) string {
 func (m Mark) Proves(vmid int, config map[string]string) bool {
 	found, ok := Parse(config["description"])
 	return ok && found.VMID == vmid && m.VMID == vmid && found.Saga == m.Saga && found.Cluster == m.Cluster &&
-		(found.UUID == "" || strings.EqualFold(found.UUID, vm.UUID(config)))
+		(found.UUID == "" || vm.UUID(config) == "" || strings.EqualFold(found.UUID, vm.UUID(config)))
 }
