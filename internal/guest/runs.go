@@ -45,26 +45,26 @@ func (r *Runs) NewMark(cluster string, vmid int) ownership.Mark {
 }
 
 // Sign signs a mark that was changed.
-func (r *Runs) Sign(mark ownership.Mark) ownership.Mark { return mark.Sign(r.key()) }
+func (r *Runs) Sign(mark ownership.Mark) ownership.Mark { return mark.Sign(MarkKey(r.api)) }
 
-// key is that of this identity. One that logs in with a password signs with what only this boot of this host knows: it
-// recognizes what was begun here.
-func (r *Runs) key() []byte {
+// MarkKey is the key with which an identity signs its marks. One that logs in with a password signs with what only this
+// boot of this host knows: it recognizes what was begun here.
+func MarkKey(api *pve.Client) []byte {
 	const purpose = "ownership mark 1"
-	if key := r.api.Key(purpose); key != nil {
+	if key := api.Key(purpose); key != nil {
 		return key
 	}
 	boot := bootOf()
 	if boot == "" {
 		return nil
 	}
-	sum := sha256.Sum256([]byte(purpose + "\n" + r.api.Identity().User + "\n" + boot))
+	sum := sha256.Sum256([]byte(purpose + "\n" + api.Identity().User + "\n" + boot))
 	return sum[:]
 }
 
 // IsGenuine reports whether this identity has signed a mark.
 func (r *Runs) IsGenuine(mark ownership.Mark) bool {
-	return mark.User == r.api.Identity().User && mark.Verify(r.key())
+	return mark.User == r.api.Identity().User && mark.Verify(MarkKey(r.api))
 }
 
 // Renewed is a mark that shows once more that its run lives.

@@ -21,7 +21,7 @@ func TestMoveStateKnowsItsVM(t *testing.T) {
 	nameless, locked := web, web
 	nameless.Spec.Name, locked.Lock = nil, "clone"
 	stamped := web
-	stamped.Spec.Description = new(guest.Mark{Cluster: "c", VMID: 100, Saga: "0123456789abcdef", Deadline: time.Unix(0, 0).UTC()}.String())
+	stamped.Spec.Description = new(markOfACreate)
 	for what, c := range map[string]struct {
 		theirs model.Moved
 		is     guest.Guest
@@ -76,3 +76,8 @@ func TestMoveStateIsOurModel(t *testing.T) {
 		}
 	}
 }
+
+// markOfACreate is the description of a VM that a create has not committed.
+const markOfACreate = "Terraform is creating this VM. Do not touch it.\n\ncluster: c\nvmid: 100\ntransaction: 0123456789abcdef\n" +
+	"key: 0123456789abcdef0123456789abcdef\nuser: u@pve\nby: qmcreate\nrenewed: 0\nsignature: " +
+	"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

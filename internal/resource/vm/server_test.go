@@ -90,15 +90,11 @@ func (f *fake) Adopt(_ context.Context, node string, vmid int) (guest.Guest, err
 	return f.adopt(node, vmid)
 }
 
-func (f *fake) AdoptListed(_ context.Context, _ pve.Resources, listed pve.Resource) (guest.Guest, error) {
+func (f *fake) AdoptListed(_ context.Context, listed pve.Resource) (guest.Guest, error) {
 	return f.Adopt(context.Background(), listed.Node, listed.VMID)
 }
 
 func (*fake) Place(context.Context, []string) string { return "" }
-
-func (*fake) Sweep(context.Context, create.Attended) func() []guest.Warning {
-	return func() []guest.Warning { return nil }
-}
 
 func (*fake) MayBorrow(context.Context, string, int, string) error { return volumeuse.ErrNotHeld }
 

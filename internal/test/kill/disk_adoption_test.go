@@ -3,7 +3,6 @@ package kill_test
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -27,7 +26,6 @@ func TestAdoptAfterAKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Sim.ResetOps()
-		died := regexp.MustCompile(`(?m)(process: .* )\d+$`)
 		if from > 0 {
 			w.Sim.SetFaults(nothingFrom(from))
 		}
@@ -37,7 +35,7 @@ func TestAdoptAfterAKill(t *testing.T) {
 		w.Sim.SetFaults(nil)
 		w.Change(func(world *state.World) { // another process has the number now
 			if guest := world.Guests[200]; guest != nil {
-				guest.Config["description"] = died.ReplaceAllString(guest.Config["description"], "${1}1")
+				guest.Config["description"] = rig.Resign(w.Sim.Credentials(), guest.Config["description"], rig.OfADeadProcess)
 			}
 		})
 		s = w.Session(t, rig.TokenNoSSH, config)

@@ -131,7 +131,7 @@ func (b *killBench) kill(t *testing.T, at rig.Moment, run func() error) bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.last.die()
-	}, ofADeadProcess)
+	}, func(text string) string { return rig.Resign(b.w.Sim.Credentials(), text, rig.OfADeadProcess) })
 	_ = run() // it tells of its death at best
 	killed := b.gate.Killed()
 	if killed {
@@ -140,6 +140,3 @@ func (b *killBench) kill(t *testing.T, at rig.Moment, run func() error) bool {
 	b.unkilled()
 	return killed
 }
-
-// ofADeadProcess is an ownership mark as another process of this machine writes it that is dead.
-func ofADeadProcess(text string) string { return rig.ProcessStart.ReplaceAllString(text, "${1}1") }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
@@ -19,7 +21,34 @@ import (
 
 // MarkOf is the description of a VM that a create of the simulated cluster has not committed.
 func MarkOf(vmid int) string {
-	return fmt.Sprintf("Terraform is creating this VM. Do not touch it.\n\ncluster: pve1,pve2\nvmid: %d\ntransaction: 0123456789abcdef\ndeadline: 2100-01-01T00:00:00Z", vmid)
+	return ownership.Mark{Cluster: "pve1,pve2", VMID: vmid, Saga: "0123456789abcdef", Key: guest.NoKey, User: "terraform@pve!prov",
+		By: "qmcreate", Signature: strings.Repeat("0", 64)}.String()
+}
+
+// Resign changes the ownership mark that a text is, and signs it as the identity that it names. Any other text stays.
+func Resign(cred pvesim.Credentials, text string, change func(*ownership.Mark)) string {
+	mark, ok := ownership.Parse(text)
+	if !ok {
+		return text
+	}
+	config := pve.Config{Endpoint: "https://nowhere", Username: cred.RootUsername, Password: cred.RootPassword}
+	for _, token := range []string{cred.RootToken, cred.Token, cred.TokenNoAllocate, cred.ReadOnlyToken} {
+		if strings.HasPrefix(token, mark.User+"=") {
+			config = pve.Config{Endpoint: config.Endpoint, APIToken: token}
+		}
+	}
+	api, err := pve.New(config)
+	if err != nil {
+		panic(err) // the simulator's credentials are well formed
+	}
+	defer api.Close()
+	change(&mark)
+	return mark.Sign(guest.MarkKey(api)).String()
+}
+
+// OfADeadProcess makes a mark that of another process of this machine, which is dead.
+func OfADeadProcess(mark *ownership.Mark) {
+	mark.Process = mark.Process[:strings.LastIndex(mark.Process, " ")+1] + "1"
 }
 
 const (

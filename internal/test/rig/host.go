@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -210,7 +211,7 @@ func (r *KillHost) Killed(t *testing.T, at Moment, who KillTarget, elsewhere boo
 	t.Helper()
 	var rewrite func(string) string
 	if elsewhere {
-		rewrite = ofAnotherMachine
+		rewrite = func(text string) string { return Resign(r.World.Sim.Credentials(), text, ofAnotherMachine) }
 	}
 	r.Gate.Begin(at, func() { r.kill(t, who) }, rewrite)
 	text, err := r.Run(t, args...)
@@ -220,15 +221,10 @@ func (r *KillHost) Killed(t *testing.T, at Moment, who KillTarget, elsewhere boo
 	return text
 }
 
-var (
-	processLine = regexp.MustCompile(`(?m)^process: \S+ \S+ `)
-	// ProcessStart matches the line of a mark that says when its process began.
-	ProcessStart = regexp.MustCompile(`(?m)^(process: .* )\d+$`)
-)
-
-// ofAnotherMachine is an ownership mark as another host's process writes it: the same but for host and boot.
-func ofAnotherMachine(text string) string {
-	return processLine.ReplaceAllString(text, "process: elsewhere 00000000-0000-4000-8000-000000000000 ")
+// ofAnotherMachine makes a mark that of another host's process: the same but for host and boot.
+func ofAnotherMachine(mark *ownership.Mark) {
+	fields := append([]string{"elsewhere", "0000000000000000"}, strings.Fields(mark.Process)[2:]...)
+	mark.Process = strings.Join(fields, " ")
 }
 
 // kill ends processes by SIGKILL and returns when they are gone, or are at least nothing that can still send a request.
