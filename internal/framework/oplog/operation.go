@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -97,6 +98,20 @@ func newID() string {
 func From(ctx context.Context) *Operation {
 	o, _ := ctx.Value(operationKey{}).(*Operation)
 	return o
+}
+
+// writers are the operations that may change something. All others are for reading.
+var writers = []string{"create", "update", "delete", "invoke"}
+
+// MayWrite reports whether the operation may change anything on a server. What belongs to no operation may.
+func (o *Operation) MayWrite() bool { return o == nil || slices.Contains(writers, o.config.Name) }
+
+// Name is the operation's, "" without one: read, plan, create, update, delete, import, invoke, list.
+func (o *Operation) Name() string {
+	if o == nil {
+		return ""
+	}
+	return o.config.Name
 }
 
 // ID returns the id that every line of the operation carries; "" without an operation.

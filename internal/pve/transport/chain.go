@@ -104,7 +104,12 @@ func (c *Conn) Do(ctx context.Context, r *Request) (Answer, error) {
 		return Answer{}, &fault.Error{Op: r.Op, Method: r.Method, Path: r.Path, Kind: fault.Invalid,
 			Message: "a name in the path is empty or not a name; nothing was sent"}
 	}
-	r.id = oplog.From(ctx).RequestID()
+	operation := oplog.From(ctx)
+	if r.IsWrite() && !operation.MayWrite() {
+		return Answer{}, &fault.Error{Op: r.Op, Method: r.Method, Path: r.Path, Kind: fault.Invalid,
+			Message: "the operation " + operation.Name() + " only reads; nothing was sent. This is a mistake of the provider"}
+	}
+	r.id = operation.RequestID()
 	c.redact.learn(r.Params)
 	resp, err := c.chain(ctx, r)
 	if err != nil {
