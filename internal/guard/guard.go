@@ -54,7 +54,16 @@ func (g *Guard) MayBorrow(ctx context.Context, node string, vmid int, volume str
 	if err != nil {
 		return err
 	}
-	return use.Borrow(volume, vmid)
+	holder, _ := use.Holder(volume)
+	runs := holder.Guest.Status == "running"
+	if runs && holder.Guest.Type == "qemu" { // the listing is up to ten seconds old
+		now, err := g.api.QEMU(holder.Guest.Node, holder.Guest.VMID).Status(ctx)
+		if err != nil {
+			return err
+		}
+		runs = now.IsRunning()
+	}
+	return use.Borrow(volume, vmid, runs)
 }
 
 // UsersOf returns the guests other than vmid that use a volume on a node, by a fresh look. It is an error if this

@@ -25,8 +25,8 @@ func (b *BorrowedError) Error() string {
 }
 
 // Borrow is nil where a VM may attach a volume that another VM holds: that one is there for nothing else and is off,
-// and no other guest has the volume, in force, pending or in a snapshot.
-func (s *Use) Borrow(volume string, vmid int) error {
+// and no other guest has the volume, in force, pending or in a snapshot. runs says that the holder runs.
+func (s *Use) Borrow(volume string, vmid int, runs bool) error {
 	owner, _ := volid.Owner(volume)
 	holder, there := s.Of(owner)
 	held := vm.HeldVolume(owner, holder.Config.Current())
@@ -38,7 +38,7 @@ func (s *Use) Borrow(volume string, vmid int) error {
 		return fmt.Errorf("%w: it is a disk of %s", ErrNotHeld, User{Guest: holder.Guest, Where: "its id"})
 	case s.Doubt(volume) != nil:
 		return fmt.Errorf("whether another guest uses %s cannot be told: %w", volume, s.Doubt(volume))
-	case holder.Guest.Status == "running":
+	case runs:
 		return &BorrowedError{Volume: volume, Users: []string{fmt.Sprintf("VM %d, which holds it and should be off, runs "+
 			"and", owner)}}
 	}
@@ -52,6 +52,12 @@ func (s *Use) Borrow(volume string, vmid int) error {
 		return used
 	}
 	return nil
+}
+
+// Holder is the guest whose id a volume carries.
+func (s *Use) Holder(volume string) (Reading, bool) {
+	owner, _ := volid.Owner(volume)
+	return s.Of(owner)
 }
 
 // on says of which node the guests were read.

@@ -96,7 +96,7 @@ func TestAgainAtOnceAfterAKill(t *testing.T) {
 				}
 				return
 			}
-			rig.MustSay(t, s.Run(t.Context()), "VM 400 is being created by another run", "0123456789abcdef", "qm destroy 400")
+			rig.MustSay(t, s.Run(t.Context()), "VMID 400 is taken by a VM that was not finished", "0123456789abcdef", "proxmox_orphan_delete")
 			w.MustBeClean(t)
 			w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock("node = \"pve1\"\nname = \"other\""))
 			if err := s.Converge(t.Context()); err != nil {
