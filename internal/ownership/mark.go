@@ -53,14 +53,16 @@ type field struct {
 }
 
 // fields are the lines of a mark, in their order. A field that does not have exactly its form makes the whole no mark.
+// Names of nodes: pve-common JSONSchema.pm, pve_verify_node_name; users: pve-access-control Auth/Plugin.pm,
+// verify_username; tokens: AccessControl.pm, $token_subid_regex.
 func fields() []field {
 	form := func(pattern string) *regexp.Regexp { return regexp.MustCompile(`\A(?:` + pattern + `)\z`) }
 	text := func(name, pattern string, optional bool, at func(*Mark) *string) field {
 		return field{name, form(pattern), optional, func(m *Mark) string { return *at(m) },
 			func(m *Mark, value string) { *at(m) = value }}
 	}
-	number := func(name string, optional bool, at func(*Mark) *int) field {
-		return field{name, form(`0|[1-9][0-9]{0,8}`), optional,
+	number := func(name, pattern string, optional bool, at func(*Mark) *int) field {
+		return field{name, form(pattern), optional,
 			func(m *Mark) string {
 				if optional && *at(m) == 0 {
 					return ""
@@ -69,16 +71,18 @@ func fields() []field {
 			},
 			func(m *Mark, value string) { *at(m), _ = strconv.Atoi(value) }} // the form leaves nothing to fail
 	}
+	const vmid = `[1-9][0-9]{2,8}`
+	const user = `[^\s:/[:cntrl:]]+@[A-Za-z][A-Za-z0-9._-]+(?:![A-Za-z][A-Za-z0-9._-]+)?`
 	return []field{
-		text("cluster", `[A-Za-z0-9.,-]+`, false, func(m *Mark) *string { return &m.Cluster }),
-		number("vmid", false, func(m *Mark) *int { return &m.VMID }),
+		text("cluster", `[A-Za-z0-9-]+(?:,[A-Za-z0-9-]+)*`, false, func(m *Mark) *string { return &m.Cluster }),
+		number("vmid", vmid, false, func(m *Mark) *int { return &m.VMID }),
 		text("transaction", `[0-9a-f]{16}`, false, func(m *Mark) *string { return &m.Saga }),
 		text("key", `[0-9a-f]{32}`, false, func(m *Mark) *string { return &m.Key }),
-		text("user", `[^\s:/]+`, false, func(m *Mark) *string { return &m.User }),
+		text("user", user, false, func(m *Mark) *string { return &m.User }),
 		text("by", `qmcreate|qmclone|qmrestore`, false, func(m *Mark) *string { return &m.By }),
-		number("source", true, func(m *Mark) *int { return &m.Source }),
+		number("source", vmid, true, func(m *Mark) *int { return &m.Source }),
 		text("process", `[!-~]+(?: [!-~]+){4}`, true, func(m *Mark) *string { return &m.Process }),
-		number("renewed", false, func(m *Mark) *int { return &m.Renewed }),
+		number("renewed", `0|[1-9][0-9]{0,8}`, false, func(m *Mark) *int { return &m.Renewed }),
 		{"kept", form(`yes`), true, func(m *Mark) string { return map[bool]string{true: "yes"}[m.Kept] },
 			func(m *Mark, _ string) { m.Kept = true }},
 		text("uuid", `[0-9A-Fa-f-]{36}`, true, func(m *Mark) *string { return &m.UUID }),
