@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -62,8 +63,8 @@ func TestReadAsksForWhatMayDiffer(t *testing.T) {
 
 // TestReadJudges: whose VM it is that has the id, by identity, or by the proof of a create that failed.
 func TestReadJudges(t *testing.T) {
-	mark := NewMark("pve1,pve2", theVM, time.Now())
-	proof := &Proof{VMID: theVM, Cluster: mark.Cluster, Saga: mark.Saga, Deadline: mark.Deadline}
+	mark := aMark()
+	proof := &Proof{VMID: theVM, Cluster: mark.Cluster, Saga: mark.Saga}
 	half := func(g *state.Guest) { g.SetLock("create", "state") }
 	for name, c := range map[string]struct {
 		happens  func(*state.Guest)
@@ -158,7 +159,13 @@ func TestFromConfig(t *testing.T) {
 
 // TestAdopt imports what it has really read, and says why not otherwise.
 func TestAdopt(t *testing.T) {
-	deadline := time.Now().Add(time.Hour)
+	marked := func(change func(*ownership.Mark)) func(*world) {
+		return func(w *world) {
+			mark := aMark()
+			change(&mark)
+			w.describe(mark)
+		}
+	}
 	for name, c := range map[string]struct {
 		happens func(*world)
 		node    string
@@ -177,16 +184,13 @@ func TestAdopt(t *testing.T) {
 		"none on that node": {vmid: 401, node: "pve2", says: []string{"there is no VM 401 on node pve2: it has no configuration there"}},
 		"half made": {happens: func(w *world) { w.vm(func(g *state.Guest) { g.SetLock("create", "state") }) },
 			says: []string{"is locked (create)", "`qm unlock 400 && qm destroy 400 --purge`"}},
-		"that is being created": {happens: func(w *world) {
-			w.vm(func(g *state.Guest) { g.Config["description"] = NewMark("pve1,pve2", theVM, deadline).String() })
-		}, says: []string{"is not complete", "of this provider is creating it, until " + deadline.UTC().Format("2006-01-02")}},
-		"that bears a mark but has snapshots": {happens: func(w *world) {
-			w.vm(func(g *state.Guest) {
-				g.Config["description"] = NewMark("pve1,pve2", theVM, deadline).String()
-				g.Snaps = map[string]map[string]string{"mine": {"snaptime": "1"}}
-			})
-		}},
-		"that runs": {happens: func(w *world) { w.vm(func(g *state.Guest) { g.Config["agent"] = "1" }); w.run(time.Minute) }},
+		"that this process is creating": {happens: marked(func(m *ownership.Mark) { m.Process = thisProcess() }),
+			says: []string{"VM 400 on node pve1 is not complete: transaction 0123456789abcdef of this provider is creating it"}},
+		"whose run has died here":          {happens: marked(func(m *ownership.Mark) { m.Process = ended(t) })},
+		"whose run elsewhere has died":     {happens: marked(func(*ownership.Mark) {})},
+		"that its create was told to keep": {happens: marked(func(m *ownership.Mark) { m.Kept, m.Process = true, thisProcess() })},
+		"that bears another VM's mark":     {happens: marked(func(m *ownership.Mark) { m.VMID, m.Process = 401, thisProcess() })},
+		"that runs":                        {happens: func(w *world) { w.vm(func(g *state.Guest) { g.Config["agent"] = "1" }); w.run(time.Minute) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -206,6 +210,50 @@ func TestAdopt(t *testing.T) {
 				t.Errorf("status %s, agent %v", g.Status, g.Interfaces)
 			}
 			mustSay(t, name, err, c.says...)
+			if !bytes.Equal(before, w.sim.Snapshot()) {
+				t.Error("an import has changed something")
+			}
+		})
+	}
+}
+
+// TestAdoptListed: one of many is not watched. Where only that would tell whether its create lives, the import is left to
+// the user.
+func TestAdoptListed(t *testing.T) {
+	for name, c := range map[string]struct {
+		process string // of the mark, "" for none
+		kept    bool
+		gone    bool
+		says    string
+	}{
+		"complete":                {},
+		"whose run has died here": {process: ended(t)},
+		"of a run elsewhere":      {process: elsewhere, says: "VM 400 on node pve1 may not be complete"},
+		"of this process":         {process: thisProcess(), says: "is not complete"},
+		"that is kept":            {process: elsewhere, kept: true},
+		"that has moved since":    {gone: true, says: "it has moved or was destroyed since the cluster was listed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			if c.process != "" {
+				mark := aMark()
+				mark.Process, mark.Kept = c.process, c.kept
+				w.describe(mark)
+			}
+			listed, _ := w.resources().Guest(theVM)
+			if c.gone {
+				w.change(func(all *state.World) { delete(all.Guests, theVM) })
+			}
+			before, began := w.sim.Snapshot(), w.s.clock.Now()
+			g, err := w.s.AdoptListed(t.Context(), listed)
+			if (err != nil) != (c.says != "") || err == nil && (g.Identity.UUID != theUUID || g.IsUnfinished() != (c.process != "")) {
+				t.Errorf("%v: %+v", err, g)
+			}
+			mustSay(t, name, err, c.says)
+			if took := w.s.clock.Now().Sub(began); took > Lease/10 {
+				t.Errorf("it took %s", took)
+			}
 			if !bytes.Equal(before, w.sim.Snapshot()) {
 				t.Error("an import has changed something")
 			}

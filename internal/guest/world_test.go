@@ -35,7 +35,14 @@ func readOnlyToken(c pvesim.Credentials) string   { return c.ReadOnlyToken }
 // newWorld makes a cluster, and a VM with these options besides what tells it from others.
 func newWorld(t *testing.T, options map[string]string) *world {
 	t.Helper()
-	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1", "pve2"}})
+	return newWorldOf(t, pvesim.Options{}, options)
+}
+
+// newWorldOf is newWorld with options of the cluster.
+func newWorldOf(t *testing.T, o pvesim.Options, options map[string]string) *world {
+	t.Helper()
+	o.Nodes = []string{"pve1", "pve2"}
+	sim, err := pvesim.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
