@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -51,7 +50,7 @@ func (r *rig) killedCreate() Target {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	mark := guest.NewMark("pve1,pve2", 300, r.s.guests.Deadline(0))
+	mark := r.s.guests.NewMark("pve1,pve2", 300)
 	l := &request.Tasks{}
 	_, err = r.s.jobs.Once(r.t.Context(), l, request.Request{Node: "pve1", Type: "qmcreate", ID: 300, Send: func(ctx context.Context) (pve.UPID, error) {
 		return r.s.api.Node("pve1").CreateVM(ctx, pve.Params{"vmid": "300", "description": mark.String(), "scsi0": "local-zfs:1"})

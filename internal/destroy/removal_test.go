@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -16,10 +16,15 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
+// markOf is the mark of a run on VM 100.
+func markOf(run string) ownership.Mark {
+	return ownership.Mark{Cluster: "pve1", VMID: 100, Saga: run, Key: guest.NoKey, User: "terraform@pve!prov",
+		By: "qmcreate"}.Sign([]byte("a secret"))
+}
+
 // TestJudge: whose a configuration is, by mark, uuid, lock and the end of our task.
 func TestJudge(t *testing.T) {
-	mark := guest.NewMark("pve1", 100, time.Unix(0, 0))
-	other := guest.NewMark("pve1", 100, time.Unix(0, 0))
+	mark, other := markOf("0123456789abcdef"), markOf("fedcba9876543210")
 	complete := map[string]string{"smbios1": "uuid=aaa", "meta": "ctime=1", "description": "theirs"}
 	cases := []struct {
 		name   string
@@ -65,7 +70,7 @@ func TestJudge(t *testing.T) {
 
 // TestCommandsOfLeftovers: none breaks into what a task is at work on, and one for a VM that was not seen looks first.
 func TestCommandsOfLeftovers(t *testing.T) {
-	mark := guest.NewMark("pve1", 100, time.Unix(0, 0))
+	mark := markOf("0123456789abcdef")
 	of := func(v view) *report {
 		r := (&Destroyer{}).newRemoval(Target{VMID: 100, Mark: mark, Nodes: []string{"pve1"}, Baseline: &guest.Baseline{Node: "pve1"}}, policy{})
 		r.view = v
@@ -161,14 +166,14 @@ func TestNothingIsNamedThatIsGone(t *testing.T) {
 	}
 }
 
-// TestRemoveSparesALateCommit: the lease of a create is over, and the create is not. Whenever its commit comes before
+// TestRemoveSparesALateCommit: a create was taken for dead, and is not. Whenever its commit comes before
 // the last look at the configuration, its VM stays.
 func TestRemoveSparesALateCommit(t *testing.T) {
 	spared := 0
 	for at := 1; ; at++ {
 		r := newRig(t, asToken)
 		r.vm(300)
-		mark := guest.NewMark("pve1,pve2", 300, r.s.guests.Deadline(0))
+		mark := r.s.guests.NewMark("pve1,pve2", 300)
 		r.change(func(w *state.World) { w.Guests[300].Config["description"] = mark.String() })
 		f := guest.OwnBaseline("pve1", 300, []string{contested})
 		var asked []string

@@ -47,7 +47,7 @@ func (r *rig) came() {
 // uncommitted makes VM 300 one that a create has not committed, and says what the create knows of it.
 func (r *rig) uncommitted() Target {
 	r.vm(300)
-	mark := guest.NewMark("pve1,pve2", 300, r.s.guests.Deadline(0))
+	mark := r.s.guests.NewMark("pve1,pve2", 300)
 	r.option("description", mark.String())
 	return Target{VMID: 300, Nodes: []string{"pve1"}, Baseline: guest.OwnBaseline("pve1", 300, []string{contested}), Tasks: &request.Tasks{}, Mark: mark,
 		HalfMade: NewHalfMade("", nil)}
