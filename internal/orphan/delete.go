@@ -9,6 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/destroy"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
@@ -106,6 +107,10 @@ func (d *Deleter) deleteGuest(ctx context.Context, l *look, i Item, tasks *reque
 		}
 		if err != nil {
 			return "", err
+		}
+		v := d.guests.Judge(ctx, l.before, i.Node, u.Mark, u.Config) // a user may have come meanwhile
+		if v.Owner != ownership.Ours {
+			return "", fmt.Errorf("VM %d has changed while it was watched: %s. Nothing was removed", i.VMID, v.Reason)
 		}
 		u.Gone = d.guests.LifeOf(u.Mark) == guest.Dead
 		taken, err := d.remover.RemoveDead(ctx, u)
