@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
@@ -125,60 +124,6 @@ func TestOrphansLockedLikeAClone(t *testing.T) {
 	report := r.find()
 	r.mustFind("two that are locked", report, "half_made 301 unknown",
 		"half_made 302 certain qm unlock 302 && qm set 302 --protection 0 && qm destroy 302 --purge")
-}
-
-// TestOrphansWithTheMarkOfACreate: a VM with the mark of a create of this provider is left over when the create is
-// over, and nothing shows that the VM is complete.
-func TestOrphansWithTheMarkOfACreate(t *testing.T) {
-	t.Parallel()
-	const destroy = "qm destroy 300 --purge"
-	for name, c := range map[string]struct {
-		lease   time.Duration
-		options map[string]string
-		happens func(w *state.World)
-		want    []string
-		says    string
-	}{
-		"its time is over":  {lease: -time.Minute, want: []string{"expired_create 300 certain " + destroy}},
-		"it may be at work": {lease: time.Hour},
-		"it is to be kept":  {lease: 200 * 365 * 24 * time.Hour},
-		"it is protected": {lease: -time.Minute, options: map[string]string{"protection": "1"}, want: []string{"expired_create " +
-			"300 certain qm set 300 --protection 0 && " + destroy}},
-		"it has snapshots": {lease: -time.Minute, want: []string{"expired_create 300 " +
-			"unknown"}, says: "it has snapshots", happens: func(w *state.World) { w.Guests[300].Snaps = map[string]map[string]string{"one": {"snaptime": "1"}} }},
-		"it is of another " +
-			"id": {lease: -time.Minute, options: map[string]string{"description": strings.ReplaceAll(guest.NewMark("pve1,pve2", 301, time.Unix(1, 0)).String(), "\n", "%0A")}},
-		"another guest has it": {lease: -time.Minute, want: []string{"expired_create 300 unknown"}, says: "also used by VM " +
-			"600", happens: func(w *state.World) {
-			w.Guests[600] = &state.Guest{VMID: 600, Type: "qemu", Node: "pve1", Config: map[string]string{"smbios1": "uuid=1", "unused0": "local-zfs:vm-300-disk-0"}}
-		}},
-		"it runs": {lease: -time.Minute, want: []string{"expired_create 300 certain qm stop 300 && " +
-			"" + destroy}, happens: func(w *state.World) {
-			g := w.Guests[300]
-			g.Running = &state.Running{QMPStatus: "running", StartedAt: w.Clock.Now().Add(-2 * time.Minute), Booted: maps.Clone(g.Config), PID: 4000}
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			r.make(pve.Params{"vmid": "300", "name": "x", "scsi0": "local-zfs:1",
-				"description": guest.NewMark("pve1,pve2", 300, r.s.guests.Now().Add(c.lease)).String()})
-			r.change(func(w *state.World) {
-				for option, value := range c.options {
-					w.Guests[300].Config[option] = strings.ReplaceAll(value, "%0A", "\n")
-				}
-				if c.happens != nil {
-					c.happens(w)
-				}
-			})
-			report := r.find()
-			r.mustFind(name, report, c.want...)
-			r.mustMiss(name, report)
-			if c.says != "" && len(report.Items) > 0 && !strings.Contains(report.Items[0].Reason, c.says) {
-				t.Error(report.Items[0].Reason)
-			}
-		})
-	}
 }
 
 // TestOrphansWithoutADisk: what a program leaves that makes a VM first and its disk afterwards. Nothing marks it.

@@ -27,7 +27,14 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	sim, err := pvesim.New(pvesim.Options{Nodes: []string{"pve1", "pve2"}})
+	return newRigOf(t, pvesim.Options{})
+}
+
+// newRigOf is newRig with options of the cluster.
+func newRigOf(t *testing.T, o pvesim.Options) *rig {
+	t.Helper()
+	o.Nodes = []string{"pve1", "pve2"}
+	sim, err := pvesim.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
