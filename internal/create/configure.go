@@ -27,7 +27,7 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 	a.change.ImportStorage = a.r.ImportStorage
 	if a.resumed {
 		var err error
-		if a.change, err = a.missing(ctx, a.change); err != nil {
+		if a.change, err = (resumption{a}).missing(ctx, a.change); err != nil {
 			return err
 		}
 	}

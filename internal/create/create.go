@@ -115,7 +115,7 @@ func (a *attempt) failed(err error) (Created, error) {
 	if errors.As(err, &failed) {
 		created.Left = failed.Left
 	}
-	created.Warnings = append(created.Warnings, a.lostImport(created.Left)...)
+	created.Warnings = append(created.Warnings, rootImport{a}.lostImport(created.Left)...)
 	kept := a.r.OnFailure == Keep && a.first.sent && !a.first.taken
 	if kept || !saga.RolledBack(err) {
 		created.Guest = guest.Guest{VMID: a.vmid, Node: a.node, Spec: a.r.Spec, Pool: a.r.Pool,

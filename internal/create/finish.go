@@ -42,7 +42,7 @@ func (a *attempt) convert(ctx context.Context) error {
 // starts. A start with a cloud-init drive changes the configuration (qemu-server Cloudinit.pm, apply_cloudinit_config),
 // so then the commit reads it.
 func (a *attempt) start(ctx context.Context) error {
-	if running, err := a.isRunning(ctx); err != nil || running {
+	if running, err := (resumption{a}).isRunning(ctx); err != nil || running {
 		a.status = string(guest.Running)
 		return err
 	}

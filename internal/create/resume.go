@@ -64,8 +64,11 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 	return a, nil
 }
 
+// resumption is an attempt whose VM a run that is dead has begun.
+type resumption struct{ *attempt }
+
 // resume begins where the dead run may have come: the steps that follow converge, so that is the second step.
-func (a *attempt) resume(ctx context.Context) error {
+func (a resumption) resume(ctx context.Context) error {
 	config, err := a.view.Fresh(ctx)
 	if err != nil {
 		return err
@@ -79,7 +82,7 @@ func (a *attempt) resume(ctx context.Context) error {
 
 // missing is what a VM that another run began still lacks. What only root may import comes in a step of its own. A
 // guest that runs has been started with its password, which PVE does not show.
-func (a *attempt) missing(ctx context.Context, change vm.Change) (vm.Change, error) {
+func (a resumption) missing(ctx context.Context, change vm.Change) (vm.Change, error) {
 	for option := range a.late.Set {
 		delete(change.Set, option)
 	}
@@ -94,7 +97,7 @@ func (a *attempt) missing(ctx context.Context, change vm.Change) (vm.Change, err
 }
 
 // isRunning reports whether the guest that another run began is started already.
-func (a *attempt) isRunning(ctx context.Context) (bool, error) {
+func (a resumption) isRunning(ctx context.Context) (bool, error) {
 	if !a.resumed {
 		return false, nil
 	}
@@ -102,8 +105,8 @@ func (a *attempt) isRunning(ctx context.Context) (bool, error) {
 	return status.IsRunning(), err
 }
 
-// removeDead removes what a dead create has left that cannot be continued: the task that made it failed, or its roll-back
-// was begun.
+// removeDead removes what a dead create has left that cannot be continued: the task that made it failed, or its
+// roll-back was begun.
 func (c *Creator) removeDead(ctx context.Context, dead guard.Unowned) error {
 	select { // one after the other: several here may have found it
 	case c.taking <- struct{}{}:

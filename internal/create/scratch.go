@@ -103,10 +103,13 @@ func (c *Creator) fromScratch(spec vm.Spec) (change, late vm.Change) {
 	return change, late
 }
 
+// rootImport is the part of an attempt that only root on the node can do.
+type rootImport struct{ *attempt }
+
 // importDisks adds the drives that the first write has left to root on the node. Without a configured boot order it
 // writes the one that PVE would have made if the disks had been there. If a third party changes the VM meanwhile, only
 // what is still missing is sent again.
-func (a *attempt) importDisks(ctx context.Context) error {
+func (a rootImport) importDisks(ctx context.Context) error {
 	return a.view.Edit(ctx, func(_ context.Context, read pve.PendingConfig) (vm.Change, error) {
 		values, rest := read.Current(), vm.Change{Set: map[string]string{}}
 		for option, value := range a.late.Set {
@@ -124,7 +127,7 @@ func (a *attempt) importDisks(ctx context.Context) error {
 
 // lostImport warns of volumes that a command of unknown outcome may have left, if the undo has left the VM and names no
 // volume: it may not have come to look at all storages.
-func (a *attempt) lostImport(left []saga.Residue) []guest.Warning {
+func (a rootImport) lostImport(left []saga.Residue) []guest.Warning {
 	died := slices.ContainsFunc(a.view.Tasks.Commands, func(command request.Command) bool { return command.Died })
 	named := slices.ContainsFunc(left, func(r saga.Residue) bool { return r.Kind == "volume" })
 	storages := rootStorages(a.late, a.change)

@@ -21,7 +21,7 @@ func (a *attempt) steps() []saga.Step {
 		}
 	}
 	if a.resumed {
-		first, firstName = a.resume, fmt.Sprintf("go on with VM %d on node %s", a.vmid, a.view.Node())
+		first, firstName = resumption{a}.resume, fmt.Sprintf("go on with VM %d on node %s", a.vmid, a.view.Node())
 	}
 	name := func(format string) string { return fmt.Sprintf(format, a.vmid) }
 	borrows, isTemplate := len(a.borrows()) > 0, a.r.Spec.Template != nil && *a.r.Spec.Template
@@ -36,7 +36,7 @@ func (a *attempt) steps() []saga.Step {
 			Why: "before its options, since storages and bridges are those of the node that it goes to"},
 		{Name: name("configure VM %d"), Do: a.configure, Skip: a.from == nil && !a.resumed,
 			Why: "a copy has the options of its source until now"},
-		{Name: name("import disks of VM %d as root on node ") + a.node, Do: a.importDisks, Skip: len(a.late.Set) == 0,
+		{Name: name("import disks of VM %d as root on node ") + a.node, Do: rootImport{a}.importDisks, Skip: len(a.late.Set) == 0,
 			Why: "only root may name files by their paths, so the first write leaves them out"},
 		{Name: a.borrowStep() + ", now that it has them", Do: a.mayBorrow, Skip: !borrows,
 			Why: "another operation may have looked before the disks were attached here"},

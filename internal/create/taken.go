@@ -43,8 +43,8 @@ func (c *Creator) untouched(r Request, u unfinished, why string) (*attempt, []gu
 	return nil, []guest.Warning{{Summary: summary, Detail: detail}}, nil
 }
 
-// namesake judges a guest that may have the wanted name under another VMID. A name may be used twice, so it only matters
-// if a run of this provider has left it.
+// namesake judges a guest that may have the wanted name under another VMID. A name may be used twice, so it only
+// matters if a run of this provider has left it.
 func (c *Creator) namesake(ctx context.Context, u unfinished, r Request) ([]guest.Warning, error) {
 	c.noteFinished(u)
 	if !u.marked && u.isHalfMade() && c.isMadeByUs(ctx, u.listed) {

@@ -73,8 +73,8 @@ func (r *Runs) Renewed(mark ownership.Mark) ownership.Mark {
 	return r.Sign(mark)
 }
 
-// Now is the server's time, or this machine's where the server does not tell. It is good for ages of many minutes: no two
-// clocks are alike.
+// Now is the server's time, or this machine's where the server does not tell. It is good for ages of many minutes: no
+// two clocks are alike.
 func (r *Runs) Now() time.Time {
 	if server := r.api.ServerTime(); !server.IsZero() {
 		return server

@@ -134,8 +134,8 @@ func (l *look) doubtClone(ctx context.Context, i Item, r volumeuse.Reading) (Ite
 	return i, err
 }
 
-// judgeMark judges a VM with the mark of a create of this provider. The mark of a live run is that run's alone business,
-// and so is what a failed create was told to keep.
+// judgeMark judges a VM with the mark of a create of this provider. The mark of a live run is that run's alone
+// business, and so is what a failed create was told to keep.
 func (l *look) judgeMark(ctx context.Context, i Item, mark ownership.Mark, config map[string]string,
 	unlock string) error {
 	life := l.guests.LifeOf(mark)

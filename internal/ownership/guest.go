@@ -77,51 +77,54 @@ func (t Task) makes() bool { return slices.Contains(makers, t.Type) || t.Type ==
 
 // Judge says whether a guest is the work of an uncommitted create of this identity.
 func Judge(g Guest) Verdict {
-	unknown := func(format string, args ...any) Verdict {
-		return Verdict{Owner: Unknown, Reason: fmt.Sprintf(format, args...)}
-	}
-	third := func(format string, args ...any) Verdict {
-		return Verdict{Owner: ThirdParty, Reason: fmt.Sprintf(format, args...)}
-	}
 	switch m := g.Mark; {
 	case !g.Marked:
-		return third("it bears no ownership mark of this provider")
+		return Verdict{Owner: ThirdParty, Reason: "it bears no ownership mark of this provider"}
 	case m.VMID != g.VMID:
-		return third("its mark was copied from VM %d", m.VMID)
+		return Verdict{Owner: ThirdParty, Reason: fmt.Sprintf("its mark was copied from VM %d", m.VMID)}
 	case m.Cluster != g.Cluster:
-		return third("its mark was copied from another cluster, of the nodes %s", m.Cluster)
+		return Verdict{Owner: ThirdParty, Reason: fmt.Sprintf("its mark was copied from another cluster, of the nodes %s",
+			m.Cluster)}
 	case m.User != g.Identity:
-		return unknown("its mark is of %s, and only that identity can tell whether it is genuine", m.User)
+		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("its mark is of %s, and only that identity can tell whether it "+
+			"is genuine", m.User)}
 	case !g.Genuine:
-		return unknown("its mark is not signed with the secret of %s: anybody who may edit a description can write one",
-			g.Identity)
+		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("its mark is not signed with the secret of %s: anybody who may "+
+			"edit a description can write one",
+			g.Identity)}
 	case m.UUID != "" && !strings.EqualFold(m.UUID, g.UUID):
-		return third("its mark is of a VM with the uuid %s, and it has the uuid %s", m.UUID, g.UUID)
+		return Verdict{Owner: ThirdParty, Reason: fmt.Sprintf("its mark is of a VM with the uuid %s, and it has the uuid %s",
+			m.UUID, g.UUID)}
 	case g.Snapshots:
-		return unknown("it has snapshots, which no create takes: a user works with it")
+		return Verdict{Owner: Unknown, Reason: "it has snapshots, which no create takes: a user works with it"}
 	case g.Unseen != "":
-		return unknown("another user may have made it: %s", g.Unseen)
+		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("another user may have made it: %s", g.Unseen)}
 	}
 	maker, found := g.maker()
 	switch {
 	case !found:
-		return unknown("the task that made it is not in PVE's task lists any more")
+		return Verdict{Owner: Unknown, Reason: "the task that made it is not in PVE's task lists any more"}
 	case maker.User != g.Identity:
-		return third("task %s of %s has made it", maker.UPID, maker.User)
+		return Verdict{Owner: ThirdParty, Reason: fmt.Sprintf("task %s of %s has made it", maker.UPID, maker.User)}
 	case maker.Type != g.Mark.By:
-		return unknown("its mark is of a %s, and task %s has made it what it is: a backup brings back descriptions, too",
-			g.Mark.By, maker.UPID)
+		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("its mark is of a %s, and task %s has made it what it is: a "+
+			"backup brings back descriptions, too",
+			g.Mark.By, maker.UPID)}
 	case g.Mark.Task != "" && g.Mark.Task != maker.UPID:
-		return unknown("its mark names task %s, and task %s has made it what it is", g.Mark.Task, maker.UPID)
+		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("its mark names task %s, and task %s has made it what it is",
+			g.Mark.Task, maker.UPID)}
 	}
 	age, told := g.age(maker)
 	switch other, used := g.usedByOthers(maker); {
 	case !told:
-		return unknown("node %s does not tell its time, so the age of the mark is not known", maker.Node)
+		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("node %s does not tell its time, so the age of the mark is not "+
+			"known", maker.Node)}
 	case age > MaxAge:
-		return unknown("it was made %s ago; a mark counts for %s", age.Round(time.Minute), MaxAge)
+		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("it was made %s ago; a mark counts for %s", age.Round(time.Minute),
+			MaxAge)}
 	case used:
-		return unknown("%s has begun %s on it since (%s)", other.User, other.Type, other.UPID)
+		return Verdict{Owner: Unknown, Reason: fmt.Sprintf("%s has begun %s on it since (%s)", other.User, other.Type,
+			other.UPID)}
 	}
 	return Verdict{Owner: Ours, Maker: maker, Whole: (maker.Well || g.isClonedAtLast()) && !g.destroyedSince(maker),
 		Reason: fmt.Sprintf("its mark is signed, and task %s of %s has made it", maker.UPID, maker.User)}
@@ -168,16 +171,16 @@ func (g Guest) isLater(t, than Task) bool {
 func (g Guest) usedByOthers(maker Task) (Task, bool) {
 	for _, t := range g.Tasks {
 		if t.ID == strconv.Itoa(g.VMID) && t.User != g.Identity && !slices.Contains(bystanders, t.Type) &&
-			g.isLater(t, maker) {
+			(g.isLater(t, maker) || !g.isLater(maker, t)) { // one of the same second counts
 			return t, true
 		}
 	}
 	return Task{}, false
 }
 
-// isClonedAtLast reports whether nothing but the lock tells whether the clone is done: of several clones of one source it
-// is not known which task was this one's. PVE takes the lock away when everything is copied (qemu-server API2/Qemu.pm,
-// clone_vm).
+// isClonedAtLast reports whether nothing but the lock tells whether the clone is done: of several clones of one source
+// it is not known which task was this one's. PVE takes the lock away when everything is copied (qemu-server
+// API2/Qemu.pm, clone_vm).
 func (g Guest) isClonedAtLast() bool { return g.Mark.By == "qmclone" && g.Mark.Task == "" }
 
 // destroyedSince reports whether a destroy of the guest was begun since it was made, and did not come to its end.

@@ -239,7 +239,8 @@ func (n NodeReader) Networks(ctx context.Context) ([]Network, error) {
 	return out, nil
 }
 
-// Time is the node's own clock, in seconds since 1970. It takes Sys.Audit on the node (pve-manager API2/Nodes.pm, time).
+// Time is the node's own clock, in seconds since 1970. It takes Sys.Audit on the node (pve-manager API2/Nodes.pm,
+// time).
 func (n NodeReader) Time(ctx context.Context) (int64, error) {
 	op := "read the time of node " + n.node
 	told, err := fetch[map[string]wire.String](ctx, n.client, op, "/nodes/"+n.node+"/time", nil)

@@ -53,8 +53,8 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		managed["description"] = true
 		resp.Diagnostics.AddWarning(attempt.Thing+" was not finished by the run that made it",
 			"Its description is still the mark of a create that was killed. The next apply writes the one that is "+
-				"configured, or none, and changes what else is not as it is configured. Until then a create with the configuration "+
-				"that the run had goes on with it.")
+				"configured, or none, and changes what else is not as it is configured. Until then a create with the "+
+				"configuration that the run had goes on with it.")
 	}
 	resp.Diagnostics.Append(model.PrivateState{Managed: managed, Identity: found.Identity}.Write(ctx, resp.Private)...)
 }
