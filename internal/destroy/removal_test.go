@@ -100,7 +100,7 @@ func TestCommandsOfLeftovers(t *testing.T) {
 
 // TestLawCommandsOfUnusualLeftovers: a volume whose name a shell would take apart has no command, whatever is known of it.
 func TestLawCommandsOfUnusualLeftovers(t *testing.T) {
-	mark := guest.NewMark("pve1", 100, time.Unix(0, 0))
+	mark := markOf("0123456789abcdef")
 	for _, name := range []string{"local:100/vm-100-x;id>${PWD}PWNED;#.raw", "local:$(id)", "local:'a'", "local:a b", "local:ü", "local:a\nb"} {
 		for what, alter := range map[string]func(*report){
 			"seen":        func(*report) {},

@@ -121,7 +121,7 @@ func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, 
 		}
 		if facts.Tasks = append(facts.Tasks, tasks...); len(tasks) > 0 {
 			if now, err := r.api.Node(n.Node).Time(ctx); err == nil {
-				facts.Clocks[n.Node] = now
+				facts.Clocks[n.Node] = now.Unix()
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package pve
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -237,19 +236,4 @@ func (n NodeReader) Networks(ctx context.Context) ([]Network, error) {
 		})
 	}
 	return out, nil
-}
-
-// Time is the node's own clock, in seconds since 1970. It takes Sys.Audit on the node (pve-manager API2/Nodes.pm,
-// time).
-func (n NodeReader) Time(ctx context.Context) (int64, error) {
-	op := "read the time of node " + n.node
-	told, err := fetch[map[string]wire.String](ctx, n.client, op, "/nodes/"+n.node+"/time", nil)
-	if err != nil {
-		return 0, err
-	}
-	now, err := strconv.ParseInt(string(told["time"]), 10, 64)
-	if err != nil {
-		return 0, &Error{Op: op, Message: fmt.Sprintf("PVE tells no time: %q", string(told["time"])), Err: err}
-	}
-	return now, nil
 }
