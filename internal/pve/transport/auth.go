@@ -156,7 +156,8 @@ func (i Identity) loginOp() string { return "log in as " + i.User }
 // postTicket makes one request for a ticket, past the chain. Whatever it gives back is a secret from then on. A lost
 // answer here is no ambiguity: a ticket that no client has does nothing.
 func (c *Conn) postTicket(ctx context.Context, p Params) (ticketAnswer, error) {
-	r := &Request{id: oplog.From(ctx).RequestID(), Op: c.creds.identity.loginOp(), Method: http.MethodPost, Path: ticketPath, Params: p}
+	r := &Request{id: oplog.From(ctx).RequestID(), Op: c.creds.identity.loginOp(), Method: http.MethodPost,
+		Path: ticketPath, Params: p}
 	c.redact.learn(p)
 	resp, err := c.exchanges(ctx, r)
 	if failure := c.judge(r, resp, err); failure != nil {

@@ -42,7 +42,8 @@ func totpCode(secret []byte, step int64) string {
 func (c *Conn) secondFactor(ctx context.Context) (string, error) {
 	s := &c.session
 	denied := func(text string) error {
-		return &fault.Error{Op: c.creds.identity.loginOp(), Method: http.MethodPost, Path: ticketPath, Kind: fault.Denied, Message: text}
+		return &fault.Error{Op: c.creds.identity.loginOp(), Method: http.MethodPost, Path: ticketPath, Kind: fault.Denied,
+			Message: text}
 	}
 	if len(c.creds.totp) == 0 {
 		switch {
