@@ -99,8 +99,11 @@ func (r *Runner) NodeTime(ctx context.Context, node string, at time.Time) (time.
 	if at.IsZero() {
 		return at, nil
 	}
-	now, err := r.API.Node(node).Time(ctx)
-	return now.Add(at.Sub(r.Clock.Now()) - blur), err
+	ahead, err := r.ahead.Get(ctx, r.Clock, node, func(ctx context.Context) (time.Duration, error) {
+		now, err := r.API.Node(node).Time(ctx)
+		return now.Sub(r.Clock.Now()), err
+	})
+	return at.Add(ahead - blur), err
 }
 
 // Search finds the task that a request with a lost answer began, or "" if there is none or more than one. Tasks that

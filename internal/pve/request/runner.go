@@ -8,6 +8,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
@@ -25,6 +26,7 @@ type Runner struct {
 	chance func() float64 // in [0,1), spreads those who wait
 
 	begins begins
+	ahead  Recent[time.Duration] // how far the clock of a node is ahead of ours
 
 	mu    sync.Mutex
 	tasks map[pve.UPID]bool // that answered a request of ours
@@ -35,7 +37,8 @@ func New(api *pve.Client, clock pve.Clock) *Runner {
 	if clock == nil {
 		clock = pve.RealClock()
 	}
-	return &Runner{API: api, Clock: clock, chance: rand.Float64, tasks: map[pve.UPID]bool{}}
+	return &Runner{API: api, Clock: clock, chance: rand.Float64, tasks: map[pve.UPID]bool{},
+		ahead: Recent[time.Duration]{Life: time.Minute}}
 }
 
 // Tell writes a line for people, where a log is kept.
