@@ -43,10 +43,10 @@ type Request struct {
 	ImportStorage string
 	OnFailure     OnFailure
 	OnOrphans     OnOrphans
-	Adopts        []Adopted // with the configured VMID; they are neither leftovers nor touched
-	Wait          *guest.Wait
+	Adopts        []Adopted   // with the configured VMID; they are neither leftovers nor touched
+	Wait          *guest.Wait `json:"-"`
 	// UndoTimeout bounds the rollback, which goes on after a cancel. Zero: ten minutes.
-	UndoTimeout time.Duration
+	UndoTimeout time.Duration `json:"-"`
 }
 
 // Adopted is a volume with the configured VMID that is to become a disk of the new VM. The create leaves it alone, like

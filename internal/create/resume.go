@@ -17,7 +17,6 @@ import (
 // since it can be read where descriptions can; neither is how long to wait.
 func (c *Creator) keyOf(r Request) string {
 	r.Spec.CloudInit.PasswordHash = nil
-	r.Wait, r.UndoTimeout = nil, 0
 	text, err := json.Marshal(r)
 	if err != nil {
 		return guest.NoKey // a create without a key is never continued
@@ -80,7 +79,7 @@ func (a resumption) resume(ctx context.Context) error {
 	return nil
 }
 
-// missing is what a VM that another run began still lacks. What only root may import comes in a step of its own. A
+// missing is what a VM that another run began still lacks. Disks that only root may import come in a step of their own. A
 // guest that runs has been started with its password, which PVE does not show.
 func (a resumption) missing(ctx context.Context, change vm.Change) (vm.Change, error) {
 	for option := range a.late.Set {

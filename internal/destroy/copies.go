@@ -69,7 +69,7 @@ func (d *destruction) howToFree(ctx context.Context, node, volume string) string
 		return fmt.Sprintf(": %v", err)
 	}
 	if command := shell.Free(volume); command != "" {
-		return fmt.Sprintf(": `%s` there removes it", command)
+		return ": `" + command + "` there removes it"
 	}
 	return ": " + shell.ByHand
 }

@@ -104,7 +104,7 @@ func (f Files) free(ctx context.Context, tasks *request.Tasks, file MadeFile, c 
 // isNotElsewhere is an error if a guest uses the file by its name on another storage that may be the same directory or
 // the same export. There the file has the same size and the same time; a copy that has both is taken for it, too.
 func (f Files) isNotElsewhere(ctx context.Context, e Evidence, file MadeFile) error {
-	if e.use == nil { // untouched: nobody has asked
+	if e.use == nil { // untouched: the guests were not read
 		return nil
 	}
 	for _, user := range e.use.Namesakes(file.Volume) {

@@ -99,7 +99,7 @@ func (r *Runs) Unfinished(ctx context.Context, resources pve.Resources, guest pv
 // LifeOf tells what is known of the process that made a mark.
 func (r *Runs) LifeOf(mark ownership.Mark) Life { return lifeOf(mark.Process, r.Process) }
 
-// Judge collects what can be seen of a marked VM, and judges whose it is. What cannot be seen is part of the verdict,
+// Judge collects what can be seen of a marked VM, and judges whose it is. Missing facts are part of the verdict,
 // never an error.
 func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, mark ownership.Mark,
 	config map[string]string) ownership.Verdict {

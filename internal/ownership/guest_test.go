@@ -138,7 +138,7 @@ func markRows() []row {
 		rows = append(rows, row{name: "tampered with: " + name, happens: func(f *facts) { change(&f.Mark) }, forged: true,
 			says: "anybody who may edit a description can write one"})
 	}
-	// Whoever writes the facts of another guest, cluster or identity into a mark cannot sign it.
+	// A forger who writes the facts of another guest, cluster or identity into a mark cannot sign it.
 	return append(rows, row{name: "tampered with: vmid", forged: true, says: "not signed",
 		happens: func(f *facts) { f.VMID, f.Mark.VMID = 401, 401 }}, row{name: "tampered with: cluster", forged: true, says: "not signed",
 		happens: func(f *facts) { f.Cluster, f.Mark.Cluster = "pve9", "pve9" }}, row{name: "tampered with: user", forged: true,

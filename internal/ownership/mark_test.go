@@ -165,7 +165,7 @@ func TestOwnershipMarkTakesExactTextsOnly(t *testing.T) {
 	}
 }
 
-// TestOwnershipMarkIsSigned: whoever changes one bit of a mark, or does not have the key, has none that counts.
+// TestOwnershipMarkIsSigned: a mark with one bit changed, or signed with another key, does not count.
 func TestOwnershipMarkIsSigned(t *testing.T) {
 	m := full()
 	text, parsed := m.String(), 0

@@ -91,7 +91,7 @@ func TestFiles(t *testing.T) {
 }
 
 // TestSSHSnippetIsPrivateFromItsFirstByte looks at the directory before each answer of the server, whose umask makes
-// files that all users may read: nobody but the owner may ever read a byte.
+// files that all users may read: no user but the owner may ever read a byte.
 func TestSSHSnippetIsPrivateFromItsFirstByte(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o600, 0o700} {
 		srv, dir := fileServer(t)

@@ -128,7 +128,7 @@ func (v volumes) remedy(ctx context.Context, config pve.PendingConfig, volume, n
 			if command == "" {
 				return shell.ByHand
 			}
-			return fmt.Sprintf("`%s` on node %s; the unused entry that comes of it names no volume", command, node)
+			return "`" + command + "` on node " + node + "; the unused entry that comes of it names no volume"
 		}
 	}
 	return v.freeCommand(ctx, volume, node)
@@ -141,8 +141,7 @@ func (v volumes) freeCommand(ctx context.Context, volume, node string) string {
 	where.VolumesAt = node
 	_, err := v.changer.destroyer.ProveInState(ctx, where, []string{volume})
 	var inUse *guard.InUseError
-	switch {
-	case errors.As(err, &inUse):
+	if errors.As(err, &inUse) {
 		return fmt.Sprintf("on node %s %s; detach it there first", node, err)
 	}
 	command := shell.Free(volume)

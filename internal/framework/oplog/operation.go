@@ -103,7 +103,7 @@ func From(ctx context.Context) *Operation {
 // writers are the operations that may change something. All others are for reading.
 var writers = []string{"create", "update", "delete", "invoke"}
 
-// MayWrite reports whether the operation may change anything on a server. What belongs to no operation may.
+// MayWrite reports whether the operation may change anything on a server. Code outside of any operation may.
 func (o *Operation) MayWrite() bool { return o == nil || slices.Contains(writers, o.config.Name) }
 
 // Name is the operation's, "" without one: read, plan, create, update, delete, import, invoke, list.

@@ -120,8 +120,7 @@ func resultsOf(ctx context.Context, attempt kit.Attempt, meant []pve.Resource, l
 
 // result is one VM of the list, or a warning why it is none. Its identity is what a state has of it, whether it was
 // read or not.
-func (l List) result(ctx context.Context, req tflist.ListRequest, all pve.Resources,
-	listed pve.Resource) tflist.ListResult {
+func (l List) result(ctx context.Context, req tflist.ListRequest, listed pve.Resource) tflist.ListResult {
 	named := model.Thing(int64(listed.VMID), "", listed.Node)
 	attempt := kit.Attempt{Verb: "list", Thing: named, As: l.Session.User()}
 	result := req.NewListResult(ctx)

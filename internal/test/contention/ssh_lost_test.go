@@ -39,7 +39,7 @@ func mustLookBetween(t *testing.T, ops []pvesim.Op, words string, looks ...strin
 	return sent
 }
 
-// TestSSHRunsNothingTwice loses the connection in each command that changes something. What was done is looked for; a second try is
+// TestSSHRunsNothingTwice loses the connection in each command that changes something. The effect is looked for; a second try is
 // made after a new proof only, and never once the first had its effect.
 func TestSSHRunsNothingTwice(t *testing.T) {
 	t.Parallel()

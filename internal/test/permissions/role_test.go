@@ -185,7 +185,7 @@ func TestRoleMigrates(t *testing.T) {
 	}
 }
 
-// narrowPermissions reads the example with narrow paths from the guide: the roles that it makes, and what the user gets on which path.
+// narrowPermissions reads the example with narrow paths from the guide: the roles that it makes, and the rights of the user on each path.
 func narrowPermissions(t *testing.T) (roles map[string][]string, acl map[string]string) {
 	t.Helper()
 	_, section, _ := strings.Cut(rig.ReadFile(t, "../../../templates/guides/permissions.md.tmpl"), "\n## What else the role allows\n")
@@ -209,7 +209,7 @@ func narrowPermissions(t *testing.T) (roles map[string][]string, acl map[string]
 	return roles, acl
 }
 
-// TestRoleOnNarrowPaths creates, changes and destroys VMs with exactly the permissions of the guide's example. On all that is outside
+// TestRoleOnNarrowPaths creates, changes and destroys VMs with exactly the permissions of the guide's example. Outside
 // of its paths the identity may only look.
 func TestRoleOnNarrowPaths(t *testing.T) {
 	t.Parallel()

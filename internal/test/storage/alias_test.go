@@ -19,7 +19,7 @@ func alias(world *state.World, of string) {
 	world.Storages[twin.ID] = &twin
 }
 
-// other adds VM 600 of a third party with an option, and what the option names.
+// other adds VM 600 of a third party with an option, and the volume that the option names.
 func other(world *state.World, option, value string) {
 	world.Guests[600] = &state.Guest{VMID: 600, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "other",
 		"memory": "512", option: value, "smbios1": "uuid=66666666-2222-3333-4444-555555555555"}}
