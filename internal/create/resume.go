@@ -79,7 +79,8 @@ func (a resumption) resume(ctx context.Context) error {
 	return nil
 }
 
-// missing is what a VM that another run began still lacks. Disks that only root may import come in a step of their own. A
+// missing is what a VM that another run began still lacks. Disks that only root may import come in a step of their own.
+// A
 // guest that runs has been started with its password, which PVE does not show.
 func (a resumption) missing(ctx context.Context, change vm.Change) (vm.Change, error) {
 	for option := range a.late.Set {

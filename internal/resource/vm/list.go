@@ -66,7 +66,7 @@ func (l List) List(ctx context.Context, req tflist.ListRequest, stream *tflist.L
 	}
 	results := resultsOf(ctx, attempt, found.Meant, int(req.Limit), func(ctx context.Context,
 		listed pve.Resource) tflist.ListResult {
-		return l.result(ctx, req, found.All, listed)
+		return l.result(ctx, req, listed)
 	})
 	said := found.Warnings()
 	if req.Limit > 0 && int64(len(found.Meant)) > req.Limit { // said first: Terraform hears nothing once it has enough
