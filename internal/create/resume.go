@@ -80,8 +80,7 @@ func (a resumption) resume(ctx context.Context) error {
 }
 
 // missing is what a VM that another run began still lacks. Disks that only root may import come in a step of their own.
-// A
-// guest that runs has been started with its password, which PVE does not show.
+// A guest that runs has been started with its password, which PVE does not show.
 func (a resumption) missing(ctx context.Context, change vm.Change) (vm.Change, error) {
 	for option := range a.late.Set {
 		delete(change.Set, option)
