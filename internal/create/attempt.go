@@ -83,6 +83,7 @@ func (c *Creator) attempt(p plan, found findings) *attempt {
 // identity proves it too.
 func (a *attempt) Check(_ string, config map[string]string, written bool) error {
 	if a.mark.Proves(a.vmid, config) || written && a.view.Identity().Proves(config) {
+		a.made.Saw(a.vmid, config)
 		return nil
 	}
 	if other, ok := ownership.Parse(config["description"]); ok && other.VMID == a.vmid {

@@ -176,12 +176,7 @@ func (r *removal) recognize(node string, config pve.GuestConfig, how ending) (vi
 		r.forgetHalfMade()
 	}
 	r.seen = guest.IdentityOf(config.Values)
-	named := guard.OwnVolumes(r.VMID, config.Values)
-	if r.Mark.By == "qmrestore" {
-		adopted := Adopted(r.VMID, config.Values)
-		named = slices.DeleteFunc(named, func(volume string) bool { return slices.Contains(adopted, volume) })
-	}
-	r.Made.addNamed(named)
+	r.Made.Saw(r.VMID, config.Values)
 	return v, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/task"
@@ -55,12 +56,17 @@ func (m *Made) add(volumes []string) {
 	}
 }
 
-// addNamed adds the volumes that a configuration of the create's VM names.
-func (m *Made) addNamed(volumes []string) {
-	if m != nil {
-		m.add(volumes)
-		m.configured = append(m.configured, volumes...)
+// Saw adds the volumes that a configuration of the create's VM names in a slot. One that PVE has made an unused disk
+// may be a third party's.
+func (m *Made) Saw(vmid int, config map[string]string) {
+	if m == nil {
+		return
 	}
+	adopted := Adopted(vmid, config)
+	named := slices.DeleteFunc(guard.OwnVolumes(vmid, config),
+		func(volume string) bool { return slices.Contains(adopted, volume) })
+	m.add(named)
+	m.configured = append(m.configured, named...)
 }
 
 // forgetNamed forgets those volumes, after a third party has destroyed the VM and its volumes with it.

@@ -195,9 +195,9 @@ func (r *removal) forgetUsed(ctx context.Context, config map[string]string) erro
 	return err
 }
 
-// Adopted returns the detached volumes of a VM's own VMID. In a VM that was just restored they are not from the
-// archive (qemu-server QemuServer.pm, restore_update_config_line): PVE has scanned all storages after the restore,
-// and made each volume with the VMID an unused disk (rescan). It would destroy that with the VM.
+// Adopted returns the detached volumes of a VM's own VMID. No create and no clone leaves one, and an archive holds none
+// (qemu-server API2/Qemu.pm, clone_vm; QemuServer.pm, restore_update_config_line). PVE makes each volume with the VMID
+// an unused disk after a restore, and whenever an administrator runs `qm rescan`; it would destroy them with the VM.
 func Adopted(vmid int, config map[string]string) []string {
 	unused := map[string]string{}
 	for option, value := range config {
@@ -208,13 +208,13 @@ func Adopted(vmid int, config map[string]string) []string {
 	return guard.OwnVolumes(vmid, unused)
 }
 
-// mayAdopt reports whether the VM may have volumes that PVE has adopted.
+// mayAdopt reports whether the VM may have volumes that PVE has adopted. Those that this removal has attached are ours.
 func (r *removal) mayAdopt() bool {
-	return r.Mark.By == "qmrestore" && !r.committed && r.tries.reclaim == 0
+	return !r.committed && r.tries.reclaim == 0 && r.tries.attach == 0
 }
 
-// checkAdopted refuses to remove a restored VM that was not committed while it has volumes that the create is not
-// known to have made.
+// checkAdopted refuses to remove a VM that was not committed while it has volumes that the create is not known to have
+// made.
 func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 	adopted := f.adopted
 	f.adopted = nil

@@ -1,0 +1,52 @@
+package create
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+)
+
+// TestVolumesOfARescanSurviveTheUndo: an earlier VM of the id has left a disk on a storage that the create does not write
+// to. An administrator runs `qm rescan` while the VM is made, which makes the disk an unused one of the new VM
+// (qemu-server QemuServer.pm, update_disk_config), and then the start fails. PVE would destroy the disk with the VM, so
+// the VM stays and is named.
+func TestVolumesOfARescanSurviveTheUndo(t *testing.T) {
+	for name, request := range map[string]func() Request{"create": onZFS, "clone": ofTemplate} {
+		b := newBench(t, token)
+		const theirs = "local2:100/vm-100-disk-7.raw"
+		b.change(func(w *state.World) {
+			w.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: "100/vm-100-disk-7.raw", VMID: 100, Content: "images",
+				Format: "raw", Size: 1 << 30, Data: "theirs"})
+		})
+		b.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPost,
+			Path: "/nodes/{node}/qemu/{vmid}/status/start"}, Phase: fault.Task}})
+		scanned := false
+		rescan := func(context.Context, string, map[string]string) {
+			b.change(func(w *state.World) {
+				if g := w.Guests[100]; g != nil && g.Config["lock"] == "" && !scanned {
+					scanned, g.Config["unused0"] = true, theirs
+				}
+			})
+		}
+		config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+			Clock: b.jobs.Clock, Trace: rescan}
+		token(&config, b.sim.Credentials())
+		r := request()
+		r.VMID, r.Start = 100, true
+		created, err := creatorWith(t, config).Create(t.Context(), r)
+		if !scanned {
+			t.Fatalf("%s: there was no rescan", name)
+		}
+		named := slices.ContainsFunc(created.Left, func(left saga.Residue) bool { return strings.Contains(left.Reason, theirs) })
+		if err == nil || created.Guest.VMID != 100 || !named || b.volumesOf(100)[theirs] == "" && !slices.Contains(b.everything(), "pve1 "+theirs) {
+			t.Errorf("%s: %v; left %+v; there are %v", name, err, created.Left, b.everything())
+		}
+	}
+}
