@@ -55,7 +55,8 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 		if tasks := a.view.Tasks; len(tasks.UPIDs) > 0 && !tasks.Guessed[tasks.UPIDs[0]] {
 			a.mark.Task = string(tasks.UPIDs[0])
 		}
-		a.mark, change.Set = a.creator.guests.Renewed(a.mark), maps.Clone(a.change.Set)
+		a.mark, change.Set = a.creator.guests.Renewed(a.mark), map[string]string{}
+		maps.Copy(change.Set, a.change.Set)
 		change.Set["description"] = a.mark.String()
 	}
 	if _, err := a.view.Write(ctx, change, config); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
@@ -230,6 +231,37 @@ func killSparesTheLiving(t *testing.T) {
 		}
 		refused++
 	}
+}
+
+// TestSlowCopyRenewsItsMark: a copy takes longer than half a lease, and nothing is to be set on it: the run shows that it
+// lives, and binds its mark to the VM.
+func TestSlowCopyRenewsItsMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+		b.sim.SetTaskTime(4 * time.Minute)
+		var marks []string
+		r := Request{Node: "pve1", VMID: 150, Clone: &guest.Clone{VMID: 9000}}
+		seen := func(context.Context, string, map[string]string) {
+			b.change(func(w *state.World) {
+				if g := w.Guests[150]; g != nil && !slices.Contains(marks, g.Config["description"]) {
+					marks = append(marks, g.Config["description"])
+				}
+			})
+		}
+		config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+			Clock: b.jobs.Clock, Trace: seen}
+		token(&config, b.sim.Credentials())
+		if _, err := creatorWith(t, config).Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		renewed := slices.ContainsFunc(marks, func(text string) bool {
+			mark, ok := ownership.Parse(text)
+			return ok && mark.Renewed > 0 && mark.UUID != "" && mark.Task != ""
+		})
+		if !renewed {
+			t.Errorf("no mark was renewed: %q", marks)
+		}
+	})
 }
 
 // TestKillManyClones: of several clones that were killed while the server made them, each is taken back by the
