@@ -99,7 +99,7 @@ func (r *removal) reclaim(ctx context.Context, _ *facts) (outcome, error) {
 	}
 	r.tries.reclaim++
 	r.deleted.gone = false
-	params := pve.Params{"vmid": fmt.Sprint(r.VMID), "description": r.Mark.String()}
+	params := pve.Params{"vmid": fmt.Sprint(r.VMID), "description": r.d.guests.Placeholder(r.Mark).String()}
 	if r.Pool != "" {
 		params["pool"] = r.Pool
 	}

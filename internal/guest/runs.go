@@ -67,6 +67,13 @@ func (r *Runs) IsGenuine(mark ownership.Mark) bool {
 	return mark.User == r.api.Identity().User && mark.Verify(MarkKey(r.api))
 }
 
+// Placeholder is the mark of the same run on an empty VM that takes the VMID again: PVE gives that a uuid of its own,
+// and no create continues it.
+func (r *Runs) Placeholder(mark ownership.Mark) ownership.Mark {
+	mark.Key, mark.By, mark.Source, mark.UUID, mark.Task = NoKey, "qmcreate", 0, "", ""
+	return r.Sign(mark)
+}
+
 // Renewed is a mark that shows once more that its run lives.
 func (r *Runs) Renewed(mark ownership.Mark) ownership.Mark {
 	mark.Renewed++
