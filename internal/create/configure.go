@@ -52,6 +52,9 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 	change := a.change
 	if len(change.Set) > 0 || a.isToRenew() { // what is known of the copy by now binds the mark to it
 		a.mark.UUID, a.renewed = a.view.Identity().UUID, a.creator.jobs.Clock.Now()
+		if _, changes := a.change.Set["smbios1"]; changes { // the uuid may be another one with this write
+			a.mark.UUID = vm.UUID(a.change.Set)
+		}
 		if tasks := a.view.Tasks; len(tasks.UPIDs) > 0 && !tasks.Guessed[tasks.UPIDs[0]] {
 			a.mark.Task = string(tasks.UPIDs[0])
 		}

@@ -131,6 +131,21 @@ func (a *attempt) wait(ctx context.Context) error {
 // is ours to remove; after it, it is the user's. It bears the digest of the last reading, so PVE changes this very
 // configuration, with the mark in it, and its result is known without another read.
 func (a *attempt) commit(ctx context.Context) error {
+	err := a.tryCommit(ctx)
+	if !pve.IsKind(err, pve.NotFound) {
+		return err
+	}
+	resources, listErr := a.creator.api.Cluster().Resources(ctx)
+	now, there := resources.Guest(a.vmid)
+	if listErr != nil || !there || now.Node == a.view.Node() {
+		return err
+	}
+	a.node = now.Node // HA or an administrator has moved it; its mark proves it there
+	a.view.Moved(now.Node)
+	return a.tryCommit(ctx)
+}
+
+func (a *attempt) tryCommit(ctx context.Context) error {
 	final := a.finalOptions()
 	return a.view.Try(ctx, func(ctx context.Context, read pve.PendingConfig) error {
 		exact, err := a.view.Write(ctx, final, read)

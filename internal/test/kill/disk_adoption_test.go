@@ -33,9 +33,10 @@ func TestAdoptAfterAKill(t *testing.T) {
 			t.Fatalf("killed at request %d: %v", from, err)
 		}
 		w.Sim.SetFaults(nil)
+		cred := w.Sim.Credentials()
 		w.Change(func(world *state.World) { // another process has the number now
 			if guest := world.Guests[200]; guest != nil {
-				guest.Config["description"] = rig.Resign(w.Sim.Credentials(), guest.Config["description"], rig.OfADeadProcess)
+				guest.Config["description"] = rig.Resign(cred, guest.Config["description"], rig.OfADeadProcess)
 			}
 		})
 		s = w.Session(t, rig.TokenNoSSH, config)

@@ -85,7 +85,7 @@ func TestSnapshotOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Change(func(world *state.World) { world.Guests[200].Snaps["before"]["snaptime"] = "77" })
-	rig.MustRefuse(t, s.Run(ctx), []string{"has a snapshot before already", "import proxmox_vm_snapshot.NAME 200/before"})
+	rig.MustRefuse(t, s.Run(ctx), []string{"has a snapshot before already", "its import id is 200/before"})
 	if len(rig.GuestOf(w, 200).Snaps) != 1 {
 		t.Errorf("the snapshots are %v", rig.GuestOf(w, 200).Snaps)
 	}

@@ -255,7 +255,7 @@ func TestQueryLeavesOut(t *testing.T) {
 		"half destroyed": {make: func(world *state.World) { world.Guests[101].SetLock("destroyed", "state") }, says: "half destroyed"},
 		"unfinished": {make: func(world *state.World) {
 			world.Guests[101].Config["description"] = rig.MarkOf(101)
-		}, says: "is not complete", listed: true},
+		}, says: "may not be complete", listed: true},
 		"gone since": {fault: fault.Rule{Match: fault.Match{Path: config, VMID: 101}, Phase: fault.Before, Times: -1,
 			Reason: "Configuration file 'nodes/pve2/qemu-server/101.conf' does not exist"}, says: "moved or was destroyed since", listed: true},
 		"an answer that is none": {fault: fault.Rule{Match: fault.Match{Path: config, VMID: 101}, Phase: fault.Before, Times: -1, Status: 500,
