@@ -43,7 +43,7 @@ var layers = [][]string{
 	{"internal/saga", "internal/vm", "internal/pve", "internal/ssh", "internal/framework/value", "internal/otherstate", "internal/file/nocloud"},
 	{"internal/pve/transport", "internal/vm/volid", "internal/vm/cloudinit"},
 	{"internal/vm/property"},
-	{"internal/pve/fault", "internal/pve/backoff", "internal/pve/wire", "internal/shell"},
+	{"internal/pve/fault", "internal/pve/backoff", "internal/pve/wire", "internal/shell", "internal/nearest"},
 	{"internal/pve/task"},
 	{"internal/framework/oplog/interceptor"},
 	{"internal/framework/oplog"},

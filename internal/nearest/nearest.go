@@ -1,0 +1,43 @@
+// Package nearest finds the name that a misspelt one was meant to be.
+package nearest
+
+import "slices"
+
+// To returns the name among the given ones that is nearest to a word, or "" if none is near. Up to a third of the
+// word may be wrong, one letter at least. Of equally near names the first in the alphabet is returned.
+func To(word string, among []string) string {
+	best, limit := "", max(1, len([]rune(word))/3)
+	for _, name := range slices.Sorted(slices.Values(among)) {
+		if d := Distance(word, name); d <= limit {
+			best, limit = name, d-1
+		}
+	}
+	return best
+}
+
+// Distance counts the letters to add, drop or replace, and the neighbours to swap, that make one word of another.
+func Distance(a, b string) int {
+	from, to := []rune(a), []rune(b)
+	rows := make([][]int, len(from)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(to)+1)
+		rows[i][0] = i
+	}
+	for j := range to {
+		rows[0][j+1] = j + 1
+	}
+	for i := range from {
+		for j := range to {
+			cost := 1
+			if from[i] == to[j] {
+				cost = 0
+			}
+			d := min(rows[i][j+1]+1, rows[i+1][j]+1, rows[i][j]+cost)
+			if i > 0 && j > 0 && from[i] == to[j-1] && from[i-1] == to[j] {
+				d = min(d, rows[i-1][j-1]+1)
+			}
+			rows[i+1][j+1] = d
+		}
+	}
+	return rows[len(from)][len(to)]
+}
