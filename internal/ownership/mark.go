@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
@@ -46,7 +47,7 @@ type Mark struct {
 // field is a line of a mark.
 type field struct {
 	name     string
-	form     string // a regular expression
+	form     *regexp.Regexp // of the whole value
 	optional bool
 	get      func(*Mark) string
 	set      func(*Mark, string)
@@ -54,14 +55,15 @@ type field struct {
 
 // fields are the lines of a mark, in their order. A field that does not have exactly its form makes the whole no mark.
 // Names of nodes: pve-common JSONSchema.pm, pve_verify_node_name; users: pve-access-control Auth/Plugin.pm,
-// verify_username; tokens: AccessControl.pm, $token_subid_regex.
-func fields() []field {
+// verify_username; tokens: AccessControl.pm, $token_subid_regex. A create reads its mark with each look at its VM.
+var fields = sync.OnceValue(func() []field {
+	whole := func(form string) *regexp.Regexp { return regexp.MustCompile(`\A(?:` + form + `)\z`) }
 	text := func(name, form string, optional bool, at func(*Mark) *string) field {
-		return field{name, form, optional, func(m *Mark) string { return *at(m) },
+		return field{name, whole(form), optional, func(m *Mark) string { return *at(m) },
 			func(m *Mark, value string) { *at(m) = value }}
 	}
 	number := func(name, form string, optional bool, at func(*Mark) *int) field {
-		return field{name, form, optional,
+		return field{name, whole(form), optional,
 			func(m *Mark) string {
 				if optional && *at(m) == 0 {
 					return ""
@@ -82,18 +84,13 @@ func fields() []field {
 		number("source", vmid, true, func(m *Mark) *int { return &m.Source }),
 		text("process", `[!-~]+(?: [!-~]+){4}`, true, func(m *Mark) *string { return &m.Process }),
 		number("renewed", `0|[1-9][0-9]{0,8}`, false, func(m *Mark) *int { return &m.Renewed }),
-		{"kept", "yes", true, func(m *Mark) string { return map[bool]string{true: "yes"}[m.Kept] },
+		{"kept", whole("yes"), true, func(m *Mark) string { return map[bool]string{true: "yes"}[m.Kept] },
 			func(m *Mark, _ string) { m.Kept = true }},
 		text("uuid", `[0-9A-Fa-f-]{36}`, true, func(m *Mark) *string { return &m.UUID }),
 		text("task", `UPID:[!-~]+`, true, func(m *Mark) *string { return &m.Task }),
 		text("signature", `[0-9a-f]{64}`, false, func(m *Mark) *string { return &m.Signature }),
 	}
-}
-
-// fits reports whether a value has exactly the form of the field.
-func (f field) fits(value string) bool {
-	return regexp.MustCompile(`\A(?:` + f.form + `)\z`).MatchString(value)
-}
+})
 
 // String is the description to send.
 func (m Mark) String() string {
@@ -121,7 +118,7 @@ func Parse(description string) (Mark, bool) {
 			value, there = strings.CutPrefix(lines[0], f.name+": ")
 		}
 		switch {
-		case there && f.fits(value):
+		case there && f.form.MatchString(value):
 			f.set(&m, value)
 			lines = lines[1:]
 		case there || !f.optional:
