@@ -151,3 +151,33 @@ func TestErrorSaysWhatIsLeft(t *testing.T) {
 		t.Errorf("got %q, want %q", err.Error(), want)
 	}
 }
+
+// TestRegardlessOfAnInterrupt: a step that is done regardless is done after the context has ended, within a minute, and
+// nothing is undone. Any other step is not, and all is undone.
+func TestRegardlessOfAnInterrupt(t *testing.T) {
+	for _, regardless := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		w, undos := world{}, []string{}
+		steps := w.steps(-1, false, &undos)
+		before := steps[1].Do
+		steps[1].Do = func(ctx context.Context) error {
+			defer cancel()
+			return before(ctx)
+		}
+		last := steps[2].Do
+		steps[2].Regardless = regardless
+		steps[2].Do = func(ctx context.Context) error {
+			if at, ok := ctx.Deadline(); ctx.Err() != nil || !ok || time.Until(at) > time.Minute {
+				t.Errorf("the last step got a context that ends at %s, %v", at, ctx.Err())
+			}
+			return last(ctx)
+		}
+		err := saga.Run(ctx, time.Minute, steps...)
+		if regardless && (err != nil || len(w) != 3 || len(undos) != 0) {
+			t.Errorf("done regardless: %v, left %v, undone %v", err, w, undos)
+		}
+		if !regardless && (!errors.Is(err, context.Canceled) || len(w) != 0 || !slices.Equal(undos, []string{"step1", "step0"})) {
+			t.Errorf("not regardless: %v, left %v, undone %v", err, w, undos)
+		}
+	}
+}
