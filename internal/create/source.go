@@ -99,7 +99,7 @@ func (c *Creator) cloned(ctx context.Context, resources pve.Resources, clone *gu
 // copy.
 func descriptionOf(config map[string]string) string {
 	description := strings.TrimRight(config["description"], " \n")
-	if _, marked := ownership.Parse(description); marked {
+	if ownership.IsMark(description) {
 		return ""
 	}
 	return description

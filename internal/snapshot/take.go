@@ -96,7 +96,7 @@ func refuse(config map[string]string) string {
 	if config["template"] == "1" {
 		return "is a template, of which there are no snapshots"
 	}
-	if _, unfinished := ownership.Parse(config["description"]); unfinished {
+	if ownership.IsMark(config["description"]) {
 		return "is being made, or was left half made"
 	}
 	return ""

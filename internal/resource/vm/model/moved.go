@@ -31,9 +31,8 @@ func (p PrivateState) Refuse(a kit.Attempt, found guest.Guest) diag.Diagnostics 
 // the other provider knew. Ids are used again; another name and none of its network devices tell another VM where there
 // is no uuid to compare.
 func (m *Moved) Differs(found guest.Guest) string {
-	_, stamped := ownership.Parse(Value(found.Spec.Description))
 	switch {
-	case guest.IsOwnLock(found.Lock), stamped:
+	case guest.IsOwnLock(found.Lock), ownership.IsMark(Value(found.Spec.Description)):
 		return "It is half made, or half destroyed. Wait for the task that is at work on it."
 	case len(m.MACs) == 0, m.Name != "" && Value(found.Spec.Name) == m.Name:
 		return ""
