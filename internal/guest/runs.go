@@ -33,6 +33,7 @@ type Runs struct {
 	api   *pve.Client
 	clock pve.Clock
 	jobs  *request.Runner
+	key   func() []byte // MarkKey
 }
 
 // NewMark makes the mark of a new run of this process, whose VM a task qmcreate makes. It belongs to no create that a
@@ -45,7 +46,7 @@ func (r *Runs) NewMark(cluster string, vmid int) ownership.Mark {
 }
 
 // Sign signs a mark that was changed.
-func (r *Runs) Sign(mark ownership.Mark) ownership.Mark { return mark.Sign(MarkKey(r.api)) }
+func (r *Runs) Sign(mark ownership.Mark) ownership.Mark { return mark.Sign(r.key()) }
 
 // MarkKey is the key with which an identity signs its marks. One that logs in with a password signs with what only this
 // boot of this host knows: it recognizes what was begun here.
@@ -64,7 +65,7 @@ func MarkKey(api *pve.Client) []byte {
 
 // IsGenuine reports whether this identity has signed a mark.
 func (r *Runs) IsGenuine(mark ownership.Mark) bool {
-	return mark.User == r.api.Identity().User && mark.Verify(MarkKey(r.api))
+	return mark.User == r.api.Identity().User && mark.Verify(r.key())
 }
 
 // Placeholder is the mark of the same run on an empty VM that takes the VMID again: PVE gives that a uuid of its own,
@@ -138,13 +139,8 @@ func (r *Runs) Judge(ctx context.Context, resources pve.Resources, node string, 
 // tasksOn returns the tasks of a node that name a marked VM, or may have cloned it. The tasks of all users must be
 // visible.
 func (r *Runs) tasksOn(ctx context.Context, n pve.Resource, mark ownership.Mark) (all []ownership.Task, err error) {
-	audits, err := r.jobs.Audits(ctx, n.Node)
-	switch {
-	case err != nil:
+	if err := r.seesTasks(ctx, n.Node); err != nil {
 		return nil, err
-	case !audits:
-		return nil, fmt.Errorf("the tasks of other users on node %s cannot be seen without Sys.Audit on /nodes/%s", n.Node,
-			n.Node)
 	}
 	filters := []pve.TaskFilter{{VMID: mark.VMID}}
 	if mark.Source != 0 {
@@ -162,6 +158,15 @@ func (r *Runs) tasksOn(ctx context.Context, n pve.Resource, mark ownership.Mark)
 		}
 	}
 	return all, nil
+}
+
+// seesTasks is the error of an identity that does not see the tasks of other users on a node.
+func (r *Runs) seesTasks(ctx context.Context, node string) error {
+	audits, err := r.jobs.Audits(ctx, node)
+	if err == nil && !audits {
+		err = fmt.Errorf("the tasks of other users on node %s cannot be seen without Sys.Audit on /nodes/%s", node, node)
+	}
+	return err
 }
 
 // Watch observes until it is known whether the run of a mark lives. Of a process on this host that is known at once.
@@ -201,9 +206,14 @@ func (r *Runs) Watch(ctx context.Context, listed pve.Resource, mark ownership.Ma
 	}
 }
 
-// isAtWork reports whether a task of a marked VM runs on a node. Those of this identity are visible without Sys.Audit
-// (pve-manager API2/Tasks.pm); only its marks are watched.
+// isAtWork reports whether a task of a marked VM runs on a node. Only those of this identity are visible without
+// Sys.Audit (pve-manager PVE/API2/Tasks.pm), so of another identity's mark it may not tell.
 func (r *Runs) isAtWork(ctx context.Context, node string, mark ownership.Mark) (bool, error) {
+	if mark.User != r.api.Identity().User {
+		if err := r.seesTasks(ctx, node); err != nil {
+			return false, err
+		}
+	}
 	tasks, err := r.api.Tasks().List(ctx, node, pve.TaskFilter{RunningOnly: true})
 	return slices.ContainsFunc(tasks, func(t pve.Task) bool {
 		typ, id := t.UPID.Type(), t.UPID.ID()

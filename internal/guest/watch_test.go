@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,7 @@ func TestWatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		life    Life
 		by      string // of the mark, with the VMID 9000 as its source
+		user    string // of the mark
 		task    string
 		happens func(w *world, mark ownership.Mark)
 		want    Life
@@ -81,12 +83,17 @@ func TestWatch(t *testing.T) {
 		"a clone runs, of a VM made":     {want: Dead, from: Lease, happens: func(w *world, _ ownership.Mark) { w.task("qmclone", 9000, time.Hour) }},
 		"three looks fail":               {want: Dead, from: Lease, happens: func(w *world, _ ownership.Mark) { w.refuse("/nodes/{node}/qemu/{vmid}/config", 3) }},
 		"no look succeeds":               {from: Lease, says: "no", happens: func(w *world, _ ownership.Mark) { w.refuse("/nodes/{node}/qemu/{vmid}/config") }},
-		"tasks cannot be listed":         {from: Lease, says: "no", happens: func(w *world, _ ownership.Mark) { w.refuse("/nodes/{node}/tasks") }},
+		"another identity's":             {user: "other@pve", want: Dead, from: Lease},
+		"its own, without Sys.Audit":     {want: Dead, from: Lease, happens: func(w *world, _ ownership.Mark) { w.withoutSysAudit() }},
+		"another identity's, whose tasks are not seen": {user: "other@pve", from: Lease,
+			says: "the tasks of other users on node pve1 cannot be seen without Sys.Audit on /nodes/pve1", happens: func(w *world, _ ownership.Mark) { w.withoutSysAudit() }},
+		"tasks cannot be listed": {from: Lease, says: "no", happens: func(w *world, _ ownership.Mark) { w.refuse("/nodes/{node}/tasks") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorldOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, nil)
 				mark := aMark()
+				mark.User = cmp.Or(c.user, mark.User)
 				if mark.Task = c.task; c.by != "" {
 					mark.By, mark.Source = c.by, 9000
 				}
