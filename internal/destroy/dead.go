@@ -22,15 +22,10 @@ func (d *Destroyer) RemoveDead(ctx context.Context, u guard.Unowned) (taken bool
 	if adopted := Adopted(vmid, u.Config); len(adopted) > 0 { // by a rescan: a create attaches no volume as unused
 		return false, errAdopted(vmid, adopted)
 	}
-	storages, err := d.guests.ImageStorages(ctx, u.Resources, node)
+	b, err := d.guests.BaselineOf(ctx, u.Resources, node, vmid, u.Config)
 	if err != nil {
 		return false, err
 	}
-	b, err := d.guests.NewBaseline(ctx, u.Resources, node, vmid, storages)
-	if err != nil {
-		return false, err
-	}
-	b.Release(u.Config, vmid)
 	mark := u.Mark
 	if u.Config["lock"] == "" {
 		if mark, err = d.TakeOver(ctx, u); err != nil {

@@ -120,6 +120,22 @@ func (g *Guests) NewBaseline(ctx context.Context, resources pve.Resources, node 
 	return f, nil
 }
 
+// BaselineOf is the baseline of a VM that was found: on a node, and of the volumes with its VMID there, those that its
+// configuration names are ours.
+func (g *Guests) BaselineOf(ctx context.Context, resources pve.Resources, node string, vmid int,
+	config map[string]string) (*Baseline, error) {
+	storages, err := g.ImageStorages(ctx, resources, node)
+	if err != nil {
+		return nil, err
+	}
+	b, err := g.NewBaseline(ctx, resources, node, vmid, storages)
+	if err != nil {
+		return nil, err
+	}
+	b.Release(config, vmid)
+	return b, nil
+}
+
 // listing is what is on a storage, or why that cannot be told.
 type listing struct {
 	volumes []pve.Volume
