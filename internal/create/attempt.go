@@ -14,11 +14,12 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// plan is what an attempt is to make. It does not change.
+// plan is what an attempt is to make.
 type plan struct {
 	r         Request
+	key       string  // of idempotency: guest.NoKey where no later create continues the attempt
 	spec      vm.Spec // r.Spec, with the paths of the files that PVE takes by path
-	node      string  // where the VM is to be
+	node      string  // where the VM is to be; the commit corrects it if a third party has moved the VM
 	from      *source // nil from scratch
 	vmid      int
 	baselines guest.Baselines
@@ -57,7 +58,7 @@ func (c *Creator) attempt(p plan, found findings) *attempt {
 	a := &attempt{creator: c, halfMade: destroy.NewHalfMade("", nil), status: string(guest.Stopped), plan: p,
 		renewed: c.jobs.Clock.Now()}
 	a.mark = c.guests.NewMark(guest.ClusterName(found.resources), a.vmid)
-	a.mark.Key, a.mark.Kept = c.keyOf(p.r), p.r.OnFailure == Keep
+	a.mark.Key, a.mark.Kept = p.key, p.r.OnFailure == Keep
 	switch {
 	case p.r.Restore != nil:
 		a.mark.By = "qmrestore"
@@ -86,7 +87,8 @@ func (a *attempt) Check(_ string, config map[string]string, written bool) error 
 		a.made.Saw(a.vmid, config)
 		return nil
 	}
-	if other, ok := ownership.Parse(config["description"]); ok && other.VMID == a.vmid {
+	other, marked := ownership.Parse(config["description"])
+	if marked && other.VMID == a.vmid && other.Saga != a.mark.Saga {
 		return fmt.Errorf("another run (transaction %s) has taken VM %d on node %s over: it took this run for dead, of "+
 			"which it had seen nothing for %s", other.Saga, a.vmid, a.node, guest.Lease)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 )
@@ -115,5 +116,43 @@ func TestHAKeepsThePowerToItself(t *testing.T) {
 	}
 	if after := strings.Join(b.afterCommit(), " "); !strings.Contains(after, "/status/current") {
 		t.Errorf("after the commit came %s", after)
+	}
+}
+
+// TestWaitThatCannotRead: what was to be waited for is not known, and the VM is complete and not tainted.
+func TestWaitThatCannotRead(t *testing.T) {
+	b := newBench(t, ticket)
+	entry := fault.Match{Method: http.MethodGet, Path: "/cluster/ha/resources/{sid}"}
+	b.sim.SetFaults([]fault.Rule{{Match: entry, Phase: fault.Before, Status: 403, Reason: "not now", Times: 2}}) // before the entry is made, and before the wait
+	r := onZFS()
+	r.HA, r.Start, r.Wait = &guest.HA{State: to("started")}, true, &guest.Wait{Agent: true}
+	created, err := b.Create(t.Context(), r)
+	if err != nil || created.Guest.VMID != 100 {
+		t.Fatalf("%+v, %v", created, err)
+	}
+	if config := b.vms()[100]; ownership.IsMark(config["description"]) {
+		t.Errorf("it was not committed: %v", config)
+	}
+	if w := created.Warnings; len(w) != 1 || !strings.Contains(w[0].Summary, "was not waited for") || !strings.Contains(w[0].Detail, "not now") {
+		t.Errorf("%+v", w)
+	}
+}
+
+// TestCheckSaysWhoHasTheVM: only the mark of another run says that another run has taken a VM over.
+func TestCheckSaysWhoHasTheVM(t *testing.T) {
+	own := ownership.Mark{Cluster: "pve1", VMID: 100, Saga: "0123456789abcdef", Key: guest.NoKey, User: "root@pam", By: "qmcreate",
+		UUID: "11111111-2222-3333-4444-555555555555"}.Sign([]byte("key"))
+	other := own
+	other.Saga = "fedcba9876543210"
+	a := &attempt{plan: plan{vmid: 100, node: "pve1"}, mark: own}
+	for name, c := range map[string]struct{ description, says string }{
+		"another run's mark":           {other.Sign([]byte("key")).String(), "another run (transaction fedcba9876543210) has taken VM 100"},
+		"its own mark, another's uuid": {own.String(), "no longer has this create's mark"},
+		"no mark":                      {"golden image", "no longer has this create's mark"},
+	} {
+		config := map[string]string{"description": c.description, "smbios1": "uuid=99999999-2222-3333-4444-555555555555"}
+		if err := a.Check("pve1", config, false); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -55,8 +55,8 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 		if _, changes := a.change.Set["smbios1"]; changes { // the uuid may be another one with this write
 			a.mark.UUID = vm.UUID(a.change.Set)
 		}
-		if tasks := a.view.Tasks; len(tasks.UPIDs) > 0 && !tasks.Guessed[tasks.UPIDs[0]] {
-			a.mark.Task = string(tasks.UPIDs[0])
+		if maker := a.maker(); maker != "" {
+			a.mark.Task = string(maker)
 		}
 		a.mark, change.Set = a.creator.guests.Renewed(a.mark), map[string]string{}
 		maps.Copy(change.Set, a.change.Set)
@@ -72,6 +72,16 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 		}
 	}
 	return err
+}
+
+// maker is the task of this attempt that made the VM, "" if it is not known. One that is resumed has none: the task was
+// the dead run's, and the first task of this one may be a migration.
+func (a *attempt) maker() pve.UPID {
+	tasks := a.view.Tasks
+	if len(tasks.UPIDs) == 0 || tasks.Guessed[tasks.UPIDs[0]] || tasks.UPIDs[0].Type() != a.mark.By {
+		return ""
+	}
+	return tasks.UPIDs[0]
 }
 
 // growFirst grows disks before the options are set, and returns the configuration that the VM has then. PVE changes one

@@ -47,7 +47,7 @@ func (c *Creator) create(ctx context.Context, r Request, again bool) (*attempt, 
 	if err != nil {
 		return nil, Created{}, err
 	}
-	p := plan{r: r, spec: spec, node: found.node, from: found.from}
+	p := plan{r: r, key: c.keyOf(r), spec: spec, node: found.node, from: found.from}
 	a, warnings, err := c.inherit(ctx, p, found)
 	if err != nil {
 		return nil, Created{Warnings: warnings}, err

@@ -111,11 +111,17 @@ func (a *attempt) addToHA(ctx context.Context) error {
 	})
 }
 
-// wait waits for what wait_for asks for. The VM is complete: neither a timeout nor an interrupt takes it back.
+// wait waits for what wait_for asks for. The VM is complete: neither a timeout nor an interrupt takes it back, and a
+// read that fails taints nothing.
 func (a *attempt) wait(ctx context.Context) error {
-	if a.awaited, a.notReached = a.readBack(ctx); a.notReached != nil {
-		return nil //nolint:nilerr // it is reported once the VM is committed
+	made, err := a.readBack(ctx)
+	if err != nil {
+		a.warnings = append(a.warnings, guest.Warning{
+			Summary: fmt.Sprintf("The guest of VM %d was not waited for", a.vmid),
+			Detail:  "The VM could not be read before the wait: " + err.Error()})
+		return nil
 	}
+	a.awaited = made
 	want := *a.r.Wait
 	want.Each = func(ctx context.Context) {
 		if a.isToRenew() {

@@ -297,3 +297,42 @@ func TestKillManyClones(t *testing.T) {
 		}
 	})
 }
+
+// TestResumeACreateTwice: the run that continues a dead run's VM is killed, too. The mark that it has left names the task
+// that made the VM, or none: never one of its own.
+func TestResumeACreateTwice(t *testing.T) {
+	ways := killedWays(t)
+	step, kills, resumed := 7, 0, 0
+	if os.Getenv("CANCEL_ALL") != "" {
+		step = 1
+	}
+	for i, k := range ways {
+		if step > 1 && k.name != "clone and migrate, here, fixed true, named true" {
+			continue
+		}
+		for first, died := 1+i%step, true; died; first += step {
+			for second, again := 1, true; died && again; second += step {
+				synctest.Test(t, func(t *testing.T) {
+					b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+					b.backedUp(nil)
+					foreign := len(b.everything())
+					if died = b.kill(t, k.process, k.of(), first); !died {
+						return
+					}
+					time.Sleep(startUp)
+					if again = b.kill(t, k.process, k.of(), second); !again {
+						return
+					}
+					kills++
+					if b.converges(t, fmt.Sprintf("%s, killed before requests %d and %d", k.name, first, second), k, foreign, 0) {
+						resumed++
+					}
+				})
+			}
+		}
+	}
+	t.Logf("%d pairs of kills; the VM of %d was continued", kills, resumed)
+	if resumed == 0 {
+		t.Error("none was continued")
+	}
+}

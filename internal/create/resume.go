@@ -35,15 +35,10 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 	}
 	p.vmid, p.baselines = vmid, nil
 	for _, node := range nodes {
-		storages, err := c.guests.ImageStorages(ctx, found.resources, node)
+		b, err := c.guests.BaselineOf(ctx, found.resources, node, vmid, dead.Config)
 		if err != nil {
 			return nil, err
 		}
-		b, err := c.guests.NewBaseline(ctx, found.resources, node, vmid, storages)
-		if err != nil {
-			return nil, err
-		}
-		b.Release(dead.Config, vmid)
 		p.baselines = append(p.baselines, b)
 	}
 	mark, err := c.destroyer.TakeOver(ctx, dead)
@@ -106,7 +101,7 @@ func (a resumption) isRunning(ctx context.Context) (bool, error) {
 
 // removeDead removes what a dead create has left that cannot be continued: the task that made it failed, or its
 // roll-back was begun.
-func (c *Creator) removeDead(ctx context.Context, dead guard.Unowned) error {
+func (c *Creator) removeDead(ctx context.Context, r Request, dead guard.Unowned) error {
 	select { // one after the other: several here may have found it
 	case c.taking <- struct{}{}:
 		defer func() { <-c.taking }()
@@ -114,20 +109,25 @@ func (c *Creator) removeDead(ctx context.Context, dead guard.Unowned) error {
 		return ctx.Err()
 	}
 	if _, err := c.destroyer.RemoveDead(ctx, dead); err != nil {
-		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("Cannot remove what a dead create left of VM %d",
+		path := "vmid"
+		if r.VMID == 0 { // the VM has a VMID that the user did not choose
+			path = ""
+		}
+		return &guest.FieldError{Path: path, Summary: fmt.Sprintf("Cannot remove what a dead create left of VM %d",
 			dead.Listed.VMID),
 			Detail: fmt.Sprintf("Transaction %s of this provider was making it, and its run is over", dead.Mark.Saga), Err: err}
 	}
 	return nil
 }
 
-// finished are VMs of which this process has seen that they bear no mark.
+// isFinished reports whether this process has seen that a VM bears no mark.
 func (c *Creator) isFinished(vmid int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.finished[vmid]
 }
 
+// noteFinished notes a VM that bears no mark.
 func (c *Creator) noteFinished(u unfinished) {
 	if u.marked || u.config == nil || u.isHalfMade() {
 		return

@@ -74,7 +74,6 @@ func (c *Creator) lifeOf(mark ownership.Mark) guest.Life {
 // one both results are nil, unless the VMID is another's. A VM of another key is named, never touched.
 func (c *Creator) inherit(ctx context.Context, p plan, found findings) (*attempt, []guest.Warning, error) {
 	var warnings []guest.Warning
-	key := c.keyOf(p.r)
 	for _, listed := range candidates(found.resources, p) {
 		if p.r.VMID == 0 && (c.made(listed.VMID) || c.isFinished(listed.VMID)) {
 			continue
@@ -84,7 +83,7 @@ func (c *Creator) inherit(ctx context.Context, p plan, found findings) (*attempt
 			listed.Node = p.node
 			u = c.readUnfinished(ctx, found.resources, listed)
 		}
-		mine := u.marked && u.mark.Key == key && c.guests.IsGenuine(u.mark)
+		mine := u.marked && p.key != guest.NoKey && u.mark.Key == p.key && c.guests.IsGenuine(u.mark)
 		switch {
 		case mine:
 			a, warning, err := c.continued(ctx, p, found, u)
@@ -212,7 +211,7 @@ func (c *Creator) tryContinue(ctx context.Context, p plan, found findings, u unf
 	dead := guard.Unowned{Listed: u.listed, Resources: found.resources, Config: u.config, Digest: u.digest, Mark: u.mark,
 		Gone: c.lifeOf(u.mark) == guest.Dead}
 	if !v.Whole || u.config["lock"] != "" {
-		return nil, nil, c.removeDead(ctx, dead)
+		return nil, nil, c.removeDead(ctx, p.r, dead)
 	}
 	a, err := c.takeOver(ctx, p, found, dead)
 	return a, nil, err
