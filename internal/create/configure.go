@@ -55,7 +55,7 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 		if _, changes := a.change.Set["smbios1"]; changes { // the uuid may be another one with this write
 			a.mark.UUID = vm.UUID(a.change.Set)
 		}
-		if maker := a.maker(); maker != "" {
+		if maker := makerOf(&a.view.Tasks, a.mark.By); maker != "" {
 			a.mark.Task = string(maker)
 		}
 		a.mark, change.Set = a.creator.guests.Renewed(a.mark), map[string]string{}
@@ -74,11 +74,10 @@ func (a *attempt) configureRead(ctx context.Context, config pve.PendingConfig) e
 	return err
 }
 
-// maker is the task of this attempt that made the VM, "" if it is not known. One that is resumed has none: the task was
+// makerOf is the task of an attempt that made its VM, "" if it is not known. One that is resumed has none: the task was
 // the dead run's, and the first task of this one may be a migration.
-func (a *attempt) maker() pve.UPID {
-	tasks := a.view.Tasks
-	if len(tasks.UPIDs) == 0 || tasks.Guessed[tasks.UPIDs[0]] || tasks.UPIDs[0].Type() != a.mark.By {
+func makerOf(tasks *request.Tasks, by string) pve.UPID {
+	if len(tasks.UPIDs) == 0 || tasks.Guessed[tasks.UPIDs[0]] || tasks.UPIDs[0].Type() != by {
 		return ""
 	}
 	return tasks.UPIDs[0]
