@@ -101,7 +101,8 @@ func (s *server) UpgradeResourceState(ctx context.Context, req *tfprotov6.Upgrad
 // ValidateResourceConfig accepts a configuration with which nothing is wrong.
 func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest) (
 	*tfprotov6.ValidateResourceConfigResponse, error) {
-	if k := s.kinds()[req.TypeName]; k != nil {
+	k := s.kinds()[req.TypeName]
+	if k != nil {
 		within, end := s.begin(ctx)
 		defer end()
 		var configuration resource.ConfigureRequest // Terraform validates before it configures
@@ -112,7 +113,11 @@ func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.Vali
 			return &tfprotov6.ValidateResourceConfigResponse{}, nil
 		}
 	}
-	return s.backend.ValidateResourceConfig(ctx, req)
+	resp, err := s.backend.ValidateResourceConfig(ctx, req)
+	if err == nil && k != nil {
+		resp.Diagnostics = withoutUnseen(req.Config, k.place.wire, resp.Diagnostics)
+	}
+	return resp, err
 }
 
 // ReadResource refreshes a state.

@@ -11,16 +11,20 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// chooseNode plans the migration of a VM that is on none of the nodes that the configuration names.
+// chooseNode plans the migration of a VM that is on none of the nodes that the configuration names. While these are not
+// known, neither is its node.
 func (p *Planning) chooseNode(ctx context.Context) {
 	nodes := p.Config.At("nodes")
-	if !nodes.IsFullyKnown() || nodes.IsNull() || p.Prior.Node == nil || slices.Contains(p.Plan.Nodes, *p.Prior.Node) ||
-		p.Machines == nil {
-		return
-	}
-	if to := p.Machines.Place(ctx, p.Plan.Nodes); to != "" {
-		p.Value, p.changed = plan.Replace(p.Value, "node", model.Text(to)), true
-		p.Plan.Node = &to
+	switch {
+	case p.Prior.Node == nil || nodes.IsKnown() && nodes.IsNull():
+	case !nodes.IsFullyKnown():
+		p.Value, p.Plan.Node = plan.Edit(p.Value, map[string]bool{"node": true}, nil), nil
+	case slices.Contains(p.Plan.Nodes, *p.Prior.Node) || p.Machines == nil:
+	default:
+		if to := p.Machines.Place(ctx, p.Plan.Nodes); to != "" {
+			p.Value, p.changed = plan.Replace(p.Value, "node", model.Text(to)), true
+			p.Plan.Node = &to
+		}
 	}
 }
 
@@ -35,76 +39,80 @@ func (p *Planning) planPendingChanges() {
 type consequences struct{ unknown, null map[string]bool }
 
 // PlanConsequences plans what follows from other changes: the volume of a disk that moves, the boot order when devices
-// come and go, the machine type that PVE pins for Windows.
+// come and go, the machine type that PVE pins for Windows. What follows from a change that is not known yet is not known
+// either.
 func (p *Planning) PlanConsequences() {
 	c := consequences{unknown: map[string]bool{}, null: map[string]bool{}}
-	migrates := model.Differ(p.Prior.Node, p.Plan.Node) // and its local volumes get new names
+	migrates := p.swaps("node") // and its local volumes get new names
 	p.consequencesForDisks(c, migrates)
 	p.consequencesForCloudInit(c, migrates)
-	if p.Config.At("boot_order").IsNull() && p.Plan.BootOrder != nil && !model.SameDevices(p.Prior, p.Plan) {
+	if p.Config.At("boot_order").IsNull() && p.Plan.BootOrder != nil && p.changesDevices() {
 		c.unknown["boot_order"] = true
 	}
-	if p.Config.At("machine").IsNull() && model.Value(p.Prior.OSType) != model.Value(p.Plan.OSType) {
+	if p.Config.At("machine").IsNull() && (p.change("ostype") == open ||
+		model.Value(p.Prior.OSType) != model.Value(p.Plan.OSType)) {
 		c.unknown["machine"] = true
 	}
-	if p.changesUUID() {
+	if p.swaps("smbios.uuid") != same {
 		c.unknown["uuid"] = true
 	}
 	p.Value = plan.Edit(p.Value, c.unknown, c.null)
 }
 
-func (p *Planning) consequencesForDisks(c consequences, migrates bool) {
-	for slot, d := range p.Plan.Disks {
-		was, ok := p.Prior.Disks[slot]
-		if !ok || !migrates && !model.Differ(was.Storage, d.Storage) && !model.Differ(was.Format, d.Format) {
+// changesDevices reports whether devices that a boot order can name come or go, or may.
+func (p *Planning) changesDevices() bool {
+	for _, at := range []string{"disks", "cdroms", "networks", "cloud_init", "cloud_init.slot"} {
+		if p.change(at) == open {
+			return true
+		}
+	}
+	return !model.SameDevices(p.Prior, p.Plan)
+}
+
+func (p *Planning) consequencesForDisks(c consequences, migrates change) {
+	for slot := range p.Plan.Disks {
+		_, existed := p.Prior.Disks[slot]
+		at := "disks." + slot
+		if !existed || migrates == same && p.swaps(at+".storage") == same && p.swaps(at+".format") == same {
 			continue
 		}
-		if at := "disks." + slot + ".format"; p.Config.At(at).IsNull() {
-			c.unknown[at] = true
-		}
+		c.unknown[at+".format"] = p.Config.At(at + ".format").IsNull()
 		if _, attached := p.volumes.attached[slot]; !attached {
-			c.unknown["disks."+slot+".volume"] = true
+			c.unknown[at+".volume"] = true
 		}
 	}
-	if was, is := p.Prior.EFIDisk, p.Plan.EFIDisk; was != nil && is != nil &&
-		(migrates || model.Differ(was.Storage, is.Storage)) {
-		c.unknown["efi_disk.volume"] = true
-		c.unknown["efi_disk.format"] = p.Config.At("efi_disk.format").IsNull()
-	}
-	if was, is := p.Prior.TPMState, p.Plan.TPMState; was != nil && is != nil &&
-		(migrates || model.Differ(was.Storage, is.Storage)) {
-		c.unknown["tpm_state.volume"] = true
+	for _, group := range []string{"efi_disk", "tpm_state"} {
+		moves := migrates != same || p.swaps(group+".storage") != same || p.swaps(group+".format") != same
+		if p.stays(group) && moves {
+			c.unknown[group+".volume"] = true
+			c.unknown[group+".format"] = p.Config.At(group + ".format").IsNull()
+		}
 	}
 }
 
 // consequencesForCloudInit sees to the three attributes that are one thing on the server, the cloud-init drive.
-func (p *Planning) consequencesForCloudInit(c consequences, migrates bool) {
-	was, is := p.Prior.CloudInit, p.Plan.CloudInit
+func (p *Planning) consequencesForCloudInit(c consequences, migrates change) {
+	const volume, slot, format = "cloud_init.volume", "cloud_init.slot", "cloud_init.format"
+	is, had := p.Plan.CloudInit, p.Prior.CloudInit != nil
+	storage := p.change("cloud_init.storage")
+	drive := had && p.Prior.CloudInit.Storage != nil
 	switch {
-	case was == nil || is == nil:
+	case is == nil: // it goes as a whole, or nothing of it is known
+	case had && storage == open: // the drive may come, go or move
+		c.unknown[volume] = true
+		c.unknown[slot], c.unknown[format] = p.Config.At(slot).IsNull(), p.Config.At(format).IsNull()
 	case is.Storage == nil:
-		c.null["cloud_init.slot"], c.null["cloud_init.format"], c.null["cloud_init.volume"] = true, true, true
-	case was.Storage == nil && is.Slot == nil:
-		c.unknown["cloud_init.slot"], c.unknown["cloud_init.volume"] = true, true
-	case was.Storage == nil || model.Differ(was.Storage, is.Storage) || model.Differ(was.Slot, is.Slot):
-		c.unknown["cloud_init.volume"] = true
+		if had {
+			c.null[volume], c.null[slot], c.null[format] = true, true, true
+		}
+		c.null["cloud_init"] = is.HasOnlyDrive() && p.Config.At("cloud_init").IsNull() // the drive went, and nothing is left
+	case had && !drive:
+		c.unknown[volume] = true
+		c.unknown[slot] = p.Config.At(slot).IsNull()
+	case migrates != same, had && (storage != same || p.swaps(slot) != same || p.swaps(format) != same):
+		c.unknown[volume] = true
+		c.unknown[format] = storage != same && p.Config.At(format).IsNull()
 	}
-	if was != nil && is != nil && model.Differ(was.Storage, is.Storage) && p.Config.At("cloud_init.format").IsNull() {
-		c.unknown["cloud_init.format"] = true
-	}
-	switch {
-	case is == nil:
-	case migrates && is.Storage != nil:
-		c.unknown["cloud_init.volume"] = true
-	case is.Storage == nil && is.HasOnlyDrive() && p.Config.At("cloud_init").IsNull():
-		c.null["cloud_init"] = true // the drive went, and there was nothing else
-	}
-}
-
-// changesUUID reports whether the plan gives the VM another SMBIOS uuid.
-func (p *Planning) changesUUID() bool {
-	was, is := p.Prior.SMBIOS, p.Plan.SMBIOS
-	return was != nil && is != nil && model.Differ(was.UUID, is.UUID)
 }
 
 // The machine type. PVE pins its version for Windows, "pc-q35-9.2+pve1" for "q35" (qemu-server API2/Qemu.pm, create and

@@ -118,7 +118,7 @@ func addressesUnaffectedBy() []string {
 // keepAddresses leaves the addresses known in the plan of a change that does not touch them, so that nothing that
 // depends on them is planned again. What wait_for is to bring stays open.
 func (p *Planning) keepAddresses() {
-	if len(p.Prior.Addresses) == 0 {
+	if len(p.Prior.Addresses) == 0 && p.runs() { // a guest that has just started may have some by the end of the apply
 		return
 	}
 	unaffected := addressesUnaffectedBy()
@@ -127,6 +127,9 @@ func (p *Planning) keepAddresses() {
 		if !consequence && !slices.Contains(unaffected, name) && !plan.At(p.Value, name).Equal(plan.At(p.State, name)) {
 			return
 		}
+	}
+	if p.change("wait_for") == open {
+		return
 	}
 	if w := p.Plan.WaitFor; w != nil && (model.Value(w.IPv4) && p.Prior.IPv4Address == nil || model.Value(w.IPv6) &&
 		p.Prior.IPv6Address == nil) {

@@ -35,7 +35,7 @@ func (p refusals) refuseChanges() {
 	p.refuseProtectedDisks()
 	p.refuseProtectedDrives()
 	p.refuseDisksWithoutStorage()
-	if p.changesUUID() && model.Value(p.Prior.Status) == "running" {
+	if p.swaps("smbios.uuid") == other && model.Value(p.Prior.Status) == "running" {
 		p.refuse(path.Root("smbios").AtName("uuid"),
 			"By its uuid the provider knows the VM again, and PVE changes that of a running VM at its next start only. "+
 				"Stop the VM first, with power_state = \"stopped\" in an apply of its own.")
@@ -88,14 +88,13 @@ func (p refusals) refuseProtectedDrives() {
 	if !model.Value(p.Prior.Protection) {
 		return
 	}
-	drive := p.Prior.CloudInit != nil && p.Prior.CloudInit.Slot != nil
 	for _, group := range []struct {
 		name   string
 		leaves bool
 	}{
-		{"cloud_init", drive && (p.Plan.CloudInit == nil || p.Plan.CloudInit.Storage == nil)},
-		{"efi_disk", p.Prior.EFIDisk != nil && p.Plan.EFIDisk == nil},
-		{"tpm_state", p.Prior.TPMState != nil && p.Plan.TPMState == nil},
+		{"cloud_init", p.was("cloud_init.slot") && (p.goes("cloud_init") || p.goes("cloud_init.storage"))},
+		{"efi_disk", p.goes("efi_disk")},
+		{"tpm_state", p.goes("tpm_state")},
 	} {
 		if group.leaves {
 			p.refuse(path.Root(group.name),

@@ -21,71 +21,54 @@ func (p *Planning) replaceDestroyed(ctx context.Context) {
 
 // planReplacement lists what cannot change in place: the id, and the sources. A source that was not known before is
 // only recorded, as is one that is no longer said, and one that differs from what another provider's state said: how
-// that is written here is a translation, and a slip in it is no reason to destroy a VM.
+// that is written here is a translation, and a slip in it is no reason to destroy a VM. What is not known yet may be
+// another: an update cannot become a replacement in the apply.
 func (p *Planning) planReplacement() {
-	prior, planned := p.Prior, p.Plan
-	if vmid := plan.At(p.Value, "vmid"); prior.VMID != nil && (!vmid.IsKnown() || planned.VMID != nil &&
-		*planned.VMID != *prior.VMID) {
-		p.replace.Append(path.Root("vmid"))
-	}
+	p.replaceFor(true, path.Root("vmid"), "vmid")
 	// PVE has no way back
-	if model.Value(prior.Template) && !model.Value(planned.Template) && plan.At(p.Value, "template").IsKnown() {
+	if model.Value(p.Prior.Template) && !model.Value(p.Plan.Template) {
 		p.replace.Append(path.Root("template"))
 	}
-	if was, is := prior.Clone, planned.Clone; was != nil && is != nil && p.managed("clone") {
-		p.replace.Append(changedSource(was, is)...)
-		if was.SourceVMID != nil && !plan.At(p.Value, "clone", "vmid").IsKnown() { // the source is replaced itself
-			p.replace.Append(path.Root("clone").AtName("vmid"))
-		}
+	p.planNewSource()
+	for _, slot := range model.SortedSlots(p.Prior.Disks) {
+		at := "disks." + slot + ".import_from"
+		p.replaceFor(p.managed(at), path.Root("disks").AtMapKey(slot).AtName("import_from"), at)
 	}
-	if was, is := prior.Restore, planned.Restore; was != nil && is != nil && p.managed("restore") &&
-		model.Differ(was.Archive, is.Archive) {
-		p.replace.Append(path.Root("restore").AtName("archive"))
-	}
-	p.planNewImages()
+	p.replaceFor(true, path.Root("efi_disk").AtName("import_from"), "efi_disk.import_from")
+	p.replaceFor(true, path.Root("tpm_state").AtName("import_from"), "tpm_state.import_from")
 }
 
-// planNewImages lists the disks whose image is another one.
-func (p *Planning) planNewImages() {
-	prior, plan := p.Prior, p.Plan
-	for _, slot := range model.SortedSlots(plan.Disks) {
-		if was, ok := prior.Disks[slot]; ok && model.Differ(was.ImportFrom, plan.Disks[slot].ImportFrom) &&
-			p.managed("disks."+slot+".import_from") {
-			p.replace.Append(path.Root("disks").AtMapKey(slot).AtName("import_from"))
-		}
-	}
-	if was, is := prior.EFIDisk, plan.EFIDisk; was != nil && is != nil && model.Differ(was.ImportFrom, is.ImportFrom) {
-		p.replace.Append(path.Root("efi_disk").AtName("import_from"))
-	}
-	if was, is := prior.TPMState, plan.TPMState; was != nil && is != nil && model.Differ(was.ImportFrom, is.ImportFrom) {
-		p.replace.Append(path.Root("tpm_state").AtName("import_from"))
+// replaceFor replaces the VM for a value in the place of another one.
+func (p *Planning) replaceFor(applies bool, where path.Path, at string) {
+	if applies && p.swaps(at) != same {
+		p.replace.Append(where)
 	}
 }
 
-// changedSource compares two sources of a clone. Another way to name the VM that was really cloned is no other source.
-func changedSource(was, is *model.Clone) path.Paths {
-	var all path.Paths
+// planNewSource compares the VM or the backup that a copy was made of with that of the plan. Another way to name the VM
+// that was really cloned is no other source.
+func (p *Planning) planNewSource() {
+	p.replaceFor(p.managed("restore"), path.Root("restore").AtName("archive"), "restore.archive")
+	if !p.managed("clone") || !p.stays("clone") {
+		return
+	}
 	at := path.Root("clone")
+	for _, key := range []string{"name", "snapshot", "full"} {
+		p.replaceFor(true, at.AtName(key), "clone."+key)
+	}
+	was, is := p.Prior.Clone, p.Plan.Clone
 	source := was.SourceVMID
 	if source == nil {
 		source = was.VMID
 	}
-	if is.VMID != nil && source != nil && *is.VMID != *source {
-		all.Append(at.AtName("vmid"))
+	if p.change("clone.vmid") == open && source != nil ||
+		is != nil && is.VMID != nil && source != nil && *is.VMID != *source {
+		p.replace.Append(at.AtName("vmid"))
 	}
-	if model.Differ(was.Name, is.Name) {
-		all.Append(at.AtName("name"))
+	sameTags := is != nil && slices.Equal(model.Lowered(was.Tags), model.Lowered(is.Tags))
+	if len(was.Tags) > 0 && (p.change("clone.tags") == open || is != nil && len(is.Tags) > 0 && !sameTags) {
+		p.replace.Append(at.AtName("tags"))
 	}
-	if len(was.Tags) > 0 && len(is.Tags) > 0 && !slices.Equal(model.Lowered(was.Tags), model.Lowered(is.Tags)) {
-		all.Append(at.AtName("tags"))
-	}
-	if model.Differ(was.Snapshot, is.Snapshot) {
-		all.Append(at.AtName("snapshot"))
-	}
-	if was.Full != nil && is.Full != nil && *was.Full != *is.Full {
-		all.Append(at.AtName("full"))
-	}
-	return all
 }
 
 // refuseReplacingAdopted refuses to make a VM of volumes that the VM which it replaces has: they go with that one.
