@@ -39,21 +39,22 @@ func (p *Planning) planPendingChanges() {
 type consequences struct{ unknown, null map[string]bool }
 
 // PlanConsequences plans what follows from other changes: the volume of a disk that moves, the boot order when devices
-// come and go, the machine type that PVE pins for Windows. What follows from a change that is not known yet is not known
-// either.
+// come and go, the machine type that PVE pins for Windows. What follows from a change that is not known yet is not
+// known either.
 func (p *Planning) PlanConsequences() {
 	c := consequences{unknown: map[string]bool{}, null: map[string]bool{}}
-	migrates := p.swaps("node") // and its local volumes get new names
+	d := p.delta()
+	migrates := d.swaps("node") // and its local volumes get new names
 	p.consequencesForDisks(c, migrates)
 	p.consequencesForCloudInit(c, migrates)
 	if p.Config.At("boot_order").IsNull() && p.Plan.BootOrder != nil && p.changesDevices() {
 		c.unknown["boot_order"] = true
 	}
-	if p.Config.At("machine").IsNull() && (p.change("ostype") == open ||
+	if p.Config.At("machine").IsNull() && (d.change("ostype") == open ||
 		model.Value(p.Prior.OSType) != model.Value(p.Plan.OSType)) {
 		c.unknown["machine"] = true
 	}
-	if p.swaps("smbios.uuid") != same {
+	if d.swaps("smbios.uuid") != same {
 		c.unknown["uuid"] = true
 	}
 	p.Value = plan.Edit(p.Value, c.unknown, c.null)
@@ -61,8 +62,9 @@ func (p *Planning) PlanConsequences() {
 
 // changesDevices reports whether devices that a boot order can name come or go, or may.
 func (p *Planning) changesDevices() bool {
+	d := p.delta()
 	for _, at := range []string{"disks", "cdroms", "networks", "cloud_init", "cloud_init.slot"} {
-		if p.change(at) == open {
+		if d.change(at) == open {
 			return true
 		}
 	}
@@ -70,10 +72,13 @@ func (p *Planning) changesDevices() bool {
 }
 
 func (p *Planning) consequencesForDisks(c consequences, migrates change) {
+	d := p.delta()
+	moves := func(at string) bool {
+		return migrates != same || d.swaps(at+".storage") != same || d.swaps(at+".format") != same
+	}
 	for slot := range p.Plan.Disks {
-		_, existed := p.Prior.Disks[slot]
 		at := "disks." + slot
-		if !existed || migrates == same && p.swaps(at+".storage") == same && p.swaps(at+".format") == same {
+		if _, existed := p.Prior.Disks[slot]; !existed || !moves(at) {
 			continue
 		}
 		c.unknown[at+".format"] = p.Config.At(at + ".format").IsNull()
@@ -82,8 +87,7 @@ func (p *Planning) consequencesForDisks(c consequences, migrates change) {
 		}
 	}
 	for _, group := range []string{"efi_disk", "tpm_state"} {
-		moves := migrates != same || p.swaps(group+".storage") != same || p.swaps(group+".format") != same
-		if p.stays(group) && moves {
+		if d.stays(group) && moves(group) {
 			c.unknown[group+".volume"] = true
 			c.unknown[group+".format"] = p.Config.At(group + ".format").IsNull()
 		}
@@ -93,8 +97,8 @@ func (p *Planning) consequencesForDisks(c consequences, migrates change) {
 // consequencesForCloudInit sees to the three attributes that are one thing on the server, the cloud-init drive.
 func (p *Planning) consequencesForCloudInit(c consequences, migrates change) {
 	const volume, slot, format = "cloud_init.volume", "cloud_init.slot", "cloud_init.format"
-	is, had := p.Plan.CloudInit, p.Prior.CloudInit != nil
-	storage := p.change("cloud_init.storage")
+	d, is, had := p.delta(), p.Plan.CloudInit, p.Prior.CloudInit != nil
+	storage := d.change("cloud_init.storage")
 	drive := had && p.Prior.CloudInit.Storage != nil
 	switch {
 	case is == nil: // it goes as a whole, or nothing of it is known
@@ -109,7 +113,7 @@ func (p *Planning) consequencesForCloudInit(c consequences, migrates change) {
 	case had && !drive:
 		c.unknown[volume] = true
 		c.unknown[slot] = p.Config.At(slot).IsNull()
-	case migrates != same, had && (storage != same || p.swaps(slot) != same || p.swaps(format) != same):
+	case migrates != same, had && storage != same, had && d.swaps(slot) != same, had && d.swaps(format) != same:
 		c.unknown[volume] = true
 		c.unknown[format] = storage != same && p.Config.At(format).IsNull()
 	}

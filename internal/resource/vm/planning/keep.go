@@ -128,7 +128,7 @@ func (p *Planning) keepAddresses() {
 			return
 		}
 	}
-	if p.change("wait_for") == open {
+	if p.delta().change("wait_for") == open {
 		return
 	}
 	if w := p.Plan.WaitFor; w != nil && (model.Value(w.IPv4) && p.Prior.IPv4Address == nil || model.Value(w.IPv6) &&

@@ -35,7 +35,7 @@ func (p refusals) refuseChanges() {
 	p.refuseProtectedDisks()
 	p.refuseProtectedDrives()
 	p.refuseDisksWithoutStorage()
-	if p.swaps("smbios.uuid") == other && model.Value(p.Prior.Status) == "running" {
+	if p.delta().swaps("smbios.uuid") == other && model.Value(p.Prior.Status) == "running" {
 		p.refuse(path.Root("smbios").AtName("uuid"),
 			"By its uuid the provider knows the VM again, and PVE changes that of a running VM at its next start only. "+
 				"Stop the VM first, with power_state = \"stopped\" in an apply of its own.")
@@ -88,13 +88,14 @@ func (p refusals) refuseProtectedDrives() {
 	if !model.Value(p.Prior.Protection) {
 		return
 	}
+	d := p.delta()
 	for _, group := range []struct {
 		name   string
 		leaves bool
 	}{
-		{"cloud_init", p.was("cloud_init.slot") && (p.goes("cloud_init") || p.goes("cloud_init.storage"))},
-		{"efi_disk", p.goes("efi_disk")},
-		{"tpm_state", p.goes("tpm_state")},
+		{"cloud_init", d.was("cloud_init.slot") && (d.goes("cloud_init") || d.goes("cloud_init.storage"))},
+		{"efi_disk", d.goes("efi_disk")},
+		{"tpm_state", d.goes("tpm_state")},
 	} {
 		if group.leaves {
 			p.refuse(path.Root(group.name),

@@ -40,7 +40,7 @@ func (p *Planning) planReplacement() {
 
 // replaceFor replaces the VM for a value in the place of another one.
 func (p *Planning) replaceFor(applies bool, where path.Path, at string) {
-	if applies && p.swaps(at) != same {
+	if applies && p.delta().swaps(at) != same {
 		p.replace.Append(where)
 	}
 }
@@ -49,10 +49,10 @@ func (p *Planning) replaceFor(applies bool, where path.Path, at string) {
 // that was really cloned is no other source.
 func (p *Planning) planNewSource() {
 	p.replaceFor(p.managed("restore"), path.Root("restore").AtName("archive"), "restore.archive")
-	if !p.managed("clone") || !p.stays("clone") {
+	if !p.managed("clone") || !p.delta().stays("clone") {
 		return
 	}
-	at := path.Root("clone")
+	at, d := path.Root("clone"), p.delta()
 	for _, key := range []string{"name", "snapshot", "full"} {
 		p.replaceFor(true, at.AtName(key), "clone."+key)
 	}
@@ -61,12 +61,12 @@ func (p *Planning) planNewSource() {
 	if source == nil {
 		source = was.VMID
 	}
-	if p.change("clone.vmid") == open && source != nil ||
+	if d.change("clone.vmid") == open && source != nil ||
 		is != nil && is.VMID != nil && source != nil && *is.VMID != *source {
 		p.replace.Append(at.AtName("vmid"))
 	}
 	sameTags := is != nil && slices.Equal(model.Lowered(was.Tags), model.Lowered(is.Tags))
-	if len(was.Tags) > 0 && (p.change("clone.tags") == open || is != nil && len(is.Tags) > 0 && !sameTags) {
+	if len(was.Tags) > 0 && (d.change("clone.tags") == open || is != nil && len(is.Tags) > 0 && !sameTags) {
 		p.replace.Append(at.AtName("tags"))
 	}
 }

@@ -30,10 +30,10 @@ func (p warnings) warnRemovedDisks() {
 			p.warnRemovedVolume(path.Root("disks").AtMapKey(slot), slot, disk.Volume, disk.Size)
 		}
 	}
-	if p.goes("efi_disk") {
+	if p.delta().goes("efi_disk") {
 		p.warnRemovedVolume(path.Root("efi_disk"), "efidisk0", p.Prior.EFIDisk.Volume, nil)
 	}
-	if p.goes("tpm_state") {
+	if p.delta().goes("tpm_state") {
 		p.warnRemovedVolume(path.Root("tpm_state"), "tpmstate0", p.Prior.TPMState.Volume, nil)
 	}
 	for _, slot := range model.SortedSlots(p.Plan.Disks) {
