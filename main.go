@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6/tf6server"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog/otlp"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/lint"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
 )
 
@@ -20,6 +21,9 @@ const address = "registry.terraform.io/terraform-proxmox/proxmox"
 var version = "dev"
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "lint" {
+		os.Exit(check(os.Args[2:]))
+	}
 	debug := flag.Bool("debug", false, "run for a debugger: print how Terraform can attach")
 	show := flag.Bool("version", false, "print the version")
 	flag.Parse()
@@ -38,6 +42,12 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// check compares configurations with the provider's schema.
+func check(args []string) int {
+	program := lint.Program{Address: address, Server: provider.NewServer(provider.New(version))(), Out: os.Stdout, Err: os.Stderr}
+	return program.Run(context.Background(), args)
 }
 
 // serve answers Terraform until it has no more questions. Terraform ends a provider by closing the connection, and

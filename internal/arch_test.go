@@ -26,7 +26,7 @@ const module = "github.com/terraform-proxmox/terraform-provider-proxmox"
 // own row or of earlier ones. "." is main.
 var layers = [][]string{
 	{"."},
-	{"internal/provider", "internal/framework/oplog/otlp"},
+	{"internal/provider", "internal/framework/oplog/otlp", "internal/lint"},
 	{"internal/resource/vm", "internal/resource/file", "internal/resource/snapshot", "internal/resource/disk", "internal/datasource", "internal/function", "internal/action", "internal/framework/fastpath"},
 	{"internal/resource/vm/planning"},
 	{"internal/resource/vm/validation"},
@@ -78,7 +78,7 @@ var others = map[string][]string{
 		"internal/test/rig"},
 	"internal/test/destroy": {"internal/destroy", "internal/pvesim", "internal/pvesim/fault", "internal/pvesim/state",
 		"internal/saga", "internal/terraformtest", "internal/test/rig"},
-	"internal/test/docs": {"internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state",
+	"internal/test/docs": {"internal/lint", "internal/nearest", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state",
 		"internal/terraformtest", "internal/test/rig"},
 	"internal/test/faults": {"internal/create", "internal/guest", "internal/pvesim", "internal/pvesim/fault",
 		"internal/pvesim/state", "internal/saga", "internal/terraformtest", "internal/test/rig", "internal/vm"},
@@ -140,8 +140,8 @@ var modules = map[string][]string{
 	"google.golang.org/protobuf":             {"internal/framework/oplog/otlp tests", "internal/test/oplog tests"},
 	"google.golang.org/grpc":                 {"internal/pvesim", "internal/test/rig"}, // a network in memory, test/bufconn
 	"github.com/hashicorp/terraform-plugin-": {"terraform", "internal/framework/fastpath"},
-	"github.com/hashicorp/hcl/v2":            {"internal/terraformtest", "internal/test/docs tests"},
-	"github.com/zclconf/go-cty":              {"internal/terraformtest", "internal/test/adoption tests", "internal/test/contention tests", "internal/test/docs tests", "internal/test/faults tests", "internal/test/lifecycle tests", "internal/test/plan tests", "internal/test/rig tests"},
+	"github.com/hashicorp/hcl/v2":            {"internal/lint", "internal/terraformtest", "internal/test/docs tests"},
+	"github.com/zclconf/go-cty":              {"internal/lint", "internal/terraformtest", "internal/test/adoption tests", "internal/test/contention tests", "internal/test/docs tests", "internal/test/faults tests", "internal/test/lifecycle tests", "internal/test/plan tests", "internal/test/rig tests"},
 	"github.com/hashicorp/go-plugin":         {"internal/terraformtest tests"}, // what a CLI attaches to
 	"github.com/hashicorp/go-hclog":          {"internal/terraformtest tests"},
 	"github.com/hashicorp/hc-install":        {"internal/cmd/demo"},
@@ -249,7 +249,7 @@ func terraform(pkg string) bool {
 	return pkg == "." || pkg == "internal/provider" || pkg == "internal/terraformtest" || within(pkg, "internal/test") ||
 		within(pkg, "internal/resource") || pkg == "internal/datasource" || pkg == "internal/action" || pkg == "internal/function" ||
 		pkg == "internal/resource/kit" || pkg == "internal/framework/plan" || pkg == "internal/framework/value" ||
-		pkg == "internal/framework/oplog/interceptor" ||
+		pkg == "internal/framework/oplog/interceptor" || pkg == "internal/lint" ||
 		pkg == "internal/cmd/schema"
 }
 
