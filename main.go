@@ -46,7 +46,8 @@ func main() {
 
 // check compares configurations with the provider's schema.
 func check(args []string) int {
-	program := lint.Program{Address: address, Server: provider.NewServer(provider.New(version))(), Out: os.Stdout, Err: os.Stderr}
+	server := provider.NewServer(provider.New(version))()
+	program := lint.Program{Address: address, Server: server, Out: os.Stdout, Err: os.Stderr}
 	return program.Run(context.Background(), args)
 }
 

@@ -140,10 +140,12 @@ func (l *loader) parse(dir string) ([]file, error) {
 }
 
 func isConfiguration(name string) bool {
-	return !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, "~") && slices.ContainsFunc([]string{".tf", ".tf.json",
+	if strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") {
+		return false
+	}
+	return name == "terraform.tfvars" || name == "terraform.tfvars.json" || slices.ContainsFunc([]string{".tf", ".tf.json",
 		".tofu", ".tofu.json", ".tfquery.hcl", ".tfquery.json", ".auto.tfvars", ".auto.tfvars.json"},
-		func(end string) bool { return strings.HasSuffix(name, end) }) ||
-		name == "terraform.tfvars" || name == "terraform.tfvars.json"
+		func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 func (l *loader) parseFile(name string) (file, error) {
@@ -162,8 +164,8 @@ func (l *loader) parseFile(name string) (file, error) {
 	return file{name: name, body: parsed.Body, text: text}, nil
 }
 
-// Configurations returns the folders below one that hold a configuration, without those that Terraform keeps modules and
-// providers in.
+// Configurations returns the folders below one that hold a configuration, without those that Terraform keeps modules
+// and providers in.
 func Configurations(top string) ([]string, error) {
 	var dirs []string
 	err := filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {

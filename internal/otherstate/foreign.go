@@ -47,6 +47,11 @@ func Read(provider, typ string, state []byte) (VM, error) {
 		return VM{}, fmt.Errorf("the state cannot be read: %w", err)
 	}
 	found := read(o)
+	devices := bpgDevices()
+	if typ == "proxmox_vm_qemu" {
+		devices = telmateDevices()
+	}
+	found.Settings = settings(o, devices)
 	if len(*o.odd) > 0 {
 		found.Slots = nil
 	}

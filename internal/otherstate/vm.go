@@ -30,6 +30,9 @@ type VM struct {
 	OnDestroy OnDestroy
 	Timeouts  Timeouts
 
+	// Settings are the arguments that its configuration had set, beside those above.
+	Settings []Setting
+
 	// Odd are the attributes that have another form than in the known versions. They were not read.
 	Odd []string
 }

@@ -68,7 +68,8 @@ func (r *Resource) move(ctx context.Context, req resource.MoveStateRequest, resp
 	resp.TargetState.Raw = raw
 	resp.Diagnostics.Append(identify(ctx, resp.TargetIdentity, &theirs.VMID)...)
 	private := model.PrivateState{Managed: plan.Managed{}, Identity: guest.Identity{UUID: theirs.UUID},
-		Moved: &model.Moved{From: req.SourceTypeName, Name: theirs.Name, MACs: theirs.MACs, Slots: theirs.Slots}}
+		Moved: &model.Moved{From: req.SourceTypeName, Name: theirs.Name, MACs: theirs.MACs, Slots: theirs.Slots,
+			Settings: theirs.Settings}}
 	resp.Diagnostics.Append(private.Write(ctx, resp.TargetPrivate)...)
 	resp.Diagnostics.Append(model.WriteMoved(ctx, resp.TargetPrivate, private.Moved)...)
 }

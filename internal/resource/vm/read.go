@@ -104,6 +104,7 @@ func refresh(ctx context.Context, v model.Values, req resource.ReadRequest, resp
 		resp.State.Raw = v.Shape.Refresh(req.State.Raw, server)
 	}
 	resp.Diagnostics.Append(private.NoteIdentity(ctx, resp.Private, guest.Identity)...)
+	resp.Diagnostics.Append(private.NoteFormer(ctx, resp.Private)...)
 	if private.Moved != nil {
 		resp.Diagnostics.Append(model.WriteMoved(ctx, resp.Private, nil)...)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest/agent"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/otherstate"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
@@ -21,11 +22,13 @@ const (
 	KeyResidues = "residues" // what an undo or a destroy could not remove
 	KeyProof    = "proof"    // what a failed create that left something knew of what is its own
 	// on the way from the plan of a new VM to the destroy of a tainted one: what is known of those that failed
-	KeyFailed   = "failed"
-	KeySilent   = "silent"   // the guest agent did not answer the last refresh
-	KeyGone     = "gone"     // the last refresh found no VM any more, only what a destroy left of it
-	KeyGrown    = "grown"    // the sizes that disks had in state before a third party grew them, by slot
-	KeyMoved    = "moved"    // the state came from another provider, and the server was not asked since; null: it was
+	KeyFailed = "failed"
+	KeySilent = "silent" // the guest agent did not answer the last refresh
+	KeyGone   = "gone"   // the last refresh found no VM any more, only what a destroy left of it
+	KeyGrown  = "grown"  // the sizes that disks had in state before a third party grew them, by slot
+	KeyMoved  = "moved"  // the state came from another provider, and the server was not asked since; null: it was
+	// what another provider's configuration had set, from the refresh after the move to the next one
+	KeyFormer   = "former"
 	KeyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
 
@@ -40,6 +43,7 @@ type PrivateState struct {
 	Gone     bool
 	Grown    map[string]string
 	Moved    *Moved
+	Former   *Former
 	// Lost: there is a state, and nothing that was noted beside it. Terraform writes none when a provider is killed in an
 	// update (terraform internal/terraform, node_resource_abstract_instance.go, apply: the private data of an answer that
 	// never came).
@@ -66,6 +70,7 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	readNote(ctx, private, KeyGone, &m.Gone, &diags)
 	readNote(ctx, private, KeyGrown, &m.Grown, &diags)
 	readNote(ctx, private, KeyMoved, &m.Moved, &diags)
+	readNote(ctx, private, KeyFormer, &m.Former, &diags)
 	readNote(ctx, private, KeyReplaces, &m.Replaces, &diags)
 	return m, diags
 }
@@ -143,6 +148,27 @@ type Moved struct {
 	MACs []string `json:"macs,omitempty"`
 	// Slots are those of the devices that it was said to have; null: not known.
 	Slots []string `json:"slots"`
+	// Settings are those of its configuration.
+	Settings []otherstate.Setting `json:"settings,omitempty"`
+}
+
+// Former is what the configuration of another provider had set. A plan compares it with ours.
+type Former struct {
+	From     string               `json:"from"` // type of the resource
+	Settings []otherstate.Setting `json:"settings"`
+}
+
+// NoteFormer keeps what a move says of the former configuration until the next refresh: Terraform writes the refreshed
+// state with its first apply, so one plan after another shows it until then, and none afterwards.
+func (p PrivateState) NoteFormer(ctx context.Context, out kit.PrivateWriter) diag.Diagnostics {
+	var former *Former
+	if p.Moved != nil && len(p.Moved.Settings) > 0 {
+		former = &Former{From: p.Moved.From, Settings: p.Moved.Settings}
+	}
+	if former == nil && p.Former == nil {
+		return nil
+	}
+	return kit.Note[*Former](KeyFormer).Write(ctx, out, former)
 }
 
 // WriteMoved notes that the VM was moved, or with nil that the server was asked since.

@@ -82,6 +82,7 @@ func (p *Planning) update(ctx context.Context) {
 	if p.diags.HasError() {
 		return
 	}
+	warnings{p}.warnFormer()
 	// Then what is a change although no attribute of the configuration differs.
 	p.chooseNode(ctx)
 	p.planPendingChanges()

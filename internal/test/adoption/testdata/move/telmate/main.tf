@@ -98,9 +98,10 @@ resource "proxmox_vm" "linked" {
   vmid     = 541
   name     = "linked"
   clone    = { name = "template", full = false }
+  scsihw   = "virtio-scsi-single"
   memory   = { size = 2048 }
-  disks    = { scsi0 = {} }
-  networks = { net0 = { bridge = "vmbr0" } }
+  disks    = { scsi0 = { storage = "local-zfs", size = "2G" } }
+  networks = { net0 = { model = "virtio", bridge = "vmbr0" } }
 }
 
 resource "proxmox_vm" "windows" {
