@@ -112,10 +112,17 @@ type site struct {
 	address string // proxmox_vm.web
 	object  string // the type
 	path    []string
+	form    []string // the path with "*" for keys of maps
 }
 
 func (s site) below(key string) site {
-	s.path = append(slices.Clone(s.path), key)
+	s.path, s.form = append(slices.Clone(s.path), key), append(slices.Clone(s.form), key)
+	return s
+}
+
+// belowElement is the site of an element, whose key the schema does not know.
+func (s site) belowElement(key string) site {
+	s.path, s.form = append(slices.Clone(s.path), key), append(slices.Clone(s.form), anyStep)
 	return s
 }
 
@@ -190,7 +197,7 @@ func (c *checker) item(v value, key string, item hclsyntax.ObjectConsItem, want 
 			c.check(v.below(item.ValueExpr, key), inner, at.below(key))
 		}
 	case mapping:
-		c.check(v.below(item.ValueExpr, key), want.elem, at.below(key))
+		c.check(v.below(item.ValueExpr, key), want.elem, at.belowElement(key))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/otherstate"
 )
 
 // Finding is a key that the provider does not know, or that should not be used.
@@ -50,6 +51,9 @@ func (c *checker) key(name string, at hcl.Range, via []reach, in *shape, where s
 	f := Finding{Range: at, Address: where.address, Path: strings.Join(path, "."), Key: name, Deprecated: known.deprecated}
 	if !ok {
 		f.Suggestion = nearest.To(name, slices.Collect(maps.Keys(in.attributes)))
+		if _, ok := in.attributes[otherstate.Renamed(strings.Join(where.form, "."), name)]; ok {
+			f.Suggestion = otherstate.Renamed(strings.Join(where.form, "."), name)
+		}
 	}
 	made := candidate{Finding: f, key: at}
 	for _, r := range via {

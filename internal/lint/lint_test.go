@@ -96,7 +96,7 @@ func TestLintFinds(t *testing.T) {
 	for name, c := range map[string]struct{ config, want string }{
 		"in the resource":       {vm + "\n cpu = { corse = 2 }\n}", "main.tf cpu.corse cores"},
 		"quoted":                {vm + "\n cpu = { \"corse\" = 2 }\n}", "main.tf cpu.corse cores"},
-		"in a map":              {vm + "\n networks = { net0 = { bridge = \"b\", vlan_id = 20 } }\n}", "main.tf networks.net0.vlan_id "},
+		"in a map":              {vm + "\n networks = { net0 = { bridge = \"b\", vlan_id = 20 } }\n}", "main.tf networks.net0.vlan_id tag"},
 		"in a list":             {vm + "\n rules = [{ acton = \"b\" }]\n}", "main.tf rules.*.acton action"},
 		"of an object type":     {vm + "\n plain = { sizes = 1 }\n}", "main.tf plain.sizes size"},
 		"an argument":           {vm + "\n nmae = \"b\"\n}", "main.tf nmae name"},

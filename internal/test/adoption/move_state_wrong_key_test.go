@@ -16,12 +16,14 @@ import (
 func nestedKeys(config string) []string {
 	seen := map[string]bool{}
 	depth := 0
-	for _, m := range regexp.MustCompile(`"[^"]*"|[{}]|(\w+)\s*=\s*[^{\s]`).FindAllStringSubmatch(config, -1) {
+	for _, m := range regexp.MustCompile(`"[^"]*"|[{}]|(\w+)\s*=\s*(\{?)`).FindAllStringSubmatch(config, -1) {
 		switch {
 		case m[0] == "{":
 			depth++
 		case m[0] == "}":
 			depth--
+		case m[2] != "":
+			depth++
 		case depth > 1 && m[1] != "" && !regexp.MustCompile(`\d$`).MatchString(m[1]):
 			seen[m[1]] = true
 		}
@@ -57,6 +59,9 @@ func TestMoveStateWrongKey(t *testing.T) {
 				} else if !slices.Contains(unset(), key) {
 					t.Errorf("%s: no warning tells of %s", peer, key)
 				}
+			}
+			if told == 0 {
+				t.Error("no key is told of")
 			}
 			t.Logf("%d of %d keys are told of, %d times", told, len(keys), vms)
 		})

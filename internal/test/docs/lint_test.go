@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -251,5 +253,36 @@ func TestLintJSONPlaces(t *testing.T) {
 	r := linter(t, described(t)).Files(parsed(t, "main.tf.json", text))
 	if len(r.Findings) != 1 || r.Findings[0].Range.Start.Line != 2 || !at(text, r.Findings[0].Range, "vlan_id") {
 		t.Errorf("%v", r.Findings)
+	}
+}
+
+// TestLintInCI runs the guides' line for CI where an init has put the program.
+func TestLintInCI(t *testing.T) {
+	t.Parallel()
+	line := regexp.MustCompile("(?s)```sh\n(.*?)\n *```")
+	built := filepath.Join(t.TempDir(), "bin")
+	rig.Must(t, os.Mkdir(built, 0o700))
+	rig.DevOverride(t, built)
+	for _, guide := range []string{"lint", "migrate-from-bpg", "migrate-from-telmate"} {
+		command := line.FindStringSubmatch(rig.ReadFile(t, "../../../templates/guides/"+guide+".md.tmpl"))
+		if command == nil {
+			t.Fatalf("%s shows no command", guide)
+		}
+		for config, want := range map[string]string{
+			"networks = { net0 = { vlan_id = 20 } }": `main.tf:2:23: proxmox_vm.a: networks.net0.vlan_id: proxmox has no such key here, so Terraform drops it; did you mean "tag"?`,
+			"networks = { net0 = { tag = 20 } }":     "findings: 0",
+		} {
+			dir := t.TempDir()
+			at := filepath.Join(dir, ".terraform/providers/registry.terraform.io/terraform-proxmox/proxmox/0.1.0/linux_amd64")
+			rig.Must(t, os.MkdirAll(at, 0o700))
+			rig.Must(t, os.Symlink(filepath.Join(built, "terraform-provider-proxmox"), filepath.Join(at, "terraform-provider-proxmox_v0.1.0")))
+			rig.Must(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte("resource \"proxmox_vm\" \"a\" {\n"+config+"\n}\n"), 0o600))
+			run := exec.CommandContext(t.Context(), "sh", "-c", strings.TrimSpace(command[1]))
+			run.Dir = dir
+			said, err := run.CombinedOutput()
+			if (err != nil) != strings.Contains(config, "vlan_id") || !strings.Contains(string(said), want) {
+				t.Errorf("%s: %v, says %s", guide, err, said)
+			}
+		}
 	}
 }

@@ -28,7 +28,7 @@ func (c *Validation) EmptyObjects() {
 		if !says {
 			c.Diags.AddAttributeWarning(path.Root(name), name+" is configured and says nothing",
 				"No attribute of it is set. Terraform drops keys that an object does not have without a word, so one may be "+
-					"misspelt: the documentation lists those that there are.")
+					"misspelt: \"terraform-provider-proxmox lint\" finds it.")
 		}
 	}
 }
