@@ -2,7 +2,8 @@ package otherstate
 
 import "slices"
 
-// bpgDevices are the arguments of bpg/proxmox with their defaults (proxmoxtf/resource/vm, fwprovider/nodes/vm, v0.111.1).
+// bpgDevices are the arguments of bpg/proxmox with their defaults (proxmoxtf/resource/vm and fwprovider/nodes/vm of
+// v0.111.1).
 // Arguments that the refresh fills in without a configuration, such as mac_address, are left out, and those that a move
 // takes over.
 func bpgDevices() []device {
@@ -24,7 +25,8 @@ func bpgDevices() []device {
 			{"iops_read_burstable", "iops_rd_max", ""}, {"iops_write_burstable", "iops_wr_max", ""}}},
 		{block: "efi_disk", ours: "efi_disk", names: []name{{"datastore_id", "storage", "local-lvm"}, {"type", "type", "2m"},
 			{"pre_enrolled_keys", "pre_enrolled_keys", ""}}},
-		{block: "tpm_state", ours: "tpm_state", names: []name{{"datastore_id", "storage", "local-lvm"}, {"version", "version", "v2.0"}}},
+		{block: "tpm_state", ours: "tpm_state", names: []name{{"datastore_id", "storage", "local-lvm"},
+			{"version", "version", "v2.0"}}},
 		{block: "network_device", slot: "net", ours: "networks.*", names: nic},
 		{block: "network", ours: "networks.*", names: nic},
 		{block: "initialization", ours: "cloud_init", names: cloudInit},

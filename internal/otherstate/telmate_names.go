@@ -2,7 +2,8 @@ package otherstate
 
 import "slices"
 
-// telmateDevices are the arguments of Telmate/proxmox with their defaults (proxmox/resource_vm_qemu.go, 2.9 to 3.0.2-rc).
+// telmateDevices are the arguments of Telmate/proxmox with their defaults (proxmox/resource_vm_qemu.go, 2.9 to
+// 3.0.2-rc).
 // Arguments that the refresh fills in without a configuration, such as macaddr and boot, are left out, and those that a
 // move takes over.
 func telmateDevices() []device {
@@ -41,7 +42,8 @@ func telmateGeneral() []device {
 	cpu := append(same("limit", "numa", "affinity"), name{"cores", "cores", "1"}, name{"sockets", "sockets", "1"},
 		name{"type", "type", "host"}, name{"units", "units", "100|1024"}, name{"vcores", "vcpus", ""})
 	return []device{
-		{names: append(same("name", "tags", "pool", "protection", "machine", "args", "onboot"), name{"desc", "description", ""},
+		{names: append(same("name", "tags", "pool", "protection", "machine", "args", "onboot"),
+			name{"desc", "description", ""},
 			name{"description", "description", "Managed by Terraform."}, name{"start_at_node_boot", "onboot", ""},
 			name{"bios", "bios", "seabios"}, name{"qemu_os", "ostype", "l26|other"}, name{"scsihw", "scsihw", "lsi"},
 			name{"hotplug", "hotplug", "network,disk,usb"}, name{"memory", "memory.size", "512"},
