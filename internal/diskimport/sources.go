@@ -17,12 +17,17 @@ import (
 
 // Sources checks what disks are made from, in one cluster.
 type Sources struct {
-	api pve.Reader
-	ssh bool
+	api   pve.Reader
+	shell Shell
 }
 
-// New makes Sources. ssh says whether the provider can log in on the nodes.
-func New(api pve.Reader, ssh bool) *Sources { return &Sources{api: api, ssh: ssh} }
+// Shell reaches nodes as root, which package ssh does over SSH.
+type Shell interface {
+	Reach(ctx context.Context, node string) error
+}
+
+// New makes Sources. shell is nil without SSH.
+func New(api pve.Reader, shell Shell) *Sources { return &Sources{api: api, shell: shell} }
 
 // Named is a source in a configuration.
 type Named struct {
@@ -32,7 +37,7 @@ type Named struct {
 }
 
 func (s *Sources) identity() Identity {
-	return Identity{RootTicket: s.api.Identity().IsRootTicket(), SSH: s.ssh}
+	return Identity{RootTicket: s.api.Identity().IsRootTicket(), SSH: s.shell != nil}
 }
 
 // Check refuses a source from which PVE, or this provider with this identity, certainly makes no disk on the node. It
@@ -77,6 +82,17 @@ func (s *Sources) checkISO(ctx context.Context, node string, n Named, storage pv
 		return s.refuse(ctx, node, n, storage, isISO)
 	case strings.Contains(n.Volume, ","):
 		return s.refuse(ctx, node, n, storage, hasComma)
+	case RowOf(ISO).Way(s.identity()) == BySSH:
+		return Reach(ctx, s.shell, node, n.Path)
+	}
+	return nil
+}
+
+// Reach refuses a plan whose apply needs SSH to a node that cannot be reached.
+func Reach(ctx context.Context, shell Shell, node, path string) *guest.FieldError {
+	if err := shell.Reach(ctx, node); err != nil && ctx.Err() == nil {
+		return &guest.FieldError{Path: path, Summary: "Node " + node + " cannot be reached over SSH",
+			Detail: "The apply needs that", Err: err}
 	}
 	return nil
 }

@@ -35,6 +35,9 @@ func (f *Files) Check(ctx context.Context, spec Spec) (found []*guest.FieldError
 		return found
 	}
 	if spec.Content == Snippets {
+		if err := diskimport.Reach(ctx, f.shell, spec.Node, "node"); err != nil {
+			return append(found, err)
+		}
 		add((&writing{Files: f, spec: spec}).look(ctx))
 		return found
 	}

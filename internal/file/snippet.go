@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
@@ -20,6 +21,7 @@ import (
 // Shell reads and writes files of a node as root, which package ssh does over SSH. PVE has no request that writes a
 // snippet, in any version.
 type Shell interface {
+	diskimport.Shell
 	// VolumePath returns the path of a volume that is a file, whether the file exists or not.
 	VolumePath(ctx context.Context, node, volume string) (string, error)
 	// ReadFile reads a file. Its error is fs.ErrNotExist if there is none.

@@ -60,7 +60,7 @@ func (w *world) as(secret string) {
 	}
 	w.t.Cleanup(api.Close)
 	jobs := request.New(api, here)
-	w.client, w.Checker = api, New(jobs, guest.New(jobs), diskimport.New(api.Reader(), false))
+	w.client, w.Checker = api, New(jobs, guest.New(jobs), diskimport.New(api.Reader(), nil))
 }
 
 // change alters the cluster directly in the simulated cluster.

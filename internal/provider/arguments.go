@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -215,11 +216,27 @@ func (e *environment) ssh(configured *sshArgument) *sshArgument {
 	s.KnownHostsFile = e.text(s.KnownHostsFile, "SSH_KNOWN_HOSTS_FILE")
 	s.HostKeyFingerprint = e.text(s.HostKeyFingerprint, "SSH_HOST_KEY_FINGERPRINT")
 	s.Bastion = e.bastion(s.Bastion)
+	s.Nodes = e.nodes(s.Nodes)
 	if configured == nil && s.Username == nil && s.PrivateKey == nil && s.PrivateKeyFile == nil && (s.Agent == nil ||
 		!*s.Agent) {
 		return nil
 	}
 	return &s
+}
+
+// nodes are the addresses of nodes: those of the block, then those of the variable.
+func (e *environment) nodes(configured map[string]nodeArgument) map[string]nodeArgument {
+	all := map[string]nodeArgument{}
+	for _, pair := range splitList(os.Getenv(prefix + "SSH_NODES")) {
+		name, address, ok := strings.Cut(pair, "=")
+		if !ok || name == "" || address == "" {
+			e.wrong("SSH_NODES", "is no list such as pve1=10.0.0.1,pve2=10.0.0.2")
+			return configured
+		}
+		all[name] = nodeArgument{Address: address}
+	}
+	maps.Copy(all, configured)
+	return all
 }
 
 func (e *environment) bastion(configured *bastionArgument) *bastionArgument {

@@ -216,6 +216,9 @@ func TestArgumentsAndEnvironment(t *testing.T) {
 		"a range upside down": {
 			env:    map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "VMID_RANGE": "2000-1000"},
 			errors: "above the highest"},
+		"nodes without addresses": {
+			env:    map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "SSH_NODES": "pve1"},
+			errors: "PROXMOX_VE_SSH_NODES is no list such as pve1=10.0.0.1"},
 		"SSH without a way to log in": {
 			env: map[string]string{"ENDPOINT": "https://h:8006", "API_TOKEN": tokenA, "SSH_USERNAME": "root"}, errors: "key"},
 		"SSH with a missing key file": {
@@ -257,7 +260,7 @@ func clearEnvironment(t *testing.T) {
 	for _, variable := range []string{"ENDPOINT", "ENDPOINTS", "API_TOKEN", "USERNAME", "PASSWORD", "TOTP_SECRET", "OTP",
 		"CA_CERTIFICATE", "INSECURE", "MIN_TLS",
 		"REQUEST_TIMEOUT", "MAX_REQUESTS", "VMID_RANGE", "SSH_USERNAME", "SSH_PRIVATE_KEY", "SSH_PRIVATE_KEY_FILE",
-		"SSH_AGENT", "SSH_AUTH_SOCK",
+		"SSH_AGENT", "SSH_AUTH_SOCK", "SSH_NODES",
 		"SSH_PORT", "SSH_KNOWN_HOSTS", "SSH_KNOWN_HOSTS_FILE", "SSH_HOST_KEY_FINGERPRINT", "SSH_BASTION_HOST"} {
 		t.Setenv(prefix+variable, "")
 	}
@@ -324,5 +327,17 @@ func TestNullAmongTheEndpoints(t *testing.T) {
 		if said != c.said {
 			t.Errorf("%s: %q", name, said)
 		}
+	}
+}
+
+// TestSSHAddressVariable: the variable gives addresses of nodes, and the block wins for those that it names.
+func TestSSHAddressVariable(t *testing.T) {
+	clearEnvironment(t)
+	t.Setenv(prefix+"SSH_USERNAME", "root")
+	t.Setenv(prefix+"SSH_NODES", "pve1=10.0.0.1, pve2=fd00::2")
+	port := int64(2222)
+	a, err := settle(arguments{SSH: &sshArgument{Nodes: map[string]nodeArgument{"pve2": {Address: "h", Port: &port}}}})
+	if err != nil || a.SSH.Nodes["pve1"].Address != "10.0.0.1" || a.SSH.Nodes["pve2"].Address != "h" || len(a.SSH.Nodes) != 2 {
+		t.Errorf("%v, %+v", err, a.SSH)
 	}
 }

@@ -1,12 +1,14 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
@@ -92,18 +94,26 @@ func (p *Proxmox) shell(s sshArgument, api *pve.Client) (*ssh.Shell, error) {
 	return ssh.New(c)
 }
 
-// resolver finds the address of a node. On a single node it is the endpoint's; in a cluster the node's name is tried.
+// resolver finds the address of a node. On a single node it is the endpoint's, which is reached already. In a cluster it
+// is the one that PVE says, or the node's name where this identity may not ask. The answer is asked for once.
 func resolver(api *pve.Client) func(context.Context, string) (string, error) {
+	var mu sync.Mutex
+	var known map[string]string
 	return func(ctx context.Context, node string) (string, error) {
 		resources, err := api.Listing().Shared(ctx)
-		if err != nil || len(resources.Nodes()) != 1 {
-			return node, nil //nolint:nilerr // a best effort, the name is as good a guess
+		if err == nil && len(resources.Nodes()) == 1 {
+			endpoint, err := url.Parse(api.Endpoint())
+			if err != nil {
+				return "", err
+			}
+			return endpoint.Hostname(), nil
 		}
-		endpoint, err := url.Parse(api.Endpoint())
-		if err != nil {
-			return "", err
+		mu.Lock()
+		defer mu.Unlock()
+		if known == nil {
+			known, _ = api.Reader().Cluster().Addresses(ctx) // a best effort, the name is as good a guess
 		}
-		return endpoint.Hostname(), nil
+		return cmp.Or(known[node], node), nil
 	}
 }
 

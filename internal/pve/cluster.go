@@ -182,6 +182,22 @@ func (h HAReader) Groups(ctx context.Context) ([]string, error) {
 		func(w namedWire) string { return string(w.Group) })
 }
 
+// Addresses are the nodes' addresses in the cluster's network, by name, without those that are not known. A node in no
+// cluster has one as well. It takes Sys.Audit on / (pve-manager API2/Cluster.pm get_status).
+func (c ClusterReader) Addresses(ctx context.Context) (map[string]string, error) {
+	list, err := fetch[[]map[string]wire.String](ctx, c.client, "read the status of the cluster", "/cluster/status", nil)
+	if err != nil {
+		return nil, err
+	}
+	addresses := map[string]string{}
+	for _, w := range list {
+		if w["type"] == "node" && w["ip"] != "" {
+			addresses[string(w["name"])] = string(w["ip"])
+		}
+	}
+	return addresses, nil
+}
+
 // Quorate tells whether the cluster has a quorum, without which it writes nothing. A single node that is in no
 // cluster always has one. It takes Sys.Audit on / (pve-manager API2/Cluster.pm get_status).
 func (c ClusterReader) Quorate(ctx context.Context) (bool, error) {

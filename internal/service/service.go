@@ -41,6 +41,7 @@ type Shell interface {
 	create.Hasher
 	file.Shell
 	request.Root
+	diskimport.Shell
 }
 
 // New makes a Service. shell and clock may be nil: no SSH, the real clock. exclusive are the shared storages that no
@@ -51,10 +52,11 @@ func New(api *pve.Client, shell Shell, clock pve.Clock, exclusive ...string) *Se
 	var removing guard.Shell // nil, and no interface of nothing
 	var hasher create.Hasher
 	var files file.Shell
+	var reach diskimport.Shell
 	if shell != nil {
-		removing, hasher, files, jobs.Root = shell, shell, shell, shell
+		removing, hasher, files, jobs.Root, reach = shell, shell, shell, shell, shell
 	}
-	sources := diskimport.New(api.Reader(), shell != nil)
+	sources := diskimport.New(api.Reader(), reach)
 	remover := destroy.New(jobs, guests, removing, exclusive...)
 	orphans := orphan.New(jobs, guests, exclusive...)
 	creator, changer := create.New(jobs, guests, remover, sources, hasher), update.New(jobs, guests, remover, sources)

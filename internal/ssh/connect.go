@@ -120,7 +120,7 @@ func (d *dialer) login(ctx context.Context, to target, dial func(context.Context
 	defer release()
 	raw, err := dial(ctx, "tcp", to.addr)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s (%s) over SSH: %w", to.what, to.addr, cause(ctx, err))
+		return nil, fmt.Errorf("connect to %s (%s) over SSH: %w%s", to.what, to.addr, cause(ctx, err), to.hint)
 	}
 	// The handshake knows no context; closing the connection ends it.
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
@@ -197,7 +197,12 @@ func (d *dialer) target(ctx context.Context, name string) (target, error) {
 	if host == "" {
 		host = name
 	}
-	return target{what: "node " + name, alias: name, addr: net.JoinHostPort(host, strconv.Itoa(port))}, nil
+	to := target{what: "node " + name, alias: name, addr: net.JoinHostPort(host, strconv.Itoa(port))}
+	if address.Host == "" {
+		to.hint = fmt.Sprintf(". If that is not its address, set ssh.nodes in the provider, or PROXMOX_VE_SSH_NODES=%s=ADDRESS",
+			name)
+	}
+	return to, nil
 }
 
 func firstPort(ports ...int) int {

@@ -70,6 +70,7 @@ type target struct {
 	what  string // "node pve1" or "bastion gate.example.org"
 	alias string // the node's name, or "" for a bastion
 	addr  string // host:port
+	hint  string // what to do if it is the wrong one, as the end of a message
 }
 
 // verify is the host key callback for t.

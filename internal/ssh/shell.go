@@ -95,6 +95,15 @@ func (s *Shell) Close() error {
 	return errors.Join(errs...)
 }
 
+// Reach logs in on a node, and keeps the connection for what follows.
+func (s *Shell) Reach(ctx context.Context, name string) error {
+	n, err := s.node(name)
+	if err == nil {
+		_, err = n.connection(ctx)
+	}
+	return err
+}
+
 // node returns the entry of a node, which outlives its connections.
 func (s *Shell) node(name string) (*node, error) {
 	s.mu.Lock()

@@ -64,7 +64,7 @@ func newWorld(t *testing.T, options pve.Params) *world {
 	t.Cleanup(w.api.Close)
 	jobs := request.New(w.api, here)
 	guests := guest.New(jobs)
-	w.changer = New(jobs, guests, destroy.New(jobs, guests, nil), diskimport.New(w.api.Reader(), false))
+	w.changer = New(jobs, guests, destroy.New(jobs, guests, nil), diskimport.New(w.api.Reader(), nil))
 	params := pve.Params{"vmid": "400", "name": "ours", "memory": "512"}
 	for option, value := range options {
 		params[option] = value

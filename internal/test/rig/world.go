@@ -41,6 +41,8 @@ type World struct {
 	Serve func(newProvider func() frameworkprovider.Provider) tfprotov6.ProviderServer
 	// Dial opens the connections to the API; nil: what goes straight to the cluster.
 	Dial provider.Dialer
+	// DialSSH opens those to the nodes; likewise.
+	DialSSH provider.Dialer
 	// TLS: the connections to the API are encrypted, as they are outside of tests.
 	TLS bool
 
@@ -142,6 +144,9 @@ func (w *World) NewSession() *terraformtest.Session {
 // Factory starts providers whose network ends in this cluster.
 func (w *World) Factory() terraformtest.Factory {
 	o := provider.Options{SSHDial: w.Sim.SSHDial, Clock: clock.Client{Cluster: w.Sim.World().Clock}}
+	if w.DialSSH != nil {
+		o.SSHDial = w.DialSSH
+	}
 	switch {
 	case w.Dial != nil:
 		o.DialContext = w.Dial
@@ -191,6 +196,13 @@ func (w *World) ProviderBlockAt(id Identity, endpoint, authority string) string 
 	}
 	return fmt.Sprintf("provider \"proxmox\" {\n  endpoint = %q\n  %s\n  ca_certificate = <<EOT\n%sEOT\n%s}\n",
 		endpoint, auth, authority, ssh)
+}
+
+// SSHLogin are the arguments of ssh that let a provider log in, without an address of a node. Any host may have the key
+// of the cluster.
+func (w *World) SSHLogin() string {
+	_, key, _ := strings.Cut(strings.TrimSpace(string(w.Sim.SSHKnownHosts())), " ")
+	return fmt.Sprintf("    private_key = <<EOT\n%sEOT\n    known_hosts = <<EOT\n* %s\nEOT\n", w.Sim.SSHPrivateKeyPEM(), key)
 }
 
 func (w *World) sshArgument() string {
