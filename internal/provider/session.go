@@ -94,8 +94,8 @@ func (p *Proxmox) shell(s sshArgument, api *pve.Client) (*ssh.Shell, error) {
 	return ssh.New(c)
 }
 
-// resolver finds the address of a node. On a single node it is the endpoint's, which is reached already. In a cluster it
-// is the one that PVE says, or the node's name where this identity may not ask. The answer is asked for once.
+// resolver finds the address of a node. On a single node it is the endpoint's, which is reached already. In a cluster
+// it is the one that PVE says, or the node's name where this identity may not ask. The answer is asked for once.
 func resolver(api *pve.Client) func(context.Context, string) (string, error) {
 	var mu sync.Mutex
 	var known map[string]string

@@ -199,8 +199,7 @@ func (d *dialer) target(ctx context.Context, name string) (target, error) {
 	}
 	to := target{what: "node " + name, alias: name, addr: net.JoinHostPort(host, strconv.Itoa(port))}
 	if address.Host == "" {
-		to.hint = fmt.Sprintf(". If that is not its address, set ssh.nodes in the provider, or PROXMOX_VE_SSH_NODES=%s=ADDRESS",
-			name)
+		to.hint = ". If that is not its address, set ssh.nodes in the provider, or PROXMOX_VE_SSH_NODES=" + name + "=ADDRESS"
 	}
 	return to, nil
 }
