@@ -18,6 +18,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-log/tfsdklog"
 )
@@ -35,6 +36,7 @@ type server struct {
 	backend // the framework's
 	watched *watched
 	kinds   func() map[string]*kind
+	schemas func() map[string]schema.Schema // of all resources
 
 	mu      sync.Mutex
 	running map[int]context.CancelFunc
@@ -51,7 +53,8 @@ func New(p provider.Provider, known *Types,
 		return framework(p)()
 	}
 	return &server{backend: behind, watched: w, running: map[int]context.CancelFunc{},
-		kinds: sync.OnceValue(func() map[string]*kind { return w.kinds(context.Background(), known) })}
+		kinds:   sync.OnceValue(func() map[string]*kind { return w.kinds(context.Background(), known) }),
+		schemas: sync.OnceValue(func() map[string]schema.Schema { return w.schemas(context.Background()) })}
 }
 
 // subsystem is the logger that the framework writes to, and the resource when it uses the framework.
@@ -112,6 +115,9 @@ func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.Vali
 		if r := k.configured(within, configuration); r != nil && k.accepts(within, r, req) {
 			return &tfprotov6.ValidateResourceConfigResponse{}, nil
 		}
+	}
+	if wrong := s.misplacedNumbers(ctx, req); len(wrong) > 0 {
+		return &tfprotov6.ValidateResourceConfigResponse{Diagnostics: wrong}, nil
 	}
 	resp, err := s.backend.ValidateResourceConfig(ctx, req)
 	if err == nil && k != nil {

@@ -14,7 +14,7 @@ func (n *node) isUnsaid(v tftypes.Value) bool {
 	case !v.IsKnown():
 		return false
 	case n.kind == leaf:
-		return has(n.rule.Default) && v.Equal(n.rule.Default)
+		return n.same(v, n.rule.Default)
 	case n.kind == slots:
 		return len(fields(v)) == 0
 	case !n.rule.MayBeAbsent:

@@ -80,7 +80,7 @@ func (n *node) isDefault(prior tftypes.Value) bool {
 	if !has(prior) {
 		return false
 	}
-	if has(n.rule.Default) && prior.Equal(n.rule.Default) {
+	if n.same(prior, n.rule.Default) {
 		return true
 	}
 	switch n.kind {
@@ -91,7 +91,10 @@ func (n *node) isDefault(prior tftypes.Value) bool {
 	case leaf:
 	}
 	var elements []tftypes.Value
-	return n.kind == leaf && !prior.Type().Is(tftypes.Map{}) && prior.As(&elements) == nil && len(elements) == 0
+	if n.kind != leaf || prior.Type().Is(tftypes.Map{}) || prior.As(&elements) != nil {
+		return false
+	}
+	return len(elements) == 0 || n.same(prior, tftypes.NewValue(prior.Type(), []tftypes.Value{}))
 }
 
 // isDefaultInside reports whether all values of a group equal absent values on the server.

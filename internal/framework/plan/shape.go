@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"math/big"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -48,6 +49,7 @@ type node struct {
 	required  bool
 	computed  bool
 	writeOnly bool
+	decimal   bool // a number that is not always whole
 	children  map[string]*node
 }
 
@@ -82,6 +84,8 @@ func nodes(attributes map[string]schema.Attribute, prefix string, rules map[stri
 			writeOnly: attribute.IsWriteOnly(),
 		}
 		switch nested := attribute.(type) {
+		case schema.Float64Attribute:
+			n.decimal = true
 		case schema.SingleNestedAttribute:
 			if n.optional {
 				n.kind, n.children = group, nodes(nested.Attributes, at, rules)
@@ -122,5 +126,17 @@ func (n *node) same(a, b tftypes.Value) bool {
 	if !has(a) || !has(b) {
 		return false
 	}
-	return a.Equal(b) || n.rule.Same != nil && a.IsFullyKnown() && b.IsFullyKnown() && n.rule.Same(a, b)
+	return a.Equal(b) || n.decimal && sameDecimal(a, b) ||
+		n.rule.Same != nil && a.IsFullyKnown() && b.IsFullyKnown() && n.rule.Same(a, b)
+}
+
+// sameDecimal compares numbers as they are sent; one of the configuration has more digits than a float64.
+func sameDecimal(a, b tftypes.Value) bool {
+	var x, y *big.Float
+	if a.As(&x) != nil || b.As(&y) != nil || x == nil || y == nil {
+		return false
+	}
+	p, _ := x.Float64()
+	q, _ := y.Float64()
+	return p == q
 }

@@ -122,9 +122,8 @@ func (n *node) decodeNumber(v tftypes.Value, into reflect.Value) error {
 	}
 	f, _ := number.Float64()
 	into.SetFloat(f)
-	// A decimal such as 0.1 is no float64 and may be rounded; a number with more digits than a float64 has may not.
-	if math.IsInf(f, 0) || big.NewFloat(f).Text('f', -1) != number.Text('f', -1) {
-		return fmt.Errorf("%s has too many digits", number)
+	if math.IsInf(f, 0) { // a decimal such as 0.1 or 1/3 is no float64, and is rounded
+		return fmt.Errorf("%s is too large", number)
 	}
 	return nil
 }

@@ -88,6 +88,11 @@ func copyRule(rule, changes map[string]string) map[string]string {
 		}
 		out[k] = v
 	}
+	for _, k := range []string{"iface", "source", "dest", "proto", "dport", "sport", "log", "comment"} {
+		if out[k] == "0" || k == "comment" && strings.TrimSpace(out[k]) == "" { // not written ($format_rules)
+			delete(out, k)
+		}
+	}
 	return out
 }
 
@@ -97,8 +102,8 @@ var (
 	ipsetName      = regexp.MustCompile(`^\+(?:guest/|dc/|sdn/)?([A-Za-z][A-Za-z0-9_-]+)$`)
 )
 
-// verifyRule refuses what a VM's rule cannot be (Firewall.pm, verify_rule). Names of macros and security groups are not
-// checked. Aliases and IP sets are those of the file: the cluster has none.
+// verifyRule refuses what a VM's rule cannot be (Firewall.pm, verify_rule). Names of security groups are not checked.
+// Aliases and IP sets are those of the file: the cluster has none.
 func verifyRule(f *state.FirewallFile, rule map[string]string) error {
 	if proto := rule["proto"]; proto != "" && !knownProtocol(proto) {
 		return perl.Invalid("proto", "invalid format - unknown protocol '"+proto+"'\n")
@@ -112,9 +117,18 @@ func verifyRule(f *state.FirewallFile, rule map[string]string) error {
 	if i := rule["iface"]; i != "" && !guestInterface.MatchString(i) {
 		return perl.Invalid("iface", `value does not match the regex pattern 'net\d+'`)
 	}
+	if m := rule["macro"]; m != "" && !isMacro(m) {
+		return perl.Invalid("macro", "unknown macro '"+m+"'")
+	}
+	if err := verifyICMPType(rule); err != nil {
+		return err
+	}
 	for _, k := range []string{"dport", "sport"} {
-		if rule[k] == "" {
+		if rule[k] == "" || rule[k] == "0" {
 			continue
+		}
+		if fault := portFault(rule[k], k == "dport" && slices.Contains(icmpProtocols, rule["proto"])); fault != "" {
+			return perl.Invalid(k, "invalid format - "+fault+"\n")
 		}
 		switch proto := rule["proto"]; {
 		case proto == "":

@@ -112,7 +112,9 @@ func snapshotDescribe(r *engine.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s["description"] = description
+	if s["description"] = config.Description(description); s["description"] == "" {
+		delete(s, "description")
+	}
 	return nil, nil
 }
 

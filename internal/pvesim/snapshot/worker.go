@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
@@ -49,7 +48,7 @@ func (s *snapshotting) prepare() error {
 		}
 	}
 	snap["snapstate"], snap["snaptime"] = "prepare", strconv.FormatInt(s.W.Clock.Now().Unix(), 10)
-	if d := strings.TrimRight(s.Params["description"], " \n"); d != "" {
+	if d := config.Description(s.Params["description"]); d != "" {
 		snap["description"] = d
 	}
 	if g.Snaps == nil {

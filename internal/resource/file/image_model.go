@@ -17,21 +17,21 @@ import (
 
 // imageModel is proxmox_image in configuration, plan and state.
 type imageModel struct {
-	Node               types.String  `tfsdk:"node"`
-	Storage            types.String  `tfsdk:"storage"`
-	Content            types.String  `tfsdk:"content"`
-	URL                types.String  `tfsdk:"url"`
-	SourceFile         types.String  `tfsdk:"source_file"`
-	Checksum           types.String  `tfsdk:"checksum"`
-	Compression        types.String  `tfsdk:"compression"`
-	VerifyCertificates types.Bool    `tfsdk:"verify_certificates"`
-	FileName           types.String  `tfsdk:"file_name"`
-	OnDestroy          types.String  `tfsdk:"on_destroy"`
-	Volume             types.String  `tfsdk:"volume"`
-	Size               types.Int64   `tfsdk:"size"`
-	Created            types.String  `tfsdk:"created"`
-	Owned              types.Bool    `tfsdk:"owned"`
-	Timeouts           *kit.Timeouts `tfsdk:"timeouts"`
+	Node               types.String       `tfsdk:"node"`
+	Storage            types.String       `tfsdk:"storage"`
+	Content            types.String       `tfsdk:"content"`
+	URL                types.String       `tfsdk:"url"`
+	SourceFile         types.String       `tfsdk:"source_file"`
+	Checksum           types.String       `tfsdk:"checksum"`
+	Compression        types.String       `tfsdk:"compression"`
+	VerifyCertificates types.Bool         `tfsdk:"verify_certificates"`
+	FileName           types.String       `tfsdk:"file_name"`
+	OnDestroy          types.String       `tfsdk:"on_destroy"`
+	Volume             types.String       `tfsdk:"volume"`
+	Size               types.Int64        `tfsdk:"size"`
+	Created            types.String       `tfsdk:"created"`
+	Owned              types.Bool         `tfsdk:"owned"`
+	Timeouts           *kit.WriteTimeouts `tfsdk:"timeouts"`
 }
 
 // The values of on_destroy.

@@ -79,7 +79,7 @@ func imageAttributes(ctx context.Context) map[string]schema.Attribute {
 			"(RFC 3339)."},
 		"owned": schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether this resource put the file there, and " +
 			"no other file has taken its place since. A file that was there already stays when the resource is destroyed."},
-		"timeouts": kit.TimeoutsAttribute(ctx, timeouts.Opts{Create: true, Delete: true}),
+		"timeouts": kit.TimeoutsAttribute(ctx, timeouts.Opts{Create: true, Update: true, Delete: true}),
 	}
 }
 

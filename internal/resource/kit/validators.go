@@ -101,10 +101,26 @@ func SnapshotName() validator.String {
 }
 
 // Line accepts a text that is not empty and has no control characters: a line of PVE's files could not hold them.
-func Line() validator.String {
+func Line() Check {
 	return Check{Want: "must be one line of text", Wrong: func(value string) string {
 		if value == "" || strings.ContainsFunc(value, unicode.IsControl) {
 			return "It is empty, or has a line break or another control character."
+		}
+		return ""
+	}}
+}
+
+// ConfigLine accepts a text that PVE reads back from its configuration file as it was: the file has a line for each
+// option, and loses blanks and double quotes around a value (qemu-server QemuServer.pm parse_vm_config, check_type).
+func ConfigLine() validator.String {
+	return Check{Want: "must be one line of text", Wrong: func(value string) string {
+		switch {
+		case Line().Wrong(value) != "":
+			return Line().Wrong(value)
+		case strings.TrimSpace(value) != value:
+			return "PVE drops the white space at its beginning and its end."
+		case len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"':
+			return "PVE drops the double quotes around it."
 		}
 		return ""
 	}}

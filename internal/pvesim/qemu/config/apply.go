@@ -72,7 +72,13 @@ func (u *update) Run(w *engine.Worker) error {
 // refused nothing stays, of those before it everything.
 func (u *update) written(g *state.Guest, change func() error) error {
 	before := g.Clone()
-	if err := change(); err != nil {
+	err := change()
+	for _, conf := range []map[string]string{g.Config, g.Pending} {
+		if err == nil {
+			err = CheckLines(u.Engine, conf)
+		}
+	}
+	if err != nil {
 		g.Config, g.Pending, g.Deletes, g.LockCause = before.Config, before.Pending, before.Deletes, before.LockCause
 		return err
 	}

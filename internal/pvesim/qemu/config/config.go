@@ -139,7 +139,7 @@ func PendingList(current, pending map[string]any, deletes map[string]int) []any 
 }
 
 // Write brings a configuration into the form in which the file is written and read back: no unusedN for a volume
-// that is in use, smp as sockets, empty values as one space, no trailing white space in the description
+// that is in use, smp as sockets, values as their lines hold them, no trailing white space in the description
 // (QemuServer.pm write_vm_config, parse_vm_config).
 func Write(e *engine.Engine, g *state.Guest) {
 	for _, conf := range []map[string]string{g.Config, g.Pending} {
@@ -148,15 +148,13 @@ func Write(e *engine.Engine, g *state.Guest) {
 			delete(conf, "smp")
 		}
 		if d, ok := conf["description"]; ok {
-			if d = strings.TrimRightFunc(d, unicode.IsSpace); d == "" || d == "0" { // Perl's \s and its false values
+			if conf["description"] = Description(d); conf["description"] == "" {
 				delete(conf, "description")
-			} else {
-				conf["description"] = d
 			}
 		}
 		for k, v := range conf {
-			if v == "" {
-				conf[k] = " "
+			if k != "description" {
+				conf[k] = asLine(e, k, v)
 			}
 		}
 	}
@@ -176,6 +174,15 @@ func Write(e *engine.Engine, g *state.Guest) {
 			delete(g.Config, k)
 		}
 	}
+}
+
+// Description is a description as it is read back: the file has no lines for one that is false to Perl, and the white
+// space at the end goes (QemuServer.pm write_vm_config, parse_vm_config).
+func Description(text string) string {
+	if text = strings.TrimRightFunc(text, unicode.IsSpace); text == "0" { // Perl's \s, in decoded text
+		return ""
+	}
+	return text
 }
 
 // AddUnused notes a volume under the lowest free unusedN (AbstractConfig.pm add_unused_volume).

@@ -156,7 +156,11 @@ func createWorker(r *engine.Request, w *engine.Worker, conf map[string]string, p
 		return fail(err)
 	}
 	maps.Copy(conf, made)
-	if err := fillDefaults(r, w, conf); err != nil {
+	err = config.CheckLines(r.Engine, conf)
+	if err == nil {
+		err = fillDefaults(r, w, conf)
+	}
+	if err != nil {
 		volume.CleanUp(m.Process, m.Node, m.Made)
 		return fail(err)
 	}

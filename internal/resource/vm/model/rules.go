@@ -1,7 +1,6 @@
 package model
 
 import (
-	"math/big"
 	"reflect"
 	"slices"
 	"strconv"
@@ -47,10 +46,6 @@ func Rules() map[string]plan.Rule {
 	add(plan.Rule{Same: sameText(strings.ToLower)},
 		"pci.*.vendor_id", "pci.*.device_id", "pci.*.sub_vendor_id", "pci.*.sub_device_id", "usb.*.host")
 	add(plan.Rule{Same: sameSet(verbatim)}, "hotplug", "cpu.flags", "networks.*.trunks")
-	add(plan.Rule{Same: sameNumber}, "migrate_downtime", "disks.*.throttle.mbps", "disks.*.throttle.mbps_rd",
-		"disks.*.throttle.mbps_wr", "disks.*.throttle.mbps_max", "disks.*.throttle.mbps_rd_max",
-		"disks.*.throttle.mbps_wr_max")
-	add(plan.Rule{Same: sameNumber}, "cpu.limit", "networks.*.rate")
 	for _, a := range vm.Attributes() {
 		if a.Default != "" {
 			rule := all[a.Path]
@@ -118,17 +113,6 @@ func normalSet(v tftypes.Value, normal func(string) string) []string {
 
 // sameKeys compares lists of SSH keys: PVE keeps them as lines.
 func sameKeys(a, b tftypes.Value) bool { return slices.Equal(trimmed(Texts(a)), trimmed(Texts(b))) }
-
-// sameNumber compares decimals as PVE prints them; a literal of the configuration has more digits than a float64.
-func sameNumber(a, b tftypes.Value) bool {
-	var x, y *big.Float
-	if a.As(&x) != nil || b.As(&y) != nil || x == nil || y == nil {
-		return false
-	}
-	p, _ := x.Float64()
-	q, _ := y.Float64()
-	return p == q
-}
 
 // SameDuration compares times in whatever units.
 func SameDuration(a, b tftypes.Value) bool {

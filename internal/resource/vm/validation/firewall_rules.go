@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 )
 
@@ -19,16 +21,21 @@ func (c *Validation) Firewall() {
 		}
 		decides := slices.Contains([]string{"ACCEPT", "DROP", "REJECT"}, rule["action"])
 		if rule["type"] != "group" && !decides {
-			c.Refuse("firewall.rules", "Rule %s: the action of a rule of type %s is ACCEPT, DROP or REJECT, not %s.", number,
-				rule["type"],
-				rule["action"])
+			c.refuseRule(i, "action", "Rule %s: the action of a rule of type %s is ACCEPT, DROP or REJECT, not %s.", number,
+				rule["type"], rule["action"])
 		}
 		for _, ports := range []string{"sport", "dport"} {
 			if rule[ports] != "" && rule["proto"] == "" {
-				c.Refuse("firewall.rules", "Rule %s: %s needs a protocol. Set proto, to tcp for instance.", number, ports)
+				c.refuseRule(i, ports, "Rule %s: %s needs a protocol. Set proto, to tcp for instance.", number, ports)
 			}
 		}
 	}
+}
+
+// refuseRule adds an error at an attribute of a rule.
+func (c *Validation) refuseRule(i int, name, format string, args ...string) {
+	c.Diags.AddAttributeError(path.Root("firewall").AtName("rules").AtListIndex(i).AtName(name), Invalid,
+		Fill(format, args))
 }
 
 // Ha refuses a power state that HA would not let stand.

@@ -104,15 +104,18 @@ func (c *Validation) Groups() {
 		!slices.Contains(ports, display) {
 		c.Refuse("vga.type", "There is no serial port %s: serial has %s.", display, List(ports))
 	}
-	b := vm.SMBIOS{}
+	b, longest := vm.SMBIOS{}, ""
 	for key, field := range map[string]**string{"uuid": &b.UUID, "manufacturer": &b.Manufacturer, "product": &b.Product,
 		"version": &b.Version, "serial": &b.Serial, "sku": &b.SKU, "family": &b.Family} {
 		if text := c.Text("smbios." + key); text != "" {
 			*field = &text
+			if longest == "" || len(text) > len(c.Text("smbios."+longest)) {
+				longest = key
+			}
 		}
 	}
 	if length := len(vm.Encode(vm.Spec{SMBIOS: b})["smbios1"]); length > 512 {
-		c.Refuse("smbios", fmt.Sprintf("The texts are too long: as PVE stores them they have %d characters, and 512 is "+
+		c.Refuse("smbios."+longest, fmt.Sprintf("The texts are too long: as PVE stores them they have %d characters, and 512 is "+
 			"the most.", length))
 	}
 }

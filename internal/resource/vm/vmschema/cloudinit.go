@@ -20,6 +20,7 @@ func cloudInitAttributes() map[string]schema.Attribute {
 				"drive itself needs `VM.Config.Cloudinit` and `VM.Config.CDROM`.",
 			Attributes: cloudInitGroup()},
 		"cloud_init_password_wo": schema.StringAttribute{Optional: true, WriteOnly: true, Sensitive: true,
+			Validators: []validator.String{secretLine()},
 			MarkdownDescription: "Password of the cloud-init user. It is never stored in state (Terraform 1.11 or later); " +
 				"PVE gets a salted SHA-512 hash of it, except for Windows. It is sent when the VM is made and when " +
 				"`cloud_init_password_wo_version` changes."},
@@ -45,7 +46,7 @@ func cloudInitGroup() map[string]schema.Attribute {
 		"type": schema.StringAttribute{Optional: true, Computed: true,
 			Validators:          []validator.String{stringvalidator.OneOf("nocloud", "configdrive2", "opennebula")},
 			MarkdownDescription: "Format of the data: `nocloud`, `configdrive2`, `opennebula`."},
-		"user": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{kit.Line()},
+		"user": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{kit.ConfigLine()},
 			MarkdownDescription: "User to set up. Default: the image's own."},
 		"ssh_keys": schema.ListAttribute{Optional: true, Computed: true, ElementType: types.StringType,
 			Validators:          []validator.List{listvalidator.ValueStringsAre(sshKey())},
@@ -53,7 +54,7 @@ func cloudInitGroup() map[string]schema.Attribute {
 		"nameservers": schema.ListAttribute{Optional: true, Computed: true, ElementType: types.StringType,
 			Validators:          []validator.List{listvalidator.ValueStringsAre(ipAddress())},
 			MarkdownDescription: "Name servers."},
-		"searchdomain": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{kit.Line()},
+		"searchdomain": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{kit.ConfigLine()},
 			MarkdownDescription: "Search domain."},
 		"upgrade": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "Upgrade the packages at the first boot."},

@@ -39,10 +39,12 @@ func firewallAttributes() map[string]schema.Attribute {
 	}
 }
 
+// firewallRuleAttributes are the parts of a rule. PVE writes no part that is false to Perl, "0" (pve-firewall Firewall.pm,
+// $format_rules).
 func firewallRuleAttributes() map[string]schema.Attribute {
 	part := func(about string, checks ...validator.String) schema.StringAttribute {
 		return schema.StringAttribute{Optional: true, MarkdownDescription: about,
-			Validators: append(checks, stringvalidator.LengthAtLeast(1))}
+			Validators: append(checks, stringvalidator.LengthAtLeast(1), stringvalidator.NoneOf("0"))}
 	}
 	return map[string]schema.Attribute{
 		"type": schema.StringAttribute{Required: true, Validators: []validator.String{oneWord("in", "out", "group")},
@@ -56,17 +58,20 @@ func firewallRuleAttributes() map[string]schema.Attribute {
 			"must be one line")),
 		"source": part("Where the traffic comes from: addresses or networks (`10.0.0.0/8,192.168.0.1`), a range "+
 			"(`10.0.0.1-10.0.0.9`), `+ipset` or an alias. Default: anywhere.", stringvalidator.LengthAtMost(512)),
-		"dest":  part("Where it goes to, in the same form. Default: anywhere.", stringvalidator.LengthAtMost(512)),
-		"sport": part("Source ports: `80`, `8000:8080`, a list with commas, or a name of `/etc/services`. Needs `proto`."),
-		"dport": part("Destination ports, in the same form. Needs `proto`."),
-		"proto": part("Protocol: `tcp`, `udp`, `icmp`, … or its number. Default: any."),
+		"dest": part("Where it goes to, in the same form. Default: anywhere.", stringvalidator.LengthAtMost(512)),
+		"sport": part("Source ports: `80`, `8000:8080`, a list with commas, or a name of `/etc/services`. Needs `proto`.",
+			portList()),
+		"dport": part("Destination ports, in the same form. Needs `proto`.", portList()),
+		"proto": part("Protocol: `tcp`, `udp`, `icmp`, … or its number. Default: any.",
+			stringvalidator.RegexMatches(protocolName, "must be the name or the number of a protocol")),
 		"iface": part("Network device of the VM, `net0`. Default: all.",
 			stringvalidator.RegexMatches(guestDevice, "must be a network device of the VM such as net0")),
 		"log": part("What is logged of it: `emerg`, `alert`, `crit`, `err`, `warning`, `notice`, `info`, `debug` or "+
 			"`nolog`.",
 			oneWord(logLevels()...)),
 		"macro": part("Ready-made protocol and ports, such as `SSH` or `HTTPS`. PVE's list is in its manual.",
-			stringvalidator.LengthAtMost(128)),
-		"icmp_type": part("Type of an ICMP message, with `proto` `icmp` or `ipv6-icmp`: `echo-request`, `8`."),
+			stringvalidator.LengthAtMost(128), stringvalidator.RegexMatches(macroName, "must be the name of a macro")),
+		"icmp_type": part("Type of an ICMP message, with `proto` `icmp` or `ipv6-icmp`: `echo-request`.",
+			stringvalidator.RegexMatches(icmpType, "must be the name of a type, such as echo-request")),
 	}
 }

@@ -51,7 +51,7 @@ func behaviourAttributes() map[string]schema.Attribute {
 			float64validator.AtLeast(0)),
 		"migrate_speed": countOption("Limit of a live migration in MB/s; 0 = none.", atLeast(0)),
 		"args": textOption("Arguments added to QEMU's command line, for experts; nothing checks them, and a VM with some "+
-			"may fail to migrate.", stringvalidator.LengthAtLeast(1)),
+			"may fail to migrate.", kit.ConfigLine()),
 		"arch": textOption("Architecture of the processor: `x86_64` or `aarch64` (emulated on an x86 node).",
 			oneWord("x86_64", "aarch64")),
 		"vmgenid": textOption("Generation id, by which a guest notices that it was restored or cloned: a UUID, `1` (PVE "+

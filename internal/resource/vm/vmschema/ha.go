@@ -23,7 +23,7 @@ func haAttributes() map[string]schema.Attribute {
 				"max_restart": countOption("How often HA tries to start the VM on the same node. PVE's default: 1.", atLeast(0)),
 				"max_relocate": countOption("How often HA moves the VM to another node when it does not start. PVE's default: 1.",
 					atLeast(0)),
-				"comment": textOption("A note at the entry.", stringvalidator.LengthBetween(1, 4096), kit.Printable()),
+				"comment": textOption("A note at the entry.", stringvalidator.UTF8LengthBetween(1, 4096), kit.Printable()),
 				"failback": flagOption("Move the VM back when a node that suits it better is there again. PVE 9.0 or later. " +
 					"PVE's default: `true`."),
 			}),

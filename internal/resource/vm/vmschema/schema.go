@@ -137,7 +137,7 @@ func generalAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Name, a DNS name. It need not be unique. Cloud-init makes it the host name. Default: " +
 				"none; PVE names a clone `Copy-of-VM-<source>`."},
 		"description": schema.StringAttribute{Optional: true, Computed: true,
-			Validators: []validator.String{stringvalidator.LengthAtMost(8192), kit.Printable()},
+			Validators: []validator.String{stringvalidator.UTF8LengthAtMost(8192), kit.Printable(), storedText()},
 			MarkdownDescription: "Notes, Markdown, at most 8192 characters. White space at the end does not count, PVE " +
 				"strips it. While the VM is being made its description names the transaction."},
 		"tags": schema.SetAttribute{Optional: true, Computed: true, ElementType: types.StringType,
@@ -156,7 +156,7 @@ func generalAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Convert the VM to a template. There is no way back. A clone of a template is not a template " +
 				"unless this says so."},
 		"boot_order": schema.ListAttribute{Optional: true, Computed: true, ElementType: types.StringType,
-			Validators: []validator.List{listvalidator.UniqueValues()},
+			Validators: []validator.List{listvalidator.UniqueValues(), listvalidator.ValueStringsAre(bootDevice())},
 			MarkdownDescription: "Devices to boot from, first one first: `[\"scsi0\", \"net0\"]`. An empty list: boot from " +
 				"nothing. Default: PVE takes the first disk, CD-ROM drive and network device."},
 	}

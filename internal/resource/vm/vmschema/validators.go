@@ -1,12 +1,14 @@
 package vmschema
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -51,6 +53,78 @@ func cpuTypeName() validator.String {
 // cpuFlag accepts a CPU flag with its sign.
 func cpuFlag() validator.String {
 	return stringvalidator.RegexMatches(cpuFlagPattern, "must be a CPU flag with a sign, such as \"+aes\" or \"-pcid\"")
+}
+
+// secretLine accepts what PVE can store of a password, which it keeps in a line of its own for Windows. The error does
+// not repeat it.
+func secretLine() validator.String { return secret{} }
+
+type secret struct{}
+
+// Description returns the requirement.
+func (secret) Description(context.Context) string {
+	return "must be one line of text that is not empty"
+}
+
+// MarkdownDescription returns the requirement.
+func (s secret) MarkdownDescription(ctx context.Context) string { return s.Description(ctx) }
+
+// ValidateString refuses an empty text and one of several lines.
+func (s secret) ValidateString(ctx context.Context, req validator.StringRequest, resp *validator.StringResponse) {
+	value := req.ConfigValue.ValueString()
+	if open := req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown(); !open && kit.Line().Wrong(value) != "" {
+		resp.Diagnostics.AddAttributeError(req.Path, "Invalid Attribute Value",
+			fmt.Sprintf("Attribute %s %s. %s", req.Path, s.Description(ctx), kit.Line().Wrong(value)))
+	}
+}
+
+// bootDevice accepts a slot that PVE boots from (qemu-server QemuServer.pm, pve-qm-bootdev).
+func bootDevice() validator.String {
+	return slotName("must be the slot of a device, such as \"scsi0\" or \"net0\"", "ide", "sata", "scsi", "virtio", "net",
+		"usb", "hostpci")
+}
+
+// portList accepts ports as a firewall rule has them (pve-firewall Firewall.pm, parse_port_name_number_or_range). The
+// node's list of names decides on a name.
+func portList() validator.String {
+	return kit.Check{Want: "must be ports: numbers, ranges such as 8000:8080 and names, separated by commas",
+		Wrong: func(value string) string {
+			numbers := 0
+			for item := range strings.SplitSeq(value, ",") {
+				first, last, isRange := strings.Cut(item, ":")
+				if !isRange {
+					last = first
+				}
+				low, errLow := strconv.ParseUint(first, 10, 64)
+				high, errHigh := strconv.ParseUint(last, 10, 64)
+				switch named := !isRange && errLow != nil; {
+				case named && !portName.MatchString(item), !named && (errLow != nil || errHigh != nil):
+					return "One of them is no port."
+				case named:
+					continue
+				case high > 65535 || low > high:
+					return "Ports are 0 to 65535, the lower one first."
+				}
+				numbers++
+				if isRange {
+					numbers++
+				}
+			}
+			if numbers > 15 {
+				return "PVE takes 15 numbers at most."
+			}
+			return ""
+		}}
+}
+
+// storedText accepts a description that PVE stores.
+func storedText() validator.String {
+	return kit.Check{Want: "must be a text that PVE can store", Wrong: func(value string) string {
+		if strings.TrimRightFunc(value, unicode.IsSpace) == "0" {
+			return "PVE takes a lone 0 for no description (qemu-server QemuServer.pm write_vm_config)."
+		}
+		return ""
+	}}
 }
 
 // hostCPUs accepts a list of host CPUs.
