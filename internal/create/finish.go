@@ -10,6 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 )
 
 // migrate takes a clone that was made beside its source to its own node, with its disks.
@@ -163,14 +164,15 @@ func (a *attempt) tryCommit(ctx context.Context) error {
 }
 
 // finalOptions are those that only the commit may set. PVE puts them in force at once, on a running guest too
-// (qemu-server QemuServer.pm, fast_plug_option).
+// (qemu-server QemuServer.pm, fast_plug_option). A description of white space alone is deleted: PVE writes no line of one
+// of line breaks into its file, and the old one stays (QemuServer.pm write_vm_config).
 func (a *attempt) finalOptions() vm.Change {
 	final := vm.Change{Set: map[string]string{}}
 	description := a.r.Spec.Description
 	if description == nil && a.from != nil && a.from.description != "" {
 		description = &a.from.description
 	}
-	if description == nil || *description == "" {
+	if description == nil || property.TrimDescription(*description) == "" { // PVE would keep the mark
 		final.Delete = []string{"description"}
 	} else {
 		final.Set["description"] = *description

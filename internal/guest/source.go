@@ -41,9 +41,14 @@ func (g *Guests) SourceConfig(ctx context.Context, node string, vmid int) (map[s
 // FindSource picks the one VM that the configuration means.
 func FindSource(resources pve.Resources, clone *Clone) (pve.Resource, error) {
 	var matches []pve.Resource
+	at, elsewhere := clone.Path(), ""
 	for _, r := range resources {
-		if r.Type == "qemu" && clone.matches(r) && (clone.Node == "" || r.Node == clone.Node) {
+		switch {
+		case r.Type != "qemu" || !clone.matches(r):
+		case clone.Node == "" || r.Node == clone.Node:
 			matches = append(matches, r)
+		default:
+			at, elsewhere = "clone.node", fmt.Sprintf(". VM %d is on node %s", r.VMID, r.Node)
 		}
 	}
 	what := clone.describe()
@@ -51,8 +56,9 @@ func FindSource(resources pve.Resources, clone *Clone) (pve.Resource, error) {
 	case 1:
 		return matches[0], nil
 	case 0:
-		return pve.Resource{}, &FieldError{Path: clone.Path(), Summary: "No VM to clone",
-			Detail: fmt.Sprintf("There is no VM %s in the cluster, or this identity may not see it (VM.Audit)", what)}
+		return pve.Resource{}, &FieldError{Path: at, Summary: "No VM to clone",
+			Detail: fmt.Sprintf("There is no VM %s in the cluster, or this identity may not see it (VM.Audit)%s", what,
+				elsewhere)}
 	}
 	names := make([]string, len(matches))
 	for i, m := range matches {

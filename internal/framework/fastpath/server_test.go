@@ -373,8 +373,6 @@ func TestAccepts(t *testing.T) {
 		"too long a name":   {attributes{"name": str("too long")}, false},
 		"a required one":    {attributes{"slots": slots(attributes{"a": nothing})}, false},
 		"a null element":    {attributes{"slots": slots(attributes{"none": nothing})}, false},
-		"a fraction":        {attributes{"count": tftypes.NewValue(tftypes.Number, 1.5)}, false},
-		"a nested fraction": {attributes{"slots": slots(attributes{"a": tftypes.NewValue(tftypes.Number, 1.5)})}, false},
 		"what is computed":  {attributes{"uuid": str("x")}, false},
 		"what is old":       {attributes{"old": str("x")}, false},
 		"a secret":          {attributes{"secret": str("x")}, false},

@@ -30,7 +30,7 @@ resource "proxmox_vm" "x" {
     rules = [
       { type = "in", action = "ACCEPT", macro = "ssh", source = "10.0.0.0/8", comment = "admins " },
       { type = "in", action = "ACCEPT", proto = "tcp", dport = "80", iface = "net0", enabled = false },
-      { type = "out", action = "REJECT", proto = "icmp", icmp_type = "8", log = "info" },
+      { type = "out", action = "REJECT", proto = "icmp", icmp_type = "echo-request", log = "info" },
     ]
   }
   ha = { state = "started", max_restart = 3, comment = "web" }
@@ -138,7 +138,7 @@ func TestFirewallAndHA(t *testing.T) {
 	step(changed, "PUT "+vmPath+"/options")
 	changed = strings.Replace(changed, `dport = "80", iface = "net0", enabled = false`, `dport = "443"`, 1)
 	step(changed, "PUT "+vmPath+"/rules/{pos}")
-	changed = strings.Replace(changed, `      { type = "out", action = "REJECT", proto = "icmp", icmp_type = "8", log = "info" },`+"\n", "", 1)
+	changed = strings.Replace(changed, `      { type = "out", action = "REJECT", proto = "icmp", icmp_type = "echo-request", log = "info" },`+"\n", "", 1)
 	step(changed, "DELETE "+vmPath+"/rules/{pos}")
 	changed = strings.Replace(changed, `max_restart = 3, comment = "web"`, `max_restart = 2`, 1)
 	step(changed, "PUT "+haPath)

@@ -47,21 +47,21 @@ type oddLaw struct {
 }
 
 // TestLawOddStrings: an odd value of an attribute is refused in the plan, on that attribute, or it is applied and the plan
-// after it is empty. ODD_ALL=1 tries all rows, and ODD_ONLY those whose names have a text in them.
+// after it is empty. ODD_ALL=1 tries all rows, of them ODD_ONLY those whose names match.
 func TestLawOddStrings(t *testing.T) {
 	t.Parallel()
 	l := &oddLaw{changes: oneChanges(t), image: "plain"}
 	l.files = rig.ServeFiles(t, map[string][]byte{"/plain.qcow2": rig.QCOW2(l.image)})
 	l.image = string(rig.QCOW2(l.image))
 	rows, started := oddRows(t), time.Now()
-	all, only := os.Getenv("ODD_ALL") != "", os.Getenv("ODD_ONLY")
+	all, only := os.Getenv("ODD_ALL") != "", regexp.MustCompile(os.Getenv("ODD_ONLY"))
 	var mu sync.Mutex
 	next, tried, refused := 0, 0, 0
 	take := func() (oddRow, int, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		for ; next < len(rows); next++ {
-			if all && strings.Contains(rows[next].String(), only) || !all && next%oddShare == 0 {
+			if all && only.MatchString(rows[next].String()) || !all && next%oddShare == 0 {
 				next++
 				tried++
 				return rows[next-1], next - 1, true
@@ -73,6 +73,7 @@ func TestLawOddStrings(t *testing.T) {
 	for range max(2, runtime.GOMAXPROCS(0)) {
 		w := driftWorld(t, "pve1", "pve2")
 		w.Change(addOthers)
+		w.Change(addHolder)
 		w.Change(func(world *state.World) { world.Put(state.WebBackup("pve1")) })
 		workers.Go(func() {
 			for row, n, ok := take(); ok; row, n, ok = take() {
@@ -137,6 +138,9 @@ func (l *oddLaw) try(ctx context.Context, w *rig.World, row oddRow, vmid int) (r
 		return true, isClear(s.Diagnostics(), path)
 	}
 	if err := s.Apply(ctx, pl); err != nil {
+		if why := leftToServer(row); why != "" && strings.Contains(err.Error(), why) {
+			return true, nil
+		}
 		return false, fmt.Errorf("refused in the apply only: %w", err)
 	}
 	if pl, err = s.Plan(ctx); err != nil {
@@ -148,11 +152,23 @@ func (l *oddLaw) try(ctx context.Context, w *rig.World, row oddRow, vmid int) (r
 	return false, nil
 }
 
+// leftToServer is what PVE says to a value that only it knows to be wrong: the names in the node's /etc/services, and the
+// VMs that are there by the time of the apply. "" for all others.
+func leftToServer(row oddRow) string {
+	switch {
+	case strings.HasSuffix(row.path, "port") && row.what == "comma":
+		return "invalid port 'a'"
+	case row.typ == "proxmox_vm_snapshot" && row.path == "vmid":
+		return "There is no VM"
+	}
+	return ""
+}
+
 // forget takes out of the world what a row has made.
 func (l *oddLaw) forget(world *state.World, vmid int) {
 	forget(world, vmid)
 	for id := range world.Guests {
-		if id != 8000 && id != 9000 {
+		if id != 8000 && id != 8001 && id != 9000 {
 			forget(world, id)
 		}
 	}

@@ -16,7 +16,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // attributeKind is what an attribute holds; the others hold true, false or attributes.
@@ -171,7 +173,10 @@ func (l *oddLaw) oddBase(a leafAttribute, vmid int) (base flat, path string, pla
 func (l *oddLaw) oddBaseOfVM(path string, vmid int) (flat, string, cty.Value) {
 	if rule, key, ok := strings.Cut(path, ".#."); ok {
 		base, _ := l.changes[rule].configs(vmid)
-		if base[rule] = ruleLists()[1]; key == "sport" || key == "dport" || key == "proto" || key == "icmp_type" {
+		switch base[rule] = ruleLists()[1]; key {
+		case "sport", "dport", "proto":
+			base[rule] = ruleLists()[2]
+		case "icmp_type":
 			base[rule] = ruleLists()[3]
 		}
 		return base, path, cty.NilVal
@@ -183,13 +188,23 @@ func (l *oddLaw) oddBaseOfVM(path string, vmid int) (flat, string, cty.Value) {
 		case "restore":
 			c.beside = flat{"restore.archive": cty.StringVal(rig.WebBackup), "power_state": cty.NilVal, "ostype": cty.NilVal}
 		case "disks":
-			c.beside = flat{"disks.scsi0.imported_disk.volume": cty.StringVal("local-zfs:vm-8000-disk-0")}
+			c.beside = flat{"disks.scsi0.imported_disk.volume": cty.StringVal("local-lvm:vm-8001-disk-0")}
 		case "cpu":
 			c.beside = flat{"cpu.type": cty.StringVal("host")}
 		}
 	}
 	base, _ := c.configs(vmid)
+	if strings.Contains(path, ".imported_disk.") {
+		base.drop("disks.scsi0.size", "disks.scsi0.storage")
+	}
 	return base, c.path, base[c.path]
+}
+
+// addHolder makes a VM that holds a disk for others.
+func addHolder(world *state.World) {
+	world.Put(&state.Volume{Storage: "local-lvm", Node: "pve1", Name: "vm-8001-disk-0", Content: "images", VMID: 8001, Format: "raw", Size: 4 << 30})
+	world.Guests[8001] = &state.Guest{VMID: 8001, Type: "qemu", Node: "pve1", Config: map[string]string{
+		"description": vm.HolderDescription(""), "scsi0": "local-lvm:vm-8001-disk-0,size=4G", "memory": "16", "protection": "1"}}
 }
 
 // with is a configuration with one value.

@@ -109,7 +109,7 @@ func (c *Validation) Groups() {
 		"version": &b.Version, "serial": &b.Serial, "sku": &b.SKU, "family": &b.Family} {
 		if text := c.Text("smbios." + key); text != "" {
 			*field = &text
-			if longest == "" || len(text) > len(c.Text("smbios."+longest)) {
+			if more := len(text) - len(c.Text("smbios."+longest)); longest == "" || more > 0 || more == 0 && key < longest {
 				longest = key
 			}
 		}

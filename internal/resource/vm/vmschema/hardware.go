@@ -84,7 +84,8 @@ func cpuAttributes() map[string]schema.Attribute {
 		"guest_phys_bits": countOption("Width of physical addresses that the guest may use, 32 to 64.", between(32, 64)),
 		"level":           countOption("Highest CPUID level that the guest sees.", between(0, 255)),
 		"reported_model": textOption("Model that a custom type reports to the guest. PVE takes it only in the definition "+
-			"of a custom type, so an error is likely here.", stringvalidator.LengthAtLeast(1)),
+			"of a custom type, so an error is likely here.", stringvalidator.RegexMatches(reportedModel,
+			"must be the name of a CPU model")),
 		"numa": schema.BoolAttribute{Optional: true, Computed: true,
 			MarkdownDescription: "NUMA in the guest; needed to hotplug memory."},
 	}

@@ -12,8 +12,8 @@ var (
 	usbHost        = regexp.MustCompile(`^((0x)?[0-9A-Fa-f]{4}:(0x)?[0-9A-Fa-f]{4}|\d+-\d+(\.\d+)*|[Ss][Pp][Ii][Cc][Ee])$`)
 	pciHost        = regexp.MustCompile(`^` + pciAddress + `(;` + pciAddress + `)*$`)
 	pciNumber      = regexp.MustCompile(`^0x[0-9a-fA-F]{4}$`)
-	romFile        = regexp.MustCompile(`^[^,;]+$`)
-	mdevType       = regexp.MustCompile(`^[^/\\.:,]+$`)
+	romFile        = regexp.MustCompile(`^[^,;\s\pC]+( +[^,;\s\pC]+)*$`)
+	mdevType       = regexp.MustCompile(`^[^/\\.:,\s\pC]+( +[^/\\.:,\s\pC]+)*$`)
 	mappingID      = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]+$`)
 	ranges         = regexp.MustCompile(`^\d+(-\d+)?(;\d+(-\d+)?)*$`)
 	serialDevice   = regexp.MustCompile(`^(/dev/[^,]+|socket)$`)
@@ -35,6 +35,7 @@ var (
 	trunkPattern   = regexp.MustCompile(`^[0-9]{1,4}(-[0-9]{1,4})?$`)
 	cpuFlagPattern = regexp.MustCompile(`^[+-][a-zA-Z0-9_.-]+$`)
 	cpuTypePattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+	reportedModel  = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9._-]*|486)$`)
 	cpuSetPattern  = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
 	machinePattern = regexp.MustCompile(`^(pc|pc(-i440fx)?-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|` +
 		`q35|pc-q35-\d+(\.\d+)+(\+pve\d+)?(\.pxe)?|` +
