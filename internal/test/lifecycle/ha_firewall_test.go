@@ -58,7 +58,7 @@ var guardedWall = &state.FirewallFile{
 	Rules: []map[string]string{
 		{"type": "in", "action": "ACCEPT", "enable": "1", "macro": "ssh", "source": "10.0.0.0/8", "comment": "admins "},
 		{"type": "in", "action": "ACCEPT", "enable": "0", "proto": "tcp", "dport": "80", "iface": "net0"},
-		{"type": "out", "action": "REJECT", "enable": "1", "proto": "icmp", "icmp-type": "8", "log": "info"},
+		{"type": "out", "action": "REJECT", "enable": "1", "proto": "icmp", "icmp-type": "echo-request", "log": "info"},
 	},
 }
 

@@ -129,7 +129,7 @@ func (l *oddLaw) try(ctx context.Context, w *rig.World, row oddRow, vmid int) (r
 			return false, fmt.Errorf("with a plain value: %w\n%s", err, base)
 		}
 	}
-	odd := base.with(path, row.value)
+	odd := base.withOdd(path, row.value)
 	if err := s.SetResource(address, odd.tree()); err != nil {
 		return false, err
 	}

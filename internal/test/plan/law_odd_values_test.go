@@ -207,8 +207,8 @@ func addHolder(world *state.World) {
 		"description": vm.HolderDescription(""), "scsi0": "local-lvm:vm-8001-disk-0,size=4G", "memory": "16", "protection": "1"}}
 }
 
-// with is a configuration with one value.
-func (f flat) with(path string, v cty.Value) flat {
+// withOdd is a configuration with one value, which may stand in a list.
+func (f flat) withOdd(path string, v cty.Value) flat {
 	f = maps.Clone(f)
 	list, key, ok := strings.Cut(path, ".#.")
 	if !ok {
