@@ -164,8 +164,8 @@ func (a *attempt) tryCommit(ctx context.Context) error {
 }
 
 // finalOptions are those that only the commit may set. PVE puts them in force at once, on a running guest too
-// (qemu-server QemuServer.pm, fast_plug_option). A description of white space alone is deleted: PVE writes no line of one
-// of line breaks into its file, and the old one stays (QemuServer.pm write_vm_config).
+// (qemu-server QemuServer.pm, fast_plug_option). A description of white space alone is deleted: PVE writes no line of
+// one of line breaks into its file, and the old one stays (QemuServer.pm write_vm_config).
 func (a *attempt) finalOptions() vm.Change {
 	final := vm.Change{Set: map[string]string{}}
 	description := a.r.Spec.Description

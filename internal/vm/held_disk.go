@@ -19,8 +19,8 @@ const HolderSlot = "scsi0"
 const holderTitle = "This VM holds a disk that other VMs use (Terraform, proxmox_disk). It is never started. " +
 	"Removing it destroys the disk."
 
-// MaxHolderText is the number of characters that the user's text may have in it: PVE takes 8192 (qemu-server QemuServer.pm
-// $confdesc).
+// MaxHolderText is the number of characters that the user's text may have in it: PVE takes 8192 (qemu-server
+// QemuServer.pm $confdesc).
 const MaxHolderText = 8192 - len(holderTitle+"\n\n")
 
 // HolderDescription is the description of a VM that holds a disk, with what its user says of it.

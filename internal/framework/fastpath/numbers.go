@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -16,7 +17,24 @@ import (
 )
 
 // The framework reports a number that an attribute cannot hold, such as a third where a whole number is wanted, as an
-// error of the provider, mostly on the group around it. So the server looks at the numbers first.
+// error of the provider, mostly on the group around it. So the server looks at the numbers itself.
+
+// blamesProvider stands in those errors of the framework (internal/fwserver attribute_validation.go).
+const blamesProvider = "This is always an error in the provider"
+
+// withNumbers are the errors about a configuration, with those about its numbers in words for its user.
+func (s *server) withNumbers(ctx context.Context, req *tfprotov6.ValidateResourceConfigRequest,
+	said []*tfprotov6.Diagnostic) []*tfprotov6.Diagnostic {
+	blames := func(d *tfprotov6.Diagnostic) bool { return strings.Contains(d.Detail, blamesProvider) }
+	if !slices.ContainsFunc(said, blames) {
+		return said
+	}
+	wrong := s.misplacedNumbers(ctx, req)
+	if len(wrong) == 0 {
+		return said
+	}
+	return append(slices.DeleteFunc(said, blames), wrong...)
+}
 
 // misplacedNumbers are the errors about the numbers in a configuration, each on its attribute.
 func (s *server) misplacedNumbers(ctx context.Context,

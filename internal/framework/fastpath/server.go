@@ -116,12 +116,12 @@ func (s *server) ValidateResourceConfig(ctx context.Context, req *tfprotov6.Vali
 			return &tfprotov6.ValidateResourceConfigResponse{}, nil
 		}
 	}
-	if wrong := s.misplacedNumbers(ctx, req); len(wrong) > 0 {
-		return &tfprotov6.ValidateResourceConfigResponse{Diagnostics: wrong}, nil
-	}
 	resp, err := s.backend.ValidateResourceConfig(ctx, req)
 	if err == nil && k != nil {
 		resp.Diagnostics = withoutUnseen(req.Config, k.place.wire, resp.Diagnostics)
+	}
+	if err == nil {
+		resp.Diagnostics = s.withNumbers(ctx, req, resp.Diagnostics)
 	}
 	return resp, err
 }

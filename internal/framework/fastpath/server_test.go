@@ -368,16 +368,16 @@ func TestAccepts(t *testing.T) {
 		config attributes
 		quick  bool
 	}{
-		"nothing":           {nil, true},
-		"what it may":       {attributes{"name": str("it"), "slots": slots(attributes{"a": one})}, true},
-		"too long a name":   {attributes{"name": str("too long")}, false},
-		"a required one":    {attributes{"slots": slots(attributes{"a": nothing})}, false},
-		"a null element":    {attributes{"slots": slots(attributes{"none": nothing})}, false},
-		"what is computed":  {attributes{"uuid": str("x")}, false},
-		"what is old":       {attributes{"old": str("x")}, false},
-		"a secret":          {attributes{"secret": str("x")}, false},
-		"an unknown":        {attributes{"name": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)}, true},
-		"an unknown map":    {attributes{"slots": tftypes.NewValue(slots(nil).Type(), tftypes.UnknownValue)}, true},
+		"nothing":          {nil, true},
+		"what it may":      {attributes{"name": str("it"), "slots": slots(attributes{"a": one})}, true},
+		"too long a name":  {attributes{"name": str("too long")}, false},
+		"a required one":   {attributes{"slots": slots(attributes{"a": nothing})}, false},
+		"a null element":   {attributes{"slots": slots(attributes{"none": nothing})}, false},
+		"what is computed": {attributes{"uuid": str("x")}, false},
+		"what is old":      {attributes{"old": str("x")}, false},
+		"a secret":         {attributes{"secret": str("x")}, false},
+		"an unknown":       {attributes{"name": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)}, true},
+		"an unknown map":   {attributes{"slots": tftypes.NewValue(slots(nil).Type(), tftypes.UnknownValue)}, true},
 		"an unknown inside": {attributes{"slots": slots(attributes{"a": tftypes.NewValue(tftypes.Number,
 			tftypes.UnknownValue)})}, true},
 	} {

@@ -65,8 +65,8 @@ func isMacro(name string) bool {
 	return slices.ContainsFunc(strings.Fields(macros), func(m string) bool { return strings.EqualFold(m, name) })
 }
 
-// verifyICMPType refuses a type that is none, or none of the rule's protocol (Firewall.pm, pve_fw_verify_icmp_type_spec,
-// verify_rule).
+// verifyICMPType refuses a type that is none, or none of the rule's protocol (Firewall.pm,
+// pve_fw_verify_icmp_type_spec, verify_rule).
 func verifyICMPType(rule map[string]string) error {
 	typ, proto := rule["icmp-type"], rule["proto"]
 	if typ == "" {

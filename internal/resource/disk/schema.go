@@ -57,7 +57,8 @@ func attributes(ctx context.Context) map[string]schema.Attribute {
 		"name": schema.StringAttribute{Optional: true, Computed: true, Default: stringdefault.StaticString(defaultName),
 			Validators:          []validator.String{kit.DNSName()},
 			MarkdownDescription: "Name of the VM that holds the disk. Default: `" + defaultName + "`."},
-		"description": schema.StringAttribute{Optional: true, Validators: []validator.String{stringvalidator.UTF8LengthAtMost(vm.MaxHolderText), kit.Printable(), trimmed()},
+		"description": schema.StringAttribute{Optional: true, Validators: []validator.String{
+			stringvalidator.UTF8LengthAtMost(vm.MaxHolderText), kit.Printable(), trimmed()},
 			MarkdownDescription: "Text in the notes of that VM, after the sentence that states its purpose. Default: none."},
 		"pool": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.PoolID()},
 			MarkdownDescription: "Resource pool of that VM. Default: none."},

@@ -158,7 +158,6 @@ func (h hostile) values() map[string]*tfprotov6.DynamicValue {
 		"an unknown":       h.with(attributes{"name": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)}),
 		"no name":          h.with(attributes{"name": tftypes.NewValue(tftypes.String, nil)}),
 		"a wrong name":     h.with(attributes{"name": text("no_dns_name")}),
-		"a fraction":       h.with(attributes{"vmid": number(500.5)}),
 		"a VMID too small": h.with(attributes{"vmid": number(5)}),
 		"another VMID":     h.with(attributes{"vmid": number(501)}),
 		"a computed one":   h.with(attributes{"status": text("running"), "uuid": text("x")}),

@@ -15,10 +15,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // attributeKind is what an attribute holds; the others hold true, false or attributes.
@@ -41,7 +39,7 @@ type leafAttribute struct {
 // leafAttributes are those of all resources, by their schemas.
 func leafAttributes(t *testing.T) (all []leafAttribute) {
 	t.Helper()
-	for _, make := range provider.New("test")().Resources(t.Context()) {
+	for _, make := range rig.Resources(t.Context()) {
 		var meta resource.MetadataResponse
 		var response resource.SchemaResponse
 		r := make()
@@ -204,7 +202,7 @@ func (l *oddLaw) oddBaseOfVM(path string, vmid int) (flat, string, cty.Value) {
 func addHolder(world *state.World) {
 	world.Put(&state.Volume{Storage: "local-lvm", Node: "pve1", Name: "vm-8001-disk-0", Content: "images", VMID: 8001, Format: "raw", Size: 4 << 30})
 	world.Guests[8001] = &state.Guest{VMID: 8001, Type: "qemu", Node: "pve1", Config: map[string]string{
-		"description": vm.HolderDescription(""), "scsi0": "local-lvm:vm-8001-disk-0,size=4G", "memory": "16", "protection": "1"}}
+		"description": rig.HolderDescription(), "scsi0": "local-lvm:vm-8001-disk-0,size=4G", "memory": "16", "protection": "1"}}
 }
 
 // withOdd is a configuration with one value, which may stand in a list.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	frameworkprovider "github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-log/tflogtest"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // Identity is as whom, and with which ways to the nodes, a provider works.
@@ -130,6 +132,14 @@ func (w *World) Session(t testing.TB, id Identity, hcl string) *terraformtest.Se
 	}
 	return s
 }
+
+// Resources are the constructors of all resources.
+func Resources(ctx context.Context) []func() resource.Resource {
+	return provider.New("test")().Resources(ctx)
+}
+
+// HolderDescription is the description of a VM that holds a disk for others.
+func HolderDescription() string { return vm.HolderDescription("") }
 
 // NewSession makes a session without a configuration, whose calls are recorded.
 func (w *World) NewSession() *terraformtest.Session {

@@ -29,7 +29,8 @@ func CheckLines(e *engine.Engine, conf map[string]string) error {
 		switch {
 		case strings.ContainsAny(value, "\n\r"):
 			why = "property contains a line feed"
-		case kind.Type == "integer" && !wholeLine.MatchString(value), kind.Type == "number" && !decimalLine.MatchString(value):
+		case kind.Type == "integer" && !wholeLine.MatchString(value),
+			kind.Type == "number" && !decimalLine.MatchString(value):
 			why = "type check ('" + kind.Type + "') failed - got '" + value + "'"
 		}
 		if why != "" {

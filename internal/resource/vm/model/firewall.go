@@ -29,7 +29,7 @@ func RuleTexts(list tftypes.Value) []map[string]string {
 		for name, value := range values {
 			var enabled bool
 			switch {
-			case !value.IsKnown() || value.IsNull(), strings.TrimSpace(StringOf(value)) == "" && name != "enabled":
+			case !value.IsKnown() || value.IsNull(), name == "comment" && strings.TrimSpace(StringOf(value)) == "":
 			case name == "enabled":
 				_ = value.As(&enabled)
 				all[i][name] = strconv.FormatBool(enabled)

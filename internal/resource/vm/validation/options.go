@@ -115,8 +115,8 @@ func (c *Validation) Groups() {
 		}
 	}
 	if length := len(vm.Encode(vm.Spec{SMBIOS: b})["smbios1"]); length > 512 {
-		c.Refuse("smbios."+longest, fmt.Sprintf("The texts are too long: as PVE stores them they have %d characters, and 512 is "+
-			"the most.", length))
+		c.Refuse("smbios."+longest, fmt.Sprintf("The texts are too long: as PVE stores them they have %d characters, and "+
+			"512 is the most.", length))
 	}
 }
 

@@ -39,8 +39,8 @@ func firewallAttributes() map[string]schema.Attribute {
 	}
 }
 
-// firewallRuleAttributes are the parts of a rule. PVE writes no part that is false to Perl, "0" (pve-firewall Firewall.pm,
-// $format_rules).
+// firewallRuleAttributes are the parts of a rule. PVE writes no part that is false to Perl, "0" (pve-firewall
+// Firewall.pm, $format_rules).
 func firewallRuleAttributes() map[string]schema.Attribute {
 	part := func(about string, checks ...validator.String) schema.StringAttribute {
 		return schema.StringAttribute{Optional: true, MarkdownDescription: about,
