@@ -35,6 +35,8 @@ func RuleTexts(list tftypes.Value) []map[string]string {
 				all[i][name] = strconv.FormatBool(enabled)
 			case name == "macro":
 				all[i][name] = strings.ToLower(StringOf(value))
+			case name == "proto", name == "sport", name == "dport":
+				all[i][name] = StringOf(value)
 			default:
 				all[i][name] = strings.TrimSpace(StringOf(value))
 			}
