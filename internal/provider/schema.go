@@ -81,8 +81,10 @@ func defaultArguments() map[string]schema.Attribute {
 		"or existing VM keeps its values. "
 	return map[string]schema.Attribute{
 		"default_tags": schema.SetAttribute{Optional: true, ElementType: types.StringType,
-			MarkdownDescription: "Tags of VMs without `tags`." + rule + "Variable: `PROXMOX_VE_DEFAULT_TAGS`, separated by " +
-				"commas."},
+			MarkdownDescription: "Tags of all VMs that the provider makes, in addition to their `tags`; `tags_all` is the " +
+				"sum. A change of them is enforced on those VMs. A VM that was imported or moved here keeps its tags as they " +
+				"are. A clone without `tags` has these in place of its source's. Variable: `PROXMOX_VE_DEFAULT_TAGS`, " +
+				"separated by commas."},
 		"default_node": schema.StringAttribute{Optional: true,
 			MarkdownDescription: "Node of VMs without `node` and `nodes`." + rule + "Variable: `PROXMOX_VE_DEFAULT_NODE`."},
 		"default_storage": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.StorageID()},

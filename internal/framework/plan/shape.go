@@ -118,6 +118,11 @@ func collect(n *node, at string, all map[string]bool) {
 	}
 }
 
+// Same reports whether two values of an attribute at the top level mean the same to the server.
+func (s Shape) Same(name string, a, b tftypes.Value) bool {
+	return a.Equal(b) || s.root.children[name].same(a, b)
+}
+
 // slot is the object in a map of slots.
 func (n *node) slot() *node { return &node{kind: group, optional: true, children: n.children} }
 

@@ -58,7 +58,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	resp.State.Raw, diags = newState(ctx, v, req.Plan.Raw, made.Guest)
 	resp.Diagnostics.Append(diags...)
 	resp.Diagnostics.Append(identify(ctx, resp.Identity, new(int64(made.Guest.VMID)))...)
-	private := model.PrivateState{Managed: v.Shape.Managed(req.Config.Raw), Identity: made.Guest.Identity,
+	private := model.PrivateState{Managed: v.Shape.Managed(req.Config.Raw), Identity: made.Guest.Identity, Made: true,
 		Residues: made.Left, Proof: made.Proof}
 	resp.Diagnostics.Append(private.Write(ctx, resp.Private)...)
 }

@@ -58,7 +58,11 @@ type world struct {
 }
 
 func (w *world) plan(config tftypes.Value, clone bool) plan.Planned {
-	return w.v.Shape.Plan(plan.Input{Config: config, Prior: w.state, Managed: w.managed, Inherits: clone})
+	planned := w.v.Shape.Plan(plan.Input{Config: config, Prior: w.state, Managed: w.managed, Inherits: clone})
+	p := &planning.Planning{Values: w.v, Config: model.Configuration{Raw: config}, State: w.state, Value: planned.Value}
+	p.PlanTags()
+	planned.Value, planned.Changed = p.Value, planned.Changed || !p.Value.Equal(w.state)
+	return planned
 }
 
 func (w *world) seen(t fataler) tftypes.Value {

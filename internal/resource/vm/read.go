@@ -97,7 +97,7 @@ func refresh(ctx context.Context, v model.Values, req resource.ReadRequest, resp
 	if diags.HasError() {
 		return
 	}
-	server = model.WithoutPinnedMachine(req.State.Raw, server)
+	server = model.WithOwnTags(model.WithoutPinnedMachine(req.State.Raw, server), req.State.Raw)
 	if unseen {
 		resp.State.Raw = v.Adopt(req.State.Raw, server)
 	} else {

@@ -72,6 +72,7 @@ func afterFailedUpdate(ctx context.Context, v model.Values, req resource.UpdateR
 	server, diags := v.Server(ctx, guest)
 	resp.Diagnostics.Append(diags...)
 	if !diags.HasError() {
-		resp.State.Raw = v.Shape.Between(req.State.Raw, req.Plan.Raw, model.WithoutPinnedMachine(req.Plan.Raw, server))
+		server = model.WithOwnTags(model.WithoutPinnedMachine(req.Plan.Raw, server), req.State.Raw, req.Plan.Raw)
+		resp.State.Raw = v.Shape.Between(req.State.Raw, req.Plan.Raw, server)
 	}
 }

@@ -123,3 +123,22 @@ func TestAccMoveState(t *testing.T) {
 		w.MustBeClean(t)
 	}
 }
+
+// TestTagsAllOfMovedVMs: the provider's default tags make no difference on VMs that come from another provider.
+func TestTagsAllOfMovedVMs(t *testing.T) {
+	t.Parallel()
+	for _, peer := range rig.OtherProviders() {
+		e := rig.ReadOtherProvider(t, peer)
+		w := e.World(t, pvesim.Options{})
+		s := e.Moved(t, w, rig.TokenNoSSH)
+		rig.Must(t, s.Configure(strings.Replace(w.ProviderBlock(rig.TokenNoSSH), "endpoint =", "default_tags = [\"lab\"]\n  endpoint =", 1), e.Config))
+		for range 2 {
+			pl, err := s.Plan(t.Context())
+			rig.Must(t, err)
+			if !pl.Empty() {
+				t.Fatalf("%s: the plan is not empty:\n%s", peer, pl)
+			}
+			rig.Must(t, s.Apply(t.Context(), pl))
+		}
+	}
+}

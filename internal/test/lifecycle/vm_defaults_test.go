@@ -18,6 +18,9 @@ func withDefaults(t *testing.T, w *rig.World, s *terraformtest.Session, defaults
 	}
 }
 
+const sameTags = `default_tags = ["lab", "terraform"]
+  `
+
 const someDefaults = `default_node = "pve2"
   default_tags = ["lab", "terraform"]
   default_storage = "local-lvm"
@@ -59,20 +62,20 @@ networks = { net0 = {}, net1 = { bridge = "vmbr0" } }`
 		t.Errorf("on %s with %s", guest.Node, guest.Config["net0"])
 	}
 
-	// Other defaults, or none, change no existing device; a new device takes the present default.
-	withDefaults(t, w, s, `default_storage = "local-zfs"`, rig.VMBlock(body))
+	// Other defaults, or none, except of tags (TestTagsAll), change no existing device; a new device takes the present default.
+	withDefaults(t, w, s, sameTags+`default_storage = "local-zfs"`, rig.VMBlock(body))
 	if pl, err := s.Plan(t.Context()); err != nil || !pl.Empty() {
 		t.Errorf("with other defaults: %v\n%s", err, pl)
 	}
 	more := strings.Replace(body, "scsi1 =", "scsi2 = { size = \"1G\" }, scsi1 =", 1)
-	withDefaults(t, w, s, `default_storage = "local-zfs"`, rig.VMBlock(more))
+	withDefaults(t, w, s, sameTags+`default_storage = "local-zfs"`, rig.VMBlock(more))
 	if err := s.Converge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if has := rig.GuestOf(w, 400).Config["scsi2"]; !strings.HasPrefix(has, "local-zfs:") {
 		t.Errorf("the new disk is %q", has)
 	}
-	withDefaults(t, w, s, "", rig.VMBlock(body+"\ntpm_state = {}"))
+	withDefaults(t, w, s, sameTags, rig.VMBlock(body+"\ntpm_state = {}"))
 	if _, err := s.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "needs a storage") {
 		t.Errorf("a TPM without a storage: %v", err)
 	}

@@ -29,7 +29,8 @@ func FromGuest(g guest.Guest) Model {
 		Parallel:  fromPorts(s.Parallel),
 		CloudInit: fromCloudInit(s.CloudInit), HA: g.HA,
 
-		UUID: kit.NonZero(g.Identity.UUID), Status: kit.NonZero(g.Status), PowerState: powerState(g.Status),
+		TagsAll: s.Tags,
+		UUID:    kit.NonZero(g.Identity.UUID), Status: kit.NonZero(g.Status), PowerState: powerState(g.Status),
 		PendingChanges: g.Pending,
 	}
 	for slot, d := range s.Disks {

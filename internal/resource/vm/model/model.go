@@ -66,6 +66,7 @@ type Model struct {
 	OnDestroy         *OnDestroy    `tfsdk:"on_destroy"`
 	Timeouts          *kit.Timeouts `tfsdk:"timeouts"`
 
+	TagsAll        []string                `tfsdk:"tags_all"`
 	UUID           *string                 `tfsdk:"uuid"`
 	Status         *string                 `tfsdk:"status"`
 	IPv4Address    *string                 `tfsdk:"ipv4_address"`

@@ -29,6 +29,7 @@ const (
 	KeyMoved  = "moved"  // the state came from another provider, and the server was not asked since; null: it was
 	// what another provider's configuration had set, from the refresh after the move to the next one
 	KeyFormer   = "former"
+	KeyMade     = "made"     // this provider made the VM, so its default tags are on it
 	KeyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
 
@@ -44,6 +45,7 @@ type PrivateState struct {
 	Grown    map[string]string
 	Moved    *Moved
 	Former   *Former
+	Made     bool
 	// Lost: there is a state, and nothing that was noted beside it. Terraform writes none when a provider is killed in an
 	// update (terraform internal/terraform, node_resource_abstract_instance.go, apply: the private data of an answer that
 	// never came).
@@ -70,6 +72,7 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	readNote(ctx, private, KeyGone, &m.Gone, &diags)
 	readNote(ctx, private, KeyGrown, &m.Grown, &diags)
 	readNote(ctx, private, KeyMoved, &m.Moved, &diags)
+	readNote(ctx, private, KeyMade, &m.Made, &diags)
 	readNote(ctx, private, KeyFormer, &m.Former, &diags)
 	readNote(ctx, private, KeyReplaces, &m.Replaces, &diags)
 	return m, diags
@@ -88,6 +91,9 @@ func (p PrivateState) Write(ctx context.Context, out kit.PrivateWriter) diag.Dia
 	diags.Append(out.SetKey(ctx, KeyManaged, p.Managed.JSON())...)
 	diags.Append(WriteResidues(ctx, out, p.Residues)...)
 	diags.Append(writeIdentity(ctx, out, p.Identity)...)
+	if p.Made {
+		diags.Append(out.SetKey(ctx, KeyMade, []byte("true"))...)
+	}
 	if p.Proof != nil {
 		diags.Append(kit.Note[*guest.Proof](KeyProof).Write(ctx, out, p.Proof)...)
 	}

@@ -61,6 +61,7 @@ func singleRules() map[string]plan.Rule {
 	return map[string]plan.Rule{
 		"description":         {Same: sameText(property.TrimDescription), Default: Text("")},
 		"tags":                {Same: sameSet(strings.ToLower)},
+		"tags_all":            {Same: sameSet(strings.ToLower)},
 		"boot_order":          {ServerChooses: true},
 		"machine":             {ServerChooses: true}, // PVE pins it for Windows (qemu-server API2/Qemu.pm create_vm)
 		"vmgenid":             {KeepOnRemoval: true, ServerChooses: true, NullStays: true, Same: sameGeneration},

@@ -22,6 +22,7 @@ func (m *Model) Spec(inherits bool) vm.Spec {
 		Parallel:  ports(m.Parallel),
 		CloudInit: m.CloudInit.spec(inherits), EFIDisk: m.EFIDisk.spec(), TPMState: m.TPMState.spec(),
 	}
+	s.Tags = m.AllTags()
 	for slot, d := range m.Disks {
 		Put(&s.Disks, slot, d.spec())
 	}

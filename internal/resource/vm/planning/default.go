@@ -22,9 +22,6 @@ func (p *Planning) withDefaults(config tftypes.Value) tftypes.Value {
 			model.SetNull(all, "node", d.Node)
 		}
 		model.SetNull(all, "pool", d.Pool)
-		if len(d.Tags) > 0 && c.IsNull("tags") {
-			all["tags"] = model.SetOf(d.Tags)
-		}
 	}
 	if p.creating() && c.Copies() {
 		return tftypes.NewValue(config.Type(), all)

@@ -62,6 +62,7 @@ func (p *Planning) create(ctx context.Context) {
 	if p.diags.HasError() {
 		return
 	}
+	p.PlanTags()
 	p.knowMachineOfNewVM()
 	p.knowDefaultsOfNewVM()
 	c := &validation.Validation{Configuration: p.Config, Borrowed: p.volumes.borrowed}
@@ -84,6 +85,7 @@ func (p *Planning) update(ctx context.Context) {
 	}
 	warnings{p}.warnFormer()
 	// Then what is a change although no attribute of the configuration differs.
+	p.PlanTags()
 	p.chooseNode(ctx)
 	p.planPendingChanges()
 	p.planNotes()

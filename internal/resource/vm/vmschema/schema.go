@@ -142,8 +142,8 @@ func generalAttributes() map[string]schema.Attribute {
 				"strips it. While the VM is being made its description names the transaction."},
 		"tags": schema.SetAttribute{Optional: true, Computed: true, ElementType: types.StringType,
 			Validators: []validator.Set{setvalidator.ValueStringsAre(kit.Tag())},
-			MarkdownDescription: "Tags. Upper and lower case are the same to PVE unless the datacenter's tag style says " +
-				"otherwise."},
+			MarkdownDescription: "Tags of this VM. The provider's `default_tags` come in addition, see `tags_all`. Upper and " +
+				"lower case are the same to PVE unless the datacenter's tag style says otherwise."},
 		"pool": schema.StringAttribute{Optional: true, Computed: true, Validators: []validator.String{kit.PoolID()},
 			MarkdownDescription: "Resource pool that the VM belongs to; it must exist. Needs `Pool.Allocate` on it to " +
 				"change later."},
@@ -165,6 +165,8 @@ func generalAttributes() map[string]schema.Attribute {
 // computedAttributes are what only the server knows.
 func computedAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
+		"tags_all": schema.SetAttribute{Computed: true, ElementType: types.StringType,
+			MarkdownDescription: "All tags that the VM has: `tags`, and the provider's `default_tags` if the provider made the VM."},
 		"id": schema.StringAttribute{Computed: true, MarkdownDescription: "The VMID as a text."},
 		"uuid": schema.StringAttribute{Computed: true,
 			MarkdownDescription: "SMBIOS uuid. It is how the provider tells this VM from another that is made later " +
