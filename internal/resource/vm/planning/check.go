@@ -42,7 +42,8 @@ func (p serverCheck) checkServer(ctx context.Context) {
 		request.Restore, request.Planned = nil, vm.Spec{}
 	}
 	if p.creating() {
-		p.Run.NotePlanned(PlannedVM{VMID: int(model.Value(p.Plan.VMID)), Name: model.Value(p.Plan.Name), Tags: p.Plan.AllTags()})
+		p.Run.NotePlanned(PlannedVM{VMID: int(model.Value(p.Plan.VMID)), Name: model.Value(p.Plan.Name),
+			Tags: p.Plan.AllTags()})
 	}
 	version := p.askVersion(ctx)
 	found := p.Machines.Check(ctx, request)

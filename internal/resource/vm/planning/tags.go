@@ -8,15 +8,20 @@ import (
 )
 
 // PlanTags plans tags_all, the tags that the VM has: its own and the provider's default ones.
-func (p *Planning) PlanTags() {
+func (p *Planning) PlanTags() { tagging{p}.plan() }
+
+// tagging is the plan of the tags.
+type tagging struct{ *Planning }
+
+func (p tagging) plan() {
 	own, was := plan.At(p.Value, "tags"), plan.At(p.State, "tags_all")
-	defaults, known := p.defaultTags()
+	defaults, known := p.defaults()
 	if p.creating() && len(defaults) > 0 && p.Config.IsNull("tags") { // in place of the source's
 		own = tftypes.NewValue(own.Type(), nil)
 		p.Value = plan.Replace(p.Value, "tags", own)
 	}
 	if !known || !own.IsFullyKnown() {
-		p.setTags(tftypes.NewValue(own.Type(), tftypes.UnknownValue))
+		p.set(tftypes.NewValue(own.Type(), tftypes.UnknownValue))
 		return
 	}
 	all := own
@@ -31,10 +36,10 @@ func (p *Planning) PlanTags() {
 		all = was
 	}
 	p.changed = p.changed || !p.creating() && !all.Equal(was)
-	p.setTags(all)
+	p.set(all)
 }
 
-func (p *Planning) setTags(all tftypes.Value) {
+func (p tagging) set(all tftypes.Value) {
 	p.Value = plan.Replace(p.Value, "tags_all", all)
 	p.Plan.Tags, p.Plan.TagsAll = nil, nil
 	if own := plan.At(p.Value, "tags"); own.IsFullyKnown() && !own.IsNull() {
@@ -45,9 +50,9 @@ func (p *Planning) setTags(all tftypes.Value) {
 	}
 }
 
-// defaultTags are the default tags that the VM is to have. A VM that was imported or moved here has none, so that the
+// defaults are the default tags that the VM is to have. A VM that was imported or moved here has none, so that the
 // plan after that is empty. known: they follow from the provider's configuration.
-func (p *Planning) defaultTags() (tags []string, known bool) {
+func (p tagging) defaults() (tags []string, known bool) {
 	switch {
 	case p.Session == nil, !p.creating() && !p.private.Made:
 		return nil, true

@@ -166,7 +166,8 @@ func generalAttributes() map[string]schema.Attribute {
 func computedAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"tags_all": schema.SetAttribute{Computed: true, ElementType: types.StringType,
-			MarkdownDescription: "All tags that the VM has: `tags`, and the provider's `default_tags` if the provider made the VM."},
+			MarkdownDescription: "All tags that the VM has: `tags`, and the provider's `default_tags` if the provider " +
+				"made the VM."},
 		"id": schema.StringAttribute{Computed: true, MarkdownDescription: "The VMID as a text."},
 		"uuid": schema.StringAttribute{Computed: true,
 			MarkdownDescription: "SMBIOS uuid. It is how the provider tells this VM from another that is made later " +
