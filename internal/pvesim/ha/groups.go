@@ -34,10 +34,16 @@ func unmigrated(what string, f engine.Func) engine.Func {
 }
 
 func describeHAGroup(w *state.World, g *state.HAGroup) map[string]any {
-	return map[string]any{
-		"group": g.ID, "type": "group", "nodes": strings.Join(g.Nodes, ","), "restricted": perl.Flag(g.Restricted),
-		"nofailback": perl.Flag(g.NoFailback), "digest": haDigest(w),
+	row := map[string]any{"group": g.ID, "type": "group", "nodes": strings.Join(g.Nodes, ","), "digest": haDigest(w)}
+	if g.Comment != "" {
+		row["comment"] = g.Comment
 	}
+	for name, flag := range map[string]bool{"restricted": g.Restricted, "nofailback": g.NoFailback} {
+		if flag {
+			row[name] = 1
+		}
+	}
+	return row
 }
 
 func listHAGroups(r *engine.Request) (any, error) {
@@ -67,6 +73,12 @@ func fillHAGroup(r *engine.Request, g *state.HAGroup) {
 		if slices.Contains(perl.ListItems(r.Params["delete"]), name) {
 			*flag = false
 		}
+	}
+	if c, ok := r.Params["comment"]; ok {
+		g.Comment = c
+	}
+	if slices.Contains(perl.ListItems(r.Params["delete"]), "comment") {
+		g.Comment = ""
 	}
 }
 

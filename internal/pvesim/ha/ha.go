@@ -173,7 +173,7 @@ func readHA(r *engine.Request) (any, error) {
 func updateHA(r *engine.Request) (any, error) {
 	h, err := service(r)
 	if err != nil {
-		return nil, err
+		return nil, perl.Die("update resources config failed: %s", perl.Message(err))
 	}
 	if err := checkHAGroup(r); err != nil {
 		return nil, err
@@ -269,7 +269,14 @@ func moveHA(verb string) engine.Func {
 		if !r.W.Has(state.MoveAnswersRequested) {
 			return nil, nil
 		}
-		return map[string]any{"sid": h.SID, "requested-node": r.Params["node"]}, nil
+		out := map[string]any{"sid": h.SID, "requested-node": r.Params["node"]}
+		if also := companions(r.W, h.SID); len(also) > 0 {
+			out["comigrated-resources"] = also
+		}
+		if other := blocking(r.Engine, h.SID, r.Params["node"]); other != "" {
+			out["blocking-resources"] = []any{map[string]any{"sid": other, "cause": "resource-affinity"}}
+		}
+		return out, nil
 	}
 }
 

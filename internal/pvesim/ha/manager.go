@@ -2,7 +2,6 @@ package ha
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -92,7 +91,22 @@ func command(e *engine.Engine, h *state.HAResource, g *state.Guest, c *state.HAC
 		haLog(e.World, "ignore crm command - service already on target node: %s", line)
 		return false
 	}
+	if other := blocking(e, h.SID, c.Node); other != "" {
+		haLog(e.World, "crm command '%s' error - service '%s' on node '%s' in negative affinity with service '%s'", line,
+			other, c.Node, h.SID)
+		return false
+	}
 	haLog(e.World, "got crm command: %s", line)
+	for _, other := range companions(e.World, h.SID) {
+		if o := e.World.HA[other]; c.Alone || nodeOfService(e, other, true) == c.Node {
+			continue
+		} else if nodeOfService(e, other, false) != "" {
+			haLog(e.World, "crm command '%s' - %s service '%s' to node '%s' (service '%s' in positive affinity with service "+
+				"'%s')", line, c.Verb, other, c.Node, other, h.SID)
+			o.Command = &state.HACommand{Verb: c.Verb, Node: c.Node, Alone: true}
+			e.Round(other)
+		}
+	}
 	haLog(e.World, "%s service '%s' to node '%s'", c.Verb, h.SID, c.Node)
 	moveService(e, h, g, c.Node, c.Verb == "migrate")
 	return true
@@ -196,19 +210,4 @@ func failedStart(e *engine.Engine, h *state.HAResource, g *state.Guest) {
 		haLog(e.World, "starting service %s on node '%s' failed, relocating service.", h.SID, g.Node)
 		h.Command = &state.HACommand{Verb: "migrate", Node: to}
 	}
-}
-
-// serviceNode is where the manager wants a running service: where it is, unless its group says otherwise (Manager.pm,
-// select_service_node). Priorities within a group are not modelled.
-func serviceNode(e *engine.Engine, h *state.HAResource, current string) string {
-	group := e.World.HAGroups[h.Group]
-	if group == nil || slices.Contains(group.Nodes, current) || group.NoFailback && !group.Restricted {
-		return current
-	}
-	for _, name := range slices.Sorted(slices.Values(group.Nodes)) {
-		if n := e.World.Nodes[name]; n != nil && n.Online {
-			return name
-		}
-	}
-	return current
 }

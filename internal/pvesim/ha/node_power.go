@@ -83,23 +83,6 @@ func recoverFrom(e *engine.Engine, name string) {
 	}
 }
 
-// recoveryNode is the first node that is up, not among the tried ones, and where the service may run; "" if there is
-// none.
-func recoveryNode(e *engine.Engine, h *state.HAResource, tried []string) string {
-	group := e.World.HAGroups[h.Group]
-	var others string
-	for _, name := range engine.NodeNames(e.World) {
-		switch {
-		case !e.World.Nodes[name].Online || slices.Contains(tried, name):
-		case group == nil || slices.Contains(group.Nodes, name):
-			return name
-		case !group.Restricted && others == "":
-			others = name
-		}
-	}
-	return others
-}
-
 // EndGuest lets a guest power itself off, or die. The HA manager starts one in its care again.
 func EndGuest(e *engine.Engine, vmid int) {
 	e.Do(func(w *state.World) {

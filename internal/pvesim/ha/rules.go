@@ -11,8 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// RuleRoutes are what took the place of groups (pve-ha-manager API2/HA/Rules.pm). The rules are kept; the manager of
-// the simulator does not follow them.
+// RuleRoutes are what took the place of groups (pve-ha-manager API2/HA/Rules.pm).
 func RuleRoutes() engine.Routes {
 	const base = "/cluster/ha/rules"
 	return engine.Routes{
@@ -131,8 +130,7 @@ func createHARule(r *engine.Request) (any, error) {
 	if r.W.HARules == nil {
 		r.W.HARules = map[string]map[string]string{}
 	}
-	r.W.HARules[id] = rule
-	return nil, nil
+	return nil, putRule(r, id, rule)
 }
 
 func updateHARule(r *engine.Request) (any, error) {
@@ -145,8 +143,7 @@ func updateHARule(r *engine.Request) (any, error) {
 	if err := setHARule(r, rule); err != nil {
 		return nil, inLock("update HA rules failed", err)
 	}
-	r.W.HARules[id] = rule
-	return nil, nil
+	return nil, putRule(r, id, rule)
 }
 
 func deleteHARule(r *engine.Request) (any, error) {
