@@ -11,7 +11,6 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -20,6 +19,7 @@ func Routes() engine.Routes {
 	const base = "/nodes/{node}/qemu/{vmid}/firewall"
 	return engine.Routes{
 		"GET " + base:                     firewallIndex,
+		"GET " + base + "/log":            noLog,
 		"GET " + base + "/options":        firewallOptions,
 		"PUT " + base + "/options":        firewallSetOptions,
 		"GET " + base + "/rules":          firewallRules,
@@ -28,6 +28,12 @@ func Routes() engine.Routes {
 		"PUT " + base + "/rules/{pos}":    firewallSetRule,
 		"DELETE " + base + "/rules/{pos}": firewallDeleteRule,
 	}
+}
+
+// noLog is the log of a firewall that has written nothing: no list, but the line itself, as for a task without a log.
+func noLog(r *engine.Request) (any, error) {
+	r.Extra = map[string]any{"total": 1}
+	return map[string]any{"n": 1, "t": "unable to open file - No such file or directory"}, nil
 }
 
 func firewallIndex(*engine.Request) (any, error) {
@@ -46,12 +52,9 @@ func firewallFile(r *engine.Request) *state.FirewallFile {
 	return &state.FirewallFile{}
 }
 
-// writableFirewall is the file to change, made if there is none; the VM itself must exist. digest is that of the part
+// writableFirewall is the file to change, made if there is none; there need be no guest. digest is that of the part
 // that changes, nil where PVE takes one and compares it with nothing.
 func writableFirewall(r *engine.Request, digest func(*state.FirewallFile) string) (*state.FirewallFile, error) {
-	if _, err := guest.Load(r); err != nil {
-		return nil, err
-	}
 	if err := Lock(r.Engine, r.VMID()); err != nil {
 		return nil, err
 	}
@@ -121,12 +124,20 @@ func bodyParams(r *engine.Request) map[string]string {
 	return p
 }
 
+// optionNames are the options of a guest's firewall (API2/Firewall/VM.pm, $option_properties).
+var optionNames = []string{
+	"enable", "macfilter", "dhcp", "ndp", "radv", "ipfilter", "policy_in", "policy_out", "log_level_in", "log_level_out",
+}
+
 func firewallSetOptions(r *engine.Request) (any, error) {
 	f, err := writableFirewall(r, optionsDigest)
 	if err != nil {
 		return nil, err
 	}
 	for _, k := range perl.SplitList(r.Params["delete"]) {
+		if !slices.Contains(optionNames, k) {
+			return nil, perl.Invalid("delete", "no such option '"+k+"'")
+		}
 		delete(f.Options, k)
 	}
 	maps.Copy(f.Options, bodyParams(r))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -47,10 +46,8 @@ func RuleIPVersion(rule map[string]string) int {
 	return 0
 }
 
+// firewallRules reads the file, whether there is a guest or not.
 func firewallRules(r *engine.Request) (any, error) {
-	if _, err := guest.Load(r); err != nil {
-		return nil, err
-	}
 	f := firewallFile(r)
 	list := []any{}
 	for pos := range f.Rules {
@@ -105,8 +102,8 @@ var (
 // verifyRule refuses what a VM's rule cannot be (Firewall.pm, verify_rule). Names of security groups are not checked.
 // Aliases and IP sets are those of the file: the cluster has none.
 func verifyRule(f *state.FirewallFile, rule map[string]string) error {
-	if proto := rule["proto"]; proto != "" && !knownProtocol(proto) {
-		return perl.Invalid("proto", "invalid format - unknown protocol '"+proto+"'\n")
+	if errs := formatErrors(rule); len(errs) > 0 {
+		return &perl.Error{Status: 400, Message: "Parameter verification failed.", Errors: errs}
 	}
 	if rule["type"] != "group" && !slices.Contains([]string{"ACCEPT", "DROP", "REJECT"}, rule["action"]) {
 		return perl.Invalid("action", "unknown action '"+rule["action"]+"'")
@@ -117,10 +114,10 @@ func verifyRule(f *state.FirewallFile, rule map[string]string) error {
 	if i := rule["iface"]; i != "" && !guestInterface.MatchString(i) {
 		return perl.Invalid("iface", `value does not match the regex pattern 'net\d+'`)
 	}
-	if m := rule["macro"]; m != "" && !isMacro(m) {
-		return perl.Invalid("macro", "unknown macro '"+m+"'")
+	if err := verifyMacro(rule); err != nil {
+		return err
 	}
-	if err := verifyICMPType(rule); err != nil {
+	if err := verifyICMP(rule); err != nil {
 		return err
 	}
 	for _, k := range []string{"dport", "sport"} {
@@ -163,9 +160,6 @@ func position(r *engine.Request, f *state.FirewallFile) (int, error) {
 
 // firewallRule answers with the position as it came in the path: a string, although the schema says integer.
 func firewallRule(r *engine.Request) (any, error) {
-	if _, err := guest.Load(r); err != nil {
-		return nil, err
-	}
 	f := firewallFile(r)
 	pos, err := position(r, f)
 	if err != nil {
@@ -196,6 +190,9 @@ func firewallSetRule(r *engine.Request) (any, error) {
 	}
 	rule = copyRule(rule, bodyParams(r))
 	for _, k := range perl.SplitList(r.Params["delete"]) {
+		if !slices.Contains(ruleProperties, k) {
+			return nil, perl.Invalid("delete", "no such property ('"+k+"')")
+		}
 		if k == "type" || k == "action" {
 			return nil, perl.Invalid("delete", "unable to delete required property '"+k+"'")
 		}

@@ -15,6 +15,9 @@ import (
 func SetRoutes() engine.Routes {
 	const base = "/nodes/{node}/qemu/{vmid}/firewall"
 	return engine.Routes{
+		"GET /cluster/firewall/macros":            listMacros,
+		"GET /cluster/firewall/groups":            engine.EmptyList,
+		"GET /cluster/firewall/refs":              engine.EmptyList,
 		"GET " + base + "/refs":                   firewallRefs,
 		"GET " + base + "/aliases":                listAliases,
 		"POST " + base + "/aliases":               createAlias,
@@ -38,8 +41,10 @@ func firewallAnswer(f *state.FirewallFile, values map[string]string) map[string]
 	for k, v := range values {
 		out[k] = v
 	}
-	if out["nomatch"] == "1" {
-		out["nomatch"] = 1
+	for _, k := range []string{"nomatch", "ipversion"} {
+		if n, ok := perl.ParseNumber(values[k]); ok {
+			out[k] = n
+		}
 	}
 	return out
 }
@@ -78,7 +83,10 @@ func listAliases(r *engine.Request) (any, error) {
 
 // aliasValues are an alias as it is sent: an update replaces all of it (API2/Firewall/Aliases.pm).
 func aliasValues(r *engine.Request, name string) map[string]string {
-	v := map[string]string{"name": name, "cidr": cleanCIDR(r.Params["cidr"])}
+	v := map[string]string{"name": name, "cidr": cleanCIDR(r.Params["cidr"]), "ipversion": "4"}
+	if strings.Contains(v["cidr"], ":") {
+		v["ipversion"] = "6"
+	}
 	if c := r.Params["comment"]; c != "" {
 		v["comment"] = c
 	}
@@ -107,7 +115,9 @@ func readAlias(r *engine.Request) (any, error) {
 	if a == nil {
 		return nil, perl.Invalid("name", "no such alias")
 	}
-	return a, nil
+	out := firewallAnswer(f, a)
+	delete(out, "digest")
+	return out, nil
 }
 
 func updateAlias(r *engine.Request) (any, error) {
