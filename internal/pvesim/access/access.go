@@ -20,7 +20,7 @@ func Routes() engine.Routes {
 		"POST /access/ticket":     createTicket,
 		"GET /access/permissions": effectivePermissions,
 		"GET /access/domains":     listDomains,
-		"GET /access/groups":      engine.EmptyList,
+		"GET /access/openid":      engine.SubdirIndex("subdir", "auth-url", "login"),
 		"GET /access/tfa":         engine.EmptyList,
 		"GET /access/acl":         listACL,
 		"PUT /access/acl":         updateACL,
@@ -91,11 +91,14 @@ func updateACL(r *engine.Request) (any, error) {
 	return nil, nil
 }
 
-// aclSubjects are the users and tokens of a change of the ACL, all of whom must exist. There are no groups in the
-// simulator.
+// aclSubjects are the groups, users and tokens of a change of the ACL, all of whom must exist.
 func aclSubjects(r *engine.Request) ([]string, error) {
+	subjects := []string{}
 	for _, group := range perl.ListItems(r.Params["groups"]) {
-		return nil, perl.Die("group '%s' does not exist", group)
+		if r.W.Groups[group] == nil {
+			return nil, perl.Die("group '%s' does not exist", group)
+		}
+		subjects = append(subjects, "@"+group)
 	}
 	users, tokens := perl.ListItems(r.Params["users"]), perl.ListItems(r.Params["tokens"])
 	for _, user := range users {
@@ -112,7 +115,7 @@ func aclSubjects(r *engine.Request) ([]string, error) {
 			return nil, perl.Die("no such token '%s' for user '%s'", name, user)
 		}
 	}
-	return append(users, tokens...), nil
+	return append(append(subjects, users...), tokens...), nil
 }
 
 func knownACLPath(path string) bool {

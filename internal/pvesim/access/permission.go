@@ -22,9 +22,6 @@ func effectivePermissions(r *engine.Request) (any, error) {
 				return nil, err
 			}
 		}
-		if r.W.Users[user] == nil {
-			return nil, perl.Die("no such user ('%s')", user)
-		}
 	}
 	paths := defaultPaths(r.W)
 	asked := r.Params["path"] != ""
@@ -48,11 +45,12 @@ func effectivePermissions(r *engine.Request) (any, error) {
 // (RPCEnvironment.pm, get_effective_permissions).
 func defaultPaths(w *state.World) []string {
 	paths := []string{"/", "/access", "/access/groups", "/nodes", "/pool", "/sdn", "/storage", "/vms"}
-	for _, e := range w.ACL {
-		paths = append(paths, auth.Normalize(e.Path))
+	for _, e := range w.ACL { // the tree has the paths above an entry, too
+		for path := auth.Normalize(e.Path); path != ""; path = path[:strings.LastIndexByte(path, '/')] {
+			paths = append(paths, path)
+		}
 	}
 	for _, p := range w.Pools {
-		paths = append(paths, "/pool/"+p.ID)
 		for _, id := range p.Guests {
 			paths = append(paths, fmt.Sprintf("/vms/%d", id))
 		}

@@ -57,6 +57,9 @@ func Check(w *state.World, a Identity, path string, privs []string) error {
 	if a.IsRoot() {
 		return nil
 	}
+	if path = Normalize(path); !isPath(path) {
+		return perl.Denied(", " + strings.Join(privs[:min(1, len(privs))], ""))
+	}
 	has := rights(w, a, path)
 	for _, priv := range privs {
 		if !has(priv) {
@@ -78,6 +81,13 @@ func CheckAny(w *state.World, a Identity, path string, privs []string) error {
 		}
 	}
 	return perl.Denied(Normalize(path) + ", " + strings.Join(privs, "|"))
+}
+
+// isPath reports whether a normalized path is one: of others normalize_path makes nothing.
+func isPath(path string) bool {
+	return strings.IndexFunc(path, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune(".-_/", c))
+	}) < 0
 }
 
 // Normalize is access-control's normalize_path.
