@@ -27,23 +27,14 @@ func BackupRoutes() engine.Routes {
 // vzdump is POST vzdump: a backup of some of the node's virtual machines (pve-manager API2/VZDump.pm, PVE/VZDump.pm;
 // qemu-server VZDump/QemuServer.pm).
 func vzdump(r *engine.Request) (any, error) {
-	var ids []int
-	if r.Params["all"] == "1" {
-		ids = allGuests(r)
+	if err := checkBackup(r); err != nil {
+		return nil, err
 	}
-	for _, word := range perl.ListItems(r.Params["vmid"]) {
-		id := perl.Number(word)
-		if err := r.Check("/vms/"+word, "VM.Backup"); err != nil {
-			return nil, err
-		}
-		if g := r.W.Guests[id]; g == nil || g.Node == r.Node() {
-			ids = append(ids, id)
-		}
+	ids, err := backupGuests(r)
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case r.Params["pool"] != "":
-		return nil, &perl.Error{Status: 501, Message: "Method 'POST /nodes/{node}/vzdump' with pool not simulated"}
-	case len(ids) == 0 && r.Params["all"] != "1":
+	if len(ids) == 0 && r.Params["all"] != "1" {
 		return "OK", nil // they are elsewhere
 	}
 	storage := r.Params["storage"]
@@ -58,18 +49,66 @@ func vzdump(r *engine.Request) (any, error) {
 		task = strconv.Itoa(ids[0])
 	}
 	return guest.ForkFor(r, "vzdump", task, func(w *engine.Worker) error {
-		return backupAll(engine.Process{Request: r,
-			Worker: w}, ids, storage)
+		return backupAll(engine.Process{Request: r, Worker: w}, ids, storage)
 	}), nil
 }
 
-// allGuests are the virtual machines of the node that a job of all backs up: those that the identity may not back up
+// checkBackup refuses what does not go together, and what only root may say (assert_param_permission_vzdump and
+// verify_vzdump_parameters).
+func checkBackup(r *engine.Request) error {
+	p := r.Params
+	for _, k := range []string{"dumpdir", "script", "tmpdir"} {
+		if p[k] != "" && !r.Auth.IsRoot() {
+			return perl.Invalid(k, "Only root may set this option.")
+		}
+	}
+	for _, k := range []string{"all", "exclude", "pool"} {
+		if p["vmid"] != "" && p[k] != "" && p[k] != "0" {
+			return perl.Invalid(k, "option conflicts with option 'vmid'")
+		}
+	}
+	if f := p["fleecing"]; perl.Subvalue(f, "enabled", true) == "1" && perl.Subvalue(f, "storage", false) == "" {
+		return perl.Invalid("fleecing", "invalid format - 'storage' parameter is required when 'enabled' is set\n")
+	}
+	if p["vmid"] == "" && p["all"] != "1" && p["exclude"] == "" && p["pool"] == "" && p["stop"] != "1" {
+		return perl.Invalid("vmid", "property is missing")
+	}
+	return nil
+}
+
+// backupGuests are the guests that a request is about, as far as they are on the node; one that is nowhere is among
+// them, and fails visibly later (PVE/VZDump.pm, get_included_guests).
+func backupGuests(r *engine.Request) ([]int, error) {
+	if pool := r.Params["pool"]; pool != "" {
+		p := r.W.Pools[pool]
+		if p == nil {
+			return nil, perl.Die("pool '%s' does not exist", pool)
+		}
+		return allGuests(r, func(id int) bool { return slices.Contains(p.Guests, id) }), nil
+	}
+	if r.Params["all"] == "1" || r.Params["exclude"] != "" {
+		return allGuests(r, func(int) bool { return true }), nil
+	}
+	var ids []int
+	for _, word := range perl.ListItems(r.Params["vmid"]) {
+		id := perl.Number(word)
+		if err := r.Check("/vms/"+word, "VM.Backup"); err != nil {
+			return nil, err
+		}
+		if g := r.W.Guests[id]; g == nil || g.Node == r.Node() {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// allGuests are the virtual machines of the node that a job of many backs up: those that the identity may not back up
 // are left out (PVE/VZDump.pm, get_included_guests and exec_backup).
-func allGuests(r *engine.Request) (ids []int) {
+func allGuests(r *engine.Request, wanted func(id int) bool) (ids []int) {
 	excluded := perl.ListItems(r.Params["exclude"])
 	for _, id := range slices.Sorted(maps.Keys(r.W.Guests)) {
 		word := strconv.Itoa(id)
-		if g := r.W.Guests[id]; g.Node == r.Node() && g.Type == "qemu" && !slices.Contains(excluded, word) &&
+		if g := r.W.Guests[id]; g.Node == r.Node() && g.Type == "qemu" && wanted(id) && !slices.Contains(excluded, word) &&
 			r.Check("/vms/"+word, "VM.Backup") == nil {
 			ids = append(ids, id)
 		}
@@ -77,38 +116,93 @@ func allGuests(r *engine.Request) (ids []int) {
 	return ids
 }
 
-func backupAll(p engine.Process, ids []int, storage string) error {
-	if slices.Contains(p.W.Nodes[p.Node()].Lacks, "sendmail") {
-		return perl.Die("unable to find command 'sendmail'")
-	}
+// backupTarget finds the storage of a job, and the programs that a job takes (PVE/VZDump.pm, new).
+func backupTarget(p engine.Process, storage string) (*state.Storage, error) {
+	var problems []string
 	s, err := p.W.StorageActive(p.Node(), storage)
 	if err != nil {
-		return perl.Die("could not activate storage '%s': %s", storage, perl.Message(err))
+		problems = append(problems, fmt.Sprintf("could not activate storage '%s': %s", storage, perl.Message(err)))
 	}
-	if !s.Has("backup") {
-		return perl.Die("could not get storage information for '%s': can't use storage '%s' for backups - wrong content type",
-			storage, storage)
+	switch known := p.W.Storages[storage]; {
+	case known == nil:
+		problems = append(problems, fmt.Sprintf("could not get storage information for '%s': %s", storage, perl.Message(err)))
+	case !known.Has("backup"):
+		problems = append(problems, fmt.Sprintf("could not get storage information for '%s': can't use storage '%s' for "+
+			"backups - wrong content type", storage, storage))
 	}
-	p.Logf("INFO: starting new backup job: vzdump %s --storage %s", p.Params["vmid"], storage)
+	if len(problems) > 0 {
+		return nil, perl.Die("%s", strings.Join(problems, " "))
+	}
+	if slices.Contains(p.W.Nodes[p.Node()].Lacks, "sendmail") {
+		return nil, perl.Die("unable to find command 'sendmail'")
+	}
+	return s, nil
+}
+
+// backupLine is the job as the log names it (PVE::VZDump::Common, command_line).
+func backupLine(p engine.Process) string {
+	line := "vzdump"
+	for _, id := range perl.ListItems(p.Params["vmid"]) {
+		line += " " + id
+	}
+	for _, k := range slices.Sorted(maps.Keys(p.Params)) {
+		if k != "vmid" && k != "quiet" && p.Params[k] != "" {
+			line += " --" + k + " " + shellWord(p.Params[k])
+		}
+	}
+	return line
+}
+
+// shellWord quotes what a shell would not take as it is (String::ShellQuote).
+func shellWord(word string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("!%+,-./:@^_", c)
+	}
+	if word != "" && strings.IndexFunc(word, func(c rune) bool { return !plain(c) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+func backupAll(p engine.Process, ids []int, storage string) error {
+	s, err := backupTarget(p, storage)
+	if err != nil {
+		return err
+	}
+	p.Logf("INFO: starting new backup job: %s", backupLine(p))
 	failed := false
 	for _, id := range ids {
-		p.Logf("INFO: Starting Backup of VM %d (qemu)", id)
+		begun := p.W.Clock.Now()
 		if err := backup(p, id, s); err != nil {
 			p.Logf("ERROR: Backup of VM %d failed - %s", id, perl.Message(err))
+			p.Logf("INFO: Failed at %s", moment(p))
 			failed = true
 			continue
 		}
-		p.Logf("INFO: Finished Backup of VM %d (00:00:01)", id)
+		took := int(p.W.Clock.Now().Sub(begun).Seconds())
+		p.Logf("INFO: Finished Backup of VM %d (%02d:%02d:%02d)", id, took/3600, took/60%60, took%60)
+		p.Logf("INFO: Backup finished at %s", moment(p))
 	}
 	if failed {
+		p.Logf("INFO: Backup job finished with errors")
 		return perl.Die("job errors")
 	}
 	p.Logf("INFO: Backup job finished successfully")
 	return nil
 }
 
+// moment is the time as the log has it.
+func moment(p engine.Process) string {
+	return state.NodeTime(p.W, p.Node()).UTC().Format("2006-01-02 15:04:05")
+}
+
 // backup locks the guest, copies its drives and takes the lock away again.
 func backup(p engine.Process, id int, s *state.Storage) error {
+	if p.W.Guests[id] == nil {
+		return perl.Die("unable to find VM '%d'", id)
+	}
+	p.Logf("INFO: Starting Backup of VM %d (qemu)", id)
+	p.Logf("INFO: Backup started at %s", moment(p))
 	release, err := guest.LockInTask(p.Worker, id, false, engine.LockTimeout)
 	if err != nil {
 		return err
@@ -121,6 +215,7 @@ func backup(p engine.Process, id int, s *state.Storage) error {
 		release()
 		return err
 	}
+	describeBackup(p, g)
 	g.SetLock("backup", p.Worker.Task.UPID)
 	release()
 	b, err := archive(p.Engine, p.W, g)
@@ -128,6 +223,8 @@ func backup(p engine.Process, id int, s *state.Storage) error {
 		g.SetLock("", "")
 		return err
 	}
+	v := newArchive(p, s, b)
+	p.Logf("INFO: creating vzdump archive '%s'", s.VolumePath(v.Name))
 	stop, err := openDisks(p, g, len(b.Drives))
 	if err == nil {
 		err = p.Worker.Checkpoint()
@@ -136,8 +233,8 @@ func backup(p engine.Process, id int, s *state.Storage) error {
 		g.SetLock("", "")
 		return err
 	}
-	v := storeBackup(p, s, b)
-	p.Logf("INFO: creating vzdump archive '%s'", s.VolumePath(v.Name))
+	p.W.Put(v)
+	p.Logf("INFO: archive file size: %dKB", v.Size>>10)
 	if p.W.Guests[id] == g {
 		g.SetLock("", "")
 	}
@@ -154,12 +251,14 @@ func openDisks(p engine.Process, g *state.Guest, disks int) (stop func(), err er
 		p.Logf("INFO: backup contains no disks")
 		return stop, nil
 	case g.Running != nil:
+		p.Logf("INFO: started backup task '%s'", p.W.UUID())
 		return stop, nil
 	}
 	p.Logf("INFO: starting kvm to execute backup task")
 	if err := power.Boot(p, g); err != nil {
 		return stop, err
 	}
+	p.Logf("INFO: started backup task '%s'", p.W.UUID())
 	g.Running.QMPStatus = "prelaunch"
 	return func() {
 		if g.Running != nil && g.Running.QMPStatus == "prelaunch" {
@@ -192,68 +291,57 @@ func archive(e *engine.Engine, w *state.World, g *state.Guest) (*state.Backup, e
 	return b, nil
 }
 
-// storeBackup puts an archive on a storage, under the name of the moment.
-func storeBackup(p engine.Process, s *state.Storage, b *state.Backup) *state.Volume {
+// describeBackup says in the log what goes into the archive and what does not (VZDump/QemuServer.pm, prepare).
+func describeBackup(p engine.Process, g *state.Guest) {
+	status, mode := "stopped", "stop"
+	if g.Running != nil {
+		if status, mode = "running", p.Params["mode"]; mode == "" {
+			mode = "snapshot"
+		}
+	}
+	p.Logf("INFO: status = %s", status)
+	p.Logf("INFO: backup mode: %s", mode)
+	p.Logf("INFO: ionice priority: 7")
+	if name := g.Config["name"]; name != "" {
+		p.Logf("INFO: VM Name: %s", name)
+	}
+	for _, opt := range drive.DriveNames(g.Config) {
+		d := drive.Parse(p.Engine, opt, g.Config[opt])
+		switch {
+		case d == nil || d.IsCDROM():
+		case d["backup"] == "0":
+			p.Logf("INFO: exclude disk '%s' '%s' (backup=no)", opt, d.File())
+		default:
+			p.Logf("INFO: include disk '%s' '%s' %s", opt, d.File(), d["size"])
+		}
+	}
+	for n := range 256 {
+		if volid := g.Config[fmt.Sprintf("unused%d", n)]; volid != "" {
+			p.Logf("INFO: skip unused drive '%s' (not included into backup)", volid)
+		}
+	}
+	if len(g.Snaps) > 0 {
+		p.Logf("INFO: snapshots found (not included into backup)")
+	}
+	if len(g.Pending)+len(g.Deletes) > 0 {
+		p.Logf("INFO: pending configuration changes found (not included into backup)")
+	}
+}
+
+// newArchive is an archive for a storage under the name of the moment, by a job's compression.
+func newArchive(p engine.Process, s *state.Storage, b *state.Backup) *state.Volume {
 	size := int64(10 << 10)
 	for _, d := range b.Drives {
 		size += d.Size / 4
 	}
+	format := "vma" + map[string]string{"1": ".lzo", "lzo": ".lzo", "gzip": ".gz", "zstd": ".zst"}[p.Params["compress"]]
 	for at := p.W.Clock.Now().UTC(); ; at = at.Add(1e9) { // one a second
-		name := fmt.Sprintf("backup/vzdump-qemu-%d-%s.vma.zst", b.VMID, at.Format("2006_01_02-15_04_05"))
+		name := fmt.Sprintf("backup/vzdump-qemu-%d-%s.%s", b.VMID, at.Format("2006_01_02-15_04_05"), format)
 		key := s.Key(p.Node(), name)
 		if p.W.Volumes[key] != nil {
 			continue
 		}
-		v := &state.Volume{Storage: s.ID, Node: key.Node, Name: name, Content: "backup", VMID: b.VMID, Format: "vma.zst",
-			Size: size, Backup: b}
-		p.W.Put(v)
-		return v
+		return &state.Volume{Storage: s.ID, Node: key.Node, Name: name, Content: "backup", VMID: b.VMID, Format: format,
+			Size: size, Backup: b, Notes: notesOf(p, b), Protected: p.Flag("protected")}
 	}
-}
-
-// backupVolume finds an archive, as one who restores it does.
-func backupVolume(r *engine.Request, volid string) (*state.Volume, error) {
-	id, name, ok := state.SplitVolid(volid)
-	if !ok {
-		return nil, perl.Die("unable to parse volume ID '%s'", volid)
-	}
-	s, err := r.W.StorageActive(r.Node(), id)
-	if err != nil {
-		return nil, err
-	}
-	n, err := s.ParseName(name)
-	if err != nil {
-		return nil, err
-	}
-	if n.Content != "backup" {
-		return nil, perl.Die("unable to use volume %s - content type needs to be 'backup'", volid)
-	}
-	v := r.W.Volume(r.Node(), volid)
-	if v == nil || v.Backup == nil {
-		return nil, perl.Die("vma: reading file '%s' failed", s.VolumePath(name))
-	}
-	return v, nil
-}
-
-// extractConfig is GET vzdump/extractconfig: the configuration in an archive.
-func extractConfig(r *engine.Request) (any, error) {
-	volid := r.Params["volume"]
-	if err := drive.VolumeAccess(r, 0, volid); err != nil {
-		return nil, err
-	}
-	v, err := backupVolume(r, volid)
-	if v != nil {
-		err = r.Check(fmt.Sprintf("/vms/%d", v.Backup.VMID), "VM.Backup")
-	}
-	if err != nil {
-		return nil, err
-	}
-	g := &state.Guest{Config: v.Backup.Config}
-	lines := []string{strings.TrimRight(g.Text(), "\n")}
-	for _, opt := range drive.DriveNames(v.Backup.Config) {
-		if d, ok := v.Backup.Drives[opt]; ok {
-			lines = append(lines, fmt.Sprintf("#qmdump#map:%s:drive-%s:%s:%s:", opt, opt, d.Storage, d.Format))
-		}
-	}
-	return strings.Join(lines, "\n") + "\n", nil
 }

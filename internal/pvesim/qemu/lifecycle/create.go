@@ -115,6 +115,11 @@ func checkCreate(r *engine.Request, conf map[string]string) error {
 	if err := config.CheckBridges(r, conf); err != nil {
 		return err
 	}
+	if r.W.Has(state.CreateChecksTags) {
+		if err := config.CheckTags(r, "", conf["tags"]); err != nil {
+			return err
+		}
+	}
 	return drive.CheckDrives(r, conf)
 }
 

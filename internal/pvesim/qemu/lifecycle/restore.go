@@ -32,10 +32,16 @@ type restoring struct {
 // restore is POST /nodes/{node}/qemu with archive.
 func restore(r *engine.Request, conf map[string]string) (any, error) {
 	vmid, archive := r.VMID(), r.Params["archive"]
+	if archive == "-" {
+		return nil, perl.Die("pipe requires cli environment")
+	}
 	if err := checkRestore(r, conf, archive); err != nil {
 		return nil, err
 	}
 	volume, err := backupVolume(r, archive)
+	if err != nil { // before anything is made (API2/Qemu.pm, $classify_restore_archive)
+		return nil, err
+	}
 	prefix := fmt.Sprintf("unable to restore VM %d - ", vmid)
 	g, locked := lockForRestore(r, prefix)
 	if locked != nil {
@@ -43,12 +49,8 @@ func restore(r *engine.Request, conf map[string]string) (any, error) {
 	}
 	upid := guest.Fork(r, "qmrestore", func(w *engine.Worker) error {
 		x := &restoring{Process: engine.Process{Request: r, Worker: w}, override: conf}
-		problem := err
-		if problem == nil {
-			x.backup, x.fromServer = volume.Backup, volume.Format == "pbs-vm"
-			problem = x.run(prefix)
-		}
-		if problem != nil {
+		x.backup, x.fromServer = volume.Backup, volume.Format == "pbs-vm"
+		if problem := x.run(prefix); problem != nil {
 			x.giveUp()
 			return problem
 		}
