@@ -11,7 +11,7 @@ var rooms = [][]string{
 	{"internal/pvesim"},
 	{"internal/pvesim/sshd"},
 	{"internal/pvesim/server"},
-	{"internal/pvesim/control", "internal/pvesim/qemu/status", "internal/pvesim/shell"},
+	{"internal/pvesim/control", "internal/pvesim/qemu/console", "internal/pvesim/qemu/status", "internal/pvesim/shell"},
 	{"internal/pvesim/container", "internal/pvesim/ha", "internal/pvesim/qemu/lifecycle"},
 	{"internal/pvesim/cluster", "internal/pvesim/migrate", "internal/pvesim/snapshot"},
 	{"internal/pvesim/qemu/clone", "internal/pvesim/qemu/power"},
