@@ -32,6 +32,12 @@ func configEntry(s *state.Storage) map[string]any {
 	default:
 		out["path"] = s.Path
 	}
+	for k, v := range s.Options {
+		out[k] = v
+		if n, ok := perl.ParseNumber(v); ok {
+			out[k] = n
+		}
+	}
 	if s.Shared {
 		out["shared"] = 1
 	}
@@ -109,8 +115,65 @@ func createStorage(r *engine.Request) (any, error) {
 	if len(s.Content) == 0 {
 		s.Content = []string{"images", "rootdir"}
 	}
+	if s.Type == "dir" && !makesDirectory(p) && !hasDirectory(r, s) {
+		return nil, perl.Die("create storage failed: unable to activate storage '%s' - directory '%s' does not exist or is "+
+			"unreachable", s.ID, s.Path)
+	}
+	keepOptions(s, p)
 	r.W.Storages[s.ID] = s
 	return map[string]any{"storage": s.ID, "type": s.Type}, nil
+}
+
+// keptOptions are the properties that the simulator only keeps (pve-storage Plugin.pm and the plugins' properties).
+var keptOptions = []string{
+	"base", "blocksize", "bwlimit", "content-dirs", "create-base-path", "create-subdirs", "is_mountpoint", "krbd",
+	"max-protected-backups", "mkdir", "monhost", "mountpoint", "nocow", "options", "preallocation", "prune-backups",
+	"saferemove", "saferemove_throughput", "snapshot-as-volume-chain", "subdir", "tagged_only", "username",
+}
+
+// keepOptions takes over the properties of a request, and those that it takes away.
+func keepOptions(s *state.Storage, given map[string]string) {
+	options := maps.Clone(s.Options)
+	if options == nil {
+		options = map[string]string{}
+	}
+	for _, k := range keptOptions {
+		if v, ok := given[k]; ok {
+			options[k] = v
+		}
+		if slices.Contains(perl.ListItems(given["delete"]), k) {
+			delete(options, k)
+		}
+	}
+	if s.Options = options; len(options) == 0 {
+		s.Options = nil
+	}
+}
+
+// makesDirectory reports whether the directory of a storage is made if it is not there (DirPlugin.pm,
+// activate_storage).
+func makesDirectory(p map[string]string) bool {
+	if v, ok := p["create-base-path"]; ok {
+		return v == "1"
+	}
+	return p["mkdir"] != "0"
+}
+
+// hasDirectory reports whether the directory is there: that of another storage, or one with a file in it.
+func hasDirectory(r *engine.Request, s *state.Storage) bool {
+	for _, other := range r.W.Storages {
+		if other.IsDir() && other.Path == s.Path {
+			return true
+		}
+	}
+	for _, n := range r.W.Nodes {
+		for path := range n.Files {
+			if strings.HasPrefix(path, strings.TrimSuffix(s.Path, "/")+"/") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // storageProperties refuses properties that belong to other types, as pve-common's SectionConfig.pm (check_config)
@@ -151,7 +214,7 @@ func updateStorage(r *engine.Request) (any, error) {
 	next := *s
 	for _, k := range perl.ListItems(given["delete"]) {
 		switch _, set := given[k]; {
-		case !slices.Contains([]string{"content", "nodes", "disable", "shared"}, k):
+		case !slices.Contains([]string{"content", "nodes", "disable", "shared"}, k) && !slices.Contains(keptOptions, k):
 			return nil, perl.Die("update storage failed: no such option '%s'", k)
 		case set:
 			return nil, perl.Die("update storage failed: cannot set and delete property '%s' at the same time!", k)
@@ -167,14 +230,38 @@ func updateStorage(r *engine.Request) (any, error) {
 	change("nodes", func(v string) { next.Nodes = perl.SplitList(v) })
 	change("disable", func(v string) { next.Disabled = v == "1" })
 	change("shared", func(v string) { next.Shared = v == "1" })
+	keepOptions(&next, r.Params)
 	if next.Shared != s.Shared {
-		return nil, &perl.Error{Status: 501, Message: "A change of 'shared' not simulated"}
+		share(r.W, s, next.Shared)
 	}
 	if len(next.Content) == 0 {
 		next.Content = []string{"images", "rootdir"}
 	}
 	*s = next
 	return map[string]any{"storage": s.ID, "type": s.Type}, nil
+}
+
+// share moves what lies on a storage to where it is looked for: a shared one has one content for all nodes, as seen
+// from the first; one that is not has it on the first node.
+func share(w *state.World, s *state.Storage, shared bool) {
+	home := engine.NodeNames(w)[0]
+	moved := state.Volumes{}
+	for key, v := range w.Volumes {
+		if key.Storage != s.ID {
+			continue
+		}
+		delete(w.Volumes, key)
+		switch {
+		case shared && key.Node == home:
+			v.Node = ""
+		case !shared:
+			v.Node = home
+		default:
+			continue
+		}
+		moved[state.VolumeKey{Storage: s.ID, Node: v.Node, Name: v.Name}] = v
+	}
+	maps.Copy(w.Volumes, moved)
 }
 
 // deleteStorage is DELETE /storage/{storage}: it only takes the entry out. A volume cannot be without its storage here,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
@@ -77,9 +78,36 @@ func halfDownloaded(r *engine.Request, s *state.Storage) (found []*state.Volume)
 
 var halfImport = regexp.MustCompile(`^([a-zA-Z0-9\-.+=_]+\.(ova|ovf|qcow2|raw|vmdk))\.tmp_d[a-z]+\.(\d+)$`)
 
+// listedName is a volume's name in a listing of files: names of files are bytes to Perl, which it encodes once more.
+func listedName(s *state.Storage, volid string) string {
+	if !s.IsDir() {
+		return volid
+	}
+	twice := make([]rune, 0, len(volid))
+	for _, b := range []byte(volid) {
+		twice = append(twice, rune(b))
+	}
+	return string(twice)
+}
+
+// fileName undoes that, if there is something to undo: a listed name finds its file.
+func fileName(listed string) string {
+	once := make([]byte, 0, len(listed))
+	for _, c := range listed {
+		if c > 0xff {
+			return listed
+		}
+		once = append(once, byte(c))
+	}
+	if !utf8.Valid(once) {
+		return listed
+	}
+	return string(once)
+}
+
 func contentItem(w *state.World, s *state.Storage, v *state.Volume) map[string]any {
 	content := state.ContentOf(w, v)
-	out := map[string]any{"volid": v.Volid(), "content": content, "format": v.Format, "size": v.Size}
+	out := map[string]any{"volid": listedName(s, v.Volid()), "content": content, "format": v.Format, "size": v.Size}
 	if v.VMID != 0 {
 		out["vmid"] = v.VMID
 	}
@@ -110,6 +138,12 @@ func contentItem(w *state.World, s *state.Storage, v *state.Volume) map[string]a
 		}
 	}
 	if content == "backup" {
+		if v.Notes != "" {
+			out["notes"] = v.Notes
+		}
+		if v.Protected {
+			out["protected"] = 1
+		}
 		out["subtype"] = "qemu"
 		if strings.Contains(v.Name, "/vzdump-lxc-") {
 			out["subtype"] = "lxc"
@@ -161,11 +195,19 @@ func volid(r *engine.Request) (string, error) {
 	name := r.Params["volume"]
 	if id, _, ok := state.SplitVolid(name); ok {
 		if id != r.Params["storage"] {
-			return "", perl.Invalid("volume", "storage ID does not match")
+			return "", perl.Invalid("volume", fmt.Sprintf("storage ID mismatch (%s != %s)\n", id, r.Params["storage"]))
 		}
-		return name, nil
+		return known(r, name), nil
 	}
-	return r.Params["storage"] + ":" + name, nil
+	return known(r, r.Params["storage"]+":"+name), nil
+}
+
+// known is the volume's name as it was given, or as its file has it.
+func known(r *engine.Request, volid string) string {
+	if file := fileName(volid); r.W.Volume(r.Node(), volid) == nil && r.W.Volume(r.Node(), file) != nil {
+		return file
+	}
+	return volid
 }
 
 func contentInfo(r *engine.Request) (any, error) {
@@ -202,6 +244,9 @@ func contentInfo(r *engine.Request) (any, error) {
 	}
 	if n.Content != "images" && n.Content != "import" {
 		out["format"] = "raw"
+	}
+	if n.Content == "backup" && s.IsDir() {
+		out["notes"], out["protected"] = v.Notes, perl.Flag(v.Protected)
 	}
 	return out, nil
 }
@@ -266,6 +311,9 @@ func removeContent(p engine.Process, volid string, s *state.Storage, n state.Vol
 	}
 	_, name, _ := state.SplitVolid(volid)
 	key := s.Key(p.Node(), name)
+	if v := p.W.Volumes[key]; v != nil && v.Protected {
+		return perl.Die("cannot remove protected volume '%s' on '%s'", name, s.ID)
+	}
 	if p.W.Volumes[key] == nil {
 		p.Logf("disk image '%s' does not exist", s.VolumePath(name)) // no more than a warning (Plugin.pm, free_image)
 	}

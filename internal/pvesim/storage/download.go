@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,6 +47,9 @@ func download(r *engine.Request, w *engine.Worker, s *state.Storage, name string
 	path, sum := s.VolumePath(name), r.Params["checksum"]
 	if content := r.Params["content"]; r.Params["compression"] != "" && content != "iso" {
 		return perl.Die("decompression not supported for %s", content)
+	}
+	if c := r.Params["compression"]; c != "" && !slices.Contains([]string{"gz", "lzo", "zst", "bz2"}, c) {
+		return perl.Die("no decompression method found")
 	}
 	w.Logf("downloading %s to %s", r.Params["url"], path)
 	if old := w.W.Volume(r.Node(), s.ID+":"+name); old != nil {

@@ -26,7 +26,10 @@ func Routes() engine.Routes {
 		"GET " + base + "/{storage}/content":             contentList,
 		"POST " + base + "/{storage}/content":            contentAlloc,
 		"GET " + base + "/{storage}/content/{volume}":    contentInfo,
+		"PUT " + base + "/{storage}/content/{volume}":    contentUpdate,
 		"DELETE " + base + "/{storage}/content/{volume}": DeleteContent,
+		"GET " + base + "/{storage}/prunebackups":        pruneDryRun,
+		"DELETE " + base + "/{storage}/prunebackups":     pruneBackups,
 		"POST " + base + "/{storage}/upload":             contentUpload,
 		"POST " + base + "/{storage}/download-url":       contentDownload,
 		"GET " + base + "/{storage}/import-metadata":     importMetadata,
@@ -56,7 +59,10 @@ func storageInfo(w *state.World, node string, s *state.Storage) map[string]any {
 func storageList(r *engine.Request) (any, error) {
 	node := r.Node()
 	if target := r.Params["target"]; target != "" && target != node && r.W.Nodes[target] == nil {
-		return nil, perl.Die("no such cluster node '%s'", target)
+		return []any{}, nil // no storage is shared with a node that is none
+	}
+	if want := r.Params["storage"]; want != "" && r.W.Storages[want] == nil {
+		return nil, perl.Invalid("storage", "No such storage.")
 	}
 	list := []any{}
 	for _, id := range slices.Sorted(maps.Keys(r.W.Storages)) {
@@ -81,12 +87,24 @@ func storageList(r *engine.Request) (any, error) {
 			}
 		}
 		info["storage"] = id
+		if r.Flag("format") && info["active"] == 1 && s.Has("images") && (s.IsDir() || s.Type == "zfspool") {
+			info["format"] = formatsOf(s)
+		}
 		if s.Total > 0 && info["active"] == 1 {
 			info["used_fraction"] = float64(r.W.Used(node, s)) / float64(s.Total)
 		}
 		list = append(list, info)
 	}
 	return list, nil
+}
+
+// formatsOf are the formats of a storage that has several, and its default one (PVE::Storage, storage_info).
+func formatsOf(s *state.Storage) []any {
+	all := map[string]any{"subvol": 1}
+	for _, f := range s.Formats() {
+		all[f] = 1
+	}
+	return []any{all, "raw"}
 }
 
 func storageHas(s *state.Storage, contents string) bool {
