@@ -20,7 +20,7 @@ func snapshotVolume(p engine.Process, g *state.Guest, opt, volid, name string) e
 		return perl.Die("storage '%s' does not exist", id)
 	case v == nil:
 		return missingVolume(s, file)
-	case s.IsDir() && v.Format != "qcow2":
+	case s.IsDir() && v.Format != "qcow2" && !snapshotsRaw(s, v):
 		return perl.Die("can't snapshot this image format")
 	case s.IsDir() && g.Running != nil && slices.Contains(g.Ignores, "snapshot"):
 		return perl.Die("VM %d qmp command 'blockdev-snapshot-internal-sync' failed - Block format 'qcow2' used by device "+
@@ -31,6 +31,12 @@ func snapshotVolume(p engine.Process, g *state.Guest, opt, volid, name string) e
 	}
 	v.TakeSnapshot(name)
 	return nil
+}
+
+// snapshotsRaw reports whether the storage takes snapshots of raw images: btrfs, of its subvolumes (BTRFSPlugin.pm,
+// volume_snapshot).
+func snapshotsRaw(s *state.Storage, v *state.Volume) bool {
+	return s.Type == "btrfs" && v.Format == "raw"
 }
 
 // missingVolume is what the storage's tool says of a volume that is not there, when asked about its snapshots.
@@ -106,12 +112,15 @@ func rollbackPossible(p engine.Process, g *state.Guest, volid, name string) erro
 func rollbackVolume(p engine.Process, g *state.Guest, volid, name string) error {
 	v := p.W.Volume(g.Node, volid)
 	id, file, _ := state.SplitVolid(volid)
-	if v == nil || !slices.Contains(v.Snaps, name) {
-		s := p.W.Storages[id]
-		if s == nil {
-			return perl.Die("storage '%s' does not exist", id)
-		}
+	s := p.W.Storages[id]
+	switch {
+	case s == nil:
+		return perl.Die("storage '%s' does not exist", id)
+	case v == nil || !slices.Contains(v.Snaps, name):
 		return missingVolume(s, file)
+	case s.Type == "lvmthin": // the volume goes, and a copy of its snapshot takes the name (LvmThinPlugin.pm)
+		p.Logf("  Logical volume \"%s\" successfully removed.", v.Name)
+		p.Logf("  Logical volume \"%s\" created.", v.Name)
 	}
 	v.Rollback(name)
 	return nil

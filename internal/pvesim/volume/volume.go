@@ -2,6 +2,7 @@
 package volume
 
 import (
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
@@ -112,6 +113,13 @@ func awaitLink(p engine.Process, node, volid, file string) (*state.Volume, error
 func Formatted(p engine.Process, s *state.Storage, v *state.Volume) {
 	switch {
 	case !s.IsDir():
+	case v.Format == "vmdk":
+		p.Logf("Formatting '%s', fmt=vmdk size=%d compat6=off hwversion=undefined", s.VolumePath(v.Name), v.Size)
+	case v.Parent != "":
+		base := "../" + v.Parent
+		p.Logf("Formatting '%s', fmt=qcow2 cluster_size=65536 extended_l2=off compression_type=zlib size=%d "+
+			"backing_file=%s backing_fmt=%s lazy_refcounts=off refcount_bits=16",
+			s.VolumePath(v.Name), v.Size, base, base[strings.LastIndexByte(base, '.')+1:])
 	case v.Format == "raw":
 		p.Logf("Formatting '%s', fmt=raw size=%d preallocation=off", s.VolumePath(v.Name), v.Size)
 	default:

@@ -70,11 +70,19 @@ func resizeWorker(r *engine.Request, w *engine.Worker, skiplock bool) error {
 	if size == v.Size {
 		return nil
 	}
-	old := v.Size
+	s, old := r.W.Storages[v.Storage], v.Size
+	if n, err := s.ParseName(v.Name); err == nil && n.IsBase && s.IsDir() { // it is immutable (Plugin.pm, create_base)
+		path := s.VolumePath(v.Name)
+		w.Logf("qemu-img: Could not open '%s': Could not open '%s': Operation not permitted", path, path)
+		return perl.Die("command '/usr/bin/qemu-img resize -f %s %s %d' failed: exit code 1", v.Format, path, size)
+	}
 	if err := state.Resize(r.W, v, size); err != nil {
 		return err
 	}
-	if s := r.W.Storages[v.Storage]; volume.IsLVM(s) {
+	switch {
+	case s.IsDir() && g.Running == nil: // QEMU resizes what it has open, and says nothing
+		w.Logf("Image resized.")
+	case volume.IsLVM(s):
 		w.Logf("  Size of logical volume %s/%s changed from %s to %s.", s.VG(), v.Name, lvmSize(old), lvmSize(v.Size))
 		w.Logf("  Logical volume %s/%s successfully resized.", s.VG(), v.Name)
 	}

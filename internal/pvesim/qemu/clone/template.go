@@ -50,9 +50,6 @@ func templateChecks(r *engine.Request) (*state.Guest, error) {
 	case g.Running != nil:
 		return nil, perl.Die("you can't convert a VM to template if VM is running")
 	}
-	if opt := r.Params["disk"]; opt != "" && g.Config[opt] == "" {
-		return nil, perl.Die("unable to find disk '%s'", opt)
-	}
 	return g, nil
 }
 

@@ -245,8 +245,14 @@ func (c *cloning) link(p engine.Process, source *state.Volume) (*state.Volume, e
 			return nil, err
 		}
 		v, err := state.LinkedClone(c.W, c.Node(), source, c.newid)
-		if err == nil && volume.IsLVM(s) {
+		switch {
+		case err != nil:
+		case volume.IsLVM(s):
 			p.Logf("  Logical volume \"%s\" created.", v.Name)
+		case s.IsDir(): // Plugin.pm, clone_image
+			file := v.Name[strings.LastIndexByte(v.Name, '/')+1:]
+			p.Logf("clone %s: images, %s, %d to %s (base=../%s)", source.Name, file, c.newid, file, source.Name)
+			volume.Formatted(p, s, v)
 		}
 		return v, err
 	}

@@ -146,6 +146,9 @@ func (u *update) remove(p engine.Process, g *state.Guest, opt string, order *[]s
 		if err := drive.CheckVM(u.Request, g.VMID, "", "VM.Config.Options"); err != nil {
 			return err
 		}
+		if err := CheckTags(u.Request, value, ""); err != nil {
+			return err
+		}
 		delete(g.Config, opt)
 		return nil
 	case drive.HasIndex(opt, "net") && isCurrent:
@@ -193,6 +196,9 @@ func (u *update) set(p engine.Process, g *state.Guest, opt string, order *[]stri
 			return err
 		}
 		value = UniqueTags(u.Request, value)
+		if err := CheckTags(u.Request, g.Config["tags"], value); err != nil {
+			return err
+		}
 	case drive.HasIndex(opt, "net") && g.Config[opt] != "":
 		if err := CheckBridges(u.Request, map[string]string{opt: g.Config[opt]}); err != nil {
 			return err

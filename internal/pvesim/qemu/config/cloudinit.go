@@ -1,10 +1,7 @@
 package config
 
 import (
-	"fmt"
 	"maps"
-	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -55,14 +52,86 @@ func BuildCloudinit(p engine.Process, g *state.Guest) error {
 		}
 	}
 	p.Logf("generating cloud-init ISO")
+	g.Cloudinit = nil
 	return nil
 }
 
-// CloudinitPending is GET cloudinit: the changes that a regeneration would make. The simulated guests are always in
-// step.
+// cloudinitOptions are those that GET cloudinit lists with their values (qemu-server API2/Qemu.pm, $cloudinitoptions).
+var cloudinitOptions = []string{
+	"cicustom", "cipassword", "citype", "ciupgrade", "ciuser", "nameserver", "searchdomain", "sshkeys",
+}
+
+// CloudinitPending is GET cloudinit: what the image was made of, and what the next one will be (API2/Qemu.pm,
+// cloudinit_pending). A value that is false to Perl is not listed.
 func CloudinitPending(r *engine.Request) (any, error) {
-	_, err := guest.Load(r)
-	return []any{}, err
+	g, err := guest.Load(r)
+	if err != nil {
+		return nil, err
+	}
+	list, added := []any{}, perl.SplitList(g.Cloudinit[addedOptions])
+	shown := func(opt, value string) string {
+		if opt == "cipassword" && value != "" {
+			return masked
+		}
+		return value
+	}
+	for _, opt := range added {
+		list = append(list, map[string]any{"key": opt, "pending": shown(opt, g.Config[opt])})
+	}
+	for _, opt := range cloudinitOptions {
+		value := g.Config[opt]
+		if value == "" || value == "0" || slices.Contains(added, opt) {
+			continue
+		}
+		row := map[string]any{"key": opt, "value": shown(opt, value)}
+		if was := g.Cloudinit[opt]; was != "" {
+			row["value"], row["pending"] = shown(opt, was), shown(opt, value)
+		}
+		list = append(list, row)
+	}
+	for _, opt := range slices.Sorted(maps.Keys(g.Cloudinit)) {
+		if opt != addedOptions && g.Config[opt] == "" {
+			list = append(list, map[string]any{"key": opt, "delete": 1})
+		}
+	}
+	return list, nil
+}
+
+// addedOptions is the key under which the section of the image lists options that it was made without.
+const addedOptions = "added"
+
+// recordCloudinit notes that an option of a running guest is no longer what its image was made of. No value is "".
+// (QemuServer.pm, vmconfig_hotplug_pending, $cloudinit_record_changed).
+func recordCloudinit(g *state.Guest, opt, old, next string) {
+	if !isCloudinitOption(opt) && opt != "name" {
+		return
+	}
+	if g.Cloudinit == nil {
+		g.Cloudinit = map[string]string{}
+	}
+	added := perl.SplitList(g.Cloudinit[addedOptions])
+	recorded, wasRecorded := g.Cloudinit[opt]
+	switch {
+	case next != "" && wasRecorded && next == recorded: // as in the image again
+		delete(g.Cloudinit, opt)
+		added = perl.Without(added, opt)
+	case wasRecorded:
+	case next == "" && slices.Contains(added, opt):
+		added = perl.Without(added, opt)
+	case slices.Contains(added, opt):
+	case old != "":
+		g.Cloudinit[opt] = old
+	case next != "":
+		added = append(added, opt)
+	}
+	slices.Sort(added)
+	delete(g.Cloudinit, addedOptions)
+	if len(added) > 0 {
+		g.Cloudinit[addedOptions] = strings.Join(added, ",")
+	}
+	if len(g.Cloudinit) == 0 {
+		g.Cloudinit = nil
+	}
 }
 
 // CloudinitUpdate is PUT cloudinit: the image is written again, and a running guest gets it in the place of what QEMU
@@ -109,111 +178,11 @@ func CloudinitDump(r *engine.Request) (any, error) {
 	case "network":
 		return networkData(r.Engine, r.W, g), nil
 	case "meta":
-		return "instance-id: " + g.Digest() + "\n", nil
+		return metaData(r.Engine, r.W, g), nil
 	}
 	path := "/vms/{vmid}" // earlier PVE checks this very text, so that only rights inherited from above count
 	if r.W.Has(state.DumpChecksGuest) {
 		path = "/vms/" + r.Params["vmid"]
 	}
 	return userData(g, auth.Has(r.W, r.Auth, path, "VM.Config.Cloudinit")), nil
-}
-
-func userData(g *state.Guest, clear bool) string {
-	c := g.Config
-	name := c["name"]
-	if name == "" {
-		name = fmt.Sprintf("VM%d", g.VMID)
-	}
-	host, _, _ := strings.Cut(name, ".")
-	fqdn := name
-	if d := c["searchdomain"]; d != "" && !strings.Contains(name, ".") {
-		fqdn = name + "." + d
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "#cloud-config\nhostname: %s\nmanage_etc_hosts: true\nfqdn: %s\n", host, fqdn)
-	if c["ciuser"] != "" {
-		fmt.Fprintf(&b, "user: %s\n", c["ciuser"])
-	} else {
-		b.WriteString("disable_root: False\n")
-	}
-	if pw := c["cipassword"]; pw != "" {
-		if !clear {
-			pw = masked
-		}
-		fmt.Fprintf(&b, "password: %s\n", pw)
-	}
-	if keys, err := url.PathUnescape(c["sshkeys"]); err == nil && keys != "" {
-		b.WriteString("ssh_authorized_keys:\n")
-		for _, k := range strings.Split(strings.TrimSpace(keys), "\n") {
-			b.WriteString("  - " + k + "\n")
-		}
-	}
-	b.WriteString("chpasswd:\n  expire: False\n")
-	if c["ciuser"] != "root" {
-		b.WriteString("users:\n  - default\n")
-	}
-	if c["ciupgrade"] != "0" {
-		b.WriteString("package_upgrade: true\n")
-	}
-	return b.String()
-}
-
-// networkData is the nocloud network configuration, version 1.
-func networkData(e *engine.Engine, w *state.World, g *state.Guest) string {
-	var b strings.Builder
-	b.WriteString("version: 1\nconfig:\n")
-	for n := range 32 {
-		opt := fmt.Sprintf("net%d", n)
-		if g.Config[opt] == "" {
-			continue
-		}
-		ip := g.Config[fmt.Sprintf("ipconfig%d", n)]
-		if ip == "" {
-			continue
-		}
-		mac := strings.ToLower(drive.ParseNet(e, w, opt, g.Config[opt])["macaddr"])
-		fmt.Fprintf(&b, "    - type: physical\n      name: eth%d\n      mac_address: '%s'\n      subnets:\n", n, mac)
-		subnet(&b, perl.Subvalue(ip, "ip", false), perl.Subvalue(ip, "gw", false), "")
-		subnet(&b, perl.Subvalue(ip, "ip6", false), perl.Subvalue(ip, "gw6", false), "6")
-	}
-	servers := strings.Fields(g.Config["nameserver"])
-	if len(servers) == 0 {
-		servers = []string{"192.0.2.1"} // the node's own
-	}
-	b.WriteString("    - type: nameserver\n      address:\n")
-	for _, a := range servers {
-		fmt.Fprintf(&b, "      - '%s'\n", a)
-	}
-	if d := g.Config["searchdomain"]; d != "" {
-		fmt.Fprintf(&b, "      search:\n      - '%s'\n", d)
-	}
-	return b.String()
-}
-
-func subnet(b *strings.Builder, ip, gateway, family string) {
-	switch {
-	case ip == "":
-		return
-	case ip == "dhcp":
-		fmt.Fprintf(b, "      - type: dhcp%s\n", map[string]string{"": "4", "6": "6"}[family])
-		return
-	case ip == "auto":
-		b.WriteString("      - type: ipv6_slaac\n")
-		return
-	case ip == "manual":
-		return
-	}
-	prefix, err := netip.ParsePrefix(ip)
-	if err != nil {
-		return
-	}
-	if family == "6" {
-		fmt.Fprintf(b, "      - type: static6\n        address: '%s'\n", ip)
-	} else {
-		mask := netip.PrefixFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), prefix.Bits()).Masked().Addr()
-		fmt.Fprintf(b, "      - type: static\n        address: '%s'\n        netmask: '%s'\n", prefix.Addr(), mask)
-	}
-	if gateway != "" {
-		fmt.Fprintf(b, "        gateway: '%s'\n", gateway)
-	}
 }

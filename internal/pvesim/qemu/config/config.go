@@ -142,13 +142,20 @@ func PendingList(current, pending map[string]any, deletes map[string]int) []any 
 // that is in use, smp as sockets, values as their lines hold them, no trailing white space in the description
 // (QemuServer.pm write_vm_config, parse_vm_config).
 func Write(e *engine.Engine, g *state.Guest) {
-	for _, conf := range []map[string]string{g.Config, g.Pending} {
+	for i, conf := range []map[string]string{g.Config, g.Pending} {
 		if v, ok := conf["smp"]; ok {
 			conf["sockets"] = v
 			delete(conf, "smp")
 		}
 		if d, ok := conf["description"]; ok {
-			if conf["description"] = Description(d); conf["description"] == "" {
+			// Of a text that is only line breaks no line is written. A blank one and "0" are, and put an end to that before.
+			onlyBreaks := strings.Trim(d, "\n") == ""
+			switch d = Description(d); {
+			case d != "":
+				conf["description"] = d
+			case i == 1 && !onlyBreaks:
+				conf["description"] = " "
+			default:
 				delete(conf, "description")
 			}
 		}
@@ -164,7 +171,7 @@ func Write(e *engine.Engine, g *state.Guest) {
 			if !drive.IsDrive(k) {
 				continue
 			}
-			if d := drive.Parse(e, k, v); d != nil && !d.IsCDROM() {
+			if d := drive.Parse(e, k, v); d != nil {
 				inUse[d.File()] = true
 			}
 		}
@@ -252,6 +259,21 @@ func UniqueTags(r *engine.Request, value string) string {
 	list := strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(",; \t\n", c) })
 	slices.Sort(list)
 	return strings.Join(slices.Compact(list), ";")
+}
+
+// CheckTags holds a change of tags to the datacenter's policy, which binds all without Sys.Modify on /
+// (pve-guest-common GuestHelpers.pm, assert_tag_permissions).
+func CheckTags(r *engine.Request, before, after string) error {
+	if r.Check("/", "Sys.Modify") == nil {
+		return nil
+	}
+	policy, old, next := state.TagPolicyOf(r.W), perl.ListItems(before), perl.ListItems(after)
+	for _, tag := range slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(old), next...)))) {
+		if slices.Contains(old, tag) != slices.Contains(next, tag) && !policy.Allows(r.W, tag) {
+			return perl.Die("'Sys.Modify' required on '/' for modifying tag '%s'", tag)
+		}
+	}
+	return nil
 }
 
 // NewSMBIOS is smbios1 with another uuid.

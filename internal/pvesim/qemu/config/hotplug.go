@@ -55,6 +55,7 @@ func booted(g *state.Guest) map[string]string {
 func hotplug(p engine.Process, g *state.Guest, modified map[string]bool, errs map[string]string) {
 	for _, opt := range slices.Sorted(maps.Keys(g.Pending)) {
 		if fastPlug(opt) {
+			recordCloudinit(g, opt, g.Config[opt], g.Pending[opt])
 			setOption(p, g, opt, g.Pending[opt])
 			delete(g.Pending, opt)
 		}
@@ -71,6 +72,7 @@ func hotplug(p engine.Process, g *state.Guest, modified map[string]bool, errs ma
 	}
 	for _, opt := range slices.Sorted(maps.Keys(g.Deletes)) {
 		if modified[opt] && note(opt, unplugOption(p, g, opt, feature, g.Deletes[opt] == 2)) {
+			recordCloudinit(g, opt, g.Config[opt], "")
 			dropOption(p, g, opt)
 			delete(booted(g), opt)
 			delete(g.Deletes, opt)
@@ -81,6 +83,11 @@ func hotplug(p engine.Process, g *state.Guest, modified map[string]bool, errs ma
 			g.Config[opt] = g.Pending[opt]
 			booted(g)[opt] = g.Pending[opt]
 			delete(g.Pending, opt)
+		}
+	}
+	if feature["cloudinit"] && len(g.Cloudinit) > 0 {
+		if err := BuildCloudinit(p, g); err != nil {
+			p.Logf("%s", perl.Message(err))
 		}
 	}
 	Write(p.Engine, g)
@@ -129,13 +136,43 @@ func skipIf(skip bool) error {
 	return nil
 }
 
-// unplug takes a device out of the running machine; the guest's operating system must let go of it.
-func unplug(p engine.Process, g *state.Guest, opt string) error {
-	if slices.Contains(g.Ignores, "unplug") {
-		return perl.Die("error on hot-unplugging device '%s'", opt)
+// unplug takes a device out of the running machine; the guest's operating system must let go of PCI devices. A SCSI
+// disk goes without it, but not the controller that it was the last one of. What is gone is not asked for again, so
+// that a second request succeeds (QemuServer.pm, vm_deviceunplug and qemu_deletescsihw).
+func unplug(_ engine.Process, g *state.Guest, opt string) error {
+	if booted(g)[opt] == "" && g.Running != nil {
+		return nil
+	}
+	device := opt
+	if drive.HasIndex(opt, "scsi") {
+		delete(booted(g), opt)
+		device = controllerLeft(g, opt)
+	}
+	if device != "" && slices.Contains(g.Ignores, "unplug") {
+		return perl.Die("error on hot-unplugging device '%s'", device)
 	}
 	delete(booted(g), opt)
 	return nil
+}
+
+// controllerLeft is the controller that has lost its last disk; "" if it has others.
+func controllerLeft(g *state.Guest, opt string) string {
+	index := perl.Number(strings.TrimPrefix(opt, "scsi"))
+	if g.Config["scsihw"] == "virtio-scsi-single" {
+		return "virtioscsi" + strconv.Itoa(index)
+	}
+	disks := 256
+	if hw := g.Config["scsihw"]; hw == "" || strings.HasPrefix(hw, "lsi") {
+		disks = 7
+	}
+	controller := index / disks
+	for other := range booted(g) {
+		n := perl.Number(strings.TrimPrefix(other, "scsi"))
+		if drive.HasIndex(other, "scsi") && n < (disks-1)*(controller+1) {
+			return ""
+		}
+	}
+	return "scsihw" + strconv.Itoa(controller)
 }
 
 func plugOption(p engine.Process, g *state.Guest, opt, value string, feature map[string]bool) error {

@@ -108,10 +108,12 @@ func CheckDevices(r *engine.Request, vmid int, pool string, params map[string]st
 			}
 			err = drive.CheckVM(r, vmid, pool, "VM.Config.HWType")
 		case drive.HasIndex(opt, "usb"):
+			if err = checkMapped(r, vmid, pool, "usb", value); err != nil { // PVE asks for VM.Config.HWType first
+				return err
+			}
 			if host := perl.Subvalue(value, "host", true); host != "" && !strings.EqualFold(host, "spice") {
 				return perl.Die("only root can set '%s' config for real devices", opt)
 			}
-			err = checkMapped(r, vmid, pool, "usb", value)
 		case drive.HasIndex(opt, "hostpci"):
 			if perl.Subvalue(value, "host", true) != "" {
 				return perl.Die("only root can set '%s' config for non-mapped devices", opt)

@@ -119,6 +119,11 @@ func NewUpdate(r *engine.Request) (*update, error) {
 		return nil, err
 	}
 	u.generate()
+	if script, ok := u.params["hookscript"]; ok {
+		if err := checkHookscript(r, script); err != nil {
+			return nil, err
+		}
+	}
 	if err := u.authorize(); err != nil {
 		return nil, err
 	}
@@ -136,6 +141,25 @@ func (u *update) generate() {
 	if u.params["vmgenid"] == "1" {
 		u.params["vmgenid"] = u.W.UUID()
 	}
+}
+
+// checkHookscript comes before the question who asks (pve-guest-common GuestHelpers.pm, check_hookscript).
+func checkHookscript(r *engine.Request, volid string) error {
+	id, name, _ := state.SplitVolid(volid)
+	s, err := r.W.StorageConfig(id)
+	if err != nil {
+		return perl.Invalid("hookscript", perl.Message(err)+"\n")
+	}
+	n, err := s.ParseName(name)
+	switch {
+	case err != nil:
+		return perl.Invalid("hookscript", perl.Message(err)+"\n")
+	case n.Content != "snippets":
+		return perl.Invalid("hookscript", fmt.Sprintf("'%s' is not in the snippets directory\n", volid))
+	case r.W.Volume(r.Node(), volid) == nil:
+		return perl.Invalid("hookscript", fmt.Sprintf("script '%s' does not exist\n", volid))
+	}
+	return nil
 }
 
 func (u *update) authorize() error {
@@ -158,7 +182,7 @@ func (u *update) split(deletes, reverts string) error {
 			return perl.Invalid("revert", fmt.Sprintf("unknown option '%s'", opt))
 		}
 		if _, set := u.params[opt]; set {
-			return perl.Invalid("delete", fmt.Sprintf("you can't use '-%s' and '-revert %s' at the same time", opt, opt))
+			return perl.Invalid("delete", fmt.Sprintf("you can't use '-%s' and -revert %s' at the same time", opt, opt))
 		}
 		u.reverts = append(u.reverts, opt)
 	}
@@ -170,7 +194,7 @@ func (u *update) split(deletes, reverts string) error {
 			return perl.Invalid("delete", fmt.Sprintf("you can't use '-%s' and -delete %s' at the same time", opt, opt))
 		}
 		if slices.Contains(u.reverts, opt) {
-			return perl.Invalid("revert", fmt.Sprintf("you can't use '-delete %s' and '-revert %s' at the same time", opt, opt))
+			return perl.Invalid("revert", fmt.Sprintf("you can't use '-delete %s' and -revert %s' at the same time", opt, opt))
 		}
 		if !optionExists(u.Engine, opt) {
 			return perl.Invalid("delete", fmt.Sprintf("unknown option '%s'", opt))

@@ -205,6 +205,13 @@ func extractionAccess(r *engine.Request, opt, source string) error {
 	return r.Check("/storage/"+id, "Datastore.AllocateSpace")
 }
 
+// volumeOf is the storage of a drive's volume, and the volume's name on it, if it has one.
+func volumeOf(r *engine.Request, d Drive) (*state.Storage, string, bool) {
+	id, name, ok := state.SplitVolid(d.File())
+	s := r.W.Storages[id]
+	return s, name, ok && s != nil
+}
+
 // CheckDrives parses the drives of a request, refuses what their syntax forbids and writes them back canonically
 // (API2/Qemu.pm, check_drive_param).
 func CheckDrives(r *engine.Request, params map[string]string) error {
@@ -215,6 +222,11 @@ func CheckDrives(r *engine.Request, params map[string]string) error {
 		d := Parse(r.Engine, opt, params[opt])
 		if d == nil {
 			return perl.Invalid(opt, "unable to parse drive options")
+		}
+		if s, name, ok := volumeOf(r, d); ok && d["media"] != "cdrom" && r.W.Has(state.ISOIsCDROM) {
+			if n, err := s.ParseName(name); err == nil && n.Content == "iso" {
+				return perl.Invalid(opt, "explicit 'media=cdrom' is required for iso images")
+			}
 		}
 		if d["import-from"] != "" {
 			if size := newDisk.FindStringSubmatch(d.File()); len(size) == 0 || size[2] != "0" {

@@ -84,6 +84,9 @@ func (m *Maker) drive(opt string, d Drive, out map[string]string) error {
 		if err != nil {
 			return err
 		}
+		if v == nil && !m.hasPath(file) {
+			return perl.Die("volume %s does not exist", file)
+		}
 		if v != nil {
 			d["size"] = schema.FormatSize(v.Size)
 		}
@@ -98,6 +101,21 @@ func (m *Maker) drive(opt string, d Drive, out map[string]string) error {
 		m.Logf("%s: successfully created disk '%s'", opt, out[opt])
 	}
 	return nil
+}
+
+// hasPath reports whether a path of the node, which only root may name, is a file or the device of a volume.
+func (m *Maker) hasPath(path string) bool {
+	if _, ok := m.W.Nodes[m.Node].Files[path]; ok {
+		return true
+	}
+	for _, s := range m.W.Storages {
+		for _, v := range m.W.VolumesOn(m.Node, s) {
+			if s.VolumePath(v.Name) == path {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // strike is the moment of the last drive at which a create may be struck; it comes once.
@@ -144,6 +162,7 @@ func (m *Maker) cloudinit(opt, storage string, d Drive, out map[string]string) e
 	if err != nil {
 		return err
 	}
+	volume.Formatted(m.Process, s, v)
 	m.Made = append(m.Made, v.Volid())
 	d["file"], d["media"] = v.Volid(), "cdrom"
 	delete(d, "format")
@@ -165,8 +184,8 @@ func (m *Maker) allocate(opt string, d Drive) error {
 		delete(d, "import-from")
 		return m.ImportDisk(opt, d, storage, src)
 	}
-	gib, _ := strconv.ParseFloat(match[2], 64) // digits, by the pattern
-	size := int64(math.Floor(gib*(1<<20))) << 10
+	gib, _ := strconv.ParseFloat(match[2], 64)  // digits, by the pattern
+	size := int64(math.Ceil(gib*(1<<20))) << 10 // a fraction of a KiB is rounded up by the storages' tools
 	format := d["format"]
 	switch {
 	case opt == "tpmstate0":
@@ -181,8 +200,17 @@ func (m *Maker) allocate(opt string, d Drive) error {
 	if opt == "efidisk0" { // PVE asks the storage for the size of the copied variable store
 		size = v.Size
 		m.transferred(efiSize4m)
+		m.marksCertificate(d)
 	}
 	return m.finish(d, v, size)
+}
+
+// marksCertificate notes that the template of the variable store holds Microsoft's certificates of 2023 (QemuServer.pm,
+// create_efidisk).
+func (m *Maker) marksCertificate(d Drive) {
+	if f, ok := m.Engine.Config.Schema.Format("efidisk0"); ok && f.Has("ms-cert") && d["pre-enrolled-keys"] == "1" {
+		d["ms-cert"] = "2023k"
+	}
 }
 
 // EfiVars is the size of the firmware's variables (QemuServer.pm, get_efivars_size).

@@ -144,7 +144,7 @@ func Used(e *engine.Engine, g *state.Guest, option, volid string) bool {
 			if k == skip || !IsDrive(k) {
 				continue
 			}
-			if d := Parse(e, k, v); d != nil && d.File() == volid {
+			if d := Parse(e, k, v); d != nil && !d.IsCDROM() && d.File() == volid {
 				return true
 			}
 		}

@@ -65,9 +65,9 @@ func (m *Maker) importTarget(opt string, d Drive, storage string, source *state.
 	format := d["format"]
 	if format == "" {
 		format = source.Format
-		if !slices.Contains(s.Formats(), format) {
-			format = s.Formats()[0]
-		}
+	}
+	if !slices.Contains(s.Formats(), format) { // not refused: QemuServer/ImportDisk.pm, resolve_dst_disk_format
+		format = s.Formats()[0]
 	}
 	if opt == "tpmstate0" {
 		format = "raw"
@@ -189,7 +189,11 @@ func ConvertFailed(p engine.Process, from, to *state.Volume, why string) string 
 func (m *Maker) importSource(src string) (*state.Volume, error) {
 	id, name, ok := state.SplitVolid(src)
 	if !ok {
-		return m.ImportPath(src)
+		v, err := m.ImportPath(src)
+		if err != nil { // PVE::Storage abs_filesystem_path, before the size is asked for
+			return nil, perl.Die("can't find file '%s'", src)
+		}
+		return v, nil
 	}
 	s, err := m.W.StorageActive(m.Node, id)
 	if err != nil {

@@ -68,6 +68,9 @@ func Stop(r *engine.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.Params["keepActive"] == "1" && !r.Auth.IsRoot() {
+		return nil, perl.Invalid("keepActive", "Only root may use this option.")
+	}
 	instead := r.Flag("overrule-shutdown")
 	if Managed(r) != nil {
 		if instead {

@@ -32,6 +32,12 @@ func status(e *engine.Engine, w *state.World, g *state.Guest) map[string]any {
 		out["mem"] = st.Memory / 4
 		out["diskread"], out["diskwrite"] = 0, 0
 	}
+	if n := perl.Number(g.Config["balloon"]); n > 0 {
+		out["balloon_min"], out["shares"] = int64(n)<<20, 1000
+		if s, ok := perl.ParseNumber(g.Config["shares"]); ok {
+			out["shares"] = s
+		}
+	}
 	for _, k := range []string{"tags", "lock"} {
 		if v, ok := g.Config[k]; ok {
 			out[k] = v
