@@ -104,7 +104,9 @@ func IsQuorate(w *state.World) bool {
 }
 
 func clusterOptions(r *engine.Request) (any, error) {
-	data := map[string]any{"keyboard": "en-us", "mac_prefix": "BC:24:11", "description": "", "allowed-tags": []any{}}
+	data := map[string]any{"keyboard": "en-us", "mac_prefix": "BC:24:11", "description": ""}
+	maps.Copy(data, datacenterOptions(r.W))
+	data["allowed-tags"] = allowedTags(r)
 	if r.W.NextID.Lower != 0 || r.W.NextID.Upper != 0 {
 		data["next-id"] = map[string]any{"lower": strconv.Itoa(r.W.NextID.Lower), "upper": strconv.Itoa(r.W.NextID.Upper)}
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,19 +13,18 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// JobRoutes are what a client can see of replication and backup jobs, and how it removes them. Making them is not
-// simulated: they stand in the world.
+// JobRoutes are what a client can see of replication and backup jobs, and how it removes them. They stand in the
+// world and do nothing.
 func JobRoutes() engine.Routes {
 	return engine.Routes{
 		"GET /cluster/replication":         listReplication,
 		"GET /cluster/replication/{id}":    readReplication,
 		"DELETE /cluster/replication/{id}": deleteReplication,
+		"POST /cluster/replication":        createReplication,
 		"GET /cluster/backup":              listBackups,
+		"POST /cluster/backup":             createBackup,
 		"GET /cluster/backup/{id}":         readBackup,
 		"DELETE /cluster/backup/{id}":      deleteBackup,
-		"GET /cluster/mapping/pci":         listMappings("pci"),
-		"GET /cluster/mapping/usb":         listMappings("usb"),
-		"GET /cluster/mapping/dir":         listMappings("dir"),
 	}
 }
 
@@ -122,31 +122,62 @@ func readBackup(r *engine.Request) (any, error) {
 
 func deleteBackup(r *engine.Request) (any, error) {
 	j, err := backup(r)
-	if err != nil {
-		return nil, err
+	if err != nil { // raised under the lock, so that it is the text of a die
+		return nil, perl.Die("%s", perl.Stringify(err))
 	}
 	delete(r.W.Backups, j.ID)
 	return nil, nil
 }
 
-// listMappings are the mappings of a kind; the devices of each node are made up.
-func listMappings(kind string) engine.Func {
-	return func(r *engine.Request) (any, error) {
-		list := []any{}
-		for _, m := range r.W.Mappings {
-			if m.Kind != kind {
-				continue
-			}
-			entries := []string{}
-			for _, n := range m.Nodes {
-				entries = append(entries, "node="+n)
-			}
-			row := map[string]any{"id": m.ID, "type": kind, "map": entries}
-			if m.LiveMigration {
-				row["live-migration-capable"] = 1
-			}
-			list = append(list, row)
-		}
-		return list, nil
+// createBackup is POST /cluster/backup: a job that stands in the world, and does nothing.
+func createBackup(r *engine.Request) (any, error) {
+	p := r.Params
+	if p["schedule"] == "" && p["starttime"] == "" {
+		return nil, perl.Invalid("schedule", "neither 'starttime' nor 'schedule' were set")
 	}
+	all := p["all"] == "1" || p["exclude"] != ""
+	if p["vmid"] == "" && p["pool"] == "" && !all {
+		return nil, perl.Die("%s", perl.Stringify(perl.Invalid("vmid", "property is missing")))
+	}
+	id := cmp.Or(p["id"], "backup-"+r.W.UUID()[:13])
+	if r.W.Backups[id] != nil {
+		return nil, perl.Die("Job '%s' already exists", id)
+	}
+	job := &state.BackupJob{ID: id, All: all || p["vmid"] == "", Storage: p["storage"],
+		Schedule: cmp.Or(p["schedule"], p["starttime"])}
+	for _, word := range perl.ListItems(p["vmid"]) {
+		job.VMIDs = append(job.VMIDs, perl.Number(word))
+	}
+	for _, word := range perl.ListItems(p["exclude"]) {
+		job.Exclude = append(job.Exclude, perl.Number(word))
+	}
+	if r.W.Backups == nil {
+		r.W.Backups = map[string]*state.BackupJob{}
+	}
+	r.W.Backups[id] = job
+	return nil, nil
+}
+
+// createReplication is POST /cluster/replication.
+func createReplication(r *engine.Request) (any, error) {
+	id := r.Params["id"]
+	word, _, _ := strings.Cut(id, "-")
+	j := &state.ReplicationJob{ID: id, Guest: perl.Number(word), Target: r.Params["target"],
+		Schedule: r.Params["schedule"]}
+	g := r.W.Guests[j.Guest]
+	switch {
+	case r.W.Nodes[j.Target] == nil:
+		return nil, perl.Die("Target '%s' does not exist.", j.Target)
+	case g == nil:
+		return nil, perl.Die("unable to find configuration file for VM %d on node '%s'", j.Guest, engine.Home(r.W))
+	case g.Node == j.Target:
+		return nil, perl.Die("replication job '%s' - source and target node are the same", id)
+	case r.W.Replication[id] != nil:
+		return nil, perl.Die("replication job '%s' already exists", id)
+	}
+	if r.W.Replication == nil {
+		r.W.Replication = map[string]*state.ReplicationJob{}
+	}
+	r.W.Replication[id] = j
+	return nil, nil
 }

@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"cmp"
 	"crypto/sha1"
 	"encoding/hex"
+	"fmt"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/storage"
@@ -17,10 +19,19 @@ func NodeFileRoutes() engine.Routes {
 	}
 }
 
-const domain = "example.com" // of the nodes
-
-func nodeDNS(*engine.Request) (any, error) {
-	return map[string]any{"search": domain, "dns1": "192.0.2.1"}, nil
+func nodeDNS(r *engine.Request) (any, error) {
+	n := r.W.Nodes[r.Node()]
+	if n == nil {
+		return nil, engine.UnknownNode(r.Node())
+	}
+	dns, out := n.DNS(), map[string]any{}
+	if dns.Search != "" {
+		out["search"] = dns.Search
+	}
+	for i, server := range dns.Servers {
+		out[fmt.Sprintf("dns%d", i+1)] = server
+	}
+	return out, nil
 }
 
 // nodeHosts is /etc/hosts as the installer leaves it.
@@ -29,6 +40,7 @@ func nodeHosts(r *engine.Request) (any, error) {
 	if n == nil {
 		return nil, engine.UnknownNode(r.Node())
 	}
+	domain := cmp.Or(n.DNS().Search, "localdomain")
 	data := "127.0.0.1 localhost.localdomain localhost\n" + n.Address + " " + n.Name + "." + domain + " " + n.Name + "\n"
 	sum := sha1.Sum([]byte(data))
 	return map[string]any{"data": data, "digest": hex.EncodeToString(sum[:])}, nil

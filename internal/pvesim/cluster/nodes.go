@@ -60,7 +60,8 @@ func nodeRow(r *engine.Request, name string, fingerprint bool) map[string]any {
 	if n.Silent {
 		row["status"] = "unknown"
 	}
-	if !fingerprint && r.W.Has(state.NodeHAState) { // every user that may list the cluster sees it
+	managed := len(r.W.HA) > 0 || n.Maintenance                // else no manager is active, and there is no status of its
+	if !fingerprint && managed && r.W.Has(state.NodeHAState) { // every user that may list the cluster sees it
 		row["hastate"] = NodeHAState(n)
 	}
 	if n.Silent || r.Check("/nodes/"+name, "Sys.Audit") != nil {

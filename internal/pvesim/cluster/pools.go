@@ -37,7 +37,6 @@ func listPools(r *engine.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		data["poolid"] = id
 		return []any{data}, nil
 	}
 	list := []any{}
@@ -85,7 +84,7 @@ func describePool(r *engine.Request, id string) (map[string]any, error) {
 			}
 		}
 	}
-	data := map[string]any{"members": members}
+	data := map[string]any{"members": members, "poolid": id}
 	if p.Comment != "" {
 		data["comment"] = p.Comment
 	}
@@ -158,7 +157,7 @@ func movePoolGuest(r *engine.Request, p *state.Pool, vmid string, leave map[stri
 	}
 	if old := auth.PoolOf(r.W, "/vms/"+vmid); old != "" {
 		if r.Params["allow-move"] != "1" {
-			return perl.Die("update pools failed: VM %d belongs already to pool '%s' and allow-move is not set", id, old)
+			return perl.Die("update pools failed: VM %d belongs already to pool '%s' and 'allow-move' is not set", id, old)
 		}
 		if err := e.Modify("/pool/" + old); err != nil {
 			return err

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/release"
 )
 
 // Format is the grammar of one property string: comma separated key=value parts, one key perhaps bare.
@@ -47,6 +49,12 @@ func (s *Set) Format(option string) (f *Format, ok bool) {
 	named := *f
 	named.option = option
 	return &named, true
+}
+
+// Has reports whether the release knows a key of the format.
+func (f *Format) Has(key string) bool {
+	_, ok := f.Params[key]
+	return ok
 }
 
 // Parse splits and checks a property string. Aliases are resolved (volume=X is file, virtio=MAC is model and macaddr),
@@ -196,7 +204,15 @@ func (d dieError) Error() string { return string(d) }
 func die(format string, args ...any) error { return dieError(fmt.Sprintf(format, args...)) }
 
 // checkCPU is what qemu-server CPUConfig.pm checks beyond the keys. The simulated cluster defines no custom models.
-func checkCPU(m map[string]string) error {
+func checkCPU(version string) func(m map[string]string) error {
+	return func(m map[string]string) error { return checkCPUOf(m, version) }
+}
+
+// nestedVirt is the shorthand for what the vendors call vmx and svm.
+var nestedVirt = release.Fact{Package: "qemu-server", Since: "9.0.28",
+	Source: "QemuServer/CPUConfig.pm, supported flags (9e319737)"}
+
+func checkCPUOf(m map[string]string, version string) error {
 	cputype := m["cputype"]
 	if !perlTrue(cputype) {
 		return die("CPU is missing cputype\n")
@@ -209,6 +225,9 @@ func checkCPU(m map[string]string) error {
 	}
 	names := strings.Split("pcid spec-ctrl ibpb ssbd virt-ssbd amd-ssbd amd-no-ssb pdpe1gb md-clear hv-tlbflush "+
 		"hv-evmcs aes", " ")
+	if nestedVirt.Has(version) {
+		names = append([]string{"nested-virt"}, names...)
+	}
 	one := "[+-](?:" + strings.Join(names, "|") + ")"
 	if flags := m["flags"]; perlTrue(flags) && !regexp.MustCompile("^"+one+"(?:;"+one+")*$").MatchString(flags) {
 		return die("VM-specific CPU flags must be a subset of: %s\n", strings.Join(names, ", "))

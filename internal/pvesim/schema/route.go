@@ -123,7 +123,7 @@ func (s *Set) Route(method, path string) (r *Route, vars map[string]string, know
 			n = next
 			continue
 		}
-		if n.child == nil {
+		if n.child == nil || strings.ContainsAny(part, " \t\n") { // a variable is \S+
 			return nil, nil, false
 		}
 		n = n.child

@@ -140,7 +140,7 @@ func (b *builder) formats(named map[string]map[string]*Param, params []*Param) {
 		}
 	}
 	cpu := b.set.formats["pve-vm-cpu-conf"]
-	cpu.check = checkCPU
+	cpu.check = checkCPU(b.set.version)
 	for _, model := range builtinCPUs() {
 		if !strings.HasPrefix(model, "x86-64-v") { // PVE's own models report themselves as one of QEMU's
 			cpu.Params["reported-model"].Enum = append(cpu.Params["reported-model"].Enum, model)

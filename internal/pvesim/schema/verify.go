@@ -27,6 +27,8 @@ func verifiers() map[string]verifier {
 		"pve-vmid":       match(`[1-9][0-9]{2,8}`, "value does not look like a valid VM ID"),
 		"pve-node":       match(node, "value does not look like a valid node name"),
 		"dns-name":       match(`(?:`+node+`\.)*`+node, "value does not look like a valid DNS name"),
+		"mac-prefix": match(`(?i:[a-f0-9][02468ace](?::[a-f0-9]{2}){0,2}:?)`,
+			"value is not a valid unicast MAC address prefix"),
 		"mac-addr": match(`(?i:[a-f0-9][02468ace](?::[a-f0-9]{2}){5})`,
 			"value does not look like a valid unicast MAC address"),
 		"pve-iface":          match(`(?i:[a-z][a-z0-9_]{1,20}(?:[:.]\d+)?)`, "invalid network interface name '%s'"),

@@ -125,7 +125,7 @@ func TestPools(t *testing.T) {
 		{root, "PUT", "/pools/p1", "vms=9999", "OK"},
 		{root, "PUT", "/pools/p1", "vms=8000", "update pools failed: VM 8000 is already a pool member"},
 		{root, "PUT", "/pools/web", "vms=8000",
-			"update pools failed: VM 8000 belongs already to pool 'p1' and allow-move is not set"},
+			"update pools failed: VM 8000 belongs already to pool 'p1' and 'allow-move' is not set"},
 		{root, "DELETE", "/pools/p1", "", "delete pool failed: pool 'p1' is not empty (contains VM 8000)"},
 		{"auditor@pve!ro", "PUT", "/pools/p1", "vms=8000", "Permission check failed (/pool/p1, Pool.Allocate)"},
 		{root, "PUT", "/pools", "poolid=web&vms=8000&allow-move=1", "OK"},

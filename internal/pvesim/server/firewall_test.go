@@ -117,7 +117,7 @@ func TestFirewallAliasesAndIPSets(t *testing.T) {
 		return list
 	}
 	for path, want := range map[string][]map[string]any{
-		"/aliases":      {{"name": "office", "cidr": "10.2.0.0/16"}},
+		"/aliases":      {{"name": "office", "cidr": "10.2.0.0/16", "ipversion": 4.0}},
 		"/ipset":        {{"name": "better", "comment": "y"}},
 		"/ipset/better": {{"cidr": "10.9.9.9", "comment": "one"}, {"cidr": "10.1.0.0/16", "nomatch": 1.0, "comment": "mine"}},
 		"/refs": {

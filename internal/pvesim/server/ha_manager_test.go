@@ -79,7 +79,7 @@ func TestCreateManaged(t *testing.T) {
 func TestCapabilities(t *testing.T) {
 	g := newRig(t, nil)
 	machines := g.do("root@pam!tf", "GET", "/nodes/pve1/capabilities/qemu/machines", "").list()
-	if len(machines) != 6 || machines[0]["id"] != "pc-i440fx-9.2" || machines[3]["type"] != "q35" {
+	if len(machines) != 52 || machines[0]["id"] != "pc-q35-9.2+pve1" || machines[0]["changes"] == nil || machines[51]["type"] != "i440fx" {
 		t.Errorf("machines %v", machines)
 	}
 	const key = "/nodes/pve1/qemu/8000/sendkey"

@@ -13,6 +13,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/agent"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/clone"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/config"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/console"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/lifecycle"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/power"
@@ -65,7 +66,8 @@ func areas() []engine.Routes {
 		ha.Routes(), ha.GroupRoutes(), ha.RuleRoutes(), cluster.JobRoutes(), lifecycle.BackupRoutes(),
 		qemuRoutes(), container.Routes(), agent.Routes(), snapshot.Routes(), storage.Routes(), firewall.Routes(),
 		cluster.CapabilityRoutes(), cluster.NodeFileRoutes(),
-		firewall.SetRoutes(),
+		firewall.SetRoutes(), console.Routes(), access.GroupRoutes(), cluster.MappingRoutes(), cluster.InventoryRoutes(),
+		cluster.StatisticsRoutes(),
 	}
 }
 

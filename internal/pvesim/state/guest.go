@@ -13,6 +13,7 @@ import (
 func (g *Guest) Clone() *Guest {
 	c := *g
 	c.Config, c.Pending, c.Deletes = maps.Clone(g.Config), maps.Clone(g.Pending), maps.Clone(g.Deletes)
+	c.Cloudinit = maps.Clone(g.Cloudinit)
 	c.Snaps = map[string]map[string]string{}
 	for k, v := range g.Snaps {
 		c.Snaps[k] = maps.Clone(v)
@@ -46,6 +47,10 @@ func (g *Guest) Text() string {
 			fmt.Fprintf(&b, "delete: %d %s\n", g.Deletes[k], k)
 		}
 		section(&b, g.Pending)
+	}
+	if len(g.Cloudinit) > 0 {
+		b.WriteString("\n[special:cloudinit]\n")
+		section(&b, g.Cloudinit)
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.Snaps)) {
 		fmt.Fprintf(&b, "\n[%s]\n", name)

@@ -9,7 +9,7 @@ import (
 // identities and their rights, roles, the datacenter's options, mappings, the HA manager's pace and log, and the
 // marks of third parties. It leaves the clock. The world's random numbers go on, so that none is drawn twice.
 func (w *World) Remember() (restore func()) {
-	users, tokens := values(w.Users), values(w.Tokens)
+	users, tokens, groups := values(w.Users), values(w.Tokens), values(w.Groups)
 	roles := map[string][]string{}
 	for id, privs := range w.Roles {
 		roles[id] = slices.Clone(privs)
@@ -19,9 +19,10 @@ func (w *World) Remember() (restore func()) {
 	for at, v := range w.Volumes {
 		raw[at] = v.Raw
 	}
-	next, tags, round := w.NextID, w.CaseSensitiveTags, w.HARound
+	next, tags, round, datacenter := w.NextID, w.CaseSensitiveTags, w.HARound, maps.Clone(w.Options)
 	return func() {
 		w.Users, w.Tokens, w.Roles = pointers(users), pointers(tokens), map[string][]string{}
+		w.Groups, w.Options = pointers(groups), maps.Clone(datacenter)
 		for id, privs := range roles {
 			w.Roles[id] = slices.Clone(privs)
 		}

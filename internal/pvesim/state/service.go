@@ -66,6 +66,7 @@ func LeaveHA(w *World, sid string, purge bool) {
 type HACommand struct {
 	Verb, Node     string
 	TimeoutSeconds int
+	Alone          bool // it was filed for another service that this one goes with
 }
 
 // HAGroup is an entry of ha/groups.cfg. In a restricted one its members run on no other nodes.
@@ -74,6 +75,7 @@ type HAGroup struct {
 	Nodes      []string `json:"nodes"`
 	Restricted bool     `json:"restricted,omitempty"`
 	NoFailback bool     `json:"nofailback,omitempty"`
+	Comment    string   `json:"comment,omitempty"`
 }
 
 // Limit is a count among the options, 1 if it is not set: max_restart, max_relocate.
@@ -174,6 +176,9 @@ type Mapping struct {
 	Nodes []string `json:"nodes"` // those that have one
 	// LiveMigration is a PCI mapping's live-migration-capable.
 	LiveMigration bool `json:"live_migration,omitempty"`
+	// Entries are the mapping's lines as they were given; without them there is one for each of Nodes.
+	Entries     []string `json:"entries,omitempty"`
+	Description string   `json:"description,omitempty"`
 }
 
 // Mapping finds a mapping; nil if there is none.

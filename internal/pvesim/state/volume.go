@@ -25,7 +25,7 @@ var (
 	thinName  = regexp.MustCompile(`^((vm|base)-(\d+)-[^\s/]+)$`)
 	thickName = regexp.MustCompile(`^(vm-(\d+)-[^\s/]+)$`)
 	dirName   = regexp.MustCompile(`^(?:(\d+/[^\s/]+)/)?(\d+)/([^\s/]+)$`)
-	dirFile   = regexp.MustCompile(`^((vm|base|subvol)-(\d+)-[^\s/]+\.(raw|qcow2|vmdk|subvol))$`)
+	dirFile   = regexp.MustCompile(`^((base-)?[^/\s]+\.(raw|qcow2|vmdk|subvol))$`)
 	packed    = regexp.MustCompile(`^[ a-zA-Z0-9\-.+=_]+\.ova/[ a-zA-Z0-9\-.+=_]+\.(qcow2|raw|vmdk)$`)
 	template  = regexp.MustCompile(`(?i)^[^/]+\.tar\.(gz|xz|zst|bz2)$`)
 	backup    = regexp.MustCompile(`^[^/]+\.(tgz|(?:tar|vma)(?:\.(?:gz|lzo|zst|bz2))?)$`)
@@ -112,8 +112,8 @@ func parseDirName(name string) (VolumeName, error) {
 		if f == nil {
 			return VolumeName{}, fmt.Errorf("unable to parse volume filename '%s'", m[3])
 		}
-		return VolumeName{Content: "images", VMID: atoi(m[2]), File: f[1], Base: m[1], IsBase: f[2] == "base",
-			Format: f[4]}, nil
+		return VolumeName{Content: "images", VMID: atoi(m[2]), File: f[1], Base: m[1], IsBase: f[2] != "",
+			Format: f[3]}, nil
 	}
 	kind, file, ok := strings.Cut(name, "/")
 	if !ok || file == "" || strings.ContainsAny(file, "\t\n") {

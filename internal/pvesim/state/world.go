@@ -34,12 +34,11 @@ type World struct {
 	Firewall map[int]*FirewallFile  // /etc/pve/firewall/<vmid>.fw, by VMID; may outlive its guest
 	Users    map[string]*User       // by "user@realm"
 	Tokens   map[string]*Token      // by "user@realm!id"
+	Groups   map[string]*Group      // by id
 	Roles    map[string][]string    // role id -> privileges
 	ACL      []ACLEntry
-	Tasks    map[string]*Task           // by UPID, finished ones too
-	NextID   struct{ Lower, Upper int } // datacenter.cfg next-id; zero = PVE's 100 and 1000000
-	// CaseSensitiveTags is case-sensitive of datacenter.cfg's tag-style.
-	CaseSensitiveTags bool
+	Tasks    map[string]*Task // by UPID, finished ones too
+	Datacenter
 
 	Replication map[string]*ReplicationJob   // by id, "100-0"
 	Backups     map[string]*BackupJob        // by id
@@ -89,8 +88,24 @@ type Node struct {
 	LoginText string `json:"login_text,omitempty"`
 	// ClockAhead is how far the node's clock is ahead of the world's, negative where it is behind.
 	ClockAhead time.Duration `json:"clock_ahead,omitempty"`
+	// Resolver is the node's resolv.conf; nil is that of a fresh installation.
+	Resolver *Resolver `json:"resolver,omitempty"`
 
 	Files map[string]string `json:"files,omitempty"` // absolute path -> content, for SSH (import sources, snippets)
+}
+
+// Resolver is what a node asks for names, and where it looks for short ones.
+type Resolver struct {
+	Servers []string `json:"servers"`
+	Search  string   `json:"search,omitempty"`
+}
+
+// DNS is what the node has in its resolv.conf.
+func (n *Node) DNS() Resolver {
+	if n.Resolver != nil {
+		return *n.Resolver
+	}
+	return Resolver{Servers: []string{"192.0.2.1"}, Search: "example.com"}
 }
 
 // Guest is a virtual machine or a container with its configuration file on one node.
@@ -104,6 +119,8 @@ type Guest struct {
 	Deletes map[string]int               `json:"deletes,omitempty"` // [PENDING] delete: 1, or 2 when forced
 	Snaps   map[string]map[string]string `json:"snapshots,omitempty"`
 	Running *Running                     `json:"running,omitempty"` // nil when stopped
+	// Cloudinit is [special:cloudinit]: the values that the image was made of, where the guest has others now.
+	Cloudinit map[string]string `json:"cloudinit,omitempty"`
 	// Agent scripts the guest's agent; nil is a guest whose agent answers with lo and one address per NIC.
 	Agent *Agent `json:"agent,omitempty"`
 	// Ignores lists what the guest's operating system does not react to: "shutdown", "unplug".
@@ -162,6 +179,8 @@ type Storage struct {
 	Full bool `json:"full,omitempty"`
 	// BusyFrees is how many of the next frees of a volume fail because it is busy; a negative number: all.
 	BusyFrees int `json:"busy_frees,omitempty"`
+	// Options are the other settings of the entry, as they were given.
+	Options map[string]string `json:"options,omitempty"`
 }
 
 // Volumes are all volumes, by key.
@@ -187,6 +206,9 @@ type Volume struct {
 	Length  int64     `json:"-"` // of an upload whose bytes are not kept: how many there were
 	// Busy makes freeing it fail with this text (a dataset in use …).
 	Busy string `json:"busy,omitempty"`
+	// Notes and Protected are the attributes of an archive of content backup.
+	Notes     string `json:"notes,omitempty"`
+	Protected bool   `json:"protected,omitempty"`
 	// Backup is what an archive of content backup holds.
 	Backup *Backup `json:"backup,omitempty"`
 	// Snaps are the snapshots taken of it, oldest first.
@@ -230,9 +252,13 @@ type User struct {
 	Expire                   int64
 
 	FirstName, LastName, Email, Comment string
+	Keys                                string // of a second factor, the old way
 
 	Groups []string
 }
+
+// Group is a group of users; who is in it stands with the users.
+type Group struct{ ID, Comment string }
 
 // Token is an API token of a user. A privilege-separated one has only the rights its own ACL entries and its user's
 // share.
@@ -240,6 +266,7 @@ type Token struct {
 	ID, Secret string // "user@realm!name", uuid
 	Separated  bool
 	Expire     int64
+	Comment    string
 }
 
 // ACLEntry gives a role to a user or token on a path.

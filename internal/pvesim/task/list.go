@@ -35,7 +35,9 @@ func listTasks(r *engine.Request) (any, error) {
 	found := tasksThat(r.W, func(t *state.Task) bool {
 		return wanted(t) && t.Node == node && (audit || engine.OwnTask(r.Auth, t))
 	})
-	r.Extra = map[string]any{"total": len(found)}
+	if len(found) > 0 { // a total of none is left out
+		r.Extra = map[string]any{"total": len(found)}
+	}
 	start, limit := perl.Number(r.Params["start"]), 50
 	if v, ok := r.Params["limit"]; ok {
 		limit = perl.Number(v)
@@ -119,5 +121,6 @@ func clusterTasks(r *engine.Request) (any, error) {
 			finished = append(finished, data)
 		}
 	}
+	slices.Reverse(running) // as they were begun
 	return append(running, finished...), nil
 }

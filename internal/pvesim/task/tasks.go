@@ -101,6 +101,9 @@ func taskLog(r *engine.Request) (any, error) {
 	if err := mayTask(r, owner(r.Params["upid"]), t, "Sys.Audit"); err != nil {
 		return nil, err
 	}
+	if r.Flag("download") && (r.Params["start"] != "" || r.Params["limit"] != "") {
+		return nil, perl.Die("'download' cannot be used together with 'start' or 'limit' parameters")
+	}
 	line := func(n int, text string) map[string]any { return map[string]any{"n": n, "t": text} }
 	r.Extra = map[string]any{"total": 1}
 	if t == nil {

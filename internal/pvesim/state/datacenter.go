@@ -1,0 +1,54 @@
+package state
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
+)
+
+// Datacenter is datacenter.cfg.
+type Datacenter struct {
+	NextID struct{ Lower, Upper int } // next-id; zero = PVE's 100 and 1000000
+	// CaseSensitiveTags is case-sensitive of the tag-style.
+	CaseSensitiveTags bool
+	// Options are all that a client has set, as they are written there.
+	Options map[string]string
+}
+
+// TagPolicy is what datacenter.cfg says about tags: user-tag-access and registered-tags.
+type TagPolicy struct {
+	Free, Existing     bool // any tag; those that guests have
+	Listed, Registered []string
+}
+
+// TagPolicyOf reads the policy (pve-cluster DataCenterConfig.pm; the default is free).
+func TagPolicyOf(w *World) TagPolicy {
+	access, p := w.Options["user-tag-access"], TagPolicy{Registered: perl.ListItems(w.Options["registered-tags"])}
+	allow := perl.Subvalue(access, "user-allow", false)
+	p.Free, p.Existing = allow == "" || allow == "free", allow == "existing"
+	if allow != "none" {
+		p.Listed = strings.FieldsFunc(perl.Subvalue(access, "user-allow-list", false), func(c rune) bool { return c == ';' })
+	}
+	return p
+}
+
+// Allows reports whether a user without Sys.Modify on / may add or remove a tag (pve-guest-common GuestHelpers.pm,
+// assert_tag_permissions).
+func (p TagPolicy) Allows(w *World, tag string) bool {
+	if slices.Contains(p.Registered, tag) {
+		return false
+	}
+	if p.Free || slices.Contains(p.Listed, tag) {
+		return true
+	}
+	if !p.Existing {
+		return false
+	}
+	for _, g := range w.Guests {
+		if slices.Contains(perl.ListItems(g.Config["tags"]), tag) {
+			return true
+		}
+	}
+	return false
+}
