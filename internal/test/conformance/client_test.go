@@ -32,6 +32,7 @@ type plainClient struct {
 	password string
 	ticket   string
 	csrf     string
+	second   [2]string   // ticket and CSRF prevention token of the identity "limited", from its first request on
 	sim      *pvesim.Sim // whose clock moves while a request waits; nil on a real server
 }
 
@@ -66,17 +67,24 @@ func (c *plainClient) close() { c.http.CloseIdleConnections() }
 
 // login gets the ticket of the identity "root".
 func (c *plainClient) login(ctx context.Context) error {
-	a, err := c.do(ctx, "none", http.MethodPost, "/access/ticket", map[string]string{"username": c.user, "password": c.password})
+	var err error
+	c.ticket, c.csrf, err = c.ticketOf(ctx, c.user, c.password)
+	return err
+}
+
+// ticketOf logs a user in.
+func (c *plainClient) ticketOf(ctx context.Context, user, password string) (ticket, csrf string, err error) {
+	a, err := c.do(ctx, "none", http.MethodPost, "/access/ticket", map[string]string{"username": user, "password": password})
 	if err != nil {
-		return err
+		return "", "", err
 	}
 	data, ok := a.data.(map[string]any)
 	if !ok {
-		return fmt.Errorf("log in as %s: %d %s", c.user, a.status, a.reason)
+		return "", "", fmt.Errorf("log in as %s: %d %s", user, a.status, a.reason)
 	}
-	c.ticket, _ = data["ticket"].(string)
-	c.csrf, _ = data["CSRFPreventionToken"].(string)
-	return nil
+	ticket, _ = data["ticket"].(string)
+	csrf, _ = data["CSRFPreventionToken"].(string)
+	return ticket, csrf, nil
 }
 
 func (c *plainClient) request(ctx context.Context, as, method, path string, params map[string]string) (*http.Request, error) {
@@ -110,6 +118,9 @@ func (c *plainClient) request(ctx context.Context, as, method, path string, para
 	}
 	switch as {
 	case "none":
+	case "limited":
+		q.Header.Set("Cookie", "PVEAuthCookie="+url.QueryEscape(c.second[0]))
+		q.Header.Set("CSRFPreventionToken", c.second[1])
 	case "root", "root without token", "root with wrong token":
 		q.Header.Set("Cookie", "PVEAuthCookie="+url.QueryEscape(c.ticket))
 		switch as {

@@ -158,7 +158,7 @@ func summary(t *testing.T, clocks []string, outcomes []*conformance) {
 				t.Errorf("%s, %s clock: %d of %d rows are equal, %d were not run", name, clocks[i], a.equal, a.shown, a.notRun)
 			}
 		}
-		if len(c.tables) != 5 {
+		if len(c.tables) != 7 {
 			t.Errorf("%s clock: %d files", clocks[i], len(c.tables))
 		}
 	}
@@ -184,6 +184,8 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Run("calls", func(t *testing.T) { conformanceCalls(t, c, newConformer(t, conformanceWorld(), tick), firstCalls()) })
 			t.Run("calls-2", func(t *testing.T) { conformanceCalls(t, c, newConformer(t, secondWorld(), tick), secondCalls()) })
+			t.Run("calls-3", func(t *testing.T) { conformanceCalls(t, c, newConformer(t, thirdWorld(), tick).third(), thirdCalls()) })
+			t.Run("calls-4", func(t *testing.T) { conformanceCalls(t, c, newConformer(t, fourthWorld(), tick), fourthCalls()) })
 			t.Run("values", func(t *testing.T) { conformanceValues(t, c, newConformer(t, conformanceWorld(), tick)) })
 			t.Run("running", func(t *testing.T) { conformanceRunning(t, c, newConformer(t, conformanceWorld(), tick)) })
 			t.Run("privileges", func(t *testing.T) { conformancePrivileges(t, c, newConformer(t, conformanceWorld(), tick)) })

@@ -14,6 +14,7 @@ import (
 var conformanceForms = map[string]string{
 	"~uuid~": `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, "~mac~": `(?i:[0-9a-f]{2}(?::[0-9a-f]{2}){5})`,
 	"~digest~": `[0-9a-f]{40}`, "~int~": `\d+`, "~version~": `[\d.]+`, "~hex~": `[0-9a-f]+`, "~text~": `(?s:.*)`,
+	"~stamp~": `\d{4}(?:_\d\d){2}-\d\d(?:_\d\d){2}`, "~clock~": `\d\d:\d\d:\d\d`,
 	"~address~": `[0-9a-f.:]+`, "~time~": `[\d-]+ [\d:]+`,
 	"~fingerprint~": `[0-9A-F]{2}(?::[0-9A-F]{2}){31}`,
 }
@@ -126,7 +127,14 @@ func objectDiff(where string, want, got map[string]any) []string {
 	return out
 }
 
-// listDiff compares lists of objects in any order (they come out of hashes) and others in theirs.
+// ordered tells the lists of objects that PVE sends in an order: lines of a log, tasks (the newest first), firewall rules.
+func ordered(where string, first any) bool {
+	object, isObject := first.(map[string]any)
+	line := object["n"] != nil && object["t"] != nil
+	return !isObject || line || object["upid"] != nil || object["pos"] != nil || strings.HasSuffix(where, "log")
+}
+
+// listDiff compares lists of objects that come out of hashes in any order, and others in theirs.
 func listDiff(where string, want, got []any) []string {
 	if len(want) != len(got) {
 		return []string{fmt.Sprintf("%s has %d items, want %d: got %s, want %s", where, len(got), len(want), compactJSON(got), compactJSON(want))}
@@ -134,7 +142,7 @@ func listDiff(where string, want, got []any) []string {
 	if len(want) == 0 {
 		return nil
 	}
-	if _, isObject := want[0].(map[string]any); !isObject || strings.HasSuffix(where, "log") {
+	if ordered(where, want[0]) {
 		var out []string
 		for i := range want {
 			out = append(out, conformanceDiff(fmt.Sprintf("%s[%d]", where, i), want[i], got[i])...)

@@ -33,6 +33,7 @@ func conformanceWorld() *state.World {
 	w.Pools["testpool"] = &state.Pool{ID: "testpool", Comment: "pool for tests", Guests: []int{}}
 	w.Nodes["pve1"].Bridges = []string{"vmbr0", "vmbr1"}
 	w.Nodes["pve1"].CGroupV1, w.Nodes["pve1"].Lacks = true, []string{"sendmail"}
+	w.Nodes["pve1"].Resolver = &state.Resolver{Servers: []string{"192.0.2.1"}}
 	conformanceStorages(w)
 	conformanceIdentities(w)
 	put := func(name, content, format, data string, size int64) {
@@ -105,13 +106,18 @@ func newConformer(t *testing.T, world *state.World, tick time.Duration) *conform
 	c := newPlainClient(sim.Endpoint(), []byte(sim.CAPEM()), false, sim.DialContext)
 	t.Cleanup(c.close)
 	c.sim, c.user, c.password = sim, "root@pam", "simulated"
-	token := func(id string) string { return id + "=" + sim.World().Tokens[id].Secret }
+	const noSecret = "00000000-0000-0000-0000-000000000000"
+	token := func(id string) string {
+		if t := sim.World().Tokens[id]; t != nil {
+			return id + "=" + t.Secret
+		}
+		return id + "=" + noSecret // that server has no such token
+	}
 	for as, id := range map[string]string{
 		"token": "root@pam!tf", "separated": "root@pam!sep", "provider": "terraform@pve!prov", "auditor": "limited@pve!ro",
 	} {
 		c.secrets[as] = token(id)
 	}
-	const noSecret = "00000000-0000-0000-0000-000000000000"
 	c.secrets["wrong secret"], c.secrets["unknown user"] = "root@pam!tf="+noSecret, "nobody@pve!tf="+noSecret
 	c.secrets["unknown token"], c.secrets["malformed token"] = "root@pam!none="+noSecret, "nonsense"
 	if err := c.login(t.Context()); err != nil {
