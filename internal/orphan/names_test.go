@@ -10,6 +10,15 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/printed"
 )
 
+// listed is the name of a file as a listing has it: its bytes are encoded once more.
+func listed(volid string) string {
+	var b strings.Builder
+	for _, c := range []byte(volid) {
+		b.WriteRune(rune(c))
+	}
+	return b.String()
+}
+
 // TestLawCommandsOfOrphans: names that third parties choose come into no command that a shell would take apart: a volume of
 // any VMID takes Datastore.AllocateSpace only, and a realm with autocreate takes names of users from elsewhere.
 func TestLawCommandsOfOrphans(t *testing.T) {
@@ -18,7 +27,8 @@ func TestLawCommandsOfOrphans(t *testing.T) {
 		"vm-777-ü.raw", "vm-777-\x1b[2J.raw", "vm-777-\u202e.raw", "vm-777-&id&.raw", "vm-777-*.raw"}
 	var volumes []string
 	for _, name := range unusual {
-		volumes = append(volumes, r.volume("local", "777/"+name, 777))
+		volid := r.volume("local", "777/"+name, 777)
+		volumes = append(volumes, volid, listed(volid))
 	}
 	good := r.volume("local", "777/vm-777-disk-0.raw", 777)
 	r.change(func(w *state.World) {

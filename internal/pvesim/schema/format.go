@@ -209,7 +209,7 @@ func checkCPU(version string) func(m map[string]string) error {
 }
 
 // nestedVirt is the shorthand for what the vendors call vmx and svm.
-var nestedVirt = release.Fact{Package: "qemu-server", Since: "9.0.28",
+var nestedVirt = release.Fact{Package: "qemu-server", Since: "9.0.27",
 	Source: "QemuServer/CPUConfig.pm, supported flags (9e319737)"}
 
 func checkCPUOf(m map[string]string, version string) error {

@@ -35,6 +35,8 @@ func TestVersions(t *testing.T) {
 		{create, "hostpci0", "mapping=gpu,driver=keep", "9.2"},
 		{create, "cpu", "host,guest-phys-bits=46", "9.0 9.2"},
 		{create, "cpu", "host,level=30", "9.2"},
+		{create, "cpu", "host,flags=+nested-virt", "9.2"},
+		{create, "cpu", "host,flags=+pcid", "7.4 8.0 8.2 8.4 9.0 9.2"},
 		{create, "cpu", "host,phys-bits=46", "7.4 8.0 8.2 8.4 9.0 9.2"},
 		{create, "net0", "virtio,host-tunnel=1", "9.2"},
 		{create, "agent", "1,freeze-fs=0", "9.2"},
@@ -97,6 +99,20 @@ func TestAgentPermissions(t *testing.T) {
 			if got := strings.Join(route.Permissions.Check.Privs, " "); got != want {
 				t.Errorf("%s: %s needs %q, want %q", version, row.request, got, want)
 			}
+		}
+	}
+}
+
+// TestMonitorPermission: 9.0 took VM.Monitor away from QEMU's monitor as well.
+func TestMonitorPermission(t *testing.T) {
+	for _, version := range Versions() {
+		want := "VM.Monitor"
+		if version >= "9" {
+			want = "Sys.Audit Sys.Modify"
+		}
+		route, _, _ := LoadVersion(version).Route("POST", "/nodes/pve1/qemu/100/monitor")
+		if got := strings.Join(route.Permissions.Check.Privs, " "); got != want {
+			t.Errorf("%s: the monitor needs %q, want %q", version, got, want)
 		}
 	}
 }

@@ -39,6 +39,7 @@ disks = {
 }`)
 	}
 	w := rig.NewWorld(t)
+	w.Change(func(world *state.World) { world.Nodes["pve1"].WriteFile(device, "a disk") })
 	s := w.Session(t, rig.RootTicket, body(""))
 	if err := s.Converge(t.Context()); err != nil {
 		t.Fatal(err)

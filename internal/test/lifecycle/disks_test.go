@@ -238,9 +238,11 @@ func TestRemovedDisksThatAreNotDestroyed(t *testing.T) {
 		})
 	})
 	t.Run("no unplug", func(t *testing.T) {
-		l := rig.NewVM(t, destroy+rig.ThreeDisks)
+		const single = "scsihw = \"virtio-scsi-single\"\n" // a controller of its own for each disk, which the guest must let go
+		one := single + one
+		l := rig.NewVM(t, single+destroy+rig.ThreeDisks)
 		l.Guest(func(_ *state.World, g *state.Guest) { g.Ignores = []string{"unplug"} })
-		l.Fails(one, "error on hot-unplugging device 'scsi1'")
+		l.Fails(one, "error on hot-unplugging device 'virtioscsi1'")
 		l.Want(all)
 		if waiting := l.Waiting(); len(waiting) > 0 {
 			t.Errorf("waits for a restart: %v", waiting)
