@@ -150,13 +150,13 @@ func splitMonitor() release.Fact {
 	return release.Fact{Package: "qemu-server", Since: "9.0.3", Source: "API2/Qemu/Agent.pm, register_command (b92a40ce)"}
 }
 
-// guestAgent is who may use the guest agent since then: the command's own privilege or the unrestricted one; and who may
-// ask QEMU's monitor. nil for other routes.
+// guestAgent is who may use the guest agent since then, by the command's own privilege or the unrestricted one, and who
+// may ask QEMU's monitor. nil for other routes.
 func guestAgent(method, template string) *Permission {
 	path, command, _ := strings.Cut(strings.TrimPrefix(template, "/nodes/{node}/qemu/{vmid}/"), "/")
 	if path == "monitor" { // API2/Qemu.pm, monitor (ac86fe8f)
-		return &Permission{Check: &Check{Op: "perm", Path: "/vms/{vmid}", Privs: []string{"Sys.Audit", "Sys.Modify"}, Any: true,
-			Options: map[string]string{}}}
+		return &Permission{Check: &Check{Op: "perm", Path: "/vms/{vmid}", Privs: []string{"Sys.Audit", "Sys.Modify"},
+			Any: true, Options: map[string]string{}}}
 	}
 	if path != "agent" || command == "" && method != "POST" {
 		return nil

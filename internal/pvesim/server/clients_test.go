@@ -13,10 +13,10 @@ func TestConsoles(t *testing.T) {
 	g := newRig(t, nil)
 	g.steps([]step{
 		{"", "POST", "/qemu", "vmid=100&vga=qxl", "OK"},
-		{"", "POST", "/qemu/100/spiceproxy", "", "VM 100 is not running"},
+		{"", "POST", "/qemu/100/spiceproxy", "", "VM 100 not running"},
 		{"", "POST", "/qemu/100/status/start", "", "OK"},
 		{"", "POST", "/qemu/999/vncproxy", "", "Configuration file 'nodes/pve1/qemu-server/999.conf' does not exist"},
-		{"", "POST", "/qemu/8000/spiceproxy", "", "VM 8000 is not running"},
+		{"", "POST", "/qemu/8000/spiceproxy", "", "VM 8000 not running"},
 	})
 	for _, c := range []struct{ route, keys string }{
 		{"vncproxy", "cert password port ticket upid user"}, {"termproxy", "port ticket upid user"},
@@ -97,7 +97,7 @@ func TestTagPolicy(t *testing.T) {
 		if r := g.do("root", "PUT", "/cluster/options", c.policy); c.policy != "" && r.status != 200 {
 			t.Fatalf("%s: %d %s %v", c.policy, r.status, r.reason, r.body.Errors)
 		}
-		if r := g.do("root@pam!tag", "PUT", "/nodes/pve1/qemu/100/config", "tags="+c.tags); r.reason != c.want {
+		if r := g.do("root@pam!tag", "PUT", "/nodes/pve1/qemu/100/config", "tags="+strings.ReplaceAll(c.tags, ";", "%3B")); r.reason != c.want {
 			t.Errorf("%s: tags %s: %q, want %q", c.policy, c.tags, r.reason, c.want)
 		}
 	}

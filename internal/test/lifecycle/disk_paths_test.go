@@ -65,6 +65,7 @@ disks = {
 	if err := s.Destroy(t.Context()); err != nil {
 		t.Error(err)
 	}
+	w.Change(func(world *state.World) { delete(world.Nodes["pve1"].Files, device) })
 	w.MustBeClean(t)
 }
 

@@ -56,7 +56,7 @@ func beside(w *rig.World, vmid int) (wall *state.FirewallFile, ha *state.HAResou
 var guardedWall = &state.FirewallFile{
 	Options: map[string]string{"enable": "1", "policy_in": "DROP"},
 	Rules: []map[string]string{
-		{"type": "in", "action": "ACCEPT", "enable": "1", "macro": "ssh", "source": "10.0.0.0/8", "comment": "admins "},
+		{"type": "in", "action": "ACCEPT", "enable": "1", "macro": "SSH", "source": "10.0.0.0/8", "comment": "admins "},
 		{"type": "in", "action": "ACCEPT", "enable": "0", "proto": "tcp", "dport": "80", "iface": "net0"},
 		{"type": "out", "action": "REJECT", "enable": "1", "proto": "icmp", "icmp-type": "echo-request", "log": "info"},
 	},
