@@ -16,7 +16,9 @@ func SetRoutes() engine.Routes {
 	const base = "/nodes/{node}/qemu/{vmid}/firewall"
 	return engine.Routes{
 		"GET /cluster/firewall/macros":            listMacros,
-		"GET /cluster/firewall/groups":            engine.EmptyList,
+		"GET /cluster/firewall/groups":            listSecurityGroups,
+		"POST /cluster/firewall/groups":           createSecurityGroup,
+		"DELETE /cluster/firewall/groups/{group}": deleteSecurityGroup,
 		"GET /cluster/firewall/refs":              engine.EmptyList,
 		"GET " + base + "/refs":                   firewallRefs,
 		"GET " + base + "/aliases":                listAliases,

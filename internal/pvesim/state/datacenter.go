@@ -7,13 +7,15 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
 )
 
-// Datacenter is datacenter.cfg.
+// Datacenter is datacenter.cfg, and the names of the firewall's security groups.
 type Datacenter struct {
 	NextID struct{ Lower, Upper int } // next-id; zero = PVE's 100 and 1000000
 	// CaseSensitiveTags is case-sensitive of the tag-style.
 	CaseSensitiveTags bool
 	// Options are all that a client has set, as they are written there.
 	Options map[string]string
+	// SecurityGroups are those of the datacenter's firewall, with their comments.
+	SecurityGroups map[string]string
 }
 
 // TagPolicy is what datacenter.cfg says about tags: user-tag-access and registered-tags.

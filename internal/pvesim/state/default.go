@@ -26,6 +26,7 @@ func Default(nodes []string) *World {
 		Users: map[string]*User{}, Tokens: map[string]*Token{}, Roles: defaultRoles(),
 		Replication: map[string]*ReplicationJob{}, Backups: map[string]*BackupJob{}, HAGroups: map[string]*HAGroup{},
 	}
+	w.SecurityGroups = map[string]string{"web-servers": "web servers"}
 	for i, name := range nodes {
 		w.Nodes[name] = &Node{
 			Name: name, Address: fmt.Sprintf("192.0.2.%d", i+11), Online: true, CPUs: 8, Memory: 64 * gib,

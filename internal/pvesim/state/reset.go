@@ -20,6 +20,7 @@ func (w *World) Remember() (restore func()) {
 		raw[at] = v.Raw
 	}
 	next, tags, round, datacenter := w.NextID, w.CaseSensitiveTags, w.HARound, maps.Clone(w.Options)
+	security := maps.Clone(w.SecurityGroups)
 	return func() {
 		w.Users, w.Tokens, w.Roles = pointers(users), pointers(tokens), map[string][]string{}
 		w.Groups, w.Options = pointers(groups), maps.Clone(datacenter)
@@ -31,6 +32,7 @@ func (w *World) Remember() (restore func()) {
 		}
 		w.ACL, w.Mappings = slices.Clone(acl), slices.Clone(mappings)
 		w.NextID, w.CaseSensitiveTags, w.HARound = next, tags, round
+		w.SecurityGroups = maps.Clone(security)
 		w.PowerOffs, w.HALog, w.ThirdParties = nil, nil, ThirdParties{}
 		clear(w.Tasks)
 	}

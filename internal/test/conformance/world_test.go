@@ -30,6 +30,7 @@ func conformanceWorld() *state.World {
 	clear(w.Guests)
 	clear(w.Volumes)
 	clear(w.Pools)
+	clear(w.SecurityGroups)
 	w.Pools["testpool"] = &state.Pool{ID: "testpool", Comment: "pool for tests", Guests: []int{}}
 	w.Nodes["pve1"].Bridges = []string{"vmbr0", "vmbr1"}
 	w.Nodes["pve1"].CGroupV1, w.Nodes["pve1"].Lacks = true, []string{"sendmail"}
