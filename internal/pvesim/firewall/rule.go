@@ -124,9 +124,6 @@ func verifyRule(f *state.FirewallFile, rule map[string]string) error {
 		if rule[k] == "" || rule[k] == "0" {
 			continue
 		}
-		if fault := portFault(rule[k], k == "dport" && slices.Contains(icmpProtocols, rule["proto"])); fault != "" {
-			return perl.Invalid(k, "invalid format - "+fault+"\n")
-		}
 		switch proto := rule["proto"]; {
 		case proto == "":
 			return perl.Invalid("proto", "missing property - '"+k+"' requires this property")

@@ -16,27 +16,6 @@ var ruleProperties = []string{
 	"log", "icmp-type",
 }
 
-// icmpTypes and icmpv6Types are the names that iptables and ip6tables have (Firewall.pm, $icmp_type_names).
-var icmpTypes = []string{
-	"any", "echo-reply", "destination-unreachable", "network-unreachable", "host-unreachable",
-	"protocol-unreachable", "port-unreachable", "fragmentation-needed", "source-route-failed", "network-unknown",
-	"host-unknown", "network-prohibited", "host-prohibited", "TOS-network-unreachable", "TOS-host-unreachable",
-	"communication-prohibited", "host-precedence-violation", "precedence-cutoff", "source-quench", "redirect",
-	"network-redirect", "host-redirect", "TOS-network-redirect", "TOS-host-redirect", "echo-request",
-	"router-advertisement", "router-solicitation", "time-exceeded", "ttl-zero-during-transit",
-	"ttl-zero-during-reassembly", "parameter-problem", "ip-header-bad", "required-option-missing",
-	"timestamp-request", "timestamp-reply", "address-mask-request", "address-mask-reply",
-}
-
-var icmpv6Types = []string{
-	"destination-unreachable", "no-route", "communication-prohibited", "beyond-scope", "address-unreachable",
-	"port-unreachable", "failed-policy", "reject-route", "packet-too-big", "time-exceeded",
-	"ttl-zero-during-transit", "ttl-zero-during-reassembly", "parameter-problem", "bad-header",
-	"unknown-header-type", "unknown-option", "echo-request", "echo-reply", "router-solicitation",
-	"router-advertisement", "neighbor-solicitation", "neighbour-solicitation", "neighbor-advertisement",
-	"neighbour-advertisement", "redirect",
-}
-
 // formatErrors are what the formats of a rule's parameters refuse, before any of its other rules.
 func formatErrors(rule map[string]string) map[string]string {
 	errs := map[string]string{}
@@ -52,13 +31,13 @@ func formatErrors(rule map[string]string) map[string]string {
 	note("sport", checkPorts(rule["sport"], false))
 	note("source", checkAddresses(rule["source"]))
 	note("dest", checkAddresses(rule["dest"]))
-	if t := rule["icmp-type"]; t != "" && !slices.Contains(icmpTypes, t) && !slices.Contains(icmpv6Types, t) {
+	if t := rule["icmp-type"]; t != "" && !isOneOf(icmp4Types, t) && !isOneOf(icmp6Types, t) {
 		note("icmp-type", fmt.Sprintf("invalid icmp-type value '%s'", t))
 	}
 	return errs
 }
 
-// checkPorts is parse_port_name_number_or_range. Of the names of services a few are known here.
+// checkPorts is parse_port_name_number_or_range.
 func checkPorts(list string, destination bool) (problem string) {
 	if list == "" {
 		return ""
@@ -82,9 +61,9 @@ func checkPorts(list string, destination bool) (problem string) {
 			count += 2
 		case !isRange && err == nil:
 			count++
-		case destination && (slices.Contains(icmpTypes, item) || slices.Contains(icmpv6Types, item)):
+		case destination && (isOneOf(icmp4Types, item) || isOneOf(icmp6Types, item)):
 			icmp = true
-		case !slices.Contains(services, item):
+		case !isOneOf(services, item):
 			return fmt.Sprintf("invalid port '%s'", item)
 		}
 	}
@@ -98,13 +77,6 @@ func checkPorts(list string, destination bool) (problem string) {
 }
 
 const maxPort = 65535
-
-// services are names of /etc/services that rules are written with.
-var services = []string{
-	"domain", "ftp", "ftp-data", "http", "https", "imap2", "imaps", "ldap", "ldaps", "mysql", "nfs", "ntp", "pop3",
-	"pop3s", "postgresql", "rsync", "smtp", "snmp", "snmp-trap", "ssh", "submission", "submissions", "sunrpc", "syslog",
-	"telnet", "tftp",
-}
 
 // checkAddresses is parse_address_list: names of sets and aliases, or addresses, networks and ranges of one family.
 func checkAddresses(list string) (problem string) {
@@ -171,7 +143,7 @@ func verifyICMP(rule map[string]string) error {
 		return perl.Invalid("proto", "missing property - 'icmp-type' requires this property")
 	case rule["dport"] != "":
 		return perl.Invalid("icmp-type", "'icmp-type' cannot be specified together with 'dport'")
-	case proto == "icmp" && !slices.Contains(icmpTypes, t), proto != "icmp" && !slices.Contains(icmpv6Types, t):
+	case proto == "icmp" && !isOneOf(icmp4Types, t), proto != "icmp" && !isOneOf(icmp6Types, t):
 		return perl.Invalid("icmp-type", "invalid icmp-type '"+t+"' for proto '"+proto+"'")
 	}
 	return nil
