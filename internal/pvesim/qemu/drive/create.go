@@ -208,7 +208,10 @@ func (m *Maker) allocate(opt string, d Drive) error {
 // marksCertificate notes that the template of the variable store holds Microsoft's certificates of 2023 (QemuServer.pm,
 // create_efidisk). A mark that was asked for stays, since not every template of a release holds them.
 func (m *Maker) marksCertificate(d Drive) {
-	if f, ok := m.Engine.Config.Schema.Format("efidisk0"); ok && f.Has("ms-cert") && d["pre-enrolled-keys"] == "1" && d["ms-cert"] == "" {
+	if d["pre-enrolled-keys"] != "1" || d["ms-cert"] != "" {
+		return
+	}
+	if f, ok := m.Engine.Config.Schema.Format("efidisk0"); ok && f.Has("ms-cert") {
 		d["ms-cert"] = "2023k"
 	}
 }
