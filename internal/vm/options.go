@@ -31,7 +31,7 @@ func generalOptions() []leaf[Spec] {
 			configOptions, keepsStatus, keepsAddresses),
 		flag("onboot", func(s *Spec) **bool { return &s.OnBoot },
 			configOptions, immediate, initial("false"), keepsStatus, keepsAddresses),
-		flag("autostart", func(s *Spec) **bool { return &s.AutoStart }, configOptions, initial("false")),
+		flag("autostart", func(s *Spec) **bool { return &s.AutoStart }, configOptions, atStart, initial("false")),
 		flag("protection", func(s *Spec) **bool { return &s.Protection },
 			configOptions, immediate, initial("false"), keepsStatus, keepsAddresses),
 		flag("template", func(s *Spec) **bool { return &s.Template }, needs("VM.Allocate"), initial("false")),

@@ -3,6 +3,7 @@ package vm
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -31,7 +32,9 @@ func NeedsRestart(from, to Spec) []string {
 		_, isDrive := slotRank(option)
 		a, _ := AttributeOf(option)
 		switch {
-		case a.Effect == AtStart, !hasFeature(from.Hotplug, a.Feature),
+		case a.Effect == AtStart, !hasFeature(from.Hotplug, a.Feature) && !plugsOnline(option, from, to),
+			option == "balloon" && isZero(from.Memory.Balloon) != isZero(to.Memory.Balloon),
+			strings.HasPrefix(option, "usb") && !takesUSB(from),
 			isDrive && drivePending(option, before[option], after[option], from.Hotplug),
 			option == "agent" && agentPending(from.Agent, to.Agent),
 			option == "hotplug" && slices.Contains(slices.Concat(from.Hotplug, to.Hotplug), "memory"):
@@ -40,6 +43,44 @@ func NeedsRestart(from, to Spec) []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// plugsOnline tells whether only that part of a network device changes which the node does at its own end, with a bridge
+// before and after. It needs no hotplug (qemu-server QemuServer.pm vmconfig_update_net).
+func plugsOnline(option string, from, to Spec) bool {
+	was, had := from.Networks[option]
+	is, has := to.Networks[option]
+	if !had || !has || was.Bridge == nil || is.Bridge == nil {
+		return false
+	}
+	before, after := identityOf(was), identityOf(is)
+	if after[1] == "" { // it keeps its address
+		after[1] = before[1]
+	}
+	return before == after
+}
+
+// identityOf are the parts of a network device that a guest sees as another device.
+func identityOf(nic NIC) (parts [4]string) {
+	parts[0] = nic.Model
+	if nic.MACAddr != nil {
+		parts[1] = strings.ToUpper(*nic.MACAddr)
+	}
+	for i, n := range []*int64{nic.Queues, nic.MTU} {
+		if n != nil {
+			parts[2+i] = strconv.FormatInt(*n, 10)
+		}
+	}
+	return parts
+}
+
+func isZero(n *int64) bool { return n != nil && *n == 0 }
+
+// takesUSB tells whether PVE plugs USB devices into a running guest of this kind: with the feature, for Linux and Windows
+// after 7 (qemu-server QemuServer.pm vmconfig_hotplug_pending). On PVE 8.4 one without a configured machine took none.
+func takesUSB(s Spec) bool {
+	return hasFeature(s.Hotplug, "usb") && s.Machine != nil && s.OSType != nil &&
+		slices.Contains([]string{"l26", "win8", "win10", "win11"}, *s.OSType)
 }
 
 // agentPending tells whether more of the agent changes than what PVE reads whenever it needs it.

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -97,6 +98,10 @@ func (f *fake) AdoptListed(_ context.Context, listed pve.Resource) (guest.Guest,
 func (*fake) Place(context.Context, []string) string { return "" }
 
 func (*fake) MayBorrow(context.Context, string, int, string) error { return volumeuse.ErrNotHeld }
+
+func (f *fake) InForce(context.Context, string, int, bool) (guest.InForce, error) {
+	return guest.InForce{}, errors.New("not asked")
+}
 
 func (*fake) Holdings(context.Context, guest.Ref, []string, []string) (guest.Holdings, error) {
 	return guest.Holdings{}, nil

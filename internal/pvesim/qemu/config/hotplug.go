@@ -102,7 +102,8 @@ func unplugOption(p engine.Process, g *state.Guest, opt string, feature map[stri
 	case opt == "tablet":
 		return skipIf(!feature["usb"])
 	case drive.HasIndex(opt, "usb"):
-		return skipIf(!feature["usb"] || g.Config["machine"] == "" || g.Config["ostype"] != "l26")
+		return skipIf(!feature["usb"] || g.Config["machine"] == "" ||
+			!slices.Contains([]string{"l26", "win8", "win10", "win11"}, g.Config["ostype"]))
 	case opt == "vcpus":
 		return skipIf(!feature["cpu"])
 	case opt == "balloon":

@@ -118,7 +118,7 @@ func (p *Planning) update(ctx context.Context) {
 	warnings{p}.warnRemovedDisks()
 	warnings{p}.warnNewEmptyDisks()
 	warnings{p}.refuseWaitWithoutAgent()
-	warnings{p}.warnRestart()
+	restart{p}.warn(ctx)
 	warnings{p}.warnMigrationUnderHA()
 	if !p.diags.HasError() {
 		serverCheck{p}.checkServer(ctx)

@@ -25,6 +25,7 @@ type Machines interface {
 	Check(ctx context.Context, r preflight.Request) preflight.Findings
 	Place(ctx context.Context, nodes []string) string
 	Holdings(ctx context.Context, ref guest.Ref, sized, named []string) (guest.Holdings, error)
+	InForce(ctx context.Context, node string, vmid int, waits bool) (guest.InForce, error)
 	MayBorrow(ctx context.Context, node string, vmid int, volume string) error
 }
 

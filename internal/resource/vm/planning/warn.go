@@ -2,15 +2,12 @@ package planning
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/plan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/validation"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -128,35 +125,6 @@ func (p warnings) warnResets() {
 					was, option.byDefault, option.name, was))
 		}
 	}
-}
-
-// warnRestart tells before the running VM is restarted, where the plan can know it. What PVE takes from a running guest
-// depends on its hotplug setting and its devices, so not every restart is foreseen; PVE decides.
-func (p warnings) warnRestart() {
-	if model.Value(p.Prior.Status) != "running" || p.Plan.EndsStopped() {
-		return
-	}
-	options := vm.NeedsRestart(p.before.Spec(false), p.after.Spec(false))
-	options = append(options, model.PendingRestart(p.Prior, p.Plan, p.private.Managed)...)
-	if len(options) == 0 {
-		return
-	}
-	slices.Sort(options)
-	what := strings.Join(slices.Compact(options), ", ")
-	policy := model.Value(p.Plan.RebootPolicy)
-	if policy == "never" {
-		p.diags.AddAttributeWarning(path.Root("reboot_policy"), p.Prior.Thing()+" keeps running with the old values",
-			fmt.Sprintf("%s takes effect at the next stop and start of the VM, which reboot_policy = \"never\" leaves to you.",
-				what))
-		return
-	}
-	disobedient := "a guest that does not obey keeps running, and the apply fails"
-	if policy == "force" {
-		disobedient = "a guest that does not obey is cut off"
-	}
-	p.diags.AddWarning(p.Prior.Thing()+" will be restarted",
-		fmt.Sprintf("PVE changes %s on a running VM at its restart only. The apply asks the guest to restart; %s. Set "+
-			"reboot_policy = \"never\" to leave it running.", what, disobedient))
 }
 
 // warnMigrationUnderHA tells of a migration that HA may undo: the node of a guest under HA is HA's to choose.

@@ -1,0 +1,87 @@
+package planning
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+)
+
+// restart tells before a running VM is restarted, where the plan can know it. What PVE takes from a running guest depends
+// on its hotplug setting and its devices, so not every restart is foreseen; PVE decides.
+type restart struct{ *Planning }
+
+// warn asks the server only about a VM that a change would restart.
+func (p restart) warn(ctx context.Context) {
+	options := p.options()
+	if len(options) == 0 || p.Plan.EndsStopped() {
+		return
+	}
+	options, running := p.certain(ctx, options)
+	if !running || len(options) == 0 {
+		return
+	}
+	what := strings.Join(options, ", ")
+	policy := model.Value(p.Plan.RebootPolicy)
+	if policy == "never" {
+		p.diags.AddAttributeWarning(path.Root("reboot_policy"), p.Prior.Thing()+" keeps running with the old values",
+			fmt.Sprintf("%s takes effect at the next stop and start of the VM, which reboot_policy = \"never\" leaves to you.",
+				what))
+		return
+	}
+	disobedient := "a guest that does not obey keeps running, and the apply fails"
+	if policy == "force" {
+		disobedient = "a guest that does not obey is cut off"
+	}
+	p.diags.AddWarning(p.Prior.Thing()+" will be restarted",
+		fmt.Sprintf("PVE changes %s on a running VM at its restart only. The apply asks the guest to restart; %s. Set "+
+			"reboot_policy = \"never\" to leave it running.", what, disobedient))
+}
+
+// options are those that wait for a restart after the apply, if the VM runs and nothing is taken back.
+func (p restart) options() []string {
+	running := p.Prior
+	running.Status = new("running")
+	options := slices.Concat(vm.NeedsRestart(p.before.Spec(false), p.after.Spec(false)),
+		model.PendingRestart(running, p.Plan, p.private.Managed))
+	slices.Sort(options)
+	return slices.Compact(options)
+}
+
+// certain asks whether the VM runs, and leaves out the options that get the values in force: PVE drops a pending value
+// that equals the current one (pve-guest-common AbstractConfig.pm, cleanup_pending). What cannot be asked is as the state
+// has it.
+func (p restart) certain(ctx context.Context, options []string) (left []string, running bool) {
+	running = model.Value(p.Prior.Status) == "running"
+	if p.Machines == nil || p.Prior.Node == nil || p.Prior.VMID == nil {
+		return options, running
+	}
+	waiting := slices.ContainsFunc(options, func(o string) bool { return slices.Contains(p.Prior.PendingChanges, o) })
+	is, err := p.Machines.InForce(ctx, *p.Prior.Node, int(*p.Prior.VMID), waiting)
+	switch {
+	case err != nil:
+		return options, running
+	case !is.Running || !waiting:
+		return options, is.Running
+	}
+	var back []string
+	has, gets := vm.Encode(is.Spec), vm.Encode(p.after.Spec(false))
+	for _, option := range options {
+		if slices.Contains(p.Prior.PendingChanges, option) && has[option] == gets[option] {
+			back = append(back, option)
+			continue
+		}
+		left = append(left, option)
+	}
+	if len(back) > 0 {
+		p.diags.AddWarning("The apply takes back the pending change of "+strings.Join(back, ", ")+" of "+p.Prior.Thing(),
+			"The VM runs with the planned value, and another one waits for its restart. PVE drops the waiting value, and "+
+				"nothing is restarted for it.")
+	}
+	return left, true
+}

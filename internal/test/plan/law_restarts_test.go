@@ -1,0 +1,239 @@
+package plan_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// restartShare: one row in so many runs in every test run, and all of them with RESTARTS_ALL=1.
+const restartShare = 131
+
+// moment is how the VM is when the change is planned.
+type moment string
+
+const (
+	runs         moment = "runs"
+	isOff        moment = "is off"
+	justStopped  moment = "stopped a moment ago"
+	justStarted  moment = "started a moment ago"
+	takenBack    moment = "the other value waits, and the one in force is planned"
+	equalsWaits  moment = "the planned value waits"
+	neitherWaits moment = "a third value waits"
+)
+
+// restartRow is the change of one attribute of a VM at one moment, with a setting of hotplug.
+type restartRow struct {
+	path string
+	oneChange
+	third   cty.Value // a value that neither of the two is; cty.NilVal for none
+	hotplug []string  // nil: PVE's default
+	moment  moment
+}
+
+func (r restartRow) String() string {
+	return fmt.Sprintf("%s, hotplug %v, %s", r.path, r.hotplug, r.moment)
+}
+
+// restartRows are those of all attributes whose change is one option of the configuration.
+func restartRows(t *testing.T) (rows []restartRow) {
+	t.Helper()
+	values, changes := scalarValues(), oneChanges(t)
+	maps.Copy(values, deviceValues())
+	for _, path := range slices.Sorted(maps.Keys(changes)) {
+		c := changes[path]
+		option, ok := strings.CutPrefix(c.want, "PUT config ")
+		if !ok || strings.ContainsAny(option, ",; ") || option == "hotplug" || c.to == cty.NilVal {
+			continue
+		}
+		third := cty.NilVal
+		for _, v := range values[path] {
+			if !v.RawEquals(c.from) && !v.RawEquals(c.to) {
+				third = v
+			}
+		}
+		for _, hotplug := range [][]string{nil, {}, {"cpu", "disk", "network", "usb"}} {
+			for _, when := range []moment{runs, isOff, justStopped, justStarted, takenBack, equalsWaits, neitherWaits} {
+				if when != neitherWaits || third != cty.NilVal {
+					rows = append(rows, restartRow{path, c, third, hotplug, when})
+				}
+			}
+		}
+	}
+	return rows
+}
+
+// TestLawRestarts: a plan says that the VM will be restarted if and only if the apply changes its power. RESTARTS_ALL=1 tries
+// all rows, of them RESTARTS_ONLY those whose names match.
+func TestLawRestarts(t *testing.T) {
+	t.Parallel()
+	rows, all, only := restartRows(t), os.Getenv("RESTARTS_ALL") != "", regexp.MustCompile(os.Getenv("RESTARTS_ONLY"))
+	var mu sync.Mutex
+	count, next, started := map[string]int{}, 0, time.Now()
+	take := func() (restartRow, int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		for ; next < len(rows); next++ {
+			if all && only.MatchString(rows[next].String()) || !all && next%restartShare == 0 {
+				next++
+				return rows[next-1], next - 1, true
+			}
+		}
+		return restartRow{}, 0, false
+	}
+	var workers sync.WaitGroup
+	for range max(2, runtime.GOMAXPROCS(0)) {
+		w := driftWorld(t, "pve1", "pve2")
+		w.Change(addOthers)
+		w.ExpectPowerOffs(state.PowerShutdown, state.PowerReboot, state.PowerStop)
+		workers.Go(func() {
+			for row, n, ok := take(); ok; row, n, ok = take() {
+				outcome, err := row.try(t.Context(), w, 20000+n)
+				if err != nil {
+					t.Errorf("%s: %v", row, err)
+				}
+				w.Change(func(world *state.World) { forget(world, 20000+n) })
+				mu.Lock()
+				count[outcome]++
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	t.Logf("rows by outcome, of %d: %v, %s", len(rows), count, time.Since(started).Round(time.Second))
+	if len(rows) < 600 || count[cannotRun] > len(rows)/100 {
+		t.Errorf("%d rows, of which %d start no VM", len(rows), count[cannotRun])
+	}
+	if count[restarted] == 0 || count[unrestarted] == 0 {
+		t.Error("the rows are all alike")
+	}
+}
+
+// The outcomes of a row.
+const (
+	restarted   = "restarted"
+	unrestarted = "not restarted"
+	cannotRun   = "no such VM starts here"
+	neverWaits  = "the option never waits"
+)
+
+func (r restartRow) try(ctx context.Context, w *rig.World, vmid int) (outcome string, err error) {
+	s := w.NewSession()
+	s.TrustPlans = true
+	if err := s.Configure(w.ProviderBlock(rig.RootTicket)); err != nil {
+		return "", err
+	}
+	before, after := r.configs(vmid)
+	for _, config := range []flat{before, after} {
+		delete(config, "power_state")
+		if r.hotplug != nil {
+			config["hotplug"] = cty.ListValEmpty(cty.String)
+			if len(r.hotplug) > 0 {
+				config["hotplug"] = cty.ListVal(texts(r.hotplug...))
+			}
+		}
+	}
+	if err := apply(ctx, s, before); err != nil {
+		return cannotRun, nil
+	}
+	config := after
+	switch r.moment {
+	case isOff:
+		w.Change(func(world *state.World) { world.Guests[vmid].Running = nil })
+		if err := s.Refresh(ctx); err != nil {
+			return "", err
+		}
+	case justStopped:
+		w.Change(func(world *state.World) { world.Guests[vmid].Running = nil })
+	case justStarted:
+		running := &state.Running{}
+		w.Change(func(world *state.World) { running, world.Guests[vmid].Running = world.Guests[vmid].Running, nil })
+		if err := s.Refresh(ctx); err != nil {
+			return "", err
+		}
+		w.Change(func(world *state.World) { world.Guests[vmid].Running = running })
+	case takenBack, equalsWaits, neitherWaits:
+		other := r.to
+		if r.moment == neitherWaits {
+			other = r.third
+		}
+		if !r.waits(ctx, w, s, before, other, vmid) {
+			return neverWaits, nil
+		}
+		if r.moment == takenBack {
+			config = before
+		}
+	}
+	last := w.Sim.LastOp()
+	if err := s.SetResource(driftAddress, config.tree()); err != nil {
+		return "", err
+	}
+	pl, err := s.Plan(ctx, terraformtest.WithoutRefresh())
+	if err != nil {
+		return cannotRun, nil
+	}
+	said := slices.ContainsFunc(pl.Diagnostics, func(d terraformtest.Diagnostic) bool { return strings.HasSuffix(d.Summary, "will be restarted") })
+	takes := slices.ContainsFunc(pl.Diagnostics, func(d terraformtest.Diagnostic) bool {
+		return strings.HasPrefix(d.Summary, "The apply takes back the pending change of "+optionOf(r.oneChange.path))
+	})
+	if takes != (r.moment == takenBack) {
+		return "", fmt.Errorf("said %t that a pending change is taken back:\n%s", takes, pl)
+	}
+	if err := s.Apply(ctx, pl); err != nil {
+		return "", err
+	}
+	var power []string
+	for _, op := range w.Sim.OpsAfter(last) {
+		if op.Method == http.MethodPost && strings.Contains(op.Path, "/status/") {
+			power = append(power, op.Path[strings.LastIndex(op.Path, "/")+1:])
+		}
+	}
+	if said != (len(power) > 0) {
+		return "", fmt.Errorf("announced %t, and the apply asked for %v\n%s", said, power, pl)
+	}
+	if said {
+		return restarted, nil
+	}
+	return unrestarted, nil
+}
+
+// waits has a third party give the VM another value of the attribute, and reports whether that waits for a restart. Both
+// show where the provider sets it first.
+func (r restartRow) waits(ctx context.Context, w *rig.World, s *terraformtest.Session, config flat, other cty.Value, vmid int) bool {
+	last, option, text := w.Sim.LastOp(), optionOf(r.oneChange.path), ""
+	with := maps.Clone(config)
+	with[r.oneChange.path] = other
+	if apply(ctx, s, with) != nil {
+		return false
+	}
+	restarts := slices.ContainsFunc(w.Sim.OpsAfter(last), func(op pvesim.Op) bool { return strings.HasSuffix(op.Path, "/status/reboot") })
+	w.Change(func(world *state.World) { text = world.Guests[vmid].Config[option] })
+	if !restarts || text == "" || apply(ctx, s, config) != nil {
+		return false
+	}
+	same := false // some values mean "any"
+	w.Change(func(world *state.World) {
+		g := world.Guests[vmid]
+		if g.Pending == nil {
+			g.Pending = map[string]string{}
+		}
+		g.Pending[option], same = text, g.Config[option] == text
+	})
+	return !same && s.Refresh(ctx) == nil
+}
