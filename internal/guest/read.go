@@ -103,30 +103,6 @@ func (g *Guests) ReadBack(ctx context.Context, node string, vmid int) (Guest, er
 	return guest, err
 }
 
-// InForce is what decides whether a change restarts a guest.
-type InForce struct {
-	Running bool
-	Spec    vm.Spec // without what waits for a restart; only where it was asked for
-}
-
-// InForce asks whether a guest runs, which the listing knows ten seconds late, and, if something waits for a restart,
-// with which values.
-func (g *Guests) InForce(ctx context.Context, node string, vmid int, waits bool) (is InForce, err error) {
-	status, err := g.api.QEMU(node, vmid).Status(ctx)
-	if err != nil {
-		return is, err
-	}
-	is.Running = status.Status == string(Running)
-	if is.Running && waits {
-		config, err := g.api.QEMU(node, vmid).Pending(ctx)
-		if err != nil {
-			return is, err
-		}
-		is.Spec = vm.Decode(config.Current())
-	}
-	return is, nil
-}
-
 // FromConfig is a VM as its configuration has it. Whether it runs is in no configuration.
 func FromConfig(config pve.PendingConfig, node string, vmid int) Guest {
 	current := config.Current()

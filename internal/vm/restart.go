@@ -45,8 +45,8 @@ func NeedsRestart(from, to Spec) []string {
 	return all
 }
 
-// plugsOnline tells whether only that part of a network device changes which the node does at its own end, with a bridge
-// before and after. It needs no hotplug (qemu-server QemuServer.pm vmconfig_update_net).
+// plugsOnline tells whether only that part of a network device changes which the node does at its own end, with a
+// bridge before and after. It needs no hotplug (qemu-server QemuServer.pm vmconfig_update_net).
 func plugsOnline(option string, from, to Spec) bool {
 	was, had := from.Networks[option]
 	is, has := to.Networks[option]
@@ -76,8 +76,9 @@ func identityOf(nic NIC) (parts [4]string) {
 
 func isZero(n *int64) bool { return n != nil && *n == 0 }
 
-// takesUSB tells whether PVE plugs USB devices into a running guest of this kind: with the feature, for Linux and Windows
-// after 7 (qemu-server QemuServer.pm vmconfig_hotplug_pending). On PVE 8.4 one without a configured machine took none.
+// takesUSB tells whether PVE plugs USB devices into a running guest of this kind: with the feature, for Linux and
+// Windows after 7 (qemu-server QemuServer.pm vmconfig_hotplug_pending). On PVE 8.4 one without a configured machine
+// took none.
 func takesUSB(s Spec) bool {
 	return hasFeature(s.Hotplug, "usb") && s.Machine != nil && s.OSType != nil &&
 		slices.Contains([]string{"l26", "win8", "win10", "win11"}, *s.OSType)

@@ -99,8 +99,8 @@ func (*fake) Place(context.Context, []string) string { return "" }
 
 func (*fake) MayBorrow(context.Context, string, int, string) error { return volumeuse.ErrNotHeld }
 
-func (f *fake) InForce(context.Context, string, int, bool) (guest.InForce, error) {
-	return guest.InForce{}, errors.New("not asked")
+func (f *fake) InForce(context.Context, string, int, bool) (preflight.InForce, error) {
+	return preflight.InForce{}, errors.New("not asked")
 }
 
 func (*fake) Holdings(context.Context, guest.Ref, []string, []string) (guest.Holdings, error) {
