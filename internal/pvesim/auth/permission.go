@@ -11,7 +11,16 @@ import (
 
 // Has reports whether an identity has a privilege on an ACL path.
 func Has(w *state.World, a Identity, path, priv string) bool {
-	return a.IsRoot() || rights(w, a, path)(priv)
+	held := a.IsRoot() || rights(w, a, path)(priv)
+	tell(w, a, path, []string{priv}, held, true)
+	return held
+}
+
+// tell reports a question to the world's observer.
+func tell(w *state.World, a Identity, path string, anyOf []string, held, soft bool) {
+	if w.Asked != nil {
+		w.Asked(state.Question{Identity: a.ID, Path: Normalize(path), AnyOf: anyOf, Held: held, Soft: soft})
+	}
 }
 
 // rights answers for single privileges what permissions says of all: it is asked some times in each request.
@@ -62,7 +71,8 @@ func Check(w *state.World, a Identity, path string, privs []string) error {
 	}
 	has := rights(w, a, path)
 	for _, priv := range privs {
-		if !has(priv) {
+		held := has(priv)
+		if tell(w, a, path, []string{priv}, held, false); !held {
 			return perl.Denied(Normalize(path) + ", " + priv)
 		}
 	}
@@ -74,11 +84,9 @@ func CheckAny(w *state.World, a Identity, path string, privs []string) error {
 	if a.IsRoot() {
 		return nil
 	}
-	has := rights(w, a, path)
-	for _, priv := range privs {
-		if has(priv) {
-			return nil
-		}
+	held := slices.ContainsFunc(privs, rights(w, a, path))
+	if tell(w, a, path, privs, held, false); held {
+		return nil
 	}
 	return perl.Denied(Normalize(path) + ", " + strings.Join(privs, "|"))
 }

@@ -105,7 +105,11 @@ func IsQuorate(w *state.World) bool {
 
 func clusterOptions(r *engine.Request) (any, error) {
 	data := map[string]any{"keyboard": "en-us", "mac_prefix": "BC:24:11", "description": ""}
-	maps.Copy(data, datacenterOptions(r.W))
+	options := datacenterOptions(r.W)
+	if !auth.Has(r.W, r.Auth, "/", "Sys.Audit") { // who may not look is told these (pve-manager API2/Cluster.pm)
+		maps.DeleteFunc(options, func(k string, _ any) bool { return k != "tag-style" && k != "console" })
+	}
+	maps.Copy(data, options)
 	data["allowed-tags"] = allowedTags(r)
 	if r.W.NextID.Lower != 0 || r.W.NextID.Upper != 0 {
 		data["next-id"] = map[string]any{"lower": strconv.Itoa(r.W.NextID.Lower), "upper": strconv.Itoa(r.W.NextID.Upper)}

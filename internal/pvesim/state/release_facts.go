@@ -78,13 +78,18 @@ var (
 	EnlightenedVMCS = Fact{Package: "qemu-server", Since: "9.2.0",
 		Source: "QemuServer/Machine.pm, PVE_MACHINE_VERSION 11.0+pve2 (30531026)"}
 
-	CreateStartNeedsPower   = Fact{Package: "qemu-server", Since: "9.1.10", Source: "API2/Qemu.pm, create_vm (5086f472)"}
+	CreateStartNeedsPower = Fact{Package: "qemu-server", Since: "9.1.10", Source: "API2/Qemu.pm, create_vm (5086f472)"}
+	CPUMapping            = Fact{Package: "qemu-server", Since: "9.1.13",
+		Source: "API2/Qemu.pm, check_cpu_model_access (229a32ed); of a clone since 9.1.15"}
+	RNGMapping = Fact{Package: "qemu-server", Since: "8.3.10", Source: "API2/Qemu.pm, check_rng_perm (6a956f86)"}
+	NoBridge   = Fact{Package: "qemu-server", Since: "9.0.25",
+		Source: "QemuServer.pm, check_bridge_access (006dbac7)"}
 	RollbackStartNeedsPower = Fact{Package: "qemu-server", Since: "9.1.10", Source: "API2/Qemu.pm, rollback (7ba9640b)"}
 	PinIsLogged             = Fact{Package: "qemu-server", Since: "8.3.4",
 		Source: "QemuServer/Machine.pm, pinning (55b277d2)"}
 	ISOIsCDROM = Fact{Package: "qemu-server", Since: "8.3.10",
 		Source: "API2/Qemu.pm, check_drive_param (481eca69)"}
-	CreateChecksTags    = Fact{Package: "qemu-server", Since: "9.1.17", Source: "API2/Qemu.pm, create_vm (a929b3e0)"}
+	CreateChecksTags    = Fact{Package: "qemu-server", Since: "9.2.0", Source: "API2/Qemu.pm, create_vm (a929b3e0)"}
 	PinsMachineOnUpdate = Fact{Package: "qemu-server", Since: "8.3.4",
 		Source: "API2/Qemu.pm, update_vm_api (7a9570f3)"}
 )

@@ -54,9 +54,20 @@ type World struct {
 	// ThirdParties says what belongs to third parties. No snapshot holds it.
 	ThirdParties ThirdParties
 
+	// Asked is told of each privilege that a request is asked for. No snapshot holds it.
+	Asked func(Question)
+
 	rng *rand.Rand
 	// names are volume names that were taken apart, since Check asks for the same ones after every request.
 	names map[parsedName]VolumeName
+}
+
+// Question is a privilege that a request of an identity is asked for on a path; one of several is enough.
+type Question struct {
+	Identity, Path string
+	AnyOf          []string
+	Held           bool
+	Soft           bool // without it the answer leaves things out, or another path is asked
 }
 
 type parsedName struct{ storageType, name string }

@@ -82,6 +82,9 @@ func (c *cloning) prepare() error {
 	if err != nil {
 		return err
 	}
+	if err := config.CheckMappings(c.Request, c.old); err != nil {
+		return err
+	}
 	if err := config.CheckBridges(c.Request, c.old); err != nil {
 		return err
 	}
@@ -156,6 +159,9 @@ func (c *cloning) checkAccess() (shared bool, err error) {
 		if err := c.Check("/storage/"+id, "Datastore.AllocateSpace"); err != nil {
 			return false, err
 		}
+	}
+	if s := c.old["vmstatestorage"]; s != "" {
+		return shared, c.Check("/storage/"+s, "Datastore.AllocateSpace")
 	}
 	return shared, nil
 }

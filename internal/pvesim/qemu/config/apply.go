@@ -138,12 +138,12 @@ func (u *update) remove(p engine.Process, g *state.Guest, opt string, order *[]s
 		if err := drive.CheckVM(u.Request, g.VMID, "", "VM.Config.HWType"); err != nil {
 			return err
 		}
-	case drive.HasIndex(opt, "usb", "hostpci"):
+	case drive.HasIndex(opt, "usb", "hostpci", "rng", "virtiofs"):
 		if err := CheckDevices(u.Request, g.VMID, "", map[string]string{opt: value}, "delete"); err != nil {
 			return err
 		}
 	case opt == "tags":
-		if err := drive.CheckVM(u.Request, g.VMID, "", "VM.Config.Options"); err != nil {
+		if err := u.checkTags(g, ""); err != nil {
 			return err
 		}
 		if err := CheckTags(u.Request, value, ""); err != nil {
@@ -161,6 +161,13 @@ func (u *update) remove(p engine.Process, g *state.Guest, opt string, order *[]s
 		g.Deletes[opt] = 2
 	}
 	return nil
+}
+
+func (u *update) checkTags(g *state.Guest, tags string) error {
+	if err := drive.CheckVM(u.Request, g.VMID, "", "VM.Config.Options"); err != nil {
+		return err
+	}
+	return CheckTags(u.Request, g.Config["tags"], tags)
 }
 
 func (u *update) removeUnused(p engine.Process, g *state.Guest, opt, volid string) error {
@@ -183,16 +190,20 @@ func (u *update) set(p engine.Process, g *state.Guest, opt string, order *[]stri
 	switch {
 	case drive.IsDrive(opt):
 		return u.setDrive(p, g, opt, order, modified)
-	case drive.HasIndex(opt, "serial", "usb", "hostpci", "virtiofs"):
+	case drive.HasIndex(opt, "serial", "usb", "hostpci", "virtiofs", "rng"):
 		verb := "set"
 		if drive.HasIndex(opt, "serial") {
 			verb = "modify"
+		} else if old := g.Config[opt]; old != "" {
+			if err := CheckDevices(u.Request, g.VMID, "", map[string]string{opt: old}, verb); err != nil {
+				return err
+			}
 		}
 		if err := CheckDevices(u.Request, g.VMID, "", map[string]string{opt: value}, verb); err != nil {
 			return err
 		}
 	case opt == "tags":
-		if err := drive.CheckVM(u.Request, g.VMID, "", "VM.Config.Options"); err != nil {
+		if err := u.checkTags(g, value); err != nil {
 			return err
 		}
 		value = UniqueTags(u.Request, value)

@@ -9,6 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/drive"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 // optionPrivilege is the privilege that changing an option takes (qemu-server API2/Qemu.pm,
@@ -108,19 +109,17 @@ func CheckDevices(r *engine.Request, vmid int, pool string, params map[string]st
 			}
 			err = drive.CheckVM(r, vmid, pool, "VM.Config.HWType")
 		case drive.HasIndex(opt, "usb"):
-			if err = checkMapped(r, vmid, pool, "usb", value); err != nil { // PVE asks for VM.Config.HWType first
-				return err
-			}
-			if host := perl.Subvalue(value, "host", true); host != "" && !strings.EqualFold(host, "spice") {
-				return perl.Die("only root can set '%s' config for real devices", opt)
-			}
+			err = checkMapped(r, vmid, pool, opt, value)
 		case drive.HasIndex(opt, "hostpci"):
-			if perl.Subvalue(value, "host", true) != "" {
-				return perl.Die("only root can set '%s' config for non-mapped devices", opt)
-			}
-			err = checkMapped(r, vmid, pool, "pci", value)
+			err = checkMapped(r, vmid, pool, opt, value)
 		case drive.HasIndex(opt, "virtiofs"):
-			err = r.Check("/mapping/dir/"+perl.Subvalue(value, "dirid", true), "Mapping.Use")
+			if err = drive.CheckVM(r, vmid, pool, "VM.Config.Disk"); err == nil {
+				err = checkMapping(r, opt, value)
+			}
+		case drive.HasIndex(opt, "rng"):
+			if err = drive.CheckVM(r, vmid, pool, "VM.Config.HWType"); err == nil {
+				err = checkMapping(r, opt, value)
+			}
 		}
 		if err != nil {
 			return err
@@ -129,14 +128,60 @@ func CheckDevices(r *engine.Request, vmid int, pool string, params map[string]st
 	return nil
 }
 
-func checkMapped(r *engine.Request, vmid int, pool, kind, value string) error {
-	if err := drive.CheckVM(r, vmid, pool, "VM.Config.HWType"); err != nil {
-		return err
+// CheckMappings asks for the mappings of a configuration that is copied (qemu-server QemuServer.pm,
+// check_mapping_access; API2/Qemu.pm, clone_vm).
+func CheckMappings(r *engine.Request, conf map[string]string) error {
+	if r.Auth.IsRoot() {
+		return nil
 	}
-	if m := perl.Subvalue(value, "mapping", false); m != "" {
+	for _, opt := range slices.Sorted(maps.Keys(conf)) {
+		if err := checkMapping(r, opt, conf[opt]); err != nil {
+			return err
+		}
+	}
+	return CheckCPUModel(r, conf["cpu"], "")
+}
+
+// checkMapping asks for what a device names: a mapping, or a device of the host, which is root's.
+func checkMapping(r *engine.Request, opt, value string) error {
+	kind := map[string]string{"usb": "usb", "hostpci": "pci", "virtiofs": "dir"}[strings.TrimRight(opt, "0123456789")]
+	switch host := perl.Subvalue(value, "host", true); {
+	case kind == "dir":
+		return r.Check("/mapping/dir/"+perl.Subvalue(value, "dirid", true), "Mapping.Use")
+	case drive.HasIndex(opt, "rng"):
+		if perl.Subvalue(value, "source", true) != "/dev/hwrng" {
+			return nil
+		}
+		if !r.W.Has(state.RNGMapping) {
+			return perl.Die("only root can set '%s' config for a non-mapped Hardware RNG device", opt)
+		}
+		return r.Check("/mapping/hwrng", "Mapping.Use")
+	case kind == "usb" && host != "" && !strings.EqualFold(host, "spice"):
+		return perl.Die("only root can set '%s' config for real devices", opt)
+	case kind == "pci" && host != "":
+		return perl.Die("only root can set '%s' config for non-mapped devices", opt)
+	}
+	if m := perl.Subvalue(value, "mapping", false); kind != "" && m != "" {
 		return r.Check("/mapping/"+kind+"/"+m, "Mapping.Use")
 	}
 	return nil
+}
+
+// CheckCPUModel asks for a custom CPU type that a VM gets and did not have (check_cpu_model_access).
+func CheckCPUModel(r *engine.Request, is, was string) error {
+	model := perl.Subvalue(is, "cputype", true)
+	name, custom := strings.CutPrefix(model, "custom-")
+	if !custom || model == perl.Subvalue(was, "cputype", true) || !r.W.Has(state.CPUMapping) {
+		return nil
+	}
+	return r.Check("/mapping/cpu/"+name, "Mapping.Use")
+}
+
+func checkMapped(r *engine.Request, vmid int, pool, opt, value string) error {
+	if err := drive.CheckVM(r, vmid, pool, "VM.Config.HWType"); err != nil {
+		return err
+	}
+	return checkMapping(r, opt, value)
 }
 
 // CheckBridges asks for SDN.Use on the bridge of every NIC, or on its VLAN tags (guest-common GuestHelpers.pm,
@@ -154,7 +199,10 @@ func CheckBridges(r *engine.Request, params map[string]string) error {
 		if err != nil {
 			continue
 		}
-		if n["bridge"] == "" && !r.Auth.IsRoot() {
+		switch {
+		case n["bridge"] == "" && (r.Auth.IsRoot() || r.W.Has(state.NoBridge)):
+			continue
+		case n["bridge"] == "":
 			return perl.Die("no sdn vnet ID specified")
 		}
 		path := "/sdn/zones/localnetwork/" + n["bridge"]

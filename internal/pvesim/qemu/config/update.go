@@ -173,7 +173,14 @@ func (u *update) authorize() error {
 	if err := drive.CheckStorageAccess(u.Request, vmid, u.params, ""); err != nil {
 		return err
 	}
-	return CheckBridges(u.Request, u.params)
+	if err := CheckBridges(u.Request, u.params); err != nil {
+		return err
+	}
+	was := "" // a VM that is not there is refused later
+	if g := u.W.Guests[vmid]; g != nil {
+		was = g.Config["cpu"]
+	}
+	return CheckCPUModel(u.Request, u.params["cpu"], was)
 }
 
 func (u *update) split(deletes, reverts string) error {

@@ -115,8 +115,12 @@ func checkCreate(r *engine.Request, conf map[string]string) error {
 	if err := config.CheckBridges(r, conf); err != nil {
 		return err
 	}
-	if r.W.Has(state.CreateChecksTags) {
-		if err := config.CheckTags(r, "", conf["tags"]); err != nil {
+	if err := config.CheckCPUModel(r, conf["cpu"], ""); err != nil {
+		return err
+	}
+	if r.W.Has(state.CreateChecksTags) && conf["tags"] != "" {
+		// create_vm passes a reference for the old tags, so they are one tag that goes.
+		if err := config.CheckTags(r, "HASH(0x5616b0c1d2e8)", conf["tags"]); err != nil {
 			return err
 		}
 	}

@@ -142,6 +142,9 @@ func (x *restoring) run(prefix string) error {
 	if err := config.CheckBridges(x.Process.Request, x.backup.Config); err != nil {
 		return err
 	}
+	if err := config.CheckMappings(x.Process.Request, x.backup.Config); err != nil {
+		return err
+	}
 	devices, err := x.devices()
 	if err != nil {
 		return err
