@@ -42,7 +42,6 @@ func (f *Files) Check(ctx context.Context, spec Spec) (found []*guest.FieldError
 		return found
 	}
 	add(f.version(ctx, spec))
-	add(f.privileges(ctx, spec))
 	if add(storage(resources, spec)) || len(found) > 0 || f.isReplaced(spec) {
 		return found
 	}
@@ -139,30 +138,6 @@ func (f *Files) version(ctx context.Context, spec Spec) error {
 		}
 	}
 	return nil
-}
-
-// privileges refuses a request for which the identity lacks a privilege (pve-storage API2/Storage/Status.pm upload,
-// download_url).
-func (f *Files) privileges(ctx context.Context, spec Spec) error {
-	if f.api.Identity().IsRootTicket() {
-		return nil
-	}
-	at, err := f.api.Access().Privileges(ctx, "/storage/"+spec.Storage)
-	if err == nil && !at["Datastore.AllocateTemplate"] {
-		return refused("storage", fmt.Sprintf("%s may not put files onto storage %s", f.api.Identity().User, spec.Storage),
-			"It takes Datastore.AllocateTemplate on /storage/"+spec.Storage)
-	}
-	if err != nil || spec.Source != nil {
-		return nil //nolint:nilerr // without an answer there is no verdict
-	}
-	node, err := f.api.Access().Privileges(ctx, "/nodes/"+spec.Node)
-	root, rootErr := f.api.Access().Privileges(ctx, "/")
-	if err != nil || rootErr != nil || node["Sys.AccessNetwork"] || root["Sys.Audit"] && root["Sys.Modify"] {
-		return nil //nolint:nilerr // likewise
-	}
-	return refused("url", fmt.Sprintf("%s may not let node %s download", f.api.Identity().User, spec.Node),
-		fmt.Sprintf("It takes Sys.AccessNetwork on /nodes/%s (PVE 8.2 and later), or Sys.Audit and Sys.Modify on /. Without "+
-			"them the file can be uploaded from here, with source_file", spec.Node))
 }
 
 // widening is the command that has a storage take contents, in a sentence.

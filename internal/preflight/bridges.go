@@ -27,8 +27,11 @@ func (p *planCheck) bridges(ctx context.Context, c *Checker, r Request, networks
 		if r.Moving == nil && c.mayUseBridge(ctx, bridge) {
 			p.say(bridgeUnlisted, path, detail+". Where the bridge is in the node's kernel only, PVE does not list it and "+
 				"starts the VM all the same; otherwise the start fails", bridge)
-		} else {
+		} else if r.Moving != nil {
 			p.say(bridgeUnknown, path, detail, bridge)
+		} else {
+			p.uses = append(p.uses, use{path: path, on: []string{localBridge(bridge)}, anyOf: []string{"SDN.Use"},
+				rule: bridgeUnknown, bridge: bridge, detail: detail + ". If it has this one: "})
 		}
 	}
 }
@@ -39,8 +42,24 @@ func (c *Checker) mayUseBridge(ctx context.Context, bridge string) bool {
 	if c.api.Identity().IsRootTicket() {
 		return true
 	}
-	held, err := c.api.Access().Privileges(ctx, "/sdn/zones/localnetwork/"+bridge)
+	held, err := c.api.Access().Privileges(ctx, localBridge(bridge))
 	return err != nil || held["SDN.Use"]
+}
+
+func localBridge(name string) string { return "/sdn/zones/localnetwork/" + name }
+
+// isNodesOwn reports whether a node lists a bridge that is no VNet.
+func (c *Checker) isNodesOwn(ctx context.Context, node, bridge string) bool {
+	if node == "" {
+		return false
+	}
+	if number, named := strings.CutPrefix(bridge, "vmbr"); named && strings.Trim(number, "0123456789") == "" {
+		return true // so PVE names bridges of nodes
+	}
+	networks, err := c.nodeNetworks(ctx, node)
+	return err == nil && slices.ContainsFunc(networks, func(n pve.Network) bool {
+		return n.Name == bridge && n.Type != "vnet"
+	})
 }
 
 func bridgeList(names []string) string {

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,8 +18,8 @@ import (
 // bridges per node and the configuration of each template. It does not report what the identity may not see.
 func (c *Checker) Check(ctx context.Context, r Request) Findings {
 	if r.onlyTakesPrivileges() {
-		p := &planCheck{node: r.Node}
-		p.privileges(ctx, c, p.uses(r))
+		p := &planCheck{node: r.Node, who: r.Who, unheard: r.Unheard}
+		p.privileges(ctx, c, p.needed(ctx, c, r))
 		return Findings{Refused: p.found, Doubtful: p.doubts}
 	}
 	defer c.askAhead(ctx, r)()
@@ -78,7 +79,7 @@ func cannotLook(err error) Findings {
 
 // check checks against a listing.
 func (c *Checker) check(ctx context.Context, r Request, resources pve.Resources) *planCheck {
-	p := &planCheck{resources: resources, node: r.Node}
+	p := &planCheck{resources: resources, node: r.Node, who: r.Who, unheard: r.Unheard}
 	p.look(ctx, c, r)
 	return p
 }
@@ -89,7 +90,7 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 	p.quorum(ctx, c)
 	if r.Creating {
 		p.vmid(ctx, c, r.VMID, r.Name)
-		p.source(r.Clone)
+		p.source(ctx, c, r.Clone)
 	}
 	if len(p.found) > 0 && (p.found[0].Path == "node" || p.found[0].Path == "nodes") {
 		return
@@ -114,7 +115,7 @@ func (p *planCheck) look(ctx context.Context, c *Checker, r Request) {
 		p.needs(ctx, c, r.Needs)
 		p.orphans(ctx, c, r)
 	}
-	p.privileges(ctx, c, p.uses(r))
+	p.privileges(ctx, c, p.needed(ctx, c, r))
 }
 
 // place finds the node, or reports why there is none.
@@ -174,13 +175,13 @@ func (p *planCheck) vmid(ctx context.Context, c *Checker, vmid int, name string)
 		strconv.Itoa(vmid))
 }
 
-func (p *planCheck) source(clone *guest.Clone) {
+func (p *planCheck) source(ctx context.Context, c *Checker, clone *guest.Clone) {
 	if clone == nil {
 		return
 	}
 	found, err := guest.FindSource(p.resources, clone)
 	if err != nil {
-		p.add(err)
+		p.unseen(ctx, c, clone, err)
 		return
 	}
 	if p.node == "" {
@@ -194,6 +195,19 @@ func (p *planCheck) source(clone *guest.Clone) {
 				"otherwise: set clone.full = true", found.VMID))
 		}
 	}
+}
+
+// unseen reports a source that is not listed. One with a VMID may be there all the same, if the identity may not see
+// it.
+func (p *planCheck) unseen(ctx context.Context, c *Checker, clone *guest.Clone, err error) {
+	at := "/vms/" + strconv.Itoa(clone.VMID)
+	var field *guest.FieldError
+	if clone.VMID == 0 || !errors.As(err, &field) || c.mustHold(ctx, at, "VM.Audit") {
+		p.add(err)
+		return
+	}
+	p.uses = append(p.uses, use{path: field.Path, what: fmt.Sprintf("see VM %d, if there is one", clone.VMID),
+		on: []string{at}, anyOf: []string{"VM.Audit"}})
 }
 
 // volumes reports volumes on storages that do not exist.

@@ -29,9 +29,12 @@ type Checker struct {
 	quorate  request.Recent[bool]
 	access   request.Recent[permissions] // of the identity
 	held     request.Recent[permissions] // on one path
+	unseen   request.Recent[error]       // what hides guests from the identity
 	total    tally
 	// exclusive are the shared storages that no other cluster uses.
 	exclusive []string
+
+	promised promises
 
 	mu      sync.Mutex
 	planned map[string]bool // files that this run is to make: by node and volume, or by volume on a shared storage
@@ -40,8 +43,9 @@ type Checker struct {
 // New makes a Checker. exclusive are the shared storages that no other cluster uses.
 func New(jobs *request.Runner, guests *guest.Guests, sources *diskimport.Sources, exclusive ...string) *Checker {
 	return &Checker{api: jobs.API.Reader(), clock: jobs.Clock, guests: guests, sources: sources, exclusive: exclusive,
-		planned: map[string]bool{},
-		access:  request.Recent[permissions]{Life: accessLife}}
+		planned:  map[string]bool{},
+		promised: promises{by: map[string]promise{}, taken: map[string]bool{}},
+		access:   request.Recent[permissions]{Life: accessLife}}
 }
 
 // WillHave notes that the run makes a file on a storage. The plans of VMs that use it come after the plan of the file,
@@ -78,6 +82,9 @@ type planCheck struct {
 	copy      vm.Spec      // what a clone or a restore begins with
 	found     []*guest.FieldError
 	doubts    []*guest.FieldError
+	who       string
+	unheard   bool  // what is found is not shown
+	uses      []use // what the checks before that of the privileges have found to be needed
 }
 
 // say reports a violated rule. The values are those of its summary.

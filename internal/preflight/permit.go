@@ -1,15 +1,15 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
 )
 
 // use is a privilege that the apply needs.
@@ -19,7 +19,23 @@ type use struct {
 	on    []string // the paths on which it may be held: one suffices
 	anyOf []string // the privileges of which one suffices
 	below string   // where it may be held instead, as far as is known: a path and all below it
+
+	seesAll bool   // what it is for takes an identity from which no guest is hidden
+	bridge  string // what it is about, if it is one: held below only if that is a VNet
+	instead string // what can be done without it
+	rule    string // the finding, if it is another one than that of a missing privilege, with its subject
+	detail  string // what precedes the explanation
 }
+
+// values are those of the finding's summary.
+func (u use) values() []string {
+	if u.rule != "" {
+		return []string{u.bridge}
+	}
+	return []string{u.what}
+}
+
+func (u use) summary() string { return rule(cmp.Or(u.rule, privilegeMissing)).about(u.values()) }
 
 // Take is a privilege that an operation on another object than a VM needs on a path; one of several suffices.
 type Take struct {
@@ -27,15 +43,29 @@ type Take struct {
 	What  string // what for: "switch the VM"
 	On    string
 	AnyOf []string
+	// Instead is what can be done without it; may be "".
+	Instead string
+
+	seesAll bool
 }
 
-// Permit reports the privileges that the identity lacks. A VM may be made in a pool that comes first, with other
-// privileges.
+func (t Take) use() use {
+	return use{path: t.Path, what: t.What, on: []string{t.On}, anyOf: t.AnyOf, instead: t.Instead, seesAll: t.seesAll}
+}
+
+// SeeAll are the privileges to see all guests, of which one may use a volume or a file.
+func SeeAll(path, what string) []Take {
+	return []Take{{Path: path, What: what, On: "/vms", AnyOf: []string{"VM.Audit"}},
+		{Path: path, What: what + " for certain", On: "/access", AnyOf: []string{"Sys.Audit"}, seesAll: true}}
+}
+
+// Permit reports the privileges that the identity lacks. A VM that is not there may be made in a pool that comes first,
+// with other privileges.
 func (c *Checker) Permit(ctx context.Context, takes ...Take) []*guest.FieldError {
 	var all []use
 	for _, t := range takes {
-		u := use{path: t.Path, what: t.What, on: []string{t.On}, anyOf: t.AnyOf}
-		if strings.HasPrefix(t.On, "/vms/") {
+		u := t.use()
+		if id, ok := strings.CutPrefix(t.On, "/vms/"); ok && !c.isListed(ctx, id) {
 			u.below = "/pool"
 		}
 		all = append(all, u)
@@ -45,10 +75,18 @@ func (c *Checker) Permit(ctx context.Context, takes ...Take) []*guest.FieldError
 	return p.found
 }
 
+// isListed reports whether the identity sees a guest.
+func (c *Checker) isListed(ctx context.Context, id string) bool {
+	resources, _, err := c.api.Listing().Recent(ctx)
+	vmid, _ := strconv.Atoi(id)
+	_, there := resources.Guest(vmid)
+	return err == nil && there
+}
+
 // heldBelow reports whether a privilege is held on one of the paths where it may be held instead, or whether that
 // cannot be told.
-func (c *Checker) heldBelow(ctx context.Context, u use) bool {
-	if u.below == "" {
+func (c *Checker) heldBelow(ctx context.Context, node string, u use) bool {
+	if u.below == "" || u.bridge != "" && c.isNodesOwn(ctx, node, u.bridge) {
 		return false
 	}
 	all, err := c.permissions(ctx)
@@ -61,6 +99,19 @@ func (c *Checker) heldBelow(ctx context.Context, u use) bool {
 	}
 	return err != nil
 }
+
+// hidden reports permissions that hide guests from an identity that sees all others.
+func (p *planCheck) hidden(ctx context.Context, c *Checker, u use) {
+	unseen, err := c.unseen.Get(ctx, c.clock, "", func(ctx context.Context) (error, error) {
+		return volumeuse.Hidden(ctx, c.api)
+	})
+	if err == nil && unseen != nil && !p.isReported(u.path) {
+		p.say(privilegeMissing, u.path, sentence(unseen.Error()), u.what)
+	}
+}
+
+// sentence is a text with a capital letter.
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // privileges reports the privileges that the plan needs and the identity lacks. The server would refuse them in the
 // middle of an apply.
@@ -75,71 +126,32 @@ func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
 			may, err := c.holds(ctx, at, u.anyOf...)
 			held = held || may || err != nil // who cannot look does not judge
 		}
-		if !held && !p.mayChoose(ctx, c, u) && !c.heldBelow(ctx, u) {
+		if !held && !p.mayChoose(ctx, c, u) && !c.heldBelow(ctx, p.node, u) {
 			lacks = append(lacks, u)
 		}
 	}
-	said := map[string]bool{}
+	for _, u := range uses {
+		if u.seesAll && len(lacks) == 0 {
+			p.hidden(ctx, c, u)
+		}
+	}
+	commands, said := p.grants(ctx, c, lacks), map[string]bool{}
 	for _, u := range lacks {
 		key := strings.Join(u.anyOf, "|") + " " + strings.Join(u.on, " ")
 		if said[key] || p.isReported(u.path) && u.path != "" {
 			continue
 		}
 		said[key] = true
-		p.say(privilegeMissing, u.path, fmt.Sprintf("It takes %s on %s, which %s does not have. %s",
+		at := c.grantedOn(ctx, u)
+		detail := fmt.Sprintf("%sIt takes %s on %s, which %s does not have. %s", u.detail,
 			strings.Join(u.anyOf, " or "),
-			strings.ReplaceAll(strings.Join(u.on, " or "), anyVM, "/vms"), c.api.Identity().User, c.grant(ctx, u, lacks)),
-			u.what)
-	}
-}
-
-// grant is the command by which root gives the missing privileges on a path. An entry there replaces what is inherited,
-// so the command gives the held privileges as well.
-func (c *Checker) grant(ctx context.Context, u use, lacks []use) string {
-	at := u.on[len(u.on)-1]
-	all, _ := c.permissions(ctx) // who is here has them
-	given := at
-	if strings.HasPrefix(at, "/vms/") && len(all[at]) == 0 { // nothing is said of this VM alone
-		given = "/vms"
-	}
-	held, err := c.exactly(ctx, given)
-	if err != nil {
-		return "Grant it"
-	}
-	// On a path count the privileges that such paths are asked for (pve-access-control RPCEnvironment.pm,
-	// compute_api_permission).
-	kind := strings.Split(given, "/")[1]
-	families := map[string]string{"vms": "VM.", "storage": "Datastore.", "sdn": "SDN.",
-		"pool": "VM. Pool. Datastore."}[kind]
-	var privileges []string
-	for _, privilege := range slices.Sorted(maps.Keys(held)) {
-		if family, _, _ := strings.Cut(privilege, "."); slices.Contains(strings.Fields(families), family+".") ||
-			family == "Permissions" {
-			privileges = append(privileges, privilege)
+			strings.ReplaceAll(strings.Join(u.on, " or "), anyVM, "/vms"), c.api.Identity().User, commands[at])
+		if u.instead != "" {
+			detail += ". Or " + u.instead
 		}
+		p.say(cmp.Or(u.rule, privilegeMissing), u.path, detail, u.values()...)
+		commands[at] = sameCommands(u.summary())
 	}
-	for _, other := range lacks {
-		if other.on[len(other.on)-1] == at {
-			privileges = append(privileges, other.anyOf[0])
-		}
-	}
-	slices.Sort(privileges)
-	who := c.api.Identity()
-	role, user, to := "terraform"+strings.ReplaceAll(given, "/", "-"), who.User, "users"
-	instead := ""
-	if who.IsToken {
-		user, _, _ = strings.Cut(user, "!")
-		to = "tokens"
-		instead = fmt.Sprintf("; to a token without privilege separation it is given with --users %s instead, and with "+
-			"it both need it", user)
-	}
-	add := shell.Command("pveum role add {} --privs {}", role, strings.Join(slices.Compact(privileges), ","))
-	modify := shell.Command("pveum acl modify {} --{} {} --roles {}", given, to, who.User, role)
-	if add == "" || modify == "" {
-		return "Grant it"
-	}
-	return fmt.Sprintf("As root: `%s`, `%s`. The role has what is held there too, since an entry replaces the inherited "+
-		"ones%s", add, modify, instead)
 }
 
 // anyVM is the path of a VM whose VMID is not chosen yet: no entry names it (pve-access-control AccessControl.pm,

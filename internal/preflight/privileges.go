@@ -2,17 +2,19 @@ package preflight
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// uses are the privileges that the apply of a plan needs.
-func (p *planCheck) uses(r Request) []use {
+// needed are the privileges that the apply of a plan needs.
+func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 	at := []string{anyVM}
 	if id := cmp.Or(r.ID, r.VMID); id != 0 {
 		at = []string{"/vms/" + strconv.Itoa(id)}
@@ -20,7 +22,7 @@ func (p *planCheck) uses(r Request) []use {
 	if r.Pool != "" { // before or after which requests a VM changes its pool does not matter here
 		at = append(at, "/pool/"+r.Pool)
 	}
-	var all []use
+	all := slices.Clone(p.uses)
 	on := func(path, what string, anyOf ...string) {
 		all = append(all, use{path: path, what: what, on: at, anyOf: anyOf})
 	}
@@ -29,6 +31,19 @@ func (p *planCheck) uses(r Request) []use {
 			all = append(all, use{path: path, what: "make disks on storage " + id, on: []string{"/storage/" + id},
 				anyOf: []string{"Datastore.AllocateSpace"}})
 		}
+	}
+	if r.Removing {
+		on("", "destroy the VM", "VM.Allocate")
+		on("", "read the VM", "VM.Audit")
+	}
+	if r.HA {
+		for _, privilege := range []string{"Sys.Audit", "Sys.Console"} {
+			all = append(all, use{path: "ha", what: "set ha", on: []string{"/"}, anyOf: []string{privilege},
+				instead: "leave ha out and manage HA elsewhere"})
+		}
+	}
+	if !r.Creating && !r.Removing && r.ID != 0 {
+		on("", "read the VM", "VM.Audit")
 	}
 	if r.Creating {
 		on("", "make the VM", "VM.Allocate")
@@ -43,6 +58,9 @@ func (p *planCheck) uses(r Request) []use {
 	}
 	if r.Started || r.Stopped {
 		on("power_state", "start or stop the VM", "VM.PowerMgmt")
+	}
+	if r.Restarts {
+		on("reboot_policy", "restart the VM", "VM.PowerMgmt")
 	}
 	if r.Moving != nil {
 		on("node", "migrate the VM", "VM.Migrate")
@@ -62,9 +80,12 @@ func (p *planCheck) uses(r Request) []use {
 		if pool != "" && !r.Creating { // who makes a VM in it needs none (qemu-server API2/Qemu.pm, create_vm)
 			all = append(all, use{path: "pool", what: "change the members of pool " + pool, on: []string{"/pool/" + pool},
 				anyOf: []string{"Pool.Allocate"}})
+			all = append(all, use{path: "pool", what: "change the pool of the VM", on: at[:1], // pve-manager API2/Pool.pm
+				anyOf: []string{"VM.Allocate", "Permissions.Modify"}})
 		}
 	}
-	p.changes(r, on, storage)
+	all = append(all, p.sourceUses(r)...)
+	all = append(all, p.changes(ctx, c, r, on, storage)...)
 	return all
 }
 
@@ -75,25 +96,62 @@ func (p *planCheck) cloneUses(r Request) []use {
 	all := []use{{path: r.Clone.Path(), what: "clone VM " + source, on: []string{"/vms/" + source},
 		anyOf: []string{"VM.Clone"}}}
 	for _, slot := range slices.Sorted(maps.Keys(p.copy.Networks)) {
-		nic := p.copy.Networks[slot]
-		if nic.Bridge == nil {
-			continue
+		all = append(all, bridgeUses(r.Clone.Path(), fmt.Sprintf("clone VM %s with its %s", source, slot),
+			p.copy.Networks[slot])...)
+	}
+	copied := vm.Encode(p.copy)
+	for _, option := range slices.Sorted(maps.Keys(copied)) {
+		for _, n := range vm.Grants(option, copied[option]) {
+			if strings.HasPrefix(n.Object, "/mapping/") { // check_mapping_access
+				all = append(all, use{path: r.Clone.Path(), what: fmt.Sprintf("clone VM %s with its %s", source, option),
+					on: []string{n.Object}, anyOf: []string{n.Privilege}})
+			}
 		}
-		u := use{path: r.Clone.Path(), what: fmt.Sprintf("clone VM %s with its %s", source, slot), below: "/sdn",
-			on: []string{"/sdn/zones/localnetwork/" + *nic.Bridge}, anyOf: []string{"SDN.Use"}}
-		if nic.Tag != nil {
-			u.on = append(u.on, u.on[0]+"/"+strconv.FormatInt(*nic.Tag, 10))
+	}
+	for _, slot := range slices.Sorted(maps.Keys(p.copy.CDROMs)) {
+		if p.copy.CDROMs[slot].File == "cdrom" {
+			all = append(all, use{path: r.Clone.Path(), what: fmt.Sprintf("clone VM %s with its %s", source, slot),
+				on: []string{"/"}, anyOf: []string{"Sys.Console"}})
 		}
-		all = append(all, u)
+	}
+	if s := p.copy.VMStateStorage; s != nil {
+		all = append(all, use{path: r.Clone.Path(), what: fmt.Sprintf("clone VM %s with its vmstatestorage", source),
+			on: []string{"/storage/" + *s}, anyOf: []string{"Datastore.AllocateSpace"}})
+	}
+	return all
+}
+
+// bridgeUses are the privileges on the bridge of a network device, or on the VLANs that it is in (guest-common
+// GuestHelpers.pm, check_vnet_access).
+func bridgeUses(path, what string, nic vm.NIC) []use {
+	if nic.Bridge == nil {
+		return nil
+	}
+	var tags []string
+	if nic.Tag != nil {
+		tags = append(tags, "/"+strconv.FormatInt(*nic.Tag, 10))
+	}
+	for _, trunk := range nic.Trunks {
+		first, _, _ := strings.Cut(trunk, "-")
+		tags = append(tags, "/"+first)
+	}
+	if len(tags) == 0 {
+		tags = []string{""}
+	}
+	var all []use
+	for _, tag := range tags {
+		all = append(all, use{path: path, what: what, below: "/sdn", bridge: *nic.Bridge,
+			on: []string{localBridge(*nic.Bridge) + tag}, anyOf: []string{"SDN.Use"}})
 	}
 	return all
 }
 
 // changes adds the privileges that the change of a configuration needs.
-func (p *planCheck) changes(r Request, on func(path, what string, anyOf ...string), storage func(path, id string)) {
+func (p *planCheck) changes(ctx context.Context, c *Checker, r Request, on func(path, what string, anyOf ...string),
+	storage func(path, id string)) (all []use) {
 	was, is := r.Prior, r.Planned
 	if copies := r.Creating && (r.Clone != nil || r.Restore != nil); copies && len(p.copy.Disks) == 0 {
-		return // what is copied is not known
+		return nil // what is copied is not known
 	} else if copies {
 		was, is = p.copy, vm.Merge(p.copy, r.Planned)
 		is.Template = was.Template
@@ -101,11 +159,18 @@ func (p *planCheck) changes(r Request, on func(path, what string, anyOf ...strin
 	}
 	change := vm.Diff(was, is)
 	options := slices.Concat(slices.Collect(maps.Keys(change.Set)), change.Delete, change.DeleteFirst)
+	// The route itself takes one of them, whatever the option.
+	if len(slices.DeleteFunc(slices.Clone(options), isTemplate)) > 0 && !r.Creating {
+		on("", "change options of the VM", "VM.Config.Options", "VM.Config.Disk", "VM.Config.CDROM", "VM.Config.CPU",
+			"VM.Config.Memory", "VM.Config.Network", "VM.Config.HWType", "VM.Config.Cloudinit")
+	}
 	for _, option := range slices.Sorted(slices.Values(options)) {
 		for _, anyOf := range changePrivileges(option, was, is, r.Creating && r.Clone == nil && r.Restore == nil) {
 			on(option, "set "+option, anyOf...)
 		}
+		all = append(all, optionUses(option, was, is)...)
 	}
+	all = append(all, c.tagUses(ctx, r, was, is)...)
 	had, has := storagesOf(was), storagesOf(is)
 	for _, path := range slices.Sorted(maps.Keys(has)) {
 		if had[path] != has[path] {
@@ -114,13 +179,22 @@ func (p *planCheck) changes(r Request, on func(path, what string, anyOf ...strin
 	}
 	for _, move := range change.Moves {
 		on(move.Slot, "move "+move.Slot, "VM.Config.Disk")
+		for _, t := range SeeAll(move.Slot, "tell whether another guest uses "+move.Slot) {
+			all = append(all, t.use())
+		}
+		storage(move.Slot, move.Storage)
 	}
 	for _, g := range change.Grow {
 		if is.Disks[g.Slot].ImportFrom == nil { // else it may have that size already
 			on(g.Slot, "grow "+g.Slot, "VM.Config.Disk")
+			storage("disks."+g.Slot+".size", is.Disks[g.Slot].Storage) // API2/Qemu.pm, resize_vm
 		}
 	}
+	return all
 }
+
+// isTemplate reports whether an option is set by a request of its own.
+func isTemplate(option string) bool { return option == "template" }
 
 // changePrivileges are the privileges to change an option from one value to another: all of these, any of each. A drive
 // that comes with a VM made from scratch only needs those on its storage (qemu-server API2/Qemu.pm, create_vm and

@@ -27,18 +27,22 @@ type Request struct {
 	Nodes    []string // instead of Node, of a create: the first of them that is online
 	Moving   *Moving  // a VM that is to be migrated to Node
 
-	Prior   vm.Spec // the VM in state
-	Planned vm.Spec // the VM as far as it is known; what is not known is not set
-	Whole   bool    // all of Planned is known
-	Space   []Space // what a disk takes that is in no Planned
-	ID      int     // the VM in state, or that of a create which it may be known by
-	Running bool    // the VM runs, and goes on running
-	Stopped bool    // the apply stops it
-	Started bool    // the apply starts it
-	Who     string  // names the VM in sums over a run; "": it is in none
-	Acting  bool    // the apply has begun
+	Prior    vm.Spec // the VM in state
+	Planned  vm.Spec // the VM as far as it is known; what is not known is not set
+	Whole    bool    // all of Planned is known
+	Space    []Space // what a disk takes that is in no Planned
+	ID       int     // the VM in state, or that of a create which it may be known by
+	Running  bool    // the VM runs, and goes on running
+	Stopped  bool    // the apply stops it
+	Started  bool    // the apply starts it
+	Restarts bool    // the apply restarts it
+	Who      string  // names the VM in sums over a run; "": it is in none
+	Acting   bool    // the apply has begun
 
 	Firewall bool   // the apply changes its firewall
+	HA       bool   // the apply changes its HA
+	Removing bool   // the apply removes it, and nothing else
+	Unheard  bool   // only the doubtful findings are shown
 	LeftPool string // the pool that it leaves
 }
 
@@ -96,7 +100,7 @@ func (k Kind) isVolume() bool { return slices.Contains([]Kind{Medium, Import, Im
 
 // onlyTakesPrivileges reports whether only privileges are to be checked.
 func (r Request) onlyTakesPrivileges() bool {
-	return !r.Creating && r.Moving == nil && r.Pool == "" && r.CPUs == 0 && !r.Started &&
+	return r.Removing || !r.Creating && r.Moving == nil && r.Pool == "" && r.CPUs == 0 && !r.Started &&
 		len(r.Storages)+len(r.Bridges)+len(r.Needs)+len(r.Formats)+len(r.Space) == 0 && !r.grows()
 }
 

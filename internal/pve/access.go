@@ -15,9 +15,21 @@ import (
 // privileges included; with "" PVE lists the top-level, ACL and pool paths (access-control API2/AccessControl.pm
 // permissions).
 func (a AccessReader) Permissions(ctx context.Context, path string) (map[string]map[string]bool, error) {
+	return a.permissionsOf(ctx, "", path)
+}
+
+// PermissionsOf are those of another identity. It takes Sys.Audit on /access.
+func (a AccessReader) PermissionsOf(ctx context.Context, who, path string) (map[string]map[string]bool, error) {
+	return a.permissionsOf(ctx, who, path)
+}
+
+func (a AccessReader) permissionsOf(ctx context.Context, who, path string) (map[string]map[string]bool, error) {
 	p := Params{}
 	if path != "" {
 		p["path"] = path
+	}
+	if who != "" {
+		p["userid"] = who
 	}
 	list, err := fetch[map[string]map[string]wire.Bool](ctx, a.client,
 		"read the permissions of "+a.client.Identity().User, "/access/permissions", p)

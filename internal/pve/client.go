@@ -30,7 +30,7 @@ type Client struct {
 	changes    guestChanges
 	version    sharedVersion
 	privileges sharedPrivileges
-	tags       sharedTagStyle
+	datacenter sharedDatacenter
 }
 
 // New makes a Client and checks the configuration. It makes no request: a wrong password shows with the first call.
@@ -48,7 +48,7 @@ func New(cfg Config) (*Client, error) {
 		changes:    guestChanges{of: map[int]uint64{}},
 		version:    sharedVersion{turn: transport.NewTurn()},
 		privileges: sharedPrivileges{turn: transport.NewTurn(), held: map[string]map[string]bool{}},
-		tags:       sharedTagStyle{turn: transport.NewTurn()},
+		datacenter: sharedDatacenter{turn: transport.NewTurn()},
 	}, nil
 }
 

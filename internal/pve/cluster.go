@@ -238,35 +238,57 @@ func (c ClusterReader) ReplicationJobs(ctx context.Context) ([]ReplicationJob, e
 // pve-cluster DataCenterConfig.pm). Any identity may read it. PVE's default is no: it lower-cases tags. It is asked
 // once per Client.
 func (c ClusterReader) TagsAreCaseSensitive(ctx context.Context) (bool, error) {
-	return c.client.tags.get(ctx, c.client)
+	w, err := c.client.datacenter.get(ctx, c.client)
+	return bool(w.TagStyle.CaseSensitive), err
+}
+
+// TagRules say which tags this identity may give and take (user-tag-access and registered-tags of datacenter.cfg;
+// guest-common GuestHelpers.pm, get_allowed_tags). It is asked once per Client. Without Sys.Audit on / PVE tells only
+// Allowed.
+type TagRules struct {
+	Free       bool     // any tag that is not registered
+	Allowed    []string // tags that may be used, whatever else holds
+	Registered []string // tags that take Sys.Modify on /, unless they are among Allowed
+}
+
+// TagRules returns them.
+func (c ClusterReader) TagRules(ctx context.Context) (TagRules, error) {
+	w, err := c.client.datacenter.get(ctx, c.client)
+	allow := w.TagAccess.UserAllow
+	return TagRules{Free: allow == "" || allow == "free", Allowed: w.AllowedTags, Registered: w.RegisteredTags}, err
 }
 
 type datacenterWire struct {
 	TagStyle struct {
 		CaseSensitive wire.Bool `json:"case-sensitive"`
 	} `json:"tag-style"`
+	TagAccess struct {
+		UserAllow wire.String `json:"user-allow"`
+	} `json:"user-tag-access"`
+	AllowedTags    []string `json:"allowed-tags"`
+	RegisteredTags []string `json:"registered-tags"`
 }
 
-// sharedTagStyle keeps the answer.
-type sharedTagStyle struct {
+// sharedDatacenter keeps the answer.
+type sharedDatacenter struct {
 	turn   transport.Turn // guards everything below
-	exact  bool
+	is     datacenterWire
 	filled bool
 }
 
-func (s *sharedTagStyle) get(ctx context.Context, c *Client) (bool, error) {
+func (s *sharedDatacenter) get(ctx context.Context, c *Client) (datacenterWire, error) {
 	const op = "read the datacenter's options"
 	if err := s.turn.Take(ctx); err != nil {
-		return false, &Error{Op: op, Message: err.Error(), Err: err}
+		return datacenterWire{}, &Error{Op: op, Message: err.Error(), Err: err}
 	}
 	defer s.turn.Give()
 	if s.filled {
-		return s.exact, nil
+		return s.is, nil
 	}
 	w, err := fetch[datacenterWire](ctx, c, op, "/cluster/options", nil)
 	if err != nil {
-		return false, err
+		return datacenterWire{}, err
 	}
-	s.exact, s.filled = bool(w.TagStyle.CaseSensitive), true
-	return s.exact, nil
+	s.is, s.filled = w, true
+	return w, nil
 }

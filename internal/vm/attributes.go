@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
@@ -45,6 +46,43 @@ type Grant struct {
 	Privilege string
 	Object    string
 	Instead   string // what an identity without the privilege can do; may be ""
+	Value     string // the only value that takes it; "" for all
+}
+
+// Needed is a Grant with its object, and the attribute for which it is needed.
+type Needed struct {
+	Path string // "pci.hostpci0.mapping"
+	Grant
+}
+
+// Grants are the privileges on other objects that an option takes with a value: to get it, and where PVE asks for the
+// old value as well, to lose it.
+func Grants(option, value string) []Needed {
+	var all []Needed
+	for _, a := range attributes() {
+		if a.Grant.Privilege == "" || a.Option != nameOf(option) {
+			continue
+		}
+		if of := a.in(value); of != "" && (a.Grant.Value == "" || a.Grant.Value == of) {
+			n := Needed{Path: strings.Replace(a.Path, "*", option, 1), Grant: a.Grant}
+			n.Object = strings.Replace(n.Object, "%s", of, 1)
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// in is what a value of the option has for the row: the whole, or that of a sub-key.
+func (a Attribute) in(value string) string {
+	if a.Key == "" {
+		return value
+	}
+	bare := " " // no sub-key
+	if a.bare {
+		bare = a.Key
+	}
+	properties, _ := property.Parse(value, bare)
+	return properties[a.Key]
 }
 
 // Facts are what the provider knows of an option, or of a sub-key of a property string, beside its codec. A sub-key has
@@ -116,7 +154,12 @@ func rootValues(instead string, values func(string) bool) Fact {
 }
 
 func granted(privilege, object, instead string) Fact {
-	return func(f *Facts) { f.Grant = Grant{privilege, object, instead} }
+	return func(f *Facts) { f.Grant = Grant{Privilege: privilege, Object: object, Instead: instead} }
+}
+
+// grantedFor is granted for one value alone.
+func grantedFor(value, privilege, object string) Fact {
+	return func(f *Facts) { f.Grant = Grant{Privilege: privilege, Object: object, Value: value} }
 }
 
 func since(major, minor, patch int, release, source string) Fact {
@@ -132,6 +175,8 @@ type Attribute struct {
 	Option string // as PVE names it: "cores"; "net[n]" for numbered slots
 	Key    string // the sub-key of a property string; "" for the option as a whole
 	Facts         // Path is absolute here, with "*" for a slot: "cpu.cores", "networks.*.mtu"
+
+	bare bool // a value without a key is this sub-key's
 }
 
 // Attributes is the attribute table: each option, followed by its sub-keys. It must not be changed.
@@ -174,7 +219,7 @@ var attributes = sync.OnceValue(func() []Attribute {
 		f.Path += slots
 		all = append(all, Attribute{Option: option, Facts: f})
 		for _, r := range rows {
-			all = append(all, Attribute{Option: option, Key: r.key, Facts: r.facts.of(f)})
+			all = append(all, Attribute{Option: option, Key: r.key, Facts: r.facts.of(f), bare: r.bare})
 		}
 	}
 	for _, o := range options() {
@@ -214,5 +259,5 @@ func pathOf(key string) string { return strings.ReplaceAll(key, "-", "_") }
 // driveRows are the facts of the sub-keys of a disk. A device of the node takes the place of a volume.
 func driveRows() []row {
 	const instead = "attach the device on the node with qm set and leave the slot out"
-	return append(diskFormat().rows(), row{"file", collect(at("volume"), rootValues(instead, volid.IsDevice))})
+	return append(diskFormat().rows(), row{key: "file", facts: collect(at("volume"), rootValues(instead, volid.IsDevice))})
 }

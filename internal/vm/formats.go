@@ -250,7 +250,8 @@ func rngFormat() format[RNG] {
 	return format[RNG]{
 		defaultKey: "source",
 		leaves: []leaf[RNG]{
-			text("source", func(r *RNG) **string { return &r.Source }),
+			text("source", func(r *RNG) **string { return &r.Source },
+				grantedFor("/dev/hwrng", "Mapping.Use", "/mapping/hwrng")),
 			integer("max_bytes", func(r *RNG) **int64 { return &r.MaxBytes }, usually("1024")),
 			integer("period", func(r *RNG) **int64 { return &r.Period }, usually("1000")),
 		},

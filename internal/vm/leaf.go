@@ -34,6 +34,7 @@ type leaf[T holder] struct {
 type row struct {
 	key   string
 	facts Facts
+	bare  bool // a value without a key is its own
 }
 
 // format is a property string: its default key, its leaves, other names of its sub-keys, and where sub-keys go that no
@@ -60,7 +61,7 @@ func (f format[T]) rows() []row {
 	for _, l := range f.leaves {
 		facts := l.facts
 		facts.Path = cmp.Or(facts.Path, pathOf(l.key))
-		rows = append(rows, row{l.key, facts})
+		rows = append(rows, row{l.key, facts, l.key == f.defaultKey})
 	}
 	return rows
 }

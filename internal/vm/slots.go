@@ -191,7 +191,7 @@ func eachSlot[T any](m *map[string]T, other map[string]T, change func(t, has *T)
 func plainDevices(prefix string, slots int, field func(*Spec) *map[string]string, device Facts, facts ...Fact) family {
 	device.Path = "device"
 	return family{
-		prefix: prefix, slots: slots, facts: collect(facts...), rows: func() []row { return []row{{"", device}} },
+		prefix: prefix, slots: slots, facts: collect(facts...), rows: func() []row { return []row{{facts: device}} },
 		read: func(s *Spec, slot, value string) bool {
 			if value == "" {
 				return false

@@ -20,16 +20,19 @@ func (s *Reader) Visible(ctx context.Context, asked uint64) (unseen, err error) 
 	if s.api.Identity().IsRootTicket() {
 		return nil, nil
 	}
-	return s.visible.Since(ctx, asked, s.hidden)
+	return s.visible.Since(ctx, asked, func(ctx context.Context) (error, error) { return Hidden(ctx, s.api) })
 }
 
-// hidden looks for permissions that hide guests. VM.Audit on /vms, propagated, is not enough: an entry on a deeper path
+// Hidden looks for permissions that hide guests. VM.Audit on /vms, propagated, is not enough: an entry on a deeper path
 // replaces what is inherited (pve-access-control 9.1.1 AccessControl.pm roles), and NoAccess on a guest's pool wins
 // over everything (RPCEnvironment.pm, $compile_acl_path). An identity is not told of the paths that it is denied
 // (get_effective_permissions), so the whole list is read, which PVE shows to Sys.Audit on /access (API2/ACL.pm
 // read_acl).
-func (s *Reader) hidden(ctx context.Context) (unseen, err error) {
-	held, err := s.api.Access().Permissions(ctx, "")
+func Hidden(ctx context.Context, api pve.Reader) (unseen, err error) {
+	if api.Identity().IsRootTicket() {
+		return nil, nil
+	}
+	held, err := api.Access().Permissions(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -40,27 +43,35 @@ func (s *Reader) hidden(ctx context.Context) (unseen, err error) {
 		return fmt.Errorf("%w for certain: permissions below /vms and on pools may hide some, and reading them takes "+
 			"Sys.Audit on /access, or on / and propagated", ErrUnseen), nil
 	}
-	entries, err := s.api.Access().ACL(ctx)
+	entries, err := api.Access().ACL(ctx)
 	if err != nil {
 		return nil, err
 	}
-	entries, err = s.ofIdentity(ctx, entries)
+	entries, err = ofIdentity(ctx, api, entries)
 	if len(entries) == 0 || err != nil {
 		return nil, err
 	}
-	roles, err := s.api.Access().Roles(ctx)
+	roles, err := api.Access().Roles(ctx)
 	if err != nil {
 		return nil, err
 	}
+	var found, instead []string
 	for _, e := range entries {
 		if hides(e, entries, roles) {
-			instead := shell.Command("pveum acl delete {} --{}s {} --roles {}", e.Path, e.Type, e.Subject, e.Role)
-			return fmt.Errorf("%w: role %s of %s %s on %s hides guests, as no VM.Audit comes with it. Give a role with "+
-				"VM.Audit there instead (%s)", ErrUnseen, e.Role, e.Type, e.Subject, e.Path,
-				shell.Or(instead, "and take that one away")), nil
+			found = append(found, fmt.Sprintf("role %s of %s %s on %s", e.Role, e.Type, e.Subject, e.Path))
+			instead = append(instead, shell.Or(shell.Command("pveum acl delete {} --{}s {} --roles {}", e.Path, e.Type,
+				e.Subject, e.Role), "and take that one away"))
 		}
 	}
-	return nil, nil
+	if len(found) == 0 {
+		return nil, nil
+	}
+	const most = 10
+	if more := len(found) - most; more > 0 {
+		found, instead = append(found[:most], fmt.Sprintf("%d more", more)), instead[:most]
+	}
+	return fmt.Errorf("%w: %s hides guests, as no VM.Audit comes with it. Give a role with VM.Audit there instead (%s)",
+		ErrUnseen, strings.Join(found, ", "), strings.Join(instead, ", ")), nil
 }
 
 // noAccess is the role that takes away all other roles on its path, and those on the guests of a pool.
@@ -78,8 +89,8 @@ func hides(e pve.ACLEntry, all []pve.ACLEntry, roles map[string][]string) bool {
 
 // ofIdentity returns the entries that count for this identity, on paths that guests or their pools inherit from. Of a
 // token those of its user count too: it has what both have, or what its user has.
-func (s *Reader) ofIdentity(ctx context.Context, all []pve.ACLEntry) ([]pve.ACLEntry, error) {
-	token := s.api.Identity().User
+func ofIdentity(ctx context.Context, api pve.Reader, all []pve.ACLEntry) ([]pve.ACLEntry, error) {
+	token := api.Identity().User
 	user, _, _ := strings.Cut(token, "!")
 	var groups []string
 	var err error
@@ -97,7 +108,7 @@ func (s *Reader) ofIdentity(ctx context.Context, all []pve.ACLEntry) ([]pve.ACLE
 			counts = e.Subject == user
 		case e.Type == "group":
 			if !asked {
-				groups, err = s.api.Access().Groups(ctx, user)
+				groups, err = api.Access().Groups(ctx, user)
 				asked = true
 			}
 			if err != nil && !pve.IsKind(err, pve.Denied) {

@@ -47,19 +47,23 @@ type World struct {
 	Mappings    []*Mapping                   // resource mappings
 	// HARound is how long the HA manager takes until it acts on a request; zero is DefaultHARound, negative at once.
 	HARound time.Duration
-	// HALog is what the HA manager said, oldest first.
-	HALog []string
-	// PowerOffs are the power-offs and restarts of guests, in order. No snapshot holds them.
-	PowerOffs []PowerOff
+	Observed
 	// ThirdParties says what belongs to third parties. No snapshot holds it.
 	ThirdParties ThirdParties
-
-	// Asked is told of each privilege that a request is asked for. No snapshot holds it.
-	Asked func(Question)
 
 	rng *rand.Rand
 	// names are volume names that were taken apart, since Check asks for the same ones after every request.
 	names map[parsedName]VolumeName
+}
+
+// Observed is what observers of a World see. No snapshot holds it.
+type Observed struct {
+	// HALog is what the HA manager said, oldest first.
+	HALog []string
+	// PowerOffs are the power-offs and restarts of guests, in order.
+	PowerOffs []PowerOff
+	// Asked is told of each privilege that a request is asked for; nil for no one.
+	Asked func(Question)
 }
 
 // Question is a privilege that a request of an identity is asked for on a path; one of several is enough.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/file"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 )
 
@@ -72,7 +73,25 @@ func (o operation) files() *file.Files { return o.session.VMs.Files }
 
 // check reports what the server would certainly refuse of a new file.
 func (o operation) check(ctx context.Context, spec file.Spec) {
-	o.diags.Append(kit.Verdicts(o.attempt("plan"), o.files().Check(ctx, spec), nil)...)
+	found := o.session.VMs.Permit(ctx, o.takes(ctx, spec)...)
+	o.diags.Append(kit.Verdicts(o.attempt("plan"), append(found, o.files().Check(ctx, spec)...), nil)...)
+}
+
+// takes are the privileges that a new file takes (pve-storage API2/Storage/Status.pm upload, download_url). PVE has
+// Sys.AccessNetwork since pve-access-control 8.1.2; Sys.Audit and Sys.Modify on / are as good.
+func (o operation) takes(ctx context.Context, spec file.Spec) []preflight.Take {
+	if spec.Content == file.Snippets {
+		return nil
+	}
+	on := "/storage/" + spec.Storage
+	all := []preflight.Take{{Path: "storage", What: "put files onto storage " + spec.Storage, On: on,
+		AnyOf: []string{"Datastore.AllocateTemplate"}}}
+	root, err := o.session.API.Access().Privileges(ctx, "/")
+	if spec.Source != nil || err != nil || root["Sys.Audit"] && root["Sys.Modify"] {
+		return all
+	}
+	return append(all, preflight.Take{Path: "url", What: "let node " + spec.Node + " download", On: "/nodes/" + spec.Node,
+		AnyOf: []string{"Sys.AccessNetwork"}, Instead: "upload the file from here, with source_file"})
 }
 
 // stays warns that a destroy leaves a file in place.

@@ -44,10 +44,15 @@ func (r *Resource) attempt(verb string, m *model) kit.Attempt {
 	return kit.Attempt{Verb: verb, Thing: thing, VMID: m.vmid(), At: locator{}, As: r.Session.User()}
 }
 
-// ModifyPlan refuses to take or to describe a snapshot without the privilege for it. It does not check a removal, since
-// the snapshot may be gone by then.
+// ModifyPlan refuses to take, to describe or to remove a snapshot without the privilege for it.
 func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	m, _, ok := kit.Planned[model](ctx, req, resp)
+	verb := "take a snapshot of"
+	if !ok && !resp.Diagnostics.HasError() {
+		verb = "remove a snapshot of"
+		resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+		ok = !resp.Diagnostics.HasError()
+	}
 	if !ok || !r.Session.Known() || m.VMID.IsUnknown() || req.Plan.Raw.Equal(req.State.Raw) {
 		return
 	}
@@ -56,7 +61,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 			m.vmid()),
 			AnyOf: []string{privilege}}
 	}
-	lacks := r.Session.VMs.Permit(ctx, take("see", "VM.Audit"), take("take a snapshot of", "VM.Snapshot"))
+	lacks := r.Session.VMs.Permit(ctx, take("see", "VM.Audit"), take(verb, "VM.Snapshot"))
 	resp.Diagnostics.Append(kit.Verdicts(r.attempt("plan", &m), lacks, nil)...)
 }
 

@@ -32,7 +32,7 @@ var permittedChange = strings.NewReplacer(
 // refusals gives the failure without each privilege of the documented role: a text in the message of an apply or an update,
 // "" if there is no message. A text that begins with "It takes" is from the plan, before anything is changed.
 var refusals = map[string]string{
-	"VM.Allocate": "It takes VM.Allocate on /vms/202", "VM.Audit": `No VM to clone`, "VM.Clone": `It takes VM.Clone on /vms/9000`,
+	"VM.Allocate": "It takes VM.Allocate on /vms/202", "VM.Audit": `It takes VM.Audit on /vms/9000`, "VM.Clone": `It takes VM.Clone on /vms/9000`,
 	"VM.PowerMgmt": `It takes VM.PowerMgmt on /vms/202`, "VM.Config.CDROM": `It takes VM.Config.CDROM on /vms/201`,
 	"VM.Config.CPU": `It takes VM.Config.CPU on /vms/201 or /pool/web`, "VM.Config.Cloudinit": "",
 	"VM.Config.Disk":   `It takes VM.Config.Disk on /vms/202`,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/printed"
@@ -22,10 +24,11 @@ import (
 // allowedCase is a change that a plan with enough privileges carries out: from one configuration, or nothing, to another.
 type allowedCase struct {
 	name    string
-	was, is func(*terraformtest.Session) error // nil for nothing
-	action  string                             // what is invoked in the place of the second
+	was, is func(s *terraformtest.Session, provider string) error // nil for nothing
+	action  string                                                // what is invoked in the place of the second
 	seed    func(*state.World)
 	as      rig.Identity
+	more    []need // what it asks for only where it is refused
 }
 
 // need is a privilege on a path: one of several suffices.
@@ -48,7 +51,15 @@ type privilegeLaw struct {
 }
 
 func newPrivilegeLaw(t *testing.T) *privilegeLaw {
-	w := driftWorld(t, "pve1", "pve2")
+	w := rig.NewWorld(t, pvesim.Options{Profile: "9.2"}.ForGuides())
+	w.Change(func(world *state.World) { // as oneChanges has it
+		guest := world.Guests[8000]
+		guest.Snaps = map[string]map[string]string{"before": maps.Clone(guest.Config)}
+		guest.Config["parent"], world.Guests[9000].Config["tags"] = "before", "golden;silver"
+		for _, name := range []string{"vm-8000-efi", "vm-8000-tpm"} {
+			world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: name, Content: "images", VMID: 8000, Format: "raw", Size: 4 << 20, Data: name})
+		}
+	})
 	l := &privilegeLaw{T: t, w: w}
 	l.token, _, _ = strings.Cut(w.Sim.Credentials().Token, "=")
 	w.ExpectPowerOffs(state.PowerShutdown, state.PowerReboot, state.PowerStop, state.PowerSuspend, state.PowerRollback)
@@ -97,11 +108,8 @@ func (l *privilegeLaw) prepare(c allowedCase) (*stage, error) {
 	})
 	s := l.w.NewSession()
 	s.TrustPlans = true
-	if err := s.Configure(l.w.ProviderBlock(rig.RootTicket)); err != nil {
-		return nil, err
-	}
 	if c.was != nil {
-		if err := c.was(s); err != nil {
+		if err := c.was(s, l.w.ProviderBlock(rig.RootTicket)); err != nil {
 			return nil, err
 		}
 		if err := s.Run(l.Context()); err != nil {
@@ -120,7 +128,7 @@ func (l *privilegeLaw) back(at *stage, c allowedCase, has map[string][]string) (
 		return nil, err
 	}
 	l.w.Change(func(*state.World) { at.remember() })
-	l.w.Grant(l.token, has)
+	l.database().grant(l.token, has)
 	s := l.w.NewSession()
 	s.TrustPlans = true
 	for _, address := range at.s.Addresses() {
@@ -131,10 +139,10 @@ func (l *privilegeLaw) back(at *stage, c allowedCase, has map[string][]string) (
 	if as == "" {
 		as = rig.TokenNoSSH
 	}
-	if err := s.Configure(l.w.ProviderBlock(as)); err != nil || c.is == nil {
-		return s, err
+	if c.is == nil {
+		return s, s.Configure(l.w.ProviderBlock(as))
 	}
-	return s, c.is(s)
+	return s, c.is(s, l.w.ProviderBlock(as))
 }
 
 // errPlan is what a plan refuses.
@@ -175,13 +183,14 @@ func (l *privilegeLaw) needs(at *stage, c allowedCase) ([]need, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.w.Grant(l.token, all)
+	l.database().grant(l.token, all)
 	l.w.Change(func(world *state.World) {
 		for i := range world.ACL {
 			world.ACL[i].Propagate = true
 		}
 	})
 	l.questions()
+	l.w.ResetCalls()
 	if err := c.carryOut(l.Context(), s); err != nil {
 		return nil, err
 	}
@@ -196,8 +205,25 @@ func (l *privilegeLaw) needs(at *stage, c allowedCase) ([]need, error) {
 	for n, is := range hard {
 		found = append(found, need{n.path, n.anyOf, !is})
 	}
+	found = append(found, c.more...)
+	if c.is != nil && l.removedVM() { // with which its permissions go (qemu-server API2/Qemu.pm, destroy_vm)
+		for i := range found {
+			if found[i].path == "/vms/500" {
+				found[i].path = "/vms"
+			}
+		}
+	}
 	slices.SortFunc(found, func(a, b need) int { return strings.Compare(a.path+a.anyOf, b.path+b.anyOf) })
 	return found, nil
+}
+
+func (l *privilegeLaw) database() accessDatabase { return accessDatabase{l.w} }
+
+// removedVM reports whether a VM was destroyed since the operations were last forgotten.
+func (l *privilegeLaw) removedVM() bool {
+	return slices.ContainsFunc(l.w.Sim.Ops(), func(op pvesim.Op) bool {
+		return op.Method == http.MethodDelete && op.Path == "/nodes/{node}/qemu/{vmid}"
+	})
 }
 
 // narrow are the privileges that meet the needs but one, each on its own path alone.
@@ -276,7 +302,7 @@ func (l *privilegeLaw) obey(said string) (ran int, err error) {
 			if words[0] != "pveum" {
 				continue
 			}
-			if err := l.w.Pveum(l.Context(), words); err != nil {
+			if err := l.database().pveum(l.Context(), words); err != nil {
 				return ran, fmt.Errorf("%q fails: %w", line, err)
 			}
 			ran++
@@ -289,7 +315,7 @@ func (l *privilegeLaw) obey(said string) (ran int, err error) {
 // PVE would have allowed what the plan refused.
 func (l *privilegeLaw) decisive(has map[string][]string, said string) error {
 	asked := l.questions()
-	l.w.Grant(l.token, has)
+	l.database().grant(l.token, has)
 	l.w.Change(func(world *state.World) {
 		world.ACL = slices.DeleteFunc(world.ACL, func(e state.ACLEntry) bool { return strings.HasPrefix(e.Role, "terraform") })
 	})
@@ -300,7 +326,7 @@ func (l *privilegeLaw) decisive(has map[string][]string, said string) error {
 		}
 		if held[q.Path] == nil {
 			var err error
-			if held[q.Path], err = l.w.Held(l.Context(), l.token, q.Path); err != nil {
+			if held[q.Path], err = l.database().held(l.Context(), l.token, q.Path); err != nil {
 				return err
 			}
 		}
@@ -375,6 +401,10 @@ func TestLawPrivileges(t *testing.T) {
 			mu.Unlock()
 			return nil
 		}
+		if how, err := l.row(at, c, all, need{}); err != nil || how != notNeeded {
+			// Whether the identity sees all guests, the provider reads from the list of permissions.
+			all = append(all, need{path: "/vms", anyOf: "VM.Audit"}, need{path: "/access", anyOf: "Sys.Audit"})
+		}
 		var errs []error
 		for _, n := range append([]need{{}}, all...) {
 			if n.path != "" && !isNew(c, n) {
@@ -410,8 +440,14 @@ func TestLawPrivileges(t *testing.T) {
 				if only == "" && sum.Sum32()%share != 0 {
 					continue
 				}
-				if err := play(l, c); err != nil {
+				err, why := play(l, c), beyondLaw()[c.name]
+				switch {
+				case err != nil && why == "":
 					t.Errorf("%s: %v", c.name, err)
+				case err == nil && why != "":
+					t.Errorf("%s obeys the law: take it out of beyondLaw", c.name)
+				case why != "":
+					t.Logf("beyond the law: %s: %s", c.name, why)
 				}
 			}
 		})

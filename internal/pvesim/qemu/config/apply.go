@@ -143,7 +143,7 @@ func (u *update) remove(p engine.Process, g *state.Guest, opt string, order *[]s
 			return err
 		}
 	case opt == "tags":
-		if err := u.checkTags(g, ""); err != nil {
+		if err := drive.CheckVM(u.Request, g.VMID, "", "VM.Config.Options"); err != nil {
 			return err
 		}
 		if err := CheckTags(u.Request, value, ""); err != nil {
@@ -161,13 +161,6 @@ func (u *update) remove(p engine.Process, g *state.Guest, opt string, order *[]s
 		g.Deletes[opt] = 2
 	}
 	return nil
-}
-
-func (u *update) checkTags(g *state.Guest, tags string) error {
-	if err := drive.CheckVM(u.Request, g.VMID, "", "VM.Config.Options"); err != nil {
-		return err
-	}
-	return CheckTags(u.Request, g.Config["tags"], tags)
 }
 
 func (u *update) removeUnused(p engine.Process, g *state.Guest, opt, volid string) error {
@@ -203,7 +196,7 @@ func (u *update) set(p engine.Process, g *state.Guest, opt string, order *[]stri
 			return err
 		}
 	case opt == "tags":
-		if err := u.checkTags(g, value); err != nil {
+		if err := drive.CheckVM(u.Request, g.VMID, "", "VM.Config.Options"); err != nil {
 			return err
 		}
 		value = UniqueTags(u.Request, value)

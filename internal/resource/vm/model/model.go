@@ -168,6 +168,9 @@ type OnDestroy struct {
 	Purge    *bool   `tfsdk:"purge"`
 }
 
+// IsForced reports whether a destroy cuts the guest off.
+func (d *OnDestroy) IsForced() bool { return d != nil && Value(d.PowerOff) == "force" }
+
 // WaitFor is the attribute wait_for: the conditions that the apply awaits.
 type WaitFor struct {
 	Agent     *bool   `tfsdk:"agent"`

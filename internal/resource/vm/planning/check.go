@@ -90,7 +90,8 @@ func (p serverCheck) request() preflight.Request {
 		q.Adopts = model.VolumesOf(plan.Adopts())
 		q.VMID, q.Name, q.Clone = int(model.Value(plan.VMID)), model.Value(plan.Name), plan.Clone.Request()
 		if p.private.Replaces == q.VMID || p.Run.WasRefreshed(q.VMID) {
-			q.VMID = 0 // ours: it is replaced
+			// Ours: it is replaced. With it go the permissions on its id (qemu-server API2/Qemu.pm, destroy_vm).
+			q.VMID, q.ID = 0, 0
 		}
 		if plan.Clone != nil {
 			addChanged(q.Storages, "clone.storage", nil, plan.Clone.Storage)
@@ -118,8 +119,11 @@ func (p serverCheck) request() preflight.Request {
 func (p serverCheck) describe(q *preflight.Request) {
 	plan, prior := p.Plan, p.Prior
 	q.ID = int(cmp.Or(model.Value(prior.VMID), model.Value(plan.VMID)))
+	q.Restarts = p.restarts
+	q.HA, q.Unheard = !reflect.DeepEqual(plan.HA, prior.HA), p.unheard
 	is, was := plan.Firewall, prior.Firewall
-	q.Firewall = is != nil && !reflect.DeepEqual(is, was) && (len(is.Rules) > 0 || was != nil && len(was.Rules) > 0)
+	q.Firewall = is != nil && (len(is.Rules) > 0 || was != nil && len(was.Rules) > 0) && !reflect.DeepEqual(is, was) ||
+		firewallOptionsDiffer(is, was)
 	if p.creating() {
 		q.Planned = plan.Spec(plan.Copies())
 		for slot, d := range plan.Disks {
@@ -136,6 +140,32 @@ func (p serverCheck) describe(q *preflight.Request) {
 	if model.Value(plan.Pool) != model.Value(prior.Pool) {
 		q.LeftPool = model.Value(prior.Pool)
 	}
+}
+
+// firewallOptionsDiffer reports whether a plan sets other options of the firewall.
+func firewallOptionsDiffer(is, was *guest.Firewall) bool {
+	if is == nil {
+		return false
+	}
+	options, before := *is, guest.Firewall{}
+	if was != nil {
+		before = *was
+	}
+	options.Rules, before.Rules = nil, nil
+	return !reflect.DeepEqual(options, before)
+}
+
+// checkDestroy asks for the privileges that it takes to remove the VM, alone or to replace it.
+func (p serverCheck) checkDestroy(ctx context.Context) {
+	if p.Machines == nil {
+		return
+	}
+	prior := p.Prior
+	found := p.Machines.Check(ctx, preflight.Request{Removing: true, Node: model.Value(prior.Node),
+		ID: int(model.Value(prior.VMID)), HA: prior.HA != nil && !prior.OnDestroy.IsForced(),
+		Who: "destroy " + p.who(), Stopped: model.Value(prior.Status) == "running",
+		Acting: p.Run.acts()})
+	p.diags.Append(kit.Verdicts(prior.Attempt(p.Session.User(), "destroy", nil), found.Refused, found.Doubtful)...)
 }
 
 // who tells the VM of this plan from the others of the run: Terraform tells no provider a resource's address.
@@ -158,7 +188,7 @@ func (p serverCheck) who() string {
 func (p *Planning) warnOfReplacement(ctx context.Context) {
 	next := *p
 	next.State, next.Prior, next.diags = tftypes.NewValue(p.State.Type(), nil), model.Model{}, nil
-	next.volumes = next.volumesOfNewVM(ctx)
+	next.volumes, next.unheard = next.volumesOfNewVM(ctx), true
 	if next.compute(ctx, next.volumes.withAttached(next.Config.Raw)); !next.diags.HasError() {
 		serverCheck{&next}.checkServer(ctx)
 	}

@@ -36,7 +36,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	switch {
 	case p.diags.HasError():
 	case req.Plan.Raw.IsNull():
-		p.destroy()
+		p.destroy(ctx)
 	case req.State.Raw.IsNull():
 		p.create(ctx)
 	default:
@@ -48,9 +48,10 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 
 // destroy refuses what PVE would refuse. What a failed create left may have its template's protection; it is removed
 // all the same.
-func (p *Planning) destroy() {
+func (p *Planning) destroy(ctx context.Context) {
 	if p.private.Proof == nil {
 		refusals{p}.refuseProtected("destroy")
+		serverCheck{p}.checkDestroy(ctx)
 	}
 }
 
@@ -104,6 +105,7 @@ func (p *Planning) update(ctx context.Context) {
 	p.warnForgotten()
 	if len(p.replace) > 0 { // Terraform plans again, without the state
 		refusals{p}.refuseProtected("replace")
+		serverCheck{p}.checkDestroy(ctx)
 		p.diags.Append(model.WriteReplaced(ctx, p.out, p.Prior)...)
 		p.warnOfReplacement(ctx)
 		return

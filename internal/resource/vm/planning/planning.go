@@ -40,6 +40,8 @@ type Planning struct {
 	before    model.Model   // the state without what is no difference to the server
 	after     model.Model   // the plan, likewise
 	replace   path.Paths    // what cannot change in place
+	restarts  bool          // the apply restarts the VM, as far as the plan can know
+	unheard   bool          // Terraform shows no error of this plan
 	diags     diag.Diagnostics
 }
 

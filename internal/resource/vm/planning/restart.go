@@ -34,6 +34,7 @@ func (p restart) warn(ctx context.Context) {
 				what))
 		return
 	}
+	p.restarts = true
 	disobedient := "a guest that does not obey keeps running, and the apply fails"
 	if policy == "force" {
 		disobedient = "a guest that does not obey is cut off"

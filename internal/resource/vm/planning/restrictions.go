@@ -20,11 +20,10 @@ type Restriction struct {
 	Root    vm.Root  // whether only root may set it
 	since   vm.Since // the first server that has it
 	removed vm.Since // the first server that no longer has it; the zero Since means none
-	grant   vm.Grant // a privilege on another object
 }
 
-// Restrictions are the attributes that not every identity may set or not every server has. The privileges on the VM
-// itself are not among them: package preflight checks those.
+// Restrictions are the attributes that not every identity may set or not every server has. Privileges are not
+// among them: package preflight checks those.
 func Restrictions() []Restriction {
 	all := []Restriction{
 		{At: "import_working_storage",
@@ -36,11 +35,10 @@ func Restrictions() []Restriction {
 		{At: "ha.group",
 			removed: vm.Since{Manager: [3]int{9, 0, 0}, Release: "9",
 				Source: "pve-ha-manager 5.0.2: API2/HA/Groups.pm, index (0533db0, 1bc1db5)"}},
-		{At: "ha", grant: vm.Grant{Privilege: "Sys.Console", Object: "/", Instead: "leave ha out and manage HA elsewhere"}},
 	}
 	for _, a := range vm.Attributes() {
-		r := Restriction{At: a.Path, Root: a.Root, since: a.Since, grant: a.Grant}
-		limited := r.Root.Instead != "" || r.since.Release != "" || r.grant.Privilege != ""
+		r := Restriction{At: a.Path, Root: a.Root, since: a.Since}
+		limited := r.Root.Instead != "" || r.since.Release != ""
 		// buses share their sub-keys
 		if limited && !slices.ContainsFunc(all, func(other Restriction) bool { return other.At == r.At }) {
 			all = append(all, r)
@@ -113,9 +111,6 @@ func (p restrictionCheck) checkRestriction(ctx context.Context, rule Restriction
 		return
 	}
 	p.checkVersion(ctx, rule, dotted)
-	if rule.grant.Privilege != "" && !identity.IsRootTicket() {
-		p.checkPrivilege(ctx, rule, dotted, is)
-	}
 }
 
 // isRoots reports whether a value is one that only root may set.
@@ -146,23 +141,6 @@ func (p restrictionCheck) checkVersion(ctx context.Context, rule Restriction, do
 			fmt.Sprintf("The server at %s runs Proxmox VE %s. Leave the attribute out, and %s.", api.Endpoint(), v.Version,
 				instead))
 	}
-}
-
-// checkPrivilege asks whether the identity holds the privilege. A server that does not tell is left to refuse the
-// change itself.
-func (p restrictionCheck) checkPrivilege(ctx context.Context, rule Restriction, dotted string, is tftypes.Value) {
-	api := p.Session.API
-	object := strings.Replace(rule.grant.Object, "%s", model.StringOf(is), 1)
-	held, err := api.Access().Permissions(ctx, object)
-	if _, has := held[object][rule.grant.Privilege]; err != nil || has {
-		return
-	}
-	text := fmt.Sprintf("It takes the privilege %s on %s; the provider acts as %s, which does not have it. Grant it",
-		rule.grant.Privilege, object, api.Identity().User)
-	if rule.grant.Instead != "" {
-		text += ", or " + rule.grant.Instead
-	}
-	p.refuseRestricted(dotted, "No permission to set "+dotted, text+".")
 }
 
 func (p restrictionCheck) refuseRestricted(dotted, summary, detail string) {

@@ -86,7 +86,11 @@ func (d described) sentences(path string, inside *described) (text string) {
 	}
 	if facts.Grant.Privilege != "" {
 		object := strings.Replace(facts.Grant.Object, "%s", "<"+path[strings.LastIndex(path, ".")+1:]+">", 1)
-		text += " Needs `" + facts.Grant.Privilege + "` on `" + object + "`."
+		if facts.Grant.Value != "" {
+			text += " `" + facts.Grant.Value + "` needs `" + facts.Grant.Privilege + "` on `" + object + "`."
+		} else {
+			text += " Needs `" + facts.Grant.Privilege + "` on `" + object + "`."
+		}
 	}
 	if facts.Root.Instead != "" && facts.Root.Values == nil {
 		text += " **Only for `root@pam` with a password**, no API token may set it."

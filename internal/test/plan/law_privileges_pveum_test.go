@@ -1,4 +1,4 @@
-package rig
+package plan_test
 
 import (
 	"context"
@@ -11,16 +11,19 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
-// AsRoot sends one request as root's token and returns the data of its answer.
-func (w *World) AsRoot(ctx context.Context, method, path string, params url.Values) (json.RawMessage, error) {
-	query := ""
-	if method == http.MethodGet && len(params) > 0 {
-		query = "?" + params.Encode()
+// accessDatabase is the access database of a simulated cluster.
+type accessDatabase struct{ *rig.World }
+
+// asRoot sends one request as root's token and returns the data of its answer.
+func (w accessDatabase) asRoot(ctx context.Context, method, path string, params url.Values) (json.RawMessage, error) {
+	query, body := "", params.Encode()
+	if method == http.MethodGet {
+		query, body = "?"+body, ""
 	}
-	request, err := http.NewRequestWithContext(ctx, method, w.Sim.Endpoint()+"/api2/json"+path+query,
-		strings.NewReader(params.Encode()))
+	request, err := http.NewRequestWithContext(ctx, method, w.Sim.Endpoint()+"/api2/json"+path+query, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -32,22 +35,22 @@ func (w *World) AsRoot(ctx context.Context, method, path string, params url.Valu
 		return nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	var body struct {
+	var told struct {
 		Data    json.RawMessage
 		Message string
 	}
-	err = json.NewDecoder(answer.Body).Decode(&body)
+	err = json.NewDecoder(answer.Body).Decode(&told)
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s %s: %s %s", method, path, answer.Status, body.Message)
+		return nil, fmt.Errorf("%s %s: %s %s", method, path, answer.Status, told.Message)
 	}
-	return body.Data, err
+	return told.Data, err
 }
 
-// Pveum runs a pveum command on the cluster, as root on a node does (pve-access-control CLI/pveum.pm: each command is a request).
-func (w *World) Pveum(ctx context.Context, words []string) error {
+// pveum runs a pveum command on the cluster, as root on a node does (pve-access-control CLI/pveum.pm: each command is a request).
+func (w accessDatabase) pveum(ctx context.Context, words []string) error {
 	commands := map[string]struct{ method, path, argument string }{
 		"pveum role add": {http.MethodPost, "/access/roles", "roleid"}, "pveum role modify": {http.MethodPut, "/access/roles/", "roleid"},
-		"pveum acl modify": {http.MethodPut, "/access/acl", "path"},
+		"pveum acl modify": {http.MethodPut, "/access/acl", "path"}, "pveum acl delete": {http.MethodPut, "/access/acl", "path"},
 	}
 	if len(words) < 4 || len(words)%2 != 0 {
 		return fmt.Errorf("%q is no command of pveum", words)
@@ -64,29 +67,37 @@ func (w *World) Pveum(ctx context.Context, words []string) error {
 	for i := 4; i < len(words); i += 2 {
 		params.Set(strings.TrimPrefix(words[i], "--"), words[i+1])
 	}
-	_, err := w.AsRoot(ctx, command.method, path, params)
+	if words[2] == "delete" {
+		params.Set("delete", "1")
+	}
+	_, err := w.asRoot(ctx, command.method, path, params)
 	return err
 }
 
-// Grant gives an identity and, if it is a token, its user exactly these privileges on exactly these paths.
-func (w *World) Grant(id string, privileges map[string][]string) {
+// grant gives an identity and, if it is a token, its user exactly these privileges on exactly these paths;
+// those on /vms hold below, too.
+func (w accessDatabase) grant(id string, privileges map[string][]string) {
 	user, _, _ := strings.Cut(id, "!")
 	w.Change(func(world *state.World) {
 		world.ACL = slices.DeleteFunc(world.ACL, func(e state.ACLEntry) bool { return e.Subject == id || e.Subject == user })
 		maps.DeleteFunc(world.Roles, func(role string, _ []string) bool { return strings.HasPrefix(role, "Exactly-") })
 		for i, path := range slices.Sorted(maps.Keys(privileges)) {
+			if len(privileges[path]) == 0 {
+				continue
+			}
 			role := fmt.Sprintf("Exactly-%d", i)
 			world.Roles[role] = slices.Clone(privileges[path])
 			for _, subject := range slices.Compact([]string{user, id}) {
-				world.ACL = append(world.ACL, state.ACLEntry{Path: path, Subject: subject, Role: role})
+				world.ACL = append(world.ACL, state.ACLEntry{Path: path, Subject: subject, Role: role,
+					Propagate: path == "/vms"})
 			}
 		}
 	})
 }
 
-// Held are the privileges of an identity on a path.
-func (w *World) Held(ctx context.Context, id, path string) (map[string]int, error) {
-	data, err := w.AsRoot(ctx, http.MethodGet, "/access/permissions", url.Values{"userid": {id}, "path": {path}})
+// held are the privileges of an identity on a path.
+func (w accessDatabase) held(ctx context.Context, id, path string) (map[string]int, error) {
+	data, err := w.asRoot(ctx, http.MethodGet, "/access/permissions", url.Values{"userid": {id}, "path": {path}})
 	if err != nil {
 		return nil, err
 	}

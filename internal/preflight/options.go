@@ -1,0 +1,113 @@
+package preflight
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
+)
+
+// optionUses are the privileges on other objects that the change of an option takes. Of a device, PVE asks for what
+// both the old and the new one name (qemu-server API2/Qemu.pm, update_vm_api: check_usb_perm, check_hostpci_perm,
+// check_rng_perm, check_dir_perm, check_bridge_access).
+func optionUses(option string, was, is vm.Spec) []use {
+	var all []use
+	for _, value := range []string{vm.Encode(is)[option], vm.Encode(was)[option]} {
+		for _, n := range vm.Grants(option, value) {
+			all = append(all, use{path: n.Path, what: "set " + n.Path, on: []string{n.Object}, anyOf: []string{n.Privilege},
+				instead: n.Instead})
+		}
+	}
+	for _, s := range []vm.Spec{is, was} {
+		if nic, ok := s.Networks[option]; ok {
+			at := "networks." + option + ".bridge"
+			all = append(all, bridgeUses(at, "use bridge "+text(nic.Bridge)+" for "+option, nic)...)
+		}
+	}
+	drive, old := is.CDROMs[option], was.CDROMs[option]
+	if drive.File == "cdrom" && old.File != "cdrom" {
+		all = append(all, use{path: "cdroms." + option + ".file", what: "use the drive of the node", on: []string{"/"},
+			anyOf: []string{"Sys.Console"}})
+	}
+	return all
+}
+
+// text is a text that may not be set.
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// sourceUses are the privileges on media and on the images that new disks are made of (qemu-server API2/Qemu.pm,
+// check_storage_access; pve-storage Storage.pm, check_volume_access).
+func (p *planCheck) sourceUses(r Request) []use {
+	var all []use
+	for _, n := range r.Needs {
+		if n.Kind != Medium && n.Kind != Import && n.Kind != Image || !strings.Contains(n.Value, ":") {
+			continue
+		}
+		u := use{path: n.Path, what: "use " + n.Value, on: []string{"/storage/" + volid.Storage(n.Value)},
+			anyOf: []string{"Datastore.Audit", "Datastore.AllocateSpace", "Datastore.Allocate"}}
+		owner, owned := volid.Owner(n.Value)
+		switch {
+		case n.Kind == Image && !owned:
+			u.anyOf = []string{"Datastore.Allocate"}
+		case n.Kind == Image && strings.HasSuffix(n.Path, ".import_from"):
+			u.on, u.anyOf = []string{"/vms/" + strconv.Itoa(owner)}, []string{"VM.Clone"}
+		case n.Kind == Image:
+			continue
+		}
+		all = append(all, u)
+		if n.Kind == Import && strings.Count(n.Value, "/") > 1 { // a disk of an appliance
+			work := n.Work
+			if work == "" {
+				work = volid.Storage(n.Value)
+			}
+			all = append(all, use{path: n.Path, what: "unpack " + n.Value + " on storage " + work,
+				on: []string{"/storage/" + work}, anyOf: []string{"Datastore.AllocateSpace"}})
+		}
+	}
+	return all
+}
+
+// tagUses is the privilege to change tags where the datacenter restricts that (guest-common GuestHelpers.pm,
+// assert_tag_permissions). A create asks since qemu-server 9.2.0, and takes a reference for an old tag that goes, so
+// that it refuses every tag where not any is allowed (API2/Qemu.pm, create_vm).
+func (c *Checker) tagUses(ctx context.Context, r Request, was, is vm.Spec) []use {
+	changed := slices.DeleteFunc(slices.Concat(was.Tags, is.Tags), func(tag string) bool {
+		return slices.Contains(was.Tags, tag) && slices.Contains(is.Tags, tag)
+	})
+	if len(changed) == 0 {
+		return nil
+	}
+	if may, err := c.holds(ctx, "/", "Sys.Modify"); may || err != nil {
+		return nil
+	}
+	if told, err := c.holds(ctx, "/", "Sys.Audit"); !told || err != nil {
+		return nil // PVE does not tell its rules
+	}
+	rules, err := c.api.Cluster().TagRules(ctx)
+	if err != nil {
+		return nil
+	}
+	scratch := r.Creating && r.Clone == nil && r.Restore == nil
+	if scratch {
+		version, err := c.api.Cluster().Version(ctx)
+		if err != nil || !version.AtLeast(9, 2, 5) { // pve-manager of that day
+			return nil
+		}
+	}
+	for _, tag := range changed {
+		if scratch && !rules.Free || !slices.Contains(rules.Allowed, tag) &&
+			(!rules.Free || slices.Contains(rules.Registered, tag)) {
+			return []use{{path: "tags", what: "set the tag " + tag, on: []string{"/"}, anyOf: []string{"Sys.Modify"},
+				instead: "have the tag allowed in the datacenter's options (user-tag-access, registered-tags)"}}
+		}
+	}
+	return nil
+}
