@@ -42,8 +42,8 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 				instead: "leave ha out and manage HA elsewhere"})
 		}
 	}
-	if !r.Creating && !r.Removing && r.ID != 0 {
-		on("", "read the VM", "VM.Audit")
+	if !r.Creating && !r.Removing && r.ID != 0 { // before it comes into another pool
+		all = append(all, use{what: "read the VM", on: at[:1], anyOf: []string{"VM.Audit"}})
 	}
 	if r.Creating {
 		on("", "make the VM", "VM.Allocate")

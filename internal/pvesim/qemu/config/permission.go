@@ -111,7 +111,9 @@ func CheckDevices(r *engine.Request, vmid int, pool string, params map[string]st
 		case drive.HasIndex(opt, "usb"):
 			err = checkMapped(r, vmid, pool, opt, value)
 		case drive.HasIndex(opt, "hostpci"):
-			err = checkMapped(r, vmid, pool, opt, value)
+			if err = checkMapping(r, opt, value); err == nil {
+				err = drive.CheckVM(r, vmid, pool, "VM.Config.HWType")
+			}
 		case drive.HasIndex(opt, "virtiofs"):
 			if err = drive.CheckVM(r, vmid, pool, "VM.Config.Disk"); err == nil {
 				err = checkMapping(r, opt, value)
