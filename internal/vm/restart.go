@@ -3,7 +3,6 @@ package vm
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -53,25 +52,25 @@ func plugsOnline(option string, from, to Spec) bool {
 	if !had || !has || was.Bridge == nil || is.Bridge == nil {
 		return false
 	}
-	before, after := identityOf(was), identityOf(is)
-	if after[1] == "" { // it keeps its address
-		after[1] = before[1]
-	}
-	return before == after
+	sameMAC := was.MACAddr == nil || is.MACAddr == nil || strings.EqualFold(*was.MACAddr, *is.MACAddr) // else it is kept
+	return sameMAC && guestSideOf(was) == guestSideOf(is)
 }
 
-// identityOf are the parts of a network device that a guest sees as another device.
-func identityOf(nic NIC) (parts [4]string) {
-	parts[0] = nic.Model
-	if nic.MACAddr != nil {
-		parts[1] = strings.ToUpper(*nic.MACAddr)
+// guestSide are the parts of a network device that a guest sees as another device, MAC address aside.
+type guestSide struct {
+	model       string
+	queues, mtu int64
+}
+
+func guestSideOf(nic NIC) guestSide {
+	side := guestSide{model: nic.Model}
+	if nic.Queues != nil {
+		side.queues = *nic.Queues
 	}
-	for i, n := range []*int64{nic.Queues, nic.MTU} {
-		if n != nil {
-			parts[2+i] = strconv.FormatInt(*n, 10)
-		}
+	if nic.MTU != nil {
+		side.mtu = *nic.MTU
 	}
-	return parts
+	return side
 }
 
 func isZero(n *int64) bool { return n != nil && *n == 0 }

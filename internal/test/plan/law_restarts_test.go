@@ -149,7 +149,7 @@ func (r restartRow) try(ctx context.Context, w *rig.World, vmid int) (outcome st
 			}
 		}
 	}
-	if err := apply(ctx, s, before); err != nil {
+	if apply(ctx, s, before) != nil {
 		return cannotRun, nil
 	}
 	config := after
@@ -184,8 +184,8 @@ func (r restartRow) try(ctx context.Context, w *rig.World, vmid int) (outcome st
 	if err := s.SetResource(driftAddress, config.tree()); err != nil {
 		return "", err
 	}
-	pl, err := s.Plan(ctx, terraformtest.WithoutRefresh())
-	if err != nil {
+	pl, ok := stalePlan(ctx, s)
+	if !ok {
 		return cannotRun, nil
 	}
 	said := slices.ContainsFunc(pl.Diagnostics, func(d terraformtest.Diagnostic) bool { return strings.HasSuffix(d.Summary, "will be restarted") })
@@ -211,6 +211,12 @@ func (r restartRow) try(ctx context.Context, w *rig.World, vmid int) (outcome st
 		return restarted, nil
 	}
 	return unrestarted, nil
+}
+
+// stalePlan is the plan of a state that was not refreshed; false for a change that the plan refuses.
+func stalePlan(ctx context.Context, s *terraformtest.Session) (*terraformtest.Plan, bool) {
+	pl, err := s.Plan(ctx, terraformtest.WithoutRefresh())
+	return pl, err == nil
 }
 
 // waits has a third party give the VM another value of the attribute, and reports whether that waits for a restart. Both

@@ -25,7 +25,7 @@ func (c *Validation) Firewall() {
 				rule["type"], rule["action"])
 		}
 		for _, ports := range []string{"sport", "dport"} {
-			if rule[ports] != "" && rule["proto"] == "" {
+			if _, named := rule["proto"]; rule[ports] != "" && !named {
 				c.refuseRule(i, ports, "Rule %s: %s needs a protocol. Set proto, to tcp for instance.", number, ports)
 			}
 		}

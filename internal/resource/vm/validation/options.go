@@ -104,6 +104,11 @@ func (c *Validation) Groups() {
 		!slices.Contains(ports, display) {
 		c.Refuse("vga.type", "There is no serial port %s: serial has %s.", display, List(ports))
 	}
+	c.smbios()
+}
+
+// smbios refuses texts that are too long together, on the longest.
+func (c *Validation) smbios() {
 	b, longest := vm.SMBIOS{}, ""
 	for key, field := range map[string]**string{"uuid": &b.UUID, "manufacturer": &b.Manufacturer, "product": &b.Product,
 		"version": &b.Version, "serial": &b.Serial, "sku": &b.SKU, "family": &b.Family} {

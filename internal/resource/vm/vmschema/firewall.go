@@ -57,8 +57,10 @@ func firewallRuleAttributes() map[string]schema.Attribute {
 		"comment": part("A note; white space around it does not count.", stringvalidator.RegexMatches(oneLine,
 			"must be one line")),
 		"source": part("Where the traffic comes from: addresses or networks (`10.0.0.0/8,192.168.0.1`), a range "+
-			"(`10.0.0.1-10.0.0.9`), `+ipset` or an alias. Default: anywhere.", stringvalidator.LengthAtMost(512)),
-		"dest": part("Where it goes to, in the same form. Default: anywhere.", stringvalidator.LengthAtMost(512)),
+			"(`10.0.0.1-10.0.0.9`), `+ipset` or an alias. Default: anywhere.", addressList(),
+			stringvalidator.LengthAtMost(512)),
+		"dest": part("Where it goes to, in the same form. Default: anywhere.", addressList(),
+			stringvalidator.LengthAtMost(512)),
 		"sport": part("Source ports: `80`, `8000:8080`, a list with commas, or a name of `/etc/services`. Needs `proto`.",
 			portList()),
 		"dport": part("Destination ports, in the same form. Needs `proto`.", portList()),

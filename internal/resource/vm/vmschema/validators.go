@@ -117,6 +117,23 @@ func portList() validator.String {
 		}}
 }
 
+// addressList accepts the source or destination of a firewall rule (pve-firewall Firewall.pm, parse_address_list). PVE
+// decides on what looks like an address.
+func addressList() validator.String {
+	return kit.Check{Want: "must be addresses or networks separated by commas, a range, +ipset or an alias",
+		Wrong: func(value string) string {
+			if firewallRef.MatchString(value) {
+				return ""
+			}
+			for item := range strings.SplitSeq(value, ",") {
+				if !firewallAddress.MatchString(item) || !strings.ContainsAny(item, ".:") {
+					return "One of them is none of these."
+				}
+			}
+			return ""
+		}}
+}
+
 // storedText accepts a description that PVE stores.
 func storedText() validator.String {
 	return kit.Check{Want: "must be a text that PVE can store", Wrong: func(value string) string {
