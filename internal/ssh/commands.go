@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
 )
 
 // volumeForm matches a volume id. The check is needed although all words are quoted: a word that begins with "-" would
@@ -20,6 +22,9 @@ var volumeForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*:[^\s'"]+$`)
 func (s *Shell) Unlock(ctx context.Context, node string, vmid int) error {
 	op := fmt.Sprintf("unlock VM %d", vmid)
 	if err := checkVMID(op, node, vmid); err != nil {
+		return err
+	}
+	if err := refuseWhereReading(ctx, op, node); err != nil {
 		return err
 	}
 	_, err := s.run(ctx, op, node, "qm", "unlock", strconv.Itoa(vmid))
@@ -36,6 +41,9 @@ func (s *Shell) SetVM(ctx context.Context, node string, vmid int, options map[st
 	error) {
 	op := fmt.Sprintf("set options of VM %d", vmid)
 	if err := checkVMID(op, node, vmid); err != nil {
+		return "", err
+	}
+	if err := refuseWhereReading(ctx, op, node); err != nil {
 		return "", err
 	}
 	args := []string{"qm", "set", strconv.Itoa(vmid)}
@@ -56,6 +64,9 @@ func (s *Shell) FreeVolume(ctx context.Context, node, volid string) error {
 	op := "free volume " + volid
 	if !volumeForm.MatchString(volid) {
 		return refusal(op, node, "this is not a volume id (storage:name)")
+	}
+	if err := refuseWhereReading(ctx, op, node); err != nil {
+		return err
 	}
 	_, err := s.run(ctx, op, node, "pvesm", "free", volid)
 	if isNoVolume(err) {
@@ -108,6 +119,16 @@ func checkVMID(op, node string, vmid int) error {
 		return refusal(op, node, "a VMID is between 100 and 999999999")
 	}
 	return nil
+}
+
+// refuseWhereReading is the error of a change within an operation that only reads: a plan, a refresh or an import.
+func refuseWhereReading(ctx context.Context, op, node string) error {
+	operation := oplog.From(ctx)
+	if operation.MayWrite() {
+		return nil
+	}
+	return refusal(op, node, "the operation "+operation.Name()+" only reads; nothing was run. This is a mistake of the "+
+		"provider")
 }
 
 func refusal(op, node, why string) error {

@@ -87,7 +87,11 @@ func (s *Shell) ReplaceFile(ctx context.Context, node, name, seen string, data [
 
 // RemoveFile removes a file of a node, under the same condition as ReplaceFile. A file that is gone is a success.
 func (s *Shell) RemoveFile(ctx context.Context, node, name, seen string) error {
-	return s.transfer(ctx, "remove "+name, node, func(c *sftp.Client) error {
+	op := "remove " + name
+	if err := refuseWhereReading(ctx, op, node); err != nil {
+		return err
+	}
+	return s.transfer(ctx, op, node, func(c *sftp.Client) error {
 		err := unchanged(c, name, seen)
 		if err == nil {
 			err = c.Remove(name)
@@ -135,6 +139,9 @@ func temporaryName(name string) string {
 // again, or names it.
 func (s *Shell) put(ctx context.Context, op, node, name string, data []byte, mode fs.FileMode,
 	finish func(c *sftp.Client, temporary string) error) error {
+	if err := refuseWhereReading(ctx, op, node); err != nil {
+		return err
+	}
 	temporary := temporaryName(name)
 	written := false
 	err := s.transfer(ctx, op, node, func(c *sftp.Client) error {
