@@ -20,8 +20,9 @@ const maxOutput = 8 << 20
 const stopGrace = 2 * time.Second
 
 // Run runs one command on a node and returns its standard output. Every argument is quoted, so it reaches the command
-// unchanged. It may change anything, so no operation that only reads may call it. The end of ctx ends the command with SIGTERM. The error is an *Error. A command that may have been started
-// is never started again: its effect is for the caller to look up (Error.Kind).
+// unchanged. It may change anything, so no operation that only reads may call it. The end of ctx ends the command with
+// SIGTERM. The error is an *Error. A command that may have been started is never started again: its effect is for the
+// caller to look up (Error.Kind).
 func (s *Shell) Run(ctx context.Context, node string, args ...string) (string, error) {
 	op := "run a command"
 	if len(args) > 0 {
