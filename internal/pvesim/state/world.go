@@ -51,13 +51,16 @@ type World struct {
 	// ThirdParties says what belongs to third parties. No snapshot holds it.
 	ThirdParties ThirdParties
 
-	rng *rand.Rand
+	rng    *rand.Rand
+	logged int // how many entries Log has had
 	// names are volume names that were taken apart, since Check asks for the same ones after every request.
 	names map[parsedName]VolumeName
 }
 
 // Observed is what observers of a World see. No snapshot holds it.
 type Observed struct {
+	// Log is the log of the cluster, oldest first. No snapshot holds it.
+	Log []LogEntry
 	// HALog is what the HA manager said, oldest first.
 	HALog []string
 	// PowerOffs are the power-offs and restarts of guests, in order.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -19,6 +20,7 @@ func (u *update) Run(w *engine.Worker) error {
 	if err != nil {
 		return err
 	}
+	u.W.Note(g.Node, u.Auth.ID, fmt.Sprintf("update VM %d: %s", g.VMID, u.line)) // before anything is changed
 	if g.Pending == nil {
 		g.Pending = map[string]string{}
 	}
