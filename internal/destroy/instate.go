@@ -26,11 +26,13 @@ type destruction struct {
 	asked uint64 // when this began, or last waited: answers must be younger
 
 	resources pve.Resources
+	listedAt  time.Time // when that was asked for
 	node      string
 	config    pve.PendingConfig
 	seenAt    time.Time // when the configuration was read
 	pool      string
 	use       *volumeuse.Use
+	early     *volumeuse.Use // in which the VM was read last
 	// gone: there is no such VM any more. halfDestroyed: only the lock of a destroy is left of its configuration.
 	gone, halfDestroyed bool
 	off                 bool // the guest is known to be off
@@ -184,7 +186,7 @@ func (d *destruction) lookFirst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	look := []func(context.Context) error{d.locate}
+	look := []func(context.Context) error{d.readSelf}
 	if isCluster(d.resources) { // a missing answer is asked for again where it is needed, and the reason said there
 		look = append(look, func(ctx context.Context) error { _, _ = d.replicationJobs(ctx); return nil })
 	}
@@ -192,6 +194,25 @@ func (d *destruction) lookFirst(ctx context.Context) error {
 		look = append(look, func(ctx context.Context) error { _ = d.askStatus(ctx); return nil })
 	}
 	return together(ctx, look...)
+}
+
+// readSelf reads the VM. If the guests that can use its volumes have to be read, it is the last of them.
+func (d *destruction) readSelf(ctx context.Context) error {
+	vmid, began := d.r.Ref.VMID, d.d.clock.Now()
+	listed, ok := d.resources.Guest(vmid)
+	if !ok || len(d.r.Volumes) == 0 {
+		return d.locate(ctx)
+	}
+	scope, err := d.d.use.Scope(ctx, d.resources, listed.Node, d.r.Volumes)
+	if err != nil {
+		return err
+	}
+	use, err := d.d.use.Lately(ctx, d.asked, scope)
+	if seen, ok := use.Of(vmid); err == nil && ok && seen.Guest.Node == listed.Node && seen.At.After(began) {
+		d.early = use
+		return d.take(seen.Guest.Node, seen.Config, seen.At)
+	}
+	return d.locate(ctx) // what has failed is asked for again where it is needed, and the reason said there
 }
 
 // isCluster reports whether there may be HA and replication.
@@ -222,11 +243,12 @@ func holdsImages(storage pve.Resource) bool {
 }
 
 func (d *destruction) list(ctx context.Context) error {
+	began := d.d.clock.Now()
 	resources, err := d.d.use.Listing(ctx, d.asked)
 	if err != nil {
 		return fmt.Errorf("list the cluster's guests: %w", err)
 	}
-	d.resources = resources
+	d.resources, d.listedAt = resources, began
 	return nil
 }
 

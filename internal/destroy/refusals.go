@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -51,6 +52,9 @@ func (d *destruction) unshared(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look whether another guest uses a volume of VM %d; it was not removed, nor was anything else "+
 			"touched: %w", vmid, err)
+	}
+	if use != d.early && !use.EndedBefore(d.seenAt) {
+		d.seenAt = time.Time{} // that took its time
 	}
 	if err := guard.InUse(use, volumes, vmid); err != nil {
 		return fmt.Errorf("VM %d was not touched: %w. Detach it there, or delete the snapshot, then destroy again", vmid, err)

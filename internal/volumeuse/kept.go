@@ -59,8 +59,8 @@ func (k *kept) note(option, value, where string) {
 	}
 }
 
-// differs reports whether a listing shows that something was done to a guest since it was read. A guest that is about to
-// go is being switched off.
+// differs reports whether a listing shows that something was done to a guest since it was read. A guest that is about
+// to go is being switched off.
 func (k *kept) differs(now pve.Resource, going bool) bool {
 	was := k.Guest
 	switch {

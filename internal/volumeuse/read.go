@@ -3,7 +3,6 @@ package volumeuse
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,8 +13,8 @@ import (
 const parallel = 4
 
 // toRead are the guests that a question is about and that were not read since a place of the order, unless nothing can
-// have changed since they were read.
-func (s *Reader) toRead(q question, resources pve.Resources, began uint64) []pve.Resource {
+// have changed since they were read. last are those that this process removes: what is done next is done to them.
+func (s *Reader) toRead(q question, resources pve.Resources, began uint64) (first, last []pve.Resource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all, untraced []pve.Resource
@@ -34,10 +33,22 @@ func (s *Reader) toRead(q question, resources pve.Resources, began uint64) []pve
 		}
 	}
 	life := time.Duration(-1)
-	if q.sparing { // what is read first is as old as the whole reading when the last one is read
-		life = min(max(untracedLife, 10*s.pace*time.Duration(len(untraced))), tracedLife)
+	if q.sparing {
+		life = min(s.pace*time.Duration(untracedReadings*len(untraced)), tracedLife)
 	}
-	return append(all, slices.DeleteFunc(untraced, func(g pve.Resource) bool { return !isOlder(s.kept[g.VMID], now, life) })...)
+	for _, g := range untraced {
+		if isOlder(s.kept[g.VMID], now, life) {
+			all = append(all, g)
+		}
+	}
+	for _, g := range all {
+		if s.going[g.VMID] {
+			last = append(last, g)
+		} else {
+			first = append(first, g)
+		}
+	}
+	return first, last
 }
 
 // isOlder reports whether a guest was read so long ago. A clock that was set back tells nothing.
@@ -53,11 +64,14 @@ func (s *Reader) isChanged(k *kept, now pve.Resource) bool {
 	return k.differs(now, going) || !going && k.changes != s.api.Listing().Changes(now.VMID)
 }
 
-// How long what was read of a guest serves: if the log of the cluster shows what is done to it, and if it does not.
-const (
-	tracedLife   = 10 * time.Minute
-	untracedLife = 30 * time.Second
-)
+// tracedLife is how long what was read of a guest serves although the log of the cluster shows nothing of it: an
+// administrator who edits its file leaves no trace.
+const tracedLife = 10 * time.Minute
+
+// untracedReadings bounds the age of what the answer to a sparing question says of guests that the log does not cover:
+// this many times as long as it takes to read them all. So a small site is read each time, and a large one costs a
+// share of the time.
+const untracedReadings = 20
 
 // readAll reads guests, a few at a time. moved: one was not where the listing has it.
 func (s *Reader) readAll(ctx context.Context, guests []pve.Resource) (moved bool, err error) {
@@ -114,7 +128,7 @@ func (s *Reader) read(ctx context.Context, g pve.Resource) (*kept, error) {
 	if r.Snapshots, err = s.Snapshots(ctx, g, config); err != nil {
 		return nil, err
 	}
-	k := keep(r, s.All)
+	k := keep(r, s.All || s.isGoing(g.VMID))
 	k.place, k.began, k.changes = place, began, changes
 	return k, nil
 }

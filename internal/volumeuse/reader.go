@@ -12,8 +12,8 @@ import (
 )
 
 // Reader reads the volume use. One reading serves every caller that asked before it began: it shows what was attached
-// before the caller asked. A guest is read again only if it may have changed since it was read: by the listing, by the log
-// of the cluster, or by a request of this process.
+// before the caller asked. A guest is read again only if it may have changed since it was read: by the listing, by the
+// log of the cluster, or by a request of this process.
 type Reader struct {
 	api   pve.Reader
 	jobs  *request.Runner
@@ -82,7 +82,7 @@ func (s *Reader) Listing(ctx context.Context, asked uint64) (pve.Resources, erro
 // question is about the guests of a node, or about all with node "".
 type question struct {
 	node string
-	// sparing: what leaves no trace on the server may be as old as untracedLife.
+	// sparing: what leaves no trace on the server may be as old as untracedReadings says.
 	sparing bool
 }
 
@@ -92,8 +92,8 @@ func (s *Reader) Since(ctx context.Context, asked uint64, node string) (*Use, er
 }
 
 // SinceOwn is the same for volumes that carry the id of a VM and go together with it. Another guest gets one only if
-// its administrator types the name of that VM's disk. A change that leaves no trace on the server may have been made in
-// the last half a minute, or in a site of many guests in ten times as long as it takes to read them.
+// its administrator types the name of that VM's disk. In a site of many guests a change that leaves no trace on the
+// server is seen some time later.
 func (s *Reader) SinceOwn(ctx context.Context, asked uint64, node string) (*Use, error) {
 	return s.since(ctx, asked, question{node: node, sparing: true})
 }
@@ -154,7 +154,13 @@ func (s *Reader) readUse(ctx context.Context, q question) (*Use, error) {
 func (s *Reader) readChanged(ctx context.Context, q question, resources pve.Resources) (pve.Resources, error) {
 	began := s.order.Next()
 	for attempt := 0; ; attempt++ {
-		moved, err := s.readAll(ctx, s.toRead(q, resources, began))
+		first, last := s.toRead(q, resources, began)
+		moved, err := s.readAll(ctx, first)
+		if err == nil {
+			var movedToo bool
+			movedToo, err = s.readAll(ctx, last)
+			moved = moved || movedToo
+		}
 		if err != nil || !moved {
 			return resources, err
 		}

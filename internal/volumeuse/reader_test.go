@@ -136,6 +136,7 @@ func TestSurveyReadsEachGuestOnce(t *testing.T) {
 	if got := w.reads(t, "pve1"); slices.Contains(got, "snapshot 300") || len(got) != 4 {
 		t.Errorf("the second time: %v", got)
 	}
+	w.s.pace = time.Second
 	if got := w.readsBy(t, w.s.SinceOwn, "pve1"); len(got) != 0 {
 		t.Errorf("the third time, of volumes that go with their VM: %v", got)
 	}
@@ -157,8 +158,8 @@ func TestSurveyFollowsAMove(t *testing.T) {
 }
 
 // TestSurveyReadsWhatMayHaveChanged: a guest is read again if the listing, the log of the cluster or this process's own
-// requests show that something was done to it, or if nothing would show that. For a volume that goes with its VM the
-// latter is good for half a minute.
+// requests show that something was done to it, or if nothing would show that. For a volume that goes with its VM what was
+// read is good for some time then.
 func TestSurveyReadsWhatMayHaveChanged(t *testing.T) {
 	changed := func(change func(*state.World)) func(*world) {
 		return func(w *world) { w.change(change) }
@@ -184,21 +185,21 @@ func TestSurveyReadsWhatMayHaveChanged(t *testing.T) {
 		traced bool     // what the log would show is not read
 		old    bool     // nor what it would not
 	}{
-		"nothing, log seen":       {act: later(0), log: true, traced: true, old: true},
-		"nothing":                 {act: later(0), old: true},
-		"a change, logged":        {act: logged, log: true, more: []string{"pending 301"}, traced: true, old: true},
-		"a change, log unseen":    {act: logged, old: true},
-		"a change of ours":        {act: ours, more: []string{"pending 301"}, old: true},
-		"a new guest":             {act: func(w *world) { w.vm(302, "pve1", "x:vm-302-disk-0") }, more: []string{"pending 302"}, old: true},
-		"a guest of other tags":   {act: option("tags", "x"), more: []string{"pending 300"}, old: true},
-		"a locked guest":          {act: lock("backup"), more: []string{"pending 300"}, old: true},
-		"a suspended guest":       {act: lock("suspended"), old: true},
-		"half a minute":           {act: later(untracedLife + time.Second)},
-		"half a minute, log seen": {act: later(untracedLife + time.Second), log: true, traced: true},
-		"ten minutes, log seen":   {act: later(tracedLife + time.Second), log: true},
+		"nothing, log seen":     {act: later(0), log: true, traced: true, old: true},
+		"nothing":               {act: later(0), old: true},
+		"a change, logged":      {act: logged, log: true, more: []string{"pending 301"}, traced: true, old: true},
+		"a change, log unseen":  {act: logged, old: true},
+		"a change of ours":      {act: ours, more: []string{"pending 301"}, old: true},
+		"a new guest":           {act: func(w *world) { w.vm(302, "pve1", "x:vm-302-disk-0") }, more: []string{"pending 302"}, old: true},
+		"a guest of other tags": {act: option("tags", "x"), more: []string{"pending 300"}, old: true},
+		"a locked guest":        {act: lock("backup"), more: []string{"pending 300"}, old: true},
+		"a suspended guest":     {act: lock("suspended"), old: true},
+		"two minutes":           {act: later(2 * time.Minute)},
+		"two minutes, log seen": {act: later(2 * time.Minute), log: true, traced: true},
+		"ten minutes, log seen": {act: later(tracedLife + time.Second), log: true},
 		"a log that has run over": {act: func(w *world) {
 			w.change(func(all *state.World) { all.Log = nil; all.Note("pve1", "root@pam", "later") })
-			w.clock.pass(untracedLife + time.Second)
+			w.clock.pass(2 * time.Minute)
 		}, log: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,6 +214,7 @@ func TestSurveyReadsWhatMayHaveChanged(t *testing.T) {
 				if got := w.reads(t, "pve1"); !slices.Equal(got, all) {
 					t.Fatalf("at first %v", got)
 				}
+				w.s.pace = time.Second // so that the five are good for a minute and 40 seconds
 				c.act(w)
 				w.asked()
 				ask, want := w.s.Since, map[string]bool{}

@@ -17,7 +17,7 @@ import (
 type trace struct {
 	mu    sync.Mutex
 	last  map[string]bool // the entries of the last look
-	from  uint64          // where in the order the log was first read of which nothing was missed since; 0: it is not seen
+	from  uint64          // the place in the order since which nothing of the log was missed; 0: it is not seen
 	named map[int]time.Time
 }
 
@@ -97,8 +97,8 @@ func namedIn(message string, own func(task pve.UPID, vmid int) bool) []int {
 // isOwn reports whether a task is one of this process, or about a guest that this process removes.
 func (s *Reader) isOwn(task pve.UPID, vmid int) bool { return s.isGoing(vmid) || s.jobs.IsKnown(task) }
 
-// readLog has the trace follow the log, if this identity sees all of it (pve-manager API2/Cluster.pm log). It is no error
-// if that cannot be: then nothing is known of what was done meanwhile.
+// readLog has the trace follow the log, if this identity sees all of it (pve-manager API2/Cluster.pm log). It is no
+// error if that cannot be: then nothing is known of what was done meanwhile.
 func (s *Reader) readLog(ctx context.Context, asked uint64, sees bool) {
 	if !sees {
 		s.trace.lose()

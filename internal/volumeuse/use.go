@@ -30,7 +30,7 @@ type Use struct {
 type Reading struct {
 	Guest pve.Resource
 	// Config is empty of most guests: kept for thousands of them it would take more memory than all else. A Reader that
-	// keeps everything has it of all, any other of those that hold a volume for others.
+	// keeps everything has it of all, any other of those that hold a volume for others and of those that are about to go.
 	Config pve.PendingConfig
 	// Snapshots are the options that each snapshot keeps; they are kept with Config.
 	Snapshots map[string]map[string]string
@@ -152,6 +152,9 @@ func (s *Use) Of(vmid int) (Reading, bool) {
 func (s *Use) Answers(node string, now time.Time, life time.Duration) bool {
 	return s != nil && (s.scope == "" || s.scope == node) && now.Sub(s.at) <= life
 }
+
+// EndedBefore reports whether the look was over at a time.
+func (s *Use) EndedBefore(t time.Time) bool { return s.at.Before(t) }
 
 // LastPart is the name of a volume without directories and storage.
 func LastPart(volume string) string { return volume[strings.LastIndexAny(volume, "/:")+1:] }
