@@ -24,8 +24,8 @@ type trace struct {
 // settling is how long after an entry the change may still come: PVE waits for storages in between.
 const settling = 15 * time.Second
 
-// follow takes in what the log says now. began is the place in the order before it was read. own tells the tasks of this
-// process, about which all is known.
+// follow takes in what the log says now. began is the place in the order before it was read. own tells the tasks of
+// this process, about which all is known.
 func (t *trace) follow(entries []pve.LogEntry, began uint64, now time.Time, own func(task pve.UPID, vmid int) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +98,7 @@ func namedIn(message string, own func(task pve.UPID, vmid int) bool) []int {
 func (s *Reader) isOwn(task pve.UPID, vmid int) bool { return s.isGoing(vmid) || s.jobs.IsKnown(task) }
 
 // readLog has the trace follow the log, if this identity sees all of it (pve-manager API2/Cluster.pm log). It is no
-// error if that cannot be: then nothing is known of what was done meanwhile.
+// error if that cannot be: then no change is known that came meanwhile.
 func (s *Reader) readLog(ctx context.Context, asked uint64, sees bool) {
 	if !sees {
 		s.trace.lose()
