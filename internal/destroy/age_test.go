@@ -28,7 +28,7 @@ func (r *rig) root() *pve.Client {
 // showLog has every role see the log of the cluster, which has an entry.
 func (r *rig) showLog() {
 	r.change(func(w *state.World) {
-		w.Note("pve1", "root@pam", "an entry")
+		w.Log.Add(w.Clock.Now(), "pve1", "root@pam", "an entry")
 		for role, held := range w.Roles {
 			w.Roles[role] = append(held, "Sys.Syslog")
 		}

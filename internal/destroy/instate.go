@@ -79,7 +79,7 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 	if err != nil {
 		return nil, err
 	}
-	use := d.readUse(ctx, volumes)
+	use := readUse(ctx, d, volumes)
 	b := guest.OwnBaseline(d.node, vmid, volumes)
 	b.Resources = d.resources
 	r := d.d.newRemoval(Target{VMID: vmid, Nodes: []string{d.node}, Baseline: b, Tasks: &d.tasks,
@@ -127,7 +127,7 @@ func (d *destruction) protectAgain(ctx context.Context) {
 }
 
 // readUse reads who uses the volumes by now, right before the removal. If that fails it is nil, and the removal asks.
-func (d *destruction) readUse(ctx context.Context, volumes []string) *volumeuse.Use {
+func readUse(ctx context.Context, d *destruction, volumes []string) *volumeuse.Use {
 	if len(volumes) == 0 {
 		return nil
 	}

@@ -72,12 +72,14 @@ type LogEntry struct {
 	Message string
 }
 
-// logLines is more than the log can hold: pmxcfs keeps its last 128 KiB (pve-cluster pmxcfs/logger.h CLOG_DEFAULT_SIZE).
+// logLines is more than the log can hold: pmxcfs keeps its last 128 KiB (pve-cluster pmxcfs/logger.h
+// CLOG_DEFAULT_SIZE).
 const logLines = "10000"
 
 // Log reads the log of the cluster. Without Sys.Syslog on / PVE shows an identity its own entries alone.
 func (c ClusterReader) Log(ctx context.Context) ([]LogEntry, error) {
-	list, err := fetch[[]clusterLogWire](ctx, c.client, "read the log of the cluster", "/cluster/log", Params{"max": logLines})
+	const op = "read the log of the cluster"
+	list, err := fetch[[]clusterLogWire](ctx, c.client, op, "/cluster/log", Params{"max": logLines})
 	if err != nil {
 		return nil, err
 	}

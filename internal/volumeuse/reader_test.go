@@ -171,7 +171,9 @@ func TestSurveyReadsWhatMayHaveChanged(t *testing.T) {
 		return changed(func(all *state.World) { all.Guests[300].SetLock(name, "state") })
 	}
 	later := func(d time.Duration) func(*world) { return func(w *world) { w.clock.pass(d) } }
-	logged := changed(func(all *state.World) { all.Note("pve1", "root@pam", "update VM 301: -scsi1 local-zfs:vm-999-disk-0") })
+	logged := changed(func(all *state.World) {
+		all.Log.Add(all.Clock.Now(), "pve1", "root@pam", "update VM 301: -scsi1 local-zfs:vm-999-disk-0")
+	})
 	ours := func(w *world) {
 		if err := w.s.jobs.API.QEMU("pve1", 301).UpdateConfig(t.Context(), pve.Params{"description": "x"}); err != nil {
 			t.Fatal(err)
@@ -198,7 +200,10 @@ func TestSurveyReadsWhatMayHaveChanged(t *testing.T) {
 		"two minutes, log seen": {act: later(2 * time.Minute), log: true, traced: true},
 		"ten minutes, log seen": {act: later(tracedLife + time.Second), log: true},
 		"a log that has run over": {act: func(w *world) {
-			w.change(func(all *state.World) { all.Log = nil; all.Note("pve1", "root@pam", "later") })
+			w.change(func(all *state.World) {
+				all.Log.Entries = nil
+				all.Log.Add(all.Clock.Now(), "pve1", "root@pam", "later")
+			})
 			w.clock.pass(2 * time.Minute)
 		}, log: true},
 	} {
@@ -207,7 +212,7 @@ func TestSurveyReadsWhatMayHaveChanged(t *testing.T) {
 				w := newWorld(t)
 				w.vm(300, "pve1", "local-zfs:vm-300-disk-0")
 				w.vm(301, "pve1", "local-zfs:vm-301-disk-0")
-				w.change(func(all *state.World) { all.Note("pve1", "root@pam", "an entry") })
+				w.change(func(all *state.World) { all.Log.Add(all.Clock.Now(), "pve1", "root@pam", "an entry") })
 				if c.log {
 					w.showLog()
 				}
@@ -249,11 +254,13 @@ func (w *world) showLog() {
 // TestSurveyReadsWhatIsLoggedUntilItSettles: PVE notes a change before it makes it.
 func TestSurveyReadsWhatIsLoggedUntilItSettles(t *testing.T) {
 	w := newWorld(t)
-	w.change(func(all *state.World) { all.Note("pve1", "root@pam", "an entry") })
+	w.change(func(all *state.World) { all.Log.Add(all.Clock.Now(), "pve1", "root@pam", "an entry") })
 	w.showLog()
 	w.vm(300, "pve1", "local-zfs:vm-300-disk-0")
 	w.readsBy(t, w.s.SinceOwn, "")
-	w.change(func(all *state.World) { all.Note("pve1", "root@pam", "update VM 300: -scsi1 local-zfs:vm-999-disk-0") })
+	w.change(func(all *state.World) {
+		all.Log.Add(all.Clock.Now(), "pve1", "root@pam", "update VM 300: -scsi1 local-zfs:vm-999-disk-0")
+	})
 	if got := w.readsBy(t, w.s.SinceOwn, ""); !slices.Equal(got, []string{"pending 300"}) {
 		t.Errorf("when it is logged: %v", got)
 	}

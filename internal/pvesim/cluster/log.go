@@ -7,16 +7,17 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
 )
 
-// clusterLog is GET /cluster/log: the newest entries first, 50 of them unless told otherwise (pve-cluster pmxcfs/server.c
-// CFS_IPC_GET_CLUSTER_LOG), and of an identity without Sys.Syslog its own (pve-manager API2/Cluster.pm log).
+// clusterLog is GET /cluster/log: the newest entries first, 50 of them unless told otherwise (pve-cluster
+// pmxcfs/server.c CFS_IPC_GET_CLUSTER_LOG). An identity without Sys.Syslog has its own alone (pve-manager
+// API2/Cluster.pm log).
 func clusterLog(r *engine.Request) (any, error) {
 	limit, all := 50, r.Check("/", "Sys.Syslog") == nil
 	if asked := r.Params["max"]; asked != "" {
 		limit = perl.Number(asked)
 	}
-	list := []any{}
-	for i := len(r.W.Log) - 1; i >= 0 && len(list) < limit; i-- {
-		e := r.W.Log[i]
+	log, list := r.W.Log.Entries, []any{}
+	for i := len(log) - 1; i >= 0 && len(list) < limit; i-- {
+		e := log[i]
 		if !all && e.User != r.Auth.ID {
 			continue
 		}

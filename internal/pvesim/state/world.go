@@ -51,16 +51,15 @@ type World struct {
 	// ThirdParties says what belongs to third parties. No snapshot holds it.
 	ThirdParties ThirdParties
 
-	rng    *rand.Rand
-	logged int // how many entries Log has had
+	rng *rand.Rand
 	// names are volume names that were taken apart, since Check asks for the same ones after every request.
 	names map[parsedName]VolumeName
 }
 
 // Observed is what observers of a World see. No snapshot holds it.
 type Observed struct {
-	// Log is the log of the cluster, oldest first. No snapshot holds it.
-	Log []LogEntry
+	// Log is the log of the cluster.
+	Log Log
 	// HALog is what the HA manager said, oldest first.
 	HALog []string
 	// PowerOffs are the power-offs and restarts of guests, in order.
