@@ -37,9 +37,12 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 		on("", "read the VM", "VM.Audit")
 	}
 	if r.HA {
+		what, instead := "set ha", "leave ha out and manage HA elsewhere"
+		if r.Removing {
+			what, instead = "stop the VM, which is under HA", "set on_destroy = { power_off = \"force\" }"
+		}
 		for _, privilege := range []string{"Sys.Audit", "Sys.Console"} {
-			all = append(all, use{path: "ha", what: "set ha", on: []string{"/"}, anyOf: []string{privilege},
-				instead: "leave ha out and manage HA elsewhere"})
+			all = append(all, use{path: "ha", what: what, on: []string{"/"}, anyOf: []string{privilege}, instead: instead})
 		}
 	}
 	if !r.Creating && !r.Removing && r.ID != 0 { // before it comes into another pool

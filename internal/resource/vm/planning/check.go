@@ -161,8 +161,10 @@ func (p serverCheck) checkDestroy(ctx context.Context) {
 		return
 	}
 	prior := p.Prior
+	d := prior.OnDestroy
+	purges := d == nil || d.Purge == nil || *d.Purge // else the destroy is refused for the HA entry
 	found := p.Machines.Check(ctx, preflight.Request{Removing: true, Node: model.Value(prior.Node),
-		ID: int(model.Value(prior.VMID)), HA: prior.HA != nil && !prior.OnDestroy.IsForced(),
+		ID: int(model.Value(prior.VMID)), HA: prior.HA != nil && purges && !d.IsForced(),
 		Who: "destroy " + p.who(), Stopped: model.Value(prior.Status) == "running",
 		Acting: p.Run.acts()})
 	p.diags.Append(kit.Verdicts(prior.Attempt(p.Session.User(), "destroy", nil), found.Refused, found.Doubtful)...)
