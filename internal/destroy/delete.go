@@ -19,8 +19,6 @@ type Request struct {
 	Ref  guest.Ref      // with the Proof that the create returned, if it failed
 	Left []saga.Residue // remembered leftovers
 	Pool string         // the VM's, as state knows it
-	// Volumes are its disks, as state knows them: they say which guests are to be read.
-	Volumes []string
 	// ForceStop has PVE stop the guest hard if it does not shut down in StopTimeout (zero: three minutes), and a paused
 	// guest at once. GracefulOnly forbids a hard stop. With neither, a guest that does not obey is stopped hard, with a
 	// warning.

@@ -45,8 +45,7 @@ func TestRequestsOfADestroy(t *testing.T) {
 		var group sync.WaitGroup
 		for _, ref := range refs {
 			group.Go(func() {
-				volumes := []string{fmt.Sprintf("local-zfs:vm-%d-disk-0", ref.VMID)}
-				if _, _, err := r.s.Delete(t.Context(), Request{Ref: ref, Volumes: volumes}); err != nil {
+				if _, _, err := r.s.Delete(t.Context(), Request{Ref: ref}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -26,16 +26,15 @@ type destruction struct {
 	asked uint64 // when this began, or last waited: answers must be younger
 
 	resources pve.Resources
-	listedAt  time.Time // when that was asked for
 	node      string
 	config    pve.PendingConfig
 	seenAt    time.Time // when the configuration was read
 	pool      string
 	use       *volumeuse.Use
-	early     *volumeuse.Use // in which the VM was read last
 	// gone: there is no such VM any more. halfDestroyed: only the lock of a destroy is left of its configuration.
 	gone, halfDestroyed bool
 	off                 bool // the guest is known to be off
+	acted               bool // something was done since the other guests were read
 	status              *pve.GuestStatus
 	inHA                kept
 	// copied are the nodes that may have copies of its volumes, and why.
@@ -50,9 +49,10 @@ type step struct {
 }
 
 // steps is that order. An error ends it, and so does a VM that turns out to be gone.
-func (d *destruction) steps() []step {
+func (d *destruction) steps(surveyed func()) []step {
 	return []step{
-		{"identity and protection speak first", d.lookFirst},
+		{"identity and protection speak first, and one reading of the guests serves all destroys that begin together",
+			func(ctx context.Context) error { defer surveyed(); return d.lookFirst(ctx) }},
 		{"a refusal must leave everything as it was", d.refuse},
 		{"what holds the VM may change it, so the two looks above are repeated after a wait", d.unlocked},
 		{"the guest takes its time, in which the privileges for the last look are asked",
@@ -62,9 +62,10 @@ func (d *destruction) steps() []step {
 
 // destroyInState destroys a VM in state, and returns what is left of it.
 func (d *destruction) destroyInState(ctx context.Context) ([]saga.Residue, error) {
-	d.d.use.Begin(d.r.Ref.VMID)
+	surveyed, done := d.d.use.Begin(d.r.Ref.VMID)
+	defer done()
 	d.copied = map[string]string{}
-	for _, step := range d.steps() {
+	for _, step := range d.steps(surveyed) {
 		if err := step.do(ctx); err != nil || d.gone {
 			return nil, err
 		}
@@ -79,7 +80,14 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 	if err != nil {
 		return nil, err
 	}
-	use := readUse(ctx, d, volumes)
+	use, fresh := d.use, true
+	if d.acted {
+		if again := d.readUseAgain(ctx, volumes); again != nil {
+			use = again
+		} else {
+			fresh = false
+		}
+	}
 	b := guest.OwnBaseline(d.node, vmid, volumes)
 	b.Resources = d.resources
 	r := d.d.newRemoval(Target{VMID: vmid, Nodes: []string{d.node}, Baseline: b, Tasks: &d.tasks,
@@ -87,7 +95,7 @@ func (d *destruction) removeStopped(ctx context.Context) ([]saga.Residue, error)
 		Pool:     d.pool, Owns: d.mine, Mark: d.d.guests.NewMark(guest.ClusterName(d.resources), vmid)},
 		policy{committed: true, force: d.r.ForceStop, holder: d.r.Holder, keep: d.r.KeepReferences,
 			identity: d.r.Ref.Identity})
-	r.use, r.fresh, r.off, r.known = use, use != nil, d.off, d.config.Digest
+	r.use, r.fresh, r.off, r.known = use, fresh, d.off, d.config.Digest
 	if d.off { // by a task of ours that was awaited, if there was one
 		for _, upid := range d.tasks.UPIDs {
 			r.tasks.ended[upid] = cleanedUp
@@ -126,21 +134,23 @@ func (d *destruction) protectAgain(ctx context.Context) {
 	}
 }
 
-// readUse reads who uses the volumes by now, right before the removal. If that fails it is nil, and the removal asks.
-func readUse(ctx context.Context, d *destruction, volumes []string) *volumeuse.Use {
+// readUseAgain reads who uses the volumes by now: the guest took its time to shut down. If that fails it is nil, and
+// the removal asks.
+func (d *destruction) readUseAgain(ctx context.Context, volumes []string) *volumeuse.Use {
 	if len(volumes) == 0 {
 		return nil
 	}
+	surveyed, _ := d.d.use.Begin(d.r.Ref.VMID)
+	defer surveyed()
 	d.asked = d.d.use.Ask()
+	if d.d.use.Gather(ctx) != nil {
+		return nil
+	}
 	scope, err := d.d.use.Scope(ctx, d.resources, d.node, volumes)
 	if err != nil {
 		return nil
 	}
-	read := d.d.use.SinceOwn
-	if d.r.Holder { // it is there to be attached to others
-		read = d.d.use.Since
-	}
-	use, _ := read(ctx, d.asked, scope)
+	use, _ := d.d.use.Since(ctx, d.asked, scope)
 	return use
 }
 
@@ -178,41 +188,41 @@ func (d *destruction) mine(config map[string]string) bool {
 // job turns round (qemu-server QemuMigrate.pm phase3_cleanup, not_replicated_volumes; switch_replication_job_target).
 const wasThere = "the VM was there before"
 
-// lookFirst is the look before anything is done.
+// lookFirst is the look before anything is done. It reads the other guests, which is needed anyway, and the VM last.
 func (d *destruction) lookFirst(ctx context.Context) error {
+	vmid := d.r.Ref.VMID
 	d.asked = d.d.use.Ask()
+	if err := d.d.use.Gather(ctx); err != nil {
+		return err
+	}
 	err := together(ctx, d.list,
-		func(ctx context.Context) error { _, _ = d.storages(ctx, d.r.Ref.Node); return nil }) // who needs it asks again
+		func(ctx context.Context) error { _, _ = d.storages(ctx, d.r.Ref.Node); return nil }, // who needs it asks again
+		func(ctx context.Context) error { _, _ = d.d.use.Visible(ctx, d.asked); return nil })
 	if err != nil {
 		return err
 	}
-	look := []func(context.Context) error{d.readSelf}
-	if isCluster(d.resources) { // a missing answer is asked for again where it is needed, and the reason said there
-		look = append(look, func(ctx context.Context) error { _, _ = d.replicationJobs(ctx); return nil })
-	}
-	if listed, ok := d.resources.Guest(d.r.Ref.VMID); ok && listed.Type == "qemu" && !d.seemsToRun() {
-		look = append(look, func(ctx context.Context) error { _ = d.askStatus(ctx); return nil })
-	}
-	return together(ctx, look...)
-}
-
-// readSelf reads the VM. If the guests that can use its volumes have to be read, it is the last of them.
-func (d *destruction) readSelf(ctx context.Context) error {
-	vmid, began := d.r.Ref.VMID, d.d.clock.Now()
 	listed, ok := d.resources.Guest(vmid)
-	if !ok || len(d.r.Volumes) == 0 {
+	if !ok || listed.Type != "qemu" {
 		return d.locate(ctx)
 	}
-	scope, err := d.d.use.Scope(ctx, d.resources, listed.Node, d.r.Volumes)
-	if err != nil {
-		return err
+	look := []func(context.Context) error{
+		func(ctx context.Context) (err error) {
+			d.use, err = d.d.use.Since(ctx, d.asked, likelyScope(d.resources, listed.Node))
+			return err
+		},
 	}
-	use, err := d.d.use.Lately(ctx, d.asked, scope)
-	if seen, ok := use.Of(vmid); err == nil && ok && seen.Guest.Node == listed.Node && seen.At.After(began) {
-		d.early = use
-		return d.take(seen.Guest.Node, seen.Config, seen.At)
+	if isCluster(d.resources) {
+		look = append(look, func(ctx context.Context) error { _, err := d.replicationJobs(ctx); return err })
 	}
-	return d.locate(ctx) // what has failed is asked for again where it is needed, and the reason said there
+	if !d.seemsToRun() {
+		look = append(look, d.askStatus)
+	}
+	_ = together(ctx, look...) // a missing answer is asked for again where it is needed, and the reason said there
+	seen, ok := d.use.Of(vmid)
+	if !ok || seen.Guest.Node != listed.Node {
+		return d.locate(ctx)
+	}
+	return d.take(seen.Guest.Node, seen.Config, seen.At)
 }
 
 // isCluster reports whether there may be HA and replication.
@@ -237,18 +247,25 @@ func (d *destruction) askStatus(ctx context.Context) error {
 	return err
 }
 
+// likelyScope is the node whose guests alone can use volumes of a VM on it, unless the VM has some on a shared storage.
+func likelyScope(resources pve.Resources, node string) string {
+	if slices.ContainsFunc(resources.Storages(node), func(s pve.Resource) bool { return !s.Shared && holdsImages(s) }) {
+		return node
+	}
+	return ""
+}
+
 // holdsImages reports whether disks can be on a storage of the listing.
 func holdsImages(storage pve.Resource) bool {
 	return slices.Contains(strings.Split(storage.Content, ","), "images")
 }
 
 func (d *destruction) list(ctx context.Context) error {
-	began := d.d.clock.Now()
 	resources, err := d.d.use.Listing(ctx, d.asked)
 	if err != nil {
 		return fmt.Errorf("list the cluster's guests: %w", err)
 	}
-	d.resources, d.listedAt = resources, began
+	d.resources = resources
 	return nil
 }
 

@@ -45,22 +45,21 @@ func (d *destruction) unshared(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	use, err := d.d.use.Lately(ctx, d.asked, scope)
-	if err == nil && (d.r.Holder || guard.InUse(use, volumes, vmid) != nil) { // which may have been so a while ago
-		use, err = d.d.use.Since(ctx, d.asked, scope)
+	if !d.use.Answers(scope, d.d.clock.Now(), guard.UseLife) {
+		if d.use, err = d.d.use.Since(ctx, d.asked, scope); err != nil {
+			return fmt.Errorf("look whether another guest uses a volume of VM %d; it was not removed, nor was anything else "+
+				"touched: %w", vmid, err)
+		}
+		d.seenAt = time.Time{} // that took its time; but it has read the VM last, too
+		if seen, ok := d.use.Of(vmid); ok && seen.Guest.Node == d.node && seen.Config.Digest == d.config.Digest {
+			d.seenAt = seen.At
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("look whether another guest uses a volume of VM %d; it was not removed, nor was anything else "+
-			"touched: %w", vmid, err)
-	}
-	if use != d.early && !use.EndedBefore(d.seenAt) {
-		d.seenAt = time.Time{} // that took its time
-	}
-	if err := guard.InUse(use, volumes, vmid); err != nil {
+	if err := guard.InUse(d.use, volumes, vmid); err != nil {
 		return fmt.Errorf("VM %d was not touched: %w. Detach it there, or delete the snapshot, then destroy again", vmid, err)
 	}
 	for _, volume := range volumes {
-		if doubt := use.Doubt(volume); d.r.Holder && doubt != nil {
+		if doubt := d.use.Doubt(volume); d.r.Holder && doubt != nil {
 			return fmt.Errorf("VM %d was not touched: whether another guest uses its disk cannot be told: %w", vmid, doubt)
 		}
 	}

@@ -20,14 +20,11 @@ const recent = 2 * time.Second
 // shutDown shuts the guest down for good. It looks at the VM once more before, unless it has just done so: reading
 // many other guests takes its time.
 func (d *destruction) shutDown(ctx context.Context) error {
-	if now := d.d.clock.Now(); now.Sub(d.seenAt) > recent {
-		look := d.locate
-		if now.Sub(d.listedAt) > recent {
-			look, d.status = d.lookAgain, nil
-		}
-		if err := look(ctx); err != nil || d.gone {
+	if d.d.clock.Now().Sub(d.seenAt) > recent {
+		if err := d.lookAgain(ctx); err != nil || d.gone {
 			return err
 		}
+		d.status = nil
 	}
 	listed, _ := d.resources.Guest(d.r.Ref.VMID)
 	managed := listed.HAState != ""
@@ -89,6 +86,7 @@ const asks = 2
 // powerOff asks the guest to shut down, and stops it hard afterwards unless the policy forbids that: its disks are
 // about to go.
 func (d *destruction) powerOff(ctx context.Context) error {
+	d.acted = true // and others go on while the guest shuts down
 	timeout, times := guest.StopTimeout(d.r.StopTimeout), asks
 	if d.r.ForceStop {
 		times = 1

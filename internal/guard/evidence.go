@@ -114,11 +114,7 @@ func (g *Guard) Prove(ctx context.Context, c Claim) (Evidence, error) {
 		if attempt == 3 {
 			return Evidence{}, fmt.Errorf("VM %d changes while it is looked at", c.VMID)
 		}
-		read := g.use.Since
-		if c.Own {
-			read = g.use.SinceOwn
-		}
-		if c.Use, err = read(ctx, g.use.Ask(), scope); err != nil {
+		if c.Use, err = g.use.Since(ctx, g.use.Ask(), scope); err != nil {
 			return Evidence{}, err
 		}
 		c.Seen = nil // that took its time: the guest is looked at once more

@@ -30,9 +30,8 @@ type Finder struct {
 
 // New makes a Finder. exclusive are the shared storages that no other cluster uses.
 func New(jobs *request.Runner, guests *guest.Guests, exclusive ...string) *Finder {
-	surveyor := volumeuse.New(jobs, &request.Order{})
-	surveyor.All = true
-	return &Finder{api: jobs.API.Reader(), jobs: jobs, guests: guests, surveyor: surveyor, exclusive: exclusive}
+	return &Finder{api: jobs.API.Reader(), jobs: jobs, guests: guests, surveyor: volumeuse.New(jobs, &request.Order{}),
+		exclusive: exclusive}
 }
 
 // fresh is how long an object that was just made may be waiting for its maker. It is a create's lease.

@@ -89,7 +89,6 @@ type answer interface {
 	wire.Int | wire.String | guestConfigWire | guestStatusWire | preconditionsWire | nodeStatusWire | versionWire |
 		datacenterWire | idRangeWire | taskStatusWire | logWire |
 		agentWire | poolWire | []poolWire | userWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
-		[]clusterLogWire |
 		[]storageWire | []storageConfigWire | []volumeWire | volumeWire | []snapshotWire | []namedWire | []taskWire |
 		map[string]map[string]wire.Bool |
 		map[string]wire.String | []map[string]wire.String | importWire

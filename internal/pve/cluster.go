@@ -65,39 +65,6 @@ func (c ClusterReader) IsFreeID(ctx context.Context, vmid int) (bool, error) {
 	return err == nil, err
 }
 
-// LogEntry is an entry of the cluster's log. Its message may name what an administrator has typed.
-type LogEntry struct {
-	ID      string // unlike that of any other entry
-	Time    int64  // of the clock of its node, in seconds since 1970
-	Message string
-}
-
-// logLines is more than the log can hold: pmxcfs keeps its last 128 KiB (pve-cluster pmxcfs/logger.h
-// CLOG_DEFAULT_SIZE).
-const logLines = "10000"
-
-// Log reads the log of the cluster. Without Sys.Syslog on / PVE shows an identity its own entries alone.
-func (c ClusterReader) Log(ctx context.Context) ([]LogEntry, error) {
-	const op = "read the log of the cluster"
-	list, err := fetch[[]clusterLogWire](ctx, c.client, op, "/cluster/log", Params{"max": logLines})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]LogEntry, 0, len(list))
-	for _, w := range list {
-		id := string(w.Node) + " " + strconv.FormatInt(int64(w.UID), 10) + " " + strconv.FormatInt(int64(w.Time), 10)
-		out = append(out, LogEntry{ID: id, Time: int64(w.Time), Message: string(w.Message)})
-	}
-	return out, nil
-}
-
-type clusterLogWire struct {
-	UID     wire.Int    `json:"uid"`
-	Time    wire.Int    `json:"time"`
-	Node    wire.String `json:"node"`
-	Message wire.String `json:"msg"`
-}
-
 // Version is what a node says about its software.
 type Version struct {
 	// Version is "8.4.1", Release "8.4", RepoID a hash.

@@ -3,40 +3,37 @@ package volumeuse
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 )
 
-// Reader reads the volume use. One reading serves every caller that asked before it began: it shows what was attached
-// before the caller asked. A guest is read again only if it may have changed since it was read: by the listing, by the
-// log of the cluster, or by a request of this process.
+// parallel is how many guests are read at a time.
+const parallel = 4
+
+// Reader reads the volume use. One reading serves every caller that asked before it began, and none by its age: it
+// shows what was attached before the caller asked.
 type Reader struct {
 	api   pve.Reader
 	jobs  *request.Runner
 	clock pve.Clock
-	// All has the configurations kept of all guests, and not only the volumes that they name.
-	All bool
 
 	order   *request.Order
 	listing *request.Shared[pve.Resources]
-	uses    *request.SharedBy[question, *Use]
-	sights  *request.Shared[sight]
-	logs    *request.Shared[struct{}]
+	uses    *request.SharedBy[string, *Use] // by node
+	visible *request.Shared[error]
 	places  request.Recent[Places]
-	trace   trace
 
-	mu    sync.Mutex
-	asked uint64       // the last place that Ask gave away
-	going map[int]bool // guests that this process removes, or has removed
-	kept  map[int]*kept
-	last  map[string]*Use // the latest answers, by node
-	sight sight
-	seen  time.Time     // when that was looked at
-	pace  time.Duration // how long a guest takes to be read, beside others
+	mu      sync.Mutex
+	asked   uint64       // the last place that Ask gave away
+	going   map[int]bool // guests that are about to go: they are read last
+	waiting map[int]bool // those of them that wait for a read
 	// snapshots are what the snapshots of a guest keep, by guest and digest. The digest is that of the whole file,
 	// snapshots included (qemu-server QemuServer.pm parse_vm_config), so while it is the same there is nothing new in
 	// it.
@@ -46,10 +43,10 @@ type Reader struct {
 // New makes a Reader in an order that it may share with other questions.
 func New(jobs *request.Runner, order *request.Order) *Reader {
 	return &Reader{api: jobs.API.Reader(), jobs: jobs, clock: jobs.Clock, order: order,
-		listing: request.NewSharedIn[pve.Resources](order), sights: request.NewSharedIn[sight](order),
-		logs: request.NewSharedIn[struct{}](order), uses: request.NewSharedBy[question, *Use](order),
-		places: request.Recent[Places]{Life: placesLife}, going: map[int]bool{}, kept: map[int]*kept{},
-		last: map[string]*Use{}, snapshots: map[string]map[string]map[string]string{}}
+		listing: request.NewSharedIn[pve.Resources](order),
+		visible: request.NewSharedIn[error](order), uses: request.NewSharedBy[string, *Use](order),
+		places: request.Recent[Places]{Life: placesLife},
+		going:  map[int]bool{}, waiting: map[int]bool{}, snapshots: map[string]map[string]map[string]string{}}
 }
 
 // Ask notes a place in the order. The caller will want to know later what was true after it.
@@ -60,17 +57,43 @@ func (s *Reader) Ask() uint64 {
 	return s.asked
 }
 
-// Begin notes that this process removes a guest: that it is switched off and gone is no news.
-func (s *Reader) Begin(vmid int) {
+// Begin notes that a guest is about to go: a read reads it last, so that he who wants to act on it has just seen it.
+// surveyed is to be called when he knows of the others what he wants, done when the guest is gone.
+func (s *Reader) Begin(vmid int) (surveyed, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.going[vmid] = true
+	s.waiting[vmid] = true
+	end := func(of map[int]bool) func() {
+		return func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(of, vmid)
+		}
+	}
+	return end(s.waiting), end(s.going)
 }
 
-func (s *Reader) isGoing(vmid int) bool {
+// gatherTime bounds Gather. A guest that shuts down may take much longer.
+const gatherTime = time.Second
+
+// Gather waits a moment for other destroys if some are under way. Terraform begins the next destroy as soon as one
+// has ended, so that one asks within that time, and one reading serves all. A destroy that is alone does not wait.
+func (s *Reader) Gather(ctx context.Context) error {
+	ctx, over := oplog.Wait(ctx, oplog.Shared, "others that are to go, so that one look at the guests serves all")
+	defer over()
+	for end := s.clock.Now().Add(gatherTime); s.isAtWork() && s.clock.Now().Before(end); {
+		if err := s.clock.Sleep(ctx, gatherTime/30); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (s *Reader) isAtWork() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.going[vmid]
+	return len(s.going) > len(s.waiting)
 }
 
 // Listing lists the cluster.
@@ -79,90 +102,44 @@ func (s *Reader) Listing(ctx context.Context, asked uint64) (pve.Resources, erro
 	return slices.Clone(all), err
 }
 
-// question is about the guests of a node, or about all with node "".
-type question struct {
-	node string
-	// sparing: what leaves no trace on the server may be as old as untracedReadings says.
-	sparing bool
-}
-
-// Since reads who uses the volumes that guests of a node can use, or with node "" any guest.
+// Since reads the guests of a node, or with node "" those of the whole cluster.
 func (s *Reader) Since(ctx context.Context, asked uint64, node string) (*Use, error) {
-	return s.since(ctx, asked, question{node: node})
+	return s.uses.Since(ctx, node, asked, func(ctx context.Context) (*Use, error) { return s.readUse(ctx, node) })
 }
 
-// SinceOwn is the same for volumes that carry the id of a VM and go together with it. Another guest gets one only if
-// its administrator types the name of that VM's disk. In a site of many guests a change that leaves no trace on the
-// server is seen some time later.
-func (s *Reader) SinceOwn(ctx context.Context, asked uint64, node string) (*Use, error) {
-	return s.since(ctx, asked, question{node: node, sparing: true})
-}
-
-func (s *Reader) since(ctx context.Context, asked uint64, q question) (*Use, error) {
-	return s.uses.Since(ctx, q, asked, func(ctx context.Context) (*Use, error) { return s.readUse(ctx, q) })
-}
-
-// Lately is the same, but may be the answer to an earlier question of this process. It is good enough to refuse what
-// another look refuses all the same, and proves nothing.
-func (s *Reader) Lately(ctx context.Context, asked uint64, node string) (*Use, error) {
-	s.mu.Lock()
-	for _, scope := range []string{node, ""} {
-		if last := s.last[scope]; last.Answers(node, s.clock.Now(), tracedLife) {
-			s.mu.Unlock()
-			return last, nil
-		}
-	}
-	s.mu.Unlock()
-	return s.SinceOwn(ctx, asked, node)
-}
-
-// readUse answers all who have asked by now.
-func (s *Reader) readUse(ctx context.Context, q question) (*Use, error) {
+// readUse reads the guests, for all who have asked by now.
+func (s *Reader) readUse(ctx context.Context, node string) (*Use, error) {
 	s.mu.Lock()
 	asked := s.asked
 	s.mu.Unlock()
-	made := &Use{scope: q.node}
-	var placesErr, sightErr error
-	var beside sync.WaitGroup
-	beside.Go(func() { made.places, placesErr = s.Places(ctx) })
-	beside.Go(func() {
-		var seen sight
-		seen, sightErr = s.look(ctx, asked)
-		s.readLog(ctx, asked, sightErr == nil && seen.log)
-		made.Unseen = seen.unseen
-	})
+	made := &Use{scope: node, readings: map[int]Reading{}, users: map[string][]User{}}
+	var seeing sync.WaitGroup
+	var sightErr, placesErr error
+	seeing.Go(func() { made.Unseen, sightErr = s.Visible(ctx, asked) })
+	seeing.Go(func() { made.places, placesErr = s.Places(ctx) })
 	resources, err := s.Listing(ctx, asked)
-	if beside.Wait(); placesErr != nil || sightErr != nil || err != nil {
-		return nil, errors.Join(placesErr, sightErr, err)
+	if seeing.Wait(); sightErr != nil || placesErr != nil {
+		return nil, errors.Join(sightErr, placesErr)
 	}
-	if s.misses(resources) { // an entry in the list of permissions may hide it
-		seen, err := s.lookAgain(ctx, asked)
+	for attempt := 0; ; attempt++ {
+		if attempt > 0 {
+			resources, err = s.Listing(ctx, asked)
+		}
+		if made.Resources = resources; err != nil {
+			return nil, err
+		}
+		first, last := s.toRead(made)
+		moved, err := s.readAll(ctx, made, first)
+		if err == nil {
+			var movedToo bool
+			movedToo, err = s.readAll(ctx, made, last)
+			moved = moved || movedToo
+		}
 		if err != nil {
 			return nil, err
 		}
-		made.Unseen = seen.unseen
-	}
-	if made.Resources, err = s.readChanged(ctx, q, resources); err != nil {
-		return nil, err
-	}
-	s.complete(made)
-	return made, nil
-}
-
-// readChanged reads the guests of which something may have changed, until none has moved meanwhile. It returns the
-// listing by which it has found them all.
-func (s *Reader) readChanged(ctx context.Context, q question, resources pve.Resources) (pve.Resources, error) {
-	began := s.order.Next()
-	for attempt := 0; ; attempt++ {
-		first, last := s.toRead(q, resources, began)
-		moved, err := s.readAll(ctx, first)
-		if err == nil {
-			var movedToo bool
-			movedToo, err = s.readAll(ctx, last)
-			moved = moved || movedToo
-		}
-		if err != nil || !moved {
-			return resources, err
+		if !moved {
+			break
 		}
 		if attempt == 3 {
 			return nil, errors.New("guests move from node to node while they are looked at")
@@ -170,37 +147,116 @@ func (s *Reader) readChanged(ctx context.Context, q question, resources pve.Reso
 		if err := s.jobs.Pause(ctx, attempt+1); err != nil {
 			return nil, err
 		}
-		if resources, err = s.Listing(ctx, s.order.Next()); err != nil {
+		asked = s.order.Next()
+	}
+	s.forget(made)
+	made.at = s.clock.Now()
+	return made, nil
+}
+
+// toRead are the guests that were not read yet; last are those that are about to go.
+func (s *Reader) toRead(made *Use) (first, last []pve.Resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range made.Resources.Guests() {
+		_, read := made.readings[g.VMID]
+		switch {
+		case read || made.scope != "" && g.Node != made.scope:
+		case s.going[g.VMID]:
+			last = append(last, g)
+		default:
+			first = append(first, g)
+		}
+	}
+	return first, last
+}
+
+// readAll reads guests, a few at a time. moved: one was not where the listing has it.
+func (s *Reader) readAll(ctx context.Context, made *Use, guests []pve.Resource) (moved bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	for _, g := range guests {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			reading, readErr := s.read(ctx, g)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case pve.IsKind(readErr, pve.NotFound):
+				moved = true
+			case readErr != nil && err == nil:
+				err = readErr
+				cancel() // one that cannot be read is enough
+			case readErr == nil:
+				made.add(reading)
+			}
+		})
+	}
+	group.Wait()
+	return moved, err
+}
+
+// read reads a guest: its options, in force and pending, and its snapshots.
+func (s *Reader) read(ctx context.Context, g pve.Resource) (Reading, error) {
+	config, err := s.api.Guest(g).Options(ctx)
+	if err != nil {
+		return Reading{}, err
+	}
+	r := Reading{Guest: g, Config: config, At: s.clock.Now()}
+	r.Snapshots, err = s.Snapshots(ctx, g, config)
+	return r, err
+}
+
+// Snapshots reads what the snapshots of a guest keep, unless its configuration, or its digest, tells. No option does:
+// parent goes with the snapshot that it names, though others may be left (pve-guest-common AbstractConfig.pm
+// snapshot_delete, after a rollback to the first of two).
+func (s *Reader) Snapshots(ctx context.Context, g pve.Resource,
+	config pve.PendingConfig) (map[string]map[string]string, error) {
+	if !config.MayHaveSnapshots() {
+		return nil, nil
+	}
+	at := snapshotsKey(g, config.Digest)
+	s.mu.Lock()
+	kept, known := s.snapshots[at]
+	s.mu.Unlock()
+	if known && config.Digest != "" {
+		return kept, nil
+	}
+	names, err := s.api.Guest(g).SnapshotNames(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kept = map[string]map[string]string{}
+	for _, name := range names {
+		if kept[name], err = s.api.Guest(g).SnapshotOptions(ctx, name); err != nil {
 			return nil, err
 		}
 	}
-}
-
-// complete takes what is known of the guests of a listing into an answer, and forgets those that are gone.
-func (s *Reader) complete(made *Use) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	guests := made.Resources.Guests()
-	there := make(map[int]bool, len(guests))
-	for _, g := range guests {
-		there[g.VMID] = true
-		if k := s.kept[g.VMID]; k != nil && (made.scope == "" || g.Node == made.scope) {
-			made.guests = append(made.guests, k)
-		}
+	s.snapshots[at] = kept
+	return kept, nil
+}
+
+func snapshotsKey(g pve.Resource, digest string) string {
+	return fmt.Sprintf("%s/%s/%d %s", g.Node, g.Type, g.VMID, digest)
+}
+
+// forget drops what is known of the snapshots of guests that are not like that any more.
+func (s *Reader) forget(made *Use) {
+	stays := map[string]bool{}
+	for _, r := range made.readings {
+		stays[snapshotsKey(r.Guest, r.Config.Digest)] = true
 	}
-	stays := make(map[string]bool, len(s.kept))
-	for vmid, k := range s.kept {
-		if there[vmid] {
-			stays[snapshotsKey(k.Guest, k.Config.Digest)] = true
-		} else {
-			delete(s.kept, vmid)
-		}
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for at := range s.snapshots {
-		if !stays[at] {
+		if !stays[at] && (made.scope == "" || strings.HasPrefix(at, made.scope+"/")) {
 			delete(s.snapshots, at)
 		}
 	}
-	made.at = s.clock.Now()
-	s.last[made.scope] = made
 }

@@ -3,8 +3,8 @@
 package volumeuse
 
 import (
+	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -13,26 +13,25 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// Use is what a look at the guests of a node, or at all, has shown: which volumes their configurations name.
+// Use is one reading of the guests of a node, or of all: which volumes their configurations name.
 type Use struct {
 	// Resources is the listing by which the guests were found.
 	Resources pve.Resources
 	// Unseen is why there may be guests that this identity does not see; nil: there are none.
 	Unseen error
 
-	scope  string    // the node whose guests were read, "" for all
-	at     time.Time // when it ended
-	guests []*kept
-	places Places
+	scope    string            // the node whose guests were read, "" for all
+	at       time.Time         // when it ended
+	readings map[int]Reading   // by VMID
+	users    map[string][]User // by the last part of the volume's name
+	places   Places
 }
 
 // Reading is a guest as it was read.
 type Reading struct {
-	Guest pve.Resource
-	// Config is empty of most guests: kept for thousands of them it would take more memory than all else. A Reader that
-	// keeps everything has it of all, any other of those that hold a volume for others and of those that are about to go.
+	Guest  pve.Resource
 	Config pve.PendingConfig
-	// Snapshots are the options that each snapshot keeps; they are kept with Config.
+	// Snapshots are the options that each snapshot keeps.
 	Snapshots map[string]map[string]string
 	// At is when it was read.
 	At time.Time
@@ -74,7 +73,7 @@ func (u User) String() string {
 // same place, and a path or an argument of QEMU can name the volume.
 func (s *Use) UsersOf(volume string, vmid int) []User {
 	var all []User
-	for user := range s.naming(nameOf(volume)) {
+	for _, user := range s.users[nameOf(volume)] {
 		if user.Guest.VMID == vmid {
 			continue
 		}
@@ -90,24 +89,11 @@ func (s *Use) UsersOf(volume string, vmid int) []User {
 	return all
 }
 
-// naming yields the guests that have a volume whose name ends in one part.
-func (s *Use) naming(part string) iter.Seq[User] {
-	return func(yield func(User) bool) {
-		for _, g := range s.guests {
-			for _, n := range g.names {
-				if n.part == part && !yield(User{Guest: g.Guest, Where: n.where, As: n.as}) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // Namesakes are the guests that use a volume of that name on another storage, whatever that is: links and mounts of the
 // node, of which PVE does not know, can make one directory of two.
 func (s *Use) Namesakes(volume string) []User {
 	var all []User
-	for user := range s.naming(nameOf(volume)) {
+	for _, user := range s.users[nameOf(volume)] {
 		if storage := volid.Storage(user.As); storage != "" && storage != volid.Storage(volume) {
 			all = append(all, user)
 		}
@@ -118,16 +104,14 @@ func (s *Use) Namesakes(volume string) []User {
 // Doubt returns why nothing that was read proves that no guest uses a volume: guests may be hidden, or one names a
 // device by a number, which may be the volume. Nil: nothing.
 func (s *Use) Doubt(volume string) error {
-	if s.Unseen == nil && !volid.IsImageFile(volume) {
-		for by := range s.naming(numberedPart) {
-			return fmt.Errorf("%s has %s, which may be any volume of its node", by, by.As)
-		}
+	if by := s.users[numberedKey]; s.Unseen == nil && len(by) > 0 && !volid.IsImageFile(volume) {
+		return fmt.Errorf("%s has %s, which may be any volume of its node", by[0], by[0].As)
 	}
 	return s.Unseen
 }
 
-// numberedPart stands for the name of a device that is named by a number. It is no name of a volume.
-const numberedPart = "/"
+// numberedKey is no name of a volume.
+const numberedKey = "/"
 
 // IsUnclear reports whether nothing but a likeness of names speaks for all of some users.
 func IsUnclear(users []User) bool {
@@ -139,12 +123,8 @@ func (s *Use) Of(vmid int) (Reading, bool) {
 	if s == nil {
 		return Reading{}, false
 	}
-	for _, g := range s.guests {
-		if g.Guest.VMID == vmid {
-			return g.Reading, true
-		}
-	}
-	return Reading{}, false
+	reading, ok := s.readings[vmid]
+	return reading, ok
 }
 
 // Answers reports whether the read, if there is one, tells who uses volumes that only guests of a node can use (""
@@ -153,8 +133,30 @@ func (s *Use) Answers(node string, now time.Time, life time.Duration) bool {
 	return s != nil && (s.scope == "" || s.scope == node) && now.Sub(s.at) <= life
 }
 
-// EndedBefore reports whether the look was over at a time.
-func (s *Use) EndedBefore(t time.Time) bool { return s.at.Before(t) }
+// add takes in what was read of a guest. Its configuration knows its name; a listing learns it late.
+func (s *Use) add(r Reading) {
+	config := r.Config.Current()
+	r.Guest.Name = cmp.Or(config["name"], config["hostname"], r.Guest.Name)
+	s.readings[r.Guest.VMID] = r
+	note := func(option, value, where string) {
+		for _, as := range namesIn(option, value) {
+			name := nameOf(as)
+			if isNumbered(as) {
+				name = numberedKey
+			}
+			s.users[name] = append(s.users[name], User{Guest: r.Guest, Where: where, As: as})
+		}
+	}
+	for _, e := range r.Config.Entries {
+		note(e.Key, e.Value, e.Key)
+		note(e.Key, e.Pending, e.Key+", pending")
+	}
+	for name, options := range r.Snapshots {
+		for option, value := range options {
+			note(option, value, "snapshot "+name)
+		}
+	}
+}
 
 // LastPart is the name of a volume without directories and storage.
 func LastPart(volume string) string { return volume[strings.LastIndexAny(volume, "/:")+1:] }

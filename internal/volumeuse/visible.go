@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
@@ -15,63 +14,13 @@ import (
 // ErrUnseen is why it is unknown whether another guest uses a volume.
 var ErrUnseen = errors.New("this identity does not see all guests of the cluster")
 
-// sight is what this identity sees.
-type sight struct {
-	unseen error // why there may be guests that it does not see
-	log    bool  // it sees the log of the cluster, and not only its own entries
-}
-
-// sightLife is how long that serves one question after the other. Every guest that disappears has it asked again.
-const sightLife = time.Minute
-
 // Visible returns why this identity may not see all guests, nil if it does: PVE leaves those without VM.Audit out of
 // the listing, in silence (pve-manager API2/Cluster.pm resources). Every answer that says "no guest" depends on it.
 func (s *Reader) Visible(ctx context.Context, asked uint64) (unseen, err error) {
-	seen, err := s.lookAgain(ctx, asked)
-	return seen.unseen, err
-}
-
-// look is what this identity sees, or has seen a moment ago.
-func (s *Reader) look(ctx context.Context, asked uint64) (sight, error) {
-	s.mu.Lock()
-	seen, age := s.sight, s.clock.Now().Sub(s.seen)
-	s.mu.Unlock()
-	if age >= 0 && age < sightLife {
-		return seen, nil
-	}
-	return s.lookAgain(ctx, asked)
-}
-
-func (s *Reader) lookAgain(ctx context.Context, asked uint64) (sight, error) {
 	if s.api.Identity().IsRootTicket() {
-		return sight{log: true}, nil
+		return nil, nil
 	}
-	return s.sights.Since(ctx, asked, func(ctx context.Context) (sight, error) {
-		now := s.clock.Now()
-		seen, err := sightOf(ctx, s.api)
-		if err == nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.sight, s.seen = seen, now
-		}
-		return seen, err
-	})
-}
-
-// misses reports whether a guest that was read is not in the listing, and this process has not removed it.
-func (s *Reader) misses(resources pve.Resources) bool {
-	there := map[int]bool{}
-	for _, g := range resources.Guests() {
-		there[g.VMID] = true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for vmid := range s.kept {
-		if !there[vmid] && !s.going[vmid] {
-			return true
-		}
-	}
-	return false
+	return s.visible.Since(ctx, asked, func(ctx context.Context) (error, error) { return Hidden(ctx, s.api) })
 }
 
 // Hidden looks for permissions that hide guests. VM.Audit on /vms, propagated, is not enough: an entry on a deeper path
@@ -83,22 +32,10 @@ func Hidden(ctx context.Context, api pve.Reader) (unseen, err error) {
 	if api.Identity().IsRootTicket() {
 		return nil, nil
 	}
-	seen, err := sightOf(ctx, api)
-	return seen.unseen, err
-}
-
-func sightOf(ctx context.Context, api pve.Reader) (sight, error) {
 	held, err := api.Access().Permissions(ctx, "")
 	if err != nil {
-		return sight{}, err
+		return nil, err
 	}
-	_, log := held["/"]["Sys.Syslog"]
-	unseen, err := hiding(ctx, api, held)
-	return sight{unseen: unseen, log: log}, err
-}
-
-// hiding is why guests may be hidden from an identity that holds these permissions.
-func hiding(ctx context.Context, api pve.Reader, held map[string]map[string]bool) (unseen, err error) {
 	if !held["/vms"]["VM.Audit"] { // held, and for all below
 		return fmt.Errorf("%w: that takes VM.Audit on /vms, propagated", ErrUnseen), nil
 	}

@@ -24,7 +24,6 @@ func Routes() engine.Routes {
 		"GET /cluster/status":           clusterStatus,
 		"GET /cluster/options":          clusterOptions,
 		"GET /cluster/resources":        clusterResources,
-		"GET /cluster/log":              clusterLog,
 		"GET /cluster/sdn/zones":        engine.EmptyList,
 		"GET /cluster/sdn/vnets":        engine.EmptyList,
 		"GET /cluster/sdn":              engine.SubdirIndex("id", "vnets", "zones", "controllers", "ipams", "dns"),

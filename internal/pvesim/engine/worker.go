@@ -111,7 +111,6 @@ func (e *Engine) NewWorker(node, typ, id string, auth auth.Identity) *Worker {
 	t := &state.Task{Node: node, Type: typ, ID: id, User: auth.ID, Start: now, Running: true}
 	t.UPID = fmt.Sprintf("UPID:%s:%08X:%08X:%08X:%s:%s:%s:", node, e.Forks, e.Forks*0x10, now.Unix(), typ, id, auth.ID)
 	e.World.Tasks[t.UPID] = t
-	e.World.Log.Add(now, node, auth.ID, "starting task "+t.UPID)
 	w := &Worker{W: e.World, Task: t, Auth: auth, Engine: e, Left: e.taskTime, ended: make(chan struct{})}
 	if auth.Unrestricted { // nothing is to come in between
 		w.Left = 0
@@ -161,7 +160,6 @@ func (w *Worker) run(work func(*Worker) error) {
 	w.Task.End = state.NodeTime(w.W, w.Task.Node)
 	delete(w.Engine.Workers, w.Task.UPID)
 	w.Task.ExitStatus = w.exit(err)
-	w.W.Log.Add(w.Task.End, w.Task.Node, w.Auth.ID, "end task "+w.Task.UPID+" "+w.Task.ExitStatus)
 	w.settleRival(err)
 	w.Engine.inspect(true, func() string { return fmt.Sprintf("task %s, which ended %q", w.Task.UPID, w.Task.ExitStatus) })
 }

@@ -3,7 +3,6 @@ package state
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
 )
@@ -54,35 +53,4 @@ func (p TagPolicy) Allows(w *World, tag string) bool {
 		}
 	}
 	return false
-}
-
-// Log is the log of the cluster.
-type Log struct {
-	Entries []LogEntry // the oldest first
-	count   int        // of all that there have been
-}
-
-// LogEntry is an entry of the cluster's log.
-type LogEntry struct {
-	UID                 int // unique on its node
-	Node, User, Message string
-	Time                time.Time // by the clock of its node
-}
-
-// logSize is how many bytes of the log are kept (pve-cluster pmxcfs/logger.h CLOG_DEFAULT_SIZE), and logHeader what an
-// entry takes besides its texts.
-const logSize, logHeader = 8192 * 16, 60
-
-// Add adds an entry, as PVE::Cluster::log_msg does, and drops the oldest that have no room any more.
-func (l *Log) Add(now time.Time, node, user, message string) {
-	l.count++
-	l.Entries = append(l.Entries, LogEntry{UID: l.count, Node: node, User: user, Message: message, Time: now})
-	size, from := 0, len(l.Entries)
-	for ; from > 0; from-- {
-		e := l.Entries[from-1]
-		if size += logHeader + len(e.Node) + len(e.User) + len(e.Message); size > logSize {
-			break
-		}
-	}
-	l.Entries = l.Entries[from:]
 }

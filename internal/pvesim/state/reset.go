@@ -33,7 +33,7 @@ func (w *World) Remember() (restore func()) {
 		w.ACL, w.Mappings = slices.Clone(acl), slices.Clone(mappings)
 		w.NextID, w.CaseSensitiveTags, w.HARound = next, tags, round
 		w.SecurityGroups = maps.Clone(security)
-		w.PowerOffs, w.HALog, w.Log.Entries, w.ThirdParties = nil, nil, nil, ThirdParties{}
+		w.PowerOffs, w.HALog, w.ThirdParties = nil, nil, ThirdParties{}
 		clear(w.Tasks)
 	}
 }

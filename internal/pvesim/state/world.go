@@ -58,8 +58,6 @@ type World struct {
 
 // Observed is what observers of a World see. No snapshot holds it.
 type Observed struct {
-	// Log is the log of the cluster.
-	Log Log
 	// HALog is what the HA manager said, oldest first.
 	HALog []string
 	// PowerOffs are the power-offs and restarts of guests, in order.

@@ -12,19 +12,17 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
-// TestDestroyLooksAtProtectionLast: a third party protects the VM while its destroy waits for a lock, and while all other guests are
+// TestDestroyLooksAtProtectionLast: a third party protects the VM while its destroy waits for a lock, and when all other guests have been
 // read, just before its own is shut down.
 func TestDestroyLooksAtProtectionLast(t *testing.T) {
 	t.Parallel()
-	for path, locked := range map[string]bool{"/tasks": true, "/lxc/8100/pending": false} {
+	for path, nth := range map[string]int{"/tasks": 1, "/lxc/8100/pending": 2} {
 		h := rig.NewHookedBench(t, rig.TokenIdentity())
 		r := rig.SmallCreate(300)
 		r.Start = true
 		ref := h.Existing(t, r)
-		if locked {
-			h.Sim.HoldLock(300, "backup", time.Minute, "root@pam")
-		}
-		h.Nth(1, "GET", path, func() { h.Change(func(w *state.World) { w.Guests[300].Config["protection"] = "1" }) })
+		h.Sim.HoldLock(300, "backup", time.Minute, "root@pam")
+		h.Nth(nth, "GET", path, func() { h.Change(func(w *state.World) { w.Guests[300].Config["protection"] = "1" }) })
 		_, _, err := h.Service.Delete(t.Context(), destroy.Request{Ref: ref})
 		rig.MustSay(t, err, "VM 300 is protected", "not touched", "protection = false")
 		if offs := h.Sim.PowerOffs(); len(offs) > 0 {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -20,7 +19,6 @@ func (u *update) Run(w *engine.Worker) error {
 	if err != nil {
 		return err
 	}
-	u.W.Log.Add(state.NodeTime(u.W, g.Node), g.Node, u.Auth.ID, fmt.Sprintf("update VM %d: %s", g.VMID, u.line))
 	if g.Pending == nil {
 		g.Pending = map[string]string{}
 	}

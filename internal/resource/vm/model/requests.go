@@ -148,11 +148,6 @@ func (m *Model) restart() update.Restart {
 func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 	request := destroy.Request{Ref: m.Ref(private), Left: private.Residues, Pool: Value(m.Pool),
 		StopTimeout: kit.Duration(m.ShutdownTimeout, 0)}
-	for _, slot := range SortedSlots(m.Disks) {
-		if volume := m.Disks[slot].Volume; volume != nil {
-			request.Volumes = append(request.Volumes, *volume)
-		}
-	}
 	if d := m.OnDestroy; d != nil {
 		request.ForceStop, request.GracefulOnly = Value(d.PowerOff) == "force", Value(d.PowerOff) == "graceful_only"
 		request.StopTimeout = kit.Duration(d.Timeout, request.StopTimeout)
