@@ -91,7 +91,8 @@ func (o operation) takes(ctx context.Context, spec file.Spec) []preflight.Take {
 		return all
 	}
 	return append(all, preflight.Take{Path: "url", What: "let node " + spec.Node + " download", On: "/nodes/" + spec.Node,
-		AnyOf: []string{"Sys.AccessNetwork"}, Instead: "grant Sys.Audit and Sys.Modify on /, the only way before PVE 8.2, or upload the file from here, " +
+		AnyOf: []string{"Sys.AccessNetwork"},
+		Instead: "grant Sys.Audit and Sys.Modify on /, the only way before PVE 8.2, or upload the file from here, " +
 			"with source_file"})
 }
 
