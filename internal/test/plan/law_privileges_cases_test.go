@@ -157,6 +157,7 @@ func privilegeCases(t *testing.T) []allowedCase {
 func beyondLaw() map[string]string {
 	return map[string]string{
 		"create with clone.name":       "a source by name that is not seen may be any VM, so no path can be named",
+		"create with clone.tags":       "likewise, a source by its tags",
 		"destroy":                      "a destroy fails in the apply where a permission hides other guests",
 		"destroy in a pool":            "the same",
 		"destroy what runs":            "the same",
