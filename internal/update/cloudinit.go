@@ -77,8 +77,20 @@ func (u *update) regenerateCloudInit(ctx context.Context, isOld bool) error {
 	case errors.As(err, &another):
 		return err
 	case err != nil:
-		u.warn(fmt.Sprintf("The cloud-init drive of VM %d has old data", u.vmid),
-			"PVE did not regenerate it: "+err.Error()+"\n\nThe guest gets the new data at its next stop and start.")
+		u.warnOfOldData(err)
 	}
 	return nil
+}
+
+// regenerateAfterFailure does so after a failed step, as far as the server lets it.
+func (u *update) regenerateAfterFailure(ctx context.Context, r *results) {
+	if err := u.regenerateCloudInit(ctx, r.hasOldCloudInit(false)); err != nil {
+		u.warnOfOldData(err)
+	}
+}
+
+func (u *update) warnOfOldData(cause error) {
+	u.warn(fmt.Sprintf("The cloud-init drive of VM %d may have old data", u.vmid),
+		fmt.Sprintf("PVE says: %v\n\nThe guest gets the new data at its next stop and start, or by "+
+			"`qm cloudinit update %d` as root on node %s.", cause, u.vmid, u.view.Node()))
 }

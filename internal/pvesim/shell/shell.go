@@ -36,7 +36,7 @@ func tools() map[string]tool {
 		"qm unlock": (*Shell).qmUnlock, "qm destroy": (*Shell).qmDestroy, "qm status": (*Shell).qmStatus,
 		"qm list": (*Shell).qmList, "qm config": (*Shell).qmConfig, "qm importdisk": (*Shell).qmImport,
 		"qm disk import": (*Shell).qmImport, "qm stop": (*Shell).qmStop, "qm start": (*Shell).qmStart,
-		"qm set":     (*Shell).qmSet,
+		"qm set": (*Shell).qmSet, "qm cloudinit update": (*Shell).qmCloudinitUpdate,
 		"pvesm list": (*Shell).pvesmList, "pvesm free": (*Shell).pvesmFree, "pvesm path": (*Shell).pvesmPath,
 		"sha256sum": (*Shell).sha256sum, "rm": (*Shell).rm,
 		"zfs list": (*Shell).zfsList, "zfs destroy": (*Shell).zfsDestroy,
@@ -207,6 +207,13 @@ func (s *Shell) qmSet(args []string, opts map[string]string) int {
 	params := maps.Clone(opts)
 	params["vmid"] = args[0]
 	return s.call(config.Put, params)
+}
+
+func (s *Shell) qmCloudinitUpdate(args []string, _ map[string]string) int {
+	if _, ok := s.target(args); !ok {
+		return s.usage("qm cloudinit update <vmid>")
+	}
+	return s.call(config.CloudinitUpdate, map[string]string{"vmid": args[0]})
 }
 
 func (s *Shell) qmStart(args []string, opts map[string]string) int {

@@ -81,7 +81,9 @@ reboot_policy = "never"
 	})
 	t.Run("a swap that does not begin", func(t *testing.T) {
 		l := begin(t)
-		l.Guest(func(_ *state.World, g *state.Guest) { g.Ignores = []string{"unplug"} })
+		l.Guest(func(_ *state.World, g *state.Guest) { // each disk has a controller, which the guest must let go of
+			g.Config["scsihw"], g.Ignores = "virtio-scsi-single", []string{"unplug"}
+		})
 		after := l.Named(strings.NewReplacer(`scsi1 = { storage = "local-zfs", size = "1G" }`, `scsi1 = { imported_disk = { volume = <scsi2> } }`, `scsi2 = { storage = "local-zfs", size = "1G" }`, `scsi2 = { imported_disk = { volume = <scsi1> } }`).Replace(before))
 		l.Fails(after, "error on hot-unplugging device")
 		l.Want(all)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/printed"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -104,4 +105,24 @@ func (w accessDatabase) held(ctx context.Context, id, path string) (map[string]i
 	var all map[string]map[string]int
 	err = json.Unmarshal(data, &all)
 	return all[path], err
+}
+
+// obey runs the commands that a plan printed, in its order.
+func (w accessDatabase) obey(ctx context.Context, said string) (ran int, err error) {
+	for _, line := range printed.Commands(said) {
+		commands, err := printed.Words(line)
+		if err != nil {
+			return ran, err
+		}
+		for _, words := range commands {
+			if words[0] != "pveum" {
+				continue
+			}
+			if err := w.pveum(ctx, words); err != nil {
+				return ran, fmt.Errorf("%q fails: %w", line, err)
+			}
+			ran++
+		}
+	}
+	return ran, nil
 }

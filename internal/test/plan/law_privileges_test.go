@@ -277,7 +277,7 @@ func (l *privilegeLaw) row(at *stage, c allowedCase, all []need, without need) (
 	if wrong := printed.Unsafe(said); len(wrong) > 0 {
 		return "", fmt.Errorf("%v in %s", wrong, said)
 	}
-	ran, err := l.obey(said)
+	ran, err := l.database().obey(l.Context(), said)
 	if err != nil {
 		return "", fmt.Errorf("%w; the plan said %s", err, said)
 	}
@@ -289,26 +289,6 @@ func (l *privilegeLaw) row(at *stage, c allowedCase, all []need, without need) (
 		return "", fmt.Errorf("after the commands: %w; before them the plan said %s", err, said)
 	}
 	return refusedRightly, l.decisive(has, said)
-}
-
-// obey runs the commands that a plan printed, in its order.
-func (l *privilegeLaw) obey(said string) (ran int, err error) {
-	for _, line := range printed.Commands(said) {
-		commands, err := printed.Words(line)
-		if err != nil {
-			return ran, err
-		}
-		for _, words := range commands {
-			if words[0] != "pveum" {
-				continue
-			}
-			if err := l.database().pveum(l.Context(), words); err != nil {
-				return ran, fmt.Errorf("%q fails: %w", line, err)
-			}
-			ran++
-		}
-	}
-	return ran, nil
 }
 
 // decisive wants one of the questions since the commands to be one that the privileges before them do not answer: else

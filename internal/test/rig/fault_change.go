@@ -192,9 +192,9 @@ func (b *ChangeBench) converge(t *testing.T, f Fault, first error) (result Outco
 	result = OutcomeDone
 	if first != nil {
 		result = OutcomeConverged
-		if b.assist(t, f) {
-			result = OutcomeAssisted
-		}
+	}
+	if b.assist(t, f) {
+		result = OutcomeAssisted
 	}
 	for round := 0; !b.isDone(t, f); round++ {
 		pl, err := b.Session.Plan(t.Context())
@@ -221,7 +221,7 @@ func (b *ChangeBench) isDone(t *testing.T, f Fault) bool {
 }
 
 // remedies are the commands in the messages to the user.
-var remedies = regexp.MustCompile("`((?:qm unlock|qm set|pvesm free) [^`]+)`(?: (?:as root )?on node ([a-z0-9]+))?")
+var remedies = regexp.MustCompile("`((?:qm unlock|qm set|qm cloudinit|pvesm free) [^`]+)`(?: (?:as root )?on node ([a-z0-9]+))?")
 
 // assist follows the diagnostics' instructions to the operator, if the table permits that the step needs an operator.
 func (b *ChangeBench) assist(t *testing.T, f Fault) bool {
