@@ -58,7 +58,7 @@ func (m *module) add(b *block) {
 			m.locals[name] = a.value
 		}
 	case "variable":
-		m.variables[b.label(0)] = &variable{name: b.label(0), in: m, typ: b.attributes["type"].value,
+		m.variables[b.label()] = &variable{name: b.label(), in: m, typ: b.attributes["type"].value,
 			value: b.attributes["default"].value}
 	case "terraform":
 		for _, required := range b.inner("required_providers") {

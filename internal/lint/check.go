@@ -49,28 +49,28 @@ func (c *checker) block(b *block) {
 	where := strings.Join(b.labels, ".")
 	switch b.kind {
 	case "provider":
-		where = `provider "` + b.label(0) + `"`
+		where = `provider "` + b.label() + `"`
 	case "list", "action":
 		for _, config := range b.inner("config") {
-			c.arguments(config, b.scope(), want, site{address: b.kind + "." + where, object: b.label(0)}, nil)
+			c.arguments(config, b.scope(), want, site{address: b.kind + "." + where, object: b.label()}, nil)
 		}
 		return
 	case "resource":
 	default:
 		where = b.kind + "." + where
 	}
-	c.arguments(b, b.scope(), want, site{address: where, object: b.label(0)}, meta(b.kind))
+	c.arguments(b, b.scope(), want, site{address: where, object: b.label()}, meta(b.kind))
 }
 
 // wanted returns the shape of a block, nil for one of another provider.
 func (c *checker) wanted(b *block) *shape {
 	if b.kind == "provider" {
-		if c.isOurs(b.in, b.label(0)) {
+		if c.isOurs(b.in, b.label()) {
 			return c.schema.provider
 		}
 		return nil
 	}
-	local, _, _ := strings.Cut(b.label(0), "_")
+	local, _, _ := strings.Cut(b.label(), "_")
 	if a, ok := b.attributes["provider"]; ok {
 		traversal, diags := hcl.AbsTraversalForExpr(a.value)
 		if diags.HasErrors() {
@@ -83,7 +83,7 @@ func (c *checker) wanted(b *block) *shape {
 	if !c.isOurs(b.in, local) {
 		return nil
 	}
-	return c.schema.types[b.kind][b.label(0)]
+	return c.schema.types[b.kind][b.label()]
 }
 
 // traversalIn reads a reference that JSON writes as a text: "proxmox.alias".

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 )
 
-// What the program returns.
+// The program's exit codes.
 const (
 	exitClean = iota
 	exitFindings

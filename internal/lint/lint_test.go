@@ -99,7 +99,7 @@ func TestLintFinds(t *testing.T) {
 		"in a map":              {vm + "\n networks = { net0 = { bridge = \"b\", vlan_id = 20 } }\n}", "main.tf networks.net0.vlan_id tag"},
 		"in a list":             {vm + "\n rules = [{ acton = \"b\" }]\n}", "main.tf rules.*.acton action"},
 		"of an object type":     {vm + "\n plain = { sizes = 1 }\n}", "main.tf plain.sizes size"},
-		"an argument":           {vm + "\n nmae = \"b\"\n}", "main.tf nmae name"},
+		"an argument":           {vm + "\n namee = \"b\"\n}", "main.tf namee name"},
 		"in a nested block":     {vm + "\n timeouts {\n craete = 1\n }\n}", "main.tf timeouts.craete create"},
 		"deprecated":            {vm + "\n networks = { net0 = { model_name = 1 } }\n}", "main.tf networks.net0.model_name "},
 		"in a condition":        {vm + "\n cpu = var.big ? { cores = 1 } : { corse = 2 }\n}", "main.tf cpu.corse cores"},
@@ -212,7 +212,7 @@ func (server) GetProviderSchema(context.Context, *tfprotov6.GetProviderSchemaReq
 // TestLintProgram: exit codes, and both forms of output.
 func TestLintProgram(t *testing.T) {
 	t.Parallel()
-	wrong := write(t, "resource \"proxmox_vm\" \"a\" {\n  cpu = { corse = 2 }\n}\n-- sub/main.tf\nresource \"proxmox_vm\" \"b\" {\n  nmae = 1\n}\n-- .terraform/x/main.tf\nwrong")
+	wrong := write(t, "resource \"proxmox_vm\" \"a\" {\n  cpu = { corse = 2 }\n}\n-- sub/main.tf\nresource \"proxmox_vm\" \"b\" {\n  namee = 1\n}\n-- .terraform/x/main.tf\nwrong")
 	right := write(t, "resource \"proxmox_vm\" \"a\" {\n  cpu = { cores = 2 }\n}\n")
 	missing := write(t, "module \"m\" {\n  source = \"./m\"\n}\n")
 	for _, c := range []struct {
@@ -222,7 +222,7 @@ func TestLintProgram(t *testing.T) {
 	}{
 		{[]string{wrong}, 1, []string{filepath.Join(wrong, "main.tf") + ":2:11: proxmox_vm.a: cpu.corse: proxmox has no such key here, " +
 			"so Terraform drops it; did you mean \"cores\"?\n", "blocks of the provider: 1, findings: 1, values that could not be followed: 0"}},
-		{[]string{"-recursive", wrong, wrong}, 1, []string{"sub/main.tf:2:3: proxmox_vm.b: nmae: proxmox has no such argument", "findings: 2,"}},
+		{[]string{"-recursive", wrong, wrong}, 1, []string{"sub/main.tf:2:3: proxmox_vm.b: namee: proxmox has no such argument", "findings: 2,"}},
 		{[]string{"-json", wrong}, 1, []string{`"line": 2`, `"column": 11`, `"kind": "unknown"`, `"suggestion": "cores"`, `"not_followed": []`}},
 		{[]string{"-json", right}, 0, []string{`"findings": []`}},
 		{[]string{right}, 0, []string{"findings: 0"}},

@@ -48,10 +48,10 @@ type argument struct {
 	value hclsyntax.Expression
 }
 
-// label returns a label, or "".
-func (b *block) label(n int) string {
-	if n < len(b.labels) {
-		return b.labels[n]
+// label returns the first label, or "".
+func (b *block) label() string {
+	if len(b.labels) > 0 {
+		return b.labels[0]
 	}
 	return ""
 }
@@ -87,7 +87,7 @@ func (l *loader) add(dir string, files []file) (*module, error) {
 		}
 		child, err := l.open(filepath.Join(dir, source))
 		if err != nil {
-			return nil, fmt.Errorf("%s: module %q: %w", b.at, b.label(0), err)
+			return nil, fmt.Errorf("%s: module %q: %w", b.at, b.label(), err)
 		}
 		child.callers = append(child.callers, b)
 	}

@@ -24,12 +24,13 @@ func (p *planCheck) bridges(ctx context.Context, c *Checker, r Request, networks
 			continue
 		}
 		detail := fmt.Sprintf("Node %s has %s, as far as this identity may use them (SDN.Use)", p.node, bridgeList(names))
-		if r.Moving == nil && c.mayUseBridge(ctx, bridge) {
+		switch {
+		case r.Moving == nil && c.mayUseBridge(ctx, bridge):
 			p.say(bridgeUnlisted, path, detail+". Where the bridge is in the node's kernel only, PVE does not list it and "+
 				"starts the VM all the same; otherwise the start fails", bridge)
-		} else if r.Moving != nil {
+		case r.Moving != nil:
 			p.say(bridgeUnknown, path, detail, bridge)
-		} else {
+		default:
 			p.uses = append(p.uses, use{path: path, on: []string{localBridge(bridge)}, anyOf: []string{"SDN.Use"},
 				rule: bridgeUnknown, bridge: bridge, detail: detail + ". If it has this one: "})
 		}

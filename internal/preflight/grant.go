@@ -24,12 +24,12 @@ type promises struct {
 // promise is what the commands for a path grant.
 type promise struct {
 	privileges  []string
-	where, text string // the error that has the commands, and what it says
+	where, text string // the error that has the commands, and its text
 	who         string // whose plan that was
 }
 
 // grants adds to findings about missing privileges the commands by which root grants them: one role for each path, with
-// all that is missing there.
+// all privileges that are missing there.
 func (p *planCheck) grants(ctx context.Context, c *Checker, lacks []use) map[string]string {
 	missing, first := map[string][]string{}, map[string]use{}
 	for _, u := range lacks {
@@ -152,8 +152,8 @@ func joined(at string, held map[string]bool, missing []string) []string {
 // command makes a role and gives it to users and tokens on a path.
 func (c *Checker) command(ctx context.Context, at string, privileges []string, to ...string) string {
 	line, words := "pveum acl modify {}", []string{at}
-	for i := 0; i < len(to); i += 2 {
-		line, words = line+" "+to[i]+" {}", append(words, to[i+1])
+	for pair := range slices.Chunk(to, 2) {
+		line, words = line+" "+pair[0]+" {}", append(words, pair[1])
 	}
 	if line += " --roles {}"; at == "/" { // and not on all below
 		line += " --propagate 0"

@@ -32,41 +32,33 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 				anyOf: []string{"Datastore.AllocateSpace"}})
 		}
 	}
-	if r.Removing {
-		on("", "destroy the VM", "VM.Allocate")
-		on("", "read the VM", "VM.Audit")
-	}
-	if r.HA {
-		what, instead := "set ha", "leave ha out and manage HA elsewhere"
-		if r.Removing {
-			what, instead = "stop the VM, which is under HA", "set on_destroy = { power_off = \"force\" }"
+	all = append(all, haUses(r)...)
+	isChanged := !r.Creating && !r.Removing && r.ID != 0
+	for _, one := range []struct {
+		isDone                bool
+		path, what, privilege string
+	}{
+		{r.Removing, "", "destroy the VM", "VM.Allocate"},
+		{r.Removing || r.Creating, "", "read the VM", "VM.Audit"},
+		{r.Creating, "", "make the VM", "VM.Allocate"},
+		{r.Creating, "", "mark the VM, by its description", "VM.Config.Options"},
+		{r.Started || r.Stopped, "power_state", "start or stop the VM", "VM.PowerMgmt"},
+		{r.Restarts, "reboot_policy", "restart the VM", "VM.PowerMgmt"},
+		{r.Moving != nil, "node", "migrate the VM", "VM.Migrate"},
+		{r.Firewall, "firewall", "set the firewall of the VM", "VM.Config.Network"},
+	} {
+		if one.isDone {
+			on(one.path, one.what, one.privilege)
 		}
-		for _, privilege := range []string{"Sys.Audit", "Sys.Console"} {
-			all = append(all, use{path: "ha", what: what, on: []string{"/"}, anyOf: []string{privilege}, instead: instead})
-		}
 	}
-	if !r.Creating && !r.Removing && r.ID != 0 { // before it comes into another pool
+	if isChanged { // before it comes into another pool
 		all = append(all, use{what: "read the VM", on: at[:1], anyOf: []string{"VM.Audit"}})
-	}
-	if r.Creating {
-		on("", "make the VM", "VM.Allocate")
-		on("", "read the VM", "VM.Audit")
-		on("", "mark the VM, by its description", "VM.Config.Options")
 	}
 	if p.origin.VMID != 0 {
 		all = append(all, p.cloneUses(r)...)
 		for _, slot := range slices.Sorted(maps.Keys(p.copy.Disks)) {
 			storage("disks."+slot+".storage", demand{p}.after(r).Disks[slot].Storage)
 		}
-	}
-	if r.Started || r.Stopped {
-		on("power_state", "start or stop the VM", "VM.PowerMgmt")
-	}
-	if r.Restarts {
-		on("reboot_policy", "restart the VM", "VM.PowerMgmt")
-	}
-	if r.Moving != nil {
-		on("node", "migrate the VM", "VM.Migrate")
 	}
 	if r.Restore != nil {
 		storage("restore.storage", r.Restore.Storage)
@@ -76,19 +68,41 @@ func (p *planCheck) needed(ctx context.Context, c *Checker, r Request) []use {
 			storage(one.Path, one.Storage)
 		}
 	}
-	if r.Firewall {
-		on("firewall", "set the firewall of the VM", "VM.Config.Network")
-	}
-	for _, pool := range slices.Compact(slices.Sorted(slices.Values([]string{r.Pool, r.LeftPool}))) {
-		if pool != "" && !r.Creating { // who makes a VM in it needs none (qemu-server API2/Qemu.pm, create_vm)
-			all = append(all, use{path: "pool", what: "change the members of pool " + pool, on: []string{"/pool/" + pool},
-				anyOf: []string{"Pool.Allocate"}})
-			all = append(all, use{path: "pool", what: "change the pool of the VM", on: at[:1], // pve-manager API2/Pool.pm
-				anyOf: []string{"VM.Allocate", "Permissions.Modify"}})
-		}
-	}
+	all = append(all, poolUses(r, at[:1])...)
 	all = append(all, p.sourceUses(r)...)
 	all = append(all, p.changes(ctx, c, r, on, storage)...)
+	return all
+}
+
+// haUses are the privileges that HA takes, all on the root of the tree (pve-manager API2/HAConfig.pm; pve-ha-manager
+// API2/HA/Resources.pm).
+func haUses(r Request) (all []use) {
+	if !r.HA {
+		return nil
+	}
+	what, instead := "set ha", "leave ha out and manage HA elsewhere"
+	if r.Removing {
+		what, instead = "stop the VM, which is under HA", "set on_destroy = { power_off = \"force\" }"
+	}
+	for _, privilege := range []string{"Sys.Audit", "Sys.Console"} {
+		all = append(all, use{path: "ha", what: what, on: []string{"/"}, anyOf: []string{privilege}, instead: instead})
+	}
+	return all
+}
+
+// poolUses are the privileges that a change of the pool takes. A create in a pool needs none (qemu-server API2/Qemu.pm,
+// create_vm).
+func poolUses(r Request, at []string) (all []use) {
+	for _, pool := range slices.Compact(slices.Sorted(slices.Values([]string{r.Pool, r.LeftPool}))) {
+		if pool == "" || r.Creating {
+			continue
+		}
+		all = append(all,
+			use{path: "pool", what: "change the members of pool " + pool, on: []string{"/pool/" + pool},
+				anyOf: []string{"Pool.Allocate"}},
+			use{path: "pool", what: "change the pool of the VM", on: at, // pve-manager API2/Pool.pm
+				anyOf: []string{"VM.Allocate", "Permissions.Modify"}})
+	}
 	return all
 }
 

@@ -184,9 +184,9 @@ func (u *update) run(ctx context.Context, r *results) error {
 }
 
 // afterFailure ends an update after a failed step. Disks that were to change their slots go back, a running guest gets
-// the cloud-init options that were set, since no later plan shows them, and leftovers of the failed task are named. Volumes that are to go with their drives are still destroyed: the state will not know
-// those drives any more, so the plan is carried out now or never. Only an interrupted apply leaves the volumes,
-// detached.
+// the cloud-init options that were set, since no later plan shows them, and leftovers of the failed task are named.
+// Volumes that are to go with their drives are still destroyed: the state will not know those drives any more, so the
+// plan is carried out now or never. Only an interrupted apply leaves the volumes, detached.
 func (u *update) afterFailure(ctx context.Context, r *results, cause error) error {
 	cause = slots{u}.putBack(ctx, r.unplugged, cause)
 	late, cancel := u.changer.jobs.LookAfter(ctx)

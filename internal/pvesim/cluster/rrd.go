@@ -25,7 +25,7 @@ var rrdSteps = map[string]int64{
 const rrdPoints = 70
 
 // figures are the points of a time; those before since know nothing but when they are.
-func figures(r *engine.Request, since int64, at func(point map[string]any)) []any {
+func figures(r *engine.Request, since int64, fill func(at int64, point map[string]any)) []any {
 	step := rrdSteps[r.Params["timeframe"]]
 	if step == 0 {
 		step = rrdSteps["hour"]
@@ -33,9 +33,10 @@ func figures(r *engine.Request, since int64, at func(point map[string]any)) []an
 	end := r.W.Clock.Now().Unix() / step * step
 	list := make([]any, 0, rrdPoints)
 	for n := int64(rrdPoints - 1); n >= 0; n-- {
-		point := map[string]any{"time": end - n*step}
-		if end-n*step >= since {
-			at(point)
+		at := end - n*step
+		point := map[string]any{"time": at}
+		if at >= since {
+			fill(at, point)
 		}
 		list = append(list, point)
 	}
@@ -45,7 +46,7 @@ func figures(r *engine.Request, since int64, at func(point map[string]any)) []an
 func nodeFigures(r *engine.Request) (any, error) {
 	n := r.W.Nodes[r.Node()]
 	used, total := rootDisk(r.W, n)
-	return figures(r, r.W.Clock.Now().Unix()-nodeUptime, func(p map[string]any) {
+	return figures(r, r.W.Clock.Now().Unix()-nodeUptime, func(_ int64, p map[string]any) {
 		p["maxcpu"], p["cpu"], p["iowait"], p["loadavg"] = n.CPUs, 0.02, 0, 0.1
 		p["memtotal"], p["memused"], p["swaptotal"], p["swapused"] = n.Memory, n.Memory/8, 0, 0
 		p["roottotal"], p["rootused"], p["netin"], p["netout"] = total, used, 0, 0
@@ -64,9 +65,9 @@ func guestFigures(r *engine.Request) (any, error) {
 	if _, err := guest.Load(r); err != nil {
 		since = r.W.Clock.Now().Unix() + 1
 	}
-	return figures(r, since, func(p map[string]any) {
+	return figures(r, since, func(at int64, p map[string]any) {
 		p["maxcpu"], p["maxmem"], p["maxdisk"], p["disk"] = st.Cpus, st.Memory, st.Disk, 0
-		if g.Running != nil && !g.Running.StartedAt.IsZero() && p["time"].(int64) >= g.Running.StartedAt.Unix() {
+		if g.Running != nil && !g.Running.StartedAt.IsZero() && at >= g.Running.StartedAt.Unix() {
 			p["cpu"], p["mem"], p["netin"], p["netout"], p["diskread"], p["diskwrite"] = 0.01, st.Memory/2, 0, 0, 0, 0
 		}
 	}), nil
@@ -78,7 +79,7 @@ func storageFigures(r *engine.Request) (any, error) {
 	if s == nil || s.Disabled {
 		s, since = &state.Storage{}, r.W.Clock.Now().Unix()+1
 	}
-	return figures(r, since, func(p map[string]any) {
+	return figures(r, since, func(_ int64, p map[string]any) {
 		p["total"], p["used"] = s.Total, r.W.Used(r.Node(), s)
 	}), nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
 )
 
-// listSecurityGroups is GET /cluster/firewall/groups (pve-firewall API2/Firewall/Groups.pm). What is in a group is not
-// simulated.
+// listSecurityGroups is GET /cluster/firewall/groups (pve-firewall API2/Firewall/Groups.pm). The rules of a group are
+// not simulated.
 func listSecurityGroups(r *engine.Request) (any, error) {
 	list := []any{}
 	for _, name := range slices.Sorted(maps.Keys(r.W.SecurityGroups)) {

@@ -114,7 +114,7 @@ func checkAddresses(list string) (problem string) {
 	return ""
 }
 
-// checkAddress reads an address, a network or a range, and says what Net::IP says of what is none.
+// checkAddress reads an address, a network or a range, or returns the message of Net::IP.
 func checkAddress(text string) (a netip.Addr, problem string) {
 	first, last, _ := strings.Cut(text, "-")
 	word, bits, hasBits := strings.Cut(first, "/")

@@ -98,13 +98,14 @@ func (w *World) Alloc(node, storage string, vmid int, name, format string, size 
 	if err := s.checkFormat(format); err != nil {
 		return nil, err
 	}
-	if name == "" {
+	switch {
+	case name == "":
 		name = freeName(w, node, s, vmid, format)
-	} else if s.IsDir() { // any name will do (Plugin.pm, parse_name_dir)
+	case s.IsDir(): // any name will do (Plugin.pm, parse_name_dir)
 		if !dirFile.MatchString(name) {
 			return nil, fmt.Errorf("unable to parse volume filename '%s'", name)
 		}
-	} else if !strings.HasPrefix(name, fmt.Sprintf("vm-%d-", vmid)) {
+	case !strings.HasPrefix(name, fmt.Sprintf("vm-%d-", vmid)):
 		return nil, fmt.Errorf("illegal name '%s' - should be 'vm-%d-*'", name, vmid)
 	}
 	full := name

@@ -14,7 +14,7 @@ import (
 var conformanceForms = map[string]string{
 	"~uuid~": `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, "~mac~": `(?i:[0-9a-f]{2}(?::[0-9a-f]{2}){5})`,
 	"~digest~": `[0-9a-f]{40}`, "~int~": `\d+`, "~version~": `[\d.]+`, "~hex~": `[0-9a-f]+`, "~text~": `(?s:.*)`,
-	"~stamp~": `\d{4}(?:_\d\d){2}-\d\d(?:_\d\d){2}`, "~clock~": `\d\d:\d\d:\d\d`,
+	"~archive time~": `\d{4}(?:_\d\d){2}-\d\d(?:_\d\d){2}`, "~clock~": `\d\d:\d\d:\d\d`,
 	"~address~": `[0-9a-f.:]+`, "~time~": `[\d-]+ [\d:]+`,
 	"~fingerprint~": `[0-9A-F]{2}(?::[0-9A-F]{2}){31}`,
 }

@@ -273,7 +273,7 @@ func TestLintInCI(t *testing.T) {
 			"networks = { net0 = { tag = 20 } }":     "findings: 0",
 		} {
 			dir := t.TempDir()
-			at := filepath.Join(dir, ".terraform/providers/registry.terraform.io/terraform-proxmox/proxmox/0.1.0/linux_amd64")
+			at := filepath.Join(dir, filepath.FromSlash(".terraform/providers/registry.terraform.io/terraform-proxmox/proxmox/0.1.0/linux_amd64"))
 			rig.Must(t, os.MkdirAll(at, 0o700))
 			rig.Must(t, os.Symlink(filepath.Join(built, "terraform-provider-proxmox"), filepath.Join(at, "terraform-provider-proxmox_v0.1.0")))
 			rig.Must(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte("resource \"proxmox_vm\" \"a\" {\n"+config+"\n}\n"), 0o600))

@@ -76,9 +76,9 @@ func TestFastPathFollowsTheFramework(t *testing.T) {
 			happens(w, s)
 			before := s.SaveState()
 			for _, o := range [][]terraformtest.PlanOption{nil, {terraformtest.WithoutRefresh()}} {
-				_, errPlan := s.Plan(t.Context(), o...)
+				_, planError := s.Plan(t.Context(), o...)
 				s.RestoreState(before)
-				t.Logf("plan %d: %v", len(o), errPlan)
+				t.Logf("plan %d: %v", len(o), planError)
 			}
 			t.Logf("refresh: %v", s.Refresh(t.Context()))
 			s.RestoreState(before)

@@ -95,7 +95,7 @@ func bounds[V validator.Describer](ctx context.Context, validators []V) (all []f
 	return all
 }
 
-// oddTexts are texts that a program easily mistakes, by what is odd about them.
+// oddTexts are texts that a program easily mistakes, by their oddity.
 func oddTexts() map[string]string {
 	return map[string]string{
 		"empty": "", "blank": " ", "newline only": "\n", "two newlines": "\n\n", "tab only": "\t", "trailing blanks": "odd  ", "leading blank": " odd",
@@ -125,7 +125,7 @@ func oddNumbers(bounds []float64) map[string]cty.Value {
 	return all
 }
 
-// oddValues are the odd values of an attribute, by what is odd.
+// oddValues are the odd values of an attribute, by their oddity.
 func (a leafAttribute) oddValues() map[string]cty.Value {
 	if a.kind == wholeKind || a.kind == decimalKind {
 		return oddNumbers(a.bounds)

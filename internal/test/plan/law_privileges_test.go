@@ -140,13 +140,15 @@ func (l *privilegeLaw) back(at *stage, c allowedCase, has map[string][]string) (
 		as = rig.TokenNoSSH
 	}
 	if c.is == nil {
-		return s, s.Configure(l.w.ProviderBlock(as))
+		err := s.Configure(l.w.ProviderBlock(as))
+		return s, err
 	}
-	return s, c.is(s, l.w.ProviderBlock(as))
+	err := c.is(s, l.w.ProviderBlock(as))
+	return s, err
 }
 
-// errPlan is what a plan refuses.
-type errPlan struct{ error }
+// planError is what a plan refuses.
+type planError struct{ error }
 
 // carryOut plans and applies.
 func (c allowedCase) carryOut(ctx context.Context, s *terraformtest.Session) error {
@@ -154,13 +156,13 @@ func (c allowedCase) carryOut(ctx context.Context, s *terraformtest.Session) err
 		planned := false
 		_, err := s.Invoke(ctx, "action."+c.action+".it", func() { planned = true })
 		if err != nil && !planned {
-			return errPlan{err}
+			return planError{err}
 		}
 		return err
 	}
 	pl, err := s.Plan(ctx)
 	if err != nil {
-		return errPlan{err}
+		return planError{err}
 	}
 	return s.Apply(ctx, pl)
 }
@@ -266,7 +268,7 @@ func (l *privilegeLaw) row(at *stage, c allowedCase, all []need, without need) (
 		return "", err
 	}
 	err = c.carryOut(l.Context(), s)
-	var refused errPlan
+	var refused planError
 	switch {
 	case err == nil:
 		return notNeeded, nil

@@ -150,7 +150,7 @@ func (r restartRow) try(ctx context.Context, w *rig.World, vmid int) (outcome st
 		}
 	}
 	if apply(ctx, s, before) != nil {
-		return cannotRun, nil
+		return cannotRun, nil //nolint:nilerr // the outcome says it
 	}
 	config := after
 	switch r.moment {

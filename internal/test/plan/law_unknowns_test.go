@@ -317,7 +317,7 @@ func errorsOf(s *terraformtest.Session) string {
 	return strings.Join(all, "\n")
 }
 
-// begin is a session with what was there before.
+// begin is a session with the resource as it was before.
 func (r unknownRow) begin(ctx context.Context, w *rig.World, vmid int) (*terraformtest.Session, error) {
 	s := w.NewSession()
 	if err := s.Configure(w.ProviderBlock(rig.RootTicket)); err != nil || r.before == nil {

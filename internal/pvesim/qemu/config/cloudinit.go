@@ -61,7 +61,7 @@ var cloudinitOptions = []string{
 	"cicustom", "cipassword", "citype", "ciupgrade", "ciuser", "nameserver", "searchdomain", "sshkeys",
 }
 
-// CloudinitPending is GET cloudinit: what the image was made of, and what the next one will be (API2/Qemu.pm,
+// CloudinitPending is GET cloudinit: the options of the image, and those of the next one (API2/Qemu.pm,
 // cloudinit_pending). A value that is false to Perl is not listed.
 func CloudinitPending(r *engine.Request) (any, error) {
 	g, err := guest.Load(r)

@@ -65,7 +65,7 @@ func isNocloud(c map[string]string) bool {
 	return !isWindows(c["ostype"])
 }
 
-// metaData names the instance by what it is made of, so that a change of any part makes a new one (Cloudinit.pm,
+// metaData names the instance by a digest of its data, so that a change of any part makes a new one (Cloudinit.pm,
 // nocloud_gen_metadata and configdrive2_gen_metadata).
 func metaData(e *engine.Engine, w *state.World, g *state.Guest) string {
 	sum := sha1.Sum([]byte(userData(g, true) + networkData(e, w, g)))

@@ -138,8 +138,8 @@ func skipIf(skip bool) error {
 }
 
 // unplug takes a device out of the running machine; the guest's operating system must let go of PCI devices. A SCSI
-// disk goes without it, but not the controller that it was the last one of. What is gone is not asked for again, so
-// that a second request succeeds (QemuServer.pm, vm_deviceunplug and qemu_deletescsihw).
+// disk goes without it, but not the controller that it was the last one of. A device that is gone is not asked for
+// again, so that a second request succeeds (QemuServer.pm, vm_deviceunplug and qemu_deletescsihw).
 func unplug(_ engine.Process, g *state.Guest, opt string) error {
 	if booted(g)[opt] == "" && g.Running != nil {
 		return nil
