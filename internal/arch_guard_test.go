@@ -32,6 +32,7 @@ var destructive = map[string]destruction{
 	"RollBackToSnapshot": {[]string{"internal/pve.QEMUClient"}, []string{"internal/guard"}},
 	"RemoveGuest":        {[]string{"internal/pve.HAClient"}, []string{"internal/guest"}},
 	"RemoveEntry":        {[]string{"internal/pve.HAClient"}, []string{"internal/guard"}},
+	"RemoveRule":         {[]string{"internal/pve.HAClient"}, []string{"internal/guard"}},
 	"DeleteRule":         {[]string{"internal/pve.FirewallClient"}, []string{"internal/guest"}},
 	"RemoveMember":       {[]string{"internal/pve.PoolClient"}, []string{"internal/update", "internal/guard"}},
 	"DeleteACL":          {[]string{"internal/pve.AccessClient"}, []string{"internal/guard"}},
@@ -49,7 +50,8 @@ var definers = []string{"internal/pve", "internal/ssh"}
 // harmlessDelete are the methods of package pve that send DELETE, or a parameter that has PVE delete something, and destroy
 // nothing.
 var harmlessDelete = []string{
-	"TaskClient.Stop", // a task, which cleans up after itself
+	"TaskClient.Stop",     // a task, which cleans up after itself
+	"HAClient.UpdateRule", // options of the user's own rule, bound to the digest
 }
 
 // TestOnlyTheGuardDestroys: only the packages of the table name a call that destroys.

@@ -12,7 +12,7 @@ import (
 
 // clients are the packages that may name pve.Client, which can write. All others get a pve.Reader, or ask one of these.
 var clients = []string{"internal/create", "internal/destroy", "internal/disk", "internal/file", "internal/guard", "internal/guest",
-	"internal/power", "internal/provider", "internal/pve/request", "internal/service", "internal/snapshot", "internal/update"}
+	"internal/harule", "internal/power", "internal/provider", "internal/pve/request", "internal/service", "internal/snapshot", "internal/update"}
 
 // TestReadersOnly: a plan, a refresh, an import, a list and a data source read through pve.Reader, so the compiler keeps
 // them from writing. Only the packages of the table name the client itself.

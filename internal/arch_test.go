@@ -27,7 +27,7 @@ const module = "github.com/terraform-proxmox/terraform-provider-proxmox"
 var layers = [][]string{
 	{"."},
 	{"internal/provider", "internal/framework/oplog/otlp", "internal/lint"},
-	{"internal/resource/vm", "internal/resource/file", "internal/resource/snapshot", "internal/resource/disk", "internal/datasource", "internal/function", "internal/action", "internal/framework/fastpath"},
+	{"internal/resource/vm", "internal/resource/file", "internal/resource/snapshot", "internal/resource/disk", "internal/resource/harule", "internal/datasource", "internal/function", "internal/action", "internal/framework/fastpath"},
 	{"internal/resource/vm/planning"},
 	{"internal/resource/vm/validation"},
 	{"internal/resource/vm/model"},
@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"internal/resource/kit", "internal/framework/plan"},
 	{"internal/service"},
 	{"internal/disk"},
-	{"internal/create", "internal/update", "internal/preflight", "internal/orphan", "internal/snapshot", "internal/power", "internal/file"},
+	{"internal/create", "internal/update", "internal/preflight", "internal/orphan", "internal/snapshot", "internal/harule", "internal/power", "internal/file"},
 	{"internal/destroy", "internal/diskimport"},
 	{"internal/guard"},
 	{"internal/guest", "internal/volumeuse"},

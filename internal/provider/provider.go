@@ -26,6 +26,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/disk"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/file"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/harule"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/snapshot"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm"
@@ -134,7 +135,7 @@ func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *kit.Session) {
 // Resources returns the constructors of all resources.
 func (p *Proxmox) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{func() resource.Resource { return p.newVM(p.vms) }, snapshot.New, file.NewImage,
-		file.NewCloudInitISO, file.NewSnippet, disk.New}
+		file.NewCloudInitISO, file.NewSnippet, disk.New, harule.New}
 }
 
 // DataSources returns the constructors of all data sources.

@@ -90,6 +90,7 @@ func TestSchemasAreValidAndDocumented(t *testing.T) {
 		"provider",
 		"proxmox_cloud_init_iso",
 		"proxmox_disk",
+		"proxmox_ha_rule",
 		"proxmox_image",
 		"proxmox_snippet",
 		"proxmox_vm",

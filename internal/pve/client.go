@@ -91,7 +91,7 @@ type answer interface {
 		agentWire | poolWire | []poolWire | userWire | []pendingWire | []resourceWire | []nodeWire | []networkWire |
 		[]storageWire | []storageConfigWire | []volumeWire | volumeWire | []snapshotWire | []namedWire | []taskWire |
 		map[string]map[string]wire.Bool |
-		map[string]wire.String | []map[string]wire.String | importWire
+		map[string]wire.String | []map[string]wire.String | importWire | haRuleWire
 }
 
 // fetch sends a read and decodes its data.

@@ -107,6 +107,12 @@ func (h HAClient) RemoveEntry(ctx context.Context, sid string) error {
 	return err
 }
 
+// RemoveRule removes an HA rule; the guests stay under HA. PVE binds the request to no digest, and a rule that does not
+// exist is a success (pve-ha-manager API2/HA/Rules.pm delete_rule). It needs Sys.Console on /.
+func (h HAClient) RemoveRule(ctx context.Context, id string) error {
+	return h.client.change(ctx, haRuleOp("delete", id), http.MethodDelete, haRulesPath+"/"+id, nil)
+}
+
 // DeleteACL takes a permission away.
 func (a AccessClient) DeleteACL(ctx context.Context, e ACLEntry) error {
 	p := Params{"path": e.Path, "roles": e.Role, e.Type + "s": e.Subject, "delete": "1"}

@@ -9,6 +9,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/file"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/harule"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/orphan"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/power"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
@@ -33,6 +34,7 @@ type Service struct {
 	Power         *power.Switch
 	Files         *file.Files
 	Disks         *disk.Disks
+	HARules       *harule.Rules
 }
 
 // Shell is what is done on the nodes over SSH.
@@ -64,5 +66,6 @@ func New(api *pve.Client, shell Shell, clock pve.Clock, exclusive ...string) *Se
 		Disks: disk.New(jobs, guests, remover, creator, changer), Checker: preflight.New(jobs, guests, sources, exclusive...),
 		Orphans: orphans, OrphanDeleter: orphan.NewDeleter(orphans, remover),
 		Snapshots: snapshot.New(jobs, guests, remover.Guard),
+		HARules:   harule.New(jobs, remover.Guard),
 		Power:     power.New(jobs, guests, remover.Guard), Files: file.New(jobs, remover.Guard, files)}
 }

@@ -59,6 +59,9 @@ func withoutPrefix(message string) string {
 		"create resource failed: ",         // pve-ha-manager API2/HA/Resources.pm, HA/Config.pm lock_ha_domain
 		"update resources config failed: ", // pve-ha-manager HA/Config.pm
 		"delete resource failed: ",         // pve-ha-manager HA/Config.pm
+		"create ha rule failed: ",          // pve-ha-manager API2/HA/Rules.pm
+		"update HA rules failed: ",         // pve-ha-manager API2/HA/Rules.pm
+		"delete ha rule failed: ",          // pve-ha-manager API2/HA/Rules.pm
 	} {
 		if rest, ok := strings.CutPrefix(message, prefix); ok {
 			return rest

@@ -138,6 +138,8 @@ func absenceRules() []messageRule {
 		{"pool '*' does not exist", NotFound, false},                            // pve-manager API2/Pool.pm
 		{"no such resource '*'", NotFound, false},                               // pve-ha-manager API2/HA/Resources.pm
 		{"cannot delete service '*', not HA managed", NotFound, false},          // pve-ha-manager HA/Config.pm
+		{"no such ha rule '*'", NotFound, false},                                // pve-ha-manager API2/HA/Rules.pm
+		{"HA rule '*' does not exist", NotFound, false},                         // pve-ha-manager API2/HA/Rules.pm
 		{"no such task", NotFound, true},                                        // TK
 		{"no such user", NotFound, false},                                       // access-control
 		{"no such token", NotFound, false},                                      // access-control

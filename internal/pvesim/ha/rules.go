@@ -1,6 +1,9 @@
 package ha
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -20,18 +23,42 @@ func RuleRoutes() engine.Routes {
 	}
 }
 
+// describeHARule is a rule as the API gives it. An option that is not set is not there: the default of strict is 0, which
+// is false to Perl (HA/Rules.pm set_rule_defaults). What PVE does not follow has errors, each with its reasons.
 func describeHARule(w *state.World, id string) map[string]any {
-	row := map[string]any{"rule": id, "digest": haDigest(w)}
+	row := map[string]any{"rule": id, "digest": rulesDigest(w)}
 	for k, v := range w.HARules[id] {
 		row[k] = v
-		if n, ok := perl.ParseNumber(v); ok && (k == "strict" || k == "disable") {
+		switch n, ok := perl.ParseNumber(v); {
+		case ok && (k == "strict" || k == "disable"):
 			row[k] = n
+		case k == "resources":
+			row[k] = strings.Join(slices.Sorted(slices.Values(perl.ListItems(v))), ",")
+		case k == "nodes":
+			row[k] = describeNodes(v)
 		}
 	}
-	if row["type"] == "node-affinity" && row["strict"] == nil {
-		row["strict"] = 0
+	if problems := infeasible(w, w.HARules)[id]; len(problems) > 0 {
+		row["errors"] = map[string]any{"resources": problems}
 	}
 	return row
+}
+
+// describeNodes is a list of nodes as the API gives it: sorted, and without the priority 0 (HA/Rules/NodeAffinity.pm
+// encode_plugin_value).
+func describeNodes(list string) string {
+	nodes := slices.Sorted(slices.Values(perl.ListItems(list)))
+	for i, node := range nodes {
+		nodes[i] = strings.TrimSuffix(node, ":0")
+	}
+	return strings.Join(nodes, ",")
+}
+
+// rulesDigest is the SHA1 of the file of all rules.
+func rulesDigest(w *state.World) string {
+	text, _ := json.Marshal(w.HARules) // strings only
+	sum := sha1.Sum(text)
+	return hex.EncodeToString(sum[:])
 }
 
 func listHARules(r *engine.Request) (any, error) {
@@ -78,14 +105,18 @@ func setHARule(r *engine.Request, rule map[string]string) error {
 				Errors: map[string]string{k: "unexpected property '" + k + "'"}}
 		}
 		if k == "disable" && v == "0" {
-			delete(rule, k)
-			continue
+			continue // dropped from the request (API2/HA/Rules.pm): a rule that is disabled stays so
 		}
 		rule[k] = v
 	}
-	for _, k := range perl.ListItems(r.Params["delete"]) {
-		if slices.Contains(required, k) {
+	for _, k := range perl.ListItems(r.Params["delete"]) { // pve-common SectionConfig.pm delete_from_config
+		switch {
+		case slices.Contains(required, k):
 			return perl.Die("unable to delete required option '%s'", k)
+		case !slices.Contains(optional, k):
+			return perl.Die("no such option '%s'", k)
+		case r.Params[k] != "" && (k != "disable" || r.Params[k] != "0"):
+			return perl.Die("cannot set and delete property '%s' at the same time!", k)
 		}
 		delete(rule, k)
 	}
@@ -136,6 +167,9 @@ func createHARule(r *engine.Request) (any, error) {
 func updateHARule(r *engine.Request) (any, error) {
 	id := r.Params["rule"]
 	old := r.W.HARules[id]
+	if want := r.Params["digest"]; want != "" && want != rulesDigest(r.W) {
+		return nil, perl.Die("update HA rules failed: detected modified configuration - file changed by other user? Try again.")
+	}
 	if old == nil {
 		return nil, perl.Die("update HA rules failed: HA rule '%s' does not exist", id)
 	}

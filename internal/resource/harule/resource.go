@@ -1,0 +1,173 @@
+// Package harule holds the resource proxmox_ha_rule.
+package harule
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/preflight"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
+)
+
+// Resource is proxmox_ha_rule.
+type Resource struct{ kit.ResourceBase }
+
+var (
+	_ resource.ResourceWithConfigure      = &Resource{}
+	_ resource.ResourceWithImportState    = &Resource{}
+	_ resource.ResourceWithModifyPlan     = &Resource{}
+	_ resource.ResourceWithValidateConfig = &Resource{}
+)
+
+// New makes the resource.
+func New() resource.Resource { return &Resource{} }
+
+// Metadata names the resource.
+func (r *Resource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_ha_rule"
+}
+
+// Schema returns the attributes of the resource.
+func (r *Resource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	resp.Schema = ruleSchema(ctx)
+}
+
+func (r *Resource) attempt(verb string, m *model) kit.Attempt {
+	return kit.Attempt{Verb: verb, Thing: "HA rule " + m.Rule.ValueString(), At: locator{}, As: r.Session.User()}
+}
+
+// ValidateConfig refuses a configuration that no server accepts.
+func (r *Resource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest,
+	resp *resource.ValidateConfigResponse,
+) {
+	var m model
+	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); !resp.Diagnostics.HasError() {
+		resp.Diagnostics.Append(m.invalid()...)
+	}
+}
+
+// ModifyPlan refuses what the server would refuse: a version without rules, nodes that are not there, an id that is
+// taken, a missing privilege.
+func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	m, prior, ok := kit.Planned[model](ctx, req, resp)
+	if req.Plan.Raw.IsNull() {
+		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+	}
+	if resp.Diagnostics.HasError() || !r.Session.Known() || req.Plan.Raw.Equal(req.State.Raw) {
+		return
+	}
+	rules, verb := r.Session.VMs.HARules, "change HA rules"
+	if !req.State.Raw.IsNull() {
+		rules.NoteKnown(prior.Rule.ValueString())
+	}
+	var refused []*guest.FieldError
+	if ok {
+		refused = rules.Check(ctx, m.Rule.ValueString(), m.nodes(), req.State.Raw.IsNull())
+	} else {
+		m, verb = prior, "remove HA rules"
+	}
+	if len(refused) == 0 {
+		refused = r.Session.VMs.Permit(ctx,
+			preflight.Take{Path: "rule", What: "see HA rules", On: "/", AnyOf: []string{"Sys.Audit"}},
+			preflight.Take{Path: "rule", What: verb, On: "/", AnyOf: []string{"Sys.Console"}})
+	}
+	resp.Diagnostics.Append(kit.Verdicts(r.attempt("plan", &m), refused, nil)...)
+}
+
+// Create makes the rule.
+func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var plan model
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	limit := kit.Duration(plan.Timeouts.Limits().Create, kit.CreateTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("create", &plan), func(ctx context.Context) error {
+		resp.Diagnostics.Append(plan.invalid()...)
+		if resp.Diagnostics.HasError() {
+			return nil
+		}
+		err := r.Session.VMs.HARules.Create(ctx, plan.rule())
+		if err == nil {
+			resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+		}
+		return err
+	})
+}
+
+// Read refreshes the state. A rule that does not exist leaves it.
+func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var state model
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	limit := kit.Duration(state.Timeouts.Limits().Read, kit.ReadTimeout)
+	r.Refresh(ctx, &resp.Diagnostics, limit, r.attempt("read", &state), func(ctx context.Context) error {
+		rules := r.Session.VMs.HARules
+		rules.NoteKnown(state.Rule.ValueString())
+		now, err := rules.Read(ctx, state.Rule.ValueString())
+		switch {
+		case pve.IsKind(err, pve.NotFound):
+			resp.State.RemoveResource(ctx)
+			return nil
+		case err != nil:
+			return err
+		}
+		if len(now.Problems) > 0 {
+			resp.Diagnostics.AddWarning("HA does not follow rule "+now.ID,
+				"PVE says of it: "+strings.Join(now.Problems, "; ")+". HA passes over the rule until that is mended.")
+		}
+		resp.Diagnostics.Append(state.set(now)...)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
+		return nil
+	})
+}
+
+// Update changes the rule in place.
+func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var plan, state model
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	limit := kit.Duration(plan.Timeouts.Limits().Update, kit.UpdateTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("change", &state), func(ctx context.Context) error {
+		resp.Diagnostics.Append(plan.invalid()...)
+		if resp.Diagnostics.HasError() {
+			return nil
+		}
+		err := r.Session.VMs.HARules.Update(ctx, state.rule(), plan.rule())
+		if err == nil {
+			resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+		}
+		return err
+	})
+}
+
+// Delete removes the rule. A rule that is gone is a success.
+func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state model
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	limit := kit.Duration(state.Timeouts.Limits().Delete, kit.DeleteTimeout)
+	r.Do(ctx, &resp.Diagnostics, limit, r.attempt("remove", &state), func(ctx context.Context) error {
+		return r.Session.VMs.HARules.Delete(ctx, state.rule())
+	})
+}
+
+// ImportState adopts a rule by its id. It writes nothing to the server.
+func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequest,
+	resp *resource.ImportStateResponse) {
+	if !ruleID.MatchString(req.ID) {
+		resp.Diagnostics.AddError("Cannot import "+strconv.Quote(req.ID), "The id is that of the HA rule: \"apart\".")
+		return
+	}
+	m := model{Rule: types.StringValue(req.ID)}
+	r.Do(ctx, &resp.Diagnostics, kit.ReadTimeout, r.attempt("import", &m), func(ctx context.Context) error {
+		found, err := r.Session.VMs.HARules.Read(ctx, req.ID)
+		if err != nil {
+			return err
+		}
+		resp.Diagnostics.Append(m.set(found)...)
+		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+		return nil
+	})
+}

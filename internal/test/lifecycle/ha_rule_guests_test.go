@@ -1,0 +1,115 @@
+package lifecycle_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// TestHARuleOfNewGuests: a rule is planned before its guests have ids, and made after they are under HA.
+func TestHARuleOfNewGuests(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{"9.0", "9.2"} {
+		w := haWorld(t, profile)
+		unnumbered := strings.NewReplacer("  vmid = 400\n", "", "  vmid = 401\n", "")
+		s := w.Session(t, rig.RootTicket, unnumbered.Replace(apart("")))
+		rig.Must(t, s.Converge(t.Context()))
+		want := []string{}
+		for _, vm := range []string{"proxmox_vm.v400", "proxmox_vm.v401"} {
+			want = append(want, "vm:"+terraformtest.ShowValue(s.Attr(vm, "vmid")))
+		}
+		if got := ruleOf(w, "apart")["resources"]; got != want[0]+","+want[1] && got != want[1]+","+want[0] {
+			t.Errorf("%s: the rule is about %s, want %v", profile, got, want)
+		}
+		rig.Must(t, s.Destroy(t.Context()))
+		w.MustBeClean(t)
+	}
+}
+
+// TestHARuleOfLeavingGuests: PVE takes a VM that is destroyed out of its rules, and removes a rule without any other. An
+// apply that destroys VMs and changes the rule comes to its end in one go, whichever comes first.
+func TestHARuleOfLeavingGuests(t *testing.T) {
+	t.Parallel()
+	node := func(lines string) string {
+		return ruleBlock("rule = \"where\"\ntype = \"node-affinity\"\nnodes = { pve1 = 1 }\n" + lines)
+	}
+	named := func(vmids string) string { return "resources = [" + vmids + "]\n" }
+	for name, c := range map[string]struct{ before, after, want string }{
+		"one of three":  {placed(400, 401, 402) + node(members(400, 401, 402)), placed(400, 401) + node(members(400, 401)), "vm:400,vm:401"},
+		"the only one":  {placed(400, 401) + node(members(400)), placed(401) + node(members(401)), "vm:401"},
+		"by name":       {placed(400, 401) + node(named(`"vm:400"`)), placed(401) + node(named(`"vm:401"`)), "vm:401"},
+		"with the rule": {placed(400, 401) + node(named(`"vm:400"`)), placed(401), ""},
+		"all":           {placed(400, 401) + node(named(`"vm:400", "vm:401"`)), "", ""},
+	} {
+		for _, profile := range []string{"9.0", "9.2"} {
+			for _, parallelism := range []int{1, 10} {
+				w := haWorld(t, profile)
+				if c.before == "" {
+					t.Fatal("nothing to begin with")
+				}
+				before := c.before
+				if strings.Contains(before, `"vm:4`) { // HA has to know the guests first
+					before = strings.Replace(before, "\"where\"\n", "\"where\"\ndepends_on = [proxmox_vm.v400, proxmox_vm.v401]\n", 1)
+				}
+				s := w.Session(t, rig.RootTicket, before)
+				s.Parallelism = parallelism
+				rig.Must(t, s.Converge(t.Context()))
+				w.Reconfigure(t, s, rig.RootTicket, c.after)
+				if err := s.Run(t.Context()); err != nil {
+					t.Fatalf("%s on %s: %v", name, profile, err)
+				}
+				if plan, err := s.Plan(t.Context()); err != nil || !plan.Empty() {
+					t.Errorf("%s on %s: the plan afterwards: %v\n%v", name, profile, err, plan)
+				}
+				if got := ruleOf(w, "where")["resources"]; got != c.want {
+					t.Errorf("%s on %s: the rule is about %q, want %q", name, profile, got, c.want)
+				}
+			}
+		}
+	}
+}
+
+// TestHARuleOfAReplacedGuest: a VM that is replaced under its id is missing in the rule, which the next plan shows and the
+// next apply mends.
+func TestHARuleOfAReplacedGuest(t *testing.T) {
+	t.Parallel()
+	w := haWorld(t, "9.2")
+	three := placed(400, 401, 402) + strings.Replace(ruleBlock("rule = \"apart\"\ntype = \"resource-affinity\"\naffinity = \"positive\"\n"+
+		members(400, 401, 402)), "402", "402", 1)
+	s := w.Session(t, rig.RootTicket, three)
+	rig.Must(t, s.Converge(t.Context()))
+	s.Taint("proxmox_vm.v400")
+	rig.Must(t, s.Run(t.Context()))
+	if got := ruleOf(w, "apart")["resources"]; got != "vm:401,vm:402" {
+		t.Errorf("the rule is about %s", got)
+	}
+	rig.Must(t, s.Converge(t.Context()))
+	if got := ruleOf(w, "apart")["resources"]; got != "vm:400,vm:401,vm:402" {
+		t.Errorf("in the end the rule is about %s", got)
+	}
+}
+
+// TestHARuleThatIsNotFollowed: a rule that HA passes over is a warning at each refresh, in PVE's words.
+func TestHARuleThatIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	w := haWorld(t, "9.2")
+	s := w.Session(t, rig.RootTicket, apart(""))
+	rig.Must(t, s.Converge(t.Context()))
+	w.Change(func(world *state.World) {
+		world.HARules["theirs"] = maps.Clone(world.HARules["apart"])
+		world.HARules["theirs"]["affinity"] = "positive"
+	})
+	rig.Must(t, s.Refresh(t.Context()))
+	found := false
+	for _, d := range s.Diagnostics() {
+		found = found || strings.Contains(d.String(), "HA does not follow rule apart") &&
+			strings.Contains(d.String(), "rule shares two or more resources with a positive resource affinity rule")
+	}
+	if !found {
+		t.Errorf("the refresh says %v", s.Diagnostics())
+	}
+}
