@@ -160,7 +160,22 @@ func sameValue(a, b cty.Value) bool {
 	if !a.IsKnown() || !b.IsKnown() {
 		return !a.IsKnown() && !b.IsKnown() && a.Type().Equals(b.Type())
 	}
-	return a.RawEquals(b)
+	return unrefined(a).RawEquals(unrefined(b))
+}
+
+// unrefined is a value without what is known of its unknown parts, such as the beginning of a text: the protocol's other
+// side need not send that back.
+func unrefined(v cty.Value) cty.Value {
+	plain, err := cty.Transform(v, func(_ cty.Path, part cty.Value) (cty.Value, error) {
+		if !part.IsKnown() {
+			return cty.UnknownVal(part.Type()), nil
+		}
+		return part, nil
+	})
+	if err != nil { // the function gives none
+		return v
+	}
+	return plain
 }
 
 // show prints a value for a person; secrets stay hidden.

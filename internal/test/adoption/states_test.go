@@ -317,7 +317,7 @@ func TestKeepStates(t *testing.T) {
 	configs["a snippet"] = snippetToKeep
 	for _, of := range slices.Sorted(maps.Keys(configs)) {
 		t.Run(of, func(t *testing.T) {
-			s := rig.ExampleWorld(t).Session(t, rig.TokenSSH, configs[of])
+			s := rig.WorldOf(t, configs[of]).Session(t, rig.TokenSSH, configs[of])
 			rig.Must(t, s.Converge(t.Context()))
 			for _, address := range s.Addresses() {
 				name, _, _ := strings.Cut(address, ".")

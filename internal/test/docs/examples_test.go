@@ -23,7 +23,7 @@ func TestExamples(t *testing.T) {
 		for _, id := range rig.Identities() {
 			t.Run(name+"/"+string(id), func(t *testing.T) {
 				t.Parallel()
-				w := rig.ExampleWorld(t)
+				w := rig.WorldOf(t, config)
 				s := w.Session(t, id, config)
 				err := s.Converge(t.Context())
 				if strings.Contains(config, `"esxi:`) && id == rig.TokenNoAllocate { // nor import from a storage of type ESXi
@@ -100,7 +100,7 @@ func TestAccExamples(t *testing.T) {
 			continue // TestAccExamplesForEach
 		}
 		t.Run(name, func(t *testing.T) {
-			w := rig.ExampleWorld(t, pvesim.Options{RealNetwork: true})
+			w := rig.WorldOf(t, config, pvesim.Options{RealNetwork: true})
 			if name == "provider" {
 				config += "\noutput \"nothing\" {\n  value = \"nothing\"\n}\n"
 			}

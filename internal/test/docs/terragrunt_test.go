@@ -195,7 +195,7 @@ func TestAccExamplesForEach(t *testing.T) {
 			continue
 		}
 		count++
-		w := processWorld(t)
+		w := rig.WorldOf(t, config, pvesim.Options{RealNetwork: true, Clock: clock.Real{}})
 		ws := rig.NewWorkspace(t, w, settings, map[string]string{"main.tf": config})
 		t.Run(name, func(t *testing.T) {
 			cycle(t, []rig.Workspace{ws})

@@ -28,6 +28,12 @@ var exampleNeeds = map[string][]Need{
 	"guides/windows-11":                    {ISO},
 }
 
+// simulatedOnly are examples that no laboratory need be able to run, and why.
+var simulatedOnly = map[string]string{
+	"resources/proxmox_ha_rule":     "HA rules are of Proxmox VE 9, and the nodes are two",
+	"guides/vms-on-different-nodes": "HA rules are of Proxmox VE 9, and the nodes are three",
+}
+
 // exampleSteps are the next steps of the guides.
 var exampleSteps = map[string][]Step{
 	"guides/data-disks": {
@@ -76,6 +82,9 @@ var elsewhere = regexp.MustCompile(`"(?:pve\d|local|vmbr|shared)[^"]*"|\bname = 
 func Examples(configs map[string]string) ([]Case, error) {
 	var cases []Case
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
+		if simulatedOnly[name] != "" {
+			continue
+		}
 		config := configs[name]
 		computed := strings.HasPrefix(name, "functions/") // without any cluster
 		for _, a := range adapted {

@@ -138,7 +138,7 @@ func TestSummary(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			w, log := rig.ExampleWorld(t), &logLines{}
+			w, log := rig.WorldOf(t, all[name]), &logLines{}
 			w.LogTo(log)
 			s := w.Session(t, rig.TokenSSH, all[name])
 			rig.Must(t, s.Converge(t.Context()))

@@ -64,6 +64,9 @@ func works() []work {
 			"  name = \"x.yaml\"\n  content = \"#cloud-config\\n\"\n}\n"), map[string]string{"Datastore.Audit": noStorage, "VM.Audit": cannotTell, "Sys.Audit": untold}},
 		{"resource `proxmox_vm_snapshot`", rig.TokenNoSSH, lifeOf("resource \"proxmox_vm_snapshot\" \"x\" {\n  " + vm + "  name = \"mine\"\n}\n"),
 			map[string]string{"VM.Snapshot": plan("VM.Snapshot", "/vms/500"), "VM.Audit": plan("VM.Audit", "/vms/500")}},
+		{"resource `proxmox_ha_rule`", rig.TokenNoSSH, lifeOf("resource \"proxmox_ha_rule\" \"x\" {\n  rule = \"here\"\n  type = \"node-affinity\"\n" +
+			"  resources = [\"vm:500\"]\n  nodes = { pve1 = 1 }\n}\n"),
+			map[string]string{"Sys.Audit": plan("Sys.Audit", "/"), "Sys.Console": plan("Sys.Console", "/")}},
 		{"action `proxmox_vm_power`", rig.TokenNoSSH, invoked("proxmox_vm_power", vm+"action = \"suspend\"\nto_disk = true\n"+
 			"state_storage = \"local-zfs\""), map[string]string{"VM.PowerMgmt": plan("VM.PowerMgmt", "/vms/500"),
 			"VM.Audit": plan("VM.Audit", "/vms/500"), "VM.Config.Disk": plan("VM.Config.Disk", "/vms/500"),
@@ -81,8 +84,13 @@ func works() []work {
 // workWorld is a cluster with VM 500, whose objects the works change, and an identity with these privileges alone.
 func workWorld(t *testing.T, row string, privileges []string) *rig.World {
 	t.Helper()
-	w := rig.NewWorld(t, pvesim.Options{}.ForGuides())
+	options := pvesim.Options{}
+	if strings.Contains(row, "ha_rule") {
+		options.Profile = "9.2"
+	}
+	w := rig.NewWorld(t, options.ForGuides())
 	w.Change(func(world *state.World) {
+		world.HA["vm:500"] = &state.HAResource{SID: "vm:500", State: "ignored"}
 		world.Roles["TerraformProvider"] = privileges
 		world.Put(&state.Volume{Storage: "local-zfs", Node: "pve1", Name: "vm-500-disk-0", VMID: 500, Content: "images", Format: "raw", Size: 1 << 30,
 			Snaps: []string{"theirs"}})

@@ -76,6 +76,10 @@ func operations() []allowedCase {
 	snapshot := func(more string) string {
 		return "resource \"proxmox_vm_snapshot\" \"x\" {\nvmid = 8000\nname = \"mine\"\n" + more + "}\n"
 	}
+	rule := func(more string) string {
+		return "resource \"proxmox_ha_rule\" \"x\" {\nrule = \"here\"\ntype = \"node-affinity\"\nresources = [\"vm:8000\"]\nnodes = { pve1 = 1 }\n" + more + "}\n"
+	}
+	managed := func(w *state.World) { w.HA["vm:8000"] = &state.HAResource{SID: "vm:8000", State: "ignored"} }
 	all := []allowedCase{
 		textCase("create from nothing", "", stopped+disk, nil), textCase("create and start", "", disk, nil),
 		textCase("create in a pool", "", stopped+disk+"pool = \"web\"\n", nil),
@@ -118,6 +122,8 @@ func operations() []allowedCase {
 		textCase("disk, named", held(rig.SmallDisk), held(rig.SmallDisk+"\nname = \"data\""), nil),
 		textCase("snapshot, new", "", snapshot(""), nil), textCase("snapshot, described", snapshot(""), snapshot("description = \"x\"\n"), nil),
 		textCase("snapshot, removed", snapshot(""), "", nil),
+		textCase("HA rule, new", "", rule(""), managed), textCase("HA rule, changed", rule(""), rule("disable = true\n"), managed),
+		textCase("HA rule, removed", rule(""), "", managed),
 		textCase("image, new", "", "resource \"proxmox_image\" \"x\" {\nnode = \"pve1\"\nstorage = \"local\"\nurl = \"http://mirror.example/disc.qcow2\"\n}\n", nil),
 		textCase("disc, new", "", "resource \"proxmox_cloud_init_iso\" \"x\" {\nnode = \"pve1\"\nstorage = \"local\"\nname = \"x\"\nuser_data = \"#cloud-config\\n\"\n}\n", nil),
 	}

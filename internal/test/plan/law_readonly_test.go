@@ -71,7 +71,7 @@ func TestLawReadOnly(t *testing.T) {
 			rows++
 			t.Run(name+"/"+string(id), func(t *testing.T) {
 				t.Parallel()
-				w := rig.ExampleWorld(t)
+				w := rig.WorldOf(t, config)
 				bait(w, "web")
 				bait(w, "")
 				s := w.Session(t, id, config)

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 const ExamplesDir = "../../../examples"
@@ -75,6 +77,27 @@ func ExampleWorld(t *testing.T, options ...pvesim.Options) *World {
 	t.Helper()
 	options = append(options, pvesim.Options{})
 	return NewWorld(t, options[0].ForGuides())
+}
+
+// WorldOf is ExampleWorld as a configuration needs it: HA rules take three nodes of version 9, and identities that may
+// change HA.
+func WorldOf(t *testing.T, config string, options ...pvesim.Options) *World {
+	t.Helper()
+	if !strings.Contains(config, "\"proxmox_ha_rule\"") {
+		return ExampleWorld(t, options...)
+	}
+	options = append(options, pvesim.Options{})
+	options[0].Profile, options[0].Nodes = "9.2", []string{"pve1", "pve2", "pve3"}
+	w := ExampleWorld(t, options...)
+	w.Change(func(world *state.World) {
+		for name, role := range world.Roles {
+			if strings.HasPrefix(name, "Terraform") {
+				world.Roles[name] = append(slices.Clone(role), "Sys.Console")
+			}
+		}
+	})
+	w.Mark()
+	return w
 }
 
 // ReadFile returns the text of a file.
