@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -131,6 +134,50 @@ func TestGuidesAreComplete(t *testing.T) {
 			t.Errorf("README.md does not link %s", link)
 		}
 	}
+}
+
+// TestVMsOnDifferentNodes: the rule of the guide keeps the VMs apart when a node fails, and on Proxmox VE 8, where the plan
+// refuses it, the groups of the guide place each VM.
+func TestVMsOnDifferentNodes(t *testing.T) {
+	t.Parallel()
+	nodesOf := func(w *rig.World) (all []string) {
+		w.Change(func(world *state.World) {
+			for id, g := range world.Guests {
+				if world.HA[fmt.Sprint("vm:", id)] != nil {
+					all = append(all, g.Node)
+				}
+			}
+		})
+		slices.Sort(all)
+		return all
+	}
+	config, each := rig.Examples(t)["guides/vms-on-different-nodes"], []string{"pve1", "pve2", "pve3"}
+	w := rig.WorldOf(t, config)
+	s := w.Session(t, rig.TokenNoSSH, config)
+	rig.Must(t, s.Converge(t.Context()))
+	if got := nodesOf(w); !slices.Equal(got, each) {
+		t.Errorf("the VMs are on %v", got)
+	}
+	rig.Must(t, s.Destroy(t.Context()))
+	w.MustBeClean(t)
+
+	old := rig.NewWorld(t, pvesim.Options{Nodes: each}.ForGuides())
+	_, err := old.Session(t, rig.RootTicket, config).Plan(t.Context())
+	rig.MustRefuse(t, err, []string{"HA rules need Proxmox VE 9.0 or later", "ha.group"})
+	old.Change(func(world *state.World) {
+		for i, node := range each {
+			prefers := slices.Insert(slices.Delete(slices.Clone(each), i, i+1), 0, node+":2")
+			world.HAGroups["prefer-"+node] = &state.HAGroup{ID: "prefer-" + node, Nodes: prefers}
+		}
+	})
+	old.Mark()
+	s = old.Session(t, rig.RootTicket, blocks(t, "../../../templates/guides/vms-on-different-nodes.md.tmpl")[0])
+	rig.Must(t, s.Converge(t.Context()))
+	if got := nodesOf(old); !slices.Equal(got, each) {
+		t.Errorf("with groups the VMs are on %v", got)
+	}
+	rig.Must(t, s.Destroy(t.Context()))
+	old.MustBeClean(t)
 }
 
 // TestMigrationNames wants every attribute of this provider that the migration guides name to be in the schema, and every argument that

@@ -74,6 +74,11 @@ func TestLawOddStrings(t *testing.T) {
 		w := driftWorld(t, "pve1", "pve2")
 		w.Change(addOthers)
 		w.Change(addHolder)
+		w.Change(func(world *state.World) {
+			for _, sid := range []string{"vm:8000", "vm:9000"} {
+				world.HA[sid] = &state.HAResource{SID: sid, State: "ignored"}
+			}
+		})
 		w.Change(func(world *state.World) { world.Put(state.WebBackup("pve1")) })
 		workers.Go(func() {
 			for row, n, ok := take(); ok; row, n, ok = take() {
@@ -167,6 +172,7 @@ func leftToServer(row oddRow) string {
 // forget takes out of the world what a row has made.
 func (l *oddLaw) forget(world *state.World, vmid int) {
 	forget(world, vmid)
+	clear(world.HARules)
 	for id := range world.Guests {
 		if id != 8000 && id != 8001 && id != 9000 {
 			forget(world, id)

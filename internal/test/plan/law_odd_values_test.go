@@ -151,6 +151,11 @@ func (l *oddLaw) oddBase(a leafAttribute, vmid int) (base flat, path string, pla
 		base = flat{"vmid": cty.NumberIntVal(int64(vmid)), "node": text("pve1"), "storage": text("local"), "size": text("1G"), "description": text("plain"), "pool": text("web")}
 	case "proxmox_vm_snapshot":
 		base = flat{"vmid": cty.NumberIntVal(8000), "name": text("odd"), "description": text("plain")}
+	case "proxmox_ha_rule":
+		base = flat{"rule": text("odd"), "type": text("node-affinity"), "resources": cty.ListVal(texts("vm:8000")), "nodes.pve1": cty.NumberIntVal(1), "comment": text("plain")}
+		if a.path == "affinity" {
+			base = flat{"rule": text("odd"), "type": text("resource-affinity"), "resources": cty.ListVal(texts("vm:8000", "vm:9000")), "affinity": text("negative")}
+		}
 	case "proxmox_image":
 		base = flat{"node": text("pve1"), "storage": text("local"), "url": text(l.files + "/plain.qcow2"), "checksum": text(rig.SHA256([]byte(l.image)))}
 		if a.path == "source_file" {
