@@ -10,21 +10,21 @@ import (
 // RemoveHARule removes an HA rule that isOurs judges to be the caller's: nil if it is, by the rule as the server has it
 // right before each try, since a lock may be waited for. PVE's own request names the rule alone. A rule that is gone is
 // a success, also after a lost answer.
-func (g *Guard) RemoveHARule(ctx context.Context, id string, isOurs func(pve.HARule) error) error {
+func RemoveHARule(ctx context.Context, g *Guard, id string, isOurs func(pve.HARule) error) error {
 	return g.jobs.Contend(ctx, "", 0, func(ctx context.Context) error {
-		err := g.removeHARule(ctx, id, isOurs)
+		err := removeHARule(ctx, g, id, isOurs)
 		if !pve.IsKind(err, pve.Ambiguous) {
 			return err
 		}
 		late, cancel := g.jobs.LookAfter(ctx) // an interrupt may have cut the line: a second try settles what is true
 		defer cancel()
 		return g.jobs.Retry(late, request.LostAnswer(), func(ctx context.Context) error {
-			return g.removeHARule(ctx, id, isOurs)
+			return removeHARule(ctx, g, id, isOurs)
 		})
 	})
 }
 
-func (g *Guard) removeHARule(ctx context.Context, id string, isOurs func(pve.HARule) error) error {
+func removeHARule(ctx context.Context, g *Guard, id string, isOurs func(pve.HARule) error) error {
 	now, _, err := g.api.HA().Rule(ctx, id)
 	if pve.IsKind(err, pve.NotFound) {
 		return nil

@@ -1,6 +1,6 @@
-// Package harule makes, changes and removes HA rules. A rule has no mark and no uuid, so its id and its content say whose
-// it is: a rule that was there before is never taken, and one that a third party has changed since it was read is left
-// alone.
+// Package harule makes, changes and removes HA rules. A rule has no mark and no uuid, so its id and its content say
+// whose it is: a rule that was there before is never taken, and one that a third party has changed since it was read is
+// left alone.
 package harule
 
 import (
@@ -60,8 +60,8 @@ func (r *Rules) NoteKnown(id string) {
 func (r *Rules) Check(ctx context.Context, id string, nodes []string, made bool) []*guest.FieldError {
 	if version, err := r.api.Cluster().Version(ctx); err == nil && version.Major != 0 && !version.AtLeast(9) {
 		return []*guest.FieldError{{Summary: "HA rules need Proxmox VE 9.0 or later",
-			Detail: fmt.Sprintf("The server runs Proxmox VE %s, which has HA groups instead: take the resource out, make a group "+
-				"in Datacenter > HA > Groups, and name it in ha.group of each proxmox_vm", version.Version)}}
+			Detail: fmt.Sprintf("The server runs Proxmox VE %s, which has HA groups instead: take the resource out, make a "+
+				"group in Datacenter > HA > Groups, and name it in ha.group of each proxmox_vm", version.Version)}}
 	}
 	var found []*guest.FieldError
 	if resources, err := r.api.Listing().Shared(ctx); err == nil {
@@ -168,7 +168,7 @@ func (s *settling) try(ctx context.Context) error {
 
 // Delete removes a rule in state. One that is gone is a success.
 func (r *Rules) Delete(ctx context.Context, was pve.HARule) error {
-	return r.guard.RemoveHARule(ctx, was.ID, func(now pve.HARule) error {
+	return guard.RemoveHARule(ctx, r.guard, was.ID, func(now pve.HARule) error {
 		if !isLess(now, was) {
 			return changed(now)
 		}

@@ -23,8 +23,8 @@ func RuleRoutes() engine.Routes {
 	}
 }
 
-// describeHARule is a rule as the API gives it. An option that is not set is not there: the default of strict is 0, which
-// is false to Perl (HA/Rules.pm set_rule_defaults). What PVE does not follow has errors, each with its reasons.
+// describeHARule is a rule as the API gives it. An option that is not set is not there: the default of strict is 0,
+// which is false to Perl (HA/Rules.pm set_rule_defaults). What PVE does not follow has errors, each with its reasons.
 func describeHARule(w *state.World, id string) map[string]any {
 	row := map[string]any{"rule": id, "digest": rulesDigest(w)}
 	for k, v := range w.HARules[id] {
@@ -168,7 +168,8 @@ func updateHARule(r *engine.Request) (any, error) {
 	id := r.Params["rule"]
 	old := r.W.HARules[id]
 	if want := r.Params["digest"]; want != "" && want != rulesDigest(r.W) {
-		return nil, perl.Die("update HA rules failed: detected modified configuration - file changed by other user? Try again.")
+		return nil, perl.Die("update HA rules failed: detected modified configuration - file changed by other user? " +
+			"Try again.")
 	}
 	if old == nil {
 		return nil, perl.Die("update HA rules failed: HA rule '%s' does not exist", id)

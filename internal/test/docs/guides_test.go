@@ -171,7 +171,9 @@ func TestVMsOnDifferentNodes(t *testing.T) {
 		}
 	})
 	old.Mark()
-	s = old.Session(t, rig.RootTicket, blocks(t, "../../../templates/guides/vms-on-different-nodes.md.tmpl")[0])
+	_, block, _ := strings.Cut(rig.ReadFile(t, "../../../templates/guides/vms-on-different-nodes.md.tmpl"), "```terraform\n")
+	block, _, _ = strings.Cut(block, "```")
+	s = old.Session(t, rig.RootTicket, block)
 	rig.Must(t, s.Converge(t.Context()))
 	if got := nodesOf(old); !slices.Equal(got, each) {
 		t.Errorf("with groups the VMs are on %v", got)

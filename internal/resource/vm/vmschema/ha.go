@@ -19,7 +19,8 @@ func haAttributes() map[string]schema.Attribute {
 					"`started`.",
 					oneWord("started", "stopped", "disabled", "ignored")),
 				"group": textOption("HA group, which says on what nodes the VM may run. Until PVE 8; PVE 9 has rules instead, "+
-					"which `proxmox_ha_rule` makes. PVE's default: none, all nodes.", stringvalidator.RegexMatches(mappingID, "must be the id of a group")),
+					"which `proxmox_ha_rule` makes. PVE's default: none, all nodes.",
+					stringvalidator.RegexMatches(mappingID, "must be the id of a group")),
 				"max_restart": countOption("How often HA tries to start the VM on the same node. PVE's default: 1.", atLeast(0)),
 				"max_relocate": countOption("How often HA moves the VM to another node when it does not start. PVE's default: 1.",
 					atLeast(0)),
