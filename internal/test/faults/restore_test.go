@@ -39,14 +39,8 @@ func TestSweepRestore(t *testing.T) {
 	eachIdentity(t, "restores", 60, restoreScenarios, sweepCreate)
 }
 
-// TestSweepRestoreUndo fails every operation of the undo as well; `make test` one in five.
+// TestSweepRestoreUndo fails every operation of the undo as well.
 func TestSweepRestoreUndo(t *testing.T) {
 	t.Parallel()
-	eachIdentity(t, "undos of restores", 40, restoreScenarios, func(t *testing.T, b *rig.CreateBench, who rig.FaultIdentity, sc rig.Scenario, counts tally) {
-		share := 5
-		if rig.AllInterrupts() {
-			share = 1
-		}
-		sweepUndoOf(t, b, who, sc, counts, share)
-	})
+	eachIdentity(t, "undos of restores", 160, restoreScenarios, sweepUndo)
 }

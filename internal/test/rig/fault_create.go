@@ -200,6 +200,11 @@ func FaultIdentities() []FaultIdentity {
 	}
 }
 
+// Number is the identity's place among those of the sweeps.
+func (f FaultIdentity) Number() int {
+	return slices.IndexFunc(FaultIdentities(), func(o FaultIdentity) bool { return o.Name == f.Name })
+}
+
 // CreateBench is a simulated cluster with third parties in it, and a service for one identity on it.
 type CreateBench struct {
 	t       *testing.T

@@ -111,6 +111,21 @@ func (st *InterruptStage) interrupt(at fault.Match, lost bool, run func(context.
 // AllInterrupts is whether there is time for all cases.
 func AllInterrupts() bool { return os.Getenv("CANCEL_ALL") != "" }
 
+// cellShare is the part of a sweep's cells that `make test` plays: one in so many.
+const cellShare = 4
+
+// IsDrawn reports whether a cell of a sweep, counted by at, is played for an identity, counted by who. Identities in
+// sequence play different cells, so that a cell that several have is played by one of them.
+func IsDrawn(at, who int) bool { return AllInterrupts() || (at+who)%cellShare == 0 }
+
+// Enough is the least number of cases that a sweep plays, of so many in the whole.
+func Enough(whole int) int {
+	if AllInterrupts() {
+		return whole
+	}
+	return whole / (2 * cellShare)
+}
+
 // Each interrupts an operation at each of its requests, in both ways, and counts.
 func (st *InterruptStage) Each(what string, run func(context.Context) error, check func(name string, err error)) int {
 	st.T.Helper()

@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	uploadSize  = 4 << 30
+	uploadSize  = 1 << 30
 	uploadLimit = 64 << 20
 )
 
-// TestUploadInConstantMemory uploads 4 GiB, in a process of its own in which nothing else is at work: plan and apply of the
+// TestUploadInConstantMemory uploads 1 GiB, in a process of its own in which nothing else is at work: plan and apply of the
 // provider, and the simulator at the other end of the line. Both together stay below the limit.
 func TestUploadInConstantMemory(t *testing.T) {
 	if os.Getenv("UPLOAD_ALONE") != "" {
