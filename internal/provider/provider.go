@@ -98,11 +98,11 @@ func (p *Proxmox) Schema(_ context.Context, _ provider.SchemaRequest, resp *prov
 }
 
 // Configure opens the session, without a request to the server. A configuration with unknown values gives a session
-// without a server, so that a plan can go on.
+// without a server, so that a plan can go on with the defaults that are known.
 func (p *Proxmox) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
 	p.vms = planning.NewRun()
 	if !req.Config.Raw.IsFullyKnown() {
-		p.hand(resp, &kit.Session{})
+		p.hand(resp, &kit.Session{Defaults: knownDefaults(ctx, req.Config)})
 		return
 	}
 	var configured arguments

@@ -30,9 +30,7 @@ func (p *Proxmox) open(a arguments) (*kit.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	session := &kit.Session{API: api.Reader(), Release: api.Close, Defaults: kit.Defaults{Tags: a.DefaultTags,
-		Node:    text(a.DefaultNode),
-		Storage: text(a.DefaultStorage), Bridge: text(a.DefaultBridge), Pool: text(a.DefaultPool)}}
+	session := &kit.Session{API: api.Reader(), Release: api.Close, Defaults: defaultsOf(a)}
 	if a.VMIDRange != nil {
 		session.Range = [2]int{int(a.VMIDRange.Min), int(a.VMIDRange.Max)}
 	}
@@ -48,6 +46,11 @@ func (p *Proxmox) open(a arguments) (*kit.Session, error) {
 	session.VMs = service.New(api, shell, p.options.Clock, a.ExclusiveStorages...)
 	session.VMs.Log = interceptor.Inform
 	return session, nil
+}
+
+func defaultsOf(a arguments) kit.Defaults {
+	return kit.Defaults{Tags: a.DefaultTags, Node: text(a.DefaultNode), Storage: text(a.DefaultStorage),
+		Bridge: text(a.DefaultBridge), Pool: text(a.DefaultPool)}
 }
 
 func (p *Proxmox) client(a arguments) pve.Config {

@@ -21,7 +21,7 @@ func planChange(plan *model, state model) (moves bool, diags diag.Diagnostics) {
 			"It was not "+
 			"touched. Attach it again, or remove the resource from the state (terraform state rm) and from the configuration.",
 			state.vmid()))
-	case !plan.VMID.Equal(state.VMID):
+	case !plan.VMID.IsUnknown() && !plan.VMID.Equal(state.VMID):
 		refuse("vmid", "The VM that holds the disk keeps its id. Another proxmox_disk is another, empty disk: remove this "+
 			"one from the configuration, or leave vmid as it is.")
 	case !plan.Size.IsUnknown() && bytes(plan.Size) < bytes(state.Size):
@@ -69,15 +69,16 @@ func keepGrown(ctx context.Context, from kit.PrivateReader, to kit.PrivateWriter
 	return diags
 }
 
-// keepUnconfigured plans attributes without configuration as they are. A new storage may have another format.
-func keepUnconfigured(plan *model, state model) {
-	if plan.VMID.IsUnknown() {
+// keepUnconfigured plans attributes without configuration as they are. A new storage may have another format. What the
+// configuration takes from another resource may be another value, and stays unknown.
+func keepUnconfigured(plan *model, state, config model) {
+	if config.VMID.IsNull() {
 		plan.VMID = state.VMID
 	}
-	if plan.Node.IsUnknown() {
+	if config.Node.IsNull() {
 		plan.Node = state.Node
 	}
-	if plan.Format.IsUnknown() && plan.Storage.Equal(state.Storage) {
+	if config.Format.IsNull() && plan.Storage.Equal(state.Storage) {
 		plan.Format = state.Format
 	}
 }

@@ -43,6 +43,9 @@ func TestPlanOfAChange(t *testing.T) {
 		"shrinking":        {alter: func(m *model) { m.Size = text("9G") }, refused: "size"},
 		"the same size":    {alter: func(m *model) { m.Size = text("10240M") }},
 		"unknown size":     {alter: func(m *model) { m.Size = types.StringUnknown() }},
+		"unknown id":       {alter: func(m *model) { m.VMID = types.Int64Unknown() }},
+		"unknown node":     {alter: func(m *model) { m.Node = types.StringUnknown() }, moves: true},
+		"unknown format":   {alter: func(m *model) { m.Format = types.StringUnknown() }, moves: true},
 		"another id":       {alter: func(m *model) { m.VMID = types.Int64Value(121) }, refused: "vmid"},
 		"another node":     {alter: func(m *model) { m.Node = text("pve2") }, moves: true},
 		"another storage":  {alter: func(m *model) { m.Storage = text("nfs") }, moves: true},
@@ -73,18 +76,23 @@ func TestPlanOfAChange(t *testing.T) {
 }
 
 // TestUnconfiguredAttributesStay: node, id and format without configuration stay; another storage chooses its own
-// format.
+// format. What is configured and not known yet stays unknown.
 func TestUnconfiguredAttributesStay(t *testing.T) {
 	open := func(m *model) {
 		m.VMID, m.Node, m.Format = types.Int64Unknown(), types.StringUnknown(), types.StringUnknown()
 	}
 	plan := altered(open)
-	if keepUnconfigured(&plan, existing()); plan != existing() {
+	if keepUnconfigured(&plan, existing(), model{}); plan != existing() {
 		t.Errorf("%+v", plan)
 	}
 	plan = altered(func(m *model) { open(m); m.Storage = text("nfs") })
-	if keepUnconfigured(&plan, existing()); !plan.Format.IsUnknown() || plan.VMID.IsUnknown() || plan.Node.IsUnknown() {
+	if keepUnconfigured(&plan, existing(), model{}); !plan.Format.IsUnknown() || plan.VMID.IsUnknown() ||
+		plan.Node.IsUnknown() {
 		t.Errorf("on another storage: %+v", plan)
+	}
+	plan = altered(open)
+	if keepUnconfigured(&plan, existing(), altered(open)); plan != altered(open) {
+		t.Errorf("not known yet: %+v", plan)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
@@ -104,10 +103,9 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	if req.Plan.Raw.IsNull() {
 		return
 	}
-	var plan, state model
-	var node types.String
+	var plan, state, config model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	resp.Diagnostics.Append(req.Config.GetAttribute(ctx, path.Root("node"), &node)...)
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
 	if !req.State.Raw.IsNull() {
 		resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	}
@@ -115,9 +113,10 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		return
 	}
 	if !req.State.Raw.IsNull() {
+		keepUnconfigured(&plan, state, config)
 		r.planChange(ctx, req, resp, &plan, state)
 	}
-	if !node.IsUnknown() {
+	if !config.Node.IsUnknown() {
 		r.check(ctx, plan, state, &resp.Diagnostics)
 	}
 }
@@ -126,7 +125,6 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 func (r *Resource) planChange(
 	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse, plan *model, state model,
 ) {
-	keepUnconfigured(plan, state)
 	resp.Diagnostics.Append(keepGrown(ctx, req.Private, resp.Private, plan, state)...)
 	moves, diags := planChange(plan, state)
 	resp.Diagnostics.Append(diags...)

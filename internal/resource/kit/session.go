@@ -34,11 +34,14 @@ type Session struct {
 type Defaults struct {
 	Tags                        []string
 	Node, Storage, Bridge, Pool string
+	// Unknown are the names of those that are not known yet: node, storage, bridge, pool, tags.
+	Unknown map[string]bool
 }
 
 // IsZero reports whether there are no defaults.
 func (d Defaults) IsZero() bool {
-	return len(d.Tags) == 0 && d.Node == "" && d.Storage == "" && d.Bridge == "" && d.Pool == ""
+	return len(d.Tags) == 0 && d.Node == "" && d.Storage == "" && d.Bridge == "" && d.Pool == "" &&
+		len(d.Unknown) == 0
 }
 
 // Known reports whether the server can be asked.

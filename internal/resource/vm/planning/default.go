@@ -19,29 +19,38 @@ func (p *Planning) withDefaults(config tftypes.Value) tftypes.Value {
 	all := model.ObjectOf(config)
 	if p.creating() {
 		if c.IsNull("nodes") {
-			model.SetNull(all, "node", d.Node)
+			setDefault(all, "node", d.Node, d.Unknown["node"])
 		}
-		model.SetNull(all, "pool", d.Pool)
+		setDefault(all, "pool", d.Pool, d.Unknown["pool"])
 	}
 	if p.creating() && c.Copies() {
 		return tftypes.NewValue(config.Type(), all)
 	}
 	all["disks"] = eachNew(all["disks"], plan.At(p.State, "disks"), func(disk map[string]tftypes.Value) {
 		if imported := disk["imported_disk"]; imported.IsKnown() && imported.IsNull() {
-			model.SetNull(disk, "storage", d.Storage)
+			setDefault(disk, "storage", d.Storage, d.Unknown["storage"])
 		}
 	})
 	all["networks"] = eachNew(all["networks"], plan.At(p.State, "networks"), func(nic map[string]tftypes.Value) {
-		model.SetNull(nic, "bridge", d.Bridge)
+		setDefault(nic, "bridge", d.Bridge, d.Unknown["bridge"])
 	})
 	for _, group := range []string{"efi_disk", "tpm_state", "cloud_init"} {
 		if plan.At(p.State, group).IsNull() && c.IsSet(group) {
 			inside := model.ObjectOf(all[group])
-			model.SetNull(inside, "storage", d.Storage)
+			setDefault(inside, "storage", d.Storage, d.Unknown["storage"])
 			all[group] = tftypes.NewValue(all[group].Type(), inside)
 		}
 	}
 	return tftypes.NewValue(config.Type(), all)
+}
+
+// setDefault sets a text that is null; unknown, where the default is not known yet.
+func setDefault(all map[string]tftypes.Value, name, text string, unknown bool) {
+	if v := all[name]; unknown && v.IsKnown() && v.IsNull() {
+		all[name] = tftypes.NewValue(v.Type(), tftypes.UnknownValue)
+		return
+	}
+	model.SetNull(all, name, text)
 }
 
 // eachNew changes the devices in a map that the state does not have.

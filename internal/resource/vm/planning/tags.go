@@ -56,10 +56,8 @@ func (p tagging) defaults() (tags []string, known bool) {
 	switch {
 	case p.Session == nil, !p.creating() && !p.private.Made:
 		return nil, true
-	case p.Machines == nil && p.creating():
+	case p.Session.Defaults.Unknown["tags"]:
 		return nil, false
-	case p.Machines == nil:
-		return model.WithoutTags(p.Prior.TagsAll, p.Prior.Tags), true
 	}
 	return p.Session.Defaults.Tags, true
 }
