@@ -10,8 +10,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/kit"
 )
 
-// knownDefaults are the defaults of a block of which something is not known yet. What else is wrong with the block the
-// apply says, in which all of it is known.
+// knownDefaults are the defaults of a block of which something is not known yet. The apply says the other errors in
+// the block, since all of it is known then.
 func knownDefaults(ctx context.Context, config tfsdk.Config) kit.Defaults {
 	raw := config.Raw
 	for _, group := range []string{"ssh", "vmid_range"} { // their parts are required

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestBootOrderWith: the first disk in PVE's order comes first, in the place of the one that was, and what is no disk stays behind it.
+// TestBootOrderWith: the first disk in PVE's order comes first, in the place of the former one, and other devices stay behind it.
 func TestBootOrderWith(t *testing.T) {
 	disks := func(slots ...string) map[string]Disk {
 		all := map[string]Disk{}

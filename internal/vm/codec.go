@@ -77,8 +77,8 @@ func decodeSlot(s *Spec, key, value string) bool {
 }
 
 // Encode prints s as options: existing volumes as PVE stores them, a drive without Volume as the request to make one
-// ("local-zfs:32", "local-zfs:0,import-from=…", "local-zfs:cloudinit"). What is not set is left out, Rest is included;
-// where both have an option the field wins.
+// ("local-zfs:32", "local-zfs:0,import-from=…", "local-zfs:cloudinit"). An unset field is left out, Rest is
+// included; where both have an option the field wins.
 func Encode(s Spec) map[string]string {
 	config := map[string]string{}
 	maps.Copy(config, s.Rest)

@@ -80,7 +80,7 @@ func aliasNames() map[string]string {
 // requestArgument is a parameter of the two routes that is no option of a VM.
 type requestArgument struct {
 	Attribute string // the attribute of proxmox_vm that says it; "" if there is none
-	Use       string // what it is, and what the provider does with it
+	Use       string // its meaning, and its use in the provider
 }
 
 // requestArguments is the table of the parameters of the two routes that are no options of a VM: the path, and how a request is to
@@ -109,14 +109,14 @@ func requestArguments() map[string]requestArgument {
 	}
 }
 
-// recordedOptions is the table of the options that PVE sets itself, with the computed attribute that tells them. What a server has
-// of them is carried in Rest.
+// recordedOptions is the table of the options that PVE sets itself, with the computed attribute that tells them. Rest carries
+// the server's values.
 func recordedOptions() map[string]string {
 	return map[string]string{"unused[n]": "unused_volumes", "unused[n].file": "unused_volumes"}
 }
 
 // excludedOptions is the table of the options that Spec leaves out on purpose, with the reason. An option stands for all its
-// sub-keys. What a server has of it is carried in Rest.
+// sub-keys. Rest carries the server's values.
 func excludedOptions() map[string]string {
 	out := map[string]string{
 		"lock": "state that PVE's own operations set and clear",

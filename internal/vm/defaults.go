@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// What a device gets when neither the configuration nor the template says.
+// The values of a device where neither the configuration nor the template has one.
 const (
 	// DefaultCloudInitSlot is where a cloud-init drive goes.
 	DefaultCloudInitSlot = "ide2"

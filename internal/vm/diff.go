@@ -12,10 +12,10 @@ import (
 // order, case, encodings and units do not count. An option, sub-key or device that from has and to has not is reset or
 // detached.
 //
-// What a configuration cannot say or need not repeat is kept: Rest everywhere (to's is ignored, except in new devices),
-// MAC address and model of a NIC, uuid of smbios1, vmgenid, volume, storage, size and format of a disk, type, keys and
-// certificate of the EFI disk, version of the TPM. PasswordHash counts only where to has one; an empty one takes the
-// password away.
+// Values that a configuration cannot say or need not repeat are kept: Rest everywhere (to's is ignored, except in new
+// devices), MAC address and model of a NIC, uuid of smbios1, vmgenid, volume, storage, size and format of a disk, type,
+// keys and certificate of the EFI disk, version of the TPM. PasswordHash counts only where to has one; an empty one
+// takes the password away.
 //
 // Diff(Spec{}, s) makes everything: its Set is Encode(s) without Rest, its Grow what imports need.
 func Diff(from, to Spec) Change {

@@ -10,7 +10,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// FuzzDecode: Decode takes anything, and what it understood once it understands again.
+// FuzzDecode: Decode takes anything, and understands its own understanding again.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"scsi0", "local-zfs:vm-100-disk-0,discard=on,size=32G"}, {"ide2", "local-zfs:cloudinit"}, {"scsi1", "a1:10.5,format=qcow2"},

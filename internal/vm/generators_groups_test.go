@@ -120,7 +120,7 @@ func some[T PCI | USB | NUMANode | VirtioFS](t *rapid.T, key string, draw func(*
 	return d
 }
 
-// TestGeneratorsDrawEverything: no field of Spec escapes the laws. What exists only before a volume is made is left out.
+// TestGeneratorsDrawEverything: no field of Spec escapes the laws. Fields that exist only before a volume is made are left out.
 func TestGeneratorsDrawEverything(t *testing.T) {
 	drawn := map[string]bool{}
 	rapid.Check(t, func(t *rapid.T) { note(drawn, "Spec", reflect.ValueOf(genSpec(t))) })

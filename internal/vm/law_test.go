@@ -142,7 +142,7 @@ func TestDiffFromNothingIsEncode(t *testing.T) {
 	})
 }
 
-// reachable takes out of b what Diff rightly refuses, and what it keeps from a.
+// reachable takes out of b the values that Diff rightly refuses, and those that it keeps from a.
 func reachable(t *rapid.T, a Spec, b *Spec) {
 	sameRest(a, b)
 	if a.VMGenID != nil && b.VMGenID == nil {
@@ -154,7 +154,7 @@ func reachable(t *rapid.T, a Spec, b *Spec) {
 	b.SMBIOS = spelt(b.SMBIOS, a.SMBIOS.Base64 || encodeSMBIOS(a.SMBIOS) == "" && b.SMBIOS.Base64)
 	b.Template = a.Template
 	b.Machine = a.Machine
-	carryCPUUnits(a.CPU, &b.CPU) // PVE clamps a weight, and what is beyond means the same as the end
+	carryCPUUnits(a.CPU, &b.CPU) // PVE clamps a weight: one beyond the end means the same as the end
 	if a.Agent.Enabled != nil && b.Agent.Enabled == nil {
 		b.Agent.Enabled = new(true)
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// Merge lays what want sets over base: leaf by leaf, slot by slot, sub-key by sub-key. What want leaves out stays as
-// base has it. A slot that want uses for another kind of drive is taken over. Neither argument is changed.
+// Merge lays what want sets over base: leaf by leaf, slot by slot, sub-key by sub-key. A value that want leaves out
+// stays as base has it. A slot that want uses for another kind of drive is taken over. Neither argument is changed.
 //
 // A clone becomes what is configured by Diff(Decode(config), Merge(Decode(config), configured)).
 func Merge(base, want Spec) Spec {

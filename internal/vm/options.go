@@ -14,7 +14,7 @@ func options() []leaf[Spec] {
 	return slices.Concat(generalOptions(), machineOptions(), groupOptions(), processorOptions(), cloudInitOptions())
 }
 
-// What an identity can do about an option that only root may set.
+// The advice to an identity about an option that only root may set.
 const (
 	withQM      = "leave the attribute out and set the option on the node with qm set"
 	withMapping = "use the attribute mapping: root makes a resource mapping of the datacenter once, and Mapping.Use on " +
@@ -117,9 +117,9 @@ func cloudInitOptions() []leaf[Spec] {
 	}
 }
 
-// bootOption is boot. A VM that boots from nothing has a blank value (seen on 8.4). What PVE deprecates, letters
-// ("cdn") and bootdisk, is read by legacyBoot and written as an order. An order with unknown sub-keys beside it is left
-// alone.
+// bootOption is boot. A VM that boots from nothing has a blank value (seen on 8.4). PVE's deprecated forms, letters
+// ("cdn") and bootdisk, are read by legacyBoot and written as an order. An order with unknown sub-keys beside it is
+// left alone.
 func bootOption() leaf[Spec] {
 	return leaf[Spec]{
 		key:   "boot",

@@ -116,8 +116,8 @@ func allBut(free string) func(string) bool {
 	return func(value string) bool { return !strings.EqualFold(value, free) }
 }
 
-// SlotCount is how many slots there are of a kind of device or on a bus: 32 of "net", 31 of "scsi"; 0 for what has
-// none.
+// SlotCount is how many slots there are of a kind of device or on a bus: 32 of "net", 31 of "scsi"; 0 for other
+// kinds.
 func SlotCount(prefix string) int {
 	for _, f := range families() {
 		if f.prefix == prefix {

@@ -24,7 +24,8 @@ func RuleRoutes() engine.Routes {
 }
 
 // describeHARule is a rule as the API gives it. An option that is not set is not there: the default of strict is 0,
-// which is false to Perl (HA/Rules.pm set_rule_defaults). What PVE does not follow has errors, each with its reasons.
+// which is false to Perl (HA/Rules.pm set_rule_defaults). A rule that PVE does not follow has errors, each
+// with its reasons.
 func describeHARule(w *state.World, id string) map[string]any {
 	row := map[string]any{"rule": id, "digest": rulesDigest(w)}
 	for k, v := range w.HARules[id] {

@@ -69,8 +69,8 @@ func keepGrown(ctx context.Context, from kit.PrivateReader, to kit.PrivateWriter
 	return diags
 }
 
-// keepUnconfigured plans attributes without configuration as they are. A new storage may have another format. What the
-// configuration takes from another resource may be another value, and stays unknown.
+// keepUnconfigured plans attributes without configuration as they are. A new storage may have another format. A value
+// that the configuration takes from another resource may be another one, and stays unknown.
 func keepUnconfigured(plan *model, state, config model) {
 	if config.VMID.IsNull() {
 		plan.VMID = state.VMID

@@ -76,7 +76,7 @@ func TestPlanOfAChange(t *testing.T) {
 }
 
 // TestUnconfiguredAttributesStay: node, id and format without configuration stay; another storage chooses its own
-// format. What is configured and not known yet stays unknown.
+// format. A configured value that is not known yet stays unknown.
 func TestUnconfiguredAttributesStay(t *testing.T) {
 	open := func(m *model) {
 		m.VMID, m.Node, m.Format = types.Int64Unknown(), types.StringUnknown(), types.StringUnknown()

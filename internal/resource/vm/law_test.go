@@ -33,7 +33,7 @@ func TestCodecFitsTheModel(t *testing.T) {
 	}
 }
 
-// What the server stores becomes a model, and that model says the same as the server.
+// A configuration of the server becomes a model, and that model says the same as the server.
 func TestSpecsSurviveTheModel(t *testing.T) {
 	v := model.NewValues(context.Background())
 	rapid.Check(t, func(t *rapid.T) {

@@ -80,8 +80,8 @@ func (l List) List(ctx context.Context, req tflist.ListRequest, stream *tflist.L
 	}
 }
 
-// resultsOf makes the results of what is meant, several at once but no more than the limit leaves room for, and gives
-// them in order. What is left out does not count.
+// resultsOf makes the results of the VMs that are meant, several at once but no more than the limit leaves room for,
+// and gives them in order. A VM that is left out does not count.
 func resultsOf(ctx context.Context, attempt kit.Attempt, meant []pve.Resource, limit int,
 	result func(context.Context, pve.Resource) tflist.ListResult) iter.Seq[tflist.ListResult] {
 	return func(push func(tflist.ListResult) bool) {

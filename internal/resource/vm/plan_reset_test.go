@@ -7,8 +7,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 )
 
-// TestPlanResetsOnlyWhatTerraformHasSet: what an import has found and the configuration only repeats is left alone when it leaves the
-// configuration, whether an update of something else came between or not. What Terraform has set is reset.
+// TestPlanResetsOnlyWhatTerraformHasSet: a value that an import has found and the configuration only repeats is left alone when it
+// leaves the configuration, whether an update of something else came between or not. A value that Terraform has set is reset.
 func TestPlanResetsOnlyWhatTerraformHasSet(t *testing.T) {
 	for name, between := range map[string]bool{"at once": false, "after another update": true} {
 		f, server := obedient(t)

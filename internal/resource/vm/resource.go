@@ -95,7 +95,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	planning.Plan(ctx, r.server(), r.values(), req, resp)
 }
 
-// ValidateConfig refuses what no server could accept, with what is known of the configuration.
+// ValidateConfig refuses what no server could accept, by the known part of the configuration.
 func (r *Resource) ValidateConfig(_ context.Context, req resource.ValidateConfigRequest,
 	resp *resource.ValidateConfigResponse) {
 	c := &validation.Validation{Configuration: model.Configuration{Raw: req.Config.Raw}}

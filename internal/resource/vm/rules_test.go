@@ -26,7 +26,7 @@ func TestRulesNameAttributes(t *testing.T) {
 	}
 }
 
-// What an attribute can be that is neither configured nor computed is only null, so a wish that the server knows nothing
+// An attribute that is neither configured nor computed can only be null, so a wish that the server knows nothing
 // of must be OnlyInState: else a refresh would drop it.
 func TestWishesAreLocal(t *testing.T) {
 	all := model.Rules()

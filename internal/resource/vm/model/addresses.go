@@ -28,10 +28,10 @@ func first(known *string, found []string) *string {
 	return known
 }
 
-// WithKnownAddresses completes what the agent says by what it said before, which state knows. Outputs that depend on
-// addresses are not to change because an agent is silent for a while: as long as the guest runs and has an agent, its
-// last words stand, for the network devices that it still has. When it does answer, the addresses that are in state
-// keep their order and their place before new ones.
+// WithKnownAddresses completes the agent's addresses by those that it said before, which state knows. Outputs that
+// depend on addresses are not to change because an agent is silent for a while: as long as the guest runs and has an
+// agent, its last words stand, for the network devices that it still has. When it does answer, the addresses that are
+// in state keep their order and their place before new ones.
 func (m *Model) WithKnownAddresses(g guest.Guest) guest.Guest {
 	switch {
 	case len(m.Addresses) == 0, powerState(g.Status) == nil || *powerState(g.Status) != string(guest.Running),

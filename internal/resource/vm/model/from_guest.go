@@ -11,7 +11,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
 
-// FromGuest is everything that the server says about a VM, as a model. What only the configuration knows is nil in it.
+// FromGuest is everything that the server says about a VM, as a model. A field that only the configuration knows is
+// nil.
 func FromGuest(g guest.Guest) Model {
 	s := g.Spec
 	m := Model{

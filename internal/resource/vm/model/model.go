@@ -8,8 +8,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// Model is a configuration, a plan without unknowns, or a state of proxmox_vm. Nil is null. What is the same in
-// Terraform and in PVE is a type of package vm or provision, whose fields carry the names of the attributes.
+// Model is a configuration, a plan without unknowns, or a state of proxmox_vm. Nil is null. A group that is the
+// same in Terraform and in PVE is a type of package vm or provision, whose fields carry the names of the attributes.
 type Model struct {
 	ID    *string  `tfsdk:"id"`
 	VMID  *int64   `tfsdk:"vmid"`

@@ -13,8 +13,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// Essence is a plan without what makes no difference on the server. What other parts of an option need to be valid
-// stays.
+// Essence is a plan without the values that make no difference on the server. Those that other parts of an option need
+// to be valid stay.
 func (v Values) Essence(ctx context.Context, planned, state tftypes.Value) (Model, diag.Diagnostics) {
 	all, diags := v.Model(ctx, planned)
 	m, more := v.Model(ctx, v.Shape.Essence(planned, state))
@@ -29,7 +29,7 @@ func (v Values) Essence(ctx context.Context, planned, state tftypes.Value) (Mode
 }
 
 // Normalized takes out of state and plan what is no difference for the server: slots that are forgotten, sources of
-// disks that exist already, and what the plan leaves open and the server keeps as it is.
+// disks that exist already, and values that the plan leaves open and the server keeps.
 func Normalized(prior, plan Model, managed plan.Managed) (before, after Model) {
 	before, after = prior, plan
 	before.CDROMs = withoutForgotten(prior.CDROMs, plan.CDROMs, "cdroms", managed)

@@ -20,7 +20,7 @@ const (
 	KeyManaged  = "managed"  // attribute paths that the configuration of the last create or update set
 	KeyIdentity = "identity" // what proves that the VM is still ours
 	KeyResidues = "residues" // what an undo or a destroy could not remove
-	KeyProof    = "proof"    // what a failed create that left something knew of what is its own
+	KeyProof    = "proof"    // what a failed create that left something knew of its own objects
 	// on the way from the plan of a new VM to the destroy of a tainted one: what is known of those that failed
 	KeyFailed = "failed"
 	KeySilent = "silent" // the guest agent did not answer the last refresh
@@ -52,7 +52,7 @@ type PrivateState struct {
 	Lost bool
 }
 
-// ReadPrivateState reads it. What is missing is zero.
+// ReadPrivateState reads it. A missing key is zero.
 func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateState, diag.Diagnostics) {
 	m, diags := PrivateState{Managed: plan.Managed{}}, diag.Diagnostics{}
 	raw, found := private.GetKey(ctx, KeyManaged)
@@ -139,7 +139,7 @@ func WriteReplaced(ctx context.Context, out kit.PrivateWriter, prior Model) diag
 	return kit.Note[int64](KeyReplaces).Write(ctx, out, Value(prior.VMID))
 }
 
-// WriteResidues writes the residues alone.
+// WriteResidues writes the leftovers alone.
 func WriteResidues(ctx context.Context, out kit.PrivateWriter, left []saga.Residue) diag.Diagnostics {
 	if left == nil {
 		left = []saga.Residue{}

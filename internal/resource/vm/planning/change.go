@@ -9,7 +9,7 @@ import (
 )
 
 // change is what a plan does to a value of the state. A value that another resource gives is not known before the
-// apply: it may be the one in state, and it may be another. What the plan promises must hold either way, since
+// apply: it may be the one in state, and it may be another. The plan's promises must hold either way, since
 // Terraform stops an apply whose second plan breaks a promise of the first.
 type change int
 
@@ -19,7 +19,7 @@ const (
 	open                // the value is not known yet
 )
 
-// delta compares the state with what is planned so far, at dotted paths.
+// delta compares the state with the plan so far, at dotted paths.
 type delta struct{ before, after tftypes.Value }
 
 func (p *Planning) delta() delta { return delta{p.State, p.Value} }

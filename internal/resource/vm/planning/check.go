@@ -245,7 +245,8 @@ func (p serverCheck) askVersion(ctx context.Context) func() (pve.Version, error)
 	return answer
 }
 
-// refuseOldServer refuses servers that are too old. What the server does not tell is left to the requests that need it.
+// refuseOldServer refuses servers that are too old. A fact that the server does not tell is left to the requests that
+// need it.
 func (p serverCheck) refuseOldServer(v pve.Version, err error) {
 	if err == nil && v.Major > 0 && !v.AtLeast(oldest, 0) {
 		p.diags.AddError("This Proxmox VE is too old", fmt.Sprintf("The server at %s runs Proxmox VE %s; the provider "+

@@ -39,8 +39,8 @@ func (p *Planning) planPendingChanges() {
 type consequences struct{ unknown, null map[string]bool }
 
 // PlanConsequences plans what follows from other changes: the volume of a disk that moves, the boot order when devices
-// come and go, the machine type that PVE pins for Windows. What follows from a change that is not known yet is not
-// known either.
+// come and go, the machine type that PVE pins for Windows. The consequences of a change that is not known yet are
+// not known either.
 func (p *Planning) PlanConsequences() {
 	c := consequences{unknown: map[string]bool{}, null: map[string]bool{}}
 	d := p.delta()
@@ -122,7 +122,7 @@ func (p *Planning) consequencesForCloudInit(c consequences, migrates change) {
 // The machine type. PVE pins its version for Windows, "pc-q35-9.2+pve1" for "q35" (qemu-server API2/Qemu.pm, create and
 // change of ostype), so that the pin is no difference.
 
-// withPinnedMachine is a configuration with what PVE has pinned already for what it asks for.
+// withPinnedMachine is a configuration with the machine type that PVE has pinned already for the configured one.
 func (p *Planning) withPinnedMachine(config tftypes.Value) tftypes.Value {
 	ostype := p.Config.At("ostype")
 	if ostype.IsNull() {

@@ -7,10 +7,10 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 )
 
-// withDefaults is the configuration with the provider's defaults where it says nothing about what is to be made: a VM
-// that is not there yet, or a device that the VM does not have yet. What is there keeps what it has, whether a default,
-// a person or another tool has given it, so a default never makes a difference on an imported VM, nor does a change of
-// it anywhere. What a clone takes from its source is not touched either.
+// withDefaults is the configuration with the provider's defaults where it says nothing about an object to be made: a VM
+// that is not there yet, or a device that the VM does not have yet. An existing one keeps its values, whether a
+// default, a person or another tool has given them, so a default never makes a difference on an imported VM, nor does a
+// change of it anywhere. The values that a clone takes from its source are not touched either.
 func (p *Planning) withDefaults(config tftypes.Value) tftypes.Value {
 	if p.Session == nil || p.Session.Defaults.IsZero() || config.IsNull() {
 		return config

@@ -116,7 +116,7 @@ func addressesUnaffectedBy() []string {
 }
 
 // keepAddresses leaves the addresses known in the plan of a change that does not touch them, so that nothing that
-// depends on them is planned again. What wait_for is to bring stays open.
+// depends on them is planned again. An address that wait_for is to bring stays open.
 func (p *Planning) keepAddresses() {
 	if len(p.Prior.Addresses) == 0 && p.runs() { // a guest that has just started may have some by the end of the apply
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/resource/vm/model"
 )
 
-// noteAgain takes what is configured for what was configured, where Terraform has lost what was noted of it. What is
-// not configured may have been found by an import, so no update may remove it.
+// noteAgain takes the present configuration for the former one, where Terraform has lost the notes about it. A value
+// that is not configured may have been found by an import, so no update may remove it.
 func (p *Planning) noteAgain(ctx context.Context) {
 	p.private.Lost = p.private.Lost && !p.Value.IsNull() && !p.Prior.IsUnseen(p.private)
 	if p.private.Lost {

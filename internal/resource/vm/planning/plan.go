@@ -46,8 +46,8 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	resp.Diagnostics.Append(p.diags...)
 }
 
-// destroy refuses what PVE would refuse. What a failed create left may have its template's protection; it is removed
-// all the same.
+// destroy refuses what PVE would refuse. The rest of a failed create may have its template's protection; it is
+// removed all the same.
 func (p *Planning) destroy(ctx context.Context) {
 	if p.private.Proof == nil {
 		refusals{p}.refuseProtected("destroy")
@@ -110,7 +110,7 @@ func (p *Planning) update(ctx context.Context) {
 		p.warnOfReplacement(ctx)
 		return
 	}
-	// Then what is wrong with it by itself, and what the reader is to know. The server is asked last.
+	// Then the errors in it by itself, and the warnings. The server is asked last.
 	essence, diags := p.Essence(ctx, p.Value, p.State)
 	p.diags.Append(diags...)
 	p.before, p.after = model.Normalized(p.Prior, essence, p.private.Managed)

@@ -12,7 +12,7 @@ import (
 )
 
 // replaceDestroyed plans the replacement of a VM that a destroy has removed, though not all that it had: there is
-// nothing to update. What is left is tried again by the destroy that begins the replacement.
+// nothing to update. The rest is tried again by the destroy that begins the replacement.
 func (p *Planning) replaceDestroyed(ctx context.Context) {
 	p.Value = plan.Edit(p.Value, map[string]bool{"uuid": true}, nil) // else Terraform sees no difference to replace it for
 	p.replace = path.Paths{path.Root("uuid")}
@@ -21,8 +21,8 @@ func (p *Planning) replaceDestroyed(ctx context.Context) {
 
 // planReplacement lists what cannot change in place: the id, and the sources. A source that was not known before is
 // only recorded, as is one that is no longer said, and one that differs from what another provider's state said: how
-// that is written here is a translation, and a slip in it is no reason to destroy a VM. What is not known yet may be
-// another: an update cannot become a replacement in the apply.
+// that is written here is a translation, and a slip in it is no reason to destroy a VM. A value that is not known yet
+// may be another: an update cannot become a replacement in the apply.
 func (p *Planning) planReplacement() {
 	p.replaceFor(true, path.Root("vmid"), "vmid")
 	// PVE has no way back

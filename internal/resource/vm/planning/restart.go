@@ -12,8 +12,8 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
-// restart tells before a running VM is restarted, where the plan can know it. What PVE takes from a running guest
-// depends on its hotplug setting and its devices, so not every restart is foreseen; PVE decides.
+// restart tells before a running VM is restarted, where the plan can know it. The options that PVE takes from a running
+// guest depend on its hotplug setting and its devices, so not every restart is foreseen; PVE decides.
 type restart struct{ *Planning }
 
 // warn asks the server only about a VM that a change would restart.
@@ -55,8 +55,8 @@ func (p restart) options() []string {
 }
 
 // certain asks whether the VM runs, and leaves out the options that get the values in force: PVE drops a pending value
-// that equals the current one (pve-guest-common AbstractConfig.pm, cleanup_pending). What cannot be asked is as the
-// state has it.
+// that equals the current one (pve-guest-common AbstractConfig.pm, cleanup_pending). An option that cannot be asked for
+// is as the state has it.
 func (p restart) certain(ctx context.Context, options []string) (left []string, running bool) {
 	running = model.Value(p.Prior.Status) == "running"
 	if p.Machines == nil || p.Prior.Node == nil || p.Prior.VMID == nil {

@@ -59,7 +59,7 @@ func (r *Run) NoteRefreshed(vmid int) {
 }
 
 // WasRefreshed reports whether the VM with this id was refreshed before. A plan that creates it again replaces it, so
-// the id is not a stranger's. Terraform plans the replacement of a tainted resource without its prior state.
+// the id is not a third party's. Terraform plans the replacement of a tainted resource without its prior state.
 func (r *Run) WasRefreshed(vmid int) bool {
 	if r == nil {
 		return false
@@ -111,7 +111,8 @@ func (r *Run) heldBy(vmid int) []string {
 	return r.held[vmid]
 }
 
-// NotePlanned notes a VM that is planned. What depends on it is planned later, and will not find it on the server yet.
+// NotePlanned notes a VM that is planned. Resources that depend on it are planned later, and will not find it on the
+// server yet.
 func (r *Run) NotePlanned(vm PlannedVM) {
 	if r == nil {
 		return

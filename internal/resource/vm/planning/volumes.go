@@ -226,7 +226,7 @@ func (v *volumeNames) withUnknowns(planned tftypes.Value) tftypes.Value {
 		if _, attached := v.attached[slot]; !attached && v.Config.At("disks."+slot+".imported_disk.volume").IsKnown() {
 			return
 		}
-		// Another resource makes an unknown one: the apply learns which it is, and what it is like.
+		// Another resource makes an unknown one: the apply learns which it is, and its size and format.
 		for _, key := range []string{"storage", "format", "size"} {
 			if v.Config.IsNull("disks." + slot + "." + key) {
 				disk[key] = tftypes.NewValue(tftypes.String, tftypes.UnknownValue)

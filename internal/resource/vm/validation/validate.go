@@ -41,8 +41,8 @@ func (c *Validation) Nodes() {
 	}
 }
 
-// CloneSource sees to it that a clone has exactly one source, and that a linked clone is not asked for what it cannot
-// do.
+// CloneSource sees to it that a clone has exactly one source, and that nothing is asked of a linked clone that it
+// cannot do.
 func (c *Validation) CloneSource() {
 	if !c.IsSet("clone") {
 		return

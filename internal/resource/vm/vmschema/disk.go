@@ -62,9 +62,9 @@ func importedDiskAttribute() schema.SingleNestedAttribute {
 			"volume": schema.StringAttribute{Required: true,
 				Validators: []validator.String{stringvalidator.Any(kit.VolumeID(), kit.HostPath())},
 				MarkdownDescription: "Id of the volume: `local-zfs:vm-101-disk-7`. The `volume` of a `proxmox_disk`, which " +
-					"outlives the VM, or one that carries the VM's own id, so a new VM needs that `vmid`, and that no other guest " +
-					"uses: a volume without a VM, one that the VM has detached, or that of another slot which gives it up in the " +
-					"same plan; so disks change or swap their slots. PVE destroys a volume with the VM whose id it carries, but a " +
+					"outlives the VM, or one that carries the VM's own id, so a new VM needs that `vmid`. No other guest may use " +
+					"the volume: it has no VM, the VM has detached it, or another slot gives it up in the same plan. So disks " +
+					"change or swap their slots. PVE destroys a volume with the VM whose id it carries, but a " +
 					"create that fails leaves it. Once the disk has moved to another storage or format, or was migrated, the id " +
 					"that is configured says where it was and is ignored. A path of the node, `/dev/disk/by-id/…`, passes a " +
 					"device through, for a new VM too; such a path is **only for `root@pam` with a password**."},

@@ -48,8 +48,8 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 				"`Datastore.AllocateSpace`. PVE 8.3 or later."},
 		"on_failure": schema.StringAttribute{Optional: true,
 			Validators: []validator.String{stringvalidator.OneOf("rollback", "keep")},
-			MarkdownDescription: "What a create that fails does with what it made: `rollback` (default) removes everything; " +
-				"`keep` leaves the VM, tainted, to be looked at."},
+			MarkdownDescription: "How a create that fails leaves the server: `rollback` (default) removes everything that it " +
+				"made; `keep` leaves the VM, tainted, to be looked at."},
 		"on_orphaned_volumes": schema.StringAttribute{Optional: true,
 			Validators: []validator.String{stringvalidator.OneOf("fail", "destroy")},
 			MarkdownDescription: "What a create does about volumes that carry the configured `vmid` although no VM has it: " +
@@ -63,7 +63,7 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 				"power_off": schema.StringAttribute{Optional: true, Validators: []validator.String{
 					stringvalidator.OneOf("graceful", "graceful_only", "force")},
 					MarkdownDescription: "`graceful` (default): ask the guest to shut down, twice, and cut it off with a warning " +
-						"if it does not in time; `graceful_only`: fail instead; `force`: cut off a paused guest too, and one that HA " +
+						"if it does not in time; `graceful_only`: fail instead. `force`: cut off a paused guest too, and one that HA " +
 						"manages and that the identity may not take out of HA."},
 				"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.PositiveDuration()},
 					MarkdownDescription: "Time that the guest has to shut down, such as `90s`. Default: `shutdown_timeout`, else " +
@@ -96,6 +96,6 @@ func waitAttribute() schema.Attribute {
 			"on_timeout": schema.StringAttribute{Optional: true,
 				Validators: []validator.String{stringvalidator.OneOf("fail", "warn")},
 				MarkdownDescription: "`fail` (default): an error; the VM is kept, after a create tainted (`terraform untaint` " +
-					"keeps the next apply from replacing it). `warn`: a warning, and what is not known is null."},
+					"keeps the next apply from replacing it). `warn`: a warning, and unknown addresses are null."},
 		}}
 }

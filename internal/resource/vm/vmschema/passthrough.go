@@ -83,8 +83,8 @@ func pciAttributes() map[string]schema.Attribute {
 		"device_id":     textOption("Device id that the guest sees.", pciID()),
 		"sub_vendor_id": textOption("Subsystem vendor id that the guest sees.", pciID()),
 		"sub_device_id": textOption("Subsystem device id that the guest sees.", pciID()),
-		"driver": textOption("Driver of the node: `vfio` binds the device to vfio-pci, `keep` leaves it with what it "+
-			"has.", oneWord("vfio", "keep")),
+		"driver": textOption("Driver of the node: `vfio` binds the device to vfio-pci, `keep` leaves it with its "+
+			"own.", oneWord("vfio", "keep")),
 	}
 }
 

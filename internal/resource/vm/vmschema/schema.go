@@ -17,8 +17,8 @@ import (
 
 const description = "A virtual machine. `terraform apply` makes it whole or not at all: when a step of a create " +
 	"fails, everything that was made so far is removed again, and what cannot be removed is named together with the " +
-	"command that removes it.\n\n**What is not configured is left alone**: PVE's default or the template's value " +
-	"stands. What is configured is enforced, on clones too. What Terraform has set and is taken out of the " +
+	"command that removes it.\n\n**An option that is not configured is left alone**: PVE's default or the template's " +
+	"value stands. A configured one is enforced, on clones too. An option that Terraform has set and that leaves the " +
 	"configuration is reset to PVE's default, and the plan shows it. Disks, CD-ROM drives and network devices are " +
 	"maps keyed by PVE's slot (`scsi0`, `ide2`, `net0`); a device that the configuration never named is not " +
 	"touched.\n\nNeeds Privileges: `VM.Allocate`, `VM.Audit`, `VM.PowerMgmt` and the `VM.Config.*` privileges of the " +
@@ -39,7 +39,7 @@ func New(ctx context.Context) schema.Schema {
 	return schema.Schema{MarkdownDescription: description, Attributes: withFacts(attributes)}
 }
 
-// placeAttributes say which VM it is, where, and from what it is made.
+// placeAttributes say which VM it is, its place, and its source.
 func placeAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"vmid": schema.Int64Attribute{
@@ -180,9 +180,9 @@ func computedAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "First IPv6 address, likewise; global ones come before unique local ones (`fc00::/7`)."},
 		"addresses": schema.MapNestedAttribute{Computed: true,
 			MarkdownDescription: "Addresses by network device, as the guest agent reports them. An interface of the guest " +
-				"belongs to the device with its MAC address: its bridges, bonds and VLANs on a device count, what has a MAC " +
-				"address of its own or none (`docker0`, `veth…`, `virbr0`, tunnels) does not; nor do loopback and link-local " +
-				"addresses. A refresh asks the agent once and does not wait for it. While the agent of a running VM is silent, " +
+				"belongs to the device with its MAC address: its bridges, bonds and VLANs on a device count. Interfaces " +
+				"with a MAC address of their own or none (`docker0`, `veth…`, `virbr0`, tunnels) do not count, nor do " +
+				"loopback and link-local addresses. A refresh asks the agent once and does not wait for it. While the agent of a running VM is silent, " +
 				"what it said last stands; null when the VM is stopped, has no agent, or the agent has never answered. A new " +
 				"VM has none before the next refresh, unless `wait_for` says otherwise.",
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
