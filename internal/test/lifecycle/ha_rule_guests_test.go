@@ -78,8 +78,8 @@ func TestHARuleOfLeavingGuests(t *testing.T) {
 func TestHARuleOfAReplacedGuest(t *testing.T) {
 	t.Parallel()
 	w := haWorld(t, "9.2")
-	three := placed(400, 401, 402) + strings.Replace(ruleBlock("rule = \"apart\"\ntype = \"resource-affinity\"\naffinity = \"positive\"\n"+
-		members(400, 401, 402)), "402", "402", 1)
+	three := placed(400, 401, 402) + ruleBlock("rule = \"apart\"\ntype = \"resource-affinity\"\naffinity = \"positive\"\n"+
+		members(400, 401, 402))
 	s := w.Session(t, rig.RootTicket, three)
 	rig.Must(t, s.Converge(t.Context()))
 	s.Taint("proxmox_vm.v400")

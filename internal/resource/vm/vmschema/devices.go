@@ -96,8 +96,9 @@ func diskAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "Volume to copy the disk from, once, when it is made. It is an image of content type " +
 				"`import` (`local:import/ubuntu.qcow2`, PVE 8.3 or later), a disk in an OVA of it " +
 				"(`local:import/web.ova/disk1.vmdk`), another VM's disk, or a disk on a storage of type `esxi` (PVE 8.2 or " +
-				"later). It may also be a disk image that is an ISO file (`local:iso/debian.img`), which takes `ssh` in the provider, or `root@pam` with a password. A change replaces " +
-				"the VM. On an imported VM setting this only records it."},
+				"later). It may also be a disk image that is an ISO file (`local:iso/debian.img`), which takes " +
+				"`ssh` in the provider, or `root@pam` with a password. A change replaces the VM. On an imported VM setting " +
+				"this only records it."},
 		"cache": schema.StringAttribute{Optional: true, Computed: true,
 			Validators: []validator.String{stringvalidator.OneOf("none", "writethrough", "writeback", "unsafe",
 				"directsync")},
