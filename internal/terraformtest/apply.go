@@ -26,6 +26,7 @@ func (s *Session) Apply(ctx context.Context, pl *Plan) error {
 	} else {
 		w.unchanged = pl.unchanged()
 		w.eachBlock(ctx, func(b *block) Diagnostics { return w.applyBlock(ctx, b, pl) })
+		w.destroyReplaced(ctx, pl)
 		w.keepOutputs()
 	}
 	s.state = w.state
@@ -197,34 +198,6 @@ func dependedOn(c *Change, among []*Change, state map[string]*instance) bool {
 	})
 }
 
-// destroy deletes one instance.
-func (w *walk) destroy(ctx context.Context, address string, pl planned) Diagnostics {
-	i := w.instance(address)
-	prior, ds := w.load(ctx, i)
-	if ds.err() != nil {
-		return ds
-	}
-	schema := w.resources[i.typ]
-	null := cty.NullVal(schema.typ())
-	pl.value = null
-	v, resp, more := w.apply(ctx, address, i.typ, prior, null, pl)
-	ds = append(ds, more...)
-	if v.IsNull() {
-		w.keep(address, nil)
-		return ds
-	}
-	next := i.clone()
-	private := i.private
-	if resp != nil {
-		private = resp.Private
-	}
-	if err := next.store(schema, v, private); err != nil {
-		return append(ds, failure("ApplyResourceChange", address, "Cannot keep the state", err)...)
-	}
-	w.keep(address, next)
-	return ds
-}
-
 // applyBlock carries out the plan for the instances of a block.
 func (w *walk) applyBlock(ctx context.Context, b *block, pl *Plan) Diagnostics {
 	keys, err := w.scope.instances(b)
@@ -271,6 +244,9 @@ func (w *walk) applyResource(ctx context.Context, b *block, address string, conf
 		return c.Planned, nil
 	}
 	var ds Diagnostics
+	if c.Action == Replace && c.CreateFirst {
+		return w.replaceFirst(ctx, b, address, config, c)
+	}
 	if c.Action == Replace {
 		// As Terraform does: the private data of the plan of the new one, and no plan for the end of the old one.
 		if ds = w.destroy(ctx, address, planned{private: c.PlannedPrivate}); ds.err() != nil {
@@ -288,7 +264,7 @@ func (w *walk) applyResource(ctx context.Context, b *block, address string, conf
 			return prior, ds
 		}
 	}
-	again, more := w.change(ctx, b, address, prior, config)
+	again, more := w.change(ctx, b, address, prior, config, false)
 	if ds = append(ds, more...); ds.err() != nil {
 		return cty.DynamicVal, ds
 	}

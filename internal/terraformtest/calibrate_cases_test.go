@@ -157,7 +157,8 @@ func stories(opentofu bool) []story {
 	again := step{name: "refresh", refresh: true, config: end.config, orders: map[string]string{"plain": "read-opt", "opt": "read-gone",
 		"oc": "read-private", "flag": "read-warning"}}
 	alive.steps = append(alive.steps, again, end)
-	return []story{alive, tell("refusals", told(refusals(), opentofu), planOnly), tell("invalid", invalid(), planOnly), together(), imports(opentofu)}
+	return []story{alive, tell("refusals", told(refusals(), opentofu), planOnly), tell("invalid", invalid(), planOnly), together(), imports(opentofu),
+		replacements()}
 }
 
 // tellsSecret reports whether an order is to answer with something write-only.
@@ -227,7 +228,7 @@ output "each" { value = { for k, v in sample_gadget.each : k => v.opt } }
 		{name: "nothing", config: config("1", 2, `["a", "b"]`)},
 		{name: "change", config: config("2", 1, `["b", "c"]`), orders: map[string]string{"first": "volatile", "late": "plan-late"}},
 		{name: "dependents of a failure", config: config("3", 3, `["c"]`), orders: map[string]string{"first": "apply-error"}},
-		{name: "taint", config: config("3", 3, `["c"]`), taint: "sample_gadget.first"},
+		{name: "taint", config: config("3", 3, `["c"]`), taint: []string{"sample_gadget.first"}},
 		{name: "fewer", config: config("3", 0, `[]`)},
 		{name: "destroy", destroy: true, config: config("3", 0, `[]`), orders: map[string]string{"second": "delete-error"}},
 		{name: "destroy again", destroy: true, config: config("3", 0, `[]`)},
@@ -249,4 +250,32 @@ func imports(opentofu bool) story {
 	}
 	s.cases = len(s.steps)
 	return s
+}
+
+// replacements are resources with create_before_destroy, whose replacements go well and wrong in each place.
+func replacements() story {
+	orders := map[string]string{"goes_well": "", "plan_in_the_apply_fails": "replan-error", "create_fails": "apply-null-error",
+		"create_leaves_something": "apply-error", "destroy_fails": "delete-error", "plan_of_the_destroy_fails": "plan-destroy-error"}
+	var all []string
+	config := func(value string) (text string) {
+		for _, name := range slices.Sorted(maps.Keys(orders)) {
+			text += fmt.Sprintf("resource \"sample_gadget\" %q {\n  name  = %q\n  force = %q\n  lifecycle { create_before_destroy = true }\n}\n",
+				name, name, value)
+		}
+		return text
+	}
+	for name := range orders {
+		all = append(all, "sample_gadget."+name)
+	}
+	slices.Sort(all)
+	return story{name: "replacements", cases: 3 * len(orders), steps: []step{
+		{name: "made", config: config("1")},
+		{name: "changed", config: config("2"), orders: orders},
+		{name: "changed, again", config: config("2"), unordered: true},
+		{name: "with -replace", config: config("2"), orders: orders, replace: all},
+		{name: "with -replace, again", config: config("2"), unordered: true},
+		{name: "tainted", config: config("2"), orders: orders, taint: all},
+		{name: "tainted, again", config: config("2"), unordered: true},
+		{name: "destroy", destroy: true, config: config("2")},
+	}}
 }

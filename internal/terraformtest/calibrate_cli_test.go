@@ -119,8 +119,8 @@ func (c *command) step(s step) verdict {
 		v.said(c.diagnostics(out)...)
 		v.Failed = err != nil
 	default:
-		if s.taint != "" {
-			if out, err := c.try("taint", s.taint); err != nil {
+		for _, address := range s.taint {
+			if out, err := c.try("taint", address); err != nil {
 				c.t.Fatalf("taint: %v\n%s", err, out)
 			}
 		}
@@ -135,6 +135,9 @@ func (c *command) planAndApply(s step) verdict {
 	args := []string{"plan", "-json", "-out=plan"}
 	if s.destroy {
 		args = append(args, "-destroy")
+	}
+	for _, address := range s.replace {
+		args = append(args, "-replace="+address)
 	}
 	_ = os.Remove(filepath.Join(c.dir, "plan"))
 	out, err := c.try(args...)
@@ -193,6 +196,7 @@ func (c *command) plan() map[string]change {
 	var shown struct {
 		Changes []struct {
 			Address string `json:"address"`
+			Deposed string `json:"deposed"`
 			Change  struct {
 				Actions []string `json:"actions"`
 				After   any      `json:"after"`
@@ -211,7 +215,7 @@ func (c *command) plan() map[string]change {
 			return value == "{}" && slices.ContainsFunc(slices.Collect(maps.Keys(planned)), below)
 		})
 		action := strings.Join(one.Change.Actions, ",")
-		if action == "delete,create" {
+		if action == "delete,create" || action == "create,delete" {
 			action = string(Replace)
 		}
 		var replace []string
@@ -223,6 +227,9 @@ func (c *command) plan() map[string]change {
 			replace = append(replace, path)
 		}
 		slices.Sort(replace)
+		if one.Deposed != "" {
+			one.Address += deposed + ")"
+		}
 		plan[one.Address] = change{Action: action, Replace: replace, Planned: planned}
 	}
 	return plan
@@ -243,6 +250,7 @@ func (c *command) state() (resources map[string]kept, outputs map[string]string)
 			Instances        []struct {
 				Key        any    `json:"index_key"`
 				Status     string `json:"status"`
+				Deposed    string `json:"deposed"`
 				Version    int64  `json:"schema_version"`
 				Attributes any    `json:"attributes"`
 				Private    []byte `json:"private"`
@@ -264,6 +272,9 @@ func (c *command) state() (resources map[string]kept, outputs map[string]string)
 				address += fmt.Sprintf("[%q]", key)
 			case float64:
 				address += fmt.Sprintf("[%v]", key)
+			}
+			if i.Deposed != "" {
+				address += deposed + ")"
 			}
 			resources[address] = kept{Attributes: flatten(i.Attributes, ""), Private: string(i.Private),
 				Tainted: i.Status == "tainted", Version: i.Version}

@@ -48,8 +48,10 @@ type step struct {
 	planOnly     bool
 	destroy      bool
 	refresh      bool
-	taint        string // this address first
-	importing    string // terraform import ADDRESS ID
+	taint        []string // these addresses first
+	replace      []string // these addresses, although nothing forces that
+	unordered    bool     // Terraform asks about the parts of a resource in any order
+	importing    string   // terraform import ADDRESS ID
 	id           string
 }
 
@@ -72,9 +74,14 @@ func TestCalibrate(t *testing.T) {
 				real, played := newCommand(t, binary), newPlayed(t)
 				facts := 0
 				for _, s := range story.steps {
-					said := real.step(s).facts()
-					facts += len(said)
+					theirs := real.step(s)
 					mine := played.step(s)
+					if s.unordered {
+						theirs.sort()
+						mine.sort()
+					}
+					said := theirs.facts()
+					facts += len(said)
 					if opentofu {
 						mine.asOpenTofu()
 					}
@@ -104,6 +111,13 @@ func (v *verdict) asOpenTofu() {
 				calls[i-1], calls[i] = calls[i], calls[i-1]
 			}
 		}
+	}
+}
+
+// sort takes the order out of the requests.
+func (v *verdict) sort() {
+	for _, calls := range v.Calls {
+		slices.Sort(calls)
 	}
 }
 
@@ -215,13 +229,14 @@ func (p *played) step(s step) verdict {
 		err = p.s.Refresh(ctx)
 		v.said(spoken(p.s.Diagnostics())...)
 	default:
-		if s.taint != "" {
-			p.s.Taint(s.taint)
+		for _, address := range s.taint {
+			p.s.Taint(address)
 		}
 		var opts []PlanOption
 		if s.destroy {
 			opts = append(opts, ToDestroy())
 		}
+		opts = append(opts, Replacing(s.replace...))
 		var pl *Plan
 		pl, err = p.s.Plan(ctx, opts...)
 		v.said(spoken(p.s.Diagnostics())...)

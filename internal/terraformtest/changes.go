@@ -3,6 +3,7 @@ package terraformtest
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -30,6 +31,7 @@ type Change struct {
 	Planned         cty.Value
 	PlannedPrivate  []byte
 	RequiresReplace []string // attribute paths
+	CreateFirst     bool     // a replacement with create_before_destroy
 	Diagnostics     Diagnostics
 
 	block string
@@ -84,10 +86,55 @@ func (p *Plan) String() string {
 // PlanOption changes the behaviour of a plan.
 type PlanOption func(*planOptions)
 
-type planOptions struct{ destroy, noRefresh bool }
+type planOptions struct {
+	destroy, noRefresh bool
+	replace            []string
+}
 
 // ToDestroy plans the destruction of everything in state.
 func ToDestroy() PlanOption { return func(o *planOptions) { o.destroy = true } }
 
 // WithoutRefresh plans from the state as it is.
 func WithoutRefresh() PlanOption { return func(o *planOptions) { o.noRefresh = true } }
+
+// Replacing replaces objects that a plan would keep or change: terraform plan -replace.
+func Replacing(addresses ...string) PlanOption {
+	return func(o *planOptions) { o.replace = append(o.replace, addresses...) }
+}
+
+// Differences lists the leaves that differ between two values of one type, as lines "path: old -> new".
+func Differences(a, b cty.Value) []string {
+	la, lb := leaves(a), leaves(b)
+	var lines []string
+	for path, v := range la {
+		if w, ok := lb[path]; ok && w != v {
+			lines = append(lines, path+": "+v+" -> "+w)
+		} else if !ok {
+			lines = append(lines, path+": "+v+" -> (gone)")
+		}
+	}
+	for path, w := range lb {
+		if _, ok := la[path]; !ok {
+			lines = append(lines, path+": (absent) -> "+w)
+		}
+	}
+	sort.Strings(lines)
+	return lines
+}
+
+// leaves maps paths to printed values; sets count as leaves.
+func leaves(v cty.Value) map[string]string {
+	out := map[string]string{}
+	if v == cty.NilVal {
+		return out
+	}
+	_ = cty.Walk(v, func(p cty.Path, v cty.Value) (bool, error) {
+		inner := !v.IsNull() && v.IsKnown() && !v.Type().IsPrimitiveType() && !v.Type().IsSetType()
+		if inner && v.LengthInt() > 0 {
+			return true, nil
+		}
+		out[pathString(p)] = ShowValue(v)
+		return false, nil
+	})
+	return out
+}

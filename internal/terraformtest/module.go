@@ -30,6 +30,7 @@ type block struct {
 	count, forEach hcl.Expression
 	ignore         []hcl.Traversal
 	preventDestroy bool
+	createFirst    bool            // create_before_destroy
 	triggers       []hcl.Traversal // actions
 	deps           []string        // blocks it refers to, also through locals
 	explicit       []hcl.Traversal
@@ -153,39 +154,6 @@ func (m *module) addAction(b *hclsyntax.Block) error {
 		a.attrs = attrs
 	}
 	m.actions[a.addr] = a
-	return nil
-}
-
-func (b *block) lifecycle(body *hclsyntax.Body) error {
-	for _, inner := range body.Blocks {
-		actions := inner.Body.Attributes["actions"]
-		if inner.Type != "action_trigger" || actions == nil {
-			return fmt.Errorf("the driver does not know this %s block in lifecycle", inner.Type)
-		}
-		ts, err := traversals(actions.Expr)
-		if err != nil {
-			return err
-		}
-		b.triggers = append(b.triggers, ts...)
-	}
-	for name, a := range body.Attributes {
-		switch name {
-		case "ignore_changes":
-			ts, err := traversals(a.Expr)
-			if err != nil {
-				return err
-			}
-			b.ignore = ts
-		case "prevent_destroy":
-			v, diags := a.Expr.Value(nil)
-			if diags.HasErrors() {
-				return diags
-			}
-			b.preventDestroy = v.True()
-		default:
-			return fmt.Errorf("the driver does not know lifecycle argument %s", name)
-		}
-	}
 	return nil
 }
 

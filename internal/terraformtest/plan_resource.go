@@ -3,6 +3,8 @@ package terraformtest
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -15,7 +17,7 @@ func (w *walk) planResource(ctx context.Context, b *block, address string, confi
 	if ds.err() != nil {
 		return nil, ds
 	}
-	c, more := w.change(ctx, b, address, prior, config)
+	c, more := w.change(ctx, b, address, prior, config, slices.Contains(o.replace, address))
 	ds = append(ds, more...)
 	if c != nil && b.preventDestroy && (c.Action == Replace || c.Action == Delete) {
 		ds = append(ds, failure("PlanResourceChange", address, "Instance cannot be destroyed", errors.New("lifecycle.prevent_destroy is set"))...)
@@ -42,16 +44,18 @@ func (w *walk) refresh(ctx context.Context, address string, o planOptions) (cty.
 }
 
 // change validates and plans one instance from its prior value (NilVal for none) to its configuration.
-func (w *walk) change(ctx context.Context, b *block, address string, prior, config cty.Value) (*Change, Diagnostics) {
+func (w *walk) change(ctx context.Context, b *block, address string, prior, config cty.Value, replace bool) (*Change, Diagnostics) {
 	ds := w.validateResource(ctx, address, b.typ, config)
 	if ds.err() != nil {
 		return nil, ds
 	}
-	c, more := w.changeFrom(ctx, b, address, prior, config)
+	c, more := w.changeFrom(ctx, b, address, prior, config, replace)
 	return c, append(ds, more...)
 }
 
-func (w *walk) changeFrom(ctx context.Context, b *block, address string, prior, config cty.Value) (*Change, Diagnostics) {
+// With replace the object is replaced although its provider would keep it (terraform internal/terraform,
+// node_resource_abstract_instance.go, getAction).
+func (w *walk) changeFrom(ctx context.Context, b *block, address string, prior, config cty.Value, replace bool) (*Change, Diagnostics) {
 	null := cty.NullVal(w.resources[b.typ].typ())
 	i := w.instance(address)
 	c := &Change{Address: address, Type: b.typ, block: b.addr, Config: config, Prior: prior}
@@ -63,7 +67,7 @@ func (w *walk) changeFrom(ctx context.Context, b *block, address string, prior, 
 	}
 	if i.tainted {
 		pl, ds := w.plan(ctx, address, b.typ, null, config, nil, nil)
-		c.Action = Replace
+		c.Action, c.CreateFirst = Replace, b.createFirst
 		c.take(pl)
 		return c, ds
 	}
@@ -76,8 +80,8 @@ func (w *walk) changeFrom(ctx context.Context, b *block, address string, prior, 
 		return nil, ds
 	}
 	switch {
-	case len(pl.replace) > 0:
-		c.Action = Replace
+	case replace || len(pl.replace) > 0:
+		c.Action, c.CreateFirst = Replace, b.createFirst
 		for _, path := range pl.replace {
 			c.RequiresReplace = append(c.RequiresReplace, pathString(path))
 		}
@@ -111,18 +115,33 @@ func (w *walk) planOrphans(ctx context.Context, o planOptions, pl *Plan, wanted 
 	}
 }
 
-// planOrphan plans a destroy, as Terraform does before it refreshes; an object that the refresh misses needs none.
+// planOrphan plans a destroy, as Terraform does before it refreshes; an object that the refresh misses needs none. A deposed
+// object is refreshed first (terraform internal/terraform, node_resource_destroy_deposed.go).
 func (w *walk) planOrphan(ctx context.Context, address string, i *instance, o planOptions, pl *Plan) Diagnostics {
 	prior, ds := w.load(ctx, i)
 	if ds.err() != nil {
 		return ds
+	}
+	var more Diagnostics
+	refreshed := o.noRefresh
+	if !refreshed && strings.Contains(address, deposed) {
+		refreshed = true
+		i, prior, more = w.readFrom(ctx, i, prior)
+		if ds = append(ds, more...); ds.err() != nil {
+			return ds
+		}
+		if prior.IsNull() {
+			w.keep(address, nil)
+			return ds
+		}
+		w.keep(address, i)
 	}
 	null := cty.NullVal(w.resources[i.typ].typ())
 	res, more := w.plan(ctx, address, i.typ, prior, null, i.private, i.identity)
 	if ds = append(ds, more...); ds.err() != nil {
 		return ds
 	}
-	if !o.noRefresh {
+	if !refreshed {
 		var next *instance
 		next, prior, more = w.readFrom(ctx, i, prior)
 		if ds = append(ds, more...); ds.err() == nil && prior.IsNull() {

@@ -18,7 +18,8 @@ import (
 //
 // Known differences to Terraform: one provider without aliases and one module; no moved (see Move), removed, import or check blocks,
 // actions are carried out by Invoke only, never by a trigger;
-// no create_before_destroy; a replacement destroys and creates in one go without replacing dependents first.
+// create_before_destroy holds for its own block alone, not for what that depends on; a replacement without it destroys and creates in one
+// go without replacing dependents first.
 type Session struct {
 	Caller
 	// Parallelism bounds the resources that are worked on at once. One makes requests countable and is the default.

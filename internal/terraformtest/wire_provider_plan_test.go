@@ -14,6 +14,9 @@ func (g *wireProvider) PlanResourceChange(_ context.Context, q *tfprotov6.PlanRe
 	prior, proposed, config := open(schema, q.PriorState), open(schema, q.ProposedNewState), open(schema, q.Config)
 	_, order := g.hear("Plan", q.PriorPrivate, map[string]cty.Value{"prior": prior, "proposed": proposed, "config": config})
 	resp := &tfprotov6.PlanResourceChangeResponse{PlannedPrivate: q.PriorPrivate, Diagnostics: said(order, "plan")}
+	if order == "replan-error" && prior.IsNull() && q.PriorPrivate == nil { // in the apply of a replacement
+		resp.Diagnostics = said("plan-error", "plan")
+	}
 	if proposed.IsNull() {
 		resp.Diagnostics = said(order, "plan-destroy")
 		resp.PlannedState = pack(proposed)
