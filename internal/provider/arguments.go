@@ -27,6 +27,8 @@ type arguments struct {
 	RequestTimeout *string       `tfsdk:"request_timeout"`
 	MaxRequests    *int64        `tfsdk:"max_requests"`
 
+	RestartParallelism *int64 `tfsdk:"restart_parallelism"`
+
 	ExclusiveStorages []string `tfsdk:"exclusive_storages"`
 
 	DefaultTags    []string `tfsdk:"default_tags"`
@@ -144,6 +146,7 @@ func settle(a arguments) (arguments, error) {
 	a.MinTLS = e.text(a.MinTLS, "MIN_TLS")
 	a.RequestTimeout = e.text(a.RequestTimeout, "REQUEST_TIMEOUT")
 	a.MaxRequests = e.number(a.MaxRequests, "MAX_REQUESTS")
+	a.RestartParallelism = e.number(a.RestartParallelism, "RESTART_PARALLELISM")
 	a.VMIDRange = e.vmidRange(a.VMIDRange)
 	if tags := e.text(nil, "DEFAULT_TAGS"); a.DefaultTags == nil && tags != nil {
 		a.DefaultTags = splitList(*tags)

@@ -44,6 +44,7 @@ func (p *Proxmox) open(a arguments) (*kit.Session, error) {
 		shell, session.Shell = ssh, ssh
 	}
 	session.VMs = service.New(api, shell, p.options.Clock, a.ExclusiveStorages...)
+	session.VMs.LimitRestarts(int(number(a.RestartParallelism)))
 	session.VMs.Log = interceptor.Inform
 	return session, nil
 }

@@ -23,6 +23,7 @@ type Changer struct {
 	guests    *guest.Guests
 	destroyer *destroy.Destroyer
 	sources   *diskimport.Sources
+	turns     *turns
 }
 
 // New makes a Changer.

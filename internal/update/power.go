@@ -40,6 +40,12 @@ func (p power) shutDown(ctx context.Context) error {
 				"stop it yourself, then apply",
 				p.vmid, p.view.Node())}
 	}
+	mine, err := p.changer.turns.take(ctx, p.vmid)
+	if err != nil {
+		return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not shut down", p.vmid),
+			Detail: "Its turn did not come, and nothing else of the plan was done", Err: err}
+	}
+	defer mine.leave()
 	timeout := guest.StopTimeout(p.r.StopTimeout)
 	err = p.changer.guests.ShutDown(ctx, p.view.Power, p.view.Node(), p.vmid, timeout)
 	if err == nil || ctx.Err() != nil || pve.IsKind(err, pve.Locked) || pve.IsKind(err, pve.Denied) ||

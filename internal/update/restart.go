@@ -41,15 +41,21 @@ func (p power) restart(ctx context.Context, sent []string) (restarted bool, err 
 				"\"never\" left it running.")
 		return false, nil
 	}
+	return p.inTurn(ctx, status, due, sent)
+}
+
+// restartNow restarts a guest, and cuts off one that does not obey if the policy says so.
+func (p power) restartNow(ctx context.Context, status pve.GuestStatus, due []string) error {
 	refused := p.reboot(ctx, status, due)
 	if refused == nil || p.r.Restart != RestartForcibly || ctx.Err() != nil {
-		return true, refused
+		return refused
 	}
-	if err = p.cutOff(ctx); err == nil {
+	err := p.cutOff(ctx)
+	if err == nil {
 		p.warn(fmt.Sprintf("VM %d was cut off and started again", p.vmid), "It did not restart when it was asked to: "+
 			refused.Error())
 	}
-	return true, err
+	return err
 }
 
 // resend sends pending options of an earlier change again. They may wait only because the task died that was to hand

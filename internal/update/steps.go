@@ -166,6 +166,9 @@ func (u *update) run(ctx context.Context, r *results) error {
 	if err == nil {
 		err = power{u}.notSuspended(todo)
 	}
+	if err == nil {
+		err = power{u}.mayGoDown()
+	}
 	if err != nil {
 		return err
 	}
