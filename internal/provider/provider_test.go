@@ -260,12 +260,32 @@ func clearEnvironment(t *testing.T) {
 	t.Helper()
 	for _, variable := range []string{"ENDPOINT", "ENDPOINTS", "API_TOKEN", "USERNAME", "PASSWORD", "TOTP_SECRET", "OTP",
 		"CA_CERTIFICATE", "INSECURE", "MIN_TLS",
-		"REQUEST_TIMEOUT", "MAX_REQUESTS", "VMID_RANGE", "SSH_USERNAME", "SSH_PRIVATE_KEY", "SSH_PRIVATE_KEY_FILE",
+		"REQUEST_TIMEOUT", "MAX_REQUESTS", "RESTART_PARALLELISM", "VMID_RANGE", "SSH_USERNAME", "SSH_PRIVATE_KEY", "SSH_PRIVATE_KEY_FILE",
 		"SSH_AGENT", "SSH_AUTH_SOCK", "SSH_NODES",
 		"SSH_PORT", "SSH_KNOWN_HOSTS", "SSH_KNOWN_HOSTS_FILE", "SSH_HOST_KEY_FINGERPRINT", "SSH_BASTION_HOST"} {
 		t.Setenv(prefix+variable, "")
 	}
 	t.Setenv("HOME", t.TempDir())
+}
+
+// TestRestartParallelismArgument: the block wins over the variable, which has to be a positive number.
+func TestRestartParallelismArgument(t *testing.T) {
+	clearEnvironment(t)
+	if a, err := settle(arguments{}); err != nil || a.RestartParallelism != nil {
+		t.Errorf("%v, %v", a.RestartParallelism, err)
+	}
+	t.Setenv("PROXMOX_VE_RESTART_PARALLELISM", "2")
+	if a, err := settle(arguments{}); err != nil || number(a.RestartParallelism) != 2 {
+		t.Errorf("%v, %v", a.RestartParallelism, err)
+	}
+	if a, err := settle(arguments{RestartParallelism: new(int64(3))}); err != nil || number(a.RestartParallelism) != 3 {
+		t.Errorf("%v, %v", a.RestartParallelism, err)
+	}
+	t.Setenv("PROXMOX_VE_RESTART_PARALLELISM", "0")
+	_, err := settle(arguments{})
+	if err == nil || !strings.Contains(err.Error(), "PROXMOX_VE_RESTART_PARALLELISM is no positive number") {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestRangeFromEnvironment(t *testing.T) {

@@ -46,6 +46,9 @@ func (p power) shutDown(ctx context.Context) error {
 			Detail: "Its turn did not come, and nothing else of the plan was done", Err: err}
 	}
 	defer mine.leave()
+	if mine != nil && mine.waited { // a third party may have another VM under the id by now
+		p.view.Forget()
+	}
 	timeout := guest.StopTimeout(p.r.StopTimeout)
 	err = p.changer.guests.ShutDown(ctx, p.view.Power, p.view.Node(), p.vmid, timeout)
 	if err == nil || ctx.Err() != nil || pve.IsKind(err, pve.Locked) || pve.IsKind(err, pve.Denied) ||
@@ -91,13 +94,13 @@ func disobeyed(err error) bool {
 	return errors.As(err, &task) && task.Kind == pve.Busy
 }
 
-// watchDisobedient waits, until the operation's time is over, for a guest that did not shut down in the time that PVE
-// gave it. PVE has given up by then, and has dropped a reboot (qemu-server QemuServer.pm vm_reboot,
-// clear_reboot_request), but the guest was asked and may still obey.
+// watchDisobedient waits for a guest that did not shut down in the time that PVE gave it, until the operation's time is
+// over, or as long as it may keep its turn. PVE has given up by then, and has dropped a reboot (qemu-server
+// QemuServer.pm vm_reboot, clear_reboot_request), but the guest was asked and may still obey.
 func (p power) watchDisobedient(ctx context.Context, ended func(context.Context) (bool, error)) (bool, error) {
 	ctx, over := oplog.Wait(ctx, oplog.Guest, fmt.Sprintf("VM %d to go off after all", p.vmid))
 	defer over()
-	end := p.changer.clock.Now().Add(request.Remaining(ctx))
+	end := p.changer.clock.Now().Add(p.changer.turns.patience(request.Remaining(ctx)))
 	for pause := backoff.ForGuest.Pause(1, 0); p.changer.clock.Now().Add(pause).Before(end); {
 		if err := p.changer.clock.Sleep(ctx, pause); err != nil {
 			return false, err

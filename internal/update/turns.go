@@ -2,6 +2,7 @@ package update
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -34,15 +35,14 @@ func (c *Changer) LimitRestarts(n int) {
 
 // lostGuest says that a guest did not come back from a restart.
 type lostGuest struct {
-	vmid   int
-	node   string
-	reason error
+	vmid int
+	node string
 }
 
 // Error is for the guests whose turn did not come. The lost guest's own error has the whole story.
 func (l *lostGuest) Error() string {
-	return fmt.Sprintf("VM %d on node %s did not come back from its restart in this apply, so no other guest is restarted "+
-		"or shut down (restart_parallelism). Next step: look at VM %d, and apply again", l.vmid, l.node, l.vmid)
+	return fmt.Sprintf("VM %d on node %s did not come back from its restart in this apply, so no other guest is "+
+		"restarted or shut down (restart_parallelism). Next step: look at VM %d, and apply again", l.vmid, l.node, l.vmid)
 }
 
 // turn is the right to take a guest down; nil is that of turns without bound.
@@ -80,6 +80,17 @@ func (t *turns) take(ctx context.Context, vmid int) (*turn, error) {
 		return nil, failed
 	}
 	return mine, nil
+}
+
+// lateTime is how long a guest that did not obey in time keeps its turn: the time of those that wait runs on.
+const lateTime = 5 * time.Minute
+
+// patience is how long of a time that is left is waited for a guest that did not obey.
+func (t *turns) patience(left time.Duration) time.Duration {
+	if t == nil {
+		return left
+	}
+	return min(left, lateTime)
 }
 
 // lost returns the guest that did not come back; nil if there is none.
@@ -155,25 +166,23 @@ func (p power) inTurn(ctx context.Context, status pve.GuestStatus, due, sent []s
 	return true, p.back(ctx, mine, err)
 }
 
-// back waits until a guest is up again after its restart, which ended with an error or with nil. If it is not, the turns
-// of all others end. An interrupt ends them anyway.
+// back waits until a guest is up again after its restart, which ended with an error or with nil. If it is not, the
+// turns of all others end. An interrupt ends them anyway.
 func (p power) back(ctx context.Context, mine *turn, failed error) error {
 	reason := failed
-	switch {
-	case failed == nil:
+	if failed == nil {
 		if reason = p.up(ctx); reason == nil {
 			return nil
 		}
-	default:
-		if off, err := p.isOff(ctx); err == nil && !off {
-			return failed // it did not go down, or runs again
-		}
+	} else if off, err := p.isOff(ctx); err == nil && !off {
+		return failed // it did not go down, or runs again
 	}
-	if ctx.Err() != nil && context.Cause(ctx) == context.Canceled {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return reason
 	}
-	mine.end(&lostGuest{vmid: p.vmid, node: p.view.Node(), reason: reason})
-	return &guest.FieldError{Path: "reboot_policy", Summary: fmt.Sprintf("VM %d did not come back from its restart", p.vmid),
+	mine.end(&lostGuest{vmid: p.vmid, node: p.view.Node()})
+	return &guest.FieldError{Path: "reboot_policy",
+		Summary: fmt.Sprintf("VM %d did not come back from its restart", p.vmid),
 		Detail: fmt.Sprintf("Its changes are made. No other guest of this apply is restarted or shut down any more "+
 			"(restart_parallelism): the same change might keep it from booting too. Next step: look at the console of VM %d on "+
 			"node %s; when it is up, apply again, which goes on with the others", p.vmid, p.view.Node()), Err: reason}

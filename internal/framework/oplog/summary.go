@@ -11,8 +11,8 @@ const (
 	Task                // The end of a task, with the requests that ask for it.
 	Lock                // a lock that another task holds on a guest
 	Agent               // A guest's agent, or the turn to ask it.
-	Guest               // the shutdown of a guest
-	Limit               // The turn to send a request, since their number is limited.
+	Guest               // the shutdown of a guest, or its time to settle after a restart
+	Limit               // The turn to send a request, or to take a guest down, since their number is limited.
 	Retry               // the pause before a request is sent again
 	Pause               // The pause before another look.
 	Shared              // a listing or a login that another operation fetches for all

@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
@@ -46,4 +47,24 @@ func TestGuideOfChanges(t *testing.T) {
 	restarts(state.PowerReboot)
 	rig.Must(t, s.Destroy(t.Context()))
 	w.MustBeClean(t)
+}
+
+// TestRestartParallelismGuide: the provider block of the guide is one, and restarts a VM of its example in a turn.
+func TestRestartParallelismGuide(t *testing.T) {
+	t.Parallel()
+	_, block, _ := strings.Cut(rig.ReadFile(t, "../../../templates/guides/changes.md.tmpl"), "```terraform\nprovider \"proxmox\" {")
+	line, _, ok := strings.Cut(block, "\n}\n```")
+	if !ok || !strings.Contains(line, "restart_parallelism") {
+		t.Fatalf("the guide has no such block, but %q", line)
+	}
+	w := rig.ExampleWorld(t)
+	s := w.NewSession()
+	login := strings.Replace(w.ProviderBlock(rig.TokenNoSSH), "provider \"proxmox\" {", "provider \"proxmox\" {"+line, 1)
+	rig.Must(t, s.Configure(login, rig.Examples(t)["guides/changes"]))
+	rig.Must(t, s.Converge(t.Context()))
+	s.SetVariable("cores", cty.NumberIntVal(4))
+	rig.Must(t, s.Converge(t.Context()))
+	if offs := w.Sim.PowerOffs(); len(offs) != 1 || offs[0].Kind != state.PowerReboot {
+		t.Errorf("power-offs: %v", offs)
+	}
 }

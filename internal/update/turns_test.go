@@ -1,0 +1,101 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// TestRestartParallelismTurns: no more turns are out than allowed, whatever the number of those who want one, and an
+// interrupt or a lost guest ends all waits.
+func TestRestartParallelismTurns(t *testing.T) {
+	var c Changer
+	c.LimitRestarts(3)
+	var out, most atomic.Int64
+	var all sync.WaitGroup
+	for n := range 50 {
+		all.Go(func() {
+			mine, err := c.turns.take(t.Context(), n)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			now := out.Add(1)
+			for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+			}
+			out.Add(-1)
+			mine.leave()
+		})
+	}
+	all.Wait()
+	if most.Load() > 3 {
+		t.Errorf("%d turns were out at once", most.Load())
+	}
+	var held []*turn
+	for range 3 {
+		mine, err := c.turns.take(t.Context(), 1)
+		if err != nil || mine.waited {
+			t.Fatal(err, mine)
+		}
+		held = append(held, mine)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.turns.take(ctx, 2); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := c.turns.take(t.Context(), 2)
+		ended <- err
+	}()
+	held[0].end(&lostGuest{vmid: 7, node: "pve1"})
+	held[1].end(&lostGuest{vmid: 8, node: "pve1"})
+	held[0].leave()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "VM 7 on node pve1") {
+		t.Errorf("a guest was lost, and a turn came: %v", err)
+	}
+	if _, err := c.turns.take(t.Context(), 3); err == nil {
+		t.Error("a guest was lost, and a later turn came")
+	}
+}
+
+// TestRestartParallelismLosesAGuest: one that goes off right after its restart has not come back. The next update that
+// would restart a guest is refused before it writes anything; one that would not is made.
+func TestRestartParallelismLosesAGuest(t *testing.T) {
+	w := newWorld(t, pve.Params{"cores": "1"})
+	w.changer.LimitRestarts(1)
+	w.start()
+	r := w.request()
+	r.Planned.CPU.Cores = new(int64(2))
+	before := w.running()
+	done := false
+	w.clock.each = func() {
+		if now := w.running(); !done && now != nil && now != before && w.sim.World().Clock.Now().Sub(now.StartedAt) > 5*time.Second {
+			done = true
+			w.sim.EndGuest(theVM)
+		}
+	}
+	_, _, err := w.update(r)
+	if err == nil || !strings.Contains(err.Error(), "did not come back from its restart") || !strings.Contains(err.Error(), "has stopped again within 30s") {
+		t.Fatalf("the guest went off, and the update says %v", err)
+	}
+	w.clock.each = nil
+	w.start()
+	r = w.request()
+	r.Planned.CPU.Cores = new(int64(3))
+	if _, _, err := w.update(r); err == nil || !strings.Contains(err.Error(), "VM 400 was not changed") || len(w.writes()) > 0 {
+		t.Errorf("%v after %v", err, w.writes())
+	}
+	r = w.request()
+	r.Planned.Description = new("new")
+	if _, _, err := w.update(r); err != nil || w.config()["description"] != "new" {
+		t.Errorf("a change that restarts nothing: %v", err)
+	}
+}
