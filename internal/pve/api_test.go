@@ -105,6 +105,13 @@ func TestWrites(t *testing.T) {
 		"delete ha": {"null", func(ctx context.Context, c *Client) error {
 			return c.HA().RemoveGuest(ctx, 100)
 		}, "DELETE /cluster/ha/resources/vm:100 purge=0"},
+		"create an HA rule": {"null", func(ctx context.Context, c *Client) error {
+			return c.HA().CreateRule(ctx, HARule{ID: "r1", Type: "node-affinity", Resources: []string{"vm:100"}, Nodes: map[string]int64{"b": 2, "a": 0}, Strict: true})
+		}, "POST /cluster/ha/rules nodes=a%3A0%2Cb%3A2&resources=vm%3A100&rule=r1&strict=1&type=node-affinity"},
+		"update an HA rule": {"null", func(ctx context.Context, c *Client) error {
+			return c.HA().UpdateRule(ctx, HARule{ID: "r1", Type: "resource-affinity", Resources: []string{"ct:101", "vm:100"}, Affinity: "negative", Comment: "c"}, "d3")
+		}, "PUT /cluster/ha/rules/r1 affinity=negative&comment=c&delete=disable&digest=d3&resources=ct%3A101%2Cvm%3A100&type=resource-affinity"},
+		"delete an HA rule": {"null", func(ctx context.Context, c *Client) error { return c.HA().RemoveRule(ctx, "r1") }, "DELETE /cluster/ha/rules/r1 "},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -64,3 +64,19 @@ func TestHidden(t *testing.T) {
 		}
 	}
 }
+
+// TestHARule: a rule is read with what it leaves out, and with the reasons why HA does not follow it.
+func TestHARule(t *testing.T) {
+	s := newServer(t, constant(`{"type":"node-affinity","rule":"r","resources":"vm:200,vm:100","nodes":"b:2,a","disable":1,"order":1,"digest":"d",`+
+		`"errors":{"resources":["one","two"]}}`))
+	got, digest, err := s.client(t).HA().Rule(t.Context(), "r")
+	want := HARule{ID: "r", Type: "node-affinity", Resources: []string{"vm:100", "vm:200"}, Nodes: map[string]int64{"a": 0, "b": 2}, Disabled: true,
+		Problems: []string{"resources: one", "resources: two"}}
+	if diff := cmp.Diff(want, got); err != nil || digest != "d" || diff != "" {
+		t.Errorf("%v, digest %s (-want +got):\n%s", err, digest, diff)
+	}
+	s = newServer(t, func(w http.ResponseWriter, _ seen, _ int) { die(w, "no such ha rule 'r'") })
+	if _, _, err := s.client(t).HA().Rule(t.Context(), "r"); !IsKind(err, NotFound) {
+		t.Errorf("a rule that is not there: %v", err)
+	}
+}

@@ -99,3 +99,40 @@ func TestIgnoredEntryIsForgottenLater(t *testing.T) {
 	g.pass(2 * round)
 	g.wantWhere(8000, "pve1")
 }
+
+// TestHARuleChanges: a change is bound to the digest of all rules, disable=0 does not switch a rule on again, and an option
+// is either set or deleted (pve-ha-manager API2/HA/Rules.pm update_rule, pve-common SectionConfig.pm delete_from_config).
+func TestHARuleChanges(t *testing.T) {
+	g := releaseRig(t, "9.2")
+	haRules(g)
+	const licence = "/cluster/ha/rules/licence"
+	digest := func() string { return g.do("root", "GET", licence, "").object(t)["digest"].(string) }
+	before := digest()
+	for _, c := range []struct {
+		params string
+		status int
+		reason string
+	}{
+		{"type=node-affinity&disable=1&digest=" + before, 200, ""},
+		{"type=node-affinity&comment=x&digest=" + before, 500, "detected modified configuration"},
+		{"type=node-affinity&disable=0", 200, ""},
+		{"type=node-affinity&delete=affinity", 500, "no such option 'affinity'"},
+		{"type=node-affinity&delete=nodes", 500, "unable to delete required option 'nodes'"},
+		{"type=node-affinity&comment=x&delete=comment", 500, "cannot set and delete property 'comment' at the same time!"},
+	} {
+		if r := g.do("root", "PUT", licence, c.params); r.status != c.status || !strings.Contains(r.reason, c.reason) {
+			t.Errorf("%s: %d %s", c.params, r.status, r.reason)
+		}
+	}
+	rule := g.do("root", "GET", licence, "").object(t)
+	if rule["disable"] != 1.0 {
+		t.Errorf("disable=0 has changed the rule to %v", rule)
+	}
+	if r := g.do("root", "PUT", licence, "type=node-affinity&delete=disable&nodes=pve2:0,pve1:0"); r.status != 200 {
+		t.Errorf("%d %s", r.status, r.reason)
+	}
+	rule = g.do("root", "GET", licence, "").object(t)
+	if rule["disable"] != nil || rule["nodes"] != "pve1,pve2" {
+		t.Errorf("the rule is %v", rule)
+	}
+}

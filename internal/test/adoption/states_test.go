@@ -185,7 +185,7 @@ func upgradeKept(t *testing.T, server tfprotov6.ProviderServer, name string, kep
 	if len(kept.States) == 0 {
 		t.Error("no state is kept")
 	}
-	w := rig.ExampleWorld(t)
+	w := rig.WorldOf(t, fmt.Sprintf("resource %q", name))
 	s := w.Session(t, rig.TokenSSH, "")
 	for i, one := range kept.States {
 		raw := upgraded(t, server, name, kept, one, is)
