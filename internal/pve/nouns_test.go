@@ -65,7 +65,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// TestHARule: a rule is read with what it leaves out, and with the reasons why HA does not follow it.
+// TestHARule: options that PVE leaves out of a rule are read as not set, and the reasons why HA passes over it are kept.
 func TestHARule(t *testing.T) {
 	s := newServer(t, constant(`{"type":"node-affinity","rule":"r","resources":"vm:200,vm:100","nodes":"b:2,a","disable":1,"order":1,"digest":"d",`+
 		`"errors":{"resources":["one","two"]}}`))
