@@ -22,7 +22,7 @@ type turns struct {
 	over   chan struct{} // closed when failed is set
 
 	mu     sync.Mutex
-	failed *lostGuest
+	failed *lostGuestError
 }
 
 // LimitRestarts bounds how many guests are down at a time through the restarts and shutdowns of this Changer's updates.
@@ -33,14 +33,14 @@ func (c *Changer) LimitRestarts(n int) {
 	}
 }
 
-// lostGuest says that a guest did not come back from a restart.
-type lostGuest struct {
+// lostGuestError says that a guest did not come back from a restart.
+type lostGuestError struct {
 	vmid int
 	node string
 }
 
 // Error is for the guests whose turn did not come. The lost guest's own error has the whole story.
-func (l *lostGuest) Error() string {
+func (l *lostGuestError) Error() string {
 	return fmt.Sprintf("VM %d on node %s did not come back from its restart in this apply, so no other guest is "+
 		"restarted or shut down (restart_parallelism). Next step: look at VM %d, and apply again", l.vmid, l.node, l.vmid)
 }
@@ -114,7 +114,7 @@ func (t *turn) leave() {
 }
 
 // end ends all further turns because of a guest.
-func (t *turn) end(lost *lostGuest) {
+func (t *turn) end(lost *lostGuestError) {
 	t.of.mu.Lock()
 	defer t.of.mu.Unlock()
 	if t.of.failed == nil {
@@ -180,7 +180,7 @@ func (p power) back(ctx context.Context, mine *turn, failed error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return reason
 	}
-	mine.end(&lostGuest{vmid: p.vmid, node: p.view.Node()})
+	mine.end(&lostGuestError{vmid: p.vmid, node: p.view.Node()})
 	return &guest.FieldError{Path: "reboot_policy",
 		Summary: fmt.Sprintf("VM %d did not come back from its restart", p.vmid),
 		Detail: fmt.Sprintf("Its changes are made. No other guest of this apply is restarted or shut down any more "+
@@ -229,6 +229,8 @@ func (p power) runsOn(ctx context.Context) error {
 		switch {
 		case err == nil && !status.IsRunning():
 			return fmt.Errorf("VM %d was started, and has stopped again within %s", p.vmid, settleTime)
+		case pve.IsKind(err, pve.NotFound) && p.follow(ctx) == guest.Found: // it was moved
+			continue
 		case err != nil && !pve.IsKind(err, pve.Unavailable):
 			return err
 		case left <= 0:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
 // TestRestartParallelismTurns: no more turns are out than allowed, whatever the number of those who want one, and an
@@ -55,8 +56,8 @@ func TestRestartParallelismTurns(t *testing.T) {
 		_, err := c.turns.take(t.Context(), 2)
 		ended <- err
 	}()
-	held[0].end(&lostGuest{vmid: 7, node: "pve1"})
-	held[1].end(&lostGuest{vmid: 8, node: "pve1"})
+	held[0].end(&lostGuestError{vmid: 7, node: "pve1"})
+	held[1].end(&lostGuestError{vmid: 8, node: "pve1"})
 	held[0].leave()
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "VM 7 on node pve1") {
 		t.Errorf("a guest was lost, and a turn came: %v", err)
@@ -97,5 +98,25 @@ func TestRestartParallelismLosesAGuest(t *testing.T) {
 	r.Planned.Description = new("new")
 	if _, _, err := w.update(r); err != nil || w.config()["description"] != "new" {
 		t.Errorf("a change that restarts nothing: %v", err)
+	}
+}
+
+// TestRestartParallelismFollowsAGuest: a guest that is moved to another node while it settles is still up.
+func TestRestartParallelismFollowsAGuest(t *testing.T) {
+	w := newWorld(t, pve.Params{"cores": "1"})
+	w.changer.LimitRestarts(1)
+	w.start()
+	r := w.request()
+	r.Planned.CPU.Cores = new(int64(2))
+	before, moved := w.running(), false
+	w.clock.each = func() {
+		if now := w.running(); !moved && now != nil && now != before && w.sim.World().Clock.Now().Sub(now.StartedAt) > 5*time.Second {
+			moved = true
+			w.alter(func(g *state.Guest) { g.Node = "pve2" })
+		}
+	}
+	g, _, err := w.update(r)
+	if err != nil || !moved || g.Node != "pve2" || w.changer.turns.lost() != nil {
+		t.Errorf("moved %t: %v, and the VM is on %s", moved, err, g.Node)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -112,4 +114,69 @@ func TestHARuleThatIsNotFollowed(t *testing.T) {
 	if !found {
 		t.Errorf("the refresh says %v", s.Diagnostics())
 	}
+}
+
+// TestHARuleUnknownValues: a value that the plan does not know may become any in the apply, for a new rule and for one that
+// exists: another, the same, or null. The plan after it is empty, and a value that makes no rule is refused in the apply.
+func TestHARuleUnknownValues(t *testing.T) {
+	t.Parallel()
+	const where, apart = "type = \"node-affinity\"\n", "type = \"resource-affinity\"\n"
+	const both, nodes, id = "resources = [\"vm:400\", \"vm:401\"]\n", "nodes = { pve1 = 1 }\n", "rule = \"xx\"\n"
+	text, node := cty.StringVal, func(name string) cty.Value { return cty.MapVal(map[string]cty.Value{name: cty.NumberIntVal(1)}) }
+	resources := func(all ...string) cty.Value {
+		var values []cty.Value
+		for _, sid := range all {
+			values = append(values, text(sid))
+		}
+		return cty.SetVal(values)
+	}
+	rows := 0
+	for attribute, c := range map[string]struct {
+		beside string
+		values []cty.Value // the first is there before
+		null   string      // what is said to none; "": it is a value
+	}{
+		"rule":      {where + both + nodes, []cty.Value{text("xx"), text("yy")}, "rule"},
+		"nodes":     {id + where + both, []cty.Value{node("pve1"), node("pve2")}, "needs nodes"},
+		"strict":    {id + where + both + nodes, []cty.Value{cty.True, cty.False}, ""},
+		"disable":   {id + where + both + nodes, []cty.Value{cty.True, cty.False}, ""},
+		"comment":   {id + where + both + nodes, []cty.Value{text("one"), text("two")}, ""},
+		"resources": {id + where + nodes, []cty.Value{resources("vm:400"), resources("vm:400", "vm:401")}, "resources"},
+		"affinity":  {id + apart + both, []cty.Value{text("negative"), text("positive")}, "needs affinity"},
+	} {
+		for _, exists := range []bool{false, true} {
+			for _, becomes := range append(c.values, cty.NullVal(c.values[0].Type())) {
+				rows++
+				w := haWorld(t, "9.2")
+				w.Change(func(world *state.World) {
+					for _, sid := range []string{"vm:400", "vm:401"} {
+						world.HA[sid] = &state.HAResource{SID: sid, State: "ignored"}
+					}
+				})
+				s := w.Session(t, rig.RootTicket, "variable \"x\" {}\n"+ruleBlock(c.beside+attribute+" = var.x"))
+				if exists {
+					s.SetVariable("x", c.values[0])
+					rig.Must(t, s.Converge(t.Context()))
+				}
+				s.SetVariable("x", cty.UnknownVal(becomes.Type()))
+				plan, err := s.Plan(t.Context())
+				if err != nil {
+					t.Fatalf("%s, exists %t: the plan: %v", attribute, exists, err)
+				}
+				s.SetVariable("x", becomes)
+				err = s.Apply(t.Context(), plan)
+				if becomes.IsNull() && c.null != "" {
+					rig.MustRefuse(t, err, []string{c.null})
+					continue
+				}
+				if err != nil {
+					t.Fatalf("%s, exists %t, becomes %#v: %v", attribute, exists, becomes, err)
+				}
+				if plan, err = s.Plan(t.Context()); err != nil || !plan.Empty() {
+					t.Errorf("%s, exists %t, becomes %#v: the plan afterwards: %v\n%v", attribute, exists, becomes, err, plan)
+				}
+			}
+		}
+	}
+	t.Logf("%d rows", rows)
 }

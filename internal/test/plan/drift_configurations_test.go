@@ -309,6 +309,9 @@ func (f flat) repairGroups() {
 	if f.has("ha") && f.text("power_state") == "stopped" {
 		f["ha.state"] = cty.StringVal("ignored")
 	}
+	if f.has("ha") { // the destroy refuses to leave the entry behind
+		f.drop("on_destroy.purge")
+	}
 	if f.has("ivshmem") && !f.has("ivshmem.size") {
 		f["ivshmem.size"] = cty.NumberIntVal(1)
 	}
