@@ -124,9 +124,10 @@ func limitArguments() map[string]schema.Attribute {
 		"restart_parallelism": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.AtLeast(1)},
 			MarkdownDescription: "Guests that are down at the same time through updates of an apply: those that restart for a " +
 				"change, and those that shut down. A guest that restarts counts until its agent answers, within " +
-				"`wait_for.timeout` (`5m`), or, without an agent that answered before, until it has run for 30 seconds. If one does not come back, no other guest is restarted " +
-				"or shut down, and the error names it. Guests that are replaced or destroyed do not count. Default: no limit " +
-				"but that of `terraform apply -parallelism`. Variable: `PROXMOX_VE_RESTART_PARALLELISM`."},
+				"`wait_for.timeout` (`5m`), or, without an agent that answered before, until it has run for 30 " +
+				"seconds. If one does not come back, no other guest is restarted or shut down, and the error names it. Guests " +
+				"that are replaced or destroyed do not count. Default: no limit but that of `terraform apply -parallelism`. " +
+				"Variable: `PROXMOX_VE_RESTART_PARALLELISM`."},
 	}
 }
 
