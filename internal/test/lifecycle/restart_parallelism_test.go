@@ -124,7 +124,7 @@ func (f *waveRig) restarted() (restarted, changed int) {
 }
 
 // TestRestartParallelismCounts: no more guests than allowed are down at any time, until their agents answer or, without an
-// agent, until they have run for half a minute. Without a limit more are.
+// agent, until they have run for half a minute. Without a limit none waits for another.
 func TestRestartParallelismCounts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -140,10 +140,14 @@ func TestRestartParallelismCounts(t *testing.T) {
 				if n, _ := f.restarted(); n != waveSize || len(f.Sim.PowerOffs()) != waveSize {
 					t.Errorf("%d of %d guests have the change, by %v", n, waveSize, f.Sim.PowerOffs())
 				}
-				down := f.down(c.up)
-				t.Logf("%d guests were down at once", down)
-				if limited := most > 0 && most < waveSize; limited && down > most || !limited && down < 3 {
+				offs := f.Sim.PowerOffs()
+				down, took := f.down(c.up), offs[len(offs)-1].At.Sub(offs[0].At)
+				t.Logf("%d guests were down at once, the last one %s after the first", down, took)
+				if most > 0 && down > most {
 					t.Errorf("%d guests were down at once, with restart_parallelism %d", down, most)
+				}
+				if oneByOne := took >= (waveSize-1)*c.up; oneByOne != (most == 1) && most < 2 {
+					t.Errorf("the last guest went down %s after the first, with restart_parallelism %d", took, most)
 				}
 				if plan, err := f.session.Plan(t.Context()); err != nil || !plan.Empty() {
 					t.Errorf("the plan afterwards: %v\n%v", err, plan)

@@ -135,7 +135,7 @@ func (p restrictionCheck) checkVersion(ctx context.Context, rule Restriction, do
 				"server.",
 				api.Endpoint(), v.Version))
 	}
-	const instead = "use a proxmox_ha_rule of type node-affinity, which names the VM and its nodes"
+	const instead = "use an HA rule (proxmox_ha_rule of type node-affinity), which names the VM and its nodes"
 	if rule.removed.Release != "" && v.AtLeast(rule.removed.Manager[:]...) {
 		p.refuseRestricted(dotted, fmt.Sprintf("Proxmox VE %s has no %s any more", rule.removed.Release, dotted),
 			fmt.Sprintf("The server at %s runs Proxmox VE %s. Leave the attribute out, and %s.", api.Endpoint(), v.Version,
