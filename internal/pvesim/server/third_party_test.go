@@ -118,6 +118,18 @@ func TestThirdPartyActs(t *testing.T) {
 			look: func(w *state.World) string { return fmt.Sprint(w.Nodes["pve1"].Online) }, want: "false", ours: true},
 		{first: []thirdparty.Act{thirdparty.Start}, order: thirdparty.Order{Act: thirdparty.NodeCrash}, look: running(100),
 			want: "false", ours: true},
+		{order: thirdparty.Order{Act: thirdparty.Rescan}, why: "no volume to be found"},
+		{first: []thirdparty.Act{thirdparty.Plant}, order: thirdparty.Order{Act: thirdparty.Rescan},
+			look: conf(100, "unused0"), want: "local-lvm:vm-100-disk-2", ours: true},
+		{order: thirdparty.Order{Act: thirdparty.BackupRun}, look: running(100), want: "true", ours: true},
+		{first: []thirdparty.Act{thirdparty.Start}, order: thirdparty.Order{Act: thirdparty.BackupRun},
+			why: "not started for a backup"},
+		{order: thirdparty.Order{Act: thirdparty.HAMove}, why: "no such resource 'vm:100'"},
+		{first: []thirdparty.Act{thirdparty.AddHA}, order: thirdparty.Order{Act: thirdparty.HAMove},
+			look: func(w *state.World) string { return w.HA["vm:100"].Command.Node }, want: "pve2", ours: true},
+		{order: thirdparty.Order{Act: thirdparty.Imitate}, look: conf(his, "description"), want: "mark"},
+		{order: thirdparty.Order{Act: thirdparty.RotateLogs},
+			look: func(w *state.World) string { return fmt.Sprint(len(w.Tasks)) }, want: "0", ours: true},
 	} {
 		t.Run(fmt.Sprintf("%s %d", c.order.Act, c.order.VMID), func(t *testing.T) {
 			g := thirdPartyRig(t)

@@ -118,6 +118,9 @@ func (w *World) Alloc(node, storage string, vmid int, name, format string, size 
 	if takenName(w, node, s, full) {
 		return nil, s.existsError(full, name)
 	}
+	if s.Same != "" {
+		return nil, fmt.Errorf("not simulated: a new volume on storage '%s', a second name of '%s'", s.ID, s.Same)
+	}
 	size = s.roundUp(size)
 	if err := checkSpace(w, node, s, vmid, name, size); err != nil {
 		return nil, err
@@ -199,7 +202,7 @@ func (w *World) Put(v *Volume) { w.put(v) }
 func (w *World) Used(node string, s *Storage) int64 {
 	var sum int64
 	for k, v := range w.Volumes {
-		if k.Storage == s.ID && (k.Node == "" || k.Node == node) {
+		if k.Storage == s.place() && (k.Node == "" || k.Node == node) {
 			sum += v.Size
 		}
 	}

@@ -102,7 +102,7 @@ func openedBy(w *World, node string, v *Volume) int {
 				continue // known to the configuration, not to the process
 			}
 			file, _, _ := strings.Cut(value, ",")
-			if strings.TrimPrefix(file, "file=") == v.Volid() {
+			if w.Volume(g.Node, strings.TrimPrefix(file, "file=")) == v {
 				return g.VMID
 			}
 		}

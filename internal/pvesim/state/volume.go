@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -195,8 +196,14 @@ func (s *Storage) Key(node, name string) VolumeKey {
 	if s.IsEverywhere() {
 		node = ""
 	}
-	return VolumeKey{Storage: s.ID, Node: node, Name: name}
+	return VolumeKey{Storage: s.place(), Node: node, Name: name}
 }
+
+// place is the id under which the volumes of the storage are filed.
+func (s *Storage) place() string { return cmp.Or(s.Same, s.ID) }
+
+// Volid is a volume's full name as this storage has it.
+func (s *Storage) Volid(v *Volume) string { return s.ID + ":" + v.Name }
 
 // Volume finds a volume as node sees it; nil if there is none.
 func (w *World) Volume(node, volid string) *Volume {
@@ -215,7 +222,7 @@ func (w *World) Volume(node, volid string) *Volume {
 func (w *World) VolumesOn(node string, s *Storage) []*Volume {
 	var list []*Volume
 	for k, v := range w.Volumes {
-		if k.Storage == s.ID && (k.Node == "" || k.Node == node) {
+		if k.Storage == s.place() && (k.Node == "" || k.Node == node) {
 			list = append(list, v)
 		}
 	}

@@ -180,16 +180,19 @@ type AgentInterface struct {
 
 // Storage is an entry of storage.cfg.
 type Storage struct {
-	ID       string   `json:"id"`
-	Type     string   `json:"type"`             // dir, zfspool, lvmthin, lvm, btrfs, nfs, pbs …
-	Content  []string `json:"content"`          // images, iso, snippets, import, vztmpl, backup, rootdir
-	Path     string   `json:"path"`             // dir: path; zfspool: pool; lvmthin: vg/thinpool; lvm: vg
-	Export   string   `json:"export,omitempty"` // nfs: of the server; empty: one of its own
-	Nodes    []string `json:"nodes,omitempty"`  // empty: all
-	Shared   bool     `json:"shared"`
-	Disabled bool     `json:"disabled"`
-	Offline  bool     `json:"offline"` // configured, but not reachable
-	Total    int64    `json:"total"`   // bytes
+	ID      string   `json:"id"`
+	Type    string   `json:"type"`             // dir, zfspool, lvmthin, lvm, btrfs, nfs, pbs …
+	Content []string `json:"content"`          // images, iso, snippets, import, vztmpl, backup, rootdir
+	Path    string   `json:"path"`             // dir: path; zfspool: pool; lvmthin: vg/thinpool; lvm: vg
+	Export  string   `json:"export,omitempty"` // nfs: of the server; empty: one of its own
+	Nodes   []string `json:"nodes,omitempty"`  // empty: all
+	// Same is the id of the storage whose place this one names a second time; empty: it has a place of its own. PVE
+	// checks neither paths nor pools for a storage that has them already (pve-storage API2/Storage/Config.pm, create).
+	Same     string `json:"same,omitempty"`
+	Shared   bool   `json:"shared"`
+	Disabled bool   `json:"disabled"`
+	Offline  bool   `json:"offline"` // configured, but not reachable
+	Total    int64  `json:"total"`   // bytes
 	// Full makes a storage refuse what does not fit that would else take it: a thin pool, a dataset, files.
 	Full bool `json:"full,omitempty"`
 	// BusyFrees is how many of the next frees of a volume fail because it is busy; a negative number: all.

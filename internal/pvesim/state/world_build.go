@@ -81,7 +81,12 @@ func (b *worldBuilder) storages() {
 	for _, f := range b.file.Storages {
 		s := &Storage{
 			ID: f.ID, Type: f.Type, Content: f.Content, Path: f.Path, Nodes: f.Nodes, Shared: f.Shared, Disabled: f.Disabled,
-			Offline: f.Offline, Total: int64(f.Total), BusyFrees: f.BusyFrees,
+			Offline: f.Offline, Total: int64(f.Total), BusyFrees: f.BusyFrees, Same: f.SameAs,
+		}
+		if of := b.w.Storages[s.Same]; s.Same != "" && (of == nil || of.Same != "" || of.Type != s.Type) {
+			b.fault("storage %s: same_as %q is no storage above it of the same type with a place of its own", s.ID, s.Same)
+		} else if of != nil {
+			s.Path, s.Export, s.Shared = of.Path, of.Export, of.Shared
 		}
 		if s.ID == "" || b.w.Storages[s.ID] != nil {
 			b.fault("storage %q: no id, or it stands twice", s.ID)

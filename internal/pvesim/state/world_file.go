@@ -85,6 +85,8 @@ type FileStorage struct {
 	Total    FileSize `yaml:"total,omitempty"`
 
 	BusyFrees int `yaml:"busy_frees,omitempty"`
+	// SameAs is the storage whose place this one names a second time.
+	SameAs string `yaml:"same_as,omitempty"`
 }
 
 // FileGuest is a virtual machine or a container.

@@ -35,7 +35,7 @@ func contentList(r *engine.Request) (any, error) {
 		case vmid != 0 && vmid != v.VMID && !others:
 		case !s.Has(content):
 		case s.Type == "esxi" && v.Format != "vmx": // the host's machines are listed, not their disks
-		case drive.VolumeAccess(r, 0, v.Volid()) != nil:
+		case drive.VolumeAccess(r, 0, s.Volid(v)) != nil:
 		default:
 			found = append(found, v)
 		}
@@ -107,7 +107,7 @@ func fileName(listed string) string {
 
 func contentItem(w *state.World, s *state.Storage, v *state.Volume) map[string]any {
 	content := state.ContentOf(w, v)
-	out := map[string]any{"volid": listedName(s, v.Volid()), "content": content, "format": v.Format, "size": v.Size}
+	out := map[string]any{"volid": listedName(s, s.Volid(v)), "content": content, "format": v.Format, "size": v.Size}
 	if v.VMID != 0 {
 		out["vmid"] = v.VMID
 	}

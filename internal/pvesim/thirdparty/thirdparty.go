@@ -52,6 +52,11 @@ const (
 	StorageOffline  Act = "storage_offline"  // Order.Storage, or the guest's first disk's; back after For
 	NodeOffline     Act = "node_offline"     // Order.Node, or the guest's, leaves the network; back after For
 	NodeCrash       Act = "node_crash"       // Order.Node, or the guest's, loses its power; back after For
+	Rescan          Act = "rescan"           // qm rescan of the guest
+	BackupRun       Act = "backup_run"       // a backup job starts the stopped guest, and stops it after For
+	HAMove          Act = "ha_move"          // the guest's HA entry gets the order to go to Order.Node, or another
+	Imitate         Act = "imitate"          // a VM of his gets the guest's name and description
+	RotateLogs      Act = "rotate_logs"      // the tasks that have ended leave the list of tasks
 )
 
 // Acts are all acts, in the order above.
@@ -59,7 +64,7 @@ func Acts() []Act {
 	return []Act{TakeID, MakeID, TakeName, Attach, AttachContainer, Plant, Lock, StaleLock, Unlock, Snapshot, Rollback,
 		Backup, Restore,
 		RestoreHis, RestoreAside, Clone, Rename, Describe, Migrate, Resize, Detach, Start, Stop, Delete, AddHA, AddPool, Fill,
-		StorageOffline, NodeOffline, NodeCrash}
+		StorageOffline, NodeOffline, NodeCrash, Rescan, BackupRun, HAMove, Imitate, RotateLogs}
 }
 
 // Order is one act to come. It is done once.

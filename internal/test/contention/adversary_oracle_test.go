@@ -24,7 +24,8 @@ type inspection struct {
 	b       *adversaryBench
 	cell    cell
 	err     error
-	reports []thirdparty.Report
+	acts    []thirdparty.Report // with those of the background actors
+	reports []thirdparty.Report // of the case
 	ops     []pvesim.Op
 	theirs  []byte // the objects of third parties at the beginning
 	wrong   []string
@@ -56,7 +57,7 @@ func (a *inspection) add(format string, args ...any) {
 // writes are the requests of ours that change something, with what third parties did between them.
 func (a *inspection) writes() string {
 	var all strings.Builder
-	reports := a.reports
+	reports := a.acts
 	for _, op := range a.ops {
 		for len(reports) > 0 && reports[0].Seq <= op.Seq {
 			fmt.Fprintf(&all, "  > %d: the third party: %s (done %v)\n", reports[0].Seq, reports[0].Act, reports[0].Done)
@@ -293,7 +294,14 @@ func (a *inspection) unavoidable() bool {
 	if len(a.reports) == 0 {
 		return false
 	}
-	d := a.decisive()
+	if len(a.acts) > len(a.reports) { // a background actor may have come last
+		return slices.ContainsFunc(a.acts, func(d thirdparty.Report) bool { return d.Done && a.tooLate(d) })
+	}
+	return a.tooLate(a.decisive())
+}
+
+// tooLate tells whether an act came after the last look that would have shown it.
+func (a *inspection) tooLate(d thirdparty.Report) bool {
 	harm := slices.IndexFunc(a.ops, func(op pvesim.Op) bool { return op.Seq >= d.Seq && op.Method != http.MethodGet && op.Status == 200 })
 	attached := d.Act == thirdparty.Attach || d.Act == thirdparty.AttachContainer
 	switch {

@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/world"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ssh"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -34,6 +36,9 @@ type adversaryBench struct {
 	base  []byte
 	state terraformtest.SavedState
 	plan  *terraformtest.Plan
+	world *world.World // that was drawn; nil: the default one
+	draw  uint64       // of the moments at which its background actors act
+	ops   int          // of the undisturbed run
 }
 
 // cell is one case: an act of a third party, and the request that it precedes.
@@ -53,14 +58,30 @@ func (s spot) String() string { return fmt.Sprintf("before %s #%d", s.op, s.nth)
 
 func newAdversaryBench(t *testing.T, id rig.Identity, sc scene) *adversaryBench {
 	t.Helper()
-	b := &adversaryBench{w: rig.NewWorld(t), id: id, scene: sc}
+	b, err := openAdversaryBench(t, id, sc, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", sc.name, err)
+	}
+	return b
+}
+
+// openAdversaryBench is newAdversaryBench in a world that was drawn. An error says that the scene cannot begin there.
+func openAdversaryBench(t *testing.T, id rig.Identity, sc scene, drawn *world.World) (*adversaryBench, error) {
+	t.Helper()
+	var o pvesim.Options
+	if drawn != nil {
+		o.World = drawn.Cluster()
+	} else {
+		drawn = &world.World{}
+	}
+	b := &adversaryBench{w: rig.NewWorld(t, o), id: id, scene: sc, world: drawn}
 	b.w.ExpectPowerOffs(state.PowerShutdown, state.PowerStop, state.PowerReboot, state.PowerRollback, state.PowerSuspend)
 	b.root = rig.Operator(t, b.w.Sim)
 	b.w.Change(rig.AddThirdParties)
 	b.s = b.w.Session(t, id, sc.before)
 	b.s.TrustPlans = true
 	if err := b.s.Run(t.Context()); err != nil {
-		t.Fatalf("%s: apply the previous configuration: %v", sc.name, err)
+		return nil, fmt.Errorf("apply the previous configuration: %w", err)
 	}
 	b.w.Change(func(world *state.World) {
 		if world.Guests[rig.ChangedVMID] != nil {
@@ -69,20 +90,29 @@ func newAdversaryBench(t *testing.T, id rig.Identity, sc scene) *adversaryBench 
 		if sc.prepare != nil {
 			sc.prepare(world)
 		}
+		drawn.Arrange(world, sc.vmid)
 	})
 	b.w.Sim.Advance(30 * time.Second) // listings have caught up, HA has settled
-	if err := b.s.Refresh(t.Context()); err != nil {
-		t.Fatalf("%s: refresh: %v", sc.name, err)
+	if drawn.Imported() && sc.before != "" && !sc.isDisk() {
+		b.s.Forget("proxmox_vm.x")
+		if err := b.s.Import(t.Context(), "proxmox_vm.x", fmt.Sprintf("pve1/%d", sc.vmid)); err != nil {
+			return nil, fmt.Errorf("import: %w", err)
+		}
 	}
-	b.base, b.state = b.w.Sim.Snapshot(), b.s.SaveState()
+	if err := b.s.Refresh(t.Context()); err != nil {
+		return nil, fmt.Errorf("refresh: %w", err)
+	}
+	b.state = b.s.SaveState()
 	b.w.Reconfigure(t, b.s, id, sc.after)
 	pl, err := b.s.Plan(t.Context())
 	if err != nil {
-		t.Fatalf("%s: plan: %v", sc.name, err)
+		return nil, fmt.Errorf("plan: %w", err)
 	}
 	b.plan = pl
+	b.w.Change(func(world *state.World) { drawn.Replace(world, sc.vmid) })
+	b.base = b.w.Sim.Snapshot()
 	b.w.Sim.SetTaskTime(3 * time.Second) // so that there is something between the beginning and the end of a task
-	return b
+	return b, nil
 }
 
 // reset goes back to the world before the change, in which all but the VM at hand is third parties'.
@@ -102,7 +132,7 @@ func (b *adversaryBench) reset(t *testing.T) {
 
 // ours is the VM at hand, if it is there before.
 func (b *adversaryBench) ours() []int {
-	if b.scene.before == "" {
+	if b.scene.before == "" || b.world.Replaced() {
 		return nil
 	}
 	return []int{b.scene.vmid}
@@ -120,7 +150,8 @@ func (b *adversaryBench) spots(t *testing.T) []spot {
 	b.reset(t)
 	b.w.Sim.SetFaults(b.scene.faults)
 	err := b.scene.do(t.Context(), b)
-	if (err != nil) != (b.scene.fails || len(b.scene.faults) > 0) {
+	b.ops = len(b.w.Sim.Ops())
+	if expected := len(b.world.Axes) == 0; expected && (err != nil) != (b.scene.fails || len(b.scene.faults) > 0) {
 		t.Fatalf("%s, %s: without a third party: %v", b.id, b.scene.name, err)
 	}
 	var list []spot
@@ -169,14 +200,16 @@ func isPicked(text, asked string) bool {
 func (b *adversaryBench) play(t *testing.T, c cell) (*inspection, bool) {
 	t.Helper()
 	b.reset(t)
-	b.w.Sim.SetFaults(b.scene.faults)
-	b.w.Sim.SetThirdParties(c.intervention.orders(b.scene.vmid, c.at))
+	b.w.Sim.SetFaults(slices.Concat(b.scene.faults, b.world.Faults(b.draw)))
+	orders := c.intervention.orders(b.scene.vmid, c.at)
+	b.w.Sim.SetThirdParties(slices.Concat(orders, b.world.Orders(b.draw, b.scene.vmid, b.ops)))
 	a := &inspection{b: b, cell: c, theirs: b.w.Sim.ThirdParties()}
 	ctx, cancel := b.bounded(t.Context())
 	defer cancel()
 	a.err = b.scene.do(ctx, b)
 	b.w.Sim.SetFaults(nil)
-	a.reports, a.ops = slices.DeleteFunc(b.w.Sim.Reports(), func(d thirdparty.Report) bool { return d.Ends }), b.w.Sim.Ops()
+	a.acts = slices.DeleteFunc(b.w.Sim.Reports(), func(d thirdparty.Report) bool { return d.Ends })
+	a.reports, a.ops = slices.DeleteFunc(slices.Clone(a.acts), func(d thirdparty.Report) bool { return !slices.Contains(orders, d.Order) }), b.w.Sim.Ops()
 	if len(a.reports) == 0 || !a.reports[len(a.reports)-1].Done {
 		return a, false
 	}
@@ -339,6 +372,7 @@ func interventions() []intervention {
 	prepared := map[thirdparty.Act][]thirdparty.Order{
 		thirdparty.Rollback: order(thirdparty.Snapshot), thirdparty.Unlock: order(thirdparty.StaleLock),
 		thirdparty.Restore: order(thirdparty.Backup), thirdparty.RestoreAside: order(thirdparty.Backup),
+		thirdparty.Rescan: order(thirdparty.Plant), thirdparty.HAMove: order(thirdparty.AddHA),
 	}
 	var list []intervention
 	for _, a := range thirdparty.Acts() {

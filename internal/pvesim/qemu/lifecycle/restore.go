@@ -13,7 +13,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/drive"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/qemu/power"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/schema"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/volume"
 )
@@ -163,7 +162,7 @@ func (x *restoring) run(prefix string) error {
 		return err
 	}
 	x.write(g, volumes)
-	x.rescan(g)
+	config.Rescan(x.Process, g)
 	if p := x.W.Pools[x.Params["pool"]]; p != nil {
 		p.Guests = append(p.Guests, g.VMID)
 	}
@@ -245,55 +244,6 @@ func (x *restoring) convertRestored(g *state.Guest) {
 			}
 		}
 	}
-}
-
-// rescan corrects sizes and makes every image that carries the id and is not referred to an unused volume
-// (QemuServer.pm, rescan); a cloud-init image among them is destroyed.
-func (x *restoring) rescan(g *state.Guest) {
-	x.Logf("rescan volumes...")
-	used := map[string]bool{}
-	for _, opt := range drive.DriveNames(g.Config) {
-		d := drive.Parse(x.Engine, opt, g.Config[opt])
-		if d == nil {
-			continue
-		}
-		used[d.File()] = true
-		v := x.W.Volume(g.Node, d.File())
-		if v == nil || d.IsCDROM() {
-			continue
-		}
-		if size := schema.FormatSize(v.Size); d["size"] != size {
-			x.Logf("VM %d (%s): size of disk '%s' updated from %s to %s", g.VMID, opt, d.File(), d["size"], size)
-			d["size"] = size
-			g.Config[opt] = drive.Print(x.Engine, opt, d)
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(x.W.Storages)) {
-		s, err := x.W.StorageActive(g.Node, id)
-		if err != nil || !s.Has("images") {
-			continue
-		}
-		for _, v := range x.W.VolumesOn(g.Node, s) {
-			image := v.Content == "images" || v.Content == "rootdir"
-			if !image || v.VMID != g.VMID || used[v.Volid()] || strings.Contains(v.Name, fmt.Sprintf("vm-%d-state-", g.VMID)) {
-				continue
-			}
-			if err := config.KeepMoved(x.Process, g, v.Volid()); err != nil {
-				x.Logf("%s", perl.Message(err))
-			}
-			x.Logf("VM %d add unreferenced volume '%s' as '%s' to config", g.VMID, v.Volid(), slotOfUnused(g, v.Volid()))
-		}
-	}
-	config.Write(x.Engine, g)
-}
-
-func slotOfUnused(g *state.Guest, volid string) string {
-	for k, v := range g.Config {
-		if drive.HasIndex(k, "unused") && v == volid {
-			return k
-		}
-	}
-	return ""
 }
 
 // giveUp takes the lock away and leaves the rest as it is.

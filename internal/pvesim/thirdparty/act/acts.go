@@ -30,6 +30,7 @@ func Table() map[thirdparty.Act]func(*action) error {
 		thirdparty.NodeOffline: (*action).nodeOffline, thirdparty.NodeCrash: (*action).nodeCrash,
 	}
 	maps.Copy(all, simpleActs())
+	maps.Copy(all, clusterActs())
 	return all
 }
 
