@@ -29,7 +29,7 @@ func guest(w *state.World, vmid int, name, storage string) *state.Guest {
 
 // put adds an image of a third party's.
 func put(w *state.World, v *state.Volume, vmid int) {
-	v.VMID, v.Content, v.Size, v.Data, v.Format = vmid, "images", gib, "another party's data in "+v.Name, "raw"
+	v.VMID, v.Content, v.Size, v.Data, v.Format = vmid, "images", gib, foreign+" in "+v.Name, "raw"
 	if strings.HasSuffix(v.Name, ".qcow2") {
 		v.Format = "qcow2"
 	}

@@ -28,9 +28,10 @@ func textAxes() []Axis {
 			},
 		},
 		{
-			Name: "replayed mark", Sets: "actor: a VM of a third party gets the name and the description of the VM at hand",
-			Means: "A genuine mark stands on a VM that the create has not made.",
-			Acts:  []thirdparty.Order{{Act: thirdparty.Imitate}},
+			Name: "replayed mark", Sets: "actor: the VM at hand is backed up, destroyed and restored, and another VM gets its name and description",
+			Means: "A genuine mark stands on VMs that the create has not made.",
+			Acts: []thirdparty.Order{{Act: thirdparty.Imitate}, {Act: thirdparty.Backup}, {Act: thirdparty.Delete},
+				{Act: thirdparty.Restore}},
 		},
 		{
 			Name: "hostile texts", Sets: "`guests`, `volumes`, `pools`: control characters, quotes and commands in what may be written freely",
@@ -43,16 +44,16 @@ func textAxes() []Axis {
 			},
 		},
 		{
-			Name: "blank and odd descriptions", Sets: "`guests`: descriptions of blanks and line breaks for the VM at hand and the template",
-			Means: "PVE stores what a form or another program has sent, and gives it back with a line break.",
-			Declare: func(w *state.World) {
-				w.Guests[9000].Config["description"] = " \n\t\n"
+			Name: "blank and odd descriptions", Sets: "`guests`: an empty description of the template, and one that begins with blanks and line breaks for the VM at hand",
+			Means: "PVE keeps a description of blanks as an empty one, and every line break before a text.",
+			Declare: func(w *state.World) { // qemu-server QemuServer.pm, parse_vm_config: blanks at the end go, the key stays
+				w.Guests[9000].Config["description"] = ""
 			},
 			Arrange: func(w *state.World, vmid int) {
 				if strings.HasPrefix(w.Guests[vmid].Config["description"], "Terraform is creating") {
 					return
 				}
-				w.Guests[vmid].Config["description"] = "\n \u00a0\n"
+				w.Guests[vmid].Config["description"] = "\n \n\u00a0odd\u2028text"
 			},
 		},
 	}

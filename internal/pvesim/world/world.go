@@ -25,7 +25,7 @@ type Axis struct {
 	Declare func(*state.World)
 	// Arrange changes it once the VM at hand is there, if it is there before the operation.
 	Arrange func(w *state.World, vmid int)
-	// Acts are what a background actor does, at moments that are drawn.
+	// Acts are what a background actor does, one after the other at a moment that is drawn.
 	Acts []thirdparty.Order
 	// Faults go wrong at moments that are drawn.
 	Faults []fault.Rule
@@ -111,13 +111,27 @@ func (w World) Replaced() bool {
 	return slices.ContainsFunc(w.Axes, func(a Axis) bool { return a.Replaced })
 }
 
-// Orders are what the background actors do to a VM, each before an operation of the first so many. The moments follow
+// Mark marks the volumes that the axes have declared as other parties', those under the id of the VM at hand, too. Its
+// mutex is held.
+func (w World) Mark(cluster *state.World) {
+	for _, v := range cluster.Volumes {
+		if strings.HasPrefix(v.Data, foreign) {
+			cluster.ThirdParties.Volumes[v] = true
+		}
+	}
+}
+
+// foreign begins the contents of the volumes that axes declare.
+const foreign = "another party's data"
+
+// Orders are what the background actors do to a VM, each before one of the first so many operations. The moments follow
 // from the world's seed and from draw.
 func (w World) Orders(draw uint64, vmid, operations int) (orders []thirdparty.Order) {
 	r := rand.New(rand.NewPCG(w.Seed, draw))
 	for _, a := range w.Axes {
+		at := 1 + r.IntN(max(1, operations))
 		for _, o := range a.Acts {
-			o.VMID, o.Before.Seq = vmid, 1+r.IntN(max(1, operations))
+			o.VMID, o.Before.Seq = vmid, at
 			orders = append(orders, o)
 		}
 	}

@@ -15,6 +15,10 @@ import (
 var harmless = regexp.MustCompile(`^(qm (status|config|list)|pvesm (list|status|path)|ha-manager (status|config)|pvenode task) ` +
 	`|…|STORAGE|unusedN`)
 
+// conditional is a command behind a question to the operator: whether a task is at work, which an identity without Sys.Audit
+// cannot see.
+var conditional = regexp.MustCompile("If none is, `[^`]+`")
+
 // operators are what joins the commands of a line.
 var operators = regexp.MustCompile(`\s*(&&|\|\||;)\s*`)
 
@@ -22,10 +26,12 @@ var operators = regexp.MustCompile(`\s*(&&|\|\||;)\s*`)
 // shown it, with nothing but reads after it: the provider cannot have taken that into account.
 func (a *inspection) commandsAreHarmless(t *testing.T) {
 	t.Helper()
-	if d := a.decisive(); (d.Act == thirdparty.Attach || d.Act == thirdparty.AttachContainer) && lookedBefore(a.ops, d) {
+	if len(a.reports) == 0 {
+	} else if d := a.decisive(); (d.Act == thirdparty.Attach || d.Act == thirdparty.AttachContainer) && lookedBefore(a.ops, d) {
 		return
 	}
-	for _, m := range rig.Printed.FindAllStringSubmatch(a.said(), -1) {
+	said := conditional.ReplaceAllString(a.said(), "")
+	for _, m := range rig.Printed.FindAllStringSubmatch(said, -1) {
 		line, node := strings.TrimSpace(m[1]+m[3]), m[2]+m[4]
 		if node == "" {
 			node = "pve1"

@@ -25,7 +25,7 @@ type axesSweep struct {
 // axesShare reads AXES: "1" plays the whole, "1-16" those worlds of it; without it a few cells of a few worlds are played.
 func axesShare(t *testing.T) axesSweep {
 	t.Helper()
-	whole := axesSweep{first: 1, last: axesWorlds, scenes: 6, share: 12}
+	whole := axesSweep{first: 1, last: axesWorlds, scenes: 6, share: 10}
 	text := os.Getenv("AXES")
 	switch from, to, isRange := strings.Cut(text, "-"); {
 	case text == "":
