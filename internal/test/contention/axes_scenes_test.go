@@ -172,7 +172,14 @@ func axisScenes() []axisScene {
 			scene: scene{name: "claim an id", vmid: 9999, after: claimingAt(9999, "local-lvm"), do: applies}},
 		{axis: "clocks 5 s apart", id: rig.TokenNoSSH, scene: orphansAfter(28*time.Minute + 54*time.Second), facts: orphanFacts},
 		{axis: "clocks 3 min apart", id: rig.TokenNoSSH, scene: orphansAfter(27 * time.Minute), facts: orphanFacts},
-		{axis: "HA moves the VM", id: rig.TokenNoSSH, at: 1, facts: guestFacts, scene: sceneNamed("many options")},
+		{axis: "HA moves the VM", id: rig.TokenNoSSH, at: 1, facts: guestFacts, scene: scene{name: "rename, a minute after the refresh",
+			vmid: rig.ChangedVMID, before: rig.PopulatedVM, after: rename, do: func(ctx context.Context, b *adversaryBench) error {
+				if err := b.s.Refresh(ctx); err != nil {
+					return err
+				}
+				b.w.Sim.Advance(time.Minute)
+				return b.s.Apply(ctx, b.plan)
+			}}},
 		{axis: "HA rules", id: rig.RootTicket, scene: sceneNamed("leave HA"), facts: ruleFacts},
 		{axis: "rescan", id: rig.TokenNoSSH, at: 12, scene: sceneNamed("undo after a start that failed"), facts: guestFacts},
 		{axis: "backup starts the VM", id: rig.TokenNoSSH, at: 1, scene: destroyStopped, facts: waitFacts},
@@ -302,18 +309,4 @@ func resumed() scene {
 		b.w.Sim.SetThirdParties(b.actors)
 		return b.s.Apply(ctx, b.plan)
 	}}
-}
-
-func TestDebugBlank(t *testing.T) {
-	for _, c := range axisScenes() {
-		if c.axis == "blank and odd descriptions" {
-			drawn := world.Of(c.axis)
-			b, _ := openAdversaryBench(t, c.id, c.scene, &drawn)
-			b.reset(t)
-			err := c.scene.do(t.Context(), b)
-			a := &inspection{b: b, ops: b.w.Sim.Ops()}
-			t.Logf("%v %s %s", err, a.writes(), a.said())
-			b.w.Change(func(w *state.World) { t.Logf("%q %q", w.Guests[200].Config, w.Guests[9000].Config["description"]) })
-		}
-	}
 }
