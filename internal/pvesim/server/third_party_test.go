@@ -37,26 +37,52 @@ func (g *rig) export() (doc []byte) {
 	return doc
 }
 
+// configOf is an option of a guest.
+func configOf(id int, k string) func(*state.World) string {
+	return func(w *state.World) string {
+		if w.Guests[id] == nil {
+			return "no guest"
+		}
+		return w.Guests[id].Config[k]
+	}
+}
+
+// actCase is an act, and what it does.
+type actCase struct {
+	first []thirdparty.Act // done before, as far as it goes
+	order thirdparty.Order
+	look  func(*state.World) string
+	want  string
+	why   string // it cannot be done
+	ours  bool   // nothing of the third party's is new
+}
+
+// clusterActCases are those of the cluster's jobs and daemons.
+func clusterActCases() []actCase {
+	conf := configOf
+	const his = act.FirstID
+	return []actCase{
+		{order: thirdparty.Order{Act: thirdparty.Rescan}, why: "no volume to be found"},
+		{first: []thirdparty.Act{thirdparty.Plant}, order: thirdparty.Order{Act: thirdparty.Rescan},
+			look: conf(100, "unused0"), want: "local-lvm:vm-100-disk-2", ours: true},
+		{order: thirdparty.Order{Act: thirdparty.BackupRun}, look: running(100), want: "true", ours: true},
+		{first: []thirdparty.Act{thirdparty.Start}, order: thirdparty.Order{Act: thirdparty.BackupRun},
+			why: "not started for a backup"},
+		{order: thirdparty.Order{Act: thirdparty.HAMove}, why: "no such resource 'vm:100'"},
+		{first: []thirdparty.Act{thirdparty.AddHA}, order: thirdparty.Order{Act: thirdparty.HAMove},
+			look: func(w *state.World) string { return w.HA["vm:100"].Command.Node }, want: "pve2", ours: true},
+		{order: thirdparty.Order{Act: thirdparty.Imitate}, look: conf(his, "description"), want: "mark"},
+		{order: thirdparty.Order{Act: thirdparty.RotateLogs},
+			look: func(w *state.World) string { return fmt.Sprint(len(w.Tasks)) }, want: "0", ours: true},
+	}
+}
+
 // TestThirdPartyActs: every act does what it says, once PVE would allow it. Its products are the third party's;
 // everything else stays as it is.
 func TestThirdPartyActs(t *testing.T) {
-	conf := func(id int, k string) func(*state.World) string {
-		return func(w *state.World) string {
-			if w.Guests[id] == nil {
-				return "no guest"
-			}
-			return w.Guests[id].Config[k]
-		}
-	}
+	conf := configOf
 	const his = act.FirstID
-	for _, c := range []struct {
-		first []thirdparty.Act // done before, as far as it goes
-		order thirdparty.Order
-		look  func(*state.World) string
-		want  string
-		why   string // it cannot be done
-		ours  bool   // nothing of the third party's is new
-	}{
+	for _, c := range append(clusterActCases(), []actCase{
 		{order: thirdparty.Order{Act: thirdparty.TakeID, VMID: 101}, look: conf(101, "name"), want: "rival"},
 		{order: thirdparty.Order{Act: thirdparty.TakeID, VMID: 100}, why: "File exists"},
 		{order: thirdparty.Order{Act: thirdparty.MakeID, VMID: 101}, look: conf(101, "lock"), want: "create"},
@@ -118,19 +144,7 @@ func TestThirdPartyActs(t *testing.T) {
 			look: func(w *state.World) string { return fmt.Sprint(w.Nodes["pve1"].Online) }, want: "false", ours: true},
 		{first: []thirdparty.Act{thirdparty.Start}, order: thirdparty.Order{Act: thirdparty.NodeCrash}, look: running(100),
 			want: "false", ours: true},
-		{order: thirdparty.Order{Act: thirdparty.Rescan}, why: "no volume to be found"},
-		{first: []thirdparty.Act{thirdparty.Plant}, order: thirdparty.Order{Act: thirdparty.Rescan},
-			look: conf(100, "unused0"), want: "local-lvm:vm-100-disk-2", ours: true},
-		{order: thirdparty.Order{Act: thirdparty.BackupRun}, look: running(100), want: "true", ours: true},
-		{first: []thirdparty.Act{thirdparty.Start}, order: thirdparty.Order{Act: thirdparty.BackupRun},
-			why: "not started for a backup"},
-		{order: thirdparty.Order{Act: thirdparty.HAMove}, why: "no such resource 'vm:100'"},
-		{first: []thirdparty.Act{thirdparty.AddHA}, order: thirdparty.Order{Act: thirdparty.HAMove},
-			look: func(w *state.World) string { return w.HA["vm:100"].Command.Node }, want: "pve2", ours: true},
-		{order: thirdparty.Order{Act: thirdparty.Imitate}, look: conf(his, "description"), want: "mark"},
-		{order: thirdparty.Order{Act: thirdparty.RotateLogs},
-			look: func(w *state.World) string { return fmt.Sprint(len(w.Tasks)) }, want: "0", ours: true},
-	} {
+	}...) {
 		t.Run(fmt.Sprintf("%s %d", c.order.Act, c.order.VMID), func(t *testing.T) {
 			g := thirdPartyRig(t)
 			for _, act := range c.first {

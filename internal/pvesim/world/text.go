@@ -28,13 +28,15 @@ func textAxes() []Axis {
 			},
 		},
 		{
-			Name: "replayed mark", Sets: "actor: the VM at hand is backed up, destroyed and restored, and another VM gets its name and description",
+			Name:  "replayed mark",
+			Sets:  "actor: the VM at hand is backed up, destroyed and restored; another VM gets its name and description",
 			Means: "A genuine mark stands on VMs that the create has not made.",
 			Acts: []thirdparty.Order{{Act: thirdparty.Imitate}, {Act: thirdparty.Backup}, {Act: thirdparty.Delete},
 				{Act: thirdparty.Restore}},
 		},
 		{
-			Name: "hostile texts", Sets: "`guests`, `volumes`, `pools`: control characters, quotes and commands in what may be written freely",
+			Name:  "hostile texts",
+			Sets:  "`guests`, `volumes`, `pools`: control characters, quotes and commands in free texts",
 			Means: "What is printed is read by a terminal, and commands are copied into a shell.",
 			Declare: func(w *state.World) {
 				g := guest(w, Hostile, "reboot-now", "local2")
@@ -44,7 +46,8 @@ func textAxes() []Axis {
 			},
 		},
 		{
-			Name: "blank and odd descriptions", Sets: "`guests`: an empty description of the template, and one that begins with blanks and line breaks for the VM at hand",
+			Name:  "blank and odd descriptions",
+			Sets:  "`guests`: an empty description of the template, and blanks and line breaks before that of the VM at hand",
 			Means: "PVE keeps a description of blanks as an empty one, and every line break before a text.",
 			Declare: func(w *state.World) { // qemu-server QemuServer.pm, parse_vm_config: blanks at the end go, the key stays
 				w.Guests[9000].Config["description"] = ""

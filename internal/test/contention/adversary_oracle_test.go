@@ -153,6 +153,7 @@ func (a *inspection) sameThirdParties(was, is []byte, when string) {
 				object, now = grownHeld.ReplaceAllString(object, "$1$2"), grownHeld.ReplaceAllString(now, "$1$2")
 			}
 			switch {
+			case section == "broken" && a.crashed():
 			case !ok && section == "volumes" && a.rescanned(object):
 			case !ok:
 				a.add("%s, a third party's %s %s is gone: %s", when, section, name, object)
@@ -161,11 +162,18 @@ func (a *inspection) sameThirdParties(was, is []byte, when string) {
 			}
 		}
 		for name, object := range after[section] {
-			if _, ok := before[section][name]; !ok {
+			if _, ok := before[section][name]; !ok && !(section == "broken" && a.crashed()) {
 				a.add("%s, something is new among a third party's %s: %s", when, section, object)
 			}
 		}
 	}
+}
+
+// crashed tells whether a node lost its power or left the cluster: the tasks that hold locks die with it.
+func (a *inspection) crashed() bool {
+	return slices.ContainsFunc(a.acts, func(d thirdparty.Report) bool {
+		return d.Done && (d.Act == thirdparty.NodeCrash || d.Act == thirdparty.NodeOffline)
+	})
 }
 
 // rescanned tells whether a volume was attached to the VM at hand by a rescan after the VM had been committed. From then on PVE's

@@ -17,13 +17,13 @@ import (
 // clusterActs are what jobs and daemons of the cluster do with guests.
 func clusterActs() map[thirdparty.Act]func(*action) error {
 	return map[thirdparty.Act]func(*action) error{
-		thirdparty.Rescan: (*action).rescan, thirdparty.BackupRun: (*action).backupRun, thirdparty.HAMove: (*action).haMove,
-		thirdparty.Imitate: (*action).imitate, thirdparty.RotateLogs: (*action).rotateLogs,
+		thirdparty.Rescan: rescan, thirdparty.BackupRun: backupRun, thirdparty.HAMove: haMove,
+		thirdparty.Imitate: imitate, thirdparty.RotateLogs: rotateLogs,
 	}
 }
 
 // unlocked is the guest, if no lock is on it.
-func (v *action) unlocked() (*state.Guest, error) {
+func unlocked(v *action) (*state.Guest, error) {
 	g, err := v.guest()
 	if err != nil {
 		return nil, err
@@ -31,8 +31,8 @@ func (v *action) unlocked() (*state.Guest, error) {
 	return g, guest.CheckLock(g)
 }
 
-func (v *action) rescan() error {
-	g, err := v.unlocked()
+func rescan(v *action) error {
+	g, err := unlocked(v)
 	if err != nil {
 		return err
 	}
@@ -46,8 +46,8 @@ func (v *action) rescan() error {
 
 // backupRun starts a stopped guest without letting its processors run, as a backup does that needs a QEMU, and stops it
 // at the end (qemu-server VZDump/QemuServer.pm, enforce_vm_running_for_backup).
-func (v *action) backupRun() error {
-	g, err := v.unlocked()
+func backupRun(v *action) error {
+	g, err := unlocked(v)
 	switch {
 	case err != nil:
 		return err
@@ -70,7 +70,7 @@ func (v *action) backupRun() error {
 }
 
 // haMove is ha-manager migrate. The manager acts on it a round later.
-func (v *action) haMove() error {
+func haMove(v *action) error {
 	g, err := v.guest()
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (v *action) haMove() error {
 }
 
 // imitate copies what anybody may copy: a name and a description.
-func (v *action) imitate() error {
+func imitate(v *action) error {
 	g, err := v.guest()
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (v *action) imitate() error {
 
 // rotateLogs drops what has ended from the index of tasks, as its rotation does on a node with thousands of them
 // (pve-common RESTEnvironment.pm; pve-manager bin/pveupdate, cleanup_tasks). A lock outlives the task that left it.
-func (v *action) rotateLogs() error {
+func rotateLogs(v *action) error {
 	dropped := 0
 	for upid, t := range v.w.Tasks {
 		if t.Running {
