@@ -34,11 +34,8 @@ func (p power) shutDown(ctx context.Context) error {
 	if err != nil || !status.IsRunning() {
 		return err
 	}
-	if status.QMPStatus == "paused" {
-		return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d is paused", p.vmid),
-			Detail: fmt.Sprintf("A paused guest hears no request to shut down. Resume it with `qm resume %d` on node %s, or "+
-				"stop it yourself, then apply",
-				p.vmid, p.view.Node())}
+	if isPaused(status) {
+		return p.paused(nil)
 	}
 	mine, err := p.changer.turns.take(ctx, p.vmid)
 	if err != nil {
@@ -64,11 +61,13 @@ func (p power) shutDown(ctx context.Context) error {
 			err = errors.Join(err, lookErr)
 		}
 	}
-	switch off, lookErr := p.isOff(ctx); {
-	case off:
-		return nil
+	switch status, lookErr := p.lookAgain(ctx); {
 	case lookErr != nil: // its state is unknown
 		return errors.Join(err, lookErr)
+	case !status.IsRunning():
+		return nil
+	case isPaused(status):
+		return p.paused(err)
 	}
 	return p.disobedient(&guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d was not shut down", p.vmid),
 		Detail: "It was asked to, and nothing else of the plan was done", Err: err},
@@ -76,16 +75,35 @@ func (p power) shutDown(ctx context.Context) error {
 			"time with shutdown_timeout, then apply. `qm stop %d` on node %s would cut it off", p.vmid, p.view.Node()))
 }
 
-// isOff looks again, after a guest did not shut down as asked, whose VM it is and whether it runs. An error must not
-// say that it still runs, or print a command, for another VM.
+// isPaused reports whether PVE refuses to shut the guest down (qemu-server QemuServer.pm vm_is_paused).
+func isPaused(status pve.GuestStatus) bool {
+	return status.QMPStatus == "paused" || status.QMPStatus == "prelaunch"
+}
+
+// paused is the error for a guest that receives no request. A backup of a VM that is off starts it paused, and stops
+// it at the end (qemu-server VZDump/QemuServer.pm enforce_vm_running_for_backup), so nothing is said of what comes.
+func (p power) paused(err error) error {
+	return &guest.FieldError{Path: "power_state", Summary: fmt.Sprintf("VM %d is paused", p.vmid), Err: err,
+		Detail: fmt.Sprintf("A paused guest hears no request to shut down, and nothing else of the plan was done. If a "+
+			"backup has started the VM, it also stops it: apply again after the backup. Otherwise resume it with `qm resume %d` "+
+			"on node %s, or stop it yourself, then apply", p.vmid, p.view.Node())}
+}
+
+// isOff looks again whether the guest is off.
 func (p power) isOff(ctx context.Context) (bool, error) {
+	status, err := p.lookAgain(ctx)
+	return err == nil && !status.IsRunning(), err
+}
+
+// lookAgain looks again, after a guest did not shut down as asked, whose VM it is and whether it runs. An error must
+// not say that it still runs, or print a command, for another VM.
+func (p power) lookAgain(ctx context.Context) (pve.GuestStatus, error) {
 	ctx, cancel := p.changer.jobs.Grace(ctx)
 	defer cancel()
 	if err := p.view.Guard(ctx); err != nil {
-		return false, err
+		return pve.GuestStatus{}, err
 	}
-	status, err := p.view.Status(ctx)
-	return err == nil && !status.IsRunning(), err
+	return p.view.Status(ctx)
 }
 
 // disobeyed reports whether PVE asked the guest to shut down and it did not do so in time.

@@ -219,6 +219,41 @@ func TestRunsOnIsSaidOfTheEnd(t *testing.T) {
 	}
 }
 
+// TestRunsOnIsNotSaidOfABackup: a backup starts a VM that is off, paused, and stops it at its end. It is not asked to
+// shut down, and the error does not say that it runs on. The same if the backup begins right before the request.
+func TestRunsOnIsNotSaidOfABackup(t *testing.T) {
+	for _, nth := range []int{1, 2} {
+		w := newWorld(t, nil)
+		r := w.request()
+		r.PowerState = guest.Stopped
+		if nth == 2 {
+			w.alter(func(g *state.Guest) {
+				g.Running = &state.Running{QMPStatus: "running", PID: 77, StartedAt: w.sim.World().Clock.Now(), Booted: g.Config}
+			})
+		}
+		orders := []thirdparty.Order{{Act: thirdparty.BackupRun, VMID: theVM, ForMS: 60_000,
+			Before: fault.Match{Method: "GET", Path: "/nodes/{node}/qemu/{vmid}/status/current"}}}
+		if nth == 2 {
+			before := fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/shutdown"}
+			orders[0].Before = before
+			orders = append([]thirdparty.Order{{Act: thirdparty.Stop, VMID: theVM, Before: before}}, orders...)
+		}
+		w.sim.SetThirdParties(orders)
+		_, _, err := w.update(r)
+		detail := detailOf(err)
+		if reports := w.sim.Reports(); len(reports) != len(orders) || !reports[len(orders)-1].Done {
+			t.Errorf("%d: the acts: %+v", nth, reports)
+		}
+		if err == nil || !strings.Contains(detail, "VM 400 is paused") || !strings.Contains(detail, "apply again after the backup") ||
+			strings.Contains(detail, "runs on") {
+			t.Errorf("%d: %v: %s", nth, err, detail)
+		}
+		if n := w.sent("/status/shutdown"); n != nth-1 {
+			t.Errorf("%d: asked %d times to shut down", nth, n)
+		}
+	}
+}
+
 func detailOf(err error) string {
 	var field *guest.FieldError
 	if errors.As(err, &field) {

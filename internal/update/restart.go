@@ -111,7 +111,7 @@ func (p power) due(config pve.PendingConfig, sent []string) []string {
 // another task starts the guest (qemu-server QemuServer.pm vm_reboot, qmeventd).
 func (p power) reboot(ctx context.Context, before pve.GuestStatus, due []string) error {
 	timeout := guest.StopTimeout(p.r.StopTimeout)
-	if before.QMPStatus == "paused" {
+	if isPaused(before) {
 		return p.notRestarted("A paused guest cannot be restarted. Resume it", due, nil)
 	}
 	params := guest.Within(timeout)
