@@ -47,7 +47,7 @@ func configOf(id int, k string) func(*state.World) string {
 	}
 }
 
-// actCase is an act, and what it does.
+// actCase is an act with its effect.
 type actCase struct {
 	first []thirdparty.Act // done before, as far as it goes
 	order thirdparty.Order

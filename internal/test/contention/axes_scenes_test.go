@@ -251,7 +251,7 @@ func vmFacts(b *adversaryBench) string {
 	return strings.Join(list, ", ")
 }
 
-// guestFacts are where the VM at hand is, its disks and texts, and what is in state.
+// guestFacts are where the VM at hand is, its disks and texts, and the addresses in state.
 func guestFacts(b *adversaryBench) (facts string) {
 	b.w.Change(func(w *state.World) {
 		g := w.Guests[b.scene.vmid]
