@@ -36,6 +36,7 @@ func tools() map[string]tool {
 		"qm unlock": (*Shell).qmUnlock, "qm destroy": (*Shell).qmDestroy, "qm status": (*Shell).qmStatus,
 		"qm list": (*Shell).qmList, "qm config": (*Shell).qmConfig, "qm importdisk": (*Shell).qmImport,
 		"qm disk import": (*Shell).qmImport, "qm stop": (*Shell).qmStop, "qm start": (*Shell).qmStart,
+		"qm resume": (*Shell).qmResume,
 		"qm set": (*Shell).qmSet, "qm cloudinit update": (*Shell).qmCloudinitUpdate,
 		"pvesm list": (*Shell).pvesmList, "pvesm free": (*Shell).pvesmFree, "pvesm path": (*Shell).pvesmPath,
 		"sha256sum": (*Shell).sha256sum, "rm": (*Shell).rm,
@@ -221,6 +222,13 @@ func (s *Shell) qmStart(args []string, opts map[string]string) int {
 		return s.usage("qm start <vmid> [OPTIONS]")
 	}
 	return s.call(power.Start, map[string]string{"vmid": args[0], "skiplock": opts["skiplock"]})
+}
+
+func (s *Shell) qmResume(args []string, _ map[string]string) int {
+	if _, ok := s.target(args); !ok {
+		return s.usage("qm resume <vmid> [OPTIONS]")
+	}
+	return s.call(power.Resume, map[string]string{"vmid": args[0]})
 }
 
 func (s *Shell) qmStop(args []string, opts map[string]string) int {
