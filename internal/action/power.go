@@ -100,7 +100,7 @@ func (v *VMPower) ValidateConfig(ctx context.Context, req action.ValidateConfigR
 			"Only action = \"suspend\" saves a "+
 				"guest to disk.")
 	}
-	if !storage.IsNull() && !toDisk.ValueBool() {
+	if !storage.IsNull() && !storage.IsUnknown() && !toDisk.ValueBool() {
 		resp.Diagnostics.AddAttributeError(path.Root("state_storage"), "Invalid Attribute Combination",
 			"A storage for the memory is needed only with to_disk = true.")
 	}

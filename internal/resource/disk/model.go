@@ -17,17 +17,17 @@ import (
 
 // model is proxmox_disk in configuration, plan and state.
 type model struct {
-	VMID        types.Int64   `tfsdk:"vmid"`
-	Node        types.String  `tfsdk:"node"`
-	Storage     types.String  `tfsdk:"storage"`
-	Size        types.String  `tfsdk:"size"`
-	Format      types.String  `tfsdk:"format"`
-	Name        types.String  `tfsdk:"name"`
-	Description types.String  `tfsdk:"description"`
-	Pool        types.String  `tfsdk:"pool"`
-	Volume      types.String  `tfsdk:"volume"`
-	UUID        types.String  `tfsdk:"uuid"`
-	Timeouts    *kit.Timeouts `tfsdk:"timeouts"`
+	VMID        types.Int64       `tfsdk:"vmid"`
+	Node        types.String      `tfsdk:"node"`
+	Storage     types.String      `tfsdk:"storage"`
+	Size        types.String      `tfsdk:"size"`
+	Format      types.String      `tfsdk:"format"`
+	Name        types.String      `tfsdk:"name"`
+	Description types.String      `tfsdk:"description"`
+	Pool        types.String      `tfsdk:"pool"`
+	Volume      types.String      `tfsdk:"volume"`
+	UUID        types.String      `tfsdk:"uuid"`
+	Timeouts    *kit.OpenTimeouts `tfsdk:"timeouts"`
 }
 
 func (m *model) vmid() int { return int(m.VMID.ValueInt64()) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/file"
@@ -17,21 +18,21 @@ import (
 
 // imageModel is proxmox_image in configuration, plan and state.
 type imageModel struct {
-	Node               types.String       `tfsdk:"node"`
-	Storage            types.String       `tfsdk:"storage"`
-	Content            types.String       `tfsdk:"content"`
-	URL                types.String       `tfsdk:"url"`
-	SourceFile         types.String       `tfsdk:"source_file"`
-	Checksum           types.String       `tfsdk:"checksum"`
-	Compression        types.String       `tfsdk:"compression"`
-	VerifyCertificates types.Bool         `tfsdk:"verify_certificates"`
-	FileName           types.String       `tfsdk:"file_name"`
-	OnDestroy          types.String       `tfsdk:"on_destroy"`
-	Volume             types.String       `tfsdk:"volume"`
-	Size               types.Int64        `tfsdk:"size"`
-	Created            types.String       `tfsdk:"created"`
-	Owned              types.Bool         `tfsdk:"owned"`
-	Timeouts           *kit.WriteTimeouts `tfsdk:"timeouts"`
+	Node               types.String      `tfsdk:"node"`
+	Storage            types.String      `tfsdk:"storage"`
+	Content            types.String      `tfsdk:"content"`
+	URL                types.String      `tfsdk:"url"`
+	SourceFile         types.String      `tfsdk:"source_file"`
+	Checksum           types.String      `tfsdk:"checksum"`
+	Compression        types.String      `tfsdk:"compression"`
+	VerifyCertificates types.Bool        `tfsdk:"verify_certificates"`
+	FileName           types.String      `tfsdk:"file_name"`
+	OnDestroy          types.String      `tfsdk:"on_destroy"`
+	Volume             types.String      `tfsdk:"volume"`
+	Size               types.Int64       `tfsdk:"size"`
+	Created            types.String      `tfsdk:"created"`
+	Owned              types.Bool        `tfsdk:"owned"`
+	Timeouts           *kit.OpenTimeouts `tfsdk:"timeouts"`
 }
 
 // The values of on_destroy.
@@ -217,18 +218,18 @@ func (i *imageModel) validate(refuse func(at, summary, detail string)) {
 		m.Content = types.StringValue(file.Import)
 	}
 	switch {
-	case !m.URL.IsNull() && !m.SourceFile.IsNull():
+	case isSet(m.URL) && isSet(m.SourceFile):
 		refuse("source_file", "Two sources", "The file comes from url or from source_file, not from both.")
 	case m.URL.IsNull() && m.SourceFile.IsNull():
 		refuse("url", "No source", "Set url, from which the node downloads the file, or source_file, which is uploaded.")
-	case !m.Compression.IsNull() && m.URL.IsNull():
+	case isSet(m.Compression) && m.URL.IsNull():
 		refuse("compression", "Uploads are not decompressed", "PVE decompresses downloads only. Decompress the file here, "+
 			"and leave compression out.")
-	case !m.Compression.IsNull() && m.Content.ValueString() == file.Import:
+	case isSet(m.Compression) && m.Content.ValueString() == file.Import:
 		refuse("compression", "Import content is not decompressed", "PVE decompresses ISO content only (\"decompression not "+
 			"supported for import\"). Give the URL of a file that is not compressed, or decompress it and upload it with "+
 			"source_file.")
-	case !m.VerifyCertificates.IsNull() && m.URL.IsNull():
+	case isSet(m.VerifyCertificates) && m.URL.IsNull():
 		refuse("verify_certificates", "Nothing is downloaded", "verify_certificates belongs to url.")
 	case m.isKnown():
 		if m.Checksum.IsNull() && m.URL.IsNull() {
@@ -240,6 +241,9 @@ func (i *imageModel) validate(refuse func(at, summary, detail string)) {
 		}
 	}
 }
+
+// isSet reports whether a value is certainly there: what is not known yet may be null in the apply.
+func isSet(v attr.Value) bool { return !v.IsNull() && !v.IsUnknown() }
 
 // asField returns an error as one of an attribute.
 func asField(at, summary string, err error) *guest.FieldError {

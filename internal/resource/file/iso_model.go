@@ -16,17 +16,17 @@ import (
 
 // isoModel is proxmox_cloud_init_iso in configuration, plan and state.
 type isoModel struct {
-	Node          types.String       `tfsdk:"node"`
-	Storage       types.String       `tfsdk:"storage"`
-	Name          types.String       `tfsdk:"name"`
-	UserData      types.String       `tfsdk:"user_data"`
-	MetaData      types.String       `tfsdk:"meta_data"`
-	NetworkConfig types.String       `tfsdk:"network_config"`
-	VendorData    types.String       `tfsdk:"vendor_data"`
-	SHA256        types.String       `tfsdk:"sha256"`
-	Size          types.Int64        `tfsdk:"size"`
-	Volume        types.String       `tfsdk:"volume"`
-	Timeouts      *kit.WriteTimeouts `tfsdk:"timeouts"`
+	Node          types.String      `tfsdk:"node"`
+	Storage       types.String      `tfsdk:"storage"`
+	Name          types.String      `tfsdk:"name"`
+	UserData      types.String      `tfsdk:"user_data"`
+	MetaData      types.String      `tfsdk:"meta_data"`
+	NetworkConfig types.String      `tfsdk:"network_config"`
+	VendorData    types.String      `tfsdk:"vendor_data"`
+	SHA256        types.String      `tfsdk:"sha256"`
+	Size          types.Int64       `tfsdk:"size"`
+	Volume        types.String      `tfsdk:"volume"`
+	Timeouts      *kit.OpenTimeouts `tfsdk:"timeouts"`
 }
 
 // madeDiscs are the discs that the resource has put onto storages: the one in state, and earlier ones that guests still

@@ -16,14 +16,14 @@ import (
 
 // snippetModel is proxmox_snippet in configuration, plan and state.
 type snippetModel struct {
-	Node     types.String       `tfsdk:"node"`
-	Storage  types.String       `tfsdk:"storage"`
-	Name     types.String       `tfsdk:"name"`
-	Content  types.String       `tfsdk:"content"`
-	Kind     types.String       `tfsdk:"kind"`
-	Volume   types.String       `tfsdk:"volume"`
-	SHA256   types.String       `tfsdk:"sha256"`
-	Timeouts *kit.WriteTimeouts `tfsdk:"timeouts"`
+	Node     types.String      `tfsdk:"node"`
+	Storage  types.String      `tfsdk:"storage"`
+	Name     types.String      `tfsdk:"name"`
+	Content  types.String      `tfsdk:"content"`
+	Kind     types.String      `tfsdk:"kind"`
+	Volume   types.String      `tfsdk:"volume"`
+	SHA256   types.String      `tfsdk:"sha256"`
+	Timeouts *kit.OpenTimeouts `tfsdk:"timeouts"`
 }
 
 // written is the SHA-256 of the content that the resource has written. Without it the file was there before the

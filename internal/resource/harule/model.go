@@ -17,15 +17,15 @@ import (
 
 // model is proxmox_ha_rule in configuration, plan and state.
 type model struct {
-	Rule      types.String  `tfsdk:"rule"`
-	Type      types.String  `tfsdk:"type"`
-	Resources types.Set     `tfsdk:"resources"`
-	Nodes     types.Map     `tfsdk:"nodes"`
-	Strict    types.Bool    `tfsdk:"strict"`
-	Affinity  types.String  `tfsdk:"affinity"`
-	Disable   types.Bool    `tfsdk:"disable"`
-	Comment   types.String  `tfsdk:"comment"`
-	Timeouts  *kit.Timeouts `tfsdk:"timeouts"`
+	Rule      types.String      `tfsdk:"rule"`
+	Type      types.String      `tfsdk:"type"`
+	Resources types.Set         `tfsdk:"resources"`
+	Nodes     types.Map         `tfsdk:"nodes"`
+	Strict    types.Bool        `tfsdk:"strict"`
+	Affinity  types.String      `tfsdk:"affinity"`
+	Disable   types.Bool        `tfsdk:"disable"`
+	Comment   types.String      `tfsdk:"comment"`
+	Timeouts  *kit.OpenTimeouts `tfsdk:"timeouts"`
 }
 
 // rule returns the rule of a model whose values are known.

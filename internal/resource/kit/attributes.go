@@ -55,21 +55,6 @@ func (t *Timeouts) Limits() Timeouts {
 	return *t
 }
 
-// WriteTimeouts are those of a resource that is refreshed under the default limit.
-type WriteTimeouts struct {
-	Create *string `tfsdk:"create"`
-	Update *string `tfsdk:"update"`
-	Delete *string `tfsdk:"delete"`
-}
-
-// Limits returns the time limits; a group without configuration has none.
-func (t *WriteTimeouts) Limits() Timeouts {
-	if t == nil {
-		return Timeouts{}
-	}
-	return Timeouts{Create: t.Create, Update: t.Update, Delete: t.Delete}
-}
-
 // TimeoutsAttribute returns the group of time limits. It refuses a limit of zero or less.
 func TimeoutsAttribute(ctx context.Context, operations timeouts.Opts) resourceschema.Attribute {
 	group, ok := timeouts.Attributes(ctx, operations).(resourceschema.SingleNestedAttribute)

@@ -11,15 +11,15 @@ import (
 
 // model is proxmox_vm_snapshot in configuration, plan and state.
 type model struct {
-	VMID        types.Int64   `tfsdk:"vmid"`
-	Name        types.String  `tfsdk:"name"`
-	Description types.String  `tfsdk:"description"`
-	VMState     types.Bool    `tfsdk:"vmstate"`
-	Node        types.String  `tfsdk:"node"`
-	UUID        types.String  `tfsdk:"uuid"`
-	SnapTime    types.Int64   `tfsdk:"snaptime"`
-	Parent      types.String  `tfsdk:"parent"`
-	Timeouts    *kit.Timeouts `tfsdk:"timeouts"`
+	VMID        types.Int64       `tfsdk:"vmid"`
+	Name        types.String      `tfsdk:"name"`
+	Description types.String      `tfsdk:"description"`
+	VMState     types.Bool        `tfsdk:"vmstate"`
+	Node        types.String      `tfsdk:"node"`
+	UUID        types.String      `tfsdk:"uuid"`
+	SnapTime    types.Int64       `tfsdk:"snaptime"`
+	Parent      types.String      `tfsdk:"parent"`
+	Timeouts    *kit.OpenTimeouts `tfsdk:"timeouts"`
 }
 
 // set sets the model to the snapshot as the server has it.
