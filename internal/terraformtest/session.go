@@ -68,9 +68,6 @@ func (s *Session) SetResource(address string, attrs map[string]cty.Value) error 
 // SetVariable gives a variable of the configuration its value.
 func (s *Session) SetVariable(name string, v cty.Value) { s.variables[name] = v }
 
-// Variable is the value that a variable has been given; cty.NilVal for none.
-func (s *Session) Variable(name string) cty.Value { return s.variables[name] }
-
 // SetString gives a variable of the configuration a text.
 func (s *Session) SetString(name, value string) { s.SetVariable(name, cty.StringVal(value)) }
 

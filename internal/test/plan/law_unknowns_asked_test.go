@@ -9,10 +9,8 @@ import (
 
 	frameworkaction "github.com/hashicorp/terraform-plugin-framework/action"
 	frameworkdatasource "github.com/hashicorp/terraform-plugin-framework/datasource"
-	frameworkprovider "github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -54,7 +52,7 @@ func TestLawUnknownsOfDataSources(t *testing.T) {
 		"import_metadata": {"node": text("pve1"), "volume": text("local:import/web.ova")}, "nodes": {}, "version": {}, "vms": {}, "storages": {}, "orphans": {}}
 	w := driftWorld(t, "pve1", "pve2")
 	w.Change(addOthers)
-	for _, make := range provider.New("test")().DataSources(t.Context()) {
+	for _, make := range rig.DataSources(t.Context()) {
 		var meta frameworkdatasource.MetadataResponse
 		var response frameworkdatasource.SchemaResponse
 		d := make()
@@ -101,11 +99,7 @@ func TestLawUnknownsOfActions(t *testing.T) {
 	vm := flat{"vmid": cty.NumberIntVal(8000)}
 	known := map[string]flat{"vm_power": vm.with("action", text("start")), "vm_unlock": vm, "vm_snapshot_rollback": vm.with("name", text("before")),
 		"orphan_delete": {"kind": text("volume"), "id": text("local-zfs:vm-4711-disk-0"), "node": text("pve1")}}
-	p, ok := provider.New("test")().(frameworkprovider.ProviderWithActions)
-	if !ok {
-		t.Fatal("the provider has no actions")
-	}
-	for _, make := range p.Actions(t.Context()) {
+	for _, make := range rig.Actions(t.Context()) {
 		var meta frameworkaction.MetadataResponse
 		var response frameworkaction.SchemaResponse
 		one := make()

@@ -39,6 +39,7 @@ type unknownRow struct {
 	address    string       // of a resource that is no VM
 	who        rig.Identity // "": root
 	noEndpoint bool         // the provider's endpoint is not known in the plan either
+	endpoint   string       // in the apply
 }
 
 // of is the address of the row's resource.
@@ -305,6 +306,7 @@ func (r unknownRow) try(ctx context.Context, w *rig.World, vmid int) (outcome, e
 		})
 		w.ResetCalls()
 	}()
+	r.endpoint = w.Sim.Endpoint()
 	s, err := r.begin(ctx, w, vmid)
 	switch {
 	case err != nil && strings.Contains(r.name, ": "+afterNull):
@@ -351,9 +353,9 @@ func (r unknownRow) begin(ctx context.Context, w *rig.World, vmid int) (*terrafo
 	if r.address != "" {
 		w.Change(forgetOthers)
 	}
-	endpoint := fmt.Sprintf("endpoint = %q", w.Sim.Endpoint())
+	endpoint := fmt.Sprintf("endpoint = %q", r.endpoint)
 	block := strings.Replace(w.ProviderBlock(cmp.Or(r.who, rig.RootTicket)), endpoint, "endpoint = var.endpoint", 1)
-	s.SetString("endpoint", w.Sim.Endpoint())
+	s.SetString("endpoint", r.endpoint)
 	if err := s.Configure(block, `variable "endpoint" {}`); err != nil || r.before == nil {
 		return s, err
 	}
@@ -374,12 +376,11 @@ func (r unknownRow) carryOut(ctx context.Context, s *terraformtest.Session, open
 	if err := s.SetResource(r.of(), open.tree()); err != nil {
 		return err
 	}
-	endpoint := s.Variable("endpoint")
 	if r.noEndpoint {
 		s.SetVariable("endpoint", cty.UnknownVal(cty.String))
 	}
 	pl, err := s.Plan(ctx)
-	s.SetVariable("endpoint", endpoint)
+	s.SetString("endpoint", r.endpoint)
 	if err != nil {
 		return err
 	}

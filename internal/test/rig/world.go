@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/hashicorp/terraform-plugin-framework/action"
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	frameworkprovider "github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
@@ -136,6 +138,19 @@ func (w *World) Session(t testing.TB, id Identity, hcl string) *terraformtest.Se
 // Resources are the constructors of all resources.
 func Resources(ctx context.Context) []func() resource.Resource {
 	return provider.New("test")().Resources(ctx)
+}
+
+// DataSources are the constructors of all data sources.
+func DataSources(ctx context.Context) []func() datasource.DataSource {
+	return provider.New("test")().DataSources(ctx)
+}
+
+// Actions are the constructors of all actions.
+func Actions(ctx context.Context) []func() action.Action {
+	if p, ok := provider.New("test")().(frameworkprovider.ProviderWithActions); ok {
+		return p.Actions(ctx)
+	}
+	return nil
 }
 
 // HolderDescription is the description of a VM that holds a disk for others.
