@@ -80,7 +80,22 @@ func (a *attempt) undo(ctx context.Context) error {
 	}
 	notes, err := a.creator.destroyer.RemoveAll(ctx, targets)
 	a.notes = notes
+	if a.firewalled && err == nil {
+		a.nameLeftFirewall(ctx)
+	}
 	return err
+}
+
+// nameLeftFirewall names the firewall file that this attempt left if a third party removed the VM before the undo did.
+// PVE removes the file with the VM.
+func (a *attempt) nameLeftFirewall(ctx context.Context) {
+	resources, err := a.creator.api.Cluster().Resources(ctx)
+	if _, taken := resources.Guest(a.vmid); err == nil && taken {
+		return // it is the file of the guest that has the id by now
+	}
+	if left := a.creator.guests.NameLeftFirewall(ctx, a.node, a.vmid); left != "" {
+		a.notes = append(a.notes, destroy.Note{Text: left, Doubt: true})
+	}
 }
 
 // owns reports whether a configuration without our mark is ours: the commit may have taken effect.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // Firewall is a VM's firewall: its options and its rules. A nil option is one that nothing is said about. The tags
@@ -164,6 +165,23 @@ func (f firewallOf) send(ctx context.Context, try func(context.Context) error) e
 		}
 		return try(ctx)
 	})
+}
+
+// NameLeftFirewall returns a sentence about the firewall file that our requests left of a VM that a third party has
+// removed, or "" if there is none. PVE writes the file whether there is a VM or not (pve-firewall
+// API2/Firewall/VM.pm set_options and Firewall.pm save_vmfw_conf), and a later VM with the id would get it.
+func (g *Guests) NameLeftFirewall(ctx context.Context, node string, vmid int) string {
+	left, err := g.readFirewall(ctx, node, vmid)
+	if err == nil && len(left.options())+len(left.Rules) == 0 {
+		return ""
+	}
+	file, state := fmt.Sprintf("/etc/pve/firewall/%d.fw", vmid), "is left"
+	if err != nil {
+		state = fmt.Sprintf("may be left: it could not be looked at (%v)", err)
+	}
+	return fmt.Sprintf("The firewall file %s of the VM %s. A later VM with the id would get its rules. `%s` as root on "+
+		"node %s removes it if no guest has the id", file, state,
+		shell.VM("ls /etc/pve/nodes/*/*/{vmid}.conf || rm -f -- /etc/pve/firewall/{vmid}.fw", vmid), node)
 }
 
 // readFirewall reads a VM's firewall.

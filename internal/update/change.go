@@ -82,6 +82,8 @@ type update struct {
 	claim    *guest.StateClaim // the VM in state, which the view claims
 	warnings []guest.Warning
 	deaf     *unobeyed
+	// firewalled: requests about the firewall may have been sent.
+	firewalled bool
 }
 
 // newUpdate begins with a configuration that was just read.

@@ -40,6 +40,7 @@ func (u *update) setFirewall(ctx context.Context) error {
 	if reflect.DeepEqual(u.r.PriorFirewall, u.r.Firewall) {
 		return nil
 	}
+	u.firewalled = true
 	defer u.view.Forget() // it looks before it sends
 	return u.view.Send(ctx, func(ctx context.Context) error {
 		return u.changer.guests.SetFirewall(ctx, u.view.Node(), u.vmid, u.r.PriorFirewall, u.r.Firewall, false, u.view.Guard)

@@ -191,6 +191,33 @@ func written(ops []pvesim.Op, act thirdparty.Report) string {
 	return all.String()
 }
 
+// TestLeftFirewallIsNamed: a third party removes the VM right before a request about its firewall. PVE writes the file
+// all the same, and a warning names it with the command that removes it.
+func TestLeftFirewallIsNamed(t *testing.T) {
+	for _, op := range []string{"PUT options", "POST rules", "GET options"} {
+		method, last, _ := strings.Cut(op, " ")
+		w := newWorld(t, nil)
+		r := w.request()
+		r.Firewall = &guest.Firewall{Enabled: new(true), Rules: rules("22")}
+		w.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Delete, VMID: theVM,
+			Before: fault.Match{Method: method, Path: "/nodes/{node}/qemu/{vmid}/firewall/" + last}}})
+		_, warnings, err := w.update(r)
+		all := w.sim.World()
+		all.Lock()
+		left := all.Firewall[theVM] != nil
+		all.Unlock()
+		if err == nil || left != (method != "GET") {
+			t.Errorf("%s: %v, and the file is left: %t", op, err, left)
+		}
+		named := slices.ContainsFunc(warnings, func(g guest.Warning) bool {
+			return strings.Contains(g.Detail, "`ls /etc/pve/nodes/*/*/400.conf || rm -f -- /etc/pve/firewall/400.fw`")
+		})
+		if named != left {
+			t.Errorf("%s: named %t, left %t: %+v", op, named, left, warnings)
+		}
+	}
+}
+
 // TestNothingIsSaidOfAVMThatIsGone: what a step that failed said is not true any more when a third party has taken the
 // id since.
 func TestNothingIsSaidOfAVMThatIsGone(t *testing.T) {

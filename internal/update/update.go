@@ -39,12 +39,23 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 		if !errors.As(readErr, &another) && !u.view.Gone { // else what a step said of it is not true any more
 			readErr = errors.Join(err, readErr)
 		}
+		if left := u.leftFirewall(grace); left != "" {
+			u.warnings = append(u.warnings, guest.Warning{Summary: fmt.Sprintf("Firewall of VM %d", u.vmid), Detail: left})
+		}
 		return guest.Guest{}, u.warnings, readErr
 	}
 	if err == nil {
 		err = u.await(ctx, &changed, done.started || done.restarted)
 	}
 	return changed, u.warnings, err
+}
+
+// leftFirewall names the firewall file that this update left of a VM that was removed meanwhile.
+func (u *update) leftFirewall(ctx context.Context) string {
+	if !u.firewalled || !u.view.Gone {
+		return ""
+	}
+	return u.changer.guests.NameLeftFirewall(ctx, u.view.Node(), u.vmid)
 }
 
 // outcome is the VM as it is now, with its firewall and HA entry. It asks only for what the update has neither seen nor

@@ -28,6 +28,11 @@ func (s *Shell) sha256sum(args []string, _ map[string]string) int {
 func (s *Shell) rm(args []string, opts map[string]string) int {
 	status := 0
 	for _, path := range args {
+		var vmid int
+		if _, err := fmt.Sscanf(path, "/etc/pve/firewall/%d.fw", &vmid); err == nil {
+			delete(s.r.W.Firewall, vmid)
+			continue
+		}
 		files := s.r.W.Nodes[s.r.Node()].Files
 		if _, there := files[path]; !there && opts["f"] == "" {
 			_, _ = fmt.Fprintf(s.err, "rm: cannot remove '%s': No such file or directory\n", path)

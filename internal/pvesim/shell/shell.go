@@ -37,7 +37,7 @@ func tools() map[string]tool {
 		"qm list": (*Shell).qmList, "qm config": (*Shell).qmConfig, "qm importdisk": (*Shell).qmImport,
 		"qm disk import": (*Shell).qmImport, "qm stop": (*Shell).qmStop, "qm start": (*Shell).qmStart,
 		"qm resume": (*Shell).qmResume,
-		"qm set": (*Shell).qmSet, "qm cloudinit update": (*Shell).qmCloudinitUpdate,
+		"qm set":    (*Shell).qmSet, "qm cloudinit update": (*Shell).qmCloudinitUpdate,
 		"pvesm list": (*Shell).pvesmList, "pvesm free": (*Shell).pvesmFree, "pvesm path": (*Shell).pvesmPath,
 		"sha256sum": (*Shell).sha256sum, "rm": (*Shell).rm,
 		"zfs list": (*Shell).zfsList, "zfs destroy": (*Shell).zfsDestroy,

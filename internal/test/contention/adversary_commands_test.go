@@ -2,6 +2,7 @@ package contention_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -60,6 +61,8 @@ func (a *inspection) shell(t *testing.T, node, line string) {
 			ok = true
 		case part == "[ $? = 1 ]":
 			ok = !ok // the command before is a grep, which has found nothing
+		case words[0] == "ls": // of the configuration of a guest
+			ok = a.grep("", words[1])
 		case words[0] == "grep":
 			ok = a.grep(words[len(words)-2], words[len(words)-1])
 		default:
@@ -79,7 +82,8 @@ func (a *inspection) grep(text, path string) (found bool) {
 			if g.Type == "lxc" {
 				file = strings.Replace(file, "qemu-server", "lxc", 1)
 			}
-			found = found || strings.HasPrefix(file, path) && strings.Contains(g.Text(), text)
+			matches, _ := filepath.Match(path, file)
+			found = found || (matches || strings.HasPrefix(file, path)) && strings.Contains(g.Text(), text)
 		}
 	})
 	return found

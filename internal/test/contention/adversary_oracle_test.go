@@ -285,7 +285,7 @@ func (a *inspection) left() (l left) {
 				l.others = append(l.others, fmt.Sprintf("vm:%d", id))
 			}
 			if w.Firewall[id] != nil {
-				l.others = append(l.others, fmt.Sprintf("firewall of %d", id))
+				l.others = append(l.others, fmt.Sprintf("/etc/pve/firewall/%d.fw", id))
 			}
 		}
 	})
