@@ -77,7 +77,6 @@ func (a *attempt) setFirewall(ctx context.Context) error {
 	if a.from == nil && want.Rules == nil {
 		want.Rules = []guest.FirewallRule{}
 	}
-	a.firewalled = true
 	defer a.view.NoteSeen(false)
 	return a.creator.guests.SetFirewall(ctx, a.node, a.vmid, nil, &want, a.from == nil, a.look)
 }

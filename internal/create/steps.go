@@ -80,20 +80,20 @@ func (a *attempt) undo(ctx context.Context) error {
 	}
 	notes, err := a.creator.destroyer.RemoveAll(ctx, targets)
 	a.notes = notes
-	if a.firewalled && err == nil {
-		a.nameLeftFirewall(ctx)
+	if a.r.Firewall != nil && err == nil {
+		nameLeftFirewall(ctx, a)
 	}
 	return err
 }
 
 // nameLeftFirewall names the firewall file that this attempt left if a third party removed the VM before the undo did.
 // PVE removes the file with the VM.
-func (a *attempt) nameLeftFirewall(ctx context.Context) {
+func nameLeftFirewall(ctx context.Context, a *attempt) {
 	resources, err := a.creator.api.Cluster().Resources(ctx)
 	if _, taken := resources.Guest(a.vmid); err == nil && taken {
 		return // it is the file of the guest that has the id by now
 	}
-	if left := a.creator.guests.NameLeftFirewall(ctx, a.node, a.vmid); left != "" {
+	if left := guest.NameLeftFirewall(ctx, a.creator.guests, a.node, a.vmid); left != "" {
 		a.notes = append(a.notes, destroy.Note{Text: left, Doubt: true})
 	}
 }

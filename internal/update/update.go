@@ -55,7 +55,7 @@ func (u *update) leftFirewall(ctx context.Context) string {
 	if !u.firewalled || !u.view.Gone {
 		return ""
 	}
-	return u.changer.guests.NameLeftFirewall(ctx, u.view.Node(), u.vmid)
+	return guest.NameLeftFirewall(ctx, u.changer.guests, u.view.Node(), u.vmid)
 }
 
 // outcome is the VM as it is now, with its firewall and HA entry. It asks only for what the update has neither seen nor
