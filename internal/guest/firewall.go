@@ -181,7 +181,7 @@ func NameLeftFirewall(ctx context.Context, g *Guests, node string, vmid int) str
 	}
 	return fmt.Sprintf("The firewall file %s of the VM %s. A later VM with the id would get its rules. `%s` as root on "+
 		"node %s removes it if no guest has the id", file, state,
-		shell.VM("ls /etc/pve/nodes/*/*/{vmid}.conf || rm -f -- /etc/pve/firewall/{vmid}.fw", vmid), node)
+		shell.VM("grep -w -- {vmid} /etc/pve/.vmlist; [ $? = 1 ] && rm -f -- /etc/pve/firewall/{vmid}.fw", vmid), node)
 }
 
 // readFirewall reads a VM's firewall.

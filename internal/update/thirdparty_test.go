@@ -210,7 +210,7 @@ func TestLeftFirewallIsNamed(t *testing.T) {
 			t.Errorf("%s: %v, and the file is left: %t", op, err, left)
 		}
 		named := slices.ContainsFunc(warnings, func(g guest.Warning) bool {
-			return strings.Contains(g.Detail, "`ls /etc/pve/nodes/*/*/400.conf || rm -f -- /etc/pve/firewall/400.fw`")
+			return strings.Contains(g.Detail, "`grep -w -- 400 /etc/pve/.vmlist; [ $? = 1 ] && rm -f -- /etc/pve/firewall/400.fw`")
 		})
 		if named != left {
 			t.Errorf("%s: named %t, left %t: %+v", op, named, left, warnings)
