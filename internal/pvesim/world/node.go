@@ -11,7 +11,7 @@ func nodeAxes() []Axis {
 	return []Axis{
 		{
 			Name: "clocks 5 s apart", Sets: "`clock_ahead_seconds`: 5 on the first node, -5 on the second",
-			Means: "What one node says was before the other's word may have been after it.", Declare: skew(5 * time.Second),
+			Means: "An event that one node dates before another's may have come after it.", Declare: skew(5 * time.Second),
 		},
 		{
 			Name: "clocks 3 min apart", Sets: "`clock_ahead_seconds`: 180 on the first node, -180 on the second",

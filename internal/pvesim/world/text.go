@@ -37,7 +37,7 @@ func textAxes() []Axis {
 		{
 			Name:  "hostile texts",
 			Sets:  "`guests`, `volumes`, `pools`: control characters, quotes and commands in free texts",
-			Means: "What is printed is read by a terminal, and commands are copied into a shell.",
+			Means: "A terminal reads the messages, and users copy commands into a shell.",
 			Declare: func(w *state.World) {
 				g := guest(w, Hostile, "reboot-now", "local2")
 				g.Config["description"], g.Config["tags"] = hostile, "a;b"
