@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
@@ -84,7 +85,7 @@ func CheckNode(resources pve.Resources, node string) error {
 		}
 		slices.Sort(names)
 		return &FieldError{Path: "node", Summary: fmt.Sprintf("Unknown node %q", node),
-			Detail: "The cluster has the nodes " + strings.Join(names, ", ")}
+			Detail: nearest.Hint(node, names) + "The cluster has the nodes " + strings.Join(names, ", ")}
 	}
 	if found.Status != "online" && found.Status != "unknown" {
 		return &FieldError{Path: "node", Summary: fmt.Sprintf("Node %s is not online", node),

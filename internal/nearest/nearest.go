@@ -1,7 +1,12 @@
 // Package nearest finds the name that a misspelt one was meant to be.
 package nearest
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
 
 // To returns the name among the given ones that is nearest to a word, or "" if none is near. Up to a third of the
 // word may be wrong, one letter at least. Of equally near names the first in the alphabet is returned.
@@ -13,6 +18,24 @@ func To(word string, among []string) string {
 		}
 	}
 	return best
+}
+
+// Hint asks whether the nearest name was meant, as a sentence before others. It is "" if none is near. Names that
+// differ in digits only are not misspelt: pve1 is another node than pve2.
+func Hint(word string, among []string) string {
+	letters := func(name string) string {
+		return strings.Map(func(r rune) rune {
+			if unicode.IsDigit(r) {
+				return -1
+			}
+			return r
+		}, name)
+	}
+	others := slices.DeleteFunc(slices.Clone(among), func(name string) bool { return letters(name) == letters(word) })
+	if name := To(word, others); name != "" {
+		return fmt.Sprintf("Did you mean %q? ", name)
+	}
+	return ""
 }
 
 // Distance counts the letters to add, drop or replace, and the neighbours to swap, that make one word of another.

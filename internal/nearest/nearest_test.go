@@ -34,3 +34,17 @@ func TestTo(t *testing.T) {
 		}
 	}
 }
+
+// TestHintIsNoOtherNumber: a misspelt name is named; another node, bridge or storage of the same series is not.
+func TestHintIsNoOtherNumber(t *testing.T) {
+	t.Parallel()
+	names := []string{"pve1", "pve2", "vmbr0", "local-zfs"}
+	for word, want := range map[string]string{
+		"local-zsf": `Did you mean "local-zfs"? `, "vbmr0": `Did you mean "vmbr0"? `, "pev1": `Did you mean "pve1"? `,
+		"pve9": "", "vmbr10": "", "ceph": "",
+	} {
+		if got := Hint(word, names); got != want {
+			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+}

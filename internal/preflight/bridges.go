@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 )
 
@@ -23,7 +24,8 @@ func (p *planCheck) bridges(ctx context.Context, c *Checker, r Request, networks
 		if slices.Contains(names, bridge) {
 			continue
 		}
-		detail := fmt.Sprintf("Node %s has %s, as far as this identity may use them (SDN.Use)", p.node, bridgeList(names))
+		detail := fmt.Sprintf("%sNode %s has %s, as far as this identity may use them (SDN.Use)",
+			nearest.Hint(bridge, names), p.node, bridgeList(names))
 		switch {
 		case r.Moving == nil && c.mayUseBridge(ctx, bridge):
 			p.say(bridgeUnlisted, path, detail+". Where the bridge is in the node's kernel only, PVE does not list it and "+

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -232,7 +233,7 @@ func (p *planCheck) pool(ctx context.Context, c *Checker, pool string) {
 		}
 	}
 	if !slices.Contains(names, pool) && c.mustHold(ctx, "/pool/"+pool, "Pool.Audit") {
-		p.say(poolUnknown, "pool", "The cluster has the pools "+some(names)+
+		p.say(poolUnknown, "pool", nearest.Hint(pool, names)+"The cluster has the pools "+some(names)+
 			", as far as this identity may see them (Pool.Audit)", pool)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/volumeuse"
@@ -116,7 +117,8 @@ func (p *planCheck) storages(ctx context.Context, c *Checker, wanted map[string]
 		case p.isReported(path): // said before, with the way out
 		case len(anywhere[id]) == 0 && !c.mustHold(ctx, "/storage/"+id, "Datastore.Audit"):
 		case len(anywhere[id]) == 0:
-			p.say(storageUnknown, path, "The cluster has the storages "+some(slices.Collect(maps.Keys(anywhere)))+
+			names := slices.Collect(maps.Keys(anywhere))
+			p.say(storageUnknown, path, nearest.Hint(id, names)+"The cluster has the storages "+some(names)+
 				", as far as this identity may see them (Datastore.Audit)", id)
 		case p.node != "" && !visible[id]:
 			p.say(storageElsewhere, path, "It is available on "+strings.Join(anywhere[id], ", "), id, p.node)
