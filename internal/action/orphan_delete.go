@@ -112,7 +112,7 @@ func (o *OrphanDelete) ValidateConfig(ctx context.Context, req action.ValidateCo
 }
 
 func (o *OrphanDelete) attempt(m orphanModel) kit.Attempt {
-	return kit.Attempt{Verb: "remove", Thing: m.Kind + " " + m.ID, At: attributes{}, As: o.Session.User()}
+	return kit.Attempt{Verb: "remove", Thing: m.Kind + " " + m.ID, At: attributes{}, As: o.Session.Identity()}
 }
 
 // ModifyPlan refuses an item that the identity cannot remove.

@@ -130,7 +130,7 @@ func (p powerModel) takes() []preflight.Take {
 
 func (v *VMPower) attempt(m powerModel) kit.Attempt {
 	return kit.Attempt{Verb: m.Action, Thing: fmt.Sprintf("VM %d", m.VMID), VMID: int(m.VMID), At: attributes{},
-		As: v.Session.User()}
+		As: v.Session.Identity()}
 }
 
 // Invoke carries the action out.

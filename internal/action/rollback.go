@@ -71,7 +71,7 @@ func (v *VMSnapshotRollback) ModifyPlan(ctx context.Context, req action.ModifyPl
 
 func (v *VMSnapshotRollback) attempt(m rollbackModel) kit.Attempt {
 	return kit.Attempt{Verb: "roll back", Thing: fmt.Sprintf("VM %d to snapshot %s", m.VMID, m.Name), VMID: int(m.VMID),
-		At: attributes{}, As: v.Session.User()}
+		At: attributes{}, As: v.Session.Identity()}
 }
 
 // Invoke rolls the VM back.

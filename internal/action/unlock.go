@@ -65,7 +65,7 @@ func (v *VMUnlock) Schema(_ context.Context, _ action.SchemaRequest, resp *actio
 // ModifyPlan refuses a VM on which the action can never work.
 func (v *VMUnlock) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest, resp *action.ModifyPlanResponse) {
 	if v.Session.Known() {
-		attempt := kit.Attempt{Verb: "unlock", Thing: "a VM", At: attributes{}, As: v.Session.User()}
+		attempt := kit.Attempt{Verb: "unlock", Thing: "a VM", At: attributes{}, As: v.Session.Identity()}
 		resp.Diagnostics.Append(kit.Diagnose(attempt, v.Session.VMs.Locks().CanRelease())...)
 	}
 	if m, ok := planned[unlockModel](ctx, v.Session, req, resp); ok {
@@ -75,7 +75,7 @@ func (v *VMUnlock) ModifyPlan(ctx context.Context, req action.ModifyPlanRequest,
 
 func (v *VMUnlock) attempt(m unlockModel) kit.Attempt {
 	return kit.Attempt{Verb: "unlock", Thing: fmt.Sprintf("VM %d", m.VMID), VMID: int(m.VMID), At: attributes{},
-		As: v.Session.User()}
+		As: v.Session.Identity()}
 }
 
 // Invoke removes the lock.

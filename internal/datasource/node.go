@@ -81,7 +81,7 @@ func (n *Node) ask(ctx context.Context, name string, m *nodeModel) diag.Diagnost
 		diags.AddWarning("Node "+name+" does not answer", statusErr.Error()+".\n\nThe attributes that only the node knows "+
 			"are null.")
 	default:
-		diags.Append(kit.Diagnose(kit.Attempt{Verb: "read", Thing: "the status of node " + name, As: n.Session.User()},
+		diags.Append(kit.Diagnose(kit.Attempt{Verb: "read", Thing: "the status of node " + name, As: n.Session.Identity()},
 			statusErr)...)
 	}
 	return diags

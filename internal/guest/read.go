@@ -22,7 +22,7 @@ func (g *Guests) Read(ctx context.Context, ref Ref) (Guest, Presence, error) {
 		resources = pve.Resources{listed}
 		// Each VM of such a node would cost several requests that fail; of a thousand VMs that is the time of the refresh.
 		if away, err := g.api.Listing().IsAway(ctx, listed.Node); err == nil && away {
-			return Guest{}, Unknown, fmt.Errorf("read VM %d on node %s: the node is offline", ref.VMID, listed.Node)
+			return Guest{}, Unknown, &NodeOfflineError{VMID: ref.VMID, Node: listed.Node}
 		}
 	}
 	var asked *agent.Question
@@ -153,4 +153,15 @@ func (g *Guest) takeAnswer(ctx context.Context, q *agent.Question) {
 // AskAgent asks the agent of a guest that was just read.
 func (g *Guests) AskAgent(ctx context.Context, guest *Guest, memory agent.Memory) {
 	guest.takeAnswer(ctx, g.agents.Ask(ctx, guest.Node, guest.VMID, memory))
+}
+
+// NodeOfflineError says that a VM cannot be read, since the cluster does not see its node.
+type NodeOfflineError struct {
+	VMID int
+	Node string
+}
+
+// Error names the VM and the node.
+func (e *NodeOfflineError) Error() string {
+	return fmt.Sprintf("read VM %d on node %s: the node is offline", e.VMID, e.Node)
 }

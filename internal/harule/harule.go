@@ -16,6 +16,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 )
 
 // The types of rules (pve-ha-manager HA/Rules/NodeAffinity.pm, ResourceAffinity.pm).
@@ -88,7 +89,7 @@ func (r *Rules) Check(ctx context.Context, id string, nodes []string, made bool)
 func taken(now pve.HARule) *guest.FieldError {
 	return &guest.FieldError{Path: "rule", Summary: fmt.Sprintf("There is an HA rule %s already", now.ID),
 		Detail: fmt.Sprintf("It is %s. This configuration has not made it, so it was left alone. Take another id, or take "+
-			"that rule over with terraform import ADDRESS %s", describe(now), now.ID)}
+			"that rule over: %s", describe(now), shell.Or(shell.Command("terraform import ADDRESS {}", now.ID), shell.ByHand))}
 }
 
 // describe is a rule in a few words.

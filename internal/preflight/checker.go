@@ -44,7 +44,7 @@ type Checker struct {
 func New(jobs *request.Runner, guests *guest.Guests, sources *diskimport.Sources, exclusive ...string) *Checker {
 	return &Checker{api: jobs.API.Reader(), clock: jobs.Clock, guests: guests, sources: sources, exclusive: exclusive,
 		planned:  map[string]bool{},
-		promised: promises{by: map[string]promise{}, taken: map[string]bool{}},
+		promised: promises{by: map[string]promise{}, said: map[string]string{}, taken: map[string]bool{}},
 		access:   request.Recent[permissions]{Life: accessLife}}
 }
 

@@ -17,8 +17,26 @@ import (
 type promises struct {
 	mu      sync.Mutex
 	by      map[string]promise // by path
+	said    map[string]string  // the plan whose errors name a missing privilege, by privilege and path
 	taken   map[string]bool    // names of roles
 	checked bool               // taken has those of the server
+}
+
+// saidOf returns another plan of the run whose errors name all of these missing privileges, if there is one. Those that
+// no plan has named are noted for this one.
+func (p *promises) saidOf(who string, missing []string) (other string, isSaid bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	isSaid = len(missing) > 1 && who != ""
+	for _, key := range missing {
+		by := p.said[key]
+		if by == "" {
+			p.said[key] = who
+		}
+		isSaid = isSaid && by != "" && by != who
+		other = cmp.Or(other, by)
+	}
+	return other, isSaid
 }
 
 // promise is what the commands for a path grant.

@@ -135,6 +135,9 @@ func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
 			p.hidden(ctx, c, u)
 		}
 	}
+	if c.repeats(ctx, p, lacks) {
+		return
+	}
 	commands, said := p.grants(ctx, c, lacks), map[string]bool{}
 	for _, u := range lacks {
 		key := strings.Join(u.anyOf, "|") + " " + strings.Join(u.on, " ")
@@ -152,6 +155,30 @@ func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
 		p.say(cmp.Or(u.rule, privilegeMissing), u.path, detail, u.values()...)
 		commands[at] = sameCommands(u.summary())
 	}
+}
+
+// repeats reports in one error privileges that the errors of another plan of this run name already, all of them.
+func (c *Checker) repeats(ctx context.Context, p *planCheck, lacks []use) bool {
+	if p.unheard {
+		return false
+	}
+	missing := make([]string, len(lacks))
+	for i, u := range lacks {
+		missing[i] = strings.Join(u.anyOf, "|") + " " + c.grantedOn(ctx, u)
+	}
+	missing = slices.Compact(slices.Sorted(slices.Values(missing)))
+	other, isSaid := c.promised.saidOf(p.who, missing)
+	if !isSaid {
+		return false
+	}
+	if node, name, ok := strings.Cut(other, " "); ok && node != "VM" {
+		other = name + " on " + node
+	}
+	first := lacks[0]
+	detail := fmt.Sprintf("The same %d privileges are missing as for %s. The errors of that VM name them, and their "+
+		"commands grant them here, too", len(missing), other)
+	p.say(cmp.Or(first.rule, privilegeMissing), first.path, detail, first.values()...)
+	return true
 }
 
 // anyVM is the path of a VM whose VMID is not chosen yet: no entry names it (pve-access-control AccessControl.pm,

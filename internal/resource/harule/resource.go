@@ -39,7 +39,7 @@ func (r *Resource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *r
 }
 
 func (r *Resource) attempt(verb string, m *model) kit.Attempt {
-	return kit.Attempt{Verb: verb, Thing: "HA rule " + m.Rule.ValueString(), At: locator{}, As: r.Session.User()}
+	return kit.Attempt{Verb: verb, Thing: "HA rule " + m.Rule.ValueString(), At: locator{}, As: r.Session.Identity()}
 }
 
 // ValidateConfig refuses a configuration that no server accepts.

@@ -35,7 +35,7 @@ type Attempt struct {
 	VMID  int    // the VM that it is about; 0 for none
 	At    Locator
 	// As is the identity of the provider on the server.
-	As string
+	As Identity
 	// Secrets are removed from messages of PVE that repeat them. The API client knows its own; these are those that it
 	// never saw in clear text.
 	Secrets []string
@@ -68,6 +68,10 @@ func (a Attempt) diagnose(err error, step, after string) diag.Diagnostics {
 		var failed *saga.StepError
 		if errors.As(each, &failed) {
 			diags = append(diags, a.diagnose(failed.Err, failed.Step, after)...)
+			continue
+		}
+		if text, isTold := a.asFor(each); isTold && step == "" && after == "" {
+			diags.AddError(a.summary()+": "+text, "")
 			continue
 		}
 		for _, c := range a.causes(each) {
@@ -209,8 +213,8 @@ func (a Attempt) hints(err error) []string {
 	switch {
 	case LoginRefused(err):
 		who := "the provider"
-		if a.As != "" {
-			who = a.As
+		if a.As.Name != "" {
+			who = a.As.Name
 		}
 		return []string{"The server refused the credentials of " + who + " (HTTP status 401). Next step: check the API " +
 			"token, or user name and password, and whether they have expired or are disabled."}

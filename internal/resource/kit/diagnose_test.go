@@ -43,7 +43,7 @@ func diagnoses() map[string]struct {
 	attempt Attempt
 	err     error
 } {
-	create := Attempt{Verb: "create", Thing: "VM 101 on pve1", At: places{}, As: "terraform@pve!prov"}
+	create := Attempt{Verb: "create", Thing: "VM 101 on pve1", At: places{}, As: Identity{Name: "terraform@pve!prov"}}
 	kept := create
 	kept.Kept = true
 	doubt := create

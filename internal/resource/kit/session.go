@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
@@ -28,6 +29,9 @@ type Session struct {
 	Range [2]int
 	// Defaults are what VMs are made with where their configuration says nothing.
 	Defaults Defaults
+
+	begin sync.Once
+	told  *told // since begin
 }
 
 // Defaults are values for new objects; an empty value is no default.
@@ -47,12 +51,13 @@ func (d Defaults) IsZero() bool {
 // Known reports whether the server can be asked.
 func (s *Session) Known() bool { return s != nil && s.API != (pve.Reader{}) }
 
-// User returns the identity by which the server knows the provider, "" while there is no server.
-func (s *Session) User() string {
+// Identity returns the identity by which the server knows the provider; it has no name while there is no server.
+func (s *Session) Identity() Identity {
 	if !s.Known() {
-		return ""
+		return Identity{}
 	}
-	return s.API.Identity().User
+	s.begin.Do(func() { s.told = &told{by: map[string]string{}} })
+	return Identity{Name: s.API.Identity().User, told: s.told}
 }
 
 // Close closes idle connections. A provider process ends without it; tests do not.
@@ -144,7 +149,7 @@ func (s *Session) do(ctx context.Context, diags *diag.Diagnostics, within time.D
 		diags.Append(NotConfigured(a.Verb, a.Thing))
 		return
 	}
-	a.As = s.User()
+	a.As = s.Identity()
 	oplog.From(ctx).Thing(a.Thing)
 	oplog.From(ctx).About(a.VMID, "")
 	ctx, cancel := context.WithTimeout(ctx, within)

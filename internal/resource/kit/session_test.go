@@ -18,7 +18,7 @@ func TestDuration(t *testing.T) {
 
 func TestNoSession(t *testing.T) {
 	var none *Session
-	if none.Known() || none.User() != "" || none.Close() != nil {
+	if none.Known() || none.Identity() != (Identity{}) || none.Close() != nil {
 		t.Error("no session knows something")
 	}
 }

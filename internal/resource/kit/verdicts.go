@@ -24,6 +24,10 @@ func Warn(warnings []guest.Warning) diag.Diagnostics {
 func Verdicts(a Attempt, refused, doubtful []*guest.FieldError) diag.Diagnostics {
 	var diags diag.Diagnostics
 	for _, p := range refused {
+		if text, isTold := a.asFor(p.Err); isTold {
+			diags.AddError("Cannot "+a.Verb+" "+a.Thing+": "+text, "")
+			continue
+		}
 		diags.Append(a.on(p.Path, diag.NewErrorDiagnostic(p.Summary, a.explain(p))))
 	}
 	for _, p := range doubtful {
@@ -52,6 +56,10 @@ func (a Attempt) explain(p *guest.FieldError) string {
 func NotRefreshed(a Attempt, err error) diag.Diagnostics {
 	var diags diag.Diagnostics
 	detail := "The server cannot tell now, so the state was left as it is."
+	if text, isTold := a.asFor(err); isTold { // one summary for all: Terraform shows the first, and counts the others
+		diags.AddWarning("Not refreshed: "+text, a.Thing+". "+detail)
+		return diags
+	}
 	if err != nil {
 		detail += "\n\n" + a.plain(err).detail("", "")
 	}

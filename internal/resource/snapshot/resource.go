@@ -41,7 +41,7 @@ func (r *Resource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *r
 
 func (r *Resource) attempt(verb string, m *model) kit.Attempt {
 	thing := fmt.Sprintf("snapshot %s of VM %d", m.Name.ValueString(), m.vmid())
-	return kit.Attempt{Verb: verb, Thing: thing, VMID: m.vmid(), At: locator{}, As: r.Session.User()}
+	return kit.Attempt{Verb: verb, Thing: thing, VMID: m.vmid(), At: locator{}, As: r.Session.Identity()}
 }
 
 // ModifyPlan refuses to take, to describe or to remove a snapshot without the privilege for it.

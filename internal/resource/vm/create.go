@@ -27,7 +27,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 		return
 	}
 	plan.About(ctx)
-	attempt := plan.Attempt(r.Session.User(), "create", password)
+	attempt := plan.Attempt(r.Session.Identity(), "create", password)
 	if r.machines == nil {
 		resp.Diagnostics.Append(kit.NotConfigured(attempt.Verb, attempt.Thing))
 		return

@@ -26,7 +26,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 		return
 	}
 	state.About(ctx)
-	attempt := state.Attempt(r.Session.User(), "destroy", nil)
+	attempt := state.Attempt(r.Session.Identity(), "destroy", nil)
 	if resp.Diagnostics.Append(state.Unread(attempt, private)...); resp.Diagnostics.HasError() {
 		return
 	}

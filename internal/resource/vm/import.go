@@ -23,7 +23,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		return
 	}
 	attempt := kit.Attempt{Verb: "import", Thing: model.Thing(int64(asked.vmid), "", asked.node), At: model.Locator{},
-		As: r.Session.User()}
+		As: r.Session.Identity()}
 	oplog.From(ctx).About(asked.vmid, asked.node)
 	oplog.From(ctx).Thing(attempt.Thing)
 	if r.machines == nil {

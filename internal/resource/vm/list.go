@@ -47,7 +47,7 @@ func (List) ListResourceConfigSchema(_ context.Context, _ tflist.ListResourceSch
 // come in the order of the VMIDs, each as soon as it is there. A VM that cannot be told or cannot be imported costs a
 // warning and is left out: Terraform ends a list at the first error.
 func (l List) List(ctx context.Context, req tflist.ListRequest, stream *tflist.ListResultsStream) {
-	attempt := kit.Attempt{Verb: "list", Thing: "the VMs of the cluster", As: l.Session.User()}
+	attempt := kit.Attempt{Verb: "list", Thing: "the VMs of the cluster", As: l.Session.Identity()}
 	if l.machines == nil {
 		stream.Results = tflist.ListResultsStreamDiagnostics(diag.Diagnostics{kit.NotConfigured(attempt.Verb, attempt.Thing)})
 		return
@@ -122,7 +122,7 @@ func resultsOf(ctx context.Context, attempt kit.Attempt, meant []pve.Resource, l
 // read or not.
 func (l List) result(ctx context.Context, req tflist.ListRequest, listed pve.Resource) tflist.ListResult {
 	named := model.Thing(int64(listed.VMID), "", listed.Node)
-	attempt := kit.Attempt{Verb: "list", Thing: named, As: l.Session.User()}
+	attempt := kit.Attempt{Verb: "list", Thing: named, As: l.Session.Identity()}
 	result := req.NewListResult(ctx)
 	result.DisplayName = named
 	if listed.Name != "" {

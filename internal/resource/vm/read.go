@@ -27,7 +27,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		return
 	}
 	state.About(ctx)
-	attempt := state.Attempt(r.Session.User(), "read", nil)
+	attempt := state.Attempt(r.Session.Identity(), "read", nil)
 	if state.VMID == nil {
 		resp.Diagnostics.Append(state.Unread(attempt, private)...)
 		return

@@ -24,7 +24,7 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	password := readPassword(ctx, req.Config, &resp.Diagnostics)
 	resp.Diagnostics.Append(identify(ctx, resp.Identity, prior.VMID)...)
 	prior.About(ctx)
-	attempt := prior.Attempt(r.Session.User(), "update", password)
+	attempt := prior.Attempt(r.Session.Identity(), "update", password)
 	attempt.At = plan.Locator()
 	switch {
 	case resp.Diagnostics.HasError():

@@ -36,6 +36,6 @@ func (m *Model) About(ctx context.Context) {
 }
 
 // Attempt is an operation on a VM, for diagnostics. The password is in neither the state nor the plan, so it is given.
-func (m *Model) Attempt(user, verb string, password *string) kit.Attempt {
-	return kit.Attempt{Verb: verb, Thing: m.Thing(), At: m.Locator(), As: user, Secrets: []string{Value(password)}}
+func (m *Model) Attempt(as kit.Identity, verb string, password *string) kit.Attempt {
+	return kit.Attempt{Verb: verb, Thing: m.Thing(), At: m.Locator(), As: as, Secrets: []string{Value(password)}}
 }

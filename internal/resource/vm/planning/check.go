@@ -52,7 +52,7 @@ func (p serverCheck) checkServer(ctx context.Context) {
 		found.Refused = slices.DeleteFunc(found.Refused,
 			func(problem *guest.FieldError) bool { return problem.Path == "node" })
 	}
-	attempt := p.Plan.Attempt(p.Session.User(), "plan", nil)
+	attempt := p.Plan.Attempt(p.Session.Identity(), "plan", nil)
 	p.diags.Append(kit.Verdicts(attempt, found.Refused, found.Doubtful)...)
 }
 
@@ -167,7 +167,7 @@ func (p serverCheck) checkDestroy(ctx context.Context) {
 		ID: int(model.Value(prior.VMID)), HA: prior.HA != nil && purges && !d.IsForced(),
 		Who: "destroy " + p.who(), Stopped: model.Value(prior.Status) == "running",
 		Acting: p.Run.acts()})
-	p.diags.Append(kit.Verdicts(prior.Attempt(p.Session.User(), "destroy", nil), found.Refused, found.Doubtful)...)
+	p.diags.Append(kit.Verdicts(prior.Attempt(p.Session.Identity(), "destroy", nil), found.Refused, found.Doubtful)...)
 }
 
 // who tells the VM of this plan from the others of the run: Terraform tells no provider a resource's address.

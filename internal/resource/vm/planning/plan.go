@@ -29,7 +29,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 		if req.Plan.Raw.IsNull() {
 			verb = "destroy"
 		}
-		p.diags.Append(p.Prior.Unread(p.Prior.Attempt(server.Session.User(), verb, nil), p.private)...)
+		p.diags.Append(p.Prior.Unread(p.Prior.Attempt(server.Session.Identity(), verb, nil), p.private)...)
 		p.noteAgain(ctx)
 	}
 	p.Config.Raw = p.withDefaults(p.Config.Raw)
