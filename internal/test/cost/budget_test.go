@@ -140,7 +140,7 @@ resource "proxmox_vm" "many" {
 	}
 	warned := 0
 	for _, d := range s.Diagnostics() {
-		if strings.Contains(d.Summary+d.Detail, "node pve2: the node is offline") {
+		if strings.Contains(d.Summary+d.Detail, "node pve2: the node is offline") || strings.Contains(d.Summary, "node pve2 is offline, as for VM ") {
 			warned++
 		}
 	}
