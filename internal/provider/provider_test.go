@@ -205,7 +205,7 @@ func TestArgumentsAndEnvironment(t *testing.T) {
 		"no endpoint": {
 			env: map[string]string{"API_TOKEN": tokenA}, errors: "PROXMOX_VE_ENDPOINT"},
 		"no credentials": {
-			env: map[string]string{"ENDPOINT": "https://h:8006"}, errors: "No credentials"},
+			env: map[string]string{"ENDPOINT": "https://h:8006"}, errors: "No credentials: set an API token (PROXMOX_VE_API_TOKEN)"},
 		"an endpoint without TLS": {
 			env: map[string]string{"ENDPOINT": "http://h:8006", "API_TOKEN": tokenA}, errors: "https://"},
 		"a variable that is no truth value": {

@@ -103,7 +103,8 @@ func (cfg Config) credentials() (credentials, error) {
 	case hasToken:
 		return tokenCredentials(cfg.APIToken)
 	case !hasUser:
-		return credentials{}, errors.New("no credentials: set an API token, or a username and password")
+		return credentials{}, errors.New("no credentials: set an API token (PROXMOX_VE_API_TOKEN), or a username and " +
+			"password (PROXMOX_VE_USERNAME and PROXMOX_VE_PASSWORD)")
 	case cfg.Username == "":
 		return credentials{}, wrongField("Username", "a password is set but no username")
 	case cfg.Password == "":
