@@ -118,18 +118,32 @@ func (d *Destroyer) exists(ctx context.Context, ref guest.Ref, leftover saga.Res
 	if leftover.Kind != "guest" {
 		return d.HasVolume(ctx, leftover.Node, leftover.ID)
 	}
+	if ref.Proof != nil {
+		return d.stands(ctx, ref.Proof)
+	}
 	vmid, err := strconv.Atoi(leftover.ID)
 	if err != nil {
 		return false, err
 	}
 	config, err := d.api.QEMU(leftover.Node, vmid).Config(ctx)
-	switch {
-	case pve.IsKind(err, pve.NotFound):
+	if pve.IsKind(err, pve.NotFound) {
 		return false, nil
-	case err != nil:
-		return false, err
-	case ref.Proof != nil:
-		return ref.Proof.Owner(config.Values) != guest.ThirdParty, nil
 	}
-	return ref.Identity.Matches(guest.IdentityOf(config.Values)), nil
+	return err == nil && ref.Identity.Matches(guest.IdentityOf(config.Values)), err
+}
+
+// stands reports whether the VM of a create that failed is there, or may be. It judges as the removal of that VM does,
+// by the ends of the create's tasks too: with a judge of its own it would keep what the removal has resolved.
+func (d *Destroyer) stands(ctx context.Context, p *guest.Proof) (bool, error) {
+	all := targetsOf(p, d.guests.MarkOf(p), nil)
+	if len(all) == 0 {
+		return false, fmt.Errorf("the create of VM %d has noted no node", p.VMID)
+	}
+	r := d.newRemoval(all[0], policy{})
+	r.tasks.noteAll(ctx, d.api)
+	err := r.find(ctx, r.tasks.worst())
+	if r.view.unsure {
+		return true, nil
+	}
+	return r.view.standing(), err
 }

@@ -20,6 +20,7 @@ type ticketServer struct {
 	logins   []url.Values
 	needTOTP bool
 	refuse   bool // every ticket
+	outrun   int  // how many tickets run out on their way, as where the client's machine sleeps
 }
 
 func newTicketServer(t *testing.T) *ticketServer {
@@ -38,6 +39,10 @@ func (ts *ticketServer) answer(w http.ResponseWriter, s seen, _ int) {
 	}
 	cookie, _ := url.QueryUnescape(strings.TrimPrefix(s.header.Get("Cookie"), "PVEAuthCookie="))
 	switch {
+	case ts.outrun > 0:
+		ts.outrun--
+		ts.clock.advance(3 * time.Hour)
+		reply(w, 401, "permission denied - invalid PVE ticket", "")
 	case ts.refuse || cookie != ts.current():
 		reply(w, 401, "permission denied - invalid PVE ticket", "")
 	case s.method != http.MethodGet && s.header.Get("CSRFPreventionToken") != fmt.Sprintf("csrf+%d", ts.issued):
@@ -183,6 +188,27 @@ func TestRefusedTicketMeansOneFreshLogin(t *testing.T) {
 	}
 	if n := len(ts.requests()) - before; n != 3 {
 		t.Errorf("%d requests: wanted the write, one login, the write", n)
+	}
+}
+
+// TestTicketsThatRunOutOnTheirWay: however often a ticket has run out by the time that PVE looks at it, the request goes
+// on. A ticket that is refused young is replaced once.
+func TestTicketsThatRunOutOnTheirWay(t *testing.T) {
+	for _, method := range []string{http.MethodGet, http.MethodPut} {
+		for refuse, logins := range map[bool]int{false: 5, true: 6} {
+			ts := newTicketServer(t)
+			ts.outrun, ts.refuse = 4, refuse
+			c := ts.userClient(t, nil)
+			var err error
+			if method == http.MethodGet {
+				_, err = c.Cluster().Version(t.Context())
+			} else {
+				err = c.QEMU("pve1", 100).UpdateConfig(t.Context(), Params{"name": "x"})
+			}
+			if (err != nil) != refuse || refuse && !IsKind(err, Denied) || len(ts.logins) != logins {
+				t.Errorf("%s, then refused young %t: %d logins, want %d: %v", method, refuse, len(ts.logins), logins, err)
+			}
+		}
 	}
 }
 

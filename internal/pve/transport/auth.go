@@ -31,10 +31,14 @@ type session struct {
 }
 
 // ticket is what a request carries.
-type ticket struct{ cookie, csrf string }
+type ticket struct {
+	cookie, csrf string
+	issued       time.Time
+}
 
-// withAuth adds the credentials. A 401 to a ticket leads to one fresh login and one more try, for writes too: PVE
-// checks the ticket before it looks at the request (pve-manager HTTPServer.pm auth_handler), so nothing has happened.
+// withAuth adds the credentials. A 401 to a ticket leads to a fresh login and one more try, for writes too: PVE checks
+// the ticket before it looks at the request (pve-manager HTTPServer.pm auth_handler), so nothing has happened. A ticket
+// that has run out meanwhile, as where this machine slept, tells nothing of the identity and does not count as a try.
 func (c *Conn) withAuth(next handler) handler {
 	if c.creds.identity.IsToken {
 		return func(ctx context.Context, r *Request) (*response, error) {
@@ -42,18 +46,18 @@ func (c *Conn) withAuth(next handler) handler {
 		}
 	}
 	return func(ctx context.Context, r *Request) (*response, error) {
-		t, err := c.currentTicket(ctx, "")
-		if err != nil {
-			return nil, c.loginFailed(r, err)
+		for refused, tried := "", false; ; {
+			t, err := c.currentTicket(ctx, refused)
+			if err != nil {
+				return nil, c.loginFailed(r, err)
+			}
+			resp, err := next(ctx, r.with(t.header(r)))
+			ranOut := c.clock.Now().Sub(t.issued) >= ticketLifetime
+			if err != nil || resp.status != http.StatusUnauthorized || tried && !ranOut {
+				return resp, err
+			}
+			refused, tried = t.cookie, tried || !ranOut
 		}
-		resp, err := next(ctx, r.with(t.header(r)))
-		if err != nil || resp.status != http.StatusUnauthorized {
-			return resp, err
-		}
-		if t, err = c.currentTicket(ctx, t.cookie); err != nil {
-			return nil, c.loginFailed(r, err)
-		}
-		return next(ctx, r.with(t.header(r)))
 	}
 }
 
@@ -108,7 +112,7 @@ func (c *Conn) currentTicket(ctx context.Context, refused string) (ticket, error
 			return ticket{}, err
 		}
 	}
-	return ticket{cookie: s.ticket, csrf: s.csrf}, nil
+	return ticket{cookie: s.ticket, csrf: s.csrf, issued: s.issued}, nil
 }
 
 // login gets a ticket with the password, and with the second factor when PVE asks for it.

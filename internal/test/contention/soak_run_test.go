@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/provider"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
@@ -177,25 +178,30 @@ func (r *soakRun) do(ctx context.Context, what string) {
 
 // after has something happen after a few of the cluster's next requests.
 func (r *soakRun) after(do func()) (stop func()) {
-	sim, done := r.soak.w.Sim, make(chan struct{})
+	sim := r.soak.w.Sim
+	ctx, end := context.WithCancel(r.soak.t.Context())
 	at := sim.LastOp() + 5 + r.rng.IntN(60)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-			}
-			if sim.LastOp() >= at {
-				do()
-				return
-			}
+		if awaitOp(ctx, sim, at) {
+			do()
 		}
 	})
-	return func() { close(done); watching.Wait() }
+	return func() { end(); watching.Wait() }
+}
+
+// awaitOp waits until the cluster has had so many requests, or ctx ends.
+func awaitOp(ctx context.Context, sim *pvesim.Sim, at int) bool {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for sim.LastOp() < at {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
 }
 
 // listen keeps the messages.
@@ -224,10 +230,12 @@ func (r *soakRun) ids() (all []int) {
 	return all
 }
 
-// actAsThirdParty makes VMs under the next free id, and removes some again, which no other may do.
+// actAsThirdParty makes VMs under the next free id, and removes some again, which no other may do. It waits for a request
+// of the runs between two acts: the cluster's clock jumps to the next sleeper's time, so that a third party alone would
+// let days pass while a run waits for a processor.
 func (s *soak) actAsThirdParty(ctx context.Context, rng *rand.Rand) {
-	clock := clock.Client{Cluster: s.w.Sim.World().Clock}
-	for clock.Sleep(ctx, time.Duration(500+rng.IntN(3000))*time.Millisecond) == nil {
+	clock, sim := clock.Client{Cluster: s.w.Sim.World().Clock}, s.w.Sim
+	for ; clock.Sleep(ctx, time.Duration(500+rng.IntN(3000))*time.Millisecond) == nil; awaitOp(ctx, sim, sim.LastOp()+1) {
 		s.w.Change(func(world *state.World) {
 			if len(s.theirs) >= 6 {
 				for id := range s.theirs {
@@ -240,7 +248,8 @@ func (s *soak) actAsThirdParty(ctx context.Context, rng *rand.Rand) {
 			for world.Guests[id] != nil {
 				id++
 			}
-			g := &state.Guest{VMID: id, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "theirs", "cores": "2"}}
+			g := &state.Guest{VMID: id, Type: "qemu", Node: "pve1", Config: map[string]string{"name": "theirs", "cores": "2",
+				"smbios1": fmt.Sprintf("uuid=%08x-0000-4000-8000-000000000000", rng.Uint32()), "meta": "creation-qemu=9.2.0,ctime=1"}}
 			world.Guests[id] = g
 			s.theirs[id] = fmt.Sprint(g.Type, g.Node, g.Config, g.Pending)
 		})

@@ -1,0 +1,62 @@
+package destroy
+
+import (
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
+)
+
+// TestALeftoverWhoseVMIDIsAnothers: a create could not look whether its VM was left, and noted it. By the next run
+// another user's guest has the VMID. The destroy says so in one sentence and ends well, so that later runs converge; a
+// refresh agrees with it. Only what may be the create's own is kept.
+func TestALeftoverWhoseVMIDIsAnothers(t *testing.T) {
+	uuid := "uuid=" + uuidOf(1)
+	for name, c := range map[string]struct {
+		config map[string]string // of the guest that has the VMID; nil: none
+		node   string
+		lost   bool // the answer to the create was lost, and no task of it was found
+		kept   bool
+		says   int
+	}{
+		"none":                {},
+		"another's, finished": {config: map[string]string{"name": "theirs", "smbios1": uuid, "meta": "ctime=2"}, says: 1},
+		"another's, on another node": {node: "pve2", says: 1,
+			config: map[string]string{"name": "theirs", "smbios1": uuid, "meta": "ctime=2"}},
+		// a configuration that an administrator has copied, or of a very old version
+		"another's, without what PVE writes into each": {config: map[string]string{"name": "theirs", "cores": "2"}, says: 1},
+		"another's, being made":                        {config: map[string]string{"lock": "create", "memory": "96"}, says: 1},
+		"half made, by whom cannot be told":            {config: map[string]string{"lock": "create", "memory": "96"}, lost: true, kept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, asToken)
+			mark := r.s.guests.NewMark("pve1,pve2", 300)
+			if c.config != nil {
+				g := &state.Guest{VMID: 300, Type: "qemu", Node: "pve1", Config: c.config}
+				if c.node != "" {
+					g.Node = c.node
+				}
+				if c.config["lock"] != "" {
+					g.LockCause = "state"
+				}
+				r.change(func(w *state.World) { w.Guests[300] = g })
+			}
+			proof := &guest.Proof{VMID: 300, Nodes: []string{"pve1"}, Cluster: mark.Cluster, Saga: mark.Saga, Lost: c.lost,
+				Baselines: []guest.BaselineRecord{{Node: "pve1", Storages: []string{"local-zfs"}}}}
+			ref := guest.Ref{VMID: 300, Node: "pve1", Proof: proof}
+			noted := []saga.Residue{{Kind: "guest", Node: "pve1", ID: "300", What: "VM 300 on node pve1"}}
+			seen, err := r.s.Recheck(t.Context(), ref, noted)
+			if err != nil || (len(seen) > 0) != c.kept {
+				t.Errorf("a refresh keeps %v: %v", seen, err)
+			}
+			left, warnings, err := r.s.Delete(t.Context(), Request{Ref: ref, Left: noted})
+			if (err != nil) != c.kept || (len(left) > 0) != c.kept || len(warnings) != c.says {
+				t.Errorf("left %v, said %v: %v", left, warnings, err)
+			}
+			if is, _ := r.has(300, contested); is != (c.config != nil) {
+				t.Errorf("the guest is there: %t", is)
+			}
+		})
+	}
+}
