@@ -100,6 +100,9 @@ func carried(difference string, moved terraformtest.Value) bool {
 		slices.Contains([]string{"disks: (absent) -> null", "networks: (absent) -> null"}, difference)
 }
 
+// sourceOf names the provider for a CLI.
+const sourceOf = "terraform {\n  required_providers {\n    proxmox = { source = \"terraform-proxmox/proxmox\" }\n  }\n}\n"
+
 // TestAccMoveState does it with a CLI and moved blocks.
 func TestAccMoveState(t *testing.T) {
 	rig.UseCLI(t)
@@ -109,7 +112,7 @@ func TestAccMoveState(t *testing.T) {
 	for _, peer := range rig.OtherProviders() {
 		e := rig.ReadOtherProvider(t, peer)
 		w := e.World(t, pvesim.Options{RealNetwork: true, Clock: clock.Real{}})
-		files := map[string]string{"main.tf": e.Config, "provider.tf": "terraform {\n  required_providers {\n    proxmox = { source = \"terraform-proxmox/proxmox\" }\n  }\n}\n"}
+		files := map[string]string{"main.tf": e.Config, "provider.tf": sourceOf}
 		files["moved.tf"], files["terraform.tfstate"] = rig.ReadFile(t, filepath.Join(e.Dir, "moved.tf")), rig.ReadFile(t, filepath.Join(e.Dir, "state.json"))
 		ws := rig.NewWorkspace(t, w, rig.EveryProvider(t, dir), files)
 		before := w.Sim.LastOp()

@@ -4,15 +4,18 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
-// nestedKeys are the keys inside { } of a configuration, without slots.
+// nestedKeys are the keys inside { } of a configuration, those of groups too, without slots.
 func nestedKeys(config string) []string {
 	seen := map[string]bool{}
 	depth := 0
@@ -22,10 +25,11 @@ func nestedKeys(config string) []string {
 			depth++
 		case m[0] == "}":
 			depth--
-		case m[2] != "":
-			depth++
-		case depth > 1 && m[1] != "" && !regexp.MustCompile(`\d$`).MatchString(m[1]):
-			seen[m[1]] = true
+		case m[1] != "":
+			if depth > 1 && !regexp.MustCompile(`\d$`).MatchString(m[1]) {
+				seen[m[1]] = true
+			}
+			depth += len(m[2])
 		}
 	}
 	return slices.Sorted(maps.Keys(seen))
@@ -38,8 +42,17 @@ func unset() []string {
 		"timeout", "update", "uuid", "version", "volume"}
 }
 
+// tried are the keys of the short sweep: some of a value, some of a group.
+func tried() []string { return []string{"tag", "user", "discard", "addresses", "throttle"} }
+
+// nested finds a key inside { }.
+func nested(key string) *regexp.Regexp {
+	return regexp.MustCompile(`((?:[{,]|\n  ) +` + key + `\s*=\s*)("[^"]*"|\[[^\]]*\]|[\w.+-]+|\{(?:[^{}]|\{[^{}]*\})*\})`)
+}
+
 // TestMoveStateWrongKey: a key inside { } that Terraform drops from a translated configuration is in a warning at the
-// move, for each key that the configurations have. After the first apply there is no such warning.
+// move, for each key that the configurations have; of a group it is what is in it. After the first apply there is no
+// such warning.
 func TestMoveStateWrongKey(t *testing.T) {
 	t.Parallel()
 	for _, peer := range rig.OtherProviders() {
@@ -48,7 +61,7 @@ func TestMoveStateWrongKey(t *testing.T) {
 			e := rig.ReadOtherProvider(t, peer)
 			keys := nestedKeys(e.Config)
 			if os.Getenv("MOVE_ALL") == "" {
-				keys = slices.DeleteFunc(keys, func(key string) bool { return !slices.Contains([]string{"tag", "user", "discard"}, key) })
+				keys = slices.DeleteFunc(keys, func(key string) bool { return !slices.Contains(tried(), key) })
 			}
 			told, vms := 0, 0
 			for _, key := range keys {
@@ -71,7 +84,7 @@ func TestMoveStateWrongKey(t *testing.T) {
 // warningsWithout counts the VMs of which a plan says, with a key dropped, that the former configuration had it.
 func warningsWithout(t *testing.T, e rig.OtherProvider, key string) int {
 	t.Helper()
-	e.Config = regexp.MustCompile(`((?:[{,]|\n  ) +)`+key+`(\s*=\s*)("[^"]*"|\[[^\]]*\]|[\w.+-]+)`).ReplaceAllString(e.Config, "${1}"+key+"${2}null")
+	e.Config = nested(key).ReplaceAllString(e.Config, "${1}null")
 	s := e.Moved(t, e.World(t, pvesim.Options{}), rig.TokenNoSSH)
 	pl, err := s.Plan(t.Context())
 	if err != nil { // it is refused
@@ -79,7 +92,7 @@ func warningsWithout(t *testing.T, e rig.OtherProvider, key string) int {
 	}
 	count := func() (n int) {
 		for _, said := range s.Diagnostics() {
-			if regexp.MustCompile(`, here [\w.]+\.` + key + `\n`).MatchString(fmt.Sprint(said)) {
+			if regexp.MustCompile(`, here [\w.]+\.` + key + `(\.[\w.]+)?\n`).MatchString(fmt.Sprint(said)) {
 				n++
 			}
 		}
@@ -95,4 +108,28 @@ func warningsWithout(t *testing.T, e rig.OtherProvider, key string) int {
 		}
 	}
 	return n
+}
+
+// TestAccMoveStateWrongKey misspells keys for a CLI, which drops them itself, and wants each named by the plan.
+func TestAccMoveStateWrongKey(t *testing.T) {
+	rig.UseCLI(t)
+	rig.WithoutEnvironment(t)
+	dir := t.TempDir()
+	rig.DevOverride(t, dir)
+	for _, peer := range rig.OtherProviders() {
+		e := rig.ReadOtherProvider(t, peer)
+		w := e.World(t, pvesim.Options{RealNetwork: true, Clock: clock.Real{}})
+		config := e.Config
+		for _, key := range tried() {
+			config = regexp.MustCompile(`((?:[{,]|\n  ) +)`+key+`(\s*=)`).ReplaceAllString(config, "${1}"+key+"_misspelt${2}")
+		}
+		said := rig.NewWorkspace(t, w, rig.EveryProvider(t, dir), map[string]string{"main.tf": config, "provider.tf": sourceOf,
+			"moved.tf":          rig.ReadFile(t, filepath.Join(e.Dir, "moved.tf")),
+			"terraform.tfstate": rig.ReadFile(t, filepath.Join(e.Dir, "state.json"))}).Says(t, "plan")
+		for _, key := range tried() {
+			if strings.Contains(e.Config, key) && !regexp.MustCompile(`, here [\w.]+\.`+key+`(\.[\w.]+)?\n`).MatchString(said) {
+				t.Errorf("%s: the plan does not tell of %s:\n%s", peer, key, said)
+			}
+		}
+	}
 }
