@@ -40,6 +40,8 @@ type attempt struct {
 	made     *destroy.Made     // volumes
 	moving   []destroy.Wanted  // volumes that moves of disks are to make
 	managed  bool              // HA may have an entry for the VM, made by this attempt
+	// firewalled: requests about the firewall may have been sent, by this attempt or by the dead run that it continues.
+	firewalled bool
 
 	change      vm.Change // from what the first write makes to the configuration
 	late        vm.Change // what the first write leaves to root on the node

@@ -78,6 +78,7 @@ func (a *attempt) setFirewall(ctx context.Context) error {
 		want.Rules = []guest.FirewallRule{}
 	}
 	defer a.view.NoteSeen(false)
+	a.firewalled = true
 	return a.creator.guests.SetFirewall(ctx, a.node, a.vmid, nil, &want, a.from == nil, a.look)
 }
 

@@ -80,22 +80,19 @@ func (a *attempt) undo(ctx context.Context) error {
 	}
 	notes, err := a.creator.destroyer.RemoveAll(ctx, targets)
 	a.notes = notes
-	if a.r.Firewall != nil && err == nil {
-		nameLeftFirewall(ctx, a)
+	if left := a.leftFirewall(ctx); err == nil && left != "" {
+		a.notes = append(a.notes, destroy.Note{Text: left, Doubt: true})
 	}
 	return err
 }
 
-// nameLeftFirewall names the firewall file that this attempt left if a third party removed the VM before the undo did.
-// PVE removes the file with the VM.
-func nameLeftFirewall(ctx context.Context, a *attempt) {
-	resources, err := a.creator.api.Cluster().Resources(ctx)
-	if _, taken := resources.Guest(a.vmid); err == nil && taken {
-		return // it is the file of the guest that has the id by now
+// leftFirewall names the firewall file that this attempt left if a third party removed the VM before the undo did. PVE
+// removes the file with the VM. One that was there before the first request about the firewall is an earlier VM's.
+func (a *attempt) leftFirewall(ctx context.Context) string {
+	if !a.firewalled {
+		return ""
 	}
-	if left := guest.NameLeftFirewall(ctx, a.creator.guests, a.node, a.vmid); left != "" {
-		a.notes = append(a.notes, destroy.Note{Text: left, Doubt: true})
-	}
+	return guest.NameLeftFirewall(ctx, a.creator.guests, a.node, a.vmid)
 }
 
 // owns reports whether a configuration without our mark is ours: the commit may have taken effect.

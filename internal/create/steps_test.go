@@ -3,12 +3,14 @@ package create
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -92,5 +94,52 @@ func TestHAOfANewVM(t *testing.T) {
 				t.Errorf("%s: HA has no entry for the VM", name)
 			}
 		})
+	}
+}
+
+// TestFirewallFileThatTheUndoNames: the file is this create's only where a third party removed the VM after a request
+// about its firewall. One that an earlier VM of the id has left stays, and is not called a leftover of this one.
+func TestFirewallFileThatTheUndoNames(t *testing.T) {
+	for name, c := range map[string]struct {
+		stale  bool
+		method string
+		path   string
+		phase  fault.Phase // "": a third party deletes the VM
+		named  bool
+	}{
+		"stale, nothing was made":    {stale: true, method: "POST", path: "/nodes/{node}/qemu", phase: fault.Before},
+		"stale, the task failed":     {stale: true, method: "POST", path: "/nodes/{node}/qemu", phase: fault.Task},
+		"ours, removed with the VM":  {method: "POST", path: "/nodes/{node}/qemu/{vmid}/status/start", phase: fault.Task},
+		"ours, of a VM that is gone": {method: "POST", path: "/nodes/{node}/qemu/{vmid}/firewall/rules", named: true},
+		"another's that has the id":  {method: "POST", path: "/nodes/{node}/qemu/{vmid}/status/start"},
+	} {
+		b := newBench(t, token)
+		r := onZFS()
+		r.VMID, r.Start = 100, true
+		r.Firewall = &guest.Firewall{Enabled: to(true), Rules: []guest.FirewallRule{{Type: to("in"), Action: to("DROP")}}}
+		b.change(func(w *state.World) {
+			if c.stale {
+				w.Firewall[100] = &state.FirewallFile{Options: map[string]string{"policy_in": "ACCEPT"}}
+			}
+		})
+		match := fault.Match{Method: c.method, Path: c.path}
+		switch {
+		case c.phase != "":
+			b.sim.SetFaults([]fault.Rule{{Match: match, Phase: c.phase}})
+		case c.named:
+			b.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Delete, VMID: 100, Before: match}})
+		default:
+			b.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Delete, VMID: 100, Before: match},
+				{Act: thirdparty.TakeID, VMID: 100, Before: match}})
+		}
+		created, err := b.Create(t.Context(), r)
+		file := false
+		b.change(func(w *state.World) { file = w.Firewall[100] != nil })
+		said := slices.ContainsFunc(created.Warnings, func(w guest.Warning) bool {
+			return strings.Contains(w.Detail, "/etc/pve/firewall/100.fw")
+		})
+		if err == nil || said != c.named || c.stale && !file || c.named && !file {
+			t.Errorf("%s: the file is there: %t; named: %t: %+v: %v", name, file, said, created.Warnings, err)
+		}
 	}
 }

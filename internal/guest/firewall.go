@@ -168,9 +168,14 @@ func (f firewallOf) send(ctx context.Context, try func(context.Context) error) e
 }
 
 // NameLeftFirewall returns a sentence about the firewall file that our requests left of a VM that a third party has
-// removed, or "" if there is none. PVE writes the file whether there is a VM or not (pve-firewall
-// API2/Firewall/VM.pm set_options and Firewall.pm save_vmfw_conf), and a later VM with the id would get it.
+// removed, or "" if there is none, or if a guest has the id. PVE writes the file whether there is a VM or not
+// (pve-firewall API2/Firewall/VM.pm set_options and Firewall.pm save_vmfw_conf), and a later VM with the id would get
+// it. Whether an id is free PVE tells by the cluster's file system (pve-manager API2/Cluster.pm nextid), whatever the
+// nodes' daemons report of their guests.
 func NameLeftFirewall(ctx context.Context, g *Guests, node string, vmid int) string {
+	if free, err := g.api.Cluster().IsFreeID(ctx, vmid); err == nil && !free {
+		return ""
+	}
 	left, err := g.readFirewall(ctx, node, vmid)
 	if err == nil && len(left.options())+len(left.Rules) == 0 {
 		return ""

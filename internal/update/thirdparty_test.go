@@ -192,11 +192,18 @@ func written(ops []pvesim.Op, act thirdparty.Report) string {
 }
 
 // TestLeftFirewallIsNamed: a third party removes the VM right before a request about its firewall. PVE writes the file
-// all the same, and a warning names it with the command that removes it.
+// all the same, and a warning names it with the command that removes it. So it does where the node's pvestatd is silent,
+// and the listing does not tell that the VM is gone.
 func TestLeftFirewallIsNamed(t *testing.T) {
-	for _, op := range []string{"PUT options", "POST rules", "GET options"} {
+	for _, op := range []string{"PUT options", "POST rules", "GET options", "PUT options silent", "POST rules silent"} {
 		method, last, _ := strings.Cut(op, " ")
+		last, silent := strings.CutSuffix(last, " silent")
 		w := newWorld(t, nil)
+		nodes := w.sim.World()
+		nodes.Lock()
+		nodes.Nodes["pve1"].Silent = silent
+		nodes.Unlock()
+		w.sim.Advance(10 * time.Minute)
 		r := w.request()
 		r.Firewall = &guest.Firewall{Enabled: new(true), Rules: rules("22")}
 		w.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Delete, VMID: theVM,

@@ -39,7 +39,7 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 		if !errors.As(readErr, &another) && !u.view.Gone { // else what a step said of it is not true any more
 			readErr = errors.Join(err, readErr)
 		}
-		if left := u.leftFirewall(grace); left != "" {
+		if left := u.leftFirewall(grace, readErr); left != "" {
 			u.warnings = append(u.warnings, guest.Warning{Summary: fmt.Sprintf("Firewall of VM %d", u.vmid), Detail: left})
 		}
 		return guest.Guest{}, u.warnings, readErr
@@ -50,9 +50,10 @@ func (c *Changer) Update(ctx context.Context, r Request) (guest.Guest, []guest.W
 	return changed, u.warnings, err
 }
 
-// leftFirewall names the firewall file that this update left of a VM that was removed meanwhile.
-func (u *update) leftFirewall(ctx context.Context) string {
-	if !u.firewalled || !u.view.Gone {
+// leftFirewall names the firewall file that this update left of a VM that was removed meanwhile. readErr is why the VM
+// could not be read: what the cluster's listing says of a VM that is not there any more depends on its nodes' daemons.
+func (u *update) leftFirewall(ctx context.Context, readErr error) string {
+	if !u.firewalled || !u.view.Gone && !pve.IsKind(readErr, pve.NotFound) {
 		return ""
 	}
 	return guest.NameLeftFirewall(ctx, u.changer.guests, u.view.Node(), u.vmid)
