@@ -25,6 +25,13 @@ type plan struct {
 	baselines guest.Baselines
 }
 
+// beside is what may stand on the server beside the configuration, made by this attempt or by the dead run that it
+// continues.
+type beside struct {
+	ha       bool // an entry for the VM
+	firewall bool // requests about its firewall were sent
+}
+
 // attempt is one attempt to create a VM under one VMID.
 type attempt struct {
 	plan
@@ -39,9 +46,7 @@ type attempt struct {
 	halfMade *destroy.HalfMade // what a killed task has left
 	made     *destroy.Made     // volumes
 	moving   []destroy.Wanted  // volumes that moves of disks are to make
-	managed  bool              // HA may have an entry for the VM, made by this attempt
-	// firewalled: requests about the firewall may have been sent, by this attempt or by the dead run that it continues.
-	firewalled bool
+	beside   beside
 
 	change      vm.Change // from what the first write makes to the configuration
 	late        vm.Change // what the first write leaves to root on the node

@@ -78,7 +78,7 @@ func (a *attempt) setFirewall(ctx context.Context) error {
 		want.Rules = []guest.FirewallRule{}
 	}
 	defer a.view.NoteSeen(false)
-	a.firewalled = true
+	a.beside.firewall = true
 	return a.creator.guests.SetFirewall(ctx, a.node, a.vmid, nil, &want, a.from == nil, a.look)
 }
 
@@ -96,16 +96,16 @@ func (a *attempt) addToHA(ctx context.Context) error {
 			return err
 		}
 		a.view.NoteSeen(false)
-		a.managed = true
+		a.beside.ha = true
 		err := a.creator.guests.EnterHA(ctx, a.vmid, a.r.HA.Options())
 		switch {
 		case (lost || a.resumed) && pve.IsKind(err, pve.Exists): // none was there before the first write
 			return nil
 		case pve.IsKind(err, pve.Exists):
-			a.managed = false
+			a.beside.ha = false
 			return hasHA(a.vmid, err)
 		case pve.IsKind(err, pve.Denied):
-			a.managed = lost
+			a.beside.ha = lost
 			return guest.RefusedHA(a.vmid, err)
 		}
 		lost = lost || pve.IsKind(err, pve.Ambiguous)

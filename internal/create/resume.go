@@ -46,7 +46,7 @@ func (c *Creator) takeOver(ctx context.Context, p plan, found findings, dead gua
 		return nil, err
 	}
 	a := c.attempt(p, found)
-	a.resumed, a.mark, a.firewalled = true, mark, a.r.Firewall != nil
+	a.resumed, a.mark, a.beside.firewall = true, mark, a.r.Firewall != nil
 	a.first = firstWrite{sent: true, done: true, uuid: mark.UUID}
 	a.made = destroy.NewMade(guard.OwnVolumes(vmid, dead.Config), wanted(p.r, p.from, vmid))
 	a.view = c.guests.ViewUnread(a, at, vmid)

@@ -69,7 +69,7 @@ func (a *attempt) undo(ctx context.Context) error {
 	for _, baseline := range a.baselines {
 		targets = append(targets, destroy.Target{VMID: a.vmid, Nodes: a.nodes(), Baseline: baseline, Pool: a.r.Pool,
 			Tasks: &a.view.Tasks, HalfMade: a.halfMade, Mark: a.mark, Lost: a.first.lost, Owns: a.owns,
-			Managed: a.managed, Made: a.made, Unmarked: a.first.done && identity.IsZero() && a.first.uuid == ""})
+			Managed: a.beside.ha, Made: a.made, Unmarked: a.first.done && identity.IsZero() && a.first.uuid == ""})
 	}
 	if a.r.OnFailure == Keep {
 		a.creator.destroyer.RecordHalfMade(ctx, targets[0])
@@ -80,7 +80,7 @@ func (a *attempt) undo(ctx context.Context) error {
 	}
 	notes, err := a.creator.destroyer.RemoveAll(ctx, targets)
 	a.notes = notes
-	if left := a.leftFirewall(ctx); err == nil && left != "" {
+	if left := leftFirewall(ctx, a); err == nil && left != "" {
 		a.notes = append(a.notes, destroy.Note{Text: left, Doubt: true})
 	}
 	return err
@@ -88,8 +88,8 @@ func (a *attempt) undo(ctx context.Context) error {
 
 // leftFirewall names the firewall file that this attempt left if a third party removed the VM before the undo did. PVE
 // removes the file with the VM. One that was there before the first request about the firewall is an earlier VM's.
-func (a *attempt) leftFirewall(ctx context.Context) string {
-	if !a.firewalled {
+func leftFirewall(ctx context.Context, a *attempt) string {
+	if !a.beside.firewall {
 		return ""
 	}
 	return guest.NameLeftFirewall(ctx, a.creator.guests, a.node, a.vmid)
@@ -111,7 +111,7 @@ func (p plan) nodes() []string {
 // proof is what a later destroy needs to know of this attempt, to act under the same rules as its undo.
 func (a *attempt) proof() *guest.Proof {
 	p := &guest.Proof{VMID: a.vmid, Nodes: a.nodes(), Cluster: a.mark.Cluster, Saga: a.mark.Saga,
-		Lost: a.first.lost != nil, Identity: a.view.Identity(), HA: a.managed, Pool: a.r.Pool,
+		Lost: a.first.lost != nil, Identity: a.view.Identity(), HA: a.beside.ha, Pool: a.r.Pool,
 		HalfMade: a.halfMade.Digest,
 		Restored: a.mark.By == "qmrestore"}
 	if p.Identity.IsZero() {
