@@ -158,7 +158,7 @@ func TestReasonPhraseIsTheMessage(t *testing.T) {
 		t.Errorf("%s: %v", KindOf(err), err)
 	}
 	missing := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, 404, "Not Found", "") })
-	if _, err := missing.client(t).QEMU("pve1", 999).Config(t.Context()); KindOf(err) != Unknown {
+	if _, err := missing.client(t).QEMU("pve1", 999).Config(t.Context()); KindOf(err) != Unavailable {
 		t.Errorf("a 404, which PVE never sends, is %s: %v", KindOf(err), err)
 	}
 }
@@ -304,7 +304,7 @@ func TestPools(t *testing.T) {
 	old := newServer(t, func(w http.ResponseWriter, s seen, _ int) {
 		switch {
 		case s.path == "/pools" && s.method == http.MethodGet:
-			reply(w, 400, "Parameter verification failed.", `{"errors":{"poolid":"property is not defined in schema and the schema does not allow additional properties"}}`)
+			reply(w, 400, "Parameter verification failed.", `{"data":null,"errors":{"poolid":"property is not defined in schema and the schema does not allow additional properties"}}`)
 		case s.path == "/pools":
 			reply(w, 501, "Method 'PUT /pools' not implemented", "")
 		case s.method == http.MethodGet:

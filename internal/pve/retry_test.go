@@ -141,7 +141,7 @@ func TestUnknownHostAndCertificateAreNotTriedAgain(t *testing.T) {
 	cfg := s.config()
 	cfg.CACertificate = ""
 	_, err := newClient(t, cfg).Node("pve1").Version(t.Context())
-	if !IsKind(err, Unavailable) || !strings.Contains(err.Error(), "CA certificate of the cluster") || len(s.clock.sleeps) != 0 {
+	if !IsKind(err, Unavailable) || !strings.Contains(err.Error(), "certificate signed by unknown authority") || len(s.clock.sleeps) != 0 {
 		t.Errorf("unknown authority: %v, pauses %v", err, s.clock.sleeps)
 	}
 	cfg.Insecure = true
@@ -352,6 +352,46 @@ func TestLimitOfRequestsUnderWay(t *testing.T) {
 	}
 }
 
+// TestForeignAnswersToReads: what something in front of PVE answers to a read is called so, and is neither a refusal of
+// PVE nor a proof of absence. What may pass is asked for again.
+func TestForeignAnswersToReads(t *testing.T) {
+	const html = "<html><body><h1>Sorry</h1></body></html>"
+	for name, c := range map[string]struct {
+		status    int
+		body      string
+		isForeign bool
+		kind      Kind
+		tries     int
+	}{
+		"401 of a proxy":         {401, html, true, Unavailable, 1},
+		"403 of a firewall":      {403, html, true, Unavailable, 1},
+		"400 of a load balancer": {400, html, true, Unavailable, 1},
+		"404 of a web server":    {404, "", true, Unavailable, 1},
+		"429 of a limiter":       {429, "slow down", true, Unavailable, 3},
+		"500 of a proxy":         {500, html, true, Unavailable, 3},
+		"500 with words of PVE":  {500, `{"message":"Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist"}`, true, Unavailable, 3},
+		"501 of a proxy":         {501, html, true, Unavailable, 3},
+		"502":                    {502, "", true, Unavailable, 3},
+		"504":                    {504, html, true, Unavailable, 3},
+		"a redirect":             {302, "", true, Unknown, 1},
+		"a login page":           {200, html, true, Unknown, 1},
+		"401 of PVE":             {401, "", false, Denied, 1},
+		"401 of PVE's login":     {401, `{"data":null,"message":"authentication failure\n"}`, false, Denied, 1},
+		"403 of PVE":             {403, `{"data":null,"message":"Permission check failed\n"}`, false, Denied, 1},
+		"501 of PVE":             {501, `{"data":null,"message":"Method 'GET /x' not implemented"}`, false, Unsupported, 1},
+		"595 of pveproxy":        {595, "", false, Unavailable, 3},
+		"596 of pveproxy":        {596, "", false, Ambiguous, 3},
+	} {
+		s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, c.status, http.StatusText(c.status), c.body) })
+		_, err := s.client(t).QEMU("pve1", 100).Config(t.Context())
+		var answer *Error
+		if !errors.As(err, &answer) || answer.Foreign != c.isForeign || answer.IsPVEs() == c.isForeign || answer.Kind != c.kind ||
+			len(s.requests()) != c.tries {
+			t.Errorf("%s: %d requests, %+v", name, len(s.requests()), answer)
+		}
+	}
+}
+
 // TestAnswersThatAreNotPVEsAreAmbiguous: what something in front of PVE answers to a write does not tell whether PVE has
 // seen it.
 func TestAnswersThatAreNotPVEsAreAmbiguous(t *testing.T) {
@@ -373,7 +413,10 @@ func TestAnswersThatAreNotPVEsAreAmbiguous(t *testing.T) {
 		"500 of PVE":             {500, `{"data":null,"message":"something new\n"}`, Unknown},
 		"500 of an older PVE":    {500, `{"data":null}`, Unknown},
 		"403 of PVE":             {403, `{"data":null,"message":"Permission check failed\n"}`, Denied},
-		"401 of PVE, plain text": {401, "authentication failure", Denied},
+		"401 of PVE":             {401, "", Denied},
+		"401 of a proxy":         {401, html, Ambiguous},
+		"501 of PVE":             {501, "", Unsupported},
+		"501 of a proxy":         {501, html, Ambiguous},
 		"595 of pveproxy":        {595, "", Unavailable},
 	} {
 		s := newServer(t, func(w http.ResponseWriter, _ seen, _ int) { reply(w, c.status, http.StatusText(c.status), c.body) })

@@ -28,7 +28,15 @@ type Error struct {
 	Err error
 	// Unsent: nothing reached the server, so that even a write may be tried again.
 	Unsent bool
+	// Foreign: something in front of PVE answered, a proxy or another server.
+	Foreign bool
+
+	isSaid bool // by a tool on a node
 }
+
+// IsPVEs reports whether PVE itself said Message and Params. Else nothing answered, or something in front of PVE, or
+// the provider concluded it.
+func (e *Error) IsPVEs() bool { return e.isSaid || e.Status != 0 && !e.Foreign }
 
 // Error is the operation, PVE's words and its verdicts on parameters, in order.
 func (e *Error) Error() string {
@@ -46,7 +54,7 @@ func (e *Error) Error() string {
 
 // Said is what a tool of PVE on a node said when it refused something, as an answer of the API would be.
 func Said(op, message string) *Error {
-	return &Error{Op: op, Kind: kindOfMessage(message), Message: message}
+	return &Error{Op: op, Kind: kindOfMessage(message), Message: message, isSaid: true}
 }
 
 // Unwrap gives the cause.

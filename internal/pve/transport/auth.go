@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
@@ -81,7 +82,7 @@ func (c *Conn) loginFailed(r *Request, err error) *fault.Error {
 		Unsent: true}
 	var login *fault.Error
 	if errors.As(err, &login) {
-		e.Kind, e.Status = login.Kind, login.Status
+		e.Kind, e.Status, e.Foreign = login.Kind, login.Status, login.Foreign
 	}
 	return e
 }
@@ -166,7 +167,10 @@ func (c *Conn) postTicket(ctx context.Context, p Params) (ticketAnswer, error) {
 	resp, err := c.exchanges(ctx, r)
 	if failure := c.judge(r, resp, err); failure != nil {
 		if failure.Kind == fault.Ambiguous {
-			failure.Kind, failure.Message = fault.Unavailable, "no answer to the login"
+			failure.Kind = fault.Unavailable
+			if failure.Message = strings.TrimSuffix(failure.Message, mayHaveEffect); !failure.Foreign {
+				failure.Message = "no answer to the login"
+			}
 			if err != nil {
 				failure.Message += ": " + c.redact.text(err.Error())
 			}

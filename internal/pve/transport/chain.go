@@ -125,7 +125,7 @@ func (c *Conn) Do(ctx context.Context, r *Request) (Answer, error) {
 // BadAnswer is a success that cannot be read. The effect of a write is then unknown.
 func (c *Conn) BadAnswer(r *Request, status int, err error) *fault.Error {
 	e := &fault.Error{
-		Op: r.Op, Method: r.Method, Path: r.Path, Status: status, Err: err,
+		Op: r.Op, Method: r.Method, Path: r.Path, Status: status, Err: err, Foreign: true,
 		Message: c.redact.text("the answer is not what PVE sends, check the endpoint and any proxy in front of it: " +
 			err.Error()),
 	}

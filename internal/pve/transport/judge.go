@@ -41,19 +41,24 @@ func (c *Conn) judgeNoAnswer(r *Request, err error) *fault.Error {
 	case s.isClosed:
 		e.Kind = fault.Unknown
 	}
-	if hint := certificateHint(s.err); hint != "" {
-		e.Message += hint
-	}
 	return e
 }
 
 func (c *Conn) judgeAnswer(r *Request, resp *response) *fault.Error {
-	e := &fault.Error{Op: r.Op, Method: r.Method, Path: r.Path, Status: resp.status}
+	e := &fault.Error{Op: r.Op, Method: r.Method, Path: r.Path, Status: resp.status, Foreign: resp.isForeign()}
 	message, params := resp.words()
-	e.Kind = fault.KindOfAnswer(r.IsWrite(), resp.status, message, params)
-	if r.IsWrite() && resp.isForeign() {
-		e.Kind = fault.Ambiguous
-		message += " (this is not PVE's answer but that of something in front of it, and the request may have taken effect)"
+	switch {
+	case resp.isRedirect():
+	case e.Foreign:
+		params = nil
+		e.Kind = fault.Unavailable
+		message += " (this is not PVE's answer but that of something in front of it)"
+		if r.IsWrite() {
+			e.Kind = fault.Ambiguous
+			message += mayHaveEffect
+		}
+	default:
+		e.Kind = fault.KindOfAnswer(r.IsWrite(), resp.status, message, params)
 	}
 	e.Message = c.redact.text(message)
 	if len(params) > 0 {
@@ -65,17 +70,25 @@ func (c *Conn) judgeAnswer(r *Request, resp *response) *fault.Error {
 	return e
 }
 
+// mayHaveEffect ends the message of a foreign answer to a write.
+const mayHaveEffect = "; the request may have taken effect"
+
 // isForeign reports whether the answer is none of PVE's: its failures are JSON with a member "data", or have no body
-// at all where pveproxy gives up before or beside the request (pve-http-server AnyEvent.pm error, proxy_request). A
-// 429, 502, 503 or 504 never is one.
+// at all where pveproxy gives up before or beside the request (pve-http-server AnyEvent.pm error, proxy_request, and
+// unshift_read_header for a 401). It sends no WWW-Authenticate, and never a 404, 429, 502, 503, 504 or a redirect.
 func (r *response) isForeign() bool {
 	switch r.status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusNotFound, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout:
 		return true
-	case http.StatusUnauthorized, http.StatusNotImplemented:
+	}
+	if r.status >= 590 {
 		return false
 	}
-	if r.status >= 590 || r.status < 400 || len(bytes.TrimSpace(r.body)) == 0 {
+	if r.isRedirect() || r.header.Get("Www-Authenticate") != "" {
+		return true
+	}
+	if len(bytes.TrimSpace(r.body)) == 0 {
 		return false
 	}
 	var object map[string]json.RawMessage
@@ -84,22 +97,21 @@ func (r *response) isForeign() bool {
 	return err != nil || !has
 }
 
+func (r *response) isRedirect() bool { return r.status >= 300 && r.status < 400 }
+
 // words are PVE's message and its verdicts by parameter. Before http-server 5.2.0 the reason phrase is all there is.
 func (r *response) words() (string, map[string]string) {
-	if r.status >= 300 && r.status < 400 {
+	if r.isRedirect() {
 		return "the server redirects to " + r.header.Get("Location") + ", check the endpoint", nil
 	}
 	var env Answer
-	_ = json.Unmarshal(r.body, &env) // a plain text or empty body is normal for 401, 501 and 59x
+	_ = json.Unmarshal(r.body, &env) // an empty body is normal for 401, 501 and 59x
 	message := strings.TrimSpace(string(env.Message))
 	if message == "" {
 		message = r.reason
 	}
 	if message == "" {
 		message = http.StatusText(r.status)
-	}
-	if r.status == http.StatusNotFound {
-		message += " (PVE never answers 404, check the endpoint)"
 	}
 	params := make(map[string]string, len(env.Errors))
 	for name, text := range env.Errors {

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -69,6 +70,8 @@ func (c *Conn) noteUnreached(r *Request, e *fault.Error) {
 func (c *Conn) retryPause(r *Request, e *fault.Error, try int) (time.Duration, bool) {
 	tries := readTries
 	switch {
+	case e.Foreign && e.Status < 500 && e.Status != http.StatusTooManyRequests: // it would say the same
+		return 0, false
 	case r.Once, e.Status == statusNoNode && c.endpoints.isOffline(r.node(), c.clock.Now()):
 		return 0, false
 	case r.IsWrite():
@@ -104,7 +107,7 @@ func isTransient(err error) bool {
 	if errors.As(err, &dns) && dns.IsNotFound {
 		return false
 	}
-	return certificateHint(err) == ""
+	return !isRefused(err)
 }
 
 func isTimeout(err error) bool {
@@ -112,20 +115,13 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// certificateHint says what to do about a server whose certificate was refused, and is empty for every other error.
-func certificateHint(err error) string {
+// isRefused tells whether the server spoke no TLS, or its certificate was refused.
+func isRefused(err error) bool {
 	var verification *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError
 	var hostname x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var record tls.RecordHeaderError
-	switch {
-	case errors.As(err, &record):
-		return " (the server does not speak TLS on this port)"
-	case errors.As(err, &hostname):
-		return " (use a name that stands in the certificate as the endpoint)"
-	case errors.As(err, &unknown), errors.As(err, &verification), errors.As(err, &invalid):
-		return " (give the CA certificate of the cluster, /etc/pve/pve-root-ca.pem, or switch the verification off)"
-	}
-	return ""
+	return errors.As(err, &record) || errors.As(err, &hostname) || errors.As(err, &unknown) ||
+		errors.As(err, &verification) || errors.As(err, &invalid)
 }

@@ -1,11 +1,9 @@
 package kit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -14,8 +12,6 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
@@ -119,14 +115,21 @@ type cause struct {
 	hints []string
 }
 
-// inWords returns an error with its origin: an answer of PVE, or a conclusion of the provider.
+// inWords returns an error with its origin: PVE's own words are marked as such, and all else is the provider's.
 func inWords(err error) string {
+	text, words := err.Error(), ""
 	var answer *pve.Error
 	var task *pve.TaskError
-	if errors.As(err, &answer) || errors.As(err, &task) {
-		return "PVE says: " + err.Error()
+	switch {
+	case errors.As(err, &answer) && answer.IsPVEs():
+		words = answer.Message
+	case errors.As(err, &task):
+		words = task.ExitStatus
 	}
-	return "Because: " + err.Error()
+	if at := strings.LastIndex(text, words); words != "" && at >= 0 {
+		return text[:at] + "PVE says: " + text[at:]
+	}
+	return "Because: " + text
 }
 
 func (c cause) detail(step, after string) string {
@@ -166,7 +169,7 @@ func (a Attempt) causes(err error) []cause {
 		return []cause{c}
 	}
 	var answer *pve.Error
-	if !errors.As(err, &answer) || len(answer.Params) == 0 {
+	if !errors.As(err, &answer) || len(answer.Params) == 0 || answer.Foreign {
 		return []cause{a.plain(err)}
 	}
 	var all []cause
@@ -205,84 +208,4 @@ func (a Attempt) parameter(name string) (path.Path, bool) {
 		return path.Empty(), false
 	}
 	return a.At.Parameter(name)
-}
-
-// hints returns the next steps that follow from the kind of an error.
-func (a Attempt) hints(err error) []string {
-	var all []string
-	switch {
-	case LoginRefused(err):
-		who := "the provider"
-		if a.As.Name != "" {
-			who = a.As.Name
-		}
-		return []string{"The server refused the credentials of " + who + " (HTTP status 401). Next step: check the API " +
-			"token, or user name and password, and whether they have expired or are disabled."}
-	case errors.Is(err, context.DeadlineExceeded):
-		all = append(all, "The time allowed for this operation is over. The timeouts attribute allows more.")
-	case errors.Is(err, context.Canceled):
-		all = append(all, "The operation was interrupted.")
-	}
-	var locked *request.LockedError
-	if errors.As(err, &locked) { // it says itself what holds the lock and what to do
-		return all
-	}
-	var identity *guest.IdentityError
-	if errors.As(err, &identity) {
-		return append(all, fmt.Sprintf("A third party removed the VM in state and made another one under the same id. It "+
-			"was "+
-			"not touched.\nTwo ways out. Either forget the old VM with \"terraform state rm\" of this resource's address: the "+
-			"next apply makes a new one under a free vmid. Or do that and then adopt the VM that is there now, with "+
-			"\"terraform import\" of the same address and the id %s/%d.",
-			identity.Node, identity.VMID))
-	}
-	var task *pve.TaskError
-	if errors.As(err, &task) && task.Killed() {
-		return append(all, "The worker of the task ended without a message: it was killed, or the node went down.")
-	}
-	if fault.IsProtected(err) {
-		return append(all, "Next step: set protection = false and apply, then make this change.")
-	}
-	if hint, ok := kindHint(pve.KindOf(err)); ok {
-		all = append(all, hint)
-	}
-	return all
-}
-
-// LoginRefused reports whether the server did not accept the provider's credentials at all.
-func LoginRefused(err error) bool {
-	var answer *pve.Error
-	return errors.As(err, &answer) && answer.Status == http.StatusUnauthorized
-}
-
-// Unreachable reports whether no server answered at all, not even one that cannot reach a node.
-func Unreachable(err error) bool {
-	var answer *pve.Error
-	return errors.As(err, &answer) && answer.Status == 0 && answer.Kind == pve.Unavailable
-}
-
-func kindHint(kind pve.Kind) (string, bool) {
-	switch kind {
-	case pve.Denied:
-		return "Next step: give the identity of the provider the privilege that PVE names, or use one that has it.", true
-	case pve.Locked:
-		return "Next step: wait for the task that holds the lock; a lock that no task holds is removed by \"qm unlock " +
-			"<vmid>\" as root on the node.", true
-	case pve.Unavailable:
-		return "Next step: check that the node is up and that the endpoint is right, then apply again.", true
-	case pve.Unhealthy:
-		return "Next step: bring the node, the storage or the quorum back, then apply again.", true
-	case pve.Capacity:
-		return "Next step: make room, or choose another storage or node.", true
-	case pve.Ambiguous:
-		return "The answer of the server was lost, so the request may or may not have been carried out. Next step: run " +
-			"Terraform again, which looks first.", true
-	case pve.Leftover:
-		return "Next step: find the owner of the volume. If it is not needed, remove it, or let on_orphaned_volumes = " +
-			"\"destroy\" do it.", true
-	case pve.DigestMismatch:
-		return "A third party changed the configuration at the same time. Next step: apply again.", true
-	default:
-		return "", false
-	}
 }

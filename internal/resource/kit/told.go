@@ -52,6 +52,8 @@ func shared(err error) (cause, words string) {
 	switch isOfNode := len(parts) > 2 && parts[1] == "nodes"; {
 	case LoginRefused(err):
 		return "login", "the server refused the credentials"
+	case Unreachable(err) && answer.Foreign:
+		return "foreign: " + answer.Message, "something in front of PVE answered"
 	case Unreachable(err):
 		return "server: " + answer.Message, "no server answered"
 	case answer.Kind == pve.Unavailable && isOfNode:

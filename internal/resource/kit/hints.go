@@ -1,0 +1,201 @@
+package kit
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"syscall"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+)
+
+// hints returns the next steps that follow from the kind of an error.
+func (a Attempt) hints(err error) []string {
+	var all []string
+	switch {
+	case LoginRefused(err):
+		who := "the provider"
+		if a.As.Name != "" {
+			who = a.As.Name
+		}
+		return []string{"The server refused the credentials of " + who + " (HTTP status 401). Next step: check the API " +
+			"token (api_token, PROXMOX_VE_API_TOKEN), or user name and password (username, PROXMOX_VE_USERNAME; password, " +
+			"PROXMOX_VE_PASSWORD), and whether they have expired or are disabled."}
+	case errors.Is(err, context.DeadlineExceeded):
+		all = append(all, "The time allowed for this operation is over. The timeouts attribute allows more.")
+	case errors.Is(err, context.Canceled):
+		all = append(all, "The operation was interrupted.")
+	}
+	var locked *request.LockedError
+	if errors.As(err, &locked) { // it says itself what holds the lock and what to do
+		return all
+	}
+	var identity *guest.IdentityError
+	if errors.As(err, &identity) {
+		return append(all, fmt.Sprintf("A third party removed the VM in state and made another one under the same id. It "+
+			"was "+
+			"not touched.\nTwo ways out. Either forget the old VM with \"terraform state rm\" of this resource's address: the "+
+			"next apply makes a new one under a free vmid. Or do that and then adopt the VM that is there now, with "+
+			"\"terraform import\" of the same address and the id %s/%d.",
+			identity.Node, identity.VMID))
+	}
+	var task *pve.TaskError
+	if errors.As(err, &task) && task.Killed() {
+		return append(all, "The worker of the task ended without a message: it was killed, or the node went down.")
+	}
+	if fault.IsProtected(err) {
+		return append(all, "Next step: set protection = false and apply, then make this change.")
+	}
+	if steps, ok := connectionHints(err); ok {
+		return append(all, steps...)
+	}
+	if hint, ok := kindHint(pve.KindOf(err)); ok {
+		all = append(all, hint)
+	}
+	return all
+}
+
+// LoginRefused reports whether PVE did not accept the provider's credentials at all.
+func LoginRefused(err error) bool {
+	var answer *pve.Error
+	return errors.As(err, &answer) && answer.Status == http.StatusUnauthorized && !answer.Foreign
+}
+
+// Unreachable reports whether no server of PVE answered at all, not even one that cannot reach a node.
+func Unreachable(err error) bool {
+	var answer *pve.Error
+	return errors.As(err, &answer) && answer.Kind != pve.Ambiguous &&
+		(answer.Foreign || answer.Status == 0 && answer.Kind == pve.Unavailable)
+}
+
+// connectionHints are the next steps where the way to the server is the cause: one of each kind where several endpoints
+// failed. They are false for any other error.
+func connectionHints(err error) (steps []string, isCause bool) {
+	var answer *pve.Error
+	if !errors.As(err, &answer) {
+		return nil, false
+	}
+	lost := ""
+	if answer.Kind == pve.Ambiguous && answer.Method != http.MethodGet {
+		lost, _ = kindHint(pve.Ambiguous)
+	}
+	switch {
+	case answer.Foreign:
+		steps = []string{foreignHint(answer.Status)}
+	case answer.Status == statusNoNode:
+		steps = []string{"A server of PVE answered, and could not connect to the node. Next step: check that the node is " +
+			"up and that pveproxy runs on it, then apply again."}
+	case answer.Status > statusNoNode:
+		steps = []string{"The node that the request is for gave no answer, or none within 30 seconds. Next step: check the " +
+			"load of the node, and whether one of its storages hangs, then apply again."}
+	case Unreachable(err):
+		for _, each := range unjoin(answer.Err) {
+			if step := networkHint(each); !slices.Contains(steps, step) {
+				steps = append(steps, step)
+			}
+		}
+	default:
+		return nil, false
+	}
+	if lost != "" {
+		steps = append([]string{lost}, steps...)
+	}
+	return steps, true
+}
+
+// statusNoNode is pveproxy's where it cannot connect to a node; the statuses above it are those of an answer that it
+// waited for in vain (AnyEvent::HTTP).
+const statusNoNode = 595
+
+// foreignHint is the next step where something in front of PVE answered.
+func foreignHint(status int) string {
+	const direct = "or let the endpoint (endpoint, PROXMOX_VE_ENDPOINT) be a node itself: https://pve1.example.com:8006."
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
+		return fmt.Sprintf("A proxy or firewall in front of PVE refused the request (HTTP status %d). The privileges in PVE "+
+			"are not the cause. Next step: have it admit this machine, %s", status, direct)
+	case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests:
+		return fmt.Sprintf("A proxy or load balancer in front of PVE answered (HTTP status %d). Next step: look at its log "+
+			"for its connection to PVE, %s", status, direct)
+	}
+	return fmt.Sprintf("No server of PVE answered (HTTP status %d). Next step: correct the endpoint's scheme, host, port "+
+		"and path, %s", status, direct)
+}
+
+// networkHint is the next step where there was no answer.
+func networkHint(err error) string {
+	var (
+		record  tls.RecordHeaderError
+		name    x509.HostnameError
+		invalid x509.CertificateInvalidError
+		trust   *tls.CertificateVerificationError
+		unknown x509.UnknownAuthorityError
+		host    *net.DNSError
+		dial    *net.OpError
+		patient net.Error
+	)
+	const endpoint = "the endpoint (endpoint, PROXMOX_VE_ENDPOINT)"
+	switch {
+	case errors.As(err, &record):
+		return "The server speaks no TLS on this port. Next step: correct the port in " + endpoint + ": PVE's is 8006."
+	case errors.As(err, &name):
+		return "Next step: give " + endpoint + " a name or an address that is in the server's certificate."
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "Next step: check the clock of this machine. If it is right, renew the certificates as root on the node: " +
+			"pvecm updatecerts --force"
+	case errors.As(err, &trust), errors.As(err, &unknown), errors.As(err, &invalid):
+		return "Next step: give the provider the certificate of the cluster's authority, the content of " +
+			"/etc/pve/pve-root-ca.pem on a node (ca_certificate, PROXMOX_VE_CA_CERTIFICATE)."
+	case errors.As(err, &dial) && dial.Op == "proxyconnect":
+		return "Next step: check the proxy that the environment sets (HTTPS_PROXY), or except the host of the endpoint from " +
+			"it (NO_PROXY)."
+	case errors.As(err, &host) && host.IsNotFound:
+		return "This machine does not know the host name. Next step: correct the host in " + endpoint +
+			", or add the name to DNS."
+	case errors.As(err, &host):
+		return "The name server of this machine did not answer. Next step: check it, then apply again."
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "Nothing listens there. Next step: correct the host and the port in " + endpoint + ": PVE's port is 8006. " +
+			"If they are right, start the server as root on the node: systemctl start pveproxy"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.As(err, &patient) &&
+		patient.Timeout():
+		return "Next step: check that the node is up, and the route from this machine to it (VPN, firewall), then apply " +
+			"again."
+	}
+	step, _ := kindHint(pve.Unavailable)
+	return step
+}
+
+func kindHint(kind pve.Kind) (string, bool) {
+	switch kind {
+	case pve.Denied:
+		return "Next step: give the identity of the provider the privilege that PVE names, or use one that has it.", true
+	case pve.Locked:
+		return "Next step: wait for the task that holds the lock; a lock that no task holds is removed by \"qm unlock " +
+			"<vmid>\" as root on the node.", true
+	case pve.Unavailable:
+		return "Next step: check that the node is up and that the endpoint is right, then apply again.", true
+	case pve.Unhealthy:
+		return "Next step: bring the node, the storage or the quorum back, then apply again.", true
+	case pve.Capacity:
+		return "Next step: make room, or choose another storage or node.", true
+	case pve.Ambiguous:
+		return "The answer of the server was lost, so the request may or may not have been carried out. Next step: run " +
+			"Terraform again, which looks first.", true
+	case pve.Leftover:
+		return "Next step: find the owner of the volume. If it is not needed, remove it, or let on_orphaned_volumes = " +
+			"\"destroy\" do it.", true
+	case pve.DigestMismatch:
+		return "A third party changed the configuration at the same time. Next step: apply again.", true
+	default:
+		return "", false
+	}
+}
