@@ -81,12 +81,24 @@ func (r *Runner) Settle(ctx context.Context, tasks *Tasks, j Request) (pve.TaskR
 	switch {
 	case lookErr != nil:
 		return pve.TaskResult{}, fmt.Errorf("%w. Whether it was done could not be looked up: %w", err, lookErr)
-	case found == "": // no longer an answer that was lost
-		return pve.TaskResult{}, fmt.Errorf("%s. Node %s has begun no task %s of %s since, so it was not done",
-			err.Error(), j.Node, j.Type, r.API.Identity().User)
+	case found == "":
+		return pve.TaskResult{}, fmt.Errorf("%w. Node %s has begun no task %s of %s since, so it was not done: run "+
+			"Terraform again", notDone(err), j.Node, j.Type, r.API.Identity().User)
 	}
 	tasks.Guess(found)
 	return r.outcome(ctx, tasks, found)
+}
+
+// notDone is the error of a request whose answer was lost, where it is certain that it had no effect: its cause stays,
+// and it is no longer Ambiguous.
+func notDone(err error) error {
+	var answer *pve.Error
+	if !errors.As(err, &answer) {
+		return errors.New(err.Error())
+	}
+	known := *answer
+	known.Kind = pve.Unknown
+	return &known
 }
 
 // blur is what a time on a node's clock may be wrong by: it and a task's beginning are whole seconds, and time

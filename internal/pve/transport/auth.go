@@ -168,11 +168,9 @@ func (c *Conn) postTicket(ctx context.Context, p Params) (ticketAnswer, error) {
 	if failure := c.judge(r, resp, err); failure != nil {
 		if failure.Kind == fault.Ambiguous {
 			failure.Kind = fault.Unavailable
-			if failure.Message = strings.TrimSuffix(failure.Message, mayHaveEffect); !failure.Foreign {
-				failure.Message = "no answer to the login"
-			}
+			failure.Message = strings.TrimSuffix(failure.Message, mayHaveEffect)
 			if err != nil {
-				failure.Message += ": " + c.redact.text(err.Error())
+				failure.Message = "no answer to the login: " + c.redact.text(err.Error())
 			}
 			if ctx.Err() != nil {
 				failure.Kind = fault.Unknown

@@ -120,10 +120,12 @@ func inWords(err error) string {
 	text, words := err.Error(), ""
 	var answer *pve.Error
 	var task *pve.TaskError
-	switch {
-	case errors.As(err, &answer) && answer.IsPVEs():
-		words = answer.Message
-	case errors.As(err, &task):
+	for each := err; errors.As(each, &answer); each = answer.Err { // the words of a failed login are in its own error
+		if answer.IsPVEs() {
+			words = answer.Message
+		}
+	}
+	if words == "" && errors.As(err, &task) {
 		words = task.ExitStatus
 	}
 	if at := strings.LastIndex(text, words); words != "" && at >= 0 {

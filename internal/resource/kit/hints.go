@@ -120,7 +120,7 @@ func foreignHint(status int) string {
 	const direct = "or let the endpoint (endpoint, PROXMOX_VE_ENDPOINT) be a node itself: https://pve1.example.com:8006."
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
-		return fmt.Sprintf("A proxy or firewall in front of PVE refused the request (HTTP status %d). The privileges in PVE "+
+		return fmt.Sprintf("A proxy or firewall refused the request before PVE saw it (HTTP status %d), so privileges in PVE "+
 			"are not the cause. Next step: have it admit this machine, %s", status, direct)
 	case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests:
 		return fmt.Sprintf("A proxy or load balancer in front of PVE answered (HTTP status %d). Next step: look at its log "+

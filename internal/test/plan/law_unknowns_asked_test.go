@@ -25,13 +25,17 @@ type asked struct {
 
 func (a asked) session(t *testing.T, w *rig.World) *terraformtest.Session {
 	t.Helper()
-	variables := ""
-	for _, name := range a.arguments {
-		variables += fmt.Sprintf("variable %q {}\n", name)
-	}
-	s := w.Session(t, rig.RootTicket, variables+a.block)
+	s := w.Session(t, rig.RootTicket, variablesOf(a.arguments)+a.block)
 	configured(s, a.arguments, a.known)
 	return s
+}
+
+// variablesOf declares a variable for each name.
+func variablesOf(names []string) (block string) {
+	for _, name := range names {
+		block += fmt.Sprintf("variable %q {}\n", name)
+	}
+	return block
 }
 
 // assigned are the arguments of a block.
@@ -43,15 +47,12 @@ func assigned(arguments []string) string {
 	return text
 }
 
-// TestLawUnknownsOfDataSources: a data source with an argument that is not known in the plan is read in the apply, with
-// the same words as with the known one.
-func TestLawUnknownsOfDataSources(t *testing.T) {
-	t.Parallel()
-	text, rows := cty.StringVal, 0
+// askedDataSources are all data sources.
+func askedDataSources(t *testing.T) (all []asked) {
+	t.Helper()
+	text := cty.StringVal
 	known := map[string]flat{"node": {"name": text("pve1")}, "vm": {"vmid": cty.NumberIntVal(8000)}, "files": {"node": text("pve1"), "storage": text("local")},
 		"import_metadata": {"node": text("pve1"), "volume": text("local:import/web.ova")}, "nodes": {}, "version": {}, "vms": {}, "storages": {}, "orphans": {}}
-	w := driftWorld(t, "pve1", "pve2")
-	w.Change(addOthers)
 	for _, make := range rig.DataSources(t.Context()) {
 		var meta frameworkdatasource.MetadataResponse
 		var response frameworkdatasource.SchemaResponse
@@ -69,6 +70,44 @@ func TestLawUnknownsOfDataSources(t *testing.T) {
 			}
 		}
 		a.block = fmt.Sprintf("data %q \"it\" {\n%s}\noutput \"it\" { value = data.%s.it }\n", a.typ, assigned(a.arguments), a.typ)
+		all = append(all, a)
+	}
+	return all
+}
+
+// askedActions are all actions.
+func askedActions(t *testing.T) (all []asked) {
+	t.Helper()
+	text := cty.StringVal
+	vm := flat{"vmid": cty.NumberIntVal(8000)}
+	known := map[string]flat{"vm_power": vm.with("action", text("start")), "vm_unlock": vm, "vm_snapshot_rollback": vm.with("name", text("before")),
+		"orphan_delete": {"kind": text("volume"), "id": text("local-zfs:vm-4711-disk-0"), "node": text("pve1")}}
+	for _, make := range rig.Actions(t.Context()) {
+		var meta frameworkaction.MetadataResponse
+		var response frameworkaction.SchemaResponse
+		one := make()
+		one.Metadata(t.Context(), frameworkaction.MetadataRequest{ProviderTypeName: "proxmox"}, &meta)
+		one.Schema(t.Context(), frameworkaction.SchemaRequest{}, &response)
+		values, ok := known[strings.TrimPrefix(meta.TypeName, "proxmox_")]
+		if !ok {
+			t.Errorf("the law has no arguments of %s", meta.TypeName)
+		}
+		a := asked{typ: meta.TypeName, address: "action." + meta.TypeName + ".it", known: values,
+			arguments: slices.Sorted(maps.Keys(response.Schema.Attributes))}
+		a.block = fmt.Sprintf("action %q \"it\" {\n  config {\n%s}\n}\n", a.typ, assigned(a.arguments))
+		all = append(all, a)
+	}
+	return all
+}
+
+// TestLawUnknownsOfDataSources: a data source with an argument that is not known in the plan is read in the apply, with
+// the same words as with the known one.
+func TestLawUnknownsOfDataSources(t *testing.T) {
+	t.Parallel()
+	rows := 0
+	w := driftWorld(t, "pve1", "pve2")
+	w.Change(addOthers)
+	for _, a := range askedDataSources(t) {
 		for _, name := range a.arguments {
 			rows++
 			plain := fmt.Sprint(a.session(t, w).Run(t.Context()))
@@ -95,23 +134,8 @@ func TestLawUnknownsOfDataSources(t *testing.T) {
 // out, or refused, in the apply as with the known one.
 func TestLawUnknownsOfActions(t *testing.T) {
 	t.Parallel()
-	text, rows := cty.StringVal, 0
-	vm := flat{"vmid": cty.NumberIntVal(8000)}
-	known := map[string]flat{"vm_power": vm.with("action", text("start")), "vm_unlock": vm, "vm_snapshot_rollback": vm.with("name", text("before")),
-		"orphan_delete": {"kind": text("volume"), "id": text("local-zfs:vm-4711-disk-0"), "node": text("pve1")}}
-	for _, make := range rig.Actions(t.Context()) {
-		var meta frameworkaction.MetadataResponse
-		var response frameworkaction.SchemaResponse
-		one := make()
-		one.Metadata(t.Context(), frameworkaction.MetadataRequest{ProviderTypeName: "proxmox"}, &meta)
-		one.Schema(t.Context(), frameworkaction.SchemaRequest{}, &response)
-		values, ok := known[strings.TrimPrefix(meta.TypeName, "proxmox_")]
-		if !ok {
-			t.Errorf("the law has no arguments of %s", meta.TypeName)
-		}
-		a := asked{typ: meta.TypeName, address: "action." + meta.TypeName + ".it", known: values,
-			arguments: slices.Sorted(maps.Keys(response.Schema.Attributes))}
-		a.block = fmt.Sprintf("action %q \"it\" {\n  config {\n%s}\n}\n", a.typ, assigned(a.arguments))
+	rows := 0
+	for _, a := range askedActions(t) {
 		for _, name := range a.arguments {
 			rows++
 			var said [2]string
