@@ -177,6 +177,8 @@ const frontHost = "pve1.pvesim.test"
 // diagnosisShare: one row in so many runs in every test run, and all of them with DIAGNOSTICS=1.
 const diagnosisShare = 23
 
+func isWhole() bool { return os.Getenv("DIAGNOSTICS") != "" }
+
 // TestLawDiagnostics: whatever keeps a request from PVE, or makes PVE refuse it, each diagnostic of it calls only PVE's words
 // PVE's, has the next step that fits that cause and no other one's, and is on no attribute of an object that is not its cause.
 // DIAGNOSTICS=1 tries all rows, DIAGNOSTICS_ONLY those whose names match.
@@ -186,7 +188,7 @@ func TestLawDiagnostics(t *testing.T) {
 	all := failures(t, frontHost, known)
 	rows, started := diagnosisRows(t, all), time.Now()
 	only := regexp.MustCompile(os.Getenv("DIAGNOSTICS_ONLY"))
-	whole := os.Getenv("DIAGNOSTICS") != "" || only.String() != ""
+	whole := isWhole() || only.String() != ""
 	var mu sync.Mutex
 	var workers sync.WaitGroup
 	next, tried, missed := 0, 0, 0
