@@ -120,8 +120,8 @@ func foreignHint(status int) string {
 	const direct = "or let the endpoint (endpoint, PROXMOX_VE_ENDPOINT) be a node itself: https://pve1.example.com:8006."
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
-		return fmt.Sprintf("A proxy or firewall refused the request before PVE saw it (HTTP status %d), so privileges in PVE "+
-			"are not the cause. Next step: have it admit this machine, %s", status, direct)
+		return fmt.Sprintf("A proxy or firewall refused the request before PVE saw it (HTTP status %d), so privileges in "+
+			"PVE are not the cause. Next step: have it admit this machine, %s", status, direct)
 	case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests:
 		return fmt.Sprintf("A proxy or load balancer in front of PVE answered (HTTP status %d). Next step: look at its log "+
 			"for its connection to PVE, %s", status, direct)
@@ -155,8 +155,8 @@ func networkHint(err error) string {
 		return "Next step: give the provider the certificate of the cluster's authority, the content of " +
 			"/etc/pve/pve-root-ca.pem on a node (ca_certificate, PROXMOX_VE_CA_CERTIFICATE)."
 	case errors.As(err, &dial) && dial.Op == "proxyconnect":
-		return "Next step: check the proxy that the environment sets (HTTPS_PROXY), or except the host of the endpoint from " +
-			"it (NO_PROXY)."
+		return "Next step: check the proxy that the environment sets (HTTPS_PROXY), or except the host of the endpoint " +
+			"from it (NO_PROXY)."
 	case errors.As(err, &host) && host.IsNotFound:
 		return "This machine does not know the host name. Next step: correct the host in " + endpoint +
 			", or add the name to DNS."
