@@ -352,8 +352,8 @@ func TestLimitOfRequestsUnderWay(t *testing.T) {
 	}
 }
 
-// TestForeignAnswersToReads: what something in front of PVE answers to a read is called so, and is neither a refusal of
-// PVE nor a proof of absence. What may pass is asked for again.
+// TestForeignAnswersToReads: an answer of something in front of PVE is called so, and is neither a refusal of PVE nor a
+// proof of absence. The read is repeated where that may pass.
 func TestForeignAnswersToReads(t *testing.T) {
 	const html = "<html><body><h1>Sorry</h1></body></html>"
 	for name, c := range map[string]struct {
