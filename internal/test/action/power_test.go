@@ -388,7 +388,7 @@ func TestActionsExamples(t *testing.T) {
 func TestActionsPowerInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"shutdown", "reboot"} {
-		a := newActor(t, rig.TokenNoSSH, pvesim.Options{Clock: rig.FastClock{Start: time.Now()}})
+		a := newActor(t, rig.TokenNoSSH, pvesim.Options{Clock: rig.NewFastClock()})
 		a.w.Change(func(world *state.World) { world.Guests[500].Ignores = []string{"shutdown"} })
 		ctx, cancel := context.WithCancel(t.Context())
 		t.Cleanup(cancel)

@@ -11,7 +11,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -111,7 +110,7 @@ func TestAccMoveState(t *testing.T) {
 	rig.DevOverride(t, dir)
 	for _, peer := range rig.OtherProviders() {
 		e := rig.ReadOtherProvider(t, peer)
-		w := e.World(t, pvesim.Options{RealNetwork: true, Clock: clock.Real{}})
+		w := e.World(t, pvesim.Options{RealNetwork: true, Clock: rig.NewFastClock()})
 		files := map[string]string{"main.tf": e.Config, "provider.tf": sourceOf}
 		files["moved.tf"], files["terraform.tfstate"] = rig.ReadFile(t, filepath.Join(e.Dir, "moved.tf")), rig.ReadFile(t, filepath.Join(e.Dir, "state.json"))
 		ws := rig.NewWorkspace(t, w, rig.EveryProvider(t, dir), files)

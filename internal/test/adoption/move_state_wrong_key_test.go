@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -118,7 +117,7 @@ func TestAccMoveStateWrongKey(t *testing.T) {
 	rig.DevOverride(t, dir)
 	for _, peer := range rig.OtherProviders() {
 		e := rig.ReadOtherProvider(t, peer)
-		w := e.World(t, pvesim.Options{RealNetwork: true, Clock: clock.Real{}})
+		w := e.World(t, pvesim.Options{RealNetwork: true, Clock: rig.NewFastClock()})
 		config := e.Config
 		for _, key := range tried() {
 			config = regexp.MustCompile(`((?:[{,]|\n  ) +)`+key+`(\s*=)`).ReplaceAllString(config, "${1}"+key+"_misspelt${2}")

@@ -98,7 +98,7 @@ func TestAccCluster(t *testing.T) {
 	rig.UseCLI(t)
 	if os.Getenv("PROXMOX_VE_ENDPOINT") == "" {
 		rig.WithoutEnvironment(t)
-		w := labWorld(t, pvesim.Options{RealNetwork: true, Clock: clock.Real{}, TaskTime: time.Second / 2})
+		w := labWorld(t, pvesim.Options{RealNetwork: true, Clock: rig.NewFastClock(), TaskTime: time.Second / 2})
 		w.ExpectPowerOffs(state.PowerStop) // by on_destroy
 		for name, value := range labEnvironment(w) {
 			t.Setenv(name, value)

@@ -181,7 +181,7 @@ func TestRequestsPerMinute(t *testing.T) {
 			}
 			o, limit := pvesim.Options{TaskTime: time.Second}, 4*time.Minute
 			if c.fast {
-				o.Clock, limit = rig.FastClock{Start: time.Now()}, 90*time.Second
+				o.Clock, limit = rig.NewFastClock(), 90*time.Second
 			}
 			w := rig.NewWorld(t, o)
 			m := &meter{w: w, limit: limit}

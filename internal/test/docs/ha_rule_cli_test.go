@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -24,7 +23,7 @@ func TestAccHARuleAndItsVMs(t *testing.T) {
 	if triggered == config {
 		t.Fatal("the rule of the guide is another one")
 	}
-	w := rig.WorldOf(t, config, pvesim.Options{RealNetwork: true, Clock: clock.Real{}})
+	w := rig.WorldOf(t, config, pvesim.Options{RealNetwork: true, Clock: rig.NewFastClock()})
 	ws := rig.NewWorkspace(t, w, rig.DevOverride(t, t.TempDir()), nil)
 	members := func() (all string) {
 		w.Change(func(world *state.World) { all = world.HARules["control-planes-apart"]["resources"] })

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
@@ -42,7 +41,7 @@ func testModule(t *testing.T, name, want string, faults []fault.Rule) *rig.World
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := rig.NewWorld(t, pvesim.Options{World: world, RealNetwork: true, Faults: faults, Clock: clock.Real{}, Violated: func(err error) { t.Error(err) }})
+	w := rig.NewWorld(t, pvesim.Options{World: world, RealNetwork: true, Faults: faults, Clock: rig.NewFastClock(), Violated: func(err error) { t.Error(err) }})
 	dir := t.TempDir()
 	settings := rig.DevOverride(t, dir)
 	rig.Must(t, os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(examples)))

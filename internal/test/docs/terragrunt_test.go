@@ -16,7 +16,6 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/clock"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -160,7 +159,7 @@ func cycle(t *testing.T, workspaces []rig.Workspace) {
 // processWorld is a cluster for programs: on a real network and in real time.
 func processWorld(t *testing.T) *rig.World {
 	t.Helper()
-	return rig.ExampleWorld(t, pvesim.Options{RealNetwork: true, Clock: clock.Real{}})
+	return rig.ExampleWorld(t, pvesim.Options{RealNetwork: true, Clock: rig.NewFastClock()})
 }
 
 // TestAccTerragrunt runs the units of the Terragrunt example at once, each with a CLI and a provider process.
@@ -195,7 +194,7 @@ func TestAccExamplesForEach(t *testing.T) {
 			continue
 		}
 		count++
-		w := rig.WorldOf(t, config, pvesim.Options{RealNetwork: true, Clock: clock.Real{}})
+		w := rig.WorldOf(t, config, pvesim.Options{RealNetwork: true, Clock: rig.NewFastClock()})
 		ws := rig.NewWorkspace(t, w, settings, map[string]string{"main.tf": config})
 		t.Run(name, func(t *testing.T) {
 			cycle(t, []rig.Workspace{ws})

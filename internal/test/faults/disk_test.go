@@ -131,7 +131,7 @@ func TestDiskSurvivesInterrupts(t *testing.T) {
 		}
 		t.Run(turn.Name, func(t *testing.T) {
 			t.Parallel()
-			w := rig.NewWorld(t, pvesim.Options{Clock: rig.FastClock{Start: time.Now()}})
+			w := rig.NewWorld(t, pvesim.Options{Clock: rig.NewFastClock()})
 			st := &rig.InterruptStage{T: t, World: w, ID: rig.RootTicket, Keys: &rig.Interrupter{World: w}, Ended: map[string]int{}}
 			w.LogTo(st.Keys)
 			b := benchIn(t, w, st.ID, turn)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
@@ -120,7 +119,7 @@ func TestHARuleSurvivesFaults(t *testing.T) {
 func TestHARuleSurvivesInterrupts(t *testing.T) {
 	t.Parallel()
 	for _, step := range ruleSteps() {
-		w := ruleWorld(t, pvesim.Options{Clock: rig.FastClock{Start: time.Now()}})
+		w := ruleWorld(t, pvesim.Options{Clock: rig.NewFastClock()})
 		st := &rig.InterruptStage{T: t, World: w, ID: rig.RootTicket, Keys: &rig.Interrupter{World: w}, Ended: map[string]int{}}
 		w.LogTo(st.Keys)
 		st.Session = w.Session(t, st.ID, step.before)

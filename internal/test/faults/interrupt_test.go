@@ -27,7 +27,7 @@ func interruptedVM(options string) string {
 
 func newStage(t *testing.T, id rig.Identity, options string) *rig.InterruptStage {
 	t.Helper()
-	w := rig.NewWorld(t, pvesim.Options{Clock: rig.FastClock{Start: time.Now()}})
+	w := rig.NewWorld(t, pvesim.Options{Clock: rig.NewFastClock()})
 	w.Change(func(world *state.World) {
 		world.Pools["other"] = &state.Pool{ID: "other"}
 		world.AddBackup("pve1")

@@ -234,7 +234,7 @@ func TestRestartParallelismInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, nth := range []int{1, 2} {
 		keys := &rig.Interrupter{At: fault.Match{Method: "POST", Path: "/nodes/{node}/qemu/{vmid}/status/reboot", Nth: nth}}
-		f := &waveRig{World: rig.NewWorld(t, pvesim.Options{Clock: rig.FastClock{Start: time.Now()}}), t: t}
+		f := &waveRig{World: rig.NewWorld(t, pvesim.Options{Clock: rig.NewFastClock()}), t: t}
 		f.ExpectPowerOffs(state.PowerReboot)
 		keys.World = f.World
 		f.LogTo(keys)

@@ -73,14 +73,14 @@ func TestImageOfTwoProcesses(t *testing.T) {
 		for _, apart := range []time.Duration{0, time.Second, 3 * time.Second} {
 			t.Run(fmt.Sprintf("%s %s apart", c.Name, apart), func(t *testing.T) {
 				t.Parallel()
-				w := rig.NewWorld(t, pvesim.Options{Clock: rig.FastClock{Start: time.Now()}, TaskTime: 4 * time.Second})
+				w := rig.NewWorld(t, pvesim.Options{Clock: rig.NewFastClock(), TaskTime: 4 * time.Second})
 				var both [2]*terraformtest.Session
 				var errs [2]error
 				var group sync.WaitGroup
 				for i := range both {
 					both[i] = w.Session(t, rig.TokenNoSSH, c.Config)
 					group.Go(func() {
-						rig.FastClock{Start: time.Now()}.SleepContext(t.Context(), time.Duration(i)*apart)
+						rig.NewFastClock().SleepContext(t.Context(), time.Duration(i)*apart)
 						errs[i] = both[i].Run(t.Context())
 					})
 				}
@@ -119,7 +119,7 @@ func TestCancelImage(t *testing.T) {
 	for _, c := range rig.ImageCases(t)[:2] {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			w := rig.NewWorld(t, pvesim.Options{Clock: rig.FastClock{Start: time.Now()}})
+			w := rig.NewWorld(t, pvesim.Options{Clock: rig.NewFastClock()})
 			st := &rig.InterruptStage{T: t, World: w, ID: rig.TokenNoSSH, Keys: &rig.Interrupter{World: w}, Ended: map[string]int{}}
 			w.LogTo(st.Keys)
 			st.Session = w.Session(t, st.ID, c.Config)
