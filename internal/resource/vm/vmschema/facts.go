@@ -67,13 +67,16 @@ func (d described) one(path string, attribute schema.Attribute) schema.Attribute
 func (d described) sentences(path string, inside *described) (text string) {
 	var facts vm.Facts // those of the attribute itself; the buses of disks share theirs
 	var effects, privileges []string
-	for _, a := range d.facts {
-		if a.Path == path || a.Path == path+".*" {
+	for i := range d.facts {
+		a := &d.facts[i]
+		below, found := strings.CutPrefix(a.Path, path)
+		if !found || below != "" && below[0] != '.' {
+			continue
+		}
+		if below == "" || below == ".*" {
 			facts = merged(facts, a.Facts)
 		}
-		if a.Path == path || strings.HasPrefix(a.Path, path+".") {
-			effects, privileges = append(effects, effectOf(a.Facts)), append(privileges, privilegeOf(a.Facts))
-		}
+		effects, privileges = append(effects, effectOf(a.Facts)), append(privileges, privilegeOf(a.Facts))
 	}
 	if effect := common(effects, false); effect != d.effect && effect != "" {
 		text, inside.effect = text+effect, effect
