@@ -126,8 +126,12 @@ func typeOf(in reflect.Type, name string) (reflect.Type, bool) {
 	case reflect.Map:
 		return in.Elem(), true
 	case reflect.Struct:
-		for _, field := range reflect.VisibleFields(in) {
-			if field.Tag.Get("tfsdk") == name && !field.Anonymous {
+		for field := range in.Fields() {
+			if field.Anonymous {
+				if t, ok := typeOf(field.Type, name); ok {
+					return t, true
+				}
+			} else if field.Tag.Get("tfsdk") == name {
 				return field.Type, true
 			}
 		}
