@@ -115,7 +115,7 @@ func (st *InterruptStage) interrupt(at fault.Match, lost bool, run func(context.
 func AllInterrupts() bool { return os.Getenv("CANCEL_ALL") != "" }
 
 // cellShare is the part of a sweep's cells that `make test` plays: one in so many.
-const cellShare = 4
+const cellShare = 10
 
 // IsDrawn reports whether a cell of a sweep, counted by at, is played for an identity, counted by who. Identities in
 // sequence play different cells, so that a cell that several have is played by one of them.
@@ -129,14 +129,17 @@ func Enough(whole int) int {
 	return whole / (2 * cellShare)
 }
 
-// Each interrupts an operation at each of its requests, in both ways, and counts.
+// interruptShare is the part of an operation's requests that `make test` interrupts: one in so many.
+const interruptShare = 3
+
+// Each interrupts an operation at its requests, in both ways, and counts: at each one with CANCEL_ALL.
 func (st *InterruptStage) Each(what string, run func(context.Context) error, check func(name string, err error)) int {
 	st.T.Helper()
 	st.Again()
 	if err := run(st.T.Context()); err != nil {
 		st.T.Fatalf("%s without an interrupt: %v", what, err)
 	}
-	ops, cases := st.World.Sim.Ops(), 0
+	ops, cases, at := st.World.Sim.Ops(), 0, 0
 	for i, op := range ops {
 		if i > 1 && op.Method == http.MethodGet && ops[i-1].Method == http.MethodGet && ops[i-2].Method == http.MethodGet && !AllInterrupts() {
 			continue // the third read in a row, or poll, is like the second
@@ -144,6 +147,9 @@ func (st *InterruptStage) Each(what string, run func(context.Context) error, che
 		for _, lost := range []bool{false, true} {
 			if lost && (op.Method == http.MethodGet || op.Path == "/access/ticket") {
 				continue // a read is sent again
+			}
+			if at++; at%interruptShare != 1 && !AllInterrupts() {
+				continue
 			}
 			effective, err := st.interrupt(fault.Match{Method: op.Method, Path: op.Path, Nth: countOps(ops[:i+1], op.Method, op.Path)}, lost, run)
 			if !effective {
