@@ -1,9 +1,11 @@
 package docs_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,7 +88,8 @@ func readmeConfig(t *testing.T) string {
 	return regexp.MustCompile(`(?m)^provider "proxmox" \{\}.*$`).ReplaceAllString(config, rig.EmptyProvider)
 }
 
-// TestAccExamples does the same as TestExamples with a CLI, which also finds what is not formatted or does not validate.
+// TestAccExamples does the same as TestExamples with a CLI, which also finds what is not formatted or does not validate:
+// with one example of three, and with all of them where EXAMPLES_ALL is set (make test-full).
 func TestAccExamples(t *testing.T) {
 	atHome(t)
 	rig.UseCLI(t)
@@ -95,10 +98,13 @@ func TestAccExamples(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), os.Getenv("TF_ACC_TERRAFORM_PATH"), "fmt", "-check", "-diff", "-recursive", rig.ExamplesDir).CombinedOutput(); err != nil {
 		t.Errorf("fmt: %v\n%s", err, out)
 	}
-	for name, config := range rig.Examples(t) {
-		if hasForEach(config) {
+	all, played := rig.Examples(t), 0
+	for n, name := range slices.Sorted(maps.Keys(all)) {
+		config := all[name]
+		if hasForEach(config) || n%3 != 0 && os.Getenv("EXAMPLES_ALL") == "" {
 			continue // TestAccExamplesForEach
 		}
+		played++
 		t.Run(name, func(t *testing.T) {
 			w := rig.WorldOf(t, config, pvesim.Options{RealNetwork: true})
 			if name == "provider" {
@@ -106,6 +112,9 @@ func TestAccExamples(t *testing.T) {
 			}
 			testWithCLI(t, w, resource.TestStep{Config: config})
 		})
+	}
+	if t.Logf("%d of %d examples", played, len(all)); played < len(all)/4 {
+		t.Errorf("only %d examples are played", played)
 	}
 }
 

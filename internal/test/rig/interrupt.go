@@ -132,6 +132,14 @@ func Enough(whole int) int {
 // interruptShare is the part of an operation's requests that `make test` interrupts: one in so many.
 const interruptShare = 3
 
+// EnoughInterrupts is the least number of interrupts, of so many in the whole.
+func EnoughInterrupts(whole int) int {
+	if AllInterrupts() {
+		return whole
+	}
+	return max(1, whole/interruptShare)
+}
+
 // Each interrupts an operation at its requests, in both ways, and counts: at each one with CANCEL_ALL.
 func (st *InterruptStage) Each(what string, run func(context.Context) error, check func(name string, err error)) int {
 	st.T.Helper()

@@ -135,7 +135,7 @@ func TestCancelImage(t *testing.T) {
 				}
 				sw.Destroyed(name)
 			})
-			if n < 5 {
+			if n < rig.EnoughInterrupts(5) {
 				t.Errorf("only %d interrupts", n)
 			}
 		})
