@@ -65,7 +65,7 @@ var others = map[string][]string{
 	"internal/test/printed":  {}, // judges what is printed, and so knows nothing of how it is made
 	"internal/test/action": {"internal/pve", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault",
 		"internal/pvesim/state", "internal/pvesim/thirdparty", "internal/terraformtest", "internal/test/rig"},
-	"internal/test/adoption": {"internal/provider", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault",
+	"internal/test/adoption": {"internal/provider", "internal/pvesim", "internal/pvesim/fault",
 		"internal/pvesim/state", "internal/terraformtest", "internal/test/rig"},
 	"internal/test/conformance": {"internal/guest", "internal/pve", "internal/pvesim", "internal/pvesim/capture",
 		"internal/pvesim/clock", "internal/pvesim/fault", "internal/pvesim/state", "internal/service", "internal/test/lab",
