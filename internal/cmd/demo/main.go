@@ -25,7 +25,8 @@ func main() {
 	verbose := flag.Bool("v", false, "print all that Terraform prints")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Stdout, options{inProcess: *inProcess, verbose: *verbose, taskTime: 150 * time.Millisecond})
+	cluster := pvesim.Options{RealNetwork: true, Clock: clock.Real{}, TaskTime: 150 * time.Millisecond}
+	err := run(ctx, os.Stdout, options{inProcess: *inProcess, verbose: *verbose, cluster: cluster})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -36,11 +37,11 @@ func main() {
 // options say how the story is told.
 type options struct {
 	inProcess, verbose bool
-	taskTime           time.Duration // of the cluster's tasks
+	cluster            pvesim.Options
 }
 
 func run(ctx context.Context, out io.Writer, o options) (err error) {
-	world, err := rig.OpenWorld(pvesim.Options{RealNetwork: true, Clock: clock.Real{}, TaskTime: o.taskTime})
+	world, err := rig.OpenWorld(o.cluster)
 	if err != nil {
 		return fmt.Errorf("start the simulated cluster: %w", err)
 	}

@@ -5,12 +5,20 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
+
+// quick is the cluster of the demonstration, on a clock that runs fast.
+func quick() pvesim.Options {
+	return pvesim.Options{RealNetwork: true, Clock: rig.NewFastClock()}
+}
 
 // TestStoryInProcess tells the story without any Terraform, so that it stays true where there is none.
 func TestStoryInProcess(t *testing.T) {
 	var out bytes.Buffer
-	if err := run(context.Background(), &out, options{inProcess: true}); err != nil {
+	if err := run(context.Background(), &out, options{inProcess: true, cluster: quick()}); err != nil {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
@@ -25,7 +33,7 @@ func TestStoryByCLI(t *testing.T) {
 		t.Skip("runs a CLI, which TF_CLI or PATH must have")
 	}
 	var out bytes.Buffer
-	if err := run(context.Background(), &out, options{}); err != nil {
+	if err := run(context.Background(), &out, options{cluster: quick()}); err != nil {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	if !strings.Contains(out.String(), path) {
