@@ -74,9 +74,9 @@ func genMachine(t *rapid.T, s *Spec) {
 	s.SMBIOS = spelt(fields[SMBIOS](t, "smbios"), rapid.Bool().Draw(t, "base64"))
 }
 
-// spelt gives b the spelling that it must have, or the one asked for.
+// spelt gives b the spelling that it must have, or the one asked for. Where there is nothing to spell, it has none.
 func spelt(b SMBIOS, base64 bool) SMBIOS {
-	b.Base64 = base64
+	b.Base64 = base64 && len(smbiosFormat().showAll(&b)) > 0
 	for _, s := range []*string{b.Manufacturer, b.Product, b.Version, b.Serial, b.SKU, b.Family} {
 		b.Base64 = b.Base64 || s != nil && strings.ContainsAny(*s, "-_.")
 	}

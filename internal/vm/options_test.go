@@ -43,6 +43,7 @@ func TestSMBIOS(t *testing.T) {
 		{"uuid=7D4E83A9", "uuid=7D4E83A9", SMBIOS{UUID: new("7D4E83A9")}},
 		{"serial=QQ==,base64=1", "base64=1,serial=QQ==", SMBIOS{Serial: new("A"), Base64: true}},
 		{"base64=0,family=abc", "family=abc", SMBIOS{Family: new("abc")}},
+		{"base64=1", "", SMBIOS{}},
 	} {
 		s := Decode(map[string]string{"smbios1": v.stored})
 		if d := cmp.Diff(v.want, s.SMBIOS); d != "" || Encode(s)["smbios1"] != v.printed {

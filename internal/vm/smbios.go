@@ -77,13 +77,16 @@ func decodeSMBIOS(b *SMBIOS, value string) bool {
 	if !smbiosFormat().readAll(&next, properties) {
 		return false
 	}
+	next.Base64 = next.Base64 && len(properties) > 0
 	*b = next
 	return true
 }
 
+// encodeSMBIOS writes smbios1. A base64=1 that stands alone is the spelling of nothing: it is not written, and
+// decodeSMBIOS does not keep it.
 func encodeSMBIOS(b SMBIOS) string {
 	properties := smbiosFormat().showAll(&b)
-	encode := b.Base64
+	encode := b.Base64 && len(properties) > 0
 	for _, key := range smbiosTexts() {
 		encode = encode || !isPlainSMBIOS(properties[key])
 	}
