@@ -29,6 +29,8 @@ type session struct {
 	issued   time.Time
 	otpSpent bool
 	totpStep int64 // the last time step whose code was used: PVE takes a code once
+	refusal  error // of the last login, nil where it worked
+	refused  time.Time
 }
 
 // ticket is what a request carries.
@@ -116,9 +118,18 @@ func (c *Conn) currentTicket(ctx context.Context, refused string) (ticket, error
 	return ticket{cookie: s.ticket, csrf: s.csrf, issued: s.issued}, nil
 }
 
-// login gets a ticket with the password, and with the second factor when PVE asks for it.
+// login gets a ticket with the password, and with the second factor when PVE asks for it. A refusal stands for a while:
+// each further try would bring the account nearer to being locked.
 func (c *Conn) login(ctx context.Context) error {
-	return c.requestTicket(ctx, Params{"username": c.creds.identity.User, "password": c.creds.password})
+	s := &c.session
+	if s.refusal != nil && c.clock.Now().Sub(s.refused) < loginRefusalLife {
+		return s.refusal
+	}
+	err := c.requestTicket(ctx, Params{"username": c.creds.identity.User, "password": c.creds.password})
+	if s.refusal = nil; fault.IsKind(err, fault.Denied) {
+		s.refusal, s.refused = err, c.clock.Now()
+	}
+	return err
 }
 
 // ticketAnswer is the data of POST /access/ticket (access-control API2/AccessControl.pm create_ticket).

@@ -39,12 +39,13 @@ type response struct {
 // handler is one link of the chain that a request passes through.
 type handler func(ctx context.Context, r *Request) (*response, error)
 
-// newChain is the one place where the chain is put together: limit -> trace -> retry -> auth -> failover -> account ->
-// http. From the retry link outwards every error is an *Error.
+// newChain is the one place where the chain is put together: limit -> trace -> retry -> refusals -> auth -> failover ->
+// account -> http. From the retry link outwards every error is an *Error.
 func (c *Conn) newChain(maxInFlight int) handler {
 	h := c.withFailover(c.sendCounted)
 	c.exchanges = h
 	h = c.withAuth(h)
+	h = withRefusals(c, h)
 	h = c.withRetry(h)
 	h = c.withTrace(h)
 	return withLimit(maxInFlight, h)

@@ -36,6 +36,7 @@ type Conn struct {
 	chain         handler
 	exchanges     handler // the chain's last links, for logins
 	session       session
+	refusals      refusals
 
 	offset atomic.Pointer[time.Duration] // server clock minus ours
 }
