@@ -115,7 +115,7 @@ func (st *InterruptStage) interrupt(at fault.Match, lost bool, run func(context.
 func AllInterrupts() bool { return os.Getenv("CANCEL_ALL") != "" }
 
 // cellShare is the part of a sweep's cells that `make test` plays: one in so many.
-const cellShare = 10
+const cellShare = 20
 
 // IsDrawn reports whether a cell of a sweep, counted by at, is played for an identity, counted by who. Identities in
 // sequence play different cells, so that a cell that several have is played by one of them.
