@@ -142,6 +142,13 @@ func (r *removal) change(ctx context.Context, f *facts, params pve.Params) error
 func (r *removal) whole(node string) guard.Claim {
 	c := r.ours(node)
 	c.Whole, c.Place = true, r.Baseline.Node
+	ours := c.Guest
+	c.Guest = func(config pve.GuestConfig) error {
+		if found := adopted(r, config.Values); r.committed && len(found) > 0 { // the next pass lets go of them
+			return fmt.Errorf("VM %d has got unused disks %s meanwhile", r.VMID, strings.Join(found, ", "))
+		}
+		return ours(config)
+	}
 	if r.Baseline.Named != nil {
 		c.Volumes = slices.Sorted(maps.Keys(r.Baseline.Named))
 	}

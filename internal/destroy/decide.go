@@ -62,7 +62,7 @@ func rules() []rule {
 
 		// From here on the VM is ours.
 		{"check adopted volumes", "a destroy would take volumes of others that PVE has attached to a restored VM (rescan)",
-			func(f facts, _ memory, _ policy) bool { return len(f.adopted) > 0 }, (*removal).checkAdopted},
+			func(f facts, _ memory, p policy) bool { return len(f.adopted) > 0 && !p.committed }, (*removal).checkAdopted},
 		{"take the VM out of HA", "HA would start again a guest that is stopped",
 			func(_ facts, m memory, _ policy) bool { return m.ha.entry }, (*removal).leaveHA},
 		{"ask whether the guest runs", "the destroy of a guest that runs is refused",
@@ -101,6 +101,9 @@ func rules() []rule {
 			}},
 		{"unlock", "PVE changes and destroys nothing that is locked, and the task behind this lock is dead",
 			func(f facts, _ memory, _ policy) bool { return f.lock() != "" }, (*removal).unlock},
+		{"let go of volumes that PVE has adopted", "a destroy would take them, and nothing shows that they are the VM's; " +
+			"PVE refuses the change while a lock is there",
+			func(f facts, _ memory, p policy) bool { return len(f.adopted) > 0 && p.committed }, (*removal).letGo},
 		{"lift the protection of a holder", "it is ours, and is lifted only once nothing speaks against the destroy",
 			func(f facts, _ memory, p policy) bool { return f.isProtected() && p.holder }, (*removal).liftProtection},
 		{"switch off the protection", "the create that is taken back has set it",

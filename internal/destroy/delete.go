@@ -18,7 +18,10 @@ import (
 type Request struct {
 	Ref  guest.Ref      // with the Proof that the create returned, if it failed
 	Left []saga.Residue // remembered leftovers
-	Pool string         // the VM's, as state knows it
+	// Known are the volumes that state knows to be the VM's, also if they are detached by now. Other detached ones were
+	// put there by a rescan, and stay.
+	Known []string
+	Pool  string // the VM's, as state knows it
 	// ForceStop has PVE stop the guest hard if it does not shut down in StopTimeout (zero: three minutes), and a paused
 	// guest at once. GracefulOnly forbids a hard stop. With neither, a guest that does not obey is stopped hard, with a
 	// warning.

@@ -156,7 +156,7 @@ func (d *destruction) readUseAgain(ctx context.Context, volumes []string) *volum
 
 // ownVolumes are the volumes that the configuration and its pending changes name and that go with the VM.
 func (d *destruction) ownVolumes() []string {
-	return guard.OwnVolumes(d.r.Ref.VMID, d.config.Current(), d.config.Merged())
+	return volumesToGo(d.r.Ref.VMID, d.r.knows, d.config.Current(), d.config.Merged())
 }
 
 // volumes are those that go with the VM: of its configuration, its pending changes and its snapshots. PVE destroys
@@ -169,7 +169,7 @@ func (d *destruction) volumes(ctx context.Context) ([]string, error) {
 	if err != nil && !pve.IsKind(err, pve.NotFound) {
 		return nil, fmt.Errorf("look which volumes the snapshots of VM %d have; it was not removed: %w", vmid, err)
 	}
-	return guard.OwnVolumes(vmid, slices.AppendSeq(configs, maps.Values(snapshots))...), nil
+	return volumesToGo(vmid, d.r.knows, slices.AppendSeq(configs, maps.Values(snapshots))...), nil
 }
 
 // learnRights asks, while the guest shuts down, for the privileges that the last look at the volumes needs. They are

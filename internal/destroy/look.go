@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guard"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
@@ -72,8 +71,8 @@ func (f facts) isProtected() bool { return f.config.Values["protection"] == "1" 
 func (r *removal) look(ctx context.Context) (facts, error) {
 	err := r.lookAtAll(ctx)
 	f := facts{view: r.view, left: r.left, lastDestroy: r.tasks.lastDestroy()}
-	if r.view.owner == guest.Ours && r.mayAdopt() {
-		f.adopted = Adopted(r.VMID, r.view.config.Values)
+	if r.view.owner == guest.Ours {
+		f.adopted = adopted(r, r.view.config.Values)
 	}
 	return f, err
 }
@@ -220,7 +219,7 @@ func (r *removal) follow(ctx context.Context) error {
 	}
 	r.known = config.Digest
 	configs := []map[string]string{r.view.config.Values, config.Current(), config.Merged()}
-	r.Baseline.Own(guard.OwnVolumes(r.VMID, slices.AppendSeq(configs, maps.Values(snapshots))...))
+	r.Baseline.Own(volumesToGo(r.VMID, r.Baseline.HasNamed, slices.AppendSeq(configs, maps.Values(snapshots))...))
 	if len(r.Baseline.Storages) != storages {
 		r.checkVisible(ctx)
 	}

@@ -48,12 +48,13 @@ type memory struct {
 	unproven []string              // new volumes of which nothing shows that they are ours
 	volumes  map[string]attempts
 	ha       haEntry
-	taken    bool           // a third party has the VMID
-	lifted   bool           // the protection was switched off
-	leftFrom []string       // nodes that the VM was moved away from meanwhile
-	use      *volumeuse.Use // as last read for this removal
-	fresh    bool           // nothing was done since
-	tries    struct{ reclaim, attach int }
+	taken    bool            // a third party has the VMID
+	lifted   bool            // the protection was switched off
+	leftFrom []string        // nodes that the VM was moved away from meanwhile
+	letGoOf  map[string]bool // volumes that PVE had adopted, and that were taken out of the configuration
+	use      *volumeuse.Use  // as last read for this removal
+	fresh    bool            // nothing was done since
+	tries    struct{ reclaim, attach, letGo int }
 }
 
 // attempts is what was done about a volume.
@@ -131,7 +132,7 @@ func merge(left, more []saga.Residue) []saga.Residue {
 
 func (d *Destroyer) newRemoval(t Target, p policy) *removal {
 	return &removal{Target: t, policy: p, d: d, memory: memory{volumes: map[string]attempts{},
-		listed: map[string]pve.Volume{}, ha: haEntry{entry: t.Managed},
+		letGoOf: map[string]bool{}, listed: map[string]pve.Volume{}, ha: haEntry{entry: t.Managed},
 		tasks: endings{tasks: t.Tasks, halfMade: t.HalfMade, ended: map[pve.UPID]ending{}}}}
 }
 
@@ -143,6 +144,7 @@ func (r *removal) run(ctx context.Context) error {
 	for _, text := range r.Baseline.Notes() {
 		r.notes = append(r.notes, Note{Text: text, Doubt: true})
 	}
+	noteLetGo(r)
 	if len(r.unproven) > 0 {
 		r.notes = append(r.notes, unprovenNote(r.VMID, r.Baseline.Node, r.unproven))
 	}

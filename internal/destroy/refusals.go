@@ -28,6 +28,9 @@ func (d *destruction) refuse(ctx context.Context) error {
 	if err := d.unreferenced(ctx); err != nil {
 		return err
 	}
+	if err := unadopted(d); err != nil {
+		return err
+	}
 	if err := d.unshared(ctx); err != nil {
 		return err
 	}

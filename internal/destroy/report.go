@@ -126,7 +126,7 @@ func (r *report) guest(node, reason string) saga.Residue {
 	}
 	left := saga.Residue{Kind: "guest", Node: node, ID: fmt.Sprint(r.VMID), Reason: reason, Command: command,
 		What: fmt.Sprintf("VM %d on node %s", r.VMID, node)}
-	if r.mayAdopt() && len(Adopted(r.VMID, has)) > 0 { // they would go with it
+	if len(adopted(r.removal, has)) > 0 { // they would go with it
 		left.Command = ""
 	}
 	for _, volume := range slices.Sorted(maps.Keys(r.users)) {

@@ -208,6 +208,18 @@ func Adopted(vmid int, config map[string]string) []string {
 	return guard.OwnVolumes(vmid, unused)
 }
 
+// adopted are the volumes that a removal must not take with the VM, as far as it is known. The baseline of a committed
+// VM knows its volumes.
+func adopted(r *removal, config map[string]string) []string {
+	if r.committed {
+		return adoptedInState(r.VMID, r.Baseline.HasNamed, config)
+	}
+	if r.mayAdopt() {
+		return Adopted(r.VMID, config)
+	}
+	return nil
+}
+
 // mayAdopt reports whether the VM may have volumes that PVE has adopted. Those that this removal has attached are ours.
 func (r *removal) mayAdopt() bool {
 	return !r.committed && r.tries.reclaim == 0 && r.tries.attach == 0

@@ -148,6 +148,7 @@ func (d *Disks) Adopt(ctx context.Context, node string, vmid int) (Disk, error) 
 }
 
 // Delete destroys a disk that no guest uses.
-func (d *Disks) Delete(ctx context.Context, ref guest.Ref, pool string) ([]saga.Residue, []guest.Warning, error) {
-	return d.remover.Delete(ctx, destroy.Request{Ref: ref, Pool: pool, Holder: true, GracefulOnly: true})
+func (d *Disks) Delete(ctx context.Context, ref guest.Ref, was Disk) ([]saga.Residue, []guest.Warning, error) {
+	return d.remover.Delete(ctx, destroy.Request{Ref: ref, Known: []string{was.Volume}, Pool: was.Pool, Holder: true,
+		GracefulOnly: true})
 }

@@ -60,6 +60,9 @@ func (f *Baseline) Own(volumes []string) {
 	slices.Sort(f.Storages)
 }
 
+// HasNamed reports whether a volume is known by name to be ours.
+func (f *Baseline) HasNamed(volume string) bool { return f.Named[volume] }
+
 // ours reports whether a volume with our id is ours.
 func (f *Baseline) ours(volume string) bool {
 	if f.Named != nil {

@@ -171,7 +171,7 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	limit, attempt := kit.Duration(state.Timeouts.Limits().Delete, kit.DeleteTimeout), r.attempt("destroy", &state)
 	r.Do(ctx, &resp.Diagnostics, limit, attempt, func(ctx context.Context) error {
-		left, warnings, err := r.Session.VMs.Disks.Delete(ctx, state.ref(), state.Pool.ValueString())
+		left, warnings, err := r.Session.VMs.Disks.Delete(ctx, state.ref(), state.known())
 		resp.Diagnostics.Append(kit.Warn(warnings)...)
 		resp.Diagnostics.Append(kit.Leftovers(attempt, err, left)...)
 		return nil

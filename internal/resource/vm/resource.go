@@ -82,7 +82,7 @@ func (r *Resource) noteFailed(vmid int, private model.PrivateState) {
 // PrivateKeys are what a VM notes in private state (package fastpath).
 func (r *Resource) PrivateKeys() []string {
 	return []string{model.KeyManaged, model.KeyIdentity, model.KeyResidues, model.KeyProof, model.KeyFailed,
-		model.KeySilent, model.KeyGone, model.KeyGrown, model.KeyMoved, model.KeyFormer, model.KeyMade,
+		model.KeySilent, model.KeyGone, model.KeyGrown, model.KeyMoved, model.KeyFormer, model.KeyMade, model.KeyDetached,
 		model.KeyReplaces}
 }
 

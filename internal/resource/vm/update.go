@@ -49,6 +49,9 @@ func (r *Resource) Update(ctx context.Context, req resource.UpdateRequest, resp 
 	guest, warnings, err := r.machines.Update(ctx, request)
 	resp.Diagnostics.Append(kit.Warn(warnings)...)
 	resp.Diagnostics.Append(kit.Diagnose(model.NamedAfterWaiting(attempt, err), err)...)
+	if guest.VMID != 0 {
+		resp.Diagnostics.Append(private.NoteDetached(ctx, resp.Private, &prior, guest)...)
+	}
 	guest = prior.WithKnownAddresses(guest)
 	if err != nil && !model.IsWaiting(err) {
 		private.Managed = private.Managed.Union(managed)

@@ -154,7 +154,6 @@ func (a *inspection) sameThirdParties(was, is []byte, when string) {
 			}
 			switch {
 			case section == "broken" && a.crashed():
-			case !ok && section == "volumes" && a.rescanned(object):
 			case !ok:
 				a.add("%s, a third party's %s %s is gone: %s", when, section, name, object)
 			case now != object:
@@ -174,14 +173,6 @@ func (a *inspection) crashed() bool {
 	return slices.ContainsFunc(a.acts, func(d thirdparty.Report) bool {
 		return d.Done && (d.Act == thirdparty.NodeCrash || d.Act == thirdparty.NodeOffline)
 	})
-}
-
-// rescanned tells whether a volume was attached to the VM at hand by a rescan after the VM had been committed. From then on PVE's
-// records call it a disk of the VM, like one that was detached, and a destroy takes both. A VM that is being made has none: what a
-// rescan attaches to it stays.
-func (a *inspection) rescanned(object string) bool {
-	return a.b.scene.before != "" && strings.Contains(object, fmt.Sprintf("vm-%d-disk-", a.b.scene.vmid)) &&
-		slices.ContainsFunc(a.b.w.Sim.Reports(), func(d thirdparty.Report) bool { return d.Act == thirdparty.Rescan && d.Done })
 }
 
 // exported is an export by section and object.

@@ -29,6 +29,7 @@ const (
 	KeyMoved  = "moved"  // the state came from another provider, and the server was not asked since; null: it was
 	// what another provider's configuration had set, from the refresh after the move to the next one
 	KeyFormer   = "former"
+	KeyDetached = "detached" // volumes that were in a slot of the VM in state and are unused disks of it now
 	KeyMade     = "made"     // this provider made the VM, so its default tags are on it
 	KeyReplaces = "replaces" // on the way from the first plan of a replacement to the second: the VMID replaced
 )
@@ -46,6 +47,7 @@ type PrivateState struct {
 	Moved    *Moved
 	Former   *Former
 	Made     bool
+	Detached []string
 	// Lost: there is a state, and nothing that was noted beside it. Terraform writes none when a provider is killed in an
 	// update (terraform internal/terraform, node_resource_abstract_instance.go, apply: the private data of an answer that
 	// never came).
@@ -73,6 +75,7 @@ func ReadPrivateState(ctx context.Context, private kit.PrivateReader) (PrivateSt
 	readNote(ctx, private, KeyGrown, &m.Grown, &diags)
 	readNote(ctx, private, KeyMoved, &m.Moved, &diags)
 	readNote(ctx, private, KeyMade, &m.Made, &diags)
+	readNote(ctx, private, KeyDetached, &m.Detached, &diags)
 	readNote(ctx, private, KeyFormer, &m.Former, &diags)
 	readNote(ctx, private, KeyReplaces, &m.Replaces, &diags)
 	return m, diags
@@ -107,6 +110,24 @@ func (p PrivateState) NoteIdentity(ctx context.Context, out kit.PrivateWriter, s
 		return nil
 	}
 	return writeIdentity(ctx, out, seen)
+}
+
+// NoteDetached writes which unused disks of a VM are known to be its own, where that is news: those that were in a slot
+// of it in state. A rescan makes other volumes unused disks.
+func (p PrivateState) NoteDetached(ctx context.Context, out kit.PrivateWriter, prior *Model,
+	now guest.Guest) diag.Diagnostics {
+	known := append(prior.slotted(), p.Detached...)
+	var detached []string
+	for _, volume := range FromGuest(now).UnusedVolumes {
+		if slices.Contains(known, volume) {
+			detached = append(detached, volume)
+		}
+	}
+	slices.Sort(detached)
+	if slices.Equal(detached, p.Detached) {
+		return nil
+	}
+	return kit.Note[[]string](KeyDetached).Write(ctx, out, detached)
 }
 
 // writeIdentity writes the identity alone.

@@ -147,6 +147,7 @@ func (m *Model) restart() update.Restart {
 // DeleteRequest is the state as a request.
 func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 	request := destroy.Request{Ref: m.Ref(private), Left: private.Residues, Pool: Value(m.Pool),
+		Known:       append(m.slotted(), private.Detached...),
 		StopTimeout: kit.Duration(m.ShutdownTimeout, 0)}
 	if d := m.OnDestroy; d != nil {
 		request.ForceStop, request.GracefulOnly = Value(d.PowerOff) == "force", Value(d.PowerOff) == "graceful_only"
@@ -154,6 +155,21 @@ func (m *Model) DeleteRequest(private PrivateState) destroy.Request {
 		request.KeepReferences = d.Purge != nil && !*d.Purge
 	}
 	return request
+}
+
+// slotted are the volumes in the slots of a VM in state.
+func (m *Model) slotted() []string {
+	var all []string
+	for _, d := range m.Disks {
+		all = append(all, Value(d.Volume))
+	}
+	if m.EFIDisk != nil {
+		all = append(all, Value(m.EFIDisk.Volume))
+	}
+	if m.TPMState != nil {
+		all = append(all, Value(m.TPMState.Volume))
+	}
+	return all
 }
 
 // Adopts are the volumes that are to become disks of a VM that is not there yet. A device of the node is not among

@@ -1,0 +1,129 @@
+package destroy
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+const rescanned = "local2:300/vm-300-disk-7.raw"
+
+// rescan gives the VM a volume of an earlier VM of its id as an unused disk, as `qm rescan` does (qemu-server
+// QemuServer.pm update_disk_config).
+func (r *rig) rescan() {
+	r.change(func(w *state.World) {
+		w.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: "300/vm-300-disk-7.raw", VMID: 300, Content: "images", Format: "raw",
+			Size: 1 << 30, Data: "theirs"})
+		w.Guests[300].Config["unused0"] = rescanned
+	})
+}
+
+// TestVolumesOfARescanSurviveTheDestroy: PVE destroys unused disks with their VM. One that a rescan has found is not known to be
+// the VM's, so it stays, and a warning names it.
+func TestVolumesOfARescanSurviveTheDestroy(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  func(r *rig, request *Request)
+		goes bool
+	}{
+		"off":     {set: func(*rig, *Request) {}},
+		"running": {set: func(r *rig, _ *Request) { r.running() }},
+		"found again after it was let go of": {set: func(r *rig, _ *Request) {
+			times := 0
+			r.answered = func(method, path string) {
+				if method == http.MethodPut && strings.HasSuffix(path, "/qemu/300/config") && times == 0 {
+					times++
+					r.rescan()
+				}
+			}
+		}},
+		"found during the shutdown": {set: func(r *rig, _ *Request) {
+			r.running()
+			r.without("unused0")
+			r.answered = func(method, path string) {
+				if method == http.MethodPost && strings.HasSuffix(path, "/status/shutdown") {
+					r.rescan()
+				}
+			}
+		}},
+		"detached by us":       {set: func(_ *rig, q *Request) { q.Known = []string{rescanned} }, goes: true},
+		"named by a snapshot":  {set: func(r *rig, _ *Request) { r.snapshot("scsi7", rescanned) }, goes: true},
+		"named by what pends":  {set: func(r *rig, _ *Request) { r.pending("scsi7", rescanned) }, goes: true},
+		"the answer gets lost": {set: func(r *rig, _ *Request) { r.lose(http.MethodPut, "/nodes/{node}/qemu/{vmid}/config") }},
+		"the VM's cloud-init is all it has": {set: func(r *rig, _ *Request) {
+			r.without("scsi0")
+			r.option("ide2", "local-zfs:vm-300-disk-0,media=cdrom")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, asToken)
+			request := Request{Ref: r.vm(300)}
+			r.rescan()
+			c.set(r, &request)
+			left, warnings, err := r.s.Delete(t.Context(), request)
+			is, kept := r.has(300, rescanned)
+			if err != nil || len(left) > 0 || is || kept == c.goes {
+				t.Fatalf("%v; left %+v; the VM is there: %v, the volume: %v", err, left, is, kept)
+			}
+			if _, own := r.has(300, "local-zfs:vm-300-disk-0"); own {
+				t.Error("the VM's own disk is left")
+			}
+			named := len(warnings) == 1 && strings.Contains(warnings[0].Detail, rescanned)
+			if named == c.goes {
+				t.Errorf("warnings %+v", warnings)
+			}
+		})
+	}
+}
+
+// TestVolumesOfARescanRefuseTheDestroy: PVE lets go of an unused disk only where another volume is in a slot.
+func TestVolumesOfARescanRefuseTheDestroy(t *testing.T) {
+	r := newRig(t, asToken)
+	ref := r.vm(300)
+	r.rescan()
+	r.running()
+	r.without("scsi0")
+	before := string(r.sim.Snapshot())
+	_, _, err := r.s.Delete(t.Context(), Request{Ref: ref})
+	if err == nil || !strings.Contains(err.Error(), rescanned) || !strings.Contains(err.Error(), "Reassign Owner") {
+		t.Errorf("%v", err)
+	}
+	if string(r.sim.Snapshot()) != before {
+		t.Error("something was changed")
+	}
+}
+
+// TestVolumesOfARescanStopTheDestroyThatCannotLetGo: the VM stays, with a word that says why, and no command that would destroy
+// the volume.
+func TestVolumesOfARescanStopTheDestroyThatCannotLetGo(t *testing.T) {
+	r := newRig(t, asToken)
+	ref := r.vm(300)
+	r.rescan()
+	r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: http.MethodPut, Path: "/nodes/{node}/qemu/{vmid}/config"}, Phase: fault.Before, Times: -1}})
+	left, _, err := r.s.Delete(t.Context(), Request{Ref: ref})
+	if is, kept := r.has(300, rescanned); err == nil || !is || !kept || len(left) != 1 || left[0].Command != "" ||
+		!strings.Contains(left[0].Reason, rescanned) {
+		t.Errorf("%v; left %+v; the VM is there: %v, the volume: %v", err, left, is, kept)
+	}
+}
+
+func (r *rig) without(option string) {
+	r.change(func(w *state.World) { delete(w.Guests[300].Config, option) })
+}
+
+func (r *rig) snapshot(slot, volume string) {
+	r.change(func(w *state.World) {
+		w.Guests[300].Snaps = map[string]map[string]string{"one": {slot: volume, "snaptime": "1"}}
+	})
+}
+
+func (r *rig) pending(slot, volume string) {
+	r.change(func(w *state.World) { w.Guests[300].Pending = map[string]string{slot: volume} })
+}
+
+// lose loses the answer to the first request of that kind.
+func (r *rig) lose(method, path string) {
+	r.sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: method, Path: path}, Phase: fault.After, Times: 1}})
+}
