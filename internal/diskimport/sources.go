@@ -37,7 +37,7 @@ type Named struct {
 }
 
 func (s *Sources) identity() Identity {
-	return Identity{RootTicket: s.api.Identity().IsRootTicket(), SSH: s.shell != nil}
+	return Identity{RootTicket: s.api.Identity().IsRootTicket(), SSH: s.shell != nil || s.api.Identity().PlanOnly}
 }
 
 // Check refuses a source from which PVE, or this provider with this identity, certainly makes no disk on the node. It
@@ -82,7 +82,7 @@ func (s *Sources) checkISO(ctx context.Context, node string, n Named, storage pv
 		return s.refuse(ctx, node, n, storage, isISO)
 	case strings.Contains(n.Volume, ","):
 		return s.refuse(ctx, node, n, storage, hasComma)
-	case RowOf(ISO).Way(s.identity()) == BySSH:
+	case RowOf(ISO).Way(s.identity()) == BySSH && s.shell != nil:
 		return Reach(ctx, s.shell, node, n.Path)
 	}
 	return nil
@@ -108,7 +108,7 @@ func canUnpack(resources pve.Resources, node string, n Named) bool {
 // mayAllocate reports whether this identity may allocate on a storage, or whether that cannot be told.
 func (s *Sources) mayAllocate(ctx context.Context, storage string) bool {
 	held, err := s.api.Access().Privileges(ctx, "/storage/"+storage)
-	return s.identity().RootTicket || err != nil || held["Datastore.Allocate"]
+	return s.identity().RootTicket || s.api.Identity().PlanOnly || err != nil || held["Datastore.Allocate"]
 }
 
 // contentOf is the content type that a volume's name begins with.

@@ -22,7 +22,8 @@ func (f *Files) Check(ctx context.Context, spec Spec) (found []*guest.FieldError
 		}
 		return err != nil
 	}
-	if spec.Content == Snippets && f.shell == nil {
+	planOnly := f.api.Identity().PlanOnly
+	if spec.Content == Snippets && f.shell == nil && !planOnly {
 		add(errNoSSH())
 		return found
 	}
@@ -32,6 +33,10 @@ func (f *Files) Check(ctx context.Context, spec Spec) (found []*guest.FieldError
 			"storages", Err: err}}
 	}
 	if add(guest.CheckNode(resources, spec.Node)) {
+		return found
+	}
+	if spec.Content == Snippets && planOnly {
+		add(storage(resources, spec))
 		return found
 	}
 	if spec.Content == Snippets {

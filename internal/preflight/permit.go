@@ -116,7 +116,7 @@ func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] 
 // privileges reports the privileges that the plan needs and the identity lacks. The server would refuse them in the
 // middle of an apply.
 func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
-	if c.api.Identity().IsRootTicket() {
+	if identity := c.api.Identity(); identity.IsRootTicket() || identity.PlanOnly {
 		return
 	}
 	var lacks []use

@@ -30,6 +30,9 @@ func (p *planCheck) restore(ctx context.Context, c *Checker, r Request) {
 	config, err := c.guests.ArchiveConfig(ctx, node, archive)
 	switch {
 	case err == nil:
+	case pve.IsKind(err, pve.Denied) && c.api.Identity().PlanOnly:
+		p.report(backupUnread, unread(err))
+		return
 	case pve.IsKind(err, pve.Denied):
 		denied := finding(backupDenied, path, fmt.Sprintf("A restore takes Datastore.AllocateSpace on /storage/%s and "+
 			"VM.Backup on the VM that was backed up", volid.Storage(archive)), archive)
@@ -61,10 +64,15 @@ func (p *planCheck) unreadable(ctx context.Context, c *Checker, node, archive st
 			storage, node, len(volumes)), archive)
 		return
 	}
-	unread := finding(backupUnread, "restore.archive", "What is in it was not checked. If it cannot be read by the time "+
+	p.report(backupUnread, unread(cause))
+}
+
+// unread is the report of a backup whose content the plan does not know.
+func unread(cause error) *guest.FieldError {
+	report := finding(backupUnread, "restore.archive", "What is in it was not checked. If it cannot be read by the time "+
 		"of the apply either, nothing is made")
-	unread.Err = cause
-	p.report(backupUnread, unread)
+	report.Err = cause
+	return report
 }
 
 // storagesInside reports storages that the disks in a backup were on and that the node lacks.

@@ -28,6 +28,7 @@ type arguments struct {
 	MaxRequests    *int64        `tfsdk:"max_requests"`
 
 	RestartParallelism *int64 `tfsdk:"restart_parallelism"`
+	PlanOnly           *bool  `tfsdk:"plan_only"`
 
 	ExclusiveStorages []string `tfsdk:"exclusive_storages"`
 
@@ -147,6 +148,7 @@ func settle(a arguments) (arguments, error) {
 	a.RequestTimeout = e.text(a.RequestTimeout, "REQUEST_TIMEOUT")
 	a.MaxRequests = e.number(a.MaxRequests, "MAX_REQUESTS")
 	a.RestartParallelism = e.number(a.RestartParallelism, "RESTART_PARALLELISM")
+	a.PlanOnly = e.truth(a.PlanOnly, "PLAN_ONLY")
 	a.VMIDRange = e.vmidRange(a.VMIDRange)
 	if tags := e.text(nil, "DEFAULT_TAGS"); a.DefaultTags == nil && tags != nil {
 		a.DefaultTags = splitList(*tags)

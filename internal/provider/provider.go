@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -114,6 +115,7 @@ func (p *Proxmox) Configure(ctx context.Context, req provider.ConfigureRequest, 
 	if err == nil {
 		var session *kit.Session
 		if session, err = p.open(settled); err == nil {
+			resp.Diagnostics.Append(onlyPlans(session.API.Identity())...)
 			p.hand(resp, session)
 			return
 		}
@@ -123,6 +125,17 @@ func (p *Proxmox) Configure(ctx context.Context, req provider.ConfigureRequest, 
 		return
 	}
 	resp.Diagnostics.AddError("The provider cannot be configured", sentence(err))
+}
+
+// onlyPlans says what a plan leaves out if another identity applies.
+func onlyPlans(as pve.Identity) (said diag.Diagnostics) {
+	if as.PlanOnly {
+		said.AddWarning("Privileges are not checked", "The provider is set to plan_only (PROXMOX_VE_PLAN_ONLY): "+as.User+
+			" plans, and another identity applies. So the plan does not say whether that one has the privileges, the SSH "+
+			"access and the login of root that the apply takes. All else is checked, as far as "+as.User+" may look. "+
+			"An apply with this setting is refused.")
+	}
+	return said
 }
 
 func (p *Proxmox) hand(resp *provider.ConfigureResponse, session *kit.Session) {

@@ -121,6 +121,10 @@ func limitArguments() map[string]schema.Attribute {
 				"by commas."},
 		"max_requests": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.Between(1, 256)},
 			MarkdownDescription: "Requests under way at the same time. Default: 16. Variable: `PROXMOX_VE_MAX_REQUESTS`."},
+		"plan_only": schema.BoolAttribute{Optional: true,
+			MarkdownDescription: "Another identity applies what this one plans, as with a read-only token on pull requests. " +
+				"Plans do not check the identity's own privileges, its SSH access and whether it is root; one warning says so. " +
+				"Every change is refused before a request is sent. Default: `false`. Variable: `PROXMOX_VE_PLAN_ONLY`."},
 		"restart_parallelism": schema.Int64Attribute{Optional: true, Validators: []validator.Int64{int64validator.AtLeast(1)},
 			MarkdownDescription: "Guests that are down at the same time through updates of an apply: those that restart for a " +
 				"change, and those that shut down. A guest that restarts counts until its agent answers, within " +

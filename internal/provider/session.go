@@ -35,7 +35,7 @@ func (p *Proxmox) open(a arguments) (*kit.Session, error) {
 		session.Range = [2]int{int(a.VMIDRange.Min), int(a.VMIDRange.Max)}
 	}
 	var shell service.Shell // stays nil without SSH
-	if a.SSH != nil {
+	if a.SSH != nil && !api.Identity().PlanOnly {
 		ssh, err := p.shell(*a.SSH, api)
 		if err != nil {
 			api.Close()
@@ -61,7 +61,7 @@ func (p *Proxmox) client(a arguments) pve.Config {
 		TOTPSecret: text(a.TOTPSecret), OTP: text(a.OTP), CACertificate: text(a.CACertificate), MinTLS: text(a.MinTLS),
 		Insecure: a.Insecure != nil && *a.Insecure, MaxInFlight: int(number(a.MaxRequests)),
 		DialContext: p.options.DialContext, DialTLSContext: p.options.DialTLSContext, Clock: p.options.Clock,
-		UserAgent: "terraform-provider-proxmox/" + p.version,
+		UserAgent: "terraform-provider-proxmox/" + p.version, PlanOnly: a.PlanOnly != nil && *a.PlanOnly,
 	}
 	if !p.options.Silent {
 		c.Trace = interceptor.Trace(oplog.PVE)

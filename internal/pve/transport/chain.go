@@ -110,6 +110,10 @@ func (c *Conn) Do(ctx context.Context, r *Request) (Answer, error) {
 		return Answer{}, &fault.Error{Op: r.Op, Method: r.Method, Path: r.Path, Kind: fault.Invalid,
 			Message: "the operation " + operation.Name() + " only reads; nothing was sent. This is a mistake of the provider"}
 	}
+	if r.IsWrite() && c.creds.identity.PlanOnly {
+		return Answer{}, &fault.Error{Op: r.Op, Method: r.Method, Path: r.Path, Kind: fault.Invalid,
+			Message: "the provider is set to plan_only (PROXMOX_VE_PLAN_ONLY), so it changes nothing; nothing was sent"}
+	}
 	r.id = operation.RequestID()
 	c.redact.learn(r.Params)
 	resp, err := c.chain(ctx, r)

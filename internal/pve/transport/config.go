@@ -49,6 +49,8 @@ type Config struct {
 	Clock Clock
 	// Trace is nil for none.
 	Trace TraceFunc
+	// PlanOnly refuses every write: another identity applies.
+	PlanOnly bool
 	// UserAgent is sent with every request when not empty.
 	UserAgent string
 }
@@ -64,6 +66,9 @@ type Identity struct {
 	User string
 	// IsToken tells whether it is an API token.
 	IsToken bool
+	// PlanOnly tells that another identity applies what this one plans. So its own lack of privileges, of SSH and of
+	// root's login is no reason to refuse a plan.
+	PlanOnly bool
 }
 
 // IsRootTicket tells whether PVE treats this identity as root: only root@pam with a password is. A token of root@pam is

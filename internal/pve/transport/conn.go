@@ -51,6 +51,7 @@ func Open(cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	creds.identity.PlanOnly = cfg.PlanOnly
 	tlsConfig, err := cfg.tlsConfig()
 	if err != nil {
 		return nil, err

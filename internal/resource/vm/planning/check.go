@@ -215,7 +215,10 @@ func addChanged(all map[string]string, at string, was, is *string) {
 // (qemu-server API2/Qemu.pm, check_vm_modify_config_perm).
 func (p serverCheck) refuseNoBridge() {
 	session := p.Session
-	if !session.Known() || session.API.Identity().IsRootTicket() {
+	if !session.Known() {
+		return
+	}
+	if identity := session.API.Identity(); identity.IsRootTicket() || identity.PlanOnly {
 		return
 	}
 	for _, slot := range model.SortedSlots(p.Plan.Networks) {

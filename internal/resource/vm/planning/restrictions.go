@@ -102,7 +102,8 @@ func (p restrictionCheck) changedValue(dotted string) (is, was tftypes.Value, ok
 func (p restrictionCheck) checkRestriction(ctx context.Context, rule Restriction, dotted string, is,
 	was tftypes.Value) {
 	identity := p.Session.API.Identity()
-	if rule.Root.Instead != "" && !identity.IsRootTicket() && (rule.isRoots(is) || rule.isRoots(was)) {
+	mayBeRoot := identity.IsRootTicket() || identity.PlanOnly
+	if rule.Root.Instead != "" && !mayBeRoot && (rule.isRoots(is) || rule.isRoots(was)) {
 		p.refuseRestricted(dotted, "Only root@pam may set "+dotted,
 			fmt.Sprintf("PVE lets only the user root@pam with a password change this option; the provider acts as %s. "+
 				"Give the provider username = \"root@pam\" and a password, or %s.", identity.User, rule.Root.Instead))
