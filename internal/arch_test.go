@@ -150,7 +150,7 @@ var modules = map[string][]string{
 	"github.com/google/go-cmp":               {"tests", "internal/test/rig"},
 	"pgregory.net/rapid":                     {"tests"},
 	"go.uber.org/goleak":                     {"tests"},
-	"mvdan.cc/sh/v3":                         {"internal/test/printed"}, // a shell's own reading of the commands that are printed
+	"mvdan.cc/sh/v3":                         {"internal/test/printed", "internal/pvesim/sshd"}, // a shell's own reading of the commands that are printed
 }
 
 // anyAllowed are files in which the empty interface cannot be avoided, and why.

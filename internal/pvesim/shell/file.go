@@ -4,6 +4,8 @@ package shell
 import (
 	"crypto/sha256"
 	"fmt"
+	"io"
+	"path"
 )
 
 // sha256sum reads a volume by its path. In the simulator the label of a volume stands for its content, so the label is
@@ -39,6 +41,81 @@ func (s *Shell) rm(args []string, opts map[string]string) int {
 			status = 1
 		}
 		delete(files, path)
+	}
+	return status
+}
+
+// missing complains of a path.
+func (s *Shell) missing(program, name string) int {
+	_, _ = fmt.Fprintf(s.err, "%s: %s: No such file or directory\n", program, name)
+	return 1
+}
+
+// absolute is a path as root's home has it.
+func absolute(name string) string {
+	if path.IsAbs(name) {
+		return path.Clean(name)
+	}
+	return path.Join("/root", name)
+}
+
+// cat prints files of the node, or its standard input.
+func (s *Shell) cat(args []string, _ map[string]string) int {
+	if len(args) == 0 {
+		_, _ = io.Copy(s.out, s.in)
+	}
+	status := 0
+	for _, name := range args {
+		data, ok := s.r.W.NodeFile(s.r.Node(), absolute(name))
+		if !ok {
+			status = s.missing("cat", name)
+			continue
+		}
+		_, _ = io.WriteString(s.out, data)
+	}
+	return status
+}
+
+// tee writes its standard input to files of the node and on.
+func (s *Shell) tee(args []string, opts map[string]string) int {
+	data, err := io.ReadAll(s.in)
+	if err != nil {
+		return s.fail(err)
+	}
+	status := 0
+	for _, name := range args {
+		file := absolute(name)
+		if !s.r.W.HasDirectory(s.r.Node(), path.Dir(file)) {
+			status = s.missing("tee", name)
+			continue
+		}
+		before := ""
+		if opts["a"] != "" {
+			before, _ = s.r.W.NodeFile(s.r.Node(), file)
+		}
+		s.r.W.PutNodeFile(s.r.Node(), file, before+string(data))
+	}
+	_, _ = s.out.Write(data)
+	return status
+}
+
+// mkdir makes directories of the node, with -p those on the way to them as well.
+func (s *Shell) mkdir(args []string, opts map[string]string) int {
+	status := 0
+	for _, name := range args {
+		dir := absolute(name)
+		_, file := s.r.W.NodeFile(s.r.Node(), dir)
+		switch there := s.r.W.HasDirectory(s.r.Node(), dir); {
+		case there && !file && opts["p"] != "":
+		case file, there && opts["p"] == "":
+			_, _ = fmt.Fprintf(s.err, "mkdir: cannot create directory '%s': File exists\n", name)
+			status = 1
+		case !there && opts["p"] == "" && !s.r.W.HasDirectory(s.r.Node(), path.Dir(dir)):
+			_, _ = fmt.Fprintf(s.err, "mkdir: cannot create directory '%s': No such file or directory\n", name)
+			status = 1
+		default:
+			s.r.W.Nodes[s.r.Node()].MakeDirectory(dir)
+		}
 	}
 	return status
 }

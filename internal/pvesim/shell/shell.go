@@ -22,11 +22,12 @@ import (
 // API.
 type Shell struct {
 	r        *engine.Request
+	in       io.Reader
 	out, err io.Writer
 }
 
 // New gives a command that Server.Run carries out its node and its streams.
-func New(r *engine.Request, out, err io.Writer) *Shell { return &Shell{r, out, err} }
+func New(r *engine.Request, in io.Reader, out, err io.Writer) *Shell { return &Shell{r, in, out, err} }
 
 // tool is a program's subcommand. Its arguments are without the subcommand's own words and without options.
 type tool func(s *Shell, args []string, opts map[string]string) int
@@ -39,7 +40,7 @@ func tools() map[string]tool {
 		"qm resume": (*Shell).qmResume,
 		"qm set":    (*Shell).qmSet, "qm cloudinit update": (*Shell).qmCloudinitUpdate,
 		"pvesm list": (*Shell).pvesmList, "pvesm free": (*Shell).pvesmFree, "pvesm path": (*Shell).pvesmPath,
-		"sha256sum": (*Shell).sha256sum, "rm": (*Shell).rm,
+		"sha256sum": (*Shell).sha256sum, "rm": (*Shell).rm, "cat": (*Shell).cat, "tee": (*Shell).tee, "mkdir": (*Shell).mkdir,
 		"zfs list": (*Shell).zfsList, "zfs destroy": (*Shell).zfsDestroy,
 	}
 }
@@ -48,10 +49,7 @@ func tools() map[string]tool {
 // finds the VMID that it is about, 0 if none. rest is what follows. known is false for what the node has no program
 // for.
 func Words(args []string) (words string, vmid int, rest []string, known bool) {
-	if len(args) > 0 && args[0] == "sudo" {
-		args = slices.DeleteFunc(slices.Clone(args[1:]), func(a string) bool { return a == "-n" || a == "--" })
-	}
-	if len(args) == 0 {
+	if args = Unprefixed(args); len(args) == 0 {
 		return "", 0, nil, false
 	}
 	program := path.Base(args[0])
@@ -72,6 +70,23 @@ func Words(args []string) (words string, vmid int, rest []string, known bool) {
 		return words, 0, rest, true
 	}
 	return program, 0, args[1:], false
+}
+
+// Unprefixed takes sudo from a command, which root needs not.
+func Unprefixed(args []string) []string {
+	if len(args) == 0 || args[0] != "sudo" {
+		return args
+	}
+	args = args[1:]
+	for len(args) > 0 && (args[0] == "-n" || args[0] == "--") {
+		args = args[1:]
+	}
+	return args
+}
+
+// Reads reports whether a command reads its standard input.
+func Reads(words string, rest []string) bool {
+	return words == "tee" || words == "cat" && len(rest) == 0
 }
 
 // ownerOf reads the VMID out of a volume id or dataset name ("rpool/data/vm-100-disk-0").

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 	"time"
 
@@ -85,7 +86,9 @@ func (f *files) Filewrite(r *sftp.Request) (io.WriterAt, error) {
 		switch {
 		case there && flags.Excl:
 			return sftp.ErrSSHFxFailure // all that the third version has to say (openssh sftp-server.c errno_to_portable)
-		case !there && (!flags.Creat || !w.HasDirectory(f.node, r.Filepath)):
+		case w.HasDirectory(f.node, r.Filepath):
+			return sftp.ErrSSHFxFailure
+		case !there && (!flags.Creat || !w.HasDirectory(f.node, path.Dir(r.Filepath))):
 			return os.ErrNotExist
 		case !there || flags.Trunc:
 			w.PutNodeFile(f.node, r.Filepath, "")
@@ -125,6 +128,8 @@ func (f *files) Filecmd(r *sftp.Request) error {
 		return f.setstat(r)
 	case "Rename":
 		return f.rename("rename", r, false)
+	case "Mkdir":
+		return f.do("mkdir", r.Filepath, func(w *state.World) error { return makeDirectory(w, f.node, r.Filepath) })
 	case "Remove":
 		return f.do("remove", r.Filepath, func(w *state.World) error {
 			if _, ok := w.NodeFile(f.node, r.Filepath); !ok {
@@ -135,6 +140,19 @@ func (f *files) Filecmd(r *sftp.Request) error {
 		})
 	}
 	return sftp.ErrSSHFxOpUnsupported
+}
+
+// makeDirectory makes a directory. One that is there is a plain failure in the third version of the protocol (openssh
+// sftp-server.c errno_to_portable).
+func makeDirectory(w *state.World, node, name string) error {
+	if _, there := look(w, node, name); there {
+		return sftp.ErrSSHFxFailure
+	}
+	if !w.HasDirectory(node, path.Dir(name)) {
+		return os.ErrNotExist
+	}
+	w.Nodes[node].MakeDirectory(name)
+	return nil
 }
 
 // setstat sets a size. The simulator keeps no modes.
@@ -163,7 +181,7 @@ func (f *files) PosixRename(r *sftp.Request) error { return f.rename("posix-rena
 func (f *files) rename(what string, r *sftp.Request, over bool) error {
 	return f.do(what, r.Filepath+" "+r.Target, func(w *state.World) error {
 		data, ok := w.NodeFile(f.node, r.Filepath)
-		if !ok || !w.HasDirectory(f.node, r.Target) {
+		if !ok || !w.HasDirectory(f.node, path.Dir(r.Target)) {
 			return os.ErrNotExist
 		}
 		if _, taken := w.NodeFile(f.node, r.Target); taken && !over {
@@ -175,18 +193,17 @@ func (f *files) rename(what string, r *sftp.Request, over bool) error {
 	})
 }
 
-// Filelist tells of one file; directories are not listed.
+// Filelist tells of one file or directory; directories are not listed.
 func (f *files) Filelist(r *sftp.Request) (sftp.ListerAt, error) {
 	if r.Method != "Stat" && r.Method != "Lstat" {
 		return nil, sftp.ErrSSHFxOpUnsupported
 	}
 	var found listing
 	err := f.do("stat", r.Filepath, func(w *state.World) error {
-		data, ok := w.NodeFile(f.node, r.Filepath)
-		if !ok {
+		var there bool
+		if found, there = look(w, f.node, r.Filepath); !there {
 			return os.ErrNotExist
 		}
-		found = listing{name: r.Filepath, size: int64(len(data))}
 		return nil
 	})
 	return found, err
@@ -195,10 +212,19 @@ func (f *files) Filelist(r *sftp.Request) (sftp.ListerAt, error) {
 // Lstat is the same, since there are no links.
 func (f *files) Lstat(r *sftp.Request) (sftp.ListerAt, error) { return f.Filelist(r) }
 
-// listing is one regular file.
+// listing is one regular file or directory.
 type listing struct {
-	name string
-	size int64
+	name      string
+	size      int64
+	directory bool
+}
+
+// look is what a node has at a path.
+func look(w *state.World, node, name string) (found listing, there bool) {
+	if data, ok := w.NodeFile(node, name); ok {
+		return listing{name: name, size: int64(len(data))}, true
+	}
+	return listing{name: name, directory: true}, w.HasDirectory(node, name)
 }
 
 // ListAt gives the one file.
@@ -216,14 +242,19 @@ func (l listing) Name() string { return l.name }
 // Size is in bytes.
 func (l listing) Size() int64 { return l.size }
 
-// Mode is that of a file of root's.
-func (l listing) Mode() fs.FileMode { return 0o644 }
+// Mode is that of a file or a directory of root's.
+func (l listing) Mode() fs.FileMode {
+	if l.directory {
+		return fs.ModeDir | 0o755
+	}
+	return 0o644
+}
 
 // ModTime is not kept.
 func (l listing) ModTime() time.Time { return time.Time{} }
 
-// IsDir is false.
-func (l listing) IsDir() bool { return false }
+// IsDir reports whether it is a directory.
+func (l listing) IsDir() bool { return l.directory }
 
 // Sys is nothing.
 func (l listing) Sys() any { return nil }

@@ -1,13 +1,15 @@
-// Package sshd is the SSH server of a simulated cluster's nodes: root logs in with a key and runs the command line
-// tools that PVE brings along, on the same state as the API.
+// Package sshd is the SSH server of a simulated cluster's nodes: root logs in with a key or a password and runs the
+// command line tools that PVE brings along, on the same state as the API.
 //
-// It knows "exec" and "sftp" only: no shell, no terminal, no forwarding. A command line is split as a shell does it;
-// commands may be joined by "&&".
+// It knows "exec" and "sftp" only: no terminal, no forwarding. A shell reads each command line: it has variables,
+// functions, pipes, redirections to files of the node, conditions and loops, and no command but the node's.
 package sshd
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
+	"crypto/hmac"
 	"crypto/rand"
 	"encoding/pem"
 	"errors"
@@ -20,6 +22,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/auth"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
@@ -64,14 +67,35 @@ func New(cluster *engine.Engine) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client key: %w", err)
 	}
-	s.config = &ssh.ServerConfig{PublicKeyCallback: func(c ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-		if c.User() == "root" && bytes.Equal(key.Marshal(), accepted.Marshal()) {
-			return nil, nil
-		}
-		return nil, errors.New("permission denied")
-	}}
+	s.config = &ssh.ServerConfig{
+		PublicKeyCallback: func(c ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			return permit(c.User() == "root" && bytes.Equal(key.Marshal(), accepted.Marshal()))
+		},
+		PasswordCallback: func(c ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
+			return permit(c.User() == "root" && s.knows(password))
+		},
+	}
 	s.config.AddHostKey(s.host)
 	return s, nil
+}
+
+func permit(yes bool) (*ssh.Permissions, error) {
+	if !yes {
+		return nil, errors.New("permission denied")
+	}
+	return nil, nil
+}
+
+// knows compares a password with root's, which the realm pam shares with sshd: Debian's sshd asks PAM, and PVE's
+// installer lets root log in (proxmox-installer sets PermitRootLogin).
+func (s *Server) knows(password []byte) bool {
+	var root string
+	s.cluster.Do(func(w *state.World) {
+		if u := w.Users[auth.RootUser]; u != nil {
+			root = u.Password
+		}
+	})
+	return root != "" && hmac.Equal([]byte(root), password)
 }
 
 // PrivateKeyPEM is the private key that root's account accepts, in OpenSSH's format.
@@ -195,12 +219,17 @@ func (s *Server) session(conn *ssh.ServerConn, local string, channel ssh.Channel
 			return
 		}
 		_ = r.Reply(true, nil)
-		status, cut := s.run(local, exec.Command, channel)
-		if cut {
+		ctx, stop := context.WithCancel(s.cluster.Ctx)
+		var rest sync.WaitGroup // until the channel is closed
+		rest.Go(func() { ssh.DiscardRequests(requests); stop() })
+		if status, cut := s.run(ctx, local, exec.Command, channel, &rest); cut {
 			_ = conn.Close()
-			return
+		} else {
+			_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(status)}))
 		}
-		_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(status)}))
+		_ = channel.Close()
+		rest.Wait()
+		stop()
 		return
 	}
 }

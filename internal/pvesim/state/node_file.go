@@ -1,74 +1,139 @@
 package state
 
 import (
+	"encoding/binary"
 	"path"
 	"slices"
 	"strings"
 )
 
-// NodeFile is what a node has at a path: a snippet of one of its storages, or a file that is no volume. ok is false
-// where nothing is.
+// NodeFile is what a node has at a path: a file in a content directory of one of its storages, or one that is no
+// volume. ok is false where nothing is.
 func (w *World) NodeFile(node, name string) (data string, ok bool) {
-	if s, volume := snippetAt(w, node, name); s != nil {
-		if v := w.Volumes[s.Key(node, volume)]; v != nil {
-			return v.Data, true
+	if s, volume := contentAt(w, node, name); s != nil {
+		v := w.Volumes[s.Key(node, volume)]
+		switch {
+		case v == nil:
+			return "", false
+		case v.Raw != nil:
+			return string(v.Raw), true
 		}
-		return "", false
+		return v.Data, true
 	}
 	data, ok = w.Nodes[node].Files[name]
 	return data, ok
 }
 
-// HasDirectory reports whether a file can be made at a path: in the directory of a storage's snippets, which PVE makes
-// when it activates the storage (pve-storage Plugin.pm activate_storage), or in one that every node has.
-func (w *World) HasDirectory(node, name string) bool {
-	dir := path.Dir(name)
-	return slices.Contains([]string{"/root", "/tmp", "/var/tmp"}, dir) || snippetsIn(w, node, dir) != nil
+// HasDirectory reports whether a directory is on a node: one that every node has, one of a storage, one that was made,
+// or one on the way to these.
+func (w *World) HasDirectory(node, dir string) bool {
+	if dir == "/" || slices.Contains([]string{"/root", "/tmp", "/var/tmp", "/etc/pve"}, dir) {
+		return true
+	}
+	below := strings.TrimSuffix(dir, "/") + "/"
+	for name := range w.Nodes[node].Files {
+		if strings.HasPrefix(name, below) {
+			return true
+		}
+	}
+	for _, s := range w.Storages {
+		if _, err := w.StorageActive(node, s.ID); err != nil || !s.IsDir() {
+			continue
+		}
+		if dir == s.Path || strings.HasPrefix(s.Path, below) {
+			return true
+		}
+		for _, sub := range s.directories() {
+			if full := s.Path + "/" + sub; dir == full || strings.HasPrefix(full, below) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
-// PutNodeFile makes or overwrites a file.
+// MakeDirectory makes a directory.
+func (n *Node) MakeDirectory(dir string) {
+	n.WriteFile(strings.TrimSuffix(dir, "/")+"/", "") // files have no such names
+}
+
+// contentDirectories are the directories of content types (pve-storage Plugin.pm, vtype_subdirs).
+var contentDirectories = map[string]string{
+	"images": "images", "rootdir": "private", "iso": "template/iso", "vztmpl": "template/cache", "backup": "dump",
+	"snippets": "snippets", "import": "import",
+}
+
+// directories are those that PVE makes when it activates the storage (Plugin.pm, activate_storage).
+func (s *Storage) directories() []string {
+	if s.Options["create-subdirs"] == "0" || s.Options["mkdir"] == "0" {
+		return nil
+	}
+	var list []string
+	for _, content := range s.Content {
+		if dir := contentDirectories[content]; dir != "" {
+			list = append(list, dir)
+		}
+	}
+	return list
+}
+
+// PutNodeFile makes or overwrites a file. Where a storage has its content it becomes a volume.
 func (w *World) PutNodeFile(node, name, data string) {
-	s, volume := snippetAt(w, node, name)
+	s, volume := contentAt(w, node, name)
 	if s == nil {
-		w.Nodes[node].Files[name] = data
+		w.Nodes[node].WriteFile(name, data)
 		return
 	}
-	if v := w.Volumes[s.Key(node, volume)]; v != nil {
-		v.Data, v.Size, v.Created = data, int64(len(data)), w.Clock.Now()
+	n, _ := s.ParseName(volume)
+	v := &Volume{
+		Storage: s.ID, Node: s.Key(node, "").Node, Name: volume, Content: n.Content, Format: n.Format, VMID: n.VMID,
+		Size: int64(len(data)), Data: data, Created: w.Clock.Now(),
+	}
+	if n.Content != "snippets" {
+		v.Raw = []byte(data)
+	}
+	if n.Content == "import" && n.Format == "qcow2" && len(data) >= 32 {
+		v.Size = int64(binary.BigEndian.Uint64([]byte(data[24:32])))
+	}
+	if old := w.Volumes[s.Key(node, volume)]; old != nil { // the same file, with whatever refers to it
+		old.Data, old.Raw, old.Size, old.Created = v.Data, v.Raw, v.Size, v.Created
 		return
 	}
-	w.Put(&Volume{Storage: s.ID, Node: s.Key(node, "").Node, Name: volume, Content: "snippets", Format: "snippet",
-		Size: int64(len(data)),
-		Data: data, Created: w.Clock.Now()})
+	w.Put(v)
 }
 
 // RemoveNodeFile removes a file that is there.
 func (w *World) RemoveNodeFile(node, name string) {
-	if s, volume := snippetAt(w, node, name); s != nil {
+	if s, volume := contentAt(w, node, name); s != nil {
 		delete(w.Volumes, s.Key(node, volume))
 		return
 	}
 	delete(w.Nodes[node].Files, name)
 }
 
-// snippetAt is the storage of which a path is a snippet, and its name there. A name that begins with a dot is
-// none: PVE does not list it (Plugin.pm get_subdir_files goes through "*").
-func snippetAt(w *World, node, name string) (s *Storage, volume string) {
-	base := path.Base(name)
+// contentAt is the storage of which a path is a volume, and its name there. A name that begins with a dot is
+// none: PVE does not list it (Plugin.pm get_subdir_files goes through "*"); nor is one without the suffix of its kind.
+func contentAt(w *World, node, name string) (s *Storage, volume string) {
+	dir, base := path.Split(name)
 	if strings.HasPrefix(base, ".") {
 		return nil, ""
 	}
-	return snippetsIn(w, node, path.Dir(name)), "snippets/" + base
-}
-
-// snippetsIn is the storage whose snippets are in a directory.
-func snippetsIn(w *World, node, dir string) *Storage {
 	for _, s := range w.Storages {
-		if s.IsDir() && s.Has("snippets") && dir == s.Path+"/snippets" {
+		below, ok := strings.CutPrefix(strings.TrimSuffix(dir, "/"), s.Path+"/")
+		if !ok || !s.IsDir() {
+			continue
+		}
+		for _, kind := range []string{"iso", "vztmpl", "backup", "snippets", "import"} {
+			if contentDirectories[kind] != below || !s.Has(kind) {
+				continue
+			}
+			if _, err := s.ParseName(kind + "/" + base); err != nil {
+				continue
+			}
 			if active, err := w.StorageActive(node, s.ID); err == nil {
-				return active
+				return active, kind + "/" + base
 			}
 		}
 	}
-	return nil
+	return nil, ""
 }
