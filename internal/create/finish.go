@@ -116,6 +116,7 @@ func (a *attempt) addToHA(ctx context.Context) error {
 // wait waits for what wait_for asks for. The VM is complete: neither a timeout nor an interrupt takes it back, and a
 // read that fails taints nothing.
 func (a *attempt) wait(ctx context.Context) error {
+	_, _ = a.view.Known(ctx) // the commit needs it, too; if it fails, it is read back
 	made, err := a.readBack(ctx)
 	if err != nil {
 		a.warnings = append(a.warnings, guest.Warning{

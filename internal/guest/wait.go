@@ -18,8 +18,11 @@ import (
 type Wait struct {
 	Agent, IPv4, IPv6 bool
 	Timeout           time.Duration // zero: five minutes
-	// Warn makes a timeout a warning; otherwise it is an error, with the guest kept.
+	// Warn makes a wait that fails a warning; otherwise it is an error, with the guest kept.
 	Warn bool
+	// ByDefault waits for an address of either family. A guest that can have none is not waited for, and the warning
+	// says how to change the wait.
+	ByDefault bool
 	// Each is called at each look, if it is set.
 	Each func(context.Context)
 }
@@ -79,6 +82,8 @@ func (g *Guests) Await(ctx context.Context, guest *Guest, w *Wait, started bool)
 	}
 	failed := wait.impossible()
 	switch {
+	case failed != nil && w.ByDefault:
+		return nil, nil
 	case off:
 		failed = wait.failed(nil, "the guest has stopped right after its start")
 	case failed == nil:
@@ -87,11 +92,23 @@ func (g *Guests) Await(ctx context.Context, guest *Guest, w *Wait, started bool)
 	if failed == nil {
 		return nil, nil
 	}
-	if w.Warn && ctx.Err() == nil {
-		return []Warning{{Summary: fmt.Sprintf("Waiting for %s of VM %d failed", failed.Wanted, guest.VMID),
-			Detail: failed.Error()}}, nil
+	if w.Warn {
+		return []Warning{wait.warning(failed)}, nil
 	}
 	return nil, failed
+}
+
+// warning tells of a wait that failed. Those by default have one summary, so that Terraform shows those of many VMs as
+// one warning.
+func (w *waiting) warning(failed *WaitError) Warning {
+	if !w.w.ByDefault {
+		return Warning{Summary: fmt.Sprintf("Waiting for %s of VM %d failed", failed.Wanted, w.guest.VMID),
+			Detail: failed.Error()}
+	}
+	return Warning{Summary: "A guest has reported no address yet", Detail: failed.Error() + ".\n\nThe next refresh " +
+		"takes over the addresses that the agent reports by then. A create waits for one since the configuration has " +
+		"agent = { enabled = true }. To end that, write wait_for = { agent = false }; to wait longer, write " +
+		"wait_for = { timeout = \"10m\" }."}
 }
 
 // impossible finds what no time can cure.
@@ -103,7 +120,7 @@ func (w *waiting) impossible() *WaitError {
 	case slices.Contains(w.guest.Pending, "agent"):
 		return w.failed(nil, "its guest agent was enabled while it ran, and PVE adds the agent's device at the next start "+
 			"only")
-	case (w.w.IPv4 || w.w.IPv6) && len(w.guest.Spec.Networks) == 0:
+	case (w.w.IPv4 || w.w.IPv6 || w.w.ByDefault) && len(w.guest.Spec.Networks) == 0:
 		return w.failed(nil, "it has no network device")
 	}
 	return nil
@@ -198,6 +215,10 @@ func (w *waiting) follow(ctx context.Context, gone error) *WaitError {
 
 // satisfied reports whether the agent has said everything wanted.
 func (w *waiting) satisfied() bool {
+	if w.w.ByDefault { // an IPv6 address that comes first gives IPv4 the same time
+		return w.has(func(a agent.Address) []string { return a.IPv4 }) ||
+			w.has(func(a agent.Address) []string { return a.IPv6 }) && !w.s.clock.Now().Before(w.settled)
+	}
 	four := !w.w.IPv4 || w.has(func(a agent.Address) []string { return a.IPv4 })
 	six := !w.w.IPv6 || w.has(func(a agent.Address) []string { return a.IPv6 })
 	return four && six
@@ -222,6 +243,9 @@ func (w *waiting) has(of func(agent.Address) []string) bool {
 
 func (w *waiting) wanted() string {
 	var all []string
+	if w.w.ByDefault {
+		return "an IP address"
+	}
 	if w.w.IPv4 {
 		all = append(all, "an IPv4 address")
 	}
@@ -237,7 +261,7 @@ func (w *waiting) wanted() string {
 func (w *waiting) late() string {
 	text := fmt.Sprintf("it did not come within %s", w.w.Timeout)
 	switch {
-	case w.heard && (w.w.IPv4 || w.w.IPv6):
+	case w.heard && (w.w.IPv4 || w.w.IPv6 || w.w.ByDefault):
 		text += ". The agent answers, but reports none for a network device of the VM " +
 			"(loopback, link-local and interfaces with other MAC addresses do not count)"
 	case w.last != "":

@@ -76,7 +76,15 @@ func TestAwait(t *testing.T) {
 			says: []string{"Set agent.enabled = true"}},
 		"an agent after the restart": {wait: &Wait{Agent: true}, guest: func(g *Guest) { g.Pending = []string{"agent"} },
 			says: []string{"PVE adds the agent's device at the next start only"}},
-		"no device": {wait: &Wait{IPv4: true}, guest: func(g *Guest) { g.Spec.Networks = nil }, says: []string{"it has no network device"}},
+		"an address of either family": {wait: &Wait{ByDefault: true}, before: func(w *world) { answers(w, "10.0.0.1/24") }, within: time.Second},
+		"an IPv6 address alone": {wait: &Wait{ByDefault: true}, before: func(w *world) { answers(w, "2001:db8::1/64") },
+			within: settleTime + 3*time.Second},
+		"an IPv4 address soon after": {wait: &Wait{ByDefault: true}, before: func(w *world) { answers(w, "2001:db8::1/64") },
+			each: func(w *world, _ int) { answers(w, "2001:db8::1/64", "10.0.0.1/24") }, within: settleTime - time.Second},
+		"no address, by default": {wait: &Wait{ByDefault: true, Timeout: time.Minute}, before: silent, within: 61 * time.Second,
+			says: []string{"an IP address", "did not come within 1m0s"}},
+		"no device, by default": {wait: &Wait{ByDefault: true}, guest: func(g *Guest) { g.Spec.Networks = nil }},
+		"no device":             {wait: &Wait{IPv4: true}, guest: func(g *Guest) { g.Spec.Networks = nil }, says: []string{"it has no network device"}},
 		"no right": {wait: &Wait{Agent: true}, before: func(w *world) {
 			w.sim.SetFaults([]fault.Rule{{Match: fault.Match{Path: "/nodes/{node}/qemu/{vmid}/agent/network-get-interfaces"},
 				Phase: fault.Before, Status: 403, Reason: "no"}})
@@ -118,7 +126,7 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// TestAwaitWarns: a timeout that is to be a warning is one; an interrupt never is.
+// TestAwaitWarns: a wait that is to warn ends with a warning, also when it is interrupted.
 func TestAwaitWarns(t *testing.T) {
 	w := newWorld(t, map[string]string{"agent": "1"})
 	w.run(time.Hour)
@@ -137,10 +145,10 @@ func TestAwaitWarns(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	clock.each = func(int) { cancel() }
 	warnings, err = w.s.Await(ctx, &g, wait, false)
-	if !errors.Is(err, context.Canceled) || len(warnings) > 0 {
-		t.Errorf("interrupted: %v, %v", warnings, err)
+	if err != nil || len(warnings) != 1 {
+		t.Fatalf("interrupted: %v, %v", warnings, err)
 	}
-	mustSay(t, "interrupted", err, "it was interrupted", "everything that was planned has been done")
+	mustSay(t, "interrupted", errors.New(warnings[0].Detail), "it was interrupted", "everything that was planned has been done")
 	if refusal := (&WaitError{Err: &pve.Error{Kind: pve.Denied}}); !pve.IsKind(refusal, pve.Denied) {
 		t.Error("what the server said is lost")
 	}

@@ -28,6 +28,8 @@ resource "proxmox_vm" "debian" {
   memory = { size = 2048 }
   agent  = { enabled = true }
 
+  wait_for = { agent = false } # the image has no agent until you install it
+
   disks = {
     scsi0 = {
       storage     = "local-zfs"

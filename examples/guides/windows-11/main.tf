@@ -36,6 +36,8 @@ resource "proxmox_vm" "desktop" {
   scsihw = "virtio-scsi-single"
   agent  = { enabled = true } # comes with the drivers' guest tools
 
+  wait_for = { agent = false } # nothing answers before these are installed
+
   disks = {
     scsi0 = { storage = "local-zfs", size = "64G", discard = true, ssd = true, iothread = true }
   }

@@ -20,8 +20,8 @@ import (
 // it by a change of its own, which takes nothing back when it fails.
 
 // adopt gives a VM that was just made the volumes that were there before it, and starts it. The guest is as it is then.
-func (r *Resource) adopt(ctx context.Context, plan model.Model, made guest.Guest) (guest.Guest, []guest.Warning,
-	error) {
+func (r *Resource) adopt(ctx context.Context, plan model.Model, wait *guest.Wait, made guest.Guest) (guest.Guest,
+	[]guest.Warning, error) {
 	first := plan.WithoutAdopted()
 	request := update.Request{
 		Ref: guest.Ref{VMID: made.VMID, Node: made.Node, Identity: made.Identity, Status: made.Status,
@@ -30,7 +30,7 @@ func (r *Resource) adopt(ctx context.Context, plan model.Model, made guest.Guest
 		Prior: first.Spec(false), Planned: plan.Spec(false),
 		PriorPool: model.Value(plan.Pool), Pool: model.Value(plan.Pool), PriorFirewall: plan.Firewall,
 		Firewall: plan.Firewall, HA: plan.HA,
-		Wait: plan.WaitFor.Request(),
+		Wait: wait,
 	}
 	for _, a := range plan.Adopts() {
 		d := request.Planned.Disks[a.Slot]
@@ -58,12 +58,12 @@ func (r *Resource) adopt(ctx context.Context, plan model.Model, made guest.Guest
 }
 
 // adoptAfter is what becomes of a VM that was made, with the volumes that it adopts, if any.
-func (r *Resource) adoptAfter(ctx context.Context, plan model.Model, made create.Created, err error) (create.Created,
-	diag.Diagnostics, error) {
+func (r *Resource) adoptAfter(ctx context.Context, plan model.Model, wait *guest.Wait, made create.Created,
+	err error) (create.Created, diag.Diagnostics, error) {
 	if err != nil || len(plan.Adopts()) == 0 {
 		return made, nil, err
 	}
-	whole, warnings, err := r.adopt(ctx, plan, made.Guest)
+	whole, warnings, err := r.adopt(ctx, plan, wait, made.Guest)
 	made.Guest = whole
 	return made, kit.Warn(warnings), err
 }

@@ -42,8 +42,10 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	}
 	request := first.CreateRequest(password)
 	request.Range, request.Adopts = r.Session.Range, plan.Adopts()
+	config := model.Configuration{Raw: req.Config.Raw}
+	request.Wait = first.AwaitedByCreate(config)
 	made, err := r.machines.Create(ctx, request)
-	made, diags, err = r.adoptAfter(ctx, plan, made, err)
+	made, diags, err = r.adoptAfter(ctx, plan, plan.AwaitedByCreate(config), made, err)
 	resp.Diagnostics.Append(diags...)
 
 	attempt.Kept, attempt.Doubt = request.OnFailure == create.Keep && made.Guest.VMID != 0, made.Doubt

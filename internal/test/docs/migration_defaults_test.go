@@ -24,10 +24,13 @@ func TestMigrationGuideDefaults(t *testing.T) {
   tpm_state  = { storage = "local-zfs" }
 }`)
 	rig.Must(t, s.Converge(t.Context()))
-	asked := false
-	for _, op := range w.Sim.Ops() {
-		asked = asked || strings.Contains(op.Path, "/agent/")
-	}
+	asked := w.Questions() > 0
+	rig.Must(t, w.Session(t, rig.RootTicket, `resource "proxmox_vm" "a" {
+  node     = "pve1"
+  networks = { net0 = {} }
+  agent    = { enabled = true }
+}`).Run(t.Context()))
+	awaited := w.Questions() > 0
 	rig.Must(t, w.Session(t, rig.RootTicket, "resource \"proxmox_vm\" \"z\" {\nname = \"z\"\nvmid = 401\nclone = { vmid = 9000 }\n}").Run(t.Context()))
 	var config, clone map[string]string
 	running := false
@@ -57,7 +60,7 @@ func TestMigrationGuideDefaults(t *testing.T) {
 		"serial.<slot>.device":   refused(`serial = { serial0 = {} }`),
 		"clone.full":             strings.Contains(clone["scsi0"], "base-9000-disk-0/"),
 		"keyboard":               absent("keyboard"),
-		"wait_for.ipv4":          !asked,
+		"wait_for.ipv4":          !asked && awaited, // with agent.enabled
 		"power_state":            running,
 		"description":            absent("description"),
 		"cloud_init.upgrade":     absent("ciupgrade"), // which is 1

@@ -133,7 +133,7 @@ func TestWaitTimeoutKeepsTheVM(t *testing.T) {
 func TestGuestEndsWhileWaitedFor(t *testing.T) {
 	t.Parallel()
 	inTime(t, func(t *testing.T, w *rig.World) {
-		s := w.Session(t, rig.TokenNoSSH, awaited(`wait_for = { agent = true, timeout = "10m" }`, `description = "complete"`))
+		s := w.Session(t, rig.TokenNoSSH, awaited(`wait_for = { agent = true, timeout = "10m", on_timeout = "fail" }`, `description = "complete"`))
 		rig.SilenceAgent(w, -1)
 		before := time.Now()
 		go func() {
@@ -156,7 +156,7 @@ func TestGuestEndsWhileWaitedFor(t *testing.T) {
 func TestInterruptedWait(t *testing.T) {
 	t.Parallel()
 	inTime(t, func(t *testing.T, w *rig.World) {
-		s := w.Session(t, rig.TokenNoSSH, awaited(`wait_for = { agent = true }`, `description = "complete"`))
+		s := w.Session(t, rig.TokenNoSSH, awaited(`wait_for = { agent = true, on_timeout = "fail" }`, `description = "complete"`))
 		rig.SilenceAgent(w, -1)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -194,7 +194,7 @@ func TestUpdateWaits(t *testing.T) {
 		}
 		rig.Must(t, s.Converge(t.Context()))
 		w.Change(func(world *state.World) { world.Guests[500].Agent = &state.Agent{Silent: true} })
-		w.Reconfigure(t, s, rig.TokenNoSSH, awaited(`wait_for = { ipv4 = true, timeout = "30s" }`, `power_state = "running"`+"\n"+`description = "complete"`))
+		w.Reconfigure(t, s, rig.TokenNoSSH, awaited(`wait_for = { ipv4 = true, timeout = "30s", on_timeout = "fail" }`, `power_state = "running"`+"\n"+`description = "complete"`))
 		if err := s.Run(t.Context()); err == nil {
 			t.Error("no error although the agent is silent")
 		}
@@ -269,7 +269,7 @@ func TestWaitWithoutThePrivilege(t *testing.T) {
 		w.Change(func(world *state.World) {
 			world.Roles["TerraformProvider"] = slices.DeleteFunc(slices.Clone(world.Roles["TerraformProvider"]), func(p string) bool { return p == "VM.Monitor" })
 		})
-		s := w.Session(t, rig.TokenNoSSH, awaited(`wait_for = { agent = true }`, `description = "complete"`))
+		s := w.Session(t, rig.TokenNoSSH, awaited(`wait_for = { agent = true, on_timeout = "fail" }`, `description = "complete"`))
 		before := time.Now()
 		if err := s.Run(t.Context()); err == nil || time.Since(before) > 5*time.Second {
 			t.Errorf("after %s: %v", time.Since(before), err)

@@ -78,6 +78,9 @@ func TestGuideWaiting(t *testing.T) {
 				w.LogTo(log)
 				s := w.Session(t, rig.TokenNoSSH, fmt.Sprintf(waitingVM, 512, ""))
 				meet(t, w, func(memory int, more string) {
+					if !strings.Contains(more, "wait_for") {
+						more += "\n  wait_for = { agent = false }"
+					}
 					w.Reconfigure(t, s, rig.TokenNoSSH, fmt.Sprintf(waitingVM, memory, more))
 					rig.Must(t, s.Run(t.Context()))
 				})

@@ -25,7 +25,7 @@ func (m *Model) CreateRequest(password *string) create.Request {
 		Firewall: m.Firewall, HA: m.HA,
 		Start:         m.StartsWhenMade(),
 		ImportStorage: Value(m.ImportStorage),
-		Nodes:         m.Nodes, Wait: m.WaitFor.Request(),
+		Nodes:         m.Nodes,
 	}
 	for slot, d := range m.Disks { // one whose name was not known in the plan
 		if d.Imported != nil && d.Volume == nil {

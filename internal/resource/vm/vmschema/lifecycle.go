@@ -80,8 +80,11 @@ func lifecycleAttributes(ctx context.Context) map[string]schema.Attribute {
 func waitAttribute() schema.Attribute {
 	return schema.SingleNestedAttribute{Optional: true,
 		MarkdownDescription: "What a create, and an update of a VM that runs after it, waits for when its work is done. " +
-			"The VM is complete by then: neither a timeout nor an interrupt removes it. A guest that stops meanwhile is an " +
-			"error at once. Reading never waits. Needs `agent.enabled` and a VM that runs. Default: nothing.",
+			"The VM is complete by then: neither a timeout nor an interrupt removes it. A guest that stops meanwhile ends " +
+			"the wait. Reading never waits. Needs `agent.enabled` and a VM that runs. Default: an update waits for " +
+			"nothing. A create that starts the VM waits up to two minutes for an IPv4 or IPv6 address, if the configuration " +
+			"itself has `agent = { enabled = true }`; `wait_for = { agent = false }` ends that, and `wait_for = { timeout " +
+			"= \"10m\" }` changes the time.",
 		Attributes: map[string]schema.Attribute{
 			"agent": schema.BoolAttribute{Optional: true,
 				MarkdownDescription: "Until the guest agent answers. Default: `false`."},
@@ -92,10 +95,11 @@ func waitAttribute() schema.Attribute {
 				"`ipv6_address`, likewise. Default: `false`."},
 			"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{kit.PositiveDuration()},
 				MarkdownDescription: "How long, such as `10m`; it ends with the operation's own timeout at the latest. Default: " +
-					"5 minutes."},
+					"5 minutes, 2 for the wait by default."},
 			"on_timeout": schema.StringAttribute{Optional: true,
 				Validators: []validator.String{stringvalidator.OneOf("fail", "warn")},
-				MarkdownDescription: "`fail` (default): an error; the VM is kept, after a create tainted (`terraform untaint` " +
-					"keeps the next apply from replacing it). `warn`: a warning, and unknown addresses are null."},
+				MarkdownDescription: "`warn` (default): a wait that fails, or is interrupted, is a warning, and unknown " +
+					"addresses are null. `fail`: an error; the VM is kept, after a create tainted (`terraform untaint` keeps the " +
+					"next apply from replacing it)."},
 		}}
 }

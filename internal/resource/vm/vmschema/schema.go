@@ -184,7 +184,7 @@ func computedAttributes() map[string]schema.Attribute {
 				"with a MAC address of their own or none (`docker0`, `veth…`, `virbr0`, tunnels) do not count, nor do " +
 				"loopback and link-local addresses. A refresh asks the agent once and does not wait for it. While the " +
 				"agent of a running VM is silent, what it said last stands; null when the VM is stopped, has no agent, or " +
-				"the agent has never answered. A new VM has none before the next refresh, unless `wait_for` says otherwise.",
+				"the agent has never answered. A create waits for them as `wait_for` says.",
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"mac": schema.StringAttribute{Computed: true, MarkdownDescription: "MAC address of the device."},
 				"ipv4": schema.ListAttribute{Computed: true, ElementType: types.StringType,
