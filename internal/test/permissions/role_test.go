@@ -38,7 +38,7 @@ var refusals = map[string]string{
 	"VM.Config.Disk":   `It takes VM.Config.Disk on /vms/202`,
 	"VM.Config.HWType": `It takes VM.Config.HWType on /vms/201`, "VM.Config.Memory": `It takes VM.Config.Memory on /vms/202`,
 	"VM.Config.Network": `It takes VM.Config.Network on /vms/201`, "VM.Config.Options": `It takes VM.Config.Options on /vms/202`,
-	"VM.Monitor": "", "VM.GuestAgent.Audit": "",
+	"VM.Monitor": "the agent may not be asked", "VM.GuestAgent.Audit": "",
 	"Datastore.AllocateSpace": `It takes Datastore.AllocateSpace on /storage/local-zfs`, "Datastore.Allocate": "", "Datastore.Audit": "",
 	"Pool.Allocate": `It takes Pool.Allocate on /pool/web`, "Pool.Audit": "",
 	"VM.Migrate":                 "",                          // TestRoleMigrates
