@@ -20,6 +20,7 @@ type releaseDescription struct {
 	Project string `yaml:"project_name"`
 	Builds  []struct {
 		ID, Main, Binary    string
+		Dir                 string
 		Env, Flags, Ldflags []string
 		Targets             []string
 	}
@@ -28,6 +29,10 @@ type releaseDescription struct {
 		Formats []string
 		Name    string `yaml:"name_template"`
 	}
+	SBOMs []struct {
+		ID        string
+		Documents []string
+	} `yaml:"sboms"`
 	Checksum struct {
 		Name  string `yaml:"name_template"`
 		Extra []extraFile
@@ -49,8 +54,8 @@ func describedRelease(t *testing.T, version, platform string) releaseDescription
 	text := rig.ReadFile(t, filepath.Join(projectDir, ".goreleaser.yml"))
 	var d releaseDescription
 	rig.Must(t, yaml.Unmarshal([]byte(strings.ReplaceAll(text, "extra_files:", "extra:")), &d))
-	if len(d.Builds) != 2 || len(d.Archives) != 2 || d.Builds[0].ID != "provider" || d.Builds[1].ID != "pvesim" {
-		t.Fatalf("%d builds and %d archives are described, of the provider and the simulator", len(d.Builds), len(d.Archives))
+	if len(d.Builds) != 3 || len(d.Archives) != 3 || d.Builds[0].ID != "provider" || d.Builds[1].ID != "pvesim" {
+		t.Fatalf("%d builds and %d archives are described, of the provider, the simulator and the ruleset", len(d.Builds), len(d.Archives))
 	}
 	fill := func(s *string) {
 		var out strings.Builder
@@ -78,6 +83,16 @@ func describedRelease(t *testing.T, version, platform string) releaseDescription
 	return d
 }
 
+// hasDocument reports whether a release has a file beside its archives.
+func hasDocument(d releaseDescription, name string) bool {
+	for _, list := range d.SBOMs {
+		if slices.Contains(list.Documents, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // TestReleaseDescribed holds the description to what the registries read, and the platforms to those that Terraform and OpenTofu are
 // published for.
 func TestReleaseDescribed(t *testing.T) {
@@ -103,6 +118,11 @@ func TestReleaseDescribed(t *testing.T) {
 	}
 	if sim := d.Builds[1]; sim.Main != "./internal/cmd/pvesim" || sim.Binary != "pvesim" || d.Archives[1].Name != "pvesim_1.2.3_linux_arm64" {
 		t.Errorf("the simulator is built as %+v in %s", sim, d.Archives[1].Name)
+	}
+	// TFLint plugin/install.go: the archive, its program and the sums have these names.
+	if rules := d.Builds[2]; rules.Dir != "tools/tflint" || rules.Binary != "tflint-ruleset-proxmox" ||
+		d.Archives[2].Name != "tflint-ruleset-proxmox_linux_arm64" || !hasDocument(d, "checksums.txt") {
+		t.Errorf("the ruleset is built as %+v in %s, with %v", rules, d.Archives[2].Name, d.SBOMs)
 	}
 	want := strings.Fields(`darwin_amd64 darwin_arm64 freebsd_386 freebsd_amd64 freebsd_arm linux_386 linux_amd64 linux_arm linux_arm64
 		openbsd_386 openbsd_amd64 solaris_amd64 windows_386 windows_amd64`)
