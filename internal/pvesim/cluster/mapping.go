@@ -41,6 +41,9 @@ func describeMapping(w *state.World, m *state.Mapping) map[string]any {
 	if m.LiveMigration {
 		row["live-migration-capable"] = 1
 	}
+	if m.Mediated {
+		row["mdev"] = 1
+	}
 	return row
 }
 
@@ -105,8 +108,13 @@ func fillMapping(r *engine.Request, m *state.Mapping) {
 	if _, ok := r.Params["live-migration-capable"]; ok {
 		m.LiveMigration = r.Flag("live-migration-capable")
 	}
+	if _, ok := r.Params["mdev"]; ok {
+		m.Mediated = r.Flag("mdev")
+	}
 	for _, k := range perl.ListItems(r.Params["delete"]) {
 		switch k {
+		case "mdev":
+			m.Mediated = false
 		case "description":
 			m.Description = ""
 		case "live-migration-capable":

@@ -31,8 +31,6 @@ func NodeRoutes() engine.Routes {
 		"GET /nodes/{node}/aplinfo":               engine.EmptyList,
 		"GET /nodes/{node}/capabilities/qemu/cpu": listCPUModels,
 		"GET /nodes/{node}/capabilities":          engine.SubdirIndex("name", "qemu"),
-		"GET /nodes/{node}/firewall/rules":        engine.EmptyList,
-		"GET /nodes/{node}/firewall/options":      noFirewall,
 	}
 }
 
@@ -136,11 +134,6 @@ func nodeStatus(r *engine.Request) (any, error) {
 		m["available"] = n.Memory - n.Memory/8
 	}
 	return data, nil
-}
-
-// noFirewall are the options of a firewall that was never configured: the digest is that of an empty file.
-func noFirewall(*engine.Request) (any, error) {
-	return map[string]any{"digest": "da39a3ee5e6b4b0d3255bfef95601890afd80709"}, nil
 }
 
 // listNetwork is GET /nodes/{node}/network. Every caller sees the network cards, and of the bridges those that it may

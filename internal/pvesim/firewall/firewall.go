@@ -1,4 +1,4 @@
-// Package firewall has the firewall files of guests.
+// Package firewall has the firewall files of guests, nodes and the cluster.
 package firewall
 
 import (
@@ -8,27 +8,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/engine"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
-
-// Routes are the routes of a guest's firewall options and rules.
-func Routes() engine.Routes {
-	const base = "/nodes/{node}/qemu/{vmid}/firewall"
-	return engine.Routes{
-		"GET " + base:                     firewallIndex,
-		"GET " + base + "/log":            noLog,
-		"GET " + base + "/options":        firewallOptions,
-		"PUT " + base + "/options":        firewallSetOptions,
-		"GET " + base + "/rules":          firewallRules,
-		"POST " + base + "/rules":         firewallAddRule,
-		"GET " + base + "/rules/{pos}":    firewallRule,
-		"PUT " + base + "/rules/{pos}":    firewallSetRule,
-		"DELETE " + base + "/rules/{pos}": firewallDeleteRule,
-	}
-}
 
 // noLog is the log of a firewall that has written nothing: no list, but the line itself, as for a task without a log.
 func noLog(r *engine.Request) (any, error) {
@@ -36,36 +21,30 @@ func noLog(r *engine.Request) (any, error) {
 	return map[string]any{"n": 1, "t": "unable to open file - No such file or directory"}, nil
 }
 
-func firewallIndex(*engine.Request) (any, error) {
-	list := []any{}
-	for _, n := range []string{"rules", "aliases", "ipset", "refs", "options"} {
-		list = append(list, map[string]any{"name": n})
-	}
-	return list, nil
-}
-
-// firewallFile reads the VM's firewall configuration. A file may outlive its VM, and a VM may have none.
-func firewallFile(r *engine.Request) *state.FirewallFile {
-	if f := r.W.Firewall[r.VMID()]; f != nil {
-		return f
-	}
-	return &state.FirewallFile{}
-}
-
 // writableFirewall is the file to change, made if there is none; there need be no guest. digest is that of the part
 // that changes, nil where PVE takes one and compares it with nothing.
 func writableFirewall(r *engine.Request, digest func(*state.FirewallFile) string) (*state.FirewallFile, error) {
-	if err := Lock(r.Engine, r.VMID()); err != nil {
-		return nil, err
-	}
-	if want := r.Params["digest"]; want != "" && digest != nil && want != digest(firewallFile(r)) {
-		return nil, perl.Die("detected modified configuration - file changed by other user? Try again.")
+	at := placeOf(r)
+	if at.vmid != 0 {
+		if err := Lock(r.Engine, at.vmid); err != nil {
+			return nil, err
+		}
 	}
 	f := firewallFile(r)
+	if want := r.Params["digest"]; want != "" && digest != nil && want != digest(f) {
+		return nil, perl.Die("detected modified configuration - file changed by other user? Try again.")
+	}
 	if f.Options == nil {
 		f.Options = map[string]string{}
 	}
-	r.W.Firewall[r.VMID()] = f
+	if at.vmid != 0 {
+		r.W.Firewall[at.vmid] = f
+		return f, nil
+	}
+	if r.W.Firewalls == nil {
+		r.W.Firewalls = map[string]*state.FirewallFile{}
+	}
+	r.W.Firewalls[at.name] = f
 	return f, nil
 }
 
@@ -95,15 +74,16 @@ func firewallDigest(f *state.FirewallFile) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// texts are the properties of rules and options that are no numbers even if they look like one.
+var texts = []string{"action", "comment", "dest", "dport", "icmp-type", "macro", "proto", "source", "sport"}
+
 func typed(values map[string]string) map[string]any {
 	out := map[string]any{}
 	for k, v := range values {
-		if n, ok := perl.ParseNumber(v); ok && slices.Contains([]string{"enable", "dhcp", "ipfilter", "macfilter", "ndp",
-			"radv", "pos"}, k) {
-			out[k] = n
-			continue
-		}
 		out[k] = v
+		if n, ok := perl.ParseNumber(v); ok && !slices.Contains(texts, k) {
+			out[k] = n
+		}
 	}
 	return out
 }
@@ -118,15 +98,10 @@ func firewallOptions(r *engine.Request) (any, error) {
 
 func bodyParams(r *engine.Request) map[string]string {
 	p := maps.Clone(r.Params)
-	for _, k := range []string{"node", "vmid", "digest", "pos", "delete", "moveto"} {
+	for _, k := range []string{"node", "vmid", "group", "digest", "pos", "delete", "moveto"} {
 		delete(p, k)
 	}
 	return p
-}
-
-// optionNames are the options of a guest's firewall (API2/Firewall/VM.pm, $option_properties).
-var optionNames = []string{
-	"enable", "macfilter", "dhcp", "ndp", "radv", "ipfilter", "policy_in", "policy_out", "log_level_in", "log_level_out",
 }
 
 func firewallSetOptions(r *engine.Request) (any, error) {
@@ -135,12 +110,15 @@ func firewallSetOptions(r *engine.Request) (any, error) {
 		return nil, err
 	}
 	for _, k := range perl.SplitList(r.Params["delete"]) {
-		if !slices.Contains(optionNames, k) {
+		if !slices.Contains(optionNames[placeOf(r).env], k) {
 			return nil, perl.Invalid("delete", "no such option '"+k+"'")
 		}
 		delete(f.Options, k)
 	}
 	maps.Copy(f.Options, bodyParams(r))
+	if n, _ := perl.ParseNumber(r.Params["enable"]); n > 1 { // the first of two calls that guard against a lock-out
+		f.Options["enable"] = strconv.FormatInt(r.W.Clock.Now().Unix(), 10)
+	}
 	return nil, nil
 }
 

@@ -64,7 +64,7 @@ func firewallAddRule(r *engine.Request) (any, error) {
 		return nil, err
 	}
 	rule := copyRule(map[string]string{}, bodyParams(r))
-	if err := verifyRule(f, rule); err != nil {
+	if err := verifyRule(r, f, rule); err != nil {
 		return nil, err
 	}
 	if rule["enable"] == "" {
@@ -99,20 +99,14 @@ var (
 	ipsetName      = regexp.MustCompile(`^\+(?:guest/|dc/|sdn/)?([A-Za-z][A-Za-z0-9_-]+)$`)
 )
 
-// verifyRule refuses what a VM's rule cannot be (Firewall.pm, verify_rule). Names of security groups are not checked.
-// Aliases and IP sets are those of the file: the cluster has none.
-func verifyRule(f *state.FirewallFile, rule map[string]string) error {
+// verifyRule refuses what a rule of that place cannot be (Firewall.pm, verify_rule). Names of security groups are not
+// checked. Aliases and IP sets are those of the file and of the cluster.
+func verifyRule(r *engine.Request, f *state.FirewallFile, rule map[string]string) error {
 	if errs := formatErrors(rule); len(errs) > 0 {
 		return &perl.Error{Status: 400, Message: "Parameter verification failed.", Errors: errs}
 	}
-	if rule["type"] != "group" && !slices.Contains([]string{"ACCEPT", "DROP", "REJECT"}, rule["action"]) {
-		return perl.Invalid("action", "unknown action '"+rule["action"]+"'")
-	}
-	if rule["type"] == "forward" {
-		return perl.Invalid("type", "invalid rule type 'forward' for rule_env 'vm'")
-	}
-	if i := rule["iface"]; i != "" && !guestInterface.MatchString(i) {
-		return perl.Invalid("iface", `value does not match the regex pattern 'net\d+'`)
+	if err := verifyPlace(placeOf(r), rule); err != nil {
+		return err
 	}
 	if err := verifyMacro(rule); err != nil {
 		return err
@@ -132,10 +126,11 @@ func verifyRule(f *state.FirewallFile, rule map[string]string) error {
 		}
 	}
 	for _, k := range []string{"source", "dest"} {
-		if m := ipsetName.FindStringSubmatch(rule[k]); len(m) > 1 && f.IPSets[m[1]] == nil {
+		if m := ipsetName.FindStringSubmatch(rule[k]); len(m) > 1 && f.IPSets[m[1]] == nil &&
+			clusterFirewall(r.W).IPSets[m[1]] == nil {
 			return perl.Invalid(k, "no such ipset '"+m[1]+"'")
 		}
-		if m := aliasName.FindStringSubmatch(rule[k]); len(m) > 1 && f.Aliases[strings.ToLower(m[1])] == nil {
+		if m := aliasName.FindStringSubmatch(rule[k]); len(m) > 1 && !hasAlias(r.W, f, m[1]) {
 			return perl.Invalid(k, "no such alias '"+rule[k]+"'")
 		}
 	}
@@ -195,7 +190,7 @@ func firewallSetRule(r *engine.Request) (any, error) {
 		}
 		delete(rule, k)
 	}
-	if err := verifyRule(f, rule); err != nil {
+	if err := verifyRule(r, f, rule); err != nil {
 		return nil, err
 	}
 	f.Rules[pos] = rule

@@ -11,32 +11,6 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
-// SetRoutes are the routes of aliases and IP sets.
-func SetRoutes() engine.Routes {
-	const base = "/nodes/{node}/qemu/{vmid}/firewall"
-	return engine.Routes{
-		"GET /cluster/firewall/macros":            listMacros,
-		"GET /cluster/firewall/groups":            listSecurityGroups,
-		"POST /cluster/firewall/groups":           createSecurityGroup,
-		"DELETE /cluster/firewall/groups/{group}": deleteSecurityGroup,
-		"GET /cluster/firewall/refs":              engine.EmptyList,
-		"GET " + base + "/refs":                   firewallRefs,
-		"GET " + base + "/aliases":                listAliases,
-		"POST " + base + "/aliases":               createAlias,
-		"GET " + base + "/aliases/{name}":         readAlias,
-		"PUT " + base + "/aliases/{name}":         updateAlias,
-		"DELETE " + base + "/aliases/{name}":      deleteAlias,
-		"GET " + base + "/ipset":                  listIPSets,
-		"POST " + base + "/ipset":                 createIPSet,
-		"GET " + base + "/ipset/{name}":           readIPSet,
-		"POST " + base + "/ipset/{name}":          addToIPSet,
-		"DELETE " + base + "/ipset/{name}":        deleteIPSet,
-		"GET " + base + "/ipset/{name}/{cidr}":    readIPSetEntry,
-		"PUT " + base + "/ipset/{name}/{cidr}":    updateIPSetEntry,
-		"DELETE " + base + "/ipset/{name}/{cidr}": deleteIPSetEntry,
-	}
-}
-
 // firewallAnswer are an object's values with the digest that PVE adds to whatever it reads from the file.
 func firewallAnswer(f *state.FirewallFile, values map[string]string) map[string]any {
 	out := map[string]any{"digest": firewallDigest(f)}
@@ -51,25 +25,31 @@ func firewallAnswer(f *state.FirewallFile, values map[string]string) map[string]
 	return out
 }
 
-// firewallRefs are the names that a rule may use as its source or destination; those of the cluster are none.
+// firewallRefs are the names that a rule may use as its source or destination (pve-firewall Firewall/Helpers.pm,
+// collect_refs): the cluster's, and a guest's own.
 func firewallRefs(r *engine.Request) (any, error) {
-	f := firewallFile(r)
 	list := []any{}
-	add := func(typ, name, ref, comment string) {
-		if want := r.Params["type"]; want != "" && want != typ {
-			return
+	collect := func(f *state.FirewallFile, scope string) {
+		add := func(typ, name, ref, comment string) {
+			if want := r.Params["type"]; want != "" && want != typ {
+				return
+			}
+			row := map[string]any{"type": typ, "name": name, "ref": ref, "scope": scope}
+			if comment != "" {
+				row["comment"] = comment
+			}
+			list = append(list, row)
 		}
-		row := map[string]any{"type": typ, "name": name, "ref": ref, "scope": "guest"}
-		if comment != "" {
-			row["comment"] = comment
+		for _, name := range slices.Sorted(maps.Keys(f.IPSets)) {
+			add("ipset", name, "+"+name, f.IPSets[name].Comment)
 		}
-		list = append(list, row)
+		for _, name := range slices.Sorted(maps.Keys(f.Aliases)) {
+			add("alias", name, name, f.Aliases[name]["comment"])
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.IPSets)) {
-		add("ipset", name, "+"+name, f.IPSets[name].Comment)
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.Aliases)) {
-		add("alias", name, name, f.Aliases[name]["comment"])
+	collect(clusterFirewall(r.W), "dc")
+	if placeOf(r).vmid != 0 {
+		collect(firewallFile(r), "guest")
 	}
 	return list, nil
 }
@@ -238,7 +218,7 @@ func addToIPSet(r *engine.Request) (any, error) {
 		return nil, err
 	}
 	cidr := cleanCIDR(r.Params["cidr"])
-	if m := aliasName.FindStringSubmatch(cidr); len(m) > 1 && f.Aliases[strings.ToLower(m[1])] == nil {
+	if m := aliasName.FindStringSubmatch(cidr); len(m) > 1 && !hasAlias(r.W, f, m[1]) {
 		return nil, perl.Die("no such alias '%s'", cidr)
 	}
 	if entryIndex(set, cidr) >= 0 {

@@ -110,7 +110,7 @@ func TestMappingsAreWritten(t *testing.T) {
 		{"POST", "", "id=gpu&map=id%3D10de:1eb8,node%3Dpve1,path%3D0000:01:00.0", "OK"},
 		{"POST", "", "id=gpu&map=id%3D10de:1eb8,node%3Dpve1,path%3D0000:01:00.0",
 			"create hardware mapping failed: pci ID 'gpu' already defined"},
-		{"PUT", "/gpu", "map=id%3D10de:1eb8,node%3Dpve2,path%3D0000:01:00.0&description=d", "OK"},
+		{"PUT", "/gpu", "map=id%3D10de:1eb8,node%3Dpve2,path%3D0000:01:00.0&description=d&mdev=1", "OK"},
 		{"PUT", "/none", "map=id%3D10de:1eb8,node%3Dpve2,path%3D0000:01:00.0",
 			"update hardware mapping failed: pci ID 'none' does not exist"},
 		{"GET", "/none", "", "mapping 'none' not found"},

@@ -66,7 +66,7 @@ func areas() []engine.Routes {
 		ha.Routes(), ha.GroupRoutes(), ha.RuleRoutes(), cluster.JobRoutes(), lifecycle.BackupRoutes(),
 		qemuRoutes(), container.Routes(), agent.Routes(), snapshot.Routes(), storage.Routes(), firewall.Routes(),
 		cluster.CapabilityRoutes(), cluster.NodeFileRoutes(),
-		firewall.SetRoutes(), console.Routes(), access.GroupRoutes(), cluster.MappingRoutes(), cluster.InventoryRoutes(),
+		console.Routes(), access.GroupRoutes(), cluster.MappingRoutes(), cluster.InventoryRoutes(),
 		cluster.StatisticsRoutes(),
 	}
 }

@@ -49,6 +49,10 @@ func (s *Shell) qmImport(args []string, opts map[string]string) int {
 	if err := m.ImportDisk("scsi0", d, storage, source); err != nil {
 		return s.fail(err)
 	}
+	if v := s.r.W.Volume(s.r.Node(), d.File()); opts["format"] != "" && v != nil && v.Format != opts["format"] {
+		_, _ = fmt.Fprintf(s.err, "format '%s' is not supported by the target storage - using '%s' instead\n", // do_import
+			opts["format"], v.Format)
+	}
 	return s.attach(g, d, image, opts["target-disk"])
 }
 

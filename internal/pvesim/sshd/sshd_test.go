@@ -131,6 +131,9 @@ func TestCommands(t *testing.T) {
 		{"qm disk import 100 /root/image.raw local2 --format qcow2",
 			"importing disk '/root/image.raw' to VM 100 ...\nunused0: successfully imported disk " +
 				"'local2:100/vm-100-disk-0.qcow2'\n", "", 0},
+		{"qm importdisk 100 /root/image.raw local-lvm -format qcow2",
+			"importing disk '/root/image.raw' to VM 100 ...\nunused1: successfully imported disk 'local-lvm:vm-100-disk-1'\n",
+			"format 'qcow2' is not supported by the target storage - using 'raw' instead\n", 0},
 		{"qm importdisk 100 /root/none.raw local2", "", "/root/none.raw: non-existent or non-regular file\n", 255},
 		{"zfs list -H -o name -t filesystem,volume -d 1 rpool/data",
 			"rpool/data\nrpool/data/base-9000-disk-0\nrpool/data/subvol-8100-disk-0\nrpool/data/vm-100-cloudinit\nrpool/data/vm-100-disk-0\nrpool/data/vm-9000-cloudinit\n", "", 0},
@@ -143,6 +146,7 @@ func TestCommands(t *testing.T) {
 		{"/usr/sbin/zfs destroy rpool/data/vm-101-disk-0", "", "", 0},
 		{"pvesm free local-zfs:vm-100-disk-0", "Removed volume 'local-zfs:vm-100-disk-0'\n", "", 0},
 		{"pvesm path local2:100/vm-100-disk-0.qcow2", "/var/lib/vz2/images/100/vm-100-disk-0.qcow2\n", "", 0},
+		{"pvesm free local-lvm:vm-100-disk-1", "  Logical volume \"vm-100-disk-1\" successfully removed.\nRemoved volume 'local-lvm:vm-100-disk-1'\n", "", 0},
 		{"pvesm list local-lvm --vmid 100",
 			"Volid                   Format  Type              Size VMID\nlocal-lvm:vm-100-disk-0 raw     images      " +
 				"1073741824 100\n", "", 0},

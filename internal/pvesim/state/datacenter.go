@@ -7,7 +7,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/perl"
 )
 
-// Datacenter is datacenter.cfg, and the names of the firewall's security groups.
+// Datacenter is datacenter.cfg, and the firewall of cluster and nodes.
 type Datacenter struct {
 	NextID struct{ Lower, Upper int } // next-id; zero = PVE's 100 and 1000000
 	// CaseSensitiveTags is case-sensitive of the tag-style.
@@ -16,6 +16,8 @@ type Datacenter struct {
 	Options map[string]string
 	// SecurityGroups are those of the datacenter's firewall, with their comments.
 	SecurityGroups map[string]string
+	// Firewalls are the configurations that are no guest's: "cluster", "node pve1", and "group web" with a group's rules.
+	Firewalls map[string]*FirewallFile
 }
 
 // TagPolicy is what datacenter.cfg says about tags: user-tag-access and registered-tags.

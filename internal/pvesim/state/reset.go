@@ -6,8 +6,8 @@ import (
 )
 
 // Remember returns a function that puts back what no snapshot holds: the bytes of files that are there again,
-// identities and their rights, roles, the datacenter's options, mappings, the HA manager's pace and log, and the
-// marks of third parties. It leaves the clock. The world's random numbers go on, so that none is drawn twice.
+// identities and their rights, roles, the datacenter's options and firewalls, mappings, the HA manager's pace and log,
+// and the marks of third parties. It leaves the clock. The world's random numbers go on, so that none is drawn twice.
 func (w *World) Remember() (restore func()) {
 	users, tokens, groups := values(w.Users), values(w.Tokens), values(w.Groups)
 	roles := map[string][]string{}
@@ -20,7 +20,7 @@ func (w *World) Remember() (restore func()) {
 		raw[at] = v.Raw
 	}
 	next, tags, round, datacenter := w.NextID, w.CaseSensitiveTags, w.HARound, maps.Clone(w.Options)
-	security := maps.Clone(w.SecurityGroups)
+	security, firewalls := maps.Clone(w.SecurityGroups), cloneFirewalls(w.Firewalls)
 	return func() {
 		w.Users, w.Tokens, w.Roles = pointers(users), pointers(tokens), map[string][]string{}
 		w.Groups, w.Options = pointers(groups), maps.Clone(datacenter)
@@ -32,10 +32,18 @@ func (w *World) Remember() (restore func()) {
 		}
 		w.ACL, w.Mappings = slices.Clone(acl), slices.Clone(mappings)
 		w.NextID, w.CaseSensitiveTags, w.HARound = next, tags, round
-		w.SecurityGroups = maps.Clone(security)
+		w.SecurityGroups, w.Firewalls = maps.Clone(security), cloneFirewalls(firewalls)
 		w.PowerOffs, w.HALog, w.ThirdParties = nil, nil, ThirdParties{}
 		clear(w.Tasks)
 	}
+}
+
+func cloneFirewalls(files map[string]*FirewallFile) map[string]*FirewallFile {
+	out := map[string]*FirewallFile{}
+	for name, f := range files {
+		out[name] = f.Clone()
+	}
+	return out
 }
 
 func values[T any](m map[string]*T) map[string]T {

@@ -176,6 +176,8 @@ type Mapping struct {
 	Nodes []string `json:"nodes"` // those that have one
 	// LiveMigration is a PCI mapping's live-migration-capable.
 	LiveMigration bool `json:"live_migration,omitempty"`
+	// Mediated is a PCI mapping's mdev: its devices are shared by mediated ones (pve-guest-common Mapping/PCI.pm).
+	Mediated bool `json:"mediated,omitempty"`
 	// Entries are the mapping's lines as they were given; without them there is one for each of Nodes.
 	Entries     []string `json:"entries,omitempty"`
 	Description string   `json:"description,omitempty"`
