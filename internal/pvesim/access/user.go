@@ -20,6 +20,7 @@ func UserRoutes() engine.Routes {
 		"GET /access/users/{userid}":                    readUser,
 		"PUT /access/users/{userid}":                    updateUser,
 		"DELETE /access/users/{userid}":                 deleteUser,
+		"PUT /access/password":                          changePassword,
 		"GET /access/users/{userid}/token":              listTokens,
 		"GET /access/users/{userid}/token/{tokenid}":    readToken,
 		"POST /access/users/{userid}/token/{tokenid}":   createToken,
@@ -39,6 +40,29 @@ func describeUser(u *state.User) map[string]any {
 		}
 	}
 	return data
+}
+
+// changePassword is PUT /access/password (API2/AccessControl.pm, change_password; RPCEnvironment.pm,
+// reauth_user_for_user_modification).
+func changePassword(r *engine.Request) (any, error) {
+	id := r.Params["userid"]
+	_, realm, _ := strings.Cut(id, "@")
+	u, confirmed := r.W.Users[id], r.Params["confirmation-password"]
+	switch {
+	case u == nil:
+		return nil, perl.Die("no such user ('%s')", id)
+	case r.Auth.User == auth.RootUser:
+	case id == auth.RootUser:
+		return nil, perl.Denied("")
+	case confirmed == "":
+		return nil, perl.Invalid("confirmation-password", "password is required to modify user")
+	case r.W.Users[r.Auth.User].Password != confirmed:
+		return nil, perl.Die("invalid credentials")
+	case r.Auth.User != id && realm == "pam":
+		return nil, perl.Denied("")
+	}
+	u.Password = r.Params["password"]
+	return nil, nil
 }
 
 // listUsers shows every caller its own user. A caller with User.Modify or Sys.Audit on /access/groups sees all users.

@@ -17,14 +17,17 @@ import (
 // world and do nothing.
 func JobRoutes() engine.Routes {
 	return engine.Routes{
-		"GET /cluster/replication":         listReplication,
-		"GET /cluster/replication/{id}":    readReplication,
-		"DELETE /cluster/replication/{id}": deleteReplication,
-		"POST /cluster/replication":        createReplication,
-		"GET /cluster/backup":              listBackups,
-		"POST /cluster/backup":             createBackup,
-		"GET /cluster/backup/{id}":         readBackup,
-		"DELETE /cluster/backup/{id}":      deleteBackup,
+		"GET /cluster/replication":      listReplication,
+		"GET /nodes/{node}/replication": listNodeReplication,
+
+		"GET /cluster/backup-info/not-backed-up": notBackedUp,
+		"GET /cluster/replication/{id}":          readReplication,
+		"DELETE /cluster/replication/{id}":       deleteReplication,
+		"POST /cluster/replication":              createReplication,
+		"GET /cluster/backup":                    listBackups,
+		"POST /cluster/backup":                   createBackup,
+		"GET /cluster/backup/{id}":               readBackup,
+		"DELETE /cluster/backup/{id}":            deleteBackup,
 	}
 }
 
@@ -48,6 +51,45 @@ func listReplication(r *engine.Request) (any, error) {
 		if j := r.W.Replication[id]; auth.Has(r.W, r.Auth, "/vms/"+strconv.Itoa(j.Guest), "VM.Audit") {
 			list = append(list, describeReplication(r.W, j))
 		}
+	}
+	return list, nil
+}
+
+// listNodeReplication shows those whose guest is on the node (pve-manager API2/Replication.pm, status). None has run.
+func listNodeReplication(r *engine.Request) (any, error) {
+	list := []any{}
+	for _, id := range slices.Sorted(maps.Keys(r.W.Replication)) {
+		j := r.W.Replication[id]
+		g := r.W.Guests[j.Guest]
+		if g == nil || g.Node != r.Node() || r.Params["guest"] != "" && r.Params["guest"] != strconv.Itoa(j.Guest) ||
+			!auth.Has(r.W, r.Auth, "/vms/"+strconv.Itoa(j.Guest), "VM.Audit") {
+			continue
+		}
+		row := describeReplication(r.W, j)
+		row["vmtype"], row["fail_count"], row["last_sync"], row["last_try"], row["next_sync"] = g.Type, 0, 0, 0, 0
+		list = append(list, row)
+	}
+	return list, nil
+}
+
+// notBackedUp are the guests that no job backs up, as far as the caller sees them (pve-manager API2/Cluster/
+// BackupInfo.pm, get_guests_not_in_backup).
+func notBackedUp(r *engine.Request) (any, error) {
+	list := []any{}
+	for _, id := range slices.Sorted(maps.Keys(r.W.Guests)) {
+		covered := false
+		for _, j := range r.W.Backups {
+			covered = covered || j.All && !slices.Contains(j.Exclude, id) || slices.Contains(j.VMIDs, id)
+		}
+		if covered || !auth.Has(r.W, r.Auth, "/vms/"+strconv.Itoa(id), "VM.Audit") {
+			continue
+		}
+		g := r.W.Guests[id]
+		row := map[string]any{"vmid": id, "type": g.Type}
+		if name := g.Config[map[string]string{"qemu": "name", "lxc": "hostname"}[g.Type]]; name != "" {
+			row["name"] = name
+		}
+		list = append(list, row)
 	}
 	return list, nil
 }

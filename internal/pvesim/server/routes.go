@@ -54,7 +54,7 @@ func qemuRoutes() engine.Routes {
 		"POST /nodes/{node}/qemu/{vmid}/status/suspend":  power.Suspend,
 		"POST /nodes/{node}/qemu/{vmid}/status/resume":   power.Resume,
 	}
-	maps.Copy(r, engine.Routes{})
+	maps.Copy(r, power.BulkRoutes())
 	return r
 }
 
