@@ -66,14 +66,12 @@ func (c *Creator) attempt(p plan, found findings) *attempt {
 		renewed: c.jobs.Clock.Now()}
 	a.mark = c.guests.NewMark(guest.ClusterName(found.resources), a.vmid)
 	a.mark.Key, a.mark.Kept = p.key, p.r.OnFailure == Keep
-	switch {
-	case p.r.Restore != nil:
-		a.mark.By = "qmrestore"
+	how := p.howMade()
+	a.mark.By, a.mark.Source = how.By, how.Source
+	if p.r.Restore != nil {
 		for _, baseline := range a.baselines {
 			baseline.Narrow(writtenTo(p.r, a.from))
 		}
-	case p.r.Clone != nil:
-		a.mark.By, a.mark.Source = "qmclone", a.from.vmid
 	}
 	a.mark = c.guests.Sign(a.mark)
 	a.made = destroy.NewMade(nil, wanted(p.r, a.from, a.vmid))
@@ -85,6 +83,17 @@ func (c *Creator) attempt(p plan, found findings) *attempt {
 	}
 	a.view = c.guests.ViewUnread(a, at, a.vmid)
 	return a
+}
+
+// howMade is the part of a mark that says which task makes the VM.
+func (p plan) howMade() ownership.Mark {
+	switch {
+	case p.r.Restore != nil:
+		return ownership.Mark{By: "qmrestore"}
+	case p.r.Clone != nil:
+		return ownership.Mark{By: "qmclone", Source: p.from.vmid}
+	}
+	return ownership.Mark{By: "qmcreate"}
 }
 
 // Check proves by the mark that a configuration is that of our VM. Once a commit may have taken the mark away, the

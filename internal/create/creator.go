@@ -40,10 +40,10 @@ type Creator struct {
 	taking chan struct{} // has room for the one who takes back what a dead create left
 
 	mu       sync.Mutex
-	active   map[string]bool   // transactions under way here
-	finished map[int]bool      // VMs that were seen without a mark
-	ids      map[int]time.Time // VMIDs that creates here chose, and when those ended
-	lowest   int               // no VMID below it is free, as far as is known
+	active   map[string]bool    // transactions under way here
+	finished map[int]unfinished // VMs that were seen without a mark
+	ids      map[int]time.Time  // VMIDs that creates here chose, and when those ended
+	lowest   int                // no VMID below it is free, as far as is known
 }
 
 // Hasher computes checksums on the nodes.
@@ -59,7 +59,7 @@ func New(jobs *request.Runner, guests *guest.Guests, destroyer *destroy.Destroye
 		listing: request.NewShared[pve.Resources](), namedNow: request.NewShared[map[int]bool](),
 		lastID: request.Recent[int]{Life: math.MaxInt64},
 		taking: make(chan struct{}, 1),
-		active: map[string]bool{}, finished: map[int]bool{}, ids: map[int]time.Time{}, lowest: firstID}
+		active: map[string]bool{}, finished: map[int]unfinished{}, ids: map[int]time.Time{}, lowest: firstID}
 }
 
 // begin notes that a create is under way here until the returned function is called, and notes its VMID for good.

@@ -119,20 +119,3 @@ func (c *Creator) removeDead(ctx context.Context, r Request, dead guard.Unowned)
 	}
 	return nil
 }
-
-// isFinished reports whether this process has seen that a VM bears no mark.
-func (c *Creator) isFinished(vmid int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.finished[vmid]
-}
-
-// noteFinished notes a VM that bears no mark.
-func (c *Creator) noteFinished(u unfinished) {
-	if u.marked || u.config == nil || u.isHalfMade() {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.finished[u.listed.VMID] = true
-}

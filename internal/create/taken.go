@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // ifConfigured returns an error about the guest under the configured VMID. Under an automatic one the create takes
@@ -45,7 +47,8 @@ func (c *Creator) untouched(r Request, u unfinished, why string) (*attempt, []gu
 
 // namesake judges a guest that may have the wanted name under another VMID. A name may be used twice, so it only
 // matters if a run of this provider has left it.
-func (c *Creator) namesake(ctx context.Context, u unfinished, r Request) ([]guest.Warning, error) {
+func (c *Creator) namesake(ctx context.Context, u unfinished, p plan) ([]guest.Warning, error) {
+	r := p.r
 	c.noteFinished(u)
 	if !u.marked && u.isHalfMade() && c.isMadeByUs(ctx, u.listed) {
 		return []guest.Warning{{Summary: fmt.Sprintf("VM %d is being made by another run", u.listed.VMID),
@@ -53,7 +56,10 @@ func (c *Creator) namesake(ctx context.Context, u unfinished, r Request) ([]gues
 				"VM %d. Should it belong to a run of this configuration that was killed, proxmox_orphans lists the VM",
 				c.api.Identity().User, u.listed.Node, u.listed.VMID)}}, nil
 	}
-	if !u.marked || r.Spec.Name == nil || u.config["name"] != *r.Spec.Name || u.mark.Kept ||
+	if !u.marked {
+		return c.lookalike(ctx, p, u), nil
+	}
+	if r.Spec.Name == nil || u.config["name"] != *r.Spec.Name || u.mark.Kept ||
 		c.lifeOf(u.mark) == guest.Alive {
 		return nil, nil
 	}
@@ -69,7 +75,7 @@ func (c *Creator) namesake(ctx context.Context, u unfinished, r Request) ([]gues
 }
 
 // takenBy is the error for a configured VMID whose guest no run of this create has made.
-func (c *Creator) takenBy(ctx context.Context, u unfinished, adopts []Adopted) error {
+func (c *Creator) takenBy(ctx context.Context, u unfinished, p plan) error {
 	listed := u.listed
 	if u.marked {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken by a VM that was not finished",
@@ -78,11 +84,18 @@ func (c *Creator) takenBy(ctx context.Context, u unfinished, adopts []Adopted) e
 				"%s), and was not touched. If no run is at work on it: %s", listed.VMID, u.config["name"], listed.Node,
 				u.mark.Saga, u.mark.User, u.waysOut())}
 	}
+	if why := c.mayBeLost(ctx, p, u); why != "" {
+		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", listed.VMID),
+			Detail: fmt.Sprintf("%s on node %s has this id; it was not touched. %s. If no other state has it, "+
+				"`terraform import ADDRESS %d` takes it over, where ADDRESS is that of this resource. Otherwise choose another "+
+				"vmid%s",
+				guest.Named(listed), listed.Node, why, listed.VMID, withoutAdopted(p.r.Adopts))}
+	}
 	if !u.isHalfMade() && listed.Lock != "create" && listed.Lock != "clone" {
 		return &guest.FieldError{Path: "vmid", Summary: fmt.Sprintf("VMID %d is taken", listed.VMID),
 			Detail: fmt.Sprintf("%s on node %s has this id; it was not touched. %s. A VM that is replaced with "+
 				"create_before_destroy cannot keep its id: leave vmid out, or the setting%s",
-				guest.Named(listed), listed.Node, guest.OtherThan(listed), withoutAdopted(adopts))}
+				guest.Named(listed), listed.Node, guest.OtherThan(listed), withoutAdopted(p.r.Adopts))}
 	}
 	lock, next := cmp.Or(u.config["lock"], listed.Lock), "Choose another vmid"
 	looks := "locked (" + lock + ")"
@@ -96,4 +109,71 @@ func (c *Creator) takenBy(ctx context.Context, u unfinished, adopts []Adopted) e
 		Detail: fmt.Sprintf("%s %d on node %s is %s: a task is making it, or died over it. "+
 			"It bears no mark of this provider and was not touched. %s",
 			guest.KindName(listed.Type), listed.VMID, listed.Node, looks, next)}
+}
+
+// A run that is killed after its commit and before Terraform writes its state leaves a VM that bears no mark. Nothing
+// on the server tells it from a VM in another state, so it is named and never taken (docs/design/create.md).
+
+// finishedOf is what this process has seen of a VM that bears no mark.
+func (c *Creator) finishedOf(vmid int) (unfinished, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u, seen := c.finished[vmid]
+	return u, seen
+}
+
+// noteFinished notes a VM that bears no mark.
+func (c *Creator) noteFinished(u unfinished) {
+	if u.marked || u.config == nil || u.isHalfMade() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.finished[u.listed.VMID] = u
+}
+
+// isMade reports whether a VM has everything that this create would give it. A password does not show.
+func (p plan) isMade(config map[string]string) bool {
+	has := vm.Decode(config)
+	if p.r.Spec.Name == nil && p.from == nil && has.Name != nil {
+		return false
+	}
+	want := vm.Merge(has, p.spec)
+	vm.Complete(&want)
+	change := vm.Diff(has, want)
+	delete(change.Set, "cipassword")
+	return change.Empty()
+}
+
+// mayBeLost says of a finished VM that a killed run of this very create may have left it, "" if nothing shows that.
+func (c *Creator) mayBeLost(ctx context.Context, p plan, u unfinished) string {
+	if u.marked || u.listed.Type != "qemu" || u.config == nil || ownership.IsMark(u.config["description"]) ||
+		c.made(u.listed.VMID) || !p.isMade(u.config) {
+		return ""
+	}
+	node, mark := p.node, p.howMade()
+	if mark.By == "qmclone" {
+		node = p.from.node
+	}
+	mark.VMID = u.listed.VMID
+	task, may := c.guests.MayBeLost(ctx, node, mark)
+	if !may {
+		return ""
+	}
+	return fmt.Sprintf("It has everything that this create would give it, and %s began the task that made it less than "+
+		"an hour ago (%s). A run that was killed after its last request, and before Terraform wrote its state, may have "+
+		"left it", task.User, task.UPID)
+}
+
+// lookalike is the warning about a finished VM that a killed run of this very create may have left. It is no error: a
+// second resource of equal configuration and a replacement with create_before_destroy look the same.
+func (c *Creator) lookalike(ctx context.Context, p plan, u unfinished) []guest.Warning {
+	why := c.mayBeLost(ctx, p, u)
+	if why == "" {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("%s on node %s looks like the VM of this create", guest.Named(u.listed),
+		u.listed.Node),
+		Detail: fmt.Sprintf("%s. It was not touched, and this create made another VM. If no state has it, "+
+			"`terraform import ADDRESS %d` takes it into one, where ADDRESS is that of a resource for it", why, u.listed.VMID)}}
 }

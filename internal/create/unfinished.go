@@ -75,7 +75,11 @@ func (c *Creator) lifeOf(mark ownership.Mark) guest.Life {
 func (c *Creator) inherit(ctx context.Context, p plan, found findings) (*attempt, []guest.Warning, error) {
 	var warnings []guest.Warning
 	for _, listed := range candidates(found.resources, p) {
-		if p.r.VMID == 0 && (c.made(listed.VMID) || c.isFinished(listed.VMID)) {
+		if p.r.VMID == 0 && c.made(listed.VMID) {
+			continue
+		}
+		if u, seen := c.finishedOf(listed.VMID); seen && p.r.VMID == 0 {
+			warnings = append(warnings, c.lookalike(ctx, p, u)...)
 			continue
 		}
 		u := c.readUnfinished(ctx, found.resources, listed)
@@ -92,9 +96,9 @@ func (c *Creator) inherit(ctx context.Context, p plan, found findings) (*attempt
 			}
 			warnings = append(warnings, warning...)
 		case p.r.VMID != 0:
-			return nil, warnings, c.takenBy(ctx, u, p.r.Adopts)
+			return nil, warnings, c.takenBy(ctx, u, p)
 		default:
-			warning, err := c.namesake(ctx, u, p.r)
+			warning, err := c.namesake(ctx, u, p)
 			if warnings = append(warnings, warning...); err != nil {
 				return nil, warnings, err
 			}

@@ -33,7 +33,7 @@ type Guests struct {
 // New makes Guests.
 func New(jobs *request.Runner) *Guests {
 	return &Guests{Runs: &Runs{Process: thisProcess(), api: jobs.API, clock: jobs.Clock, jobs: jobs,
-		key: sync.OnceValue(func() []byte { return MarkKey(jobs.API) })},
+		born: jobs.Clock.Now(), key: sync.OnceValue(func() []byte { return MarkKey(jobs.API) })},
 		HAEntries: &HAEntries{api: jobs.API, jobs: jobs},
 		api:       jobs.API, clock: jobs.Clock, jobs: jobs,
 		agents:      agent.New(jobs.API.Reader()),

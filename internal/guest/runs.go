@@ -34,6 +34,7 @@ type Runs struct {
 	clock pve.Clock
 	jobs  *request.Runner
 	key   func() []byte // MarkKey
+	born  time.Time     // when this run began
 }
 
 // NewMark makes the mark of a new run of this process, whose VM a task qmcreate makes. It belongs to no create that a
@@ -142,22 +143,42 @@ func (r *Runs) tasksOn(ctx context.Context, n pve.Resource, mark ownership.Mark)
 	if err := r.seesTasks(ctx, n.Node); err != nil {
 		return nil, err
 	}
+	return r.listTasks(ctx, n.Node, mark)
+}
+
+// listTasks returns those tasks of a node that this identity may see.
+func (r *Runs) listTasks(ctx context.Context, node string, mark ownership.Mark) (all []ownership.Task, err error) {
 	filters := []pve.TaskFilter{{VMID: mark.VMID}}
 	if mark.Source != 0 {
 		filters = append(filters, pve.TaskFilter{VMID: mark.Source, Type: "qmclone"})
 	}
 	for _, filter := range filters {
-		tasks, err := r.api.Tasks().List(ctx, n.Node, filter)
+		tasks, err := r.api.Tasks().List(ctx, node, filter)
 		if err != nil {
 			return nil, err
 		}
 		for _, t := range tasks {
 			all = append(all, ownership.Task{UPID: string(t.UPID), Type: t.UPID.Type(), ID: t.UPID.ID(), User: t.UPID.User(),
-				Node: n.Node, Start: t.StartTime.Unix(), Running: t.Running(),
+				Node: node, Start: t.StartTime.Unix(), Running: t.Running(),
 				Well: t.Status == "OK" || strings.HasPrefix(t.Status, "WARNINGS")})
 		}
 	}
 	return all, nil
+}
+
+// MayBeLost finds the task by which this identity may have made a finished guest on a node that no state knows. mark
+// says how a create makes it. Facts that cannot be seen are no task.
+func (r *Runs) MayBeLost(ctx context.Context, node string, mark ownership.Mark) (ownership.Task, bool) {
+	tasks, err := r.listTasks(ctx, node, mark)
+	if err != nil || len(tasks) == 0 {
+		return ownership.Task{}, false
+	}
+	now, err := r.api.Node(node).Time(ctx)
+	if err != nil {
+		return ownership.Task{}, false
+	}
+	return ownership.MayBeLost(ownership.Guest{VMID: mark.VMID, Identity: r.api.Identity().User, Mark: mark, Tasks: tasks,
+		Clocks: map[string]int64{node: now.Unix()}}, r.clock.Now().Sub(r.born))
 }
 
 // seesTasks is the error of an identity that does not see the tasks of other users on a node.

@@ -305,3 +305,47 @@ func TestOwnershipZeroVerdict(t *testing.T) {
 		t.Errorf("of no facts: %+v", v)
 	}
 }
+
+// TestOwnershipOfAFinishedGuest: a guest without a mark is named as one that a killed run may have left only if this
+// identity's own task of that type has made it well, before this run began and in the last hour of its node's clock.
+func TestOwnershipOfAFinishedGuest(t *testing.T) {
+	const lived = 5 * time.Minute
+	rows, may := 0, 0
+	for _, m := range makings() {
+		for _, r := range []struct {
+			name    string
+			happens func(*facts)
+			want    bool
+			only    func(making) bool
+		}{
+			{name: "made before", happens: func(*facts) {}, want: true},
+			{name: "made beside this run", happens: func(f *facts) { f.Tasks[0].Start += 400 }},
+			{name: "an hour old", happens: func(f *facts) { f.Tasks[0].Start = f.Clocks["pve1"] - 3600 }, want: true},
+			{name: "older", happens: func(f *facts) { f.Tasks[0].Start = f.Clocks["pve1"] - 3601 }},
+			{name: "of another user", happens: func(f *facts) { f.Tasks[0].User = neighbor }},
+			{name: "of another token", happens: func(f *facts) { f.Tasks[0].User = "terraform@pve!cd" }},
+			{name: "failed", happens: func(f *facts) { f.Tasks[0].Well = false }},
+			{name: "still made", happens: func(f *facts) { f.Tasks[0].Well, f.Tasks[0].Running = false, true }},
+			{name: "made in another way", happens: func(f *facts) { f.Mark.By = "qmother" }, only: namesGuest},
+			{name: "rolled back since", happens: func(f *facts) { f.add("qmrollback", theVM, me, "pve2", time.Minute) }},
+			{name: "made again by another", happens: func(f *facts) { f.add("qmcreate", theVM, neighbor, "pve2", time.Minute) }},
+			{name: "the node tells no time", happens: func(f *facts) { delete(f.Clocks, "pve1") }},
+			{name: "no task", happens: func(f *facts) { f.Tasks = nil }},
+			{name: "another VM's task", happens: func(f *facts) { f.Tasks[0].ID = "4000" }},
+		} {
+			if r.only != nil && !r.only(m) {
+				continue
+			}
+			f := factsOf(m)
+			f.Marked = false
+			r.happens(f)
+			rows++
+			if _, got := MayBeLost(f.Guest, lived); got != r.want {
+				t.Errorf("%s, %s: %t", m, r.name, got)
+			} else if got {
+				may++
+			}
+		}
+	}
+	t.Logf("%d rows, %d may be lost", rows, may)
+}

@@ -68,8 +68,7 @@ func (r *KillHost) Differences(p *KillPlan) []string {
 	return strings.Split(cmp.Diff(p.want, got), "\n")
 }
 
-// Committed is the first moment of a create at which the VM is the user's already: its mark is gone, and Terraform has not noted it yet. By
-// its VMID the next create is told of it. One without a VMID of its own cannot be told from another user's.
+// Committed is the first moment of a create at which the VM is the user's already: its mark is gone, and Terraform has not noted it yet.
 func (p *KillPlan) Committed() int {
 	for i, at := range slices.Backward(p.Moments) {
 		if at.Served && strings.HasPrefix(at.Request, http.MethodPut) && strings.HasSuffix(at.Request, "/config") {

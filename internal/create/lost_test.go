@@ -1,0 +1,98 @@
+package create
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+)
+
+// TestNothingIsDoubledInSilence: a run is killed between its commit and Terraform's state. The next apply cannot tell
+// its VM from one in another state: it touches neither, and says which VM it is and how it is taken over.
+func TestNothingIsDoubledInSilence(t *testing.T) {
+	for _, k := range killedWays(t) {
+		if k.process == elsewhere { // no process is named any more
+			continue
+		}
+		t.Run(k.name, func(t *testing.T) {
+			b := newBench(t, token)
+			b.backedUp(nil)
+			made, err := b.Create(t.Context(), k.of())
+			if err != nil {
+				t.Fatal(err)
+			}
+			was := b.vms()[made.Guest.VMID]
+			b.sim.Advance(time.Minute)
+			next := creatorOf(t, b.sim, token)
+			again, err := next.Create(t.Context(), k.of())
+			said := fmt.Sprint(err)
+			for _, w := range again.Warnings {
+				said += w.Summary + " " + w.Detail
+			}
+			if k.fixed == (err == nil) || !strings.Contains(said, fmt.Sprintf("`terraform import ADDRESS %d`", made.Guest.VMID)) ||
+				!strings.Contains(said, "before Terraform wrote its state") {
+				t.Errorf("the next apply says %s", said)
+			}
+			if now := b.vms()[made.Guest.VMID]; !maps.Equal(was, now) {
+				t.Errorf("the VM was\n%v\nand is\n%v", was, now)
+			}
+			if want := map[bool]int{true: 1, false: 2}[k.fixed]; len(b.vms()) != want {
+				t.Errorf("%d VMs", len(b.vms()))
+			}
+		})
+	}
+}
+
+// TestALookalikeIsOurOwnAndNew: a finished VM is named as one that a killed run may have left only if it is all that the
+// create would make it, and if this identity made it in the last hour.
+func TestALookalikeIsOurOwnAndNew(t *testing.T) {
+	set := func(option, value string) func(*bench) {
+		return func(b *bench) {
+			b.change(func(w *state.World) {
+				g := w.Guests[100]
+				g.Config = maps.Clone(g.Config)
+				g.Config[option] = value
+			})
+		}
+	}
+	more := func(b *bench) { b.sim.Advance(2 * time.Hour) }
+	for name, c := range map[string]struct {
+		who     func(*pve.Config, pvesim.Credentials)
+		happens func(*bench)
+		named   bool
+	}{
+		"as it was made":             {token, func(*bench) {}, true},
+		"with an option more":        {token, set("cores", "4"), true},
+		"with another bus":           {token, set("scsihw", "megasas"), false},
+		"with another name":          {token, set("name", "db"), false},
+		"of two hours ago":           {token, more, false},
+		"of another identity":        {ticket, func(*bench) {}, false},
+		"with a mark of any release": {token, set("description", "Terraform is creating this VM. Do not touch it."), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, c.who)
+			r := named(onZFS(), "web")
+			r.Spec.SCSIHW = to("virtio-scsi-pci")
+			if _, err := b.Create(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			b.sim.Advance(time.Minute)
+			c.happens(&b)
+			next := creatorOf(t, b.sim, token)
+			for n := range 2 { // the second create finds the VM in memory
+				again, err := next.Create(t.Context(), r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if says := fmt.Sprint(again.Warnings); strings.Contains(says, "VM 100 (web) on node pve1 looks like") != c.named {
+					t.Errorf("create %d warns %s", n, says)
+				}
+			}
+		})
+	}
+}
