@@ -114,6 +114,7 @@ func (l *look) judgeEmpty(ctx context.Context, empty []volumeuse.Reading) error 
 
 // onlyMade finds the task that made a VM, where no other task but changes of its options is known since.
 func (l *look) onlyMade(ctx context.Context, vmid int) (made pve.Task, ok bool, err error) {
+	var makers []pve.Task
 	if away := l.offline(); len(away) > 0 {
 		return made, false, fmt.Errorf("whether they were ever started cannot be told while the nodes %v are not online",
 			away)
@@ -135,13 +136,15 @@ func (l *look) onlyMade(ctx context.Context, vmid int) (made pve.Task, ok bool, 
 			case t.Running():
 				return made, false, nil
 			case typ == "qmcreate" || typ == "qmrestore":
-				if t.StartTime.After(made.StartTime) {
-					made = t
-				}
+				makers = append(makers, t)
 			case typ != "qmconfig" && typ != "qmdestroy":
 				return made, false, nil
 			}
 		}
 	}
-	return made, made.UPID != "", nil
+	makers, err = l.jobs.Youngest(ctx, makers)
+	if err != nil || len(makers) != 1 {
+		return made, false, err
+	}
+	return makers[0], true, nil
 }

@@ -82,26 +82,57 @@ func (h Holder) MayHold(task pve.UPID) bool {
 
 // Died finds the task that took a configuration's lock and ended without giving it back: the last one of its kind on
 // some nodes, where it was killed, or its node crashed. Without such a one, which is no error, the lock may have been
-// set by hand, or by a program outside PVE. Without Sys.Audit only this identity's own tasks are seen.
+// set by hand, or by a program outside PVE. Without Sys.Audit only this identity's own tasks are seen. Of several that
+// may be the last all must have been killed.
 func (r *Runner) Died(ctx context.Context, h Holder, nodes ...string) (pve.Task, error) {
-	var last pve.Task
+	var all []pve.Task
 	for _, node := range nodes {
 		for _, typ := range Holders(h.Lock) {
 			tasks, err := r.API.Tasks().List(ctx, node, pve.TaskFilter{Type: typ})
 			if err != nil {
 				return pve.Task{}, err
 			}
-			for _, t := range tasks {
-				if h.MayHold(t.UPID) && t.StartTime.After(last.StartTime) {
-					last = t
-				}
-			}
+			all = append(all, slices.DeleteFunc(tasks, func(t pve.Task) bool { return !h.MayHold(t.UPID) })...)
 		}
 	}
-	if ended := (&pve.TaskError{UPID: last.UPID, ExitStatus: last.Status}); !ended.Killed() {
-		return pve.Task{}, nil
+	lasts, err := r.Youngest(ctx, all)
+	lives := func(t pve.Task) bool {
+		return !(&pve.TaskError{UPID: t.UPID, ExitStatus: t.Status}).Killed()
 	}
-	return last, nil
+	if err != nil || len(lasts) == 0 || slices.ContainsFunc(lasts, lives) {
+		return pve.Task{}, err
+	}
+	return lasts[0], nil
+}
+
+// Youngest is the task that began last. Each node lists its tasks from the last to the first (pve-manager
+// API2/Tasks.pm); of several nodes each is asked how long ago its last one began, by its own clock. They are several
+// tasks if the whole seconds do not tell more.
+func (r *Runner) Youngest(ctx context.Context, tasks []pve.Task) (young []pve.Task, err error) {
+	lasts := map[string]pve.Task{}
+	for _, t := range tasks {
+		if node := t.UPID.Node(); t.StartTime.After(lasts[node].StartTime) {
+			lasts[node] = t
+		}
+	}
+	began, last := map[string]time.Time{}, time.Time{}
+	for node, t := range lasts {
+		ahead := time.Duration(0)
+		if len(lasts) > 1 {
+			if ahead, err = r.aheadOf(ctx, node); err != nil {
+				return nil, err
+			}
+		}
+		if began[node] = t.StartTime.Add(-ahead); began[node].After(last) {
+			last = began[node]
+		}
+	}
+	for node, t := range lasts {
+		if last.Sub(began[node]) <= blur {
+			young = append(young, t)
+		}
+	}
+	return young, nil
 }
 
 // String says what is locked and by whom: "VM 100 is locked (backup) by vzdump of root@pam since …".

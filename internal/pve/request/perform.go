@@ -111,11 +111,16 @@ func (r *Runner) NodeTime(ctx context.Context, node string, at time.Time) (time.
 	if at.IsZero() {
 		return at, nil
 	}
-	ahead, err := r.ahead.Get(ctx, r.Clock, node, func(ctx context.Context) (time.Duration, error) {
+	ahead, err := r.aheadOf(ctx, node)
+	return at.Add(ahead - blur), err
+}
+
+// aheadOf is how far the clock of a node is ahead of ours.
+func (r *Runner) aheadOf(ctx context.Context, node string) (time.Duration, error) {
+	return r.ahead.Get(ctx, r.Clock, node, func(ctx context.Context) (time.Duration, error) {
 		now, err := r.API.Node(node).Time(ctx)
 		return now.Sub(r.Clock.Now()), err
 	})
-	return at.Add(ahead - blur), err
 }
 
 // Search finds the task that a request with a lost answer began, or "" if there is none or more than one. Tasks that
