@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
@@ -35,7 +35,7 @@ func New(jobs *request.Runner, guests *guest.Guests, exclusive ...string) *Finde
 }
 
 // fresh is how long an object that was just made may be waiting for its maker. It is a create's lease.
-const fresh = 30 * time.Minute
+const fresh = ownership.FreshVolume
 
 // look is one look at the cluster. The field before has the state from before the volumes were listed. A volume that
 // was listed after its guest is no orphan because the guest has gone meanwhile. One that is new is none because its

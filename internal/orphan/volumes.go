@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/shell"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -106,33 +107,50 @@ func (l *look) judgeVolumes(ctx context.Context) error {
 		if !free {
 			continue
 		}
-		used, err := isUsed(ctx, l, v)
-		if used {
+		facts := l.factsOf(ctx, v)
+		verdict := ownership.JudgeVolume(facts)
+		if verdict.Owner == ownership.ThirdParty {
 			continue
 		}
 		i := Item{Kind: Volume, ID: v.ID, VMID: v.VMID, Node: v.node, Storage: v.storage.ID, Size: v.Size, Since: v.CreatedAt,
-			Command: shell.Free(v.ID)}
-		i.Certainty, i.Reason = l.sureOfVolume(v, err)
+			Command: shell.Free(v.ID), Certainty: Unknown, Reason: verdict.Reason}
+		switch {
+		case verdict.Owner == ownership.Unowned && verdict.Whole:
+			i.Certainty = Certain
+		case verdict.Owner == ownership.Unowned:
+			i.Certainty = Likely
+		}
 		l.add(i)
 	}
 	return nil
 }
 
-// isUsed reports whether a guest uses a volume; the error is why that cannot be told.
-func isUsed(ctx context.Context, l *look, v placed) (bool, error) {
+// factsOf collects what is known of a volume whose VMID no guest has.
+func (l *look) factsOf(ctx context.Context, v placed) ownership.Volume {
+	facts := ownership.Volume{ID: v.ID, VMID: v.VMID, Storage: v.storage.ID, OfPVE: volid.IsNameOfPVE(v.ID),
+		Shared: v.storage.Shared, Exclusive: slices.Contains(slices.Concat(l.exclusive, l.options.Exclusive), v.storage.ID),
+		Clones: l.basedOn(v), Dated: !v.CreatedAt.IsZero(), Age: l.guests.Now().Sub(v.CreatedAt)}
+	if l.unseen != nil {
+		facts.Unseen = l.unseen.Error()
+	}
 	scope, err := l.surveyor.Scope(ctx, l.before, v.node, []string{v.ID})
+	var others *volumeuse.Use
+	if err == nil {
+		others, err = l.of(scope)
+	}
+	if err == nil {
+		switch users := others.UsersOf(v.ID, 0); {
+		case len(users) > 0 && volumeuse.IsUnclear(users):
+			facts.Likeness = users[0].String()
+		case len(users) > 0:
+			facts.User = users[0].String()
+		}
+		err = others.Doubt(v.ID)
+	}
 	if err != nil {
-		return false, err
+		facts.Unread = err.Error()
 	}
-	others, err := l.of(scope)
-	if err != nil {
-		return false, err
-	}
-	users := others.UsersOf(v.ID, 0)
-	if len(users) > 0 && volumeuse.IsUnclear(users) {
-		return false, errors.New(users[0].String())
-	}
-	return len(users) > 0, others.Doubt(v.ID)
+	return facts
 }
 
 // scopeOf is the node whose guests alone can use a volume, "" for all.
@@ -141,30 +159,6 @@ func scopeOf(v placed) string {
 		return ""
 	}
 	return v.node
-}
-
-// sureOfVolume says how sure it is that no guest uses a volume; unseen is why not all guests that could were read.
-func (l *look) sureOfVolume(v placed, unseen error) (Certainty, string) {
-	none := fmt.Sprintf("no guest has the id %d", v.VMID)
-	clones := l.basedOn(v)
-	foreign := volumeuse.Foreign(v.ID, v.storage.Shared, slices.Concat(l.exclusive, l.options.Exclusive))
-	switch {
-	case unseen != nil:
-		return Unknown, fmt.Sprintf("%s; whether a guest with another id uses the volume could not be looked at: %v", none,
-			unseen)
-	case l.unseen != nil:
-		return Unknown, fmt.Sprintf("%s; whether a guest with another id uses the volume cannot be told: %v", none, l.unseen)
-	case len(clones) > 0:
-		return Unknown, fmt.Sprintf("%s; linked clones are based on the volume: %s", none, strings.Join(clones, ", "))
-	case foreign != nil:
-		return Unknown, fmt.Sprintf("%s, and no guest of this cluster uses the volume; %v", none, foreign)
-	case v.CreatedAt.IsZero(): // ZFS and RBD list no time (pve-storage, list_images of the plugins)
-		return Likely, none + ", and no guest uses the volume; its storage does not say when it was made, " +
-			"so its maker may still be at work"
-	case l.guests.Now().Sub(v.CreatedAt) < fresh:
-		return Unknown, none + ", and no guest uses the volume; it is so new that its maker may still be at work"
-	}
-	return Certain, none + ", and no guest uses the volume"
 }
 
 // basedOn are the volumes that are linked clones of another, by their ids or their parents (pve-storage,

@@ -16,6 +16,7 @@ const (
 	Unknown Owner = iota
 	Ours
 	ThirdParty
+	Unowned // a volume that no guest and no other program has
 )
 
 // Verdict is a judgement with its reason.
@@ -23,7 +24,7 @@ type Verdict struct {
 	Owner Owner
 	// Reason completes the sentence "the VM was not touched, since …", or says why it is ours.
 	Reason string
-	// Whole: the task that made a guest of ours ended well, and no destroy of it was begun.
+	// Whole: the task that made a guest of ours ended well, and no destroy of it was begun. Of a volume: it is certain.
 	Whole bool
 	// Maker is the task that made a guest of ours.
 	Maker Task

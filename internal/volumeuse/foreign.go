@@ -1,9 +1,10 @@
 package volumeuse
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -13,15 +14,12 @@ import (
 // cluster uses.
 func Foreign(volume string, shared bool, exclusive []string) error {
 	storage := volid.Storage(volume)
-	switch {
-	case !volid.IsNameOfPVE(volume):
-		return fmt.Errorf("PVE gives no volume the name of %s, so a program may keep it for itself (a Kubernetes volume, "+
-			"for one)", volume)
-	case shared && !slices.Contains(exclusive, storage):
-		return fmt.Errorf("storage %s is shared, and %s may belong to another cluster (exclusive_storages says that no "+
-			"other cluster uses a storage)", storage, volume)
+	why := ownership.Volume{ID: volume, Storage: storage, OfPVE: volid.IsNameOfPVE(volume), Shared: shared,
+		Exclusive: slices.Contains(exclusive, storage)}.Foreign()
+	if why == "" {
+		return nil
 	}
-	return nil
+	return errors.New(why)
 }
 
 // AnyForeign is the same for several volumes on a node. A storage of an unknown kind counts as shared.
