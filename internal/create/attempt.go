@@ -3,6 +3,7 @@ package create
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,12 @@ type beside struct {
 	firewall bool // requests about its firewall were sent
 }
 
+// awaited is what the agent said while it was waited for.
+type awaited struct {
+	guest  guest.Guest
+	failed error // the VM is complete all the same
+}
+
 // attempt is one attempt to create a VM under one VMID.
 type attempt struct {
 	plan
@@ -41,6 +48,7 @@ type attempt struct {
 	renewed time.Time // when the mark was written last
 	first   firstWrite
 	resumed bool // a run that is dead has begun the VM
+	moved   bool // a third party has moved the VM since it was made
 
 	// Further facts for the undo.
 	halfMade *destroy.HalfMade // what a killed task has left
@@ -54,10 +62,9 @@ type attempt struct {
 	cloudInit   bool      // the VM has a cloud-init drive
 	status      string    // of the guest, as this attempt has left it
 
-	awaited    guest.Guest // what the agent said while it was waited for
-	notReached error       // the wait has failed; the VM is complete all the same
-	warnings   []guest.Warning
-	notes      []destroy.Note // of the undo
+	awaited  awaited
+	warnings []guest.Warning
+	notes    []destroy.Note // of the undo
 }
 
 // attempt puts together what was found and chosen.
@@ -173,4 +180,49 @@ func (a *attempt) warn(summary string, result pve.TaskResult) {
 	if result.Warnings > 0 {
 		a.warnings = append(a.warnings, guest.Warning{Summary: summary, Detail: strings.Join(append(result.Log, ""), "\n")})
 	}
+}
+
+// pursuit is an attempt whose VM a third party may move.
+type pursuit struct{ *attempt }
+
+// following does a step on the node that the VM is on by then: HA or an administrator may move it at any time. Where
+// there is no configuration PVE has done nothing, so the step is done again, and finds what it did before.
+func (a pursuit) following(do func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := do(ctx)
+		for range tries {
+			if !guest.IsElsewhere(err) || !a.follow(ctx) {
+				return err
+			}
+			err = do(ctx)
+		}
+		return err
+	}
+}
+
+// follow looks for the VM on another node, and reports whether its mark proves it there. Its volumes there are those
+// that its configuration names.
+func (a pursuit) follow(ctx context.Context) bool {
+	resources, err := a.creator.api.Cluster().Resources(ctx)
+	now, there := resources.Guest(a.vmid)
+	if err != nil || !there || now.Node == a.view.Node() {
+		return false
+	}
+	was := a.view.Node()
+	a.view.Moved(now.Node)
+	config, err := a.view.Fresh(ctx)
+	if err != nil {
+		a.view.Moved(was)
+		return false
+	}
+	a.node, a.moved = now.Node, true
+	known := func(b *guest.Baseline) bool { return b.Node == now.Node }
+	if !slices.ContainsFunc(a.baselines, known) {
+		b, err := a.creator.guests.BaselineOf(ctx, resources, now.Node, a.vmid, config.Current())
+		if err != nil {
+			return false
+		}
+		a.baselines = append(a.baselines, b)
+	}
+	return true
 }

@@ -138,6 +138,15 @@ func (a *attempt) grow(ctx context.Context, g vm.Growth, digest string) error {
 
 // shape moves and grows disks.
 func (a *attempt) shape(ctx context.Context) error {
+	if a.moved { // in the middle of it, maybe
+		config, err := a.view.Fresh(ctx)
+		if err != nil {
+			return err
+		}
+		has := vm.Decode(config.Current())
+		rest := vm.Diff(has, vm.Merge(has, a.spec))
+		a.change.Moves, a.change.Grow, a.moving = rest.Moves, rest.Grow, targets(rest.Moves, has)
+	}
 	if len(a.change.Moves) > 0 {
 		a.made.Want(a.moving)
 		a.view.NoteSeen(false)

@@ -97,10 +97,10 @@ func (a *attempt) run(ctx context.Context) (Created, error) {
 		})
 		return created, nil
 	}
-	if heard := a.awaited; heard.VMID != 0 {
+	if heard := a.awaited.guest; heard.VMID != 0 {
 		created.Guest.Interfaces, created.Guest.Silent, created.Guest.Status = heard.Interfaces, heard.Silent, heard.Status
 	}
-	return created, a.notReached
+	return created, a.awaited.failed
 }
 
 // failed says what a failed attempt has left: nothing, or a guest and leftovers for state.

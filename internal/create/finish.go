@@ -15,6 +15,9 @@ import (
 
 // migrate takes a clone that was made beside its source to its own node, with its disks.
 func (a *attempt) migrate(ctx context.Context) error {
+	if a.moved { // a third party has
+		return nil
+	}
 	params := pve.Params{"target": a.node, "with-local-disks": "1"}
 	result, err := a.perform(ctx, request.Request{Type: "qmigrate",
 		Send: func(ctx context.Context) (pve.UPID, error) {
@@ -124,15 +127,15 @@ func (a *attempt) wait(ctx context.Context) error {
 			Detail:  "The VM could not be read before the wait: " + err.Error()})
 		return nil //nolint:nilerr // the VM is complete: a warning says it
 	}
-	a.awaited = made
+	a.awaited.guest = made
 	want := *a.r.Wait
 	want.Each = func(ctx context.Context) {
 		if a.isToRenew() {
 			_ = a.look(ctx) // another run learns that this one lives; the commit proves whose VM it is
 		}
 	}
-	warnings, err := a.creator.guests.Await(ctx, &a.awaited, &want, a.r.Start)
-	a.warnings, a.notReached = append(a.warnings, warnings...), err
+	warnings, err := a.creator.guests.Await(ctx, &a.awaited.guest, &want, a.r.Start)
+	a.warnings, a.awaited.failed = append(a.warnings, warnings...), err
 	return nil
 }
 
@@ -140,21 +143,6 @@ func (a *attempt) wait(ctx context.Context) error {
 // is ours to remove; after it, it is the user's. It bears the digest of the last reading, so PVE changes this very
 // configuration, with the mark in it, and its result is known without another read.
 func (a *attempt) commit(ctx context.Context) error {
-	err := a.tryCommit(ctx)
-	if !pve.IsKind(err, pve.NotFound) {
-		return err
-	}
-	resources, listErr := a.creator.api.Cluster().Resources(ctx)
-	now, there := resources.Guest(a.vmid)
-	if listErr != nil || !there || now.Node == a.view.Node() {
-		return err
-	}
-	a.node = now.Node // HA or an administrator has moved it; its mark proves it there
-	a.view.Moved(now.Node)
-	return a.tryCommit(ctx)
-}
-
-func (a *attempt) tryCommit(ctx context.Context) error {
 	final := a.finalOptions()
 	return a.view.Try(ctx, func(ctx context.Context, read pve.PendingConfig) error {
 		exact, err := a.view.Write(ctx, final, read)

@@ -90,9 +90,9 @@ func (a resumption) missing(ctx context.Context, change vm.Change) (vm.Change, e
 	return change, err
 }
 
-// isRunning reports whether the guest that another run began is started already.
+// isRunning reports whether the guest is started already: by the run that began it, or before it was moved.
 func (a resumption) isRunning(ctx context.Context) (bool, error) {
-	if !a.resumed {
+	if !a.resumed && !a.moved {
 		return false, nil
 	}
 	status, err := a.view.Status(ctx)

@@ -185,7 +185,7 @@ func (a *attempt) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.refuseAdopted(ctx)
+	return pursuit{a}.following(a.refuseAdopted)(ctx)
 }
 
 // refuseAdopted refuses a VM to which PVE has attached volumes that are not in the archive (rescan). A third party put

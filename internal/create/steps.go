@@ -25,7 +25,7 @@ func (a *attempt) steps() []saga.Step {
 	}
 	name := func(format string) string { return fmt.Sprintf(format, a.vmid) }
 	borrows, isTemplate := len(a.borrows()) > 0, a.r.Spec.Template != nil && *a.r.Spec.Template
-	return []saga.Step{
+	steps := []saga.Step{
 		{Name: name("look whether HA knows VM %d"), Do: a.refuseForeignHA, Skip: a.r.HA == nil || a.resumed,
 			Why: "an entry that an earlier VM left would block the last steps and the undo"},
 		{Name: a.borrowStep(), Do: a.mayBorrow, Skip: !borrows,
@@ -56,6 +56,11 @@ func (a *attempt) steps() []saga.Step {
 		{Name: name("commit VM %d"), Do: a.commit, Regardless: a.r.Wait != nil,
 			Why: "the last write: before it the VM is ours to remove, after it, it is the user's"},
 	}
+	made := slices.IndexFunc(steps, func(s saga.Step) bool { return s.Undo != nil })
+	for i := range steps[made+1:] {
+		steps[made+1+i].Do = pursuit{a}.following(steps[made+1+i].Do)
+	}
+	return steps
 }
 
 // undo removes the VM, unless it was never ours or is to be kept. It goes by baseline: the volumes of a clone to
@@ -102,10 +107,13 @@ func (a *attempt) owns(config map[string]string) bool {
 
 // nodes are those that the configuration can be on: a clone to another node is at its source until the very end.
 func (p plan) nodes() []string {
-	if at := p.baselines[0].Node; at != p.node {
-		return []string{p.node, at}
+	nodes := []string{p.node}
+	for _, b := range p.baselines {
+		if !slices.Contains(nodes, b.Node) {
+			nodes = append(nodes, b.Node)
+		}
 	}
-	return []string{p.node}
+	return nodes
 }
 
 // proof is what a later destroy needs to know of this attempt, to act under the same rules as its undo.

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -224,7 +225,24 @@ func (v *View) unlocked(ctx context.Context) (pve.PendingConfig, error) {
 		return v.claim.Check(node, config, false)
 	})
 	if err == nil && at.Node != v.node {
-		err = fmt.Errorf("VM %d has moved from node %s to node %s", v.VMID, v.node, at.Node)
+		err = &MovedError{VMID: v.VMID, From: v.node, To: at.Node}
 	}
 	return at.Config, err
+}
+
+// MovedError says that a VM is on another node than a request is for.
+type MovedError struct {
+	VMID     int
+	From, To string
+}
+
+// Error names both nodes.
+func (m *MovedError) Error() string {
+	return fmt.Sprintf("VM %d has moved from node %s to node %s", m.VMID, m.From, m.To)
+}
+
+// IsElsewhere reports whether a request has failed because the node has no configuration of the VM.
+func IsElsewhere(err error) bool {
+	var moved *MovedError
+	return pve.IsKind(err, pve.NotFound) || errors.As(err, &moved)
 }
