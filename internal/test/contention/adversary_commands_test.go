@@ -31,6 +31,7 @@ func (a *inspection) commandsAreHarmless(t *testing.T) {
 	} else if d := a.decisive(); (d.Act == thirdparty.Attach || d.Act == thirdparty.AttachContainer) && lookedBefore(a.ops, d) {
 		return
 	}
+	a.b.w.Sim.SetThirdParties(nil) // background actors that have not come so far
 	said := conditional.ReplaceAllString(a.said(), "")
 	for _, m := range rig.Printed.FindAllStringSubmatch(said, -1) {
 		line, node := strings.TrimSpace(m[1]+m[3]), m[2]+m[4]

@@ -60,7 +60,7 @@ func (a *inspection) writes() string {
 	reports := a.acts
 	for _, op := range a.ops {
 		for len(reports) > 0 && reports[0].Seq <= op.Seq {
-			fmt.Fprintf(&all, "  > %d: the third party: %s (done %v)\n", reports[0].Seq, reports[0].Act, reports[0].Done)
+			fmt.Fprintf(&all, "  > %d: the third party: %s (done %v) %s\n", reports[0].Seq, reports[0].Act, reports[0].Done, reports[0].Why)
 			reports = reports[1:]
 		}
 		if op.Method != http.MethodGet && op.Path != "/access/ticket" {
@@ -154,6 +154,7 @@ func (a *inspection) sameThirdParties(was, is []byte, when string) {
 			}
 			switch {
 			case section == "broken" && a.crashed():
+			case !ok && section == "volumes" && a.movedByHA(object):
 			case !ok:
 				a.add("%s, a third party's %s %s is gone: %s", when, section, name, object)
 			case now != object:
@@ -161,7 +162,7 @@ func (a *inspection) sameThirdParties(was, is []byte, when string) {
 			}
 		}
 		for name, object := range after[section] {
-			if _, ok := before[section][name]; !ok && !(section == "broken" && a.crashed()) {
+			if _, ok := before[section][name]; !ok && !(section == "broken" && a.crashed()) && !a.movedByHA(object) {
 				a.add("%s, something is new among a third party's %s: %s", when, section, object)
 			}
 		}
@@ -173,6 +174,22 @@ func (a *inspection) crashed() bool {
 	return slices.ContainsFunc(a.acts, func(d thirdparty.Report) bool {
 		return d.Done && (d.Act == thirdparty.NodeCrash || d.Act == thirdparty.NodeOffline)
 	})
+}
+
+// movedByHA tells whether HA has moved the VM at hand with a disk that a third party's guest names, too: it is on the other node now.
+// HA's manager does that some time after the order.
+func (a *inspection) movedByHA(object string) (moved bool) {
+	if !slices.ContainsFunc(a.acts, func(d thirdparty.Report) bool { return d.Act == thirdparty.HAMove && d.Done }) {
+		return false
+	}
+	a.b.w.Change(func(w *state.World) {
+		g := w.Guests[a.vmid()]
+		for _, v := range w.Volumes {
+			moved = moved || g != nil && v.VMID == g.VMID && v.Node == g.Node && strings.Contains(object, ":"+v.Name+`"`) &&
+				!strings.Contains(object, fmt.Sprintf(`"on":%q`, g.Node))
+		}
+	})
+	return moved
 }
 
 // exported is an export by section and object.
