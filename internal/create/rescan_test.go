@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/thirdparty"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/saga"
 )
 
@@ -47,6 +49,55 @@ func TestVolumesOfARescanSurviveTheUndo(t *testing.T) {
 		named := slices.ContainsFunc(created.Left, func(left saga.Residue) bool { return strings.Contains(left.Reason, theirs) })
 		if err == nil || created.Guest.VMID != 100 || !named || b.volumesOf(100)[theirs] == "" && !slices.Contains(b.everything(), "pve1 "+theirs) {
 			t.Errorf("%s: %v; left %+v; there are %v", name, err, created.Left, b.everything())
+		}
+	}
+}
+
+// TestRescanBeforeEachRequestOfAnUndo: the disk of an earlier VM of the id lies on a storage that the create does not
+// write to. `qm rescan` makes it an unused disk of the new VM before any request of the create or its undo, also after
+// the undo has attached volumes of its own. No request takes the disk, unless the rescan comes after the last look.
+func TestRescanBeforeEachRequestOfAnUndo(t *testing.T) {
+	const theirs, create = "local2:100/vm-100-disk-7.raw", "/nodes/{node}/qemu"
+	for name, c := range map[string]struct {
+		request func() Request
+		fails   fault.Rule
+		who     func(*pve.Config, pvesim.Credentials)
+	}{
+		"start fails": {onZFS, fault.Rule{Match: fault.Match{Method: http.MethodPost, Path: create + "/{vmid}/status/start"},
+			Phase: fault.Task}, token},
+		"clone is killed": {ofTemplate, fault.Rule{Match: fault.Match{Method: http.MethodPost, Path: create + "/{vmid}/clone"},
+			Phase: fault.KillTask}, ticket},
+		"create is killed": {onZFS, fault.Rule{Match: fault.Match{Method: http.MethodPost, Path: create}, Phase: fault.KillTask},
+			ticket},
+	} {
+		scans := 0
+		for n, more := 1, true; more; n++ {
+			b := newBench(t, c.who)
+			b.change(func(w *state.World) {
+				w.Put(&state.Volume{Storage: "local2", Node: "pve1", Name: "100/vm-100-disk-7.raw", VMID: 100, Content: "images",
+					Format: "raw", Size: 1 << 30, Data: "theirs"})
+			})
+			b.sim.SetFaults([]fault.Rule{c.fails})
+			b.sim.ResetOps()
+			b.sim.SetThirdParties([]thirdparty.Order{{Act: thirdparty.Rescan, VMID: 100, Before: fault.Match{Seq: n}}})
+			r := c.request()
+			r.VMID, r.Start = 100, true
+			created, err := b.Create(t.Context(), r)
+			if more = len(b.sim.Reports()) > 0; more && b.sim.Reports()[0].Done {
+				scans++
+			}
+			lastLook := func(op pvesim.Op) bool {
+				return op.Seq == n && op.Method == http.MethodDelete && op.Path == create+"/{vmid}"
+			}
+			if slices.ContainsFunc(b.sim.Ops(), lastLook) { // PVE takes no digest with it
+				continue
+			}
+			if err == nil || !slices.Contains(b.everything(), "pve1 "+theirs) {
+				t.Errorf("%s, rescan before request %d: %v; left %+v; there are %v", name, n, err, created.Left, b.everything())
+			}
+		}
+		if scans < 5 {
+			t.Errorf("%s: %d rescans are no sweep", name, scans)
 		}
 	}
 }

@@ -144,7 +144,7 @@ func (r *removal) whole(node string) guard.Claim {
 	c.Whole, c.Place = true, r.Baseline.Node
 	ours := c.Guest
 	c.Guest = func(config pve.GuestConfig) error {
-		if found := adopted(r, config.Values); r.committed && len(found) > 0 { // the next pass lets go of them
+		if found := adopted(r, config.Values); len(found) > 0 { // the next pass looks whose they are
 			return fmt.Errorf("VM %d has got unused disks %s meanwhile", r.VMID, strings.Join(found, ", "))
 		}
 		return ours(config)

@@ -61,6 +61,7 @@ type memory struct {
 type attempts struct {
 	tried int    // how often it was to go with the VM
 	why   string // why it did not
+	own   bool   // it is ours, though it is an unused disk of the VM
 }
 
 // haEntry is what is known of the HA entry that our create made.

@@ -166,7 +166,7 @@ func (r *report) unseen(reason string) saga.Residue {
 	if !r.committed {
 		left.Command = shell.And(shell.IfMarked(r.Mark.Saga, r.Nodes[0], r.VMID), r.destroyCommand())
 	}
-	if r.Mark.By == "qmrestore" && r.mayAdopt() {
+	if r.Mark.By == "qmrestore" && !r.committed {
 		left.Command = shell.VM("qm config {vmid}", r.VMID)
 	}
 	left.Reason += notSeen

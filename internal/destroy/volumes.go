@@ -28,6 +28,7 @@ func (r *removal) attach(ctx context.Context, f *facts) (outcome, error) {
 		for ; config[fmt.Sprintf("unused%d", next)] != ""; next++ {
 		}
 		params[fmt.Sprintf("unused%d", next)] = v
+		r.own(v)
 		next++
 	}
 	alone := false
@@ -214,21 +215,13 @@ func adopted(r *removal, config map[string]string) []string {
 	if r.committed {
 		return adoptedInState(r.VMID, r.Baseline.HasNamed, config)
 	}
-	if r.mayAdopt() {
-		return Adopted(r.VMID, config)
-	}
-	return nil
-}
-
-// mayAdopt reports whether the VM may have volumes that PVE has adopted. Those that this removal has attached are ours.
-func (r *removal) mayAdopt() bool {
-	return !r.committed && r.tries.reclaim == 0 && r.tries.attach == 0
+	return slices.DeleteFunc(Adopted(r.VMID, config), func(volume string) bool { return r.volumes[volume].own })
 }
 
 // checkAdopted refuses to remove a VM that was not committed while it has volumes that the create is not known to have
 // made.
 func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
-	adopted := f.adopted
+	adopted, found := slices.Clone(f.adopted), f.adopted
 	f.adopted = nil
 	for _, upid := range r.Tasks.UPIDs {
 		log, err := r.d.api.Tasks().Log(ctx, upid, makerLines)
@@ -244,7 +237,17 @@ func (r *removal) checkAdopted(ctx context.Context, f *facts) (outcome, error) {
 	if len(adopted) > 0 {
 		return nextPass, final{errAdopted(r.VMID, adopted)}
 	}
+	r.own(found...)
 	return decideAgain, nil
+}
+
+// own notes volumes that are ours although they are unused disks of the VM.
+func (m *memory) own(volumes ...string) {
+	for _, volume := range volumes {
+		a := m.volumes[volume]
+		a.own = true
+		m.volumes[volume] = a
+	}
 }
 
 func errAdopted(vmid int, volumes []string) error {
