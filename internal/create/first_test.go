@@ -1,6 +1,7 @@
 package create
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -138,6 +139,41 @@ func killedDuringTheTask(t *testing.T, what string, killed Request) {
 	}
 	if all := b.vms(); len(all) != 1 || all[created.Guest.VMID]["name"] != "web" || all[100]["cores"] != "3" {
 		t.Errorf("the cluster has %v", all)
+	}
+}
+
+// TestKilledRightBeforeTheTaskEnds: the task of a dead run ends right after the next run has read its VM. That run reads
+// the VM again and continues it, and makes no second one.
+func TestKilledRightBeforeTheTaskEnds(t *testing.T) {
+	for what, r := range map[string]Request{"create": onZFS(), "clone": ofTemplate()} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := benchOf(t, pvesim.Options{Clock: clock.Real{}, Latency: -1}, token)
+				b.sim.SetTaskTime(40 * time.Second)
+				gone := deadProcess(t, b.Creator)
+				for n := 1; len(b.vms()) == 0; n++ {
+					b.kill(t, gone, r, n)
+					time.Sleep(startUp)
+				}
+				if half := b.vms()[100]; half["lock"] != what {
+					t.Fatalf("the task is over before the next run begins: %v", half)
+				}
+				read := false
+				ends := func(_ context.Context, _ string, fields map[string]string) {
+					if path := fields["path"]; !read && strings.HasSuffix(path, "/qemu/100/config") {
+						read = true
+						time.Sleep(time.Minute)
+					}
+				}
+				config := pve.Config{Endpoint: b.sim.Endpoint(), CACertificate: b.sim.CAPEM(), DialTLSContext: b.sim.DialTLSContext,
+					Clock: b.jobs.Clock, Trace: ends}
+				token(&config, b.sim.Credentials())
+				created, err := creatorWith(t, config).Create(t.Context(), r)
+				if vms := b.vms(); err != nil || !read || created.Guest.VMID != 100 || len(vms) != 1 {
+					t.Errorf("%v; it was read %t; VM %d was made, and there are %v", err, read, created.Guest.VMID, vms)
+				}
+			})
+		})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 )
 
@@ -94,5 +95,29 @@ func TestALookalikeIsOurOwnAndNew(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestACandidateThatCannotBeRead: a VM of the wanted name may be what a killed run has left. If it cannot be read, the
+// create says so and makes its own; "could not look" is never "none".
+func TestACandidateThatCannotBeRead(t *testing.T) {
+	for _, c := range []struct {
+		fault fault.Rule
+		want  int
+	}{
+		{fault.Rule{Status: 595, Reason: "No route to host", Times: -1}, 1},
+		{fault.Rule{Status: 500, Reason: "Configuration file 'nodes/pve1/qemu-server/8000.conf' does not exist", Times: -1}, 0},
+	} {
+		b := newBench(t, token)
+		c.fault.Phase = fault.Before
+		c.fault.Match = fault.Match{Path: "/nodes/{node}/qemu/{vmid}/config", VMID: 8000}
+		b.sim.SetFaults([]fault.Rule{c.fault})
+		name := ""
+		b.change(func(w *state.World) { name = w.Guests[8000].Config["name"] })
+		created, err := b.Create(t.Context(), named(onZFS(), name))
+		if err != nil || len(created.Warnings) != c.want || c.want > 0 && !strings.Contains(fmt.Sprint(created.Warnings),
+			"VM 8000 ("+name+") on node pve1 could not be looked at") {
+			t.Errorf("%s: %v; %v", c.fault.Reason, err, created.Warnings)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/ownership"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
@@ -49,6 +50,9 @@ func (c *Creator) untouched(r Request, u unfinished, why string) (*attempt, []gu
 // matters if a run of this provider has left it.
 func (c *Creator) namesake(ctx context.Context, u unfinished, p plan) ([]guest.Warning, error) {
 	r := p.r
+	if u.config == nil && u.listed.Type == "qemu" {
+		return c.unread(ctx, u), nil
+	}
 	c.noteFinished(u)
 	if !u.marked && u.isHalfMade() && c.isMadeByUs(ctx, u.listed) {
 		return []guest.Warning{{Summary: fmt.Sprintf("VM %d is being made by another run", u.listed.VMID),
@@ -72,6 +76,18 @@ func (c *Creator) namesake(ctx context.Context, u unfinished, p plan) ([]guest.W
 	return []guest.Warning{{Summary: summary,
 		Detail: fmt.Sprintf("It bears the mark of a create of this provider (transaction %s) that is not this one, and was "+
 			"not touched. If no run is at work on it: %s", u.mark.Saga, u.waysOut())}}, nil
+}
+
+// unread is the warning about a guest that may be what a killed run of this create has left, and cannot be read.
+func (c *Creator) unread(ctx context.Context, u unfinished) []guest.Warning {
+	_, err := c.api.QEMU(u.listed.Node, u.listed.VMID).Config(ctx)
+	if err == nil || pve.IsKind(err, pve.NotFound) {
+		return nil
+	}
+	return []guest.Warning{{Summary: fmt.Sprintf("%s on node %s could not be looked at", guest.Named(u.listed),
+		u.listed.Node),
+		Detail: fmt.Sprintf("Whether a run of this create that was killed has left it cannot be told, so this create makes "+
+			"another VM: %v", err)}}
 }
 
 // takenBy is the error for a configured VMID whose guest no run of this create has made.

@@ -29,17 +29,22 @@ type unfinished struct {
 }
 
 // readUnfinished reads a listed guest. One that a task of this identity is still making has no mark yet. The end of the
-// task is awaited for a while, since it may be that of a run which was killed a moment ago.
+// task is awaited for a while, since it may be that of a run which was killed a moment ago. A task that has ended since
+// the guest was read has left another configuration, so the guest is read once more.
 func (c *Creator) readUnfinished(ctx context.Context, resources pve.Resources, listed pve.Resource) unfinished {
 	const patience = 2 * time.Minute
 	end := c.jobs.Clock.Now().Add(patience)
+	last := false
 	for attempt := 0; ; attempt++ {
 		u := unfinished{listed: listed}
 		var config pve.GuestConfig
 		u.mark, config, u.marked = c.guests.Unfinished(ctx, resources, listed)
 		u.config, u.digest = config.Values, config.Digest
-		if !u.isHalfMade() || !c.jobs.Clock.Now().Before(end) || !c.isMadeByUs(ctx, listed) ||
-			c.jobs.Pause(ctx, attempt+1) != nil {
+		if !u.isHalfMade() || last || !c.jobs.Clock.Now().Before(end) {
+			return u
+		}
+		last = !c.isMadeByUs(ctx, listed)
+		if !last && c.jobs.Pause(ctx, attempt+1) != nil {
 			return u
 		}
 	}

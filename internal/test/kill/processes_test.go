@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -154,6 +155,7 @@ func (c killCell) follow(t *testing.T, r *rig.KillHost, o *killOutcome, said str
 	address := "proxmox_vm.x"
 	if !c.plan.Fixed {
 		address = "proxmox_vm.y"
+		r.World.ExpectPowerOffs(state.PowerShutdown) // it is destroyed
 		r.Configure(t, c.plan.Config+strings.Replace(c.plan.Config, `"x"`, `"y"`, 1))
 	}
 	if text, err = r.Run(t, "import", address, advice[1]); err == nil {
