@@ -217,7 +217,7 @@ func storageRow(w *state.World, node string, s *state.Storage) map[string]any {
 		"id": "storage/" + node + "/" + s.ID, "storage": s.ID, "node": node, "type": "storage", "status": "unknown",
 		"plugintype": s.Type, "content": strings.Join(s.Content, ","), "shared": perl.Flag(s.Shared),
 	}
-	if _, err := w.StorageActive(node, s.ID); err == nil && reports(w.Nodes[node]) {
+	if _, err := state.Reachable(w, node, s.ID); err == nil && reports(w.Nodes[node]) {
 		row["status"], row["maxdisk"], row["disk"] = "available", s.Total, w.Used(node, s)
 	}
 	return row

@@ -38,8 +38,17 @@ func (w *World) StorageEnabled(node, id string) (*Storage, error) {
 	return s, nil
 }
 
-// StorageActive does what activate_storage does: enabled, and reachable.
+// StorageActive does what activate_storage does: enabled, and reachable, with its directories.
 func (w *World) StorageActive(node, id string) (*Storage, error) {
+	s, err := Reachable(w, node, id)
+	if err == nil {
+		delete(s.dropped, s.Key(node, "").Node)
+	}
+	return s, err
+}
+
+// Reachable is the storage if it can be used on a node. Looking changes nothing.
+func Reachable(w *World, node, id string) (*Storage, error) {
 	s, err := w.StorageEnabled(node, id)
 	if err != nil {
 		return nil, err

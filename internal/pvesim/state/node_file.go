@@ -37,14 +37,15 @@ func (w *World) HasDirectory(node, dir string) bool {
 		}
 	}
 	for _, s := range w.Storages {
-		if _, err := w.StorageActive(node, s.ID); err != nil || !s.IsDir() {
+		if _, err := Reachable(w, node, s.ID); err != nil || !s.IsDir() {
 			continue
 		}
 		if dir == s.Path || strings.HasPrefix(s.Path, below) {
 			return true
 		}
 		for _, sub := range s.directories() {
-			if full := s.Path + "/" + sub; dir == full || strings.HasPrefix(full, below) {
+			full := s.Path + "/" + sub
+			if !s.dropped[s.Key(node, "").Node][sub] && (dir == full || strings.HasPrefix(full, below)) {
 				return true
 			}
 		}
@@ -75,6 +76,35 @@ func (s *Storage) directories() []string {
 		}
 	}
 	return list
+}
+
+// DropDirectory is what PVE does after it has removed a file of a storage: it removes its directory as well, if nothing
+// else is in it (Plugin.pm, free_image). The directory comes back when the storage is activated.
+func (s *Storage) DropDirectory(w *World, node, content string) {
+	sub := contentDirectories[content]
+	if !s.IsDir() || sub == "" || content == "images" {
+		return
+	}
+	for _, v := range w.VolumesOn(node, s) {
+		if v.Content == content {
+			return
+		}
+	}
+	made := s.Path + "/" + sub + "/"
+	for name := range w.Nodes[node].Files {
+		if strings.HasPrefix(name, made) && name != made {
+			return
+		}
+	}
+	delete(w.Nodes[node].Files, made)
+	at := s.Key(node, "").Node
+	if s.dropped == nil {
+		s.dropped = map[string]map[string]bool{}
+	}
+	if s.dropped[at] == nil {
+		s.dropped[at] = map[string]bool{}
+	}
+	s.dropped[at][sub] = true
 }
 
 // PutNodeFile makes or overwrites a file. Where a storage has its content it becomes a volume.
@@ -130,7 +160,7 @@ func contentAt(w *World, node, name string) (s *Storage, volume string) {
 			if _, err := s.ParseName(kind + "/" + base); err != nil {
 				continue
 			}
-			if active, err := w.StorageActive(node, s.ID); err == nil {
+			if active, err := Reachable(w, node, s.ID); err == nil {
 				return active, kind + "/" + base
 			}
 		}

@@ -199,6 +199,8 @@ type Storage struct {
 	BusyFrees int `json:"busy_frees,omitempty"`
 	// Options are the other settings of the entry, as they were given.
 	Options map[string]string `json:"options,omitempty"`
+
+	dropped map[string]map[string]bool // content directories that are gone, by node, until the storage is activated
 }
 
 // Volumes are all volumes, by key.

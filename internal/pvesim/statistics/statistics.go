@@ -37,6 +37,13 @@ func (s *Statistics) Tick(w *state.World) {
 // Sample reports all guests as they are now.
 func (s *Statistics) Sample(w *state.World) {
 	s.next = w.Clock.Now().Add(StatisticsCycle)
+	for _, n := range w.Nodes {
+		for id := range w.Storages {
+			if n.Online && !n.Silent {
+				_, _ = w.StorageActive(n.Name, id) // as far as it can be (Service/pvestatd.pm, update_storage_status)
+			}
+		}
+	}
 	s.Guests = make(map[int]Guest, len(w.Guests))
 	for id, g := range w.Guests {
 		s.Guests[id] = Sample(g)

@@ -318,5 +318,6 @@ func removeContent(p engine.Process, volid string, s *state.Storage, n state.Vol
 		p.Logf("disk image '%s' does not exist", s.VolumePath(name)) // no more than a warning (Plugin.pm, free_image)
 	}
 	delete(p.W.Volumes, key)
+	s.DropDirectory(p.W, p.Node(), n.Content)
 	return nil
 }

@@ -49,7 +49,7 @@ func storageInfo(w *state.World, node string, s *state.Storage) map[string]any {
 			","), "enabled": perl.Flag(off == nil), "shared": perl.Flag(s.Shared),
 		"active": perl.Flag(off == nil && !s.Offline), "total": int64(0), "used": int64(0), "avail": int64(0),
 	}
-	if out["active"] == 1 {
+	if _, err := w.StorageActive(node, s.ID); err == nil {
 		used := w.Used(node, s)
 		out["total"], out["used"], out["avail"] = s.Total, used, max(0, s.Total-used)
 	}
