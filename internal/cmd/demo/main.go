@@ -23,10 +23,18 @@ import (
 func main() {
 	inProcess := flag.Bool("in-process", false, "use no Terraform even if there is one")
 	verbose := flag.Bool("v", false, "print all that Terraform prints")
+	picture := flag.Bool("picture", false, "draw the README's picture of a failed create; BENCH_PEER is a binary of bpg's provider")
+	peerVersion := flag.String("peer-version", "", "the version of BENCH_PEER")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	cluster := pvesim.Options{RealNetwork: true, Clock: clock.Real{}, TaskTime: 150 * time.Millisecond}
-	err := run(ctx, os.Stdout, options{inProcess: *inProcess, verbose: *verbose, cluster: cluster})
+	var err error
+	if *picture {
+		err = takePicture(ctx, os.Stdout, pictureOptions{peer: os.Getenv("BENCH_PEER"), peerVersion: *peerVersion, day: today(),
+			cluster: cluster})
+	} else {
+		err = run(ctx, os.Stdout, options{inProcess: *inProcess, verbose: *verbose, cluster: cluster})
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
