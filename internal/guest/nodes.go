@@ -89,7 +89,8 @@ func CheckNode(resources pve.Resources, node string) error {
 	}
 	if found.Status != "online" && found.Status != "unknown" {
 		return &FieldError{Path: "node", Summary: fmt.Sprintf("Node %s is not online", node),
-			Detail: fmt.Sprintf("Its status is %q", found.Status)}
+			Detail: fmt.Sprintf("PVE lists it as %s, and passes nothing on to it. Bring it back, or leave its VMs out of "+
+				"this run with -target. A terraform destroy plans first, and -refresh=false leaves that plan out", found.Status)}
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func TestCheck(t *testing.T) {
 		"one node suffices": {happens: func(w *state.World) { without(w, "pve2") }, request: Request{Creating: true}},
 		"node not online": {happens: func(w *state.World) { w.Nodes["pve2"].Online = false },
 			request: Request{Creating: true, Node: "pve2"},
-			want:    []string{"node: Node pve2 is not online"}},
+			want:    []string{"node: Node pve2 is not online: …-refresh=false"}},
 		"none of the nodes": {happens: func(w *state.World) { w.Nodes["pve2"].Online = false },
 			request: Request{Creating: true, Nodes: []string{"pve2", "pve9"}},
 			want:    []string{"nodes: None of the nodes is online: …Node pve2 is not online. Unknown node"}},

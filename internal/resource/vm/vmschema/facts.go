@@ -96,7 +96,7 @@ func (d described) sentences(path string, inside *described) (text string) {
 		}
 	}
 	if facts.Root.Instead != "" && facts.Root.Values == nil {
-		text += " **Only for `root@pam` with a password**, no API token may set it."
+		text += " **Only for `root@pam` with a password.**"
 	}
 	return text + defaultOf(facts)
 }
@@ -136,9 +136,9 @@ func common(sentences []string, skipEmpty bool) string {
 func effectOf(f vm.Facts) string {
 	switch {
 	case f.Effect == vm.AtStart:
-		return " A change takes effect at the next stop and start."
+		return " A change needs a restart."
 	case f.Feature != "":
-		return " Without `" + f.Feature + "` in `hotplug` a change takes effect at the next stop and start."
+		return " A change needs a restart without `" + f.Feature + "` in `hotplug`."
 	}
 	return ""
 }
