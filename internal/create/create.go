@@ -84,6 +84,9 @@ func (a *attempt) run(ctx context.Context) (Created, error) {
 	if err := saga.Run(ctx, a.r.undoTimeout(), a.steps()...); err != nil {
 		return a.failed(err)
 	}
+	if a.resumed {
+		a.creator.guests.Completed.Note(a.vmid)
+	}
 	created := Created{Warnings: a.warnings}
 	var err error
 	created.Guest, err = a.readBack(ctx)

@@ -39,7 +39,11 @@ type Request struct {
 // Delete destroys a VM and looks that nothing of it is left, whatever PVE says. A VM that is gone already is a
 // success. Leftovers are returned with the error, to be kept in state.
 func (d *Destroyer) Delete(ctx context.Context, r Request) ([]saga.Residue, []guest.Warning, error) {
-	defer d.guests.Occupy(r.Ref.VMID)() // volumes with the VMID are ours until the last look
+	defer d.guests.Occupy(r.Ref.VMID)()     // volumes with the VMID are ours until the last look
+	if d.guests.Completed.Has(r.Ref.VMID) { // with create_before_destroy, which makes the new VM of the failed one
+		return nil, []guest.Warning{{Summary: fmt.Sprintf("VM %d stays", r.Ref.VMID),
+			Detail: "A create that had failed was completed by this apply, so the VM is the one that replaces it."}}, nil
+	}
 	remove := d.deleteInState
 	if r.Ref.Proof != nil {
 		remove = d.deleteUncommitted

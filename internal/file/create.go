@@ -37,5 +37,10 @@ func (f *Files) Create(ctx context.Context, spec Spec) (File, []guest.Warning, e
 		return File{}, nil, err
 	}
 	file, warnings := c.made()
+	if !file.Made {
+		f.mu.Lock()
+		f.reused[file.Node+" "+file.Volume] = true
+		f.mu.Unlock()
+	}
 	return file, warnings, nil
 }

@@ -66,12 +66,13 @@ type Files struct {
 	turns   map[string]chan struct{} // by node and volume
 	sources map[string]Source        // read so far, by algorithm and path
 	owned   map[string]bool          // files of resources in state, by node and volume
+	reused  map[string]bool          // files that a create has found there, likewise
 }
 
 // New makes Files. shell may be nil: without SSH there are no snippets.
 func New(runner *request.Runner, guard *guard.Guard, shell Shell) *Files {
 	return &Files{api: runner.API, clock: runner.Clock, runner: runner, guard: guard.Files(), shell: shell,
-		turns: map[string]chan struct{}{}, sources: map[string]Source{}, owned: map[string]bool{}}
+		turns: map[string]chan struct{}{}, sources: map[string]Source{}, owned: map[string]bool{}, reused: map[string]bool{}}
 }
 
 // Read returns an image as the storage lists it now; false: it is gone.
@@ -176,6 +177,14 @@ func (f *Files) isReplaced(spec Spec) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.owned[spec.Node+" "+spec.Volume()]
+}
+
+// IsReused reports whether a create of this process has found a file there and uses it. With create_before_destroy the
+// new object may use the very file of the old one, which is destroyed last.
+func (f *Files) IsReused(node, volume string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reused[node+" "+volume]
 }
 
 // undoTime bounds the undo of a failed create.

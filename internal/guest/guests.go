@@ -24,6 +24,9 @@ type Guests struct {
 	jobs   *request.Runner
 	agents *agent.Agents
 
+	// Completed are the VMs that a destroy leaves alone, though it knows them by a create that failed.
+	Completed Completed
+
 	occupied    occupied
 	lists       volumeLists
 	sources     request.Recent[map[string]string]          // configurations of the sources of clones
@@ -45,6 +48,18 @@ func New(jobs *request.Runner) *Guests {
 type occupied struct {
 	mu  sync.Mutex
 	ids map[int]int // how many are at work on each
+}
+
+// Completed are the VMs that creates of this process have completed, and that other runs had begun.
+type Completed struct{ vmids sync.Map }
+
+// Note notes that a create has completed the VM of a run that had ended.
+func (c *Completed) Note(vmid int) { c.vmids.Store(vmid, true) }
+
+// Has reports whether Note was called.
+func (c *Completed) Has(vmid int) bool {
+	_, noted := c.vmids.Load(vmid)
+	return noted
 }
 
 func (o *occupied) add(vmid, n int) {

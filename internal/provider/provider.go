@@ -78,6 +78,8 @@ var (
 	_ fastpath.Planner                   = &vm.Resource{}
 	_ fastpath.Keeper                    = &vm.Resource{}
 	_ fastpath.Generator                 = &vm.Resource{}
+	_ fastpath.Witness                   = &vm.Resource{}
+	_ fastpath.Witness                   = &harule.Resource{}
 )
 
 // New makes the provider of a version.

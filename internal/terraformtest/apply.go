@@ -16,6 +16,7 @@ func (s *Session) Apply(ctx context.Context, pl *Plan) error {
 	if err != nil {
 		return err
 	}
+	w.applying = !s.SilentApply
 	w.configureProvider(ctx)
 	if err := w.diags.err(); err != nil {
 		return s.finish(w.diags)

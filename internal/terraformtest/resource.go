@@ -157,7 +157,8 @@ func (p *process) plan(ctx context.Context, address, typ string, prior, config c
 	err = p.call(ctx, rpc, address, func(ctx context.Context) (err error) {
 		resp, err = p.server.PlanResourceChange(ctx, &tfprotov6.PlanResourceChangeRequest{
 			TypeName: typ, PriorState: vals[0], ProposedNewState: vals[1], Config: vals[2], PriorPrivate: private,
-			PriorIdentity: identity, ClientCapabilities: &tfprotov6.PlanResourceChangeClientCapabilities{},
+			PriorIdentity:      identity,
+			ClientCapabilities: &tfprotov6.PlanResourceChangeClientCapabilities{DeferralAllowed: p.applying},
 		})
 		return err
 	})

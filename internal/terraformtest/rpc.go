@@ -24,6 +24,8 @@ type process struct {
 	*schemas
 	*Caller
 	server tfprotov6.ProviderServer
+	// applying: the walk is that of an apply, and says so.
+	applying bool
 }
 
 // schemas are a provider's description of itself.
@@ -42,6 +44,9 @@ type schemas struct {
 type Caller struct {
 	// TerraformVersion is the version that providers receive.
 	TerraformVersion string
+	// SilentApply leaves out what tells a provider that Terraform plans within an apply: that it may defer changes
+	// (terraform internal/terraform/context_apply.go, since 1.9). OpenTofu tells nothing.
+	SilentApply bool
 	// Around is called before each RPC, and the function that it returns after it.
 	Around func(rpc, address string) func()
 	// Applying is called before each ApplyResourceChange with the state before and the plan, and the function that it returns after it.
@@ -142,7 +147,7 @@ func (p *process) configure(ctx context.Context, config cty.Value) Diagnostics {
 	err = p.call(ctx, "ConfigureProvider", "provider", func(ctx context.Context) error {
 		resp, err := p.server.ConfigureProvider(ctx, &tfprotov6.ConfigureProviderRequest{
 			TerraformVersion: p.TerraformVersion, Config: dv,
-			ClientCapabilities: &tfprotov6.ConfigureProviderClientCapabilities{},
+			ClientCapabilities: &tfprotov6.ConfigureProviderClientCapabilities{DeferralAllowed: p.applying},
 		})
 		if err == nil {
 			out = append(out, wireDiagnostics("ConfigureProvider", "provider", resp.Diagnostics)...)
@@ -210,7 +215,7 @@ func (p *process) readData(ctx context.Context, address, typ string, config cty.
 	var resp *tfprotov6.ReadDataSourceResponse
 	err = p.call(ctx, rpc, address, func(ctx context.Context) (err error) {
 		resp, err = p.server.ReadDataSource(ctx, &tfprotov6.ReadDataSourceRequest{
-			TypeName: typ, Config: dv, ClientCapabilities: &tfprotov6.ReadDataSourceClientCapabilities{},
+			TypeName: typ, Config: dv, ClientCapabilities: &tfprotov6.ReadDataSourceClientCapabilities{DeferralAllowed: p.applying},
 		})
 		return err
 	})

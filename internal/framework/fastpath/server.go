@@ -38,6 +38,8 @@ type server struct {
 	kinds   func() map[string]*kind
 	schemas func() map[string]schema.Schema // of all resources
 
+	witnesses func() map[string]func() resource.Resource
+
 	mu      sync.Mutex
 	running map[int]context.CancelFunc
 	next    int
@@ -53,8 +55,9 @@ func New(p provider.Provider, known *Types,
 		return framework(p)()
 	}
 	return &server{backend: behind, watched: w, running: map[int]context.CancelFunc{},
-		kinds:   sync.OnceValue(func() map[string]*kind { return w.kinds(context.Background(), known) }),
-		schemas: sync.OnceValue(func() map[string]schema.Schema { return w.schemas(context.Background()) })}
+		kinds:     sync.OnceValue(func() map[string]*kind { return w.kinds(context.Background(), known) }),
+		schemas:   sync.OnceValue(func() map[string]schema.Schema { return w.schemas(context.Background()) }),
+		witnesses: sync.OnceValue(func() map[string]func() resource.Resource { return w.witnesses(context.Background()) })}
 }
 
 // subsystem is the logger that the framework writes to, and the resource when it uses the framework.
@@ -92,6 +95,7 @@ func (s *server) StopProvider(ctx context.Context, req *tfprotov6.StopProviderRe
 // UpgradeResourceState reads a state of the present version.
 func (s *server) UpgradeResourceState(ctx context.Context, req *tfprotov6.UpgradeResourceStateRequest) (
 	*tfprotov6.UpgradeResourceStateResponse, error) {
+	s.tell(ctx, req)
 	if k := s.kinds()[req.TypeName]; k != nil && req.Version == k.schema.Version && req.RawState != nil &&
 		req.RawState.Flatmap == nil {
 		if packed, ok := k.place.repack(req.RawState.JSON); ok && len(packed) > 1 { // a byte is null

@@ -47,6 +47,9 @@ func (r *Resource) attempt(verb string, m *model) kit.Attempt {
 // Create makes the disk. If it fails, one of three holds: nothing is left; the VM that holds the disk is in state and
 // tainted; or the error names a leftover volume.
 func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	if !r.CheckFirst(ctx, r, req, resp) {
+		return
+	}
 	var plan model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	limit, attempt := kit.Duration(plan.Timeouts.Limits().Create, kit.CreateTimeout), r.attempt("create", &plan)
@@ -116,7 +119,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		keepUnconfigured(&plan, state, config)
 		r.planChange(ctx, req, resp, &plan, state)
 	}
-	if !config.Node.IsUnknown() {
+	if !config.Node.IsUnknown() && !r.Session.LeavesToCreate(req) {
 		r.check(ctx, plan, state, &resp.Diagnostics)
 	}
 }

@@ -65,6 +65,7 @@ type operation struct {
 	session *kit.Session
 	private kit.PrivateReader // nil in a create and an import
 	diags   *diag.Diagnostics
+	left    bool // what the server says of a new file is left to its create
 	attempt func(verb string) kit.Attempt
 }
 
@@ -73,6 +74,9 @@ func (o operation) files() *file.Files { return o.session.VMs.Files }
 
 // check reports what the server would certainly refuse of a new file.
 func (o operation) check(ctx context.Context, spec file.Spec) {
+	if o.left {
+		return
+	}
 	found := o.session.VMs.Permit(ctx, o.takes(ctx, spec)...)
 	o.diags.Append(kit.Verdicts(o.attempt("plan"), append(found, o.files().Check(ctx, spec)...), nil)...)
 }
@@ -101,9 +105,21 @@ func (o operation) stays(what, volume, why string) {
 	o.diags.AddWarning("The "+what+" stays: "+volume, why)
 }
 
+// reused reports whether the object that replaces this one uses its file, and then says that the file stays.
+func (o operation) reused(what, node, volume string) bool {
+	if !o.files().IsReused(node, volume) {
+		return false
+	}
+	o.stays(what, volume, "The resource that was made before this one is destroyed uses it.")
+	return true
+}
+
 // deleteMade removes an image that the resource has made. A different file that has taken its place stays, with a
 // warning.
 func (o operation) deleteMade(ctx context.Context, made guard.MadeFile) error {
+	if o.reused("file", made.Node, made.Volume) {
+		return nil
+	}
 	err := o.files().Delete(ctx, made)
 	if other := (*guard.OtherFileError)(nil); errors.As(err, &other) {
 		o.stays("file", made.Volume, "A third party has put another file in its place: "+other.Error()+

@@ -4,6 +4,7 @@ package file
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -64,6 +65,18 @@ func (r *Resource[M, K]) ValidateConfig(ctx context.Context, req resource.Valida
 	K(&m).validate(func(at, summary, detail string) { resp.Diagnostics.AddAttributeError(path.Root(at), summary, detail) })
 }
 
+// InState notes an image that a state file has (package fastpath).
+func (r *Resource[M, K]) InState(stored []byte) {
+	var object struct {
+		Node   string `json:"node"`
+		Volume string `json:"volume"`
+		Owned  bool   `json:"owned"`
+	}
+	if r.Session.Known() && json.Unmarshal(stored, &object) == nil && object.Owned {
+		r.Session.VMs.Files.Owned(object.Node, object.Volume)
+	}
+}
+
 // ModifyPlan plans the computed attributes, and asks the server about a file that is to be made. The volume id is known
 // before the file exists, so that resources which use it are planned with their real values.
 func (r *Resource[M, K]) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
@@ -73,13 +86,16 @@ func (r *Resource[M, K]) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 		return
 	}
 	o := r.on(&m)
-	o.private, o.diags = req.Private, &resp.Diagnostics
+	o.private, o.diags, o.left = req.Private, &resp.Diagnostics, r.Session.LeavesToCreate(req)
 	resp.RequiresReplace = append(resp.RequiresReplace, K(&m).plan(ctx, o, prior)...)
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &m)...)
 }
 
 // Create puts the file onto the storage.
 func (r *Resource[M, K]) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	if !r.CheckFirst(ctx, r, req, resp) {
+		return
+	}
 	var m M
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
 	o, k := r.on(&m), K(&m)

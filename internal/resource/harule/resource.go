@@ -3,6 +3,7 @@ package harule
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -42,6 +43,16 @@ func (r *Resource) attempt(verb string, m *model) kit.Attempt {
 	return kit.Attempt{Verb: verb, Thing: "HA rule " + m.Rule.ValueString(), At: locator{}, As: r.Session.Identity()}
 }
 
+// InState notes a rule that a state file has (package fastpath).
+func (r *Resource) InState(stored []byte) {
+	var object struct {
+		Rule string `json:"rule"`
+	}
+	if r.Session.Known() && json.Unmarshal(stored, &object) == nil {
+		r.Session.VMs.HARules.NoteKnown(object.Rule)
+	}
+}
+
 // ValidateConfig refuses a configuration that no server accepts.
 func (r *Resource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest,
 	resp *resource.ValidateConfigResponse,
@@ -59,13 +70,11 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	if req.Plan.Raw.IsNull() {
 		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
 	}
-	if resp.Diagnostics.HasError() || !r.Session.Known() || req.Plan.Raw.Equal(req.State.Raw) {
+	if resp.Diagnostics.HasError() || !r.Session.Known() || req.Plan.Raw.Equal(req.State.Raw) ||
+		r.Session.LeavesToCreate(req) {
 		return
 	}
 	rules, verb := r.Session.VMs.HARules, "change HA rules"
-	if !req.State.Raw.IsNull() {
-		rules.NoteKnown(prior.Rule.ValueString())
-	}
 	var refused []*guest.FieldError
 	if ok {
 		refused = rules.Check(ctx, m.Rule.ValueString(), m.nodes(), req.State.Raw.IsNull())
@@ -82,6 +91,9 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 
 // Create makes the rule.
 func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	if !r.CheckFirst(ctx, r, req, resp) {
+		return
+	}
 	var plan model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	limit := kit.Duration(plan.Timeouts.Limits().Create, kit.CreateTimeout)
@@ -105,7 +117,6 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	limit := kit.Duration(state.Timeouts.Limits().Read, kit.ReadTimeout)
 	r.Refresh(ctx, &resp.Diagnostics, limit, r.attempt("read", &state), func(ctx context.Context) error {
 		rules := r.Session.VMs.HARules
-		rules.NoteKnown(state.Rule.ValueString())
 		now, err := rules.Read(ctx, state.Rule.ValueString())
 		switch {
 		case pve.IsKind(err, pve.NotFound):

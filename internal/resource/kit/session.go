@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
@@ -32,6 +33,8 @@ type Session struct {
 
 	begin sync.Once
 	told  *told // since begin
+	// leaves: a plan within an apply has left the server's findings to the create.
+	leaves atomic.Bool
 }
 
 // Defaults are values for new objects; an empty value is no default.

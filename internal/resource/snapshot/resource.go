@@ -53,7 +53,8 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 		resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
 		ok = !resp.Diagnostics.HasError()
 	}
-	if !ok || !r.Session.Known() || m.VMID.IsUnknown() || req.Plan.Raw.Equal(req.State.Raw) {
+	if !ok || !r.Session.Known() || r.Session.LeavesToCreate(req) ||
+		m.VMID.IsUnknown() || req.Plan.Raw.Equal(req.State.Raw) {
 		return
 	}
 	take := func(what, privilege string) preflight.Take {
@@ -68,6 +69,9 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 // Create takes the snapshot. A snapshot that could be undone only in part is in state, so that the next destroy tries
 // again.
 func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	if !r.CheckFirst(ctx, r, req, resp) {
+		return
+	}
 	var plan model
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	limit := kit.Duration(plan.Timeouts.Limits().Create, kit.CreateTimeout)

@@ -19,6 +19,9 @@ import (
 // VM, which makes Terraform taint it, and the private state remembers what is left.
 func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	r.run.Act()
+	if !r.CheckFirst(ctx, r, req, resp) {
+		return
+	}
 	v := r.values()
 	plan, diags := v.Model(ctx, req.Plan.Raw)
 	resp.Diagnostics.Append(diags...)

@@ -36,7 +36,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		resp.Diagnostics.Append(kit.NotYetRefreshed(attempt))
 		return
 	}
-	r.run.NoteRefreshed(int(model.Value(state.VMID)))
+	r.run.NoteInState(int(model.Value(state.VMID)))
 	r.noteFailed(int(model.Value(state.VMID)), private)
 	ctx, cancel := context.WithTimeout(ctx, kit.Duration(state.Timeouts.Limits().Read, kit.ReadTimeout))
 	defer cancel()

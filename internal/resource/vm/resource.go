@@ -2,6 +2,7 @@ package vm
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -76,6 +77,16 @@ func (r *Resource) server() planning.Server {
 func (r *Resource) noteFailed(vmid int, private model.PrivateState) {
 	if private.Proof != nil || len(private.Residues) > 0 {
 		r.run.NoteFailed(vmid, model.FailedVM{Identity: private.Identity, Residues: private.Residues, Proof: private.Proof})
+	}
+}
+
+// InState notes a VM that a state file has (package fastpath).
+func (r *Resource) InState(stored []byte) {
+	var object struct {
+		VMID int `json:"vmid"`
+	}
+	if json.Unmarshal(stored, &object) == nil && object.VMID != 0 {
+		r.run.NoteInState(object.VMID)
 	}
 }
 

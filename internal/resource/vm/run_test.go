@@ -9,16 +9,16 @@ import (
 
 func TestRun(t *testing.T) {
 	var none *planning.Run
-	none.NoteRefreshed(1)
+	none.NoteInState(1)
 	none.NotePlanned(planning.PlannedVM{VMID: 1})
 	none.NoteFailed(1, model.FailedVM{})
-	if none.WasRefreshed(1) || none.IsPlanned(planning.PlannedVM{VMID: 1}) || none.AllFailed() != nil {
+	if none.WasInState(1) || none.IsPlanned(planning.PlannedVM{VMID: 1}) || none.AllFailed() != nil {
 		t.Error("no run has seen something")
 	}
 	r := planning.NewRun()
-	r.NoteRefreshed(101)
+	r.NoteInState(101)
 	r.NotePlanned(planning.PlannedVM{VMID: 9000, Name: "tpl", Tags: []string{"Base", "linux"}})
-	if !r.WasRefreshed(101) || r.WasRefreshed(102) {
+	if !r.WasInState(101) || r.WasInState(102) {
 		t.Error("refreshed ids are not remembered")
 	}
 	for _, like := range []planning.PlannedVM{{VMID: 9000}, {Name: "tpl"}, {Tags: []string{"base"}}, {Tags: []string{"linux", "base"}}} {

@@ -1,10 +1,14 @@
 package lifecycle_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
 
@@ -47,5 +51,100 @@ func TestCreateBeforeDestroy(t *testing.T) {
 	if _, err := w.Session(t, rig.TokenNoSSH, rig.VMBlock("name = \"mine\"\nvmid = 400\nnode = \"pve1\"\n")).Plan(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), "VMID 400 is taken") {
 		t.Errorf("the id of another VM is planned: %v", err)
+	}
+}
+
+// replacedFirst is a session with a VM that is replaced with create_before_destroy, and a change of its block.
+func replacedFirst(t *testing.T, w *rig.World, body string) (*terraformtest.Session, func(body string)) {
+	t.Helper()
+	const first = "lifecycle { create_before_destroy = true }\n"
+	s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(body+first))
+	rig.Must(t, s.Converge(t.Context()))
+	w.Sim.Advance(20e9) // pvestatd has seen it
+	return s, func(body string) { w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(body+first)) }
+}
+
+const placedVM = "name = %q\nvmid = 400\nnode = \"pve1\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+
+// TestVMStaysInStateIfItsReplacementIsRefused: whatever the server says between a plan and its apply, the VM that was to be
+// replaced is in state afterwards, and not deposed. The create says why.
+func TestVMStaysInStateIfItsReplacementIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		rule fault.Rule
+		says string
+	}{
+		"VMID of its own": {says: "VMID 400 is taken"},
+		"failed listing": {rule: fault.Rule{Match: fault.Match{Method: "GET", Path: "/cluster/resources"}, Phase: fault.Before, Times: -1},
+			says: "Cannot look at the cluster"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.NewWorld(t)
+			s, configure := replacedFirst(t, w, fmt.Sprintf(placedVM, "repl"))
+			configure(fmt.Sprintf(placedVM, "repl2"))
+			w.Mark()
+			pl, err := s.Plan(t.Context(), terraformtest.Replacing(rig.VMAddress))
+			rig.Must(t, err)
+			if c.rule.Phase != "" {
+				w.Sim.SetFaults([]fault.Rule{c.rule})
+			}
+			rig.MustSay(t, s.Apply(t.Context(), pl), c.says)
+			w.Sim.SetFaults(nil)
+			if got := s.Addresses(); !slices.Equal(got, []string{rig.VMAddress}) {
+				t.Errorf("in state there is %v", got)
+			}
+			w.MustBeClean(t)
+			configure(fmt.Sprintf(placedVM, "repl"))
+			if pl, err := s.Plan(t.Context()); err != nil || !pl.Empty() {
+				t.Errorf("the next plan: %v\n%v", err, pl)
+			}
+		})
+	}
+}
+
+// TestReplacementWithoutARefresh: the id of a VM in state is its own, though the plan of its replacement has not refreshed it.
+func TestReplacementWithoutARefresh(t *testing.T) {
+	t.Parallel()
+	for _, tainted := range []bool{false, true} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(fmt.Sprintf(placedVM, "repl")))
+		rig.Must(t, s.Converge(t.Context()))
+		w.Sim.Advance(20e9)
+		w.Reconfigure(t, s, rig.TokenNoSSH, rig.VMBlock(fmt.Sprintf(placedVM, "repl2")))
+		options := []terraformtest.PlanOption{terraformtest.WithoutRefresh()}
+		if tainted {
+			s.Taint(rig.VMAddress)
+		} else {
+			options = append(options, terraformtest.Replacing(rig.VMAddress))
+		}
+		pl, err := s.Plan(t.Context(), options...)
+		rig.Must(t, err)
+		rig.Must(t, s.Apply(t.Context(), pl))
+		if got := rig.GuestOf(w, 400).Config["name"]; got != "repl2" {
+			t.Errorf("tainted %v: VM 400 is %q", tainted, got)
+		}
+	}
+}
+
+// TestCompletedVMIsNotDestroyed: a create that fails leaves a VM in state, tainted. With create_before_destroy the next apply
+// completes that very VM, and destroys the tainted object last: the VM stays.
+func TestCompletedVMIsNotDestroyed(t *testing.T) {
+	t.Parallel()
+	w := rig.NewWorld(t)
+	const body = "name = \"web\"\nnode = \"pve1\"\ndisks = { scsi0 = { storage = \"local-zfs\", size = \"1G\" } }\n"
+	s := w.Session(t, rig.TokenNoSSH, rig.VMBlock(body+"lifecycle { create_before_destroy = true }\n"))
+	w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Method: "GET", Path: "/nodes/{node}/qemu/{vmid}/pending"}, Phase: fault.Before, Times: -1}})
+	if err := s.Run(t.Context()); err == nil {
+		t.Fatal("the create has not failed")
+	}
+	w.Sim.SetFaults(nil)
+	if i, err := s.Instance(rig.VMAddress); err != nil || !i.Tainted {
+		t.Fatalf("nothing was left: %v", err)
+	}
+	w.Sim.Advance(20e9)
+	rig.Must(t, s.Converge(t.Context()))
+	if got := rig.GuestsNamed(w)["web"]; got == 0 {
+		t.Error("there is no VM")
 	}
 }

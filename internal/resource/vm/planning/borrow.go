@@ -33,7 +33,7 @@ func (v *volumeNames) refuseOwnership(slot, volume string) bool {
 
 // borrow asks whether another VM holds a volume for others. An error says that none does, and why.
 func (v *volumeNames) borrow(ctx context.Context, slot, volume, node string) error {
-	if v.Machines == nil { // the apply looks
+	if v.Machines == nil || v.left { // the apply looks
 		return nil
 	}
 	err := v.Machines.MayBorrow(ctx, node, int(model.Value(v.Prior.VMID)), volume)

@@ -27,7 +27,7 @@ type serverCheck struct{ *Planning }
 // checkServer holds the plan against the server, as far as its values are known. Only what changes is asked about, so a
 // plan without such changes makes no request.
 func (p serverCheck) checkServer(ctx context.Context) {
-	if p.Machines == nil {
+	if p.Machines == nil || p.left {
 		return
 	}
 	p.refuseNoBridge()
@@ -89,7 +89,7 @@ func (p serverCheck) request() preflight.Request {
 	if creating {
 		q.Adopts = model.VolumesOf(plan.Adopts())
 		q.VMID, q.Name, q.Clone = int(model.Value(plan.VMID)), model.Value(plan.Name), plan.Clone.Request()
-		if p.private.Replaces == q.VMID || p.Run.WasRefreshed(q.VMID) {
+		if p.private.Replaces == q.VMID || p.Run.WasInState(q.VMID) {
 			// Ours: it is replaced. With it go the permissions on its id (qemu-server API2/Qemu.pm, destroy_vm).
 			q.VMID, q.ID = 0, 0
 		}

@@ -17,7 +17,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	resp *resource.ModifyPlanResponse) {
 	p := &Planning{Server: server, Values: v, Config: model.Configuration{Raw: req.Config.Raw}, State: req.State.Raw,
 		Value: req.Plan.Raw,
-		out:   resp.Private}
+		out:   resp.Private, left: server.Session.LeavesToCreate(req)}
 	var diags diag.Diagnostics
 	p.Prior, diags = p.Model(ctx, req.State.Raw)
 	p.diags.Append(diags...)
@@ -25,6 +25,7 @@ func Plan(ctx context.Context, server Server, v model.Values, req resource.Modif
 	p.diags.Append(diags...)
 	p.Prior.About(ctx)
 	if !req.State.Raw.IsNull() && !p.diags.HasError() {
+		p.Run.NoteInState(int(model.Value(p.Prior.VMID)))
 		verb := "change"
 		if req.Plan.Raw.IsNull() {
 			verb = "destroy"

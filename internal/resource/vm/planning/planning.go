@@ -42,6 +42,7 @@ type Planning struct {
 	replace   path.Paths    // what cannot change in place
 	restarts  bool          // the apply restarts the VM, as far as the plan can know
 	unheard   bool          // Terraform shows no error of this plan
+	left      bool          // what the server says of the new VM is left to its create
 	diags     diag.Diagnostics
 }
 

@@ -19,17 +19,17 @@ import (
 // provider one resource at a time, and some checks against the server are wrong without the others. A nil Run has seen
 // nothing.
 type Run struct {
-	mu        sync.Mutex
-	refreshed map[int]bool
-	planned   []PlannedVM
-	failed    map[int]model.FailedVM
-	held      map[int][]string
-	acting    atomic.Bool
+	mu      sync.Mutex
+	inState map[int]bool
+	planned []PlannedVM
+	failed  map[int]model.FailedVM
+	held    map[int][]string
+	acting  atomic.Bool
 }
 
 // NewRun begins one.
 func NewRun() *Run {
-	return &Run{refreshed: map[int]bool{}, failed: map[int]model.FailedVM{}, held: map[int][]string{}}
+	return &Run{inState: map[int]bool{}, failed: map[int]model.FailedVM{}, held: map[int][]string{}}
 }
 
 // Act notes that the apply has begun: Terraform plans each change once more in it.
@@ -48,25 +48,25 @@ type PlannedVM struct {
 	Tags []string
 }
 
-// NoteRefreshed notes that the VM with this id is in state.
-func (r *Run) NoteRefreshed(vmid int) {
+// NoteInState notes that the VM with this id is in state.
+func (r *Run) NoteInState(vmid int) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refreshed[vmid] = true
+	r.inState[vmid] = true
 }
 
-// WasRefreshed reports whether the VM with this id was refreshed before. A plan that creates it again replaces it, so
-// the id is not a third party's. Terraform plans the replacement of a tainted resource without its prior state.
-func (r *Run) WasRefreshed(vmid int) bool {
+// WasInState reports whether the VM with this id was in state. A plan that creates it again replaces it, so the id is
+// not a third party's. Terraform plans the replacement of a tainted resource without its prior state.
+func (r *Run) WasInState(vmid int) bool {
 	if r == nil {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.refreshed[vmid]
+	return r.inState[vmid]
 }
 
 // NoteFailed notes what is known of a VM that was refreshed and of which a failed create or destroy left something.
