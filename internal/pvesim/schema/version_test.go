@@ -55,6 +55,8 @@ func TestVersions(t *testing.T) {
 		{"POST /cluster/ha/rules", "type", "node-affinity", "9.0 9.2"},
 		{"GET /cluster/sdn/fabrics", "", "", "9.0 9.2"},
 		{"POST /access/vncticket", "", "", "8.4 9.2"},
+		{"PUT /cluster/options", "crs", "ha=static", "7.4 8.0 8.2 8.4 9.0 9.2"},
+		{"PUT /cluster/options", "crs", "ha=dynamic,ha-auto-rebalance=1,ha-auto-rebalance-margin=20", "9.2"},
 	} {
 		var good []string
 		for _, version := range Versions() {
