@@ -210,6 +210,32 @@ func TestStorageOptionsStay(t *testing.T) {
 	}
 }
 
+// TestSecondNameOfADirectory: two storages of one directory show the same volumes, which outlive either entry.
+func TestSecondNameOfADirectory(t *testing.T) {
+	g := newRig(t, nil)
+	g.steps([]step{{"", "POST", "/storage/local/content", "vmid=7700&filename=vm-7700-disk-0.raw&size=1G", "OK"}})
+	volids := func(storage string) string {
+		var list []string
+		for _, row := range g.do("root", "GET", "/nodes/pve1/storage/"+storage+"/content", "vmid=7700&content=images").list() {
+			list = append(list, row["volid"].(string))
+		}
+		return strings.Join(list, " ")
+	}
+	for _, id := range []string{"second", "third"} {
+		if r := g.do("root", "POST", "/storage", "storage="+id+"&type=dir&content=images&path=/var/lib/vz/"); r.status != 200 {
+			t.Fatalf("%s: %s", id, r.reason)
+		}
+	}
+	if got := volids("local") + ", " + volids("third"); got != "local:7700/vm-7700-disk-0.raw, third:7700/vm-7700-disk-0.raw" {
+		t.Errorf("by both names: %s", got)
+	}
+	g.do("root", "DELETE", "/storage/third", "")
+	g.do("root", "DELETE", "/storage/local", "")
+	if got := volids("second"); got != "second:7700/vm-7700-disk-0.raw" {
+		t.Errorf("after the removal of the first: %s", got)
+	}
+}
+
 // TestSnapshotsOnBtrfs: there raw images have snapshots, too (BTRFSPlugin.pm).
 func TestSnapshotsOnBtrfs(t *testing.T) {
 	g := newRig(t, func(c *engine.Config) {

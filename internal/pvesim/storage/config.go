@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -120,8 +121,20 @@ func createStorage(r *engine.Request) (any, error) {
 			"unreachable", s.ID, s.Path)
 	}
 	keepOptions(s, p)
+	s.Same = sameDirectory(r.W, s)
 	r.W.Storages[s.ID] = s
 	return map[string]any{"storage": s.ID, "type": s.Type}, nil
+}
+
+// sameDirectory is the storage of directories whose path a new one has, too: PVE does not look for it. Empty: none.
+func sameDirectory(w *state.World, s *state.Storage) string {
+	for _, id := range slices.Sorted(maps.Keys(w.Storages)) {
+		other := w.Storages[id]
+		if s.Type == "dir" && other.Type == "dir" && other.Same == "" && path.Clean(other.Path) == path.Clean(s.Path) {
+			return id
+		}
+	}
+	return ""
 }
 
 // keptOptions are the properties that the simulator only keeps (pve-storage Plugin.pm and the plugins' properties).
@@ -276,7 +289,33 @@ func deleteStorage(r *engine.Request) (any, error) {
 			return nil, perl.Die("delete storage failed: can't remove storage - storage is used as base of another storage")
 		}
 	}
-	maps.DeleteFunc(r.W.Volumes, func(k state.VolumeKey, _ *state.Volume) bool { return k.Storage == id })
 	delete(r.W.Storages, id)
+	if heir := handOver(r.W, id); heir == "" {
+		maps.DeleteFunc(r.W.Volumes, func(k state.VolumeKey, _ *state.Volume) bool { return k.Storage == id })
+	}
 	return nil, nil
+}
+
+// handOver files the volumes of a storage that is gone under the second name of its place; empty: it has none.
+func handOver(w *state.World, id string) (heir string) {
+	for _, other := range slices.Sorted(maps.Keys(w.Storages)) {
+		switch s := w.Storages[other]; {
+		case s.Same != id:
+		case heir == "":
+			heir, s.Same = other, ""
+		default:
+			s.Same = heir
+		}
+	}
+	if heir == "" {
+		return ""
+	}
+	for key, v := range maps.Clone(w.Volumes) {
+		if key.Storage == id {
+			delete(w.Volumes, key)
+			v.Storage = heir
+			w.Put(v)
+		}
+	}
+	return heir
 }

@@ -136,7 +136,7 @@ func (row callRow) undoes() bool {
 }
 
 // fourthCalls is the fourth recording, on the server of the third one: odd descriptions and names of volumes, a guest that
-// does not acknowledge an unplug, and one that an identity is not to see.
+// does not acknowledge an unplug, one that an identity is not to see, and a second name of a storage.
 func fourthCalls() callTable {
 	return callTable{
 		name: "calls-4", steps: fourthSteps, files: "4", onlyTime: func(int) bool { return false },
@@ -155,6 +155,9 @@ func fourthWorld() *state.World {
 
 // fourthSteps: the guest with the two disks has no operating system.
 func fourthSteps(s *conformer) map[int]func() {
+	if s.sim != nil {
+		s.roles["{dir2.path}"] = "/srv/local2"
+	}
 	return map[int]func(){
 		35: func() { s.change(func(w *state.World) { w.Guests[7502].Ignores = []string{"unplug"} }) },
 	}
