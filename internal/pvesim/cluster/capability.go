@@ -16,6 +16,9 @@ import (
 // CapabilityRoutes are what a node's QEMU can do, and the one key press that the API offers.
 func CapabilityRoutes() engine.Routes {
 	return engine.Routes{
+		"GET /nodes/{node}/capabilities/qemu/migration": func(*engine.Request) (any, error) {
+			return map[string]any{"has-dbus-vmstate": true}, nil // qemu-server API2/NodeCapabilities/Qemu/Migration.pm
+		},
 		"GET /nodes/{node}/capabilities/qemu":          engine.SubdirIndex("name", "cpu", "machines"),
 		"GET /nodes/{node}/capabilities/qemu/machines": listMachines,
 		"PUT /nodes/{node}/qemu/{vmid}/sendkey":        sendKey,

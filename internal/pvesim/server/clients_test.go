@@ -210,6 +210,16 @@ func TestStorageOptionsStay(t *testing.T) {
 	}
 }
 
+// TestMigrationCapability: since qemu-server 9.0 a node tells whether it takes the state of conntrack along.
+func TestMigrationCapability(t *testing.T) {
+	eachProfile(t, func(t *testing.T, profile string, g *rig) {
+		r := g.do("root", "GET", "/nodes/pve1/capabilities/qemu/migration", "")
+		if has := strings.Contains(r.text, `{"has-dbus-vmstate":true}`); has != (profile >= "9") {
+			t.Errorf("%d %s", r.status, r.text)
+		}
+	})
+}
+
 // TestSecondNameOfADirectory: two storages of one directory show the same volumes, which outlive either entry.
 func TestSecondNameOfADirectory(t *testing.T) {
 	g := newRig(t, nil)
