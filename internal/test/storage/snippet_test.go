@@ -233,6 +233,35 @@ func TestSnippetFaults(t *testing.T) {
 	}
 }
 
+// TestSnippetThatMayBeThereGetsNoCommand: from some operation of a create on the node cannot be reached, so neither the snippet nor its
+// removal is certain. A third party may put a file of its own there: no command that would remove it is printed.
+func TestSnippetThatMayBeThereGetsNoCommand(t *testing.T) {
+	t.Parallel()
+	named := 0
+	for n := 1; n < 20; n++ {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.TokenSSH, rig.SnippetBlock("#cloud-config\nhostname: one\n"))
+		w.Sim.ResetOps()
+		rules := []fault.Rule{{Match: fault.Match{Seq: n}, Phase: fault.After}}
+		for later := range 40 {
+			rules = append(rules, fault.Rule{Match: fault.Match{Seq: n + 1 + later}, Phase: fault.Before, Status: 595})
+		}
+		w.Sim.SetFaults(rules)
+		said := fmt.Sprint(s.Converge(t.Context()), s.Diagnostics())
+		w.Sim.SetFaults(nil)
+		if !strings.Contains(said, "may have been written") {
+			continue
+		}
+		named++
+		if commands := rig.Printed.FindAllString(said, -1); len(commands) > 0 {
+			t.Errorf("operation %d: %q", n, commands)
+		}
+	}
+	if named == 0 {
+		t.Error("no snippet may have been left")
+	}
+}
+
 // snippetFault meets the n-th operation with a fault, and goes on from where that was; false: there are not so many.
 func snippetFault(t *testing.T, phase fault.Phase, n int) bool {
 	t.Helper()
