@@ -163,8 +163,8 @@ func (w *writing) undo(ctx context.Context) error {
 		return nil
 	}
 	return &saga.LeftError{Err: err, Left: []saga.Residue{{Kind: "snippet", Node: w.spec.Node, ID: w.spec.Volume(),
-		What: "snippet " + w.spec.Volume(), Reason: "it may have been written, and could not be removed again. By now a third " +
-			"party's file may have its name: compare its content before you remove it"}}}
+		What: "snippet " + w.spec.Volume(), Reason: "it may have been written, and could not be removed again. By now a " +
+			"third party's file may have its name: compare its content before you remove it"}}}
 }
 
 // ReadSnippet returns the content of a snippet; false: it is gone. It is gone only if its storage is available.

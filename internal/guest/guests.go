@@ -143,6 +143,8 @@ type Guest struct {
 	Silent     bool // the agent was asked and did not answer
 	// Placeholder: there is only the empty VM under which a destroy takes a volume away, and no VM any more.
 	Placeholder bool
+	// Untraced: it is gone, and no task of the cluster names its VMID.
+	Untraced bool
 }
 
 // HasAgent reports whether the guest can have an agent that answers. One that was enabled while the guest ran gets

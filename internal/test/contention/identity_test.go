@@ -1,6 +1,7 @@
 package contention_test
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -166,5 +167,33 @@ func TestUUIDThatWaitedForARestart(t *testing.T) {
 			}
 			w.MustBeClean(t)
 		})
+	}
+}
+
+// TestAnotherHostWithTheSameNodes: the endpoint leads to another cluster whose nodes have the same names, and which has no VM of that id.
+// That looks like a VM that was removed, but for the tasks: the plan says so before an apply makes the VM there. Of a VM that was
+// removed here nothing of that is said.
+func TestAnotherHostWithTheSameNodes(t *testing.T) {
+	t.Parallel()
+	for what, here := range map[string]bool{"another host": false, "removed here": true} {
+		w := rig.NewWorld(t)
+		s := w.Session(t, rig.TokenNoSSH, rig.GuardedVM)
+		if err := s.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Change(func(world *state.World) {
+			delete(world.Guests, 400)
+			maps.DeleteFunc(world.Volumes, func(_ state.VolumeKey, v *state.Volume) bool { return v.VMID == 400 })
+			if !here {
+				clear(world.Tasks)
+			}
+		})
+		w.Sim.Advance(20e9)
+		pl, err := s.Plan(t.Context())
+		said := fmt.Sprint(s.Diagnostics())
+		if c := pl.Change("proxmox_vm.mine"); err != nil || c == nil || c.Action != terraformtest.Create ||
+			strings.Contains(said, "is not in this cluster") == here {
+			t.Errorf("%s: %v; %v; it says %s", what, err, pl, said)
+		}
 	}
 }
