@@ -33,7 +33,8 @@ func OtherThan(g pve.Resource) string {
 	if g.Type != "qemu" {
 		return "Choose another vmid, or leave it out to get a free one"
 	}
-	return "Choose another vmid, leave it out to get a free one, or adopt the VM with terraform import"
+	return fmt.Sprintf("Choose another vmid, leave it out to get a free one, or adopt the VM: `terraform import ADDRESS "+
+		"%d`, where ADDRESS is that of this resource", g.VMID)
 }
 
 // Target is the node for the VM: the configured one, that of the source, or the only one.

@@ -163,7 +163,6 @@ func (b *killedChange) play(t *testing.T, at rig.Moment, after time.Duration) (r
 
 // The instructions that an apply may give to its user.
 var (
-	importByID    = regexp.MustCompile(`VMID (\d+) is taken\.(?s:.*)adopt the VM with terraform import`)
 	importByName  = regexp.MustCompile(`terraform import ADDRESS (\d+)|its import id is (\d+/\w+)`)
 	importOfImage = regexp.MustCompile(`There is (\S+) on node (\S+) already(?s:.*)adopt it with terraform import`)
 	removal       = regexp.MustCompile("`qm delsnapshot 300 (\\w+) --force` as root on node pve1")
@@ -174,9 +173,6 @@ func (b *killedChange) obey(t *testing.T) {
 	t.Helper()
 	for _, d := range b.s.Diagnostics() {
 		id, text := "", d.Summary+"\n"+d.Detail
-		if m := importByID.FindStringSubmatch(text); m != nil {
-			id = m[1]
-		}
 		if m := importByName.FindStringSubmatch(text); m != nil {
 			id = m[1] + m[2]
 		}
