@@ -60,9 +60,10 @@ var pure = map[string][]string{"internal/ownership": {"internal/vm"}}
 
 // others are the packages beside the layers, and what each may import. The simulator has rows of its own, see rooms.
 var others = map[string][]string{
-	"internal":               {},
-	"internal/terraformtest": {"internal/test/printed"},
-	"internal/test/printed":  {}, // judges what is printed, and so knows nothing of how it is made
+	"internal":                         {},
+	"internal/terraformtest":           {"internal/terraformtest/objchange", "internal/test/printed"},
+	"internal/terraformtest/objchange": {},
+	"internal/test/printed":            {}, // judges what is printed, and so knows nothing of how it is made
 	"internal/test/action": {"internal/pve", "internal/pvesim", "internal/pvesim/clock", "internal/pvesim/fault",
 		"internal/pvesim/state", "internal/pvesim/thirdparty", "internal/terraformtest", "internal/test/rig"},
 	"internal/test/adoption": {"internal/provider", "internal/pvesim", "internal/pvesim/fault",
@@ -141,7 +142,7 @@ var modules = map[string][]string{
 	"google.golang.org/grpc":                 {"internal/pvesim", "internal/test/rig"}, // a network in memory, test/bufconn
 	"github.com/hashicorp/terraform-plugin-": {"terraform", "internal/framework/fastpath"},
 	"github.com/hashicorp/hcl/v2":            {"internal/lint", "internal/terraformtest", "internal/test/docs tests"},
-	"github.com/zclconf/go-cty":              {"internal/lint", "internal/terraformtest", "internal/test/adoption tests", "internal/test/contention tests", "internal/test/docs tests", "internal/test/faults tests", "internal/test/lifecycle tests", "internal/test/plan tests", "internal/test/rig tests"},
+	"github.com/zclconf/go-cty":              {"internal/lint", "internal/terraformtest", "internal/terraformtest/objchange", "internal/test/adoption tests", "internal/test/contention tests", "internal/test/docs tests", "internal/test/faults tests", "internal/test/lifecycle tests", "internal/test/plan tests", "internal/test/rig tests"},
 	"github.com/hashicorp/go-plugin":         {"internal/terraformtest tests"}, // what a CLI attaches to
 	"github.com/hashicorp/go-hclog":          {"internal/terraformtest tests"},
 	"github.com/hashicorp/hc-install":        {"internal/cmd/demo"},
@@ -240,14 +241,14 @@ func load(t *testing.T) tree {
 
 // support reports whether a package is there for tests only, so that the rules for product code do not hold.
 func support(pkg string) bool {
-	return within(pkg, "internal/pvesim") || within(pkg, "internal/test") || pkg == "internal/terraformtest" || within(pkg, "internal/cmd")
+	return within(pkg, "internal/pvesim") || within(pkg, "internal/test") || within(pkg, "internal/terraformtest") || within(pkg, "internal/cmd")
 }
 
 func within(pkg, root string) bool { return pkg == root || strings.HasPrefix(pkg, root+"/") }
 
 // terraform reports whether a package belongs to the layers that know Terraform.
 func terraform(pkg string) bool {
-	return pkg == "." || pkg == "internal/provider" || pkg == "internal/terraformtest" || within(pkg, "internal/test") ||
+	return pkg == "." || pkg == "internal/provider" || within(pkg, "internal/terraformtest") || within(pkg, "internal/test") ||
 		within(pkg, "internal/resource") || pkg == "internal/datasource" || pkg == "internal/action" || pkg == "internal/function" ||
 		pkg == "internal/resource/kit" || pkg == "internal/framework/plan" || pkg == "internal/framework/value" ||
 		pkg == "internal/framework/oplog/interceptor" || pkg == "internal/lint" ||

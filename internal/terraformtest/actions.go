@@ -72,7 +72,7 @@ func (s *Session) actionWalk(ctx context.Context, address string) (*walk, cty.Va
 			w.scope.set(b, nil, map[string]cty.Value{"": v})
 		}
 	}
-	v, ds := w.scope.object(schema.object, a.attrs, nil)
+	v, ds := w.scope.object(schema.Object, a.attrs, nil)
 	w.report(withAddress(address, ds))
 	return w, v, nil
 }
@@ -112,7 +112,7 @@ func (w *walk) aboutAction(ctx context.Context, rpc string, a *block, config cty
 		w.report(failure(rpc, address, "The provider has no actions", errors.New("it does not implement "+rpc)))
 		return
 	}
-	dv, err := encode(config, w.actions[a.typ].typ())
+	dv, err := encode(config, w.actions[a.typ].Typ())
 	if err == nil {
 		err = w.call(ctx, rpc, address, func(ctx context.Context) error {
 			said, err := ask(ctx, server, dv)

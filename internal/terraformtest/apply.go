@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // Apply carries a plan out. Whatever happens, the session's state is then what a state file would hold.
@@ -146,7 +148,7 @@ func (s *Session) ReadDataSource(ctx context.Context, typ, body string) (cty.Val
 		if !ok {
 			return v, fmt.Errorf("no data source %s", typ)
 		}
-		config, ds := w.scope.object(schema.object, b.attrs, nil)
+		config, ds := w.scope.object(schema.Object, b.attrs, nil)
 		if ds = withAddress(b.addr, ds); ds.err() == nil {
 			var more Diagnostics
 			_, v, more = w.planData(ctx, b, b.addr, config)
@@ -215,7 +217,7 @@ func (w *walk) applyBlock(ctx context.Context, b *block, pl *Plan) Diagnostics {
 			return
 		}
 		vals[n] = cty.DynamicVal
-		config, ds := w.scope.object(schema.object, b.attrs, keys[n].variables())
+		config, ds := w.scope.object(schema.Object, b.attrs, keys[n].variables())
 		ds = withAddress(address, ds)
 		if ds.err() == nil {
 			var more Diagnostics
@@ -281,15 +283,15 @@ func (w *walk) applyResource(ctx context.Context, b *block, address string, conf
 }
 
 // samePlan compares a plan with its repetition during the apply.
-func samePlan(schema resourceSchema, first, again *Change) Diagnostics {
+func samePlan(schema objchange.ResourceSchema, first, again *Change) Diagnostics {
 	const summary = "Provider produced inconsistent final plan"
-	ps := checkCompletes(schema.object, first.Planned, again.Planned)
+	ps := objchange.CheckCompletes(schema.Object, first.Planned, again.Planned)
 	want := first.Action
 	if want == Replace {
 		want = Create
 	}
 	if again.Action != want && (want != Update || again.Action != NoOp) {
-		ps.add(nil, "the planned action changed from %s to %s", string(want), string(again.Action))
+		ps.Add(nil, "the planned action changed from %s to %s", string(want), string(again.Action))
 	}
 	return violation("PlanResourceChange", first.Address, summary, ps)
 }
@@ -301,7 +303,7 @@ func (w *walk) carryOut(ctx context.Context, b *block, c *Change) (cty.Value, Di
 	if v.IsNull() {
 		if ds.err() == nil {
 			const summary = "Provider returned invalid result object after apply"
-			ds = append(ds, violation("ApplyResourceChange", c.Address, summary, problems{{nil, "nothing"}})...)
+			ds = append(ds, violation("ApplyResourceChange", c.Address, summary, objchange.Broken("nothing"))...)
 		}
 		return cty.DynamicVal, ds
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // verdict is all that a command says and does, in terms that a CLI and a Session share.
@@ -292,7 +294,7 @@ func changeOf(c *Change) change {
 // flattenValue gives the leaves of a value by path.
 func flattenValue(into map[string]string, v cty.Value, path string) {
 	if !v.IsKnown() || v.IsNull() || v.Type().IsPrimitiveType() || v.LengthInt() == 0 {
-		into[path] = ShowValue(v)
+		into[path] = objchange.ShowValue(v)
 		return
 	}
 	i := 0
@@ -315,7 +317,7 @@ func (p *played) state() (resources map[string]kept, outputs map[string]string) 
 	}
 	for _, name := range p.s.Outputs() {
 		var v any
-		must(p.t, json.Unmarshal([]byte(ShowValue(p.s.Output(name))), &v))
+		must(p.t, json.Unmarshal([]byte(objchange.ShowValue(p.s.Output(name))), &v))
 		outputs[name] = fmt.Sprint(flatten(v, ""))
 	}
 	return resources, outputs

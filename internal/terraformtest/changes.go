@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // Action is the kind of change that a plan makes to an object.
@@ -133,7 +135,7 @@ func leaves(v cty.Value) map[string]string {
 		if inner && v.LengthInt() > 0 {
 			return true, nil
 		}
-		out[pathString(p)] = ShowValue(v)
+		out[objchange.PathString(p)] = objchange.ShowValue(v)
 		return false, nil
 	})
 	return out

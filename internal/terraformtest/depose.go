@@ -90,14 +90,14 @@ func (w *walk) destroy(ctx context.Context, address string, pl planned) Diagnost
 	prior, ds := w.load(ctx, i)
 	if current, _, isDeposed := strings.Cut(address, deposed); ds.err() == nil && isDeposed {
 		var more Diagnostics
-		pl, more = w.plan(ctx, current, i.typ, prior, cty.NullVal(w.resources[i.typ].typ()), i.private, i.identity)
+		pl, more = w.plan(ctx, current, i.typ, prior, cty.NullVal(w.resources[i.typ].Typ()), i.private, i.identity)
 		ds = append(ds, more...)
 	}
 	if ds.err() != nil {
 		return ds
 	}
 	schema := w.resources[i.typ]
-	null := cty.NullVal(schema.typ())
+	null := cty.NullVal(schema.Typ())
 	pl.value = null
 	v, resp, more := w.apply(ctx, address, i.typ, prior, null, pl)
 	ds = append(ds, more...)

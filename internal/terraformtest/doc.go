@@ -5,7 +5,14 @@
 // calibrate_test.go puts the same provider and the same configurations through real binaries and compares the verdicts.
 package terraformtest
 
-import "github.com/zclconf/go-cty/cty"
+import (
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
+)
 
 // Value is the value of an attribute or an object.
 type Value = cty.Value
+
+// ShowValue prints a value as a person reads it, secrets included.
+func ShowValue(v Value) string { return objchange.ShowValue(v) }

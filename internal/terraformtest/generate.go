@@ -7,6 +7,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // Generate writes the configuration of an instance in state, as terraform plan -generate-config-out does for one that was imported:
@@ -34,9 +36,9 @@ func (s *Session) Generate(ctx context.Context, address string, byProvider bool)
 func (p *process) write(address, typ string, v cty.Value) string {
 	schema := p.resources[typ]
 	_, name, _ := strings.Cut(address, ".")
-	file, written := hclwrite.NewEmptyFile(), configurable(schema.object, v)
+	file, written := hclwrite.NewEmptyFile(), configurable(schema.Object, v)
 	body := file.Body().AppendNewBlock("resource", []string{typ, name}).Body()
-	for _, name := range schema.names {
+	for _, name := range schema.Names {
 		if written.Type().HasAttribute(name) {
 			body.SetAttributeValue(name, written.GetAttr(name))
 		}
@@ -48,7 +50,7 @@ func (p *process) write(address, typ string, v cty.Value) string {
 func (p *process) generateConfig(ctx context.Context, address, typ string, state cty.Value) (cty.Value, Diagnostics) {
 	const rpc = "GenerateResourceConfig"
 	schema := p.resources[typ]
-	dv, err := encode(state, schema.typ())
+	dv, err := encode(state, schema.Typ())
 	if err != nil {
 		return state, failure(rpc, address, "Cannot encode the state", err)
 	}
@@ -64,7 +66,7 @@ func (p *process) generateConfig(ctx context.Context, address, typ string, state
 	if out.err() != nil {
 		return state, out
 	}
-	v, err := decode(resp.Config, schema.typ())
+	v, err := decode(resp.Config, schema.Typ())
 	if err != nil {
 		return state, append(out, failure(rpc, address, "Provider produced invalid configuration", err)...)
 	}
@@ -72,39 +74,39 @@ func (p *process) generateConfig(ctx context.Context, address, typ string, state
 }
 
 // configurable is an object with the attributes alone that can be configured.
-func configurable(o *object, v cty.Value) cty.Value {
+func configurable(o *objchange.Object, v cty.Value) cty.Value {
 	if v.IsNull() {
 		return cty.NullVal(cty.DynamicPseudoType)
 	}
 	values := map[string]cty.Value{}
-	for _, name := range o.names {
-		a := o.attrs[name]
-		if !a.required && !a.optional {
+	for _, name := range o.Names {
+		a := o.Attrs[name]
+		if !a.Required && !a.Optional {
 			continue
 		}
-		values[name] = a.configurable(v.GetAttr(name))
+		values[name] = configurableIn(a, v.GetAttr(name))
 	}
 	return cty.ObjectVal(values)
 }
 
-func (a *attribute) configurable(v cty.Value) cty.Value {
+func configurableIn(a *objchange.Attribute, v cty.Value) cty.Value {
 	switch {
-	case v.IsNull(), a.sensitive, v.Type() == cty.String && a.optional && v.AsString() == "": // Terraform takes an empty text for none
+	case v.IsNull(), a.Sensitive, v.Type() == cty.String && a.Optional && v.AsString() == "": // Terraform takes an empty text for none
 		return cty.NullVal(cty.DynamicPseudoType)
-	case a.nested == nil:
+	case a.Nested == nil:
 		return v
-	case a.nesting == tfprotov6.SchemaObjectNestingModeMap:
+	case a.Nesting == tfprotov6.SchemaObjectNestingModeMap:
 		slots := map[string]cty.Value{}
 		for slot, element := range v.AsValueMap() {
-			slots[slot] = configurable(a.nested, element)
+			slots[slot] = configurable(a.Nested, element)
 		}
 		return cty.ObjectVal(slots)
-	case a.nesting == tfprotov6.SchemaObjectNestingModeSingle:
-		return configurable(a.nested, v)
+	case a.Nesting == tfprotov6.SchemaObjectNestingModeSingle:
+		return configurable(a.Nested, v)
 	}
 	var elements []cty.Value
 	for _, element := range v.AsValueSlice() {
-		elements = append(elements, configurable(a.nested, element))
+		elements = append(elements, configurable(a.Nested, element))
 	}
 	return cty.TupleVal(elements)
 }

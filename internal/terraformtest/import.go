@@ -8,6 +8,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // Import brings the object with an id under an address of the configuration: terraform import.
@@ -58,7 +60,7 @@ func (s *Session) Identity(ctx context.Context, address string) (cty.Value, erro
 func encodeIdentity(schema *tfprotov6.ResourceIdentitySchema, identity map[string]cty.Value) (*tfprotov6.ResourceIdentityData, error) {
 	all, types := map[string]cty.Value{}, map[string]cty.Type{}
 	for _, a := range schema.IdentityAttributes {
-		typ, err := ctyType(a.Type)
+		typ, err := objchange.CtyType(a.Type)
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +83,7 @@ func encodeIdentity(schema *tfprotov6.ResourceIdentitySchema, identity map[strin
 }
 
 func (s *Session) importObject(ctx context.Context, address string, asked tfprotov6.ImportResourceStateRequest) error {
-	b, missing := s.target("import", address)
+	b, missing := s.module.target("import", address)
 	if missing != nil {
 		return s.finish(missing)
 	}
@@ -107,8 +109,8 @@ func (s *Session) importObject(ctx context.Context, address string, asked tfprot
 }
 
 // target is the block of an address that something is to come under.
-func (s *Session) target(rpc, address string) (*block, Diagnostics) {
-	b := s.module.blocks[strings.SplitN(address, "[", 2)[0]]
+func (m *module) target(rpc, address string) (*block, Diagnostics) {
+	b := m.blocks[strings.SplitN(address, "[", 2)[0]]
 	if b == nil || b.data {
 		return nil, failure(rpc, address, "Resource is not in the configuration", errors.New("write its block first"))
 	}
@@ -146,15 +148,15 @@ func (p *process) importState(ctx context.Context, address string, asked tfproto
 		return nil, out // Terraform, too, takes that for a success
 	}
 	if len(resp.ImportedResources) != 1 || resp.ImportedResources[0].TypeName != typ {
-		ps := problems{{nil, "not exactly one resource of the type"}}
+		ps := objchange.Broken("not exactly one resource of the type")
 		return nil, append(out, violation(rpc, address, "Provider produced an invalid import", ps)...)
 	}
 	got, schema := resp.ImportedResources[0], p.resources[typ]
 	if asked.Identity != nil && got.Identity == nil {
-		ps := problems{{nil, "an import by identity brought none"}}
+		ps := objchange.Broken("an import by identity brought none")
 		return nil, append(out, violation(rpc, address, "Provider produced an invalid import", ps)...)
 	}
-	v, err := decode(got.State, schema.typ())
+	v, err := decode(got.State, schema.Typ())
 	if err != nil {
 		return nil, append(out, failure(rpc, address, "Provider produced invalid object", err)...)
 	}

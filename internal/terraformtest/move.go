@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // Foreign is a resource in a state as another provider has left it.
@@ -22,7 +24,7 @@ type Foreign struct {
 // Move takes a resource over from another provider, as a moved block to an address of the configuration does. Terraform asks
 // before it plans, and a provider that it has not configured.
 func (s *Session) Move(ctx context.Context, address string, from Foreign) error {
-	b, missing := s.target("move", address)
+	b, missing := s.module.target("move", address)
 	switch {
 	case missing != nil:
 		return s.finish(missing)
@@ -76,16 +78,16 @@ func (p *process) moveState(ctx context.Context, address, typ string, from Forei
 	if out.err() != nil {
 		return nil, out
 	}
-	v, err := decode(resp.TargetState, schema.typ())
+	v, err := decode(resp.TargetState, schema.Typ())
 	if err != nil {
 		return nil, append(out, failure(rpc, address, "Provider produced invalid object", err)...)
 	}
 	if v.IsNull() {
-		return nil, append(out, violation(rpc, address, "Provider returned invalid value", problems{{nil, "null"}})...)
+		return nil, append(out, violation(rpc, address, "Provider returned invalid value", objchange.Broken("null"))...)
 	}
-	ps := checkWriteOnly(schema.object, v)
-	for _, path := range unknownPaths(v) {
-		ps.add(path, "is unknown after a move")
+	ps := objchange.CheckWriteOnly(schema.Object, v)
+	for _, path := range objchange.UnknownPaths(v) {
+		ps.Add(path, "is unknown after a move")
 	}
 	if out = append(out, violation(rpc, address, "Provider produced invalid object", ps)...); out.err() != nil {
 		return nil, out

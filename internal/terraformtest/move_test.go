@@ -11,7 +11,7 @@ import (
 
 // MoveResourceState makes an object of what another provider had; the type of that says what goes wrong.
 func (g *wireProvider) MoveResourceState(_ context.Context, q *tfprotov6.MoveResourceStateRequest) (*tfprotov6.MoveResourceStateResponse, error) {
-	null := schemaOf(wireSchema()).allNull()
+	null := schemaOf(wireSchema()).AllNull()
 	moved := with(with(null, "name", cty.StringVal(string(q.SourceState.JSON))), "id", cty.StringVal(q.SourceProviderAddress))
 	switch q.SourceTypeName {
 	case "null":

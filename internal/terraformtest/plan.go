@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // Validate checks the configuration without state and without configuring the provider, as terraform validate does.
@@ -21,7 +23,7 @@ func (s *Session) Validate(ctx context.Context) error {
 			return failure("configuration", b.addr, "No such type", errors.New(b.typ))
 		}
 		extra := map[string]cty.Value{"each": cty.DynamicVal, "count": cty.DynamicVal}
-		v, ds := w.scope.object(schema.object, b.attrs, extra)
+		v, ds := w.scope.object(schema.Object, b.attrs, extra)
 		ds = withAddress(b.addr, ds)
 		if ds.err() != nil {
 			return ds
@@ -41,7 +43,7 @@ func withAddress(address string, ds Diagnostics) Diagnostics {
 	return ds
 }
 
-func (p *process) schemaOf(b *block) (resourceSchema, bool) {
+func (p *process) schemaOf(b *block) (objchange.ResourceSchema, bool) {
 	if b.data {
 		s, ok := p.data[b.typ]
 		return s, ok
@@ -118,9 +120,9 @@ func (w *walk) planBlock(ctx context.Context, b *block, o planOptions, pl *Plan,
 		w.mu.Lock()
 		wanted[address] = true
 		w.mu.Unlock()
-		config, ds := w.scope.object(schema.object, b.attrs, keys[n].variables())
+		config, ds := w.scope.object(schema.Object, b.attrs, keys[n].variables())
 		ds = withAddress(address, ds)
-		vals[n] = cty.UnknownVal(schema.typ())
+		vals[n] = cty.UnknownVal(schema.Typ())
 		if ds.err() == nil {
 			var c *Change
 			var more Diagnostics
@@ -164,10 +166,10 @@ func (w *walk) planData(ctx context.Context, b *block, address string, config ct
 	schema := w.data[b.typ]
 	ds := w.validateData(ctx, address, b.typ, config)
 	if ds.err() != nil {
-		return nil, cty.UnknownVal(schema.typ()), ds
+		return nil, cty.UnknownVal(schema.Typ()), ds
 	}
 	if !config.IsWhollyKnown() || w.isPending(b) {
-		v := unknownComputed(schema.object, config)
+		v := objchange.UnknownComputed(schema.Object, config)
 		return &Change{Address: address, Type: b.typ, Action: Read, Config: config, Planned: v, block: b.addr}, v, ds
 	}
 	v, more := w.readData(ctx, address, b.typ, config)

@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // planResource refreshes and plans one instance.
@@ -56,7 +58,7 @@ func (w *walk) change(ctx context.Context, b *block, address string, prior, conf
 // With replace the object is replaced although its provider would keep it (terraform internal/terraform,
 // node_resource_abstract_instance.go, getAction).
 func (w *walk) changeFrom(ctx context.Context, b *block, address string, prior, config cty.Value, replace bool) (*Change, Diagnostics) {
-	null := cty.NullVal(w.resources[b.typ].typ())
+	null := cty.NullVal(w.resources[b.typ].Typ())
 	i := w.instance(address)
 	c := &Change{Address: address, Type: b.typ, block: b.addr, Config: config, Prior: prior}
 	if i == nil || prior == cty.NilVal {
@@ -83,7 +85,7 @@ func (w *walk) changeFrom(ctx context.Context, b *block, address string, prior, 
 	case replace || len(pl.replace) > 0:
 		c.Action, c.CreateFirst = Replace, b.createFirst
 		for _, path := range pl.replace {
-			c.RequiresReplace = append(c.RequiresReplace, pathString(path))
+			c.RequiresReplace = append(c.RequiresReplace, objchange.PathString(path))
 		}
 		// The object that will be planned is a new one: nothing of the old state flows into it.
 		again, more := w.plan(ctx, address, b.typ, null, config, pl.private, nil)
@@ -136,7 +138,7 @@ func (w *walk) planOrphan(ctx context.Context, address string, i *instance, o pl
 		}
 		w.keep(address, i)
 	}
-	null := cty.NullVal(w.resources[i.typ].typ())
+	null := cty.NullVal(w.resources[i.typ].Typ())
 	res, more := w.plan(ctx, address, i.typ, prior, null, i.private, i.identity)
 	if ds = append(ds, more...); ds.err() != nil {
 		return ds

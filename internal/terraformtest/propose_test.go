@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/zclconf/go-cty/cty"
 	"pgregory.net/rapid"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // wireAttr makes an attribute from flags: r(equired), o(ptional), c(omputed), w(rite-only).
@@ -33,11 +35,11 @@ const (
 )
 
 // testObject has every kind of attribute that matters to a proposal.
-func testObject(t interface{ Fatal(...any) }) *object {
+func testObject(t interface{ Fatal(...any) }) *objchange.Object {
 	leaf := func() []*tfprotov6.SchemaAttribute {
 		return []*tfprotov6.SchemaAttribute{wireAttr("opt", "o"), wireAttr("oc", "oc"), wireAttr("comp", "c")}
 	}
-	o, err := newObject([]*tfprotov6.SchemaAttribute{
+	o, err := objchange.NewObject([]*tfprotov6.SchemaAttribute{
 		wireAttr("opt", "o"), wireAttr("oc", "oc"), wireAttr("comp", "c"), wireAttr("secret", "ow"),
 		nest(single, "group", "oc", wireAttr("a", "oc"), wireAttr("b", "oc")),
 		nest(single, "mixed", "oc", leaf()...),
@@ -50,10 +52,10 @@ func testObject(t interface{ Fatal(...any) }) *object {
 }
 
 // value reads an object of a schema from HCL.
-func value(t *testing.T, o *object, src string) cty.Value {
+func value(t *testing.T, o *objchange.Object, src string) cty.Value {
 	t.Helper()
 	if src == "" {
-		return cty.NullVal(o.typ())
+		return cty.NullVal(o.Typ())
 	}
 	// Values of a state may set computed attributes, so they are read by a schema that lets them be configured.
 	m := newModule()
@@ -71,15 +73,15 @@ func value(t *testing.T, o *object, src string) cty.Value {
 	return v
 }
 
-func settable(o *object) *object {
-	out := &object{attrs: map[string]*attribute{}, names: o.names, typed: o.typed}
-	for name, a := range o.attrs {
+func settable(o *objchange.Object) *objchange.Object {
+	out := &objchange.Object{Attrs: map[string]*objchange.Attribute{}, Names: o.Names, Typed: o.Typed}
+	for name, a := range o.Attrs {
 		c := *a
-		c.optional = true
-		if a.nested != nil {
-			c.nested = settable(a.nested)
+		c.Optional = true
+		if a.Nested != nil {
+			c.Nested = settable(a.Nested)
 		}
-		out.attrs[name] = &c
+		out.Attrs[name] = &c
 	}
 	return out
 }
@@ -108,13 +110,13 @@ func TestProposeNew(t *testing.T) {
 		"map removed": {`map = { a = { comp = "1" } }`, `opt = null`, `opt = null`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := proposeNew(o, value(t, o, lines(c.prior)), value(t, o, lines(c.config)))
+			got := objchange.ProposeNew(o, value(t, o, lines(c.prior)), value(t, o, lines(c.config)))
 			if want := value(t, o, lines(c.want)); !got.RawEquals(want) {
-				t.Errorf("proposed %s, want %s", ShowValue(got), ShowValue(want))
+				t.Errorf("proposed %s, want %s", objchange.ShowValue(got), objchange.ShowValue(want))
 			}
 		})
 	}
-	if v := proposeNew(o, o.allNull(), cty.NullVal(o.typ())); !v.RawEquals(o.allNull()) {
+	if v := objchange.ProposeNew(o, o.AllNull(), cty.NullVal(o.Typ())); !v.RawEquals(o.AllNull()) {
 		t.Error("a destroy proposes something")
 	}
 }
@@ -145,30 +147,30 @@ func TestProposalIsAValidPlan(t *testing.T) {
 		o := testObject(t)
 		prior := drawObject(t, o, false)
 		config := drawObject(t, o, true)
-		proposed := with(proposeNew(o, prior, config), "secret", cty.NullVal(cty.String))
-		if ps := checkPlanned(o, prior, config, proposed); len(ps) > 0 {
-			t.Fatalf("prior %s, config %s, proposed %s: %v", ShowValue(prior), ShowValue(config), ShowValue(proposed), ps)
+		proposed := with(objchange.ProposeNew(o, prior, config), "secret", cty.NullVal(cty.String))
+		if ps := objchange.CheckPlanned(o, prior, config, proposed); len(ps) > 0 {
+			t.Fatalf("prior %s, config %s, proposed %s: %v", objchange.ShowValue(prior), objchange.ShowValue(config), objchange.ShowValue(proposed), ps)
 		}
-		if ps := checkCompletes(o, proposed, unknownAsNull(proposed)); len(ps) > 0 && proposed.IsWhollyKnown() {
+		if ps := objchange.CheckCompletes(o, proposed, objchange.UnknownAsNull(proposed)); len(ps) > 0 && proposed.IsWhollyKnown() {
 			t.Fatalf("a value does not complete itself: %v", ps)
 		}
-		again := with(proposeNew(o, proposed, config), "secret", cty.NullVal(cty.String))
+		again := with(objchange.ProposeNew(o, proposed, config), "secret", cty.NullVal(cty.String))
 		if proposed.IsWhollyKnown() && !again.RawEquals(proposed) {
-			t.Fatalf("proposing again changes %s to %s", ShowValue(proposed), ShowValue(again))
+			t.Fatalf("proposing again changes %s to %s", objchange.ShowValue(proposed), objchange.ShowValue(again))
 		}
 	})
 }
 
 // drawObject makes an object as a state can hold it, or as a configuration can.
-func drawObject(t *rapid.T, o *object, config bool) cty.Value {
+func drawObject(t *rapid.T, o *objchange.Object, config bool) cty.Value {
 	vals := map[string]cty.Value{}
-	for _, name := range o.names {
-		a := o.attrs[name]
-		null := config && !a.optional || !config && a.writeOnly || rapid.Bool().Draw(t, name+" is null")
+	for _, name := range o.Names {
+		a := o.Attrs[name]
+		null := config && !a.Optional || !config && a.WriteOnly || rapid.Bool().Draw(t, name+" is null")
 		switch {
 		case null:
-			vals[name] = cty.NullVal(a.typ)
-		case a.nested == nil:
+			vals[name] = cty.NullVal(a.Typ)
+		case a.Nested == nil:
 			vals[name] = cty.StringVal(rapid.SampledFrom([]string{"1", "2"}).Draw(t, name))
 		default:
 			vals[name] = drawNested(t, a, config)
@@ -177,26 +179,26 @@ func drawObject(t *rapid.T, o *object, config bool) cty.Value {
 	return cty.ObjectVal(vals)
 }
 
-func drawNested(t *rapid.T, a *attribute, config bool) cty.Value {
-	if a.nesting == single {
-		return drawObject(t, a.nested, config)
+func drawNested(t *rapid.T, a *objchange.Attribute, config bool) cty.Value {
+	if a.Nesting == single {
+		return drawObject(t, a.Nested, config)
 	}
 	n := rapid.IntRange(0, 2).Draw(t, "length")
 	elems, byKey := make([]cty.Value, n), map[string]cty.Value{}
 	for i := range elems {
-		elems[i] = drawObject(t, a.nested, config)
+		elems[i] = drawObject(t, a.Nested, config)
 		byKey[string(rune('a'+i))] = elems[i]
 	}
 	switch {
-	case n == 0 && a.nesting == dict:
-		return cty.MapValEmpty(a.nested.typ())
-	case n == 0 && a.nesting == list:
-		return cty.ListValEmpty(a.nested.typ())
+	case n == 0 && a.Nesting == dict:
+		return cty.MapValEmpty(a.Nested.Typ())
+	case n == 0 && a.Nesting == list:
+		return cty.ListValEmpty(a.Nested.Typ())
 	case n == 0:
-		return cty.SetValEmpty(a.nested.typ())
-	case a.nesting == dict:
+		return cty.SetValEmpty(a.Nested.Typ())
+	case a.Nesting == dict:
 		return cty.MapVal(byKey)
-	case a.nesting == list:
+	case a.Nesting == list:
 		return cty.ListVal(elems)
 	}
 	return cty.SetVal(elems)
@@ -224,7 +226,7 @@ func TestCheckPlanned(t *testing.T) {
 		"configured group dissolved": {``, `group = { a = "x" }`, `opt = null`, `group: planned for absence`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ps := checkPlanned(o, value(t, o, lines(c.prior)), value(t, o, lines(c.config)), value(t, o, lines(c.planned)))
+			ps := objchange.CheckPlanned(o, value(t, o, lines(c.prior)), value(t, o, lines(c.config)), value(t, o, lines(c.planned)))
 			wantProblem(t, ps, c.want)
 		})
 	}
@@ -246,15 +248,15 @@ func TestCheckCompletes(t *testing.T) {
 		"secret is quiet": {`secret = "hush"`, `secret = "loud"`, `secret: inconsistent values of a sensitive attribute`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantProblem(t, checkCompletes(o, value(t, o, lines(c.planned)), value(t, o, lines(c.actual))), c.want)
+			wantProblem(t, objchange.CheckCompletes(o, value(t, o, lines(c.planned)), value(t, o, lines(c.actual))), c.want)
 		})
 	}
-	if ps := checkCompletes(o, o.allNull(), cty.NullVal(o.typ())); len(ps) != 1 {
+	if ps := objchange.CheckCompletes(o, o.AllNull(), cty.NullVal(o.Typ())); len(ps) != 1 {
 		t.Errorf("an object that is gone: %v", ps)
 	}
 }
 
-func wantProblem(t *testing.T, ps problems, want string) {
+func wantProblem(t *testing.T, ps objchange.Problems, want string) {
 	t.Helper()
 	switch {
 	case want == "" && len(ps) > 0:

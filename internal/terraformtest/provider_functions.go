@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // ownFunctions are the provider's, by the names under which a configuration calls them: provider::toy::repeat, where toy is what
@@ -40,7 +42,7 @@ func (p *process) ownFunction(ctx context.Context, name string, f *tfprotov6.Fun
 		}
 		spec.VarParam = &param
 	}
-	returns, err := ctyType(f.Return.Type)
+	returns, err := objchange.CtyType(f.Return.Type)
 	if err != nil {
 		return function.Function{}, err
 	}
@@ -73,6 +75,6 @@ func (p *process) ownFunction(ctx context.Context, name string, f *tfprotov6.Fun
 }
 
 func parameterOf(of *tfprotov6.FunctionParameter) (function.Parameter, error) {
-	typ, err := ctyType(of.Type)
+	typ, err := objchange.CtyType(of.Type)
 	return function.Parameter{Name: of.Name, Type: typ, AllowNull: of.AllowNullValue, AllowUnknown: of.AllowUnknownValues}, err
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // talker is the sample with a function.
@@ -59,14 +61,14 @@ output "later" { value = provider::sample::join(sample_thing.a.id, "y") }
 `)
 	must(t, s.Converge(context.Background()))
 	for output, want := range map[string]string{"known": `"x+y+z"`, "one": `"x"`, "later": `"1+y"`} {
-		if got := ShowValue(s.Output(output)); got != want {
+		if got := objchange.ShowValue(s.Output(output)); got != want {
 			t.Errorf("%s is %s, want %s", output, got, want)
 		}
 	}
 	for _, wrong := range []string{`provider::sample::join(",")`, `provider::sample::join()`, `provider::sample::cut("x")`, `provider::other::join("x")`} {
 		must(t, s.Configure("provider \"sample\" {}\noutput \"x\" { value = "+wrong+" }\n"))
 		if err := s.Run(context.Background()); err == nil {
-			t.Errorf("%s has the value %s", wrong, ShowValue(s.Output("x")))
+			t.Errorf("%s has the value %s", wrong, objchange.ShowValue(s.Output("x")))
 		} else if strings.Contains(wrong, `","`) && !strings.Contains(err.Error(), "no comma, please") {
 			t.Error(err)
 		}

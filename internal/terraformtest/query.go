@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // Listed is an object that a list block of a query has found.
@@ -52,7 +54,7 @@ func (w *walk) list(ctx context.Context, b listBlock, generating bool) ([]Listed
 	if !ok || !lists {
 		return nil, failure("configuration", b.addr, "Invalid list resource", errors.New("the provider has no "+b.typ+" to list"))
 	}
-	config, ds := w.scope.object(schema.object, b.config, nil)
+	config, ds := w.scope.object(schema.Object, b.config, nil)
 	limit, err := w.evalOr(b.limit, cty.NumberIntVal(defaultLimit))
 	if err != nil {
 		return nil, append(ds, failure("configuration", b.addr, "Invalid limit argument", err)...)
@@ -67,7 +69,7 @@ func (w *walk) list(ctx context.Context, b listBlock, generating bool) ([]Listed
 	if generating {
 		include = cty.True
 	}
-	packed, err := encode(config, schema.typ())
+	packed, err := encode(config, schema.Typ())
 	if err != nil {
 		return nil, failure("configuration", b.addr, "Cannot encode the configuration", err)
 	}
@@ -163,7 +165,7 @@ func (p *process) identityType(ctx context.Context, typ string) (cty.Type, error
 	}
 	types := map[string]cty.Type{}
 	for _, a := range schema.IdentityAttributes {
-		if types[a.Name], err = ctyType(a.Type); err != nil {
+		if types[a.Name], err = objchange.CtyType(a.Type); err != nil {
 			return cty.NilType, err
 		}
 	}
@@ -175,18 +177,18 @@ func (p *process) listed(b listBlock, event tfprotov6.ListResourceResult, identi
 	const rpc, summary = "ListResource", "Provider produced invalid object"
 	one := Listed{Block: b.addr, Type: b.typ, DisplayName: event.DisplayName}
 	if event.Identity == nil {
-		return one, violation(rpc, b.addr, summary, problems{{nil, "a result without an identity"}})
+		return one, violation(rpc, b.addr, summary, objchange.Broken("a result without an identity"))
 	}
 	var err error
 	if one.Identity, err = decode(event.Identity.IdentityData, identity); err == nil {
-		one.Resource, err = decode(event.Resource, p.resources[b.typ].typ())
+		one.Resource, err = decode(event.Resource, p.resources[b.typ].Typ())
 	}
 	if err != nil {
 		return one, failure(rpc, b.addr, summary, err)
 	}
-	var ps problems
-	for _, path := range append(unknownPaths(one.Identity), unknownPaths(one.Resource)...) {
-		ps.add(path, "is unknown after it was listed")
+	var ps objchange.Problems
+	for _, path := range append(objchange.UnknownPaths(one.Identity), objchange.UnknownPaths(one.Resource)...) {
+		ps.Add(path, "is unknown after it was listed")
 	}
 	return one, violation(rpc, b.addr, summary, ps)
 }

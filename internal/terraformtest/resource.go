@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // instance is a resource instance in a state file: JSON, as Terraform keeps it, so that each operation starts from what a
@@ -30,12 +32,12 @@ func (i *instance) clone() *instance {
 }
 
 // store puts a value into an instance.
-func (i *instance) store(schema resourceSchema, v cty.Value, private []byte) error {
-	b, err := ctyjson.Marshal(v, schema.typ())
+func (i *instance) store(schema objchange.ResourceSchema, v cty.Value, private []byte) error {
+	b, err := ctyjson.Marshal(v, schema.Typ())
 	if err != nil {
 		return fmt.Errorf("write %s to state: %w", i.address, err)
 	}
-	i.json, i.version, i.private = b, schema.version, private
+	i.json, i.version, i.private = b, schema.Version, private
 	return nil
 }
 
@@ -60,12 +62,12 @@ func (p *process) load(ctx context.Context, i *instance) (cty.Value, Diagnostics
 	if out.err() != nil {
 		return cty.NilVal, out
 	}
-	v, err := decode(resp.UpgradedState, schema.typ())
+	v, err := decode(resp.UpgradedState, schema.Typ())
 	if err != nil {
 		return cty.NilVal, append(out, failure(rpc, i.address, "Invalid resource state upgrade", err)...)
 	}
 	if v.IsNull() || !v.IsWhollyKnown() {
-		return cty.NilVal, append(out, violation(rpc, i.address, "Invalid resource state upgrade", problems{{nil, "null or unknown"}})...)
+		return cty.NilVal, append(out, violation(rpc, i.address, "Invalid resource state upgrade", objchange.Broken("null or unknown"))...)
 	}
 	return v, out
 }
@@ -85,7 +87,7 @@ func (p *process) readFrom(ctx context.Context, i *instance, prior cty.Value) (*
 	const rpc = "ReadResource"
 	schema := p.resources[i.typ]
 	var out Diagnostics
-	dv, err := encode(prior, schema.typ())
+	dv, err := encode(prior, schema.Typ())
 	if err != nil {
 		return i, prior, append(out, failure(rpc, i.address, "Cannot encode the state", err)...)
 	}
@@ -104,16 +106,16 @@ func (p *process) readFrom(ctx context.Context, i *instance, prior cty.Value) (*
 	if out.err() != nil {
 		return i, prior, out
 	}
-	v, err := decode(resp.NewState, schema.typ())
+	v, err := decode(resp.NewState, schema.Typ())
 	if err != nil {
 		return i, prior, append(out, failure(rpc, i.address, "Provider produced invalid object", err)...)
 	}
 	if v.IsNull() {
 		return &instance{private: resp.Private}, v, out
 	}
-	ps := checkWriteOnly(schema.object, v)
-	for _, path := range unknownPaths(v) {
-		ps.add(path, "is unknown after a refresh")
+	ps := objchange.CheckWriteOnly(schema.Object, v)
+	for _, path := range objchange.UnknownPaths(v) {
+		ps.Add(path, "is unknown after a refresh")
 	}
 	if out = append(out, violation(rpc, i.address, "Provider produced invalid object", ps)...); out.err() != nil {
 		return i, prior, out
@@ -142,14 +144,14 @@ func (p *process) plan(ctx context.Context, address, typ string, prior, config c
 ) (planned, Diagnostics) {
 	const rpc = "PlanResourceChange"
 	schema := p.resources[typ]
-	proposed := cty.NullVal(schema.typ())
+	proposed := cty.NullVal(schema.Typ())
 	if config.IsNull() && !p.planDestroy {
 		return planned{value: proposed, private: private}, nil
 	}
 	if !config.IsNull() {
-		proposed = proposeNew(schema.object, prior, config)
+		proposed = objchange.ProposeNew(schema.Object, prior, config)
 	}
-	vals, err := encodeAll(schema.typ(), prior, proposed, config)
+	vals, err := encodeAll(schema.Typ(), prior, proposed, config)
 	if err != nil {
 		return planned{}, failure(rpc, address, "Cannot encode the request", err)
 	}
@@ -169,17 +171,17 @@ func (p *process) plan(ctx context.Context, address, typ string, prior, config c
 	if out.err() != nil {
 		return planned{}, out
 	}
-	v, err := decode(resp.PlannedState, schema.typ())
+	v, err := decode(resp.PlannedState, schema.Typ())
 	if err != nil {
 		return planned{}, append(out, failure(rpc, address, "Provider produced invalid plan", err)...)
 	}
-	ps := checkPlanned(schema.object, prior, config, v)
+	ps := objchange.CheckPlanned(schema.Object, prior, config, v)
 	res := planned{value: v, private: resp.PlannedPrivate, identity: resp.PlannedIdentity}
 	for _, ap := range resp.RequiresReplace {
 		path := ctyPath(ap)
 		exists, changed := changedAt(prior, v, path)
 		if !exists {
-			ps.add(path, "replacement is asked for where neither the prior state nor the plan has anything")
+			ps.Add(path, "replacement is asked for where neither the prior state nor the plan has anything")
 		}
 		if changed {
 			res.replace = append(res.replace, path)
@@ -220,7 +222,7 @@ func (p *process) apply(ctx context.Context, address, typ string, prior, config 
 ) (cty.Value, *tfprotov6.ApplyResourceChangeResponse, Diagnostics) {
 	const rpc = "ApplyResourceChange"
 	schema := p.resources[typ]
-	vals, err := encodeAll(schema.typ(), prior, pl.value, config)
+	vals, err := encodeAll(schema.Typ(), prior, pl.value, config)
 	if err != nil {
 		return prior, nil, failure(rpc, address, "Cannot encode the request", err)
 	}
@@ -239,7 +241,7 @@ func (p *process) apply(ctx context.Context, address, typ string, prior, config 
 		return prior, nil, failure(rpc, address, "The call failed", err)
 	}
 	out := wireDiagnostics(rpc, address, resp.Diagnostics)
-	v, err := decode(resp.NewState, schema.typ())
+	v, err := decode(resp.NewState, schema.Typ())
 	if err != nil {
 		return prior, resp, append(out, failure(rpc, address, "Provider produced invalid object", err)...)
 	}
@@ -247,17 +249,17 @@ func (p *process) apply(ctx context.Context, address, typ string, prior, config 
 	if out.err() != nil && v.IsNull() {
 		return prior, resp, out
 	}
-	var ps problems
-	for _, path := range unknownPaths(v) {
-		ps.add(path, "is unknown after apply")
+	var ps objchange.Problems
+	for _, path := range objchange.UnknownPaths(v) {
+		ps.Add(path, "is unknown after apply")
 	}
 	out = append(out, violation(rpc, address, "Provider returned invalid result object after apply", ps)...)
-	v = unknownAsNull(v)
-	if ps := checkWriteOnly(schema.object, v); len(ps) > 0 { // then nothing is kept of it
-		return cty.NullVal(schema.typ()), resp, append(out, violation(rpc, address, "Provider produced invalid object", ps)...)
+	v = objchange.UnknownAsNull(v)
+	if ps := objchange.CheckWriteOnly(schema.Object, v); len(ps) > 0 { // then nothing is kept of it
+		return cty.NullVal(schema.Typ()), resp, append(out, violation(rpc, address, "Provider produced invalid object", ps)...)
 	}
 	if ps = nil; out.err() == nil {
-		ps = checkCompletes(schema.object, pl.value, v)
+		ps = objchange.CheckCompletes(schema.Object, pl.value, v)
 	}
 	return v, resp, append(out, violation(rpc, address, "Provider produced inconsistent result after apply", ps)...)
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // Factory starts a provider. Each walk over a configuration starts a new one.
@@ -30,11 +32,11 @@ type process struct {
 
 // schemas are a provider's description of itself.
 type schemas struct {
-	provider  resourceSchema
-	resources map[string]resourceSchema
-	data      map[string]resourceSchema
-	lists     map[string]resourceSchema // of the config blocks
-	actions   map[string]resourceSchema
+	provider  objchange.ResourceSchema
+	resources map[string]objchange.ResourceSchema
+	data      map[string]objchange.ResourceSchema
+	lists     map[string]objchange.ResourceSchema // of the config blocks
+	actions   map[string]objchange.ResourceSchema
 	functions map[string]*tfprotov6.Function
 	// planDestroy: the provider wants to be asked for the plan of a destroy.
 	planDestroy bool
@@ -80,29 +82,29 @@ func fetchSchemas(ctx context.Context, server tfprotov6.ProviderServer) (*schema
 	if err := wireDiagnostics("GetProviderSchema", "provider", resp.Diagnostics).err(); err != nil {
 		return nil, err
 	}
-	all := &schemas{resources: map[string]resourceSchema{}, data: map[string]resourceSchema{},
-		lists: map[string]resourceSchema{}, actions: map[string]resourceSchema{}, functions: resp.Functions,
+	all := &schemas{resources: map[string]objchange.ResourceSchema{}, data: map[string]objchange.ResourceSchema{},
+		lists: map[string]objchange.ResourceSchema{}, actions: map[string]objchange.ResourceSchema{}, functions: resp.Functions,
 		planDestroy: resp.ServerCapabilities != nil && resp.ServerCapabilities.PlanDestroy}
-	if all.provider, err = newResourceSchema(resp.Provider); err != nil {
+	if all.provider, err = objchange.NewResourceSchema(resp.Provider); err != nil {
 		return nil, fmt.Errorf("schema of the provider: %w", err)
 	}
 	for name, sch := range resp.ResourceSchemas {
-		if all.resources[name], err = newResourceSchema(sch); err != nil {
+		if all.resources[name], err = objchange.NewResourceSchema(sch); err != nil {
 			return nil, fmt.Errorf("schema of resource %s: %w", name, err)
 		}
 	}
 	for name, sch := range resp.DataSourceSchemas {
-		if all.data[name], err = newResourceSchema(sch); err != nil {
+		if all.data[name], err = objchange.NewResourceSchema(sch); err != nil {
 			return nil, fmt.Errorf("schema of data source %s: %w", name, err)
 		}
 	}
 	for name, sch := range resp.ListResourceSchemas {
-		if all.lists[name], err = newResourceSchema(sch); err != nil {
+		if all.lists[name], err = objchange.NewResourceSchema(sch); err != nil {
 			return nil, fmt.Errorf("schema of list resource %s: %w", name, err)
 		}
 	}
 	for name, sch := range resp.ActionSchemas {
-		if all.actions[name], err = newResourceSchema(sch.Schema); err != nil {
+		if all.actions[name], err = objchange.NewResourceSchema(sch.Schema); err != nil {
 			return nil, fmt.Errorf("schema of action %s: %w", name, err)
 		}
 	}
@@ -126,7 +128,7 @@ func (p *process) call(ctx context.Context, rpc, address string, f func(context.
 }
 
 func (p *process) configure(ctx context.Context, config cty.Value) Diagnostics {
-	dv, err := encode(config, p.provider.typ())
+	dv, err := encode(config, p.provider.Typ())
 	if err != nil {
 		return failure("ConfigureProvider", "provider", "Cannot encode the provider configuration", err)
 	}
@@ -162,7 +164,7 @@ func (p *process) configure(ctx context.Context, config cty.Value) Diagnostics {
 
 func (p *process) validateResource(ctx context.Context, address, typ string, config cty.Value) Diagnostics {
 	const rpc = "ValidateResourceConfig"
-	dv, err := encode(config, p.resources[typ].typ())
+	dv, err := encode(config, p.resources[typ].Typ())
 	if err != nil {
 		return failure(rpc, address, "Cannot encode the configuration", err)
 	}
@@ -185,7 +187,7 @@ func (p *process) validateResource(ctx context.Context, address, typ string, con
 
 func (p *process) validateData(ctx context.Context, address, typ string, config cty.Value) Diagnostics {
 	const rpc = "ValidateDataResourceConfig"
-	dv, err := encode(config, p.data[typ].typ())
+	dv, err := encode(config, p.data[typ].Typ())
 	if err != nil {
 		return failure(rpc, address, "Cannot encode the configuration", err)
 	}
@@ -207,8 +209,8 @@ func (p *process) validateData(ctx context.Context, address, typ string, config 
 func (p *process) readData(ctx context.Context, address, typ string, config cty.Value) (cty.Value, Diagnostics) {
 	const rpc = "ReadDataSource"
 	schema := p.data[typ]
-	null := cty.NullVal(schema.typ())
-	dv, err := encode(config, schema.typ())
+	null := cty.NullVal(schema.Typ())
+	dv, err := encode(config, schema.Typ())
 	if err != nil {
 		return null, failure(rpc, address, "Cannot encode the configuration", err)
 	}
@@ -226,13 +228,13 @@ func (p *process) readData(ctx context.Context, address, typ string, config cty.
 	if out.err() != nil {
 		return null, out
 	}
-	v, err := decode(resp.State, schema.typ())
+	v, err := decode(resp.State, schema.Typ())
 	if err != nil {
 		return null, append(out, failure(rpc, address, "Provider produced invalid object", err)...)
 	}
-	ps := checkPlanned(schema.object, cty.NullVal(schema.typ()), config, v)
-	for _, path := range unknownPaths(v) {
-		ps.add(path, "is unknown after it was read")
+	ps := objchange.CheckPlanned(schema.Object, cty.NullVal(schema.Typ()), config, v)
+	for _, path := range objchange.UnknownPaths(v) {
+		ps.Add(path, "is unknown after it was read")
 	}
 	return v, append(out, violation(rpc, address, "Provider produced invalid object", ps)...)
 }

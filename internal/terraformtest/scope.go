@@ -11,6 +11,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // scope is what expressions can refer to during one walk: variables, locals and the objects known so far.
@@ -196,14 +198,14 @@ func (s *scope) instances(b *block) ([]instanceKey, error) {
 
 // object evaluates attributes to a value of the schema's type. Unlike Terraform it refuses unknown names inside of
 // nested attributes too, which makes typing errors in tests show.
-func (s *scope) object(schema *object, attrs hcl.Attributes, extra map[string]cty.Value) (cty.Value, Diagnostics) {
+func (s *scope) object(schema *objchange.Object, attrs hcl.Attributes, extra map[string]cty.Value) (cty.Value, Diagnostics) {
 	var out Diagnostics
 	vals := map[string]cty.Value{}
-	for _, name := range schema.names {
-		vals[name] = cty.NullVal(schema.attrs[name].typ)
+	for _, name := range schema.Names {
+		vals[name] = cty.NullVal(schema.Attrs[name].Typ)
 	}
 	for _, name := range sortedKeys(attrs) {
-		at := schema.attrs[name]
+		at := schema.Attrs[name]
 		if at == nil {
 			out = append(out, configError(name, "Unsupported argument", "The schema has no such attribute."))
 			continue
@@ -214,22 +216,22 @@ func (s *scope) object(schema *object, attrs hcl.Attributes, extra map[string]ct
 		}
 		v := raw
 		if err == nil {
-			v, err = convert.Convert(raw, at.configType())
+			v, err = convert.Convert(raw, at.ConfigType())
 		}
 		if err != nil {
 			out = append(out, evalErrors(name, err)...)
 			continue
 		}
 		if v.IsNull() {
-			v = cty.NullVal(at.typ)
+			v = cty.NullVal(at.Typ)
 		}
 		if !v.IsKnown() {
-			v = cty.UnknownVal(at.typ)
+			v = cty.UnknownVal(at.Typ)
 		}
 		vals[name] = v
 	}
-	for _, name := range schema.names {
-		if schema.attrs[name].required && vals[name].IsNull() {
+	for _, name := range schema.Names {
+		if schema.Attrs[name].Required && vals[name].IsNull() {
 			out = append(out, configError(name, "Missing required argument", "A value is required."))
 		}
 	}
@@ -256,12 +258,12 @@ func configError(attr, summary, detail string) Diagnostic {
 }
 
 // noStrayNames refuses names that a nested attribute does not have.
-func noStrayNames(a *attribute, v cty.Value) error {
-	if a.nested == nil || v.IsNull() || !v.IsKnown() {
+func noStrayNames(a *objchange.Attribute, v cty.Value) error {
+	if a.Nested == nil || v.IsNull() || !v.IsKnown() {
 		return nil
 	}
 	objs := []cty.Value{v}
-	if wrapped := wrap(a.nesting, cty.String) != cty.String; wrapped {
+	if wrapped := objchange.Wrap(a.Nesting, cty.String) != cty.String; wrapped {
 		if !v.CanIterateElements() {
 			return nil
 		}
@@ -276,9 +278,9 @@ func noStrayNames(a *attribute, v cty.Value) error {
 			continue
 		}
 		for name := range o.Type().AttributeTypes() {
-			child := a.nested.attrs[name]
+			child := a.Nested.Attrs[name]
 			if child == nil {
-				return fmt.Errorf("no attribute %q here; there are %s", name, strings.Join(a.nested.names, ", "))
+				return fmt.Errorf("no attribute %q here; there are %s", name, strings.Join(a.Nested.Names, ", "))
 			}
 			if err := noStrayNames(child, o.GetAttr(name)); err != nil {
 				return fmt.Errorf("%s: %w", name, err)

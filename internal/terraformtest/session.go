@@ -260,7 +260,7 @@ func (s *Session) newWalk(ctx context.Context, state map[string]*instance) (*wal
 
 // configureProvider evaluates the provider block and hands it over, with values that are not known yet as unknown.
 func (w *walk) configureProvider(ctx context.Context) {
-	v, ds := w.scope.object(w.provider.object, w.s.module.provider, nil)
+	v, ds := w.scope.object(w.provider.Object, w.s.module.provider, nil)
 	for i := range ds {
 		ds[i].Address = "provider"
 	}

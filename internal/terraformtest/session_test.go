@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 const sampleConfig = `
@@ -57,7 +59,7 @@ func TestLifecycle(t *testing.T) {
 		t.Error("the write-only attribute is in the plan")
 	}
 	must(t, s.Apply(ctx, pl))
-	if got, want := ShowValue(s.Output("names")), `["b-1-1","b-1-1"]`; got != want {
+	if got, want := objchange.ShowValue(s.Output("names")), `["b-1-1","b-1-1"]`; got != want {
 		t.Errorf("output %s, want %s", got, want)
 	}
 	if sample.things["1"].secret != "hush" {
@@ -66,9 +68,9 @@ func TestLifecycle(t *testing.T) {
 	i, err := s.Instance("sample_thing.a")
 	must(t, err)
 	if !strings.Contains(string(i.Private), "serial") || !i.Value.GetAttr("secret").IsNull() {
-		t.Errorf("private %q, secret %s", i.Private, ShowValue(i.Value.GetAttr("secret")))
+		t.Errorf("private %q, secret %s", i.Private, objchange.ShowValue(i.Value.GetAttr("secret")))
 	}
-	if got := ShowValue(s.Attr("sample_thing.a", "disks.scsi0.volume")); got != `"vm-1-scsi0"` {
+	if got := objchange.ShowValue(s.Attr("sample_thing.a", "disks.scsi0.volume")); got != `"vm-1-scsi0"` {
 		t.Errorf("volume %s", got)
 	}
 	pl, err = s.Plan(ctx)
@@ -81,7 +83,7 @@ func TestLifecycle(t *testing.T) {
 	pl, err = s.Plan(ctx)
 	must(t, err)
 	c := pl.Change("sample_thing.a")
-	volume := ShowValue(At(c.Planned, "disks.scsi0.volume"))
+	volume := objchange.ShowValue(At(c.Planned, "disks.scsi0.volume"))
 	if c.Action != Update || volume != `"vm-1-scsi0"` || At(c.Planned, "disks.scsi1.volume").IsKnown() {
 		t.Errorf("plan: %s", pl)
 	}
@@ -111,7 +113,7 @@ func TestReplace(t *testing.T) {
 	must(t, err)
 	c := pl.Change("sample_thing.a")
 	if c.Action != Replace || !slices.Equal(c.RequiresReplace, []string{"kind"}) || c.Planned.GetAttr("id").IsKnown() {
-		t.Errorf("%s, because of %v, id %s", c.Action, c.RequiresReplace, ShowValue(c.Planned.GetAttr("id")))
+		t.Errorf("%s, because of %v, id %s", c.Action, c.RequiresReplace, objchange.ShowValue(c.Planned.GetAttr("id")))
 	}
 	must(t, s.Apply(ctx, pl))
 	if _, still := sample.things["1"]; still || len(sample.things) != 1 {
@@ -222,12 +224,12 @@ func TestDataSourceAndValues(t *testing.T) {
 	s := start(t, sample.factory(), ``)
 	v, err := s.ReadDataSource(ctx, "sample_length", `of = "four"`)
 	must(t, err)
-	if ShowValue(v) != `{"length":4,"of":"four"}` {
-		t.Errorf("read %s", ShowValue(v))
+	if objchange.ShowValue(v) != `{"length":4,"of":"four"}` {
+		t.Errorf("read %s", objchange.ShowValue(v))
 	}
 	must(t, s.SetResource("sample_thing.v", map[string]cty.Value{"name": cty.StringVal("v")}))
 	must(t, s.Converge(ctx))
-	if ShowValue(s.Attr("sample_thing.v", "name")) != `"v"` {
+	if objchange.ShowValue(s.Attr("sample_thing.v", "name")) != `"v"` {
 		t.Error("a resource of plain values was not applied")
 	}
 }

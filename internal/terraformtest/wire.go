@@ -10,6 +10,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 	"github.com/zclconf/go-cty/cty/msgpack"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/printed"
 )
 
@@ -105,7 +106,7 @@ func wireDiagnostics(rpc, address string, in []*tfprotov6.Diagnostic) Diagnostic
 		}
 		out = append(out, Diagnostic{
 			Error: d.Severity != tfprotov6.DiagnosticSeverityWarning, Summary: d.Summary, Detail: d.Detail,
-			Attribute: pathString(ctyPath(d.Attribute)), Address: address, RPC: rpc,
+			Attribute: objchange.PathString(ctyPath(d.Attribute)), Address: address, RPC: rpc,
 		})
 	}
 	return out
@@ -117,11 +118,11 @@ func failure(rpc, address, summary string, err error) Diagnostics {
 }
 
 // violation reports broken rules under Terraform's own summary.
-func violation(rpc, address, summary string, ps problems) Diagnostics {
+func violation(rpc, address, summary string, ps objchange.Problems) Diagnostics {
 	var out Diagnostics
 	for _, p := range ps {
 		out = append(out, Diagnostic{
-			Error: true, Violation: true, Summary: summary, Detail: p.text, Attribute: pathString(p.path),
+			Error: true, Violation: true, Summary: summary, Detail: p.Text, Attribute: objchange.PathString(p.Path),
 			Address: address, RPC: rpc,
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 func (g *wireProvider) PlanResourceChange(_ context.Context, q *tfprotov6.PlanResourceChangeRequest,
@@ -24,7 +26,7 @@ func (g *wireProvider) PlanResourceChange(_ context.Context, q *tfprotov6.PlanRe
 	}
 	plan := with(proposed, "secret", cty.NullVal(cty.String))
 	if !prior.RawEquals(plan) {
-		plan = unknownWhereComputed(schemaOf(schema).object, plan)
+		plan = unknownWhereComputed(schemaOf(schema).Object, plan)
 		if order == "volatile" {
 			plan = with(plan, "comp", cty.UnknownVal(cty.String))
 		}
@@ -39,9 +41,9 @@ func (g *wireProvider) PlanResourceChange(_ context.Context, q *tfprotov6.PlanRe
 }
 
 // unknownWhereComputed leaves to the apply what is computed and has no value yet.
-func unknownWhereComputed(o *object, plan cty.Value) cty.Value {
+func unknownWhereComputed(o *objchange.Object, plan cty.Value) cty.Value {
 	out, err := cty.Transform(plan, func(path cty.Path, v cty.Value) (cty.Value, error) {
-		if a := o.at(path); a != nil && a.computed && v.IsNull() {
+		if a := attributeAt(o, path); a != nil && a.Computed && v.IsNull() {
 			return cty.UnknownVal(v.Type()), nil
 		}
 		return v, nil
@@ -252,7 +254,7 @@ func misapplied(made, prior, plan cty.Value, order string) cty.Value {
 func (g *wireProvider) ImportResourceState(_ context.Context, q *tfprotov6.ImportResourceStateRequest,
 ) (*tfprotov6.ImportResourceStateResponse, error) {
 	name := q.ID
-	null := schemaOf(wireSchema()).allNull()
+	null := schemaOf(wireSchema()).AllNull()
 	order := g.orderOf(name)
 	one := &tfprotov6.ImportedResource{TypeName: "sample_gadget", Private: []byte(`"imported"`),
 		State: pack(with(with(null, "name", cty.StringVal(name)), "id", cty.StringVal("imported")))}

@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest/objchange"
 )
 
 // wireProvider is a provider of one resource with every kind of attribute, written to the wire, so that it can break every rule.
@@ -50,28 +52,28 @@ func echoSchema() *tfprotov6.Schema {
 	return &tfprotov6.Schema{Block: &tfprotov6.SchemaBlock{Attributes: attributes}}
 }
 
-func schemaOf(s *tfprotov6.Schema) resourceSchema {
-	schema, err := newResourceSchema(s)
+func schemaOf(s *tfprotov6.Schema) objchange.ResourceSchema {
+	schema, err := objchange.NewResourceSchema(s)
 	if err != nil {
 		panic(err) // a broken test
 	}
 	return schema
 }
 
-// at is the attribute that a path leads to; nil if the path leads to no attribute, as that of an element.
-func (o *object) at(path cty.Path) *attribute {
-	var a *attribute
+// attributeAt is the attribute that a path leads to; nil if the path leads to no attribute, as that of an element.
+func attributeAt(o *objchange.Object, path cty.Path) *objchange.Attribute {
+	var a *objchange.Attribute
 	for _, step := range path {
 		name, ok := step.(cty.GetAttrStep)
 		if !ok {
 			a = nil
 			continue
 		}
-		if a = o.attrs[name.Name]; a == nil {
+		if a = o.Attrs[name.Name]; a == nil {
 			return nil
 		}
-		if a.nested != nil {
-			o = a.nested
+		if a.Nested != nil {
+			o = a.Nested
 		}
 	}
 	return a
@@ -111,7 +113,7 @@ func (g *wireProvider) StopProvider(context.Context, *tfprotov6.StopProviderRequ
 
 // read gives a value of a request. The sample has no other way to speak of a message it cannot read.
 func open(schema *tfprotov6.Schema, dv *tfprotov6.DynamicValue) cty.Value {
-	v, err := decode(dv, schemaOf(schema).typ())
+	v, err := decode(dv, schemaOf(schema).Typ())
 	if err != nil {
 		panic(err)
 	}
@@ -131,7 +133,7 @@ func (g *wireProvider) hear(rpc string, private []byte, values map[string]cty.Va
 	text := rpc
 	for _, key := range sortedKeys(values) {
 		v := values[key]
-		text += " " + key + "=" + ShowValue(v)
+		text += " " + key + "=" + objchange.ShowValue(v)
 		if n := Text(v, "name"); n != "" {
 			name = n
 		}

@@ -1,30 +1,30 @@
-package terraformtest
+package objchange
 
 import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/zclconf/go-cty/cty"
 )
 
-// proposeNew merges a configuration with the prior state the way Terraform core does before it asks a provider to plan:
+// ProposeNew merges a configuration with the prior state the way Terraform core does before it asks a provider to plan:
 // what is configured is taken, what is computed and not configured stays as it was, and elements of nested collections
 // are paired by key, by index, or, in sets, by what the configuration says of them. prior may be null.
-func proposeNew(schema *object, prior, config cty.Value) cty.Value {
+func ProposeNew(schema *Object, prior, config cty.Value) cty.Value {
 	if config.IsNull() {
 		return prior
 	}
 	if prior.IsNull() {
-		prior = schema.allNull()
+		prior = schema.AllNull()
 	}
 	return proposeObject(schema, prior, config)
 }
 
-func proposeObject(o *object, prior, config cty.Value) cty.Value {
+func proposeObject(o *Object, prior, config cty.Value) cty.Value {
 	if config.IsNull() || !config.IsKnown() {
 		return config
 	}
-	vals := make(map[string]cty.Value, len(o.attrs))
-	for name, a := range o.attrs {
-		p := cty.NullVal(a.typ)
+	vals := make(map[string]cty.Value, len(o.Attrs))
+	for name, a := range o.Attrs {
+		p := cty.NullVal(a.Typ)
 		if !prior.IsNull() {
 			p = prior.GetAttr(name)
 		}
@@ -33,21 +33,21 @@ func proposeObject(o *object, prior, config cty.Value) cty.Value {
 	return cty.ObjectVal(vals)
 }
 
-func proposeAttr(a *attribute, prior, config cty.Value) cty.Value {
+func proposeAttr(a *Attribute, prior, config cty.Value) cty.Value {
 	switch {
-	case a.computed && config.IsNull():
+	case a.Computed && config.IsNull():
 		// A prior value that holds something only a configuration can have given was configured before and is
 		// not any more: it does not carry over.
-		if a.optional && a.nested != nil && holdsConfigured(a, prior) {
+		if a.Optional && a.Nested != nil && holdsConfigured(a, prior) {
 			return config
 		}
 		return prior
-	case a.nested == nil || config.IsNull() || !config.IsKnown():
+	case a.Nested == nil || config.IsNull() || !config.IsKnown():
 		return config
 	}
-	switch a.nesting {
+	switch a.Nesting {
 	case tfprotov6.SchemaObjectNestingModeSingle:
-		return proposeObject(a.nested, prior, config)
+		return proposeObject(a.Nested, prior, config)
 	case tfprotov6.SchemaObjectNestingModeSet:
 		return proposeSet(a, prior, config)
 	default:
@@ -56,11 +56,11 @@ func proposeAttr(a *attribute, prior, config cty.Value) cty.Value {
 }
 
 // proposeKeyed pairs the elements of a list or a map.
-func proposeKeyed(a *attribute, prior, config cty.Value) cty.Value {
+func proposeKeyed(a *Attribute, prior, config cty.Value) cty.Value {
 	if config.LengthInt() == 0 {
 		return config
 	}
-	null := cty.NullVal(a.nested.typ())
+	null := cty.NullVal(a.Nested.Typ())
 	list, byKey := []cty.Value{}, map[string]cty.Value{}
 	for it := config.ElementIterator(); it.Next(); {
 		k, c := it.Element()
@@ -68,20 +68,20 @@ func proposeKeyed(a *attribute, prior, config cty.Value) cty.Value {
 		if !prior.IsNull() && prior.HasIndex(k).True() {
 			p = prior.Index(k)
 		}
-		v := proposeObject(a.nested, p, c)
+		v := proposeObject(a.Nested, p, c)
 		list = append(list, v)
 		if k.Type() == cty.String {
 			byKey[k.AsString()] = v
 		}
 	}
-	if a.nesting == tfprotov6.SchemaObjectNestingModeMap {
+	if a.Nesting == tfprotov6.SchemaObjectNestingModeMap {
 		return cty.MapVal(byKey)
 	}
 	return cty.ListVal(list)
 }
 
 // proposeSet pairs each element of the configuration with the first unused prior element that it can have become.
-func proposeSet(a *attribute, prior, config cty.Value) cty.Value {
+func proposeSet(a *Attribute, prior, config cty.Value) cty.Value {
 	if config.LengthInt() == 0 {
 		return config
 	}
@@ -92,40 +92,40 @@ func proposeSet(a *attribute, prior, config cty.Value) cty.Value {
 	used := make([]bool, len(priors))
 	vals := make([]cty.Value, 0, config.LengthInt())
 	for _, c := range config.AsValueSlice() {
-		p := cty.NullVal(a.nested.typ())
+		p := cty.NullVal(a.Nested.Typ())
 		for i, cand := range priors {
-			if !used[i] && canHaveBecome(a.nested, c, cand) {
+			if !used[i] && canHaveBecome(a.Nested, c, cand) {
 				p, used[i] = cand, true
 				break
 			}
 		}
-		vals = append(vals, proposeObject(a.nested, p, c))
+		vals = append(vals, proposeObject(a.Nested, p, c))
 	}
 	return cty.SetVal(vals)
 }
 
 // canHaveBecome says whether prior is the configuration with nothing but computed values filled in.
-func canHaveBecome(o *object, config, prior cty.Value) bool {
+func canHaveBecome(o *Object, config, prior cty.Value) bool {
 	if config.RawEquals(prior) {
 		return true
 	}
 	if config.IsNull() || prior.IsNull() || !config.IsKnown() {
 		return false
 	}
-	for _, name := range o.names {
-		a, c, p := o.attrs[name], config.GetAttr(name), prior.GetAttr(name)
+	for _, name := range o.Names {
+		a, c, p := o.Attrs[name], config.GetAttr(name), prior.GetAttr(name)
 		switch {
-		case c.RawEquals(p), a.computed && c.IsNull():
-		case a.nested == nil || a.nesting == tfprotov6.SchemaObjectNestingModeSet:
+		case c.RawEquals(p), a.Computed && c.IsNull():
+		case a.Nested == nil || a.Nesting == tfprotov6.SchemaObjectNestingModeSet:
 			return false
 		case c.IsNull() || p.IsNull() || !c.IsKnown():
 			return false
-		case a.nesting == tfprotov6.SchemaObjectNestingModeSingle:
-			if !canHaveBecome(a.nested, c, p) {
+		case a.Nesting == tfprotov6.SchemaObjectNestingModeSingle:
+			if !canHaveBecome(a.Nested, c, p) {
 				return false
 			}
 		default:
-			if !elementsCanHaveBecome(a.nested, c, p) {
+			if !elementsCanHaveBecome(a.Nested, c, p) {
 				return false
 			}
 		}
@@ -133,7 +133,7 @@ func canHaveBecome(o *object, config, prior cty.Value) bool {
 	return true
 }
 
-func elementsCanHaveBecome(o *object, config, prior cty.Value) bool {
+func elementsCanHaveBecome(o *Object, config, prior cty.Value) bool {
 	if config.LengthInt() != prior.LengthInt() {
 		return false
 	}
@@ -147,20 +147,20 @@ func elementsCanHaveBecome(o *object, config, prior cty.Value) bool {
 }
 
 // holdsConfigured says whether a nested value has a non-null part that is not computed.
-func holdsConfigured(a *attribute, v cty.Value) bool {
+func holdsConfigured(a *Attribute, v cty.Value) bool {
 	if v.IsNull() || !v.IsKnown() {
 		return false
 	}
-	for _, obj := range elements(a.nesting, v) {
+	for _, obj := range elements(a.Nesting, v) {
 		if obj.IsNull() || !obj.IsKnown() {
 			continue
 		}
-		for name, child := range a.nested.attrs {
+		for name, child := range a.Nested.Attrs {
 			cv := obj.GetAttr(name)
 			if cv.IsNull() {
 				continue
 			}
-			if !child.computed || child.nested != nil && holdsConfigured(child, cv) {
+			if !child.Computed || child.Nested != nil && holdsConfigured(child, cv) {
 				return true
 			}
 		}
@@ -176,16 +176,17 @@ func elements(mode tfprotov6.SchemaObjectNestingMode, v cty.Value) []cty.Value {
 	return v.AsValueSlice()
 }
 
-// unknownComputed is the configuration of a data source before it was read: what is computed and not configured is unknown.
-func unknownComputed(o *object, config cty.Value) cty.Value {
+// UnknownComputed is the configuration of a data source before it was read: what is computed and not configured is
+// unknown.
+func UnknownComputed(o *Object, config cty.Value) cty.Value {
 	if config.IsNull() || !config.IsKnown() {
 		return config
 	}
-	vals := make(map[string]cty.Value, len(o.attrs))
-	for name, a := range o.attrs {
+	vals := make(map[string]cty.Value, len(o.Attrs))
+	for name, a := range o.Attrs {
 		c := config.GetAttr(name)
-		if a.computed && c.IsNull() {
-			c = cty.UnknownVal(a.typ)
+		if a.Computed && c.IsNull() {
+			c = cty.UnknownVal(a.Typ)
 		}
 		vals[name] = c
 	}
