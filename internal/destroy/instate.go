@@ -140,8 +140,7 @@ func (d *destruction) readUseAgain(ctx context.Context, volumes []string) *volum
 	if len(volumes) == 0 {
 		return nil
 	}
-	surveyed, _ := d.d.use.Begin(d.r.Ref.VMID)
-	defer surveyed()
+	defer d.d.use.Rejoin(d.r.Ref.VMID, false)()
 	d.asked = d.d.use.Ask()
 	if d.d.use.Gather(ctx) != nil {
 		return nil
@@ -191,6 +190,7 @@ const wasThere = "the VM was there before"
 // lookFirst is the look before anything is done. It reads the other guests, which is needed anyway, and the VM last.
 func (d *destruction) lookFirst(ctx context.Context) error {
 	vmid := d.r.Ref.VMID
+	defer d.d.use.Rejoin(vmid, true)()
 	d.asked = d.d.use.Ask()
 	if err := d.d.use.Gather(ctx); err != nil {
 		return err
@@ -206,8 +206,11 @@ func (d *destruction) lookFirst(ctx context.Context) error {
 		return d.locate(ctx)
 	}
 	look := []func(context.Context) error{
-		func(ctx context.Context) (err error) {
-			d.use, err = d.d.use.Since(ctx, d.asked, likelyScope(d.resources, listed.Node))
+		func(ctx context.Context) error {
+			scope, err := likelyScope(ctx, d, listed.Node)
+			if err == nil {
+				d.use, err = d.d.use.Since(ctx, d.asked, scope)
+			}
 			return err
 		},
 	}
@@ -219,7 +222,7 @@ func (d *destruction) lookFirst(ctx context.Context) error {
 	}
 	_ = together(ctx, look...) // a missing answer is asked for again where it is needed, and the reason said there
 	seen, ok := d.use.Of(vmid)
-	if !ok || seen.Guest.Node != listed.Node {
+	if !ok || seen.Guest.Node != listed.Node || !d.use.HasReadSince(vmid, d.asked) {
 		return d.locate(ctx)
 	}
 	return d.take(seen.Guest.Node, seen.Config, seen.At)
@@ -247,12 +250,16 @@ func (d *destruction) askStatus(ctx context.Context) error {
 	return err
 }
 
-// likelyScope is the node whose guests alone can use volumes of a VM on it, unless the VM has some on a shared storage.
-func likelyScope(resources pve.Resources, node string) string {
-	if slices.ContainsFunc(resources.Storages(node), func(s pve.Resource) bool { return !s.Shared && holdsImages(s) }) {
-		return node
+// likelyScope is the node whose guests alone can use the volumes that the VM had in state; "": those of all nodes can.
+func likelyScope(ctx context.Context, d *destruction, node string) (string, error) {
+	if len(d.r.Known) > 0 {
+		return d.d.use.Scope(ctx, d.resources, node, d.r.Known)
 	}
-	return ""
+	local := func(s pve.Resource) bool { return !s.Shared && holdsImages(s) }
+	if slices.ContainsFunc(d.resources.Storages(node), local) {
+		return node, nil
+	}
+	return "", nil
 }
 
 // holdsImages reports whether disks can be on a storage of the listing.

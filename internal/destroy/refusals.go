@@ -58,6 +58,10 @@ func (d *destruction) unshared(ctx context.Context) error {
 			d.seenAt = seen.At
 		}
 	}
+	if d.use, err = d.d.use.Confirm(ctx, d.use, vmid, volumes...); err != nil {
+		return fmt.Errorf("look whether another guest uses a volume of VM %d; it was not removed, nor was anything else "+
+			"touched: %w", vmid, err)
+	}
 	if err := guard.InUse(d.use, volumes, vmid); err != nil {
 		return fmt.Errorf("VM %d was not touched: %w. Detach it there, or delete the snapshot, then destroy again", vmid, err)
 	}

@@ -26,6 +26,8 @@ type Disks struct {
 	remover *destroy.Destroyer
 	creator *create.Creator
 	changer *update.Changer
+	// contents are those of storages as the refreshes of a run share them.
+	contents request.Recent[[]pve.Volume]
 }
 
 // New makes Disks.
@@ -115,16 +117,44 @@ func (d *Disks) Read(ctx context.Context, ref guest.Ref) (Disk, guest.Presence, 
 		return Disk{}, seen, err
 	}
 	held := of(found, "")
-	return d.measured(ctx, held), seen, nil
+	return d.measuredBy(ctx, held, d.listed), seen, nil
 }
 
 // measured is a disk with the size that its storage knows. A VM that has it attached may have grown it, which the
 // configuration of the holder does not show. If the storage does not tell, the size is that of the configuration.
 func (d *Disks) measured(ctx context.Context, held Disk) Disk {
+	return d.measuredBy(ctx, held, func(ctx context.Context, held Disk) ([]pve.Volume, error) {
+		return d.guests.Volumes(ctx, held.Node, held.Storage(), held.VMID)
+	})
+}
+
+// listed are the volumes of a disk's storage, read once for the refreshes of a run. Of a storage of files PVE would
+// look into every image, other guests' too (pve-storage Plugin.pm list_images); there each disk is asked about by
+// itself.
+func (d *Disks) listed(ctx context.Context, held Disk) ([]pve.Volume, error) {
+	resources, _, err := d.api.Listing().Recent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at, _ := resources.Storage(held.Node, held.Storage())
+	if !guest.ListsAtOnce(at) {
+		return d.guests.Volumes(ctx, held.Node, held.Storage(), held.VMID)
+	}
+	key := held.Storage()
+	if !at.Shared {
+		key += " on " + held.Node
+	}
+	return d.contents.Get(ctx, d.jobs.Clock, key, func(ctx context.Context) ([]pve.Volume, error) {
+		return d.api.Storage(held.Node, held.Storage()).Content(ctx, "images", 0)
+	})
+}
+
+func (d *Disks) measuredBy(ctx context.Context, held Disk,
+	list func(context.Context, Disk) ([]pve.Volume, error)) Disk {
 	if held.Volume == "" {
 		return held
 	}
-	content, err := d.guests.Volumes(ctx, held.Node, held.Storage(), held.VMID)
+	content, err := list(ctx, held)
 	for _, v := range content {
 		if err == nil && v.ID == held.Volume && v.Size > held.Size {
 			held.Size = v.Size
@@ -149,6 +179,9 @@ func (d *Disks) Adopt(ctx context.Context, node string, vmid int) (Disk, error) 
 
 // Delete destroys a disk that no guest uses.
 func (d *Disks) Delete(ctx context.Context, ref guest.Ref, was Disk) ([]saga.Residue, []guest.Warning, error) {
-	return d.remover.Delete(ctx, destroy.Request{Ref: ref, Known: []string{was.Volume}, Pool: was.Pool, Holder: true,
-		GracefulOnly: true})
+	r := destroy.Request{Ref: ref, Pool: was.Pool, Holder: true, GracefulOnly: true}
+	if was.Volume != "" {
+		r.Known = []string{was.Volume}
+	}
+	return d.remover.Delete(ctx, r)
 }

@@ -108,6 +108,9 @@ func (g *Guard) Prove(ctx context.Context, c Claim) (Evidence, error) {
 			return Evidence{}, err
 		}
 		if e.use = c.Use; e.use.Answers(scope, g.clock.Now(), UseLife) {
+			if e.use, err = g.use.Confirm(ctx, e.use, c.VMID, volumes...); err != nil {
+				return Evidence{}, err
+			}
 			err := e.permit(c, volumes)
 			return e, err
 		}

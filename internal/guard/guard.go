@@ -93,6 +93,9 @@ func useNow(ctx context.Context, g *Guard, node, volume string) (*volumeuse.Use,
 		return nil, err
 	}
 	use, err := g.use.Since(ctx, g.use.Ask(), scope)
+	if err == nil {
+		use, err = g.use.Confirm(ctx, use, 0, volume)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("look who uses %s: %w", volume, err)
 	}

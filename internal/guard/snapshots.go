@@ -144,6 +144,9 @@ func (s Snapshots) checkNamesakes(ctx context.Context, c SnapshotClaim, volumes 
 		return err
 	}
 	others, err := s.use.Since(ctx, s.use.Ask(), scope)
+	if err == nil {
+		others, err = s.use.Confirm(ctx, others, c.VMID, volumes...)
+	}
 	if err != nil {
 		return err
 	}

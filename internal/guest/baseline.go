@@ -152,7 +152,7 @@ type listing struct {
 func (g *Guests) volumes(ctx context.Context, resources pve.Resources, node, storage string, vmid int) ([]pve.Volume,
 	error) {
 	listed, _ := resources.Storage(node, storage)
-	if !slices.Contains([]string{"zfspool", "zfs", "lvm", "lvmthin", "rbd"}, listed.PluginType) {
+	if !ListsAtOnce(listed) {
 		return g.api.Storage(node, storage).Content(ctx, "images", vmid)
 	}
 	l := g.lists.of(node, storage)
@@ -165,6 +165,11 @@ func (g *Guests) volumes(ctx context.Context, resources pve.Resources, node, sto
 		return nil, err
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(v pve.Volume) bool { return v.VMID != vmid }), nil
+}
+
+// ListsAtOnce reports whether the plugin of a storage lists the volumes of all guests with one command.
+func ListsAtOnce(storage pve.Resource) bool {
+	return slices.Contains([]string{"zfspool", "zfs", "lvm", "lvmthin", "rbd"}, storage.PluginType)
 }
 
 // Volumes are those on a storage that carry a VMID, read after this call; many who ask at once share an answer where

@@ -30,7 +30,7 @@ type Finder struct {
 
 // New makes a Finder. exclusive are the shared storages that no other cluster uses.
 func New(jobs *request.Runner, guests *guest.Guests, exclusive ...string) *Finder {
-	return &Finder{api: jobs.API.Reader(), jobs: jobs, guests: guests, surveyor: volumeuse.New(jobs, &request.Order{}),
+	return &Finder{api: jobs.API.Reader(), jobs: jobs, guests: guests, surveyor: volumeuse.Whole(jobs, &request.Order{}),
 		exclusive: exclusive}
 }
 

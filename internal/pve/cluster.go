@@ -23,6 +23,37 @@ func (c ClusterReader) Resources(ctx context.Context) (Resources, error) {
 	return out, nil
 }
 
+// LogEntry is an entry of the cluster's log. PVE writes there the start and the end of each task ("starting task
+// UPID:…", pve-common RESTEnvironment.pm), and each change of a VM's configuration, be it PUT or `qm set` ("update VM
+// 100: …", qemu-server API2/Qemu.pm update_vm_api). It writes nothing of a container's change (pve-container
+// API2/LXC/Config.pm).
+type LogEntry struct {
+	Node, User, Message string
+	// Time is in seconds by the node's clock. UID counts the entries of a node since its pmxcfs started.
+	Time, UID int64
+}
+
+type logEntryWire struct {
+	Node wire.String `json:"node"`
+	User wire.String `json:"user"`
+	Msg  wire.String `json:"msg"`
+	Time wire.Int    `json:"time"`
+	UID  wire.Int    `json:"uid"`
+}
+
+// Log is the latest of the cluster's log, the latest entry first. It holds 128 KiB (pve-cluster pmxcfs/logger.h).
+// Without Sys.Syslog on / PVE shows an identity its own entries only (pve-manager API2/Cluster.pm log).
+func (c ClusterReader) Log(ctx context.Context, most int) ([]LogEntry, error) {
+	list, err := fetch[[]logEntryWire](ctx, c.client, "read the cluster's log", "/cluster/log",
+		Params{"max": strconv.Itoa(most)})
+	all := make([]LogEntry, 0, len(list))
+	for _, w := range list {
+		all = append(all, LogEntry{Node: string(w.Node), User: string(w.User), Message: string(w.Msg),
+			Time: int64(w.Time), UID: int64(w.UID)})
+	}
+	return all, err
+}
+
 // NextID is the lowest free VMID. Nothing is reserved: two callers get the same one (pve-manager API2/Cluster.pm
 // nextid).
 func (c ClusterReader) NextID(ctx context.Context) (int, error) {

@@ -54,10 +54,14 @@ func (s *Use) Borrow(volume string, vmid int, runs bool) error {
 	return nil
 }
 
-// Holder is the guest whose id a volume carries.
+// Holder is the guest whose id a volume carries, with its state as the latest listing has it.
 func (s *Use) Holder(volume string) (Reading, bool) {
 	owner, _ := volid.Owner(volume)
-	return s.Of(owner)
+	r, ok := s.Of(owner)
+	if listed, there := s.Resources.Guest(owner); ok && there {
+		r.Guest.Status = listed.Status
+	}
+	return r, ok
 }
 
 // on says of which node the guests were read.

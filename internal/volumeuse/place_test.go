@@ -117,12 +117,12 @@ func TestScope(t *testing.T) {
 
 // TestDoubt: a device that a guest has by a number may be any volume that is a device.
 func TestDoubt(t *testing.T) {
-	s := &Use{readings: map[int]Reading{}, users: map[string][]User{}}
+	s := &Use{base: newIndex(), replaced: map[int]bool{}}
 	if err := s.Doubt("lvm:vm-300-disk-0"); err != nil {
 		t.Error(err)
 	}
 	s.add(Reading{Guest: pve.Resource{Type: "qemu", VMID: 600, Node: "pve1"}, Config: pve.PendingConfig{
-		Entries: []pve.PendingValue{{Key: "scsi0", Value: "/dev/dm-4", HasValue: true}}}})
+		Entries: []pve.PendingValue{{Key: "scsi0", Value: "/dev/dm-4", HasValue: true}}}}, true)
 	if s.Doubt("lvm:vm-300-disk-0") == nil || s.Doubt("dir:300/vm-300-disk-0.raw") != nil {
 		t.Errorf("%v, %v", s.Doubt("lvm:vm-300-disk-0"), s.Doubt("dir:300/vm-300-disk-0.raw"))
 	}

@@ -2,7 +2,6 @@ package volumeuse
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/framework/oplog"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve/request"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 )
 
 // parallel is how many guests are read at a time.
@@ -27,13 +27,20 @@ type Reader struct {
 	order   *request.Order
 	listing *request.Shared[pve.Resources]
 	uses    *request.SharedBy[string, *Use] // by node
-	visible *request.Shared[error]
+	visible *request.Shared[sight]
+	log     *request.Shared[bool]
+	trail   trail
 	places  request.Recent[Places]
 
 	mu      sync.Mutex
-	asked   uint64       // the last place that Ask gave away
-	going   map[int]bool // guests that are about to go: they are read last
-	waiting map[int]bool // those of them that wait for a read
+	asked   uint64          // the last place that Ask gave away
+	going   map[int]bool    // guests that are about to go: they are read last
+	waiting map[int]bool    // those of them that wait for a read
+	self    map[int]bool    // those of these that are to be read themselves
+	latest  map[string]*Use // by scope
+	// keepAll: each reading is kept whole, and nothing is renewed. Otherwise only its volumes are and, for guests that are
+	// about to go or hold a volume for others, their configuration.
+	keepAll bool
 	// snapshots are what the snapshots of a guest keep, by guest and digest. The digest is that of the whole file,
 	// snapshots included (qemu-server QemuServer.pm parse_vm_config), so while it is the same there is nothing new in
 	// it.
@@ -44,9 +51,19 @@ type Reader struct {
 func New(jobs *request.Runner, order *request.Order) *Reader {
 	return &Reader{api: jobs.API.Reader(), jobs: jobs, clock: jobs.Clock, order: order,
 		listing: request.NewSharedIn[pve.Resources](order),
-		visible: request.NewSharedIn[error](order), uses: request.NewSharedBy[string, *Use](order),
+		visible: request.NewSharedIn[sight](order), log: request.NewSharedIn[bool](order),
+		trail: trail{seen: map[pve.LogEntry]bool{}, marks: map[int]*mark{}}, self: map[int]bool{},
+		latest: map[string]*Use{},
+		uses:   request.NewSharedBy[string, *Use](order),
 		places: request.Recent[Places]{Life: placesLife},
 		going:  map[int]bool{}, waiting: map[int]bool{}, snapshots: map[string]map[string]map[string]string{}}
+}
+
+// Whole is a Reader that keeps all that it has read of a guest, for who judges the guests themselves.
+func Whole(jobs *request.Runner, order *request.Order) *Reader {
+	s := New(jobs, order)
+	s.keepAll = true
+	return s
 }
 
 // Ask notes a place in the order. The caller will want to know later what was true after it.
@@ -62,6 +79,20 @@ func (s *Reader) Ask() uint64 {
 func (s *Reader) Begin(vmid int) (surveyed, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.self[vmid] = true
+	return s.wait(vmid)
+}
+
+// Rejoin notes that such a guest waits for a read of the others once more and, with self, of itself.
+func (s *Reader) Rejoin(vmid int, self bool) (surveyed func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.self[vmid] = self
+	surveyed, _ = s.wait(vmid)
+	return surveyed
+}
+
+func (s *Reader) wait(vmid int) (surveyed, done func()) {
 	s.going[vmid] = true
 	s.waiting[vmid] = true
 	end := func(of map[int]bool) func() {
@@ -69,6 +100,7 @@ func (s *Reader) Begin(vmid int) (surveyed, done func()) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			delete(of, vmid)
+			delete(s.self, vmid)
 		}
 	}
 	return end(s.waiting), end(s.going)
@@ -102,75 +134,6 @@ func (s *Reader) Listing(ctx context.Context, asked uint64) (pve.Resources, erro
 	return slices.Clone(all), err
 }
 
-// Since reads the guests of a node, or with node "" those of the whole cluster.
-func (s *Reader) Since(ctx context.Context, asked uint64, node string) (*Use, error) {
-	return s.uses.Since(ctx, node, asked, func(ctx context.Context) (*Use, error) { return s.readUse(ctx, node) })
-}
-
-// readUse reads the guests, for all who have asked by now.
-func (s *Reader) readUse(ctx context.Context, node string) (*Use, error) {
-	s.mu.Lock()
-	asked := s.asked
-	s.mu.Unlock()
-	made := &Use{scope: node, readings: map[int]Reading{}, users: map[string][]User{}}
-	var seeing sync.WaitGroup
-	var sightErr, placesErr error
-	seeing.Go(func() { made.Unseen, sightErr = s.Visible(ctx, asked) })
-	seeing.Go(func() { made.places, placesErr = s.Places(ctx) })
-	resources, err := s.Listing(ctx, asked)
-	if seeing.Wait(); sightErr != nil || placesErr != nil {
-		return nil, errors.Join(sightErr, placesErr)
-	}
-	for attempt := 0; ; attempt++ {
-		if attempt > 0 {
-			resources, err = s.Listing(ctx, asked)
-		}
-		if made.Resources = resources; err != nil {
-			return nil, err
-		}
-		first, last := s.toRead(made)
-		moved, err := s.readAll(ctx, made, first)
-		if err == nil {
-			var movedToo bool
-			movedToo, err = s.readAll(ctx, made, last)
-			moved = moved || movedToo
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !moved {
-			break
-		}
-		if attempt == 3 {
-			return nil, errors.New("guests move from node to node while they are looked at")
-		}
-		if err := s.jobs.Pause(ctx, attempt+1); err != nil {
-			return nil, err
-		}
-		asked = s.order.Next()
-	}
-	s.forget(made)
-	made.at = s.clock.Now()
-	return made, nil
-}
-
-// toRead are the guests that were not read yet; last are those that are about to go.
-func (s *Reader) toRead(made *Use) (first, last []pve.Resource) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, g := range made.Resources.Guests() {
-		_, read := made.readings[g.VMID]
-		switch {
-		case read || made.scope != "" && g.Node != made.scope:
-		case s.going[g.VMID]:
-			last = append(last, g)
-		default:
-			first = append(first, g)
-		}
-	}
-	return first, last
-}
-
 // readAll reads guests, a few at a time. moved: one was not where the listing has it.
 func (s *Reader) readAll(ctx context.Context, made *Use, guests []pve.Resource) (moved bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -192,7 +155,7 @@ func (s *Reader) readAll(ctx context.Context, made *Use, guests []pve.Resource) 
 				err = readErr
 				cancel() // one that cannot be read is enough
 			case readErr == nil:
-				made.add(reading)
+				made.add(reading, s.keeps(reading))
 			}
 		})
 	}
@@ -200,13 +163,21 @@ func (s *Reader) readAll(ctx context.Context, made *Use, guests []pve.Resource) 
 	return moved, err
 }
 
+// keeps reports whether more is kept of a guest than which volumes it uses.
+func (s *Reader) keeps(r Reading) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keepAll || s.going[r.Guest.VMID] || vm.HeldVolume(r.Guest.VMID, r.Config.Current()) != ""
+}
+
 // read reads a guest: its options, in force and pending, and its snapshots.
 func (s *Reader) read(ctx context.Context, g pve.Resource) (Reading, error) {
+	r := Reading{Guest: g, Listed: g, place: s.order.Next(), began: s.clock.Now()}
 	config, err := s.api.Guest(g).Options(ctx)
 	if err != nil {
 		return Reading{}, err
 	}
-	r := Reading{Guest: g, Config: config, At: s.clock.Now()}
+	r.Config, r.At = config, s.clock.Now()
 	r.Snapshots, err = s.Snapshots(ctx, g, config)
 	return r, err
 }
@@ -249,7 +220,7 @@ func snapshotsKey(g pve.Resource, digest string) string {
 // forget drops what is known of the snapshots of guests that are not like that any more.
 func (s *Reader) forget(made *Use) {
 	stays := map[string]bool{}
-	for _, r := range made.readings {
+	for _, r := range made.base.readings {
 		stays[snapshotsKey(r.Guest, r.Config.Digest)] = true
 	}
 	s.mu.Lock()

@@ -5,6 +5,7 @@ package volumeuse
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,21 +21,51 @@ type Use struct {
 	// Unseen is why there may be guests that this identity does not see; nil: there are none.
 	Unseen error
 
-	scope    string            // the node whose guests were read, "" for all
-	at       time.Time         // when it ended
-	readings map[int]Reading   // by VMID
+	scope  string    // the node whose guests were read, "" for all
+	at     time.Time // when it ended
+	places Places
+	// base is what was read of all guests at once, and never changes again. over is what was read instead since, of the
+	// guests in replaced; those that are gone are in replaced alone.
+	base, over index
+	replaced   map[int]bool
+	ended      time.Time // when base did
+	place      uint64    // in the order: what follows the cluster's log from there has seen all changes since
+	traced     bool      // the log can be followed
+}
+
+// index is what was read of guests.
+type index struct {
+	readings map[int]*Reading  // by VMID
 	users    map[string][]User // by the last part of the volume's name
-	places   Places
+}
+
+func newIndex() index { return index{readings: map[int]*Reading{}, users: map[string][]User{}} }
+
+// begin begins a reading: that of all guests, or that of those that have changed since the one before.
+func (s *Use) begin(before *Use, renews bool) {
+	s.base, s.over, s.replaced = newIndex(), newIndex(), map[int]bool{}
+	if !renews {
+		return
+	}
+	s.base, s.ended = before.base, before.ended
+	s.replaced = maps.Clone(before.replaced)
+	s.over.readings = maps.Clone(before.over.readings)
+	for name, users := range before.over.users {
+		s.over.users[name] = slices.Clone(users)
+	}
 }
 
 // Reading is a guest as it was read.
 type Reading struct {
 	Guest  pve.Resource
 	Config pve.PendingConfig
+	// Listed is how the listing had it.
+	Listed pve.Resource
 	// Snapshots are the options that each snapshot keeps.
 	Snapshots map[string]map[string]string
-	// At is when it was read.
-	At time.Time
+	// At is when it was read. It began at a place in the order.
+	At, began time.Time
+	place     uint64
 }
 
 // User is a guest that uses a volume, and in which option or snapshot.
@@ -73,7 +104,7 @@ func (u User) String() string {
 // same place, and a path or an argument of QEMU can name the volume.
 func (s *Use) UsersOf(volume string, vmid int) []User {
 	var all []User
-	for _, user := range s.users[nameOf(volume)] {
+	for _, user := range s.named(nameOf(volume)) {
 		if user.Guest.VMID == vmid {
 			continue
 		}
@@ -93,7 +124,7 @@ func (s *Use) UsersOf(volume string, vmid int) []User {
 // node, of which PVE does not know, can make one directory of two.
 func (s *Use) Namesakes(volume string) []User {
 	var all []User
-	for _, user := range s.users[nameOf(volume)] {
+	for _, user := range s.named(nameOf(volume)) {
 		if storage := volid.Storage(user.As); storage != "" && storage != volid.Storage(volume) {
 			all = append(all, user)
 		}
@@ -104,7 +135,7 @@ func (s *Use) Namesakes(volume string) []User {
 // Doubt returns why nothing that was read proves that no guest uses a volume: guests may be hidden, or one names a
 // device by a number, which may be the volume. Nil: nothing.
 func (s *Use) Doubt(volume string) error {
-	if by := s.users[numberedKey]; s.Unseen == nil && len(by) > 0 && !volid.IsImageFile(volume) {
+	if by := s.named(numberedKey); s.Unseen == nil && len(by) > 0 && !volid.IsImageFile(volume) {
 		return fmt.Errorf("%s has %s, which may be any volume of its node", by[0], by[0].As)
 	}
 	return s.Unseen
@@ -123,8 +154,57 @@ func (s *Use) Of(vmid int) (Reading, bool) {
 	if s == nil {
 		return Reading{}, false
 	}
-	reading, ok := s.readings[vmid]
-	return reading, ok
+	if r := s.of(vmid); r != nil {
+		return *r, true
+	}
+	return Reading{}, false
+}
+
+// of is what was read of a guest; nil: nothing.
+func (s *Use) of(vmid int) *Reading {
+	if s.replaced[vmid] {
+		return s.over.readings[vmid]
+	}
+	return s.base.readings[vmid]
+}
+
+// HasReadSince reports whether a guest was read by a request that was sent after a place in the order.
+func (s *Use) HasReadSince(vmid int, asked uint64) bool {
+	r, ok := s.Of(vmid)
+	return ok && r.place > asked
+}
+
+// named are the users of volumes with a name.
+func (s *Use) named(name string) []User {
+	users := slices.Clone(s.over.users[name])
+	for _, user := range s.base.users[name] {
+		if !s.replaced[user.Guest.VMID] {
+			users = append(users, user)
+		}
+	}
+	return users
+}
+
+// drop forgets what was read of a guest.
+func (s *Use) drop(vmid int) {
+	if _, ok := s.over.readings[vmid]; ok {
+		delete(s.over.readings, vmid)
+		for name, users := range s.over.users {
+			s.over.users[name] = slices.DeleteFunc(users, func(u User) bool { return u.Guest.VMID == vmid })
+		}
+	}
+	s.replaced[vmid] = true
+}
+
+// dropAllBut forgets the guests that are not listed.
+func (s *Use) dropAllBut(listed map[int]bool) {
+	for _, read := range []index{s.base, s.over} {
+		for vmid := range read.readings {
+			if !listed[vmid] && s.of(vmid) != nil {
+				s.drop(vmid)
+			}
+		}
+	}
 }
 
 // Answers reports whether the read, if there is one, tells who uses volumes that only guests of a node can use (""
@@ -133,18 +213,29 @@ func (s *Use) Answers(node string, now time.Time, life time.Duration) bool {
 	return s != nil && (s.scope == "" || s.scope == node) && now.Sub(s.at) <= life
 }
 
-// add takes in what was read of a guest. Its configuration knows its name; a listing learns it late.
-func (s *Use) add(r Reading) {
+// add takes in what was read of a guest, and keeps the rest of it if told to. Its configuration knows its name; a
+// listing learns it late.
+func (s *Use) add(r Reading, keep bool) {
 	config := r.Config.Current()
 	r.Guest.Name = cmp.Or(config["name"], config["hostname"], r.Guest.Name)
-	s.readings[r.Guest.VMID] = r
+	into := s.base
+	delete(s.replaced, r.Guest.VMID)
+	if !s.ended.IsZero() {
+		s.drop(r.Guest.VMID)
+		into = s.over
+	}
+	kept := r
+	if !keep {
+		kept.Config.Entries, kept.Snapshots = nil, nil
+	}
+	into.readings[r.Guest.VMID] = &kept
 	note := func(option, value, where string) {
 		for _, as := range namesIn(option, value) {
 			name := nameOf(as)
 			if isNumbered(as) {
 				name = numberedKey
 			}
-			s.users[name] = append(s.users[name], User{Guest: r.Guest, Where: where, As: as})
+			into.users[name] = append(into.users[name], User{Guest: r.Guest, Where: where, As: as})
 		}
 	}
 	for _, e := range r.Config.Entries {

@@ -41,15 +41,15 @@ func TestNamesIn(t *testing.T) {
 
 // TestUsersOf: everything that a guest has counts, but for the guest in question.
 func TestUsersOf(t *testing.T) {
-	s := &Use{readings: map[int]Reading{}, users: map[string][]User{}, places: Places{
+	s := &Use{base: newIndex(), replaced: map[int]bool{}, places: Places{
 		"zfs": {Type: "zfspool", Pool: "tank"}, "twin": {Type: "zfspool", Pool: "tank"}, "lvm": {Type: "lvm", VGName: "pve"}}}
 	vm := pve.Resource{Type: "qemu", VMID: 600, Node: "pve1", Name: "theirs"}
 	s.add(Reading{Guest: vm, Config: pve.PendingConfig{Entries: []pve.PendingValue{
 		{Key: "scsi0", Value: "zfs:vm-600-disk-0", HasValue: true},
 		{Key: "scsi1", Value: "none", Pending: "zfs:vm-300-disk-0", HasValue: true, HasPending: true},
-	}}, Snapshots: map[string]map[string]string{"one": {"scsi2": "zfs:vm-300-disk-1"}}})
+	}}, Snapshots: map[string]map[string]string{"one": {"scsi2": "zfs:vm-300-disk-1"}}}, true)
 	s.add(Reading{Guest: pve.Resource{Type: "lxc", VMID: 700, Node: "pve2"}, Config: pve.PendingConfig{Entries: []pve.PendingValue{
-		{Key: "mp0", Value: "/dev/zvol/tank/vm-300-disk-2,mp=/x", HasValue: true}}}})
+		{Key: "mp0", Value: "/dev/zvol/tank/vm-300-disk-2,mp=/x", HasValue: true}}}}, true)
 	for volume, want := range map[string]string{
 		"zfs:vm-300-disk-0":                  "[VM 600 (theirs) on node pve1 (scsi1, pending)]",
 		"zfs:base-9000-disk-0/vm-300-disk-0": "[VM 600 (theirs) on node pve1 (scsi1, pending)]",

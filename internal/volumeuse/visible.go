@@ -17,10 +17,21 @@ var ErrUnseen = errors.New("this identity does not see all guests of the cluster
 // Visible returns why this identity may not see all guests, nil if it does: PVE leaves those without VM.Audit out of
 // the listing, in silence (pve-manager API2/Cluster.pm resources). Every answer that says "no guest" depends on it.
 func (s *Reader) Visible(ctx context.Context, asked uint64) (unseen, err error) {
+	saw, err := s.sight(ctx, asked)
+	return saw.unseen, err
+}
+
+// sight is what an identity sees.
+type sight struct {
+	unseen error // why there may be guests that it does not see; nil: there are none
+	log    bool  // it sees the entries of all in the cluster's log (pve-manager API2/Cluster.pm log)
+}
+
+func (s *Reader) sight(ctx context.Context, asked uint64) (sight, error) {
 	if s.api.Identity().IsRootTicket() {
-		return nil, nil
+		return sight{log: true}, nil
 	}
-	return s.visible.Since(ctx, asked, func(ctx context.Context) (error, error) { return Hidden(ctx, s.api) })
+	return s.visible.Since(ctx, asked, func(ctx context.Context) (sight, error) { return sightOf(ctx, s.api) })
 }
 
 // Hidden looks for permissions that hide guests. VM.Audit on /vms, propagated, is not enough: an entry on a deeper path
@@ -32,10 +43,21 @@ func Hidden(ctx context.Context, api pve.Reader) (unseen, err error) {
 	if api.Identity().IsRootTicket() {
 		return nil, nil
 	}
+	saw, err := sightOf(ctx, api)
+	return saw.unseen, err
+}
+
+func sightOf(ctx context.Context, api pve.Reader) (sight, error) {
 	held, err := api.Access().Permissions(ctx, "")
 	if err != nil {
-		return nil, err
+		return sight{}, err
 	}
+	_, log := held["/"]["Sys.Syslog"]
+	unseen, err := hidden(ctx, api, held)
+	return sight{unseen: unseen, log: log}, err
+}
+
+func hidden(ctx context.Context, api pve.Reader, held map[string]map[string]bool) (unseen, err error) {
 	if !held["/vms"]["VM.Audit"] { // held, and for all below
 		return fmt.Errorf("%w: that takes VM.Audit on /vms, propagated", ErrUnseen), nil
 	}

@@ -23,6 +23,7 @@ func Routes() engine.Routes {
 		"GET /cluster/nextid":         nextID,
 		"GET /cluster/status":         clusterStatus,
 		"GET /cluster/options":        clusterOptions,
+		"GET /cluster/log":            clusterLog,
 		"GET /cluster/resources":      clusterResources,
 		"GET /cluster/sdn/zones":      engine.EmptyList,
 		"GET /cluster/sdn/vnets":      engine.EmptyList,

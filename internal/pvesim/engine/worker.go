@@ -16,6 +16,7 @@ import (
 func (e *Engine) EndThirdParty(t *state.Task, status string) {
 	w := e.Workers[t.UPID]
 	t.Running, t.End, t.ExitStatus = false, state.NodeTime(e.World, t.Node), status
+	logEnd(e.World, t)
 	if status == "OK" {
 		t.Log = append(t.Log, "TASK OK")
 	}
@@ -111,6 +112,7 @@ func (e *Engine) NewWorker(node, typ, id string, auth auth.Identity) *Worker {
 	t := &state.Task{Node: node, Type: typ, ID: id, User: auth.ID, Start: now, Running: true}
 	t.UPID = fmt.Sprintf("UPID:%s:%08X:%08X:%08X:%s:%s:%s:", node, e.Forks, e.Forks*0x10, now.Unix(), typ, id, auth.ID)
 	e.World.Tasks[t.UPID] = t
+	state.Log(e.World, node, auth.ID, "starting task %s", t.UPID) // pve-common RESTEnvironment.pm fork_worker
 	w := &Worker{W: e.World, Task: t, Auth: auth, Engine: e, Left: e.taskTime, ended: make(chan struct{})}
 	if auth.Unrestricted { // nothing is to come in between
 		w.Left = 0
@@ -160,8 +162,14 @@ func (w *Worker) run(work func(*Worker) error) {
 	w.Task.End = state.NodeTime(w.W, w.Task.Node)
 	delete(w.Engine.Workers, w.Task.UPID)
 	w.Task.ExitStatus = w.exit(err)
+	logEnd(w.W, w.Task)
 	w.settleRival(err)
 	w.Engine.inspect(true, func() string { return fmt.Sprintf("task %s, which ended %q", w.Task.UPID, w.Task.ExitStatus) })
+}
+
+// logEnd notes the end of a task in the cluster's log (pve-common RESTEnvironment.pm $log_task_result).
+func logEnd(w *state.World, t *state.Task) {
+	state.Log(w, t.Node, t.User, "end task %s %s", t.UPID, t.ExitStatus)
 }
 
 // protect runs work and turns the end of a killed worker into errKilled.

@@ -215,6 +215,35 @@ func TestTaskLists(t *testing.T) {
 	}
 }
 
+// TestClusterLog: tasks and changes of VMs are in the log as they happen, the latest first; those of containers are not. An
+// identity without Sys.Syslog sees its own.
+func TestClusterLog(t *testing.T) {
+	g := newRig(t, nil)
+	const root, other = "root@pam!tf", "terraform@pve!prov"
+	g.s.Do(func(w *state.World) {
+		w.Guests[100] = &state.Guest{VMID: 100, Type: "qemu", Node: "pve1", Config: map[string]string{"memory": "512"}}
+	})
+	g.do(root, "PUT", "/nodes/pve1/qemu/100/config", "cores=2")
+	g.do(root, "POST", "/nodes/pve1/qemu/100/config", "cores=3")
+	said := func(as, params string) (all []string) {
+		for _, e := range g.do(as, "GET", "/cluster/log", params).list() {
+			all = append(all, regexp.MustCompile(`UPID:\S+`).ReplaceAllString(e["msg"].(string), "UPID"))
+		}
+		return all
+	}
+	want := []string{"end task UPID OK", "update VM 100: -cores 3", "starting task UPID", "update VM 100: -cores 2"}
+	if diff := cmp.Diff(want, said(root, "")); diff != "" {
+		t.Error(diff)
+	}
+	if got := said(root, "max=1"); len(got) != 1 || got[0] != want[0] {
+		t.Errorf("the latest: %v", got)
+	}
+	g.w.ACL = nil
+	if got := said(other, ""); len(got) != 0 {
+		t.Errorf("without Sys.Syslog: %v", got)
+	}
+}
+
 func cutToken(id string) (user, token string, isToken bool) {
 	for i := range id {
 		if id[i] == '!' {

@@ -144,6 +144,7 @@ func defaultRoles() map[string][]string {
 		"VM.Allocate", "VM.Audit", "VM.Clone", "VM.GuestAgent.Audit", "VM.Migrate", "VM.Monitor", "VM.PowerMgmt",
 		"VM.Snapshot", "VM.Snapshot.Rollback", "Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit",
 		"Mapping.Use", "Pool.Allocate", "Pool.Audit", "SDN.Audit", "SDN.Use", "Sys.AccessNetwork", "Sys.Audit",
+		"Sys.Syslog",
 	})
 	return map[string][]string{
 		"Administrator": slices.Concat(vmAdmin, datastore, mapping, pool, sdn, sys, user),

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -46,4 +47,30 @@ func (w *World) PowerLoss(g *Guest, kind PowerKind, t *Task) {
 		off.Task, off.TaskType, off.User = t.UPID, t.Type, t.User
 	}
 	w.PowerOffs = append(w.PowerOffs, off)
+}
+
+// LogEntry is an entry of the cluster's log.
+type LogEntry struct {
+	UID           int // of the node's pmxcfs
+	Time          time.Time
+	Node          string
+	User, Message string
+}
+
+// clusterLogSize is how many entries there are: pmxcfs keeps 128 KiB (pve-cluster pmxcfs/logger.h, CLOG_DEFAULT_SIZE).
+const clusterLogSize = 600
+
+// Log adds an entry to the cluster's log, as the caller's node writes it (pve-cluster Cluster.pm log_msg).
+func Log(w *World, node, user, format string, args ...any) {
+	w.logged++
+	w.ClusterLog = append(w.ClusterLog, LogEntry{UID: w.logged, Time: NodeTime(w, node), Node: node, User: user,
+		Message: fmt.Sprintf(format, args...)})
+	if len(w.ClusterLog) > 2*clusterLogSize {
+		w.ClusterLog = append([]LogEntry{}, LatestLog(w)...)
+	}
+}
+
+// LatestLog are the entries that the log still has, oldest first.
+func LatestLog(w *World) []LogEntry {
+	return w.ClusterLog[max(0, len(w.ClusterLog)-clusterLogSize):]
 }

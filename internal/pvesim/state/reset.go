@@ -33,7 +33,7 @@ func (w *World) Remember() (restore func()) {
 		w.ACL, w.Mappings = slices.Clone(acl), slices.Clone(mappings)
 		w.NextID, w.CaseSensitiveTags, w.HARound = next, tags, round
 		w.SecurityGroups, w.Firewalls = maps.Clone(security), cloneFirewalls(firewalls)
-		w.PowerOffs, w.HALog, w.ThirdParties = nil, nil, ThirdParties{}
+		w.PowerOffs, w.HALog, w.ClusterLog, w.ThirdParties = nil, nil, nil, ThirdParties{}
 		clear(w.Tasks)
 	}
 }

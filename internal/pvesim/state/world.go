@@ -60,6 +60,9 @@ type World struct {
 type Observed struct {
 	// HALog is what the HA manager said, oldest first.
 	HALog []string
+	// ClusterLog is the cluster's log, oldest first. LatestLog has what PVE keeps of it.
+	ClusterLog []LogEntry
+	logged     int
 	// PowerOffs are the power-offs and restarts of guests, in order.
 	PowerOffs []PowerOff
 	// Asked is told of each privilege that a request is asked for; nil for no one.

@@ -19,6 +19,7 @@ func (u *update) Run(w *engine.Worker) error {
 	if err != nil {
 		return err
 	}
+	state.Log(u.W, g.Node, u.Auth.ID, "update VM %d: %s", g.VMID, u.line) // API2/Qemu.pm update_vm_api
 	if g.Pending == nil {
 		g.Pending = map[string]string{}
 	}

@@ -169,7 +169,7 @@ func (m *Model) slotted() []string {
 	if m.TPMState != nil {
 		all = append(all, Value(m.TPMState.Volume))
 	}
-	return all
+	return slices.DeleteFunc(all, func(volume string) bool { return volume == "" })
 }
 
 // Adopts are the volumes that are to become disks of a VM that is not there yet. A device of the node is not among

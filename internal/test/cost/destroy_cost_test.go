@@ -1,0 +1,175 @@
+package cost_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/terraformtest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
+)
+
+// whole reports whether the laws are held at all sizes, with COST=1, or at small ones.
+func whole() bool { return os.Getenv("COST") != "" }
+
+// sizes are the numbers of VMs of one run and of other guests in the cluster for which the laws are held.
+func sizes() (counts, others []int) {
+	if whole() {
+		return []int{1, 10, 50, 200}, []int{1000, 5000}
+	}
+	return []int{1, 10}, []int{200}
+}
+
+// company is a cluster of three nodes with other guests, each with two disks on the shared storage.
+func company(t *testing.T, others int, o pvesim.Options) *rig.World {
+	t.Helper()
+	o.Nodes = []string{"pve1", "pve2", "pve3"}
+	w := rig.NewWorld(t, o)
+	w.Change(func(world *state.World) {
+		for i := range others {
+			vmid := 10_000 + i
+			config := map[string]string{"name": fmt.Sprintf("other-%d", i), "memory": "512", "scsihw": "virtio-scsi-single",
+				"smbios1": fmt.Sprintf("uuid=22222222-2222-3333-4444-%012d", vmid), "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0"}
+			for n := range 2 {
+				name := fmt.Sprintf("%d/vm-%d-disk-%d.raw", vmid, vmid, n)
+				world.Put(&state.Volume{Storage: "shared-nfs", Name: name, VMID: vmid, Content: "images", Format: "raw", Size: 1 << 30})
+				config[fmt.Sprintf("scsi%d", n)] = "shared-nfs:" + name + ",size=1G"
+			}
+			world.Guests[vmid] = &state.Guest{VMID: vmid, Type: "qemu", Node: o.Nodes[i%3], Config: config}
+		}
+	})
+	w.Mark()
+	return w
+}
+
+const manyRunning = `
+resource "proxmox_vm" "many" {
+  count = %d
+  vmid  = 300 + count.index
+  name  = "vm-${count.index}"
+  node  = "pve${count.index %% 3 + 1}"
+  disks = { scsi0 = { storage = "shared-nfs", size = "1G" } }
+}
+`
+
+// requestsOf are the requests of an operation, refresh and polls included.
+func requestsOf(t *testing.T, w *rig.World, do func() error) []pvesim.Op {
+	t.Helper()
+	w.Sim.ResetOps()
+	if err := do(); err != nil {
+		t.Fatal(err)
+	}
+	return w.Sim.Ops()
+}
+
+// kinds counts requests, the most frequent first, for a message.
+func kinds(ops []pvesim.Op) (list []string) {
+	counts := map[string]int{}
+	for _, op := range ops {
+		counts[op.Method+" "+op.Path]++
+	}
+	for kind, n := range counts {
+		list = append(list, fmt.Sprintf("%6d %s", n, kind))
+	}
+	slices.Sort(list)
+	slices.Reverse(list)
+	return list
+}
+
+// held compares the requests of n objects with a law, and prints them.
+func held(t *testing.T, what string, ops []pvesim.Op, n, others, law int) {
+	t.Helper()
+	t.Logf("%s: %d among %d other guests: %d requests, the law allows %d", what, n, others, len(ops), law)
+	if os.Getenv("KINDS") != "" {
+		t.Logf("%s", strings.Join(kinds(ops), "\n"))
+	}
+	if len(ops) > law {
+		t.Errorf("%s: %d among %d: %d requests, the law allows %d:\n%s", what, n, others, len(ops), law, kinds(ops))
+	}
+}
+
+// TestCostDestroyOfRunningVMs: n running VMs on shared storage, which every guest of the cluster can reach, are destroyed with
+// 12n + 3G requests at most.
+func TestCostDestroyOfRunningVMs(t *testing.T) {
+	t.Parallel()
+	counts, others := sizes()
+	for _, g := range others {
+		for _, n := range counts {
+			w := company(t, g, pvesim.Options{})
+			s := running(t, w, n)
+			ops := requestsOf(t, w, func() error { return s.Destroy(t.Context()) })
+			held(t, "destroy of running VMs", ops, n, g, 12*n+3*g)
+		}
+	}
+}
+
+// running are n VMs that run, in state.
+func running(t *testing.T, w *rig.World, n int) *terraformtest.Session {
+	t.Helper()
+	s := w.Session(t, rig.TokenNoSSH, fmt.Sprintf(manyRunning, n))
+	s.Parallelism = 10
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Sim.Advance(10 * time.Minute)
+	w.ExpectPowerOffs(state.PowerShutdown)
+	return s
+}
+
+// TestCostMemoryOfADestroy: what a destroy keeps of each guest is little more than the names of its volumes. With 8 KiB of each, the
+// heap's growth of a garbage collector and 40 MiB for the rest, a provider among 5,000 guests needs less than 150 MiB.
+func TestCostMemoryOfADestroy(t *testing.T) {
+	g := 500
+	if whole() {
+		g = 5000
+	}
+	w := company(t, g, pvesim.Options{})
+	from, before, kept := -1, int64(0), int64(-1)
+	var once sync.Once
+	w.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := w.Sim.DialContext(ctx, network, address)
+		return noted{conn, func() {
+			if from >= 0 && w.Sim.LastOp()-from > g+10 { // all guests were read
+				once.Do(func() { w.Sim.ResetOps(); kept = heap() - before })
+			}
+		}}, err
+	}
+	s := running(t, w, 1)
+	w.Sim.ResetOps()
+	before, from = heap(), w.Sim.LastOp()
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a destroy among %d guests keeps %d KiB", g, kept>>10)
+	if most := int64(g) * 8 << 10; kept > most || kept < 0 {
+		t.Errorf("%d KiB are kept of %d guests, %d are allowed", kept>>10, g, most>>10)
+	}
+}
+
+// noted is a connection whose writes are told.
+type noted struct {
+	net.Conn
+	note func()
+}
+
+// Write tells of itself first.
+func (n noted) Write(p []byte) (int, error) {
+	n.note()
+	return n.Conn.Write(p)
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,174 @@
+package volumeuse
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
+)
+
+// trail is what the cluster's log says of guests that may have changed: which of them must be read again.
+type trail struct {
+	mu    sync.Mutex
+	seen  map[pve.LogEntry]bool
+	marks map[int]*mark // by VMID
+	// gap is the place in the order of the last look that may have missed entries. Readings before it prove nothing.
+	gap uint64
+}
+
+// mark is what the log says of one guest.
+type mark struct {
+	place uint64          // in the order, of the last entry that was new then: a reading before it is out of date
+	until time.Time       // a change may still be under way then: a reading before that is out of date, too
+	tasks map[string]bool // that were begun and have not ended
+}
+
+// written is how long after its entry a change of a configuration may be written. PVE makes the entry first, under the
+// guest's lock, and then frees and makes volumes before it writes (qemu-server API2/Qemu.pm update_vm_api). Such a
+// request has 30 s to be answered; twice that is a margin.
+const written = time.Minute
+
+const (
+	// latest is how many entries of the log are read at first: more than ten destroys make at a time.
+	latest = 100
+	// allEntries is more than the log holds: 128 KiB (pve-cluster pmxcfs/logger.h CLOG_DEFAULT_SIZE).
+	allEntries = 5000
+)
+
+// follow reads the cluster's log for all who have asked by now. It notes a gap where it may have missed entries.
+func (s *Reader) follow(ctx context.Context, asked uint64) error {
+	_, err := s.log.Since(ctx, asked, func(ctx context.Context) (bool, error) {
+		now := s.clock.Now()
+		entries, err := s.api.Cluster().Log(ctx, latest)
+		connects := s.trail.connects(entries, latest)
+		if err == nil && !connects {
+			entries, err = s.api.Cluster().Log(ctx, allEntries)
+			connects = s.trail.connects(entries, allEntries)
+		}
+		place := s.order.Next() // a reading that began meanwhile may have been before the change
+		if err != nil || !connects {
+			s.trail.miss(place)
+		}
+		s.trail.note(entries, place, now)
+		return err == nil, err
+	})
+	return err
+}
+
+// connects reports whether nothing can lie between the entries that were seen before and these, the latest first.
+func (t *trail) connects(entries []pve.LogEntry, most int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := func(e pve.LogEntry) bool { return t.seen[e] }
+	n := len(entries)
+	return (n < most || known(entries[n-1])) && (len(t.seen) == 0 || slices.ContainsFunc(entries, known))
+}
+
+func (t *trail) miss(place uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.gap = place
+}
+
+// note takes in entries, the latest first, that were answered at a place of the order. Ages are told by the clock of
+// the node that made the entry.
+func (t *trail) note(entries []pve.LogEntry, place uint64, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	newest := map[string]int64{}
+	for _, e := range entries {
+		newest[e.Node] = max(newest[e.Node], e.Time)
+	}
+	if len(t.seen) > allEntries { // those that are left out are taken for new once more
+		t.seen = map[pve.LogEntry]bool{}
+	}
+	for _, e := range slices.Backward(entries) {
+		if t.seen[e] {
+			continue
+		}
+		t.seen[e] = true
+		t.noteOne(e, place, now, time.Duration(newest[e.Node]-e.Time)*time.Second)
+	}
+}
+
+func (t *trail) noteOne(e pve.LogEntry, place uint64, now time.Time, age time.Duration) {
+	upid, begins, ends := taskOf(e.Message)
+	var vmid int
+	switch {
+	case begins || ends:
+		if vmid, _ = strconv.Atoi(upid.ID()); slices.Contains(harmless(), upid.Type()) {
+			return
+		}
+	default:
+		vmid = guestIn(e.Message)
+	}
+	if vmid == 0 {
+		return
+	}
+	m := t.marks[vmid]
+	if m == nil {
+		m = &mark{tasks: map[string]bool{}}
+		t.marks[vmid] = m
+	}
+	m.place = place
+	switch {
+	case begins:
+		m.tasks[string(upid)] = true
+	case ends:
+		delete(m.tasks, string(upid))
+	default:
+		if until := now.Add(written - age); until.After(m.until) {
+			m.until = until
+		}
+	}
+}
+
+// isOutOfDate reports whether a guest may have changed since a reading of it began.
+func (t *trail) isOutOfDate(vmid int, place uint64, at time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := t.marks[vmid]
+	return m != nil && (place < m.place || len(m.tasks) > 0 || at.Before(m.until))
+}
+
+// covers reports whether the log has been followed without a gap since a place in the order.
+func (t *trail) covers(place uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return place > t.gap
+}
+
+// taskOf is the task of which an entry says that it begins or ends (pve-common RESTEnvironment.pm fork_worker,
+// $log_task_result).
+func taskOf(message string) (upid pve.UPID, begins, ends bool) {
+	rest, begins := strings.CutPrefix(message, "starting task ")
+	if !begins {
+		rest, ends = strings.CutPrefix(message, "end task ")
+	}
+	id, _, _ := strings.Cut(rest, " ")
+	return pve.UPID(id), begins, ends
+}
+
+// harmless are the types of tasks that give a guest no volume which its configuration and pending changes did not name
+// before. They switch it on or off, show its screen, back it up or remove it.
+func harmless() []string {
+	return []string{"qmstart", "qmstop", "qmshutdown", "qmreboot", "qmreset", "qmpause", "qmresume", "qmdestroy",
+		"vzdump", "vncproxy", "vncshell", "spiceproxy", "termproxy", "hastart", "hastop", "hashutdown"}
+}
+
+// guestIn is the guest that an entry is about, such as "update VM 100: -cores 2"; 0: none.
+func guestIn(message string) int {
+	words := strings.Fields(message)
+	for i, word := range words {
+		if i > 0 && slices.Contains([]string{"VM", "CT", "LXC", "container"}, words[i-1]) {
+			if vmid, err := strconv.Atoi(strings.TrimSuffix(word, ":")); err == nil {
+				return vmid
+			}
+		}
+	}
+	return 0
+}
