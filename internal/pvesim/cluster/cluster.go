@@ -103,19 +103,23 @@ func IsQuorate(w *state.World) bool {
 }
 
 func clusterOptions(r *engine.Request) (any, error) {
+	// The installer writes a keyboard; the others have defaults (pve-cluster DataCenterConfig.pm,
+	// parse_datacenter_config).
 	data := map[string]any{"keyboard": "en-us", "mac_prefix": "BC:24:11", "description": ""}
-	options := datacenterOptions(r.W)
-	if !auth.Has(r.W, r.Auth, "/", "Sys.Audit") { // who may not look is told these (pve-manager API2/Cluster.pm)
-		maps.DeleteFunc(options, func(k string, _ any) bool { return k != "tag-style" && k != "console" })
-	}
-	maps.Copy(data, options)
-	data["allowed-tags"] = allowedTags(r)
+	maps.Copy(data, datacenterOptions(r.W))
 	if r.W.NextID.Lower != 0 || r.W.NextID.Upper != 0 {
 		data["next-id"] = map[string]any{"lower": strconv.Itoa(r.W.NextID.Lower), "upper": strconv.Itoa(r.W.NextID.Upper)}
 	}
-	if r.W.CaseSensitiveTags { // parsed (pve-cluster DataCenterConfig.pm), and readable by everybody
+	if r.W.CaseSensitiveTags {
 		data["tag-style"] = map[string]any{"case-sensitive": 1}
 	}
+	if !auth.Has(r.W, r.Auth, "/", "Sys.Audit") { // others are told these (pve-manager API2/Cluster.pm, get_options)
+		maps.DeleteFunc(data, func(k string, _ any) bool { return k != "tag-style" && k != "console" })
+	}
+	if data["keyboard"] == "" {
+		delete(data, "keyboard")
+	}
+	data["allowed-tags"] = allowedTags(r)
 	return data, nil
 }
 

@@ -74,6 +74,9 @@ func setOptions(r *engine.Request) (any, error) {
 	}
 	for _, k := range deletes {
 		delete(next, k)
+		if k == "keyboard" { // the installer's, which does not come back
+			next[k] = ""
+		}
 	}
 	_, tags := r.Params["tag-style"]
 	_, ids := r.Params["next-id"]

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -207,6 +209,26 @@ func TestStorageOptionsStay(t *testing.T) {
 		if data[k] != want {
 			t.Errorf("%s: %v, want %v", k, data[k], want)
 		}
+	}
+}
+
+// TestClusterOptions: an option that is deleted is gone, the installer's keyboard as well, and who may not look sees the
+// style of tags and the console only.
+func TestClusterOptions(t *testing.T) {
+	g := newRig(t, nil)
+	keys := func(as string) string {
+		return strings.Join(slices.Sorted(maps.Keys(g.do(as, "GET", "/cluster/options", "").object(t))), " ")
+	}
+	if got := keys("root@pam!sep"); got != "allowed-tags" {
+		t.Errorf("without a privilege: %s", got)
+	}
+	g.do("root", "PUT", "/cluster/options", "console=html5&keyboard=de")
+	if got := keys("root@pam!sep"); got != "allowed-tags console" {
+		t.Errorf("without a privilege: %s", got)
+	}
+	g.do("root", "PUT", "/cluster/options", "delete=keyboard")
+	if got := keys("root"); got != "allowed-tags console description mac_prefix" {
+		t.Errorf("after the deletion: %s", got)
 	}
 }
 
