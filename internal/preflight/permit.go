@@ -135,10 +135,10 @@ func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
 			p.hidden(ctx, c, u)
 		}
 	}
-	if c.repeats(ctx, p, lacks) {
+	if len(lacks) == 0 || c.repeats(ctx, p, lacks) {
 		return
 	}
-	commands, said := p.grants(ctx, c, lacks), map[string]bool{}
+	commands, said, besides := p.grants(ctx, c, lacks), map[string]bool{}, c.onlyLooks(ctx)
 	for _, u := range lacks {
 		key := strings.Join(u.anyOf, "|") + " " + strings.Join(u.on, " ")
 		if said[key] || p.isReported(u.path) && u.path != "" {
@@ -152,9 +152,27 @@ func (p *planCheck) privileges(ctx context.Context, c *Checker, uses []use) {
 		if u.instead != "" {
 			detail += ". Or " + u.instead
 		}
+		detail, besides = detail+besides, ""
 		p.say(cmp.Or(u.rule, privilegeMissing), u.path, detail, u.values()...)
 		commands[at] = sameCommands(u.summary())
 	}
+}
+
+// onlyLooks is a hint for an identity all of whose privileges are for looking, "" for any other one.
+func (c *Checker) onlyLooks(ctx context.Context) string {
+	all, err := c.permissions(ctx)
+	if err != nil || len(all) == 0 {
+		return ""
+	}
+	for _, held := range all {
+		for privilege := range held {
+			if !strings.HasSuffix(privilege, ".Audit") {
+				return ""
+			}
+		}
+	}
+	return ". All privileges of " + c.api.Identity().User + " are for looking: if another identity applies, set plan_only " +
+		"(PROXMOX_VE_PLAN_ONLY)"
 }
 
 // repeats reports in one error privileges that the errors of another plan of this run name already, all of them.

@@ -105,7 +105,7 @@ func TestOneCauseIsNotAnother(t *testing.T) {
 }
 
 // TestOneCauseOfMissingPrivileges: VMs that lack the privileges of another VM of the plan have one error each, which names
-// it; one that lacks another privilege besides says all.
+// it; one that lacks another privilege besides says all. The first error of a token that may only look names plan_only.
 func TestOneCauseOfMissingPrivileges(t *testing.T) {
 	t.Parallel()
 	const count = 10
@@ -121,12 +121,16 @@ func TestOneCauseOfMissingPrivileges(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	by := map[string]int{}
+	by, hints := map[string]int{}, 0
 	for _, d := range s.Diagnostics().Errors() {
 		by[fmt.Sprint(d.Address)]++
+		hints += strings.Count(d.Detail, "PROXMOX_VE_PLAN_ONLY")
 		if n := strings.Count(d.Detail, "The same "); n == 1 && !strings.Contains(d.Detail, "as for vm-") {
 			t.Error(d.Detail)
 		}
+	}
+	if hints != 1 {
+		t.Errorf("%d errors name plan_only", hints)
 	}
 	alone := 0
 	for _, n := range by {
