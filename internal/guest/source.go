@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pve"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
@@ -57,8 +58,8 @@ func FindSource(resources pve.Resources, clone *Clone) (pve.Resource, error) {
 		return matches[0], nil
 	case 0:
 		return pve.Resource{}, &FieldError{Path: at, Summary: "No VM to clone",
-			Detail: fmt.Sprintf("There is no VM %s in the cluster, or this identity may not see it (VM.Audit)%s", what,
-				elsewhere)}
+			Detail: clone.hint(resources) + fmt.Sprintf("There is no VM %s in the cluster, or this identity may not see it "+
+				"(VM.Audit)%s%s", what, elsewhere, templates(resources))}
 	}
 	names := make([]string, len(matches))
 	for i, m := range matches {
@@ -68,6 +69,47 @@ func FindSource(resources pve.Resources, clone *Clone) (pve.Resource, error) {
 	return pve.Resource{}, &FieldError{Path: clone.Path(), Summary: "Several VMs to clone",
 		Detail: fmt.Sprintf("%d VMs are %s: %s. Name one with clone.vmid or clone.node", len(matches), what,
 			strings.Join(names, ", "))}
+}
+
+// hint asks whether a VM of a similar name was meant, or a template with a similar tag.
+func (c *Clone) hint(resources pve.Resources) string {
+	var names, tags []string
+	for _, r := range resources {
+		if r.Type == "qemu" {
+			names = append(names, r.Name)
+		}
+		if r.Template {
+			tags = append(tags, strings.Split(r.Tags, ";")...)
+		}
+	}
+	if c.Name != "" {
+		return nearest.Hint(c.Name, names)
+	}
+	for _, tag := range c.Tags {
+		if tag = strings.ToLower(tag); !slices.Contains(tags, tag) {
+			return nearest.Hint(tag, tags)
+		}
+	}
+	return ""
+}
+
+// templates lists those of the cluster for a sentence, not too many.
+func templates(resources pve.Resources) string {
+	const most = 20
+	var all []string
+	for _, r := range resources {
+		if r.Template && r.Type == "qemu" {
+			all = append(all, fmt.Sprintf("%d (%s, node %s)", r.VMID, r.Name, r.Node))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	slices.Sort(all)
+	if more := len(all) - most; more > 0 {
+		all = append(all[:most], fmt.Sprintf("and %d more", more))
+	}
+	return ". The templates are " + strings.Join(all, ", ")
 }
 
 func (c *Clone) matches(r pve.Resource) bool {

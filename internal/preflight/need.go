@@ -9,6 +9,7 @@ import (
 
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/diskimport"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/guest"
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/nearest"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/property"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/vm/volid"
 )
@@ -141,12 +142,22 @@ func missing(n Need, names []string, node string) *guest.FieldError {
 		return nil
 	}
 	if n.Kind.isVolume() {
-		return finding(volumeMissing, n.Path, fmt.Sprintf("Storage %s of node %s has %s", volid.Storage(value), node,
-			some(names)), value)
+		return finding(volumeMissing, n.Path, meant(value, names)+fmt.Sprintf("Storage %s of node %s has %s",
+			volid.Storage(value), node, some(names)), value)
 	} else if n.Kind == CPUType || n.Kind == Machine {
 		where = "Node " + node
 	}
-	return finding(nameUnknown, n.Path, where+" has "+some(names), what, value)
+	return finding(nameUnknown, n.Path, meant(value, names)+where+" has "+some(names), what, value)
+}
+
+// meant asks whether the nearest name was meant. Of volumes the last part counts: all of a storage begin in the same way.
+func meant(value string, names []string) string {
+	last := func(name string) string { return name[strings.LastIndex(name, "/")+1:] }
+	var among []string
+	for _, name := range names {
+		among = append(among, last(name))
+	}
+	return nearest.Hint(last(value), among)
 }
 
 // isTooNew reports whether a machine type is of a later version than all that a node has, so that its QEMU does not

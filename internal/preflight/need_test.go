@@ -1,6 +1,9 @@
 package preflight
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestMissingOfListings(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -26,5 +29,20 @@ func TestMissingOfListings(t *testing.T) {
 		if report := missing(c.need, c.has, "pve1"); (report != nil) != c.lacks {
 			t.Errorf("%s: %v", name, report)
 		}
+	}
+}
+
+// TestMissingNameThatWasMeant: a volume is compared by its last part, and another file of the storage is not suggested.
+func TestMissingNameThatWasMeant(t *testing.T) {
+	has := []string{"local:iso/debian.iso", "local:iso/windows.iso"}
+	for value, want := range map[string]string{
+		"local:iso/debain.iso": `Did you mean "debian.iso"? Storage local`, "local:iso/ubuntu.iso": "Storage local",
+	} {
+		if got := missing(Need{Kind: Medium, Path: "cdroms.ide2.file", Value: value}, has, "pve1"); !strings.HasPrefix(got.Detail, want) {
+			t.Errorf("%s: %s", value, got.Detail)
+		}
+	}
+	if got := missing(Need{Kind: PCIMapping, Value: "gpuu"}, []string{"gpu"}, "pve1"); !strings.HasPrefix(got.Detail, `Did you mean "gpu"?`) {
+		t.Error(got.Detail)
 	}
 }
