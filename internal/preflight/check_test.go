@@ -161,7 +161,7 @@ func TestCheck(t *testing.T) {
 			want: []string{"vmid: Volumes of another VM 100 are still there: …vm-100-disk-3"}},
 		"nothing to clone": {request: Request{Creating: true, Node: "pve1", Clone: &guest.Clone{Name: "gold"}},
 			want: []string{"clone.name: No VM to clone: …9000 ("}},
-		"misspelt source": {request: Request{Creating: true, Node: "pve1", Clone: &guest.Clone{Name: "tempalte"}},
+		"misspelt source": {request: Request{Creating: true, Node: "pve1", Clone: &guest.Clone{Name: "temprate"}},
 			want: []string{`clone.name: No VM to clone: …Did you mean "template"?`}},
 		"misspelt tag": {happens: func(w *state.World) { w.Guests[9000].Config["tags"] = "golden;linux" },
 			request: Request{Creating: true, Node: "pve1", Clone: &guest.Clone{Tags: []string{"linux", "goldne"}}},

@@ -150,7 +150,8 @@ func missing(n Need, names []string, node string) *guest.FieldError {
 	return finding(nameUnknown, n.Path, meant(value, names)+where+" has "+some(names), what, value)
 }
 
-// meant asks whether the nearest name was meant. Of volumes the last part counts: all of a storage begin in the same way.
+// meant asks whether the nearest name was meant. Of volumes the last part counts: all of a storage begin in the same
+// way.
 func meant(value string, names []string) string {
 	last := func(name string) string { return name[strings.LastIndex(name, "/")+1:] }
 	var among []string

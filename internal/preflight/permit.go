@@ -171,8 +171,8 @@ func (c *Checker) onlyLooks(ctx context.Context) string {
 			}
 		}
 	}
-	return ". All privileges of " + c.api.Identity().User + " are for looking: if another identity applies, set plan_only " +
-		"(PROXMOX_VE_PLAN_ONLY)"
+	return ". All privileges of " + c.api.Identity().User + " are for looking: if another identity applies, set " +
+		"plan_only (PROXMOX_VE_PLAN_ONLY)"
 }
 
 // repeats reports in one error privileges that the errors of another plan of this run name already, all of them.
