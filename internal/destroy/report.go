@@ -159,15 +159,13 @@ func (r *report) destroyCommand() string {
 	return command
 }
 
-// unseen is a VM that could not be looked for. It may be gone, and another VM may have its VMID by now, so its
-// command looks for our mark first.
+// unseen is a VM that could not be looked for. It may be gone, another VM may have its VMID by now, and a rescan may
+// have attached volumes of others to it. So its command looks for our mark first, or only shows the VM.
 func (r *report) unseen(reason string) saga.Residue {
 	left := r.guest(r.Nodes[0], reason)
-	if !r.committed {
+	left.Command = shell.VM("qm config {vmid}", r.VMID)
+	if !r.committed && r.Mark.By != "qmrestore" {
 		left.Command = shell.And(shell.IfMarked(r.Mark.Saga, r.Nodes[0], r.VMID), r.destroyCommand())
-	}
-	if r.Mark.By == "qmrestore" && !r.committed {
-		left.Command = shell.VM("qm config {vmid}", r.VMID)
 	}
 	left.Reason += notSeen
 	return left

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/fault"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/pvesim/state"
 	"github.com/terraform-proxmox/terraform-provider-proxmox/internal/test/rig"
 )
@@ -50,5 +51,29 @@ func TestDestroyTakesDetachedDisksAndNoneOfARescan(t *testing.T) {
 	})
 	if len(left) != 1 || left[0] != theirs {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// TestDestroyOfAVMThatCannotBeSeen: the node leaves the network before a request of a destroy. By the time that it is back, the VM may
+// be another one, or a rescan may have attached another party's volumes to it: no command that would destroy it is printed.
+func TestDestroyOfAVMThatCannotBeSeen(t *testing.T) {
+	t.Parallel()
+	unseen := 0
+	for n := 1; n <= 30; n += 3 {
+		w, s := rig.Applied(t, rig.TokenNoSSH, rig.VMBlock("vmid = 400\nnode = \"pve1\"\n"+
+			`disks = { scsi0 = { storage = "local-zfs", size = "1G" } }`))
+		w.Sim.ResetOps()
+		w.Sim.SetFaults([]fault.Rule{{Match: fault.Match{Seq: n}, Phase: fault.Offline}})
+		said := fmt.Sprint(s.Destroy(t.Context()), s.Diagnostics())
+		if !strings.Contains(said, "could not be looked at") {
+			continue
+		}
+		unseen++
+		if strings.Contains(said, "qm destroy 400") {
+			t.Errorf("before request %d: %s", n, said)
+		}
+	}
+	if unseen == 0 {
+		t.Error("the VM was seen each time")
 	}
 }
