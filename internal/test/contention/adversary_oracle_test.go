@@ -154,7 +154,7 @@ func (a *inspection) sameThirdParties(was, is []byte, when string) {
 			}
 			switch {
 			case section == "broken" && a.crashed():
-			case !ok && section == "volumes" && a.movedByHA(object):
+			case !ok && section == "volumes" && a.movedAlong(object):
 			case !ok:
 				a.add("%s, a third party's %s %s is gone: %s", when, section, name, object)
 			case now != object:
@@ -162,7 +162,7 @@ func (a *inspection) sameThirdParties(was, is []byte, when string) {
 			}
 		}
 		for name, object := range after[section] {
-			if _, ok := before[section][name]; !ok && !(section == "broken" && a.crashed()) && !a.movedByHA(object) {
+			if _, ok := before[section][name]; !ok && !(section == "broken" && a.crashed()) && !a.movedAlong(object) {
 				a.add("%s, something is new among a third party's %s: %s", when, section, object)
 			}
 		}
@@ -176,17 +176,19 @@ func (a *inspection) crashed() bool {
 	})
 }
 
-// movedByHA tells whether HA has moved the VM at hand with a disk that a third party's guest names, too: it is on the other node now.
-// HA's manager does that some time after the order.
-func (a *inspection) movedByHA(object string) (moved bool) {
-	if !slices.ContainsFunc(a.acts, func(d thirdparty.Report) bool { return d.Act == thirdparty.HAMove && d.Done }) {
+// movedAlong tells whether a volume has moved to another node with the VM at hand: HA has moved the VM some time after a third party's
+// order, with a disk that a third party's guest names too, or a rescan has made the volume an unused disk of the VM. It is whole there.
+func (a *inspection) movedAlong(object string) (moved bool) {
+	if !slices.ContainsFunc(a.acts, func(d thirdparty.Report) bool {
+		return (d.Act == thirdparty.HAMove || d.Act == thirdparty.Rescan) && d.Done
+	}) {
 		return false
 	}
 	a.b.w.Change(func(w *state.World) {
 		g := w.Guests[a.vmid()]
 		for _, v := range w.Volumes {
-			moved = moved || g != nil && v.VMID == g.VMID && v.Node == g.Node && strings.Contains(object, ":"+v.Name+`"`) &&
-				!strings.Contains(object, fmt.Sprintf(`"on":%q`, g.Node))
+			there := g != nil && v.VMID == g.VMID && v.Node == g.Node && strings.Contains(object, ":"+v.Name+`"`)
+			moved = moved || there && (strings.Contains(object, `"gone":true`) || strings.Contains(object, fmt.Sprintf(`"data":%q`, v.Data)))
 		}
 	})
 	return moved
