@@ -1,6 +1,7 @@
 package create
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -153,6 +154,30 @@ func TestCheckSaysWhoHasTheVM(t *testing.T) {
 		config := map[string]string{"description": c.description, "smbios1": "uuid=99999999-2222-3333-4444-555555555555"}
 		if err := a.Check("pve1", config, false); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestBlankDescriptionLeavesNoMark: PVE keeps the old description where the new one is nothing but line breaks, and
+// clears it where that is blanks or "0" (qemu-server QemuServer.pm, write_vm_config). Whatever is configured, no VM that
+// a create has committed bears a mark, and so no later create takes it for one to continue.
+func TestBlankDescriptionLeavesNoMark(t *testing.T) {
+	for _, text := range []string{"", "\n", "\n\n\n", " ", " \n ", "\t\n", "0", "\r\n"} {
+		for from, r := range map[string]Request{"scratch": onZFS(), "template": ofTemplate()} {
+			b := newBench(t, token)
+			r.Spec.Description, r.VMID = &text, 150
+			if _, err := b.Create(t.Context(), r); err != nil {
+				t.Errorf("%q from %s: %v", text, from, err)
+				continue
+			}
+			was := b.vms()[150]
+			if ownership.IsMark(was["description"]) {
+				t.Errorf("%q from %s: the VM bears %q", text, from, was["description"])
+			}
+			_, err := creatorOf(t, b.sim, token).Create(t.Context(), r)
+			if now := b.vms()[150]; err == nil || !maps.Equal(was, now) {
+				t.Errorf("%q from %s: the next create says %v, and the VM is %v", text, from, err, now)
+			}
 		}
 	}
 }
