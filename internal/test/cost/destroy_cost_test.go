@@ -29,6 +29,9 @@ func sizes() (counts, others []int) {
 	return []int{1, 10}, []int{200}
 }
 
+// firstOther is the VMID of the first of them.
+const firstOther = 10_000
+
 // company is a cluster of three nodes with other guests, each with two disks on the shared storage.
 func company(t *testing.T, others int, o pvesim.Options) *rig.World {
 	t.Helper()
@@ -36,7 +39,7 @@ func company(t *testing.T, others int, o pvesim.Options) *rig.World {
 	w := rig.NewWorld(t, o)
 	w.Change(func(world *state.World) {
 		for i := range others {
-			vmid := 10_000 + i
+			vmid := firstOther + i
 			config := map[string]string{"name": fmt.Sprintf("other-%d", i), "memory": "512", "scsihw": "virtio-scsi-single",
 				"smbios1": fmt.Sprintf("uuid=22222222-2222-3333-4444-%012d", vmid), "net0": "virtio=BC:24:11:00:00:01,bridge=vmbr0"}
 			for n := range 2 {
@@ -112,6 +115,26 @@ func TestCostDestroyOfRunningVMs(t *testing.T) {
 	}
 }
 
+// TestCostDestroyOfAThousandVMs prints the time and the requests of a large run on a real cluster's terms: a request takes 10 ms, and
+// pvedaemon serves three at a time.
+func TestCostDestroyOfAThousandVMs(t *testing.T) {
+	n, g := 20, 100
+	if whole() {
+		n, g = 1000, 5000
+	}
+	w := company(t, g, pvesim.Options{Latency: 10 * time.Millisecond, Workers: 3, TaskTime: 500 * time.Millisecond})
+	s := running(t, w, n)
+	began := w.Sim.World().Clock.Now()
+	ops := requestsOf(t, w, func() error { return s.Destroy(t.Context()) })
+	took := w.Sim.World().Clock.Now().Sub(began)
+	t.Logf("%d running VMs among %d: %d requests in %s; with a hard stop and no look at others 14 each, %d", n, g, len(ops),
+		took.Round(time.Second), 14*n)
+	if whole() {
+		return // how long depends on how the machine interleaves the ten
+	}
+	held(t, "destroy with latency", ops, n, g, 12*n+3*g)
+}
+
 // running are n VMs that run, in state.
 func running(t *testing.T, w *rig.World, n int) *terraformtest.Session {
 	t.Helper()
@@ -150,7 +173,7 @@ func TestCostMemoryOfADestroy(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("a destroy among %d guests keeps %d KiB", g, kept>>10)
-	if most := int64(g) * 8 << 10; kept > most || kept < 0 {
+	if most := int64(g)*8<<10 + inFlight; kept > most || kept < 0 {
 		t.Errorf("%d KiB are kept of %d guests, %d are allowed", kept>>10, g, most>>10)
 	}
 }
@@ -167,8 +190,12 @@ func (n noted) Write(p []byte) (int, error) {
 	return n.Conn.Write(p)
 }
 
+// inFlight is what requests and answers on their way, and earlier tests, may hold.
+const inFlight = 8 << 20
+
 func heap() int64 {
 	runtime.GC()
+	runtime.GC() // what pools hold goes with the second
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -2,6 +2,7 @@ package cost_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,5 +34,40 @@ func TestCostRefreshOfDisks(t *testing.T) {
 		w.Sim.Advance(10 * time.Minute)
 		ops := requestsOf(t, w, func() error { return s.Refresh(t.Context()) })
 		held(t, "refresh of disks", ops, n, 20, n+3)
+	}
+}
+
+const theirVMs = `
+resource "proxmox_vm" "many" {
+  count = %d
+  vmid  = 300 + count.index
+  name  = "vm-${count.index}"
+  node  = "pve1"
+  disks = { scsi0 = { storage = "shared-nfs", size = "1G" }%s }
+}
+`
+
+// TestCostAttachOfDisks: while n disks on shared storage are attached to n VMs, each other guest is read twice at most, once for the
+// plan and once for the apply, which are two processes. All requests are printed.
+func TestCostAttachOfDisks(t *testing.T) {
+	t.Parallel()
+	counts, others := sizes()
+	for _, g := range others {
+		for _, n := range counts {
+			w := company(t, g, pvesim.Options{})
+			body := fmt.Sprintf(manyDisks, n, "shared-nfs") + theirVMs
+			s := w.Session(t, rig.TokenNoSSH, fmt.Sprintf(body, n, ""))
+			s.Parallelism = 10
+			if err := s.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.Sim.Advance(10 * time.Minute)
+			w.Reconfigure(t, s, rig.TokenNoSSH, fmt.Sprintf(body, n,
+				`, scsi1 = { imported_disk = { volume = proxmox_disk.many[count.index].volume } }`))
+			ops := requestsOf(t, w, func() error { return s.Run(t.Context()) })
+			t.Logf("attach of disks: %d among %d other guests: %d requests", n, g, len(ops))
+			ops = slices.DeleteFunc(ops, func(op pvesim.Op) bool { return op.VMID < firstOther })
+			held(t, "looks at others in an attach of disks", ops, n, g, 2*g)
+		}
 	}
 }
